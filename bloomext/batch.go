@@ -1,0 +1,229 @@
+package bloomext
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// maxBatch is the most items AddMany puts in one commit; entryBytes is the most
+// an item takes of one: an operand of its own of up to 64 positions.
+const (
+	maxBatch   = 4096
+	entryBytes = 256 + 32 + 2*probe.MaxHashes
+)
+
+// batchSize returns the number of items that fit into one commit.
+func (h *handle) batchSize() int { return max(1, min(maxBatch, h.db.MaxCommit()/entryBytes-2)) }
+
+// group is the number of lookups whose memory is asked for at once.
+const group = 64
+
+// AddMany adds items and sets added[i] to whether items[i] is new; a repeat in
+// the batch is not. added must be as long as items. Up to 4096 items are one
+// commit, fewer with memtables below 8 MiB; longer batches are several. With ErrFull the items before the one that
+// had no room are added, and n is their number; with another error n is the
+// number of items whose commits are done.
+func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
+	return addMany(f, items, added, probe.Sum64Seed)
+}
+
+// AddManyString is AddMany for strings.
+func (f *Filter) AddManyString(items []string, added []bool) (n int, err error) {
+	return addMany(f, items, added, probe.Sum64SeedString)
+}
+
+// AddManyUint64 is AddMany for the 8 bytes of each item in little-endian order.
+func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) {
+	return addMany(f, items, added, probe.Sum64SeedUint64)
+}
+
+func addMany[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint64) (n int, err error) {
+	if len(added) != len(items) {
+		return 0, fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(added), len(items))
+	}
+	for n < len(items) {
+		end := min(n+f.h.batchSize(), len(items))
+		m, err := addChunk(f, items[n:end], added[n:end], sum)
+		n += m
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func addChunk[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint64) (int, error) {
+	w, err := f.h.db.Begin(f.level, f.h.key)
+	if err != nil {
+		return 0, err
+	}
+	n, err := stageMany(f.h, w, items, added, sum)
+	if err != nil && err != ErrFull {
+		return 0, w.Refuse(err)
+	}
+	if cerr := w.Commit(); cerr != nil {
+		return 0, cerr
+	}
+	return n, err
+}
+
+// AddStaged is AddMany as part of a writer's commit. The writer was begun with
+// the filter's key. Items after the one that had no room for ErrFull are not
+// staged, and their answers false.
+func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, err error) {
+	if len(added) != len(items) {
+		return 0, fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(added), len(items))
+	}
+	return stageMany(f.h, w, items, added, probe.Sum64Seed)
+}
+
+// stageMany stages items in the order of their blocks, so that a block that is
+// not resident is read once however small the cache; equal items keep their
+// order among themselves. Where the filter may fill up it is the order given
+// that counts.
+func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func(T, uint64) uint64) (int, error) {
+	c, err := h.staged(w)
+	if err != nil {
+		return 0, err
+	}
+	newest := c.chain.Newest()
+	inOrder := w.Counter(newest.table, itemsCounter)+uint64(len(items)) > newest.capacity
+	clear(added)
+	if inOrder || len(items) == 1 || newest.layout.Blocks == 1 {
+		for i, item := range items {
+			if added[i], err = c.stage(w, sum(item, c.seed)); err != nil {
+				return i, err
+			}
+		}
+		return len(items), nil
+	}
+	asked := make([]question, len(items))
+	for i, item := range items {
+		hash := sum(item, c.seed)
+		blk, _ := newest.layout.Block(hash)
+		asked[i] = question{hash: hash, blk: blk, i: i}
+	}
+	slices.SortFunc(asked, question.compare)
+	for _, q := range asked {
+		if added[q.i], err = c.stage(w, q.hash); err != nil {
+			return 0, err
+		}
+	}
+	return len(items), nil
+}
+
+// question is one item of a batch.
+type question struct {
+	hash, blk uint64
+	i         int // its place in the batch
+}
+
+func (q question) compare(r question) int {
+	switch {
+	case q.blk != r.blk:
+		if q.blk < r.blk {
+			return -1
+		}
+		return 1
+	default:
+		return q.i - r.i
+	}
+}
+
+// MayContainMany sets present[i] to whether items[i] may have been added. present
+// must be as long as items. All answers are as of one moment with respect to
+// deleting, renaming and replacing the filter. With an error all are true.
+func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
+	return mayContainMany(f, items, present, probe.Sum64Seed)
+}
+
+// MayContainManyString is MayContainMany for strings.
+func (f *Filter) MayContainManyString(items []string, present []bool) error {
+	return mayContainMany(f, items, present, probe.Sum64SeedString)
+}
+
+// MayContainManyUint64 is MayContainMany for the 8 bytes of each item in
+// little-endian order.
+func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
+	return mayContainMany(f, items, present, probe.Sum64SeedUint64)
+}
+
+func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(T, uint64) uint64) error {
+	if len(present) != len(items) {
+		return fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(present), len(items))
+	}
+	err := f.h.db.Read(func(r kv.Reader) error {
+		c, err := f.h.find(r)
+		if err != nil {
+			return err
+		}
+		return askMany(f.h, c, r, items, present, sum)
+	})
+	if err != nil {
+		for i := range present {
+			present[i] = true
+		}
+	}
+	return err
+}
+
+// askMany answers groups of items from resident blocks, having asked for the
+// memory of all of a group before it looks at the first, and then reads each
+// block that is missing once, in the order they are stored in.
+func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(T, uint64) uint64) error {
+	var cold []question
+	var hashes [group]uint64
+	for start := 0; start < len(items); start += group {
+		part := items[start:min(start+group, len(items))]
+		for i, item := range part {
+			hashes[i] = sum(item, c.seed)
+		}
+		if h.db.Sampled(hashes[0]) {
+			h.touch(c, hashes[0])
+		}
+		c.touchMemory(hashes[:len(part)])
+		for i := range part {
+			answer, known := c.resident(hashes[i])
+			present[start+i] = answer
+			if !known && !answer {
+				blk, _ := c.chain.Newest().layout.Block(hashes[i])
+				cold = append(cold, question{hash: hashes[i], blk: blk, i: start + i})
+			}
+		}
+	}
+	if len(cold) == 0 {
+		return nil
+	}
+	slices.SortFunc(cold, question.compare)
+	kept := make([]loaded, len(c.layers))
+	for _, q := range cold {
+		answer, err := c.load(r, q.hash, kept)
+		if err != nil {
+			return err
+		}
+		present[q.i] = answer
+	}
+	return nil
+}
+
+// touchMemory loads a word of each item's line in the newest layer, so that the
+// loads wait for memory side by side.
+func (f *filter) touchMemory(hashes []uint64) {
+	l := &f.layers[0]
+	var sum uint64
+	for _, hash := range hashes {
+		blk, rest := l.layout.Block(hash)
+		if first := l.table.Resident(blk); first != nil {
+			sum += l.layout.Touch(first, rest)
+		}
+	}
+	keepAlive(sum)
+}
+
+// keepAlive makes the compiler believe that a value is used.
+//
+//go:noinline
+func keepAlive(uint64) {}

@@ -1,0 +1,168 @@
+package bloomext_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// inGoroutines runs b.N operations dealt to a number of goroutines.
+func inGoroutines(b *testing.B, goroutines int, op func(g int, x *uint64) error) {
+	b.Helper()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for g := range goroutines {
+		wg.Go(func() {
+			x := uint64(g)*0x9e3779b97f4a7c15 + 1
+			for left.Add(-1) >= 0 {
+				if err := op(g, &x); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
+}
+
+// rawPebble opens Pebble with the options a store uses.
+func rawPebble(b *testing.B) *pebble.DB {
+	b.Helper()
+	po := &pebble.Options{FormatMajorVersion: pebble.FormatNewest, MemTableSize: 32 << 20, CacheSize: 8 << 20, Logger: quiet{}}
+	for i := range po.Levels {
+		po.Levels[i].BlockSize = 16 << 10
+	}
+	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
+	p, err := pebble.Open(b.TempDir(), po)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// BenchmarkColdLookup compares lookups in a filter of 1e7 items behind a cache of
+// a tenth of its size with bare Gets of 8 KiB values, by one goroutine and two.
+func BenchmarkColdLookup(b *testing.B) {
+	const n, blocks = 10_000_000, 1514
+	dir := b.TempDir()
+	db := open(b, dir, &kv.Options{Durability: kv.No})
+	fill(b, db, "f", n, 0.01)
+	if err := db.CompactAll(b.Context()); err != nil { // as a filter at rest is
+		b.Fatal(err)
+	}
+	closeDB(b, db)
+	db = open(b, dir, &kv.Options{CacheSize: 1200 << 10, Durability: kv.No})
+	defer closeDB(b, db)
+	f := bloomext.New(db, "f")
+	p := rawPebble(b)
+	defer func() { _ = p.Close() }()
+	value := make([]byte, 8<<10)
+	for i := range blocks {
+		for j := 0; j < len(value); j += 8 {
+			binary.LittleEndian.PutUint64(value[j:], rand.Uint64())
+		}
+		if err := p.Set(binary.BigEndian.AppendUint64(nil, uint64(i)), value, pebble.NoSync); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := p.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	if err := p.Compact(b.Context(), nil, []byte{0xff}, false); err != nil {
+		b.Fatal(err)
+	}
+	for _, goroutines := range []int{1, 2} {
+		b.Run(fmt.Sprintf("sievekv/goroutines=%d", goroutines), func(b *testing.B) {
+			inGoroutines(b, goroutines, func(_ int, x *uint64) error {
+				var buf [16]byte
+				_, err := f.MayContain(key16(buf[:], next(x, n)))
+				return err
+			})
+		})
+		b.Run(fmt.Sprintf("pebble-get-8KiB/goroutines=%d", goroutines), func(b *testing.B) {
+			inGoroutines(b, goroutines, func(_ int, x *uint64) error {
+				var key [8]byte
+				binary.BigEndian.PutUint64(key[:], next(x, blocks))
+				_, closer, err := p.Get(key[:])
+				if err != nil {
+					return err
+				}
+				return closer.Close()
+			})
+		})
+	}
+}
+
+// BenchmarkTwoFilters compares two goroutines adding to a filter each with two
+// goroutines setting 24 bytes in Pebble.
+func BenchmarkTwoFilters(b *testing.B) {
+	b.Run("sievekv", func(b *testing.B) {
+		db := open(b, b.TempDir(), &kv.Options{Durability: kv.No})
+		defer closeDB(b, db)
+		var filters [2]*bloomext.Filter
+		for i := range filters {
+			filters[i] = bloomext.New(db, fmt.Sprint("filter", i))
+			if err := filters[i].Reserve(bloomext.Config{Capacity: 1e7, ErrorRate: 0.01}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		inGoroutines(b, 2, func(g int, x *uint64) error {
+			_, err := filters[g].AddUint64(next(x, 1<<40))
+			return err
+		})
+	})
+	b.Run("pebble-set-24", func(b *testing.B) {
+		p := rawPebble(b)
+		defer func() { _ = p.Close() }()
+		inGoroutines(b, 2, func(_ int, x *uint64) error {
+			var key [16]byte
+			return p.Set(key16(key[:], next(x, 1<<40)), key[:8], pebble.NoSync)
+		})
+	})
+}
+
+// BenchmarkLogBytes prints the log bytes of an add: one at a time, and in
+// batches of 1000 into a filter of 1e6 and one of 1e8.
+func BenchmarkLogBytes(b *testing.B) {
+	for _, c := range []struct {
+		capacity uint64
+		batch    int
+	}{{1e6, 1}, {1e6, 1000}, {1e8, 1000}} {
+		b.Run(fmt.Sprintf("capacity=%d/batch=%d", c.capacity, c.batch), func(b *testing.B) {
+			db := open(b, "", &kv.Options{InMemory: true, Durability: kv.No, CacheSize: 1 << 30})
+			defer closeDB(b, db)
+			f := bloomext.New(db, "f")
+			if err := f.Reserve(bloomext.Config{Capacity: c.capacity, ErrorRate: 0.01}); err != nil {
+				b.Fatal(err)
+			}
+			before := mustLogBytes(b, db)
+			items, added := make([]uint64, c.batch), make([]bool, c.batch)
+			var n uint64
+			for b.Loop() {
+				if n+uint64(c.batch) > c.capacity {
+					b.Fatalf("the filter is full after %d items: give a smaller -benchtime", n)
+				}
+				for i := range items {
+					items[i] = n
+					n++
+				}
+				if _, err := f.AddManyUint64(items, added); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(mustLogBytes(b, db)-before)/float64(n), "logB/add")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/add")
+		})
+	}
+}

@@ -1,0 +1,51 @@
+package bloomext
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// layerParams are a layer's own parameters, as stored with it; its blocks and
+// lines are kv's.
+//
+//	offset  size  field
+//	0       1     k, probes of an item, 1 to 64
+//	1       1     lines those are spread over, 1 to 3
+//	2       8     error rate of the layer, IEEE 754 bits, little-endian
+//	10      1-10  capacity of the layer, uvarint
+//
+// Counter 0 of a layer is the number of items it took.
+type layerParams struct {
+	hashes, linesPerItem uint8
+	rate                 float64
+	capacity             uint64
+}
+
+const (
+	layerFixedLen = 10
+	itemsCounter  = 0
+)
+
+func (p layerParams) append(dst []byte) []byte {
+	dst = append(dst, p.hashes, p.linesPerItem)
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(p.rate))
+	return binary.AppendUvarint(dst, p.capacity)
+}
+
+func decodeLayerParams(b []byte) (p layerParams, err error) {
+	bad := fmt.Errorf("%w: Bloom layer parameters %x", kv.ErrCorrupt, b)
+	if len(b) <= layerFixedLen {
+		return p, bad
+	}
+	p.hashes, p.linesPerItem = b[0], b[1]
+	p.rate = math.Float64frombits(binary.LittleEndian.Uint64(b[2:]))
+	capacity, n := binary.Uvarint(b[layerFixedLen:])
+	if layerFixedLen+n != len(b) || capacity == 0 || !(p.rate > 0 && p.rate < 1) {
+		return p, bad
+	}
+	p.capacity = capacity
+	return p, nil
+}

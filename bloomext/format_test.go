@@ -1,0 +1,38 @@
+package bloomext
+
+import (
+	"encoding/hex"
+	"errors"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+var goldenLayer = layerParams{hashes: 6, linesPerItem: 1, rate: 0.5, capacity: 1000}
+
+// The stored bytes of version 1. A change here is a change of the format.
+func TestLayerParams_golden(t *testing.T) {
+	const want = "0601" + "000000000000e03f" + "e807"
+	if got := hex.EncodeToString(goldenLayer.append(nil)); got != want {
+		t.Errorf("layer parameters are %s, want %s", got, want)
+	}
+	if got, err := decodeLayerParams(goldenLayer.append(nil)); err != nil || got != goldenLayer {
+		t.Errorf("decodeLayerParams = %+v, %v, want %+v", got, err, goldenLayer)
+	}
+}
+
+func FuzzLayerParams(f *testing.F) {
+	f.Add(goldenLayer.append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := decodeLayerParams(b)
+		if err != nil {
+			if !errors.Is(err, kv.ErrCorrupt) {
+				t.Fatalf("%x: %v is not corruption", b, err)
+			}
+			return
+		}
+		if again, err := decodeLayerParams(p.append(nil)); err != nil || again != p {
+			t.Fatalf("%x decodes to %+v, and again to %+v, %v", b, p, again, err)
+		}
+	})
+}

@@ -1,0 +1,297 @@
+package bloomext
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// ErrFull is returned by an add of a new item to a filter that does not grow and
+// holds its capacity. Items before it in the same batch are added.
+var ErrFull = errors.New("bloomext: non scaling filter is full")
+
+// Filter is a handle on the Bloom filter under a key. It holds no resources and
+// follows the key: when the key is deleted, renamed away, or another filter is
+// renamed over it, the handle's next use is about what is there then. A missing
+// or expired key is kv.ErrNotFound, one of another type kv.ErrWrongType.
+type Filter struct {
+	h     *handle
+	level kv.Durability
+}
+
+type handle struct {
+	db  *kv.DB
+	key []byte
+	// current is the filter the last use found; its object tells whether it has
+	// ended. Never nil: a handle begins with one that has. A lookup looks at the
+	// store, then at the object, then at the blocks: see kv.DB.Read.
+	current atomic.Pointer[filter]
+}
+
+// noFilter is where a handle begins.
+var noFilter = &filter{object: kv.EndedObject()}
+
+func newHandle(db *kv.DB, key []byte) *handle {
+	h := &handle{db: db, key: key}
+	h.current.Store(noFilter)
+	return h
+}
+
+// New returns a handle on a key. It reads nothing: the filter may be made later.
+func New(db *kv.DB, key string) *Filter {
+	return &Filter{h: newHandle(db, []byte(key))}
+}
+
+// With returns a handle on the same filter whose writes are made at another
+// level of durability.
+func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
+
+// Reserve makes an empty filter under the key. It returns kv.ErrExists if the
+// key holds anything, probe.ErrParams for a Config out of range, and
+// kv.ErrTooLarge for a filter above Options.MaxFilterBytes.
+func (f *Filter) Reserve(c Config) error {
+	w, err := f.h.db.Begin(f.level, f.h.key)
+	if err != nil {
+		return err
+	}
+	if err := f.ReserveStaged(w, c); err != nil {
+		return w.Refuse(err)
+	}
+	return w.Commit()
+}
+
+// ReserveStaged is Reserve as part of a writer's commit. The writer was begun
+// with the filter's key.
+func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error {
+	o, err := w.Object(f.h.key)
+	if err != nil {
+		return err
+	}
+	if o != nil {
+		return fmt.Errorf("%w: %q", kv.ErrExists, f.h.key)
+	}
+	spec, err := c.spec(f.h.db.Seed())
+	if err != nil {
+		return err
+	}
+	_, err = w.Create(f.h.key, spec)
+	return err
+}
+
+// MayContain reports whether the item may have been added: false means that it
+// was not. With an error it is true.
+func (f *Filter) MayContain(item []byte) (bool, error) {
+	h := f.h
+	c := h.current.Load()
+	if !h.db.Ready() || !c.object.Live() && !c.object.Usable() {
+		return h.lookup(item)
+	}
+	hash := probe.Sum64Seed(item, c.seed)
+	if h.db.Sampled(hash) {
+		h.touch(c, hash)
+	}
+	// A lookup of a resident block of the newest layer, without a call but those
+	// of hash and test: each call costs as much as two probes.
+	blk, rest := c.newest.layout.Block(hash)
+	if first := c.newest.table.Resident(blk); first != nil {
+		if c.newest.layout.Test(first, rest, hash) {
+			return true, nil
+		}
+		if len(c.layers) == 1 {
+			return false, nil
+		}
+	}
+	if present, known := c.resident(hash); known {
+		return present, nil
+	}
+	return h.lookup(item)
+}
+
+// MayContainString is MayContain for a string.
+func (f *Filter) MayContainString(item string) (bool, error) { return f.MayContain(bytesOf(item)) }
+
+// MayContainUint64 is MayContain for the 8 bytes of item in little-endian order.
+func (f *Filter) MayContainUint64(item uint64) (bool, error) {
+	b := littleEndian(item)
+	return f.MayContain(b[:])
+}
+
+// Add adds an item and reports whether it is new; false means that it was there
+// before, perhaps: at the false-positive rate a new item seems known, and
+// nothing is changed by adding it. The error is ErrFull for a new item where
+// there is no room.
+func (f *Filter) Add(item []byte) (bool, error) {
+	h := f.h
+	c := h.current.Load()
+	if h.db.Ready() && (c.object.Live() || c.object.Usable()) {
+		hash := probe.Sum64Seed(item, c.seed)
+		if h.db.Sampled(hash) {
+			h.touch(c, hash)
+		}
+		if present, _ := c.resident(hash); present {
+			return false, h.db.Acknowledge(c.object, f.level)
+		}
+	}
+	return h.add(f.level, item)
+}
+
+// AddString is Add for a string.
+func (f *Filter) AddString(item string) (bool, error) { return f.Add(bytesOf(item)) }
+
+// AddUint64 is Add for the 8 bytes of item in little-endian order.
+func (f *Filter) AddUint64(item uint64) (bool, error) {
+	b := littleEndian(item)
+	return f.Add(b[:])
+}
+
+// touch counts a lookup for the cache.
+func (h *handle) touch(c *filter, hash uint64) {
+	for i := range c.layers {
+		l := &c.layers[i]
+		blk, _ := l.layout.Block(hash)
+		h.db.Touch(c.object, l.table, blk)
+	}
+}
+
+// find resolves the key and remembers what it found.
+func (h *handle) find(r kv.Reader) (*filter, error) {
+	o, err := r.Lookup(h.key)
+	if err != nil {
+		return nil, err
+	}
+	c, err := kv.As[*filter](h.key, o)
+	if err == nil {
+		h.current.Store(c)
+	}
+	return c, err
+}
+
+// lookup is the way of a lookup that did not find everything in place.
+func (h *handle) lookup(item []byte) (present bool, err error) {
+	err = h.db.Read(func(r kv.Reader) error {
+		c, err := h.find(r)
+		if err != nil {
+			return err
+		}
+		present, err = c.load(r, probe.Sum64Seed(item, c.seed), nil)
+		return err
+	})
+	return present || err != nil, err
+}
+
+// loaded is a block that a lookup of many items has read.
+type loaded struct {
+	blk   uint64
+	first *kv.Line
+}
+
+// load answers from resident blocks where it can and reads the others. Kept, if
+// not nil, has an entry for each layer, for the block of the item before: it
+// need not be read again, even if the cache did not keep it.
+func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
+	for i := range f.layers {
+		l := &f.layers[i]
+		blk, rest := l.layout.Block(hash)
+		var first *kv.Line
+		if kept != nil && kept[i].first != nil && kept[i].blk == blk {
+			first = kept[i].first
+		} else {
+			var err error
+			if first, err = r.Load(f.object, l.table, blk); err != nil {
+				return true, err
+			}
+			if kept != nil {
+				kept[i] = loaded{blk, first}
+			}
+		}
+		if l.layout.Test(first, rest, hash) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (h *handle) add(level kv.Durability, item []byte) (bool, error) {
+	w, err := h.db.Begin(level, h.key)
+	if err != nil {
+		return false, err
+	}
+	c, err := h.staged(w)
+	if err != nil {
+		return false, w.Refuse(err)
+	}
+	added, err := c.stage(w, probe.Sum64Seed(item, c.seed))
+	if err != nil {
+		return false, w.Refuse(err)
+	}
+	return added, w.Commit()
+}
+
+// staged returns the filter as a writer sees it.
+func (h *handle) staged(w *kv.Writer) (*filter, error) {
+	o, err := w.Object(h.key)
+	if err != nil {
+		return nil, err
+	}
+	return kv.As[*filter](h.key, o)
+}
+
+// Info describes a filter.
+type Info struct {
+	Capacity     uint64  // distinct items the filter was made for
+	Items        uint64  // adds that were new
+	ErrorRate    float64 // the false-positive rate asked for, at capacity
+	ExpectedRate float64 // the rate with the items there are now, by formula
+	Fill         float64 // share of bits set, 0 to 1, estimated from the items
+	Bytes        uint64  // of bit arrays reserved; on disk and in memory only what is used
+	Layers       int
+	Hashes       int // probes of an item in the newest layer
+	Lines        int // lines those are in
+}
+
+// Info returns facts about the filter, without reading its blocks.
+func (f *Filter) Info() (Info, error) {
+	var info Info
+	err := f.h.db.Read(func(r kv.Reader) error {
+		c, err := f.h.find(r)
+		if err == nil {
+			info = c.info()
+		}
+		return err
+	})
+	return info, err
+}
+
+func (f *filter) info() Info {
+	newest := f.chain.Newest()
+	info := Info{
+		Capacity: f.capacity(), Items: f.items(), ErrorRate: f.chain.Params.ErrorRate,
+		Layers: len(f.layers), Hashes: int(newest.layout.Hashes), Lines: int(newest.layout.LinesPerItem),
+	}
+	absent := 1.0 // chance that no layer answers for an absent item
+	var ones float64
+	for i := range f.layers {
+		l := &f.layers[i]
+		items := l.table.Counter(itemsCounter)
+		absent *= 1 - l.layout.ExpectedRate(items)
+		mean, _ := expectedOnes(l, items)
+		ones += mean
+		info.Bytes += l.table.Spec().Bytes()
+	}
+	info.ExpectedRate = 1 - absent
+	info.Fill = ones / float64(8*info.Bytes)
+	return info
+}
+
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+func littleEndian(v uint64) (b [8]byte) {
+	for i := range b {
+		b[i] = byte(v >> (8 * i))
+	}
+	return b
+}

@@ -1,0 +1,7 @@
+//go:build !race
+
+package bloomext_test
+
+// sizeTestItems is the size of the filter whose renaming and dropping is
+// measured; filling it takes most of the test's time.
+const sizeTestItems = 10_000_000

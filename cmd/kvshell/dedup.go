@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// maxBatchLines is the most lines of one commit: with every probe of every line in a block of its own it
+// stays below what a commit may hold.
+const maxBatchLines = 4096
+
+// dedupFlags are the flags of dedup.
+type dedupFlags struct {
+	out      string
+	rate     float64
+	capacity uint64
+	batch    int
+	restart  bool
+
+	rateGiven, capacityGiven bool
+}
+
+func (sh *shell) dedupCommand() *cobra.Command {
+	var f dedupFlags
+	cmd := &cobra.Command{
+		Use:                   "dedup KEY FILE|- [-o OUT] [flags]",
+		Short:                 "Prints the lines of a file that were not seen before",
+		Long:                  dedupHelp,
+		Args:                  exactArgs(2),
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.rateGiven, f.capacityGiven = cmd.Flags().Changed("error"), cmd.Flags().Changed("capacity")
+			if err := f.check(args[0]); err != nil {
+				return err
+			}
+			return sh.dedup(cmd.Context(), args[0], args[1], f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&f.out, "output", "o", "", "append the new lines to the file `OUT`, each exactly once")
+	flags.Float64Var(&f.rate, "error", 0.000001, "false-positive `RATE` of a filter that is made: the share of new lines that may be lost")
+	flags.Uint64Var(&f.capacity, "capacity", 1000000, "different `LINES` that a filter that is made has room for")
+	flags.IntVar(&f.batch, "batch", maxBatchLines, "`LINES` in one commit, at most 4096")
+	flags.BoolVar(&f.restart, "restart", false, "forget an unfinished run and begin at the beginning of FILE")
+	return cmd
+}
+
+func (f *dedupFlags) check(key string) error {
+	if f.out == stdinName {
+		f.out = "" // as other programs have it, - is standard output
+	}
+	switch {
+	case key == "":
+		return usagef("KEY must not be empty")
+	case f.batch < 1 || f.batch > maxBatchLines:
+		return usagef("--batch %d: must be 1 to %d lines", f.batch, maxBatchLines)
+	}
+	if _, err := probe.Size(f.capacity, f.rate); err != nil {
+		return usagef("--capacity %d --error %g: %w", f.capacity, f.rate, err)
+	}
+	return nil
+}
+
+// fits returns an error if the flags ask for another filter than the one there is.
+func (f *dedupFlags) fits(key []byte, info bloomext.Info) error {
+	if f.rateGiven && f.rate != info.ErrorRate || f.capacityGiven && f.capacity != info.Capacity {
+		return refusef("the filter %q was made with --capacity %d --error %g, and keeps them: leave them out, or use another KEY",
+			key, info.Capacity, info.ErrorRate)
+	}
+	return nil
+}
+
+// dedup opens what a run needs, runs it, and tells how it went.
+func (sh *shell) dedup(ctx context.Context, key, file string, f dedupFlags) (err error) {
+	if _, err := sh.dir(); err != nil {
+		return err
+	}
+	in, err := openInput(file, sh.stdin, f.batch)
+	if err != nil {
+		return withCode(exitLocal, err)
+	}
+	defer func() { err = joinLocal(err, in.close()) }()
+	p := &pass{key: []byte(key), in: in, stdout: sh.stdout, notes: sh.stderr, flags: f}
+	if f.out != "" {
+		if p.out, err = openOut(f.out); err != nil {
+			return withCode(exitLocal, err)
+		}
+		defer func() { err = joinLocal(err, p.out.close()) }()
+		if same, err := p.out.isFile(in.file); err != nil {
+			return withCode(exitLocal, err)
+		} else if same {
+			return usagef("%s is both the input and OUT", file)
+		}
+	}
+	if p.db, err = sh.openOrCreate(); err != nil {
+		return err
+	}
+	defer closeStore(p.db, &err)
+	p.filter = bloomext.New(p.db, key)
+	if term.IsTerminal(int(sh.stderr.Fd())) && (p.out != nil || !term.IsTerminal(int(sh.stdout.Fd()))) {
+		p.progress = newProgress(sh.stderr, in.size)
+	}
+	started := time.Now()
+	err = p.run(ctx)
+	p.progress.clear()
+	if err != nil {
+		return p.explain(err)
+	}
+	return sh.summary(p, time.Since(started))
+}
+
+// joinLocal adds the error of closing a local file to a function's own.
+func joinLocal(err, closed error) error {
+	if closed == nil {
+		return err
+	}
+	return errors.Join(err, withCode(exitLocal, closed))
+}
+
+// explain adds to the error that ended a run how far it got and how to go on.
+func (p *pass) explain(err error) error {
+	var own *codeError
+	switch {
+	case !p.begun, errors.As(err, &own) && own.code == exitError:
+		return err
+	case errors.Is(err, bloomext.ErrFull):
+		return refusef("the filter %q is full: it holds the %d lines it was made for. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over with a larger --capacity and a new KEY and OUT",
+			p.key, p.capacity, p.in, p.done.lines, p.done.newLines)
+	case errors.Is(err, context.Canceled):
+		return &codeError{exitInterrupted, fmt.Errorf("interrupted after %d lines, %d of them new; %s", p.done.lines, p.done.newLines, p.goOn())}
+	}
+	err = fmt.Errorf("after %d lines: %w", p.done.lines, err)
+	if code := exitCode(err); code == exitLocal {
+		return withCode(code, fmt.Errorf("%w; %s", err, p.goOn()))
+	}
+	return err
+}
+
+func (p *pass) goOn() string {
+	if p.out != nil {
+		return "the same command again goes on from there"
+	}
+	if p.unconfirmed > 0 {
+		return fmt.Sprintf("the same command again reads from the beginning and prints what is missing, and perhaps the last %d lines once more", p.unconfirmed)
+	}
+	return "the same command again reads from the beginning and prints what is missing"
+}
+
+// summary tells what a finished run did, beside the lines, or instead of them if those went to a file.
+func (sh *shell) summary(p *pass, took time.Duration) error {
+	info, err := p.filter.Info()
+	if err != nil {
+		return err
+	}
+	disk, err := p.db.DiskBytes()
+	if err != nil {
+		return err
+	}
+	to := sh.stdout
+	if p.out == nil {
+		to = sh.stderr
+	}
+	read := fmt.Sprint(p.done.lines)
+	if p.resumed.lines > 0 {
+		read += fmt.Sprintf(" (%d of them before the interruption)", p.resumed.lines)
+	}
+	_, err = fmt.Fprintf(to, `lines read           %s
+new                  %d
+seen before          %d
+rate                 %.0f lines/s
+filter               %d of %d lines, %.2f %% of its bits set (estimated from the lines)
+false-positive rate  %.2g expected now, %g asked for when full
+on disk              %d bytes
+`,
+		read, p.done.newLines, p.done.lines-p.done.newLines,
+		float64(p.done.lines-p.resumed.lines)/max(took.Seconds(), 1e-9),
+		info.Items, info.Capacity, 100*info.Fill,
+		info.ExpectedRate, info.ErrorRate, disk)
+	return withCode(exitLocal, err)
+}

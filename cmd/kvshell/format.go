@@ -1,0 +1,39 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// format says how replies are shown. Without a flag it is as redis-cli has it: for people on a terminal,
+// bare values in a pipe or file.
+type format struct {
+	json, raw, csv, text bool
+}
+
+// formatFlags exclude each other.
+var formatFlags = []string{"json", "raw", "csv", "no-raw"}
+
+func (f *format) register(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.json, "json", false, "show replies as JSON, one line each")
+	flags.BoolVar(&f.raw, "raw", false, "show replies as bare values (default unless on a terminal)")
+	flags.BoolVar(&f.csv, "csv", false, "show replies as lines of comma-separated values")
+	flags.BoolVar(&f.text, "no-raw", false, "show replies with their types (default on a terminal)")
+}
+
+// append appends a reply as it is to be shown on out.
+func (f *format) append(dst []byte, r reply.Reply, out *os.File) []byte {
+	switch {
+	case f.json:
+		return reply.AppendJSON(dst, r)
+	case f.csv:
+		return reply.AppendCSV(dst, r)
+	case f.raw || !f.text && !term.IsTerminal(int(out.Fd())):
+		return reply.AppendRaw(dst, r)
+	}
+	return reply.AppendText(dst, r)
+}

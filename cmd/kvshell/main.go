@@ -1,0 +1,34 @@
+// Command kvshell is to a store's directory what redis-cli is to a host: it runs one command and prints
+// the reply, runs a script of commands from a pipe, and has words of its own for work on files.
+//
+// # Terminology
+//
+//	word      a part of the command line; all after the first word belongs to it
+//	own word  a lower-case word that kvshell itself carries out: dedup, check, help
+//	command   anything else: a command of the store, such as BF.ADD, in any case
+//	input     what dedup reads: a file or standard input, plain or gzipped
+//	OUT       the file dedup appends new lines to
+//	batch     lines of the input that are one commit
+//	record    what a commit of dedup says about the run: see record.go
+//
+// # How it works
+//
+// Each file is one of the parts: shell.go the flags, store.go opening, command.go and script.go the
+// store's commands, exit.go what the process answers its caller. dedup is made of the input, which is
+// read ahead into batches (input.go), the record (record.go), OUT (out.go) and the pass that brings them
+// together (pass.go), where the argument stands why each line is in OUT exactly once.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	sh := &shell{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	os.Exit(sh.run(ctx, os.Args[1:]))
+}

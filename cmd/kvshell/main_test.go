@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// urlList is a list of 59,206 lines, 30,072 of them different.
+var urlList = filepath.Join("..", "..", "examples", "crawl-urls.txt.gz")
+
+// The test binary, called kvshell, is the program: testscript.Main puts it on the PATH. So tests run real
+// processes, which can be killed.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"kvshell": func() {
+		ballastSize = -1
+		crashWhere(os.Getenv(crashVariable))
+		main()
+	}})
+}
+
+func TestScript(t *testing.T) {
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PID", strconv.Itoa(os.Getpid()))
+			env.Setenv("LIST", filepath.Join(dir, urlList))
+			env.Values[heldStores{}] = new(*kv.DB)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"code":    expectCode,
+			"chomp":   chompFile,
+			"hold":    holdStore,
+			"release": releaseStore,
+			"foreign": makeForeign,
+			"flip":    flipBit,
+		},
+	})
+}
+
+// code N PROGRAM ARGS... runs a program that must exit with the code N, which is not 0.
+func expectCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N program [args...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+// chomp FILE... takes the line break off the end of files.
+func chompFile(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		text := strings.TrimSuffix(ts.ReadFile(name), "\n")
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o666))
+	}
+}
+
+// heldStores is where hold keeps a script's store.
+type heldStores struct{}
+
+// hold DIR opens a store in the process of the test, so that the program finds it in use until release.
+func holdStore(ts *testscript.TestScript, _ bool, args []string) {
+	*ts.Value(heldStores{}).(**kv.DB) = openStore(ts, args[0])
+}
+
+func releaseStore(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Check((*ts.Value(heldStores{}).(**kv.DB)).Close())
+}
+
+// foreign DIR KEY makes a key of a type that the program does not know.
+func makeForeign(ts *testscript.TestScript, _ bool, args []string) {
+	shape := &kv.Type{Name: "test-shape", Version: 1, Open: func(*kv.Object) (any, error) { return nil, nil }}
+	db := openStore(ts, args[0], kv.Module{Name: "test", Types: []*kv.Type{shape}})
+	key := []byte(args[1])
+	w, err := db.Begin(kv.DurabilityDefault, key)
+	ts.Check(err)
+	_, err = w.Create(key, kv.Spec{Type: shape})
+	ts.Check(err)
+	ts.Check(w.Commit())
+	ts.Check(db.Close())
+}
+
+func openStore(ts *testscript.TestScript, dir string, more ...kv.Module) *kv.DB {
+	db, err := kv.Open(ts.MkAbs(dir), &kv.Options{
+		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: append(modules(), more...),
+	})
+	ts.Check(err)
+	return db
+}
+
+// flip PATTERN flips a bit in the middle of the largest file that matches.
+func flipBit(ts *testscript.TestScript, _ bool, args []string) {
+	names, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	var largest string
+	var bytes []byte
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		ts.Check(err)
+		if len(b) > len(bytes) {
+			largest, bytes = name, b
+		}
+	}
+	if largest == "" {
+		ts.Fatalf("no file matches %s", args[0])
+	}
+	bytes[len(bytes)/2] ^= 1
+	ts.Check(os.WriteFile(largest, bytes, 0o666))
+}

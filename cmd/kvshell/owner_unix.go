@@ -1,0 +1,25 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// lockOwner returns the id of the process that holds the lock of the store in dir, 0 if it cannot be told:
+// it is on another machine, or has just let go.
+func lockOwner(dir string) int {
+	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR, 0)
+	if err != nil {
+		return 0
+	}
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
+	err = syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &lock)
+	if closed := f.Close(); err != nil || closed != nil || lock.Type == syscall.F_UNLCK {
+		return 0
+	}
+	return int(lock.Pid)
+}

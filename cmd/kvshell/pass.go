@@ -1,0 +1,370 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// Why each new line is in OUT exactly once, whatever the crash.
+//
+// What is written. The first commit of a run makes the filter, if it is missing, and sets the record: how
+// long OUT is, and that nothing was read yet. It is on stable storage before anything is written to OUT.
+// Then, for each batch in turn: (1) OUT is synced; (2) one commit adds the batch's lines to the filter and
+// sets the record: where the batch lies in the input, which of its lines were new, and how long OUT was
+// before it; (3) the new lines are appended to OUT. The last commit, after a sync of OUT, removes the record.
+//
+// What a crash leaves. Commits survive as a prefix, each whole or not at all, so the filter and the record
+// are always those of one batch, say b: the filter has the lines up to the end of b. OUT has all new lines
+// from before b, at least as many bytes as the record says: they were synced before the commit of b was
+// made, so before it could survive. Behind them OUT has any part of what was written later, or bytes that
+// are none of it.
+//
+// What the next run does. It reads the input up to the end of b and compares its hash: the same bytes are
+// the same lines. It cuts OUT to the recorded length, appends the new lines of b by the recorded answers,
+// not by the filter, which knows them by now, and goes on behind b. A crash of that run changes nothing of
+// this: until its first commit, the record is the same.
+//
+// This holds at every level of durability, for a kill and for a loss of power alike: a lower level means
+// that the surviving prefix is shorter, and more is done again. It is assumed that a sync that returned
+// means stable storage, and that nobody else writes to OUT in between.
+//
+// On standard output nothing can be taken back, so there the order is the other way: the new lines are
+// printed, then the batch is committed. A crash in between makes the next run print them again.
+
+// reached is called at the points of a run between which a crash leaves different things behind. Tests
+// replace it, to crash there.
+var reached = func(point string) {}
+
+// pass is one run of dedup over its input.
+type pass struct {
+	db       *kv.DB
+	filter   *bloomext.Filter
+	key      []byte
+	in       *input
+	out      *outFile  // nil: the lines go to stdout
+	stdout   io.Writer // for the lines, if there is no OUT
+	notes    io.Writer // for what the user should know beside them
+	flags    dedupFlags
+	progress *progress
+
+	begun    bool
+	from     *record // of the run that this one goes on with; nil if it is a new one
+	capacity uint64  // of the filter
+
+	// Up to the last commit; the digest, which needs an OUT, is ahead while one is made.
+	digest   *xxhash.Digest // of the input
+	position uint64         // in the input, in bytes after decompression
+	done     counts
+	resumed  counts // what of done another run did
+
+	unconfirmed int // lines printed to stdout and not committed
+
+	answers []bool // of the batch
+	lines   []byte // the new ones of the batch, as they are to be written
+}
+
+// counts are how many lines were read, and how many of those were new.
+type counts struct {
+	lines, newLines uint64
+}
+
+// run does the whole of it. When it returns, with an error or without, OUT is on stable storage as far as
+// it was written.
+func (p *pass) run(ctx context.Context) error {
+	if err := p.begin(); err != nil {
+		return err
+	}
+	p.begun = true
+	p.in.start(p.from)
+	err := p.batches(ctx)
+	if p.out != nil {
+		err = errors.Join(err, withCode(exitLocal, p.out.sync()))
+	}
+	if err == nil {
+		// Ctrl-C ends a whole pipeline: an input that it cut short must not pass for one that is done.
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	return p.finish()
+}
+
+func (p *pass) batches(ctx context.Context) error {
+	for {
+		b, err := p.in.next(ctx)
+		switch {
+		case err != nil:
+			return err
+		case errors.Is(b.err, io.EOF):
+			return nil
+		case b.err != nil:
+			return withInput(p.in, b.err)
+		case b.digest != nil:
+			err = p.repeat(b)
+		case p.out != nil:
+			err = p.toOut(b)
+		default:
+			err = p.toStdout(b)
+		}
+		if err != nil {
+			return err
+		}
+		p.progress.show(p.in.bytesRead.Load(), p.done)
+		p.in.free <- b
+	}
+}
+
+// withInput names the input in an error of reading it; a refusal has named it.
+func withInput(in *input, err error) error {
+	var own *codeError
+	if errors.As(err, &own) {
+		return err
+	}
+	return &codeError{exitLocal, fmt.Errorf("read %s: %w", in, err)}
+}
+
+// begin decides whether this run is a new one or goes on with another, and makes the filter.
+func (p *pass) begin() error {
+	info, err := p.filter.Info()
+	exists := !errors.Is(err, kv.ErrNotFound)
+	p.capacity = p.flags.capacity
+	if exists {
+		if err != nil {
+			return err
+		}
+		if err := p.flags.fits(p.key, info); err != nil {
+			return err
+		}
+		p.capacity = info.Capacity
+	}
+	stored, err := p.storedRecord()
+	if err != nil {
+		return err
+	}
+	if stored == nil || p.flags.restart {
+		defer reached("begun")
+		return p.beginNew(exists, stored != nil)
+	}
+	r, err := decodeRecord(stored)
+	if err != nil {
+		return fmt.Errorf("key %q: %w; --restart forgets it", p.key, err)
+	}
+	return p.resume(r)
+}
+
+// storedRecord returns the record of an unfinished run, nil if there is none.
+func (p *pass) storedRecord() ([]byte, error) {
+	o, err := p.db.Lookup(p.key)
+	if err != nil || o == nil {
+		return nil, err
+	}
+	return p.db.Attribute(o, recordAttribute)
+}
+
+// beginNew makes the first commit of a new run, durable whatever the level: without it, what is in OUT by
+// then would be taken for what was there before.
+func (p *pass) beginNew(exists, forget bool) error {
+	p.digest = xxhash.New()
+	if p.out == nil {
+		fmt.Fprintf(p.notes, "note: if this run is killed, the next may print its last lines, up to %d, once more; with -o OUT each is written exactly once\n", p.flags.batch)
+	} else if err := errors.Join(p.out.endLine(), p.out.sync()); err != nil {
+		return withCode(exitLocal, err)
+	}
+	if forget {
+		fmt.Fprintln(p.notes, "note: an unfinished run is forgotten; new lines of its last batch may be missing from what it wrote")
+	}
+	return p.commit(kv.Always, func(w *kv.Writer) error {
+		if !exists {
+			err := p.filter.ReserveStaged(w, bloomext.Config{Capacity: p.flags.capacity, ErrorRate: p.flags.rate})
+			if err != nil {
+				return err
+			}
+		}
+		switch {
+		case p.out != nil:
+			return p.setRecord(w, p.record(0, nil))
+		case forget:
+			return p.setRecord(w, nil)
+		}
+		return nil
+	})
+}
+
+// resume checks that this run may go on with the one of a record.
+func (p *pass) resume(r *record) error {
+	out := "standard output"
+	if p.out != nil {
+		out = p.out.path
+	}
+	if r.input != p.in.name || r.out != out {
+		return refusef("key %q has an unfinished run from %s to %s: finish it by the same command, or forget it by --restart; this run is from %s to %s",
+			p.key, r.input, r.out, p.in.name, out)
+	}
+	if err := p.out.has(int64(r.outLength)); err != nil {
+		return withCode(exitLocal, err)
+	}
+	p.from, p.done = r, counts{r.lines, r.newLines}
+	return nil
+}
+
+// repeat appends the lines of the record's batch to OUT once more.
+func (p *pass) repeat(b *batch) error {
+	if err := p.out.truncate(int64(p.from.outLength)); err != nil {
+		return withCode(exitLocal, err)
+	}
+	reached("truncated")
+	newLines := p.selectNew(b, p.from.answers)
+	p.digest, p.position = b.digest, p.from.end
+	p.advance(len(b.items), newLines)
+	p.resumed = p.done
+	fmt.Fprintf(p.notes, "note: going on after line %d of an unfinished run\n", p.done.lines)
+	return withCode(exitLocal, p.out.write(p.lines))
+}
+
+// toOut takes a batch through the three steps. Of a batch that the filter has no room for, it is the lines
+// before the first that has none.
+func (p *pass) toOut(b *batch) error {
+	if err := p.out.sync(); err != nil {
+		return withCode(exitLocal, err)
+	}
+	reached("synced")
+	var n, newLines int
+	var length uint64
+	var full error
+	err := p.commit(kv.DurabilityDefault, func(w *kv.Writer) (err error) {
+		if n, full, err = p.stage(w, b); err != nil {
+			return err
+		}
+		length = p.hash(b, n)
+		newLines = p.selectNew(b, p.answers[:n])
+		return p.setRecord(w, p.record(length, p.answers[:n]))
+	})
+	if err != nil {
+		return err
+	}
+	reached("committed")
+	p.position += length
+	p.advance(n, newLines)
+	if err := p.out.write(p.lines); err != nil {
+		return withCode(exitLocal, err)
+	}
+	reached("written")
+	return full
+}
+
+// toStdout prints the new lines of a batch and commits it. The filter's lock is held while printing,
+// which may take as long as the reader of a pipe likes; this process is the store's only one and wants
+// nothing else of it.
+func (p *pass) toStdout(b *batch) error {
+	var n, newLines int
+	var full error
+	err := p.commit(kv.DurabilityDefault, func(w *kv.Writer) (err error) {
+		if n, full, err = p.stage(w, b); err != nil {
+			return err
+		}
+		newLines = p.selectNew(b, p.answers[:n])
+		p.unconfirmed = newLines
+		_, err = p.stdout.Write(p.lines)
+		reached("printed")
+		return withCode(exitLocal, err)
+	})
+	if err != nil {
+		return err
+	}
+	p.unconfirmed = 0
+	p.advance(n, newLines)
+	return full
+}
+
+// finish removes the record, now that all of OUT is on stable storage.
+func (p *pass) finish() error {
+	reached("finishing")
+	if p.out != nil {
+		if err := p.commit(kv.DurabilityDefault, func(w *kv.Writer) error { return p.setRecord(w, nil) }); err != nil {
+			return err
+		}
+		reached("finished")
+	}
+	return p.db.Sync()
+}
+
+// commit makes one commit of what stage stages.
+func (p *pass) commit(level kv.Durability, stage func(*kv.Writer) error) error {
+	w, err := p.db.Begin(level, p.key)
+	if err != nil {
+		return err
+	}
+	if err := stage(w); err != nil {
+		w.Discard()
+		return err
+	}
+	return w.Commit()
+}
+
+// stage stages the adding of a batch's lines and sets answers. If the filter is full, n is the number of
+// lines before the first that has no room, and full the error; with none before it, there is nothing to
+// commit, and the error is err.
+func (p *pass) stage(w *kv.Writer, b *batch) (n int, full, err error) {
+	p.answers = append(p.answers[:0], make([]bool, len(b.items))...)
+	n, err = p.filter.AddStaged(w, b.items, p.answers)
+	if errors.Is(err, bloomext.ErrFull) && n > 0 {
+		return n, err, nil
+	}
+	return n, nil, err
+}
+
+// hash adds the first n lines of a batch to the digest, and returns their length in the input.
+func (p *pass) hash(b *batch, n int) (length uint64) {
+	part := b.raw[:b.ends[n-1]]
+	p.digest.Write(part) // cannot fail
+	return uint64(len(part))
+}
+
+// selectNew sets p.lines to the lines of a batch that are new, each ended by LF, and returns their number.
+// Lines without an answer are left out.
+func (p *pass) selectNew(b *batch, answers []bool) (n int) {
+	p.lines = p.lines[:0]
+	for i, isNew := range answers {
+		if isNew {
+			p.lines = append(append(p.lines, b.items[i]...), '\n')
+			n++
+		}
+	}
+	return n
+}
+
+// record describes a batch of length bytes behind position, already in the digest.
+func (p *pass) record(length uint64, answers []bool) *record {
+	return &record{
+		start: p.position, end: p.position + length, sum: p.digest.Sum64(),
+		outLength: uint64(p.out.length), lines: p.done.lines, newLines: p.done.newLines,
+		answers: answers, input: p.in.name, out: p.out.path,
+	}
+}
+
+// setRecord stages a record; nil removes it.
+func (p *pass) setRecord(w *kv.Writer, r *record) error {
+	o, err := w.Object(p.key)
+	if err != nil {
+		return err
+	}
+	var value []byte
+	if r != nil {
+		value = appendRecord(nil, r)
+	}
+	w.SetAttribute(o, recordAttribute, value)
+	return nil
+}
+
+func (p *pass) advance(lines, newLines int) {
+	p.done.lines += uint64(lines)
+	p.done.newLines += uint64(newLines)
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// A loss of power at any of the points takes back any part of what was not synced, of the store and of OUT.
+// Whatever it is, the runs that follow leave the same OUT as one that nothing happened to.
+func TestPass_powerLoss(t *testing.T) {
+	const trials = 150
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	defer func() { reached = func(string) {} }()
+	survived := make(map[string]int) // crashes, by the point they were at
+	for trial := range trials {
+		w := newWorld(t, rng, []kv.Durability{kv.Always, kv.EverySec, kv.No}[trial%3])
+		for range 1 + rng.IntN(4) {
+			if point := w.runAndCrash(t); point != "" {
+				survived[point]++
+			}
+		}
+		w.run(t)
+		got, err := os.ReadFile(w.out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != w.want {
+			t.Fatalf("trial %d, durability %s: OUT is\n%s\nwant\n%s\nafter %s", trial, w.level, got, w.want, strings.Join(w.log, ", "))
+		}
+	}
+	for _, point := range []string{"begun", "synced", "committed", "written", "truncated", "finishing", "finished"} {
+		if survived[point] == 0 {
+			t.Errorf("no trial crashed at the point %q: %v", point, survived)
+		}
+	}
+}
+
+// world is the disk: a store, an input, and OUT.
+type world struct {
+	rng        *rand.Rand
+	level      kv.Durability
+	store      *vfs.MemFS
+	input, out string
+	want       string   // what OUT has in the end
+	log        []string // what happened
+}
+
+func newWorld(t *testing.T, rng *rand.Rand, level kv.Durability) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{
+		rng: rng, level: level, store: vfs.NewCrashableMem(),
+		input: filepath.Join(dir, "input"), out: filepath.Join(dir, "out"),
+	}
+	var text strings.Builder
+	for range rng.IntN(60) {
+		fmt.Fprintf(&text, "line %d\n", rng.IntN(40))
+	}
+	before := strings.Repeat("was here\n", rng.IntN(3))
+	w.want = before + firstOccurrences(text.String())
+	for name, content := range map[string]string{w.input: text.String(), w.out: before} {
+		if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// runAndCrash runs dedup and replaces the disk by what a crash at a random point leaves of it. It returns
+// the point, "" if the run was over before.
+func (w *world) runAndCrash(t *testing.T) (point string) {
+	t.Helper()
+	left := w.rng.IntN(30)
+	var store *vfs.MemFS
+	var out []byte
+	p, closePass := w.open(t)
+	reached = func(at string) {
+		if left--; left == 0 {
+			point, store, out = at, w.crashStore(), w.crashOut(t, p.out, at)
+		}
+	}
+	w.finish(t, p, closePass)
+	reached = func(string) {}
+	w.log = append(w.log, "crash at "+point)
+	if point == "" {
+		return ""
+	}
+	w.store = store
+	if err := os.WriteFile(w.out, out, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return point
+}
+
+func (w *world) crashStore() *vfs.MemFS {
+	percent := []int{0, 50, 100}[w.rng.IntN(3)]
+	return w.store.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: w.rng})
+}
+
+// crashOut returns what a crash leaves of OUT: what is synced, some of the rest, and, while the record says
+// where OUT ends, perhaps bytes nobody wrote.
+func (w *world) crashOut(t *testing.T, o *outFile, point string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(o.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = content[:o.synced+w.rng.Int64N(int64(len(content))-o.synced+1)]
+	if point != "finished" {
+		content = append(content, make([]byte, w.rng.IntN(20))...)
+	}
+	return content
+}
+
+func (w *world) run(t *testing.T) {
+	t.Helper()
+	p, closePass := w.open(t)
+	w.finish(t, p, closePass)
+}
+
+func (w *world) finish(t *testing.T, p *pass, closePass func()) {
+	t.Helper()
+	if err := p.run(context.Background()); err != nil {
+		t.Fatalf("%v after %s", err, strings.Join(w.log, ", "))
+	}
+	closePass()
+}
+
+// open opens what a run needs; the function returned closes it.
+func (w *world) open(t *testing.T) (*pass, func()) {
+	t.Helper()
+	batch := 1 + w.rng.IntN(8)
+	in, err := openInput(w.input, nil, batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := openOut(w.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := kv.Open("store", &kv.Options{
+		FS: w.store, Durability: w.level, BallastSize: -1, MinFreeSpace: -1, MemTableSize: 256 << 10,
+		Logger: slog.New(slog.DiscardHandler), Modules: modules(),
+	})
+	if err != nil {
+		t.Fatalf("%v after %s", err, strings.Join(w.log, ", "))
+	}
+	p := &pass{
+		db: db, filter: bloomext.New(db, "seen"), key: []byte("seen"), in: in, out: out, notes: io.Discard,
+		flags: dedupFlags{rate: 1e-6, capacity: 1000, batch: batch},
+	}
+	return p, func() {
+		for _, err := range []error{in.close(), out.close(), db.Close()} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// modules are the extensions every store is opened with.
+func modules() []kv.Module { return []kv.Module{bloomext.Module(), compaction.Module()} }
+
+// dir returns the directory of the store that flags and environment name.
+func (sh *shell) dir() (string, error) {
+	if sh.directory != "" {
+		return sh.directory, nil
+	}
+	if dir := os.Getenv(dirVariable); dir != "" {
+		return dir, nil
+	}
+	return "", usagef("no store: give its directory by -d DIR or in $%s", dirVariable)
+}
+
+// openExisting opens the store and never makes one.
+func (sh *shell) openExisting() (*kv.DB, error) {
+	dir, err := sh.dir()
+	if err != nil {
+		return nil, err
+	}
+	db, err := sh.open(dir, true)
+	return db, openError(dir, err)
+}
+
+// openOrCreate opens the store, and makes it if it is not there.
+func (sh *shell) openOrCreate() (*kv.DB, error) {
+	dir, err := sh.dir()
+	if err != nil {
+		return nil, err
+	}
+	db, err := sh.open(dir, true)
+	if errors.Is(err, kv.ErrNotExist) {
+		if db, err = sh.open(dir, false); err == nil {
+			fmt.Fprintln(sh.stderr, "created store", dir)
+		}
+	}
+	return db, openError(dir, err)
+}
+
+// openFor opens the store for a command. Where there is none, only a write makes one. A command that no
+// store would run, unknown or with a wrong number of words, is given an empty one in memory, scratch, to
+// say so.
+func (sh *shell) openFor(words [][]byte) (db *kv.DB, scratch bool, err error) {
+	dir, err := sh.dir()
+	if err != nil {
+		return nil, false, err
+	}
+	db, missing := sh.open(dir, true)
+	if !errors.Is(missing, kv.ErrNotExist) {
+		return db, false, openError(dir, missing)
+	}
+	if db, err = openScratch(); err != nil {
+		return nil, false, err
+	}
+	cmd := findCommand(db, string(words[0]))
+	if cmd == nil || !takes(cmd, len(words)) {
+		return db, true, nil
+	}
+	if err := db.Close(); err != nil {
+		return nil, false, err
+	}
+	if cmd.Flags&kv.Write == 0 {
+		return nil, false, openError(dir, missing)
+	}
+	db, err = sh.openOrCreate()
+	return db, false, err
+}
+
+// ballastSize is kv.Options.BallastSize, of which tests, with stores by the dozen, make none.
+var ballastSize int64
+
+func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
+	return kv.Open(dir, &kv.Options{
+		MustExist:   mustExist,
+		CacheSize:   int64(sh.cache),
+		Durability:  kv.Durability(sh.sync),
+		Seed:        sh.seed,
+		BallastSize: ballastSize,
+		Logger:      slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: brief})),
+		Modules:     modules(),
+	})
+}
+
+// brief leaves the time out of a line of the log, and shows of an error its text: errors of Pebble's have
+// pages of stack traces, which slog would print.
+func brief(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	if err, ok := a.Value.Any().(error); ok {
+		text, _, _ := strings.Cut(err.Error(), "\n")
+		a.Value = slog.StringValue(text)
+	}
+	return a
+}
+
+// openError adds to an error of kv.Open what the user can do about it. What has no code of its own means
+// that the store cannot be opened.
+func openError(dir string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kv.ErrLocked):
+		who := "another process"
+		if pid := lockOwner(dir); pid > 0 {
+			who = fmt.Sprintf("process %d", pid)
+		}
+		return &codeError{exitLocked, fmt.Errorf("store %s is in use by %s: wait until it ends, or end it", dir, who)}
+	case errors.Is(err, kv.ErrNotExist):
+		return &codeError{exitOpen, fmt.Errorf("no store in %s: the first write, such as BF.RESERVE, makes one", dir)}
+	case isAny(err, kv.ErrOptions, kv.ErrCorrupt, kv.ErrFailed, kv.ErrNoSpace):
+		return err
+	}
+	return &codeError{exitOpen, err}
+}
+
+// openScratch opens an empty store in memory, for its command table.
+func openScratch() (*kv.DB, error) {
+	return kv.Open("", &kv.Options{InMemory: true, Modules: modules(), Logger: slog.New(slog.DiscardHandler)})
+}
+
+// findCommand returns the store's command of a name, in any case; nil if there is none.
+func findCommand(db *kv.DB, name string) *kv.Command {
+	for _, cmd := range db.Commands() {
+		if strings.EqualFold(cmd.Name, name) {
+			return cmd
+		}
+	}
+	return nil
+}
+
+func takes(cmd *kv.Command, words int) bool {
+	if cmd.Arity < 0 {
+		return words >= -cmd.Arity
+	}
+	return words == cmd.Arity
+}
+
+// closeStore closes the store at the end of a function and keeps the function's own error.
+func closeStore(db *kv.DB, err *error) {
+	if closed := db.Close(); closed != nil {
+		*err = errors.Join(*err, closed)
+	}
+}

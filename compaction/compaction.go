@@ -1,0 +1,101 @@
+// Package compaction is the service that keeps a store in shape while it is
+// open: it folds blocks that collected many operands, and has the disk space of
+// dropped objects given back.
+//
+// The work is bounded: at most FoldBytes of blocks are written and one dropped
+// object is reclaimed in a second. INFO shows what was done and what waits.
+package compaction
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+const (
+	// FoldBytes is the most bytes of folded blocks written in a second.
+	FoldBytes = 8 << 20
+
+	foldEvery    = 100 * time.Millisecond
+	reclaimEvery = time.Second
+)
+
+// Module returns the service as a module, for kv.Options.Modules. Each store
+// needs one of its own.
+func Module() kv.Module {
+	return kv.Module{Name: "compaction", Services: []kv.Service{&service{}}}
+}
+
+type service struct {
+	db     *kv.DB
+	log    *slog.Logger
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// Start begins the work.
+func (s *service) Start(db *kv.DB) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.db, s.cancel, s.log = db, cancel, db.Logger()
+	s.done.Go(func() { s.every(ctx, foldEvery, s.fold) })
+	s.done.Go(func() { s.every(ctx, reclaimEvery, s.reclaim) })
+	return nil
+}
+
+// Stop ends the work and waits for it.
+func (s *service) Stop() {
+	s.cancel()
+	s.done.Wait()
+}
+
+// Info returns the service's section of INFO.
+func (s *service) Info() (string, []kv.InfoField) {
+	folds, dropped, reclaimed := s.db.MaintenanceStats()
+	return "Compaction", []kv.InfoField{
+		{Name: "folds", Value: folds},
+		{Name: "fold_backlog", Value: s.db.FoldBacklog()},
+		{Name: "fold_requests_dropped", Value: dropped},
+		{Name: "fold_bytes_per_second_limit", Value: FoldBytes},
+		{Name: "objects_reclaimed", Value: reclaimed},
+	}
+}
+
+// every does work at an interval. An error is logged when it differs from the
+// one before, so that a full disk does not fill the log as well.
+func (s *service) every(ctx context.Context, interval time.Duration, work func(context.Context) error) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	last := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := work(ctx)
+		switch {
+		case err == nil:
+			last = ""
+		case ctx.Err() != nil || errors.Is(err, kv.ErrClosed) || errors.Is(err, kv.ErrFailed):
+			return // the store has told
+		case err.Error() != last:
+			last = err.Error()
+			s.log.Warn("sievekv: compaction", "dir", s.db.Dir(), "error", err)
+		}
+	}
+}
+
+func (s *service) fold(ctx context.Context) error {
+	const perTick = FoldBytes * int(foldEvery) / int(time.Second)
+	_, err := s.db.Fold(ctx, perTick)
+	return err
+}
+
+func (s *service) reclaim(ctx context.Context) error {
+	_, err := s.db.Reclaim(ctx)
+	return err
+}

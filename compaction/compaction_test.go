@@ -1,0 +1,123 @@
+package compaction_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/kv"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, dir string) *kv.DB {
+	t.Helper()
+	db, err := kv.Open(dir, &kv.Options{
+		BallastSize: -1, Durability: kv.No, CacheSize: 256 << 10,
+		Modules: []kv.Module{bloomext.Module(), compaction.Module()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// await returns when done does; a service that never gets there hangs the test.
+func await(done func() bool) {
+	for !done() {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A block that collected many operands is folded after it was read, and holds
+// what it held.
+func TestService_folds(t *testing.T) {
+	const adds = 500
+	dir := t.TempDir()
+	db := open(t, dir)
+	f := bloomext.New(db, "f")
+	if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(adds) {
+		if _, err := f.AddUint64(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	db = open(t, dir)
+	f = bloomext.New(db, "f")
+	check := func() {
+		t.Helper()
+		for i := range uint64(adds) {
+			if ok, err := f.MayContainUint64(i); !ok || err != nil {
+				t.Fatalf("item %d: MayContain = %v, %v, want true", i, ok, err)
+			}
+		}
+	}
+	check()
+	await(func() bool { folds, _, _ := db.MaintenanceStats(); return folds > 0 })
+	check()
+	report, err := db.Check(t.Context())
+	if err != nil || len(report.Problems)+len(report.Notes) > 0 {
+		t.Errorf("Check = %+v, %v", report, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The space of dropped filters comes back, also when the store was closed in
+// between.
+func TestService_reclaims(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	const filters = 3
+	items, added := make([]uint64, 4096), make([]bool, 4096)
+	for n := range filters {
+		f := bloomext.New(db, fmt.Sprint(n))
+		if err := f.Reserve(bloomext.Config{Capacity: 2e6, ErrorRate: 0.01}); err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < 400_000; i += len(items) {
+			for j := range items {
+				items[j] = uint64(i + j)
+			}
+			if _, err := f.AddManyUint64(items, added); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := db.CompactAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	full, err := db.DiskBytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Delete(kv.Always, []byte("0"), []byte("1"), []byte("2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = open(t, dir)
+	await(func() bool { _, _, reclaimed := db.MaintenanceStats(); return reclaimed == filters })
+	await(func() bool {
+		now, err := db.DiskBytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now < full/2
+	})
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,127 @@
+package block
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+const (
+	// Bits is the number of bits of a block of full length.
+	Bits = 65536
+	// Size is the number of bytes of a block of full length in memory.
+	Size = Bits / 8
+	// MaxWords is the number of words of a block of full length.
+	MaxWords = Bits / 64
+	// LineBits is the number of bits of a line.
+	LineBits = 512
+	// LineWords is the number of words of a line.
+	LineWords = LineBits / 64
+	// MaxLines is the number of lines of a block of full length.
+	MaxLines = Bits / LineBits
+)
+
+const lineBytes = LineBits / 8
+
+// Line is one line of a block in memory.
+type Line = [LineWords]uint64
+
+// MergerName names the merging of this package to the storage engine, which
+// refuses to open a store made under another name. Part of the stored format.
+const MergerName = "sievekv.block.v1"
+
+// ErrCorrupt is returned, wrapped with what is wrong, for a value that this
+// package cannot have written for the block asked for.
+var ErrCorrupt = errors.New("block: corrupt value")
+
+// Family says what the bits of a block mean: it is the width of a slot in bits,
+// 1 in the bits family. The zero Family is no family. Stored on disk, here and in
+// headers: never renumber.
+type Family uint8
+
+const (
+	// FamilyBits is the family of blocks whose bits are only ever set.
+	FamilyBits Family = 1
+	// FamilySlots4 is the family of blocks of 4-bit slots, up to 16,384 of them.
+	FamilySlots4 Family = 4
+	// FamilySlots8 is the family of blocks of 8-bit slots, up to 8,192 of them.
+	FamilySlots8 Family = 8
+	// FamilySlots12 is the family of blocks of 12-bit slots, up to 5,461 of them.
+	// A slot may lie in two words, and in two lines. The up to 11 bits behind the
+	// last slot are never used.
+	FamilySlots12 Family = 12
+	// FamilySlots16 is the family of blocks of 16-bit slots, up to 4,096 of them.
+	FamilySlots16 Family = 16
+	// FamilySlots32 is the family of blocks of 32-bit slots, up to 2,048 of them.
+	FamilySlots32 Family = 32
+)
+
+// Valid reports whether f is one of the families above.
+func (f Family) Valid() bool { return f == FamilyBits || f.hasSlots() }
+
+func (f Family) hasSlots() bool {
+	switch f {
+	case FamilySlots4, FamilySlots8, FamilySlots12, FamilySlots16, FamilySlots32:
+		return true
+	}
+	return false
+}
+
+// Width returns the number of bits of a slot: 1 in the bits family.
+func (f Family) Width() int { return int(f) }
+
+// Slots returns the number of slots that a block of the given number of lines has
+// room for. f must be valid.
+func (f Family) Slots(lines int) int { return lines * LineBits / f.Width() }
+
+// String returns "bits", or the width, as in "12-bit slots".
+func (f Family) String() string {
+	switch {
+	case f == FamilyBits:
+		return "bits"
+	case f.hasSlots():
+		return fmt.Sprintf("%d-bit slots", uint8(f))
+	}
+	return fmt.Sprintf("unknown family %d", uint8(f))
+}
+
+// Count returns the number of set bits. It reads without atomic loads: nobody may
+// be changing the block.
+func Count(words []uint64) int {
+	n := 0
+	for _, w := range words {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// checkBlock panics if a caller's block has a length or family that cannot be
+// stored: what it would write could never be read again.
+func checkBlock(fam Family, words []uint64) {
+	if !fam.Valid() || len(words) == 0 || len(words) > MaxWords || len(words)%LineWords != 0 {
+		panic(fmt.Sprintf("block: %d words of %v: want 8 to %d words in lines of 8", len(words), fam, MaxWords))
+	}
+}
+
+// setSlot gives slot i of a block of slots of the given width the value v, which
+// is less than 1<<width.
+func setSlot(words []uint64, width, i int, v uint32) {
+	p := i * width
+	k, shift := p>>6, p&63
+	mask := uint64(1)<<width - 1
+	words[k] = words[k]&^(mask<<shift) | uint64(v)<<shift
+	if shift+width > 64 {
+		words[k+1] = words[k+1]&^(mask>>(64-shift)) | uint64(v)>>(64-shift)
+	}
+}
+
+// slotAt returns the value of slot i of a block of slots of the given width.
+func slotAt(words []uint64, width, i int) uint32 {
+	p := i * width
+	k, shift := p>>6, p&63
+	v := words[k] >> shift
+	if shift+width > 64 {
+		v |= words[k+1] << (64 - shift)
+	}
+	return uint32(v & (1<<width - 1))
+}

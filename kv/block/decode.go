@@ -1,0 +1,197 @@
+package block
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+)
+
+// Kind says in which form a value holds a block.
+type Kind uint8
+
+const (
+	// KindAbsent is the empty value, a block of zeros.
+	KindAbsent Kind = iota
+	// KindSparse is a block stored as the positions of its bits.
+	KindSparse
+	// KindDense is a block stored as it is.
+	KindDense
+	// KindOperands is one or more operands without a block.
+	KindOperands
+)
+
+// String returns the name of the kind in lower case.
+func (k Kind) String() string {
+	switch k {
+	case KindAbsent:
+		return "absent"
+	case KindSparse:
+		return "sparse"
+	case KindDense:
+		return "dense"
+	case KindOperands:
+		return "operands"
+	}
+	return fmt.Sprintf("unknown kind %d", uint8(k))
+}
+
+// Info describes a value.
+type Info struct {
+	Kind Kind
+	// Operands is the number of single operands merged since the block was last
+	// folded. It stays at 4,294,967,295 once there.
+	Operands uint32
+}
+
+func (v *value) info() Info {
+	switch {
+	case v.lines == 0:
+		return Info{KindOperands, v.operands}
+	case v.layout == layoutWords:
+		return Info{KindDense, v.operands}
+	}
+	return Info{KindSparse, v.operands}
+}
+
+// Decode fills words, 1 to 128 whole lines, with the block that a value stands
+// for; what they held does not matter. fam must be valid. The error wraps
+// ErrCorrupt if the value cannot be decoded, or is of another family, another
+// length or reaches behind the end; words then hold nothing of use.
+func Decode(words []uint64, fam Family, val []byte) (Info, error) {
+	clear(words)
+	if len(val) == 0 {
+		return Info{}, nil
+	}
+	var v value
+	if err := v.parse(val); err != nil {
+		return Info{}, err
+	}
+	if err := v.fits(words, fam); err != nil {
+		return Info{}, err
+	}
+	v.fill(words)
+	return v.info(), nil
+}
+
+// fits returns an error unless v can be applied to a block of this length and
+// family.
+func (v *value) fits(words []uint64, fam Family) error {
+	switch {
+	case v.family != fam:
+		return fmt.Errorf("%w: %v in a block of %v", ErrCorrupt, v.family, fam)
+	case v.lines != 0 && v.lines*LineWords != len(words):
+		return fmt.Errorf("%w: %d lines in a block of %d", ErrCorrupt, v.lines, len(words)/LineWords)
+	case v.end > len(words)*64:
+		return fmt.Errorf("%w: bit %d in a block of %d", ErrCorrupt, v.end-1, len(words)*64)
+	}
+	return nil
+}
+
+// fill applies v, which fits, to words that are zero if v is a block of slots.
+func (v *value) fill(words []uint64) {
+	switch v.layout {
+	case layoutWords:
+		orWords(words, v.payload)
+	case layoutRoaring:
+		// This unites; a bitmap container, which would replace, is longer than
+		// parse lets through.
+		v.roaring.WriteDenseTo(words)
+	case layoutPositions:
+		for ps := v.positions.first(); len(ps) > 0; ps = v.positions.next() {
+			for _, p := range ps {
+				words[p>>6] |= 1 << (p & 63)
+			}
+		}
+	case layoutSlots:
+		r := readSlots(v.payload, v.family.Width())
+		for i, s, ok := r.next(); ok; i, s, ok = r.next() {
+			setSlot(words, r.width, i, s)
+		}
+	}
+}
+
+// Patch applies a value, most often one operand, to a block in memory that others
+// may be reading with atomic loads. The caller makes sure that it is the only one
+// writing to the block. An operand sets its bits or slots; a block unites with the
+// bits or replaces the slots, as in a merge; the empty value changes nothing.
+//
+// Every word is changed by one atomic operation, so readers see each bit, and each
+// slot within a word, before or after. A 12-bit slot in two words is changed in
+// two steps, as are several slots: readers to whom that matters check a version
+// that the caller changes before and after. For operands Patch does not allocate.
+//
+// The error wraps ErrCorrupt, in the same cases as Decode's; nothing has been
+// changed then.
+func Patch(words []uint64, fam Family, val []byte) error {
+	if len(val) == 0 {
+		return nil
+	}
+	var v value
+	if err := v.parse(val); err != nil {
+		return err
+	}
+	if err := v.fits(words, fam); err != nil {
+		return err
+	}
+	switch {
+	case v.lines != 0:
+		v.patchBlock(words)
+	case v.layout == layoutPositions:
+		v.patchPositions(words)
+	case v.layout == layoutWords:
+		for i := 0; i < len(v.payload); i += 8 {
+			patchWord(&words[i/8], binary.LittleEndian.Uint64(v.payload[i:]))
+		}
+	default:
+		patchSlots(words, v.payload, v.family.Width())
+	}
+	return nil
+}
+
+// patchWord sets bits. Those already set are not written again: a write takes the
+// cache line away from all readers.
+func patchWord(w *uint64, set uint64) {
+	if atomic.LoadUint64(w)&set != set {
+		atomic.OrUint64(w, set)
+	}
+}
+
+func (v *value) patchPositions(words []uint64) {
+	for ps := v.positions.first(); len(ps) > 0; ps = v.positions.next() {
+		for _, p := range ps {
+			patchWord(&words[p>>6], 1<<(p&63))
+		}
+	}
+}
+
+func patchSlots(words []uint64, payload []byte, width int) {
+	mask := uint64(1)<<width - 1
+	r := readSlots(payload, width)
+	for i, v, ok := r.next(); ok; i, v, ok = r.next() {
+		p := i * width
+		k, shift := p>>6, p&63
+		patchPart(&words[k], mask<<shift, uint64(v)<<shift)
+		if shift+width > 64 {
+			patchPart(&words[k+1], mask>>(64-shift), uint64(v)>>(64-shift))
+		}
+	}
+}
+
+// patchPart gives the bits of mask in w the value v.
+func patchPart(w *uint64, mask, v uint64) {
+	if old := atomic.LoadUint64(w); old&mask != v {
+		atomic.StoreUint64(w, old&^mask|v)
+	}
+}
+
+func (v *value) patchBlock(words []uint64) {
+	var block [MaxWords]uint64
+	v.fill(block[:len(words)])
+	for i := range words {
+		if v.family == FamilyBits {
+			patchWord(&words[i], block[i])
+		} else {
+			patchPart(&words[i], ^uint64(0), block[i])
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package block
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+)
+
+// AppendBitsOperand appends the operand "set these bits" to dst and returns the
+// extended slice. positions must be ascending and without repeats; an operand of
+// none changes nothing. It is about 9 bytes for six bits in one line, 1 to 2
+// bytes for each bit when there are many, and at most 2 bytes more than the block.
+func AppendBitsOperand(dst []byte, positions []uint16) []byte {
+	n := len(positions)
+	if n == 0 {
+		return append(dst, kindBits)
+	}
+	size := bitmapSize(int(positions[n-1]))
+	if n <= maxPositions && n < size {
+		start := len(dst)
+		dst = append(dst, kindBits)
+		prev := -1
+		for _, p := range positions {
+			dst = appendPosition(dst, prev, int(p))
+			prev = int(p)
+		}
+		if len(dst)-start-1 < size {
+			return dst
+		}
+		dst = dst[:start]
+	}
+	dst = append(dst, kindBitmap, 1)
+	start := len(dst)
+	dst = slices.Grow(dst, size)[:start+size]
+	bitmap := dst[start:]
+	clear(bitmap)
+	for _, p := range positions {
+		bitmap[p>>3] |= 1 << (p & 7)
+	}
+	return dst
+}
+
+// bitmapSize returns the size in bytes of a bitmap whose last bit is p.
+func bitmapSize(p int) int { return (p/LineBits + 1) * lineBytes }
+
+// Slot is a slot of a block of slots and the value it is set to.
+type Slot struct {
+	Index uint16
+	Value uint32
+}
+
+// AppendSlotsOperand appends the operand "set these slots to" to dst and returns
+// the extended slice. slots must be ascending by index, without repeats, and below
+// fam.Slots of the block's lines; of a value only the lowest fam.Width() bits count.
+// It panics if fam is not a slots family.
+func AppendSlotsOperand(dst []byte, fam Family, slots []Slot) []byte {
+	if !fam.hasSlots() {
+		panic(fmt.Sprintf("block: slots operand of %v", fam))
+	}
+	dst = append(dst, kindSlots+byte(fam)/4)
+	prev := -1
+	for _, s := range slots {
+		dst = appendSlot(dst, fam.Width(), prev, s)
+		prev = int(s.Index)
+	}
+	return dst
+}
+
+// AppendBlock appends the value of a freshly folded block to dst and returns the
+// extended slice: whichever encoding suits its bits, at most 4 bytes more than
+// the block. It panics if fam is not valid or words is not 1 to 128 whole lines.
+func AppendBlock(dst []byte, fam Family, words []uint64) []byte {
+	checkBlock(fam, words)
+	return appendBlock(dst, fam, words, 0)
+}
+
+func appendBlock(dst []byte, fam Family, words []uint64, operands uint32) []byte {
+	start := len(dst)
+	dst = append(dst, kindRaw, byte(fam), byte(len(words)/LineWords))
+	dst = binary.AppendUvarint(dst, uint64(operands))
+	payload := len(dst)
+	raw := len(words) * 8
+
+	ones := Count(words)
+	switch {
+	case ones <= maxTiny && ones < raw:
+		dst, _ = appendOnes(dst, -1, words, 0)
+		if len(dst)-payload < raw {
+			dst[start] = kindPositions
+			return dst
+		}
+	case ones > maxTiny && roaringSize(ones) < raw:
+		var err error
+		if dst, err = appendRoaring(dst, words); err == nil {
+			dst[start] = kindRoaring
+			return dst
+		}
+	}
+	return appendWords(dst[:payload], words)
+}
+
+// roaringSize returns the size in bytes of a roaring bitmap of up to 4096 bits below
+// 65,536: a header and one array. It is never less than that of the positions, and
+// for more bits never less than raw.
+func roaringSize(ones int) int { return 16 + 2*ones }
+
+// appendRoaring appends words as a roaring bitmap. No error is known to be possible
+// for a bitmap just made, but a merge may not fail, and there is another encoding.
+func appendRoaring(dst []byte, words []uint64) ([]byte, error) {
+	w := appender{dst}
+	_, err := roaring.FromDense(words, false).WriteTo(&w)
+	return w.dst, err
+}
+
+type appender struct{ dst []byte }
+
+func (a *appender) Write(p []byte) (int, error) {
+	a.dst = append(a.dst, p...)
+	return len(p), nil
+}

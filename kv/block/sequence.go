@@ -1,0 +1,204 @@
+package block
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// sequence is the result of applying values, oldest first, in memory. It has all
+// that its bytes will hold, and the room of a full block twice; what it costs
+// depends on the lines changed alone. The zero sequence is empty.
+type sequence struct {
+	family   Family
+	inputs   int
+	operands uint32
+	lines    int // length of the blocks seen, 0 without one
+	end      int // number of the bit behind the last one changed
+
+	// first is the first input, borrowed, which is also what a sequence of one
+	// is stored as.
+	first []byte
+
+	// words are the bits. In a slots family without a block, mask has all bits set
+	// of the slots that were given a value. Both are zero in lines not touched.
+	words, mask [MaxWords]uint64
+	touched     [MaxLines / 64]uint64
+}
+
+// accepts reports whether the sequence still has a meaning with v in it. The answer
+// for a set of values does not depend on their order, nor on how they were merged
+// before: it is no if there are two families, or a change reaches behind the end
+// of the shortest block, a longer block being such a change.
+func (s *sequence) accepts(v *value) bool {
+	if s.inputs == 0 {
+		return true
+	}
+	lines := s.lines
+	if lines == 0 || v.lines != 0 && v.lines < lines {
+		lines = v.lines
+	}
+	return s.family == v.family && (lines == 0 || max(s.end, v.end) <= lines*LineBits)
+}
+
+// add applies v, whose bytes are raw and which the sequence accepts.
+func (s *sequence) add(v *value, raw []byte) {
+	if s.inputs == 0 {
+		s.family, s.first = v.family, raw
+	}
+	s.inputs++
+	s.operands = addOperands(s.operands, v.operands)
+	s.end = max(s.end, v.end)
+	switch {
+	case v.lines != 0:
+		s.addBlock(v)
+	case v.layout == layoutPositions:
+		s.addPositions(v)
+	case v.layout == layoutWords:
+		s.touch(len(v.payload) / lineBytes)
+		orWords(s.words[:], v.payload)
+	default:
+		s.addSlots(v.payload)
+	}
+}
+
+// addOperands adds counts, staying at the greatest there is.
+func addOperands(a, b uint32) uint32 {
+	if sum := a + b; sum >= a {
+		return sum
+	}
+	return math.MaxUint32
+}
+
+// touch marks the first lines as touched.
+func (s *sequence) touch(lines int) {
+	for i := range s.touched {
+		if n := lines - 64*i; n >= 64 {
+			s.touched[i] = math.MaxUint64
+		} else if n > 0 {
+			s.touched[i] |= 1<<n - 1
+		}
+	}
+}
+
+func (s *sequence) addBlock(v *value) {
+	words := s.words[:v.lines*LineWords]
+	if s.family != FamilyBits {
+		clear(words)
+	}
+	s.lines = v.lines
+	s.touch(v.lines)
+	v.fill(words)
+}
+
+func (s *sequence) addPositions(v *value) {
+	for ps := v.positions.first(); len(ps) > 0; ps = v.positions.next() {
+		for _, p := range ps {
+			s.words[p>>6] |= 1 << (p & 63)
+			s.touched[p>>15] |= 1 << (p >> 9 & 63)
+		}
+	}
+}
+
+func (s *sequence) addSlots(payload []byte) {
+	width := s.family.Width()
+	r := readSlots(payload, width)
+	for i, v, ok := r.next(); ok; i, v, ok = r.next() {
+		setSlot(s.words[:], width, i, v)
+		if s.lines != 0 {
+			continue
+		}
+		setSlot(s.mask[:], width, i, 1<<width-1)
+		first, last := i*width/LineBits, (i*width+width-1)/LineBits
+		s.touched[first>>6] |= 1 << (first & 63)
+		s.touched[last>>6] |= 1 << (last & 63)
+	}
+}
+
+// touchedLines yields the number of every line touched, in ascending order.
+func (s *sequence) touchedLines(yield func(line int) bool) {
+	for i, t := range s.touched {
+		for ; t != 0; t &= t - 1 {
+			if !yield(i<<6 + bits.TrailingZeros64(t)) {
+				return
+			}
+		}
+	}
+}
+
+// appendTo appends the value of a sequence that is not empty.
+func (s *sequence) appendTo(dst []byte) []byte {
+	switch {
+	case s.inputs == 1:
+		return append(dst, s.first...)
+	case s.lines != 0:
+		return appendBlock(dst, s.family, s.words[:s.lines*LineWords], s.operands)
+	case s.family == FamilyBits:
+		return s.appendBits(dst)
+	}
+	return s.appendSlots(dst)
+}
+
+// appendBits follows the same rules as AppendBitsOperand.
+func (s *sequence) appendBits(dst []byte) []byte {
+	start := len(dst)
+	size := bitmapSize(s.end - 1)
+	ones := 0
+	for line := range s.touchedLines {
+		ones += Count(s.line(line))
+	}
+	if ones == 0 || ones <= maxPositions && ones < size {
+		dst = binary.AppendUvarint(append(dst, kindBitsMerged), uint64(s.operands))
+		payload, prev := len(dst), -1
+		for line := range s.touchedLines {
+			dst, prev = appendOnes(dst, prev, s.line(line), line*LineBits)
+		}
+		if ones == 0 || len(dst)-payload < size {
+			return dst
+		}
+		dst = dst[:start]
+	}
+	dst = binary.AppendUvarint(append(dst, kindBitmap), uint64(s.operands))
+	return appendWords(dst, s.words[:size/8])
+}
+
+func (s *sequence) line(i int) []uint64 {
+	return s.words[i*LineWords : (i+1)*LineWords]
+}
+
+func (s *sequence) appendSlots(dst []byte) []byte {
+	kind := byte(s.family) / 4
+	dst = binary.AppendUvarint(append(dst, kindSlotsMerged+kind), uint64(s.operands))
+	width, prev := s.family.Width(), -1
+	for line := range s.touchedLines {
+		for k := line * LineWords; k < (line+1)*LineWords; k++ {
+			for m := s.mask[k] & firstBits[kind][k%3]; m != 0; m &= m - 1 {
+				i := (k<<6 + bits.TrailingZeros64(m)) / width
+				dst = appendSlot(dst, width, prev, Slot{uint16(i), slotAt(s.words[:], width, i)})
+				prev = i
+			}
+		}
+	}
+	return dst
+}
+
+// firstBits has, for each width divided by 4, the bits of a word that are the
+// first of a slot. They repeat every three words when slots lie across words.
+var firstBits = func() (masks [9][3]uint64) {
+	for _, width := range []int{4, 8, 12, 16, 32} {
+		for p := 0; p < 3*64; p += width {
+			masks[width/4][p>>6] |= 1 << (p & 63)
+		}
+	}
+	return masks
+}()
+
+// reset empties the sequence.
+func (s *sequence) reset() {
+	for line := range s.touchedLines {
+		clear(s.line(line))
+		clear(s.mask[line*LineWords : (line+1)*LineWords])
+	}
+	s.touched = [MaxLines / 64]uint64{}
+	s.family, s.inputs, s.operands, s.lines, s.end, s.first = 0, 0, 0, 0, 0, nil
+}

@@ -1,0 +1,241 @@
+package kv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// CheckReport is what Check found.
+type CheckReport struct {
+	Keys   uint64
+	Blocks uint64 // stored ones; absent blocks are zeros and take no space
+	Bytes  uint64 // of their stored values
+
+	Problems []error  // what cannot be: corruption, or a mistake of this program
+	Notes    []string // what is unlikely, or could not be checked
+}
+
+// Check reads every header, counter and block of the store as of one moment,
+// decodes all of it, and has each type verify its objects. It checks exactly:
+// that everything decodes, that every block lies inside its layer and belongs to
+// an object that a key maps to, that no two keys share one, and that the number
+// of keys is right. What types check beyond that may be statistical; they say so.
+func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
+	if err := db.enter(); err != nil {
+		return nil, err
+	}
+	defer db.exit()
+	db.apply.Lock()
+	c := &checker{db: db, snap: db.pebble.NewSnapshot(), owners: make(map[uint64]string), want: db.keys.Load()}
+	db.apply.Unlock()
+	err := c.run(ctx)
+	return &c.report, errors.Join(err, c.snap.Close())
+}
+
+type checker struct {
+	db     *DB
+	snap   *pebble.Snapshot
+	owners map[uint64]string // by object id
+	want   uint64            // keys, as counted by commits
+	report CheckReport
+}
+
+func (c *checker) problem(format string, args ...any) {
+	c.report.Problems = append(c.report.Problems, fmt.Errorf(format, args...))
+}
+
+func (c *checker) run(ctx context.Context) error {
+	err := c.each(ctx, []byte{tagHeader}, []byte{tagHeader + 1}, func(key, value []byte) error {
+		c.report.Keys++
+		h, err := decodeHeader(value)
+		if err != nil {
+			c.problem("key %q: %w", key[1:], err)
+			return nil
+		}
+		if other, taken := c.owners[h.id]; taken {
+			c.problem("%w: keys %q and %q share object %d", ErrCorrupt, other, key[1:], h.id)
+		}
+		c.owners[h.id] = string(key[1:])
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if c.report.Keys != c.want {
+		c.problem("%w: %d keys, but the count says %d", ErrCorrupt, c.report.Keys, c.want)
+	}
+	return c.objects(ctx)
+}
+
+// objects goes through the objects in the order they are stored in.
+func (c *checker) objects(ctx context.Context) error {
+	var at *objectCheck
+	finish := func() {
+		if at != nil {
+			at.done()
+		}
+		at = nil
+	}
+	seen := make(map[uint64]bool)
+	err := c.each(ctx, []byte{tagObject}, []byte{tagObject + 1}, func(key, value []byte) error {
+		k, err := decodeObjectKey(key)
+		if err != nil {
+			c.problem("%w", err)
+			return nil
+		}
+		if at == nil || at.id != k.object {
+			finish()
+			at = c.object(k.object)
+			seen[k.object] = true
+		}
+		at.entry(k, value)
+		return nil
+	})
+	finish()
+	// Objects nothing was ever stored of have their module's word too.
+	for id := range c.owners {
+		if !seen[id] {
+			c.object(id).done()
+		}
+	}
+	return err
+}
+
+func (c *checker) each(ctx context.Context, from, to []byte, f func(key, value []byte) error) error {
+	it, err := c.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return c.db.readError(err, "check")
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(err, it.Close())
+		}
+		value, err := it.ValueAndErr()
+		if err == nil {
+			err = f(it.Key(), value)
+		}
+		if err != nil {
+			return errors.Join(c.db.readError(err, "check: key %x", it.Key()), it.Close())
+		}
+	}
+	if err := it.Close(); err != nil {
+		return c.db.readError(err, "check")
+	}
+	return nil
+}
+
+// objectCheck checks one object.
+type objectCheck struct {
+	c        *checker
+	id       uint64
+	o        *Object // nil if it cannot be opened; a problem has been noted
+	verifier Verifier
+}
+
+func (c *checker) object(id uint64) *objectCheck {
+	oc := &objectCheck{c: c, id: id}
+	key, owned := c.owners[id]
+	if !owned {
+		c.problem("%w: object %d belongs to no key", ErrCorrupt, id)
+		return oc
+	}
+	value, closer, err := c.snap.Get(appendHeaderKey(nil, []byte(key)))
+	if err != nil {
+		c.problem("key %q: %w", key, c.db.readError(err, "header"))
+		return oc
+	}
+	h, err := decodeHeader(bytes.Clone(value))
+	if err = errors.Join(err, closer.Close()); err != nil {
+		c.problem("key %q: %w", key, err)
+		return oc
+	}
+	layers := make([]*Layer, len(h.layers))
+	for i, spec := range h.layers {
+		layers[i] = newLayer(id, spec)
+	}
+	if oc.o, err = newObject(c.db, key, h, layers); err != nil {
+		c.problem("%w", err)
+		return oc
+	}
+	switch {
+	case oc.o.typ == nil && h.module != builtInModule:
+		c.report.Notes = append(c.report.Notes, fmt.Sprintf("key %q: module %q is not registered, what it alone knows was not checked", key, h.module))
+	case oc.o.typ != nil && oc.o.typ.Verify != nil:
+		oc.verifier = oc.o.typ.Verify(oc.o)
+	}
+	return oc
+}
+
+func (oc *objectCheck) entry(k objectKey, value []byte) {
+	if oc.o == nil || k.part == partAttributes {
+		return
+	}
+	number := k.rest
+	if k.part != partCounters {
+		number = k.part - partLayers
+	}
+	var layer *Layer
+	for _, l := range oc.o.layers {
+		if l.spec.Number == number {
+			layer = l
+		}
+	}
+	switch {
+	case layer == nil:
+		oc.c.problem("%w: key %q: entry of layer %d, which it does not have", ErrCorrupt, oc.o.key, number)
+	case k.part == partCounters:
+		oc.counters(layer, value)
+	default:
+		oc.block(layer, k.rest, value)
+	}
+}
+
+func (oc *objectCheck) counters(l *Layer, value []byte) {
+	counters, err := decodeCounters(value)
+	if err != nil {
+		oc.c.problem("key %q: layer %d: %w", oc.o.key, l.spec.Number, err)
+		return
+	}
+	for i, v := range counters {
+		l.counters[i].Store(v)
+	}
+}
+
+func (oc *objectCheck) block(l *Layer, blk uint64, value []byte) {
+	oc.c.report.Blocks++
+	oc.c.report.Bytes += uint64(len(value))
+	if blk >= l.spec.Blocks {
+		oc.c.problem("%w: key %q: block %d of layer %d, which has %d", ErrCorrupt, oc.o.key, blk, l.spec.Number, l.spec.Blocks)
+		return
+	}
+	_, words := l.newBlock()
+	if _, err := block.Decode(words, oc.o.header.family, value); err != nil {
+		oc.c.problem("%w", oc.c.db.readError(err, "key %q: block %d of layer %d", oc.o.key, blk, l.spec.Number))
+		return
+	}
+	if oc.verifier == nil {
+		return
+	}
+	if err := oc.verifier.Block(l, blk, words); err != nil {
+		oc.c.problem("key %q: block %d of layer %d: %w", oc.o.key, blk, l.spec.Number, err)
+	}
+}
+
+func (oc *objectCheck) done() {
+	if oc.verifier == nil {
+		return
+	}
+	note, err := oc.verifier.Done()
+	if err != nil {
+		oc.c.problem("key %q: %w", oc.o.key, err)
+	}
+	if note != "" {
+		oc.c.report.Notes = append(oc.c.report.Notes, fmt.Sprintf("key %q: %s", oc.o.key, note))
+	}
+}

@@ -1,0 +1,212 @@
+package kv
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// The crash argument.
+//
+// What is written. Each commit is one Pebble batch: one record of the log, with
+// the headers, operands, counters and attributes of everything it changes.
+// Pebble writes records in the order of their sequences and, after a crash,
+// replays the log up to the first record that is not whole. So a crash leaves a
+// prefix of the commits, each whole or not at all: no filter without its
+// counter, no half MADD, no RENAME with two keys or none. That is the commit
+// point: the record being in the log that survives.
+//
+// What is acknowledged. A commit under Always is reported only after a sync that
+// covered its record, and so covered every record before it: what its answer
+// was based on. Answers that wrote nothing wait for the watermark to pass what
+// they read (see durable.go). A reported commit is therefore in every prefix a
+// crash can leave.
+//
+// What a failing disk leaves. A failed write or sync of the log or the manifest
+// freezes the directory before Pebble sees it (package freeze): to the disk it
+// is a crash at that instant, to which the above applies. The latch is looked at
+// after the sync and before anything is acknowledged, so no acknowledgement
+// rests on a sync that went nowhere.
+//
+// What opening repairs. Nothing: Pebble replays its log, and there is no state
+// outside Pebble that reading needs. Object ids are leased in a record that is
+// earlier in the log than any object using them. The sidecar is only compared.
+//
+// What is assumed. Pebble's log keeps its order and its checksums find a torn
+// record; a sync that returned means stable storage; a rename followed by a
+// directory sync is atomic and durable. Bits that rot in the log's synced part
+// are found by Pebble's checksums, but rot in the record at the very end looks
+// like a torn write: the sidecar narrows that to the last few seconds.
+//
+// Locks, in this order: key locks (by index) or the gate, apply, stripe mutexes.
+// Apply is held from before the batch is applied to after the last patch:
+// shared by commits that lookups may see item by item, exclusively by those
+// under the sequence lock. None is held while waiting for the disk.
+
+// Commit applies what was staged, as one, and ends the writer. It returns when
+// the level asked for is reached. After ErrFailed the outcome is unknown; after
+// any other error nothing was written. A writer without changes waits, under
+// Always, until everything its answers were based on is on stable storage.
+func (w *Writer) Commit() error {
+	db := w.db
+	defer w.release()
+	if err := w.build(); err != nil {
+		return err
+	}
+	if w.batch.Empty() {
+		return w.settleAnswer()
+	}
+	// Alone at the disk, a commit asks for its own sync as it is applied; more
+	// than one share syncs.
+	solo := w.level == Always && db.syncing.Add(1) == 1
+	if w.level == Always {
+		defer db.syncing.Add(-1)
+	}
+	last, err := w.apply(solo)
+	w.unlock()
+	if err != nil {
+		return err
+	}
+	switch {
+	case solo:
+		if err := w.batch.SyncWait(); err != nil {
+			return db.fail(fmt.Errorf("kv: sync of the log: %w", err))
+		}
+		return db.synced(last)
+	case w.level == Always:
+		return db.awaitDurable(last)
+	case w.level == EverySec:
+		db.everySec.Store(true)
+	}
+	return db.failure()
+}
+
+// build moves staged bits and counters into the batch, and checks its size.
+func (w *Writer) build() error {
+	slices.Sort(w.bits)
+	for start := 0; start < len(w.bits); {
+		blk := w.bits[start] >> 16
+		end := start
+		w.positions = w.positions[:0]
+		for ; end < len(w.bits) && w.bits[end]>>16 == blk; end++ {
+			w.positions = append(w.positions, uint16(w.bits[end]))
+		}
+		l := w.layers[blk>>blockBits]
+		key := appendBlockKey(w.scratch[:0], l.object, l.spec.Number, blk&(maxBlocks-1))
+		n := len(key)
+		w.scratch = block.AppendBitsOperand(key, w.positions)
+		must(w.batch.Merge(w.scratch[:n], w.scratch[n:], nil))
+		start = end
+	}
+	for i := range w.counts {
+		c := &w.counts[i]
+		key := appendCountersKey(w.scratch[:0], c.layer.object, c.layer.spec.Number)
+		n := len(key)
+		w.scratch = appendCounters(key, c.values)
+		must(w.batch.Set(w.scratch[:n], w.scratch[n:], nil))
+	}
+	// A batch above half a memtable bypasses it and loses its sequence.
+	const perEntry = 256 // in the memtable, above the bytes of the entry
+	size, limit := w.batch.Len()+perEntry*int(w.batch.Count()), w.db.MaxCommit()
+	if size > limit {
+		return fmt.Errorf("%w: commit of %d bytes, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, size, limit)
+	}
+	return nil
+}
+
+// apply applies the batch and patches memory, and returns its last sequence.
+func (w *Writer) apply(ownSync bool) (uint64, error) {
+	db := w.db
+	if w.sequence {
+		db.apply.Lock()
+		defer db.apply.Unlock()
+		db.word.Add(seqOdd)
+		defer db.word.Add(seqStep - seqOdd)
+		if w.keysDelta != 0 || w.flush {
+			w.setKeyCount()
+		}
+	} else {
+		db.apply.RLock()
+		defer db.apply.RUnlock()
+	}
+	touched := w.stripes()
+	db.startStripes(touched)
+	defer db.finishStripes(touched)
+	db.pauseAt("commit: started")
+
+	var err error
+	if ownSync {
+		err = db.pebble.ApplyNoSyncWait(w.batch, pebble.Sync)
+	} else {
+		err = db.pebble.Apply(w.batch, pebble.NoSync)
+	}
+	if err != nil {
+		return 0, db.fail(fmt.Errorf("kv: commit: %w", err))
+	}
+	first := uint64(w.batch.SeqNum())
+	if first == 0 {
+		return 0, db.fail(fmt.Errorf("kv: commit of %d bytes has no sequence", w.batch.Len()))
+	}
+	last := first + uint64(w.batch.Count()) - 1
+	raise(&db.lastSeq, last)
+	db.pauseAt("commit: applied")
+	p := &w.patcher
+	p.db, p.last = db, last
+	for _, v := range w.views {
+		p.add(v.object)
+	}
+	p.patch(w.batch.Repr())
+	for _, v := range w.views {
+		if v.object != nil && v.origin != found {
+			v.object.end() // staging only; the live one was made from the batch
+		}
+	}
+	db.stats.commits.Add(1)
+	db.stats.commitBytes.Add(uint64(w.batch.Len()))
+	return last, nil
+}
+
+// setKeyCount stages the number of keys after this commit. Commits that change
+// it are under the sequence lock, so it is computed here, where they are in order.
+func (w *Writer) setKeyCount() {
+	n := w.db.keys.Load()
+	if w.flush {
+		n = 0
+	}
+	n += uint64(w.keysDelta)
+	w.set(appendMetaKey(w.scratch[:0], metaKeys), appendCounters(nil, [numCounters]uint64{n}))
+}
+
+// stripes returns the set of stripes whose blocks the staged bits lie in.
+func (w *Writer) stripes() (touched uint64) {
+	last := ^uint64(0)
+	for _, bit := range w.bits {
+		if blk := bit >> 16; blk != last {
+			touched |= 1 << stripeOf(w.layers[blk>>blockBits], blk&(maxBlocks-1))
+			last = blk
+		}
+	}
+	return touched
+}
+
+func (db *DB) startStripes(set uint64) {
+	for i := range db.stripes {
+		if set>>i&1 != 0 {
+			st := &db.stripes[i]
+			st.mu.Lock()
+			st.started.Add(1)
+			st.mu.Unlock()
+		}
+	}
+}
+
+func (db *DB) finishStripes(set uint64) {
+	for i := range db.stripes {
+		if set>>i&1 != 0 {
+			db.stripes[i].finished.Add(1)
+		}
+	}
+}

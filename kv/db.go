@@ -1,0 +1,591 @@
+package kv
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/freeze"
+)
+
+// DB is an open store. All methods may be called from any goroutine.
+type DB struct {
+	// word is what every lookup looks at first: whether a commit is under the
+	// sequence lock, and whether the store is closed or failed. Bits 0 to 2 as
+	// below, above them the number of commits that were under the lock. Written
+	// by such commits, which hold apply, and once each by fail and Close.
+	word atomic.Uint64
+
+	residency *residency
+	pebble    *pebble.DB
+	scheduler *scheduler
+	fs        *freeze.FS
+	space     *freeze.Space
+	dirLock   *pebble.Lock
+	opts      Options
+	dir       string
+	meta      storeMeta
+	registry  *registry
+	opened    time.Time
+
+	// apply, see commit.go. gate is held shared by writers of single keys and
+	// exclusively by one that may touch any key.
+	apply    sync.RWMutex
+	gate     sync.RWMutex
+	keyLocks [numKeyLocks]paddedMutex
+	stripes  [numStripes]stripe
+	shards   [numShards]shard
+
+	lastSeq atomic.Uint64 // sequence of the last commit applied
+	durable atomic.Uint64 // see durable.go
+	syncing atomic.Int64  // commits under Always that are on their way
+	syncer  syncer
+
+	// users counts operations that use Pebble or ristretto; Close waits for
+	// them, as both panic when used after their own Close.
+	users atomic.Int64
+	idle  chan struct{}
+
+	failed atomic.Pointer[error]
+
+	keys     atomic.Uint64 // number of headers; written under the sequence lock
+	everySec atomic.Bool   // a commit asked for EverySec since the last sync
+
+	idMu     sync.Mutex // guards nextID and leasedID
+	nextID   uint64
+	leasedID uint64
+
+	sidecarMu      sync.Mutex // guards sidecarWritten and the file
+	sidecarWritten uint64
+
+	folds   foldQueue
+	stats   stats
+	closing atomic.Bool
+
+	stopHousekeeper chan struct{}
+	housekeeperDone chan struct{}
+}
+
+const (
+	seqOdd   = 1 // a commit is under the sequence lock
+	isFailed = 2
+	isClosed = 4
+	seqStep  = 8
+
+	busyMask = seqOdd | isFailed | isClosed
+)
+
+// Open opens the store in dir, creating dir and the store if need be; nil
+// options mean the defaults. The errors are ErrOptions, ErrLocked, ErrNotExist
+// (only with MustExist), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and those
+// of the file system.
+func Open(dir string, options *Options) (*DB, error) {
+	opts, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case opts.InMemory:
+		dir = "memory"
+	case opts.FS == vfs.Default:
+		if dir, err = realDir(dir); err != nil {
+			return nil, err
+		}
+	default:
+		dir = opts.FS.PathDir(opts.FS.PathJoin(dir, "x")) // one spelling
+	}
+	db := &DB{
+		opts: opts, dir: dir, opened: opts.Clock(),
+		registry: newRegistry(opts.Modules),
+		idle:     make(chan struct{}, 1),
+	}
+	for i := range db.shards {
+		db.shards[i].objects = make(map[string]*Object)
+	}
+	for i := range db.stripes {
+		db.stripes[i].flights = make(map[flightKey]*flight)
+	}
+	if err := db.openStore(); err != nil {
+		return nil, err
+	}
+	if db.residency, err = newResidency(opts.CacheSize); err != nil {
+		return nil, errors.Join(fmt.Errorf("kv: block cache: %w", err), db.closeStore())
+	}
+	db.stopHousekeeper, db.housekeeperDone = make(chan struct{}), make(chan struct{})
+	go db.keepHouse()
+	if err := db.registry.start(db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// openStore locks the directory, opens Pebble and reads the metadata. On an
+// error everything is closed again.
+func (db *DB) openStore() (err error) {
+	fsys := db.opts.FS
+	if err := db.lockDir(fsys); err != nil {
+		return err
+	}
+	if err := db.refuseForeign(fsys); err != nil {
+		return errors.Join(err, db.dirLock.Close())
+	}
+	low := uint64(max(0, db.opts.MinFreeSpace))
+	db.space = freeze.NewSpace(fsys, db.dir, freeze.Options{
+		Ballast: max(0, db.opts.BallastSize), Low: low, High: low + low/2, Logger: db.opts.Logger,
+	})
+	db.space.Start()
+	db.fs = freeze.New(db.space.FS(), db.dir, db.frozen)
+	defer func() {
+		// Open can seem to succeed on a frozen directory.
+		if f := db.failure(); f != nil {
+			err = f
+		}
+		if err != nil {
+			err = errors.Join(err, db.closeStore())
+		}
+	}()
+	if err := db.openPebble(); err != nil {
+		return err
+	}
+	fresh, err := db.readMeta()
+	if err != nil || !fresh {
+		return err
+	}
+	// The first session of a new database writes the log in the oldest format,
+	// whatever is asked for. The metadata is all that is ever in it.
+	if err := db.writeMeta(); err != nil {
+		return err
+	}
+	if err := db.closePebble(); err != nil {
+		return err
+	}
+	if err := db.openPebble(); err != nil {
+		return err
+	}
+	if fresh, err := db.readMeta(); err != nil || fresh {
+		return errors.Join(err, db.failure(), errors.New("kv: a new store's metadata is gone at once"))
+	}
+	return nil
+}
+
+// lockDir takes the lock of the directory, so that a second open is told whose
+// it is; Pebble's own error names nothing.
+func (db *DB) lockDir(fsys vfs.FS) error {
+	desc, err := pebble.Peek(db.dir, fsys)
+	switch {
+	case err == nil && desc.Exists, !db.opts.MustExist:
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s", ErrNotExist, db.dir)
+	default:
+		return openError(db.dir, err)
+	}
+	if err := makeDir(fsys, db.dir); err != nil {
+		return fmt.Errorf("kv: create %s: %w", db.dir, err)
+	}
+	db.dirLock, err = pebble.LockDirectory(db.dir, fsys)
+	switch {
+	case err == nil:
+		return nil
+	case isLockHeld(err):
+		return fmt.Errorf("%w: %s", ErrLocked, db.dir)
+	}
+	return fmt.Errorf("kv: lock %s: %w", db.dir, err)
+}
+
+// makeDir makes a directory and its parents, and syncs each directory that got a
+// new entry: a store whose directory a crash can take away keeps nothing.
+func makeDir(fsys vfs.FS, dir string) error {
+	_, err := fsys.Stat(dir)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := fsys.PathDir(dir)
+	if parent != dir {
+		if err := makeDir(fsys, parent); err != nil {
+			return err
+		}
+	}
+	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return syncDir(fsys, parent)
+}
+
+// isLockHeld tells a lock somebody has from one that cannot be taken for another
+// reason: Unix answers EAGAIN or EACCES, Windows a sharing violation, and Pebble
+// a text of its own when it is this process.
+func isLockHeld(err error) bool {
+	const sharingViolation = syscall.Errno(32)
+	return errors.Is(err, syscall.EAGAIN) ||
+		errors.Is(err, syscall.EACCES) && !errors.Is(err, fs.ErrPermission) ||
+		runtime.GOOS == "windows" && errors.Is(err, sharingViolation) ||
+		strings.Contains(err.Error(), "lock held by current process")
+}
+
+// realDir returns the one name of a directory, which need not exist yet: locks of
+// this process are by name.
+func realDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("kv: directory %s: %w", dir, err)
+	}
+	for there, rest := abs, ""; ; there, rest = filepath.Dir(there), filepath.Join(filepath.Base(there), rest) {
+		if real, err := filepath.EvalSymlinks(there); err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if filepath.Dir(there) == there {
+			return abs, nil
+		}
+	}
+}
+
+// refuseForeign refuses a database of somebody else's before anything is written
+// to it. A store has a sidecar from its first seconds on; only a database without
+// one is looked into, read-only.
+func (db *DB) refuseForeign(fsys vfs.FS) error {
+	desc, err := pebble.Peek(db.dir, fsys)
+	if err != nil {
+		return openError(db.dir, err)
+	}
+	if !desc.Exists {
+		return nil
+	}
+	if _, err := fsys.Stat(fsys.PathJoin(db.dir, sidecarName)); err == nil {
+		return nil
+	}
+	look := &DB{opts: db.opts, dir: db.dir, dirLock: db.dirLock, fs: freeze.New(fsys, db.dir, func(error) {})}
+	po := look.pebbleOptions()
+	po.Lock, po.ReadOnly = db.dirLock, true
+	if look.pebble, err = pebble.Open(db.dir, po); err != nil {
+		if errno := syscall.Errno(0); errors.As(err, &errno) {
+			return fmt.Errorf("kv: open %s: %w", db.dir, err)
+		}
+		return fmt.Errorf("%w: %s holds a database that is not a store, or is damaged: %w", ErrCorrupt, db.dir, err)
+	}
+	value, err := look.readMetaKey(metaStore)
+	if err == nil && value == nil {
+		err = look.checkEmpty()
+	}
+	return errors.Join(err, look.pebble.Close())
+}
+
+// openError gives an error of Pebble's the kind it is of.
+func openError(dir string, err error) error {
+	switch {
+	case pebble.IsCorruptionError(err):
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	case strings.Contains(err.Error(), "unknown format major version"):
+		err = fmt.Errorf("%w: %w", ErrUnsupportedVersion, err)
+	}
+	return fmt.Errorf("kv: open %s: %w", dir, err)
+}
+
+func (db *DB) openPebble() error {
+	po := db.pebbleOptions()
+	po.Lock = db.dirLock
+	compactions := &scheduler{}
+	po.Experimental.CompactionScheduler = compactions
+	p, err := pebble.Open(db.dir, po)
+	if err != nil {
+		return openError(db.dir, err)
+	}
+	db.pebble, db.scheduler = p, compactions
+	compactions.start()
+	return nil
+}
+
+func (db *DB) closePebble() error {
+	if db.pebble == nil {
+		return nil
+	}
+	err := db.pebble.Close()
+	db.pebble = nil
+	return err
+}
+
+// closeStore undoes openStore.
+func (db *DB) closeStore() error {
+	err := db.closePebble()
+	if db.failure() != nil {
+		err = nil // told as the failure; what a frozen directory adds says nothing
+	}
+	db.space.Close()
+	return errors.Join(err, db.dirLock.Close())
+}
+
+// readMeta reads the store's metadata, checks that the log is whole, and sets
+// the store's own state from it. Fresh means there is none yet.
+func (db *DB) readMeta() (fresh bool, err error) {
+	value, err := db.readMetaKey(metaStore)
+	if err != nil {
+		return false, err
+	}
+	if value == nil {
+		return true, db.checkEmpty()
+	}
+	if db.meta, err = decodeStoreMeta(value); err != nil {
+		return false, fmt.Errorf("%s: %w", db.dir, err)
+	}
+	if db.opts.Seed != 0 {
+		db.meta.seed = db.opts.Seed
+	}
+	if db.nextID, err = db.readMetaNumber(metaNextID, 1); err != nil {
+		return false, err
+	}
+	db.leasedID = db.nextID
+	keys, err := db.readMetaNumber(metaKeys, 0)
+	if err != nil {
+		return false, err
+	}
+	db.keys.Store(keys)
+	return false, db.findSequence()
+}
+
+// checkEmpty refuses a directory that holds a database of somebody else's.
+func (db *DB) checkEmpty() error {
+	it, err := db.pebble.NewIter(nil)
+	if err != nil {
+		return fmt.Errorf("kv: open %s: %w", db.dir, err)
+	}
+	some := it.First()
+	if err := it.Close(); err != nil {
+		return fmt.Errorf("kv: open %s: %w", db.dir, err)
+	}
+	if some {
+		return corruptf("%s holds a database without a store's metadata", db.dir)
+	}
+	return nil
+}
+
+func (db *DB) readMetaKey(which byte) ([]byte, error) {
+	value, closer, err := db.pebble.Get(appendMetaKey(nil, which))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, db.readError(err, "store metadata %d", which)
+	}
+	value = append([]byte{}, value...)
+	return value, closer.Close()
+}
+
+func (db *DB) readMetaNumber(which byte, missing uint64) (uint64, error) {
+	value, err := db.readMetaKey(which)
+	if err != nil || value == nil {
+		return missing, err
+	}
+	v, n := binary.Uvarint(value)
+	if n != len(value) && len(value) > 0 {
+		return 0, corruptf("store metadata %d: %x", which, value)
+	}
+	return v, nil
+}
+
+func (db *DB) writeMeta() error {
+	m := storeMeta{seed: db.opts.Seed}
+	if _, err := io.ReadFull(rand.Reader, m.id[:]); err != nil {
+		return fmt.Errorf("kv: store id: %w", err)
+	}
+	var random [8]byte
+	if _, err := io.ReadFull(rand.Reader, random[:]); err != nil {
+		return fmt.Errorf("kv: seed: %w", err)
+	}
+	if m.seed == 0 {
+		m.seed = binary.LittleEndian.Uint64(random[:])
+	}
+	if err := db.pebble.Set(appendMetaKey(nil, metaStore), appendStoreMeta(nil, m), pebble.Sync); err != nil {
+		return fmt.Errorf("kv: create %s: %w", db.dir, err)
+	}
+	return db.failure()
+}
+
+// findSequence learns where the log ends. What recovery found is what is on
+// stable storage, once the new log is synced.
+func (db *DB) findSequence() error {
+	b := db.pebble.NewBatch()
+	defer func() { _ = b.Close() }() // releases memory, cannot fail
+	if err := b.LogData(nil, nil); err != nil {
+		return fmt.Errorf("kv: open %s: %w", db.dir, err)
+	}
+	if err := db.pebble.Apply(b, pebble.Sync); err != nil {
+		return fmt.Errorf("kv: open %s: %w", db.dir, err)
+	}
+	if err := db.failure(); err != nil {
+		return err
+	}
+	next := uint64(b.SeqNum())
+	if err := db.checkSidecar(next); err != nil {
+		return err
+	}
+	db.lastSeq.Store(next - 1)
+	db.durable.Store(next - 1)
+	return nil
+}
+
+// newObjectID returns an id no object had. Ids are leased in a commit of their
+// own, which is in the log before any object that uses one of them.
+func (db *DB) newObjectID() (uint64, error) {
+	const lease = 4096
+	db.idMu.Lock()
+	defer db.idMu.Unlock()
+	if db.nextID == db.leasedID {
+		end := binary.AppendUvarint(nil, db.leasedID+lease)
+		if err := db.pebble.Set(appendMetaKey(nil, metaNextID), end, pebble.NoSync); err != nil {
+			return 0, db.fail(fmt.Errorf("kv: lease of object ids: %w", err))
+		}
+		db.leasedID += lease
+	}
+	id := db.nextID
+	db.nextID++
+	return id, nil
+}
+
+// Ready reports whether a lookup may go ahead without Read.
+func (db *DB) Ready() bool { return db.word.Load()&busyMask == 0 }
+
+// settle is for a lookup that found the store not Ready. It returns the store's
+// error, or waits out a commit under the sequence lock, so that nobody sees part
+// of it.
+func (db *DB) settle() error {
+	word := db.word.Load()
+	if word&(isFailed|isClosed) != 0 {
+		return db.refusal()
+	}
+	if word&seqOdd != 0 {
+		db.apply.RLock()
+		//lint:ignore SA2001 having held the lock is the point
+		db.apply.RUnlock()
+	}
+	return nil
+}
+
+func (db *DB) refusal() error {
+	if db.word.Load()&isClosed != 0 {
+		return ErrClosed
+	}
+	return db.failure()
+}
+
+// failure returns nil, or ErrFailed with its cause.
+func (db *DB) failure() error {
+	if cause := db.failed.Load(); cause != nil {
+		return *cause
+	}
+	return nil
+}
+
+// fail makes the store refuse everything from now on, and freezes its directory.
+func (db *DB) fail(cause error) error {
+	db.fs.Freeze(cause)
+	return db.failure()
+}
+
+// frozen is told by the file system of the first failure.
+func (db *DB) frozen(cause error) {
+	err := fmt.Errorf("%w: %s: %w", ErrFailed, db.dir, cause)
+	if db.failed.CompareAndSwap(nil, &err) {
+		db.word.Or(isFailed)
+		db.opts.Logger.Error("sievekv: the store has failed; close it and open it again", "dir", db.dir, "error", cause.Error())
+	}
+}
+
+// enter announces a use of Pebble or ristretto; if it returns nil, exit must
+// follow. Uses may nest.
+func (db *DB) enter() error {
+	db.users.Add(1)
+	if db.word.Load()&(isFailed|isClosed) != 0 {
+		db.exit()
+		return db.refusal()
+	}
+	return nil
+}
+
+func (db *DB) exit() {
+	if db.users.Add(-1) == 0 && db.word.Load()&isClosed != 0 {
+		select {
+		case db.idle <- struct{}{}:
+		default: // Close has yet to take the last one
+		}
+	}
+}
+
+// Close stops the services, waits for operations under way, brings everything
+// written to stable storage and closes the store. Operations begun later return
+// ErrClosed; a second Close too. A failed store closes without an error: what it
+// lost it has told.
+func (db *DB) Close() error {
+	if !db.closing.CompareAndSwap(false, true) {
+		return ErrClosed
+	}
+	db.registry.stop()
+	close(db.stopHousekeeper)
+	<-db.housekeeperDone
+	db.word.Or(isClosed)
+	err := db.awaitUsers()
+	if db.failure() == nil {
+		if err = db.syncLog(); err == nil {
+			err = db.storeSidecar()
+		}
+	}
+	db.residency.cache.Close()
+	return errors.Join(err, db.closeStore())
+}
+
+// awaitUsers waits for the operations under way. Writers that wait for a flush
+// which fails again and again would wait for ever: then the directory is frozen,
+// which lets them end with ErrFailed and loses nothing acknowledged under Always.
+func (db *DB) awaitUsers() error {
+	const patience = 200 * time.Millisecond
+	ticker := time.NewTicker(patience)
+	defer ticker.Stop()
+	var err error
+	before := db.stats.backgroundErrors.Load()
+	for db.users.Load() != 0 {
+		select {
+		case <-db.idle:
+		case <-ticker.C:
+			failures := db.stats.backgroundErrors.Load()
+			if failures != before && db.failure() == nil {
+				err = db.fail(errors.New("closed while writers waited for flushes that fail"))
+			}
+			before = failures
+		}
+	}
+	return err
+}
+
+// Dir returns the directory the store was opened with.
+func (db *DB) Dir() string { return db.dir }
+
+// Logger returns the logger the store was opened with, for services.
+func (db *DB) Logger() *slog.Logger { return db.opts.Logger }
+
+// MaxCommit returns the limit of a commit's size, in bytes: that of its batch and
+// 256 for each entry.
+func (db *DB) MaxCommit() int { return db.opts.MemTableSize / 4 }
+
+// Seed returns the seed for the item hashes of a new object.
+func (db *DB) Seed() uint64 { return db.meta.seed }
+
+// Durability returns the level of writes that ask for no other.
+func (db *DB) Durability() Durability { return db.opts.Durability }
+
+func (db *DB) pauseAt(point string) {
+	if db.opts.pause != nil {
+		db.opts.pause(point)
+	}
+}

@@ -1,0 +1,65 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors of a store. All are meant for errors.Is; what was being done, and
+// to which key or path, is added around them with %w.
+var (
+	// ErrClosed is returned by every operation on a store after Close began.
+	ErrClosed = errors.New("kv: store is closed")
+
+	// ErrLocked is returned by Open when another process, or another DB of
+	// this process, has the directory open. The message names the path.
+	ErrLocked = errors.New("kv: store is locked by another process")
+
+	// ErrNotExist is returned by Open with Options.MustExist when the directory
+	// holds no store.
+	ErrNotExist = errors.New("kv: no store here")
+
+	// ErrFailed is returned by every operation after a write or sync of the
+	// log, the manifest or the directory failed. The outcome of a commit that
+	// was waiting for the disk at that moment is unknown: it may or may not be
+	// there after the store is opened again. Nothing acknowledged is lost.
+	ErrFailed = errors.New("kv: store has failed, outcome of unfinished commits unknown; close it and open it again")
+
+	// ErrCorrupt is returned when stored bytes do not decode, or the store's
+	// log lost its end.
+	ErrCorrupt = errors.New("kv: corrupt data")
+
+	// ErrUnsupportedVersion is returned for bytes written by a newer version of
+	// this package or of a module.
+	ErrUnsupportedVersion = errors.New("kv: unsupported format version")
+
+	// ErrNoSpace is returned by writes while the file system has less free
+	// space than Options.MinFreeSpace. Reads go on, and writes are accepted
+	// again when space is back.
+	ErrNoSpace = errors.New("kv: disk is full, writes are refused")
+
+	// ErrNotFound is returned when a key is missing or has expired.
+	ErrNotFound = errors.New("kv: key not found")
+
+	// ErrExists is returned when a key that must be absent is there.
+	ErrExists = errors.New("kv: key exists")
+
+	// ErrWrongType is returned when a key holds a value of another type.
+	ErrWrongType = errors.New("kv: key holds another type")
+
+	// ErrNoModule is returned when a key holds a type of a module this program
+	// did not register. TYPE, RENAME and DEL work on such a key all the same.
+	ErrNoModule = errors.New("kv: module not registered")
+
+	// ErrTooLarge is returned when a key, a commit or a filter is larger than
+	// its limit. The message names both.
+	ErrTooLarge = errors.New("kv: too large")
+
+	// ErrOptions is returned by Open for options that cannot hold. The message
+	// lists every problem found.
+	ErrOptions = errors.New("kv: bad options")
+)
+
+func corruptf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,127 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// WithPause sets what is called at the named points of slow paths.
+func WithPause(o *Options, pause func(point string)) *Options {
+	o.pause = pause
+	return o
+}
+
+// EvictBlock takes a block out of memory as the cache does when it needs room.
+func (db *DB) EvictBlock(l *Layer, blk uint64) {
+	if s := l.slotOf(blk); s != nil {
+		residentBlock{s, s.Load()}.drop()
+	}
+}
+
+// EvictObject asks for an object to be closed as the cache does when it needs room.
+func (db *DB) EvictObject(o *Object) { residentObject{o}.drop() }
+
+// BlockEviction returns what the cache would call to evict the block that is
+// resident now.
+func (db *DB) BlockEviction(l *Layer, blk uint64) (drop func()) {
+	s := l.slotOf(blk)
+	return residentBlock{s, s.Load()}.drop
+}
+
+// ChunkEviction returns what the cache would call to evict the part of a block
+// table that holds a block.
+func (db *DB) ChunkEviction(l *Layer, blk uint64) (drop func()) {
+	d := &l.dir[blk>>chunkBits]
+	return residentChunk{d, d.Load()}.drop
+}
+
+// LastSeq returns the sequence of the last commit applied.
+func (db *DB) LastSeq() uint64 { return db.lastSeq.Load() }
+
+// BlocksRead returns the number of blocks read from Pebble.
+func (db *DB) BlocksRead() uint64 { return db.stats.blocksRead.Load() }
+
+// AwaitCache waits until ristretto has counted what it was given.
+func (db *DB) AwaitCache() { db.residency.cache.Wait() }
+
+// Tidy does the housekeeper's work on objects at once.
+func (db *DB) Tidy() { db.tidy() }
+
+// KeyFree reports whether nobody holds the write lock of a key.
+func (db *DB) KeyFree(key string) bool {
+	lock := db.keyLock([]byte(key))
+	if !lock.TryLock() {
+		return false
+	}
+	lock.Unlock()
+	return true
+}
+
+// ApplyContended reports whether somebody holds apply exclusively, or waits to.
+func (db *DB) ApplyContended() bool {
+	if !db.apply.TryRLock() {
+		return true
+	}
+	db.apply.RUnlock()
+	return false
+}
+
+// CompareResident compares every resident block and counter with what Pebble
+// has, and returns the number of blocks compared. Nobody may be writing.
+func (db *DB) CompareResident() (blocks int, err error) {
+	var errs []error
+	for i := range db.shards {
+		sh := &db.shards[i]
+		sh.mu.RLock()
+		for key, o := range sh.objects {
+			if o.key != key || o.Ended() {
+				errs = append(errs, fmt.Errorf("key %q maps to an object of key %q, ended: %t", key, o.key, o.Ended()))
+			}
+			for _, l := range o.layers {
+				n, err := db.compareLayer(o, l)
+				blocks += n
+				errs = append(errs, err)
+			}
+		}
+		sh.mu.RUnlock()
+	}
+	return blocks, errors.Join(errs...)
+}
+
+func (db *DB) compareLayer(o *Object, l *Layer) (blocks int, err error) {
+	var errs []error
+	for blk := range l.spec.Blocks {
+		first := l.Resident(blk)
+		if first == nil {
+			continue
+		}
+		blocks++
+		_, want := l.newBlock()
+		value, closer, err := db.pebble.Get(appendBlockKey(nil, l.object, l.spec.Number, blk))
+		if !errors.Is(err, pebble.ErrNotFound) {
+			if err == nil {
+				_, err = block.Decode(want, o.header.family, value)
+				err = errors.Join(err, closer.Close())
+			}
+			if err != nil {
+				return blocks, err
+			}
+		}
+		if !slices.Equal(want, l.words(first)) {
+			errs = append(errs, fmt.Errorf("key %q: block %d of layer %d in memory is not the one stored", o.key, blk, l.spec.Number))
+		}
+	}
+	stored := newLayer(l.object, l.spec)
+	errs = append(errs, db.readCounters(stored))
+	for i := range stored.counters {
+		if l.Counter(i) != stored.Counter(i) {
+			errs = append(errs, fmt.Errorf("key %q: counter %d of layer %d is %d in memory, %d stored", o.key, i, l.spec.Number, l.Counter(i), stored.Counter(i)))
+		}
+	}
+	return blocks, errors.Join(errs...)
+}

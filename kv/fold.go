@@ -1,0 +1,139 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// Folding writes a block that has collected many operands back as a whole, so
+// that reading it becomes one record again. It is a commit of its own, under the
+// write lock of the block's key, with the block read anew under that lock. Done
+// by the loader that noticed, without the lock, the whole block would be written
+// after an operand it does not have, and lose it.
+
+// foldRequest names a block to be folded.
+type foldRequest struct {
+	key                string
+	object, layer, blk uint64
+}
+
+// foldQueue holds the requests not yet served. A full queue drops new ones: the
+// next load of the block asks again.
+type foldQueue struct {
+	mu     sync.Mutex
+	queued map[foldRequest]struct{} // guarded by mu
+}
+
+const maxQueuedFolds = 4096
+
+func (db *DB) queueFold(key string, object, layer, blk uint64) {
+	q := &db.folds
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.queued == nil {
+		q.queued = make(map[foldRequest]struct{})
+	}
+	if len(q.queued) >= maxQueuedFolds {
+		db.stats.foldsDropped.Add(1)
+		return
+	}
+	q.queued[foldRequest{key, object, layer, blk}] = struct{}{}
+}
+
+// Fold serves queued requests until it has written about the given number of
+// bytes or the queue is empty, and returns the bytes written.
+func (db *DB) Fold(ctx context.Context, budget int) (int, error) {
+	q := &db.folds
+	done := 0
+	for done < budget && ctx.Err() == nil {
+		q.mu.Lock()
+		var req foldRequest
+		found := false
+		for req = range q.queued {
+			found = true
+			delete(q.queued, req)
+			break
+		}
+		q.mu.Unlock()
+		if !found {
+			break
+		}
+		n, err := db.foldBlock(req)
+		if err != nil {
+			return done, err
+		}
+		done += n
+	}
+	return done, ctx.Err()
+}
+
+// FoldBacklog returns the number of blocks waiting to be folded.
+func (db *DB) FoldBacklog() int {
+	db.folds.mu.Lock()
+	defer db.folds.mu.Unlock()
+	return len(db.folds.queued)
+}
+
+func (db *DB) foldBlock(req foldRequest) (int, error) {
+	w, err := db.Begin(No, []byte(req.key))
+	if err != nil {
+		return 0, err
+	}
+	defer w.release()
+	o, err := db.find([]byte(req.key), false)
+	if err != nil || o == nil || o.header.id != req.object {
+		return 0, err // the key holds something else by now
+	}
+	i := slices.IndexFunc(o.layers, func(l *Layer) bool { return l.spec.Number == req.layer })
+	if i < 0 {
+		return 0, nil
+	}
+	l := o.layers[i]
+	value, err := db.foldedBlock(o, l, req.blk)
+	if err != nil || value == nil {
+		return 0, err
+	}
+	db.pauseAt("fold: read")
+	must(w.batch.Set(appendBlockKey(nil, l.object, l.spec.Number, req.blk), value, nil))
+	// The block's content stays the same, so there is nothing to patch, no load
+	// to keep from being installed, and nobody who has to wait for this to be
+	// on stable storage.
+	db.apply.RLock()
+	defer db.apply.RUnlock()
+	if err := db.pebble.Apply(w.batch, pebble.NoSync); err != nil {
+		return 0, db.fail(fmt.Errorf("kv: fold: %w", err))
+	}
+	db.stats.folds.Add(1)
+	return len(value), db.failure()
+}
+
+// foldedBlock reads a block's stored form and returns it written whole, nil if
+// there is nothing to fold.
+func (db *DB) foldedBlock(o *Object, l *Layer, blk uint64) ([]byte, error) {
+	value, closer, err := db.pebble.Get(appendBlockKey(nil, l.object, l.spec.Number, blk))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, db.readError(err, "key %q: fold of block %d of layer %d", o.key, blk, l.spec.Number)
+	}
+	_, words := l.newBlock()
+	info, err := block.Decode(words, o.header.family, value)
+	if cerr := closer.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, db.readError(err, "key %q: fold of block %d of layer %d", o.key, blk, l.spec.Number)
+	}
+	if info.Operands <= foldThreshold {
+		return nil, nil
+	}
+	return block.AppendBlock(nil, o.header.family, words), nil
+}

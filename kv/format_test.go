@@ -1,0 +1,192 @@
+package kv
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+var goldenHeader = &header{
+	typeName: "MBbloom--", module: "bf", typeVersion: 1, id: 300, expiry: 1234567890123, family: block.FamilyBits,
+	layers: []LayerSpec{
+		{Number: 0, Blocks: 1, Lines: 2, Params: []byte("xy")},
+		{Number: 2, Blocks: 15137, Lines: 128, Params: []byte{}},
+	},
+	params: []byte("rest"),
+}
+
+// The stored bytes of version 1. A change here is a change of the format.
+func TestFormat_golden(t *testing.T) {
+	tests := []struct {
+		name string
+		got  []byte
+		want string
+	}{
+		{"header", appendHeader(nil, goldenHeader), "010009" + "4d42626c6f6f6d2d2d" + "02" + "6266" + "01" + "ac02" + "cb89ec8ff723" + "01" +
+			"02" + "0000" + "0102" + "02" + "7879" + "0200" + "a1768000" + "72657374"},
+		{"string header", appendHeader(nil, &header{typeName: stringType, module: builtInModule, typeVersion: 1, id: 1, params: []byte("\x00v")}), "0101010100000000" + "76"},
+		{"store metadata", appendStoreMeta(nil, storeMeta{id: [16]byte{1, 15: 2}, seed: 3}), "53564b5601" + "01000000000000000000000000000002" + "0300000000000000"},
+		{"sidecar", appendSidecar(nil, [16]byte{1, 15: 2}, 500), "5356534301" + "01000000000000000000000000000002" + "f401000000000000" + "b96a1395"},
+		{"counters", appendCounters(nil, [numCounters]uint64{1000, 0, 0}), "e807"},
+		{"no counters", appendCounters(nil, [numCounters]uint64{}), ""},
+		{"three counters", appendCounters(nil, [numCounters]uint64{0, 0, 1}), "000001"},
+		{"header key", appendHeaderKey(nil, []byte("k")), "026b"},
+		{"block key", appendBlockKey(nil, 5, 0, 247), "030502f7"},
+		{"large block key", appendBlockKey(nil, 248, 1, 65536), "03f8f803fa010000"},
+		{"counters key", appendCountersKey(nil, 5, 1), "03050001"},
+		{"attribute key", appendAttributeKey(nil, 5, "a"), "03050161"},
+		{"dropped key", appendDroppedKey(nil, 5), "0405"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := hex.EncodeToString(tt.got); got != tt.want {
+				t.Errorf("bytes are\n%s, want\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestHeader_roundTrip(t *testing.T) {
+	got, err := decodeHeader(appendHeader(nil, goldenHeader))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.layers[1].Params = []byte{} // nil and empty are one
+	if !reflect.DeepEqual(got, goldenHeader) {
+		t.Errorf("decoded %+v, want %+v", got, goldenHeader)
+	}
+}
+
+func TestHeader_refused(t *testing.T) {
+	good := appendHeader(nil, goldenHeader)
+	change := func(at int, to byte) []byte {
+		b := bytes.Clone(good)
+		b[at] = to
+		return b
+	}
+	tests := []struct {
+		name string
+		b    []byte
+		want error
+	}{
+		{"empty", nil, ErrCorrupt},
+		{"cut", good[:20], ErrCorrupt},
+		{"newer", change(0, 2), ErrUnsupportedVersion},
+		{"unknown type code", change(1, 9), ErrUnsupportedVersion},
+		{"no type name", change(2, 0), ErrCorrupt},
+		{"no lines", change(30, 0), ErrCorrupt},
+		{"family of none", change(24, 0), ErrCorrupt},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if h, err := decodeHeader(tt.b); !errors.Is(err, tt.want) {
+				t.Errorf("decodeHeader = %+v, %v, want %v", h, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestOrdered_sortsAsNumbers(t *testing.T) {
+	values := []uint64{0, 1, 246, 247, 248, 255, 256, 65535, 65536, 1 << 24, 1 << 32, 1 << 40, 1 << 56, math.MaxUint64}
+	var last []byte
+	for i, v := range values {
+		b := appendOrdered(nil, v)
+		if got, n := decodeOrdered(b); got != v || n != len(b) {
+			t.Errorf("decodeOrdered(%x) = %d, %d, want %d, %d", b, got, n, v, len(b))
+		}
+		if i > 0 && bytes.Compare(last, b) >= 0 {
+			t.Errorf("%d sorts as %x, not after %x", v, b, last)
+		}
+		last = b
+	}
+}
+
+func FuzzHeader(f *testing.F) {
+	f.Add(appendHeader(nil, goldenHeader))
+	f.Add(appendHeader(nil, &header{typeName: stringType, module: builtInModule, id: 1}))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := decodeHeader(b)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnsupportedVersion) {
+				t.Fatalf("decodeHeader(%x): %v is neither corruption nor an unsupported version", b, err)
+			}
+			return
+		}
+		again, err := decodeHeader(appendHeader(nil, h))
+		if err != nil || !reflect.DeepEqual(again, h) {
+			t.Fatalf("decodeHeader(%x) = %+v, and again %+v, %v", b, h, again, err)
+		}
+	})
+}
+
+func FuzzObjectKey(f *testing.F) {
+	f.Add(appendBlockKey(nil, 300, 2, 70000))
+	f.Add(appendCountersKey(nil, 1, 0))
+	f.Add(appendAttributeKey(nil, 1, "name"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, err := decodeObjectKey(b)
+		if err != nil {
+			return
+		}
+		var again []byte
+		switch k.part {
+		case partAttributes:
+			return
+		case partCounters:
+			again = appendCountersKey(nil, k.object, k.rest)
+		default:
+			again = appendBlockKey(nil, k.object, k.part-partLayers, k.rest)
+		}
+		if !bytes.Equal(again, b) {
+			t.Fatalf("key %x decodes to %+v, which encodes to %x", b, k, again)
+		}
+	})
+}
+
+func FuzzCounters(f *testing.F) {
+	f.Add([]byte{0xe8, 0x07})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := decodeCounters(b)
+		if err != nil {
+			return
+		}
+		if again, err := decodeCounters(appendCounters(nil, c)); err != nil || again != c {
+			t.Fatalf("counters %x decode to %v, and again to %v, %v", b, c, again, err)
+		}
+	})
+}
+
+func FuzzSidecar(f *testing.F) {
+	f.Add(appendSidecar(nil, [16]byte{1}, 7))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		id, next, err := decodeSidecar(b)
+		if err == nil && !bytes.Equal(appendSidecar(nil, id, next), b) {
+			t.Fatalf("sidecar %x decodes to %x, %d, which encodes otherwise", b, id, next)
+		}
+	})
+}
+
+func TestOptions_allProblemsAtOnce(t *testing.T) {
+	_, err := Open("unused", &Options{InMemory: true, CacheSize: 1, MemTableSize: 1, Durability: 9, Modules: []Module{{Name: "kv"}}})
+	if !errors.Is(err, ErrOptions) {
+		t.Fatalf("Open = %v, want ErrOptions", err)
+	}
+	for _, part := range []string{"CacheSize 1", "MemTableSize 1", "Durability 9", `module "kv" is registered twice`} {
+		if !bytes.Contains([]byte(err.Error()), []byte(part)) {
+			t.Errorf("error %q does not name %q", err, part)
+		}
+	}
+}
+
+func TestFlags_names(t *testing.T) {
+	if got := (Write | Fast).Names(); !slices.Equal(got, []string{"write", "fast"}) {
+		t.Errorf("names are %v", got)
+	}
+}

@@ -1,0 +1,187 @@
+package freeze
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// vitalFile is a handle, opened for writing, of a vital file. None of its operations fails but Preallocate.
+type vitalFile struct {
+	vfs.File
+	fs   *FS
+	name string
+}
+
+// Write implements vfs.File. Pebble's log looks at the error only, so that a short write has to be one.
+func (f *vitalFile) Write(p []byte) (int, error) {
+	f.fs.vital("write", f.name, func() error {
+		n, err := f.File.Write(p)
+		return shortWrite(n, len(p), err)
+	})
+	return len(p), nil
+}
+
+// WriteAt implements vfs.File.
+func (f *vitalFile) WriteAt(p []byte, off int64) (int, error) {
+	f.fs.vital("write", f.name, func() error {
+		n, err := f.File.WriteAt(p, off)
+		return shortWrite(n, len(p), err)
+	})
+	return len(p), nil
+}
+
+func shortWrite(n, want int, err error) error {
+	if err == nil && n < want {
+		return io.ErrShortWrite
+	}
+	return err
+}
+
+// Sync implements vfs.File.
+func (f *vitalFile) Sync() error {
+	f.fs.vital("sync", f.name, f.File.Sync)
+	return nil
+}
+
+// SyncData implements vfs.File.
+func (f *vitalFile) SyncData() error {
+	f.fs.vital("sync", f.name, f.File.SyncData)
+	return nil
+}
+
+// SyncTo implements vfs.File.
+func (f *vitalFile) SyncTo(length int64) (fullSync bool, err error) {
+	f.fs.vital("sync", f.name, func() (err error) {
+		fullSync, err = f.File.SyncTo(length)
+		return err
+	})
+	return fullSync, nil
+}
+
+// Preallocate implements vfs.File. It is a hint, whose error Pebble ignores; the write that then finds no space meets
+// it again.
+func (f *vitalFile) Preallocate(offset, length int64) error {
+	_, err := f.fs.change(func() error { return f.File.Preallocate(offset, length) })
+	return err
+}
+
+// Stat implements vfs.File.
+func (f *vitalFile) Stat() (vfs.FileInfo, error) {
+	info, err := f.File.Stat()
+	if err != nil {
+		f.fs.Freeze(fmt.Errorf("freeze: stat %s: %w", f.name, err))
+		return vfs.NewMemFile(nil).Stat()
+	}
+	return info, nil
+}
+
+// Close implements vfs.File. It releases the handle in a frozen directory too.
+func (f *vitalFile) Close() error {
+	if err := f.File.Close(); err != nil {
+		f.fs.Freeze(fmt.Errorf("freeze: close %s: %w", f.name, err))
+	}
+	return nil
+}
+
+// sink is a vital file opened in a frozen directory: an empty file that takes every write.
+type sink struct{ vfs.File }
+
+func newSink() sink { return sink{vfs.NewMemFile(nil)} }
+
+// Write implements vfs.File.
+func (sink) Write(p []byte) (int, error) { return len(p), nil }
+
+// WriteAt implements vfs.File.
+func (sink) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+
+// dirFile is a handle of the store's directory. Pebble has several, and panics when a sync of one of them fails.
+type dirFile struct {
+	vfs.File
+	fs *FS
+}
+
+// Sync implements vfs.File.
+func (f *dirFile) Sync() error {
+	f.fs.vital("sync", f.fs.dir, f.File.Sync)
+	return nil
+}
+
+// SyncData implements vfs.File.
+func (f *dirFile) SyncData() error {
+	f.fs.vital("sync", f.fs.dir, f.File.SyncData)
+	return nil
+}
+
+// SyncTo implements vfs.File. On some systems it is a full sync, of directories too.
+func (f *dirFile) SyncTo(length int64) (fullSync bool, err error) {
+	f.fs.vital("sync", f.fs.dir, func() (err error) {
+		fullSync, err = f.File.SyncTo(length)
+		return err
+	})
+	return fullSync, nil
+}
+
+// otherFile is a handle, opened for writing before the freeze, of a file that is not vital. Its errors are passed on.
+type otherFile struct {
+	vfs.File
+	fs   *FS
+	name string
+}
+
+// Write implements vfs.File. In a frozen directory it fails, since what it takes would have to be read again.
+func (f *otherFile) Write(p []byte) (n int, err error) {
+	done, err := f.fs.other("write", f.name, func() (err error) {
+		n, err = f.File.Write(p)
+		return err
+	})
+	if !done {
+		return 0, ErrFrozen
+	}
+	return n, err
+}
+
+// WriteAt implements vfs.File. It fails like Write.
+func (f *otherFile) WriteAt(p []byte, off int64) (n int, err error) {
+	done, err := f.fs.other("write", f.name, func() (err error) {
+		n, err = f.File.WriteAt(p, off)
+		return err
+	})
+	if !done {
+		return 0, ErrFrozen
+	}
+	return n, err
+}
+
+// Sync implements vfs.File.
+func (f *otherFile) Sync() error {
+	return f.fs.completed(f.fs.other("sync", f.name, f.File.Sync))
+}
+
+// SyncData implements vfs.File.
+func (f *otherFile) SyncData() error {
+	return f.fs.completed(f.fs.other("sync", f.name, f.File.SyncData))
+}
+
+// SyncTo implements vfs.File.
+func (f *otherFile) SyncTo(length int64) (fullSync bool, err error) {
+	_, err = f.fs.other("sync", f.name, func() (err error) {
+		fullSync, err = f.File.SyncTo(length)
+		return err
+	})
+	return fullSync, err
+}
+
+// Preallocate implements vfs.File.
+func (f *otherFile) Preallocate(offset, length int64) error {
+	_, err := f.fs.change(func() error { return f.File.Preallocate(offset, length) })
+	return err
+}
+
+// Close implements vfs.File. It releases the handle in a frozen directory too, and then drops the error.
+func (f *otherFile) Close() error {
+	closed := f.File.Close()
+	_, err := f.fs.other("close", f.name, func() error { return closed })
+	return err
+}

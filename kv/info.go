@@ -1,0 +1,138 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// stats are the counts INFO shows, since Open.
+type stats struct {
+	commits          atomic.Uint64
+	commitBytes      atomic.Uint64 // of batches, before the log's framing
+	syncs            atomic.Uint64
+	blocksRead       atomic.Uint64 // from Pebble, absent ones not counted
+	folds            atomic.Uint64
+	foldsDropped     atomic.Uint64
+	reclaimed        atomic.Uint64
+	backgroundErrors atomic.Uint64
+}
+
+func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
+
+// infoSection is a section of INFO.
+type infoSection struct {
+	name   string
+	fields []InfoField
+}
+
+// info answers the sections named, all if none is, as lines "name:value" under
+// "# Section" titles.
+func info(c *Call) reply.Reply {
+	sections, err := c.DB.infoSections()
+	if err != nil {
+		return ErrorReply(err)
+	}
+	var b strings.Builder
+	for _, s := range sections {
+		wanted := len(c.Args) == 0 || slices.ContainsFunc(c.Args, func(arg []byte) bool {
+			return strings.EqualFold(string(arg), s.name) || strings.EqualFold(string(arg), "all") ||
+				strings.EqualFold(string(arg), "everything") || strings.EqualFold(string(arg), "default")
+		})
+		if !wanted {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\r\n")
+		}
+		fmt.Fprintf(&b, "# %s\r\n", s.name)
+		for _, f := range s.fields {
+			fmt.Fprintf(&b, "%s:%v\r\n", f.Name, f.Value)
+		}
+	}
+	return reply.Verbatim(b.String())
+}
+
+func (db *DB) infoSections() ([]infoSection, error) {
+	if err := db.enter(); err != nil {
+		return nil, err
+	}
+	defer db.exit()
+	m := db.pebble.Metrics()
+	cache := db.residency.cache
+	sections := []infoSection{
+		{"Store", []InfoField{
+			{"directory", db.dir},
+			{"store_id", fmt.Sprintf("%x", db.meta.id)},
+			{"format_version", storeVersion},
+			{"uptime_in_seconds", int64(db.opts.Clock().Sub(db.opened).Seconds())},
+			{"durability", db.opts.Durability},
+			{"disk_full", db.space.Full()},
+			{"keys", db.keys.Load()},
+			{"open_objects", db.openObjects()},
+		}},
+		{"Cache", []InfoField{
+			{"cache_budget_bytes", cache.MaxCost()},
+			{"cache_used_bytes", cache.MaxCost() - cache.RemainingCost()},
+			{"cache_evictions", db.residency.evicted.Load()},
+			{"blocks_read", db.stats.blocksRead.Load()},
+		}},
+		{"Durability", []InfoField{
+			{"last_sequence", db.lastSeq.Load()},
+			{"durable_sequence", db.durable.Load()},
+			{"commits", db.stats.commits.Load()},
+			{"commit_bytes", db.stats.commitBytes.Load()},
+			{"syncs", db.stats.syncs.Load()},
+		}},
+		{"Pebble", []InfoField{
+			{"disk_bytes", m.DiskSpaceUsage()},
+			{"log_bytes", m.WAL.PhysicalSize},
+			{"log_bytes_in", m.WAL.BytesIn},
+			{"log_bytes_written", m.WAL.BytesWritten},
+			{"memtable_bytes", m.MemTable.Size},
+			{"flushes", m.Flush.Count},
+			{"compactions", m.Compact.Count},
+			{"read_amplification", m.ReadAmp()},
+			{"background_errors", db.stats.backgroundErrors.Load()},
+		}},
+	}
+	for _, s := range db.registry.started {
+		name, fields := s.Info()
+		sections = append(sections, infoSection{name, fields})
+	}
+	return sections, nil
+}
+
+func (db *DB) openObjects() int {
+	n := 0
+	for i := range db.shards {
+		sh := &db.shards[i]
+		sh.mu.RLock()
+		n += len(sh.objects)
+		sh.mu.RUnlock()
+	}
+	return n
+}
+
+// DiskBytes returns what the store takes on disk, logs and obsolete files
+// included, in bytes; the ballast is not counted.
+func (db *DB) DiskBytes() (uint64, error) {
+	if err := db.enter(); err != nil {
+		return 0, err
+	}
+	defer db.exit()
+	return db.pebble.Metrics().DiskSpaceUsage(), nil
+}
+
+// LogBytes returns the bytes of write-ahead log this DB has written.
+func (db *DB) LogBytes() (uint64, error) {
+	if err := db.enter(); err != nil {
+		return 0, err
+	}
+	defer db.exit()
+	return db.pebble.Metrics().WAL.BytesWritten, nil
+}

@@ -1,0 +1,141 @@
+package kv
+
+import (
+	"fmt"
+)
+
+// Delete removes keys and returns how many were there. Several keys go in one
+// commit. The work does not depend on the size of what is removed.
+func (db *DB) Delete(level Durability, keys ...[]byte) (int, error) {
+	w, err := db.Begin(level, keys...)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, key := range keys {
+		there, err := w.Delete(key)
+		if err != nil {
+			return 0, w.Refuse(err)
+		}
+		if there {
+			n++
+		}
+	}
+	return n, w.Commit()
+}
+
+// Rename moves what is under src to dst in one commit, replacing what is there.
+// Lookups of dst find the old value or the new one, never neither. It returns
+// ErrNotFound if src is missing. Src and dst may be equal.
+func (db *DB) Rename(level Durability, src, dst []byte) error {
+	w, err := db.Begin(level, src, dst)
+	if err != nil {
+		return err
+	}
+	if err := w.Rename(src, dst); err != nil {
+		return w.Refuse(err)
+	}
+	return w.Commit()
+}
+
+// DeleteAll removes every key in one commit.
+func (db *DB) DeleteAll(level Durability) error {
+	w, err := db.beginAll(level)
+	if err != nil {
+		return err
+	}
+	w.deleteAll()
+	return w.Commit()
+}
+
+// Exists returns how many of the keys are there; one named twice counts twice.
+// All are seen as of one moment.
+func (db *DB) Exists(keys ...[]byte) (n int, err error) {
+	err = db.Read(func(r Reader) error {
+		n = 0
+		for _, key := range keys {
+			o, err := r.Lookup(key)
+			if err != nil {
+				return err
+			}
+			if o != nil {
+				n++
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// Reader is what a lookup through Read looks with.
+type Reader struct {
+	db     *DB
+	steady bool // apply is held, shared
+}
+
+// Lookup returns the live object under a key; nil, nil if there is none.
+func (r Reader) Lookup(key []byte) (*Object, error) { return r.db.lookup(key, r.steady) }
+
+// Load returns a block, resident or read from disk, never nil without an error.
+// Its lines may be read with atomic loads; it may lack commits applied after
+// Load began.
+func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) {
+	return r.db.load(o, l, blk, r.steady)
+}
+
+// Read runs a lookup so that it sees no part of a commit that touches more than
+// one key or replaces an object. If one was under way or applied meanwhile, the
+// lookup may have seen some of it, or read from disk what is left of an object
+// that was dropped, which is nothing: it is repeated, with such commits held
+// off. That an object was closed to save memory is no reason: its blocks have
+// everything up to then, which is after the lookup began. Look must not write.
+func (db *DB) Read(look func(Reader) error) error {
+	if err := db.settle(); err != nil {
+		return err
+	}
+	db.pauseAt("read: settled")
+	before := db.word.Load()
+	err := look(Reader{db: db})
+	if err != nil || before&seqOdd == 0 && db.word.Load() == before {
+		return err
+	}
+	db.pauseAt("read: again")
+	db.apply.RLock()
+	defer db.apply.RUnlock()
+	return look(Reader{db: db, steady: true})
+}
+
+// TypeOf returns the type of a key as TYPE prints it, "none" if it is missing.
+func (db *DB) TypeOf(key []byte) (string, error) {
+	o, err := db.Lookup(key)
+	if err != nil || o == nil {
+		return "none", err
+	}
+	return o.TypeName(), nil
+}
+
+// Size returns the number of keys. It includes expired ones nobody has looked
+// for yet.
+func (db *DB) Size() (uint64, error) {
+	if err := db.settle(); err != nil {
+		return 0, err
+	}
+	return db.keys.Load(), nil
+}
+
+// As returns the object's body as a module's own type. The errors are
+// ErrNotFound for a nil object, ErrNoModule and ErrWrongType.
+func As[T any](key []byte, o *Object) (T, error) {
+	var none T
+	if o == nil {
+		return none, fmt.Errorf("%w: %q", ErrNotFound, key)
+	}
+	if o.typ == nil && o.header.module != builtInModule {
+		return none, fmt.Errorf("%w: %q holds a %s of module %q", ErrNoModule, key, o.TypeName(), o.header.module)
+	}
+	body, ok := o.body.(T)
+	if !ok {
+		return none, fmt.Errorf("%w: %q holds a %s", ErrWrongType, key, o.TypeName())
+	}
+	return body, nil
+}

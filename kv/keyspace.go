@@ -1,0 +1,258 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// The open objects, by key. An object enters the map in two ways: a commit that
+// creates or changes it puts the new incarnation there, and a lookup that finds
+// it missing reads its header from Pebble. It leaves by a commit that drops,
+// renames or replaces it, or by eviction. At most one live incarnation of an
+// object exists, so that a commit patches the blocks every lookup reads.
+//
+// A header read can go into the map because: commits that change headers hold
+// apply exclusively and the reader holds it shared until the object is in the
+// map; and an object that was opened, written and evicted meanwhile moves the
+// shard's count of evictions, on which the reader starts again.
+
+const numShards = 64
+
+type shard struct {
+	mu        sync.RWMutex
+	objects   map[string]*Object // guarded by mu
+	evictions uint64             // guarded by mu
+	_         [64]byte
+}
+
+func (db *DB) shardOf(key string) *shard {
+	return &db.shards[xxhash.Sum64String(key)%numShards]
+}
+
+// keyLock is the write lock of a key. It is held from before a writer reads
+// until its commit is applied and patched, and never while waiting for the disk.
+func (db *DB) keyLock(key []byte) *sync.Mutex { return &db.keyLocks[db.keyLockIndex(key)].Mutex }
+
+func (db *DB) keyLockIndex(key []byte) int { return int(xxhash.Sum64(key) % numKeyLocks) }
+
+const numKeyLocks = 256
+
+type paddedMutex struct {
+	sync.Mutex
+	_ [56]byte
+}
+
+// Lookup returns the live object under a key. It returns nil, nil for a key that
+// is missing or expired.
+func (db *DB) Lookup(key []byte) (*Object, error) {
+	if err := db.settle(); err != nil {
+		return nil, err
+	}
+	return db.lookup(key, false)
+}
+
+// lookup is Lookup for those who need not look at the sequence lock: writers, and
+// readers that hold apply, which steady says.
+func (db *DB) lookup(key []byte, steady bool) (*Object, error) {
+	o, err := db.find(key, steady)
+	if err != nil || o == nil || o.expired() {
+		return nil, err
+	}
+	return o, nil
+}
+
+// find is lookup with expired objects included.
+func (db *DB) find(key []byte, steady bool) (*Object, error) {
+	if len(key) > MaxKeyLen {
+		return nil, fmt.Errorf("%w: key of %d bytes, at most %d", ErrTooLarge, len(key), MaxKeyLen)
+	}
+	sh := &db.shards[xxhash.Sum64(key)%numShards]
+	sh.mu.RLock()
+	o := sh.objects[string(key)]
+	sh.mu.RUnlock()
+	if o != nil {
+		return o, nil
+	}
+	if err := db.enter(); err != nil {
+		return nil, err
+	}
+	defer db.exit()
+	if !steady {
+		db.apply.RLock()
+	}
+	o, opened, err := db.open(sh, key)
+	if !steady {
+		db.apply.RUnlock()
+	}
+	if opened {
+		db.residency.put(objectCacheKey(o.header.id), residentObject{o}, o.bytes())
+		db.residency.drain()
+	}
+	return o, err
+}
+
+// open reads the header of a key and puts the object into the map. The caller
+// holds apply, shared.
+func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
+	for {
+		sh.mu.RLock()
+		o, evictions := sh.objects[string(key)], sh.evictions
+		sh.mu.RUnlock()
+		if o != nil {
+			return o, false, nil
+		}
+		if o, err = db.readObject(key); o == nil {
+			return nil, false, err
+		}
+		db.pauseAt("open: read")
+		sh.mu.Lock()
+		if now := sh.objects[string(key)]; now != nil {
+			sh.mu.Unlock()
+			return now, false, nil
+		}
+		if sh.evictions == evictions {
+			sh.objects[o.key] = o
+			o.lastSeq.Store(db.lastSeq.Load())
+			sh.mu.Unlock()
+			return o, true, nil
+		}
+		sh.mu.Unlock()
+	}
+}
+
+// readObject makes an object of a key's stored header; nil, nil if there is none.
+func (db *DB) readObject(key []byte) (*Object, error) {
+	h, err := db.readHeader(key)
+	if h == nil || err != nil {
+		return nil, err
+	}
+	layers := make([]*Layer, len(h.layers))
+	for i, spec := range h.layers {
+		layers[i] = newLayer(h.id, spec)
+		if err := db.readCounters(layers[i]); err != nil {
+			return nil, err
+		}
+	}
+	return newObject(db, string(key), h, layers)
+}
+
+func (db *DB) readHeader(key []byte) (*header, error) {
+	value, closer, err := db.pebble.Get(appendHeaderKey(nil, key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, db.readError(err, "key %q: header", key)
+	}
+	h, err := decodeHeader(value)
+	if cerr := closer.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("key %q: %w", key, err)
+	}
+	return h, nil
+}
+
+func (db *DB) readCounters(l *Layer) error {
+	value, closer, err := db.pebble.Get(appendCountersKey(nil, l.object, l.spec.Number))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return db.readError(err, "counters of object %d, layer %d", l.object, l.spec.Number)
+	}
+	c, err := decodeCounters(value)
+	if cerr := closer.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	for i, v := range c {
+		l.counters[i].Store(v)
+	}
+	return nil
+}
+
+// evictObject closes an object to save memory. Nobody may be writing to it: a
+// writer holds its key's lock, or the gate exclusively, from finding the object
+// to patching it, and would patch an incarnation that no lookup reads. If one of
+// the locks is taken the object is left to the housekeeper.
+func (db *DB) evictObject(o *Object) {
+	if o.Ended() || db.tryEvict(o) {
+		return
+	}
+	r := db.residency
+	r.mu.Lock()
+	r.ended = append(r.ended, o)
+	r.mu.Unlock()
+}
+
+func (db *DB) tryEvict(o *Object) bool {
+	lock := db.keyLock([]byte(o.key))
+	if !lock.TryLock() {
+		return false
+	}
+	defer lock.Unlock()
+	if !db.gate.TryRLock() {
+		return false
+	}
+	defer db.gate.RUnlock()
+
+	sh := db.shardOf(o.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.objects[o.key] != o {
+		return true // ended by a commit; its layers may live on in another
+	}
+	delete(sh.objects, o.key)
+	sh.evictions++
+	o.end()
+	big := false
+	for _, l := range o.layers {
+		l.one.Store(nil)
+		big = big || l.dir != nil
+	}
+	if big {
+		db.retire(o)
+	}
+	return true
+}
+
+// retire ends an object that a commit dropped or replaced. Its blocks are left
+// to the housekeeper, so that dropping costs the same for every size.
+func (db *DB) retire(o *Object) {
+	o.end()
+	r := db.residency
+	r.mu.Lock()
+	r.ended = append(r.ended, o)
+	r.mu.Unlock()
+}
+
+// tidy closes the objects that could not be closed when they had to go, and
+// takes the blocks of dropped ones out of memory.
+func (db *DB) tidy() {
+	r := db.residency
+	r.mu.Lock()
+	list := r.ended
+	r.ended = nil
+	r.mu.Unlock()
+	for _, o := range list {
+		if !o.Ended() {
+			db.evictObject(o)
+			continue
+		}
+		if o.handedOver.Load() {
+			continue // the blocks live on in another incarnation
+		}
+		for _, l := range o.layers {
+			l.release(r)
+		}
+		r.remove(objectCacheKey(o.header.id), residentObject{o})
+	}
+}

@@ -1,0 +1,123 @@
+package kv
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Object is an open object: one incarnation of what a key maps to. Header,
+// parameters and the list of layers never change in an incarnation; whatever
+// changes them (growth, RENAME, replacement) puts a new Object under the key,
+// sharing the layers that stay, and ends the old one. Holders check Live before
+// they use it; who reads from disk does so inside DB.Read.
+type Object struct {
+	db     *DB
+	key    string
+	header *header
+	typ    *Type // nil if the module is not registered
+	layers []*Layer
+	body   any
+
+	// state is 0 for a live object without expiry. Bit 0: this incarnation has
+	// ended; the bits above: the expiry in Unix milliseconds.
+	state atomic.Uint64
+
+	// lastSeq is the sequence of the last commit that changed the object. A
+	// commit raises it after its Apply and before it patches resident blocks,
+	// so that who saw a bit and loads lastSeq afterwards has the commit that
+	// set it.
+	lastSeq atomic.Uint64
+
+	// handedOver is set when a commit gave the layers to a new incarnation.
+	handedOver atomic.Bool
+}
+
+const stateEnded = 1
+
+// EndedObject returns an object that was never under a key: a handle that has
+// found nothing yet holds one.
+func EndedObject() *Object {
+	o := &Object{header: &header{}}
+	o.end()
+	return o
+}
+
+func newObject(db *DB, key string, h *header, layers []*Layer) (*Object, error) {
+	o := &Object{db: db, key: key, header: h, layers: layers}
+	o.state.Store(uint64(h.expiry) << 1)
+	if t := db.registry.typeNamed(h.typeName); t != nil {
+		if h.typeVersion > t.Version {
+			return nil, fmt.Errorf("%w: key %q: type %s has format %d, this program knows %d", ErrUnsupportedVersion, key, h.typeName, h.typeVersion, t.Version)
+		}
+		o.typ = t
+		body, err := t.Open(o)
+		if err != nil {
+			return nil, fmt.Errorf("key %q: %w", key, err)
+		}
+		o.body = body
+	}
+	return o, nil
+}
+
+// Live reports whether the object is, without a look at the clock, known to be
+// what its key maps to: a false means that the caller resolves the key again.
+func (o *Object) Live() bool { return o.state.Load() == 0 }
+
+// Ended reports whether this incarnation has ended: the key was deleted,
+// renamed, replaced or grown, or the object was closed to save memory.
+func (o *Object) Ended() bool { return o.state.Load()&stateEnded != 0 }
+
+// Usable is Live with a look at the clock if the object has an expiry.
+func (o *Object) Usable() bool { return !o.Ended() && !o.expired() }
+
+func (o *Object) end() { o.state.Or(stateEnded) }
+
+func (o *Object) expired() bool {
+	at := o.state.Load() >> 1
+	return at != 0 && uint64(o.db.opts.Clock().UnixMilli()) >= at
+}
+
+// ID returns the object's id, unique in the store for ever. RENAME keeps it.
+func (o *Object) ID() uint64 { return o.header.id }
+
+// Key returns the key the object is under.
+func (o *Object) Key() string { return o.key }
+
+// TypeName returns the type's name as TYPE prints it.
+func (o *Object) TypeName() string { return o.header.typeName }
+
+// Params returns the module's parameters of the object. They must not be changed.
+func (o *Object) Params() []byte { return o.header.params }
+
+// Layers returns the layers, oldest first. The slice must not be changed.
+func (o *Object) Layers() []*Layer { return o.layers }
+
+// Body returns what the type's Open made of the object.
+func (o *Object) Body() any { return o.body }
+
+// bytes is what the open object costs beside its full-size blocks: the structs,
+// the two map entries, the residency entry, and the one block of each layer that
+// has only one.
+func (o *Object) bytes() int64 {
+	const perObject = int64(unsafe.Sizeof(Object{})+unsafe.Sizeof(header{})) + 480
+	const perLayer = int64(unsafe.Sizeof(Layer{})) + 160
+	n := perObject + int64(len(o.key)) + int64(len(o.header.params))
+	for _, l := range o.layers {
+		n += perLayer + int64(len(l.dir))*8 + int64(len(l.spec.Params))
+		if l.dir == nil {
+			n += l.blockBytes()
+		}
+	}
+	return n
+}
+
+// raise makes *word at least seq.
+func raise(word *atomic.Uint64, seq uint64) {
+	for {
+		old := word.Load()
+		if old >= seq || word.CompareAndSwap(old, seq) {
+			return
+		}
+	}
+}

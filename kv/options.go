@@ -1,0 +1,178 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Durability says when a write is reported as done.
+type Durability uint8
+
+const (
+	// DurabilityDefault means the store's level, Options.Durability; as a
+	// store's level it means Always.
+	DurabilityDefault Durability = iota
+
+	// Always reports a write as done when it, and everything its answer was
+	// based on, is on stable storage.
+	Always
+
+	// EverySec reports a write at once and syncs the log once a second: a
+	// crash of the machine or of the process loses at most about a second.
+	EverySec
+
+	// No reports a write at once and leaves syncing to the log's own pace.
+	// Pebble keeps up to 32 KiB of log in the memory of the process, so that
+	// even a kill -9 of the process alone can lose the last writes.
+	No
+)
+
+// String returns the word the configuration and INFO use.
+func (d Durability) String() string {
+	switch d {
+	case DurabilityDefault:
+		return "default"
+	case Always:
+		return "always"
+	case EverySec:
+		return "everysec"
+	case No:
+		return "no"
+	}
+	return fmt.Sprintf("Durability(%d)", uint8(d))
+}
+
+// Options configure a store. The zero value, and a nil *Options, mean the
+// defaults named at each field. Options are read by Open and not kept.
+type Options struct {
+	// InMemory keeps the store in memory: Open's directory is ignored and
+	// everything is gone after Close. Default false.
+	InMemory bool
+
+	// FS is the file system the store lives on. Tests pass crashable or
+	// failing ones. Default: the operating system's.
+	FS vfs.FS
+
+	// MustExist makes Open fail with ErrNotExist, and write nothing, when the
+	// directory holds no store. Default false: a store is created.
+	MustExist bool
+
+	// CacheSize is the budget, in bytes, of resident blocks, block tables and
+	// open objects together. At least one block (8 KiB). Default 256 MiB.
+	CacheSize int64
+
+	// MemTableSize is Pebble's memtable size in bytes; a commit may take up to
+	// a quarter of it. 256 KiB to 1 GiB. Default 32 MiB.
+	MemTableSize int
+
+	// Durability is the level of writes that ask for no other. Default Always.
+	Durability Durability
+
+	// Seed of the item hashes of objects created from now on. It is chosen at
+	// random when a store is created and kept in it; a non-zero value here
+	// replaces it, for reproducible builds and for filters to be merged across
+	// stores. With a seed an adversary knows he can choose items that raise a
+	// filter's false-positive rate tenfold.
+	Seed uint64
+
+	// MaxFilterBytes limits the size, in bytes of bit arrays, of one object.
+	// Default 64 GiB.
+	MaxFilterBytes uint64
+
+	// BallastSize is the size, in bytes, of a file kept in the store's
+	// directory to be removed when the disk is full, so that what is in flight
+	// can end well. Default 64 MiB; negative means none. Memory stores have none.
+	BallastSize int64
+
+	// MinFreeSpace is the free space, in bytes, below which writes are refused
+	// with ErrNoSpace. Default: four memtables and 64 MiB; negative means no
+	// check. Writes are accepted again at one and a half times the value.
+	MinFreeSpace int64
+
+	// Logger receives what an operator should know. Default slog.Default().
+	Logger *slog.Logger
+
+	// Modules are the extensions the store is opened with, in the order in
+	// which their services start.
+	Modules []Module
+
+	// Clock tells the time for expiry. Default time.Now.
+	Clock func() time.Time
+
+	// pause is called at named points of slow paths; set by tests to hold a
+	// goroutine there.
+	pause func(point string)
+}
+
+const (
+	minCacheSize    = 8 << 10
+	minMemTableSize = 256 << 10
+	maxMemTableSize = 1 << 30
+)
+
+// withDefaults returns a copy with every default filled in, or an error that
+// lists all problems.
+func (o *Options) withDefaults() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.InMemory {
+		if opts.FS == nil {
+			opts.FS = vfs.NewMem()
+		}
+		opts.BallastSize, opts.MinFreeSpace = -1, -1
+	}
+	if opts.FS == nil {
+		opts.FS = vfs.Default
+	}
+	if opts.CacheSize == 0 {
+		opts.CacheSize = 256 << 20
+	}
+	if opts.MemTableSize == 0 {
+		opts.MemTableSize = 32 << 20
+	}
+	if opts.Durability == DurabilityDefault {
+		opts.Durability = Always
+	}
+	if opts.MaxFilterBytes == 0 {
+		opts.MaxFilterBytes = 64 << 30
+	}
+	if opts.BallastSize == 0 {
+		opts.BallastSize = 64 << 20
+	}
+	if opts.MinFreeSpace == 0 {
+		opts.MinFreeSpace = 4*int64(opts.MemTableSize) + 64<<20
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
+	return opts, opts.validate()
+}
+
+func (o *Options) validate() error {
+	var errs []error
+	if o.CacheSize < minCacheSize {
+		errs = append(errs, fmt.Errorf("CacheSize %d: at least %d bytes, one block", o.CacheSize, minCacheSize))
+	}
+	if o.MemTableSize < minMemTableSize || o.MemTableSize > maxMemTableSize {
+		errs = append(errs, fmt.Errorf("MemTableSize %d: %d to %d bytes", o.MemTableSize, minMemTableSize, maxMemTableSize))
+	}
+	if o.Durability > No {
+		errs = append(errs, fmt.Errorf("Durability %d: Always, EverySec or No", o.Durability))
+	}
+	if err := validateModules(o.Modules); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrOptions, errors.Join(errs...))
+}

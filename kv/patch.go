@@ -1,0 +1,199 @@
+package kv
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// patcher brings memory up to a commit, from the bytes of its batch alone: who
+// feeds the same batches in the same order gets the same blocks, counters and
+// open objects.
+type patcher struct {
+	db      *DB
+	last    uint64    // the commit's last sequence
+	objects []*Object // open objects the batch may change; newest incarnation first
+}
+
+func (p *patcher) add(o *Object) {
+	if o != nil {
+		raise(&o.lastSeq, p.last)
+		p.objects = append(p.objects, o)
+	}
+}
+
+func (p *patcher) patch(repr []byte) {
+	r := batchrepr.Read(repr)
+	for {
+		kind, key, value, ok, err := r.Next()
+		if !ok || err != nil {
+			return // an error is impossible: Pebble has just applied these bytes
+		}
+		switch {
+		case key[0] == tagObject && kind == pebble.InternalKeyKindMerge:
+			p.operand(key, value)
+		case key[0] == tagObject && kind == pebble.InternalKeyKindSet:
+			p.counters(key, value)
+		case key[0] == tagHeader && kind == pebble.InternalKeyKindSet:
+			p.header(key[1:], value)
+		case key[0] == tagHeader && kind == pebble.InternalKeyKindDelete:
+			p.dropKey(string(key[1:]))
+		case key[0] == tagHeader && kind == pebble.InternalKeyKindRangeDelete:
+			p.dropAll()
+		case key[0] == tagMeta && key[1] == metaKeys:
+			if c, err := decodeCounters(value); err == nil {
+				p.db.keys.Store(c[0])
+			}
+		}
+	}
+}
+
+func (p *patcher) layer(object, number uint64) (*Object, *Layer) {
+	for _, o := range p.objects {
+		if o.header.id != object {
+			continue
+		}
+		for _, l := range o.layers {
+			if l.spec.Number == number {
+				return o, l
+			}
+		}
+	}
+	return nil, nil
+}
+
+// operand patches a resident block. One that is not resident is left alone: the
+// stripe's started has gone up, so no load begun before will install it.
+func (p *patcher) operand(key, value []byte) {
+	k, err := decodeObjectKey(key)
+	if err != nil || k.part < partLayers {
+		return
+	}
+	o, l := p.layer(k.object, k.part-partLayers)
+	if l == nil {
+		return
+	}
+	s := l.slotOf(k.rest)
+	if s == nil {
+		return
+	}
+	first := s.Load()
+	switch first {
+	case nil:
+	case zeroLine:
+		p.replaceZero(o, l, k.rest, s, value)
+	default:
+		if block.Patch(l.words(first), o.header.family, value) != nil {
+			// Not resident is always right.
+			s.CompareAndSwap(first, nil)
+		}
+	}
+}
+
+// replaceZero puts a block of its own in the place of the shared zero block.
+func (p *patcher) replaceZero(o *Object, l *Layer, blk uint64, s *slot, value []byte) {
+	first, words := l.newBlock()
+	if block.Patch(words, o.header.family, value) != nil {
+		first = nil
+	}
+	if s.CompareAndSwap(zeroLine, first) && first != nil && l.dir != nil {
+		p.db.residency.put(blockKey(l, blk), residentBlock{s, first}, l.blockBytes())
+	}
+}
+
+// counters takes over a layer's counters. Other Sets in an object's range are
+// attributes, which are not kept in memory, and folded blocks, whose content is
+// what it was.
+func (p *patcher) counters(key, value []byte) {
+	k, err := decodeObjectKey(key)
+	if err != nil || k.part != partCounters {
+		return
+	}
+	_, l := p.layer(k.object, k.rest)
+	c, err := decodeCounters(value)
+	if l == nil || err != nil {
+		return
+	}
+	for i, v := range c {
+		l.counters[i].Store(v)
+	}
+}
+
+// header puts a new incarnation under a key. Layers it has in common with an
+// open object of the same id are taken over with their blocks; a new layer
+// starts as zeros, its number never having been used before.
+func (p *patcher) header(key, value []byte) {
+	h, err := decodeHeader(value)
+	if err != nil {
+		return
+	}
+	layers := make([]*Layer, len(h.layers))
+	for i, spec := range h.layers {
+		if from, l := p.resident(h.id, spec.Number, string(key)); l != nil {
+			layers[i] = l
+			from.handedOver.Store(true)
+			continue
+		}
+		layers[i] = newLayer(h.id, spec)
+		if layers[i].dir == nil {
+			layers[i].one.Store(zeroLine)
+		}
+	}
+	p.dropKey(string(key))
+	o, err := newObject(p.db, string(key), h, layers)
+	if err != nil {
+		return // staged with success a moment ago; not open is always right
+	}
+	o.lastSeq.Store(p.last)
+	p.objects = append([]*Object{o}, p.objects...)
+	sh := p.db.shardOf(o.key)
+	sh.mu.Lock()
+	sh.objects[o.key] = o
+	sh.mu.Unlock()
+	p.db.residency.put(objectCacheKey(h.id), residentObject{o}, o.bytes())
+}
+
+// resident finds the open incarnation that a layer's blocks are resident in.
+func (p *patcher) resident(object, number uint64, key string) (*Object, *Layer) {
+	if o, l := p.layer(object, number); l != nil {
+		return o, l
+	}
+	sh := p.db.shardOf(key)
+	sh.mu.RLock()
+	o := sh.objects[key]
+	sh.mu.RUnlock()
+	if o == nil || o.header.id != object {
+		return nil, nil
+	}
+	for _, l := range o.layers {
+		if l.spec.Number == number {
+			return o, l
+		}
+	}
+	return nil, nil
+}
+
+func (p *patcher) dropKey(key string) {
+	sh := p.db.shardOf(key)
+	sh.mu.Lock()
+	o := sh.objects[key]
+	delete(sh.objects, key)
+	sh.mu.Unlock()
+	if o != nil {
+		p.db.retire(o)
+	}
+}
+
+func (p *patcher) dropAll() {
+	for i := range p.db.shards {
+		sh := &p.db.shards[i]
+		sh.mu.Lock()
+		objects := sh.objects
+		sh.objects = make(map[string]*Object)
+		sh.mu.Unlock()
+		for _, o := range objects {
+			p.db.retire(o)
+		}
+	}
+}

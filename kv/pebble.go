@@ -1,0 +1,99 @@
+package kv
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// Pebble's options, and the adapters from its interfaces to ours.
+
+// pebbleCacheSize is Pebble's own block cache, in bytes. Memory is better spent
+// on the block table, which holds blocks decoded and finds them without a lock.
+const pebbleCacheSize = 8 << 20
+
+// tableBlockSize holds one dense block of 8 KiB with room for a neighbour.
+const tableBlockSize = 16 << 10
+
+func (db *DB) pebbleOptions() *pebble.Options {
+	logger := &pebbleLogger{db: db}
+	po := &pebble.Options{
+		FS: db.fs,
+		// Versions before the newest write a log in which one flipped bit can
+		// drop everything behind it without an error.
+		FormatMajorVersion:          pebble.FormatNewest,
+		CacheSize:                   pebbleCacheSize,
+		MemTableSize:                uint64(db.opts.MemTableSize),
+		MemTableStopWritesThreshold: 4,
+		Logger:                      logger,
+		Merger:                      merger,
+		L0CompactionThreshold:       4,
+		// Collecting them is begun while Pebble opens, and panics in a goroutine of
+		// its own if a later step of opening fails. What they are good for, giving
+		// back the space of deleted ranges, Reclaim does.
+		DisableTableStats: true,
+		EventListener: &pebble.EventListener{
+			BackgroundError: db.backgroundError,
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				db.opts.Logger.Error("sievekv: corrupt table", "dir", db.dir, "path", info.Path, "error", info.Details.Error())
+			},
+		},
+	}
+	for i := range po.Levels {
+		po.Levels[i].BlockSize = tableBlockSize
+	}
+	// Dense blocks are noise and do not compress; sparse ones already are.
+	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
+	return po
+}
+
+// merger folds operands. Its name is stored and must never change.
+var merger = &pebble.Merger{
+	Name: block.MergerName,
+	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+		return &valueMerger{block.NewMerger(value)}, nil
+	},
+}
+
+// valueMerger gives Pebble a merge that never errs: one that does makes flushes
+// fail for ever, also after a reopen.
+type valueMerger struct{ *block.Merger }
+
+func (m *valueMerger) MergeNewer(value []byte) error { m.Merger.MergeNewer(value); return nil }
+func (m *valueMerger) MergeOlder(value []byte) error { m.Merger.MergeOlder(value); return nil }
+
+// Finish does not look at includesBase: it can be true without the base.
+func (m *valueMerger) Finish(bool) ([]byte, io.Closer, error) { return m.Merger.Finish(), nil, nil }
+
+// backgroundError counts Pebble's failed flushes and compactions, which it
+// repeats without a pause, and logs one in a while.
+func (db *DB) backgroundError(err error) {
+	n := db.stats.backgroundErrors.Add(1)
+	if n&(n-1) == 0 {
+		db.opts.Logger.Warn("sievekv: flush or compaction failed, Pebble will try again", "dir", db.dir, "error", err.Error(), "times", n)
+	}
+}
+
+// pebbleLogger passes Pebble's errors on and keeps its Fatalf from ending the
+// host program: the store fails instead. The freezing of the directory makes
+// that unreachable as far as is known.
+type pebbleLogger struct{ db *DB }
+
+func (l *pebbleLogger) Infof(format string, args ...any) {
+	if l.db.opts.Logger.Enabled(context.Background(), slog.LevelDebug) {
+		l.db.opts.Logger.Debug("pebble: "+fmt.Sprintf(format, args...), "dir", l.db.dir)
+	}
+}
+
+func (l *pebbleLogger) Errorf(format string, args ...any) {
+	l.db.backgroundError(fmt.Errorf(format, args...))
+}
+
+func (l *pebbleLogger) Fatalf(format string, args ...any) {
+	_ = l.db.fail(fmt.Errorf("pebble: "+format, args...))
+}

@@ -1,0 +1,223 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// Module is an extension of a store: data types, commands that work on them, and
+// services that run beside it. It is passed to Open in Options.Modules.
+type Module struct {
+	// Name, 1 to 64 bytes, is stored in the header of every object of the
+	// module's types: a program without the module can tell what is missing.
+	Name     string
+	Types    []*Type
+	Commands []Command
+	Services []Service
+}
+
+// Type is a data type.
+type Type struct {
+	// Name is what TYPE prints, 1 to 64 bytes. It is stored; never reuse one.
+	Name string
+
+	// Version is the format version of new objects' parameters. Objects of a
+	// later version are refused with ErrUnsupportedVersion before Open sees them.
+	Version uint8
+
+	// Open decodes the parameters of an object just opened or created, and
+	// returns what Object.Body gives to the module's code. An error refuses the
+	// object: ErrCorrupt for parameters that do not decode.
+	Open func(o *Object) (any, error)
+
+	// Verify checks what only the module knows, for a check of the whole store:
+	// it is given every block of every layer, and then, once, ok by Done.
+	Verify func(o *Object) Verifier
+}
+
+// Verifier checks one object.
+type Verifier interface {
+	// Block is given each stored block in order; words are valid during the call.
+	Block(l *Layer, blk uint64, words []uint64) error
+	// Done is called after the last block. It returns an error for what cannot
+	// be, and a note for what is unlikely: a statistical remark, or "".
+	Done() (note string, err error)
+}
+
+// Service runs beside an open store.
+type Service interface {
+	// Start begins the work and returns; it must not write before it returns.
+	Start(db *DB) error
+	// Stop ends the work and waits for it. It is called only after Start.
+	Stop()
+	// Info returns lines for INFO: a section name and its fields.
+	Info() (section string, fields []InfoField)
+}
+
+// InfoField is a line of INFO.
+type InfoField struct {
+	Name  string
+	Value any
+}
+
+// Flags of a command, as COMMAND reports them.
+type Flags uint16
+
+// The flags. A command is Write or ReadOnly, or neither if it does not touch keys.
+const (
+	Write Flags = 1 << iota
+	ReadOnly
+	DenyOOM // may make the store larger
+	Fast    // does not depend on the size of anything
+	Admin
+	ModuleFlag // of a module, not built in
+)
+
+var flagNames = []string{"write", "readonly", "denyoom", "fast", "admin", "module"}
+
+// Names returns the flags' names as COMMAND prints them.
+func (f Flags) Names() []string {
+	var names []string
+	for i, name := range flagNames {
+		if f>>i&1 != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Command is an entry of the command table, from which help, hints, arity errors
+// and COMMAND are made.
+type Command struct {
+	Name  string // as documented, in upper case
+	Arity int    // words with the name; negative: at least that many
+	Flags Flags
+
+	// FirstKey, LastKey and KeyStep say which words are keys, as COMMAND
+	// reports them: 0 for none, a negative LastKey counts from the end.
+	FirstKey, LastKey, KeyStep int
+
+	Group      string // for HELP @group
+	Summary    string // one sentence
+	Syntax     string // the words after the name
+	Complexity string
+	Example    string // a full command line
+
+	Handler func(c *Call) reply.Reply
+}
+
+// Call is one command on its way.
+type Call struct {
+	Context context.Context
+	DB      *DB
+	Session *Session
+	Command *Command
+	Args    [][]byte // the words after the name; valid during the call
+}
+
+// Level returns the durability of the session's writes.
+func (c *Call) Level() Durability { return c.Session.Durability }
+
+// fold is the one place where the case of command names is folded.
+func fold(name string) string { return strings.ToUpper(name) }
+
+// registry is what the modules of a store registered. It never changes after Open.
+type registry struct {
+	modules  []Module
+	types    map[string]*Type
+	moduleOf map[string]string // by type name
+	commands map[string]*Command
+	names    []string // of commands, sorted
+	started  []Service
+}
+
+func newRegistry(modules []Module) *registry {
+	r := &registry{types: make(map[string]*Type), moduleOf: make(map[string]string), commands: make(map[string]*Command)}
+	r.modules = append([]Module{builtIn()}, modules...)
+	for _, m := range r.modules {
+		for _, t := range m.Types {
+			r.types[t.Name], r.moduleOf[t.Name] = t, m.Name
+		}
+		for i := range m.Commands {
+			cmd := m.Commands[i]
+			r.commands[fold(cmd.Name)] = &cmd
+			r.names = append(r.names, fold(cmd.Name))
+		}
+	}
+	slices.Sort(r.names)
+	return r
+}
+
+// validateModules finds what would make two modules get in each other's way.
+func validateModules(modules []Module) error {
+	var errs []error
+	seen := make(map[string]bool)
+	once := func(what, name string) {
+		if len(name) < 1 || len(name) > 64 {
+			errs = append(errs, fmt.Errorf("%s name %q: 1 to 64 bytes", what, name))
+		}
+		if seen[what+name] {
+			errs = append(errs, fmt.Errorf("%s %q is registered twice", what, name))
+		}
+		seen[what+name] = true
+	}
+	for _, m := range append([]Module{builtIn()}, modules...) {
+		once("module", m.Name)
+		for _, t := range m.Types {
+			once("type", t.Name)
+			if t.Open == nil || t.Name == stringType {
+				errs = append(errs, fmt.Errorf("type %q: needs an Open and a name other than %q", t.Name, stringType))
+			}
+		}
+		for _, c := range m.Commands {
+			once("command", fold(c.Name))
+			if c.Handler == nil || c.Arity == 0 || c.Summary == "" {
+				errs = append(errs, fmt.Errorf("command %q: needs a Handler, an Arity other than 0 and a Summary", c.Name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *registry) typeNamed(name string) *Type { return r.types[name] }
+
+func (r *registry) command(name []byte) *Command {
+	if c := r.commands[string(name)]; c != nil {
+		return c // upper case already
+	}
+	return r.commands[fold(string(name))]
+}
+
+func (r *registry) start(db *DB) error {
+	for _, m := range r.modules {
+		for _, s := range m.Services {
+			if err := s.Start(db); err != nil {
+				return fmt.Errorf("kv: start a service of module %s: %w", m.Name, err)
+			}
+			r.started = append(r.started, s)
+		}
+	}
+	return nil
+}
+
+// stop ends the services, the last started first.
+func (r *registry) stop() {
+	for _, s := range slices.Backward(r.started) {
+		s.Stop()
+	}
+	r.started = nil
+}
+
+// Commands returns the command table, sorted by name.
+func (db *DB) Commands() []*Command {
+	list := make([]*Command, len(db.registry.names))
+	for i, name := range db.registry.names {
+		list[i] = db.registry.commands[name]
+	}
+	return list
+}

@@ -1,0 +1,274 @@
+// Package reply holds the answer of a command: built once by the command, shown in many ways.
+//
+// # Terminology
+//
+//	reply     one answer; a tree, because arrays, sets and maps hold replies
+//	kind      what a reply is: status, error, integer, bulk string, ...
+//	RESP2     the older wire protocol. It knows only nil, status, error, integer, bulk string and array
+//	RESP3     the newer one. It adds booleans, doubles, maps, sets and verbatim strings
+//	bulk      a string of any bytes, as stored
+//	verbatim  a text meant to be read as it stands, such as INFO's
+//
+// # How it works
+//
+// A command answers with the richest kind that fits: true rather than 1, a map rather than a flat
+// list. RESP2 gives the poorer form that an older client, and redis-cli by default, gets instead.
+// Where the two protocols differ in more than the kind (BF.INFO with one field answers an array of one
+// element in RESP2, and a map of one entry in RESP3) the command gives both forms, with Either.
+//
+// AppendText, AppendRaw and AppendCSV show the RESP2 form, AppendJSON the RESP3 form, because that is
+// what redis-cli asks its server for in these modes. All four append complete lines.
+//
+// # Concurrency
+//
+// A Reply is a value that never changes once built, and may be read by many goroutines. It borrows the
+// byte slices and the slices of replies it was made from: who built it must leave them alone.
+package reply
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Kind says what a reply is.
+type Kind uint8
+
+// The kinds of replies. A zero Reply is KindNil.
+const (
+	KindNil      Kind = iota // no value
+	KindStatus               // a short text such as OK
+	KindError                // a command's failure
+	KindInt                  // a signed 64-bit integer
+	KindBulk                 // a string of any bytes
+	KindArray                // replies in order
+	KindBool                 // true or false; 1 or 0 in RESP2
+	KindDouble               // a 64-bit floating point number; a bulk string in RESP2
+	KindMap                  // pairs in order; in RESP2 an array of keys and values in turn
+	KindSet                  // different replies in any order; an array in RESP2
+	KindVerbatim             // a text to be shown as it stands; a bulk string in RESP2
+	KindEither               // one form for RESP2 and another for RESP3, see Either
+)
+
+var kindNames = [...]string{
+	"nil", "status", "error", "integer", "bulk string", "array",
+	"boolean", "double", "map", "set", "verbatim string", "either",
+}
+
+// String returns the name of the kind, for messages.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "Kind(" + strconv.Itoa(int(k)) + ")"
+}
+
+// Reply is the answer of a command. The zero value is Nil.
+//
+// Empty strings and empty lists are held as nil slices, so that reflect.DeepEqual on two replies says
+// whether they are the same answer.
+type Reply struct {
+	kind  Kind
+	num   int64   // KindInt: the value; KindBool: 0 or 1; KindDouble: its IEEE 754 bits
+	data  []byte  // KindStatus, KindError, KindBulk, KindVerbatim
+	elems []Reply // KindArray, KindSet; KindMap: key, value, key, ...; KindEither: RESP2, RESP3
+}
+
+// Nil is the reply that there is no value: a missing key, a part of a result that does not apply.
+var Nil = Reply{}
+
+// OK is the status OK.
+var OK = Status("OK")
+
+// Status returns a short text, such as OK or PONG. Line breaks in s become spaces: on the wire they
+// would end the reply.
+func Status(s string) Reply {
+	return Reply{kind: KindStatus, data: oneLine(s)}
+}
+
+// Error returns a failure. The text is complete, as on the wire after the '-': mostly with a code in
+// capitals ("ERR not found", "WRONGTYPE Operation ..."), for some commands without ("Filter is
+// full"). Line breaks become spaces, as in Status.
+func Error(text string) Reply {
+	return Reply{kind: KindError, data: oneLine(text)}
+}
+
+// Errorf is Error with a text formatted as by fmt.Sprintf.
+func Errorf(format string, args ...any) Reply {
+	return Error(fmt.Sprintf(format, args...))
+}
+
+// Int returns an integer.
+func Int(n int64) Reply {
+	return Reply{kind: KindInt, num: n}
+}
+
+// Bool returns a boolean.
+func Bool(b bool) Reply {
+	if b {
+		return Reply{kind: KindBool, num: 1}
+	}
+	return Reply{kind: KindBool}
+}
+
+// Double returns a floating point number; infinities and NaN are allowed.
+func Double(f float64) Reply {
+	return Reply{kind: KindDouble, num: int64(math.Float64bits(f))}
+}
+
+// Bulk returns a string of any bytes. It keeps b, which must not change afterwards. Bulk(nil) is the
+// empty string; the reply for a missing value is Nil.
+func Bulk(b []byte) Reply {
+	return Reply{kind: KindBulk, data: nilIfEmpty(b)}
+}
+
+// BulkString returns a bulk string with the bytes of s.
+func BulkString(s string) Reply {
+	return Bulk([]byte(s))
+}
+
+// Verbatim returns a text of one or more lines that is shown without quotes.
+func Verbatim(text string) Reply {
+	return Reply{kind: KindVerbatim, data: nilIfEmpty([]byte(text))}
+}
+
+// Array returns the replies in order. Elements may be of any kinds, errors included: a command with
+// many items answers each on its own. It keeps elems, which must not change afterwards.
+func Array(elems ...Reply) Reply {
+	return Reply{kind: KindArray, elems: nilIfEmpty(elems)}
+}
+
+// Set returns a collection without order. It keeps elems, which must not change afterwards, and
+// relies on the caller that they differ.
+func Set(elems ...Reply) Reply {
+	return Reply{kind: KindSet, elems: nilIfEmpty(elems)}
+}
+
+// Pair is an entry of a map.
+type Pair struct {
+	Key, Value Reply
+}
+
+// Field returns a map entry whose key is the bulk string name.
+func Field(name string, value Reply) Pair {
+	return Pair{Key: BulkString(name), Value: value}
+}
+
+// Map returns a map that keeps the order of its pairs. It relies on the caller that the keys differ.
+func Map(pairs ...Pair) Reply {
+	if len(pairs) == 0 {
+		return Reply{kind: KindMap}
+	}
+	elems := make([]Reply, 0, 2*len(pairs))
+	for _, p := range pairs {
+		elems = append(elems, p.Key, p.Value)
+	}
+	return Reply{kind: KindMap, elems: elems}
+}
+
+// Either returns a reply with a form for each protocol version, for answers that differ in shape and
+// not only in kind.
+func Either(resp2, resp3 Reply) Reply {
+	return Reply{kind: KindEither, elems: []Reply{resp2, resp3}}
+}
+
+// RESP2 returns the reply as a RESP2 client gets it: of kind nil, status, error, integer, bulk string
+// or array. The elements of an array are as they were; apply RESP2 to each in turn.
+func (r Reply) RESP2() Reply {
+	r = r.form(0)
+	switch r.kind {
+	case KindBool:
+		return Int(r.num)
+	case KindDouble:
+		return Bulk(appendDouble(nil, r.Double()))
+	case KindMap, KindSet:
+		return Array(r.elems...)
+	case KindVerbatim:
+		return Bulk(r.data)
+	default:
+		return r
+	}
+}
+
+// RESP3 returns the reply as a RESP3 client gets it: of any kind but KindEither. The elements of
+// arrays, sets and maps are as they were; apply RESP3 to each in turn.
+func (r Reply) RESP3() Reply {
+	return r.form(1)
+}
+
+// form resolves Either, also one inside another, to its form i: 0 for RESP2, 1 for RESP3.
+func (r Reply) form(i int) Reply {
+	for r.kind == KindEither {
+		r = r.elems[i]
+	}
+	return r
+}
+
+// Kind returns what the reply is.
+func (r Reply) Kind() Kind { return r.kind }
+
+// Int returns the value of an integer, 1 or 0 for a boolean, and 0 for all other kinds.
+func (r Reply) Int() int64 {
+	if r.kind == KindInt || r.kind == KindBool {
+		return r.num
+	}
+	return 0
+}
+
+// Double returns the value of a double, and 0 for all other kinds.
+func (r Reply) Double() float64 {
+	if r.kind == KindDouble {
+		return math.Float64frombits(uint64(r.num))
+	}
+	return 0
+}
+
+// Bytes returns the text of a status or an error, or the bytes of a bulk or verbatim string; nil if
+// that is empty and for all other kinds. The slice belongs to the reply and must not be changed.
+func (r Reply) Bytes() []byte { return r.data }
+
+// Elems returns the elements of an array or a set, the keys and values of a map in turn, the RESP2 and
+// the RESP3 form of an Either, and nil for all other kinds. The slice belongs to the reply and must
+// not be changed.
+func (r Reply) Elems() []Reply { return r.elems }
+
+// IsError reports whether the reply itself is an error. An array that holds one is not.
+func (r Reply) IsError() bool { return r.kind == KindError }
+
+// TextError is an error reply as a Go error: the complete text, as given to Error. Two of them are
+// equal, also for errors.Is, when their texts are.
+type TextError string
+
+// Error returns the text.
+func (e TextError) Error() string { return string(e) }
+
+// Err returns the reply as a TextError if IsError, otherwise nil.
+func (r Reply) Err() error {
+	if !r.IsError() {
+		return nil
+	}
+	return TextError(r.data)
+}
+
+// String returns what AppendText appends, without the line break at the end.
+func (r Reply) String() string {
+	return strings.TrimSuffix(string(AppendText(nil, r)), "\n")
+}
+
+func oneLine(s string) []byte {
+	b := []byte(s)
+	for i, c := range b {
+		if c == '\r' || c == '\n' {
+			b[i] = ' '
+		}
+	}
+	return nilIfEmpty(b)
+}
+
+func nilIfEmpty[T any](s []T) []T {
+	if len(s) == 0 {
+		return nil
+	}
+	return s
+}

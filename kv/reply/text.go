@@ -1,0 +1,178 @@
+package reply
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// AppendText appends the reply as redis-cli shows it on a terminal, ending in a line break:
+//
+//	OK
+//	(error) ERR not found
+//	(integer) 1
+//	"caf\xc3\xa9"
+//	(nil)
+//	1) (integer) 1
+//	2) 1) "nested"
+//	   2) (empty array)
+//
+// Bulk strings are quoted, with all bytes but the printable ASCII ones escaped, so that one pasted at
+// a prompt is the same string again. A verbatim string stands as it is.
+func AppendText(dst []byte, r Reply) []byte {
+	return appendText(dst, r, 0)
+}
+
+// appendText is AppendText for a reply whose first line starts at column indent; it indents all
+// lines of an array but the first. The lines of a verbatim string are not indented: they are not
+// ours to change (and redis-cli does not).
+func appendText(dst []byte, r Reply, indent int) []byte {
+	if r = r.form(0); r.kind == KindVerbatim {
+		return appendLines(dst, r.data)
+	}
+	r = r.RESP2()
+	switch r.kind {
+	case KindNil:
+		dst = append(dst, "(nil)"...)
+	case KindStatus:
+		dst = append(dst, r.data...)
+	case KindError:
+		dst = append(append(dst, "(error) "...), r.data...)
+	case KindInt:
+		dst = strconv.AppendInt(append(dst, "(integer) "...), r.num, 10)
+	case KindBulk:
+		dst = appendQuoted(dst, r.data)
+	default:
+		return appendNumbered(dst, r.elems, indent)
+	}
+	return append(dst, '\n')
+}
+
+func appendNumbered(dst []byte, elems []Reply, indent int) []byte {
+	if len(elems) == 0 {
+		return append(dst, "(empty array)\n"...)
+	}
+	width := len(strconv.Itoa(len(elems)))
+	for i, e := range elems {
+		if i > 0 {
+			dst = fmt.Appendf(dst, "%*s", indent, "")
+		}
+		dst = fmt.Appendf(dst, "%*d) ", width, i+1)
+		dst = appendText(dst, e, indent+width+len(") "))
+	}
+	return dst
+}
+
+// AppendRaw appends the reply as redis-cli --raw does: bare values, one per line, nested ones in turn;
+// a nil and an empty array are an empty line. An error is followed by an empty line. Since values may
+// contain line breaks, only a single value can be read back for certain: it is all but the last
+// byte. A verbatim string that ends in a line break gets no second one.
+func AppendRaw(dst []byte, r Reply) []byte {
+	if r = r.form(0); r.kind == KindVerbatim {
+		return appendLines(dst, r.data)
+	}
+	return append(appendRaw(dst, r), '\n')
+}
+
+func appendRaw(dst []byte, r Reply) []byte {
+	r = r.RESP2()
+	switch r.kind {
+	case KindNil:
+		return dst
+	case KindInt:
+		return strconv.AppendInt(dst, r.num, 10)
+	case KindError:
+		return append(append(dst, r.data...), '\n')
+	case KindArray:
+		return appendJoined(dst, r.elems, '\n', appendRaw)
+	default:
+		return append(dst, r.data...)
+	}
+}
+
+// AppendCSV appends the reply as redis-cli --csv does: one line, values separated by commas, nested
+// ones in turn, strings quoted and escaped as in AppendText (not with doubled quotes, as RFC 4180
+// has it), nil as NULL, an error as the two values ERROR and its text, an empty array as an empty value.
+func AppendCSV(dst []byte, r Reply) []byte {
+	return append(appendCSV(dst, r), '\n')
+}
+
+func appendCSV(dst []byte, r Reply) []byte {
+	r = r.RESP2()
+	switch r.kind {
+	case KindNil:
+		return append(dst, "NULL"...)
+	case KindInt:
+		return strconv.AppendInt(dst, r.num, 10)
+	case KindError:
+		return appendQuoted(append(dst, "ERROR,"...), r.data)
+	case KindArray:
+		return appendJoined(dst, r.elems, ',', appendCSV)
+	default:
+		return appendQuoted(dst, r.data)
+	}
+}
+
+func appendJoined(dst []byte, elems []Reply, sep byte, appendOne func([]byte, Reply) []byte) []byte {
+	for i, e := range elems {
+		if i > 0 {
+			dst = append(dst, sep)
+		}
+		dst = appendOne(dst, e)
+	}
+	return dst
+}
+
+// appendLines appends a text as it is, and a line break if it does not end in one.
+func appendLines(dst, text []byte) []byte {
+	dst = append(dst, text...)
+	if bytes.HasSuffix(text, []byte("\n")) {
+		return dst
+	}
+	return append(dst, '\n')
+}
+
+// shortEscapes are the bytes that redis-cli escapes by a letter or by themselves.
+var shortEscapes = [256]byte{
+	'\\': '\\', '"': '"', '\n': 'n', '\r': 'r', '\t': 't', '\a': 'a', '\b': 'b',
+}
+
+func appendQuoted(dst, text []byte) []byte {
+	dst = append(dst, '"')
+	for _, c := range text {
+		switch {
+		case shortEscapes[c] != 0:
+			dst = append(dst, '\\', shortEscapes[c])
+		case ' ' <= c && c <= '~':
+			dst = append(dst, c)
+		default:
+			dst = appendHexEscape(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+// appendHexEscape appends \xHH.
+func appendHexEscape(dst []byte, c byte) []byte {
+	const digits = "0123456789abcdef"
+	return append(dst, '\\', 'x', digits[c>>4], digits[c&15])
+}
+
+// appendDouble appends the shortest decimal that reads back as f, with an exponent where C's %.17g,
+// the format of Redis 7.0, has one; inf, -inf and nan as RESP3 spells them.
+func appendDouble(dst []byte, f float64) []byte {
+	abs := math.Abs(f)
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "nan"...)
+	case math.IsInf(f, 1):
+		return append(dst, "inf"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-inf"...)
+	case f == 0, 1e-4 <= abs && abs < 1e17:
+		return strconv.AppendFloat(dst, f, 'f', -1, 64)
+	default:
+		return strconv.AppendFloat(dst, f, 'e', -1, 64)
+	}
+}

@@ -1,0 +1,93 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// Session is one user of the executor: a connection, a shell, a script. It is
+// for one goroutine.
+type Session struct {
+	db *DB
+
+	// Durability is the level of the session's writes.
+	Durability Durability
+
+	// Intercept, if set, sees each command before it runs, after its name and
+	// arity were checked, and may answer in its place: it is how transactions
+	// queue commands.
+	Intercept func(cmd *Command, args [][]byte) (reply.Reply, bool)
+}
+
+// NewSession returns a session at the store's level of durability.
+func (db *DB) NewSession() *Session { return &Session{db: db} }
+
+// Do runs one command, given as its words, and returns its reply; a failure is
+// an error reply. The words are not kept.
+func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
+	if len(words) == 0 {
+		return reply.Error("ERR empty command")
+	}
+	cmd := s.db.registry.command(words[0])
+	if cmd == nil {
+		return unknownCommand(words)
+	}
+	args := words[1:]
+	if !cmd.takes(len(words)) {
+		return WrongArity(cmd)
+	}
+	if s.Intercept != nil {
+		if r, done := s.Intercept(cmd, args); done {
+			return r
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return ErrorReply(err)
+	}
+	return cmd.Handler(&Call{Context: ctx, DB: s.db, Session: s, Command: cmd, Args: args})
+}
+
+func (c *Command) takes(words int) bool {
+	if c.Arity < 0 {
+		return words >= -c.Arity
+	}
+	return words == c.Arity
+}
+
+// WrongArity is the reply to a command with too few or too many words.
+func WrongArity(cmd *Command) reply.Reply {
+	return reply.Errorf("ERR wrong number of arguments for '%s' command", strings.ToLower(cmd.Name))
+}
+
+func unknownCommand(words [][]byte) reply.Reply {
+	// As Redis prints it: at most 128 bytes of name and of arguments.
+	const limit = 128
+	cut := func(b []byte, n int) string { return string(b[:min(len(b), max(n, 0))]) }
+	var args strings.Builder
+	for _, w := range words[1:] {
+		if args.Len() >= limit {
+			break
+		}
+		fmt.Fprintf(&args, "'%s' ", cut(w, limit-args.Len()))
+	}
+	return reply.Errorf("ERR unknown command '%s', with args beginning with: %s", cut(words[0], limit), args.String())
+}
+
+// WrongType is the reply for a key of another type.
+var WrongType = reply.Error("WRONGTYPE Operation against a key holding the wrong kind of value")
+
+// ErrorReply turns an error of this package into the words clients know.
+func ErrorReply(err error) reply.Reply {
+	switch {
+	case errors.Is(err, ErrWrongType):
+		return WrongType
+	case errors.Is(err, ErrNoSpace), errors.Is(err, ErrFailed):
+		return reply.Error("MISCONF " + err.Error())
+	default:
+		return reply.Error("ERR " + err.Error())
+	}
+}

@@ -1,0 +1,627 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// Writer stages changes and commits them as one: all of them or none, in one
+// Pebble batch. It reads its own changes. From Begin to Commit or Discard it
+// holds the write locks of its keys, so keep it short; it is for one goroutine.
+//
+// A Writer touches only the keys it was begun with.
+type Writer struct {
+	db    *DB
+	level Durability
+	keys  []int // indices of the key locks held, ascending
+	gate  gateHold
+
+	batch  *pebble.Batch
+	views  []keyView // what keys map to for this writer
+	layers []*Layer  // layers changed; the index is the layer's ordinal in bits
+	bits   []uint64  // new bits: ordinal<<ordinalShift | block<<16 | position
+	staged bitSet    // bits again, once there are many
+	counts []stagedCounters
+
+	// The last block read from disk: a batch sorted by block reads each once,
+	// also when the cache does not keep it.
+	lastLayer *Layer
+	lastBlk   uint64
+	lastFirst *Line
+
+	sequence  bool // has to be applied under the sequence lock
+	keysDelta int  // change of the number of keys
+	flush     bool // drops every key
+
+	patcher   patcher
+	scratch   []byte
+	positions []uint16
+}
+
+// gateHold is how a writer holds the gate: shared beside its key locks, or
+// exclusively, which makes every key its own.
+type gateHold uint8
+
+const (
+	gateNone gateHold = iota
+	gateShared
+	gateExclusive
+)
+
+// keyView is what a key maps to inside a writer.
+type keyView struct {
+	key    string
+	object *Object // nil: no live object
+	stored *Object // as the store has it, also if expired; only for found
+	origin origin
+}
+
+// origin tells a view of the store from one this writer made.
+type origin uint8
+
+const (
+	found   origin = iota // as the store has it
+	changed               // moved here, or removed, by this writer
+	created               // made by this writer: nothing of it is stored yet
+)
+
+type stagedCounters struct {
+	layer  *Layer
+	values [numCounters]uint64
+}
+
+var writers = sync.Pool{New: func() any { return new(Writer) }}
+
+// Begin starts a write to the given keys. The writer must be ended by Commit or
+// Discard. The errors are ErrClosed, ErrFailed, ErrNoSpace and ErrTooLarge (a
+// key above MaxKeyLen).
+func (db *DB) Begin(level Durability, keys ...[]byte) (*Writer, error) {
+	for _, key := range keys {
+		if len(key) > MaxKeyLen {
+			return nil, fmt.Errorf("%w: key of %d bytes, at most %d", ErrTooLarge, len(key), MaxKeyLen)
+		}
+	}
+	w, err := db.newWriter(level)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		w.keys = append(w.keys, db.keyLockIndex(key))
+	}
+	slices.Sort(w.keys)
+	w.keys = slices.Compact(w.keys)
+	for _, i := range w.keys {
+		db.keyLocks[i].Lock()
+	}
+	db.gate.RLock()
+	w.gate = gateShared
+	return w, nil
+}
+
+// beginAll starts a write to any keys, alone.
+func (db *DB) beginAll(level Durability) (*Writer, error) {
+	w, err := db.newWriter(level)
+	if err != nil {
+		return nil, err
+	}
+	db.gate.Lock()
+	w.gate = gateExclusive
+	return w, nil
+}
+
+func (db *DB) newWriter(level Durability) (*Writer, error) {
+	if err := db.enter(); err != nil {
+		return nil, err
+	}
+	if db.space.Full() {
+		db.exit()
+		return nil, fmt.Errorf("%w: less than %d bytes free in %s", ErrNoSpace, db.opts.MinFreeSpace, db.dir)
+	}
+	w := writers.Get().(*Writer)
+	w.db, w.level = db, db.level(level)
+	w.batch = db.pebble.NewBatch()
+	return w, nil
+}
+
+// unlock lets other writers at the keys.
+func (w *Writer) unlock() {
+	switch w.gate {
+	case gateShared:
+		w.db.gate.RUnlock()
+	case gateExclusive:
+		w.db.gate.Unlock()
+	}
+	w.gate = gateNone
+	for _, i := range w.keys {
+		w.db.keyLocks[i].Unlock()
+	}
+	w.keys = w.keys[:0]
+}
+
+// release returns everything the writer holds.
+func (w *Writer) release() {
+	w.unlock()
+	_ = w.batch.Close() // releases memory, cannot fail
+	w.db.exit()
+	clear(w.views)
+	clear(w.patcher.objects)
+	w.patcher = patcher{objects: w.patcher.objects[:0]}
+	clear(w.layers)
+	clear(w.counts)
+	w.views, w.layers, w.counts, w.bits = w.views[:0], w.layers[:0], w.counts[:0], w.bits[:0]
+	w.staged.reset()
+	w.db, w.batch, w.lastLayer, w.lastFirst = nil, nil, nil, nil
+	w.sequence, w.keysDelta, w.flush = false, 0, false
+	writers.Put(w)
+}
+
+// Discard ends the writer without a change.
+func (w *Writer) Discard() { w.release() }
+
+// Refuse ends the writer without a change and returns err, the answer it came
+// to: a key that is there, or missing, or full. Under Always it returns when
+// everything that answer was based on is on stable storage, as Commit does;
+// ErrFailed takes the place of err if that fails.
+func (w *Writer) Refuse(err error) error {
+	defer w.release()
+	if serr := w.settleAnswer(); serr != nil {
+		return serr
+	}
+	return err
+}
+
+// settleAnswer lets go of the keys and waits until what was read of them is as
+// durable as the level asks for. Everything committed to these keys raised
+// lastSeq before the locks this writer holds were released.
+func (w *Writer) settleAnswer() error {
+	seq := w.db.lastSeq.Load()
+	w.unlock()
+	if w.level != Always {
+		return nil
+	}
+	return w.db.awaitDurable(seq)
+}
+
+func (w *Writer) view(key []byte) *keyView {
+	for i := range w.views {
+		if w.views[i].key == string(key) {
+			return &w.views[i]
+		}
+	}
+	return nil
+}
+
+// setView notes what this writer put under a key, nil for nothing.
+func (w *Writer) setView(key []byte, o *Object, from origin) {
+	if v := w.view(key); v != nil {
+		v.object, v.stored, v.origin = o, nil, from
+		return
+	}
+	w.views = append(w.views, keyView{key: string(key), object: o, origin: from})
+}
+
+// Object returns the live object under a key, as this writer has left it; nil,
+// nil if there is none.
+func (w *Writer) Object(key []byte) (*Object, error) {
+	v, err := w.look(key)
+	if err != nil {
+		return nil, err
+	}
+	return v.object, nil
+}
+
+// look returns the view of a key, valid until the next one is added.
+func (w *Writer) look(key []byte) (*keyView, error) {
+	if v := w.view(key); v != nil {
+		return v, nil
+	}
+	o, err := w.db.find(key, false)
+	if err != nil {
+		return nil, err
+	}
+	v := keyView{object: o, stored: o, origin: found}
+	if o == nil {
+		v.key = string(key)
+	} else {
+		v.key = o.key // saves a copy
+		if o.expired() {
+			v.object = nil
+		}
+	}
+	w.views = append(w.views, v)
+	return &w.views[len(w.views)-1], nil
+}
+
+// Spec describes an object to be created.
+type Spec struct {
+	Type   *Type
+	Family block.Family
+	Layers []LayerSpec // at most 64
+	Params []byte
+	// Expiry is when the object ceases to exist, in Unix milliseconds; 0 means never.
+	Expiry int64
+}
+
+// Create stages a new object under a key; one that is there is replaced. The
+// errors are ErrTooLarge (more bytes than Options.MaxFilterBytes) and those of
+// the type's Open.
+func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
+	if err := w.db.checkSpec(&s); err != nil {
+		return nil, err
+	}
+	module, known := w.db.registry.moduleOf[s.Type.Name]
+	if !known {
+		return nil, fmt.Errorf("%w: of type %q", ErrNoModule, s.Type.Name)
+	}
+	// Asked first: replacing needs to know what is there, expired or not.
+	old, err := w.stored(key)
+	if err != nil {
+		return nil, err
+	}
+	id, err := w.db.newObjectID()
+	if err != nil {
+		return nil, err
+	}
+	h := &header{
+		typeName: s.Type.Name, module: module, typeVersion: s.Type.Version,
+		id: id, expiry: s.Expiry, family: s.Family, layers: s.Layers, params: s.Params,
+	}
+	layers := make([]*Layer, len(s.Layers))
+	for i, spec := range s.Layers {
+		layers[i] = newLayer(id, spec)
+		if layers[i].dir == nil {
+			layers[i].one.Store(zeroLine)
+		}
+	}
+	o, err := newObject(w.db, string(key), h, layers)
+	if err != nil {
+		return nil, err
+	}
+	w.sequence = true
+	if old != nil {
+		w.dropObject(old)
+	} else {
+		w.keysDelta++
+	}
+	w.set(appendHeaderKey(w.scratch[:0], key), appendHeader(nil, h))
+	w.setView(key, o, created)
+	return o, nil
+}
+
+func (db *DB) checkSpec(s *Spec) error {
+	if len(s.Layers) > maxLayers {
+		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, len(s.Layers), maxLayers)
+	}
+	var total uint64
+	for _, l := range s.Layers {
+		if err := l.check(); err != nil {
+			return fmt.Errorf("%w: %w", ErrTooLarge, err)
+		}
+		total += l.Bytes()
+	}
+	if total > db.opts.MaxFilterBytes {
+		return fmt.Errorf("%w: filter of %d bytes, at most %d (Options.MaxFilterBytes)", ErrTooLarge, total, db.opts.MaxFilterBytes)
+	}
+	return nil
+}
+
+// stored returns what is under a key, also if it has expired.
+func (w *Writer) stored(key []byte) (*Object, error) {
+	v, err := w.look(key)
+	switch {
+	case err != nil:
+		return nil, err
+	case v.origin == found:
+		return v.stored, nil
+	}
+	return v.object, nil
+}
+
+// Delete stages the removal of a key and reports whether it was there.
+func (w *Writer) Delete(key []byte) (bool, error) {
+	old, err := w.stored(key)
+	if err != nil || old == nil {
+		return false, err
+	}
+	w.sequence = true
+	w.keysDelta--
+	w.dropObject(old)
+	w.scratch = appendHeaderKey(w.scratch[:0], key)
+	must(w.batch.Delete(w.scratch, nil))
+	w.setView(key, nil, changed)
+	return !old.expired(), nil
+}
+
+// dropObject stages the removal of everything under an object's id, and a note
+// for the reclaiming of its space.
+func (w *Writer) dropObject(o *Object) {
+	id := o.header.id
+	must(w.batch.DeleteRange(appendObjectKey(nil, id), appendObjectKey(nil, id+1), nil))
+	w.set(appendDroppedKey(w.scratch[:0], id), nil)
+	w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return slices.Contains(o.layers, c.layer) })
+	// Bits of o left behind in the staged set do no harm: ordinals are not used twice.
+	w.bits = slices.DeleteFunc(w.bits, func(bit uint64) bool { return slices.Contains(o.layers, w.layers[bit>>ordinalShift]) })
+}
+
+// Rename stages moving what is under src to dst, replacing what is there. It
+// returns ErrNotFound if src is missing. Src and dst may be equal.
+func (w *Writer) Rename(src, dst []byte) error {
+	o, err := w.Object(src)
+	if err != nil {
+		return err
+	}
+	if o == nil {
+		return fmt.Errorf("%w: %q", ErrNotFound, src)
+	}
+	if string(src) == string(dst) {
+		return nil
+	}
+	old, err := w.stored(dst)
+	if err != nil {
+		return err
+	}
+	w.sequence = true
+	if old != nil {
+		w.dropObject(old)
+		w.keysDelta--
+	}
+	must(w.batch.Delete(appendHeaderKey(nil, src), nil))
+	w.set(appendHeaderKey(w.scratch[:0], dst), appendHeader(nil, o.header))
+	w.setView(src, nil, changed)
+	moved, err := newObject(w.db, string(dst), o.header, o.layers)
+	if err != nil {
+		return err
+	}
+	w.setView(dst, moved, changed)
+	// Should the commit fail, the blocks are left to ristretto to age out.
+	o.handedOver.Store(true)
+	return nil
+}
+
+// deleteAll stages the removal of every key. The writer holds the gate.
+func (w *Writer) deleteAll() {
+	w.sequence, w.flush = true, true
+	must(w.batch.DeleteRange([]byte{tagHeader}, []byte{tagHeader + 1}, nil))
+	must(w.batch.DeleteRange([]byte{tagObject}, []byte{tagObject + 1}, nil))
+	must(w.batch.DeleteRange([]byte{tagDropped}, []byte{tagDropped + 1}, nil))
+	w.set(appendDroppedKey(w.scratch[:0], 0), nil) // object 0: all below the next id
+}
+
+// SetBits stages the setting of bits of one block, given as ascending positions
+// without repeats, and reports whether any was not set before, by this writer's
+// own changes included.
+func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (bool, error) {
+	first, err := w.block(o, l, blk)
+	if err != nil {
+		return false, err
+	}
+	words := l.words(first)
+	prefix, err := w.prefix(l, blk)
+	if err != nil {
+		return false, err
+	}
+	changed := false
+	for _, p := range positions {
+		if !isSet(words, p) && w.stage(prefix|uint64(p)) {
+			changed = true
+		}
+	}
+	return changed, nil
+}
+
+// HasBits reports whether all of the bits are set, by this writer's own changes
+// included.
+func (w *Writer) HasBits(o *Object, l *Layer, blk uint64, positions []uint16) (bool, error) {
+	first, err := w.block(o, l, blk)
+	if err != nil {
+		return false, err
+	}
+	words := l.words(first)
+	prefix, err := w.prefix(l, blk)
+	if err != nil {
+		return false, err
+	}
+	for _, p := range positions {
+		if !isSet(words, p) && !w.isStaged(prefix|uint64(p)) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func isSet(words []uint64, p uint16) bool {
+	return atomic.LoadUint64(&words[p>>6])>>(p&63)&1 != 0
+}
+
+// block returns a block as the last commit left it. The key's write lock is
+// held, so nobody is changing it.
+func (w *Writer) block(o *Object, l *Layer, blk uint64) (*Line, error) {
+	if first := l.Resident(blk); first != nil {
+		return first, nil
+	}
+	if v := w.view([]byte(o.key)); v != nil && v.origin == created {
+		return zeroLine, nil
+	}
+	if w.lastLayer == l && w.lastBlk == blk {
+		return w.lastFirst, nil
+	}
+	first, err := w.db.load(o, l, blk, false)
+	if err == nil {
+		w.lastLayer, w.lastBlk, w.lastFirst = l, blk, first
+	}
+	return first, err
+}
+
+// prefix returns the staged form of bit 0 of a block. The error is ErrTooLarge: the
+// writer has looked at too many layers.
+func (w *Writer) prefix(l *Layer, blk uint64) (uint64, error) {
+	i := slices.Index(w.layers, l)
+	if i < 0 {
+		i = len(w.layers)
+		if i > maxOrdinal {
+			return 0, fmt.Errorf("%w: commit of more than %d layers", ErrTooLarge, maxOrdinal+1)
+		}
+		w.layers = append(w.layers, l)
+	}
+	return uint64(i)<<ordinalShift | blk<<16, nil
+}
+
+const (
+	ordinalShift = blockBits + 16
+	maxOrdinal   = 1<<(64-ordinalShift) - 1
+)
+
+// fewBits is the number of staged bits up to which looking through them beats
+// hashing.
+const fewBits = 32
+
+// stage adds a bit to the staged ones and reports whether it was not among them.
+func (w *Writer) stage(bit uint64) bool {
+	if w.isStaged(bit) {
+		return false
+	}
+	w.bits = append(w.bits, bit)
+	switch {
+	case len(w.bits) == fewBits:
+		for _, b := range w.bits {
+			w.staged.add(b)
+		}
+	case len(w.bits) > fewBits:
+		w.staged.add(bit)
+	}
+	return true
+}
+
+func (w *Writer) isStaged(bit uint64) bool {
+	if len(w.bits) < fewBits {
+		return slices.Contains(w.bits, bit)
+	}
+	return w.staged.has(bit)
+}
+
+// Counter returns counter i of a layer with this writer's changes.
+func (w *Writer) Counter(l *Layer, i int) uint64 {
+	for j := range w.counts {
+		if w.counts[j].layer == l {
+			return w.counts[j].values[i]
+		}
+	}
+	return l.Counter(i)
+}
+
+// SetCounter stages a new absolute value of counter i of a layer.
+func (w *Writer) SetCounter(l *Layer, i int, v uint64) {
+	for j := range w.counts {
+		if w.counts[j].layer == l {
+			w.counts[j].values[i] = v
+			return
+		}
+	}
+	s := stagedCounters{layer: l}
+	for j := range s.values {
+		s.values[j] = l.Counter(j)
+	}
+	s.values[i] = v
+	w.counts = append(w.counts, s)
+}
+
+// Attribute returns the value of an attribute of the object as last committed,
+// nil if it has none. Attributes are small values that live and die with the
+// object and move with it: state of who works on it, not of its type.
+func (db *DB) Attribute(o *Object, name string) ([]byte, error) {
+	if err := db.enter(); err != nil {
+		return nil, err
+	}
+	defer db.exit()
+	value, closer, err := db.pebble.Get(appendAttributeKey(nil, o.header.id, name))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, db.readError(err, "key %q: attribute %q", o.key, name)
+	}
+	value = append([]byte{}, value...)
+	return value, closer.Close()
+}
+
+// SetAttribute stages an attribute of an object; nil removes it.
+func (w *Writer) SetAttribute(o *Object, name string, value []byte) {
+	key := appendAttributeKey(w.scratch[:0], o.header.id, name)
+	if value == nil {
+		w.scratch = key
+		must(w.batch.Delete(key, nil))
+		return
+	}
+	w.set(key, value)
+}
+
+// set stages a Set; key was built in w.scratch.
+func (w *Writer) set(key, value []byte) {
+	w.scratch = key
+	must(w.batch.Set(key, value, nil))
+}
+
+// must is for batch operations, whose errors only tell of a batch already
+// committed or a value of 4 GiB: mistakes of this package.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// bitSet is a set of uint64, open addressing, that keeps its memory when reset.
+type bitSet struct {
+	slots []uint64 // value+1, 0 is free; the length is a power of two
+	used  int
+}
+
+// find returns where v is, or the free slot where it belongs.
+func (s *bitSet) find(v uint64) *uint64 {
+	mask := uint64(len(s.slots) - 1)
+	for i := mix64(v) & mask; ; i = (i + 1) & mask {
+		if s.slots[i] == 0 || s.slots[i] == v+1 {
+			return &s.slots[i]
+		}
+	}
+}
+
+func (s *bitSet) has(v uint64) bool { return *s.find(v) != 0 }
+
+func (s *bitSet) add(v uint64) {
+	if s.used*2 >= len(s.slots) {
+		s.grow()
+	}
+	if slot := s.find(v); *slot == 0 {
+		*slot = v + 1
+		s.used++
+	}
+}
+
+func (s *bitSet) grow() {
+	old := s.slots
+	s.slots, s.used = make([]uint64, max(256, 2*len(old))), 0
+	for _, v := range old {
+		if v != 0 {
+			s.add(v - 1)
+		}
+	}
+}
+
+// maxKeptSlots bounds the memory an idle writer keeps.
+const maxKeptSlots = 1 << 16
+
+func (s *bitSet) reset() {
+	if len(s.slots) > maxKeptSlots {
+		s.slots = nil
+	} else if s.used > 0 {
+		clear(s.slots)
+	}
+	s.used = 0
+}

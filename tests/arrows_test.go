@@ -1,0 +1,240 @@
+package tests_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const modulePath = "github.com/sievekv/sievekv"
+
+const (
+	pebble    = "github.com/cockroachdb/pebble"
+	ristretto = "github.com/dgraph-io/ristretto"
+	roaring   = "github.com/RoaringBitmap/roaring"
+	xxhash    = "github.com/cespare/xxhash"
+)
+
+// rule says what the packages that match a pattern may import besides the standard library. Patterns are
+// relative to the module: "." is the root package, "kv" that package alone, "kv/..." also the packages
+// below, "..." all. The first rule that matches a package holds.
+type rule struct {
+	packages string
+	ours     []string // patterns of packages of this module
+	others   []string // modules, without their major version; "..." is any but Pebble and ristretto
+	storage  bool     // may import Pebble and ristretto even if others names neither
+}
+
+// extension is what a filter type needs: the store, and growth.
+var extension = []string{"kv/...", "scalableext"}
+
+// public are the packages that programs of users build on.
+var public = []string{".", "kv/...", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "server"}
+
+// rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
+// transactions nor each other, so that a store may have any of them. Types of Pebble and ristretto stop at
+// kv, so that either can be replaced or upgraded there; tests may use them to crash a store.
+var rules = []rule{
+	{packages: "kv/probe", others: []string{xxhash}},
+	{packages: "kv/block", others: []string{roaring}},
+	{packages: "kv/reply"},
+	{packages: "kv/freeze", others: []string{pebble}},
+	{packages: "kv", ours: []string{"kv/block", "kv/probe", "kv/freeze", "kv/reply"}, others: []string{pebble, ristretto, xxhash}},
+	{packages: "scalableext", ours: []string{"kv/..."}},
+	{packages: "bloomext", ours: extension},
+	{packages: "cuckooext", ours: extension},
+	{packages: "countingext", ours: extension},
+	{packages: "txn", ours: []string{"kv/..."}},
+	{packages: "compaction", ours: []string{"kv/..."}},
+	{packages: ".", ours: []string{"bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "kv/..."}},
+	{packages: "server", ours: []string{"kv/...", "txn"}},
+	{packages: "cmd/kvshell", ours: []string{"..."}, others: []string{"..."}},
+	{packages: "examples/...", ours: public},
+	{packages: "bench/...", ours: public},
+	{packages: "tests/...", ours: []string{"..."}, others: []string{"..."}, storage: true},
+}
+
+// forbidden returns what is wrong with the imports of a package, a line for each.
+func forbidden(pkg string, imports []string) []string {
+	i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.packages, relative(pkg)) })
+	if i < 0 {
+		return []string{pkg + " is in no rule: say what it may import"}
+	}
+	var wrong []string
+	for _, imported := range imports {
+		if !rules[i].allows(imported) {
+			wrong = append(wrong, pkg+" must not import "+imported)
+		}
+	}
+	return wrong
+}
+
+func (r rule) allows(imported string) bool {
+	within := func(module string) bool { return matches(module+"/...", imported) }
+	switch first, _, _ := strings.Cut(imported, "/"); {
+	case matches(modulePath+"/...", imported):
+		return slices.ContainsFunc(r.ours, func(p string) bool { return matches(p, relative(imported)) })
+	case !strings.Contains(first, "."): // the standard library
+		return true
+	case slices.ContainsFunc(r.others, within):
+		return true
+	case within(pebble), within(ristretto):
+		return r.storage
+	default:
+		return slices.Contains(r.others, "...")
+	}
+}
+
+// relative returns the path of a package within this module, "." for the root.
+func relative(pkg string) string {
+	if pkg == modulePath {
+		return "."
+	}
+	return strings.TrimPrefix(pkg, modulePath+"/")
+}
+
+func matches(pattern, pkg string) bool {
+	if pattern == "..." {
+		return true
+	}
+	if dir, below := strings.CutSuffix(pattern, "/..."); below {
+		return pkg == dir || strings.HasPrefix(pkg, dir+"/")
+	}
+	return pkg == pattern
+}
+
+// Files for other systems import too, so the packages are listed for each.
+func TestArrows(t *testing.T) {
+	visitDirectories(t)
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		t.Run(system, func(t *testing.T) {
+			packages := listPackages(t, system)
+			if _, ok := packages[modulePath+"/tests"]; !ok {
+				t.Errorf("go list does not list the package of this test, but %d others", len(packages))
+			}
+			for pkg, imports := range packages {
+				for _, wrong := range forbidden(pkg, imports) {
+					t.Error(wrong)
+				}
+			}
+		})
+	}
+}
+
+// visitDirectories reads the directories of the module. The go command caches the results of tests, and
+// watches for that what a test process itself reads, not what a go list that it starts does: without
+// this, a new import would be found only once something else has changed.
+func visitDirectories(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != ".." {
+			return fs.SkipDir
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listPackages returns the imports, those of tests excepted, of each package of the module.
+func listPackages(t *testing.T, system string) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = ".." // the root of the module
+	cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", cmd, err)
+	}
+	packages := make(map[string][]string)
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages[p.ImportPath] = p.Imports
+	}
+}
+
+func TestArrows_rules(t *testing.T) {
+	const own = modulePath + "/"
+	tests := []struct {
+		pkg, imported string
+		allowed       bool
+	}{
+		{"kv", "sync/atomic", true},
+		{"kv", own + "kv/block", true},
+		{"kv", pebble + "/v2/vfs", true},
+		{"kv", ristretto + "/v2", true},
+		{"kv", roaring + "/v2", false},
+		{"kv", own + "kv/unlisted", false},
+		{"kv", own + "txn", false},
+		{"kv", modulePath, false},
+		{"kv/block", roaring + "/v2", true},
+		{"kv/block", pebble + "/v2", false},
+		{"kv/block", own + "kv", false},
+		{"kv/probe", xxhash + "/v2", true},
+		{"kv/probe", own + "kv/block", false},
+		{"kv/reply", own + "kv", false},
+		{"kv/reply", xxhash + "/v2", false},
+		{"kv/freeze", pebble + "/v2/vfs", true},
+		{"kv/freeze", "github.com/cockroachdb/pebble-tools", false},
+		{"scalableext", own + "kv", true},
+		{"scalableext", own + "bloomext", false},
+		{"bloomext", own + "scalableext", true},
+		{"bloomext", own + "kv/reply", true},
+		{"bloomext", own + "cuckooext", false},
+		{"bloomext", own + "txn", false},
+		{"bloomext", pebble + "/v2", false},
+		{"txn", own + "bloomext", false},
+		{"compaction", own + "kv", true},
+		{"compaction", own + "scalableext", false},
+		{".", own + "txn", true},
+		{".", own + "server", false},
+		{".", ristretto + "/v2", false},
+		{"server", own + "txn", true},
+		{"server", modulePath, false},
+		{"cmd/kvshell", modulePath, true},
+		{"cmd/kvshell", own + "server", true},
+		{"cmd/kvshell", "github.com/spf13/cobra", true},
+		{"cmd/kvshell", pebble + "/v2", false},
+		{"examples/guard", modulePath, true},
+		{"examples/guard", own + "cmd/kvshell", false},
+		{"examples/guard", pebble + "/v2", false},
+		{"bench", own + "bloomext", true},
+		{"tests", own + "kv", true},
+		{"tests/torture", pebble + "/v2/vfs/errorfs", true},
+		{"unlisted", "fmt", false},
+		{"kv/unlisted", "fmt", false},
+		{"kvx", "fmt", false},
+	}
+	for _, tt := range tests {
+		pkg := own + tt.pkg
+		if tt.pkg == "." {
+			pkg = modulePath
+		}
+		wrong := forbidden(pkg, []string{"fmt", tt.imported})
+		if (len(wrong) == 0) != tt.allowed {
+			t.Errorf("%s importing %s: %q", tt.pkg, tt.imported, wrong)
+		}
+		for _, line := range wrong {
+			if !strings.Contains(line, pkg) {
+				t.Errorf("%q does not name %s", line, pkg)
+			}
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package tests_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// refused opens a store that is not to open.
+func refused(t *testing.T, dir string, opts *kv.Options) error {
+	t.Helper()
+	db, err := kv.Open(dir, opts)
+	if err == nil {
+		must(t, db.Close())
+	}
+	return err
+}
+
+// A directory is one, however it is spelled.
+func TestFault_locked(t *testing.T) {
+	base := t.TempDir()
+	real, link := filepath.Join(base, "real"), filepath.Join(base, "link")
+	must(t, os.Mkdir(real, 0o755))
+	must(t, os.Symlink(real, link))
+	t.Chdir(base)
+	spellings := map[string]string{
+		"absolute": filepath.Join(real, "store"),
+		"relative": "real/store",
+		"unclean":  real + "//x/../store/.",
+		"symlink":  filepath.Join(link, "store"),
+		"dots":     "./link/../link/store/",
+	}
+	for first, dir := range spellings {
+		for second, again := range spellings {
+			t.Run(first+" then "+second, func(t *testing.T) {
+				must(t, os.RemoveAll(filepath.Join(real, "store")))
+				db := open(t, dir, tinyOptions(nil))
+				wantError(t, refused(t, again, tinyOptions(nil)), kv.ErrLocked, "store")
+				must(t, db.Close())
+				must(t, open(t, again, tinyOptions(nil)).Close())
+			})
+		}
+	}
+}
+
+func TestFault_locked_memory(t *testing.T) {
+	fs := vfs.NewMem()
+	db := open(t, storeDir, tinyOptions(fs))
+	for _, dir := range []string{storeDir, "./" + storeDir, storeDir + "/", "var/x/../store"} {
+		wantError(t, refused(t, dir, tinyOptions(fs)), kv.ErrLocked, storeDir)
+	}
+	must(t, db.Close())
+	must(t, open(t, storeDir, tinyOptions(fs)).Close())
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)         {}
+func (quiet) Errorf(string, ...any)        {}
+func (quiet) Fatalf(f string, args ...any) { panic(fmt.Sprintf(f, args...)) }
+
+// withPebble does something to the database in storeDir.
+func withPebble(t *testing.T, fs vfs.FS, merger string, do func(*pebbledb.DB) error) {
+	t.Helper()
+	opts := &pebbledb.Options{FS: fs, Logger: quiet{}}
+	if merger != "" {
+		opts.Merger = &pebbledb.Merger{Name: merger}
+	}
+	p, err := pebbledb.Open(storeDir, opts)
+	must(t, err)
+	must(t, errors.Join(do(p), p.Close()))
+}
+
+func TestFault_newerStore(t *testing.T) {
+	tests := []struct {
+		name  string
+		newer func(t *testing.T, fs *vfs.MemFS)
+	}{
+		{"store", func(t *testing.T, fs *vfs.MemFS) {
+			withPebble(t, fs, block.MergerName, func(p *pebbledb.DB) error {
+				key := []byte{1, 1}
+				value, closer, err := p.Get(key)
+				must(t, err)
+				newer := bytes.Clone(value)
+				newer[len("SVKV")]++
+				return errors.Join(closer.Close(), p.Set(key, newer, pebbledb.Sync))
+			})
+		}},
+		{"pebble", func(t *testing.T, fs *vfs.MemFS) {
+			marker := newest(t, fs, storeDir, "marker.format-version.", "")
+			at := strings.LastIndex(marker, ".")
+			must(t, fs.Rename(marker, fmt.Sprintf("%s.%03d", marker[:at], pebbledb.FormatNewest+1)))
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			must(t, open(t, storeDir, tinyOptions(fs)).Close())
+			tt.newer(t, fs)
+			for range 2 {
+				wantError(t, refused(t, storeDir, tinyOptions(fs)), kv.ErrUnsupportedVersion, storeDir)
+			}
+		})
+	}
+}
+
+// A database of another program's is refused and left as it is.
+func TestFault_foreignDatabase(t *testing.T) {
+	fs := vfs.NewMem()
+	must(t, fs.MkdirAll(storeDir, 0o755))
+	withPebble(t, fs, "", func(p *pebbledb.DB) error { return p.Set([]byte("k"), []byte("v"), pebbledb.Sync) })
+	before := files(t, fs, storeDir)
+	opts := tinyOptions(fs)
+	opts.BallastSize = 1000
+	for range 2 {
+		wantError(t, refused(t, storeDir, opts), kv.ErrCorrupt, storeDir)
+	}
+	after := files(t, fs, storeDir)
+	for name := range after {
+		if _, ok := before[name]; !ok {
+			t.Errorf("file %s was made", name)
+		}
+	}
+	for name, data := range before {
+		if after[name] != data {
+			t.Errorf("file %s was changed", name)
+		}
+	}
+	withPebble(t, fs, "", func(p *pebbledb.DB) error {
+		_, closer, err := p.Get([]byte("k"))
+		must(t, err)
+		return closer.Close()
+	})
+}
+
+// A database that only looks like a store, having none of its metadata, is refused too.
+func TestFault_noMetadata(t *testing.T) {
+	fs := vfs.NewMem()
+	must(t, fs.MkdirAll(storeDir, 0o755))
+	withPebble(t, fs, block.MergerName, func(p *pebbledb.DB) error { return p.Set([]byte("k"), nil, pebbledb.Sync) })
+	wantError(t, refused(t, storeDir, tinyOptions(fs)), kv.ErrCorrupt, storeDir)
+}
+
+func TestFault_mustExist(t *testing.T) {
+	base := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(base, "file"), nil, 0o644))
+	opts := tinyOptions(nil)
+	opts.MustExist = true
+	for _, dir := range []string{base, filepath.Join(base, "a", "b")} {
+		wantError(t, refused(t, dir, opts), kv.ErrNotExist, dir)
+	}
+	entries, err := os.ReadDir(base)
+	must(t, err)
+	if len(entries) != 1 {
+		t.Errorf("something was made: %v", entries)
+	}
+}
+
+// That a directory cannot be read does not mean that no store is there.
+func TestFault_mustExist_unreadable(t *testing.T) {
+	disk := vfs.NewMem()
+	must(t, open(t, storeDir, tinyOptions(disk)).Close())
+	failing := &spyFS{FS: disk, before: func(s site, _ string) error {
+		if s == (site{"list", "directory"}) {
+			return syscall.EIO
+		}
+		return nil
+	}}
+	opts := tinyOptions(failing)
+	opts.MustExist = true
+	err := refused(t, storeDir, opts)
+	wantError(t, err, syscall.EIO, storeDir)
+	if errors.Is(err, kv.ErrNotExist) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// A new store is there after a crash, and so are the directories above it.
+func TestFault_newDirectorySurvives(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	db := open(t, storeDir, tinyOptions(disk))
+	must(t, reserve("k", 100)(db, kv.Always))
+	opts := tinyOptions(disk.CrashClone(vfs.CrashCloneCfg{}))
+	opts.MustExist = true
+	must(t, there("k")(open(t, storeDir, opts), kv.Always))
+}
+
+// A flipped bit in a table is an error of whoever reads it, and never makes an item seem absent.
+func TestFault_flippedTables(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	makeDir(t, disk)
+	db := open(t, storeDir, tinyOptions(disk))
+	f := bloomext.New(db, "k")
+	// A small one: Pebble tries every bit of a block to see whether it is the flipped one.
+	must(t, f.Reserve(small(400)))
+	items := itemsOf("k", 200)
+	_, err := f.AddMany(items, make([]bool, len(items)))
+	must(t, err)
+	must(t, db.CompactAll(t.Context()))
+	must(t, db.Close())
+	must(t, open(t, storeDir, tinyOptions(disk)).Close()) // the log is replayed into a table
+	var tables []string
+	names, err := disk.List(storeDir)
+	must(t, err)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".sst") {
+			tables = append(tables, disk.PathJoin(storeDir, name))
+		}
+	}
+	if len(tables) == 0 {
+		t.Fatal("no tables")
+	}
+	flips, noticed := 200, 0
+	if raceEnabled {
+		flips = 20
+	}
+	for range flips {
+		disk := copyOf(disk)
+		name := tables[rand.IntN(len(tables))]
+		data := readFile(t, disk, name)
+		bit := rand.IntN(8 * len(data))
+		data[bit/8] ^= 1 << (bit % 8)
+		writeFile(t, disk, name, data)
+		errs, err := readAll(disk, items)
+		if err != nil {
+			t.Errorf("%s, bit %d of %d: %v", name, bit, 8*len(data), err)
+		}
+		if errs > 0 {
+			noticed++
+		}
+	}
+	t.Logf("%d of %d flipped bits were noticed", noticed, flips)
+	if noticed < flips/4 {
+		t.Error("few are in what is read")
+	}
+}
+
+// readAll looks for items that were added, one by one and together, and returns how many of these lookups failed.
+func readAll(disk *vfs.MemFS, items [][]byte) (failed int, err error) {
+	db, err := kv.Open(storeDir, tinyOptions(disk))
+	if err != nil {
+		return 1, corrupt(err)
+	}
+	var errs []error
+	f := bloomext.New(db, "k")
+	for i, item := range items {
+		present, err := f.MayContain(item)
+		if !present {
+			errs = append(errs, fmt.Errorf("item %d is absent (%w)", i, err))
+		}
+		if err != nil {
+			failed++
+			errs = append(errs, corrupt(err))
+		}
+		if failed > 3 {
+			break // enough, and the others would fail as well
+		}
+	}
+	present := make([]bool, len(items))
+	if err := f.MayContainMany(items, present); err != nil {
+		failed++
+		errs = append(errs, corrupt(err))
+	}
+	if i := slices.Index(present, false); i >= 0 {
+		errs = append(errs, fmt.Errorf("item %d of a batch is absent", i))
+	}
+	if err := checkStore(db); err != nil {
+		failed++
+		errs = append(errs, corrupt(err))
+	}
+	return failed, errors.Join(append(errs, db.Close())...)
+}
+
+// corrupt returns nil for an error that says so.
+func corrupt(err error) error {
+	if errors.Is(err, kv.ErrCorrupt) {
+		return nil
+	}
+	return fmt.Errorf("error is %w, want %w", err, kv.ErrCorrupt)
+}

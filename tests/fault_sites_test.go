@@ -1,0 +1,321 @@
+package tests_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// faultKind is a way in which calls fail.
+type faultKind struct {
+	name   string
+	err    error
+	sticky bool // all later calls at the site fail too,
+	all    bool // and those at all other sites,
+	heal   int  // until so many have failed, if not 0
+}
+
+var faultKinds = []faultKind{
+	{name: "EIO once", err: syscall.EIO},
+	{name: "EIO from then on", err: syscall.EIO, sticky: true},
+	{name: "EIO everywhere from then on", err: syscall.EIO, sticky: true, all: true},
+	{name: "ENOSPC once", err: syscall.ENOSPC},
+	// Without a watch over the free space, which these disks do not offer, writers wait for space to come back.
+	{name: "ENOSPC for a while", err: syscall.ENOSPC, sticky: true, heal: 300},
+	{name: "short write once", err: errShort},
+	{name: "short writes for a while", err: errShort, sticky: true, heal: 300},
+}
+
+// fault makes calls fail. The zero value makes none fail and counts them.
+type fault struct {
+	site site
+	nth  int // which call at the site fails first, from 1; 0 is none
+	kind faultKind
+
+	opened atomic.Bool // the store is open
+
+	mu       sync.Mutex
+	count    map[site]int // guarded by mu
+	failed   int          // guarded by mu
+	atOpen   bool         // the first call failed before the store was open; guarded by mu
+	repaired bool         // guarded by mu
+}
+
+func (f *fault) before(s site, _ string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.count == nil {
+		f.count = make(map[site]int)
+	}
+	f.count[s]++
+	switch first := s == f.site && f.count[s] == f.nth; {
+	case f.repaired:
+		return nil
+	case first:
+		f.atOpen = !f.opened.Load()
+	case f.failed == 0, !f.kind.sticky, f.kind.heal > 0 && f.failed >= f.kind.heal, !f.kind.all && s != f.site:
+		return nil
+	}
+	f.failed++
+	return f.kind.err
+}
+
+func (f *fault) fired() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed > 0
+}
+
+func (f *fault) repair() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.repaired = true
+}
+
+// typed reports whether an error says what it is: that the store has failed, or what the file system said. No error
+// of these says that data is corrupt.
+func typed(err error) bool {
+	for _, known := range []error{kv.ErrFailed, kv.ErrNoSpace, syscall.EIO, syscall.ENOSPC, io.ErrShortWrite} {
+		if errors.Is(err, known) {
+			return !errors.Is(err, kv.ErrCorrupt)
+		}
+	}
+	return false
+}
+
+// faultOptions make a store with a ballast.
+func faultOptions(fs vfs.FS) *kv.Options {
+	opts := tinyOptions(fs)
+	opts.CacheSize = 8 << 10
+	opts.BallastSize = 4 << 10
+	return opts
+}
+
+// faultRun is a store used in several sessions on a disk that fails.
+type faultRun struct {
+	*fault
+	disk   *vfs.MemFS
+	w      *workload
+	failed bool // the store has
+}
+
+func newFaultRun(f *fault) *faultRun {
+	r := &faultRun{fault: f, disk: vfs.NewCrashableMem()}
+	r.w = newWorkload(nil, rand.New(rand.NewPCG(1, 1)), 1, nil)
+	r.w.workers[0].sync = 60
+	r.w.workers[0].pad = 48 << 10
+	r.w.tolerates = func(err error) bool {
+		r.failed = r.failed || errors.Is(err, kv.ErrFailed)
+		return f.fired() && typed(err)
+	}
+	return r
+}
+
+// work does n things: enough for flushes, logs that are used again, and compactions.
+func (r *faultRun) work(n int) {
+	w := r.w.workers[0]
+	for i := 0; i < n && !r.failed && r.w.err() == nil; i++ {
+		key := w.own.keys[i/2%keysPerWorker]
+		have, exists := w.own.now()[key]
+		switch {
+		case !exists:
+			w.create(key)
+		case i%8 == 3:
+			w.look()
+			w.maintain()
+		case i%12 == 5:
+			w.rename(key)
+		case i%12 == 10:
+			w.delete(key)
+		case i%6 == 2:
+			w.addMany(w.own, key, have)
+		default:
+			w.addWithPosition(key, have)
+		}
+	}
+}
+
+// session opens the store, works, and closes it. It reports whether there can be another on the failing disk.
+func (r *faultRun) session(n int) (more bool, err error) {
+	db, err := kv.Open(storeDir, faultOptions(&spyFS{FS: r.disk, before: r.before}))
+	if err != nil {
+		if r.fired() && typed(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("open: %w", err)
+	}
+	r.opened.Store(true)
+	defer r.opened.Store(false)
+	r.w.db = db
+	r.work(n)
+	errs := []error{r.w.err()}
+	if r.failed {
+		errs = append(errs, refusesAll(db))
+	}
+	switch err := db.Close(); {
+	case err == nil && !r.failed:
+		// Nobody was told of a failure, so there is none: all is on the disk, whatever its level.
+		for _, h := range r.w.histories() {
+			h.acknowledge(h.len())
+		}
+	case err != nil && !(r.fired() && typed(err)):
+		errs = append(errs, fmt.Errorf("close: %w", err))
+	default:
+		r.failed = r.failed || errors.Is(err, kv.ErrFailed)
+	}
+	if err := db.Close(); !errors.Is(err, kv.ErrClosed) {
+		errs = append(errs, fmt.Errorf("second close: %w", err))
+	}
+	return !r.failed, errors.Join(errs...)
+}
+
+// refusesAll checks that a failed store answers nothing.
+func refusesAll(db *kv.DB) error {
+	f := bloomext.New(db, "w0/0")
+	var errs []error
+	refused := func(what string, err error) {
+		if !errors.Is(err, kv.ErrFailed) {
+			errs = append(errs, fmt.Errorf("%s in a failed store: %w", what, err))
+		}
+	}
+	_, err := f.AddString("x")
+	refused("add", err)
+	present, err := f.MayContainString("x")
+	refused("lookup", err)
+	errs = append(errs, expect(present, "an error reads as absent"))
+	_, err = f.Info()
+	refused("info", err)
+	_, err = db.Delete(kv.No, []byte("w0/0"))
+	refused("delete", err)
+	_, err = db.Exists([]byte("w0/0"))
+	refused("exists", err)
+	_, err = db.Check(context.Background())
+	refused("check", err)
+	refused("sync", db.Sync())
+	return errors.Join(errs...)
+}
+
+// verify opens the store on a disk that is whole again and compares.
+func (r *faultRun) verify(disk *vfs.MemFS) error {
+	db, err := kv.Open(storeDir, faultOptions(disk))
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	s := &shot{}
+	for _, h := range r.w.histories() {
+		s.least, s.most = append(s.least, int(h.acked.Load())), append(s.most, h.len())
+	}
+	_, err = r.w.verify(db, s)
+	return errors.Join(err, writeAndForget(db), db.Close())
+}
+
+// run makes a store fail and checks what it promises: the process lives, nothing hangs, errors say what they are, and
+// the store can be opened again, in the same process as after a crash, with all that was acknowledged.
+func (r *faultRun) run() error {
+	for _, n := range []int{40, 25, 10} {
+		more, err := r.session(n)
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+	}
+	if r.failed && r.survives() {
+		return fmt.Errorf("the store failed by an error that it survives")
+	}
+	r.repair()
+	crashed := r.disk.CrashClone(vfs.CrashCloneCfg{})
+	if err := r.verify(r.disk); err != nil {
+		return fmt.Errorf("same process: %w", err)
+	}
+	if err := r.verify(crashed); err != nil {
+		return fmt.Errorf("after a crash: %w", err)
+	}
+	return nil
+}
+
+// survives reports whether the store must go on after the fault: one that is not to last, and not in a file without
+// which no commit is possible.
+func (r *faultRun) survives() bool {
+	if r.kind.all || r.kind.sticky && r.kind.heal == 0 || r.atOpen {
+		return false
+	}
+	switch r.site.class {
+	case "sst", "BALLAST", "DURABLE", "LOCK":
+		return true
+	}
+	return r.site.op == "read" || r.site.op == "remove"
+}
+
+// calls returns which calls of so many at a site are made to fail.
+func calls(count int) []int {
+	most := 8
+	if raceEnabled {
+		most = 2
+	}
+	if count <= most {
+		most = count
+	}
+	var list []int
+	for i := range most {
+		list = append(list, 1+i*(count-1)/max(1, most-1))
+	}
+	return slices.Compact(list)
+}
+
+// TestFault_sites makes calls of every kind to the file system fail, at creation, opening, work and closing.
+func TestFault_sites(t *testing.T) {
+	reference := &fault{}
+	if err := newFaultRun(reference).run(); err != nil {
+		t.Fatal(err)
+	}
+	sites := slices.SortedFunc(maps.Keys(reference.count), func(a, b site) int {
+		return strings.Compare(a.String(), b.String())
+	})
+	var runs, fired atomic.Int64
+	t.Run("site", func(t *testing.T) {
+		for _, s := range sites {
+			t.Run(s.String(), func(t *testing.T) {
+				t.Parallel()
+				for _, nth := range calls(reference.count[s]) {
+					for _, kind := range faultKinds {
+						if kind.err == errShort && s.op != "write" {
+							continue
+						}
+						f := &fault{site: s, nth: nth, kind: kind}
+						if err := newFaultRun(f).run(); err != nil {
+							t.Errorf("%s, call %d of %d: %v", kind.name, nth, reference.count[s], err)
+						}
+						runs.Add(1)
+						if f.fired() {
+							fired.Add(1)
+						}
+					}
+				}
+			})
+		}
+	})
+	total := 0
+	for _, n := range reference.count {
+		total += n
+	}
+	t.Logf("%d sites with %d calls, %d runs, a call failed in %d", len(sites), total, runs.Load(), fired.Load())
+	for _, s := range sites {
+		t.Logf("%5d  %s", reference.count[s], s)
+	}
+}

@@ -1,0 +1,110 @@
+// Mutate shows that the tests notice: it takes the protections of the store's
+// concurrency and durability out of the source, one at a time, and runs the
+// tests, which must fail each time.
+//
+//	go run ./tests/mutate [-run regexp] [-v]
+//
+// It is run in the module's root directory, whose files it does not change. It
+// prints a line for each mutation, "caught NAME by TESTS" or "SURVIVED NAME", and
+// exits with status 1 if one survived, could not be made or did not compile. The
+// unchanged source is tested first and must pass.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"strings"
+)
+
+func main() {
+	pattern := flag.String("run", "", "make only the mutations whose names match this regular expression")
+	verbose := flag.Bool("v", false, "print the output of the tests")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ok, err := mutate(ctx, *pattern, *verbose)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+// mutate reports whether every mutation whose name matches was caught.
+func mutate(ctx context.Context, pattern string, verbose bool) (ok bool, err error) {
+	chosen, err := regexp.Compile(pattern)
+	if err != nil {
+		return false, err
+	}
+	var list []mutation
+	for _, m := range mutations {
+		if chosen.MatchString(m.name) {
+			list = append(list, m)
+		}
+	}
+	if len(list) == 0 {
+		return false, fmt.Errorf("no mutation's name matches %q", pattern)
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return false, err
+	}
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return false, err
+	}
+	ok, err = (&runner{root: root, dir: dir, verbose: verbose}).tryAll(ctx, list)
+	if rerr := os.RemoveAll(dir); err == nil {
+		err = rerr
+	}
+	return ok && err == nil, err
+}
+
+// tryAll prints the result of each mutation and reports whether all were caught.
+// As many are tried at once as there are processors: a linker uses but one.
+func (r *runner) tryAll(ctx context.Context, list []mutation) (ok bool, err error) {
+	if err := r.testUnchanged(ctx, list); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	outcomes := make([]chan outcome, len(list))
+	free := make(chan struct{}, runtime.NumCPU())
+	for i, m := range list {
+		outcomes[i] = make(chan outcome, 1)
+		go func() {
+			free <- struct{}{}
+			defer func() { <-free }()
+			by, err := r.try(ctx, fmt.Sprint(i), m)
+			outcomes[i] <- outcome{by, err}
+		}()
+	}
+	ok = true
+	for i, m := range list {
+		o := <-outcomes[i]
+		switch {
+		case err != nil: // of an earlier one, which ended all
+		case o.err != nil:
+			err = fmt.Errorf("%s: %w", m.name, o.err)
+			cancel()
+		case len(o.by) == 0:
+			ok = false
+			fmt.Println("SURVIVED", m.name)
+		default:
+			fmt.Println("caught", m.name, "by", strings.Join(o.by, ", "))
+		}
+	}
+	return ok, err
+}
+
+// outcome is what the tests made of a mutation: those that failed.
+type outcome struct {
+	by  []string
+	err error
+}

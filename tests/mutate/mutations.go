@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// mutation takes one protection away.
+type mutation struct {
+	name  string
+	edits []edit
+	pkg   string // of the tests that must notice
+	tests string // a regular expression for their names
+}
+
+// edit replaces a piece of a file, which must be in it once.
+type edit struct{ file, old, new string }
+
+func (e edit) apply(data []byte) ([]byte, error) {
+	if n := bytes.Count(data, []byte(e.old)); n != 1 {
+		return nil, fmt.Errorf("%s has %d times, not once, the text\n%s", e.file, n, e.old)
+	}
+	return bytes.Replace(data, []byte(e.old), []byte(e.new), 1), nil
+}
+
+// protocols are the tests that force one order of steps each. They are fast, so
+// every mutation faces all of them.
+const protocols = "^Test(Load|Evict|EvictObject|Commit|Open|Read|Lookup|Fold|Acknowledge|Durable)(_|$)"
+
+func inKV(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv", tests: protocols}
+}
+
+var mutations = []mutation{
+	// A loader installs what it read only if no commit was at work on the stripe
+	// when it read, and none has begun since.
+	inKV("a loader does not look at started again", edit{"kv/load.go",
+		"installed := st.started.Load() == started && db.install(",
+		"installed := db.install("}),
+	inKV("a loader does not look at finished", edit{"kv/load.go",
+		"quiet := started == finished",
+		"quiet := finished <= started"}),
+	inKV("a loader looks at finished when it installs", edit{"kv/load.go",
+		"if !quiet {",
+		"if quiet = started == st.finished.Load(); !quiet {"}),
+	inKV("a lookup shares a load begun before a commit", edit{"kv/load.go",
+		"!steady && quiet && f.started == started",
+		"!steady && quiet"}),
+
+	// Commits that replace something hold apply exclusively, and the store's word
+	// is odd meanwhile; lookups look at it again when they are done.
+	inKV("a replacement holds apply shared", edit{"kv/commit.go",
+		"		db.apply.Lock()\n		defer db.apply.Unlock()\n		db.word.Add(seqOdd)",
+		"		db.apply.RLock()\n		defer db.apply.RUnlock()\n		db.word.Add(seqOdd)"}),
+	inKV("a replacement leaves the word alone", edit{"kv/commit.go",
+		"		db.word.Add(seqOdd)\n		defer db.word.Add(seqStep - seqOdd)\n",
+		""}),
+	inKV("a lookup does not look at the word again", edit{"kv/keys.go",
+		"before&seqOdd == 0 && db.word.Load() == before {",
+		"before&seqOdd == 0 {"}),
+	inKV("a lookup begins during a replacement", edit{"kv/keys.go",
+		"before&seqOdd == 0 && db.word.Load() == before {",
+		"db.word.Load() == before {"}),
+
+	// The watermark is raised by what a sync covered, and asked by all whose
+	// answer rests on another's commit.
+	inKV("the watermark after a shared sync is read after it", edit{"kv/durable.go",
+		"return db.synced(uint64(b.SeqNum()) - 1)",
+		"return db.synced(db.lastSeq.Load())"}),
+	inKV("the watermark after a shared sync is one too high", edit{"kv/durable.go",
+		"return db.synced(uint64(b.SeqNum()) - 1)",
+		"return db.synced(uint64(b.SeqNum()))"}),
+	inKV("the watermark after a commit's own sync is read after it", edit{"kv/commit.go",
+		"return db.synced(last)",
+		"return db.synced(db.lastSeq.Load())"}),
+	inKV("an answer from memory does not wait for the watermark", edit{"kv/durable.go",
+		"	if db.durable.Load() >= seq {\n		return nil\n	}",
+		"	if true {\n		return nil\n	}"}),
+	inKV("an answer of a writer without changes does not wait for the watermark", edit{"kv/writer.go",
+		"	return w.db.awaitDurable(seq)\n",
+		"	_ = seq\n	return nil\n"}),
+	inKV("a writer that refuses does not wait for the watermark", edit{"kv/writer.go",
+		"	if serr := w.settleAnswer(); serr != nil {\n		return serr\n	}\n	return err\n",
+		"	return err\n"}),
+	inKV("a commit does not count its sequence for the store", edit{"kv/commit.go",
+		"	raise(&db.lastSeq, last)\n",
+		""}),
+	inKV("a commit does not count its sequence for the object", edit{"kv/patch.go",
+		"		raise(&o.lastSeq, p.last)\n",
+		""}),
+	inKV("an object opened starts without a sequence", edit{"kv/keyspace.go",
+		"			o.lastSeq.Store(db.lastSeq.Load())\n",
+		""}),
+	inKV("an object renamed starts without a sequence", edit{"kv/patch.go",
+		"	o.lastSeq.Store(p.last)\n",
+		""}),
+
+	// Memory follows the log, and only the log.
+	inKV("a commit patches memory before it is applied", edit{"kv/commit.go",
+		"	db.pauseAt(\"commit: started\")\n",
+		"	early := patcher{db: db}\n	for _, v := range w.views {\n		early.add(v.object)\n	}\n	early.patch(w.batch.Repr())\n	db.pauseAt(\"commit: started\")\n"}),
+	inKV("a commit does not patch memory", edit{"kv/commit.go",
+		"	p.patch(w.batch.Repr())\n",
+		""}),
+
+	// What leaves memory is what was to leave, and nobody is writing to it.
+	inKV("the eviction of a block takes a newer one", edit{"kv/cache.go",
+		"b.slot.CompareAndSwap(b.first, nil)",
+		"b.slot.Store(nil)"}),
+	inKV("the eviction of a chunk takes a newer one", edit{"kv/cache.go",
+		"c.dir.CompareAndSwap(c.c, nil)",
+		"c.dir.Store(nil)"}),
+	inKV("an object is closed without the lock of its key", edit{"kv/keyspace.go",
+		"	if !lock.TryLock() {\n		return false\n	}\n	defer lock.Unlock()\n",
+		"	_ = lock\n"}),
+	inKV("an object is opened with what was read before it was closed", edit{"kv/keyspace.go",
+		"if sh.evictions == evictions {",
+		"if sh.evictions >= evictions {"}),
+	inKV("an object is opened twice", edit{"kv/keyspace.go",
+		"if now := sh.objects[string(key)]; now != nil {",
+		"if now := sh.objects[string(key)]; now != nil && false {"}),
+
+	// A block is written whole under the lock of its key, from what is read
+	// under that lock.
+	inKV("a fold writes without the lock of the key", edit{"kv/fold.go",
+		"	db.pauseAt(\"fold: read\")\n",
+		"	w.unlock()\n	db.pauseAt(\"fold: read\")\n"}),
+	inKV("a loader folds what it read", edit{"kv/load.go",
+		"	db.pauseAt(\"load: read\")\n",
+		"	db.pauseAt(\"load: read\")\n	_ = db.pebble.Set(appendBlockKey(nil, l.object, l.spec.Number, blk), block.AppendBlock(nil, o.header.family, l.words(first)), pebble.NoSync)\n"}),
+}

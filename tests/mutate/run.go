@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// runner runs tests on the source with some files replaced. The source itself is
+// left alone: the go command is told which files to read in place of others.
+type runner struct {
+	root    string // of the module
+	dir     string // for the files that replace others
+	verbose bool
+}
+
+// hangs bounds a run of tests: a mutation may make goroutines wait for each
+// other for ever, which is a way of being caught. The tests take a second.
+const hangs = "60s"
+
+// test runs the tests of a package that match a pattern, with files replaced,
+// and returns the output. The error is an *exec.ExitError if they did not pass.
+// Name is for a file of its own.
+func (r *runner) test(ctx context.Context, name, pkg, pattern string, replace map[string]string) ([]byte, error) {
+	overlay := filepath.Join(r.dir, name+".json")
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err == nil {
+		err = os.WriteFile(overlay, data, 0o644)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Neither vet nor debugging information: most of the time is the linker's.
+	cmd := exec.CommandContext(ctx, "go", "test", "-overlay="+overlay, "-vet=off", "-ldflags=-s -w", "-count=1",
+		"-timeout="+hangs, "-run", pattern, pkg)
+	cmd.Dir = r.root
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err = cmd.Run()
+	if r.verbose {
+		fmt.Printf("=== %s\n%s", name, out.Bytes())
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return out.Bytes(), err
+}
+
+// testUnchanged runs the tests of the mutations on the source as it is.
+func (r *runner) testUnchanged(ctx context.Context, list []mutation) error {
+	patterns := make(map[string][]string)
+	for _, m := range list {
+		if !slices.Contains(patterns[m.pkg], m.tests) {
+			patterns[m.pkg] = append(patterns[m.pkg], m.tests)
+		}
+	}
+	for pkg, list := range patterns {
+		pattern := strings.Join(list, "|")
+		out, err := r.test(ctx, "unchanged", pkg, pattern, nil)
+		if err != nil {
+			return fmt.Errorf("the tests of %s fail without a mutation: %w\n%s", pkg, err, out)
+		}
+		if bytes.Contains(out, []byte("no tests to run")) {
+			return fmt.Errorf("%s has no tests %s", pkg, pattern)
+		}
+	}
+	return nil
+}
+
+// try runs the tests of a mutation on the source with the mutation made, and
+// returns those that failed. Name is for files of its own.
+func (r *runner) try(ctx context.Context, name string, m mutation) (failed []string, err error) {
+	replace := make(map[string]string)
+	for i, e := range m.edits {
+		path := filepath.Join(r.root, e.file)
+		from, again := replace[path]
+		if !again {
+			from = path
+		}
+		data, err := os.ReadFile(from)
+		if err != nil {
+			return nil, err
+		}
+		if data, err = e.apply(data); err != nil {
+			return nil, err
+		}
+		replace[path] = filepath.Join(r.dir, fmt.Sprintf("%s.%d.go", name, i))
+		if err := os.WriteFile(replace[path], data, 0o644); err != nil {
+			return nil, err
+		}
+	}
+	out, err := r.test(ctx, name, m.pkg, m.tests, replace)
+	var exit *exec.ExitError
+	if err == nil || !errors.As(err, &exit) {
+		return nil, err
+	}
+	if failed = failures(out); len(failed) == 0 {
+		return nil, fmt.Errorf("no test failed, but the run did:\n%s", out)
+	}
+	return failed, nil
+}
+
+var (
+	failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	runaway    = regexp.MustCompile(`(?m)^\t+(Test\w+)[ /]`)
+)
+
+// failures returns the top-level tests that failed, or ran when the time was up.
+func failures(out []byte) (names []string) {
+	for _, match := range failedTest.FindAllSubmatch(out, -1) {
+		names = append(names, string(match[1]))
+	}
+	if bytes.Contains(out, []byte("panic: test timed out")) {
+		for _, match := range runaway.FindAllSubmatch(out, -1) {
+			names = append(names, string(match[1])+" (hung)")
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -321,7 +321,7 @@ func (db *DB) closePebble() error {
 func (db *DB) closeStore() error {
 	err := db.closePebble()
 	if db.failure() != nil {
-		err = nil // told as the failure; what a frozen directory adds says nothing
+		err = nil // Close tells of the failure; what a frozen directory adds says nothing
 	}
 	db.space.Close()
 	return errors.Join(err, db.dirLock.Close())
@@ -525,8 +525,8 @@ func (db *DB) exit() {
 
 // Close stops the services, waits for operations under way, brings everything
 // written to stable storage and closes the store. Operations begun later return
-// ErrClosed; a second Close too. A failed store closes without an error: what it
-// lost it has told.
+// ErrClosed; a second Close too. Of a store that has failed it returns ErrFailed,
+// since that may be the first call that can tell: writes below Always may be lost.
 func (db *DB) Close() error {
 	if !db.closing.CompareAndSwap(false, true) {
 		return ErrClosed
@@ -535,8 +535,9 @@ func (db *DB) Close() error {
 	close(db.stopHousekeeper)
 	<-db.housekeeperDone
 	db.word.Or(isClosed)
-	err := db.awaitUsers()
-	if db.failure() == nil {
+	db.awaitUsers()
+	err := db.failure()
+	if err == nil {
 		if err = db.syncLog(); err == nil {
 			err = db.storeSidecar()
 		}
@@ -548,11 +549,10 @@ func (db *DB) Close() error {
 // awaitUsers waits for the operations under way. Writers that wait for a flush
 // which fails again and again would wait for ever: then the directory is frozen,
 // which lets them end with ErrFailed and loses nothing acknowledged under Always.
-func (db *DB) awaitUsers() error {
+func (db *DB) awaitUsers() {
 	const patience = 200 * time.Millisecond
 	ticker := time.NewTicker(patience)
 	defer ticker.Stop()
-	var err error
 	before := db.stats.backgroundErrors.Load()
 	for db.users.Load() != 0 {
 		select {
@@ -560,12 +560,11 @@ func (db *DB) awaitUsers() error {
 		case <-ticker.C:
 			failures := db.stats.backgroundErrors.Load()
 			if failures != before && db.failure() == nil {
-				err = db.fail(errors.New("closed while writers waited for flushes that fail"))
+				_ = db.fail(errors.New("closed while writers waited for flushes that fail"))
 			}
 			before = failures
 		}
 	}
-	return err
 }
 
 // Dir returns the directory the store was opened with.

@@ -16,6 +16,9 @@ func WithPause(o *Options, pause func(point string)) *Options {
 	return o
 }
 
+// Fail makes the store fail as an error of its log does.
+func (db *DB) Fail(cause error) { _ = db.fail(cause) }
+
 // EvictBlock takes a block out of memory as the cache does when it needs room.
 func (db *DB) EvictBlock(l *Layer, blk uint64) {
 	if s := l.slotOf(blk); s != nil {

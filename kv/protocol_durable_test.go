@@ -288,3 +288,15 @@ func TestDurable_manyWaiting(t *testing.T) {
 		return true, nil
 	})
 }
+
+// A store that failed says so when it is closed: nobody may have asked it for anything since.
+func TestClose_failedUnnoticed(t *testing.T) {
+	db, err := kv.Open("", &kv.Options{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Fail(errors.New("the disk broke"))
+	if err := db.Close(); !errors.Is(err, kv.ErrFailed) {
+		t.Errorf("Close returned %v, want %v", err, kv.ErrFailed)
+	}
+}

@@ -80,12 +80,7 @@ func (c *camera) take(taken string) {
 
 // takeDuring takes n shots at random moments of a run of so many calls to the store.
 func (c *camera) takeDuring(n, calls int, done <-chan struct{}) {
-	moments := make([]int64, n)
-	for i := range moments {
-		moments[i] = int64(c.rng.IntN(calls))
-	}
-	slices.Sort(moments)
-	for _, m := range moments {
+	for _, m := range c.moments(n, calls) {
 		for c.w.calls.Load() < m {
 			select {
 			case <-done:
@@ -96,6 +91,18 @@ func (c *camera) takeDuring(n, calls int, done <-chan struct{}) {
 		}
 		c.shoot(fmt.Sprintf("after %d calls", m))
 	}
+}
+
+// moments returns n numbers of calls, in order.
+func (c *camera) moments(n, calls int) []int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	moments := make([]int64, n)
+	for i := range moments {
+		moments[i] = int64(c.rng.IntN(calls))
+	}
+	slices.Sort(moments)
+	return moments
 }
 
 // crashOptions add what goes on in the background, under a level that every commit replaces by its own.

@@ -187,7 +187,8 @@ func (f *filler) untilRefused(t *testing.T, size int) {
 			return
 		}
 		must(t, err)
-		time.Sleep(5 * time.Millisecond) // a watcher that gets to run only now and then is in time
+		// Slow enough for a watch that looks once a second: tables of compactions come on top.
+		time.Sleep(25 * time.Millisecond)
 	}
 }
 

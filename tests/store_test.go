@@ -106,7 +106,7 @@ func writeFile(t *testing.T, fs vfs.FS, name string, data []byte) {
 	t.Helper()
 	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	must(t, err)
-	_, err = f.Write(data)
+	_, err = f.Write(slices.Clone(data)) // a MemFS may scramble what it is given
 	must(t, errors.Join(err, f.Sync(), f.Close()))
 	d, err := fs.OpenDir(fs.PathDir(name))
 	must(t, err)

@@ -150,9 +150,10 @@ func takes(cmd *kv.Command, words int) bool {
 	return words == cmd.Arity
 }
 
-// closeStore closes the store at the end of a function and keeps the function's own error.
+// closeStore closes the store at the end of a function and keeps the function's own error. That the store has failed is
+// told once.
 func closeStore(db *kv.DB, err *error) {
-	if closed := db.Close(); closed != nil {
+	if closed := db.Close(); closed != nil && !(errors.Is(closed, kv.ErrFailed) && errors.Is(*err, kv.ErrFailed)) {
 		*err = errors.Join(*err, closed)
 	}
 }

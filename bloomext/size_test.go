@@ -193,6 +193,7 @@ func BenchmarkHugeBehindSmallCache(b *testing.B) {
 		b.ReportMetric(float64(mustLogBytes(b, db))/n, "logB/add")
 		closeDB(b, db)
 
+		debug.FreeOSMemory() // what filling left behind
 		before := residentMemory()
 		db = open(b, dir, &kv.Options{CacheSize: 16 << 20, Durability: kv.No})
 		f := bloomext.New(db, "f")

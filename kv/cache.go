@@ -35,7 +35,7 @@ type residency struct {
 }
 
 const (
-	sampleRate    = 256
+	sampleRate    = 1024
 	maxLoads      = 32
 	drainEvery    = 32
 	entryOverhead = 200 // bytes a ristretto entry itself takes, measured
@@ -129,7 +129,8 @@ func (r *residency) drain() {
 }
 
 // Sampled reports whether a lookup of an item with hash h is one to be counted
-// as a touch of its block: one in 256.
+// as a touch of its block: one in sampleRate. A touch
+// takes half a microsecond, which at this rate adds little to a lookup of 15 ns.
 func (db *DB) Sampled(h uint64) bool {
 	return (h^db.residency.sample.Load())&(sampleRate-1) == 0
 }

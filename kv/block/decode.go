@@ -58,8 +58,8 @@ func (v *value) info() Info {
 // ErrCorrupt if the value cannot be decoded, or is of another family, another
 // length or reaches behind the end; words then hold nothing of use.
 func Decode(words []uint64, fam Family, val []byte) (Info, error) {
-	clear(words)
 	if len(val) == 0 {
+		clear(words)
 		return Info{}, nil
 	}
 	var v value
@@ -69,7 +69,12 @@ func Decode(words []uint64, fam Family, val []byte) (Info, error) {
 	if err := v.fits(words, fam); err != nil {
 		return Info{}, err
 	}
-	v.fill(words)
+	if v.layout == layoutWords {
+		clear(words[copyWords(words, v.payload):])
+	} else {
+		clear(words)
+		v.fill(words)
+	}
 	return v.info(), nil
 }
 

@@ -203,3 +203,13 @@ func orWords(words []uint64, payload []byte) {
 		words[i] |= binary.LittleEndian.Uint64(payload[8*i:])
 	}
 }
+
+// copyWords sets the first words of the block to those of a payload, and returns
+// how many these are.
+func copyWords(words []uint64, payload []byte) int {
+	words = words[:len(payload)/8]
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint64(payload[8*i:])
+	}
+	return len(words)
+}

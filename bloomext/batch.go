@@ -1,6 +1,7 @@
 package bloomext
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -23,9 +24,10 @@ const group = 64
 
 // AddMany adds items and sets added[i] to whether items[i] is new; a repeat in
 // the batch is not. added must be as long as items. Up to 4096 items are one
-// commit, fewer with memtables below 8 MiB; longer batches are several. With ErrFull the items before the one that
-// had no room are added, and n is their number; with another error n is the
-// number of items whose commits are done.
+// commit, fewer with memtables below 8 MiB; longer batches are several. With
+// ErrFull or ErrCannotGrow the items before the one that had no room are added,
+// and n is their number; with another error n is the number of items whose commits
+// are done.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 	return addMany(f, items, added, probe.Sum64Seed)
 }
@@ -61,7 +63,7 @@ func addChunk[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uin
 		return 0, err
 	}
 	n, err := stageMany(f.h, w, items, added, sum)
-	if err != nil && err != ErrFull {
+	if err != nil && !noRoom(err) {
 		return 0, w.Refuse(err)
 	}
 	if cerr := w.Commit(); cerr != nil {
@@ -70,9 +72,12 @@ func addChunk[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uin
 	return n, err
 }
 
+// noRoom reports whether an add was refused for want of room.
+func noRoom(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, ErrCannotGrow) }
+
 // AddStaged is AddMany as part of a writer's commit. The writer was begun with
-// the filter's key. Items after the one that had no room for ErrFull are not
-// staged, and their answers false.
+// the filter's key. Items after the one that had no room are not staged, and
+// their answers false.
 func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, err error) {
 	if len(added) != len(items) {
 		return 0, fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(added), len(items))
@@ -92,9 +97,10 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 	newest := c.chain.Newest()
 	inOrder := w.Counter(newest.table, itemsCounter)+uint64(len(items)) > newest.capacity
 	clear(added)
+	s := stager{w, c}
 	if inOrder || len(items) == 1 || newest.layout.Blocks == 1 {
 		for i, item := range items {
-			if added[i], err = c.stage(w, sum(item, c.seed)); err != nil {
+			if added[i], err = s.add(sum(item, c.seed)); err != nil {
 				return i, err
 			}
 		}
@@ -108,7 +114,7 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 	}
 	slices.SortFunc(asked, question.compare)
 	for _, q := range asked {
-		if added[q.i], err = c.stage(w, q.hash); err != nil {
+		if added[q.i], err = s.add(q.hash); err != nil {
 			return 0, err
 		}
 	}

@@ -56,13 +56,13 @@ func rawPebble(b *testing.B) *pebble.DB {
 func BenchmarkColdLookup(b *testing.B) {
 	const n, blocks = 10_000_000, 1514
 	dir := b.TempDir()
-	db := open(b, dir, &kv.Options{Durability: kv.No})
+	db := open(b, dir, &kv.Options{Durability: kv.NoSync})
 	fill(b, db, "f", n, 0.01)
 	if err := db.CompactAll(b.Context()); err != nil { // as a filter at rest is
 		b.Fatal(err)
 	}
 	closeDB(b, db)
-	db = open(b, dir, &kv.Options{CacheSize: 1200 << 10, Durability: kv.No})
+	db = open(b, dir, &kv.Options{CacheSize: 1200 << 10, Durability: kv.NoSync})
 	defer closeDB(b, db)
 	f := bloomext.New(db, "f")
 	p := rawPebble(b)
@@ -108,12 +108,12 @@ func BenchmarkColdLookup(b *testing.B) {
 // goroutines setting 24 bytes in Pebble.
 func BenchmarkTwoFilters(b *testing.B) {
 	b.Run("sievekv", func(b *testing.B) {
-		db := open(b, b.TempDir(), &kv.Options{Durability: kv.No})
+		db := open(b, b.TempDir(), &kv.Options{Durability: kv.NoSync})
 		defer closeDB(b, db)
 		var filters [2]*bloomext.Filter
 		for i := range filters {
 			filters[i] = bloomext.New(db, fmt.Sprint("filter", i))
-			if err := filters[i].Reserve(bloomext.Config{Capacity: 1e7, ErrorRate: 0.01}); err != nil {
+			if err := filters[i].Reserve(bloomext.Config{Capacity: 1e7, ErrorRate: 0.01, NonScaling: true}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -140,10 +140,10 @@ func BenchmarkLogBytes(b *testing.B) {
 		batch    int
 	}{{1e6, 1}, {1e6, 1000}, {1e8, 1000}} {
 		b.Run(fmt.Sprintf("capacity=%d/batch=%d", c.capacity, c.batch), func(b *testing.B) {
-			db := open(b, "", &kv.Options{InMemory: true, Durability: kv.No, CacheSize: 1 << 30})
+			db := open(b, "", &kv.Options{InMemory: true, Durability: kv.NoSync, CacheSize: 1 << 30})
 			defer closeDB(b, db)
 			f := bloomext.New(db, "f")
-			if err := f.Reserve(bloomext.Config{Capacity: c.capacity, ErrorRate: 0.01}); err != nil {
+			if err := f.Reserve(bloomext.Config{Capacity: c.capacity, ErrorRate: 0.01, NonScaling: true}); err != nil {
 				b.Fatal(err)
 			}
 			before := mustLogBytes(b, db)

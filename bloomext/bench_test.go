@@ -43,8 +43,8 @@ func open(tb testing.TB, dir string, o *kv.Options) *kv.DB {
 // fill reserves a filter for n items and adds key16 0 to n-1.
 func fill(tb testing.TB, db *kv.DB, key string, n int, rate float64) *bloomext.Filter {
 	tb.Helper()
-	f := bloomext.New(db, key).With(kv.No)
-	if err := f.Reserve(bloomext.Config{Capacity: uint64(n), ErrorRate: rate}); err != nil {
+	f := bloomext.New(db, key).With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: uint64(n), ErrorRate: rate, NonScaling: true}); err != nil {
 		tb.Fatal(err)
 	}
 	add(tb, f, n)
@@ -142,10 +142,10 @@ func sizes() []int { return []int{1e5, 1e6} }
 // in Pebble, and prints the log bytes of each add.
 func BenchmarkAdd(b *testing.B) {
 	b.Run("new/sievekv", func(b *testing.B) {
-		db := open(b, b.TempDir(), &kv.Options{Durability: kv.No})
+		db := open(b, b.TempDir(), &kv.Options{Durability: kv.NoSync})
 		defer func() { _ = db.Close() }()
 		g := bloomext.New(db, "g")
-		if err := g.Reserve(bloomext.Config{Capacity: 1e6, ErrorRate: 0.01}); err != nil {
+		if err := g.Reserve(bloomext.Config{Capacity: 1e6, ErrorRate: 0.01, NonScaling: true}); err != nil {
 			b.Fatal(err)
 		}
 		before, _ := db.LogBytes()
@@ -162,7 +162,7 @@ func BenchmarkAdd(b *testing.B) {
 		b.ReportMetric(float64(after-before)/float64(min(i, 1e6)), "logB/new")
 	})
 	b.Run("duplicate/sievekv", func(b *testing.B) {
-		db := open(b, b.TempDir(), &kv.Options{Durability: kv.No})
+		db := open(b, b.TempDir(), &kv.Options{Durability: kv.NoSync})
 		defer func() { _ = db.Close() }()
 		f := fill(b, db, "f", 1e5, 0.01)
 		var buf [16]byte
@@ -230,7 +230,7 @@ func BenchmarkSyncedAdd(b *testing.B) {
 		db := open(b, b.TempDir(), &kv.Options{Durability: kv.Always})
 		defer func() { _ = db.Close() }()
 		f := bloomext.New(db, "f")
-		if err := f.Reserve(bloomext.Config{Capacity: 1e8, ErrorRate: 0.01}); err != nil {
+		if err := f.Reserve(bloomext.Config{Capacity: 1e8, ErrorRate: 0.01, NonScaling: true}); err != nil {
 			b.Fatal(err)
 		}
 		run(b, func(i uint64) error { _, err := f.AddUint64(i); return err })

@@ -2,13 +2,17 @@ package bloomext
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Module returns the extension, for kv.Options.Modules.
@@ -23,29 +27,42 @@ func Module() kv.Module {
 			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
 		}
 	}
+	merge := command("BF.MERGE", -3, write, "dest src [src ...]",
+		"Adds to dest everything the other filters hold. All must be made with equal parameters.",
+		"O(M) for M blocks of all filters", "BF.MERGE week monday tuesday", merge)
+	merge.LastKey = -1
 	return kv.Module{Name: "bf", Types: []*kv.Type{bloomType}, Commands: []kv.Command{
-		command("BF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING]",
-			"Makes an empty Bloom filter.", "O(1), whatever the size", "BF.RESERVE seen 0.01 1000000 NONSCALING", reserve),
+		command("BF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds]",
+			"Makes an empty Bloom filter.", "O(1), whatever the size", "BF.RESERVE seen 0.01 1000000", reserve),
 		command("BF.ADD", 3, write|kv.Fast, "key item",
-			"Adds an item; answers 1 if it is new, 0 if it was there, perhaps.", "O(k) for k hashes", "BF.ADD seen http://example.org/", add),
+			"Adds an item, making the filter if there is none; answers 1 if it is new, 0 if it was there, perhaps.",
+			"O(k n) for k hashes and n layers", "BF.ADD seen http://example.org/", add),
 		command("BF.MADD", -3, write, "key item [item ...]",
-			"Adds items in one commit; answers 1 or 0 for each.", "O(N k) for N items and k hashes", "BF.MADD seen a b c", madd),
+			"Adds items in one commit, making the filter if there is none; answers 1 or 0 for each.",
+			"O(N k n) for N items, k hashes and n layers", "BF.MADD seen a b c", madd),
+		command("BF.INSERT", -4, write,
+			"key [CAPACITY n] [ERROR r] [EXPANSION e] [NOCREATE] [NONSCALING] ITEMS item [item ...]",
+			"Adds items as BF.MADD does, to a filter that is made as the options say if there is none.",
+			"O(N k n) for N items, k hashes and n layers", "BF.INSERT seen CAPACITY 10000 ITEMS a b c", insert),
 		command("BF.EXISTS", 3, read, "key item",
-			"Answers 1 if the item may have been added, 0 if it was not.", "O(k) for k hashes", "BF.EXISTS seen a", exists),
+			"Answers 1 if the item may have been added, 0 if it was not.", "O(k n) for k hashes and n layers", "BF.EXISTS seen a", exists),
 		command("BF.MEXISTS", -3, read&^kv.Fast, "key item [item ...]",
-			"Answers 1 or 0, as BF.EXISTS, for each item.", "O(N k) for N items and k hashes", "BF.MEXISTS seen a z", mexists),
+			"Answers 1 or 0, as BF.EXISTS, for each item.", "O(N k n) for N items, k hashes and n layers", "BF.MEXISTS seen a z", mexists),
 		command("BF.CARD", 2, read, "key",
-			"Answers the number of adds that were new; 0 for a missing key.", "O(1)", "BF.CARD seen", card),
+			"Answers the number of adds that were new; 0 for a missing key.", "O(n) for n layers", "BF.CARD seen", card),
 		command("BF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]",
-			"Answers facts about the filter, or one of them.", "O(1)", "BF.INFO seen", info),
+			"Answers facts about the filter, or one of them.", "O(n) for n layers", "BF.INFO seen", info),
+		command("BF.DEBUG", 2, read, "key",
+			"Answers the number of items and a line for each layer, oldest first.", "O(n) for n layers", "BF.DEBUG seen", debug),
+		merge,
 	}}
 }
 
 var (
-	errItemExists   = reply.Error("ERR item exists")
-	errNotFound     = reply.Error("ERR not found")
-	errFullReply    = reply.Error("ERR non scaling filter is full")
-	errNeedsReserve = reply.Error("ERR not found: BF.RESERVE key error_rate capacity NONSCALING makes the filter")
+	errItemExists = reply.Error("ERR item exists")
+	errNotFound   = reply.Error("ERR not found")
+	errFullReply  = reply.Error("ERR non scaling filter is full")
+	errGrow       = reply.Error("ERR problem inserting into filter")
 )
 
 // errorReply gives the words RedisBloom uses where it has any.
@@ -53,6 +70,8 @@ func errorReply(err error) reply.Reply {
 	switch {
 	case errors.Is(err, ErrFull):
 		return errFullReply
+	case errors.Is(err, ErrCannotGrow):
+		return errGrow
 	case errors.Is(err, kv.ErrExists):
 		return errItemExists
 	case errors.Is(err, kv.ErrNotFound):
@@ -87,45 +106,70 @@ func parseFloat(b []byte) (float64, bool) {
 	return v, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// reserveWords are the most words of BF.RESERVE, its name included.
-const reserveWords = 7
+// The parameters of filters made by adding to a missing key.
+var defaultConfig = Config{Capacity: 100, ErrorRate: 0.01}
+
+// The most words of BF.RESERVE, its name included, without a TTL and with one.
+const (
+	reserveWords    = 7
+	reserveWordsTTL = 9
+)
 
 // options are what may follow the positional arguments of BF.RESERVE.
 type options struct {
-	expansion    int64
-	hasExpansion bool
-	nonScaling   bool
+	expansion  int64 // -1 if not given
+	nonScaling bool
+	ttl        int64 // seconds, 0 if not given
 }
 
 // parseOptions reads the first occurrence of each option; other words are
 // passed over, as RedisBloom does.
 func parseOptions(args [][]byte) (o options, failed reply.Reply, ok bool) {
+	o.expansion = -1
+	bad := func(text string) (options, reply.Reply, bool) { return o, reply.Error(text), false }
 	for i, arg := range args {
 		switch {
 		case strings.EqualFold(string(arg), "NONSCALING"):
 			o.nonScaling = true
-		case strings.EqualFold(string(arg), "EXPANSION") && !o.hasExpansion:
+		case strings.EqualFold(string(arg), "EXPANSION") && o.expansion < 0:
 			if i+1 == len(args) {
-				return o, reply.Error("ERR no expansion"), false
+				return bad("ERR no expansion")
 			}
-			if o.expansion, ok = parseInt(args[i+1]); !ok {
-				return o, reply.Error("ERR bad expansion"), false
+			n, ok := parseInt(args[i+1])
+			if !ok {
+				return bad("ERR bad expansion")
 			}
-			o.hasExpansion = true
+			if n < 0 || n > scalableext.MaxExpansion {
+				n = scalableext.MaxExpansion + 1
+			}
+			o.expansion = n
+		case strings.EqualFold(string(arg), "TTL") && o.ttl == 0:
+			if i+1 == len(args) {
+				return bad("ERR no ttl")
+			}
+			if o.ttl, ok = parseInt(args[i+1]); !ok {
+				return bad("ERR bad ttl")
+			}
+			if o.ttl < 1 || o.ttl > maxTTL {
+				return o, reply.Errorf("ERR ttl must be in the range [1, %d]", int64(maxTTL)), false
+			}
 		}
 	}
 	switch {
-	case o.hasExpansion && o.nonScaling && o.expansion != 0:
-		return o, reply.Error("Nonscaling filters cannot expand"), false
-	case o.hasExpansion && (o.expansion < 0 || o.expansion > 32768):
-		return o, reply.Error("ERR expansion must be in the range [0, 32768]"), false
+	case o.expansion > 0 && o.nonScaling:
+		return bad("Nonscaling filters cannot expand")
+	case o.expansion > scalableext.MaxExpansion:
+		return o, reply.Errorf("ERR expansion must be in the range [0, %d]", scalableext.MaxExpansion), false
 	}
-	o.nonScaling = o.nonScaling || o.hasExpansion && o.expansion == 0
 	return o, reply.Nil, true
 }
 
+// maxTTL is the longest life of a filter, in seconds: 100 years.
+const maxTTL = 100 * 366 * 24 * 60 * 60
+
 func reserve(c *kv.Call) reply.Reply {
-	if len(c.Args)+1 > reserveWords {
+	hasTTL := len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return strings.EqualFold(string(arg), "TTL") })
+	if most := len(c.Args) + 1; most > reserveWordsTTL || most > reserveWords && !hasTTL {
 		return kv.WrongArity(c.Command)
 	}
 	rate, ok := parseFloat(c.Args[1])
@@ -146,10 +190,10 @@ func reserve(c *kv.Call) reply.Reply {
 	if !ok {
 		return failed
 	}
-	if !o.nonScaling {
-		return reply.Error("ERR filters that grow are not supported: add NONSCALING")
-	}
-	err := handleOf(c).Reserve(Config{Capacity: uint64(capacity), ErrorRate: rate})
+	err := handleOf(c).Reserve(Config{
+		Capacity: uint64(capacity), ErrorRate: rate, TTL: time.Duration(o.ttl) * time.Second,
+		NonScaling: o.nonScaling || o.expansion == 0, Expansion: uint32(max(0, o.expansion)),
+	})
 	if errors.Is(err, kv.ErrExists) {
 		return existing(c)
 	}
@@ -161,50 +205,141 @@ func reserve(c *kv.Call) reply.Reply {
 
 // existing is the reply of BF.RESERVE to a key that holds something.
 func existing(c *kv.Call) reply.Reply {
-	if _, err := handleOf(c).Info(); errors.Is(err, kv.ErrWrongType) {
+	if err := handleOf(c).look(func(*filter) error { return nil }); errors.Is(err, kv.ErrWrongType) {
 		return kv.WrongType
 	}
 	return errItemExists
 }
 
 func add(c *kv.Call) reply.Reply {
-	added, err := handleOf(c).Add(c.Args[1])
+	f := handleOf(c)
+	added, err := f.Add(c.Args[1])
+	if errors.Is(err, kv.ErrNotFound) {
+		r := insertItems(f, &defaultConfig, c.Args[1:2])
+		if !r.IsError() {
+			r = r.Elems()[0]
+		}
+		return r
+	}
 	if err != nil {
-		return addError(err)
+		return errorReply(err)
 	}
 	return reply.Bool(added)
 }
 
-func addError(err error) reply.Reply {
-	if errors.Is(err, kv.ErrNotFound) {
-		return errNeedsReserve
+func madd(c *kv.Call) reply.Reply { return insertItems(handleOf(c), &defaultConfig, c.Args[1:]) }
+
+// insert reads the options by their first letters, as RedisBloom does.
+func insert(c *kv.Call) reply.Reply {
+	config := defaultConfig
+	create := &config
+	for i := 1; i < len(c.Args); i++ {
+		word := strings.ToUpper(string(c.Args[i]))
+		value := func() []byte { // the next word, nil at the end
+			if i++; i < len(c.Args) {
+				return c.Args[i]
+			}
+			return nil
+		}
+		switch {
+		case strings.HasPrefix(word, "I"):
+			if i+1 == len(c.Args) {
+				return kv.WrongArity(c.Command)
+			}
+			if config.NonScaling {
+				config.Expansion = 0
+			}
+			return insertItems(handleOf(c), create, c.Args[i+1:])
+		case strings.HasPrefix(word, "C"):
+			v := value()
+			n, ok := parseInt(v)
+			if v == nil {
+				return kv.WrongArity(c.Command)
+			}
+			if !ok || n < 1 || n > probe.MaxCapacity {
+				return reply.Error("Bad capacity")
+			}
+			config.Capacity = uint64(n)
+		case strings.HasPrefix(word, "ER"):
+			v := value()
+			r, ok := parseFloat(v)
+			if v == nil {
+				return kv.WrongArity(c.Command)
+			}
+			if !ok || !(r > 0 && r < 1) {
+				return reply.Error("Bad error rate")
+			}
+			config.ErrorRate = r
+		case strings.HasPrefix(word, "E"):
+			v := value()
+			n, ok := parseInt(v)
+			if v == nil {
+				return kv.WrongArity(c.Command)
+			}
+			if !ok || n < 0 || n > scalableext.MaxExpansion {
+				return reply.Error("Bad expansion")
+			}
+			config.Expansion, config.NonScaling = uint32(n), config.NonScaling || n == 0
+		case strings.HasPrefix(word, "N") && len(word) > 2 && word[2] == 'C':
+			create = nil
+		case strings.HasPrefix(word, "N"):
+			config.NonScaling = true
+		default:
+			return reply.Error("Unknown argument received")
+		}
 	}
-	return errorReply(err)
+	return kv.WrongArity(c.Command)
 }
 
-// madd answers for each item. An array that is shorter than the items ends with
-// the error of a full filter; the items before are added.
-func madd(c *kv.Call) reply.Reply {
-	items := c.Args[1:]
-	added := make([]bool, len(items))
-	n, err := addBatch(handleOf(c), items, added)
-	if err != nil && !errors.Is(err, ErrFull) {
-		return addError(err)
-	}
-	list := bools(added[:n])
+// insertItems adds items in a single commit, and answers for each. A filter that
+// is missing is made as create says, or, if that is nil, an error. The answers
+// end with the error of a full filter, and go on after that of one that cannot
+// grow, which may know later items.
+func insertItems(f *Filter, create *Config, items [][]byte) reply.Reply {
+	w, err := f.h.db.Begin(f.level, f.h.key)
 	if err != nil {
-		list = append(list, errFullReply)
+		return errorReply(err)
+	}
+	list, err := stageItems(f, w, create, items)
+	if err != nil {
+		return errorReply(w.Refuse(err))
+	}
+	if err := w.Commit(); err != nil {
+		return errorReply(err)
 	}
 	return reply.Array(list...)
 }
 
-// addBatch is AddMany in a single commit, however many the items.
-func addBatch(f *Filter, items [][]byte, added []bool) (int, error) {
-	return addChunk(f, items, added, probe.Sum64Seed)
+func stageItems(f *Filter, w *kv.Writer, create *Config, items [][]byte) ([]reply.Reply, error) {
+	_, err := f.h.staged(w)
+	if errors.Is(err, kv.ErrNotFound) && create != nil {
+		err = f.ReserveStaged(w, *create)
+	}
+	if err != nil {
+		return nil, err
+	}
+	added := make([]bool, len(items))
+	var list []reply.Reply
+	for start := 0; start < len(items); {
+		n, err := stageMany(f.h, w, items[start:], added[start:], probe.Sum64Seed)
+		if err != nil && !noRoom(err) {
+			return nil, err
+		}
+		list = append(list, bools(added[start:start+n])...)
+		if err == nil {
+			break
+		}
+		list = append(list, errorReply(err))
+		if errors.Is(err, ErrFull) {
+			break
+		}
+		start += n + 1
+	}
+	return list, nil
 }
 
 func bools(answers []bool) []reply.Reply {
-	list := make([]reply.Reply, len(answers), len(answers)+1)
+	list := make([]reply.Reply, len(answers))
 	for i, yes := range answers {
 		list[i] = reply.Bool(yes)
 	}
@@ -241,33 +376,54 @@ func mexists(c *kv.Call) reply.Reply {
 }
 
 func card(c *kv.Call) reply.Reply {
-	info, err := handleOf(c).Info()
+	var items uint64
+	err := handleOf(c).look(func(f *filter) error {
+		items = f.items()
+		return nil
+	})
 	switch {
 	case errors.Is(err, kv.ErrNotFound):
 		return reply.Int(0)
 	case err != nil:
 		return errorReply(err)
 	}
-	return reply.Int(int64(info.Items))
+	return reply.Int(int64(items))
 }
+
+// factsOf returns what Info does, but for the bytes on disk and in memory.
+func factsOf(c *kv.Call) (i Info, err error) {
+	err = handleOf(c).look(func(f *filter) error {
+		i = f.info()
+		return nil
+	})
+	return i, err
+}
+
+// sizeOf is the size that BF.INFO answers: that of the bit arrays and of
+// RedisBloom's bookkeeping, which clients reckon with.
+func sizeOf(i Info) int64 { return 32 + 64*int64(len(i.Layers)) + int64(i.Bytes) }
 
 func info(c *kv.Call) reply.Reply {
 	if len(c.Args) > 2 {
 		return kv.WrongArity(c.Command)
 	}
-	i, err := handleOf(c).Info()
+	i, err := factsOf(c)
 	if err != nil {
 		return errorReply(err)
+	}
+	expansion := reply.Nil
+	if i.Expansion != 0 {
+		expansion = reply.Int(int64(i.Expansion))
 	}
 	fields := []struct {
 		word string
 		pair reply.Pair
 	}{
 		{"CAPACITY", reply.Field("Capacity", reply.Int(int64(i.Capacity)))},
-		{"SIZE", reply.Field("Size", reply.Int(int64(i.Bytes)))},
-		{"FILTERS", reply.Field("Number of filters", reply.Int(int64(i.Layers)))},
+		{"SIZE", reply.Field("Size", reply.Int(sizeOf(i)))},
+		{"FILTERS", reply.Field("Number of filters", reply.Int(int64(len(i.Layers))))},
 		{"ITEMS", reply.Field("Number of items inserted", reply.Int(int64(i.Items)))},
-		{"EXPANSION", reply.Field("Expansion rate", reply.Nil)},
+		{"EXPANSION", reply.Field("Expansion rate", expansion)},
 	}
 	var pairs []reply.Pair
 	for _, f := range fields {
@@ -279,5 +435,34 @@ func info(c *kv.Call) reply.Reply {
 	if len(c.Args) == 2 {
 		return reply.Error("Invalid information value")
 	}
+	if i.ItemsEstimated {
+		pairs = append(pairs, reply.Field("Number of items is estimated", reply.Int(1)))
+	}
 	return reply.Map(pairs...)
+}
+
+func debug(c *kv.Call) reply.Reply {
+	i, err := factsOf(c)
+	if err != nil {
+		return errorReply(err)
+	}
+	lines := []reply.Reply{reply.BulkString(fmt.Sprintf("size:%d", i.Items))}
+	for _, l := range i.Layers {
+		lines = append(lines, reply.BulkString(fmt.Sprintf(
+			"bytes:%d bits:%d hashes:%d hashwidth:64 capacity:%d size:%d ratio:%s",
+			l.Bits/8, l.Bits, l.Hashes, l.Capacity, l.Items, strconv.FormatFloat(l.ErrorRate, 'g', 6, 64))))
+	}
+	return reply.Array(lines...)
+}
+
+func merge(c *kv.Call) reply.Reply {
+	dest := handleOf(c)
+	sources := make([]*Filter, len(c.Args)-1)
+	for i, key := range c.Args[1:] {
+		sources[i] = &Filter{h: newHandle(c.DB, key)}
+	}
+	if err := dest.Merge(c.Context, sources...); err != nil {
+		return errorReply(err)
+	}
+	return reply.OK
 }

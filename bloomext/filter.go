@@ -30,6 +30,9 @@ type layer struct {
 	rate     float64
 }
 
+// estimated reports whether the count of items is an estimate.
+func (l *layer) estimated() bool { return l.table.Counter(flagsCounter)&flagEstimated != 0 }
+
 func openFilter(o *kv.Object) (any, error) {
 	chain, err := scalableext.Open(o, openLayer)
 	if err != nil {
@@ -71,32 +74,56 @@ func (f *filter) resident(h uint64) (present, known bool) {
 	return false, known
 }
 
-// stage stages the adding of an item and reports whether it is new. A new item
-// for a full filter is ErrFull.
-func (f *filter) stage(w *kv.Writer, h uint64) (bool, error) {
+// stager adds items to a filter inside a writer's commit.
+type stager struct {
+	w *kv.Writer
+	c *filter // as the writer has left it
+}
+
+// add stages the adding of an item and reports whether it is new. A new item for
+// which there is no room is ErrFull, or an error that wraps ErrCannotGrow.
+func (s *stager) add(h uint64) (bool, error) {
 	var buf [probe.MaxHashes]uint16
-	newest := f.chain.Newest()
-	for i := range f.layers {
-		l := &f.layers[i]
-		items := w.Counter(l.table, itemsCounter)
-		if l == newest && items < l.capacity {
+	w, newest := s.w, &s.c.layers[0]
+	full := w.Counter(newest.table, itemsCounter) >= newest.capacity
+	for i := range s.c.layers {
+		l := &s.c.layers[i]
+		if i == 0 && !full {
 			continue // SetBits below finds out
 		}
 		blk, _ := l.layout.Block(h)
-		present, err := w.HasBits(f.object, l.table, blk, l.layout.AppendPositions(buf[:0], h))
+		present, err := w.HasBits(s.c.object, l.table, blk, l.layout.AppendPositions(buf[:0], h))
 		if present || err != nil {
 			return false, err
 		}
-		if l == newest {
-			return false, ErrFull
+	}
+	if full {
+		if err := s.grow(); err != nil {
+			return false, err
 		}
+		newest = &s.c.layers[0]
 	}
 	blk, _ := newest.layout.Block(h)
-	added, err := w.SetBits(f.object, newest.table, blk, newest.layout.AppendPositions(buf[:0], h))
-	if added {
-		w.SetCounter(newest.table, itemsCounter, w.Counter(newest.table, itemsCounter)+1)
+	ones, err := w.SetBits(s.c.object, newest.table, blk, newest.layout.AppendPositions(buf[:0], h))
+	if err != nil || ones == 0 {
+		return false, err
 	}
-	return added, err
+	w.SetCounter(newest.table, itemsCounter, w.Counter(newest.table, itemsCounter)+1)
+	w.SetCounter(newest.table, onesCounter, w.Counter(newest.table, onesCounter)+uint64(ones))
+	return true, nil
+}
+
+// grow stages another layer.
+func (s *stager) grow() error {
+	if s.c.chain.Params.Expansion == 0 {
+		return ErrFull
+	}
+	o, err := s.c.chain.Grow(s.w, s.c.object, layerSpec)
+	if err != nil {
+		return fmt.Errorf("key %q: %w", s.c.object.Key(), err)
+	}
+	s.c, err = kv.As[*filter]([]byte(o.Key()), o)
+	return err
 }
 
 // items returns the number of items added, those that were new.
@@ -107,13 +134,6 @@ func (f *filter) items() (n uint64) {
 	return n
 }
 
-// capacity returns the number of items the layers there are were made for.
-func (f *filter) capacity() (n uint64) {
-	for i := range f.layers {
-		n += f.layers[i].capacity
-	}
-	return n
-}
 
 // verifier checks a filter's bits against its counters.
 type verifier struct {
@@ -131,23 +151,30 @@ func (v *verifier) Block(l *kv.Layer, _ uint64, words []uint64) error {
 	return nil
 }
 
-// Done checks exactly that no layer took more than its capacity, that no more
-// bits are set than its items can have set, and at least one for each item, as
-// an item is only counted if it set one. The share of set bits is compared
-// with what that many random items set: a statistical check, with a note at six
-// standard deviations.
+// Done checks exactly that as many bits are set as were counted when they were,
+// that no layer took more than its capacity, and that its items set at least one
+// bit each, as an item is only counted if it did, and no more than they have
+// hashes. Counts that a merge estimated are left out. The share of set bits is
+// compared with what that many random items set: a statistical check, with a note
+// at six standard deviations.
 func (v *verifier) Done() (note string, err error) {
 	for i := range v.f.layers {
 		l := &v.f.layers[i]
-		items, ones := l.table.Counter(itemsCounter), v.ones[l.table]
+		items, ones, counted := l.table.Counter(itemsCounter), v.ones[l.table], l.table.Counter(onesCounter)
 		number := l.table.Spec().Number
+		if ones != counted {
+			return "", fmt.Errorf("%w: layer %d has %d bits set, counted were %d", kv.ErrCorrupt, number, ones, counted)
+		}
+		if l.estimated() {
+			continue
+		}
 		if items > l.capacity {
 			return "", fmt.Errorf("%w: layer %d counts %d items, its capacity is %d", kv.ErrCorrupt, number, items, l.capacity)
 		}
 		if ones > items*uint64(l.layout.Hashes) || ones < items {
 			return "", fmt.Errorf("%w: layer %d has %d bits set by %d items of %d hashes", kv.ErrCorrupt, number, ones, items, l.layout.Hashes)
 		}
-		want, deviation := expectedOnes(l, items)
+		want, deviation := expectedOnes(&l.layout, float64(items))
 		if math.Abs(float64(ones)-want) > 6*deviation+1 {
 			note = fmt.Sprintf("layer %d has %d bits set where random items set %.0f, give or take %.0f (statistical: chosen items, or items added under another seed, do that)", number, ones, want, deviation)
 		}
@@ -159,11 +186,31 @@ func (v *verifier) Done() (note string, err error) {
 // of the set bits after a number of random items: m(1 - (1-1/m)^(kn)) for k*n
 // throws into m bits. The throws of an item crowd into its lines, which makes
 // the mean a little less and the deviation more; both are allowed for.
-func expectedOnes(l *layer, items uint64) (mean, deviation float64) {
-	m := float64(l.layout.Bits())
-	throws := float64(items) * float64(l.layout.Hashes)
+func expectedOnes(l *probe.Layout, items float64) (mean, deviation float64) {
+	m := float64(l.Bits())
+	throws := items * float64(l.Hashes)
 	mean = m * -math.Expm1(throws*math.Log1p(-1/m))
-	perLine := float64(l.layout.Hashes) / float64(l.layout.LinesPerItem)
+	perLine := float64(l.Hashes) / float64(l.LinesPerItem)
 	crowding := throws * perLine / (2 * 512) // bits an item's probes share in a line
 	return mean - crowding/2, crowding/2 + math.Sqrt(mean*perLine)
+}
+
+// distinctItems estimates how many random items set a number of bits: the inverse
+// of expectedOnes, found by bisection below a bound that leaves crowding aside,
+// n = -m/k ln(1 - ones/m) (Swamidass and Baldi 2007), and allows for it.
+func distinctItems(l *probe.Layout, ones uint64) float64 {
+	m := float64(l.Bits())
+	if float64(ones) >= m {
+		ones = uint64(m) - 1 // a layer without a zero tells nothing but "many"
+	}
+	low, high := 0.0, -1.1*m/float64(l.Hashes)*math.Log1p(-float64(ones)/m)
+	for range 60 {
+		n := (low + high) / 2
+		if mean, _ := expectedOnes(l, n); mean < float64(ones) {
+			low = n
+		} else {
+			high = n
+		}
+	}
+	return high
 }

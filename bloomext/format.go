@@ -17,7 +17,8 @@ import (
 //	2       8     error rate of the layer, IEEE 754 bits, little-endian
 //	10      1-10  capacity of the layer, uvarint
 //
-// Counter 0 of a layer is the number of items it took.
+// Counter 0 of a layer is the number of items it took, counter 1 that of its set
+// bits, counter 2 flags: 1 if counter 0 was estimated by a merge.
 type layerParams struct {
 	hashes, linesPerItem uint8
 	rate                 float64
@@ -26,7 +27,12 @@ type layerParams struct {
 
 const (
 	layerFixedLen = 10
-	itemsCounter  = 0
+
+	itemsCounter = 0
+	onesCounter  = 1
+	flagsCounter = 2
+
+	flagEstimated = 1
 )
 
 func (p layerParams) append(dst []byte) []byte {

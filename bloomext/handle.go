@@ -8,11 +8,17 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // ErrFull is returned by an add of a new item to a filter that does not grow and
 // holds its capacity. Items before it in the same batch are added.
 var ErrFull = errors.New("bloomext: non scaling filter is full")
+
+// ErrCannotGrow is returned, with the reason, by an add of a new item to a filter
+// that is full and can have no further layer. Items before it in the same batch
+// are added.
+var ErrCannotGrow = scalableext.ErrCannotGrow
 
 // Filter is a handle on the Bloom filter under a key. It holds no resources and
 // follows the key: when the key is deleted, renamed away, or another filter is
@@ -74,12 +80,53 @@ func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error {
 	if o != nil {
 		return fmt.Errorf("%w: %q", kv.ErrExists, f.h.key)
 	}
-	spec, err := c.spec(f.h.db.Seed())
+	spec, err := c.spec(f.h.db)
 	if err != nil {
 		return err
 	}
 	_, err = w.Create(f.h.key, spec)
 	return err
+}
+
+// OpenOrReserve makes the filter if there is none under the key, and otherwise
+// checks that it was made with these parameters: if not, the error wraps
+// ErrMismatch. A TTL counts from the filter's making and is not compared.
+func (f *Filter) OpenOrReserve(c Config) error {
+	w, err := f.h.db.Begin(f.level, f.h.key)
+	if err != nil {
+		return err
+	}
+	existing, err := f.h.staged(w)
+	switch {
+	case errors.Is(err, kv.ErrNotFound):
+		if err := f.ReserveStaged(w, c); err != nil {
+			return w.Refuse(err)
+		}
+		return w.Commit()
+	case err == nil:
+		err = c.mismatch(existing)
+	}
+	return w.Refuse(err)
+}
+
+// Delete removes the filter and reports whether there was one. A key of another
+// type is left alone: kv.ErrWrongType.
+func (f *Filter) Delete() (bool, error) {
+	w, err := f.h.db.Begin(f.level, f.h.key)
+	if err != nil {
+		return false, err
+	}
+	if _, err := f.h.staged(w); err != nil {
+		if errors.Is(err, kv.ErrNotFound) {
+			err = nil
+		}
+		return false, w.Refuse(err)
+	}
+	found, err := w.Delete(f.h.key)
+	if err != nil {
+		return false, w.Refuse(err)
+	}
+	return found, w.Commit()
 }
 
 // MayContain reports whether the item may have been added: false means that it
@@ -224,7 +271,8 @@ func (h *handle) add(level kv.Durability, item []byte) (bool, error) {
 	if err != nil {
 		return false, w.Refuse(err)
 	}
-	added, err := c.stage(w, probe.Sum64Seed(item, c.seed))
+	s := stager{w, c}
+	added, err := s.add(probe.Sum64Seed(item, c.seed))
 	if err != nil {
 		return false, w.Refuse(err)
 	}
@@ -238,53 +286,6 @@ func (h *handle) staged(w *kv.Writer) (*filter, error) {
 		return nil, err
 	}
 	return kv.As[*filter](h.key, o)
-}
-
-// Info describes a filter.
-type Info struct {
-	Capacity     uint64  // distinct items the filter was made for
-	Items        uint64  // adds that were new
-	ErrorRate    float64 // the false-positive rate asked for, at capacity
-	ExpectedRate float64 // the rate with the items there are now, by formula
-	Fill         float64 // share of bits set, 0 to 1, estimated from the items
-	Bytes        uint64  // of bit arrays reserved; on disk and in memory only what is used
-	Layers       int
-	Hashes       int // probes of an item in the newest layer
-	Lines        int // lines those are in
-}
-
-// Info returns facts about the filter, without reading its blocks.
-func (f *Filter) Info() (Info, error) {
-	var info Info
-	err := f.h.db.Read(func(r kv.Reader) error {
-		c, err := f.h.find(r)
-		if err == nil {
-			info = c.info()
-		}
-		return err
-	})
-	return info, err
-}
-
-func (f *filter) info() Info {
-	newest := f.chain.Newest()
-	info := Info{
-		Capacity: f.capacity(), Items: f.items(), ErrorRate: f.chain.Params.ErrorRate,
-		Layers: len(f.layers), Hashes: int(newest.layout.Hashes), Lines: int(newest.layout.LinesPerItem),
-	}
-	absent := 1.0 // chance that no layer answers for an absent item
-	var ones float64
-	for i := range f.layers {
-		l := &f.layers[i]
-		items := l.table.Counter(itemsCounter)
-		absent *= 1 - l.layout.ExpectedRate(items)
-		mean, _ := expectedOnes(l, items)
-		ones += mean
-		info.Bytes += l.table.Spec().Bytes()
-	}
-	info.ExpectedRate = 1 - absent
-	info.Fill = ones / float64(8*info.Bytes)
-	return info
 }
 
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -3,6 +3,7 @@ package bloomext_test
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -46,7 +47,7 @@ func TestFilter_costIndependentOfSize(t *testing.T) {
 		f        *bloomext.Filter
 		capacity uint64
 	}{{small, 100}, {large, 1e9}} {
-		n := logged(t, db, func() error { return c.f.Reserve(bloomext.Config{Capacity: c.capacity, ErrorRate: 0.01}) })
+		n := logged(t, db, func() error { return c.f.Reserve(bloomext.Config{Capacity: c.capacity, ErrorRate: 0.01, NonScaling: true}) })
 		t.Logf("reserve of %d items: %d bytes of log", c.capacity, n)
 		if n > few {
 			t.Errorf("reserve of %d items wrote %d bytes of log, want at most %d", c.capacity, n, few)
@@ -81,7 +82,7 @@ func closeDB(tb testing.TB, db *kv.DB) {
 // Many small filters stay within the cache's budget, and none forgets an item.
 func TestFilter_manySmall(t *testing.T) {
 	const filters, items, budget = 20_000, 10, 1 << 20
-	db := open(t, "", &kv.Options{InMemory: true, CacheSize: budget, Durability: kv.No})
+	db := open(t, "", &kv.Options{InMemory: true, CacheSize: budget, Durability: kv.NoSync})
 	defer closeDB(t, db)
 	makeSmall(t, db, filters, items)
 	if used := infoNumber(t, db, "cache_used_bytes"); used > budget+budget/8 {
@@ -105,7 +106,7 @@ func makeSmall(tb testing.TB, db *kv.DB, filters, items int) {
 	list, added := make([]uint64, items), make([]bool, items)
 	for i := range filters {
 		f := bloomext.New(db, fmt.Sprintf("user:%d", i))
-		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
+		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, NonScaling: true}); err != nil {
 			tb.Fatal(err)
 		}
 		for j := range list {
@@ -160,7 +161,7 @@ func BenchmarkManySmall(b *testing.B) {
 	const filters, items, budget = 1_000_000, 10, 64 << 20
 	for b.Loop() {
 		before := residentMemory()
-		db := open(b, b.TempDir(), &kv.Options{CacheSize: budget, Durability: kv.No})
+		db := open(b, b.TempDir(), &kv.Options{CacheSize: budget, Durability: kv.NoSync})
 		makeSmall(b, db, filters, items)
 		disk, err := db.DiskBytes()
 		if err != nil {
@@ -183,19 +184,19 @@ func BenchmarkHugeBehindSmallCache(b *testing.B) {
 	const n, lookups, adds = 100_000_000, 200_000, 20_000
 	for b.Loop() {
 		dir := b.TempDir()
-		db := open(b, dir, &kv.Options{Durability: kv.No})
+		db := open(b, dir, &kv.Options{Durability: kv.NoSync})
 		start := b.Elapsed()
-		if err := bloomext.New(db, "f").Reserve(bloomext.Config{Capacity: n + adds, ErrorRate: 0.01}); err != nil {
+		if err := bloomext.New(db, "f").Reserve(bloomext.Config{Capacity: n + adds, ErrorRate: 0.01, NonScaling: true}); err != nil {
 			b.Fatal(err)
 		}
-		add(b, bloomext.New(db, "f").With(kv.No), n)
+		add(b, bloomext.New(db, "f").With(kv.NoSync), n)
 		b.ReportMetric(float64((b.Elapsed()-start).Nanoseconds())/n, "ns/add")
 		b.ReportMetric(float64(mustLogBytes(b, db))/n, "logB/add")
 		closeDB(b, db)
 
 		debug.FreeOSMemory() // what filling left behind
 		before := residentMemory()
-		db = open(b, dir, &kv.Options{CacheSize: 16 << 20, Durability: kv.No})
+		db = open(b, dir, &kv.Options{CacheSize: 16 << 20, Durability: kv.NoSync})
 		f := bloomext.New(db, "f")
 		x := uint64(1)
 		var buf [16]byte
@@ -232,7 +233,7 @@ func TestFilter_reopen(t *testing.T) {
 	db = open(t, dir, &kv.Options{BallastSize: -1, MustExist: true})
 	defer closeDB(t, db)
 	f = bloomext.New(db, "f")
-	if after, err := f.Info(); err != nil || after != before {
+	if after, err := f.Info(); err != nil || !reflect.DeepEqual(after, before) {
 		t.Errorf("Info after reopen = %+v, %v, want %+v", after, err, before)
 	}
 	var buf [16]byte
@@ -252,7 +253,7 @@ func TestFilter_AddMany_smallMemtable(t *testing.T) {
 	db := open(t, "", &kv.Options{InMemory: true, MemTableSize: 256 << 10})
 	defer closeDB(t, db)
 	f := bloomext.New(db, "f")
-	if err := f.Reserve(bloomext.Config{Capacity: 1e8, ErrorRate: 1e-6}); err != nil {
+	if err := f.Reserve(bloomext.Config{Capacity: 1e8, ErrorRate: 1e-6, NonScaling: true}); err != nil {
 		t.Fatal(err)
 	}
 	items, added := make([]uint64, 5000), make([]bool, 5000)

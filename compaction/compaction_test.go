@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t *testing.T, dir string) *kv.DB {
 	t.Helper()
 	db, err := kv.Open(dir, &kv.Options{
-		BallastSize: -1, Durability: kv.No, CacheSize: 256 << 10,
+		BallastSize: -1, Durability: kv.NoSync, CacheSize: 256 << 10,
 		Modules: []kv.Module{bloomext.Module(), compaction.Module()},
 	})
 	if err != nil {
@@ -40,7 +40,7 @@ func TestService_folds(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	f := bloomext.New(db, "f")
-	if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}); err != nil {
+	if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, NonScaling: true}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range uint64(adds) {
@@ -83,7 +83,7 @@ func TestService_reclaims(t *testing.T) {
 	items, added := make([]uint64, 4096), make([]bool, 4096)
 	for n := range filters {
 		f := bloomext.New(db, fmt.Sprint(n))
-		if err := f.Reserve(bloomext.Config{Capacity: 2e6, ErrorRate: 0.01}); err != nil {
+		if err := f.Reserve(bloomext.Config{Capacity: 2e6, ErrorRate: 0.01, NonScaling: true}); err != nil {
 			t.Fatal(err)
 		}
 		for i := 0; i < 400_000; i += len(items) {

@@ -142,7 +142,9 @@ func (c *checker) object(id uint64) *objectCheck {
 	oc := &objectCheck{c: c, id: id}
 	key, owned := c.owners[id]
 	if !owned {
-		c.problem("%w: object %d belongs to no key", ErrCorrupt, id)
+		if unwritten, err := c.unwritten(id); err != nil || !unwritten {
+			c.problem("%w: object %d belongs to no key", errors.Join(ErrCorrupt, err), id)
+		}
 		return oc
 	}
 	value, closer, err := c.snap.Get(appendHeaderKey(nil, []byte(key)))
@@ -170,6 +172,20 @@ func (c *checker) object(id uint64) *objectCheck {
 		oc.verifier = oc.o.typ.Verify(oc.o)
 	}
 	return oc
+}
+
+// unwritten reports whether an object is one whose building has not ended, or
+// never will: see build.go.
+func (c *checker) unwritten(id uint64) (bool, error) {
+	value, closer, err := c.snap.Get(appendDroppedKey(nil, id))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	unwritten := len(value) > 0 && value[0] == droppedUnwritten
+	return unwritten, closer.Close()
 }
 
 func (oc *objectCheck) entry(k objectKey, value []byte) {

@@ -72,6 +72,8 @@ type DB struct {
 	sidecarMu      sync.Mutex // guards sidecarWritten and the file
 	sidecarWritten uint64
 
+	building sync.Map // ids of objects being built
+
 	folds   foldQueue
 	stats   stats
 	closing atomic.Bool

@@ -22,7 +22,8 @@ import (
 //	0x03  object 0x01 name              attribute of the object: any bytes
 //	0x03  object layer+2 block          a block or operands for one, package block
 //	0x04  object                        a dropped object whose space is not yet
-//	                                    reclaimed; empty value
+//	                                    reclaimed; value empty, or 0x01: blocks of
+//	                                    one being built, not dropped yet
 //
 // All of an object lies in one range, [0x03 object, 0x03 object+1), so that
 // dropping it is one range deletion whatever its size. Object ids and, within an
@@ -49,6 +50,9 @@ const (
 	metaNextID = 0x02 // uvarint: every object id in use is below it
 	metaKeys   = 0x03 // uvarint: the number of headers
 )
+
+// droppedUnwritten is the value of the note of an object being built.
+const droppedUnwritten = 0x01
 
 // MaxKeyLen is the longest user key, in bytes.
 const MaxKeyLen = 64 << 10

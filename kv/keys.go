@@ -139,3 +139,28 @@ func As[T any](key []byte, o *Object) (T, error) {
 	}
 	return body, nil
 }
+
+// ObjectBytes returns an estimate of the bytes an object's blocks take on disk,
+// what is in memtables not included, and the bytes of those in memory.
+func (db *DB) ObjectBytes(o *Object) (disk, resident uint64, err error) {
+	if err := db.enter(); err != nil {
+		return 0, 0, err
+	}
+	defer db.exit()
+	id := o.header.id
+	disk, err = db.pebble.EstimateDiskUsage(appendObjectKey(nil, id), appendObjectKey(nil, id+1))
+	if err != nil {
+		return 0, 0, db.readError(err, "key %q: disk usage", o.key)
+	}
+	for _, l := range o.layers {
+		resident += l.residentBlocks() * uint64(l.blockBytes())
+	}
+	return disk, resident, nil
+}
+
+// Expiry returns when the object ceases to exist, in Unix milliseconds; 0 means
+// never.
+func (o *Object) Expiry() int64 { return o.header.expiry }
+
+// Now returns the time by the store's clock, in Unix milliseconds.
+func (db *DB) Now() int64 { return db.opts.Clock().UnixMilli() }

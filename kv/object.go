@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/sievekv/sievekv/kv/block"
 )
 
 // Object is an open object: one incarnation of what a key maps to. Header,
@@ -89,6 +91,9 @@ func (o *Object) TypeName() string { return o.header.typeName }
 
 // Params returns the module's parameters of the object. They must not be changed.
 func (o *Object) Params() []byte { return o.header.params }
+
+// Family returns the block family of the layers.
+func (o *Object) Family() block.Family { return o.header.family }
 
 // Layers returns the layers, oldest first. The slice must not be changed.
 func (o *Object) Layers() []*Layer { return o.layers }

@@ -25,10 +25,10 @@ const (
 	// crash of the machine or of the process loses at most about a second.
 	EverySec
 
-	// No reports a write at once and leaves syncing to the log's own pace.
+	// NoSync reports a write at once and leaves syncing to the log's own pace.
 	// Pebble keeps up to 32 KiB of log in the memory of the process, so that
 	// even a kill -9 of the process alone can lose the last writes.
-	No
+	NoSync
 )
 
 // String returns the word the configuration and INFO use.
@@ -40,7 +40,7 @@ func (d Durability) String() string {
 		return "always"
 	case EverySec:
 		return "everysec"
-	case No:
+	case NoSync:
 		return "no"
 	}
 	return fmt.Sprintf("Durability(%d)", uint8(d))
@@ -165,8 +165,8 @@ func (o *Options) validate() error {
 	if o.MemTableSize < minMemTableSize || o.MemTableSize > maxMemTableSize {
 		errs = append(errs, fmt.Errorf("MemTableSize %d: %d to %d bytes", o.MemTableSize, minMemTableSize, maxMemTableSize))
 	}
-	if o.Durability > No {
-		errs = append(errs, fmt.Errorf("Durability %d: Always, EverySec or No", o.Durability))
+	if o.Durability > NoSync {
+		errs = append(errs, fmt.Errorf("Durability %d: Always, EverySec or NoSync", o.Durability))
 	}
 	if err := validateModules(o.Modules); err != nil {
 		errs = append(errs, err)

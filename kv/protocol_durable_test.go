@@ -226,7 +226,7 @@ var syncs = map[string]func(s *store) error{
 		return err
 	},
 	"shared": func(s *store) error {
-		if _, err := bloomext.New(s.DB, "f").With(kv.No).AddString("other"); err != nil {
+		if _, err := bloomext.New(s.DB, "f").With(kv.NoSync).AddString("other"); err != nil {
 			return err
 		}
 		return s.Sync()

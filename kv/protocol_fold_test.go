@@ -37,7 +37,7 @@ func TestFold_writtenMeanwhile(t *testing.T) {
 	folding := s.begin(s.fold)
 	folding.reaches(read)
 	set := func() error {
-		w, err := s.Begin(kv.No, []byte("k"))
+		w, err := s.Begin(kv.NoSync, []byte("k"))
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func TestFold_replaced(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
 	s.collectOperands("k")
-	_, err := s.Delete(kv.No, []byte("k"))
+	_, err := s.Delete(kv.NoSync, []byte("k"))
 	s.must(err)
 	s.must(s.fold())
 	s.create("k")

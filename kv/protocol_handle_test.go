@@ -12,10 +12,10 @@ import (
 // is, in each way there is.
 var replacements = map[string]func(s *store, items []string) error{
 	"rename": func(s *store, items []string) error {
-		return s.Rename(kv.No, []byte("new"), []byte("f"))
+		return s.Rename(kv.NoSync, []byte("new"), []byte("f"))
 	},
 	"one commit": func(s *store, items []string) error {
-		w, err := s.Begin(kv.No, []byte("f"))
+		w, err := s.Begin(kv.NoSync, []byte("f"))
 		if err != nil {
 			return err
 		}
@@ -32,7 +32,7 @@ var replacements = map[string]func(s *store, items []string) error{
 }
 
 // A filter of some ten blocks, of which a few items touch a few.
-var handleConfig = bloomext.Config{Capacity: 50_000, ErrorRate: 0.01}
+var handleConfig = bloomext.Config{Capacity: 50_000, ErrorRate: 0.01, NonScaling: true}
 
 func stageFilter(s *store, w *kv.Writer, key string, items []string) error {
 	f := bloomext.New(s.DB, key)
@@ -49,7 +49,7 @@ func stageFilter(s *store, w *kv.Writer, key string, items []string) error {
 
 func (s *store) makeFilter(key string, items []string) {
 	s.t.Helper()
-	w, err := s.Begin(kv.No, []byte(key))
+	w, err := s.Begin(kv.NoSync, []byte(key))
 	s.must(err)
 	s.must(stageFilter(s, w, key, items))
 	s.must(w.Commit())

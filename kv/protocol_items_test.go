@@ -177,7 +177,7 @@ func growByAdding(t *trial, s *subject, n int) error {
 // growByRename builds another filter and renames it over the one there.
 func growByRename(t *trial, s *subject, n int) error {
 	next := s.key + " next"
-	f := bloomext.New(t.db, next).With(kv.No)
+	f := bloomext.New(t.db, next).With(kv.NoSync)
 	if err := f.Reserve(s.config); err != nil {
 		return fmt.Errorf("reserve %s: %w", next, err)
 	}
@@ -225,7 +225,7 @@ func growByDeleting(t *trial, s *subject, n int) error {
 	if _, err := t.db.Delete(t.level(), []byte(s.key)); err != nil {
 		return fmt.Errorf("delete %s: %w", s.key, err)
 	}
-	if err := bloomext.New(t.db, s.key).With(kv.No).Reserve(s.config); err != nil {
+	if err := bloomext.New(t.db, s.key).With(kv.NoSync).Reserve(s.config); err != nil {
 		return fmt.Errorf("reserve %s: %w", s.key, err)
 	}
 	return growByAdding(t, s, n)

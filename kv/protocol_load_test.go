@@ -12,7 +12,7 @@ func TestLoad_commitMeanwhile(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
 	s.set("k", 1, 7)
-	w := s.stage(kv.No, "k", 1, 8)
+	w := s.stage(kv.NoSync, "k", 1, 8)
 	s.forget("k")
 
 	read := s.next("load: read")
@@ -34,7 +34,7 @@ func TestLoad_commitUnderWay(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
 	s.set("k", 1, 7)
-	w := s.stage(kv.No, "k", 1, 8)
+	w := s.stage(kv.NoSync, "k", 1, 8)
 	s.forget("k")
 
 	started := s.next("commit: started")
@@ -60,7 +60,7 @@ func TestLoad_sharedTooLate(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
 	s.set("k", 1, 7)
-	w := s.stage(kv.No, "k", 1, 8)
+	w := s.stage(kv.NoSync, "k", 1, 8)
 	s.forget("k")
 
 	read := s.next("load: read")
@@ -110,7 +110,7 @@ func TestCommit_patchAfterApply(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
 	s.set("k", 1, 7)
-	w := s.stage(kv.No, "k", 1, 8)
+	w := s.stage(kv.NoSync, "k", 1, 8)
 	before := s.LastSeq()
 
 	started := s.next("commit: started")

@@ -51,7 +51,7 @@ func subjects(small bool) []*subject {
 		add := func(name string, capacity uint64, limit int, grow func(*trial, *subject, int) error) {
 			list = append(list, &subject{
 				key: name + ", " + layout.name, limit: limit, grow: grow,
-				config: bloomext.Config{Capacity: capacity, ErrorRate: layout.rate},
+				config: bloomext.Config{Capacity: capacity, ErrorRate: layout.rate, NonScaling: true},
 			})
 		}
 		add("one short block", 200, 200, growByAdding)
@@ -141,7 +141,7 @@ func (tr *trial) level() kv.Durability {
 	if rand.IntN(8) == 0 {
 		return kv.Always
 	}
-	return kv.No
+	return kv.NoSync
 }
 
 func (tr *trial) fail(err error) {

@@ -22,7 +22,7 @@ func TestOpen_deletedMeanwhile(t *testing.T) {
 	})
 	asking.reaches(read)
 	deleting := s.begin(func() error {
-		_, err := s.Delete(kv.No, []byte("k"))
+		_, err := s.Delete(kv.NoSync, []byte("k"))
 		return err
 	})
 	until(func() bool { return deleting.ended() || s.ApplyContended() })
@@ -51,7 +51,7 @@ func TestOpen_writtenAndClosedMeanwhile(t *testing.T) {
 		return err
 	})
 	asking.reaches(read)
-	w := s.stage(kv.No, "k", 1, 7)
+	w := s.stage(kv.NoSync, "k", 1, 7)
 	o, err := w.Object([]byte("k"))
 	s.must(err)
 	w.SetCounter(o.Layers()[0], 0, 1)
@@ -94,7 +94,7 @@ func TestEvictObject_whileWriting(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
 	s.set("k", 1, 7)
-	w := s.stage(kv.No, "k", 1, 8)
+	w := s.stage(kv.NoSync, "k", 1, 8)
 	s.EvictObject(s.object("k"))
 	s.has("k", 1, 7) // brings the block into the memory of the object there is now
 	s.must(w.Commit())
@@ -170,7 +170,7 @@ func TestCommit_manyObjects(t *testing.T) {
 		keys[i] = fmt.Appendf(nil, "k%d", i)
 		s.create(string(keys[i]))
 	}
-	w, err := s.Begin(kv.No, keys...)
+	w, err := s.Begin(kv.NoSync, keys...)
 	s.must(err)
 	for i, key := range keys {
 		o, err := w.Object(key)
@@ -211,7 +211,7 @@ func TestRead_renameMeanwhile(t *testing.T) {
 			}
 			if first {
 				first = false
-				if err := s.Rename(kv.No, []byte("a"), []byte("c")); err != nil {
+				if err := s.Rename(kv.NoSync, []byte("a"), []byte("c")); err != nil {
 					return err
 				}
 			}

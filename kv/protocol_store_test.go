@@ -132,7 +132,7 @@ func openStoreWith(t *testing.T, o *kv.Options, held *stops) *store {
 
 // inMemory are the options of most tests: nothing waits for a disk, and nothing
 // is evicted unless the test does it.
-func inMemory() *kv.Options { return &kv.Options{InMemory: true, Durability: kv.No} }
+func inMemory() *kv.Options { return &kv.Options{InMemory: true, Durability: kv.NoSync} }
 
 // task is something under way in a goroutine.
 type task struct {
@@ -208,7 +208,7 @@ func bitsSpec() kv.Spec {
 // create makes an object of plain bits under a key.
 func (s *store) create(key string) {
 	s.t.Helper()
-	w, err := s.Begin(kv.No, []byte(key))
+	w, err := s.Begin(kv.NoSync, []byte(key))
 	s.must(err)
 	_, err = w.Create([]byte(key), bitsSpec())
 	s.must(err)
@@ -246,7 +246,7 @@ func (s *store) stage(level kv.Durability, key string, blk uint64, bit uint16) *
 // set sets a bit of a block.
 func (s *store) set(key string, blk uint64, bit uint16) {
 	s.t.Helper()
-	s.must(s.stage(kv.No, key, blk, bit).Commit())
+	s.must(s.stage(kv.NoSync, key, blk, bit).Commit())
 }
 
 // find looks a bit up; bit is below 512.

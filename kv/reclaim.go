@@ -2,6 +2,7 @@ package kv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -9,7 +10,8 @@ import (
 
 // Dropping an object is one range deletion; the disk gets its space back when
 // Pebble compacts the range. A note left in the same commit has that done, also
-// after a restart.
+// after a restart. An object being built has a note from before its first block:
+// if that is found and nobody is building, the range is deleted first.
 
 // smallRange is the size, in bytes, below which a dropped range is left to
 // Pebble's own compactions.
@@ -22,9 +24,12 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer db.exit()
-	object, found, err := db.firstDropped()
+	object, unwritten, found, err := db.firstDropped()
 	if err != nil || !found {
 		return false, err
+	}
+	if unwritten {
+		return db.dropUnwritten(object)
 	}
 	start, end := appendObjectKey(nil, object), appendObjectKey(nil, object+1)
 	if object == 0 {
@@ -48,19 +53,54 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	return true, db.failure()
 }
 
-func (db *DB) firstDropped() (object uint64, found bool, err error) {
+// firstDropped finds a note; unwritten says that it is of a build.
+func (db *DB) firstDropped() (object uint64, unwritten, found bool, err error) {
 	it, err := db.pebble.NewIter(&pebble.IterOptions{LowerBound: []byte{tagDropped}, UpperBound: []byte{tagEnd}})
 	if err != nil {
-		return 0, false, db.readError(err, "dropped objects")
+		return 0, false, false, db.readError(err, "dropped objects")
 	}
-	if it.First() {
+	for ok := it.First(); ok; ok = it.Next() {
 		object, n := decodeOrdered(it.Key()[1:])
 		if n != len(it.Key())-1 {
-			return 0, false, fmt.Errorf("%w (%w)", corruptf("dropped object key %x", it.Key()), it.Close())
+			return 0, false, false, fmt.Errorf("%w (%w)", corruptf("dropped object key %x", it.Key()), it.Close())
 		}
-		return object, true, it.Close()
+		if _, building := db.building.Load(object); building {
+			continue
+		}
+		unwritten = len(it.Value()) > 0 && it.Value()[0] == droppedUnwritten
+		return object, unwritten, true, it.Close()
 	}
-	return 0, false, it.Close()
+	return 0, false, false, it.Close()
+}
+
+// dropUnwritten deletes what a build that was never committed has written. The
+// note is looked at again while no commit can take it away: one that has, since
+// it was found, put the object under its key.
+func (db *DB) dropUnwritten(object uint64) (bool, error) {
+	db.apply.RLock()
+	defer db.apply.RUnlock()
+	if _, building := db.building.Load(object); building {
+		return false, nil
+	}
+	note := appendDroppedKey(nil, object)
+	_, closer, err := db.pebble.Get(note)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, db.readError(err, "note of object %d", object)
+	}
+	if err := closer.Close(); err != nil {
+		return false, err
+	}
+	b := db.pebble.NewBatch()
+	defer func() { _ = b.Close() }() // releases memory, cannot fail
+	must(b.DeleteRange(appendObjectKey(nil, object), appendObjectKey(nil, object+1), nil))
+	must(b.Set(note, nil, nil))
+	if err := db.pebble.Apply(b, pebble.NoSync); err != nil {
+		return false, db.fail(fmt.Errorf("kv: reclaim object %d: %w", object, err))
+	}
+	return true, db.failure()
 }
 
 // MaintenanceStats returns how many blocks were folded, how many requests for it

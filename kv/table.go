@@ -105,6 +105,24 @@ func (l *Layer) slotOf(blk uint64) *slot {
 	return &c[blk&(chunkSlots-1)]
 }
 
+// residentBlocks returns how many blocks take memory now.
+func (l *Layer) residentBlocks() (n uint64) {
+	count := func(s *slot) {
+		if first := s.Load(); first != nil && first != zeroLine {
+			n++
+		}
+	}
+	count(&l.one)
+	for i := range l.dir {
+		if c := l.dir[i].Load(); c != nil {
+			for j := range c {
+				count(&c[j])
+			}
+		}
+	}
+	return n
+}
+
 // release takes every block and chunk of the table out of memory.
 func (l *Layer) release(r *residency) {
 	l.one.Store(nil)

@@ -26,6 +26,7 @@ type Writer struct {
 	batch  *pebble.Batch
 	views  []keyView // what keys map to for this writer
 	layers []*Layer  // layers changed; the index is the layer's ordinal in bits
+	fresh  []*Layer  // layers made by this writer, of which nothing is stored yet
 	bits   []uint64  // new bits: ordinal<<ordinalShift | block<<16 | position
 	staged bitSet    // bits again, once there are many
 	counts []stagedCounters
@@ -36,9 +37,10 @@ type Writer struct {
 	lastBlk   uint64
 	lastFirst *Line
 
-	sequence  bool // has to be applied under the sequence lock
-	keysDelta int  // change of the number of keys
-	flush     bool // drops every key
+	builds    []uint64 // ids of objects built by this writer
+	sequence  bool     // has to be applied under the sequence lock
+	keysDelta int      // change of the number of keys
+	flush     bool     // drops every key
 
 	patcher   patcher
 	scratch   []byte
@@ -68,8 +70,7 @@ type origin uint8
 
 const (
 	found   origin = iota // as the store has it
-	changed               // moved here, or removed, by this writer
-	created               // made by this writer: nothing of it is stored yet
+	changed               // made, changed, moved here, or removed, by this writer
 )
 
 type stagedCounters struct {
@@ -122,12 +123,16 @@ func (db *DB) newWriter(level Durability) (*Writer, error) {
 	}
 	if db.space.Full() {
 		db.exit()
-		return nil, fmt.Errorf("%w: less than %d bytes free in %s", ErrNoSpace, db.opts.MinFreeSpace, db.dir)
+		return nil, db.noSpace()
 	}
 	w := writers.Get().(*Writer)
 	w.db, w.level = db, db.level(level)
 	w.batch = db.pebble.NewBatch()
 	return w, nil
+}
+
+func (db *DB) noSpace() error {
+	return fmt.Errorf("%w: less than %d bytes free in %s", ErrNoSpace, db.opts.MinFreeSpace, db.dir)
 }
 
 // unlock lets other writers at the keys.
@@ -154,9 +159,14 @@ func (w *Writer) release() {
 	clear(w.patcher.objects)
 	w.patcher = patcher{objects: w.patcher.objects[:0]}
 	clear(w.layers)
+	clear(w.fresh)
 	clear(w.counts)
-	w.views, w.layers, w.counts, w.bits = w.views[:0], w.layers[:0], w.counts[:0], w.bits[:0]
+	w.views, w.layers, w.fresh, w.counts, w.bits = w.views[:0], w.layers[:0], w.fresh[:0], w.counts[:0], w.bits[:0]
 	w.staged.reset()
+	for _, id := range w.builds {
+		w.db.building.Delete(id)
+	}
+	w.builds = w.builds[:0]
 	w.db, w.batch, w.lastLayer, w.lastFirst = nil, nil, nil, nil
 	w.sequence, w.keysDelta, w.flush = false, 0, false
 	writers.Put(w)
@@ -253,7 +263,26 @@ type Spec struct {
 // errors are ErrTooLarge (more bytes than Options.MaxFilterBytes) and those of
 // the type's Open.
 func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
-	if err := w.db.checkSpec(&s); err != nil {
+	o, err := w.create(key, s)
+	if err == nil {
+		for _, l := range o.layers {
+			w.makeFresh(l)
+		}
+	}
+	return o, err
+}
+
+// makeFresh makes all blocks of a layer of an object just staged zeros.
+func (w *Writer) makeFresh(l *Layer) {
+	if l.dir == nil {
+		l.one.Store(zeroLine)
+	}
+	w.fresh = append(w.fresh, l)
+}
+
+// create stages a new object, whose blocks are the caller's affair.
+func (w *Writer) create(key []byte, s Spec) (*Object, error) {
+	if err := w.db.checkSpec(s.Layers); err != nil {
 		return nil, err
 	}
 	module, known := w.db.registry.moduleOf[s.Type.Name]
@@ -276,9 +305,6 @@ func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
 	layers := make([]*Layer, len(s.Layers))
 	for i, spec := range s.Layers {
 		layers[i] = newLayer(id, spec)
-		if layers[i].dir == nil {
-			layers[i].one.Store(zeroLine)
-		}
 	}
 	o, err := newObject(w.db, string(key), h, layers)
 	if err != nil {
@@ -290,17 +316,48 @@ func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
 	} else {
 		w.keysDelta++
 	}
-	w.set(appendHeaderKey(w.scratch[:0], key), appendHeader(nil, h))
-	w.setView(key, o, created)
+	w.setHeader(key, o)
 	return o, nil
 }
 
-func (db *DB) checkSpec(s *Spec) error {
-	if len(s.Layers) > maxLayers {
-		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, len(s.Layers), maxLayers)
+// setHeader stages an object under a key.
+func (w *Writer) setHeader(key []byte, o *Object) {
+	w.set(appendHeaderKey(w.scratch[:0], key), appendHeader(nil, o.header))
+	w.setView(key, o, changed)
+}
+
+// Grow stages another layer for the object under a key, and returns the object
+// with it; the one without must not be used any more with this writer. The
+// layer's number is Grow's to choose. The errors are ErrTooLarge (64 layers, or
+// more bytes than Options.MaxFilterBytes) and those of the type's Open.
+func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
+	h := *o.header
+	if n := len(h.layers); n > 0 {
+		spec.Number = h.layers[n-1].Number + 1
+	}
+	h.layers = append(slices.Clip(h.layers), spec)
+	if err := w.db.checkSpec(h.layers); err != nil {
+		return nil, err
+	}
+	layer := newLayer(h.id, spec)
+	grown, err := newObject(w.db, o.key, &h, append(slices.Clip(o.layers), layer))
+	if err != nil {
+		return nil, err
+	}
+	w.sequence = true
+	w.makeFresh(layer)
+	w.setHeader([]byte(o.key), grown)
+	// Should the commit fail, the blocks are left to ristretto to age out.
+	o.handedOver.Store(true)
+	return grown, nil
+}
+
+func (db *DB) checkSpec(layers []LayerSpec) error {
+	if len(layers) > maxLayers {
+		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, len(layers), maxLayers)
 	}
 	var total uint64
-	for _, l := range s.Layers {
+	for _, l := range layers {
 		if err := l.check(); err != nil {
 			return fmt.Errorf("%w: %w", ErrTooLarge, err)
 		}
@@ -372,14 +429,13 @@ func (w *Writer) Rename(src, dst []byte) error {
 		w.dropObject(old)
 		w.keysDelta--
 	}
-	must(w.batch.Delete(appendHeaderKey(nil, src), nil))
-	w.set(appendHeaderKey(w.scratch[:0], dst), appendHeader(nil, o.header))
-	w.setView(src, nil, changed)
 	moved, err := newObject(w.db, string(dst), o.header, o.layers)
 	if err != nil {
 		return err
 	}
-	w.setView(dst, moved, changed)
+	must(w.batch.Delete(appendHeaderKey(nil, src), nil))
+	w.setView(src, nil, changed)
+	w.setHeader(dst, moved)
 	// Should the commit fail, the blocks are left to ristretto to age out.
 	o.handedOver.Store(true)
 	return nil
@@ -395,22 +451,22 @@ func (w *Writer) deleteAll() {
 }
 
 // SetBits stages the setting of bits of one block, given as ascending positions
-// without repeats, and reports whether any was not set before, by this writer's
-// own changes included.
-func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (bool, error) {
+// without repeats, and returns how many of them were not set before, by this
+// writer's own changes included.
+func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (int, error) {
 	first, err := w.block(o, l, blk)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	words := l.words(first)
 	prefix, err := w.prefix(l, blk)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	changed := false
+	changed := 0
 	for _, p := range positions {
 		if !isSet(words, p) && w.stage(prefix|uint64(p)) {
-			changed = true
+			changed++
 		}
 	}
 	return changed, nil
@@ -446,7 +502,7 @@ func (w *Writer) block(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if first := l.Resident(blk); first != nil {
 		return first, nil
 	}
-	if v := w.view([]byte(o.key)); v != nil && v.origin == created {
+	if slices.Contains(w.fresh, l) {
 		return zeroLine, nil
 	}
 	if w.lastLayer == l && w.lastBlk == blk {
@@ -504,6 +560,26 @@ func (w *Writer) isStaged(bit uint64) bool {
 		return slices.Contains(w.bits, bit)
 	}
 	return w.staged.has(bit)
+}
+
+// ReadBlock copies a block with this writer's changes to words, which are as many
+// as the block has.
+func (w *Writer) ReadBlock(o *Object, l *Layer, blk uint64, words []uint64) error {
+	first, err := w.block(o, l, blk)
+	if err != nil {
+		return err
+	}
+	from := l.words(first)
+	for i := range words {
+		words[i] = atomic.LoadUint64(&from[i])
+	}
+	ordinal := slices.Index(w.layers, l)
+	for _, bit := range w.bits {
+		if ordinal == int(bit>>ordinalShift) && bit>>16&(maxBlocks-1) == blk {
+			words[bit>>6&(block.MaxWords-1)] |= 1 << (bit & 63)
+		}
+	}
+	return nil
 }
 
 // Counter returns counter i of a layer with this writer's changes.

@@ -1,6 +1,7 @@
 package scalableext
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,8 +25,8 @@ func Open[L any](o *kv.Object, open func(p Params, l *kv.Layer) (L, error)) (*Ch
 		return nil, err
 	}
 	layers := o.Layers()
-	if len(layers) < 1 || p.Expansion == 0 && len(layers) > 1 {
-		return nil, fmt.Errorf("%w: %d layers with expansion %d", kv.ErrCorrupt, len(layers), p.Expansion)
+	if len(layers) < 1 || len(layers) > p.MaxLayers() {
+		return nil, fmt.Errorf("%w: %d layers, want 1 to %d for capacity %d and expansion %d", kv.ErrCorrupt, len(layers), p.MaxLayers(), p.Capacity, p.Expansion)
 	}
 	c := &Chain[L]{Params: p, newestFirst: make([]L, 0, len(layers))}
 	for _, l := range slices.Backward(layers) {
@@ -44,3 +45,22 @@ func (c *Chain[L]) NewestFirst() []L { return c.newestFirst }
 
 // Newest returns the layer that takes new items.
 func (c *Chain[L]) Newest() *L { return &c.newestFirst[0] }
+
+// Grow stages another layer for the chain's object, which spec describes from its
+// capacity and error rate, and returns the object that has it. The error wraps
+// ErrCannotGrow if there can be none.
+func (c *Chain[L]) Grow(w *kv.Writer, o *kv.Object, spec func(capacity uint64, rate float64) (kv.LayerSpec, error)) (*kv.Object, error) {
+	capacity, rate, err := c.Params.Layer(len(c.newestFirst))
+	if err != nil {
+		return nil, err
+	}
+	s, err := spec(capacity, rate)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCannotGrow, err)
+	}
+	grown, err := w.Grow(o, s)
+	if errors.Is(err, kv.ErrTooLarge) {
+		return nil, fmt.Errorf("%w: %w", ErrCannotGrow, err)
+	}
+	return grown, err
+}

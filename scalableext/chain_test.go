@@ -33,7 +33,7 @@ func TestParams_refused(t *testing.T) {
 		{"cut", goldenParams.Append(nil)[:20], kv.ErrCorrupt},
 		{"longer", append(goldenParams.Append(nil), 0), kv.ErrCorrupt},
 		{"newer", change(0, 2), kv.ErrUnsupportedVersion},
-		{"growth rule", change(1, 1), kv.ErrUnsupportedVersion},
+		{"growth rule", change(1, 2), kv.ErrUnsupportedVersion},
 		{"hash function", change(2, 1), kv.ErrUnsupportedVersion},
 		{"error rate above 1", change(18, 0x7f), kv.ErrCorrupt},
 		{"no capacity", Params{ErrorRate: 0.5}.Append(nil), kv.ErrCorrupt},

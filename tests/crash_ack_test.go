@@ -132,7 +132,7 @@ func (c *call) parkedAt() string {
 type action func(db *kv.DB, level kv.Durability) error
 
 func small(capacity uint64) bloomext.Config {
-	return bloomext.Config{Capacity: capacity, ErrorRate: rate}
+	return bloomext.Config{Capacity: capacity, ErrorRate: rate, NonScaling: true}
 }
 
 func reserve(key string, capacity uint64) action {
@@ -298,7 +298,7 @@ func TestCrash_answers(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		for _, level := range []kv.Durability{kv.Always, kv.EverySec, kv.No} {
+		for _, level := range []kv.Durability{kv.Always, kv.EverySec, kv.NoSync} {
 			t.Run(fmt.Sprintf("%s/first %s", tt.name, level), func(t *testing.T) {
 				log := newSlowLog(t)
 				opts := tinyOptions(log.fs())
@@ -313,7 +313,7 @@ func TestCrash_answers(t *testing.T) {
 				if first.waits() != (level == kv.Always) {
 					t.Errorf("the first write returned before the sync: %t", first.returned())
 				}
-				quick := begin(func() error { return tt.second(db, kv.No) })
+				quick := begin(func() error { return tt.second(db, kv.NoSync) })
 				if quick.waits() {
 					t.Error("an answer at level no waits")
 				}
@@ -357,7 +357,7 @@ func TestCrash_levelNo(t *testing.T) {
 			db := open(t, storeDir, tinyOptions(log.fs()))
 			must(t, reserve("k", 100)(db, kv.Always))
 			before := log.syncs.Load()
-			must(t, add("k", "x", true)(db, kv.No))
+			must(t, add("k", "x", true)(db, kv.NoSync))
 			must(t, inCrash(t, log, absent("k", "x")))
 			if after := log.syncs.Load(); after != before {
 				t.Errorf("the log was synced %d times", after-before)

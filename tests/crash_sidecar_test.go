@@ -30,7 +30,7 @@ func tornStores(t *testing.T) map[string]*vfs.MemFS {
 	}
 	crashed := disk.CrashClone(vfs.CrashCloneCfg{})
 	// Closing writes the sidecar again if there is something new.
-	must(t, add("k", "y", true)(db, kv.No))
+	must(t, add("k", "y", true)(db, kv.NoSync))
 	must(t, db.Close())
 	return map[string]*vfs.MemFS{"closed": disk, "crashed": crashed}
 }
@@ -179,7 +179,7 @@ func TestCrash_whileSidecarIsWritten(t *testing.T) {
 	}}
 	db, err := kv.Open(storeDir, tinyOptions(fs))
 	must(t, err)
-	f := bloomext.New(db, "k").With(kv.No)
+	f := bloomext.New(db, "k").With(kv.NoSync)
 	must(t, f.Reserve(small(manyBlocks)))
 	rewritten := func() bool {
 		mu.Lock()
@@ -187,7 +187,7 @@ func TestCrash_whileSidecarIsWritten(t *testing.T) {
 		return taken["rename DURABLE"] >= 2
 	}
 	for i := 0; !rewritten(); i++ {
-		level := kv.No
+		level := kv.NoSync
 		if i%10 == 0 {
 			level = kv.Always
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -269,7 +270,7 @@ func (w *worker) level() kv.Durability {
 	case w.rng.IntN(2) == 0:
 		return kv.EverySec
 	default:
-		return kv.No
+		return kv.NoSync
 	}
 }
 
@@ -337,10 +338,16 @@ func (w *worker) filter(key string, level kv.Durability) *bloomext.Filter {
 // rate is so low that no item is ever found that was not added.
 const rate = 1e-9
 
-// create makes a filter, of one block or of a dozen, in a commit of its own or together with its first items.
+// create makes a filter, of one block, of a dozen, or one that grows, in a commit of its own or together with its first
+// items.
 func (w *worker) create(key string) {
 	to := content{capacity: []int{400, 20_000}[w.rng.IntN(2)]}
-	config := bloomext.Config{Capacity: uint64(to.capacity), ErrorRate: rate}
+	config := bloomext.Config{Capacity: uint64(to.capacity), ErrorRate: rate, NonScaling: true}
+	if w.rng.IntN(2) == 0 {
+		to.capacity = math.MaxInt
+		// 64 layers of 20 take all items.
+		config = bloomext.Config{Capacity: 20 + w.rng.Uint64N(40), ErrorRate: rate, Expansion: 1 + w.rng.Uint32N(4)}
+	}
 	if w.rng.IntN(2) == 0 {
 		w.commit("reserve "+key, []change{{history: w.own, to: map[string]*content{key: &to}}}, func(level kv.Durability) error {
 			return w.filter(key, level).Reserve(config)
@@ -482,7 +489,7 @@ func (w *worker) useShared(key string) {
 	switch r := w.rng.IntN(3); {
 	case sharedExists && r == 0:
 		move(sharedKey, key, w.shared, w.own, shared)
-	case sharedExists && r == 1 && len(shared.items)+100 < shared.capacity:
+	case sharedExists && r == 1 && len(shared.items)+100 < min(shared.capacity, 1200):
 		w.addMany(w.shared, sharedKey, shared)
 	case exists:
 		move(key, sharedKey, w.own, w.shared, own)

@@ -199,7 +199,7 @@ func refusesAll(db *kv.DB) error {
 	errs = append(errs, expect(present, "an error reads as absent"))
 	_, err = f.Info()
 	refused("info", err)
-	_, err = db.Delete(kv.No, []byte("w0/0"))
+	_, err = db.Delete(kv.NoSync, []byte("w0/0"))
 	refused("delete", err)
 	_, err = db.Exists([]byte("w0/0"))
 	refused("exists", err)

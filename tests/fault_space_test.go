@@ -236,7 +236,7 @@ func refusesWrites(t *testing.T, f *filler) {
 		"add": add(f.key, "new", true), "batch": addMany(f.key, true, "new"), "reserve": reserve("new", 100),
 		"delete": deleteKey(f.key, 1), "rename": rename(f.key, "new"), "flush": flushAll,
 	} {
-		if err := write(f.db, kv.No); !errors.Is(err, kv.ErrNoSpace) || errors.Is(err, kv.ErrFailed) {
+		if err := write(f.db, kv.NoSync); !errors.Is(err, kv.ErrNoSpace) || errors.Is(err, kv.ErrFailed) {
 			t.Errorf("%s: error is %v, want %v", name, err, kv.ErrNoSpace)
 		}
 	}

@@ -27,7 +27,7 @@ func TestPass_powerLoss(t *testing.T) {
 	defer func() { reached = func(string) {} }()
 	survived := make(map[string]int) // crashes, by the point they were at
 	for trial := range trials {
-		w := newWorld(t, rng, []kv.Durability{kv.Always, kv.EverySec, kv.No}[trial%3])
+		w := newWorld(t, rng, []kv.Durability{kv.Always, kv.EverySec, kv.NoSync}[trial%3])
 		for range 1 + rng.IntN(4) {
 			if point := w.runAndCrash(t); point != "" {
 				survived[point]++

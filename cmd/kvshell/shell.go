@@ -129,7 +129,7 @@ func (d *durability) String() string {
 func (d *durability) Type() string { return "LEVEL" }
 
 func (d *durability) Set(word string) error {
-	for _, level := range []kv.Durability{kv.Always, kv.EverySec, kv.No} {
+	for _, level := range []kv.Durability{kv.Always, kv.EverySec, kv.NoSync} {
 		if strings.EqualFold(word, level.String()) {
 			*d = durability(level)
 			return nil

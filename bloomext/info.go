@@ -1,0 +1,95 @@
+package bloomext
+
+import (
+	"math"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// Info describes a filter.
+type Info struct {
+	Capacity  uint64  // distinct items the layers there are were made for
+	ErrorRate float64 // the highest false-positive rate asked for
+	Expansion uint32  // 0 for a filter that does not grow
+
+	// Items is the number of adds that were new. After a merge it is an
+	// estimate, which ItemsEstimated says.
+	Items          uint64
+	ItemsEstimated bool
+
+	// Distinct is the number of distinct items estimated from the bits set. It
+	// is a little above Items: those too that were not counted because they
+	// seemed known.
+	Distinct uint64
+
+	ExpectedRate float64 // the false-positive rate now, by formula
+	Fill         float64 // share of bits set, 0 to 1, exact
+
+	Bytes         uint64 // of bit arrays; on disk and in memory only what is used
+	DiskBytes     uint64 // an estimate, without what was written last
+	ResidentBytes uint64 // of blocks in memory
+
+	ExpiresAt int64       // Unix milliseconds; 0 for never
+	Layers    []LayerInfo // oldest first
+}
+
+// LayerInfo describes a layer of a filter.
+type LayerInfo struct {
+	Capacity  uint64
+	ErrorRate float64 // its share of the filter's
+	Items     uint64
+	Ones      uint64 // bits set
+	Bits      uint64
+	Hashes    int // probes of an item
+	Lines     int // 512-bit lines those are in
+}
+
+// Info returns facts about the filter, without reading its blocks.
+func (f *Filter) Info() (Info, error) {
+	var info Info
+	err := f.look(func(c *filter) (err error) {
+		info = c.info()
+		info.DiskBytes, info.ResidentBytes, err = f.h.db.ObjectBytes(c.object)
+		return err
+	})
+	return info, err
+}
+
+// look resolves the key and has the filter looked at.
+func (f *Filter) look(use func(*filter) error) error {
+	return f.h.db.Read(func(r kv.Reader) error {
+		c, err := f.h.find(r)
+		if err != nil {
+			return err
+		}
+		return use(c)
+	})
+}
+
+// info is Info but for the bytes on disk and in memory.
+func (f *filter) info() Info {
+	p := f.chain.Params
+	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry()}
+	absent := 1.0 // chance that no layer answers for an absent item
+	var ones, distinct float64
+	for i := len(f.layers) - 1; i >= 0; i-- {
+		l := &f.layers[i]
+		li := LayerInfo{
+			Capacity: l.capacity, ErrorRate: l.rate,
+			Items: l.table.Counter(itemsCounter), Ones: l.table.Counter(onesCounter),
+			Bits: l.layout.Bits(), Hashes: int(l.layout.Hashes), Lines: int(l.layout.LinesPerItem),
+		}
+		info.Layers = append(info.Layers, li)
+		info.Capacity += li.Capacity
+		info.Items += li.Items
+		info.ItemsEstimated = info.ItemsEstimated || l.estimated()
+		info.Bytes += li.Bits / 8
+		absent *= 1 - l.layout.ExpectedRate(li.Items)
+		ones += float64(li.Ones)
+		distinct += distinctItems(&l.layout, li.Ones)
+	}
+	info.Distinct = uint64(math.Round(distinct))
+	info.ExpectedRate = 1 - absent
+	info.Fill = ones / float64(8*info.Bytes)
+	return info
+}

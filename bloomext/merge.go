@@ -1,0 +1,184 @@
+package bloomext
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// ErrUnequal is returned by Merge for filters that cannot be united. The message
+// names what differs, with both values.
+var ErrUnequal = errors.New("bloomext: filters differ, and cannot be merged")
+
+// ErrMergeRate is returned by Merge when the union would have a higher
+// false-positive rate than its filters were made for. The message names both.
+var ErrMergeRate = errors.New("bloomext: the union would exceed the error rate")
+
+// Merge adds to the filter everything that the sources hold, as one commit: the
+// union of their bits, layer by layer. A filter that is missing is made; a missing
+// source is kv.ErrNotFound. All must have been made with equal parameters, in
+// stores of the same seed: else ErrUnequal. The number of items afterwards is an
+// estimate from the bits, except for layers that only one of them has. The work
+// is that of reading and writing all of the filters; writes to them wait meanwhile.
+func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
+	keys := make([][]byte, 0, 1+len(sources))
+	keys = append(keys, f.h.key)
+	for _, s := range sources {
+		keys = append(keys, s.h.key)
+	}
+	w, err := f.h.db.Begin(f.level, keys...)
+	if err != nil {
+		return err
+	}
+	if err := f.MergeStaged(ctx, w, sources...); err != nil {
+		return w.Refuse(err)
+	}
+	return w.Commit()
+}
+
+// MergeStaged is Merge as part of a writer's commit. The writer was begun with the
+// keys of the filter and the sources.
+func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filter) error {
+	var parts []*filter
+	var expiry int64
+	switch c, err := f.h.staged(w); {
+	case err == nil:
+		parts, expiry = append(parts, c), c.object.Expiry()
+	case !errors.Is(err, kv.ErrNotFound):
+		return err
+	}
+	for _, s := range sources {
+		if bytes.Equal(s.h.key, f.h.key) && len(parts) > 0 {
+			continue // it is in the union already
+		}
+		c, err := s.h.staged(w)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, c)
+	}
+	if len(parts) == 0 {
+		return fmt.Errorf("%w: %q", kv.ErrNotFound, f.h.key)
+	}
+	longest := parts[0]
+	for _, p := range parts[1:] {
+		if err := unequal(parts[0], p); err != nil {
+			return err
+		}
+		if len(p.layers) > len(longest.layers) {
+			longest = p
+		}
+	}
+	spec := kv.Spec{Type: bloomType, Family: longest.object.Family(), Params: longest.object.Params(), Expiry: expiry}
+	for _, l := range longest.object.Layers() {
+		spec.Layers = append(spec.Layers, l.Spec())
+	}
+	_, err := w.Build(ctx, f.h.key, spec, func(b *kv.Builder) error { return unite(w, b, parts) })
+	return err
+}
+
+// unequal returns how two filters differ, or nil if they can be merged: layers of
+// the same number have the same shape then.
+func unequal(a, b *filter) error {
+	p, q := a.chain.Params, b.chain.Params
+	differ := func(name string, have, other any) error {
+		return fmt.Errorf("%w: %s of %q is %v, of %q %v", ErrUnequal, name, a.object.Key(), have, b.object.Key(), other)
+	}
+	switch {
+	case p.Seed != q.Seed:
+		return differ("seed of hashes", p.Seed, q.Seed)
+	case p.Capacity != q.Capacity:
+		return differ("capacity", p.Capacity, q.Capacity)
+	case p.ErrorRate != q.ErrorRate:
+		return differ("error rate", p.ErrorRate, q.ErrorRate)
+	case p.Expansion != q.Expansion:
+		return differ("expansion", p.Expansion, q.Expansion)
+	case p.Growth != q.Growth:
+		return differ("growth rule", p.Growth, q.Growth)
+	}
+	for i := range min(len(a.layers), len(b.layers)) {
+		l, m := a.layer(i), b.layer(i)
+		if l.layout != m.layout {
+			return differ(fmt.Sprintf("layout of layer %d", i), layoutText(l), layoutText(m))
+		}
+	}
+	return nil
+}
+
+func layoutText(l *layer) string {
+	return fmt.Sprintf("%d bits with %d hashes in %d lines", l.layout.Bits(), l.layout.Hashes, l.layout.LinesPerItem)
+}
+
+// layer returns layer i, 0 being the oldest.
+func (f *filter) layer(i int) *layer { return &f.layers[len(f.layers)-1-i] }
+
+// unite gives the filter being built the blocks of all parts, and counts.
+func unite(w *kv.Writer, b *kv.Builder, parts []*filter) error {
+	union, err := kv.As[*filter]([]byte(b.Object().Key()), b.Object())
+	if err != nil {
+		return err
+	}
+	absent := 1.0
+	for i := range union.layers {
+		to := union.layer(i)
+		var from []part
+		for _, f := range parts {
+			if i < len(f.layers) {
+				from = append(from, part{f, f.layer(i)})
+			}
+		}
+		items, err := uniteLayer(w, b, to, from)
+		if err != nil {
+			return err
+		}
+		absent *= 1 - to.layout.ExpectedRate(items)
+	}
+	if rate, asked := 1-absent, union.chain.Params.ErrorRate; rate > asked {
+		return fmt.Errorf("%w: %.3g, made for %.3g", ErrMergeRate, rate, asked)
+	}
+	return nil
+}
+
+// part is one layer to be united with others.
+type part struct {
+	f *filter
+	l *layer
+}
+
+func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (items uint64, err error) {
+	words := make([]uint64, to.layout.BlockWords())
+	more := make([]uint64, len(words))
+	var ones uint64
+	for blk := range to.layout.Blocks {
+		clear(words)
+		for _, p := range from {
+			if err := w.ReadBlock(p.f.object, p.l.table, blk, more); err != nil {
+				return 0, err
+			}
+			for i, word := range more {
+				words[i] |= word
+			}
+		}
+		for _, word := range words {
+			ones += uint64(bits.OnesCount64(word))
+		}
+		if err := b.Put(to.table, blk, words); err != nil {
+			return 0, err
+		}
+	}
+	var flags uint64
+	if len(from) == 1 {
+		items, flags = w.Counter(from[0].l.table, itemsCounter), w.Counter(from[0].l.table, flagsCounter)
+	} else {
+		items, flags = uint64(math.Round(distinctItems(&to.layout, ones))), flagEstimated
+	}
+	w.SetCounter(to.table, itemsCounter, items)
+	w.SetCounter(to.table, onesCounter, ones)
+	w.SetCounter(to.table, flagsCounter, flags)
+	return items, nil
+}

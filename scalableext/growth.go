@@ -1,0 +1,84 @@
+package scalableext
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// Growth is the rule by which a chain shares out its error rate among its layers.
+// The chance of a false positive in a chain is at most the sum of those of its
+// layers, so rates that sum to what was asked for keep the chain to it however far
+// it grows. Stored on disk: do not renumber.
+type Growth uint8
+
+const (
+	// Native gives the first layer 0.7 of the rate, so that a filter sized right
+	// loses little, and shares the rest evenly among the layers that may follow:
+	// as many as it takes until one would hold more than 2^40 items, 64 at most.
+	Native Growth = 0
+
+	// Halving gives layer i the share 1/2^(i+1), as RedisBloom does: half of the
+	// rate to the first layer, and ever larger layers for ever smaller rates.
+	Halving Growth = 1
+
+	numGrowths = 2
+)
+
+const (
+	// MaxLayers is the most layers a chain may have.
+	MaxLayers = 64
+
+	// MaxExpansion is the largest factor between the capacities of two layers.
+	MaxExpansion = 32768
+
+	firstShare = 0.7
+)
+
+// ErrCannotGrow is returned when a chain is full and can have no further layer:
+// it has as many as the growth rule allows, or the next would be larger than a
+// layer, or a filter, may be.
+var ErrCannotGrow = errors.New("scalableext: full, and cannot grow")
+
+// MaxLayers returns the most layers the chain may have, 1 to MaxLayers.
+func (p Params) MaxLayers() int {
+	switch p.Expansion {
+	case 0:
+		return 1
+	case 1:
+		return MaxLayers
+	}
+	n := 1
+	for capacity := p.Capacity; n < MaxLayers && capacity <= probe.MaxCapacity/uint64(p.Expansion); n++ {
+		capacity *= uint64(p.Expansion)
+	}
+	return n
+}
+
+// Layer returns capacity and error rate of layer i, the first being 0. The error
+// is ErrCannotGrow for an i that is not below MaxLayers.
+func (p Params) Layer(i int) (capacity uint64, rate float64, err error) {
+	most := p.MaxLayers()
+	if i >= most {
+		return 0, 0, fmt.Errorf("%w: %d layers, the most for capacity %d and expansion %d", ErrCannotGrow, i, p.Capacity, p.Expansion)
+	}
+	capacity = p.Capacity
+	for range i {
+		capacity *= max(1, uint64(p.Expansion))
+	}
+	return capacity, p.layerRate(i, most), nil
+}
+
+func (p Params) layerRate(i, most int) float64 {
+	switch {
+	case p.Expansion == 0 || most == 1:
+		return p.ErrorRate
+	case p.Growth == Halving:
+		return math.Ldexp(p.ErrorRate, -(i + 1))
+	case i == 0:
+		return firstShare * p.ErrorRate
+	}
+	return (1 - firstShare) * p.ErrorRate / float64(most-1)
+}

@@ -153,6 +153,9 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	last := first + uint64(w.batch.Count()) - 1
 	raise(&db.lastSeq, last)
 	db.pauseAt("commit: applied")
+	for _, o := range w.handed {
+		o.handedOver.Store(true)
+	}
 	p := &w.patcher
 	p.db, p.last = db, last
 	for _, v := range w.views {

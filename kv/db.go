@@ -533,11 +533,21 @@ func (db *DB) Close() error {
 	if !db.closing.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
+	relieved := make(chan struct{})
+	relief := make(chan struct{})
+	go func() {
+		defer close(relieved)
+		db.relieve(relief)
+	}()
 	db.registry.stop()
 	close(db.stopHousekeeper)
 	<-db.housekeeperDone
 	db.word.Or(isClosed)
-	db.awaitUsers()
+	for db.users.Load() != 0 {
+		<-db.idle
+	}
+	close(relief)
+	<-relieved
 	err := db.failure()
 	if err == nil {
 		if err = db.syncLog(); err == nil {
@@ -548,24 +558,26 @@ func (db *DB) Close() error {
 	return errors.Join(err, db.closeStore())
 }
 
-// awaitUsers waits for the operations under way. Writers that wait for a flush
-// which fails again and again would wait for ever: then the directory is frozen,
-// which lets them end with ErrFailed and loses nothing acknowledged under Always.
-func (db *DB) awaitUsers() {
+// relieve helps Close to its end, until stop is closed. Operations that wait for a
+// flush which fails again and again, be it writers, the housekeeper or a service,
+// would wait for ever: then the directory is frozen, which lets them end with
+// ErrFailed and loses nothing acknowledged under Always.
+func (db *DB) relieve(stop <-chan struct{}) {
 	const patience = 200 * time.Millisecond
 	ticker := time.NewTicker(patience)
 	defer ticker.Stop()
 	before := db.stats.backgroundErrors.Load()
-	for db.users.Load() != 0 {
+	for {
 		select {
-		case <-db.idle:
+		case <-stop:
+			return
 		case <-ticker.C:
-			failures := db.stats.backgroundErrors.Load()
-			if failures != before && db.failure() == nil {
-				_ = db.fail(errors.New("closed while writers waited for flushes that fail"))
-			}
-			before = failures
 		}
+		failures := db.stats.backgroundErrors.Load()
+		if failures != before && db.users.Load() != 0 && db.failure() == nil {
+			_ = db.fail(errors.New("closed while operations waited for flushes that fail"))
+		}
+		before = failures
 	}
 }
 

@@ -111,6 +111,11 @@ func (db *DB) Acknowledge(o *Object, level Durability) error {
 		return nil
 	}
 	seq := o.lastSeq.Load()
+	if o.Ended() {
+		// Its layers may live on in an incarnation that later commits changed:
+		// the bits the answer came from may be theirs. It ended before they began.
+		seq = db.lastSeq.Load()
+	}
 	if db.durable.Load() >= seq {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"errors"
 	"fmt"
 )
 
@@ -88,7 +89,11 @@ func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) {
 // lookup may have seen some of it, or read from disk what is left of an object
 // that was dropped, which is nothing: it is repeated, with such commits held
 // off. That an object was closed to save memory is no reason: its blocks have
-// everything up to then, which is after the lookup began. Look must not write.
+// everything up to then, which is after the lookup began. An error of the first
+// time does not count if it is repeated: it may rest on half a commit.
+//
+// Look must not write, and must look with the Reader alone: the second time it
+// runs with a lock held that other lookups of the DB take too.
 func (db *DB) Read(look func(Reader) error) error {
 	if err := db.settle(); err != nil {
 		return err
@@ -96,7 +101,7 @@ func (db *DB) Read(look func(Reader) error) error {
 	db.pauseAt("read: settled")
 	before := db.word.Load()
 	err := look(Reader{db: db})
-	if err != nil || before&seqOdd == 0 && db.word.Load() == before {
+	if before&seqOdd == 0 && db.word.Load() == before || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) {
 		return err
 	}
 	db.pauseAt("read: again")

@@ -24,6 +24,11 @@ import (
 // it. If finished were read at install time, a block read before a commit could
 // get in after that commit's patch had found nothing to patch: lost.
 //
+// Nor is anything installed that was read while, or after, a commit under the
+// sequence lock dropped or replaced the object: what was read then may be what is
+// left of it, which is nothing, and a lookup that began before that commit, and
+// looks at memory alone, would take it for an answer.
+//
 // A block not installed still answers the lookup that read it: the read came
 // after the lookup began. It need not hold a commit that came later, unless the
 // table meanwhile holds a block, which is then the one to ask.
@@ -118,6 +123,7 @@ func latest(l *Layer, blk uint64, loaded *Line) *Line {
 }
 
 func (db *DB) readAndInstall(o *Object, l *Layer, blk uint64, st *stripe, started uint64, quiet bool) (*Line, error) {
+	word := db.word.Load()
 	db.pauseAt("load: begun")
 	first, err := db.readBlock(o, l, blk)
 	if err != nil {
@@ -128,7 +134,8 @@ func (db *DB) readAndInstall(o *Object, l *Layer, blk uint64, st *stripe, starte
 		return first, nil
 	}
 	st.mu.Lock()
-	installed := st.started.Load() == started && db.install(o, l, blk, first)
+	installed := st.started.Load() == started && word&seqOdd == 0 && db.word.Load() == word && !o.Ended() &&
+		db.install(o, l, blk, first)
 	st.mu.Unlock()
 	if installed {
 		db.residency.drain()

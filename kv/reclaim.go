@@ -17,60 +17,93 @@ import (
 // Pebble's own compactions.
 const smallRange = 1 << 20
 
-// Reclaim has the space of one dropped object given back, and reports whether
-// there was one. The objects behind a FLUSHALL count as one.
+// maxNotes is how many notes of small objects one call of Reclaim deals with.
+const maxNotes = 4096
+
+// Reclaim has the space of dropped objects given back, and reports whether there
+// were any: of many small ones, whose space comes back by itself, or of one large
+// one. The objects behind a FLUSHALL count as one.
 func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	if err := db.enter(); err != nil {
 		return false, err
 	}
 	defer db.exit()
-	object, unwritten, found, err := db.firstDropped()
-	if err != nil || !found {
+	d, err := db.findDropped()
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if unwritten {
-		return db.dropUnwritten(object)
-	}
-	start, end := appendObjectKey(nil, object), appendObjectKey(nil, object+1)
-	if object == 0 {
-		start, end = []byte{tagHeader}, []byte{tagObject + 1}
-	}
-	size, err := db.pebble.EstimateDiskUsage(start, end)
-	if err != nil {
-		return false, db.readError(err, "size of dropped object %d", object)
-	}
-	if size >= smallRange {
+	case d.unwritten != 0:
+		return db.dropUnwritten(d.unwritten)
+	case d.large != nil:
+		start, end := droppedRange(*d.large)
 		if err := db.pebble.Compact(ctx, start, end, false); err != nil {
-			return false, fmt.Errorf("kv: reclaim object %d: %w", object, err)
+			return false, fmt.Errorf("kv: reclaim object %d: %w", *d.large, err)
 		}
+		d.done = append(d.done, *d.large)
+	}
+	if len(d.done) == 0 {
+		return false, nil
+	}
+	b := db.pebble.NewBatch()
+	defer func() { _ = b.Close() }() // releases memory, cannot fail
+	for _, object := range d.done {
+		must(b.Delete(appendDroppedKey(nil, object), nil))
 	}
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	if err := db.pebble.Delete(appendDroppedKey(nil, object), pebble.NoSync); err != nil {
-		return false, db.fail(fmt.Errorf("kv: reclaim object %d: %w", object, err))
+	if err := db.pebble.Apply(b, pebble.NoSync); err != nil {
+		return false, db.fail(fmt.Errorf("kv: reclaim: %w", err))
 	}
-	db.stats.reclaimed.Add(1)
+	db.stats.reclaimed.Add(uint64(len(d.done)))
 	return true, db.failure()
 }
 
-// firstDropped finds a note; unwritten says that it is of a build.
-func (db *DB) firstDropped() (object uint64, unwritten, found bool, err error) {
+// dropped is what notes were found: small objects that are done, until one that
+// needs work of its own.
+type dropped struct {
+	done      []uint64
+	large     *uint64
+	unwritten uint64 // 0 for none; no object has that id
+}
+
+func (db *DB) findDropped() (d dropped, err error) {
 	it, err := db.pebble.NewIter(&pebble.IterOptions{LowerBound: []byte{tagDropped}, UpperBound: []byte{tagEnd}})
 	if err != nil {
-		return 0, false, false, db.readError(err, "dropped objects")
+		return d, db.readError(err, "dropped objects")
 	}
-	for ok := it.First(); ok; ok = it.Next() {
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok && len(d.done) < maxNotes; ok = it.Next() {
 		object, n := decodeOrdered(it.Key()[1:])
 		if n != len(it.Key())-1 {
-			return 0, false, false, fmt.Errorf("%w (%w)", corruptf("dropped object key %x", it.Key()), it.Close())
+			return d, corruptf("dropped object key %x", it.Key())
 		}
 		if _, building := db.building.Load(object); building {
 			continue
 		}
-		unwritten = len(it.Value()) > 0 && it.Value()[0] == droppedUnwritten
-		return object, unwritten, true, it.Close()
+		if len(it.Value()) > 0 && it.Value()[0] == droppedUnwritten {
+			d.unwritten = object
+			return d, nil
+		}
+		start, end := droppedRange(object)
+		size, err := db.pebble.EstimateDiskUsage(start, end)
+		if err != nil {
+			return d, db.readError(err, "size of dropped object %d", object)
+		}
+		if size >= smallRange {
+			d.large = &object
+			return d, nil
+		}
+		d.done = append(d.done, object)
 	}
-	return 0, false, false, it.Close()
+	return d, nil
+}
+
+// droppedRange returns the range of a dropped object, or of all for object 0.
+func droppedRange(object uint64) (start, end []byte) {
+	if object == 0 {
+		return []byte{tagHeader}, []byte{tagObject + 1}
+	}
+	return appendObjectKey(nil, object), appendObjectKey(nil, object+1)
 }
 
 // dropUnwritten deletes what a build that was never committed has written. The

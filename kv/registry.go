@@ -55,7 +55,8 @@ type Service interface {
 	Start(db *DB) error
 	// Stop ends the work and waits for it. It is called only after Start.
 	Stop()
-	// Info returns lines for INFO: a section name and its fields.
+	// Info returns lines for INFO: a section name and its fields. It may be
+	// called at any time after Start, from any goroutine, also after Stop.
 	Info() (section string, fields []InfoField)
 }
 
@@ -205,12 +206,11 @@ func (r *registry) start(db *DB) error {
 	return nil
 }
 
-// stop ends the services, the last started first.
+// stop ends the services, the last started first. It is called once.
 func (r *registry) stop() {
 	for _, s := range slices.Backward(r.started) {
 		s.Stop()
 	}
-	r.started = nil
 }
 
 // Commands returns the command table, sorted by name.

@@ -17,6 +17,7 @@ type scheduler struct {
 	started bool
 	closed  bool
 	running int
+	refused bool           // one that asked since grant last looked
 	grants  sync.WaitGroup // calls of grant under way; added to with mu held
 }
 
@@ -48,6 +49,7 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.room() {
+		s.refused = true
 		return false, nil
 	}
 	s.running++
@@ -76,6 +78,7 @@ func (s *scheduler) grant() {
 	defer s.grants.Done()
 	for s.room() {
 		s.running++
+		s.refused = false
 		// Both take Pebble's mutex, which comes before this one.
 		s.mu.Unlock()
 		accepted, _ := s.db.GetWaitingCompaction()
@@ -83,7 +86,9 @@ func (s *scheduler) grant() {
 		s.mu.Lock()
 		if !accepted {
 			s.running--
-			return
+			if !s.refused { // else one asked while the place was reserved for none
+				return
+			}
 		}
 	}
 }

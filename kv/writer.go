@@ -24,11 +24,12 @@ type Writer struct {
 	gate  gateHold
 
 	batch  *pebble.Batch
-	views  []keyView // what keys map to for this writer
-	layers []*Layer  // layers changed; the index is the layer's ordinal in bits
-	fresh  []*Layer  // layers made by this writer, of which nothing is stored yet
-	bits   []uint64  // new bits: ordinal<<ordinalShift | block<<16 | position
-	staged bitSet    // bits again, once there are many
+	views  []keyView      // what keys map to for this writer
+	index  map[string]int // of views, by key, once they are many
+	layers []*Layer       // layers changed; the index is the layer's ordinal in bits
+	fresh  []*Layer       // layers made by this writer, of which nothing is stored yet
+	bits   []uint64       // new bits: ordinal<<ordinalShift | block<<16 | position
+	staged bitSet         // bits again, once there are many
 	counts []stagedCounters
 
 	// The last block read from disk: a batch sorted by block reads each once,
@@ -37,10 +38,11 @@ type Writer struct {
 	lastBlk   uint64
 	lastFirst *Line
 
-	builds    []uint64 // ids of objects built by this writer
-	sequence  bool     // has to be applied under the sequence lock
-	keysDelta int      // change of the number of keys
-	flush     bool     // drops every key
+	handed    []*Object // objects whose layers another incarnation takes over
+	builds    []uint64  // ids of objects built by this writer
+	sequence  bool      // has to be applied under the sequence lock
+	keysDelta int       // change of the number of keys
+	flush     bool      // drops every key
 
 	patcher   patcher
 	scratch   []byte
@@ -156,6 +158,7 @@ func (w *Writer) release() {
 	_ = w.batch.Close() // releases memory, cannot fail
 	w.db.exit()
 	clear(w.views)
+	clear(w.handed)
 	clear(w.patcher.objects)
 	w.patcher = patcher{objects: w.patcher.objects[:0]}
 	clear(w.layers)
@@ -166,7 +169,7 @@ func (w *Writer) release() {
 	for _, id := range w.builds {
 		w.db.building.Delete(id)
 	}
-	w.builds = w.builds[:0]
+	w.builds, w.handed, w.index = w.builds[:0], w.handed[:0], nil
 	w.db, w.batch, w.lastLayer, w.lastFirst = nil, nil, nil, nil
 	w.sequence, w.keysDelta, w.flush = false, 0, false
 	writers.Put(w)
@@ -200,6 +203,12 @@ func (w *Writer) settleAnswer() error {
 }
 
 func (w *Writer) view(key []byte) *keyView {
+	if len(w.views) > fewViews {
+		if i, ok := w.index[string(key)]; ok {
+			return &w.views[i]
+		}
+		return nil
+	}
 	for i := range w.views {
 		if w.views[i].key == string(key) {
 			return &w.views[i]
@@ -214,7 +223,7 @@ func (w *Writer) setView(key []byte, o *Object, from origin) {
 		v.object, v.stored, v.origin = o, nil, from
 		return
 	}
-	w.views = append(w.views, keyView{key: string(key), object: o, origin: from})
+	w.addView(keyView{key: string(key), object: o, origin: from})
 }
 
 // Object returns the live object under a key, as this writer has left it; nil,
@@ -245,8 +254,25 @@ func (w *Writer) look(key []byte) (*keyView, error) {
 			v.object = nil
 		}
 	}
+	return w.addView(v), nil
+}
+
+// fewViews is the number of views up to which looking through them beats a map.
+const fewViews = 16
+
+// addView adds the view of a key that has none.
+func (w *Writer) addView(v keyView) *keyView {
 	w.views = append(w.views, v)
-	return &w.views[len(w.views)-1], nil
+	switch n := len(w.views); {
+	case n == fewViews+1:
+		w.index = make(map[string]int)
+		for i := range w.views {
+			w.index[w.views[i].key] = i
+		}
+	case n > fewViews:
+		w.index[v.key] = n - 1
+	}
+	return &w.views[len(w.views)-1]
 }
 
 // Spec describes an object to be created.
@@ -347,8 +373,7 @@ func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 	w.sequence = true
 	w.makeFresh(layer)
 	w.setHeader([]byte(o.key), grown)
-	// Should the commit fail, the blocks are left to ristretto to age out.
-	o.handedOver.Store(true)
+	w.handed = append(w.handed, o)
 	return grown, nil
 }
 
@@ -400,6 +425,7 @@ func (w *Writer) Delete(key []byte) (bool, error) {
 // for the reclaiming of its space.
 func (w *Writer) dropObject(o *Object) {
 	id := o.header.id
+	w.handed = slices.DeleteFunc(w.handed, func(h *Object) bool { return h.header.id == id })
 	must(w.batch.DeleteRange(appendObjectKey(nil, id), appendObjectKey(nil, id+1), nil))
 	w.set(appendDroppedKey(w.scratch[:0], id), nil)
 	w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return slices.Contains(o.layers, c.layer) })
@@ -436,8 +462,7 @@ func (w *Writer) Rename(src, dst []byte) error {
 	must(w.batch.Delete(appendHeaderKey(nil, src), nil))
 	w.setView(src, nil, changed)
 	w.setHeader(dst, moved)
-	// Should the commit fail, the blocks are left to ristretto to age out.
-	o.handedOver.Store(true)
+	w.handed = append(w.handed, o)
 	return nil
 }
 

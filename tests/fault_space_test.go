@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -430,9 +431,21 @@ func TestFault_diskFillsFast(t *testing.T) {
 	fillers[0].untilAccepted(t)
 }
 
-// A store whose writers wait for a flush that finds no space can be closed all the same.
+// A store whose writers, housekeeper and services wait for a flush that finds no space can be closed all the same.
 func TestFault_closeOnFullDisk(t *testing.T) {
-	t.Parallel()
+	for name, change := range map[string]func(*kv.Options){
+		"writer":      func(*kv.Options) {},
+		"housekeeper": func(o *kv.Options) { o.Durability = kv.EverySec },
+		"compaction":  func(o *kv.Options) { o.Modules = append(o.Modules, compaction.Module()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			closeOnFullDisk(t, change)
+		})
+	}
+}
+
+func closeOnFullDisk(t *testing.T, change func(*kv.Options)) {
 	var full atomic.Bool
 	var struck atomic.Int64
 	disk := vfs.NewCrashableMem()
@@ -443,8 +456,14 @@ func TestFault_closeOnFullDisk(t *testing.T) {
 		}
 		return nil
 	}}
-	db := open(t, storeDir, tinyOptions(fs))
+	opts := tinyOptions(fs)
+	change(opts)
+	db := open(t, storeDir, opts)
 	f := newFiller(t, db, "k")
+	for i := range 10 { // work for the service
+		must(t, reserve(fmt.Sprint(i), 100)(db, kv.NoSync))
+		must(t, deleteKey(fmt.Sprint(i), 1)(db, kv.NoSync))
+	}
 	full.Store(true)
 	var failed error
 	writer := begin(func() error {
@@ -453,10 +472,11 @@ func TestFault_closeOnFullDisk(t *testing.T) {
 		}
 		return nil
 	})
-	const flushes = 10_000 // they are repeated without a pause: by then the writer waits
+	const flushes = 2_000 // they are repeated without a pause: by then the writer waits
 	for struck.Load() < flushes && !writer.returned() {
 		time.Sleep(time.Millisecond)
 	}
+	time.Sleep(2500 * time.Millisecond) // what is done every second waits too
 	closing := begin(db.Close)
 	for start := struck.Load(); !closing.returned(); time.Sleep(time.Millisecond) {
 		if full.Load() && struck.Load() > start+flushes {

@@ -2,8 +2,9 @@
 // open: it folds blocks that collected many operands, and has the disk space of
 // dropped objects given back.
 //
-// The work is bounded: at most FoldBytes of blocks are written and one dropped
-// object is reclaimed in a second. INFO shows what was done and what waits.
+// The work is bounded: at most FoldBytes of blocks are written and one large dropped
+// object, or many small ones, reclaimed in a second. INFO shows what was done and
+// what waits.
 package compaction
 
 import (

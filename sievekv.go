@@ -1,0 +1,120 @@
+// Package sievekv is an embedded store of durable, transactional probabilistic
+// filters: sets that answer "was this item added" from memory, at a false-positive
+// rate that is chosen and with no false negatives, and that survive a crash.
+//
+//	db, err := sievekv.Open("data", nil)
+//	...
+//	seen := db.Bloom("seen")
+//	err = seen.OpenOrReserve(sievekv.BloomConfig{Capacity: 1e6, ErrorRate: 0.001})
+//	...
+//	isNew, err := seen.AddString("https://example.org/") // true, and on stable storage
+//	maybe, err := seen.MayContainString("https://example.org/")
+//
+// # Words
+//
+//   - item: what is added to a filter and looked for: any bytes, a string, or a
+//     uint64 (which is its 8 bytes in little-endian order).
+//   - key: the name of a filter in the store, up to 64 KiB of any bytes.
+//   - capacity: the distinct items a filter is made for. One that grows takes more.
+//   - error rate: the chance that an item never added is answered with true. It is
+//     an upper bound, at any number of items up to the capacity, and beyond it for
+//     a filter that grows.
+//   - durability: when a write is reported as done. Always, the default: when it is
+//     on stable storage. A handle's With chooses another level for its writes.
+//
+// # Concurrency
+//
+// A DB and its handles are safe for any number of goroutines. Lookups of blocks in
+// memory take no lock. Adds to one key are serialized, those to different keys run
+// side by side, and all that wait for the disk share its syncs.
+//
+// # Below
+//
+// This package is the store with everything it has. What it is made of may be used
+// by itself: package kv is the store and the extension mechanism, bloomext and
+// scalableext are the Bloom filter and its growth, compaction is the service that
+// keeps stored blocks in shape.
+package sievekv
+
+import (
+	"slices"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// Options configure a store; nil means the defaults.
+type Options = kv.Options
+
+// Durability says when a write is reported as done.
+type Durability = kv.Durability
+
+// The levels of durability.
+const (
+	Always   = kv.Always   // when it is on stable storage
+	EverySec = kv.EverySec // at once; it is synced within about a second
+	NoSync   = kv.NoSync   // at once; it is synced when the log is
+)
+
+// The errors, for errors.Is. Package kv has the rest.
+var (
+	ErrNotFound   = kv.ErrNotFound       // the key is missing or has expired
+	ErrExists     = kv.ErrExists         // the key is there, and must not be
+	ErrWrongType  = kv.ErrWrongType      // the key holds another type
+	ErrMismatch   = bloomext.ErrMismatch // the filter was made with other parameters
+	ErrFull       = bloomext.ErrFull     // a filter that does not grow holds its capacity
+	ErrCannotGrow = bloomext.ErrCannotGrow
+	ErrUnequal    = bloomext.ErrUnequal   // filters to be merged differ
+	ErrMergeRate  = bloomext.ErrMergeRate // their union would exceed the error rate
+	ErrTooLarge   = kv.ErrTooLarge
+	ErrLocked     = kv.ErrLocked  // another process has the store open
+	ErrNoSpace    = kv.ErrNoSpace // the disk is almost full; lookups go on
+	ErrFailed     = kv.ErrFailed  // the disk failed: close the store and open it again
+	ErrClosed     = kv.ErrClosed
+	ErrCorrupt    = kv.ErrCorrupt
+)
+
+// Bloom is a handle on the Bloom filter under a key.
+type Bloom = bloomext.Filter
+
+// BloomConfig says what a new Bloom filter is for.
+type BloomConfig = bloomext.Config
+
+// BloomInfo describes a Bloom filter.
+type BloomInfo = bloomext.Info
+
+// DB is an open store.
+type DB struct{ *kv.DB }
+
+// Open opens the store in dir, making both if they are not there; nil options mean
+// the defaults. Modules in the options come in addition to the store's own; one of
+// the name of an own module takes its place. The errors are those of kv.Open.
+func Open(dir string, o *Options) (*DB, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	opts.Modules = withOwn(opts.Modules)
+	db, err := kv.Open(dir, &opts)
+	if err != nil {
+		return nil, err
+	}
+	return &DB{db}, nil
+}
+
+// withOwn returns the modules of a store: its own, and those given.
+func withOwn(modules []kv.Module) []kv.Module {
+	var all []kv.Module
+	for _, own := range []kv.Module{bloomext.Module(), compaction.Module()} {
+		if !slices.ContainsFunc(modules, func(m kv.Module) bool { return m.Name == own.Name }) {
+			all = append(all, own)
+		}
+	}
+	return append(all, modules...)
+}
+
+// Bloom returns a handle on the Bloom filter under a key. It reads nothing: the
+// filter may be made later, and the handle follows the key when it is deleted,
+// renamed, or replaced.
+func (db *DB) Bloom(key string) *Bloom { return bloomext.New(db.DB, key) }

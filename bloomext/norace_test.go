@@ -2,6 +2,8 @@
 
 package bloomext_test
 
+const raceEnabled = false
+
 // sizeTestItems is the size of the filter whose renaming and dropping is
 // measured; filling it takes most of the test's time.
 const sizeTestItems = 10_000_000

@@ -161,7 +161,7 @@ func TestAcknowledge_renamedMeanwhile(t *testing.T) {
 
 // What a lookup concluded from half of a RENAME is no answer, be it an error.
 func TestRead_errorOfHalf(t *testing.T) {
-	s := openStore(t, &kv.Options{})
+	s := openStore(t, &kv.Options{FS: vfs.NewMem()})
 	s.create("a")
 	passes := 0
 	err := s.Read(func(r kv.Reader) error {
@@ -216,7 +216,7 @@ func (idle) Info() (string, []kv.InfoField) { return "Idle", nil }
 
 // Small dropped objects are reclaimed many at a time.
 func TestReclaim_many(t *testing.T) {
-	s := openStore(t, &kv.Options{})
+	s := openStore(t, &kv.Options{FS: vfs.NewMem()})
 	const n = 500
 	for i := range n {
 		key := fmt.Sprint("k", i)

@@ -35,8 +35,17 @@ var mutations = []mutation{
 	// A loader installs what it read only if no commit was at work on the stripe
 	// when it read, and none has begun since.
 	inKV("a loader does not look at started again", edit{"kv/load.go",
-		"installed := st.started.Load() == started && db.install(",
-		"installed := db.install("}),
+		"installed := st.started.Load() == started && word",
+		"installed := word"}),
+	inKV("a loader installs what it read of a replaced object", edit{"kv/load.go",
+		"&& word&seqOdd == 0 && db.word.Load() == word && !o.Ended() &&",
+		"&& (word&seqOdd == 0 || true) &&"}),
+	inKV("an answer from a renamed object rests on what that knew", edit{"kv/durable.go",
+		"if o.Ended() {",
+		"if false {"}),
+	inKV("an error of a lookup that saw half a commit counts", edit{"kv/keys.go",
+		"db.word.Load() == before || errors.Is(err, ErrClosed)",
+		"db.word.Load() == before || err != nil || errors.Is(err, ErrClosed)"}),
 	inKV("a loader does not look at finished", edit{"kv/load.go",
 		"quiet := started == finished",
 		"quiet := finished <= started"}),
@@ -56,11 +65,11 @@ var mutations = []mutation{
 		"		db.word.Add(seqOdd)\n		defer db.word.Add(seqStep - seqOdd)\n",
 		""}),
 	inKV("a lookup does not look at the word again", edit{"kv/keys.go",
-		"before&seqOdd == 0 && db.word.Load() == before {",
-		"before&seqOdd == 0 {"}),
+		"before&seqOdd == 0 && db.word.Load() == before ||",
+		"before&seqOdd == 0 ||"}),
 	inKV("a lookup begins during a replacement", edit{"kv/keys.go",
-		"before&seqOdd == 0 && db.word.Load() == before {",
-		"db.word.Load() == before {"}),
+		"before&seqOdd == 0 && db.word.Load() == before ||",
+		"db.word.Load() == before ||"}),
 
 	// The watermark is raised by what a sync covered, and asked by all whose
 	// answer rests on another's commit.

@@ -61,6 +61,14 @@ func subjects(small bool) []*subject {
 		add("replaced", 5000, maxCommit, growByReplacing)
 		add("short and replaced", 200, maxCommit, growByReplacing)
 		add("deleted", 20_000, limit(1000), growByDeleting)
+
+		// Chains: layers are added while others look.
+		add("chain", 100, limit(20_000), growByAdding)
+		add("chain renamed over", 50, limit(1000), growByRename)
+		add("chain deleted", 20, limit(1000), growByDeleting)
+		for _, s := range list[len(list)-3:] {
+			s.config.NonScaling = false
+		}
 	}
 	return list
 }

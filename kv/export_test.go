@@ -115,7 +115,7 @@ func (db *DB) compareLayer(o *Object, l *Layer) (blocks int, err error) {
 				return blocks, err
 			}
 		}
-		if !slices.Equal(want, l.words(first)) {
+		if !slices.Equal(want, l.Words(first)) {
 			errs = append(errs, fmt.Errorf("key %q: block %d of layer %d in memory is not the one stored", o.key, blk, l.spec.Number))
 		}
 	}

@@ -92,7 +92,7 @@ func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) {
 // everything up to then, which is after the lookup began. An error of the first
 // time does not count if it is repeated: it may rest on half a commit.
 //
-// Look must not write, and must look with the Reader alone: the second time it
+// Look must not write, and must look with the Reader alone, but for DB.Touch: the second time it
 // runs with a lock held that other lookups of the DB take too.
 func (db *DB) Read(look func(Reader) error) error {
 	if err := db.settle(); err != nil {

@@ -84,7 +84,7 @@ func (p *patcher) operand(key, value []byte) {
 	case zeroLine:
 		p.replaceZero(o, l, k.rest, s, value)
 	default:
-		if block.Patch(l.words(first), o.header.family, value) != nil {
+		if block.Patch(l.Words(first), o.header.family, value) != nil {
 			// Not resident is always right.
 			s.CompareAndSwap(first, nil)
 		}

@@ -74,8 +74,9 @@ func (l *Layer) Resident(blk uint64) *Line {
 	return c[blk&(chunkSlots-1)].Load()
 }
 
-// words returns the block behind first as the slice block's functions take.
-func (l *Layer) words(first *Line) []uint64 {
+// Words returns the whole block behind its first line, as Resident and Load return
+// it. It may be read with atomic loads only, and not be changed.
+func (l *Layer) Words(first *Line) []uint64 {
 	return unsafe.Slice(&first[0], int(l.spec.Lines)*block.LineWords)
 }
 

@@ -483,7 +483,7 @@ func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (i
 	if err != nil {
 		return 0, err
 	}
-	words := l.words(first)
+	words := l.Words(first)
 	prefix, err := w.prefix(l, blk)
 	if err != nil {
 		return 0, err
@@ -504,7 +504,7 @@ func (w *Writer) HasBits(o *Object, l *Layer, blk uint64, positions []uint16) (b
 	if err != nil {
 		return false, err
 	}
-	words := l.words(first)
+	words := l.Words(first)
 	prefix, err := w.prefix(l, blk)
 	if err != nil {
 		return false, err
@@ -594,7 +594,7 @@ func (w *Writer) ReadBlock(o *Object, l *Layer, blk uint64, words []uint64) erro
 	if err != nil {
 		return err
 	}
-	from := l.words(first)
+	from := l.Words(first)
 	for i := range words {
 		words[i] = atomic.LoadUint64(&from[i])
 	}

@@ -1,0 +1,31 @@
+// Hll counts the different words it is given, in a store whose type for that is
+// a module of its own: an example of a data type that a program brings along.
+//
+//	go run ./examples/hll                       counts words of its own, in memory
+//	go run ./examples/hll -d ./demo - < FILE    counts those of FILE, with those of earlier runs
+//	go run ./examples/hll -d ./demo -without    shows the store to a program without the module
+//
+// # How to write a module
+//
+// A kv.Module names types and commands and is passed to kv.Open; module.go has
+// the one of this program.
+//
+//   - Choose the blocks. An object has layers of equal blocks; a write stores
+//     only the bits or slots it changes, so let an operation change few, of one
+//     block. Bits that are only ever set are the family block.FamilyBits.
+//   - A kv.Type has a name for TYPE, a format version, and Open, which decodes
+//     the object's parameters into the module's own value: kv.As returns that
+//     value, or the error for a missing key or another type. Verify, if there
+//     is one, sees every block when the store is checked.
+//   - A kv.Command has its arity, flags and keys, and the texts that help,
+//     COMMAND and arity errors are made of. Its Handler answers.
+//   - A write is DB.Begin with the keys, any number of reads and changes with
+//     the Writer, and Commit, or Refuse with an error. It is one commit, whole
+//     after a crash or not there at all, and Commit returns when it is as
+//     durable as the session asks for; also when nothing had to be changed.
+//   - A lookup runs in DB.Read, by its Reader alone; it may be run twice.
+//   - Whatever decides what stored bits mean, such as the hash seed, belongs
+//     into the stored parameters: options may differ when the store is opened.
+//
+// Caching, crash safety, RENAME, DEL, expiry and checks are the store's affair.
+package main

@@ -351,7 +351,7 @@ func TestTorture(t *testing.T) {
 			t.Run(m.name+"/"+s.String(), func(t *testing.T) {
 				t.Parallel()
 				for nth := 1; nth <= count; nth++ {
-					if nth%m.step != 1%m.step && nth != count {
+					if step := m.step * thinning; nth%step != 1%step && nth != count {
 						continue
 					}
 					f := m.fault()

@@ -1,0 +1,67 @@
+package scalableext
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+func TestParams_MaxLayers(t *testing.T) {
+	tests := []struct {
+		capacity  uint64
+		expansion uint32
+		want      int
+	}{
+		{100, 2, 34},
+		{100, 1, 64},
+		{100, 0, 1},
+		{1, 2, 41},
+		{100, 4, 17},
+		{1 << 39, 2, 2},
+		{1<<39 + 1, 2, 1},
+		{probe.MaxCapacity, 2, 1},
+		{probe.MaxCapacity, 1, 64},
+		{1, MaxExpansion, 3},
+	}
+	for _, tt := range tests {
+		p := Params{Capacity: tt.capacity, ErrorRate: 0.01, Expansion: tt.expansion}
+		if got := p.MaxLayers(); got != tt.want {
+			t.Errorf("capacity %d, expansion %d: %d layers, want %d", tt.capacity, tt.expansion, got, tt.want)
+		}
+	}
+}
+
+// However far a chain grows, the rates of its layers sum to what was asked for at
+// most, and none is larger than a layer may be.
+func TestParams_budget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := Params{
+			Capacity:  rapid.Uint64Range(1, probe.MaxCapacity).Draw(t, "capacity"),
+			ErrorRate: rapid.Float64Range(1e-9, 0.99).Draw(t, "rate"),
+			Expansion: rapid.Uint32Range(0, MaxExpansion).Draw(t, "expansion"),
+			Growth:    rapid.SampledFrom([]Growth{Native, Halving}).Draw(t, "growth"),
+		}
+		if rapid.Bool().Draw(t, "small") {
+			p.Capacity, p.Expansion = p.Capacity%1000+1, p.Expansion%5
+		}
+		var sum float64
+		var last uint64
+		most := p.MaxLayers()
+		for i := range most {
+			capacity, rate, err := p.Layer(i)
+			if err != nil || capacity < max(1, last) || capacity > probe.MaxCapacity || !(rate > 0) {
+				t.Fatalf("layer %d of %d has capacity %d after %d and rate %g, %v", i, most, capacity, last, rate, err)
+			}
+			sum, last = sum+rate, capacity
+		}
+		if sum > p.ErrorRate*(1+1e-9) {
+			t.Errorf("the rates of %d layers sum to %g, above %g", most, sum, p.ErrorRate)
+		}
+		if _, _, err := p.Layer(most); !errors.Is(err, ErrCannotGrow) {
+			t.Errorf("layer %d: error is %v, want %v", most, err, ErrCannotGrow)
+		}
+	})
+}

@@ -21,7 +21,10 @@ func Module() kv.Module {
 		write = kv.Write | kv.DenyOOM | kv.ModuleFlag
 		read  = kv.ReadOnly | kv.Fast | kv.ModuleFlag
 	)
-	command := func(name string, arity int, flags kv.Flags, syntax, summary, complexity, example string, f func(*kv.Call) reply.Reply) kv.Command {
+	type handler = func(*kv.Call) reply.Reply
+	command := func(
+		name string, arity int, flags kv.Flags, syntax, summary, complexity, example string, f handler,
+	) kv.Command {
 		return kv.Command{
 			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "bloom",
 			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
@@ -45,15 +48,19 @@ func Module() kv.Module {
 			"Adds items as BF.MADD does, to a filter that is made as the options say if there is none.",
 			"O(N k n) for N items, k hashes and n layers", "BF.INSERT seen CAPACITY 10000 ITEMS a b c", insert),
 		command("BF.EXISTS", 3, read, "key item",
-			"Answers 1 if the item may have been added, 0 if it was not.", "O(k n) for k hashes and n layers", "BF.EXISTS seen a", exists),
+			"Answers 1 if the item may have been added, 0 if it was not.",
+			"O(k n) for k hashes and n layers", "BF.EXISTS seen a", exists),
 		command("BF.MEXISTS", -3, read&^kv.Fast, "key item [item ...]",
-			"Answers 1 or 0, as BF.EXISTS, for each item.", "O(N k n) for N items, k hashes and n layers", "BF.MEXISTS seen a z", mexists),
+			"Answers 1 or 0, as BF.EXISTS, for each item.",
+			"O(N k n) for N items, k hashes and n layers", "BF.MEXISTS seen a z", mexists),
 		command("BF.CARD", 2, read, "key",
-			"Answers the number of adds that were new; 0 for a missing key.", "O(n) for n layers", "BF.CARD seen", card),
+			"Answers the number of adds that were new; 0 for a missing key.",
+			"O(n) for n layers", "BF.CARD seen", card),
 		command("BF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]",
 			"Answers facts about the filter, or one of them.", "O(n) for n layers", "BF.INFO seen", info),
 		command("BF.DEBUG", 2, read, "key",
-			"Answers the number of items and a line for each layer, oldest first.", "O(n) for n layers", "BF.DEBUG seen", debug),
+			"Answers the number of items and a line for each layer, oldest first.",
+			"O(n) for n layers", "BF.DEBUG seen", debug),
 		merge,
 	}}
 }
@@ -92,18 +99,36 @@ func parseInt(b []byte) (int64, bool) {
 	return n, err == nil && strconv.FormatInt(n, 10) == string(b)
 }
 
-// parseFloat parses a number as C's strtod does: decimal, hexadecimal, inf and
-// nan, no blanks.
+// parseFloat parses a number as Redis does with C's strtod: decimal, hexadecimal,
+// inf and nan, no blanks. One that overflows, or underflows to 0, is no number.
 func parseFloat(b []byte) (float64, bool) {
-	s := strings.ToLower(string(b))
+	s, exponent := strings.ToLower(string(b)), "e"
 	if strings.Contains(s, "_") {
 		return 0, false
 	}
-	if strings.Contains(s, "0x") && !strings.Contains(s, "p") {
-		s += "p0" // Go wants an exponent
+	if strings.Contains(s, "0x") {
+		exponent = "p"
+		if !strings.Contains(s, "p") {
+			s += "p0" // Go wants an exponent
+		}
 	}
 	v, err := strconv.ParseFloat(s, 64)
-	return v, err == nil || errors.Is(err, strconv.ErrRange)
+	mantissa, _, _ := strings.Cut(s, exponent)
+	underflow := v == 0 && strings.ContainsAny(mantissa, "123456789abcdef")
+	return v, err == nil && !underflow
+}
+
+// upper folds the case of ASCII letters alone, as C does: Unicode would fold the
+// long s and the dotless i, which are no letters of an option, to S and I.
+func upper(word []byte) string {
+	folded := make([]byte, len(word))
+	for i, c := range word {
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		folded[i] = c
+	}
+	return string(folded)
 }
 
 // The parameters of filters made by adding to a missing key.
@@ -128,10 +153,10 @@ func parseOptions(args [][]byte) (o options, failed reply.Reply, ok bool) {
 	o.expansion = -1
 	bad := func(text string) (options, reply.Reply, bool) { return o, reply.Error(text), false }
 	for i, arg := range args {
-		switch {
-		case strings.EqualFold(string(arg), "NONSCALING"):
+		switch word := upper(arg); {
+		case word == "NONSCALING":
 			o.nonScaling = true
-		case strings.EqualFold(string(arg), "EXPANSION") && o.expansion < 0:
+		case word == "EXPANSION" && o.expansion < 0:
 			if i+1 == len(args) {
 				return bad("ERR no expansion")
 			}
@@ -143,7 +168,7 @@ func parseOptions(args [][]byte) (o options, failed reply.Reply, ok bool) {
 				n = scalableext.MaxExpansion + 1
 			}
 			o.expansion = n
-		case strings.EqualFold(string(arg), "TTL") && o.ttl == 0:
+		case word == "TTL" && o.ttl == 0:
 			if i+1 == len(args) {
 				return bad("ERR no ttl")
 			}
@@ -168,7 +193,7 @@ func parseOptions(args [][]byte) (o options, failed reply.Reply, ok bool) {
 const maxTTL = 100 * 366 * 24 * 60 * 60
 
 func reserve(c *kv.Call) reply.Reply {
-	hasTTL := len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return strings.EqualFold(string(arg), "TTL") })
+	hasTTL := len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return upper(arg) == "TTL" })
 	if most := len(c.Args) + 1; most > reserveWordsTTL || most > reserveWords && !hasTTL {
 		return kv.WrongArity(c.Command)
 	}
@@ -234,13 +259,7 @@ func insert(c *kv.Call) reply.Reply {
 	config := defaultConfig
 	create := &config
 	for i := 1; i < len(c.Args); i++ {
-		word := strings.ToUpper(string(c.Args[i]))
-		value := func() []byte { // the next word, nil at the end
-			if i++; i < len(c.Args) {
-				return c.Args[i]
-			}
-			return nil
-		}
+		word := upper(c.Args[i])
 		switch {
 		case strings.HasPrefix(word, "I"):
 			if i+1 == len(c.Args) {
@@ -250,45 +269,47 @@ func insert(c *kv.Call) reply.Reply {
 				config.Expansion = 0
 			}
 			return insertItems(handleOf(c), create, c.Args[i+1:])
-		case strings.HasPrefix(word, "C"):
-			v := value()
-			n, ok := parseInt(v)
-			if v == nil {
-				return kv.WrongArity(c.Command)
-			}
-			if !ok || n < 1 || n > probe.MaxCapacity {
-				return reply.Error("Bad capacity")
-			}
-			config.Capacity = uint64(n)
-		case strings.HasPrefix(word, "ER"):
-			v := value()
-			r, ok := parseFloat(v)
-			if v == nil {
-				return kv.WrongArity(c.Command)
-			}
-			if !ok || !(r > 0 && r < 1) {
-				return reply.Error("Bad error rate")
-			}
-			config.ErrorRate = r
-		case strings.HasPrefix(word, "E"):
-			v := value()
-			n, ok := parseInt(v)
-			if v == nil {
-				return kv.WrongArity(c.Command)
-			}
-			if !ok || n < 0 || n > scalableext.MaxExpansion {
-				return reply.Error("Bad expansion")
-			}
-			config.Expansion, config.NonScaling = uint32(n), config.NonScaling || n == 0
 		case strings.HasPrefix(word, "N") && len(word) > 2 && word[2] == 'C':
 			create = nil
 		case strings.HasPrefix(word, "N"):
 			config.NonScaling = true
+		case strings.HasPrefix(word, "C"), strings.HasPrefix(word, "E"):
+			if i++; i == len(c.Args) {
+				return kv.WrongArity(c.Command)
+			}
+			if bad := config.set(word, c.Args[i]); bad != "" {
+				return reply.Error(bad)
+			}
 		default:
 			return reply.Error("Unknown argument received")
 		}
 	}
 	return kv.WrongArity(c.Command)
+}
+
+// set sets what an option of BF.INSERT with a value says, or returns why not.
+func (c *Config) set(word string, value []byte) (bad string) {
+	switch {
+	case strings.HasPrefix(word, "C"):
+		n, ok := parseInt(value)
+		if !ok || n < 1 || n > probe.MaxCapacity {
+			return "Bad capacity"
+		}
+		c.Capacity = uint64(n)
+	case strings.HasPrefix(word, "ER"):
+		r, ok := parseFloat(value)
+		if !ok || !(r > 0 && r < 1) {
+			return "Bad error rate"
+		}
+		c.ErrorRate = r
+	default:
+		n, ok := parseInt(value)
+		if !ok || n < 0 || n > scalableext.MaxExpansion {
+			return "Bad expansion"
+		}
+		c.Expansion, c.NonScaling = uint32(n), c.NonScaling || n == 0
+	}
+	return ""
 }
 
 // insertItems adds items in a single commit, and answers for each. A filter that
@@ -427,7 +448,7 @@ func info(c *kv.Call) reply.Reply {
 	}
 	var pairs []reply.Pair
 	for _, f := range fields {
-		if len(c.Args) == 2 && strings.EqualFold(string(c.Args[1]), f.word) {
+		if len(c.Args) == 2 && upper(c.Args[1]) == f.word {
 			return reply.Either(reply.Array(f.pair.Value), reply.Map(f.pair))
 		}
 		pairs = append(pairs, f.pair)

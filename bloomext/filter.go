@@ -134,7 +134,6 @@ func (f *filter) items() (n uint64) {
 	return n
 }
 
-
 // verifier checks a filter's bits against its counters.
 type verifier struct {
 	f    *filter

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sievekv/sievekv/bloomext"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // maxBatchLines is the most lines of one commit: with every probe of every line in a block of its own it
@@ -25,7 +24,9 @@ type dedupFlags struct {
 	batch    int
 	restart  bool
 
-	rateGiven, capacityGiven bool
+	nonScaling bool // a filter that is made never grows
+
+	rateGiven, capacityGiven, nonScalingGiven bool
 }
 
 func (sh *shell) dedupCommand() *cobra.Command {
@@ -38,6 +39,7 @@ func (sh *shell) dedupCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.rateGiven, f.capacityGiven = cmd.Flags().Changed("error"), cmd.Flags().Changed("capacity")
+			f.nonScalingGiven = cmd.Flags().Changed("non-scaling")
 			if err := f.check(args[0]); err != nil {
 				return err
 			}
@@ -48,7 +50,8 @@ func (sh *shell) dedupCommand() *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVarP(&f.out, "output", "o", "", "append the new lines to the file `OUT`, each exactly once")
 	flags.Float64Var(&f.rate, "error", 0.000001, "false-positive `RATE` of a filter that is made: the share of new lines that may be lost")
-	flags.Uint64Var(&f.capacity, "capacity", 1000000, "different `LINES` that a filter that is made has room for")
+	flags.Uint64Var(&f.capacity, "capacity", 1000000, "different `LINES` that a filter that is made has room for before it grows")
+	flags.BoolVar(&f.nonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
 	flags.IntVar(&f.batch, "batch", maxBatchLines, "`LINES` in one commit, at most 4096")
 	flags.BoolVar(&f.restart, "restart", false, "forget an unfinished run and begin at the beginning of FILE")
 	return cmd
@@ -64,17 +67,33 @@ func (f *dedupFlags) check(key string) error {
 	case f.batch < 1 || f.batch > maxBatchLines:
 		return usagef("--batch %d: must be 1 to %d lines", f.batch, maxBatchLines)
 	}
-	if _, err := probe.Size(f.capacity, f.rate); err != nil {
-		return usagef("--capacity %d --error %g: %w", f.capacity, f.rate, err)
+	planned, err := f.planned()
+	f.rate = planned.ErrorRate // lowered if it is higher than any filter's
+	return err
+}
+
+// config is the filter that the flags ask for.
+func (f *dedupFlags) config() bloomext.Config {
+	return bloomext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling}
+}
+
+// planned returns what a filter made by the flags is, or why there can be none: before a store is made for it.
+func (f *dedupFlags) planned() (info bloomext.Info, err error) {
+	db, err := openScratch()
+	if err != nil {
+		return info, err
 	}
-	return nil
+	defer closeStore(db, &err)
+	return reserveScratch(db, f.config())
 }
 
 // fits returns an error if the flags ask for another filter than the one there is.
 func (f *dedupFlags) fits(key []byte, info bloomext.Info) error {
-	if f.rateGiven && f.rate != info.ErrorRate || f.capacityGiven && f.capacity != info.Capacity {
-		return refusef("the filter %q was made with --capacity %d --error %g, and keeps them: leave them out, or use another KEY",
-			key, info.Capacity, info.ErrorRate)
+	made := dedupFlags{capacity: info.Layers[0].Capacity, rate: info.ErrorRate, nonScaling: info.Expansion == 0}
+	if f.rateGiven && f.rate != made.rate || f.capacityGiven && f.capacity != made.capacity ||
+		f.nonScalingGiven && f.nonScaling != made.nonScaling {
+		return refusef("the filter %q was made with --capacity %d --error %g --non-scaling=%t, and keeps them: leave them out, or use another KEY",
+			key, made.capacity, made.rate, made.nonScaling)
 	}
 	return nil
 }
@@ -133,8 +152,11 @@ func (p *pass) explain(err error) error {
 	case !p.begun, errors.As(err, &own) && own.code == exitError:
 		return err
 	case errors.Is(err, bloomext.ErrFull):
-		return refusef("the filter %q is full: it holds the %d lines it was made for. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over with a larger --capacity and a new KEY and OUT",
+		return refusef("the filter %q is full: it holds the %d lines it was made for and does not grow. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over without --non-scaling or with a larger --capacity, and with a new KEY and OUT",
 			p.key, p.capacity, p.in, p.done.lines, p.done.newLines)
+	case errors.Is(err, bloomext.ErrCannotGrow):
+		return refusef("the filter %q has grown as far as it can. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over with a larger --capacity or a higher --error, and with a new KEY and OUT: %w",
+			p.key, p.in, p.done.lines, p.done.newLines, err)
 	case errors.Is(err, context.Canceled):
 		return &codeError{exitInterrupted, fmt.Errorf("interrupted after %d lines, %d of them new; %s", p.done.lines, p.done.newLines, p.goOn())}
 	}
@@ -173,17 +195,24 @@ func (sh *shell) summary(p *pass, took time.Duration) error {
 	if p.resumed.lines > 0 {
 		read += fmt.Sprintf(" (%d of them before the interruption)", p.resumed.lines)
 	}
+	made := fmt.Sprintf("%d of %d lines", info.Items, info.Capacity)
+	if n := len(info.Layers); n > 1 {
+		made += fmt.Sprintf(" in %d layers", n)
+	}
+	if info.ItemsEstimated {
+		made = "about " + made
+	}
 	_, err = fmt.Fprintf(to, `lines read           %s
 new                  %d
 seen before          %d
 rate                 %.0f lines/s
-filter               %d of %d lines, %.2f %% of its bits set (estimated from the lines)
-false-positive rate  %.2g expected now, %g asked for when full
+filter               %s, %.2f %% of its bits set (counted)
+false-positive rate  %.2g expected now, at most %g asked for
 on disk              %d bytes
 `,
 		read, p.done.newLines, p.done.lines-p.done.newLines,
 		float64(p.done.lines-p.resumed.lines)/max(took.Seconds(), 1e-9),
-		info.Items, info.Capacity, 100*info.Fill,
+		made, 100*info.Fill,
 		info.ExpectedRate, info.ErrorRate, disk)
 	return withCode(exitLocal, err)
 }

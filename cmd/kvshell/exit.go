@@ -74,7 +74,7 @@ func exitCode(err error) int {
 		return exitCorrupt
 	case isAny(err, kv.ErrNotExist, kv.ErrUnsupportedVersion):
 		return exitOpen
-	case isAny(err, kv.ErrWrongType, kv.ErrNoModule, kv.ErrNotFound, kv.ErrExists, kv.ErrTooLarge, bloomext.ErrFull):
+	case isAny(err, kv.ErrWrongType, kv.ErrNoModule, kv.ErrNotFound, kv.ErrExists, kv.ErrTooLarge, bloomext.ErrFull, bloomext.ErrCannotGrow):
 		return exitError
 	}
 	return exitLocal

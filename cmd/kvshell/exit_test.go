@@ -29,6 +29,7 @@ func TestExitCode(t *testing.T) {
 		{kv.ErrNoModule, exitError},
 		{kv.ErrTooLarge, exitError},
 		{bloomext.ErrFull, exitError},
+		{bloomext.ErrCannotGrow, exitError},
 		{context.Canceled, exitInterrupted},
 		{fs.ErrPermission, exitLocal},
 		{usagef("wrong"), exitUsage},

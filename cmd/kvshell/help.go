@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -17,6 +18,8 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory.
                                     blank lines and those that begin with # are passed over
   kvshell -d DIR dedup KEY FILE     prints the lines of FILE that were not seen before; see kvshell help dedup
   kvshell -d DIR check              reads and checks all of the store
+  kvshell plan --capacity N --error P
+                                    tells how large such a filter would be; needs no store
   kvshell help [WORD|COMMAND]       tells more, also of a command
 
 Without -d, the directory is that in $SIEVEKV_DIR. The first write to a directory without a store makes
@@ -35,7 +38,8 @@ file or the disk; 130 interrupted.
 const dedupHelp = `dedup prints the lines of FILE, or of standard input for -, that were not seen before, in order. Seen are
 the lines of all earlier runs with the same KEY too: it names a Bloom filter, which is made if it is missing.
 A new line is taken for a seen one at the filter's false-positive rate, and then lost; a seen one is never
-printed again.
+printed again. A filter that holds more lines than it was made for grows, at the same rate: it takes more bits for each
+line then. kvshell plan tells how many.
 
 FILE may be gzipped, with one member or several. Lines may have any length, and end in LF or CRLF, or with the
 file; they are printed with LF. An empty line is a line. What is compared is the bytes.
@@ -49,25 +53,43 @@ Without -o, the new lines go to standard output. If such a run is killed, the ne
 once more. Other news, such as the summary, then goes to standard error.
 `
 
+const planHelp = `plan tells how large a filter for ITEMS different items at a false-positive RATE is, how it is laid out, and
+what rate it is expected to have when it holds them; and, of a filter that grows, the layers it has at ten times the
+items. It needs no store. A block is what one lookup reads; a line is 512 bits of it.
+
+With --table it prints the sizes for many capacities and rates, beside those of RedisBloom by its formula, without its
+bookkeeping, and of TairBloom as published.
+`
+
 const checkHelp = `check reads every header, counter and block of the store, and checks that all of it decodes and belongs to a key.
 That filters have about as many bits set as their item counts let expect can only be told statistically: such
 findings are notes. A problem found makes the exit code 5.
 `
 
+// storeless are the annotations of the words that need no store: their usage leaves -d out.
+var storeless = map[string]string{"storeless": "true"}
+
 const usageTemplate = `Usage:
-  {{if .HasParent}}{{.Root.Name}} -d DIR {{.Use}}{{else}}{{.Use}}{{end}}
+  {{if .HasParent}}{{.Root.Name}} {{if not (index .Annotations "storeless")}}-d DIR {{end}}{{.Use}}{{else}}{{.Use}}{{end}}
 
 Flags:
 {{if .HasParent}}{{.LocalFlags.FlagUsages}}{{.InheritedFlags.FlagUsages}}{{else}}{{.Flags.FlagUsages}}{{end}}`
 
 func (sh *shell) helpCommand() *cobra.Command {
-	return &cobra.Command{
+	var markdown bool
+	cmd := &cobra.Command{
 		Use:                   "help [WORD|COMMAND]",
 		Short:                 "Tells how a word or a command is used",
 		DisableFlagsInUseLine: true,
+		Annotations:           storeless,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
-			if len(args) == 0 {
+			switch {
+			case markdown && len(args) > 0:
+				return usagef("--markdown is about all commands: %q must be left out", args)
+			case markdown:
+				return sh.helpMarkdown(cmd.Context())
+			case len(args) == 0:
 				return sh.helpAll(root)
 			}
 			for _, own := range root.Commands() {
@@ -78,6 +100,17 @@ func (sh *shell) helpCommand() *cobra.Command {
 			return sh.helpOn(args[0])
 		},
 	}
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the reference of all commands, as in docs/COMMANDS.md")
+	return cmd
+}
+
+func (sh *shell) helpMarkdown(ctx context.Context) error {
+	text, err := commandDocs(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = sh.stdout.WriteString(text)
+	return withCode(exitLocal, err)
 }
 
 // helpAll is the help on kvshell and a list of the store's commands.

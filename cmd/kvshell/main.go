@@ -4,7 +4,7 @@
 // # Terminology
 //
 //	word      a part of the command line; all after the first word belongs to it
-//	own word  a lower-case word that kvshell itself carries out: dedup, check, help
+//	own word  a lower-case word that kvshell itself carries out: dedup, plan, check, help
 //	command   anything else: a command of the store, such as BF.ADD, in any case
 //	input     what dedup reads: a file or standard input, plain or gzipped
 //	OUT       the file dedup appends new lines to
@@ -14,7 +14,8 @@
 // # How it works
 //
 // Each file is one of the parts: shell.go the flags, store.go opening, command.go and script.go the
-// store's commands, exit.go what the process answers its caller. dedup is made of the input, which is
+// store's commands, exit.go what the process answers its caller. docs.go makes docs/COMMANDS.md of the command table, plan.go
+// tells the size of a filter. dedup is made of the input, which is
 // read ahead into batches (input.go), the record (record.go), OUT (out.go) and the pass that brings them
 // together (pass.go), where the argument stands why each line is in OUT exactly once.
 package main

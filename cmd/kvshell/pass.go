@@ -183,7 +183,7 @@ func (p *pass) beginNew(exists, forget bool) error {
 	}
 	return p.commit(kv.Always, func(w *kv.Writer) error {
 		if !exists {
-			err := p.filter.ReserveStaged(w, bloomext.Config{Capacity: p.flags.capacity, ErrorRate: p.flags.rate})
+			err := p.filter.ReserveStaged(w, p.flags.config())
 			if err != nil {
 				return err
 			}
@@ -309,13 +309,13 @@ func (p *pass) commit(level kv.Durability, stage func(*kv.Writer) error) error {
 	return w.Commit()
 }
 
-// stage stages the adding of a batch's lines and sets answers. If the filter is full, n is the number of
-// lines before the first that has no room, and full the error; with none before it, there is nothing to
+// stage stages the adding of a batch's lines and sets answers. If the filter is full and cannot grow, n is the number
+// of lines before the first that has no room, and full the error; with none before it, there is nothing to
 // commit, and the error is err.
 func (p *pass) stage(w *kv.Writer, b *batch) (n int, full, err error) {
 	p.answers = append(p.answers[:0], make([]bool, len(b.items))...)
 	n, err = p.filter.AddStaged(w, b.items, p.answers)
-	if errors.Is(err, bloomext.ErrFull) && n > 0 {
+	if isAny(err, bloomext.ErrFull, bloomext.ErrCannotGrow) && n > 0 {
 		return n, err, nil
 	}
 	return n, nil, err

@@ -53,6 +53,7 @@ func TestPass_powerLoss(t *testing.T) {
 type world struct {
 	rng        *rand.Rand
 	level      kv.Durability
+	capacity   uint64 // of the filter before it grows
 	store      *vfs.MemFS
 	input, out string
 	want       string   // what OUT has in the end
@@ -63,7 +64,7 @@ func newWorld(t *testing.T, rng *rand.Rand, level kv.Durability) *world {
 	t.Helper()
 	dir := t.TempDir()
 	w := &world{
-		rng: rng, level: level, store: vfs.NewCrashableMem(),
+		rng: rng, level: level, capacity: []uint64{7, 1000}[rng.IntN(2)], store: vfs.NewCrashableMem(),
 		input: filepath.Join(dir, "input"), out: filepath.Join(dir, "out"),
 	}
 	var text strings.Builder
@@ -161,7 +162,7 @@ func (w *world) open(t *testing.T) (*pass, func()) {
 	}
 	p := &pass{
 		db: db, filter: bloomext.New(db, "seen"), key: []byte("seen"), in: in, out: out, notes: io.Discard,
-		flags: dedupFlags{rate: 1e-6, capacity: 1000, batch: batch},
+		flags: dedupFlags{rate: 1e-6, capacity: w.capacity, batch: batch},
 	}
 	return p, func() {
 		for _, err := range []error{in.close(), out.close(), db.Close()} {
@@ -169,5 +170,62 @@ func (w *world) open(t *testing.T) (*pass, func()) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// A filter that can grow no further ends the run with what it took in OUT, and with words of its own.
+func TestPass_cannotGrow(t *testing.T) {
+	dir := t.TempDir()
+	var text strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&text, "line %d\n", i)
+	}
+	input := filepath.Join(dir, "input")
+	if err := os.WriteFile(input, []byte(text.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	in, err := openInput(input, nil, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := openOut(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := kv.Open("", &kv.Options{
+		InMemory: true, MaxFilterBytes: 1 << 10, Logger: slog.New(slog.DiscardHandler), Modules: modules(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pass{
+		db: db, filter: bloomext.New(db, "seen"), key: []byte("seen"), in: in, out: out, notes: io.Discard,
+		flags: dedupFlags{rate: 1e-6, capacity: 20, batch: 16},
+	}
+	err = p.explain(p.run(context.Background()))
+	info, infoErr := p.filter.Info()
+	if infoErr != nil {
+		t.Fatal(infoErr)
+	}
+	for _, err := range []error{in.close(), out.close(), db.Close()} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if len(info.Layers) < 2 || info.Items != info.Capacity || info.Items >= 1000 {
+		t.Errorf("the filter has %d layers and %d of %d lines", len(info.Layers), info.Items, info.Capacity)
+	}
+	want := fmt.Sprintf(`the filter "seen" has grown as far as it can. Of %s %d lines are done, %[2]d of them new; `,
+		input, info.Items)
+	if err == nil || !strings.HasPrefix(err.Error(), want) || exitCode(err) != exitError {
+		t.Errorf("error is %v, exit code %d, want %s..., %d", err, exitCode(err), want, exitError)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := uint64(strings.Count(string(content), "\n"))
+	if lines != info.Items || !strings.HasPrefix(text.String(), string(content)) {
+		t.Errorf("OUT has %d lines, want the first %d of the input", lines, info.Items)
 	}
 }

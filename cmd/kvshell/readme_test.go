@@ -56,6 +56,17 @@ func TestReadme_dedup(t *testing.T) {
 	}
 }
 
+// The README's tables of sizes are what is printed.
+func TestReadme_sizes(t *testing.T) {
+	output, err := exec.Command("kvshell", "plan", "--table").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(readReadme(t), "```\n"+string(output)+"```\n") {
+		t.Errorf("README.md does not show\n%s", output)
+	}
+}
+
 // The README's session with kvshell gives these replies.
 func TestReadme_session(t *testing.T) {
 	_, session, found := strings.Cut(readReadme(t), "```\n$ ")

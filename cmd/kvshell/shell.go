@@ -55,6 +55,11 @@ func (sh *shell) rootCommand() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  sh.runWords,
 
+		// Cobra would check this itself, but its error is none of usage.
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return withCode(exitUsage, cmd.ValidateFlagGroups())
+		},
+
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		DisableFlagsInUseLine:      true,
@@ -85,7 +90,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	sh.show.register(local)
 	root.MarkFlagsMutuallyExclusive(formatFlags...)
 
-	root.AddCommand(sh.dedupCommand(), sh.checkCommand())
+	root.AddCommand(sh.dedupCommand(), sh.planCommand(), sh.checkCommand())
 	root.SetHelpCommand(sh.helpCommand())
 	return root
 }

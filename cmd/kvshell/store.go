@@ -80,18 +80,22 @@ func (sh *shell) openFor(words [][]byte) (db *kv.DB, scratch bool, err error) {
 	return db, false, err
 }
 
+// maxFilterBytes is kv.Options.MaxFilterBytes.
+const maxFilterBytes = 64 << 30
+
 // ballastSize is kv.Options.BallastSize, of which tests, with stores by the dozen, make none.
 var ballastSize int64
 
 func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 	return kv.Open(dir, &kv.Options{
-		MustExist:   mustExist,
-		CacheSize:   int64(sh.cache),
-		Durability:  kv.Durability(sh.sync),
-		Seed:        sh.seed,
-		BallastSize: ballastSize,
-		Logger:      slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: brief})),
-		Modules:     modules(),
+		MustExist:      mustExist,
+		CacheSize:      int64(sh.cache),
+		Durability:     kv.Durability(sh.sync),
+		Seed:           sh.seed,
+		MaxFilterBytes: maxFilterBytes,
+		BallastSize:    ballastSize,
+		Logger:         slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: brief})),
+		Modules:        modules(),
 	})
 }
 
@@ -128,9 +132,11 @@ func openError(dir string, err error) error {
 	return &codeError{exitOpen, err}
 }
 
-// openScratch opens an empty store in memory, for its command table.
+// openScratch opens an empty store in memory, for its command table or to try something in it.
 func openScratch() (*kv.DB, error) {
-	return kv.Open("", &kv.Options{InMemory: true, Modules: modules(), Logger: slog.New(slog.DiscardHandler)})
+	return kv.Open("", &kv.Options{
+		InMemory: true, MaxFilterBytes: maxFilterBytes, Modules: modules(), Logger: slog.New(slog.DiscardHandler),
+	})
 }
 
 // findCommand returns the store's command of a name, in any case; nil if there is none.

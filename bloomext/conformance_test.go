@@ -1,0 +1,1080 @@
+package bloomext_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// The BF commands, one sentence of RedisBloom's behaviour after the other.
+//
+// A script has a command on each line, and after "=>" its reply in RESP2, and after
+// "|" that in RESP3 if it differs. Replies are written as
+//
+//	+OK  -ERR text  :1  "bulk"  _ (nil)  #t #f  [:1 :0]  {"key" :1}
+//
+// with four or more equal elements in a row as 4*:1, and ... for any text. A word
+// in quotes is a Go string literal; item{1..5} stands for five words. A
+// line that begins with two blanks goes on with the one before; "@pass 10s" lets
+// time pass.
+
+// world is a store with a clock of its own, and a session.
+type world struct {
+	t       *testing.T
+	db      *kv.DB
+	session *kv.Session
+	passed  atomic.Int64 // nanoseconds
+}
+
+// newWorld opens a store with the options and a fixed seed, so that a test's false
+// positives are the same in every run. It is checked and closed when the test ends.
+func newWorld(t *testing.T, o kv.Options) *world {
+	t.Helper()
+	w := &world{t: t}
+	o.InMemory, o.Modules = true, []kv.Module{bloomext.Module(), otherModule()}
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	o.Clock = func() time.Time { return time.Unix(1_000_000_000, w.passed.Load()) }
+	w.db = open(t, "", &o)
+	w.session = w.db.NewSession()
+	t.Cleanup(func() {
+		report, err := w.db.Check(context.Background()) // that of the test has ended
+		if err != nil || len(report.Problems) > 0 {
+			t.Errorf("Check = %v, %v", report.Problems, err)
+		}
+		closeDB(t, w.db)
+	})
+	return w
+}
+
+func (w *world) do(words ...string) reply.Reply {
+	w.t.Helper()
+	args := make([][]byte, len(words))
+	for i, word := range words {
+		if word != "" { // an empty one is nil: a parser may leave it so
+			args[i] = []byte(word)
+		}
+	}
+	return w.session.Do(w.t.Context(), args)
+}
+
+// line runs a command given as in a script.
+func (w *world) line(command string) reply.Reply {
+	w.t.Helper()
+	return w.do(splitWords(w.t, command)...)
+}
+
+func (w *world) script(text string) {
+	w.t.Helper()
+	for line := range strings.Lines(strings.ReplaceAll(text, "\n  ", " ")) {
+		line = strings.TrimSpace(line)
+		command, want, found := strings.Cut(line, " => ")
+		switch {
+		case line == "":
+		case strings.HasPrefix(line, "@pass "):
+			d, err := time.ParseDuration(strings.TrimPrefix(line, "@pass "))
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.passed.Add(int64(d))
+		case !found:
+			w.t.Fatalf("%s: no =>", line)
+		default:
+			resp2, resp3, differ := strings.Cut(want, " | ")
+			if !differ {
+				resp3 = resp2
+			}
+			r := w.line(command)
+			w.compare(command, "RESP2", wire(r, reply.Reply.RESP2), resp2)
+			w.compare(command, "RESP3", wire(r, reply.Reply.RESP3), resp3)
+		}
+	}
+}
+
+func (w *world) compare(command, protocol, got, want string) {
+	w.t.Helper()
+	if !matches(got, want) {
+		w.t.Errorf("%s in %s\n got %s\nwant %s", command, protocol, got, want)
+	}
+}
+
+// matches compares a reply with one in which ... stands for any text.
+func matches(got, want string) bool {
+	parts := strings.Split(want, "...")
+	rest, ok := strings.CutPrefix(got, parts[0])
+	for _, part := range parts[1:] {
+		var found bool
+		_, rest, found = strings.Cut(rest, part)
+		ok = ok && found
+	}
+	return ok && (rest == "" || len(parts) > 1 && strings.HasSuffix(got, parts[len(parts)-1]))
+}
+
+var wordRange = regexp.MustCompile(`^(.*)\{(\d+)\.\.(\d+)\}$`)
+
+func splitWords(t *testing.T, command string) (words []string) {
+	t.Helper()
+	for rest := strings.TrimLeft(command, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
+		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
+			word, err := strconv.Unquote(quoted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			words, rest = append(words, word), rest[len(quoted):]
+			continue
+		}
+		word, after, _ := strings.Cut(rest, " ")
+		rest = after
+		m := wordRange.FindStringSubmatch(word)
+		if m == nil {
+			words = append(words, word)
+			continue
+		}
+		for i := atoi(t, m[2]); i <= atoi(t, m[3]); i++ {
+			words = append(words, m[1]+strconv.Itoa(i))
+		}
+	}
+	return words
+}
+
+func atoi(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// wire writes a reply as scripts do, in the form a protocol has it in.
+func wire(r reply.Reply, form func(reply.Reply) reply.Reply) string {
+	r = form(r)
+	switch r.Kind() {
+	case reply.KindNil:
+		return "_"
+	case reply.KindStatus:
+		return "+" + string(r.Bytes())
+	case reply.KindError:
+		return "-" + string(r.Bytes())
+	case reply.KindInt:
+		return ":" + strconv.FormatInt(r.Int(), 10)
+	case reply.KindBulk:
+		return strconv.Quote(string(r.Bytes()))
+	case reply.KindBool:
+		return map[int64]string{0: "#f", 1: "#t"}[r.Int()]
+	case reply.KindArray:
+		return "[" + wireElems(r, form) + "]"
+	case reply.KindMap:
+		return "{" + wireElems(r, form) + "}"
+	default:
+		return "a reply of kind " + r.Kind().String()
+	}
+}
+
+func wireElems(r reply.Reply, form func(reply.Reply) reply.Reply) string {
+	var elems []string
+	for _, e := range r.Elems() {
+		elems = append(elems, wire(e, form))
+	}
+	return runs(elems)
+}
+
+// runs joins elements, with a count in place of repeats.
+func runs(elems []string) string {
+	var runs []string
+	for len(elems) > 0 {
+		n := slices.IndexFunc(elems, func(e string) bool { return e != elems[0] })
+		if n < 0 {
+			n = len(elems)
+		}
+		if n >= 4 {
+			runs = append(runs, fmt.Sprintf("%d*%s", n, elems[0]))
+		} else {
+			runs = append(runs, elems[:n]...)
+		}
+		elems = elems[n:]
+	}
+	return strings.Join(runs, " ")
+}
+
+// Replies that do not depend on what came before but by what the script shows.
+func TestConformance(t *testing.T) {
+	tests := []struct {
+		name    string
+		options kv.Options
+		script  string
+	}{
+		{"RESERVE: error rate, then capacity, then expansion, then key", kv.Options{}, `
+OTHER.NEW other => +OK
+BF.RESERVE have 0.01 100 => +OK
+BF.RESERVE have x y EXPANSION z => -ERR bad error rate
+BF.RESERVE have 0 y EXPANSION z => -ERR error rate must be in the range (0.000000, 1.000000)
+BF.RESERVE have 1 y EXPANSION z => -ERR error rate must be in the range (0.000000, 1.000000)
+BF.RESERVE have 0.01 y EXPANSION z => -ERR bad capacity
+BF.RESERVE have 0.01 0 EXPANSION z => -ERR capacity must be in the range [1, 1099511627776]
+BF.RESERVE have 0.01 -1 EXPANSION z => -ERR capacity must be in the range [1, 1099511627776]
+BF.RESERVE have 0.01 100 EXPANSION => -ERR no expansion
+BF.RESERVE have 0.01 100 NONSCALING EXPANSION => -ERR no expansion
+BF.RESERVE have 0.01 100 EXPANSION z NONSCALING => -ERR bad expansion
+BF.RESERVE have 0.01 100 NONSCALING EXPANSION z => -ERR bad expansion
+BF.RESERVE have 0.01 100 NONSCALING EXPANSION 1 => -Nonscaling filters cannot expand
+BF.RESERVE have 0.01 100 EXPANSION 2 NONSCALING => -Nonscaling filters cannot expand
+BF.RESERVE have 0.01 100 EXPANSION 32769 NONSCALING => -Nonscaling filters cannot expand
+BF.RESERVE have 0.01 100 EXPANSION -1 NONSCALING => -Nonscaling filters cannot expand
+BF.RESERVE have 0.01 100 EXPANSION 32769 => -ERR expansion must be in the range [0, 32768]
+BF.RESERVE have 0.01 100 EXPANSION -1 => -ERR expansion must be in the range [0, 32768]
+BF.RESERVE have 0.01 100 => -ERR item exists
+BF.RESERVE other 0 100 => -ERR error rate must be in the range (0.000000, 1.000000)
+BF.RESERVE other 0.01 100 => -WRONGTYPE Operation against a key holding the wrong kind of value
+`},
+		{"RESERVE: ends of the ranges", kv.Options{MaxFilterBytes: 1 << 42}, `
+BF.RESERVE a 0.999999 1 => +OK
+BF.RESERVE b 0.000001 1 EXPANSION 32768 => +OK
+BF.INFO b EXPANSION => [:32768] | {"Expansion rate" :32768}
+BF.RESERVE c 0.01 1099511627776 NONSCALING => +OK
+BF.RESERVE d 0.01 1099511627776 => +OK
+BF.ADD c x => :1 | #t
+BF.EXISTS c x => :1 | #t
+BF.EXISTS c y => :0 | #f
+`},
+		{"RESERVE: 4 to 7 words", kv.Options{}, `
+BF.RESERVE a 0.01 => -ERR wrong number of arguments for 'bf.reserve' command
+BF.RESERVE a 0.01 100 u v w => +OK
+BF.RESERVE b 0.01 100 u v w x => -ERR wrong number of arguments for 'bf.reserve' command
+bf.Reserve b x y EXPANSION z NONSCALING v w => -ERR wrong number of arguments for 'bf.reserve' command
+`},
+		{"RESERVE: option words in any case, the first counts, unknown ones are ignored", kv.Options{}, `
+BF.RESERVE a 0.01 100 nonScaling => +OK
+BF.INFO a EXPANSION => [_] | {"Expansion rate" _}
+BF.RESERVE b 0.01 100 eXpansion 3 => +OK
+BF.INFO b EXPANSION => [:3] | {"Expansion rate" :3}
+BF.RESERVE c 0.01 100 EXPANSION 3 EXPANSION => +OK
+BF.INFO c EXPANSION => [:3] | {"Expansion rate" :3}
+BF.RESERVE d 0.01 100 what EXPANSION 4 => +OK
+BF.INFO d EXPANSION => [:4] | {"Expansion rate" :4}
+BF.RESERVE e 0.01 100 NON NONSCALINGS EXPAND => +OK
+BF.INFO e EXPANSION => [:2] | {"Expansion rate" :2}
+BF.RESERVE f 0.01 100 "nonſcaling" "expanſion" x => +OK
+BF.INFO f EXPANSION => [:2] | {"Expansion rate" :2}
+`},
+		{"EXPANSION 0 is NONSCALING", kv.Options{}, `
+BF.RESERVE a 0.0001 2 EXPANSION 0 => +OK
+BF.RESERVE b 0.0001 2 EXPANSION 0 NONSCALING => +OK
+BF.INFO a EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO b EXPANSION => [_] | {"Expansion rate" _}
+BF.MADD a x y z => [:1 :1 -ERR non scaling filter is full] | [#t #t -ERR non scaling filter is full]
+BF.INSERT c CAPACITY 2 EXPANSION 0 ITEMS x y z
+  => [:1 :1 -ERR non scaling filter is full]
+  | [#t #t -ERR non scaling filter is full]
+BF.INFO c EXPANSION => [_] | {"Expansion rate" _}
+`},
+		{"a rate above 0.25 is 0.25", kv.Options{}, `
+BF.RESERVE a 0.9 100 NONSCALING => +OK
+BF.DEBUG a => ["size:0" "bytes:... capacity:100 size:0 ratio:0.25"]
+BF.RESERVE b 0.250001 100 => +OK
+BF.DEBUG b => ["size:0" "bytes:... capacity:100 size:0 ratio:0.175"]
+BF.INSERT c ERROR 0.99 NONSCALING ITEMS x => [:1] | [#t]
+BF.DEBUG c => ["size:1" "bytes:... capacity:100 size:1 ratio:0.25"]
+BF.RESERVE d 0.24 100 NONSCALING => +OK
+BF.DEBUG d => ["size:0" "bytes:... capacity:100 size:0 ratio:0.24"]
+`},
+		{"adding makes a filter of capacity 100, error 0.01, expansion 2", kv.Options{}, `
+BF.ADD a x => :1 | #t
+BF.MADD b x => [:1] | [#t]
+BF.INSERT c ITEMS x => [:1] | [#t]
+BF.INFO a CAPACITY => [:100] | {"Capacity" :100}
+BF.INFO b CAPACITY => [:100] | {"Capacity" :100}
+BF.INFO c CAPACITY => [:100] | {"Capacity" :100}
+BF.INFO a EXPANSION => [:2] | {"Expansion rate" :2}
+BF.INFO b EXPANSION => [:2] | {"Expansion rate" :2}
+BF.INFO c EXPANSION => [:2] | {"Expansion rate" :2}
+BF.RESERVE d 0.01 100 EXPANSION 2 => +OK
+BF.MERGE d a b c => +OK
+`},
+		{"ADD, MADD: 1 new, 0 known; a repeat in a batch is known", kv.Options{}, `
+BF.RESERVE f 0.0001 100 => +OK
+BF.ADD f a => :1 | #t
+BF.ADD f a => :0 | #f
+BF.MADD f b a b c b => [:1 :0 :0 :1 :0] | [#t #f #f #t #f]
+BF.INSERT f ITEMS d a d => [:1 :0 :0] | [#t #f #f]
+BF.MADD f e e e e e => [:1 4*:0] | [#t 4*#f]
+BF.CARD f => :5
+`},
+		{"items are any bytes", kv.Options{}, `
+BF.RESERVE f 0.0001 100 => +OK
+BF.EXISTS f "" => :0 | #f
+BF.ADD f "" => :1 | #t
+BF.ADD f "" => :0 | #f
+BF.EXISTS f "" => :1 | #t
+BF.MADD f "\x00" "\x00\x00" "\xff\xfe" "a b" "a\r\nb" "" => [5*:1 :0] | [5*#t #f]
+BF.MEXISTS f "\x00" "\x00\x00" "\x00\x00\x00" "\xff\xfe" "\xff" "a b" a "a\r\nb"
+  => [:1 :1 :0 :1 :0 :1 :0 :1]
+  | [#t #t #f #t #f #t #f #t]
+BF.INSERT f ITEMS "" "\x00" => [:0 :0] | [#f #f]
+BF.ADD "\x00key\xff" "" => :1 | #t
+BF.EXISTS "\x00key\xff" "" => :1 | #t
+BF.ADD "" x => :1 | #t
+BF.EXISTS "" x => :1 | #t
+`},
+		{"INSERT: words by their first letters", kv.Options{}, `
+BF.INSERT a c 500 er 0.001 e 4 i x y => [:1 :1] | [#t #t]
+BF.INFO a CAPACITY => [:500] | {"Capacity" :500}
+BF.INFO a EXPANSION => [:4] | {"Expansion rate" :4}
+BF.DEBUG a => ["size:2" "bytes:... capacity:500 size:2 ratio:0.0007"]
+BF.INSERT b Cucumber 7 ERgo 0.001 Egg 3 Inside x => [:1] | [#t]
+BF.INFO b CAPACITY => [:7] | {"Capacity" :7}
+BF.INFO b EXPANSION => [:3] | {"Expansion rate" :3}
+BF.INSERT c NiCe ITEMS x => -ERR not found
+BF.INSERT c noc ITEMS x => -ERR not found
+BF.INSERT c nocreate ITEMS x => -ERR not found
+BF.INSERT d N ITEMS x => [:1] | [#t]
+BF.INFO d EXPANSION => [_] | {"Expansion rate" _}
+BF.INSERT e NO ITEMS x => [:1] | [#t]
+BF.INFO e EXPANSION => [_] | {"Expansion rate" _}
+BF.INSERT f nonscaling ITEMS x => [:1] | [#t]
+BF.INFO f EXPANSION => [_] | {"Expansion rate" _}
+BF.INSERT g ITEMS CAPACITY 5 NOCREATE ITEMS => [4*:1] | [4*#t]
+BF.INFO g CAPACITY => [:100] | {"Capacity" :100}
+BF.INSERT h CAPACITY 10 CAPACITY 20 ITEMS x => [:1] | [#t]
+BF.INFO h CAPACITY => [:20] | {"Capacity" :20}
+BF.INSERT z WHAT ITEMS x => -Unknown argument received
+BF.INSERT z "" ITEMS x => -Unknown argument received
+BF.INSERT z TTL 10 ITEMS x => -Unknown argument received
+BF.INSERT z "ıtems" x => -Unknown argument received
+BF.INSERT z x y => -Unknown argument received
+BF.INFO z => -ERR not found
+`},
+		{"INSERT: bad values, also where the key exists", kv.Options{}, `
+OTHER.NEW other => +OK
+BF.RESERVE f 0.0001 10 => +OK
+BF.INSERT f CAPACITY x ITEMS a => -Bad capacity
+BF.INSERT f CAPACITY 0 ITEMS a => -Bad capacity
+BF.INSERT f CAPACITY "" ITEMS a => -Bad capacity
+BF.INSERT f CAPACITY ITEMS a b => -Bad capacity
+BF.INSERT f CAPACITY 1099511627777 ITEMS a => -Bad capacity
+BF.INSERT f ERROR x ITEMS a => -Bad error rate
+BF.INSERT f ERROR 0 ITEMS a => -Bad error rate
+BF.INSERT f ERROR 1 ITEMS a => -Bad error rate
+BF.INSERT f ERROR nan ITEMS a => -Bad error rate
+BF.INSERT f ERROR inf ITEMS a => -Bad error rate
+BF.INSERT f EXPANSION x ITEMS a => -Bad expansion
+BF.INSERT f EXPANSION -1 ITEMS a => -Bad expansion
+BF.INSERT f EXPANSION 32769 ITEMS a => -Bad expansion
+BF.INSERT f CAPACITY 5 EXPANSION x ERROR x ITEMS a => -Bad expansion
+BF.INSERT missing CAPACITY x NOCREATE ITEMS a => -Bad capacity
+BF.INSERT other CAPACITY x ITEMS a => -Bad capacity
+BF.INSERT other NOCREATE ITEMS a => -WRONGTYPE Operation against a key holding the wrong kind of value
+BF.INSERT f CAPACITY 50 ERROR 0.5 EXPANSION 8 NONSCALING ITEMS a => [:1] | [#t]
+BF.INFO f CAPACITY => [:10] | {"Capacity" :10}
+BF.INFO f EXPANSION => [:2] | {"Expansion rate" :2}
+BF.CARD f => :1
+`},
+		{"INSERT: NOCREATE, and no ITEMS", kv.Options{}, `
+BF.INSERT f NOCREATE ITEMS a => -ERR not found
+BF.INSERT f NOCREATE CAPACITY 10 ERROR 0.1 EXPANSION 2 ITEMS a => -ERR not found
+BF.INSERT f CAPACITY 10 => -ERR wrong number of arguments for 'bf.insert' command
+BF.INSERT f NOCREATE NONSCALING => -ERR wrong number of arguments for 'bf.insert' command
+BF.INSERT f NOCREATE CAPACITY => -ERR wrong number of arguments for 'bf.insert' command
+BF.INSERT f NOCREATE ERROR => -ERR wrong number of arguments for 'bf.insert' command
+BF.INSERT f NOCREATE EXPANSION => -ERR wrong number of arguments for 'bf.insert' command
+BF.INSERT f NOCREATE ITEMS => -ERR wrong number of arguments for 'bf.insert' command
+BF.INSERT f ITEMS => -ERR wrong number of arguments for 'bf.insert' command
+EXISTS f => :0
+BF.INSERT f CAPACITY 10 ERROR 0.0001 ITEMS a => [:1] | [#t]
+BF.INSERT f NOCREATE ITEMS a b => [:0 :1] | [#f #t]
+BF.INSERT f NOCREATE CAPACITY 20 ERROR 0.1 ITEMS c => [:1] | [#t]
+BF.INFO f CAPACITY => [:10] | {"Capacity" :10}
+`},
+		{"INSERT: NONSCALING wins over EXPANSION", kv.Options{}, `
+BF.INSERT f NONSCALING EXPANSION 4 CAPACITY 2 ERROR 0.0001 ITEMS a b c
+  => [:1 :1 -ERR non scaling filter is full]
+  | [#t #t -ERR non scaling filter is full]
+BF.INSERT g EXPANSION 4 NONSCALING CAPACITY 2 ERROR 0.0001 ITEMS a b c
+  => [:1 :1 -ERR non scaling filter is full]
+  | [#t #t -ERR non scaling filter is full]
+BF.INFO f EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO g EXPANSION => [_] | {"Expansion rate" _}
+`},
+		{"a full filter that does not scale", kv.Options{}, `
+BF.RESERVE f 0.0001 3 NONSCALING => +OK
+BF.MADD f a b => [:1 :1] | [#t #t]
+BF.MADD f a c c b d a e => [:0 :1 :0 :0 -ERR non scaling filter is full] | [#f #t #f #f -ERR non scaling filter is full]
+BF.CARD f => :3
+BF.MEXISTS f a b c d e => [:1 :1 :1 :0 :0] | [#t #t #t #f #f]
+BF.ADD f a => :0 | #f
+BF.ADD f d => -ERR non scaling filter is full
+BF.MADD f d a => [-ERR non scaling filter is full]
+BF.MADD f a d a => [:0 -ERR non scaling filter is full] | [#f -ERR non scaling filter is full]
+BF.INSERT f ITEMS b c d a => [:0 :0 -ERR non scaling filter is full] | [#f #f -ERR non scaling filter is full]
+BF.INSERT f NOCREATE ITEMS d => [-ERR non scaling filter is full]
+BF.INFO f
+  => ["Capacity" :3 "Size" ... "Number of filters" :1 "Number of items inserted" :3 "Expansion rate" _]
+  | {"Capacity" :3 "Size" ... "Number of filters" :1 "Number of items inserted" :3 "Expansion rate" _}
+BF.INSERT g CAPACITY 2 ERROR 0.0001 NONSCALING ITEMS a b a c a
+  => [:1 :1 :0 -ERR non scaling filter is full]
+  | [#t #t #f -ERR non scaling filter is full]
+BF.MEXISTS g a b c => [:1 :1 :0] | [#t #t #f]
+`},
+		{"no growth by known items", kv.Options{}, `
+BF.RESERVE f 0.0001 2 EXPANSION 1 => +OK
+BF.MADD f a b a b => [:1 :1 :0 :0] | [#t #t #f #f]
+BF.ADD f a => :0 | #f
+BF.INFO f FILTERS => [:1] | {"Number of filters" :1}
+BF.MADD f a c a b c => [:0 :1 :0 :0 :0] | [#f #t #f #f #f]
+BF.INFO f FILTERS => [:2] | {"Number of filters" :2}
+BF.MADD f d a c e => [:1 :0 :0 :1] | [#t #f #f #t]
+BF.INFO f FILTERS => [:3] | {"Number of filters" :3}
+BF.MEXISTS f a b c d e f => [5*:1 :0] | [5*#t #f]
+BF.CARD f => :5
+`},
+		{"growth that is refused: the array goes on", kv.Options{MaxFilterBytes: 128}, `
+BF.RESERVE f 0.0001 4 => +OK
+BF.MADD f i{1..12} => [12*:1] | [12*#t]
+BF.INFO f SIZE => [:288] | {"Size" :288}
+BF.MADD f i1 x i2 y x i12
+  => [:0 -ERR problem inserting into filter :0 -ERR problem inserting into filter -ERR problem inserting into filter :0]
+  | [#f -ERR problem inserting into filter #f -ERR problem inserting into filter -ERR problem inserting into filter #f]
+BF.ADD f x => -ERR problem inserting into filter
+BF.ADD f i1 => :0 | #f
+BF.INSERT f ITEMS x i3 => [-ERR problem inserting into filter :0] | [-ERR problem inserting into filter #f]
+BF.EXISTS f x => :0 | #f
+BF.CARD f => :12
+BF.RESERVE g 0.0001 2 EXPANSION 16 => +OK
+BF.MADD g a b c a d
+  => [:1 :1 -ERR problem inserting into filter :0 -ERR problem inserting into filter]
+  | [#t #t -ERR problem inserting into filter #f -ERR problem inserting into filter]
+BF.MEXISTS g a b c d => [:1 :1 :0 :0] | [#t #t #f #f]
+BF.INSERT h CAPACITY 2 EXPANSION 16 ERROR 0.0001 ITEMS a b c b
+  => [:1 :1 -ERR problem inserting into filter :0]
+  | [#t #t -ERR problem inserting into filter #f]
+`},
+		{"EXISTS, MEXISTS, CARD: missing key and wrong type", kv.Options{}, `
+OTHER.NEW other => +OK
+BF.EXISTS missing a => :0 | #f
+BF.EXISTS other a => :0 | #f
+BF.MEXISTS missing a b => [:0 :0] | [#f #f]
+BF.MEXISTS other a b => [:0 :0] | [#f #f]
+BF.CARD missing => :0
+BF.CARD other => -WRONGTYPE Operation against a key holding the wrong kind of value
+EXISTS missing => :0
+BF.RESERVE f 0.0001 100 => +OK
+BF.EXISTS f a => :0 | #f
+BF.MADD f a b => [:1 :1] | [#t #t]
+BF.EXISTS f a => :1 | #t
+BF.MEXISTS f a c b => [:1 :0 :1] | [#t #f #t]
+BF.MEXISTS f c => [:0] | [#f]
+BF.CARD f => :2
+`},
+		{"INFO: all fields, or one", kv.Options{}, `
+BF.RESERVE f 0.01 100 => +OK
+BF.MADD f a b => [:1 :1] | [#t #t]
+BF.INFO f
+  => ["Capacity" :100 "Size" :288 "Number of filters" :1 "Number of items inserted" :2 "Expansion rate" :2]
+  | {"Capacity" :100 "Size" :288 "Number of filters" :1 "Number of items inserted" :2 "Expansion rate" :2}
+BF.INFO f CAPACITY => [:100] | {"Capacity" :100}
+BF.INFO f Size => [:288] | {"Size" :288}
+BF.INFO f filters => [:1] | {"Number of filters" :1}
+BF.INFO f ITEMS => [:2] | {"Number of items inserted" :2}
+BF.INFO f EXPANSION => [:2] | {"Expansion rate" :2}
+BF.RESERVE g 0.01 100 NONSCALING => +OK
+BF.INFO g EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO g
+  => ["Capacity" :100 "Size" ... "Number of filters" :1 "Number of items inserted" :0 "Expansion rate" _]
+  | {"Capacity" :100 "Size" ... "Number of filters" :1 "Number of items inserted" :0 "Expansion rate" _}
+`},
+		{"INFO: errors", kv.Options{}, `
+OTHER.NEW other => +OK
+BF.RESERVE f 0.01 100 => +OK
+BF.INFO missing => -ERR not found
+BF.INFO missing nosuch => -ERR not found
+BF.INFO missing CAPACITY => -ERR not found
+BF.INFO f nosuch => -Invalid information value
+BF.INFO f "" => -Invalid information value
+BF.INFO f "Number of filters" => -Invalid information value
+BF.INFO f "ſize" => -Invalid information value
+BF.INFO f CAPACITY SIZE => -ERR wrong number of arguments for 'bf.info' command
+BF.INFO other => -WRONGTYPE Operation against a key holding the wrong kind of value
+BF.INFO other nosuch => -WRONGTYPE Operation against a key holding the wrong kind of value
+`},
+		{"DEBUG", kv.Options{}, `
+OTHER.NEW other => +OK
+BF.DEBUG missing => -ERR not found
+BF.DEBUG other => -WRONGTYPE Operation against a key holding the wrong kind of value
+BF.RESERVE f 0.01 4 EXPANSION 2 => +OK
+BF.DEBUG f => ["size:0" "bytes:64 bits:512 hashes:7 hashwidth:64 capacity:4 size:0 ratio:0.007"]
+BF.MADD f i{1..5} => [5*:1] | [5*#t]
+BF.DEBUG f
+  => ["size:5" "bytes:64 bits:512 hashes:7 hashwidth:64 capacity:4 size:4 ratio:0.007"
+  "bytes:64 bits:512 hashes:13 hashwidth:64 capacity:8 size:1 ratio:7.89474e-05"]
+BF.RESERVE g 0.00001234567 4 NONSCALING => +OK
+BF.DEBUG g => ["size:0" "bytes:64 bits:512 ... capacity:4 size:0 ratio:1.23457e-05"]
+`},
+		{"a key of another type", kv.Options{}, `
+OTHER.NEW o => +OK
+BF.ADD o x => -WRONGTYPE Operation against a key holding the wrong kind of value
+BF.MADD o x y => -WRONGTYPE Operation against a key holding the wrong kind of value
+BF.INSERT o ITEMS x => -WRONGTYPE Operation against a key holding the wrong kind of value
+BF.RESERVE o 0.01 100 => -WRONGTYPE Operation against a key holding the wrong kind of value
+TYPE o => +other
+BF.ADD f x => :1 | #t
+TYPE f => +MBbloom--
+`},
+		{"TTL", kv.Options{}, `
+BF.RESERVE a 0.01 100 TTL 10 => +OK
+BF.RESERVE b 0.01 50 EXPANSION 4 ttl 20 => +OK
+BF.RESERVE c 0.01 100 Ttl 30 NONSCALING => +OK
+BF.RESERVE d 0.01 100 => +OK
+BF.RESERVE e 0.01 100 EXPANSION 0 NONSCALING TTL 1 => +OK
+BF.MADD a x y => [:1 :1] | [#t #t]
+@pass 999ms
+EXISTS a b c d e => :5
+@pass 1ms
+EXISTS a b c d e => :4
+@pass 8999ms
+BF.MEXISTS a x y => [:1 :1] | [#t #t]
+BF.CARD a => :2
+BF.RESERVE a 0.01 100 => -ERR item exists
+@pass 1ms
+BF.EXISTS a x => :0 | #f
+BF.CARD a => :0
+BF.INFO a => -ERR not found
+BF.INSERT a NOCREATE ITEMS x => -ERR not found
+TYPE a => +none
+BF.INFO b CAPACITY => [:50] | {"Capacity" :50}
+BF.INFO b EXPANSION => [:4] | {"Expansion rate" :4}
+@pass 10s
+EXISTS a b c d => :2
+BF.ADD b x => :1 | #t
+BF.INFO b CAPACITY => [:100] | {"Capacity" :100}
+BF.RESERVE a 0.01 7 => +OK
+@pass 240000h
+EXISTS a b c d => :3
+BF.INFO a CAPACITY => [:7] | {"Capacity" :7}
+BF.EXISTS b x => :1 | #t
+`},
+		{"TTL: errors", kv.Options{}, `
+BF.RESERVE f 0.01 100 TTL => -ERR no ttl
+BF.RESERVE f 0.01 100 EXPANSION 2 TTL => -ERR no ttl
+BF.RESERVE f 0.01 100 TTL x => -ERR bad ttl
+BF.RESERVE f 0.01 100 TTL 1.5 => -ERR bad ttl
+BF.RESERVE f 0.01 100 TTL 0 => -ERR ttl must be in the range [1, 3162240000]
+BF.RESERVE f 0.01 100 TTL -1 => -ERR ttl must be in the range [1, 3162240000]
+BF.RESERVE f 0.01 100 TTL 3162240001 => -ERR ttl must be in the range [1, 3162240000]
+BF.RESERVE f x 100 TTL 0 => -ERR bad error rate
+BF.RESERVE f 0.01 x TTL 0 => -ERR bad capacity
+BF.RESERVE f 0.01 100 EXPANSION 2 NONSCALING TTL 5 => -Nonscaling filters cannot expand
+BF.RESERVE f 0.01 100 EXPANSION 2 u TTL 5 w => -ERR wrong number of arguments for 'bf.reserve' command
+EXISTS f => :0
+BF.RESERVE f 0.01 100 TTL 3162240000 => +OK
+BF.RESERVE f 0.01 100 TTL 5 => -ERR item exists
+`},
+		{"MERGE: into a missing filter and into one that is there", kv.Options{}, `
+BF.RESERVE a 0.0001 100 => +OK
+BF.RESERVE b 0.0001 100 => +OK
+BF.MADD a x{1..20} => [20*:1] | [20*#t]
+BF.MADD b y{1..20} => [20*:1] | [20*#t]
+BF.MERGE d a b => +OK
+BF.MEXISTS d x{1..20} y{1..20} => [40*:1] | [40*#t]
+BF.MEXISTS d z{1..20} => [20*:0] | [20*#f]
+BF.MEXISTS a y{1..20} => [20*:0] | [20*#f]
+BF.MERGE a b => +OK
+BF.MEXISTS a x{1..20} y{1..20} => [40*:1] | [40*#t]
+BF.CARD b => :20
+BF.MERGE b b => +OK
+BF.CARD b => :20
+BF.MERGE b a b a => +OK
+BF.MEXISTS b x{1..20} y{1..20} => [40*:1] | [40*#t]
+BF.ADD b x1 => :0 | #f
+BF.ADD b z1 => :1 | #t
+TYPE d => +MBbloom--
+`},
+		{"MERGE: layers, and what is known of their items", kv.Options{}, `
+BF.RESERVE a 0.0001 4 => +OK
+BF.RESERVE b 0.0001 4 => +OK
+BF.MADD a x{1..6} => [6*:1] | [6*#t]
+BF.ADD b x1 => :1 | #t
+BF.MERGE b a => +OK
+BF.MEXISTS b x{1..6} => [6*:1] | [6*#t]
+BF.INFO b
+  => ["Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2
+  "Number of items is estimated" :1]
+  | {"Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2
+  "Number of items is estimated" :1}
+BF.INFO b ITEMS => [:6] | {"Number of items inserted" :6}
+BF.INFO a
+  => ["Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2]
+  | {"Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2}
+BF.MERGE c a => +OK
+BF.INFO c
+  => ["Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2]
+  | {"Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2}
+BF.MERGE e b => +OK
+BF.INFO e
+  => ["Capacity" :12 ... "Number of items is estimated" :1]
+  | {"Capacity" :12 ... "Number of items is estimated" :1}
+`},
+		{"MERGE: what is refused, and changes nothing", kv.Options{}, `
+OTHER.NEW other => +OK
+BF.RESERVE a 0.01 100 => +OK
+BF.RESERVE capacity 0.01 200 => +OK
+BF.RESERVE rate 0.02 100 => +OK
+BF.RESERVE expansion 0.01 100 EXPANSION 4 => +OK
+BF.RESERVE nonscaling 0.01 100 NONSCALING => +OK
+BF.ADD a x => :1 | #t
+BF.MERGE => -ERR wrong number of arguments for 'bf.merge' command
+BF.MERGE a => -ERR wrong number of arguments for 'bf.merge' command
+BF.MERGE a capacity => -ERR bloomext: filters differ, and cannot be merged: capacity of "a" is 100, of "capacity" 200
+BF.MERGE a rate => -ERR bloomext: filters differ, and cannot be merged: error rate of "a" is 0.01, of "rate" 0.02
+BF.MERGE a expansion => -ERR bloomext: filters differ, and cannot be merged: expansion of "a" is 2, of "expansion" 4
+BF.MERGE a nonscaling => -ERR bloomext: filters differ, and cannot be merged: expansion of "a" is 2, of "nonscaling" 0
+BF.MERGE d a capacity => -ERR bloomext: filters differ, and cannot be merged: capacity of "a" is 100, of "capacity" 200
+BF.MERGE a missing => -ERR not found
+BF.MERGE d a missing => -ERR not found
+BF.MERGE missing missing => -ERR not found
+BF.MERGE d d a => -ERR not found
+BF.MERGE a other => -WRONGTYPE Operation against a key holding the wrong kind of value
+BF.MERGE other a => -WRONGTYPE Operation against a key holding the wrong kind of value
+BF.MERGE d other => -WRONGTYPE Operation against a key holding the wrong kind of value
+EXISTS d missing => :0
+TYPE other => +other
+BF.CARD a => :1
+`},
+		{"MERGE: a union above the error rate", kv.Options{}, `
+BF.RESERVE a 0.0001 100 NONSCALING => +OK
+BF.RESERVE b 0.0001 100 NONSCALING => +OK
+BF.MADD a x{1..80} => [80*:1] | [80*#t]
+BF.MADD b y{1..80} => [80*:1] | [80*#t]
+BF.MERGE d a b => -ERR bloomext: the union would exceed the error rate: ..., made for 0.0001
+BF.MERGE a b => -ERR bloomext: the union would exceed the error rate: ..., made for 0.0001
+BF.CARD a => :80
+BF.MEXISTS a y{1..80} => [80*:0] | [80*#f]
+EXISTS d => :0
+BF.RESERVE c 0.0001 100 NONSCALING => +OK
+BF.MADD c x{1..80} z1 => [81*:1] | [81*#t]
+BF.MERGE a c => +OK
+BF.MEXISTS a x{1..80} z1 => [81*:1] | [81*#t]
+`},
+		{"MERGE: the life of dest stays as it is", kv.Options{}, `
+BF.RESERVE short 0.01 100 TTL 10 => +OK
+BF.RESERVE long 0.01 100 => +OK
+BF.MADD short a => [:1] | [#t]
+BF.MADD long b => [:1] | [#t]
+BF.MERGE new short long => +OK
+BF.MERGE short long => +OK
+BF.MERGE long short => +OK
+@pass 10s
+EXISTS short => :0
+BF.MEXISTS long a b => [:1 :1] | [#t #t]
+BF.MEXISTS new a b => [:1 :1] | [#t #t]
+BF.MERGE new short => -ERR not found
+`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { newWorld(t, tt.options).script(tt.script) })
+	}
+}
+
+// Each command refuses a word less and a word more than it takes, naming itself in
+// lower case whatever the case it was called in.
+func TestConformance_arity(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	for _, command := range []string{
+		"BF.RESERVE", "BF.RESERVE k", "BF.RESERVE k 0.01", "BF.RESERVE k 0.01 100 a b c d",
+		"Bf.Add", "BF.ADD k", "bf.add k a b",
+		"BF.MADD", "BF.MADD k",
+		"BF.INSERT", "BF.INSERT k", "BF.INSERT k ITEMS",
+		"BF.EXISTS", "BF.EXISTS k", "BF.EXISTS k a b",
+		"BF.MEXISTS", "BF.MEXISTS k",
+		"BF.CARD", "BF.CARD k a",
+		"BF.INFO", "BF.INFO k CAPACITY SIZE",
+		"BF.DEBUG", "BF.DEBUG k a",
+		"BF.MERGE", "bf.MERGE k",
+	} {
+		name, _, _ := strings.Cut(command, " ")
+		w.script(fmt.Sprintf("%s => -ERR wrong number of arguments for '%s' command", command, strings.ToLower(name)))
+	}
+	w.script("DBSIZE => :0")
+}
+
+// Integers are decimal, without plus, blanks, leading zeros or anything after them.
+func TestConformance_integers(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	for _, word := range []string{
+		"010", "+5", " 5", "5 ", "1e3", "", "-", "-0", "-05", "00", "0x10", "5.0", "1_000", "5\x00", "٥", "five",
+		"9223372036854775808", "-9223372036854775809", "99999999999999999999",
+	} {
+		q := strconv.Quote(word)
+		w.script("BF.RESERVE f 0.01 " + q + " => -ERR bad capacity")
+		w.script("BF.RESERVE f 0.01 100 EXPANSION " + q + " => -ERR bad expansion")
+		w.script("BF.RESERVE f 0.01 100 TTL " + q + " => -ERR bad ttl")
+		w.script("BF.INSERT f CAPACITY " + q + " ITEMS a => -Bad capacity")
+		w.script("BF.INSERT f EXPANSION " + q + " ITEMS a => -Bad expansion")
+	}
+	for _, word := range []string{"9223372036854775807", "-9223372036854775808"} {
+		w.script("BF.RESERVE f 0.01 " + word + " => -ERR capacity must be in the range [1, 1099511627776]")
+		w.script("BF.RESERVE f 0.01 100 EXPANSION " + word + " => -ERR expansion must be in the range [0, 32768]")
+		w.script("BF.INSERT f CAPACITY " + word + " ITEMS a => -Bad capacity")
+		w.script("BF.INSERT f EXPANSION " + word + " ITEMS a => -Bad expansion")
+	}
+	w.script("DBSIZE => :0")
+}
+
+// Error rates are what C's strtod takes, all of it, with no blank in front.
+func TestConformance_doubles(t *testing.T) {
+	const (
+		bad = "-ERR bad error rate"
+		out = "-ERR error rate must be in the range (0.000000, 1.000000)"
+	)
+	w := newWorld(t, kv.Options{})
+	for _, tt := range []struct {
+		reply string
+		words []string
+	}{
+		{"+OK", []string{
+			"1e-3", ".5", "5.e-1", "+0.1", "00.5", "1E-3", "0.1e0", "100e-3", "1e-06", "0x1p-3", "0X.8P0", "0x0.8",
+			"+0x1P-3", "0.100000000000000000000000000000000000000000000001", "0.99999999",
+		}},
+		{out, []string{
+			"0", "-0", "0.0", ".0", "0e5", "0x0", "0x0p-9", "0e-9999", "1", "1e0", "0x1", "0x10", "2", "-0.1", "-1e-3",
+			"1e300", "inf", "INF", "-inf", "+Inf", "infinity", "-Infinity",
+		}},
+		{bad, []string{
+			"", "x", " 0.1", "0.1 ", "\t0.1", "0.1\n", "0.1x", "0,1", "0.1\x00", "\x00", "1_0e-2", "0_1", ".", "e",
+			"e-3", "1e", "1e-", "0x", "0xp-3", "0x1p", "0x1e-3", "0b1", "+", "-", "+-0.1", "--0.1", "in", "infin", "nan",
+			"NaN", "-nan", "1e999", "-1e999", "1e-999", "-1e-999", "0x1p9999", "0x1p-9999", "ı", "ınf",
+		}},
+	} {
+		for _, word := range tt.words {
+			q := strconv.Quote(word)
+			w.script("BF.RESERVE f " + q + " 100 => " + tt.reply)
+			if tt.reply == "+OK" {
+				w.script("BF.INSERT g ERROR " + q + " ITEMS a => [:1] | [#t]")
+				w.script("DEL f g => :2")
+			} else {
+				w.script("BF.INSERT g ERROR " + q + " ITEMS a => -Bad error rate")
+			}
+		}
+	}
+	w.script("DBSIZE => :0")
+}
+
+// A filter grows by a layer of expansion times the capacity when a new item meets
+// a newest layer that counts its capacity, and INFO and DEBUG say so at every item.
+func TestConformance_growth(t *testing.T) {
+	const rate, first, adds = 0.01, 6, 200
+	for _, expansion := range []int{1, 2, 4} {
+		t.Run(fmt.Sprint("EXPANSION ", expansion), func(t *testing.T) {
+			w := newWorld(t, kv.Options{})
+			w.script(fmt.Sprintf("BF.RESERVE f %v %d EXPANSION %d => +OK", rate, first, expansion))
+			items, capacities := []int{0}, []int{first} // of each layer
+			for i := range adds {
+				added := w.line(fmt.Sprintf("BF.ADD f item:%d", i)).Int()
+				newest := len(items) - 1
+				if added == 1 && items[newest] == capacities[newest] {
+					items, capacities = append(items, 0), append(capacities, expansion*capacities[newest])
+					newest++
+				}
+				items[newest] += int(added)
+				w.describes(rate, expansion, items, capacities)
+			}
+			for i := range adds {
+				w.script(fmt.Sprintf("BF.EXISTS f item:%d => :1 | #t", i))
+			}
+		})
+	}
+}
+
+// describes checks what BF.INFO, BF.CARD and BF.DEBUG say of filter f.
+func (w *world) describes(rate float64, expansion int, items, capacities []int) {
+	w.t.Helper()
+	most := 64
+	if expansion > 1 {
+		most = 1 + int(math.Log(math.Pow(2, 40)/float64(capacities[0]))/math.Log(float64(expansion)))
+	}
+	var counted, capacity, bytes int
+	var lines []string
+	for i := range items {
+		share := 0.7 * rate
+		if i > 0 {
+			share = (1 - 0.7) * rate / float64(most-1)
+		}
+		l, err := probe.Size(uint64(capacities[i]), share)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		counted, capacity, bytes = counted+items[i], capacity+capacities[i], bytes+int(l.Bits()/8)
+		lines = append(lines, fmt.Sprintf(`"bytes:%d bits:%d hashes:%d hashwidth:64 capacity:%d size:%d ratio:%.6g"`,
+			l.Bits()/8, l.Bits(), l.Hashes, capacities[i], items[i], share))
+	}
+	fields := fmt.Sprintf(`"Capacity" :%d "Size" :%d "Number of filters" :%d `+
+		`"Number of items inserted" :%d "Expansion rate" :%d`,
+		capacity, 32+64*len(items)+bytes, len(items), counted, expansion)
+	w.script(fmt.Sprintf("BF.INFO f => [%s] | {%s}", fields, fields))
+	w.script(fmt.Sprintf("BF.CARD f => :%d", counted))
+	w.script(fmt.Sprintf(`BF.DEBUG f => ["size:%d" %s]`, counted, runs(lines)))
+}
+
+// An item that seems known is answered with 0 and not counted, and no item is
+// forgotten.
+func TestConformance_falsePositives(t *testing.T) {
+	const adds = 1000
+	w := newWorld(t, kv.Options{})
+	w.script("BF.RESERVE f 0.25 10 EXPANSION 2 => +OK")
+	var added int64
+	for i := range adds {
+		added += w.line(fmt.Sprintf("BF.ADD f item:%d", i)).Int()
+	}
+	if added == adds || added < adds*3/4 {
+		t.Errorf("%d of %d new items were new, want at least three in four and not all", added, adds)
+	}
+	w.script(fmt.Sprintf("BF.CARD f => :%d", added))
+	w.script(fmt.Sprintf(`BF.INFO f ITEMS => [:%d] | {"Number of items inserted" :%d}`, added, added))
+	w.script(fmt.Sprintf(`BF.MEXISTS f item:{0..%d} => [%d*:1] | [%d*#t]`, adds-1, adds, adds))
+}
+
+// The number of items after a merge is estimated well from the bits.
+func TestConformance_mergeEstimate(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	w.script(`
+BF.RESERVE a 0.001 1000 => +OK
+BF.RESERVE b 0.001 1000 => +OK
+BF.MADD a x{1..400} => [400*:1] | [400*#t]
+BF.MADD b x{301..700} => [400*:1] | [400*#t]
+BF.MERGE d a b => +OK
+BF.MEXISTS d x{1..700} => [700*:1] | [700*#t]`)
+	// 700 items of 10 probes in 14,600 bits: the bits set have a standard deviation of about 30, or 4 items.
+	if n := w.line("BF.CARD d").Int(); n < 680 || n > 720 {
+		t.Errorf("BF.CARD after a merge to 700 items = %d, want 680 to 720", n)
+	}
+}
+
+// differences are the tests of the entries of docs/DIFFERENCES.md, by their names.
+var differences = map[string]func(t *testing.T){
+	"option-words": func(t *testing.T) {
+		newWorld(t, kv.Options{}).script(`
+BF.RESERVE NONSCALING 0.01 100 => +OK
+BF.INFO NONSCALING EXPANSION => [:2] | {"Expansion rate" :2}
+BF.RESERVE EXPANSION 0.01 100 => +OK
+BF.RESERVE TTL 0.01 100 => +OK
+BF.INFO EXPANSION EXPANSION => [:2] | {"Expansion rate" :2}
+BF.RESERVE expansion 0.01 100 NONSCALING => +OK
+BF.RESERVE f 0.01 EXPANSION => -ERR bad capacity
+BF.RESERVE f NONSCALING 100 => -ERR bad error rate`)
+	},
+	"capacity-limit": func(t *testing.T) {
+		newWorld(t, kv.Options{MaxFilterBytes: 1 << 42}).script(`
+BF.RESERVE a 0.01 1073741825 => +OK
+BF.RESERVE b 0.01 1099511627776 => +OK
+BF.RESERVE c 0.01 1099511627777 => -ERR capacity must be in the range [1, 1099511627776]
+BF.INSERT c CAPACITY 1099511627776 ITEMS x => [:1] | [#t]
+BF.INSERT d CAPACITY 1099511627777 ITEMS x => -Bad capacity`)
+	},
+	"filter-bytes": func(t *testing.T) {
+		newWorld(t, kv.Options{MaxFilterBytes: 128}).script(`
+BF.RESERVE f 0.01 1000 => -ERR kv: too large: filter of ... bytes, at most 128 (Options.MaxFilterBytes)
+BF.ADD f x => -ERR kv: too large: filter of 192 bytes, at most 128 (Options.MaxFilterBytes)
+BF.INSERT f CAPACITY 1000 ITEMS x => -ERR kv: too large: filter of ... bytes, at most 128 (Options.MaxFilterBytes)
+EXISTS f => :0
+BF.RESERVE f 0.01 30 => +OK`)
+		newWorld(t, kv.Options{}).script(`
+BF.RESERVE f 0.01 1099511627776
+  => -ERR kv: too large: filter of ... bytes, at most 68719476736 (Options.MaxFilterBytes)`)
+	},
+	"sub-filters": func(t *testing.T) {
+		w := newWorld(t, kv.Options{MaxFilterBytes: 1 << 42})
+		w.script(`
+BF.RESERVE f 0.0001 1 EXPANSION 1 => +OK
+BF.MADD f i{1..64} => [64*:1] | [64*#t]
+BF.INFO f FILTERS => [:64] | {"Number of filters" :64}
+BF.MADD f x i1 y i64
+  => [-ERR problem inserting into filter :0 -ERR problem inserting into filter :0]
+  | [-ERR problem inserting into filter #f -ERR problem inserting into filter #f]
+BF.CARD f => :64
+BF.RESERVE g 0.0001 1 EXPANSION 32768 => +OK
+BF.MADD g i{1..32769} => [32769*:1] | [32769*#t]
+BF.INFO g CAPACITY => [:32769] | {"Capacity" :32769}
+BF.ADD g x => :1 | #t
+BF.INFO g
+  => ["Capacity" :1073774593 ... "Number of filters" :3 ...]
+  | {"Capacity" :1073774593 ... "Number of filters" :3 ...}`)
+	},
+	"one-commit": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		before := infoNumber(t, w.db, "commits")
+		w.script(`
+BF.INSERT f CAPACITY 10 ERROR 0.0001 ITEMS i{1..300} => [300*:1] | [300*#t]
+BF.INSERT g CAPACITY 3 ERROR 0.0001 NONSCALING ITEMS a b c d e
+  => [:1 :1 :1 -ERR non scaling filter is full]
+  | [#t #t #t -ERR non scaling filter is full]
+BF.MEXISTS g a b c d e => [:1 :1 :1 :0 :0] | [#t #t #t #f #f]`)
+		if n := infoNumber(t, w.db, "commits") - before; n != 2 {
+			t.Errorf("two batches took %d commits, want 2", n)
+		}
+	},
+	"batch-size": func(t *testing.T) {
+		newWorld(t, kv.Options{MemTableSize: 256 << 10}).script(`
+BF.RESERVE f 0.01 10000000 => +OK
+BF.MADD f i{1..1000} => -ERR kv: too large: commit of ... bytes, at most 65536 (a quarter of Options.MemTableSize)
+BF.CARD f => :0
+BF.MADD f i{1..100} => [100*:1] | [100*#t]`)
+	},
+	"known-items": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		w.script("BF.MADD f a b => [:1 :1] | [#t #t]")
+		before := infoNumber(t, w.db, "commits")
+		w.script(`
+BF.ADD f a => :0 | #f
+BF.MADD f a b => [:0 :0] | [#f #f]
+BF.RESERVE f 0.01 100 => -ERR item exists`)
+		if n := infoNumber(t, w.db, "commits") - before; n != 0 {
+			t.Errorf("commands that change nothing took %d commits, want none", n)
+		}
+	},
+	"size": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		w.script("BF.RESERVE f 0.01 1000 NONSCALING => +OK")
+		// RedisBloom has 8*ceil(1000*9.585/64) = 1200 bytes and 7 hashes.
+		w.script(`
+BF.DEBUG f => ["size:0" "bytes:1280 bits:10240 hashes:6 hashwidth:64 capacity:1000 size:0 ratio:0.01"]
+BF.INFO f SIZE => [:1376] | {"Size" :1376}`)
+	},
+	"hash": func(t *testing.T) {
+		const probes = "BF.MEXISTS f absent:{1..1000}"
+		answers := make(map[string]bool)
+		for _, seed := range []uint64{1, 2} {
+			w := newWorld(t, kv.Options{Seed: seed})
+			w.script("BF.RESERVE f 0.25 500 NONSCALING => +OK")
+			w.line("BF.MADD f item:{1..500}")
+			answers[wire(w.line(probes), reply.Reply.RESP2)] = true
+		}
+		if len(answers) != 2 {
+			t.Error("stores of two seeds give the same 1000 answers for absent items")
+		}
+	},
+	"lowest-rate": func(t *testing.T) {
+		newWorld(t, kv.Options{}).script(`
+BF.RESERVE f 1.19e-13 1000000 NONSCALING
+  => -ERR ... error rate is 1.19e-13, want at least 1.2e-13 (for a capacity of 1000000) and below 1
+BF.INSERT f CAPACITY 1000000 ERROR 1e-300 NONSCALING ITEMS x
+  => -ERR ... error rate is 1e-300, want at least 1.2e-13 (for a capacity of 1000000) and below 1
+EXISTS f => :0
+BF.RESERVE f 1.21e-13 1000000 NONSCALING => +OK
+BF.RESERVE g 1e-18 2 => +OK
+BF.MADD g a b c a => [:1 :1 -ERR problem inserting into filter :0] | [#t #t -ERR problem inserting into filter #f]`)
+	},
+	"growth-budget": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		w.script("BF.RESERVE f 0.01 100 => +OK")
+		w.line("BF.MADD f item:{1..400}")
+		w.script(`
+BF.DEBUG f => ["size:... capacity:100 size:100 ratio:0.007"
+  ... capacity:200 size:200 ratio:9.09091e-05" ... ratio:9.09091e-05"]`)
+	},
+	"ttl": func(t *testing.T) {
+		newWorld(t, kv.Options{}).script(`
+BF.RESERVE f 0.01 100 EXPANSION 2 TTL 60 => +OK
+BF.RESERVE g 0.01 100 EXPANSION 2 x y TTL => -ERR no ttl
+BF.RESERVE g 0.01 100 EXPANSION 0 NONSCALING TTL 60 => +OK
+BF.ADD f x => :1 | #t
+@pass 59999ms
+BF.EXISTS f x => :1 | #t
+@pass 1ms
+BF.EXISTS f x => :0 | #f
+EXISTS f g => :0`)
+	},
+	"merge": func(t *testing.T) {
+		newWorld(t, kv.Options{}).script(`
+BF.ADD a x => :1 | #t
+BF.ADD b y => :1 | #t
+BF.MERGE d a b => +OK
+BF.MEXISTS d x y z => [:1 :1 :0] | [#t #t #f]`)
+	},
+	"merge-info": func(t *testing.T) {
+		newWorld(t, kv.Options{}).script(`
+BF.ADD a x => :1 | #t
+BF.ADD b y => :1 | #t
+BF.MERGE a b => +OK
+BF.INFO a
+  => ["Capacity" ... "Expansion rate" :2
+  "Number of items is estimated" :1]
+  | {"Capacity" ... "Expansion rate" :2 "Number of items is estimated" :1}
+BF.INFO b => ["Capacity" ... "Expansion rate" :2] | {"Capacity" ... "Expansion rate" :2}
+BF.INFO a ESTIMATED => -Invalid information value`)
+	},
+	"no-dump": func(t *testing.T) {
+		newWorld(t, kv.Options{}).script(`
+BF.ADD f x => :1 | #t
+BF.SCANDUMP f 0 => -ERR unknown command 'BF.SCANDUMP', with args beginning with: 'f' '0'...
+BF.LOADCHUNK g 1 x => -ERR unknown command 'BF.LOADCHUNK', with args beginning with: 'g' '1' 'x'...`)
+	},
+	"no-configuration": func(t *testing.T) {
+		newWorld(t, kv.Options{}).script(`
+CONFIG SET bf-initial-size 5 => -ERR unknown command 'CONFIG', with args beginning with: ...
+BF.ADD f x => :1 | #t
+BF.INFO f CAPACITY => [:100] | {"Capacity" :100}`)
+	},
+	"key-length": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		longest := strings.Repeat("k", kv.MaxKeyLen)
+		w.script(fmt.Sprintf(`
+BF.ADD %[1]s x => :1 | #t
+BF.EXISTS %[1]s x => :1 | #t
+BF.ADD %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536
+BF.EXISTS %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536`, longest))
+	},
+}
+
+func TestDifferences(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(differences)) {
+		t.Run(name, differences[name])
+	}
+}
+
+var bfEntry = regexp.MustCompile("(?m)^- `([a-z-]+)`: ")
+
+// Each difference that the document lists has a test, and each test is listed.
+func TestDifferences_listed(t *testing.T) {
+	text, err := os.ReadFile("../docs/DIFFERENCES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), "\n## BF commands\n")
+	if !found {
+		t.Fatal("docs/DIFFERENCES.md has no section on the BF commands")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	listed := make(map[string]bool)
+	for _, entry := range bfEntry.FindAllStringSubmatch(section, -1) {
+		name := entry[1]
+		if listed[name] {
+			t.Errorf("docs/DIFFERENCES.md lists %s twice", name)
+		}
+		listed[name] = true
+		if differences[name] == nil {
+			t.Errorf("docs/DIFFERENCES.md lists %s, which has no test", name)
+		}
+	}
+	for name := range differences {
+		if !listed[name] {
+			t.Errorf("docs/DIFFERENCES.md does not list %s", name)
+		}
+	}
+	if bullets := strings.Count(section, "\n- "); bullets != len(listed) {
+		t.Errorf("docs/DIFFERENCES.md has %d entries, of which %d have a name", bullets, len(listed))
+	}
+}

@@ -68,6 +68,8 @@ var (
 	ErrUnequal    = bloomext.ErrUnequal   // filters to be merged differ
 	ErrMergeRate  = bloomext.ErrMergeRate // their union would exceed the error rate
 	ErrTooLarge   = kv.ErrTooLarge
+	ErrNotInteger = kv.ErrNotInteger // the string is no integer of 64 bits
+	ErrOverflow   = kv.ErrOverflow   // the sum would not be one
 	ErrLocked     = kv.ErrLocked  // another process has the store open
 	ErrNoSpace    = kv.ErrNoSpace // the disk is almost full; lookups go on
 	ErrFailed     = kv.ErrFailed  // the disk failed: close the store and open it again
@@ -84,8 +86,12 @@ type BloomConfig = bloomext.Config
 // BloomInfo describes a Bloom filter.
 type BloomInfo = bloomext.Info
 
-// DB is an open store.
-type DB struct{ *kv.DB }
+// DB is an open store. What it has of kv.DB is below what it has itself: methods
+// here take strings for keys, and write at the level of durability of With.
+type DB struct {
+	*kv.DB
+	level Durability
+}
 
 // Open opens the store in dir, making both if they are not there; nil options mean
 // the defaults. Modules in the options come in addition to the store's own; one of
@@ -100,7 +106,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DB{db}, nil
+	return &DB{DB: db}, nil
 }
 
 // withOwn returns the modules of a store: its own, and those given.
@@ -117,4 +123,4 @@ func withOwn(modules []kv.Module) []kv.Module {
 // Bloom returns a handle on the Bloom filter under a key. It reads nothing: the
 // filter may be made later, and the handle follows the key when it is deleted,
 // renamed, or replaced.
-func (db *DB) Bloom(key string) *Bloom { return bloomext.New(db.DB, key) }
+func (db *DB) Bloom(key string) *Bloom { return bloomext.New(db.DB, key).With(db.level) }

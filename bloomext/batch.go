@@ -7,17 +7,21 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // maxBatch is the most items AddMany puts in one commit; entryBytes is the most
-// an item takes of one: an operand of its own of up to 64 positions.
+// an item takes of one: an operand of its own of up to 64 positions; chainBytes what
+// a filter takes that grew by all the layers there may be: a header with them, and
+// counters of each.
 const (
 	maxBatch   = 4096
 	entryBytes = 256 + 32 + 2*probe.MaxHashes
+	chainBytes = 2048 + scalableext.MaxLayers*(256+64)
 )
 
 // batchSize returns the number of items that fit into one commit.
-func (h *handle) batchSize() int { return max(1, min(maxBatch, h.db.MaxCommit()/entryBytes-2)) }
+func (h *handle) batchSize() int { return max(1, min(maxBatch, (h.db.MaxCommit()-chainBytes)/entryBytes)) }
 
 // group is the number of lookups whose memory is asked for at once.
 const group = 64

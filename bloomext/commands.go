@@ -32,7 +32,7 @@ func Module() kv.Module {
 	}
 	merge := command("BF.MERGE", -3, write, "dest src [src ...]",
 		"Adds to dest everything the other filters hold. All must be made with equal parameters.",
-		"O(M) for M blocks of all filters", "BF.MERGE week monday tuesday", merge)
+		"O(M) for M blocks of all filters", "BF.MADD monday a b\nBF.MADD tuesday b c\nBF.MERGE week monday tuesday", merge)
 	merge.LastKey = -1
 	return kv.Module{Name: "bf", Types: []*kv.Type{bloomType}, Commands: []kv.Command{
 		command("BF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds]",
@@ -49,18 +49,18 @@ func Module() kv.Module {
 			"O(N k n) for N items, k hashes and n layers", "BF.INSERT seen CAPACITY 10000 ITEMS a b c", insert),
 		command("BF.EXISTS", 3, read, "key item",
 			"Answers 1 if the item may have been added, 0 if it was not.",
-			"O(k n) for k hashes and n layers", "BF.EXISTS seen a", exists),
+			"O(k n) for k hashes and n layers", "BF.ADD seen a\nBF.EXISTS seen a", exists),
 		command("BF.MEXISTS", -3, read&^kv.Fast, "key item [item ...]",
 			"Answers 1 or 0, as BF.EXISTS, for each item.",
-			"O(N k n) for N items, k hashes and n layers", "BF.MEXISTS seen a z", mexists),
+			"O(N k n) for N items, k hashes and n layers", "BF.MADD seen a b\nBF.MEXISTS seen a z", mexists),
 		command("BF.CARD", 2, read, "key",
 			"Answers the number of adds that were new; 0 for a missing key.",
-			"O(n) for n layers", "BF.CARD seen", card),
+			"O(n) for n layers", "BF.MADD seen a b\nBF.CARD seen", card),
 		command("BF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]",
-			"Answers facts about the filter, or one of them.", "O(n) for n layers", "BF.INFO seen", info),
+			"Answers facts about the filter, or one of them.", "O(n) for n layers", "BF.MADD seen a b\nBF.INFO seen", info),
 		command("BF.DEBUG", 2, read, "key",
 			"Answers the number of items and a line for each layer, oldest first.",
-			"O(n) for n layers", "BF.DEBUG seen", debug),
+			"O(n) for n layers", "BF.MADD seen a b\nBF.DEBUG seen", debug),
 		merge,
 	}}
 }
@@ -92,45 +92,6 @@ func handleOf(c *kv.Call) *Filter {
 	return &Filter{h: newHandle(c.DB, c.Args[0]), level: c.Level()}
 }
 
-// parseInt parses a decimal integer as strictly as Redis does: no sign but one
-// minus, no blanks, no leading zeros.
-func parseInt(b []byte) (int64, bool) {
-	n, err := strconv.ParseInt(string(b), 10, 64)
-	return n, err == nil && strconv.FormatInt(n, 10) == string(b)
-}
-
-// parseFloat parses a number as Redis does with C's strtod: decimal, hexadecimal,
-// inf and nan, no blanks. One that overflows, or underflows to 0, is no number.
-func parseFloat(b []byte) (float64, bool) {
-	s, exponent := strings.ToLower(string(b)), "e"
-	if strings.Contains(s, "_") {
-		return 0, false
-	}
-	if strings.Contains(s, "0x") {
-		exponent = "p"
-		if !strings.Contains(s, "p") {
-			s += "p0" // Go wants an exponent
-		}
-	}
-	v, err := strconv.ParseFloat(s, 64)
-	mantissa, _, _ := strings.Cut(s, exponent)
-	underflow := v == 0 && strings.ContainsAny(mantissa, "123456789abcdef")
-	return v, err == nil && !underflow
-}
-
-// upper folds the case of ASCII letters alone, as C does: Unicode would fold the
-// long s and the dotless i, which are no letters of an option, to S and I.
-func upper(word []byte) string {
-	folded := make([]byte, len(word))
-	for i, c := range word {
-		if 'a' <= c && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		folded[i] = c
-	}
-	return string(folded)
-}
-
 // The parameters of filters made by adding to a missing key.
 var defaultConfig = Config{Capacity: 100, ErrorRate: 0.01}
 
@@ -153,14 +114,14 @@ func parseOptions(args [][]byte) (o options, failed reply.Reply, ok bool) {
 	o.expansion = -1
 	bad := func(text string) (options, reply.Reply, bool) { return o, reply.Error(text), false }
 	for i, arg := range args {
-		switch word := upper(arg); {
+		switch word := kv.Fold(arg); {
 		case word == "NONSCALING":
 			o.nonScaling = true
 		case word == "EXPANSION" && o.expansion < 0:
 			if i+1 == len(args) {
 				return bad("ERR no expansion")
 			}
-			n, ok := parseInt(args[i+1])
+			n, ok := kv.ParseInt(args[i+1])
 			if !ok {
 				return bad("ERR bad expansion")
 			}
@@ -172,7 +133,7 @@ func parseOptions(args [][]byte) (o options, failed reply.Reply, ok bool) {
 			if i+1 == len(args) {
 				return bad("ERR no ttl")
 			}
-			if o.ttl, ok = parseInt(args[i+1]); !ok {
+			if o.ttl, ok = kv.ParseInt(args[i+1]); !ok {
 				return bad("ERR bad ttl")
 			}
 			if o.ttl < 1 || o.ttl > maxTTL {
@@ -193,18 +154,18 @@ func parseOptions(args [][]byte) (o options, failed reply.Reply, ok bool) {
 const maxTTL = 100 * 366 * 24 * 60 * 60
 
 func reserve(c *kv.Call) reply.Reply {
-	hasTTL := len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return upper(arg) == "TTL" })
+	hasTTL := len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return kv.Fold(arg) == "TTL" })
 	if most := len(c.Args) + 1; most > reserveWordsTTL || most > reserveWords && !hasTTL {
 		return kv.WrongArity(c.Command)
 	}
-	rate, ok := parseFloat(c.Args[1])
+	rate, ok := kv.ParseFloat(c.Args[1])
 	switch {
 	case !ok || math.IsNaN(rate):
 		return reply.Error("ERR bad error rate")
 	case rate <= 0 || rate >= 1:
 		return reply.Error("ERR error rate must be in the range (0.000000, 1.000000)")
 	}
-	capacity, ok := parseInt(c.Args[2])
+	capacity, ok := kv.ParseInt(c.Args[2])
 	switch {
 	case !ok:
 		return reply.Error("ERR bad capacity")
@@ -259,7 +220,7 @@ func insert(c *kv.Call) reply.Reply {
 	config := defaultConfig
 	create := &config
 	for i := 1; i < len(c.Args); i++ {
-		word := upper(c.Args[i])
+		word := kv.Fold(c.Args[i])
 		switch {
 		case strings.HasPrefix(word, "I"):
 			if i+1 == len(c.Args) {
@@ -291,19 +252,19 @@ func insert(c *kv.Call) reply.Reply {
 func (c *Config) set(word string, value []byte) (bad string) {
 	switch {
 	case strings.HasPrefix(word, "C"):
-		n, ok := parseInt(value)
+		n, ok := kv.ParseInt(value)
 		if !ok || n < 1 || n > probe.MaxCapacity {
 			return "Bad capacity"
 		}
 		c.Capacity = uint64(n)
 	case strings.HasPrefix(word, "ER"):
-		r, ok := parseFloat(value)
+		r, ok := kv.ParseFloat(value)
 		if !ok || !(r > 0 && r < 1) {
 			return "Bad error rate"
 		}
 		c.ErrorRate = r
 	default:
-		n, ok := parseInt(value)
+		n, ok := kv.ParseInt(value)
 		if !ok || n < 0 || n > scalableext.MaxExpansion {
 			return "Bad expansion"
 		}
@@ -448,7 +409,7 @@ func info(c *kv.Call) reply.Reply {
 	}
 	var pairs []reply.Pair
 	for _, f := range fields {
-		if len(c.Args) == 2 && upper(c.Args[1]) == f.word {
+		if len(c.Args) == 2 && kv.Fold(c.Args[1]) == f.word {
 			return reply.Either(reply.Array(f.pair.Value), reply.Map(f.pair))
 		}
 		pairs = append(pairs, f.pair)

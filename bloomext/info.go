@@ -70,7 +70,7 @@ func (f *Filter) look(use func(*filter) error) error {
 func (f *filter) info() Info {
 	p := f.chain.Params
 	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry()}
-	absent := 1.0 // chance that no layer answers for an absent item
+	absent := 0.0 // logarithm of the chance that no layer answers for an absent item
 	var ones, distinct float64
 	for i := len(f.layers) - 1; i >= 0; i-- {
 		l := &f.layers[i]
@@ -84,12 +84,12 @@ func (f *filter) info() Info {
 		info.Items += li.Items
 		info.ItemsEstimated = info.ItemsEstimated || l.estimated()
 		info.Bytes += li.Bits / 8
-		absent *= 1 - l.layout.ExpectedRate(li.Items)
+		absent += math.Log1p(-l.layout.ExpectedRate(li.Items))
 		ones += float64(li.Ones)
 		distinct += distinctItems(&l.layout, li.Ones)
 	}
 	info.Distinct = uint64(math.Round(distinct))
-	info.ExpectedRate = 1 - absent
+	info.ExpectedRate = -math.Expm1(absent)
 	info.Fill = ones / float64(8*info.Bytes)
 	return info
 }

@@ -1,12 +1,12 @@
 package bloomext
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/sievekv/sievekv/kv"
 )
@@ -20,11 +20,14 @@ var ErrUnequal = errors.New("bloomext: filters differ, and cannot be merged")
 var ErrMergeRate = errors.New("bloomext: the union would exceed the error rate")
 
 // Merge adds to the filter everything that the sources hold, as one commit: the
-// union of their bits, layer by layer. A filter that is missing is made; a missing
-// source is kv.ErrNotFound. All must have been made with equal parameters, in
-// stores of the same seed: else ErrUnequal. The number of items afterwards is an
-// estimate from the bits, except for layers that only one of them has. The work
-// is that of reading and writing all of the filters; writes to them wait meanwhile.
+// union of their bits, layer by layer. A filter that is missing is made, unless it is
+// one of the sources; a missing source is kv.ErrNotFound. All must be in one store
+// and have been made with equal parameters, by a store of the same seed: else
+// ErrUnequal. No layer of the union may be fuller than it was made to be: else
+// ErrMergeRate, as there would be no error rate left for those that follow. The
+// number of items afterwards is an estimate from the bits, except for layers that
+// only one of the filters has. The work is that of reading and writing all of them;
+// writes to them wait meanwhile.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
 	keys := make([][]byte, 0, 1+len(sources))
 	keys = append(keys, f.h.key)
@@ -45,22 +48,25 @@ func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
 // keys of the filter and the sources.
 func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filter) error {
 	var parts []*filter
-	var expiry int64
-	switch c, err := f.h.staged(w); {
+	dest, err := f.h.staged(w)
+	switch {
 	case err == nil:
-		parts, expiry = append(parts, c), c.object.Expiry()
+		parts = append(parts, dest)
 	case !errors.Is(err, kv.ErrNotFound):
 		return err
 	}
 	for _, s := range sources {
-		if bytes.Equal(s.h.key, f.h.key) && len(parts) > 0 {
-			continue // it is in the union already
+		if s.h.db != f.h.db {
+			return fmt.Errorf("%w: %q is in the store %s, %q in %s", ErrUnequal, f.h.key, f.h.db.Dir(), s.h.key, s.h.db.Dir())
 		}
 		c, err := s.h.staged(w)
 		if err != nil {
 			return err
 		}
-		parts = append(parts, c)
+		same := func(p *filter) bool { return p.object.ID() == c.object.ID() }
+		if !slices.ContainsFunc(parts, same) {
+			parts = append(parts, c)
+		}
 	}
 	if len(parts) == 0 {
 		return fmt.Errorf("%w: %q", kv.ErrNotFound, f.h.key)
@@ -74,12 +80,18 @@ func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filt
 			longest = p
 		}
 	}
-	spec := kv.Spec{Type: bloomType, Family: longest.object.Family(), Params: longest.object.Params(), Expiry: expiry}
+	spec := kv.Spec{Type: bloomType, Family: longest.object.Family(), Params: longest.object.Params()}
+	if dest != nil {
+		spec.Expiry = dest.object.Expiry()
+	}
 	for _, l := range longest.object.Layers() {
 		spec.Layers = append(spec.Layers, l.Spec())
 	}
-	_, err := w.Build(ctx, f.h.key, spec, func(b *kv.Builder) error { return unite(w, b, parts) })
-	return err
+	united, err := w.Build(ctx, f.h.key, spec, func(b *kv.Builder) error { return unite(w, b, parts) })
+	if err != nil || dest == nil {
+		return err
+	}
+	return w.KeepAttributes(dest.object, united)
 }
 
 // unequal returns how two filters differ, or nil if they can be merged: layers of
@@ -123,7 +135,6 @@ func unite(w *kv.Writer, b *kv.Builder, parts []*filter) error {
 	if err != nil {
 		return err
 	}
-	absent := 1.0
 	for i := range union.layers {
 		to := union.layer(i)
 		var from []part
@@ -136,10 +147,10 @@ func unite(w *kv.Writer, b *kv.Builder, parts []*filter) error {
 		if err != nil {
 			return err
 		}
-		absent *= 1 - to.layout.ExpectedRate(items)
-	}
-	if rate, asked := 1-absent, union.chain.Params.ErrorRate; rate > asked {
-		return fmt.Errorf("%w: %.3g, made for %.3g", ErrMergeRate, rate, asked)
+		rate, most := to.layout.ExpectedRate(items), to.rate
+		if len(from) > 1 && rate > most {
+			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrMergeRate, i, rate, most)
+		}
 	}
 	return nil
 }

@@ -1,10 +1,10 @@
 // Package compaction is the service that keeps a store in shape while it is
-// open: it folds blocks that collected many operands, and has the disk space of
-// dropped objects given back.
+// open: it folds blocks that collected many operands, removes keys that have
+// expired, and has the disk space of dropped objects given back.
 //
 // The work is bounded: at most FoldBytes of blocks are written and one large dropped
-// object, or many small ones, reclaimed in a second. INFO shows what was done and
-// what waits.
+// object, or many small ones, reclaimed in a second, and half of the time goes to
+// removing expired keys, 64 in a commit. INFO shows what was done and what waits.
 package compaction
 
 import (
@@ -22,6 +22,7 @@ const (
 	FoldBytes = 8 << 20
 
 	foldEvery    = 100 * time.Millisecond
+	sweepEvery   = 100 * time.Millisecond
 	reclaimEvery = time.Second
 )
 
@@ -43,6 +44,7 @@ func (s *service) Start(db *kv.DB) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.db, s.cancel, s.log = db, cancel, db.Logger()
 	s.done.Go(func() { s.every(ctx, foldEvery, s.fold) })
+	s.done.Go(func() { s.every(ctx, sweepEvery, s.sweep) })
 	s.done.Go(func() { s.every(ctx, reclaimEvery, s.reclaim) })
 	return nil
 }
@@ -62,6 +64,7 @@ func (s *service) Info() (string, []kv.InfoField) {
 		{Name: "fold_requests_dropped", Value: dropped},
 		{Name: "fold_bytes_per_second_limit", Value: FoldBytes},
 		{Name: "objects_reclaimed", Value: reclaimed},
+		{Name: "expired_keys", Value: s.db.ExpiredKeys()},
 	}
 }
 
@@ -94,6 +97,16 @@ func (s *service) fold(ctx context.Context) error {
 	const perTick = FoldBytes * int(foldEvery) / int(time.Second)
 	_, err := s.db.Fold(ctx, perTick)
 	return err
+}
+
+// sweep removes expired keys for half of the time there is at most.
+func (s *service) sweep(ctx context.Context) error {
+	for begin := time.Now(); time.Since(begin) < sweepEvery/2; {
+		if more, err := s.db.Sweep(ctx); err != nil || !more {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *service) reclaim(ctx context.Context) error {

@@ -3,6 +3,7 @@ package kv
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -29,18 +30,38 @@ type Builder struct {
 
 // Build is Create with blocks, which fill gives to the Builder. They may be more
 // than a commit takes: only the commit makes them visible. Fill may read from the
-// store, and stage counters with this writer; an error of its ends the build and
-// is returned.
+// store, and through this writer what is under the key until now, and stage counters
+// of the new object. An error of its is returned, and nothing is staged then.
 func (w *Writer) Build(ctx context.Context, key []byte, s Spec, fill func(*Builder) error) (*Object, error) {
-	o, err := w.create(key, s)
+	o, err := w.newOf(key, s)
 	if err != nil {
 		return nil, err
 	}
+	if err := w.buildObject(ctx, key, o, fill); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// buildObject writes the blocks of a new object, and stages it.
+func (w *Writer) buildObject(ctx context.Context, key []byte, o *Object, fill func(*Builder) error) error {
+	if err := w.writeBlocks(ctx, o, fill); err != nil {
+		w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return slices.Contains(o.layers, c.layer) })
+		return err
+	}
+	if err := w.put(key, o); err != nil {
+		return err
+	}
+	must(w.batch.Delete(appendDroppedKey(nil, o.header.id), nil))
+	return nil
+}
+
+func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder) error) error {
 	id := o.header.id
 	w.db.building.Store(id, struct{}{})
 	w.builds = append(w.builds, id)
 	if err := w.db.pebble.Set(appendDroppedKey(nil, id), []byte{droppedUnwritten}, pebble.NoSync); err != nil {
-		return nil, w.db.fail(fmt.Errorf("kv: build of key %q: %w", key, err))
+		return w.db.fail(fmt.Errorf("kv: build of key %q: %w", o.key, err))
 	}
 	for _, l := range o.layers {
 		if l.dir == nil {
@@ -50,13 +71,9 @@ func (w *Writer) Build(ctx context.Context, key []byte, s Spec, fill func(*Build
 	b := &Builder{ctx: ctx, w: w, object: o, batch: w.db.pebble.NewBatch()}
 	defer func() { _ = b.batch.Close() }() // releases memory, cannot fail
 	if err := fill(b); err != nil {
-		return nil, err
+		return err
 	}
-	if err := b.flush(); err != nil {
-		return nil, err
-	}
-	must(w.batch.Delete(appendDroppedKey(nil, id), nil))
-	return o, nil
+	return b.flush()
 }
 
 // Object returns the object being built.
@@ -65,11 +82,14 @@ func (b *Builder) Object() *Object { return b.object }
 // Put gives a block of a layer its content, once. Words are the whole block; they
 // are not kept.
 func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
+	if err := b.ctx.Err(); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(words, func(w uint64) bool { return w != 0 }) {
+		return nil // as an absent block is
+	}
 	key := appendBlockKey(nil, l.object, l.spec.Number, blk)
 	b.value = block.AppendBlock(b.value[:0], b.object.header.family, words)
-	if len(b.value) == 0 {
-		return nil
-	}
 	must(b.batch.Set(key, b.value, nil))
 	if l.dir == nil {
 		first, own := l.newBlock()
@@ -84,9 +104,6 @@ func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 
 func (b *Builder) flush() error {
 	db := b.w.db
-	if err := b.ctx.Err(); err != nil {
-		return err
-	}
 	if db.space.Full() {
 		return db.noSpace()
 	}

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sievekv/sievekv/kv/reply"
@@ -8,7 +9,7 @@ import (
 
 // builtIn is the module of the commands every store has.
 func builtIn() Module {
-	return Module{Name: builtInModule, Commands: []Command{
+	commands := []Command{
 		{
 			Name: "PING", Arity: -1, Flags: Fast, Group: "connection",
 			Summary: "Answers PONG, or the message given.", Syntax: "[message]", Complexity: "O(1)",
@@ -18,28 +19,16 @@ func builtIn() Module {
 			Summary: "Answers the message.", Syntax: "message", Complexity: "O(1)",
 			Example: "ECHO hello", Handler: func(c *Call) reply.Reply { return reply.Bulk(c.Args[0]) },
 		}, {
-			Name: "DEL", Arity: -2, Flags: Write, FirstKey: 1, LastKey: -1, KeyStep: 1, Group: "generic",
-			Summary: "Removes keys, all or none, and answers how many were there.", Syntax: "key [key ...]",
-			Complexity: "O(N) for N keys, whatever their size", Example: "DEL seen", Handler: del,
-		}, {
-			Name: "EXISTS", Arity: -2, Flags: ReadOnly | Fast, FirstKey: 1, LastKey: -1, KeyStep: 1, Group: "generic",
-			Summary: "Counts the keys that are there; one named twice counts twice.", Syntax: "key [key ...]",
-			Complexity: "O(N) for N keys", Example: "EXISTS seen", Handler: exists,
-		}, {
-			Name: "TYPE", Arity: 2, Flags: ReadOnly | Fast, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "generic",
-			Summary: "Answers the type of a key, none if it is missing.", Syntax: "key", Complexity: "O(1)",
-			Example: "TYPE seen", Handler: typeOf,
-		}, {
-			Name: "RENAME", Arity: 3, Flags: Write, FirstKey: 1, LastKey: 2, KeyStep: 1, Group: "generic",
-			Summary: "Moves a key, replacing what is under the new name.", Syntax: "key newkey",
-			Complexity: "O(1), whatever the size", Example: "RENAME seen seen:old", Handler: rename,
-		}, {
 			Name: "DBSIZE", Arity: 1, Flags: ReadOnly | Fast, Group: "server",
-			Summary: "Answers the number of keys.", Complexity: "O(1)", Example: "DBSIZE", Handler: dbSize,
+			Summary: "Answers the number of keys.", Complexity: "O(1)", Example: "MSET user:1 ann user:2 bob\nDBSIZE", Handler: dbSize,
 		}, {
 			Name: "FLUSHALL", Arity: -1, Flags: Write, Group: "server",
 			Summary: "Removes every key.", Syntax: "[ASYNC | SYNC]", Complexity: "O(1), whatever the size",
-			Example: "FLUSHALL", Handler: flushAll,
+			Example: "SET user:1 ann\nFLUSHALL", Handler: flushAll,
+		}, {
+			Name: "FLUSHDB", Arity: -1, Flags: Write, Group: "server",
+			Summary: "Removes every key, as FLUSHALL does.", Syntax: "[ASYNC | SYNC]", Complexity: "O(1), whatever the size",
+			Example: "SET user:1 ann\nFLUSHDB", Handler: flushAll,
 		}, {
 			Name: "INFO", Arity: -1, Group: "server",
 			Summary: "Answers facts and figures about the store, in sections.", Syntax: "[section [section ...]]",
@@ -49,7 +38,8 @@ func builtIn() Module {
 			Summary: "Answers the command table, or a part of it.", Syntax: "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]",
 			Complexity: "O(N) for N commands", Example: "COMMAND COUNT", Handler: command,
 		},
-	}}
+	}
+	return Module{Name: builtInModule, Commands: slices.Concat(commands, stringCommands(), keyCommands())}
 }
 
 var errSyntax = reply.Error("ERR syntax error")
@@ -64,40 +54,6 @@ func ping(c *Call) reply.Reply {
 	return WrongArity(c.Command)
 }
 
-func del(c *Call) reply.Reply {
-	n, err := c.DB.Delete(c.Level(), c.Args...)
-	if err != nil {
-		return ErrorReply(err)
-	}
-	return reply.Int(int64(n))
-}
-
-func exists(c *Call) reply.Reply {
-	n, err := c.DB.Exists(c.Args...)
-	if err != nil {
-		return ErrorReply(err)
-	}
-	return reply.Int(int64(n))
-}
-
-func typeOf(c *Call) reply.Reply {
-	name, err := c.DB.TypeOf(c.Args[0])
-	if err != nil {
-		return ErrorReply(err)
-	}
-	return reply.Status(name)
-}
-
-func rename(c *Call) reply.Reply {
-	switch err := c.DB.Rename(c.Level(), c.Args[0], c.Args[1]); {
-	case isNotFound(err):
-		return reply.Error("ERR no such key")
-	case err != nil:
-		return ErrorReply(err)
-	}
-	return reply.OK
-}
-
 func dbSize(c *Call) reply.Reply {
 	n, err := c.DB.Size()
 	if err != nil {
@@ -109,7 +65,7 @@ func dbSize(c *Call) reply.Reply {
 // flushAll takes Redis' words for how to free the memory; here that is always in
 // the background.
 func flushAll(c *Call) reply.Reply {
-	if len(c.Args) > 1 || len(c.Args) == 1 && fold(string(c.Args[0])) != "ASYNC" && fold(string(c.Args[0])) != "SYNC" {
+	if len(c.Args) > 1 || len(c.Args) == 1 && Fold(c.Args[0]) != "ASYNC" && Fold(c.Args[0]) != "SYNC" {
 		return errSyntax
 	}
 	if err := c.DB.DeleteAll(c.Level()); err != nil {
@@ -122,7 +78,7 @@ func command(c *Call) reply.Reply {
 	if len(c.Args) == 0 {
 		return describeAll(c.DB.Commands(), describe)
 	}
-	sub, names := fold(string(c.Args[0])), c.Args[1:]
+	sub, names := Fold(c.Args[0]), c.Args[1:]
 	switch {
 	case sub == "COUNT" && len(names) == 0:
 		return reply.Int(int64(len(c.DB.registry.names)))

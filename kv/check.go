@@ -24,26 +24,31 @@ type CheckReport struct {
 // Check reads every header, counter and block of the store as of one moment,
 // decodes all of it, and has each type verify its objects. It checks exactly:
 // that everything decodes, that every block lies inside its layer and belongs to
-// an object that a key maps to, that no two keys share one, and that the number
-// of keys is right. What types check beyond that may be statistical; they say so.
+// an object that a key maps to, that no two keys share one, that each key with an
+// expiry, and no other, is noted to expire then, and that the numbers of keys are
+// right. What types check beyond that may be statistical; they say so.
 func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
 	}
 	defer db.exit()
 	db.apply.Lock()
-	c := &checker{db: db, snap: db.pebble.NewSnapshot(), owners: make(map[uint64]string), want: db.keys.Load()}
+	c := &checker{db: db, snap: db.pebble.NewSnapshot(), owners: make(map[uint64]string)}
+	for i := range db.groups {
+		c.want[i] = db.groups[i].Load()
+	}
 	db.apply.Unlock()
 	err := c.run(ctx)
 	return &c.report, errors.Join(err, c.snap.Close())
 }
 
 type checker struct {
-	db     *DB
-	snap   *pebble.Snapshot
-	owners map[uint64]string // by object id
-	want   uint64            // keys, as counted by commits
-	report CheckReport
+	db       *DB
+	snap     *pebble.Snapshot
+	owners   map[uint64]string   // by object id
+	want     [numKeyLocks]uint64 // keys by group, as counted by commits
+	expiring uint64              // keys with an expiry
+	report   CheckReport
 }
 
 func (c *checker) problem(format string, args ...any) {
@@ -51,26 +56,85 @@ func (c *checker) problem(format string, args ...any) {
 }
 
 func (c *checker) run(ctx context.Context) error {
+	var groups [numKeyLocks]uint64
 	err := c.each(ctx, []byte{tagHeader}, []byte{tagHeader + 1}, func(key, value []byte) error {
 		c.report.Keys++
-		h, err := decodeHeader(value)
-		if err != nil {
-			c.problem("key %q: %w", key[1:], err)
-			return nil
-		}
-		if other, taken := c.owners[h.id]; taken {
-			c.problem("%w: keys %q and %q share object %d", ErrCorrupt, other, key[1:], h.id)
-		}
-		c.owners[h.id] = string(key[1:])
+		c.header(key, value, &groups)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if c.report.Keys != c.want {
-		c.problem("%w: %d keys, but the count says %d", ErrCorrupt, c.report.Keys, c.want)
+	for i, n := range groups {
+		if n != c.want[i] {
+			c.problem("%w: %d keys in group %d, but the count says %d", ErrCorrupt, n, i, c.want[i])
+		}
+	}
+	if err := c.expiries(ctx); err != nil {
+		return err
 	}
 	return c.objects(ctx)
+}
+
+func (c *checker) header(stored, value []byte, groups *[numKeyLocks]uint64) {
+	hash, key, err := decodeHeaderKey(stored)
+	if err != nil {
+		c.problem("%w", err)
+		return
+	}
+	groups[hash>>(64-keyLockBits)]++
+	if want := c.db.hash(key); hash != want {
+		c.problem("%w: key %q: stored at hash %x, has hash %x", ErrCorrupt, key, hash, want)
+	}
+	h, err := decodeHeader(value)
+	if err != nil {
+		c.problem("key %q: %w", key, err)
+		return
+	}
+	if at := h.expiry; at != 0 {
+		c.expiring++
+		if noted, err := c.has(appendExpiryKey(nil, at, key)); err != nil || !noted {
+			c.problem("%w: key %q expires at %d, which is not noted", errors.Join(ErrCorrupt, err), key, at)
+		}
+	}
+	if h.id == 0 {
+		if _, err := stringOf(h); err != nil {
+			c.problem("key %q: %w", key, err)
+		}
+		return
+	}
+	if other, taken := c.owners[h.id]; taken {
+		c.problem("%w: keys %q and %q share object %d", ErrCorrupt, other, key, h.id)
+	}
+	c.owners[h.id] = string(key)
+}
+
+// expiries finds notes of keys that are not there or do not expire then. Each key
+// that does has one, so it is enough to count them.
+func (c *checker) expiries(ctx context.Context) error {
+	notes := uint64(0)
+	err := c.each(ctx, []byte{tagExpiry}, []byte{tagExpiry + 1}, func(key, _ []byte) error {
+		if _, _, err := decodeExpiryKey(key); err != nil {
+			c.problem("%w", err)
+		}
+		notes++
+		return nil
+	})
+	if err == nil && notes != c.expiring {
+		c.problem("%w: %d keys expire, but %d are noted to", ErrCorrupt, c.expiring, notes)
+	}
+	return err
+}
+
+func (c *checker) has(key []byte) (bool, error) {
+	_, closer, err := c.snap.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, closer.Close()
 }
 
 // objects goes through the objects in the order they are stored in.
@@ -147,7 +211,7 @@ func (c *checker) object(id uint64) *objectCheck {
 		}
 		return oc
 	}
-	value, closer, err := c.snap.Get(appendHeaderKey(nil, []byte(key)))
+	value, closer, err := c.snap.Get(c.db.headerKey(nil, []byte(key)))
 	if err != nil {
 		c.problem("key %q: %w", key, c.db.readError(err, "header"))
 		return oc

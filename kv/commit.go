@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -84,8 +85,9 @@ func (w *Writer) Commit() error {
 	return db.failure()
 }
 
-// build moves staged bits and counters into the batch, and checks its size.
+// build moves what is staged into the batch, and checks its size.
 func (w *Writer) build() error {
+	w.stageKeys()
 	slices.Sort(w.bits)
 	for start := 0; start < len(w.bits); {
 		blk := w.bits[start] >> 16
@@ -120,14 +122,12 @@ func (w *Writer) build() error {
 // apply applies the batch and patches memory, and returns its last sequence.
 func (w *Writer) apply(ownSync bool) (uint64, error) {
 	db := w.db
-	if w.sequence {
+	w.setKeyCounts()
+	if w.needsSequence() {
 		db.apply.Lock()
 		defer db.apply.Unlock()
 		db.word.Add(seqOdd)
 		defer db.word.Add(seqStep - seqOdd)
-		if w.keysDelta != 0 || w.flush {
-			w.setKeyCount()
-		}
 	} else {
 		db.apply.RLock()
 		defer db.apply.RUnlock()
@@ -163,7 +163,7 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	}
 	p.patch(w.batch.Repr())
 	for _, v := range w.views {
-		if v.object != nil && v.origin != found {
+		if v.object != nil && v.changed {
 			v.object.end() // staging only; the live one was made from the batch
 		}
 	}
@@ -172,15 +172,46 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	return last, nil
 }
 
-// setKeyCount stages the number of keys after this commit. Commits that change
-// it are under the sequence lock, so it is computed here, where they are in order.
-func (w *Writer) setKeyCount() {
-	n := w.db.keys.Load()
-	if w.flush {
-		n = 0
+// setKeyCounts stages the number of keys after this commit. That of a group is
+// written by who holds the group's lock, so those commits are in order.
+func (w *Writer) setKeyCounts() {
+	for _, g := range w.groups {
+		if g.delta == 0 && !w.flush {
+			continue
+		}
+		n := w.db.groups[g.group].Load()
+		if w.flush {
+			n = 0
+		}
+		n += uint64(g.delta)
+		w.set(appendKeyCountKey(w.scratch[:0], g.group), binary.AppendUvarint(nil, n))
 	}
-	n += uint64(w.keysDelta)
-	w.set(appendMetaKey(w.scratch[:0], metaKeys), appendCounters(nil, [numCounters]uint64{n}))
+}
+
+// needsSequence reports whether the commit has to be applied under the sequence
+// lock: if it changes what is under more than one key, or which object is under
+// one. What touches a single string, or only sets bits and counters under a single
+// key, may be seen by lookups while it is applied.
+func (w *Writer) needsSequence() bool {
+	if w.sequence || w.unseen {
+		return w.sequence
+	}
+	strings := 0
+	for i := range w.views {
+		if v := &w.views[i]; v.changed && (v.object != nil || v.stored != nil) {
+			strings++
+		}
+	}
+	object := uint64(0)
+	more := func(l *Layer) bool {
+		if object == 0 {
+			object = l.object
+		}
+		return object != l.object || strings > 0
+	}
+	return strings > 1 ||
+		slices.ContainsFunc(w.bits, func(bit uint64) bool { return more(w.layers[bit>>ordinalShift]) }) ||
+		slices.ContainsFunc(w.counts, func(c stagedCounters) bool { return more(c.layer) })
 }
 
 // stripes returns the set of stripes whose blocks the staged bits lie in.

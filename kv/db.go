@@ -62,8 +62,13 @@ type DB struct {
 
 	failed atomic.Pointer[error]
 
-	keys     atomic.Uint64 // number of headers; written under the sequence lock
-	everySec atomic.Bool   // a commit asked for EverySec since the last sync
+	// groups are the numbers of headers by group of keys, written under the
+	// group's key lock or the gate; keys is their sum.
+	groups [numKeyLocks]atomic.Uint64
+	keys   atomic.Uint64
+	expiry expiryHint
+
+	everySec atomic.Bool // a commit asked for EverySec since the last sync
 
 	idMu     sync.Mutex // guards nextID and leasedID
 	nextID   uint64
@@ -349,12 +354,29 @@ func (db *DB) readMeta() (fresh bool, err error) {
 		return false, err
 	}
 	db.leasedID = db.nextID
-	keys, err := db.readMetaNumber(metaKeys, 0)
-	if err != nil {
+	if err := db.readKeyCounts(); err != nil {
 		return false, err
 	}
-	db.keys.Store(keys)
 	return false, db.findSequence()
+}
+
+func (db *DB) readKeyCounts() error {
+	for i := range db.groups {
+		value, err := db.readRaw(appendKeyCountKey(nil, uint8(i)))
+		if err != nil || value == nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		n, err := decodeMetaNumber(value)
+		if err != nil {
+			return fmt.Errorf("number of keys of group %d: %w", i, err)
+		}
+		db.groups[i].Store(n)
+		db.keys.Add(n)
+	}
+	return nil
 }
 
 // checkEmpty refuses a directory that holds a database of somebody else's.
@@ -373,13 +395,16 @@ func (db *DB) checkEmpty() error {
 	return nil
 }
 
-func (db *DB) readMetaKey(which byte) ([]byte, error) {
-	value, closer, err := db.pebble.Get(appendMetaKey(nil, which))
+func (db *DB) readMetaKey(which byte) ([]byte, error) { return db.readRaw(appendMetaKey(nil, which)) }
+
+// readRaw returns a copy of what is stored under a key of metadata, nil if nothing is.
+func (db *DB) readRaw(key []byte) ([]byte, error) {
+	value, closer, err := db.pebble.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, db.readError(err, "store metadata %d", which)
+		return nil, db.readError(err, "store metadata %x", key)
 	}
 	value = append([]byte{}, value...)
 	return value, closer.Close()
@@ -390,9 +415,17 @@ func (db *DB) readMetaNumber(which byte, missing uint64) (uint64, error) {
 	if err != nil || value == nil {
 		return missing, err
 	}
+	v, err := decodeMetaNumber(value)
+	if err != nil {
+		return 0, fmt.Errorf("store metadata %d: %w", which, err)
+	}
+	return v, nil
+}
+
+func decodeMetaNumber(value []byte) (uint64, error) {
 	v, n := binary.Uvarint(value)
-	if n != len(value) && len(value) > 0 {
-		return 0, corruptf("store metadata %d: %x", which, value)
+	if n != len(value) {
+		return 0, corruptf("number %x", value)
 	}
 	return v, nil
 }

@@ -55,6 +55,22 @@ var (
 	// its limit. The message names both.
 	ErrTooLarge = errors.New("kv: too large")
 
+	// ErrNotInteger is returned when a value that is to be counted with is not an
+	// integer of 64 bits in decimal.
+	ErrNotInteger = errors.New("kv: value is not an integer or out of range")
+
+	// ErrNotFloat is returned when a value that is to be counted with is no number.
+	ErrNotFloat = errors.New("kv: value is not a valid float")
+
+	// ErrOverflow is returned when a sum does not fit into 64 bits.
+	ErrOverflow = errors.New("kv: increment or decrement would overflow")
+
+	// ErrNotFinite is returned when a sum is no finite number.
+	ErrNotFinite = errors.New("kv: increment would produce NaN or Infinity")
+
+	// ErrStringTooLong is returned for strings above 512 MiB.
+	ErrStringTooLong = errors.New("kv: string exceeds maximum allowed size (proto-max-bulk-len)")
+
 	// ErrOptions is returned by Open for options that cannot hold. The message
 	// lists every problem found.
 	ErrOptions = errors.New("kv: bad options")
@@ -63,3 +79,5 @@ var (
 func corruptf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }
+
+func notFound(key []byte) error { return fmt.Errorf("%w: %q", ErrNotFound, key) }

@@ -17,17 +17,23 @@ import (
 //
 //	tag   rest                          value
 //	0x01  one byte, see meta keys       store metadata
-//	0x02  user key, raw                 header, see appendHeader
+//	0x02  hash of the user key, 8       header, see appendHeader
+//	      bytes big-endian; user key
 //	0x03  object 0x00 layer             counters of the layer, see appendCounters
 //	0x03  object 0x01 name              attribute of the object: any bytes
 //	0x03  object layer+2 block          a block or operands for one, package block
 //	0x04  object                        a dropped object whose space is not yet
 //	                                    reclaimed; value empty, or 0x01: blocks of
 //	                                    one being built, not dropped yet
+//	0x05  expiry, user key              the key expires then; value empty
 //
 // All of an object lies in one range, [0x03 object, 0x03 object+1), so that
 // dropping it is one range deletion whatever its size. Object ids and, within an
 // object, layer numbers are never used twice.
+//
+// The hash is XXH64 with the first 8 bytes of the store's id as seed. Sorted by
+// it, keys have a place in 64 bits that never changes: the cursor of a scan. Nobody
+// who chooses keys can know it, and so crowd one place.
 //
 // Header versions, type format versions and the store's format version are
 // checked before anything else is decoded: newer is unsupported, not corrupt.
@@ -37,7 +43,8 @@ const (
 	tagHeader  = 0x02
 	tagObject  = 0x03
 	tagDropped = 0x04
-	tagEnd     = 0x05
+	tagExpiry  = 0x05
+	tagEnd     = 0x06
 
 	partCounters   = 0
 	partAttributes = 1
@@ -48,7 +55,7 @@ const (
 const (
 	metaStore  = 0x01 // see appendStoreMeta; written once
 	metaNextID = 0x02 // uvarint: every object id in use is below it
-	metaKeys   = 0x03 // uvarint: the number of headers
+	metaKeys   = 0x03 // and a group, a byte: uvarint, the number of headers whose hash begins with that byte
 )
 
 // droppedUnwritten is the value of the note of an object being built.
@@ -106,7 +113,37 @@ func decodeOrdered(b []byte) (v uint64, n int) {
 
 func appendMetaKey(dst []byte, which byte) []byte { return append(dst, tagMeta, which) }
 
-func appendHeaderKey(dst, key []byte) []byte { return append(append(dst, tagHeader), key...) }
+func appendKeyCountKey(dst []byte, group uint8) []byte {
+	return append(appendMetaKey(dst, metaKeys), group)
+}
+
+func appendHeaderKey(dst []byte, hash uint64, key []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(append(dst, tagHeader), hash), key...)
+}
+
+// headerKeyPrefix is the number of bytes of a header's key before the user key.
+const headerKeyPrefix = 1 + 8
+
+// decodeHeaderKey returns the hash and the user key of a header's key.
+func decodeHeaderKey(key []byte) (hash uint64, user []byte, err error) {
+	if len(key) < headerKeyPrefix || key[0] != tagHeader {
+		return 0, nil, corruptf("header key %x", key)
+	}
+	return binary.BigEndian.Uint64(key[1:]), key[headerKeyPrefix:], nil
+}
+
+func appendExpiryKey(dst []byte, expiry int64, key []byte) []byte {
+	return append(appendOrdered(append(dst, tagExpiry), uint64(expiry)), key...)
+}
+
+func decodeExpiryKey(b []byte) (expiry int64, key []byte, err error) {
+	if len(b) > 0 && b[0] == tagExpiry {
+		if v, n := decodeOrdered(b[1:]); n > 0 && v <= math.MaxInt64 {
+			return int64(v), b[1+n:], nil
+		}
+	}
+	return 0, nil, corruptf("expiry key %x", b)
+}
 
 func appendObjectKey(dst []byte, object uint64) []byte {
 	return appendOrdered(append(dst, tagObject), object)
@@ -173,6 +210,9 @@ type storeMeta struct {
 	seed uint64
 }
 
+// keySeed is the seed of the hashes of keys. It never changes, and nobody sets it.
+func (m *storeMeta) keySeed() uint64 { return binary.LittleEndian.Uint64(m.id[:]) }
+
 func appendStoreMeta(dst []byte, m storeMeta) []byte {
 	dst = append(dst, "SVKV"...)
 	dst = append(dst, storeVersion)
@@ -231,7 +271,12 @@ func (s LayerSpec) Bytes() uint64 { return s.Blocks * uint64(s.Lines) * (block.L
 //	rest      parameters of the object: the module's own
 //
 // A string is code 1 with its parameters holding an encoding byte and then the
-// bytes, or, for one coded as blocks, its length, the bits being layer 0.
+// bytes; one kept so is no object: its id is 0. The encodings:
+//
+//	0  the bytes themselves
+//
+// Others, for strings coded as blocks, have the length there, an id, and the bits
+// in layer 0.
 type header struct {
 	typeName, module string
 	typeVersion      uint8
@@ -245,6 +290,9 @@ type header struct {
 const (
 	typeCodeModule = 0
 	typeCodeString = 1
+
+	stringVersion = 1
+	encodingBytes = 0
 )
 
 // stringType is the name TYPE prints for the built-in type with a code.
@@ -281,6 +329,15 @@ func appendHeader(dst []byte, h *header) []byte {
 
 // decodeHeader decodes a header. The result shares no memory with b.
 func decodeHeader(b []byte) (*header, error) {
+	h, err := decodeHeaderShared(b)
+	if err == nil {
+		h.params = append([]byte(nil), h.params...)
+	}
+	return h, err
+}
+
+// decodeHeaderShared is decodeHeader with parameters that are part of b.
+func decodeHeaderShared(b []byte) (*header, error) {
 	d := decoder{b: b}
 	if v := d.byte(); v != headerVersion && !d.bad {
 		return nil, fmt.Errorf("%w: header has format %d, this program knows %d", ErrUnsupportedVersion, v, headerVersion)
@@ -301,7 +358,7 @@ func decodeHeader(b []byte) (*header, error) {
 	expiry := d.uvarint()
 	h.family = block.Family(d.byte())
 	layers := d.uvarint()
-	if d.bad || h.typeName == "" || h.module == "" || expiry > math.MaxInt64>>1 || layers > maxLayers ||
+	if d.bad || h.typeName == "" || h.module == "" || expiry > math.MaxInt64 || layers > maxLayers ||
 		layers > 0 && !h.family.Valid() {
 		return nil, corruptf("header %x", b)
 	}
@@ -314,7 +371,7 @@ func decodeHeader(b []byte) (*header, error) {
 		}
 		h.layers = append(h.layers, l)
 	}
-	h.params = append([]byte(nil), d.b...)
+	h.params = d.b
 	return h, nil
 }
 

@@ -30,18 +30,20 @@ func TestFormat_golden(t *testing.T) {
 	}{
 		{"header", appendHeader(nil, goldenHeader), "010009" + "4d42626c6f6f6d2d2d" + "02" + "6266" + "01" + "ac02" + "cb89ec8ff723" + "01" +
 			"02" + "0000" + "0102" + "02" + "7879" + "0200" + "a1768000" + "72657374"},
-		{"string header", appendHeader(nil, &header{typeName: stringType, module: builtInModule, typeVersion: 1, id: 1, params: []byte("\x00v")}), "0101010100000000" + "76"},
+		{"string header", appendHeader(nil, &header{typeName: stringType, module: builtInModule, typeVersion: 1, params: []byte("\x00v")}), "0101010000000000" + "76"},
 		{"store metadata", appendStoreMeta(nil, storeMeta{id: [16]byte{1, 15: 2}, seed: 3}), "53564b5601" + "01000000000000000000000000000002" + "0300000000000000"},
 		{"sidecar", appendSidecar(nil, [16]byte{1, 15: 2}, 500), "5356534301" + "01000000000000000000000000000002" + "f401000000000000" + "b96a1395"},
 		{"counters", appendCounters(nil, [numCounters]uint64{1000, 0, 0}), "e807"},
 		{"no counters", appendCounters(nil, [numCounters]uint64{}), ""},
 		{"three counters", appendCounters(nil, [numCounters]uint64{0, 0, 1}), "000001"},
-		{"header key", appendHeaderKey(nil, []byte("k")), "026b"},
+		{"header key", appendHeaderKey(nil, 0x0102030405060708, []byte("k")), "02" + "0102030405060708" + "6b"},
 		{"block key", appendBlockKey(nil, 5, 0, 247), "030502f7"},
 		{"large block key", appendBlockKey(nil, 248, 1, 65536), "03f8f803fa010000"},
 		{"counters key", appendCountersKey(nil, 5, 1), "03050001"},
 		{"attribute key", appendAttributeKey(nil, 5, "a"), "03050161"},
 		{"dropped key", appendDroppedKey(nil, 5), "0405"},
+		{"expiry key", appendExpiryKey(nil, 1_700_000_000_000, []byte("k")), "05" + "fd018bcfe56800" + "6b"},
+		{"key count key", appendKeyCountKey(nil, 200), "0103c8"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -19,10 +19,12 @@ type stats struct {
 	folds            atomic.Uint64
 	foldsDropped     atomic.Uint64
 	reclaimed        atomic.Uint64
+	expired          atomic.Uint64 // keys swept
 	backgroundErrors atomic.Uint64
 }
 
-func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
+func isNotFound(err error) bool  { return errors.Is(err, ErrNotFound) }
+func isWrongType(err error) bool { return errors.Is(err, ErrWrongType) }
 
 // infoSection is a section of INFO.
 type infoSection struct {

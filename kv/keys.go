@@ -5,40 +5,6 @@ import (
 	"fmt"
 )
 
-// Delete removes keys and returns how many were there. Several keys go in one
-// commit. The work does not depend on the size of what is removed.
-func (db *DB) Delete(level Durability, keys ...[]byte) (int, error) {
-	w, err := db.Begin(level, keys...)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for _, key := range keys {
-		there, err := w.Delete(key)
-		if err != nil {
-			return 0, w.Refuse(err)
-		}
-		if there {
-			n++
-		}
-	}
-	return n, w.Commit()
-}
-
-// Rename moves what is under src to dst in one commit, replacing what is there.
-// Lookups of dst find the old value or the new one, never neither. It returns
-// ErrNotFound if src is missing. Src and dst may be equal.
-func (db *DB) Rename(level Durability, src, dst []byte) error {
-	w, err := db.Begin(level, src, dst)
-	if err != nil {
-		return err
-	}
-	if err := w.Rename(src, dst); err != nil {
-		return w.Refuse(err)
-	}
-	return w.Commit()
-}
-
 // DeleteAll removes every key in one commit.
 func (db *DB) DeleteAll(level Durability) error {
 	w, err := db.beginAll(level)
@@ -49,25 +15,6 @@ func (db *DB) DeleteAll(level Durability) error {
 	return w.Commit()
 }
 
-// Exists returns how many of the keys are there; one named twice counts twice.
-// All are seen as of one moment.
-func (db *DB) Exists(keys ...[]byte) (n int, err error) {
-	err = db.Read(func(r Reader) error {
-		n = 0
-		for _, key := range keys {
-			o, err := r.Lookup(key)
-			if err != nil {
-				return err
-			}
-			if o != nil {
-				n++
-			}
-		}
-		return nil
-	})
-	return n, err
-}
-
 // Reader is what a lookup through Read looks with.
 type Reader struct {
 	db     *DB
@@ -76,6 +23,19 @@ type Reader struct {
 
 // Lookup returns the live object under a key; nil, nil if there is none.
 func (r Reader) Lookup(key []byte) (*Object, error) { return r.db.lookup(key, r.steady) }
+
+func (r Reader) count(keys [][]byte) (n int, err error) {
+	for _, key := range keys {
+		o, err := r.Lookup(key)
+		if err != nil {
+			return 0, err
+		}
+		if o != nil {
+			n++
+		}
+	}
+	return n, nil
+}
 
 // Load returns a block, resident or read from disk, never nil without an error.
 // Its lines may be read with atomic loads; it may lack commits applied after
@@ -119,8 +79,8 @@ func (db *DB) TypeOf(key []byte) (string, error) {
 	return o.TypeName(), nil
 }
 
-// Size returns the number of keys. It includes expired ones nobody has looked
-// for yet.
+// Size returns the number of keys. It includes expired ones that were not removed
+// yet.
 func (db *DB) Size() (uint64, error) {
 	if err := db.settle(); err != nil {
 		return 0, err

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // The open objects, by key. An object enters the map in two ways: a commit that
@@ -15,12 +16,19 @@ import (
 // renames or replaces it, or by eviction. At most one live incarnation of an
 // object exists, so that a commit patches the blocks every lookup reads.
 //
+// Strings never enter: an Object of one is a copy of what was stored when it was
+// read, and every lookup reads anew. So a commit that touches one string and no
+// more changes nothing in the map, and needs not hold others off.
+//
 // A header read can go into the map because: commits that change headers hold
 // apply exclusively and the reader holds it shared until the object is in the
 // map; and an object that was opened, written and evicted meanwhile moves the
 // shard's count of evictions, on which the reader starts again.
 
-const numShards = 64
+const (
+	shardBits = 6
+	numShards = 1 << shardBits
+)
 
 type shard struct {
 	mu        sync.RWMutex
@@ -29,17 +37,28 @@ type shard struct {
 	_         [64]byte
 }
 
+// hash is what gives a key its place: its lock, its shard, and where its header is.
+func (db *DB) hash(key []byte) uint64 { return probe.Sum64Seed(key, db.meta.keySeed()) }
+
 func (db *DB) shardOf(key string) *shard {
-	return &db.shards[xxhash.Sum64String(key)%numShards]
+	return &db.shards[probe.Sum64SeedString(key, db.meta.keySeed())>>(64-shardBits)]
 }
+
+// headerKey appends the key that a user key's header is under.
+func (db *DB) headerKey(dst, key []byte) []byte { return appendHeaderKey(dst, db.hash(key), key) }
 
 // keyLock is the write lock of a key. It is held from before a writer reads
 // until its commit is applied and patched, and never while waiting for the disk.
 func (db *DB) keyLock(key []byte) *sync.Mutex { return &db.keyLocks[db.keyLockIndex(key)].Mutex }
 
-func (db *DB) keyLockIndex(key []byte) int { return int(xxhash.Sum64(key) % numKeyLocks) }
+// keyLockIndex is also the group that the key is counted in: the count of a group
+// is written by who holds its lock.
+func (db *DB) keyLockIndex(key []byte) uint8 { return uint8(db.hash(key) >> (64 - keyLockBits)) }
 
-const numKeyLocks = 256
+const (
+	keyLockBits = 8
+	numKeyLocks = 1 << keyLockBits
+)
 
 type paddedMutex struct {
 	sync.Mutex
@@ -70,7 +89,7 @@ func (db *DB) find(key []byte, steady bool) (*Object, error) {
 	if len(key) > MaxKeyLen {
 		return nil, fmt.Errorf("%w: key of %d bytes, at most %d", ErrTooLarge, len(key), MaxKeyLen)
 	}
-	sh := &db.shards[xxhash.Sum64(key)%numShards]
+	sh := &db.shards[db.hash(key)>>(64-shardBits)]
 	sh.mu.RLock()
 	o := sh.objects[string(key)]
 	sh.mu.RUnlock()
@@ -105,8 +124,8 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 		if o != nil {
 			return o, false, nil
 		}
-		if o, err = db.readObject(key); o == nil {
-			return nil, false, err
+		if o, err = db.readObject(key); o == nil || o.inline() {
+			return o, false, err
 		}
 		db.pauseAt("open: read")
 		sh.mu.Lock()
@@ -141,7 +160,7 @@ func (db *DB) readObject(key []byte) (*Object, error) {
 }
 
 func (db *DB) readHeader(key []byte) (*header, error) {
-	value, closer, err := db.pebble.Get(appendHeaderKey(nil, key))
+	value, closer, err := db.pebble.Get(db.headerKey(nil, key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}

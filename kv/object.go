@@ -101,6 +101,10 @@ func (o *Object) Layers() []*Layer { return o.layers }
 // Body returns what the type's Open made of the object.
 func (o *Object) Body() any { return o.body }
 
+// inline reports whether the object is a string kept in its header, which has
+// nothing else stored and is never in the map of open objects.
+func (o *Object) inline() bool { return o.header.id == 0 }
+
 // bytes is what the open object costs beside its full-size blocks: the structs,
 // the two map entries, the residency entry, and the one block of each layer that
 // has only one.

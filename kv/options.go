@@ -74,8 +74,7 @@ type Options struct {
 
 	// Seed of the item hashes of objects created from now on. It is chosen at
 	// random when a store is created and kept in it; a non-zero value here
-	// replaces it, for reproducible builds and for filters to be merged across
-	// stores. With a seed an adversary knows he can choose items that raise a
+	// replaces it, for reproducible builds. With a seed an adversary knows he can choose items that raise a
 	// filter's false-positive rate tenfold.
 	Seed uint64
 

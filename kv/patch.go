@@ -1,6 +1,8 @@
 package kv
 
 import (
+	"encoding/binary"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 
@@ -36,15 +38,17 @@ func (p *patcher) patch(repr []byte) {
 		case key[0] == tagObject && kind == pebble.InternalKeyKindSet:
 			p.counters(key, value)
 		case key[0] == tagHeader && kind == pebble.InternalKeyKindSet:
-			p.header(key[1:], value)
+			p.header(string(key[headerKeyPrefix:]), value)
 		case key[0] == tagHeader && kind == pebble.InternalKeyKindDelete:
-			p.dropKey(string(key[1:]))
+			p.dropKey(string(key[headerKeyPrefix:]))
 		case key[0] == tagHeader && kind == pebble.InternalKeyKindRangeDelete:
 			p.dropAll()
-		case key[0] == tagMeta && key[1] == metaKeys:
-			if c, err := decodeCounters(value); err == nil {
-				p.db.keys.Store(c[0])
+		case key[0] == tagExpiry && kind == pebble.InternalKeyKindSet:
+			if at, _, err := decodeExpiryKey(key); err == nil {
+				p.db.expiry.lower(at)
 			}
+		case key[0] == tagMeta && key[1] == metaKeys:
+			p.keyCount(key, value, kind)
 		}
 	}
 }
@@ -123,14 +127,18 @@ func (p *patcher) counters(key, value []byte) {
 // header puts a new incarnation under a key. Layers it has in common with an
 // open object of the same id are taken over with their blocks; a new layer
 // starts as zeros, its number never having been used before.
-func (p *patcher) header(key, value []byte) {
+func (p *patcher) header(key string, value []byte) {
 	h, err := decodeHeader(value)
 	if err != nil {
 		return
 	}
+	if h.id == 0 { // strings are not kept open
+		p.dropKey(key)
+		return
+	}
 	layers := make([]*Layer, len(h.layers))
 	for i, spec := range h.layers {
-		if from, l := p.resident(h.id, spec.Number, string(key)); l != nil {
+		if from, l := p.resident(h.id, spec.Number, key); l != nil {
 			layers[i] = l
 			from.handedOver.Store(true)
 			continue
@@ -140,8 +148,8 @@ func (p *patcher) header(key, value []byte) {
 			layers[i].one.Store(zeroLine)
 		}
 	}
-	p.dropKey(string(key))
-	o, err := newObject(p.db, string(key), h, layers)
+	p.dropKey(key)
+	o, err := newObject(p.db, key, h, layers)
 	if err != nil {
 		return // staged with success a moment ago; not open is always right
 	}
@@ -172,6 +180,18 @@ func (p *patcher) resident(object, number uint64, key string) (*Object, *Layer) 
 		}
 	}
 	return nil, nil
+}
+
+// keyCount takes over the number of keys of a group, or forgets all of them.
+func (p *patcher) keyCount(key, value []byte, kind pebble.InternalKeyKind) {
+	groups, n := p.db.groups[:], uint64(0)
+	if kind == pebble.InternalKeyKindSet {
+		groups = groups[key[2]:][:1]
+		n, _ = binary.Uvarint(value)
+	}
+	for i := range groups {
+		p.db.keys.Add(n - groups[i].Swap(n))
+	}
 }
 
 func (p *patcher) dropKey(key string) {

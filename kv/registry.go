@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -107,7 +106,7 @@ type Command struct {
 	Summary    string // one sentence
 	Syntax     string // the words after the name
 	Complexity string
-	Example    string // a full command line
+	Example    string // command lines that run in an empty store, the last of this command
 
 	Handler func(c *Call) reply.Reply
 }
@@ -121,11 +120,31 @@ type Call struct {
 	Args    [][]byte // the words after the name; valid during the call
 }
 
+// Begin starts a write, as DB.Begin does, at the session's level of durability.
+func (c *Call) Begin(keys ...[]byte) (*Writer, error) { return c.DB.Begin(c.Level(), keys...) }
+
+// Read runs a lookup, as DB.Read does.
+func (c *Call) Read(look func(Reader) error) error { return c.DB.Read(look) }
+
+// Update answers a command that writes to keys: with what f returns, once that is
+// committed, or with its error and nothing written.
+func (c *Call) Update(keys [][]byte, f func(*Writer) (reply.Reply, error)) reply.Reply {
+	w, err := c.Begin(keys...)
+	if err != nil {
+		return ErrorReply(err)
+	}
+	answer, err := f(w)
+	if err != nil {
+		return ErrorReply(w.Refuse(err))
+	}
+	if err := w.Commit(); err != nil {
+		return ErrorReply(err)
+	}
+	return answer
+}
+
 // Level returns the durability of the session's writes.
 func (c *Call) Level() Durability { return c.Session.Durability }
-
-// fold is the one place where the case of command names is folded.
-func fold(name string) string { return strings.ToUpper(name) }
 
 // registry is what the modules of a store registered. It never changes after Open.
 type registry struct {

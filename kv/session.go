@@ -51,6 +51,9 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 	return cmd.Handler(&Call{Context: ctx, DB: s.db, Session: s, Command: cmd, Args: args})
 }
 
+// lowerName is the command's name as error texts have it.
+func (c *Command) lowerName() string { return strings.ToLower(c.Name) }
+
 func (c *Command) takes(words int) bool {
 	if c.Arity < 0 {
 		return words >= -c.Arity
@@ -60,7 +63,7 @@ func (c *Command) takes(words int) bool {
 
 // WrongArity is the reply to a command with too few or too many words.
 func WrongArity(cmd *Command) reply.Reply {
-	return reply.Errorf("ERR wrong number of arguments for '%s' command", strings.ToLower(cmd.Name))
+	return reply.Errorf("ERR wrong number of arguments for '%s' command", cmd.lowerName())
 }
 
 func unknownCommand(words [][]byte) reply.Reply {
@@ -82,12 +85,22 @@ var WrongType = reply.Error("WRONGTYPE Operation against a key holding the wrong
 
 // ErrorReply turns an error of this package into the words clients know.
 func ErrorReply(err error) reply.Reply {
+	var text reply.TextError
 	switch {
+	case errors.As(err, &text):
+		return reply.Error(string(text))
 	case errors.Is(err, ErrWrongType):
 		return WrongType
 	case errors.Is(err, ErrNoSpace), errors.Is(err, ErrFailed):
 		return reply.Error("MISCONF " + err.Error())
-	default:
-		return reply.Error("ERR " + err.Error())
 	}
+	for _, same := range sameInRedis {
+		if errors.Is(err, same) {
+			return reply.Error("ERR " + strings.TrimPrefix(same.Error(), "kv: "))
+		}
+	}
+	return reply.Error("ERR " + err.Error())
 }
+
+// sameInRedis are the errors whose text Redis has too.
+var sameInRedis = []error{ErrNotInteger, ErrNotFloat, ErrOverflow, ErrNotFinite, ErrStringTooLong}

@@ -20,7 +20,7 @@ import (
 type Writer struct {
 	db    *DB
 	level Durability
-	keys  []int // indices of the key locks held, ascending
+	keys  []uint8 // indices of the key locks held, ascending
 	gate  gateHold
 
 	batch  *pebble.Batch
@@ -38,11 +38,12 @@ type Writer struct {
 	lastBlk   uint64
 	lastFirst *Line
 
-	handed    []*Object // objects whose layers another incarnation takes over
-	builds    []uint64  // ids of objects built by this writer
-	sequence  bool      // has to be applied under the sequence lock
-	keysDelta int       // change of the number of keys
-	flush     bool      // drops every key
+	handed   []*Object // objects whose layers another incarnation takes over
+	builds   []uint64  // ids of objects built by this writer
+	sequence bool      // has to be applied under the sequence lock
+	unseen   bool      // what is changed does not exist for lookups, before or after
+	flush    bool      // drops every key
+	groups   []groupDelta
 
 	patcher   patcher
 	scratch   []byte
@@ -61,19 +62,17 @@ const (
 
 // keyView is what a key maps to inside a writer.
 type keyView struct {
-	key    string
-	object *Object // nil: no live object
-	stored *Object // as the store has it, also if expired; only for found
-	origin origin
+	key     string
+	object  *Object // nil: no live object
+	stored  *Object // as the store has it, also if expired
+	changed bool    // object is not as the store has it: made, moved here, or removed
 }
 
-// origin tells a view of the store from one this writer made.
-type origin uint8
-
-const (
-	found   origin = iota // as the store has it
-	changed               // made, changed, moved here, or removed, by this writer
-)
+// groupDelta is the change of the number of keys of a group.
+type groupDelta struct {
+	group uint8
+	delta int
+}
 
 type stagedCounters struct {
 	layer  *Layer
@@ -164,14 +163,15 @@ func (w *Writer) release() {
 	clear(w.layers)
 	clear(w.fresh)
 	clear(w.counts)
-	w.views, w.layers, w.fresh, w.counts, w.bits = w.views[:0], w.layers[:0], w.fresh[:0], w.counts[:0], w.bits[:0]
+	w.views, w.layers, w.fresh, w.counts, w.bits, w.groups =
+		w.views[:0], w.layers[:0], w.fresh[:0], w.counts[:0], w.bits[:0], w.groups[:0]
 	w.staged.reset()
 	for _, id := range w.builds {
 		w.db.building.Delete(id)
 	}
 	w.builds, w.handed, w.index = w.builds[:0], w.handed[:0], nil
 	w.db, w.batch, w.lastLayer, w.lastFirst = nil, nil, nil, nil
-	w.sequence, w.keysDelta, w.flush = false, 0, false
+	w.sequence, w.unseen, w.flush = false, false, false
 	writers.Put(w)
 }
 
@@ -217,13 +217,10 @@ func (w *Writer) view(key []byte) *keyView {
 	return nil
 }
 
-// setView notes what this writer put under a key, nil for nothing.
-func (w *Writer) setView(key []byte, o *Object, from origin) {
-	if v := w.view(key); v != nil {
-		v.object, v.stored, v.origin = o, nil, from
-		return
-	}
-	w.addView(keyView{key: string(key), object: o, origin: from})
+// setView notes what this writer puts under a key it has looked at, nil for nothing.
+func (w *Writer) setView(key []byte, o *Object) {
+	v := w.view(key)
+	v.object, v.changed = o, true
 }
 
 // Object returns the live object under a key, as this writer has left it; nil,
@@ -241,11 +238,14 @@ func (w *Writer) look(key []byte) (*keyView, error) {
 	if v := w.view(key); v != nil {
 		return v, nil
 	}
-	o, err := w.db.find(key, false)
-	if err != nil {
-		return nil, err
+	var o *Object
+	if !w.flush { // else there is nothing
+		var err error
+		if o, err = w.db.find(key, false); err != nil {
+			return nil, err
+		}
 	}
-	v := keyView{object: o, stored: o, origin: found}
+	v := keyView{object: o, stored: o}
 	if o == nil {
 		v.key = string(key)
 	} else {
@@ -289,13 +289,14 @@ type Spec struct {
 // errors are ErrTooLarge (more bytes than Options.MaxFilterBytes) and those of
 // the type's Open.
 func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
-	o, err := w.create(key, s)
-	if err == nil {
-		for _, l := range o.layers {
-			w.makeFresh(l)
-		}
+	o, err := w.newOf(key, s)
+	if err != nil {
+		return nil, err
 	}
-	return o, err
+	for _, l := range o.layers {
+		w.makeFresh(l)
+	}
+	return o, w.put(key, o)
 }
 
 // makeFresh makes all blocks of a layer of an object just staged zeros.
@@ -306,50 +307,93 @@ func (w *Writer) makeFresh(l *Layer) {
 	w.fresh = append(w.fresh, l)
 }
 
-// create stages a new object, whose blocks are the caller's affair.
-func (w *Writer) create(key []byte, s Spec) (*Object, error) {
-	if err := w.db.checkSpec(s.Layers); err != nil {
-		return nil, err
-	}
+// newOf returns a new object of a registered type, not staged yet.
+func (w *Writer) newOf(key []byte, s Spec) (*Object, error) {
 	module, known := w.db.registry.moduleOf[s.Type.Name]
 	if !known {
 		return nil, fmt.Errorf("%w: of type %q", ErrNoModule, s.Type.Name)
 	}
-	// Asked first: replacing needs to know what is there, expired or not.
-	old, err := w.stored(key)
-	if err != nil {
-		return nil, err
-	}
-	id, err := w.db.newObjectID()
-	if err != nil {
-		return nil, err
-	}
-	h := &header{
+	return w.make(key, header{
 		typeName: s.Type.Name, module: module, typeVersion: s.Type.Version,
-		id: id, expiry: s.Expiry, family: s.Family, layers: s.Layers, params: s.Params,
-	}
-	layers := make([]*Layer, len(s.Layers))
-	for i, spec := range s.Layers {
-		layers[i] = newLayer(id, spec)
-	}
-	o, err := newObject(w.db, string(key), h, layers)
-	if err != nil {
-		return nil, err
-	}
-	w.sequence = true
-	if old != nil {
-		w.dropObject(old)
-	} else {
-		w.keysDelta++
-	}
-	w.setHeader(key, o)
-	return o, nil
+		expiry: s.Expiry, family: s.Family, layers: s.Layers, params: s.Params,
+	})
 }
 
-// setHeader stages an object under a key.
-func (w *Writer) setHeader(key []byte, o *Object) {
-	w.set(appendHeaderKey(w.scratch[:0], key), appendHeader(nil, o.header))
-	w.setView(key, o, changed)
+// make returns a new object with a header, whose id it chooses.
+func (w *Writer) make(key []byte, h header) (*Object, error) {
+	if err := w.db.checkSpec(h.layers); err != nil {
+		return nil, err
+	}
+	var err error
+	if h.id, err = w.db.newObjectID(); err != nil {
+		return nil, err
+	}
+	layers := make([]*Layer, len(h.layers))
+	for i, spec := range h.layers {
+		layers[i] = newLayer(h.id, spec)
+	}
+	return newObject(w.db, string(key), &h, layers)
+}
+
+// put stages an object under a key, in the place of what is there.
+func (w *Writer) put(key []byte, o *Object) error {
+	old, err := w.stored(key)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		w.dropObject(old)
+	}
+	w.setView(key, o)
+	return nil
+}
+
+// stageKeys stages the headers of the keys this writer has changed, once each, and
+// what goes with them: the notes of keys that expire, and the numbers of keys.
+func (w *Writer) stageKeys() {
+	for i := range w.views {
+		v := &w.views[i]
+		if !v.changed || v.object == nil && v.stored == nil {
+			continue
+		}
+		key := []byte(v.key)
+		var was, is int64
+		if v.stored != nil {
+			was = v.stored.header.expiry
+			w.sequence = w.sequence || !v.stored.inline()
+		}
+		if v.object != nil {
+			is = v.object.header.expiry
+			w.sequence = w.sequence || !v.object.inline()
+			w.set(w.db.headerKey(w.scratch[:0], key), appendHeader(nil, v.object.header))
+		} else {
+			w.delete(w.db.headerKey(w.scratch[:0], key))
+		}
+		if was != 0 && was != is {
+			w.delete(appendExpiryKey(w.scratch[:0], was, key))
+		}
+		if is != 0 && was != is {
+			w.set(appendExpiryKey(w.scratch[:0], is, key), nil)
+		}
+		switch {
+		case v.stored == nil:
+			w.count(key, 1)
+		case v.object == nil:
+			w.count(key, -1)
+		}
+	}
+}
+
+// count stages a change of the number of keys.
+func (w *Writer) count(key []byte, delta int) {
+	group := w.db.keyLockIndex(key)
+	for i := range w.groups {
+		if w.groups[i].group == group {
+			w.groups[i].delta += delta
+			return
+		}
+	}
+	w.groups = append(w.groups, groupDelta{group, delta})
 }
 
 // Grow stages another layer for the object under a key, and returns the object
@@ -370,9 +414,8 @@ func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.sequence = true
 	w.makeFresh(layer)
-	w.setHeader([]byte(o.key), grown)
+	w.setView([]byte(o.key), grown)
 	w.handed = append(w.handed, o)
 	return grown, nil
 }
@@ -400,10 +443,10 @@ func (w *Writer) stored(key []byte) (*Object, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case v.origin == found:
-		return v.stored, nil
+	case v.changed:
+		return v.object, nil
 	}
-	return v.object, nil
+	return v.stored, nil
 }
 
 // Delete stages the removal of a key and reports whether it was there.
@@ -412,18 +455,17 @@ func (w *Writer) Delete(key []byte) (bool, error) {
 	if err != nil || old == nil {
 		return false, err
 	}
-	w.sequence = true
-	w.keysDelta--
 	w.dropObject(old)
-	w.scratch = appendHeaderKey(w.scratch[:0], key)
-	must(w.batch.Delete(w.scratch, nil))
-	w.setView(key, nil, changed)
+	w.setView(key, nil)
 	return !old.expired(), nil
 }
 
 // dropObject stages the removal of everything under an object's id, and a note
 // for the reclaiming of its space.
 func (w *Writer) dropObject(o *Object) {
+	if o.inline() {
+		return
+	}
 	id := o.header.id
 	w.handed = slices.DeleteFunc(w.handed, func(h *Object) bool { return h.header.id == id })
 	must(w.batch.DeleteRange(appendObjectKey(nil, id), appendObjectKey(nil, id+1), nil))
@@ -431,6 +473,36 @@ func (w *Writer) dropObject(o *Object) {
 	w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return slices.Contains(o.layers, c.layer) })
 	// Bits of o left behind in the staged set do no harm: ordinals are not used twice.
 	w.bits = slices.DeleteFunc(w.bits, func(bit uint64) bool { return slices.Contains(o.layers, w.layers[bit>>ordinalShift]) })
+}
+
+// deleteKeys stages the removal of keys, and returns how many were there.
+func (w *Writer) deleteKeys(keys [][]byte) (n int, err error) {
+	for _, key := range keys {
+		there, err := w.Delete(key)
+		if err != nil {
+			return 0, err
+		}
+		if there {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// RenameIfFree is Rename if nothing is under dst, and reports whether that is so.
+func (w *Writer) RenameIfFree(src, dst []byte) (bool, error) {
+	from, err := w.Object(src)
+	if err != nil {
+		return false, err
+	}
+	if from == nil {
+		return false, notFound(src)
+	}
+	to, err := w.Object(dst)
+	if err != nil || to != nil {
+		return false, err
+	}
+	return true, w.Rename(src, dst)
 }
 
 // Rename stages moving what is under src to dst, replacing what is there. It
@@ -441,7 +513,7 @@ func (w *Writer) Rename(src, dst []byte) error {
 		return err
 	}
 	if o == nil {
-		return fmt.Errorf("%w: %q", ErrNotFound, src)
+		return notFound(src)
 	}
 	if string(src) == string(dst) {
 		return nil
@@ -450,18 +522,15 @@ func (w *Writer) Rename(src, dst []byte) error {
 	if err != nil {
 		return err
 	}
-	w.sequence = true
-	if old != nil {
-		w.dropObject(old)
-		w.keysDelta--
-	}
 	moved, err := newObject(w.db, string(dst), o.header, o.layers)
 	if err != nil {
 		return err
 	}
-	must(w.batch.Delete(appendHeaderKey(nil, src), nil))
-	w.setView(src, nil, changed)
-	w.setHeader(dst, moved)
+	if old != nil {
+		w.dropObject(old)
+	}
+	w.setView(src, nil)
+	w.setView(dst, moved)
 	w.handed = append(w.handed, o)
 	return nil
 }
@@ -469,9 +538,12 @@ func (w *Writer) Rename(src, dst []byte) error {
 // deleteAll stages the removal of every key. The writer holds the gate.
 func (w *Writer) deleteAll() {
 	w.sequence, w.flush = true, true
+	w.views, w.index, w.handed = w.views[:0], nil, w.handed[:0]
 	must(w.batch.DeleteRange([]byte{tagHeader}, []byte{tagHeader + 1}, nil))
 	must(w.batch.DeleteRange([]byte{tagObject}, []byte{tagObject + 1}, nil))
 	must(w.batch.DeleteRange([]byte{tagDropped}, []byte{tagDropped + 1}, nil))
+	must(w.batch.DeleteRange([]byte{tagExpiry}, []byte{tagExpiry + 1}, nil))
+	must(w.batch.DeleteRange(appendMetaKey(nil, metaKeys), appendMetaKey(nil, metaKeys+1), nil))
 	w.set(appendDroppedKey(w.scratch[:0], 0), nil) // object 0: all below the next id
 }
 
@@ -656,11 +728,36 @@ func (db *DB) Attribute(o *Object, name string) ([]byte, error) {
 func (w *Writer) SetAttribute(o *Object, name string, value []byte) {
 	key := appendAttributeKey(w.scratch[:0], o.header.id, name)
 	if value == nil {
-		w.scratch = key
-		must(w.batch.Delete(key, nil))
+		w.delete(key)
 		return
 	}
 	w.set(key, value)
+}
+
+// KeepAttributes stages for one object the attributes another has, as last committed.
+func (w *Writer) KeepAttributes(from, to *Object) (err error) {
+	prefix := appendAttributeKey(nil, from.header.id, "")
+	end := slices.Clone(prefix)
+	end[len(end)-1]++
+	it, err := w.db.pebble.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: end})
+	if err != nil {
+		return w.db.readError(err, "key %q: attributes", from.key)
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return w.db.readError(err, "key %q: attributes", from.key)
+		}
+		w.SetAttribute(to, string(it.Key()[len(prefix):]), append([]byte{}, value...))
+	}
+	return nil
+}
+
+// delete stages a Delete; key was built in w.scratch.
+func (w *Writer) delete(key []byte) {
+	w.scratch = key
+	must(w.batch.Delete(key, nil))
 }
 
 // set stages a Set; key was built in w.scratch.

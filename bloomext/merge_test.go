@@ -1,0 +1,245 @@
+package bloomext_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// mergeStore is a store with a clean end: everything in it is checked.
+func mergeStore(t *testing.T, o *kv.Options) *kv.DB {
+	t.Helper()
+	if o == nil {
+		o = &kv.Options{}
+	}
+	o.InMemory, o.Durability, o.Modules = true, kv.NoSync, []kv.Module{bloomext.Module()}
+	db := open(t, "", o)
+	t.Cleanup(func() {
+		checkWhole(t, db)
+		closeDB(t, db)
+	})
+	return db
+}
+
+func reserved(t *testing.T, db *kv.DB, key string, c bloomext.Config) *bloomext.Filter {
+	t.Helper()
+	f := bloomext.New(db, key)
+	if err := f.Reserve(c); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func mustContainRange(t *testing.T, f *bloomext.Filter, from, to int) {
+	t.Helper()
+	missing := 0
+	for i := from; i < to; i++ {
+		if ok, err := f.MayContainUint64(uint64(i)); err != nil {
+			t.Fatal(err)
+		} else if !ok {
+			missing++
+		}
+	}
+	if missing > 0 {
+		t.Errorf("%d of %d items are missing", missing, to-from)
+	}
+}
+
+// A union that was refused leaves the filter as it is, also if the writer commits
+// what else it has.
+func TestMergeStaged_refused(t *testing.T) {
+	for _, capacity := range []int{1000, 100_000} { // one block, several
+		db := mergeStore(t, nil)
+		c := bloomext.Config{Capacity: uint64(capacity), ErrorRate: 0.01, NonScaling: true}
+		d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
+		most := capacity * 9 / 10
+		addRange(t, d, 0, most, 0.01)
+		addRange(t, s, most, 2*most, 0.01)
+		w, err := db.Begin(kv.NoSync, []byte("d"), []byte("s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.MergeStaged(t.Context(), w, s); !errors.Is(err, bloomext.ErrMergeRate) {
+			t.Fatalf("MergeStaged = %v, want ErrMergeRate", err)
+		}
+		if err := w.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			more, err := db.Reclaim(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !more {
+				break
+			}
+		}
+		mustContainRange(t, d, 0, most)
+	}
+}
+
+// What the same writer added before is in the union.
+func TestMergeStaged_afterAdd(t *testing.T) {
+	db := mergeStore(t, nil)
+	c := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
+	d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
+	w, err := db.Begin(kv.NoSync, []byte("d"), []byte("s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := make([]bool, 1)
+	if _, err := d.AddStaged(w, [][]byte{[]byte("x")}, added); err != nil || !added[0] {
+		t.Fatalf("AddStaged = %v, %v, want true", added, err)
+	}
+	if err := d.MergeStaged(t.Context(), w, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := d.MayContainString("x"); !ok || err != nil {
+		t.Errorf("MayContain = %v, %v, want true", ok, err)
+	}
+}
+
+func TestMerge_ofAnotherStore(t *testing.T) {
+	c := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
+	d := reserved(t, mergeStore(t, &kv.Options{Seed: 7}), "seen", c)
+	s := reserved(t, mergeStore(t, &kv.Options{Seed: 7}), "seen", c)
+	if err := d.Merge(t.Context(), s); !errors.Is(err, bloomext.ErrUnequal) {
+		t.Errorf("Merge = %v, want ErrUnequal", err)
+	}
+}
+
+// Who works on a filter finds his notes after it took in another.
+func TestMerge_keepsAttributes(t *testing.T) {
+	db := mergeStore(t, nil)
+	c := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
+	d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
+	w, err := db.Begin(kv.NoSync, []byte("d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := w.Object([]byte("d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.SetAttribute(o, "a", []byte("v"))
+	if err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Merge(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if o, err = db.Lookup([]byte("d")); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := db.Attribute(o, "a"); string(v) != "v" || err != nil {
+		t.Errorf("Attribute = %q, %v, want v", v, err)
+	}
+}
+
+// A chain keeps to its error rate when it grows after it took in another: a union
+// that leaves nothing for the layers to come is refused.
+func TestMerge_thenGrowth(t *testing.T) {
+	db := mergeStore(t, nil)
+	c := bloomext.Config{Capacity: 10_000, ErrorRate: 0.01, Expansion: 1}
+	d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
+	addRange(t, d, 0, 5430, 0.01)
+	addRange(t, s, 100_000, 105_430, 0.01)
+	if err := d.Merge(t.Context(), s); !errors.Is(err, bloomext.ErrMergeRate) {
+		t.Fatalf("Merge = %v, want ErrMergeRate", err)
+	}
+	small := reserved(t, db, "small", c)
+	addRange(t, small, 200_000, 204_000, 0.01)
+	if err := d.Merge(t.Context(), small); err != nil {
+		t.Fatal(err)
+	}
+	addRange(t, d, 1_000_000, 1_500_000, 0.01)
+	info, err := d.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.ExpectedRate > 0.01 {
+		t.Errorf("expected rate is %g after growth, want at most 0.01", info.ExpectedRate)
+	}
+	mustContainRange(t, d, 0, 5430)
+	mustContainRange(t, d, 200_000, 204_000)
+}
+
+// A copy of a full filter, made by merging it into none, is not refused.
+func TestMerge_copiesFull(t *testing.T) {
+	for i := range 40 {
+		db := mergeStore(t, nil)
+		s := reserved(t, db, "s", bloomext.Config{Bits: uint64(512 * (i + 1)), Hashes: 5, Capacity: 50})
+		for n := uint64(0); ; n++ {
+			if _, err := s.AddUint64(n); errors.Is(err, bloomext.ErrFull) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := bloomext.New(db, "d")
+		if err := d.Merge(t.Context(), s, s); err != nil {
+			t.Fatalf("%d lines: Merge = %v", i+1, err)
+		}
+		a, err := s.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := d.Info(); err != nil || b.Items != a.Items || b.ItemsEstimated {
+			t.Errorf("copy has %d items (estimated: %v), %v, want %d", b.Items, b.ItemsEstimated, err, a.Items)
+		}
+	}
+}
+
+// A missing filter among its own sources is missing, wherever it is named.
+func TestMerge_missingAmongSources(t *testing.T) {
+	db := mergeStore(t, nil)
+	s := reserved(t, db, "s", bloomext.Config{Capacity: 100, ErrorRate: 0.01})
+	d := bloomext.New(db, "d")
+	for _, sources := range [][]*bloomext.Filter{{d, s}, {s, d}} {
+		if err := d.Merge(t.Context(), sources...); !errors.Is(err, kv.ErrNotFound) {
+			t.Errorf("Merge = %v, want ErrNotFound", err)
+		}
+	}
+}
+
+// Blocks without a bit are not stored, and a merge of nothing else can be cancelled.
+func TestMerge_sparse(t *testing.T) {
+	db := mergeStore(t, nil)
+	s := reserved(t, db, "s", bloomext.Config{Capacity: 1e7, ErrorRate: 0.01})
+	if _, err := s.AddString("x"); err != nil {
+		t.Fatal(err)
+	}
+	d := bloomext.New(db, "d")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Merge(cancelled, s); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Merge = %v, want context.Canceled", err)
+	}
+	if err := d.Merge(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	report, err := db.Check(t.Context())
+	if err != nil || report.Blocks != 2 {
+		t.Errorf("%d blocks stored, %v, want one of each filter", report.Blocks, err)
+	}
+}
+
+// A batch that makes a filter grow by many layers is one commit also where commits
+// are small.
+func TestAddMany_manyLayers(t *testing.T) {
+	db := mergeStore(t, &kv.Options{MemTableSize: 256 << 10})
+	f := reserved(t, db, "f", bloomext.Config{Capacity: 1, ErrorRate: 0.01, Expansion: 1})
+	items := make([]uint64, 60)
+	for i := range items {
+		items[i] = uint64(i)
+	}
+	if n, err := f.AddManyUint64(items, make([]bool, len(items))); n != len(items) || err != nil {
+		t.Errorf("AddMany = %d, %v, want %d", n, err, len(items))
+	}
+}

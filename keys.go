@@ -1,0 +1,167 @@
+package sievekv
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// With returns the same store with another level of durability for its writes, and
+// those of handles made from it.
+func (db *DB) With(level Durability) *DB { return &DB{DB: db.DB, level: level} }
+
+// SetOptions say how SetWith writes.
+type SetOptions struct {
+	// If is the condition of writing: IfMissing or IfThere; 0 means none.
+	If kv.SetIf
+
+	// TTL is how long the key lives, at least a millisecond; ExpireAt when it
+	// ceases to exist, in its place. Neither means that it does not, or with
+	// KeepTTL that it does when what is there does.
+	TTL      time.Duration
+	ExpireAt time.Time
+	KeepTTL  bool
+}
+
+// The conditions of SetWith.
+const (
+	IfMissing = kv.SetIfMissing
+	IfThere   = kv.SetIfThere
+)
+
+// ErrTTL is returned for a time to live below a millisecond, and for several ways
+// of saying when a key expires.
+var ErrTTL = errors.New("sievekv: a time to live must be at least a millisecond, and the only expiry given")
+
+// Get returns the string under a key. The errors are ErrNotFound and ErrWrongType.
+func (db *DB) Get(key string) ([]byte, error) { return db.DB.Get([]byte(key)) }
+
+// MGet returns the strings under keys as of one moment, nil for each that is missing
+// or holds another type.
+func (db *DB) MGet(keys ...string) ([][]byte, error) { return db.DB.MGet(inBytes(keys)...) }
+
+// Set sets the string under a key, replacing what is there of whatever type. It does
+// not expire.
+func (db *DB) Set(key string, value []byte) error {
+	_, err := db.DB.Set(db.level, []byte(key), value, kv.SetOptions{})
+	return err
+}
+
+// SetWith is Set with options, and reports whether the condition let it write.
+func (db *DB) SetWith(key string, value []byte, o SetOptions) (bool, error) {
+	opts := kv.SetOptions{If: o.If, KeepTTL: o.KeepTTL}
+	given := 0
+	if o.TTL != 0 {
+		given++
+		opts.Expiry = db.after(o.TTL)
+	}
+	if !o.ExpireAt.IsZero() {
+		given++
+		opts.Expiry = max(1, o.ExpireAt.UnixMilli())
+	}
+	if o.KeepTTL {
+		given++
+	}
+	if given > 1 || o.TTL != 0 && o.TTL < time.Millisecond {
+		return false, ErrTTL
+	}
+	return db.DB.Set(db.level, []byte(key), value, opts)
+}
+
+func (db *DB) after(ttl time.Duration) int64 { return db.Now() + ttl.Milliseconds() }
+
+// MSet sets strings in one commit, replacing what is there.
+func (db *DB) MSet(values map[string][]byte) error {
+	keys := inBytes(slices.Collect(maps.Keys(values)))
+	w, err := db.Begin(db.level, keys...)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if _, err := w.Set(key, values[string(key)], kv.SetOptions{}); err != nil {
+			return w.Refuse(err)
+		}
+	}
+	return w.Commit()
+}
+
+// Incr adds n to the integer under a key, 0 if it is missing, and returns the sum.
+// The errors are ErrNotInteger, ErrOverflow and ErrWrongType.
+func (db *DB) Incr(key string, n int64) (int64, error) {
+	return db.DB.Incr(db.level, []byte(key), n)
+}
+
+// Delete removes keys, all in one commit, and returns how many were there.
+func (db *DB) Delete(keys ...string) (int, error) {
+	return db.DB.Delete(db.level, inBytes(keys)...)
+}
+
+// Exists returns how many of the keys are there; one named twice counts twice.
+func (db *DB) Exists(keys ...string) (int, error) { return db.DB.Exists(inBytes(keys)...) }
+
+// TypeOf returns the type of a key as TYPE prints it, "none" if it is missing.
+func (db *DB) TypeOf(key string) (string, error) { return db.DB.TypeOf([]byte(key)) }
+
+// Rename moves what is under src to dst in one commit, replacing what is there: who
+// looks finds the old or the new, never neither. It returns ErrNotFound if src is
+// missing.
+func (db *DB) Rename(src, dst string) error {
+	return db.DB.Rename(db.level, []byte(src), []byte(dst))
+}
+
+// RenameIfFree is Rename if nothing is under dst, and reports whether that was so.
+func (db *DB) RenameIfFree(src, dst string) (bool, error) {
+	return db.DB.RenameIfFree(db.level, []byte(src), []byte(dst))
+}
+
+// Copy copies what is under src to dst, its expiry too, and reports whether src is
+// there and dst is free, or replace is set.
+func (db *DB) Copy(ctx context.Context, src, dst string, replace bool) (bool, error) {
+	return db.DB.Copy(ctx, db.level, []byte(src), []byte(dst), replace)
+}
+
+// Expire sets how long a key lives from now on, and reports whether it is there.
+// Nothing is left of it at once if ttl is below a millisecond.
+func (db *DB) Expire(key string, ttl time.Duration) (bool, error) {
+	return db.DB.Expire(db.level, []byte(key), db.after(ttl), kv.ExpireAlways)
+}
+
+// ExpireAt sets when a key ceases to exist, and reports whether it is there.
+func (db *DB) ExpireAt(key string, at time.Time) (bool, error) {
+	return db.DB.Expire(db.level, []byte(key), at.UnixMilli(), kv.ExpireAlways)
+}
+
+// Persist makes a key not expire, and reports whether it was to.
+func (db *DB) Persist(key string) (bool, error) { return db.DB.Persist(db.level, []byte(key)) }
+
+// TTL returns how long a key has to live, 0 for ever. It returns ErrNotFound for a
+// missing key.
+func (db *DB) TTL(key string) (time.Duration, error) {
+	at, err := db.ExpiryOf([]byte(key))
+	if err != nil || at == 0 {
+		return 0, err
+	}
+	return time.Duration(max(1, at-db.Now())) * time.Millisecond, nil
+}
+
+// ScanOptions say which keys Scan returns; the zero value means all.
+type ScanOptions = kv.ScanOptions
+
+// Scan returns the keys, in no meaningful order: one that is there all the time is
+// returned exactly once. An error ends it.
+func (db *DB) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
+	return db.DB.Scan(ctx, o)
+}
+
+func inBytes(keys []string) [][]byte {
+	list := make([][]byte, len(keys))
+	for i, key := range keys {
+		list[i] = []byte(key)
+	}
+	return list
+}

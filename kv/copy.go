@@ -1,0 +1,107 @@
+package kv
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// Copy stages a copy of what is under src under dst, its expiry too, and reports
+// whether src is there and dst is free, or replace is set. What an object of any size
+// consists of is written ahead, see build.go. Attributes, which are of who works on
+// src, are not copied. It is an error if this writer has changed what is under src
+// and it is not a string.
+func (w *Writer) Copy(ctx context.Context, src, dst []byte, replace bool) (bool, error) {
+	from, err := w.look(src)
+	if err != nil || from.object == nil {
+		return false, err
+	}
+	o, staged := from.object, from.changed
+	to, err := w.look(dst)
+	if err != nil || to.object != nil && !replace || string(src) == string(dst) {
+		return false, err
+	}
+	if o.inline() {
+		value, err := stringIn(src, o)
+		if err != nil {
+			return false, err
+		}
+		return true, w.putString(dst, value, o.header.expiry)
+	}
+	if staged || w.changes(o) {
+		return false, fmt.Errorf("kv: copy of key %q: changed in the same commit", src)
+	}
+	copied, err := w.make(dst, *o.header)
+	if err != nil {
+		return false, err
+	}
+	err = w.buildObject(ctx, dst, copied, func(b *Builder) error {
+		for i, l := range o.layers {
+			for c := range numCounters {
+				if v := l.Counter(c); v != 0 {
+					w.SetCounter(b.object.layers[i], c, v)
+				}
+			}
+			if err := w.db.copyBlocks(b, o, l, b.object.layers[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err == nil, err
+}
+
+// changes reports whether this writer has staged bits or counters of an object.
+func (w *Writer) changes(o *Object) bool {
+	for _, bit := range w.bits {
+		if w.layers[bit>>ordinalShift].object == o.header.id {
+			return true
+		}
+	}
+	for _, c := range w.counts {
+		if c.layer.object == o.header.id {
+			return true
+		}
+	}
+	return false
+}
+
+// copyBlocks gives the blocks stored of a layer to a builder. The key's write lock
+// is held, so nobody is changing them.
+func (db *DB) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
+	prefix := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers)
+	end := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers+1)
+	it, err := db.pebble.NewIterWithContext(b.ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: end})
+	if err != nil {
+		return db.readError(err, "key %q: copy", o.key)
+	}
+	_, words := from.newBlock()
+	for ok := it.First(); ok; ok = it.Next() {
+		k, err := decodeObjectKey(it.Key())
+		if err == nil && k.rest >= from.spec.Blocks {
+			err = corruptf("block %d of layer %d, which has %d", k.rest, from.spec.Number, from.spec.Blocks)
+		}
+		var value []byte
+		if err == nil {
+			value, err = it.ValueAndErr()
+		}
+		if err == nil {
+			clear(words)
+			_, err = block.Decode(words, o.header.family, value)
+		}
+		if err == nil {
+			err = b.Put(to, k.rest, words)
+		}
+		if err != nil {
+			_ = it.Close() // the first error is the one to tell
+			return db.readError(err, "key %q: copy", o.key)
+		}
+	}
+	if err := it.Close(); err != nil {
+		return db.readError(err, "key %q: copy", o.key)
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package kv
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// keyCommands are the commands on keys of every type, with Redis' replies and errors.
+func keyCommands() []Command {
+	row := func(name string, arity int, flags Flags, syntax, summary, complexity, example string, f handler) Command {
+		return Command{
+			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "generic",
+			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
+		}
+	}
+	keys := func(c Command, first, last int) Command {
+		c.FirstKey, c.LastKey = first, last
+		if first == 0 {
+			c.KeyStep = 0
+		}
+		return c
+	}
+	const (
+		perKey   = "O(N) for N keys"
+		constant = "O(1)"
+		options  = " [NX | XX | GT | LT]"
+		when     = "Sets when a key ceases to exist; answers 1, or 0 if it is missing or the condition does not hold."
+	)
+	return []Command{
+		keys(row("COPY", -3, Write|DenyOOM, "source destination [DB 0] [REPLACE]",
+			"Copies what is under a key, its expiry too; answers 1, or 0 if source is missing or destination is there.",
+			"O(N) for N bytes stored", "SET user:1 ann\nCOPY user:1 user:2", copyCommand), 1, 2),
+		keys(row("DEL", -2, Write, "key [key ...]",
+			"Removes keys, all or none, and answers how many were there.", "O(N) for N keys, whatever their size", "SET user:1 ann\nDEL user:1 user:2", del), 1, -1),
+		keys(row("EXISTS", -2, ReadOnly|Fast, "key [key ...]",
+			"Counts the keys that are there; one named twice counts twice.", perKey, "SET user:1 ann\nEXISTS user:1 user:2", exists), 1, -1),
+		row("EXPIRE", -3, Write|Fast, "key seconds"+options, when, constant, "SET user:1 ann\nEXPIRE user:1 3600", expireIn(1000)),
+		row("EXPIREAT", -3, Write|Fast, "key unix-seconds"+options, when, constant, "SET user:1 ann\nEXPIREAT user:1 4102444800", expireAt(1000)),
+		row("EXPIRETIME", 2, ReadOnly|Fast, "key",
+			"Answers when a key expires, in Unix seconds; -1 if never, -2 if it is missing.", constant, "SET user:1 ann EXAT 4102444800\nEXPIRETIME user:1", expireTime),
+		keys(row("KEYS", 2, ReadOnly, "pattern",
+			"Answers all keys that match a pattern: * any bytes, ? one byte, [a-c] one of a set.", perKey, "MSET user:1 ann item:1 book\nKEYS user:*", keysCommand), 0, 0),
+		row("PERSIST", 2, Write|Fast, "key", "Makes a key not expire; answers 1 if it was to.", constant, "SET user:1 ann EX 60\nPERSIST user:1", persist),
+		row("PEXPIRE", -3, Write|Fast, "key milliseconds"+options, when, constant, "SET user:1 ann\nPEXPIRE user:1 90000", expireIn(1)),
+		row("PEXPIREAT", -3, Write|Fast, "key unix-milliseconds"+options, when, constant, "SET user:1 ann\nPEXPIREAT user:1 4102444800000", expireAt(1)),
+		row("PEXPIRETIME", 2, ReadOnly|Fast, "key",
+			"Answers when a key expires, in Unix milliseconds; -1 if never, -2 if it is missing.", constant, "SET user:1 ann EXAT 4102444800\nPEXPIRETIME user:1", pexpireTime),
+		row("PTTL", 2, ReadOnly|Fast, "key",
+			"Answers how long a key has to live, in milliseconds; -1 if for ever, -2 if it is missing.", constant, "SET user:1 ann PX 90000\nPTTL user:1", pttl),
+		keys(row("RANDOMKEY", 1, ReadOnly, "", "Answers one of the keys, nil if there is none.", constant, "SET user:1 ann\nRANDOMKEY", randomKey), 0, 0),
+		keys(row("RENAME", 3, Write, "key newkey",
+			"Moves a key, replacing what is under the new name.", "O(1), whatever the size", "SET user:1 ann\nRENAME user:1 user:2", rename), 1, 2),
+		keys(row("RENAMENX", 3, Write, "key newkey",
+			"Moves a key if the new name is free; answers 1 if so, else 0.", "O(1), whatever the size", "MSET user:1 ann user:2 bob\nRENAMENX user:1 user:2", renamenx), 1, 2),
+		keys(row("SCAN", -2, ReadOnly, "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+			"Answers a part of the keys and the cursor of the next, 0 at the end; begin with 0.",
+			"O(N) for COUNT N, 10 if not given", "MSET user:1 ann item:1 book\nSCAN 0 MATCH user:* COUNT 100", scan), 0, 0),
+		keys(row("TOUCH", -2, ReadOnly|Fast, "key [key ...]", "Counts the keys that are there.", perKey, "SET user:1 ann\nTOUCH user:1 user:2", exists), 1, -1),
+		row("TTL", 2, ReadOnly|Fast, "key",
+			"Answers how long a key has to live, in seconds; -1 if for ever, -2 if it is missing.", constant, "SET user:1 ann EX 60\nTTL user:1", ttl),
+		row("TYPE", 2, ReadOnly|Fast, "key", "Answers the type of a key, none if it is missing.", constant, "SET user:1 ann\nTYPE user:1", typeOf),
+		keys(row("UNLINK", -2, Write|Fast, "key [key ...]", "Removes keys, as DEL does.", "O(N) for N keys, whatever their size", "SET user:1 ann\nUNLINK user:1", del), 1, -1),
+	}
+}
+
+func del(c *Call) reply.Reply {
+	return c.Update(c.Args, func(w *Writer) (reply.Reply, error) {
+		n, err := w.deleteKeys(c.Args)
+		return reply.Int(int64(n)), err
+	})
+}
+
+func exists(c *Call) reply.Reply {
+	var n int
+	if err := c.Read(func(r Reader) (err error) { n, err = r.count(c.Args); return err }); err != nil {
+		return ErrorReply(err)
+	}
+	return reply.Int(int64(n))
+}
+
+// lookup answers a command about what is under a single key, nil if there is nothing.
+func lookup(c *Call, f func(*Object) reply.Reply) reply.Reply {
+	var o *Object
+	if err := c.Read(func(r Reader) (err error) { o, err = r.Lookup(c.Args[0]); return err }); err != nil {
+		return ErrorReply(err)
+	}
+	return f(o)
+}
+
+func typeOf(c *Call) reply.Reply {
+	return lookup(c, func(o *Object) reply.Reply {
+		if o == nil {
+			return reply.Status("none")
+		}
+		return reply.Status(o.TypeName())
+	})
+}
+
+// untilExpiry answers in milliseconds: from is subtracted from the time.
+func untilExpiry(c *Call, from int64, f func(milliseconds int64) int64) reply.Reply {
+	return lookup(c, func(o *Object) reply.Reply {
+		switch {
+		case o == nil:
+			return reply.Int(-2)
+		case o.Expiry() == 0:
+			return reply.Int(-1)
+		}
+		return reply.Int(f(max(0, o.Expiry()-from)))
+	})
+}
+
+// inSeconds rounds as Redis does, to the nearest.
+func inSeconds(milliseconds int64) int64 {
+	if milliseconds > math.MaxInt64-500 {
+		return milliseconds / 1000
+	}
+	return (milliseconds + 500) / 1000
+}
+
+func inMilliseconds(milliseconds int64) int64 { return milliseconds }
+
+func ttl(c *Call) reply.Reply         { return untilExpiry(c, c.DB.Now(), inSeconds) }
+func pttl(c *Call) reply.Reply        { return untilExpiry(c, c.DB.Now(), inMilliseconds) }
+func expireTime(c *Call) reply.Reply  { return untilExpiry(c, 0, inSeconds) }
+func pexpireTime(c *Call) reply.Reply { return untilExpiry(c, 0, inMilliseconds) }
+
+func expireIn(unit int64) handler {
+	return func(c *Call) reply.Reply { return expire(c, unit, c.DB.Now()) }
+}
+
+func expireAt(unit int64) handler {
+	return func(c *Call) reply.Reply { return expire(c, unit, 0) }
+}
+
+var expireConditions = map[string]ExpireIf{
+	"NX": ExpireIfUnset, "XX": ExpireIfSet, "GT": ExpireIfLater, "LT": ExpireIfSooner,
+}
+
+func expire(c *Call, unit, base int64) reply.Reply {
+	cond := ExpireAlways
+	for _, arg := range c.Args[2:] {
+		one, ok := expireConditions[Fold(arg)]
+		if !ok {
+			return reply.Errorf("ERR Unsupported option %s", arg)
+		}
+		cond |= one
+	}
+	switch {
+	case cond&ExpireIfUnset != 0 && cond != ExpireIfUnset:
+		return reply.Error("ERR NX and XX, GT or LT options at the same time are not compatible")
+	case cond&ExpireIfLater != 0 && cond&ExpireIfSooner != 0:
+		return reply.Error("ERR GT and LT options at the same time are not compatible")
+	}
+	at, ok := ParseInt(c.Args[1])
+	if !ok {
+		return ErrorReply(ErrNotInteger)
+	}
+	if at > math.MaxInt64/unit || at < math.MinInt64/unit || at*unit > math.MaxInt64-base {
+		return ErrorReply(badExpireTime(c))
+	}
+	at = at*unit + base
+	return c.Update(c.Args[:1], func(w *Writer) (reply.Reply, error) {
+		done, err := w.Expire(c.Args[0], at, cond)
+		return one(done), err
+	})
+}
+
+func persist(c *Call) reply.Reply {
+	return c.Update(c.Args[:1], func(w *Writer) (reply.Reply, error) {
+		done, err := w.Persist(c.Args[0])
+		return one(done), err
+	})
+}
+
+func rename(c *Call) reply.Reply {
+	return c.Update(c.Args[:2], func(w *Writer) (reply.Reply, error) {
+		return reply.OK, noSuchKey(w.Rename(c.Args[0], c.Args[1]))
+	})
+}
+
+func renamenx(c *Call) reply.Reply {
+	return c.Update(c.Args[:2], func(w *Writer) (reply.Reply, error) {
+		done, err := w.RenameIfFree(c.Args[0], c.Args[1])
+		return one(done), noSuchKey(err)
+	})
+}
+
+func noSuchKey(err error) error {
+	if isNotFound(err) {
+		return reply.TextError("ERR no such key")
+	}
+	return err
+}
+
+func copyCommand(c *Call) reply.Reply {
+	replace := false
+	for args := c.Args[2:]; len(args) > 0; args = args[1:] {
+		switch word := Fold(args[0]); {
+		case word == "REPLACE":
+			replace = true
+		case word == "DB" && len(args) > 1:
+			args = args[1:]
+			switch n, ok := ParseInt(args[0]); {
+			case !ok:
+				return ErrorReply(ErrNotInteger)
+			case n != int64(int32(n)):
+				return reply.Error("ERR value is out of range, value must between -2147483648 and 2147483647")
+			case n != 0:
+				return reply.Error("ERR DB index is out of range")
+			}
+		default:
+			return errSyntax
+		}
+	}
+	if string(c.Args[0]) == string(c.Args[1]) {
+		return reply.Error("ERR source and destination objects are the same")
+	}
+	return c.Update(c.Args[:2], func(w *Writer) (reply.Reply, error) {
+		done, err := w.Copy(c.Context, c.Args[0], c.Args[1], replace)
+		return one(done), err
+	})
+}
+
+// matching returns the options for a pattern, which may be empty: then it matches
+// only the empty key.
+func matching(pattern []byte) ScanOptions {
+	return ScanOptions{Match: string(pattern), empty: len(pattern) == 0}
+}
+
+func keysCommand(c *Call) reply.Reply {
+	var list []reply.Reply
+	for key, err := range c.DB.Scan(c.Context, matching(c.Args[0])) {
+		if err != nil {
+			return ErrorReply(err)
+		}
+		list = append(list, reply.BulkString(key))
+	}
+	return reply.Array(list...)
+}
+
+func scan(c *Call) reply.Reply {
+	cursor, ok := parseCursor(c.Args[0])
+	if !ok {
+		return reply.Error("ERR invalid cursor")
+	}
+	count, o := int64(10), ScanOptions{}
+	for args := c.Args[1:]; len(args) > 0; args = args[2:] {
+		if len(args) == 1 {
+			return errSyntax
+		}
+		switch Fold(args[0]) {
+		case "COUNT":
+			n, ok := ParseInt(args[1])
+			if !ok {
+				return ErrorReply(ErrNotInteger)
+			}
+			if n < 1 {
+				return errSyntax
+			}
+			count = n
+		case "MATCH":
+			o.Match, o.empty = string(args[1]), len(args[1]) == 0
+		case "TYPE":
+			o.Type = string(args[1])
+			if o.Type == "" {
+				o.Type = "none" // no type is called that, nor nothing
+			}
+		default:
+			return errSyntax
+		}
+	}
+	keys, next, err := c.DB.ScanFrom(c.Context, cursor, int(min(count, math.MaxInt32)), o)
+	if err != nil {
+		return ErrorReply(err)
+	}
+	list := make([]reply.Reply, len(keys))
+	for i, key := range keys {
+		list[i] = reply.BulkString(key)
+	}
+	return reply.Array(reply.BulkString(strconv.FormatUint(next, 10)), reply.Array(list...))
+}
+
+// parseCursor reads a cursor as strtoul does.
+func parseCursor(b []byte) (uint64, bool) {
+	negative := len(b) > 0 && b[0] == '-'
+	if negative || len(b) > 0 && b[0] == '+' {
+		b = b[1:]
+	} else if len(b) == 0 {
+		return 0, true
+	}
+	n, err := strconv.ParseUint(string(b), 10, 64)
+	if negative {
+		n = -n
+	}
+	return n, err == nil
+}
+
+func randomKey(c *Call) reply.Reply {
+	key, ok, err := c.DB.RandomKey(c.Context)
+	switch {
+	case err != nil:
+		return ErrorReply(err)
+	case !ok:
+		return reply.Nil
+	}
+	return reply.BulkString(key)
+}

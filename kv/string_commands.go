@@ -1,0 +1,383 @@
+package kv
+
+import (
+	"math"
+
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// stringCommands are the commands on strings, with Redis' replies and errors.
+func stringCommands() []Command {
+	const (
+		read  = ReadOnly | Fast
+		write = Write | DenyOOM | Fast
+	)
+	row := func(name string, arity int, flags Flags, syntax, summary, complexity, example string, f handler) Command {
+		return Command{
+			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "string",
+			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
+		}
+	}
+	keys := func(c Command, last, step int) Command {
+		c.LastKey, c.KeyStep = last, step
+		return c
+	}
+	const perByte = "O(N) for a string of N bytes"
+	return []Command{
+		row("APPEND", 3, write, "key value",
+			"Adds bytes to the end of a string, making it if there is none; answers its length.", perByte, "SET log one\nAPPEND log ,two", appendCommand),
+		row("DECR", 2, write, "key", "Takes 1 from a number; a missing key is 0.", "O(1)", "SET stock 10\nDECR stock", decr),
+		row("DECRBY", 3, write, "key decrement", "Takes an integer from a number; a missing key is 0.", "O(1)", "SET stock 10\nDECRBY stock 3", decrBy),
+		row("GET", 2, read, "key", "Answers the string under a key, nil if there is none.", perByte, "SET user:1 ann\nGET user:1", get),
+		row("GETDEL", 2, Write|Fast, "key", "Answers the string under a key, and removes it.", perByte, "SET ticket A7\nGETDEL ticket", getDel),
+		row("GETEX", -2, Write|Fast, "key [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | PERSIST]",
+			"Answers the string under a key, and sets when it expires.", perByte, "SET user:1 ann\nGETEX user:1 EX 60", getEx),
+		row("GETRANGE", 4, ReadOnly, "key start end",
+			"Answers a part of a string, by the indices of its first and last byte; negative ones count from the end.",
+			"O(N) for N bytes answered", "SET user:1 annabel\nGETRANGE user:1 0 2", getRange),
+		row("GETSET", 3, write, "key value", "Replaces a string, and answers the old one.", perByte, "SET user:1 ann\nGETSET user:1 bob", getSet),
+		row("INCR", 2, write, "key", "Adds 1 to a number; a missing key is 0.", "O(1)", "INCR visits", incr),
+		row("INCRBY", 3, write, "key increment", "Adds an integer to a number; a missing key is 0.", "O(1)", "SET visits 10\nINCRBY visits 5", incrBy),
+		row("INCRBYFLOAT", 3, write, "key increment", "Adds a number to another; a missing key is 0.", "O(1)", "SET price 10.50\nINCRBYFLOAT price 0.1", incrByFloat),
+		keys(row("MGET", -2, read, "key [key ...]",
+			"Answers the strings under keys, nil for each that is missing or not a string, as of one moment.",
+			"O(N) for N keys", "MSET user:1 ann user:2 bob\nMGET user:1 user:2 user:3", mget), -1, 1),
+		keys(row("MSET", -3, Write|DenyOOM, "key value [key value ...]",
+			"Sets strings in one commit, replacing what is there.", "O(N) for N keys", "MSET user:1 ann user:2 bob", mset), -1, 2),
+		keys(row("MSETNX", -3, Write|DenyOOM, "key value [key value ...]",
+			"Sets strings in one commit if none of the keys is there; answers 1 if so, else 0.",
+			"O(N) for N keys", "SET user:1 ann\nMSETNX user:1 eve user:2 dan", msetnx), -1, 2),
+		row("PSETEX", 4, Write|DenyOOM, "key milliseconds value", "Sets a string that expires.", perByte, "PSETEX ticket 1500 A7", psetEx),
+		row("SET", -3, Write|DenyOOM, "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | KEEPTTL]",
+			"Sets a string, replacing what is there.", perByte, "SET user:1 ann EX 3600", set),
+		row("SETEX", 4, Write|DenyOOM, "key seconds value", "Sets a string that expires.", perByte, "SETEX ticket 60 A7", setEx),
+		row("SETNX", 3, write, "key value", "Sets a string if the key is missing; answers 1 if so, else 0.", perByte, "SET lock me\nSETNX lock you", setnx),
+		row("SETRANGE", 4, Write|DenyOOM, "key offset value",
+			"Overwrites a part of a string, zeros in a gap; answers its length.", perByte, "SET greeting hello\nSETRANGE greeting 0 J", setRange),
+		row("STRLEN", 2, read, "key", "Answers the length of a string in bytes, 0 if there is none.", "O(1)", "SET user:1 ann\nSTRLEN user:1", strlen),
+	}
+}
+
+type handler = func(*Call) reply.Reply
+
+// bulk is the reply for a string, nil for none.
+func bulk(value []byte) reply.Reply {
+	if value == nil {
+		return reply.Nil
+	}
+	return reply.Bulk(append([]byte{}, value...))
+}
+
+// readString answers a command about a single string.
+func readString(c *Call, f func(value []byte) reply.Reply) reply.Reply {
+	var value []byte
+	if err := c.Read(func(r Reader) (err error) { value, err = r.Get(c.Args[0]); return err }); err != nil {
+		return ErrorReply(err)
+	}
+	return f(value)
+}
+
+func get(c *Call) reply.Reply { return readString(c, bulk) }
+
+func strlen(c *Call) reply.Reply {
+	return readString(c, func(value []byte) reply.Reply { return reply.Int(int64(len(value))) })
+}
+
+func getRange(c *Call) reply.Reply {
+	start, ok1 := ParseInt(c.Args[1])
+	end, ok2 := ParseInt(c.Args[2])
+	if !ok1 || !ok2 {
+		return ErrorReply(ErrNotInteger)
+	}
+	return readString(c, func(value []byte) reply.Reply { return reply.Bulk(append([]byte{}, GetRange(value, start, end)...)) })
+}
+
+func mget(c *Call) reply.Reply {
+	var list []reply.Reply
+	err := c.Read(func(r Reader) error {
+		list = list[:0]
+		for _, key := range c.Args {
+			value, err := r.Get(key)
+			if err != nil && !isWrongType(err) {
+				return err
+			}
+			list = append(list, bulk(value))
+		}
+		return nil
+	})
+	if err != nil {
+		return ErrorReply(err)
+	}
+	return reply.Array(list...)
+}
+
+// expireOption is how a command says when a key expires.
+type expireOption struct {
+	word             string // EX, PX, EXAT, PXAT, KEEPTTL, PERSIST, or "" for none
+	value            []byte
+	seconds, instant bool
+}
+
+// timeOptions are the options with a time.
+var timeOptions = map[string]expireOption{
+	"EX":   {word: "EX", seconds: true},
+	"PX":   {word: "PX"},
+	"EXAT": {word: "EXAT", seconds: true, instant: true},
+	"PXAT": {word: "PXAT", instant: true},
+}
+
+// take reads an option at the beginning of args, and returns the number of words it
+// took; 0 for one that is none, lacks its value, or does not go with what was read.
+// Flag is the command's own option without a value.
+func (o *expireOption) take(args [][]byte, flag string) int {
+	word := Fold(args[0])
+	if o.word != "" && o.word != word {
+		return 0
+	}
+	if word == flag {
+		o.word = word
+		return 1
+	}
+	timed, ok := timeOptions[word]
+	if !ok || len(args) < 2 {
+		return 0
+	}
+	*o = timed
+	o.value = args[1]
+	return 2
+}
+
+// at returns the time that the option says, in Unix milliseconds.
+func (o *expireOption) at(c *Call) (int64, error) {
+	n, ok := ParseInt(o.value)
+	if !ok {
+		return 0, ErrNotInteger
+	}
+	bad := badExpireTime(c)
+	if n <= 0 || o.seconds && n > math.MaxInt64/1000 {
+		return 0, bad
+	}
+	if o.seconds {
+		n *= 1000
+	}
+	if !o.instant {
+		now := c.DB.Now()
+		if n > math.MaxInt64-now {
+			return 0, bad
+		}
+		n += now
+	}
+	return n, nil
+}
+
+func badExpireTime(c *Call) error {
+	return reply.TextError("ERR invalid expire time in '" + c.Command.lowerName() + "' command")
+}
+
+func set(c *Call) reply.Reply {
+	var (
+		o      SetOptions
+		expire expireOption
+		get    bool
+	)
+	for args := c.Args[2:]; len(args) > 0; {
+		n := 1
+		switch word := Fold(args[0]); {
+		case word == "NX" && o.If != SetIfThere:
+			o.If = SetIfMissing
+		case word == "XX" && o.If != SetIfMissing:
+			o.If = SetIfThere
+		case word == "GET":
+			get = true
+		default:
+			if n = expire.take(args, "KEEPTTL"); n == 0 {
+				return errSyntax
+			}
+		}
+		args = args[n:]
+	}
+	o.KeepTTL = expire.word == "KEEPTTL"
+	return setString(c, c.Args[1], o, expire, get)
+}
+
+// setString answers the commands that replace a string.
+func setString(c *Call, value []byte, o SetOptions, expire expireOption, get bool) reply.Reply {
+	if expire.value != nil {
+		var err error
+		if o.Expiry, err = expire.at(c); err != nil {
+			return ErrorReply(err)
+		}
+	}
+	return c.Update(c.Args[:1], func(w *Writer) (reply.Reply, error) {
+		answer := reply.OK
+		if get {
+			old, err := w.Get(c.Args[0])
+			if err != nil {
+				return reply.Nil, err
+			}
+			answer = bulk(old)
+		}
+		done, err := w.Set(c.Args[0], value, o)
+		if !done && !get {
+			answer = reply.Nil
+		}
+		return answer, err
+	})
+}
+
+func setEx(c *Call) reply.Reply {
+	expire := timeOptions["EX"]
+	expire.value = c.Args[1]
+	return setString(c, c.Args[2], SetOptions{}, expire, false)
+}
+
+func psetEx(c *Call) reply.Reply {
+	expire := timeOptions["PX"]
+	expire.value = c.Args[1]
+	return setString(c, c.Args[2], SetOptions{}, expire, false)
+}
+
+func getSet(c *Call) reply.Reply { return setString(c, c.Args[1], SetOptions{}, expireOption{}, true) }
+
+func setnx(c *Call) reply.Reply {
+	return c.Update(c.Args[:1], func(w *Writer) (reply.Reply, error) {
+		done, err := w.Set(c.Args[0], c.Args[1], SetOptions{If: SetIfMissing})
+		return one(done), err
+	})
+}
+
+// one is the reply 1 or 0, an integer also where RESP3 has booleans.
+func one(yes bool) reply.Reply {
+	if yes {
+		return reply.Int(1)
+	}
+	return reply.Int(0)
+}
+
+func getDel(c *Call) reply.Reply {
+	return c.Update(c.Args[:1], func(w *Writer) (reply.Reply, error) {
+		value, err := w.Get(c.Args[0])
+		if err != nil || value == nil {
+			return reply.Nil, err
+		}
+		_, err = w.Delete(c.Args[0])
+		return bulk(value), err
+	})
+}
+
+func getEx(c *Call) reply.Reply {
+	var expire expireOption
+	for args := c.Args[1:]; len(args) > 0; {
+		n := expire.take(args, "PERSIST")
+		if n == 0 {
+			return errSyntax
+		}
+		args = args[n:]
+	}
+	return c.Update(c.Args[:1], func(w *Writer) (reply.Reply, error) {
+		value, err := w.Get(c.Args[0])
+		if err != nil || value == nil {
+			return reply.Nil, err
+		}
+		answer := bulk(value)
+		switch expire.word {
+		case "":
+		case "PERSIST":
+			_, err = w.Persist(c.Args[0])
+		default:
+			var at int64
+			if at, err = expire.at(c); err == nil {
+				_, err = w.Expire(c.Args[0], at, ExpireAlways)
+			}
+		}
+		return answer, err
+	})
+}
+
+func pairs(c *Call, cond SetIf) reply.Reply {
+	if len(c.Args)%2 != 0 {
+		return WrongArity(c.Command)
+	}
+	var names [][]byte
+	for i := 0; i < len(c.Args); i += 2 {
+		names = append(names, c.Args[i])
+	}
+	return c.Update(names, func(w *Writer) (reply.Reply, error) {
+		if cond == SetIfMissing {
+			for _, key := range names {
+				if o, err := w.Object(key); err != nil || o != nil {
+					return reply.Int(0), err
+				}
+			}
+		}
+		for i, key := range names {
+			if _, err := w.Set(key, c.Args[2*i+1], SetOptions{}); err != nil {
+				return reply.Nil, err
+			}
+		}
+		if cond == SetIfMissing {
+			return reply.Int(1), nil
+		}
+		return reply.OK, nil
+	})
+}
+
+func mset(c *Call) reply.Reply   { return pairs(c, SetAlways) }
+func msetnx(c *Call) reply.Reply { return pairs(c, SetIfMissing) }
+
+func appendCommand(c *Call) reply.Reply {
+	return c.Update(c.Args[:1], func(w *Writer) (reply.Reply, error) {
+		n, err := w.Append(c.Args[0], c.Args[1])
+		return reply.Int(int64(n)), err
+	})
+}
+
+func setRange(c *Call) reply.Reply {
+	offset, ok := ParseInt(c.Args[1])
+	switch {
+	case !ok:
+		return ErrorReply(ErrNotInteger)
+	case offset < 0:
+		return reply.Error("ERR offset is out of range")
+	}
+	return c.Update(c.Args[:1], func(w *Writer) (reply.Reply, error) {
+		n, err := w.SetRange(c.Args[0], uint64(offset), c.Args[2])
+		return reply.Int(int64(n)), err
+	})
+}
+
+func addTo(c *Call, n int64) reply.Reply {
+	return c.Update(c.Args[:1], func(w *Writer) (reply.Reply, error) {
+		sum, err := w.Incr(c.Args[0], n)
+		return reply.Int(sum), err
+	})
+}
+
+func incr(c *Call) reply.Reply { return addTo(c, 1) }
+func decr(c *Call) reply.Reply { return addTo(c, -1) }
+
+func incrBy(c *Call) reply.Reply {
+	n, ok := ParseInt(c.Args[1])
+	if !ok {
+		return ErrorReply(ErrNotInteger)
+	}
+	return addTo(c, n)
+}
+
+func decrBy(c *Call) reply.Reply {
+	n, ok := ParseInt(c.Args[1])
+	switch {
+	case !ok:
+		return ErrorReply(ErrNotInteger)
+	case n == math.MinInt64:
+		return reply.Error("ERR decrement would overflow")
+	}
+	return addTo(c, -n)
+}
+
+func incrByFloat(c *Call) reply.Reply {
+	return c.Update(c.Args[:1], func(w *Writer) (reply.Reply, error) {
+		sum, err := w.IncrFloat(c.Args[0], c.Args[1])
+		return bulk(sum), err
+	})
+}

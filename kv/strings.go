@@ -1,0 +1,240 @@
+package kv
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Strings are kept in their headers, so that a read is one read and a write one
+// record. What is done to them here follows Redis; the commands on top only parse
+// and answer.
+
+// maxString is how long Redis lets a string be, in bytes.
+const maxString = 512 << 20
+
+// SetIf says whether Set writes, by what is under the key.
+type SetIf uint8
+
+// The conditions of Set.
+const (
+	SetAlways SetIf = iota
+	SetIfMissing
+	SetIfThere
+)
+
+// SetOptions say how Set writes. The zero value replaces what is there with a
+// value that does not expire.
+type SetOptions struct {
+	If SetIf
+
+	// Expiry is when the key ceases to exist, in Unix milliseconds; 0 means
+	// never. A time that has passed removes the key.
+	Expiry int64
+
+	// KeepTTL keeps the expiry of what is there. Expiry must be 0 then.
+	KeepTTL bool
+}
+
+// stringOf returns the string in a header. It must not be changed.
+func stringOf(h *header) ([]byte, error) {
+	if h.typeVersion > stringVersion {
+		return nil, fmt.Errorf("%w: string has format %d, this program knows %d", ErrUnsupportedVersion, h.typeVersion, stringVersion)
+	}
+	if len(h.params) == 0 || h.params[0] != encodingBytes {
+		return nil, fmt.Errorf("%w: string with encoding %x, this program knows %d", ErrUnsupportedVersion, h.params[:min(1, len(h.params))], encodingBytes)
+	}
+	return h.params[1:], nil
+}
+
+// stringIn returns the string an object is, nil for a nil object.
+func stringIn(key []byte, o *Object) ([]byte, error) {
+	switch {
+	case o == nil:
+		return nil, nil
+	case o.header.typeName != stringType:
+		return nil, fmt.Errorf("%w: %q holds a %s", ErrWrongType, key, o.TypeName())
+	}
+	value, err := stringOf(o.header)
+	if err != nil {
+		return nil, fmt.Errorf("key %q: %w", key, err)
+	}
+	return value, nil
+}
+
+// Get returns the string under a key, nil if there is none. It must not be changed.
+// The errors are ErrWrongType and those of reading.
+func (r Reader) Get(key []byte) ([]byte, error) {
+	o, err := r.Lookup(key)
+	if err != nil {
+		return nil, err
+	}
+	return stringIn(key, o)
+}
+
+// Get returns the string under a key as this writer has left it, nil if there is
+// none. It must not be changed.
+func (w *Writer) Get(key []byte) ([]byte, error) {
+	o, err := w.Object(key)
+	if err != nil {
+		return nil, err
+	}
+	return stringIn(key, o)
+}
+
+// Set stages a string under a key, whatever was there, and reports whether the
+// condition let it. The error is ErrTooLarge for a value above DB.MaxValueLen.
+func (w *Writer) Set(key, value []byte, s SetOptions) (bool, error) {
+	v, err := w.look(key)
+	if err != nil {
+		return false, err
+	}
+	there := v.object
+	if s.If == SetIfMissing && there != nil || s.If == SetIfThere && there == nil {
+		return false, nil
+	}
+	expiry := s.Expiry
+	if s.KeepTTL && there != nil {
+		expiry = there.header.expiry
+	}
+	return true, w.putString(key, value, expiry)
+}
+
+// putString stages a string with an expiry.
+func (w *Writer) putString(key, value []byte, expiry int64) error {
+	if n := w.db.MaxValueLen(); len(value) > n {
+		return fmt.Errorf("%w: value of %d bytes under key %q, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, len(value), key, n)
+	}
+	if expiry != 0 && expiry <= w.db.Now() {
+		_, err := w.Delete(key)
+		return err
+	}
+	params := append(append(make([]byte, 0, 1+len(value)), encodingBytes), value...)
+	o, err := newObject(w.db, string(key), &header{
+		typeName: stringType, module: builtInModule, typeVersion: stringVersion, expiry: expiry, params: params,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return w.put(key, o)
+}
+
+// change stages a new value of a string, which keeps its expiry.
+func (w *Writer) change(key, value []byte) error {
+	_, err := w.Set(key, value, SetOptions{KeepTTL: true})
+	return err
+}
+
+// MaxValueLen is the longest string, in bytes: what a commit of one has room for.
+func (db *DB) MaxValueLen() int { return min(maxString, db.MaxCommit()-db.MaxCommit()/8) }
+
+// Append stages a string with more bytes behind it, and returns its length.
+func (w *Writer) Append(key, tail []byte) (int, error) {
+	value, err := w.Get(key)
+	if err != nil {
+		return 0, err
+	}
+	if err := w.checkLength(key, uint64(len(value))+uint64(len(tail))); err != nil {
+		return 0, err
+	}
+	joined := append(append(make([]byte, 0, len(value)+len(tail)), value...), tail...)
+	return len(joined), w.change(key, joined)
+}
+
+// SetRange stages a string with a part of it overwritten, zeros in a gap, and
+// returns its length. An empty part changes nothing.
+func (w *Writer) SetRange(key []byte, offset uint64, part []byte) (int, error) {
+	value, err := w.Get(key)
+	if err != nil || len(part) == 0 {
+		return len(value), err
+	}
+	if offset > maxString {
+		return 0, ErrStringTooLong
+	}
+	end := offset + uint64(len(part))
+	if err := w.checkLength(key, end); err != nil {
+		return 0, err
+	}
+	written := make([]byte, max(uint64(len(value)), end))
+	copy(written, value)
+	copy(written[offset:], part)
+	return len(written), w.change(key, written)
+}
+
+// checkLength refuses a length before memory is made for it.
+func (w *Writer) checkLength(key []byte, n uint64) error {
+	switch limit := uint64(w.db.MaxValueLen()); {
+	case n > maxString:
+		return ErrStringTooLong
+	case n > limit:
+		return fmt.Errorf("%w: value of %d bytes under key %q, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, n, key, limit)
+	}
+	return nil
+}
+
+// Incr stages a string that is an integer with n added, and returns the sum. A
+// missing key counts as 0. The errors are ErrNotInteger and ErrOverflow.
+func (w *Writer) Incr(key []byte, n int64) (int64, error) {
+	value, err := w.Get(key)
+	if err != nil {
+		return 0, err
+	}
+	var old int64
+	if value != nil {
+		var ok bool
+		if old, ok = ParseInt(value); !ok {
+			return 0, ErrNotInteger
+		}
+	}
+	if n < 0 && old < math.MinInt64-n || n > 0 && old > math.MaxInt64-n {
+		return 0, ErrOverflow
+	}
+	return old + n, w.change(key, strconv.AppendInt(nil, old+n, 10))
+}
+
+// IncrFloat stages a string that is a number with another added, and returns the
+// sum as it is stored. A missing key counts as 0. Both are read, and added, with
+// the 64 bits of an x86 long double, as Redis does there; the sum has up to 17
+// digits behind the point. The errors are ErrNotFloat and ErrNotFinite.
+func (w *Writer) IncrFloat(key, n []byte) ([]byte, error) {
+	value, err := w.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	if value == nil {
+		value = []byte("0")
+	}
+	a, ok := parseLong(value)
+	if !ok {
+		return nil, ErrNotFloat
+	}
+	b, ok := parseLong(n)
+	if !ok {
+		return nil, ErrNotFloat
+	}
+	if a.IsInf() || b.IsInf() {
+		return nil, ErrNotFinite
+	}
+	sum := appendLong(nil, a.Add(a, b))
+	return sum, w.change(key, sum)
+}
+
+// GetRange returns the part of a string from one index to another, both included;
+// negative ones count from the end, and those outside are moved inside.
+func GetRange(value []byte, start, end int64) []byte {
+	n := int64(len(value))
+	if start < 0 && end < 0 && start > end || n == 0 {
+		return nil
+	}
+	inside := func(i int64) int64 {
+		if i < 0 {
+			i += n
+		}
+		return max(0, i)
+	}
+	start, end = inside(start), min(inside(end), n-1)
+	if start > end {
+		return nil
+	}
+	return value[start : end+1]
+}

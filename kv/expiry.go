@@ -1,10 +1,10 @@
 package kv
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"math"
-	"sync/atomic"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -15,22 +15,42 @@ import (
 // or removes the key takes away: sorted by time, so that a sweep reads no more than
 // has expired.
 
-// expiryHint is a time before which no key expires. The notes of swept keys are
-// deleted, but reading past what is left of them in tables takes as long as they
+// expiryHint is the key of a note before which there is none. The notes of swept keys
+// are deleted, but reading past what is left of them in tables takes as long as they
 // were many: a search begins at the hint.
 //
-// A sweep raises it to the end of time, then looks, and lowers it to the first note
-// it leaves. A commit lowers it after it is applied: so either the sweep sees the
-// note, or the lowering comes after the raising.
-type expiryHint struct{ from atomic.Int64 }
+// A sweep raises it to the end, then looks, and lowers it to the first note it
+// leaves. A commit lowers it after it is applied: so either the sweep sees the note,
+// or the lowering comes after the raising.
+type expiryHint struct {
+	mu   sync.Mutex
+	from []byte // guarded by mu
+}
 
-func (h *expiryHint) lower(at int64) {
-	for {
-		old := h.from.Load()
-		if old <= at || h.from.CompareAndSwap(old, at) {
-			return
-		}
+var expiryEnd = []byte{tagExpiry + 1}
+
+// raise returns the hint, and makes it the end.
+func (h *expiryHint) raise() []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	from := h.from
+	h.from = expiryEnd
+	return from
+}
+
+func (h *expiryHint) lower(note []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if bytes.Compare(note, h.from) < 0 {
+		h.from = bytes.Clone(note)
 	}
+}
+
+// due reports whether there may be notes of a time that has passed.
+func (h *expiryHint) due(now int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return bytes.Compare(h.from, appendExpiryKey(nil, now+1, nil)) < 0
 }
 
 // ExpireIf says for which keys Expire sets a new time, by the one they have. The
@@ -106,10 +126,10 @@ func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	}
 	defer db.exit()
 	now := db.Now()
-	if db.expiry.from.Load() > now {
+	if !db.expiry.due(now) {
 		return false, nil
 	}
-	from := db.expiry.from.Swap(math.MaxInt64)
+	from := db.expiry.raise()
 	notes, next, err := db.expiredNotes(ctx, from, now)
 	if err == nil {
 		err = db.sweep(notes)
@@ -118,7 +138,7 @@ func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 		next = from
 	}
 	db.expiry.lower(next)
-	return err == nil && next <= now, err
+	return err == nil && db.expiry.due(now), err
 }
 
 // ExpiredKeys returns how many keys were removed by Sweep since Open.
@@ -130,29 +150,31 @@ type expiryNote struct {
 }
 
 // expiredNotes returns the notes of keys that have expired, of a batch at most, and
-// the time of the first it leaves.
-func (db *DB) expiredNotes(ctx context.Context, from, now int64) (notes []expiryNote, next int64, err error) {
-	it, err := db.pebble.NewIterWithContext(ctx, &pebble.IterOptions{
-		LowerBound: appendExpiryKey(nil, max(0, from), nil), UpperBound: []byte{tagExpiry + 1},
-	})
+// the first note it leaves.
+func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes []expiryNote, next []byte, err error) {
+	lower := from
+	if len(lower) == 0 {
+		lower = []byte{tagExpiry}
+	}
+	it, err := db.pebble.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: expiryEnd})
 	if err != nil {
-		return nil, 0, db.readError(err, "expired keys")
+		return nil, nil, db.readError(err, "expired keys")
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
-	next = math.MaxInt64
+	next = expiryEnd
 	for ok := it.First(); ok; ok = it.Next() {
 		at, key, err := decodeExpiryKey(it.Key())
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, err
 		}
 		if at > now || len(notes) == sweepBatch {
-			next = at
+			next = bytes.Clone(it.Key())
 			break
 		}
-		notes = append(notes, expiryNote{at, append([]byte{}, key...)})
+		notes = append(notes, expiryNote{at, bytes.Clone(key)})
 	}
 	if err := it.Error(); err != nil {
-		return nil, 0, db.readError(err, "expired keys")
+		return nil, nil, db.readError(err, "expired keys")
 	}
 	return notes, next, nil
 }

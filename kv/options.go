@@ -65,6 +65,11 @@ type Options struct {
 	// open objects together. At least one block (8 KiB). Default 256 MiB.
 	CacheSize int64
 
+	// TableCacheSize is the budget, in bytes, of what was read from tables: keys,
+	// strings, and blocks on their way into memory, which stay there by CacheSize
+	// alone. At least 1 MiB. Default an eighth of CacheSize, at least 8 MiB.
+	TableCacheSize int64
+
 	// MemTableSize is Pebble's memtable size in bytes; a commit may take up to
 	// a quarter of it. 256 KiB to 1 GiB. Default 32 MiB.
 	MemTableSize int
@@ -111,6 +116,8 @@ const (
 	minCacheSize    = 8 << 10
 	minMemTableSize = 256 << 10
 	maxMemTableSize = 1 << 30
+
+	minTableCacheSize = 1 << 20
 )
 
 // withDefaults returns a copy with every default filled in, or an error that
@@ -131,6 +138,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if opts.CacheSize == 0 {
 		opts.CacheSize = 256 << 20
+	}
+	if opts.TableCacheSize == 0 {
+		opts.TableCacheSize = max(8<<20, opts.CacheSize/8)
 	}
 	if opts.MemTableSize == 0 {
 		opts.MemTableSize = 32 << 20
@@ -160,6 +170,9 @@ func (o *Options) validate() error {
 	var errs []error
 	if o.CacheSize < minCacheSize {
 		errs = append(errs, fmt.Errorf("CacheSize %d: at least %d bytes, one block", o.CacheSize, minCacheSize))
+	}
+	if o.TableCacheSize < minTableCacheSize {
+		errs = append(errs, fmt.Errorf("TableCacheSize %d: at least %d bytes", o.TableCacheSize, minTableCacheSize))
 	}
 	if o.MemTableSize < minMemTableSize || o.MemTableSize > maxMemTableSize {
 		errs = append(errs, fmt.Errorf("MemTableSize %d: %d to %d bytes", o.MemTableSize, minMemTableSize, maxMemTableSize))

@@ -44,9 +44,7 @@ func (p *patcher) patch(repr []byte) {
 		case key[0] == tagHeader && kind == pebble.InternalKeyKindRangeDelete:
 			p.dropAll()
 		case key[0] == tagExpiry && kind == pebble.InternalKeyKindSet:
-			if at, _, err := decodeExpiryKey(key); err == nil {
-				p.db.expiry.lower(at)
-			}
+			p.db.expiry.lower(key)
 		case key[0] == tagMeta && key[1] == metaKeys:
 			p.keyCount(key, value, kind)
 		}

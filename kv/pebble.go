@@ -13,10 +13,6 @@ import (
 
 // Pebble's options, and the adapters from its interfaces to ours.
 
-// pebbleCacheSize is Pebble's own block cache, in bytes. Memory is better spent
-// on the block table, which holds blocks decoded and finds them without a lock.
-const pebbleCacheSize = 8 << 20
-
 // tableBlockSize holds one dense block of 8 KiB with room for a neighbour.
 const tableBlockSize = 16 << 10
 
@@ -27,7 +23,7 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		// Versions before the newest write a log in which one flipped bit can
 		// drop everything behind it without an error.
 		FormatMajorVersion:          pebble.FormatNewest,
-		CacheSize:                   pebbleCacheSize,
+		CacheSize:                   db.opts.TableCacheSize,
 		MemTableSize:                uint64(db.opts.MemTableSize),
 		MemTableStopWritesThreshold: 4,
 		Logger:                      logger,

@@ -67,7 +67,7 @@ type dropped struct {
 }
 
 func (db *DB) findDropped() (d dropped, err error) {
-	it, err := db.pebble.NewIter(&pebble.IterOptions{LowerBound: []byte{tagDropped}, UpperBound: []byte{tagEnd}})
+	it, err := db.pebble.NewIter(&pebble.IterOptions{LowerBound: []byte{tagDropped}, UpperBound: []byte{tagDropped + 1}})
 	if err != nil {
 		return d, db.readError(err, "dropped objects")
 	}

@@ -1,11 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
+	"context"
+	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
@@ -21,14 +22,13 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 		return err
 	}
 	defer closeStore(db, &err)
-	r := db.NewSession().Do(root.Context(), args)
-	if err := sh.print(r); err != nil {
-		return err
+	var own []*cobra.Command
+	if !forced {
+		own = root.Commands()
 	}
-	if !forced && isUnknown(r) {
-		for _, word := range root.SuggestionsFor(words[0]) {
-			fmt.Fprintf(sh.stderr, "kvshell: did you mean the word %s? See kvshell help %[1]s\n", word)
-		}
+	r, err := sh.do(root.Context(), db, db.NewSession(), args, own)
+	if err != nil {
+		return err
 	}
 	if code := replyCode(r); code != exitOK {
 		return &codeError{code: code} // the reply said it
@@ -36,11 +36,35 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 	return root.Context().Err()
 }
 
-func isUnknown(r reply.Reply) bool {
-	return r.IsError() && bytes.HasPrefix(r.Bytes(), []byte("ERR unknown command "))
+// do runs a command that a person typed: it prints the reply and what helps with it. Own are the own words that
+// may have been meant.
+func (sh *shell) do(
+	ctx context.Context, db *kv.DB, session *kv.Session, words [][]byte, own []*cobra.Command,
+) (reply.Reply, error) {
+	r := session.Do(ctx, words)
+	if err := sh.print(r); err != nil {
+		return r, err
+	}
+	sh.hint(ctx, db, words, r, own)
+	return r, nil
 }
 
 func (sh *shell) print(r reply.Reply) error {
-	_, err := sh.stdout.Write(sh.show.append(nil, r, sh.stdout))
+	text := sh.show.append(nil, r, sh.stdout)
+	if r.IsError() {
+		text = []byte(sh.paint(sh.stdout, string(text)))
+	}
+	_, err := sh.stdout.Write(text)
 	return withCode(exitLocal, err)
+}
+
+// paint returns the text of an error as it is shown on out: in red on a terminal that has colours and is to
+// show them (https://no-color.org).
+func (sh *shell) paint(out *os.File, text string) string {
+	term := os.Getenv("TERM")
+	if !isTerminal(out) || os.Getenv("NO_COLOR") != "" || term == "" || term == "dumb" {
+		return text
+	}
+	const red, plain = "\x1b[31m", "\x1b[0m"
+	return red + text + plain
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
 )
 
 // maxBatchLines is the most lines of one commit: with every probe of every line in a block of its own it
@@ -18,15 +19,10 @@ const maxBatchLines = 4096
 
 // dedupFlags are the flags of dedup.
 type dedupFlags struct {
-	out      string
-	rate     float64
-	capacity uint64
-	batch    int
-	restart  bool
-
-	nonScaling bool // a filter that is made never grows
-
-	rateGiven, capacityGiven, nonScalingGiven bool
+	filterFlags
+	out     string
+	batch   int
+	restart bool
 }
 
 func (sh *shell) dedupCommand() *cobra.Command {
@@ -38,8 +34,7 @@ func (sh *shell) dedupCommand() *cobra.Command {
 		Args:                  exactArgs(2),
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.rateGiven, f.capacityGiven = cmd.Flags().Changed("error"), cmd.Flags().Changed("capacity")
-			f.nonScalingGiven = cmd.Flags().Changed("non-scaling")
+			f.note(cmd.Flags())
 			if err := f.check(args[0]); err != nil {
 				return err
 			}
@@ -49,9 +44,7 @@ func (sh *shell) dedupCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVarP(&f.out, "output", "o", "", "append the new lines to the file `OUT`, each exactly once")
-	flags.Float64Var(&f.rate, "error", 0.000001, "false-positive `RATE` of a filter that is made: the share of new lines that may be lost")
-	flags.Uint64Var(&f.capacity, "capacity", 1000000, "different `LINES` that a filter that is made has room for before it grows")
-	flags.BoolVar(&f.nonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
+	f.register(flags)
 	flags.IntVar(&f.batch, "batch", maxBatchLines, "`LINES` in one commit, at most 4096")
 	flags.BoolVar(&f.restart, "restart", false, "forget an unfinished run and begin at the beginning of FILE")
 	return cmd
@@ -67,35 +60,7 @@ func (f *dedupFlags) check(key string) error {
 	case f.batch < 1 || f.batch > maxBatchLines:
 		return usagef("--batch %d: must be 1 to %d lines", f.batch, maxBatchLines)
 	}
-	planned, err := f.planned()
-	f.rate = planned.ErrorRate // lowered if it is higher than any filter's
-	return err
-}
-
-// config is the filter that the flags ask for.
-func (f *dedupFlags) config() bloomext.Config {
-	return bloomext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling}
-}
-
-// planned returns what a filter made by the flags is, or why there can be none: before a store is made for it.
-func (f *dedupFlags) planned() (info bloomext.Info, err error) {
-	db, err := openScratch()
-	if err != nil {
-		return info, err
-	}
-	defer closeStore(db, &err)
-	return reserveScratch(db, f.config())
-}
-
-// fits returns an error if the flags ask for another filter than the one there is.
-func (f *dedupFlags) fits(key []byte, info bloomext.Info) error {
-	made := dedupFlags{capacity: info.Layers[0].Capacity, rate: info.ErrorRate, nonScaling: info.Expansion == 0}
-	if f.rateGiven && f.rate != made.rate || f.capacityGiven && f.capacity != made.capacity ||
-		f.nonScalingGiven && f.nonScaling != made.nonScaling {
-		return refusef("the filter %q was made with --capacity %d --error %g --non-scaling=%t, and keeps them: leave them out, or use another KEY",
-			key, made.capacity, made.rate, made.nonScaling)
-	}
-	return nil
+	return f.filterFlags.check()
 }
 
 // dedup opens what a run needs, runs it, and tells how it went.
@@ -157,6 +122,9 @@ func (p *pass) explain(err error) error {
 	case errors.Is(err, bloomext.ErrCannotGrow):
 		return refusef("the filter %q has grown as far as it can. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over with a larger --capacity or a higher --error, and with a new KEY and OUT: %w",
 			p.key, p.in, p.done.lines, p.done.newLines, err)
+	case errors.Is(err, kv.ErrNotFound):
+		return refusef("the filter %q is gone: it expired, or was deleted. Of %s %d lines were done, %d of them new; the same command again makes a new filter and reads from the beginning",
+			p.key, p.in, p.done.lines, p.done.newLines)
 	case errors.Is(err, context.Canceled):
 		return &codeError{exitInterrupted, fmt.Errorf("interrupted after %d lines, %d of them new; %s", p.done.lines, p.done.newLines, p.goOn())}
 	}
@@ -195,6 +163,20 @@ func (sh *shell) summary(p *pass, took time.Duration) error {
 	if p.resumed.lines > 0 {
 		read += fmt.Sprintf(" (%d of them before the interruption)", p.resumed.lines)
 	}
+	_, err = fmt.Fprintf(to, `lines read           %s
+new                  %d
+seen before          %d
+rate                 %.0f lines/s
+%s`,
+		read, p.done.newLines, p.done.lines-p.done.newLines, perSecond(p.done.lines-p.resumed.lines, took),
+		filterSummary(info, disk))
+	return withCode(exitLocal, err)
+}
+
+func perSecond(n uint64, took time.Duration) float64 { return float64(n) / max(took.Seconds(), 1e-9) }
+
+// filterSummary are the last lines of a summary: about the filter, and the store.
+func filterSummary(info bloomext.Info, disk uint64) string {
 	made := fmt.Sprintf("%d of %d lines", info.Items, info.Capacity)
 	if n := len(info.Layers); n > 1 {
 		made += fmt.Sprintf(" in %d layers", n)
@@ -202,17 +184,9 @@ func (sh *shell) summary(p *pass, took time.Duration) error {
 	if info.ItemsEstimated {
 		made = "about " + made
 	}
-	_, err = fmt.Fprintf(to, `lines read           %s
-new                  %d
-seen before          %d
-rate                 %.0f lines/s
-filter               %s, %.2f %% of its bits set (counted)
+	return fmt.Sprintf(`filter               %s, %.2f %% of its bits set (counted)
 false-positive rate  %.2g expected now, at most %g asked for
 on disk              %d bytes
 `,
-		read, p.done.newLines, p.done.lines-p.done.newLines,
-		float64(p.done.lines-p.resumed.lines)/max(took.Seconds(), 1e-9),
-		made, 100*info.Fill,
-		info.ExpectedRate, info.ErrorRate, disk)
-	return withCode(exitLocal, err)
+		made, 100*info.Fill, info.ExpectedRate, info.ErrorRate, disk)
 }

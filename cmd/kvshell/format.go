@@ -4,7 +4,6 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -32,8 +31,25 @@ func (f *format) append(dst []byte, r reply.Reply, out *os.File) []byte {
 		return reply.AppendJSON(dst, r)
 	case f.csv:
 		return reply.AppendCSV(dst, r)
-	case f.raw || !f.text && !term.IsTerminal(int(out.Fd())):
+	case f.raw || !f.text && !isTerminal(out):
 		return reply.AppendRaw(dst, r)
 	}
 	return reply.AppendText(dst, r)
+}
+
+// formatNamed returns the format of a name as the prompt knows it; not ok if there is none.
+func formatNamed(name string) (f format, ok bool) {
+	switch name {
+	case "text":
+		f.text = true
+	case "raw":
+		f.raw = true
+	case "json":
+		f.json = true
+	case "csv":
+		f.csv = true
+	default:
+		return f, false
+	}
+	return f, true
 }

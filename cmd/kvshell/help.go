@@ -14,13 +14,19 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory.
 
   kvshell -d DIR BF.ADD seen x      runs one command, in any case; all after its name belongs to it
   kvshell -d DIR -- dedup x         -- makes a command of what would be one of the words below
-  kvshell -d DIR < FILE             runs the commands in FILE, one on a line, words quoted as for redis-cli;
+  kvshell -d DIR                    runs commands typed at a prompt, with completion by Tab and a history;
+                                    without a directory, in a scratch store in memory
+  kvshell -d DIR -f FILE            runs the commands in FILE, one on a line, words quoted as for redis-cli;
                                     blank lines and those that begin with # are passed over
+  kvshell -d DIR < FILE             the same, without the lines of errors on standard error
   kvshell -d DIR dedup KEY FILE     prints the lines of FILE that were not seen before; see kvshell help dedup
+  kvshell -d DIR load KEY FILE      adds the lines of FILE to a filter
+  kvshell -d DIR stats [KEY]        tells facts and figures about the store, or about a key
   kvshell -d DIR check              reads and checks all of the store
   kvshell plan --capacity N --error P
                                     tells how large such a filter would be; needs no store
-  kvshell help [WORD|COMMAND]       tells more, also of a command
+  kvshell help [WORD|COMMAND|@GROUP]
+                                    tells more, also of a command, or of a group of them
 
 Without -d, the directory is that in $SIEVEKV_DIR. The first write to a directory without a store makes
 one; reads and check do not. One process at a time can use a store.
@@ -75,33 +81,69 @@ const usageTemplate = `Usage:
 Flags:
 {{if .HasParent}}{{.LocalFlags.FlagUsages}}{{.InheritedFlags.FlagUsages}}{{else}}{{.Flags.FlagUsages}}{{end}}`
 
+const promptHelp = `Type a command of the store, in any case, with its words quoted as for redis-cli, or one of the words below;
+-- before a command makes sure that it is none of those. Tab completes, and shows the syntax of a command where there
+is nothing to complete. Ctrl-C cancels the line or the command under way, Ctrl-D ends kvshell. A line that begins with
+# is passed over. One that begins with a blank, or may hold a password, is not kept in the history, whose file
+$SIEVEKV_HISTFILE names; if that is empty, there is none.
+`
+
+// helpUse is the Use line of help: see completer.
+const helpUse = "help [WORD|COMMAND|@GROUP]"
+
+// helpCommand is help on the command line.
 func (sh *shell) helpCommand() *cobra.Command {
 	var markdown bool
 	cmd := &cobra.Command{
-		Use:                   "help [WORD|COMMAND]",
-		Short:                 "Tells how a word or a command is used",
+		Use:                   helpUse,
+		Aliases:               []string{"HELP"},
+		Short:                 "Tells how a word, a command or a group of commands is used",
 		DisableFlagsInUseLine: true,
 		Annotations:           storeless,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			root := cmd.Root()
 			switch {
 			case markdown && len(args) > 0:
 				return usagef("--markdown is about all commands: %q must be left out", args)
 			case markdown:
 				return sh.helpMarkdown(cmd.Context())
-			case len(args) == 0:
-				return sh.helpAll(root)
 			}
-			for _, own := range root.Commands() {
-				if own.Name() == args[0] {
-					return own.Help()
-				}
+			db, err := openScratch()
+			if err != nil {
+				return err
 			}
-			return sh.helpOn(args[0])
+			defer closeStore(db, &err)
+			if len(args) > 0 {
+				return sh.helpOn(args[0], db, root.Commands())
+			}
+			if err := root.Help(); err != nil {
+				return err
+			}
+			return sh.write("\n" + listCommands(db))
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the reference of all commands, as in docs/COMMANDS.md")
 	return cmd
+}
+
+// helpCommand is help at the prompt.
+func (p *prompt) helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     helpUse,
+		Aliases: []string{"HELP"},
+		Short:   "Tells how a word, a command or a group of commands is used",
+		RunE: func(_ *cobra.Command, args []string) error {
+			own := p.ownCommands()
+			if len(args) > 0 {
+				return p.shell.helpOn(args[0], p.db, own)
+			}
+			text := promptHelp + "\nWords:\n"
+			for _, cmd := range own {
+				text += fmt.Sprintf("  %-*s %s\n", nameWidth, cmd.Name(), cmd.Short)
+			}
+			return p.shell.write(text + "\n" + listCommands(p.db))
+		},
+	}
 }
 
 func (sh *shell) helpMarkdown(ctx context.Context) error {
@@ -109,44 +151,62 @@ func (sh *shell) helpMarkdown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = sh.stdout.WriteString(text)
+	return sh.write(text)
+}
+
+func (sh *shell) write(text string) error {
+	_, err := sh.stdout.WriteString(text)
 	return withCode(exitLocal, err)
 }
 
-// helpAll is the help on kvshell and a list of the store's commands.
-func (sh *shell) helpAll(root *cobra.Command) (err error) {
-	if err := root.Help(); err != nil {
-		return err
+// helpOn is the help on an own word, a group, or a command of the store.
+func (sh *shell) helpOn(name string, db *kv.DB, own []*cobra.Command) error {
+	if word := findOwn(own, name); word != nil {
+		return word.Help()
 	}
-	db, err := openScratch()
-	if err != nil {
-		return err
+	if strings.HasPrefix(name, "@") {
+		return sh.helpOnGroup(strings.ToLower(name), db)
 	}
-	defer closeStore(db, &err)
-	text := "\nCommands:\n"
+	if c := findCommand(db, name); c != nil {
+		return sh.write(describe(c))
+	}
+	if names := suggestions(name, db, own); names != "" {
+		return usagef("no word and no command is called %q; did you mean %s?", name, names)
+	}
+	return usagef("no word and no command is called %q: help lists them", name)
+}
+
+func (sh *shell) helpOnGroup(group string, db *kv.DB) error {
+	text := ""
 	for _, c := range db.Commands() {
-		text += fmt.Sprintf("  %-11s %s\n", c.Name, c.Summary)
+		if "@"+c.Group == group {
+			text += fmt.Sprintf("%s\n  %s\n", usage(c), c.Summary)
+		}
 	}
-	_, err = sh.stdout.WriteString(text)
-	return withCode(exitLocal, err)
+	if text == "" {
+		return usagef("no commands are in the group %s: there are %s", group, strings.Join(groups(db), ", "))
+	}
+	return sh.write(text)
 }
 
-// helpOn is the help on a command of the store.
-func (sh *shell) helpOn(name string) (err error) {
-	db, err := openScratch()
-	if err != nil {
-		return err
+// nameWidth is the width of a column of names. Few are longer.
+const nameWidth = 11
+
+// listCommands is a list of the store's commands by their groups.
+func listCommands(db *kv.DB) string {
+	text := "Commands:\n"
+	for _, group := range groups(db) {
+		text += group + "\n"
+		for _, c := range db.Commands() {
+			if "@"+c.Group == group {
+				text += fmt.Sprintf("  %-*s %s\n", nameWidth, c.Name, c.Summary)
+			}
+		}
 	}
-	defer closeStore(db, &err)
-	c := findCommand(db, name)
-	if c == nil {
-		return usagef("no word and no command is called %q: see kvshell help", name)
-	}
-	_, err = sh.stdout.WriteString(describe(c))
-	return withCode(exitLocal, err)
+	return text
 }
 
 func describe(c *kv.Command) string {
-	usage := strings.TrimSpace(c.Name + " " + c.Syntax)
-	return fmt.Sprintf("%s\n  %s\n  Time:    %s\n  Example: %s\n", usage, c.Summary, c.Complexity, c.Example)
+	return fmt.Sprintf("%s\n  %s\n  Time:    %s\n  Group:   @%s\n  Example: %s\n",
+		usage(c), c.Summary, c.Complexity, c.Group, strings.ReplaceAll(c.Example, "\n", "\n           "))
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -22,7 +23,14 @@ const stdinName = "-"
 // of its own.
 const batchBytes = 4 << 20
 
-// input is what dedup reads: lines of any length, ended by LF or CRLF or, the last one, by the end of the
+// pipeAhead is how many batches are read ahead from a pipe. They are as small as what the pipe holds at a time, and
+// load makes one commit of those that wait. Each may hold a line of any length, so they must not be many.
+const pipeAhead = 4
+
+// idleEvery is how often somebody who waits for the input may show it.
+const idleEvery = 200 * time.Millisecond
+
+// input is what dedup and load read: lines of any length, ended by LF or CRLF or, the last one, by the end of the
 // input. An empty line is a line. Gzip is told by its magic bytes, and may have several members.
 type input struct {
 	file     *os.File
@@ -30,12 +38,14 @@ type input struct {
 	size     int64  // of the file in bytes, before decompression; -1 if unknown
 	eager    bool   // a batch is handed over as soon as the next read might wait
 	maxLines int    // of a batch
+	skip     uint64 // lines passed over before the first batch
 
 	bytesRead atomic.Int64 // of the file
 
 	r *bufio.Reader // of what the file says, after decompression; the reading goroutine's
 
-	// Two batches go round: one is read ahead while the other is worked on.
+	// Batches go round: as many are read ahead as are worked on, one each for a file. The one that the reading goroutine
+	// waits to hand over is among those read ahead.
 	full chan *batch
 	free chan *batch
 	done chan struct{} // closed by close
@@ -56,8 +66,7 @@ type batch struct {
 // openInput opens a file, or takes standard input for stdinName. Nothing is read yet.
 func openInput(name string, stdin *os.File, maxLines int) (*input, error) {
 	in := &input{
-		file: stdin, name: stdinName, size: -1, eager: true, maxLines: maxLines,
-		full: make(chan *batch), free: make(chan *batch, 2), done: make(chan struct{}),
+		file: stdin, name: stdinName, size: -1, eager: true, maxLines: maxLines, done: make(chan struct{}),
 	}
 	if name != stdinName {
 		f, err := os.Open(name)
@@ -75,6 +84,14 @@ func openInput(name string, stdin *os.File, maxLines int) (*input, error) {
 	}
 	if info.Mode().IsRegular() {
 		in.size, in.eager = info.Size(), false
+	}
+	ahead := 1
+	if in.eager {
+		ahead = pipeAhead
+	}
+	in.full, in.free = make(chan *batch, ahead-1), make(chan *batch, 2*ahead)
+	for range cap(in.free) {
+		in.free <- &batch{}
 	}
 	return in, nil
 }
@@ -122,10 +139,11 @@ func (in *input) Read(p []byte) (int, error) {
 // start begins to read in a goroutine of its own. If from is not nil, the first batch is that of the
 // record, once more; or an error, if the input is not the one the record is about.
 func (in *input) start(from *record) {
-	in.free <- &batch{}
-	in.free <- &batch{}
 	go func() {
 		err := in.open()
+		if err == nil {
+			err = in.skipLines()
+		}
 		if err == nil && from != nil {
 			err = in.hand(func(b *batch) error { return in.again(b, from) })
 		}
@@ -164,15 +182,37 @@ func (in *input) hand(read func(*batch) error) error {
 var errStopped = errors.New("input was closed")
 
 // next returns the next batch, waiting for it no longer than ctx lets it.
-func (in *input) next(ctx context.Context) (*batch, error) {
+func (in *input) next(ctx context.Context) (*batch, error) { return in.await(ctx, func() {}) }
+
+// await is next for those who have something to do now and then while they wait.
+func (in *input) await(ctx context.Context, idle func()) (*batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if b := in.ready(); b != nil {
+		return b, nil
+	}
+	tick := time.NewTicker(idleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case b := <-in.full:
+			return b, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+			idle()
+		}
+	}
+}
+
+// ready returns the next batch if there is one, nil if it has to be waited for.
+func (in *input) ready() *batch {
 	select {
 	case b := <-in.full:
-		return b, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		return b
+	default:
+		return nil
 	}
 }
 
@@ -192,6 +232,45 @@ func (in *input) open() error {
 	}
 	in.r = bufio.NewReaderSize(z, 256<<10)
 	return nil
+}
+
+// skipLines reads past the lines to be skipped. It is an error if there are fewer.
+func (in *input) skipLines() error {
+	const look = 1 << 10 // lines from one look at whether the input was closed to the next
+	for n := uint64(0); n < in.skip; n++ {
+		if n%look == 0 && in.closed() {
+			return errStopped
+		}
+		if err := in.skipLine(); errors.Is(err, io.EOF) {
+			return refusef("--skip %d: %s has only %d lines", in.skip, in, n)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skipLine reads past a line. The error is io.EOF where none begins.
+func (in *input) skipLine() error {
+	for begun := false; ; begun = true {
+		part, err := in.r.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && (begun || len(part) > 0):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+func (in *input) closed() bool {
+	select {
+	case <-in.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // again reads up to the end of the record's batch, and that batch into b. If it is not the same again, b

@@ -117,7 +117,7 @@ func (p *pass) batches(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p.progress.show(p.in.bytesRead.Load(), p.done)
+		p.progress.show(p.in.bytesRead.Load(), "%d lines, %d new", p.done.lines, p.done.newLines)
 		p.in.free <- b
 	}
 }
@@ -143,6 +143,7 @@ func (p *pass) begin() error {
 		if err := p.flags.fits(p.key, info); err != nil {
 			return err
 		}
+		p.flags.tell(p.notes, p.key)
 		p.capacity = info.Capacity
 	}
 	stored, err := p.storedRecord()

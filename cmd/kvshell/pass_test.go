@@ -162,7 +162,7 @@ func (w *world) open(t *testing.T) (*pass, func()) {
 	}
 	p := &pass{
 		db: db, filter: bloomext.New(db, "seen"), key: []byte("seen"), in: in, out: out, notes: io.Discard,
-		flags: dedupFlags{rate: 1e-6, capacity: w.capacity, batch: batch},
+		flags: dedupFlags{filterFlags: filterFlags{rate: 1e-6, capacity: w.capacity}, batch: batch},
 	}
 	return p, func() {
 		for _, err := range []error{in.close(), out.close(), db.Close()} {
@@ -200,7 +200,7 @@ func TestPass_cannotGrow(t *testing.T) {
 	}
 	p := &pass{
 		db: db, filter: bloomext.New(db, "seen"), key: []byte("seen"), in: in, out: out, notes: io.Discard,
-		flags: dedupFlags{rate: 1e-6, capacity: 20, batch: 16},
+		flags: dedupFlags{filterFlags: filterFlags{rate: 1e-6, capacity: 20}, batch: 16},
 	}
 	err = p.explain(p.run(context.Background()))
 	info, infoErr := p.filter.Info()

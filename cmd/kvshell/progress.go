@@ -29,15 +29,16 @@ func newProgress(out *os.File, size int64) *progress {
 	)}
 }
 
-// show moves the bar to a position in the input. A file that grows has more than its size.
-func (p *progress) show(bytesRead int64, c counts) {
+// show moves the bar to a position in the input and says beside it what was done. A file that grows has more than its
+// size.
+func (p *progress) show(bytesRead int64, format string, args ...any) {
 	if p == nil {
 		return
 	}
 	if p.size > 0 {
 		bytesRead = min(bytesRead, p.size)
 	}
-	p.bar.Describe(fmt.Sprintf("%d lines, %d new", c.lines, c.newLines))
+	p.bar.Describe(fmt.Sprintf(format, args...))
 	_ = p.bar.Set64(bytesRead)
 }
 

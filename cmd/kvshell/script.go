@@ -7,14 +7,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+
+	"github.com/spf13/pflag"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
-// runScript runs the commands that standard input has, one on a line, and prints their replies in order.
-// Blank lines and those that begin with # are passed over. An error does not end the script; the exit code
-// tells of it.
+// scriptFlags are the flags for scripts.
+type scriptFlags struct {
+	file        string
+	stopOnError bool
+}
+
+const fileFlag = "file"
+
+func (f *scriptFlags) register(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.file, fileFlag, "f", "",
+		"run the commands in `FILE`, or on standard input for -, and tell the lines of errors")
+	flags.BoolVar(&f.stopOnError, "stop-on-error", false, "end a script at the first error")
+}
+
+// runScript runs the commands that standard input has, or the file of -f, one on a line, and prints their
+// replies in order. Blank lines and those that begin with # are passed over. An error does not end the
+// script, unless --stop-on-error says so; the exit code tells of it. With -f, standard error tells its line.
 //
 // Where there is no store, the first command has to be a write, which makes it: a script that only reads
 // ends like a single read.
@@ -23,12 +40,26 @@ func (sh *shell) runScript(ctx context.Context) (err error) {
 		return err
 	}
 	s := script{shell: sh}
+	in := sh.stdin
+	switch sh.script.file {
+	case "":
+	case stdinName:
+		s.name = "<stdin>"
+	default:
+		s.name = sh.script.file
+		if in, err = os.Open(s.name); err != nil {
+			return withCode(exitLocal, err)
+		}
+		defer func() { err = joinLocal(err, in.Close()) }()
+	}
 	defer func() {
 		if s.db != nil {
 			closeStore(s.db, &err)
 		}
 	}()
-	lines := sh.readScript(ctx)
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	lines := readScript(reading, in)
 	for {
 		select {
 		case <-ctx.Done():
@@ -39,6 +70,9 @@ func (sh *shell) runScript(ctx context.Context) (err error) {
 			}
 			if err := s.run(ctx, line); err != nil {
 				return err
+			}
+			if s.code != exitOK && sh.script.stopOnError {
+				return s.result()
 			}
 		}
 	}
@@ -51,13 +85,13 @@ type scriptLine struct {
 	err    error
 }
 
-// readScript reads the lines in a goroutine of its own, so that Ctrl-C is heard while the pipe is silent.
+// readScript reads the lines in a goroutine of its own, so that Ctrl-C is heard while a pipe is silent.
 // It ends with the input, with ctx, or, if the pipe stays silent, with the process.
-func (sh *shell) readScript(ctx context.Context) <-chan scriptLine {
+func readScript(ctx context.Context, in io.Reader) <-chan scriptLine {
 	lines := make(chan scriptLine)
 	go func() {
 		defer close(lines)
-		r := bufio.NewReader(sh.stdin)
+		r := bufio.NewReader(in)
 		for number := 1; ; number++ {
 			text, err := r.ReadBytes('\n')
 			ended := err != nil
@@ -80,6 +114,7 @@ func (sh *shell) readScript(ctx context.Context) <-chan scriptLine {
 // script is a script on its way.
 type script struct {
 	shell   *shell
+	name    string // for messages with the lines of errors; "" for none
 	db      *kv.DB // nil before the first command
 	session *kv.Session
 	code    int // the highest of the replies so far
@@ -89,19 +124,15 @@ func (s *script) run(ctx context.Context, line scriptLine) error {
 	if line.err != nil {
 		return withCode(exitLocal, fmt.Errorf("line %d of the script: %w", line.number, line.err))
 	}
-	text := bytes.TrimLeft(line.text, " \t")
-	if bytes.HasPrefix(text, []byte("#")) {
-		return nil
-	}
-	words, err := splitLine(text)
+	words, err := splitScriptLine(line.text)
 	if err != nil {
-		return s.answer(reply.Errorf("ERR line %d: %v", line.number, err))
+		return s.answer(line, reply.Errorf("ERR line %d: %v", line.number, err))
 	}
 	if len(words) == 0 {
 		return nil
 	}
 	if s.db != nil {
-		return s.answer(s.session.Do(ctx, words))
+		return s.answer(line, s.session.Do(ctx, words))
 	}
 	db, scratch, err := s.shell.openFor(words)
 	if err != nil {
@@ -110,17 +141,47 @@ func (s *script) run(ctx context.Context, line scriptLine) error {
 	session := db.NewSession()
 	if !scratch {
 		s.db, s.session = db, session
-		return s.answer(session.Do(ctx, words))
+		return s.answer(line, session.Do(ctx, words))
 	}
 	// An error whatever the store: it says nothing of whether the script is to make one.
-	err = s.answer(session.Do(ctx, words))
+	err = s.answer(line, session.Do(ctx, words))
 	closeStore(db, &err)
 	return err
 }
 
-func (s *script) answer(r reply.Reply) error {
-	s.code = max(s.code, replyCode(r))
-	return s.shell.print(r)
+// splitScriptLine returns the words of a line; none for a blank line or a comment.
+func splitScriptLine(line []byte) ([][]byte, error) {
+	line = bytes.TrimLeft(line, " \t")
+	if bytes.HasPrefix(line, []byte("#")) {
+		return nil, nil
+	}
+	return splitLine(line)
+}
+
+// answer prints the reply to a line and, if the script has a name, where an error was.
+func (s *script) answer(line scriptLine, r reply.Reply) error {
+	if err := s.shell.print(r); err != nil {
+		return err
+	}
+	code := replyCode(r)
+	s.code = max(s.code, code)
+	if code != exitOK && s.name != "" {
+		fmt.Fprintf(s.shell.stderr, "%s%s:%d: %s\n", s.shell.name, s.name, line.number, firstError(r))
+	}
+	return nil
+}
+
+// firstError returns the text of the first error in a reply, which has one.
+func firstError(r reply.Reply) []byte {
+	if r.IsError() {
+		return r.Bytes()
+	}
+	for _, elem := range r.Elems() {
+		if text := firstError(elem); text != nil {
+			return text
+		}
+	}
+	return nil
 }
 
 func (s *script) result() error {

@@ -22,12 +22,17 @@ const dirVariable = "SIEVEKV_DIR"
 type shell struct {
 	stdin, stdout, stderr *os.File
 
+	// name stands before messages: the program's, and none at the prompt.
+	name string
+
 	// The flags.
 	directory string
+	host      string
 	sync      durability
 	cache     byteSize
 	seed      uint64
 	show      format
+	script    scriptFlags
 }
 
 // run carries out a command line and returns the exit code.
@@ -35,14 +40,20 @@ func (sh *shell) run(ctx context.Context, args []string) int {
 	root := sh.rootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	sh.tell(err)
+	return exitCode(err)
+}
+
+// tell prints an error that nobody has told yet.
+func (sh *shell) tell(err error) {
 	switch told, ok := err.(*codeError); {
 	case err == nil, ok && told.err == nil:
-	case err == context.Canceled:
-		fmt.Fprintln(sh.stderr, "kvshell: interrupted")
+	case !ok && errors.Is(err, context.Canceled):
+		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+"interrupted"))
 	default:
-		fmt.Fprintln(sh.stderr, "kvshell:", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
+		text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+text))
 	}
-	return exitCode(err)
 }
 
 // rootCommand returns the command line's grammar. Cobra finds the own words and their flags; whatever
@@ -55,29 +66,20 @@ func (sh *shell) rootCommand() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  sh.runWords,
 
-		// Cobra would check this itself, but its error is none of usage.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := sh.checkTarget(cmd.Flags()); err != nil {
+				return err
+			}
+			// Cobra would check this itself, but its error is none of usage.
 			return withCode(exitUsage, cmd.ValidateFlagGroups())
 		},
-
-		SilenceErrors:              true,
-		SilenceUsage:               true,
-		DisableFlagsInUseLine:      true,
-		SuggestionsMinimumDistance: 2,
-		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.SetOut(sh.stdout)
-	root.SetErr(sh.stderr)
-	root.SetUsageTemplate(usageTemplate)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if errors.Is(err, pflag.ErrHelp) { // -h, which no flag has
-			return err
-		}
-		return usagef("%w; see %s --help", err, cmd.CommandPath())
-	})
+	sh.setUp(root)
 
 	flags := root.PersistentFlags()
 	flags.StringVarP(&sh.directory, "dir", "d", "", "the store's `DIR`ectory; without it, that in $"+dirVariable)
+	flags.StringVarP(&sh.host, hostFlag, "h", "", "the `HOST` of a server")
+	_ = flags.MarkHidden(hostFlag) // fails only for a flag that is not there
 	flags.Var(&sh.sync, "sync", "when a write is reported as done: always, everysec or no")
 	flags.Var(&sh.cache, "cache", "memory for the store's blocks, such as 64MiB (default 256MiB)")
 	flags.Uint64Var(&sh.seed, "seed", 0, "hash seed `N` of filters made by this run, for reproducible ones (default the store's own, random)")
@@ -88,28 +90,75 @@ func (sh *shell) rootCommand() *cobra.Command {
 	local.SetInterspersed(false)
 	local.SortFlags = false
 	sh.show.register(local)
+	sh.script.register(local)
 	root.MarkFlagsMutuallyExclusive(formatFlags...)
 
-	root.AddCommand(sh.dedupCommand(), sh.planCommand(), sh.checkCommand())
+	root.AddCommand(sh.ownCommands()...)
 	root.SetHelpCommand(sh.helpCommand())
 	return root
 }
 
-// runWords runs the words as a command of the store, or a script if there are none.
-func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
+// ownCommands returns kvshell's own words for work on a store or on files. They are of use for one run.
+func (sh *shell) ownCommands() []*cobra.Command {
+	return []*cobra.Command{sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.planCommand(), sh.checkCommand()}
+}
+
+// setUp sets what a command that cobra is to run needs in this program.
+func (sh *shell) setUp(cmd *cobra.Command) {
+	cmd.SilenceErrors, cmd.SilenceUsage, cmd.DisableFlagsInUseLine = true, true, true
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.SetOut(sh.stdout)
+	cmd.SetErr(sh.stderr)
+	cmd.SetUsageTemplate(usageTemplate)
+	cmd.SetFlagErrorFunc(flagError)
+}
+
+// hostFlag is the long name of -h.
+const hostFlag = "host"
+
+// flagError makes a usage error of a flag that does not parse, and a call for help of -h without a host.
+func flagError(cmd *cobra.Command, err error) error {
+	var missing *pflag.ValueRequiredError
+	if errors.Is(err, pflag.ErrHelp) || errors.As(err, &missing) && missing.GetSpecifiedName() == "h" {
+		return pflag.ErrHelp
+	}
+	return usagef("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// checkTarget returns an error for a server, to which this version does not connect.
+func (sh *shell) checkTarget(flags *pflag.FlagSet) error {
 	switch {
+	case !flags.Changed(hostFlag):
+		return nil
+	case flags.Changed("dir"):
+		return usagef("-d %s and -h %s exclude each other: a store is in a directory, or behind a server",
+			sh.directory, sh.host)
+	}
+	return usagef("-h %s: this kvshell does not connect to servers; -d DIR names the directory of a store", sh.host)
+}
+
+// runWords runs the words as a command of the store. If there are none, it runs a script, or commands as
+// they are typed at a prompt.
+func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
+	fromFile := cmd.Flags().Changed(fileFlag)
+	atPrompt := len(words) == 0 && !fromFile && isTerminal(sh.stdin) && isTerminal(sh.stdout)
+	switch {
+	case fromFile && sh.script.file == "":
+		return usagef("-f: the name of the FILE must not be empty")
+	case fromFile && len(words) > 0:
+		return usagef("-f %s runs a script: the words %q must be left out", sh.script.file, words)
+	case sh.script.stopOnError && (len(words) > 0 || atPrompt):
+		return usagef("--stop-on-error is for scripts: give one by -f FILE, or on standard input")
 	case len(words) > 0:
 		forced := cmd.ArgsLenAtDash() == 0
 		return sh.runCommand(cmd, words, forced)
-	case term.IsTerminal(int(sh.stdin.Fd())):
-		cmd.SetOut(sh.stderr)
-		if err := cmd.Help(); err != nil {
-			return err
-		}
-		return &codeError{code: exitUsage}
+	case atPrompt:
+		return sh.runPrompt(cmd.Context())
 	}
 	return sh.runScript(cmd.Context())
 }
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // exactArgs is for own words: a wrong number of arguments is a usage error that shows the usage.
 func exactArgs(n int) cobra.PositionalArgs {

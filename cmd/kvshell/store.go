@@ -15,8 +15,15 @@ import (
 // modules are the extensions every store is opened with.
 func modules() []kv.Module { return []kv.Module{bloomext.Module(), compaction.Module()} }
 
+// lent is the store that the prompt has open and lends to the own words typed there: they work on it in place of
+// opening one, and closeStore leaves it open. It is written by the prompt alone, while no word runs.
+var lent *kv.DB
+
 // dir returns the directory of the store that flags and environment name.
 func (sh *shell) dir() (string, error) {
+	if lent != nil {
+		return lent.Dir(), nil
+	}
 	if sh.directory != "" {
 		return sh.directory, nil
 	}
@@ -29,8 +36,8 @@ func (sh *shell) dir() (string, error) {
 // openExisting opens the store and never makes one.
 func (sh *shell) openExisting() (*kv.DB, error) {
 	dir, err := sh.dir()
-	if err != nil {
-		return nil, err
+	if err != nil || lent != nil {
+		return lent, err
 	}
 	db, err := sh.open(dir, true)
 	return db, openError(dir, err)
@@ -39,8 +46,8 @@ func (sh *shell) openExisting() (*kv.DB, error) {
 // openOrCreate opens the store, and makes it if it is not there.
 func (sh *shell) openOrCreate() (*kv.DB, error) {
 	dir, err := sh.dir()
-	if err != nil {
-		return nil, err
+	if err != nil || lent != nil {
+		return lent, err
 	}
 	db, err := sh.open(dir, true)
 	if errors.Is(err, kv.ErrNotExist) {
@@ -86,8 +93,10 @@ const maxFilterBytes = 64 << 30
 // ballastSize is kv.Options.BallastSize, of which tests, with stores by the dozen, make none.
 var ballastSize int64
 
+// open opens the store in a directory, or, for "", one in memory.
 func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 	return kv.Open(dir, &kv.Options{
+		InMemory:       dir == "",
 		MustExist:      mustExist,
 		CacheSize:      int64(sh.cache),
 		Durability:     kv.Durability(sh.sync),
@@ -156,9 +165,12 @@ func takes(cmd *kv.Command, words int) bool {
 	return words == cmd.Arity
 }
 
-// closeStore closes the store at the end of a function and keeps the function's own error. That the store has failed is
-// told once.
+// closeStore closes the store at the end of a function, unless it is lent, and keeps the function's own error. That the
+// store has failed is told once.
 func closeStore(db *kv.DB, err *error) {
+	if db == lent {
+		return
+	}
 	if closed := db.Close(); closed != nil && !(errors.Is(closed, kv.ErrFailed) && errors.Is(*err, kv.ErrFailed)) {
 		*err = errors.Join(*err, closed)
 	}

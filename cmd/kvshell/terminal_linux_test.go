@@ -71,8 +71,6 @@ func TestTerminal(t *testing.T) {
 		shown                 string // on the terminal; among other things, if dots are at both ends
 		piped                 string // the rest, the same way
 	}{
-		{name: "no words", stdin: true, stdout: true, stderr: true, code: exitUsage, shown: "...kvshell runs commands of a store..."},
-		{name: "no words, to a pipe", stdin: true, code: exitUsage, piped: "...kvshell runs commands of a store..."},
 		{name: "types", stdin: true, stdout: true, args: []string{"BF.RESERVE", "seen", "0.01", "9", "NONSCALING"}, shown: "OK\n", piped: "..."},
 		{name: "types on a terminal", stdout: true, args: []string{"BF.MADD", "seen", "a"}, shown: "1) (integer) 1\n"},
 		{name: "bare in a pipe", stdin: true, stderr: true, args: []string{"BF.MADD", "seen", "b"}, piped: "1\n"},

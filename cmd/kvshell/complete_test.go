@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// testCompleter is a completer as the prompt has it, over a store in memory with these keys.
+func testCompleter(t *testing.T, keys ...string) (*completer, *bytes.Buffer) {
+	t.Helper()
+	db := openScratchFor(t)
+	session := db.NewSession()
+	for _, key := range keys {
+		if r := session.Do(context.Background(), [][]byte{[]byte("BF.ADD"), []byte(key), []byte("x")}); r.IsError() {
+			t.Fatalf("%q: %s", key, r)
+		}
+	}
+	p := &prompt{shell: &shell{stdout: os.Stdout, stderr: os.Stderr}, db: db}
+	var out bytes.Buffer
+	return &completer{db: db, own: p.ownCommands, out: &out}, &out
+}
+
+// completions returns the lines that Tab at the end of a line, or where it has a caret, may make of it.
+func (c *completer) completions(line string) []string {
+	left, right, _ := strings.Cut(line, "^")
+	head, words, tail := c.complete(left+right, len([]rune(left)))
+	var lines []string
+	for _, word := range words {
+		lines = append(lines, head+word+tail)
+	}
+	return lines
+}
+
+func TestCompleter(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, name := range []string{"urls.txt", "urls.gz", ".hidden", "with blank"} {
+		if err := os.WriteFile(name, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"sub", "a directory"} {
+		if err := os.Mkdir(name, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join("a directory", "file"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	sub := "sub" + string(filepath.Separator)
+	c, _ := testCompleter(t, "urls", "users", "a b", "été", "\xff\x00", "*x", "[x", "pages")
+	tests := []struct {
+		line string
+		want []string
+	}{
+		// Names, in the case they are begun in.
+		{"BF.MA", []string{"BF.MADD "}},
+		{"bf.ma", []string{"bf.madd "}},
+		{"Bf.ma", []string{"Bf.madd "}},
+		{"BF.me", []string{"BF.merge", "BF.mexists"}},
+		{"ded", []string{"dedup "}},
+		{"DED", nil},
+		{"ech", []string{"echo "}},
+		{"ıNFO", nil}, // upper case is INFO, but of other length
+		{"-- bf.ma", []string{"-- bf.madd "}},
+		{"-- ded", nil},
+
+		// Keys, where there are some.
+		{"BF.CARD us", []string{"BF.CARD users "}},
+		{"BF.CARD u", []string{"BF.CARD urls", "BF.CARD users"}},
+		{"bf.card p^ x", []string{"bf.card pages x"}},
+		{"BF.CARD é", []string{"BF.CARD été "}},
+		{"BF.CARD a", []string{`BF.CARD "a b" `}},
+		{`BF.CARD "a `, []string{`BF.CARD "a b" `}},
+		{`BF.CARD 'a `, []string{`BF.CARD "a b" `}},
+		{`BF.CARD "\xff`, []string{`BF.CARD "\xff\x00" `}},
+		{`BF.CARD "us`, []string{`BF.CARD "users" `}},
+		{"BF.CARD *", []string{"BF.CARD *x "}},
+		{"BF.CARD [", []string{"BF.CARD [x "}},
+		{"DEL users us", []string{"DEL users users "}},
+		{"-- DEL us", []string{"-- DEL users "}},
+
+		// Options.
+		{"bf.reserve k 0.01 9 nons", []string{"bf.reserve k 0.01 9 nonscaling "}},
+		{"BF.INSERT k IT", []string{"BF.INSERT k ITEMS "}},
+
+		// Own words, with keys, files, flags and names.
+		{"dedup us", []string{"dedup users "}},
+		{"dedup users url", []string{"dedup users urls.gz", "dedup users urls.txt"}},
+		{"dedup users su", []string{"dedup users " + sub}},
+		{"dedup users a", []string{`dedup users "a directory` + string(filepath.Separator)}},
+		{`dedup users "a directory/`, []string{`dedup users "a directory/file" `}},
+		{"dedup users .", []string{"dedup users .hidden "}},
+		{"dedup users w", []string{`dedup users "with blank" `}},
+		{"dedup -o urls.t", []string{"dedup -o urls.txt "}},
+		{"dedup -o urls.txt us", []string{"dedup -o urls.txt users "}},
+		{"dedup --output=x us", []string{"dedup --output=x users "}},
+		{"dedup --restart us", []string{"dedup --restart users "}},
+		{"dedup --res", []string{"dedup --restart "}},
+		{"dedup --batch 1", nil},
+		{"dedup k f u", nil},
+		{"help @bl", []string{"help @bloom "}},
+		{"help bf.ma", []string{"help bf.madd "}},
+		{"help ded", []string{"help dedup "}},
+		{"HELP ded", []string{"HELP dedup "}},
+		{"output j", []string{"output json "}},
+
+		// Nothing.
+		{"nosuch x", nil},
+		{`ECHO "a"b c`, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.line, func(t *testing.T) {
+			got := c.completions(tt.line)
+			if len(tt.want) == 0 { // the line as it was, if the syntax was shown
+				got = slices.DeleteFunc(got, func(line string) bool { return line == tt.line })
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// At the beginning everything is offered; a key that has to be quoted makes all of them quoted, so that what they have
+// in common can be put in.
+func TestCompleter_all(t *testing.T) {
+	c, _ := testCompleter(t, "a b", "ab")
+	if got, want := c.completions("BF.CARD "), []string{`BF.CARD "a b"`, `BF.CARD "ab"`}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	got := c.completions("")
+	for _, name := range []string{"dedup", "help", "exit", "BF.ADD", "PING"} {
+		if !slices.Contains(got, name) {
+			t.Errorf("%s is not among %q", name, got)
+		}
+	}
+}
+
+func TestCompleter_showsSyntax(t *testing.T) {
+	c, out := testCompleter(t)
+	for line, want := range map[string]string{
+		"BF.ADD ":              "\nBF.ADD key item\n",
+		"bf.add k ":            "\nBF.ADD key item\n",
+		"dedup ":               "\ndedup KEY FILE|- ",
+		"-- ping ":             "\nPING [message]\n",
+		"nosuch ":              "",
+		"-- check ":            "",
+		"BF.RESERVE k 0.01 ":   "\nBF.RESERVE key ",
+		"BF.INSERT k ITEMS x ": "\nBF.INSERT key ",
+	} {
+		out.Reset()
+		if got := c.completions(line); want != "" && !slices.Equal(got, []string{line}) {
+			t.Errorf("%q becomes %q", line, got)
+		}
+		if got := out.String(); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%q shows %q, want %q", line, got, want)
+		}
+	}
+}
+
+// However many keys there are, few are offered, and not all are looked at.
+func TestFirstKeys_bounded(t *testing.T) {
+	looked := 0
+	endless := func(yield func(string, error) bool) {
+		for yield(fmt.Sprint("k", looked), nil) {
+			looked++
+		}
+		looked++
+	}
+	if keys := firstKeys(endless, "k"); len(keys) != maxOffered || looked != maxOffered {
+		t.Errorf("%d keys offered of %d looked at, want %d of %[3]d", len(keys), looked, maxOffered)
+	}
+	looked = 0
+	if keys := firstKeys(endless, "other"); len(keys) != 0 || looked != maxKeysScanned {
+		t.Errorf("%d keys offered of %d looked at, want 0 of %d", len(keys), looked, maxKeysScanned)
+	}
+	failing := func(yield func(string, error) bool) { yield("", kv.ErrFailed) }
+	if keys := firstKeys(failing, ""); len(keys) != 0 {
+		t.Errorf("%q offered by a scan that failed", keys)
+	}
+}
+
+// A key that is offered is read as that key, and begins as what was typed.
+func TestCompleter_readsBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.SliceOfN(rapid.Byte(), 0, 12).Draw(t, "word")
+		spelled := spell([]string{string(word)}, rapid.Bool().Draw(t, "quoted"), "")[0]
+		words, _, ok := splitPartial("GET " + strings.TrimSuffix(spelled, " "))
+		if !ok || len(words) != 2 || words[1] != string(word) {
+			t.Fatalf("%q is spelled %s, and read as %q", word, spelled, words)
+		}
+		if strings.ContainsFunc(spelled, func(r rune) bool { return r < ' ' || r == '\x7f' }) {
+			t.Fatalf("%q is spelled %q", word, spelled)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sievekv/sievekv/bloomext"
+)
+
+// filterFlags are the flags of the words that add lines to a filter: what it is made with if it is missing.
+type filterFlags struct {
+	rate       float64
+	capacity   uint64
+	nonScaling bool
+	ttl        uint64 // seconds, 0 for none
+
+	rateGiven, capacityGiven, nonScalingGiven, ttlGiven bool
+}
+
+// maxTTL is the longest life of a filter, in seconds: that of BF.RESERVE.
+const maxTTL = 100 * 366 * 24 * 60 * 60
+
+func (f *filterFlags) register(flags *pflag.FlagSet) {
+	flags.Float64Var(&f.rate, "error", 0.000001, "false-positive `RATE` of a filter that is made: the share of new lines taken for known ones")
+	flags.Uint64Var(&f.capacity, "capacity", 1000000, "different `LINES` that a filter that is made has room for before it grows")
+	flags.BoolVar(&f.nonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
+	flags.Uint64Var(&f.ttl, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
+}
+
+// note remembers which flags were given: only they are compared with a filter that is there.
+func (f *filterFlags) note(flags *pflag.FlagSet) {
+	f.rateGiven, f.capacityGiven = flags.Changed("error"), flags.Changed("capacity")
+	f.nonScalingGiven, f.ttlGiven = flags.Changed("non-scaling"), flags.Changed("ttl")
+}
+
+// check returns a usage error for a filter that cannot be, before a store is made for it.
+func (f *filterFlags) check() error {
+	if f.ttlGiven && (f.ttl < 1 || f.ttl > maxTTL) {
+		return usagef("--ttl %d: must be 1 to %d seconds", f.ttl, uint64(maxTTL))
+	}
+	planned, err := f.planned()
+	f.rate = planned.ErrorRate // lowered if it is higher than any filter's
+	return err
+}
+
+// config is the filter that the flags ask for.
+func (f *filterFlags) config() bloomext.Config {
+	return bloomext.Config{
+		Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling, TTL: time.Duration(f.ttl) * time.Second,
+	}
+}
+
+// planned returns what a filter made by the flags is, or why there can be none.
+func (f *filterFlags) planned() (info bloomext.Info, err error) {
+	db, err := openScratch()
+	if err != nil {
+		return info, err
+	}
+	defer closeStore(db, &err)
+	c := f.config()
+	c.TTL = 0 // it must not end while it is looked at
+	return reserveScratch(db, c)
+}
+
+// fits returns an error if the flags ask for another filter than the one there is. A TTL counts from the making and is
+// not compared.
+func (f *filterFlags) fits(key []byte, info bloomext.Info) error {
+	made := filterFlags{capacity: info.Layers[0].Capacity, rate: info.ErrorRate, nonScaling: info.Expansion == 0}
+	if f.rateGiven && f.rate != made.rate || f.capacityGiven && f.capacity != made.capacity ||
+		f.nonScalingGiven && f.nonScaling != made.nonScaling {
+		return refusef("the filter %q was made with --capacity %d --error %g --non-scaling=%t, and keeps them: leave them out, or use another KEY",
+			key, made.capacity, made.rate, made.nonScaling)
+	}
+	return nil
+}
+
+// tell notes that a TTL does not change a filter that is there.
+func (f *filterFlags) tell(notes io.Writer, key []byte) {
+	if f.ttlGiven {
+		fmt.Fprintf(notes, "note: the filter %q is there already and keeps its time to live: --ttl is for one that is made\n", key)
+	}
+}

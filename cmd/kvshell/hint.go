@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// hint prints, on standard error, what may help a person with the reply to a command: the names that an
+// unknown one is close to, how a command is used that was not understood, and, on a terminal, that the key of a
+// read does not exist. The reply itself stays what it is for programs.
+func (sh *shell) hint(ctx context.Context, db *kv.DB, words [][]byte, r reply.Reply, own []*cobra.Command) {
+	name := string(words[0])
+	cmd := findCommand(db, name)
+	switch {
+	case cmd == nil:
+		if names := suggestions(name, db, own); names != "" {
+			fmt.Fprintf(sh.stderr, "%sunknown command '%s'; did you mean %s?\n", sh.name, name, names)
+		}
+	case !takes(cmd, len(words)), r.IsError() && bytes.HasPrefix(r.Bytes(), []byte("ERR syntax error")):
+		fmt.Fprintf(sh.stderr, "%susage: %s\n", sh.name, usage(cmd))
+	case isTerminal(sh.stdout) && isTerminal(sh.stderr) && readsMissing(ctx, db, cmd, words):
+		fmt.Fprintf(sh.stderr, "(no key %s)\n", quoted(words[cmd.FirstKey]))
+	}
+}
+
+// usage is a command with the words after it.
+func usage(cmd *kv.Command) string { return strings.TrimSpace(cmd.Name + " " + cmd.Syntax) }
+
+// suggestions returns the names that a name is close to as they go into a question, "" if there are none.
+func suggestions(name string, db *kv.DB, own []*cobra.Command) string {
+	var names []string
+	for _, cmd := range own {
+		names = append(names, cmd.Name())
+	}
+	for _, cmd := range db.Commands() {
+		names = append(names, cmd.Name)
+	}
+	near := closest(name, names)
+	for i, n := range near {
+		if n == strings.ToLower(n) {
+			near[i] = "the word " + n
+		}
+	}
+	last := len(near) - 1
+	if last < 1 {
+		return strings.Join(near, "")
+	}
+	return strings.Join(near[:last], ", ") + " or " + near[last]
+}
+
+// readsMissing reports whether a command only reads, and reads a single key, which is not there. Commands of many
+// keys say themselves how many they found.
+func readsMissing(ctx context.Context, db *kv.DB, cmd *kv.Command, words [][]byte) bool {
+	if cmd.Flags&kv.ReadOnly == 0 || cmd.FirstKey == 0 || cmd.LastKey != cmd.FirstKey {
+		return false
+	}
+	// In a session of its own: one that is in the midst of a transaction would queue it.
+	r := db.NewSession().Do(ctx, [][]byte{[]byte("EXISTS"), words[cmd.FirstKey]})
+	return r.Kind() == reply.KindInt && r.Int() == 0
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/peterh/liner"
+)
+
+const (
+	// historyVariable names the file of the history; "" keeps none.
+	historyVariable = "SIEVEKV_HISTFILE"
+
+	// maxHistoryLine is the most bytes of a line that is kept: longer ones are data.
+	maxHistoryLine = 4096
+)
+
+// history is the file that keeps the lines typed at prompts, the oldest first. A line is appended as soon as it was
+// typed, so that none is lost however the process ends; several processes may do so at the same time. When the file has
+// twice the lines that a prompt recalls, it is cut to those. A nil history keeps nothing.
+type history struct {
+	path  string
+	lines int    // in the file, as far as this process knows
+	last  string // line
+}
+
+// openHistory returns the history that the environment names, and its lines. Without an error, it is nil if
+// none is to be kept.
+func openHistory() (*history, []string, error) {
+	path, err := historyPath()
+	if err != nil || path == "" {
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, nil, err
+	}
+	h := &history{path: realPath(path)}
+	lines, err := h.read()
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(lines) > liner.HistoryLimit {
+		lines, err = h.trim(lines)
+	}
+	h.lines = len(lines)
+	return h, lines, err
+}
+
+// historyPath returns the file of the history: the one that $SIEVEKV_HISTFILE names, or one in the directory where the
+// user's programs keep their state.
+func historyPath() (string, error) {
+	if path, ok := os.LookupEnv(historyVariable); ok {
+		return path, nil
+	}
+	dir := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(dir) { // to be ignored, says the XDG Base Directory Specification
+		var err error
+		if dir, err = stateDir(); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, "sievekv", "history"), nil
+}
+
+func stateDir() (string, error) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		return os.UserConfigDir()
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, ".local", "state"), err
+}
+
+// read returns the lines of the file; none if there is no file.
+func (h *history) read() ([]string, error) {
+	b, err := os.ReadFile(h.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var lines []string
+	for line := range bytes.Lines(b) {
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) > 0 && len(line) <= maxHistoryLine && utf8.Valid(line) {
+			lines = append(lines, string(line))
+		}
+	}
+	return lines, err
+}
+
+// trim replaces the file by one with the last of lines, which it returns.
+func (h *history) trim(lines []string) (kept []string, err error) {
+	kept = lines[len(lines)-liner.HistoryLimit:]
+	info, err := os.Stat(h.path)
+	if err != nil || !info.Mode().IsRegular() {
+		return kept, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(h.path), "history-*") // of mode 0600
+	if err != nil {
+		return kept, err
+	}
+	w := bufio.NewWriter(f)
+	for _, line := range kept {
+		fmt.Fprintln(w, line) // an error is Flush's too
+	}
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		return kept, errors.Join(err, os.Remove(f.Name()))
+	}
+	return kept, os.Rename(f.Name(), h.path)
+}
+
+// add appends a line. The file is opened each time: another process may have replaced it.
+func (h *history) add(line string) (err error) {
+	if h == nil || line == h.last || len(line) > maxHistoryLine {
+		return nil
+	}
+	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(makePrivate(f), writeLine(f, line), f.Close())
+	if err != nil {
+		return err
+	}
+	h.last = line
+	if h.lines++; h.lines < 2*liner.HistoryLimit {
+		return nil
+	}
+	lines, err := h.read()
+	if err == nil && len(lines) > liner.HistoryLimit {
+		lines, err = h.trim(lines)
+	}
+	h.lines = len(lines)
+	return err
+}
+
+// writeLine writes a line in one call, so that lines of several processes do not mix.
+func writeLine(f *os.File, line string) error {
+	_, err := f.WriteString(line + "\n")
+	return err
+}
+
+// makePrivate takes from others the right to read a file that was there before; a device is left alone.
+func makePrivate(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 || runtime.GOOS == "windows" {
+		return err
+	}
+	return f.Chmod(0o600)
+}
+
+// isKept reports whether a line goes into the history: not if it begins with a blank, which is how the user says so,
+// nor if it may hold a secret. That is judged generously: a line too few can be typed again.
+func isKept(line string) bool {
+	if line == "" || isBlank(line[0]) {
+		return false
+	}
+	split, err := splitLine([]byte(line))
+	words := make([]string, len(split))
+	for i, word := range split {
+		words[i] = string(word)
+	}
+	if err != nil { // it was not carried out, but may hold a secret all the same
+		words = strings.Fields(strings.NewReplacer(`"`, " ", `'`, " ").Replace(line))
+	}
+	return len(words) > 0 && !holdsSecret(words)
+}
+
+// holdsSecret reports whether a command line may have a password in it.
+func holdsSecret(words []string) bool {
+	name, args := strings.ToUpper(words[0]), words[1:]
+	// AUTH mistyped is answered with an error, and the password is on the screen as it would be in the file.
+	if name == "ACL" || distance(name, "AUTH") <= 1 {
+		return true
+	}
+	for _, arg := range args {
+		if isSecretOption(name, strings.ToUpper(arg)) {
+			return true
+		}
+		if u, err := url.Parse(arg); err == nil && u.Scheme != "" && u.User != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// isSecretOption reports whether an argument, in upper case, says that a password follows or has one in it.
+func isSecretOption(command, arg string) bool {
+	switch {
+	case command == "CONFIG":
+		return strings.Contains(arg, "PASS") || strings.Contains(arg, "AUTH")
+	case arg == "AUTH", arg == "AUTH2":
+		return command == "HELLO" || command == "MIGRATE"
+	}
+	return arg == "PASSWORD" || arg == "-A" || strings.HasPrefix(arg, "--PASS") || strings.HasPrefix(arg, "--AUTH")
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/peterh/liner"
+	"github.com/spf13/cobra"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// prompt is where commands are typed: the interactive mode.
+type prompt struct {
+	shell      *shell
+	db         *kv.DB
+	session    *kv.Session
+	name       string // of the store
+	editor     *liner.State
+	history    *history
+	interrupts chan os.Signal // Ctrl-C, but while a line is edited: then the editor takes it as a key
+}
+
+const scratchBanner = `No -d DIR, no $SIEVEKV_DIR: this is a scratch store in memory, and nothing in it is kept. Try
+
+  BF.RESERVE seen 0.01 1000
+  BF.ADD seen apple
+  help
+
+`
+
+// runPrompt carries out commands as they are typed, until Ctrl-D.
+func (sh *shell) runPrompt(ctx context.Context) (err error) {
+	name, db, err := sh.openForPrompt()
+	if err != nil {
+		return err
+	}
+	lent = db
+	sh.name = ""
+	defer func() {
+		lent = nil
+		closeStore(db, &err)
+		sh.name = programName
+	}()
+	p := &prompt{shell: sh, db: db, session: db.NewSession(), name: name, interrupts: make(chan os.Signal, 1)}
+	// From here on, Ctrl-C ends a command and not the process, whose context it would cancel. Other signals do.
+	signal.Reset(os.Interrupt)
+	signal.Notify(p.interrupts, os.Interrupt)
+	defer signal.Stop(p.interrupts)
+	p.startEditor()
+	defer func() { err = errors.Join(err, p.editor.Close()) }()
+	return p.run(ctx)
+}
+
+// openForPrompt opens the store that flags and environment name, or one in memory.
+func (sh *shell) openForPrompt() (name string, db *kv.DB, err error) {
+	dir, err := sh.dir()
+	if err != nil {
+		if db, err = sh.open("", false); err == nil {
+			_, err = sh.stdout.WriteString(scratchBanner)
+		}
+		return "(scratch)", db, err
+	}
+	db, err = sh.openOrCreate()
+	return storeName(dir), db, err
+}
+
+// maxStoreName is the most characters of a store's name in the prompt, which has to leave room for a line.
+const maxStoreName = 24
+
+// storeName is the last part of a directory's path as it can be shown in the prompt.
+func storeName(dir string) string {
+	name := []rune(filepath.Base(realPath(dir)))
+	for i, r := range name {
+		if !unicode.IsPrint(r) {
+			name[i] = '?'
+		}
+	}
+	if len(name) > maxStoreName {
+		name = append(name[:maxStoreName-1], '…')
+	}
+	return string(name)
+}
+
+func (p *prompt) startEditor() {
+	p.editor = liner.NewLiner()
+	p.editor.SetCtrlCAborts(true)
+	p.editor.SetTabCompletionStyle(liner.TabPrints)
+	c := completer{db: p.db, own: p.ownCommands, out: p.shell.stdout}
+	p.editor.SetWordCompleter(c.complete)
+	var lines []string
+	var err error
+	p.history, lines, err = openHistory()
+	p.tellHistory(err)
+	for _, line := range lines {
+		p.editor.AppendHistory(line)
+	}
+}
+
+// tellHistory tells an error of the history, which is kept no longer then.
+func (p *prompt) tellHistory(err error) {
+	if err != nil {
+		p.history = nil
+		fmt.Fprintf(p.shell.stderr, "the history is not kept: %v; $%s names another file for it\n", err, historyVariable)
+	}
+}
+
+// text is what stands before the line. What a session is in the midst of would be said here, too.
+func (p *prompt) text() string { return p.name + "> " }
+
+// run reads and carries out lines until the end.
+func (p *prompt) run(ctx context.Context) error {
+	for {
+		line, err := p.readLine(ctx)
+		switch {
+		case errors.Is(err, liner.ErrPromptAborted):
+			continue
+		case errors.Is(err, io.EOF):
+			_, err = fmt.Fprintln(p.shell.stdout)
+			return withCode(exitLocal, err)
+		case err != nil:
+			return err
+		}
+		if isKept(line) {
+			p.editor.AppendHistory(line)
+			p.tellHistory(p.history.add(line))
+		}
+		if err := p.carryOut(ctx, line); errors.Is(err, errExit) {
+			return nil
+		} else if err != nil {
+			p.shell.tell(err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// readLine reads a line in a goroutine of its own, so that a signal can end the session meanwhile. The goroutine
+// ends with the process then.
+func (p *prompt) readLine(ctx context.Context) (string, error) {
+	type result struct {
+		line string
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		line, err := p.editor.Prompt(p.text())
+		read <- result{line, err}
+	}()
+	for {
+		select {
+		case r := <-read:
+			return r.line, r.err
+		case <-p.interrupts:
+			// Of a terminal that cannot edit lines, which has dropped the line.
+			fmt.Fprintf(p.shell.stdout, "\n%s", p.text())
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+// carryOut carries out a line; Ctrl-C cancels it. What it returns nobody has told yet.
+func (p *prompt) carryOut(ctx context.Context, line string) error {
+	words, err := splitScriptLine([]byte(line))
+	switch {
+	case err != nil:
+		return p.shell.print(reply.Errorf("ERR %v", err))
+	case len(words) == 0:
+		return nil
+	case strings.ContainsRune(line, utf8.RuneError):
+		// The editor puts it in place of what it cannot decode.
+		return p.shell.print(reply.Errorf(`ERR not UTF-8: write other bytes as \xHH in double quotes`))
+	}
+	ctx, cancel := p.untilInterrupt(ctx)
+	defer cancel()
+	own := p.ownCommands()
+	if string(words[0]) == "--" {
+		if words, own = words[1:], nil; len(words) == 0 {
+			return nil
+		}
+	} else if cmd := findOwn(own, string(words[0])); cmd != nil {
+		return runOwn(ctx, cmd, words[1:])
+	}
+	r, err := p.shell.do(ctx, p.db, p.session, words, own)
+	if err == nil && r.IsError() {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// untilInterrupt returns a context that Ctrl-C cancels, and what ends the watch for it.
+func (p *prompt) untilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
+	select {
+	case <-p.interrupts: // meant for the command before
+	default:
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-p.interrupts:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// runOwn runs an own word.
+func runOwn(ctx context.Context, cmd *cobra.Command, args [][]byte) error {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = string(arg)
+	}
+	cmd.SetArgs(words)
+	return cmd.ExecuteContext(ctx)
+}
+
+// errExit ends the prompt.
+var errExit = errors.New("exit")
+
+// ownCommands returns the own words of the prompt: those of the command line, without its flags, and some of its
+// own.
+func (p *prompt) ownCommands() []*cobra.Command {
+	own := p.shell.ownCommands()
+	for _, cmd := range own {
+		keepStdin(cmd)
+	}
+	own = append(own, p.helpCommand(), p.outputCommand(), &cobra.Command{
+		Use: "exit", Aliases: []string{"quit", "EXIT", "QUIT"}, Short: "Ends kvshell, as Ctrl-D does", Args: exactArgs(0),
+		RunE: func(*cobra.Command, []string) error { return errExit },
+	})
+	for _, cmd := range own {
+		p.shell.setUp(cmd)
+	}
+	return own
+}
+
+// keepStdin makes a word refuse - for a file: lines typed from then on are the prompt's.
+func keepStdin(cmd *cobra.Command) {
+	check, places := cmd.Args, places(cmd)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return err
+		}
+		for i, place := range places {
+			if i < len(args) && args[i] == stdinName && slices.Contains(strings.Split(place, "|"), stdinName) {
+				return usagef("%s: at the prompt - cannot be standard input: name a file", cmd.Name())
+			}
+		}
+		return nil
+	}
+}
+
+func (p *prompt) outputCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "output text|raw|json|csv", Short: "Says how replies are shown from now on", Args: exactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, ok := formatNamed(args[0])
+			if !ok {
+				return usagef("output %s: must be text, raw, json or csv", args[0])
+			}
+			p.shell.show = f
+			return nil
+		},
+	}
+}

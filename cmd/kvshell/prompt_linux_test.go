@@ -1,0 +1,425 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+// typist is a person at a terminal who runs kvshell in it.
+type typist struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	tty     *os.File
+	shown   chan []byte
+	pending string // shown, and not looked at yet
+}
+
+// at starts kvshell with a terminal of its own, in which Ctrl-C is a signal. Env is added to an environment without a
+// store and without a history.
+func at(t *testing.T, env []string, args ...string) *typist {
+	t.Helper()
+	cmd := exec.Command("kvshell", args...)
+	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=1", dirVariable+"=", historyVariable+"=")
+	cmd.Env = append(cmd.Env, env...)
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &typist{t: t, cmd: cmd, tty: tty, shown: make(chan []byte)}
+	var reading sync.WaitGroup
+	stop := make(chan struct{})
+	reading.Go(func() {
+		defer close(p.shown)
+		for {
+			b := make([]byte, 4096)
+			n, err := tty.Read(b)
+			if n == 0 && err != nil {
+				return // EIO when the process has ended
+			}
+			select {
+			case p.shown <- b[:n]:
+			case <-stop:
+				return
+			}
+		}
+	})
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil { // the test failed
+			if err := errors.Join(cmd.Process.Kill(), ignoreExit(cmd.Wait())); err != nil {
+				t.Error(err)
+			}
+		}
+		close(stop)
+		if err := tty.Close(); err != nil {
+			t.Error(err)
+		}
+		reading.Wait()
+	})
+	return p
+}
+
+func ignoreExit(err error) error {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}
+
+func (p *typist) types(text string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.tty, text); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// sees waits until a text is shown, and returns what was shown before it.
+func (p *typist) sees(text string) (before string) {
+	p.t.Helper()
+	for {
+		before, after, found := strings.Cut(p.pending, text)
+		if found {
+			p.pending = after
+			return before
+		}
+		b, more := <-p.shown
+		if !more {
+			p.t.Fatalf("ended without showing %q after\n%s", text, p.pending)
+		}
+		p.show(b)
+	}
+}
+
+// show makes what the terminal got pending, with plain line breaks.
+func (p *typist) show(b []byte) { p.pending = strings.ReplaceAll(p.pending+string(b), "\r\n", "\n") }
+
+// ends waits for the end, and returns what was shown until then.
+func (p *typist) ends(code int) string {
+	p.t.Helper()
+	for b := range p.shown {
+		p.show(b)
+	}
+	if err := ignoreExit(p.cmd.Wait()); err != nil {
+		p.t.Fatal(err)
+	}
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
+		p.t.Errorf("exit code %d, want %d, after\n%s", got, code, p.pending)
+	}
+	return p.pending
+}
+
+const ctrlC, ctrlD, tab, enter = "\x03", "\x04", "\t", "\r"
+
+// Without a store there is one in memory: its banner's commands work, and so do the own words.
+func TestPrompt_scratch(t *testing.T) {
+	p := at(t, nil)
+	banner := p.sees("(scratch)> ")
+	for line := range strings.Lines(banner) {
+		if command, ok := strings.CutPrefix(line, "  "); ok {
+			p.types(strings.TrimSpace(command) + enter)
+			if said := p.sees("(scratch)> "); strings.Contains(said, "rror") && !strings.HasPrefix(command, "help") {
+				t.Errorf("%s: %s", command, said)
+			}
+		}
+	}
+	p.types("check" + enter)
+	p.sees("keys    1\n")
+	p.types("dedup seen2 " + urlList + " -o " + filepath.Join(t.TempDir(), "out") + enter)
+	p.sees("new                  30072\n")
+	p.types("DBSIZE" + enter)
+	p.sees("(integer) 2\n")
+	urls := filepath.Join(t.TempDir(), "urls")
+	if err := os.WriteFile(urls, []byte("a\nb\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p.types("load loaded " + urls + enter)
+	p.sees("added                2\n")
+	p.types("stats loaded" + enter)
+	p.sees("\nitems       2 of ")
+	p.types("DBSIZE" + enter) // the words have left the store open
+	p.sees("(integer) 3\n")
+	p.types("exit now" + enter)
+	p.sees("usage: exit\n")
+	p.types("exit" + enter)
+	p.ends(exitOK)
+}
+
+// A session as a newcomer has it: a store that is made, a mistyped name, help, and the same store again.
+func TestPrompt_store(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "demo")
+	p := at(t, nil, "-d", store)
+	p.sees("created store " + store + "\n")
+	p.sees("demo> ")
+	p.types("BF.RESERV seen 0.01 1000" + enter)
+	p.sees("(error) ERR unknown command 'BF.RESERV', with args beginning with: 'seen' '0.01' '1000' \n")
+	p.sees("unknown command 'BF.RESERV'; did you mean BF.RESERVE?\n")
+	p.types("chek" + enter)
+	p.sees("unknown command 'chek'; did you mean the word check?\n")
+	p.types("bf.reserve seen 0.01 1000" + enter)
+	p.sees("OK\n")
+	p.types("BF.ADD seen" + enter)
+	p.sees("(error) ERR wrong number of arguments for 'bf.add' command\n")
+	p.sees("usage: BF.ADD key item\n")
+	p.types("BF.EXISTS absent x" + enter)
+	p.sees("(integer) 0\n(no key \"absent\")\n")
+	p.types("BF.ADD seen \"unclosed" + enter)
+	p.sees("(error) ERR unbalanced quotes")
+	p.types("# a comment, and a blank line" + enter + enter)
+	p.types("ECHO \xff" + enter)
+	p.sees("(error) ERR not UTF-8: ")
+	p.types(`ECHO "\xff"` + enter)
+	p.sees("\n\"\\xff\"\n")
+	p.types("HELP bf.add" + enter)
+	p.sees("BF.ADD key item\n  Adds an item")
+	p.types("help @nosuch" + enter)
+	p.sees("no commands are in the group @nosuch: there are @bloom, ")
+	p.types("help check" + enter)
+	p.sees("Usage:\n  check\n")
+	p.types("dedup seen" + enter)
+	p.sees("usage: dedup KEY FILE|- ")
+	p.types("dedup seen -" + enter)
+	p.sees("dedup: at the prompt - cannot be standard input: name a file\n")
+	p.types("-- check" + enter)
+	p.sees("(error) ERR unknown command 'check'")
+	p.types("output json" + enter + "BF.MADD seen a a" + enter)
+	p.sees("[true,false]\n")
+	p.types("output xml" + enter)
+	p.sees("output xml: must be text, raw, json or csv\n")
+	p.types("output text" + enter + "ECHO done" + enter)
+	p.sees("\"done\"\n")
+	p.types(ctrlD)
+	p.ends(exitOK)
+
+	p = at(t, []string{dirVariable + "=" + store})
+	p.sees("demo> ")
+	p.types("BF.CARD seen" + enter)
+	p.sees("(integer) 1\n")
+	p.types("QUIT" + enter)
+	p.ends(exitOK)
+}
+
+func TestPrompt_completes(t *testing.T) {
+	p := at(t, nil)
+	p.sees("(scratch)> ")
+	p.types("bf.madd articles x" + enter)
+	p.sees("1) (integer) 1\n")
+	p.types("bf.res" + tab + "k 0.01 100 nons" + tab + enter)
+	p.sees("bf.reserve k 0.01 100 nonscaling")
+	p.sees("OK\n")
+	p.types("BF.CARD art" + tab + enter)
+	p.sees("BF.CARD articles")
+	p.sees("(integer) 1\n")
+	p.types("BF.ADD k " + tab) // a complete name, and nothing to complete
+	p.sees("\nBF.ADD key item\n")
+	p.sees("(scratch)> BF.ADD k ")
+	p.types("item" + enter)
+	p.sees("(integer) 1\n")
+	p.types("BF.M" + tab + tab) // a list at the second one
+	p.sees("BF.MADD ")
+	p.sees("BF.MEXISTS")
+	p.types(ctrlC + ctrlD)
+	p.ends(exitOK)
+}
+
+// Ctrl-C takes the line back and stays.
+func TestPrompt_cancelsLine(t *testing.T) {
+	p := at(t, nil)
+	p.sees("(scratch)> ")
+	p.types("BF.ADD seen x")
+	p.sees("BF.ADD seen x") // by now Ctrl-C is a key
+	p.types(ctrlC)
+	p.sees("^C\n")
+	p.types("DBSIZE" + enter)
+	p.sees("(integer) 0\n")
+	p.types(ctrlD)
+	p.ends(exitOK)
+}
+
+// Ctrl-C cancels what runs and stays. The input of dedup is a pipe that does not end by itself.
+func TestPrompt_cancelsCommand(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := at(t, nil)
+	p.sees("(scratch)> ")
+	for range 2 {
+		p.types("dedup seen --restart " + fifo + enter)
+		writer, err := os.OpenFile(fifo, os.O_WRONLY, 0) // once kvshell reads it
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(writer, "a line that is new: "+t.Name()+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		p.sees("a line that is new")
+		p.types(ctrlC)
+		p.sees("interrupted after ")
+		if err := writer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		p.types("DEL seen" + enter)
+		p.sees("(integer) 1\n")
+	}
+	p.types(ctrlD)
+	p.ends(exitOK)
+}
+
+// A paste of 1,000 lines is 1,000 commands, in order, also if one is longer than a terminal's buffer.
+func TestPrompt_paste(t *testing.T) {
+	const lines = 1000
+	p := at(t, nil)
+	p.sees("(scratch)> ")
+	var paste strings.Builder
+	item := func(i int) string {
+		if i == lines/2 {
+			return strings.Repeat("y", 10_000)
+		}
+		return fmt.Sprintf("line-%d-%s", i, strings.Repeat("x", i%100))
+	}
+	for i := range lines {
+		fmt.Fprintln(&paste, "ECHO", item(i))
+	}
+	pasted := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(p.tty, paste.String())
+		pasted <- err
+	}()
+	for i := range lines {
+		p.sees(fmt.Sprintf("\n%q\n", item(i)))
+	}
+	if err := <-pasted; err != nil {
+		t.Fatal(err)
+	}
+	p.types(ctrlD)
+	p.ends(exitOK)
+}
+
+// SIGTERM ends a session as it ends anything else.
+func TestPrompt_terminated(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "demo")
+	p := at(t, nil, "-d", store)
+	p.sees("demo> ")
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(exitInterrupted)
+}
+
+// On a terminal that cannot edit lines, Ctrl-C cancels the line all the same.
+func TestPrompt_dumb(t *testing.T) {
+	p := at(t, []string{"TERM=dumb", "NO_COLOR="})
+	p.sees("(scratch)> ")
+	p.types("FLUSH" + ctrlC)
+	p.sees("\n(scratch)> ")
+	p.types("NOSUCH\n")
+	p.sees("\n(error) ERR unknown command 'NOSUCH'") // not in red
+	p.sees("(scratch)> ")
+	p.types(ctrlD)
+	p.ends(exitOK)
+}
+
+func TestPrompt_colors(t *testing.T) {
+	p := at(t, []string{"NO_COLOR="})
+	p.sees("(scratch)> ")
+	p.types("NOSUCH" + enter)
+	p.sees("\x1b[31m(error) ERR unknown command 'NOSUCH'")
+	p.types("output xml" + enter)
+	p.sees("\x1b[31moutput xml: ")
+	p.types(ctrlD)
+	p.ends(exitOK)
+}
+
+// Without a file for it, the history is that of the session, and said to be.
+func TestPrompt_historyNotKept(t *testing.T) {
+	p := at(t, []string{historyVariable + "=/dev/null/history"})
+	p.sees("the history is not kept: mkdir /dev/null: ")
+	p.sees("(scratch)> ")
+	p.types("ECHO first" + enter)
+	p.sees("\"first\"\n")
+	p.types("\x10" + enter)
+	p.sees("\"first\"\n")
+	p.types(ctrlD)
+	p.ends(exitOK)
+}
+
+// A terminal whose output goes elsewhere has a script typed into it, without a prompt and without hints.
+func TestPrompt_outputElsewhere(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "demo")
+	at(t, nil, "-d", store, "BF.ADD", "seen", "x").ends(exitOK)
+	term := openTerminal(t)
+	cmd := exec.Command("kvshell", "-d", store)
+	cmd.Stdin = term.slave
+	var piped bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &piped, &piped
+	if _, err := io.WriteString(term.master, "BF.EXISTS absent x\n"+ctrlD); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	term.close(t)
+	if piped.String() != "0\n" {
+		t.Errorf("the pipe has %q", piped.String())
+	}
+}
+
+// A single command on a terminal has the hint too.
+func TestCommand_missingKey(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "demo")
+	at(t, nil, "-d", store, "BF.ADD", "seen", "x").ends(exitOK)
+	p := at(t, nil, "-d", store, "BF.EXISTS", "absent", "x")
+	if shown := p.ends(exitOK); shown != "(integer) 0\n(no key \"absent\")\n" {
+		t.Errorf("shows %q", shown)
+	}
+	p = at(t, nil, "-d", store, "BF.EXISTS", "seen", "y")
+	if shown := p.ends(exitOK); shown != "(integer) 0\n" {
+		t.Errorf("shows %q", shown)
+	}
+}
+
+// What is typed is in the file at once, without secrets, and comes back in the next session.
+func TestPrompt_history(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state", "history")
+	env := []string{historyVariable + "=" + file}
+	p := at(t, env)
+	p.sees("(scratch)> ")
+	p.types("ECHO first" + enter)
+	p.sees("\"first\"\n")
+	p.types(" ECHO blank" + enter)
+	p.sees("\"blank\"\n")
+	p.types("AUTH secret" + enter)
+	p.sees("(error) ")
+	p.types("ECHO second")
+	p.sees("ECHO second")
+	p.types(ctrlC + "ECHO third" + enter)
+	p.sees("\"third\"\n")
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(-1)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(b) != "ECHO first\nECHO third\n" {
+		t.Errorf("the file has %q", b)
+	}
+	p = at(t, env)
+	p.sees("(scratch)> ")
+	p.types("\x10\x10" + enter) // Ctrl-P twice
+	p.sees("\"first\"\n")
+	p.types(ctrlD)
+	p.ends(exitOK)
+}

@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+const statsHelp = `stats tells about the store, or about one KEY of it: of a filter, how many items it holds, how full
+it is, what false-positive rate to expect of it now, and its layers; of anything else, its type, its bytes and when it
+expires.
+
+What is counted, such as commits, syncs and blocks read, is counted from the opening of the store, here by this run.
+Bytes on disk of a key are an estimate, without what was written last.
+
+With --json it is one object on one line, with the same fields every time. Numbers are numbers; of bytes unless their
+name says otherwise. expires_at_ms is in Unix milliseconds, 0 for never; expansion is 0 for a filter that does not grow.
+`
+
+func (sh *shell) statsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "stats [KEY] [flags]",
+		Short: "Tells facts and figures about a store or a key",
+		Long:  statsHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("usage: %s", cmd.UseLine())
+			}
+			return nil
+		},
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return sh.stats(cmd.Context(), args, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON, on one line")
+	return cmd
+}
+
+// stats prints figures of the store, or of the key that args name.
+func (sh *shell) stats(ctx context.Context, args []string, asJSON bool) (err error) {
+	db, err := sh.openExisting()
+	if err != nil {
+		return err
+	}
+	defer closeStore(db, &err)
+	var result interface{ text() string }
+	if len(args) > 0 {
+		result, err = keyStatsOf(db, args[0])
+	} else {
+		result, err = storeStatsOf(ctx, db)
+	}
+	if err != nil {
+		return err
+	}
+	text := result.text()
+	if asJSON {
+		b, err := json.Marshal(result)
+		if err != nil {
+			return err
+		}
+		text = string(b) + "\n"
+	}
+	_, err = sh.stdout.WriteString(text)
+	return withCode(exitLocal, err)
+}
+
+// storeStats are figures of a store. Its counts are since the store was opened.
+type storeStats struct {
+	Directory  string          `json:"directory"`
+	Keys       uint64          `json:"keys"`
+	DiskBytes  uint64          `json:"disk_bytes"` // logs included
+	LogBytes   uint64          `json:"log_bytes"`
+	Durability string          `json:"durability"`
+	Commits    uint64          `json:"commits"`
+	Syncs      uint64          `json:"syncs"`
+	Cache      cacheStats      `json:"cache"`
+	Pebble     pebbleStats     `json:"pebble"`
+	Compaction compactionStats `json:"compaction"`
+}
+
+type cacheStats struct {
+	UsedBytes   uint64 `json:"used_bytes"`
+	BudgetBytes uint64 `json:"budget_bytes"`
+	Evictions   uint64 `json:"evictions"`
+	BlocksRead  uint64 `json:"blocks_read"`
+}
+
+type pebbleStats struct {
+	MemtableBytes     uint64 `json:"memtable_bytes"`
+	LogBytesWritten   uint64 `json:"log_bytes_written"`
+	Flushes           uint64 `json:"flushes"`
+	Compactions       uint64 `json:"compactions"`
+	ReadAmplification uint64 `json:"read_amplification"`
+}
+
+type compactionStats struct {
+	Folds       uint64 `json:"folds"`
+	FoldBacklog int    `json:"fold_backlog"`
+	Reclaimed   uint64 `json:"reclaimed"` // objects
+}
+
+func storeStatsOf(ctx context.Context, db *kv.DB) (*storeStats, error) {
+	s := &storeStats{Directory: db.Dir(), Durability: db.Durability().String()}
+	var err error
+	if s.Keys, err = db.Size(); err != nil {
+		return nil, err
+	}
+	if s.DiskBytes, err = db.DiskBytes(); err != nil {
+		return nil, err
+	}
+	if s.Pebble.LogBytesWritten, err = db.LogBytes(); err != nil {
+		return nil, err
+	}
+	s.Compaction.Folds, _, s.Compaction.Reclaimed = db.MaintenanceStats()
+	s.Compaction.FoldBacklog = db.FoldBacklog()
+	return s, s.addInfo(db.NewSession().Do(ctx, [][]byte{[]byte("INFO")}))
+}
+
+// addInfo takes from the store's reply to INFO, lines "name:value", what no function returns.
+func (s *storeStats) addInfo(r reply.Reply) error {
+	if err := r.Err(); err != nil {
+		return err
+	}
+	values := make(map[string]string)
+	for line := range strings.Lines(string(r.Bytes())) {
+		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
+			values[name] = value
+		}
+	}
+	for name, field := range map[string]*uint64{
+		"log_bytes": &s.LogBytes, "commits": &s.Commits, "syncs": &s.Syncs,
+		"cache_used_bytes": &s.Cache.UsedBytes, "cache_budget_bytes": &s.Cache.BudgetBytes,
+		"cache_evictions": &s.Cache.Evictions, "blocks_read": &s.Cache.BlocksRead,
+		"memtable_bytes": &s.Pebble.MemtableBytes, "flushes": &s.Pebble.Flushes,
+		"compactions": &s.Pebble.Compactions, "read_amplification": &s.Pebble.ReadAmplification,
+	} {
+		var err error
+		if *field, err = strconv.ParseUint(values[name], 10, 64); err != nil {
+			return fmt.Errorf("INFO of the store: field %s: %q is not a number", name, values[name])
+		}
+	}
+	return nil
+}
+
+func (s *storeStats) text() string {
+	return facts([][2]string{
+		{"directory", s.Directory},
+		{"keys", fmt.Sprint(s.Keys)},
+		{"on disk", fmt.Sprintf("%d bytes, with %d of log", s.DiskBytes, s.LogBytes)},
+		{"durability", s.Durability},
+		{"commits", fmt.Sprintf("%d, with %d bytes of log", s.Commits, s.Pebble.LogBytesWritten)},
+		{"syncs", fmt.Sprint(s.Syncs)},
+		{"cache", fmt.Sprintf("%d of %d bytes used", s.Cache.UsedBytes, s.Cache.BudgetBytes)},
+		{"evictions", fmt.Sprint(s.Cache.Evictions)},
+		{"blocks read", fmt.Sprint(s.Cache.BlocksRead)},
+		{"memtables", fmt.Sprintf("%d bytes", s.Pebble.MemtableBytes)},
+		{"flushes", fmt.Sprint(s.Pebble.Flushes)},
+		{"compactions", fmt.Sprint(s.Pebble.Compactions)},
+		{"read amplification", fmt.Sprint(s.Pebble.ReadAmplification)},
+		{"blocks folded", fmt.Sprintf("%d, %d waiting", s.Compaction.Folds, s.Compaction.FoldBacklog)},
+		{"objects reclaimed", fmt.Sprint(s.Compaction.Reclaimed)},
+	})
+}
+
+// facts lays names and values out in two columns.
+func facts(rows [][2]string) string {
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(row[0]))
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		fmt.Fprintf(&b, "%-*s  %s\n", width, row[0], row[1])
+	}
+	return b.String()
+}
+
+// keyStats are figures of a key; those of a filter only of one.
+type keyStats struct {
+	Key           string `json:"key"`
+	Type          string `json:"type"`
+	Bytes         uint64 `json:"bytes"` // of bit arrays or of a string; on disk and in memory only what is used
+	DiskBytes     uint64 `json:"disk_bytes"`
+	ResidentBytes uint64 `json:"resident_bytes"`
+	ExpiresAt     int64  `json:"expires_at_ms"`
+	*filterStats
+
+	inBlocks  bool          // disk and resident bytes are known: those of its blocks
+	expiresIn time.Duration // if ExpiresAt is not 0
+}
+
+type filterStats struct {
+	Items          uint64       `json:"items"`
+	ItemsEstimated bool         `json:"items_estimated"`
+	Distinct       uint64       `json:"distinct"` // estimated
+	Capacity       uint64       `json:"capacity"`
+	Fill           float64      `json:"fill"`
+	ExpectedRate   float64      `json:"expected_rate"`
+	ErrorRate      float64      `json:"error_rate"`
+	Expansion      uint32       `json:"expansion"`
+	Layers         []layerStats `json:"layers"` // oldest first
+}
+
+type layerStats struct {
+	Capacity  uint64  `json:"capacity"`
+	Items     uint64  `json:"items"`
+	Fill      float64 `json:"fill"`
+	Bits      uint64  `json:"bits"`
+	Hashes    int     `json:"hashes"`
+	ErrorRate float64 `json:"error_rate"`
+}
+
+func keyStatsOf(db *kv.DB, key string) (*keyStats, error) {
+	info, err := bloomext.New(db, key).Info()
+	s := &keyStats{
+		Key: key, Bytes: info.Bytes, DiskBytes: info.DiskBytes, ResidentBytes: info.ResidentBytes, ExpiresAt: info.ExpiresAt,
+	}
+	switch {
+	case err == nil:
+		s.filterStats, s.inBlocks = filterStatsOf(info), true
+		s.Type, err = db.TypeOf([]byte(key))
+	case isAny(err, kv.ErrWrongType, kv.ErrNoModule):
+		err = s.addObject(db)
+	}
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, refusef("no key %q in %s", key, db.Dir())
+	}
+	s.expiresIn = time.Duration(s.ExpiresAt-db.Now()) * time.Millisecond
+	return s, err
+}
+
+func filterStatsOf(info bloomext.Info) *filterStats {
+	s := &filterStats{
+		Items: info.Items, ItemsEstimated: info.ItemsEstimated, Distinct: info.Distinct, Capacity: info.Capacity,
+		Fill: info.Fill, ExpectedRate: info.ExpectedRate, ErrorRate: info.ErrorRate, Expansion: info.Expansion,
+	}
+	for _, l := range info.Layers {
+		s.Layers = append(s.Layers, layerStats{
+			Capacity: l.Capacity, Items: l.Items, Fill: float64(l.Ones) / float64(l.Bits), Bits: l.Bits, Hashes: l.Hashes,
+			ErrorRate: l.ErrorRate,
+		})
+	}
+	return s
+}
+
+// addObject fills in what is known of any key, whatever module its type is of.
+func (s *keyStats) addObject(db *kv.DB) error {
+	key := []byte(s.Key)
+	return db.Read(func(r kv.Reader) error {
+		o, err := r.Lookup(key)
+		if err != nil {
+			return err
+		}
+		if o == nil {
+			return fmt.Errorf("%w: %q", kv.ErrNotFound, key)
+		}
+		s.Type, s.ExpiresAt, s.Bytes = o.TypeName(), o.Expiry(), 0
+		if len(o.Layers()) == 0 {
+			value, err := r.Get(key)
+			if isAny(err, kv.ErrWrongType, kv.ErrNoModule) {
+				err = nil // no string: of its bytes nothing is known
+			}
+			s.Bytes = uint64(len(value))
+			return err
+		}
+		for _, l := range o.Layers() {
+			s.Bytes += l.Spec().Bytes()
+		}
+		s.inBlocks = true
+		s.DiskBytes, s.ResidentBytes, err = db.ObjectBytes(o)
+		return err
+	})
+}
+
+func (s *keyStats) text() string {
+	rows := [][2]string{{"key", fmt.Sprintf("%q", s.Key)}, {"type", s.Type}}
+	bytes := fmt.Sprint(s.Bytes)
+	if s.inBlocks {
+		bytes = fmt.Sprintf("%d reserved, %d on disk, %d in memory", s.Bytes, s.DiskBytes, s.ResidentBytes)
+	}
+	if f := s.filterStats; f != nil {
+		items, growth := fmt.Sprint(f.Items), "no further layer"
+		if f.ItemsEstimated {
+			items = "about " + items
+		}
+		if f.Expansion != 0 {
+			growth = fmt.Sprintf("by layers for %d times the items of the one before", f.Expansion)
+		}
+		rows = append(rows, [][2]string{
+			{"items", fmt.Sprintf("%s of %d", items, f.Capacity)},
+			{"distinct", fmt.Sprintf("%d estimated by the bits set", f.Distinct)},
+			{"fill", fmt.Sprintf("%.2f %% of the bits", 100*f.Fill)},
+			{"error rate", fmt.Sprintf("%.3g expected now, at most %g asked for", f.ExpectedRate, f.ErrorRate)},
+			{"growth", growth},
+		}...)
+	}
+	expires := "never"
+	if s.ExpiresAt != 0 {
+		at := time.UnixMilli(s.ExpiresAt).UTC().Format(time.RFC3339)
+		expires = fmt.Sprintf("%s, in %d seconds", at, int64(s.expiresIn.Seconds()))
+	}
+	rows = append(rows, [][2]string{
+		{"bytes", bytes},
+		{"expires", expires},
+	}...)
+	if s.filterStats == nil {
+		return facts(rows)
+	}
+	return facts(rows) + "\n" + s.layerTable()
+}
+
+func (s *filterStats) layerTable() string {
+	rows := [][]string{{"layer", "capacity", "items", "fill", "bits", "hashes", "error rate"}}
+	for i, l := range s.Layers {
+		rows = append(rows, []string{
+			fmt.Sprint(i), fmt.Sprint(l.Capacity), fmt.Sprint(l.Items), fmt.Sprintf("%.2f %%", 100*l.Fill),
+			fmt.Sprint(l.Bits), fmt.Sprint(l.Hashes), fmt.Sprintf("%.3g", l.ErrorRate),
+		})
+	}
+	return columns(rows)
+}

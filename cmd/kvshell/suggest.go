@@ -1,0 +1,63 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxSuggestions is the most names that closest returns.
+const maxSuggestions = 3
+
+// closest returns the names that a mistyped one may stand for, the closest first, whatever their case: those within
+// one edit for each three characters, and three edits at most, beyond which nearly every name of this length is close;
+// and of these, those that are at most one edit further than the closest.
+func closest(mistyped string, names []string) []string {
+	mistyped = strings.ToUpper(mistyped)
+	limit := min(max(len(mistyped)/3, 1), 3)
+	type candidate struct {
+		name  string
+		edits int
+	}
+	var near []candidate
+	for _, name := range names {
+		if n := distance(mistyped, strings.ToUpper(name)); n <= limit {
+			near = append(near, candidate{name, n})
+		}
+	}
+	slices.SortStableFunc(near, func(a, b candidate) int { return a.edits - b.edits })
+	var found []string
+	for _, c := range near[:min(len(near), maxSuggestions)] {
+		if c.edits <= near[0].edits+1 {
+			found = append(found, c.name)
+		}
+	}
+	return found
+}
+
+// distance returns the Damerau-Levenshtein distance of a and b, in bytes, in its restricted form (optimal string
+// alignment): how many bytes to insert, delete, replace, or swap with their neighbours, none of them twice.
+func distance(a, b string) int {
+	// rows[i%3][j] is the distance of a[:i] and b[:j]; a swap looks two rows back.
+	var rows [3][]int
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row, above := rows[i%3], rows[(i-1)%3]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			replace := above[j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			row[j] = min(above[j]+1, row[j-1]+1, replace)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], rows[(i-2)%3][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)%3][len(b)]
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSyntax_next(t *testing.T) {
+	const (
+		reserve = "key error_rate capacity [EXPANSION e] [NONSCALING]"
+		insert  = "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]"
+		set     = "key value [NX | XX] [GET] [EX seconds | PX milliseconds | KEEPTTL]"
+		table   = "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]"
+		zadd    = "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN]"
+	)
+	tests := []struct {
+		syntax, typed string
+		want          string
+	}{
+		{reserve, "", ""},
+		{reserve, "k 0.01", ""},
+		{reserve, "k 0.01 100", "EXPANSION NONSCALING"},
+		{reserve, "k 0.01 100 expansion", ""}, // its value
+		{reserve, "k 0.01 100 expansion 2", "NONSCALING"},
+		{reserve, "k 0.01 100 NONSCALING EXPANSION 2", ""},
+		{reserve, "NONSCALING NONSCALING NONSCALING", "EXPANSION NONSCALING"}, // a key, and so on
+		{insert, "k", "CAPACITY NOCREATE ITEMS"},
+		{insert, "k NOCREATE", "CAPACITY ITEMS"},
+		{insert, "k CAPACITY ITEMS", "NOCREATE ITEMS"}, // a value, whatever it looks like
+		{insert, "k ITEMS", ""},
+		{insert, "k ITEMS a b", ""},
+		{set, "k v", "NX XX GET EX PX KEEPTTL"},
+		{set, "k v XX", "GET EX PX KEEPTTL"},
+		{set, "k v EX 5", "NX XX GET"},
+		{table, "", "COUNT LIST INFO DOCS"},
+		{table, "LIST", ""},
+		{table, "INFO a", ""},
+		{zadd, "1 k", "WEIGHTS AGGREGATE SUM MIN"},
+		{"key [key ...]", "a b", ""},
+		{"", "", ""},
+	}
+	for _, tt := range tests {
+		got := parseSyntax(tt.syntax).next(strings.Fields(tt.typed))
+		if !slices.Equal(got, strings.Fields(tt.want)) {
+			t.Errorf("%s after %q: %q, want %q", tt.syntax, tt.typed, got, tt.want)
+		}
+	}
+}
+
+// Every option of the command table is a word, and a syntax without any has as many words as the arity says.
+func TestParseSyntax_commands(t *testing.T) {
+	for _, c := range openScratchFor(t).Commands() {
+		s := parseSyntax(c.Syntax)
+		for _, o := range s.options {
+			if strings.Trim(o.word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
+				t.Errorf("%s has the option %q", c.Name, o.word)
+			}
+		}
+		if c.Arity > 0 && len(s.options) == 0 && s.leading != c.Arity-1 {
+			t.Errorf("%s: %d words in %q, but its arity is %d", c.Name, s.leading, c.Syntax, c.Arity)
+		}
+	}
+}

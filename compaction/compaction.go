@@ -4,7 +4,7 @@
 //
 // The work is bounded: at most FoldBytes of blocks are written and one large dropped
 // object, or many small ones, reclaimed in a second, and half of the time goes to
-// removing expired keys, 64 in a commit. INFO shows what was done and what waits.
+// removing expired keys, 16 in a commit. INFO shows what was done and what waits.
 package compaction
 
 import (

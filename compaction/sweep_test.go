@@ -73,7 +73,7 @@ func TestService_expires(t *testing.T) {
 }
 
 // How long other commands take while a million keys that expired at once are removed,
-// and before that.
+// and, before that, while somebody else deletes keys for half of the time.
 func BenchmarkSweep(b *testing.B) {
 	const keys = 1_000_000
 	for range b.N {
@@ -89,6 +89,11 @@ func BenchmarkSweep(b *testing.B) {
 		at := db.Now() + 1000
 		for i := range keys {
 			if _, err := db.Set(kv.NoSync, fmt.Appendf(nil, "session:%d", i), []byte("value"), kv.SetOptions{Expiry: at}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for i := range keys {
+			if _, err := db.Set(kv.NoSync, fmt.Appendf(nil, "doomed:%d", i), []byte("value"), kv.SetOptions{}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -125,7 +130,22 @@ func BenchmarkSweep(b *testing.B) {
 			}
 			return longest, over
 		}
-		before, overBefore := others(func() bool { return n == 50_000 })
+		var stop atomic.Bool
+		var deleter sync.WaitGroup
+		deleter.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				if _, err := db.Delete(kv.NoSync, fmt.Appendf(nil, "doomed:%d", i)); err != nil {
+					b.Error(err)
+					return
+				}
+				if i%2000 == 0 {
+					time.Sleep(50 * time.Millisecond)
+				}
+			}
+		})
+		before, overBefore := others(func() bool { return n == 100_000 })
+		stop.Store(true)
+		deleter.Wait()
 		passed.Store(int64(time.Second))
 		begin := time.Now()
 		longest, over := others(func() bool { return db.ExpiredKeys() == keys })

@@ -93,7 +93,7 @@ func (c *checker) header(stored, value []byte, groups *[numKeyLocks]uint64) {
 	}
 	if at := h.expiry; at != 0 {
 		c.expiring++
-		if noted, err := c.has(appendExpiryKey(nil, at, key)); err != nil || !noted {
+		if noted, err := c.noted(appendExpiryKey(nil, at, key), h); err != nil || !noted {
 			c.problem("%w: key %q expires at %d, which is not noted", errors.Join(ErrCorrupt, err), key, at)
 		}
 	}
@@ -126,15 +126,17 @@ func (c *checker) expiries(ctx context.Context) error {
 	return err
 }
 
-func (c *checker) has(key []byte) (bool, error) {
-	_, closer, err := c.snap.Get(key)
+// noted reports whether a note is there, as it should be for a header.
+func (c *checker) noted(note []byte, h *header) (bool, error) {
+	value, closer, err := c.snap.Get(note)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return true, closer.Close()
+	same := bytes.Equal(value, expiryNoteValue(h))
+	return same, closer.Close()
 }
 
 // objects goes through the objects in the order they are stored in.

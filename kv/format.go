@@ -25,7 +25,8 @@ import (
 //	0x04  object                        a dropped object whose space is not yet
 //	                                    reclaimed; value empty, or 0x01: blocks of
 //	                                    one being built, not dropped yet
-//	0x05  expiry, user key              the key expires then; value empty
+//	0x05  expiry, user key              the key expires then; value empty for a
+//	                                    string, 0x01 for what has an object
 //
 // All of an object lies in one range, [0x03 object, 0x03 object+1), so that
 // dropping it is one range deletion whatever its size. Object ids and, within an
@@ -60,6 +61,17 @@ const (
 
 // droppedUnwritten is the value of the note of an object being built.
 const droppedUnwritten = 0x01
+
+// expiryOfObject is the value of the note of a key that has an object.
+const expiryOfObject = 0x01
+
+// expiryNoteValue returns the value of the note of a key with a header.
+func expiryNoteValue(h *header) []byte {
+	if h.id == 0 {
+		return nil
+	}
+	return []byte{expiryOfObject}
+}
 
 // MaxKeyLen is the longest user key, in bytes.
 const MaxKeyLen = 64 << 10

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
@@ -91,8 +93,8 @@ func (db *DB) infoSections() ([]infoSection, error) {
 			{"syncs", db.stats.syncs.Load()},
 		}},
 		{"Pebble", []InfoField{
-			{"disk_bytes", m.DiskSpaceUsage()},
-			{"log_bytes", m.WAL.PhysicalSize},
+			{"disk_bytes", diskUsage(m)},
+			{"log_bytes", max(m.WAL.Size, m.WAL.PhysicalSize)},
 			{"log_bytes_in", m.WAL.BytesIn},
 			{"log_bytes_written", m.WAL.BytesWritten},
 			{"memtable_bytes", m.MemTable.Size},
@@ -127,7 +129,14 @@ func (db *DB) DiskBytes() (uint64, error) {
 		return 0, err
 	}
 	defer db.exit()
-	return db.pebble.Metrics().DiskSpaceUsage(), nil
+	return diskUsage(db.pebble.Metrics()), nil
+}
+
+// diskUsage is what all files take. Pebble counts a log's physical size only once it
+// is closed.
+func diskUsage(m *pebble.Metrics) uint64 {
+	open := max(m.WAL.Size, m.WAL.PhysicalSize) - m.WAL.PhysicalSize
+	return m.DiskSpaceUsage() + open
 }
 
 // LogBytes returns the bytes of write-ahead log this DB has written.

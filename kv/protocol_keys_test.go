@@ -304,6 +304,21 @@ func TestScan_byType(t *testing.T) {
 	}
 }
 
+// What the open log takes is counted as disk space.
+func TestDiskBytes_ofOpenLog(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{})
+	defer s.close(t)
+	before, err := s.DiskBytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const bytes = 1 << 20
+	s.set(t, "k", strings.Repeat("v", bytes), kv.SetOptions{})
+	if after, err := s.DiskBytes(); err != nil || after < before+bytes {
+		t.Errorf("DiskBytes = %d, %v after writing %d bytes, was %d", after, err, bytes, before)
+	}
+}
+
 // A copy has what the original had, and goes its own way.
 func TestCopy(t *testing.T) {
 	s := openKeys(t, nil, kv.Options{})

@@ -357,30 +357,40 @@ func (w *Writer) stageKeys() {
 			continue
 		}
 		key := []byte(v.key)
-		var was, is int64
 		if v.stored != nil {
-			was = v.stored.header.expiry
 			w.sequence = w.sequence || !v.stored.inline()
 		}
 		if v.object != nil {
-			is = v.object.header.expiry
 			w.sequence = w.sequence || !v.object.inline()
 			w.set(w.db.headerKey(w.scratch[:0], key), appendHeader(nil, v.object.header))
 		} else {
 			w.delete(w.db.headerKey(w.scratch[:0], key))
 		}
-		if was != 0 && was != is {
-			w.delete(appendExpiryKey(w.scratch[:0], was, key))
-		}
-		if is != 0 && was != is {
-			w.set(appendExpiryKey(w.scratch[:0], is, key), nil)
-		}
+		w.stageExpiry(key, v.stored, v.object)
 		switch {
 		case v.stored == nil:
 			w.count(key, 1)
 		case v.object == nil:
 			w.count(key, -1)
 		}
+	}
+}
+
+// stageExpiry stages the note of a key that expires, and takes away that of what was
+// there.
+func (w *Writer) stageExpiry(key []byte, old, now *Object) {
+	var was, is int64
+	if old != nil {
+		was = old.header.expiry
+	}
+	if now != nil {
+		is = now.header.expiry
+	}
+	if was != 0 && was != is {
+		w.delete(appendExpiryKey(w.scratch[:0], was, key))
+	}
+	if is != 0 && (was != is || old.inline() != now.inline()) {
+		w.set(appendExpiryKey(w.scratch[:0], is, key), expiryNoteValue(now.header))
 	}
 }
 

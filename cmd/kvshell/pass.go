@@ -357,6 +357,9 @@ func (p *pass) setRecord(w *kv.Writer, r *record) error {
 	if err != nil {
 		return err
 	}
+	if o == nil {
+		return fmt.Errorf("%w: %q was deleted meanwhile, or its time to live has ended", kv.ErrNotFound, p.key)
+	}
 	var value []byte
 	if r != nil {
 		value = appendRecord(nil, r)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -227,5 +229,27 @@ func TestPass_cannotGrow(t *testing.T) {
 	lines := uint64(strings.Count(string(content), "\n"))
 	if lines != info.Items || !strings.HasPrefix(text.String(), string(content)) {
 		t.Errorf("OUT has %d lines, want the first %d of the input", lines, info.Items)
+	}
+}
+
+// A filter whose time to live ends during a run ends the run with an error.
+func TestPass_filterGone(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: modules(), Clock: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := bloomext.New(db, "k")
+	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, TTL: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Minute)
+	p := &pass{db: db, filter: f, key: []byte("k"), out: &outFile{path: "x"}}
+	err = p.commit(kv.DurabilityDefault, func(w *kv.Writer) error { return p.setRecord(w, nil) })
+	if !errors.Is(err, kv.ErrNotFound) {
+		t.Errorf("error is %v, want ErrNotFound", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -146,7 +147,8 @@ func (db *DB) TTL(key string) (time.Duration, error) {
 	if err != nil || at == 0 {
 		return 0, err
 	}
-	return time.Duration(max(1, at-db.Now())) * time.Millisecond, nil
+	const longest = math.MaxInt64 / int64(time.Millisecond) // 292 years
+	return time.Duration(min(max(1, at-db.Now()), longest)) * time.Millisecond, nil
 }
 
 // ScanOptions say which keys Scan returns; the zero value means all.

@@ -32,16 +32,18 @@
 //
 // This package is the store with everything it has. What it is made of may be used
 // by itself: package kv is the store and the extension mechanism, bloomext and
-// scalableext are the Bloom filter and its growth, compaction is the service that
-// keeps stored blocks in shape.
+// scalableext are the Bloom filter and its growth, txn is transactions, compaction is
+// the service that keeps stored blocks in shape.
 package sievekv
 
 import (
+	"context"
 	"slices"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/txn"
 )
 
 // Options configure a store; nil means the defaults.
@@ -70,9 +72,9 @@ var (
 	ErrTooLarge   = kv.ErrTooLarge
 	ErrNotInteger = kv.ErrNotInteger // the string is no integer of 64 bits
 	ErrOverflow   = kv.ErrOverflow   // the sum would not be one
-	ErrLocked     = kv.ErrLocked  // another process has the store open
-	ErrNoSpace    = kv.ErrNoSpace // the disk is almost full; lookups go on
-	ErrFailed     = kv.ErrFailed  // the disk failed: close the store and open it again
+	ErrLocked     = kv.ErrLocked     // another process has the store open
+	ErrNoSpace    = kv.ErrNoSpace    // the disk is almost full; lookups go on
+	ErrFailed     = kv.ErrFailed     // the disk failed: close the store and open it again
 	ErrClosed     = kv.ErrClosed
 	ErrCorrupt    = kv.ErrCorrupt
 )
@@ -112,13 +114,41 @@ func Open(dir string, o *Options) (*DB, error) {
 // withOwn returns the modules of a store: its own, and those given.
 func withOwn(modules []kv.Module) []kv.Module {
 	var all []kv.Module
-	for _, own := range []kv.Module{bloomext.Module(), compaction.Module()} {
+	for _, own := range []kv.Module{bloomext.Module(), compaction.Module(), txn.Module()} {
 		if !slices.ContainsFunc(modules, func(m kv.Module) bool { return m.Name == own.Name }) {
 			all = append(all, own)
 		}
 	}
 	return append(all, modules...)
 }
+
+// Tx is a transaction, and Snapshot a view, of the store.
+type (
+	Tx       = txn.Tx
+	Snapshot = txn.Snapshot
+)
+
+// Update runs f in a transaction: all that f does through tx, and through handles
+// bound to it with In, is one commit if f returns nil, and nothing if it returns an
+// error. No other write comes in between. See package txn.
+//
+//	err := db.Update(ctx, func(tx *sievekv.Tx) error {
+//		if _, err := seen.In(tx).AddString("order:17"); err != nil {
+//			return err
+//		}
+//		return tx.Set("order:17", row)
+//	})
+func (db *DB) Update(ctx context.Context, f func(tx *Tx) error) error {
+	return txn.Update(ctx, db.DB, db.level, f)
+}
+
+// View runs f with a view of the store as of one commit. It keeps nobody waiting.
+func (db *DB) View(ctx context.Context, f func(s *Snapshot) error) error {
+	return txn.View(ctx, db.DB, f)
+}
+
+// BeginTx begins a transaction that Commit or Rollback ends, or the end of its context.
+func (db *DB) BeginTx(ctx context.Context) (*Tx, error) { return txn.Begin(ctx, db.DB, db.level) }
 
 // Bloom returns a handle on the Bloom filter under a key. It reads nothing: the
 // filter may be made later, and the handle follows the key when it is deleted,

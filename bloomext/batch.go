@@ -21,7 +21,9 @@ const (
 )
 
 // batchSize returns the number of items that fit into one commit.
-func (h *handle) batchSize() int { return max(1, min(maxBatch, (h.db.MaxCommit()-chainBytes)/entryBytes)) }
+func (h *handle) batchSize() int {
+	return max(1, min(maxBatch, (h.db.MaxCommit()-chainBytes)/entryBytes))
+}
 
 // group is the number of lookups whose memory is asked for at once.
 const group = 64
@@ -62,7 +64,7 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint
 }
 
 func addChunk[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint64) (int, error) {
-	w, err := f.h.db.Begin(f.level, f.h.key)
+	w, err := f.begin()
 	if err != nil {
 		return 0, err
 	}
@@ -165,7 +167,7 @@ func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(T, uin
 	if len(present) != len(items) {
 		return fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(present), len(items))
 	}
-	err := f.h.db.Read(func(r kv.Reader) error {
+	err := f.h.read(func(r kv.Reader) error {
 		c, err := f.h.find(r)
 		if err != nil {
 			return err
@@ -191,12 +193,18 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 		for i, item := range part {
 			hashes[i] = sum(item, c.seed)
 		}
-		if h.db.Sampled(hashes[0]) {
+		if h.tx == nil && h.db.Sampled(hashes[0]) {
 			h.touch(c, hashes[0])
 		}
-		c.touchMemory(hashes[:len(part)])
+		if h.tx == nil {
+			c.touchMemory(hashes[:len(part)])
+		}
 		for i := range part {
-			answer, known := c.resident(hashes[i])
+			// What is in memory is not what a transaction sees.
+			answer, known := false, false
+			if h.tx == nil {
+				answer, known = c.resident(hashes[i])
+			}
 			present[start+i] = answer
 			if !known && !answer {
 				blk, _ := c.chain.Newest().layout.Block(hashes[i])

@@ -87,9 +87,16 @@ func errorReply(err error) reply.Reply {
 	return kv.ErrorReply(err)
 }
 
+// filterOf returns a handle for a call.
+func filterOf(c *kv.Call, key []byte) *Filter {
+	h := newHandle(c.DB, key)
+	h.tx = c.Transaction
+	return &Filter{h: h, level: c.Level()}
+}
+
 // handleOf returns a handle on the key a call names.
 func handleOf(c *kv.Call) *Filter {
-	return &Filter{h: newHandle(c.DB, c.Args[0]), level: c.Level()}
+	return filterOf(c, c.Args[0])
 }
 
 // The parameters of filters made by adding to a missing key.
@@ -191,7 +198,7 @@ func reserve(c *kv.Call) reply.Reply {
 
 // existing is the reply of BF.RESERVE to a key that holds something.
 func existing(c *kv.Call) reply.Reply {
-	if err := handleOf(c).look(func(*filter) error { return nil }); errors.Is(err, kv.ErrWrongType) {
+	if err := handleOf(c).look(func(kv.Reader, *filter) error { return nil }); errors.Is(err, kv.ErrWrongType) {
 		return kv.WrongType
 	}
 	return errItemExists
@@ -278,7 +285,7 @@ func (c *Config) set(word string, value []byte) (bad string) {
 // end with the error of a full filter, and go on after that of one that cannot
 // grow, which may know later items.
 func insertItems(f *Filter, create *Config, items [][]byte) reply.Reply {
-	w, err := f.h.db.Begin(f.level, f.h.key)
+	w, err := f.begin()
 	if err != nil {
 		return errorReply(err)
 	}
@@ -359,8 +366,8 @@ func mexists(c *kv.Call) reply.Reply {
 
 func card(c *kv.Call) reply.Reply {
 	var items uint64
-	err := handleOf(c).look(func(f *filter) error {
-		items = f.items()
+	err := handleOf(c).look(func(r kv.Reader, f *filter) error {
+		items = f.items(r)
 		return nil
 	})
 	switch {
@@ -374,8 +381,8 @@ func card(c *kv.Call) reply.Reply {
 
 // factsOf returns what Info does, but for the bytes on disk and in memory.
 func factsOf(c *kv.Call) (i Info, err error) {
-	err = handleOf(c).look(func(f *filter) error {
-		i = f.info()
+	err = handleOf(c).look(func(r kv.Reader, f *filter) error {
+		i = f.info(r)
 		return nil
 	})
 	return i, err
@@ -441,7 +448,7 @@ func merge(c *kv.Call) reply.Reply {
 	dest := handleOf(c)
 	sources := make([]*Filter, len(c.Args)-1)
 	for i, key := range c.Args[1:] {
-		sources[i] = &Filter{h: newHandle(c.DB, key)}
+		sources[i] = filterOf(c, key)
 	}
 	if err := dest.Merge(c.Context, sources...); err != nil {
 		return errorReply(err)

@@ -127,9 +127,9 @@ func (s *stager) grow() error {
 }
 
 // items returns the number of items added, those that were new.
-func (f *filter) items() (n uint64) {
+func (f *filter) items(r kv.Reader) (n uint64) {
 	for i := range f.layers {
-		n += f.layers[i].table.Counter(itemsCounter)
+		n += r.Counter(f.layers[i].table, itemsCounter)
 	}
 	return n
 }

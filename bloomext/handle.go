@@ -32,9 +32,12 @@ type Filter struct {
 type handle struct {
 	db  *kv.DB
 	key []byte
+	tx  *kv.Transaction // what the handle is bound to, nil for the store itself
+
 	// current is the filter the last use found; its object tells whether it has
 	// ended. Never nil: a handle begins with one that has. A lookup looks at the
-	// store, then at the object, then at the blocks: see kv.DB.Read.
+	// store, then at the object, then at the blocks: see kv.DB.Read. That of a
+	// handle bound to a transaction stays as it begins.
 	current atomic.Pointer[filter]
 }
 
@@ -56,11 +59,34 @@ func New(db *kv.DB, key string) *Filter {
 // level of durability.
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
+// In returns a handle on the same key that reads and writes as part of a transaction,
+// until that ends. Its level of durability is the transaction's.
+func (f *Filter) In(s kv.Scope) *Filter {
+	h := newHandle(f.h.db, f.h.key)
+	h.tx = s.Scope()
+	return &Filter{h: h, level: f.level}
+}
+
+// begin starts a write to the key, and others.
+func (f *Filter) begin(others ...[]byte) (*kv.Writer, error) {
+	if f.h.tx != nil {
+		return f.h.tx.Begin()
+	}
+	return f.h.db.Begin(f.level, append(others, f.h.key)...)
+}
+
+func (h *handle) read(look func(kv.Reader) error) error {
+	if h.tx != nil {
+		return h.tx.Read(look)
+	}
+	return h.db.Read(look)
+}
+
 // Reserve makes an empty filter under the key. It returns kv.ErrExists if the
 // key holds anything, probe.ErrParams for a Config out of range, and
 // kv.ErrTooLarge for a filter above Options.MaxFilterBytes.
 func (f *Filter) Reserve(c Config) error {
-	w, err := f.h.db.Begin(f.level, f.h.key)
+	w, err := f.begin()
 	if err != nil {
 		return err
 	}
@@ -92,7 +118,7 @@ func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error {
 // checks that it was made with these parameters: if not, the error wraps
 // ErrMismatch. A TTL counts from the filter's making and is not compared.
 func (f *Filter) OpenOrReserve(c Config) error {
-	w, err := f.h.db.Begin(f.level, f.h.key)
+	w, err := f.begin()
 	if err != nil {
 		return err
 	}
@@ -112,7 +138,7 @@ func (f *Filter) OpenOrReserve(c Config) error {
 // Delete removes the filter and reports whether there was one. A key of another
 // type is left alone: kv.ErrWrongType.
 func (f *Filter) Delete() (bool, error) {
-	w, err := f.h.db.Begin(f.level, f.h.key)
+	w, err := f.begin()
 	if err != nil {
 		return false, err
 	}
@@ -183,7 +209,7 @@ func (f *Filter) Add(item []byte) (bool, error) {
 			return false, h.db.Acknowledge(c.object, f.level)
 		}
 	}
-	return h.add(f.level, item)
+	return f.add(item)
 }
 
 // AddString is Add for a string.
@@ -211,7 +237,7 @@ func (h *handle) find(r kv.Reader) (*filter, error) {
 		return nil, err
 	}
 	c, err := kv.As[*filter](h.key, o)
-	if err == nil {
+	if err == nil && h.tx == nil {
 		h.current.Store(c)
 	}
 	return c, err
@@ -219,7 +245,7 @@ func (h *handle) find(r kv.Reader) (*filter, error) {
 
 // lookup is the way of a lookup that did not find everything in place.
 func (h *handle) lookup(item []byte) (present bool, err error) {
-	err = h.db.Read(func(r kv.Reader) error {
+	err = h.read(func(r kv.Reader) error {
 		c, err := h.find(r)
 		if err != nil {
 			return err
@@ -262,12 +288,12 @@ func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
 	return false, nil
 }
 
-func (h *handle) add(level kv.Durability, item []byte) (bool, error) {
-	w, err := h.db.Begin(level, h.key)
+func (f *Filter) add(item []byte) (bool, error) {
+	w, err := f.begin()
 	if err != nil {
 		return false, err
 	}
-	c, err := h.staged(w)
+	c, err := f.h.staged(w)
 	if err != nil {
 		return false, w.Refuse(err)
 	}

@@ -47,8 +47,8 @@ type LayerInfo struct {
 // Info returns facts about the filter, without reading its blocks.
 func (f *Filter) Info() (Info, error) {
 	var info Info
-	err := f.look(func(c *filter) (err error) {
-		info = c.info()
+	err := f.look(func(r kv.Reader, c *filter) (err error) {
+		info = c.info(r)
 		info.DiskBytes, info.ResidentBytes, err = f.h.db.ObjectBytes(c.object)
 		return err
 	})
@@ -56,18 +56,18 @@ func (f *Filter) Info() (Info, error) {
 }
 
 // look resolves the key and has the filter looked at.
-func (f *Filter) look(use func(*filter) error) error {
-	return f.h.db.Read(func(r kv.Reader) error {
+func (f *Filter) look(use func(kv.Reader, *filter) error) error {
+	return f.h.read(func(r kv.Reader) error {
 		c, err := f.h.find(r)
 		if err != nil {
 			return err
 		}
-		return use(c)
+		return use(r, c)
 	})
 }
 
 // info is Info but for the bytes on disk and in memory.
-func (f *filter) info() Info {
+func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
 	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry()}
 	absent := 0.0 // logarithm of the chance that no layer answers for an absent item
@@ -76,13 +76,13 @@ func (f *filter) info() Info {
 		l := &f.layers[i]
 		li := LayerInfo{
 			Capacity: l.capacity, ErrorRate: l.rate,
-			Items: l.table.Counter(itemsCounter), Ones: l.table.Counter(onesCounter),
+			Items: r.Counter(l.table, itemsCounter), Ones: r.Counter(l.table, onesCounter),
 			Bits: l.layout.Bits(), Hashes: int(l.layout.Hashes), Lines: int(l.layout.LinesPerItem),
 		}
 		info.Layers = append(info.Layers, li)
 		info.Capacity += li.Capacity
 		info.Items += li.Items
-		info.ItemsEstimated = info.ItemsEstimated || l.estimated()
+		info.ItemsEstimated = info.ItemsEstimated || r.Counter(l.table, flagsCounter)&flagEstimated != 0
 		info.Bytes += li.Bits / 8
 		absent += math.Log1p(-l.layout.ExpectedRate(li.Items))
 		ones += float64(li.Ones)

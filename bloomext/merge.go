@@ -29,12 +29,11 @@ var ErrMergeRate = errors.New("bloomext: the union would exceed the error rate")
 // only one of the filters has. The work is that of reading and writing all of them;
 // writes to them wait meanwhile.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
-	keys := make([][]byte, 0, 1+len(sources))
-	keys = append(keys, f.h.key)
+	var keys [][]byte
 	for _, s := range sources {
 		keys = append(keys, s.h.key)
 	}
-	w, err := f.h.db.Begin(f.level, keys...)
+	w, err := f.begin(keys...)
 	if err != nil {
 		return err
 	}

@@ -46,13 +46,14 @@ func (w *Writer) Build(ctx context.Context, key []byte, s Spec, fill func(*Build
 // buildObject writes the blocks of a new object, and stages it.
 func (w *Writer) buildObject(ctx context.Context, key []byte, o *Object, fill func(*Builder) error) error {
 	if err := w.writeBlocks(ctx, o, fill); err != nil {
+		w.journalAll()
 		w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return slices.Contains(o.layers, c.layer) })
 		return err
 	}
 	if err := w.put(key, o); err != nil {
 		return err
 	}
-	must(w.batch.Delete(appendDroppedKey(nil, o.header.id), nil))
+	w.built = append(w.built, o.header.id)
 	return nil
 }
 

@@ -55,7 +55,11 @@ func ping(c *Call) reply.Reply {
 }
 
 func dbSize(c *Call) reply.Reply {
-	n, err := c.DB.Size()
+	var n uint64
+	err := c.Read(func(r Reader) (err error) {
+		n, err = r.Size(c.Context)
+		return err
+	})
 	if err != nil {
 		return ErrorReply(err)
 	}
@@ -68,10 +72,16 @@ func flushAll(c *Call) reply.Reply {
 	if len(c.Args) > 1 || len(c.Args) == 1 && Fold(c.Args[0]) != "ASYNC" && Fold(c.Args[0]) != "SYNC" {
 		return errSyntax
 	}
-	if err := c.DB.DeleteAll(c.Level()); err != nil {
-		return ErrorReply(err)
+	if c.Transaction == nil {
+		if err := c.DB.DeleteAll(c.Level()); err != nil {
+			return ErrorReply(err)
+		}
+		return reply.OK
 	}
-	return reply.OK
+	return c.Update(nil, func(w *Writer) (reply.Reply, error) {
+		w.deleteAll()
+		return reply.OK, nil
+	})
 }
 
 func command(c *Call) reply.Reply {

@@ -52,6 +52,10 @@ import (
 // any other error nothing was written. A writer without changes waits, under
 // Always, until everything its answers were based on is on stable storage.
 func (w *Writer) Commit() error {
+	if w.nest.tx != nil {
+		w.rejoin()
+		return nil
+	}
 	db := w.db
 	defer w.release()
 	if err := w.build(); err != nil {
@@ -87,6 +91,7 @@ func (w *Writer) Commit() error {
 
 // build moves what is staged into the batch, and checks its size.
 func (w *Writer) build() error {
+	w.stageDrops()
 	w.stageKeys()
 	slices.Sort(w.bits)
 	for start := 0; start < len(w.bits); {
@@ -153,6 +158,7 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	last := first + uint64(w.batch.Count()) - 1
 	raise(&db.lastSeq, last)
 	db.pauseAt("commit: applied")
+	w.tellWatches()
 	for _, o := range w.handed {
 		o.handedOver.Store(true)
 	}

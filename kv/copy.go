@@ -2,7 +2,7 @@ package kv
 
 import (
 	"context"
-	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -12,27 +12,23 @@ import (
 // Copy stages a copy of what is under src under dst, its expiry too, and reports
 // whether src is there and dst is free, or replace is set. What an object of any size
 // consists of is written ahead, see build.go. Attributes, which are of who works on
-// src, are not copied. It is an error if this writer has changed what is under src
-// and it is not a string.
+// src, are not copied.
 func (w *Writer) Copy(ctx context.Context, src, dst []byte, replace bool) (bool, error) {
 	from, err := w.look(src)
 	if err != nil || from.object == nil {
 		return false, err
 	}
-	o, staged := from.object, from.changed
+	o := from.object
 	to, err := w.look(dst)
 	if err != nil || to.object != nil && !replace || string(src) == string(dst) {
 		return false, err
 	}
 	if o.inline() {
-		value, err := stringIn(src, o)
+		value, err := stringIn(src, o.header)
 		if err != nil {
 			return false, err
 		}
 		return true, w.putString(dst, value, o.header.expiry)
-	}
-	if staged || w.changes(o) {
-		return false, fmt.Errorf("kv: copy of key %q: changed in the same commit", src)
 	}
 	copied, err := w.make(dst, *o.header)
 	if err != nil {
@@ -41,11 +37,11 @@ func (w *Writer) Copy(ctx context.Context, src, dst []byte, replace bool) (bool,
 	err = w.buildObject(ctx, dst, copied, func(b *Builder) error {
 		for i, l := range o.layers {
 			for c := range numCounters {
-				if v := l.Counter(c); v != 0 {
+				if v := w.Counter(l, c); v != 0 {
 					w.SetCounter(b.object.layers[i], c, v)
 				}
 			}
-			if err := w.db.copyBlocks(b, o, l, b.object.layers[i]); err != nil {
+			if err := w.copyBlocks(b, o, l, b.object.layers[i]); err != nil {
 				return err
 			}
 		}
@@ -69,20 +65,39 @@ func (w *Writer) changes(o *Object) bool {
 	return false
 }
 
-// copyBlocks gives the blocks stored of a layer to a builder. The key's write lock
-// is held, so nobody is changing them.
-func (db *DB) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
-	prefix := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers)
-	end := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers+1)
-	it, err := db.pebble.NewIterWithContext(b.ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: end})
-	if err != nil {
-		return db.readError(err, "key %q: copy", o.key)
+// copyBlocks gives the blocks of a layer to a builder: those stored, and those this
+// writer has changed. No other writer changes them meanwhile.
+func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
+	staged := make(map[uint64]bool)
+	if ordinal := slices.Index(w.layers, from); ordinal >= 0 {
+		for _, bit := range w.bits {
+			if int(bit>>ordinalShift) == ordinal {
+				staged[bit>>16&(maxBlocks-1)] = true
+			}
+		}
 	}
 	_, words := from.newBlock()
+	for blk := range staged {
+		if err := w.ReadBlock(o, from, blk, words); err != nil {
+			return err
+		}
+		if err := b.Put(to, blk, words); err != nil {
+			return err
+		}
+	}
+	prefix := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers)
+	end := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers+1)
+	it, err := w.db.pebble.NewIterWithContext(b.ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: end})
+	if err != nil {
+		return w.db.readError(err, "key %q: copy", o.key)
+	}
 	for ok := it.First(); ok; ok = it.Next() {
 		k, err := decodeObjectKey(it.Key())
 		if err == nil && k.rest >= from.spec.Blocks {
 			err = corruptf("block %d of layer %d, which has %d", k.rest, from.spec.Number, from.spec.Blocks)
+		}
+		if err == nil && staged[k.rest] {
+			continue
 		}
 		var value []byte
 		if err == nil {
@@ -97,11 +112,11 @@ func (db *DB) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 		}
 		if err != nil {
 			_ = it.Close() // the first error is the one to tell
-			return db.readError(err, "key %q: copy", o.key)
+			return w.db.readError(err, "key %q: copy", o.key)
 		}
 	}
 	if err := it.Close(); err != nil {
-		return db.readError(err, "key %q: copy", o.key)
+		return w.db.readError(err, "key %q: copy", o.key)
 	}
 	return nil
 }

@@ -77,7 +77,9 @@ type DB struct {
 	sidecarMu      sync.Mutex // guards sidecarWritten and the file
 	sidecarWritten uint64
 
-	building sync.Map // ids of objects being built
+	building     sync.Map // ids of objects being built
+	transactions sync.Map // those open
+	watches      watches
 
 	folds   foldQueue
 	stats   stats
@@ -558,7 +560,8 @@ func (db *DB) exit() {
 	}
 }
 
-// Close stops the services, waits for operations under way, brings everything
+// Close rolls back transactions that have not ended, stops the services, waits for
+// operations under way, brings everything
 // written to stable storage and closes the store. Operations begun later return
 // ErrClosed; a second Close too. Of a store that has failed it returns ErrFailed,
 // since that may be the first call that can tell: writes below Always may be lost.
@@ -566,6 +569,7 @@ func (db *DB) Close() error {
 	if !db.closing.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
+	db.endTransactions() // they may keep services waiting
 	relieved := make(chan struct{})
 	relief := make(chan struct{})
 	go func() {

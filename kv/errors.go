@@ -81,3 +81,7 @@ func corruptf(format string, args ...any) error {
 }
 
 func notFound(key []byte) error { return fmt.Errorf("%w: %q", ErrNotFound, key) }
+
+func keyTooLong(key []byte) error {
+	return fmt.Errorf("%w: key of %d bytes, at most %d", ErrTooLarge, len(key), MaxKeyLen)
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -133,8 +134,7 @@ func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	notes, next, err := db.expiredNotes(ctx, from, now)
 	if err == nil {
 		err = db.sweep(notes)
-	}
-	if err != nil {
+	} else {
 		next = from
 	}
 	db.expiry.lower(next)
@@ -163,12 +163,14 @@ func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes [
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	next = expiryEnd
+	room := db.MaxCommit() / 2
 	for ok := it.First(); ok; ok = it.Next() {
 		at, key, err := decodeExpiryKey(it.Key())
 		if err != nil {
 			return nil, nil, err
 		}
-		if at > now || len(notes) == sweepBatch {
+		room -= 2*len(key) + 1024 // a header, a note, a count
+		if at > now || len(notes) == sweepBatch || room < 0 && len(notes) > 0 {
 			next = bytes.Clone(it.Key())
 			break
 		}
@@ -188,26 +190,58 @@ func (db *DB) sweep(notes []expiryNote) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	keys := make([][]byte, len(notes))
-	for i, n := range notes {
-		keys[i] = n.key
-	}
-	w, err := db.Begin(NoSync, keys...)
+	w, err := db.newWriter(NoSync)
 	if err != nil {
+		db.expiry.lower(appendExpiryKey(nil, notes[0].at, notes[0].key))
 		return err
 	}
 	w.unseen = true
+	if !w.lockFor(notes) {
+		w.Discard()
+		return nil
+	}
 	var unread error
+	var removed uint64
 	for _, n := range notes {
+		if !slices.Contains(w.keys, db.keyLockIndex(n.key)) {
+			continue
+		}
 		gone, err := w.removeExpired(n)
 		if err != nil {
-			unread = err // the others can go all the same
+			unread = err // the others can go all the same; this is for the next Open
 		}
 		if gone {
-			db.stats.expired.Add(1)
+			removed++
 		}
 	}
-	return errors.Join(w.Commit(), unread)
+	if err := w.Commit(); err != nil {
+		db.expiry.lower(appendExpiryKey(nil, notes[0].at, notes[0].key))
+		return errors.Join(err, unread)
+	}
+	db.stats.expired.Add(removed)
+	return unread
+}
+
+// lockFor takes the locks of the keys of notes that are free, and reports whether it
+// may go on. A sweep waits for no writer, as others would wait for the sweep then:
+// what is locked comes up again.
+func (w *Writer) lockFor(notes []expiryNote) bool {
+	db := w.db
+	free := db.gate.TryRLock()
+	if free {
+		w.gate = gateShared
+	}
+	for _, n := range notes {
+		i := db.keyLockIndex(n.key)
+		switch {
+		case free && slices.Contains(w.keys, i):
+		case free && db.keyLocks[i].TryLock():
+			w.keys = append(w.keys, i)
+		default:
+			db.expiry.lower(appendExpiryKey(nil, n.at, n.key))
+		}
+	}
+	return free
 }
 
 // removeExpired stages the removal of a key that has expired, and reports whether it

@@ -120,7 +120,7 @@ func (db *DB) compareLayer(o *Object, l *Layer) (blocks int, err error) {
 		}
 	}
 	stored := newLayer(l.object, l.spec)
-	errs = append(errs, db.readCounters(stored))
+	errs = append(errs, db.readCounters(db.pebble, stored))
 	for i := range stored.counters {
 		if l.Counter(i) != stored.Counter(i) {
 			errs = append(errs, fmt.Errorf("key %q: counter %d of layer %d is %d in memory, %d stored", o.key, i, l.spec.Number, l.Counter(i), stored.Counter(i)))

@@ -74,7 +74,7 @@ func del(c *Call) reply.Reply {
 
 func exists(c *Call) reply.Reply {
 	var n int
-	if err := c.Read(func(r Reader) (err error) { n, err = r.count(c.Args); return err }); err != nil {
+	if err := c.readKeys(func(r Reader) (err error) { n, err = r.count(c.Args); return err }); err != nil {
 		return ErrorReply(err)
 	}
 	return reply.Int(int64(n))
@@ -230,12 +230,21 @@ func matching(pattern []byte) ScanOptions {
 }
 
 func keysCommand(c *Call) reply.Reply {
-	var list []reply.Reply
-	for key, err := range c.DB.Scan(c.Context, matching(c.Args[0])) {
-		if err != nil {
-			return ErrorReply(err)
-		}
-		list = append(list, reply.BulkString(key))
+	var keys []string
+	err := c.Read(func(r Reader) (err error) { // one scan is of one moment
+		keys, _, err = r.ScanFrom(c.Context, 0, math.MaxInt, matching(c.Args[0]))
+		return err
+	})
+	if err != nil {
+		return ErrorReply(err)
+	}
+	return bulks(keys)
+}
+
+func bulks(keys []string) reply.Reply {
+	list := make([]reply.Reply, len(keys))
+	for i, key := range keys {
+		list[i] = reply.BulkString(key)
 	}
 	return reply.Array(list...)
 }
@@ -271,15 +280,16 @@ func scan(c *Call) reply.Reply {
 			return errSyntax
 		}
 	}
-	keys, next, err := c.DB.ScanFrom(c.Context, cursor, int(min(count, math.MaxInt32)), o)
+	var keys []string
+	var next uint64
+	err := c.Read(func(r Reader) (err error) {
+		keys, next, err = r.ScanFrom(c.Context, cursor, int(min(count, math.MaxInt32)), o)
+		return err
+	})
 	if err != nil {
 		return ErrorReply(err)
 	}
-	list := make([]reply.Reply, len(keys))
-	for i, key := range keys {
-		list[i] = reply.BulkString(key)
-	}
-	return reply.Array(reply.BulkString(strconv.FormatUint(next, 10)), reply.Array(list...))
+	return reply.Array(reply.BulkString(strconv.FormatUint(next, 10)), bulks(keys))
 }
 
 // parseCursor reads a cursor as strtoul does.
@@ -298,7 +308,12 @@ func parseCursor(b []byte) (uint64, bool) {
 }
 
 func randomKey(c *Call) reply.Reply {
-	key, ok, err := c.DB.RandomKey(c.Context)
+	var key string
+	var ok bool
+	err := c.Read(func(r Reader) (err error) {
+		key, ok, err = r.RandomKey(c.Context)
+		return err
+	})
 	switch {
 	case err != nil:
 		return ErrorReply(err)

@@ -3,6 +3,8 @@ package kv
 import (
 	"errors"
 	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // DeleteAll removes every key in one commit.
@@ -18,19 +20,76 @@ func (db *DB) DeleteAll(level Durability) error {
 // Reader is what a lookup through Read looks with.
 type Reader struct {
 	db     *DB
-	steady bool // apply is held, shared
+	steady bool    // apply is held, shared
+	w      *Writer // in a transaction that writes
+	view   *view   // in a view
+
+	// headers is what the headers of several keys are read from, as of one moment;
+	// nil if only one is.
+	headers pebble.Reader
+}
+
+// readKeys is Read of headers of several keys alone, which are seen as of one moment.
+// A commit that touches a single string is not under the sequence lock, but is one
+// in a snapshot, as all are.
+func (db *DB) readKeys(look func(Reader) error) error {
+	if err := db.settle(); err != nil {
+		return err
+	}
+	if err := db.enter(); err != nil {
+		return err
+	}
+	defer db.exit()
+	snap := db.pebble.NewSnapshot()
+	defer func() { _ = snap.Close() }() // it fails only for one closed before
+	return look(Reader{db: db, headers: snap})
+}
+
+// header returns the header of a key, nil if there is nothing under it.
+func (r Reader) header(key []byte) (*header, error) {
+	if r.headers == nil {
+		o, err := r.Lookup(key)
+		if o == nil || err != nil {
+			return nil, err
+		}
+		return o.header, nil
+	}
+	if len(key) > MaxKeyLen {
+		return nil, keyTooLong(key)
+	}
+	h, err := r.db.readHeader(r.headers, key)
+	if h == nil || err != nil || h.expiry != 0 && h.expiry <= r.db.Now() {
+		return nil, err
+	}
+	return h, nil
 }
 
 // Lookup returns the live object under a key; nil, nil if there is none.
-func (r Reader) Lookup(key []byte) (*Object, error) { return r.db.lookup(key, r.steady) }
+func (r Reader) Lookup(key []byte) (*Object, error) {
+	switch {
+	case r.w != nil:
+		return r.w.Object(key)
+	case r.view != nil:
+		return r.view.find(key)
+	}
+	return r.db.lookup(key, r.steady)
+}
+
+// Counter returns counter i of a layer.
+func (r Reader) Counter(l *Layer, i int) uint64 {
+	if r.w != nil {
+		return r.w.Counter(l, i)
+	}
+	return l.Counter(i)
+}
 
 func (r Reader) count(keys [][]byte) (n int, err error) {
 	for _, key := range keys {
-		o, err := r.Lookup(key)
+		h, err := r.header(key)
 		if err != nil {
 			return 0, err
 		}
-		if o != nil {
+		if h != nil {
 			n++
 		}
 	}
@@ -41,6 +100,12 @@ func (r Reader) count(keys [][]byte) (n int, err error) {
 // Its lines may be read with atomic loads; it may lack commits applied after
 // Load began.
 func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) {
+	switch {
+	case r.w != nil:
+		return r.w.stagedBlock(o, l, blk)
+	case r.view != nil:
+		return r.view.load(o, l, blk)
+	}
 	return r.db.load(o, l, blk, r.steady)
 }
 

@@ -87,7 +87,7 @@ func (db *DB) lookup(key []byte, steady bool) (*Object, error) {
 // find is lookup with expired objects included.
 func (db *DB) find(key []byte, steady bool) (*Object, error) {
 	if len(key) > MaxKeyLen {
-		return nil, fmt.Errorf("%w: key of %d bytes, at most %d", ErrTooLarge, len(key), MaxKeyLen)
+		return nil, keyTooLong(key)
 	}
 	sh := &db.shards[db.hash(key)>>(64-shardBits)]
 	sh.mu.RLock()
@@ -144,23 +144,25 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 }
 
 // readObject makes an object of a key's stored header; nil, nil if there is none.
-func (db *DB) readObject(key []byte) (*Object, error) {
-	h, err := db.readHeader(key)
+func (db *DB) readObject(key []byte) (*Object, error) { return db.readObjectFrom(db.pebble, key) }
+
+func (db *DB) readObjectFrom(from pebble.Reader, key []byte) (*Object, error) {
+	h, err := db.readHeader(from, key)
 	if h == nil || err != nil {
 		return nil, err
 	}
 	layers := make([]*Layer, len(h.layers))
 	for i, spec := range h.layers {
 		layers[i] = newLayer(h.id, spec)
-		if err := db.readCounters(layers[i]); err != nil {
+		if err := db.readCounters(from, layers[i]); err != nil {
 			return nil, err
 		}
 	}
 	return newObject(db, string(key), h, layers)
 }
 
-func (db *DB) readHeader(key []byte) (*header, error) {
-	value, closer, err := db.pebble.Get(db.headerKey(nil, key))
+func (db *DB) readHeader(from pebble.Reader, key []byte) (*header, error) {
+	value, closer, err := from.Get(db.headerKey(nil, key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}
@@ -177,8 +179,8 @@ func (db *DB) readHeader(key []byte) (*header, error) {
 	return h, nil
 }
 
-func (db *DB) readCounters(l *Layer) error {
-	value, closer, err := db.pebble.Get(appendCountersKey(nil, l.object, l.spec.Number))
+func (db *DB) readCounters(from pebble.Reader, l *Layer) error {
+	value, closer, err := from.Get(appendCountersKey(nil, l.object, l.spec.Number))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
 	}

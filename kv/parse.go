@@ -103,7 +103,7 @@ func parseLong(b []byte) (*big.Float, bool) {
 		return nil, false
 	}
 	const maxExponent, minExponent = 16384, -16445
-	if e := v.MantExp(nil); v.Sign() != 0 && (e > maxExponent || e < minExponent) ||
+	if e := v.MantExp(nil); v.IsInf() || v.Sign() != 0 && (e > maxExponent || e < minExponent) ||
 		v.Sign() == 0 && strings.ContainsAny(mantissa, "123456789abcdef") {
 		return nil, false
 	}

@@ -304,6 +304,109 @@ func TestScan_byType(t *testing.T) {
 	}
 }
 
+// Keys of any length go, a commit holding what it can.
+func TestSweep_longKeys(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{MemTableSize: 1 << 20})
+	defer s.close(t)
+	const keys = 40
+	for i := range keys {
+		s.set(t, fmt.Sprint(i, strings.Repeat("k", 60_000)), "v", kv.SetOptions{Expiry: s.Now() + 1})
+	}
+	s.passed.Store(1)
+	s.sweepAll(t)
+	if n, _ := s.Size(); n != 0 || s.ExpiredKeys() != keys {
+		t.Errorf("%d keys are left, %d were removed, want none and %d", n, s.ExpiredKeys(), keys)
+	}
+	s.check(t)
+}
+
+// A sweep waits for no writer, and comes back for the keys of one.
+func TestSweep_lockedKey(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{})
+	defer s.close(t)
+	for i := range 100 {
+		s.set(t, fmt.Sprint("k", i), "v", kv.SetOptions{Expiry: s.Now() + 1})
+	}
+	s.passed.Store(1)
+	w, err := s.Begin(kv.NoSync, []byte("k7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if _, err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, _ := s.Size(); n == 0 || n > 10 {
+		t.Errorf("%d keys are left while one is locked, want it and few others", n)
+	}
+	w.Discard()
+	s.sweepAll(t)
+	if n, _ := s.Size(); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+	s.check(t)
+}
+
+// A lookup of several strings sees all as of one moment.
+func TestMGet_oneMoment(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{})
+	defer s.close(t)
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for !done.Load() {
+			for _, key := range []string{"a", "b"} {
+				if _, err := s.Incr(kv.NoSync, []byte(key), 1); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	for range 5000 {
+		values, err := s.MGet([]byte("b"), []byte("a")) // b is never ahead
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _ := kv.ParseInt(values[1])
+		b, _ := kv.ParseInt(values[0])
+		if a < b || a > b+1 {
+			t.Fatalf("a is %d and b is %d at one moment", a, b)
+		}
+	}
+	done.Store(true)
+	wg.Wait()
+}
+
+// KEYS finds a key that moves exactly once.
+func TestKeys_oneMoment(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{})
+	defer s.close(t)
+	for i := range 3000 {
+		s.set(t, fmt.Sprint("k", i), "v", kv.SetOptions{})
+	}
+	s.set(t, "moving0", "v", kv.SetOptions{})
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; !done.Load(); i++ {
+			if err := s.Rename(kv.NoSync, fmt.Append(nil, "moving", i), fmt.Append(nil, "moving", i+1)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	session := s.NewSession()
+	for range 30 {
+		if r := session.Do(t.Context(), [][]byte{[]byte("KEYS"), []byte("moving*")}); len(r.Elems()) != 1 {
+			t.Errorf("KEYS = %v, want one key", r)
+		}
+	}
+	done.Store(true)
+	wg.Wait()
+}
+
 // What the open log takes is counted as disk space.
 func TestDiskBytes_ofOpenLog(t *testing.T) {
 	s := openKeys(t, nil, kv.Options{})

@@ -118,13 +118,35 @@ type Call struct {
 	Session *Session
 	Command *Command
 	Args    [][]byte // the words after the name; valid during the call
+
+	// Transaction is what the command is part of; nil if it is by itself. A
+	// handler that uses Begin, Read and Update need not look.
+	Transaction *Transaction
 }
 
 // Begin starts a write, as DB.Begin does, at the session's level of durability.
-func (c *Call) Begin(keys ...[]byte) (*Writer, error) { return c.DB.Begin(c.Level(), keys...) }
+func (c *Call) Begin(keys ...[]byte) (*Writer, error) {
+	if c.Transaction != nil {
+		return c.Transaction.Begin()
+	}
+	return c.DB.Begin(c.Level(), keys...)
+}
 
 // Read runs a lookup, as DB.Read does.
-func (c *Call) Read(look func(Reader) error) error { return c.DB.Read(look) }
+func (c *Call) Read(look func(Reader) error) error {
+	if c.Transaction != nil {
+		return c.Transaction.Read(look)
+	}
+	return c.DB.Read(look)
+}
+
+// readKeys is Read of the headers of several keys, as of one moment.
+func (c *Call) readKeys(look func(Reader) error) error {
+	if c.Transaction != nil || len(c.Args) == 1 {
+		return c.Read(look)
+	}
+	return c.DB.readKeys(look)
+}
 
 // Update answers a command that writes to keys: with what f returns, once that is
 // committed, or with its error and nothing written.

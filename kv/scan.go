@@ -1,10 +1,13 @@
 package kv
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -36,7 +39,7 @@ func (o ScanOptions) wants(key []byte, h *header) bool {
 // it runs: a key that is there all the time is returned exactly once. An error ends
 // it. Between keys nothing is held.
 func (db *DB) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
-	const batch = 1000
+	const batch = 1000 // with one iterator of Pebble's
 	return func(yield func(string, error) bool) {
 		for cursor := uint64(0); ; {
 			keys, next, err := db.ScanFrom(ctx, cursor, batch, o)
@@ -59,14 +62,23 @@ func (db *DB) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] 
 // ScanFrom looks at count keys from a cursor on, at least one, and returns those
 // wanted and the cursor to go on with; 0 begins, and is returned at the end.
 func (db *DB) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOptions) (keys []string, next uint64, err error) {
+	if err := db.settle(); err != nil {
+		return nil, 0, err
+	}
+	return Reader{db: db}.ScanFrom(ctx, cursor, count, o)
+}
+
+// ScanFrom is DB.ScanFrom of what the Reader reads: inside a transaction with what
+// that has changed, and in a view of what was there.
+func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOptions) (keys []string, next uint64, err error) {
 	looked := false
-	err = db.eachHeader(ctx, cursor, func(hash uint64, key []byte, h *header) bool {
+	err = r.eachHeader(ctx, cursor, func(hash uint64, key []byte, h *header, live bool) bool {
 		if count < 1 && looked && hash != next-1 {
 			return false
 		}
 		count, looked = count-1, true
 		next = hash + 1 // 0 after the last hash there is: the end
-		if o.wants(key, h) {
+		if live && o.wants(key, h) {
 			keys = append(keys, string(key))
 		}
 		return true
@@ -74,23 +86,44 @@ func (db *DB) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOpti
 	return keys, next, err
 }
 
-// eachHeader calls f for the live keys from a hash on until it returns false, or
-// end if it never did. Key and header are valid during the call.
-func (db *DB) eachHeader(ctx context.Context, from uint64, f func(hash uint64, key []byte, h *header) bool, end func()) error {
-	if err := db.settle(); err != nil {
-		return err
-	}
+// eachHeader calls f for the keys from a hash on until it returns false, or end if it
+// never did. Those that are not live have expired. Key and header are valid during the
+// call.
+func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64, key []byte, h *header, live bool) bool, end func()) error {
+	db := r.db
 	if err := db.enter(); err != nil {
 		return err
 	}
 	defer db.exit()
-	it, err := db.pebble.NewIterWithContext(ctx, &pebble.IterOptions{
+	var source pebble.Reader = db.pebble
+	now := db.Now()
+	if r.view != nil {
+		source, now = r.view.snap, r.view.now
+	}
+	staged := r.w.changedKeys(from)
+	// before calls f for the staged keys before a place, and reports whether to go on.
+	before := func(hash uint64, key []byte) bool {
+		for len(staged) > 0 && (key == nil || staged[0].before(hash, key)) {
+			s := staged[0]
+			staged = staged[1:]
+			if s.object != nil && !f(s.hash, []byte(s.key), s.object.header, true) {
+				return false
+			}
+		}
+		return true
+	}
+	if r.w != nil && r.w.flush {
+		if before(0, nil) {
+			end()
+		}
+		return nil
+	}
+	it, err := source.NewIterWithContext(ctx, &pebble.IterOptions{
 		LowerBound: appendHeaderKey(nil, from, nil), UpperBound: []byte{tagHeader + 1},
 	})
 	if err != nil {
 		return db.readError(err, "scan")
 	}
-	now := db.Now()
 	for ok := it.First(); ok; ok = it.Next() {
 		hash, key, err := decodeHeaderKey(it.Key())
 		var h *header
@@ -107,30 +140,108 @@ func (db *DB) eachHeader(ctx context.Context, from uint64, f func(hash uint64, k
 			_ = it.Close() // the first error is the one to tell
 			return db.readError(err, "scan: key %q", key)
 		}
-		if h.expiry != 0 && h.expiry <= now {
+		if !before(hash, key) {
+			return it.Close()
+		}
+		if r.w.hasChanged(key) {
 			continue
 		}
-		if !f(hash, key, h) {
+		if live := h.expiry == 0 || h.expiry > now; !f(hash, key, h, live) {
 			return it.Close()
 		}
 	}
 	if err := it.Close(); err != nil {
 		return db.readError(err, "scan")
 	}
-	end()
+	if before(0, nil) {
+		end()
+	}
 	return nil
+}
+
+// stagedKey is a key that a writer has changed.
+type stagedKey struct {
+	hash   uint64
+	key    string
+	object *Object
+}
+
+func (s *stagedKey) before(hash uint64, key []byte) bool {
+	return s.hash < hash || s.hash == hash && s.key < string(key)
+}
+
+// changedKeys returns the keys a writer has changed, from a hash on, in the order of a
+// scan. Those of a writer that is none are none.
+func (w *Writer) changedKeys(from uint64) (keys []stagedKey) {
+	if w == nil {
+		return nil
+	}
+	for i := range w.views {
+		if v := &w.views[i]; v.changed {
+			if hash := w.db.hash([]byte(v.key)); hash >= from {
+				keys = append(keys, stagedKey{hash, v.key, v.object})
+			}
+		}
+	}
+	slices.SortFunc(keys, func(a, b stagedKey) int {
+		return cmp.Or(cmp.Compare(a.hash, b.hash), strings.Compare(a.key, b.key))
+	})
+	return keys
+}
+
+func (w *Writer) hasChanged(key []byte) bool {
+	if w == nil {
+		return false
+	}
+	v := w.view(key)
+	return v != nil && v.changed
 }
 
 // RandomKey returns one of the keys at random, each nearly as likely as another;
 // false if there is none.
 func (db *DB) RandomKey(ctx context.Context) (key string, ok bool, err error) {
-	first := func(_ uint64, k []byte, _ *header) bool {
-		key, ok = string(k), true
-		return false
+	if err := db.settle(); err != nil {
+		return "", false, err
 	}
-	err = db.eachHeader(ctx, rand.Uint64N(math.MaxUint64), first, func() {})
+	return Reader{db: db}.RandomKey(ctx)
+}
+
+// RandomKey is DB.RandomKey of what the Reader reads.
+func (r Reader) RandomKey(ctx context.Context) (key string, ok bool, err error) {
+	first := func(_ uint64, k []byte, _ *header, live bool) bool {
+		if live {
+			key, ok = string(k), true
+		}
+		return !live
+	}
+	err = r.eachHeader(ctx, rand.Uint64N(math.MaxUint64), first, func() {})
 	if err == nil && !ok {
-		err = db.eachHeader(ctx, 0, first, func() {})
+		err = r.eachHeader(ctx, 0, first, func() {})
 	}
 	return key, ok, err
+}
+
+// Size returns the number of keys, with expired ones that were not removed yet.
+func (r Reader) Size(ctx context.Context) (n uint64, err error) {
+	if r.view != nil {
+		err = r.eachHeader(ctx, 0, func(uint64, []byte, *header, bool) bool { n++; return true }, func() {})
+		return n, err
+	}
+	n = r.db.keys.Load()
+	if r.w == nil {
+		return n, nil
+	}
+	if r.w.flush {
+		n = 0
+	}
+	for i := range r.w.views {
+		switch v := &r.w.views[i]; {
+		case !v.changed:
+		case v.object != nil && v.stored == nil:
+			n++
+		case v.object == nil && v.stored != nil:
+			n--
+		}
+	}
+	return n, nil
 }

@@ -21,6 +21,13 @@ type Session struct {
 	// arity were checked, and may answer in its place: it is how transactions
 	// queue commands.
 	Intercept func(cmd *Command, args [][]byte) (reply.Reply, bool)
+
+	// Refused, if set, is told of each command that is refused before it runs, for
+	// its name or its number of words.
+	Refused func()
+
+	// Transactions is the state of the module that provides them.
+	Transactions any
 }
 
 // NewSession returns a session at the store's level of durability.
@@ -33,13 +40,16 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 		return reply.Error("ERR empty command")
 	}
 	cmd := s.db.registry.command(words[0])
-	if cmd == nil {
-		return unknownCommand(words)
-	}
-	args := words[1:]
-	if !cmd.takes(len(words)) {
+	if cmd == nil || !cmd.takes(len(words)) {
+		if s.Refused != nil {
+			s.Refused()
+		}
+		if cmd == nil {
+			return unknownCommand(words)
+		}
 		return WrongArity(cmd)
 	}
+	args := words[1:]
 	if s.Intercept != nil {
 		if r, done := s.Intercept(cmd, args); done {
 			return r
@@ -49,6 +59,11 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 		return ErrorReply(err)
 	}
 	return cmd.Handler(&Call{Context: ctx, DB: s.db, Session: s, Command: cmd, Args: args})
+}
+
+// Run runs a command as part of a transaction, past Intercept.
+func (s *Session) Run(ctx context.Context, tx *Transaction, cmd *Command, args [][]byte) reply.Reply {
+	return cmd.Handler(&Call{Context: ctx, DB: s.db, Session: s, Command: cmd, Args: args, Transaction: tx})
 }
 
 // lowerName is the command's name as error texts have it.
@@ -91,6 +106,8 @@ func ErrorReply(err error) reply.Reply {
 		return reply.Error(string(text))
 	case errors.Is(err, ErrWrongType):
 		return WrongType
+	case errors.Is(err, ErrCorrupt):
+		return reply.Error("CORRUPT " + err.Error())
 	case errors.Is(err, ErrNoSpace), errors.Is(err, ErrFailed):
 		return reply.Error("MISCONF " + err.Error())
 	}

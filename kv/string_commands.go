@@ -94,7 +94,7 @@ func getRange(c *Call) reply.Reply {
 
 func mget(c *Call) reply.Reply {
 	var list []reply.Reply
-	err := c.Read(func(r Reader) error {
+	err := c.readKeys(func(r Reader) error {
 		list = list[:0]
 		for _, key := range c.Args {
 			value, err := r.Get(key)
@@ -202,7 +202,7 @@ func set(c *Call) reply.Reply {
 
 // setString answers the commands that replace a string.
 func setString(c *Call, value []byte, o SetOptions, expire expireOption, get bool) reply.Reply {
-	if expire.value != nil {
+	if _, timed := timeOptions[expire.word]; timed {
 		var err error
 		if o.Expiry, err = expire.at(c); err != nil {
 			return ErrorReply(err)

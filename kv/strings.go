@@ -47,15 +47,15 @@ func stringOf(h *header) ([]byte, error) {
 	return h.params[1:], nil
 }
 
-// stringIn returns the string an object is, nil for a nil object.
-func stringIn(key []byte, o *Object) ([]byte, error) {
+// stringIn returns the string a key has by its header, nil for none.
+func stringIn(key []byte, h *header) ([]byte, error) {
 	switch {
-	case o == nil:
+	case h == nil:
 		return nil, nil
-	case o.header.typeName != stringType:
-		return nil, fmt.Errorf("%w: %q holds a %s", ErrWrongType, key, o.TypeName())
+	case h.typeName != stringType:
+		return nil, fmt.Errorf("%w: %q holds a %s", ErrWrongType, key, h.typeName)
 	}
-	value, err := stringOf(o.header)
+	value, err := stringOf(h)
 	if err != nil {
 		return nil, fmt.Errorf("key %q: %w", key, err)
 	}
@@ -65,21 +65,21 @@ func stringIn(key []byte, o *Object) ([]byte, error) {
 // Get returns the string under a key, nil if there is none. It must not be changed.
 // The errors are ErrWrongType and those of reading.
 func (r Reader) Get(key []byte) ([]byte, error) {
-	o, err := r.Lookup(key)
+	h, err := r.header(key)
 	if err != nil {
 		return nil, err
 	}
-	return stringIn(key, o)
+	return stringIn(key, h)
 }
 
 // Get returns the string under a key as this writer has left it, nil if there is
 // none. It must not be changed.
 func (w *Writer) Get(key []byte) ([]byte, error) {
 	o, err := w.Object(key)
-	if err != nil {
+	if err != nil || o == nil {
 		return nil, err
 	}
-	return stringIn(key, o)
+	return stringIn(key, o.header)
 }
 
 // Set stages a string under a key, whatever was there, and reports whether the

@@ -34,7 +34,7 @@ func (db *DB) Get(key []byte) (value []byte, err error) {
 // or holds another type.
 func (db *DB) MGet(keys ...[]byte) (values [][]byte, err error) {
 	values = make([][]byte, len(keys))
-	err = db.Read(func(r Reader) error {
+	err = db.readKeys(func(r Reader) error {
 		for i, key := range keys {
 			stored, err := r.Get(key)
 			if err != nil && !isWrongType(err) {
@@ -144,7 +144,11 @@ func (db *DB) Copy(ctx context.Context, level Durability, src, dst []byte, repla
 // Exists returns how many of the keys are there; one named twice counts twice.
 // All are seen as of one moment.
 func (db *DB) Exists(keys ...[]byte) (n int, err error) {
-	err = db.Read(func(r Reader) error {
+	read := db.readKeys
+	if len(keys) == 1 {
+		read = db.Read // it may be open
+	}
+	err = read(func(r Reader) error {
 		n, err = r.count(keys)
 		return err
 	})

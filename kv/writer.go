@@ -38,11 +38,16 @@ type Writer struct {
 	lastBlk   uint64
 	lastFirst *Line
 
-	handed   []*Object // objects whose layers another incarnation takes over
-	builds   []uint64  // ids of objects built by this writer
-	sequence bool      // has to be applied under the sequence lock
-	unseen   bool      // what is changed does not exist for lookups, before or after
-	flush    bool      // drops every key
+	handed     []*Object // objects whose layers another incarnation takes over
+	builds     []uint64  // ids of objects this writer has begun to build
+	built      []uint64  // those of objects it has staged
+	drops      []uint64  // ids of objects to be dropped
+	attributes []stagedAttribute
+	nest       nesting // of a transaction's writer
+
+	sequence bool // has to be applied under the sequence lock
+	unseen   bool // what is changed does not exist for lookups, before or after
+	flush    bool // drops every key
 	groups   []groupDelta
 
 	patcher   patcher
@@ -74,6 +79,13 @@ type groupDelta struct {
 	delta int
 }
 
+// stagedAttribute is an attribute of an object; a nil value removes it.
+type stagedAttribute struct {
+	object uint64
+	name   string
+	value  []byte
+}
+
 type stagedCounters struct {
 	layer  *Layer
 	values [numCounters]uint64
@@ -87,7 +99,7 @@ var writers = sync.Pool{New: func() any { return new(Writer) }}
 func (db *DB) Begin(level Durability, keys ...[]byte) (*Writer, error) {
 	for _, key := range keys {
 		if len(key) > MaxKeyLen {
-			return nil, fmt.Errorf("%w: key of %d bytes, at most %d", ErrTooLarge, len(key), MaxKeyLen)
+			return nil, keyTooLong(key)
 		}
 	}
 	w, err := db.newWriter(level)
@@ -158,6 +170,8 @@ func (w *Writer) release() {
 	w.db.exit()
 	clear(w.views)
 	clear(w.handed)
+	clear(w.attributes)
+	w.built, w.drops, w.attributes, w.nest = w.built[:0], w.drops[:0], w.attributes[:0], nesting{}
 	clear(w.patcher.objects)
 	w.patcher = patcher{objects: w.patcher.objects[:0]}
 	clear(w.layers)
@@ -176,13 +190,23 @@ func (w *Writer) release() {
 }
 
 // Discard ends the writer without a change.
-func (w *Writer) Discard() { w.release() }
+func (w *Writer) Discard() {
+	if w.nest.tx != nil {
+		w.rollBack()
+		return
+	}
+	w.release()
+}
 
 // Refuse ends the writer without a change and returns err, the answer it came
 // to: a key that is there, or missing, or full. Under Always it returns when
 // everything that answer was based on is on stable storage, as Commit does;
 // ErrFailed takes the place of err if that fails.
 func (w *Writer) Refuse(err error) error {
+	if w.nest.tx != nil {
+		w.rollBack()
+		return err
+	}
 	defer w.release()
 	if serr := w.settleAnswer(); serr != nil {
 		return serr
@@ -220,6 +244,7 @@ func (w *Writer) view(key []byte) *keyView {
 // setView notes what this writer puts under a key it has looked at, nil for nothing.
 func (w *Writer) setView(key []byte, o *Object) {
 	v := w.view(key)
+	w.journalView(v)
 	v.object, v.changed = o, true
 }
 
@@ -264,15 +289,23 @@ const fewViews = 16
 func (w *Writer) addView(v keyView) *keyView {
 	w.views = append(w.views, v)
 	switch n := len(w.views); {
-	case n == fewViews+1:
-		w.index = make(map[string]int)
-		for i := range w.views {
-			w.index[w.views[i].key] = i
-		}
+	case n > fewViews && w.index == nil:
+		w.indexViews()
 	case n > fewViews:
 		w.index[v.key] = n - 1
 	}
 	return &w.views[len(w.views)-1]
+}
+
+// indexViews makes the index of the views, if they are many.
+func (w *Writer) indexViews() {
+	if len(w.views) <= fewViews {
+		return
+	}
+	w.index = make(map[string]int)
+	for i := range w.views {
+		w.index[w.views[i].key] = i
+	}
 }
 
 // Spec describes an object to be created.
@@ -477,9 +510,10 @@ func (w *Writer) dropObject(o *Object) {
 		return
 	}
 	id := o.header.id
+	w.journalAll()
 	w.handed = slices.DeleteFunc(w.handed, func(h *Object) bool { return h.header.id == id })
-	must(w.batch.DeleteRange(appendObjectKey(nil, id), appendObjectKey(nil, id+1), nil))
-	w.set(appendDroppedKey(w.scratch[:0], id), nil)
+	w.attributes = slices.DeleteFunc(w.attributes, func(a stagedAttribute) bool { return a.object == id })
+	w.drops = append(w.drops, id)
 	w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return slices.Contains(o.layers, c.layer) })
 	// Bits of o left behind in the staged set do no harm: ordinals are not used twice.
 	w.bits = slices.DeleteFunc(w.bits, func(bit uint64) bool { return slices.Contains(o.layers, w.layers[bit>>ordinalShift]) })
@@ -547,14 +581,41 @@ func (w *Writer) Rename(src, dst []byte) error {
 
 // deleteAll stages the removal of every key. The writer holds the gate.
 func (w *Writer) deleteAll() {
-	w.sequence, w.flush = true, true
-	w.views, w.index, w.handed = w.views[:0], nil, w.handed[:0]
-	must(w.batch.DeleteRange([]byte{tagHeader}, []byte{tagHeader + 1}, nil))
-	must(w.batch.DeleteRange([]byte{tagObject}, []byte{tagObject + 1}, nil))
-	must(w.batch.DeleteRange([]byte{tagDropped}, []byte{tagDropped + 1}, nil))
-	must(w.batch.DeleteRange([]byte{tagExpiry}, []byte{tagExpiry + 1}, nil))
-	must(w.batch.DeleteRange(appendMetaKey(nil, metaKeys), appendMetaKey(nil, metaKeys+1), nil))
-	w.set(appendDroppedKey(w.scratch[:0], 0), nil) // object 0: all below the next id
+	w.journalAll()
+	w.flush = true
+	w.views, w.index, w.handed, w.attributes = nil, nil, nil, nil
+	w.bits, w.counts, w.drops, w.built = nil, nil, nil, nil
+}
+
+// stageDrops stages the removal of everything, or of what is stored under the ids of
+// dropped objects, with notes for the reclaiming of the space; and takes away those of
+// objects that were built.
+func (w *Writer) stageDrops() {
+	if w.flush {
+		w.sequence = true
+		for _, tag := range []byte{tagHeader, tagObject, tagDropped, tagExpiry} {
+			must(w.batch.DeleteRange([]byte{tag}, []byte{tag + 1}, nil))
+		}
+		must(w.batch.DeleteRange(appendMetaKey(nil, metaKeys), appendMetaKey(nil, metaKeys+1), nil))
+		w.set(appendDroppedKey(w.scratch[:0], 0), nil) // object 0: all below the next id
+	}
+	for _, id := range w.drops {
+		must(w.batch.DeleteRange(appendObjectKey(nil, id), appendObjectKey(nil, id+1), nil))
+	}
+	for _, id := range w.built {
+		w.delete(appendDroppedKey(w.scratch[:0], id))
+	}
+	for _, id := range w.drops {
+		w.set(appendDroppedKey(w.scratch[:0], id), nil)
+	}
+	for _, a := range w.attributes {
+		key := appendAttributeKey(w.scratch[:0], a.object, a.name)
+		if a.value == nil {
+			w.delete(key)
+		} else {
+			w.set(key, a.value)
+		}
+	}
 }
 
 // SetBits stages the setting of bits of one block, given as ascending positions
@@ -669,6 +730,19 @@ func (w *Writer) isStaged(bit uint64) bool {
 	return w.staged.has(bit)
 }
 
+// stagedBlock returns a block with this writer's changes.
+func (w *Writer) stagedBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
+	ordinal := slices.Index(w.layers, l)
+	changed := ordinal >= 0 && slices.ContainsFunc(w.bits, func(bit uint64) bool {
+		return int(bit>>ordinalShift) == ordinal && bit>>16&(maxBlocks-1) == blk
+	})
+	if !changed {
+		return w.block(o, l, blk)
+	}
+	first, words := l.newBlock()
+	return first, w.ReadBlock(o, l, blk, words)
+}
+
 // ReadBlock copies a block with this writer's changes to words, which are as many
 // as the block has.
 func (w *Writer) ReadBlock(o *Object, l *Layer, blk uint64, words []uint64) error {
@@ -703,6 +777,7 @@ func (w *Writer) Counter(l *Layer, i int) uint64 {
 func (w *Writer) SetCounter(l *Layer, i int, v uint64) {
 	for j := range w.counts {
 		if w.counts[j].layer == l {
+			w.journalCount(j)
 			w.counts[j].values[i] = v
 			return
 		}
@@ -736,12 +811,7 @@ func (db *DB) Attribute(o *Object, name string) ([]byte, error) {
 
 // SetAttribute stages an attribute of an object; nil removes it.
 func (w *Writer) SetAttribute(o *Object, name string, value []byte) {
-	key := appendAttributeKey(w.scratch[:0], o.header.id, name)
-	if value == nil {
-		w.delete(key)
-		return
-	}
-	w.set(key, value)
+	w.attributes = append(w.attributes, stagedAttribute{o.header.id, name, value})
 }
 
 // KeepAttributes stages for one object the attributes another has, as last committed.

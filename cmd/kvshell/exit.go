@@ -103,7 +103,7 @@ func replyCode(r reply.Reply) int {
 	switch text := string(r.Bytes()); {
 	case strings.HasPrefix(text, "MISCONF "):
 		return exitLocal
-	case !strings.HasPrefix(text, "ERR unknown command ") && strings.Contains(text, kv.ErrCorrupt.Error()):
+	case strings.HasPrefix(text, "CORRUPT "):
 		return exitCorrupt
 	}
 	return max(code, exitError)

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -125,8 +125,10 @@ func (h *history) add(line string) (err error) {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(makePrivate(f), writeLine(f, line), f.Close())
-	if err != nil {
+	if err = makePrivate(f); err == nil { // else others would read the line
+		err = writeLine(f, line)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	h.last = line
@@ -175,29 +177,33 @@ func isKept(line string) bool {
 
 // holdsSecret reports whether a command line may have a password in it.
 func holdsSecret(words []string) bool {
+	if words[0] == "--" { // the command follows
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return false
+	}
 	name, args := strings.ToUpper(words[0]), words[1:]
 	// AUTH mistyped is answered with an error, and the password is on the screen as it would be in the file.
 	if name == "ACL" || distance(name, "AUTH") <= 1 {
 		return true
 	}
 	for _, arg := range args {
-		if isSecretOption(name, strings.ToUpper(arg)) {
+		if isSecretOption(strings.ToUpper(arg)) {
 			return true
 		}
-		if u, err := url.Parse(arg); err == nil && u.Scheme != "" && u.User != nil {
+		// A URL with a user, who may have a password; not parsed, as that may fail.
+		if _, rest, found := strings.Cut(arg, "://"); found && strings.Contains(rest, "@") {
 			return true
 		}
 	}
 	return false
 }
 
+// secretWords are arguments, in upper case, after which a password follows, of whatever command.
+var secretWords = []string{"AUTH", "AUTH2", "PASS", "PASSWORD", "REQUIREPASS", "MASTERAUTH", "-A"}
+
 // isSecretOption reports whether an argument, in upper case, says that a password follows or has one in it.
-func isSecretOption(command, arg string) bool {
-	switch {
-	case command == "CONFIG":
-		return strings.Contains(arg, "PASS") || strings.Contains(arg, "AUTH")
-	case arg == "AUTH", arg == "AUTH2":
-		return command == "HELLO" || command == "MIGRATE"
-	}
-	return arg == "PASSWORD" || arg == "-A" || strings.HasPrefix(arg, "--PASS") || strings.HasPrefix(arg, "--AUTH")
+func isSecretOption(arg string) bool {
+	return slices.Contains(secretWords, arg) || strings.HasPrefix(arg, "--PASS") || strings.HasPrefix(arg, "--AUTH")
 }

@@ -27,7 +27,8 @@ func TestIsKept(t *testing.T) {
 		"AUTH secret", "auth user secret", `AUTH "unclosed`, `"AUTH" secret`, "AUHT secret", "AUT secret",
 		"HELLO 3 AUTH user secret", "hello 3 auth user secret", "MIGRATE h 1 k 0 9 AUTH2 u secret",
 		"CONFIG SET requirepass secret", "config set masterauth secret", "CONFIG SET dir x requirepass secret",
-		"ACL SETUSER me >secret",
+		"ACL SETUSER me >secret", "-- AUTH secret", "-- CONFIG SET requirepass secret", "HELO 3 AUTH default secret",
+		"CONFG SET requirepass secret", "push redis://:s#cret@host", "push redis://:s%cret@host:1/0",
 		"pull -a secret", "pull --pass secret", "pull --password=secret", "BF.ADD k PASSWORD secret",
 		"pull redis://:secret@host/", `pull 'redis://user:secret@host/' "`,
 	}

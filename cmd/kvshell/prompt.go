@@ -18,6 +18,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/txn"
 )
 
 // prompt is where commands are typed: the interactive mode.
@@ -115,8 +116,13 @@ func (p *prompt) tellHistory(err error) {
 	}
 }
 
-// text is what stands before the line. What a session is in the midst of would be said here, too.
-func (p *prompt) text() string { return p.name + "> " }
+// text is what stands before the line. Between MULTI and EXEC it says so.
+func (p *prompt) text() string {
+	if _, multi := txn.Queued(p.session); multi {
+		return p.name + "(TX)> "
+	}
+	return p.name + "> "
+}
 
 // run reads and carries out lines until the end.
 func (p *prompt) run(ctx context.Context) error {

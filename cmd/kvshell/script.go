@@ -65,10 +65,18 @@ func (sh *shell) runScript(ctx context.Context) (err error) {
 		case <-ctx.Done():
 			return ctx.Err()
 		case line, more := <-lines:
+			// The reading ends with the context, too, and of the two the script may be
+			// told of either.
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			if !more {
 				return s.result()
 			}
 			if err := s.run(ctx, line); err != nil {
+				return err
+			}
+			if err := ctx.Err(); err != nil {
 				return err
 			}
 			if s.code != exitOK && sh.script.stopOnError {

@@ -197,8 +197,8 @@ type keyStats struct {
 	ExpiresAt     int64  `json:"expires_at_ms"`
 	*filterStats
 
-	inBlocks  bool          // disk and resident bytes are known: those of its blocks
-	expiresIn time.Duration // if ExpiresAt is not 0
+	inBlocks  bool  // disk and resident bytes are known: those of its blocks
+	expiresIn int64 // milliseconds, if ExpiresAt is not 0
 }
 
 type filterStats struct {
@@ -237,7 +237,7 @@ func keyStatsOf(db *kv.DB, key string) (*keyStats, error) {
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil, refusef("no key %q in %s", key, db.Dir())
 	}
-	s.expiresIn = time.Duration(s.ExpiresAt-db.Now()) * time.Millisecond
+	s.expiresIn = s.ExpiresAt - db.Now()
 	return s, err
 }
 
@@ -309,7 +309,7 @@ func (s *keyStats) text() string {
 	expires := "never"
 	if s.ExpiresAt != 0 {
 		at := time.UnixMilli(s.ExpiresAt).UTC().Format(time.RFC3339)
-		expires = fmt.Sprintf("%s, in %d seconds", at, int64(s.expiresIn.Seconds()))
+		expires = fmt.Sprintf("%s, in %d seconds", at, s.expiresIn/1000)
 	}
 	rows = append(rows, [][2]string{
 		{"bytes", bytes},

@@ -149,24 +149,8 @@ func (verifier) Block(_ *kv.Layer, blk uint64, words []uint64) error {
 
 func (verifier) Done() (note string, err error) { return "", nil }
 
-// write answers a command by one commit to the keys, or by an error and none.
-func write(c *kv.Call, keys [][]byte, change func(*kv.Writer) (reply.Reply, error)) reply.Reply {
-	w, err := c.DB.Begin(c.Level(), keys...)
-	if err != nil {
-		return kv.ErrorReply(err)
-	}
-	r, err := change(w)
-	if err != nil {
-		return kv.ErrorReply(w.Refuse(err))
-	}
-	if err := w.Commit(); err != nil {
-		return kv.ErrorReply(err)
-	}
-	return r
-}
-
 func add(c *kv.Call) reply.Reply {
-	return write(c, c.Args[:1], func(w *kv.Writer) (reply.Reply, error) {
+	return c.Update(c.Args[:1], func(w *kv.Writer) (reply.Reply, error) {
 		h, err := staged(w, c.Args[0], c.DB.Seed())
 		if err != nil {
 			return reply.Nil, err
@@ -187,7 +171,7 @@ func add(c *kv.Call) reply.Reply {
 
 func count(c *kv.Call) reply.Reply {
 	n := 0.0
-	err := c.DB.Read(func(r kv.Reader) error {
+	err := c.Read(func(r kv.Reader) error {
 		n = 0
 		o, err := r.Lookup(c.Args[0])
 		if err != nil || o == nil {
@@ -210,7 +194,7 @@ func count(c *kv.Call) reply.Reply {
 }
 
 func merge(c *kv.Call) reply.Reply {
-	return write(c, c.Args, func(w *kv.Writer) (reply.Reply, error) {
+	return c.Update(c.Args, func(w *kv.Writer) (reply.Reply, error) {
 		var sources []*counter
 		seed := c.DB.Seed()
 		for _, key := range c.Args[1:] {

@@ -1,0 +1,159 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// The errors of transactions.
+var (
+	// ErrEnded is returned by the use of a transaction after its end.
+	ErrEnded = errors.New("kv: transaction has ended")
+
+	// ErrReadOnly is returned by a write in a view.
+	ErrReadOnly = errors.New("kv: a view is read-only")
+)
+
+// Transaction is any number of reads and writes of any keys that are as one: either
+// a writer that excludes all others until its end, and reads what it has written, or
+// a view, which sees the store as of one commit and excludes nobody. Its users take
+// turns. It is what package txn is made of.
+type Transaction struct {
+	db *DB
+
+	mu    sync.Mutex
+	w     *Writer // nil for a view; guarded by mu
+	view  *view   // nil for a writer; guarded by mu
+	ended error   // guarded by mu
+	stop  func() bool
+}
+
+// Scope is what handles on filters can be bound to: a Transaction, or what holds one.
+type Scope interface{ Scope() *Transaction }
+
+// Scope returns the transaction.
+func (tx *Transaction) Scope() *Transaction { return tx }
+
+// BeginExclusive begins a transaction that writes. Until its end no other write of the
+// store begins, and none is under way; lookups go on. It is rolled back when the
+// context ends, or the store is closed. The errors are those of Begin, and the
+// context's.
+func (db *DB) BeginExclusive(ctx context.Context, level Durability) (*Transaction, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	w, err := db.beginAll(level)
+	if err != nil {
+		return nil, err
+	}
+	return db.track(ctx, &Transaction{db: db, w: w}), nil
+}
+
+// NewView begins a transaction that reads the store as it is now. What it costs others
+// is the disk space of what they overwrite and delete until it ends.
+func (db *DB) NewView(ctx context.Context) (*Transaction, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	v, err := db.newView()
+	if err != nil {
+		return nil, err
+	}
+	return db.track(ctx, &Transaction{db: db, view: v}), nil
+}
+
+// track has a transaction ended by its context, and by Close.
+func (db *DB) track(ctx context.Context, tx *Transaction) *Transaction {
+	db.transactions.Store(tx, struct{}{})
+	tx.stop = context.AfterFunc(ctx, func() { tx.end(context.Cause(ctx)) })
+	if db.closing.Load() {
+		tx.end(ErrClosed)
+	}
+	return tx
+}
+
+// endTransactions ends those that are left when the store is closed.
+func (db *DB) endTransactions() {
+	db.transactions.Range(func(tx, _ any) bool {
+		tx.(*Transaction).end(ErrClosed)
+		return true
+	})
+}
+
+// end rolls back a transaction that has not ended.
+func (tx *Transaction) end(why error) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.ended == nil {
+		tx.release(why)
+		if tx.w != nil {
+			tx.w.Discard()
+		}
+	}
+}
+
+// release ends a transaction but for its writer. The caller holds mu.
+func (tx *Transaction) release(why error) {
+	tx.ended = ErrEnded
+	if why != nil {
+		tx.ended = errors.Join(ErrEnded, why)
+	}
+	tx.db.transactions.Delete(tx)
+	if tx.view != nil {
+		tx.view.close()
+	}
+}
+
+// Begin lends the transaction's writer for one change, which may touch any keys: it is
+// ended by Commit, which only stages then, or by Refuse or Discard, which take back
+// what was staged since Begin. Other users of the transaction wait meanwhile.
+func (tx *Transaction) Begin() (*Writer, error) {
+	tx.mu.Lock()
+	err := tx.ended
+	if err == nil && tx.w == nil {
+		err = ErrReadOnly
+	}
+	if err != nil {
+		tx.mu.Unlock()
+		return nil, err
+	}
+	tx.w.enterNest(tx)
+	return tx.w, nil
+}
+
+// Read runs a lookup as DB.Read does, once: nothing changes meanwhile.
+func (tx *Transaction) Read(look func(Reader) error) error {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.ended != nil {
+		return tx.ended
+	}
+	if err := tx.db.settle(); err != nil {
+		return err
+	}
+	return look(Reader{db: tx.db, w: tx.w, view: tx.view})
+}
+
+// Commit ends the transaction with everything staged in it, as one commit. The errors
+// are those of Writer.Commit; after one nothing was written but for ErrFailed. The end
+// of a view is nothing but that.
+func (tx *Transaction) Commit() error {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.ended != nil {
+		return tx.ended
+	}
+	tx.stop()
+	tx.release(nil)
+	if tx.w == nil {
+		return nil
+	}
+	return tx.w.Commit()
+}
+
+// Rollback ends the transaction without a change. It may be called after its end.
+func (tx *Transaction) Rollback() {
+	tx.stop()
+	tx.end(nil)
+}

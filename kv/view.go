@@ -1,0 +1,142 @@
+package kv
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// A view reads the store as of one commit: the snapshot is taken, and the sequence of
+// that commit noted, while no commit is between being applied and patching memory.
+// What a key maps to, its layers and its counters come from the snapshot, never from
+// the open objects. A block that is in memory is the view's too if nothing has
+// changed its object since: the object's lastSeq, raised before a commit patches
+// blocks, is looked at after the block was copied. Read early, it could miss the
+// commit whose bits were just copied. All other blocks are read through the snapshot.
+
+// maxViewBlocks bounds the blocks a view keeps, 8 KiB each at most.
+const maxViewBlocks = 512
+
+type view struct {
+	db      *DB
+	snap    *pebble.Snapshot
+	seq     uint64 // of the last commit in it
+	now     int64  // Unix milliseconds: what has expired by then
+	objects map[string]*Object
+	blocks  map[flightKey]*Line
+	loaded  []flightKey // the keys of blocks
+}
+
+func (db *DB) newView() (*view, error) {
+	if err := db.enter(); err != nil {
+		return nil, err
+	}
+	db.apply.Lock()
+	v := &view{
+		db: db, snap: db.pebble.NewSnapshot(), seq: db.lastSeq.Load(), now: db.Now(),
+		objects: make(map[string]*Object), blocks: make(map[flightKey]*Line),
+	}
+	db.apply.Unlock()
+	return v, nil
+}
+
+func (v *view) close() {
+	_ = v.snap.Close() // it fails only for a snapshot closed before
+	v.db.exit()
+}
+
+// find returns what was under a key, nil for nothing.
+func (v *view) find(key []byte) (*Object, error) {
+	if o, known := v.objects[string(key)]; known {
+		return o, nil
+	}
+	o, err := v.db.readObjectFrom(v.snap, key)
+	if err != nil {
+		return nil, err
+	}
+	if o != nil && o.header.expiry != 0 && o.header.expiry <= v.now {
+		o = nil
+	}
+	if o == nil || !o.inline() {
+		if len(v.objects) >= maxViewBlocks {
+			clear(v.objects)
+		}
+		v.objects[string(key)] = o
+	}
+	return o, nil
+}
+
+// load returns a block as it was.
+func (v *view) load(o *Object, l *Layer, blk uint64) (*Line, error) {
+	key := flightKey{l, blk}
+	if first := v.blocks[key]; first != nil {
+		return first, nil
+	}
+	first := v.resident(o, l, blk)
+	if first == nil {
+		var err error
+		if first, err = v.read(o, l, blk); err != nil {
+			return nil, err
+		}
+	}
+	if len(v.loaded) < maxViewBlocks {
+		v.loaded = append(v.loaded, key)
+	} else {
+		i := rand.IntN(len(v.loaded))
+		delete(v.blocks, v.loaded[i])
+		v.loaded[i] = key
+	}
+	v.blocks[key] = first
+	return first, nil
+}
+
+// resident returns a copy of a block that is in memory, if it is as it was.
+func (v *view) resident(o *Object, l *Layer, blk uint64) *Line {
+	sh := v.db.shardOf(o.key)
+	sh.mu.RLock()
+	live := sh.objects[o.key]
+	sh.mu.RUnlock()
+	if live == nil || live.header.id != o.header.id {
+		return nil
+	}
+	for _, now := range live.layers {
+		if now.spec.Number != l.spec.Number {
+			continue
+		}
+		from := now.Resident(blk)
+		if from == nil {
+			return nil
+		}
+		first, words := l.newBlock()
+		resident := now.Words(from)
+		for i := range words {
+			words[i] = atomic.LoadUint64(&resident[i])
+		}
+		v.db.pauseAt("view: copied")
+		if live.lastSeq.Load() > v.seq {
+			return nil
+		}
+		return first
+	}
+	return nil
+}
+
+func (v *view) read(o *Object, l *Layer, blk uint64) (*Line, error) {
+	value, closer, err := v.snap.Get(appendBlockKey(nil, l.object, l.spec.Number, blk))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return zeroLine, nil
+	}
+	if err != nil {
+		return nil, v.db.readError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+	}
+	first, words := l.newBlock()
+	_, err = block.Decode(words, o.header.family, value)
+	if err = errors.Join(err, closer.Close()); err != nil {
+		return nil, v.db.readError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+	}
+	return first, nil
+}

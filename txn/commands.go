@@ -1,0 +1,197 @@
+package txn
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// Module is the module to open a store with for MULTI, EXEC, DISCARD, WATCH and
+// UNWATCH, with Redis' replies.
+func Module() kv.Module {
+	row := func(name string, arity int, syntax, summary, complexity, example string, f func(*kv.Call) reply.Reply) kv.Command {
+		return kv.Command{
+			Name: name, Arity: arity, Flags: kv.Fast | kv.ModuleFlag, Group: "transactions",
+			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
+		}
+	}
+	watch := row("WATCH", -2, "key [key ...]", "Has the next EXEC answer nil, and do nothing, if one of the keys is changed before.",
+		"O(N) for N keys", "WATCH stock", watchCommand)
+	watch.FirstKey, watch.LastKey, watch.KeyStep = 1, -1, 1
+	return kv.Module{Name: "txn", Commands: []kv.Command{
+		row("MULTI", 1, "", "Begins a transaction: commands are queued until EXEC.", "O(1)", "MULTI", multi),
+		row("EXEC", 1, "", "Runs the queued commands as one commit, and answers an array of their replies.",
+			"that of the commands", "MULTI\nSET stock 10\nBF.ADD seen a\nEXEC", exec),
+		row("DISCARD", 1, "", "Ends a transaction without running what was queued.", "O(N) for N commands", "MULTI\nSET stock 10\nDISCARD", discard),
+		watch,
+		row("UNWATCH", 1, "", "Forgets the watched keys.", "O(N) for N keys", "WATCH stock\nUNWATCH", unwatch),
+	}}
+}
+
+// session is the transaction state of a session.
+type session struct {
+	queued  []queued
+	multi   bool
+	aborted bool
+	watch   *kv.Watch
+}
+
+type queued struct {
+	cmd  *kv.Command
+	args [][]byte
+}
+
+// of returns the state of a call's session.
+func of(c *kv.Call) *session {
+	s, ok := c.Session.Transactions.(*session)
+	if !ok {
+		s = &session{}
+		c.Session.Transactions = s
+	}
+	return s
+}
+
+// Queued returns how many commands a session has queued since MULTI, and whether there
+// was one.
+func Queued(s *kv.Session) (n int, multi bool) {
+	if st, ok := s.Transactions.(*session); ok {
+		return len(st.queued), st.multi
+	}
+	return 0, false
+}
+
+func multi(c *kv.Call) reply.Reply {
+	s := of(c)
+	s.multi = true
+	c.Session.Refused = func() { s.aborted = true }
+	c.Session.Intercept = s.intercept
+	return reply.OK
+}
+
+// intercept queues commands, but for those that end the transaction.
+func (s *session) intercept(cmd *kv.Command, args [][]byte) (reply.Reply, bool) {
+	switch cmd.Name {
+	case "EXEC", "DISCARD":
+		return reply.Nil, false
+	case "MULTI":
+		return reply.Error("ERR MULTI calls can not be nested"), true
+	case "WATCH":
+		return reply.Error("ERR WATCH inside MULTI is not allowed"), true
+	}
+	own := make([][]byte, len(args))
+	for i, arg := range args {
+		own[i] = append([]byte{}, arg...)
+	}
+	s.queued = append(s.queued, queued{cmd, own})
+	return reply.Status("QUEUED"), true
+}
+
+// end takes the session back to where it was before MULTI and WATCH.
+func (s *session) end(c *kv.Call) {
+	c.Session.Intercept, c.Session.Refused = nil, nil
+	s.queued, s.multi, s.aborted = nil, false, false
+	s.stopWatch()
+}
+
+func (s *session) stopWatch() {
+	if s.watch != nil {
+		s.watch.Stop()
+		s.watch = nil
+	}
+}
+
+func discard(c *kv.Call) reply.Reply {
+	s := of(c)
+	if !s.multi {
+		return reply.Error("ERR DISCARD without MULTI")
+	}
+	s.end(c)
+	return reply.OK
+}
+
+func watchCommand(c *kv.Call) reply.Reply {
+	s := of(c)
+	if s.watch == nil {
+		s.watch = c.DB.NewWatch()
+	}
+	for _, key := range c.Args {
+		if err := s.watch.Add(key); err != nil {
+			return kv.ErrorReply(err)
+		}
+	}
+	return reply.OK
+}
+
+func unwatch(c *kv.Call) reply.Reply {
+	of(c).stopWatch()
+	return reply.OK
+}
+
+// errChanged is that a watched key was changed.
+var errChanged = errors.New("txn: a watched key was changed")
+
+func exec(c *kv.Call) reply.Reply {
+	s := of(c)
+	if !s.multi {
+		return reply.Error("ERR EXEC without MULTI")
+	}
+	defer s.end(c)
+	if s.aborted {
+		return reply.Error("EXECABORT Transaction discarded because of previous errors.")
+	}
+	list, err := s.run(c)
+	switch {
+	case errors.Is(err, errChanged):
+		return reply.Nil
+	case err != nil:
+		return kv.ErrorReply(err)
+	}
+	return reply.Array(list...)
+}
+
+// run runs what was queued as one commit. Errors of commands stay in their places.
+func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
+	tx, err := s.begin(c)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback()
+	if s.watch != nil {
+		err := tx.Read(func(r kv.Reader) error {
+			changed, err := s.watch.Changed(r)
+			if err == nil && changed {
+				err = errChanged
+			}
+			return err
+		})
+		if errors.Is(err, errChanged) {
+			return nil, errors.Join(err, tx.Commit()) // its answer, too, has to be durable
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	list = make([]reply.Reply, 0, len(s.queued))
+	for _, q := range s.queued {
+		list = append(list, c.Session.Run(c.Context, tx, q.cmd, q.args))
+	}
+	return list, tx.Commit()
+}
+
+// begin begins a transaction for what was queued: a view if none of it writes, which
+// a full disk does not refuse, and which keeps nobody waiting.
+func (s *session) begin(c *kv.Call) (*kv.Transaction, error) {
+	// The context may end while the commands run, and the commit then is whole all the same.
+	ctx := context.WithoutCancel(c.Context)
+	for _, q := range s.queued {
+		if q.cmd.Flags&kv.Write != 0 {
+			return c.DB.BeginExclusive(ctx, c.Level())
+		}
+	}
+	if s.watch != nil {
+		return c.DB.BeginExclusive(ctx, c.Level())
+	}
+	return c.DB.NewView(ctx)
+}

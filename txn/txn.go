@@ -1,0 +1,227 @@
+// Package txn makes many reads and writes as one: a filter and the data it guards
+// change together or not at all, and can be looked at as of one moment.
+//
+//	err := txn.Update(ctx, db, kv.Always, func(tx *txn.Tx) error {
+//		isNew, err := seen.In(tx).AddString("order:17")
+//		...
+//		return tx.Set("order:17", row)
+//	})
+//
+// Update is serializable: all of its writes are one commit, no other write of the
+// store is between its reads and that commit, and it reads what it has written. Who
+// looks meanwhile finds the store as it was, and afterwards all of it. View reads the
+// store as of one commit, however long it takes, and keeps nobody waiting.
+//
+// The module of the package has the commands MULTI, EXEC, DISCARD, WATCH and UNWATCH.
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// ErrNested is returned by Update, View and Begin for the context of a transaction,
+// which would wait for itself.
+var ErrNested = errors.New("txn: a transaction inside another")
+
+// Tx is a transaction that writes. Handles are bound to it by their In. It may be used
+// by several goroutines, which take turns, until the function it was given to
+// returns: then every use is kv.ErrEnded.
+//
+// Inside of Update a write that is not part of the transaction waits for its end, and
+// so for itself: use handles by In.
+type Tx struct {
+	*kv.Transaction
+	ctx context.Context
+}
+
+// Snapshot is a view of the store as of one commit. Handles are bound to it by their
+// In; a write through one is kv.ErrReadOnly.
+type Snapshot struct {
+	*kv.Transaction
+	ctx context.Context
+}
+
+type inside struct{}
+
+// Context returns the transaction's context. A call that is given it and would begin
+// another transaction returns ErrNested.
+func (tx *Tx) Context() context.Context { return tx.ctx }
+
+// Context returns the view's context; see Tx.Context.
+func (s *Snapshot) Context() context.Context { return s.ctx }
+
+func enter(ctx context.Context) (context.Context, error) {
+	if ctx.Value(inside{}) != nil {
+		return nil, ErrNested
+	}
+	return context.WithValue(ctx, inside{}, true), nil
+}
+
+// Update runs f in a transaction, and commits what f did if it returns nil. If f
+// returns an error or panics nothing is changed, and Update returns the error, or
+// panics too. Other writes of the store wait from before f is called to after it
+// returns, but not for the disk. The errors are f's, those of kv.DB.Begin, and
+// kv.ErrTooLarge if the writes do not fit into one commit, a quarter of
+// Options.MemTableSize.
+func Update(ctx context.Context, db *kv.DB, level kv.Durability, f func(*Tx) error) error {
+	tx, err := Begin(ctx, db, level)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // of f's panic, too; after Commit it does nothing
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// View runs f with a view of the store. It returns f's error.
+func View(ctx context.Context, db *kv.DB, f func(*Snapshot) error) error {
+	inner, err := enter(ctx)
+	if err != nil {
+		return err
+	}
+	tx, err := db.NewView(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	return f(&Snapshot{tx, inner})
+}
+
+// Begin begins a transaction that Commit or Rollback ends, or the end of its context.
+// Until then all other writes of the store wait.
+func Begin(ctx context.Context, db *kv.DB, level kv.Durability) (*Tx, error) {
+	inner, err := enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := db.BeginExclusive(ctx, level)
+	if err != nil {
+		return nil, err
+	}
+	return &Tx{tx, inner}, nil
+}
+
+// change stages a change; an error takes it back.
+func (tx *Tx) change(f func(*kv.Writer) error) error {
+	w, err := tx.Transaction.Begin()
+	if err != nil {
+		return err
+	}
+	if err := f(w); err != nil {
+		return w.Refuse(err)
+	}
+	return w.Commit()
+}
+
+// Get returns the string under a key; kv.ErrNotFound if there is none.
+func (tx *Tx) Get(key string) ([]byte, error) { return get(tx.Transaction, key) }
+
+// Get returns the string under a key; kv.ErrNotFound if there was none.
+func (s *Snapshot) Get(key string) ([]byte, error) { return get(s.Transaction, key) }
+
+func get(tx *kv.Transaction, key string) (value []byte, err error) {
+	err = tx.Read(func(r kv.Reader) error {
+		stored, err := r.Get([]byte(key))
+		if err == nil && stored == nil {
+			err = fmt.Errorf("%w: %q", kv.ErrNotFound, key)
+		}
+		value = append([]byte{}, stored...)
+		return err
+	})
+	return value, err
+}
+
+// Exists returns how many of the keys are there; one named twice counts twice.
+func (tx *Tx) Exists(keys ...string) (int, error) { return exists(tx.Transaction, keys) }
+
+// Exists returns how many of the keys were there; one named twice counts twice.
+func (s *Snapshot) Exists(keys ...string) (int, error) { return exists(s.Transaction, keys) }
+
+func exists(tx *kv.Transaction, keys []string) (n int, err error) {
+	err = tx.Read(func(r kv.Reader) error {
+		for _, key := range keys {
+			o, err := r.Lookup([]byte(key))
+			if err != nil {
+				return err
+			}
+			if o != nil {
+				n++
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// Set sets the string under a key, replacing what is there.
+func (tx *Tx) Set(key string, value []byte) error {
+	_, err := tx.SetWith(key, value, kv.SetOptions{})
+	return err
+}
+
+// SetWith is Set with options, and reports whether the condition let it write.
+func (tx *Tx) SetWith(key string, value []byte, o kv.SetOptions) (done bool, err error) {
+	err = tx.change(func(w *kv.Writer) error {
+		done, err = w.Set([]byte(key), value, o)
+		return err
+	})
+	return done, err
+}
+
+// Incr adds n to the integer under a key, 0 if it is missing, and returns the sum.
+func (tx *Tx) Incr(key string, n int64) (sum int64, err error) {
+	err = tx.change(func(w *kv.Writer) error {
+		sum, err = w.Incr([]byte(key), n)
+		return err
+	})
+	return sum, err
+}
+
+// Delete removes keys of any type, and returns how many were there.
+func (tx *Tx) Delete(keys ...string) (n int, err error) {
+	err = tx.change(func(w *kv.Writer) error {
+		for _, key := range keys {
+			there, err := w.Delete([]byte(key))
+			if err != nil {
+				return err
+			}
+			if there {
+				n++
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// Rename moves what is under src to dst, replacing what is there. It returns
+// kv.ErrNotFound if src is missing.
+func (tx *Tx) Rename(src, dst string) error {
+	return tx.change(func(w *kv.Writer) error { return w.Rename([]byte(src), []byte(dst)) })
+}
+
+// Copy copies what is under src to dst, and reports whether src is there and dst is
+// free, or replace is set.
+func (tx *Tx) Copy(src, dst string, replace bool) (done bool, err error) {
+	err = tx.change(func(w *kv.Writer) error {
+		done, err = w.Copy(tx.ctx, []byte(src), []byte(dst), replace)
+		return err
+	})
+	return done, err
+}
+
+// Expire sets when a key ceases to exist, in Unix milliseconds, and reports whether it
+// is there.
+func (tx *Tx) Expire(key string, at int64) (done bool, err error) {
+	err = tx.change(func(w *kv.Writer) error {
+		done, err = w.Expire([]byte(key), at, kv.ExpireAlways)
+		return err
+	})
+	return done, err
+}

@@ -188,8 +188,8 @@ func holdsSecret(words []string) bool {
 	if name == "ACL" || distance(name, "AUTH") <= 1 {
 		return true
 	}
-	for _, arg := range args {
-		if isSecretOption(strings.ToUpper(arg)) {
+	for i, arg := range args {
+		if option := strings.ToUpper(arg); isSecretOption(option) || i+1 < len(args) && slices.Contains(secretWords, option) {
 			return true
 		}
 		// A URL with a user, who may have a password; not parsed, as that may fail.
@@ -203,7 +203,7 @@ func holdsSecret(words []string) bool {
 // secretWords are arguments, in upper case, after which a password follows, of whatever command.
 var secretWords = []string{"AUTH", "AUTH2", "PASS", "PASSWORD", "REQUIREPASS", "MASTERAUTH", "-A"}
 
-// isSecretOption reports whether an argument, in upper case, says that a password follows or has one in it.
+// isSecretOption reports whether an argument, in upper case, may have a password in it.
 func isSecretOption(arg string) bool {
-	return slices.Contains(secretWords, arg) || strings.HasPrefix(arg, "--PASS") || strings.HasPrefix(arg, "--AUTH")
+	return strings.HasPrefix(arg, "--PASS") || strings.HasPrefix(arg, "--AUTH")
 }

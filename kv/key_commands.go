@@ -9,12 +9,7 @@ import (
 
 // keyCommands are the commands on keys of every type, with Redis' replies and errors.
 func keyCommands() []Command {
-	row := func(name string, arity int, flags Flags, syntax, summary, complexity, example string, f handler) Command {
-		return Command{
-			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "generic",
-			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
-		}
-	}
+	row := rowsOf("generic")
 	keys := func(c Command, first, last int) Command {
 		c.FirstKey, c.LastKey = first, last
 		if first == 0 {

@@ -12,12 +12,7 @@ func stringCommands() []Command {
 		read  = ReadOnly | Fast
 		write = Write | DenyOOM | Fast
 	)
-	row := func(name string, arity int, flags Flags, syntax, summary, complexity, example string, f handler) Command {
-		return Command{
-			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "string",
-			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
-		}
-	}
+	row := rowsOf("string")
 	keys := func(c Command, last, step int) Command {
 		c.LastKey, c.KeyStep = last, step
 		return c
@@ -59,6 +54,16 @@ func stringCommands() []Command {
 }
 
 type handler = func(*Call) reply.Reply
+
+// rowsOf returns a function that makes the rows of a group, of commands on one key.
+func rowsOf(group string) func(name string, arity int, flags Flags, syntax, summary, complexity, example string, f handler) Command {
+	return func(name string, arity int, flags Flags, syntax, summary, complexity, example string, f handler) Command {
+		return Command{
+			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: group,
+			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
+		}
+	}
+}
 
 // bulk is the reply for a string, nil for none.
 func bulk(value []byte) reply.Reply {

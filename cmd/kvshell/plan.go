@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -95,16 +94,7 @@ func (sh *shell) plan(f planFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	text := result.text()
-	if f.json {
-		b, err := json.Marshal(result)
-		if err != nil {
-			return err
-		}
-		text = string(b) + "\n"
-	}
-	_, err = sh.stdout.WriteString(text)
-	return withCode(exitLocal, err)
+	return sh.printResult(result, f.json)
 }
 
 // filterPlan is what plan prints: the filter as it is made, and as it is when it has grown.

@@ -13,6 +13,12 @@ import (
 func openScratchFor(t *testing.T) *kv.DB {
 	t.Helper()
 	db, err := openScratch()
+	return closedAtEnd(t, db, err)
+}
+
+// closedAtEnd returns a store just opened, which is closed when the test ends.
+func closedAtEnd(t *testing.T, db *kv.DB, err error) *kv.DB {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,6 +64,14 @@ func (sh *shell) stats(ctx context.Context, args []string, asJSON bool) (err err
 	if err != nil {
 		return err
 	}
+	return sh.printResult(result, asJSON)
+}
+
+// texter is a result of figures: a text for people, and fields for programs.
+type texter interface{ text() string }
+
+// printResult writes a result as text, or as one JSON object.
+func (sh *shell) printResult(result texter, asJSON bool) error {
 	text := result.text()
 	if asJSON {
 		b, err := json.Marshal(result)
@@ -72,7 +80,7 @@ func (sh *shell) stats(ctx context.Context, args []string, asJSON bool) (err err
 		}
 		text = string(b) + "\n"
 	}
-	_, err = sh.stdout.WriteString(text)
+	_, err := sh.stdout.WriteString(text)
 	return withCode(exitLocal, err)
 }
 

@@ -17,15 +17,7 @@ func statsStore(t *testing.T) *kv.DB {
 	db, err := kv.Open(t.TempDir(), &kv.Options{
 		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: modules(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
+	return closedAtEnd(t, db, err)
 }
 
 // The figures are those of the store, and in JSON all of them are numbers.

@@ -109,6 +109,10 @@ type Command struct {
 	Example    string // command lines that run in an empty store, the last of this command
 
 	Handler func(c *Call) reply.Reply
+
+	// Refuse, if set, answers in place of Handler where the number of words is wrong,
+	// and not with WrongArity.
+	Refuse func(c *Call) reply.Reply
 }
 
 // Call is one command on its way.

@@ -44,8 +44,11 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 		if s.Refused != nil {
 			s.Refused()
 		}
-		if cmd == nil {
+		switch {
+		case cmd == nil:
 			return unknownCommand(words)
+		case cmd.Refuse != nil:
+			return cmd.Refuse(&Call{Context: ctx, DB: s.db, Session: s, Command: cmd, Args: words[1:]})
 		}
 		return WrongArity(cmd)
 	}

@@ -20,10 +20,12 @@ func Module() kv.Module {
 	watch := row("WATCH", -2, "key [key ...]", "Has the next EXEC answer nil, and do nothing, if one of the keys is changed before.",
 		"O(N) for N keys", "WATCH stock", watchCommand)
 	watch.FirstKey, watch.LastKey, watch.KeyStep = 1, -1, 1
+	execute := row("EXEC", 1, "", "Runs the queued commands as one commit, and answers an array of their replies.",
+		"that of the commands", "MULTI\nSET stock 10\nBF.ADD seen a\nEXEC", exec)
+	execute.Refuse = refuseExec
 	return kv.Module{Name: "txn", Commands: []kv.Command{
 		row("MULTI", 1, "", "Begins a transaction: commands are queued until EXEC.", "O(1)", "MULTI", multi),
-		row("EXEC", 1, "", "Runs the queued commands as one commit, and answers an array of their replies.",
-			"that of the commands", "MULTI\nSET stock 10\nBF.ADD seen a\nEXEC", exec),
+		execute,
 		row("DISCARD", 1, "", "Ends a transaction without running what was queued.", "O(N) for N commands", "MULTI\nSET stock 10\nDISCARD", discard),
 		watch,
 		row("UNWATCH", 1, "", "Forgets the watched keys.", "O(N) for N keys", "WATCH stock\nUNWATCH", unwatch),
@@ -149,6 +151,12 @@ func exec(c *kv.Call) reply.Reply {
 		return kv.ErrorReply(err)
 	}
 	return reply.Array(list...)
+}
+
+// refuseExec ends the transaction, if there is one: EXEC with words is no way to go on.
+func refuseExec(c *kv.Call) reply.Reply {
+	of(c).end(c)
+	return reply.Error("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
 }
 
 // run runs what was queued as one commit. Errors of commands stay in their places.

@@ -149,7 +149,7 @@ func (g *generator) wellFormed() []string {
 		}
 		return words
 	}
-	switch g.random.IntN(34) {
+	switch g.random.IntN(37) {
 	case 0, 1, 2, 3:
 		return join("SET", []string{g.key(), g.value()}, g.setOptions())
 	case 4, 5:
@@ -217,6 +217,10 @@ func (g *generator) wellFormed() []string {
 		return []string{"KEYS", g.prefix + g.one("*", "?", "[ab]", "[^ab]", "[a-c]", "a", "\\a", "[", "[a", "*[cd]", "**")}
 	case 29, 30:
 		return []string{"SADD", g.key(), "x"}
+	case 33, 34:
+		return []string{g.one("MULTI", "MULTI", "EXEC", "EXEC", "EXEC", "DISCARD", "UNWATCH")}
+	case 35:
+		return join("WATCH", g.keys(2))
 	case 31:
 		return join("MGET", g.keys(3))
 	case 32:

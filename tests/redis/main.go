@@ -1,5 +1,5 @@
-// Redis compares the commands on strings and keys with those of a real Redis: it
-// runs random sequences of commands on both and prints every sequence whose replies
+// Redis compares the commands on strings and keys, and transactions, with those of a
+// real Redis: it runs random sequences of commands on both and prints every sequence whose replies
 // differ, shortened to what it takes.
 //
 //	go run ./tests/redis --sequences 100000
@@ -96,13 +96,25 @@ func compare(ctx context.Context, sequences, length int, seed uint64, show int) 
 // difference runs a sequence on both sides and returns the place of the first
 // command whose replies differ, -1 for none.
 func difference(ctx context.Context, real *server, ours *store, sequence [][]string) (int, error) {
-	want, err := real.do(sequence...)
+	// What a sequence before has left open is ended first.
+	want, err := real.do(append([][]string{{"DISCARD"}, {"UNWATCH"}}, sequence...)...)
 	if err != nil {
 		return 0, err
 	}
+	ours.do(ctx, []string{"DISCARD"})
+	ours.do(ctx, []string{"UNWATCH"})
+	var queued [][]string
 	for i, words := range sequence {
-		if got := ours.do(ctx, words); !same(words, got, want[i]) {
+		got, want := ours.do(ctx, words), want[i+2]
+		switch {
+		case !same(words, queued, got, want):
 			return i, nil
+		case strings.EqualFold(words[0], "MULTI"):
+			if !want.IsError() {
+				queued = nil
+			}
+		case want.String() == "QUEUED":
+			queued = append(queued, words)
 		}
 	}
 	return -1, nil
@@ -132,7 +144,7 @@ func explain(ctx context.Context, real *server, ours *store, g *generator, seque
 			sequence = shorter
 		}
 	}
-	sequence = g.renamed(sequence)
+	sequence = append([][]string{{"DISCARD"}, {"UNWATCH"}}, g.renamed(sequence)...)
 	want, err := real.do(sequence...)
 	if err != nil {
 		return err
@@ -149,8 +161,17 @@ func explain(ctx context.Context, real *server, ours *store, g *generator, seque
 var tolerances = map[string]int64{"TTL": 2, "EXPIRETIME": 2, "PTTL": 2000, "PEXPIRETIME": 2000}
 
 // same compares replies as text; times with some tolerance, and keys in any order.
-func same(words []string, got, want reply.Reply) bool {
+// Queued are the commands whose replies EXEC has.
+func same(words []string, queued [][]string, got, want reply.Reply) bool {
 	got = got.RESP2()
+	if strings.EqualFold(words[0], "EXEC") && len(want.Elems()) == len(queued) && len(got.Elems()) == len(queued) {
+		for i, words := range queued {
+			if !same(words, nil, got.Elems()[i], want.Elems()[i]) {
+				return false
+			}
+		}
+		return true
+	}
 	if got.Kind() == reply.KindInt && want.Kind() == reply.KindInt {
 		tolerance := tolerances[strings.ToUpper(words[0])]
 		d := got.Int() - want.Int()

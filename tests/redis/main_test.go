@@ -2,12 +2,17 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
@@ -74,4 +79,94 @@ func near(command, got, want string) bool {
 	}
 	a, b := number(got), number(want)
 	return ok && a >= 0 && b >= 0 && max(a-b, b-a) <= tolerance
+}
+
+// differences are the tests of the entries of docs/DIFFERENCES.md on keys and strings.
+var differences = map[string]func(t *testing.T, s *store){
+	"databases": func(t *testing.T, s *store) {
+		answers(t, s, "SET k v", "OK")
+		answers(t, s, "COPY k l DB 1", "(error) ERR DB index is out of range")
+		answers(t, s, "COPY k l DB 0", "(integer) 1")
+	},
+	"value-length": func(t *testing.T, s *store) {
+		most := s.db.MaxValueLen()
+		for n, want := range map[int]string{most: "OK", most + 1: fmt.Sprintf(
+			`(error) ERR kv: too large: value of %d bytes under key "k", at most %d (a quarter of Options.MemTableSize)`, most+1, most)} {
+			if got := s.do(t.Context(), []string{"SET", "k", strings.Repeat("v", n)}).String(); got != want {
+				t.Errorf("SET of %d bytes: %s, want %s", n, got, want)
+			}
+		}
+		answers(t, s, "SETRANGE k 536870912 x", "(error) ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+	},
+	"copy-filter": func(t *testing.T, s *store) {
+		answers(t, s, "BF.ADD f x", "(integer) 1")
+		answers(t, s, "COPY f g", "(integer) 1")
+		answers(t, s, "BF.EXISTS g x", "(integer) 1")
+	},
+	"past-expiry": func(t *testing.T, s *store) {
+		answers(t, s, "SET k v", "OK")
+		answers(t, s, "SET k v PXAT 1", "OK")
+		answers(t, s, "DBSIZE", "(integer) 0")
+	},
+	"durable": func(t *testing.T, _ *store) {
+		for err, want := range map[error]string{
+			kv.ErrNoSpace: "MISCONF ", kv.ErrFailed: "MISCONF ", kv.ErrCorrupt: "CORRUPT ", kv.ErrExists: "ERR ",
+		} {
+			if got := string(kv.ErrorReply(err).Bytes()); !strings.HasPrefix(got, want) {
+				t.Errorf("%v is answered with %q, want %s", err, got, want)
+			}
+		}
+		if level := kv.DurabilityDefault; openedAt(t, level) != kv.Always {
+			t.Errorf("the level of a store opened at %v is not %v", level, kv.Always)
+		}
+	},
+}
+
+func openedAt(t *testing.T, level kv.Durability) kv.Durability {
+	db, err := kv.Open("", &kv.Options{InMemory: true, Durability: level})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	return db.Durability()
+}
+
+func answers(t *testing.T, s *store, line, want string) {
+	t.Helper()
+	if got := s.do(t.Context(), strings.Fields(line)).String(); got != want {
+		t.Errorf("%s: %s, want %s", line, got, want)
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	for name, test := range differences {
+		t.Run(name, func(t *testing.T) {
+			s, err := reopen(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, s)
+			if err := s.db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "DIFFERENCES.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Keys and strings\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var listed []string
+	for _, entry := range regexp.MustCompile("\n- `([a-z-]+)`:").FindAllStringSubmatch(section, -1) {
+		listed = append(listed, entry[1])
+	}
+	slices.Sort(listed)
+	if tested := slices.Sorted(maps.Keys(differences)); !slices.Equal(listed, tested) {
+		t.Errorf("docs/DIFFERENCES.md lists %v, tests are there of %v", listed, tested)
+	}
 }

@@ -1,4 +1,4 @@
-// Package kv is a durable key-value store for values made of blocks: the base
+// Package kv is a durable key-value store for strings and for values made of blocks: the base
 // that filters and other types are built on as modules. It keeps its data in
 // Pebble and hides it: everything above sees keys, blocks and typed objects.
 //
@@ -32,6 +32,14 @@
 //
 // A lookup must not see part of a commit that touches several keys, or drops or
 // replaces an object. Those are applied under the sequence lock: DB.Read.
+//
+// Strings are kept in the headers of their keys. Headers are sorted by a hash of the
+// key, which makes a cursor of 64 bits a place that never changes: scan.go. A key that
+// expires is missing from that moment on, by the clock; expiry.go has how the rest
+// of it is removed.
+//
+// A Transaction is one Writer that holds everybody else off, or a view of the store as
+// of one commit. Package txn makes its commands and methods of it.
 //
 // # What it promises
 //

@@ -1,8 +1,6 @@
 package kv
 
-import (
-	"slices"
-)
+import "slices"
 
 // A transaction has one writer for everything that happens in it. Whoever writes in
 // it begins and ends that writer as he would one of his own: what he staged stays

@@ -111,12 +111,12 @@ func (v *view) resident(o *Object, l *Layer, blk uint64) *Line {
 		if from == nil {
 			return nil
 		}
+		v.db.pauseAt("view: found")
 		first, words := l.newBlock()
 		resident := now.Words(from)
 		for i := range words {
 			words[i] = atomic.LoadUint64(&resident[i])
 		}
-		v.db.pauseAt("view: copied")
 		if live.lastSeq.Load() > v.seq {
 			return nil
 		}

@@ -25,7 +25,7 @@ func (e edit) apply(data []byte) ([]byte, error) {
 
 // protocols are the tests that force one order of steps each. They are fast, so
 // every mutation faces all of them.
-const protocols = "^Test(Load|Evict|EvictObject|Commit|Open|Read|Lookup|Fold|Acknowledge|Durable)(_|$)"
+const protocols = "^Test(Load|Evict|EvictObject|Commit|Open|Read|Lookup|Fold|Acknowledge|Durable|View)(_|$)"
 
 func inKV(name string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./kv", tests: protocols}
@@ -136,5 +136,12 @@ var mutations = []mutation{
 		"	w.unlock()\n	db.pauseAt(\"fold: read\")\n"}),
 	inKV("a loader folds what it read", edit{"kv/load.go",
 		"	db.pauseAt(\"load: read\")\n",
-		"	db.pauseAt(\"load: read\")\n	_ = db.pebble.Set(appendBlockKey(nil, l.object, l.spec.Number, blk), block.AppendBlock(nil, o.header.family, l.words(first)), pebble.NoSync)\n"}),
+		"	db.pauseAt(\"load: read\")\n	_ = db.pebble.Set(appendBlockKey(nil, l.object, l.spec.Number, blk), block.AppendBlock(nil, o.header.family, l.Words(first)), pebble.NoSync)\n"}),
+
+	// Views: see kv/view.go.
+	inKV("a view looks at the sequence of an object before it copies a block", edit{"kv/view.go",
+		"		v.db.pauseAt(\"view: found\")\n",
+		"		changed := live.lastSeq.Load() > v.seq\n		v.db.pauseAt(\"view: found\")\n"}, edit{"kv/view.go",
+		"		if live.lastSeq.Load() > v.seq {\n",
+		"		if changed {\n"}),
 }

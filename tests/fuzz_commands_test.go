@@ -1,0 +1,58 @@
+package tests_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/txn"
+)
+
+// No command panics or damages the store, whatever its words are. The input is a script,
+// a command on each line, its words between blanks.
+func FuzzCommands(f *testing.F) {
+	opts := tinyOptions(vfs.NewMem())
+	opts.Modules, opts.Durability, opts.MaxFilterBytes = []kv.Module{bloomext.Module(), txn.Module()}, kv.NoSync, 1<<24
+	db, err := kv.Open(storeDir, opts)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			f.Error(err)
+		}
+	})
+	for _, cmd := range db.Commands() {
+		f.Add([]byte(cmd.Example))
+		f.Add([]byte(fmt.Sprintf("SET seen v\n%s\nBF.ADD user:1 x\n%s", cmd.Example, cmd.Example)))
+		f.Add([]byte(fmt.Sprintf("MULTI\n%s\n%s\nEXEC", cmd.Example, cmd.Example)))
+	}
+	f.Add([]byte("BF.RESERVE a 0x1p-3 9223372036854775807 EXPANSION 32768\nBF.INSERT a CAPACITY -1 ITEMS "))
+	f.Add([]byte("SETRANGE a 536870911 x\nEXPIRE a 9223372036854775807\nGETRANGE a -9223372036854775808 9223372036854775807"))
+	f.Add([]byte("MULTI\nBF.MADD f a b c\nBF.MERGE g f\nRENAME g f\nCOPY f h\nFLUSHALL\nMSET a 1 b 2\nMULTI\nEXEC\nSCAN 18446744073709551615"))
+	inputs := 0
+	f.Fuzz(func(t *testing.T, script []byte) {
+		s := db.NewSession()
+		for line := range bytes.Lines(script) {
+			s.Do(t.Context(), bytes.Split(bytes.TrimSuffix(line, []byte("\n")), []byte(" ")))
+		}
+		for _, line := range []string{"DISCARD", "UNWATCH"} {
+			s.Do(t.Context(), [][]byte{[]byte(line)})
+		}
+		if inputs++; inputs%100 != 1 {
+			return
+		}
+		report, err := db.Check(context.Background())
+		if err != nil || len(report.Problems) > 0 {
+			t.Errorf("Check = %v, %v", report.Problems, err)
+		}
+		if err := db.DeleteAll(kv.NoSync); err != nil {
+			t.Error(err)
+		}
+	})
+}

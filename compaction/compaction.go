@@ -3,8 +3,8 @@
 // expired, and has the disk space of dropped objects given back.
 //
 // The work is bounded: at most FoldBytes of blocks are written and one large dropped
-// object, or many small ones, reclaimed in a second, and half of the time goes to
-// removing expired keys, 16 in a commit. INFO shows what was done and what waits.
+// object, or many small ones, reclaimed in a second, and at most half of the time goes
+// to removing expired keys, 16 in a commit. INFO shows what was done and what waits.
 package compaction
 
 import (
@@ -99,14 +99,20 @@ func (s *service) fold(ctx context.Context) error {
 	return err
 }
 
-// sweep removes expired keys for half of the time there is at most.
+// sweep removes expired keys. After each commit it rests for as long as that took, so
+// that others get at the processor at once, not after a slice of it.
 func (s *service) sweep(ctx context.Context) error {
-	for begin := time.Now(); time.Since(begin) < sweepEvery/2; {
+	for {
+		begin := time.Now()
 		if more, err := s.db.Sweep(ctx); err != nil || !more {
 			return err
 		}
+		select {
+		case <-time.After(time.Since(begin)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return nil
 }
 
 func (s *service) reclaim(ctx context.Context) error {

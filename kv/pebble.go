@@ -26,9 +26,12 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		CacheSize:                   db.opts.TableCacheSize,
 		MemTableSize:                uint64(db.opts.MemTableSize),
 		MemTableStopWritesThreshold: 4,
-		Logger:                      logger,
-		Merger:                      merger,
-		L0CompactionThreshold:       4,
+		// When a memtable is full its log is synced while every commit waits. The disk
+		// is given the log bit by bit, so that little is left for then.
+		WALBytesPerSync:       512 << 10,
+		Logger:                logger,
+		Merger:                merger,
+		L0CompactionThreshold: 4,
 		// Collecting them is begun while Pebble opens, and panics in a goroutine of
 		// its own if a later step of opening fails. What they are good for, giving
 		// back the space of deleted ranges, Reclaim does.

@@ -16,6 +16,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // slowLog is a disk whose log can be kept from being synced.
@@ -29,13 +30,13 @@ type slowLog struct {
 
 func newSlowLog(t *testing.T) *slowLog {
 	l := &slowLog{disk: vfs.NewCrashableMem()}
-	makeDir(t, l.disk)
+	must(t, faultfs.MakeDir(l.disk))
 	return l
 }
 
 func (l *slowLog) fs() vfs.FS {
-	return &spyFS{FS: l.disk, before: func(s site, _ string) error {
-		if s == (site{"sync", "log"}) {
+	return &faultfs.FS{FS: l.disk, Before: func(s faultfs.Site, _ string) error {
+		if s == (faultfs.Site{Op: "sync", Class: "log"}) {
 			l.syncs.Add(1)
 			l.mu.Lock()
 			held := l.held

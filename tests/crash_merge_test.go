@@ -13,6 +13,8 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/tests/crash"
+	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // ownItems returns items that belong to a key alone.
@@ -63,7 +65,7 @@ func TestCrash_merge(t *testing.T) {
 	t.Parallel()
 	const n = 4000
 	disk := vfs.NewCrashableMem()
-	makeDir(t, disk)
+	must(t, faultfs.MakeDir(disk))
 	var mu sync.Mutex
 	var shots []*vfs.MemFS // guarded by mu
 	taking := false        // guarded by mu
@@ -76,7 +78,7 @@ func TestCrash_merge(t *testing.T) {
 		}
 		return taking
 	}
-	fs := &spyFS{FS: disk, before: func(site, string) error {
+	fs := &faultfs.FS{FS: disk, Before: func(faultfs.Site, string) error {
 		take()
 		return nil
 	}}
@@ -124,7 +126,7 @@ func TestCrash_merge(t *testing.T) {
 		default:
 			t.Errorf("shot %d of %d: dest has %d of its own items, %d and %d of the others, of %d", i, len(shots), own, first, second, n)
 		}
-		must(t, errors.Join(reclaimAll(db), checkStore(db), writeAndForget(db)))
+		must(t, errors.Join(reclaimAll(db), checkStore(db), crash.WriteAndForget(db)))
 		if after := mustDisk(t, db); after > size+size/4 {
 			t.Errorf("shot %d: %d bytes on disk, %d where nothing happened", i, after, size)
 		}

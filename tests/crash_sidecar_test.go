@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 const sidecar = storeDir + "/DURABLE"
@@ -20,7 +21,7 @@ const sidecar = storeDir + "/DURABLE"
 func tornStores(t *testing.T) map[string]*vfs.MemFS {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
-	makeDir(t, disk)
+	must(t, faultfs.MakeDir(disk))
 	db := open(t, storeDir, tinyOptions(disk))
 	must(t, reserve("k", 100)(db, kv.Always))
 	must(t, add("k", "x", true)(db, kv.Always))
@@ -103,7 +104,7 @@ func TestCrash_flippedLog(t *testing.T) {
 func TestCrash_sidecar(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()
-	makeDir(t, disk)
+	must(t, faultfs.MakeDir(disk))
 	must(t, open(t, storeDir, tinyOptions(disk)).Close())
 	whole := readFile(t, disk, sidecar)
 
@@ -159,16 +160,16 @@ func TestCrash_sidecar(t *testing.T) {
 func TestCrash_whileSidecarIsWritten(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()
-	makeDir(t, disk)
+	must(t, faultfs.MakeDir(disk))
 	var mu sync.Mutex
 	var crashed []*vfs.MemFS // guarded by mu
 	taken := make(map[string]int)
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	writing := false // guarded by mu; the directory is synced for others too
-	fs := &spyFS{FS: disk, before: func(s site, _ string) error {
+	fs := &faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
 		mu.Lock()
 		defer mu.Unlock()
-		writing = s.class == "DURABLE" || writing && s.class == "directory"
+		writing = s.Class == "DURABLE" || writing && s.Class == "directory"
 		if writing {
 			taken[s.String()]++
 			for _, percent := range []int{0, 50, 100} {

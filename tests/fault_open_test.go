@@ -18,6 +18,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // refused opens a store that is not to open.
@@ -174,8 +175,8 @@ func TestFault_mustExist(t *testing.T) {
 func TestFault_mustExist_unreadable(t *testing.T) {
 	disk := vfs.NewMem()
 	must(t, open(t, storeDir, tinyOptions(disk)).Close())
-	failing := &spyFS{FS: disk, before: func(s site, _ string) error {
-		if s == (site{"list", "directory"}) {
+	failing := &faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
+		if s == (faultfs.Site{Op: "list", Class: "directory"}) {
 			return syscall.EIO
 		}
 		return nil
@@ -202,7 +203,7 @@ func TestFault_newDirectorySurvives(t *testing.T) {
 // A flipped bit in a table is an error of whoever reads it, and never makes an item seem absent.
 func TestFault_flippedTables(t *testing.T) {
 	disk := vfs.NewCrashableMem()
-	makeDir(t, disk)
+	must(t, faultfs.MakeDir(disk))
 	db := open(t, storeDir, tinyOptions(disk))
 	f := bloomext.New(db, "k")
 	// A small one: Pebble tries every bit of a block to see whether it is the flipped one.

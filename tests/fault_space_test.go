@@ -16,6 +16,8 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/tests/crash"
+	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // fullDisk is a disk with room for so many bytes. A file beside the store can take some.
@@ -34,7 +36,7 @@ const besideStore = "var/other"
 
 func newFullDisk(t *testing.T, room int64) *fullDisk {
 	disk := vfs.NewCrashableMem()
-	makeDir(t, disk)
+	must(t, faultfs.MakeDir(disk))
 	return &fullDisk{FS: disk, room: room}
 }
 
@@ -166,7 +168,7 @@ func (f *filler) write(size int) error {
 	o, err := w.Object([]byte(f.key))
 	if err == nil {
 		w.SetAttribute(o, string(item), make([]byte, size))
-		err = addAllStaged(bloomext.New(f.db, f.key), w, [][]byte{item})
+		_, err = bloomext.New(f.db, f.key).AddStaged(w, [][]byte{item}, nil)
 	}
 	if err != nil {
 		w.Discard()
@@ -339,7 +341,7 @@ func TestFault_logMeetsFullDisk(t *testing.T) {
 			break
 		}
 	}
-	must(t, refusesAll(f.db))
+	must(t, crash.RefusesAll(f.db))
 	if err := f.db.Close(); err != nil && !errors.Is(err, kv.ErrFailed) {
 		t.Error(err)
 	}
@@ -449,8 +451,8 @@ func closeOnFullDisk(t *testing.T, change func(*kv.Options)) {
 	var full atomic.Bool
 	var struck atomic.Int64
 	disk := vfs.NewCrashableMem()
-	fs := &spyFS{FS: disk, before: func(s site, _ string) error {
-		if full.Load() && s == (site{"write", "sst"}) {
+	fs := &faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
+		if full.Load() && s == (faultfs.Site{Op: "write", Class: "sst"}) {
 			struck.Add(1)
 			return syscall.ENOSPC
 		}

@@ -16,13 +16,24 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // Every store a test opens it closes: no goroutine may be left.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// storeDir is where stores on file systems in memory live. It has a parent that the store has to create too.
-const storeDir = "var/store"
+// storeDir is where stores on file systems in memory live.
+const storeDir = faultfs.StoreDir
+
+// rate is so low that no item is ever found that was not added.
+const rate = 1e-9
+
+func expect(ok bool, otherwise string) error {
+	if ok {
+		return nil
+	}
+	return errors.New(otherwise)
+}
 
 // tinyOptions make a few commits reach everything a store does: memtables and cache are the smallest there are.
 func tinyOptions(fs vfs.FS) *kv.Options {

@@ -1,4 +1,4 @@
-package tests_test
+package crash
 
 import (
 	"errors"
@@ -7,14 +7,11 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/sievekv/sievekv/bloomext"
-	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // camera is a disk that takes shots of what a crash would leave of it.
@@ -30,7 +27,7 @@ type camera struct {
 }
 
 func (c *camera) fs() vfs.FS {
-	return &spyFS{FS: c.disk, before: func(s site, _ string) error {
+	return &faultfs.FS{FS: c.disk, Before: func(s faultfs.Site, _ string) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.calls++
@@ -75,6 +72,7 @@ func (c *camera) take(taken string) {
 	for _, h := range c.w.histories() {
 		s.most = append(s.most, h.len())
 	}
+	s.now = c.w.now.Load()
 	c.shots = append(c.shots, s)
 }
 
@@ -105,13 +103,6 @@ func (c *camera) moments(n, calls int) []int64 {
 	return moments
 }
 
-// crashOptions add what goes on in the background, under a level that every commit replaces by its own.
-func crashOptions(fs vfs.FS) *kv.Options {
-	opts := tinyOptions(fs)
-	opts.Modules = append(opts.Modules, compaction.Module())
-	return opts
-}
-
 const (
 	workers      = 3
 	actions      = 150 // of each worker between Open and Close
@@ -120,23 +111,42 @@ const (
 	callsOfClose = 25
 )
 
-// crasher crashes one store again and again: it opens it on what the last crash has left, works, and crashes.
-type crasher struct {
+// Clones crashes one store in memory again and again: it opens it on what the last crash has left, works, and crashes.
+type Clones struct {
 	rng   *rand.Rand
 	disk  *vfs.MemFS
 	start []contents
+	now   int64
 	taken map[string]int // shots verified, by phase
 }
 
-// round opens the store, works and closes it, takes shots all the while, and verifies them.
-func (c *crasher) round() error {
+// firstMoment is the time at which workloads begin, in Unix milliseconds.
+const firstMoment = 1_700_000_000_000
+
+// NewClones returns a store that is not there yet.
+func NewClones(rng *rand.Rand) (*Clones, error) {
+	c := &Clones{rng: rng, disk: vfs.NewCrashableMem(), now: firstMoment, taken: make(map[string]int)}
+	return c, faultfs.MakeDir(c.disk)
+}
+
+// Count returns how many crashes were verified: of stores, of opening what a crash had left, and so on.
+func (c *Clones) Count() (n int) {
+	for _, some := range c.taken {
+		n += some
+	}
+	return n
+}
+
+// Round opens the store, works and closes it, crashes it all the while, and verifies what each crash left. It returns
+// all that is wrong.
+func (c *Clones) Round() error {
 	cam := &camera{disk: c.disk, rng: rand.New(rand.NewPCG(c.rng.Uint64(), c.rng.Uint64()))}
-	w := newWorkload(nil, c.rng, workers, c.start)
+	w := newWorkload(c.rng, workers, c.start, c.now)
 	cam.w = w
 	cam.plan(2, callsOfOpen)
-	db, err := kv.Open(storeDir, crashOptions(cam.fs()))
+	db, err := kv.Open(faultfs.StoreDir, w.options(cam.fs()))
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	w.db = db
 	done := make(chan struct{})
@@ -146,103 +156,47 @@ func (c *crasher) round() error {
 	close(done)
 	taking.Wait()
 	cam.plan(2, callsOfClose)
-	if err := errors.Join(w.err(), db.Close()); err != nil {
-		return err
-	}
+	errs := []error{w.err(), db.Close()}
 	next := c.rng.IntN(len(cam.shots))
 	for i, s := range cam.shots {
 		at, err := c.verify(w, s, 0)
 		if err != nil {
-			return fmt.Errorf("shot %d of %d, %s, with %d %% of what was not synced: %w", i, len(cam.shots), s.taken, s.unsynced, err)
+			errs = append(errs, fmt.Errorf("shot %d of %d, %s, with %d %% of what was not synced: %w", i, len(cam.shots), s.taken, s.unsynced, err))
+			continue
 		}
 		if i == next {
-			c.disk, c.start = s.disk, nil
+			c.disk, c.start, c.now = s.disk, nil, s.now
 			for i, h := range w.histories() {
-				c.start = append(c.start, h.state(at.least[i]))
+				c.start = append(c.start, h.state(at.least[i]).at(c.now))
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // verify opens the store on a shot, as often crashing once more while it does, and writes to it.
-func (c *crasher) verify(w *workload, s *shot, depth int) (at span, err error) {
+func (c *Clones) verify(w *workload, s *shot, depth int) (at span, err error) {
 	cam := &camera{disk: s.disk, w: w, rng: c.rng}
 	if depth < 2 && c.rng.IntN(5) == 0 {
 		cam.plan(1, callsOfOpen)
 	}
-	db, err := kv.Open(storeDir, crashOptions(cam.fs()))
+	w.now.Store(s.now) // all that went on before has ended
+	c.taken[fmt.Sprintf("depth %d", depth)]++
+	db, err := kv.Open(faultfs.StoreDir, w.options(cam.fs()))
 	if err != nil {
-		return at, fmt.Errorf("open: %w", err)
+		return at, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	cam.plan(0, 1)
-	at, err = w.verify(db, s)
-	err = errors.Join(err, writeAndForget(db), db.Close())
-	c.taken[fmt.Sprintf("depth %d", depth)]++
-	if err != nil {
+	at, err = w.verify(db, s.span)
+	if err := errors.Join(err, WriteAndForget(db), db.Close()); err != nil {
 		return at, err
 	}
 	for _, again := range cam.shots {
 		// Opening must not change what is there.
-		again.span = at
+		again.span, again.now = at, s.now
 		if _, err := c.verify(w, again, depth+1); err != nil {
 			return at, fmt.Errorf("while that was opened, %s, with %d %%: %w", again.taken, again.unsynced, err)
 		}
 	}
 	return at, nil
-}
-
-// writeAndForget writes to a store and leaves no trace.
-func writeAndForget(db *kv.DB) error {
-	f := bloomext.New(db, "after")
-	if err := f.Reserve(bloomext.Config{Capacity: 10, ErrorRate: rate}); err != nil {
-		return err
-	}
-	added, err := f.AddString("x")
-	if err = errors.Join(err, expect(added, "a new filter has an item")); err != nil {
-		return err
-	}
-	_, err = db.Delete(kv.Always, []byte("after"))
-	return err
-}
-
-// TestCrash_clones crashes stores at random points of a random workload, of opening and of closing, with any share of
-// what was not synced. Opening always works, every acknowledged write is there, what else is there is a prefix of the
-// commits, each whole, and a check of the store finds nothing.
-func TestCrash_clones(t *testing.T) {
-	shots := 2000
-	if raceEnabled {
-		shots = 150
-	}
-	const stores = 2
-	for i := range stores {
-		t.Run(fmt.Sprint("store ", i), func(t *testing.T) {
-			t.Parallel()
-			seed := uint64(time.Now().UnixNano())
-			c := &crasher{rng: rand.New(rand.NewPCG(seed, uint64(i))), disk: vfs.NewCrashableMem(), taken: make(map[string]int)}
-			makeDir(t, c.disk)
-			total, rounds := 0, 0
-			for ; total < shots/stores; rounds++ {
-				if err := c.round(); err != nil {
-					t.Fatalf("seed %d, round %d: %v", seed, rounds, err)
-				}
-				total = 0
-				for _, n := range c.taken {
-					total += n
-				}
-			}
-			t.Logf("%d crashes in %d rounds: %v", total, rounds, c.taken)
-		})
-	}
-}
-
-// makeDir makes the store's directory, and has it survive a crash.
-func makeDir(t *testing.T, fs vfs.FS) {
-	t.Helper()
-	must(t, fs.MkdirAll(storeDir, 0o755))
-	for dir := storeDir; dir != "."; dir = fs.PathDir(dir) {
-		d, err := fs.OpenDir(fs.PathDir(dir))
-		must(t, err)
-		must(t, errors.Join(d.Sync(), d.Close()))
-	}
 }

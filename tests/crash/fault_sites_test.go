@@ -1,8 +1,8 @@
-package tests_test
+package crash
 
 import (
-	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -13,11 +13,14 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/tests/faultfs"
+	"github.com/sievekv/sievekv/txn"
 )
 
 // faultKind is a way in which calls fail.
@@ -27,6 +30,8 @@ type faultKind struct {
 	sticky bool // all later calls at the site fail too,
 	all    bool // and those at all other sites,
 	heal   int  // until so many have failed, if not 0
+
+	delay time.Duration // they only take so long, if err is nil
 }
 
 var faultKinds = []faultKind{
@@ -36,42 +41,53 @@ var faultKinds = []faultKind{
 	{name: "ENOSPC once", err: syscall.ENOSPC},
 	// Without a watch over the free space, which these disks do not offer, writers wait for space to come back.
 	{name: "ENOSPC for a while", err: syscall.ENOSPC, sticky: true, heal: 300},
-	{name: "short write once", err: errShort},
-	{name: "short writes for a while", err: errShort, sticky: true, heal: 300},
+	{name: "slow once", delay: 20 * time.Millisecond},
+	{name: "slow from then on", delay: time.Millisecond, sticky: true},
+	{name: "short write once", err: faultfs.ErrShort},
+	{name: "short writes for a while", err: faultfs.ErrShort, sticky: true, heal: 300},
 }
 
 // fault makes calls fail. The zero value makes none fail and counts them.
 type fault struct {
-	site site
+	site faultfs.Site
 	nth  int // which call at the site fails first, from 1; 0 is none
 	kind faultKind
 
 	opened atomic.Bool // the store is open
 
 	mu       sync.Mutex
-	count    map[site]int // guarded by mu
-	failed   int          // guarded by mu
-	atOpen   bool         // the first call failed before the store was open; guarded by mu
-	repaired bool         // guarded by mu
+	count    map[faultfs.Site]int // guarded by mu
+	failed   int                  // guarded by mu
+	atOpen   bool                 // the first call failed before the store was open; guarded by mu
+	repaired bool                 // guarded by mu
 }
 
-func (f *fault) before(s site, _ string) error {
+func (f *fault) before(s faultfs.Site, _ string) error {
+	failed, err := f.next(s)
+	if failed {
+		time.Sleep(f.kind.delay)
+	}
+	return err
+}
+
+// next counts a call, and returns whether it fails and how.
+func (f *fault) next(s faultfs.Site) (failed bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.count == nil {
-		f.count = make(map[site]int)
+		f.count = make(map[faultfs.Site]int)
 	}
 	f.count[s]++
 	switch first := s == f.site && f.count[s] == f.nth; {
 	case f.repaired:
-		return nil
+		return false, nil
 	case first:
 		f.atOpen = !f.opened.Load()
 	case f.failed == 0, !f.kind.sticky, f.kind.heal > 0 && f.failed >= f.kind.heal, !f.kind.all && s != f.site:
-		return nil
+		return false, nil
 	}
 	f.failed++
-	return f.kind.err
+	return true, f.kind.err
 }
 
 func (f *fault) fired() bool {
@@ -97,9 +113,10 @@ func typed(err error) bool {
 	return false
 }
 
-// faultOptions make a store with a ballast.
-func faultOptions(fs vfs.FS) *kv.Options {
-	opts := tinyOptions(fs)
+// options make a store with a ballast and without a service, so that all calls are the workload's.
+func (r *faultRun) options(fs vfs.FS) *kv.Options {
+	opts := r.w.options(fs)
+	opts.Modules = []kv.Module{bloomext.Module(), txn.Module()}
 	opts.CacheSize = 8 << 10
 	opts.BallastSize = 4 << 10
 	return opts
@@ -115,9 +132,10 @@ type faultRun struct {
 
 func newFaultRun(f *fault) *faultRun {
 	r := &faultRun{fault: f, disk: vfs.NewCrashableMem()}
-	r.w = newWorkload(nil, rand.New(rand.NewPCG(1, 1)), 1, nil)
+	r.w = newWorkload(rand.New(rand.NewPCG(1, 1)), 1, nil, firstMoment)
 	r.w.workers[0].sync = 60
 	r.w.workers[0].pad = 48 << 10
+	r.w.workers[0].words = false
 	r.w.tolerates = func(err error) bool {
 		r.failed = r.failed || errors.Is(err, kv.ErrFailed)
 		return f.fired() && typed(err)
@@ -130,28 +148,28 @@ func (r *faultRun) work(n int) {
 	w := r.w.workers[0]
 	for i := 0; i < n && !r.failed && r.w.err() == nil; i++ {
 		key := w.own.keys[i/2%keysPerWorker]
-		have, exists := w.own.now()[key]
+		have, exists := r.w.held(w.own)[key]
 		switch {
-		case !exists:
-			w.create(key)
+		case !exists || have.room() < manyItems:
+			w.createWithItems(key)
 		case i%8 == 3:
 			w.look()
 			w.maintain()
-		case i%12 == 5:
-			w.rename(key)
-		case i%12 == 10:
-			w.delete(key)
-		case i%6 == 2:
-			w.addMany(w.own, key, have)
-		default:
+		case i%12 == 4, i%12 == 7, i%12 == 10:
+			w.transact()
+		case i%6 == 1:
+			w.operate()
+		case have.Type == "bloom":
 			w.addWithPosition(key, have)
+		default:
+			w.operate()
 		}
 	}
 }
 
 // session opens the store, works, and closes it. It reports whether there can be another on the failing disk.
 func (r *faultRun) session(n int) (more bool, err error) {
-	db, err := kv.Open(storeDir, faultOptions(&spyFS{FS: r.disk, before: r.before}))
+	db, err := kv.Open(faultfs.StoreDir, r.options(&faultfs.FS{FS: r.disk, Before: r.before}))
 	if err != nil {
 		if r.fired() && typed(err) {
 			return false, nil
@@ -164,13 +182,13 @@ func (r *faultRun) session(n int) (more bool, err error) {
 	r.work(n)
 	errs := []error{r.w.err()}
 	if r.failed {
-		errs = append(errs, refusesAll(db))
+		errs = append(errs, RefusesAll(db))
 	}
 	switch err := db.Close(); {
 	case err == nil && !r.failed:
 		// Nobody was told of a failure, so there is none: all is on the disk, whatever its level.
 		for _, h := range r.w.histories() {
-			h.acknowledge(h.len())
+			r.w.acknowledge(h, h.len())
 		}
 	case err != nil && !(r.fired() && typed(err)):
 		errs = append(errs, fmt.Errorf("close: %w", err))
@@ -183,44 +201,18 @@ func (r *faultRun) session(n int) (more bool, err error) {
 	return !r.failed, errors.Join(errs...)
 }
 
-// refusesAll checks that a failed store answers nothing.
-func refusesAll(db *kv.DB) error {
-	f := bloomext.New(db, "w0/0")
-	var errs []error
-	refused := func(what string, err error) {
-		if !errors.Is(err, kv.ErrFailed) {
-			errs = append(errs, fmt.Errorf("%s in a failed store: %w", what, err))
-		}
-	}
-	_, err := f.AddString("x")
-	refused("add", err)
-	present, err := f.MayContainString("x")
-	refused("lookup", err)
-	errs = append(errs, expect(present, "an error reads as absent"))
-	_, err = f.Info()
-	refused("info", err)
-	_, err = db.Delete(kv.NoSync, []byte("w0/0"))
-	refused("delete", err)
-	_, err = db.Exists([]byte("w0/0"))
-	refused("exists", err)
-	_, err = db.Check(context.Background())
-	refused("check", err)
-	refused("sync", db.Sync())
-	return errors.Join(errs...)
-}
-
 // verify opens the store on a disk that is whole again and compares.
 func (r *faultRun) verify(disk *vfs.MemFS) error {
-	db, err := kv.Open(storeDir, faultOptions(disk))
+	db, err := kv.Open(faultfs.StoreDir, r.options(disk))
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
-	s := &shot{}
+	var must span
 	for _, h := range r.w.histories() {
-		s.least, s.most = append(s.least, int(h.acked.Load())), append(s.most, h.len())
+		must.least, must.most = append(must.least, int(h.acked.Load())), append(must.most, h.len())
 	}
-	_, err = r.w.verify(db, s)
-	return errors.Join(err, writeAndForget(db), db.Close())
+	_, err = r.w.verify(db, must)
+	return errors.Join(err, WriteAndForget(db), db.Close())
 }
 
 // run makes a store fail and checks what it promises: the process lives, nothing hangs, errors say what they are, and
@@ -252,20 +244,26 @@ func (r *faultRun) run() error {
 // survives reports whether the store must go on after the fault: one that is not to last, and not in a file without
 // which no commit is possible.
 func (r *faultRun) survives() bool {
+	if r.kind.err == nil {
+		return true
+	}
 	if r.kind.all || r.kind.sticky && r.kind.heal == 0 || r.atOpen {
 		return false
 	}
-	switch r.site.class {
+	switch r.site.Class {
 	case "sst", "BALLAST", "DURABLE", "LOCK":
 		return true
 	}
-	return r.site.op == "read" || r.site.op == "remove"
+	return r.site.Op == "read" || r.site.Op == "remove"
 }
 
 // calls returns which calls of so many at a site are made to fail.
 func calls(count int) []int {
-	most := 8
-	if raceEnabled {
+	most := 5
+	if *everyCall {
+		most = count
+	}
+	if raceEnabled && !*everyCall {
 		most = 2
 	}
 	if count <= most {
@@ -278,13 +276,15 @@ func calls(count int) []int {
 	return slices.Compact(list)
 }
 
+var everyCall = flag.Bool("everycall", false, "make every call to the file system fail, not five of each kind")
+
 // TestFault_sites makes calls of every kind to the file system fail, at creation, opening, work and closing.
 func TestFault_sites(t *testing.T) {
 	reference := &fault{}
 	if err := newFaultRun(reference).run(); err != nil {
 		t.Fatal(err)
 	}
-	sites := slices.SortedFunc(maps.Keys(reference.count), func(a, b site) int {
+	sites := slices.SortedFunc(maps.Keys(reference.count), func(a, b faultfs.Site) int {
 		return strings.Compare(a.String(), b.String())
 	})
 	var runs, fired atomic.Int64
@@ -294,7 +294,7 @@ func TestFault_sites(t *testing.T) {
 				t.Parallel()
 				for _, nth := range calls(reference.count[s]) {
 					for _, kind := range faultKinds {
-						if kind.err == errShort && s.op != "write" {
+						if kind.err == faultfs.ErrShort && s.Op != "write" {
 							continue
 						}
 						f := &fault{site: s, nth: nth, kind: kind}

@@ -1,0 +1,129 @@
+package crash
+
+import (
+	"fmt"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/txn"
+)
+
+// rate is so low that no item is ever found that was not added.
+const rate = 1e-9
+
+// filter is a handle of any type.
+type filter interface {
+	Add(item []byte) (bool, error)
+	AddMany(items [][]byte, added []bool) (int, error)
+	MayContain(item []byte) (bool, error)
+	MayContainMany(items [][]byte, present []bool) error
+}
+
+// filterType is a type of filters. All that is done to filters is done to one of each.
+type filterType struct {
+	name     string
+	typeName string // as TYPE prints it
+
+	// open returns a handle at a level or, with a transaction, bound to it.
+	open func(a api, key string) filter
+
+	// reserve makes a filter for so many items. One that takes all grows.
+	reserve func(a api, key string, capacity uint64, expansion uint32) error
+
+	// reserveWords are the command that does the same.
+	reserveWords func(key string, capacity uint64, expansion uint32) []string
+
+	addCommand, addManyCommand string
+
+	// items returns how many items it counts.
+	items func(db *kv.DB, key string) (int, error)
+}
+
+// types are those of filters.
+var types = map[string]*filterType{
+	"bloom": {
+		name: "bloom", typeName: "MBbloom--",
+		open: func(a api, key string) filter { return a.bloom(key) },
+		reserve: func(a api, key string, capacity uint64, expansion uint32) error {
+			return a.bloom(key).Reserve(bloomConfig(capacity, expansion))
+		},
+		reserveWords: func(key string, capacity uint64, expansion uint32) []string {
+			words := []string{"BF.RESERVE", key, fmt.Sprint(rate), fmt.Sprint(capacity)}
+			if expansion == 0 {
+				return append(words, "NONSCALING")
+			}
+			return append(words, "EXPANSION", fmt.Sprint(expansion))
+		},
+		addCommand: "BF.ADD", addManyCommand: "BF.MADD",
+		items: func(db *kv.DB, key string) (int, error) {
+			info, err := bloomext.New(db, key).Info()
+			return int(info.Items), err
+		},
+	},
+}
+
+// stringType is how data names strings.
+const stringType = "string"
+
+// typeNames are what a new key can be, in a fixed order.
+var typeNames = []string{"bloom", stringType}
+
+func bloomConfig(capacity uint64, expansion uint32) bloomext.Config {
+	return bloomext.Config{Capacity: capacity, ErrorRate: rate, Expansion: expansion, NonScaling: expansion == 0}
+}
+
+// api is the Go API, inside a transaction or with a level.
+type api struct {
+	db    *kv.DB
+	level kv.Durability
+	tx    *txn.Tx // nil outside
+}
+
+func (a api) bloom(key string) *bloomext.Filter {
+	if a.tx != nil {
+		return bloomext.New(a.db, key).In(a.tx)
+	}
+	return bloomext.New(a.db, key).With(a.level)
+}
+
+func (a api) set(key, value string, expiry int64) error {
+	o := kv.SetOptions{Expiry: expiry}
+	if a.tx != nil {
+		_, err := a.tx.SetWith(key, []byte(value), o)
+		return err
+	}
+	_, err := a.db.Set(a.level, []byte(key), []byte(value), o)
+	return err
+}
+
+func (a api) remove(keys ...string) (int, error) {
+	if a.tx != nil {
+		return a.tx.Delete(keys...)
+	}
+	list := make([][]byte, len(keys))
+	for i, key := range keys {
+		list[i] = []byte(key)
+	}
+	return a.db.Delete(a.level, list...)
+}
+
+func (a api) rename(src, dst string) error {
+	if a.tx != nil {
+		return a.tx.Rename(src, dst)
+	}
+	return a.db.Rename(a.level, []byte(src), []byte(dst))
+}
+
+func (a api) copy(src, dst string) (bool, error) {
+	if a.tx != nil {
+		return a.tx.Copy(src, dst, true)
+	}
+	return a.db.Copy(background, a.level, []byte(src), []byte(dst), true)
+}
+
+func (a api) expire(key string, at int64) (bool, error) {
+	if a.tx != nil {
+		return a.tx.Expire(key, at)
+	}
+	return a.db.Expire(a.level, []byte(key), at, kv.ExpireAlways)
+}

@@ -1,0 +1,495 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/txn"
+)
+
+// sharedKey is renamed to and from, and changed, by all workers.
+const sharedKey = "shared"
+
+// workload is what goes on in a store when it crashes: workers, each with keys of its own.
+type workload struct {
+	db      *kv.DB
+	ticks   atomic.Uint64 // commits begun and ended
+	now     atomic.Int64  // the time of the store, in Unix milliseconds; it moves when world is held exclusively
+	calls   atomic.Int64  // of workers to the store
+	workers []*worker
+
+	world    sync.RWMutex // held exclusively by a FLUSHALL and when time passes, shared by all else
+	sharedMu sync.Mutex   // held by who uses the shared key, taken after world
+	shared   *history
+
+	failure atomic.Pointer[error] // the first thing that went wrong
+
+	// tolerates says of an error that it is no surprise and the work goes on; nil if every one is.
+	tolerates func(error) bool
+
+	// tell is told of everything before it is done, if not nil.
+	tell func(event)
+}
+
+// worker does random things to keys of its own, one at a time.
+type worker struct {
+	*workload
+	id    int
+	own   *history
+	rng   *rand.Rand
+	sync  int  // how many commits in a hundred are under Always
+	named int  // items so far
+	pad   int  // the most bytes of padding in a commit
+	words bool // may use commands, whose errors are texts
+}
+
+const keysPerWorker = 3
+
+// newWorkload makes workers on a store that holds, for each worker and then for the shared key, what start says at a
+// time; nil is an empty store.
+func newWorkload(rng *rand.Rand, workers int, start []contents, now int64) *workload {
+	if start == nil {
+		start = make([]contents, workers+1)
+	}
+	w := &workload{shared: newHistory(start[workers], sharedKey)}
+	w.now.Store(now)
+	syncs := []int{0, 3, 20, 80}[rng.IntN(4)]
+	for id := range workers {
+		var keys []string
+		for i := range keysPerWorker {
+			keys = append(keys, fmt.Sprintf("w%d/%d", id, i))
+		}
+		w.workers = append(w.workers, &worker{
+			workload: w, id: id, own: newHistory(start[id], keys...), sync: syncs, pad: 16 << 10, words: true,
+			rng: rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())),
+		})
+	}
+	return w
+}
+
+// options make a few commits reach everything a store does: memtables and cache are the smallest there are. Every
+// commit replaces their level by its own.
+func (w *workload) options(fs vfs.FS) *kv.Options {
+	return &kv.Options{
+		FS: fs, CacheSize: 64 << 10, MemTableSize: 256 << 10, BallastSize: -1, MinFreeSpace: -1,
+		Logger:  slog.New(slog.DiscardHandler),
+		Clock:   func() time.Time { return time.UnixMilli(w.now.Load()) },
+		Modules: []kv.Module{bloomext.Module(), txn.Module(), compaction.Module()},
+	}
+}
+
+// histories returns the workers' histories and that of the shared key.
+func (w *workload) histories() []*history {
+	var list []*history
+	for _, worker := range w.workers {
+		list = append(list, worker.own)
+	}
+	return append(list, w.shared)
+}
+
+// held returns what the keys of a history hold now.
+func (w *workload) held(h *history) contents { return h.state(h.len()).at(w.now.Load()) }
+
+func (w *workload) fail(err error) {
+	if w.tolerates == nil || !w.tolerates(err) {
+		w.failure.CompareAndSwap(nil, &err)
+	}
+}
+
+func (w *workload) err() error {
+	if err := w.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// run lets every worker do n things.
+func (w *workload) run(n int) {
+	var wg sync.WaitGroup
+	for _, worker := range w.workers {
+		wg.Go(func() {
+			for range n {
+				if w.err() != nil {
+					return
+				}
+				worker.act()
+				w.calls.Add(1)
+				// Not all goroutines run at once, and the log syncs in no time: without this they would hardly meet.
+				runtime.Gosched()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// commit makes a commit that changes histories.
+func (w *worker) commit(what string, changes []change, f func(level kv.Durability) error) {
+	level := w.level()
+	c := &commit{id: w.ticks.Add(1)}
+	for _, ch := range changes {
+		s, keys := ch.step(what, c, w.now.Load())
+		ch.history.add(s, keys)
+		w.told(event{Step: &stepEvent{
+			Commit: c.id, History: w.index(ch.history), What: what, Added: ch.added, After: s.after,
+		}})
+	}
+	if err := f(level); err != nil {
+		if !errors.Is(err, kv.ErrFailed) { // else the outcome is unknown
+			for _, ch := range changes {
+				ch.history.forget()
+			}
+		}
+		w.fail(fmt.Errorf("worker %d: %s at level %s: %w", w.id, what, level, err))
+		return
+	}
+	c.ended.Store(w.ticks.Add(1))
+	w.told(event{Ended: &endEvent{Commit: c.id, At: c.ended.Load()}})
+	if level == kv.Always {
+		for _, ch := range changes {
+			w.acknowledge(ch.history, ch.history.len())
+		}
+	}
+}
+
+func (w *workload) acknowledge(h *history, n int) {
+	h.acknowledge(n)
+	w.told(event{Acked: &ackEvent{History: w.index(h), Steps: n}})
+}
+
+func (w *workload) told(e event) {
+	if w.tell != nil {
+		w.tell(e)
+	}
+}
+
+func (w *workload) index(h *history) int { return slices.Index(w.histories(), h) }
+
+// answer asks for something that changes nothing, because of what the key holds.
+func (w *worker) answer(what, key string, f func(level kv.Durability) error) {
+	level := w.level()
+	if err := f(level); err != nil {
+		w.fail(fmt.Errorf("worker %d: %s at level %s: %w", w.id, what, level, err))
+		return
+	}
+	if level == kv.Always {
+		w.acknowledge(w.own, w.own.lastTouch(key))
+	}
+}
+
+func (w *worker) level() kv.Durability {
+	switch {
+	case w.rng.IntN(100) < w.sync:
+		return kv.Always
+	case w.rng.IntN(2) == 0:
+		return kv.EverySec
+	default:
+		return kv.NoSync
+	}
+}
+
+// newItems returns n items nobody else adds.
+func (w *worker) newItems(n int) [][]byte {
+	items := make([][]byte, n)
+	for i := range items {
+		items[i] = fmt.Appendf(nil, "%d-%d-%x", w.id, w.named, w.rng.Uint64())
+		w.named++
+	}
+	return items
+}
+
+// act does one random thing.
+func (w *worker) act() {
+	switch w.rng.IntN(300) {
+	case 0:
+		w.flushAll()
+		return
+	case 1, 2, 3:
+		w.passTime()
+		return
+	}
+	w.world.RLock()
+	defer w.world.RUnlock()
+	key := w.own.keys[w.rng.IntN(len(w.own.keys))]
+	have, exists := w.held(w.own)[key]
+	switch r := w.rng.IntN(100); {
+	case r < 10:
+		w.useShared(key)
+	case r < 14:
+		w.look()
+	case r < 17:
+		w.maintain()
+	case r < 32:
+		w.transact()
+	case !exists && r < 36:
+		w.answer("delete of "+key+", which is missing", key, func(level kv.Durability) error {
+			n, err := w.db.Delete(level, []byte(key))
+			return errors.Join(err, expect(err != nil || n == 0, "a missing key was deleted"))
+		})
+	case !exists && r < 50:
+		w.createWithItems(key)
+	case types[have.Type] != nil && r < 40 && len(have.Items) > 0:
+		w.addAgain(key, have)
+	case have.Type == "bloom" && r < 52 && have.room() >= manyItems:
+		w.addWithPosition(key, have)
+	default:
+		w.operate()
+	}
+}
+
+const manyItems = 60 // at once
+
+// operate makes a commit of one operation on the worker's keys.
+func (w *worker) operate() {
+	s := &scene{w.own.keys, w.held(w.own), manyItems, w.now.Load()}
+	o := w.operation(s)
+	s.apply(o)
+	w.commit(o.String(), []change{{w.own, o.to, o.added}}, func(level kv.Durability) error {
+		return w.do(level, w.how(), []operation{o})
+	})
+}
+
+// how draws the way in which operations are run.
+func (w *worker) how() int {
+	if !w.words {
+		return 0
+	}
+	return w.rng.IntN(12)
+}
+
+// transact makes a commit of several operations, or a transaction that comes to nothing.
+func (w *worker) transact() {
+	histories := []*history{w.own}
+	if w.rng.IntN(3) == 0 {
+		w.sharedMu.Lock()
+		defer w.sharedMu.Unlock()
+		histories = append(histories, w.shared)
+	}
+	s := &scene{held: contents{}, most: 12, now: w.now.Load()}
+	for _, h := range histories {
+		s.keys = append(s.keys, h.keys...)
+		for key, d := range w.held(h) {
+			s.held[key] = d
+		}
+	}
+	changes := make([]change, len(histories))
+	for i, h := range histories {
+		changes[i] = change{history: h, to: make(map[string]*data)}
+	}
+	var list []operation
+	for range 2 + w.rng.IntN(4) {
+		o := w.operation(s)
+		s.apply(o)
+		list = append(list, o)
+		for i, h := range histories {
+			for key, to := range o.to {
+				if slices.Contains(h.keys, key) {
+					changes[i].to[key] = to
+				}
+			}
+			changes[i].added = append(changes[i].added, o.added...)
+		}
+	}
+	changes = slices.DeleteFunc(changes, func(c change) bool { return len(c.to) == 0 })
+	if w.rng.IntN(5) == 0 {
+		level, how := w.level(), 1
+		if w.words {
+			how = w.rng.IntN(2)
+		}
+		if err := w.rollBack(level, how, list); err != nil {
+			w.fail(fmt.Errorf("worker %d: rollback of %s: %w", w.id, list, err))
+		}
+		return
+	}
+	w.commit(fmt.Sprint(list), changes, func(level kv.Durability) error { return w.do(level, w.how(), list) })
+}
+
+// createWithItems makes a filter together with its first items, by a writer of its own.
+func (w *worker) createWithItems(key string) {
+	to, capacity, expansion := w.size(types["bloom"])
+	to.Items = w.newItems(1 + w.rng.IntN(manyItems))
+	ch := change{w.own, map[string]*data{key: &to}, to.Items}
+	w.commit(fmt.Sprintf("reserve %s with %d items", key, len(to.Items)), []change{ch}, func(level kv.Durability) error {
+		return w.write(level, key, func(kw *kv.Writer) error {
+			f := bloomext.New(w.db, key)
+			if err := f.ReserveStaged(kw, bloomConfig(capacity, expansion)); err != nil {
+				return err
+			}
+			return addAllStaged(f, kw, to.Items)
+		})
+	})
+}
+
+// write stages and commits.
+func (w *worker) write(level kv.Durability, key string, stage func(*kv.Writer) error) error {
+	kw, err := w.db.Begin(level, []byte(key))
+	if err != nil {
+		return err
+	}
+	if err := stage(kw); err != nil {
+		kw.Discard()
+		return err
+	}
+	return kw.Commit()
+}
+
+func addAllStaged(f *bloomext.Filter, kw *kv.Writer, items [][]byte) error {
+	added := make([]bool, len(items))
+	_, err := f.AddStaged(kw, items, added)
+	return errors.Join(err, expect(err != nil || !slices.Contains(added, false), "a new item was found"))
+}
+
+// addWithPosition adds items and says in the same commit how far that goes. A second attribute fills memtables.
+func (w *worker) addWithPosition(key string, have data) {
+	items := w.newItems(1 + w.rng.IntN(30))
+	to := have.with(items)
+	to.Value = string(items[0])
+	ch := change{w.own, map[string]*data{key: to}, items}
+	w.commit(fmt.Sprintf("add %d with a position to %s", len(items), key), []change{ch}, func(level kv.Durability) error {
+		return w.write(level, key, func(kw *kv.Writer) error {
+			o, err := kw.Object([]byte(key))
+			if err != nil {
+				return err
+			}
+			kw.SetAttribute(o, "position", []byte(to.Value))
+			kw.SetAttribute(o, "padding", []byte(strings.Repeat("\x00", w.rng.IntN(w.pad))))
+			return addAllStaged(bloomext.New(w.db, key), kw, items)
+		})
+	})
+}
+
+func (w *worker) addAgain(key string, have data) {
+	item := have.Items[w.rng.IntN(len(have.Items))]
+	w.answer("add of a known item to "+key, key, func(level kv.Durability) error {
+		f := types[have.Type].open(api{db: w.db, level: level}, key)
+		if w.rng.IntN(2) == 0 {
+			added := make([]bool, 1)
+			_, err := f.AddMany([][]byte{item}, added)
+			return errors.Join(err, expect(!added[0], "an item was forgotten"))
+		}
+		added, err := f.Add(item)
+		return errors.Join(err, expect(!added, "an item was forgotten"))
+	})
+}
+
+// useShared moves what a key holds to the shared key, takes what is there, or goes on with it.
+func (w *worker) useShared(key string) {
+	w.sharedMu.Lock()
+	defer w.sharedMu.Unlock()
+	own, exists := w.held(w.own)[key]
+	shared, sharedExists := w.held(w.shared)[sharedKey]
+	move := func(from, to string, fromHistory, toHistory *history, d data) {
+		o := rename(from, to, d)
+		changes := []change{
+			{history: fromHistory, to: map[string]*data{from: nil}},
+			{history: toHistory, to: map[string]*data{to: &d}},
+		}
+		w.commit(o.String(), changes, func(level kv.Durability) error {
+			return w.do(level, w.how(), []operation{o})
+		})
+	}
+	switch r := w.rng.IntN(3); {
+	case sharedExists && r == 0:
+		move(sharedKey, key, w.shared, w.own, shared)
+	case sharedExists && r == 1 && types[shared.Type] != nil && shared.room() >= manyItems:
+		o := w.addMany(types[shared.Type], sharedKey, shared, manyItems)
+		w.commit(o.String(), []change{{w.shared, o.to, o.added}}, func(level kv.Durability) error {
+			return w.do(level, w.how(), []operation{o})
+		})
+	case exists:
+		move(key, sharedKey, w.own, w.shared, own)
+	}
+}
+
+func (w *worker) flushAll() {
+	w.world.Lock()
+	defer w.world.Unlock()
+	var changes []change
+	for _, h := range w.histories() {
+		to := make(map[string]*data)
+		for _, key := range h.keys {
+			to[key] = nil
+		}
+		changes = append(changes, change{history: h, to: to})
+	}
+	w.commit("flushall", changes, w.db.DeleteAll)
+}
+
+// passTime makes some keys expire, and all items that a crash lost with them.
+func (w *worker) passTime() {
+	w.world.Lock()
+	defer w.world.Unlock()
+	now := w.now.Load() + w.rng.Int64N(6000)
+	w.told(event{Now: now})
+	w.now.Store(now)
+}
+
+// look looks for every item of the worker's keys. It reads blocks, and so has those folded that need it.
+func (w *worker) look() {
+	for key, d := range w.held(w.own) {
+		var err error
+		if t := types[d.Type]; t != nil {
+			err = has(t.open(api{db: w.db}, key), d.Items)
+		} else {
+			err = holds(w.db, key, d.Value)
+		}
+		if errors.Is(err, ErrFalseNegative) { // an error must not read as absent
+			w.failure.CompareAndSwap(nil, &err)
+		}
+		if err != nil {
+			w.fail(fmt.Errorf("worker %d: look at %s: %w", w.id, key, err))
+		}
+	}
+}
+
+// has looks for items that must be there.
+func has(f filter, items [][]byte) error {
+	present := make([]bool, len(items))
+	err := f.MayContainMany(items, present)
+	if i := slices.Index(present, false); i >= 0 {
+		return errors.Join(err, fmt.Errorf("%w: %s", ErrFalseNegative, items[i]))
+	}
+	return err
+}
+
+func holds(db *kv.DB, key, value string) error {
+	got, err := db.Get([]byte(key))
+	if err == nil && string(got) != value {
+		err = fmt.Errorf("%q holds %q, not %q", key, got, value)
+	}
+	return err
+}
+
+// maintain does what is done in the background, and sometimes syncs: then all that has returned must stay.
+func (w *worker) maintain() {
+	var err error
+	switch w.rng.IntN(5) {
+	case 0:
+		_, err = w.db.Reclaim(context.Background())
+	case 1:
+		n := w.own.len()
+		if err = w.db.Sync(); err == nil {
+			w.acknowledge(w.own, n)
+		}
+	case 2:
+		_, err = w.db.Sweep(context.Background())
+	default:
+		_, err = w.db.Fold(context.Background(), 64<<10)
+	}
+	if err != nil {
+		w.fail(fmt.Errorf("worker %d: maintenance: %w", w.id, err))
+	}
+}

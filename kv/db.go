@@ -292,13 +292,16 @@ func (db *DB) refuseForeign(fsys vfs.FS) error {
 	return errors.Join(err, look.pebble.Close())
 }
 
-// openError gives an error of Pebble's the kind it is of.
+// openError gives an error of Pebble's the kind it is of: what the system below did not
+// say, and that a file is missing, is about what the files hold.
 func openError(dir string, err error) error {
+	errno := syscall.Errno(0)
+	system := errors.As(err, &errno) || errors.Is(err, io.ErrShortWrite)
 	switch {
-	case pebble.IsCorruptionError(err):
-		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	case strings.Contains(err.Error(), "unknown format major version"):
 		err = fmt.Errorf("%w: %w", ErrUnsupportedVersion, err)
+	case pebble.IsCorruptionError(err), !system, errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return fmt.Errorf("kv: open %s: %w", dir, err)
 }

@@ -168,7 +168,7 @@ func (f *filler) write(size int) error {
 	o, err := w.Object([]byte(f.key))
 	if err == nil {
 		w.SetAttribute(o, string(item), make([]byte, size))
-		_, err = bloomext.New(f.db, f.key).AddStaged(w, [][]byte{item}, nil)
+		_, err = bloomext.New(f.db, f.key).AddStaged(w, [][]byte{item}, make([]bool, 1))
 	}
 	if err != nil {
 		w.Discard()

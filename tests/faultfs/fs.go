@@ -20,8 +20,9 @@ type Site struct{ Op, Class string }
 
 func (s Site) String() string { return s.Op + " " + s.Class }
 
-// classOf names the class of a path for a store in StoreDir.
-func classOf(name string) string {
+// ClassOf names the class of a path for a store in StoreDir: which of Pebble's kinds of files, or which of the store's
+// own by its name.
+func ClassOf(name string) string {
 	base, ext := path.Base(name), path.Ext(name)
 	switch {
 	case path.Clean(name) == StoreDir:
@@ -49,7 +50,7 @@ type FS struct {
 }
 
 func (f *FS) call(op, name string, call func() error) error {
-	if err := f.Before(Site{op, classOf(name)}, name); err != nil {
+	if err := f.Before(Site{op, ClassOf(name)}, name); err != nil {
 		return &os.PathError{Op: op, Path: name, Err: err}
 	}
 	return call()

@@ -225,7 +225,7 @@ func (c *checker) object(id uint64) *objectCheck {
 	}
 	layers := make([]*Layer, len(h.layers))
 	for i, spec := range h.layers {
-		layers[i] = newLayer(id, spec)
+		layers[i] = newLayer(h, spec)
 	}
 	if oc.o, err = newObject(c.db, key, h, layers); err != nil {
 		c.problem("%w", err)

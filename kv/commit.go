@@ -108,6 +108,7 @@ func (w *Writer) build() error {
 		must(w.batch.Merge(w.scratch[:n], w.scratch[n:], nil))
 		start = end
 	}
+	w.stageSlots()
 	for i := range w.counts {
 		c := &w.counts[i]
 		key := appendCountersKey(w.scratch[:0], c.layer.object, c.layer.spec.Number)
@@ -140,6 +141,7 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	touched := w.stripes()
 	db.startStripes(touched)
 	defer db.finishStripes(touched)
+	defer finishVersions(w.startVersions())
 	db.pauseAt("commit: started")
 
 	var err error
@@ -217,16 +219,22 @@ func (w *Writer) needsSequence() bool {
 	}
 	return strings > 1 ||
 		slices.ContainsFunc(w.bits, func(bit uint64) bool { return more(w.layers[bit>>ordinalShift]) }) ||
+		slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.changed) > 0 && more(b.layer) }) ||
 		slices.ContainsFunc(w.counts, func(c stagedCounters) bool { return more(c.layer) })
 }
 
-// stripes returns the set of stripes whose blocks the staged bits lie in.
+// stripes returns the set of stripes whose blocks are changed.
 func (w *Writer) stripes() (touched uint64) {
 	last := ^uint64(0)
 	for _, bit := range w.bits {
 		if blk := bit >> 16; blk != last {
 			touched |= 1 << stripeOf(w.layers[blk>>blockBits], blk&(maxBlocks-1))
 			last = blk
+		}
+	}
+	for _, b := range w.slots {
+		if len(b.changed) > 0 {
+			touched |= 1 << stripeOf(b.layer, b.blk)
 		}
 	}
 	return touched

@@ -57,6 +57,11 @@ func (w *Writer) changes(o *Object) bool {
 			return true
 		}
 	}
+	for _, b := range w.slots {
+		if b.layer.object == o.header.id && len(b.changed) > 0 {
+			return true
+		}
+	}
 	for _, c := range w.counts {
 		if c.layer.object == o.header.id {
 			return true
@@ -74,6 +79,11 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 			if int(bit>>ordinalShift) == ordinal {
 				staged[bit>>16&(maxBlocks-1)] = true
 			}
+		}
+	}
+	for _, b := range w.slots {
+		if b.layer == from {
+			staged[b.blk] = true
 		}
 	}
 	_, words := from.newBlock()

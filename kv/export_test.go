@@ -119,7 +119,7 @@ func (db *DB) compareLayer(o *Object, l *Layer) (blocks int, err error) {
 			errs = append(errs, fmt.Errorf("key %q: block %d of layer %d in memory is not the one stored", o.key, blk, l.spec.Number))
 		}
 	}
-	stored := newLayer(l.object, l.spec)
+	stored := newLayer(&header{id: l.object, family: o.header.family}, l.spec)
 	errs = append(errs, db.readCounters(db.pebble, stored))
 	for i := range stored.counters {
 		if l.Counter(i) != stored.Counter(i) {

@@ -153,7 +153,7 @@ func (db *DB) readObjectFrom(from pebble.Reader, key []byte) (*Object, error) {
 	}
 	layers := make([]*Layer, len(h.layers))
 	for i, spec := range h.layers {
-		layers[i] = newLayer(h.id, spec)
+		layers[i] = newLayer(h, spec)
 		if err := db.readCounters(from, layers[i]); err != nil {
 			return nil, err
 		}

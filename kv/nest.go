@@ -9,6 +9,7 @@ import "slices"
 // nesting is the state of a writer while somebody uses it inside a transaction.
 type nesting struct {
 	tx    *Transaction // nil: the writer is its user's own
+	id    uint64       // of the use, from 1; 0 outside of transactions
 	undo  []func()
 	lens  savepoint
 	flush bool
@@ -16,14 +17,15 @@ type nesting struct {
 
 // savepoint is how much was staged when the user began. What he adds is behind it.
 type savepoint struct {
-	views, bits, counts, handed, built, drops, attributes int
+	views, bits, counts, slots, handed, built, drops, attributes int
 }
 
 // enterNest lends the writer to a user inside a transaction, which he holds until he
 // ends it.
 func (w *Writer) enterNest(tx *Transaction) {
-	w.nest = nesting{tx: tx, flush: w.flush, lens: savepoint{
-		len(w.views), len(w.bits), len(w.counts), len(w.handed), len(w.built), len(w.drops), len(w.attributes),
+	w.uses++
+	w.nest = nesting{tx: tx, id: w.uses, flush: w.flush, lens: savepoint{
+		len(w.views), len(w.bits), len(w.counts), len(w.slots), len(w.handed), len(w.built), len(w.drops), len(w.attributes),
 	}}
 }
 
@@ -46,6 +48,7 @@ func (w *Writer) rollBack() {
 		w.restage()
 	}
 	w.counts, w.handed, w.built = w.counts[:to.counts], w.handed[:to.handed], w.built[:to.built]
+	w.setSlotBlocks(w.slots[:to.slots])
 	w.drops, w.attributes = w.drops[:to.drops], w.attributes[:to.attributes]
 	w.flush = w.nest.flush
 	w.rejoin()
@@ -95,6 +98,7 @@ func (w *Writer) journalAll() {
 		return
 	}
 	views, bits, counts, handed := slices.Clone(w.views), slices.Clone(w.bits), slices.Clone(w.counts), slices.Clone(w.handed)
+	slots := slices.Clone(w.slots)
 	drops, built, attributes := slices.Clone(w.drops), slices.Clone(w.built), slices.Clone(w.attributes)
 	flush := w.flush
 	w.nest.undo = append(w.nest.undo, func() {
@@ -102,6 +106,7 @@ func (w *Writer) journalAll() {
 		w.drops, w.built, w.attributes, w.flush = drops, built, attributes, flush
 		w.index = nil
 		w.indexViews()
+		w.setSlotBlocks(slots)
 		w.restage()
 	})
 }

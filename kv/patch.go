@@ -141,7 +141,7 @@ func (p *patcher) header(key string, value []byte) {
 			from.handedOver.Store(true)
 			continue
 		}
-		layers[i] = newLayer(h.id, spec)
+		layers[i] = newLayer(h, spec)
 		if layers[i].dir == nil {
 			layers[i].one.Store(zeroLine)
 		}

@@ -42,10 +42,15 @@ type Layer struct {
 	// counters are written by commits under the key's write lock and read by
 	// anyone.
 	counters [numCounters]atomic.Uint64
+
+	versions []atomic.Uint32 // of blocks of slots, see Version; a power of two of them
 }
 
-func newLayer(object uint64, spec LayerSpec) *Layer {
-	l := &Layer{object: object, spec: spec}
+func newLayer(h *header, spec LayerSpec) *Layer {
+	l := &Layer{object: h.id, spec: spec}
+	if h.family != block.FamilyBits {
+		l.versions = newVersions(spec.Blocks)
+	}
 	if spec.Blocks > 1 {
 		l.dir = make([]atomic.Pointer[chunk], (spec.Blocks+chunkSlots-1)>>chunkBits)
 	}

@@ -23,14 +23,17 @@ type Writer struct {
 	keys  []uint8 // indices of the key locks held, ascending
 	gate  gateHold
 
-	batch  *pebble.Batch
-	views  []keyView      // what keys map to for this writer
-	index  map[string]int // of views, by key, once they are many
-	layers []*Layer       // layers changed; the index is the layer's ordinal in bits
-	fresh  []*Layer       // layers made by this writer, of which nothing is stored yet
-	bits   []uint64       // new bits: ordinal<<ordinalShift | block<<16 | position
-	staged bitSet         // bits again, once there are many
-	counts []stagedCounters
+	batch     *pebble.Batch
+	views     []keyView      // what keys map to for this writer
+	index     map[string]int // of views, by key, once they are many
+	layers    []*Layer       // layers changed; the index is the layer's ordinal in bits
+	fresh     []*Layer       // layers made by this writer, of which nothing is stored yet
+	bits      []uint64       // new bits: ordinal<<ordinalShift | block<<16 | position
+	staged    bitSet         // bits again, once there are many
+	counts    []stagedCounters
+	slots     []*slotBlock             // blocks of slots looked at
+	slotIndex map[flightKey]*slotBlock // of slots, once they are many
+	spare     [][]uint64               // memory for blocks of slots
 
 	// The last block read from disk: a batch sorted by block reads each once,
 	// also when the cache does not keep it.
@@ -44,6 +47,7 @@ type Writer struct {
 	drops      []uint64  // ids of objects to be dropped
 	attributes []stagedAttribute
 	nest       nesting // of a transaction's writer
+	uses       uint64  // of it, so far
 
 	sequence bool // has to be applied under the sequence lock
 	unseen   bool // what is changed does not exist for lookups, before or after
@@ -177,6 +181,13 @@ func (w *Writer) release() {
 	clear(w.layers)
 	clear(w.fresh)
 	clear(w.counts)
+	for _, b := range w.slots {
+		if len(w.spare) < maxSpare {
+			w.spare = append(w.spare, b.words)
+		}
+	}
+	clear(w.slots)
+	w.setSlotBlocks(w.slots[:0])
 	w.views, w.layers, w.fresh, w.counts, w.bits, w.groups =
 		w.views[:0], w.layers[:0], w.fresh[:0], w.counts[:0], w.bits[:0], w.groups[:0]
 	w.staged.reset()
@@ -185,7 +196,7 @@ func (w *Writer) release() {
 	}
 	w.builds, w.handed, w.index = w.builds[:0], w.handed[:0], nil
 	w.db, w.batch, w.lastLayer, w.lastFirst = nil, nil, nil, nil
-	w.sequence, w.unseen, w.flush = false, false, false
+	w.sequence, w.unseen, w.flush, w.uses = false, false, false, 0
 	writers.Put(w)
 }
 
@@ -363,7 +374,7 @@ func (w *Writer) make(key []byte, h header) (*Object, error) {
 	}
 	layers := make([]*Layer, len(h.layers))
 	for i, spec := range h.layers {
-		layers[i] = newLayer(h.id, spec)
+		layers[i] = newLayer(&h, spec)
 	}
 	return newObject(w.db, string(key), &h, layers)
 }
@@ -452,7 +463,7 @@ func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 	if err := w.db.checkSpec(h.layers); err != nil {
 		return nil, err
 	}
-	layer := newLayer(h.id, spec)
+	layer := newLayer(&h, spec)
 	grown, err := newObject(w.db, o.key, &h, append(slices.Clip(o.layers), layer))
 	if err != nil {
 		return nil, err
@@ -515,6 +526,7 @@ func (w *Writer) dropObject(o *Object) {
 	w.attributes = slices.DeleteFunc(w.attributes, func(a stagedAttribute) bool { return a.object == id })
 	w.drops = append(w.drops, id)
 	w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return slices.Contains(o.layers, c.layer) })
+	w.setSlotBlocks(slices.DeleteFunc(w.slots, func(b *slotBlock) bool { return slices.Contains(o.layers, b.layer) }))
 	// Bits of o left behind in the staged set do no harm: ordinals are not used twice.
 	w.bits = slices.DeleteFunc(w.bits, func(bit uint64) bool { return slices.Contains(o.layers, w.layers[bit>>ordinalShift]) })
 }
@@ -585,6 +597,7 @@ func (w *Writer) deleteAll() {
 	w.flush = true
 	w.views, w.index, w.handed, w.attributes = nil, nil, nil, nil
 	w.bits, w.counts, w.drops, w.built = nil, nil, nil, nil
+	w.setSlotBlocks(nil)
 }
 
 // stageDrops stages the removal of everything, or of what is stored under the ids of
@@ -732,6 +745,9 @@ func (w *Writer) isStaged(bit uint64) bool {
 
 // stagedBlock returns a block with this writer's changes.
 func (w *Writer) stagedBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
+	if b := w.findSlots(l, blk); b != nil {
+		return (*Line)(b.words), nil
+	}
 	ordinal := slices.Index(w.layers, l)
 	changed := ordinal >= 0 && slices.ContainsFunc(w.bits, func(bit uint64) bool {
 		return int(bit>>ordinalShift) == ordinal && bit>>16&(maxBlocks-1) == blk
@@ -746,14 +762,15 @@ func (w *Writer) stagedBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 // ReadBlock copies a block with this writer's changes to words, which are as many
 // as the block has.
 func (w *Writer) ReadBlock(o *Object, l *Layer, blk uint64, words []uint64) error {
+	if b := w.findSlots(l, blk); b != nil {
+		copy(words, b.words)
+		return nil
+	}
 	first, err := w.block(o, l, blk)
 	if err != nil {
 		return err
 	}
-	from := l.Words(first)
-	for i := range words {
-		words[i] = atomic.LoadUint64(&from[i])
-	}
+	copyWords(words, l.Words(first))
 	ordinal := slices.Index(w.layers, l)
 	for _, bit := range w.bits {
 		if ordinal == int(bit>>ordinalShift) && bit>>16&(maxBlocks-1) == blk {

@@ -103,6 +103,17 @@ func checkBlock(fam Family, words []uint64) {
 	}
 }
 
+// SetSlots gives slots of a block new values. Nobody else may be using the block.
+func SetSlots(words []uint64, fam Family, slots []Slot) {
+	for _, s := range slots {
+		setSlot(words, fam.Width(), int(s.Index), s.Value&uint32(uint64(1)<<fam.Width()-1))
+	}
+}
+
+// SlotAt returns the value of slot i of a block of slots. Nobody may be changing the
+// block.
+func SlotAt(words []uint64, fam Family, i int) uint32 { return slotAt(words, fam.Width(), i) }
+
 // setSlot gives slot i of a block of slots of the given width the value v, which
 // is less than 1<<width.
 func setSlot(words []uint64, width, i int, v uint32) {

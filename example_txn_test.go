@@ -56,7 +56,7 @@ func insertRow(ctx context.Context, db *sievekv.DB, seen *sievekv.Bloom, id uint
 	return isNew, err
 }
 
-// smallFilter makes a filter that is full, and wrong about one id in four.
+// smallFilter makes a filter of the ids 0 to 199, which is wrong about many others.
 func smallFilter(db *sievekv.DB, key string) (*sievekv.Bloom, error) {
 	f := db.Bloom(key)
 	if err := f.Reserve(sievekv.BloomConfig{Capacity: 200, ErrorRate: 0.25}); err != nil {

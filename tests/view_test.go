@@ -74,9 +74,9 @@ func (v *viewedFilter) falsePositives() (n int) {
 	return n
 }
 
-// addLater adds the probes and then other items, n in all, and tells of each 50,000.
-func (v *viewedFilter) addLater(n int, added50k func()) error {
-	added := make([]bool, 50_000)
+// addLater adds the probes and then other items, n in all, and tells of each 100,000.
+func (v *viewedFilter) addLater(n int, tell func()) error {
+	added := make([]bool, 100_000)
 	if _, err := v.f.AddManyString(v.probes, added[:len(v.probes)]); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (v *viewedFilter) addLater(n int, added50k func()) error {
 		if _, err := v.f.AddManyUint64(items, added[:len(items)]); err != nil {
 			return err
 		}
-		added50k()
+		tell()
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func TestView_afterAMillionAdds(t *testing.T) {
 		if err := check(views[0]); err != nil {
 			return fmt.Errorf("at once: %w", err)
 		}
-		added := make(chan struct{}, later/50_000+1)
+		added := make(chan struct{}, later/100_000+2)
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			defer close(added)

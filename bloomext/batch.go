@@ -21,8 +21,8 @@ const (
 )
 
 // batchSize returns the number of items that fit into one commit.
-func (h *handle) batchSize() int {
-	return max(1, min(maxBatch, (h.db.MaxCommit()-chainBytes)/entryBytes))
+func batchSize(h *handle) int {
+	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes)/entryBytes))
 }
 
 // group is the number of lookups whose memory is asked for at once.
@@ -53,7 +53,7 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint
 		return 0, fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(added), len(items))
 	}
 	for n < len(items) {
-		end := min(n+f.h.batchSize(), len(items))
+		end := min(n+batchSize(f.h), len(items))
 		m, err := addChunk(f, items[n:end], added[n:end], sum)
 		n += m
 		if err != nil {
@@ -64,7 +64,7 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint
 }
 
 func addChunk[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint64) (int, error) {
-	w, err := f.begin()
+	w, err := f.h.Begin(f.level)
 	if err != nil {
 		return 0, err
 	}
@@ -96,7 +96,7 @@ func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, e
 // order among themselves. Where the filter may fill up it is the order given
 // that counts.
 func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func(T, uint64) uint64) (int, error) {
-	c, err := h.staged(w)
+	c, err := h.Staged(w)
 	if err != nil {
 		return 0, err
 	}
@@ -167,8 +167,8 @@ func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(T, uin
 	if len(present) != len(items) {
 		return fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(present), len(items))
 	}
-	err := f.h.read(func(r kv.Reader) error {
-		c, err := f.h.find(r)
+	err := f.h.Read(func(r kv.Reader) error {
+		c, err := f.h.Find(r)
 		if err != nil {
 			return err
 		}
@@ -193,16 +193,16 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 		for i, item := range part {
 			hashes[i] = sum(item, c.seed)
 		}
-		if h.tx == nil && h.db.Sampled(hashes[0]) {
-			h.touch(c, hashes[0])
+		if h.Tx == nil && h.DB.Sampled(hashes[0]) {
+			c.touch(h.DB, hashes[0])
 		}
-		if h.tx == nil {
+		if h.Tx == nil {
 			c.touchMemory(hashes[:len(part)])
 		}
 		for i := range part {
 			// What is in memory is not what a transaction sees.
 			answer, known := false, false
-			if h.tx == nil {
+			if h.Tx == nil {
 				answer, known = c.resident(hashes[i])
 			}
 			present[start+i] = answer

@@ -33,7 +33,7 @@ func residentFilter(tb testing.TB, n int) (f *Filter, test func(item []byte) boo
 	if err := f.MayContainManyUint64(items, present); err != nil { // reads every block
 		tb.Fatal(err)
 	}
-	c := f.h.current.Load()
+	c := f.h.Current.Load()
 	blocks := make([]*kv.Line, c.newest.layout.Blocks)
 	for i := range blocks {
 		if blocks[i] = c.newest.table.Resident(uint64(i)); blocks[i] == nil {

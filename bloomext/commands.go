@@ -89,8 +89,7 @@ func errorReply(err error) reply.Reply {
 
 // filterOf returns a handle for a call.
 func filterOf(c *kv.Call, key []byte) *Filter {
-	h := newHandle(c.DB, key)
-	h.tx = c.Transaction
+	h := scalableext.NewHandle(c.DB, key, c.Transaction, noFilter)
 	return &Filter{h: h, level: c.Level()}
 }
 
@@ -285,7 +284,7 @@ func (c *Config) set(word string, value []byte) (bad string) {
 // end with the error of a full filter, and go on after that of one that cannot
 // grow, which may know later items.
 func insertItems(f *Filter, create *Config, items [][]byte) reply.Reply {
-	w, err := f.begin()
+	w, err := f.h.Begin(f.level)
 	if err != nil {
 		return errorReply(err)
 	}
@@ -300,7 +299,7 @@ func insertItems(f *Filter, create *Config, items [][]byte) reply.Reply {
 }
 
 func stageItems(f *Filter, w *kv.Writer, create *Config, items [][]byte) ([]reply.Reply, error) {
-	_, err := f.h.staged(w)
+	_, err := f.h.Staged(w)
 	if errors.Is(err, kv.ErrNotFound) && create != nil {
 		err = f.ReserveStaged(w, *create)
 	}

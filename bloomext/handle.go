@@ -2,8 +2,6 @@ package bloomext
 
 import (
 	"errors"
-	"fmt"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv"
@@ -29,30 +27,14 @@ type Filter struct {
 	level kv.Durability
 }
 
-type handle struct {
-	db  *kv.DB
-	key []byte
-	tx  *kv.Transaction // what the handle is bound to, nil for the store itself
-
-	// current is the filter the last use found; its object tells whether it has
-	// ended. Never nil: a handle begins with one that has. A lookup looks at the
-	// store, then at the object, then at the blocks: see kv.DB.Read. That of a
-	// handle bound to a transaction stays as it begins.
-	current atomic.Pointer[filter]
-}
+type handle = scalableext.Handle[filter]
 
 // noFilter is where a handle begins.
 var noFilter = &filter{object: kv.EndedObject()}
 
-func newHandle(db *kv.DB, key []byte) *handle {
-	h := &handle{db: db, key: key}
-	h.current.Store(noFilter)
-	return h
-}
-
 // New returns a handle on a key. It reads nothing: the filter may be made later.
 func New(db *kv.DB, key string) *Filter {
-	return &Filter{h: newHandle(db, []byte(key))}
+	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
 }
 
 // With returns a handle on the same filter whose writes are made at another
@@ -62,110 +44,38 @@ func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, leve
 // In returns a handle on the same key that reads and writes as part of a transaction,
 // until that ends. Its level of durability is the transaction's.
 func (f *Filter) In(s kv.Scope) *Filter {
-	h := newHandle(f.h.db, f.h.key)
-	h.tx = s.Scope()
-	return &Filter{h: h, level: f.level}
-}
-
-// begin starts a write to the key, and others.
-func (f *Filter) begin(others ...[]byte) (*kv.Writer, error) {
-	if f.h.tx != nil {
-		return f.h.tx.Begin()
-	}
-	return f.h.db.Begin(f.level, append(others, f.h.key)...)
-}
-
-func (h *handle) read(look func(kv.Reader) error) error {
-	if h.tx != nil {
-		return h.tx.Read(look)
-	}
-	return h.db.Read(look)
+	return &Filter{h: scalableext.NewHandle(f.h.DB, f.h.Key, s.Scope(), noFilter), level: f.level}
 }
 
 // Reserve makes an empty filter under the key. It returns kv.ErrExists if the
 // key holds anything, probe.ErrParams for a Config out of range, and
 // kv.ErrTooLarge for a filter above Options.MaxFilterBytes.
-func (f *Filter) Reserve(c Config) error {
-	w, err := f.begin()
-	if err != nil {
-		return err
-	}
-	if err := f.ReserveStaged(w, c); err != nil {
-		return w.Refuse(err)
-	}
-	return w.Commit()
-}
+func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 
 // ReserveStaged is Reserve as part of a writer's commit. The writer was begun
 // with the filter's key.
-func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error {
-	o, err := w.Object(f.h.key)
-	if err != nil {
-		return err
-	}
-	if o != nil {
-		return fmt.Errorf("%w: %q", kv.ErrExists, f.h.key)
-	}
-	spec, err := c.spec(f.h.db)
-	if err != nil {
-		return err
-	}
-	_, err = w.Create(f.h.key, spec)
-	return err
-}
+func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.ReserveStaged(w, c.spec) }
 
 // OpenOrReserve makes the filter if there is none under the key, and otherwise
 // checks that it was made with these parameters: if not, the error wraps
 // ErrMismatch. A TTL counts from the filter's making and is not compared.
-func (f *Filter) OpenOrReserve(c Config) error {
-	w, err := f.begin()
-	if err != nil {
-		return err
-	}
-	existing, err := f.h.staged(w)
-	switch {
-	case errors.Is(err, kv.ErrNotFound):
-		if err := f.ReserveStaged(w, c); err != nil {
-			return w.Refuse(err)
-		}
-		return w.Commit()
-	case err == nil:
-		err = c.mismatch(existing)
-	}
-	return w.Refuse(err)
-}
+func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
 
 // Delete removes the filter and reports whether there was one. A key of another
 // type is left alone: kv.ErrWrongType.
-func (f *Filter) Delete() (bool, error) {
-	w, err := f.begin()
-	if err != nil {
-		return false, err
-	}
-	if _, err := f.h.staged(w); err != nil {
-		if errors.Is(err, kv.ErrNotFound) {
-			err = nil
-		}
-		return false, w.Refuse(err)
-	}
-	found, err := w.Delete(f.h.key)
-	if err != nil {
-		return false, w.Refuse(err)
-	}
-	return found, w.Commit()
-}
+func (f *Filter) Delete() (bool, error) { return f.h.Delete(f.level) }
 
 // MayContain reports whether the item may have been added: false means that it
 // was not. With an error it is true.
 func (f *Filter) MayContain(item []byte) (bool, error) {
 	h := f.h
-	c := h.current.Load()
-	if !h.db.Ready() || !c.object.Live() && !c.object.Usable() {
-		return h.lookup(item)
+	c := h.Current.Load()
+	if !h.DB.Ready() || !c.object.Live() && !c.object.Usable() {
+		return lookup(h, item)
 	}
 	hash := probe.Sum64Seed(item, c.seed)
-	if h.db.Sampled(hash) {
-		h.touch(c, hash)
+	if h.DB.Sampled(hash) {
+		c.touch(h.DB, hash)
 	}
 	// A lookup of a resident block of the newest layer, without a call but those
 	// of hash and test: each call costs as much as two probes.
@@ -181,7 +91,7 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 	if present, known := c.resident(hash); known {
 		return present, nil
 	}
-	return h.lookup(item)
+	return lookup(h, item)
 }
 
 // MayContainString is MayContain for a string.
@@ -199,14 +109,14 @@ func (f *Filter) MayContainUint64(item uint64) (bool, error) {
 // there is no room.
 func (f *Filter) Add(item []byte) (bool, error) {
 	h := f.h
-	c := h.current.Load()
-	if h.db.Ready() && (c.object.Live() || c.object.Usable()) {
+	c := h.Current.Load()
+	if h.DB.Ready() && (c.object.Live() || c.object.Usable()) {
 		hash := probe.Sum64Seed(item, c.seed)
-		if h.db.Sampled(hash) {
-			h.touch(c, hash)
+		if h.DB.Sampled(hash) {
+			c.touch(h.DB, hash)
 		}
 		if present, _ := c.resident(hash); present {
-			return false, h.db.Acknowledge(c.object, f.level)
+			return false, h.DB.Acknowledge(c.object, f.level)
 		}
 	}
 	return f.add(item)
@@ -222,31 +132,18 @@ func (f *Filter) AddUint64(item uint64) (bool, error) {
 }
 
 // touch counts a lookup for the cache.
-func (h *handle) touch(c *filter, hash uint64) {
-	for i := range c.layers {
-		l := &c.layers[i]
+func (f *filter) touch(db *kv.DB, hash uint64) {
+	for i := range f.layers {
+		l := &f.layers[i]
 		blk, _ := l.layout.Block(hash)
-		h.db.Touch(c.object, l.table, blk)
+		db.Touch(f.object, l.table, blk)
 	}
-}
-
-// find resolves the key and remembers what it found.
-func (h *handle) find(r kv.Reader) (*filter, error) {
-	o, err := r.Lookup(h.key)
-	if err != nil {
-		return nil, err
-	}
-	c, err := kv.As[*filter](h.key, o)
-	if err == nil && h.tx == nil {
-		h.current.Store(c)
-	}
-	return c, err
 }
 
 // lookup is the way of a lookup that did not find everything in place.
-func (h *handle) lookup(item []byte) (present bool, err error) {
-	err = h.read(func(r kv.Reader) error {
-		c, err := h.find(r)
+func lookup(h *handle, item []byte) (present bool, err error) {
+	err = h.Read(func(r kv.Reader) error {
+		c, err := h.Find(r)
 		if err != nil {
 			return err
 		}
@@ -289,11 +186,11 @@ func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
 }
 
 func (f *Filter) add(item []byte) (bool, error) {
-	w, err := f.begin()
+	w, err := f.h.Begin(f.level)
 	if err != nil {
 		return false, err
 	}
-	c, err := f.h.staged(w)
+	c, err := f.h.Staged(w)
 	if err != nil {
 		return false, w.Refuse(err)
 	}
@@ -303,15 +200,6 @@ func (f *Filter) add(item []byte) (bool, error) {
 		return false, w.Refuse(err)
 	}
 	return added, w.Commit()
-}
-
-// staged returns the filter as a writer sees it.
-func (h *handle) staged(w *kv.Writer) (*filter, error) {
-	o, err := w.Object(h.key)
-	if err != nil {
-		return nil, err
-	}
-	return kv.As[*filter](h.key, o)
 }
 
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -49,7 +49,7 @@ func (f *Filter) Info() (Info, error) {
 	var info Info
 	err := f.look(func(r kv.Reader, c *filter) (err error) {
 		info = c.info(r)
-		info.DiskBytes, info.ResidentBytes, err = f.h.db.ObjectBytes(c.object)
+		info.DiskBytes, info.ResidentBytes, err = f.h.DB.ObjectBytes(c.object)
 		return err
 	})
 	return info, err
@@ -57,8 +57,8 @@ func (f *Filter) Info() (Info, error) {
 
 // look resolves the key and has the filter looked at.
 func (f *Filter) look(use func(kv.Reader, *filter) error) error {
-	return f.h.read(func(r kv.Reader) error {
-		c, err := f.h.find(r)
+	return f.h.Read(func(r kv.Reader) error {
+		c, err := f.h.Find(r)
 		if err != nil {
 			return err
 		}

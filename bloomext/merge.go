@@ -31,9 +31,9 @@ var ErrMergeRate = errors.New("bloomext: the union would exceed the error rate")
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
 	var keys [][]byte
 	for _, s := range sources {
-		keys = append(keys, s.h.key)
+		keys = append(keys, s.h.Key)
 	}
-	w, err := f.begin(keys...)
+	w, err := f.h.Begin(f.level, keys...)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
 // keys of the filter and the sources.
 func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filter) error {
 	var parts []*filter
-	dest, err := f.h.staged(w)
+	dest, err := f.h.Staged(w)
 	switch {
 	case err == nil:
 		parts = append(parts, dest)
@@ -55,10 +55,10 @@ func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filt
 		return err
 	}
 	for _, s := range sources {
-		if s.h.db != f.h.db {
-			return fmt.Errorf("%w: %q is in the store %s, %q in %s", ErrUnequal, f.h.key, f.h.db.Dir(), s.h.key, s.h.db.Dir())
+		if s.h.DB != f.h.DB {
+			return fmt.Errorf("%w: %q is in the store %s, %q in %s", ErrUnequal, f.h.Key, f.h.DB.Dir(), s.h.Key, s.h.DB.Dir())
 		}
-		c, err := s.h.staged(w)
+		c, err := s.h.Staged(w)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filt
 		}
 	}
 	if len(parts) == 0 {
-		return fmt.Errorf("%w: %q", kv.ErrNotFound, f.h.key)
+		return fmt.Errorf("%w: %q", kv.ErrNotFound, f.h.Key)
 	}
 	longest := parts[0]
 	for _, p := range parts[1:] {
@@ -86,7 +86,7 @@ func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filt
 	for _, l := range longest.object.Layers() {
 		spec.Layers = append(spec.Layers, l.Spec())
 	}
-	united, err := w.Build(ctx, f.h.key, spec, func(b *kv.Builder) error { return unite(w, b, parts) })
+	united, err := w.Build(ctx, f.h.Key, spec, func(b *kv.Builder) error { return unite(w, b, parts) })
 	if err != nil || dest == nil {
 		return err
 	}

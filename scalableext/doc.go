@@ -1,4 +1,4 @@
-// Package scalableext is what the filter extensions share in growing: a chain of
+// Package scalableext is what the filter extensions share: handles, and growth by a chain of
 // layers, each a filter of its own, of which the newest takes new items.
 //
 // Terminology

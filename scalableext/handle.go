@@ -1,0 +1,139 @@
+package scalableext
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// Handle is what the handles of all types of filters are made of: it follows a key, and
+// remembers the filter of type F found there. It holds no resources.
+type Handle[F any] struct {
+	DB  *kv.DB
+	Key []byte
+	Tx  *kv.Transaction // what the handle is bound to, nil for the store itself
+
+	// Current is the filter that the last use found; its object tells whether it has
+	// ended. Never nil: a handle begins with one that has. A lookup looks at the
+	// store, then at the object, then at the blocks: see kv.DB.Read. That of a
+	// handle bound to a transaction stays as it begins.
+	Current atomic.Pointer[F]
+}
+
+// NewHandle returns a handle on a key, bound to a transaction if tx is not nil. None is a
+// filter whose object has ended.
+func NewHandle[F any](db *kv.DB, key []byte, tx *kv.Transaction, none *F) *Handle[F] {
+	h := &Handle[F]{DB: db, Key: key, Tx: tx}
+	h.Current.Store(none)
+	return h
+}
+
+// Begin starts a write to the key, and others.
+func (h *Handle[F]) Begin(level kv.Durability, others ...[]byte) (*kv.Writer, error) {
+	if h.Tx != nil {
+		return h.Tx.Begin()
+	}
+	return h.DB.Begin(level, append(others, h.Key)...)
+}
+
+// Read runs a lookup, see kv.DB.Read.
+func (h *Handle[F]) Read(look func(kv.Reader) error) error {
+	if h.Tx != nil {
+		return h.Tx.Read(look)
+	}
+	return h.DB.Read(look)
+}
+
+// Find resolves the key and remembers what it found.
+func (h *Handle[F]) Find(r kv.Reader) (*F, error) {
+	o, err := r.Lookup(h.Key)
+	if err != nil {
+		return nil, err
+	}
+	f, err := kv.As[*F](h.Key, o)
+	if err == nil && h.Tx == nil {
+		h.Current.Store(f)
+	}
+	return f, err
+}
+
+// Staged returns the filter as a writer sees it.
+func (h *Handle[F]) Staged(w *kv.Writer) (*F, error) {
+	o, err := w.Object(h.Key)
+	if err != nil {
+		return nil, err
+	}
+	return kv.As[*F](h.Key, o)
+}
+
+// ReserveStaged stages an empty filter under the key, which spec describes. It returns
+// kv.ErrExists if the key holds anything.
+func (h *Handle[F]) ReserveStaged(w *kv.Writer, spec func(*kv.DB) (kv.Spec, error)) error {
+	o, err := w.Object(h.Key)
+	if err != nil {
+		return err
+	}
+	if o != nil {
+		return fmt.Errorf("%w: %q", kv.ErrExists, h.Key)
+	}
+	s, err := spec(h.DB)
+	if err != nil {
+		return err
+	}
+	_, err = w.Create(h.Key, s)
+	return err
+}
+
+// Reserve is ReserveStaged in a commit of its own.
+func (h *Handle[F]) Reserve(level kv.Durability, spec func(*kv.DB) (kv.Spec, error)) error {
+	w, err := h.Begin(level)
+	if err != nil {
+		return err
+	}
+	if err := h.ReserveStaged(w, spec); err != nil {
+		return w.Refuse(err)
+	}
+	return w.Commit()
+}
+
+// OpenOrReserve is Reserve if there is nothing under the key, and otherwise returns what
+// mismatch says of the filter there.
+func (h *Handle[F]) OpenOrReserve(level kv.Durability, spec func(*kv.DB) (kv.Spec, error), mismatch func(*F) error) error {
+	w, err := h.Begin(level)
+	if err != nil {
+		return err
+	}
+	existing, err := h.Staged(w)
+	switch {
+	case errors.Is(err, kv.ErrNotFound):
+		if err := h.ReserveStaged(w, spec); err != nil {
+			return w.Refuse(err)
+		}
+		return w.Commit()
+	case err == nil:
+		err = mismatch(existing)
+	}
+	return w.Refuse(err)
+}
+
+// Delete removes the filter and reports whether there was one. A key of another type is
+// left alone: kv.ErrWrongType.
+func (h *Handle[F]) Delete(level kv.Durability) (bool, error) {
+	w, err := h.Begin(level)
+	if err != nil {
+		return false, err
+	}
+	if _, err := h.Staged(w); err != nil {
+		if errors.Is(err, kv.ErrNotFound) {
+			err = nil
+		}
+		return false, w.Refuse(err)
+	}
+	found, err := w.Delete(h.Key)
+	if err != nil {
+		return false, w.Refuse(err)
+	}
+	return found, w.Commit()
+}

@@ -1,10 +1,12 @@
 // Package compaction is the service that keeps a store in shape while it is
-// open: it folds blocks that collected many operands, removes keys that have
-// expired, and has the disk space of dropped objects given back.
+// open: it folds blocks that collected many operands, compacts objects whose types
+// ask for it, removes keys that have expired, and has the disk space of dropped
+// objects given back.
 //
-// The work is bounded: at most FoldBytes of blocks are written and one large dropped
-// object, or many small ones, reclaimed in a second, and at most half of the time goes
-// to removing expired keys, 16 in a commit. INFO shows what was done and what waits.
+// The work is bounded: in a second at most FoldBytes of blocks are folded, about
+// CompactBytes written for each object compacted, and one large dropped object, or many
+// small ones, reclaimed; at most half of the time goes to removing expired keys, 16 in
+// a commit. INFO shows what was done and what waits.
 package compaction
 
 import (
@@ -21,7 +23,11 @@ const (
 	// FoldBytes is the most bytes of folded blocks written in a second.
 	FoldBytes = 8 << 20
 
+	// CompactBytes is about the most bytes written in a second to compact an object.
+	CompactBytes = 1 << 20
+
 	foldEvery    = 100 * time.Millisecond
+	compactEvery = 100 * time.Millisecond
 	sweepEvery   = 100 * time.Millisecond
 	reclaimEvery = time.Second
 )
@@ -44,6 +50,7 @@ func (s *service) Start(db *kv.DB) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.db, s.cancel, s.log = db, cancel, db.Logger()
 	s.done.Go(func() { s.every(ctx, foldEvery, s.fold) })
+	s.done.Go(func() { s.every(ctx, compactEvery, s.compact) })
 	s.done.Go(func() { s.every(ctx, sweepEvery, s.sweep) })
 	s.done.Go(func() { s.every(ctx, reclaimEvery, s.reclaim) })
 	return nil
@@ -64,6 +71,7 @@ func (s *service) Info() (string, []kv.InfoField) {
 		{Name: "fold_requests_dropped", Value: dropped},
 		{Name: "fold_bytes_per_second_limit", Value: FoldBytes},
 		{Name: "objects_reclaimed", Value: reclaimed},
+		{Name: "compactions", Value: s.db.Compactions()},
 		{Name: "expired_keys", Value: s.db.ExpiredKeys()},
 	}
 }
@@ -96,6 +104,12 @@ func (s *service) every(ctx context.Context, interval time.Duration, work func(c
 func (s *service) fold(ctx context.Context) error {
 	const perTick = FoldBytes * int(foldEvery) / int(time.Second)
 	_, err := s.db.Fold(ctx, perTick)
+	return err
+}
+
+func (s *service) compact(ctx context.Context) error {
+	const perTick = CompactBytes * int(compactEvery) / int(time.Second)
+	_, err := s.db.CompactQueued(ctx, perTick)
 	return err
 }
 

@@ -81,9 +81,10 @@ type DB struct {
 	transactions sync.Map // those open
 	watches      watches
 
-	folds   foldQueue
-	stats   stats
-	closing atomic.Bool
+	folds    foldQueue
+	compacts compactQueue
+	stats    stats
+	closing  atomic.Bool
 
 	stopHousekeeper chan struct{}
 	housekeeperDone chan struct{}

@@ -22,6 +22,7 @@ type stats struct {
 	foldsDropped     atomic.Uint64
 	reclaimed        atomic.Uint64
 	expired          atomic.Uint64 // keys swept
+	compactions      atomic.Uint64 // commits of types' Compact
 	backgroundErrors atomic.Uint64
 }
 

@@ -17,7 +17,7 @@ type nesting struct {
 
 // savepoint is how much was staged when the user began. What he adds is behind it.
 type savepoint struct {
-	views, bits, counts, slots, handed, built, drops, attributes int
+	views, bits, counts, slots, handed, built, drops, attributes, layerDrops int
 }
 
 // enterNest lends the writer to a user inside a transaction, which he holds until he
@@ -26,6 +26,7 @@ func (w *Writer) enterNest(tx *Transaction) {
 	w.uses++
 	w.nest = nesting{tx: tx, id: w.uses, flush: w.flush, lens: savepoint{
 		len(w.views), len(w.bits), len(w.counts), len(w.slots), len(w.handed), len(w.built), len(w.drops), len(w.attributes),
+		len(w.layerDrops),
 	}}
 }
 
@@ -49,7 +50,7 @@ func (w *Writer) rollBack() {
 	}
 	w.counts, w.handed, w.built = w.counts[:to.counts], w.handed[:to.handed], w.built[:to.built]
 	w.setSlotBlocks(w.slots[:to.slots])
-	w.drops, w.attributes = w.drops[:to.drops], w.attributes[:to.attributes]
+	w.drops, w.attributes, w.layerDrops = w.drops[:to.drops], w.attributes[:to.attributes], w.layerDrops[:to.layerDrops]
 	w.flush = w.nest.flush
 	w.rejoin()
 }
@@ -98,7 +99,7 @@ func (w *Writer) journalAll() {
 		return
 	}
 	views, bits, counts, handed := slices.Clone(w.views), slices.Clone(w.bits), slices.Clone(w.counts), slices.Clone(w.handed)
-	slots := slices.Clone(w.slots)
+	slots, layerDrops := slices.Clone(w.slots), slices.Clone(w.layerDrops)
 	drops, built, attributes := slices.Clone(w.drops), slices.Clone(w.built), slices.Clone(w.attributes)
 	flush := w.flush
 	w.nest.undo = append(w.nest.undo, func() {
@@ -106,6 +107,7 @@ func (w *Writer) journalAll() {
 		w.drops, w.built, w.attributes, w.flush = drops, built, attributes, flush
 		w.index = nil
 		w.indexViews()
+		w.layerDrops = layerDrops
 		w.setSlotBlocks(slots)
 		w.restage()
 	})

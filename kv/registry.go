@@ -37,6 +37,12 @@ type Type struct {
 	// Verify checks what only the module knows, for a check of the whole store:
 	// it is given every block of every layer, and then, once, ok by Done.
 	Verify func(o *Object) Verifier
+
+	// Compact stages changes that make an object smaller, for a commit of about
+	// budget bytes at most, and reports whether there is more to do. What it moves
+	// between blocks it has seen together, see Writer.TogetherOnly. It is called
+	// for keys given to DB.QueueCompact; nil if the type has no use for that.
+	Compact func(w *Writer, o *Object, budget int) (more bool, err error)
 }
 
 // Verifier checks one object.

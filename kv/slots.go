@@ -43,16 +43,25 @@ func newVersions(blocks uint64) []atomic.Uint32 {
 // they were at one moment.
 func (l *Layer) Version(blk uint64) uint32 { return l.versionOf(blk).Load() }
 
-func (l *Layer) versionOf(blk uint64) *atomic.Uint32 { return &l.versions[blk&uint64(len(l.versions)-1)] }
+func (l *Layer) versionOf(blk uint64) *atomic.Uint32 {
+	return &l.versions[blk&uint64(len(l.versions)-1)]
+}
 
-// Slots returns a block of slots with this writer's changes. The words are the
-// writer's, valid until it ends, and must not be changed but by SetSlots.
+// Slots returns a block of slots with this writer's changes, to be changed: SetSlots
+// must be told of every slot that is, before the writer is used in another way. The
+// words are the writer's, valid until it ends.
 func (w *Writer) Slots(o *Object, l *Layer, blk uint64) ([]uint64, error) {
 	b, err := w.slotBlock(o, l, blk)
 	if err != nil {
 		return nil, err
 	}
+	w.journalSlots(b)
 	return b.words, nil
+}
+
+// Load returns a block with this writer's changes, for lookups.
+func (w *Writer) Load(o *Object, l *Layer, blk uint64) (*Line, error) {
+	return w.stagedBlock(o, l, blk)
 }
 
 // SetSlots stages new values of slots of a block, whichever was set last for each.

@@ -46,6 +46,7 @@ type Writer struct {
 	built      []uint64  // those of objects it has staged
 	drops      []uint64  // ids of objects to be dropped
 	attributes []stagedAttribute
+	layerDrops []layerDrop
 	nest       nesting // of a transaction's writer
 	uses       uint64  // of it, so far
 
@@ -175,7 +176,8 @@ func (w *Writer) release() {
 	clear(w.views)
 	clear(w.handed)
 	clear(w.attributes)
-	w.built, w.drops, w.attributes, w.nest = w.built[:0], w.drops[:0], w.attributes[:0], nesting{}
+	w.built, w.drops, w.layerDrops, w.attributes = w.built[:0], w.drops[:0], w.layerDrops[:0], w.attributes[:0]
+	w.nest = nesting{}
 	clear(w.patcher.objects)
 	w.patcher = patcher{objects: w.patcher.objects[:0]}
 	clear(w.layers)
@@ -525,6 +527,7 @@ func (w *Writer) dropObject(o *Object) {
 	w.handed = slices.DeleteFunc(w.handed, func(h *Object) bool { return h.header.id == id })
 	w.attributes = slices.DeleteFunc(w.attributes, func(a stagedAttribute) bool { return a.object == id })
 	w.drops = append(w.drops, id)
+	w.layerDrops = slices.DeleteFunc(w.layerDrops, func(d layerDrop) bool { return d.object == id })
 	w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return slices.Contains(o.layers, c.layer) })
 	w.setSlotBlocks(slices.DeleteFunc(w.slots, func(b *slotBlock) bool { return slices.Contains(o.layers, b.layer) }))
 	// Bits of o left behind in the staged set do no harm: ordinals are not used twice.
@@ -596,7 +599,7 @@ func (w *Writer) deleteAll() {
 	w.journalAll()
 	w.flush = true
 	w.views, w.index, w.handed, w.attributes = nil, nil, nil, nil
-	w.bits, w.counts, w.drops, w.built = nil, nil, nil, nil
+	w.bits, w.counts, w.drops, w.built, w.layerDrops = nil, nil, nil, nil, nil
 	w.setSlotBlocks(nil)
 }
 
@@ -615,6 +618,7 @@ func (w *Writer) stageDrops() {
 	for _, id := range w.drops {
 		must(w.batch.DeleteRange(appendObjectKey(nil, id), appendObjectKey(nil, id+1), nil))
 	}
+	w.stageLayerDrops()
 	for _, id := range w.built {
 		w.delete(appendDroppedKey(w.scratch[:0], id))
 	}

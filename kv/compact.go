@@ -1,0 +1,121 @@
+package kv
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Compacting is what a type does to an object of its own to make it smaller, such as
+// moving what is in a nearly empty layer to others: in commits of bounded size, under
+// the object's write lock, and seen as a whole by lookups. See Type.Compact.
+
+// compactQueue holds the keys of objects to be compacted. A full queue drops new ones:
+// what asked will ask again.
+type compactQueue struct {
+	mu     sync.Mutex
+	queued map[string]struct{} // guarded by mu
+}
+
+const maxQueuedCompactions = 4096
+
+// QueueCompact asks for the object under a key to be compacted some time.
+func (db *DB) QueueCompact(key []byte) {
+	q := &db.compacts
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.queued == nil {
+		q.queued = make(map[string]struct{})
+	}
+	if len(q.queued) < maxQueuedCompactions {
+		q.queued[string(key)] = struct{}{}
+	}
+}
+
+// CompactQueued makes one commit of at most about so many bytes for each object that
+// was to be compacted when it was called, and reports whether there is more to do.
+func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err error) {
+	q := &db.compacts
+	q.mu.Lock()
+	keys := make([]string, 0, len(q.queued))
+	for key := range q.queued {
+		keys = append(keys, key)
+	}
+	clear(q.queued)
+	q.mu.Unlock()
+	for _, key := range keys {
+		if err := ctx.Err(); err != nil {
+			return true, err
+		}
+		again, err := db.compact([]byte(key), budget)
+		if err != nil {
+			return true, err
+		}
+		if again {
+			db.QueueCompact([]byte(key))
+			more = true
+		}
+	}
+	return more, nil
+}
+
+func (db *DB) compact(key []byte, budget int) (more bool, err error) {
+	w, err := db.Begin(NoSync, key)
+	if err != nil {
+		return false, err
+	}
+	o, err := w.Object(key)
+	if err != nil || o == nil || o.typ == nil || o.typ.Compact == nil {
+		return false, w.Refuse(err)
+	}
+	more, err = o.typ.Compact(w, o, min(budget, db.MaxCommit()/2))
+	if err != nil {
+		return false, w.Refuse(fmt.Errorf("compact %q: %w", key, err))
+	}
+	db.stats.compactions.Add(1)
+	return more, w.Commit()
+}
+
+// Compactions returns how many commits of types' Compact there were since Open.
+func (db *DB) Compactions() uint64 { return db.stats.compactions.Load() }
+
+// layerDrop names a layer to be dropped.
+type layerDrop struct{ object, layer uint64 }
+
+// Shrink stages the removal of the newest layer of an object, which has others, and
+// returns the object without it; the one with it must not be used any more with this
+// writer. What the layer holds goes with it.
+func (w *Writer) Shrink(o *Object) (*Object, error) {
+	last := len(o.layers) - 1
+	if last < 1 {
+		return nil, fmt.Errorf("kv: key %q: %d layers, the last cannot be removed", o.key, len(o.layers))
+	}
+	h := *o.header
+	h.layers = slices.Clip(h.layers[:last])
+	gone := o.layers[last]
+	left, err := newObject(w.db, o.key, &h, slices.Clip(o.layers[:last]))
+	if err != nil {
+		return nil, err
+	}
+	w.journalAll()
+	w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return c.layer == gone })
+	w.bits = slices.DeleteFunc(w.bits, func(bit uint64) bool { return w.layers[bit>>ordinalShift] == gone })
+	w.setSlotBlocks(slices.DeleteFunc(w.slots, func(b *slotBlock) bool { return b.layer == gone }))
+	w.layerDrops = append(w.layerDrops, layerDrop{h.id, gone.spec.Number})
+	w.setView([]byte(o.key), left)
+	w.handed = append(w.handed, o)
+	w.sequence = true
+	return left, nil
+}
+
+// stageLayerDrops stages the removal of layers. A later layer may have the number of
+// one: what is staged for it comes behind in the batch, and stays.
+func (w *Writer) stageLayerDrops() {
+	for _, d := range w.layerDrops {
+		from := appendOrdered(appendObjectKey(nil, d.object), d.layer+partLayers)
+		to := appendOrdered(appendObjectKey(nil, d.object), d.layer+partLayers+1)
+		must(w.batch.DeleteRange(from, to, nil))
+		w.delete(appendCountersKey(w.scratch[:0], d.object, d.layer))
+	}
+}

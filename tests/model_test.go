@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/txn"
@@ -399,11 +400,44 @@ func (s *modelStore) ask(t *rapid.T, tx *kv.Transaction, words []string) reply.R
 
 var errRollback = errors.New("rolled back")
 
-// update runs commands in a transaction, which sometimes ends in an error, so that nothing was done. Lookups outside
-// see nothing of it before its end.
+// takenBack is what a program stages in a transaction and takes back.
+type takenBack struct {
+	Set, Delete, From, To, Filter string // keys
+	Items                         []string
+}
+
+func drawTakenBack(t *rapid.T) takenBack {
+	return takenBack{drawKey(t), drawKey(t), drawKey(t), drawKey(t), drawKey(t), drawItems(t, 40)}
+}
+
+// stageAndRefuse stages a change in a transaction, as far as it goes, and takes it back.
+func (s *modelStore) stageAndRefuse(tx *kv.Transaction, c takenBack) error {
+	w, err := tx.Begin()
+	if err != nil {
+		return err
+	}
+	_, err1 := bloomext.New(s.db, c.Filter).AddStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
+	_, err2 := w.Set([]byte(c.Set), []byte("staged"), kv.SetOptions{})
+	_, err3 := w.Delete([]byte(c.Delete))
+	err4 := w.Rename([]byte(c.From), []byte(c.To))
+	if err := w.Refuse(errRollback); !errors.Is(err, errRollback) {
+		return fmt.Errorf("Refuse = %w", err)
+	}
+	for _, err := range []error{err1, err2, err3, err4} {
+		if err != nil && !errors.Is(err, kv.ErrNotFound) && !errors.Is(err, kv.ErrWrongType) && !errors.Is(err, bloomext.ErrFull) &&
+			!errors.Is(err, bloomext.ErrCannotGrow) {
+			return err
+		}
+	}
+	return nil
+}
+
+// update runs commands in a transaction, which sometimes ends in an error, so that nothing was done. Between them
+// changes are staged that are taken back. Lookups outside see nothing of it before its end.
 func (r *modelRun) update(t *rapid.T) {
 	lines := slices.Concat(aFew(t, r.commandsOf(""))...)
 	outside := r.anyLook().Draw(t, "outside")
+	refused := rapid.MapOfN(rapid.IntRange(0, len(lines)-1), rapid.Custom(drawTakenBack), 0, 2).Draw(t, "taken back")
 	roll := rapid.Bool().Draw(t, "roll back")
 	before := r.model.clone()
 	wantOutside := before.answer(outside)
@@ -417,6 +451,11 @@ func (r *modelRun) update(t *rapid.T) {
 	for _, s := range r.stores {
 		err := txn.Update(t.Context(), s.db, kv.DurabilityDefault, func(tx *txn.Tx) error {
 			for i, words := range lines {
+				if c, ok := refused[i]; ok {
+					if err := s.stageAndRefuse(tx.Transaction, c); err != nil {
+						t.Fatalf("store %s: %+v in Update: %v", s.name, c, err)
+					}
+				}
 				got := s.ask(t, tx.Transaction, words)
 				if err := wants[i](got); err != nil {
 					r.failf(s, words, got, fmt.Errorf("in Update: %w", err))
@@ -448,9 +487,6 @@ func (r *modelRun) lookBack(t *rapid.T) {
 			}
 		}
 	case chance(t, 4):
-		for _, words := range r.view.questions() {
-			r.askViews(words)
-		}
 		r.endViews()
 	default:
 		for _, words := range aFew(t, r.anyLook()) {
@@ -469,7 +505,14 @@ func (r *modelRun) askViews(words []string) {
 	}
 }
 
+// endViews asks the open views for everything there was, and ends them.
 func (r *modelRun) endViews() {
+	if r.view == nil {
+		return
+	}
+	for _, words := range r.view.questions() {
+		r.askViews(words)
+	}
 	r.view = nil
 	for _, s := range r.stores {
 		if err := s.endView(); err != nil {

@@ -18,7 +18,8 @@ func (s *shadow) clone() modelValue { return s.copy() }
 
 func (s *shadow) questions(key string) [][]string {
 	return [][]string{
-		{"BF.CARD", key}, {"BF.INFO", key}, {"BF.DEBUG", key}, append([]string{"BF.MEXISTS", key}, itemRange(0, modelItems)...),
+		{"BF.CARD", key}, {"BF.INFO", key}, {"BF.DEBUG", key},
+		append([]string{"BF.MEXISTS", key}, itemRange(0, modelItems)...),
 	}
 }
 
@@ -265,7 +266,8 @@ func (bloomFamily) facts(m *model, name string, args []string) want {
 	case name == "BF.DEBUG":
 		lines := []reply.Reply{reply.BulkString(fmt.Sprintf("size:%d", have.items()))}
 		for _, l := range have.layers {
-			lines = append(lines, reply.BulkString(fmt.Sprintf("bytes:%d bits:%d hashes:%d hashwidth:64 capacity:%d size:%d ratio:%.6g",
+			lines = append(lines, reply.BulkString(fmt.Sprintf(
+				"bytes:%d bits:%d hashes:%d hashwidth:64 capacity:%d size:%d ratio:%.6g",
 				l.layout.Bits()/8, l.layout.Bits(), l.layout.Hashes, l.capacity, l.items, l.rate)))
 		}
 		return exactly(reply.Array(lines...))

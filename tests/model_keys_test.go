@@ -17,7 +17,8 @@ type keyFamily struct{}
 
 // globs are patterns with what they mean as regular expressions.
 var globs = map[string]string{
-	"*": ".*", "a": "a", "[ab]": "[ab]", "?": ".", "[^a]": "[^a]", "e*": "e.*", "*:?": ".*:.", `\a`: "a", "": "", "[c-e]*": "[c-e].*",
+	"*": ".*", "a": "a", "[ab]": "[ab]", "?": ".", "[^a]": "[^a]", "e*": "e.*",
+	"*:?": ".*:.", `\a`: "a", "": "", "[c-e]*": "[c-e].*",
 }
 
 func drawGlob(t *rapid.T) string {

@@ -29,7 +29,9 @@ type shadowLayer struct {
 }
 
 func newShadow(capacity uint64, rate float64, expansion uint32) *shadow {
-	s := &shadow{params: scalableext.Params{Capacity: capacity, ErrorRate: min(rate, 0.25), Expansion: expansion, Seed: modelSeed}}
+	s := &shadow{params: scalableext.Params{
+		Capacity: capacity, ErrorRate: min(rate, 0.25), Expansion: expansion, Seed: modelSeed,
+	}}
 	if !s.grow() {
 		panic("a filter without a layer")
 	}
@@ -45,7 +47,9 @@ func (s *shadow) grow() bool {
 	if err != nil {
 		return false
 	}
-	s.layers = append(s.layers, &shadowLayer{layout: layout, bits: make(map[uint64]bool), rate: rate, capacity: capacity})
+	s.layers = append(s.layers, &shadowLayer{
+		layout: layout, bits: make(map[uint64]bool), rate: rate, capacity: capacity,
+	})
 	return true
 }
 
@@ -131,7 +135,8 @@ func unite(names []string, parts []*shadow) (*shadow, reply.Reply) {
 		}
 		l.items, l.estimated = l.distinct(), true
 		if rate := l.layout.ExpectedRate(l.items); rate > l.rate {
-			return nil, reply.Errorf("ERR bloomext: the union would exceed the error rate: layer %d would have %.3g, is made for %.3g",
+			return nil, reply.Errorf(
+				"ERR bloomext: the union would exceed the error rate: layer %d would have %.3g, is made for %.3g",
 				i, rate, l.rate)
 		}
 	}

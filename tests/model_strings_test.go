@@ -28,12 +28,13 @@ func (modelString) questions(key string) [][]string {
 }
 
 func drawValue(t *rapid.T) string {
-	return drawOne(t, "", "a", "10", "-5", "hello world", "3.25", "9223372036854775807", "-9223372036854775808", "01", " 1", "inf",
-		"\x00\xff\r\n", strings.Repeat("x", 100))
+	return drawOne(t, "", "a", "10", "-5", "hello world", "3.25", "9223372036854775807", "-9223372036854775808",
+		"01", " 1", "inf", "\x00\xff\r\n", strings.Repeat("x", 100))
 }
 
 func drawInteger(t *rapid.T) string {
-	return drawOne(t, "0", "1", "-1", "2", "-3", "100", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "abc", "01")
+	return drawOne(t, "0", "1", "-1", "2", "-3", "100", "abc", "01",
+		"9223372036854775807", "-9223372036854775808", "9223372036854775808")
 }
 
 func drawSeconds(t *rapid.T) string {
@@ -49,7 +50,8 @@ func drawInstant(t *rapid.T, m *model, unit int64) string {
 	if chance(t, 5) {
 		return drawOne(t, "0", "-5", "abc", "9223372036854775807", "9223372036854775")
 	}
-	return strconv.FormatInt((m.now+rapid.SampledFrom([]int64{1000, 1, 0, -1, 1500, 10_000, 100_000}).Draw(t, "from now"))/unit, 10)
+	fromNow := rapid.SampledFrom([]int64{1000, 1, 0, -1, 1500, 10_000, 100_000}).Draw(t, "from now")
+	return strconv.FormatInt((m.now+fromNow)/unit, 10)
 }
 
 func drawExpiry(t *rapid.T, m *model) []string {
@@ -120,7 +122,8 @@ func (f stringFamily) draw(t *rapid.T, m *model) [][]string {
 	case 13:
 		return one(drawOne(t, "INCRBY", "DECRBY"), drawKey(t), drawInteger(t))
 	case 14:
-		return one("INCRBYFLOAT", drawKey(t), drawOne(t, "0.1", "-0.3", "3", "1e2", "10.50", "12345678.9", ".5", "5.", "inf", "-inf", "nan", "abc", "", " 1"))
+		by := drawOne(t, "0.1", "-0.3", "3", "1e2", "10.50", "12345678.9", ".5", "5.", "inf", "-inf", "nan", "abc", "", " 1")
+		return one("INCRBYFLOAT", drawKey(t), by)
 	}
 	return [][]string{f.look(t, m)}
 }
@@ -195,7 +198,8 @@ func (f stringFamily) answer(m *model, name string, args []string) want {
 		}
 		m.set(args[0], modelString(args[1]), 0)
 		return exactly(reply.Int(1))
-	case "GET", "STRLEN", "GETRANGE", "GETSET", "GETDEL", "GETEX", "APPEND", "SETRANGE", "INCR", "DECR", "INCRBY", "DECRBY", "INCRBYFLOAT":
+	case "GET", "STRLEN", "GETRANGE", "GETSET", "GETDEL", "GETEX",
+		"APPEND", "SETRANGE", "INCR", "DECR", "INCRBY", "DECRBY", "INCRBYFLOAT":
 		return f.onString(m, name, args)
 	}
 	return nil

@@ -347,13 +347,14 @@ func (r *modelRun) verify() {
 // clock that the test moves, maintenance, reopening and crashes between them. Stores with different options have to
 // give the replies that a model in plain memory foretells, byte for byte, and have to hold what it holds afterwards.
 //
-// A failing sequence is shrunk, printed, and kept under testdata/rapid, where the next run begins. A long run:
+// A failing sequence is shrunk, printed, and kept under testdata/rapid, where the next run begins. Shrinking ends after
+// half a minute; -rapid.shrinktime=5m makes it thorough. A long run:
 //
 //	go test ./tests -run '^TestModel$' -timeout 0 -rapid.checks=20000 -rapid.steps=100
 func TestModel(t *testing.T) {
 	checks := "100"
 	if raceEnabled {
-		checks = "12"
+		checks = "10"
 	}
 	unlessGiven(t, "rapid.checks", checks)
 	rapid.Check(t, func(t *rapid.T) {

@@ -75,17 +75,19 @@ func exists(c *Call) reply.Reply {
 	return reply.Int(int64(n))
 }
 
-// lookup answers a command about what is under a single key, nil if there is nothing.
-func lookup(c *Call, f func(*Object) reply.Reply) reply.Reply {
+// lookup answers a command about what is under a single key, nil if there is nothing,
+// and the time it is looked at.
+func lookup(c *Call, f func(o *Object, now int64) reply.Reply) reply.Reply {
 	var o *Object
-	if err := c.Read(func(r Reader) (err error) { o, err = r.Lookup(c.Args[0]); return err }); err != nil {
+	var now int64
+	if err := c.Read(func(r Reader) (err error) { o, err = r.Lookup(c.Args[0]); now = r.now(); return err }); err != nil {
 		return ErrorReply(err)
 	}
-	return f(o)
+	return f(o, now)
 }
 
 func typeOf(c *Call) reply.Reply {
-	return lookup(c, func(o *Object) reply.Reply {
+	return lookup(c, func(o *Object, _ int64) reply.Reply {
 		if o == nil {
 			return reply.Status("none")
 		}
@@ -93,9 +95,12 @@ func typeOf(c *Call) reply.Reply {
 	})
 }
 
-// untilExpiry answers in milliseconds: from is subtracted from the time.
-func untilExpiry(c *Call, from int64, f func(milliseconds int64) int64) reply.Reply {
-	return lookup(c, func(o *Object) reply.Reply {
+// untilExpiry answers when a key expires, or how long that is from the time it is looked at.
+func untilExpiry(c *Call, left bool, f func(milliseconds int64) int64) reply.Reply {
+	return lookup(c, func(o *Object, from int64) reply.Reply {
+		if !left {
+			from = 0
+		}
 		switch {
 		case o == nil:
 			return reply.Int(-2)
@@ -116,10 +121,10 @@ func inSeconds(milliseconds int64) int64 {
 
 func inMilliseconds(milliseconds int64) int64 { return milliseconds }
 
-func ttl(c *Call) reply.Reply         { return untilExpiry(c, c.DB.Now(), inSeconds) }
-func pttl(c *Call) reply.Reply        { return untilExpiry(c, c.DB.Now(), inMilliseconds) }
-func expireTime(c *Call) reply.Reply  { return untilExpiry(c, 0, inSeconds) }
-func pexpireTime(c *Call) reply.Reply { return untilExpiry(c, 0, inMilliseconds) }
+func ttl(c *Call) reply.Reply         { return untilExpiry(c, true, inSeconds) }
+func pttl(c *Call) reply.Reply        { return untilExpiry(c, true, inMilliseconds) }
+func expireTime(c *Call) reply.Reply  { return untilExpiry(c, false, inSeconds) }
+func pexpireTime(c *Call) reply.Reply { return untilExpiry(c, false, inMilliseconds) }
 
 func expireIn(unit int64) handler {
 	return func(c *Call) reply.Reply { return expire(c, unit, c.DB.Now()) }

@@ -75,6 +75,14 @@ func (r Reader) Lookup(key []byte) (*Object, error) {
 	return r.db.lookup(key, r.steady)
 }
 
+// now returns the time by which keys have expired for the Reader, in Unix milliseconds.
+func (r Reader) now() int64 {
+	if r.view != nil {
+		return r.view.now
+	}
+	return r.db.Now()
+}
+
 // Counter returns counter i of a layer.
 func (r Reader) Counter(l *Layer, i int) uint64 {
 	if r.w != nil {

@@ -102,7 +102,9 @@ func (w *Writer) tellWatches() {
 	}
 	for i := range w.views {
 		v := &w.views[i]
-		if !(v.changed && (v.object != nil || v.stored != nil)) && !(v.object != nil && w.changes(v.object)) {
+		// What had expired was missing already for whoever looked.
+		there := v.object != nil || v.stored != nil && !v.stored.expired()
+		if !(v.changed && there) && !(v.object != nil && w.changes(v.object)) {
 			continue
 		}
 		for x := range ws.byKey[v.key] {

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,114 +16,8 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/reply"
-	"github.com/sievekv/sievekv/scalableext"
 )
-
-const modelSeed = 42
-
-// shadow is a Bloom filter beside the store: the same hashes and growth over plain memory, so that it has the same
-// false positives, and every reply can be foretold.
-type shadow struct {
-	params scalableext.Params
-	layers []*shadowLayer // oldest first
-	merged bool           // counts of items are estimates, taken over from the store
-}
-
-type shadowLayer struct {
-	layout          probe.Layout
-	bits            map[uint64]bool // by block<<16 | position
-	items, capacity uint64
-}
-
-func newShadow(capacity uint64, rate float64, expansion uint32) *shadow {
-	s := &shadow{params: scalableext.Params{Capacity: capacity, ErrorRate: rate, Expansion: expansion, Seed: modelSeed}}
-	if !s.grow() {
-		panic("a filter without a layer")
-	}
-	return s
-}
-
-func (s *shadow) grow() bool {
-	capacity, rate, err := s.params.Layer(len(s.layers))
-	if err != nil {
-		return false
-	}
-	layout, err := probe.Size(capacity, rate)
-	if err != nil {
-		return false
-	}
-	s.layers = append(s.layers, &shadowLayer{layout: layout, bits: make(map[uint64]bool), capacity: capacity})
-	return true
-}
-
-// bitsOf returns the bits of an item in a layer.
-func (l *shadowLayer) bitsOf(hash uint64) []uint64 {
-	blk, _ := l.layout.Block(hash)
-	var list []uint64
-	for _, p := range l.layout.AppendPositions(nil, hash) {
-		list = append(list, blk<<16|uint64(p))
-	}
-	return list
-}
-
-func (s *shadow) has(item string) bool {
-	hash := probe.Sum64SeedString(item, modelSeed)
-	return slices.ContainsFunc(s.layers, func(l *shadowLayer) bool {
-		return !slices.ContainsFunc(l.bitsOf(hash), func(bit uint64) bool { return !l.bits[bit] })
-	})
-}
-
-// add returns what BF.ADD answers.
-func (s *shadow) add(item string) reply.Reply {
-	if s.has(item) {
-		return reply.Bool(false)
-	}
-	newest := s.layers[len(s.layers)-1]
-	if newest.items >= newest.capacity {
-		if s.params.Expansion == 0 {
-			return reply.Error("ERR non scaling filter is full")
-		}
-		if !s.grow() {
-			return reply.Error("ERR problem inserting into filter")
-		}
-		newest = s.layers[len(s.layers)-1]
-	}
-	for _, bit := range newest.bitsOf(probe.Sum64SeedString(item, modelSeed)) {
-		newest.bits[bit] = true
-	}
-	newest.items++
-	return reply.Bool(true)
-}
-
-func (s *shadow) items() (n uint64) {
-	for _, l := range s.layers {
-		n += l.items
-	}
-	return n
-}
-
-func (s *shadow) union(other *shadow) {
-	for i, l := range other.layers {
-		if i == len(s.layers) {
-			s.grow()
-		}
-		for bit := range l.bits {
-			s.layers[i].bits[bit] = true
-		}
-	}
-}
-
-func (s *shadow) clone() *shadow {
-	c := newShadow(s.params.Capacity, s.params.ErrorRate, s.params.Expansion)
-	c.union(s)
-	for i, l := range s.layers {
-		c.layers[i].items = l.items
-	}
-	c.merged = s.merged
-	return c
-}
 
 // modelWorker runs random commands on keys of its own, and foretells the replies.
 type modelWorker struct {
@@ -163,19 +55,6 @@ func (w *modelWorker) expect(want reply.Reply, words ...string) error {
 		return fmt.Errorf("%q answers %v, want %v", words, got, want)
 	}
 	return nil
-}
-
-// addAll returns what BF.MADD answers.
-func addAll(s *shadow, items []string) reply.Reply {
-	var list []reply.Reply
-	for _, item := range items {
-		r := s.add(item)
-		list = append(list, r)
-		if r.IsError() && s.params.Expansion == 0 {
-			break
-		}
-	}
-	return reply.Array(list...)
 }
 
 func (w *modelWorker) step() error {
@@ -261,43 +140,21 @@ func (w *modelWorker) rename(key string, have *shadow) error {
 	return w.expect(reply.OK, "RENAME", key, to)
 }
 
-// merge unites filters. What the store then estimates of the items decides when a filter is full, and is taken over.
 func (w *modelWorker) merge(key string) error {
 	other := w.key()
 	have, from := w.keys[key], w.keys[other]
-	got := w.do("BF.MERGE", key, other)
-	switch {
-	case from == nil:
-		if !got.IsError() {
-			return fmt.Errorf("BF.MERGE of a missing key answers %v", got)
-		}
-		return nil
-	case have != nil && have.params != from.params:
-		if !strings.Contains(got.String(), "filters differ") {
-			return fmt.Errorf("BF.MERGE of filters that differ answers %v", got)
-		}
-		return nil
-	case strings.Contains(got.String(), "would exceed the error rate") && key != other:
-		return nil
-	case got.String() != reply.OK.String():
-		return fmt.Errorf("BF.MERGE answers %v", got)
+	if from == nil {
+		return w.expect(reply.Error("ERR not found"), "BF.MERGE", key, other)
 	}
-	union := from.clone()
-	if have != nil {
-		union.union(have)
+	names, parts := []string{other}, []*shadow{from}
+	if have != nil && key != other {
+		names, parts = []string{key, other}, []*shadow{have, from}
 	}
-	w.keys[key] = union
-	info, err := bloomext.New(w.db, key).Info()
-	if err != nil || len(info.Layers) != len(union.layers) {
-		return fmt.Errorf("after a merge %q has %d layers, want %d (%w)", key, len(info.Layers), len(union.layers), err)
+	union, want := unite(names, parts)
+	if union != nil {
+		w.keys[key] = union
 	}
-	for i, l := range info.Layers {
-		if l.Ones != uint64(len(union.layers[i].bits)) {
-			return fmt.Errorf("after a merge layer %d of %q has %d bits set, want %d", i, key, l.Ones, len(union.layers[i].bits))
-		}
-		union.layers[i].items = l.Items
-	}
-	return nil
+	return w.expect(want, "BF.MERGE", key, other)
 }
 
 // TestModel_bloom runs random commands of the Bloom family from many goroutines, over a cache of a few blocks, with

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -511,4 +512,56 @@ func TestWatch(t *testing.T) {
 	b.do("SET k 2", "OK")
 	a.do("UNWATCH", "OK")
 	transaction(ran)
+}
+
+// A key that has expired is missing, whether or not it was removed already: to remove it
+// changes nothing for who has watched it since.
+func TestWatch_expired(t *testing.T) {
+	var passed atomic.Int64
+	db := open(t, kv.Options{Clock: func() time.Time { return time.UnixMilli(1_700_000_000_000 + passed.Load()) }})
+	a, b := client{t, db.NewSession()}, client{t, db.NewSession()}
+	for _, tt := range []struct{ change, reply, want string }{
+		{"DEL k", "(integer) 0", "1) OK"},
+		{"SET k 1 PXAT 1", "OK", "1) OK"},
+		{"FLUSHALL", "OK", "1) OK"},
+		{"SET k 1", "OK", "(nil)"},
+	} {
+		b.do("SET k 1 PX 10", "OK")
+		passed.Add(10)
+		a.do("WATCH k", "OK")
+		b.do(tt.change, tt.reply)
+		a.do("MULTI", "OK")
+		a.do("SET done 1", "QUEUED")
+		a.do("EXEC", tt.want)
+	}
+	b.do("SET k 1 PX 10", "OK")
+	a.do("WATCH k", "OK")
+	passed.Add(10)
+	b.do("DEL k", "(integer) 0")
+	a.do("MULTI", "OK")
+	a.do("EXEC", "(nil)") // it was there
+}
+
+// A view answers how long keys have to live as of its own time.
+func TestView_timeToLive(t *testing.T) {
+	var passed atomic.Int64
+	db := open(t, kv.Options{Clock: func() time.Time { return time.UnixMilli(1_700_000_000_000 + passed.Load()) }})
+	s := db.NewSession()
+	client{t, s}.do("SET k 1 PX 10000", "OK")
+	err := txn.View(t.Context(), db, func(snap *txn.Snapshot) error {
+		passed.Add(20_000)
+		for name, want := range map[string]int64{"TTL": 10, "PTTL": 10_000, "EXPIRETIME": 1_700_000_010, "PEXPIRETIME": 1_700_000_010_000} {
+			for _, cmd := range db.Commands() {
+				if cmd.Name != name {
+					continue
+				}
+				if got := s.Run(t.Context(), snap.Transaction, cmd, [][]byte{[]byte("k")}); got.Int() != want {
+					t.Errorf("%s in a view: %v, want %d", name, got, want)
+				}
+			}
+		}
+		return nil
+	})
+	must(t, err)
+	client{t, s}.do("PTTL k", "(integer) -2")
 }

@@ -1,0 +1,184 @@
+package tests_test
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+const modelSeed = 42
+
+// shadow is a Bloom filter beside the store: the same hashes and growth over plain memory, so that it has the same
+// false positives, and every reply can be foretold.
+type shadow struct {
+	params scalableext.Params
+	layers []*shadowLayer // oldest first
+}
+
+type shadowLayer struct {
+	layout          probe.Layout
+	bits            map[uint64]bool // by block<<16 | position
+	rate            float64
+	items, capacity uint64
+	estimated       bool // items is an estimate
+}
+
+func newShadow(capacity uint64, rate float64, expansion uint32) *shadow {
+	s := &shadow{params: scalableext.Params{
+		Capacity: capacity, ErrorRate: min(rate, 0.25), Expansion: expansion, Seed: modelSeed,
+	}}
+	if !s.grow() {
+		panic("a filter without a layer")
+	}
+	return s
+}
+
+func (s *shadow) grow() bool {
+	capacity, rate, err := s.params.Layer(len(s.layers))
+	if err != nil {
+		return false
+	}
+	layout, err := probe.Size(capacity, rate)
+	if err != nil {
+		return false
+	}
+	s.layers = append(s.layers, &shadowLayer{
+		layout: layout, bits: make(map[uint64]bool), rate: rate, capacity: capacity,
+	})
+	return true
+}
+
+// bitsOf returns the bits of an item in a layer.
+func (l *shadowLayer) bitsOf(hash uint64) []uint64 {
+	blk, _ := l.layout.Block(hash)
+	var list []uint64
+	for _, p := range l.layout.AppendPositions(nil, hash) {
+		list = append(list, blk<<16|uint64(p))
+	}
+	return list
+}
+
+func (s *shadow) has(item string) bool {
+	hash := probe.Sum64SeedString(item, modelSeed)
+	return slices.ContainsFunc(s.layers, func(l *shadowLayer) bool {
+		return !slices.ContainsFunc(l.bitsOf(hash), func(bit uint64) bool { return !l.bits[bit] })
+	})
+}
+
+// add returns what BF.ADD answers.
+func (s *shadow) add(item string) reply.Reply {
+	if s.has(item) {
+		return reply.Bool(false)
+	}
+	newest := s.layers[len(s.layers)-1]
+	if newest.items >= newest.capacity {
+		if s.params.Expansion == 0 {
+			return reply.Error("ERR non scaling filter is full")
+		}
+		if !s.grow() {
+			return reply.Error("ERR problem inserting into filter")
+		}
+		newest = s.layers[len(s.layers)-1]
+	}
+	for _, bit := range newest.bitsOf(probe.Sum64SeedString(item, modelSeed)) {
+		newest.bits[bit] = true
+	}
+	newest.items++
+	return reply.Bool(true)
+}
+
+func (s *shadow) items() (n uint64) {
+	for _, l := range s.layers {
+		n += l.items
+	}
+	return n
+}
+
+func (s *shadow) copy() *shadow {
+	c := &shadow{params: s.params}
+	for _, l := range s.layers {
+		own := *l
+		own.bits = maps.Clone(l.bits)
+		c.layers = append(c.layers, &own)
+	}
+	return c
+}
+
+// unite returns the union of filters, given with their names, or what BF.MERGE answers instead.
+func unite(names []string, parts []*shadow) (*shadow, reply.Reply) {
+	longest := parts[0]
+	for i, p := range parts[1:] {
+		if what, have, other := parts[0].differs(p); what != "" {
+			return nil, reply.Errorf("ERR bloomext: filters differ, and cannot be merged: %s of %q is %v, of %q %v",
+				what, names[0], have, names[i+1], other)
+		}
+		if len(p.layers) > len(longest.layers) {
+			longest = p
+		}
+	}
+	union := longest.copy()
+	for i, l := range union.layers {
+		n := 0
+		for _, p := range parts {
+			if i < len(p.layers) {
+				n++
+				maps.Copy(l.bits, p.layers[i].bits)
+			}
+		}
+		if n == 1 {
+			continue // the counts of the only one that has the layer hold
+		}
+		l.items, l.estimated = l.distinct(), true
+		if rate := l.layout.ExpectedRate(l.items); rate > l.rate {
+			return nil, reply.Errorf(
+				"ERR bloomext: the union would exceed the error rate: layer %d would have %.3g, is made for %.3g",
+				i, rate, l.rate)
+		}
+	}
+	return union, reply.OK
+}
+
+// differs names the first parameter that two filters do not share, with both values.
+func (s *shadow) differs(other *shadow) (what string, have, others any) {
+	p, q := s.params, other.params
+	switch {
+	case p.Capacity != q.Capacity:
+		return "capacity", p.Capacity, q.Capacity
+	case p.ErrorRate != q.ErrorRate:
+		return "error rate", p.ErrorRate, q.ErrorRate
+	case p.Expansion != q.Expansion:
+		return "expansion", p.Expansion, q.Expansion
+	}
+	return "", nil, nil
+}
+
+// distinct estimates the number of items by how many bits they have set: n items throw k*n times at m bits and leave
+// m(1-1/m)^(kn) of them alone, but for what the throws of an item share in a line of 512.
+func (l *shadowLayer) distinct() uint64 {
+	m, k := float64(l.layout.Bits()), float64(l.layout.Hashes)
+	shared := k / float64(l.layout.LinesPerItem) / 512 / 4
+	most := 3 * m / k                                      // with more nothing could be told any more
+	n := sort.Search(int(most*(1<<20)), func(n int) bool { // in steps of 2^-20
+		throws := k * float64(n) / (1 << 20)
+		return -m*math.Expm1(throws*math.Log1p(-1/m))-throws*shared >= float64(len(l.bits))
+	})
+	return uint64(math.Round(float64(n) / (1 << 20)))
+}
+
+// addAll returns what BF.MADD answers.
+func addAll(s *shadow, items []string) reply.Reply {
+	var list []reply.Reply
+	for _, item := range items {
+		r := s.add(item)
+		list = append(list, r)
+		if r.IsError() && s.params.Expansion == 0 {
+			break
+		}
+	}
+	return reply.Array(list...)
+}

@@ -278,8 +278,8 @@ func calls(count int) []int {
 
 var everyCall = flag.Bool("everycall", false, "make every call to the file system fail, not five of each kind")
 
-// TestFault_sites makes calls of every kind to the file system fail, at creation, opening, work and closing.
-func TestFault_sites(t *testing.T) {
+// TestFaultSites makes calls of every kind to the file system fail, at creation, opening, work and closing.
+func TestFaultSites(t *testing.T) {
 	reference := &fault{}
 	if err := newFaultRun(reference).run(); err != nil {
 		t.Fatal(err)

@@ -186,21 +186,13 @@ func reserve(c *kv.Call) reply.Reply {
 		Capacity: uint64(capacity), ErrorRate: rate, TTL: time.Duration(o.ttl) * time.Second,
 		NonScaling: o.nonScaling || o.expansion == 0, Expansion: uint32(max(0, o.expansion)),
 	})
-	if errors.Is(err, kv.ErrExists) {
-		return existing(c)
+	if errors.Is(err, kv.ErrWrongType) {
+		return kv.WrongType
 	}
 	if err != nil {
 		return errorReply(err)
 	}
 	return reply.OK
-}
-
-// existing is the reply of BF.RESERVE to a key that holds something.
-func existing(c *kv.Call) reply.Reply {
-	if err := handleOf(c).look(func(kv.Reader, *filter) error { return nil }); errors.Is(err, kv.ErrWrongType) {
-		return kv.WrongType
-	}
-	return errItemExists
 }
 
 func add(c *kv.Call) reply.Reply {

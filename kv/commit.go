@@ -204,6 +204,9 @@ func (w *Writer) needsSequence() bool {
 	if w.sequence || w.unseen {
 		return w.sequence
 	}
+	if w.gate == gateExclusive && len(w.bits) > 0 {
+		return true // of a transaction nobody sees a part, be it of one filter
+	}
 	strings := 0
 	for i := range w.views {
 		if v := &w.views[i]; v.changed && (v.object != nil || v.stored != nil) {

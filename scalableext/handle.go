@@ -69,13 +69,16 @@ func (h *Handle[F]) Staged(w *kv.Writer) (*F, error) {
 }
 
 // ReserveStaged stages an empty filter under the key, which spec describes. It returns
-// kv.ErrExists if the key holds anything.
+// kv.ErrExists if the key holds anything, which is kv.ErrWrongType too if that is no such filter.
 func (h *Handle[F]) ReserveStaged(w *kv.Writer, spec func(*kv.DB) (kv.Spec, error)) error {
 	o, err := w.Object(h.Key)
 	if err != nil {
 		return err
 	}
 	if o != nil {
+		if _, err := kv.As[*F](h.Key, o); err != nil {
+			return fmt.Errorf("%w: %w", kv.ErrExists, err)
+		}
 		return fmt.Errorf("%w: %q", kv.ErrExists, h.Key)
 	}
 	s, err := spec(h.DB)

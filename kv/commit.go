@@ -160,7 +160,6 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	last := first + uint64(w.batch.Count()) - 1
 	raise(&db.lastSeq, last)
 	db.pauseAt("commit: applied")
-	w.tellWatches()
 	for _, o := range w.handed {
 		o.handedOver.Store(true)
 	}
@@ -170,6 +169,7 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 		p.add(v.object)
 	}
 	p.patch(w.batch.Repr())
+	w.tellWatches() // not before: who began to watch after that would see what was not patched yet
 	for _, v := range w.views {
 		if v.object != nil && v.changed {
 			v.object.end() // staging only; the live one was made from the batch
@@ -204,7 +204,8 @@ func (w *Writer) needsSequence() bool {
 	if w.sequence || w.unseen {
 		return w.sequence
 	}
-	if w.gate == gateExclusive && len(w.bits) > 0 {
+	changesSlots := slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.changed) > 0 })
+	if w.gate == gateExclusive && (len(w.bits) > 0 || changesSlots) {
 		return true // of a transaction nobody sees a part, be it of one filter
 	}
 	strings := 0

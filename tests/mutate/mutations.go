@@ -25,7 +25,7 @@ func (e edit) apply(data []byte) ([]byte, error) {
 
 // protocols are the tests that force one order of steps each. They are fast, so
 // every mutation faces all of them.
-const protocols = "^Test(Load|Evict|EvictObject|Commit|Open|Read|Lookup|Fold|Acknowledge|Durable|View)(_|$)"
+const protocols = "^Test(Load|Evict|EvictObject|Commit|Open|Read|Lookup|Fold|Acknowledge|Durable|View|Watch)(_|$)"
 
 func inKV(name string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./kv", tests: protocols}
@@ -137,6 +137,12 @@ var mutations = []mutation{
 	inKV("a loader folds what it read", edit{"kv/load.go",
 		"	db.pauseAt(\"load: read\")\n",
 		"	db.pauseAt(\"load: read\")\n	_ = db.pebble.Set(appendBlockKey(nil, l.object, l.spec.Number, blk), block.AppendBlock(nil, o.header.family, l.Words(first)), pebble.NoSync)\n"}),
+
+	inKV("a watch is told before memory is patched", edit{"kv/commit.go",
+		"	db.pauseAt(\"commit: applied\")\n",
+		"	w.tellWatches()\n	db.pauseAt(\"commit: applied\")\n"}, edit{"kv/commit.go",
+		"	w.tellWatches() // not before: who began to watch after that would see what was not patched yet\n",
+		""}),
 
 	// Views: see kv/view.go.
 	inKV("a view looks at the sequence of an object before it copies a block", edit{"kv/view.go",

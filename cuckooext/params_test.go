@@ -31,7 +31,7 @@ func TestGeometry_load(t *testing.T) {
 		{block.FamilySlots12, 1, maxBlocks, 0.25},
 		{block.FamilySlots12, 2, 1, 0.88},
 		{block.FamilySlots12, 2, 1000, 0.84},
-		{block.FamilySlots32, 2, maxBlocks, 0.76},
+		{block.FamilySlots32, 2, maxBlocks, 0.75},
 		{block.FamilySlots16, 3, 1, 0.90},
 		{block.FamilySlots16, 8, 1000, 0.90},
 		{block.FamilySlots16, 255, maxBlocks, 0.90},

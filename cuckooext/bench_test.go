@@ -1,0 +1,105 @@
+package cuckooext
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+const benchItems = 1_000_000
+
+// benchTable is a layer of a million items of 16 bytes, at the load it is sized for.
+func benchTable(b *testing.B, family block.Family) (*table, *benchKey) {
+	b.Helper()
+	g := mustGeometry(b, family, 4)
+	blocks, err := g.blocksFor(benchItems)
+	if err != nil {
+		b.Fatal(err)
+	}
+	t := newTable(&g, blocks)
+	var key benchKey
+	for i := range uint64(benchItems) {
+		if _, err := t.insert(key.hash(i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(blocks)*block.Bits/benchItems, "bits/item")
+	return t, &key
+}
+
+// benchKey is 16 bytes, of which a number is the first 8.
+type benchKey [16]byte
+
+func (k *benchKey) hash(i uint64) uint64 {
+	for n := range 8 {
+		k[n] = byte(i >> (8 * n))
+	}
+	return probe.Sum64Seed(k[:], 1)
+}
+
+// random returns a sequence that jumps about among the items.
+func random(i uint64) uint64 { return i * 0x9E3779B97F4A7C15 >> 20 % benchItems }
+
+var benchFamilies = []block.Family{block.FamilySlots16, block.FamilySlots12, block.FamilySlots8, block.FamilySlots32}
+
+func BenchmarkMayContain(b *testing.B) {
+	for _, family := range benchFamilies {
+		for name, first := range map[string]uint64{"hit": 0, "miss": benchItems} {
+			b.Run(fmt.Sprintf("%d/%s", family.Width(), name), func(b *testing.B) {
+				t, key := benchTable(b, family)
+				found, i := 0, uint64(0)
+				for b.Loop() {
+					i++
+					if t.mayContain(key.hash(first + random(i))) {
+						found++
+					}
+				}
+				b.ReportMetric(float64(found)/float64(b.N), "found")
+			})
+		}
+	}
+}
+
+// Inserts go on from half the items to all of them, then begin again.
+func BenchmarkInsert(b *testing.B) {
+	for _, family := range benchFamilies {
+		b.Run(fmt.Sprint(family.Width()), func(b *testing.B) {
+			full, key := benchTable(b, family)
+			empty := make([]blockWords, len(full.blocks))
+			i := uint64(0)
+			for b.Loop() {
+				if i%benchItems == 0 {
+					copy(full.blocks, empty)
+				}
+				if _, err := full.insert(key.hash(i % benchItems)); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+		})
+	}
+}
+
+// Deletes alternate with inserts at full load, of which the time is that of both.
+func BenchmarkDelete(b *testing.B) {
+	for _, family := range benchFamilies {
+		b.Run(fmt.Sprint(family.Width()), func(b *testing.B) {
+			full, key := benchTable(b, family)
+			filled := make([]blockWords, len(full.blocks))
+			copy(filled, full.blocks)
+			i := uint64(0)
+			for b.Loop() {
+				if i%benchItems == 0 {
+					copy(full.blocks, filled)
+				}
+				p := full.place(key.hash(i % benchItems))
+				if _, ok := full.g.remove(&full.blocks[p.blk], p); !ok {
+					b.Fatal("item is absent")
+				}
+				i++
+			}
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package cuckooext
+
+import (
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// blockWords is a block in memory. Slot s is the bits from s*w up; bucket i is the
+// slots from i*b up; what follows the last bucket is not used. A slice of the words
+// of a whole block, as kv has it, converts to a pointer to it.
+type blockWords = [block.MaxWords]uint64
+
+// The functions that read load each word atomically, which costs nothing where words
+// are 64 bits wide, and decide on the copies. So they work on a block that others
+// patch meanwhile, too. What they answer then may mix the states before and after
+// several changes, and of a slot that lies in two words even its halves: such a
+// caller compares the block's version before and after.
+
+// load returns word k. The mask, which changes nothing as k is in the block, saves
+// the check of bounds, and makes of the word behind the last one some other.
+func load(words *blockWords, k uint32) uint64 {
+	return atomic.LoadUint64(&words[k&(block.MaxWords-1)])
+}
+
+// group returns the group that begins at bit p of the block, above which any bits
+// may follow.
+func (g *geometry) group(words *blockWords, p uint32) uint64 {
+	k, shift := p>>6, p&63
+	x := load(words, k) >> shift
+	if g.straddles {
+		x |= load(words, k+1) << (64 - shift) // a shift by 64 makes 0
+	}
+	return x
+}
+
+// hasZero reports, by not being 0, whether one of the lanes of x is 0. The borrow
+// out of a lane that is 0 makes wrong bits in the lanes above only.
+func (g *geometry) hasZero(x uint64) uint64 {
+	return (x - g.ones) &^ x & (g.lows + g.ones)
+}
+
+// zeros returns the highest bit of each lane of x that is 0, for the first lanes.
+func (g *geometry) zeros(x uint64, lanes uint32) uint64 {
+	highs := g.lows + g.ones
+	if lanes < g.groupSlots {
+		highs &= 1<<(lanes*g.width) - 1
+	}
+	return highs &^ ((x&g.lows + g.lows) | x)
+}
+
+// laneOf returns the number of the lane of the lowest bit set.
+func (g *geometry) laneOf(found uint64) uint32 {
+	return uint32(bits.TrailingZeros64(found)) * g.reciprocal >> 16
+}
+
+// mayContain reports whether the place's fingerprint is in one of its buckets. Both
+// buckets are read before the first branch: which one an entry is in nobody can
+// predict, and the loads then wait for memory side by side.
+func (g *geometry) mayContain(words *blockWords, p place) bool {
+	v := uint64(p.fp) * g.ones
+	switch g.shape {
+	case oneWord:
+		return g.hasZero(load(words, p.i1)^v)|g.hasZero(load(words, p.i2)^v) != 0
+	case oneGroup:
+		x, y := g.group(words, p.i1*g.bucketBits), g.group(words, p.i2*g.bucketBits)
+		return g.hasZero(x^v)|g.hasZero(y^v) != 0
+	}
+	return g.find(words, p) >= 0
+}
+
+// find returns the first slot with the place's fingerprint in its buckets, or -1.
+func (g *geometry) find(words *blockWords, p place) int {
+	if s := g.findIn(words, p.i1, p.fp); s >= 0 {
+		return s
+	}
+	return g.findIn(words, p.i2, p.fp)
+}
+
+// findIn returns the first slot of a bucket that holds fp, which is 0 for an empty
+// one, or -1.
+func (g *geometry) findIn(words *blockWords, bucket, fp uint32) int {
+	v := uint64(fp) * g.ones
+	slot := bucket * g.bucketSize
+	for end := slot + g.bucketSize; slot < end; slot += g.groupSlots {
+		if found := g.zeros(g.group(words, slot*g.width)^v, end-slot); found != 0 {
+			return int(slot + g.laneOf(found))
+		}
+	}
+	return -1
+}
+
+// count returns how many slots of the place's buckets hold its fingerprint, which
+// are counted once if the buckets are one.
+func (g *geometry) count(words *blockWords, p place) int {
+	n := g.countIn(words, p.i1, p.fp)
+	if p.i1 != p.i2 {
+		n += g.countIn(words, p.i2, p.fp)
+	}
+	return n
+}
+
+func (g *geometry) countIn(words *blockWords, bucket, fp uint32) int {
+	slot := bucket * g.bucketSize
+	return g.countSlots(words, slot, slot+g.bucketSize, fp)
+}
+
+// occupied returns how many slots of the block are not empty.
+func (g *geometry) occupied(words *blockWords) int {
+	slots := g.slots()
+	return slots - g.countSlots(words, 0, uint32(slots), 0)
+}
+
+// slots returns the number of slots of a block that belong to a bucket.
+func (g *geometry) slots() int { return int(g.buckets * g.bucketSize) }
+
+func (g *geometry) countSlots(words *blockWords, slot, end, fp uint32) (n int) {
+	v := uint64(fp) * g.ones
+	for ; slot < end; slot += g.groupSlots {
+		n += bits.OnesCount64(g.zeros(g.group(words, slot*g.width)^v, end-slot))
+	}
+	return n
+}
+
+// slotAt returns the fingerprint in a slot, 0 if it is empty.
+func (g *geometry) slotAt(words *blockWords, slot uint32) uint32 {
+	return uint32(g.group(words, slot*g.width) & g.fingerprints)
+}
+
+// set makes a change to a block that nobody else is using.
+func (g *geometry) set(words *blockWords, s block.Slot) {
+	p := uint32(s.Index) * g.width
+	k, shift := p>>6, p&63
+	words[k] = words[k]&^(g.fingerprints<<shift) | uint64(s.Value)<<shift
+	if shift+g.width > 64 {
+		words[k+1] = words[k+1]&^(g.fingerprints>>(64-shift)) | uint64(s.Value)>>(64-shift)
+	}
+}

@@ -83,6 +83,10 @@ func (r Reader) now() int64 {
 	return r.db.Now()
 }
 
+// Fixed reports whether nothing changes under the Reader: what it reads is a
+// transaction's, or a view.
+func (r Reader) Fixed() bool { return r.w != nil || r.view != nil }
+
 // Counter returns counter i of a layer.
 func (r Reader) Counter(l *Layer, i int) uint64 {
 	if r.w != nil {

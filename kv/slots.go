@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 
@@ -153,6 +154,8 @@ func (w *Writer) journalSlots(b *slotBlock) {
 
 // stageSlots stages the operands of the blocks.
 func (w *Writer) stageSlots() {
+	// Of entries that move, what they move to comes first, and that is in older layers.
+	slices.SortStableFunc(w.slots, func(a, b *slotBlock) int { return cmp.Compare(a.layer.spec.Number, b.layer.spec.Number) })
 	var list []block.Slot
 	for _, b := range w.slots {
 		if len(b.changed) == 0 {

@@ -239,6 +239,9 @@ func (w *Writer) settleAnswer() error {
 	return w.db.awaitDurable(seq)
 }
 
+// DB returns the store that is written to.
+func (w *Writer) DB() *DB { return w.db }
+
 func (w *Writer) view(key []byte) *keyView {
 	if len(w.views) > fewViews {
 		if i, ok := w.index[string(key)]; ok {

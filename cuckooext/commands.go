@@ -1,0 +1,421 @@
+package cuckooext
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// Module returns the extension, for kv.Options.Modules.
+func Module() kv.Module {
+	const (
+		write = kv.Write | kv.DenyOOM | kv.ModuleFlag
+		read  = kv.ReadOnly | kv.Fast | kv.ModuleFlag
+	)
+	command := func(
+		name string, arity int, flags kv.Flags, syntax, summary, complexity, example string, f func(*kv.Call) reply.Reply,
+	) kv.Command {
+		return kv.Command{
+			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "cuckoo",
+			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
+		}
+	}
+	return kv.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Commands: []kv.Command{
+		command("CF.RESERVE", -3, write,
+			"key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate]",
+			"Makes an empty cuckoo filter.", "O(1), whatever the size", "CF.RESERVE sessions 1000000 ERROR 0.001", reserve),
+		command("CF.ADD", 3, write|kv.Fast, "key item",
+			"Adds an item, again if it is there, making the filter if there is none.",
+			"O(n) for n layers", "CF.ADD sessions alice", add),
+		command("CF.ADDNX", 3, write|kv.Fast, "key item",
+			"Adds an item that is not there, perhaps, making the filter if there is none; answers 1 if it did, else 0.",
+			"O(n) for n layers", "CF.ADDNX sessions alice\nCF.ADDNX sessions alice", addNX),
+		command("CF.INSERT", -4, write, "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]",
+			"Adds items in one commit, to a filter that is made if there is none; answers 1, or -1 without room, for each.",
+			"O(N n) for N items and n layers", "CF.INSERT sessions CAPACITY 10000 ITEMS alice bob", insert),
+		command("CF.INSERTNX", -4, write, "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]",
+			"Adds those items that are not there; answers 1, 0 if it was, perhaps, or -1 without room, for each.",
+			"O(N n) for N items and n layers", "CF.INSERTNX sessions ITEMS alice bob alice", insertNX),
+		command("CF.EXISTS", 3, read, "key item",
+			"Answers 1 if the item may be there, 0 if it is not.",
+			"O(n) for n layers", "CF.ADD sessions alice\nCF.EXISTS sessions alice", exists),
+		command("CF.MEXISTS", -3, read&^kv.Fast, "key item [item ...]",
+			"Answers 1 or 0, as CF.EXISTS, for each item.",
+			"O(N n) for N items and n layers", "CF.ADD sessions alice\nCF.MEXISTS sessions alice bob", mexists),
+		command("CF.COUNT", 3, read, "key item",
+			"Answers how often the item is there, perhaps a little too high.",
+			"O(n) for n layers", "CF.INSERT sessions ITEMS alice alice\nCF.COUNT sessions alice", countCommand),
+		command("CF.DEL", 3, kv.Write|kv.Fast|kv.ModuleFlag, "key item",
+			"Deletes one copy of an item that was added before; one that was not can take away another's entry.",
+			"O(n) for n layers", "CF.ADD sessions alice\nCF.DEL sessions alice\nCF.EXISTS sessions alice", del),
+		command("CF.COMPACT", 2, kv.Write|kv.ModuleFlag, "key",
+			"Moves entries to older layers that have room, and takes away layers that are empty then.",
+			"O(M) for M blocks of all layers", "CF.ADD sessions alice\nCF.COMPACT sessions", compactCommand),
+		command("CF.INFO", -2, read, "key [ERROR]",
+			"Answers facts about the filter, or its false-positive rate now.", "O(n) for n layers",
+			"CF.ADD sessions alice\nCF.INFO sessions\nCF.INFO sessions ERROR", info),
+		command("CF.DEBUG", 2, read, "key",
+			"Answers a line of facts about the filter.",
+			"O(n) for n layers", "CF.ADD sessions alice\nCF.DEBUG sessions", debug),
+	}}
+}
+
+// errorReply gives the words RedisBloom uses where it has any.
+func errorReply(err error) reply.Reply {
+	switch {
+	case errors.Is(err, ErrFull):
+		return reply.Error("Filter is full")
+	case errors.Is(err, ErrMaxExpansions):
+		return reply.Error("Maximum expansions reached")
+	case errors.Is(err, kv.ErrExists):
+		return reply.Error("ERR item exists")
+	case errors.Is(err, kv.ErrNotFound):
+		return reply.Error("ERR not found")
+	}
+	return kv.ErrorReply(err)
+}
+
+// handleOf returns a handle on the key a call names.
+func handleOf(c *kv.Call) *Filter {
+	return &Filter{h: scalableext.NewHandle(c.DB, c.Args[0], c.Transaction, noFilter), level: c.Level()}
+}
+
+// defaultCapacity is that of filters made by adding to a missing key.
+const defaultCapacity = 1024
+
+// option is one of CF.RESERVE with an integer value.
+type option struct {
+	name     string
+	min, max int64
+	value    int64 // -1 if not given
+}
+
+// parse reads the first occurrence of the option, or returns what is wrong.
+func (o *option) parse(args [][]byte) (bad string) {
+	o.value = -1
+	i := slices.IndexFunc(args, func(arg []byte) bool { return kv.Fold(arg) == o.name })
+	if i < 0 {
+		return ""
+	}
+	n, ok := int64(0), i+1 < len(args)
+	if ok {
+		n, ok = kv.ParseInt(args[i+1])
+	}
+	switch {
+	case !ok:
+		return "Couldn't parse " + o.name
+	case n < o.min || n > o.max:
+		return fmt.Sprintf("%s: value must be in the range [%d, %d]", o.name, o.min, o.max)
+	}
+	o.value = n
+	return ""
+}
+
+// parseRate reads the first occurrence of ERROR; 0 if it is not given.
+func parseRate(args [][]byte) (rate float64, bad string) {
+	i := slices.IndexFunc(args, func(arg []byte) bool { return kv.Fold(arg) == "ERROR" })
+	if i < 0 {
+		return 0, ""
+	}
+	ok := i+1 < len(args)
+	if ok {
+		rate, ok = kv.ParseFloat(args[i+1])
+	}
+	switch {
+	case !ok:
+		return 0, "Couldn't parse ERROR"
+	case !(rate > 0 && rate < 1):
+		return 0, "ERROR: value must be in the range (0, 1)"
+	}
+	return rate, ""
+}
+
+// smallestBucket is RedisBloom's default bucket size, by which the least capacity is
+// reckoned if none is given.
+const smallestBucket = 2
+
+func reserve(c *kv.Call) reply.Reply {
+	if len(c.Args)%2 != 0 {
+		return kv.WrongArity(c.Command)
+	}
+	capacity, ok := kv.ParseInt(c.Args[1])
+	if !ok {
+		return reply.Error("Bad capacity")
+	}
+	iterations := option{name: "MAXITERATIONS", min: 1, max: maxIterations}
+	bucket := option{name: "BUCKETSIZE", min: 1, max: maxBucketSize}
+	expansion := option{name: "EXPANSION", min: 0, max: scalableext.MaxExpansion}
+	for _, o := range []*option{&iterations, &bucket, &expansion} {
+		if bad := o.parse(c.Args[2:]); bad != "" {
+			return reply.Error(bad)
+		}
+	}
+	rate, bad := parseRate(c.Args[2:])
+	if bad != "" {
+		return reply.Error(bad)
+	}
+	least := int64(2 * smallestBucket)
+	if bucket.value > 0 {
+		least = 2 * bucket.value
+	}
+	if capacity < least || capacity > probe.MaxCapacity {
+		return reply.Errorf("Capacity must be in the range [2 * BUCKETSIZE, %d]", int64(probe.MaxCapacity))
+	}
+	err := handleOf(c).Reserve(Config{
+		Capacity: uint64(capacity), ErrorRate: rate, BucketSize: int(max(0, bucket.value)), MaxIterations: int(max(0, iterations.value)),
+		Expansion: uint32(max(0, expansion.value)), NonScaling: expansion.value == 0,
+	})
+	if err != nil {
+		return errorReply(err)
+	}
+	return reply.OK
+}
+
+// create makes the filter that is missing, as part of a writer's commit.
+func (f *Filter) create(w *kv.Writer, capacity uint64) error {
+	_, err := f.h.Staged(w)
+	if errors.Is(err, kv.ErrNotFound) {
+		err = f.ReserveStaged(w, Config{Capacity: capacity})
+	}
+	return err
+}
+
+// insertItems adds items in a single commit, and returns 1, 0 or -1 for each. A filter
+// that is missing is made for capacity items, or, if that is 0, an error. Full is the
+// error of the last item without room.
+func insertItems(f *Filter, capacity uint64, items [][]byte, onlyNew bool) (answers []int64, full, err error) {
+	w, err := f.h.Begin(f.level)
+	if err != nil {
+		return nil, nil, err
+	}
+	answers, full, err = f.stageItems(w, capacity, items, onlyNew)
+	if err != nil {
+		return nil, nil, w.Refuse(err)
+	}
+	return answers, full, w.Commit()
+}
+
+func (f *Filter) stageItems(w *kv.Writer, capacity uint64, items [][]byte, onlyNew bool) (answers []int64, full, err error) {
+	if capacity > 0 {
+		if err := f.create(w, capacity); err != nil {
+			return nil, nil, err
+		}
+	}
+	c, err := f.h.Staged(w)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := newStager(w, c)
+	for _, item := range items {
+		h, added := probe.Sum64Seed(item, c.seed), true
+		if onlyNew {
+			added, err = s.addIfAbsent(h)
+		} else {
+			err = s.add(h)
+		}
+		switch {
+		case err == nil && added:
+			answers = append(answers, 1)
+		case err == nil:
+			answers = append(answers, 0)
+		case noRoom(err):
+			answers, full = append(answers, -1), err
+		default:
+			return nil, nil, err
+		}
+	}
+	return answers, full, nil
+}
+
+// addOne is CF.ADD and CF.ADDNX.
+func addOne(c *kv.Call, onlyNew bool) reply.Reply {
+	answers, full, err := insertItems(handleOf(c), defaultCapacity, c.Args[1:], onlyNew)
+	switch {
+	case err != nil:
+		return errorReply(err)
+	case full != nil:
+		return errorReply(full)
+	}
+	return reply.Bool(answers[0] == 1)
+}
+
+func add(c *kv.Call) reply.Reply { return addOne(c, false) }
+
+func addNX(c *kv.Call) reply.Reply {
+	added, err := handleOf(c).AddIfAbsent(c.Args[1])
+	if errors.Is(err, kv.ErrNotFound) {
+		return addOne(c, true)
+	}
+	if err != nil {
+		return errorReply(err)
+	}
+	return reply.Bool(added)
+}
+
+func insert(c *kv.Call) reply.Reply {
+	return insertCommand(c, false, func(n int64) reply.Reply { return reply.Either(reply.Int(n), reply.Bool(n > 0)) })
+}
+
+func insertNX(c *kv.Call) reply.Reply { return insertCommand(c, true, reply.Int) }
+
+// insertCommand reads the options by their first letters, as RedisBloom does.
+func insertCommand(c *kv.Call, onlyNew bool, show func(int64) reply.Reply) reply.Reply {
+	capacity, create := int64(defaultCapacity), true
+	for i := 1; i < len(c.Args); i++ {
+		word := kv.Fold(c.Args[i])
+		switch {
+		case strings.HasPrefix(word, "I"):
+			if i+1 == len(c.Args) {
+				return kv.WrongArity(c.Command)
+			}
+			if capacity < 2*smallestBucket || capacity > probe.MaxCapacity {
+				return reply.Errorf("Capacity must be in the range [cf-bucket-size * 2, %d]", int64(probe.MaxCapacity))
+			}
+			if !create {
+				capacity = 0
+			}
+			return showItems(c, uint64(capacity), c.Args[i+1:], onlyNew, show)
+		case strings.HasPrefix(word, "C"):
+			if i++; i == len(c.Args) {
+				return kv.WrongArity(c.Command)
+			}
+			var ok bool
+			if capacity, ok = kv.ParseInt(c.Args[i]); !ok {
+				return reply.Error("Bad capacity")
+			}
+		case strings.HasPrefix(word, "N"):
+			create = false
+		default:
+			return reply.Error("Unknown argument received")
+		}
+	}
+	return kv.WrongArity(c.Command)
+}
+
+func showItems(c *kv.Call, capacity uint64, items [][]byte, onlyNew bool, show func(int64) reply.Reply) reply.Reply {
+	answers, _, err := insertItems(handleOf(c), capacity, items, onlyNew)
+	if err != nil {
+		return errorReply(err)
+	}
+	list := make([]reply.Reply, len(answers))
+	for i, n := range answers {
+		list[i] = show(n)
+	}
+	return reply.Array(list...)
+}
+
+// absent reports whether a lookup's error means, on the wire, that there is nothing: a
+// missing key and one of another type both answer 0.
+func absent(err error) bool {
+	return errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrWrongType)
+}
+
+func exists(c *kv.Call) reply.Reply {
+	present, err := handleOf(c).MayContain(c.Args[1])
+	switch {
+	case absent(err):
+		return reply.Bool(false)
+	case err != nil:
+		return errorReply(err)
+	}
+	return reply.Bool(present)
+}
+
+func mexists(c *kv.Call) reply.Reply {
+	items := c.Args[1:]
+	present := make([]bool, len(items))
+	switch err := handleOf(c).MayContainMany(items, present); {
+	case absent(err):
+		clear(present)
+	case err != nil:
+		return errorReply(err)
+	}
+	list := make([]reply.Reply, len(present))
+	for i, yes := range present {
+		list[i] = reply.Bool(yes)
+	}
+	return reply.Array(list...)
+}
+
+func countCommand(c *kv.Call) reply.Reply {
+	n, err := handleOf(c).Count(c.Args[1])
+	switch {
+	case absent(err):
+		return reply.Int(0)
+	case err != nil:
+		return errorReply(err)
+	}
+	return reply.Int(int64(n))
+}
+
+func del(c *kv.Call) reply.Reply {
+	deleted, err := handleOf(c).Delete(c.Args[1])
+	switch {
+	case absent(err):
+		return reply.Error("Not found")
+	case err != nil:
+		return errorReply(err)
+	}
+	return reply.Bool(deleted)
+}
+
+func compactCommand(c *kv.Call) reply.Reply {
+	switch err := handleOf(c).Compact(); {
+	case absent(err):
+		return reply.Error("Cuckoo filter was not found")
+	case err != nil:
+		return errorReply(err)
+	}
+	return reply.OK
+}
+
+// factsOf returns what Info does, but for the bytes on disk and in memory.
+func factsOf(c *kv.Call) (i Info, err error) {
+	err = handleOf(c).look(func(r kv.Reader, f *filter) error {
+		i = f.info(r)
+		return nil
+	})
+	return i, err
+}
+
+func info(c *kv.Call) reply.Reply {
+	if len(c.Args) > 2 {
+		return kv.WrongArity(c.Command)
+	}
+	i, err := factsOf(c)
+	if err != nil {
+		return errorReply(err)
+	}
+	if len(c.Args) == 2 {
+		if kv.Fold(c.Args[1]) != "ERROR" {
+			return reply.Error("Invalid information value")
+		}
+		return reply.Double(i.ExpectedRate)
+	}
+	field := func(name string, n int64) reply.Pair { return reply.Field(name, reply.Int(n)) }
+	return reply.Map(
+		field("Size", 40+16*int64(len(i.Layers))+int64(i.Bytes)),
+		field("Number of buckets", int64(i.Buckets)),
+		field("Number of filters", int64(len(i.Layers))),
+		field("Number of items inserted", int64(i.Items)),
+		field("Number of items deleted", int64(i.Deletes)),
+		field("Bucket size", int64(i.BucketSize)),
+		field("Expansion rate", int64(i.Expansion)),
+		field("Max iterations", int64(i.MaxIterations)),
+	)
+}
+
+func debug(c *kv.Call) reply.Reply {
+	i, err := factsOf(c)
+	if err != nil {
+		return errorReply(err)
+	}
+	return reply.BulkString(fmt.Sprintf("bktsize:%d buckets:%d items:%d deletes:%d filters:%d max_iterations:%d expansion:%d",
+		i.BucketSize, i.Buckets, i.Items, i.Deletes, len(i.Layers), i.MaxIterations, i.Expansion))
+}

@@ -1,0 +1,170 @@
+package cuckooext
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strings"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// Config says how a filter is made.
+type Config struct {
+	// Capacity is the number of items expected, copies included, 1 to 2^40. A
+	// filter that grows takes more, as long as its error rate allows another layer.
+	Capacity uint64
+
+	// ErrorRate is the highest false-positive rate of the whole filter, above 0 and
+	// below 1: its fingerprints are the shortest of 8, 12, 16 and 32 bits of which
+	// four layers (one, if it does not grow) fit into the rate, and it grows until
+	// the rate is used up. With 0 they have 12 bits, and it grows to 32 layers; the
+	// rate of each, when it is full, is 0.0018 with buckets of four.
+	ErrorRate float64
+
+	// Expansion is the number of blocks of each new layer as a multiple of the one
+	// before, 1 to 32768, rounded up to a power of two; 0 means 2.
+	Expansion uint32
+
+	// NonScaling makes a filter that never grows. Expansion must be 0 then.
+	NonScaling bool
+
+	// BucketSize is the number of slots of a bucket, 1 to 255; 0 means 4. Smaller
+	// buckets have a lower rate and take fewer items before a block is full, larger
+	// ones the other way round.
+	BucketSize int
+
+	// MaxIterations is the most entries moved to make room for one, 1 to 65535; 0
+	// means 20. The search for room takes the shortest way, so more than that are
+	// needed only where there is hardly any.
+	MaxIterations int
+
+	// TTL is how long the filter lives from its creation, at least a millisecond; 0
+	// means for ever.
+	TTL time.Duration
+}
+
+const (
+	defaultExpansion  = 2
+	defaultIterations = 20
+	maxIterations     = 1<<16 - 1
+
+	// unratedLayers is the number of layers that a filter without an error rate may
+	// have: as many as RedisBloom gives it.
+	unratedLayers = 32
+)
+
+type plan struct {
+	params scalableext.Params
+	g      geometry
+	first  kv.LayerSpec
+}
+
+// plan checks the Config. Its error wraps probe.ErrParams, and names the parameter,
+// its value and what is allowed.
+func (c Config) plan(seed uint64) (p plan, err error) {
+	bad := func(format string, args ...any) (plan, error) {
+		return plan{}, fmt.Errorf("cuckooext: %w: %s", probe.ErrParams, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case c.TTL != 0 && c.TTL < time.Millisecond:
+		return bad("TTL is %v, want at least 1ms, or 0 for none", c.TTL)
+	case c.Expansion > scalableext.MaxExpansion:
+		return bad("expansion is %d, want 1 to %d, or 0 for %d", c.Expansion, scalableext.MaxExpansion, defaultExpansion)
+	case c.NonScaling && c.Expansion != 0:
+		return bad("expansion is %d in a filter that does not grow, want 0", c.Expansion)
+	case c.MaxIterations < 0 || c.MaxIterations > maxIterations:
+		return bad("max iterations are %d, want 1 to %d, or 0 for %d", c.MaxIterations, maxIterations, defaultIterations)
+	}
+	bucketSize, iterations := c.BucketSize, c.MaxIterations
+	if bucketSize == 0 {
+		bucketSize = defaultBucketSize
+	}
+	if iterations == 0 {
+		iterations = defaultIterations
+	}
+	rate := c.ErrorRate
+	if rate == 0 {
+		if p.g, err = newGeometry(defaultFamily, bucketSize); err == nil {
+			rate = chainRate(p.g.rate(p.g.load(1)), unratedLayers)
+		}
+	} else {
+		p.g, err = ratedGeometry(rate, bucketSize, !c.NonScaling)
+	}
+	if err != nil {
+		return plan{}, err
+	}
+	blocks, err := p.g.blocksFor(c.Capacity)
+	if err != nil {
+		return plan{}, err
+	}
+	p.params = scalableext.Params{Capacity: c.Capacity, ErrorRate: rate, Seed: seed}
+	switch {
+	case c.NonScaling:
+	case c.Expansion == 0:
+		p.params.Expansion = defaultExpansion
+	default:
+		p.params.Expansion = 1 << bits.Len32(c.Expansion-1)
+	}
+	p.first = layerSpec(&p.g, blocks, iterations)
+	return p, nil
+}
+
+// layerSpec is a layer of so many blocks.
+func layerSpec(g *geometry, blocks uint64, iterations int) kv.LayerSpec {
+	p := layerParams{
+		bucketSize: uint8(g.bucketSize), maxIterations: uint16(iterations), capacity: min(g.capacity(blocks), probe.MaxCapacity),
+	}
+	return kv.LayerSpec{Layout: kv.LayoutNative, Blocks: blocks, Lines: block.MaxLines, Params: p.append(nil)}
+}
+
+// spec returns what is stored of a new filter.
+func (c Config) spec(db *kv.DB) (kv.Spec, error) {
+	p, err := c.plan(db.Seed())
+	if err != nil {
+		return kv.Spec{}, err
+	}
+	var expiry int64
+	if c.TTL != 0 {
+		expiry = db.Now() + c.TTL.Milliseconds()
+	}
+	return kv.Spec{
+		Type: cuckooType, Family: p.g.family, Params: p.params.Append(nil), Layers: []kv.LayerSpec{p.first}, Expiry: expiry,
+	}, nil
+}
+
+// ErrMismatch is returned by OpenOrReserve for a filter that was made with other
+// parameters. The message names each of them with both values.
+var ErrMismatch = errors.New("cuckooext: filter was made with other parameters")
+
+// mismatch returns how a filter differs from one made by the Config.
+func (c Config) mismatch(f *filter) error {
+	have := f.chain.Params
+	p, err := c.plan(have.Seed)
+	if err != nil {
+		return err
+	}
+	var diffs []string
+	differ := func(name string, have, want any) {
+		if have != want {
+			diffs = append(diffs, fmt.Sprintf("%s is %v, asked for %v", name, have, want))
+		}
+	}
+	want, err := decodeLayerParams(p.first.Params)
+	if err != nil {
+		return err
+	}
+	differ("error rate", have.ErrorRate, p.params.ErrorRate)
+	differ("capacity", have.Capacity, p.params.Capacity)
+	differ("expansion", have.Expansion, p.params.Expansion)
+	differ("bucket size", f.g.bucketSize, uint32(want.bucketSize))
+	differ("max iterations", f.layers[0].maxIterations, int(want.maxIterations))
+	if len(diffs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: key %q: %s", ErrMismatch, f.object.Key(), strings.Join(diffs, "; "))
+}

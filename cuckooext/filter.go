@@ -1,0 +1,354 @@
+package cuckooext
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// cuckooType is the stored type. Its name is RedisBloom's.
+var cuckooType = &kv.Type{Name: "MBbloomCF", Version: 1, Open: openFilter, Verify: verify, Compact: compact}
+
+// ErrFull is returned by an add to a filter that does not grow and has no room for the
+// item, and by one of an item that is there as often as it can be: twice the bucket
+// size in a layer. Items before it in the same batch are added.
+var ErrFull = errors.New("cuckooext: filter is full")
+
+// ErrMaxExpansions is returned by an add to a filter that has no room for the item and
+// may not grow: another layer would not fit into its error rate. Items before it in
+// the same batch are added.
+var ErrMaxExpansions = errors.New("cuckooext: maximum expansions reached")
+
+// filter is what an open object of the type is to this package. It never changes but
+// for compacted.
+type filter struct {
+	object *kv.Object
+	seed   uint64
+	g      geometry
+	layers []layer // newest first
+	chain  *scalableext.Chain[layer]
+
+	// compacted is how many blocks of the newest layer have been compacted since
+	// somebody asked for it.
+	compacted atomic.Uint64
+}
+
+// layer is one filter of fixed size.
+type layer struct {
+	table         *kv.Layer
+	blocks        uint64
+	capacity      uint64
+	bucketSize    int
+	maxIterations int
+}
+
+func openFilter(o *kv.Object) (any, error) {
+	chain, err := scalableext.Open(o, openLayer)
+	if err != nil {
+		return nil, err
+	}
+	f := &filter{object: o, seed: chain.Params.Seed, layers: chain.NewestFirst(), chain: chain}
+	if f.g, err = newGeometry(o.Family(), f.layers[0].bucketSize); err != nil {
+		return nil, fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
+	}
+	for i, l := range f.layers[1:] {
+		newer := f.layers[i]
+		if l.bucketSize != newer.bucketSize || newer.blocks%l.blocks != 0 {
+			return nil, fmt.Errorf("%w: cuckoo layer of %d blocks and bucket size %d after one of %d and %d", kv.ErrCorrupt,
+				newer.blocks, newer.bucketSize, l.blocks, l.bucketSize)
+		}
+	}
+	return f, nil
+}
+
+func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
+	s := l.Spec()
+	if s.Layout != kv.LayoutNative {
+		return layer{}, fmt.Errorf("%w: cuckoo layout %d", kv.ErrUnsupportedVersion, s.Layout)
+	}
+	p, err := decodeLayerParams(s.Params)
+	if err != nil {
+		return layer{}, err
+	}
+	if int(s.Lines) != block.MaxLines {
+		return layer{}, fmt.Errorf("%w: cuckoo blocks of %d lines, want %d", kv.ErrCorrupt, s.Lines, block.MaxLines)
+	}
+	return layer{
+		table: l, blocks: s.Blocks, capacity: p.capacity, bucketSize: int(p.bucketSize), maxIterations: int(p.maxIterations),
+	}, nil
+}
+
+// words returns a block as the operations on buckets take it.
+func (l *layer) words(first *kv.Line) *blockWords { return (*blockWords)(l.table.Words(first)) }
+
+// maxLayers returns how many layers the filter may have.
+func (f *filter) maxLayers() int {
+	if f.chain.Params.Expansion == 0 {
+		return 1
+	}
+	return f.g.maxLayers(f.chain.Params.ErrorRate)
+}
+
+// A lookup that finds the item is right, whatever was going on. One that does not has
+// to have seen all blocks as they were at one moment: entries may have moved within a
+// block, or to another layer. Versions only grow, so that their sum is the same only if
+// all are.
+
+// versions returns the sum of the versions of the blocks that an item may be in, and
+// whether no commit is changing one of them.
+func (f *filter) versions(h uint64) (sum uint64, even bool) {
+	odd := uint32(0)
+	for i := range f.layers {
+		l := &f.layers[i]
+		v := l.table.Version(blockOf(h, l.blocks))
+		sum += uint64(v)
+		odd |= v
+	}
+	return sum, odd&1 == 0
+}
+
+// resident answers from resident blocks alone; known is false if that does not decide
+// it, or blocks changed meanwhile.
+func (f *filter) resident(h uint64) (present, known bool) {
+	before, known := f.versions(h)
+	for i := range f.layers {
+		l := &f.layers[i]
+		p := f.g.place(h, l.blocks)
+		switch first := l.table.Resident(p.blk); {
+		case first == nil:
+			known = false
+		case f.g.mayContain(l.words(first), p):
+			return true, true
+		}
+	}
+	if !known {
+		return false, false
+	}
+	after, _ := f.versions(h)
+	return false, before == after
+}
+
+// errMoved is how a lookup that saw blocks change asks to be repeated.
+var errMoved = errors.New("cuckooext: blocks changed during a lookup")
+
+// count returns how many copies of an item there are, at most enough.
+func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
+	before, even := f.versions(h)
+	for i := range f.layers {
+		l := &f.layers[i]
+		p := f.g.place(h, l.blocks)
+		first, err := r.Load(f.object, l.table, p.blk)
+		if err != nil {
+			return n, err
+		}
+		if n += f.g.count(l.words(first), p); n >= enough && enough == 1 {
+			return n, nil
+		}
+	}
+	if r.Fixed() {
+		return n, nil
+	}
+	if after, _ := f.versions(h); !even || before != after {
+		return n, errMoved
+	}
+	return n, nil
+}
+
+// stager changes a filter inside a writer's commit.
+type stager struct {
+	w        *kv.Writer
+	c        *filter // as the writer has left it
+	inserter *inserter
+	slots    []block.Slot
+}
+
+func newStager(w *kv.Writer, c *filter) *stager {
+	return &stager{w: w, c: c, inserter: newInserter(&c.g)}
+}
+
+// The counters of a layer.
+const (
+	entriesCounter = 0 // slots that are not empty
+	deletesCounter = 1 // of the oldest layer: entries deleted from any since the last compaction
+)
+
+func (s *stager) entries(l *layer) uint64 { return s.w.Counter(l.table, entriesCounter) }
+
+// count is filter.count with this writer's changes.
+func (s *stager) count(h uint64) (n int, err error) {
+	for i := range s.c.layers {
+		l := &s.c.layers[i]
+		p := s.c.g.place(h, l.blocks)
+		first, err := s.w.Load(s.c.object, l.table, p.blk)
+		if err != nil {
+			return 0, err
+		}
+		n += s.c.g.count(l.words(first), p)
+	}
+	return n, nil
+}
+
+// add stages an entry for an item: in the newest layer if there is room, else in an
+// older one, else in another. The errors are ErrFull and ErrMaxExpansions, and those
+// of reading and growing.
+func (s *stager) add(h uint64) error {
+	for i := range s.c.layers {
+		switch err := s.addTo(&s.c.layers[i], h); {
+		case err == nil:
+			return nil
+		case i == 0 && errors.Is(err, errDuplicates):
+			return fmt.Errorf("%w: of an item of %q there are %d copies in a layer, as many as there can be", ErrFull,
+				s.c.object.Key(), 2*s.c.g.bucketSize)
+		case !errors.Is(err, errFull) && !errors.Is(err, errDuplicates):
+			return err
+		}
+	}
+	if err := s.grow(); err != nil {
+		return err
+	}
+	return s.addTo(&s.c.layers[0], h)
+}
+
+// addTo stages an entry in a layer. The errors are errFull, errDuplicates and those of
+// reading.
+func (s *stager) addTo(l *layer, h uint64) error {
+	p := s.c.g.place(h, l.blocks)
+	if s.entries(l) >= l.capacity {
+		first, err := s.w.Load(s.c.object, l.table, p.blk)
+		switch {
+		case err != nil:
+			return err
+		case s.c.g.count(l.words(first), p) >= int(2*s.c.g.bucketSize):
+			return errDuplicates
+		}
+		return errFull
+	}
+	words, err := s.w.Slots(s.c.object, l.table, p.blk)
+	if err != nil {
+		return err
+	}
+	if s.slots, err = s.inserter.insert((*blockWords)(words), p, l.maxIterations, s.slots[:0]); err != nil {
+		return err
+	}
+	s.w.SetCounter(l.table, entriesCounter, s.entries(l)+1)
+	return s.w.SetSlots(s.c.object, l.table, p.blk, s.slots)
+}
+
+// grow stages another layer.
+func (s *stager) grow() error {
+	newest, p := s.c.layers[0], s.c.chain.Params
+	if p.Expansion == 0 {
+		return ErrFull
+	}
+	if most := s.c.maxLayers(); len(s.c.layers) >= most {
+		return fmt.Errorf("%w: %q has %d layers, the most for error rate %.3g", ErrMaxExpansions, s.c.object.Key(), most, p.ErrorRate)
+	}
+	blocks, err := nextBlocks(newest.blocks, p.Expansion)
+	if err != nil {
+		return fmt.Errorf("%w: %q: %w", ErrMaxExpansions, s.c.object.Key(), err)
+	}
+	o, err := s.w.Grow(s.c.object, layerSpec(&s.c.g, blocks, newest.maxIterations))
+	if errors.Is(err, kv.ErrTooLarge) {
+		return fmt.Errorf("%w: %q: %w", ErrMaxExpansions, s.c.object.Key(), err)
+	}
+	if err != nil {
+		return err
+	}
+	s.c, err = kv.As[*filter]([]byte(o.Key()), o)
+	s.inserter.g = &s.c.g
+	return err
+}
+
+// remove stages the deletion of one copy of an item, the newest, and reports whether
+// there is one. That it is the newest makes deleting safe: see blockOf.
+func (s *stager) remove(h uint64) (bool, error) {
+	for i := range s.c.layers {
+		l := &s.c.layers[i]
+		p := s.c.g.place(h, l.blocks)
+		first, err := s.w.Load(s.c.object, l.table, p.blk)
+		if err != nil {
+			return false, err
+		}
+		if s.c.g.find(l.words(first), p) < 0 {
+			continue
+		}
+		words, err := s.w.Slots(s.c.object, l.table, p.blk)
+		if err != nil {
+			return false, err
+		}
+		change, _ := s.c.g.remove((*blockWords)(words), p)
+		s.slots = append(s.slots[:0], change)
+		s.w.SetCounter(l.table, entriesCounter, s.entries(l)-1)
+		s.countDelete()
+		return true, s.w.SetSlots(s.c.object, l.table, p.blk, s.slots)
+	}
+	return false, nil
+}
+
+// countDelete counts a deletion, and has the filter compacted when there were many.
+func (s *stager) countDelete() {
+	oldest := s.c.layers[len(s.c.layers)-1].table
+	deletes, items := s.w.Counter(oldest, deletesCounter)+1, uint64(0)
+	s.w.SetCounter(oldest, deletesCounter, deletes)
+	if len(s.c.layers) == 1 {
+		return
+	}
+	for i := range s.c.layers {
+		items += s.entries(&s.c.layers[i])
+	}
+	if deletes > items/10 {
+		s.w.DB().QueueCompact([]byte(s.c.object.Key()))
+	}
+}
+
+// verifier checks a filter's entries against its counters.
+type verifier struct {
+	f       *filter
+	entries map[*kv.Layer]uint64
+}
+
+func verify(o *kv.Object) kv.Verifier {
+	f, _ := o.Body().(*filter)
+	return &verifier{f: f, entries: make(map[*kv.Layer]uint64)}
+}
+
+func (v *verifier) Block(l *kv.Layer, _ uint64, words []uint64) error {
+	v.entries[l] += uint64(v.f.g.occupied((*blockWords)(words)))
+	return nil
+}
+
+// Done checks exactly that as many slots are taken as were counted, and that no layer
+// took more than its capacity.
+func (v *verifier) Done() (note string, err error) {
+	for i := range v.f.layers {
+		l := &v.f.layers[i]
+		entries, counted := v.entries[l.table], l.table.Counter(entriesCounter)
+		switch {
+		case entries != counted:
+			return "", fmt.Errorf("%w: cuckoo layer %d: %d slots are taken, %d were counted", kv.ErrCorrupt, l.table.Spec().Number, entries, counted)
+		case entries > l.capacity:
+			return "", fmt.Errorf("%w: cuckoo layer %d: %d entries, made for %d", kv.ErrCorrupt, l.table.Spec().Number, entries, l.capacity)
+		}
+	}
+	return "", nil
+}
+
+// loadOf returns the load of a layer that has so many entries.
+func (f *filter) loadOf(l *layer, entries uint64) float64 {
+	return float64(entries) / (float64(l.blocks) * float64(f.g.slots()))
+}
+
+// expectedRate returns the false-positive rate with so many entries in each layer,
+// newest first.
+func (f *filter) expectedRate(entries []uint64) float64 {
+	absent := 0.0 // logarithm of the chance that no layer answers for an absent item
+	for i := range f.layers {
+		absent += math.Log1p(-f.g.rate(f.loadOf(&f.layers[i], entries[i])))
+	}
+	return -math.Expm1(absent)
+}

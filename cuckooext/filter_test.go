@@ -1,0 +1,172 @@
+package cuckooext_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+func open(t testing.TB, o kv.Options) *kv.DB {
+	t.Helper()
+	o.BallastSize, o.MinFreeSpace = -1, -1
+	if o.FS == nil {
+		o.FS = vfs.NewMem()
+	}
+	o.Modules = append(o.Modules, cuckooext.Module())
+	db, err := kv.Open("store", &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil && !errors.Is(err, kv.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func check(t testing.TB, db *kv.DB) {
+	t.Helper()
+	report, err := db.Check(t.Context())
+	must(t, err)
+	for _, p := range report.Problems {
+		t.Error(p)
+	}
+}
+
+// multiset is what goroutines have added to a filter, in items of their own.
+type multiset struct {
+	g      int
+	rng    *rand.Rand
+	copies map[int]int
+}
+
+func (m *multiset) item(i int) []byte { return fmt.Appendf(nil, "%d/%d", m.g, i) }
+
+// step does something, and checks the answer: no false negative, and at a rate so low
+// that there is no false positive, counts that are right.
+func (m *multiset) step(f *cuckooext.Filter) error {
+	i := m.rng.IntN(3000)
+	item, have := m.item(i), m.copies[i]
+	switch r := m.rng.IntN(100); {
+	case r < 30 && have < 3:
+		m.copies[i]++
+		return f.Add(item)
+	case r < 35:
+		added, err := f.AddIfAbsent(item)
+		if err == nil && added != (have == 0) {
+			return fmt.Errorf("AddIfAbsent of an item there %d times = %t", have, added)
+		}
+		m.copies[i] = max(have, 1)
+		return err
+	case r < 60:
+		deleted, err := f.Delete(item)
+		if err == nil && deleted != (have > 0) {
+			return fmt.Errorf("Delete of an item there %d times = %t", have, deleted)
+		}
+		m.copies[i] = max(have-1, 0)
+		return err
+	case r < 80:
+		present, err := f.MayContain(item)
+		if err == nil && present != (have > 0) {
+			return fmt.Errorf("MayContain of an item there %d times = %t", have, present)
+		}
+		return err
+	case m.rng.IntN(1000) == 0:
+		return f.Compact()
+	default:
+		n, err := f.Count(item)
+		if err == nil && n != have {
+			return fmt.Errorf("Count of an item there %d times = %d", have, n)
+		}
+		return err
+	}
+}
+
+// Several goroutines add, delete, look and count, over a chain that grows and is
+// compacted, with a cache of a few blocks; each finds what it has left.
+func TestFilter_multiset(t *testing.T) {
+	steps := 1_000_000
+	if raceEnabled {
+		steps = 30_000
+	}
+	const goroutines = 4
+	for _, small := range []bool{true, false} {
+		t.Run(fmt.Sprint("small cache ", small), func(t *testing.T) {
+			o := kv.Options{Durability: kv.NoSync, MemTableSize: 1 << 20, Modules: []kv.Module{compaction.Module()}}
+			if small {
+				o.CacheSize = 64 << 10
+			}
+			db := open(t, o)
+			f := cuckooext.New(db, "f")
+			must(t, f.Reserve(cuckooext.Config{Capacity: 1500, ErrorRate: 1e-8, Expansion: 2}))
+			var wg sync.WaitGroup
+			var layers atomic.Int64
+			sets := make([]*multiset, goroutines)
+			for g := range goroutines {
+				m := &multiset{g: g, rng: rand.New(rand.NewPCG(rand.Uint64(), uint64(g))), copies: make(map[int]int)}
+				sets[g] = m
+				wg.Go(func() {
+					for n := range steps / goroutines / 2 {
+						if err := m.step(f); err != nil {
+							t.Error(err)
+							return
+						}
+						if n%1000 == 0 {
+							if i, err := f.Info(); err == nil {
+								layers.Store(max(layers.Load(), int64(len(i.Layers))))
+							}
+						}
+					}
+				})
+			}
+			wg.Wait()
+			check(t, db)
+			total := 0
+			for _, m := range sets {
+				for i, have := range m.copies {
+					total += have
+					if n, err := f.Count(m.item(i)); err != nil || n != have {
+						t.Fatalf("at the end an item is there %d times, not %d (%v)", n, have, err)
+					}
+				}
+			}
+			info, err := f.Info()
+			must(t, err)
+			if info.Items != uint64(total) {
+				t.Errorf("%d items, want %d", info.Items, total)
+			}
+			t.Logf("%d items, up to %d layers, now %d, %d commits of compaction", total, layers.Load(), len(info.Layers), db.Compactions())
+			for _, m := range sets {
+				for i, have := range m.copies {
+					for range have {
+						if ok, err := f.Delete(m.item(i)); !ok || err != nil {
+							t.Fatalf("Delete = %t, %v", ok, err)
+						}
+					}
+				}
+			}
+			must(t, f.Compact())
+			if info, err = f.Info(); err != nil || info.Items != 0 || len(info.Layers) != 1 {
+				t.Errorf("after all is deleted: %d items in %d layers, %v", info.Items, len(info.Layers), err)
+			}
+			check(t, db)
+		})
+	}
+}

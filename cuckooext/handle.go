@@ -1,0 +1,312 @@
+package cuckooext
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// Filter is a handle on the cuckoo filter under a key. It holds no resources and
+// follows the key: when the key is deleted, renamed away, or another filter is renamed
+// over it, the handle's next use is about what is there then. A missing or expired key
+// is kv.ErrNotFound, one of another type kv.ErrWrongType.
+type Filter struct {
+	h     *handle
+	level kv.Durability
+}
+
+type handle = scalableext.Handle[filter]
+
+// noFilter is where a handle begins.
+var noFilter = &filter{object: kv.EndedObject()}
+
+// New returns a handle on a key. It reads nothing: the filter may be made later.
+func New(db *kv.DB, key string) *Filter {
+	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
+}
+
+// With returns a handle on the same filter whose writes are made at another level of
+// durability.
+func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
+
+// In returns a handle on the same key that reads and writes as part of a transaction,
+// until that ends. Its level of durability is the transaction's.
+func (f *Filter) In(s kv.Scope) *Filter {
+	return &Filter{h: scalableext.NewHandle(f.h.DB, f.h.Key, s.Scope(), noFilter), level: f.level}
+}
+
+// Reserve makes an empty filter under the key. It returns kv.ErrExists if the key
+// holds anything, probe.ErrParams for a Config out of range, and kv.ErrTooLarge for a
+// filter above Options.MaxFilterBytes.
+func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
+
+// ReserveStaged is Reserve as part of a writer's commit. The writer was begun with the
+// filter's key.
+func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.ReserveStaged(w, c.spec) }
+
+// OpenOrReserve makes the filter if there is none under the key, and otherwise checks
+// that it was made with these parameters: if not, the error wraps ErrMismatch. A TTL
+// counts from the filter's making and is not compared.
+func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
+
+// DeleteFilter removes the filter and reports whether there was one. A key of another
+// type is left alone: kv.ErrWrongType.
+func (f *Filter) DeleteFilter() (bool, error) { return f.h.Delete(f.level) }
+
+// tries is how often a lookup begins again because blocks changed under it, before it
+// waits for the filter's writer.
+const tries = 3
+
+// MayContain reports whether the item may be in the filter: false means that it was
+// not added, or deleted as often. With an error it is true.
+func (f *Filter) MayContain(item []byte) (bool, error) {
+	h := f.h
+	c := h.Current.Load()
+	if !h.DB.Ready() || !c.object.Live() && !c.object.Usable() {
+		return lookup(h, item)
+	}
+	hash := probe.Sum64Seed(item, c.seed)
+	if h.DB.Sampled(hash) {
+		c.touch(h.DB, hash)
+	}
+	if present, known := c.resident(hash); known {
+		return present, nil
+	}
+	return lookup(h, item)
+}
+
+// MayContainString is MayContain for a string.
+func (f *Filter) MayContainString(item string) (bool, error) { return f.MayContain([]byte(item)) }
+
+// touch counts a lookup for the cache.
+func (f *filter) touch(db *kv.DB, hash uint64) {
+	for i := range f.layers {
+		l := &f.layers[i]
+		db.Touch(f.object, l.table, blockOf(hash, l.blocks))
+	}
+}
+
+func lookup(h *handle, item []byte) (bool, error) {
+	n, err := count(h, item, 1)
+	return n > 0 || err != nil, err
+}
+
+// count returns how many copies of an item there are, with enough 1 no more than
+// whether there is one.
+func count(h *handle, item []byte, enough int) (n int, err error) {
+	look := func(r kv.Reader) error {
+		c, err := h.Find(r)
+		if err != nil {
+			return err
+		}
+		n, err = c.count(r, probe.Sum64Seed(item, c.seed), enough)
+		return err
+	}
+	for range tries {
+		if err = h.Read(look); !errors.Is(err, errMoved) {
+			return n, err
+		}
+	}
+	err = h.DB.Stable(h.Key, look)
+	return n, err
+}
+
+// Count returns how often the item is in the filter: how often it was added and not
+// deleted, and a little more at times, as false positives count too. A layer holds
+// twice the bucket size of copies at most.
+func (f *Filter) Count(item []byte) (int, error) { return count(f.h, item, math.MaxInt) }
+
+// CountString is Count for a string.
+func (f *Filter) CountString(item string) (int, error) { return f.Count([]byte(item)) }
+
+// Add adds an item, again if it is there. The errors are ErrFull and ErrMaxExpansions
+// if there is no room.
+func (f *Filter) Add(item []byte) error {
+	_, err := f.change(func(s *stager) (bool, error) { return true, s.add(probe.Sum64Seed(item, s.c.seed)) })
+	return err
+}
+
+// AddString is Add for a string.
+func (f *Filter) AddString(item string) error { return f.Add([]byte(item)) }
+
+// AddIfAbsent adds an item that is not there, and reports whether it did: false means
+// that it was there, perhaps. The errors are those of Add.
+func (f *Filter) AddIfAbsent(item []byte) (bool, error) {
+	h := f.h
+	if c := h.Current.Load(); h.DB.Ready() && (c.object.Live() || c.object.Usable()) {
+		hash := probe.Sum64Seed(item, c.seed)
+		if h.DB.Sampled(hash) {
+			c.touch(h.DB, hash)
+		}
+		// Halves of two fingerprints must not keep an item from being added.
+		before, even := c.versions(hash)
+		present, _ := c.resident(hash)
+		if after, _ := c.versions(hash); present && even && before == after {
+			return false, h.DB.Acknowledge(c.object, f.level)
+		}
+	}
+	return f.change(func(s *stager) (bool, error) { return s.addIfAbsent(probe.Sum64Seed(item, s.c.seed)) })
+}
+
+// AddIfAbsentString is AddIfAbsent for a string.
+func (f *Filter) AddIfAbsentString(item string) (bool, error) { return f.AddIfAbsent([]byte(item)) }
+
+// Delete deletes one copy of an item, and reports whether there was one. An item that
+// was never added must not be deleted: at the false-positive rate that takes away the
+// entry of another, which is not found any more.
+func (f *Filter) Delete(item []byte) (bool, error) {
+	return f.change(func(s *stager) (bool, error) { return s.remove(probe.Sum64Seed(item, s.c.seed)) })
+}
+
+// DeleteString is Delete for a string.
+func (f *Filter) DeleteString(item string) (bool, error) { return f.Delete([]byte(item)) }
+
+// change makes a commit of one change; what says that there is none is an answer.
+func (f *Filter) change(stage func(*stager) (bool, error)) (changed bool, err error) {
+	w, err := f.h.Begin(f.level)
+	if err != nil {
+		return false, err
+	}
+	c, err := f.h.Staged(w)
+	if err != nil {
+		return false, w.Refuse(err)
+	}
+	if changed, err = stage(newStager(w, c)); err != nil {
+		return false, w.Refuse(err)
+	}
+	return changed, w.Commit()
+}
+
+func (s *stager) addIfAbsent(h uint64) (bool, error) {
+	if n, err := s.count(h); n > 0 || err != nil {
+		return false, err
+	}
+	return true, s.add(h)
+}
+
+// maxBatch is the most items in one commit; entryBytes the most that an item takes of
+// one, its operand having a few slots; chainBytes what a filter takes that grew by all
+// the layers there may be.
+const (
+	maxBatch   = 4096
+	entryBytes = operandBytes + 8*slotBytes
+	chainBytes = 2048 + scalableext.MaxLayers*(256+64)
+)
+
+func batchSize(h *handle) int {
+	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes)/entryBytes))
+}
+
+// AddMany adds items, each again if it is there, and returns how many there was room
+// for; the error is that of the first for which there was none, after all were tried.
+// Up to 4096 items are one commit, fewer with memtables below 8 MiB; longer batches
+// are several. With another error n is the number of items of the commits that are done.
+func (f *Filter) AddMany(items [][]byte) (n int, err error) {
+	var full error
+	for len(items) > 0 {
+		chunk := items[:min(batchSize(f.h), len(items))]
+		items = items[len(chunk):]
+		added := 0
+		err := f.batch(func(s *stager) error {
+			for _, item := range chunk {
+				switch err := s.add(probe.Sum64Seed(item, s.c.seed)); {
+				case err == nil:
+					added++
+				case !noRoom(err):
+					return err
+				case full == nil:
+					full = err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return n, err
+		}
+		n += added
+	}
+	return n, full
+}
+
+// noRoom reports whether an add was refused for want of room.
+func noRoom(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, ErrMaxExpansions) }
+
+// batch makes a commit of several changes.
+func (f *Filter) batch(stage func(*stager) error) error {
+	_, err := f.change(func(s *stager) (bool, error) { return true, stage(s) })
+	return err
+}
+
+// MayContainMany sets present[i] to what MayContain says of items[i]. present must be
+// as long as items. After an error all are true.
+func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
+	if len(present) != len(items) {
+		return fmt.Errorf("cuckooext: %d answers for %d items: must be equal", len(present), len(items))
+	}
+	h := f.h
+	look := func(r kv.Reader) error {
+		c, err := h.Find(r)
+		if err != nil {
+			return err
+		}
+		for i, item := range items {
+			hash := probe.Sum64Seed(item, c.seed)
+			known := false
+			if h.Tx == nil { // what is in memory is not what a transaction sees
+				if i == 0 && h.DB.Sampled(hash) {
+					c.touch(h.DB, hash)
+				}
+				present[i], known = c.resident(hash)
+			}
+			if known {
+				continue
+			}
+			n, err := c.count(r, hash, 1)
+			if err != nil {
+				return err
+			}
+			present[i] = n > 0
+		}
+		return nil
+	}
+	err := errMoved
+	for try := 0; try < tries && errors.Is(err, errMoved); try++ {
+		err = h.Read(look)
+	}
+	if errors.Is(err, errMoved) {
+		err = h.DB.Stable(h.Key, look)
+	}
+	if err != nil {
+		for i := range present {
+			present[i] = true
+		}
+	}
+	return err
+}
+
+// Compact moves entries of newer layers to where deletions left room in older ones, and
+// takes layers away that are empty then, newest first, as far as that goes without
+// moving others. The store does that by itself some time after many deletions.
+func (f *Filter) Compact() error {
+	for {
+		w, err := f.h.Begin(f.level)
+		if err != nil {
+			return err
+		}
+		c, err := f.h.Staged(w)
+		if err != nil {
+			return w.Refuse(err)
+		}
+		more, err := compact(w, c.object, f.h.DB.MaxCommit()/2)
+		if err != nil {
+			return w.Refuse(err)
+		}
+		if err := w.Commit(); err != nil || !more {
+			return err
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package cuckooext
+
+import "github.com/sievekv/sievekv/kv"
+
+// Info describes a filter.
+type Info struct {
+	Capacity uint64 // entries the layers there are were made for
+
+	// ErrorRate is the highest false-positive rate that the filter may come to: the
+	// one asked for, or that of the most layers there may be.
+	ErrorRate    float64
+	ExpectedRate float64 // the false-positive rate now, by formula
+
+	Items   uint64 // added and not deleted
+	Deletes uint64 // since the last compaction
+
+	FingerprintBits int
+	BucketSize      int
+	Buckets         uint64 // of the oldest layer
+	MaxIterations   int
+	Expansion       uint32 // 0 for a filter that does not grow
+	MaxLayers       int
+
+	Bytes         uint64 // of slots; on disk and in memory only what is used
+	DiskBytes     uint64 // an estimate, without what was written last
+	ResidentBytes uint64 // of blocks in memory
+
+	ExpiresAt int64       // Unix milliseconds; 0 for never
+	Layers    []LayerInfo // oldest first
+}
+
+// LayerInfo describes a layer of a filter.
+type LayerInfo struct {
+	Blocks   uint64
+	Capacity uint64
+	Items    uint64
+	Load     float64 // share of slots taken, 0 to 1
+}
+
+// Info returns facts about the filter, without reading its blocks.
+func (f *Filter) Info() (info Info, err error) {
+	err = f.look(func(r kv.Reader, c *filter) (err error) {
+		info = c.info(r)
+		info.DiskBytes, info.ResidentBytes, err = f.h.DB.ObjectBytes(c.object)
+		return err
+	})
+	return info, err
+}
+
+// look resolves the key and has the filter looked at.
+func (f *Filter) look(use func(kv.Reader, *filter) error) error {
+	return f.h.Read(func(r kv.Reader) error {
+		c, err := f.h.Find(r)
+		if err != nil {
+			return err
+		}
+		return use(r, c)
+	})
+}
+
+// info is Info but for the bytes on disk and in memory.
+func (f *filter) info(r kv.Reader) Info {
+	p, oldest := f.chain.Params, &f.layers[len(f.layers)-1]
+	i := Info{
+		ErrorRate: p.ErrorRate, Expansion: p.Expansion, MaxLayers: f.maxLayers(), ExpiresAt: f.object.Expiry(),
+		FingerprintBits: f.g.family.Width(), BucketSize: int(f.g.bucketSize), MaxIterations: oldest.maxIterations,
+		Buckets: oldest.blocks * uint64(f.g.buckets), Deletes: r.Counter(oldest.table, deletesCounter),
+	}
+	entries := make([]uint64, len(f.layers))
+	for n := len(f.layers) - 1; n >= 0; n-- {
+		l := &f.layers[n]
+		entries[n] = r.Counter(l.table, entriesCounter)
+		i.Layers = append(i.Layers, LayerInfo{Blocks: l.blocks, Capacity: l.capacity, Items: entries[n], Load: f.loadOf(l, entries[n])})
+		i.Capacity += l.capacity
+		i.Items += entries[n]
+		i.Bytes += l.blocks * uint64(f.g.slots()) * uint64(f.g.width) / 8
+	}
+	i.ExpectedRate = f.expectedRate(entries)
+	return i
+}

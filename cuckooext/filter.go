@@ -259,9 +259,11 @@ func (s *stager) grow() error {
 	if err != nil {
 		return err
 	}
-	s.c, err = kv.As[*filter]([]byte(o.Key()), o)
-	s.inserter.g = &s.c.g
-	return err
+	if s.c, err = kv.As[*filter]([]byte(o.Key()), o); err != nil {
+		return err
+	}
+	s.inserter = newInserter(&s.c.g)
+	return nil
 }
 
 // remove stages the deletion of one copy of an item, the newest, and reports whether

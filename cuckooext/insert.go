@@ -33,7 +33,7 @@ type hop struct {
 }
 
 func newInserter(g *geometry) *inserter {
-	return &inserter{g: g, seen: make([]uint64, (g.buckets+63)/64), reached: make([]hop, 0, g.buckets)}
+	return &inserter{g: g}
 }
 
 // insert adds the place's fingerprint to a block that nobody else is using, and
@@ -87,6 +87,9 @@ const noHop = 1<<16 - 1
 // the slot, or -1. Each bucket is reached once, so it ends.
 func (s *inserter) search(words *blockWords, p place, maxMoves int) (last hop, free int) {
 	g := s.g
+	if s.seen == nil { // most inserts find room without a search
+		s.seen, s.reached = make([]uint64, (g.buckets+63)/64), make([]hop, 0, g.buckets)
+	}
 	clear(s.seen)
 	s.reached = s.reached[:0]
 	s.reach(hop{bucket: uint16(p.i1), from: noHop})

@@ -1,0 +1,5 @@
+//go:build !race
+
+package cuckooext
+
+const raceEnabled = false

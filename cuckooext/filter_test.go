@@ -15,6 +15,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
+const raceEnabled = cuckooext.RaceEnabled
+
 func open(t testing.TB, o kv.Options) *kv.DB {
 	t.Helper()
 	o.BallastSize, o.MinFreeSpace = -1, -1

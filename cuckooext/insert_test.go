@@ -55,11 +55,14 @@ func TestInserter_firstFull(t *testing.T) {
 		{block.FamilySlots12, 2, 300, 0.83},
 		{block.FamilySlots16, 3, 300, 0.89},
 		{block.FamilySlots16, 8, 300, 0.93},
-		{block.FamilySlots12, 255, 300, 0.93},
+		{block.FamilySlots12, 255, 50, 0.93},
 		{block.FamilySlots32, 255, 1, 0.99},
 	} {
 		t.Run(fmt.Sprintf("%v, bucket size %d, %d blocks", tt.family, tt.bucketSize, tt.blocks), func(t *testing.T) {
 			t.Parallel()
+			if raceEnabled {
+				tt.blocks = min(tt.blocks, 50)
+			}
 			g := mustGeometry(t, tt.family, tt.bucketSize)
 			full := newTable(&g, tt.blocks)
 			k := keys{seed: 7}
@@ -141,6 +144,7 @@ func TestInserter_duplicates(t *testing.T) {
 			other.i2 = g.partner(other.i1, other.fp)
 		}
 		m.g.set(&m.words, block.Slot{Index: uint16(m.g.findIn(&m.words, p.i1, 0)), Value: other.fp})
+		m.shadow = m.words
 		m.counts[other.entry()]++
 		m.total++
 		if err := m.insert(p, 0); err != errFull {

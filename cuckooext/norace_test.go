@@ -1,5 +1,5 @@
 //go:build !race
 
-package cuckooext_test
+package cuckooext
 
 const raceEnabled = false

@@ -33,7 +33,9 @@ var families = [...]block.Family{block.FamilySlots8, block.FamilySlots12, block.
 type firstFull struct{ load, spread float64 }
 
 // firstFulls are those by bucket size; larger buckets are like the last.
-var firstFulls = [...]firstFull{2: {0.897, 0.45}, {0.959, 0.29}, {0.980, 0.20}, {0.989, 0.15}, {0.994, 0.12}, {0.996, 0.10}, {0.998, 0.08}}
+var firstFulls = [...]firstFull{
+	2: {0.897, 0.45}, {0.959, 0.29}, {0.980, 0.20}, {0.989, 0.15}, {0.994, 0.12}, {0.996, 0.10}, {0.998, 0.08},
+}
 
 const (
 	// Above these loads inserts would take ever more moves for a few percent of
@@ -44,9 +46,9 @@ const (
 
 	// singleLoad is the load of buckets of one slot. Three items whose two
 	// buckets are the same make a block full at any load, so that none is safe
-	// for many blocks: at this one a block is full with a chance of 8e-5 for
-	// fingerprints of 16 bits and more (Drmota and Kutzelnigg, "A precise analysis
-	// of Cuckoo hashing", 2012), which is 2e-3 for those of 8.
+	// for many blocks. At this one a block is full with a chance of about 1e-4
+	// (Drmota and Kutzelnigg, "A precise analysis of Cuckoo hashing", 2012), or
+	// 4e-3 with fingerprints of 8 bits, whose copies are the most (measured).
 	singleLoad = 0.25
 
 	// earlyChance is that of a layer being full before its capacity.
@@ -54,7 +56,8 @@ const (
 )
 
 // load returns the mean load that a layer of so many blocks is sized for: at most
-// the highest, and so low that with a chance of 1-earlyChance no block is full.
+// the highest, and so low that with a chance of 1-earlyChance no block is full, unless
+// buckets have one slot.
 //
 // With m items to a block on average, the number in a given block has a variance of
 // m(1-1/blocks), and the number at which it is full one of spread^2 times its slots.

@@ -87,7 +87,8 @@ func TestGeometry_blocksFor(t *testing.T) {
 func TestGeometry_blocksFor_refused(t *testing.T) {
 	g := mustGeometry(t, block.FamilySlots32, 1)
 	for _, capacity := range []uint64{0, probe.MaxCapacity, probe.MaxCapacity + 1, math.MaxUint64} {
-		if blocks, err := g.blocksFor(capacity); !errors.Is(err, probe.ErrParams) || !strings.Contains(err.Error(), fmt.Sprint(capacity)) {
+		blocks, err := g.blocksFor(capacity)
+		if !errors.Is(err, probe.ErrParams) || !strings.Contains(err.Error(), fmt.Sprint(capacity)) {
 			t.Errorf("capacity %d: %d blocks, %v, want %v", capacity, blocks, err, probe.ErrParams)
 		}
 	}
@@ -136,6 +137,14 @@ func TestGeometry_rate(t *testing.T) {
 	}
 	if got := chainRate(0.1, 3); math.Abs(got-0.271) > 1e-12 {
 		t.Errorf("rate of 3 layers of 0.1 is %v, want 0.271", got)
+	}
+}
+
+// What a filter has that was made without an error rate.
+func TestDefaultGeometry(t *testing.T) {
+	g := mustGeometry(t, defaultFamily, defaultBucketSize)
+	if rate := g.rate(g.load(1)); g.width != 12 || g.bucketSize != 4 || rate > 1.8e-3 {
+		t.Errorf("%d bits, bucket size %d, rate %.3g, want 12, 4, 1.8e-3 at most", g.width, g.bucketSize, rate)
 	}
 }
 

@@ -1,0 +1,4 @@
+package cuckooext
+
+// RaceEnabled is raceEnabled for the tests from outside.
+const RaceEnabled = raceEnabled

@@ -69,6 +69,8 @@ func (db *DB) compact(key []byte, budget int) (more bool, err error) {
 	if err != nil || o == nil || o.typ == nil || o.typ.Compact == nil {
 		return false, w.Refuse(err)
 	}
+	// Nothing changes for who looks, if he sees it as a whole, or watches the key.
+	w.sequence, w.unseen = true, true
 	more, err = o.typ.Compact(w, o, min(budget, db.MaxCommit()/2))
 	if err != nil {
 		return false, w.Refuse(fmt.Errorf("compact %q: %w", key, err))

@@ -95,6 +95,9 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 			return err
 		}
 	}
+	if slices.Contains(w.fresh, from) {
+		return nil // what is stored may be of a layer that had the number before
+	}
 	prefix := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers)
 	end := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers+1)
 	it, err := w.db.pebble.NewIterWithContext(b.ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: end})

@@ -255,7 +255,7 @@ const (
 
 // LayerSpec is the stored description of one layer.
 type LayerSpec struct {
-	Number uint64 // never used twice within an object
+	Number uint64 // of an object's layers the newest has the highest; see Writer.Shrink
 	Layout uint8  // LayoutNative; others are the module's
 	Blocks uint64 // number of blocks, at least 1
 	Lines  uint32 // 512-bit lines of each block, 1 to 128

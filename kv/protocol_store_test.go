@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 )
@@ -114,7 +115,7 @@ func openStoreWith(t *testing.T, o *kv.Options, held *stops) *store {
 	s := &store{t: t, stops: held}
 	o.Logger = slog.New(slog.DiscardHandler)
 	o.BallastSize, o.MinFreeSpace = -1, -1
-	o.Modules = append(o.Modules, bloomext.Module(), bitsModule)
+	o.Modules = append(o.Modules, bloomext.Module(), cuckooext.Module(), bitsModule, slotsModule)
 	db, err := kv.Open("store", kv.WithPause(o, s.at))
 	if err != nil {
 		t.Fatal(err)

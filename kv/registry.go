@@ -39,9 +39,9 @@ type Type struct {
 	Verify func(o *Object) Verifier
 
 	// Compact stages changes that make an object smaller, for a commit of about
-	// budget bytes at most, and reports whether there is more to do. What it moves
-	// between blocks it has seen together, see Writer.TogetherOnly. It is called
-	// for keys given to DB.QueueCompact; nil if the type has no use for that.
+	// budget bytes at most, and reports whether there is more to do. Lookups see
+	// the commit as one, and answer as before. It is called for keys given to
+	// DB.QueueCompact; nil if the type has no use for that.
 	Compact func(w *Writer, o *Object, budget int) (more bool, err error)
 }
 

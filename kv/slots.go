@@ -206,6 +206,7 @@ func (db *DB) Stable(key []byte, look func(Reader) error) error {
 		return err
 	}
 	defer db.exit()
+	db.pauseAt("stable: waiting")
 	lock := db.keyLock(key)
 	lock.Lock()
 	defer lock.Unlock()

@@ -51,7 +51,7 @@ type Writer struct {
 	uses       uint64  // of it, so far
 
 	sequence bool // has to be applied under the sequence lock
-	unseen   bool // what is changed does not exist for lookups, before or after
+	unseen   bool // nothing changes for lookups: what is changed does not exist for them, or only moves
 	flush    bool // drops every key
 	groups   []groupDelta
 

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -17,7 +18,7 @@ import (
 // a command on each line, its words between blanks.
 func FuzzCommands(f *testing.F) {
 	opts := tinyOptions(vfs.NewMem())
-	opts.Modules, opts.Durability, opts.MaxFilterBytes = []kv.Module{bloomext.Module(), txn.Module()}, kv.NoSync, 1<<24
+	opts.Modules, opts.Durability, opts.MaxFilterBytes = []kv.Module{bloomext.Module(), cuckooext.Module(), txn.Module()}, kv.NoSync, 1<<24
 	db, err := kv.Open(storeDir, opts)
 	if err != nil {
 		f.Fatal(err)
@@ -29,12 +30,15 @@ func FuzzCommands(f *testing.F) {
 	})
 	for _, cmd := range db.Commands() {
 		f.Add([]byte(cmd.Example))
-		f.Add([]byte(fmt.Sprintf("SET seen v\n%s\nBF.ADD user:1 x\n%s", cmd.Example, cmd.Example)))
+		f.Add([]byte(fmt.Sprintf("SET seen v\n%s\nBF.ADD user:1 x\nCF.ADD sessions x\n%s", cmd.Example, cmd.Example)))
 		f.Add([]byte(fmt.Sprintf("MULTI\n%s\n%s\nEXEC", cmd.Example, cmd.Example)))
 	}
 	f.Add([]byte("BF.RESERVE a 0x1p-3 9223372036854775807 EXPANSION 32768\nBF.INSERT a CAPACITY -1 ITEMS "))
 	f.Add([]byte("SETRANGE a 536870911 x\nEXPIRE a 9223372036854775807\nGETRANGE a -9223372036854775808 9223372036854775807"))
 	f.Add([]byte("MULTI\nBF.MADD f a b c\nBF.MERGE g f\nRENAME g f\nCOPY f h\nFLUSHALL\nMSET a 1 b 2\nMULTI\nEXEC\nSCAN 18446744073709551615"))
+	f.Add([]byte("CF.RESERVE a 2 BUCKETSIZE 1 EXPANSION 32768 MAXITERATIONS 65535 ERROR 1e-9\nCF.INSERT a ITEMS x x x x\nCF.COMPACT a"))
+	f.Add([]byte("MULTI\nCF.RESERVE a 600 BUCKETSIZE 1 EXPANSION 1\nCF.INSERT a ITEMS x x y z\nCF.DEL a x\nCF.COMPACT a\nCOPY a b\nEXEC\nCF.COUNT b x"))
+	f.Add([]byte("CF.RESERVE a 1099511627776 ERROR 0x1p-1\nCF.INSERTNX a CAPACITY 9223372036854775807 ITEMS \nCF.MEXISTS a  x\nCF.DEBUG a\nCF.INFO a ERROR"))
 	inputs := 0
 	f.Fuzz(func(t *testing.T, script []byte) {
 		s := db.NewSession()

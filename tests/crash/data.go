@@ -24,13 +24,26 @@ type data struct {
 	Capacity int    // of a filter
 
 	// Items of a filter, all different and used nowhere else. The slice is never
-	// changed, only replaced by a longer one.
+	// changed, only replaced by another.
 	Items [][]byte
+
+	// Deleted are items that were deleted, the last of them.
+	Deleted [][]byte
 }
 
 // with returns d with more items.
 func (d data) with(items [][]byte) *data {
 	d.Items = slices.Concat(d.Items, items)
+	return &d
+}
+
+const mostDeleted = 100 // remembered of a filter
+
+// without returns d without its i-th item.
+func (d data) without(i int) *data {
+	last := d.Deleted[max(0, len(d.Deleted)-mostDeleted+1):]
+	d.Deleted = slices.Concat(last, [][]byte{d.Items[i]})
+	d.Items = slices.Concat(d.Items[:i], d.Items[i+1:])
 	return &d
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/tests/faultfs"
 	"github.com/sievekv/sievekv/txn"
@@ -116,7 +117,7 @@ func typed(err error) bool {
 // options make a store with a ballast and without a service, so that all calls are the workload's.
 func (r *faultRun) options(fs vfs.FS) *kv.Options {
 	opts := r.w.options(fs)
-	opts.Modules = []kv.Module{bloomext.Module(), txn.Module()}
+	opts.Modules = []kv.Module{bloomext.Module(), cuckooext.Module(), txn.Module()}
 	opts.CacheSize = 8 << 10
 	opts.BallastSize = 4 << 10
 	return opts

@@ -74,6 +74,10 @@ func (w *worker) operation(s *scene) operation {
 		return w.expiring(s, key, have)
 	case t == nil:
 		return w.set(s, key)
+	case t.remove != nil && r < 38 && len(have.Items) > 0:
+		return w.deletion(t, key, have)
+	case t.compact != nil && r < 40:
+		return w.compaction(t, key, have)
 	case have.room() < s.most:
 		return w.removal(s, key)
 	case r < 60:
@@ -191,9 +195,29 @@ func (w *worker) add(t *filterType, key string, have data) operation {
 	}
 }
 
+func (w *worker) deletion(t *filterType, key string, have data) operation {
+	i := w.rng.IntN(len(have.Items))
+	item := have.Items[i]
+	return operation{
+		words: []string{t.removeCommand, key, string(item)}, want: integer(1), to: map[string]*data{key: have.without(i)},
+		api: func(a api) error {
+			there, err := t.remove(a, key, item)
+			return errors.Join(err, expect(err != nil || there, "an item was forgotten"))
+		},
+	}
+}
+
+// compaction changes nothing that can be seen.
+func (w *worker) compaction(t *filterType, key string, have data) operation {
+	return operation{
+		words: []string{t.compactCommand, key}, want: "OK", to: map[string]*data{key: &have},
+		api: func(a api) error { return t.compact(a, key) },
+	}
+}
+
 func (w *worker) addMany(t *filterType, key string, have data, most int) operation {
 	items := w.newItems(1 + w.rng.IntN(most))
-	o := operation{words: []string{t.addManyCommand, key}, to: map[string]*data{key: have.with(items)}, added: items}
+	o := operation{words: t.addManyWords(key), to: map[string]*data{key: have.with(items)}, added: items}
 	replies := make([]reply.Reply, len(items))
 	for i, item := range items {
 		o.words = append(o.words, string(item))

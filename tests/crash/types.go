@@ -4,17 +4,22 @@ import (
 	"fmt"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
 )
 
-// rate is so low that no item is ever found that was not added.
-const rate = 1e-9
+// rate is so low that no item is ever found that was not added. That of cuckoo filters with buckets of four cannot be
+// lower than wideRate, which will do.
+const (
+	rate     = 1e-9
+	wideRate = 1e-7
+)
 
 // filter is a handle of any type.
 type filter interface {
-	Add(item []byte) (bool, error)
-	AddMany(items [][]byte, added []bool) (int, error)
+	Add(item []byte) (isNew bool, err error)
+	AddMany(items [][]byte, isNew []bool) (int, error) // items that are new
 	MayContain(item []byte) (bool, error)
 	MayContainMany(items [][]byte, present []bool) error
 }
@@ -33,7 +38,17 @@ type filterType struct {
 	// reserveWords are the command that does the same.
 	reserveWords func(key string, capacity uint64, expansion uint32) []string
 
-	addCommand, addManyCommand string
+	addCommand   string
+	addManyWords func(key string) []string // before the items
+
+	// createWithItems makes a filter together with its first items, in one commit.
+	createWithItems func(w *worker, level kv.Durability, key string, capacity uint64, expansion uint32, items [][]byte) error
+
+	// remove deletes an item, nil if the type cannot; compact makes a filter smaller, nil if it cannot. Their commands
+	// are called after them.
+	remove                        func(a api, key string, item []byte) (bool, error)
+	compact                       func(a api, key string) error
+	removeCommand, compactCommand string
 
 	// items returns how many items it counts.
 	items func(db *kv.DB, key string) (int, error)
@@ -54,22 +69,68 @@ var types = map[string]*filterType{
 			}
 			return append(words, "EXPANSION", fmt.Sprint(expansion))
 		},
-		addCommand: "BF.ADD", addManyCommand: "BF.MADD",
+		addCommand: "BF.ADD", addManyWords: func(key string) []string { return []string{"BF.MADD", key} },
+		createWithItems: (*worker).createBloom,
 		items: func(db *kv.DB, key string) (int, error) {
 			info, err := bloomext.New(db, key).Info()
 			return int(info.Items), err
 		},
 	},
+	"cuckoo": {
+		name: "cuckoo", typeName: "MBbloomCF",
+		open: func(a api, key string) filter { return cuckoo{a.cuckoo(key)} },
+		reserve: func(a api, key string, capacity uint64, expansion uint32) error {
+			return a.cuckoo(key).Reserve(cuckooConfig(capacity, expansion))
+		},
+		reserveWords: func(key string, capacity uint64, expansion uint32) []string {
+			c := cuckooConfig(capacity, expansion)
+			return []string{
+				"CF.RESERVE", key, fmt.Sprint(capacity), "BUCKETSIZE", fmt.Sprint(c.BucketSize),
+				"EXPANSION", fmt.Sprint(expansion), "ERROR", fmt.Sprint(c.ErrorRate),
+			}
+		},
+		addCommand: "CF.ADD", addManyWords: func(key string) []string { return []string{"CF.INSERT", key, "NOCREATE", "ITEMS"} },
+		createWithItems: (*worker).createCuckoo,
+		remove:          func(a api, key string, item []byte) (bool, error) { return a.cuckoo(key).Delete(item) },
+		compact:         func(a api, key string) error { return a.cuckoo(key).Compact() },
+		removeCommand:   "CF.DEL", compactCommand: "CF.COMPACT",
+		items: func(db *kv.DB, key string) (int, error) {
+			info, err := cuckooext.New(db, key).Info()
+			return int(info.Items), err
+		},
+	},
+}
+
+// cuckoo has a cuckoo filter behave as one of items that are all different.
+type cuckoo struct{ *cuckooext.Filter }
+
+func (c cuckoo) Add(item []byte) (isNew bool, err error) { return c.AddIfAbsent(item) }
+
+func (c cuckoo) AddMany(items [][]byte, isNew []bool) (n int, err error) {
+	n, err = c.Filter.AddMany(items)
+	for i := range isNew[:n] {
+		isNew[i] = true
+	}
+	return n, err
 }
 
 // stringType is how data names strings.
 const stringType = "string"
 
 // typeNames are what a new key can be, in a fixed order.
-var typeNames = []string{"bloom", stringType}
+var typeNames = []string{"bloom", "cuckoo", stringType}
 
 func bloomConfig(capacity uint64, expansion uint32) bloomext.Config {
 	return bloomext.Config{Capacity: capacity, ErrorRate: rate, Expansion: expansion, NonScaling: expansion == 0}
+}
+
+// cuckooConfig returns one of blocks for some 500 items if it grows, and 1,800 if not.
+func cuckooConfig(capacity uint64, expansion uint32) cuckooext.Config {
+	c := cuckooext.Config{Capacity: capacity, Expansion: expansion, NonScaling: expansion == 0, ErrorRate: wideRate, BucketSize: 4}
+	if expansion > 0 {
+		c.ErrorRate, c.BucketSize = rate, 1
+	}
+	return c
 }
 
 // api is the Go API, inside a transaction or with a level.
@@ -84,6 +145,13 @@ func (a api) bloom(key string) *bloomext.Filter {
 		return bloomext.New(a.db, key).In(a.tx)
 	}
 	return bloomext.New(a.db, key).With(a.level)
+}
+
+func (a api) cuckoo(key string) *cuckooext.Filter {
+	if a.tx != nil {
+		return cuckooext.New(a.db, key).In(a.tx)
+	}
+	return cuckooext.New(a.db, key).With(a.level)
 }
 
 func (a api) set(key, value string, expiry int64) error {

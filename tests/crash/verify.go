@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -192,7 +193,8 @@ func (h *history) describe(found observation, least, most int) string {
 	return b.String()
 }
 
-// verifyItems checks that every item of the state after n steps is there, and none that a later step added.
+// verifyItems checks that every item of the state after n steps is there, and none that was deleted or that a later step
+// added.
 func (h *history) verifyItems(db *kv.DB, c contents, n, most int) error {
 	var later [][]byte
 	for _, s := range h.steps[n:most] {
@@ -213,6 +215,13 @@ func (h *history) verifyItems(db *kv.DB, c contents, n, most int) error {
 		}
 		if i := slices.Index(present, true); i >= 0 {
 			return fmt.Errorf("%w: key %s has %s, of a later one", ErrTorn, key, later[i])
+		}
+		present = make([]bool, len(d.Deleted))
+		if err := f.MayContainMany(d.Deleted, present); err != nil {
+			return err
+		}
+		if i := slices.Index(present, true); i >= 0 {
+			return fmt.Errorf("%w: key %s has %s, which was deleted", ErrTorn, key, d.Deleted[i])
 		}
 	}
 	return nil
@@ -286,6 +295,16 @@ func RefusesAll(db *kv.DB) error {
 	errs = append(errs, expect(present, "an error reads as absent"))
 	_, err = f.Info()
 	refused("info", err)
+	c := cuckooext.New(db, "w0/0")
+	refused("add", c.AddString("x"))
+	present, err = c.MayContainString("x")
+	refused("lookup", err)
+	errs = append(errs, expect(present, "an error reads as absent"))
+	_, err = c.DeleteString("x")
+	refused("deletion of an item", err)
+	_, err = c.CountString("x")
+	refused("count", err)
+	refused("compaction", c.Compact())
 	_, err = db.Delete(kv.NoSync, []byte("w0/0"))
 	refused("delete", err)
 	_, err = db.Exists([]byte("w0/0"))

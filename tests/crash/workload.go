@@ -17,6 +17,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -88,7 +89,7 @@ func (w *workload) options(fs vfs.FS) *kv.Options {
 		FS: fs, CacheSize: 64 << 10, MemTableSize: 256 << 10, BallastSize: -1, MinFreeSpace: -1,
 		Logger:  slog.New(slog.DiscardHandler),
 		Clock:   func() time.Time { return time.UnixMilli(w.now.Load()) },
-		Modules: []kv.Module{bloomext.Module(), txn.Module(), compaction.Module()},
+		Modules: []kv.Module{bloomext.Module(), cuckooext.Module(), txn.Module(), compaction.Module()},
 	}
 }
 
@@ -317,19 +318,37 @@ func (w *worker) transact() {
 	w.commit(fmt.Sprint(list), changes, func(level kv.Durability) error { return w.do(level, w.how(), list) })
 }
 
-// createWithItems makes a filter together with its first items, by a writer of its own.
+// createWithItems makes a filter together with its first items.
 func (w *worker) createWithItems(key string) {
-	to, capacity, expansion := w.size(types["bloom"])
+	t := types[[]string{"bloom", "cuckoo"}[w.rng.IntN(2)]]
+	to, capacity, expansion := w.size(t)
 	to.Items = w.newItems(1 + w.rng.IntN(manyItems))
 	ch := change{w.own, map[string]*data{key: &to}, to.Items}
-	w.commit(fmt.Sprintf("reserve %s with %d items", key, len(to.Items)), []change{ch}, func(level kv.Durability) error {
-		return w.write(level, key, func(kw *kv.Writer) error {
-			f := bloomext.New(w.db, key)
-			if err := f.ReserveStaged(kw, bloomConfig(capacity, expansion)); err != nil {
-				return err
-			}
-			return addAllStaged(f, kw, to.Items)
-		})
+	w.commit(fmt.Sprintf("reserve %s %s with %d items", t.name, key, len(to.Items)), []change{ch}, func(level kv.Durability) error {
+		return t.createWithItems(w, level, key, capacity, expansion, to.Items)
+	})
+}
+
+// createBloom does it by a writer of its own.
+func (w *worker) createBloom(level kv.Durability, key string, capacity uint64, expansion uint32, items [][]byte) error {
+	return w.write(level, key, func(kw *kv.Writer) error {
+		f := bloomext.New(w.db, key)
+		if err := f.ReserveStaged(kw, bloomConfig(capacity, expansion)); err != nil {
+			return err
+		}
+		return addAllStaged(f, kw, items)
+	})
+}
+
+// createCuckoo does it in a transaction.
+func (w *worker) createCuckoo(level kv.Durability, key string, capacity uint64, expansion uint32, items [][]byte) error {
+	return txn.Update(background, w.db, level, func(tx *txn.Tx) error {
+		f := cuckooext.New(w.db, key).In(tx)
+		if err := f.Reserve(cuckooConfig(capacity, expansion)); err != nil {
+			return err
+		}
+		_, err := f.AddMany(items)
+		return err
 	})
 }
 
@@ -375,7 +394,7 @@ func (w *worker) addAgain(key string, have data) {
 	item := have.Items[w.rng.IntN(len(have.Items))]
 	w.answer("add of a known item to "+key, key, func(level kv.Durability) error {
 		f := types[have.Type].open(api{db: w.db, level: level}, key)
-		if w.rng.IntN(2) == 0 {
+		if have.Type == "bloom" && w.rng.IntN(2) == 0 {
 			added := make([]bool, 1)
 			_, err := f.AddMany([][]byte{item}, added)
 			return errors.Join(err, expect(!added[0], "an item was forgotten"))
@@ -476,7 +495,9 @@ func holds(db *kv.DB, key, value string) error {
 // maintain does what is done in the background, and sometimes syncs: then all that has returned must stay.
 func (w *worker) maintain() {
 	var err error
-	switch w.rng.IntN(5) {
+	switch w.rng.IntN(6) {
+	case 5:
+		_, err = w.db.CompactQueued(context.Background(), 16<<10)
 	case 0:
 		_, err = w.db.Reclaim(context.Background())
 	case 1:

@@ -65,10 +65,14 @@ var (
 	lookup = func(items ...string) Command {
 		return Command{Type: filter, Name: "BF.MEXISTS", Keys: []int{0}, Args: items}
 	}
-	set     = Command{Type: text{}, Name: "SET", Keys: []int{2}, Args: []string{"row"}}
-	get     = Command{Type: text{}, Name: "GET", Keys: []int{2}}
-	watch0  = Command{Name: "WATCH", Keys: []int{0}}
-	renames = Command{Name: "RENAME", Keys: []int{0, 1}}
+	onCuckoo = func(name string, args ...string) Command {
+		return Command{Type: cuckoo{}, Name: name, Keys: []int{0}, Args: args}
+	}
+	reserved = at(5, 1, 2, Plain, onCuckoo("CF.RESERVE", "4"), ok)
+	set      = Command{Type: text{}, Name: "SET", Keys: []int{2}, Args: []string{"row"}}
+	get      = Command{Type: text{}, Name: "GET", Keys: []int{2}}
+	watch0   = Command{Name: "WATCH", Keys: []int{0}}
+	renames  = Command{Name: "RENAME", Keys: []int{0, 1}}
 )
 
 // at returns an operation of a client from one moment to another; commands and replies
@@ -153,6 +157,27 @@ func TestCheck(t *testing.T) {
 		{"EXEC nil after a change", true, []*Operation{
 			at(0, 1, 2, Watch, watch0), at(1, 3, 4, Plain, insert("7"), "[1]"), aborted(at(0, 5, 6, Exec, set)),
 			at(0, 7, 8, Plain, get, none),
+		}},
+		{"a copy left", true, []*Operation{
+			reserved, at(0, 3, 4, Plain, onCuckoo("CF.INSERT", "7"), "[1]"), at(0, 5, 6, Plain, onCuckoo("CF.INSERT", "7"), "[1]"),
+			at(0, 7, 8, Plain, onCuckoo("CF.DEL", "7"), "1"), at(1, 9, 10, Plain, onCuckoo("CF.COUNT", "7"), "1"),
+		}},
+		{"found after it was deleted", false, []*Operation{
+			reserved, at(0, 3, 4, Plain, onCuckoo("CF.INSERT", "7"), "[1]"), at(0, 5, 6, Plain, onCuckoo("CF.DEL", "7"), "1"),
+			at(1, 7, 8, Plain, onCuckoo("CF.EXISTS", "7"), "1"),
+		}},
+		{"lost while another is deleted", false, []*Operation{
+			reserved, at(0, 3, 4, Plain, onCuckoo("CF.INSERT", "7"), "[1]"), at(0, 5, 6, Plain, onCuckoo("CF.INSERT", "8"), "[1]"),
+			at(0, 7, 10, Plain, onCuckoo("CF.DEL", "8"), "1"), at(1, 8, 9, Plain, onCuckoo("CF.COUNT", "7"), "0"),
+		}},
+		{"counted twice while it is moved", false, []*Operation{
+			reserved, at(0, 3, 4, Plain, onCuckoo("CF.INSERT", "7"), "[1]"),
+			at(0, 5, 8, Plain, onCuckoo("CF.COMPACT"), ok), at(1, 6, 7, Plain, onCuckoo("CF.COUNT", "7"), "2"),
+		}},
+		{"a deletion between two lookups of one command", true, []*Operation{
+			reserved, at(0, 3, 4, Plain, onCuckoo("CF.INSERT", "7"), "[1]"),
+			at(1, 5, 10, Plain, onCuckoo("CF.MEXISTS", "7", "8"), "[1 1]"),
+			at(0, 6, 7, Plain, onCuckoo("CF.DEL", "7"), "1"), at(0, 8, 9, Plain, onCuckoo("CF.INSERT", "8"), "[1]"),
 		}},
 		{"EXEC nil, and done", false, []*Operation{
 			at(0, 1, 2, Watch, watch0), at(1, 3, 4, Plain, insert("7"), "[1]"), aborted(at(0, 5, 6, Exec, set)),

@@ -350,5 +350,5 @@ func (f *filter) expectedRate(entries []uint64) float64 {
 	for i := range f.layers {
 		absent += math.Log1p(-f.g.rate(f.loadOf(&f.layers[i], entries[i])))
 	}
-	return -math.Expm1(absent)
+	return max(0, -math.Expm1(absent)) // not -0
 }

@@ -24,6 +24,20 @@ var ErrFull = errors.New("cuckooext: filter is full")
 // the same batch are added.
 var ErrMaxExpansions = errors.New("cuckooext: maximum expansions reached")
 
+// copiesError is ErrFull for an item that is there as often as it can be. Its text is made
+// when it is asked for: of a batch, one error is kept, and making text takes ten times as
+// long as finding that there is no room.
+type copiesError struct {
+	key    string
+	copies uint32
+}
+
+func (e *copiesError) Error() string {
+	return fmt.Sprintf("%v: of an item of %q there are %d copies in a layer, as many as there can be", ErrFull, e.key, e.copies)
+}
+
+func (e *copiesError) Unwrap() error { return ErrFull }
+
 // filter is what an open object of the type is to this package. It never changes but
 // for compacted.
 type filter struct {
@@ -202,8 +216,7 @@ func (s *stager) add(h uint64) error {
 		case err == nil:
 			return nil
 		case i == 0 && errors.Is(err, errDuplicates):
-			return fmt.Errorf("%w: of an item of %q there are %d copies in a layer, as many as there can be", ErrFull,
-				s.c.object.Key(), 2*s.c.g.bucketSize)
+			return &copiesError{key: s.c.object.Key(), copies: 2 * s.c.g.bucketSize}
 		case !errors.Is(err, errFull) && !errors.Is(err, errDuplicates):
 			return err
 		}

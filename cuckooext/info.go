@@ -4,6 +4,7 @@ import "github.com/sievekv/sievekv/kv"
 
 // Info describes a filter.
 type Info struct {
+	Asked    uint64 // the capacity asked for when the filter was made
 	Capacity uint64 // entries the layers there are were made for
 
 	// ErrorRate is the highest false-positive rate that the filter may come to: the
@@ -62,7 +63,7 @@ func (f *Filter) look(use func(kv.Reader, *filter) error) error {
 func (f *filter) info(r kv.Reader) Info {
 	p, oldest := f.chain.Params, &f.layers[len(f.layers)-1]
 	i := Info{
-		ErrorRate: p.ErrorRate, Expansion: p.Expansion, MaxLayers: f.maxLayers(), ExpiresAt: f.object.Expiry(),
+		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, MaxLayers: f.maxLayers(), ExpiresAt: f.object.Expiry(),
 		FingerprintBits: f.g.family.Width(), BucketSize: int(f.g.bucketSize), MaxIterations: oldest.maxIterations,
 		Buckets: oldest.blocks * uint64(f.g.buckets), Deletes: r.Counter(oldest.table, deletesCounter),
 	}

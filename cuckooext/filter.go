@@ -3,7 +3,6 @@ package cuckooext
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
@@ -99,14 +98,6 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 
 // words returns a block as the operations on buckets take it.
 func (l *layer) words(first *kv.Line) *blockWords { return (*blockWords)(l.table.Words(first)) }
-
-// maxLayers returns how many layers the filter may have.
-func (f *filter) maxLayers() int {
-	if f.chain.Params.Expansion == 0 {
-		return 1
-	}
-	return f.g.maxLayers(f.chain.Params.ErrorRate)
-}
 
 // A lookup that finds the item is right, whatever was going on. One that does not has
 // to have seen all blocks as they were at one moment: entries may have moved within a
@@ -258,7 +249,7 @@ func (s *stager) grow() error {
 	if p.Expansion == 0 {
 		return ErrFull
 	}
-	if most := s.c.maxLayers(); len(s.c.layers) >= most {
+	if most := s.c.g.layersOf(p); len(s.c.layers) >= most {
 		return fmt.Errorf("%w: %q has %d layers, the most for error rate %.3g", ErrMaxExpansions, s.c.object.Key(), most, p.ErrorRate)
 	}
 	blocks, err := nextBlocks(newest.blocks, p.Expansion)
@@ -349,19 +340,4 @@ func (v *verifier) Done() (note string, err error) {
 		}
 	}
 	return "", nil
-}
-
-// loadOf returns the load of a layer that has so many entries.
-func (f *filter) loadOf(l *layer, entries uint64) float64 {
-	return float64(entries) / (float64(l.blocks) * float64(f.g.slots()))
-}
-
-// expectedRate returns the false-positive rate with so many entries in each layer,
-// newest first.
-func (f *filter) expectedRate(entries []uint64) float64 {
-	absent := 0.0 // logarithm of the chance that no layer answers for an absent item
-	for i := range f.layers {
-		absent += math.Log1p(-f.g.rate(f.loadOf(&f.layers[i], entries[i])))
-	}
-	return max(0, -math.Expm1(absent)) // not -0
 }

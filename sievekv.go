@@ -10,12 +10,22 @@
 //	isNew, err := seen.AddString("https://example.org/") // true, and on stable storage
 //	maybe, err := seen.MayContainString("https://example.org/")
 //
+// There are Bloom filters, which are smallest, and cuckoo filters, from which items can be
+// deleted again, and which count copies:
+//
+//	revoked := db.Cuckoo("revoked")
+//	err = revoked.OpenOrReserve(sievekv.CuckooConfig{Capacity: 1e6, ErrorRate: 1e-4})
+//	...
+//	err = revoked.AddString("token 17")
+//	was, err := revoked.DeleteString("token 17")
+//
 // # Words
 //
-//   - item: what is added to a filter and looked for: any bytes, a string, or a
-//     uint64 (which is its 8 bytes in little-endian order).
+//   - item: what is added to a filter and looked for: any bytes, a string, or, in a Bloom
+//     filter, a uint64 (which is its 8 bytes in little-endian order).
 //   - key: the name of a filter in the store, up to 64 KiB of any bytes.
-//   - capacity: the distinct items a filter is made for. One that grows takes more.
+//   - capacity: the distinct items a filter is made for; in a cuckoo filter copies count,
+//     too. One that grows takes more.
 //   - error rate: the chance that an item never added is answered with true. It is
 //     an upper bound, at any number of items up to the capacity, and beyond it for
 //     a filter that grows.
@@ -32,8 +42,8 @@
 //
 // This package is the store with everything it has. What it is made of may be used
 // by itself: package kv is the store and the extension mechanism, bloomext and
-// scalableext are the Bloom filter and its growth, txn is transactions, compaction is
-// the service that keeps stored blocks in shape.
+// cuckooext are the filters, scalableext is what they have in common, txn is
+// transactions, compaction is the service that keeps stored blocks in shape.
 package sievekv
 
 import (
@@ -42,6 +52,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -61,14 +72,9 @@ const (
 
 // The errors, for errors.Is. Package kv has the rest.
 var (
-	ErrNotFound   = kv.ErrNotFound       // the key is missing or has expired
-	ErrExists     = kv.ErrExists         // the key is there, and must not be
-	ErrWrongType  = kv.ErrWrongType      // the key holds another type
-	ErrMismatch   = bloomext.ErrMismatch // the filter was made with other parameters
-	ErrFull       = bloomext.ErrFull     // a filter that does not grow holds its capacity
-	ErrCannotGrow = bloomext.ErrCannotGrow
-	ErrUnequal    = bloomext.ErrUnequal   // filters to be merged differ
-	ErrMergeRate  = bloomext.ErrMergeRate // their union would exceed the error rate
+	ErrNotFound   = kv.ErrNotFound  // the key is missing or has expired
+	ErrExists     = kv.ErrExists    // the key is there, and must not be
+	ErrWrongType  = kv.ErrWrongType // the key holds another type
 	ErrTooLarge   = kv.ErrTooLarge
 	ErrNotInteger = kv.ErrNotInteger // the string is no integer of 64 bits
 	ErrOverflow   = kv.ErrOverflow   // the sum would not be one
@@ -79,6 +85,22 @@ var (
 	ErrCorrupt    = kv.ErrCorrupt
 )
 
+// The errors of Bloom filters.
+var (
+	ErrMismatch   = bloomext.ErrMismatch // the filter was made with other parameters
+	ErrFull       = bloomext.ErrFull     // a filter that does not grow holds its capacity
+	ErrCannotGrow = bloomext.ErrCannotGrow
+	ErrUnequal    = bloomext.ErrUnequal   // filters to be merged differ
+	ErrMergeRate  = bloomext.ErrMergeRate // their union would exceed the error rate
+)
+
+// The errors of cuckoo filters.
+var (
+	ErrCuckooMismatch = cuckooext.ErrMismatch      // the filter was made with other parameters
+	ErrCuckooFull     = cuckooext.ErrFull          // there is no room, or there are as many copies as there can be
+	ErrMaxExpansions  = cuckooext.ErrMaxExpansions // there is no room, and the filter may not grow
+)
+
 // Bloom is a handle on the Bloom filter under a key.
 type Bloom = bloomext.Filter
 
@@ -87,6 +109,15 @@ type BloomConfig = bloomext.Config
 
 // BloomInfo describes a Bloom filter.
 type BloomInfo = bloomext.Info
+
+// Cuckoo is a handle on the cuckoo filter under a key.
+type Cuckoo = cuckooext.Filter
+
+// CuckooConfig says what a new cuckoo filter is for.
+type CuckooConfig = cuckooext.Config
+
+// CuckooInfo describes a cuckoo filter.
+type CuckooInfo = cuckooext.Info
 
 // DB is an open store. What it has of kv.DB is below what it has itself: methods
 // here take strings for keys, and write at the level of durability of With.
@@ -114,7 +145,7 @@ func Open(dir string, o *Options) (*DB, error) {
 // withOwn returns the modules of a store: its own, and those given.
 func withOwn(modules []kv.Module) []kv.Module {
 	var all []kv.Module
-	for _, own := range []kv.Module{bloomext.Module(), compaction.Module(), txn.Module()} {
+	for _, own := range []kv.Module{bloomext.Module(), cuckooext.Module(), compaction.Module(), txn.Module()} {
 		if !slices.ContainsFunc(modules, func(m kv.Module) bool { return m.Name == own.Name }) {
 			all = append(all, own)
 		}
@@ -154,3 +185,6 @@ func (db *DB) BeginTx(ctx context.Context) (*Tx, error) { return txn.Begin(ctx, 
 // filter may be made later, and the handle follows the key when it is deleted,
 // renamed, or replaced.
 func (db *DB) Bloom(key string) *Bloom { return bloomext.New(db.DB, key).With(db.level) }
+
+// Cuckoo returns a handle on the cuckoo filter under a key, as Bloom does on a Bloom filter.
+func (db *DB) Cuckoo(key string) *Cuckoo { return cuckooext.New(db.DB, key).With(db.level) }

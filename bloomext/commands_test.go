@@ -8,32 +8,9 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/kv/reply"
 )
-
-// other is a type of another module, for keys of the wrong type.
-var other = &kv.Type{Name: "other", Version: 1, Open: func(*kv.Object) (any, error) { return "other", nil }}
-
-func otherModule() kv.Module {
-	return kv.Module{Name: "othermodule", Types: []*kv.Type{other}, Commands: []kv.Command{{
-		Name: "OTHER.NEW", Arity: 2, Flags: kv.Write | kv.ModuleFlag, FirstKey: 1, LastKey: 1, KeyStep: 1,
-		Group: "other", Summary: "Makes a key of another type.", Syntax: "key", Handler: func(c *kv.Call) reply.Reply {
-			w, err := c.DB.Begin(c.Level(), c.Args[0])
-			if err != nil {
-				return kv.ErrorReply(err)
-			}
-			if _, err := w.Create(c.Args[0], kv.Spec{Type: other, Family: block.FamilyBits}); err != nil {
-				w.Discard()
-				return kv.ErrorReply(err)
-			}
-			if err := w.Commit(); err != nil {
-				return kv.ErrorReply(err)
-			}
-			return reply.OK
-		},
-	}}}
-}
 
 // script runs commands given a line each, "command => reply in text form on one
 // line", with words split at blanks. A line that begins with two blanks goes on with
@@ -56,7 +33,7 @@ func script(t *testing.T, db *kv.DB, text string) {
 
 // The commands that every store has, over keys of the module's.
 func TestCommands(t *testing.T) {
-	modules := []kv.Module{bloomext.Module(), compaction.Module(), otherModule()}
+	modules := []kv.Module{bloomext.Module(), compaction.Module(), kvtest.OtherModule()}
 	db := open(t, "", &kv.Options{InMemory: true, Modules: modules})
 	defer closeDB(t, db)
 	script(t, db, `
@@ -142,7 +119,7 @@ func TestCommands_examples(t *testing.T) {
 // A store opened without a module still names, moves and removes its keys.
 func TestModule_missing(t *testing.T) {
 	dir := t.TempDir()
-	db := open(t, dir, &kv.Options{BallastSize: -1, Modules: []kv.Module{bloomext.Module(), otherModule()}})
+	db := open(t, dir, &kv.Options{BallastSize: -1, Modules: []kv.Module{bloomext.Module(), kvtest.OtherModule()}})
 	script(t, db, "OTHER.NEW o => OK\nBF.RESERVE f 0.01 10 NONSCALING => OK")
 	closeDB(t, db)
 	db = open(t, dir, &kv.Options{BallastSize: -1})

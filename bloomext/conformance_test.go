@@ -1,213 +1,24 @@
 package bloomext_test
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/kv/probe"
-	"github.com/sievekv/sievekv/kv/reply"
 )
 
 // The BF commands, one sentence of RedisBloom's behaviour after the other.
-//
-// A script has a command on each line, and after "=>" its reply in RESP2, and after
-// "|" that in RESP3 if it differs. Replies are written as
-//
-//	+OK  -ERR text  :1  "bulk"  _ (nil)  #t #f  [:1 :0]  {"key" :1}
-//
-// with four or more equal elements in a row as 4*:1, and ... for any text. A word
-// in quotes is a Go string literal; item{1..5} stands for five words. A
-// line that begins with two blanks goes on with the one before; "@pass 10s" lets
-// time pass.
 
-// world is a store with a clock of its own, and a session.
-type world struct {
-	t       *testing.T
-	db      *kv.DB
-	session *kv.Session
-	passed  atomic.Int64 // nanoseconds
-}
-
-// newWorld opens a store with the options and a fixed seed, so that a test's false
-// positives are the same in every run. It is checked and closed when the test ends.
-func newWorld(t *testing.T, o kv.Options) *world {
+func newWorld(t *testing.T, o kv.Options) *kvtest.World {
 	t.Helper()
-	w := &world{t: t}
-	o.InMemory, o.Modules = true, []kv.Module{bloomext.Module(), otherModule()}
-	if o.Seed == 0 {
-		o.Seed = 1
-	}
-	o.Clock = func() time.Time { return time.Unix(1_000_000_000, w.passed.Load()) }
-	w.db = open(t, "", &o)
-	w.session = w.db.NewSession()
-	t.Cleanup(func() {
-		report, err := w.db.Check(context.Background()) // that of the test has ended
-		if err != nil || len(report.Problems) > 0 {
-			t.Errorf("Check = %v, %v", report.Problems, err)
-		}
-		closeDB(t, w.db)
-	})
-	return w
-}
-
-func (w *world) do(words ...string) reply.Reply {
-	w.t.Helper()
-	args := make([][]byte, len(words))
-	for i, word := range words {
-		if word != "" { // an empty one is nil: a parser may leave it so
-			args[i] = []byte(word)
-		}
-	}
-	return w.session.Do(w.t.Context(), args)
-}
-
-// line runs a command given as in a script.
-func (w *world) line(command string) reply.Reply {
-	w.t.Helper()
-	return w.do(splitWords(w.t, command)...)
-}
-
-func (w *world) script(text string) {
-	w.t.Helper()
-	for line := range strings.Lines(strings.ReplaceAll(text, "\n  ", " ")) {
-		line = strings.TrimSpace(line)
-		command, want, found := strings.Cut(line, " => ")
-		switch {
-		case line == "":
-		case strings.HasPrefix(line, "@pass "):
-			d, err := time.ParseDuration(strings.TrimPrefix(line, "@pass "))
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			w.passed.Add(int64(d))
-		case !found:
-			w.t.Fatalf("%s: no =>", line)
-		default:
-			resp2, resp3, differ := strings.Cut(want, " | ")
-			if !differ {
-				resp3 = resp2
-			}
-			r := w.line(command)
-			w.compare(command, "RESP2", wire(r, reply.Reply.RESP2), resp2)
-			w.compare(command, "RESP3", wire(r, reply.Reply.RESP3), resp3)
-		}
-	}
-}
-
-func (w *world) compare(command, protocol, got, want string) {
-	w.t.Helper()
-	if !matches(got, want) {
-		w.t.Errorf("%s in %s\n got %s\nwant %s", command, protocol, got, want)
-	}
-}
-
-// matches compares a reply with one in which ... stands for any text.
-func matches(got, want string) bool {
-	parts := strings.Split(want, "...")
-	rest, ok := strings.CutPrefix(got, parts[0])
-	for _, part := range parts[1:] {
-		var found bool
-		_, rest, found = strings.Cut(rest, part)
-		ok = ok && found
-	}
-	return ok && (rest == "" || len(parts) > 1 && strings.HasSuffix(got, parts[len(parts)-1]))
-}
-
-var wordRange = regexp.MustCompile(`^(.*)\{(\d+)\.\.(\d+)\}$`)
-
-func splitWords(t *testing.T, command string) (words []string) {
-	t.Helper()
-	for rest := strings.TrimLeft(command, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
-		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
-			word, err := strconv.Unquote(quoted)
-			if err != nil {
-				t.Fatal(err)
-			}
-			words, rest = append(words, word), rest[len(quoted):]
-			continue
-		}
-		word, after, _ := strings.Cut(rest, " ")
-		rest = after
-		m := wordRange.FindStringSubmatch(word)
-		if m == nil {
-			words = append(words, word)
-			continue
-		}
-		for i := atoi(t, m[2]); i <= atoi(t, m[3]); i++ {
-			words = append(words, m[1]+strconv.Itoa(i))
-		}
-	}
-	return words
-}
-
-func atoi(t *testing.T, s string) int {
-	t.Helper()
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// wire writes a reply as scripts do, in the form a protocol has it in.
-func wire(r reply.Reply, form func(reply.Reply) reply.Reply) string {
-	r = form(r)
-	switch r.Kind() {
-	case reply.KindNil:
-		return "_"
-	case reply.KindStatus:
-		return "+" + string(r.Bytes())
-	case reply.KindError:
-		return "-" + string(r.Bytes())
-	case reply.KindInt:
-		return ":" + strconv.FormatInt(r.Int(), 10)
-	case reply.KindBulk:
-		return strconv.Quote(string(r.Bytes()))
-	case reply.KindBool:
-		return map[int64]string{0: "#f", 1: "#t"}[r.Int()]
-	case reply.KindArray:
-		return "[" + wireElems(r, form) + "]"
-	case reply.KindMap:
-		return "{" + wireElems(r, form) + "}"
-	default:
-		return "a reply of kind " + r.Kind().String()
-	}
-}
-
-func wireElems(r reply.Reply, form func(reply.Reply) reply.Reply) string {
-	var elems []string
-	for _, e := range r.Elems() {
-		elems = append(elems, wire(e, form))
-	}
-	return runs(elems)
-}
-
-// runs joins elements, with a count in place of repeats.
-func runs(elems []string) string {
-	var runs []string
-	for len(elems) > 0 {
-		n := slices.IndexFunc(elems, func(e string) bool { return e != elems[0] })
-		if n < 0 {
-			n = len(elems)
-		}
-		if n >= 4 {
-			runs = append(runs, fmt.Sprintf("%d*%s", n, elems[0]))
-		} else {
-			runs = append(runs, elems[:n]...)
-		}
-		elems = elems[n:]
-	}
-	return strings.Join(runs, " ")
+	o.Modules = []kv.Module{bloomext.Module(), kvtest.OtherModule()}
+	return kvtest.NewWorld(t, o)
 }
 
 // Replies that do not depend on what came before but by what the script shows.
@@ -683,7 +494,7 @@ BF.MERGE new short => -ERR not found
 `},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { newWorld(t, tt.options).script(tt.script) })
+		t.Run(tt.name, func(t *testing.T) { newWorld(t, tt.options).Script(tt.script) })
 	}
 }
 
@@ -704,9 +515,9 @@ func TestConformance_arity(t *testing.T) {
 		"BF.MERGE", "bf.MERGE k",
 	} {
 		name, _, _ := strings.Cut(command, " ")
-		w.script(fmt.Sprintf("%s => -ERR wrong number of arguments for '%s' command", command, strings.ToLower(name)))
+		w.Script(fmt.Sprintf("%s => -ERR wrong number of arguments for '%s' command", command, strings.ToLower(name)))
 	}
-	w.script("DBSIZE => :0")
+	w.Script("DBSIZE => :0")
 }
 
 // Integers are decimal, without plus, blanks, leading zeros or anything after them.
@@ -717,19 +528,19 @@ func TestConformance_integers(t *testing.T) {
 		"9223372036854775808", "-9223372036854775809", "99999999999999999999",
 	} {
 		q := strconv.Quote(word)
-		w.script("BF.RESERVE f 0.01 " + q + " => -ERR bad capacity")
-		w.script("BF.RESERVE f 0.01 100 EXPANSION " + q + " => -ERR bad expansion")
-		w.script("BF.RESERVE f 0.01 100 TTL " + q + " => -ERR bad ttl")
-		w.script("BF.INSERT f CAPACITY " + q + " ITEMS a => -Bad capacity")
-		w.script("BF.INSERT f EXPANSION " + q + " ITEMS a => -Bad expansion")
+		w.Script("BF.RESERVE f 0.01 " + q + " => -ERR bad capacity")
+		w.Script("BF.RESERVE f 0.01 100 EXPANSION " + q + " => -ERR bad expansion")
+		w.Script("BF.RESERVE f 0.01 100 TTL " + q + " => -ERR bad ttl")
+		w.Script("BF.INSERT f CAPACITY " + q + " ITEMS a => -Bad capacity")
+		w.Script("BF.INSERT f EXPANSION " + q + " ITEMS a => -Bad expansion")
 	}
 	for _, word := range []string{"9223372036854775807", "-9223372036854775808"} {
-		w.script("BF.RESERVE f 0.01 " + word + " => -ERR capacity must be in the range [1, 1099511627776]")
-		w.script("BF.RESERVE f 0.01 100 EXPANSION " + word + " => -ERR expansion must be in the range [0, 32768]")
-		w.script("BF.INSERT f CAPACITY " + word + " ITEMS a => -Bad capacity")
-		w.script("BF.INSERT f EXPANSION " + word + " ITEMS a => -Bad expansion")
+		w.Script("BF.RESERVE f 0.01 " + word + " => -ERR capacity must be in the range [1, 1099511627776]")
+		w.Script("BF.RESERVE f 0.01 100 EXPANSION " + word + " => -ERR expansion must be in the range [0, 32768]")
+		w.Script("BF.INSERT f CAPACITY " + word + " ITEMS a => -Bad capacity")
+		w.Script("BF.INSERT f EXPANSION " + word + " ITEMS a => -Bad expansion")
 	}
-	w.script("DBSIZE => :0")
+	w.Script("DBSIZE => :0")
 }
 
 // Error rates are what C's strtod takes, all of it, with no blank in front.
@@ -759,16 +570,16 @@ func TestConformance_doubles(t *testing.T) {
 	} {
 		for _, word := range tt.words {
 			q := strconv.Quote(word)
-			w.script("BF.RESERVE f " + q + " 100 => " + tt.reply)
+			w.Script("BF.RESERVE f " + q + " 100 => " + tt.reply)
 			if tt.reply == "+OK" {
-				w.script("BF.INSERT g ERROR " + q + " ITEMS a => [:1] | [#t]")
-				w.script("DEL f g => :2")
+				w.Script("BF.INSERT g ERROR " + q + " ITEMS a => [:1] | [#t]")
+				w.Script("DEL f g => :2")
 			} else {
-				w.script("BF.INSERT g ERROR " + q + " ITEMS a => -Bad error rate")
+				w.Script("BF.INSERT g ERROR " + q + " ITEMS a => -Bad error rate")
 			}
 		}
 	}
-	w.script("DBSIZE => :0")
+	w.Script("DBSIZE => :0")
 }
 
 // A filter grows by a layer of expansion times the capacity when a new item meets
@@ -778,28 +589,28 @@ func TestConformance_growth(t *testing.T) {
 	for _, expansion := range []int{1, 2, 4} {
 		t.Run(fmt.Sprint("EXPANSION ", expansion), func(t *testing.T) {
 			w := newWorld(t, kv.Options{})
-			w.script(fmt.Sprintf("BF.RESERVE f %v %d EXPANSION %d => +OK", rate, first, expansion))
+			w.Script(fmt.Sprintf("BF.RESERVE f %v %d EXPANSION %d => +OK", rate, first, expansion))
 			items, capacities := []int{0}, []int{first} // of each layer
 			for i := range adds {
-				added := w.line(fmt.Sprintf("BF.ADD f item:%d", i)).Int()
+				added := w.Line(fmt.Sprintf("BF.ADD f item:%d", i)).Int()
 				newest := len(items) - 1
 				if added == 1 && items[newest] == capacities[newest] {
 					items, capacities = append(items, 0), append(capacities, expansion*capacities[newest])
 					newest++
 				}
 				items[newest] += int(added)
-				w.describes(rate, expansion, items, capacities)
+				describes(t, w, rate, expansion, items, capacities)
 			}
 			for i := range adds {
-				w.script(fmt.Sprintf("BF.EXISTS f item:%d => :1 | #t", i))
+				w.Script(fmt.Sprintf("BF.EXISTS f item:%d => :1 | #t", i))
 			}
 		})
 	}
 }
 
 // describes checks what BF.INFO, BF.CARD and BF.DEBUG say of filter f.
-func (w *world) describes(rate float64, expansion int, items, capacities []int) {
-	w.t.Helper()
+func describes(t *testing.T, w *kvtest.World, rate float64, expansion int, items, capacities []int) {
+	t.Helper()
 	most := 64
 	if expansion > 1 {
 		most = 1 + int(math.Log(math.Pow(2, 40)/float64(capacities[0]))/math.Log(float64(expansion)))
@@ -813,7 +624,7 @@ func (w *world) describes(rate float64, expansion int, items, capacities []int) 
 		}
 		l, err := probe.Size(uint64(capacities[i]), share)
 		if err != nil {
-			w.t.Fatal(err)
+			t.Fatal(err)
 		}
 		counted, capacity, bytes = counted+items[i], capacity+capacities[i], bytes+int(l.Bits()/8)
 		lines = append(lines, fmt.Sprintf(`"bytes:%d bits:%d hashes:%d hashwidth:64 capacity:%d size:%d ratio:%.6g"`,
@@ -822,9 +633,9 @@ func (w *world) describes(rate float64, expansion int, items, capacities []int) 
 	fields := fmt.Sprintf(`"Capacity" :%d "Size" :%d "Number of filters" :%d `+
 		`"Number of items inserted" :%d "Expansion rate" :%d`,
 		capacity, 32+64*len(items)+bytes, len(items), counted, expansion)
-	w.script(fmt.Sprintf("BF.INFO f => [%s] | {%s}", fields, fields))
-	w.script(fmt.Sprintf("BF.CARD f => :%d", counted))
-	w.script(fmt.Sprintf(`BF.DEBUG f => ["size:%d" %s]`, counted, runs(lines)))
+	w.Script(fmt.Sprintf("BF.INFO f => [%s] | {%s}", fields, fields))
+	w.Script(fmt.Sprintf("BF.CARD f => :%d", counted))
+	w.Script(fmt.Sprintf(`BF.DEBUG f => ["size:%d" %s]`, counted, kvtest.Runs(lines)))
 }
 
 // An item that seems known is answered with 0 and not counted, and no item is
@@ -832,23 +643,23 @@ func (w *world) describes(rate float64, expansion int, items, capacities []int) 
 func TestConformance_falsePositives(t *testing.T) {
 	const adds = 1000
 	w := newWorld(t, kv.Options{})
-	w.script("BF.RESERVE f 0.25 10 EXPANSION 2 => +OK")
+	w.Script("BF.RESERVE f 0.25 10 EXPANSION 2 => +OK")
 	var added int64
 	for i := range adds {
-		added += w.line(fmt.Sprintf("BF.ADD f item:%d", i)).Int()
+		added += w.Line(fmt.Sprintf("BF.ADD f item:%d", i)).Int()
 	}
 	if added == adds || added < adds*3/4 {
 		t.Errorf("%d of %d new items were new, want at least three in four and not all", added, adds)
 	}
-	w.script(fmt.Sprintf("BF.CARD f => :%d", added))
-	w.script(fmt.Sprintf(`BF.INFO f ITEMS => [:%d] | {"Number of items inserted" :%d}`, added, added))
-	w.script(fmt.Sprintf(`BF.MEXISTS f item:{0..%d} => [%d*:1] | [%d*#t]`, adds-1, adds, adds))
+	w.Script(fmt.Sprintf("BF.CARD f => :%d", added))
+	w.Script(fmt.Sprintf(`BF.INFO f ITEMS => [:%d] | {"Number of items inserted" :%d}`, added, added))
+	w.Script(fmt.Sprintf(`BF.MEXISTS f item:{0..%d} => [%d*:1] | [%d*#t]`, adds-1, adds, adds))
 }
 
 // The number of items after a merge is estimated well from the bits.
 func TestConformance_mergeEstimate(t *testing.T) {
 	w := newWorld(t, kv.Options{})
-	w.script(`
+	w.Script(`
 BF.RESERVE a 0.001 1000 => +OK
 BF.RESERVE b 0.001 1000 => +OK
 BF.MADD a x{1..400} => [400*:1] | [400*#t]
@@ -856,7 +667,7 @@ BF.MADD b x{301..700} => [400*:1] | [400*#t]
 BF.MERGE d a b => +OK
 BF.MEXISTS d x{1..700} => [700*:1] | [700*#t]`)
 	// 700 items of 10 probes in 14,600 bits: the bits set have a standard deviation of about 30, or 4 items.
-	if n := w.line("BF.CARD d").Int(); n < 680 || n > 720 {
+	if n := w.Line("BF.CARD d").Int(); n < 680 || n > 720 {
 		t.Errorf("BF.CARD after a merge to 700 items = %d, want 680 to 720", n)
 	}
 }

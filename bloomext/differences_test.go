@@ -2,21 +2,18 @@ package bloomext_test
 
 import (
 	"fmt"
-	"maps"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
 // differences are the tests of the entries of docs/DIFFERENCES.md, by their names.
 var differences = map[string]func(t *testing.T){
 	"option-words": func(t *testing.T) {
-		newWorld(t, kv.Options{}).script(`
+		newWorld(t, kv.Options{}).Script(`
 BF.RESERVE NONSCALING 0.01 100 => +OK
 BF.INFO NONSCALING EXPANSION => [:2] | {"Expansion rate" :2}
 BF.RESERVE EXPANSION 0.01 100 => +OK
@@ -27,7 +24,7 @@ BF.RESERVE f 0.01 EXPANSION => -ERR bad capacity
 BF.RESERVE f NONSCALING 100 => -ERR bad error rate`)
 	},
 	"capacity-limit": func(t *testing.T) {
-		newWorld(t, kv.Options{MaxFilterBytes: 1 << 42}).script(`
+		newWorld(t, kv.Options{MaxFilterBytes: 1 << 42}).Script(`
 BF.RESERVE a 0.01 1073741825 => +OK
 BF.RESERVE b 0.01 1099511627776 => +OK
 BF.RESERVE c 0.01 1099511627777 => -ERR capacity must be in the range [1, 1099511627776]
@@ -35,19 +32,19 @@ BF.INSERT c CAPACITY 1099511627776 ITEMS x => [:1] | [#t]
 BF.INSERT d CAPACITY 1099511627777 ITEMS x => -Bad capacity`)
 	},
 	"filter-bytes": func(t *testing.T) {
-		newWorld(t, kv.Options{MaxFilterBytes: 128}).script(`
+		newWorld(t, kv.Options{MaxFilterBytes: 128}).Script(`
 BF.RESERVE f 0.01 1000 => -ERR kv: too large: filter of ... bytes, at most 128 (Options.MaxFilterBytes)
 BF.ADD f x => -ERR kv: too large: filter of 192 bytes, at most 128 (Options.MaxFilterBytes)
 BF.INSERT f CAPACITY 1000 ITEMS x => -ERR kv: too large: filter of ... bytes, at most 128 (Options.MaxFilterBytes)
 EXISTS f => :0
 BF.RESERVE f 0.01 30 => +OK`)
-		newWorld(t, kv.Options{}).script(`
+		newWorld(t, kv.Options{}).Script(`
 BF.RESERVE f 0.01 1099511627776
   => -ERR kv: too large: filter of ... bytes, at most 68719476736 (Options.MaxFilterBytes)`)
 	},
 	"sub-filters": func(t *testing.T) {
 		w := newWorld(t, kv.Options{MaxFilterBytes: 1 << 42})
-		w.script(`
+		w.Script(`
 BF.RESERVE f 0.0001 1 EXPANSION 1 => +OK
 BF.MADD f i{1..64} => [64*:1] | [64*#t]
 BF.INFO f FILTERS => [:64] | {"Number of filters" :64}
@@ -65,19 +62,19 @@ BF.INFO g
 	},
 	"one-commit": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
-		before := infoNumber(t, w.db, "commits")
-		w.script(`
+		before := infoNumber(t, w.DB, "commits")
+		w.Script(`
 BF.INSERT f CAPACITY 10 ERROR 0.0001 ITEMS i{1..300} => [300*:1] | [300*#t]
 BF.INSERT g CAPACITY 3 ERROR 0.0001 NONSCALING ITEMS a b c d e
   => [:1 :1 :1 -ERR non scaling filter is full]
   | [#t #t #t -ERR non scaling filter is full]
 BF.MEXISTS g a b c d e => [:1 :1 :1 :0 :0] | [#t #t #t #f #f]`)
-		if n := infoNumber(t, w.db, "commits") - before; n != 2 {
+		if n := infoNumber(t, w.DB, "commits") - before; n != 2 {
 			t.Errorf("two batches took %d commits, want 2", n)
 		}
 	},
 	"batch-size": func(t *testing.T) {
-		newWorld(t, kv.Options{MemTableSize: 256 << 10}).script(`
+		newWorld(t, kv.Options{MemTableSize: 256 << 10}).Script(`
 BF.RESERVE f 0.01 10000000 => +OK
 BF.MADD f i{1..1000} => -ERR kv: too large: commit of ... bytes, at most 65536 (a quarter of Options.MemTableSize)
 BF.CARD f => :0
@@ -85,21 +82,21 @@ BF.MADD f i{1..100} => [100*:1] | [100*#t]`)
 	},
 	"known-items": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
-		w.script("BF.MADD f a b => [:1 :1] | [#t #t]")
-		before := infoNumber(t, w.db, "commits")
-		w.script(`
+		w.Script("BF.MADD f a b => [:1 :1] | [#t #t]")
+		before := infoNumber(t, w.DB, "commits")
+		w.Script(`
 BF.ADD f a => :0 | #f
 BF.MADD f a b => [:0 :0] | [#f #f]
 BF.RESERVE f 0.01 100 => -ERR item exists`)
-		if n := infoNumber(t, w.db, "commits") - before; n != 0 {
+		if n := infoNumber(t, w.DB, "commits") - before; n != 0 {
 			t.Errorf("commands that change nothing took %d commits, want none", n)
 		}
 	},
 	"size": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
-		w.script("BF.RESERVE f 0.01 1000 NONSCALING => +OK")
+		w.Script("BF.RESERVE f 0.01 1000 NONSCALING => +OK")
 		// RedisBloom has 8*ceil(1000*9.585/64) = 1200 bytes and 7 hashes.
-		w.script(`
+		w.Script(`
 BF.DEBUG f => ["size:0" "bytes:1280 bits:10240 hashes:6 hashwidth:64 capacity:1000 size:0 ratio:0.01"]
 BF.INFO f SIZE => [:1376] | {"Size" :1376}`)
 	},
@@ -108,16 +105,16 @@ BF.INFO f SIZE => [:1376] | {"Size" :1376}`)
 		answers := make(map[string]bool)
 		for _, seed := range []uint64{1, 2} {
 			w := newWorld(t, kv.Options{Seed: seed})
-			w.script("BF.RESERVE f 0.25 500 NONSCALING => +OK")
-			w.line("BF.MADD f item:{1..500}")
-			answers[wire(w.line(probes), reply.Reply.RESP2)] = true
+			w.Script("BF.RESERVE f 0.25 500 NONSCALING => +OK")
+			w.Line("BF.MADD f item:{1..500}")
+			answers[kvtest.Wire(w.Line(probes), reply.Reply.RESP2)] = true
 		}
 		if len(answers) != 2 {
 			t.Error("stores of two seeds give the same 1000 answers for absent items")
 		}
 	},
 	"lowest-rate": func(t *testing.T) {
-		newWorld(t, kv.Options{}).script(`
+		newWorld(t, kv.Options{}).Script(`
 BF.RESERVE f 1.19e-13 1000000 NONSCALING
   => -ERR ... error rate is 1.19e-13, want at least 1.2e-13 (for a capacity of 1000000) and below 1
 BF.INSERT f CAPACITY 1000000 ERROR 1e-300 NONSCALING ITEMS x
@@ -129,14 +126,14 @@ BF.MADD g a b c a => [:1 :1 -ERR problem inserting into filter :0] | [#t #t -ERR
 	},
 	"growth-budget": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
-		w.script("BF.RESERVE f 0.01 100 => +OK")
-		w.line("BF.MADD f item:{1..400}")
-		w.script(`
+		w.Script("BF.RESERVE f 0.01 100 => +OK")
+		w.Line("BF.MADD f item:{1..400}")
+		w.Script(`
 BF.DEBUG f => ["size:... capacity:100 size:100 ratio:0.007"
   ... capacity:200 size:200 ratio:9.09091e-05" ... ratio:9.09091e-05"]`)
 	},
 	"ttl": func(t *testing.T) {
-		newWorld(t, kv.Options{}).script(`
+		newWorld(t, kv.Options{}).Script(`
 BF.RESERVE f 0.01 100 EXPANSION 2 TTL 60 => +OK
 BF.RESERVE g 0.01 100 EXPANSION 2 x y TTL => -ERR no ttl
 BF.RESERVE g 0.01 100 EXPANSION 0 NONSCALING TTL 60 => +OK
@@ -148,14 +145,14 @@ BF.EXISTS f x => :0 | #f
 EXISTS f g => :0`)
 	},
 	"merge": func(t *testing.T) {
-		newWorld(t, kv.Options{}).script(`
+		newWorld(t, kv.Options{}).Script(`
 BF.ADD a x => :1 | #t
 BF.ADD b y => :1 | #t
 BF.MERGE d a b => +OK
 BF.MEXISTS d x y z => [:1 :1 :0] | [#t #t #f]`)
 	},
 	"merge-info": func(t *testing.T) {
-		newWorld(t, kv.Options{}).script(`
+		newWorld(t, kv.Options{}).Script(`
 BF.ADD a x => :1 | #t
 BF.ADD b y => :1 | #t
 BF.MERGE a b => +OK
@@ -167,13 +164,13 @@ BF.INFO b => ["Capacity" ... "Expansion rate" :2] | {"Capacity" ... "Expansion r
 BF.INFO a ESTIMATED => -Invalid information value`)
 	},
 	"no-dump": func(t *testing.T) {
-		newWorld(t, kv.Options{}).script(`
+		newWorld(t, kv.Options{}).Script(`
 BF.ADD f x => :1 | #t
 BF.SCANDUMP f 0 => -ERR unknown command 'BF.SCANDUMP', with args beginning with: 'f' '0'...
 BF.LOADCHUNK g 1 x => -ERR unknown command 'BF.LOADCHUNK', with args beginning with: 'g' '1' 'x'...`)
 	},
 	"no-configuration": func(t *testing.T) {
-		newWorld(t, kv.Options{}).script(`
+		newWorld(t, kv.Options{}).Script(`
 CONFIG SET bf-initial-size 5 => -ERR unknown command 'CONFIG', with args beginning with: ...
 BF.ADD f x => :1 | #t
 BF.INFO f CAPACITY => [:100] | {"Capacity" :100}`)
@@ -181,7 +178,7 @@ BF.INFO f CAPACITY => [:100] | {"Capacity" :100}`)
 	"key-length": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
 		longest := strings.Repeat("k", kv.MaxKeyLen)
-		w.script(fmt.Sprintf(`
+		w.Script(fmt.Sprintf(`
 BF.ADD %[1]s x => :1 | #t
 BF.EXISTS %[1]s x => :1 | #t
 BF.ADD %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536
@@ -190,41 +187,5 @@ BF.EXISTS %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536`, lo
 }
 
 func TestDifferences(t *testing.T) {
-	for _, name := range slices.Sorted(maps.Keys(differences)) {
-		t.Run(name, differences[name])
-	}
-}
-
-var bfEntry = regexp.MustCompile("(?m)^- `([a-z-]+)`: ")
-
-// Each difference that the document lists has a test, and each test is listed.
-func TestDifferences_listed(t *testing.T) {
-	text, err := os.ReadFile("../docs/DIFFERENCES.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(text), "\n## BF commands\n")
-	if !found {
-		t.Fatal("docs/DIFFERENCES.md has no section on the BF commands")
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
-	listed := make(map[string]bool)
-	for _, entry := range bfEntry.FindAllStringSubmatch(section, -1) {
-		name := entry[1]
-		if listed[name] {
-			t.Errorf("docs/DIFFERENCES.md lists %s twice", name)
-		}
-		listed[name] = true
-		if differences[name] == nil {
-			t.Errorf("docs/DIFFERENCES.md lists %s, which has no test", name)
-		}
-	}
-	for name := range differences {
-		if !listed[name] {
-			t.Errorf("docs/DIFFERENCES.md does not list %s", name)
-		}
-	}
-	if bullets := strings.Count(section, "\n- "); bullets != len(listed) {
-		t.Errorf("docs/DIFFERENCES.md has %d entries, of which %d have a name", bullets, len(listed))
-	}
+	kvtest.Differences(t, "../docs/DIFFERENCES.md", "BF commands", differences)
 }

@@ -3,6 +3,7 @@ package cuckooext
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -128,7 +129,7 @@ func parseRate(args [][]byte) (rate float64, bad string) {
 		rate, ok = kv.ParseFloat(args[i+1])
 	}
 	switch {
-	case !ok:
+	case !ok || math.IsNaN(rate):
 		return 0, "Couldn't parse ERROR"
 	case !(rate > 0 && rate < 1):
 		return 0, "ERROR: value must be in the range (0, 1)"
@@ -171,6 +172,9 @@ func reserve(c *kv.Call) reply.Reply {
 		Capacity: uint64(capacity), ErrorRate: rate, BucketSize: int(max(0, bucket.value)), MaxIterations: int(max(0, iterations.value)),
 		Expansion: uint32(max(0, expansion.value)), NonScaling: expansion.value == 0,
 	})
+	if errors.Is(err, kv.ErrWrongType) {
+		return kv.WrongType
+	}
 	if err != nil {
 		return errorReply(err)
 	}

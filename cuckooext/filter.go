@@ -3,7 +3,6 @@ package cuckooext
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
@@ -23,6 +22,20 @@ var ErrFull = errors.New("cuckooext: filter is full")
 // may not grow: another layer would not fit into its error rate. Items before it in
 // the same batch are added.
 var ErrMaxExpansions = errors.New("cuckooext: maximum expansions reached")
+
+// copiesError is ErrFull for an item that is there as often as it can be. Its text is made
+// when it is asked for: of a batch, one error is kept, and making text takes ten times as
+// long as finding that there is no room.
+type copiesError struct {
+	key    string
+	copies uint32
+}
+
+func (e *copiesError) Error() string {
+	return fmt.Sprintf("%v: of an item of %q there are %d copies in a layer, as many as there can be", ErrFull, e.key, e.copies)
+}
+
+func (e *copiesError) Unwrap() error { return ErrFull }
 
 // filter is what an open object of the type is to this package. It never changes but
 // for compacted.
@@ -85,14 +98,6 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 
 // words returns a block as the operations on buckets take it.
 func (l *layer) words(first *kv.Line) *blockWords { return (*blockWords)(l.table.Words(first)) }
-
-// maxLayers returns how many layers the filter may have.
-func (f *filter) maxLayers() int {
-	if f.chain.Params.Expansion == 0 {
-		return 1
-	}
-	return f.g.maxLayers(f.chain.Params.ErrorRate)
-}
 
 // A lookup that finds the item is right, whatever was going on. One that does not has
 // to have seen all blocks as they were at one moment: entries may have moved within a
@@ -202,8 +207,7 @@ func (s *stager) add(h uint64) error {
 		case err == nil:
 			return nil
 		case i == 0 && errors.Is(err, errDuplicates):
-			return fmt.Errorf("%w: of an item of %q there are %d copies in a layer, as many as there can be", ErrFull,
-				s.c.object.Key(), 2*s.c.g.bucketSize)
+			return &copiesError{key: s.c.object.Key(), copies: 2 * s.c.g.bucketSize}
 		case !errors.Is(err, errFull) && !errors.Is(err, errDuplicates):
 			return err
 		}
@@ -245,7 +249,7 @@ func (s *stager) grow() error {
 	if p.Expansion == 0 {
 		return ErrFull
 	}
-	if most := s.c.maxLayers(); len(s.c.layers) >= most {
+	if most := s.c.g.layersOf(p); len(s.c.layers) >= most {
 		return fmt.Errorf("%w: %q has %d layers, the most for error rate %.3g", ErrMaxExpansions, s.c.object.Key(), most, p.ErrorRate)
 	}
 	blocks, err := nextBlocks(newest.blocks, p.Expansion)
@@ -338,19 +342,4 @@ func (v *verifier) Done() (note string, err error) {
 		}
 	}
 	return "", nil
-}
-
-// loadOf returns the load of a layer that has so many entries.
-func (f *filter) loadOf(l *layer, entries uint64) float64 {
-	return float64(entries) / (float64(l.blocks) * float64(f.g.slots()))
-}
-
-// expectedRate returns the false-positive rate with so many entries in each layer,
-// newest first.
-func (f *filter) expectedRate(entries []uint64) float64 {
-	absent := 0.0 // logarithm of the chance that no layer answers for an absent item
-	for i := range f.layers {
-		absent += math.Log1p(-f.g.rate(f.loadOf(&f.layers[i], entries[i])))
-	}
-	return -math.Expm1(absent)
 }

@@ -172,3 +172,42 @@ func TestFilter_multiset(t *testing.T) {
 		})
 	}
 }
+
+// AddIfAbsentStaged stops at the first item that has no room, and what it added before
+// is part of the writer's commit.
+func TestFilter_AddIfAbsentStaged(t *testing.T) {
+	db := open(t, kv.Options{MaxFilterBytes: 8192})
+	f := cuckooext.New(db, "f")
+	must(t, f.Reserve(cuckooext.Config{Capacity: 1024, ErrorRate: 1e-8, NonScaling: true}))
+	stage := func(items [][]byte) (n int, added []bool, full error) {
+		t.Helper()
+		w, err := db.Begin(kv.NoSync, []byte("f"))
+		must(t, err)
+		added = make([]bool, len(items))
+		n, full = f.AddIfAbsentStaged(w, items, added)
+		must(t, w.Commit())
+		return n, added, full
+	}
+	n, added, err := stage([][]byte{[]byte("a"), []byte("b"), []byte("a")})
+	if n != 3 || err != nil || fmt.Sprint(added) != "[true true false]" {
+		t.Errorf("AddIfAbsentStaged = %d, %v, %v, want 3 with two new", n, err, added)
+	}
+	room := int(infoOf(t, f).Capacity) - 2
+	items := append([][]byte{[]byte("b")}, numbered(0, room+5)...)
+	n, added, err = stage(items)
+	if n != room+1 || !errors.Is(err, cuckooext.ErrFull) || added[0] || !added[room] || added[room+1] {
+		t.Errorf("AddIfAbsentStaged = %d, %v, want %d, %v", n, err, room+1, cuckooext.ErrFull)
+	}
+	for i, item := range items {
+		if ok, err := f.MayContain(item); ok != (i < n) || err != nil {
+			t.Fatalf("item %d: MayContain = %t, %v", i, ok, err)
+		}
+	}
+	w, err := db.Begin(kv.NoSync, []byte("f"))
+	must(t, err)
+	if _, err := f.AddIfAbsentStaged(w, items, added[1:]); err == nil || errors.Is(err, cuckooext.ErrFull) {
+		t.Errorf("with an answer too few: %v", err)
+	}
+	w.Discard()
+	check(t, db)
+}

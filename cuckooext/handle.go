@@ -232,6 +232,30 @@ func (f *Filter) AddMany(items [][]byte) (n int, err error) {
 	return n, full
 }
 
+// AddIfAbsentStaged adds those items that are not there as part of a writer's commit, and
+// sets added[i] to whether it added items[i]; a repeat in the batch is there. The writer
+// was begun with the filter's key. Items after the first that has no room are not
+// staged; n is the number of those before it, and the error that of Add. added must be
+// as long as items.
+func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (n int, err error) {
+	if len(added) != len(items) {
+		return 0, fmt.Errorf("cuckooext: %d answers for %d items: must be equal", len(added), len(items))
+	}
+	c, err := f.h.Staged(w)
+	if err != nil {
+		return 0, err
+	}
+	clear(added)
+	s := newStager(w, c)
+	for i, item := range items {
+		if added[i], err = s.addIfAbsent(probe.Sum64Seed(item, c.seed)); err != nil {
+			added[i] = false
+			return i, err
+		}
+	}
+	return len(items), nil
+}
+
 // noRoom reports whether an add was refused for want of room.
 func noRoom(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, ErrMaxExpansions) }
 

@@ -1,9 +1,13 @@
 package cuckooext
 
-import "github.com/sievekv/sievekv/kv"
+import (
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+)
 
 // Info describes a filter.
 type Info struct {
+	Asked    uint64 // the capacity asked for when the filter was made
 	Capacity uint64 // entries the layers there are were made for
 
 	// ErrorRate is the highest false-positive rate that the filter may come to: the
@@ -62,19 +66,61 @@ func (f *Filter) look(use func(kv.Reader, *filter) error) error {
 func (f *filter) info(r kv.Reader) Info {
 	p, oldest := f.chain.Params, &f.layers[len(f.layers)-1]
 	i := Info{
-		ErrorRate: p.ErrorRate, Expansion: p.Expansion, MaxLayers: f.maxLayers(), ExpiresAt: f.object.Expiry(),
+		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, MaxLayers: f.g.layersOf(p), ExpiresAt: f.object.Expiry(),
 		FingerprintBits: f.g.family.Width(), BucketSize: int(f.g.bucketSize), MaxIterations: oldest.maxIterations,
 		Buckets: oldest.blocks * uint64(f.g.buckets), Deletes: r.Counter(oldest.table, deletesCounter),
 	}
-	entries := make([]uint64, len(f.layers))
 	for n := len(f.layers) - 1; n >= 0; n-- {
 		l := &f.layers[n]
-		entries[n] = r.Counter(l.table, entriesCounter)
-		i.Layers = append(i.Layers, LayerInfo{Blocks: l.blocks, Capacity: l.capacity, Items: entries[n], Load: f.loadOf(l, entries[n])})
+		entries := r.Counter(l.table, entriesCounter)
+		i.Layers = append(i.Layers, LayerInfo{
+			Blocks: l.blocks, Capacity: l.capacity, Items: entries, Load: f.g.loadOf(l.blocks, entries),
+		})
 		i.Capacity += l.capacity
-		i.Items += entries[n]
-		i.Bytes += l.blocks * uint64(f.g.slots()) * uint64(f.g.width) / 8
+		i.Items += entries
+		i.Bytes += f.g.bytes(l.blocks)
 	}
-	i.ExpectedRate = f.expectedRate(entries)
+	i.ExpectedRate = f.g.expectedRate(i.Layers)
 	return i
+}
+
+// Planned returns what Info says of the filter of a Config when it holds so many items, each
+// layer filled before the next is added, with nothing of bytes but how many slots
+// take. It needs no store, and knows no Options.MaxFilterBytes. The errors are
+// probe.ErrParams, and ErrFull or ErrMaxExpansions if the filter does not take so many.
+func (c Config) Planned(items uint64) (Info, error) {
+	p, err := c.plan(0)
+	if err != nil {
+		return Info{}, err
+	}
+	first, err := decodeLayerParams(p.first.Params)
+	if err != nil {
+		return Info{}, err
+	}
+	i := Info{
+		Asked: c.Capacity, ErrorRate: p.params.ErrorRate, Expansion: p.params.Expansion, MaxLayers: p.g.layersOf(p.params), Items: items,
+		FingerprintBits: p.g.family.Width(), BucketSize: int(p.g.bucketSize), MaxIterations: int(first.maxIterations),
+		Buckets: p.first.Blocks * uint64(p.g.buckets),
+	}
+	for blocks := p.first.Blocks; ; {
+		l := LayerInfo{Blocks: blocks, Capacity: min(p.g.capacity(blocks), probe.MaxCapacity)}
+		l.Items = min(items, l.Capacity)
+		l.Load = p.g.loadOf(blocks, l.Items)
+		items -= l.Items
+		i.Layers = append(i.Layers, l)
+		i.Capacity += l.Capacity
+		i.Bytes += p.g.bytes(blocks)
+		switch {
+		case items == 0:
+			i.ExpectedRate = p.g.expectedRate(i.Layers)
+			return i, nil
+		case i.Expansion == 0:
+			return Info{}, ErrFull
+		case len(i.Layers) == i.MaxLayers:
+			return Info{}, ErrMaxExpansions
+		}
+		if blocks, err = nextBlocks(blocks, i.Expansion); err != nil {
+			return Info{}, ErrMaxExpansions
+		}
+	}
 }

@@ -140,6 +140,33 @@ func (g *geometry) maxLayers(errorRate float64) int {
 	return layers
 }
 
+// layersOf returns how many layers a filter of the parameters may have.
+func (g *geometry) layersOf(p scalableext.Params) int {
+	if p.Expansion == 0 {
+		return 1
+	}
+	return g.maxLayers(p.ErrorRate)
+}
+
+// loadOf returns the load of a layer that has so many entries.
+func (g *geometry) loadOf(blocks, entries uint64) float64 {
+	return float64(entries) / (float64(blocks) * float64(g.slots()))
+}
+
+// bytes returns how many bytes the slots of so many blocks are.
+func (g *geometry) bytes(blocks uint64) uint64 {
+	return blocks * uint64(g.slots()) * uint64(g.width) / 8
+}
+
+// expectedRate returns the false-positive rate of layers as loaded as they are.
+func (g *geometry) expectedRate(layers []LayerInfo) float64 {
+	absent := 0.0 // logarithm of the chance that no layer answers for an absent item
+	for i := range layers {
+		absent += math.Log1p(-g.rate(layers[i].Load))
+	}
+	return max(0, -math.Expm1(absent)) // not -0
+}
+
 // ratedGeometry returns the geometry with the shortest fingerprints of which as many
 // layers as a filter should be able to have fit into the error rate: ratedLayers,
 // or one if it does not grow. The error wraps probe.ErrParams.

@@ -47,6 +47,7 @@ var rules = []rule{
 	{packages: "kv/reply"},
 	{packages: "kv/freeze", others: []string{pebble}},
 	{packages: "kv", ours: []string{"kv/block", "kv/probe", "kv/freeze", "kv/reply"}, others: []string{pebble, ristretto, xxhash}},
+	{packages: "kv/kvtest", ours: []string{"kv/..."}},
 	{packages: "scalableext", ours: []string{"kv/..."}},
 	{packages: "bloomext", ours: extension},
 	{packages: "cuckooext", ours: extension},

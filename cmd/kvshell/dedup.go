@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -89,7 +88,7 @@ func (sh *shell) dedup(ctx context.Context, key, file string, f dedupFlags) (err
 		return err
 	}
 	defer closeStore(p.db, &err)
-	p.filter = bloomext.New(p.db, key)
+	p.filter = linesOf(p.db, p.key, f.kind)
 	if term.IsTerminal(int(sh.stderr.Fd())) && (p.out != nil || !term.IsTerminal(int(sh.stdout.Fd()))) {
 		p.progress = newProgress(sh.stderr, in.size)
 	}
@@ -116,10 +115,10 @@ func (p *pass) explain(err error) error {
 	switch {
 	case !p.begun, errors.As(err, &own) && own.code == exitError:
 		return err
-	case errors.Is(err, bloomext.ErrFull):
+	case isFull(err):
 		return refusef("the filter %q is full: it holds the %d lines it was made for and does not grow. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over without --non-scaling or with a larger --capacity, and with a new KEY and OUT",
 			p.key, p.capacity, p.in, p.done.lines, p.done.newLines)
-	case errors.Is(err, bloomext.ErrCannotGrow):
+	case isGrown(err):
 		return refusef("the filter %q has grown as far as it can. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over with a larger --capacity or a higher --error, and with a new KEY and OUT: %w",
 			p.key, p.in, p.done.lines, p.done.newLines, err)
 	case errors.Is(err, kv.ErrNotFound):
@@ -147,7 +146,7 @@ func (p *pass) goOn() string {
 
 // summary tells what a finished run did, beside the lines, or instead of them if those went to a file.
 func (sh *shell) summary(p *pass, took time.Duration) error {
-	info, err := p.filter.Info()
+	facts, err := p.filter.Facts()
 	if err != nil {
 		return err
 	}
@@ -169,24 +168,24 @@ seen before          %d
 rate                 %.0f lines/s
 %s`,
 		read, p.done.newLines, p.done.lines-p.done.newLines, perSecond(p.done.lines-p.resumed.lines, took),
-		filterSummary(info, disk))
+		filterSummary(facts, disk))
 	return withCode(exitLocal, err)
 }
 
 func perSecond(n uint64, took time.Duration) float64 { return float64(n) / max(took.Seconds(), 1e-9) }
 
 // filterSummary are the last lines of a summary: about the filter, and the store.
-func filterSummary(info bloomext.Info, disk uint64) string {
-	made := fmt.Sprintf("%d of %d lines", info.Items, info.Capacity)
-	if n := len(info.Layers); n > 1 {
-		made += fmt.Sprintf(" in %d layers", n)
+func filterSummary(f filterFacts, disk uint64) string {
+	made := fmt.Sprintf("%d of %d lines", f.items, f.capacity)
+	if f.layers > 1 {
+		made += fmt.Sprintf(" in %d layers", f.layers)
 	}
-	if info.ItemsEstimated {
+	if f.estimated {
 		made = "about " + made
 	}
-	return fmt.Sprintf(`filter               %s, %.2f %% of its bits set (counted)
+	return fmt.Sprintf(`filter               %s, %s
 false-positive rate  %.2g expected now, at most %g asked for
 on disk              %d bytes
 `,
-		made, 100*info.Fill, info.ExpectedRate, info.ErrorRate, disk)
+		made, f.full, f.expectedRate, f.rate, disk)
 }

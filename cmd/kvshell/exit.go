@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -74,7 +73,7 @@ func exitCode(err error) int {
 		return exitCorrupt
 	case isAny(err, kv.ErrNotExist, kv.ErrUnsupportedVersion):
 		return exitOpen
-	case isAny(err, kv.ErrWrongType, kv.ErrNoModule, kv.ErrNotFound, kv.ErrExists, kv.ErrTooLarge, bloomext.ErrFull, bloomext.ErrCannotGrow):
+	case isAny(err, kv.ErrWrongType, kv.ErrNoModule, kv.ErrNotFound, kv.ErrExists, kv.ErrTooLarge), isFull(err), isGrown(err):
 		return exitError
 	}
 	return exitLocal

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -30,6 +31,8 @@ func TestExitCode(t *testing.T) {
 		{kv.ErrTooLarge, exitError},
 		{bloomext.ErrFull, exitError},
 		{bloomext.ErrCannotGrow, exitError},
+		{cuckooext.ErrFull, exitError},
+		{cuckooext.ErrMaxExpansions, exitError},
 		{context.Canceled, exitInterrupted},
 		{fs.ErrPermission, exitLocal},
 		{usagef("wrong"), exitUsage},

@@ -8,22 +8,27 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
 )
 
 // filterFlags are the flags of the words that add lines to a filter: what it is made with if it is missing.
 type filterFlags struct {
+	kind       string
 	rate       float64
 	capacity   uint64
 	nonScaling bool
 	ttl        uint64 // seconds, 0 for none
 
-	rateGiven, capacityGiven, nonScalingGiven, ttlGiven bool
+	kindGiven, rateGiven, capacityGiven, nonScalingGiven, ttlGiven bool
+
+	room uint64 // lines that a filter that is made takes before it grows or is full; 0 if that is not known yet
 }
 
 // maxTTL is the longest life of a filter, in seconds: that of BF.RESERVE.
 const maxTTL = 100 * 366 * 24 * 60 * 60
 
 func (f *filterFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.kind, "type", bloomKind, kindUsage)
 	flags.Float64Var(&f.rate, "error", 0.000001, "false-positive `RATE` of a filter that is made: the share of new lines taken for known ones")
 	flags.Uint64Var(&f.capacity, "capacity", 1000000, "different `LINES` that a filter that is made has room for before it grows")
 	flags.BoolVar(&f.nonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
@@ -32,6 +37,7 @@ func (f *filterFlags) register(flags *pflag.FlagSet) {
 
 // note remembers which flags were given: only they are compared with a filter that is there.
 func (f *filterFlags) note(flags *pflag.FlagSet) {
+	f.kindGiven = flags.Changed("type")
 	f.rateGiven, f.capacityGiven = flags.Changed("error"), flags.Changed("capacity")
 	f.nonScalingGiven, f.ttlGiven = flags.Changed("non-scaling"), flags.Changed("ttl")
 }
@@ -41,38 +47,61 @@ func (f *filterFlags) check() error {
 	if f.ttlGiven && (f.ttl < 1 || f.ttl > maxTTL) {
 		return usagef("--ttl %d: must be 1 to %d seconds", f.ttl, uint64(maxTTL))
 	}
+	if err := checkKind(f.kind); err != nil {
+		return err
+	}
+	if f.kind == cuckooKind && f.rate == 0 {
+		return usagef("--capacity %d --error 0: the error rate must be above 0 and below 1", f.capacity)
+	}
 	planned, err := f.planned()
-	f.rate = planned.ErrorRate // lowered if it is higher than any filter's
+	f.rate, f.room = planned.rate, planned.capacity // the rate is lowered if it is higher than any filter's
 	return err
 }
 
-// config is the filter that the flags ask for.
-func (f *filterFlags) config() bloomext.Config {
-	return bloomext.Config{
-		Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling, TTL: time.Duration(f.ttl) * time.Second,
-	}
+// bloomConfig is the Bloom filter that the flags ask for, but for its life.
+func (f *filterFlags) bloomConfig() bloomext.Config {
+	return bloomext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling}
 }
 
+// cuckooConfig is the cuckoo filter that the flags ask for, but for its life.
+func (f *filterFlags) cuckooConfig() cuckooext.Config {
+	return cuckooext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling}
+}
+
+// life is how long a filter that is made lives, 0 for ever.
+func (f *filterFlags) life() time.Duration { return time.Duration(f.ttl) * time.Second }
+
 // planned returns what a filter made by the flags is, or why there can be none.
-func (f *filterFlags) planned() (info bloomext.Info, err error) {
+func (f *filterFlags) planned() (facts filterFacts, err error) {
 	db, err := openScratch()
 	if err != nil {
-		return info, err
+		return facts, err
 	}
 	defer closeStore(db, &err)
-	c := f.config()
-	c.TTL = 0 // it must not end while it is looked at
-	return reserveScratch(db, c)
+	if f.kind == cuckooKind {
+		info, err := reserveScratchCuckoo(db, f.cuckooConfig())
+		if err != nil {
+			return facts, err
+		}
+		return cuckooFacts(info), nil
+	}
+	info, err := reserveScratch(db, f.bloomConfig())
+	if err != nil {
+		return facts, err
+	}
+	return bloomFacts(info), nil
 }
 
 // fits returns an error if the flags ask for another filter than the one there is. A TTL counts from the making and is
 // not compared.
-func (f *filterFlags) fits(key []byte, info bloomext.Info) error {
-	made := filterFlags{capacity: info.Layers[0].Capacity, rate: info.ErrorRate, nonScaling: info.Expansion == 0}
-	if f.rateGiven && f.rate != made.rate || f.capacityGiven && f.capacity != made.capacity ||
+func (f *filterFlags) fits(key []byte, made filterFacts) error {
+	if f.kindGiven && f.kind != made.kind {
+		return refusef("the filter %q was made with --type %s, and keeps it: leave it out, or use another KEY", key, made.kind)
+	}
+	if f.rateGiven && f.rate != made.rate || f.capacityGiven && f.capacity != made.asked ||
 		f.nonScalingGiven && f.nonScaling != made.nonScaling {
 		return refusef("the filter %q was made with --capacity %d --error %g --non-scaling=%t, and keeps them: leave them out, or use another KEY",
-			key, made.capacity, made.rate, made.nonScaling)
+			key, made.asked, made.rate, made.nonScaling)
 	}
 	return nil
 }

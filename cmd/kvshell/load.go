@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -33,7 +32,6 @@ var replaceVersion = []byte{1}
 // loadFlags are the flags of load.
 type loadFlags struct {
 	filterFlags
-	kind    string
 	batch   int
 	skip    uint64
 	replace bool
@@ -57,7 +55,6 @@ func (sh *shell) loadCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.kind, "type", "bloom", "`TYPE` of a filter that is made: bloom")
 	f.register(flags)
 	flags.IntVar(&f.batch, "batch", maxLoadLines, fmt.Sprintf("`LINES` in one commit, at most %d", maxLoadLines))
 	flags.Uint64Var(&f.skip, "skip", 0, "`LINES` at the beginning of FILE to pass over, as an interrupted run names them")
@@ -69,8 +66,6 @@ func (f *loadFlags) check(key string) error {
 	switch {
 	case key == "":
 		return usagef("KEY must not be empty")
-	case f.kind != "bloom":
-		return usagef("--type %q: must be bloom", f.kind)
 	case f.batch < 1 || f.batch > maxLoadLines:
 		return usagef("--batch %d: must be 1 to %d lines", f.batch, maxLoadLines)
 	case f.replace && f.skip > 0:
@@ -130,6 +125,9 @@ command again adds the rest, and passes over what is there: adding a line twice 
 Ctrl-C keeps what was committed, syncs it, and says with which --skip to go on. --skip passes over lines without adding
 them; the file must have so many.
 
+With --type cuckoo, a filter that is made is a cuckoo filter, from which items can be deleted again (CF.DEL). Each
+different line is added to it once, however often it comes.
+
 With --replace, a filter is made as the flags say, not like the one that is there, under the key KEY` + replaceSuffix + `.
 When it is complete, one commit renames it to KEY: readers see the old filter or the new one. Ctrl-C and errors remove
 it and leave KEY as it was. What a killed run leaves there is removed by the next with --replace. The time to live of
@@ -149,7 +147,7 @@ type loading struct {
 	db       *kv.DB
 	live     []byte // the key as the user names it
 	key      []byte // the key that is added to: live, or another with replace
-	filter   *bloomext.Filter
+	filter   lineFilter
 	in       *input
 	flags    loadFlags
 	level    kv.Durability // of the commits but the last
@@ -172,11 +170,12 @@ type loading struct {
 
 func newLoading(db *kv.DB, key []byte, in *input, f loadFlags) *loading {
 	l := &loading{db: db, live: key, key: key, in: in, flags: f, level: kv.EverySec, notes: io.Discard}
+	in.skip = f.skip
+	l.filter = linesOf(db, key, f.kind)
 	if f.replace {
 		l.key = append(bytes.Clone(key), replaceSuffix...)
+		l.filter = newLines(db, l.key, f.kind) // whatever the one it replaces is
 	}
-	in.skip = f.skip
-	l.filter = bloomext.New(db, string(l.key))
 	return l
 }
 
@@ -219,16 +218,16 @@ func (l *loading) giveUp() {
 
 // begin sees that the filter that is there is what the flags ask for, or that one can be made.
 func (l *loading) begin() error {
-	info, err := bloomext.New(l.db, string(l.live)).Info()
+	facts, err := linesOf(l.db, l.live, l.flags.kind).Facts()
 	switch {
 	case errors.Is(err, kv.ErrNotFound), err == nil && l.flags.replace:
-		l.capacity = l.flags.capacity
+		l.capacity = max(l.flags.room, l.flags.capacity)
 	case err != nil:
 		return err // of another type too: it is not for load to replace it
 	default:
-		l.capacity = info.Capacity
+		l.capacity = facts.capacity
 		l.flags.tell(l.notes, l.key)
-		return l.flags.fits(l.key, info)
+		return l.flags.fits(l.key, facts)
 	}
 	l.missing = true
 	if !l.flags.replace {
@@ -265,11 +264,11 @@ func (l *loading) make() error {
 	}
 	l.missing = false
 	return l.commit(l.level, func(w *kv.Writer) error {
-		config := l.flags.config()
+		life := l.flags.life()
 		if l.flags.replace {
-			config.TTL = 0 // it begins when the filter is put in its place
+			life = 0 // it begins when the filter is put in its place
 		}
-		if err := l.filter.ReserveStaged(w, config); err != nil || !l.flags.replace {
+		if err := l.filter.ReserveStaged(w, &l.flags.filterFlags, life); err != nil || !l.flags.replace {
 			return err
 		}
 		o, err := w.Object(l.key)
@@ -357,7 +356,7 @@ func (l *loading) add() error {
 		for _, b := range l.taken {
 			n, err := l.stage(w, b, &sum)
 			switch {
-			case isAny(err, bloomext.ErrFull, bloomext.ErrCannotGrow) && sum.lines > 0:
+			case (isFull(err) || isGrown(err)) && sum.lines > 0:
 				full = err
 				return nil
 			case err != nil:
@@ -428,10 +427,10 @@ func (l *loading) explain(err error) error {
 		return err
 	}
 	switch {
-	case isAny(err, bloomext.ErrFull):
+	case isFull(err):
 		return refusef("the filter is full: it has room for %d lines and does not grow; %s: load FILE into one made without --non-scaling or with a larger --capacity",
 			l.capacity, l.kept())
-	case isAny(err, bloomext.ErrCannotGrow):
+	case isGrown(err):
 		return refusef("the filter has grown as far as it can; %s: load FILE into one made with a larger --capacity or a higher --error: %w",
 			l.kept(), err)
 	case isAny(err, kv.ErrNotFound):
@@ -473,7 +472,7 @@ func (l *loading) goOn() string {
 
 // summary tells what a finished run did.
 func (l *loading) summary() (string, error) {
-	info, err := bloomext.New(l.db, string(l.live)).Info()
+	facts, err := linesOf(l.db, l.live, l.flags.kind).Facts()
 	if err != nil {
 		return "", err
 	}
@@ -490,5 +489,5 @@ added                %d
 known before         %d
 rate                 %.0f lines/s
 %s`,
-		read, l.done.newLines, l.done.lines-l.done.newLines, perSecond(l.done.lines, l.took), filterSummary(info, disk)), nil
+		read, l.done.newLines, l.done.lines-l.done.newLines, perSecond(l.done.lines, l.took), filterSummary(facts, disk)), nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -45,7 +44,7 @@ var reached = func(point string) {}
 // pass is one run of dedup over its input.
 type pass struct {
 	db       *kv.DB
-	filter   *bloomext.Filter
+	filter   lineFilter
 	key      []byte
 	in       *input
 	out      *outFile  // nil: the lines go to stdout
@@ -133,18 +132,18 @@ func withInput(in *input, err error) error {
 
 // begin decides whether this run is a new one or goes on with another, and makes the filter.
 func (p *pass) begin() error {
-	info, err := p.filter.Info()
+	facts, err := p.filter.Facts()
 	exists := !errors.Is(err, kv.ErrNotFound)
-	p.capacity = p.flags.capacity
+	p.capacity = max(p.flags.room, p.flags.capacity)
 	if exists {
 		if err != nil {
 			return err
 		}
-		if err := p.flags.fits(p.key, info); err != nil {
+		if err := p.flags.fits(p.key, facts); err != nil {
 			return err
 		}
 		p.flags.tell(p.notes, p.key)
-		p.capacity = info.Capacity
+		p.capacity = facts.capacity
 	}
 	stored, err := p.storedRecord()
 	if err != nil {
@@ -184,7 +183,7 @@ func (p *pass) beginNew(exists, forget bool) error {
 	}
 	return p.commit(kv.Always, func(w *kv.Writer) error {
 		if !exists {
-			err := p.filter.ReserveStaged(w, p.flags.config())
+			err := p.filter.ReserveStaged(w, &p.flags.filterFlags, p.flags.life())
 			if err != nil {
 				return err
 			}
@@ -316,7 +315,7 @@ func (p *pass) commit(level kv.Durability, stage func(*kv.Writer) error) error {
 func (p *pass) stage(w *kv.Writer, b *batch) (n int, full, err error) {
 	p.answers = append(p.answers[:0], make([]bool, len(b.items))...)
 	n, err = p.filter.AddStaged(w, b.items, p.answers)
-	if isAny(err, bloomext.ErrFull, bloomext.ErrCannotGrow) && n > 0 {
+	if (isFull(err) || isGrown(err)) && n > 0 {
 		return n, err, nil
 	}
 	return n, nil, err

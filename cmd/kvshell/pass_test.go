@@ -163,7 +163,7 @@ func (w *world) open(t *testing.T) (*pass, func()) {
 		t.Fatalf("%v after %s", err, strings.Join(w.log, ", "))
 	}
 	p := &pass{
-		db: db, filter: bloomext.New(db, "seen"), key: []byte("seen"), in: in, out: out, notes: io.Discard,
+		db: db, filter: bloomLines{bloomext.New(db, "seen")}, key: []byte("seen"), in: in, out: out, notes: io.Discard,
 		flags: dedupFlags{filterFlags: filterFlags{rate: 1e-6, capacity: w.capacity}, batch: batch},
 	}
 	return p, func() {
@@ -201,11 +201,11 @@ func TestPass_cannotGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &pass{
-		db: db, filter: bloomext.New(db, "seen"), key: []byte("seen"), in: in, out: out, notes: io.Discard,
+		db: db, filter: bloomLines{bloomext.New(db, "seen")}, key: []byte("seen"), in: in, out: out, notes: io.Discard,
 		flags: dedupFlags{filterFlags: filterFlags{rate: 1e-6, capacity: 20}, batch: 16},
 	}
 	err = p.explain(p.run(context.Background()))
-	info, infoErr := p.filter.Info()
+	info, infoErr := p.filter.Facts()
 	if infoErr != nil {
 		t.Fatal(infoErr)
 	}
@@ -214,11 +214,11 @@ func TestPass_cannotGrow(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(info.Layers) < 2 || info.Items != info.Capacity || info.Items >= 1000 {
-		t.Errorf("the filter has %d layers and %d of %d lines", len(info.Layers), info.Items, info.Capacity)
+	if len(info.Layers) < 2 || info.items != info.Capacity || info.Items >= 1000 {
+		t.Errorf("the filter has %d layers and %d of %d lines", len(info.Layers), info.items, info.Capacity)
 	}
 	want := fmt.Sprintf(`the filter "seen" has grown as far as it can. Of %s %d lines are done, %[2]d of them new; `,
-		input, info.Items)
+		input, info.items)
 	if err == nil || !strings.HasPrefix(err.Error(), want) || exitCode(err) != exitError {
 		t.Errorf("error is %v, exit code %d, want %s..., %d", err, exitCode(err), want, exitError)
 	}
@@ -227,8 +227,8 @@ func TestPass_cannotGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := uint64(strings.Count(string(content), "\n"))
-	if lines != info.Items || !strings.HasPrefix(text.String(), string(content)) {
-		t.Errorf("OUT has %d lines, want the first %d of the input", lines, info.Items)
+	if lines != info.items || !strings.HasPrefix(text.String(), string(content)) {
+		t.Errorf("OUT has %d lines, want the first %d of the input", lines, info.items)
 	}
 }
 

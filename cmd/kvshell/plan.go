@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
@@ -50,8 +51,8 @@ func (sh *shell) planCommand() *cobra.Command {
 	flags.SortFlags = false
 	flags.Uint64Var(&f.config.Capacity, "capacity", 0, "different `ITEMS` expected")
 	flags.Float64Var(&f.config.ErrorRate, "error", 0,
-		"highest false-positive `RATE`, such as 0.01; above 0.25 it is lowered to that")
-	flags.StringVar(&f.kind, "type", "bloom", "`TYPE` of the filter: bloom")
+		"highest false-positive `RATE`, such as 0.01; above 0.25 it is lowered to that; 0 for a cuckoo filter made without one")
+	flags.StringVar(&f.kind, "type", bloomKind, "`TYPE` of the filter: bloom or cuckoo")
 	flags.Uint32Var(&f.config.Expansion, "expansion", 2, "the `FACTOR` between the capacities of a layer and the next")
 	flags.BoolVar(&f.config.NonScaling, "non-scaling", false, "plan a filter that does not grow")
 	flags.BoolVar(&f.table, "table", false, "print sizes for many capacities and rates, beside those of others")
@@ -66,14 +67,15 @@ func (sh *shell) planCommand() *cobra.Command {
 }
 
 func (f *planFlags) check() error {
+	if err := checkKind(f.kind); err != nil {
+		return err
+	}
 	switch {
-	case f.kind != "bloom":
-		return usagef("--type %q: must be bloom", f.kind)
 	case f.expansionGiven && f.config.Expansion == 0:
 		return usagef("--expansion 0: must be 1 to %d; --non-scaling plans a filter that does not grow",
 			scalableext.MaxExpansion)
 	case !f.expansionGiven:
-		f.config.Expansion = 0 // bloomext's own default, or none
+		f.config.Expansion = 0 // the filter's own default, or none
 	}
 	return nil
 }
@@ -86,9 +88,14 @@ func (sh *shell) plan(f planFlags) (err error) {
 	}
 	defer closeStore(db, &err)
 	var result interface{ text() string }
-	if f.table {
+	switch {
+	case f.table:
 		result, err = makeSizeTable(db)
-	} else {
+	case f.kind == cuckooKind:
+		result, err = planCuckoo(db, cuckooext.Config{
+			Capacity: f.config.Capacity, ErrorRate: f.config.ErrorRate, Expansion: f.config.Expansion, NonScaling: f.config.NonScaling,
+		})
+	default:
 		result, err = planFilter(db, f.config)
 	}
 	if err != nil {
@@ -154,16 +161,22 @@ func planFilter(db *kv.DB, c bloomext.Config) (*filterPlan, error) {
 // reserveScratch makes the filter of a Config in a scratch store and removes it again.
 func reserveScratch(db *kv.DB, c bloomext.Config) (bloomext.Info, error) {
 	f := bloomext.New(db, "plan")
-	if err := f.Reserve(c); errors.Is(err, probe.ErrParams) {
-		return bloomext.Info{}, usagef("--capacity %d --error %g: %w", c.Capacity, c.ErrorRate, err)
-	} else if err != nil {
-		return bloomext.Info{}, fmt.Errorf("--capacity %d --error %g: %w", c.Capacity, c.ErrorRate, err)
+	if err := f.Reserve(c); err != nil {
+		return bloomext.Info{}, planError(c.Capacity, c.ErrorRate, err)
 	}
 	info, err := f.Info()
 	if err == nil {
 		_, err = f.Delete()
 	}
 	return info, err
+}
+
+// planError names the flags in an error of making a filter.
+func planError(capacity uint64, rate float64, err error) error {
+	if errors.Is(err, probe.ErrParams) {
+		return usagef("--capacity %d --error %g: %w", capacity, rate, err)
+	}
+	return fmt.Errorf("--capacity %d --error %g: %w", capacity, rate, err)
 }
 
 // chainOf returns the parameters that a new filter grows by.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -195,7 +196,7 @@ func facts(rows [][2]string) string {
 	return b.String()
 }
 
-// keyStats are figures of a key; those of a filter only of one.
+// keyStats are figures of a key; those of a Bloom filter or of a cuckoo filter only of one.
 type keyStats struct {
 	Key           string `json:"key"`
 	Type          string `json:"type"`
@@ -204,6 +205,7 @@ type keyStats struct {
 	ResidentBytes uint64 `json:"resident_bytes"`
 	ExpiresAt     int64  `json:"expires_at_ms"`
 	*filterStats
+	cuckoo *cuckooStats
 
 	inBlocks  bool  // disk and resident bytes are known: those of its blocks
 	expiresIn int64 // milliseconds, if ExpiresAt is not 0
@@ -230,6 +232,54 @@ type layerStats struct {
 	ErrorRate float64 `json:"error_rate"`
 }
 
+// cuckooStats are filterStats of a cuckoo filter.
+type cuckooStats struct {
+	Items           uint64             `json:"items"`
+	Deletes         uint64             `json:"deletes"` // since the last compaction
+	Capacity        uint64             `json:"capacity"`
+	Load            float64            `json:"load"`
+	ExpectedRate    float64            `json:"expected_rate"`
+	ErrorRate       float64            `json:"error_rate"`
+	FingerprintBits int                `json:"fingerprint_bits"`
+	BucketSize      int                `json:"bucket_size"`
+	MaxIterations   int                `json:"max_iterations"`
+	Expansion       uint32             `json:"expansion"`
+	MaxLayers       int                `json:"max_layers"`
+	Layers          []cuckooLayerStats `json:"layers"` // oldest first
+}
+
+type cuckooLayerStats struct {
+	Blocks   uint64  `json:"blocks"`
+	Capacity uint64  `json:"capacity"`
+	Items    uint64  `json:"items"`
+	Load     float64 `json:"load"`
+}
+
+func cuckooStatsOf(info cuckooext.Info) *cuckooStats {
+	s := &cuckooStats{
+		Items: info.Items, Deletes: info.Deletes, Capacity: info.Capacity, Load: slotsTaken(info), ExpectedRate: info.ExpectedRate,
+		ErrorRate: info.ErrorRate, FingerprintBits: info.FingerprintBits, BucketSize: info.BucketSize,
+		MaxIterations: info.MaxIterations, Expansion: info.Expansion, MaxLayers: info.MaxLayers,
+	}
+	for _, l := range info.Layers {
+		s.Layers = append(s.Layers, cuckooLayerStats(l))
+	}
+	return s
+}
+
+// MarshalJSON has the figures of a cuckoo filter beside those of its key, as those of a Bloom filter are. Both have fields
+// of the same names, of which a struct that had both would show none.
+func (s *keyStats) MarshalJSON() ([]byte, error) {
+	type plain keyStats
+	if s.cuckoo == nil {
+		return json.Marshal((*plain)(s))
+	}
+	return json.Marshal(struct {
+		*plain
+		*cuckooStats
+	}{(*plain)(s), s.cuckoo})
+}
+
 func keyStatsOf(db *kv.DB, key string) (*keyStats, error) {
 	info, err := bloomext.New(db, key).Info()
 	s := &keyStats{
@@ -240,13 +290,28 @@ func keyStatsOf(db *kv.DB, key string) (*keyStats, error) {
 		s.filterStats, s.inBlocks = filterStatsOf(info), true
 		s.Type, err = db.TypeOf([]byte(key))
 	case isAny(err, kv.ErrWrongType, kv.ErrNoModule):
-		err = s.addObject(db)
+		if err = s.addObject(db); err == nil && s.Type == cuckooTypeName {
+			err = s.addCuckoo(db)
+		}
 	}
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil, refusef("no key %q in %s", key, db.Dir())
 	}
 	s.expiresIn = s.ExpiresAt - db.Now()
 	return s, err
+}
+
+// addCuckoo fills in what is known of a cuckoo filter besides.
+func (s *keyStats) addCuckoo(db *kv.DB) error {
+	info, err := cuckooext.New(db, s.Key).Info()
+	if isAny(err, kv.ErrNoModule) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.Bytes, s.cuckoo = info.Bytes, cuckooStatsOf(info)
+	return nil
 }
 
 func filterStatsOf(info bloomext.Info) *filterStats {
@@ -314,6 +379,9 @@ func (s *keyStats) text() string {
 			{"growth", growth},
 		}...)
 	}
+	if s.cuckoo != nil {
+		rows = append(rows, s.cuckoo.rows()...)
+	}
 	expires := "never"
 	if s.ExpiresAt != 0 {
 		at := time.UnixMilli(s.ExpiresAt).UTC().Format(time.RFC3339)
@@ -323,10 +391,38 @@ func (s *keyStats) text() string {
 		{"bytes", bytes},
 		{"expires", expires},
 	}...)
-	if s.filterStats == nil {
-		return facts(rows)
+	switch {
+	case s.filterStats != nil:
+		return facts(rows) + "\n" + s.layerTable()
+	case s.cuckoo != nil:
+		return facts(rows) + "\n" + s.cuckoo.layerTable()
 	}
-	return facts(rows) + "\n" + s.layerTable()
+	return facts(rows)
+}
+
+func (s *cuckooStats) rows() [][2]string {
+	growth := "no further layer"
+	if s.Expansion != 0 {
+		growth = fmt.Sprintf("by layers of %d times the blocks of the one before, %d at most", s.Expansion, s.MaxLayers)
+	}
+	return [][2]string{
+		{"items", fmt.Sprintf("%d of %d", s.Items, s.Capacity)},
+		{"deleted", fmt.Sprintf("%d since the last compaction", s.Deletes)},
+		{"load", fmt.Sprintf("%.2f %% of the slots", 100*s.Load)},
+		{"fingerprints", fmt.Sprintf("%d bits, %d to a bucket, %d moved at most", s.FingerprintBits, s.BucketSize, s.MaxIterations)},
+		{"error rate", fmt.Sprintf("%.3g expected now, at most %.3g", s.ExpectedRate, s.ErrorRate)},
+		{"growth", growth},
+	}
+}
+
+func (s *cuckooStats) layerTable() string {
+	rows := [][]string{{"layer", "blocks", "capacity", "items", "load"}}
+	for i, l := range s.Layers {
+		rows = append(rows, []string{
+			fmt.Sprint(i), fmt.Sprint(l.Blocks), fmt.Sprint(l.Capacity), fmt.Sprint(l.Items), fmt.Sprintf("%.2f %%", 100*l.Load),
+		})
+	}
+	return columns(rows)
 }
 
 func (s *filterStats) layerTable() string {

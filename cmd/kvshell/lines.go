@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// The types of filter that load, dedup and plan know, as --type has them.
+const (
+	bloomKind  = "bloom"
+	cuckooKind = "cuckoo"
+)
+
+// kindUsage is the usage of --type.
+const kindUsage = "`TYPE` of a filter that is made: bloom, or cuckoo, from which items can be deleted"
+
+func checkKind(kind string) error {
+	if kind != bloomKind && kind != cuckooKind {
+		return usagef("--type %q: must be bloom or cuckoo", kind)
+	}
+	return nil
+}
+
+// lineFilter is a filter that lines are added to.
+type lineFilter interface {
+	// ReserveStaged makes it as the flags ask for, with a life of its own, 0 for none,
+	// as part of a writer's commit.
+	ReserveStaged(w *kv.Writer, f *filterFlags, ttl time.Duration) error
+
+	// AddStaged adds those lines that are not there as part of a writer's commit, and tells
+	// which it added. n is how many lines there are before the first without room.
+	AddStaged(w *kv.Writer, lines [][]byte, added []bool) (n int, err error)
+
+	Facts() (filterFacts, error)
+}
+
+// filterFacts are what load and dedup tell and check of a filter.
+type filterFacts struct {
+	kind       string
+	asked      uint64 // the capacity it was made with
+	rate       float64
+	nonScaling bool
+
+	items, capacity uint64
+	estimated       bool // items is
+	layers          int
+	full            string // how full it is
+	expectedRate    float64
+}
+
+// linesOf returns the filter under a key: of the type it has, or, if there is none, of the given one. If the key cannot
+// be read, the next use of the filter tells why.
+func linesOf(db *kv.DB, key []byte, kind string) lineFilter {
+	switch name, err := db.TypeOf(key); {
+	case err == nil && name == cuckooTypeName:
+		kind = cuckooKind
+	case err == nil && name == bloomTypeName:
+		kind = bloomKind
+	}
+	return newLines(db, key, kind)
+}
+
+// The names that TYPE has for filters.
+const (
+	bloomTypeName  = "MBbloom--"
+	cuckooTypeName = "MBbloomCF"
+)
+
+func newLines(db *kv.DB, key []byte, kind string) lineFilter {
+	if kind == cuckooKind {
+		return cuckooLines{cuckooext.New(db, string(key))}
+	}
+	return bloomLines{bloomext.New(db, string(key))}
+}
+
+type bloomLines struct{ *bloomext.Filter }
+
+func (l bloomLines) ReserveStaged(w *kv.Writer, f *filterFlags, ttl time.Duration) error {
+	c := f.bloomConfig()
+	c.TTL = ttl
+	return l.Filter.ReserveStaged(w, c)
+}
+
+func (l bloomLines) Facts() (filterFacts, error) {
+	info, err := l.Info()
+	if err != nil {
+		return filterFacts{}, err
+	}
+	return bloomFacts(info), nil
+}
+
+func bloomFacts(info bloomext.Info) filterFacts {
+	return filterFacts{
+		kind: bloomKind, asked: info.Layers[0].Capacity, rate: info.ErrorRate, nonScaling: info.Expansion == 0,
+		items: info.Items, capacity: info.Capacity, estimated: info.ItemsEstimated, layers: len(info.Layers),
+		full: fmt.Sprintf("%.2f %% of its bits set (counted)", 100*info.Fill), expectedRate: info.ExpectedRate,
+	}
+}
+
+type cuckooLines struct{ *cuckooext.Filter }
+
+func (l cuckooLines) ReserveStaged(w *kv.Writer, f *filterFlags, ttl time.Duration) error {
+	c := f.cuckooConfig()
+	c.TTL = ttl
+	return l.Filter.ReserveStaged(w, c)
+}
+
+// AddStaged adds a line once, however often it comes, so that a run that is repeated changes nothing.
+func (l cuckooLines) AddStaged(w *kv.Writer, lines [][]byte, added []bool) (int, error) {
+	return l.AddIfAbsentStaged(w, lines, added)
+}
+
+func (l cuckooLines) Facts() (filterFacts, error) {
+	info, err := l.Info()
+	if err != nil {
+		return filterFacts{}, err
+	}
+	return cuckooFacts(info), nil
+}
+
+func cuckooFacts(info cuckooext.Info) filterFacts {
+	return filterFacts{
+		kind: cuckooKind, asked: info.Asked, rate: info.ErrorRate, nonScaling: info.Expansion == 0,
+		items: info.Items, capacity: info.Capacity, layers: len(info.Layers),
+		full: fmt.Sprintf("%.2f %% of its slots taken", 100*slotsTaken(info)), expectedRate: info.ExpectedRate,
+	}
+}
+
+// slotsTaken returns the load of all layers together.
+func slotsTaken(info cuckooext.Info) float64 {
+	return float64(info.Items) * float64(info.FingerprintBits) / (8 * float64(info.Bytes))
+}
+
+// isFull reports whether a line had no room in a filter that does not grow, isGrown in one that has grown as far as it
+// can.
+func isFull(err error) bool  { return isAny(err, bloomext.ErrFull, cuckooext.ErrFull) }
+func isGrown(err error) bool { return isAny(err, bloomext.ErrCannotGrow, cuckooext.ErrMaxExpansions) }

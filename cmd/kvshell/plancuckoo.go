@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// cuckooPlan is what plan prints of a cuckoo filter: as it is made, and as it is when it has grown.
+type cuckooPlan struct {
+	Type            string  `json:"type"`
+	Capacity        uint64  `json:"capacity"`
+	Expansion       uint32  `json:"expansion"`  // 0: does not grow
+	ErrorRate       float64 `json:"error_rate"` // the highest there may be
+	FingerprintBits int     `json:"fingerprint_bits"`
+	BucketSize      int     `json:"bucket_size"`
+	Buckets         uint64  `json:"buckets"`
+	cuckooSize
+	MaxLayers int          `json:"max_layers"`
+	Grown     *cuckooGrown `json:"grown,omitempty"`
+
+	rateAsked float64 // 0 for none
+}
+
+// cuckooSize is a filter that holds a number of items.
+type cuckooSize struct {
+	Room         uint64  `json:"room"` // for items; what there is above the capacity fills the last block
+	Bytes        uint64  `json:"bytes"`
+	BitsPerItem  float64 `json:"bits_per_item"` // at the capacity, or the items it has grown to
+	ExpectedRate float64 `json:"expected_rate"`
+}
+
+// cuckooGrown is a filter of several layers.
+type cuckooGrown struct {
+	Items uint64 `json:"items"`
+	cuckooSize
+	Layers []cuckooLayerStats `json:"layers"`
+}
+
+// reserveScratchCuckoo makes the filter of a Config in a scratch store and removes it again.
+func reserveScratchCuckoo(db *kv.DB, c cuckooext.Config) (cuckooext.Info, error) {
+	f := cuckooext.New(db, "plan")
+	if err := f.Reserve(c); err != nil {
+		return cuckooext.Info{}, planError(c.Capacity, c.ErrorRate, err)
+	}
+	info, err := f.Info()
+	if err == nil {
+		_, err = f.DeleteFilter()
+	}
+	return info, err
+}
+
+// planCuckoo is planFilter for a cuckoo filter. A scratch store has no room for ten times the items, so what it would
+// grow to is computed.
+func planCuckoo(db *kv.DB, c cuckooext.Config) (*cuckooPlan, error) {
+	if _, err := reserveScratchCuckoo(db, c); err != nil {
+		return nil, err
+	}
+	info, err := c.Planned(c.Capacity)
+	if err != nil {
+		return nil, err
+	}
+	p := &cuckooPlan{
+		Type: cuckooKind, Capacity: c.Capacity, Expansion: info.Expansion, ErrorRate: info.ErrorRate, FingerprintBits: info.FingerprintBits,
+		BucketSize: info.BucketSize, Buckets: info.Buckets, cuckooSize: cuckooSizeOf(info), MaxLayers: info.MaxLayers,
+		rateAsked: c.ErrorRate,
+	}
+	if p.Expansion == 0 {
+		return p, nil
+	}
+	items := grownBy * c.Capacity
+	switch info, err = c.Planned(items); {
+	case isGrown(err), err == nil && info.Bytes > maxFilterBytes:
+		return p, nil
+	case err != nil:
+		return nil, err
+	}
+	p.Grown = &cuckooGrown{Items: items, cuckooSize: cuckooSizeOf(info), Layers: cuckooStatsOf(info).Layers}
+	return p, nil
+}
+
+func cuckooSizeOf(info cuckooext.Info) cuckooSize {
+	return cuckooSize{
+		Room: info.Capacity, Bytes: info.Bytes, BitsPerItem: 8 * float64(info.Bytes) / float64(info.Items),
+		ExpectedRate: info.ExpectedRate,
+	}
+}
+
+func (p *cuckooPlan) text() string {
+	rate := fmt.Sprintf("%g asked for, %.3g expected at capacity", p.rateAsked, p.ExpectedRate)
+	if p.rateAsked == 0 {
+		rate = fmt.Sprintf("%.3g expected at capacity, at most %.3g when grown", p.ExpectedRate, p.ErrorRate)
+	}
+	layers := fmt.Sprintf("1, growing to at most %d, each of %d times the blocks of the one before", p.MaxLayers, p.Expansion)
+	switch {
+	case p.Expansion == 0:
+		layers = "1, and no more"
+	case p.Grown == nil:
+		layers += fmt.Sprintf("; too few for %d times the capacity", grownBy)
+	}
+	var b strings.Builder
+	b.WriteString(facts([][2]string{
+		{"type", p.Type},
+		{"capacity", fmt.Sprintf("%d items, with room for %d", p.Capacity, p.Room)},
+		{"error rate", rate},
+		{"bytes", fmt.Sprint(p.Bytes)},
+		{"bits per item", fmt.Sprintf("%.2f", p.BitsPerItem)},
+		{"fingerprints", fmt.Sprintf("%d bits", p.FingerprintBits)},
+		{"buckets", fmt.Sprintf("%d of %d slots", p.Buckets, p.BucketSize)},
+		{"layers", layers},
+	}))
+	if g := p.Grown; g != nil {
+		fmt.Fprintf(&b, "\ngrown to %d items: %d bytes, %.2f bits per item, rate %.3g\n",
+			g.Items, g.Bytes, g.BitsPerItem, g.ExpectedRate)
+		b.WriteString((&cuckooStats{Layers: g.Layers}).layerTable())
+	}
+	return b.String()
+}

@@ -1,0 +1,308 @@
+package cuckooext_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// differences are the tests of the entries of docs/DIFFERENCES.md, by their names.
+var differences = map[string]func(t *testing.T){
+	"option-words": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+CF.RESERVE EXPANSION 100 => +OK
+CF.INFO EXPANSION => [... "Expansion rate" :2 ...] | {... "Expansion rate" :2 ...}
+CF.RESERVE BUCKETSIZE 100 => +OK
+CF.RESERVE MAXITERATIONS 100 EXPANSION 4 => +OK
+CF.RESERVE f EXPANSION => -Bad capacity
+CF.RESERVE ERROR 100 => +OK
+CF.INFO ERROR ERROR => "0" | ,0`)
+	},
+	"error-rate": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+CF.RESERVE a 1000 ERROR 0.2 => +OK
+CF.RESERVE b 1000 ERROR 0.01 => +OK
+CF.RESERVE c 1000 error 0.001 => +OK
+CF.RESERVE d 1000 ERROR 1e-8 => +OK
+CF.INFO a => ["Size" :8248 "Number of buckets" :2048 ...] | {"Size" :8248 "Number of buckets" :2048 ...}
+CF.INFO b => ["Size" :8246 "Number of buckets" :1365 ...] | {"Size" :8246 "Number of buckets" :1365 ...}
+CF.INFO c => ["Size" :8248 "Number of buckets" :1024 ...] | {"Size" :8248 "Number of buckets" :1024 ...}
+CF.INFO d => ["Size" :8248 "Number of buckets" :512 ...] | {"Size" :8248 "Number of buckets" :512 ...}
+CF.RESERVE e 1000 ERROR 1.64e-9 => -ERR cuckooext: ... error rate is 1.64e-09, want at least ... for bucket size 4 and 4 layers
+CF.RESERVE e 1000 ERROR 1.64e-9 EXPANSION 0 => +OK
+CF.RESERVE f 3 ERROR x => -Couldn't parse ERROR
+CF.RESERVE f 3 ERROR 0 => -ERROR: value must be in the range (0, 1)
+CF.RESERVE f 3 ERROR 1 => -ERROR: value must be in the range (0, 1)
+CF.RESERVE f 3 ERROR nan => -Couldn't parse ERROR
+CF.RESERVE f 3 ERROR 2 EXPANSION x => -Couldn't parse EXPANSION
+CF.RESERVE f 3 ERROR 0.01 => -Capacity must be in the range [2 * BUCKETSIZE, 1099511627776]
+CF.RESERVE f 100 x ERROR => -Couldn't parse ERROR
+EXISTS f => :0`)
+	},
+	"default-filter": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		w.Script(`
+CF.RESERVE f 1000 => +OK
+CF.DEBUG f => "bktsize:4 buckets:1365 items:0 deletes:0 filters:1 max_iterations:20 expansion:2"
+CF.ADD g x => :1 | #t
+CF.DEBUG g => "bktsize:4 buckets:1365 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"`)
+		for _, key := range []string{"f", "g"} {
+			if info := infoOf(t, cuckooext.New(w.DB, key)); info.FingerprintBits != 12 || info.MaxLayers != 32 {
+				t.Errorf("%s: fingerprints of %d bits, at most %d layers, want 12 and 32", key, info.FingerprintBits, info.MaxLayers)
+			}
+		}
+	},
+	"whole-blocks": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		w.Script(`
+CF.RESERVE f 4 EXPANSION 0 => +OK
+CF.INFO f => ["Size" :8246 "Number of buckets" :1365 ...] | {"Size" :8246 "Number of buckets" :1365 ...}
+CF.INSERT f ITEMS i{1..4000} => [4000*:1] | [4000*#t]
+CF.RESERVE g 20000 => +OK
+CF.INFO g => ["Size" :41006 "Number of buckets" :6825 ...] | {"Size" :41006 "Number of buckets" :6825 ...}`)
+	},
+	"capacity-limit": func(t *testing.T) {
+		newWorld(t, kv.Options{MaxFilterBytes: 1 << 42}).Script(`
+CF.RESERVE a 1073741825 => +OK
+CF.RESERVE b 1099511627776 => +OK
+CF.RESERVE c 1099511627777 => -Capacity must be in the range [2 * BUCKETSIZE, 1099511627776]
+CF.INSERT c CAPACITY 1099511627776 ITEMS x => [:1] | [#t]
+CF.ADD b x => :1 | #t
+CF.MEXISTS b x y => [:1 :0] | [#t #f]`)
+	},
+	"filter-bytes": func(t *testing.T) {
+		w := newWorld(t, kv.Options{MaxFilterBytes: 3 * 8192})
+		w.Script(`
+CF.RESERVE f 20000 => -ERR kv: too large: filter of 40960 bytes, at most 24576 (Options.MaxFilterBytes)
+CF.INSERT f CAPACITY 20000 ITEMS x => -ERR kv: too large: filter of 40960 bytes, at most 24576 (Options.MaxFilterBytes)
+EXISTS f => :0
+CF.RESERVE f 1000 => +OK`)
+		fillUp(w, "f")
+		w.Script(`CF.INFO f => [... "Number of filters" :2 ...] | {... "Number of filters" :2 ...}`)
+		newWorld(t, kv.Options{}).Script(`
+CF.RESERVE f 1099511627776
+  => -ERR kv: too large: filter of ... bytes, at most 68719476736 (Options.MaxFilterBytes)`)
+	},
+	"duplicates": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+CF.RESERVE f 1000 EXPANSION 2 => +OK
+CF.INSERT f ITEMS x x x x x x x x x x y => [8*:1 :-1 :-1 :1] | [8*#t #f #f #t]
+CF.ADD f x => -Filter is full
+CF.ADDNX f x => :0 | #f
+CF.INSERTNX f ITEMS x => [:0]
+CF.COUNT f x => :8
+CF.INFO f => [... "Number of filters" :1 ...] | {... "Number of filters" :1 ...}
+CF.RESERVE g 1000 BUCKETSIZE 1 => +OK
+CF.INSERT g ITEMS x x x x => [:1 :1 :-1 :-1] | [#t #t #f #f]`)
+	},
+	"maximum-expansions": func(t *testing.T) {
+		w := newWorld(t, kv.Options{MaxFilterBytes: 8192})
+		w.Script("CF.RESERVE f 1000 => +OK")
+		fillUp(w, "f")
+		w.Script(`
+CF.ADD f new => -Maximum expansions reached
+CF.ADDNX f new => -Maximum expansions reached
+CF.INSERT f ITEMS new new => [:-1 :-1] | [#f #f]
+CF.INSERTNX f ITEMS new i1 => [:-1 :0]
+CF.ADDNX f i1 => :0 | #f
+CF.DEL f i1 => :1 | #t
+CF.ADD f new => :1 | #t`)
+	},
+	"layers": func(t *testing.T) {
+		// With 1.05 times what 4 layers of 8-bit fingerprints come to there is room for no fifth.
+		w := newWorld(t, kv.Options{})
+		w.Script("CF.RESERVE f 1000 EXPANSION 1 ERROR 0.113 => +OK")
+		fillUp(w, "f")
+		w.Script(`
+CF.INFO f => [... "Number of filters" :4 ...] | {... "Number of filters" :4 ...}
+CF.ADD f new => -Maximum expansions reached
+CF.RESERVE g 1000 EXPANSION 1 => +OK`)
+		fillUp(w, "g")
+		w.Script(`
+CF.INFO g => [... "Number of filters" :32 ...] | {... "Number of filters" :32 ...}
+CF.ADD g new => -Maximum expansions reached`)
+	},
+	"max-iterations": func(t *testing.T) {
+		// A search that moves at most one entry finds no room long before one that moves twenty.
+		taken := make(map[int]uint64)
+		for _, moves := range []int{1, 20} {
+			w := newWorld(t, kv.Options{})
+			w.Script(fmt.Sprintf("CF.RESERVE f 1000 BUCKETSIZE 2 EXPANSION 0 MAXITERATIONS %d => +OK", moves))
+			fillUp(w, "f")
+			info := infoOf(t, cuckooext.New(w.DB, "f"))
+			taken[moves] = info.Items
+			if moves == 20 && info.Items < info.Capacity {
+				t.Errorf("%d items, want the capacity of %d", info.Items, info.Capacity)
+			}
+		}
+		if taken[1] >= taken[20] {
+			t.Errorf("%d items with at most one move, %d with 20: want fewer with one", taken[1], taken[20])
+		}
+	},
+	"bucket-size": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+CF.RESERVE a 1000 BUCKETSIZE 2 => +OK
+CF.RESERVE b 1000 BUCKETSIZE 6 => +OK
+CF.DEBUG a => "bktsize:2 buckets:2730 ..."
+CF.DEBUG b => "bktsize:6 buckets:910 ..."
+CF.INSERT a ITEMS x x x x x => [4*:1 :-1] | [4*#t #f]
+CF.INSERT b ITEMS x x x x x x x x x x x x x => [12*:1 :-1] | [12*#t #f]`)
+	},
+	"info-error": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		w.Script(`
+OTHER.NEW other => +OK
+CF.INSERT f ITEMS i{1..3000} => [3000*:1] | [3000*#t]
+CF.INFO f error => "0.00107..." | ,0.00107...
+CF.INFO f NOSUCH => -Invalid information value
+CF.INFO f "Bucket size" => -Invalid information value
+CF.INFO missing NOSUCH => -ERR not found
+CF.INFO other NOSUCH => -WRONGTYPE Operation against a key holding the wrong kind of value`)
+	},
+	"size": func(t *testing.T) {
+		// RedisBloom has 2^19 buckets of two slots of a byte.
+		newWorld(t, kv.Options{}).Script(`
+CF.RESERVE f 1000000 => +OK
+CF.INFO f => ["Size" :1670816 "Number of buckets" :278460 ...] | {"Size" :1670816 "Number of buckets" :278460 ...}`)
+	},
+	"compact": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		for _, c := range w.DB.Commands() {
+			if c.Name == "CF.COMPACT" && c.Flags&(kv.Write|kv.ReadOnly) != kv.Write {
+				t.Errorf("flags of CF.COMPACT are %v, want write", c.Flags.Names())
+			}
+		}
+		w.Script("CF.INSERT f ITEMS i{1..6000} => [6000*:1] | [6000*#t]")
+		for i := range 4000 {
+			w.Line(fmt.Sprintf("CF.DEL f i%d", i+1))
+		}
+		before := infoNumber(t, w.DB, "commits")
+		w.Script(`
+CF.COMPACT f => +OK
+CF.MEXISTS f i{4001..6000} => [2000*:1] | [2000*#t]`)
+		if infoNumber(t, w.DB, "commits") == before {
+			t.Error("CF.COMPACT made no commit")
+		}
+	},
+	"compact-itself": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		w.Script("CF.INSERT f ITEMS i{1..6000} => [6000*:1] | [6000*#t]")
+		for i := range 4000 {
+			w.Line(fmt.Sprintf("CF.DEL f i%d", i+1))
+		}
+		for more := true; more; { // as the compaction service does
+			var err error
+			more, err = w.DB.CompactQueued(t.Context(), 1<<20)
+			must(t, err)
+		}
+		w.Script(`
+CF.INFO f
+  => [... "Number of filters" :1 "Number of items inserted" :2000 "Number of items deleted" :0 ...]
+  | {... "Number of filters" :1 "Number of items inserted" :2000 "Number of items deleted" :0 ...}
+CF.MEXISTS f i{4001..6000} => [2000*:1] | [2000*#t]`)
+	},
+	"one-commit": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		before := infoNumber(t, w.DB, "commits")
+		w.Script("CF.INSERT f CAPACITY 1000 ITEMS i{1..6000} => [6000*:1] | [6000*#t]")
+		if n := infoNumber(t, w.DB, "commits") - before; n != 1 {
+			t.Errorf("a batch took %d commits, want 1", n)
+		}
+	},
+	"batch-size": func(t *testing.T) {
+		newWorld(t, kv.Options{MemTableSize: 256 << 10}).Script(`
+CF.RESERVE f 10000000 => +OK
+CF.INSERT f ITEMS i{1..1000} => -ERR kv: too large: commit of ... bytes, at most 65536 (a quarter of Options.MemTableSize)
+CF.INFO f => [... "Number of items inserted" :0 ...] | {... "Number of items inserted" :0 ...}
+CF.INSERT f ITEMS i{1..100} => [100*:1] | [100*#t]`)
+	},
+	"nothing-to-do": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		w.Script("CF.INSERT f ITEMS a a a a a a a a => [8*:1] | [8*#t]")
+		before := infoNumber(t, w.DB, "commits")
+		w.Script(`
+CF.ADDNX f a => :0 | #f
+CF.INSERTNX f ITEMS a a => [:0 :0]
+CF.ADD f a => -Filter is full
+CF.DEL f b => :0 | #f
+CF.DEL missing b => -Not found`)
+		if n := infoNumber(t, w.DB, "commits") - before; n != 0 {
+			t.Errorf("commands that change nothing took %d commits, want none", n)
+		}
+	},
+	"hash": func(t *testing.T) {
+		const probes = "CF.MEXISTS f absent:{1..2000}"
+		answers := make(map[string]bool)
+		for _, seed := range []uint64{1, 2} {
+			w := newWorld(t, kv.Options{Seed: seed})
+			w.Script("CF.RESERVE f 1000 ERROR 0.1 EXPANSION 0 => +OK")
+			w.Line("CF.INSERT f ITEMS item:{1..6000}")
+			answers[kvtest.Wire(w.Line(probes), reply.Reply.RESP2)] = true
+		}
+		if len(answers) != 2 {
+			t.Error("stores of two seeds give the same 2000 answers for absent items")
+		}
+	},
+	"no-dump": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+CF.ADD f x => :1 | #t
+CF.SCANDUMP f 0 => -ERR unknown command 'CF.SCANDUMP', with args beginning with: 'f' '0'...
+CF.LOADCHUNK g 1 x => -ERR unknown command 'CF.LOADCHUNK', with args beginning with: 'g' '1' 'x'...`)
+	},
+	"key-length": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(fmt.Sprintf(`
+CF.ADD %[1]s x => :1 | #t
+CF.EXISTS %[1]s x => :1 | #t
+CF.ADD %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536
+CF.EXISTS %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536`, strings.Repeat("k", kv.MaxKeyLen)))
+	},
+	"no-configuration": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+CONFIG SET cf-bucket-size 8 => -ERR unknown command 'CONFIG', with args beginning with: ...
+CF.RESERVE f 4 => +OK
+CF.INSERT g CAPACITY 4 ITEMS x => [:1] | [#t]`)
+	},
+}
+
+func TestDifferences(t *testing.T) {
+	kvtest.Differences(t, "../docs/DIFFERENCES.md", "CF commands", differences)
+}
+
+// fillUp adds i1, i2, and so on to a filter until one has no room.
+func fillUp(w *kvtest.World, key string) {
+	const batch = 1000
+	for first := 1; ; first += batch {
+		command := fmt.Sprintf("CF.INSERT %s ITEMS i{%d..%d}", key, first, first+batch-1)
+		for _, answer := range w.Line(command).Elems() {
+			if answer.RESP2().Int() != 1 {
+				return
+			}
+		}
+	}
+}
+
+func infoOf(t *testing.T, f *cuckooext.Filter) cuckooext.Info {
+	t.Helper()
+	info, err := f.Info()
+	must(t, err)
+	return info
+}
+
+func infoNumber(t *testing.T, db *kv.DB, name string) (n int) {
+	t.Helper()
+	text := string(db.NewSession().Do(t.Context(), [][]byte{[]byte("INFO")}).Bytes())
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			_, err := fmt.Sscan(value, &n)
+			must(t, err)
+			return n
+		}
+	}
+	t.Fatalf("INFO has no %s", name)
+	return 0
+}

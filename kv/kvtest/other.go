@@ -1,0 +1,31 @@
+package kvtest
+
+import (
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// other is a type of another module, for keys of the wrong type.
+var other = &kv.Type{Name: "other", Version: 1, Open: func(*kv.Object) (any, error) { return "other", nil }}
+
+// OtherModule has OTHER.NEW key, which makes a key of a type of its own.
+func OtherModule() kv.Module {
+	return kv.Module{Name: "othermodule", Types: []*kv.Type{other}, Commands: []kv.Command{{
+		Name: "OTHER.NEW", Arity: 2, Flags: kv.Write | kv.ModuleFlag, FirstKey: 1, LastKey: 1, KeyStep: 1,
+		Group: "other", Summary: "Makes a key of another type.", Syntax: "key", Handler: func(c *kv.Call) reply.Reply {
+			w, err := c.DB.Begin(c.Level(), c.Args[0])
+			if err != nil {
+				return kv.ErrorReply(err)
+			}
+			if _, err := w.Create(c.Args[0], kv.Spec{Type: other, Family: block.FamilyBits}); err != nil {
+				w.Discard()
+				return kv.ErrorReply(err)
+			}
+			if err := w.Commit(); err != nil {
+				return kv.ErrorReply(err)
+			}
+			return reply.OK
+		},
+	}}}
+}

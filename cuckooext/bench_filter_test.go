@@ -8,15 +8,6 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// numbered returns items from first on.
-func numbered(first, n int) [][]byte {
-	items := make([][]byte, n)
-	for i := range items {
-		items[i] = fmt.Appendf(nil, "item:%d", first+i)
-	}
-	return items
-}
-
 // BenchmarkLogBytes prints the log bytes of an add, one at a time and in batches of
 // 1000, to a filter of a million entries of 16 bits at several loads of its slots.
 func BenchmarkLogBytes(b *testing.B) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -85,7 +86,7 @@ func newModelRun(t *rapid.T) *modelRun {
 func (s *modelStore) open(t *rapid.T) {
 	opts := s.options
 	opts.BallastSize, opts.MinFreeSpace, opts.Seed, opts.Logger = -1, -1, modelSeed, slog.New(slog.DiscardHandler)
-	opts.Modules = []kv.Module{bloomext.Module(), txn.Module()}
+	opts.Modules = []kv.Module{bloomext.Module(), cuckooext.Module(), txn.Module()}
 	if s.service {
 		opts.Modules = append(opts.Modules, compaction.Module())
 	}
@@ -158,9 +159,16 @@ func (r *modelRun) maintain(t *rapid.T) {
 		},
 		"sweep":   func(s *modelStore) error { return s.sweep(ctx, len(r.model.keys)) },
 		"compact": func(s *modelStore) error { return s.db.CompactAll(ctx) },
-		"check":   func(s *modelStore) error { return checkStore(s.db) },
+		"compact filters": func(s *modelStore) error {
+			more, err := true, error(nil)
+			for more && err == nil {
+				more, err = s.db.CompactQueued(ctx, 4<<10)
+			}
+			return err
+		},
+		"check": func(s *modelStore) error { return checkStore(s.db) },
 	}
-	name := drawOne(t, "check", "compact", "fold", "reclaim", "sweep")
+	name := drawOne(t, "check", "compact", "compact filters", "fold", "reclaim", "sweep")
 	for _, s := range r.stores {
 		if err := work[name](s); err != nil {
 			t.Fatalf("store %s: %s: %v", s.name, name, err)

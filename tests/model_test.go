@@ -50,7 +50,9 @@ type family interface {
 	answer(m *model, name string, args []string) want
 }
 
-var families = map[string]family{"strings": stringFamily{}, "keys": keyFamily{}, "bloom": bloomFamily{}}
+var families = map[string]family{
+	"strings": stringFamily{}, "keys": keyFamily{}, "bloom": bloomFamily{}, "cuckoo": cuckooFamily{},
+}
 
 // modelKeys are few, so that commands meet.
 var modelKeys = []string{"a", "b", "c", "d", "e:1"}

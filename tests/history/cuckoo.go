@@ -103,8 +103,12 @@ func (t cuckoo) Apply(v Value, c Command) (Value, string, bool) {
 	case "CF.COUNT":
 		return v, decimal(int64(has[number(c.Args[0])])), false
 	case "CF.RESERVE":
-		if v.Type != "" {
+		switch v.Type {
+		case t.Name():
 			return v, "ERR item exists", false
+		case "":
+		default:
+			return v, wrongType, false
 		}
 		return Value{t.Name(), string(has[:])}, ok, true
 	}
@@ -217,6 +221,8 @@ func (h cuckooHandle) Do(c Command, level kv.Durability, scope kv.Scope) (string
 	switch {
 	case err == nil:
 		return r, r != ""
+	case c.Name == "CF.RESERVE" && errors.Is(err, kv.ErrWrongType):
+		return wrongType, true
 	case errors.Is(err, kv.ErrExists):
 		return "ERR item exists", true
 	case absent && !strings.HasPrefix(c.Name, "CF.INSERT"):

@@ -194,7 +194,10 @@ func (f cuckooFamily) answer(m *model, name string, args []string) want {
 }
 
 func (m *model) reserveCuckoo(args []string) want {
-	if m.keys[args[0]] != nil {
+	switch have, ok := m.multiset(args[0]); {
+	case !ok:
+		return fails(wrongType)
+	case have != nil:
 		return fails("ERR item exists")
 	}
 	s := &multiset{iterations: 20, copies: make(map[string]int)}

@@ -42,7 +42,8 @@ func compactSlots(w *kv.Writer, o *kv.Object, _ int) (more bool, err error) {
 		var moved, emptied []block.Slot
 		for i := range slotFamily.Slots(128) {
 			if v := block.SlotAt(words, slotFamily, i); v != 0 {
-				moved, emptied = append(moved, block.Slot{Index: uint16(i), Value: v}), append(emptied, block.Slot{Index: uint16(i)})
+				moved = append(moved, block.Slot{Index: uint16(i), Value: v})
+				emptied = append(emptied, block.Slot{Index: uint16(i)})
 			}
 		}
 		if len(moved) > 0 {
@@ -114,7 +115,9 @@ func slotOf(r kv.Reader, key string, layer int, blk uint64, i int) (uint32, erro
 }
 
 // wantSlot checks a slot through a reader, of the store or a transaction.
-func (s *store) wantSlot(read func(func(kv.Reader) error) error, key string, layer int, blk uint64, i int, want uint32) {
+func (s *store) wantSlot(
+	read func(func(kv.Reader) error) error, key string, layer int, blk uint64, i int, want uint32,
+) {
 	s.t.Helper()
 	s.must(read(func(r kv.Reader) error {
 		s.t.Helper()

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/txn"
@@ -427,13 +428,14 @@ func (s *modelStore) stageAndRefuse(tx *kv.Transaction, c takenBack) error {
 		return err
 	}
 	_, err1 := bloomext.New(s.db, c.Filter).AddStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
+	_, err5 := cuckooext.New(s.db, c.Filter).AddIfAbsentStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
 	_, err2 := w.Set([]byte(c.Set), []byte("staged"), kv.SetOptions{})
 	_, err3 := w.Delete([]byte(c.Delete))
 	err4 := w.Rename([]byte(c.From), []byte(c.To))
 	if err := w.Refuse(errRollback); !errors.Is(err, errRollback) {
 		return fmt.Errorf("Refuse = %w", err)
 	}
-	for _, err := range []error{err1, err2, err3, err4} {
+	for _, err := range []error{err1, err2, err3, err4, err5} {
 		if err != nil && !errors.Is(err, kv.ErrNotFound) && !errors.Is(err, kv.ErrWrongType) && !errors.Is(err, bloomext.ErrFull) &&
 			!errors.Is(err, bloomext.ErrCannotGrow) {
 			return err

@@ -42,7 +42,9 @@ type filterType struct {
 	addManyWords func(key string) []string // before the items
 
 	// createWithItems makes a filter together with its first items, in one commit.
-	createWithItems func(w *worker, level kv.Durability, key string, capacity uint64, expansion uint32, items [][]byte) error
+	createWithItems func(
+		w *worker, level kv.Durability, key string, capacity uint64, expansion uint32, items [][]byte,
+	) error
 
 	// remove deletes an item, nil if the type cannot; compact makes a filter smaller, nil if it cannot. Their commands
 	// are called after them.
@@ -89,7 +91,8 @@ var types = map[string]*filterType{
 				"EXPANSION", fmt.Sprint(expansion), "ERROR", fmt.Sprint(c.ErrorRate),
 			}
 		},
-		addCommand: "CF.ADD", addManyWords: func(key string) []string { return []string{"CF.INSERT", key, "NOCREATE", "ITEMS"} },
+		addCommand:      "CF.ADD",
+		addManyWords:    func(key string) []string { return []string{"CF.INSERT", key, "NOCREATE", "ITEMS"} },
 		createWithItems: (*worker).createCuckoo,
 		remove:          func(a api, key string, item []byte) (bool, error) { return a.cuckoo(key).Delete(item) },
 		compact:         func(a api, key string) error { return a.cuckoo(key).Compact() },
@@ -126,7 +129,9 @@ func bloomConfig(capacity uint64, expansion uint32) bloomext.Config {
 
 // cuckooConfig returns one of blocks for some 500 items if it grows, and 1,800 if not.
 func cuckooConfig(capacity uint64, expansion uint32) cuckooext.Config {
-	c := cuckooext.Config{Capacity: capacity, Expansion: expansion, NonScaling: expansion == 0, ErrorRate: wideRate, BucketSize: 4}
+	c := cuckooext.Config{
+		Capacity: capacity, Expansion: expansion, NonScaling: expansion == 0, ErrorRate: wideRate, BucketSize: 4,
+	}
 	if expansion > 0 {
 		c.ErrorRate, c.BucketSize = rate, 1
 	}

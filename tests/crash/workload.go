@@ -324,7 +324,8 @@ func (w *worker) createWithItems(key string) {
 	to, capacity, expansion := w.size(t)
 	to.Items = w.newItems(1 + w.rng.IntN(manyItems))
 	ch := change{w.own, map[string]*data{key: &to}, to.Items}
-	w.commit(fmt.Sprintf("reserve %s %s with %d items", t.name, key, len(to.Items)), []change{ch}, func(level kv.Durability) error {
+	what := fmt.Sprintf("reserve %s %s with %d items", t.name, key, len(to.Items))
+	w.commit(what, []change{ch}, func(level kv.Durability) error {
 		return t.createWithItems(w, level, key, capacity, expansion, to.Items)
 	})
 }
@@ -340,8 +341,20 @@ func (w *worker) createBloom(level kv.Durability, key string, capacity uint64, e
 	})
 }
 
-// createCuckoo does it in a transaction.
-func (w *worker) createCuckoo(level kv.Durability, key string, capacity uint64, expansion uint32, items [][]byte) error {
+// createCuckoo does it in a transaction, or by a writer of its own.
+func (w *worker) createCuckoo(
+	level kv.Durability, key string, capacity uint64, expansion uint32, items [][]byte,
+) error {
+	if len(items)%2 == 0 {
+		return w.write(level, key, func(kw *kv.Writer) error {
+			f, added := cuckooext.New(w.db, key), make([]bool, len(items))
+			if err := f.ReserveStaged(kw, cuckooConfig(capacity, expansion)); err != nil {
+				return err
+			}
+			_, err := f.AddIfAbsentStaged(kw, items, added)
+			return errors.Join(err, expect(err != nil || !slices.Contains(added, false), "a new item was found"))
+		})
+	}
 	return txn.Update(background, w.db, level, func(tx *txn.Tx) error {
 		f := cuckooext.New(w.db, key).In(tx)
 		if err := f.Reserve(cuckooConfig(capacity, expansion)); err != nil {

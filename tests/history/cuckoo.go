@@ -170,7 +170,8 @@ func (t cuckoo) Split(c Command, reply string) (parts []Part) {
 		for i, item := range c.Args {
 			part(answers[i], "CF.EXISTS", item)
 		}
-	case c.Name == "CF.DEL" && reply == "1", c.Name == "CF.COMPACT" && reply == ok, c.Name == fillCommand && reply == filled(true):
+	case c.Name == "CF.DEL" && reply == "1", c.Name == "CF.COMPACT" && reply == ok,
+		c.Name == fillCommand && reply == filled(true):
 		part(reply, c.Name, c.Args...)
 	case strings.HasPrefix(c.Name, "CF.INSERT") && slices.Contains(answers, "1"):
 		for i, item := range c.Args {

@@ -93,6 +93,8 @@ func TestCompleter(t *testing.T) {
 		// Options.
 		{"bf.reserve k 0.01 9 nons", []string{"bf.reserve k 0.01 9 nonscaling "}},
 		{"BF.INSERT k IT", []string{"BF.INSERT k ITEMS "}},
+		{"CF.RESERVE k 9 MAX", []string{"CF.RESERVE k 9 MAXITERATIONS "}},
+		{"cf.info k e", []string{"cf.info k error "}},
 
 		// Own words, with keys, files, flags and names.
 		{"dedup us", []string{"dedup users "}},
@@ -109,7 +111,10 @@ func TestCompleter(t *testing.T) {
 		{"dedup --res", []string{"dedup --restart "}},
 		{"dedup --batch 1", nil},
 		{"dedup k f u", nil},
+		{"load --type ", []string{"load --type bloom", "load --type cuckoo"}},
+		{"plan --type cu", []string{"plan --type cuckoo "}},
 		{"help @bl", []string{"help @bloom "}},
+		{"help @cu", []string{"help @cuckoo "}},
 		{"help bf.ma", []string{"help bf.madd "}},
 		{"help ded", []string{"help dedup "}},
 		{"HELP ded", []string{"HELP dedup "}},

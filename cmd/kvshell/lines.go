@@ -15,8 +15,8 @@ const (
 	cuckooKind = "cuckoo"
 )
 
-// kindUsage is the usage of --type.
-const kindUsage = "`TYPE` of a filter that is made: bloom, or cuckoo, from which items can be deleted"
+// kindUsage is the usage of --type. Tab completes the words in quotes.
+const kindUsage = "type, `bloom|cuckoo`, of a filter that is made; items can be deleted from a cuckoo filter"
 
 func checkKind(kind string) error {
 	if kind != bloomKind && kind != cuckooKind {

@@ -214,8 +214,8 @@ func TestPass_cannotGrow(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(info.Layers) < 2 || info.items != info.Capacity || info.Items >= 1000 {
-		t.Errorf("the filter has %d layers and %d of %d lines", len(info.Layers), info.items, info.Capacity)
+	if info.layers < 2 || info.items != info.capacity || info.items >= 1000 {
+		t.Errorf("the filter has %d layers and %d of %d lines", info.layers, info.items, info.capacity)
 	}
 	want := fmt.Sprintf(`the filter "seen" has grown as far as it can. Of %s %d lines are done, %[2]d of them new; `,
 		input, info.items)
@@ -244,7 +244,7 @@ func TestPass_filterGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Minute)
-	p := &pass{db: db, filter: f, key: []byte("k"), out: &outFile{path: "x"}}
+	p := &pass{db: db, filter: bloomLines{f}, key: []byte("k"), out: &outFile{path: "x"}}
 	err = p.commit(kv.DurabilityDefault, func(w *kv.Writer) error { return p.setRecord(w, nil) })
 	if !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("error is %v, want ErrNotFound", err)

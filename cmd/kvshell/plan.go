@@ -52,7 +52,7 @@ func (sh *shell) planCommand() *cobra.Command {
 	flags.Uint64Var(&f.config.Capacity, "capacity", 0, "different `ITEMS` expected")
 	flags.Float64Var(&f.config.ErrorRate, "error", 0,
 		"highest false-positive `RATE`, such as 0.01; above 0.25 it is lowered to that; 0 for a cuckoo filter made without one")
-	flags.StringVar(&f.kind, "type", bloomKind, "`TYPE` of the filter: bloom or cuckoo")
+	flags.StringVar(&f.kind, "type", bloomKind, "type of the filter, `bloom|cuckoo`")
 	flags.Uint32Var(&f.config.Expansion, "expansion", 2, "the `FACTOR` between the capacities of a layer and the next")
 	flags.BoolVar(&f.config.NonScaling, "non-scaling", false, "plan a filter that does not grow")
 	flags.BoolVar(&f.table, "table", false, "print sizes for many capacities and rates, beside those of others")

@@ -10,7 +10,8 @@ const maxSuggestions = 3
 
 // closest returns the names that a mistyped one may stand for, the closest first, whatever their case: those within
 // one edit for each three characters, and three edits at most, beyond which nearly every name of this length is close;
-// and of these, those that are at most one edit further than the closest.
+// and of these, those that are at most one edit further than the closest. If some have what is typed in front of a dot,
+// such as BF, the others are left out: the commands of one type of filter are called like those of another.
 func closest(mistyped string, names []string) []string {
 	mistyped = strings.ToUpper(mistyped)
 	limit := min(max(len(mistyped)/3, 1), 3)
@@ -22,6 +23,12 @@ func closest(mistyped string, names []string) []string {
 	for _, name := range names {
 		if n := distance(mistyped, strings.ToUpper(name)); n <= limit {
 			near = append(near, candidate{name, n})
+		}
+	}
+	if family, _, ok := strings.Cut(mistyped, "."); ok {
+		foreign := func(c candidate) bool { return !strings.HasPrefix(strings.ToUpper(c.name), family+".") }
+		if own := slices.DeleteFunc(slices.Clone(near), foreign); len(own) > 0 {
+			near = own
 		}
 	}
 	slices.SortStableFunc(near, func(a, b candidate) int { return a.edits - b.edits })

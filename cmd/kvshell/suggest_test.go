@@ -10,7 +10,7 @@ import (
 func TestClosest(t *testing.T) {
 	names := []string{
 		"check", "dedup", "help",
-		"BF.ADD", "BF.MADD", "BF.INSERT", "BF.RESERVE", "DEL", "ECHO", "EXISTS", "GET", "PING", "SET", "TTL",
+		"BF.ADD", "BF.MADD", "BF.INSERT", "BF.RESERVE", "CF.ADD", "CF.RESERVE", "DEL", "ECHO", "EXISTS", "GET", "PING", "SET", "TTL",
 	}
 	tests := []struct {
 		mistyped string
@@ -19,6 +19,8 @@ func TestClosest(t *testing.T) {
 		{"BF.AD", []string{"BF.ADD"}},
 		{"BF.MAD", []string{"BF.MADD", "BF.ADD"}},
 		{"bf.reserv", []string{"BF.RESERVE"}}, // not BF.INSERT, which is three edits away
+		{"CF.ADDD", []string{"CF.ADD"}},
+		{"XF.ADD", []string{"BF.ADD", "CF.ADD", "BF.MADD"}},
 		{"pign", []string{"PING"}},
 		{"dedpu", []string{"dedup"}},
 		{"CHECK", []string{"check"}},

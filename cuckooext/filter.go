@@ -138,9 +138,6 @@ func (f *filter) resident(h uint64) (present, known bool) {
 	return false, before == after
 }
 
-// errMoved is how a lookup that saw blocks change asks to be repeated.
-var errMoved = errors.New("cuckooext: blocks changed during a lookup")
-
 // count returns how many copies of an item there are, at most enough.
 func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 	before, even := f.versions(h)
@@ -159,7 +156,7 @@ func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 		return n, nil
 	}
 	if after, _ := f.versions(h); !even || before != after {
-		return n, errMoved
+		return n, scalableext.ErrMoved
 	}
 	return n, nil
 }

@@ -9,7 +9,8 @@
 //   - k: hashes, which are probes of an item, in two or three lines of one block (one, if
 //     it has only one). Two of them may be of one counter, which then counts once for both.
 //   - layer: one filter of fixed size; RedisBloom says sub-filter.
-//   - fill of a layer: adds into it, less deletions that counted something down in it.
+//   - fill of a layer: adds into it that counted something up, less deletions that
+//     counted something down.
 //
 // # How it works
 //

@@ -107,8 +107,15 @@ func (f *filter) resident(h uint64) (present, known bool) {
 	if !known {
 		return false, false
 	}
+	return false, !f.moved(h, before)
+}
+
+// moved reports whether blocks changed since the sum of their versions was the given one.
+// It may be so too if the object has ended meanwhile: a commit then changed the versions
+// of another, or added a layer that this one does not have.
+func (f *filter) moved(h uint64, before uint64) bool {
 	after, _ := f.versions(h)
-	return false, before == after
+	return before != after || f.object.Ended()
 }
 
 // count returns how often an item was added, at most enough: the sum over the layers of
@@ -126,10 +133,8 @@ func (f *filter) count(r kv.Reader, h uint64, enough uint64) (n uint64, err erro
 			return 1, nil
 		}
 	}
-	if !r.Fixed() {
-		if after, _ := f.versions(h); !even || before != after {
-			return n, scalableext.ErrMoved
-		}
+	if !r.Fixed() && (!even || f.moved(h, before)) {
+		return n, scalableext.ErrMoved
 	}
 	return min(n, enough), nil
 }
@@ -198,10 +203,14 @@ func (s *stager) add(h uint64) (bool, error) {
 		}
 		l = &s.c.layers[0]
 	}
-	if _, err := s.change(l, h, 1); err != nil {
+	// Where all counters stick the fill stays too: no deletion will count them down.
+	changed, err := s.change(l, h, 1)
+	if err != nil {
 		return false, err
 	}
-	s.bump(l, fillCounter, 1)
+	if changed {
+		s.bump(l, fillCounter, 1)
+	}
 	s.bump(s.c.oldest(), itemsCounter, 1)
 	return absent, nil
 }
@@ -258,6 +267,7 @@ func (s *stager) change(l *layer, h uint64, by int) (bool, error) {
 	}
 	s.bump(l, aboveCounter, above)
 	s.bump(l, stuckCounter, stuck)
+	s.bump(l, sumCounter, by*len(s.slots))
 	return true, s.w.SetSlots(s.c.object, l.table, blk, s.slots)
 }
 
@@ -277,20 +287,19 @@ func (s *stager) grow() error {
 // tally is what the counters of a layer, or of a block, sum up to.
 type tally struct {
 	above, stuck uint64 // counters above 0, and at 15
-	sum          uint64 // of those that do not stick
+	sum          uint64 // of all
 }
 
 func (t *tally) add(words []uint64) {
 	for _, w := range words {
 		for ; w != 0; w >>= probe.CounterBits {
-			switch v := w & MaxCount; v {
-			case 0:
-			case MaxCount:
+			v := w & MaxCount
+			t.sum += v
+			if v > 0 {
 				t.above++
+			}
+			if v == MaxCount {
 				t.stuck++
-			default:
-				t.above++
-				t.sum += v
 			}
 		}
 	}
@@ -317,29 +326,23 @@ func (v *verifier) Block(l *kv.Layer, _ uint64, words []uint64) error {
 }
 
 // Done checks exactly that as many counters are above 0, and as many stick, as were
-// counted when they came to it, and that no more items are there than adds less
-// deletions that counted down. What a layer's counters sum up to is compared with its
-// fill: more than k for each is what deletions of items leave that were never added, and
-// a note.
+// counted when they came to it, and that all sum up to what they were counted up and
+// down. The sum of those that do not stick is compared with the layer's fill: more than
+// k for each is what deletions of items leave that were never added, and a note.
 func (v *verifier) Done() (note string, err error) {
-	fills := uint64(0)
 	for i := range slices.Backward(v.f.layers) {
 		l := &v.f.layers[i]
 		found, number := v.found[l.table], l.table.Spec().Number
-		above, stuck, fill := l.table.Counter(aboveCounter), l.table.Counter(stuckCounter), l.table.Counter(fillCounter)
-		switch {
-		case found.above != above:
-			return "", fmt.Errorf("%w: counting layer %d has %d counters above 0, counted were %d", kv.ErrCorrupt, number, found.above, above)
-		case found.stuck != stuck:
-			return "", fmt.Errorf("%w: counting layer %d has %d counters at %d, counted were %d", kv.ErrCorrupt, number, found.stuck, MaxCount, stuck)
-		case found.sum > fill*uint64(l.layout.Hashes):
-			note = fmt.Sprintf("counting layer %d: counters sum up to %d, %d adds of %d hashes (items were deleted that had not been added)",
-				number, found.sum, fill, l.layout.Hashes)
+		counted := tally{l.table.Counter(aboveCounter), l.table.Counter(stuckCounter), l.table.Counter(sumCounter)}
+		if *found != counted {
+			return "", fmt.Errorf("%w: counting layer %d has %d counters above 0, %d at %d, that sum up to %d: counted were %d, %d and %d",
+				kv.ErrCorrupt, number, found.above, found.stuck, MaxCount, found.sum, counted.above, counted.stuck, counted.sum)
 		}
-		fills += fill
-	}
-	if items := v.f.oldest().table.Counter(itemsCounter); items > fills {
-		return "", fmt.Errorf("%w: counting filter counts %d items, its layers %d", kv.ErrCorrupt, items, fills)
+		fill := l.table.Counter(fillCounter)
+		if loose := found.sum - MaxCount*found.stuck; loose > fill*uint64(l.layout.Hashes) {
+			note = fmt.Sprintf("counting layer %d: counters sum up to %d, %d adds of %d hashes (items were deleted that had not been added)",
+				number, loose, fill, l.layout.Hashes)
+		}
 	}
 	return note, nil
 }

@@ -136,7 +136,7 @@ type multiset struct {
 }
 
 const (
-	ownItems = 2500
+	ownItems = 6000
 	hotItems = 10 // of those, added up to 100 times
 )
 
@@ -154,9 +154,12 @@ func (m *multiset) any() int {
 func (m *multiset) step(f *countingext.Filter) error {
 	i := m.any()
 	item, have := m.item(i), m.copies[i]
-	most := 4
-	if i < hotItems {
+	most := 1
+	switch {
+	case i < hotItems:
 		most = 100
+	case i%8 == 0:
+		most = 5
 	}
 	switch r := m.rng.IntN(100); {
 	case r < 30 && have < most:
@@ -240,7 +243,7 @@ func TestFilter_multiset(t *testing.T) {
 	if raceEnabled {
 		steps = 30_000
 	}
-	const goroutines, rate = 4, 0.01
+	const goroutines, rate = 4, 0.02
 	for _, small := range []bool{true, false} {
 		t.Run(fmt.Sprint("small cache ", small), func(t *testing.T) {
 			o := kv.Options{Durability: kv.NoSync, MemTableSize: 1 << 20, Modules: []kv.Module{compaction.Module()}}
@@ -250,13 +253,17 @@ func TestFilter_multiset(t *testing.T) {
 			db := open(t, o)
 			f := countingext.New(db, "f")
 			must(t, f.Reserve(countingext.Config{Capacity: 2000, ErrorRate: rate}))
+			steps := steps * 9 / 10
+			if small {
+				steps /= 9 // each takes ten times as long
+			}
 			var wg sync.WaitGroup
 			sets := make([]*multiset, goroutines)
 			for g := range goroutines {
 				m := &multiset{g: g, rng: rand.New(rand.NewPCG(rand.Uint64(), uint64(g))), copies: make(map[int]int)}
 				sets[g] = m
 				wg.Go(func() {
-					for range steps / goroutines / 2 {
+					for range steps / goroutines {
 						if err := m.step(f); err != nil {
 							t.Error(err)
 							return
@@ -280,18 +287,11 @@ func TestFilter_multiset(t *testing.T) {
 			if info.Items != uint64(total) {
 				t.Errorf("%d items, want %d", info.Items, total)
 			}
-			adds := uint64(0)
-			for _, l := range info.Layers {
-				adds += l.Adds
-			}
-			if adds-info.Items != info.DeletesKept {
-				t.Errorf("%d deletions kept; layers count %d adds less deletions, there are %d items", info.DeletesKept, adds, info.Items)
-			}
 			// Five standard deviations above what was asked for.
 			if most := rate + 5*math.Sqrt(rate/asked); measured > most || info.ExpectedRate > rate {
 				t.Errorf("rate is %.4g, by formula %.4g, want at most %g", measured, info.ExpectedRate, rate)
 			}
-			if steps > 100_000 && (info.Stuck == 0 || info.DeletesKept == 0 || len(info.Layers) < 3) {
+			if !raceEnabled && (info.Stuck == 0 || info.DeletesKept == 0 || len(info.Layers) < 3) {
 				t.Errorf("%d counters stick, %d deletions kept, %d layers: the test does not reach them",
 					info.Stuck, info.DeletesKept, len(info.Layers))
 			}
@@ -393,7 +393,7 @@ func TestFilter_deletesKept(t *testing.T) {
 		}
 	}
 	info = infoOf(t, hot)
-	if info.DeletesKept != 25 || info.Items != 0 || info.Layers[0].Adds != 20 || info.Stuck != info.Layers[0].Above {
+	if info.DeletesKept != 25 || info.Items != 0 || info.Layers[0].Adds != 15 || info.Stuck != info.Layers[0].Above {
 		t.Errorf("hot item: %+v", info)
 	}
 	check(t, db)
@@ -407,8 +407,8 @@ func TestFilter_stuckCountersGrow(t *testing.T) {
 	const rate = 0.02
 	must(t, f.Reserve(countingext.Config{Capacity: 200, ErrorRate: rate}))
 	// 14 copies do not make counters stick, but two items that share one do.
-	for round := range 60 {
-		items := itemsFrom(fmt.Sprintf("%d/", round), 0, 40)
+	for round := range 300 {
+		items := itemsFrom(fmt.Sprintf("%d/", round), 0, 25)
 		for range 14 {
 			addMany(t, f, items)
 		}
@@ -464,16 +464,13 @@ func TestVerify(t *testing.T) {
 		damage              func(*testing.T, *kv.DB)
 	}{
 		{"nothing", "", "", func(*testing.T, *kv.DB) {}},
-		{"a counter lost", "counters above 0", "", set(1, 0)},
-		{"a counter too many", "counters above 0", "", set(0, 1)},
-		{"a counter that sticks too many", "counters at 15", "", set(1, 15)},
-		{"a counter that sticks lost", "counters at 15", "", set(15, 14)},
+		{"a counter lost", "counted were", "", set(1, 0)},
+		{"a counter too many", "counted were", "", set(0, 1)},
+		{"a counter that sticks too many", "counted were", "", set(1, 15)},
+		{"a counter that sticks lost", "counted were", "", set(15, 14)},
+		{"counted up once too often", "counted were", "", set(1, 2)},
 		{"a fill too low", "", "had not been added", change(func(w *kv.Writer, _ *kv.Object, l *kv.Layer) {
 			w.SetCounter(l, 0, 20)
-			w.SetCounter(l, 3, 20)
-		})},
-		{"items too many", "counts 1000 items", "", change(func(w *kv.Writer, _ *kv.Object, l *kv.Layer) {
-			w.SetCounter(l, 3, 1000)
 		})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

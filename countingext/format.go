@@ -33,13 +33,14 @@ const (
 
 // The numbers kept with a layer. Stored on disk: do not renumber.
 const (
-	fillCounter  = 0 // adds, less deletions that counted down
+	fillCounter  = 0 // adds that counted up, less deletions that counted down
 	aboveCounter = 1 // counters above 0
 	stuckCounter = 2 // counters at 15
+	sumCounter   = 3 // what all counters sum up to
 
 	// Of the oldest layer, for the whole filter.
-	itemsCounter = 3 // adds, less deletions
-	keptCounter  = 4 // deletions that counted nothing down
+	itemsCounter = 4 // adds, less deletions
+	keptCounter  = 5 // deletions that counted nothing down
 )
 
 func (p layerParams) append(dst []byte) []byte {

@@ -40,7 +40,7 @@ type Info struct {
 type LayerInfo struct {
 	Capacity  uint64
 	ErrorRate float64 // its share of the filter's
-	Adds      uint64  // into it, less deletions that counted down
+	Adds      uint64  // that counted up in it, less deletions that counted down
 	Above     uint64  // counters above 0
 	Stuck     uint64  // counters at 15
 	Counters  uint64

@@ -194,6 +194,7 @@ func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (distinct u
 	w.SetCounter(to.table, fillCounter, fill)
 	w.SetCounter(to.table, aboveCounter, found.above)
 	w.SetCounter(to.table, stuckCounter, found.stuck)
+	w.SetCounter(to.table, sumCounter, found.sum)
 	return uint64(math.Round(to.layout.DistinctItems(found.above))), nil
 }
 

@@ -135,7 +135,8 @@ func (f *filter) resident(h uint64) (present, known bool) {
 		return false, false
 	}
 	after, _ := f.versions(h)
-	return false, before == after
+	// Of one that has ended the item may be in a layer that it does not have.
+	return false, before == after && !f.object.Ended()
 }
 
 // count returns how many copies of an item there are, at most enough.

@@ -20,7 +20,7 @@
 // false-positive rate, four times the bits, and a little more for its short lines.
 //
 // An add goes to the newest layer in which the item seems to be, or else to the newest
-// there is. So where only one layer seems to have an item, all of its adds that were not
+// that has room. So where only one layer seems to have an item, all of its adds that were not
 // deleted are there, and it can be deleted from there. Where several do, it may be that
 // only one has it, by true counters, and no one can tell which: then nothing is counted
 // down, and the deletion is counted as kept. The item goes on to seem there, a false

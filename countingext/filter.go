@@ -196,12 +196,9 @@ func (s *stager) add(h uint64) (bool, error) {
 	}
 	absent := l == nil
 	if absent {
-		if s.full(&s.c.layers[0]) {
-			if err := s.grow(); err != nil {
-				return false, err
-			}
+		if l, err = s.withRoom(); err != nil {
+			return false, err
 		}
-		l = &s.c.layers[0]
 	}
 	// Where all counters stick the fill stays too: no deletion will count them down.
 	changed, err := s.change(l, h, 1)
@@ -213,6 +210,20 @@ func (s *stager) add(h uint64) (bool, error) {
 	}
 	s.bump(s.c.oldest(), itemsCounter, 1)
 	return absent, nil
+}
+
+// withRoom returns the newest layer that takes new items, which is a new one if there is
+// none: deletions make room in older layers too, and it saves growing.
+func (s *stager) withRoom() (*layer, error) {
+	for i := range s.c.layers {
+		if l := &s.c.layers[i]; !s.full(l) {
+			return l, nil
+		}
+	}
+	if err := s.grow(); err != nil {
+		return nil, err
+	}
+	return &s.c.layers[0], nil
 }
 
 // remove stages the deletion of an item and reports whether it was there.

@@ -96,7 +96,9 @@ func handleOf(c *kv.Call) *Filter {
 
 // configOf is a filter as the words of a command ask for it.
 func configOf(a scalableext.Asked) Config {
-	return Config{Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL}
+	return Config{
+		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL,
+	}
 }
 
 // defaultConfig is that of filters made by adding to a missing key.

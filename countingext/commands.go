@@ -43,7 +43,7 @@ func Module() kv.Module {
 			"Adds items as CBF.MADD does, to a filter that is made as the options say if there is none.",
 			"O(N k n) for N items, k hashes and n layers", "CBF.INSERT online CAPACITY 10000 ITEMS alice bob", insert),
 		command("CBF.DEL", 3, remove|kv.Fast, "key item",
-			"Deletes, once, an item that was added before; one that was not can take away others. Answers 1 if it was there, else 0.",
+			"Deletes an item that was added, once, and answers 1, or 0 if it is not there. One never added may take away others.",
 			"O(k n) for k hashes and n layers", "CBF.ADD online alice\nCBF.DEL online alice\nCBF.EXISTS online alice\n"+
 				"CBF.DEL online alice", del),
 		command("CBF.MDEL", -3, remove, "key item [item ...]",
@@ -96,7 +96,9 @@ func handleOf(c *kv.Call) *Filter { return filterOf(c, c.Args[0]) }
 
 // configOf is a filter as the words of a command ask for it.
 func configOf(a scalableext.Asked) Config {
-	return Config{Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL}
+	return Config{
+		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL,
+	}
 }
 
 // defaultConfig is that of filters made by adding to a missing key.
@@ -327,7 +329,8 @@ func debug(c *kv.Call) reply.Reply {
 	for _, l := range i.Layers {
 		lines = append(lines, reply.BulkString(fmt.Sprintf(
 			"bytes:%d counters:%d hashes:%d hashwidth:64 capacity:%d size:%d above:%d stuck:%d ratio:%s",
-			l.Counters/2, l.Counters, l.Hashes, l.Capacity, l.Adds, l.Above, l.Stuck, strconv.FormatFloat(l.ErrorRate, 'g', 6, 64))))
+			l.Counters/2, l.Counters, l.Hashes, l.Capacity, l.Adds, l.Above, l.Stuck,
+			strconv.FormatFloat(l.ErrorRate, 'g', 6, 64))))
 	}
 	return reply.Array(lines...)
 }

@@ -148,7 +148,8 @@ func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 		expiry = db.Now() + c.TTL.Milliseconds()
 	}
 	return kv.Spec{
-		Type: countingType, Family: block.FamilySlots4, Params: p.params.Append(nil), Layers: []kv.LayerSpec{p.first}, Expiry: expiry,
+		Type: countingType, Family: block.FamilySlots4, Params: p.params.Append(nil), Layers: []kv.LayerSpec{p.first},
+		Expiry: expiry,
 	}, nil
 }
 

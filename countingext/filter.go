@@ -346,13 +346,14 @@ func (v *verifier) Done() (note string, err error) {
 		found, number := v.found[l.table], l.table.Spec().Number
 		counted := tally{l.table.Counter(aboveCounter), l.table.Counter(stuckCounter), l.table.Counter(sumCounter)}
 		if *found != counted {
-			return "", fmt.Errorf("%w: counting layer %d has %d counters above 0, %d at %d, that sum up to %d: counted were %d, %d and %d",
-				kv.ErrCorrupt, number, found.above, found.stuck, MaxCount, found.sum, counted.above, counted.stuck, counted.sum)
+			return "", fmt.Errorf("%w: counting layer %d has %d counters above 0, %d stuck, that sum up to %d: "+
+				"counted were %d, %d and %d", kv.ErrCorrupt, number, found.above, found.stuck, found.sum,
+				counted.above, counted.stuck, counted.sum)
 		}
 		fill := l.table.Counter(fillCounter)
 		if loose := found.sum - MaxCount*found.stuck; loose > fill*uint64(l.layout.Hashes) {
-			note = fmt.Sprintf("counting layer %d: counters sum up to %d, %d adds of %d hashes (items were deleted that had not been added)",
-				number, loose, fill, l.layout.Hashes)
+			note = fmt.Sprintf("counting layer %d: counters sum up to %d, %d adds of %d hashes "+
+				"(items were deleted that had not been added)", number, loose, fill, l.layout.Hashes)
 		}
 	}
 	return note, nil

@@ -85,8 +85,8 @@ func (f *filter) info(r kv.Reader) Info {
 		l := &f.layers[n]
 		li := LayerInfo{
 			Capacity: l.capacity, ErrorRate: l.rate, Counters: l.layout.Cells(),
-			Adds: r.Counter(l.table, fillCounter), Above: r.Counter(l.table, aboveCounter), Stuck: r.Counter(l.table, stuckCounter),
-			Hashes: int(l.layout.Hashes), Lines: int(l.layout.LinesPerItem),
+			Adds: r.Counter(l.table, fillCounter), Above: r.Counter(l.table, aboveCounter),
+			Stuck: r.Counter(l.table, stuckCounter), Hashes: int(l.layout.Hashes), Lines: int(l.layout.LinesPerItem),
 		}
 		i.Layers = append(i.Layers, li)
 		i.Capacity += li.Capacity

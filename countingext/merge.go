@@ -25,8 +25,9 @@ var ErrMergeRate = errors.New("countingext: the union would exceed the error rat
 // filter that is missing is made, unless it is one of the sources; a missing source is
 // kv.ErrNotFound. All must be in one store and have been made with equal parameters, by
 // a store of the same seed: else ErrUnequal. No layer of the union may be fuller than it
-// was made to be, by the number of distinct items estimated from its counters: else
-// ErrMergeRate, as there would be no error rate left for those that follow. The work is
+// was made to be, by the number of distinct items estimated from its counters, and than
+// those it is made of: else ErrMergeRate, as there would be no error rate left for those
+// that follow. The work is
 // that of reading and writing all of them; writes to them wait meanwhile.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
 	var keys [][]byte
@@ -143,12 +144,14 @@ func unite(w *kv.Writer, b *kv.Builder, parts []*filter) error {
 				from = append(from, part{f, f.layer(i)})
 			}
 		}
-		distinct, err := uniteLayer(w, b, to, from)
+		above, err := uniteLayer(w, b, to, from)
 		if err != nil {
 			return err
 		}
-		rate, most := to.layout.ExpectedRate(distinct), to.rate
-		if len(from) > 1 && rate > most {
+		// The estimate is above the capacity for many a layer that just holds it.
+		fuller := !slices.ContainsFunc(from, func(p part) bool { return w.Counter(p.l.table, aboveCounter) >= above })
+		rate, most := to.layout.ExpectedRate(uint64(math.Round(to.layout.DistinctItems(above)))), to.rate
+		if fuller && rate > most {
 			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrMergeRate, i, rate, most)
 		}
 	}
@@ -168,7 +171,8 @@ type part struct {
 	l *layer
 }
 
-func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (distinct uint64, err error) {
+// uniteLayer returns how many counters are above 0.
+func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (above uint64, err error) {
 	words := make([]uint64, to.layout.BlockWords())
 	more := make([]uint64, len(words))
 	var found tally
@@ -195,7 +199,7 @@ func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (distinct u
 	w.SetCounter(to.table, aboveCounter, found.above)
 	w.SetCounter(to.table, stuckCounter, found.stuck)
 	w.SetCounter(to.table, sumCounter, found.sum)
-	return uint64(math.Round(to.layout.DistinctItems(found.above))), nil
+	return found.above, nil
 }
 
 // addSaturating adds the 16 counters of one word to those of another, to at most 15.

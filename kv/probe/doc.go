@@ -6,7 +6,8 @@
 //
 //   - Layer: one Bloom filter of fixed size, made of blocks that all have the same number of lines.
 //   - Block: 1 to 128 lines, at most 8 KiB, read and written as a unit. An item touches one block.
-//   - Line: 512 bits, a cache line, or 128 counters of 4 bits each, of a counting filter. An item uses g = 1, 2 or 3 different lines of its block.
+//   - Line: 512 bits, a cache line, or 128 counters of 4 bits each, of a counting filter. An item uses g = 1, 2 or 3
+//     different lines of its block.
 //   - Cell: a bit, or a counter in a layer of those. To the arithmetic they are the same.
 //   - Probe: one cell of an item. It has k probes, shared out evenly to its lines.
 //   - Layout: blocks, lines, k and g of a layer.

@@ -132,7 +132,7 @@ func (l *Layout) wrap(i uint64) uint64 {
 }
 
 // Least returns the least of the counters, 0 to 15, of the item with hash h in the block of counters that begins with
-// first; rest is as for Test. Counters may change meanwhile. An item that was not added tests as present if it is not 0.
+// first; rest is as for Test. Counters may change meanwhile. An item never added tests as present if that is not 0.
 func (l *Layout) Least(first *Line, rest, h uint64) uint64 {
 	i, _ := bits.Mul64(rest, uint64(l.Lines))
 	line := lineAt(first, i)
@@ -171,8 +171,8 @@ func (l *Layout) Touch(first *Line, rest uint64) uint64 {
 }
 
 // AppendPositions appends to dst where in its block the bits of the item with hash h are, in ascending order and each
-// once: 1 to l.Hashes positions below l.BlockWords()*64. Position p is bit p%64 of word p/64 of the block. In a layer of
-// counters it is the number of a counter, which is the 4 bits from 4p up.
+// once: 1 to l.Hashes positions below l.BlockWords()*64. Position p is bit p%64 of word p/64 of the block. In a layer
+// of counters it is the number of a counter, which is the 4 bits from 4p up.
 func (l *Layout) AppendPositions(dst []uint16, h uint64) []uint16 {
 	start := len(dst)
 	dst = l.appendProbes(dst, h)

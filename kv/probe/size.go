@@ -59,7 +59,8 @@ func (r request) hash() uint64 {
 // fewer lines than lines per item or the remainder of a division make the loads less even.
 func (r request) layout() Layout {
 	p := plans.get(r.goal(), goal.plan)
-	for lines := uint64(math.Ceil(float64(r.capacity) * p.cellsPerItem / float64(r.cell.perLine()))); ; lines += 1 + lines/1024 {
+	needed := float64(r.capacity) * p.cellsPerItem / float64(r.cell.perLine())
+	for lines := uint64(math.Ceil(needed)); ; lines += 1 + lines/1024 {
 		if l := p.spread(lines); l.ExpectedRate(r.capacity) <= r.rate {
 			return l
 		}
@@ -127,8 +128,8 @@ func (g goal) plan() plan {
 	return best
 }
 
-// planWith bisects the cells per item for k hashes between k, where the rate is above 0.6^k, and 16k. The best number of
-// hashes has a rate of about 0.5^k; one for which 16k cells are too few is given infinitely many.
+// planWith bisects the cells per item for k hashes between k, where the rate is above 0.6^k, and 16k. The best number
+// of hashes has a rate of about 0.5^k; one for which 16k cells are too few is given infinitely many.
 func (g goal) planWith(k int) plan {
 	p := plan{hashes: k, linesPerItem: g.linesPerItem, cell: g.cell}
 	low, high := float64(k), 16*float64(k)

@@ -3,11 +3,7 @@ package bloomext
 import (
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
@@ -98,94 +94,25 @@ func handleOf(c *kv.Call) *Filter {
 	return filterOf(c, c.Args[0])
 }
 
-// The parameters of filters made by adding to a missing key.
-var defaultConfig = Config{Capacity: 100, ErrorRate: 0.01}
-
-// The most words of BF.RESERVE, its name included, without a TTL and with one.
-const (
-	reserveWords    = 7
-	reserveWordsTTL = 9
-)
-
-// options are what may follow the positional arguments of BF.RESERVE.
-type options struct {
-	expansion  int64 // -1 if not given
-	nonScaling bool
-	ttl        int64 // seconds, 0 if not given
+// configOf is a filter as the words of a command ask for it.
+func configOf(a scalableext.Asked) Config {
+	return Config{
+		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL,
+	}
 }
 
-// parseOptions reads the first occurrence of each option; other words are
-// passed over, as RedisBloom does.
-func parseOptions(args [][]byte) (o options, failed reply.Reply, ok bool) {
-	o.expansion = -1
-	bad := func(text string) (options, reply.Reply, bool) { return o, reply.Error(text), false }
-	for i, arg := range args {
-		switch word := kv.Fold(arg); {
-		case word == "NONSCALING":
-			o.nonScaling = true
-		case word == "EXPANSION" && o.expansion < 0:
-			if i+1 == len(args) {
-				return bad("ERR no expansion")
-			}
-			n, ok := kv.ParseInt(args[i+1])
-			if !ok {
-				return bad("ERR bad expansion")
-			}
-			if n < 0 || n > scalableext.MaxExpansion {
-				n = scalableext.MaxExpansion + 1
-			}
-			o.expansion = n
-		case word == "TTL" && o.ttl == 0:
-			if i+1 == len(args) {
-				return bad("ERR no ttl")
-			}
-			if o.ttl, ok = kv.ParseInt(args[i+1]); !ok {
-				return bad("ERR bad ttl")
-			}
-			if o.ttl < 1 || o.ttl > maxTTL {
-				return o, reply.Errorf("ERR ttl must be in the range [1, %d]", int64(maxTTL)), false
-			}
-		}
-	}
-	switch {
-	case o.expansion > 0 && o.nonScaling:
-		return bad("Nonscaling filters cannot expand")
-	case o.expansion > scalableext.MaxExpansion:
-		return o, reply.Errorf("ERR expansion must be in the range [0, %d]", scalableext.MaxExpansion), false
-	}
-	return o, reply.Nil, true
+// defaultConfig is that of filters made by adding to a missing key.
+func defaultConfig() *Config {
+	c := configOf(scalableext.DefaultAsked())
+	return &c
 }
-
-// maxTTL is the longest life of a filter, in seconds: 100 years.
-const maxTTL = 100 * 366 * 24 * 60 * 60
 
 func reserve(c *kv.Call) reply.Reply {
-	hasTTL := len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return kv.Fold(arg) == "TTL" })
-	if most := len(c.Args) + 1; most > reserveWordsTTL || most > reserveWords && !hasTTL {
-		return kv.WrongArity(c.Command)
-	}
-	rate, ok := kv.ParseFloat(c.Args[1])
-	switch {
-	case !ok || math.IsNaN(rate):
-		return reply.Error("ERR bad error rate")
-	case rate <= 0 || rate >= 1:
-		return reply.Error("ERR error rate must be in the range (0.000000, 1.000000)")
-	}
-	capacity, ok := kv.ParseInt(c.Args[2])
-	switch {
-	case !ok:
-		return reply.Error("ERR bad capacity")
-	case capacity < 1 || capacity > probe.MaxCapacity:
-		return reply.Errorf("ERR capacity must be in the range [1, %d]", int64(probe.MaxCapacity))
-	}
-	o, failed, ok := parseOptions(c.Args[3:])
+	asked, failed, ok := scalableext.ParseReserve(c)
 	if !ok {
 		return failed
 	}
-	err := handleOf(c).Reserve(Config{
-		Capacity: uint64(capacity), ErrorRate: rate, TTL: time.Duration(o.ttl) * time.Second,
-		NonScaling: o.nonScaling || o.expansion == 0, Expansion: uint32(max(0, o.expansion)),
-	})
+	err := handleOf(c).Reserve(configOf(asked))
 	if errors.Is(err, kv.ErrWrongType) {
 		return kv.WrongType
 	}
@@ -199,7 +126,7 @@ func add(c *kv.Call) reply.Reply {
 	f := handleOf(c)
 	added, err := f.Add(c.Args[1])
 	if errors.Is(err, kv.ErrNotFound) {
-		r := insertItems(f, &defaultConfig, c.Args[1:2])
+		r := insertItems(f, defaultConfig(), c.Args[1:2])
 		if !r.IsError() {
 			r = r.Elems()[0]
 		}
@@ -211,64 +138,18 @@ func add(c *kv.Call) reply.Reply {
 	return reply.Bool(added)
 }
 
-func madd(c *kv.Call) reply.Reply { return insertItems(handleOf(c), &defaultConfig, c.Args[1:]) }
+func madd(c *kv.Call) reply.Reply { return insertItems(handleOf(c), defaultConfig(), c.Args[1:]) }
 
-// insert reads the options by their first letters, as RedisBloom does.
 func insert(c *kv.Call) reply.Reply {
-	config := defaultConfig
-	create := &config
-	for i := 1; i < len(c.Args); i++ {
-		word := kv.Fold(c.Args[i])
-		switch {
-		case strings.HasPrefix(word, "I"):
-			if i+1 == len(c.Args) {
-				return kv.WrongArity(c.Command)
-			}
-			if config.NonScaling {
-				config.Expansion = 0
-			}
-			return insertItems(handleOf(c), create, c.Args[i+1:])
-		case strings.HasPrefix(word, "N") && len(word) > 2 && word[2] == 'C':
-			create = nil
-		case strings.HasPrefix(word, "N"):
-			config.NonScaling = true
-		case strings.HasPrefix(word, "C"), strings.HasPrefix(word, "E"):
-			if i++; i == len(c.Args) {
-				return kv.WrongArity(c.Command)
-			}
-			if bad := config.set(word, c.Args[i]); bad != "" {
-				return reply.Error(bad)
-			}
-		default:
-			return reply.Error("Unknown argument received")
-		}
-	}
-	return kv.WrongArity(c.Command)
-}
-
-// set sets what an option of BF.INSERT with a value says, or returns why not.
-func (c *Config) set(word string, value []byte) (bad string) {
+	asked, items, failed, ok := scalableext.ParseInsert(c)
 	switch {
-	case strings.HasPrefix(word, "C"):
-		n, ok := kv.ParseInt(value)
-		if !ok || n < 1 || n > probe.MaxCapacity {
-			return "Bad capacity"
-		}
-		c.Capacity = uint64(n)
-	case strings.HasPrefix(word, "ER"):
-		r, ok := kv.ParseFloat(value)
-		if !ok || !(r > 0 && r < 1) {
-			return "Bad error rate"
-		}
-		c.ErrorRate = r
-	default:
-		n, ok := kv.ParseInt(value)
-		if !ok || n < 0 || n > scalableext.MaxExpansion {
-			return "Bad expansion"
-		}
-		c.Expansion, c.NonScaling = uint32(n), c.NonScaling || n == 0
+	case !ok:
+		return failed
+	case asked == nil:
+		return insertItems(handleOf(c), nil, items)
 	}
-	return ""
+	create := configOf(*asked)
+	return insertItems(handleOf(c), &create, items)
 }
 
 // insertItems adds items in a single commit, and answers for each. A filter that

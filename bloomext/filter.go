@@ -173,43 +173,10 @@ func (v *verifier) Done() (note string, err error) {
 		if ones > items*uint64(l.layout.Hashes) || ones < items {
 			return "", fmt.Errorf("%w: layer %d has %d bits set by %d items of %d hashes", kv.ErrCorrupt, number, ones, items, l.layout.Hashes)
 		}
-		want, deviation := expectedOnes(&l.layout, float64(items))
+		want, deviation := l.layout.ExpectedSet(float64(items))
 		if math.Abs(float64(ones)-want) > 6*deviation+1 {
 			note = fmt.Sprintf("layer %d has %d bits set where random items set %.0f, give or take %.0f (statistical: chosen items, or items added under another seed, do that)", number, ones, want, deviation)
 		}
 	}
 	return note, nil
-}
-
-// expectedOnes returns the mean and an upper estimate of the standard deviation
-// of the set bits after a number of random items: m(1 - (1-1/m)^(kn)) for k*n
-// throws into m bits. The throws of an item crowd into its lines, which makes
-// the mean a little less and the deviation more; both are allowed for.
-func expectedOnes(l *probe.Layout, items float64) (mean, deviation float64) {
-	m := float64(l.Bits())
-	throws := items * float64(l.Hashes)
-	mean = m * -math.Expm1(throws*math.Log1p(-1/m))
-	perLine := float64(l.Hashes) / float64(l.LinesPerItem)
-	crowding := throws * perLine / (2 * 512) // bits an item's probes share in a line
-	return mean - crowding/2, crowding/2 + math.Sqrt(mean*perLine)
-}
-
-// distinctItems estimates how many random items set a number of bits: the inverse
-// of expectedOnes, found by bisection below a bound that leaves crowding aside,
-// n = -m/k ln(1 - ones/m) (Swamidass and Baldi 2007), and allows for it.
-func distinctItems(l *probe.Layout, ones uint64) float64 {
-	m := float64(l.Bits())
-	if float64(ones) >= m {
-		ones = uint64(m) - 1 // a layer without a zero tells nothing but "many"
-	}
-	low, high := 0.0, -1.1*m/float64(l.Hashes)*math.Log1p(-float64(ones)/m)
-	for range 60 {
-		n := (low + high) / 2
-		if mean, _ := expectedOnes(l, n); mean < float64(ones) {
-			low = n
-		} else {
-			high = n
-		}
-	}
-	return high
 }

@@ -86,7 +86,7 @@ func (f *filter) info(r kv.Reader) Info {
 		info.Bytes += li.Bits / 8
 		absent += math.Log1p(-l.layout.ExpectedRate(li.Items))
 		ones += float64(li.Ones)
-		distinct += distinctItems(&l.layout, li.Ones)
+		distinct += l.layout.DistinctItems(li.Ones)
 	}
 	info.Distinct = uint64(math.Round(distinct))
 	info.ExpectedRate = -math.Expm1(absent)

@@ -185,7 +185,7 @@ func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (items uint
 	if len(from) == 1 {
 		items, flags = w.Counter(from[0].l.table, itemsCounter), w.Counter(from[0].l.table, flagsCounter)
 	} else {
-		items, flags = uint64(math.Round(distinctItems(&to.layout, ones))), flagEstimated
+		items, flags = uint64(math.Round(to.layout.DistinctItems(ones))), flagEstimated
 	}
 	w.SetCounter(to.table, itemsCounter, items)
 	w.SetCounter(to.table, onesCounter, ones)

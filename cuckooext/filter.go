@@ -135,11 +135,9 @@ func (f *filter) resident(h uint64) (present, known bool) {
 		return false, false
 	}
 	after, _ := f.versions(h)
-	return false, before == after
+	// Of one that has ended the item may be in a layer that it does not have.
+	return false, before == after && !f.object.Ended()
 }
-
-// errMoved is how a lookup that saw blocks change asks to be repeated.
-var errMoved = errors.New("cuckooext: blocks changed during a lookup")
 
 // count returns how many copies of an item there are, at most enough.
 func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
@@ -159,7 +157,7 @@ func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 		return n, nil
 	}
 	if after, _ := f.versions(h); !even || before != after {
-		return n, errMoved
+		return n, scalableext.ErrMoved
 	}
 	return n, nil
 }

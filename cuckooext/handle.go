@@ -57,10 +57,6 @@ func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.leve
 // type is left alone: kv.ErrWrongType.
 func (f *Filter) DeleteFilter() (bool, error) { return f.h.Delete(f.level) }
 
-// tries is how often a lookup begins again because blocks changed under it, before it
-// waits for the filter's writer.
-const tries = 3
-
 // MayContain reports whether the item may be in the filter: false means that it was
 // not added, or deleted as often. With an error it is true.
 func (f *Filter) MayContain(item []byte) (bool, error) {
@@ -98,20 +94,14 @@ func lookup(h *handle, item []byte) (bool, error) {
 // count returns how many copies of an item there are, with enough 1 no more than
 // whether there is one.
 func count(h *handle, item []byte, enough int) (n int, err error) {
-	look := func(r kv.Reader) error {
+	err = h.ReadSteady(func(r kv.Reader) error {
 		c, err := h.Find(r)
 		if err != nil {
 			return err
 		}
 		n, err = c.count(r, probe.Sum64Seed(item, c.seed), enough)
 		return err
-	}
-	for range tries {
-		if err = h.Read(look); !errors.Is(err, errMoved) {
-			return n, err
-		}
-	}
-	err = h.DB.Stable(h.Key, look)
+	})
 	return n, err
 }
 
@@ -272,7 +262,7 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 		return fmt.Errorf("cuckooext: %d answers for %d items: must be equal", len(present), len(items))
 	}
 	h := f.h
-	look := func(r kv.Reader) error {
+	err := h.ReadSteady(func(r kv.Reader) error {
 		c, err := h.Find(r)
 		if err != nil {
 			return err
@@ -296,14 +286,7 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 			present[i] = n > 0
 		}
 		return nil
-	}
-	err := errMoved
-	for try := 0; try < tries && errors.Is(err, errMoved); try++ {
-		err = h.Read(look)
-	}
-	if errors.Is(err, errMoved) {
-		err = h.DB.Stable(h.Key, look)
-	}
+	})
 	if err != nil {
 		for i := range present {
 			present[i] = true

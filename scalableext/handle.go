@@ -46,6 +46,24 @@ func (h *Handle[F]) Read(look func(kv.Reader) error) error {
 	return h.DB.Read(look)
 }
 
+// ErrMoved is how a lookup that saw blocks change under it asks to be repeated.
+var ErrMoved = errors.New("scalableext: blocks changed during a lookup")
+
+// tries is how often a lookup begins again because blocks changed under it, before it
+// waits for the key's writer.
+const tries = 3
+
+// ReadSteady is Read for a lookup that answers ErrMoved if blocks changed while it
+// looked: it is repeated then, in the end while no commit to the key is under way.
+func (h *Handle[F]) ReadSteady(look func(kv.Reader) error) error {
+	for range tries {
+		if err := h.Read(look); !errors.Is(err, ErrMoved) {
+			return err
+		}
+	}
+	return h.DB.Stable(h.Key, look)
+}
+
 // Find resolves the key and remembers what it found.
 func (h *Handle[F]) Find(r kv.Reader) (*F, error) {
 	o, err := r.Lookup(h.Key)

@@ -6,8 +6,10 @@
 //
 //   - Layer: one Bloom filter of fixed size, made of blocks that all have the same number of lines.
 //   - Block: 1 to 128 lines, at most 8 KiB, read and written as a unit. An item touches one block.
-//   - Line: 512 bits, a cache line. An item uses g = 1, 2 or 3 different lines of its block.
-//   - Probe: one bit of an item. It has k probes, shared out evenly to its lines.
+//   - Line: 512 bits, a cache line, or 128 counters of 4 bits each, of a counting filter. An item uses g = 1, 2 or 3
+//     different lines of its block.
+//   - Cell: a bit, or a counter in a layer of those. To the arithmetic they are the same.
+//   - Probe: one cell of an item. It has k probes, shared out evenly to its lines.
 //   - Layout: blocks, lines, k and g of a layer.
 //   - Rate: the chance that an item never added tests as present.
 //
@@ -15,13 +17,13 @@
 //
 // A blocked filter is a collection of small filters, some of which get more items than others, and the crowded ones
 // cost more than the empty ones gain (Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters",
-// WEA 2007). With B = 512 bits in a line and k_j probes in an item's line j, the rate is
+// WEA 2007). With B = 512 cells in a line, or 128 counters, and k_j probes in an item's line j, the rate is
 //
 //	F_j  = sum over i of P(line has i items) * E[(S_i/B)^k_j]
 //	rate = product of the F_j, times a correction for lines whose loads depend on each other
 //
-// where S_i is the number of set bits after i items. The load is binomial, in a large layer as good as Poisson with
-// mean g*B/c for c bits per item. After m = k*i/g random throws into B bits the fill S/B has the classic occupancy
+// where S_i is the number of set cells after i items. The load is binomial, in a large layer as good as Poisson with
+// mean g*B/c for c cells per item. After m = k*i/g random throws into B cells the fill S/B has the classic occupancy
 // moments
 //
 //	mean     = 1 - (1-1/B)^m

@@ -41,14 +41,21 @@ func (f *filter) add(h uint64) {
 	b, _ := f.layout.Block(h)
 	f.buf = f.layout.AppendPositions(f.buf[:0], h)
 	for _, p := range f.buf {
-		f.blocks[b][p/64] |= 1 << (p % 64)
+		first := int(p) * f.cellBits()
+		f.blocks[b][first/64] |= 1 << (first % 64) // makes a counter 1
 	}
 }
 
 func (f *filter) mayContain(h uint64) bool {
 	b, rest := f.layout.Block(h)
+	if f.cellBits() == probe.CounterBits {
+		return f.layout.Least(probe.FirstLine(f.blocks[b]), rest, h) > 0
+	}
 	return f.layout.Test(probe.FirstLine(f.blocks[b]), rest, h)
 }
+
+// cellBits returns 1, or the bits of a counter.
+func (f *filter) cellBits() int { return int(f.layout.Bits() / f.layout.Cells()) }
 
 func (f *filter) clear() {
 	for _, b := range f.blocks {
@@ -73,7 +80,7 @@ func (f *filter) blockRate(b int) float64 {
 	var x, y, z, xy, xz, yz, xyz float64 // sums over lines of the powers and of their products
 	lines := float64(f.layout.Lines)
 	for i := range int(f.layout.Lines) {
-		fill := lineFill(f.blocks[b][i*8 : i*8+8])
+		fill := lineFill(f.blocks[b][i*8:i*8+8], 512/f.cellBits())
 		p, q, r := power(fill, 0), power(fill, 1), power(fill, 2)
 		x, y, z = x+p, y+q, z+r
 		xy, xz, yz, xyz = xy+p*q, xz+p*r, yz+q*r, xyz+p*q*r
@@ -106,10 +113,19 @@ func mustLayout(t testing.TB, blocks, lines, hashes, linesPerItem uint64) probe.
 	return l
 }
 
-func lineFill(words []uint64) float64 {
+func mustSizeCounters(t testing.TB, capacity uint64, rate float64) probe.Layout {
+	t.Helper()
+	l, err := probe.SizeCounters(capacity, rate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func lineFill(words []uint64, cells int) float64 {
 	n := 0
 	for _, w := range words {
 		n += bits.OnesCount64(w)
 	}
-	return float64(n) / 512
+	return float64(n) / float64(cells)
 }

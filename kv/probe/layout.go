@@ -17,19 +17,34 @@ const (
 
 	lineBits  = 512
 	lineWords = lineBits / 64
+
+	// CounterBits is the width of a counter. A line has 128 of them.
+	CounterBits = 4
+
+	bitCell     cell = 1
+	counterCell cell = CounterBits
 )
+
+// cell is the width in bits of what a line consists of.
+type cell uint8
+
+// perLine returns the number of cells of a line.
+func (c cell) perLine() int { return lineBits / int(c) }
 
 // ErrParams is wrapped by every error of this package; the text names the parameter, its value and the range
 // allowed.
 var ErrParams = errors.New("probe: parameter out of range")
 
-// Layout says where in a layer an item's bits are. Size, FromBits and NewLayout make layouts; one made otherwise is
-// not valid. Two layouts are equal (==) if and only if they place every item alike. The fields are to be read only.
+// Layout says where in a layer an item's bits are, or its counters. Size, FromBits and NewLayout, and SizeCounters,
+// FromCounters and NewCounterLayout, make layouts; one made otherwise is not valid. Two layouts are equal (==) if and
+// only if they place every item alike. The fields are to be read only.
 type Layout struct {
 	Blocks       uint64 // in the layer, 1 to MaxBits/512
 	Lines        uint32 // in each block, 1 to MaxLines
 	Hashes       uint8  // k, probes of an item, 1 to MaxHashes
 	LinesPerItem uint8  // g, 1 to MaxLinesPerItem, at most Lines and Hashes
+
+	cell cell
 
 	// What follows from the above.
 
@@ -48,6 +63,15 @@ type step struct {
 // NewLayout returns the layout that the numbers describe, which may be anything, as those read from a damaged header
 // are.
 func NewLayout(blocks, lines, hashes, linesPerItem uint64) (Layout, error) {
+	return newLayout(bitCell, blocks, lines, hashes, linesPerItem)
+}
+
+// NewCounterLayout is NewLayout for a layer of counters.
+func NewCounterLayout(blocks, lines, hashes, linesPerItem uint64) (Layout, error) {
+	return newLayout(counterCell, blocks, lines, hashes, linesPerItem)
+}
+
+func newLayout(c cell, blocks, lines, hashes, linesPerItem uint64) (Layout, error) {
 	if lines < 1 || lines > MaxLines {
 		return Layout{}, fmt.Errorf("%w: lines per block is %d, want 1 to %d", ErrParams, lines, MaxLines)
 	}
@@ -60,13 +84,13 @@ func NewLayout(blocks, lines, hashes, linesPerItem uint64) (Layout, error) {
 	if limit := min(MaxLinesPerItem, lines, hashes); linesPerItem < 1 || linesPerItem > limit {
 		return Layout{}, fmt.Errorf("%w: lines per item is %d, want 1 to %d", ErrParams, linesPerItem, limit)
 	}
-	return makeLayout(blocks, lines, hashes, linesPerItem), nil
+	return makeLayout(c, blocks, lines, hashes, linesPerItem), nil
 }
 
 // makeLayout deals the probes out: each line an equal share, the first ones taking the remainder; in the first line
 // up to headProbes from the hash, everything else in steps.
-func makeLayout(blocks, lines, hashes, linesPerItem uint64) Layout {
-	l := Layout{Blocks: blocks, Lines: uint32(lines), Hashes: uint8(hashes), LinesPerItem: uint8(linesPerItem)}
+func makeLayout(c cell, blocks, lines, hashes, linesPerItem uint64) Layout {
+	l := Layout{Blocks: blocks, Lines: uint32(lines), Hashes: uint8(hashes), LinesPerItem: uint8(linesPerItem), cell: c}
 	for j := range linesPerItem {
 		n := hashes / linesPerItem
 		if j < hashes%linesPerItem {
@@ -98,7 +122,7 @@ func FromBits(numBits uint64, hashes int) (Layout, error) {
 	if hashes < 1 || hashes > MaxHashes {
 		return Layout{}, fmt.Errorf("%w: hashes is %d, want 1 to %d", ErrParams, hashes, MaxHashes)
 	}
-	p := plan{hashes: hashes, linesPerItem: 3}
+	p := plan{hashes: hashes, linesPerItem: 3, cell: bitCell}
 	switch {
 	case hashes <= 7:
 		p.linesPerItem = 1
@@ -107,6 +131,24 @@ func FromBits(numBits uint64, hashes int) (Layout, error) {
 	}
 	return p.spread((numBits + lineBits - 1) / lineBits), nil
 }
+
+// FromCounters returns a layout of at least numCounters counters, 1 to MaxBits/4, rounded up to whole lines in equal
+// blocks, with the given number of hashes, 1 to MaxHashes. The lines per item are those that SizeCounters uses with as
+// many hashes: two up to 7, then three.
+func FromCounters(numCounters uint64, hashes int) (Layout, error) {
+	if numCounters < 1 || numCounters > MaxBits/CounterBits {
+		return Layout{}, fmt.Errorf("%w: counters is %d, want 1 to %d", ErrParams, numCounters, uint64(MaxBits/CounterBits))
+	}
+	if hashes < 1 || hashes > MaxHashes {
+		return Layout{}, fmt.Errorf("%w: hashes is %d, want 1 to %d", ErrParams, hashes, MaxHashes)
+	}
+	p := plan{hashes: hashes, linesPerItem: min(counterLines(hashes <= 7), hashes), cell: counterCell}
+	perLine := uint64(counterCell.perLine())
+	return p.spread((numCounters + perLine - 1) / perLine), nil
+}
+
+// Cells returns the number of bits of the layer, or of counters if it is one of those.
+func (l *Layout) Cells() uint64 { return l.Blocks * uint64(l.Lines) * uint64(l.cell.perLine()) }
 
 // Bits returns the size of the layer, 512 to MaxBits.
 func (l *Layout) Bits() uint64 { return l.Blocks * uint64(l.Lines) * lineBits }

@@ -131,6 +131,38 @@ func (l *Layout) wrap(i uint64) uint64 {
 	return i + lines&uint64(int64(i)>>63)
 }
 
+// Least returns the least of the counters, 0 to 15, of the item with hash h in the block of counters that begins with
+// first; rest is as for Test. Counters may change meanwhile. An item never added tests as present if that is not 0.
+func (l *Layout) Least(first *Line, rest, h uint64) uint64 {
+	i, _ := bits.Mul64(rest, uint64(l.Lines))
+	line := lineAt(first, i)
+	least := leastOf(line, h, l.head, 1<<CounterBits-1)
+	var chosen uint8
+	var distance uint64
+	for n := 0; n < int(l.numSteps) && least > 0; n++ {
+		s := l.steps[n&(maxSteps-1)]
+		w := word(h, n)
+		if s.line != chosen {
+			chosen = s.line
+			distance, w = l.otherLine(chosen, distance, w)
+			line = lineAt(first, l.wrap(i+distance))
+		}
+		least = leastOf(line, w, s.probes, least)
+	}
+	return least
+}
+
+// leastOf returns the least of a number and of the counters that the probes in w point to: each is the lowest 7 of 9
+// bits.
+func leastOf(line *Line, w uint64, probes uint8, least uint64) uint64 {
+	for range probes {
+		c := atomic.LoadUint64(&line[w>>4&(lineWords-1)]) >> (w & 15 * CounterBits)
+		least = min(least, c&(1<<CounterBits-1))
+		w >>= probeBits
+	}
+	return least
+}
+
 // Touch loads one word of the item's first line and returns it; rest is as for Test. A caller with many items
 // touches all of them before it tests the first: the loads then wait for memory side by side.
 func (l *Layout) Touch(first *Line, rest uint64) uint64 {
@@ -139,7 +171,8 @@ func (l *Layout) Touch(first *Line, rest uint64) uint64 {
 }
 
 // AppendPositions appends to dst where in its block the bits of the item with hash h are, in ascending order and each
-// once: 1 to l.Hashes positions below l.BlockWords()*64. Position p is bit p%64 of word p/64 of the block.
+// once: 1 to l.Hashes positions below l.BlockWords()*64. Position p is bit p%64 of word p/64 of the block. In a layer
+// of counters it is the number of a counter, which is the 4 bits from 4p up.
 func (l *Layout) AppendPositions(dst []uint16, h uint64) []uint16 {
 	start := len(dst)
 	dst = l.appendProbes(dst, h)
@@ -171,7 +204,7 @@ func sortPositions(p []uint16) {
 func (l *Layout) appendProbes(dst []uint16, h uint64) []uint16 {
 	_, rest := l.Block(h)
 	i, _ := bits.Mul64(rest, uint64(l.Lines))
-	dst = appendStep(dst, i, h, l.head)
+	dst = l.appendStep(dst, i, h, l.head)
 	line, chosen, distance := i, uint8(0), uint64(0)
 	for n, s := range l.steps[:l.numSteps] {
 		w := word(h, n)
@@ -180,14 +213,15 @@ func (l *Layout) appendProbes(dst []uint16, h uint64) []uint16 {
 			distance, w = l.otherLine(chosen, distance, w)
 			line = l.wrap(i + distance)
 		}
-		dst = appendStep(dst, line, w, s.probes)
+		dst = l.appendStep(dst, line, w, s.probes)
 	}
 	return dst
 }
 
-func appendStep(dst []uint16, line, w uint64, probes uint8) []uint16 {
+func (l *Layout) appendStep(dst []uint16, line, w uint64, probes uint8) []uint16 {
+	cells := uint64(l.cell.perLine())
 	for range probes {
-		dst = append(dst, uint16(line*lineBits|w&(lineBits-1)))
+		dst = append(dst, uint16(line*cells|w&(cells-1)))
 		w >>= probeBits
 	}
 	return dst

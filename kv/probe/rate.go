@@ -12,7 +12,7 @@ func (l *Layout) ExpectedRate(items uint64) float64 {
 	if items == 0 {
 		return 0
 	}
-	p := plan{hashes: int(l.Hashes), linesPerItem: int(l.LinesPerItem)}
+	p := plan{hashes: int(l.Hashes), linesPerItem: int(l.LinesPerItem), cell: l.cell}
 	return min(1, p.rate(float64(items), float64(l.Blocks), float64(l.Lines))+float64(items)/hashSpace)
 }
 
@@ -25,7 +25,7 @@ func (l *Layout) ExpectedRate(items uint64) float64 {
 // can exceed the rate, and the exponential, exact if every item more multiplies a line's rate by the same, cannot.
 func (p plan) rate(items, blocks, lines float64) float64 {
 	k, g := float64(p.hashes), float64(p.linesPerItem)
-	load := lineLoad{items: items, chance: g / (blocks * lines)}
+	load := lineLoad{items: items, chance: g / (blocks * lines), cells: float64(p.cell.perLine())}
 	few := p.hashes / p.linesPerItem
 	fewProbes, moreProbes := load.rates(k/g, few, few+1)
 	var covariance float64
@@ -54,6 +54,7 @@ func (p plan) rate(items, blocks, lines float64) float64 {
 type lineLoad struct {
 	items  float64 // in the layer, at least 1
 	chance float64 // that an item uses the line, above 0 and at most 1
+	cells  float64 // of the line
 }
 
 // lineRate is what a line contributes to the rate of a layer.
@@ -62,11 +63,11 @@ type lineRate struct {
 	slope float64 // mean change of that chance with one item more in the line
 }
 
-// maxThrowsPerBit bounds the number of terms that lineLoad.rates adds up. With more throws than that for each bit of
-// the line a given bit is unset with a chance below e^-64.
-const maxThrowsPerBit = 64
+// maxThrowsPerCell bounds the number of terms that lineLoad.rates adds up. With more throws than that for each cell of
+// the line a given one is unset with a chance below e^-64.
+const maxThrowsPerCell = 64
 
-// rates returns the contributions of a line in which each of its items sets the given number of bits on average, for
+// rates returns the contributions of a line in which each of its items sets the given number of cells on average, for
 // an absent item with few and for one with more probes in it.
 //
 // The sum over loads starts at the most likely one, with weight 1, and walks outwards by the ratio of
@@ -74,14 +75,14 @@ const maxThrowsPerBit = 64
 // at 2^40 items. The slope is E[f(X+1)-f(X)] = E[f(X)(X-mean)]/variance, Stein's identity for Poisson.
 func (d lineLoad) rates(throws float64, few, more int) (fewProbes, moreProbes lineRate) {
 	mean := d.items * d.chance
-	if mean*throws > maxThrowsPerBit*lineBits {
+	if mean*throws > maxThrowsPerCell*d.cells {
 		return lineRate{rate: 1}, lineRate{rate: 1}
 	}
 	if d.chance == 1 {
-		fill := fillAfter(mean * throws)
+		fill := fillAfter(mean*throws, d.cells)
 		return lineRate{rate: fill.allSet(few)}, lineRate{rate: fill.allSet(more)}
 	}
-	s := loadSum{mean: mean, throws: throws, few: few, more: more}
+	s := loadSum{mean: mean, throws: throws, cells: d.cells, few: few, more: more}
 	odds := d.chance / (1 - d.chance)
 	mode := math.Floor((d.items + 1) * d.chance)
 	for i, w := mode, 1.0; s.add(i, w); i++ {
@@ -95,8 +96,8 @@ func (d lineLoad) rates(throws float64, few, more int) (fewProbes, moreProbes li
 
 // loadSum adds up the terms of lineLoad.rates.
 type loadSum struct {
-	mean, throws float64
-	few, more    int
+	mean, throws, cells float64
+	few, more           int
 
 	weight              float64
 	fewSum, moreSum     float64
@@ -109,7 +110,7 @@ func (s *loadSum) add(i, w float64) bool {
 	if w == 0 || w < 1e-15*s.weight && w < 1e-10*s.moreSum {
 		return false
 	}
-	fill := fillAfter(i * s.throws)
+	fill := fillAfter(i*s.throws, s.cells)
 	few, more := w*fill.allSet(s.few), w*fill.allSet(s.more)
 	s.weight += w
 	s.fewSum += few
@@ -124,23 +125,22 @@ func (s *loadSum) result(variance float64) (fewProbes, moreProbes lineRate) {
 		lineRate{rate: s.moreSum / s.weight, slope: s.moreSlope / s.weight / variance}
 }
 
-// lineFill is the fraction of a line's bits that are set.
+// lineFill is the fraction of a line's cells that are set.
 type lineFill struct {
 	mean, variance float64
 }
 
-// fillAfter returns the fill of a line after a number of independent throws, not necessarily whole.
-func fillAfter(throws float64) lineFill {
-	const b = lineBits
-	unset := math.Exp(throws * math.Log1p(-1.0/b))
-	bothUnset := math.Exp(throws * math.Log1p(-2.0/b))
+// fillAfter returns the fill of a line of b cells after a number of independent throws, not necessarily whole.
+func fillAfter(throws, b float64) lineFill {
+	unset := math.Exp(throws * math.Log1p(-1/b))
+	bothUnset := math.Exp(throws * math.Log1p(-2/b))
 	return lineFill{
 		mean:     1 - unset,
-		variance: max(0, unset/b+bothUnset*(1-1.0/b)-unset*unset),
+		variance: max(0, unset/b+bothUnset*(1-1/b)-unset*unset),
 	}
 }
 
-// allSet returns the chance that k independent probes all hit set bits, to second order around the mean.
+// allSet returns the chance that k independent probes all hit set cells, to second order around the mean.
 func (f lineFill) allSet(k int) float64 {
 	if f.mean == 0 {
 		return 0

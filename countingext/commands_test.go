@@ -1,0 +1,439 @@
+package countingext_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// A script has a command on each line, and after "=>" its reply in RESP2, and after "|"
+// that in RESP3 if it differs. Replies are written as
+//
+//	+OK  -ERR text  :1  "bulk"  _ (nil)  #t #f  [:1 :0]  {"key" :1}
+//
+// with four or more equal elements in a row as 4*:1, and a ... at the end for any text. A
+// word in quotes is a Go string literal; item{1..5} stands for five words. A line that
+// begins with two blanks goes on with the one before; "@pass 10s" lets time pass.
+
+// world is a store with a clock of its own, and a session.
+type world struct {
+	t       *testing.T
+	db      *kv.DB
+	session *kv.Session
+	passed  atomic.Int64 // nanoseconds
+}
+
+// newWorld opens a store with a fixed seed, so that a test's false positives are the
+// same in every run.
+func newWorld(t *testing.T, o kv.Options) *world {
+	w := &world{t: t}
+	o.Seed, o.Modules = 1, []kv.Module{otherModule()}
+	o.Clock = func() time.Time { return time.Unix(1_000_000_000, w.passed.Load()) }
+	w.db = open(t, o)
+	w.session = w.db.NewSession()
+	return w
+}
+
+// other is a type of another module, for keys of the wrong type.
+var other = &kv.Type{Name: "other", Version: 1, Open: func(*kv.Object) (any, error) { return "other", nil }}
+
+func otherModule() kv.Module {
+	return kv.Module{Name: "othermodule", Types: []*kv.Type{other}, Commands: []kv.Command{{
+		Name: "OTHER.NEW", Arity: 2, Flags: kv.Write | kv.ModuleFlag, FirstKey: 1, LastKey: 1, KeyStep: 1,
+		Group: "other", Summary: "Makes a key of another type.", Syntax: "key", Complexity: "O(1)", Example: "OTHER.NEW k",
+		Handler: func(c *kv.Call) reply.Reply {
+			return c.Update(c.Args[:1], func(w *kv.Writer) (reply.Reply, error) {
+				_, err := w.Create(c.Args[0], kv.Spec{Type: other, Family: block.FamilyBits})
+				return reply.OK, err
+			})
+		},
+	}}}
+}
+
+func (w *world) line(command string) reply.Reply {
+	w.t.Helper()
+	return w.session.Do(w.t.Context(), splitWords(w.t, command))
+}
+
+func (w *world) script(text string) {
+	w.t.Helper()
+	for line := range strings.Lines(strings.ReplaceAll(text, "\n  ", " ")) {
+		line = strings.TrimSpace(line)
+		command, want, found := strings.Cut(line, " => ")
+		switch {
+		case line == "":
+		case strings.HasPrefix(line, "@pass "):
+			d, err := time.ParseDuration(strings.TrimPrefix(line, "@pass "))
+			must(w.t, err)
+			w.passed.Add(int64(d))
+		case !found:
+			w.t.Fatalf("%s: no =>", line)
+		default:
+			resp2, resp3, differ := strings.Cut(want, " | ")
+			if !differ {
+				resp3 = resp2
+			}
+			r := w.line(command)
+			w.compare(command, "RESP2", wire(r, reply.Reply.RESP2), resp2)
+			w.compare(command, "RESP3", wire(r, reply.Reply.RESP3), resp3)
+		}
+	}
+}
+
+func (w *world) compare(command, protocol, got, want string) {
+	w.t.Helper()
+	start, open := strings.CutSuffix(want, "...")
+	if got != want && !(open && strings.HasPrefix(got, start)) {
+		w.t.Errorf("%s in %s\n got %s\nwant %s", command, protocol, got, want)
+	}
+}
+
+var wordRange = regexp.MustCompile(`^(.*)\{(\d+)\.\.(\d+)\}$`)
+
+func splitWords(t *testing.T, command string) (words [][]byte) {
+	t.Helper()
+	for rest := strings.TrimLeft(command, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
+		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
+			word, err := strconv.Unquote(quoted)
+			must(t, err)
+			words, rest = append(words, []byte(word)), rest[len(quoted):]
+			continue
+		}
+		word, after, _ := strings.Cut(rest, " ")
+		rest = after
+		m := wordRange.FindStringSubmatch(word)
+		if m == nil {
+			words = append(words, []byte(word))
+			continue
+		}
+		from, err := strconv.Atoi(m[2])
+		must(t, err)
+		to, err := strconv.Atoi(m[3])
+		must(t, err)
+		words = append(words, itemsFrom(m[1], from, to+1)...)
+	}
+	return words
+}
+
+// wire writes a reply as scripts do, in the form a protocol has it in.
+func wire(r reply.Reply, form func(reply.Reply) reply.Reply) string {
+	r = form(r)
+	switch r.Kind() {
+	case reply.KindNil:
+		return "_"
+	case reply.KindStatus:
+		return "+" + string(r.Bytes())
+	case reply.KindError:
+		return "-" + string(r.Bytes())
+	case reply.KindInt:
+		return ":" + strconv.FormatInt(r.Int(), 10)
+	case reply.KindBulk:
+		return strconv.Quote(string(r.Bytes()))
+	case reply.KindBool:
+		return map[int64]string{0: "#f", 1: "#t"}[r.Int()]
+	case reply.KindArray:
+		return "[" + wireElems(r, form) + "]"
+	case reply.KindMap:
+		return "{" + wireElems(r, form) + "}"
+	default:
+		return "a reply of kind " + r.Kind().String()
+	}
+}
+
+// wireElems joins elements, with a count in place of repeats.
+func wireElems(r reply.Reply, form func(reply.Reply) reply.Reply) string {
+	var elems, runs []string
+	for _, e := range r.Elems() {
+		elems = append(elems, wire(e, form))
+	}
+	for len(elems) > 0 {
+		n := slices.IndexFunc(elems, func(e string) bool { return e != elems[0] })
+		if n < 0 {
+			n = len(elems)
+		}
+		if n >= 4 {
+			runs = append(runs, fmt.Sprintf("%d*%s", n, elems[0]))
+		} else {
+			runs = append(runs, elems[:n]...)
+		}
+		elems = elems[n:]
+	}
+	return strings.Join(runs, " ")
+}
+
+func TestCommands(t *testing.T) {
+	tests := []struct {
+		name    string
+		options kv.Options
+		script  string
+	}{
+		{"RESERVE: error rate, then capacity, then expansion, then key", kv.Options{}, `
+OTHER.NEW other => +OK
+CBF.RESERVE have 0.01 100 => +OK
+CBF.RESERVE have x y EXPANSION z => -ERR bad error rate
+CBF.RESERVE have nan 100 => -ERR bad error rate
+CBF.RESERVE have 0 y EXPANSION z => -ERR error rate must be in the range (0.000000, 1.000000)
+CBF.RESERVE have 1 100 => -ERR error rate must be in the range (0.000000, 1.000000)
+CBF.RESERVE have 0.01 y EXPANSION z => -ERR bad capacity
+CBF.RESERVE have 0.01 0 => -ERR capacity must be in the range [1, 1099511627776]
+CBF.RESERVE have 0.01 1099511627777 => -ERR capacity must be in the range [1, 1099511627776]
+CBF.RESERVE have 0.01 100 EXPANSION => -ERR no expansion
+CBF.RESERVE have 0.01 100 EXPANSION z => -ERR bad expansion
+CBF.RESERVE have 0.01 100 EXPANSION 32769 => -ERR expansion must be in the range [0, 32768]
+CBF.RESERVE have 0.01 100 NONSCALING EXPANSION 1 => -Nonscaling filters cannot expand
+CBF.RESERVE have 0.01 100 TTL => -ERR no ttl
+CBF.RESERVE have 0.01 100 TTL x => -ERR bad ttl
+CBF.RESERVE have 0.01 100 TTL 0 => -ERR ttl must be in the range [1, 3162240000]
+CBF.RESERVE have 0.01 100 u v w x => -ERR wrong number of arguments for 'cbf.reserve' command
+CBF.RESERVE have 0.01 100 => -ERR item exists
+CBF.RESERVE other 0.01 100 => -WRONGTYPE Operation against a key holding the wrong kind of value
+CBF.RESERVE large 0.01 1099511627776 => -ERR kv: too large...
+CBF.RESERVE e 0.01 100 EXPANSION 4 => +OK
+CBF.INFO e EXPANSION => [:4] | {"Expansion rate" :4}
+CBF.RESERVE n 0.01 100 nonscaling => +OK
+CBF.INFO n EXPANSION => [_] | {"Expansion rate" _}
+CBF.RESERVE z 0.01 100 EXPANSION 0 => +OK
+CBF.INFO z EXPANSION => [_] | {"Expansion rate" _}
+TYPE e => +CBloom---
+`},
+		{"ADD, MADD: 1 if absent, 0 if there, counted up all the same", kv.Options{}, `
+CBF.ADD f a => :1 | #t
+CBF.ADD f a => :0 | #f
+CBF.MADD f b a b c b => [:1 :0 :0 :1 :0] | [#t #f #f #t #f]
+CBF.COUNT f a => :3
+CBF.COUNT f b => :3
+CBF.COUNT f c => :1
+CBF.COUNT f d => :0
+CBF.CARD f => :7
+CBF.INFO f CAPACITY => [:100] | {"Capacity" :100}
+CBF.INFO f EXPANSION => [:2] | {"Expansion rate" :2}
+CBF.ADD f "" => :1 | #t
+CBF.MEXISTS f "" "\x00" a z => [:1 :0 :1 :0] | [#t #f #t #f]
+`},
+		{"DEL, MDEL: 1 if there, 0 if not", kv.Options{}, `
+CBF.MADD f a a b => [:1 :0 :1] | [#t #f #t]
+CBF.DEL f x => :0 | #f
+CBF.DEL f a => :1 | #t
+CBF.EXISTS f a => :1 | #t
+CBF.DEL f a => :1 | #t
+CBF.EXISTS f a => :0 | #f
+CBF.DEL f a => :0 | #f
+CBF.MADD f c c d => [:1 :0 :1] | [#t #f #t]
+CBF.MDEL f c b x c c d => [:1 :1 :0 :1 :0 :1] | [#t #t #f #t #f #t]
+CBF.CARD f => :0
+CBF.MEXISTS f a b c d => [4*:0] | [4*#f]
+CBF.INFO f KEPT => [:0] | {"Deletes kept" :0}
+CBF.DEBUG f => ["size:0 kept:0" "bytes:576 counters:1152 hashes:7 hashwidth:64 capacity:100 size:0 above:0 stuck:0 ratio:0.007"]
+`},
+		{"COUNT: 15 means 15 or more, and stays", kv.Options{}, `
+CBF.MADD f i i i i i i i i i i i i i i => [:1 13*:0] | [#t 13*#f]
+CBF.COUNT f i => :14
+CBF.MADD f i i i => [:0 :0 :0] | [#f #f #f]
+CBF.COUNT f i => :15
+CBF.CARD f => :17
+CBF.MDEL f i i i i i i i i i i i i i i i i i => [17*:1] | [17*#t]
+CBF.COUNT f i => :15
+CBF.CARD f => :0
+CBF.INFO f KEPT => [:17] | {"Deletes kept" :17}
+CBF.INFO f STUCK => [:7] | {"Counters stuck" :7}
+`},
+		{"a missing key, and one of another type", kv.Options{}, `
+OTHER.NEW other => +OK
+CBF.EXISTS missing a => :0 | #f
+CBF.EXISTS other a => :0 | #f
+CBF.MEXISTS missing a b => [:0 :0] | [#f #f]
+CBF.MEXISTS other a b => [:0 :0] | [#f #f]
+CBF.COUNT missing a => :0
+CBF.COUNT other a => :0
+CBF.CARD missing => :0
+CBF.CARD other => -WRONGTYPE Operation against a key holding the wrong kind of value
+CBF.DEL missing a => -ERR not found
+CBF.DEL other a => -WRONGTYPE Operation against a key holding the wrong kind of value
+CBF.MDEL missing a => -ERR not found
+CBF.MDEL other a => -WRONGTYPE Operation against a key holding the wrong kind of value
+CBF.ADD other a => -WRONGTYPE Operation against a key holding the wrong kind of value
+CBF.MADD other a => -WRONGTYPE Operation against a key holding the wrong kind of value
+CBF.INSERT other ITEMS a => -WRONGTYPE Operation against a key holding the wrong kind of value
+CBF.INFO missing => -ERR not found
+CBF.INFO other => -WRONGTYPE Operation against a key holding the wrong kind of value
+CBF.DEBUG missing => -ERR not found
+CBF.DEBUG other => -WRONGTYPE Operation against a key holding the wrong kind of value
+EXISTS missing => :0
+`},
+		{"INSERT", kv.Options{}, `
+CBF.INSERT a CAPACITY 500 ERROR 0.001 EXPANSION 4 ITEMS x y x => [:1 :1 :0] | [#t #t #f]
+CBF.INFO a CAPACITY => [:500] | {"Capacity" :500}
+CBF.INFO a EXPANSION => [:4] | {"Expansion rate" :4}
+CBF.DEBUG a => ["size:3 kept:0" "bytes:3968 counters:7936 hashes:10 hashwidth:64 capacity:500 size:3 above:20 stuck:0 ratio:0.0007"]
+CBF.INSERT b NOCREATE ITEMS x => -ERR not found
+CBF.INSERT a NOCREATE ITEMS x z => [:0 :1] | [#f #t]
+CBF.INSERT c CAPACITY 2 NONSCALING ITEMS x y z x => [:1 :1 -ERR non scaling filter is full]
+  | [#t #t -ERR non scaling filter is full]
+CBF.INSERT d CAPACITY 0 ITEMS x => -Bad capacity
+CBF.INSERT d ERROR 1 ITEMS x => -Bad error rate
+CBF.INSERT d EXPANSION -1 ITEMS x => -Bad expansion
+CBF.INSERT d WHAT ITEMS x => -Unknown argument received
+CBF.INSERT d CAPACITY 10 => -ERR wrong number of arguments for 'cbf.insert' command
+CBF.INSERT d ITEMS => -ERR wrong number of arguments for 'cbf.insert' command
+`},
+		{"a full filter that does not grow", kv.Options{}, `
+CBF.RESERVE f 0.0001 3 NONSCALING => +OK
+CBF.MADD f a b c => [:1 :1 :1] | [#t #t #t]
+CBF.ADD f d => -ERR non scaling filter is full
+CBF.MADD f a d a => [:0 -ERR non scaling filter is full] | [#f -ERR non scaling filter is full]
+CBF.COUNT f a => :2
+CBF.DEL f a => :1 | #t
+CBF.ADD f d => -ERR non scaling filter is full
+CBF.DEL f a => :1 | #t
+CBF.ADD f d => :1 | #t
+CBF.MEXISTS f a b c d => [:0 :1 :1 :1] | [#f #t #t #t]
+`},
+		{"growth", kv.Options{}, `
+CBF.RESERVE f 0.0001 4 => +OK
+CBF.MADD f i{1..4} => [4*:1] | [4*#t]
+CBF.INFO f FILTERS => [:1] | {"Number of filters" :1}
+CBF.MADD f i{1..4} => [4*:0] | [4*#f]
+CBF.INFO f FILTERS => [:1] | {"Number of filters" :1}
+CBF.ADD f i5 => :1 | #t
+CBF.INFO f FILTERS => [:2] | {"Number of filters" :2}
+CBF.INFO f
+  => ["Capacity" :12 "Size" :256 "Number of filters" :2 "Number of items" :9 "Expansion rate" :2 "Deletes kept" :0
+  "Counters stuck" :0]
+  | {"Capacity" :12 "Size" :256 "Number of filters" :2 "Number of items" :9 "Expansion rate" :2 "Deletes kept" :0
+  "Counters stuck" :0}
+CBF.MDEL f i{1..5} => [5*:1] | [5*#t]
+CBF.MEXISTS f i{1..5} => [4*:1 :0] | [4*#t #f]
+CBF.COUNT f i1 => :1
+`},
+		{"growth that is refused: the array goes on", kv.Options{MaxFilterBytes: 300}, `
+CBF.RESERVE f 0.0001 4 => +OK
+CBF.MADD f i{1..12} => [12*:1] | [12*#t]
+CBF.MADD f i1 x i2 => [:0 -ERR problem inserting into filter :0] | [#f -ERR problem inserting into filter #f]
+CBF.ADD f x => -ERR problem inserting into filter
+CBF.MDEL f i1 i1 i2 => [:1 :1 :1] | [#t #t #t]
+CBF.ADD f x => :1 | #t
+CBF.INFO f FILTERS => [:2] | {"Number of filters" :2}
+`},
+		{"INFO: errors", kv.Options{}, `
+CBF.ADD f a => :1 | #t
+CBF.INFO f nosuch => -Invalid information value
+CBF.INFO f CAPACITY SIZE => -ERR wrong number of arguments for 'cbf.info' command
+CBF.INFO f size => [:576] | {"Size" :576}
+CBF.INFO f ITEMS => [:1] | {"Number of items" :1}
+`},
+		{"TTL", kv.Options{}, `
+CBF.RESERVE f 0.01 100 TTL 10 => +OK
+CBF.ADD f a => :1 | #t
+@pass 9999ms
+CBF.EXISTS f a => :1 | #t
+@pass 1ms
+CBF.EXISTS f a => :0 | #f
+CBF.DEL f a => -ERR not found
+`},
+		{"RENAME, COPY, DEL", kv.Options{}, `
+CBF.MADD f a a => [:1 :0] | [#t #f]
+COPY f g => :1
+CBF.DEL f a => :1 | #t
+CBF.COUNT g a => :2
+CBF.CARD g => :2
+RENAME f h => +OK
+CBF.COUNT h a => :1
+DEL g => :1
+CBF.COUNT g a => :0
+`},
+		{"MERGE: sums of counters, at most 15", kv.Options{}, `
+CBF.MADD a x x y => [:1 :0 :1] | [#t #f #t]
+CBF.MADD b x z z z z z z z z => [:1 :1 7*:0] | [#t #t 7*#f]
+CBF.MERGE c a b => +OK
+CBF.COUNT c x => :3
+CBF.COUNT c y => :1
+CBF.CARD c => :12
+CBF.MERGE c a a c => +OK
+CBF.COUNT c x => :5
+CBF.CARD c => :15
+CBF.MERGE b c => +OK
+CBF.COUNT b z => :15
+CBF.MERGE a a => +OK
+CBF.CARD a => :3
+CBF.MDEL b x x x x x x => [6*:1] | [6*#t]
+CBF.EXISTS b x => :0 | #f
+CBF.COUNT a x => :2
+TYPE c => +CBloom---
+`},
+		{"MERGE: what is refused, and changes nothing", kv.Options{}, `
+OTHER.NEW other => +OK
+CBF.RESERVE a 0.01 100 => +OK
+CBF.RESERVE capacity 0.01 200 => +OK
+CBF.RESERVE rate 0.02 100 => +OK
+CBF.RESERVE expansion 0.01 100 EXPANSION 4 => +OK
+CBF.ADD a x => :1 | #t
+CBF.MERGE a => -ERR wrong number of arguments for 'cbf.merge' command
+CBF.MERGE a capacity => -ERR countingext: filters differ, and cannot be merged: capacity of "a" is 100, of "capacity" 200
+CBF.MERGE a rate => -ERR countingext: filters differ, and cannot be merged: error rate of "a" is 0.01, of "rate" 0.02
+CBF.MERGE a expansion => -ERR countingext: filters differ, and cannot be merged: expansion of "a" is 2, of "expansion" 4
+CBF.MERGE a missing => -ERR not found
+CBF.MERGE d d a => -ERR not found
+CBF.MERGE a other => -WRONGTYPE Operation against a key holding the wrong kind of value
+CBF.MERGE other a => -WRONGTYPE Operation against a key holding the wrong kind of value
+EXISTS d missing => :0
+CBF.CARD a => :1
+CBF.RESERVE p 0.0001 100 NONSCALING => +OK
+CBF.RESERVE q 0.0001 100 NONSCALING => +OK
+CBF.MADD p x{1..80} => [80*:1] | [80*#t]
+CBF.MADD q y{1..80} => [80*:1] | [80*#t]
+CBF.MERGE p q => -ERR countingext: the union would exceed the error rate: layer 0 would have ...
+CBF.CARD p => :80
+`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, tt.options)
+			w.script(tt.script)
+			check(t, w.db)
+		})
+	}
+}
+
+// Each command refuses a word less and a word more than it takes.
+func TestCommands_arity(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	for _, command := range []string{
+		"CBF.RESERVE k 0.01", "CBF.ADD k", "cbf.add k a b", "CBF.MADD k", "CBF.INSERT k ITEMS", "CBF.DEL k", "CBF.DEL k a b",
+		"CBF.MDEL k", "CBF.EXISTS k", "CBF.EXISTS k a b", "CBF.MEXISTS k", "CBF.COUNT k", "CBF.COUNT k a b", "CBF.CARD",
+		"CBF.CARD k a", "CBF.INFO", "CBF.DEBUG", "CBF.DEBUG k a", "CBF.MERGE k",
+	} {
+		name, _, _ := strings.Cut(command, " ")
+		w.script(fmt.Sprintf("%s => -ERR wrong number of arguments for '%s' command", command, strings.ToLower(name)))
+	}
+	w.script("DBSIZE => :0")
+}
+
+// Every command has what help is made of, and its example runs in an empty store.
+func TestCommands_examples(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	for _, cmd := range countingext.Module().Commands {
+		lines := strings.Split(cmd.Example, "\n")
+		if cmd.Group != "counting" || cmd.Complexity == "" || !strings.HasPrefix(lines[len(lines)-1], cmd.Name) {
+			t.Errorf("%s: group %q, complexity %q, example %q", cmd.Name, cmd.Group, cmd.Complexity, cmd.Example)
+		}
+		w.line("FLUSHALL")
+		for _, line := range lines {
+			r := w.line(line)
+			for _, e := range append(r.Elems(), r) {
+				if e.IsError() {
+					t.Errorf("%s: %v", line, r)
+				}
+			}
+		}
+	}
+}

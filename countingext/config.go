@@ -1,0 +1,190 @@
+package countingext
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// Config says what a new filter is for: a capacity and an error rate, or, for one that
+// is to be laid out by hand, counters and hashes.
+type Config struct {
+	// Capacity is the number of items expected to be there at once, 1 to 2^40, each
+	// as often as it is added. A filter that grows takes more, at the same error rate
+	// but with more counters per item and a lookup in every layer; one that does not
+	// returns ErrFull.
+	Capacity uint64
+
+	// ErrorRate is the highest false-positive rate, above 0 and below 1, at any
+	// number of items. Rates above 0.25 are lowered to that.
+	ErrorRate float64
+
+	// Expansion is the capacity of each new layer as a multiple of the one before, 1
+	// to 32768; 0 means 2.
+	Expansion uint32
+
+	// NonScaling makes a filter that never grows. Expansion must be 0 then.
+	NonScaling bool
+
+	// TTL is how long the filter lives from its creation, at least a millisecond; 0
+	// means for ever.
+	TTL time.Duration
+
+	// Counters, 1 to 2^44, and Hashes, 1 to 64, give the filter's size and number of
+	// probes, as vector size and number of hashes do elsewhere. Counters are rounded up
+	// to whole lines of 128. The filter does not grow and ErrorRate must be 0: it follows
+	// from the capacity, which if it is 0 becomes the number of items that set half of
+	// the counters, Counters*ln2/Hashes.
+	Counters uint64
+	Hashes   int
+}
+
+const (
+	defaultExpansion = 2
+	maxRate          = 0.25
+)
+
+// plan is a Config made definite.
+type plan struct {
+	params scalableext.Params
+	first  kv.LayerSpec
+}
+
+func bad(format string, args ...any) (plan, error) {
+	return plan{}, fmt.Errorf("countingext: %w: %s", probe.ErrParams, fmt.Sprintf(format, args...))
+}
+
+// plan checks the Config. Its error wraps probe.ErrParams, and names the parameter,
+// its value and what is allowed.
+func (c Config) plan(seed uint64) (plan, error) {
+	if c.TTL != 0 && c.TTL < time.Millisecond {
+		return bad("TTL is %v, want at least 1ms, or 0 for none", c.TTL)
+	}
+	if c.Counters != 0 || c.Hashes != 0 {
+		return c.planCounters(seed)
+	}
+	p := scalableext.Params{Capacity: c.Capacity, ErrorRate: min(c.ErrorRate, maxRate), Expansion: c.Expansion, Seed: seed}
+	switch {
+	case !(c.ErrorRate > 0 && c.ErrorRate < 1):
+		return bad("error rate is %v, want above 0 and below 1", c.ErrorRate)
+	case c.Capacity < 1 || c.Capacity > probe.MaxCapacity:
+		return bad("capacity is %d, want 1 to %d", c.Capacity, uint64(probe.MaxCapacity))
+	case c.Expansion > scalableext.MaxExpansion:
+		return bad("expansion is %d, want 1 to %d, or 0 for %d", c.Expansion, scalableext.MaxExpansion, defaultExpansion)
+	case c.NonScaling && c.Expansion != 0:
+		return bad("expansion is %d in a filter that does not grow, want 0", c.Expansion)
+	case !c.NonScaling && c.Expansion == 0:
+		p.Expansion = defaultExpansion
+	}
+	capacity, rate, err := p.Layer(0)
+	if err != nil {
+		return plan{}, err
+	}
+	first, err := layerSpec(capacity, rate)
+	if err != nil {
+		return plan{}, fmt.Errorf("countingext: %w", err)
+	}
+	return plan{p, first}, nil
+}
+
+func (c Config) planCounters(seed uint64) (plan, error) {
+	switch {
+	case c.Counters == 0 || c.Hashes == 0:
+		return bad("counters are %d and hashes %d, want both or neither", c.Counters, c.Hashes)
+	case c.ErrorRate != 0:
+		return bad("error rate is %v with counters given, want 0: it follows", c.ErrorRate)
+	case c.Expansion != 0:
+		return bad("expansion is %d with counters given, want 0: such a filter does not grow", c.Expansion)
+	case c.Capacity > probe.MaxCapacity:
+		return bad("capacity is %d, want at most %d", c.Capacity, uint64(probe.MaxCapacity))
+	}
+	layout, err := probe.FromCounters(c.Counters, c.Hashes)
+	if err != nil {
+		return plan{}, fmt.Errorf("countingext: %w", err)
+	}
+	capacity := c.Capacity
+	if capacity == 0 {
+		half := float64(layout.Cells()) * math.Ln2 / float64(layout.Hashes)
+		capacity = uint64(min(max(1, half), probe.MaxCapacity))
+	}
+	rate := layout.ExpectedRate(capacity)
+	if !(rate > 0 && rate < 1) {
+		return bad("capacity is %d, for which %d counters and %d hashes have an error rate of %v, want above 0 and below 1",
+			capacity, c.Counters, c.Hashes, rate)
+	}
+	p := scalableext.Params{Capacity: capacity, ErrorRate: rate, Seed: seed}
+	return plan{p, specOf(layout, capacity, rate)}, nil
+}
+
+// layerSpec is a layer for a capacity and an error rate.
+func layerSpec(capacity uint64, rate float64) (kv.LayerSpec, error) {
+	layout, err := probe.SizeCounters(capacity, rate)
+	if err != nil {
+		return kv.LayerSpec{}, err
+	}
+	return specOf(layout, capacity, rate), nil
+}
+
+func specOf(l probe.Layout, capacity uint64, rate float64) kv.LayerSpec {
+	p := layerParams{hashes: l.Hashes, linesPerItem: l.LinesPerItem, capacity: capacity, rate: rate}
+	return kv.LayerSpec{Layout: kv.LayoutNative, Blocks: l.Blocks, Lines: l.Lines, Params: p.append(nil)}
+}
+
+// spec returns what is stored of a new filter.
+func (c Config) spec(db *kv.DB) (kv.Spec, error) {
+	p, err := c.plan(db.Seed())
+	if err != nil {
+		return kv.Spec{}, err
+	}
+	var expiry int64
+	if c.TTL != 0 {
+		expiry = db.Now() + c.TTL.Milliseconds()
+	}
+	return kv.Spec{
+		Type: countingType, Family: block.FamilySlots4, Params: p.params.Append(nil), Layers: []kv.LayerSpec{p.first},
+		Expiry: expiry,
+	}, nil
+}
+
+// ErrMismatch is returned by OpenOrReserve for a filter that was made with other
+// parameters. The message names each of them with both values.
+var ErrMismatch = errors.New("countingext: filter was made with other parameters")
+
+// mismatch returns how a filter differs from one made by the Config.
+func (c Config) mismatch(f *filter) error {
+	have := f.chain.Params
+	p, err := c.plan(have.Seed)
+	if err != nil {
+		return err
+	}
+	var diffs []string
+	differ := func(name string, have, want any) {
+		if have != want {
+			diffs = append(diffs, fmt.Sprintf("%s is %v, asked for %v", name, have, want))
+		}
+	}
+	if c.Counters != 0 {
+		l, err := probe.FromCounters(c.Counters, c.Hashes)
+		if err != nil {
+			return fmt.Errorf("countingext: %w", err)
+		}
+		oldest := &f.oldest().layout
+		differ("counters", oldest.Cells(), l.Cells())
+		differ("hashes", oldest.Hashes, l.Hashes)
+	} else {
+		differ("error rate", have.ErrorRate, p.params.ErrorRate)
+	}
+	differ("capacity", have.Capacity, p.params.Capacity)
+	differ("expansion", have.Expansion, p.params.Expansion)
+	if len(diffs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: key %q: %s", ErrMismatch, f.object.Key(), strings.Join(diffs, "; "))
+}

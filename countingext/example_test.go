@@ -1,0 +1,36 @@
+package countingext_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+func Example() {
+	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: []kv.Module{countingext.Module()}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	online := countingext.New(db, "online")
+	if err := online.Reserve(countingext.Config{Capacity: 1_000_000, ErrorRate: 0.01}); err != nil {
+		log.Fatal(err)
+	}
+	for _, user := range []string{"alice", "bob", "alice"} {
+		if _, err := online.AddString(user); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if _, err := online.DeleteString("bob"); err != nil {
+		log.Fatal(err)
+	}
+	for _, user := range []string{"alice", "bob"} {
+		n, err := online.CountString(user)
+		fmt.Println(user, n, err)
+	}
+	// Output:
+	// alice 2 <nil>
+	// bob 0 <nil>
+}

@@ -1,0 +1,360 @@
+package countingext
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// countingType is the stored type.
+var countingType = &kv.Type{Name: "CBloom---", Version: 1, Open: openFilter, Verify: verify}
+
+// ErrFull is returned by an add of a new item to a filter that does not grow and has
+// no room. Items before it in the same batch are added.
+var ErrFull = errors.New("countingext: non scaling filter is full")
+
+// ErrCannotGrow is returned, with the reason, by an add of a new item to a filter that
+// is full and can have no further layer. Items before it in the same batch are added.
+var ErrCannotGrow = scalableext.ErrCannotGrow
+
+// MaxCount is the most that a counter counts to, and Count answers: 15 or more.
+const MaxCount = 1<<probe.CounterBits - 1
+
+// filter is what an open object of the type is to this package. It never changes.
+type filter struct {
+	object *kv.Object
+	seed   uint64
+	layers []layer // newest first
+	chain  *scalableext.Chain[layer]
+}
+
+// layer is one filter of fixed size.
+type layer struct {
+	layout   probe.Layout
+	table    *kv.Layer
+	capacity uint64
+	rate     float64
+}
+
+func openFilter(o *kv.Object) (any, error) {
+	chain, err := scalableext.Open(o, openLayer)
+	if err != nil {
+		return nil, err
+	}
+	if o.Family() != block.FamilySlots4 {
+		return nil, fmt.Errorf("%w: counting filter of %v, want %v", kv.ErrCorrupt, o.Family(), block.FamilySlots4)
+	}
+	return &filter{object: o, seed: chain.Params.Seed, layers: chain.NewestFirst(), chain: chain}, nil
+}
+
+func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
+	s := l.Spec()
+	if s.Layout != kv.LayoutNative {
+		return layer{}, fmt.Errorf("%w: counting layout %d", kv.ErrUnsupportedVersion, s.Layout)
+	}
+	p, err := decodeLayerParams(s.Params)
+	if err != nil {
+		return layer{}, err
+	}
+	layout, err := probe.NewCounterLayout(s.Blocks, uint64(s.Lines), uint64(p.hashes), uint64(p.linesPerItem))
+	if err != nil {
+		return layer{}, fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
+	}
+	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate}, nil
+}
+
+// oldest returns the layer that keeps the numbers of the whole filter.
+func (f *filter) oldest() *layer { return &f.layers[len(f.layers)-1] }
+
+// A lookup that finds the item is right, whatever was going on, but for its count. One
+// that does not has to have seen all blocks as they were at one moment: the item may have
+// been deleted from one layer and added to another, by one commit. Versions only grow,
+// so that their sum is the same only if all are.
+
+// versions returns the sum of the versions of the blocks that an item is in, and whether
+// no commit is changing one of them.
+func (f *filter) versions(h uint64) (sum uint64, even bool) {
+	odd := uint32(0)
+	for i := range f.layers {
+		l := &f.layers[i]
+		blk, _ := l.layout.Block(h)
+		v := l.table.Version(blk)
+		sum += uint64(v)
+		odd |= v
+	}
+	return sum, odd&1 == 0
+}
+
+// resident answers from resident blocks alone; known is false if that does not decide
+// it, or blocks changed meanwhile.
+func (f *filter) resident(h uint64) (present, known bool) {
+	before, known := f.versions(h)
+	for i := range f.layers {
+		l := &f.layers[i]
+		blk, rest := l.layout.Block(h)
+		switch first := l.table.Resident(blk); {
+		case first == nil:
+			known = false
+		case l.layout.Least(first, rest, h) > 0:
+			return true, true
+		}
+	}
+	if !known {
+		return false, false
+	}
+	return false, !f.moved(h, before)
+}
+
+// moved reports whether blocks changed since the sum of their versions was the given one.
+// It may be so too if the object has ended meanwhile: a commit then changed the versions
+// of another, or added a layer that this one does not have.
+func (f *filter) moved(h uint64, before uint64) bool {
+	after, _ := f.versions(h)
+	return before != after || f.object.Ended()
+}
+
+// count returns how often an item was added, at most enough: the sum over the layers of
+// the least of its counters in each.
+func (f *filter) count(r kv.Reader, h uint64, enough uint64) (n uint64, err error) {
+	before, even := f.versions(h)
+	for i := range f.layers {
+		l := &f.layers[i]
+		blk, rest := l.layout.Block(h)
+		first, err := r.Load(f.object, l.table, blk)
+		if err != nil {
+			return n, err
+		}
+		if n += l.layout.Least(first, rest, h); n >= enough && enough == 1 {
+			return 1, nil
+		}
+	}
+	if !r.Fixed() && (!even || f.moved(h, before)) {
+		return n, scalableext.ErrMoved
+	}
+	return min(n, enough), nil
+}
+
+// stager changes a filter inside a writer's commit.
+type stager struct {
+	w         *kv.Writer
+	c         *filter // as the writer has left it
+	slots     []block.Slot
+	positions [probe.MaxHashes]uint16
+}
+
+func newStager(w *kv.Writer, c *filter) *stager { return &stager{w: w, c: c} }
+
+// bump adds to a number kept with a layer, or takes from it as much as there is.
+func (s *stager) bump(l *layer, counter int, by int) {
+	v := int64(s.w.Counter(l.table, counter))
+	s.w.SetCounter(l.table, counter, uint64(max(0, v+int64(by))))
+}
+
+// full reports whether a layer takes no more new items: its fill has come to its
+// capacity. Counters that stick are there for ever, also when the items have gone that
+// made them: k of them are as bad for the rate as an item, so they count as one.
+func (s *stager) full(l *layer) bool {
+	k := uint64(l.layout.Hashes)
+	stuck := (s.w.Counter(l.table, stuckCounter) + k - 1) / k
+	return s.w.Counter(l.table, fillCounter)+stuck >= l.capacity
+}
+
+// matching returns the newest layer in which an item seems to be, nil if there is none,
+// and in how many it does, counted up to enough.
+func (s *stager) matching(h uint64, enough int) (newest *layer, n int, err error) {
+	for i := range s.c.layers {
+		l := &s.c.layers[i]
+		blk, rest := l.layout.Block(h)
+		first, err := s.w.Load(s.c.object, l.table, blk)
+		if err != nil {
+			return nil, 0, err
+		}
+		if l.layout.Least(first, rest, h) == 0 {
+			continue
+		}
+		if newest == nil {
+			newest = l
+		}
+		if n++; n == enough {
+			break
+		}
+	}
+	return newest, n, nil
+}
+
+// add stages the adding of an item and reports whether it was absent. An absent item
+// for which there is no room is ErrFull, or an error that wraps ErrCannotGrow.
+func (s *stager) add(h uint64) (bool, error) {
+	l, _, err := s.matching(h, 1)
+	if err != nil {
+		return false, err
+	}
+	absent := l == nil
+	if absent {
+		if l, err = s.withRoom(); err != nil {
+			return false, err
+		}
+	}
+	// Where all counters stick the fill stays too: no deletion will count them down.
+	changed, err := s.change(l, h, 1)
+	if err != nil {
+		return false, err
+	}
+	if changed {
+		s.bump(l, fillCounter, 1)
+	}
+	s.bump(s.c.oldest(), itemsCounter, 1)
+	return absent, nil
+}
+
+// withRoom returns the newest layer that takes new items, which is a new one if there is
+// none: deletions make room in older layers too, and it saves growing.
+func (s *stager) withRoom() (*layer, error) {
+	for i := range s.c.layers {
+		if l := &s.c.layers[i]; !s.full(l) {
+			return l, nil
+		}
+	}
+	if err := s.grow(); err != nil {
+		return nil, err
+	}
+	return &s.c.layers[0], nil
+}
+
+// remove stages the deletion of an item and reports whether it was there.
+func (s *stager) remove(h uint64) (bool, error) {
+	l, n, err := s.matching(h, 2)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	changed := false
+	if n == 1 {
+		if changed, err = s.change(l, h, -1); err != nil {
+			return false, err
+		}
+	}
+	if changed {
+		s.bump(l, fillCounter, -1)
+	} else {
+		s.bump(s.c.oldest(), keptCounter, 1)
+	}
+	s.bump(s.c.oldest(), itemsCounter, -1)
+	return true, nil
+}
+
+// change stages the counting up or down, by 1 or -1, of an item's counters in a layer,
+// each once, and reports whether there is one that does not stick.
+func (s *stager) change(l *layer, h uint64, by int) (bool, error) {
+	blk, _ := l.layout.Block(h)
+	words, err := s.w.Slots(s.c.object, l.table, blk)
+	if err != nil {
+		return false, err
+	}
+	s.slots = s.slots[:0]
+	above, stuck := 0, 0
+	for _, p := range l.layout.AppendPositions(s.positions[:0], h) {
+		was := block.SlotAt(words, block.FamilySlots4, int(p))
+		if was == MaxCount {
+			continue
+		}
+		now := uint32(int(was) + by)
+		switch {
+		case was == 0:
+			above++
+		case now == 0:
+			above--
+		case now == MaxCount:
+			stuck++
+		}
+		s.slots = append(s.slots, block.Slot{Index: p, Value: now})
+	}
+	if len(s.slots) == 0 {
+		return false, nil
+	}
+	s.bump(l, aboveCounter, above)
+	s.bump(l, stuckCounter, stuck)
+	s.bump(l, sumCounter, by*len(s.slots))
+	return true, s.w.SetSlots(s.c.object, l.table, blk, s.slots)
+}
+
+// grow stages another layer.
+func (s *stager) grow() error {
+	if s.c.chain.Params.Expansion == 0 {
+		return fmt.Errorf("%w: key %q", ErrFull, s.c.object.Key())
+	}
+	o, err := s.c.chain.Grow(s.w, s.c.object, layerSpec)
+	if err != nil {
+		return fmt.Errorf("key %q: %w", s.c.object.Key(), err)
+	}
+	s.c, err = kv.As[*filter]([]byte(o.Key()), o)
+	return err
+}
+
+// tally is what the counters of a layer, or of a block, sum up to.
+type tally struct {
+	above, stuck uint64 // counters above 0, and at 15
+	sum          uint64 // of all
+}
+
+func (t *tally) add(words []uint64) {
+	for _, w := range words {
+		for ; w != 0; w >>= probe.CounterBits {
+			v := w & MaxCount
+			t.sum += v
+			if v > 0 {
+				t.above++
+			}
+			if v == MaxCount {
+				t.stuck++
+			}
+		}
+	}
+}
+
+// verifier checks a filter's counters against the numbers kept with them.
+type verifier struct {
+	f     *filter
+	found map[*kv.Layer]*tally
+}
+
+func verify(o *kv.Object) kv.Verifier {
+	f, _ := o.Body().(*filter)
+	v := &verifier{f: f, found: make(map[*kv.Layer]*tally)}
+	for _, l := range o.Layers() {
+		v.found[l] = new(tally)
+	}
+	return v
+}
+
+func (v *verifier) Block(l *kv.Layer, _ uint64, words []uint64) error {
+	v.found[l].add(words)
+	return nil
+}
+
+// Done checks exactly that as many counters are above 0, and as many stick, as were
+// counted when they came to it, and that all sum up to what they were counted up and
+// down. The sum of those that do not stick is compared with the layer's fill: more than
+// k for each is what deletions of items leave that were never added, and a note.
+func (v *verifier) Done() (note string, err error) {
+	for i := range slices.Backward(v.f.layers) {
+		l := &v.f.layers[i]
+		found, number := v.found[l.table], l.table.Spec().Number
+		counted := tally{l.table.Counter(aboveCounter), l.table.Counter(stuckCounter), l.table.Counter(sumCounter)}
+		if *found != counted {
+			return "", fmt.Errorf("%w: counting layer %d has %d counters above 0, %d stuck, that sum up to %d: "+
+				"counted were %d, %d and %d", kv.ErrCorrupt, number, found.above, found.stuck, found.sum,
+				counted.above, counted.stuck, counted.sum)
+		}
+		fill := l.table.Counter(fillCounter)
+		if loose := found.sum - MaxCount*found.stuck; loose > fill*uint64(l.layout.Hashes) {
+			note = fmt.Sprintf("counting layer %d: counters sum up to %d, %d adds of %d hashes "+
+				"(items were deleted that had not been added)", number, loose, fill, l.layout.Hashes)
+		}
+	}
+	return note, nil
+}

@@ -1,0 +1,74 @@
+package countingext
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// layerParams are a layer's own parameters, as stored with it; its blocks and lines
+// are kv's.
+//
+//	offset  size  field
+//	0       1     version, 1
+//	1       1     k, probes of an item, 1 to 64
+//	2       1     lines those are spread over, 1 to 3
+//	3       8     error rate of the layer, IEEE 754 bits, little-endian
+//	11      1-6   capacity of the layer, 1 to 2^40, uvarint
+//
+// Nothing may follow.
+type layerParams struct {
+	hashes, linesPerItem uint8
+	rate                 float64
+	capacity             uint64
+}
+
+const (
+	layerVersion  = 1
+	layerFixedLen = 11
+)
+
+// The numbers kept with a layer. Stored on disk: do not renumber.
+const (
+	fillCounter  = 0 // adds that counted up, less deletions that counted down
+	aboveCounter = 1 // counters above 0
+	stuckCounter = 2 // counters at 15
+	sumCounter   = 3 // what all counters sum up to
+
+	// Of the oldest layer, for the whole filter.
+	itemsCounter = 4 // adds, less deletions
+	keptCounter  = 5 // deletions that counted nothing down
+)
+
+func (p layerParams) append(dst []byte) []byte {
+	dst = append(dst, layerVersion, p.hashes, p.linesPerItem)
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(p.rate))
+	return binary.AppendUvarint(dst, p.capacity)
+}
+
+// decodeLayerParams returns parameters that append could have written; whether k and
+// lines suit each other and the blocks is probe's affair. The errors wrap
+// kv.ErrUnsupportedVersion or kv.ErrCorrupt.
+func decodeLayerParams(b []byte) (p layerParams, err error) {
+	if len(b) > 0 && b[0] != layerVersion {
+		return p, fmt.Errorf("%w: counting layer parameters have format %d, this program knows %d",
+			kv.ErrUnsupportedVersion, b[0], layerVersion)
+	}
+	bad := fmt.Errorf("%w: counting layer parameters %x", kv.ErrCorrupt, b)
+	if len(b) <= layerFixedLen {
+		return p, bad
+	}
+	capacity, n := binary.Uvarint(b[layerFixedLen:])
+	minimal := n == 1 || n > 1 && b[len(b)-1] != 0
+	if !minimal || layerFixedLen+n != len(b) || capacity < 1 || capacity > probe.MaxCapacity {
+		return p, bad
+	}
+	rate := math.Float64frombits(binary.LittleEndian.Uint64(b[3:]))
+	if !(rate > 0 && rate < 1) {
+		return p, bad
+	}
+	return layerParams{hashes: b[1], linesPerItem: b[2], rate: rate, capacity: capacity}, nil
+}

@@ -1,0 +1,362 @@
+package countingext
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// Filter is a handle on the counting Bloom filter under a key. It holds no resources and
+// follows the key: when the key is deleted, renamed away, or another filter is renamed
+// over it, the handle's next use is about what is there then. A missing or expired key
+// is kv.ErrNotFound, one of another type kv.ErrWrongType.
+type Filter struct {
+	h     *handle
+	level kv.Durability
+}
+
+type handle = scalableext.Handle[filter]
+
+// noFilter is where a handle begins.
+var noFilter = &filter{object: kv.EndedObject()}
+
+// New returns a handle on a key. It reads nothing: the filter may be made later.
+func New(db *kv.DB, key string) *Filter {
+	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
+}
+
+// With returns a handle on the same filter whose writes are made at another level of
+// durability.
+func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
+
+// In returns a handle on the same key that reads and writes as part of a transaction,
+// until that ends. Its level of durability is the transaction's.
+func (f *Filter) In(s kv.Scope) *Filter {
+	return &Filter{h: scalableext.NewHandle(f.h.DB, f.h.Key, s.Scope(), noFilter), level: f.level}
+}
+
+// Reserve makes an empty filter under the key. It returns kv.ErrExists if the key
+// holds anything, which is kv.ErrWrongType too if that is no such filter,
+// probe.ErrParams for a Config out of range, and kv.ErrTooLarge for a filter above
+// Options.MaxFilterBytes.
+func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
+
+// ReserveStaged is Reserve as part of a writer's commit. The writer was begun with the
+// filter's key.
+func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.ReserveStaged(w, c.spec) }
+
+// OpenOrReserve makes the filter if there is none under the key, and otherwise checks
+// that it was made with these parameters: if not, the error wraps ErrMismatch. A TTL
+// counts from the filter's making and is not compared.
+func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
+
+// DeleteFilter removes the filter and reports whether there was one. A key of another
+// type is left alone: kv.ErrWrongType.
+func (f *Filter) DeleteFilter() (bool, error) { return f.h.Delete(f.level) }
+
+// MayContain reports whether the item may be in the filter: false means that it was
+// not added, or deleted as often. With an error it is true.
+func (f *Filter) MayContain(item []byte) (bool, error) {
+	h := f.h
+	c := h.Current.Load()
+	if !h.DB.Ready() || !c.object.Live() && !c.object.Usable() {
+		return lookup(h, item)
+	}
+	hash := probe.Sum64Seed(item, c.seed)
+	if h.DB.Sampled(hash) {
+		c.touch(h.DB, hash)
+	}
+	if present, known := c.resident(hash); known {
+		return present, nil
+	}
+	return lookup(h, item)
+}
+
+// MayContainString is MayContain for a string.
+func (f *Filter) MayContainString(item string) (bool, error) { return f.MayContain([]byte(item)) }
+
+// touch counts a lookup for the cache.
+func (f *filter) touch(db *kv.DB, hash uint64) {
+	for i := range f.layers {
+		l := &f.layers[i]
+		blk, _ := l.layout.Block(hash)
+		db.Touch(f.object, l.table, blk)
+	}
+}
+
+func lookup(h *handle, item []byte) (bool, error) {
+	n, err := count(h, item, 1)
+	return n > 0 || err != nil, err
+}
+
+// count returns how often an item was added, with enough 1 no more than whether it was.
+func count(h *handle, item []byte, enough uint64) (n uint64, err error) {
+	err = h.ReadSteady(func(r kv.Reader) error {
+		c, err := h.Find(r)
+		if err != nil {
+			return err
+		}
+		n, err = c.count(r, probe.Sum64Seed(item, c.seed), enough)
+		return err
+	})
+	return n, err
+}
+
+// Count returns how often the item was added and not deleted: never less, and more at
+// times, as its counters are others' too and deletions may have been kept. From
+// MaxCount, 15, on it is not known: 15 means 15 or more. If the item seems to be in
+// several layers it is the sum, as it may have been added to each; all but one are
+// false positives more often than not.
+func (f *Filter) Count(item []byte) (int, error) {
+	n, err := count(f.h, item, MaxCount)
+	return int(n), err
+}
+
+// CountString is Count for a string.
+func (f *Filter) CountString(item string) (int, error) { return f.Count([]byte(item)) }
+
+// Add adds an item, once more if it is there, and reports whether it was absent; false
+// means that it was there, perhaps. The errors are ErrFull and ErrCannotGrow, for an
+// absent item where there is no room.
+func (f *Filter) Add(item []byte) (bool, error) {
+	return f.change(func(s *stager) (bool, error) { return s.add(probe.Sum64Seed(item, s.c.seed)) })
+}
+
+// AddString is Add for a string.
+func (f *Filter) AddString(item string) (bool, error) { return f.Add([]byte(item)) }
+
+// Delete deletes an item once, and reports whether it was there, perhaps. An item that
+// was never added must not be deleted: at the false-positive rate that counts down
+// counters of others, which are not found any more then.
+func (f *Filter) Delete(item []byte) (bool, error) {
+	return f.change(func(s *stager) (bool, error) { return s.remove(probe.Sum64Seed(item, s.c.seed)) })
+}
+
+// DeleteString is Delete for a string.
+func (f *Filter) DeleteString(item string) (bool, error) { return f.Delete([]byte(item)) }
+
+// change makes a commit of one change.
+func (f *Filter) change(stage func(*stager) (bool, error)) (answer bool, err error) {
+	w, err := f.h.Begin(f.level)
+	if err != nil {
+		return false, err
+	}
+	c, err := f.h.Staged(w)
+	if err != nil {
+		return false, w.Refuse(err)
+	}
+	if answer, err = stage(newStager(w, c)); err != nil {
+		return false, w.Refuse(err)
+	}
+	return answer, w.Commit()
+}
+
+// maxBatch is the most items in one commit; entryBytes the most that an item takes of
+// one: an operand of its own of up to 64 slots; chainBytes what a filter takes that grew
+// by all the layers there may be.
+const (
+	maxBatch   = 4096
+	entryBytes = 256 + 32 + 3*probe.MaxHashes
+	chainBytes = 2048 + scalableext.MaxLayers*(256+64)
+)
+
+func batchSize(h *handle) int {
+	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes)/entryBytes))
+}
+
+// AddMany adds items, each once more if it is there, and sets added[i] to whether
+// items[i] was absent. added must be as long as items. Up to 4096 items are one commit,
+// fewer with memtables below 8 MiB; longer batches are several. With ErrFull or
+// ErrCannotGrow the items before the one that had no room are added, and n is their
+// number; with another error n is the number of items whose commits are done.
+func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
+	if err := sameLength(items, added); err != nil {
+		return 0, err
+	}
+	for n < len(items) {
+		end := min(n+batchSize(f.h), len(items))
+		m, err := f.addChunk(items[n:end], added[n:end])
+		n += m
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func sameLength(items [][]byte, answers []bool) error {
+	if len(answers) != len(items) {
+		return fmt.Errorf("countingext: %d answers for %d items: must be equal", len(answers), len(items))
+	}
+	return nil
+}
+
+func (f *Filter) addChunk(items [][]byte, added []bool) (int, error) {
+	w, err := f.h.Begin(f.level)
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.AddStaged(w, items, added)
+	if err != nil && !noRoom(err) {
+		return 0, w.Refuse(err)
+	}
+	if cerr := w.Commit(); cerr != nil {
+		return 0, cerr
+	}
+	return n, err
+}
+
+// AddStaged is AddMany as part of a writer's commit. The writer was begun with the
+// filter's key. Items after the one that had no room are not staged, and their answers
+// false.
+func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (int, error) {
+	if err := sameLength(items, added); err != nil {
+		return 0, err
+	}
+	c, err := f.h.Staged(w)
+	if err != nil {
+		return 0, err
+	}
+	clear(added)
+	s, newest := newStager(w, c), c.chain.Newest()
+	asked := hashed(items, c.seed)
+	// Where the filter may fill up it is the order given that counts.
+	if w.Counter(newest.table, fillCounter)+uint64(len(items)) < newest.capacity {
+		sortByBlock(asked)
+	}
+	for i, q := range asked {
+		if added[q.i], err = s.add(q.hash); err != nil {
+			return i, err
+		}
+	}
+	return len(items), nil
+}
+
+// question is one item of a batch.
+type question struct {
+	hash uint64
+	i    int // its place in the batch
+}
+
+func hashed(items [][]byte, seed uint64) []question {
+	asked := make([]question, len(items))
+	for i, item := range items {
+		asked[i] = question{probe.Sum64Seed(item, seed), i}
+	}
+	return asked
+}
+
+// sortByBlock puts items into the order of their blocks, which is that of the hashes in
+// every layer, so that a block that is not resident is read once however small the
+// cache; equal items keep their order among themselves.
+func sortByBlock(asked []question) {
+	slices.SortStableFunc(asked, func(a, b question) int {
+		if a.hash < b.hash {
+			return -1
+		}
+		if a.hash > b.hash {
+			return 1
+		}
+		return 0
+	})
+}
+
+// DeleteMany deletes items, each once, and sets deleted[i] to whether items[i] was
+// there, perhaps. deleted must be as long as items. Commits are as those of AddMany;
+// with an error n is the number of items whose commits are done. See Delete.
+func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
+	if err := sameLength(items, deleted); err != nil {
+		return 0, err
+	}
+	for n < len(items) {
+		end := min(n+batchSize(f.h), len(items))
+		if err := f.deleteChunk(items[n:end], deleted[n:end]); err != nil {
+			return n, err
+		}
+		n = end
+	}
+	return n, nil
+}
+
+func (f *Filter) deleteChunk(items [][]byte, deleted []bool) error {
+	w, err := f.h.Begin(f.level)
+	if err != nil {
+		return err
+	}
+	if err := f.DeleteStaged(w, items, deleted); err != nil {
+		return w.Refuse(err)
+	}
+	return w.Commit()
+}
+
+// DeleteStaged is DeleteMany as part of a writer's commit. The writer was begun with
+// the filter's key.
+func (f *Filter) DeleteStaged(w *kv.Writer, items [][]byte, deleted []bool) error {
+	if err := sameLength(items, deleted); err != nil {
+		return err
+	}
+	c, err := f.h.Staged(w)
+	if err != nil {
+		return err
+	}
+	s, asked := newStager(w, c), hashed(items, c.seed)
+	sortByBlock(asked)
+	for _, q := range asked {
+		if deleted[q.i], err = s.remove(q.hash); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MayContainMany sets present[i] to what MayContain says of items[i]. present must be
+// as long as items. After an error all are true.
+func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
+	if err := sameLength(items, present); err != nil {
+		return err
+	}
+	err := f.h.ReadSteady(func(r kv.Reader) error {
+		c, err := f.h.Find(r)
+		if err != nil {
+			return err
+		}
+		return askMany(f.h, c, r, items, present)
+	})
+	if err != nil {
+		for i := range present {
+			present[i] = true
+		}
+	}
+	return err
+}
+
+// askMany answers what it can from resident blocks, and then reads the others in the
+// order they are stored in.
+func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) error {
+	var cold []question
+	for i, q := range hashed(items, c.seed) {
+		if h.Tx != nil { // what is in memory is not what a transaction sees
+			cold = append(cold, q)
+			continue
+		}
+		if i == 0 && h.DB.Sampled(q.hash) {
+			c.touch(h.DB, q.hash)
+		}
+		var known bool
+		if present[i], known = c.resident(q.hash); !known {
+			cold = append(cold, q)
+		}
+	}
+	sortByBlock(cold)
+	for _, q := range cold {
+		n, err := c.count(r, q.hash, 1)
+		if err != nil {
+			return err
+		}
+		present[q.i] = n > 0
+	}
+	return nil
+}

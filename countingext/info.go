@@ -1,0 +1,104 @@
+package countingext
+
+import (
+	"math"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// Info describes a filter.
+type Info struct {
+	Capacity  uint64  // items the layers there are were made for
+	ErrorRate float64 // the highest false-positive rate asked for
+	Expansion uint32  // 0 for a filter that does not grow
+
+	Items uint64 // adds less deletions of items that were there, each counting
+
+	// DeletesKept is the number of deletions of items that were there and that counted
+	// nothing down: the item seemed to be in several layers, or all its counters stick.
+	// It goes on to seem there. Stuck is the number of counters that stick. If they are
+	// many, make the filter anew.
+	DeletesKept uint64
+	Stuck       uint64
+
+	// Distinct is the number of distinct items there, estimated from the counters
+	// above 0.
+	Distinct uint64
+
+	ExpectedRate float64 // the false-positive rate now, by formula
+	Fill         float64 // share of counters above 0, 0 to 1, exact
+
+	Bytes         uint64 // of counters; on disk and in memory only what is used
+	DiskBytes     uint64 // an estimate, without what was written last
+	ResidentBytes uint64 // of blocks in memory
+
+	ExpiresAt int64       // Unix milliseconds; 0 for never
+	Layers    []LayerInfo // oldest first
+}
+
+// LayerInfo describes a layer of a filter.
+type LayerInfo struct {
+	Capacity  uint64
+	ErrorRate float64 // its share of the filter's
+	Adds      uint64  // that counted up in it, less deletions that counted down
+	Above     uint64  // counters above 0
+	Stuck     uint64  // counters at 15
+	Counters  uint64
+	Hashes    int // probes of an item
+	Lines     int // of 128 counters those are in
+}
+
+// Info returns facts about the filter, without reading its blocks.
+func (f *Filter) Info() (info Info, err error) {
+	err = f.look(func(r kv.Reader, c *filter) (err error) {
+		info = c.info(r)
+		info.DiskBytes, info.ResidentBytes, err = f.h.DB.ObjectBytes(c.object)
+		return err
+	})
+	return info, err
+}
+
+// look resolves the key and has the filter looked at.
+func (f *Filter) look(use func(kv.Reader, *filter) error) error {
+	return f.h.Read(func(r kv.Reader) error {
+		c, err := f.h.Find(r)
+		if err != nil {
+			return err
+		}
+		return use(r, c)
+	})
+}
+
+// items returns adds less deletions.
+func (f *filter) items(r kv.Reader) uint64 { return r.Counter(f.oldest().table, itemsCounter) }
+
+// info is Info but for the bytes on disk and in memory.
+func (f *filter) info(r kv.Reader) Info {
+	p := f.chain.Params
+	i := Info{
+		ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(),
+		Items: f.items(r), DeletesKept: r.Counter(f.oldest().table, keptCounter),
+	}
+	absent := 0.0 // logarithm of the chance that no layer answers for an absent item
+	var above, counters uint64
+	for n := len(f.layers) - 1; n >= 0; n-- {
+		l := &f.layers[n]
+		li := LayerInfo{
+			Capacity: l.capacity, ErrorRate: l.rate, Counters: l.layout.Cells(),
+			Adds: r.Counter(l.table, fillCounter), Above: r.Counter(l.table, aboveCounter),
+			Stuck: r.Counter(l.table, stuckCounter), Hashes: int(l.layout.Hashes), Lines: int(l.layout.LinesPerItem),
+		}
+		i.Layers = append(i.Layers, li)
+		i.Capacity += li.Capacity
+		i.Stuck += li.Stuck
+		i.Bytes += l.layout.Bits() / 8
+		distinct := math.Round(l.layout.DistinctItems(li.Above))
+		i.Distinct += uint64(distinct)
+		absent += math.Log1p(-l.layout.ExpectedRate(uint64(distinct)))
+		above += li.Above
+		counters += li.Counters
+	}
+	i.ExpectedRate = -math.Expm1(absent)
+	i.Fill = float64(above) / float64(counters)
+	return i
+}

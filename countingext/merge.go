@@ -1,0 +1,214 @@
+package countingext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// ErrUnequal is returned by Merge for filters that cannot be united. The message
+// names what differs, with both values.
+var ErrUnequal = errors.New("countingext: filters differ, and cannot be merged")
+
+// ErrMergeRate is returned by Merge when the union would have a higher
+// false-positive rate than its filters were made for. The message names both.
+var ErrMergeRate = errors.New("countingext: the union would exceed the error rate")
+
+// Merge adds to the filter everything that the sources hold, as one commit: the sum of
+// their counters, layer by layer, at most 15 each. An item is there as often afterwards
+// as in all of them together. Each filter counts once, however often it is named. A
+// filter that is missing is made, unless it is one of the sources; a missing source is
+// kv.ErrNotFound. All must be in one store and have been made with equal parameters, by
+// a store of the same seed: else ErrUnequal. No layer of the union may be fuller than it
+// was made to be, by the number of distinct items estimated from its counters, and than
+// those it is made of: else ErrMergeRate, as there would be no error rate left for those
+// that follow. The work is
+// that of reading and writing all of them; writes to them wait meanwhile.
+func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
+	var keys [][]byte
+	for _, s := range sources {
+		keys = append(keys, s.h.Key)
+	}
+	w, err := f.h.Begin(f.level, keys...)
+	if err != nil {
+		return err
+	}
+	if err := f.MergeStaged(ctx, w, sources...); err != nil {
+		return w.Refuse(err)
+	}
+	return w.Commit()
+}
+
+// MergeStaged is Merge as part of a writer's commit. The writer was begun with the
+// keys of the filter and the sources.
+func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filter) error {
+	var parts []*filter
+	dest, err := f.h.Staged(w)
+	switch {
+	case err == nil:
+		parts = append(parts, dest)
+	case !errors.Is(err, kv.ErrNotFound):
+		return err
+	}
+	for _, s := range sources {
+		if s.h.DB != f.h.DB {
+			return fmt.Errorf("%w: %q is in the store %s, %q in %s", ErrUnequal, f.h.Key, f.h.DB.Dir(), s.h.Key, s.h.DB.Dir())
+		}
+		c, err := s.h.Staged(w)
+		if err != nil {
+			return err
+		}
+		same := func(p *filter) bool { return p.object.ID() == c.object.ID() }
+		if !slices.ContainsFunc(parts, same) {
+			parts = append(parts, c)
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Errorf("%w: %q", kv.ErrNotFound, f.h.Key)
+	}
+	longest := parts[0]
+	for _, p := range parts[1:] {
+		if err := unequal(parts[0], p); err != nil {
+			return err
+		}
+		if len(p.layers) > len(longest.layers) {
+			longest = p
+		}
+	}
+	spec := kv.Spec{Type: countingType, Family: longest.object.Family(), Params: longest.object.Params()}
+	if dest != nil {
+		spec.Expiry = dest.object.Expiry()
+	}
+	for _, l := range longest.object.Layers() {
+		spec.Layers = append(spec.Layers, l.Spec())
+	}
+	united, err := w.Build(ctx, f.h.Key, spec, func(b *kv.Builder) error { return unite(w, b, parts) })
+	if err != nil || dest == nil {
+		return err
+	}
+	return w.KeepAttributes(dest.object, united)
+}
+
+// unequal returns how two filters differ, or nil if they can be merged: layers of
+// the same number have the same shape then.
+func unequal(a, b *filter) error {
+	p, q := a.chain.Params, b.chain.Params
+	differ := func(name string, have, other any) error {
+		return fmt.Errorf("%w: %s of %q is %v, of %q %v", ErrUnequal, name, a.object.Key(), have, b.object.Key(), other)
+	}
+	switch {
+	case p.Seed != q.Seed:
+		return differ("seed of hashes", p.Seed, q.Seed)
+	case p.Capacity != q.Capacity:
+		return differ("capacity", p.Capacity, q.Capacity)
+	case p.ErrorRate != q.ErrorRate:
+		return differ("error rate", p.ErrorRate, q.ErrorRate)
+	case p.Expansion != q.Expansion:
+		return differ("expansion", p.Expansion, q.Expansion)
+	case p.Growth != q.Growth:
+		return differ("growth rule", p.Growth, q.Growth)
+	}
+	for i := range min(len(a.layers), len(b.layers)) {
+		l, m := a.layer(i), b.layer(i)
+		if l.layout != m.layout {
+			return differ(fmt.Sprintf("layout of layer %d", i), layoutText(l), layoutText(m))
+		}
+	}
+	return nil
+}
+
+func layoutText(l *layer) string {
+	return fmt.Sprintf("%d counters with %d hashes in %d lines", l.layout.Cells(), l.layout.Hashes, l.layout.LinesPerItem)
+}
+
+// layer returns layer i, 0 being the oldest.
+func (f *filter) layer(i int) *layer { return &f.layers[len(f.layers)-1-i] }
+
+// unite gives the filter being built the counters of all parts, and the numbers that
+// are kept with them.
+func unite(w *kv.Writer, b *kv.Builder, parts []*filter) error {
+	union, err := kv.As[*filter]([]byte(b.Object().Key()), b.Object())
+	if err != nil {
+		return err
+	}
+	for i := range union.layers {
+		to := union.layer(i)
+		var from []part
+		for _, f := range parts {
+			if i < len(f.layers) {
+				from = append(from, part{f, f.layer(i)})
+			}
+		}
+		above, err := uniteLayer(w, b, to, from)
+		if err != nil {
+			return err
+		}
+		// The estimate is above the capacity for many a layer that just holds it.
+		fuller := !slices.ContainsFunc(from, func(p part) bool { return w.Counter(p.l.table, aboveCounter) >= above })
+		rate, most := to.layout.ExpectedRate(uint64(math.Round(to.layout.DistinctItems(above)))), to.rate
+		if fuller && rate > most {
+			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrMergeRate, i, rate, most)
+		}
+	}
+	for _, counter := range []int{itemsCounter, keptCounter} {
+		total := uint64(0)
+		for _, f := range parts {
+			total += w.Counter(f.oldest().table, counter)
+		}
+		w.SetCounter(union.oldest().table, counter, total)
+	}
+	return nil
+}
+
+// part is one layer to be united with others.
+type part struct {
+	f *filter
+	l *layer
+}
+
+// uniteLayer returns how many counters are above 0.
+func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (above uint64, err error) {
+	words := make([]uint64, to.layout.BlockWords())
+	more := make([]uint64, len(words))
+	var found tally
+	for blk := range to.layout.Blocks {
+		clear(words)
+		for _, p := range from {
+			if err := w.ReadBlock(p.f.object, p.l.table, blk, more); err != nil {
+				return 0, err
+			}
+			for i := range words {
+				words[i] = addSaturating(words[i], more[i])
+			}
+		}
+		found.add(words)
+		if err := b.Put(to.table, blk, words); err != nil {
+			return 0, err
+		}
+	}
+	fill := uint64(0)
+	for _, p := range from {
+		fill += w.Counter(p.l.table, fillCounter)
+	}
+	w.SetCounter(to.table, fillCounter, fill)
+	w.SetCounter(to.table, aboveCounter, found.above)
+	w.SetCounter(to.table, stuckCounter, found.stuck)
+	w.SetCounter(to.table, sumCounter, found.sum)
+	return found.above, nil
+}
+
+// addSaturating adds the 16 counters of one word to those of another, to at most 15.
+func addSaturating(x, y uint64) (sum uint64) {
+	if x == 0 || y == 0 {
+		return x | y
+	}
+	for shift := 0; shift < 64; shift += probe.CounterBits {
+		sum |= min(x>>shift&MaxCount+y>>shift&MaxCount, MaxCount) << shift
+	}
+	return sum
+}

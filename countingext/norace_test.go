@@ -1,0 +1,5 @@
+//go:build !race
+
+package countingext_test
+
+const raceEnabled = false

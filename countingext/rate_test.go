@@ -1,0 +1,148 @@
+package countingext_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// The measured rate is at most the one asked for, of filters sized right and of chains,
+// at every fill. The bound is five standard deviations of the hits above it.
+func TestFilter_rate(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		config countingext.Config
+		to     int
+		layers int // at the end
+	}{
+		{"1e-1", countingext.Config{Capacity: 20_000, ErrorRate: 0.1, NonScaling: true}, 20_000, 1},
+		{"1e-2", countingext.Config{Capacity: 20_000, ErrorRate: 0.01, NonScaling: true}, 20_000, 1},
+		{"1e-2 small", countingext.Config{Capacity: 100, ErrorRate: 0.01, NonScaling: true}, 100, 1},
+		{"1e-3", countingext.Config{Capacity: 20_000, ErrorRate: 1e-3, NonScaling: true}, 20_000, 1},
+		{"1e-4", countingext.Config{Capacity: 20_000, ErrorRate: 1e-4, NonScaling: true}, 20_000, 1},
+		{"chain at 1e-1", countingext.Config{Capacity: 100, ErrorRate: 0.1}, 20_000, 8},
+		{"chain at 1e-2", countingext.Config{Capacity: 100, ErrorRate: 0.01}, 20_000, 8},
+		{"chain at 1e-2, expansion 1", countingext.Config{Capacity: 1000, ErrorRate: 0.01, Expansion: 1}, 20_000, 20},
+		{"chain at 1e-3, expansion 4", countingext.Config{Capacity: 100, ErrorRate: 1e-3, Expansion: 4}, 20_000, 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			db := open(t, kv.Options{Seed: 1, Durability: kv.NoSync})
+			f := countingext.New(db, "f")
+			must(t, f.Reserve(tt.config))
+			rate, done := tt.config.ErrorRate, 0
+			items := itemsFrom("", 0, tt.to)
+			asked := 200_000
+			if raceEnabled {
+				asked /= 10
+			}
+			for _, share := range []float64{0.25, 0.6, 1} {
+				next := int(share * float64(tt.to))
+				n := float64(next - done)
+				if known := addMany(t, f, items[done:next]); float64(known) > n*rate+5*math.Sqrt(n*rate)+1 {
+					t.Errorf("%d of %.0f new items seemed known", known, n)
+				}
+				done = next
+				mustContain(t, f, items[:done])
+				info, measured := infoOf(t, f), rateOf(t, f, asked)
+				t.Logf("%d items: %d layers, %.1f counters per item, rate %.4g, by formula %.4g",
+					done, len(info.Layers), 2*float64(info.Bytes)/float64(done), measured, info.ExpectedRate)
+				if most := rate + 5*math.Sqrt(rate/float64(asked)); measured > most {
+					t.Errorf("at %d items the rate is %.4g, above %g", done, measured, rate)
+				}
+				// Of a filter of few blocks the formula of the mean is not exact.
+				if info.ExpectedRate > 1.05*rate {
+					t.Errorf("at %d items the rate by formula is %.4g, above %g", done, info.ExpectedRate, rate)
+				}
+				if off := math.Abs(float64(info.Distinct)/float64(done) - 1); off > 0.05 {
+					t.Errorf("%d distinct items are estimated, %d were added", info.Distinct, done)
+				}
+			}
+			if n := len(infoOf(t, f).Layers); n != tt.layers {
+				t.Errorf("%d layers, want %d", n, tt.layers)
+			}
+			check(t, db)
+		})
+	}
+}
+
+// When half of the items are deleted, nothing of them is left: the rest is there, and
+// the rate is that of a filter which never had the others.
+func TestFilter_rateAfterDeletes(t *testing.T) {
+	const capacity, rate = 20_000, 0.01
+	db := open(t, kv.Options{Seed: 1, Durability: kv.NoSync})
+	f := countingext.New(db, "f")
+	must(t, f.Reserve(countingext.Config{Capacity: capacity, ErrorRate: rate, NonScaling: true}))
+	items := itemsFrom("", 0, capacity)
+	added := make([]bool, len(items))
+	if n, err := f.AddMany(items, added); n != capacity || err != nil {
+		t.Fatalf("AddMany = %d, %v", n, err)
+	}
+	deleteMany(t, f, items[:capacity/2])
+	rest := items[capacity/2:]
+	mustContain(t, f, rest)
+	layout, err := probe.SizeCounters(capacity, rate)
+	must(t, err)
+	const asked = 1_000_000
+	want, got := layout.ExpectedRate(capacity/2), rateOf(t, f, asked)
+	// Four standard deviations of the hits, and the 5 % by which single filters differ.
+	if math.Abs(got-want) > 4*math.Sqrt(want/asked)+0.05*want {
+		t.Errorf("the rate is %.4g, want %.4g", got, want)
+	}
+	info := infoOf(t, f)
+	if info.Items != capacity/2 || info.DeletesKept != 0 || info.Stuck != 0 || math.Abs(info.ExpectedRate-want) > 0.05*want {
+		t.Errorf("Info = %+v, want a rate of %.4g", info, want)
+	}
+	check(t, db)
+
+	// As many new items have room, and then no more, but those that are there.
+	fresh := itemsFrom("fresh/", 0, capacity/2)
+	addMany(t, f, fresh)
+	if _, err := f.AddString("one too many, and absent"); err == nil {
+		t.Error("an item more than the capacity was added")
+	}
+	if absent, err := f.Add(rest[0]); absent || err != nil {
+		t.Errorf("Add of an item that is there = %t, %v", absent, err)
+	}
+	deleteMany(t, f, append(append(rest, rest[0]), fresh...))
+	if info := infoOf(t, f); info.Items != 0 || info.Fill != 0 || info.ExpectedRate != 0 {
+		t.Errorf("after all is deleted: %+v", info)
+	}
+	check(t, db)
+}
+
+// In a chain some deletions are kept; what is left of the deleted items is no more than
+// those.
+func TestFilter_chainAfterDeletes(t *testing.T) {
+	for _, expansion := range []uint32{1, 2} {
+		t.Run(fmt.Sprint("expansion ", expansion), func(t *testing.T) {
+			const rate, n = 0.05, 20_000
+			db := open(t, kv.Options{Seed: 1, Durability: kv.NoSync})
+			f := countingext.New(db, "f")
+			must(t, f.Reserve(countingext.Config{Capacity: 1000, ErrorRate: rate, Expansion: expansion}))
+			items := itemsFrom("", 0, n)
+			addMany(t, f, items)
+			full := infoOf(t, f)
+			deleteMany(t, f, items[:n/2])
+			mustContain(t, f, items[n/2:])
+			half := infoOf(t, f)
+			if half.Items != n/2 || half.Distinct > n/2+half.DeletesKept+n/100 || half.DeletesKept > n*rate {
+				t.Errorf("%d items, %d distinct by estimate, %d deletions kept", half.Items, half.Distinct, half.DeletesKept)
+			}
+			if got := rateOf(t, f, 200_000); got > rate || half.ExpectedRate > full.ExpectedRate/2 {
+				t.Errorf("the rate is %.4g, by formula %.4g, with all items %.4g", got, half.ExpectedRate, full.ExpectedRate)
+			}
+			// Room that deletions made is used before the filter grows.
+			addMany(t, f, itemsFrom("fresh/", 0, n/4))
+			if info := infoOf(t, f); len(info.Layers) != len(full.Layers) {
+				t.Errorf("the filter grew from %d layers to %d", len(full.Layers), len(info.Layers))
+			}
+			t.Logf("%d deletions kept", half.DeletesKept)
+			check(t, db)
+		})
+	}
+}

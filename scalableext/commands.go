@@ -1,0 +1,181 @@
+package scalableext
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// Asked is what the words of a command ask of a new filter that grows by capacity and
+// error rate.
+type Asked struct {
+	Capacity   uint64
+	ErrorRate  float64
+	Expansion  uint32 // 0 if not given, or NonScaling
+	NonScaling bool
+	TTL        time.Duration
+}
+
+// The parameters of filters made by adding to a missing key.
+const (
+	defaultCapacity = 100
+	defaultRate     = 0.01
+)
+
+// DefaultAsked is what filters made by adding to a missing key are.
+func DefaultAsked() Asked { return Asked{Capacity: defaultCapacity, ErrorRate: defaultRate} }
+
+// The most words of a RESERVE command, its name included, without a TTL and with one.
+const (
+	reserveWords    = 7
+	reserveWordsTTL = 9
+)
+
+// maxTTL is the longest life of a filter, in seconds: 100 years.
+const maxTTL = 100 * 366 * 24 * 60 * 60
+
+// ParseReserve reads the words of BF.RESERVE and CBF.RESERVE:
+//
+//	key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds]
+//
+// If they are wrong, ok is false and failed the reply, in RedisBloom's words.
+func ParseReserve(c *kv.Call) (a Asked, failed reply.Reply, ok bool) {
+	bad := func(r reply.Reply) (Asked, reply.Reply, bool) { return Asked{}, r, false }
+	hasTTL := len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return kv.Fold(arg) == "TTL" })
+	if most := len(c.Args) + 1; most > reserveWordsTTL || most > reserveWords && !hasTTL {
+		return bad(kv.WrongArity(c.Command))
+	}
+	rate, ok := kv.ParseFloat(c.Args[1])
+	switch {
+	case !ok || math.IsNaN(rate):
+		return bad(reply.Error("ERR bad error rate"))
+	case rate <= 0 || rate >= 1:
+		return bad(reply.Error("ERR error rate must be in the range (0.000000, 1.000000)"))
+	}
+	capacity, ok := kv.ParseInt(c.Args[2])
+	switch {
+	case !ok:
+		return bad(reply.Error("ERR bad capacity"))
+	case capacity < 1 || capacity > probe.MaxCapacity:
+		return bad(reply.Errorf("ERR capacity must be in the range [1, %d]", int64(probe.MaxCapacity)))
+	}
+	a = Asked{Capacity: uint64(capacity), ErrorRate: rate}
+	if failed, ok := a.parseOptions(c.Args[3:]); !ok {
+		return bad(failed)
+	}
+	return a, reply.Nil, true
+}
+
+// parseOptions reads the first occurrence of each option; other words are
+// passed over, as RedisBloom does.
+func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
+	bad := func(text string) (reply.Reply, bool) { return reply.Error(text), false }
+	expansion, ttl := int64(-1), int64(0)
+	for i, arg := range args {
+		switch word := kv.Fold(arg); {
+		case word == "NONSCALING":
+			a.NonScaling = true
+		case word == "EXPANSION" && expansion < 0:
+			if i+1 == len(args) {
+				return bad("ERR no expansion")
+			}
+			n, ok := kv.ParseInt(args[i+1])
+			if !ok {
+				return bad("ERR bad expansion")
+			}
+			if n < 0 || n > MaxExpansion {
+				n = MaxExpansion + 1
+			}
+			expansion = n
+		case word == "TTL" && ttl == 0:
+			if i+1 == len(args) {
+				return bad("ERR no ttl")
+			}
+			if ttl, ok = kv.ParseInt(args[i+1]); !ok {
+				return bad("ERR bad ttl")
+			}
+			if ttl < 1 || ttl > maxTTL {
+				return reply.Errorf("ERR ttl must be in the range [1, %d]", int64(maxTTL)), false
+			}
+		}
+	}
+	switch {
+	case expansion > 0 && a.NonScaling:
+		return bad("Nonscaling filters cannot expand")
+	case expansion > MaxExpansion:
+		return reply.Errorf("ERR expansion must be in the range [0, %d]", MaxExpansion), false
+	}
+	a.Expansion, a.NonScaling = uint32(max(0, expansion)), a.NonScaling || expansion == 0
+	a.TTL = time.Duration(ttl) * time.Second
+	return reply.Nil, true
+}
+
+// ParseInsert reads the words of BF.INSERT and CBF.INSERT, the options by their first
+// letters, as RedisBloom does:
+//
+//	key [CAPACITY n] [ERROR r] [EXPANSION e] [NOCREATE] [NONSCALING] ITEMS item [item ...]
+//
+// Create is nil if a missing filter is not to be made. If the words are wrong, ok is
+// false and failed the reply.
+func ParseInsert(c *kv.Call) (create *Asked, items [][]byte, failed reply.Reply, ok bool) {
+	bad := func(r reply.Reply) (*Asked, [][]byte, reply.Reply, bool) { return nil, nil, r, false }
+	a := DefaultAsked()
+	create = &a
+	for i := 1; i < len(c.Args); i++ {
+		word := kv.Fold(c.Args[i])
+		switch {
+		case strings.HasPrefix(word, "I"):
+			if i+1 == len(c.Args) {
+				return bad(kv.WrongArity(c.Command))
+			}
+			if a.NonScaling {
+				a.Expansion = 0
+			}
+			return create, c.Args[i+1:], reply.Nil, true
+		case strings.HasPrefix(word, "N") && len(word) > 2 && word[2] == 'C':
+			create = nil
+		case strings.HasPrefix(word, "N"):
+			a.NonScaling = true
+		case strings.HasPrefix(word, "C"), strings.HasPrefix(word, "E"):
+			if i++; i == len(c.Args) {
+				return bad(kv.WrongArity(c.Command))
+			}
+			if why := a.set(word, c.Args[i]); why != "" {
+				return bad(reply.Error(why))
+			}
+		default:
+			return bad(reply.Error("Unknown argument received"))
+		}
+	}
+	return bad(kv.WrongArity(c.Command))
+}
+
+// set sets what an option of an INSERT command with a value says, or returns why not.
+func (a *Asked) set(word string, value []byte) (bad string) {
+	switch {
+	case strings.HasPrefix(word, "C"):
+		n, ok := kv.ParseInt(value)
+		if !ok || n < 1 || n > probe.MaxCapacity {
+			return "Bad capacity"
+		}
+		a.Capacity = uint64(n)
+	case strings.HasPrefix(word, "ER"):
+		r, ok := kv.ParseFloat(value)
+		if !ok || !(r > 0 && r < 1) {
+			return "Bad error rate"
+		}
+		a.ErrorRate = r
+	default:
+		n, ok := kv.ParseInt(value)
+		if !ok || n < 0 || n > MaxExpansion {
+			return "Bad expansion"
+		}
+		a.Expansion, a.NonScaling = uint32(n), a.NonScaling || n == 0
+	}
+	return ""
+}

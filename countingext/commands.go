@@ -43,7 +43,7 @@ func Module() kv.Module {
 			"Adds items as CBF.MADD does, to a filter that is made as the options say if there is none.",
 			"O(N k n) for N items, k hashes and n layers", "CBF.INSERT online CAPACITY 10000 ITEMS alice bob", insert),
 		command("CBF.DEL", 3, remove|kv.Fast, "key item",
-			"Deletes an item that was added, once, and answers 1, or 0 if it is not there. One never added may take away others.",
+			"Deletes an item, once, and answers 1, or 0 if it is not there. One never added may take others with it.",
 			"O(k n) for k hashes and n layers", "CBF.ADD online alice\nCBF.DEL online alice\nCBF.EXISTS online alice\n"+
 				"CBF.DEL online alice", del),
 		command("CBF.MDEL", -3, remove, "key item [item ...]",

@@ -302,7 +302,7 @@ func TestFilter_multiset(t *testing.T) {
 }
 
 // An item that one commit deletes from an older layer and adds to the newest is there all
-// the time.
+// the time, also if the filter is closed, to save memory, while it is looked for.
 func TestFilter_movedByOneCommit(t *testing.T) {
 	const items = 2000
 	db := open(t, kv.Options{Durability: kv.NoSync, CacheSize: 64 << 10})
@@ -314,8 +314,21 @@ func TestFilter_movedByOneCommit(t *testing.T) {
 	if n := len(infoOf(t, f).Layers); n != 2 {
 		t.Fatalf("%d layers, want 2", n)
 	}
+	others := make([]*countingext.Filter, 100)
+	for i := range others {
+		others[i] = countingext.New(db, fmt.Sprint("other", i))
+		must(t, others[i].Reserve(countingext.Config{Capacity: 100, ErrorRate: 0.01}))
+	}
 	var at atomic.Int64
 	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; at.Load() < items; n++ {
+			if _, err := others[n%len(others)].MayContainString("x"); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
 	for range 2 {
 		wg.Go(func() {
 			present := make([]bool, 1)

@@ -134,9 +134,15 @@ func (f *filter) resident(h uint64) (present, known bool) {
 	if !known {
 		return false, false
 	}
+	return false, !f.moved(h, before)
+}
+
+// moved reports whether blocks changed since the sum of their versions was the given one.
+// It may be so too if the object has ended meanwhile: a commit then changed the versions
+// of another, or added a layer that this one does not have.
+func (f *filter) moved(h, before uint64) bool {
 	after, _ := f.versions(h)
-	// Of one that has ended the item may be in a layer that it does not have.
-	return false, before == after && !f.object.Ended()
+	return before != after || f.object.Ended()
 }
 
 // count returns how many copies of an item there are, at most enough.
@@ -156,7 +162,7 @@ func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 	if r.Fixed() {
 		return n, nil
 	}
-	if after, _ := f.versions(h); !even || before != after {
+	if !even || f.moved(h, before) {
 		return n, scalableext.ErrMoved
 	}
 	return n, nil

@@ -19,13 +19,16 @@
 //	err = revoked.AddString("token 17")
 //	was, err := revoked.DeleteString("token 17")
 //
+// Counting Bloom filters, those of db.Counting, are the third: items can be deleted, and are
+// counted up to 15. They merge, as Bloom filters do, and take four times the space of those.
+//
 // # Words
 //
 //   - item: what is added to a filter and looked for: any bytes, a string, or, in a Bloom
 //     filter, a uint64 (which is its 8 bytes in little-endian order).
 //   - key: the name of a filter in the store, up to 64 KiB of any bytes.
-//   - capacity: the distinct items a filter is made for; in a cuckoo filter copies count,
-//     too. One that grows takes more.
+//   - capacity: the distinct items a filter is made for; in a cuckoo or counting filter
+//     copies count, too. One that grows takes more.
 //   - error rate: the chance that an item never added is answered with true. It is
 //     an upper bound, at any number of items up to the capacity, and beyond it for
 //     a filter that grows.
@@ -41,8 +44,8 @@
 // # Below
 //
 // This package is the store with everything it has. What it is made of may be used
-// by itself: package kv is the store and the extension mechanism, bloomext and
-// cuckooext are the filters, scalableext is what they have in common, txn is
+// by itself: package kv is the store and the extension mechanism, bloomext, cuckooext
+// and countingext are the filters, scalableext is what they have in common, txn is
 // transactions, compaction is the service that keeps stored blocks in shape.
 package sievekv
 
@@ -52,6 +55,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
@@ -87,11 +91,11 @@ var (
 
 // The errors of Bloom filters.
 var (
-	ErrMismatch   = bloomext.ErrMismatch // the filter was made with other parameters
-	ErrFull       = bloomext.ErrFull     // a filter that does not grow holds its capacity
-	ErrCannotGrow = bloomext.ErrCannotGrow
-	ErrUnequal    = bloomext.ErrUnequal   // filters to be merged differ
-	ErrMergeRate  = bloomext.ErrMergeRate // their union would exceed the error rate
+	ErrMismatch   = bloomext.ErrMismatch   // the filter was made with other parameters
+	ErrFull       = bloomext.ErrFull       // a filter that does not grow holds its capacity
+	ErrCannotGrow = bloomext.ErrCannotGrow // one that grows is full, and can have no further layer
+	ErrUnequal    = bloomext.ErrUnequal    // filters to be merged differ
+	ErrMergeRate  = bloomext.ErrMergeRate  // their union would exceed the error rate
 )
 
 // The errors of cuckoo filters.
@@ -99,6 +103,14 @@ var (
 	ErrCuckooMismatch = cuckooext.ErrMismatch      // the filter was made with other parameters
 	ErrCuckooFull     = cuckooext.ErrFull          // there is no room, or there are as many copies as there can be
 	ErrMaxExpansions  = cuckooext.ErrMaxExpansions // there is no room, and the filter may not grow
+)
+
+// The errors of counting filters, besides ErrCannotGrow.
+var (
+	ErrCountingMismatch  = countingext.ErrMismatch  // the filter was made with other parameters
+	ErrCountingFull      = countingext.ErrFull      // a filter that does not grow holds its capacity
+	ErrCountingUnequal   = countingext.ErrUnequal   // filters to be merged differ
+	ErrCountingMergeRate = countingext.ErrMergeRate // their union would exceed the error rate
 )
 
 // Bloom is a handle on the Bloom filter under a key.
@@ -118,6 +130,18 @@ type CuckooConfig = cuckooext.Config
 
 // CuckooInfo describes a cuckoo filter.
 type CuckooInfo = cuckooext.Info
+
+// Counting is a handle on the counting Bloom filter under a key.
+type Counting = countingext.Filter
+
+// CountingConfig says what a new counting filter is for.
+type CountingConfig = countingext.Config
+
+// CountingInfo describes a counting filter.
+type CountingInfo = countingext.Info
+
+// MaxCount is what Counting.Count answers of an item that was added as often, or more often.
+const MaxCount = countingext.MaxCount
 
 // DB is an open store. What it has of kv.DB is below what it has itself: methods
 // here take strings for keys, and write at the level of durability of With.
@@ -145,7 +169,9 @@ func Open(dir string, o *Options) (*DB, error) {
 // withOwn returns the modules of a store: its own, and those given.
 func withOwn(modules []kv.Module) []kv.Module {
 	var all []kv.Module
-	for _, own := range []kv.Module{bloomext.Module(), cuckooext.Module(), compaction.Module(), txn.Module()} {
+	for _, own := range []kv.Module{
+		bloomext.Module(), cuckooext.Module(), countingext.Module(), compaction.Module(), txn.Module(),
+	} {
 		if !slices.ContainsFunc(modules, func(m kv.Module) bool { return m.Name == own.Name }) {
 			all = append(all, own)
 		}
@@ -188,3 +214,6 @@ func (db *DB) Bloom(key string) *Bloom { return bloomext.New(db.DB, key).With(db
 
 // Cuckoo returns a handle on the cuckoo filter under a key, as Bloom does on a Bloom filter.
 func (db *DB) Cuckoo(key string) *Cuckoo { return cuckooext.New(db.DB, key).With(db.level) }
+
+// Counting returns a handle on the counting Bloom filter under a key, as Bloom does on a Bloom filter.
+func (db *DB) Counting(key string) *Counting { return countingext.New(db.DB, key).With(db.level) }

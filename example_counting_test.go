@@ -1,0 +1,66 @@
+package sievekv_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/sievekv/sievekv"
+)
+
+// Of the requests of a client three may run at once. A filter counts those that run: it is added
+// to when one begins, and deleted from when it ends. The count may be too high, rarely, and
+// then a client is turned away too early, but it is never too low. Clients that nothing
+// runs for take no space of their own, however many there are.
+func Example_requestsAtOnce() {
+	db := inMemory()
+	defer db.Close()
+	ctx := context.Background()
+	const limit = 3 // at most sievekv.MaxCount: a count of 15 may stand for more
+	running := db.Counting("running")
+	if err := running.Reserve(sievekv.CountingConfig{Capacity: 100_000, ErrorRate: 1e-6}); err != nil {
+		log.Fatal(err)
+	}
+	errBusy := errors.New("too many requests")
+	begin := func(client string) error {
+		return db.Update(ctx, func(tx *sievekv.Tx) error {
+			f := running.In(tx)
+			n, err := f.CountString(client)
+			if err != nil {
+				return err
+			}
+			if n >= limit {
+				return errBusy
+			}
+			_, err = f.AddString(client)
+			return err
+		})
+	}
+	// Only a request that has begun may end: deleting what was not added takes away from others.
+	end := func(client string) {
+		if _, err := running.DeleteString(client); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for range 4 {
+		fmt.Println("alice:", begin("alice"))
+	}
+	fmt.Println("bob:", begin("bob"))
+	end("alice")
+	fmt.Println("alice, after one has ended:", begin("alice"))
+	end("bob")
+	for _, client := range []string{"alice", "bob"} {
+		n, err := running.CountString(client)
+		fmt.Println("running for", client, n, err)
+	}
+	// Output:
+	// alice: <nil>
+	// alice: <nil>
+	// alice: <nil>
+	// alice: too many requests
+	// bob: <nil>
+	// alice, after one has ended: <nil>
+	// running for alice 3 <nil>
+	// running for bob 0 <nil>
+}

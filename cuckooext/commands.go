@@ -54,7 +54,7 @@ func Module() kv.Module {
 			"O(n) for n layers", "CF.INSERT sessions ITEMS alice alice\nCF.COUNT sessions alice", countCommand),
 		command("CF.DEL", 3, kv.Write|kv.Fast|kv.ModuleFlag, "key item",
 			"Deletes one copy of an item that was added before; one that was not can take away another's entry.",
-			"O(n) for n layers", "CF.ADD sessions alice\nCF.DEL sessions alice\nCF.EXISTS sessions alice", del),
+			"O(n) for n layers", "CF.ADD sessions alice\nCF.EXISTS sessions alice\nCF.DEL sessions alice", del),
 		command("CF.COMPACT", 2, kv.Write|kv.ModuleFlag, "key",
 			"Moves entries to older layers that have room, and takes away layers that are empty then.",
 			"O(M) for M blocks of all layers", "CF.ADD sessions alice\nCF.COMPACT sessions", compactCommand),

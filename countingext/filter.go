@@ -212,6 +212,14 @@ func (s *stager) add(h uint64) (bool, error) {
 	return absent, nil
 }
 
+// addIfAbsent is add of an item that is absent, and changes nothing if it is there.
+func (s *stager) addIfAbsent(h uint64) (bool, error) {
+	if l, _, err := s.matching(h, 1); l != nil || err != nil {
+		return false, err
+	}
+	return s.add(h)
+}
+
 // withRoom returns the newest layer that takes new items, which is a new one if there is
 // none: deletions make room in older layers too, and it saves growing.
 func (s *stager) withRoom() (*layer, error) {

@@ -213,6 +213,19 @@ func (f *Filter) addChunk(items [][]byte, added []bool) (int, error) {
 // filter's key. Items after the one that had no room are not staged, and their answers
 // false.
 func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (int, error) {
+	return f.addStaged(w, items, added, (*stager).add)
+}
+
+// AddIfAbsentStaged adds those items that are not there as part of a writer's commit, and
+// sets added[i] to whether it added items[i]; a repeat in the batch is there. It is
+// AddStaged otherwise.
+func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (int, error) {
+	return f.addStaged(w, items, added, (*stager).addIfAbsent)
+}
+
+func (f *Filter) addStaged(
+	w *kv.Writer, items [][]byte, added []bool, add func(s *stager, h uint64) (bool, error),
+) (int, error) {
 	if err := sameLength(items, added); err != nil {
 		return 0, err
 	}
@@ -228,7 +241,7 @@ func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (int, err
 		sortByBlock(asked)
 	}
 	for i, q := range asked {
-		if added[q.i], err = s.add(q.hash); err != nil {
+		if added[q.i], err = add(s, q.hash); err != nil {
 			return i, err
 		}
 	}

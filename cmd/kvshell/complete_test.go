@@ -95,6 +95,9 @@ func TestCompleter(t *testing.T) {
 		{"BF.INSERT k IT", []string{"BF.INSERT k ITEMS "}},
 		{"CF.RESERVE k 9 MAX", []string{"CF.RESERVE k 9 MAXITERATIONS "}},
 		{"cf.info k e", []string{"cf.info k error "}},
+		{"cbf.m", []string{"cbf.madd", "cbf.mdel", "cbf.merge", "cbf.mexists"}},
+		{"CBF.RESERVE k 0.01 9 NONS", []string{"CBF.RESERVE k 0.01 9 NONSCALING "}},
+		{"cbf.info k st", []string{"cbf.info k stuck "}},
 
 		// Own words, with keys, files, flags and names.
 		{"dedup us", []string{"dedup users "}},
@@ -111,10 +114,11 @@ func TestCompleter(t *testing.T) {
 		{"dedup --res", []string{"dedup --restart "}},
 		{"dedup --batch 1", nil},
 		{"dedup k f u", nil},
-		{"load --type ", []string{"load --type bloom", "load --type cuckoo"}},
+		{"load --type ", []string{"load --type bloom", "load --type cuckoo", "load --type counting"}},
 		{"plan --type cu", []string{"plan --type cuckoo "}},
 		{"help @bl", []string{"help @bloom "}},
 		{"help @cu", []string{"help @cuckoo "}},
+		{"help @cou", []string{"help @counting "}},
 		{"help bf.ma", []string{"help bf.madd "}},
 		{"help ded", []string{"help dedup "}},
 		{"HELP ded", []string{"HELP dedup "}},

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
@@ -33,6 +34,8 @@ func TestExitCode(t *testing.T) {
 		{bloomext.ErrCannotGrow, exitError},
 		{cuckooext.ErrFull, exitError},
 		{cuckooext.ErrMaxExpansions, exitError},
+		{countingext.ErrFull, exitError},
+		{countingext.ErrCannotGrow, exitError},
 		{context.Canceled, exitInterrupted},
 		{fs.ErrPermission, exitLocal},
 		{usagef("wrong"), exitUsage},

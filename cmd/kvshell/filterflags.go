@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 )
 
@@ -68,6 +69,11 @@ func (f *filterFlags) cuckooConfig() cuckooext.Config {
 	return cuckooext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling}
 }
 
+// countingConfig is the counting Bloom filter that the flags ask for, but for its life.
+func (f *filterFlags) countingConfig() countingext.Config {
+	return countingext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling}
+}
+
 // life is how long a filter that is made lives, 0 for ever.
 func (f *filterFlags) life() time.Duration { return time.Duration(f.ttl) * time.Second }
 
@@ -78,12 +84,19 @@ func (f *filterFlags) planned() (facts filterFacts, err error) {
 		return facts, err
 	}
 	defer closeStore(db, &err)
-	if f.kind == cuckooKind {
+	switch f.kind {
+	case cuckooKind:
 		info, err := reserveScratchCuckoo(db, f.cuckooConfig())
 		if err != nil {
 			return facts, err
 		}
 		return cuckooFacts(info), nil
+	case countingKind:
+		info, err := reserveScratchCounting(db, f.countingConfig())
+		if err != nil {
+			return facts, err
+		}
+		return countingFacts(info), nil
 	}
 	info, err := reserveScratch(db, f.bloomConfig())
 	if err != nil {

@@ -43,7 +43,8 @@ file or the disk; 130 interrupted.
 
 const dedupHelp = `dedup prints the lines of FILE, or of standard input for -, that were not seen before, in order. Seen are
 the lines of all earlier runs with the same KEY too: it names a filter, which is made if it is missing: a Bloom
-filter, or with --type cuckoo one from which lines can be deleted again (CF.DEL), so that they count as new.
+filter, or with --type cuckoo or counting one from which lines can be deleted again (CF.DEL, CBF.DEL), so that they
+count as new.
 A new line is taken for a seen one at the filter's false-positive rate, and then lost; a seen one is never
 printed again. A filter that holds more lines than it was made for grows, at the same rate: it takes more bits for each
 line then. kvshell plan tells how many.
@@ -64,7 +65,8 @@ const planHelp = `plan tells how large a filter for ITEMS different items at a f
 what rate it is expected to have when it holds them; and, of a filter that grows, the layers it has at ten times the
 items. It needs no store. A block is what one lookup reads; a line is 512 bits of it. With --type cuckoo, which items
 can be deleted from, --error 0 plans a filter made without an error rate; blocks are made whole, so that there may be
-room for more than ITEMS.
+room for more than ITEMS. With --type counting it is a counting Bloom filter, of counters of 4 bits, and a line is 128 of
+them.
 
 With --table it prints the sizes for many capacities and rates, beside those of RedisBloom by its formula, without its
 bookkeeping, and of TairBloom as published.

@@ -5,24 +5,27 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 )
 
 // The types of filter that load, dedup and plan know, as --type has them.
 const (
-	bloomKind  = "bloom"
-	cuckooKind = "cuckoo"
+	bloomKind    = "bloom"
+	cuckooKind   = "cuckoo"
+	countingKind = "counting"
 )
 
 // kindUsage is the usage of --type. Tab completes the words in quotes.
-const kindUsage = "type, `bloom|cuckoo`, of a filter that is made; items can be deleted from a cuckoo filter"
+const kindUsage = "type, `bloom|cuckoo|counting`, of a filter that is made; items can be deleted from the latter two"
 
 func checkKind(kind string) error {
-	if kind != bloomKind && kind != cuckooKind {
-		return usagef("--type %q: must be bloom or cuckoo", kind)
+	switch kind {
+	case bloomKind, cuckooKind, countingKind:
+		return nil
 	}
-	return nil
+	return usagef("--type %q: must be bloom, cuckoo or counting", kind)
 }
 
 // lineFilter is a filter that lines are added to.
@@ -55,24 +58,32 @@ type filterFacts struct {
 // linesOf returns the filter under a key: of the type it has, or, if there is none, of the given one. If the key cannot
 // be read, the next use of the filter tells why.
 func linesOf(db *kv.DB, key []byte, kind string) lineFilter {
-	switch name, err := db.TypeOf(key); {
-	case err == nil && name == cuckooTypeName:
-		kind = cuckooKind
-	case err == nil && name == bloomTypeName:
-		kind = bloomKind
+	if name, err := db.TypeOf(key); err == nil {
+		switch name {
+		case bloomTypeName:
+			kind = bloomKind
+		case cuckooTypeName:
+			kind = cuckooKind
+		case countingTypeName:
+			kind = countingKind
+		}
 	}
 	return newLines(db, key, kind)
 }
 
 // The names that TYPE has for filters.
 const (
-	bloomTypeName  = "MBbloom--"
-	cuckooTypeName = "MBbloomCF"
+	bloomTypeName    = "MBbloom--"
+	cuckooTypeName   = "MBbloomCF"
+	countingTypeName = "CBloom---"
 )
 
 func newLines(db *kv.DB, key []byte, kind string) lineFilter {
-	if kind == cuckooKind {
+	switch kind {
+	case cuckooKind:
 		return cuckooLines{cuckooext.New(db, string(key))}
+	case countingKind:
+		return countingLines{countingext.New(db, string(key))}
 	}
 	return bloomLines{bloomext.New(db, string(key))}
 }
@@ -135,7 +146,40 @@ func slotsTaken(info cuckooext.Info) float64 {
 	return float64(info.Items) * float64(info.FingerprintBits) / (8 * float64(info.Bytes))
 }
 
+type countingLines struct{ *countingext.Filter }
+
+func (l countingLines) ReserveStaged(w *kv.Writer, f *filterFlags, ttl time.Duration) error {
+	c := f.countingConfig()
+	c.TTL = ttl
+	return l.Filter.ReserveStaged(w, c)
+}
+
+// AddStaged counts a line once, however often it comes, so that a run that is repeated changes nothing.
+func (l countingLines) AddStaged(w *kv.Writer, lines [][]byte, added []bool) (int, error) {
+	return l.AddIfAbsentStaged(w, lines, added)
+}
+
+func (l countingLines) Facts() (filterFacts, error) {
+	info, err := l.Info()
+	if err != nil {
+		return filterFacts{}, err
+	}
+	return countingFacts(info), nil
+}
+
+func countingFacts(info countingext.Info) filterFacts {
+	return filterFacts{
+		kind: countingKind, asked: info.Layers[0].Capacity, rate: info.ErrorRate, nonScaling: info.Expansion == 0,
+		items: info.Items, capacity: info.Capacity, layers: len(info.Layers),
+		full: fmt.Sprintf("%.2f %% of its counters above 0", 100*info.Fill), expectedRate: info.ExpectedRate,
+	}
+}
+
 // isFull reports whether a line had no room in a filter that does not grow, isGrown in one that has grown as far as it
 // can.
-func isFull(err error) bool  { return isAny(err, bloomext.ErrFull, cuckooext.ErrFull) }
-func isGrown(err error) bool { return isAny(err, bloomext.ErrCannotGrow, cuckooext.ErrMaxExpansions) }
+func isFull(err error) bool {
+	return isAny(err, bloomext.ErrFull, cuckooext.ErrFull, countingext.ErrFull)
+}
+func isGrown(err error) bool {
+	return isAny(err, bloomext.ErrCannotGrow, cuckooext.ErrMaxExpansions, countingext.ErrCannotGrow)
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
@@ -52,7 +53,7 @@ func (sh *shell) planCommand() *cobra.Command {
 	flags.Uint64Var(&f.config.Capacity, "capacity", 0, "different `ITEMS` expected")
 	flags.Float64Var(&f.config.ErrorRate, "error", 0,
 		"highest false-positive `RATE`, such as 0.01; above 0.25 it is lowered to that; 0 for a cuckoo filter made without one")
-	flags.StringVar(&f.kind, "type", bloomKind, "type of the filter, `bloom|cuckoo`")
+	flags.StringVar(&f.kind, "type", bloomKind, "type of the filter, `bloom|cuckoo|counting`")
 	flags.Uint32Var(&f.config.Expansion, "expansion", 2, "the `FACTOR` between the capacities of a layer and the next")
 	flags.BoolVar(&f.config.NonScaling, "non-scaling", false, "plan a filter that does not grow")
 	flags.BoolVar(&f.table, "table", false, "print sizes for many capacities and rates, beside those of others")
@@ -95,6 +96,10 @@ func (sh *shell) plan(f planFlags) (err error) {
 		result, err = planCuckoo(db, cuckooext.Config{
 			Capacity: f.config.Capacity, ErrorRate: f.config.ErrorRate, Expansion: f.config.Expansion, NonScaling: f.config.NonScaling,
 		})
+	case f.kind == countingKind:
+		result, err = planCounting(db, countingext.Config{
+			Capacity: f.config.Capacity, ErrorRate: f.config.ErrorRate, Expansion: f.config.Expansion, NonScaling: f.config.NonScaling,
+		})
 	default:
 		result, err = planFilter(db, f.config)
 	}
@@ -104,7 +109,7 @@ func (sh *shell) plan(f planFlags) (err error) {
 	return sh.printResult(result, f.json)
 }
 
-// filterPlan is what plan prints: the filter as it is made, and as it is when it has grown.
+// filterPlan is what plan prints of a Bloom filter, counting or not: the filter as it is made, and as it is when it has grown.
 type filterPlan struct {
 	Type      string  `json:"type"`
 	Expansion uint32  `json:"expansion"` // 0: does not grow
@@ -118,6 +123,7 @@ type filterPlan struct {
 type layerPlan struct {
 	Capacity     uint64  `json:"capacity"`
 	Bits         uint64  `json:"bits"`
+	Counters     uint64  `json:"counters,omitempty"` // of a counting filter, which the bits are of
 	Bytes        uint64  `json:"bytes"`
 	BitsPerItem  float64 `json:"bits_per_item"` // at its capacity
 	Hashes       int     `json:"hashes"`
@@ -146,14 +152,33 @@ func planFilter(db *kv.DB, c bloomext.Config) (*filterPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &filterPlan{Type: "bloom", Expansion: info.Expansion, ErrorRate: info.ErrorRate}
-	chain := chainOf(info)
-	p.MaxLayers = chain.MaxLayers()
+	return planChain(bloomKind, chainOf(info))
+}
+
+// planCounting is planFilter for a counting Bloom filter.
+func planCounting(db *kv.DB, c countingext.Config) (*filterPlan, error) {
+	info, err := reserveScratchCounting(db, c)
+	if err != nil {
+		return nil, err
+	}
+	return planChain(countingKind, chainPlan{probe.SizeCounters, scalableext.Params{
+		Capacity: info.Layers[0].Capacity, ErrorRate: info.ErrorRate, Expansion: info.Expansion,
+	}})
+}
+
+// chainPlan are the parameters that a new filter grows by, and how its layers are sized.
+type chainPlan struct {
+	size func(capacity uint64, rate float64) (probe.Layout, error)
+	scalableext.Params
+}
+
+func planChain(kind string, chain chainPlan) (p *filterPlan, err error) {
+	p = &filterPlan{Type: kind, Expansion: chain.Expansion, ErrorRate: chain.ErrorRate, MaxLayers: chain.MaxLayers()}
 	if p.layerPlan, err = planLayer(chain, 0); err != nil {
 		return nil, err
 	}
 	if p.Expansion != 0 {
-		p.Grown, err = planGrown(chain, grownBy*info.Capacity)
+		p.Grown, err = planGrown(chain, grownBy*chain.Capacity)
 	}
 	return p, err
 }
@@ -171,6 +196,19 @@ func reserveScratch(db *kv.DB, c bloomext.Config) (bloomext.Info, error) {
 	return info, err
 }
 
+// reserveScratchCounting makes the filter of a Config in a scratch store and removes it again.
+func reserveScratchCounting(db *kv.DB, c countingext.Config) (countingext.Info, error) {
+	f := countingext.New(db, "plan")
+	if err := f.Reserve(c); err != nil {
+		return countingext.Info{}, planError(c.Capacity, c.ErrorRate, err)
+	}
+	info, err := f.Info()
+	if err == nil {
+		_, err = f.DeleteFilter()
+	}
+	return info, err
+}
+
 // planError names the flags in an error of making a filter.
 func planError(capacity uint64, rate float64, err error) error {
 	if errors.Is(err, probe.ErrParams) {
@@ -179,21 +217,28 @@ func planError(capacity uint64, rate float64, err error) error {
 	return fmt.Errorf("--capacity %d --error %g: %w", capacity, rate, err)
 }
 
-// chainOf returns the parameters that a new filter grows by.
-func chainOf(info bloomext.Info) scalableext.Params {
-	return scalableext.Params{Capacity: info.Layers[0].Capacity, ErrorRate: info.ErrorRate, Expansion: info.Expansion}
+// chainOf returns how a new Bloom filter grows.
+func chainOf(info bloomext.Info) chainPlan {
+	return chainPlan{probe.Size, scalableext.Params{
+		Capacity: info.Layers[0].Capacity, ErrorRate: info.ErrorRate, Expansion: info.Expansion,
+	}}
 }
 
-func planLayer(chain scalableext.Params, i int) (layerPlan, error) {
+func planLayer(chain chainPlan, i int) (layerPlan, error) {
 	capacity, rate, err := chain.Layer(i)
 	if err != nil {
 		return layerPlan{}, err
 	}
-	l, err := probe.Size(capacity, rate)
+	l, err := chain.size(capacity, rate)
 	if err != nil {
 		return layerPlan{}, err
 	}
+	var counters uint64
+	if l.Cells() != l.Bits() {
+		counters = l.Cells()
+	}
 	return layerPlan{
+		Counters: counters,
 		Capacity: capacity, Bits: l.Bits(), Bytes: l.Bits() / 8, BitsPerItem: float64(l.Bits()) / float64(capacity),
 		Hashes: int(l.Hashes), LinesPerItem: int(l.LinesPerItem), Blocks: l.Blocks, BlockBits: l.Bits() / l.Blocks,
 		ExpectedRate: l.ExpectedRate(capacity), layout: l,
@@ -201,7 +246,7 @@ func planLayer(chain scalableext.Params, i int) (layerPlan, error) {
 }
 
 // planGrown adds layers until there is room for a number of items; nil if there can never be.
-func planGrown(chain scalableext.Params, items uint64) (*grownPlan, error) {
+func planGrown(chain chainPlan, items uint64) (*grownPlan, error) {
 	g := &grownPlan{Items: items}
 
 	// The logarithm of the chance that no layer answers for an absent item: next to 1, a low rate has no digits.
@@ -233,12 +278,20 @@ func (p *filterPlan) text() string {
 	line("type", "%s", p.Type)
 	line("capacity", "%d items", p.Capacity)
 	line("error rate", "%g asked for, %.3g expected at capacity", p.ErrorRate, p.ExpectedRate)
-	line("bits", "%d", p.Bits)
+	if p.Counters != 0 {
+		line("counters", "%d", p.Counters)
+	} else {
+		line("bits", "%d", p.Bits)
+	}
 	line("bytes", "%d", p.Bytes)
 	line("bits per item", "%.2f", p.BitsPerItem)
 	line("hashes", "%d", p.Hashes)
 	line("lines per item", "%d", p.LinesPerItem)
-	line("blocks", "%d of %d bits", p.Blocks, p.BlockBits)
+	if p.Counters != 0 {
+		line("blocks", "%d of %d counters", p.Blocks, p.Counters/p.Blocks)
+	} else {
+		line("blocks", "%d of %d bits", p.Blocks, p.BlockBits)
+	}
 	layers := fmt.Sprintf("1, growing to at most %d, each for %d times the items of the one before",
 		p.MaxLayers, p.Expansion)
 	switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
@@ -196,7 +197,7 @@ func facts(rows [][2]string) string {
 	return b.String()
 }
 
-// keyStats are figures of a key; those of a Bloom filter or of a cuckoo filter only of one.
+// keyStats are figures of a key; those of a filter only of one of its type.
 type keyStats struct {
 	Key           string `json:"key"`
 	Type          string `json:"type"`
@@ -205,7 +206,8 @@ type keyStats struct {
 	ResidentBytes uint64 `json:"resident_bytes"`
 	ExpiresAt     int64  `json:"expires_at_ms"`
 	*filterStats
-	cuckoo *cuckooStats
+	cuckoo   *cuckooStats
+	counting *countingStats
 
 	inBlocks  bool  // disk and resident bytes are known: those of its blocks
 	expiresIn int64 // milliseconds, if ExpiresAt is not 0
@@ -255,6 +257,44 @@ type cuckooLayerStats struct {
 	Load     float64 `json:"load"`
 }
 
+// countingStats are filterStats of a counting Bloom filter.
+type countingStats struct {
+	Items        uint64               `json:"items"`
+	DeletesKept  uint64               `json:"deletes_kept"`
+	Stuck        uint64               `json:"stuck"`
+	Distinct     uint64               `json:"distinct"` // estimated
+	Capacity     uint64               `json:"capacity"`
+	Fill         float64              `json:"fill"`
+	ExpectedRate float64              `json:"expected_rate"`
+	ErrorRate    float64              `json:"error_rate"`
+	Expansion    uint32               `json:"expansion"`
+	Layers       []countingLayerStats `json:"layers"` // oldest first
+}
+
+type countingLayerStats struct {
+	Capacity  uint64  `json:"capacity"`
+	Items     uint64  `json:"items"` // without those that changed no counter
+	Fill      float64 `json:"fill"`
+	Stuck     uint64  `json:"stuck"`
+	Counters  uint64  `json:"counters"`
+	Hashes    int     `json:"hashes"`
+	ErrorRate float64 `json:"error_rate"`
+}
+
+func countingStatsOf(info countingext.Info) *countingStats {
+	s := &countingStats{
+		Items: info.Items, DeletesKept: info.DeletesKept, Stuck: info.Stuck, Distinct: info.Distinct, Capacity: info.Capacity,
+		Fill: info.Fill, ExpectedRate: info.ExpectedRate, ErrorRate: info.ErrorRate, Expansion: info.Expansion,
+	}
+	for _, l := range info.Layers {
+		s.Layers = append(s.Layers, countingLayerStats{
+			Capacity: l.Capacity, Items: l.Adds, Fill: float64(l.Above) / float64(l.Counters), Stuck: l.Stuck,
+			Counters: l.Counters, Hashes: l.Hashes, ErrorRate: l.ErrorRate,
+		})
+	}
+	return s
+}
+
 func cuckooStatsOf(info cuckooext.Info) *cuckooStats {
 	s := &cuckooStats{
 		Items: info.Items, Deletes: info.Deletes, Capacity: info.Capacity, Load: slotsTaken(info), ExpectedRate: info.ExpectedRate,
@@ -267,17 +307,23 @@ func cuckooStatsOf(info cuckooext.Info) *cuckooStats {
 	return s
 }
 
-// MarshalJSON has the figures of a cuckoo filter beside those of its key, as those of a Bloom filter are. Both have fields
-// of the same names, of which a struct that had both would show none.
+// MarshalJSON has the figures of other filters beside those of their key, as those of a Bloom filter are. They have fields
+// of the same names, of which a struct that had all would show none.
 func (s *keyStats) MarshalJSON() ([]byte, error) {
 	type plain keyStats
-	if s.cuckoo == nil {
-		return json.Marshal((*plain)(s))
+	switch {
+	case s.cuckoo != nil:
+		return json.Marshal(struct {
+			*plain
+			*cuckooStats
+		}{(*plain)(s), s.cuckoo})
+	case s.counting != nil:
+		return json.Marshal(struct {
+			*plain
+			*countingStats
+		}{(*plain)(s), s.counting})
 	}
-	return json.Marshal(struct {
-		*plain
-		*cuckooStats
-	}{(*plain)(s), s.cuckoo})
+	return json.Marshal((*plain)(s))
 }
 
 func keyStatsOf(db *kv.DB, key string) (*keyStats, error) {
@@ -290,8 +336,8 @@ func keyStatsOf(db *kv.DB, key string) (*keyStats, error) {
 		s.filterStats, s.inBlocks = filterStatsOf(info), true
 		s.Type, err = db.TypeOf([]byte(key))
 	case isAny(err, kv.ErrWrongType, kv.ErrNoModule):
-		if err = s.addObject(db); err == nil && s.Type == cuckooTypeName {
-			err = s.addCuckoo(db)
+		if err = s.addObject(db); err == nil {
+			err = s.addOther(db)
 		}
 	}
 	if errors.Is(err, kv.ErrNotFound) {
@@ -301,17 +347,24 @@ func keyStatsOf(db *kv.DB, key string) (*keyStats, error) {
 	return s, err
 }
 
-// addCuckoo fills in what is known of a cuckoo filter besides.
-func (s *keyStats) addCuckoo(db *kv.DB) error {
-	info, err := cuckooext.New(db, s.Key).Info()
-	if isAny(err, kv.ErrNoModule) {
+// addOther fills in what is known of a filter that is no Bloom filter besides.
+func (s *keyStats) addOther(db *kv.DB) (err error) {
+	switch s.Type {
+	case cuckooTypeName:
+		var info cuckooext.Info
+		if info, err = cuckooext.New(db, s.Key).Info(); err == nil {
+			s.Bytes, s.cuckoo = info.Bytes, cuckooStatsOf(info)
+		}
+	case countingTypeName:
+		var info countingext.Info
+		if info, err = countingext.New(db, s.Key).Info(); err == nil {
+			s.Bytes, s.counting = info.Bytes, countingStatsOf(info)
+		}
+	}
+	if errors.Is(err, kv.ErrNoModule) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	s.Bytes, s.cuckoo = info.Bytes, cuckooStatsOf(info)
-	return nil
+	return err
 }
 
 func filterStatsOf(info bloomext.Info) *filterStats {
@@ -382,6 +435,9 @@ func (s *keyStats) text() string {
 	if s.cuckoo != nil {
 		rows = append(rows, s.cuckoo.rows()...)
 	}
+	if s.counting != nil {
+		rows = append(rows, s.counting.rows()...)
+	}
 	expires := "never"
 	if s.ExpiresAt != 0 {
 		at := time.UnixMilli(s.ExpiresAt).UTC().Format(time.RFC3339)
@@ -396,6 +452,8 @@ func (s *keyStats) text() string {
 		return facts(rows) + "\n" + s.layerTable()
 	case s.cuckoo != nil:
 		return facts(rows) + "\n" + s.cuckoo.layerTable()
+	case s.counting != nil:
+		return facts(rows) + "\n" + s.counting.layerTable()
 	}
 	return facts(rows)
 }
@@ -420,6 +478,33 @@ func (s *cuckooStats) layerTable() string {
 	for i, l := range s.Layers {
 		rows = append(rows, []string{
 			fmt.Sprint(i), fmt.Sprint(l.Blocks), fmt.Sprint(l.Capacity), fmt.Sprint(l.Items), fmt.Sprintf("%.2f %%", 100*l.Load),
+		})
+	}
+	return columns(rows)
+}
+
+func (s *countingStats) rows() [][2]string {
+	growth := "no further layer"
+	if s.Expansion != 0 {
+		growth = fmt.Sprintf("by layers for %d times the items of the one before", s.Expansion)
+	}
+	return [][2]string{
+		{"items", fmt.Sprintf("%d of %d", s.Items, s.Capacity)},
+		{"distinct", fmt.Sprintf("%d estimated by the counters above 0", s.Distinct)},
+		{"deletes kept", fmt.Sprintf("%d, which counted nothing down", s.DeletesKept)},
+		{"stuck", fmt.Sprintf("%d counters at %d", s.Stuck, countingext.MaxCount)},
+		{"fill", fmt.Sprintf("%.2f %% of the counters above 0", 100*s.Fill)},
+		{"error rate", fmt.Sprintf("%.3g expected now, at most %g asked for", s.ExpectedRate, s.ErrorRate)},
+		{"growth", growth},
+	}
+}
+
+func (s *countingStats) layerTable() string {
+	rows := [][]string{{"layer", "capacity", "items", "fill", "stuck", "counters", "hashes", "error rate"}}
+	for i, l := range s.Layers {
+		rows = append(rows, []string{
+			fmt.Sprint(i), fmt.Sprint(l.Capacity), fmt.Sprint(l.Items), fmt.Sprintf("%.2f %%", 100*l.Fill),
+			fmt.Sprint(l.Stuck), fmt.Sprint(l.Counters), fmt.Sprint(l.Hashes), fmt.Sprintf("%.3g", l.ErrorRate),
 		})
 	}
 	return columns(rows)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
@@ -16,7 +17,7 @@ import (
 
 // modules are the extensions every store is opened with.
 func modules() []kv.Module {
-	return []kv.Module{bloomext.Module(), cuckooext.Module(), compaction.Module(), txn.Module()}
+	return []kv.Module{bloomext.Module(), cuckooext.Module(), countingext.Module(), compaction.Module(), txn.Module()}
 }
 
 // lent is the store that the prompt has open and lends to the own words typed there: they work on it in place of

@@ -10,7 +10,7 @@ import (
 func TestClosest(t *testing.T) {
 	names := []string{
 		"check", "dedup", "help",
-		"BF.ADD", "BF.MADD", "BF.INSERT", "BF.RESERVE", "CF.ADD", "CF.RESERVE", "DEL", "ECHO", "EXISTS", "GET", "PING", "SET", "TTL",
+		"BF.ADD", "BF.MADD", "BF.INSERT", "BF.RESERVE", "CBF.ADD", "CF.ADD", "CF.RESERVE", "DEL", "ECHO", "EXISTS", "GET", "PING", "SET", "TTL",
 	}
 	tests := []struct {
 		mistyped string
@@ -20,6 +20,7 @@ func TestClosest(t *testing.T) {
 		{"BF.MAD", []string{"BF.MADD", "BF.ADD"}},
 		{"bf.reserv", []string{"BF.RESERVE"}}, // not BF.INSERT, which is three edits away
 		{"CF.ADDD", []string{"CF.ADD"}},
+		{"cbf.ad", []string{"CBF.ADD"}},
 		{"XF.ADD", []string{"BF.ADD", "CF.ADD", "BF.MADD"}},
 		{"pign", []string{"PING"}},
 		{"dedpu", []string{"dedup"}},

@@ -219,3 +219,44 @@ func TestMerge_ofAnotherStore(t *testing.T) {
 		t.Errorf("Merge = %v, want ErrUnequal", err)
 	}
 }
+
+// AddIfAbsentStaged counts each item once, in whatever order blocks take them, and stops at the first that has no room.
+func TestFilter_AddIfAbsentStaged(t *testing.T) {
+	db := open(t, kv.Options{})
+	f := countingext.New(db, "f")
+	must(t, f.Reserve(countingext.Config{Capacity: 10, ErrorRate: 1e-9, NonScaling: true}))
+	stage := func(items [][]byte) (n int, added []bool, full error) {
+		t.Helper()
+		w, err := db.Begin(kv.NoSync, []byte("f"))
+		must(t, err)
+		added = make([]bool, len(items))
+		n, full = f.AddIfAbsentStaged(w, items, added)
+		must(t, w.Commit())
+		return n, added, full
+	}
+	n, added, err := stage([][]byte{[]byte("a"), []byte("b"), []byte("a")})
+	if n != 3 || err != nil || !added[0] || !added[1] || added[2] {
+		t.Errorf("AddIfAbsentStaged = %d, %v, %v, want 3 with two new", n, err, added)
+	}
+	items := append([][]byte{[]byte("b")}, itemsFrom("x", 0, 12)...)
+	n, added, err = stage(items)
+	if n != 9 || !errors.Is(err, countingext.ErrFull) || added[0] || !added[8] || added[9] {
+		t.Errorf("AddIfAbsentStaged = %d, %v, %v, want 9, %v", n, err, added, countingext.ErrFull)
+	}
+	for i, item := range items {
+		want := 1
+		if i >= n {
+			want = 0
+		}
+		if count, err := f.Count(item); count != want || err != nil {
+			t.Errorf("Count(%s) = %d, %v, want %d", item, count, err, want)
+		}
+	}
+	w, err := db.Begin(kv.NoSync, []byte("f"))
+	must(t, err)
+	if _, err := f.AddIfAbsentStaged(w, items, added[1:]); err == nil || errors.Is(err, countingext.ErrFull) {
+		t.Errorf("with an answer too few: %v", err)
+	}
+	w.Discard()
+	check(t, db)
+}

@@ -65,8 +65,7 @@ const planHelp = `plan tells how large a filter for ITEMS different items at a f
 what rate it is expected to have when it holds them; and, of a filter that grows, the layers it has at ten times the
 items. It needs no store. A block is what one lookup reads; a line is 512 bits of it. With --type cuckoo, which items
 can be deleted from, --error 0 plans a filter made without an error rate; blocks are made whole, so that there may be
-room for more than ITEMS. With --type counting it is a counting Bloom filter, of counters of 4 bits, and a line is 128 of
-them.
+room for more than ITEMS. With --type counting, a counting Bloom filter, a line is 128 counters of 4 bits.
 
 With --table it prints the sizes for many capacities and rates, beside those of RedisBloom by its formula, without its
 bookkeeping, and of TairBloom as published.

@@ -125,8 +125,8 @@ command again adds the rest, and passes over what is there: adding a line twice 
 Ctrl-C keeps what was committed, syncs it, and says with which --skip to go on. --skip passes over lines without adding
 them; the file must have so many.
 
-With --type cuckoo or counting, a filter that is made is a cuckoo filter or a counting Bloom filter, from which items can
-be deleted again (CF.DEL, CBF.DEL). Each different line is added to it once, however often it comes.
+With --type cuckoo or counting, a filter that is made is a cuckoo filter or a counting Bloom filter, from which items
+can be deleted again (CF.DEL, CBF.DEL). Each different line is added to it once, however often it comes.
 
 With --replace, a filter is made as the flags say, not like the one that is there, under the key KEY` + replaceSuffix + `.
 When it is complete, one commit renames it to KEY: readers see the old filter or the new one. Ctrl-C and errors remove

@@ -98,7 +98,8 @@ func (sh *shell) plan(f planFlags) (err error) {
 		})
 	case f.kind == countingKind:
 		result, err = planCounting(db, countingext.Config{
-			Capacity: f.config.Capacity, ErrorRate: f.config.ErrorRate, Expansion: f.config.Expansion, NonScaling: f.config.NonScaling,
+			Capacity: f.config.Capacity, ErrorRate: f.config.ErrorRate,
+			Expansion: f.config.Expansion, NonScaling: f.config.NonScaling,
 		})
 	default:
 		result, err = planFilter(db, f.config)
@@ -109,7 +110,7 @@ func (sh *shell) plan(f planFlags) (err error) {
 	return sh.printResult(result, f.json)
 }
 
-// filterPlan is what plan prints of a Bloom filter, counting or not: the filter as it is made, and as it is when it has grown.
+// filterPlan is what plan prints of a Bloom filter, counting or not: as it is made, and as it is when it has grown.
 type filterPlan struct {
 	Type      string  `json:"type"`
 	Expansion uint32  `json:"expansion"` // 0: does not grow

@@ -307,8 +307,8 @@ func cuckooStatsOf(info cuckooext.Info) *cuckooStats {
 	return s
 }
 
-// MarshalJSON has the figures of other filters beside those of their key, as those of a Bloom filter are. They have fields
-// of the same names, of which a struct that had all would show none.
+// MarshalJSON has the figures of other filters beside those of their key, as those of a Bloom filter are. They have
+// fields of the same names, of which a struct that had all would show none.
 func (s *keyStats) MarshalJSON() ([]byte, error) {
 	type plain keyStats
 	switch {

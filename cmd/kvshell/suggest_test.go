@@ -10,7 +10,8 @@ import (
 func TestClosest(t *testing.T) {
 	names := []string{
 		"check", "dedup", "help",
-		"BF.ADD", "BF.MADD", "BF.INSERT", "BF.RESERVE", "CBF.ADD", "CF.ADD", "CF.RESERVE", "DEL", "ECHO", "EXISTS", "GET", "PING", "SET", "TTL",
+		"BF.ADD", "BF.MADD", "BF.INSERT", "BF.RESERVE", "CBF.ADD", "CF.ADD", "CF.RESERVE",
+		"DEL", "ECHO", "EXISTS", "GET", "PING", "SET", "TTL",
 	}
 	tests := []struct {
 		mistyped string

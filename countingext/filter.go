@@ -155,14 +155,16 @@ func (s *stager) bump(l *layer, counter int, by int) {
 	s.w.SetCounter(l.table, counter, uint64(max(0, v+int64(by))))
 }
 
-// full reports whether a layer takes no more new items: its fill has come to its
-// capacity. Counters that stick are there for ever, also when the items have gone that
-// made them: k of them are as bad for the rate as an item, so they count as one.
-func (s *stager) full(l *layer) bool {
+// load returns how much of a layer's capacity is taken, by its fill and by counters that
+// stick. Those are there for ever, also when the items have gone that made them: k of
+// them are as bad for the rate as an item, so they count as one.
+func (s *stager) load(l *layer) uint64 {
 	k := uint64(l.layout.Hashes)
-	stuck := (s.w.Counter(l.table, stuckCounter) + k - 1) / k
-	return s.w.Counter(l.table, fillCounter)+stuck >= l.capacity
+	return s.w.Counter(l.table, fillCounter) + (s.w.Counter(l.table, stuckCounter)+k-1)/k
 }
+
+// full reports whether a layer takes no more new items.
+func (s *stager) full(l *layer) bool { return s.load(l) >= l.capacity }
 
 // matching returns the newest layer in which an item seems to be, nil if there is none,
 // and in how many it does, counted up to enough.

@@ -507,3 +507,31 @@ func TestVerify(t *testing.T) {
 		})
 	}
 }
+
+// Items of a batch are refused in the order given, also where it is counters that stick which leave no room.
+func TestFilter_AddMany_fullByStuckCounters(t *testing.T) {
+	const capacity, often = 40, 20
+	f := countingext.New(open(t, kv.Options{Seed: 1}), "f")
+	must(t, f.Reserve(countingext.Config{Capacity: capacity, ErrorRate: 1e-9, NonScaling: true}))
+	for range often {
+		addMany(t, f, itemsFrom("stuck", 0, 2))
+	}
+	fill, stuck := infoOf(t, f).Layers[0].Adds, 2
+	room := capacity - int(fill) - stuck
+	if want := capacity - 2*countingext.MaxCount - stuck; room != want {
+		t.Fatalf("room for %d items, want %d", room, want)
+	}
+	items := itemsFrom("i", 0, room+1)
+	added := make([]bool, len(items))
+	n, err := f.AddMany(items, added)
+	if !errors.Is(err, countingext.ErrFull) || n != room {
+		t.Errorf("AddMany = %d, %v, want %d, %v", n, err, room, countingext.ErrFull)
+	}
+	for i, item := range items {
+		present, err := f.MayContain(item)
+		must(t, err)
+		if present != (i < room) || added[i] != present {
+			t.Errorf("item %d of %d with room for %d: added %v, present %v", i, len(items), room, added[i], present)
+		}
+	}
+}

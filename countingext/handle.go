@@ -236,8 +236,9 @@ func (f *Filter) addStaged(
 	clear(added)
 	s, newest := newStager(w, c), c.chain.Newest()
 	asked := hashed(items, c.seed)
-	// Where the filter may fill up it is the order given that counts.
-	if w.Counter(newest.table, fillCounter)+uint64(len(items)) < newest.capacity {
+	// Where the filter may fill up it is the order given that counts. An add takes one of
+	// the capacity, and another if all of its counters come to stick.
+	if s.load(newest)+2*uint64(len(items)) < newest.capacity {
 		sortByBlock(asked)
 	}
 	for i, q := range asked {

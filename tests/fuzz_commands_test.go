@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
@@ -18,7 +20,8 @@ import (
 // a command on each line, its words between blanks.
 func FuzzCommands(f *testing.F) {
 	opts := tinyOptions(vfs.NewMem())
-	opts.Modules, opts.Durability, opts.MaxFilterBytes = []kv.Module{bloomext.Module(), cuckooext.Module(), txn.Module()}, kv.NoSync, 1<<24
+	opts.Modules = []kv.Module{bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module()}
+	opts.Durability, opts.MaxFilterBytes = kv.NoSync, 1<<24
 	db, err := kv.Open(storeDir, opts)
 	if err != nil {
 		f.Fatal(err)
@@ -30,7 +33,7 @@ func FuzzCommands(f *testing.F) {
 	})
 	for _, cmd := range db.Commands() {
 		f.Add([]byte(cmd.Example))
-		f.Add([]byte(fmt.Sprintf("SET seen v\n%s\nBF.ADD user:1 x\nCF.ADD sessions x\n%s", cmd.Example, cmd.Example)))
+		f.Add([]byte(fmt.Sprintf("SET seen v\n%s\nBF.ADD user:1 x\nCF.ADD sessions x\nCBF.ADD online x\n%s", cmd.Example, cmd.Example)))
 		f.Add([]byte(fmt.Sprintf("MULTI\n%s\n%s\nEXEC", cmd.Example, cmd.Example)))
 	}
 	f.Add([]byte("BF.RESERVE a 0x1p-3 9223372036854775807 EXPANSION 32768\nBF.INSERT a CAPACITY -1 ITEMS "))
@@ -39,6 +42,10 @@ func FuzzCommands(f *testing.F) {
 	f.Add([]byte("CF.RESERVE a 2 BUCKETSIZE 1 EXPANSION 32768 MAXITERATIONS 65535 ERROR 1e-9\nCF.INSERT a ITEMS x x x x\nCF.COMPACT a"))
 	f.Add([]byte("MULTI\nCF.RESERVE a 600 BUCKETSIZE 1 EXPANSION 1\nCF.INSERT a ITEMS x x y z\nCF.DEL a x\nCF.COMPACT a\nCOPY a b\nEXEC\nCF.COUNT b x"))
 	f.Add([]byte("CF.RESERVE a 1099511627776 ERROR 0x1p-1\nCF.INSERTNX a CAPACITY 9223372036854775807 ITEMS \nCF.MEXISTS a  x\nCF.DEBUG a\nCF.INFO a ERROR"))
+	f.Add([]byte("CBF.RESERVE a 0x1p-40 1 EXPANSION 32768 TTL 9\nCBF.INSERT a NOCREATE ITEMS x x y  z\nCBF.MDEL a x y y q\nCBF.COUNT a x"))
+	f.Add([]byte("MULTI\nCBF.RESERVE a 0.25 1 NONSCALING\nCBF.MADD a x y\nCBF.DEL a x\nCBF.MERGE b a a\nCOPY a c\nEXEC\nCBF.INFO c STUCK"))
+	f.Add([]byte("CBF.INSERT a CAPACITY 1099511627776 ERROR 1e-300 ITEMS \nCBF.MADD f x" + strings.Repeat(" x", 20) +
+		"\nCBF.MDEL f" + strings.Repeat(" x", 20) + "\nCBF.INFO f\nCBF.DEBUG f\nCBF.CARD f\nCBF.MEXISTS f  x"))
 	inputs := 0
 	f.Fuzz(func(t *testing.T, script []byte) {
 		s := db.NewSession()

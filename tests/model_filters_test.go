@@ -163,31 +163,39 @@ func (f bloomFamily) answer(m *model, name string, args []string) want {
 	return nil
 }
 
-func (m *model) reserve(args []string) want {
+// reserveOptions reads the words of BF.RESERVE and CBF.RESERVE; failed is what they answer if these are wrong.
+func (m *model) reserveOptions(args []string) (c newFilter, expiry int64, failed want) {
 	rate, err1 := strconv.ParseFloat(args[1], 64)
 	capacity, err2 := strconv.ParseUint(args[2], 10, 64)
 	expansion, err3 := strconv.ParseUint(args[4], 10, 32)
 	if err1 != nil || err2 != nil || err3 != nil {
 		panic(fmt.Sprint("drawn: ", args))
 	}
-	var expiry int64
 	if len(args) > 5 {
 		switch ttl, ok := integer(args[6]); {
 		case !ok:
-			return fails("ERR bad ttl")
+			failed = fails("ERR bad ttl")
 		case ttl < 1:
-			return fails("ERR ttl must be in the range [1, 3162240000]")
+			failed = fails("ERR ttl must be in the range [1, 3162240000]")
 		default:
 			expiry = m.now + 1000*ttl
 		}
 	}
-	switch have, ok := m.filter(args[0]); {
+	return newFilter{capacity: capacity, rate: rate, expansion: uint32(expansion)}, expiry, failed
+}
+
+func (m *model) reserve(args []string) want {
+	c, expiry, failed := m.reserveOptions(args)
+	have, ok := m.filter(args[0])
+	switch {
+	case failed != nil:
+		return failed
 	case !ok:
 		return fails(wrongType)
 	case have != nil:
 		return fails("ERR item exists")
 	}
-	m.set(args[0], newShadow(capacity, rate, uint32(expansion)), expiry)
+	m.set(args[0], newShadow(c.capacity, c.rate, c.expansion), expiry)
 	return exactly(reply.OK)
 }
 

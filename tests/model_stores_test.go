@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
@@ -86,7 +87,7 @@ func newModelRun(t *rapid.T) *modelRun {
 func (s *modelStore) open(t *rapid.T) {
 	opts := s.options
 	opts.BallastSize, opts.MinFreeSpace, opts.Seed, opts.Logger = -1, -1, modelSeed, slog.New(slog.DiscardHandler)
-	opts.Modules = []kv.Module{bloomext.Module(), cuckooext.Module(), txn.Module()}
+	opts.Modules = []kv.Module{bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module()}
 	if s.service {
 		opts.Modules = append(opts.Modules, compaction.Module())
 	}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
@@ -52,7 +53,8 @@ type family interface {
 }
 
 var families = map[string]family{
-	"strings": stringFamily{}, "keys": keyFamily{}, "bloom": bloomFamily{}, "cuckoo": cuckooFamily{},
+	"strings": stringFamily{}, "keys": keyFamily{},
+	"bloom": bloomFamily{}, "counting": countingFamily{}, "cuckoo": cuckooFamily{},
 }
 
 // modelKeys are few, so that commands meet.
@@ -429,15 +431,17 @@ func (s *modelStore) stageAndRefuse(tx *kv.Transaction, c takenBack) error {
 	}
 	_, err1 := bloomext.New(s.db, c.Filter).AddStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
 	_, err5 := cuckooext.New(s.db, c.Filter).AddIfAbsentStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
+	_, err6 := countingext.New(s.db, c.Filter).AddStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
+	err7 := countingext.New(s.db, c.Filter).DeleteStaged(w, wordsOf(c.Items[:1]), make([]bool, 1))
 	_, err2 := w.Set([]byte(c.Set), []byte("staged"), kv.SetOptions{})
 	_, err3 := w.Delete([]byte(c.Delete))
 	err4 := w.Rename([]byte(c.From), []byte(c.To))
 	if err := w.Refuse(errRollback); !errors.Is(err, errRollback) {
 		return fmt.Errorf("Refuse = %w", err)
 	}
-	for _, err := range []error{err1, err2, err3, err4, err5} {
+	for _, err := range []error{err1, err2, err3, err4, err5, err6, err7} {
 		if err != nil && !errors.Is(err, kv.ErrNotFound) && !errors.Is(err, kv.ErrWrongType) && !errors.Is(err, bloomext.ErrFull) &&
-			!errors.Is(err, bloomext.ErrCannotGrow) {
+			!errors.Is(err, countingext.ErrFull) && !errors.Is(err, bloomext.ErrCannotGrow) {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/tests/faultfs"
@@ -117,7 +118,7 @@ func typed(err error) bool {
 // options make a store with a ballast and without a service, so that all calls are the workload's.
 func (r *faultRun) options(fs vfs.FS) *kv.Options {
 	opts := r.w.options(fs)
-	opts.Modules = []kv.Module{bloomext.Module(), cuckooext.Module(), txn.Module()}
+	opts.Modules = []kv.Module{bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module()}
 	opts.CacheSize = 8 << 10
 	opts.BallastSize = 4 << 10
 	return opts
@@ -151,7 +152,7 @@ func (r *faultRun) work(n int) {
 		key := w.own.keys[i/2%keysPerWorker]
 		have, exists := r.w.held(w.own)[key]
 		switch {
-		case !exists || have.room() < manyItems:
+		case !exists:
 			w.createWithItems(key)
 		case i%8 == 3:
 			w.look()
@@ -160,7 +161,7 @@ func (r *faultRun) work(n int) {
 			w.transact()
 		case i%6 == 1:
 			w.operate()
-		case have.Type == "bloom":
+		case have.Type == "bloom" && have.room() >= manyItems:
 			w.addWithPosition(key, have)
 		default:
 			w.operate()

@@ -74,6 +74,8 @@ func (w *worker) operation(s *scene) operation {
 		return w.expiring(s, key, have)
 	case t == nil:
 		return w.set(s, key)
+	case t.removeMany != nil && r < 31 && len(have.Items) > 0:
+		return w.deletionOfMany(t, key, have, s.most)
 	case t.remove != nil && r < 38 && len(have.Items) > 0:
 		return w.deletion(t, key, have)
 	case t.compact != nil && r < 40:
@@ -205,6 +207,24 @@ func (w *worker) deletion(t *filterType, key string, have data) operation {
 			return errors.Join(err, expect(err != nil || there, "an item was forgotten"))
 		},
 	}
+}
+
+// deletionOfMany deletes items that follow on each other, in any order.
+func (w *worker) deletionOfMany(t *filterType, key string, have data, most int) operation {
+	n := 1 + w.rng.IntN(min(most, len(have.Items)))
+	i, left := w.rng.IntN(len(have.Items)-n+1), &have
+	items := slices.Clone(have.Items[i : i+n])
+	w.rng.Shuffle(n, func(a, b int) { items[a], items[b] = items[b], items[a] })
+	o := operation{words: []string{t.removeManyCommand, key}}
+	replies := make([]reply.Reply, n)
+	for j, item := range items {
+		left = left.without(i)
+		o.words = append(o.words, string(item))
+		replies[j] = reply.Int(1)
+	}
+	o.want, o.to = text(reply.Array(replies...)), map[string]*data{key: left}
+	o.api = func(a api) error { return t.removeMany(a, key, items) }
+	return o
 }
 
 // compaction changes nothing that can be seen.

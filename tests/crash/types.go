@@ -1,9 +1,12 @@
 package crash
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
@@ -51,6 +54,13 @@ type filterType struct {
 	remove                        func(a api, key string, item []byte) (bool, error)
 	compact                       func(a api, key string) error
 	removeCommand, compactCommand string
+
+	// removeMany deletes items in one commit, nil if the type cannot.
+	removeMany        func(a api, key string, items [][]byte) error
+	removeManyCommand string
+
+	// addAgain adds an item that is there, and leaves all as it was; nil if Add does.
+	addAgain func(w *worker, level kv.Durability, key string, item []byte) error
 
 	// items returns how many items it counts.
 	items func(db *kv.DB, key string) (int, error)
@@ -102,6 +112,35 @@ var types = map[string]*filterType{
 			return int(info.Items), err
 		},
 	},
+	"counting": {
+		name: "counting", typeName: "CBloom---",
+		open: func(a api, key string) filter { return a.counting(key) },
+		reserve: func(a api, key string, capacity uint64, expansion uint32) error {
+			return a.counting(key).Reserve(countingConfig(capacity, expansion))
+		},
+		reserveWords: func(key string, capacity uint64, expansion uint32) []string {
+			words := []string{"CBF.RESERVE", key, fmt.Sprint(rate), fmt.Sprint(capacity)}
+			if expansion == 0 {
+				return append(words, "NONSCALING")
+			}
+			return append(words, "EXPANSION", fmt.Sprint(expansion))
+		},
+		addCommand: "CBF.ADD", addManyWords: func(key string) []string { return []string{"CBF.MADD", key} },
+		createWithItems: (*worker).createCounting,
+		remove:          func(a api, key string, item []byte) (bool, error) { return a.counting(key).Delete(item) },
+		removeCommand:   "CBF.DEL",
+		removeMany: func(a api, key string, items [][]byte) error {
+			deleted := make([]bool, len(items))
+			_, err := a.counting(key).DeleteMany(items, deleted)
+			return errors.Join(err, expect(err != nil || !slices.Contains(deleted, false), "an item was forgotten"))
+		},
+		removeManyCommand: "CBF.MDEL",
+		addAgain:          (*worker).addAndDelete,
+		items: func(db *kv.DB, key string) (int, error) {
+			info, err := countingext.New(db, key).Info()
+			return int(info.Items), errors.Join(err, expect(info.DeletesKept == 0, "deletions were kept"))
+		},
+	},
 }
 
 // cuckoo has a cuckoo filter behave as one of items that are all different.
@@ -121,7 +160,7 @@ func (c cuckoo) AddMany(items [][]byte, isNew []bool) (n int, err error) {
 const stringType = "string"
 
 // typeNames are what a new key can be, in a fixed order.
-var typeNames = []string{"bloom", "cuckoo", stringType}
+var typeNames = []string{"bloom", "counting", "cuckoo", stringType}
 
 func bloomConfig(capacity uint64, expansion uint32) bloomext.Config {
 	return bloomext.Config{Capacity: capacity, ErrorRate: rate, Expansion: expansion, NonScaling: expansion == 0}
@@ -136,6 +175,10 @@ func cuckooConfig(capacity uint64, expansion uint32) cuckooext.Config {
 		c.ErrorRate, c.BucketSize = rate, 1
 	}
 	return c
+}
+
+func countingConfig(capacity uint64, expansion uint32) countingext.Config {
+	return countingext.Config{Capacity: capacity, ErrorRate: rate, Expansion: expansion, NonScaling: expansion == 0}
 }
 
 // api is the Go API, inside a transaction or with a level.
@@ -157,6 +200,13 @@ func (a api) cuckoo(key string) *cuckooext.Filter {
 		return cuckooext.New(a.db, key).In(a.tx)
 	}
 	return cuckooext.New(a.db, key).With(a.level)
+}
+
+func (a api) counting(key string) *countingext.Filter {
+	if a.tx != nil {
+		return countingext.New(a.db, key).In(a.tx)
+	}
+	return countingext.New(a.db, key).With(a.level)
 }
 
 func (a api) set(key, value string, expiry int64) error {

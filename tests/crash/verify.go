@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -305,6 +306,16 @@ func RefusesAll(db *kv.DB) error {
 	_, err = c.CountString("x")
 	refused("count", err)
 	refused("compaction", c.Compact())
+	n := countingext.New(db, "w0/0")
+	_, err = n.AddString("x")
+	refused("add", err)
+	present, err = n.MayContainString("x")
+	refused("lookup", err)
+	errs = append(errs, expect(present, "an error reads as absent"))
+	_, err = n.DeleteString("x")
+	refused("deletion of an item", err)
+	_, err = n.CountString("x")
+	refused("count", err)
 	_, err = db.Delete(kv.NoSync, []byte("w0/0"))
 	refused("delete", err)
 	_, err = db.Exists([]byte("w0/0"))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
@@ -87,9 +88,11 @@ func newWorkload(rng *rand.Rand, workers int, start []contents, now int64) *work
 func (w *workload) options(fs vfs.FS) *kv.Options {
 	return &kv.Options{
 		FS: fs, CacheSize: 64 << 10, MemTableSize: 256 << 10, BallastSize: -1, MinFreeSpace: -1,
-		Logger:  slog.New(slog.DiscardHandler),
-		Clock:   func() time.Time { return time.UnixMilli(w.now.Load()) },
-		Modules: []kv.Module{bloomext.Module(), cuckooext.Module(), txn.Module(), compaction.Module()},
+		Logger: slog.New(slog.DiscardHandler),
+		Clock:  func() time.Time { return time.UnixMilli(w.now.Load()) },
+		Modules: []kv.Module{
+			bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module(), compaction.Module(),
+		},
 	}
 }
 
@@ -320,7 +323,7 @@ func (w *worker) transact() {
 
 // createWithItems makes a filter together with its first items.
 func (w *worker) createWithItems(key string) {
-	t := types[[]string{"bloom", "cuckoo"}[w.rng.IntN(2)]]
+	t := types[[]string{"bloom", "counting", "cuckoo"}[w.rng.IntN(3)]]
 	to, capacity, expansion := w.size(t)
 	to.Items = w.newItems(1 + w.rng.IntN(manyItems))
 	ch := change{w.own, map[string]*data{key: &to}, to.Items}
@@ -365,6 +368,42 @@ func (w *worker) createCuckoo(
 	})
 }
 
+// createCounting does it by a writer of its own. Some more items come and go in the same commit.
+func (w *worker) createCounting(
+	level kv.Durability, key string, capacity uint64, expansion uint32, items [][]byte,
+) error {
+	passing := w.newItems(1 + w.rng.IntN(10))
+	return w.write(level, key, func(kw *kv.Writer) error {
+		f := countingext.New(w.db, key)
+		if err := f.ReserveStaged(kw, countingConfig(capacity, expansion)); err != nil {
+			return err
+		}
+		all, deleted := slices.Concat(passing, items), make([]bool, len(passing))
+		if err := addAllStaged(f, kw, all); err != nil {
+			return err
+		}
+		err := f.DeleteStaged(kw, passing, deleted)
+		return errors.Join(err, expect(err != nil || !slices.Contains(deleted, false), "an item was forgotten"))
+	})
+}
+
+// addAndDelete adds an item once more to a counting filter, and deletes it once.
+func (w *worker) addAndDelete(level kv.Durability, key string, item []byte) error {
+	return txn.Update(background, w.db, level, func(tx *txn.Tx) error {
+		f := countingext.New(w.db, key).In(tx)
+		added, err := f.Add(item)
+		if err = errors.Join(err, expect(!added, "an item was forgotten")); err != nil {
+			return err
+		}
+		n, err := f.Count(item)
+		if err = errors.Join(err, expect(err != nil || n == 2, "an item added twice does not count twice")); err != nil {
+			return err
+		}
+		there, err := f.Delete(item)
+		return errors.Join(err, expect(err != nil || there, "an item was forgotten"))
+	})
+}
+
 // write stages and commits.
 func (w *worker) write(level kv.Durability, key string, stage func(*kv.Writer) error) error {
 	kw, err := w.db.Begin(level, []byte(key))
@@ -378,7 +417,12 @@ func (w *worker) write(level kv.Durability, key string, stage func(*kv.Writer) e
 	return kw.Commit()
 }
 
-func addAllStaged(f *bloomext.Filter, kw *kv.Writer, items [][]byte) error {
+// staged is a handle on a filter that stages adds.
+type staged interface {
+	AddStaged(kw *kv.Writer, items [][]byte, added []bool) (int, error)
+}
+
+func addAllStaged(f staged, kw *kv.Writer, items [][]byte) error {
 	added := make([]bool, len(items))
 	_, err := f.AddStaged(kw, items, added)
 	return errors.Join(err, expect(err != nil || !slices.Contains(added, false), "a new item was found"))
@@ -406,7 +450,11 @@ func (w *worker) addWithPosition(key string, have data) {
 func (w *worker) addAgain(key string, have data) {
 	item := have.Items[w.rng.IntN(len(have.Items))]
 	w.answer("add of a known item to "+key, key, func(level kv.Durability) error {
-		f := types[have.Type].open(api{db: w.db, level: level}, key)
+		t := types[have.Type]
+		if t.addAgain != nil {
+			return t.addAgain(w, level, key, item)
+		}
+		f := t.open(api{db: w.db, level: level}, key)
 		if have.Type == "bloom" && w.rng.IntN(2) == 0 {
 			added := make([]bool, 1)
 			_, err := f.AddMany([][]byte{item}, added)

@@ -67,7 +67,7 @@ type Handle interface {
 }
 
 // Types are the types in use, those of filters first.
-var Types = []Type{bloom{}, cuckoo{}, text{}}
+var Types = []Type{bloom{}, counting{}, cuckoo{}, text{}}
 
 const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 

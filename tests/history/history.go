@@ -32,6 +32,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
@@ -47,7 +48,10 @@ func Open(seed uint64) (*kv.DB, error) {
 	return kv.Open("store", &kv.Options{
 		FS: vfs.NewMem(), CacheSize: caches[seed%uint64(len(caches))], TableCacheSize: 1 << 20, MemTableSize: 256 << 10,
 		BallastSize: -1, MinFreeSpace: -1, Logger: slog.New(slog.DiscardHandler),
-		Modules: []kv.Module{yielding(bloomext.Module()), yielding(cuckooext.Module()), compaction.Module(), txn.Module()},
+		Modules: []kv.Module{
+			yielding(bloomext.Module()), yielding(countingext.Module()), yielding(cuckooext.Module()), compaction.Module(),
+			txn.Module(),
+		},
 	})
 }
 

@@ -3,6 +3,8 @@ package history
 import (
 	"errors"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +70,12 @@ var (
 	onCuckoo = func(name string, args ...string) Command {
 		return Command{Type: cuckoo{}, Name: name, Keys: []int{0}, Args: args}
 	}
+	onCounting = func(name string, args ...string) Command {
+		return Command{Type: counting{}, Name: name, Keys: []int{0}, Args: args}
+	}
+	fifteen = slices.Repeat([]string{"7"}, 15)
+	counted = at(5, 1, 2, Update, onCounting("CBF.INSERT", append([]string{"4"}, fifteen...)...),
+		"[1"+strings.Repeat(" 0", 14)+"]")
 	reserved = at(5, 1, 2, Plain, onCuckoo("CF.RESERVE", "4"), ok)
 	set      = Command{Type: text{}, Name: "SET", Keys: []int{2}, Args: []string{"row"}}
 	get      = Command{Type: text{}, Name: "GET", Keys: []int{2}}
@@ -178,6 +186,29 @@ func TestCheck(t *testing.T) {
 			reserved, at(0, 3, 4, Plain, onCuckoo("CF.INSERT", "7"), "[1]"),
 			at(1, 5, 10, Plain, onCuckoo("CF.MEXISTS", "7", "8"), "[1 1]"),
 			at(0, 6, 7, Plain, onCuckoo("CF.DEL", "7"), "1"), at(0, 8, 9, Plain, onCuckoo("CF.INSERT", "8"), "[1]"),
+		}},
+		{"a count between the adds of a batch", true, []*Operation{
+			at(0, 1, 6, Plain, onCounting("CBF.INSERT", "4", "7", "7", "8"), "[1 0 1]"),
+			at(1, 2, 3, Plain, onCounting("CBF.COUNT", "7"), "1"), at(1, 4, 5, Plain, onCounting("CBF.COUNT", "7"), "2"),
+		}},
+		{"a count that falls while items are added", false, []*Operation{
+			at(0, 1, 6, Plain, onCounting("CBF.INSERT", "4", "7", "7", "8"), "[1 0 1]"),
+			at(1, 2, 3, Plain, onCounting("CBF.COUNT", "7"), "2"), at(1, 4, 5, Plain, onCounting("CBF.COUNT", "7"), "1"),
+		}},
+		{"a count between the deletions of a transaction", false, []*Operation{
+			at(0, 1, 2, Plain, onCounting("CBF.INSERT", "4", "7", "7"), "[1 0]"),
+			at(0, 3, 6, Update, onCounting("CBF.MDEL", "7", "7"), "[1 1]"),
+			at(1, 4, 5, Plain, onCounting("CBF.COUNT", "7"), "1"),
+		}},
+		{"counters that stick", true, []*Operation{
+			counted, at(0, 3, 4, Plain, onCounting("CBF.DEL", "7"), "1"), at(0, 5, 6, Plain, onCounting("CBF.COUNT", "7"), "15"),
+		}},
+		{"counters that stuck, counted down", false, []*Operation{
+			counted, at(0, 3, 4, Plain, onCounting("CBF.DEL", "7"), "1"), at(0, 5, 6, Plain, onCounting("CBF.COUNT", "7"), "14"),
+		}},
+		{"deleted more often than added", false, []*Operation{
+			at(0, 1, 2, Plain, onCounting("CBF.INSERT", "4", "7"), "[1]"),
+			at(0, 3, 6, Plain, onCounting("CBF.DEL", "7"), "1"), at(1, 4, 5, Plain, onCounting("CBF.DEL", "7"), "1"),
 		}},
 		{"EXEC nil, and done", false, []*Operation{
 			at(0, 1, 2, Watch, watch0), at(1, 3, 4, Plain, insert("7"), "[1]"), aborted(at(0, 5, 6, Exec, set)),

@@ -612,9 +612,16 @@ func (w *Writer) deleteAll() {
 func (w *Writer) stageDrops() {
 	if w.flush {
 		w.sequence = true
-		for _, tag := range []byte{tagHeader, tagObject, tagDropped, tagExpiry} {
+		for _, tag := range []byte{tagHeader, tagDropped, tagExpiry} {
 			must(w.batch.DeleteRange([]byte{tag}, []byte{tag + 1}, nil))
 		}
+		// What was built since is written already.
+		from := []byte{tagObject}
+		for _, id := range slices.Sorted(slices.Values(w.built)) {
+			must(w.batch.DeleteRange(from, appendObjectKey(nil, id), nil))
+			from = appendObjectKey(nil, id+1)
+		}
+		must(w.batch.DeleteRange(from, []byte{tagObject + 1}, nil))
 		must(w.batch.DeleteRange(appendMetaKey(nil, metaKeys), appendMetaKey(nil, metaKeys+1), nil))
 		w.set(appendDroppedKey(w.scratch[:0], 0), nil) // object 0: all below the next id
 	}

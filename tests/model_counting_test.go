@@ -296,7 +296,8 @@ func (countingFamily) look(t *rapid.T, _ *model) []string {
 	case 5:
 		return []string{"CBF.INFO", key}
 	}
-	return []string{"CBF.INFO", key, drawOne(t, "CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION", "KEPT", "STUCK", "bad")}
+	fact := drawOne(t, "CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION", "KEPT", "STUCK", "bad")
+	return []string{"CBF.INFO", key, fact}
 }
 
 // counting returns the counting filter under a key; ok is false if it holds another type.
@@ -422,7 +423,8 @@ func (countingFamily) facts(m *model, name string, args []string) want {
 		for _, l := range have.layers {
 			lines = append(lines, reply.BulkString(fmt.Sprintf(
 				"bytes:%d counters:%d hashes:%d hashwidth:64 capacity:%d size:%d above:%d stuck:%d ratio:%.6g",
-				l.layout.Bits()/8, l.layout.Bits()/4, l.layout.Hashes, l.capacity, l.fill, len(l.counters), l.stuck(), l.rate)))
+				l.layout.Bits()/8, l.layout.Bits()/4, l.layout.Hashes, l.capacity, l.fill, len(l.counters), l.stuck(),
+				l.rate)))
 		}
 		return exactly(reply.Array(lines...))
 	}

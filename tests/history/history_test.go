@@ -201,10 +201,12 @@ func TestCheck(t *testing.T) {
 			at(1, 4, 5, Plain, onCounting("CBF.COUNT", "7"), "1"),
 		}},
 		{"counters that stick", true, []*Operation{
-			counted, at(0, 3, 4, Plain, onCounting("CBF.DEL", "7"), "1"), at(0, 5, 6, Plain, onCounting("CBF.COUNT", "7"), "15"),
+			counted, at(0, 3, 4, Plain, onCounting("CBF.DEL", "7"), "1"),
+			at(0, 5, 6, Plain, onCounting("CBF.COUNT", "7"), "15"),
 		}},
 		{"counters that stuck, counted down", false, []*Operation{
-			counted, at(0, 3, 4, Plain, onCounting("CBF.DEL", "7"), "1"), at(0, 5, 6, Plain, onCounting("CBF.COUNT", "7"), "14"),
+			counted, at(0, 3, 4, Plain, onCounting("CBF.DEL", "7"), "1"),
+			at(0, 5, 6, Plain, onCounting("CBF.COUNT", "7"), "14"),
 		}},
 		{"deleted more often than added", false, []*Operation{
 			at(0, 1, 2, Plain, onCounting("CBF.INSERT", "4", "7"), "[1]"),

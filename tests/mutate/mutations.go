@@ -31,6 +31,10 @@ func inKV(name string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./kv", tests: protocols}
 }
 
+func inCounting(name, tests string, e edit) mutation {
+	return mutation{name: name, edits: []edit{e}, pkg: "./countingext", tests: tests}
+}
+
 var mutations = []mutation{
 	// A loader installs what it read only if no commit was at work on the stripe
 	// when it read, and none has begun since.
@@ -207,4 +211,23 @@ var mutations = []mutation{
 		"// countDelete counts",
 		"func (s *stager) inOlder(i int, h uint64) bool {\n	for i++; i < len(s.c.layers); i++ {\n		l := &s.c.layers[i]\n		p := s.c.g.place(h, l.blocks)\n		if first, err := s.w.Load(s.c.object, l.table, p.blk); err == nil && s.c.g.find(l.words(first), p) >= 0 {\n			return true\n		}\n	}\n	return false\n}\n\n// countDelete counts"}},
 		pkg: "./cuckooext", tests: "^TestFilter_deleteKeepsOthers$"},
+	inCounting("an item is deleted from the newest of several layers", "^TestFilter_deletesKept$", edit{
+		"countingext/filter.go",
+		"	if n == 1 {\n",
+		"	if n >= 1 {\n"}),
+	inCounting("counters that stick are counted down", "^TestFilter_stuckCountersGrow$", edit{
+		"countingext/filter.go",
+		"		if was == MaxCount {\n",
+		"		if was == MaxCount && by > 0 {\n"}),
+	inCounting("a lookup in counters does not compare versions", "^TestFilter_movedByOneCommit$", edit{
+		"countingext/filter.go",
+		"	return false, !f.moved(h, before)\n",
+		"	return false, !f.moved(h, before) || true\n"}),
+	inCounting("a batch is sorted where counters stick", "^TestFilter_AddMany_fullByStuckCounters$", edit{
+		"countingext/handle.go",
+		"s.load(newest)+2*uint64(len(items))",
+		"w.Counter(newest.table, fillCounter)+uint64(len(items))"}),
+	{name: "removing everything takes what was built since", edits: []edit{{"kv/writer.go",
+		"range slices.Sorted(slices.Values(w.built)) {",
+		"range []uint64(nil) {"}}, pkg: "./tests", tests: "^TestExec_flushAllBeforeBuilds$"},
 }

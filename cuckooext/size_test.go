@@ -193,7 +193,7 @@ func TestFilter_rate(t *testing.T) {
 
 func falsePositives(t *testing.T, f *cuckooext.Filter, probes int) (hits int) {
 	t.Helper()
-	const batch = 10_000
+	batch := min(10_000, probes)
 	present := make([]bool, batch)
 	for first := 0; first < probes; first += batch {
 		must(t, f.MayContainMany(numbered(absent+first, batch), present))

@@ -285,16 +285,11 @@ func do(s *kv.Session, words []string, want string) error {
 
 // run makes one commit of operations, in a way drawn by how.
 func (w *worker) do(level kv.Durability, how int, list []operation) error {
-	session := func() *kv.Session {
-		s := w.db.NewSession()
-		s.Durability = level
-		return s
-	}
 	switch {
 	case len(list) == 1 && how%3 == 0:
 		return list[0].api(api{db: w.db, level: level})
 	case len(list) == 1 && how%3 == 1:
-		return do(session(), list[0].words, list[0].want)
+		return do(w.session(level), list[0].words, list[0].want)
 	case how%2 == 0:
 		return txn.Update(background, w.db, level, func(tx *txn.Tx) error {
 			for _, o := range list {
@@ -305,8 +300,14 @@ func (w *worker) do(level kv.Durability, how int, list []operation) error {
 			return nil
 		})
 	default:
-		return w.exec(session(), list)
+		return w.exec(w.session(level), list)
 	}
+}
+
+func (w *worker) session(level kv.Durability) *kv.Session {
+	s := w.db.NewSession()
+	s.Durability = level
+	return s
 }
 
 // exec runs operations by MULTI and EXEC.

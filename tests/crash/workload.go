@@ -494,18 +494,37 @@ func (w *worker) useShared(key string) {
 	}
 }
 
+// flushAll removes everything, as often in a transaction that goes on with the worker's keys.
 func (w *worker) flushAll() {
 	w.world.Lock()
 	defer w.world.Unlock()
+	list := []operation{{words: []string{"FLUSHALL"}, want: "OK"}}
+	s := &scene{keys: w.own.keys, held: contents{}, most: 12, now: w.now.Load()}
+	var added [][]byte
+	if w.words && w.rng.IntN(2) == 0 {
+		for range 3 + w.rng.IntN(4) {
+			o := w.operation(s)
+			s.apply(o)
+			list, added = append(list, o), append(added, o.added...)
+		}
+	}
 	var changes []change
 	for _, h := range w.histories() {
 		to := make(map[string]*data)
 		for _, key := range h.keys {
 			to[key] = nil
+			if d, ok := s.held[key]; ok {
+				to[key] = &d
+			}
 		}
 		changes = append(changes, change{history: h, to: to})
 	}
-	w.commit("flushall", changes, w.db.DeleteAll)
+	if len(list) == 1 {
+		w.commit("flushall", changes, w.db.DeleteAll)
+		return
+	}
+	changes[slices.Index(w.histories(), w.own)].added = added
+	w.commit(fmt.Sprint(list), changes, func(level kv.Durability) error { return w.exec(w.session(level), list) })
 }
 
 // passTime makes some keys expire, and all items that a crash lost with them.

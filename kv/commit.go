@@ -197,9 +197,9 @@ func (w *Writer) setKeyCounts() {
 }
 
 // needsSequence reports whether the commit has to be applied under the sequence
-// lock: if it changes what is under more than one key, or which object is under
-// one. What touches a single string, or only sets bits and counters under a single
-// key, may be seen by lookups while it is applied.
+// lock: if it changes what is under more than one key, or which object is under one,
+// or is a transaction's. What else touches a single string, or only changes bits, slots
+// and counters under a single key, may be seen by lookups while it is applied.
 func (w *Writer) needsSequence() bool {
 	if w.sequence || w.unseen {
 		return w.sequence

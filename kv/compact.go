@@ -44,12 +44,15 @@ func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err err
 	}
 	clear(q.queued)
 	q.mu.Unlock()
-	for _, key := range keys {
-		if err := ctx.Err(); err != nil {
-			return true, err
+	for i, key := range keys {
+		again, err := false, ctx.Err()
+		if err == nil {
+			again, err = db.compact([]byte(key), budget)
 		}
-		again, err := db.compact([]byte(key), budget)
 		if err != nil {
+			for _, left := range keys[i+1:] { // one that cannot be compacted keeps nobody else from it
+				db.QueueCompact([]byte(left))
+			}
 			return true, err
 		}
 		if again {

@@ -46,9 +46,9 @@ type Writer struct {
 	built      []uint64  // those of objects it has staged
 	drops      []uint64  // ids of objects to be dropped
 	attributes []stagedAttribute
-	layerDrops []layerDrop
-	nest       nesting // of a transaction's writer
-	uses       uint64  // of it, so far
+	layerDrops []layerDrop // layers to be dropped, of objects that stay
+	nest       nesting     // of a transaction's writer
+	uses       uint64      // of it, so far
 
 	sequence bool // has to be applied under the sequence lock
 	unseen   bool // nothing changes for lookups: what is changed does not exist for them, or only moves

@@ -30,6 +30,12 @@ func (t *table) insert(h uint64) (int, error) {
 	return len(t.buf), err
 }
 
+func (t *table) remove(h uint64) bool {
+	p := t.place(h)
+	_, ok := t.g.remove(&t.blocks[p.blk], p)
+	return ok
+}
+
 func (t *table) mayContain(h uint64) bool {
 	p := t.place(h)
 	return t.g.mayContain(&t.blocks[p.blk], p)

@@ -8,7 +8,7 @@ import (
 )
 
 // builtIn is the module of the commands every store has.
-func builtIn() Module {
+func builtIn(o *Options, dir string) Module {
 	commands := []Command{
 		{
 			Name: "PING", Arity: -1, Flags: Fast, Group: "connection",
@@ -39,7 +39,9 @@ func builtIn() Module {
 			Complexity: "O(N) for N commands", Example: "COMMAND COUNT", Handler: command,
 		},
 	}
-	return Module{Name: builtInModule, Commands: slices.Concat(commands, stringCommands(), keyCommands())}
+	return Module{
+		Name: builtInModule, Commands: slices.Concat(commands, stringCommands(), keyCommands()), Settings: o.ownSettings(dir),
+	}
 }
 
 var errSyntax = reply.Error("ERR syntax error")

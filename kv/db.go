@@ -120,7 +120,7 @@ func Open(dir string, options *Options) (*DB, error) {
 	}
 	db := &DB{
 		opts: opts, dir: dir, opened: opts.Clock(),
-		registry: newRegistry(opts.Modules),
+		registry: newRegistry(&opts, dir),
 		idle:     make(chan struct{}, 1),
 	}
 	for i := range db.shards {

@@ -36,19 +36,20 @@ type infoSection struct {
 }
 
 // info answers the sections named, all if none is, as lines "name:value" under
-// "# Section" titles.
+// "# Section" titles. A name that is none gives nothing.
 func info(c *Call) reply.Reply {
 	sections, err := c.DB.infoSections()
 	if err != nil {
 		return ErrorReply(err)
 	}
+	wanted := make(map[string]bool)
+	for _, arg := range c.Args {
+		wanted[Fold(arg)] = true
+	}
+	all := len(c.Args) == 0 || wanted["ALL"] || wanted["EVERYTHING"] || wanted["DEFAULT"]
 	var b strings.Builder
 	for _, s := range sections {
-		wanted := len(c.Args) == 0 || slices.ContainsFunc(c.Args, func(arg []byte) bool {
-			return strings.EqualFold(string(arg), s.name) || strings.EqualFold(string(arg), "all") ||
-				strings.EqualFold(string(arg), "everything") || strings.EqualFold(string(arg), "default")
-		})
-		if !wanted {
+		if !all && !wanted[fold(s.name)] {
 			continue
 		}
 		if b.Len() > 0 {
@@ -60,6 +61,19 @@ func info(c *Call) reply.Reply {
 		}
 	}
 	return reply.Verbatim(b.String())
+}
+
+// addSection adds fields to the section of the name, which is made if there is none.
+func addSection(sections []infoSection, name string, fields []InfoField) []infoSection {
+	if len(fields) == 0 {
+		return sections
+	}
+	i := slices.IndexFunc(sections, func(s infoSection) bool { return fold(s.name) == fold(name) })
+	if i < 0 {
+		return append(sections, infoSection{name, fields})
+	}
+	sections[i].fields = slices.Concat(sections[i].fields, fields)
+	return sections
 }
 
 func (db *DB) infoSections() ([]infoSection, error) {
@@ -107,7 +121,7 @@ func (db *DB) infoSections() ([]infoSection, error) {
 	}
 	for _, s := range db.registry.started {
 		name, fields := s.Info()
-		sections = append(sections, infoSection{name, fields})
+		sections = addSection(sections, name, fields)
 	}
 	return sections, nil
 }

@@ -180,7 +180,7 @@ func (o *Options) validate() error {
 	if o.Durability > NoSync {
 		errs = append(errs, fmt.Errorf("Durability %d: Always, EverySec or NoSync", o.Durability))
 	}
-	if err := validateModules(o.Modules); err != nil {
+	if err := o.validateModules(); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) == 0 {

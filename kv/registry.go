@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
-// Module is an extension of a store: data types, commands that work on them, and
-// services that run beside it. It is passed to Open in Options.Modules.
+// Module is an extension of a store: data types, commands that work on them, services
+// that run beside it, and settings. It is passed to Open in Options.Modules.
 type Module struct {
 	// Name, 1 to 64 bytes, is stored in the header of every object of the
 	// module's types: a program without the module can tell what is missing.
@@ -18,6 +19,7 @@ type Module struct {
 	Types    []*Type
 	Commands []Command
 	Services []Service
+	Settings []Setting
 }
 
 // Type is a data type.
@@ -60,8 +62,9 @@ type Service interface {
 	Start(db *DB) error
 	// Stop ends the work and waits for it. It is called only after Start.
 	Stop()
-	// Info returns lines for INFO: a section name and its fields. It may be
-	// called at any time after Start, from any goroutine, also after Stop.
+	// Info returns lines for INFO: a section name and its fields, which come
+	// behind those that others have in the section; without fields, none. It may
+	// be called at any time after Start, from any goroutine, also after Stop.
 	Info() (section string, fields []InfoField)
 }
 
@@ -178,7 +181,8 @@ func (c *Call) Update(keys [][]byte, f func(*Writer) (reply.Reply, error)) reply
 // Level returns the durability of the session's writes.
 func (c *Call) Level() Durability { return c.Session.Durability }
 
-// registry is what the modules of a store registered. It never changes after Open.
+// registry is what the modules of a store registered. But for the values of settings it
+// never changes after Open.
 type registry struct {
 	modules  []Module
 	types    map[string]*Type
@@ -186,11 +190,19 @@ type registry struct {
 	commands map[string]*Command
 	names    []string // of commands, sorted
 	started  []Service
+
+	settings     map[string]*setting
+	settingNames []string   // sorted
+	settingsMu   sync.Mutex // held while values change
 }
 
-func newRegistry(modules []Module) *registry {
-	r := &registry{types: make(map[string]*Type), moduleOf: make(map[string]string), commands: make(map[string]*Command)}
-	r.modules = append([]Module{builtIn()}, modules...)
+// newRegistry returns the registry of a store in a directory. The options have their defaults.
+func newRegistry(o *Options, dir string) *registry {
+	r := &registry{
+		types: make(map[string]*Type), moduleOf: make(map[string]string), commands: make(map[string]*Command),
+		settings: make(map[string]*setting),
+	}
+	r.modules = append([]Module{builtIn(o, dir)}, o.Modules...)
 	for _, m := range r.modules {
 		for _, t := range m.Types {
 			r.types[t.Name], r.moduleOf[t.Name] = t, m.Name
@@ -200,13 +212,15 @@ func newRegistry(modules []Module) *registry {
 			r.commands[fold(cmd.Name)] = &cmd
 			r.names = append(r.names, fold(cmd.Name))
 		}
+		r.addSettings(m.Settings)
 	}
 	slices.Sort(r.names)
+	slices.Sort(r.settingNames)
 	return r
 }
 
 // validateModules finds what would make two modules get in each other's way.
-func validateModules(modules []Module) error {
+func (o *Options) validateModules() error {
 	var errs []error
 	seen := make(map[string]bool)
 	once := func(what, name string) {
@@ -218,7 +232,7 @@ func validateModules(modules []Module) error {
 		}
 		seen[what+name] = true
 	}
-	for _, m := range append([]Module{builtIn()}, modules...) {
+	for _, m := range append([]Module{builtIn(o, "")}, o.Modules...) {
 		once("module", m.Name)
 		for _, t := range m.Types {
 			once("type", t.Name)
@@ -230,6 +244,12 @@ func validateModules(modules []Module) error {
 			once("command", fold(c.Name))
 			if c.Handler == nil || c.Arity == 0 || c.Summary == "" {
 				errs = append(errs, fmt.Errorf("command %q: needs a Handler, an Arity other than 0 and a Summary", c.Name))
+			}
+		}
+		for i := range m.Settings {
+			once("setting", m.Settings[i].Name)
+			if err := validateSetting(&m.Settings[i]); err != nil {
+				errs = append(errs, err)
 			}
 		}
 	}

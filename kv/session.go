@@ -28,6 +28,10 @@ type Session struct {
 
 	// Transactions is the state of the module that provides them.
 	Transactions any
+
+	// Connection is what the session's words come from, if that is a connection of
+	// a server: its own commands use it.
+	Connection any
 }
 
 // NewSession returns a session at the store's level of durability.

@@ -1,0 +1,293 @@
+package resp
+
+import (
+	"bytes"
+	"io"
+)
+
+// minBuffer is the size of a Decoder's first buffer: Redis reads as much at once.
+const minBuffer = 16 << 10
+
+// Decoder finds commands in what a client sent. Fill reads bytes into its buffer, Next takes the commands
+// out of it:
+//
+//	for {
+//		words, ok, err := d.Next()
+//		switch {
+//		case err != nil: // tell the client and close
+//		case ok: // run the command
+//		default:
+//			if _, err := d.Fill(conn); err != nil { // the client has gone
+//		}
+//	}
+//
+// The buffer doubles when it is full of what was received. How far a command is parsed is remembered, so
+// that the pieces of a long one are looked at once each.
+//
+// Commands are read as Redis 7.0 reads them. The byte after the CR of a line with a length, and the two bytes
+// after a word, are skipped whatever they are; an inline line ends in LF, with or without a CR before it.
+// Redis reads no inline line that has a zero byte; here that is a byte as any other.
+type Decoder struct {
+	next   Limits // of the commands to come
+	limits Limits // of the command at start
+
+	buf   []byte // buf[start:] was received and is of no command that Next returned
+	start int    // where the next command begins
+	pos   int    // how far it is parsed
+	seen  int    // buf[pos:seen] has no end of a line
+
+	missing int    // words to come, 0 before their number is known
+	bulk    int    // bytes of the word at pos, -1 before its length is known
+	size    int64  // bytes of the words so far
+	spans   []span // the words so far
+	words   [][]byte
+	err     error
+}
+
+// span is where a word is, counted from the start of its command: the buffer may move before the command
+// is complete.
+type span struct{ from, to int }
+
+// NewDecoder returns a decoder with these limits.
+func NewDecoder(l Limits) *Decoder {
+	d := &Decoder{}
+	d.SetLimits(l)
+	d.begin()
+	return d
+}
+
+// SetLimits sets the limits from the next command on. A command of which Next has already seen a part
+// keeps those it began with.
+func (d *Decoder) SetLimits(l Limits) { d.next = l.orDefaults() }
+
+// Buffered returns the number of bytes that were received and are of no command that Next returned.
+func (d *Decoder) Buffered() int { return len(d.buf) - d.start }
+
+// Partial reports whether bytes are left. After Next found no command they are the beginning of one.
+func (d *Decoder) Partial() bool { return d.Buffered() > 0 }
+
+// Size returns the bytes of memory that are held: those received take at most four times as many, their words
+// up to 64 bytes each.
+func (d *Decoder) Size() int {
+	const spanSize, wordSize = 16, 24
+	return cap(d.buf) + spanSize*cap(d.spans) + wordSize*cap(d.words)
+}
+
+// Shrink gives back the memory that a large command has taken, if no bytes are left: the words of the last
+// command are no longer valid then.
+func (d *Decoder) Shrink() {
+	if d.Buffered() > 0 || d.Size() <= 2*minBuffer {
+		return
+	}
+	d.buf, d.spans, d.words = nil, nil, nil
+	d.start = 0
+	d.begin()
+}
+
+// Fill reads once from r. It returns what r returns.
+func (d *Decoder) Fill(r io.Reader) (int, error) {
+	d.makeRoom()
+	n, err := r.Read(d.buf[len(d.buf):cap(d.buf)])
+	d.buf = d.buf[:len(d.buf)+n]
+	return n, err
+}
+
+// makeRoom sees to it that at least a quarter of the buffer is free. It doubles a buffer only if more than half
+// of it is in use, and moves what is in use only if that makes half of it free: each byte is moved less than
+// twice, and the buffer is less than four times as large as what is in it.
+func (d *Decoder) makeRoom() {
+	used := d.Buffered()
+	switch free := cap(d.buf) - len(d.buf); {
+	case used == 0 && cap(d.buf) > 0:
+		d.move(d.buf[:0])
+	case free > cap(d.buf)/4:
+	case used > cap(d.buf)/2 || cap(d.buf) == 0:
+		d.move(make([]byte, used, max(2*cap(d.buf), minBuffer)))
+	default:
+		d.move(d.buf[:used])
+	}
+}
+
+// move moves the bytes in use to the beginning of dst.
+func (d *Decoder) move(dst []byte) {
+	copy(dst, d.buf[d.start:])
+	d.buf = dst
+	d.pos -= d.start
+	d.seen -= d.start
+	d.start = 0
+}
+
+// Next returns the words of the next command, at least one. It is not ok if more bytes are needed for it.
+// Commands without words, a blank line or *0, are skipped. The words are valid until the next call of Next,
+// Fill or Shrink. An error is a ProtocolError, which all later calls return too.
+func (d *Decoder) Next() (words [][]byte, ok bool, err error) {
+	for d.err == nil && d.start < len(d.buf) {
+		if d.pos == d.start {
+			d.limits = d.next
+		}
+		words, ok, d.err = d.command()
+		if d.err != nil || !ok {
+			return nil, false, d.err
+		}
+		d.start = d.pos
+		d.begin()
+		if len(words) > 0 {
+			return words, true, nil
+		}
+	}
+	return nil, false, d.err
+}
+
+// begin forgets how far the command before was parsed.
+func (d *Decoder) begin() {
+	d.pos, d.seen = d.start, d.start
+	d.missing, d.bulk, d.size = 0, -1, 0
+	d.spans = d.spans[:0]
+}
+
+// command parses on, up to the end of the command if it is there. There may be no words.
+func (d *Decoder) command() (words [][]byte, ok bool, err error) {
+	if d.buf[d.start] != '*' {
+		return d.inline()
+	}
+	if d.missing == 0 {
+		if ok, err := d.count(); !ok || d.missing == 0 {
+			return nil, ok, err
+		}
+	}
+	for d.missing > 0 {
+		if ok, err := d.word(); !ok {
+			return nil, false, err
+		}
+	}
+	d.words = d.words[:0]
+	for _, s := range d.spans {
+		from, to := d.start+s.from, d.start+s.to
+		d.words = append(d.words, d.buf[from:to:to])
+	}
+	return d.words, true, nil
+}
+
+// inline parses a line of words.
+func (d *Decoder) inline() ([][]byte, bool, error) {
+	line, ok, err := d.line('\n', errInline)
+	if !ok {
+		return nil, false, err
+	}
+	d.pos += len(line) + len("\n")
+	words, err := Split(bytes.TrimSuffix(line, []byte("\r")))
+	if err != nil {
+		return nil, false, errQuotes
+	}
+	return words, true, nil
+}
+
+// count parses the line with the number of words. It leaves missing at 0 if there are none.
+func (d *Decoder) count() (ok bool, err error) {
+	line, ok, err := d.lengthLine(errArgsLine)
+	if !ok {
+		return false, err
+	}
+	n, ok := parseInt(line[1:])
+	if !ok {
+		return false, errArgs
+	}
+	if err := d.limits.checkArgs(n); err != nil {
+		return false, err
+	}
+	d.missing = int(max(n, 0))
+	return true, nil
+}
+
+// word parses a word and the line with its length.
+func (d *Decoder) word() (ok bool, err error) {
+	if d.bulk < 0 {
+		if ok, err := d.length(); !ok {
+			return false, err
+		}
+	}
+	if len(d.buf)-d.pos < d.bulk+len("\r\n") {
+		return false, nil
+	}
+	from := d.pos - d.start
+	d.spans = append(d.spans, span{from, from + d.bulk})
+	d.pos += d.bulk + len("\r\n")
+	d.seen = d.pos
+	d.bulk = -1
+	d.missing--
+	return true, nil
+}
+
+// length parses the line with the length of a word.
+func (d *Decoder) length() (ok bool, err error) {
+	line, ok, err := d.lengthLine(errBulkLine)
+	switch {
+	case !ok:
+		return false, err
+	case len(line) == 0: // the line begins with the CR that ends it
+		return false, errExpectedBulk('\r')
+	case line[0] != '$':
+		return false, errExpectedBulk(line[0])
+	}
+	n, ok := parseInt(line[1:])
+	if !ok {
+		return false, errBulk
+	}
+	if err := d.limits.checkBulk(n, d.size); err != nil {
+		return false, err
+	}
+	d.bulk = int(n)
+	d.size += n
+	return true, nil
+}
+
+// lengthLine moves behind a line with a length and returns it.
+func (d *Decoder) lengthLine(tooLong error) (line []byte, ok bool, err error) {
+	line, ok, err = d.line('\r', tooLong)
+	if !ok || len(d.buf)-d.pos < len(line)+len("\r\n") {
+		return nil, false, err
+	}
+	d.pos += len(line) + len("\r\n")
+	d.seen = d.pos
+	return line, true, nil
+}
+
+// line returns the bytes from pos up to the first one that is end.
+func (d *Decoder) line(end byte, tooLong error) (line []byte, ok bool, err error) {
+	n := bytes.IndexByte(d.buf[d.seen:], end)
+	if n >= 0 {
+		d.seen += n
+	} else {
+		d.seen = len(d.buf)
+	}
+	if d.seen-d.pos > d.limits.Inline {
+		return nil, false, tooLong
+	}
+	return d.buf[d.pos:d.seen], n >= 0, nil
+}
+
+// parseInt reads a decimal number as Redis does: without a plus, leading zeros or blanks, and within 64 bits.
+func parseInt(text []byte) (n int64, ok bool) {
+	digits, negative := bytes.CutPrefix(text, []byte("-"))
+	if len(digits) == 0 || len(digits) > len("9223372036854775808") {
+		return 0, false
+	}
+	if digits[0] == '0' {
+		return 0, len(text) == 1
+	}
+	var u uint64 // 19 digits fit
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		u = 10*u + uint64(c-'0')
+	}
+	switch {
+	case negative && u <= 1<<63:
+		return -int64(u), true
+	case !negative && u < 1<<63:
+		return int64(u), true
+	default:
+		return 0, false
+	}
+}

@@ -1,0 +1,34 @@
+package resp
+
+import "fmt"
+
+// ProtocolError says why input is not of the protocol. What follows it cannot be understood, so that a
+// connection is closed. For a Decoder the text is what a server sends after "ERR ", as Redis words it.
+type ProtocolError string
+
+// Error returns the text.
+func (e ProtocolError) Error() string { return string(e) }
+
+const (
+	errArgs          = ProtocolError("Protocol error: invalid multibulk length")
+	errBulk          = ProtocolError("Protocol error: invalid bulk length")
+	errInline        = ProtocolError("Protocol error: too big inline request")
+	errArgsLine      = ProtocolError("Protocol error: too big mbulk count string")
+	errBulkLine      = ProtocolError("Protocol error: too big bulk count string")
+	errQuotes        = ProtocolError("Protocol error: unbalanced quotes in request")
+	errArgsAnonymous = ProtocolError("Protocol error: unauthenticated multibulk length")
+	errBulkAnonymous = ProtocolError("Protocol error: unauthenticated bulk length")
+)
+
+// errExpectedBulk is the error for a word that begins with c. A line break would end the error's line, so
+// Redis sends a space.
+func errExpectedBulk(c byte) ProtocolError {
+	if c == '\r' || c == '\n' {
+		c = ' '
+	}
+	return ProtocolError("Protocol error: expected '$', got '" + string([]byte{c}) + "'")
+}
+
+func errCommand(size, limit int64) ProtocolError {
+	return ProtocolError(fmt.Sprintf("Protocol error: command of %d bytes, at most %d", size, limit))
+}

@@ -1,0 +1,285 @@
+package resp
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+const (
+	// maxDepth is the most arrays, sets and maps within each other, so that no reply exhausts the stack.
+	maxDepth = 128
+	// maxLine is the most bytes of a line: the longest ones are texts of errors.
+	maxLine = 1 << 20
+	// firstChunk is the most bytes of a string, and of an array's elements, that are made room for
+	// before any has come.
+	firstChunk = 64 << 10
+)
+
+// Reader reads the replies of a server, RESP2 or RESP3.
+type Reader struct {
+	r *bufio.Reader
+}
+
+// NewReader returns a reader of replies from r. It reads ahead.
+func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, minBuffer)} }
+
+// Buffered returns the number of bytes that were read from the server and are of no reply yet.
+func (r *Reader) Buffered() int { return r.r.Buffered() }
+
+// Read returns the next reply. Pushes are skipped, and so are attributes, which tell about a reply. The kinds
+// are those of the wire: in RESP2 a boolean is an integer. Of kinds that package reply has not, a big number is a
+// string and an error with its length before it an error.
+//
+// The error is a ProtocolError if no reply begins at these bytes, or if it cannot be understood; io.EOF if
+// the server closed the connection between replies, io.ErrUnexpectedEOF if it did within one; otherwise that of
+// the underlying reader. After an error the reader is of no use.
+func (r *Reader) Read() (reply.Reply, error) {
+	for {
+		if answer, push, err := r.ReadAny(); !push || err != nil {
+			return answer, err
+		}
+	}
+}
+
+// ReadAny is Read for pushes too: push says that the reply, an array, is one.
+func (r *Reader) ReadAny() (answer reply.Reply, push bool, err error) {
+	kind, err := r.r.ReadByte()
+	if err != nil {
+		return reply.Nil, false, err // also io.EOF
+	}
+	if push = kind == '>'; push {
+		kind = '*'
+	}
+	answer, err = r.of(kind, maxDepth)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return reply.Nil, false, err
+	}
+	return answer, push, nil
+}
+
+// element reads a reply within another.
+func (r *Reader) element(depth int) (reply.Reply, error) {
+	kind, err := r.r.ReadByte()
+	if err != nil {
+		return reply.Nil, err
+	}
+	return r.of(kind, depth)
+}
+
+// of reads a reply of which the first byte is read, with at most depth levels.
+func (r *Reader) of(kind byte, depth int) (reply.Reply, error) {
+	if depth == 0 {
+		return reply.Nil, ProtocolError(fmt.Sprintf("Protocol error, more than %d arrays within each other", maxDepth))
+	}
+	for kind == '|' { // attributes, a map; the reply itself follows
+		if _, err := r.elements('%', depth); err != nil {
+			return reply.Nil, err
+		}
+		var err error
+		if kind, err = r.r.ReadByte(); err != nil {
+			return reply.Nil, err
+		}
+	}
+	switch kind {
+	case '$', '!', '=':
+		return r.bulk(kind)
+	case '*', '~', '%':
+		return r.elements(kind, depth)
+	case '+', '-', ':', '_', '#', ',', '(':
+		line, err := r.line()
+		if err != nil {
+			return reply.Nil, err
+		}
+		return scalar(kind, line)
+	default:
+		return reply.Nil, ProtocolError(fmt.Sprintf("Protocol error, got %q as reply type byte", []byte{kind}))
+	}
+}
+
+// scalar returns the reply that a line stands for.
+func scalar(kind byte, line []byte) (reply.Reply, error) {
+	text := string(line)
+	switch kind {
+	case '+':
+		return reply.Status(text), nil
+	case '-':
+		return reply.Error(text), nil
+	case ':':
+		if n, ok := parseInt(line); ok {
+			return reply.Int(n), nil
+		}
+	case '_':
+		if text == "" {
+			return reply.Nil, nil
+		}
+	case '#':
+		if text == "t" || text == "f" {
+			return reply.Bool(text == "t"), nil
+		}
+	case ',':
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			return reply.Double(f), nil
+		}
+	case '(':
+		if isBigNumber(text) {
+			return reply.BulkString(text), nil
+		}
+	}
+	return reply.Nil, malformed(kind, line)
+}
+
+func isBigNumber(text string) bool {
+	digits := bytes.TrimPrefix([]byte(text), []byte("-"))
+	return len(digits) > 0 && !slices.ContainsFunc(digits, func(c byte) bool { return c < '0' || c > '9' })
+}
+
+// malformed is the error for a line that does not fit the kind of its reply.
+func malformed(kind byte, line []byte) error {
+	const most = 64 // bytes of the line that are shown
+	return ProtocolError(fmt.Sprintf("Protocol error, got %q in a reply of type %q", line[:min(len(line), most)], kind))
+}
+
+// line returns what is left of the line, without CRLF. It is valid until the next read.
+func (r *Reader) line() ([]byte, error) {
+	line, err := r.r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		line, err = r.longLine(line)
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, ok := bytes.CutSuffix(line, []byte("\r\n"))
+	if !ok {
+		return nil, ProtocolError("Protocol error, a line does not end in CRLF")
+	}
+	return text, nil
+}
+
+// longLine reads on after a beginning that filled the buffer.
+func (r *Reader) longLine(line []byte) ([]byte, error) {
+	line = bytes.Clone(line)
+	for {
+		part, err := r.r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxLine:
+			return nil, ProtocolError(fmt.Sprintf("Protocol error, a line of more than %d bytes", maxLine))
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return line, err
+		}
+	}
+}
+
+// count reads the rest of a line with a length. ok is false for -1, the nil of RESP2.
+func (r *Reader) count(kind byte) (n int64, ok bool, err error) {
+	line, err := r.line()
+	if err != nil {
+		return 0, false, err
+	}
+	n, ok = parseInt(line)
+	if !ok || n < -1 || n == -1 && kind != '$' && kind != '*' {
+		return 0, false, malformed(kind, line)
+	}
+	return n, n >= 0, nil
+}
+
+func (r *Reader) bulk(kind byte) (reply.Reply, error) {
+	n, ok, err := r.count(kind)
+	if !ok {
+		return reply.Nil, err
+	}
+	text, err := r.text(n)
+	if err != nil {
+		return reply.Nil, err
+	}
+	switch kind {
+	case '!':
+		return reply.Error(string(text)), nil
+	case '=': // the format, of three letters, and a colon come first
+		if len(text) < len("txt:") || text[3] != ':' {
+			return reply.Nil, malformed(kind, text)
+		}
+		return reply.Verbatim(string(text[len("txt:"):])), nil
+	default:
+		return reply.Bulk(text), nil
+	}
+}
+
+// text reads n bytes and the CRLF behind them. The room for them grows as they come.
+func (r *Reader) text(n int64) ([]byte, error) {
+	text := make([]byte, 0, min(n, firstChunk))
+	for int64(len(text)) < n {
+		more := int(min(n-int64(len(text)), int64(max(len(text), firstChunk))))
+		text = slices.Grow(text, more)
+		read, err := io.ReadFull(r.r, text[len(text):len(text)+more])
+		text = text[:len(text)+read]
+		if err != nil {
+			return nil, unexpected(err)
+		}
+	}
+	var end [2]byte
+	if _, err := io.ReadFull(r.r, end[:]); err != nil {
+		return nil, unexpected(err)
+	}
+	if end != [2]byte{'\r', '\n'} {
+		return nil, ProtocolError("Protocol error, a string is not followed by CRLF")
+	}
+	return text, nil
+}
+
+// unexpected makes the end of the input the error that it is within a reply.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// elements reads the replies that an array, a set or a map holds.
+func (r *Reader) elements(kind byte, depth int) (reply.Reply, error) {
+	n, ok, err := r.count(kind)
+	if !ok {
+		return reply.Nil, err
+	}
+	if kind == '%' {
+		return r.pairs(n, depth)
+	}
+	var elems []reply.Reply
+	for range n {
+		e, err := r.element(depth - 1)
+		if err != nil {
+			return reply.Nil, err
+		}
+		elems = append(elems, e)
+	}
+	if kind == '~' {
+		return reply.Set(elems...), nil
+	}
+	return reply.Array(elems...), nil
+}
+
+func (r *Reader) pairs(n int64, depth int) (reply.Reply, error) {
+	var pairs []reply.Pair
+	for range n {
+		key, err := r.element(depth - 1)
+		if err != nil {
+			return reply.Nil, err
+		}
+		value, err := r.element(depth - 1)
+		if err != nil {
+			return reply.Nil, err
+		}
+		pairs = append(pairs, reply.Pair{Key: key, Value: value})
+	}
+	return reply.Map(pairs...), nil
+}

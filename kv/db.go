@@ -529,6 +529,19 @@ func (db *DB) failure() error {
 	return nil
 }
 
+// Health returns nil if the store takes reads and writes; ErrNoSpace if it takes reads
+// alone, and ErrFailed, with the cause, or ErrClosed if it takes neither.
+func (db *DB) Health() error {
+	if err := db.enter(); err != nil {
+		return err
+	}
+	defer db.exit()
+	if db.space.Full() {
+		return fmt.Errorf("%w: %s", ErrNoSpace, db.dir)
+	}
+	return nil
+}
+
 // fail makes the store refuse everything from now on, and freezes its directory.
 func (db *DB) fail(cause error) error {
 	db.fs.Freeze(cause)

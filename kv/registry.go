@@ -284,6 +284,9 @@ func (r *registry) stop() {
 	}
 }
 
+// Command returns the command of a name, in any case; nil if there is none.
+func (db *DB) Command(name []byte) *Command { return db.registry.command(name) }
+
 // Commands returns the command table, sorted by name.
 func (db *DB) Commands() []*Command {
 	list := make([]*Command, len(db.registry.names))

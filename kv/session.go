@@ -44,7 +44,7 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 		return reply.Error("ERR empty command")
 	}
 	cmd := s.db.registry.command(words[0])
-	if cmd == nil || !cmd.takes(len(words)) {
+	if cmd == nil || !cmd.Takes(len(words)) {
 		if s.Refused != nil {
 			s.Refused()
 		}
@@ -73,10 +73,11 @@ func (s *Session) Run(ctx context.Context, tx *Transaction, cmd *Command, args [
 	return cmd.Handler(&Call{Context: ctx, DB: s.db, Session: s, Command: cmd, Args: args, Transaction: tx})
 }
 
-// lowerName is the command's name as error texts have it.
-func (c *Command) lowerName() string { return strings.ToLower(c.Name) }
+// LowerName is the command's name as error texts have it.
+func (c *Command) LowerName() string { return strings.ToLower(c.Name) }
 
-func (c *Command) takes(words int) bool {
+// Takes reports whether the command can have so many words, its name included.
+func (c *Command) Takes(words int) bool {
 	if c.Arity < 0 {
 		return words >= -c.Arity
 	}
@@ -85,7 +86,7 @@ func (c *Command) takes(words int) bool {
 
 // WrongArity is the reply to a command with too few or too many words.
 func WrongArity(cmd *Command) reply.Reply {
-	return reply.Errorf("ERR wrong number of arguments for '%s' command", cmd.lowerName())
+	return reply.Errorf("ERR wrong number of arguments for '%s' command", cmd.LowerName())
 }
 
 func unknownCommand(words [][]byte) reply.Reply {

@@ -176,7 +176,7 @@ func (o *expireOption) at(c *Call) (int64, error) {
 }
 
 func badExpireTime(c *Call) error {
-	return reply.TextError("ERR invalid expire time in '" + c.Command.lowerName() + "' command")
+	return reply.TextError("ERR invalid expire time in '" + c.Command.LowerName() + "' command")
 }
 
 func set(c *Call) reply.Reply {

@@ -23,6 +23,7 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory.
   kvshell -d DIR load KEY FILE      adds the lines of FILE to a filter
   kvshell -d DIR stats [KEY]        tells facts and figures about the store, or about a key
   kvshell -d DIR check              reads and checks all of the store
+  kvshell -d DIR serve              serves the store to clients of Redis, at 127.0.0.1:6380
   kvshell plan --capacity N --error P
                                     tells how large such a filter would be; needs no store
   kvshell help [WORD|COMMAND|@GROUP]
@@ -39,6 +40,20 @@ loses up to about a second of writes in a crash, and --sync no more, even if onl
 Exit codes: 0 all is well; 1 a command answered with an error, or a run was refused; 2 wrong usage; 3 the
 store is not there or cannot be opened; 4 another process uses it; 5 it is damaged; 6 trouble with a local
 file or the disk; 130 interrupted.
+`
+
+const serveHelp = `serve serves the store over the protocol of Redis, so that clients made for Redis with RedisBloom, redis-cli
+and kvshell -h can use it, until SIGTERM, Ctrl-C or the command SHUTDOWN. Then commands that run have ten
+seconds to end, everything is synced, and the exit code is 0.
+
+A client's reply to a write comes when the write is as durable as --sync says. Commands that a client sends
+without waiting for replies are made durable together.
+
+Without a password (--requirepass-file) only clients on this machine are served. Whoever has the password can
+read, change and delete everything, and end the server.
+
+CONFIG GET * lists the settings; CONFIG SET changes them until the server ends, --set from its start.
+
 `
 
 const dedupHelp = `dedup prints the lines of FILE, or of standard input for -, that were not seen before, in order. Seen are

@@ -33,6 +33,8 @@ type shell struct {
 	seed      uint64
 	show      format
 	script    scriptFlags
+
+	served bool // the store is opened to be served
 }
 
 // run carries out a command line and returns the exit code.
@@ -94,6 +96,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	root.MarkFlagsMutuallyExclusive(formatFlags...)
 
 	root.AddCommand(sh.ownCommands()...)
+	root.AddCommand(sh.serveCommand())
 	root.SetHelpCommand(sh.helpCommand())
 	return root
 }

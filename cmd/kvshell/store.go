@@ -12,6 +12,7 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -109,8 +110,16 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 		MaxFilterBytes: maxFilterBytes,
 		BallastSize:    ballastSize,
 		Logger:         slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: brief})),
-		Modules:        modules(),
+		Modules:        sh.modules(),
 	})
+}
+
+// modules are those that a store is opened with in this run.
+func (sh *shell) modules() []kv.Module {
+	if sh.served {
+		return append(modules(), server.Module())
+	}
+	return modules()
 }
 
 // brief leaves the time out of a line of the log, and shows of an error its text: errors of Pebble's have
@@ -134,10 +143,15 @@ func openError(dir string, err error) error {
 		return nil
 	case errors.Is(err, kv.ErrLocked):
 		who := "another process"
-		if pid := lockOwner(dir); pid > 0 {
+		pid := lockOwner(dir)
+		if pid > 0 {
 			who = fmt.Sprintf("process %d", pid)
 		}
-		return &codeError{exitLocked, fmt.Errorf("store %s is in use by %s: wait until it ends, or end it", dir, who)}
+		advice := "wait until it ends, or end it"
+		if how := howToConnect(dir, pid); how != "" {
+			advice = "it serves the store: connect to it by " + how
+		}
+		return &codeError{exitLocked, fmt.Errorf("store %s is in use by %s: %s", dir, who, advice)}
 	case errors.Is(err, kv.ErrNotExist):
 		return &codeError{exitOpen, fmt.Errorf("no store in %s: the first write, such as BF.RESERVE, makes one", dir)}
 	case isAny(err, kv.ErrOptions, kv.ErrCorrupt, kv.ErrFailed, kv.ErrNoSpace):

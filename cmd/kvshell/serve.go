@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sievekv/sievekv/server"
+)
+
+// serveFlags are those of serve.
+type serveFlags struct {
+	addr, socket      string
+	passwordFile      string
+	certFile, keyFile string
+	metricsAddr       string
+	openToAll         bool
+	settings          []string
+}
+
+// drainTime is how long commands that run may go on after SIGTERM.
+const drainTime = 10 * time.Second
+
+func (sh *shell) serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve [flags]",
+		Short: "Serves the store to clients of Redis",
+		Long:  serveHelp,
+		Args:  exactArgs(0),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return sh.serve(cmd.Context(), &f) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.addr, "addr", "127.0.0.1:6380", "`HOST:PORT` to listen on; \"\" for none, an empty HOST for every address")
+	flags.StringVar(&f.socket, "unixsocket", "", "`PATH` of a socket to listen on, for clients of this user")
+	flags.StringVar(&f.passwordFile, "requirepass-file", "", "`FILE` whose first line is the password clients have to give")
+	flags.BoolVar(&f.openToAll, "no-protected-mode", false, "serve other machines though there is no password")
+	flags.StringVar(&f.certFile, "tls-cert", "", "`FILE` with the certificate in PEM, with which --addr takes TLS only")
+	flags.StringVar(&f.keyFile, "tls-key", "", "`FILE` with its key in PEM")
+	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "`HOST:PORT` for /metrics, /healthz and /readyz over HTTP, such as 127.0.0.1:9121")
+	flags.StringArrayVar(&f.settings, "set", nil, "a setting as of CONFIG SET, `NAME=VALUE`; may be given several times")
+	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
+	return cmd
+}
+
+// serve serves the store until SIGTERM, Ctrl-C, or the command SHUTDOWN.
+func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
+	if f.addr == "" && f.socket == "" {
+		return usagef(`serve: --addr "" leaves no address to listen on: give one, or --unixsocket PATH`)
+	}
+	opts, err := f.options()
+	if err != nil {
+		return err
+	}
+	sh.served = true
+	db, err := sh.openOrCreate()
+	if err != nil {
+		return err
+	}
+	defer closeStore(db, &err)
+	for _, pair := range f.settings {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return usagef("serve: --set %s: must be NAME=VALUE", pair)
+		}
+		if err := db.SetSetting(name, value); err != nil {
+			return withCode(exitUsage, fmt.Errorf("serve: --set %s: %w", pair, err))
+		}
+	}
+	s, err := server.New(db, opts)
+	if err != nil {
+		return err
+	}
+	listeners, err := f.listen()
+	if err != nil {
+		return withCode(exitOpen, err)
+	}
+	failed := make(chan error, len(listeners)+1)
+	for _, l := range listeners {
+		go func() { failed <- s.Serve(l) }()
+		fmt.Fprintf(sh.stderr, "serving %s at %s\n", db.Dir(), l.Addr())
+	}
+	stopMetrics, err := f.serveMetrics(sh, s, failed)
+	if err == nil {
+		err = leaveAddress(db.Dir(), listeners)
+	}
+	if err == nil {
+		select {
+		case <-ctx.Done(): // SIGTERM is how a server is ended, no error
+		case <-s.ShutdownAsked():
+		case err = <-failed:
+		}
+	}
+	fmt.Fprintln(sh.stderr, "shutting down")
+	removeAddress(db.Dir())
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	stopMetrics(draining)
+	return errors.Join(err, s.Shutdown(draining))
+}
+
+func (f *serveFlags) options() (*server.Options, error) {
+	opts := &server.Options{ProtectedModeOff: f.openToAll}
+	if f.passwordFile == "" {
+		return opts, nil
+	}
+	text, err := os.ReadFile(f.passwordFile)
+	if err != nil {
+		return nil, withCode(exitLocal, fmt.Errorf("serve: --requirepass-file: %w", err))
+	}
+	opts.Password, _, _ = strings.Cut(string(text), "\n")
+	if opts.Password = strings.TrimSuffix(opts.Password, "\r"); opts.Password == "" {
+		return nil, usagef("serve: --requirepass-file %s: its first line, the password, is empty", f.passwordFile)
+	}
+	return opts, nil
+}
+
+// listen begins to listen on all addresses.
+func (f *serveFlags) listen() (listeners []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range listeners {
+				_ = l.Close() // the error counts
+			}
+		}
+	}()
+	if f.addr != "" {
+		l, err := net.Listen("tcp", f.addr)
+		if err != nil {
+			return nil, fmt.Errorf("serve: --addr %s: %w", f.addr, err)
+		}
+		if f.certFile != "" {
+			pair, err := tls.LoadX509KeyPair(f.certFile, f.keyFile)
+			if err != nil {
+				_ = l.Close() // the error counts
+				return nil, fmt.Errorf("serve: --tls-cert %s, --tls-key %s: %w", f.certFile, f.keyFile, err)
+			}
+			l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+		}
+		listeners = append(listeners, l)
+	}
+	if f.socket != "" {
+		l, err := listenUnix(f.socket)
+		if err != nil {
+			return listeners, fmt.Errorf("serve: --unixsocket %s: %w", f.socket, err)
+		}
+		listeners = append(listeners, l)
+	}
+	return listeners, nil
+}
+
+// listenUnix makes a socket that only this user may connect to. One that a killed server left
+// is replaced; one that somebody listens on, or another file, is not.
+func listenUnix(path string) (net.Listener, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+		if c, err := net.Dial("unix", path); err == nil {
+			_ = c.Close() // it was only to see
+			return nil, errors.New("another process listens on it")
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// serveMetrics serves them over HTTP, if that is asked for, until stop is called.
+func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- error) (stop func(context.Context), err error) {
+	if f.metricsAddr == "" {
+		return func(context.Context) {}, nil
+	}
+	l, err := net.Listen("tcp", f.metricsAddr)
+	if err != nil {
+		return func(context.Context) {}, withCode(exitOpen, fmt.Errorf("serve: --metrics-addr %s: %w", f.metricsAddr, err))
+	}
+	h := &http.Server{
+		Handler: s.MetricsHandler(), ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+	}
+	go func() {
+		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve: --metrics-addr %s: %w", f.metricsAddr, err)
+		}
+	}()
+	fmt.Fprintf(sh.stderr, "metrics at http://%s/metrics\n", l.Addr())
+	return func(ctx context.Context) { _ = h.Shutdown(ctx) }, nil // what it has to tell is of nobody's interest any more
+}
+
+// addressFile is the file in a store's directory that says where the store is served: the
+// process, and an address on each line after it.
+const addressFile = "serve.addr"
+
+// leaveAddress says in the store's directory how to connect, for others who find it locked.
+func leaveAddress(dir string, listeners []net.Listener) error {
+	text := fmt.Sprintf("%d\n", os.Getpid())
+	for _, l := range listeners {
+		text += l.Addr().Network() + " " + l.Addr().String() + "\n"
+	}
+	path := filepath.Join(dir, addressFile)
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		return withCode(exitLocal, fmt.Errorf("serve: %w", err))
+	}
+	return withCode(exitLocal, os.Rename(path+".new", path))
+}
+
+func removeAddress(dir string) { _ = os.Remove(filepath.Join(dir, addressFile)) } // a stale one names a process that has gone
+
+// howToConnect says how to reach the store in dir that a process serves, "" if it does not.
+func howToConnect(dir string, pid int) string {
+	text, err := os.ReadFile(filepath.Join(dir, addressFile))
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(lines) < 2 || lines[0] != fmt.Sprint(pid) {
+		return ""
+	}
+	network, addr, _ := strings.Cut(lines[1], " ")
+	if network == "unix" {
+		return "kvshell -s " + addr
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "kvshell -h " + host + " -p " + port
+}

@@ -1,0 +1,429 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// RedisVersion is the version of Redis that HELLO and INFO name: clients and dashboards choose
+// by it what they ask for. The commands here are of that version or older.
+const RedisVersion = "7.4.1"
+
+func lower(word []byte) string { return strings.ToLower(string(word)) }
+
+func (s *Server) password() string { return s.opts.Password }
+
+// checkPassword compares digests, in a time that depends on neither password.
+func (s *Server) checkPassword(user, password []byte) bool {
+	given, want := sha256.Sum256(password), sha256.Sum256([]byte(s.password()))
+	same := subtle.ConstantTimeCompare(given[:], want[:]) == 1
+	return same && string(user) == defaultUser
+}
+
+const defaultUser = "default"
+
+var wrongPassword = reply.Error("WRONGPASS invalid username-password pair or user is disabled.")
+
+// login authenticates the client, and returns nil, or the error to answer. Without a password
+// everybody is the default user already, whatever password is given with that name.
+func (c *conn) login(user, password []byte) *reply.Reply {
+	ok := c.server.checkPassword(user, password)
+	if c.server.password() == "" {
+		ok = string(user) == defaultUser
+	}
+	if !ok {
+		c.server.stats.wrongPasswords.Add(1)
+		c.server.logger.Warn("sievekv: wrong password", "client", c.net.RemoteAddr())
+		return &wrongPassword
+	}
+	c.authenticated = true
+	return nil
+}
+
+func auth(c *conn, call *kv.Call) reply.Reply {
+	user, password := []byte(defaultUser), call.Args[0]
+	switch len(call.Args) {
+	case 1:
+		if c.server.password() == "" {
+			return reply.Error("ERR AUTH <password> called without any password configured for the default user. " +
+				"Are you sure your configuration is correct?")
+		}
+	case 2:
+		user, password = call.Args[0], call.Args[1]
+	default:
+		return errSyntax
+	}
+	if failed := c.login(user, password); failed != nil {
+		return *failed
+	}
+	return reply.OK
+}
+
+// hello changes nothing unless all of it holds.
+func hello(c *conn, call *kv.Call) reply.Reply {
+	protocol := c.protocol
+	args := call.Args
+	if len(args) > 0 {
+		n, ok := kv.ParseInt(args[0])
+		if !ok {
+			return reply.Error("ERR Protocol version is not an integer or out of range")
+		}
+		if n != 2 && n != 3 {
+			return reply.Error("NOPROTO unsupported protocol version")
+		}
+		protocol, args = int(n), args[1:]
+	}
+	var user, password, name []byte
+	for len(args) > 0 {
+		switch word := kv.Fold(args[0]); {
+		case word == "AUTH" && len(args) >= 3:
+			user, password, args = args[1], args[2], args[3:]
+		case word == "SETNAME" && len(args) >= 2:
+			if name = args[1]; !isName(name) {
+				return errName
+			}
+			args = args[2:]
+		default:
+			return reply.Errorf("ERR Syntax error in HELLO option '%.128s'", args[0])
+		}
+	}
+	if user != nil {
+		if failed := c.login(user, password); failed != nil {
+			return *failed
+		}
+	}
+	if !c.authenticated {
+		return reply.Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the " +
+			"HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	}
+	c.about.mu.Lock()
+	if name != nil {
+		c.about.name = string(name)
+	}
+	c.protocol, c.about.protocol = protocol, protocol
+	c.about.mu.Unlock()
+	return reply.Map(
+		reply.Field("server", reply.BulkString("redis")),
+		reply.Field("version", reply.BulkString(RedisVersion)),
+		reply.Field("proto", reply.Int(int64(protocol))),
+		reply.Field("id", reply.Int(c.id)),
+		reply.Field("mode", reply.BulkString("standalone")),
+		reply.Field("role", reply.BulkString("master")),
+		reply.Field("modules", modules(c, call)),
+	)
+}
+
+// modules is the reply of MODULE LIST.
+func modules(c *conn, call *kv.Call) reply.Reply {
+	return c.server.db.NewSession().Do(call.Context, [][]byte{[]byte("MODULE"), []byte("LIST")})
+}
+
+func selectDB(_ *conn, call *kv.Call) reply.Reply {
+	switch n, ok := kv.ParseInt(call.Args[0]); {
+	case !ok:
+		return errNotInteger
+	case n != 0:
+		return reply.Error("ERR DB index is out of range")
+	}
+	return reply.OK
+}
+
+func reset(c *conn, _ *kv.Call) reply.Reply {
+	c.reset()
+	return reply.Status("RESET")
+}
+
+func quit(c *conn, _ *kv.Call) reply.Reply {
+	c.ended = true
+	return reply.OK
+}
+
+var errName = reply.Error("ERR Client names cannot contain spaces, newlines or special characters.")
+
+// isName reports whether a name, or what SETINFO sets, can be shown by CLIENT LIST.
+func isName(name []byte) bool {
+	return !slices.ContainsFunc(name, func(b byte) bool { return b < '!' || b > '~' })
+}
+
+// clientWords is how many words each subcommand of CLIENT takes after its name, at least and
+// at most; -1 for any number.
+var clientWords = map[string][2]int{
+	"ID": {0, 0}, "INFO": {0, 0}, "GETNAME": {0, 0}, "SETNAME": {1, 1}, "SETINFO": {2, 2}, "LIST": {0, -1}, "KILL": {1, -1},
+	"NO-EVICT": {1, 1}, "NO-TOUCH": {1, 1}, "HELP": {0, 0},
+}
+
+func clientCommand(c *conn, call *kv.Call) reply.Reply {
+	sub, args := kv.Fold(call.Args[0]), call.Args[1:]
+	words, known := clientWords[sub]
+	switch {
+	case !known:
+		return unknownSub(call)
+	case len(args) < words[0] || words[1] >= 0 && len(args) > words[1]:
+		return wrongSub(call)
+	}
+	switch sub {
+	case "ID":
+		return reply.Int(c.id)
+	case "INFO":
+		return reply.Verbatim(c.line() + "\n")
+	case "GETNAME":
+		if name := c.clientName(); name != "" {
+			return reply.BulkString(name)
+		}
+		return reply.Nil
+	case "SETNAME":
+		return c.set(args[0], errName, func(a *about, name string) { a.name = name })
+	case "SETINFO":
+		return clientSetInfo(c, args)
+	case "LIST":
+		return clientList(c, args)
+	case "KILL":
+		return clientKill(c, args)
+	case "NO-EVICT":
+		return c.setFlag(args[0], func(a *about, on bool) { a.noEvict = on })
+	case "NO-TOUCH":
+		return c.setFlag(args[0], func(a *about, on bool) { a.noTouch = on })
+	}
+	return help("CLIENT", clientHelp)
+}
+
+var clientHelp = []string{
+	"GETNAME", "    Return the name of the current connection.",
+	"ID", "    Return the ID of the current connection.",
+	"INFO", "    Return information about the current client connection.",
+	"KILL <ip:port>", "    Kill connection made from <ip:port>.",
+	"KILL <option> <value> [<option> <value> [...]]",
+	"    Kill connections. Options are: ID <id>, ADDR <ip:port>, LADDR <ip:port>,",
+	"    TYPE (NORMAL|MASTER|REPLICA|PUBSUB), USER <username>, SKIPME (YES|NO).",
+	"LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <id> ...]", "    Return information about client connections.",
+	"NO-EVICT (ON|OFF)", "    Accepted, without effect.",
+	"NO-TOUCH (ON|OFF)", "    Accepted, without effect.",
+	"SETINFO (LIB-NAME|LIB-VER) <text>", "    Say what library the client is made with.",
+	"SETNAME <name>", "    Assign the name <name> to the current connection.",
+}
+
+// help is the reply to a command's HELP, in Redis' form.
+func help(command string, lines []string) reply.Reply {
+	list := []reply.Reply{reply.Status(command + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")}
+	for _, line := range lines {
+		list = append(list, reply.Status(line))
+	}
+	return reply.Array(append(list, reply.Status("HELP"), reply.Status("    Print this help."))...)
+}
+
+func clientSetInfo(c *conn, args [][]byte) reply.Reply {
+	bad := reply.Errorf("ERR %.128s cannot contain spaces, newlines or special characters.", lower(args[0]))
+	switch kv.Fold(args[0]) {
+	case "LIB-NAME":
+		return c.set(args[1], bad, func(a *about, text string) { a.library = text })
+	case "LIB-VER":
+		return c.set(args[1], bad, func(a *about, text string) { a.version = text })
+	}
+	return reply.Errorf("ERR Unrecognized option '%.128s'", args[0])
+}
+
+// maxName is the most bytes of a name that is kept.
+const maxName = 4096
+
+// set keeps a text about the connection.
+func (c *conn) set(text []byte, bad reply.Reply, put func(*about, string)) reply.Reply {
+	if !isName(text) || len(text) > maxName {
+		return bad
+	}
+	c.about.mu.Lock()
+	put(&c.about, string(text))
+	c.about.mu.Unlock()
+	return reply.OK
+}
+
+func (c *conn) setFlag(word []byte, put func(*about, bool)) reply.Reply {
+	on := kv.Fold(word)
+	if on != "ON" && on != "OFF" {
+		return errSyntax
+	}
+	c.about.mu.Lock()
+	put(&c.about, on == "ON")
+	c.about.mu.Unlock()
+	return reply.OK
+}
+
+func (c *conn) clientName() string {
+	c.about.mu.Lock()
+	defer c.about.mu.Unlock()
+	return c.about.name
+}
+
+// address is the client's as CLIENT LIST shows it.
+func (c *conn) address() string { return showAddress(c.net.RemoteAddr(), c.net.LocalAddr()) }
+
+func (c *conn) localAddress() string { return showAddress(c.net.LocalAddr(), c.net.LocalAddr()) }
+
+// showAddress shows the end of a socket in the file system, which has no name of its own, by
+// the socket's path, as Redis does.
+func showAddress(addr, local net.Addr) string {
+	if addr.Network() == "unix" {
+		return local.String() + ":0"
+	}
+	return addr.String()
+}
+
+// line is the connection's line of CLIENT LIST, in the form of Redis 7.4 with the fields that
+// have a meaning here.
+func (c *conn) line() string {
+	a := &c.about
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=0 name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=%d watch=0 "+
+		"qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 "+
+		"resp=%d lib-name=%s lib-ver=%s",
+		c.id, c.address(), c.localAddress(), a.name, int64(now.Sub(c.began).Seconds()), int64(now.Sub(a.lastActive).Seconds()),
+		a.flags(), a.queued, a.in, a.out, a.out, a.out, a.in+a.out, a.command, defaultUser, a.protocol, a.library, a.version)
+}
+
+// flags are those of CLIENT LIST.
+func (a *about) flags() string {
+	flags := ""
+	if a.queued >= 0 {
+		flags += "x"
+	}
+	if a.noEvict {
+		flags += "e"
+	}
+	if a.noTouch {
+		flags += "T"
+	}
+	if flags == "" {
+		return "N"
+	}
+	return flags
+}
+
+// isType reports whether a client is of a type that CLIENT LIST and KILL name: all here are
+// normal.
+func isType(word []byte) (normal, known bool) {
+	switch kv.Fold(word) {
+	case "NORMAL":
+		return true, true
+	case "MASTER", "REPLICA", "SLAVE", "PUBSUB":
+		return false, true
+	}
+	return false, false
+}
+
+func clientList(c *conn, args [][]byte) reply.Reply {
+	chosen := func(*conn) bool { return true }
+	switch {
+	case len(args) == 0:
+	case len(args) == 2 && kv.Fold(args[0]) == "TYPE":
+		normal, known := isType(args[1])
+		if !known {
+			return reply.Errorf("ERR Unknown client type '%.128s'", args[1])
+		}
+		chosen = func(*conn) bool { return normal }
+	case len(args) >= 2 && kv.Fold(args[0]) == "ID":
+		ids := make(map[int64]bool)
+		for _, arg := range args[1:] {
+			id, ok := kv.ParseInt(arg)
+			if !ok {
+				return reply.Error("ERR Invalid client ID")
+			}
+			ids[id] = true
+		}
+		chosen = func(other *conn) bool { return ids[other.id] }
+	default:
+		return errSyntax
+	}
+	list := c.server.connections()
+	slices.SortFunc(list, func(a, b *conn) int { return int(a.id - b.id) })
+	var text strings.Builder
+	for _, other := range list {
+		if chosen(other) {
+			text.WriteString(other.line())
+			text.WriteByte('\n')
+		}
+	}
+	return reply.Verbatim(text.String())
+}
+
+// clientKill closes connections: CLIENT KILL addr, or by options that all have to hold.
+func clientKill(c *conn, args [][]byte) reply.Reply {
+	if len(args) == 1 {
+		if n := c.killChosen(func(other *conn) bool { return other.address() == string(args[0]) }); n == 0 {
+			return reply.Error("ERR No such client")
+		}
+		return reply.OK
+	}
+	if len(args)%2 != 0 {
+		return errSyntax
+	}
+	var conditions []func(*conn) bool
+	skipMe := true
+	for ; len(args) > 0; args = args[2:] {
+		value := string(args[1])
+		switch kv.Fold(args[0]) {
+		case "ID":
+			id, ok := kv.ParseInt(args[1])
+			if !ok || id < 1 {
+				return reply.Error("ERR client-id should be greater than 0")
+			}
+			conditions = append(conditions, func(other *conn) bool { return other.id == id })
+		case "ADDR":
+			conditions = append(conditions, func(other *conn) bool { return other.address() == value })
+		case "LADDR":
+			conditions = append(conditions, func(other *conn) bool { return other.localAddress() == value })
+		case "USER":
+			if value != defaultUser {
+				return reply.Errorf("ERR No such user '%.128s'", value)
+			}
+		case "TYPE":
+			normal, known := isType(args[1])
+			if !known {
+				return reply.Errorf("ERR Unknown client type '%.128s'", value)
+			}
+			conditions = append(conditions, func(*conn) bool { return normal })
+		case "SKIPME":
+			switch kv.Fold(args[1]) {
+			case "YES":
+				skipMe = true
+			case "NO":
+				skipMe = false
+			default:
+				return errSyntax
+			}
+		default:
+			return errSyntax
+		}
+	}
+	n := c.killChosen(func(other *conn) bool {
+		if other == c && skipMe {
+			return false
+		}
+		return !slices.ContainsFunc(conditions, func(holds func(*conn) bool) bool { return !holds(other) })
+	})
+	return reply.Int(int64(n))
+}
+
+// killChosen closes the chosen connections, and this one after its reply.
+func (c *conn) killChosen(chosen func(*conn) bool) (n int) {
+	for _, other := range c.server.connections() {
+		if !chosen(other) {
+			continue
+		}
+		n++
+		if other == c {
+			c.ended = true
+			continue
+		}
+		other.kill()
+	}
+	return n
+}

@@ -1,0 +1,368 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server/resp"
+	"github.com/sievekv/sievekv/txn"
+)
+
+// conn is one client's connection. What is not said to be shared belongs to its goroutine.
+type conn struct {
+	server *Server
+	net    net.Conn
+	id     int64
+	began  time.Time
+
+	strangerSince time.Time // when the client was last not authenticated
+
+	in            *resp.Decoder
+	out           []byte
+	protocol      int // 2 or 3
+	authenticated bool
+	session       *kv.Session
+	ended         bool // no more commands are taken: QUIT, SHUTDOWN, a protocol error
+
+	// A batch that is to be settled: the replies to writes in out, and whether there are any
+	// but of commands that were durable when they were answered.
+	writes    []span
+	unsettled bool
+
+	queuedBytes  int       // of commands queued since MULTI, and of keys watched
+	heldBytes    int       // as told to the server
+	partialSince time.Time // when the command that has come in part began to; zero for none
+
+	closing atomic.Bool // shared: the connection is to end after the command it is at
+	killed  atomic.Bool // shared: it is to end at once, unanswered
+
+	about about // shared: what CLIENT LIST says
+}
+
+// span is a part of out.
+type span struct{ start, end int }
+
+// about is what others may ask about a connection.
+type about struct {
+	mu               sync.Mutex // guards what follows
+	name             string
+	library, version string
+	command          string // the last, in lower case
+	lastActive       time.Time
+	protocol, queued int // queued is -1 outside of MULTI
+	in, out          int // bytes of buffers
+	noEvict, noTouch bool
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	now := time.Now()
+	c := &conn{
+		server: s, net: nc, began: now, strangerSince: now, in: resp.NewDecoder(resp.Limits{}), protocol: 2,
+		authenticated: s.password() == "",
+	}
+	c.about.lastActive, c.about.protocol, c.about.queued = now, 2, -1
+	c.newSession()
+	return c
+}
+
+func (c *conn) newSession() {
+	c.session = c.server.db.NewSession()
+	c.session.Connection = c
+}
+
+// refuse tells a client why it is not served.
+func (c *conn) refuse(why string) {
+	_ = c.net.SetDeadline(time.Now().Add(time.Second))
+	_, _ = c.net.Write(resp.Append(nil, reply.Error(why), 2)) // it may have gone
+	_ = c.net.Close()
+}
+
+// drain has the connection end after the batch it is at, or now if it is waiting for a
+// command. It may be called from any goroutine.
+func (c *conn) drain() {
+	c.closing.Store(true)
+	_ = c.net.SetReadDeadline(time.Unix(1, 0)) // wakes it; serve looks at closing after setting a deadline
+}
+
+// kill has the connection end without another byte sent. It may be called from any goroutine.
+func (c *conn) kill() {
+	c.killed.Store(true)
+	c.closing.Store(true)
+	_ = c.net.Close()
+}
+
+// serve runs the connection to its end.
+func (c *conn) serve() {
+	defer c.end()
+	for !c.ended {
+		if err := c.net.SetReadDeadline(c.readDeadline(time.Now())); err != nil {
+			return
+		}
+		if c.closing.Load() {
+			return
+		}
+		_, err := c.in.Fill(c.net)
+		if !c.account() {
+			c.tellAndEnd("clients together hold more memory than " + clientsMemorySetting + " allows")
+			return
+		}
+		if !c.runBuffered() {
+			return
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !c.closing.Load() {
+				c.server.logger.Debug("sievekv: a connection ended", "client", c.net.RemoteAddr(), "error", err)
+			}
+			return
+		}
+	}
+}
+
+// runBuffered runs the commands that have come whole, answers them, and reports whether the
+// connection goes on.
+func (c *conn) runBuffered() bool {
+	ran := false
+	c.in.SetLimits(c.commandLimits())
+	for !c.ended {
+		words, ok, err := c.in.Next()
+		if err != nil {
+			c.server.stats.protocolErrors.Add(1)
+			c.answer(reply.Error("ERR " + err.Error()))
+			c.ended = true
+			break
+		}
+		if !ok {
+			break
+		}
+		ran = true
+		stranger := !c.authenticated
+		c.execute(words)
+		if stranger == c.authenticated {
+			c.in.SetLimits(c.commandLimits())
+		}
+		if len(c.out) >= c.server.limits.batch && !c.flush() {
+			return false
+		}
+		if c.killed.Load() {
+			return false
+		}
+	}
+	if ran {
+		c.partialSince = time.Time{}
+		c.in.Shrink()
+	}
+	return c.flush() && c.account() && !c.ended
+}
+
+// tellAndEnd is for a connection that takes too much. What it asked for is not done.
+func (c *conn) tellAndEnd(why string) {
+	c.server.stats.limited.Add(1)
+	c.server.logger.Warn("sievekv: a connection is closed", "client", c.net.RemoteAddr(), "reason", why)
+	c.out = c.out[:0]
+	c.answer(reply.Error("ERR " + why))
+	c.flush()
+}
+
+// crossProtocol are the first words of HTTP: a page in somebody's browser may have it send
+// commands in the body of a request.
+var crossProtocol = []string{"post", "host:"}
+
+// execute runs a command and appends its reply to the batch.
+func (c *conn) execute(words [][]byte) {
+	name := string(words[0][:min(len(words[0]), 64)])
+	for _, http := range crossProtocol {
+		if strings.EqualFold(name, http) {
+			c.server.logger.Warn("sievekv: possible attack: HTTP on a port for Redis' protocol", "client", c.net.RemoteAddr())
+			c.out, c.ended = c.out[:0], true
+			return
+		}
+	}
+	cmd := c.server.db.Command(words[0])
+	if !c.authenticated && (cmd == nil || !beforeLogin[cmd.Name]) {
+		c.server.stats.refusedCommands.Add(1)
+		c.answer(reply.Error("NOAUTH Authentication required."))
+		return
+	}
+	c.noteCommand(cmd, name)
+	begin := time.Now()
+	c.chooseLevel(cmd)
+	start := len(c.out)
+	r := c.run(cmd, words)
+	c.answer(r)
+	if c.unsettled && cmd != nil && writes(cmd) {
+		c.writes = append(c.writes, span{start, len(c.out)})
+	}
+	c.noteQueued(words, r)
+	took := time.Since(begin)
+	c.server.stats.count(cmd, len(words), took, r)
+	c.server.slow.add(c, words, begin, took)
+}
+
+// run runs a command. Large ones wait for one another.
+func (c *conn) run(cmd *kv.Command, words [][]byte) reply.Reply {
+	if cmd != nil && onConnection[cmd.Name] && cmd.Takes(len(words)) {
+		// Not queued by MULTI.
+		return cmd.Handler(&kv.Call{Context: c.server.ctx, DB: c.server.db, Session: c.session, Command: cmd, Args: words[1:]})
+	}
+	if len(words) > c.server.limits.largeWords || c.in.Size() > c.server.limits.largeBytes {
+		select {
+		case c.server.large <- struct{}{}:
+			defer func() { <-c.server.large }()
+		case <-c.server.ctx.Done():
+			return kv.ErrorReply(c.server.ctx.Err())
+		}
+	}
+	return c.session.Do(c.server.ctx, words)
+}
+
+// chooseLevel decides how a command is made durable. One that has come alone is when it is
+// answered, as in any session. If there are more, all of the batch are settled at its end by
+// one sync: they are run at level no, and the sync covers what they wrote and, as its answer
+// comes later, all that they have read.
+func (c *conn) chooseLevel(cmd *kv.Command) {
+	level := kv.DurabilityDefault
+	if c.server.db.Durability() == kv.Always && (c.unsettled || c.in.Buffered() > 0) {
+		level = kv.NoSync
+		c.unsettled = c.unsettled || cmd != nil && writes(cmd)
+	}
+	c.session.Durability = level
+}
+
+// writes reports whether a command's answer speaks of stable storage.
+func writes(cmd *kv.Command) bool { return cmd.Flags&kv.Write != 0 || cmd.Name == "EXEC" }
+
+// noteQueued counts what MULTI and WATCH keep.
+func (c *conn) noteQueued(words [][]byte, r reply.Reply) {
+	if r.Kind() == reply.KindStatus && bytes.Equal(r.Bytes(), queuedReply) || isWord(words[0], "WATCH") {
+		for _, w := range words {
+			c.queuedBytes += len(w) + wordBytes
+		}
+		return
+	}
+	if c.queuedBytes > 0 {
+		if _, multi := txn.Queued(c.session); !multi && (isWord(words[0], "EXEC") || isWord(words[0], "DISCARD") || isWord(words[0], "UNWATCH")) {
+			c.queuedBytes = 0
+		}
+	}
+}
+
+// wordBytes is about what a word takes beside its bytes.
+const wordBytes = 48
+
+var queuedReply = []byte("QUEUED")
+
+func isWord(word []byte, name string) bool {
+	return len(word) == len(name) && strings.EqualFold(string(word), name)
+}
+
+// answer appends a reply to the batch.
+func (c *conn) answer(r reply.Reply) { c.out = resp.Append(c.out, r, c.protocol) }
+
+// flush settles the batch and sends it, and reports whether that worked.
+func (c *conn) flush() bool {
+	if len(c.out) == 0 {
+		return !c.killed.Load()
+	}
+	if c.unsettled {
+		if err := c.server.db.Sync(); err != nil {
+			c.replaceWrites(kv.ErrorReply(err))
+		}
+		c.unsettled, c.writes = false, c.writes[:0]
+	}
+	if !c.account() {
+		c.server.stats.limited.Add(1)
+		c.server.logger.Warn("sievekv: a connection is closed", "client", c.net.RemoteAddr(), "reason", "replies too large", "bytes", len(c.out))
+		return false
+	}
+	sent := c.send()
+	const keep = 64 << 10
+	if c.out = c.out[:0]; cap(c.out) > keep {
+		c.out = nil
+	}
+	return sent
+}
+
+// send writes the batch: some of it has to go in each stretch of time.
+func (c *conn) send() bool {
+	const piece = 256 << 10
+	for rest := c.out; len(rest) > 0; {
+		if c.killed.Load() {
+			return false
+		}
+		if err := c.net.SetWriteDeadline(time.Now().Add(c.server.limits.write)); err != nil {
+			return false
+		}
+		n, err := c.net.Write(rest[:min(len(rest), piece)])
+		c.server.stats.bytesOut.Add(uint64(n))
+		if err != nil {
+			return false
+		}
+		rest = rest[n:]
+	}
+	return true
+}
+
+// replaceWrites puts an error in the place of each reply to a write of the batch.
+func (c *conn) replaceWrites(failure reply.Reply) {
+	var out []byte
+	end := 0
+	for _, w := range c.writes {
+		out = append(out, c.out[end:w.start]...)
+		out = resp.Append(out, failure, c.protocol)
+		end = w.end
+	}
+	c.out = append(out, c.out[end:]...)
+}
+
+// reset takes the session back to where a new connection has it.
+func (c *conn) reset() {
+	c.leaveTransaction()
+	c.newSession()
+	c.protocol, c.authenticated, c.strangerSince = 2, c.server.password() == "", time.Now()
+	c.about.mu.Lock()
+	c.about.name, c.about.protocol, c.about.queued = "", 2, -1
+	c.about.noEvict, c.about.noTouch = false, false
+	c.about.mu.Unlock()
+}
+
+// leaveTransaction drops what MULTI and WATCH keep.
+func (c *conn) leaveTransaction() {
+	word := "UNWATCH"
+	if _, multi := txn.Queued(c.session); multi {
+		word = "DISCARD"
+	}
+	c.session.Do(context.WithoutCancel(c.server.ctx), [][]byte{[]byte(word)})
+	c.queuedBytes = 0
+}
+
+func (c *conn) end() {
+	c.leaveTransaction()
+	_ = c.net.Close() // there is nobody to tell
+	c.server.held.Add(-int64(c.heldBytes))
+}
+
+// noteCommand keeps what CLIENT LIST shows.
+func (c *conn) noteCommand(cmd *kv.Command, name string) {
+	if cmd != nil {
+		name = cmd.LowerName()
+	} else {
+		name = "NULL"
+	}
+	n, multi := txn.Queued(c.session)
+	if !multi {
+		n = -1
+	}
+	c.about.mu.Lock()
+	c.about.command, c.about.lastActive, c.about.queued = name, time.Now(), n
+	c.about.in, c.about.out = c.in.Size(), cap(c.out)
+	c.about.mu.Unlock()
+}

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// services are the module's: the hub itself, and Redis' sections of INFO.
+func (h *hub) services() []kv.Service {
+	section := func(name string, fields func(s *Server) []kv.InfoField) kv.Service {
+		return &infoSection{hub: h, name: name, fields: fields}
+	}
+	return []kv.Service{
+		&registration{section("Server", serverInfo), h},
+		section("Clients", clientsInfo),
+		section("Memory", memoryInfo),
+		section("Persistence", persistenceInfo),
+		section("Stats", statsInfo),
+		section("Replication", func(*Server) []kv.InfoField {
+			return []kv.InfoField{{Name: "role", Value: "master"}, {Name: "connected_slaves", Value: 0}}
+		}),
+		section("Commandstats", commandStatsInfo),
+		section("Errorstats", errorStatsInfo),
+		section("Cluster", func(*Server) []kv.InfoField { return []kv.InfoField{{Name: "cluster_enabled", Value: 0}} }),
+		section("Keyspace", keyspaceInfo),
+	}
+}
+
+// registration keeps the hub among those of open stores.
+type registration struct {
+	kv.Service
+	hub *hub
+}
+
+func (r *registration) Start(db *kv.DB) error {
+	r.hub.db = db
+	hubs.Store(db, r.hub)
+	return nil
+}
+
+func (r *registration) Stop() { hubs.Delete(r.hub.db) }
+
+// infoSection is a section of INFO while the store is served.
+type infoSection struct {
+	hub    *hub
+	name   string
+	fields func(*Server) []kv.InfoField
+}
+
+func (*infoSection) Start(*kv.DB) error { return nil }
+func (*infoSection) Stop()              {}
+
+// Info returns a section; without fields if nobody serves the store.
+func (i *infoSection) Info() (section string, fields []kv.InfoField) {
+	s := i.hub.server.Load()
+	if s == nil {
+		return i.name, nil
+	}
+	return i.name, i.fields(s)
+}
+
+func serverInfo(s *Server) []kv.InfoField {
+	up := int64(time.Since(s.started).Seconds())
+	fields := []kv.InfoField{
+		{Name: "redis_version", Value: RedisVersion},
+		{Name: "redis_mode", Value: "standalone"},
+		{Name: "server_name", Value: "sievekv"},
+		{Name: "os", Value: runtime.GOOS + " " + runtime.GOARCH},
+		{Name: "arch_bits", Value: 32 << (^uint(0) >> 63)},
+		{Name: "go_version", Value: runtime.Version()},
+		{Name: "process_id", Value: os.Getpid()},
+		{Name: "tcp_port", Value: s.port()},
+		{Name: "uptime_in_seconds", Value: up},
+		{Name: "uptime_in_days", Value: up / (24 * 60 * 60)},
+	}
+	return fields
+}
+
+func clientsInfo(s *Server) []kv.InfoField {
+	return []kv.InfoField{
+		{Name: "connected_clients", Value: len(s.connections())},
+		{Name: "maxclients", Value: s.maxClients()},
+		{Name: "blocked_clients", Value: 0},
+	}
+}
+
+func memoryInfo(s *Server) []kv.InfoField {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	human := func(n uint64) string {
+		return strings.ReplaceAll(strings.TrimSuffix(humanize.IBytes(n), "iB"), " ", "")
+	}
+	fields := []kv.InfoField{
+		{Name: "used_memory", Value: m.HeapAlloc},
+		{Name: "used_memory_human", Value: human(m.HeapAlloc)},
+		{Name: "mem_clients_normal", Value: s.held.Load()},
+		{Name: "maxmemory", Value: 0},
+		{Name: "maxmemory_human", Value: "0B"},
+		{Name: "maxmemory_policy", Value: "noeviction"},
+	}
+	if rss := residentBytes(); rss > 0 {
+		fields = append(fields, kv.InfoField{Name: "used_memory_rss", Value: rss}, kv.InfoField{Name: "used_memory_rss_human", Value: human(rss)})
+	}
+	return fields
+}
+
+// persistenceInfo is for dashboards that look whether data is kept: every write is in the
+// log, which Redis calls the AOF.
+func persistenceInfo(s *Server) []kv.InfoField {
+	status := "ok"
+	if s.db.Health() != nil {
+		status = "err"
+	}
+	return []kv.InfoField{
+		{Name: "loading", Value: 0},
+		{Name: "rdb_bgsave_in_progress", Value: 0},
+		{Name: "aof_enabled", Value: 1},
+		{Name: "aof_rewrite_in_progress", Value: 0},
+		{Name: "aof_last_write_status", Value: status},
+	}
+}
+
+func statsInfo(s *Server) []kv.InfoField {
+	errors := uint64(0)
+	for i := range s.stats.errors {
+		errors += s.stats.errors[i].Load()
+	}
+	return []kv.InfoField{
+		{Name: "total_connections_received", Value: s.stats.accepted.Load()},
+		{Name: "total_commands_processed", Value: s.stats.total()},
+		{Name: "total_net_output_bytes", Value: s.stats.bytesOut.Load()},
+		{Name: "rejected_connections", Value: s.stats.refused.Load()},
+		{Name: "limited_connections", Value: s.stats.limited.Load()},
+		{Name: "protocol_errors", Value: s.stats.protocolErrors.Load()},
+		{Name: "expired_keys", Value: s.db.ExpiredKeys()},
+		{Name: "evicted_keys", Value: 0},
+		{Name: "acl_access_denied_auth", Value: s.stats.wrongPasswords.Load()},
+		{Name: "acl_access_denied_cmd", Value: s.stats.refusedCommands.Load()},
+		{Name: "unknown_commands", Value: s.stats.unknown.Load()},
+		{Name: "total_error_replies", Value: errors},
+	}
+}
+
+func commandStatsInfo(s *Server) (fields []kv.InfoField) {
+	for _, cmd := range s.db.Commands() {
+		c := s.stats.commands[cmd]
+		calls, rejected := c.calls.Load(), c.rejected.Load()
+		if calls+rejected == 0 {
+			continue
+		}
+		micros := c.nanos.Load() / 1000
+		fields = append(fields, kv.InfoField{Name: "cmdstat_" + cmd.LowerName(), Value: fmt.Sprintf(
+			"calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			calls, micros, float64(micros)/float64(max(calls, 1)), rejected, c.failed.Load())})
+	}
+	return fields
+}
+
+func errorStatsInfo(s *Server) (fields []kv.InfoField) {
+	for i, kind := range errorKinds {
+		if n := s.stats.errors[i].Load(); n > 0 {
+			fields = append(fields, kv.InfoField{Name: "errorstat_" + kind, Value: fmt.Sprintf("count=%d", n)})
+		}
+	}
+	slices.SortFunc(fields, func(a, b kv.InfoField) int { return strings.Compare(a.Name, b.Name) })
+	return fields
+}
+
+func keyspaceInfo(s *Server) []kv.InfoField {
+	keys, err := s.db.Size()
+	if err != nil || keys == 0 {
+		return nil
+	}
+	return []kv.InfoField{{Name: "db0", Value: fmt.Sprintf("keys=%d", keys)}}
+}

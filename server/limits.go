@@ -1,0 +1,81 @@
+package server
+
+import (
+	"time"
+
+	"github.com/sievekv/sievekv/server/resp"
+)
+
+// limits are what clients may take that is no setting. Those that are settings, read by
+// CONFIG GET, are in settings.go.
+type limits struct {
+	// batch is how many bytes of replies are collected before they are settled and sent,
+	// and so what a client that does not read costs.
+	batch int
+
+	// small is what a connection may hold whatever others do; above it, it is closed if all
+	// together hold more than maxmemory-clients allows.
+	small int
+
+	// A command of so many words or bytes is large: it takes many times that in memory
+	// while it runs, and only so many run at once.
+	largeWords, largeBytes, largeCommands int
+
+	// half is the time a command may take to arrive once it has begun, and rate the bytes a
+	// second that add to it; login what a client has to authenticate itself; write what
+	// may pass without progress in sending.
+	half, login, write time.Duration
+	rate               int64 // bytes per second
+}
+
+func defaultLimits() limits {
+	return limits{
+		batch: 16 << 10, small: 64 << 10,
+		largeWords: 4096, largeBytes: 256 << 10, largeCommands: 4,
+		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rate: 16 << 10,
+	}
+}
+
+// commandLimits are what a command may be made of.
+func (c *conn) commandLimits() resp.Limits {
+	if !c.authenticated {
+		return resp.UnauthenticatedLimits
+	}
+	return resp.Limits{
+		Bulk:    c.server.db.SettingInt(bulkSetting),
+		Command: c.server.db.SettingInt(querySetting),
+	}
+}
+
+// account tells the server what the connection holds now, and reports whether it may.
+func (c *conn) account() bool {
+	size := c.in.Size() + cap(c.out) + c.queuedBytes
+	total := c.server.held.Add(int64(size - c.heldBytes))
+	c.heldBytes = size
+	if size <= c.server.limits.small {
+		return true
+	}
+	return total <= c.server.db.SettingInt(clientsMemorySetting)
+}
+
+// readDeadline is until when bytes have to come.
+func (c *conn) readDeadline(now time.Time) time.Time {
+	l := &c.server.limits
+	if c.in.Partial() {
+		// What came counts, so that a large command may take its time, but no single byte
+		// puts the end off.
+		if c.partialSince.IsZero() {
+			c.partialSince = now
+		}
+		allowed := l.half + time.Duration(int64(c.in.Buffered())*int64(time.Second)/l.rate)
+		return c.partialSince.Add(allowed)
+	}
+	c.partialSince = time.Time{}
+	if !c.authenticated {
+		return c.strangerSince.Add(l.login)
+	}
+	if idle := c.server.db.SettingInt(timeoutSetting); idle > 0 {
+		return now.Add(time.Duration(idle) * time.Second)
+	}
+	return time.Time{}
+}

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// Module is the module to open a store with that is to be served: the commands about
+// connections and the server, its settings, and its sections of INFO.
+func Module() kv.Module {
+	h := &hub{}
+	return kv.Module{
+		Name: "server", Commands: commands(), Settings: settings(), Services: h.services(),
+	}
+}
+
+// hub is where the commands of a store's module find the store's server. It is the service
+// that knows when the store is opened and closed.
+type hub struct {
+	db     *kv.DB // set when the store is opened
+	server atomic.Pointer[Server]
+}
+
+// hubs are those of open stores.
+var hubs sync.Map // *kv.DB to *hub
+
+func hubOf(db *kv.DB) *hub {
+	h, _ := hubs.Load(db)
+	own, _ := h.(*hub)
+	return own
+}
+
+// beforeLogin are the commands a client may give before it has authenticated itself.
+var beforeLogin = map[string]bool{"AUTH": true, "HELLO": true, "QUIT": true, "RESET": true}
+
+// onConnection are the commands that MULTI does not queue, besides its own.
+var onConnection = map[string]bool{"QUIT": true, "RESET": true}
+
+func commands() []kv.Command {
+	connection := func(name string, arity int, syntax, summary, example string, f func(*conn, *kv.Call) reply.Reply) kv.Command {
+		return kv.Command{
+			Name: name, Arity: arity, Flags: kv.Fast | kv.ModuleFlag, Group: "connection",
+			Summary: summary, Syntax: syntax, Complexity: "O(1)", Example: example, Handler: onConn(f),
+		}
+	}
+	server := func(name string, arity int, flags kv.Flags, syntax, summary, example string, f func(*kv.Call) reply.Reply) kv.Command {
+		return kv.Command{
+			Name: name, Arity: arity, Flags: flags | kv.ModuleFlag, Group: "server",
+			Summary: summary, Syntax: syntax, Complexity: "O(1)", Example: example, Handler: f,
+		}
+	}
+	client := connection("CLIENT", -2, "ID | INFO | LIST | GETNAME | SETNAME name | SETINFO LIB-NAME|LIB-VER text | KILL ... | NO-EVICT ON|OFF | NO-TOUCH ON|OFF",
+		"Tells about the clients, names this one, or closes connections.", "CLIENT SETNAME loader\nCLIENT GETNAME", clientCommand)
+	client.Complexity = "O(N) for N clients with LIST and KILL, else O(1)"
+	return []kv.Command{
+		connection("HELLO", -1, "[protover [AUTH username password] [SETNAME name]]",
+			"Chooses the protocol, 2 or 3, and answers what the server is.", "HELLO 3", hello),
+		connection("AUTH", -2, "[username] password", "Gives the server's password; the only user is default.", "AUTH default secret", auth),
+		connection("SELECT", 2, "index", "Chooses the database, of which there is one: 0.", "SELECT 0", selectDB),
+		connection("RESET", 1, "", "Takes the connection back to where a new one is.", "RESET", reset),
+		connection("QUIT", -1, "", "Ends the connection after the replies to what was sent before.", "QUIT", quit),
+		client,
+		server("SLOWLOG", -2, kv.Admin, "GET [count] | LEN | RESET", "Answers the last commands that took longer than "+slowerThanSetting+".",
+			"SLOWLOG GET 5", slowLogCommand),
+		server("SHUTDOWN", -1, kv.Admin, "[NOSAVE | SAVE] [NOW] [FORCE]", "Ends the server, once everything that was acknowledged is on stable storage.",
+			"SHUTDOWN", shutdown),
+		server("WAIT", 3, 0, "numreplicas timeout", "Answers how many replicas have what was written: none, as there are none.", "WAIT 0 100", wait),
+	}
+}
+
+// onConn makes a handler of one that needs the connection. A session in the process that has
+// the store open has none.
+func onConn(f func(*conn, *kv.Call) reply.Reply) func(*kv.Call) reply.Reply {
+	return func(c *kv.Call) reply.Reply {
+		own, ok := c.Session.Connection.(*conn)
+		if !ok {
+			return noServer(c)
+		}
+		return f(own, c)
+	}
+}
+
+// serverOf returns the server of a call's connection, nil if there is none.
+func serverOf(c *kv.Call) *Server {
+	if own, ok := c.Session.Connection.(*conn); ok {
+		return own.server
+	}
+	return nil
+}
+
+func noServer(c *kv.Call) reply.Reply {
+	return reply.Errorf("ERR %s is for clients of a server: this session is in the process that has the store open", c.Command.Name)
+}
+
+func shutdown(c *kv.Call) reply.Reply {
+	s := serverOf(c)
+	if s == nil {
+		return noServer(c)
+	}
+	for _, arg := range c.Args {
+		switch kv.Fold(arg) {
+		case "NOSAVE", "SAVE", "NOW", "FORCE": // of what they mean in Redis nothing is left to choose here
+		default:
+			return errSyntax
+		}
+	}
+	s.askShutdown()
+	own, _ := c.Session.Connection.(*conn)
+	own.ended = true
+	return reply.OK
+}
+
+func wait(c *kv.Call) reply.Reply {
+	if _, ok := kv.ParseInt(c.Args[0]); !ok {
+		return errNotInteger
+	}
+	timeout, ok := kv.ParseInt(c.Args[1])
+	switch {
+	case !ok:
+		return reply.Error("ERR timeout is not an integer or out of range")
+	case timeout < 0:
+		return reply.Error("ERR timeout is negative")
+	}
+	return reply.Int(0) // nothing is gained by waiting out the timeout
+}
+
+var (
+	errSyntax     = reply.Error("ERR syntax error")
+	errNotInteger = reply.Error("ERR value is not an integer or out of range")
+)
+
+// unknownSub is the reply to a subcommand that is none.
+func unknownSub(c *kv.Call) reply.Reply {
+	return reply.Errorf("ERR unknown subcommand '%.128s'. Try %s HELP.", c.Args[0], c.Command.Name)
+}
+
+// wrongSub is the reply to a subcommand with a wrong number of words.
+func wrongSub(c *kv.Call) reply.Reply {
+	return reply.Errorf("ERR wrong number of arguments for '%s|%s' command", c.Command.LowerName(), lower(c.Args[0]))
+}

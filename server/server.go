@@ -1,0 +1,257 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// Options configure a server. The zero value, and a nil *Options, mean the defaults named at
+// each field.
+type Options struct {
+	// Password is what clients have to give to AUTH or HELLO before any other command.
+	// Default none: then only clients on the same machine are served, unless
+	// ProtectedModeOff is set.
+	Password string
+
+	// ProtectedModeOff serves clients from other machines though there is no password.
+	ProtectedModeOff bool
+
+	// Logger receives what an operator should know. Default the store's.
+	Logger *slog.Logger
+
+	// limits replaces limits that are not settings, for tests.
+	limits *limits
+}
+
+// ErrServerClosed is returned by Serve after Shutdown, or after the command SHUTDOWN.
+var ErrServerClosed = errors.New("server: closed")
+
+// Server serves one store. Its methods may be called from any goroutine.
+type Server struct {
+	db      *kv.DB
+	opts    Options
+	logger  *slog.Logger
+	hub     *hub
+	started time.Time
+	limits  limits
+	large   chan struct{} // holds one for each large command that runs
+	held    atomic.Int64  // bytes of all connections
+	stats   *stats
+	slow    slowLog
+
+	// ctx ends when commands that run are to be given up.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	shutdownAsked chan struct{} // closed by the command SHUTDOWN
+	askOnce       sync.Once
+
+	mu        sync.Mutex
+	draining  bool
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+	nextID    int64
+	idle      sync.WaitGroup // of connections
+}
+
+// New returns a server of a store that was opened with Module among its modules. A store has
+// one server at a time.
+func New(db *kv.DB, o *Options) (*Server, error) {
+	s := &Server{
+		db: db, started: time.Now(), limits: defaultLimits(),
+		shutdownAsked: make(chan struct{}),
+		listeners:     make(map[net.Listener]struct{}), conns: make(map[*conn]struct{}),
+	}
+	if o != nil {
+		s.opts = *o
+	}
+	if s.opts.limits != nil {
+		s.limits = *s.opts.limits
+	}
+	if s.logger = s.opts.Logger; s.logger == nil {
+		s.logger = db.Logger()
+	}
+	s.large = make(chan struct{}, s.limits.largeCommands)
+	s.stats = newStats(db.Commands())
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	hub := hubOf(db)
+	if hub == nil {
+		return nil, errors.New("server: the store is closed, or was opened without server.Module() in Options.Modules")
+	}
+	if !hub.server.CompareAndSwap(nil, s) {
+		return nil, errors.New("server: the store has a server already")
+	}
+	s.hub = hub
+	return s, nil
+}
+
+// ShutdownAsked is closed when a client gave the command SHUTDOWN: the program is to call
+// Shutdown, and to close the store.
+func (s *Server) ShutdownAsked() <-chan struct{} { return s.shutdownAsked }
+
+func (s *Server) askShutdown() { s.askOnce.Do(func() { close(s.shutdownAsked) }) }
+
+// Serve accepts connections, and serves them, until Shutdown; it closes the listener. It may
+// be called for several listeners. The error is ErrServerClosed, or the listener's.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.draining {
+		s.mu.Unlock()
+		return errors.Join(ErrServerClosed, l.Close())
+	}
+	s.listeners[l] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, l)
+		s.mu.Unlock()
+		_ = l.Close() // closed by Shutdown, or of no more use
+	}()
+	pause := time.Duration(0)
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if s.isDraining() {
+				return ErrServerClosed
+			}
+			// Such as too many open files: connections that end make room.
+			if temporary(err) {
+				pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+				s.logger.Warn("sievekv: accepting a connection failed", "error", err, "again_in", pause)
+				time.Sleep(pause)
+				continue
+			}
+			return fmt.Errorf("server: accept on %s: %w", l.Addr(), err)
+		}
+		pause = 0
+		s.start(nc)
+	}
+}
+
+func temporary(err error) bool {
+	var e interface{ Temporary() bool }
+	return errors.As(err, &e) && e.Temporary()
+}
+
+func (s *Server) isDraining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
+}
+
+// start serves a connection in a goroutine of its own, or refuses it.
+func (s *Server) start(nc net.Conn) {
+	c := newConn(s, nc)
+	s.stats.accepted.Add(1)
+	refusal := s.refusal(nc)
+	s.mu.Lock()
+	switch {
+	case s.draining:
+		s.mu.Unlock()
+		_ = nc.Close() // nothing was promised
+		return
+	case refusal == "" && int64(len(s.conns)) >= s.maxClients():
+		refusal = "ERR max number of clients reached"
+	}
+	if refusal != "" {
+		s.mu.Unlock()
+		s.stats.refused.Add(1)
+		// In the background: a TLS handshake, or a full socket, must not hold up others.
+		// The deadline bounds how many there are of these.
+		go c.refuse(refusal)
+		return
+	}
+	s.nextID++
+	c.id = s.nextID
+	s.conns[c] = struct{}{}
+	s.idle.Add(1)
+	s.mu.Unlock()
+	go func() {
+		defer s.idle.Done()
+		c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	}()
+}
+
+// refusal is why a client is not served, "" if it is.
+func (s *Server) refusal(nc net.Conn) string {
+	if s.password() == "" && !s.opts.ProtectedModeOff && !isLocal(nc) {
+		return "DENIED sievekv is in protected mode: there is no password, so only clients on the same machine are served. " +
+			"Start the server with a password, or, if nobody else can reach it, with protected mode off."
+	}
+	return ""
+}
+
+// isLocal reports whether a client is on the same machine.
+func isLocal(nc net.Conn) bool {
+	addr, ok := nc.RemoteAddr().(*net.TCPAddr)
+	return !ok || addr.IP.IsLoopback() // not TCP: a socket in the file system, or a pipe
+}
+
+// port is that of the first TCP listener, 0 without one.
+func (s *Server) port() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.listeners {
+		if addr, ok := l.Addr().(*net.TCPAddr); ok {
+			return addr.Port
+		}
+	}
+	return 0
+}
+
+// connections returns those that are open, in no order.
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		list = append(list, c)
+	}
+	return list
+}
+
+// Shutdown ends the server: it accepts no more connections, lets each finish the batch it is
+// at, and closes it. When ctx ends, commands that still run are given up, and their
+// connections closed. Then everything committed is synced to stable storage. The store stays
+// open. The error is that of ctx or of the sync.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.draining = true
+	for l := range s.listeners {
+		_ = l.Close() // Serve returns
+	}
+	for c := range s.conns {
+		c.drain()
+	}
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		s.idle.Wait()
+		close(ended)
+	}()
+	var err error
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		err = fmt.Errorf("server: shutdown: %w", context.Cause(ctx))
+		s.cancel()
+		for _, c := range s.connections() {
+			c.kill()
+		}
+		<-ended
+	}
+	s.cancel()
+	s.hub.server.CompareAndSwap(s, nil)
+	return errors.Join(err, s.db.Sync())
+}

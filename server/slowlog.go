@@ -1,0 +1,123 @@
+package server
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// slowLog keeps the last commands that took long, as Redis' SLOWLOG.
+type slowLog struct {
+	mu      sync.Mutex
+	entries []slowEntry // newest last
+	nextID  int64
+}
+
+type slowEntry struct {
+	id           int64
+	at           time.Time
+	took         time.Duration
+	words        []string
+	client, name string
+}
+
+// What an entry keeps of a command, as in Redis.
+const (
+	slowWords    = 32
+	slowWordSize = 128
+)
+
+// add keeps a command if it took longer than the setting.
+func (l *slowLog) add(c *conn, words [][]byte, at time.Time, took time.Duration) {
+	db := c.server.db
+	if least := db.SettingInt(slowerThanSetting); least < 0 || took < time.Duration(least)*time.Microsecond {
+		return
+	}
+	e := slowEntry{at: at, took: took, words: slowCopy(words), client: c.address(), name: c.clientName()}
+	most := int(db.SettingInt(slowMaxSetting))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.id = l.nextID
+	l.nextID++
+	l.entries = append(l.entries, e)
+	if over := len(l.entries) - most; over > 0 {
+		l.entries = append(l.entries[:0], l.entries[over:]...)
+	}
+}
+
+func slowCopy(words [][]byte) []string {
+	if hasPassword(words) {
+		return []string{string(words[0]), "(redacted)"}
+	}
+	var kept []string
+	for i, w := range words {
+		if i == slowWords-1 && len(words) > slowWords {
+			return append(kept, fmt.Sprintf("... (%d more arguments)", len(words)-slowWords+1))
+		}
+		if over := len(w) - slowWordSize; over > 0 {
+			kept = append(kept, fmt.Sprintf("%s... (%d more bytes)", w[:slowWordSize], over))
+			continue
+		}
+		kept = append(kept, string(w))
+	}
+	return kept
+}
+
+// hasPassword reports whether a command may have a password among its words.
+func hasPassword(words [][]byte) bool { return isWord(words[0], "AUTH") || isWord(words[0], "HELLO") }
+
+func (l *slowLog) reset() {
+	l.mu.Lock()
+	l.entries = nil
+	l.mu.Unlock()
+}
+
+func (l *slowLog) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.entries)
+}
+
+// newest returns up to n entries, the newest first; all for -1.
+func (l *slowLog) newest(n int64) reply.Reply {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []reply.Reply
+	for i := len(l.entries) - 1; i >= 0 && (n < 0 || int64(len(list)) < n); i-- {
+		e := &l.entries[i]
+		words := make([]reply.Reply, len(e.words))
+		for j, w := range e.words {
+			words[j] = reply.BulkString(w)
+		}
+		list = append(list, reply.Array(reply.Int(e.id), reply.Int(e.at.Unix()), reply.Int(e.took.Microseconds()),
+			reply.Array(words...), reply.BulkString(e.client), reply.BulkString(e.name)))
+	}
+	return reply.Array(list...)
+}
+
+func slowLogCommand(c *kv.Call) reply.Reply {
+	s := serverOf(c)
+	if s == nil {
+		return noServer(c)
+	}
+	switch sub, args := kv.Fold(c.Args[0]), c.Args[1:]; {
+	case sub == "GET" && len(args) <= 1:
+		n := int64(10)
+		if len(args) == 1 {
+			var ok bool
+			if n, ok = kv.ParseInt(args[0]); !ok || n < -1 {
+				return reply.Error("ERR count should be greater than or equal to -1")
+			}
+		}
+		return s.slow.newest(n)
+	case sub == "LEN" && len(args) == 0:
+		return reply.Int(int64(s.slow.len()))
+	case sub == "RESET" && len(args) == 0:
+		s.slow.reset()
+		return reply.OK
+	}
+	return unknownSub(c)
+}

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"math/bits"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// stats are the counts since the server began, or since CONFIG RESETSTAT.
+type stats struct {
+	accepted        atomic.Uint64 // connections
+	refused         atomic.Uint64 // connections that were not served
+	limited         atomic.Uint64 // connections closed for what they took
+	protocolErrors  atomic.Uint64
+	refusedCommands atomic.Uint64 // before authentication
+	wrongPasswords  atomic.Uint64
+	unknown         atomic.Uint64 // commands of no name in the table
+	bytesOut        atomic.Uint64
+
+	commands map[*kv.Command]*commandStats // never changes
+	errors   errorStats
+}
+
+// latencyBuckets is how many buckets of latencies there are: bucket i is of calls that took
+// less than 2^i microseconds and no less than half of that, the last of all that took longer.
+const latencyBuckets = 26 // up to half a minute
+
+// commandStats are the counts of one command.
+type commandStats struct {
+	calls    atomic.Uint64
+	failed   atomic.Uint64 // answered with an error
+	nanos    atomic.Uint64
+	latency  [latencyBuckets]atomic.Uint64
+	rejected atomic.Uint64 // refused before they ran: for the number of words
+}
+
+func newStats(table []*kv.Command) *stats {
+	s := &stats{commands: make(map[*kv.Command]*commandStats, len(table))}
+	for _, cmd := range table {
+		s.commands[cmd] = &commandStats{}
+	}
+	return s
+}
+
+func (s *stats) count(cmd *kv.Command, words int, took time.Duration, r reply.Reply) {
+	if r.IsError() {
+		s.errors.count(r.Bytes())
+	}
+	if cmd == nil {
+		s.unknown.Add(1)
+		return
+	}
+	c := s.commands[cmd]
+	if !cmd.Takes(words) {
+		c.rejected.Add(1)
+		return
+	}
+	c.calls.Add(1)
+	c.nanos.Add(uint64(took))
+	c.latency[min(bits.Len64(uint64(took/time.Microsecond)), latencyBuckets-1)].Add(1)
+	if r.IsError() {
+		c.failed.Add(1)
+	}
+}
+
+func (s *stats) reset() {
+	for _, n := range []*atomic.Uint64{&s.accepted, &s.refused, &s.limited, &s.protocolErrors, &s.refusedCommands, &s.wrongPasswords, &s.unknown, &s.bytesOut} {
+		n.Store(0)
+	}
+	for _, c := range s.commands {
+		c.calls.Store(0)
+		c.failed.Store(0)
+		c.nanos.Store(0)
+		c.rejected.Store(0)
+		for i := range c.latency {
+			c.latency[i].Store(0)
+		}
+	}
+	s.errors.reset()
+}
+
+// total returns how many commands ran.
+func (s *stats) total() (n uint64) {
+	for _, c := range s.commands {
+		n += c.calls.Load()
+	}
+	return n
+}
+
+// errorKinds are the first words of errors that are told apart; all others are counted as
+// one, so that no client can make the list longer.
+var errorKinds = []string{"ERR", "WRONGTYPE", "MISCONF", "CORRUPT", "NOAUTH", "WRONGPASS", "NOPROTO", "EXECABORT", "other"}
+
+// errorStats counts error replies by their first word.
+type errorStats [16]atomic.Uint64
+
+func (e *errorStats) count(text []byte) {
+	word, _, _ := strings.Cut(string(text[:min(len(text), 16)]), " ")
+	for i, kind := range errorKinds {
+		if word == kind || i == len(errorKinds)-1 {
+			e[i].Add(1)
+			return
+		}
+	}
+}
+
+func (e *errorStats) reset() {
+	for i := range e {
+		e[i].Store(0)
+	}
+}

@@ -32,6 +32,7 @@ type conn struct {
 	authenticated bool
 	session       *kv.Session
 	ended         bool // no more commands are taken: QUIT, SHUTDOWN, a protocol error
+	silent        bool // the command that ran has no reply
 
 	// A batch that is to be settled: the replies to writes in out, and whether there are any
 	// but of commands that were durable when they were answered.
@@ -197,7 +198,9 @@ func (c *conn) execute(words [][]byte) {
 	c.chooseLevel(cmd)
 	start := len(c.out)
 	r := c.run(cmd, words)
-	c.answer(r)
+	if !c.silent {
+		c.answer(r)
+	}
 	if c.unsettled && cmd != nil && writes(cmd) {
 		c.writes = append(c.writes, span{start, len(c.out)})
 	}

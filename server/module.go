@@ -107,9 +107,12 @@ func shutdown(c *kv.Call) reply.Reply {
 			return errSyntax
 		}
 	}
+	if c.Transaction != nil {
+		return reply.Error("ERR Command not allowed inside a transaction")
+	}
 	s.askShutdown()
 	own, _ := c.Session.Connection.(*conn)
-	own.ended = true
+	own.ended, own.silent = true, true // a reply would mean that it goes on
 	return reply.OK
 }
 

@@ -150,37 +150,62 @@ func (s *Server) isDraining() bool {
 // start serves a connection in a goroutine of its own, or refuses it.
 func (s *Server) start(nc net.Conn) {
 	c := newConn(s, nc)
-	s.stats.accepted.Add(1)
-	refusal := s.refusal(nc)
-	s.mu.Lock()
+	why, ok := s.admit(c)
 	switch {
-	case s.draining:
-		s.mu.Unlock()
+	case ok:
+		go s.run(c)
+	case why == "":
 		_ = nc.Close() // nothing was promised
-		return
-	case refusal == "" && int64(len(s.conns)) >= s.maxClients():
-		refusal = "ERR max number of clients reached"
-	}
-	if refusal != "" {
-		s.mu.Unlock()
-		s.stats.refused.Add(1)
+	default:
 		// In the background: a TLS handshake, or a full socket, must not hold up others.
 		// The deadline bounds how many there are of these.
-		go c.refuse(refusal)
-		return
+		go c.refuse(why)
+	}
+}
+
+// ServeConn serves one connection, which somebody else accepted, until it ends, and closes it.
+func (s *Server) ServeConn(nc net.Conn) {
+	c := newConn(s, nc)
+	switch why, ok := s.admit(c); {
+	case ok:
+		s.run(c)
+	case why == "":
+		_ = nc.Close() // nothing was promised
+	default:
+		c.refuse(why)
+	}
+}
+
+// admit takes in a connection, or says why not: "" if the server is shutting down.
+func (s *Server) admit(c *conn) (why string, ok bool) {
+	s.stats.accepted.Add(1)
+	why = s.refusal(c.net)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining:
+		return "", false
+	case why == "" && int64(len(s.conns)) >= s.maxClients():
+		why = "ERR max number of clients reached"
+	}
+	if why != "" {
+		s.stats.refused.Add(1)
+		return why, false
 	}
 	s.nextID++
 	c.id = s.nextID
 	s.conns[c] = struct{}{}
 	s.idle.Add(1)
+	return "", true
+}
+
+// run serves a connection that was admitted.
+func (s *Server) run(c *conn) {
+	defer s.idle.Done()
+	c.serve()
+	s.mu.Lock()
+	delete(s.conns, c)
 	s.mu.Unlock()
-	go func() {
-		defer s.idle.Done()
-		c.serve()
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-	}()
 }
 
 // refusal is why a client is not served, "" if it is.

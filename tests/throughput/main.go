@@ -45,7 +45,9 @@ var levels = []string{"always", "everysec", "no"}
 // table has a figure for each load, pipeline and server.
 type table map[string]float64
 
-func cell(load string, pipeline int, server string) string { return fmt.Sprint(load, "/", pipeline, "/", server) }
+func cell(load string, pipeline int, server string) string {
+	return fmt.Sprint(load, "/", pipeline, "/", server)
+}
 
 func run(ctx context.Context, connections int, duration time.Duration) error {
 	figures := make(table)

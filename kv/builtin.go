@@ -2,7 +2,6 @@ package kv
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -33,14 +32,10 @@ func builtIn(o *Options, dir string) Module {
 			Name: "INFO", Arity: -1, Group: "server",
 			Summary: "Answers facts and figures about the store, in sections.", Syntax: "[section [section ...]]",
 			Complexity: "O(1)", Example: "INFO cache", Handler: info,
-		}, {
-			Name: "COMMAND", Arity: -1, Group: "server",
-			Summary: "Answers the command table, or a part of it.", Syntax: "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]",
-			Complexity: "O(N) for N commands", Example: "COMMAND COUNT", Handler: command,
 		},
 	}
 	return Module{
-		Name: builtInModule, Commands: slices.Concat(commands, stringCommands(), keyCommands()), Settings: o.ownSettings(dir),
+		Name: builtInModule, Commands: slices.Concat(commands, serverCommands(), objectCommands(), stringCommands(), keyCommands()), Settings: o.ownSettings(dir),
 	}
 }
 
@@ -84,80 +79,4 @@ func flushAll(c *Call) reply.Reply {
 		w.deleteAll()
 		return reply.OK, nil
 	})
-}
-
-func command(c *Call) reply.Reply {
-	if len(c.Args) == 0 {
-		return describeAll(c.DB.Commands(), describe)
-	}
-	sub, names := Fold(c.Args[0]), c.Args[1:]
-	switch {
-	case sub == "COUNT" && len(names) == 0:
-		return reply.Int(int64(len(c.DB.registry.names)))
-	case sub == "LIST" && len(names) == 0:
-		list := make([]reply.Reply, 0, len(c.DB.registry.names))
-		for _, name := range c.DB.registry.names {
-			list = append(list, reply.BulkString(strings.ToLower(name)))
-		}
-		return reply.Array(list...)
-	case sub == "INFO":
-		if len(names) == 0 {
-			return describeAll(c.DB.Commands(), describe)
-		}
-		list := make([]reply.Reply, len(names)) // nil for a name that is none
-		for i, name := range names {
-			if cmd := c.DB.registry.command(name); cmd != nil {
-				list[i] = describe(cmd)
-			}
-		}
-		return reply.Array(list...)
-	case sub == "DOCS":
-		return commandDocs(c.DB, names)
-	}
-	return reply.Errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try COMMAND COUNT, LIST, INFO or DOCS.", c.Args[0])
-}
-
-func describeAll(commands []*Command, f func(*Command) reply.Reply) reply.Reply {
-	list := make([]reply.Reply, len(commands))
-	for i, cmd := range commands {
-		list[i] = f(cmd)
-	}
-	return reply.Array(list...)
-}
-
-// describe is a command's entry in the reply of COMMAND, in Redis' form.
-func describe(cmd *Command) reply.Reply {
-	var flags []reply.Reply
-	for _, name := range cmd.Flags.Names() {
-		flags = append(flags, reply.Status(name))
-	}
-	category := reply.Status("@" + cmd.Group)
-	return reply.Array(
-		reply.BulkString(strings.ToLower(cmd.Name)), reply.Int(int64(cmd.Arity)), reply.Set(flags...),
-		reply.Int(int64(cmd.FirstKey)), reply.Int(int64(cmd.LastKey)), reply.Int(int64(cmd.KeyStep)),
-		reply.Set(category), reply.Array(), reply.Array(), reply.Array(),
-	)
-}
-
-func commandDocs(db *DB, names [][]byte) reply.Reply {
-	commands := db.Commands()
-	if len(names) > 0 {
-		commands = commands[:0:0]
-		for _, name := range names {
-			if cmd := db.registry.command(name); cmd != nil {
-				commands = append(commands, cmd)
-			}
-		}
-	}
-	pairs := make([]reply.Pair, len(commands))
-	for i, cmd := range commands {
-		pairs[i] = reply.Field(strings.ToLower(cmd.Name), reply.Map(
-			reply.Field("summary", reply.BulkString(cmd.Summary)),
-			reply.Field("group", reply.BulkString(cmd.Group)),
-			reply.Field("complexity", reply.BulkString(cmd.Complexity)),
-			reply.Field("syntax", reply.BulkString(strings.TrimSpace(cmd.Name+" "+cmd.Syntax))),
-			reply.Field("example", reply.BulkString(cmd.Example)),
-		))
-	}
-	return reply.Map(pairs...)
 }

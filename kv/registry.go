@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/sievekv/sievekv/kv/reply"
@@ -20,6 +21,12 @@ type Module struct {
 	Commands []Command
 	Services []Service
 	Settings []Setting
+
+	// Version is what MODULE LIST says, 10000 for 1.0.0. Modules with 0 are not listed.
+	Version int
+
+	// ResetStats, if set, sets counts back to 0 that INFO shows, for CONFIG RESETSTAT.
+	ResetStats func(db *DB)
 }
 
 // Type is a data type.
@@ -119,9 +126,18 @@ type Command struct {
 
 	Handler func(c *Call) reply.Reply
 
+	// Subcommands are what the second word chooses from, as that of CONFIG does. The
+	// name of each is that word; Arity and the places of keys count from the first
+	// word, Args are those behind both. HELP is added, and a Syntax that is "" is made
+	// of theirs. With them, the Handler is for the command without a second word, and
+	// may be nil if the Arity does not allow that.
+	Subcommands []Command
+
 	// Refuse, if set, answers in place of Handler where the number of words is wrong,
 	// and not with WrongArity.
 	Refuse func(c *Call) reply.Reply
+
+	module string // by which it was registered
 }
 
 // Call is one command on its way.
@@ -208,8 +224,8 @@ func newRegistry(o *Options, dir string) *registry {
 			r.types[t.Name], r.moduleOf[t.Name] = t, m.Name
 		}
 		for i := range m.Commands {
-			cmd := m.Commands[i]
-			r.commands[fold(cmd.Name)] = &cmd
+			cmd := m.Commands[i].withSubcommands(m.Name)
+			r.commands[fold(cmd.Name)] = cmd
 			r.names = append(r.names, fold(cmd.Name))
 		}
 		r.addSettings(m.Settings)
@@ -242,8 +258,10 @@ func (o *Options) validateModules() error {
 		}
 		for _, c := range m.Commands {
 			once("command", fold(c.Name))
-			if c.Handler == nil || c.Arity == 0 || c.Summary == "" {
-				errs = append(errs, fmt.Errorf("command %q: needs a Handler, an Arity other than 0 and a Summary", c.Name))
+			errs = append(errs, validateCommand(&c, "command "+strconv.Quote(c.Name)))
+			for _, sub := range c.Subcommands {
+				once("subcommand", fold(c.Name+"|"+sub.Name))
+				errs = append(errs, validateCommand(&sub, "subcommand "+strconv.Quote(c.Name+"|"+sub.Name)))
 			}
 		}
 		for i := range m.Settings {
@@ -254,6 +272,14 @@ func (o *Options) validateModules() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func validateCommand(c *Command, what string) error {
+	needed := len(c.Subcommands) == 0 || c.Takes(1)
+	if c.Handler == nil && needed || c.Arity == 0 || c.Summary == "" {
+		return fmt.Errorf("%s: needs a Handler, an Arity other than 0 and a Summary", what)
+	}
+	return nil
 }
 
 func (r *registry) typeNamed(name string) *Type { return r.types[name] }
@@ -287,7 +313,7 @@ func (r *registry) stop() {
 // Command returns the command of a name, in any case; nil if there is none.
 func (db *DB) Command(name []byte) *Command { return db.registry.command(name) }
 
-// Commands returns the command table, sorted by name.
+// Commands returns the command table, sorted by name, without subcommands.
 func (db *DB) Commands() []*Command {
 	list := make([]*Command, len(db.registry.names))
 	for i, name := range db.registry.names {

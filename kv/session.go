@@ -43,20 +43,19 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 	if len(words) == 0 {
 		return reply.Error("ERR empty command")
 	}
-	cmd := s.db.registry.command(words[0])
+	cmd, args := s.db.registry.resolve(words)
 	if cmd == nil || !cmd.Takes(len(words)) {
 		if s.Refused != nil {
 			s.Refused()
 		}
 		switch {
 		case cmd == nil:
-			return unknownCommand(words)
+			return s.db.registry.unknown(words)
 		case cmd.Refuse != nil:
-			return cmd.Refuse(&Call{Context: ctx, DB: s.db, Session: s, Command: cmd, Args: words[1:]})
+			return cmd.Refuse(&Call{Context: ctx, DB: s.db, Session: s, Command: cmd, Args: args})
 		}
 		return WrongArity(cmd)
 	}
-	args := words[1:]
 	if s.Intercept != nil {
 		if r, done := s.Intercept(cmd, args); done {
 			return r

@@ -244,6 +244,7 @@ func (o *Options) ownSettings(dir string) []Setting {
 		fixed("dir", dir, "The directory of the store."),
 		fixed("max-filter-bytes", strconv.FormatUint(o.MaxFilterBytes, 10), "The most bytes a filter may be made for."),
 		fixed("maxmemory", "0", "Data is on disk: its size is not limited by memory."),
+		fixed("maxmemory-policy", "noeviction", "Keys stay until they are removed or expire."),
 		fixed("save", "", "There are no snapshots to save: the log and the tables are all there is."),
 	}
 }

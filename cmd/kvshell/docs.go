@@ -172,8 +172,12 @@ func commandDocs(ctx context.Context) (string, error) {
 		if flags == "" {
 			flags = "none"
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n`%s`\n\n%s\n\n- Time: %s\n- Flags: %s\n\n```\n%s```\n",
-			c.Name, strings.TrimSpace(c.Name+" "+c.Syntax), c.Summary, c.Complexity, flags, run.session())
+		fmt.Fprintf(&b, "\n### %s\n\n`%s`\n\n%s\n\n", c.Name, strings.TrimSpace(c.Name+" "+c.Syntax), c.Summary)
+		for _, sub := range c.Subcommands {
+			name := strings.ReplaceAll(sub.Name, "|", " ")
+			fmt.Fprintf(&b, "- `%s`: %s\n", strings.TrimSpace(name+" "+sub.Syntax), sub.Summary)
+		}
+		fmt.Fprintf(&b, "- Time: %s\n- Flags: %s\n\n```\n%s```\n", c.Complexity, flags, run.session())
 	}
 	return b.String(), nil
 }

@@ -5,7 +5,7 @@
 // A script has a command on each line, and after "=>" its reply in RESP2, and after
 // "|" that in RESP3 if it differs. Replies are written as
 //
-//	+OK  -ERR text  :1  ,0.5  "bulk"  _ (nil)  #t #f  [:1 :0]  {"key" :1}
+//	+OK  -ERR text  :1  ,0.5  "bulk"  _ (nil)  #t #f  [:1 :0]  ~[+set]  {"key" :1}
 //
 // with four or more equal elements in a row as 4*:1, and ... for any text. A word
 // in quotes is a Go string literal; item{1..5} stands for five words. A

@@ -172,6 +172,8 @@ func Wire(r reply.Reply, form func(reply.Reply) reply.Reply) string {
 		return map[int64]string{0: "#f", 1: "#t"}[r.Int()]
 	case reply.KindArray:
 		return "[" + wireElems(r, form) + "]"
+	case reply.KindSet:
+		return "~[" + wireElems(r, form) + "]"
 	case reply.KindMap:
 		return "{" + wireElems(r, form) + "}"
 	default:

@@ -1,0 +1,267 @@
+package kv
+
+import (
+	"strings"
+
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// firstVersion is the version that all commands are there since.
+const firstVersion = "1.0.0"
+
+// commandCommand is COMMAND, by which clients ask for the command table. Its replies have
+// the form Redis gives them.
+func commandCommand() Command {
+	const perCommand = "O(N) for N commands"
+	return Command{
+		Name: "COMMAND", Arity: -1, Group: "server", Summary: "Answers the command table, or a part of it.",
+		Complexity: perCommand, Example: "COMMAND GETKEYS MSET user:1 ann user:2 bob",
+		Handler: func(c *Call) reply.Reply { return describeAll(c.DB.Commands()) },
+		Subcommands: []Command{
+			{Name: "COUNT", Arity: 2, Summary: "Answers the number of commands.", Complexity: "O(1)", Handler: countCommands},
+			{
+				Name: "LIST", Arity: -2, Syntax: "[FILTERBY MODULE|ACLCAT|PATTERN value]",
+				Summary: "Answers the names of the commands of a module, of a category, that match a pattern, or of all.", Handler: listCommands,
+			},
+			{
+				Name: "INFO", Arity: -2, Syntax: "[name [name ...]]",
+				Summary: "Answers arity, flags and places of keys of commands, of all if none is named.", Handler: commandInfo,
+			},
+			{
+				Name: "DOCS", Arity: -2, Syntax: "[name [name ...]]",
+				Summary: "Answers what commands, or all, are for and how they are written.", Handler: commandDocs,
+			},
+			{
+				Name: "GETKEYS", Arity: -4, Syntax: "command [word [word ...]]", Summary: "Answers which words of a command are keys.",
+				Complexity: "O(N) for N words",
+				Handler: func(c *Call) reply.Reply {
+					return keysOfCommand(c, func(_ *Command, key []byte) reply.Reply { return reply.Bulk(key) })
+				},
+			},
+			{
+				Name: "GETKEYSANDFLAGS", Arity: -4, Syntax: "command [word [word ...]]",
+				Summary: "Answers which words of a command are keys, and what is done with these.", Complexity: "O(N) for N words",
+				Handler: func(c *Call) reply.Reply {
+					return keysOfCommand(c, func(cmd *Command, key []byte) reply.Reply {
+						return reply.Array(reply.Bulk(key), reply.Set(cmd.keyFlags()...))
+					})
+				},
+			},
+		},
+	}
+}
+
+func countCommands(c *Call) reply.Reply { return reply.Int(int64(len(c.DB.registry.names))) }
+
+func listCommands(c *Call) reply.Reply {
+	wanted := func(*Command) bool { return true }
+	if len(c.Args) > 0 {
+		if len(c.Args) != 3 || Fold(c.Args[0]) != "FILTERBY" {
+			return errSyntax
+		}
+		value := string(c.Args[2])
+		switch Fold(c.Args[1]) {
+		case "MODULE":
+			wanted = func(cmd *Command) bool { return cmd.Flags&ModuleFlag != 0 && cmd.module == value }
+		case "ACLCAT":
+			wanted = func(cmd *Command) bool { return cmd.inCategory(strings.ToLower(value)) }
+		case "PATTERN":
+			wanted = func(cmd *Command) bool { return Match(strings.ToLower(value), cmd.LowerName()) }
+		default:
+			return errSyntax
+		}
+	}
+	var list []reply.Reply
+	add := func(cmd *Command) {
+		if wanted(cmd) {
+			list = append(list, reply.BulkString(cmd.LowerName()))
+		}
+	}
+	for _, cmd := range c.DB.Commands() {
+		add(cmd)
+		for i := range cmd.Subcommands {
+			add(&cmd.Subcommands[i])
+		}
+	}
+	return reply.Array(list...)
+}
+
+func commandInfo(c *Call) reply.Reply {
+	if len(c.Args) == 0 {
+		return describeAll(c.DB.Commands())
+	}
+	list := make([]reply.Reply, len(c.Args)) // nil for a name that is none
+	for i, name := range c.Args {
+		if cmd := c.DB.registry.named(name); cmd != nil {
+			list[i] = describe(cmd)
+		}
+	}
+	return reply.Array(list...)
+}
+
+func describeAll(commands []*Command) reply.Reply {
+	list := make([]reply.Reply, len(commands))
+	for i, cmd := range commands {
+		list[i] = describe(cmd)
+	}
+	return reply.Array(list...)
+}
+
+// describe is a command's entry in the reply of COMMAND: name, arity, flags, first key, last
+// key, step, categories, tips, key specifications, subcommands.
+func describe(cmd *Command) reply.Reply {
+	flags := statuses(cmd.Flags.Names())
+	var keys, subs []reply.Reply
+	if cmd.FirstKey != 0 {
+		keys = append(keys, cmd.keySpec())
+	}
+	for i := range cmd.Subcommands {
+		subs = append(subs, describe(&cmd.Subcommands[i]))
+	}
+	return reply.Array(
+		reply.BulkString(cmd.LowerName()), reply.Int(int64(cmd.Arity)), reply.Set(flags...),
+		reply.Int(int64(cmd.FirstKey)), reply.Int(int64(cmd.LastKey)), reply.Int(int64(cmd.KeyStep)),
+		reply.Set(statuses(cmd.categories())...), reply.Set(), reply.Set(keys...), reply.Set(subs...),
+	)
+}
+
+func statuses(words []string) []reply.Reply {
+	var list []reply.Reply
+	for _, word := range words {
+		list = append(list, reply.Status(word))
+	}
+	return list
+}
+
+// categories are those of access control lists, which Redis has for every command.
+func (c *Command) categories() []string {
+	group := c.Group
+	switch group { // Redis has other names for these
+	case "generic":
+		group = "keyspace"
+	case "transactions":
+		group = "transaction"
+	}
+	list := []string{"@" + group}
+	add := func(is bool, name string) {
+		if is {
+			list = append(list, name)
+		}
+	}
+	add(c.Flags&Write != 0, "@write")
+	add(c.Flags&ReadOnly != 0, "@read")
+	add(c.Flags&Admin != 0, "@admin")
+	add(c.Flags&Admin != 0, "@dangerous")
+	add(c.Flags&Fast != 0, "@fast")
+	add(c.Flags&Fast == 0, "@slow")
+	return list
+}
+
+func (c *Command) inCategory(name string) bool {
+	for _, category := range c.categories() {
+		if category == "@"+name {
+			return true
+		}
+	}
+	return false
+}
+
+// keySpec is a key specification: from which word on the keys are, and which words of
+// those.
+func (c *Command) keySpec() reply.Reply {
+	last := c.LastKey
+	if last > 0 {
+		last -= c.FirstKey // counted from the first
+	}
+	number := func(name string, n int) reply.Pair { return reply.Field(name, reply.Int(int64(n))) }
+	return reply.Map(
+		reply.Field("flags", reply.Set(c.keyFlags()...)),
+		reply.Field("begin_search", reply.Map(
+			reply.Field("type", reply.BulkString("index")), reply.Field("spec", reply.Map(number("index", c.FirstKey))),
+		)),
+		reply.Field("find_keys", reply.Map(
+			reply.Field("type", reply.BulkString("range")),
+			reply.Field("spec", reply.Map(number("lastkey", last), number("keystep", c.KeyStep), number("limit", 0))),
+		)),
+	)
+}
+
+// keyFlags says what is done with the keys: what is known is whether any is written to.
+func (c *Command) keyFlags() []reply.Reply {
+	if c.Flags&Write == 0 {
+		return statuses([]string{"RO", "access"})
+	}
+	return statuses([]string{"RW", "access", "update"})
+}
+
+// keysOfCommand answers for each key of the command that the arguments are.
+func keysOfCommand(c *Call, show func(cmd *Command, key []byte) reply.Reply) reply.Reply {
+	var cmd *Command
+	if c.DB.registry.command(c.Args[0]) != nil {
+		cmd, _ = c.DB.registry.resolve(c.Args)
+	}
+	switch {
+	case cmd == nil:
+		return reply.Error("ERR Invalid command specified")
+	case cmd.FirstKey == 0:
+		return reply.Error("ERR The command has no key arguments")
+	case !cmd.Takes(len(c.Args)):
+		return reply.Error("ERR Invalid number of arguments specified for command")
+	}
+	last := cmd.LastKey
+	if last < 0 {
+		last += len(c.Args)
+	}
+	var list []reply.Reply
+	for i := cmd.FirstKey; i <= last; i += max(1, cmd.KeyStep) {
+		list = append(list, show(cmd, append([]byte{}, c.Args[i]...)))
+	}
+	return reply.Array(list...)
+}
+
+func commandDocs(c *Call) reply.Reply {
+	commands := c.DB.Commands()
+	if len(c.Args) > 0 {
+		commands = nil
+		for _, name := range c.Args {
+			if cmd := c.DB.registry.named(name); cmd != nil {
+				commands = append(commands, cmd)
+			}
+		}
+	}
+	pairs := make([]reply.Pair, len(commands))
+	for i, cmd := range commands {
+		pairs[i] = cmd.docs()
+	}
+	return reply.Map(pairs...)
+}
+
+// docs is a command's entry in the reply of COMMAND DOCS. Syntax and example are not among
+// what Redis has there.
+func (c *Command) docs() reply.Pair {
+	var fields []reply.Pair
+	add := func(name, value string) {
+		if value != "" {
+			fields = append(fields, reply.Field(name, reply.BulkString(value)))
+		}
+	}
+	add("summary", c.Summary)
+	add("since", firstVersion)
+	add("group", c.Group)
+	add("complexity", c.Complexity)
+	if c.Flags&ModuleFlag != 0 {
+		add("module", c.module)
+	}
+	if len(c.Subcommands) > 0 {
+		subs := make([]reply.Pair, len(c.Subcommands))
+		for i := range c.Subcommands {
+			subs[i] = c.Subcommands[i].docs()
+		}
+		fields = append(fields, reply.Field("subcommands", reply.Map(subs...)))
+	} else if arguments, ok := parseSyntax(c); ok && len(arguments) > 0 {
+		fields = append(fields, reply.Field("arguments", argumentReplies(arguments)))
+	}
+	add("syntax", strings.ReplaceAll(c.Name, "|", " ")+strings.TrimRight(" "+c.Syntax, " "))
+	add("example", c.Example)
+	return reply.Field(c.LowerName(), reply.Map(fields...))
+}

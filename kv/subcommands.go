@@ -1,0 +1,98 @@
+package kv
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// A command such as CONFIG is a family: its second word names the subcommand that runs.
+// That has an entry of its own, under the name CONFIG|GET, with which it is queued in
+// transactions, named in errors of arity, and listed by COMMAND.
+
+// withSubcommands returns the command as registered by a module, with what the table leaves
+// to be worked out: the subcommand HELP, full names, and the syntax of the family.
+func (c Command) withSubcommands(module string) *Command {
+	c.module = module
+	if len(c.Subcommands) == 0 {
+		return &c
+	}
+	c.Subcommands = slices.Clone(c.Subcommands)
+	own := slices.ContainsFunc(c.Subcommands, func(s Command) bool { return s.Name == "HELP" })
+	if !own {
+		c.Subcommands = append(c.Subcommands, Command{
+			Name: "HELP", Arity: 2, Flags: c.Flags & ModuleFlag, Summary: "Answers what the subcommands are for.", Handler: help(c),
+		})
+	}
+	var forms []string
+	for i := range c.Subcommands {
+		s := &c.Subcommands[i]
+		forms = append(forms, s.usage())
+		s.Name, s.Group, s.module = c.Name+"|"+s.Name, c.Group, module
+		if s.Complexity == "" {
+			s.Complexity = c.Complexity
+		}
+	}
+	if c.Syntax == "" {
+		c.Syntax = strings.Join(forms, " | ")
+		if c.Takes(1) {
+			c.Syntax = "[" + c.Syntax + "]"
+		}
+	}
+	return &c
+}
+
+// usage is what is to be typed.
+func (c *Command) usage() string { return strings.TrimSpace(c.Name + " " + c.Syntax) }
+
+// help answers what the subcommands of a family are for, in the form Redis has for that.
+func help(family Command) func(*Call) reply.Reply {
+	lines := []reply.Reply{reply.Status(family.Name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")}
+	add := func(usage, summary string) {
+		lines = append(lines, reply.Status(usage), reply.Status("    "+summary))
+	}
+	for _, s := range family.Subcommands {
+		add(s.usage(), s.Summary)
+	}
+	add("HELP", "Prints this help.")
+	return func(*Call) reply.Reply { return reply.Array(lines...) }
+}
+
+// subcommand returns the subcommand that a word names, nil if none is.
+func (c *Command) subcommand(word []byte) *Command {
+	name := c.Name + "|" + Fold(word)
+	for i := range c.Subcommands {
+		if c.Subcommands[i].Name == name {
+			return &c.Subcommands[i]
+		}
+	}
+	return nil
+}
+
+// resolve returns the command that words call, nil if there is none, and its arguments.
+func (r *registry) resolve(words [][]byte) (cmd *Command, args [][]byte) {
+	cmd = r.command(words[0])
+	if cmd == nil || len(cmd.Subcommands) == 0 || len(words) == 1 {
+		return cmd, words[1:]
+	}
+	return cmd.subcommand(words[1]), words[2:]
+}
+
+// unknown is the reply to words that call no command.
+func (r *registry) unknown(words [][]byte) reply.Reply {
+	if family := r.command(words[0]); family != nil {
+		return reply.Errorf("ERR unknown subcommand '%.128s'. Try %s HELP.", words[1], family.Name)
+	}
+	return unknownCommand(words)
+}
+
+// named returns a command by the name COMMAND has for it, as in "get" or "config|get".
+func (r *registry) named(name []byte) *Command {
+	family, sub, found := strings.Cut(string(name), "|")
+	cmd := r.command([]byte(family))
+	if cmd == nil || !found {
+		return cmd
+	}
+	return cmd.subcommand([]byte(sub))
+}

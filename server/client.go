@@ -153,73 +153,40 @@ func isName(name []byte) bool {
 	return !slices.ContainsFunc(name, func(b byte) bool { return b < '!' || b > '~' })
 }
 
-// clientWords is how many words each subcommand of CLIENT takes after its name, at least and
-// at most; -1 for any number.
-var clientWords = map[string][2]int{
-	"ID": {0, 0}, "INFO": {0, 0}, "GETNAME": {0, 0}, "SETNAME": {1, 1}, "SETINFO": {2, 2}, "LIST": {0, -1}, "KILL": {1, -1},
-	"NO-EVICT": {1, 1}, "NO-TOUCH": {1, 1}, "HELP": {0, 0},
-}
-
-func clientCommand(c *conn, call *kv.Call) reply.Reply {
-	sub, args := kv.Fold(call.Args[0]), call.Args[1:]
-	words, known := clientWords[sub]
-	switch {
-	case !known:
-		return unknownSub(call)
-	case len(args) < words[0] || words[1] >= 0 && len(args) > words[1]:
-		return wrongSub(call)
+// clientCommands are the subcommands of CLIENT.
+func clientCommands() []kv.Command {
+	sub := func(name string, arity int, syntax, summary string, f func(*conn, *kv.Call) reply.Reply) kv.Command {
+		return kv.Command{Name: name, Arity: arity, Flags: kv.Fast, Syntax: syntax, Summary: summary, Handler: onConn(f)}
 	}
-	switch sub {
-	case "ID":
-		return reply.Int(c.id)
-	case "INFO":
-		return reply.Verbatim(c.line() + "\n")
-	case "GETNAME":
-		if name := c.clientName(); name != "" {
-			return reply.BulkString(name)
-		}
-		return reply.Nil
-	case "SETNAME":
-		return c.set(args[0], errName, func(a *about, name string) { a.name = name })
-	case "SETINFO":
-		return clientSetInfo(c, args)
-	case "LIST":
-		return clientList(c, args)
-	case "KILL":
-		return clientKill(c, args)
-	case "NO-EVICT":
-		return c.setFlag(args[0], func(a *about, on bool) { a.noEvict = on })
-	case "NO-TOUCH":
-		return c.setFlag(args[0], func(a *about, on bool) { a.noTouch = on })
+	return []kv.Command{
+		sub("GETNAME", 2, "", "Answers the connection's name.", func(c *conn, _ *kv.Call) reply.Reply {
+			if name := c.clientName(); name != "" {
+				return reply.BulkString(name)
+			}
+			return reply.Nil
+		}),
+		sub("ID", 2, "", "Answers the connection's number.", func(c *conn, _ *kv.Call) reply.Reply { return reply.Int(c.id) }),
+		sub("INFO", 2, "", "Answers the connection's line of CLIENT LIST.", func(c *conn, _ *kv.Call) reply.Reply {
+			return reply.Verbatim(c.line() + "\n")
+		}),
+		sub("KILL", -3, "ip:port | [ID client-id] [ADDR ip:port] [LADDR ip:port] [TYPE type] [USER username] [SKIPME YES | NO]",
+			"Closes connections: that of an address, or those of which all options hold.", clientKill),
+		sub("LIST", -2, "[TYPE type] [ID client-id [client-id ...]]", "Answers a line for each connection.", clientList),
+		sub("NO-EVICT", 3, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *kv.Call) reply.Reply {
+			return c.setFlag(call.Args[0], func(a *about, on bool) { a.noEvict = on })
+		}),
+		sub("NO-TOUCH", 3, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *kv.Call) reply.Reply {
+			return c.setFlag(call.Args[0], func(a *about, on bool) { a.noTouch = on })
+		}),
+		sub("SETINFO", 4, "LIB-NAME name | LIB-VER version", "Says what library the client is made with.", clientSetInfo),
+		sub("SETNAME", 3, "name", "Names the connection.", func(c *conn, call *kv.Call) reply.Reply {
+			return c.set(call.Args[0], errName, func(a *about, name string) { a.name = name })
+		}),
 	}
-	return help("CLIENT", clientHelp)
 }
 
-var clientHelp = []string{
-	"GETNAME", "    Return the name of the current connection.",
-	"ID", "    Return the ID of the current connection.",
-	"INFO", "    Return information about the current client connection.",
-	"KILL <ip:port>", "    Kill connection made from <ip:port>.",
-	"KILL <option> <value> [<option> <value> [...]]",
-	"    Kill connections. Options are: ID <id>, ADDR <ip:port>, LADDR <ip:port>,",
-	"    TYPE (NORMAL|MASTER|REPLICA|PUBSUB), USER <username>, SKIPME (YES|NO).",
-	"LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <id> ...]", "    Return information about client connections.",
-	"NO-EVICT (ON|OFF)", "    Accepted, without effect.",
-	"NO-TOUCH (ON|OFF)", "    Accepted, without effect.",
-	"SETINFO (LIB-NAME|LIB-VER) <text>", "    Say what library the client is made with.",
-	"SETNAME <name>", "    Assign the name <name> to the current connection.",
-}
-
-// help is the reply to a command's HELP, in Redis' form.
-func help(command string, lines []string) reply.Reply {
-	list := []reply.Reply{reply.Status(command + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")}
-	for _, line := range lines {
-		list = append(list, reply.Status(line))
-	}
-	return reply.Array(append(list, reply.Status("HELP"), reply.Status("    Print this help."))...)
-}
-
-func clientSetInfo(c *conn, args [][]byte) reply.Reply {
+func clientSetInfo(c *conn, call *kv.Call) reply.Reply {
+	args := call.Args
 	bad := reply.Errorf("ERR %.128s cannot contain spaces, newlines or special characters.", lower(args[0]))
 	switch kv.Fold(args[0]) {
 	case "LIB-NAME":
@@ -319,7 +286,8 @@ func isType(word []byte) (normal, known bool) {
 	return false, false
 }
 
-func clientList(c *conn, args [][]byte) reply.Reply {
+func clientList(c *conn, call *kv.Call) reply.Reply {
+	args := call.Args
 	chosen := func(*conn) bool { return true }
 	switch {
 	case len(args) == 0:
@@ -355,7 +323,8 @@ func clientList(c *conn, args [][]byte) reply.Reply {
 }
 
 // clientKill closes connections: CLIENT KILL addr, or by options that all have to hold.
-func clientKill(c *conn, args [][]byte) reply.Reply {
+func clientKill(c *conn, call *kv.Call) reply.Reply {
+	args := call.Args
 	if len(args) == 1 {
 		if n := c.killChosen(func(other *conn) bool { return other.address() == string(args[0]) }); n == 0 {
 			return reply.Error("ERR No such client")

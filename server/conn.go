@@ -193,7 +193,7 @@ func (c *conn) execute(words [][]byte) {
 		c.answer(reply.Error("NOAUTH Authentication required."))
 		return
 	}
-	c.noteCommand(cmd, name)
+	c.noteCommand(cmd, words)
 	begin := time.Now()
 	c.chooseLevel(cmd)
 	start := len(c.out)
@@ -354,11 +354,13 @@ func (c *conn) end() {
 }
 
 // noteCommand keeps what CLIENT LIST shows.
-func (c *conn) noteCommand(cmd *kv.Command, name string) {
+func (c *conn) noteCommand(cmd *kv.Command, words [][]byte) {
+	name := "NULL"
 	if cmd != nil {
 		name = cmd.LowerName()
-	} else {
-		name = "NULL"
+		if len(cmd.Subcommands) > 0 && len(words) > 1 && len(words[1]) <= 32 && isName(words[1]) {
+			name += "|" + lower(words[1])
+		}
 	}
 	n, multi := txn.Queued(c.session)
 	if !multi {

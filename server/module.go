@@ -14,6 +14,11 @@ func Module() kv.Module {
 	h := &hub{}
 	return kv.Module{
 		Name: "server", Commands: commands(), Settings: settings(), Services: h.services(),
+		ResetStats: func(*kv.DB) {
+			if s := h.server.Load(); s != nil {
+				s.stats.reset()
+			}
+		},
 	}
 }
 
@@ -52,9 +57,11 @@ func commands() []kv.Command {
 			Summary: summary, Syntax: syntax, Complexity: "O(1)", Example: example, Handler: f,
 		}
 	}
-	client := connection("CLIENT", -2, "ID | INFO | LIST | GETNAME | SETNAME name | SETINFO LIB-NAME|LIB-VER text | KILL ... | NO-EVICT ON|OFF | NO-TOUCH ON|OFF",
-		"Tells about the clients, names this one, or closes connections.", "CLIENT SETNAME loader\nCLIENT GETNAME", clientCommand)
+	client := connection("CLIENT", -2, "", "Tells about the clients, names this one, or closes connections.", "CLIENT SETNAME loader\nCLIENT GETNAME", nil)
 	client.Complexity = "O(N) for N clients with LIST and KILL, else O(1)"
+	client.Subcommands = clientCommands()
+	slow := server("SLOWLOG", -2, kv.Admin, "", "Answers the last commands that took longer than "+slowerThanSetting+".", "SLOWLOG GET 5", nil)
+	slow.Subcommands = slowLogCommands()
 	return []kv.Command{
 		connection("HELLO", -1, "[protover [AUTH username password] [SETNAME name]]",
 			"Chooses the protocol, 2 or 3, and answers what the server is.", "HELLO 3", hello),
@@ -63,8 +70,7 @@ func commands() []kv.Command {
 		connection("RESET", 1, "", "Takes the connection back to where a new one is.", "RESET", reset),
 		connection("QUIT", -1, "", "Ends the connection after the replies to what was sent before.", "QUIT", quit),
 		client,
-		server("SLOWLOG", -2, kv.Admin, "GET [count] | LEN | RESET", "Answers the last commands that took longer than "+slowerThanSetting+".",
-			"SLOWLOG GET 5", slowLogCommand),
+		slow,
 		server("SHUTDOWN", -1, kv.Admin, "[NOSAVE | SAVE] [NOW] [FORCE]", "Ends the server, once everything that was acknowledged is on stable storage.",
 			"SHUTDOWN", shutdown),
 		server("WAIT", 3, 0, "numreplicas timeout", "Answers how many replicas have what was written: none, as there are none.", "WAIT 0 100", wait),
@@ -74,6 +80,9 @@ func commands() []kv.Command {
 // onConn makes a handler of one that needs the connection. A session in the process that has
 // the store open has none.
 func onConn(f func(*conn, *kv.Call) reply.Reply) func(*kv.Call) reply.Reply {
+	if f == nil {
+		return nil
+	}
 	return func(c *kv.Call) reply.Reply {
 		own, ok := c.Session.Connection.(*conn)
 		if !ok {
@@ -134,13 +143,3 @@ var (
 	errSyntax     = reply.Error("ERR syntax error")
 	errNotInteger = reply.Error("ERR value is not an integer or out of range")
 )
-
-// unknownSub is the reply to a subcommand that is none.
-func unknownSub(c *kv.Call) reply.Reply {
-	return reply.Errorf("ERR unknown subcommand '%.128s'. Try %s HELP.", c.Args[0], c.Command.Name)
-}
-
-// wrongSub is the reply to a subcommand with a wrong number of words.
-func wrongSub(c *kv.Call) reply.Reply {
-	return reply.Errorf("ERR wrong number of arguments for '%s|%s' command", c.Command.LowerName(), lower(c.Args[0]))
-}

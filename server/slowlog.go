@@ -98,26 +98,42 @@ func (l *slowLog) newest(n int64) reply.Reply {
 	return reply.Array(list...)
 }
 
-func slowLogCommand(c *kv.Call) reply.Reply {
-	s := serverOf(c)
-	if s == nil {
-		return noServer(c)
-	}
-	switch sub, args := kv.Fold(c.Args[0]), c.Args[1:]; {
-	case sub == "GET" && len(args) <= 1:
-		n := int64(10)
-		if len(args) == 1 {
-			var ok bool
-			if n, ok = kv.ParseInt(args[0]); !ok || n < -1 {
-				return reply.Error("ERR count should be greater than or equal to -1")
-			}
+// slowLogCommands are the subcommands of SLOWLOG.
+func slowLogCommands() []kv.Command {
+	sub := func(name string, arity int, syntax, summary string, f func(*Server, *kv.Call) reply.Reply) kv.Command {
+		return kv.Command{
+			Name: name, Arity: arity, Flags: kv.Admin, Syntax: syntax, Summary: summary,
+			Handler: func(c *kv.Call) reply.Reply {
+				if s := serverOf(c); s != nil {
+					return f(s, c)
+				}
+				return noServer(c)
+			},
 		}
-		return s.slow.newest(n)
-	case sub == "LEN" && len(args) == 0:
-		return reply.Int(int64(s.slow.len()))
-	case sub == "RESET" && len(args) == 0:
-		s.slow.reset()
-		return reply.OK
 	}
-	return unknownSub(c)
+	return []kv.Command{
+		sub("GET", -2, "[count]", "Answers the last entries, 10 unless it is said how many; -1 for all.", slowLogGet),
+		sub("LEN", 2, "", "Answers how many entries there are.", func(s *Server, _ *kv.Call) reply.Reply {
+			return reply.Int(int64(s.slow.len()))
+		}),
+		sub("RESET", 2, "", "Drops all entries.", func(s *Server, _ *kv.Call) reply.Reply {
+			s.slow.reset()
+			return reply.OK
+		}),
+	}
+}
+
+func slowLogGet(s *Server, c *kv.Call) reply.Reply {
+	n := int64(10)
+	switch len(c.Args) {
+	case 0:
+	case 1:
+		var ok bool
+		if n, ok = kv.ParseInt(c.Args[0]); !ok || n < -1 {
+			return reply.Error("ERR count should be greater than or equal to -1")
+		}
+	default:
+		return kv.WrongArity(c.Command)
+	}
+	return s.slow.newest(n)
 }

@@ -24,7 +24,7 @@ func readReadme(t *testing.T) string {
 
 // The README's table names the commands of the command table, by group.
 func TestReadme_commands(t *testing.T) {
-	db, err := openScratch()
+	db, err := openForExample()
 	if err != nil {
 		t.Fatal(err)
 	}

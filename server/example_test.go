@@ -1,0 +1,60 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+
+	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/server"
+	"github.com/sievekv/sievekv/server/resp"
+)
+
+// A program serves the store that it uses itself: what it adds, clients find.
+func Example() {
+	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: []kv.Module{server.Module()}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := server.New(db.DB, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- s.Serve(l) }()
+
+	seen := db.Bloom("seen")
+	if err := seen.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01}); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := seen.AddString("https://example.org/"); err != nil {
+		log.Fatal(err)
+	}
+
+	// A client, here by hand; any library for Redis does the same.
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		log.Fatal(err)
+	}
+	command := [][]byte{[]byte("BF.EXISTS"), []byte("seen"), []byte("https://example.org/")}
+	if _, err := client.Write(resp.AppendCommand(nil, command)); err != nil {
+		log.Fatal(err)
+	}
+	answer, err := resp.NewReader(client).Read()
+	fmt.Println(answer, err)
+
+	fmt.Println(s.Shutdown(context.Background()))
+	fmt.Println(<-ended)
+	fmt.Println(db.Close())
+	// Output:
+	// (integer) 1 <nil>
+	// <nil>
+	// server: closed
+	// <nil>
+}

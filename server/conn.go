@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,8 @@ type conn struct {
 	queuedBytes  int       // of commands queued since MULTI, and of keys watched
 	heldBytes    int       // as told to the server
 	partialSince time.Time // when the command that has come in part began to; zero for none
+
+	ahead []byte // read from net while a command ran, at most one byte
 
 	closing atomic.Bool // shared: the connection is to end after the command it is at
 	killed  atomic.Bool // shared: it is to end at once, unanswered
@@ -111,7 +114,7 @@ func (c *conn) serve() {
 		if c.closing.Load() {
 			return
 		}
-		_, err := c.in.Fill(c.net)
+		_, err := c.in.Fill((*source)(c))
 		if !c.account() {
 			c.tellAndEnd("clients together hold more memory than " + clientsMemorySetting + " allows")
 			return
@@ -224,7 +227,45 @@ func (c *conn) run(cmd *kv.Command, words [][]byte) reply.Reply {
 			return kv.ErrorReply(c.server.ctx.Err())
 		}
 	}
+	if cmd != nil && cmd.Flags&kv.Admin != 0 {
+		return c.runWatched(words)
+	}
 	return c.session.Do(c.server.ctx, words)
+}
+
+// runWatched runs a command that may take long, and that is given up when the client has
+// gone: to notice that, the next byte is read meanwhile.
+func (c *conn) runWatched(words [][]byte) reply.Reply {
+	ctx, cancel := context.WithCancel(c.server.ctx)
+	defer cancel()
+	if err := c.net.SetReadDeadline(time.Time{}); err != nil || c.closing.Load() || len(c.ahead) > 0 {
+		return c.session.Do(ctx, words)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		var next [1]byte
+		n, err := c.net.Read(next[:])
+		c.ahead = append(c.ahead, next[:n]...)
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			cancel()
+		}
+	}()
+	r := c.session.Do(ctx, words)
+	_ = c.net.SetReadDeadline(time.Unix(1, 0)) // of a connection that has gone, in which case read is closed, too
+	<-read
+	return r
+}
+
+// source is what a connection reads from: first what was read ahead.
+type source conn
+
+func (s *source) Read(p []byte) (int, error) {
+	if n := copy(p, s.ahead); n > 0 {
+		s.ahead = s.ahead[n:]
+		return n, nil
+	}
+	return s.net.Read(p)
 }
 
 // chooseLevel decides how a command is made durable. One that has come alone is when it is

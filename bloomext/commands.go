@@ -30,7 +30,7 @@ func Module() kv.Module {
 		"Adds to dest everything the other filters hold. All must be made with equal parameters.",
 		"O(M) for M blocks of all filters", "BF.MADD monday a b\nBF.MADD tuesday b c\nBF.MERGE week monday tuesday", merge)
 	merge.LastKey = -1
-	return kv.Module{Name: "bf", Types: []*kv.Type{bloomType}, Commands: []kv.Command{
+	return kv.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings(), Commands: []kv.Command{
 		command("BF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds]",
 			"Makes an empty Bloom filter.", "O(1), whatever the size", "BF.RESERVE seen 0.01 1000000", reserve),
 		command("BF.ADD", 3, write|kv.Fast, "key item",
@@ -101,14 +101,8 @@ func configOf(a scalableext.Asked) Config {
 	}
 }
 
-// defaultConfig is that of filters made by adding to a missing key.
-func defaultConfig() *Config {
-	c := configOf(scalableext.DefaultAsked())
-	return &c
-}
-
 func reserve(c *kv.Call) reply.Reply {
-	asked, failed, ok := scalableext.ParseReserve(c)
+	asked, failed, ok := scalableext.ParseReserve(c, defaults(c.DB))
 	if !ok {
 		return failed
 	}
@@ -126,7 +120,7 @@ func add(c *kv.Call) reply.Reply {
 	f := handleOf(c)
 	added, err := f.Add(c.Args[1])
 	if errors.Is(err, kv.ErrNotFound) {
-		r := insertItems(f, defaultConfig(), c.Args[1:2])
+		r := insertItems(f, defaultConfig(c.DB), c.Args[1:2])
 		if !r.IsError() {
 			r = r.Elems()[0]
 		}
@@ -138,10 +132,10 @@ func add(c *kv.Call) reply.Reply {
 	return reply.Bool(added)
 }
 
-func madd(c *kv.Call) reply.Reply { return insertItems(handleOf(c), defaultConfig(), c.Args[1:]) }
+func madd(c *kv.Call) reply.Reply { return insertItems(handleOf(c), defaultConfig(c.DB), c.Args[1:]) }
 
 func insert(c *kv.Call) reply.Reply {
-	asked, items, failed, ok := scalableext.ParseInsert(c)
+	asked, items, failed, ok := scalableext.ParseInsert(c, defaults(c.DB))
 	switch {
 	case !ok:
 		return failed

@@ -1,10 +1,14 @@
 package bloomext_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/kv/reply"
@@ -169,11 +173,22 @@ BF.ADD f x => :1 | #t
 BF.SCANDUMP f 0 => -ERR unknown command 'BF.SCANDUMP', with args beginning with: 'f' '0'...
 BF.LOADCHUNK g 1 x => -ERR unknown command 'BF.LOADCHUNK', with args beginning with: 'g' '1' 'x'...`)
 	},
-	"no-configuration": func(t *testing.T) {
-		newWorld(t, kv.Options{}).Script(`
-CONFIG SET bf-initial-size 5 => -ERR unknown command 'CONFIG', with args beginning with: ...
-BF.ADD f x => :1 | #t
-BF.INFO f CAPACITY => [:100] | {"Capacity" :100}`)
+	"configuration": func(t *testing.T) {
+		opts := kv.Options{FS: vfs.NewMem(), BallastSize: -1, MinFreeSpace: -1, Modules: []kv.Module{bloomext.Module()}}
+		for range 2 {
+			db, err := kv.Open("store", &opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if value := db.Setting("bf-initial-size"); value != "100" {
+				t.Errorf("of a store just opened bf-initial-size is %s, want 100", value)
+			}
+			err = db.SetSetting("bf-initial-size", "500")
+			if err := errors.Join(err, db.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		newWorld(t, kv.Options{}).Script("CONFIG REWRITE => -ERR The server is running without a config file")
 	},
 	"key-length": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})

@@ -101,14 +101,18 @@ func configOf(a scalableext.Asked) Config {
 	}
 }
 
+// defaultAsked is what a command makes a filter of that it is not told anything about:
+// RedisBloom's defaults of Bloom filters.
+var defaultAsked = scalableext.Asked{Capacity: 100, ErrorRate: 0.01, Expansion: defaultExpansion}
+
 // defaultConfig is that of filters made by adding to a missing key.
 func defaultConfig() *Config {
-	c := configOf(scalableext.DefaultAsked())
+	c := configOf(defaultAsked)
 	return &c
 }
 
 func reserve(c *kv.Call) reply.Reply {
-	asked, failed, ok := scalableext.ParseReserve(c)
+	asked, failed, ok := scalableext.ParseReserve(c, defaultAsked)
 	if !ok {
 		return failed
 	}
@@ -133,7 +137,7 @@ func add(c *kv.Call) reply.Reply {
 func madd(c *kv.Call) reply.Reply { return insertItems(handleOf(c), defaultConfig(), c.Args[1:]) }
 
 func insert(c *kv.Call) reply.Reply {
-	asked, items, failed, ok := scalableext.ParseInsert(c)
+	asked, items, failed, ok := scalableext.ParseInsert(c, defaultAsked)
 	switch {
 	case !ok:
 		return failed

@@ -27,7 +27,7 @@ func Module() kv.Module {
 			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
 		}
 	}
-	return kv.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Commands: []kv.Command{
+	return kv.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Settings: settings(), Commands: []kv.Command{
 		command("CF.RESERVE", -3, write,
 			"key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate]",
 			"Makes an empty cuckoo filter.", "O(1), whatever the size", "CF.RESERVE sessions 1000000 ERROR 0.001", reserve),
@@ -87,9 +87,6 @@ func handleOf(c *kv.Call) *Filter {
 	return &Filter{h: scalableext.NewHandle(c.DB, c.Args[0], c.Transaction, noFilter), level: c.Level()}
 }
 
-// defaultCapacity is that of filters made by adding to a missing key.
-const defaultCapacity = 1024
-
 // option is one of CF.RESERVE with an integer value.
 type option struct {
 	name     string
@@ -137,10 +134,6 @@ func parseRate(args [][]byte) (rate float64, bad string) {
 	return rate, ""
 }
 
-// smallestBucket is RedisBloom's default bucket size, by which the least capacity is
-// reckoned if none is given.
-const smallestBucket = 2
-
 func reserve(c *kv.Call) reply.Reply {
 	if len(c.Args)%2 != 0 {
 		return kv.WrongArity(c.Command)
@@ -161,17 +154,25 @@ func reserve(c *kv.Call) reply.Reply {
 	if bad != "" {
 		return reply.Error(bad)
 	}
-	least := int64(2 * smallestBucket)
+	least := leastCapacity(c.DB)
 	if bucket.value > 0 {
 		least = 2 * bucket.value
 	}
 	if capacity < least || capacity > probe.MaxCapacity {
 		return reply.Errorf("Capacity must be in the range [2 * BUCKETSIZE, %d]", int64(probe.MaxCapacity))
 	}
-	err := handleOf(c).Reserve(Config{
-		Capacity: uint64(capacity), ErrorRate: rate, BucketSize: int(max(0, bucket.value)), MaxIterations: int(max(0, iterations.value)),
-		Expansion: uint32(max(0, expansion.value)), NonScaling: expansion.value == 0,
-	})
+	made := defaultConfig(c.DB, uint64(capacity))
+	made.ErrorRate = rate
+	if bucket.value > 0 {
+		made.BucketSize = int(bucket.value)
+	}
+	if iterations.value > 0 {
+		made.MaxIterations = int(iterations.value)
+	}
+	if expansion.value >= 0 {
+		made.Expansion, made.NonScaling = uint32(expansion.value), expansion.value == 0
+	}
+	err := handleOf(c).Reserve(made)
 	if errors.Is(err, kv.ErrWrongType) {
 		return kv.WrongType
 	}
@@ -185,7 +186,7 @@ func reserve(c *kv.Call) reply.Reply {
 func (f *Filter) create(w *kv.Writer, capacity uint64) error {
 	_, err := f.h.Staged(w)
 	if errors.Is(err, kv.ErrNotFound) {
-		err = f.ReserveStaged(w, Config{Capacity: capacity})
+		err = f.ReserveStaged(w, defaultConfig(f.h.DB, capacity))
 	}
 	return err
 }
@@ -239,7 +240,7 @@ func (f *Filter) stageItems(w *kv.Writer, capacity uint64, items [][]byte, onlyN
 
 // addOne is CF.ADD and CF.ADDNX.
 func addOne(c *kv.Call, onlyNew bool) reply.Reply {
-	answers, full, err := insertItems(handleOf(c), defaultCapacity, c.Args[1:], onlyNew)
+	answers, full, err := insertItems(handleOf(c), uint64(c.DB.SettingInt(capacitySetting)), c.Args[1:], onlyNew)
 	switch {
 	case err != nil:
 		return errorReply(err)
@@ -270,7 +271,7 @@ func insertNX(c *kv.Call) reply.Reply { return insertCommand(c, true, reply.Int)
 
 // insertCommand reads the options by their first letters, as RedisBloom does.
 func insertCommand(c *kv.Call, onlyNew bool, show func(int64) reply.Reply) reply.Reply {
-	capacity, create := int64(defaultCapacity), true
+	capacity, create := c.DB.SettingInt(capacitySetting), true
 	for i := 1; i < len(c.Args); i++ {
 		word := kv.Fold(c.Args[i])
 		switch {
@@ -278,7 +279,7 @@ func insertCommand(c *kv.Call, onlyNew bool, show func(int64) reply.Reply) reply
 			if i+1 == len(c.Args) {
 				return kv.WrongArity(c.Command)
 			}
-			if capacity < 2*smallestBucket || capacity > probe.MaxCapacity {
+			if capacity < leastCapacity(c.DB) || capacity > probe.MaxCapacity {
 				return reply.Errorf("Capacity must be in the range [cf-bucket-size * 2, %d]", int64(probe.MaxCapacity))
 			}
 			if !create {

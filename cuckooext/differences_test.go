@@ -125,6 +125,8 @@ CF.RESERVE g 1000 EXPANSION 1 => +OK`)
 		fillUp(w, "g")
 		w.Script(`
 CF.INFO g => [... "Number of filters" :32 ...] | {... "Number of filters" :32 ...}
+CF.ADD g new => -Maximum expansions reached
+CONFIG SET cf-max-expansions 100 => +OK
 CF.ADD g new => -Maximum expansions reached`)
 	},
 	"max-iterations": func(t *testing.T) {
@@ -261,11 +263,17 @@ CF.EXISTS %[1]s x => :1 | #t
 CF.ADD %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536
 CF.EXISTS %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536`, strings.Repeat("k", kv.MaxKeyLen)))
 	},
-	"no-configuration": func(t *testing.T) {
+	"configuration": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
-CONFIG SET cf-bucket-size 8 => -ERR unknown command 'CONFIG', with args beginning with: ...
+CONFIG GET cf-bucket-size cf-expansion-factor => ["cf-bucket-size" "4" "cf-expansion-factor" "2"]
+  | {"cf-bucket-size" "4" "cf-expansion-factor" "2"}
 CF.RESERVE f 4 => +OK
-CF.INSERT g CAPACITY 4 ITEMS x => [:1] | [#t]`)
+CF.RESERVE h 3 => -Capacity must be in the range [2 * BUCKETSIZE, 1099511627776]
+CF.INSERT g CAPACITY 4 ITEMS x => [:1] | [#t]
+CONFIG SET cf-bucket-size 5 => +OK
+CF.RESERVE h 9 => -Capacity must be in the range [2 * BUCKETSIZE, 1099511627776]
+CF.RESERVE h 10 => +OK
+CONFIG REWRITE => -ERR The server is running without a config file`)
 	},
 }
 

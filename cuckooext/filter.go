@@ -253,6 +253,9 @@ func (s *stager) grow() error {
 	if p.Expansion == 0 {
 		return ErrFull
 	}
+	if most := s.w.DB().SettingInt(maxLayersSetting); int64(len(s.c.layers)) >= most {
+		return fmt.Errorf("%w: %q has %d layers, the most by the setting %s", ErrMaxExpansions, s.c.object.Key(), len(s.c.layers), maxLayersSetting)
+	}
 	if most := s.c.g.layersOf(p); len(s.c.layers) >= most {
 		return fmt.Errorf("%w: %q has %d layers, the most for error rate %.3g", ErrMaxExpansions, s.c.object.Key(), most, p.ErrorRate)
 	}

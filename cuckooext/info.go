@@ -45,6 +45,9 @@ type LayerInfo struct {
 func (f *Filter) Info() (info Info, err error) {
 	err = f.look(func(r kv.Reader, c *filter) (err error) {
 		info = c.info(r)
+		if most := f.h.DB.SettingInt(maxLayersSetting); int64(info.MaxLayers) > most {
+			info.MaxLayers = int(most)
+		}
 		info.DiskBytes, info.ResidentBytes, err = f.h.DB.ObjectBytes(c.object)
 		return err
 	})

@@ -16,19 +16,10 @@ import (
 type Asked struct {
 	Capacity   uint64
 	ErrorRate  float64
-	Expansion  uint32 // 0 if not given, or NonScaling
+	Expansion  uint32 // 0 with NonScaling
 	NonScaling bool
 	TTL        time.Duration
 }
-
-// The parameters of filters made by adding to a missing key.
-const (
-	defaultCapacity = 100
-	defaultRate     = 0.01
-)
-
-// DefaultAsked is what filters made by adding to a missing key are.
-func DefaultAsked() Asked { return Asked{Capacity: defaultCapacity, ErrorRate: defaultRate} }
 
 // The most words of a RESERVE command, its name included, without a TTL and with one.
 const (
@@ -43,8 +34,9 @@ const maxTTL = 100 * 366 * 24 * 60 * 60
 //
 //	key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds]
 //
-// If they are wrong, ok is false and failed the reply, in RedisBloom's words.
-func ParseReserve(c *kv.Call) (a Asked, failed reply.Reply, ok bool) {
+// What they leave out is as in defaults. If they are wrong, ok is false and failed the
+// reply, in RedisBloom's words.
+func ParseReserve(c *kv.Call, defaults Asked) (a Asked, failed reply.Reply, ok bool) {
 	bad := func(r reply.Reply) (Asked, reply.Reply, bool) { return Asked{}, r, false }
 	hasTTL := len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return kv.Fold(arg) == "TTL" })
 	if most := len(c.Args) + 1; most > reserveWordsTTL || most > reserveWords && !hasTTL {
@@ -64,7 +56,8 @@ func ParseReserve(c *kv.Call) (a Asked, failed reply.Reply, ok bool) {
 	case capacity < 1 || capacity > probe.MaxCapacity:
 		return bad(reply.Errorf("ERR capacity must be in the range [1, %d]", int64(probe.MaxCapacity)))
 	}
-	a = Asked{Capacity: uint64(capacity), ErrorRate: rate}
+	a = defaults
+	a.Capacity, a.ErrorRate = uint64(capacity), rate
 	if failed, ok := a.parseOptions(c.Args[3:]); !ok {
 		return bad(failed)
 	}
@@ -76,6 +69,7 @@ func ParseReserve(c *kv.Call) (a Asked, failed reply.Reply, ok bool) {
 func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	bad := func(text string) (reply.Reply, bool) { return reply.Error(text), false }
 	expansion, ttl := int64(-1), int64(0)
+	a.NonScaling = false // what EXPANSION may change is known at the end
 	for i, arg := range args {
 		switch word := kv.Fold(arg); {
 		case word == "NONSCALING":
@@ -110,9 +104,20 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	case expansion > MaxExpansion:
 		return reply.Errorf("ERR expansion must be in the range [0, %d]", MaxExpansion), false
 	}
-	a.Expansion, a.NonScaling = uint32(max(0, expansion)), a.NonScaling || expansion == 0
+	if expansion >= 0 {
+		a.Expansion = uint32(expansion)
+	}
+	a.settle()
 	a.TTL = time.Duration(ttl) * time.Second
 	return reply.Nil, true
+}
+
+// settle makes what was asked one thing: a filter that does not scale has expansion 0, and
+// the other way round.
+func (a *Asked) settle() {
+	if a.NonScaling || a.Expansion == 0 {
+		a.Expansion, a.NonScaling = 0, true
+	}
 }
 
 // ParseInsert reads the words of BF.INSERT and CBF.INSERT, the options by their first
@@ -120,11 +125,12 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 //
 //	key [CAPACITY n] [ERROR r] [EXPANSION e] [NOCREATE] [NONSCALING] ITEMS item [item ...]
 //
-// Create is nil if a missing filter is not to be made. If the words are wrong, ok is
-// false and failed the reply.
-func ParseInsert(c *kv.Call) (create *Asked, items [][]byte, failed reply.Reply, ok bool) {
+// What they leave out is as in defaults. Create is nil if a missing filter is not to be
+// made. If the words are wrong, ok is false and failed the reply.
+func ParseInsert(c *kv.Call, defaults Asked) (create *Asked, items [][]byte, failed reply.Reply, ok bool) {
 	bad := func(r reply.Reply) (*Asked, [][]byte, reply.Reply, bool) { return nil, nil, r, false }
-	a := DefaultAsked()
+	a := defaults
+	a.NonScaling = false // what EXPANSION may change is known at the end
 	create = &a
 	for i := 1; i < len(c.Args); i++ {
 		word := kv.Fold(c.Args[i])
@@ -133,9 +139,7 @@ func ParseInsert(c *kv.Call) (create *Asked, items [][]byte, failed reply.Reply,
 			if i+1 == len(c.Args) {
 				return bad(kv.WrongArity(c.Command))
 			}
-			if a.NonScaling {
-				a.Expansion = 0
-			}
+			a.settle()
 			return create, c.Args[i+1:], reply.Nil, true
 		case strings.HasPrefix(word, "N") && len(word) > 2 && word[2] == 'C':
 			create = nil

@@ -1,0 +1,51 @@
+package bloomext
+
+import (
+	"strconv"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// moduleVersion is what MODULE LIST says: that of the RedisBloom whose BF and CF commands
+// these are, by which clients tell what they may send.
+const moduleVersion = 20800
+
+// The settings, which are RedisBloom's: what filters are made of that a command makes without
+// being told. Config, for Go programs, has defaults of its own.
+const (
+	errorRateSetting = "bf-error-rate"
+	capacitySetting  = "bf-initial-size"
+	expansionSetting = "bf-expansion-factor"
+)
+
+// maxInitialCapacity is the highest bf-initial-size.
+const maxInitialCapacity = 1 << 30
+
+func settings() []kv.Setting {
+	return []kv.Setting{{
+		Name: errorRateSetting, Default: "0.01", Check: kv.FloatSetting(0, 1, maxRate),
+		Summary: "Error rate of filters that BF.ADD, BF.MADD and BF.INSERT make without being told one.",
+	}, {
+		Name: capacitySetting, Default: "100", Check: kv.IntegerSetting(1, maxInitialCapacity),
+		Summary: "Capacity of filters that BF.ADD, BF.MADD and BF.INSERT make without being told one.",
+	}, {
+		Name: expansionSetting, Default: strconv.Itoa(defaultExpansion), Check: kv.IntegerSetting(0, scalableext.MaxExpansion),
+		Summary: "Expansion of filters that are made without being told one; 0 for filters that do not grow.",
+	}}
+}
+
+// defaults is what a command makes a filter of that it is not told anything about.
+func defaults(db *kv.DB) scalableext.Asked {
+	expansion := uint32(db.SettingInt(expansionSetting))
+	return scalableext.Asked{
+		Capacity: uint64(db.SettingInt(capacitySetting)), ErrorRate: db.SettingFloat(errorRateSetting),
+		Expansion: expansion, NonScaling: expansion == 0,
+	}
+}
+
+// defaultConfig is that of filters made by adding to a missing key.
+func defaultConfig(db *kv.DB) *Config {
+	c := configOf(defaults(db))
+	return &c
+}

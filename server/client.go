@@ -148,9 +148,12 @@ func quit(c *conn, _ *kv.Call) reply.Reply {
 
 var errName = reply.Error("ERR Client names cannot contain spaces, newlines or special characters.")
 
-// isName reports whether a name, or what SETINFO sets, can be shown by CLIENT LIST.
+// maxName is the most bytes of a name.
+const maxName = 4096
+
+// isName reports whether a name, or what SETINFO sets, can be kept, and shown by CLIENT LIST.
 func isName(name []byte) bool {
-	return !slices.ContainsFunc(name, func(b byte) bool { return b < '!' || b > '~' })
+	return len(name) <= maxName && !slices.ContainsFunc(name, func(b byte) bool { return b < '!' || b > '~' })
 }
 
 // clientCommands are the subcommands of CLIENT.
@@ -197,12 +200,9 @@ func clientSetInfo(c *conn, call *kv.Call) reply.Reply {
 	return reply.Errorf("ERR Unrecognized option '%.128s'", args[0])
 }
 
-// maxName is the most bytes of a name that is kept.
-const maxName = 4096
-
 // set keeps a text about the connection.
 func (c *conn) set(text []byte, bad reply.Reply, put func(*about, string)) reply.Reply {
-	if !isName(text) || len(text) > maxName {
+	if !isName(text) {
 		return bad
 	}
 	c.about.mu.Lock()

@@ -219,6 +219,10 @@ func (c *conn) run(cmd *kv.Command, words [][]byte) reply.Reply {
 		// Not queued by MULTI.
 		return cmd.Handler(&kv.Call{Context: c.server.ctx, DB: c.server.db, Session: c.session, Command: cmd, Args: words[1:]})
 	}
+	if _, multi := txn.Queued(c.session); multi && cmd != nil && outsideMulti[cmd.Name] {
+		c.session.Refused() // and so will be EXEC
+		return reply.Error("ERR Command not allowed inside a transaction")
+	}
 	if len(words) > c.server.limits.largeWords || c.in.Size() > c.server.limits.largeBytes {
 		select {
 		case c.server.large <- struct{}{}:

@@ -41,6 +41,9 @@ func hubOf(db *kv.DB) *hub {
 // beforeLogin are the commands a client may give before it has authenticated itself.
 var beforeLogin = map[string]bool{"AUTH": true, "HELLO": true, "QUIT": true, "RESET": true}
 
+// outsideMulti are the commands that MULTI refuses.
+var outsideMulti = map[string]bool{"SHUTDOWN": true}
+
 // onConnection are the commands that MULTI does not queue, besides its own.
 var onConnection = map[string]bool{"QUIT": true, "RESET": true}
 

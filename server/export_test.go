@@ -1,0 +1,30 @@
+package server
+
+import "time"
+
+// WithTimes returns options in which the times that clients are given are others: for half a command,
+// for the password, and to take a reply.
+func (o Options) WithTimes(half, login, write time.Duration) *Options {
+	l := o.own()
+	l.half, l.login, l.write = half, login, write
+	return &o
+}
+
+// WithBatch returns options in which replies are sent when there are so many bytes of them.
+func (o Options) WithBatch(bytes int) *Options {
+	o.own().batch = bytes
+	return &o
+}
+
+// own returns limits that are the options' alone.
+func (o *Options) own() *limits {
+	l := defaultLimits()
+	if o.limits != nil {
+		l = *o.limits
+	}
+	o.limits = &l
+	return o.limits
+}
+
+// Held returns the bytes that the connections are said to hold.
+func (s *Server) Held() int64 { return s.held.Load() }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server/resp"
 )
 
 const (
@@ -60,27 +61,27 @@ func (c *completer) complete(line string, pos int) (head string, words []string,
 // complete; it begins at byte start, and its quote need not be closed. It is not ok if another quote is wrong.
 func splitPartial(left string) (typed []string, start int, ok bool) {
 	for _, closing := range []string{"", `"`, `'`} {
-		s := splitter{line: []byte(left + closing)}
-		if typed, start, ok = s.partial(); ok {
+		if typed, start, ok = splitWhole([]byte(left + closing)); ok {
 			return typed, start, true
 		}
 	}
 	return nil, 0, false
 }
 
-// partial returns all words and where the last one begins, which is behind the line if that ends in a blank.
-func (s *splitter) partial() (typed []string, start int, ok bool) {
-	for s.skipBlanks() {
-		start = s.pos
-		word, err := s.word()
+// splitWhole returns all words and where the last one begins, which is behind the line if that ends in a blank.
+func splitWhole(line []byte) (typed []string, start int, ok bool) {
+	s := resp.NewSplitter(line)
+	for s.SkipBlanks() {
+		start = s.Pos()
+		word, err := s.Word()
 		if err != nil {
 			return nil, 0, false
 		}
-		if typed = append(typed, string(word)); s.pos == len(s.line) {
+		if typed = append(typed, string(word)); s.Pos() == len(line) {
 			return typed, start, true
 		}
 	}
-	return append(typed, ""), len(s.line), true
+	return append(typed, ""), len(line), true
 }
 
 // spell writes words as they are to stand in the line: quoted, all of them, if one has to be or the user
@@ -105,7 +106,7 @@ func spell(words []string, isQuoted bool, tail string) []string {
 	return spelled
 }
 
-// needsQuotes reports whether a word has to be quoted at a prompt: splitLine would read something else, or a terminal
+// needsQuotes reports whether a word has to be quoted at a prompt: resp.Split would read something else, or a terminal
 // would not show it.
 func needsQuotes(word string) bool {
 	if word == "" || !utf8.ValidString(word) {
@@ -116,7 +117,7 @@ func needsQuotes(word string) bool {
 	})
 }
 
-// quoted returns a word in quotes, as replies show it and splitLine reads it.
+// quoted returns a word in quotes, as replies show it and resp.Split reads it.
 func quoted(word []byte) string {
 	return string(bytes.TrimSuffix(reply.AppendText(nil, reply.Bulk(word)), []byte("\n")))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server/resp"
 )
 
 // scriptFlags are the flags for scripts.
@@ -163,7 +164,7 @@ func splitScriptLine(line []byte) ([][]byte, error) {
 	if bytes.HasPrefix(line, []byte("#")) {
 		return nil, nil
 	}
-	return splitLine(line)
+	return resp.Split(line)
 }
 
 // answer prints the reply to a line and, if the script has a name, where an error was.

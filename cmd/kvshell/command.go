@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
@@ -17,16 +16,16 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 	for i, w := range words {
 		args[i] = []byte(w)
 	}
-	db, _, err := sh.openFor(args)
+	exec, _, err := sh.openFor(args)
 	if err != nil {
 		return err
 	}
-	defer closeStore(db, &err)
+	defer exec.close(&err)
 	var own []*cobra.Command
 	if !forced {
 		own = root.Commands()
 	}
-	r, err := sh.do(root.Context(), db, db.NewSession(), args, own)
+	r, err := sh.do(root.Context(), exec, args, own)
 	if err != nil {
 		return err
 	}
@@ -38,14 +37,15 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 
 // do runs a command that a person typed: it prints the reply and what helps with it. Own are the own words that
 // may have been meant.
-func (sh *shell) do(
-	ctx context.Context, db *kv.DB, session *kv.Session, words [][]byte, own []*cobra.Command,
-) (reply.Reply, error) {
-	r := session.Do(ctx, words)
+func (sh *shell) do(ctx context.Context, exec executor, words [][]byte, own []*cobra.Command) (reply.Reply, error) {
+	r, err := exec.do(ctx, words)
+	if err != nil {
+		return r, err
+	}
 	if err := sh.print(r); err != nil {
 		return r, err
 	}
-	sh.hint(ctx, db, words, r, own)
+	sh.hint(ctx, exec, words, r, own)
 	return r, nil
 }
 

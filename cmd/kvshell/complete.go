@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -30,9 +29,9 @@ const (
 // completer finds what Tab offers at the prompt. What it knows of commands is in the command table, and of own words in
 // their flags and Use lines, where KEY stands for a key, and FILE and OUT for files.
 type completer struct {
-	db  *kv.DB
-	own func() []*cobra.Command // new ones at each call
-	out io.Writer               // for the syntax of a command
+	exec executor
+	own  func() []*cobra.Command // new ones at each call
+	out  io.Writer               // for the syntax of a command
 }
 
 // complete is liner's WordCompleter: the words that the one left of pos, counted in characters, may become.
@@ -133,12 +132,12 @@ func (c *completer) offer(typed []string, partial string) []string {
 	} else if cmd := findOwn(c.own(), typed[0]); cmd != nil {
 		return c.offerOwn(cmd, typed[1:], partial)
 	}
-	cmd := findCommand(c.db, typed[0])
+	cmd := findCommand(c.exec.commands(), typed[0])
 	switch {
 	case cmd == nil:
 		return nil
 	case isKey(cmd, len(typed)):
-		return completeKeys(c.db, partial)
+		return c.exec.keys(partial)
 	}
 	return inCase(partial, parseSyntax(cmd.Syntax).next(typed[1:]))
 }
@@ -176,7 +175,7 @@ func (c *completer) offerFor(place, partial string) (words []string) {
 	for name := range strings.SplitSeq(place, "|") {
 		switch name {
 		case "KEY":
-			words = append(words, completeKeys(c.db, partial)...)
+			words = append(words, c.exec.keys(partial)...)
 		case "FILE", "OUT":
 			words = append(words, completeFiles(partial)...)
 		case "WORD":
@@ -184,7 +183,7 @@ func (c *completer) offerFor(place, partial string) (words []string) {
 		case "COMMAND":
 			words = append(words, inCase(partial, c.commandNames())...)
 		case "@GROUP":
-			words = append(words, withPrefix(partial, groups(c.db))...)
+			words = append(words, withPrefix(partial, groups(c.exec.commands()))...)
 		case strings.ToLower(name):
 			words = append(words, withPrefix(partial, []string{name})...)
 		}
@@ -227,12 +226,6 @@ func isKey(cmd *kv.Command, i int) bool {
 		return false
 	}
 	return (i-cmd.FirstKey)%max(cmd.KeyStep, 1) == 0
-}
-
-// completeKeys returns keys that begin with a prefix, sorted. The prefix is compared here rather than as a
-// pattern of the scan, so that the keys looked at can be counted, and none of its characters has a meaning.
-func completeKeys(db *kv.DB, prefix string) []string {
-	return firstKeys(db.Scan(context.Background(), kv.ScanOptions{}), prefix)
 }
 
 // firstKeys returns, sorted, those keys that begin with a prefix, of as many as may be looked at.
@@ -287,7 +280,7 @@ func (c *completer) syntaxOf(typed []string) string {
 	if len(typed) == 0 {
 		return ""
 	}
-	if cmd := findCommand(c.db, typed[0]); cmd != nil {
+	if cmd := findCommand(c.exec.commands(), typed[0]); cmd != nil {
 		return usage(cmd)
 	}
 	return ""
@@ -295,7 +288,7 @@ func (c *completer) syntaxOf(typed []string) string {
 
 func (c *completer) commandNames() []string {
 	var names []string
-	for _, cmd := range c.db.Commands() {
+	for _, cmd := range c.exec.commands() {
 		names = append(names, cmd.Name)
 	}
 	return names
@@ -319,10 +312,10 @@ func findOwn(own []*cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// groups returns the groups of a store's commands as help takes them, sorted.
-func groups(db *kv.DB) []string {
+// groups returns the groups of commands as help takes them, sorted.
+func groups(table []*kv.Command) []string {
 	var names []string
-	for _, cmd := range db.Commands() {
+	for _, cmd := range table {
 		names = append(names, "@"+cmd.Group)
 	}
 	slices.Sort(names)

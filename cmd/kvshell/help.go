@@ -133,12 +133,12 @@ func (sh *shell) helpCommand() *cobra.Command {
 			}
 			defer closeStore(db, &err)
 			if len(args) > 0 {
-				return sh.helpOn(args[0], db, root.Commands())
+				return sh.helpOn(args[0], db.Commands(), root.Commands())
 			}
 			if err := root.Help(); err != nil {
 				return err
 			}
-			return sh.write("\n" + listCommands(db))
+			return sh.write("\n" + listCommands(db.Commands()))
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the reference of all commands, as in docs/COMMANDS.md")
@@ -154,13 +154,13 @@ func (p *prompt) helpCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			own := p.ownCommands()
 			if len(args) > 0 {
-				return p.shell.helpOn(args[0], p.db, own)
+				return p.shell.helpOn(args[0], p.exec.commands(), own)
 			}
 			text := promptHelp + "\nWords:\n"
 			for _, cmd := range own {
 				text += fmt.Sprintf("  %-*s %s\n", nameWidth, cmd.Name(), cmd.Short)
 			}
-			return p.shell.write(text + "\n" + listCommands(p.db))
+			return p.shell.write(text + "\n" + listCommands(p.exec.commands()))
 		},
 	}
 }
@@ -179,31 +179,31 @@ func (sh *shell) write(text string) error {
 }
 
 // helpOn is the help on an own word, a group, or a command of the store.
-func (sh *shell) helpOn(name string, db *kv.DB, own []*cobra.Command) error {
+func (sh *shell) helpOn(name string, table []*kv.Command, own []*cobra.Command) error {
 	if word := findOwn(own, name); word != nil {
 		return word.Help()
 	}
 	if strings.HasPrefix(name, "@") {
-		return sh.helpOnGroup(strings.ToLower(name), db)
+		return sh.helpOnGroup(strings.ToLower(name), table)
 	}
-	if c := findCommand(db, name); c != nil {
+	if c := findCommand(table, name); c != nil {
 		return sh.write(describe(c))
 	}
-	if names := suggestions(name, db, own); names != "" {
+	if names := suggestions(name, table, own); names != "" {
 		return usagef("no word and no command is called %q; did you mean %s?", name, names)
 	}
 	return usagef("no word and no command is called %q: help lists them", name)
 }
 
-func (sh *shell) helpOnGroup(group string, db *kv.DB) error {
+func (sh *shell) helpOnGroup(group string, table []*kv.Command) error {
 	text := ""
-	for _, c := range db.Commands() {
+	for _, c := range table {
 		if "@"+c.Group == group {
 			text += fmt.Sprintf("%s\n  %s\n", usage(c), c.Summary)
 		}
 	}
 	if text == "" {
-		return usagef("no commands are in the group %s: there are %s", group, strings.Join(groups(db), ", "))
+		return usagef("no commands are in the group %s: there are %s", group, strings.Join(groups(table), ", "))
 	}
 	return sh.write(text)
 }
@@ -211,12 +211,12 @@ func (sh *shell) helpOnGroup(group string, db *kv.DB) error {
 // nameWidth is the width of a column of names. Few are longer.
 const nameWidth = 11
 
-// listCommands is a list of the store's commands by their groups.
-func listCommands(db *kv.DB) string {
+// listCommands is a list of commands by their groups.
+func listCommands(table []*kv.Command) string {
 	text := "Commands:\n"
-	for _, group := range groups(db) {
+	for _, group := range groups(table) {
 		text += group + "\n"
-		for _, c := range db.Commands() {
+		for _, c := range table {
 			if "@"+c.Group == group {
 				text += fmt.Sprintf("  %-*s %s\n", nameWidth, c.Name, c.Summary)
 			}

@@ -18,14 +18,12 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // prompt is where commands are typed: the interactive mode.
 type prompt struct {
 	shell      *shell
-	db         *kv.DB
-	session    *kv.Session
+	exec       executor
 	name       string // of the store
 	editor     *liner.State
 	history    *history
@@ -53,7 +51,7 @@ func (sh *shell) runPrompt(ctx context.Context) (err error) {
 		closeStore(db, &err)
 		sh.name = programName
 	}()
-	p := &prompt{shell: sh, db: db, session: db.NewSession(), name: name, interrupts: make(chan os.Signal, 1)}
+	p := &prompt{shell: sh, exec: newStoreExecutor(db), name: name, interrupts: make(chan os.Signal, 1)}
 	// From here on, Ctrl-C ends a command and not the process, whose context it would cancel. Other signals do.
 	signal.Reset(os.Interrupt)
 	signal.Notify(p.interrupts, os.Interrupt)
@@ -97,7 +95,7 @@ func (p *prompt) startEditor() {
 	p.editor = liner.NewLiner()
 	p.editor.SetCtrlCAborts(true)
 	p.editor.SetTabCompletionStyle(liner.TabPrints)
-	c := completer{db: p.db, own: p.ownCommands, out: p.shell.stdout}
+	c := completer{exec: p.exec, own: p.ownCommands, out: p.shell.stdout}
 	p.editor.SetWordCompleter(c.complete)
 	var lines []string
 	var err error
@@ -118,7 +116,7 @@ func (p *prompt) tellHistory(err error) {
 
 // text is what stands before the line. Between MULTI and EXEC it says so.
 func (p *prompt) text() string {
-	if _, multi := txn.Queued(p.session); multi {
+	if p.exec.inTransaction() {
 		return p.name + "(TX)> "
 	}
 	return p.name + "> "
@@ -199,7 +197,7 @@ func (p *prompt) carryOut(ctx context.Context, line string) error {
 	} else if cmd := findOwn(own, string(words[0])); cmd != nil {
 		return runOwn(ctx, cmd, words[1:])
 	}
-	r, err := p.shell.do(ctx, p.db, p.session, words, own)
+	r, err := p.shell.do(ctx, p.exec, words, own)
 	if err == nil && r.IsError() {
 		err = ctx.Err()
 	}

@@ -13,6 +13,12 @@ type executor interface {
 	// do runs a command. The error says why there is no reply.
 	do(ctx context.Context, words [][]byte) (reply.Reply, error)
 
+	// follow shows what comes after the reply to a command that asks for messages, until ctx ends.
+	follow(ctx context.Context, words [][]byte, first reply.Reply, show func(reply.Reply) error) error
+
+	// name is what stands in the prompt.
+	name() string
+
 	// inTransaction reports whether commands are queued, after MULTI.
 	inTransaction() bool
 
@@ -33,13 +39,23 @@ type executor interface {
 type storeExecutor struct {
 	db      *kv.DB
 	session *kv.Session
+	title   string
 }
 
-func newStoreExecutor(db *kv.DB) *storeExecutor { return &storeExecutor{db, db.NewSession()} }
+func newStoreExecutor(db *kv.DB) *storeExecutor {
+	return &storeExecutor{db: db, session: db.NewSession()}
+}
 
 func (e *storeExecutor) do(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	return e.session.Do(ctx, words), nil
 }
+
+// follow has nothing to show: no command of a store asks for messages.
+func (e *storeExecutor) follow(context.Context, [][]byte, reply.Reply, func(reply.Reply) error) error {
+	return nil
+}
+
+func (e *storeExecutor) name() string { return e.title }
 
 func (e *storeExecutor) inTransaction() bool {
 	_, multi := txn.Queued(e.session)

@@ -10,7 +10,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-const rootHelp = `kvshell runs commands of a store of filters in a directory.
+const rootHelp = `kvshell runs commands of a store of filters in a directory, or of a server.
 
   kvshell -d DIR BF.ADD seen x      runs one command, in any case; all after its name belongs to it
   kvshell -d DIR -- dedup x         -- makes a command of what would be one of the words below
@@ -24,6 +24,8 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory.
   kvshell -d DIR stats [KEY]        tells facts and figures about the store, or about a key
   kvshell -d DIR check              reads and checks all of the store
   kvshell -d DIR serve              serves the store to clients of Redis, at 127.0.0.1:6380
+  kvshell -h HOST [-p PORT] ...     the same on a server, also any Redis: one command, a prompt or a script;
+                                    dedup needs a store in a directory
   kvshell plan --capacity N --error P
                                     tells how large such a filter would be; needs no store
   kvshell help [WORD|COMMAND|@GROUP]
@@ -37,9 +39,12 @@ Replies are shown as redis-cli shows them: with their types on a terminal, bare 
 A write is reported as done when it is on stable storage (--sync always), or at once: --sync everysec then
 loses up to about a second of writes in a crash, and --sync no more, even if only the process is killed.
 
+Any of the flags for a server means the one on this machine if -h does not name another. Its password is taken
+from $REDISCLI_AUTH if no flag gives it.
+
 Exit codes: 0 all is well; 1 a command answered with an error, or a run was refused; 2 wrong usage; 3 the
-store is not there or cannot be opened; 4 another process uses it; 5 it is damaged; 6 trouble with a local
-file or the disk; 130 interrupted.
+store is not there or cannot be opened, or the server cannot be reached; 4 another process uses the store; 5 it
+is damaged; 6 trouble with a local file or the disk; 130 interrupted.
 `
 
 const serveHelp = `serve serves the store over the protocol of Redis, so that clients made for Redis with RedisBloom, redis-cli
@@ -99,6 +104,11 @@ const usageTemplate = `Usage:
 
 Flags:
 {{if .HasParent}}{{.LocalFlags.FlagUsages}}{{.InheritedFlags.FlagUsages}}{{else}}{{.Flags.FlagUsages}}{{end}}`
+
+// rootUsageTemplate is that of the program, in whose help alone the flags for a server are listed: they are many.
+func rootUsageTemplate(serverFlags string) string {
+	return usageTemplate + "{{if not .HasParent}}\nFlags for a server:\n" + serverFlags + "{{end}}"
+}
 
 const promptHelp = `Type a command of the store, in any case, with its words quoted as for redis-cli, or one of the words below;
 -- before a command makes sure that it is none of those. Tab completes, and shows the syntax of a command where there

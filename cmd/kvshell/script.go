@@ -36,8 +36,10 @@ func (f *scriptFlags) register(flags *pflag.FlagSet) {
 // Where there is no store, the first command has to be a write, which makes it: a script that only reads
 // ends like a single read.
 func (sh *shell) runScript(ctx context.Context) (err error) {
-	if _, err := sh.dir(); err != nil {
-		return err
+	if sh.address == nil {
+		if _, err := sh.dir(); err != nil {
+			return err
+		}
 	}
 	s := script{shell: sh}
 	in := sh.stdin
@@ -158,9 +160,12 @@ func (s *script) run(ctx context.Context, line scriptLine) error {
 func (s *script) do(ctx context.Context, exec executor, line scriptLine, words [][]byte) error {
 	r, err := exec.do(ctx, words)
 	if err != nil {
+		return fmt.Errorf("line %d of the script: %w", line.number, err)
+	}
+	if err := s.answer(line, r); err != nil {
 		return err
 	}
-	return s.answer(line, r)
+	return exec.follow(ctx, words, r, s.shell.print)
 }
 
 // splitScriptLine returns the words of a line; none for a blank line or a comment.

@@ -25,8 +25,14 @@ func modules() []kv.Module {
 // opening one, and closeStore leaves it open. It is written by the prompt alone, while no word runs.
 var lent *kv.DB
 
+// client returns the client of the server that the flags ask for.
+func (sh *shell) client() *client { return newClient(sh.address, &sh.show, sh.stderr) }
+
 // dir returns the directory of the store that flags and environment name.
 func (sh *shell) dir() (string, error) {
+	if sh.address != nil {
+		return "", usagef("this needs the store in a directory: give that by -d DIR in place of %s", sh.server.given())
+	}
 	if lent != nil {
 		return lent.Dir(), nil
 	}
@@ -67,7 +73,12 @@ func (sh *shell) openOrCreate() (*kv.DB, error) {
 // openFor opens the store for a command. Where there is none, only a write makes one. A command that no
 // store would run, unknown or with a wrong number of words, is given an empty one in memory, scratch, to
 // say so.
+//
+// A server is connected to by the first command.
 func (sh *shell) openFor(words [][]byte) (exec executor, scratch bool, err error) {
+	if sh.address != nil {
+		return sh.client(), false, nil
+	}
 	db, scratch, err := sh.openStoreFor(words)
 	if err != nil {
 		return nil, false, err

@@ -26,7 +26,7 @@ const (
 // serverFlags are the flags for a server. They are called as those of redis-cli.
 type serverFlags struct {
 	host     string
-	port     uint16
+	port     port
 	socket   string
 	uri      string
 	user     string
@@ -51,11 +51,11 @@ const hostFlag = "host"
 
 // register adds the flags, hidden, and returns their usages, which only one help lists.
 func (f *serverFlags) register(flags *pflag.FlagSet) (usages string) {
-	f.timeout = seconds(5 * time.Second)
+	f.port, f.timeout = defaultPort, seconds(5*time.Second)
 	set := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	set.SortFlags = false
 	set.StringVarP(&f.host, hostFlag, "h", defaultHost, "`HOST` of the server")
-	set.Uint16VarP(&f.port, "port", "p", defaultPort, "`PORT` of the server")
+	set.VarP(&f.port, "port", "p", "`PORT` of the server")
 	set.StringVarP(&f.socket, "socket", "s", "", "Unix `SOCKET` of the server, in place of a host and a port")
 	set.StringVarP(&f.password, "pass", "a", "", "`PASSWORD` to send; safer in $"+passwordVariable)
 	set.StringVar(&f.user, "user", "", "`NAME` to send with the password")
@@ -114,7 +114,7 @@ type address struct {
 // address returns the server that the flags ask for. Its errors are of usage, or of local files.
 func (f *serverFlags) address() (*address, error) {
 	a := &address{
-		network: "tcp", endpoint: net.JoinHostPort(f.host, strconv.Itoa(int(f.port))),
+		network: "tcp", endpoint: net.JoinHostPort(f.host, f.port.String()),
 		user: f.user, password: f.password, database: f.database, timeout: time.Duration(f.timeout),
 	}
 	if f.socket != "" {
@@ -168,8 +168,6 @@ func (f *serverFlags) check(encrypted bool) error {
 	switch {
 	case err != nil:
 		return usagef("%w", err)
-	case f.port == 0:
-		return usagef("-p 0: must be 1 to 65535")
 	case !encrypted && (f.cacert != "" || f.cert != "" || f.key != "" || f.insecure):
 		return usagef("--cacert, --cert, --key and --insecure are of use only with --tls or rediss://")
 	case (f.cert == "") != (f.key == ""):
@@ -205,17 +203,16 @@ func (a *address) setURI(u *url.URL) error {
 	default:
 		return errors.New("must begin with redis://, rediss:// or unix://")
 	}
-	host, port := u.Hostname(), u.Port()
+	host, p := u.Hostname(), port(defaultPort)
 	if host == "" {
 		host = defaultHost
 	}
-	if port == "" {
-		port = strconv.Itoa(defaultPort)
+	if text := u.Port(); text != "" {
+		if err := p.Set(text); err != nil {
+			return fmt.Errorf("port %s: %w", text, err)
+		}
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("port %s: must be 1 to 65535", port)
-	}
-	a.endpoint = net.JoinHostPort(host, port)
+	a.endpoint = net.JoinHostPort(host, p.String())
 	if path := strings.Trim(u.Path, "/"); path != "" {
 		n, err := strconv.ParseUint(path, 10, 31)
 		if err != nil {
@@ -252,6 +249,22 @@ func (f *serverFlags) tlsConfig(host string) (*tls.Config, error) {
 func (f *serverFlags) showsPassword() bool {
 	u, err := url.Parse(f.uri)
 	return f.password != "" || err == nil && u.User != nil
+}
+
+// port is a flag that takes the number of a port.
+type port uint16
+
+func (p *port) String() string { return strconv.Itoa(int(*p)) }
+
+func (p *port) Type() string { return "PORT" }
+
+func (p *port) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return errors.New("must be 1 to 65535")
+	}
+	*p = port(n)
+	return nil
 }
 
 // seconds is a flag that takes a number of seconds, with decimals if need be.

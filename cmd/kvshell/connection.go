@@ -18,14 +18,15 @@ import (
 type connection struct {
 	net.Conn
 	replies chan received
+	ended   chan struct{} // closed when nothing more can be read, for the reason err
+	err     error
 	closed  chan struct{}
 }
 
-// received is what a server sent: a reply, a push, or the error that ended the reading.
+// received is what a server sent: a reply, or a push.
 type received struct {
 	reply reply.Reply
 	push  bool
-	err   error
 }
 
 // dial connects.
@@ -41,22 +42,23 @@ func (a *address) dial(ctx context.Context) (*connection, error) {
 		}
 		conn = encrypted
 	}
-	c := &connection{conn, make(chan received), make(chan struct{})}
+	c := &connection{Conn: conn, replies: make(chan received), ended: make(chan struct{}), closed: make(chan struct{})}
 	go c.read()
 	return c, nil
 }
 
 func (c *connection) read() {
+	defer close(c.ended)
 	r := resp.NewReader(c.Conn)
 	for {
 		var in received
-		in.reply, in.push, in.err = r.ReadAny()
+		if in.reply, in.push, c.err = r.ReadAny(); c.err != nil {
+			return
+		}
 		select {
 		case c.replies <- in:
 		case <-c.closed:
-			return
-		}
-		if in.err != nil {
+			c.err = net.ErrClosed
 			return
 		}
 	}
@@ -73,12 +75,11 @@ func (c *connection) lost() error {
 	for {
 		select {
 		case in := <-c.replies:
-			if in.err != nil {
-				return in.err
-			}
 			if !in.push {
 				return errors.New("a reply without a command")
 			}
+		case <-c.ended:
+			return c.err
 		default:
 			return nil
 		}
@@ -100,7 +101,9 @@ func (c *connection) send(ctx context.Context, words [][]byte) error {
 func (c *connection) receive(ctx context.Context) (received, error) {
 	select {
 	case in := <-c.replies:
-		return in, in.err
+		return in, nil
+	case <-c.ended:
+		return received{}, c.err
 	case <-ctx.Done():
 		return received{}, ctx.Err()
 	}

@@ -34,6 +34,7 @@ type testServer struct {
 	password string
 	listener net.Listener
 	serving  sync.WaitGroup
+	hung     chan struct{} // told of each command that gets no reply
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -46,7 +47,7 @@ func startServer(network, address, password string, config *tls.Config) (*testSe
 	if err != nil {
 		return nil, err
 	}
-	s := &testServer{db: db, password: password, conns: make(map[net.Conn]bool)}
+	s := &testServer{db: db, password: password, conns: make(map[net.Conn]bool), hung: make(chan struct{}, 100)}
 	if s.listener, err = net.Listen(network, address); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -167,6 +168,7 @@ func (c *testClient) answer(words [][]byte) bool {
 	case name == "SELECT":
 		send(reply.OK)
 	case name == "HANG": // no reply, but the connection stays
+		c.server.hung <- struct{}{}
 	case name == "CLOSE":
 		return false
 	case name == "GARBAGE":
@@ -383,6 +385,7 @@ func TestClient_noReply(t *testing.T) {
 		_, err := c.do(ctx, commandWords("HANG"))
 		ended <- err
 	}()
+	<-s.hung
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("HANG: %v", err)

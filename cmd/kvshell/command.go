@@ -2,51 +2,96 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
-// runCommand runs one command of the store and prints its reply. Forced says that the command was set off
-// from own words by --.
+// repeatFlags are the flags for a single command.
+type repeatFlags struct {
+	lastFromStdin bool
+	count         int64
+	interval      seconds
+	set           *pflag.FlagSet
+}
+
+func (f *repeatFlags) register(flags *pflag.FlagSet) {
+	flags.BoolVarP(&f.lastFromStdin, "stdin", "x", false, "take the last word of the command from standard input")
+	flags.Int64VarP(&f.count, "repeat", "r", 1, "run the command `N` times, -1 for ever")
+	flags.VarP(&f.interval, "interval", "i", "wait `SECONDS` between the times")
+	f.set = flags
+}
+
+func (f *repeatFlags) isGiven() bool {
+	return f.set.Changed("stdin") || f.set.Changed("repeat") || f.set.Changed("interval")
+}
+
+// runCommand runs one command, as often as the flags say, and prints its replies. Forced says that the command was set
+// off from own words by --.
 func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (err error) {
-	args := make([][]byte, len(words))
-	for i, w := range words {
-		args[i] = []byte(w)
+	if sh.repeat.count < -1 || sh.repeat.count == 0 {
+		return usagef("-r %d: must be 1 or more, or -1 for ever", sh.repeat.count)
 	}
-	db, _, err := sh.openFor(args)
+	args := commandWords(words...)
+	if sh.repeat.lastFromStdin {
+		last, err := io.ReadAll(sh.stdin)
+		if err != nil {
+			return withCode(exitLocal, err)
+		}
+		args = append(args, last)
+	}
+	exec, _, err := sh.openFor(args)
 	if err != nil {
 		return err
 	}
-	defer closeStore(db, &err)
+	defer exec.close(&err)
 	var own []*cobra.Command
 	if !forced {
 		own = root.Commands()
 	}
-	r, err := sh.do(root.Context(), db, db.NewSession(), args, own)
-	if err != nil {
-		return err
+	ctx, code := root.Context(), exitOK
+	for n := int64(1); ; n++ {
+		r, err := sh.do(ctx, exec, args, own)
+		if err != nil {
+			return err
+		}
+		code = max(code, replyCode(r))
+		if n == sh.repeat.count || !pause(ctx, time.Duration(sh.repeat.interval)) {
+			break
+		}
 	}
-	if code := replyCode(r); code != exitOK {
-		return &codeError{code: code} // the reply said it
+	if code != exitOK {
+		return &codeError{code: code} // the replies said it
 	}
-	return root.Context().Err()
+	return ctx.Err()
+}
+
+// pause waits, and reports whether ctx has not ended.
+func pause(ctx context.Context, wait time.Duration) bool {
+	select {
+	case <-ctx.Done():
+	case <-time.After(wait):
+	}
+	return ctx.Err() == nil
 }
 
 // do runs a command that a person typed: it prints the reply and what helps with it. Own are the own words that
 // may have been meant.
-func (sh *shell) do(
-	ctx context.Context, db *kv.DB, session *kv.Session, words [][]byte, own []*cobra.Command,
-) (reply.Reply, error) {
-	r := session.Do(ctx, words)
+func (sh *shell) do(ctx context.Context, exec executor, words [][]byte, own []*cobra.Command) (reply.Reply, error) {
+	r, err := exec.do(ctx, words)
+	if err != nil {
+		return r, err
+	}
 	if err := sh.print(r); err != nil {
 		return r, err
 	}
-	sh.hint(ctx, db, words, r, own)
-	return r, nil
+	sh.hint(ctx, exec, words, r, own)
+	return r, exec.follow(ctx, words, r, sh.print)
 }
 
 func (sh *shell) print(r reply.Reply) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server/resp"
 )
 
 const (
@@ -29,9 +29,9 @@ const (
 // completer finds what Tab offers at the prompt. What it knows of commands is in the command table, and of own words in
 // their flags and Use lines, where KEY stands for a key, and FILE and OUT for files.
 type completer struct {
-	db  *kv.DB
-	own func() []*cobra.Command // new ones at each call
-	out io.Writer               // for the syntax of a command
+	exec executor
+	own  func() []*cobra.Command // new ones at each call
+	out  io.Writer               // for the syntax of a command
 }
 
 // complete is liner's WordCompleter: the words that the one left of pos, counted in characters, may become.
@@ -60,27 +60,27 @@ func (c *completer) complete(line string, pos int) (head string, words []string,
 // complete; it begins at byte start, and its quote need not be closed. It is not ok if another quote is wrong.
 func splitPartial(left string) (typed []string, start int, ok bool) {
 	for _, closing := range []string{"", `"`, `'`} {
-		s := splitter{line: []byte(left + closing)}
-		if typed, start, ok = s.partial(); ok {
+		if typed, start, ok = splitWhole([]byte(left + closing)); ok {
 			return typed, start, true
 		}
 	}
 	return nil, 0, false
 }
 
-// partial returns all words and where the last one begins, which is behind the line if that ends in a blank.
-func (s *splitter) partial() (typed []string, start int, ok bool) {
-	for s.skipBlanks() {
-		start = s.pos
-		word, err := s.word()
+// splitWhole returns all words and where the last one begins, which is behind the line if that ends in a blank.
+func splitWhole(line []byte) (typed []string, start int, ok bool) {
+	s := resp.NewSplitter(line)
+	for s.SkipBlanks() {
+		start = s.Pos()
+		word, err := s.Word()
 		if err != nil {
 			return nil, 0, false
 		}
-		if typed = append(typed, string(word)); s.pos == len(s.line) {
+		if typed = append(typed, string(word)); s.Pos() == len(line) {
 			return typed, start, true
 		}
 	}
-	return append(typed, ""), len(s.line), true
+	return append(typed, ""), len(line), true
 }
 
 // spell writes words as they are to stand in the line: quoted, all of them, if one has to be or the user
@@ -105,7 +105,7 @@ func spell(words []string, isQuoted bool, tail string) []string {
 	return spelled
 }
 
-// needsQuotes reports whether a word has to be quoted at a prompt: splitLine would read something else, or a terminal
+// needsQuotes reports whether a word has to be quoted at a prompt: resp.Split would read something else, or a terminal
 // would not show it.
 func needsQuotes(word string) bool {
 	if word == "" || !utf8.ValidString(word) {
@@ -116,7 +116,7 @@ func needsQuotes(word string) bool {
 	})
 }
 
-// quoted returns a word in quotes, as replies show it and splitLine reads it.
+// quoted returns a word in quotes, as replies show it and resp.Split reads it.
 func quoted(word []byte) string {
 	return string(bytes.TrimSuffix(reply.AppendText(nil, reply.Bulk(word)), []byte("\n")))
 }
@@ -132,12 +132,12 @@ func (c *completer) offer(typed []string, partial string) []string {
 	} else if cmd := findOwn(c.own(), typed[0]); cmd != nil {
 		return c.offerOwn(cmd, typed[1:], partial)
 	}
-	cmd := findCommand(c.db, typed[0])
+	cmd := findCommand(c.exec.commands(), typed[0])
 	switch {
 	case cmd == nil:
 		return nil
 	case isKey(cmd, len(typed)):
-		return completeKeys(c.db, partial)
+		return c.exec.keys(partial)
 	}
 	return inCase(partial, parseSyntax(cmd.Syntax).next(typed[1:]))
 }
@@ -175,7 +175,7 @@ func (c *completer) offerFor(place, partial string) (words []string) {
 	for name := range strings.SplitSeq(place, "|") {
 		switch name {
 		case "KEY":
-			words = append(words, completeKeys(c.db, partial)...)
+			words = append(words, c.exec.keys(partial)...)
 		case "FILE", "OUT":
 			words = append(words, completeFiles(partial)...)
 		case "WORD":
@@ -183,7 +183,7 @@ func (c *completer) offerFor(place, partial string) (words []string) {
 		case "COMMAND":
 			words = append(words, inCase(partial, c.commandNames())...)
 		case "@GROUP":
-			words = append(words, withPrefix(partial, groups(c.db))...)
+			words = append(words, withPrefix(partial, groups(c.exec.commands()))...)
 		case strings.ToLower(name):
 			words = append(words, withPrefix(partial, []string{name})...)
 		}
@@ -226,12 +226,6 @@ func isKey(cmd *kv.Command, i int) bool {
 		return false
 	}
 	return (i-cmd.FirstKey)%max(cmd.KeyStep, 1) == 0
-}
-
-// completeKeys returns keys that begin with a prefix, sorted. The prefix is compared here rather than as a
-// pattern of the scan, so that the keys looked at can be counted, and none of its characters has a meaning.
-func completeKeys(db *kv.DB, prefix string) []string {
-	return firstKeys(db.Scan(context.Background(), kv.ScanOptions{}), prefix)
 }
 
 // firstKeys returns, sorted, those keys that begin with a prefix, of as many as may be looked at.
@@ -286,7 +280,7 @@ func (c *completer) syntaxOf(typed []string) string {
 	if len(typed) == 0 {
 		return ""
 	}
-	if cmd := findCommand(c.db, typed[0]); cmd != nil {
+	if cmd := findCommand(c.exec.commands(), typed[0]); cmd != nil {
 		return usage(cmd)
 	}
 	return ""
@@ -294,7 +288,7 @@ func (c *completer) syntaxOf(typed []string) string {
 
 func (c *completer) commandNames() []string {
 	var names []string
-	for _, cmd := range c.db.Commands() {
+	for _, cmd := range c.exec.commands() {
 		names = append(names, cmd.Name)
 	}
 	return names
@@ -318,10 +312,10 @@ func findOwn(own []*cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// groups returns the groups of a store's commands as help takes them, sorted.
-func groups(db *kv.DB) []string {
+// groups returns the groups of commands as help takes them, sorted.
+func groups(table []*kv.Command) []string {
 	var names []string
-	for _, cmd := range db.Commands() {
+	for _, cmd := range table {
 		names = append(names, "@"+cmd.Group)
 	}
 	slices.Sort(names)

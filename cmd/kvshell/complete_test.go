@@ -25,9 +25,9 @@ func testCompleter(t *testing.T, keys ...string) (*completer, *bytes.Buffer) {
 			t.Fatalf("%q: %s", key, r)
 		}
 	}
-	p := &prompt{shell: &shell{stdout: os.Stdout, stderr: os.Stderr}, db: db}
+	p := &prompt{shell: &shell{stdout: os.Stdout, stderr: os.Stderr}, exec: newStoreExecutor(db)}
 	var out bytes.Buffer
-	return &completer{db: db, own: p.ownCommands, out: &out}, &out
+	return &completer{exec: newStoreExecutor(db), own: p.ownCommands, out: &out}, &out
 }
 
 // completions returns the lines that Tab at the end of a line, or where it has a caret, may make of it.

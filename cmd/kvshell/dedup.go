@@ -64,6 +64,10 @@ func (f *dedupFlags) check(key string) error {
 
 // dedup opens what a run needs, runs it, and tells how it went.
 func (sh *shell) dedup(ctx context.Context, key, file string, f dedupFlags) (err error) {
+	if sh.address != nil {
+		return usagef("dedup needs the store in a directory: over a connection (%s) it could not promise that each new line is printed exactly once; give -d DIR",
+			sh.server.given())
+	}
 	if _, err := sh.dir(); err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func runExample(ctx context.Context, c *kv.Command) (run *exampleRun, err error)
 	defer func() { err = errors.Join(err, stop()) }()
 	run = &exampleRun{command: c, lines: strings.Split(c.Example, "\n")}
 	for _, line := range run.lines {
-		words, err := splitLine([]byte(line))
+		words, err := resp.Split([]byte(line))
 		if err != nil || len(words) == 0 {
 			return nil, fmt.Errorf("example of %s: %q: no command line: %w", c.Name, line, err)
 		}

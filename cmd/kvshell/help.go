@@ -10,7 +10,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-const rootHelp = `kvshell runs commands of a store of filters in a directory.
+const rootHelp = `kvshell runs commands of a store of filters in a directory, or of a server.
 
   kvshell -d DIR BF.ADD seen x      runs one command, in any case; all after its name belongs to it
   kvshell -d DIR -- dedup x         -- makes a command of what would be one of the words below
@@ -24,6 +24,8 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory.
   kvshell -d DIR stats [KEY]        tells facts and figures about the store, or about a key
   kvshell -d DIR check              reads and checks all of the store
   kvshell -d DIR serve              serves the store to clients of Redis, at 127.0.0.1:6380
+  kvshell -h HOST [-p PORT] ...     the same on a server, also any Redis: one command, a prompt or a script;
+                                    dedup needs a store in a directory
   kvshell plan --capacity N --error P
                                     tells how large such a filter would be; needs no store
   kvshell help [WORD|COMMAND|@GROUP]
@@ -37,9 +39,12 @@ Replies are shown as redis-cli shows them: with their types on a terminal, bare 
 A write is reported as done when it is on stable storage (--sync always), or at once: --sync everysec then
 loses up to about a second of writes in a crash, and --sync no more, even if only the process is killed.
 
+Any of the flags for a server means the one on this machine if -h does not name another. Its password is taken
+from $REDISCLI_AUTH if no flag gives it.
+
 Exit codes: 0 all is well; 1 a command answered with an error, or a run was refused; 2 wrong usage; 3 the
-store is not there or cannot be opened; 4 another process uses it; 5 it is damaged; 6 trouble with a local
-file or the disk; 130 interrupted.
+store is not there or cannot be opened, or the server cannot be reached; 4 another process uses the store; 5 it
+is damaged; 6 trouble with a local file or the disk; 130 interrupted.
 `
 
 const serveHelp = `serve serves the store over the protocol of Redis, so that clients made for Redis with RedisBloom, redis-cli
@@ -100,6 +105,11 @@ const usageTemplate = `Usage:
 Flags:
 {{if .HasParent}}{{.LocalFlags.FlagUsages}}{{.InheritedFlags.FlagUsages}}{{else}}{{.Flags.FlagUsages}}{{end}}`
 
+// rootUsageTemplate is that of the program, in whose help alone the flags for a server are listed: they are many.
+func rootUsageTemplate(serverFlags string) string {
+	return usageTemplate + "{{if not .HasParent}}\nFlags for a server:\n" + serverFlags + "{{end}}"
+}
+
 const promptHelp = `Type a command of the store, in any case, with its words quoted as for redis-cli, or one of the words below;
 -- before a command makes sure that it is none of those. Tab completes, and shows the syntax of a command where there
 is nothing to complete. Ctrl-C cancels the line or the command under way, Ctrl-D ends kvshell. A line that begins with
@@ -133,12 +143,12 @@ func (sh *shell) helpCommand() *cobra.Command {
 			}
 			defer closeStore(db, &err)
 			if len(args) > 0 {
-				return sh.helpOn(args[0], db, root.Commands())
+				return sh.helpOn(args[0], db.Commands(), root.Commands())
 			}
 			if err := root.Help(); err != nil {
 				return err
 			}
-			return sh.write("\n" + listCommands(db))
+			return sh.write("\n" + listCommands(db.Commands()))
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the reference of all commands, as in docs/COMMANDS.md")
@@ -154,13 +164,13 @@ func (p *prompt) helpCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			own := p.ownCommands()
 			if len(args) > 0 {
-				return p.shell.helpOn(args[0], p.db, own)
+				return p.shell.helpOn(args[0], p.exec.commands(), own)
 			}
 			text := promptHelp + "\nWords:\n"
 			for _, cmd := range own {
 				text += fmt.Sprintf("  %-*s %s\n", nameWidth, cmd.Name(), cmd.Short)
 			}
-			return p.shell.write(text + "\n" + listCommands(p.db))
+			return p.shell.write(text + "\n" + listCommands(p.exec.commands()))
 		},
 	}
 }
@@ -179,31 +189,31 @@ func (sh *shell) write(text string) error {
 }
 
 // helpOn is the help on an own word, a group, or a command of the store.
-func (sh *shell) helpOn(name string, db *kv.DB, own []*cobra.Command) error {
+func (sh *shell) helpOn(name string, table []*kv.Command, own []*cobra.Command) error {
 	if word := findOwn(own, name); word != nil {
 		return word.Help()
 	}
 	if strings.HasPrefix(name, "@") {
-		return sh.helpOnGroup(strings.ToLower(name), db)
+		return sh.helpOnGroup(strings.ToLower(name), table)
 	}
-	if c := findCommand(db, name); c != nil {
+	if c := findCommand(table, name); c != nil {
 		return sh.write(describe(c))
 	}
-	if names := suggestions(name, db, own); names != "" {
+	if names := suggestions(name, table, own); names != "" {
 		return usagef("no word and no command is called %q; did you mean %s?", name, names)
 	}
 	return usagef("no word and no command is called %q: help lists them", name)
 }
 
-func (sh *shell) helpOnGroup(group string, db *kv.DB) error {
+func (sh *shell) helpOnGroup(group string, table []*kv.Command) error {
 	text := ""
-	for _, c := range db.Commands() {
+	for _, c := range table {
 		if "@"+c.Group == group {
 			text += fmt.Sprintf("%s\n  %s\n", usage(c), c.Summary)
 		}
 	}
 	if text == "" {
-		return usagef("no commands are in the group %s: there are %s", group, strings.Join(groups(db), ", "))
+		return usagef("no commands are in the group %s: there are %s", group, strings.Join(groups(table), ", "))
 	}
 	return sh.write(text)
 }
@@ -211,12 +221,12 @@ func (sh *shell) helpOnGroup(group string, db *kv.DB) error {
 // nameWidth is the width of a column of names. Few are longer.
 const nameWidth = 11
 
-// listCommands is a list of the store's commands by their groups.
-func listCommands(db *kv.DB) string {
+// listCommands is a list of commands by their groups.
+func listCommands(table []*kv.Command) string {
 	text := "Commands:\n"
-	for _, group := range groups(db) {
+	for _, group := range groups(table) {
 		text += group + "\n"
-		for _, c := range db.Commands() {
+		for _, c := range table {
 			if "@"+c.Group == group {
 				text += fmt.Sprintf("  %-*s %s\n", nameWidth, c.Name, c.Summary)
 			}

@@ -15,17 +15,22 @@ import (
 // hint prints, on standard error, what may help a person with the reply to a command: the names that an
 // unknown one is close to, how a command is used that was not understood, and, on a terminal, that the key of a
 // read does not exist. The reply itself stays what it is for programs.
-func (sh *shell) hint(ctx context.Context, db *kv.DB, words [][]byte, r reply.Reply, own []*cobra.Command) {
-	name := string(words[0])
-	cmd := findCommand(db, name)
+func (sh *shell) hint(ctx context.Context, exec executor, words [][]byte, r reply.Reply, own []*cobra.Command) {
+	onTerminals := isTerminal(sh.stdout) && isTerminal(sh.stderr)
+	if !r.IsError() && !onTerminals {
+		return // no table is needed: a server would be asked for it
+	}
+	name, table := string(words[0]), exec.commands()
+	cmd := findCommand(table, name)
 	switch {
-	case cmd == nil:
-		if names := suggestions(name, db, own); names != "" {
+	case bytes.HasPrefix(r.Bytes(), []byte("ERR unknown command")) && r.IsError():
+		if names := suggestions(name, table, own); names != "" {
 			fmt.Fprintf(sh.stderr, "%sunknown command '%s'; did you mean %s?\n", sh.name, name, names)
 		}
-	case !takes(cmd, len(words)), r.IsError() && bytes.HasPrefix(r.Bytes(), []byte("ERR syntax error")):
+	case cmd == nil:
+	case r.IsError() && (!takes(cmd, len(words)) || bytes.HasPrefix(r.Bytes(), []byte("ERR syntax error"))):
 		fmt.Fprintf(sh.stderr, "%susage: %s\n", sh.name, usage(cmd))
-	case isTerminal(sh.stdout) && isTerminal(sh.stderr) && readsMissing(ctx, db, cmd, words):
+	case onTerminals && readsKey(cmd) && exec.isMissing(ctx, words[cmd.FirstKey]):
 		fmt.Fprintf(sh.stderr, "(no key %s)\n", quoted(words[cmd.FirstKey]))
 	}
 }
@@ -34,12 +39,12 @@ func (sh *shell) hint(ctx context.Context, db *kv.DB, words [][]byte, r reply.Re
 func usage(cmd *kv.Command) string { return strings.TrimSpace(cmd.Name + " " + cmd.Syntax) }
 
 // suggestions returns the names that a name is close to as they go into a question, "" if there are none.
-func suggestions(name string, db *kv.DB, own []*cobra.Command) string {
+func suggestions(name string, table []*kv.Command, own []*cobra.Command) string {
 	var names []string
 	for _, cmd := range own {
 		names = append(names, cmd.Name())
 	}
-	for _, cmd := range db.Commands() {
+	for _, cmd := range table {
 		names = append(names, cmd.Name)
 	}
 	near := closest(name, names)
@@ -55,13 +60,8 @@ func suggestions(name string, db *kv.DB, own []*cobra.Command) string {
 	return strings.Join(near[:last], ", ") + " or " + near[last]
 }
 
-// readsMissing reports whether a command only reads, and reads a single key, which is not there. Commands of many
-// keys say themselves how many they found.
-func readsMissing(ctx context.Context, db *kv.DB, cmd *kv.Command, words [][]byte) bool {
-	if cmd.Flags&kv.ReadOnly == 0 || cmd.FirstKey == 0 || cmd.LastKey != cmd.FirstKey {
-		return false
-	}
-	// In a session of its own: one that is in the midst of a transaction would queue it.
-	r := db.NewSession().Do(ctx, [][]byte{[]byte("EXISTS"), words[cmd.FirstKey]})
-	return r.Kind() == reply.KindInt && r.Int() == 0
+// readsKey reports whether a command only reads, and reads a single key. Commands of many keys say themselves how many
+// they found.
+func readsKey(cmd *kv.Command) bool {
+	return cmd.Flags&kv.ReadOnly != 0 && cmd.FirstKey > 0 && cmd.LastKey == cmd.FirstKey
 }

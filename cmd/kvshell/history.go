@@ -11,9 +11,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/peterh/liner"
+
+	"github.com/sievekv/sievekv/server/resp"
 )
 
 const (
@@ -161,10 +164,10 @@ func makePrivate(f *os.File) error {
 // isKept reports whether a line goes into the history: not if it begins with a blank, which is how the user says so,
 // nor if it may hold a secret. That is judged generously: a line too few can be typed again.
 func isKept(line string) bool {
-	if line == "" || isBlank(line[0]) {
+	if line == "" || unicode.IsSpace(rune(line[0])) {
 		return false
 	}
-	split, err := splitLine([]byte(line))
+	split, err := resp.Split([]byte(line))
 	words := make([]string, len(split))
 	for i, word := range split {
 		words[i] = string(word)

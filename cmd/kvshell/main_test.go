@@ -48,6 +48,7 @@ func TestScript(t *testing.T) {
 			"release": releaseStore,
 			"foreign": makeForeign,
 			"flip":    flipBit,
+			"serve":   serveScript,
 		},
 	})
 }

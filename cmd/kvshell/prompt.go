@@ -16,17 +16,14 @@ import (
 	"github.com/peterh/liner"
 	"github.com/spf13/cobra"
 
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
-	"github.com/sievekv/sievekv/txn"
 )
 
 // prompt is where commands are typed: the interactive mode.
 type prompt struct {
 	shell      *shell
-	db         *kv.DB
-	session    *kv.Session
-	name       string // of the store
+	exec       executor
+	client     *client // exec if that is a server, otherwise nil
 	editor     *liner.State
 	history    *history
 	interrupts chan os.Signal // Ctrl-C, but while a line is edited: then the editor takes it as a key
@@ -42,38 +39,69 @@ const scratchBanner = `No -d DIR, no $SIEVEKV_DIR: this is a scratch store in me
 
 // runPrompt carries out commands as they are typed, until Ctrl-D.
 func (sh *shell) runPrompt(ctx context.Context) (err error) {
-	name, db, err := sh.openForPrompt()
-	if err != nil {
-		return err
+	p := &prompt{shell: sh, interrupts: make(chan os.Signal, 1)}
+	if sh.address != nil {
+		p.client = sh.client()
+		p.exec = p.client
+	} else {
+		store, err := sh.openForPrompt()
+		if err != nil {
+			return err
+		}
+		p.exec, lent = store, store.db
 	}
-	lent = db
 	sh.name = ""
 	defer func() {
 		lent = nil
-		closeStore(db, &err)
+		p.exec.close(&err)
 		sh.name = programName
 	}()
-	p := &prompt{shell: sh, db: db, session: db.NewSession(), name: name, interrupts: make(chan os.Signal, 1)}
 	// From here on, Ctrl-C ends a command and not the process, whose context it would cancel. Other signals do.
 	signal.Reset(os.Interrupt)
 	signal.Notify(p.interrupts, os.Interrupt)
 	defer signal.Stop(p.interrupts)
 	p.startEditor()
 	defer func() { err = errors.Join(err, p.editor.Close()) }()
+	p.connect(ctx)
 	return p.run(ctx)
 }
 
+// connect connects to the server, if there is one. That it cannot be reached is told, and not the end: the next command
+// tries again.
+func (p *prompt) connect(ctx context.Context) {
+	if p.client == nil {
+		return
+	}
+	ctx, cancel := p.untilInterrupt(ctx)
+	defer cancel()
+	if err := p.client.open(ctx); err != nil {
+		p.shell.tell(err)
+	}
+}
+
 // openForPrompt opens the store that flags and environment name, or one in memory.
-func (sh *shell) openForPrompt() (name string, db *kv.DB, err error) {
+func (sh *shell) openForPrompt() (*storeExecutor, error) {
 	dir, err := sh.dir()
 	if err != nil {
-		if db, err = sh.open("", false); err == nil {
-			_, err = sh.stdout.WriteString(scratchBanner)
+		db, err := sh.open("", false)
+		if err != nil {
+			return nil, err
 		}
-		return "(scratch)", db, err
+		store := newStoreExecutor(db)
+		store.title = "(scratch)"
+		if _, err = sh.stdout.WriteString(scratchBanner); err != nil {
+			store.close(&err)
+			return nil, err
+		}
+		return store, nil
 	}
-	db, err = sh.openOrCreate()
-	return storeName(dir), db, err
+	db, err := sh.openOrCreate()
+	if err != nil {
+		return nil, err
+	}
+	store := newStoreExecutor(db)
+	store.title = storeName(dir)
+	return store, nil
 }
 
 // maxStoreName is the most characters of a store's name in the prompt, which has to leave room for a line.
@@ -97,7 +125,7 @@ func (p *prompt) startEditor() {
 	p.editor = liner.NewLiner()
 	p.editor.SetCtrlCAborts(true)
 	p.editor.SetTabCompletionStyle(liner.TabPrints)
-	c := completer{db: p.db, own: p.ownCommands, out: p.shell.stdout}
+	c := completer{exec: p.exec, own: p.ownCommands, out: p.shell.stdout}
 	p.editor.SetWordCompleter(c.complete)
 	var lines []string
 	var err error
@@ -118,10 +146,10 @@ func (p *prompt) tellHistory(err error) {
 
 // text is what stands before the line. Between MULTI and EXEC it says so.
 func (p *prompt) text() string {
-	if _, multi := txn.Queued(p.session); multi {
-		return p.name + "(TX)> "
+	if p.exec.inTransaction() {
+		return p.exec.name() + "(TX)> "
 	}
-	return p.name + "> "
+	return p.exec.name() + "> "
 }
 
 // run reads and carries out lines until the end.
@@ -145,6 +173,9 @@ func (p *prompt) run(ctx context.Context) error {
 			return nil
 		} else if err != nil {
 			p.shell.tell(err)
+			if errors.Is(err, context.Canceled) {
+				p.connect(ctx) // the connection on which the reply is missing was closed
+			}
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -199,7 +230,7 @@ func (p *prompt) carryOut(ctx context.Context, line string) error {
 	} else if cmd := findOwn(own, string(words[0])); cmd != nil {
 		return runOwn(ctx, cmd, words[1:])
 	}
-	r, err := p.shell.do(ctx, p.db, p.session, words, own)
+	r, err := p.shell.do(ctx, p.exec, words, own)
 	if err == nil && r.IsError() {
 		err = ctx.Err()
 	}

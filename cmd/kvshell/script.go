@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server/resp"
 )
 
 // scriptFlags are the flags for scripts.
@@ -36,8 +36,10 @@ func (f *scriptFlags) register(flags *pflag.FlagSet) {
 // Where there is no store, the first command has to be a write, which makes it: a script that only reads
 // ends like a single read.
 func (sh *shell) runScript(ctx context.Context) (err error) {
-	if _, err := sh.dir(); err != nil {
-		return err
+	if sh.address == nil {
+		if _, err := sh.dir(); err != nil {
+			return err
+		}
 	}
 	s := script{shell: sh}
 	in := sh.stdin
@@ -53,8 +55,8 @@ func (sh *shell) runScript(ctx context.Context) (err error) {
 		defer func() { err = joinLocal(err, in.Close()) }()
 	}
 	defer func() {
-		if s.db != nil {
-			closeStore(s.db, &err)
+		if s.exec != nil {
+			s.exec.close(&err)
 		}
 	}()
 	reading, stop := context.WithCancel(ctx)
@@ -121,11 +123,10 @@ func readScript(ctx context.Context, in io.Reader) <-chan scriptLine {
 
 // script is a script on its way.
 type script struct {
-	shell   *shell
-	name    string // for messages with the lines of errors; "" for none
-	db      *kv.DB // nil before the first command
-	session *kv.Session
-	code    int // the highest of the replies so far
+	shell *shell
+	name  string   // for messages with the lines of errors; "" for none
+	exec  executor // nil before the first command
+	code  int      // the highest of the replies so far
 }
 
 func (s *script) run(ctx context.Context, line scriptLine) error {
@@ -139,22 +140,32 @@ func (s *script) run(ctx context.Context, line scriptLine) error {
 	if len(words) == 0 {
 		return nil
 	}
-	if s.db != nil {
-		return s.answer(line, s.session.Do(ctx, words))
+	if s.exec != nil {
+		return s.do(ctx, s.exec, line, words)
 	}
-	db, scratch, err := s.shell.openFor(words)
+	exec, scratch, err := s.shell.openFor(words)
 	if err != nil {
 		return err
 	}
-	session := db.NewSession()
 	if !scratch {
-		s.db, s.session = db, session
-		return s.answer(line, session.Do(ctx, words))
+		s.exec = exec
+		return s.do(ctx, exec, line, words)
 	}
 	// An error whatever the store: it says nothing of whether the script is to make one.
-	err = s.answer(line, session.Do(ctx, words))
-	closeStore(db, &err)
+	err = s.do(ctx, exec, line, words)
+	exec.close(&err)
 	return err
+}
+
+func (s *script) do(ctx context.Context, exec executor, line scriptLine, words [][]byte) error {
+	r, err := exec.do(ctx, words)
+	if err != nil {
+		return fmt.Errorf("line %d of the script: %w", line.number, err)
+	}
+	if err := s.answer(line, r); err != nil {
+		return err
+	}
+	return exec.follow(ctx, words, r, s.shell.print)
 }
 
 // splitScriptLine returns the words of a line; none for a blank line or a comment.
@@ -163,7 +174,7 @@ func splitScriptLine(line []byte) ([][]byte, error) {
 	if bytes.HasPrefix(line, []byte("#")) {
 		return nil, nil
 	}
-	return splitLine(line)
+	return resp.Split(line)
 }
 
 // answer prints the reply to a line and, if the script has a name, where an error was.

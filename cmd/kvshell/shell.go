@@ -27,7 +27,7 @@ type shell struct {
 
 	// The flags.
 	directory string
-	host      string
+	server    serverFlags
 	sync      durability
 	cache     byteSize
 	seed      uint64
@@ -35,6 +35,9 @@ type shell struct {
 	script    scriptFlags
 
 	served bool // the store is opened to be served
+	repeat repeatFlags
+
+	address *address // of the server that the flags ask for, nil for a store in a directory
 }
 
 // run carries out a command line and returns the exit code.
@@ -62,8 +65,8 @@ func (sh *shell) tell(err error) {
 // else the first word is, it and all after it go to the store.
 func (sh *shell) rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "kvshell -d DIR [flags] [word [arg ...]]",
-		Short: "Runs commands of a store in a directory",
+		Use:   "kvshell -d DIR|-h HOST [flags] [word [arg ...]]",
+		Short: "Runs commands of a store in a directory, or of a server",
 		Long:  rootHelp,
 		Args:  cobra.ArbitraryArgs,
 		RunE:  sh.runWords,
@@ -80,12 +83,11 @@ func (sh *shell) rootCommand() *cobra.Command {
 
 	flags := root.PersistentFlags()
 	flags.StringVarP(&sh.directory, "dir", "d", "", "the store's `DIR`ectory; without it, that in $"+dirVariable)
-	flags.StringVarP(&sh.host, hostFlag, "h", "", "the `HOST` of a server")
-	_ = flags.MarkHidden(hostFlag) // fails only for a flag that is not there
 	flags.Var(&sh.sync, "sync", "when a write is reported as done: always, everysec or no")
 	flags.Var(&sh.cache, "cache", "memory for the store's blocks, such as 64MiB (default 256MiB)")
 	flags.Uint64Var(&sh.seed, "seed", 0, "hash seed `N` of filters made by this run, for reproducible ones (default the store's own, random)")
 	flags.BoolP("help", "?", false, "this help")
+	root.SetUsageTemplate(rootUsageTemplate(sh.server.register(flags)))
 	flags.SortFlags = false
 
 	local := root.Flags()
@@ -93,6 +95,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	local.SortFlags = false
 	sh.show.register(local)
 	sh.script.register(local)
+	sh.repeat.register(local)
 	root.MarkFlagsMutuallyExclusive(formatFlags...)
 
 	root.AddCommand(sh.ownCommands()...)
@@ -116,9 +119,6 @@ func (sh *shell) setUp(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(flagError)
 }
 
-// hostFlag is the long name of -h.
-const hostFlag = "host"
-
 // flagError makes a usage error of a flag that does not parse, and a call for help of -h without a host.
 func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
@@ -128,17 +128,31 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("%w; see %s --help", err, cmd.CommandPath())
 }
 
-// checkTarget returns an error for a server, to which this version does not connect.
-func (sh *shell) checkTarget(flags *pflag.FlagSet) error {
-	switch {
-	case !flags.Changed(hostFlag):
+// checkTarget finds out whether the flags ask for a server, and which.
+func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
+	if !sh.server.isGiven() {
 		return nil
-	case flags.Changed("dir"):
-		return usagef("-d %s and -h %s exclude each other: a store is in a directory, or behind a server",
-			sh.directory, sh.host)
 	}
-	return usagef("-h %s: this kvshell does not connect to servers; -d DIR names the directory of a store", sh.host)
+	given := sh.server.given()
+	if flags.Changed("dir") {
+		return usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
+	}
+	for _, name := range []string{"sync", "cache", "seed"} {
+		if flags.Changed(name) {
+			return usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
+		}
+	}
+	if sh.address, err = sh.server.address(); err != nil {
+		return err
+	}
+	if sh.server.showsPassword() && !sh.server.noWarning {
+		fmt.Fprintln(sh.stderr, passwordWarning)
+	}
+	return nil
 }
+
+// passwordWarning is that of redis-cli, word by word: programs look for it.
+const passwordWarning = "Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe."
 
 // runWords runs the words as a command of the store. If there are none, it runs a script, or commands as
 // they are typed at a prompt.
@@ -150,6 +164,8 @@ func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
 		return usagef("-f: the name of the FILE must not be empty")
 	case fromFile && len(words) > 0:
 		return usagef("-f %s runs a script: the words %q must be left out", sh.script.file, words)
+	case sh.repeat.isGiven() && len(words) == 0:
+		return usagef("-x, -r and -i are for a single command: give its words")
 	case sh.script.stopOnError && (len(words) > 0 || atPrompt):
 		return usagef("--stop-on-error is for scripts: give one by -f FILE, or on standard input")
 	case len(words) > 0:

@@ -25,8 +25,14 @@ func modules() []kv.Module {
 // opening one, and closeStore leaves it open. It is written by the prompt alone, while no word runs.
 var lent *kv.DB
 
+// client returns the client of the server that the flags ask for.
+func (sh *shell) client() *client { return newClient(sh.address, &sh.show, sh.stderr) }
+
 // dir returns the directory of the store that flags and environment name.
 func (sh *shell) dir() (string, error) {
+	if sh.address != nil {
+		return "", usagef("this needs the store in a directory: give that by -d DIR in place of %s", sh.server.given())
+	}
 	if lent != nil {
 		return lent.Dir(), nil
 	}
@@ -67,7 +73,20 @@ func (sh *shell) openOrCreate() (*kv.DB, error) {
 // openFor opens the store for a command. Where there is none, only a write makes one. A command that no
 // store would run, unknown or with a wrong number of words, is given an empty one in memory, scratch, to
 // say so.
-func (sh *shell) openFor(words [][]byte) (db *kv.DB, scratch bool, err error) {
+//
+// A server is connected to by the first command.
+func (sh *shell) openFor(words [][]byte) (exec executor, scratch bool, err error) {
+	if sh.address != nil {
+		return sh.client(), false, nil
+	}
+	db, scratch, err := sh.openStoreFor(words)
+	if err != nil {
+		return nil, false, err
+	}
+	return newStoreExecutor(db), scratch, nil
+}
+
+func (sh *shell) openStoreFor(words [][]byte) (db *kv.DB, scratch bool, err error) {
 	dir, err := sh.dir()
 	if err != nil {
 		return nil, false, err
@@ -79,7 +98,7 @@ func (sh *shell) openFor(words [][]byte) (db *kv.DB, scratch bool, err error) {
 	if db, err = openScratch(); err != nil {
 		return nil, false, err
 	}
-	cmd := findCommand(db, string(words[0]))
+	cmd := findCommand(db.Commands(), string(words[0]))
 	if cmd == nil || !takes(cmd, len(words)) {
 		return db, true, nil
 	}
@@ -167,9 +186,9 @@ func openScratch() (*kv.DB, error) {
 	})
 }
 
-// findCommand returns the store's command of a name, in any case; nil if there is none.
-func findCommand(db *kv.DB, name string) *kv.Command {
-	for _, cmd := range db.Commands() {
+// findCommand returns the command of a name, in any case; nil if there is none.
+func findCommand(table []*kv.Command, name string) *kv.Command {
+	for _, cmd := range table {
 		if strings.EqualFold(cmd.Name, name) {
 			return cmd
 		}

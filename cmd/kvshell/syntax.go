@@ -42,7 +42,7 @@ func parseSyntax(text string) syntax {
 		case token == "]":
 			depth--
 		case isOption(token):
-			if depth == 0 {
+			if depth == 0 && (i == 0 || tokens[i-1] != "|") {
 				group++
 			}
 			o := option{word: token, group: group}

@@ -76,11 +76,8 @@ func (r *Reader) element(depth int) (reply.Reply, error) {
 	return r.of(kind, depth)
 }
 
-// of reads a reply of which the first byte is read, with at most depth levels.
+// of reads a reply of which the first byte is read, with at most depth arrays within each other.
 func (r *Reader) of(kind byte, depth int) (reply.Reply, error) {
-	if depth == 0 {
-		return reply.Nil, ProtocolError(fmt.Sprintf("Protocol error, more than %d arrays within each other", maxDepth))
-	}
 	for kind == '|' { // attributes, a map; the reply itself follows
 		if _, err := r.elements('%', depth); err != nil {
 			return reply.Nil, err
@@ -247,6 +244,9 @@ func unexpected(err error) error {
 
 // elements reads the replies that an array, a set or a map holds.
 func (r *Reader) elements(kind byte, depth int) (reply.Reply, error) {
+	if depth == 0 {
+		return reply.Nil, ProtocolError(fmt.Sprintf("Protocol error, more than %d arrays within each other", maxDepth))
+	}
 	n, ok, err := r.count(kind)
 	if !ok {
 		return reply.Nil, err

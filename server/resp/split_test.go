@@ -1,15 +1,16 @@
-package main
+package resp_test
 
 import (
 	"bytes"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server/resp"
 )
 
 // The words are those that redis-cli 7.0.15 sends for the same line, except for lines with a zero byte,
 // which end there for redis-cli.
-func TestSplitLine(t *testing.T) {
+func TestSplit(t *testing.T) {
 	tests := []struct {
 		name, line string
 		want       []string
@@ -37,7 +38,7 @@ func TestSplitLine(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			words, err := splitLine([]byte(tt.line))
+			words, err := resp.Split([]byte(tt.line))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,7 +49,7 @@ func TestSplitLine(t *testing.T) {
 	}
 }
 
-func TestSplitLine_unbalanced(t *testing.T) {
+func TestSplit_unbalanced(t *testing.T) {
 	tests := []struct{ line, want string }{
 		{`"`, `unbalanced quotes: the " at character 1 is not closed by another "`},
 		{`SET k "a b`, `unbalanced quotes: the " at character 7 is not closed by another "`},
@@ -63,7 +64,7 @@ func TestSplitLine_unbalanced(t *testing.T) {
 		{`'a'"b"`, `unbalanced quotes: a space is missing at character 4, after the closing '`},
 	}
 	for _, tt := range tests {
-		words, err := splitLine([]byte(tt.line))
+		words, err := resp.Split([]byte(tt.line))
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("%s: error %v, want %s", tt.line, err, tt.want)
 		}
@@ -73,9 +74,9 @@ func TestSplitLine_unbalanced(t *testing.T) {
 	}
 }
 
-func TestSplitLine_wordsAreCopies(t *testing.T) {
+func TestSplit_wordsAreCopies(t *testing.T) {
 	line := []byte(`abc "def"`)
-	words, err := splitLine(line)
+	words, err := resp.Split(line)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add([]byte(`SET k "a b"`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		checkQuoted(t, [][]byte{line})
-		words, err := splitLine(line)
+		words, err := resp.Split(line)
 		if err != nil {
 			return
 		}
@@ -106,7 +107,7 @@ func checkQuoted(t *testing.T, words [][]byte) {
 		line = append(line, reply.Bulk(w).String()...)
 		line = append(line, ' ')
 	}
-	again, err := splitLine(line)
+	again, err := resp.Split(line)
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}

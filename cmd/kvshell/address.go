@@ -1,0 +1,287 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// passwordVariable has the password when no flag does. It is that of redis-cli, too.
+const passwordVariable = "REDISCLI_AUTH"
+
+const (
+	defaultHost = "127.0.0.1"
+	defaultPort = 6379
+)
+
+// serverFlags are the flags for a server. They are called as those of redis-cli.
+type serverFlags struct {
+	host     string
+	port     port
+	socket   string
+	uri      string
+	user     string
+	password string
+	database uint
+
+	tls      bool
+	cacert   string
+	cert     string
+	key      string
+	insecure bool
+
+	resp2, resp3 bool
+	noWarning    bool
+	timeout      seconds
+
+	set *pflag.FlagSet // the flags, to tell which are given
+}
+
+// hostFlag is the long name of -h.
+const hostFlag = "host"
+
+// register adds the flags, hidden, and returns their usages, which only one help lists.
+func (f *serverFlags) register(flags *pflag.FlagSet) (usages string) {
+	f.port, f.timeout = defaultPort, seconds(5*time.Second)
+	set := pflag.NewFlagSet("server", pflag.ContinueOnError)
+	set.SortFlags = false
+	set.StringVarP(&f.host, hostFlag, "h", defaultHost, "`HOST` of the server")
+	set.VarP(&f.port, "port", "p", "`PORT` of the server")
+	set.StringVarP(&f.socket, "socket", "s", "", "Unix `SOCKET` of the server, in place of a host and a port")
+	set.StringVarP(&f.password, "pass", "a", "", "`PASSWORD` to send; safer in $"+passwordVariable)
+	set.StringVar(&f.user, "user", "", "`NAME` to send with the password")
+	set.StringVarP(&f.uri, "uri", "u", "", "`URI` of the server: redis://[[user:]password@]host[:port][/database], rediss:// for TLS, or unix://path")
+	set.UintVarP(&f.database, "database", "n", 0, "`NUMBER` of the database, of a server that has several")
+	set.BoolVar(&f.tls, "tls", false, "encrypt the connection")
+	set.StringVar(&f.cacert, "cacert", "", "`FILE` with the certificates to trust, in place of the system's")
+	set.StringVar(&f.cert, "cert", "", "`FILE` with the certificate to show to the server")
+	set.StringVar(&f.key, "key", "", "`FILE` with the key of that certificate")
+	set.BoolVar(&f.insecure, "insecure", false, "trust any certificate: others can listen in")
+	set.BoolVarP(&f.resp2, "resp2", "2", false, "speak RESP2 (default but for --json)")
+	set.BoolVarP(&f.resp3, "resp3", "3", false, "speak RESP3")
+	set.BoolVar(&f.noWarning, "no-auth-warning", false, "do not warn of a password on the command line")
+	set.VarP(&f.timeout, "timeout", "t", "give up connecting after `SECONDS`, 0 for never")
+	usages = set.FlagUsages()
+	set.VisitAll(func(flag *pflag.Flag) { flag.Hidden = true })
+	flags.AddFlagSet(set)
+	f.set = set
+	return usages
+}
+
+// isGiven reports whether the flags ask for a server: any one does, as with redis-cli.
+func (f *serverFlags) isGiven() (given bool) {
+	f.set.VisitAll(func(flag *pflag.Flag) { given = given || flag.Changed })
+	return given
+}
+
+// given returns one of the flags given, as it was typed but for passwords.
+func (f *serverFlags) given() (text string) {
+	f.set.VisitAll(func(flag *pflag.Flag) {
+		switch {
+		case text != "" || !flag.Changed:
+		case flag.Shorthand == "":
+			text = "--" + flag.Name
+		case flag.Name == hostFlag, flag.Name == "port", flag.Name == "socket":
+			text = "-" + flag.Shorthand + " " + flag.Value.String()
+		default:
+			text = "-" + flag.Shorthand
+		}
+	})
+	return text
+}
+
+// address is a server, and how to speak to it.
+type address struct {
+	network  string // tcp or unix
+	endpoint string // host:port, or the path of a socket
+	user     string
+	password string
+	database uint
+	tls      *tls.Config // nil for a connection in the clear
+	protocol int         // 2 or 3 if the user insists, otherwise 0
+	timeout  time.Duration
+}
+
+// address returns the server that the flags ask for. Its errors are of usage, or of local files.
+func (f *serverFlags) address() (*address, error) {
+	a := &address{
+		network: "tcp", endpoint: net.JoinHostPort(f.host, f.port.String()),
+		user: f.user, password: f.password, database: f.database, timeout: time.Duration(f.timeout),
+	}
+	if f.socket != "" {
+		a.network, a.endpoint = "unix", f.socket
+	}
+	host, encrypted := f.host, f.tls
+	if f.uri != "" {
+		u, err := url.Parse(f.uri)
+		if err != nil { // which may have parts of a password in its text
+			return nil, usagef("-u: not of the form redis://[[user:]password@]host[:port][/database]; other characters than letters and digits in a password have to be written as %%HH")
+		}
+		if err := a.setURI(u); err != nil {
+			return nil, usagef("-u: %w", err)
+		}
+		host, encrypted = u.Hostname(), encrypted || u.Scheme == "rediss"
+		if host == "" {
+			host = defaultHost
+		}
+	}
+	if a.password == "" {
+		a.password = os.Getenv(passwordVariable)
+	}
+	if err := f.check(encrypted); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.resp2:
+		a.protocol = 2
+	case f.resp3:
+		a.protocol = 3
+	}
+	if !encrypted {
+		return a, nil
+	}
+	var err error
+	a.tls, err = f.tlsConfig(host)
+	return a, err
+}
+
+// check returns an error for flags that do not go together.
+func (f *serverFlags) check(encrypted bool) error {
+	exclude := func(first string, others ...string) error {
+		for _, other := range others {
+			if f.set.Changed(first) && f.set.Changed(other) {
+				return usagef("%s and %s exclude each other", flagText(f.set, first), flagText(f.set, other))
+			}
+		}
+		return nil
+	}
+	err := errors.Join(exclude("socket", hostFlag, "port", "tls"), exclude("uri", hostFlag, "port", "socket"), exclude("resp2", "resp3"))
+	switch {
+	case err != nil:
+		return usagef("%w", err)
+	case !encrypted && (f.cacert != "" || f.cert != "" || f.key != "" || f.insecure):
+		return usagef("--cacert, --cert, --key and --insecure are of use only with --tls or rediss://")
+	case (f.cert == "") != (f.key == ""):
+		return usagef("--cert and --key: one needs the other")
+	}
+	return nil
+}
+
+func flagText(set *pflag.FlagSet, name string) string {
+	if flag := set.Lookup(name); flag.Shorthand != "" {
+		return "-" + flag.Shorthand
+	}
+	return "--" + name
+}
+
+// setURI takes from a URI what it has. As for redis-cli, a user without a password is a password.
+func (a *address) setURI(u *url.URL) error {
+	if u.User != nil {
+		if password, both := u.User.Password(); both {
+			a.user, a.password = u.User.Username(), password
+		} else {
+			a.password = u.User.Username()
+		}
+	}
+	switch u.Scheme {
+	case "unix":
+		a.network, a.endpoint = "unix", u.Host+u.Path
+		if a.endpoint == "" {
+			return errors.New("the path of the socket is missing")
+		}
+		return nil
+	case "redis", "rediss":
+	default:
+		return errors.New("must begin with redis://, rediss:// or unix://")
+	}
+	host, p := u.Hostname(), port(defaultPort)
+	if host == "" {
+		host = defaultHost
+	}
+	if text := u.Port(); text != "" {
+		if err := p.Set(text); err != nil {
+			return fmt.Errorf("port %s: %w", text, err)
+		}
+	}
+	a.endpoint = net.JoinHostPort(host, p.String())
+	if path := strings.Trim(u.Path, "/"); path != "" {
+		n, err := strconv.ParseUint(path, 10, 31)
+		if err != nil {
+			return fmt.Errorf("database %s: must be a number", path)
+		}
+		a.database = uint(n)
+	}
+	return nil
+}
+
+func (f *serverFlags) tlsConfig(host string) (*tls.Config, error) {
+	config := &tls.Config{ServerName: host, InsecureSkipVerify: f.insecure}
+	if f.cacert != "" {
+		pem, err := os.ReadFile(f.cacert)
+		if err != nil {
+			return nil, withCode(exitLocal, err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, withCode(exitLocal, fmt.Errorf("%s has no certificate in PEM", f.cacert))
+		}
+	}
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, withCode(exitLocal, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// showsPassword reports whether the command line has a password, which others on the machine can see.
+func (f *serverFlags) showsPassword() bool {
+	u, err := url.Parse(f.uri)
+	return f.password != "" || err == nil && u.User != nil
+}
+
+// port is a flag that takes the number of a port.
+type port uint16
+
+func (p *port) String() string { return strconv.Itoa(int(*p)) }
+
+func (p *port) Type() string { return "PORT" }
+
+func (p *port) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return errors.New("must be 1 to 65535")
+	}
+	*p = port(n)
+	return nil
+}
+
+// seconds is a flag that takes a number of seconds, with decimals if need be.
+type seconds time.Duration
+
+func (s *seconds) String() string {
+	return strconv.FormatFloat(time.Duration(*s).Seconds(), 'f', -1, 64)
+}
+
+func (s *seconds) Type() string { return "SECONDS" }
+
+func (s *seconds) Set(text string) error {
+	const most = 1e9
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0 && n <= most) {
+		return fmt.Errorf("must be 0 to %.0f seconds", most)
+	}
+	*s = seconds(n * float64(time.Second))
+	return nil
+}

@@ -1,0 +1,362 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+const (
+	// tabTimeout is how long the prompt waits for what helps with a line: keys for Tab.
+	tabTimeout = time.Second
+	// tableTimeout is how long it waits for the server's command table, which is some 200 KiB of a Redis.
+	tableTimeout = 5 * time.Second
+)
+
+// client carries out commands on a server. It connects when there is a command to carry out, again after the
+// connection was lost; but a command that was sent is never sent once more, because the server may have carried it out.
+// A transaction, and what was watched for it, ends with its connection: then the next command fails, and is not carried
+// out by itself.
+type client struct {
+	address *address
+	format  *format // as which replies are shown: it says which protocol is asked for
+	notes   io.Writer
+
+	conn     *connection // nil while there is none
+	protocol int         // of conn
+	noRESP3  bool        // the server does not speak RESP3
+	database uint
+	multi    bool // between MULTI and EXEC
+	watching bool
+
+	helper *client // asks for what helps with a line, as this one may be in a transaction
+	table  []*kv.Command
+}
+
+func newClient(a *address, f *format, notes io.Writer) *client {
+	return &client{address: a, format: f, notes: notes, database: a.database}
+}
+
+// open connects, if need be. A connection in a transaction that was lost is an error.
+func (c *client) open(ctx context.Context) error {
+	if c.conn != nil {
+		lost := c.conn.lost()
+		if lost == nil {
+			return c.speak(ctx)
+		}
+		bound := c.multi || c.watching
+		c.disconnect()
+		if bound {
+			return c.failed(fmt.Errorf("%w; with it went the transaction, and what was watched: the command was not sent",
+				connectionError(lost)))
+		}
+	}
+	setUp, cancel := ctx, context.CancelFunc(func() {})
+	if c.address.timeout > 0 {
+		setUp, cancel = context.WithTimeout(ctx, c.address.timeout)
+	}
+	defer cancel()
+	conn, err := c.address.dial(setUp)
+	if err == nil {
+		c.conn, c.protocol = conn, 2
+		err = c.introduce(setUp)
+	}
+	if err != nil {
+		c.disconnect()
+		return c.cannotConnect(ctx, err)
+	}
+	return nil
+}
+
+// introduce does what comes first on a connection.
+func (c *client) introduce(ctx context.Context) error {
+	if err := c.authenticate(ctx); err != nil {
+		return err
+	}
+	if c.database > 0 {
+		r, err := c.conn.ask(ctx, commandWords("SELECT", strconv.FormatUint(uint64(c.database), 10)))
+		if err != nil {
+			return err
+		}
+		if r.IsError() {
+			return fmt.Errorf("SELECT %d failed: %s", c.database, r.Bytes())
+		}
+	}
+	return c.speak(ctx)
+}
+
+// authenticate sends the password. That a server needs none is no reason to give up.
+func (c *client) authenticate(ctx context.Context) error {
+	a := c.address
+	if a.password == "" && a.user == "" {
+		return nil
+	}
+	words := []string{"AUTH", a.password}
+	if a.user != "" {
+		words = []string{"AUTH", a.user, a.password}
+	}
+	r, err := c.conn.ask(ctx, commandWords(words...))
+	switch {
+	case err != nil:
+		return err
+	case r.IsError() && strings.HasPrefix(string(r.Bytes()), "ERR AUTH <password> called without any password"):
+		fmt.Fprintf(c.notes, "AUTH failed: %s\n", r.Bytes())
+		return nil
+	case r.IsError():
+		return fmt.Errorf("AUTH failed: %s", r.Bytes())
+	}
+	return nil
+}
+
+// speak changes the protocol if another is wanted: RESP3 to show replies as JSON, as it has more kinds of replies.
+func (c *client) speak(ctx context.Context) error {
+	protocol := c.address.protocol
+	if protocol == 0 {
+		if protocol = 2; c.format.json {
+			protocol = 3
+		}
+	}
+	if protocol == c.protocol || protocol == 3 && c.noRESP3 || c.multi {
+		return nil
+	}
+	r, err := c.conn.ask(ctx, commandWords("HELLO", strconv.Itoa(protocol)))
+	switch {
+	case err != nil:
+		return err
+	case !r.IsError():
+		c.protocol = protocol
+		return nil
+	case strings.HasPrefix(string(r.Bytes()), "NOAUTH"):
+		return nil // the reply to the command will say so
+	}
+	c.noRESP3 = true
+	if c.address.protocol == 3 {
+		fmt.Fprintf(c.notes, "HELLO 3 failed: %s\n", r.Bytes())
+	}
+	return nil
+}
+
+func (c *client) disconnect() {
+	if c.conn != nil {
+		c.conn.close()
+	}
+	c.conn, c.multi, c.watching = nil, false, false
+}
+
+func (c *client) cannotConnect(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &codeError{exitOpen, &connectError{c.address.endpoint, connectionError(err)}}
+}
+
+// connectError is worded as by redis-cli.
+type connectError struct {
+	endpoint string
+	err      error
+}
+
+func (e *connectError) Error() string {
+	return "Could not connect to " + e.endpoint + ": " + e.err.Error()
+}
+
+func (e *connectError) Unwrap() error { return e.err }
+
+func (c *client) failed(err error) error {
+	return &codeError{exitOpen, fmt.Errorf("%s: %w", c.address.endpoint, err)}
+}
+
+func (c *client) do(ctx context.Context, words [][]byte) (reply.Reply, error) {
+	if err := c.open(ctx); err != nil {
+		return reply.Nil, err
+	}
+	r, err := c.conn.ask(ctx, words)
+	if err != nil {
+		return reply.Nil, c.broken(ctx, err)
+	}
+	c.note(words, r)
+	if c.protocol == 2 && r.Kind() == reply.KindBulk && isText(words) {
+		r = reply.Verbatim(string(r.Bytes()))
+	}
+	return r, nil
+}
+
+// broken ends a connection on which a reply is missing.
+func (c *client) broken(ctx context.Context, err error) error {
+	c.disconnect()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return c.failed(fmt.Errorf("%w; whether the command was carried out is not known", connectionError(err)))
+}
+
+// follow shows the messages that a command asked for, until ctx ends, and the connection with it.
+func (c *client) follow(ctx context.Context, words [][]byte, first reply.Reply, show func(reply.Reply) error) error {
+	if !subscribes(words) || first.IsError() || c.multi {
+		return nil
+	}
+	for {
+		in, err := c.conn.receive(ctx)
+		if err != nil {
+			return c.broken(ctx, err)
+		}
+		if err := show(in.reply); err != nil {
+			return err
+		}
+	}
+}
+
+// note keeps in mind what the reply to a command says of the connection.
+func (c *client) note(words [][]byte, r reply.Reply) {
+	name, isOK := strings.ToUpper(string(words[0])), r.Kind() == reply.KindStatus && string(r.Bytes()) == "OK"
+	switch {
+	case name == "MULTI" && isOK:
+		c.multi = true
+	case name == "WATCH" && isOK:
+		c.watching = true
+	case name == "EXEC" && len(words) == 1, name == "DISCARD" && isOK:
+		c.multi, c.watching = false, false
+	case name == "UNWATCH" && isOK:
+		c.watching = false
+	case name == "SELECT" && isOK:
+		if n, err := strconv.ParseUint(string(words[1]), 10, 31); err == nil {
+			c.database = uint(n)
+		}
+	case name == "RESET" && !r.IsError():
+		c.multi, c.watching, c.database, c.protocol = false, false, 0, 2
+	case name == "HELLO" && !r.IsError() && len(words) > 1:
+		if n, err := strconv.Atoi(string(words[1])); err == nil {
+			c.protocol = n
+		}
+	}
+}
+
+// isText reports whether the reply to a command is a text to be shown as it stands; RESP2 cannot say so itself. The
+// commands are those of redis-cli.
+func isText(words [][]byte) bool {
+	var name []string
+	for _, word := range words[:min(len(words), 2)] {
+		name = append(name, strings.ToUpper(string(word)))
+	}
+	switch strings.Join(name, " ") {
+	case "MEMORY DOCTOR", "MEMORY MALLOC-STATS", "CLUSTER NODES", "CLUSTER INFO", "CLIENT LIST", "CLIENT INFO",
+		"LATENCY DOCTOR", "LATENCY GRAPH", "LATENCY HISTOGRAM", "PROXY INFO", "DEBUG HTSTATS", "DEBUG HTSTATS-KEY":
+		return true
+	}
+	return name[0] == "INFO" || name[0] == "LOLWUT"
+}
+
+func (c *client) inTransaction() bool { return c.multi }
+
+func (c *client) close(*error) {
+	c.disconnect() // the helper may be in use by Tab; it ends with the process
+}
+
+// help asks for something beside the commands that the user typed.
+func (c *client) help(ctx context.Context, words ...string) (reply.Reply, error) {
+	if c.helper == nil {
+		c.helper = newClient(c.address, new(format), io.Discard)
+	}
+	c.helper.database = c.database
+	r, err := c.helper.do(ctx, commandWords(words...))
+	if err == nil {
+		err = r.Err()
+	}
+	return r, err
+}
+
+func (c *client) keys(prefix string) []string {
+	ctx, cancel := context.WithTimeout(context.Background(), tabTimeout)
+	defer cancel()
+	return firstKeys(c.scan(ctx, prefix), prefix)
+}
+
+// scan yields keys that begin with a prefix, some perhaps several times.
+func (c *client) scan(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for cursor := "0"; ; {
+			r, err := c.help(ctx, "SCAN", cursor, "MATCH", escapePattern(prefix)+"*", "COUNT", "1000")
+			elems := r.Elems()
+			if err == nil && len(elems) != 2 {
+				err = errors.New("the reply to SCAN is not a cursor and keys")
+			}
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, key := range elems[1].Elems() {
+				if !yield(string(key.Bytes()), nil) {
+					return
+				}
+			}
+			if cursor = string(elems[0].Bytes()); cursor == "0" {
+				return
+			}
+		}
+	}
+}
+
+// escapePattern returns the pattern that only text itself matches.
+func escapePattern(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if strings.IndexByte(`*?[]^\-`, c) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+func (c *client) isMissing(ctx context.Context, key []byte) bool {
+	ctx, cancel := context.WithTimeout(ctx, tabTimeout)
+	defer cancel()
+	r, err := c.help(ctx, "EXISTS", string(key))
+	return err == nil && isZero(r)
+}
+
+func (c *client) commands() []*kv.Command {
+	if c.table != nil {
+		return c.table
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tableTimeout)
+	defer cancel()
+	commands, err := c.help(ctx, "COMMAND")
+	if err != nil {
+		return nil
+	}
+	docs, err := c.help(ctx, "COMMAND", "DOCS")
+	if err != nil {
+		docs = reply.Nil // of a Redis before 7.0, which has none
+	}
+	c.table = commandTable(commands, docs)
+	return c.table
+}
+
+// name is what stands in the prompt.
+func (c *client) name() string {
+	switch {
+	case c.conn == nil:
+		return "not connected"
+	case c.database > 0:
+		return fmt.Sprintf("%s[%d]", c.address.endpoint, c.database)
+	}
+	return c.address.endpoint
+}
+
+func commandWords(words ...string) [][]byte {
+	b := make([][]byte, len(words))
+	for i, word := range words {
+		b[i] = []byte(word)
+	}
+	return slices.Clip(b)
+}

@@ -3,7 +3,6 @@ package cuckooext
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
@@ -37,18 +36,13 @@ func (e *copiesError) Error() string {
 
 func (e *copiesError) Unwrap() error { return ErrFull }
 
-// filter is what an open object of the type is to this package. It never changes but
-// for compacted.
+// filter is what an open object of the type is to this package. It never changes.
 type filter struct {
 	object *kv.Object
 	seed   uint64
 	g      geometry
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
-
-	// compacted is how many blocks of the newest layer have been compacted since
-	// somebody asked for it.
-	compacted atomic.Uint64
 }
 
 // layer is one filter of fixed size.
@@ -179,12 +173,6 @@ type stager struct {
 func newStager(w *kv.Writer, c *filter) *stager {
 	return &stager{w: w, c: c, inserter: newInserter(&c.g)}
 }
-
-// The counters of a layer.
-const (
-	entriesCounter = 0 // slots that are not empty
-	deletesCounter = 1 // of the oldest layer: entries deleted from any since the last compaction
-)
 
 func (s *stager) entries(l *layer) uint64 { return s.w.Counter(l.table, entriesCounter) }
 

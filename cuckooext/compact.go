@@ -37,8 +37,12 @@ func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
 		}
 		if c.entries(&f.layers[0]) == 0 {
 			left, err := w.Shrink(o)
-			if err != nil || len(left.Layers()) > 1 {
-				return true, err
+			if err != nil {
+				return false, err
+			}
+			if len(left.Layers()) > 1 {
+				w.SetCounter(f.layers[1].table, compactedCounter, 0) // of a time before the layer taken away
+				return true, nil
 			}
 		}
 	}

@@ -235,15 +235,21 @@ func (f *Filter) addStaged(
 	}
 	clear(added)
 	s, newest := newStager(w, c), c.chain.Newest()
-	asked := hashed(items, c.seed)
 	// Where the filter may fill up it is the order given that counts. An add takes one of
 	// the capacity, and another if all of its counters come to stick.
-	if s.load(newest)+2*uint64(len(items)) < newest.capacity {
-		sortByBlock(asked)
+	if s.load(newest)+2*uint64(len(items)) >= newest.capacity {
+		for i, item := range items {
+			if added[i], err = add(s, probe.Sum64Seed(item, c.seed)); err != nil {
+				return i, err
+			}
+		}
+		return len(items), nil
 	}
-	for i, q := range asked {
+	asked := hashed(items, c.seed)
+	sortByBlock(asked)
+	for _, q := range asked {
 		if added[q.i], err = add(s, q.hash); err != nil {
-			return i, err
+			return 0, err
 		}
 	}
 	return len(items), nil

@@ -2,6 +2,7 @@ package countingext_test
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -259,4 +260,25 @@ func TestFilter_AddIfAbsentStaged(t *testing.T) {
 	}
 	w.Discard()
 	check(t, db)
+}
+
+// The work and the memory of a batch of items for none of which there is room do not grow with the square of their
+// number.
+func TestCommands_fullBatch(t *testing.T) {
+	const items = 4000
+	db := open(t, kv.Options{MaxFilterBytes: 300, Durability: kv.NoSync})
+	f := countingext.New(db, "f")
+	must(t, f.Reserve(countingext.Config{Capacity: 4, ErrorRate: 0.0001}))
+	addMany(t, f, itemsFrom("i", 0, 12))
+	words := append([][]byte{[]byte("CBF.MADD"), []byte("f")}, itemsFrom("x", 0, items)...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	answers := db.NewSession().Do(t.Context(), words).Elems()
+	runtime.ReadMemStats(&after)
+	if len(answers) != items || !answers[items-1].IsError() {
+		t.Fatalf("%d answers, the last %v, want %d errors", len(answers), answers[len(answers)-1], items)
+	}
+	if perItem := (after.TotalAlloc - before.TotalAlloc) / items; perItem > 8<<10 {
+		t.Errorf("%d bytes are allocated for each of %d items, want 8 KiB at most", perItem, items)
+	}
 }

@@ -5,45 +5,45 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// operandBytes and slotBytes are about what a changed block, and a changed slot of it,
-// take of a commit.
+// operandBytes and slotBytes are at most what a changed block, and a changed slot of it,
+// take of a commit. lookBytes is what a block that was looked at counts for, so that the
+// lock of the key is let go of now and then also where little can be moved.
 const (
 	operandBytes = 256 + 32
 	slotBytes    = 6
+	lookBytes    = 256
+
+	// leastBudget makes sure that every step moves something, or looks at a block more.
+	leastBudget = 4 << 10
 )
 
+// compactBudget is about how many bytes a commit of Filter.Compact takes at most.
+const compactBudget = 256 << 10
+
 // compact moves entries of the newest layer to older ones that have room in one of the
-// buckets there, the oldest first, and takes the layer away when it is empty. It is
-// done when an entry of the newest layer has no room elsewhere.
+// buckets there, the oldest first, and takes the layer away when it is empty. There is
+// more to do until it has looked at all blocks of the newest layer, or no older one has
+// room, and after it has taken a layer away, with the next.
 func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
 	f, err := kv.As[*filter]([]byte(o.Key()), o)
 	if err != nil {
 		return false, err
 	}
-	c := &compacter{stager: newStager(w, f), budget: budget}
+	c := &compacter{stager: newStager(w, f), budget: max(budget, leastBudget), last: make([]uint64, len(f.layers))}
 	w.TogetherOnly()
-	newest := &f.layers[0]
-	from := f.compacted.Load()
-	if len(f.layers) == 1 {
-		from = newest.blocks
-	}
-	for ; from < newest.blocks && c.spent < c.budget; from++ {
-		if err := c.empty(from); err != nil {
-			return false, err
+	if len(f.layers) > 1 {
+		if more, err = c.emptyNewest(); more || err != nil {
+			return more, err
 		}
-	}
-	f.compacted.Store(from)
-	if from < newest.blocks {
-		return true, nil
-	}
-	f.compacted.Store(0)
-	if len(f.layers) > 1 && c.entries(newest) == 0 {
-		left, err := w.Shrink(o)
-		if err != nil {
-			return false, err
-		}
-		if len(left.Layers()) > 1 {
-			return true, nil
+		if c.entries(&f.layers[0]) == 0 {
+			left, err := w.Shrink(o)
+			if err != nil {
+				return false, err
+			}
+			if len(left.Layers()) > 1 {
+				w.SetCounter(f.layers[1].table, compactedCounter, 0) // of a time before the layer taken away
+				return true, nil
+			}
 		}
 	}
 	w.SetCounter(f.layers[len(f.layers)-1].table, deletesCounter, 0)
@@ -53,42 +53,82 @@ func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
 type compacter struct {
 	*stager
 	budget, spent int
+	last          []uint64 // by layer, the block that entries were last moved to, from 1
 }
 
-// empty moves what it can out of a block of the newest layer.
-func (c *compacter) empty(blk uint64) error {
+// emptyNewest goes on moving entries where it ended before, and reports whether there is
+// more to do.
+func (c *compacter) emptyNewest() (more bool, err error) {
+	newest := &c.c.layers[0]
+	from := c.w.Counter(newest.table, compactedCounter)
+	for from < newest.blocks && c.useful() {
+		if c.spent >= c.budget {
+			more = true
+			break
+		}
+		finished, err := c.empty(from)
+		if err != nil {
+			return false, err
+		}
+		if finished {
+			from++
+		}
+	}
+	if !more {
+		from = 0
+	}
+	c.w.SetCounter(newest.table, compactedCounter, from)
+	return more, nil
+}
+
+// useful reports whether there are entries to be moved, and a layer that takes some.
+func (c *compacter) useful() bool {
+	layers := c.c.layers
+	if c.entries(&layers[0]) == 0 {
+		return false
+	}
+	for i := range layers[1:] {
+		if l := &layers[1+i]; c.entries(l) < l.capacity {
+			return true
+		}
+	}
+	return false
+}
+
+// empty moves what it can out of a block of the newest layer, and reports whether the
+// budget sufficed.
+func (c *compacter) empty(blk uint64) (finished bool, err error) {
 	f, newest := c.c, &c.c.layers[0]
 	first, err := c.w.Load(f.object, newest.table, blk)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if words := newest.words(first); f.g.occupied(words) == 0 {
-		return nil
-	}
-	words, err := c.w.Slots(f.object, newest.table, blk)
-	if err != nil {
-		return err
-	}
+	c.spent += lookBytes
+	words := newest.words(first) // stays as it is now
 	var emptied []block.Slot
-	for slot := range f.g.slots() {
-		fp := f.g.slotAt((*blockWords)(words), uint32(slot))
+	finished = true
+	for slot := range uint32(f.g.slots()) {
+		fp := f.g.slotAt(words, slot)
 		if fp == 0 {
 			continue
 		}
-		moved, err := c.move(blk, uint32(slot)/f.g.bucketSize, fp)
+		if finished = c.spent < c.budget; !finished {
+			break
+		}
+		moved, err := c.move(blk, slot/f.g.bucketSize, fp)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if moved {
 			emptied = append(emptied, block.Slot{Index: uint16(slot)})
 		}
 	}
 	if len(emptied) == 0 {
-		return nil
+		return finished, nil
 	}
-	c.spent += operandBytes + slotBytes*len(emptied)
+	c.spent += operandBytes
 	c.w.SetCounter(newest.table, entriesCounter, c.entries(newest)-uint64(len(emptied)))
-	return c.w.SetSlots(f.object, newest.table, blk, emptied)
+	return finished, c.w.SetSlots(f.object, newest.table, blk, emptied)
 }
 
 // move puts an entry of the newest layer into an older one, if there is room for it
@@ -112,7 +152,11 @@ func (c *compacter) move(blk uint64, bucket, fp uint32) (bool, error) {
 		if free < 0 {
 			continue
 		}
-		c.spent += operandBytes/16 + slotBytes // blocks of older layers take entries of many newer ones
+		if c.last[i] != p.blk+1 { // they come in order
+			c.last[i] = p.blk + 1
+			c.spent += operandBytes
+		}
+		c.spent += 2 * slotBytes
 		c.w.SetCounter(l.table, entriesCounter, c.entries(l)+1)
 		return true, c.w.SetSlots(f.object, l.table, p.blk, []block.Slot{{Index: uint16(free), Value: fp}})
 	}

@@ -22,7 +22,7 @@ type Config struct {
 	// ErrorRate is the highest false-positive rate of the whole filter, above 0 and
 	// below 1: its fingerprints are the shortest of 8, 12, 16 and 32 bits of which
 	// four layers (one, if it does not grow) fit into the rate, and it grows until
-	// the rate is used up. With 0 they have 12 bits, and it grows to 32 layers; the
+	// the rate is used up. With 0 they have 12 bits, and it grows to up to 32 layers; the
 	// rate of each, when it is full, is 0.0018 with buckets of four.
 	ErrorRate float64
 

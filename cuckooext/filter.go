@@ -3,7 +3,6 @@ package cuckooext
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
@@ -18,37 +17,30 @@ var cuckooType = &kv.Type{Name: "MBbloomCF", Version: 1, Open: openFilter, Verif
 // size in a layer. Items before it in the same batch are added.
 var ErrFull = errors.New("cuckooext: filter is full")
 
-// ErrMaxExpansions is returned by an add to a filter that has no room for the item and
-// may not grow: another layer would not fit into its error rate. Items before it in
-// the same batch are added.
+// ErrMaxExpansions is returned, with the reason, by an add to a filter that has no room for
+// the item and may not grow: another layer would not fit into its error rate, or be larger
+// than a layer, or a filter, may be. Items before it in the same batch are added.
 var ErrMaxExpansions = errors.New("cuckooext: maximum expansions reached")
 
-// copiesError is ErrFull for an item that is there as often as it can be. Its text is made
-// when it is asked for: of a batch, one error is kept, and making text takes ten times as
-// long as finding that there is no room.
-type copiesError struct {
-	key    string
-	copies uint32
+// roomError is ErrFull or ErrMaxExpansions with the reason. Its text is made when it is asked
+// for: of a batch, one error is kept, and making text takes ten times as long as finding that
+// there is no room.
+type roomError struct {
+	kind error
+	why  func() string
 }
 
-func (e *copiesError) Error() string {
-	return fmt.Sprintf("%v: of an item of %q there are %d copies in a layer, as many as there can be", ErrFull, e.key, e.copies)
-}
+func (e *roomError) Error() string { return e.kind.Error() + ": " + e.why() }
 
-func (e *copiesError) Unwrap() error { return ErrFull }
+func (e *roomError) Unwrap() error { return e.kind }
 
-// filter is what an open object of the type is to this package. It never changes but
-// for compacted.
+// filter is what an open object of the type is to this package. It never changes.
 type filter struct {
 	object *kv.Object
 	seed   uint64
 	g      geometry
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
-
-	// compacted is how many blocks of the newest layer have been compacted since
-	// somebody asked for it.
-	compacted atomic.Uint64
 }
 
 // layer is one filter of fixed size.
@@ -180,12 +172,6 @@ func newStager(w *kv.Writer, c *filter) *stager {
 	return &stager{w: w, c: c, inserter: newInserter(&c.g)}
 }
 
-// The counters of a layer.
-const (
-	entriesCounter = 0 // slots that are not empty
-	deletesCounter = 1 // of the oldest layer: entries deleted from any since the last compaction
-)
-
 func (s *stager) entries(l *layer) uint64 { return s.w.Counter(l.table, entriesCounter) }
 
 // count is filter.count with this writer's changes.
@@ -211,7 +197,10 @@ func (s *stager) add(h uint64) error {
 		case err == nil:
 			return nil
 		case i == 0 && errors.Is(err, errDuplicates):
-			return &copiesError{key: s.c.object.Key(), copies: 2 * s.c.g.bucketSize}
+			key, most := s.c.object.Key(), 2*s.c.g.bucketSize
+			return &roomError{ErrFull, func() string {
+				return fmt.Sprintf("of an item of %q there are %d copies in a layer, as many as there can be", key, most)
+			}}
 		case !errors.Is(err, errFull) && !errors.Is(err, errDuplicates):
 			return err
 		}
@@ -249,23 +238,29 @@ func (s *stager) addTo(l *layer, h uint64) error {
 
 // grow stages another layer.
 func (s *stager) grow() error {
-	newest, p := s.c.layers[0], s.c.chain.Params
+	newest, p, key := s.c.layers[0], s.c.chain.Params, s.c.object.Key()
 	if p.Expansion == 0 {
-		return ErrFull
+		entries := s.entries(&newest)
+		return &roomError{ErrFull, func() string {
+			return fmt.Sprintf("%q has %d entries, is made for %d and does not grow", key, entries, newest.capacity)
+		}}
 	}
 	if most := s.w.DB().SettingInt(maxLayersSetting); int64(len(s.c.layers)) >= most {
 		return fmt.Errorf("%w: %q has %d layers, the most by the setting %s", ErrMaxExpansions, s.c.object.Key(), len(s.c.layers), maxLayersSetting)
 	}
 	if most := s.c.g.layersOf(p); len(s.c.layers) >= most {
-		return fmt.Errorf("%w: %q has %d layers, the most for error rate %.3g", ErrMaxExpansions, s.c.object.Key(), most, p.ErrorRate)
+		return &roomError{ErrMaxExpansions, func() string {
+			return fmt.Sprintf("%q has %d layers, the most for capacity %d, expansion %d and error rate %.3g",
+				key, most, p.Capacity, p.Expansion, p.ErrorRate)
+		}}
 	}
 	blocks, err := nextBlocks(newest.blocks, p.Expansion)
 	if err != nil {
-		return fmt.Errorf("%w: %q: %w", ErrMaxExpansions, s.c.object.Key(), err)
+		return fmt.Errorf("%w: %q: %w", ErrMaxExpansions, key, err)
 	}
 	o, err := s.w.Grow(s.c.object, layerSpec(&s.c.g, blocks, newest.maxIterations))
 	if errors.Is(err, kv.ErrTooLarge) {
-		return fmt.Errorf("%w: %q: %w", ErrMaxExpansions, s.c.object.Key(), err)
+		return fmt.Errorf("%w: %q: %w", ErrMaxExpansions, key, err)
 	}
 	if err != nil {
 		return err

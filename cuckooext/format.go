@@ -30,6 +30,13 @@ const (
 	layerFixedLen = 4
 )
 
+// The numbers kept with a layer. Stored on disk: do not renumber.
+const (
+	entriesCounter   = 0 // slots that are not empty
+	deletesCounter   = 1 // of the oldest layer: entries deleted from any since the last compaction
+	compactedCounter = 2 // of the newest layer: blocks that the compaction under way is done with
+)
+
 func (p layerParams) append(dst []byte) []byte {
 	dst = append(dst, layerVersion, p.bucketSize)
 	dst = binary.LittleEndian.AppendUint16(dst, p.maxIterations)

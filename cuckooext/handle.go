@@ -295,11 +295,13 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 	return err
 }
 
-// Compact moves entries of newer layers to where deletions left room in older ones, and
-// takes layers away that are empty then, newest first, as far as that goes without
-// moving others. The store does that by itself some time after many deletions.
+// Compact moves entries of the newest layer to where deletions left room in older ones, and
+// takes it away if it is empty then; and so on with the one before, as far as that goes
+// without moving others. It is several commits if there is much to move, of about 256 KiB. The
+// store does that by itself some time after many deletions, where the compaction service
+// runs.
 func (f *Filter) Compact() error {
-	for {
+	for anew := true; ; anew = false {
 		w, err := f.h.Begin(f.level)
 		if err != nil {
 			return err
@@ -308,7 +310,10 @@ func (f *Filter) Compact() error {
 		if err != nil {
 			return w.Refuse(err)
 		}
-		more, err := compact(w, c.object, f.h.DB.MaxCommit()/2)
+		if anew {
+			w.SetCounter(c.layers[0].table, compactedCounter, 0)
+		}
+		more, err := compact(w, c.object, min(compactBudget, f.h.DB.MaxCommit()/2))
 		if err != nil {
 			return w.Refuse(err)
 		}

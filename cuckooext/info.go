@@ -23,7 +23,7 @@ type Info struct {
 	Buckets         uint64 // of the oldest layer
 	MaxIterations   int
 	Expansion       uint32 // 0 for a filter that does not grow
-	MaxLayers       int
+	MaxLayers       int    // Options.MaxFilterBytes may allow fewer
 
 	Bytes         uint64 // of slots; on disk and in memory only what is used
 	DiskBytes     uint64 // an estimate, without what was written last

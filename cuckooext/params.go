@@ -140,12 +140,13 @@ func (g *geometry) maxLayers(errorRate float64) int {
 	return layers
 }
 
-// layersOf returns how many layers a filter of the parameters may have.
+// layersOf returns how many layers a filter of the parameters may have: as many as fit into
+// its error rate, and as a chain of its capacity and expansion has.
 func (g *geometry) layersOf(p scalableext.Params) int {
 	if p.Expansion == 0 {
 		return 1
 	}
-	return g.maxLayers(p.ErrorRate)
+	return min(g.maxLayers(p.ErrorRate), p.MaxLayers())
 }
 
 // loadOf returns the load of a layer that has so many entries.

@@ -128,3 +128,16 @@ func (db *DB) compareLayer(o *Object, l *Layer) (blocks int, err error) {
 	}
 	return blocks, errors.Join(errs...)
 }
+
+// BlockCopies returns how many blocks of slots the writer has a copy of.
+func (w *Writer) BlockCopies() (n int) {
+	for _, b := range w.slots {
+		if b.words != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// MaxBlockCopies is the most of them.
+const MaxBlockCopies = maxCopies

@@ -364,6 +364,59 @@ func TestSlots_refused(t *testing.T) {
 	want(s.Read)
 }
 
+// A writer that changes more blocks than it may have copies of gives copies up, and goes on
+// from what it had staged: in lookups, in changes, in what is taken back, and in a copy.
+func TestSlots_manyBlocks(t *testing.T) {
+	const blocks = kv.MaxBlockCopies + 100
+	s := openStore(t, inMemory())
+	s.must(s.write("k", func(w *kv.Writer, _ *kv.Object) error {
+		layers := []kv.LayerSpec{{Blocks: blocks, Lines: 128}}
+		_, err := w.Create([]byte("k"), kv.Spec{Type: slotsType, Family: slotFamily, Layers: layers})
+		return err
+	}))
+	s.must(s.putSlot("k", 0, 0, 9, 9))
+	putAll := func(w *kv.Writer, o *kv.Object, i uint16, v uint32) (err error) {
+		for blk := range uint64(blocks) {
+			err = errors.Join(err, put(w, o, 0, blk, i, v))
+		}
+		if n := w.BlockCopies(); n == 0 || n > kv.MaxBlockCopies {
+			t.Errorf("a writer that changed %d blocks has copies of %d, want 1 to %d", blocks, n, kv.MaxBlockCopies)
+		}
+		return err
+	}
+	tx := s.exclusive()
+	s.use(tx, "k", func(w *kv.Writer, o *kv.Object) error {
+		return errors.Join(put(w, o, 0, 0, 7, 7), putAll(w, o, 1, 1), putAll(w, o, 1, 2), putAll(w, o, 0, 3))
+	})
+	s.use(tx, "k", func(w *kv.Writer, o *kv.Object) error {
+		return errors.Join(put(w, o, 0, 0, 7, 8), putAll(w, o, 2, 4), putAll(w, o, 1, 5), errRefused)
+	})
+	s.use(tx, "k", func(w *kv.Writer, o *kv.Object) error {
+		_, err := w.Copy(context.Background(), []byte("k"), []byte("copy"), false)
+		return errors.Join(err, put(w, o, 0, blocks-1, 2, 6))
+	})
+	want := func(read func(func(kv.Reader) error) error) {
+		t.Helper()
+		for _, key := range []string{"k", "copy"} {
+			for _, blk := range []uint64{0, 1, blocks / 2, blocks - 1} {
+				s.wantSlot(read, key, 0, blk, 0, 3)
+				s.wantSlot(read, key, 0, blk, 1, 2)
+			}
+			s.wantSlot(read, key, 0, 0, 2, 0)
+			s.wantSlot(read, key, 0, 0, 7, 7)
+			s.wantSlot(read, key, 0, 0, 9, 9)
+		}
+		s.wantSlot(read, "k", 0, blocks-1, 2, 6)
+		s.wantSlot(read, "copy", 0, blocks-1, 2, 0)
+	}
+	want(tx.Read)
+	s.must(tx.Commit())
+	want(s.Read)
+	s.wantConsistent()
+	s.forget("k")
+	want(s.Read)
+}
+
 // A copy made in a transaction has what that has staged, and goes its own way from then.
 func TestSlots_copied(t *testing.T) {
 	s := openStore(t, inMemory())

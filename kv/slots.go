@@ -20,10 +20,15 @@ type slotBlock struct {
 	object  *Object
 	layer   *Layer
 	blk     uint64
-	words   []uint64 // the whole block
-	changed []uint16 // slots, in any order, repeats too
-	nested  uint64   // the use of the writer that last changed it, see nesting.id
+	words   []uint64     // a copy of the whole block, with the changes; nil if it was given up
+	changed []uint16     // slots, in any order, repeats too
+	kept    []block.Slot // those and what is in them, in the same order, while words is nil
+	nested  uint64       // the use of the writer that last changed it, see nesting.id
 }
+
+// maxCopies is how many blocks a writer has copies of, 8 MiB. One that changes more, and a
+// load does where every item has a block of its own, keeps of the others what changed.
+const maxCopies = 1024
 
 // maxVersions is how many versions a layer has at most; blocks share them.
 const maxVersions = 64
@@ -50,7 +55,7 @@ func (l *Layer) versionOf(blk uint64) *atomic.Uint32 {
 
 // Slots returns a block of slots with this writer's changes, to be changed: SetSlots
 // must be told of every slot that is, before the writer is used in another way. The
-// words are the writer's, valid until it ends.
+// words are the writer's, valid until it is used in another way.
 func (w *Writer) Slots(o *Object, l *Layer, blk uint64) ([]uint64, error) {
 	b, err := w.slotBlock(o, l, blk)
 	if err != nil {
@@ -97,17 +102,64 @@ func (w *Writer) findSlots(l *Layer, blk uint64) *slotBlock {
 
 func (w *Writer) slotBlock(o *Object, l *Layer, blk uint64) (*slotBlock, error) {
 	if b := w.findSlots(l, blk); b != nil {
-		return b, nil
+		return b, w.copySlots(b)
 	}
-	first, err := w.block(o, l, blk)
-	if err != nil {
+	b := &slotBlock{object: o, layer: l, blk: blk, nested: w.nest.id}
+	if err := w.copySlots(b); err != nil {
 		return nil, err
 	}
-	b := &slotBlock{object: o, layer: l, blk: blk, words: w.spareWords(int(l.spec.Lines) * block.LineWords), nested: w.nest.id}
-	copyWords(b.words, l.Words(first))
 	w.slots = append(w.slots, b)
 	w.indexSlots(len(w.slots) - 1)
 	return b, nil
+}
+
+// copySlots makes the copy of a block that has none, or not any more.
+func (w *Writer) copySlots(b *slotBlock) error {
+	if b.words != nil {
+		return nil
+	}
+	first, err := w.block(b.object, b.layer, b.blk)
+	if err != nil {
+		return err
+	}
+	if len(w.copied) >= maxCopies {
+		w.giveUpCopies()
+	}
+	words := w.spareWords(int(b.layer.spec.Lines) * block.LineWords)
+	copyWords(words, b.layer.Words(first))
+	block.SetSlots(words, b.object.header.family, b.kept)
+	b.words, b.kept = words, nil
+	w.copied = append(w.copied, b)
+	return nil
+}
+
+// giveUpCopies has the blocks keep what changed alone. Their memory is not used again, as
+// a lookup may be at it.
+func (w *Writer) giveUpCopies() {
+	for _, b := range w.copied {
+		if b.words == nil {
+			continue
+		}
+		for _, i := range b.changed {
+			b.kept = append(b.kept, block.Slot{Index: i, Value: block.SlotAt(b.words, b.object.header.family, int(i))})
+		}
+		b.words = nil
+	}
+	clear(w.copied)
+	w.copied = w.copied[:0]
+}
+
+// releaseSlots forgets the blocks, and keeps some memory for others.
+func (w *Writer) releaseSlots() {
+	for _, b := range w.slots {
+		if b.words != nil && len(w.spare) < maxSpare {
+			w.spare = append(w.spare, b.words)
+		}
+	}
+	clear(w.slots)
+	w.setSlotBlocks(w.slots[:0])
+	clear(w.copied)
+	w.copied = w.copied[:0]
 }
 
 // maxSpare bounds the memory an idle writer keeps, in blocks.
@@ -149,7 +201,10 @@ func (w *Writer) journalSlots(b *slotBlock) {
 	}
 	words, n, nested := slices.Clone(b.words), len(b.changed), b.nested
 	b.nested = w.nest.id
-	w.nest.undo = append(w.nest.undo, func() { b.words, b.changed, b.nested = words, b.changed[:n], nested })
+	w.nest.undo = append(w.nest.undo, func() {
+		b.words, b.changed, b.kept, b.nested = words, b.changed[:n], nil, nested
+		w.copied = append(w.copied, b)
+	})
 }
 
 // stageSlots stages the operands of the blocks.
@@ -161,17 +216,27 @@ func (w *Writer) stageSlots() {
 		if len(b.changed) == 0 {
 			continue
 		}
-		slices.Sort(b.changed)
-		b.changed = slices.Compact(b.changed)
-		list = list[:0]
-		for _, i := range b.changed {
-			list = append(list, block.Slot{Index: i, Value: block.SlotAt(b.words, b.object.header.family, int(i))})
-		}
+		list = b.appendChanges(list[:0])
 		key := appendBlockKey(w.scratch[:0], b.layer.object, b.layer.spec.Number, b.blk)
 		n := len(key)
 		w.scratch = block.AppendSlotsOperand(key, b.object.header.family, list)
 		must(w.batch.Merge(w.scratch[:n], w.scratch[n:], nil))
 	}
+}
+
+// appendChanges appends the slots that changed and what is in them, in order and each once.
+// The block is not changed afterwards.
+func (b *slotBlock) appendChanges(dst []block.Slot) []block.Slot {
+	byIndex := func(x, y block.Slot) int { return cmp.Compare(x.Index, y.Index) }
+	if b.words == nil {
+		slices.SortFunc(b.kept, byIndex)
+		return append(dst, slices.CompactFunc(b.kept, func(x, y block.Slot) bool { return x.Index == y.Index })...)
+	}
+	slices.Sort(b.changed)
+	for _, i := range slices.Compact(b.changed) {
+		dst = append(dst, block.Slot{Index: i, Value: block.SlotAt(b.words, b.object.header.family, int(i))})
+	}
+	return dst
 }
 
 // startVersions makes the versions of the blocks that are changed odd, and returns

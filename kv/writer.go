@@ -33,6 +33,7 @@ type Writer struct {
 	counts    []stagedCounters
 	slots     []*slotBlock             // blocks of slots looked at
 	slotIndex map[flightKey]*slotBlock // of slots, once they are many
+	copied    []*slotBlock             // those there are copies of, and perhaps some more
 	spare     [][]uint64               // memory for blocks of slots
 
 	// The last block read from disk: a batch sorted by block reads each once,
@@ -183,13 +184,7 @@ func (w *Writer) release() {
 	clear(w.layers)
 	clear(w.fresh)
 	clear(w.counts)
-	for _, b := range w.slots {
-		if len(w.spare) < maxSpare {
-			w.spare = append(w.spare, b.words)
-		}
-	}
-	clear(w.slots)
-	w.setSlotBlocks(w.slots[:0])
+	w.releaseSlots()
 	w.views, w.layers, w.fresh, w.counts, w.bits, w.groups =
 		w.views[:0], w.layers[:0], w.fresh[:0], w.counts[:0], w.bits[:0], w.groups[:0]
 	w.staged.reset()
@@ -760,6 +755,9 @@ func (w *Writer) isStaged(bit uint64) bool {
 // stagedBlock returns a block with this writer's changes.
 func (w *Writer) stagedBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if b := w.findSlots(l, blk); b != nil {
+		if err := w.copySlots(b); err != nil {
+			return nil, err
+		}
 		return (*Line)(b.words), nil
 	}
 	ordinal := slices.Index(w.layers, l)
@@ -777,6 +775,9 @@ func (w *Writer) stagedBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 // as the block has.
 func (w *Writer) ReadBlock(o *Object, l *Layer, blk uint64, words []uint64) error {
 	if b := w.findSlots(l, blk); b != nil {
+		if err := w.copySlots(b); err != nil {
+			return err
+		}
 		copy(words, b.words)
 		return nil
 	}

@@ -1,0 +1,123 @@
+package cuckooext_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// Where the entries of a block spread over the older layers, what is moved at once fits
+// into a commit all the same.
+func TestFilter_Compact_commitSize(t *testing.T) {
+	const full, perBlock = 5, 6
+	o := kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync, Seed: 1}
+	db := open(t, o)
+	f := cuckooext.New(db, "f")
+	must(t, f.Reserve(cuckooext.Config{Capacity: 170_000, ErrorRate: 1e-7, Expansion: 1, BucketSize: 2}))
+	first := infoOf(t, f).Layers[0]
+	items := numbered(0, full*int(first.Capacity)+perBlock*int(first.Blocks))
+	addAll(t, f, items)
+	for i := 0; i < full*int(first.Capacity); i += 100 { // makes room in all older layers, for more than is moved
+		if ok, err := f.Delete(items[i]); !ok || err != nil {
+			t.Fatalf("Delete = %t, %v", ok, err)
+		}
+	}
+	must(t, db.Close())
+	o.MemTableSize = 256 << 10
+	db = open(t, o)
+	f = cuckooext.New(db, "f")
+	before := infoOf(t, f)
+	must(t, f.Compact())
+	after := infoOf(t, f)
+	moved := before.Layers[full].Items - after.Layers[full].Items
+	if moved < before.Layers[full].Items*9/10 || after.Items != before.Items || after.Deletes != 0 {
+		t.Errorf("%d entries were moved, want most:\n%+v\n%+v", moved, before, after)
+	}
+	for i, l := range after.Layers[:full] {
+		if l.Items <= before.Layers[i].Items {
+			t.Errorf("layer %d: %d entries, %d before, want more", i, l.Items, before.Layers[i].Items)
+		}
+	}
+	check(t, db)
+}
+
+// Where no older layer has room, nothing is looked at.
+func TestFilter_Compact_noRoom(t *testing.T) {
+	o := kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync, Seed: 1}
+	db := open(t, o)
+	f := cuckooext.New(db, "f")
+	must(t, f.Reserve(cuckooext.Config{Capacity: 1000, Expansion: 64}))
+	items := numbered(0, int(infoOf(t, f).Capacity)+2000)
+	addAll(t, f, items)
+	must(t, db.Close())
+	db = open(t, o)
+	f = cuckooext.New(db, "f")
+	must(t, f.Compact())
+	if n := infoNumber(t, db, "blocks_read"); n != 0 {
+		t.Errorf("%d blocks were read, want none", n)
+	}
+	if info := infoOf(t, f); len(info.Layers) != 2 || info.Layers[1].Items != 2000 {
+		t.Errorf("Info = %+v, want 2000 entries in the second layer", info)
+	}
+	check(t, db)
+}
+
+// Where little can be moved, the filter is compacted in steps all the same, which let
+// others at it; and each goes on where the one before ended, also if the store, and with it
+// the filter, was closed in between.
+func TestFilter_Compact_steps(t *testing.T) {
+	const seed, budget = 1, 64 << 10
+	o := kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync, Seed: seed}
+	db := open(t, o)
+	f := cuckooext.New(db, "f")
+	must(t, f.Reserve(cuckooext.Config{Capacity: 9000, Expansion: 512}))
+	if n := infoOf(t, f).Layers[0].Blocks; n != 2 {
+		t.Fatalf("%d blocks, want 2", n)
+	}
+	var items [][]byte // that take the room of one block, and none of the other
+	for _, item := range numbered(0, 16_000) {
+		if cuckooext.BlockOf(item, seed, 2) == 1 {
+			items = append(items, item)
+		}
+	}
+	addAll(t, f, items)
+	before := infoOf(t, f).Layers
+	if len(before) != 2 || before[0].Items >= before[0].Capacity*2/3 || before[1].Items < 1000 {
+		t.Fatalf("%+v, want a layer with room for many items, in one of its blocks, and another", before)
+	}
+	steps := 0
+	for more := true; more; steps++ {
+		db.QueueCompact([]byte("f"))
+		var err error
+		more, err = db.CompactQueued(t.Context(), budget)
+		must(t, err)
+		must(t, db.Close())
+		db = open(t, o)
+	}
+	f = cuckooext.New(db, "f")
+	after := infoOf(t, f).Layers
+	if steps < 4 || len(after) != 2 || after[1].Items >= before[1].Items {
+		t.Errorf("%d steps, want several and fewer entries in the second layer:\n%+v\n%+v", steps, before, after)
+	}
+	// Each block that was looked at and, at most, two for each entry that was moved.
+	most := (512*256 + int(before[1].Items-after[1].Items)*(2*288+12)) / budget
+	if steps > most+2 {
+		t.Errorf("%d steps, want %d at most", steps, most+2)
+	}
+	for _, item := range items {
+		if ok, err := f.MayContain(item); !ok || err != nil {
+			t.Fatalf("MayContain = %t, %v", ok, err)
+		}
+	}
+	check(t, db)
+}
+
+func addAll(t *testing.T, f *cuckooext.Filter, items [][]byte) {
+	t.Helper()
+	if n, err := f.AddMany(items); n != len(items) || err != nil {
+		t.Fatalf("AddMany = %d, %v, want %d", n, err, len(items))
+	}
+}

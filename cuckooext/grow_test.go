@@ -1,0 +1,50 @@
+package cuckooext
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// A filter grows until a layer would be made for more than 2^40 items, and is then full,
+// not corrupt, also where its error rate and Options.MaxFilterBytes allow more.
+func TestStager_grow_last(t *testing.T) {
+	db, err := kv.Open("store", &kv.Options{
+		FS: vfs.NewMem(), BallastSize: -1, MinFreeSpace: -1, MaxFilterBytes: 1 << 50, Modules: []kv.Module{Module()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	f := New(db, "f")
+	if err := f.Reserve(Config{Capacity: 1 << 38}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := db.Begin(kv.NoSync, []byte("f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Discard()
+	c, err := f.h.Staged(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStager(w, c)
+	for range 2 {
+		if err := s.grow(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = s.grow()
+	if !errors.Is(err, ErrMaxExpansions) || errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), `"f" has 3 layers`) {
+		t.Errorf("grow to a fourth layer: %v, want %v", err, ErrMaxExpansions)
+	}
+}

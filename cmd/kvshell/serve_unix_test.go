@@ -1,0 +1,363 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server/resp"
+)
+
+// served is a kvshell that serves a store.
+type served struct {
+	cmd   *exec.Cmd
+	addrs []string // in the order in which it told them
+	ended chan error
+}
+
+// serveStore starts kvshell serve, and waits until it listens on so many addresses.
+func serveStore(t *testing.T, dir string, addresses int, flags ...string) *served {
+	t.Helper()
+	s := &served{cmd: exec.Command("kvshell", append([]string{"-d", dir, "serve"}, flags...)...), ended: make(chan error, 1)}
+	stderr, err := s.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() }) // it has ended, unless the test failed
+	lines := bufio.NewScanner(stderr)
+	for len(s.addrs) < addresses && lines.Scan() {
+		if _, addr, ok := strings.Cut(lines.Text(), " at "); ok {
+			s.addrs = append(s.addrs, addr)
+		} else if !strings.HasPrefix(lines.Text(), "created store ") {
+			t.Errorf("kvshell serve says %q", lines.Text())
+		}
+	}
+	if len(s.addrs) < addresses {
+		t.Fatalf("kvshell serve ended: %v", s.cmd.Wait())
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, stderr) // until it ends
+		s.ended <- s.cmd.Wait()
+	}()
+	return s
+}
+
+// stop ends it by a signal, and checks that it ended well.
+func (s *served) stop(t *testing.T, signal os.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-s.ended; err != nil {
+		t.Errorf("kvshell serve ended by %v: %v, want exit code 0", signal, err)
+	}
+}
+
+// ask sends commands on one connection and returns the replies as they are shown.
+func ask(t *testing.T, c net.Conn, lines ...string) (replies []string) {
+	t.Helper()
+	in := resp.NewReader(c)
+	for _, line := range lines {
+		words, err := resp.Split([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write(resp.AppendCommand(nil, words)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := in.Read()
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		replies = append(replies, strings.TrimSpace(string(reply.AppendText(nil, r))))
+	}
+	return replies
+}
+
+func dial(t *testing.T, network, addr string) net.Conn {
+	t.Helper()
+	c, err := net.Dial(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() }) // the server may have closed it
+	return c
+}
+
+// What clients wrote is there after SIGTERM and after Ctrl-C, both of which end the server well.
+func TestServe_signals(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		s := serveStore(t, dir, 1, "--addr", "127.0.0.1:0")
+		got := ask(t, dial(t, "tcp", s.addrs[0]), "BF.ADD seen "+signal.String(), "INCR starts")
+		if got[0] != "(integer) 1" {
+			t.Errorf("BF.ADD answers %s", got[0])
+		}
+		s.stop(t, signal)
+	}
+	out, err := exec.Command("kvshell", "-d", dir, "BF.MEXISTS", "seen", "interrupt", "terminated", "x").Output()
+	if err != nil || string(out) != "1\n1\n0\n" {
+		t.Errorf("BF.MEXISTS answers %q, %v", out, err)
+	}
+	if out, err := exec.Command("kvshell", "-d", dir, "GET", "starts").Output(); err != nil || string(out) != "2\n" {
+		t.Errorf("GET answers %q, %v", out, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, addressFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the address is left in the store's directory: %v", err)
+	}
+}
+
+// Who finds the store in use is told how to connect, and can.
+func TestServe_locked(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := serveStore(t, dir, 1, "--addr", "127.0.0.1:0")
+	var stderr bytes.Buffer
+	cmd := exec.Command("kvshell", "-d", dir, "PING")
+	cmd.Stderr = &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitLocked {
+		t.Fatalf("%v, want exit code %d", err, exitLocked)
+	}
+	_, how, found := strings.Cut(strings.TrimSpace(stderr.String()), "connect to it by kvshell ")
+	if !found {
+		t.Fatalf("standard error says %q", stderr.String())
+	}
+	out, err := exec.Command("kvshell", append(strings.Fields(how), "PING")...).Output()
+	if err != nil || string(out) != "PONG\n" {
+		t.Errorf("kvshell %s PING: %q, %v", how, out, err)
+	}
+	s.stop(t, syscall.SIGTERM)
+}
+
+func TestServe_shutdown(t *testing.T) {
+	s := serveStore(t, filepath.Join(t.TempDir(), "store"), 1, "--addr", "127.0.0.1:0")
+	c := dial(t, "tcp", s.addrs[0])
+	if _, err := c.Write([]byte("SET k v\r\nSHUTDOWN\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(c); err != nil || string(got) != "+OK\r\n" {
+		t.Errorf("SET and SHUTDOWN answer %q, %v", got, err)
+	}
+	if err := <-s.ended; err != nil {
+		t.Errorf("after SHUTDOWN: %v", err)
+	}
+}
+
+func TestServe_password(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "password")
+	if err := os.WriteFile(file, []byte("open sesame\r\nnot this\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveStore(t, filepath.Join(dir, "store"), 1, "--addr", "127.0.0.1:0", "--requirepass-file", file)
+	got := ask(t, dial(t, "tcp", s.addrs[0]), "PING", "AUTH wrong", `AUTH "open sesame"`, "PING")
+	want := []string{
+		"(error) NOAUTH Authentication required.", "(error) WRONGPASS invalid username-password pair or user is disabled.", "OK", "PONG",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	s.stop(t, syscall.SIGTERM)
+}
+
+// A socket is for its user alone; that of a server that was killed is replaced, that of one that serves is not.
+func TestServe_socket(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s")
+	first := serveStore(t, filepath.Join(dir, "a"), 1, "--addr", "", "--unixsocket", path)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v, want mode 0600", info.Mode(), err)
+	}
+	if got := ask(t, dial(t, "unix", path), "PING"); got[0] != "PONG" {
+		t.Errorf("PING answers %s", got[0])
+	}
+	var stderr bytes.Buffer
+	second := exec.Command("kvshell", "-d", filepath.Join(dir, "b"), "serve", "--addr", "", "--unixsocket", path)
+	second.Stderr = &stderr
+	if err := second.Run(); err == nil || !strings.Contains(stderr.String(), "another process listens on it") {
+		t.Errorf("a second server on the socket: %v, %s", err, &stderr)
+	}
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-first.ended
+	third := serveStore(t, filepath.Join(dir, "a"), 1, "--addr", "", "--unixsocket", path)
+	if got := ask(t, dial(t, "unix", path), "PING"); got[0] != "PONG" {
+		t.Errorf("PING answers %s", got[0])
+	}
+	third.stop(t, syscall.SIGTERM)
+}
+
+func TestServe_metrics(t *testing.T) {
+	s := serveStore(t, filepath.Join(t.TempDir(), "store"), 2, "--addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0")
+	ask(t, dial(t, "tcp", s.addrs[0]), "BF.ADD seen x", "BF.ADD seen x", "NOSUCH")
+	text := fetch(t, s.addrs[1])
+	for _, line := range []string{
+		"sievekv_up 1\n", `sievekv_command_duration_seconds_count{command="bf.add"} 2` + "\n", "sievekv_keys 1\n",
+		"sievekv_unknown_commands_total 1\n", `sievekv_level_tables{level="6"} `, "sievekv_watermark_lag 0\n",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("the metrics have no %q:\n%s", line, text)
+		}
+	}
+	base := strings.TrimSuffix(s.addrs[1], "/metrics")
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if got := fetch(t, base+path); got != "ok\n" {
+			t.Errorf("%s answers %q", path, got)
+		}
+	}
+	s.stop(t, syscall.SIGTERM)
+}
+
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }() // read to its end
+	text, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", url, r.Status, err)
+	}
+	return string(text)
+}
+
+func TestServe_tls(t *testing.T) {
+	dir := t.TempDir()
+	cert, key, pool := selfSigned(t, dir)
+	s := serveStore(t, filepath.Join(dir, "store"), 1, "--addr", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
+	c, err := tls.Dial("tcp", s.addrs[0], &tls.Config{RootCAs: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }() // the server may have closed it
+	if got := ask(t, c, "PING"); got[0] != "PONG" {
+		t.Errorf("PING answers %s", got[0])
+	}
+	plain := dial(t, "tcp", s.addrs[0])
+	if _, err := plain.Write([]byte("PING\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := io.ReadAll(plain); bytes.Contains(got, []byte("PONG")) {
+		t.Errorf("without TLS, PING answers %q", got)
+	}
+	s.stop(t, syscall.SIGTERM)
+}
+
+// selfSigned writes a certificate for 127.0.0.1, and its key.
+func selfSigned(t *testing.T, dir string) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool = x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return cert, key, pool
+}
+
+// What is wrong on the command line is said before anything is served.
+func TestServe_usage(t *testing.T) {
+	dir := t.TempDir()
+	empty, here := filepath.Join(dir, "empty"), filepath.Join(dir, "store")
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }() // nobody connects
+	for _, tt := range []struct {
+		code  int
+		says  string
+		flags []string
+	}{
+		{exitUsage, `--addr "" leaves no address`, []string{"--addr", ""}},
+		{exitUsage, "the password, is empty", []string{"--requirepass-file", empty}},
+		{exitLocal, "no such file", []string{"--requirepass-file", filepath.Join(dir, "nosuch")}},
+		{exitUsage, "must be NAME=VALUE", []string{"--set", "maxclients"}},
+		{exitUsage, "argument must be between 1 and", []string{"--set", "maxclients=0"}},
+		{exitUsage, "there is no such setting", []string{"--set", "nosuch=1"}},
+		{exitUsage, "tls-key", []string{"--tls-cert", "x"}},
+		{exitOpen, "address already in use", []string{"--addr", taken.Addr().String()}},
+		{exitOpen, "address already in use", []string{"--addr", "127.0.0.1:0", "--metrics-addr", taken.Addr().String()}},
+		{exitUsage, "usage: kvshell serve", []string{"x"}},
+	} {
+		var stderr bytes.Buffer
+		cmd := exec.Command("kvshell", append([]string{"-d", here, "serve"}, tt.flags...)...)
+		cmd.Stderr = &stderr
+		var exit *exec.ExitError
+		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != tt.code || !strings.Contains(stderr.String(), tt.says) {
+			t.Errorf("serve %q: %v, %s, want exit code %d and %q", tt.flags, err, &stderr, tt.code, tt.says)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(here, addressFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Error("an address is left, though nothing is served")
+	}
+}
+
+// A stale address, of a process that does not have the store, is not told.
+func TestHowToConnect(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct{ text, want string }{
+		{"7\ntcp 127.0.0.1:6380\n", "kvshell -h 127.0.0.1 -p 6380"},
+		{"7\ntcp [::]:6380\nunix /tmp/s\n", "kvshell -h 127.0.0.1 -p 6380"},
+		{"7\ntcp [::1]:6380\n", "kvshell -h ::1 -p 6380"},
+		{"7\nunix /tmp/s\n", "kvshell -s /tmp/s"},
+		{"8\ntcp 127.0.0.1:6380\n", ""},
+		{"7\n", ""}, {"", ""}, {"7\ntcp\n", ""},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, addressFile), []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := howToConnect(dir, 7); got != tt.want {
+			t.Errorf("of %q: %q, want %q", tt.text, got, tt.want)
+		}
+	}
+	if got := howToConnect(filepath.Join(dir, "nosuch"), 7); got != "" {
+		t.Errorf("without a file: %q", got)
+	}
+}

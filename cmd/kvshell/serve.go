@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 )
 
@@ -77,6 +79,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 			return withCode(exitUsage, fmt.Errorf("serve: --set %s: %w", pair, err))
 		}
 	}
+	limitMemory(db)
 	s, err := server.New(db, opts)
 	if err != nil {
 		return err
@@ -107,6 +110,15 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	defer cancel()
 	stopMetrics(draining)
 	return errors.Join(err, s.Shutdown(draining))
+}
+
+// limitMemory has the garbage collector run more often as the process comes near to what it
+// is to take: the cache, the buffers of clients, and 128 MiB for memtables and all the rest.
+// Otherwise garbage may take as much again. $GOMEMLIMIT says otherwise.
+func limitMemory(db *kv.DB) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(db.SettingInt("cache-size") + db.SettingInt("maxmemory-clients") + 128<<20)
+	}
 }
 
 func (f *serveFlags) options() (*server.Options, error) {

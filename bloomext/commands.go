@@ -30,7 +30,8 @@ func Module() kv.Module {
 		"Adds to dest everything the other filters hold. All must be made with equal parameters.",
 		"O(M) for M blocks of all filters", "BF.MADD monday a b\nBF.MADD tuesday b c\nBF.MERGE week monday tuesday", merge)
 	merge.LastKey = -1
-	return kv.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings(), Commands: []kv.Command{
+	m := kv.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings()}
+	m.Commands = []kv.Command{
 		command("BF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds]",
 			"Makes an empty Bloom filter.", "O(1), whatever the size", "BF.RESERVE seen 0.01 1000000", reserve),
 		command("BF.ADD", 3, write|kv.Fast, "key item",
@@ -58,7 +59,8 @@ func Module() kv.Module {
 			"Answers the number of items and a line for each layer, oldest first.",
 			"O(n) for n layers", "BF.MADD seen a b\nBF.DEBUG seen", debug),
 		merge,
-	}}
+	}
+	return m
 }
 
 var (

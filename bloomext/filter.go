@@ -11,7 +11,7 @@ import (
 )
 
 // bloomType is the stored type. Its name is RedisBloom's.
-var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify: verify}
+var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify: verify, Describe: describe}
 
 // filter is what an open object of the type is to this package. It never changes.
 type filter struct {

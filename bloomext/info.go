@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
 )
 
 // Info describes a filter.
@@ -92,4 +93,28 @@ func (f *filter) info(r kv.Reader) Info {
 	info.ExpectedRate = -math.Expm1(absent)
 	info.Fill = ones / float64(8*info.Bytes)
 	return info
+}
+
+// describe returns what SIEVE.STATS answers of a filter.
+func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
+	f, err := kv.As[*filter]([]byte(o.Key()), o)
+	if err != nil {
+		return kv.Description{}, err
+	}
+	info := f.info(r)
+	layers := make([]reply.Reply, len(info.Layers))
+	for i, l := range info.Layers {
+		layers[i] = reply.Map(
+			reply.IntField("capacity", l.Capacity), reply.IntField("items", l.Items),
+			reply.DoubleField("fill", float64(l.Ones)/float64(l.Bits)), reply.IntField("bits", l.Bits),
+			reply.IntField("hashes", l.Hashes), reply.DoubleField("error_rate", l.ErrorRate),
+		)
+	}
+	return kv.Description{Bytes: info.Bytes, Facts: []reply.Pair{
+		reply.IntField("items", info.Items), reply.Field("items_estimated", reply.Bool(info.ItemsEstimated)),
+		reply.IntField("distinct", info.Distinct), reply.IntField("capacity", info.Capacity),
+		reply.DoubleField("fill", info.Fill),
+		reply.DoubleField("expected_rate", info.ExpectedRate), reply.DoubleField("error_rate", info.ErrorRate),
+		reply.IntField("expansion", info.Expansion), reply.Field("layers", reply.Array(layers...)),
+	}}, nil
 }

@@ -30,7 +30,8 @@ func settings() []kv.Setting {
 		Name: capacitySetting, Default: "100", Check: kv.IntegerSetting(1, maxInitialCapacity),
 		Summary: "Capacity of filters that BF.ADD, BF.MADD and BF.INSERT make without being told one.",
 	}, {
-		Name: expansionSetting, Default: strconv.Itoa(defaultExpansion), Check: kv.IntegerSetting(0, scalableext.MaxExpansion),
+		Name: expansionSetting, Default: strconv.Itoa(defaultExpansion),
+		Check:   kv.IntegerSetting(0, scalableext.MaxExpansion),
 		Summary: "Expansion of filters that are made without being told one; 0 for filters that do not grow.",
 	}}
 }

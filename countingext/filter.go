@@ -12,7 +12,7 @@ import (
 )
 
 // countingType is the stored type.
-var countingType = &kv.Type{Name: "CBloom---", Version: 1, Open: openFilter, Verify: verify}
+var countingType = &kv.Type{Name: "CBloom---", Version: 1, Open: openFilter, Verify: verify, Describe: describe}
 
 // ErrFull is returned by an add of a new item to a filter that does not grow and has
 // no room. Items before it in the same batch are added.

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
 )
 
 // Info describes a filter.
@@ -101,4 +102,29 @@ func (f *filter) info(r kv.Reader) Info {
 	i.ExpectedRate = -math.Expm1(absent)
 	i.Fill = float64(above) / float64(counters)
 	return i
+}
+
+// describe returns what SIEVE.STATS answers of a filter.
+func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
+	f, err := kv.As[*filter]([]byte(o.Key()), o)
+	if err != nil {
+		return kv.Description{}, err
+	}
+	info := f.info(r)
+	layers := make([]reply.Reply, len(info.Layers))
+	for i, l := range info.Layers {
+		layers[i] = reply.Map(
+			reply.IntField("capacity", l.Capacity), reply.IntField("items", l.Adds),
+			reply.DoubleField("fill", float64(l.Above)/float64(l.Counters)), reply.IntField("stuck", l.Stuck),
+			reply.IntField("counters", l.Counters), reply.IntField("hashes", l.Hashes),
+			reply.DoubleField("error_rate", l.ErrorRate),
+		)
+	}
+	return kv.Description{Bytes: info.Bytes, Facts: []reply.Pair{
+		reply.IntField("items", info.Items), reply.IntField("deletes_kept", info.DeletesKept),
+		reply.IntField("stuck", info.Stuck), reply.IntField("distinct", info.Distinct),
+		reply.IntField("capacity", info.Capacity), reply.DoubleField("fill", info.Fill),
+		reply.DoubleField("expected_rate", info.ExpectedRate), reply.DoubleField("error_rate", info.ErrorRate),
+		reply.IntField("expansion", info.Expansion), reply.Field("layers", reply.Array(layers...)),
+	}}, nil
 }

@@ -10,7 +10,9 @@ import (
 )
 
 // cuckooType is the stored type. Its name is RedisBloom's.
-var cuckooType = &kv.Type{Name: "MBbloomCF", Version: 1, Open: openFilter, Verify: verify, Compact: compact}
+var cuckooType = &kv.Type{
+	Name: "MBbloomCF", Version: 1, Open: openFilter, Verify: verify, Compact: compact, Describe: describe,
+}
 
 // ErrFull is returned by an add to a filter that does not grow and has no room for the
 // item, and by one of an item that is there as often as it can be: twice the bucket
@@ -246,7 +248,8 @@ func (s *stager) grow() error {
 		}}
 	}
 	if most := s.w.DB().SettingInt(maxLayersSetting); int64(len(s.c.layers)) >= most {
-		return fmt.Errorf("%w: %q has %d layers, the most by the setting %s", ErrMaxExpansions, s.c.object.Key(), len(s.c.layers), maxLayersSetting)
+		return fmt.Errorf("%w: %q has %d layers, the setting %s is %d",
+			ErrMaxExpansions, s.c.object.Key(), len(s.c.layers), maxLayersSetting, most)
 	}
 	if most := s.c.g.layersOf(p); len(s.c.layers) >= most {
 		return &roomError{ErrMaxExpansions, func() string {

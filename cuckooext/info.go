@@ -3,6 +3,7 @@ package cuckooext
 import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/kv/reply"
 )
 
 // Info describes a filter.
@@ -23,7 +24,7 @@ type Info struct {
 	Buckets         uint64 // of the oldest layer
 	MaxIterations   int
 	Expansion       uint32 // 0 for a filter that does not grow
-	MaxLayers       int    // Options.MaxFilterBytes may allow fewer
+	MaxLayers       int    // by the rate and, in a store, the setting cf-max-expansions; Options.MaxFilterBytes may allow fewer
 
 	Bytes         uint64 // of slots; on disk and in memory only what is used
 	DiskBytes     uint64 // an estimate, without what was written last
@@ -45,9 +46,6 @@ type LayerInfo struct {
 func (f *Filter) Info() (info Info, err error) {
 	err = f.look(func(r kv.Reader, c *filter) (err error) {
 		info = c.info(r)
-		if most := f.h.DB.SettingInt(maxLayersSetting); int64(info.MaxLayers) > most {
-			info.MaxLayers = int(most)
-		}
 		info.DiskBytes, info.ResidentBytes, err = f.h.DB.ObjectBytes(c.object)
 		return err
 	})
@@ -69,7 +67,8 @@ func (f *Filter) look(use func(kv.Reader, *filter) error) error {
 func (f *filter) info(r kv.Reader) Info {
 	p, oldest := f.chain.Params, &f.layers[len(f.layers)-1]
 	i := Info{
-		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, MaxLayers: f.g.layersOf(p), ExpiresAt: f.object.Expiry(),
+		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(),
+		MaxLayers:       int(min(int64(f.g.layersOf(p)), r.DB().SettingInt(maxLayersSetting))),
 		FingerprintBits: f.g.family.Width(), BucketSize: int(f.g.bucketSize), MaxIterations: oldest.maxIterations,
 		Buckets: oldest.blocks * uint64(f.g.buckets), Deletes: r.Counter(oldest.table, deletesCounter),
 	}
@@ -85,6 +84,36 @@ func (f *filter) info(r kv.Reader) Info {
 	}
 	i.ExpectedRate = f.g.expectedRate(i.Layers)
 	return i
+}
+
+// describe returns what SIEVE.STATS answers of a filter.
+func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
+	f, err := kv.As[*filter]([]byte(o.Key()), o)
+	if err != nil {
+		return kv.Description{}, err
+	}
+	info := f.info(r)
+	layers := make([]reply.Reply, len(info.Layers))
+	for i, l := range info.Layers {
+		layers[i] = reply.Map(
+			reply.IntField("blocks", l.Blocks), reply.IntField("capacity", l.Capacity), reply.IntField("items", l.Items),
+			reply.DoubleField("load", l.Load),
+		)
+	}
+	return kv.Description{Bytes: info.Bytes, Facts: []reply.Pair{
+		reply.IntField("items", info.Items), reply.IntField("deletes", info.Deletes),
+		reply.IntField("capacity", info.Capacity),
+		reply.DoubleField("load", info.Load()), reply.DoubleField("expected_rate", info.ExpectedRate),
+		reply.DoubleField("error_rate", info.ErrorRate), reply.IntField("fingerprint_bits", info.FingerprintBits),
+		reply.IntField("bucket_size", info.BucketSize), reply.IntField("max_iterations", info.MaxIterations),
+		reply.IntField("expansion", info.Expansion), reply.IntField("max_layers", info.MaxLayers),
+		reply.Field("layers", reply.Array(layers...)),
+	}}, nil
+}
+
+// Load returns the share of slots taken in all layers together, 0 to 1.
+func (i Info) Load() float64 {
+	return float64(i.Items) * float64(i.FingerprintBits) / (8 * float64(i.Bytes))
 }
 
 // Planned returns what Info says of the filter of a Config when it holds so many items, each

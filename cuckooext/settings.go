@@ -23,16 +23,21 @@ const maxInitialCapacity = 1 << 30
 
 func settings() []kv.Setting {
 	integer := func(name string, value, low, high int64, summary string) kv.Setting {
-		return kv.Setting{Name: name, Default: strconv.FormatInt(value, 10), Summary: summary, Check: kv.IntegerSetting(low, high)}
+		return kv.Setting{
+			Name: name, Summary: summary, Default: strconv.FormatInt(value, 10), Check: kv.IntegerSetting(low, high),
+		}
 	}
 	list := []kv.Setting{
-		integer(bucketSizeSetting, defaultBucketSize, 1, maxBucketSize, "Slots of a bucket of filters that are made without being told."),
+		integer(bucketSizeSetting, defaultBucketSize, 1, maxBucketSize,
+			"Slots of a bucket of filters that are made without being told."),
 		integer(capacitySetting, 1024, 1, maxInitialCapacity,
 			"Capacity of filters that CF.ADD, CF.ADDNX, CF.INSERT and CF.INSERTNX make without being told."),
-		integer(iterationsSetting, defaultIterations, 1, maxIterations, "Most entries moved to make room for one, in filters that are made without being told."),
+		integer(iterationsSetting, defaultIterations, 1, maxIterations,
+			"Most entries moved to make room for one, in filters that are made without being told."),
 		integer(expansionSetting, defaultExpansion, 0, scalableext.MaxExpansion,
 			"Expansion of filters that are made without being told one; 0 for filters that do not grow."),
-		integer(maxLayersSetting, unratedLayers, 1, 1<<16, "Most sub-filters of any filter; its error rate may allow fewer."),
+		integer(maxLayersSetting, unratedLayers, 1, 1<<16,
+			"Most sub-filters of any filter; its error rate may allow fewer."),
 	}
 	for i := range list {
 		if name := list[i].Name; name == bucketSizeSetting || name == capacitySetting {
@@ -53,7 +58,8 @@ func capacityFits(value func(name string) string) error {
 		return err
 	}
 	if least := leastCapacityOf(bucket); capacity < least {
-		return fmt.Errorf("%s must be between %d and %d inclusive with a %s of %d", capacitySetting, least, maxInitialCapacity, bucketSizeSetting, bucket)
+		return fmt.Errorf("%s must be between %d and %d inclusive with a %s of %d",
+			capacitySetting, least, maxInitialCapacity, bucketSizeSetting, bucket)
 	}
 	return nil
 }
@@ -74,7 +80,7 @@ func leastCapacityOf(bucketSize int64) int64 {
 func defaultConfig(db *kv.DB, capacity uint64) Config {
 	expansion := uint32(db.SettingInt(expansionSetting))
 	return Config{
-		Capacity: capacity, BucketSize: int(db.SettingInt(bucketSizeSetting)), MaxIterations: int(db.SettingInt(iterationsSetting)),
-		Expansion: expansion, NonScaling: expansion == 0,
+		Capacity: capacity, BucketSize: int(db.SettingInt(bucketSizeSetting)),
+		MaxIterations: int(db.SettingInt(iterationsSetting)), Expansion: expansion, NonScaling: expansion == 0,
 	}
 }

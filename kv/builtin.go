@@ -35,7 +35,9 @@ func builtIn(o *Options, dir string) Module {
 		},
 	}
 	return Module{
-		Name: builtInModule, Commands: slices.Concat(commands, serverCommands(), objectCommands(), stringCommands(), keyCommands()), Settings: o.ownSettings(dir),
+		Name: builtInModule, Settings: o.ownSettings(dir), Commands: slices.Concat(
+			commands, serverCommands(), objectCommands(), sieveCommands(), stringCommands(), keyCommands(),
+		),
 	}
 }
 

@@ -21,7 +21,8 @@ func commandCommand() Command {
 			{Name: "COUNT", Arity: 2, Summary: "Answers the number of commands.", Complexity: "O(1)", Handler: countCommands},
 			{
 				Name: "LIST", Arity: -2, Syntax: "[FILTERBY MODULE|ACLCAT|PATTERN value]",
-				Summary: "Answers the names of the commands of a module, of a category, that match a pattern, or of all.", Handler: listCommands,
+				Summary: "Answers the names of the commands of a module, of a category, that match a pattern, or of all.",
+				Handler: listCommands,
 			},
 			{
 				Name: "INFO", Arity: -2, Syntax: "[name [name ...]]",
@@ -32,8 +33,8 @@ func commandCommand() Command {
 				Summary: "Answers what commands, or all, are for and how they are written.", Handler: commandDocs,
 			},
 			{
-				Name: "GETKEYS", Arity: -4, Syntax: "command [word [word ...]]", Summary: "Answers which words of a command are keys.",
-				Complexity: "O(N) for N words",
+				Name: "GETKEYS", Arity: -4, Syntax: "command [word [word ...]]",
+				Summary: "Answers which words of a command are keys.", Complexity: "O(N) for N words",
 				Handler: func(c *Call) reply.Reply {
 					return keysOfCommand(c, func(_ *Command, key []byte) reply.Reply { return reply.Bulk(key) })
 				},

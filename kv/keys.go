@@ -29,6 +29,9 @@ type Reader struct {
 	headers pebble.Reader
 }
 
+// DB returns the store.
+func (r Reader) DB() *DB { return r.db }
+
 // readKeys is Read of headers of several keys alone, which are seen as of one moment.
 // A commit that touches a single string is not under the sequence lock, but is one
 // in a snapshot, as all are.

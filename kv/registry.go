@@ -52,6 +52,16 @@ type Type struct {
 	// the commit as one, and answer as before. It is called for keys given to
 	// DB.QueueCompact; nil if the type has no use for that.
 	Compact func(w *Writer, o *Object, budget int) (more bool, err error)
+
+	// Describe returns what SIEVE.STATS answers of an object, besides what it knows of
+	// every key. It must not read blocks. Nil if there is nothing to add.
+	Describe func(r Reader, o *Object) (Description, error)
+}
+
+// Description is what a type has to say of an object.
+type Description struct {
+	Bytes uint64       // of what its layers have room for
+	Facts []reply.Pair // names in lower case, and values
 }
 
 // Verifier checks one object.
@@ -92,9 +102,10 @@ const (
 	Fast    // does not depend on the size of anything
 	Admin
 	ModuleFlag // of a module, not built in
+	NoMulti    // cannot be part of a transaction
 )
 
-var flagNames = []string{"write", "readonly", "denyoom", "fast", "admin", "module"}
+var flagNames = []string{"write", "readonly", "denyoom", "fast", "admin", "module", "no_multi"}
 
 // Names returns the flags' names as COMMAND prints them.
 func (f Flags) Names() []string {

@@ -27,11 +27,12 @@ type ScanOptions struct {
 	// Type is the name of a type as TYPE prints it, in any case; "" means all.
 	Type string
 
-	empty bool // Match is an empty pattern, not none
+	empty   bool // Match is an empty pattern, not none
+	objects bool // no strings kept in their headers
 }
 
 func (o ScanOptions) wants(key []byte, h *header) bool {
-	return (o.Type == "" || fold(o.Type) == fold(h.typeName)) &&
+	return (!o.objects || h.id != 0) && (o.Type == "" || fold(o.Type) == fold(h.typeName)) &&
 		(o.Match == "" && !o.empty || Match(o.Match, string(key)))
 }
 

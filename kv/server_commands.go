@@ -86,8 +86,8 @@ func configSet(c *Call) reply.Reply {
 func (db *DB) ResetStats() {
 	s := &db.stats
 	for _, n := range []interface{ Store(uint64) }{
-		&s.commits, &s.commitBytes, &s.syncs, &s.blocksRead, &s.folds, &s.foldsDropped, &s.reclaimed, &s.expired, &s.compactions,
-		&db.residency.evicted,
+		&s.commits, &s.commitBytes, &s.syncs, &s.blocksRead, &s.folds, &s.foldsDropped, &s.reclaimed, &s.expired,
+		&s.compactions, &db.residency.evicted,
 	} {
 		n.Store(0)
 	}

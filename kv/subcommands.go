@@ -22,7 +22,8 @@ func (c Command) withSubcommands(module string) *Command {
 	own := slices.ContainsFunc(c.Subcommands, func(s Command) bool { return s.Name == "HELP" })
 	if !own {
 		c.Subcommands = append(c.Subcommands, Command{
-			Name: "HELP", Arity: 2, Flags: c.Flags & ModuleFlag, Summary: "Answers what the subcommands are for.", Handler: help(c),
+			Name: "HELP", Arity: 2, Flags: c.Flags & ModuleFlag,
+			Summary: "Answers what the subcommands are for.", Handler: help(c),
 		})
 	}
 	var forms []string

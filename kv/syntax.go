@@ -171,8 +171,9 @@ func isValue(s string) bool { return s != "" && !isToken(s) && !strings.Contains
 // kinds are those of words, where they are known by their names.
 var kinds = map[string]string{
 	"pattern": "pattern", "error_rate": "double", "r": "double", "rate": "double",
-	"capacity": "integer", "n": "integer", "e": "integer", "b": "integer", "m": "integer", "count": "integer", "cursor": "integer",
-	"offset": "integer", "start": "integer", "end": "integer", "decrement": "integer", "seconds": "integer", "milliseconds": "integer",
+	"capacity": "integer", "n": "integer", "e": "integer", "b": "integer", "m": "integer", "count": "integer",
+	"cursor": "integer", "offset": "integer", "start": "integer", "end": "integer", "decrement": "integer",
+	"seconds": "integer", "milliseconds": "integer",
 	"unix-seconds": "unix-time", "unix-milliseconds": "unix-time",
 }
 

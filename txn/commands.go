@@ -82,6 +82,10 @@ func (s *session) intercept(cmd *kv.Command, args [][]byte) (reply.Reply, bool) 
 	case "WATCH":
 		return reply.Error("ERR WATCH inside MULTI is not allowed"), true
 	}
+	if cmd.Flags&kv.NoMulti != 0 {
+		s.aborted = true
+		return reply.Error("ERR Command not allowed inside a transaction"), true
+	}
 	own := make([][]byte, len(args))
 	for i, arg := range args {
 		own[i] = append([]byte{}, arg...)

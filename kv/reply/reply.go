@@ -155,6 +155,14 @@ func Field(name string, value Reply) Pair {
 	return Pair{Key: BulkString(name), Value: value}
 }
 
+// IntField returns a map entry whose value is an integer.
+func IntField[N ~int | ~int64 | ~uint32 | ~uint64](name string, n N) Pair {
+	return Field(name, Int(int64(n)))
+}
+
+// DoubleField returns a map entry whose value is a floating point number.
+func DoubleField(name string, f float64) Pair { return Field(name, Double(f)) }
+
 // Map returns a map that keeps the order of its pairs. It relies on the caller that the keys differ.
 func Map(pairs ...Pair) Reply {
 	if len(pairs) == 0 {

@@ -201,13 +201,18 @@ func (c *conn) execute(words [][]byte) {
 	c.chooseLevel(cmd)
 	start := len(c.out)
 	r := c.run(cmd, words)
-	if !c.silent {
+	queued := isQueued(r)
+	switch {
+	case c.silent:
+	case c.protocol == 2 && r.Kind() == reply.KindNil && cmd.Name == "EXEC":
+		c.out = append(c.out, "*-1\r\n"...) // the nil of RESP2 where an array was to come
+	default:
 		c.answer(r)
 	}
-	if c.unsettled && cmd != nil && writes(cmd) {
+	if c.unsettled && cmd != nil && writes(cmd) && !queued {
 		c.writes = append(c.writes, span{start, len(c.out)})
 	}
-	c.noteQueued(words, r)
+	c.noteQueued(words, queued)
 	took := time.Since(begin)
 	c.server.stats.count(cmd, len(words), took, r)
 	c.server.slow.add(c, words, begin, took)
@@ -288,9 +293,14 @@ func (c *conn) chooseLevel(cmd *kv.Command) {
 // writes reports whether a command's answer speaks of stable storage.
 func writes(cmd *kv.Command) bool { return cmd.Flags&kv.Write != 0 || cmd.Name == "EXEC" }
 
+// isQueued reports whether a reply is that of a command that MULTI has queued.
+func isQueued(r reply.Reply) bool {
+	return r.Kind() == reply.KindStatus && bytes.Equal(r.Bytes(), queuedReply)
+}
+
 // noteQueued counts what MULTI and WATCH keep.
-func (c *conn) noteQueued(words [][]byte, r reply.Reply) {
-	if r.Kind() == reply.KindStatus && bytes.Equal(r.Bytes(), queuedReply) || isWord(words[0], "WATCH") {
+func (c *conn) noteQueued(words [][]byte, queued bool) {
+	if queued || isWord(words[0], "WATCH") {
 		for _, w := range words {
 			c.queuedBytes += len(w) + wordBytes
 		}

@@ -58,8 +58,22 @@ func (c *conn) account() bool {
 	return total <= c.server.db.SettingInt(clientsMemorySetting)
 }
 
-// readDeadline is until when bytes have to come.
+// readDeadline is until when bytes have to come; zero for any time.
 func (c *conn) readDeadline(now time.Time) time.Time {
+	deadline := c.commandDeadline(now)
+	if c.authenticated {
+		return deadline
+	}
+	// Whatever a stranger sends, its time for the password goes on.
+	login := c.strangerSince.Add(c.server.limits.login)
+	if deadline.IsZero() || login.Before(deadline) {
+		return login
+	}
+	return deadline
+}
+
+// commandDeadline is until when a command has to come, or to go on.
+func (c *conn) commandDeadline(now time.Time) time.Time {
 	l := &c.server.limits
 	if c.in.Partial() {
 		// What came counts, so that a large command may take its time, but no single byte
@@ -71,9 +85,6 @@ func (c *conn) readDeadline(now time.Time) time.Time {
 		return c.partialSince.Add(allowed)
 	}
 	c.partialSince = time.Time{}
-	if !c.authenticated {
-		return c.strangerSince.Add(l.login)
-	}
 	if idle := c.server.db.SettingInt(timeoutSetting); idle > 0 {
 		return now.Add(time.Duration(idle) * time.Second)
 	}

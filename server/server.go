@@ -59,7 +59,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	nextID    int64
-	idle      sync.WaitGroup // of connections
+	idle      sync.WaitGroup // of connections, those that are refused included
 }
 
 // New returns a server of a store that was opened with Module among its modules. A store has
@@ -159,7 +159,7 @@ func (s *Server) start(nc net.Conn) {
 	default:
 		// In the background: a TLS handshake, or a full socket, must not hold up others.
 		// The deadline bounds how many there are of these.
-		go c.refuse(why)
+		go s.turnAway(c, why)
 	}
 }
 
@@ -172,7 +172,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 	case why == "":
 		_ = nc.Close() // nothing was promised
 	default:
-		c.refuse(why)
+		s.turnAway(c, why)
 	}
 }
 
@@ -188,6 +188,7 @@ func (s *Server) admit(c *conn) (why string, ok bool) {
 	case why == "" && int64(len(s.conns)) >= s.maxClients():
 		why = "ERR max number of clients reached"
 	}
+	s.idle.Add(1)
 	if why != "" {
 		s.stats.refused.Add(1)
 		return why, false
@@ -195,8 +196,13 @@ func (s *Server) admit(c *conn) (why string, ok bool) {
 	s.nextID++
 	c.id = s.nextID
 	s.conns[c] = struct{}{}
-	s.idle.Add(1)
 	return "", true
+}
+
+// turnAway ends a connection that was not admitted.
+func (s *Server) turnAway(c *conn, why string) {
+	defer s.idle.Done()
+	c.refuse(why)
 }
 
 // run serves a connection that was admitted.

@@ -1,0 +1,351 @@
+package server_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sievekv/sievekv/server"
+)
+
+// soon is how long clients are given where a test waits for that to pass; long is for what must not.
+const (
+	soon = 50 * time.Millisecond
+	long = time.Hour
+)
+
+// keepsSending sends pieces until the server closes the connection.
+func (c *client) keepsSending(pieces ...string) {
+	go func() {
+		for {
+			if _, err := c.Reply(); err != nil {
+				return
+			}
+		}
+	}()
+	for {
+		for _, piece := range pieces {
+			if c.Send(piece) != nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+func TestHalfCommand(t *testing.T) {
+	w := serve(t, server.Options{}.WithTimes(soon, long, long))
+	whole := w.client()
+	whole.answers("PING => +PONG")
+	for _, half := range []string{
+		"*", "*2", "*2\r\n", "*2\r\n$3", "*2\r\n$3\r\nGE", "*2\r\n$3\r\nGET\r\n", "*2\r\n$3\r\nGET\r\n$1\r\nk", "P", "PING", "PING\r",
+		"*1000000\r\n", "*2\r\n$3\r\nGET\r\n$33554432\r\n",
+	} {
+		c := w.client()
+		c.send(half)
+		c.ended()
+	}
+	// Replies to what came before are sent.
+	c := w.client()
+	c.send(pipeline("SET k v", "GET k") + "*1\r\n")
+	c.want("+OK", `"v"`)
+	c.ended()
+	// One byte at a time puts nothing off.
+	w.client().keepsSending("*1\r\n$1000\r\n", strings.Repeat("a", 1)) // the first piece is part of the word from its second time on
+	whole.answers("PING => +PONG")
+}
+
+func TestIdle(t *testing.T) {
+	w := serve(t, nil)
+	w.set("timeout", "1")
+	idle, blank, half := w.client(), w.client(), w.client()
+	idle.answers("PING => +PONG")
+	half.send("*1\r\n")
+	began := time.Now()
+	blank.ended()
+	idle.ended()
+	if after := time.Since(began); after < time.Second/2 {
+		t.Errorf("a client that has a second is sent away after %v", after)
+	}
+	half.answers("PING => -ERR Protocol error: expected '$', got '*'") // it has the time of a half command
+	w.set("timeout", "0")
+	forever := w.client()
+	forever.answers("PING => +PONG")
+}
+
+// A client that gives no password has to go, whatever else it does.
+func TestLogin(t *testing.T) {
+	o := &server.Options{Password: "secret"}
+	w := serve(t, o.WithTimes(long, soon, long))
+	in := w.client()
+	in.answers("AUTH secret => +OK")
+	w.client().ended()
+	for name, pieces := range map[string][]string{
+		"commands":                    {"PING\r\n"},
+		"wrong passwords":             {"AUTH x\r\n"},
+		"HELLO":                       {"HELLO 3 AUTH default x\r\n"},
+		"blank lines":                 {"\r\n"},
+		"RESET":                       {"RESET\r\n"},
+		"a half command":              {"*1\r\n$9\r\n", "x"},
+		"always half a command":       {"PING\r\nPI", "NG\r\nPI"},
+		"halves that RESET":           {"RESET\r\nRE", "SET\r\nRE"},
+		"more than a stranger's word": {"*1\r\n$16385\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) { w.client().keepsSending(pieces...) })
+	}
+	time.Sleep(2 * soon)
+	in.answers("PING => +PONG")
+	// Who had the password and gives it back has the time anew.
+	in.answers("RESET => +RESET")
+	in.ended()
+}
+
+// A client that does not read what it is sent is not waited for.
+func TestWriteTimeout(t *testing.T) {
+	w := serve(t, server.Options{}.WithTimes(long, long, soon))
+	reads := w.client()
+	one := func() bool { return reads.info("clients", "connected_clients") == "1" }
+	for _, line := range []string{"PING", "INFO", "NOSUCH"} {
+		c := w.client()
+		c.send(pipeline(line))
+		eventually(t, "the client is gone", one)
+	}
+	// Nor for those that are refused.
+	w.set("maxclients", "1")
+	for range 3 {
+		w.client()
+	}
+	reads.answers("PING => +PONG")
+}
+
+func TestMaxClients(t *testing.T) {
+	w := serve(t, nil)
+	w.set("maxclients", "2")
+	a, b := w.client(), w.client()
+	a.answers("PING => +PONG")
+	b.answers("PING => +PONG")
+	c := w.client()
+	c.want("-ERR max number of clients reached")
+	c.ended()
+	if got := a.info("stats", "rejected_connections"); got != "1" {
+		t.Errorf("%s refused connections are counted, want 1", got)
+	}
+	_ = b.Close()
+	eventually(t, "there is room again", func() bool { return a.info("clients", "connected_clients") == "1" })
+	w.client().answers("PING => +PONG")
+	w.set("maxclients", "3")
+	w.client().answers("PING => +PONG")
+}
+
+func TestProtocolErrors(t *testing.T) {
+	w := serve(t, nil)
+	w.set("proto-max-bulk-len", "1024", "client-query-buffer-limit", "1048576")
+	stranger := serve(t, &server.Options{Password: "secret"})
+	const long = 64<<10 + 1
+	for _, tt := range []struct {
+		w         *world
+		sent      string
+		malformed string
+	}{
+		{w, "*x\r\n", "invalid multibulk length"},
+		{w, "*1x\r\n", "invalid multibulk length"},
+		{w, "*+1\r\n", "invalid multibulk length"},
+		{w, "*01\r\n", "invalid multibulk length"},
+		{w, "* 1\r\n", "invalid multibulk length"},
+		{w, "*1048577\r\n", "invalid multibulk length"},
+		{w, "*9223372036854775808\r\n", "invalid multibulk length"},
+		{w, "*99999999999999999999999999\r\n", "invalid multibulk length"},
+		{w, "*\r\n", "invalid multibulk length"},
+		{w, "*1\r\n\r\n", "expected '$', got ' '"},
+		{w, "*1\r\nPING\r\n", "expected '$', got 'P'"},
+		{w, "*1\r\n*1\r\n$4\r\nPING\r\n", "expected '$', got '*'"},
+		{w, "*1\r\n:4\r\n", "expected '$', got ':'"},
+		{w, "*1\r\n$x\r\n", "invalid bulk length"},
+		{w, "*1\r\n$-1\r\n", "invalid bulk length"},
+		{w, "*1\r\n$-0\r\n", "invalid bulk length"},
+		{w, "*1\r\n$\r\n", "invalid bulk length"},
+		{w, "*1\r\n$1025\r\n", "invalid bulk length"},
+		{w, "*1\r\n$536870912\r\n", "invalid bulk length"},
+		{w, "*1\r\n$18446744073709551615\r\n", "invalid bulk length"},
+		{w, "*1\r\n$9223372036854775807\r\n", "invalid bulk length"},
+		{w, "*2000\r\n" + strings.Repeat("$1024\r\n"+strings.Repeat("x", 1024)+"\r\n", 1024) + "$1024\r\n", "command of 1049600 bytes, at most 1048576"},
+		{w, "*" + strings.Repeat("1", long), "too big mbulk count string"},
+		{w, "*1\r\n$" + strings.Repeat("1", long), "too big bulk count string"},
+		{w, "GET " + strings.Repeat("k", long), "too big inline request"},
+		{w, "GET \"k\r\n", "unbalanced quotes in request"},
+		{w, "GET 'k'k\r\n", "unbalanced quotes in request"},
+		{w, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x00", long), "too big inline request"}, // TLS
+		{stranger, "*11\r\n", "unauthenticated multibulk length"},
+		{stranger, "*2\r\n$4\r\nAUTH\r\n$16385\r\n", "unauthenticated bulk length"},
+	} {
+		c := tt.w.client()
+		go func() { _ = c.Send(tt.sent) }() // the server may stop reading before the end
+		c.want("-ERR Protocol error: " + tt.malformed)
+		c.ended()
+		// What was right before is answered, and what follows is not run.
+		if tt.w != w || len(tt.sent) > 100 {
+			continue
+		}
+		c = tt.w.client()
+		c.send(pipeline("SET k v", "GET k") + tt.sent + pipeline("SET k broken"))
+		c.want("+OK", `"v"`, "-ERR Protocol error: "+tt.malformed)
+		c.ended()
+		w.client().answers(`GET k => "v"`)
+	}
+	// Browsers are sent away without a word: a page may have them send commands.
+	for _, http := range []string{
+		"POST / HTTP/1.1\r\nHost: x\r\n\r\nSET k broken\r\n", "post /\r\nSET k broken\r\n", "GET k\r\nHost: example.org\r\nSET k broken\r\n",
+		commandOf("Host:", "x") + pipeline("SET k broken"),
+	} {
+		c := w.client()
+		c.send(http)
+		c.ended()
+	}
+	w.client().answers(`GET k => "v"`)
+}
+
+// The limits of those who have not given the password end with it, in the middle of a pipeline too.
+func TestLimits_login(t *testing.T) {
+	w := serve(t, &server.Options{Password: "secret"})
+	value := strings.Repeat("v", 20_000)
+	words := append([]string{"DEL"}, numbered("k%d", 20)...)
+	c := w.client()
+	c.send(pipeline("AUTH secret"))
+	c.want("+OK")
+	go func() { _ = c.Send(commandOf("SET", "k", value) + commandOf(words...)) }()
+	c.want("+OK", ":0")
+	c = w.client()
+	go func() {
+		_ = c.Send(pipeline("AUTH secret") + commandOf("SET", "k", value) + commandOf(words...) + pipeline("RESET") + commandOf(words...))
+	}()
+	c.want("+OK", "+OK", ":0", "+RESET", "-ERR Protocol error: unauthenticated multibulk length")
+}
+
+// overload is how a client that takes too much is told.
+const overload = "-ERR clients together hold more memory than maxmemory-clients allows"
+
+func TestMemory_command(t *testing.T) {
+	w := serve(t, nil)
+	w.set("maxmemory-clients", "1048576")
+	small, c := w.client(), w.client()
+	small.answers("SET k v => +OK")
+	go func() { _ = c.Send(commandOf("SET", "k", strings.Repeat("v", 4<<20))) }()
+	c.want(overload)
+	c.ended()
+	small.answers(`GET k => "v"`)
+	if got := small.info("stats", "limited_connections"); got != "1" {
+		t.Errorf("%s connections that took too much are counted, want 1", got)
+	}
+	// There is room again.
+	c = w.client()
+	go func() { _ = c.Send(commandOf("SET", "k", strings.Repeat("v", 300_000))) }()
+	c.want("+OK")
+}
+
+// Many that hold less than each may are many, and one that asks for more has to go.
+func TestMemory_together(t *testing.T) {
+	w := serve(t, nil)
+	w.set("maxmemory-clients", "1048576")
+	for range 4 {
+		half := w.client()
+		half.send("*2\r\n$3\r\nGET\r\n$1000000\r\n" + strings.Repeat("k", 250_000))
+	}
+	small, c := w.client(), w.client()
+	small.answers("SET k v => +OK")
+	go func() { _ = c.Send(commandOf("SET", "k", strings.Repeat("v", 300_000))) }()
+	c.want(overload)
+	c.ended()
+	small.answers(`GET k => "v"`)
+}
+
+// What a transaction has queued, and what is watched, is held too.
+func TestMemory_transactions(t *testing.T) {
+	w := serve(t, nil)
+	w.set("maxmemory-clients", "1048576")
+	const most = 100_000
+	for name, lines := range map[string][]string{
+		"commands":          {"SET k%d v"},
+		"commands, aborted": {"SET k%d v", "NOSUCH"},
+		"keys watched":      {"WATCH k%d"},
+		"WATCH and EXEC":    {"WATCH k%d", "EXEC"},
+		"WATCH and DISCARD": {"WATCH k%d", "DISCARD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := w.client()
+			if !strings.HasPrefix(lines[0], "WATCH") {
+				c.answers("MULTI => +OK")
+			}
+			if sent := c.many(most, lines...); sent == most {
+				t.Errorf("%d times %q were kept", sent, lines)
+			}
+			_ = c.Close()
+		})
+	}
+	w.client().answers("EXISTS k1 => :0")
+}
+
+// Until the transaction ends, one way or another.
+func TestMemory_transactionsEnd(t *testing.T) {
+	w := serve(t, nil)
+	w.set("maxmemory-clients", "1048576")
+	queue := []string{"MULTI", "SET k%d " + strings.Repeat("v", 1000)}
+	for name, lines := range map[string][]string{
+		"EXEC":            append(queue, "EXEC"),
+		"EXEC with words": append(queue, "EXEC now"),
+		"EXECABORT":       append(queue, "NOSUCH", "EXEC"),
+		"DISCARD":         append(queue, "DISCARD"),
+		"RESET":           append(queue, "RESET"),
+		"UNWATCH":         {"WATCH k%d l%d m%d n%d", "UNWATCH"},
+		"WATCH, EXEC":     {"WATCH k%d l%d m%d n%d", "MULTI", "EXEC"},
+		"WATCH, DISCARD":  {"WATCH k%d l%d m%d n%d", "MULTI", "DISCARD"},
+		"WATCH, RESET":    {"WATCH k%d l%d m%d n%d", "RESET"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := w.client()
+			if sent := c.many(2000, lines...); sent < 2000 {
+				t.Errorf("the connection was closed after %d transactions", sent)
+			}
+			_ = c.Close()
+		})
+	}
+}
+
+// many sends lines, with a number in them, so often, or until the connection is closed, and returns how
+// often it has.
+func (c *client) many(times int, lines ...string) (sent int) {
+	c.t.Helper()
+	for ; sent < times; sent += 50 {
+		var b strings.Builder
+		n := 0
+		for i := range 50 {
+			for _, line := range lines {
+				if strings.Contains(line, "%d") {
+					line = strings.ReplaceAll(line, "%d", strconv.Itoa(sent+i))
+				}
+				b.WriteString(pipeline(line))
+				n++
+			}
+		}
+		go func() { _ = c.Send(b.String()) }()
+		for range n {
+			if _, err := c.Reply(); err != nil {
+				return sent
+			}
+		}
+	}
+	return sent
+}
+
+// Replies are held, too.
+func TestMemory_replies(t *testing.T) {
+	w := serve(t, nil)
+	c := w.client()
+	go func() { _ = c.Send(commandOf("SET", "big", strings.Repeat("v", 2<<20))) }()
+	c.want("+OK")
+	w.set("maxmemory-clients", "1048576")
+	c.answers("STRLEN big => :2097152")
+	c.send(pipeline("GET big"))
+	c.ended()
+	w.client().answers("STRLEN big => :2097152")
+}

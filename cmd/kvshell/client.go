@@ -175,11 +175,18 @@ func (c *client) failed(err error) error {
 	return &codeError{exitOpen, fmt.Errorf("%s: %w", c.address.endpoint, err)}
 }
 
+// errNoReply is for a command that was carried out, and has no reply: SHUTDOWN.
+var errNoReply = errors.New("no reply")
+
 func (c *client) do(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	if err := c.open(ctx); err != nil {
 		return reply.Nil, err
 	}
 	r, err := c.conn.ask(ctx, words)
+	if errors.Is(err, io.EOF) && strings.EqualFold(string(words[0]), "SHUTDOWN") {
+		c.disconnect()
+		return reply.Nil, errNoReply
+	}
 	if err != nil {
 		return reply.Nil, c.broken(ctx, err)
 	}
@@ -188,6 +195,30 @@ func (c *client) do(ctx context.Context, words [][]byte) (reply.Reply, error) {
 		r = reply.Verbatim(string(r.Bytes()))
 	}
 	return r, nil
+}
+
+// send sends a command to which a reply is yet to be received: for many commands on their way at once.
+func (c *client) send(ctx context.Context, words [][]byte) error {
+	if c.conn == nil { // it is not made again meanwhile: replies would be missing
+		return c.failed(errors.New("not connected"))
+	}
+	if err := c.conn.send(ctx, words); err != nil {
+		return c.broken(ctx, err)
+	}
+	return nil
+}
+
+// receive returns the reply to the first command sent that has none yet.
+func (c *client) receive(ctx context.Context) (reply.Reply, error) {
+	for {
+		in, err := c.conn.receive(ctx)
+		if err != nil {
+			return reply.Nil, c.broken(ctx, err)
+		}
+		if !in.push {
+			return in.reply, nil
+		}
+	}
 }
 
 // broken ends a connection on which a reply is missing.

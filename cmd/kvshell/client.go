@@ -33,6 +33,7 @@ type client struct {
 
 	conn     *connection // nil while there is none
 	protocol int         // of conn
+	chosen   int         // by the user's HELLO, 0 for none
 	noRESP3  bool        // the server does not speak RESP3
 	database uint
 	multi    bool // between MULTI and EXEC
@@ -120,6 +121,9 @@ func (c *client) authenticate(ctx context.Context) error {
 // speak changes the protocol if another is wanted: RESP3 to show replies as JSON, as it has more kinds of replies.
 func (c *client) speak(ctx context.Context) error {
 	protocol := c.address.protocol
+	if c.chosen != 0 {
+		protocol = c.chosen
+	}
 	if protocol == 0 {
 		if protocol = 2; c.format.json {
 			protocol = 3
@@ -149,7 +153,7 @@ func (c *client) disconnect() {
 	if c.conn != nil {
 		c.conn.close()
 	}
-	c.conn, c.multi, c.watching = nil, false, false
+	c.conn, c.multi, c.watching, c.chosen = nil, false, false, 0
 }
 
 func (c *client) cannotConnect(ctx context.Context, err error) error {
@@ -263,10 +267,10 @@ func (c *client) note(words [][]byte, r reply.Reply) {
 			c.database = uint(n)
 		}
 	case name == "RESET" && !r.IsError():
-		c.multi, c.watching, c.database, c.protocol = false, false, 0, 2
+		c.multi, c.watching, c.database, c.protocol, c.chosen = false, false, 0, 2, 0
 	case name == "HELLO" && !r.IsError() && len(words) > 1:
 		if n, err := strconv.Atoi(string(words[1])); err == nil {
-			c.protocol = n
+			c.protocol, c.chosen = n, n
 		}
 	}
 }

@@ -45,7 +45,9 @@ func (a *address) dial(ctx context.Context) (*connection, error) {
 		}
 		conn = encrypted
 	}
-	c := &connection{Conn: conn, replies: make(chan received, keptReplies), ended: make(chan struct{}), closed: make(chan struct{})}
+	c := &connection{
+		Conn: conn, replies: make(chan received, keptReplies), ended: make(chan struct{}), closed: make(chan struct{}),
+	}
 	go c.read()
 	return c, nil
 }
@@ -118,7 +120,8 @@ func (c *connection) receive(ctx context.Context) (received, error) {
 	}
 }
 
-// ask sends a command and waits for the reply. Pushes before it are dropped, unless that is how the command is answered.
+// ask sends a command and waits for the reply. Pushes before it are dropped, unless that is how the command is
+// answered.
 func (c *connection) ask(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	if err := c.send(ctx, words); err != nil {
 		return reply.Nil, err

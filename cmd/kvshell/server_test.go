@@ -174,7 +174,8 @@ func (c *testClient) answer(words [][]byte) bool {
 	needs := c.server.password
 	switch {
 	case name == "AUTH" && needs == "":
-		send(reply.Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"))
+		send(reply.Error("ERR AUTH <password> called without any password configured for the default user. " +
+			"Are you sure your configuration is correct?"))
 	case name == "AUTH" && string(words[len(words)-1]) != needs:
 		send(reply.Error("WRONGPASS invalid username-password pair or user is disabled."))
 	case name == "AUTH":
@@ -365,7 +366,8 @@ func TestClient_lostConnection(t *testing.T) {
 		c.mustDo(t, before)
 		lose()
 		_, err := c.do(context.Background(), commandWords("SET", "k", "2"))
-		const want = "the server closed the connection; with it went the transaction, and what was watched: the command was not sent"
+		const want = "the server closed the connection; with it went the transaction, and what was watched: " +
+			"the command was not sent"
 		if err == nil || !strings.HasSuffix(err.Error(), want) || exitCode(err) != exitOpen {
 			t.Errorf("after %s: %v", before, err)
 		}
@@ -471,10 +473,12 @@ func TestCommandTable(t *testing.T) {
 		"CONFIG": "GET parameter [parameter ...] | HELP | RESETSTAT | REWRITE | SET parameter value [parameter value ...]",
 		"DEL":    "key [key ...]",
 		"GET":    "key",
-		"SET":    "key value [NX|XX] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|KEEPTTL]",
-		"SORT":   "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC|DESC] [ALPHA] [STORE destination]",
-		"XADD":   "key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value ...]",
-		"PING":   "[message]",
+		"SET": "key value [NX|XX] [GET] " +
+			"[EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|KEEPTTL]",
+		"SORT": "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC|DESC] [ALPHA] " +
+			"[STORE destination]",
+		"XADD": "key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value ...]",
+		"PING": "[message]",
 	}
 	table := commandTable(commands, docs)
 	for name, syntax := range want {

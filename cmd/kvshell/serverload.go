@@ -17,8 +17,8 @@ import (
 // a connection keeps replies, so that neither end waits for the other to read.
 const inFlight = 4
 
-// loadWords are the commands by which load makes a filter of a kind and adds lines to it. Lines are added with NOCREATE, so
-// that one that was deleted meanwhile is not made anew, with other parameters.
+// loadWords are the commands by which load makes a filter of a kind and adds lines to it. Lines are added with
+// NOCREATE, so that one that was deleted meanwhile is not made anew, with other parameters.
 type loadWords struct {
 	reserve, insert string
 	exists          string // asked first, where insert would count a line again; "" if it does not
@@ -26,9 +26,11 @@ type loadWords struct {
 }
 
 var loadWordsOf = map[string]loadWords{
-	bloomKind:    {reserve: "BF.RESERVE", insert: "BF.INSERT", info: "BF.INFO", items: "Number of items inserted"},
-	cuckooKind:   {reserve: "CF.RESERVE", insert: "CF.INSERTNX", info: "CF.INFO", items: "Number of items inserted"},
-	countingKind: {reserve: "CBF.RESERVE", insert: "CBF.INSERT", exists: "CBF.MEXISTS", info: "CBF.INFO", items: "Number of items"},
+	bloomKind:  {reserve: "BF.RESERVE", insert: "BF.INSERT", info: "BF.INFO", items: "Number of items inserted"},
+	cuckooKind: {reserve: "CF.RESERVE", insert: "CF.INSERTNX", info: "CF.INFO", items: "Number of items inserted"},
+	countingKind: {
+		reserve: "CBF.RESERVE", insert: "CBF.INSERT", exists: "CBF.MEXISTS", info: "CBF.INFO", items: "Number of items",
+	},
 }
 
 // serverLoading is one run of load over a connection. As adding a line again changes nothing, the same command again
@@ -54,8 +56,8 @@ type serverLoading struct {
 // loadToServer is load for a server.
 func (sh *shell) loadToServer(ctx context.Context, key, file string, f loadFlags) (err error) {
 	if f.replace {
-		return usagef("load --replace needs the store in a directory: over a connection (%s) what a killed run leaves could not be told from other keys; give -d DIR",
-			sh.server.given())
+		return usagef("load --replace needs the store in a directory: over a connection (%s) it could not tell what a killed run left "+
+			"from other keys; give -d DIR", sh.server.given())
 	}
 	in, err := openInput(file, sh.stdin, f.batch)
 	if err != nil {
@@ -122,8 +124,8 @@ func (l *serverLoading) begin(ctx context.Context) error {
 func (l *serverLoading) tellKept() {
 	f := &l.flags
 	if f.rateGiven || f.capacityGiven || f.nonScalingGiven || f.ttlGiven {
-		fmt.Fprintf(l.notes, "note: the filter %q is there already and keeps what it was made with: --error, --capacity, --non-scaling and --ttl are for one that is made\n",
-			l.key)
+		fmt.Fprintf(l.notes, "note: the filter %q is there already and keeps what it was made with: "+
+			"--error, --capacity, --non-scaling and --ttl are for one that is made\n", l.key)
 	}
 }
 

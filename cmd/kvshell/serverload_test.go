@@ -86,10 +86,14 @@ func mustReply(t *testing.T, db *kv.DB, line string) reply.Reply {
 func TestLoad_server(t *testing.T) {
 	db, endpoint := realServer(t)
 	for kind, words := range map[string]struct{ card, name string }{
-		bloomKind: {"BF.CARD bloom", "MBbloom--"}, cuckooKind: {"", "MBbloomCF"}, countingKind: {"CBF.CARD counting", "CBloom---"},
+		bloomKind: {"BF.CARD bloom", "MBbloom--"}, cuckooKind: {"", "MBbloomCF"},
+		countingKind: {"CBF.CARD counting", "CBloom---"},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			for i, want := range []string{"added                30072\nknown before         29134\n", "added                0\nknown before         59206\n"} {
+			for i, want := range []string{
+				"added                30072\nknown before         29134\n",
+				"added                0\nknown before         59206\n",
+			} {
 				stdout, stderr, code := runAt(endpoint, "load", kind, urlList, "--type", kind, "--batch", "1000")
 				if code != 0 || stderr != "" || !strings.HasPrefix(stdout, "lines read           59206\n"+want) ||
 					!strings.Contains(stdout, "\nfilter               30072 lines in 1 layers, ") {
@@ -119,7 +123,7 @@ func TestLoad_serverFlags(t *testing.T) {
 		t.Errorf("lives %d seconds", ttl)
 	}
 	_, stderr, code = runAt(endpoint, "load", "k", lines, "--error", "0.1")
-	if code != 0 || !strings.HasPrefix(stderr, "note: the filter \"k\" is there already and keeps what it was made with: ") {
+	if code != 0 || !strings.HasPrefix(stderr, `note: the filter "k" is there already and keeps what it was made with`) {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 	for _, tt := range []struct {
@@ -160,14 +164,15 @@ func TestLoad_serverFull(t *testing.T) {
 				list = append(list, fmt.Sprint(i))
 			}
 			lines := writeLines(t, list...)
-			args := []string{"load", "k", lines, "--type", kind, "--non-scaling", "--capacity", "100", "--error", "0.001", "--batch", "10"}
-			_, stderr, code := runAt(endpoint, args...)
+			_, stderr, code := runAt(endpoint, "load", "k", lines, "--type", kind,
+				"--non-scaling", "--capacity", "100", "--error", "0.001", "--batch", "10")
 			if code != exitError || !strings.Contains(stderr, "full") {
 				t.Fatalf("code %d, %s", code, stderr)
 			}
 			var line, added int
 			if _, told, _ := strings.Cut(stderr, "; "); told != "" {
-				if _, err := fmt.Sscanf(told, `"k" has the lines up to line %d, %d of them new; to go on, add --skip`, &line, &added); err != nil {
+				_, err := fmt.Sscanf(told, `"k" has the lines up to line %d, %d of them new; to go on`, &line, &added)
+				if err != nil {
 					t.Fatalf("%s: %v", stderr, err)
 				}
 			}
@@ -195,7 +200,8 @@ func TestLoad_serverLost(t *testing.T) {
 	}
 	lines := writeLines(t, list...)
 	_, stderr, code := runAt(s.listener.Addr().String(), "load", "k", lines, "--batch", "10")
-	if code != exitOpen || !strings.Contains(stderr, `"k" has the lines up to line 20, 20 of them new; to go on, add --skip 20 to the same command`) {
+	const want = `"k" has the lines up to line 20, 20 of them new; to go on, add --skip 20 to the same command`
+	if code != exitOpen || !strings.Contains(stderr, want) {
 		t.Fatalf("code %d, %s", code, stderr)
 	}
 	s.mu.Lock()

@@ -35,7 +35,8 @@ func commandTable(commands, docs reply.Reply) []*kv.Command {
 // describeBy fills in the texts of a command.
 func describeBy(cmd *kv.Command, docs map[string]reply.Reply) {
 	text := func(name string) string { return string(docs[name].Bytes()) }
-	cmd.Summary, cmd.Group, cmd.Complexity, cmd.Example = text("summary"), text("group"), text("complexity"), text("example")
+	cmd.Summary, cmd.Group = text("summary"), text("group")
+	cmd.Complexity, cmd.Example = text("complexity"), text("example")
 	if cmd.Group == "" {
 		cmd.Group = "other"
 	}

@@ -21,6 +21,8 @@ const passwordVariable = "REDISCLI_AUTH"
 const (
 	defaultHost = "127.0.0.1"
 	defaultPort = 6379
+
+	uriForm = "redis://[[user:]password@]host[:port][/database]"
 )
 
 // serverFlags are the flags for a server. They are called as those of redis-cli.
@@ -59,7 +61,7 @@ func (f *serverFlags) register(flags *pflag.FlagSet) (usages string) {
 	set.StringVarP(&f.socket, "socket", "s", "", "Unix `SOCKET` of the server, in place of a host and a port")
 	set.StringVarP(&f.password, "pass", "a", "", "`PASSWORD` to send; safer in $"+passwordVariable)
 	set.StringVar(&f.user, "user", "", "`NAME` to send with the password")
-	set.StringVarP(&f.uri, "uri", "u", "", "`URI` of the server: redis://[[user:]password@]host[:port][/database], rediss:// for TLS, or unix://path")
+	set.StringVarP(&f.uri, "uri", "u", "", "`URI` of the server: "+uriForm+", rediss:// for TLS, or unix://path")
 	set.UintVarP(&f.database, "database", "n", 0, "`NUMBER` of the database, of a server that has several")
 	set.BoolVar(&f.tls, "tls", false, "encrypt the connection")
 	set.StringVar(&f.cacert, "cacert", "", "`FILE` with the certificates to trust, in place of the system's")
@@ -124,7 +126,7 @@ func (f *serverFlags) address() (*address, error) {
 	if f.uri != "" {
 		u, err := url.Parse(f.uri)
 		if err != nil { // which may have parts of a password in its text
-			return nil, usagef("-u: not of the form redis://[[user:]password@]host[:port][/database]; other characters than letters and digits in a password have to be written as %%HH")
+			return nil, usagef("-u: not of the form %s; write what is no letter or digit of a password as %%HH", uriForm)
 		}
 		if err := a.setURI(u); err != nil {
 			return nil, usagef("-u: %w", err)
@@ -164,7 +166,9 @@ func (f *serverFlags) check(encrypted bool) error {
 		}
 		return nil
 	}
-	err := errors.Join(exclude("socket", hostFlag, "port", "tls"), exclude("uri", hostFlag, "port", "socket"), exclude("resp2", "resp3"))
+	err := errors.Join(
+		exclude("socket", hostFlag, "port", "tls"), exclude("uri", hostFlag, "port", "socket"), exclude("resp2", "resp3"),
+	)
 	switch {
 	case err != nil:
 		return usagef("%w", err)

@@ -33,6 +33,7 @@ type client struct {
 
 	conn     *connection // nil while there is none
 	protocol int         // of conn
+	chosen   int         // by the user's HELLO, 0 for none
 	noRESP3  bool        // the server does not speak RESP3
 	database uint
 	multi    bool // between MULTI and EXEC
@@ -120,6 +121,9 @@ func (c *client) authenticate(ctx context.Context) error {
 // speak changes the protocol if another is wanted: RESP3 to show replies as JSON, as it has more kinds of replies.
 func (c *client) speak(ctx context.Context) error {
 	protocol := c.address.protocol
+	if c.chosen != 0 {
+		protocol = c.chosen
+	}
 	if protocol == 0 {
 		if protocol = 2; c.format.json {
 			protocol = 3
@@ -149,7 +153,7 @@ func (c *client) disconnect() {
 	if c.conn != nil {
 		c.conn.close()
 	}
-	c.conn, c.multi, c.watching = nil, false, false
+	c.conn, c.multi, c.watching, c.chosen = nil, false, false, 0
 }
 
 func (c *client) cannotConnect(ctx context.Context, err error) error {
@@ -175,11 +179,18 @@ func (c *client) failed(err error) error {
 	return &codeError{exitOpen, fmt.Errorf("%s: %w", c.address.endpoint, err)}
 }
 
+// errNoReply is for a command that was carried out, and has no reply: SHUTDOWN.
+var errNoReply = errors.New("no reply")
+
 func (c *client) do(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	if err := c.open(ctx); err != nil {
 		return reply.Nil, err
 	}
 	r, err := c.conn.ask(ctx, words)
+	if errors.Is(err, io.EOF) && strings.EqualFold(string(words[0]), "SHUTDOWN") {
+		c.disconnect()
+		return reply.Nil, errNoReply
+	}
 	if err != nil {
 		return reply.Nil, c.broken(ctx, err)
 	}
@@ -188,6 +199,30 @@ func (c *client) do(ctx context.Context, words [][]byte) (reply.Reply, error) {
 		r = reply.Verbatim(string(r.Bytes()))
 	}
 	return r, nil
+}
+
+// send sends a command to which a reply is yet to be received: for many commands on their way at once.
+func (c *client) send(ctx context.Context, words [][]byte) error {
+	if c.conn == nil { // it is not made again meanwhile: replies would be missing
+		return c.failed(errors.New("not connected"))
+	}
+	if err := c.conn.send(ctx, words); err != nil {
+		return c.broken(ctx, err)
+	}
+	return nil
+}
+
+// receive returns the reply to the first command sent that has none yet.
+func (c *client) receive(ctx context.Context) (reply.Reply, error) {
+	for {
+		in, err := c.conn.receive(ctx)
+		if err != nil {
+			return reply.Nil, c.broken(ctx, err)
+		}
+		if !in.push {
+			return in.reply, nil
+		}
+	}
 }
 
 // broken ends a connection on which a reply is missing.
@@ -232,10 +267,10 @@ func (c *client) note(words [][]byte, r reply.Reply) {
 			c.database = uint(n)
 		}
 	case name == "RESET" && !r.IsError():
-		c.multi, c.watching, c.database, c.protocol = false, false, 0, 2
+		c.multi, c.watching, c.database, c.protocol, c.chosen = false, false, 0, 2, 0
 	case name == "HELLO" && !r.IsError() && len(words) > 1:
 		if n, err := strconv.Atoi(string(words[1])); err == nil {
-			c.protocol = n
+			c.protocol, c.chosen = n, n
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"time"
@@ -84,6 +85,9 @@ func pause(ctx context.Context, wait time.Duration) bool {
 // may have been meant.
 func (sh *shell) do(ctx context.Context, exec executor, words [][]byte, own []*cobra.Command) (reply.Reply, error) {
 	r, err := exec.do(ctx, words)
+	if errors.Is(err, errNoReply) {
+		return r, nil
+	}
 	if err != nil {
 		return r, err
 	}

@@ -17,11 +17,14 @@ import (
 // sent in vain, and so that nothing that is sent has to wait for a reply that is not read. It ends with close.
 type connection struct {
 	net.Conn
-	replies chan received
+	replies chan received // which are kept, up to keptReplies, while nobody asks for them
 	ended   chan struct{} // closed when nothing more can be read, for the reason err
 	err     error
 	closed  chan struct{}
+	out     []byte // what was sent last, for its memory
 }
+
+const keptReplies = 16
 
 // received is what a server sent: a reply, or a push.
 type received struct {
@@ -42,7 +45,9 @@ func (a *address) dial(ctx context.Context) (*connection, error) {
 		}
 		conn = encrypted
 	}
-	c := &connection{Conn: conn, replies: make(chan received), ended: make(chan struct{}), closed: make(chan struct{})}
+	c := &connection{
+		Conn: conn, replies: make(chan received, keptReplies), ended: make(chan struct{}), closed: make(chan struct{}),
+	}
 	go c.read()
 	return c, nil
 }
@@ -90,7 +95,8 @@ func (c *connection) lost() error {
 func (c *connection) send(ctx context.Context, words [][]byte) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.Conn.Close() })
 	defer stop()
-	_, err := c.Write(resp.AppendCommand(nil, words))
+	c.out = resp.AppendCommand(c.out[:0], words)
+	_, err := c.Write(c.out)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -103,13 +109,19 @@ func (c *connection) receive(ctx context.Context) (received, error) {
 	case in := <-c.replies:
 		return in, nil
 	case <-c.ended:
-		return received{}, c.err
+		select {
+		case in := <-c.replies: // from before the end
+			return in, nil
+		default:
+			return received{}, c.err
+		}
 	case <-ctx.Done():
 		return received{}, ctx.Err()
 	}
 }
 
-// ask sends a command and waits for the reply. Pushes before it are dropped, unless that is how the command is answered.
+// ask sends a command and waits for the reply. Pushes before it are dropped, unless that is how the command is
+// answered.
 func (c *connection) ask(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	if err := c.send(ctx, words); err != nil {
 		return reply.Nil, err

@@ -235,7 +235,18 @@ func listCommands(table []*kv.Command) string {
 	return text
 }
 
+// describe tells of a command what is known of it: a server need not say everything.
 func describe(c *kv.Command) string {
-	return fmt.Sprintf("%s\n  %s\n  Time:    %s\n  Group:   @%s\n  Example: %s\n",
-		usage(c), c.Summary, c.Complexity, c.Group, strings.ReplaceAll(c.Example, "\n", "\n           "))
+	text := usage(c) + "\n"
+	if c.Summary != "" {
+		text += "  " + c.Summary + "\n"
+	}
+	for _, line := range [][2]string{
+		{"Time:", c.Complexity}, {"Group:", "@" + c.Group}, {"Example:", strings.ReplaceAll(c.Example, "\n", "\n           ")},
+	} {
+		if line[1] != "" {
+			text += fmt.Sprintf("  %-8s %s\n", line[0], line[1])
+		}
+	}
+	return text
 }

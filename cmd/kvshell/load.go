@@ -76,6 +76,9 @@ func (f *loadFlags) check(key string) error {
 
 // load opens what a run needs, runs it, and tells how it went.
 func (sh *shell) load(ctx context.Context, key, file string, f loadFlags) (err error) {
+	if sh.address != nil {
+		return sh.loadToServer(ctx, key, file, f)
+	}
 	if _, err := sh.dir(); err != nil {
 		return err
 	}
@@ -132,6 +135,10 @@ With --replace, a filter is made as the flags say, not like the one that is ther
 When it is complete, one commit renames it to KEY: readers see the old filter or the new one. Ctrl-C and errors remove
 it and leave KEY as it was. What a killed run leaves there is removed by the next with --replace. The time to live of
 the old filter goes with it; the new one has none unless --ttl says so, from the moment it is in place.
+
+On a server (-h HOST), also a Redis with RedisBloom, load works in the same way, but for these: --replace needs the
+store in a directory; a filter that is there is not compared with the flags; and the lines are as durable as the server
+makes its writes. If the connection is lost, load says with which --skip to go on.
 `
 
 // loading is one run of load over its input.

@@ -159,6 +159,9 @@ func (s *script) run(ctx context.Context, line scriptLine) error {
 
 func (s *script) do(ctx context.Context, exec executor, line scriptLine, words [][]byte) error {
 	r, err := exec.do(ctx, words)
+	if errors.Is(err, errNoReply) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("line %d of the script: %w", line.number, err)
 	}

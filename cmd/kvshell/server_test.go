@@ -36,9 +36,11 @@ type testServer struct {
 	serving  sync.WaitGroup
 	hung     chan struct{} // told of each command that gets no reply
 
-	mu    sync.Mutex
-	conns map[net.Conn]bool
-	log   []string // commands, as they came
+	mu        sync.Mutex
+	conns     map[net.Conn]bool
+	log       []string // commands, as they came
+	dropAfter string   // a command: the connection is closed instead of an answer to number dropCount of them
+	dropCount int
 }
 
 // startServer serves a new store on an address. A server with an empty password needs none.
@@ -107,6 +109,17 @@ func (s *testServer) stop() error {
 	return errors.Join(err, s.db.Close())
 }
 
+// takes keeps a command in the log. It is false if the connection is to be closed.
+func (s *testServer) takes(words [][]byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, string(bytes.Join(words, []byte(" "))))
+	if s.dropAfter == string(words[0]) {
+		s.dropCount--
+	}
+	return s.dropAfter == "" || s.dropCount > 0
+}
+
 // testClient is a connection to a testServer.
 type testClient struct {
 	server   *testServer
@@ -130,12 +143,19 @@ func (c *testClient) serve() {
 		if !ok {
 			continue
 		}
-		c.server.mu.Lock()
-		c.server.log = append(c.server.log, string(bytes.Join(words, []byte(" "))))
-		c.server.mu.Unlock()
-		if !c.answer(words) {
+		if !c.server.takes(words) || !c.answer(words) {
+			c.hangUp()
 			return
 		}
+	}
+}
+
+// hangUp ends the connection so that the client gets the replies before: one that is closed while the other end
+// sends is reset.
+func (c *testClient) hangUp() {
+	if tcp, ok := c.conn.(*net.TCPConn); ok {
+		tcp.CloseWrite()
+		io.Copy(io.Discard, c.conn)
 	}
 }
 
@@ -154,7 +174,8 @@ func (c *testClient) answer(words [][]byte) bool {
 	needs := c.server.password
 	switch {
 	case name == "AUTH" && needs == "":
-		send(reply.Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"))
+		send(reply.Error("ERR AUTH <password> called without any password configured for the default user. " +
+			"Are you sure your configuration is correct?"))
 	case name == "AUTH" && string(words[len(words)-1]) != needs:
 		send(reply.Error("WRONGPASS invalid username-password pair or user is disabled."))
 	case name == "AUTH":
@@ -249,9 +270,9 @@ func certificate() (*tls.Config, []byte, error) {
 	return config, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
-func clientOf(t *testing.T, s *testServer) *client {
+func clientOf(t *testing.T, endpoint string) *client {
 	t.Helper()
-	c := newClient(&address{network: "tcp", endpoint: s.listener.Addr().String()}, new(format), io.Discard)
+	c := newClient(&address{network: "tcp", endpoint: endpoint}, new(format), io.Discard)
 	t.Cleanup(func() {
 		c.close(nil)
 		if c.helper != nil {
@@ -274,28 +295,29 @@ func (c *client) mustDo(t *testing.T, line string) reply.Reply {
 func TestClient_commands(t *testing.T) {
 	s := serveFor(t, "")
 	for _, protocol := range []int{2, 3} {
-		c := clientOf(t, s)
+		c := clientOf(t, s.listener.Addr().String())
 		c.address.protocol = protocol
-		table := c.commands()
-		want := s.db.Commands()
-		if len(table) != len(want) {
-			t.Fatalf("%d commands, want %d", len(table), len(want))
+		checkTable(t, c.commands(), s.db.Commands())
+	}
+}
+
+func checkTable(t *testing.T, table, want []*kv.Command) {
+	t.Helper()
+	if len(table) != len(want) {
+		t.Fatalf("%d commands, want %d", len(table), len(want))
+	}
+	for _, cmd := range want {
+		got := findCommand(table, cmd.Name)
+		if got == nil {
+			t.Errorf("no %s", cmd.Name)
+			continue
 		}
-		for _, cmd := range want {
-			got := findCommand(table, cmd.Name)
-			if got == nil {
-				t.Errorf("no %s", cmd.Name)
-				continue
-			}
-			same := *cmd
-			same.Handler, same.Refuse = nil, nil
-			if gotText, wantText := describe(got), describe(&same); gotText != wantText {
-				t.Errorf("%s:\n%s, want\n%s", cmd.Name, gotText, wantText)
-			}
-			if got.Arity != cmd.Arity || got.Flags != cmd.Flags || got.FirstKey != cmd.FirstKey ||
-				got.LastKey != cmd.LastKey || got.KeyStep != cmd.KeyStep {
-				t.Errorf("%s: %+v, want %+v", cmd.Name, got, &same)
-			}
+		if text := describe(cmd); describe(got) != text {
+			t.Errorf("%s:\n%s, want\n%s", cmd.Name, describe(got), text)
+		}
+		if got.Arity != cmd.Arity || got.Flags != cmd.Flags || got.FirstKey != cmd.FirstKey ||
+			got.LastKey != cmd.LastKey || got.KeyStep != cmd.KeyStep {
+			t.Errorf("%s: %+v, want %+v", cmd.Name, got, cmd)
 		}
 	}
 }
@@ -303,7 +325,7 @@ func TestClient_commands(t *testing.T) {
 // Tab asks for keys on a connection of its own: the one of the prompt may be in a transaction.
 func TestClient_keys(t *testing.T) {
 	s := serveFor(t, "")
-	c := clientOf(t, s)
+	c := clientOf(t, s.listener.Addr().String())
 	for _, key := range []string{"a1", "a2", "ab*", "ab*c", "abc", `\x`, "b"} {
 		c.mustDo(t, "SET "+key+" 1")
 	}
@@ -325,7 +347,7 @@ func TestClient_keys(t *testing.T) {
 // was watched for one.
 func TestClient_lostConnection(t *testing.T) {
 	s := serveFor(t, "")
-	c := clientOf(t, s)
+	c := clientOf(t, s.listener.Addr().String())
 	lose := func() {
 		t.Helper()
 		s.drop()
@@ -344,7 +366,8 @@ func TestClient_lostConnection(t *testing.T) {
 		c.mustDo(t, before)
 		lose()
 		_, err := c.do(context.Background(), commandWords("SET", "k", "2"))
-		const want = "the server closed the connection; with it went the transaction, and what was watched: the command was not sent"
+		const want = "the server closed the connection; with it went the transaction, and what was watched: " +
+			"the command was not sent"
 		if err == nil || !strings.HasSuffix(err.Error(), want) || exitCode(err) != exitOpen {
 			t.Errorf("after %s: %v", before, err)
 		}
@@ -369,7 +392,7 @@ func TestClient_lostConnection(t *testing.T) {
 // A command whose reply does not come is not sent again.
 func TestClient_noReply(t *testing.T) {
 	s := serveFor(t, "")
-	c := clientOf(t, s)
+	c := clientOf(t, s.listener.Addr().String())
 	for command, want := range map[string]string{
 		"CLOSE":   "the server closed the connection; whether the command was carried out is not known",
 		"GARBAGE": `Protocol error, got "H" as reply type byte; whether the command was carried out is not known`,
@@ -407,7 +430,7 @@ func TestClient_noReply(t *testing.T) {
 func TestClient_subscribe(t *testing.T) {
 	s := serveFor(t, "")
 	for _, protocol := range []int{2, 3} {
-		c := clientOf(t, s)
+		c := clientOf(t, s.listener.Addr().String())
 		c.address.protocol = protocol
 		words := commandWords("SUBSCRIBE", "news")
 		ctx, cancel := context.WithCancel(context.Background())
@@ -447,13 +470,15 @@ func TestCommandTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"CONFIG": "GET|HELP|RESETSTAT|REWRITE|SET",
+		"CONFIG": "GET parameter [parameter ...] | HELP | RESETSTAT | REWRITE | SET parameter value [parameter value ...]",
 		"DEL":    "key [key ...]",
 		"GET":    "key",
-		"SET":    "key value [NX|XX] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|KEEPTTL]",
-		"SORT":   "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC|DESC] [ALPHA] [STORE destination]",
-		"XADD":   "key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value ...]",
-		"PING":   "[message]",
+		"SET": "key value [NX|XX] [GET] " +
+			"[EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|KEEPTTL]",
+		"SORT": "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC|DESC] [ALPHA] " +
+			"[STORE destination]",
+		"XADD": "key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value ...]",
+		"PING": "[message]",
 	}
 	table := commandTable(commands, docs)
 	for name, syntax := range want {

@@ -35,7 +35,8 @@ func commandTable(commands, docs reply.Reply) []*kv.Command {
 // describeBy fills in the texts of a command.
 func describeBy(cmd *kv.Command, docs map[string]reply.Reply) {
 	text := func(name string) string { return string(docs[name].Bytes()) }
-	cmd.Summary, cmd.Group, cmd.Complexity, cmd.Example = text("summary"), text("group"), text("complexity"), text("example")
+	cmd.Summary, cmd.Group = text("summary"), text("group")
+	cmd.Complexity, cmd.Example = text("complexity"), text("example")
 	if cmd.Group == "" {
 		cmd.Group = "other"
 	}
@@ -43,20 +44,22 @@ func describeBy(cmd *kv.Command, docs map[string]reply.Reply) {
 	case text("syntax") != "": // with the name
 		_, cmd.Syntax, _ = strings.Cut(text("syntax"), " ")
 	case docs["subcommands"].Kind() != reply.KindNil:
-		cmd.Syntax = strings.Join(subcommandNames(docs["subcommands"]), "|")
+		cmd.Syntax = subcommandSyntax(docs["subcommands"].Elems())
 	default:
 		cmd.Syntax = argumentsSyntax(docs["arguments"].Elems(), " ")
 	}
 }
 
-// subcommandNames returns the names of subcommands, such as config|get.
-func subcommandNames(docs reply.Reply) (names []string) {
-	for i := 0; i+1 < len(docs.Elems()); i += 2 {
-		_, name, _ := strings.Cut(string(docs.Elems()[i].Bytes()), "|")
-		names = append(names, strings.ToUpper(name))
+// subcommandSyntax is what the subcommands of a command look like. In COMMAND DOCS their names are such as config|get.
+func subcommandSyntax(docs []reply.Reply) string {
+	var forms []string
+	for i := 0; i+1 < len(docs); i += 2 {
+		_, name, _ := strings.Cut(string(docs[i].Bytes()), "|")
+		arguments := fields(docs[i+1])["arguments"].Elems()
+		forms = append(forms, strings.TrimSpace(strings.ToUpper(name)+" "+argumentsSyntax(arguments, " ")))
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(forms)
+	return strings.Join(forms, " | ")
 }
 
 // argumentsSyntax returns what arguments of COMMAND DOCS look like, in the manner of the command table.

@@ -106,7 +106,8 @@ func nest(r reply.Reply, depth int) reply.Reply {
 
 func TestReader_ReadAny(t *testing.T) {
 	r := resp.NewReader(strings.NewReader(">1\r\n+invalidate\r\n:1\r\n"))
-	if got, push, err := r.ReadAny(); err != nil || !push || !reflect.DeepEqual(got, reply.Array(reply.Status("invalidate"))) {
+	want := reply.Array(reply.Status("invalidate"))
+	if got, push, err := r.ReadAny(); err != nil || !push || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v, %v", got, push, err)
 	}
 	if got, push, err := r.ReadAny(); err != nil || push || !reflect.DeepEqual(got, reply.Int(1)) {
@@ -119,7 +120,8 @@ func TestReader_malformed(t *testing.T) {
 		{"another protocol", "HTTP/1.1 400 Bad Request\r\n", `Protocol error, got "H" as reply type byte`},
 		{"LF only", "+OK\n", "Protocol error, a line does not end in CRLF"},
 		{"number with letters", ":1a\r\n", `Protocol error, got "1a" in a reply of type ':'`},
-		{"number of 20 digits", ":10000000000000000000\r\n", `Protocol error, got "10000000000000000000" in a reply of type ':'`},
+		{"number of 20 digits", ":10000000000000000000\r\n",
+			`Protocol error, got "10000000000000000000" in a reply of type ':'`},
 		{"no boolean", "#x\r\n", `Protocol error, got "x" in a reply of type '#'`},
 		{"no double", ",1,5\r\n", `Protocol error, got "1,5" in a reply of type ','`},
 		{"no big number", "(-\r\n", `Protocol error, got "-" in a reply of type '('`},

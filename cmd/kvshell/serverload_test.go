@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server"
+)
+
+// realServer serves a new store in memory by package server, and returns its address.
+func realServer(t *testing.T) (db *kv.DB, endpoint string) {
+	t.Helper()
+	db, err := kv.Open("", &kv.Options{
+		InMemory: true, Modules: append(modules(), server.Module()), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.New(db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		err := s.Shutdown(context.Background())
+		if ended := <-served; !errors.Is(ended, server.ErrServerClosed) {
+			t.Error(ended)
+		}
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return db, l.Addr().String()
+}
+
+// runAt runs kvshell on a server.
+func runAt(endpoint string, args ...string) (stdout, stderr string, code int) {
+	host, port, _ := net.SplitHostPort(endpoint)
+	cmd := exec.Command("kvshell", append([]string{"-h", host, "-p", port}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		code = -1
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			code = exit.ExitCode()
+		}
+	}
+	return out.String(), errs.String(), code
+}
+
+func writeLines(t *testing.T, lines ...string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "lines")
+	if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")+"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func mustReply(t *testing.T, db *kv.DB, line string) reply.Reply {
+	t.Helper()
+	r := db.NewSession().Do(context.Background(), commandWords(strings.Fields(line)...))
+	if r.IsError() {
+		t.Fatalf("%s: %s", line, r)
+	}
+	return r
+}
+
+// Of each kind of filter: every line of the list is there afterwards, and adding it again changes nothing.
+func TestLoad_server(t *testing.T) {
+	db, endpoint := realServer(t)
+	for kind, words := range map[string]struct{ card, name string }{
+		bloomKind: {"BF.CARD bloom", "MBbloom--"}, cuckooKind: {"", "MBbloomCF"},
+		countingKind: {"CBF.CARD counting", "CBloom---"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			for i, want := range []string{
+				"added                30072\nknown before         29134\n",
+				"added                0\nknown before         59206\n",
+			} {
+				stdout, stderr, code := runAt(endpoint, "load", kind, urlList, "--type", kind, "--batch", "1000")
+				if code != 0 || stderr != "" || !strings.HasPrefix(stdout, "lines read           59206\n"+want) ||
+					!strings.Contains(stdout, "\nfilter               30072 lines in 1 layers, ") {
+					t.Errorf("run %d: code %d, %s%s", i+1, code, stdout, stderr)
+				}
+			}
+			if got := string(mustReply(t, db, "TYPE "+kind).Bytes()); got != words.name {
+				t.Errorf("TYPE is %s", got)
+			}
+			if words.card != "" {
+				if got := mustReply(t, db, words.card).Int(); got != 30072 {
+					t.Errorf("%s: %d", words.card, got)
+				}
+			}
+		})
+	}
+}
+
+func TestLoad_serverFlags(t *testing.T) {
+	db, endpoint := realServer(t)
+	lines := writeLines(t, "a", "b", "", "a", "c")
+	stdout, stderr, code := runAt(endpoint, "load", "k", lines, "--ttl", "1000", "--skip", "1")
+	if code != 0 || !strings.HasPrefix(stdout, "lines read           4 (after 1 skipped)\nadded                4\n") {
+		t.Errorf("code %d, %s%s", code, stdout, stderr)
+	}
+	if ttl := mustReply(t, db, "TTL k").Int(); ttl < 900 || ttl > 1000 {
+		t.Errorf("lives %d seconds", ttl)
+	}
+	_, stderr, code = runAt(endpoint, "load", "k", lines, "--error", "0.1")
+	if code != 0 || !strings.HasPrefix(stderr, `note: the filter "k" is there already and keeps what it was made with`) {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--type", "cuckoo"}, exitError, `the filter "k" was made with --type bloom, and keeps it`},
+		{[]string{"--skip", "9"}, exitError, `--skip 9: ` + lines + ` has only 5 lines`},
+		{[]string{"--replace"}, exitUsage, "load --replace needs the store in a directory"},
+		{[]string{"--ttl", "0"}, exitUsage, "--ttl 0: must be 1 to"},
+	} {
+		if _, stderr, code := runAt(endpoint, append([]string{"load", "k", lines}, tt.args...)...); code != tt.code ||
+			!strings.Contains(stderr, tt.want) {
+			t.Errorf("%q: code %d, %s", tt.args, code, stderr)
+		}
+	}
+	mustReply(t, db, "SET text x")
+	if _, stderr, code := runAt(endpoint, "load", "text", lines); code != exitError ||
+		!strings.Contains(stderr, `the key "text" holds no filter, but a value of type string`) {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+	if _, stderr, code := runAt(endpoint, "load", "other", filepath.Join(t.TempDir(), "nosuch")); code != exitLocal {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+	if n := mustReply(t, db, "EXISTS other").Int(); n != 0 {
+		t.Error("a filter was made for no lines")
+	}
+}
+
+// A filter that is full says how far it got; each line before that is there.
+func TestLoad_serverFull(t *testing.T) {
+	for _, kind := range []string{bloomKind, cuckooKind, countingKind} {
+		t.Run(kind, func(t *testing.T) {
+			db, endpoint := realServer(t)
+			var list []string
+			for i := range 5000 {
+				list = append(list, fmt.Sprint(i))
+			}
+			lines := writeLines(t, list...)
+			_, stderr, code := runAt(endpoint, "load", "k", lines, "--type", kind,
+				"--non-scaling", "--capacity", "100", "--error", "0.001", "--batch", "10")
+			if code != exitError || !strings.Contains(stderr, "full") {
+				t.Fatalf("code %d, %s", code, stderr)
+			}
+			var line, added int
+			if _, told, _ := strings.Cut(stderr, "; "); told != "" {
+				_, err := fmt.Sscanf(told, `"k" has the lines up to line %d, %d of them new; to go on`, &line, &added)
+				if err != nil {
+					t.Fatalf("%s: %v", stderr, err)
+				}
+			}
+			if line < 100 || line == 5000 || added > line {
+				t.Errorf("%d lines, %d new", line, added)
+			}
+			exists := map[string]string{bloomKind: "BF.EXISTS", cuckooKind: "CF.EXISTS", countingKind: "CBF.EXISTS"}[kind]
+			for _, item := range list[:line] {
+				if mustReply(t, db, exists+" k "+item).Int() != 1 {
+					t.Fatalf("%s is not there", item)
+				}
+			}
+		})
+	}
+}
+
+// A connection that is lost on the way: the lines acknowledged are told.
+func TestLoad_serverLost(t *testing.T) {
+	s := serveFor(t, "")
+	s.dropAfter = "BF.INSERT"
+	s.dropCount = 3
+	var list []string
+	for i := range 100 {
+		list = append(list, fmt.Sprint(i))
+	}
+	lines := writeLines(t, list...)
+	_, stderr, code := runAt(s.listener.Addr().String(), "load", "k", lines, "--batch", "10")
+	const want = `"k" has the lines up to line 20, 20 of them new; to go on, add --skip 20 to the same command`
+	if code != exitOpen || !strings.Contains(stderr, want) {
+		t.Fatalf("code %d, %s", code, stderr)
+	}
+	s.mu.Lock()
+	s.dropAfter = ""
+	s.mu.Unlock()
+	stdout, stderr, code := runAt(s.listener.Addr().String(), "load", "k", lines, "--skip", "20")
+	if code != 0 || !strings.Contains(stdout, "filter               100 lines in 1 layers") {
+		t.Errorf("code %d, %s%s", code, stdout, stderr)
+	}
+}
+
+// The command table that package server sends is its own.
+func TestClient_commandsOfServer(t *testing.T) {
+	db, endpoint := realServer(t)
+	c := clientOf(t, endpoint)
+	checkTable(t, c.commands(), db.Commands())
+}

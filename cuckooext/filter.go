@@ -246,7 +246,9 @@ func (s *stager) grow() error {
 		}}
 	}
 	if most := s.w.DB().SettingInt(maxLayersSetting); int64(len(s.c.layers)) >= most {
-		return fmt.Errorf("%w: %q has %d layers, the most by the setting %s", ErrMaxExpansions, s.c.object.Key(), len(s.c.layers), maxLayersSetting)
+		return &roomError{ErrMaxExpansions, func() string {
+			return fmt.Sprintf("%q has as many layers as the setting %s of %d allows", key, maxLayersSetting, most)
+		}}
 	}
 	if most := s.c.g.layersOf(p); len(s.c.layers) >= most {
 		return &roomError{ErrMaxExpansions, func() string {

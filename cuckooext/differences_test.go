@@ -133,7 +133,7 @@ CF.ADD g new => -Maximum expansions reached`)
 		// A search that moves at most one entry finds no room long before one that moves twenty.
 		taken := make(map[int]uint64)
 		for _, moves := range []int{1, 20} {
-			w := newWorld(t, kv.Options{Seed: 1})
+			w := newWorld(t, kv.Options{})
 			w.Script(fmt.Sprintf("CF.RESERVE f 1000 BUCKETSIZE 2 EXPANSION 0 MAXITERATIONS %d => +OK", moves))
 			fillUp(w, "f")
 			info := infoOf(t, cuckooext.New(w.DB, "f"))

@@ -332,6 +332,8 @@ func (f countingFamily) answer(m *model, name string, args []string) want {
 			switch {
 			case name != "CBF.COUNT":
 				list = append(list, reply.Bool(have != nil && have.has(item)))
+			case have != nil && have.count(item) == mostCounted:
+				list = append(list, reply.AtLeast(mostCounted))
 			case have != nil:
 				list = append(list, reply.Int(have.count(item)))
 			default:

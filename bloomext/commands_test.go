@@ -133,7 +133,7 @@ func TestModule_missing(t *testing.T) {
 	defer closeDB(t, db)
 	script(t, db, `
 TYPE o => other
-BF.ADD o x => (error) ERR kv: module not registered: "o" holds a other of module "othermodule"
+BF.ADD o x => (error) ERR module not registered: "o" holds a other of module "othermodule"
 RENAME o p => OK
 TYPE p => other
 DEL p => (integer) 1

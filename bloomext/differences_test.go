@@ -37,14 +37,14 @@ BF.INSERT d CAPACITY 1099511627777 ITEMS x => -Bad capacity`)
 	},
 	"filter-bytes": func(t *testing.T) {
 		newWorld(t, kv.Options{MaxFilterBytes: 128}).Script(`
-BF.RESERVE f 0.01 1000 => -ERR kv: too large: filter of ... bytes, at most 128 (Options.MaxFilterBytes)
-BF.ADD f x => -ERR kv: too large: filter of 192 bytes, at most 128 (Options.MaxFilterBytes)
-BF.INSERT f CAPACITY 1000 ITEMS x => -ERR kv: too large: filter of ... bytes, at most 128 (Options.MaxFilterBytes)
+BF.RESERVE f 0.01 1000 => -ERR too large: filter of ... bytes, at most 128 (Options.MaxFilterBytes)
+BF.ADD f x => -ERR too large: filter of 192 bytes, at most 128 (Options.MaxFilterBytes)
+BF.INSERT f CAPACITY 1000 ITEMS x => -ERR too large: filter of ... bytes, at most 128 (Options.MaxFilterBytes)
 EXISTS f => :0
 BF.RESERVE f 0.01 30 => +OK`)
 		newWorld(t, kv.Options{}).Script(`
 BF.RESERVE f 0.01 1099511627776
-  => -ERR kv: too large: filter of ... bytes, at most 68719476736 (Options.MaxFilterBytes)`)
+  => -ERR too large: filter of ... bytes, at most 68719476736 (Options.MaxFilterBytes)`)
 	},
 	"sub-filters": func(t *testing.T) {
 		w := newWorld(t, kv.Options{MaxFilterBytes: 1 << 42})
@@ -80,7 +80,7 @@ BF.MEXISTS g a b c d e => [:1 :1 :1 :0 :0] | [#t #t #t #f #f]`)
 	"batch-size": func(t *testing.T) {
 		newWorld(t, kv.Options{MemTableSize: 256 << 10}).Script(`
 BF.RESERVE f 0.01 10000000 => +OK
-BF.MADD f i{1..1000} => -ERR kv: too large: commit of ... bytes, at most 65536 (a quarter of Options.MemTableSize)
+BF.MADD f i{1..1000} => -ERR too large: commit of ... bytes, at most 65536 (a quarter of Options.MemTableSize)
 BF.CARD f => :0
 BF.MADD f i{1..100} => [100*:1] | [100*#t]`)
 	},
@@ -196,8 +196,8 @@ BF.LOADCHUNK g 1 x => -ERR unknown command 'BF.LOADCHUNK', with args beginning w
 		w.Script(fmt.Sprintf(`
 BF.ADD %[1]s x => :1 | #t
 BF.EXISTS %[1]s x => :1 | #t
-BF.ADD %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536
-BF.EXISTS %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536`, longest))
+BF.ADD %[1]sk x => -ERR too large: key of 65537 bytes, at most 65536
+BF.EXISTS %[1]sk x => -ERR too large: key of 65537 bytes, at most 65536`, longest))
 	},
 }
 

@@ -259,6 +259,8 @@ func countCommand(c *kv.Call) reply.Reply {
 		return reply.Int(0)
 	case err != nil:
 		return errorReply(err)
+	case n == MaxCount:
+		return reply.AtLeast(MaxCount)
 	}
 	return reply.Int(int64(n))
 }

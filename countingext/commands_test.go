@@ -2,173 +2,21 @@ package countingext_test
 
 import (
 	"fmt"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
-// A script has a command on each line, and after "=>" its reply in RESP2, and after "|"
-// that in RESP3 if it differs. Replies are written as
-//
-//	+OK  -ERR text  :1  "bulk"  _ (nil)  #t #f  [:1 :0]  {"key" :1}
-//
-// with four or more equal elements in a row as 4*:1, and a ... at the end for any text. A
-// word in quotes is a Go string literal; item{1..5} stands for five words. A line that
-// begins with two blanks goes on with the one before; "@pass 10s" lets time pass.
+// Scripts are as package kvtest has them.
 
-// world is a store with a clock of its own, and a session.
-type world struct {
-	t       *testing.T
-	db      *kv.DB
-	session *kv.Session
-	passed  atomic.Int64 // nanoseconds
-}
-
-// newWorld opens a store with a fixed seed, so that a test's false positives are the
-// same in every run.
-func newWorld(t *testing.T, o kv.Options) *world {
-	w := &world{t: t}
-	o.Seed, o.Modules = 1, []kv.Module{otherModule()}
-	o.Clock = func() time.Time { return time.Unix(1_000_000_000, w.passed.Load()) }
-	w.db = open(t, o)
-	w.session = w.db.NewSession()
-	return w
-}
-
-// other is a type of another module, for keys of the wrong type.
-var other = &kv.Type{Name: "other", Version: 1, Open: func(*kv.Object) (any, error) { return "other", nil }}
-
-func otherModule() kv.Module {
-	return kv.Module{Name: "othermodule", Types: []*kv.Type{other}, Commands: []kv.Command{{
-		Name: "OTHER.NEW", Arity: 2, Flags: kv.Write | kv.ModuleFlag, FirstKey: 1, LastKey: 1, KeyStep: 1,
-		Group: "other", Summary: "Makes a key of another type.", Syntax: "key", Complexity: "O(1)", Example: "OTHER.NEW k",
-		Handler: func(c *kv.Call) reply.Reply {
-			return c.Update(c.Args[:1], func(w *kv.Writer) (reply.Reply, error) {
-				_, err := w.Create(c.Args[0], kv.Spec{Type: other, Family: block.FamilyBits})
-				return reply.OK, err
-			})
-		},
-	}}}
-}
-
-func (w *world) line(command string) reply.Reply {
-	w.t.Helper()
-	return w.session.Do(w.t.Context(), splitWords(w.t, command))
-}
-
-func (w *world) script(text string) {
-	w.t.Helper()
-	for line := range strings.Lines(strings.ReplaceAll(text, "\n  ", " ")) {
-		line = strings.TrimSpace(line)
-		command, want, found := strings.Cut(line, " => ")
-		switch {
-		case line == "":
-		case strings.HasPrefix(line, "@pass "):
-			d, err := time.ParseDuration(strings.TrimPrefix(line, "@pass "))
-			must(w.t, err)
-			w.passed.Add(int64(d))
-		case !found:
-			w.t.Fatalf("%s: no =>", line)
-		default:
-			resp2, resp3, differ := strings.Cut(want, " | ")
-			if !differ {
-				resp3 = resp2
-			}
-			r := w.line(command)
-			w.compare(command, "RESP2", wire(r, reply.Reply.RESP2), resp2)
-			w.compare(command, "RESP3", wire(r, reply.Reply.RESP3), resp3)
-		}
-	}
-}
-
-func (w *world) compare(command, protocol, got, want string) {
-	w.t.Helper()
-	start, open := strings.CutSuffix(want, "...")
-	if got != want && !(open && strings.HasPrefix(got, start)) {
-		w.t.Errorf("%s in %s\n got %s\nwant %s", command, protocol, got, want)
-	}
-}
-
-var wordRange = regexp.MustCompile(`^(.*)\{(\d+)\.\.(\d+)\}$`)
-
-func splitWords(t *testing.T, command string) (words [][]byte) {
+func newWorld(t *testing.T, o kv.Options) *kvtest.World {
 	t.Helper()
-	for rest := strings.TrimLeft(command, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
-		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
-			word, err := strconv.Unquote(quoted)
-			must(t, err)
-			words, rest = append(words, []byte(word)), rest[len(quoted):]
-			continue
-		}
-		word, after, _ := strings.Cut(rest, " ")
-		rest = after
-		m := wordRange.FindStringSubmatch(word)
-		if m == nil {
-			words = append(words, []byte(word))
-			continue
-		}
-		from, err := strconv.Atoi(m[2])
-		must(t, err)
-		to, err := strconv.Atoi(m[3])
-		must(t, err)
-		words = append(words, itemsFrom(m[1], from, to+1)...)
-	}
-	return words
-}
-
-// wire writes a reply as scripts do, in the form a protocol has it in.
-func wire(r reply.Reply, form func(reply.Reply) reply.Reply) string {
-	r = form(r)
-	switch r.Kind() {
-	case reply.KindNil:
-		return "_"
-	case reply.KindStatus:
-		return "+" + string(r.Bytes())
-	case reply.KindError:
-		return "-" + string(r.Bytes())
-	case reply.KindInt:
-		return ":" + strconv.FormatInt(r.Int(), 10)
-	case reply.KindBulk:
-		return strconv.Quote(string(r.Bytes()))
-	case reply.KindBool:
-		return map[int64]string{0: "#f", 1: "#t"}[r.Int()]
-	case reply.KindArray:
-		return "[" + wireElems(r, form) + "]"
-	case reply.KindMap:
-		return "{" + wireElems(r, form) + "}"
-	default:
-		return "a reply of kind " + r.Kind().String()
-	}
-}
-
-// wireElems joins elements, with a count in place of repeats.
-func wireElems(r reply.Reply, form func(reply.Reply) reply.Reply) string {
-	var elems, runs []string
-	for _, e := range r.Elems() {
-		elems = append(elems, wire(e, form))
-	}
-	for len(elems) > 0 {
-		n := slices.IndexFunc(elems, func(e string) bool { return e != elems[0] })
-		if n < 0 {
-			n = len(elems)
-		}
-		if n >= 4 {
-			runs = append(runs, fmt.Sprintf("%d*%s", n, elems[0]))
-		} else {
-			runs = append(runs, elems[:n]...)
-		}
-		elems = elems[n:]
-	}
-	return strings.Join(runs, " ")
+	o.Modules = []kv.Module{countingext.Module(), kvtest.OtherModule()}
+	return kvtest.NewWorld(t, o)
 }
 
 func TestCommands(t *testing.T) {
@@ -197,7 +45,7 @@ CBF.RESERVE have 0.01 100 TTL 0 => -ERR ttl must be in the range [1, 3162240000]
 CBF.RESERVE have 0.01 100 u v w x => -ERR wrong number of arguments for 'cbf.reserve' command
 CBF.RESERVE have 0.01 100 => -ERR item exists
 CBF.RESERVE other 0.01 100 => -WRONGTYPE Operation against a key holding the wrong kind of value
-CBF.RESERVE large 0.01 1099511627776 => -ERR kv: too large...
+CBF.RESERVE large 0.01 1099511627776 => -ERR too large...
 CBF.RESERVE e 0.01 100 EXPANSION 4 => +OK
 CBF.INFO e EXPANSION => [:4] | {"Expansion rate" :4}
 CBF.RESERVE n 0.01 100 nonscaling => +OK
@@ -378,9 +226,9 @@ CBF.RESERVE rate 0.02 100 => +OK
 CBF.RESERVE expansion 0.01 100 EXPANSION 4 => +OK
 CBF.ADD a x => :1 | #t
 CBF.MERGE a => -ERR wrong number of arguments for 'cbf.merge' command
-CBF.MERGE a capacity => -ERR countingext: filters differ, and cannot be merged: capacity of "a" is 100, of "capacity" 200
-CBF.MERGE a rate => -ERR countingext: filters differ, and cannot be merged: error rate of "a" is 0.01, of "rate" 0.02
-CBF.MERGE a expansion => -ERR countingext: filters differ, and cannot be merged: expansion of "a" is 2, of "expansion" 4
+CBF.MERGE a capacity => -ERR filters differ, and cannot be merged: capacity of "a" is 100, of "capacity" 200
+CBF.MERGE a rate => -ERR filters differ, and cannot be merged: error rate of "a" is 0.01, of "rate" 0.02
+CBF.MERGE a expansion => -ERR filters differ, and cannot be merged: expansion of "a" is 2, of "expansion" 4
 CBF.MERGE a missing => -ERR not found
 CBF.MERGE d d a => -ERR not found
 CBF.MERGE a other => -WRONGTYPE Operation against a key holding the wrong kind of value
@@ -391,16 +239,34 @@ CBF.RESERVE p 0.0001 100 NONSCALING => +OK
 CBF.RESERVE q 0.0001 100 NONSCALING => +OK
 CBF.MADD p x{1..80} => [80*:1] | [80*#t]
 CBF.MADD q y{1..80} => [80*:1] | [80*#t]
-CBF.MERGE p q => -ERR countingext: the union would exceed the error rate: layer 0 would have ...
+CBF.MERGE p q => -ERR the union would exceed the error rate: layer 0 would have ...
 CBF.CARD p => :80
 `},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, tt.options)
-			w.script(tt.script)
-			check(t, w.db)
+			w.Script(tt.script)
+			check(t, w.DB)
 		})
+	}
+}
+
+// People are told that 15 means 15 or more; programs get a number.
+func TestCommands_countInText(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	for n := 1; n <= 20; n++ {
+		w.Line("CBF.ADD f x")
+		r := w.Line("CBF.COUNT f x")
+		want := fmt.Sprintf("(integer) %d", n)
+		if n >= countingext.MaxCount {
+			want = "(integer) 15 or more"
+		}
+		number := fmt.Sprintln(min(n, countingext.MaxCount))
+		if r.String() != want || r.Int() != int64(min(n, countingext.MaxCount)) || string(reply.AppendJSON(nil, r)) != number ||
+			string(reply.AppendRaw(nil, r)) != number || string(reply.AppendCSV(nil, r)) != number {
+			t.Errorf("CBF.COUNT of an item added %d times is %s, and %d, want %s", n, r, r.Int(), want)
+		}
 	}
 }
 
@@ -413,9 +279,9 @@ func TestCommands_arity(t *testing.T) {
 		"CBF.CARD k a", "CBF.INFO", "CBF.DEBUG", "CBF.DEBUG k a", "CBF.MERGE k",
 	} {
 		name, _, _ := strings.Cut(command, " ")
-		w.script(fmt.Sprintf("%s => -ERR wrong number of arguments for '%s' command", command, strings.ToLower(name)))
+		w.Script(fmt.Sprintf("%s => -ERR wrong number of arguments for '%s' command", command, strings.ToLower(name)))
 	}
-	w.script("DBSIZE => :0")
+	w.Script("DBSIZE => :0")
 }
 
 // Every command has what help is made of, and its example runs in an empty store.
@@ -426,9 +292,9 @@ func TestCommands_examples(t *testing.T) {
 		if cmd.Group != "counting" || cmd.Complexity == "" || !strings.HasPrefix(lines[len(lines)-1], cmd.Name) {
 			t.Errorf("%s: group %q, complexity %q, example %q", cmd.Name, cmd.Group, cmd.Complexity, cmd.Example)
 		}
-		w.line("FLUSHALL")
+		w.Line("FLUSHALL")
 		for _, line := range lines {
-			r := w.line(line)
+			r := w.Line(line)
 			for _, e := range append(r.Elems(), r) {
 				if e.IsError() {
 					t.Errorf("%s: %v", line, r)

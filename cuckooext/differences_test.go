@@ -33,7 +33,7 @@ CF.INFO a => ["Size" :8248 "Number of buckets" :2048 ...] | {"Size" :8248 "Numbe
 CF.INFO b => ["Size" :8246 "Number of buckets" :1365 ...] | {"Size" :8246 "Number of buckets" :1365 ...}
 CF.INFO c => ["Size" :8248 "Number of buckets" :1024 ...] | {"Size" :8248 "Number of buckets" :1024 ...}
 CF.INFO d => ["Size" :8248 "Number of buckets" :512 ...] | {"Size" :8248 "Number of buckets" :512 ...}
-CF.RESERVE e 1000 ERROR 1.64e-9 => -ERR cuckooext: ... error rate is 1.64e-09, want at least ... for bucket size 4 and 4 layers
+CF.RESERVE e 1000 ERROR 1.64e-9 => -ERR parameter out of range: error rate is 1.64e-09, want at least ... for bucket size 4 and 4 layers
 CF.RESERVE e 1000 ERROR 1.64e-9 EXPANSION 0 => +OK
 CF.RESERVE f 3 ERROR x => -Couldn't parse ERROR
 CF.RESERVE f 3 ERROR 0 => -ERROR: value must be in the range (0, 1)
@@ -78,15 +78,15 @@ CF.MEXISTS b x y => [:1 :0] | [#t #f]`)
 	"filter-bytes": func(t *testing.T) {
 		w := newWorld(t, kv.Options{MaxFilterBytes: 3 * 8192})
 		w.Script(`
-CF.RESERVE f 20000 => -ERR kv: too large: filter of 40960 bytes, at most 24576 (Options.MaxFilterBytes)
-CF.INSERT f CAPACITY 20000 ITEMS x => -ERR kv: too large: filter of 40960 bytes, at most 24576 (Options.MaxFilterBytes)
+CF.RESERVE f 20000 => -ERR too large: filter of 40960 bytes, at most 24576 (Options.MaxFilterBytes)
+CF.INSERT f CAPACITY 20000 ITEMS x => -ERR too large: filter of 40960 bytes, at most 24576 (Options.MaxFilterBytes)
 EXISTS f => :0
 CF.RESERVE f 1000 => +OK`)
 		fillUp(w, "f")
 		w.Script(`CF.INFO f => [... "Number of filters" :2 ...] | {... "Number of filters" :2 ...}`)
 		newWorld(t, kv.Options{}).Script(`
 CF.RESERVE f 1099511627776
-  => -ERR kv: too large: filter of ... bytes, at most 68719476736 (Options.MaxFilterBytes)`)
+  => -ERR too large: filter of ... bytes, at most 68719476736 (Options.MaxFilterBytes)`)
 	},
 	"duplicates": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
@@ -219,7 +219,7 @@ CF.MEXISTS f i{4001..6000} => [2000*:1] | [2000*#t]`)
 	"batch-size": func(t *testing.T) {
 		newWorld(t, kv.Options{MemTableSize: 256 << 10}).Script(`
 CF.RESERVE f 10000000 => +OK
-CF.INSERT f ITEMS i{1..1000} => -ERR kv: too large: commit of ... bytes, at most 65536 (a quarter of Options.MemTableSize)
+CF.INSERT f ITEMS i{1..1000} => -ERR too large: commit of ... bytes, at most 65536 (a quarter of Options.MemTableSize)
 CF.INFO f => [... "Number of items inserted" :0 ...] | {... "Number of items inserted" :0 ...}
 CF.INSERT f ITEMS i{1..100} => [100*:1] | [100*#t]`)
 	},
@@ -260,8 +260,8 @@ CF.LOADCHUNK g 1 x => -ERR unknown command 'CF.LOADCHUNK', with args beginning w
 		newWorld(t, kv.Options{}).Script(fmt.Sprintf(`
 CF.ADD %[1]s x => :1 | #t
 CF.EXISTS %[1]s x => :1 | #t
-CF.ADD %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536
-CF.EXISTS %[1]sk x => -ERR kv: too large: key of 65537 bytes, at most 65536`, strings.Repeat("k", kv.MaxKeyLen)))
+CF.ADD %[1]sk x => -ERR too large: key of 65537 bytes, at most 65536
+CF.EXISTS %[1]sk x => -ERR too large: key of 65537 bytes, at most 65536`, strings.Repeat("k", kv.MaxKeyLen)))
 	},
 	"configuration": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`

@@ -248,8 +248,10 @@ func (s *stager) grow() error {
 		}}
 	}
 	if most := s.w.DB().SettingInt(maxLayersSetting); int64(len(s.c.layers)) >= most {
-		return fmt.Errorf("%w: %q has %d layers, the setting %s is %d",
-			ErrMaxExpansions, s.c.object.Key(), len(s.c.layers), maxLayersSetting, most)
+		n := len(s.c.layers)
+		return &roomError{ErrMaxExpansions, func() string {
+			return fmt.Sprintf("%q has %d layers, the setting %s is %d", key, n, maxLayersSetting, most)
+		}}
 	}
 	if most := s.c.g.layersOf(p); len(s.c.layers) >= most {
 		return &roomError{ErrMaxExpansions, func() string {

@@ -105,7 +105,9 @@ func unknownCommand(words [][]byte) reply.Reply {
 // WrongType is the reply for a key of another type.
 var WrongType = reply.Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 
-// ErrorReply turns an error of this package into the words clients know.
+// ErrorReply turns an error of this package, or a module's, into the words clients know. The
+// names of Go packages that its text begins with are left out: they say nothing to who gave
+// the command.
 func ErrorReply(err error) reply.Reply {
 	var text reply.TextError
 	switch {
@@ -114,16 +116,29 @@ func ErrorReply(err error) reply.Reply {
 	case errors.Is(err, ErrWrongType):
 		return WrongType
 	case errors.Is(err, ErrCorrupt):
-		return reply.Error("CORRUPT " + err.Error())
+		return reply.Error("CORRUPT " + withoutPackages(err.Error()))
 	case errors.Is(err, ErrNoSpace), errors.Is(err, ErrFailed):
-		return reply.Error("MISCONF " + err.Error())
+		return reply.Error("MISCONF " + withoutPackages(err.Error()))
 	}
 	for _, same := range sameInRedis {
 		if errors.Is(err, same) {
-			return reply.Error("ERR " + strings.TrimPrefix(same.Error(), "kv: "))
+			err = same
 		}
 	}
-	return reply.Error("ERR " + err.Error())
+	return reply.Error("ERR " + withoutPackages(err.Error()))
+}
+
+// withoutPackages cuts the names of packages, which are a word of letters and digits and a
+// colon, from the beginning of an error's text.
+func withoutPackages(text string) string {
+	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }
+	for {
+		word, rest, found := strings.Cut(text, ": ")
+		if !found || strings.ContainsFunc(word, other) {
+			return text
+		}
+		text = rest
+	}
 }
 
 // sameInRedis are the errors whose text Redis has too.

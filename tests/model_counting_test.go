@@ -332,6 +332,8 @@ func (f countingFamily) answer(m *model, name string, args []string) want {
 			switch {
 			case name != "CBF.COUNT":
 				list = append(list, reply.Bool(have != nil && have.has(item)))
+			case have != nil && have.count(item) == mostCounted:
+				list = append(list, reply.AtLeast(mostCounted))
 			case have != nil:
 				list = append(list, reply.Int(have.count(item)))
 			default:
@@ -493,7 +495,7 @@ func sumOf(names []string, parts []*countingShadow) (*countingShadow, reply.Repl
 	longest := parts[0]
 	for i, p := range parts[1:] {
 		if what, have, other := (&shadow{params: parts[0].params}).differs(&shadow{params: p.params}); what != "" {
-			return nil, reply.Errorf("ERR countingext: filters differ, and cannot be merged: %s of %q is %v, of %q %v",
+			return nil, reply.Errorf("ERR filters differ, and cannot be merged: %s of %q is %v, of %q %v",
 				what, names[0], have, names[i+1], other)
 		}
 		if len(p.layers) > len(longest.layers) {
@@ -523,7 +525,7 @@ func sumOf(names []string, parts []*countingShadow) (*countingShadow, reply.Repl
 		distinct := uint64(math.Round(l.layout.DistinctItems(uint64(len(l.counters)))))
 		if rate := l.layout.ExpectedRate(distinct); len(l.counters) > fullest && rate > l.rate {
 			return nil, reply.Errorf(
-				"ERR countingext: the union would exceed the error rate: layer %d would have %.3g, is made for %.3g",
+				"ERR the union would exceed the error rate: layer %d would have %.3g, is made for %.3g",
 				i, rate, l.rate)
 		}
 		sum.layers = append(sum.layers, l)

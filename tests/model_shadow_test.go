@@ -114,7 +114,7 @@ func unite(names []string, parts []*shadow) (*shadow, reply.Reply) {
 	longest := parts[0]
 	for i, p := range parts[1:] {
 		if what, have, other := parts[0].differs(p); what != "" {
-			return nil, reply.Errorf("ERR bloomext: filters differ, and cannot be merged: %s of %q is %v, of %q %v",
+			return nil, reply.Errorf("ERR filters differ, and cannot be merged: %s of %q is %v, of %q %v",
 				what, names[0], have, names[i+1], other)
 		}
 		if len(p.layers) > len(longest.layers) {
@@ -136,7 +136,7 @@ func unite(names []string, parts []*shadow) (*shadow, reply.Reply) {
 		l.items, l.estimated = l.distinct(), true
 		if rate := l.layout.ExpectedRate(l.items); rate > l.rate {
 			return nil, reply.Errorf(
-				"ERR bloomext: the union would exceed the error rate: layer %d would have %.3g, is made for %.3g",
+				"ERR the union would exceed the error rate: layer %d would have %.3g, is made for %.3g",
 				i, rate, l.rate)
 		}
 	}

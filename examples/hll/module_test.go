@@ -226,7 +226,7 @@ func TestMerge_seeds(t *testing.T) {
 	s := db.NewSession()
 	addItems(t, s, "b", items(0, 10))
 	wantReply(t, s, "HLL.MERGE dest b a",
-		`(error) ERR hll: counters cannot be merged: seed of hashes of "dest" is 1, of "b" 2`)
+		`(error) ERR counters cannot be merged: seed of hashes of "dest" is 1, of "b" 2`)
 	wantReply(t, s, "EXISTS dest", "(integer) 0")
 }
 

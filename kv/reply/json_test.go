@@ -17,6 +17,7 @@ func TestAppendJSON(t *testing.T) {
 		{"nil", reply.Nil, "null\n"},
 		{"status", reply.OK, "\"OK\"\n"},
 		{"integer", reply.Int(math.MinInt64), "-9223372036854775808\n"},
+		{"at least", reply.AtLeast(15), "15\n"},
 		{"bulk", reply.BulkString("hello"), "\"hello\"\n"},
 		{"empty bulk", reply.Bulk(nil), "\"\"\n"},
 		{"escapes", reply.BulkString("a\"b\\c\n\r\t\a\b\x00\x1b\x7fé'\v\f~ /<&>\u2028"),

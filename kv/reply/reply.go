@@ -69,10 +69,11 @@ func (k Kind) String() string {
 // Empty strings and empty lists are held as nil slices, so that reflect.DeepEqual on two replies says
 // whether they are the same answer.
 type Reply struct {
-	kind  Kind
-	num   int64   // KindInt: the value; KindBool: 0 or 1; KindDouble: its IEEE 754 bits
-	data  []byte  // KindStatus, KindError, KindBulk, KindVerbatim
-	elems []Reply // KindArray, KindSet; KindMap: key, value, key, ...; KindEither: RESP2, RESP3
+	kind    Kind
+	atLeast bool    // KindInt: see AtLeast
+	num     int64   // KindInt: the value; KindBool: 0 or 1; KindDouble: its IEEE 754 bits
+	data    []byte  // KindStatus, KindError, KindBulk, KindVerbatim
+	elems   []Reply // KindArray, KindSet; KindMap: key, value, key, ...; KindEither: RESP2, RESP3
 }
 
 // Nil is the reply that there is no value: a missing key, a part of a result that does not apply.
@@ -102,6 +103,12 @@ func Errorf(format string, args ...any) Reply {
 // Int returns an integer.
 func Int(n int64) Reply {
 	return Reply{kind: KindInt, num: n}
+}
+
+// AtLeast returns an integer that stands for itself and all above it: a count of what nobody counts any
+// further. AppendText says so; on the wire, and in the forms for programs, it is the integer.
+func AtLeast(n int64) Reply {
+	return Reply{kind: KindInt, num: n, atLeast: true}
 }
 
 // Bool returns a boolean.

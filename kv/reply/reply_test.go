@@ -27,6 +27,7 @@ func TestReply_accessors(t *testing.T) {
 		{r: reply.Error("ERR x"), kind: reply.KindError, bytes: "ERR x"},
 		{r: reply.Errorf("ERR %d", 5), kind: reply.KindError, bytes: "ERR 5"},
 		{r: reply.Int(math.MinInt64), kind: reply.KindInt, num: math.MinInt64},
+		{r: reply.AtLeast(15), kind: reply.KindInt, num: 15},
 		{r: reply.Bool(true), kind: reply.KindBool, num: 1},
 		{r: reply.Bool(false), kind: reply.KindBool},
 		{r: reply.Double(-2.5), kind: reply.KindDouble, double: -2.5},
@@ -82,14 +83,19 @@ func TestReply_DeepEqual(t *testing.T) {
 		{reply.Map(), reply.Map([]reply.Pair{}...)},
 		{reply.Double(math.NaN()), reply.Double(math.NaN())},
 		{reply.Array(reply.OK, reply.Nil), reply.Array(reply.Status("OK"), reply.Reply{})},
+		{reply.AtLeast(15), reply.AtLeast(15).RESP2()},
 	}
 	for _, p := range pairs {
 		if !reflect.DeepEqual(p[0], p[1]) {
 			t.Errorf("%v %q differs from %v %q", p[0].Kind(), p[0], p[1].Kind(), p[1])
 		}
 	}
-	if reflect.DeepEqual(reply.Nil, reply.Bulk(nil)) || reflect.DeepEqual(reply.Int(1), reply.Bool(true)) {
-		t.Error("different replies are equal")
+	for _, p := range [][2]reply.Reply{
+		{reply.Nil, reply.Bulk(nil)}, {reply.Int(1), reply.Bool(true)}, {reply.Int(15), reply.AtLeast(15)},
+	} {
+		if reflect.DeepEqual(p[0], p[1]) {
+			t.Errorf("%v %q and %v %q are equal", p[0].Kind(), p[0], p[1].Kind(), p[1])
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 //	OK
 //	(error) ERR not found
 //	(integer) 1
+//	(integer) 15 or more
 //	"caf\xc3\xa9"
 //	(nil)
 //	1) (integer) 1
@@ -19,7 +20,8 @@ import (
 //	   2) (empty array)
 //
 // Bulk strings are quoted, with all bytes but the printable ASCII ones escaped, so that one pasted at
-// a prompt is the same string again. A verbatim string stands as it is.
+// a prompt is the same string again. A verbatim string stands as it is. The integer that stands for all
+// above it too, which redis-cli does not know, is one by AtLeast.
 func AppendText(dst []byte, r Reply) []byte {
 	return appendText(dst, r, 0)
 }
@@ -41,6 +43,9 @@ func appendText(dst []byte, r Reply, indent int) []byte {
 		dst = append(append(dst, "(error) "...), r.data...)
 	case KindInt:
 		dst = strconv.AppendInt(append(dst, "(integer) "...), r.num, 10)
+		if r.atLeast {
+			dst = append(dst, " or more"...)
+		}
 	case KindBulk:
 		dst = appendQuoted(dst, r.data)
 	default:

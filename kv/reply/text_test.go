@@ -57,7 +57,8 @@ func checkRenderings(t *testing.T, appendReply func([]byte, reply.Reply) []byte,
 	}
 }
 
-// Expected are the outputs of redis-cli 7.0.15 --no-raw for these replies in RESP2.
+// Expected are the outputs of redis-cli 7.0.15 --no-raw for these replies in RESP2, but for "at least", which it does
+// not know.
 func TestAppendText(t *testing.T) {
 	checkRenderings(t, reply.AppendText, []rendering{
 		{"nil", reply.Nil, "(nil)\n"},
@@ -66,6 +67,7 @@ func TestAppendText(t *testing.T) {
 		{"error", reply.Error("ERR not found"), "(error) ERR not found\n"},
 		{"error with quotes", reply.Error(`ERR "q" \ x`), `(error) ERR "q" \ x` + "\n"},
 		{"integer", reply.Int(-42), "(integer) -42\n"},
+		{"at least", reply.Array(reply.AtLeast(15), reply.Int(15)), lines("1) (integer) 15 or more", "2) (integer) 15")},
 		{"bulk", reply.BulkString("hello"), "\"hello\"\n"},
 		{"empty bulk", reply.Bulk(nil), "\"\"\n"},
 		{"escapes", allEscapes,
@@ -103,6 +105,7 @@ func TestAppendRaw(t *testing.T) {
 		{"status", reply.OK, "OK\n"},
 		{"error", reply.Error("ERR not found"), "ERR not found\n\n"},
 		{"integer", reply.Int(-42), "-42\n"},
+		{"at least", reply.AtLeast(15), "15\n"},
 		{"empty bulk", reply.Bulk(nil), "\n"},
 		{"any bytes", allEscapes, string(allEscapes.Bytes()) + "\n"},
 		{"bulk with a line break", reply.BulkString("ab\r\n"), "ab\r\n\n"},
@@ -127,6 +130,7 @@ func TestAppendCSV(t *testing.T) {
 		{"status", reply.OK, "\"OK\"\n"},
 		{"error", reply.Error(`ERR "q"`), `ERROR,"ERR \"q\""` + "\n"},
 		{"integer", reply.Int(-42), "-42\n"},
+		{"at least", reply.AtLeast(15), "15\n"},
 		{"empty bulk", reply.Bulk(nil), "\"\"\n"},
 		{"escapes", allEscapes,
 			`"a\"b\\c\n\r\t\a\b\x00\x1b\x7f\xc3\xa9\xff'\x0b\x0c~ /0aGg"` + "\n"},

@@ -18,30 +18,78 @@ func (sh *shell) checkCommand() *cobra.Command {
 	}
 }
 
-// check prints what kv.DB.Check found. A problem found is exit code 5, as if it had been met by chance.
-func (sh *shell) check(ctx context.Context) (err error) {
-	db, err := sh.openExisting()
+// checkReport is what a check found.
+type checkReport struct {
+	keys, blocks, bytes uint64
+	notes, problems     []string
+}
+
+// check prints what a check found. A problem found is exit code 5, as if it had been met by chance.
+func (sh *shell) check(ctx context.Context) error {
+	check := sh.checkStore
+	if sh.address != nil {
+		check = sh.checkServer
+	}
+	report, err := check(ctx)
 	if err != nil {
 		return err
 	}
-	defer closeStore(db, &err)
-	report, err := db.Check(ctx)
-	if err != nil {
-		return fmt.Errorf("check of %s: %w", db.Dir(), err)
+	if err := sh.write(report.text()); err != nil {
+		return err
 	}
-	text := fmt.Appendf(nil, "keys    %d\nblocks  %d\nbytes   %d in blocks\n", report.Keys, report.Blocks, report.Bytes)
-	for _, note := range report.Notes {
-		text = fmt.Appendf(text, "note: %s\n", note)
-	}
-	for _, problem := range report.Problems {
-		text = fmt.Appendf(text, "problem: %v\n", problem)
-	}
-	text = fmt.Appendf(text, "problems found: %d\n", len(report.Problems))
-	if _, err := sh.stdout.Write(text); err != nil {
-		return withCode(exitLocal, err)
-	}
-	if len(report.Problems) > 0 {
+	if len(report.problems) > 0 {
 		return &codeError{code: exitCorrupt} // the report said it
 	}
 	return nil
+}
+
+// checkStore checks the store in the directory. It takes no reply to SIEVE.CHECK, whose errors have fewer codes.
+func (sh *shell) checkStore(ctx context.Context) (report checkReport, err error) {
+	db, err := sh.openExisting()
+	if err != nil {
+		return report, err
+	}
+	defer closeStore(db, &err)
+	found, err := db.Check(ctx)
+	if err != nil {
+		return report, fmt.Errorf("check of %s: %w", db.Dir(), err)
+	}
+	report = checkReport{keys: found.Keys, blocks: found.Blocks, bytes: found.Bytes, notes: found.Notes}
+	for _, problem := range found.Problems {
+		report.problems = append(report.problems, problem.Error())
+	}
+	return report, nil
+}
+
+func (sh *shell) checkServer(ctx context.Context) (report checkReport, err error) {
+	exec, err := sh.executorOfAll()
+	if err != nil {
+		return report, err
+	}
+	defer exec.close(&err)
+	r, err := figures(ctx, exec, "SIEVE.CHECK")
+	if err != nil {
+		return report, err
+	}
+	found := fields(r)
+	report.keys, report.blocks = uint64(found["keys"].Int()), uint64(found["blocks"].Int())
+	report.bytes = uint64(found["bytes"].Int())
+	for _, note := range found["notes"].Elems() {
+		report.notes = append(report.notes, string(note.Bytes()))
+	}
+	for _, problem := range found["problems"].Elems() {
+		report.problems = append(report.problems, string(problem.Bytes()))
+	}
+	return report, nil
+}
+
+func (r *checkReport) text() string {
+	text := fmt.Sprintf("keys    %d\nblocks  %d\nbytes   %d in blocks\n", r.keys, r.blocks, r.bytes)
+	for _, note := range r.notes {
+		text += fmt.Sprintf("note: %s\n", note)
+	}
+	for _, problem := range r.problems {
+		text += fmt.Sprintf("problem: %s\n", problem)
+	}
+	return text + fmt.Sprintf("problems found: %d\n", len(r.problems))
 }

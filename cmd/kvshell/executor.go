@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
@@ -78,3 +80,42 @@ func (e *storeExecutor) isMissing(ctx context.Context, key []byte) bool {
 func (e *storeExecutor) close(err *error) { closeStore(e.db, err) }
 
 func isZero(r reply.Reply) bool { return r.Kind() == reply.KindInt && r.Int() == 0 }
+
+// executorOfAll returns what carries out commands about all of a store that is there, or of a server: SIEVE.CHECK and
+// the like. The replies are as in RESP3.
+func (sh *shell) executorOfAll() (executor, error) {
+	if sh.address != nil {
+		a := *sh.address
+		a.protocol = 3
+		return newClient(&a, &sh.show, sh.stderr), nil
+	}
+	db, err := sh.openExisting()
+	if err != nil {
+		return nil, err
+	}
+	return newStoreExecutor(db), nil
+}
+
+// target names what an executor works on, for messages.
+func (sh *shell) target(exec executor) string {
+	if store, ok := exec.(*storeExecutor); ok {
+		return store.db.Dir()
+	}
+	return sh.address.endpoint
+}
+
+// figures runs a command for its figures: an error reply is an error.
+func figures(ctx context.Context, exec executor, words ...string) (reply.Reply, error) {
+	r, err := exec.do(ctx, commandWords(words...))
+	switch {
+	case err != nil:
+		return r, err
+	case ctx.Err() != nil:
+		return r, ctx.Err()
+	case r.IsError() && bytes.HasPrefix(r.Bytes(), []byte("ERR unknown command")):
+		return r, refusef("%s: the server has no such command: it is none of sievekv", words[0])
+	case r.IsError():
+		return r, &codeError{replyCode(r), fmt.Errorf("%s", r.Bytes())}
+	}
+	return r, nil
+}

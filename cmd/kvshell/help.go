@@ -23,6 +23,7 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory, or
   kvshell -d DIR load KEY FILE      adds the lines of FILE to a filter
   kvshell -d DIR stats [KEY]        tells facts and figures about the store, or about a key
   kvshell -d DIR check              reads and checks all of the store
+  kvshell -d DIR compact            makes the store as small as it gets
   kvshell -d DIR serve              serves the store to clients of Redis, at 127.0.0.1:6380
   kvshell -h HOST [-p PORT] ...     the same on a server, also any Redis: one command, a prompt or a script;
                                     dedup needs a store in a directory
@@ -89,6 +90,11 @@ room for more than ITEMS. With --type counting, a counting Bloom filter, a line 
 
 With --table it prints the sizes for many capacities and rates, beside those of RedisBloom by its formula, without its
 bookkeeping, and of TairBloom as published.
+`
+
+const compactHelp = `compact brings the store to the form it comes to by itself when nothing is written: what was deleted is
+removed from the disk, blocks are folded, and filters are brought into fewer layers where their type can. It needs time
+and, for a while, room on the disk for what it writes anew. Ctrl-C ends it, and what was done stays.
 `
 
 const checkHelp = `check reads every header, counter and block of the store, and checks that all of it decodes and belongs to a key.

@@ -1,6 +1,6 @@
 // Command kvshell is to a store's directory what redis-cli is to a host: it runs one command and prints
 // the reply, runs a script of commands, or commands as they are typed at a prompt, and has words of its own
-// for work on files.
+// for work on files. It does the same on a server, also one of Redis.
 //
 // # Terminology
 //
@@ -14,6 +14,8 @@
 //	batch     lines of the input that are one commit
 //	record    what a commit of dedup says about the run: see record.go
 //
+//	executor  what carries out commands: a store in this process, or a server
+//
 // # How it works
 //
 // Each file is one of the parts: shell.go the flags, store.go opening, command.go and script.go the
@@ -24,6 +26,9 @@
 // command's syntax, history.go the lines of earlier sessions. dedup is made of the input, which is
 // read ahead into batches (input.go), the record (record.go), OUT (out.go) and the pass that brings them
 // together (pass.go), where the argument stands why each line is in OUT exactly once.
+//
+// Of a server, address.go has the flags, connection.go the bytes, client.go what is known of a connection, and when it
+// is made again, table.go what the server tells of its commands, serverload.go load.
 package main
 
 import (

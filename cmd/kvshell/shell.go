@@ -106,7 +106,9 @@ func (sh *shell) rootCommand() *cobra.Command {
 
 // ownCommands returns kvshell's own words for work on a store or on files. They are of use for one run.
 func (sh *shell) ownCommands() []*cobra.Command {
-	return []*cobra.Command{sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.planCommand(), sh.checkCommand()}
+	return []*cobra.Command{
+		sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.planCommand(), sh.checkCommand(), sh.compactCommand(),
+	}
 }
 
 // setUp sets what a command that cobra is to run needs in this program.

@@ -3,18 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
@@ -52,21 +48,43 @@ func (sh *shell) statsCommand() *cobra.Command {
 
 // stats prints figures of the store, or of the key that args name.
 func (sh *shell) stats(ctx context.Context, args []string, asJSON bool) (err error) {
-	db, err := sh.openExisting()
+	exec, err := sh.executorOfAll()
 	if err != nil {
 		return err
 	}
-	defer closeStore(db, &err)
-	var result interface{ text() string }
+	defer exec.close(&err)
+	r, err := figures(ctx, exec, append([]string{"SIEVE.STATS"}, args...)...)
+	if err != nil {
+		return err
+	}
 	if len(args) > 0 {
-		result, err = keyStatsOf(db, args[0])
-	} else {
-		result, err = storeStatsOf(ctx, db)
+		if len(r.Elems()) != 1 {
+			return fmt.Errorf("SIEVE.STATS: %d replies for one key", len(r.Elems()))
+		}
+		if r = r.Elems()[0]; r.Kind() == reply.KindNil {
+			return refusef("no key %q in %s", args[0], sh.target(exec))
+		}
 	}
+	if asJSON {
+		return sh.write(string(reply.AppendJSON(nil, r)))
+	}
+	result, err := readStats(r, len(args) > 0)
 	if err != nil {
 		return err
 	}
-	return sh.printResult(result, asJSON)
+	return sh.write(result.text())
+}
+
+// readStats reads the figures of a reply to SIEVE.STATS, of the store or of a key. The reply is as in RESP3.
+func readStats(r reply.Reply, ofKey bool) (result texter, err error) {
+	result = new(storeStats)
+	if ofKey {
+		result = new(keyStats)
+	}
+	if err := json.Unmarshal(reply.AppendJSON(nil, r), result); err != nil {
+		return nil, fmt.Errorf("SIEVE.STATS: %w", err)
+	}
+	return result, nil
 }
 
 // texter is a result of figures: a text for people, and fields for programs.
@@ -82,8 +100,7 @@ func (sh *shell) printResult(result texter, asJSON bool) error {
 		}
 		text = string(b) + "\n"
 	}
-	_, err := sh.stdout.WriteString(text)
-	return withCode(exitLocal, err)
+	return sh.write(text)
 }
 
 // storeStats are figures of a store. Its counts are since the store was opened.
@@ -119,49 +136,6 @@ type compactionStats struct {
 	Folds       uint64 `json:"folds"`
 	FoldBacklog int    `json:"fold_backlog"`
 	Reclaimed   uint64 `json:"reclaimed"` // objects
-}
-
-func storeStatsOf(ctx context.Context, db *kv.DB) (*storeStats, error) {
-	s := &storeStats{Directory: db.Dir(), Durability: db.Durability().String()}
-	var err error
-	if s.Keys, err = db.Size(); err != nil {
-		return nil, err
-	}
-	if s.DiskBytes, err = db.DiskBytes(); err != nil {
-		return nil, err
-	}
-	if s.Pebble.LogBytesWritten, err = db.LogBytes(); err != nil {
-		return nil, err
-	}
-	s.Compaction.Folds, _, s.Compaction.Reclaimed = db.MaintenanceStats()
-	s.Compaction.FoldBacklog = db.FoldBacklog()
-	return s, s.addInfo(db.NewSession().Do(ctx, [][]byte{[]byte("INFO")}))
-}
-
-// addInfo takes from the store's reply to INFO, lines "name:value", what no function returns.
-func (s *storeStats) addInfo(r reply.Reply) error {
-	if err := r.Err(); err != nil {
-		return err
-	}
-	values := make(map[string]string)
-	for line := range strings.Lines(string(r.Bytes())) {
-		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
-			values[name] = value
-		}
-	}
-	for name, field := range map[string]*uint64{
-		"log_bytes": &s.LogBytes, "commits": &s.Commits, "syncs": &s.Syncs,
-		"cache_used_bytes": &s.Cache.UsedBytes, "cache_budget_bytes": &s.Cache.BudgetBytes,
-		"cache_evictions": &s.Cache.Evictions, "blocks_read": &s.Cache.BlocksRead,
-		"memtable_bytes": &s.Pebble.MemtableBytes, "flushes": &s.Pebble.Flushes,
-		"compactions": &s.Pebble.Compactions, "read_amplification": &s.Pebble.ReadAmplification,
-	} {
-		var err error
-		if *field, err = strconv.ParseUint(values[name], 10, 64); err != nil {
-			return fmt.Errorf("INFO of the store: field %s: %q is not a number", name, values[name])
-		}
-	}
-	return nil
 }
 
 func (s *storeStats) text() string {
@@ -205,12 +179,10 @@ type keyStats struct {
 	DiskBytes     uint64 `json:"disk_bytes"`
 	ResidentBytes uint64 `json:"resident_bytes"`
 	ExpiresAt     int64  `json:"expires_at_ms"`
-	*filterStats
+
+	bloom    *filterStats
 	cuckoo   *cuckooStats
 	counting *countingStats
-
-	inBlocks  bool  // disk and resident bytes are known: those of its blocks
-	expiresIn int64 // milliseconds, if ExpiresAt is not 0
 }
 
 type filterStats struct {
@@ -281,20 +253,6 @@ type countingLayerStats struct {
 	ErrorRate float64 `json:"error_rate"`
 }
 
-func countingStatsOf(info countingext.Info) *countingStats {
-	s := &countingStats{
-		Items: info.Items, DeletesKept: info.DeletesKept, Stuck: info.Stuck, Distinct: info.Distinct, Capacity: info.Capacity,
-		Fill: info.Fill, ExpectedRate: info.ExpectedRate, ErrorRate: info.ErrorRate, Expansion: info.Expansion,
-	}
-	for _, l := range info.Layers {
-		s.Layers = append(s.Layers, countingLayerStats{
-			Capacity: l.Capacity, Items: l.Adds, Fill: float64(l.Above) / float64(l.Counters), Stuck: l.Stuck,
-			Counters: l.Counters, Hashes: l.Hashes, ErrorRate: l.ErrorRate,
-		})
-	}
-	return s
-}
-
 func cuckooStatsOf(info cuckooext.Info) *cuckooStats {
 	s := &cuckooStats{
 		Items: info.Items, Deletes: info.Deletes, Capacity: info.Capacity, Load: slotsTaken(info), ExpectedRate: info.ExpectedRate,
@@ -307,116 +265,30 @@ func cuckooStatsOf(info cuckooext.Info) *cuckooStats {
 	return s
 }
 
-// MarshalJSON has the figures of other filters beside those of their key, as those of a Bloom filter are. They have
-// fields of the same names, of which a struct that had all would show none.
-func (s *keyStats) MarshalJSON() ([]byte, error) {
+// UnmarshalJSON reads the figures of a filter as those of its type, which have fields of the same names.
+func (s *keyStats) UnmarshalJSON(b []byte) error {
 	type plain keyStats
-	switch {
-	case s.cuckoo != nil:
-		return json.Marshal(struct {
-			*plain
-			*cuckooStats
-		}{(*plain)(s), s.cuckoo})
-	case s.counting != nil:
-		return json.Marshal(struct {
-			*plain
-			*countingStats
-		}{(*plain)(s), s.counting})
-	}
-	return json.Marshal((*plain)(s))
-}
-
-func keyStatsOf(db *kv.DB, key string) (*keyStats, error) {
-	info, err := bloomext.New(db, key).Info()
-	s := &keyStats{
-		Key: key, Bytes: info.Bytes, DiskBytes: info.DiskBytes, ResidentBytes: info.ResidentBytes, ExpiresAt: info.ExpiresAt,
-	}
-	switch {
-	case err == nil:
-		s.filterStats, s.inBlocks = filterStatsOf(info), true
-		s.Type, err = db.TypeOf([]byte(key))
-	case isAny(err, kv.ErrWrongType, kv.ErrNoModule):
-		if err = s.addObject(db); err == nil {
-			err = s.addOther(db)
-		}
-	}
-	if errors.Is(err, kv.ErrNotFound) {
-		return nil, refusef("no key %q in %s", key, db.Dir())
-	}
-	s.expiresIn = s.ExpiresAt - db.Now()
-	return s, err
-}
-
-// addOther fills in what is known of a filter that is no Bloom filter besides.
-func (s *keyStats) addOther(db *kv.DB) (err error) {
-	switch s.Type {
-	case cuckooTypeName:
-		var info cuckooext.Info
-		if info, err = cuckooext.New(db, s.Key).Info(); err == nil {
-			s.Bytes, s.cuckoo = info.Bytes, cuckooStatsOf(info)
-		}
-	case countingTypeName:
-		var info countingext.Info
-		if info, err = countingext.New(db, s.Key).Info(); err == nil {
-			s.Bytes, s.counting = info.Bytes, countingStatsOf(info)
-		}
-	}
-	if errors.Is(err, kv.ErrNoModule) {
-		return nil
-	}
-	return err
-}
-
-func filterStatsOf(info bloomext.Info) *filterStats {
-	s := &filterStats{
-		Items: info.Items, ItemsEstimated: info.ItemsEstimated, Distinct: info.Distinct, Capacity: info.Capacity,
-		Fill: info.Fill, ExpectedRate: info.ExpectedRate, ErrorRate: info.ErrorRate, Expansion: info.Expansion,
-	}
-	for _, l := range info.Layers {
-		s.Layers = append(s.Layers, layerStats{
-			Capacity: l.Capacity, Items: l.Items, Fill: float64(l.Ones) / float64(l.Bits), Bits: l.Bits, Hashes: l.Hashes,
-			ErrorRate: l.ErrorRate,
-		})
-	}
-	return s
-}
-
-// addObject fills in what is known of any key, whatever module its type is of.
-func (s *keyStats) addObject(db *kv.DB) error {
-	key := []byte(s.Key)
-	return db.Read(func(r kv.Reader) error {
-		o, err := r.Lookup(key)
-		if err != nil {
-			return err
-		}
-		if o == nil {
-			return fmt.Errorf("%w: %q", kv.ErrNotFound, key)
-		}
-		s.Type, s.ExpiresAt, s.Bytes = o.TypeName(), o.Expiry(), 0
-		if len(o.Layers()) == 0 {
-			value, err := r.Get(key)
-			if isAny(err, kv.ErrWrongType, kv.ErrNoModule) {
-				err = nil // no string: of its bytes nothing is known
-			}
-			s.Bytes = uint64(len(value))
-			return err
-		}
-		for _, l := range o.Layers() {
-			s.Bytes += l.Spec().Bytes()
-		}
-		s.inBlocks = true
-		s.DiskBytes, s.ResidentBytes, err = db.ObjectBytes(o)
+	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
 		return err
-	})
+	}
+	switch s.Type {
+	case bloomTypeName:
+		return json.Unmarshal(b, &s.bloom)
+	case cuckooTypeName:
+		return json.Unmarshal(b, &s.cuckoo)
+	case countingTypeName:
+		return json.Unmarshal(b, &s.counting)
+	}
+	return nil
 }
 
 func (s *keyStats) text() string {
 	rows := [][2]string{{"key", fmt.Sprintf("%q", s.Key)}, {"type", s.Type}}
 	bytes := fmt.Sprint(s.Bytes)
-	if s.inBlocks {
+	if s.Type != "string" && s.Bytes > 0 {
 		bytes = fmt.Sprintf("%d reserved, %d on disk, %d in memory", s.Bytes, s.DiskBytes, s.ResidentBytes)
 	}
-	if f := s.filterStats; f != nil {
+	if f := s.bloom; f != nil {
 		items, growth := fmt.Sprint(f.Items), "no further layer"
 		if f.ItemsEstimated {
 			items = "about " + items
@@ -441,15 +313,15 @@ func (s *keyStats) text() string {
 	expires := "never"
 	if s.ExpiresAt != 0 {
 		at := time.UnixMilli(s.ExpiresAt).UTC().Format(time.RFC3339)
-		expires = fmt.Sprintf("%s, in %d seconds", at, s.expiresIn/1000)
+		expires = fmt.Sprintf("%s, in %d seconds", at, (s.ExpiresAt-time.Now().UnixMilli())/1000)
 	}
 	rows = append(rows, [][2]string{
 		{"bytes", bytes},
 		{"expires", expires},
 	}...)
 	switch {
-	case s.filterStats != nil:
-		return facts(rows) + "\n" + s.layerTable()
+	case s.bloom != nil:
+		return facts(rows) + "\n" + s.bloom.layerTable()
 	case s.cuckoo != nil:
 		return facts(rows) + "\n" + s.cuckoo.layerTable()
 	case s.counting != nil:

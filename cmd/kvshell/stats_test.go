@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"strings"
@@ -30,29 +29,36 @@ func TestStoreStats(t *testing.T) {
 	if _, err := f.AddString("x"); err != nil {
 		t.Fatal(err)
 	}
-	s := new(storeStats)
-	for s.Cache.UsedBytes == 0 { // the cache counts some time after it has taken a block, if it does
+	var s *storeStats
+	for s == nil || s.Cache.UsedBytes == 0 { // the cache counts some time after it has taken a block, if it does
 		if _, err := f.MayContainString("x"); err != nil {
 			t.Fatal(err)
 		}
-		var err error
-		if s, err = storeStatsOf(context.Background(), db); err != nil {
-			t.Fatal(err)
-		}
+		s = statsOf(t, db).(*storeStats)
 	}
 	if s.Keys != 1 || s.Durability != "always" || s.Commits < 2 || s.Syncs < 2 || s.DiskBytes == 0 || s.Pebble.LogBytesWritten == 0 ||
 		s.Cache.BudgetBytes != 256<<20 || s.Pebble.MemtableBytes == 0 {
 		t.Errorf("%+v", s)
 	}
-	b, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var object map[string]any
-	if err := json.Unmarshal(b, &object); err != nil {
+	if err := json.Unmarshal(reply.AppendJSON(nil, mustReply(t, db, "SIEVE.STATS")), &object); err != nil {
 		t.Fatal(err)
 	}
 	checkNumbers(t, "", object)
+}
+
+// statsOf returns figures of the store, or of a key.
+func statsOf(t *testing.T, db *kv.DB, key ...string) texter {
+	t.Helper()
+	r := mustReply(t, db, strings.Join(append([]string{"SIEVE.STATS"}, key...), " "))
+	if len(key) > 0 {
+		r = r.Elems()[0]
+	}
+	stats, err := readStats(r, len(key) > 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats
 }
 
 func checkNumbers(t *testing.T, path string, object map[string]any) {
@@ -70,26 +76,6 @@ func checkNumbers(t *testing.T, path string, object map[string]any) {
 	}
 }
 
-// A field that INFO does not have, or has otherwise, is an error and not a zero.
-func TestStoreStats_info(t *testing.T) {
-	db := statsStore(t)
-	full := string(db.NewSession().Do(context.Background(), [][]byte{[]byte("INFO")}).Bytes())
-	if err := (&storeStats{}).addInfo(reply.Verbatim(full)); err != nil {
-		t.Error(err)
-	}
-	for _, r := range []reply.Reply{
-		reply.Verbatim(strings.Replace(full, "\r\ncommits:", "\r\nother:", 1)),
-		reply.Verbatim(strings.Replace(full, "\r\ncommits:", "\r\ncommits:x", 1)),
-	} {
-		if err := (&storeStats{}).addInfo(r); err == nil || !strings.Contains(err.Error(), "field commits") {
-			t.Errorf("error %v", err)
-		}
-	}
-	if err := (&storeStats{}).addInfo(reply.Error("ERR gone")); err == nil || err.Error() != "ERR gone" {
-		t.Errorf("error %v", err)
-	}
-}
-
 // The layers of a filter add up to what is said of the whole.
 func TestKeyStats(t *testing.T) {
 	db := statsStore(t)
@@ -104,24 +90,21 @@ func TestKeyStats(t *testing.T) {
 	if _, err := f.MayContainString("absent"); err != nil { // brings blocks into memory
 		t.Fatal(err)
 	}
-	s, err := keyStatsOf(db, "seen")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := statsOf(t, db, "seen").(*keyStats)
 	var capacity, added, bits uint64
 	var ones, rate float64
-	for _, l := range s.Layers {
+	for _, l := range s.bloom.Layers {
 		capacity, added, bits = capacity+l.Capacity, added+l.Items, bits+l.Bits
 		ones, rate = ones+l.Fill*float64(l.Bits), rate+l.ErrorRate
 	}
-	if len(s.Layers) != 4 || capacity != s.Capacity || added != s.Items || bits != 8*s.Bytes || rate > s.ErrorRate ||
-		ones/float64(bits)-s.Fill > 1e-9 || s.Fill-ones/float64(bits) > 1e-9 {
-		t.Errorf("%+v of %+v", s.filterStats, s)
+	if len(s.bloom.Layers) != 4 || capacity != s.bloom.Capacity || added != s.bloom.Items || bits != 8*s.Bytes || rate > s.bloom.ErrorRate ||
+		ones/float64(bits)-s.bloom.Fill > 1e-9 || s.bloom.Fill-ones/float64(bits) > 1e-9 {
+		t.Errorf("%+v of %+v", s.bloom, s)
 	}
-	if s.ResidentBytes == 0 || s.ExpectedRate <= 0 || s.ExpectedRate > s.ErrorRate || s.Type != "MBbloom--" {
+	if s.ResidentBytes == 0 || s.bloom.ExpectedRate <= 0 || s.bloom.ExpectedRate > s.bloom.ErrorRate || s.Type != "MBbloom--" {
 		t.Errorf("%+v", s)
 	}
-	if _, err := keyStatsOf(db, "absent"); exitCode(err) != exitError || !strings.Contains(err.Error(), `"absent"`) {
-		t.Errorf("error %v", err)
+	if _, err := readStats(reply.Map(reply.Field("keys", reply.BulkString("x"))), false); err == nil {
+		t.Error("a figure that is no number is taken")
 	}
 }

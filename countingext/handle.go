@@ -154,18 +154,9 @@ func (f *Filter) change(stage func(*stager) (bool, error)) (answer bool, err err
 	return answer, w.Commit()
 }
 
-// maxBatch is the most items in one commit; entryBytes the most that an item takes of
-// one: an operand of its own of up to 64 slots; chainBytes what a filter takes that grew
-// by all the layers there may be.
-const (
-	maxBatch   = 4096
-	entryBytes = 256 + 32 + 3*probe.MaxHashes
-	chainBytes = 2048 + scalableext.MaxLayers*(256+64)
-)
-
-func batchSize(h *handle) int {
-	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes)/entryBytes))
-}
+// entryBytes is the most that an item takes of a commit: an operand of its own of up to 64
+// slots.
+const entryBytes = 256 + 32 + 3*probe.MaxHashes
 
 // AddMany adds items, each once more if it is there, and sets added[i] to whether
 // items[i] was absent. added must be as long as items. Up to 4096 items are one commit,
@@ -177,7 +168,7 @@ func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 		return 0, err
 	}
 	for n < len(items) {
-		end := min(n+batchSize(f.h), len(items))
+		end := min(n+f.h.BatchSize(entryBytes), len(items))
 		m, err := f.addChunk(items[n:end], added[n:end])
 		n += m
 		if err != nil {
@@ -200,7 +191,7 @@ func (f *Filter) addChunk(items [][]byte, added []bool) (int, error) {
 		return 0, err
 	}
 	n, err := f.AddStaged(w, items, added)
-	if err != nil && !noRoom(err) {
+	if err != nil && !scalableext.NoRoom(err) {
 		return 0, w.Refuse(err)
 	}
 	if cerr := w.Commit(); cerr != nil {
@@ -292,7 +283,7 @@ func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
 		return 0, err
 	}
 	for n < len(items) {
-		end := min(n+batchSize(f.h), len(items))
+		end := min(n+f.h.BatchSize(entryBytes), len(items))
 		if err := f.deleteChunk(items[n:end], deleted[n:end]); err != nil {
 			return n, err
 		}

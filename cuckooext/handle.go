@@ -178,18 +178,8 @@ func (s *stager) addIfAbsent(h uint64) (bool, error) {
 	return true, s.add(h)
 }
 
-// maxBatch is the most items in one commit; entryBytes the most that an item takes of
-// one, its operand having a few slots; chainBytes what a filter takes that grew by all
-// the layers there may be.
-const (
-	maxBatch   = 4096
-	entryBytes = operandBytes + 8*slotBytes
-	chainBytes = 2048 + scalableext.MaxLayers*(256+64)
-)
-
-func batchSize(h *handle) int {
-	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes)/entryBytes))
-}
+// entryBytes is about the most that an item takes of a commit: an operand of a few slots.
+const entryBytes = operandBytes + 8*slotBytes
 
 // AddMany adds items, each again if it is there, and returns how many there was room
 // for; the error is that of the first for which there was none, after all were tried.
@@ -198,7 +188,7 @@ func batchSize(h *handle) int {
 func (f *Filter) AddMany(items [][]byte) (n int, err error) {
 	var full error
 	for len(items) > 0 {
-		chunk := items[:min(batchSize(f.h), len(items))]
+		chunk := items[:min(f.h.BatchSize(entryBytes), len(items))]
 		items = items[len(chunk):]
 		added := 0
 		err := f.batch(func(s *stager) error {

@@ -251,31 +251,12 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 	if len(present) != len(items) {
 		return fmt.Errorf("cuckooext: %d answers for %d items: must be equal", len(present), len(items))
 	}
-	h := f.h
-	err := h.ReadSteady(func(r kv.Reader) error {
-		c, err := h.Find(r)
+	err := f.h.ReadSteady(func(r kv.Reader) error {
+		c, err := f.h.Find(r)
 		if err != nil {
 			return err
 		}
-		for i, item := range items {
-			hash := probe.Sum64Seed(item, c.seed)
-			known := false
-			if h.Tx == nil { // what is in memory is not what a transaction sees
-				if i == 0 && h.DB.Sampled(hash) {
-					c.touch(h.DB, hash)
-				}
-				present[i], known = c.resident(hash)
-			}
-			if known {
-				continue
-			}
-			n, err := c.count(r, hash, 1)
-			if err != nil {
-				return err
-			}
-			present[i] = n > 0
-		}
-		return nil
+		return askMany(f.h, c, r, items, present)
 	})
 	if err != nil {
 		for i := range present {
@@ -283,6 +264,34 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 		}
 	}
 	return err
+}
+
+// askMany answers what it can from resident blocks, and then reads the others in the
+// order they are stored in.
+func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) error {
+	var cold []scalableext.Question
+	for i, item := range items {
+		hash := probe.Sum64Seed(item, c.seed)
+		known := false
+		if h.Tx == nil { // what is in memory is not what a transaction sees
+			if i == 0 && h.DB.Sampled(hash) {
+				c.touch(h.DB, hash)
+			}
+			present[i], known = c.resident(hash)
+		}
+		if !known {
+			cold = append(cold, scalableext.Question{Hash: hash, I: i})
+		}
+	}
+	scalableext.SortByBlock(cold)
+	for _, q := range cold {
+		n, err := c.count(r, q.Hash, 1)
+		if err != nil {
+			return err
+		}
+		present[q.I] = n > 0
+	}
+	return nil
 }
 
 // Compact moves entries of the newest layer to where deletions left room in older ones, and

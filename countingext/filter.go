@@ -118,7 +118,7 @@ func (f *filter) moved(h uint64, before uint64) bool {
 }
 
 // count returns how often an item was added, at most enough: the sum over the layers of
-// the least of its counters in each.
+// the least of its counters in each. If 1 is enough it ends with the first that has it.
 func (f *filter) count(r kv.Reader, h uint64, enough uint64) (n uint64, err error) {
 	before, even := f.versions(h)
 	for i := range f.layers {

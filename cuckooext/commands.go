@@ -168,14 +168,7 @@ func reserve(c *kv.Call) reply.Reply {
 	if expansion.value >= 0 {
 		made.Expansion, made.NonScaling = uint32(expansion.value), expansion.value == 0
 	}
-	err := handleOf(c).Reserve(made)
-	if errors.Is(err, kv.ErrWrongType) {
-		return kv.WrongType
-	}
-	if err != nil {
-		return errorReply(err)
-	}
-	return reply.OK
+	return scalableext.Done(handleOf(c).Reserve(made))
 }
 
 // create makes the filter that is missing, as part of a writer's commit.

@@ -40,8 +40,9 @@ func (f *Filter) In(s kv.Scope) *Filter {
 }
 
 // Reserve makes an empty filter under the key. It returns kv.ErrExists if the key
-// holds anything, probe.ErrParams for a Config out of range, and kv.ErrTooLarge for a
-// filter above Options.MaxFilterBytes.
+// holds anything, which is kv.ErrWrongType too if that is no such filter,
+// probe.ErrParams for a Config out of range, and kv.ErrTooLarge for a filter above
+// Options.MaxFilterBytes.
 func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 
 // ReserveStaged is Reserve as part of a writer's commit. The writer was begun with the
@@ -296,9 +297,9 @@ func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) 
 
 // Compact moves entries of the newest layer to where deletions left room in older ones, and
 // takes it away if it is empty then; and so on with the one before, as far as that goes
-// without moving others. It is several commits if there is much to move, of about 256 KiB. The
-// store does that by itself some time after many deletions, where the compaction service
-// runs.
+// without moving others. If there is much to move it is several commits, of about 256 KiB each;
+// in a transaction all of it is part of that. Where the compaction service runs the store does
+// it by itself some time after many deletions.
 func (f *Filter) Compact() error {
 	for anew := true; ; anew = false {
 		w, err := f.h.Begin(f.level)

@@ -1,7 +1,6 @@
 package bloomext
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -10,20 +9,9 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// maxBatch is the most items AddMany puts in one commit; entryBytes is the most
-// an item takes of one: an operand of its own of up to 64 positions; chainBytes what
-// a filter takes that grew by all the layers there may be: a header with them, and
-// counters of each.
-const (
-	maxBatch   = 4096
-	entryBytes = 256 + 32 + 2*probe.MaxHashes
-	chainBytes = 2048 + scalableext.MaxLayers*(256+64)
-)
-
-// batchSize returns the number of items that fit into one commit.
-func batchSize(h *handle) int {
-	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes)/entryBytes))
-}
+// entryBytes is the most that an item takes of a commit: an operand of its own of up to 64
+// positions.
+const entryBytes = 256 + 32 + 2*probe.MaxHashes
 
 // group is the number of lookups whose memory is asked for at once.
 const group = 64
@@ -53,7 +41,7 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint
 		return 0, fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(added), len(items))
 	}
 	for n < len(items) {
-		end := min(n+batchSize(f.h), len(items))
+		end := min(n+f.h.BatchSize(entryBytes), len(items))
 		m, err := addChunk(f, items[n:end], added[n:end], sum)
 		n += m
 		if err != nil {
@@ -69,7 +57,7 @@ func addChunk[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uin
 		return 0, err
 	}
 	n, err := stageMany(f.h, w, items, added, sum)
-	if err != nil && !noRoom(err) {
+	if err != nil && !scalableext.NoRoom(err) {
 		return 0, w.Refuse(err)
 	}
 	if cerr := w.Commit(); cerr != nil {
@@ -77,9 +65,6 @@ func addChunk[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uin
 	}
 	return n, err
 }
-
-// noRoom reports whether an add was refused for want of room.
-func noRoom(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, ErrCannotGrow) }
 
 // AddStaged is AddMany as part of a writer's commit. The writer was begun with
 // the filter's key. Items after the one that had no room are not staged, and

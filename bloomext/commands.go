@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -63,28 +62,6 @@ func Module() kv.Module {
 	return m
 }
 
-var (
-	errItemExists = reply.Error("ERR item exists")
-	errNotFound   = reply.Error("ERR not found")
-	errFullReply  = reply.Error("ERR non scaling filter is full")
-	errGrow       = reply.Error("ERR problem inserting into filter")
-)
-
-// errorReply gives the words RedisBloom uses where it has any.
-func errorReply(err error) reply.Reply {
-	switch {
-	case errors.Is(err, ErrFull):
-		return errFullReply
-	case errors.Is(err, ErrCannotGrow):
-		return errGrow
-	case errors.Is(err, kv.ErrExists):
-		return errItemExists
-	case errors.Is(err, kv.ErrNotFound):
-		return errNotFound
-	}
-	return kv.ErrorReply(err)
-}
-
 // filterOf returns a handle for a call.
 func filterOf(c *kv.Call, key []byte) *Filter {
 	h := scalableext.NewHandle(c.DB, key, c.Transaction, noFilter)
@@ -108,33 +85,21 @@ func reserve(c *kv.Call) reply.Reply {
 	if !ok {
 		return failed
 	}
-	err := handleOf(c).Reserve(configOf(asked))
-	if errors.Is(err, kv.ErrWrongType) {
-		return kv.WrongType
-	}
-	if err != nil {
-		return errorReply(err)
-	}
-	return reply.OK
+	return scalableext.Done(handleOf(c).Reserve(configOf(asked)))
 }
 
 func add(c *kv.Call) reply.Reply {
-	f := handleOf(c)
-	added, err := f.Add(c.Args[1])
-	if errors.Is(err, kv.ErrNotFound) {
-		r := insertItems(f, defaultConfig(c.DB), c.Args[1:2])
-		if !r.IsError() {
-			r = r.Elems()[0]
-		}
-		return r
-	}
-	if err != nil {
-		return errorReply(err)
+	added, err := handleOf(c).Add(c.Args[1])
+	switch {
+	case errors.Is(err, kv.ErrNotFound):
+		return scalableext.Only(madd(c))
+	case err != nil:
+		return scalableext.ErrorReply(err)
 	}
 	return reply.Bool(added)
 }
 
-func madd(c *kv.Call) reply.Reply { return insertItems(handleOf(c), defaultConfig(c.DB), c.Args[1:]) }
+func madd(c *kv.Call) reply.Reply { return addItems(c, defaultConfig(c.DB).spec, c.Args[1:]) }
 
 func insert(c *kv.Call) reply.Reply {
 	asked, items, failed, ok := scalableext.ParseInsert(c, defaults(c.DB))
@@ -142,94 +107,22 @@ func insert(c *kv.Call) reply.Reply {
 	case !ok:
 		return failed
 	case asked == nil:
-		return insertItems(handleOf(c), nil, items)
+		return addItems(c, nil, items)
 	}
-	create := configOf(*asked)
-	return insertItems(handleOf(c), &create, items)
+	return addItems(c, configOf(*asked).spec, items)
 }
 
-// insertItems adds items in a single commit, and answers for each. A filter that
-// is missing is made as create says, or, if that is nil, an error. The answers
-// end with the error of a full filter, and go on after that of one that cannot
-// grow, which may know later items.
-func insertItems(f *Filter, create *Config, items [][]byte) reply.Reply {
-	w, err := f.h.Begin(f.level)
-	if err != nil {
-		return errorReply(err)
-	}
-	list, err := stageItems(f, w, create, items)
-	if err != nil {
-		return errorReply(w.Refuse(err))
-	}
-	if err := w.Commit(); err != nil {
-		return errorReply(err)
-	}
-	return reply.Array(list...)
+// addItems answers for each item. A filter that is missing is made as spec describes it, or,
+// if that is nil, an error.
+func addItems(c *kv.Call, spec func(*kv.DB) (kv.Spec, error), items [][]byte) reply.Reply {
+	f := handleOf(c)
+	return f.h.AddItems(f.level, spec, items, f.AddStaged)
 }
 
-func stageItems(f *Filter, w *kv.Writer, create *Config, items [][]byte) ([]reply.Reply, error) {
-	_, err := f.h.Staged(w)
-	if errors.Is(err, kv.ErrNotFound) && create != nil {
-		err = f.ReserveStaged(w, *create)
-	}
-	if err != nil {
-		return nil, err
-	}
-	added := make([]bool, len(items))
-	var list []reply.Reply
-	for start := 0; start < len(items); {
-		n, err := stageMany(f.h, w, items[start:], added[start:], probe.Sum64Seed)
-		if err != nil && !noRoom(err) {
-			return nil, err
-		}
-		list = append(list, bools(added[start:start+n])...)
-		if err == nil {
-			break
-		}
-		list = append(list, errorReply(err))
-		if errors.Is(err, ErrFull) {
-			break
-		}
-		start += n + 1
-	}
-	return list, nil
-}
-
-func bools(answers []bool) []reply.Reply {
-	list := make([]reply.Reply, len(answers))
-	for i, yes := range answers {
-		list[i] = reply.Bool(yes)
-	}
-	return list
-}
-
-// absent reports whether a lookup's error means, on the wire, that there is
-// nothing: a missing key and one of another type both answer 0.
-func absent(err error) bool {
-	return errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrWrongType)
-}
-
-func exists(c *kv.Call) reply.Reply {
-	present, err := handleOf(c).MayContain(c.Args[1])
-	switch {
-	case absent(err):
-		return reply.Bool(false)
-	case err != nil:
-		return errorReply(err)
-	}
-	return reply.Bool(present)
-}
+func exists(c *kv.Call) reply.Reply { return scalableext.Exists(handleOf(c).MayContain(c.Args[1])) }
 
 func mexists(c *kv.Call) reply.Reply {
-	items := c.Args[1:]
-	present := make([]bool, len(items))
-	switch err := handleOf(c).MayContainMany(items, present); {
-	case absent(err):
-		clear(present)
-	case err != nil:
-		return errorReply(err)
-	}
-	return reply.Array(bools(present)...)
+	return scalableext.MExists(c.Args[1:], handleOf(c).MayContainMany)
 }
 
 func card(c *kv.Call) reply.Reply {
@@ -238,13 +131,7 @@ func card(c *kv.Call) reply.Reply {
 		items = f.items(r)
 		return nil
 	})
-	switch {
-	case errors.Is(err, kv.ErrNotFound):
-		return reply.Int(0)
-	case err != nil:
-		return errorReply(err)
-	}
-	return reply.Int(int64(items))
+	return scalableext.Card(items, err)
 }
 
 // factsOf returns what Info does, but for the bytes on disk and in memory.
@@ -266,42 +153,29 @@ func info(c *kv.Call) reply.Reply {
 	}
 	i, err := factsOf(c)
 	if err != nil {
-		return errorReply(err)
+		return scalableext.ErrorReply(err)
 	}
 	expansion := reply.Nil
 	if i.Expansion != 0 {
 		expansion = reply.Int(int64(i.Expansion))
 	}
-	fields := []struct {
-		word string
-		pair reply.Pair
-	}{
-		{"CAPACITY", reply.Field("Capacity", reply.Int(int64(i.Capacity)))},
-		{"SIZE", reply.Field("Size", reply.Int(sizeOf(i)))},
-		{"FILTERS", reply.Field("Number of filters", reply.Int(int64(len(i.Layers))))},
-		{"ITEMS", reply.Field("Number of items inserted", reply.Int(int64(i.Items)))},
-		{"EXPANSION", reply.Field("Expansion rate", expansion)},
+	facts := []scalableext.Fact{
+		{Word: "CAPACITY", Field: reply.Field("Capacity", reply.Int(int64(i.Capacity)))},
+		{Word: "SIZE", Field: reply.Field("Size", reply.Int(sizeOf(i)))},
+		{Word: "FILTERS", Field: reply.Field("Number of filters", reply.Int(int64(len(i.Layers))))},
+		{Word: "ITEMS", Field: reply.Field("Number of items inserted", reply.Int(int64(i.Items)))},
+		{Word: "EXPANSION", Field: reply.Field("Expansion rate", expansion)},
 	}
-	var pairs []reply.Pair
-	for _, f := range fields {
-		if len(c.Args) == 2 && kv.Fold(c.Args[1]) == f.word {
-			return reply.Either(reply.Array(f.pair.Value), reply.Map(f.pair))
-		}
-		pairs = append(pairs, f.pair)
+	if i.ItemsEstimated && len(c.Args) == 1 {
+		facts = append(facts, scalableext.Fact{Field: reply.Field("Number of items is estimated", reply.Int(1))})
 	}
-	if len(c.Args) == 2 {
-		return reply.Error("Invalid information value")
-	}
-	if i.ItemsEstimated {
-		pairs = append(pairs, reply.Field("Number of items is estimated", reply.Int(1)))
-	}
-	return reply.Map(pairs...)
+	return scalableext.Facts(c, facts)
 }
 
 func debug(c *kv.Call) reply.Reply {
 	i, err := factsOf(c)
 	if err != nil {
-		return errorReply(err)
+		return scalableext.ErrorReply(err)
 	}
 	lines := []reply.Reply{reply.BulkString(fmt.Sprintf("size:%d", i.Items))}
 	for _, l := range i.Layers {
@@ -318,8 +192,5 @@ func merge(c *kv.Call) reply.Reply {
 	for i, key := range c.Args[1:] {
 		sources[i] = filterOf(c, key)
 	}
-	if err := dest.Merge(c.Context, sources...); err != nil {
-		return errorReply(err)
-	}
-	return reply.OK
+	return scalableext.Done(dest.Merge(c.Context, sources...))
 }

@@ -1,7 +1,6 @@
 package bloomext
 
 import (
-	"errors"
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv"
@@ -11,7 +10,7 @@ import (
 
 // ErrFull is returned by an add of a new item to a filter that does not grow and
 // holds its capacity. Items before it in the same batch are added.
-var ErrFull = errors.New("bloomext: non scaling filter is full")
+var ErrFull = scalableext.ErrFull
 
 // ErrCannotGrow is returned, with the reason, by an add of a new item to a filter
 // that is full and can have no further layer. Items before it in the same batch

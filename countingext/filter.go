@@ -1,7 +1,6 @@
 package countingext
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,7 +15,7 @@ var countingType = &kv.Type{Name: "CBloom---", Version: 1, Open: openFilter, Ver
 
 // ErrFull is returned by an add of a new item to a filter that does not grow and has
 // no room. Items before it in the same batch are added.
-var ErrFull = errors.New("countingext: non scaling filter is full")
+var ErrFull = scalableext.ErrFull
 
 // ErrCannotGrow is returned, with the reason, by an add of a new item to a filter that
 // is full and can have no further layer. Items before it in the same batch are added.
@@ -119,7 +118,7 @@ func (f *filter) moved(h uint64, before uint64) bool {
 }
 
 // count returns how often an item was added, at most enough: the sum over the layers of
-// the least of its counters in each.
+// the least of its counters in each. If 1 is enough it ends with the first that has it.
 func (f *filter) count(r kv.Reader, h uint64, enough uint64) (n uint64, err error) {
 	before, even := f.versions(h)
 	for i := range f.layers {

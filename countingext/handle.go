@@ -2,7 +2,6 @@ package countingext
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
@@ -154,18 +153,9 @@ func (f *Filter) change(stage func(*stager) (bool, error)) (answer bool, err err
 	return answer, w.Commit()
 }
 
-// maxBatch is the most items in one commit; entryBytes the most that an item takes of
-// one: an operand of its own of up to 64 slots; chainBytes what a filter takes that grew
-// by all the layers there may be.
-const (
-	maxBatch   = 4096
-	entryBytes = 256 + 32 + 3*probe.MaxHashes
-	chainBytes = 2048 + scalableext.MaxLayers*(256+64)
-)
-
-func batchSize(h *handle) int {
-	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes)/entryBytes))
-}
+// entryBytes is the most that an item takes of a commit: an operand of its own of up to 64
+// slots.
+const entryBytes = 256 + 32 + 3*probe.MaxHashes
 
 // AddMany adds items, each once more if it is there, and sets added[i] to whether
 // items[i] was absent. added must be as long as items. Up to 4096 items are one commit,
@@ -177,7 +167,7 @@ func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 		return 0, err
 	}
 	for n < len(items) {
-		end := min(n+batchSize(f.h), len(items))
+		end := min(n+f.h.BatchSize(entryBytes), len(items))
 		m, err := f.addChunk(items[n:end], added[n:end])
 		n += m
 		if err != nil {
@@ -200,7 +190,7 @@ func (f *Filter) addChunk(items [][]byte, added []bool) (int, error) {
 		return 0, err
 	}
 	n, err := f.AddStaged(w, items, added)
-	if err != nil && !noRoom(err) {
+	if err != nil && !scalableext.NoRoom(err) {
 		return 0, w.Refuse(err)
 	}
 	if cerr := w.Commit(); cerr != nil {
@@ -245,43 +235,14 @@ func (f *Filter) addStaged(
 		}
 		return len(items), nil
 	}
-	asked := hashed(items, c.seed)
-	sortByBlock(asked)
+	asked := scalableext.Questions(items, c.seed)
+	scalableext.SortByBlock(asked)
 	for _, q := range asked {
-		if added[q.i], err = add(s, q.hash); err != nil {
+		if added[q.I], err = add(s, q.Hash); err != nil {
 			return 0, err
 		}
 	}
 	return len(items), nil
-}
-
-// question is one item of a batch.
-type question struct {
-	hash uint64
-	i    int // its place in the batch
-}
-
-func hashed(items [][]byte, seed uint64) []question {
-	asked := make([]question, len(items))
-	for i, item := range items {
-		asked[i] = question{probe.Sum64Seed(item, seed), i}
-	}
-	return asked
-}
-
-// sortByBlock puts items into the order of their blocks, which is that of the hashes in
-// every layer, so that a block that is not resident is read once however small the
-// cache; equal items keep their order among themselves.
-func sortByBlock(asked []question) {
-	slices.SortStableFunc(asked, func(a, b question) int {
-		if a.hash < b.hash {
-			return -1
-		}
-		if a.hash > b.hash {
-			return 1
-		}
-		return 0
-	})
 }
 
 // DeleteMany deletes items, each once, and sets deleted[i] to whether items[i] was
@@ -292,7 +253,7 @@ func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
 		return 0, err
 	}
 	for n < len(items) {
-		end := min(n+batchSize(f.h), len(items))
+		end := min(n+f.h.BatchSize(entryBytes), len(items))
 		if err := f.deleteChunk(items[n:end], deleted[n:end]); err != nil {
 			return n, err
 		}
@@ -322,10 +283,10 @@ func (f *Filter) DeleteStaged(w *kv.Writer, items [][]byte, deleted []bool) erro
 	if err != nil {
 		return err
 	}
-	s, asked := newStager(w, c), hashed(items, c.seed)
-	sortByBlock(asked)
+	s, asked := newStager(w, c), scalableext.Questions(items, c.seed)
+	scalableext.SortByBlock(asked)
 	for _, q := range asked {
-		if deleted[q.i], err = s.remove(q.hash); err != nil {
+		if deleted[q.I], err = s.remove(q.Hash); err != nil {
 			return err
 		}
 	}
@@ -356,27 +317,27 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 // askMany answers what it can from resident blocks, and then reads the others in the
 // order they are stored in.
 func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) error {
-	var cold []question
-	for i, q := range hashed(items, c.seed) {
-		if h.Tx != nil { // what is in memory is not what a transaction sees
-			cold = append(cold, q)
-			continue
+	var cold []scalableext.Question
+	for i, item := range items {
+		hash := probe.Sum64Seed(item, c.seed)
+		known := false
+		if h.Tx == nil { // what is in memory is not what a transaction sees
+			if i == 0 && h.DB.Sampled(hash) {
+				c.touch(h.DB, hash)
+			}
+			present[i], known = c.resident(hash)
 		}
-		if i == 0 && h.DB.Sampled(q.hash) {
-			c.touch(h.DB, q.hash)
-		}
-		var known bool
-		if present[i], known = c.resident(q.hash); !known {
-			cold = append(cold, q)
+		if !known {
+			cold = append(cold, scalableext.Question{Hash: hash, I: i})
 		}
 	}
-	sortByBlock(cold)
+	scalableext.SortByBlock(cold)
 	for _, q := range cold {
-		n, err := c.count(r, q.hash, 1)
+		n, err := c.count(r, q.Hash, 1)
 		if err != nil {
 			return err
 		}
-		present[q.i] = n > 0
+		present[q.I] = n > 0
 	}
 	return nil
 }

@@ -282,3 +282,17 @@ func TestCommands_fullBatch(t *testing.T) {
 		t.Errorf("%d bytes are allocated for each of %d items, want 8 KiB at most", perItem, items)
 	}
 }
+
+// A batch is cut into commits that hold a key of any length, which goes with each layer that is added.
+func TestFilter_AddMany_longKey(t *testing.T) {
+	db := open(t, kv.Options{MemTableSize: 256 << 10, Durability: kv.NoSync})
+	f := countingext.New(db, strings.Repeat("k", 44_000))
+	must(t, f.Reserve(countingext.Config{Capacity: 5, ErrorRate: 1e-4, Expansion: 30_000}))
+	items := itemsFrom("i", 0, 2000)
+	addMany(t, f, items)
+	mustContain(t, f, items)
+	if n := len(infoOf(t, f).Layers); n != 2 {
+		t.Errorf("%d layers, want 2", n)
+	}
+	check(t, db)
+}

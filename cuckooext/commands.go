@@ -74,12 +74,8 @@ func errorReply(err error) reply.Reply {
 		return reply.Error("Filter is full")
 	case errors.Is(err, ErrMaxExpansions):
 		return reply.Error("Maximum expansions reached")
-	case errors.Is(err, kv.ErrExists):
-		return reply.Error("ERR item exists")
-	case errors.Is(err, kv.ErrNotFound):
-		return reply.Error("ERR not found")
 	}
-	return kv.ErrorReply(err)
+	return scalableext.ErrorReply(err)
 }
 
 // handleOf returns a handle on the key a call names.
@@ -172,14 +168,7 @@ func reserve(c *kv.Call) reply.Reply {
 	if expansion.value >= 0 {
 		made.Expansion, made.NonScaling = uint32(expansion.value), expansion.value == 0
 	}
-	err := handleOf(c).Reserve(made)
-	if errors.Is(err, kv.ErrWrongType) {
-		return kv.WrongType
-	}
-	if err != nil {
-		return errorReply(err)
-	}
-	return reply.OK
+	return scalableext.Done(handleOf(c).Reserve(made))
 }
 
 // create makes the filter that is missing, as part of a writer's commit.
@@ -315,43 +304,16 @@ func showItems(c *kv.Call, capacity uint64, items [][]byte, onlyNew bool, show f
 	return reply.Array(list...)
 }
 
-// absent reports whether a lookup's error means, on the wire, that there is nothing: a
-// missing key and one of another type both answer 0.
-func absent(err error) bool {
-	return errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrWrongType)
-}
-
-func exists(c *kv.Call) reply.Reply {
-	present, err := handleOf(c).MayContain(c.Args[1])
-	switch {
-	case absent(err):
-		return reply.Bool(false)
-	case err != nil:
-		return errorReply(err)
-	}
-	return reply.Bool(present)
-}
+func exists(c *kv.Call) reply.Reply { return scalableext.Exists(handleOf(c).MayContain(c.Args[1])) }
 
 func mexists(c *kv.Call) reply.Reply {
-	items := c.Args[1:]
-	present := make([]bool, len(items))
-	switch err := handleOf(c).MayContainMany(items, present); {
-	case absent(err):
-		clear(present)
-	case err != nil:
-		return errorReply(err)
-	}
-	list := make([]reply.Reply, len(present))
-	for i, yes := range present {
-		list[i] = reply.Bool(yes)
-	}
-	return reply.Array(list...)
+	return scalableext.MExists(c.Args[1:], handleOf(c).MayContainMany)
 }
 
 func countCommand(c *kv.Call) reply.Reply {
 	n, err := handleOf(c).Count(c.Args[1])
 	switch {
-	case absent(err):
+	case scalableext.Absent(err):
 		return reply.Int(0)
 	case err != nil:
 		return errorReply(err)
@@ -362,7 +324,7 @@ func countCommand(c *kv.Call) reply.Reply {
 func del(c *kv.Call) reply.Reply {
 	deleted, err := handleOf(c).Delete(c.Args[1])
 	switch {
-	case absent(err):
+	case scalableext.Absent(err):
 		return reply.Error("Not found")
 	case err != nil:
 		return errorReply(err)
@@ -372,7 +334,7 @@ func del(c *kv.Call) reply.Reply {
 
 func compactCommand(c *kv.Call) reply.Reply {
 	switch err := handleOf(c).Compact(); {
-	case absent(err):
+	case scalableext.Absent(err):
 		return reply.Error("Cuckoo filter was not found")
 	case err != nil:
 		return errorReply(err)

@@ -33,4 +33,8 @@
 //
 // An item that was added and not deleted is found. Deleting an item that was never
 // added may delete another's entry, and that item is then not found any more.
+//
+// All methods may be called from any goroutine. Writes to one filter are made one after
+// the other; lookups wait for nobody, but for a filter that changes under them again and
+// again. A lookup that fails answers true together with the error.
 package cuckooext

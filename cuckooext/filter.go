@@ -139,7 +139,8 @@ func (f *filter) moved(h, before uint64) bool {
 	return before != after || f.object.Ended()
 }
 
-// count returns how many copies of an item there are, at most enough.
+// count returns how many copies of an item there are. If one is enough it ends with the first
+// layer that has some.
 func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 	before, even := f.versions(h)
 	for i := range f.layers {

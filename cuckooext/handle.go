@@ -40,8 +40,9 @@ func (f *Filter) In(s kv.Scope) *Filter {
 }
 
 // Reserve makes an empty filter under the key. It returns kv.ErrExists if the key
-// holds anything, probe.ErrParams for a Config out of range, and kv.ErrTooLarge for a
-// filter above Options.MaxFilterBytes.
+// holds anything, which is kv.ErrWrongType too if that is no such filter,
+// probe.ErrParams for a Config out of range, and kv.ErrTooLarge for a filter above
+// Options.MaxFilterBytes.
 func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 
 // ReserveStaged is Reserve as part of a writer's commit. The writer was begun with the
@@ -178,18 +179,8 @@ func (s *stager) addIfAbsent(h uint64) (bool, error) {
 	return true, s.add(h)
 }
 
-// maxBatch is the most items in one commit; entryBytes the most that an item takes of
-// one, its operand having a few slots; chainBytes what a filter takes that grew by all
-// the layers there may be.
-const (
-	maxBatch   = 4096
-	entryBytes = operandBytes + 8*slotBytes
-	chainBytes = 2048 + scalableext.MaxLayers*(256+64)
-)
-
-func batchSize(h *handle) int {
-	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes)/entryBytes))
-}
+// entryBytes is about the most that an item takes of a commit: an operand of a few slots.
+const entryBytes = operandBytes + 8*slotBytes
 
 // AddMany adds items, each again if it is there, and returns how many there was room
 // for; the error is that of the first for which there was none, after all were tried.
@@ -198,7 +189,7 @@ func batchSize(h *handle) int {
 func (f *Filter) AddMany(items [][]byte) (n int, err error) {
 	var full error
 	for len(items) > 0 {
-		chunk := items[:min(batchSize(f.h), len(items))]
+		chunk := items[:min(f.h.BatchSize(entryBytes), len(items))]
 		items = items[len(chunk):]
 		added := 0
 		err := f.batch(func(s *stager) error {
@@ -261,31 +252,12 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 	if len(present) != len(items) {
 		return fmt.Errorf("cuckooext: %d answers for %d items: must be equal", len(present), len(items))
 	}
-	h := f.h
-	err := h.ReadSteady(func(r kv.Reader) error {
-		c, err := h.Find(r)
+	err := f.h.ReadSteady(func(r kv.Reader) error {
+		c, err := f.h.Find(r)
 		if err != nil {
 			return err
 		}
-		for i, item := range items {
-			hash := probe.Sum64Seed(item, c.seed)
-			known := false
-			if h.Tx == nil { // what is in memory is not what a transaction sees
-				if i == 0 && h.DB.Sampled(hash) {
-					c.touch(h.DB, hash)
-				}
-				present[i], known = c.resident(hash)
-			}
-			if known {
-				continue
-			}
-			n, err := c.count(r, hash, 1)
-			if err != nil {
-				return err
-			}
-			present[i] = n > 0
-		}
-		return nil
+		return askMany(f.h, c, r, items, present)
 	})
 	if err != nil {
 		for i := range present {
@@ -295,11 +267,39 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 	return err
 }
 
+// askMany answers what it can from resident blocks, and then reads the others in the
+// order they are stored in.
+func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) error {
+	var cold []scalableext.Question
+	for i, item := range items {
+		hash := probe.Sum64Seed(item, c.seed)
+		known := false
+		if h.Tx == nil { // what is in memory is not what a transaction sees
+			if i == 0 && h.DB.Sampled(hash) {
+				c.touch(h.DB, hash)
+			}
+			present[i], known = c.resident(hash)
+		}
+		if !known {
+			cold = append(cold, scalableext.Question{Hash: hash, I: i})
+		}
+	}
+	scalableext.SortByBlock(cold)
+	for _, q := range cold {
+		n, err := c.count(r, q.Hash, 1)
+		if err != nil {
+			return err
+		}
+		present[q.I] = n > 0
+	}
+	return nil
+}
+
 // Compact moves entries of the newest layer to where deletions left room in older ones, and
 // takes it away if it is empty then; and so on with the one before, as far as that goes
-// without moving others. It is several commits if there is much to move, of about 256 KiB. The
-// store does that by itself some time after many deletions, where the compaction service
-// runs.
+// without moving others. If there is much to move it is several commits, of about 256 KiB each;
+// in a transaction all of it is part of that. Where the compaction service runs the store does
+// it by itself some time after many deletions.
 func (f *Filter) Compact() error {
 	for anew := true; ; anew = false {
 		w, err := f.h.Begin(f.level)

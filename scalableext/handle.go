@@ -64,6 +64,19 @@ func (h *Handle[F]) ReadSteady(look func(kv.Reader) error) error {
 	return h.DB.Stable(h.Key, look)
 }
 
+// maxBatch is the most items in one commit; chainBytes what a filter takes of it, beside its
+// key, that grew by all the layers there may be: a header with them, and counters of each.
+const (
+	maxBatch   = 4096
+	chainBytes = 2048 + MaxLayers*(256+64)
+)
+
+// BatchSize returns how many items may be added in one commit, at least 1 and at most 4096,
+// if each takes so many bytes of it at most, kv.DB.MaxCommit counting.
+func (h *Handle[F]) BatchSize(itemBytes int) int {
+	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes-len(h.Key))/itemBytes))
+}
+
 // Find resolves the key and remembers what it found.
 func (h *Handle[F]) Find(r kv.Reader) (*F, error) {
 	o, err := r.Lookup(h.Key)

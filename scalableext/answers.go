@@ -1,0 +1,174 @@
+package scalableext
+
+import (
+	"errors"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+)
+
+// The answers of commands that all types of filters have, in RedisBloom's words and forms.
+
+// ErrFull is returned by an add of a new item to a filter that does not grow and has no
+// room. Items before it in the same batch are added.
+var ErrFull = errors.New("scalableext: non scaling filter is full")
+
+var (
+	errFullReply  = reply.Error("ERR non scaling filter is full")
+	errGrowReply  = reply.Error("ERR problem inserting into filter")
+	errItemExists = reply.Error("ERR item exists")
+	errNotFound   = reply.Error("ERR not found")
+)
+
+// ErrorReply is kv.ErrorReply with the words RedisBloom uses where it has any.
+func ErrorReply(err error) reply.Reply {
+	switch {
+	case errors.Is(err, kv.ErrWrongType): // what RESERVE finds may be kv.ErrExists, too
+		return kv.WrongType
+	case errors.Is(err, ErrFull):
+		return errFullReply
+	case errors.Is(err, ErrCannotGrow):
+		return errGrowReply
+	case errors.Is(err, kv.ErrExists):
+		return errItemExists
+	case errors.Is(err, kv.ErrNotFound):
+		return errNotFound
+	}
+	return kv.ErrorReply(err)
+}
+
+// Done answers OK, or an error.
+func Done(err error) reply.Reply {
+	if err != nil {
+		return ErrorReply(err)
+	}
+	return reply.OK
+}
+
+// Absent reports whether a lookup's error means, on the wire, that there is nothing: a
+// missing key and one of another type both answer 0.
+func Absent(err error) bool {
+	return errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrWrongType)
+}
+
+// Exists answers what a lookup of an item says.
+func Exists(present bool, err error) reply.Reply {
+	if err != nil && !Absent(err) {
+		return ErrorReply(err)
+	}
+	return reply.Bool(present && err == nil)
+}
+
+// MExists answers what a lookup of items, which sets present[i] for each, says.
+func MExists(items [][]byte, look func(items [][]byte, present []bool) error) reply.Reply {
+	present := make([]bool, len(items))
+	switch err := look(items, present); {
+	case Absent(err):
+		clear(present)
+	case err != nil:
+		return ErrorReply(err)
+	}
+	return reply.Array(Bools(present)...)
+}
+
+// Card answers the number of items of a filter, 0 for a missing key.
+func Card(items uint64, err error) reply.Reply {
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+		return ErrorReply(err)
+	}
+	return reply.Int(int64(items))
+}
+
+// Bools answers 1 or 0 for each item.
+func Bools(answers []bool) []reply.Reply {
+	list := make([]reply.Reply, len(answers))
+	for i, yes := range answers {
+		list[i] = reply.Bool(yes)
+	}
+	return list
+}
+
+// Only returns the answer for the only item, or the error.
+func Only(r reply.Reply) reply.Reply {
+	if r.IsError() {
+		return r
+	}
+	return r.Elems()[0]
+}
+
+// Fact is a field that an INFO command answers, and the word that asks for it alone.
+type Fact struct {
+	Word  string
+	Field reply.Pair
+}
+
+// Facts answers all facts, or the one that the call's second word asks for, which is an
+// array of its value in RESP2.
+func Facts(c *kv.Call, facts []Fact) reply.Reply {
+	var fields []reply.Pair
+	for _, f := range facts {
+		if len(c.Args) == 2 && kv.Fold(c.Args[1]) == f.Word {
+			return reply.Either(reply.Array(f.Field.Value), reply.Map(f.Field))
+		}
+		fields = append(fields, f.Field)
+	}
+	if len(c.Args) == 2 {
+		return reply.Error("Invalid information value")
+	}
+	return reply.Map(fields...)
+}
+
+// AddItems adds items in a single commit, and answers for each. A filter that is missing is
+// made as spec describes it, or, if that is nil, an error. Add adds items as part of a
+// writer's commit, and returns how many before the first that has no room. The answers end
+// with the error of a full filter, and go on after that of one that cannot grow, which may
+// know later items.
+func (h *Handle[F]) AddItems(
+	level kv.Durability, spec func(*kv.DB) (kv.Spec, error), items [][]byte,
+	add func(w *kv.Writer, items [][]byte, added []bool) (n int, err error),
+) reply.Reply {
+	w, err := h.Begin(level)
+	if err != nil {
+		return ErrorReply(err)
+	}
+	_, err = h.Staged(w)
+	if errors.Is(err, kv.ErrNotFound) && spec != nil {
+		err = h.ReserveStaged(w, spec)
+	}
+	var list []reply.Reply
+	if err == nil {
+		list, err = answersOf(w, items, add)
+	}
+	if err != nil {
+		return ErrorReply(w.Refuse(err))
+	}
+	if err := w.Commit(); err != nil {
+		return ErrorReply(err)
+	}
+	return reply.Array(list...)
+}
+
+func answersOf(
+	w *kv.Writer, items [][]byte, add func(w *kv.Writer, items [][]byte, added []bool) (n int, err error),
+) (list []reply.Reply, err error) {
+	added := make([]bool, len(items))
+	for start := 0; start < len(items); {
+		n, err := add(w, items[start:], added[start:])
+		if err != nil && !NoRoom(err) {
+			return nil, err
+		}
+		list = append(list, Bools(added[start:start+n])...)
+		if err == nil {
+			break
+		}
+		list = append(list, ErrorReply(err))
+		if errors.Is(err, ErrFull) {
+			break
+		}
+		start += n + 1
+	}
+	return list, nil
+}
+
+// NoRoom reports whether an add was refused for want of room.
+func NoRoom(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, ErrCannotGrow) }

@@ -27,12 +27,14 @@ type ScanOptions struct {
 	// Type is the name of a type as TYPE prints it, in any case; "" means all.
 	Type string
 
-	empty   bool // Match is an empty pattern, not none
-	objects bool // no strings kept in their headers
+	// Objects leaves out strings.
+	Objects bool
+
+	empty bool // Match is an empty pattern, not none
 }
 
 func (o ScanOptions) wants(key []byte, h *header) bool {
-	return (!o.objects || h.id != 0) && (o.Type == "" || fold(o.Type) == fold(h.typeName)) &&
+	return (!o.Objects || h.id != 0) && (o.Type == "" || fold(o.Type) == fold(h.typeName)) &&
 		(o.Match == "" && !o.empty || Match(o.Match, string(key)))
 }
 

@@ -115,7 +115,7 @@ func (c *Call) someFigures(limit int) (list []reply.Reply, err error) {
 	for cursor := uint64(0); ; {
 		var keys []string
 		err := c.Read(func(r Reader) (err error) {
-			keys, cursor, err = r.ScanFrom(c.Context, cursor, batch, ScanOptions{objects: true})
+			keys, cursor, err = r.ScanFrom(c.Context, cursor, batch, ScanOptions{Objects: true})
 			return err
 		})
 		if err != nil {

@@ -137,6 +137,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		m := &storeMetrics[i]
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&metrics))
 	}
+	s.largest.collect(s, out)
 	for i, l := range metrics.Levels {
 		level := strconv.Itoa(i)
 		out <- prometheus.MustNewConstMetric(levelTables, prometheus.GaugeValue, float64(l.Tables), level)

@@ -46,6 +46,7 @@ type Server struct {
 	held    atomic.Int64  // bytes of all connections
 	stats   *stats
 	slow    slowLog
+	largest largest
 
 	// ctx ends when commands that run are to be given up.
 	ctx    context.Context

@@ -46,6 +46,16 @@ func FuzzCommands(f *testing.F) {
 	f.Add([]byte("MULTI\nCBF.RESERVE a 0.25 1 NONSCALING\nCBF.MADD a x y\nCBF.DEL a x\nCBF.MERGE b a a\nCOPY a c\nEXEC\nCBF.INFO c STUCK"))
 	f.Add([]byte("CBF.INSERT a CAPACITY 1099511627776 ERROR 1e-300 ITEMS \nCBF.MADD f x" + strings.Repeat(" x", 20) +
 		"\nCBF.MDEL f" + strings.Repeat(" x", 20) + "\nCBF.INFO f\nCBF.DEBUG f\nCBF.CARD f\nCBF.MEXISTS f  x"))
+	f.Add([]byte("CONFIG SET bf-error-rate 0x1p-3 bf-initial-size 1073741824 bf-expansion-factor 32768\nBF.ADD a x\nMEMORY USAGE a SAMPLES 0"))
+	f.Add([]byte("CONFIG SET cf-initial-size 510 cf-bucket-size 255 cf-max-iterations 1 cf-expansion-factor 0 cf-max-expansions 1\n" +
+		"CF.INSERT a ITEMS x y z\nMULTI\nMEMORY USAGE a SAMPLES 1\nOBJECT ENCODING a\nSIEVE.STATS a LIMIT\nSIEVE.STATS LIMIT 2\nEXEC"))
+	f.Add([]byte("COMMAND GETKEYS COMMAND GETKEYS MSET a\nCOMMAND GETKEYS BF.MERGE a b\nCOMMAND LIST FILTERBY PATTERN [\nCOMMAND DOCS |\nCONFIG GET [a-\\"))
+	back := [][]byte{[]byte("CONFIG"), []byte("SET")}
+	for _, s := range db.Settings() {
+		if s.Check != nil {
+			back = append(back, []byte(s.Name), []byte(s.Default))
+		}
+	}
 	inputs := 0
 	f.Fuzz(func(t *testing.T, script []byte) {
 		s := db.NewSession()
@@ -54,6 +64,9 @@ func FuzzCommands(f *testing.F) {
 		}
 		for _, line := range []string{"DISCARD", "UNWATCH"} {
 			s.Do(t.Context(), [][]byte{[]byte(line)})
+		}
+		if r := s.Do(t.Context(), back); r.IsError() { // an input finds the settings as they are
+			t.Error(r)
 		}
 		if inputs++; inputs%100 != 1 {
 			return

@@ -179,5 +179,35 @@ func commandDocs(ctx context.Context) (string, error) {
 		}
 		fmt.Fprintf(&b, "- Time: %s\n- Flags: %s\n\n```\n%s```\n", c.Complexity, flags, run.session())
 	}
+	settings, err := settingDocs()
+	return b.String() + settings, err
+}
+
+const settingsIntro = `
+## Settings
+
+CONFIG GET answers all of these, CONFIG SET changes those that have a default here, until the store is closed: they are
+kept in memory, and the next opening begins with the defaults again. The others tell how the store was opened.
+
+| setting | default | |
+|---|---|---|
+`
+
+// settingDocs is the table of settings.
+func settingDocs() (text string, err error) {
+	db, err := openForExample()
+	if err != nil {
+		return "", err
+	}
+	defer closeStore(db, &err)
+	var b strings.Builder
+	b.WriteString(settingsIntro)
+	for _, s := range db.Settings() {
+		standard := ""
+		if s.Check != nil {
+			standard = "`" + s.Default + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, standard, s.Summary)
+	}
 	return b.String(), nil
 }

@@ -108,6 +108,21 @@ var differences = map[string]func(t *testing.T, s *store){
 		answers(t, s, "SET k v PXAT 1", "OK")
 		answers(t, s, "DBSIZE", "(integer) 0")
 	},
+	"object": func(t *testing.T, s *store) {
+		answers(t, s, "SET k a", "OK")
+		answers(t, s, "APPEND k b", "(integer) 2")
+		answers(t, s, "OBJECT ENCODING k", `"embstr"`)
+		answers(t, s, "OBJECT IDLETIME k", "(error) ERR No maxmemory policy is selected, idle time not tracked.")
+	},
+	"memory-usage": func(t *testing.T, s *store) {
+		answers(t, s, "SET k "+strings.Repeat("v", 1000), "OK")
+		answers(t, s, "MEMORY USAGE k", "(integer) 1018") // with the key, and 17 bytes about both
+	},
+	"settings": func(t *testing.T, s *store) {
+		answers(t, s, "CONFIG GET SAVE", "1) \"save\"\n2) \"\"")
+		answers(t, s, "CONFIG GET lfu-*", "(empty array)")
+		answers(t, s, "CONFIG REWRITE", "(error) ERR The server is running without a config file")
+	},
 	"durable": func(t *testing.T, _ *store) {
 		for err, want := range map[error]string{
 			kv.ErrNoSpace: "MISCONF ", kv.ErrFailed: "MISCONF ", kv.ErrCorrupt: "CORRUPT ", kv.ErrExists: "ERR ",

@@ -3,14 +3,16 @@
 // differ, shortened to what it takes.
 //
 //	go run ./tests/redis --sequences 100000
+//	go run ./tests/redis --wire --sequences 100000
 //
 // It starts redis-server, which has to be installed, with a store of its own.
-// Replies are compared as redis-cli shows them, and times to live to within two
-// seconds. The exit code is 1 if there are differences.
+// Replies are compared as redis-cli shows them, with --wire over sockets, byte for byte, in both protocols; times to
+// live to within two seconds. The exit code is 1 if there are differences.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -30,17 +32,25 @@ func main() {
 	length := flag.Int("length", 20, "how many commands a sequence has")
 	seed := flag.Uint64("seed", 1, "seed of the random sequences")
 	show := flag.Int("show", 20, "how many differing sequences to print")
-	recording := flag.Bool("record", false, "record the replies to tests/redis/testdata/commands.txt in place of comparing")
+	overWire := flag.Bool("wire", false, "compare the bytes that servers send, in RESP2 and RESP3")
+	recording := flag.Bool("record", false, "record the replies to the commands in tests/redis/testdata in place of comparing")
 	flag.Parse()
 	if *recording {
 		const dir = "tests/redis/testdata/"
-		if err := record(dir+"commands.txt", dir+"replies.txt"); err != nil {
+		err := errors.Join(record(dir+"commands.txt", dir+"replies.txt"), recordWire(dir+"wire.txt", dir+"wire-replies.txt"))
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "redis:", err)
 			os.Exit(2)
 		}
 		return
 	}
-	differing, err := compare(context.Background(), *sequences, *length, *seed, *show)
+	var differing int
+	var err error
+	if *overWire {
+		differing, err = compareWire(*sequences, *length, *seed, *show)
+	} else {
+		differing, err = compare(context.Background(), *sequences, *length, *seed, *show)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "redis:", err)
 		os.Exit(2)
@@ -95,7 +105,7 @@ func compare(ctx context.Context, sequences, length int, seed uint64, show int) 
 
 // difference runs a sequence on both sides and returns the place of the first
 // command whose replies differ, -1 for none.
-func difference(ctx context.Context, real *server, ours *store, sequence [][]string) (int, error) {
+func difference(ctx context.Context, real *realRedis, ours *store, sequence [][]string) (int, error) {
 	// What a sequence before has left open is ended first.
 	want, err := real.do(append([][]string{{"DISCARD"}, {"UNWATCH"}}, sequence...)...)
 	if err != nil {
@@ -122,7 +132,7 @@ func difference(ctx context.Context, real *server, ours *store, sequence [][]str
 
 // differsAgain is difference, which has to come up in three runs: two times to live
 // are compared by the milliseconds they were set at, and a difference of these is none.
-func differsAgain(ctx context.Context, real *server, ours *store, g *generator, sequence [][]string) (at int, err error) {
+func differsAgain(ctx context.Context, real *realRedis, ours *store, g *generator, sequence [][]string) (at int, err error) {
 	for range 3 {
 		if at, err = difference(ctx, real, ours, g.renamed(sequence)); at < 0 || err != nil {
 			break
@@ -133,7 +143,7 @@ func differsAgain(ctx context.Context, real *server, ours *store, g *generator, 
 
 // explain takes out of a sequence what the difference at its end does not need, and
 // prints the rest with the replies.
-func explain(ctx context.Context, real *server, ours *store, g *generator, sequence [][]string) error {
+func explain(ctx context.Context, real *realRedis, ours *store, g *generator, sequence [][]string) error {
 	for i := len(sequence) - 2; i >= 0; i-- {
 		shorter := slices.Delete(slices.Clone(sequence), i, i+1)
 		at, err := differsAgain(ctx, real, ours, g, shorter)

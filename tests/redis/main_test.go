@@ -68,6 +68,48 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// What is sent about connections and the server is answered as a real Redis did, in bytes, in both protocols,
+// but for the lines that say they differ: those do.
+func TestRecorded_wire(t *testing.T) {
+	commands, err := readScript(filepath.Join("testdata", "wire.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded, err := readScript(filepath.Join("testdata", "wire-replies.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(commands) == 0 || len(recorded) != len(commands) {
+		t.Fatalf("%d lines were recorded of %d: record again", len(recorded), len(commands))
+	}
+	here, err := serveHere()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, protocol := range []int{2, 3} {
+		replies, err := commands.run(here.socket, protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, line := range commands {
+			text, reply, _ := strings.Cut(recorded[j].text, " => ")
+			if text != line.text {
+				t.Fatalf("%q was recorded in the place of %q: record again", text, line.text)
+			}
+			want := reply
+			if both := strings.Split(reply, " | "); len(both) == 2 {
+				want = both[i]
+			}
+			if (replies[j] == want) == line.differs {
+				t.Errorf("%s in RESP%d, said to differ: %v\n got %s\nwant %s", line.text, protocol, line.differs, replies[j], want)
+			}
+		}
+	}
+	if err := here.stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func near(command, got, want string) bool {
 	tolerance, ok := tolerances[strings.ToUpper(command)]
 	number := func(text string) int64 {

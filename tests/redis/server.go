@@ -15,27 +15,28 @@ import (
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
-// server is a running redis-server and a connection to it.
-type server struct {
+// realRedis is a running redis-server and a connection to it.
+type realRedis struct {
 	dir     string
 	process *exec.Cmd
+	socket  string
 	conn    net.Conn
 	in      *bufio.Reader
 	out     *bufio.Writer
 }
 
-func startRedis() (s *server, err error) {
-	s = &server{}
+func startRedis() (s *realRedis, err error) {
+	s = &realRedis{}
 	if s.dir, err = os.MkdirTemp("", "redis"); err != nil {
 		return nil, err
 	}
-	socket := filepath.Join(s.dir, "socket")
-	s.process = exec.Command("redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", s.dir)
+	s.socket = filepath.Join(s.dir, "socket")
+	s.process = exec.Command("redis-server", "--port", "0", "--unixsocket", s.socket, "--save", "", "--appendonly", "no", "--dir", s.dir)
 	if err := s.process.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(s.dir))
 	}
 	for range 200 {
-		if s.conn, err = net.Dial("unix", socket); err == nil {
+		if s.conn, err = net.Dial("unix", s.socket); err == nil {
 			s.in, s.out = bufio.NewReader(s.conn), bufio.NewWriter(s.conn)
 			return s, nil
 		}
@@ -45,7 +46,7 @@ func startRedis() (s *server, err error) {
 	return nil, fmt.Errorf("redis-server does not answer: %w", err)
 }
 
-func (s *server) stop() {
+func (s *realRedis) stop() {
 	if s.conn != nil {
 		_ = s.conn.Close()
 	}
@@ -55,7 +56,7 @@ func (s *server) stop() {
 }
 
 // do sends commands at once and returns their replies.
-func (s *server) do(commands ...[]string) ([]reply.Reply, error) {
+func (s *realRedis) do(commands ...[]string) ([]reply.Reply, error) {
 	for _, words := range commands {
 		fmt.Fprintf(s.out, "*%d\r\n", len(words))
 		for _, w := range words {
@@ -75,7 +76,7 @@ func (s *server) do(commands ...[]string) ([]reply.Reply, error) {
 	return replies, nil
 }
 
-func (s *server) read() (reply.Reply, error) {
+func (s *realRedis) read() (reply.Reply, error) {
 	line, err := s.in.ReadString('\n')
 	if err != nil {
 		return reply.Nil, err

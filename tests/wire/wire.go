@@ -29,8 +29,9 @@ import (
 // Conn is a connection to a server.
 type Conn struct {
 	net.Conn
-	in  *bufio.Reader
-	raw []byte // of the reply that is read
+	in    *bufio.Reader
+	raw   []byte   // of the reply that is read
+	elems []string // of the reply that was read, if it has any
 }
 
 // New returns a client on a connection.
@@ -82,7 +83,7 @@ func (c *Conn) Reply() (string, error) {
 // ReplyBytes returns the next reply as it is shown, and its bytes, which are valid until the next call.
 func (c *Conn) ReplyBytes() (shown string, raw []byte, err error) {
 	_ = c.SetReadDeadline(time.Now().Add(wait)) // a connection that has ended may have replies left
-	c.raw = c.raw[:0]
+	c.raw, c.elems = c.raw[:0], nil
 	if _, err := c.in.Peek(1); err != nil {
 		return "", nil, err
 	}
@@ -95,6 +96,9 @@ func (c *Conn) ReplyBytes() (shown string, raw []byte, err error) {
 	}
 	return shown, c.raw, nil
 }
+
+// Elems returns the elements of the last reply, as they are shown; those of a map are keys and values.
+func (c *Conn) Elems() []string { return c.elems }
 
 // Rest returns all that the server sends until it closes the connection.
 func (c *Conn) Rest() (string, error) {
@@ -203,6 +207,7 @@ func (c *Conn) elements(line string) (string, error) {
 		}
 		elems = append(elems, e)
 	}
+	c.elems = elems // those of the outermost are the last to be set
 	return open + runs(elems) + end, nil
 }
 

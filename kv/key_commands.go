@@ -232,7 +232,9 @@ func matching(pattern []byte) ScanOptions {
 func keysCommand(c *Call) reply.Reply {
 	var keys []string
 	err := c.Read(func(r Reader) (err error) { // one scan is of one moment
-		keys, _, err = r.ScanFrom(c.Context, 0, math.MaxInt, matching(c.Args[0]))
+		o := matching(c.Args[0])
+		o.charge = c.Charge
+		keys, _, err = r.ScanFrom(c.Context, 0, math.MaxInt, o)
 		return err
 	})
 	if err != nil {
@@ -254,7 +256,7 @@ func scan(c *Call) reply.Reply {
 	if !ok {
 		return reply.Error("ERR invalid cursor")
 	}
-	count, o := int64(10), ScanOptions{}
+	count, o := int64(10), ScanOptions{charge: c.Charge}
 	for args := c.Args[1:]; len(args) > 0; args = args[2:] {
 		if len(args) == 1 {
 			return errSyntax

@@ -205,6 +205,17 @@ func (c *Call) Update(keys [][]byte, f func(*Writer) (reply.Reply, error)) reply
 	return answer
 }
 
+// elementBytes is what an element of a reply takes beside its bytes.
+const elementBytes = 64
+
+// Charge tells the session of a string that becomes part of the reply.
+func (c *Call) Charge(bytes int) error {
+	if c.Session.Charge == nil {
+		return nil
+	}
+	return c.Session.Charge(bytes + elementBytes)
+}
+
 // Level returns the durability of the session's writes.
 func (c *Call) Level() Durability { return c.Session.Durability }
 

@@ -30,7 +30,8 @@ type ScanOptions struct {
 	// Objects leaves out strings.
 	Objects bool
 
-	empty bool // Match is an empty pattern, not none
+	empty  bool                  // Match is an empty pattern, not none
+	charge func(bytes int) error // of the keys returned; an error ends the scan
 }
 
 func (o ScanOptions) wants(key []byte, h *header) bool {
@@ -75,6 +76,7 @@ func (db *DB) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOpti
 // that has changed, and in a view of what was there.
 func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOptions) (keys []string, next uint64, err error) {
 	looked := false
+	var refused error
 	err = r.eachHeader(ctx, cursor, func(hash uint64, key []byte, h *header, live bool) bool {
 		if count < 1 && looked && hash != next-1 {
 			return false
@@ -82,10 +84,18 @@ func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOp
 		count, looked = count-1, true
 		next = hash + 1 // 0 after the last hash there is: the end
 		if live && o.wants(key, h) {
+			if o.charge != nil {
+				if refused = o.charge(len(key)); refused != nil {
+					return false
+				}
+			}
 			keys = append(keys, string(key))
 		}
 		return true
 	}, func() { next = 0 })
+	if err == nil {
+		err = refused
+	}
 	return keys, next, err
 }
 

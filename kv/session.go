@@ -26,6 +26,10 @@ type Session struct {
 	// its name or its number of words.
 	Refused func()
 
+	// Charge, if set, is told of the bytes of memory that a reply under way takes, as it
+	// grows. With an error the command ends, and answers it.
+	Charge func(bytes int) error
+
 	// Transactions is the state of the module that provides them.
 	Transactions any
 

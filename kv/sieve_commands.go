@@ -144,6 +144,9 @@ func (c *Call) figures(key []byte) (answer reply.Reply, err error) {
 	if err = c.Context.Err(); err == nil {
 		err = c.Read(func(r Reader) (err error) { answer, err = r.figures(key); return err })
 	}
+	if err == nil {
+		err = c.Charge(answer.Size())
+	}
 	return answer, err
 }
 

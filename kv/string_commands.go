@@ -106,6 +106,9 @@ func mget(c *Call) reply.Reply {
 			if err != nil && !isWrongType(err) {
 				return err
 			}
+			if err := c.Charge(len(value)); err != nil {
+				return err
+			}
 			list = append(list, bulk(value))
 		}
 		return nil

@@ -42,6 +42,7 @@ type conn struct {
 
 	queuedBytes  int       // of commands queued since MULTI, and of keys watched
 	heldBytes    int       // as told to the server
+	replyBytes   int       // of the reply under way
 	partialSince time.Time // when the command that has come in part began to; zero for none
 
 	ahead []byte // read from net while a command ran, at most one byte
@@ -81,6 +82,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 func (c *conn) newSession() {
 	c.session = c.server.db.NewSession()
 	c.session.Connection = c
+	c.session.Charge = c.charge
 }
 
 // refuse tells a client why it is not served.
@@ -212,6 +214,7 @@ func (c *conn) execute(words [][]byte) {
 	default:
 		c.answer(r)
 	}
+	c.discharge()
 	if c.unsettled && cmd != nil && writes(cmd) && !queued {
 		c.writes = append(c.writes, span{start, len(c.out)})
 	}

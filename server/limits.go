@@ -3,6 +3,7 @@ package server
 import (
 	"time"
 
+	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
 
@@ -56,6 +57,26 @@ func (c *conn) account() bool {
 		return true
 	}
 	return total <= c.server.db.SettingInt(clientsMemorySetting)
+}
+
+// errReplies is the answer to a command whose reply there is no memory for.
+var errReplies = reply.TextError("ERR the reply takes more memory than " + clientsMemorySetting +
+	" leaves: ask for less at a time")
+
+// charge counts what the reply under way takes.
+func (c *conn) charge(bytes int) error {
+	c.replyBytes += bytes
+	total := c.server.held.Add(int64(bytes))
+	if c.replyBytes <= c.server.limits.small || total <= c.server.db.SettingInt(clientsMemorySetting) {
+		return nil
+	}
+	return errReplies
+}
+
+// discharge forgets what the reply took, which is in out now, or was dropped.
+func (c *conn) discharge() {
+	c.server.held.Add(-int64(c.replyBytes))
+	c.replyBytes = 0
 }
 
 // readDeadline is until when bytes have to come; zero for any time.

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -348,4 +349,35 @@ func TestMemory_replies(t *testing.T) {
 	c.send(pipeline("GET big"))
 	c.ended()
 	w.client().answers("STRLEN big => :2097152")
+}
+
+// A reply that would take more than clients may is refused while it grows, that of a transaction
+// with all of it; what fits is answered afterwards.
+func TestMemory_growingReplies(t *testing.T) {
+	w := serve(t, nil)
+	w.set("maxmemory-clients", strconv.Itoa(1<<20))
+	c := w.client()
+	for i := range 3 {
+		c.send(commandOf("SET", "k"+strconv.Itoa(i), strings.Repeat("v", 100<<10)))
+		c.want("+OK")
+	}
+	const refused = "-ERR the reply takes more memory than maxmemory-clients leaves: ask for less at a time"
+	many := append([]string{"MGET"}, slices.Repeat([]string{"k0", "k1", "k2"}, 10)...)
+	c.send(commandOf(many...))
+	c.want(refused)
+	c.answers("MULTI => +OK\nINCR n => +QUEUED")
+	for range 30 {
+		c.answers("GET k1 => +QUEUED")
+	}
+	c.answers("EXEC => " + refused + "\nEXISTS n => :0")
+	c.send(commandOf("MGET", "k0", "k1"))
+	value := `"` + strings.Repeat("v", 100<<10) + `"`
+	c.want("[" + value + " " + value + "]")
+
+	for i := range 2000 {
+		c.send(commandOf("SET", strings.Repeat("k", 1000)+strconv.Itoa(i), "v"))
+		c.want("+OK")
+	}
+	c.answers("KEYS * => " + refused + "\nSCAN 0 COUNT 100000 => " + refused + "\nPING => +PONG")
+	eventually(t, "the connection holds little", func() bool { return w.server.Held() < 256<<10 })
 }

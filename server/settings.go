@@ -31,7 +31,7 @@ func settings() []kv.Setting {
 		integer(clientsMemorySetting, 128<<20, 1<<20, math.MaxInt64,
 			"What the buffers of all connections may take together, in bytes: of those that take more than 64 KiB each, who asks for more then is closed."),
 		integer(slowerThanSetting, 10_000, -1, math.MaxInt64, "Commands that take so many microseconds are kept for SLOWLOG; -1 for none."),
-		integer(slowMaxSetting, 128, 0, 1<<20, "How many of them are kept."),
+		integer(slowMaxSetting, 128, 0, 10_000, "How many of them are kept."),
 		integer(metricsSetting, 20, 0, 1000, "How many filters, the largest ones, are among the metrics."),
 	}
 }

@@ -187,7 +187,11 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 	}
 	list = make([]reply.Reply, 0, len(s.queued))
 	for _, q := range s.queued {
-		list = append(list, c.Session.Run(c.Context, tx, q.cmd, q.args))
+		r := c.Session.Run(c.Context, tx, q.cmd, q.args)
+		if err := c.Charge(r.Size()); err != nil {
+			return nil, err // and nothing is done
+		}
+		list = append(list, r)
 	}
 	return list, tx.Commit()
 }

@@ -248,6 +248,16 @@ func (r Reply) Bytes() []byte { return r.data }
 // not be changed.
 func (r Reply) Elems() []Reply { return r.elems }
 
+// Size returns about how many bytes of memory the reply takes.
+func (r Reply) Size() int {
+	const own = 64
+	n := own + len(r.data)
+	for _, elem := range r.elems {
+		n += elem.Size()
+	}
+	return n
+}
+
 // IsError reports whether the reply itself is an error. An array that holds one is not.
 func (r Reply) IsError() bool { return r.kind == KindError }
 

@@ -13,7 +13,8 @@
 //   - operand: a change of a block, a few bytes, which Pebble merges into it.
 //   - commit: what one Writer applied, one Pebble batch.
 //   - resident: in memory, in the block table of its layer.
-//   - module: types, commands and services that a program opens the store with.
+//   - module: types, commands, services and settings that a program opens the store with.
+//   - setting: a value that users look at, and may change while the store is open.
 //   - sequence: Pebble's number of an operation; the durable watermark is the
 //     highest known to be on stable storage.
 //

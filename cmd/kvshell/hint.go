@@ -16,21 +16,23 @@ import (
 // unknown one is close to, how a command is used that was not understood, and, on a terminal, that the key of a
 // read does not exist. The reply itself stays what it is for programs.
 func (sh *shell) hint(ctx context.Context, exec executor, words [][]byte, r reply.Reply, own []*cobra.Command) {
+	said := func(text string) bool { return r.IsError() && bytes.HasPrefix(r.Bytes(), []byte("ERR "+text)) }
+	unknown, misused := said("unknown command"), said("wrong number of arguments") || said("syntax error")
 	onTerminals := isTerminal(sh.stdout) && isTerminal(sh.stderr)
-	if !r.IsError() && !onTerminals {
-		return // no table is needed: a server would be asked for it
+	if !unknown && !misused && (r.IsError() || !onTerminals) {
+		return // a server is not asked for its table in vain
 	}
 	name, table := string(words[0]), exec.commands()
 	cmd := findCommand(table, name)
 	switch {
-	case bytes.HasPrefix(r.Bytes(), []byte("ERR unknown command")) && r.IsError():
+	case unknown:
 		if names := suggestions(name, table, own); names != "" {
 			fmt.Fprintf(sh.stderr, "%sunknown command '%s'; did you mean %s?\n", sh.name, name, names)
 		}
 	case cmd == nil:
-	case r.IsError() && (!takes(cmd, len(words)) || bytes.HasPrefix(r.Bytes(), []byte("ERR syntax error"))):
+	case misused:
 		fmt.Fprintf(sh.stderr, "%susage: %s\n", sh.name, usage(cmd))
-	case onTerminals && readsKey(cmd) && exec.isMissing(ctx, words[cmd.FirstKey]):
+	case readsKey(cmd) && exec.isMissing(ctx, words[cmd.FirstKey]):
 		fmt.Fprintf(sh.stderr, "(no key %s)\n", quoted(words[cmd.FirstKey]))
 	}
 }

@@ -99,7 +99,7 @@ func (sh *shell) openStoreFor(words [][]byte) (db *kv.DB, scratch bool, err erro
 		return nil, false, err
 	}
 	cmd := findCommand(db.Commands(), string(words[0]))
-	if cmd == nil || !takes(cmd, len(words)) {
+	if cmd == nil || !cmd.Takes(len(words)) {
 		return db, true, nil
 	}
 	if err := db.Close(); err != nil {
@@ -194,13 +194,6 @@ func findCommand(table []*kv.Command, name string) *kv.Command {
 		}
 	}
 	return nil
-}
-
-func takes(cmd *kv.Command, words int) bool {
-	if cmd.Arity < 0 {
-		return words >= -cmd.Arity
-	}
-	return words == cmd.Arity
 }
 
 // closeStore closes the store at the end of a function, unless it is lent, and keeps the function's own error. That the

@@ -238,7 +238,7 @@ func TestPipeline_failingSync(t *testing.T) {
 			broken.Store(true)
 			c.send(pipeline("GET k", "SET k w", "GET k", "PING", "BF.ADD f b", "BF.MADD f c d", "BF.EXISTS f a", "BF.MEXISTS f b nosuch",
 				"INCR n", "DEL nosuch", "NOSUCH", "ECHO x", "MULTI", "SET k x", "GET k", "EXEC", "STRLEN k"))
-			failed := "-MISCONF kv: store has failed, ..."
+			failed := "-MISCONF store has failed, ..."
 			c.want(`"v"`, failed, `"w"`, "+PONG", failed, failed, yes, "["+yes+" "+no+"]",
 				failed, failed, "-ERR unknown command 'NOSUCH', ...", `"x"`, "+OK", "+QUEUED", "+QUEUED", failed, ":1")
 			// From here on everything about the store is refused, and the connection lives.
@@ -258,7 +258,7 @@ func TestFailingSync(t *testing.T) {
 		c.answers("SET k v => +OK\nBF.ADD f a => :1")
 		broken.Store(true)
 		// What is known already rests on nothing that has to be synced.
-		want := "-MISCONF kv: store has failed, ..."
+		want := "-MISCONF store has failed, ..."
 		if command == "BF.ADD f a" {
 			want = ":0"
 		}

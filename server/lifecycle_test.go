@@ -278,9 +278,9 @@ func TestStoreClosedFirst(t *testing.T) {
 	if err := w.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.answers("GET k => -ERR kv: store is closed\nPING => +PONG")
+	c.answers("GET k => -ERR store is closed\nPING => +PONG")
 	c.send(pipeline("SET k w", "SET k x", "PING"))
-	c.want("-ERR kv: store is closed", "-ERR kv: store is closed", "+PONG")
+	c.want("-ERR store is closed", "-ERR store is closed", "+PONG")
 	if err := w.server.Shutdown(context.Background()); !errors.Is(err, kv.ErrClosed) {
 		t.Errorf("Shutdown = %v", err)
 	}

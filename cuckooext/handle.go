@@ -125,7 +125,8 @@ func (f *Filter) Add(item []byte) error {
 func (f *Filter) AddString(item string) error { return f.Add([]byte(item)) }
 
 // AddIfAbsent adds an item that is not there, and reports whether it did: false means
-// that it was there, perhaps. The errors are those of Add.
+// that it was there, perhaps, and who did not add it must not delete it. The errors are those of
+// Add.
 func (f *Filter) AddIfAbsent(item []byte) (bool, error) {
 	h := f.h
 	if c := h.Current.Load(); h.DB.Ready() && (c.object.Live() || c.object.Usable()) {

@@ -74,8 +74,8 @@ func TestReplyCode(t *testing.T) {
 		{kv.ErrorReply(kv.ErrNoSpace), exitLocal},
 		{kv.ErrorReply(fmt.Errorf("block 1: %w", kv.ErrCorrupt)), exitCorrupt},
 		{reply.Error("ERR unknown command 'kv: corrupt data', with args beginning with: "), exitError},
-		{reply.Error("ERR Unsupported option CORRUPT kv: corrupt data"), exitError},
-		{reply.BulkString("CORRUPT kv: corrupt data"), exitOK},
+		{reply.Error("ERR Unsupported option CORRUPT corrupt data"), exitError},
+		{reply.BulkString("CORRUPT corrupt data"), exitOK},
 		{reply.Map(reply.Field("a", reply.Array(failed, reply.Error("ERR"))), reply.Field("b", reply.Nil)), exitLocal},
 	}
 	for _, tt := range tests {

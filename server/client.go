@@ -41,7 +41,7 @@ func (c *conn) login(user, password []byte) *reply.Reply {
 	}
 	if !ok {
 		c.server.stats.wrongPasswords.Add(1)
-		c.server.logger.Warn("sievekv: wrong password", "client", c.net.RemoteAddr())
+		c.server.warnings.warn("sievekv: wrong password", "client", c.net.RemoteAddr())
 		return &wrongPassword
 	}
 	c.authenticated = true

@@ -173,7 +173,7 @@ func (c *conn) runBuffered() bool {
 // What it asked for is not done.
 func (c *conn) tellAndEnd(why string) {
 	c.server.stats.limited.Add(1)
-	c.server.logger.Warn("sievekv: a connection is closed", "client", c.net.RemoteAddr(), "reason", why)
+	c.server.warnings.warn("sievekv: a connection is closed", "client", c.net.RemoteAddr(), "reason", why)
 	c.in = resp.NewDecoder(resp.Limits{}) // while it reads this, or does not, it holds no more
 	c.account()
 	c.answer(reply.Error("ERR " + why))
@@ -189,7 +189,7 @@ func (c *conn) execute(words [][]byte) {
 	name := string(words[0][:min(len(words[0]), 64)])
 	for _, http := range crossProtocol {
 		if strings.EqualFold(name, http) {
-			c.server.logger.Warn("sievekv: possible attack: HTTP on a port for Redis' protocol", "client", c.net.RemoteAddr())
+			c.server.warnings.warn("sievekv: possible attack: HTTP on a port for Redis' protocol", "client", c.net.RemoteAddr())
 			c.out, c.ended = c.out[:0], true
 			return
 		}
@@ -354,7 +354,7 @@ func (c *conn) flush() bool {
 	}
 	if !c.account() {
 		c.server.stats.limited.Add(1)
-		c.server.logger.Warn("sievekv: a connection is closed", "client", c.net.RemoteAddr(), "reason", "replies too large", "bytes", len(c.out))
+		c.server.warnings.warn("sievekv: a connection is closed", "client", c.net.RemoteAddr(), "reason", "replies too large", "bytes", len(c.out))
 		return false
 	}
 	sent := c.send()

@@ -381,3 +381,31 @@ func TestMemory_growingReplies(t *testing.T) {
 	c.answers("KEYS * => " + refused + "\nSCAN 0 COUNT 100000 => " + refused + "\nPING => +PONG")
 	eventually(t, "the connection holds little", func() bool { return w.server.Held() < 256<<10 })
 }
+
+// What strangers do is logged, but they do not decide how much.
+func TestWarnings(t *testing.T) {
+	w := serve(t, &server.Options{Password: "secret"})
+	c := w.client()
+	began := time.Now()
+	for range 500 {
+		c.answers("AUTH wrong => -WRONGPASS ...")
+	}
+	seconds := int(time.Since(began) / time.Second)
+	if n := strings.Count(w.log.String(), "wrong password"); n < 1 || n > seconds+1 {
+		t.Errorf("%d lines in %d seconds", n, seconds)
+	}
+	for range 100 {
+		http := w.client()
+		http.send("POST / HTTP/1.1\r\n")
+		http.ended()
+	}
+	seconds = int(time.Since(began) / time.Second)
+	if n := strings.Count(w.log.String(), "HTTP on a port"); n < 1 || n > seconds+1 {
+		t.Errorf("%d lines in %d seconds", n, seconds)
+	}
+	// What was left out is counted.
+	eventually(t, "a line says how many", func() bool {
+		c.answers("AUTH wrong => -WRONGPASS ...")
+		return strings.Contains(w.log.String(), "omitted=")
+	})
+}

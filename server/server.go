@@ -36,17 +36,18 @@ var ErrServerClosed = errors.New("server: closed")
 
 // Server serves one store. Its methods may be called from any goroutine.
 type Server struct {
-	db      *kv.DB
-	opts    Options
-	logger  *slog.Logger
-	hub     *hub
-	started time.Time
-	limits  limits
-	large   chan struct{} // holds one for each large command that runs
-	held    atomic.Int64  // bytes of all connections
-	stats   *stats
-	slow    slowLog
-	largest largest
+	db       *kv.DB
+	opts     Options
+	logger   *slog.Logger
+	warnings warnings
+	hub      *hub
+	started  time.Time
+	limits   limits
+	large    chan struct{} // holds one for each large command that runs
+	held     atomic.Int64  // bytes of all connections
+	stats    *stats
+	slow     slowLog
+	largest  largest
 
 	// ctx ends when commands that run are to be given up.
 	ctx    context.Context
@@ -80,6 +81,7 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	if s.logger = s.opts.Logger; s.logger == nil {
 		s.logger = db.Logger()
 	}
+	s.warnings = warnings{logger: s.logger, kinds: make(map[string]*warning)}
 	s.large = make(chan struct{}, s.limits.largeCommands)
 	s.stats = newStats(db.Commands())
 	s.ctx, s.cancel = context.WithCancel(context.Background())

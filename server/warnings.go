@@ -1,0 +1,43 @@
+package server
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// warnings tell an operator what clients do. As it is others who decide how often that is, there is a line
+// of each kind a second at most, with how many were left out since the one before.
+type warnings struct {
+	logger *slog.Logger
+	mu     sync.Mutex
+	kinds  map[string]*warning // by message; guarded by mu
+}
+
+type warning struct {
+	last    time.Time
+	omitted int
+}
+
+const warningEvery = time.Second
+
+// warn logs a message, which is one of a few, with attributes as slog takes them.
+func (w *warnings) warn(message string, attributes ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kind := w.kinds[message]
+	if kind == nil {
+		kind = &warning{}
+		w.kinds[message] = kind
+	}
+	now := time.Now()
+	if now.Sub(kind.last) < warningEvery {
+		kind.omitted++
+		return
+	}
+	if kind.omitted > 0 {
+		attributes = append(attributes, "omitted", kind.omitted)
+	}
+	w.logger.Warn(message, attributes...)
+	kind.last, kind.omitted = now, 0
+}

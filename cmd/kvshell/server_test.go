@@ -37,6 +37,7 @@ type testServer struct {
 	hung     chan struct{} // told of each command that gets no reply
 
 	mu        sync.Mutex
+	stopped   bool
 	conns     map[net.Conn]bool
 	log       []string // commands, as they came
 	dropAfter string   // a command: the connection is closed instead of an answer to number dropCount of them
@@ -75,9 +76,12 @@ func startServer(network, address, password string, config *tls.Config) (*testSe
 func (s *testServer) keep(conn net.Conn, keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if keep {
+	switch {
+	case keep && s.stopped: // accepted while the others were closed
+		conn.Close()
+	case keep:
 		s.conns[conn] = true
-	} else {
+	default:
 		delete(s.conns, conn)
 	}
 }
@@ -104,6 +108,9 @@ func (s *testServer) commands() []string {
 
 func (s *testServer) stop() error {
 	err := s.listener.Close()
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
 	s.drop()
 	s.serving.Wait()
 	return errors.Join(err, s.db.Close())

@@ -333,7 +333,7 @@ func del(c *kv.Call) reply.Reply {
 }
 
 func compactCommand(c *kv.Call) reply.Reply {
-	switch err := handleOf(c).Compact(); {
+	switch err := handleOf(c).compact(c.Context); {
 	case scalableext.Absent(err):
 		return reply.Error("Cuckoo filter was not found")
 	case err != nil:

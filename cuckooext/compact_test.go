@@ -1,6 +1,7 @@
 package cuckooext_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -9,10 +10,10 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// Where the entries of a block spread over the older layers, what is moved at once fits
-// into a commit all the same.
-func TestFilter_Compact_commitSize(t *testing.T) {
-	const full, perBlock = 5, 6
+// spread opens a store with a filter of full layers, in which there is room again, and a last
+// one of few entries to a block, which can go to any of them. The store's commits are small.
+func spread(t *testing.T, full, perBlock int) (*kv.DB, *cuckooext.Filter) {
+	t.Helper()
 	o := kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync, Seed: 1}
 	db := open(t, o)
 	f := cuckooext.New(db, "f")
@@ -28,7 +29,14 @@ func TestFilter_Compact_commitSize(t *testing.T) {
 	must(t, db.Close())
 	o.MemTableSize = 256 << 10
 	db = open(t, o)
-	f = cuckooext.New(db, "f")
+	return db, cuckooext.New(db, "f")
+}
+
+// Where the entries of a block spread over the older layers, what is moved at once fits
+// into a commit all the same.
+func TestFilter_Compact_commitSize(t *testing.T) {
+	const full = 5
+	db, f := spread(t, full, 6)
 	before := infoOf(t, f)
 	must(t, f.Compact())
 	after := infoOf(t, f)
@@ -40,6 +48,38 @@ func TestFilter_Compact_commitSize(t *testing.T) {
 		if l.Items <= before.Layers[i].Items {
 			t.Errorf("layer %d: %d entries, %d before, want more", i, l.Items, before.Layers[i].Items)
 		}
+	}
+	check(t, db)
+}
+
+// patience is a context that ends when it was asked so many times.
+type patience struct {
+	context.Context
+	left int
+}
+
+func (p *patience) Err() error {
+	if p.left--; p.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// CF.COMPACT ends with its context, with what it had done by then.
+func TestCompactCommand_canceled(t *testing.T) {
+	db, f := spread(t, 2, 6)
+	before := infoOf(t, f).Layers[2].Items
+	ctx := &patience{t.Context(), 3}
+	words := [][]byte{[]byte("CF.COMPACT"), []byte("f")}
+	if r := db.NewSession().Do(ctx, words); r.String() != "(error) ERR context canceled" {
+		t.Errorf("CF.COMPACT = %v", r)
+	}
+	part := infoOf(t, f).Layers[2].Items
+	if r := db.NewSession().Do(t.Context(), words); r.IsError() {
+		t.Errorf("CF.COMPACT = %v", r)
+	}
+	if after := infoOf(t, f).Layers[2].Items; part >= before || after >= part {
+		t.Errorf("%d entries, %d when the command was canceled, %d at last, want fewer each time", before, part, after)
 	}
 	check(t, db)
 }

@@ -1,6 +1,7 @@
 package cuckooext
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -301,8 +302,14 @@ func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) 
 // without moving others. If there is much to move it is several commits, of about 256 KiB each;
 // in a transaction all of it is part of that. Where the compaction service runs the store does
 // it by itself some time after many deletions.
-func (f *Filter) Compact() error {
+func (f *Filter) Compact() error { return f.compact(context.Background()) }
+
+// compact is Compact until a context ends.
+func (f *Filter) compact(ctx context.Context) error {
 	for anew := true; ; anew = false {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		w, err := f.h.Begin(f.level)
 		if err != nil {
 			return err

@@ -230,10 +230,12 @@ func (b *slotBlock) appendChanges(dst []block.Slot) []block.Slot {
 	byIndex := func(x, y block.Slot) int { return cmp.Compare(x.Index, y.Index) }
 	if b.words == nil {
 		slices.SortFunc(b.kept, byIndex)
-		return append(dst, slices.CompactFunc(b.kept, func(x, y block.Slot) bool { return x.Index == y.Index })...)
+		b.kept = slices.CompactFunc(b.kept, func(x, y block.Slot) bool { return x.Index == y.Index })
+		return append(dst, b.kept...)
 	}
 	slices.Sort(b.changed)
-	for _, i := range slices.Compact(b.changed) {
+	b.changed = slices.Compact(b.changed)
+	for _, i := range b.changed {
 		dst = append(dst, block.Slot{Index: i, Value: block.SlotAt(b.words, b.object.header.family, int(i))})
 	}
 	return dst

@@ -98,7 +98,7 @@ func getRange(c *Call) reply.Reply {
 }
 
 func mget(c *Call) reply.Reply {
-	var list []reply.Reply
+	list := make([]reply.Reply, 0, len(c.Args))
 	err := c.readKeys(func(r Reader) error {
 		list = list[:0]
 		for _, key := range c.Args {

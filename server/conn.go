@@ -205,7 +205,7 @@ func (c *conn) execute(words [][]byte) {
 	c.chooseLevel(cmd)
 	start := len(c.out)
 	_, within := txn.Queued(c.session)
-	r := c.run(cmd, words)
+	r := c.chargeWhole(cmd, c.run(cmd, words))
 	queued := isQueued(r)
 	switch {
 	case c.silent:
@@ -214,7 +214,10 @@ func (c *conn) execute(words [][]byte) {
 	default:
 		c.answer(r)
 	}
-	c.discharge()
+	if c.replyBytes > 0 {
+		c.account() // as what is in out now; flush looks whether that may be
+		c.discharge()
+	}
 	if c.unsettled && cmd != nil && writes(cmd) && !queued {
 		c.writes = append(c.writes, span{start, len(c.out)})
 	}
@@ -234,10 +237,10 @@ func (c *conn) run(cmd *kv.Command, words [][]byte) reply.Reply {
 		c.session.Refused() // and so will be EXEC
 		return reply.Error("ERR Command not allowed inside a transaction")
 	}
-	if len(words) > c.server.limits.largeWords || c.in.Size() > c.server.limits.largeBytes {
+	if gate := c.gate(cmd, words); gate != nil {
 		select {
-		case c.server.large <- struct{}{}:
-			defer func() { <-c.server.large }()
+		case gate <- struct{}{}:
+			defer func() { <-gate }()
 		case <-c.server.ctx.Done():
 			return kv.ErrorReply(c.server.ctx.Err())
 		}

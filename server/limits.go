@@ -3,6 +3,7 @@ package server
 import (
 	"time"
 
+	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
@@ -19,8 +20,9 @@ type limits struct {
 	small int
 
 	// A command of so many words or bytes is large: it takes many times that in memory
-	// while it runs, and only so many run at once.
+	// while it runs, and only so many run at once. Of those that are huge one runs at a time.
 	largeWords, largeBytes, largeCommands int
+	hugeWords, hugeBytes                  int
 
 	// half is the time a command may take to arrive once it has begun, and rate the bytes a
 	// second that add to it; login what a client has to authenticate itself; write what
@@ -33,6 +35,7 @@ func defaultLimits() limits {
 	return limits{
 		batch: 16 << 10, small: 64 << 10,
 		largeWords: 4096, largeBytes: 256 << 10, largeCommands: 4,
+		hugeWords: 64 << 10, hugeBytes: 4 << 20,
 		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rate: 16 << 10,
 	}
 }
@@ -46,6 +49,26 @@ func (c *conn) commandLimits() resp.Limits {
 		Bulk:    c.server.db.SettingInt(bulkSetting),
 		Command: c.server.db.SettingInt(querySetting),
 	}
+}
+
+// gate returns what a command has to pass while it runs, if it is large: a channel with room for as many as
+// run at once. Nil for most.
+func (c *conn) gate(cmd *kv.Command, words [][]byte) chan struct{} {
+	l := &c.server.limits
+	bytes := 0
+	if c.in.Size() > l.largeBytes { // else it is not large
+		bytes = bytesOf(words, wordBytes)
+	}
+	if cmd != nil && cmd.Name == "EXEC" {
+		bytes = c.queuedBytes
+	}
+	switch {
+	case len(words) > l.hugeWords || bytes > l.hugeBytes:
+		return c.server.huge
+	case len(words) > l.largeWords || bytes > l.largeBytes:
+		return c.server.large
+	}
+	return nil
 }
 
 // account tells the server what the connection holds now, and reports whether it may.
@@ -71,6 +94,20 @@ func (c *conn) charge(bytes int) error {
 		return nil
 	}
 	return errReplies
+}
+
+// chargeWhole counts a reply that is there whole, and the copy of it that is to be sent, before that is made:
+// many connections may be at this point at once. It returns the reply, or the one that there is no memory
+// for it. What a write answers is not replaced, as it is done: the connection ends, if it has to.
+func (c *conn) chargeWhole(cmd *kv.Command, r reply.Reply) reply.Reply {
+	size := r.Size()
+	if size <= c.server.limits.small {
+		return r
+	}
+	if err := c.charge(2*size - c.replyBytes); err != nil && (cmd == nil || !writes(cmd)) {
+		return kv.ErrorReply(err)
+	}
+	return r
 }
 
 // discharge forgets what the reply took, which is in out now, or was dropped.

@@ -44,6 +44,7 @@ type Server struct {
 	started  time.Time
 	limits   limits
 	large    chan struct{} // holds one for each large command that runs
+	huge     chan struct{} // and this for each huge one
 	held     atomic.Int64  // bytes of all connections
 	stats    *stats
 	slow     slowLog
@@ -82,7 +83,7 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 		s.logger = db.Logger()
 	}
 	s.warnings = warnings{logger: s.logger, kinds: make(map[string]*warning)}
-	s.large = make(chan struct{}, s.limits.largeCommands)
+	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)
 	s.stats = newStats(db.Commands())
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	hub := hubOf(db)

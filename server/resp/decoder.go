@@ -3,10 +3,14 @@ package resp
 import (
 	"bytes"
 	"io"
+	"slices"
 )
 
 // minBuffer is the size of a Decoder's first buffer: Redis reads as much at once.
 const minBuffer = 16 << 10
+
+// minSpans is the least number of words a Decoder makes room for, unless there are fewer.
+const minSpans = 8
 
 // Decoder finds commands in what a client sent. Fill reads bytes into its buffer, Next takes the commands
 // out of it:
@@ -160,7 +164,7 @@ func (d *Decoder) command() (words [][]byte, ok bool, err error) {
 			return nil, false, err
 		}
 	}
-	d.words = d.words[:0]
+	d.words = slices.Grow(d.words[:0], len(d.spans))
 	for _, s := range d.spans {
 		from, to := d.start+s.from, d.start+s.to
 		d.words = append(d.words, d.buf[from:to:to])
@@ -210,6 +214,10 @@ func (d *Decoder) word() (ok bool, err error) {
 		return false, nil
 	}
 	from := d.pos - d.start
+	if len(d.spans) == cap(d.spans) {
+		// append adds a quarter to a long slice, which leaves five times as much garbage as this does.
+		d.spans = slices.Grow(d.spans, min(max(len(d.spans), minSpans), d.missing))
+	}
 	d.spans = append(d.spans, span{from, from + d.bulk})
 	d.pos += d.bulk + len("\r\n")
 	d.seen = d.pos

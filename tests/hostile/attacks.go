@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sievekv/sievekv/tests/wire"
+)
+
+// attack is a kind of hostile client. Run is called for a connection, one after the other, and returns when
+// that has ended.
+type attack struct {
+	name  string
+	knows bool // the password
+	run   func(a *attacker)
+}
+
+// attacker is one hostile client.
+type attacker struct {
+	ctx    context.Context
+	random *rand.Rand
+	conn   net.Conn
+}
+
+// crowd is all hostile clients.
+type crowd struct {
+	group    sync.WaitGroup
+	connects map[string]*atomic.Int64
+}
+
+// begin lets the hostile clients loose, until ctx ends.
+func (s *scene) begin(ctx context.Context, addr string) *crowd {
+	c := &crowd{connects: make(map[string]*atomic.Int64)}
+	for _, a := range s.attacks {
+		c.connects[a.name] = &atomic.Int64{}
+	}
+	for i := range s.connections {
+		kind := s.attacks[i%len(s.attacks)]
+		random := rand.New(rand.NewPCG(s.seed, uint64(i)))
+		c.group.Go(func() {
+			for ctx.Err() == nil {
+				conn, err := net.Dial("tcp", addr)
+				if err != nil {
+					sleep(ctx, 50*time.Millisecond) // no port or no place left
+					continue
+				}
+				c.connects[kind.name].Add(1)
+				attackOnce(ctx, kind, conn, random)
+				sleep(ctx, 10*time.Millisecond)
+			}
+		})
+	}
+	return c
+}
+
+// end waits for the hostile clients, and returns how many connections there were of each kind.
+func (c *crowd) end() map[string]int64 {
+	c.group.Wait()
+	connects := make(map[string]int64)
+	for name, n := range c.connects {
+		connects[name] = n.Load()
+	}
+	return connects
+}
+
+func attackOnce(ctx context.Context, kind attack, conn net.Conn, random *rand.Rand) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // it waits in no call longer than that
+	defer stop()
+	defer func() { _ = conn.Close() }() // perhaps once more
+	a := &attacker{ctx, random, conn}
+	if kind.knows && !a.send(wire.Command("AUTH", password)) {
+		return
+	}
+	kind.run(a)
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// send sends text, and reports whether the server still takes it.
+func (a *attacker) send(text string) bool {
+	_, err := io.WriteString(a.conn, text)
+	return err == nil
+}
+
+// wait waits until the server closes the connection, and drops what it sends.
+func (a *attacker) wait() { _, _ = io.Copy(io.Discard, a.conn) }
+
+// endless sends what make returns, again and again, and drops the replies.
+func (a *attacker) endless(text func() string) {
+	ended := make(chan struct{})
+	go func() {
+		a.wait()
+		close(ended)
+	}()
+	for a.send(text()) {
+	}
+	_ = a.conn.Close()
+	<-ended
+}
+
+// once returns a text that is made once.
+func once(text string) func() string { return func() string { return text } }
+
+// many is a command with so many words of a kind behind its own.
+func many(command string, n int, word string) string {
+	words := strings.Fields(command)
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(words)+n)
+	for _, w := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+	}
+	b.WriteString(strings.Repeat(fmt.Sprintf("$%d\r\n%s\r\n", len(word), word), n))
+	return b.String()
+}
+
+// large are texts that several attackers send: memory of this side is not looked at, and is not to run out.
+var large = struct {
+	bulk, words, keys, names string
+}{
+	bulk:  wire.Command("SET", "large", strings.Repeat("x", 8*mib-4096)), // about as much as a commit takes
+	words: many("BF.MADD large:filter", 1_000_000, "a"),
+	keys:  many("MGET", 1_000_000, ""),
+	names: wire.Command("CLIENT", "SETNAME", strings.Repeat("n", 4096)) + wire.Command("CLIENT", "SETINFO", "LIB-NAME", strings.Repeat("l", 4096)) +
+		wire.Command("CLIENT", "SETINFO", "LIB-VER", strings.Repeat("v", 4096)),
+}
+
+var attacks = []attack{
+	{"silent", false, (*attacker).wait},
+	{"half byte by byte", false, func(a *attacker) { a.slowly("*2\r\n$4\r\nAUTH\r\n$16000\r\n" + strings.Repeat("a", 16000)) }},
+	{"half byte by byte logged in", true, func(a *attacker) { a.slowly("*2\r\n$3\r\nGET\r\n$30000000\r\n" + strings.Repeat("a", 1000)) }},
+	{"announced and not sent", true, func(a *attacker) {
+		one := []string{"*1\r\n$536870912\r\n", "*1\r\n$33554432\r\n", "*1048576\r\n", "*1048576\r\n$33554432\r\n", "*2147483647\r\n"}
+		if a.send(one[a.random.IntN(len(one))]) {
+			a.wait()
+		}
+	}},
+	{"announced by strangers", false, func(a *attacker) {
+		one := []string{"*1\r\n$536870912\r\n", "*1\r\n$16384\r\n", "*10\r\n", "*1048576\r\n"}
+		if a.send(one[a.random.IntN(len(one))]) {
+			a.wait()
+		}
+	}},
+	{"large words", true, func(a *attacker) { a.endless(once(large.bulk)) }},
+	{"half of large words", true, func(a *attacker) {
+		if a.send("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$33554432\r\n" + large.bulk) {
+			a.wait()
+		}
+	}},
+	{"replies not read", true, func(a *attacker) {
+		for a.send(strings.Repeat(wire.Command("GET", "middling"), 1000)) {
+		}
+	}},
+	{"large replies not read", true, func(a *attacker) {
+		for a.send(strings.Repeat(wire.Command("GET", "big"), 100)) {
+		}
+	}},
+	{"replies read slowly", true, func(a *attacker) {
+		if !a.send(strings.Repeat(wire.Command("GET", "middling"), 1000)) {
+			return
+		}
+		in := bufio.NewReaderSize(a.conn, 16)
+		for a.ctx.Err() == nil {
+			if _, err := in.ReadByte(); err != nil {
+				return
+			}
+			sleep(a.ctx, 5*time.Millisecond)
+		}
+	}},
+	{"MULTI without end", true, func(a *attacker) {
+		if a.send(wire.Command("MULTI")) {
+			a.endless(once(strings.Repeat(wire.Command("SET", "k", "v"), 1000)))
+		}
+	}},
+	{"MULTI of large words", true, func(a *attacker) {
+		if a.send(wire.Command("MULTI")) {
+			a.endless(once(wire.Command("SET", "k", strings.Repeat("v", 60_000))))
+		}
+	}},
+	{"WATCH without end", true, func(a *attacker) {
+		a.endless(func() string {
+			var b strings.Builder
+			for range 1000 {
+				b.WriteString(wire.Command("WATCH", fmt.Sprintf("%x", a.random.Uint64())))
+			}
+			return b.String()
+		})
+	}},
+	{"WATCH and EXEC", true, func(a *attacker) {
+		a.endless(func() string {
+			var b strings.Builder
+			for range 1000 {
+				b.WriteString(wire.Command("WATCH", fmt.Sprintf("%x", a.random.Uint64())) + wire.Command("EXEC"))
+			}
+			return b.String()
+		})
+	}},
+	{"wrong passwords", false, func(a *attacker) {
+		a.endless(func() string { return wire.Command("AUTH", fmt.Sprint(a.random.Uint64())) + wire.Command("RESET") })
+	}},
+	{"malformed", false, func(a *attacker) {
+		if a.send(malformedCommand(a.random)) {
+			a.wait()
+		}
+	}},
+	{"TLS", false, func(a *attacker) {
+		if a.send("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x2a", 500)) {
+			a.wait()
+		}
+	}},
+	{"HTTP", false, func(a *attacker) {
+		if a.send("POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nSET k v\r\n") {
+			a.wait()
+		}
+	}},
+	{"long lines", true, func(a *attacker) { a.endless(once("GET " + strings.Repeat("k", 60_000) + "\r\n")) }},
+	{"lines without end", true, func(a *attacker) { a.endless(once(strings.Repeat("k", 60_000))) }},
+	{"many words", true, func(a *attacker) { a.endless(once(large.words)) }},
+	{"many keys", true, func(a *attacker) { a.endless(once(large.keys)) }},
+	{"many unknown words", true, func(a *attacker) { a.endless(once(strings.Replace(large.keys, "MGET", "NOPE", 1))) }},
+	{"large keys many times", true, func(a *attacker) { a.endless(once(many("MGET", 1000, "big"))) }},
+	{"large keys in a transaction", true, func(a *attacker) {
+		a.endless(once(wire.Command("MULTI") + strings.Repeat(wire.Command("GET", "big"), 200) + wire.Command("EXEC")))
+	}},
+	{"long names", true, func(a *attacker) {
+		if a.send(large.names) {
+			a.endless(once(strings.Repeat(wire.Command("CLIENT", "LIST"), 10)))
+		}
+	}},
+	{"all of COMMAND", true, func(a *attacker) { a.endless(once(strings.Repeat(wire.Command("COMMAND", "DOCS"), 10))) }},
+	{"comes and goes", false, func(*attacker) {}},
+}
+
+// slowly sends text a byte at a time.
+func (a *attacker) slowly(text string) {
+	for i := range len(text) {
+		if !a.send(text[i : i+1]) {
+			return
+		}
+		sleep(a.ctx, 10*time.Millisecond)
+	}
+	a.wait()
+}

@@ -1,0 +1,148 @@
+// Package process runs kvshell serve in processes of their own, for tests that kill servers or look at
+// what memory they take.
+package process
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Program is kvshell, built for these tests.
+type Program struct{ dir string }
+
+// Build builds kvshell. Remove removes it.
+func Build() (*Program, error) {
+	dir, err := os.MkdirTemp("", "kvshell")
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{dir}
+	out, err := exec.Command("go", "build", "-o", p.path(), "github.com/sievekv/sievekv/cmd/kvshell").CombinedOutput()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("go build of kvshell: %w\n%s", err, out), p.Remove())
+	}
+	return p, nil
+}
+
+func (p *Program) path() string {
+	name := "kvshell"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	return filepath.Join(p.dir, name)
+}
+
+// Remove removes the program.
+func (p *Program) Remove() error { return os.RemoveAll(p.dir) }
+
+// Server is a process that serves a store.
+type Server struct {
+	// Addr is where it listens.
+	Addr string
+
+	cmd    *exec.Cmd
+	read   chan struct{} // closed when all that it printed is read
+	mu     sync.Mutex
+	output strings.Builder // guarded by mu
+}
+
+// keptOutput is how many bytes of what a server prints are kept.
+const keptOutput = 1 << 20
+
+// Start starts kvshell serve for the store in dir, on a port of its own, with flags besides.
+func (p *Program) Start(dir string, flags ...string) (*Server, error) {
+	s := &Server{read: make(chan struct{})}
+	s.cmd = exec.Command(p.path(), append([]string{"-d", dir, "serve", "--addr", "127.0.0.1:0"}, flags...)...)
+	stderr, err := s.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	serving := make(chan string, 1)
+	go s.keep(stderr, serving)
+	if addr, ok := <-serving; ok {
+		s.Addr = addr
+		return s, nil
+	}
+	return nil, fmt.Errorf("kvshell serve: %w\n%s", s.cmd.Wait(), s.Output())
+}
+
+// keep keeps what the server prints, and sends the address it serves at.
+func (s *Server) keep(r io.Reader, serving chan<- string) {
+	defer close(s.read)
+	defer close(serving)
+	told := false
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadString('\n')
+		s.mu.Lock()
+		if s.output.Len() < keptOutput {
+			s.output.WriteString(line)
+		}
+		s.mu.Unlock()
+		if _, addr, ok := strings.Cut(line, " at "); ok && !told && strings.HasPrefix(line, "serving ") {
+			told = true
+			serving <- strings.TrimSpace(addr)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Output returns what the server has printed.
+func (s *Server) Output() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.output.String()
+}
+
+// Kill kills the server, as kill -9 does, and returns when it is gone.
+func (s *Server) Kill() error {
+	if err := s.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("the server has ended by itself: %w\n%s", err, s.Output())
+	}
+	<-s.read
+	err := s.cmd.Wait()
+	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && runtime.GOOS != "windows" && !status.Signaled() {
+		return fmt.Errorf("the server has ended by itself: %w\n%s", err, s.Output())
+	}
+	return nil
+}
+
+// Stop ends the server as SIGTERM does, and returns an error unless it ends well.
+func (s *Server) Stop() error {
+	signaled := s.cmd.Process.Signal(syscall.SIGTERM)
+	<-s.read
+	if err := errors.Join(signaled, s.cmd.Wait()); err != nil {
+		return fmt.Errorf("kvshell serve: %w\n%s", err, s.Output())
+	}
+	return nil
+}
+
+// HighWater returns the most resident memory that the server has had, in bytes. It needs Linux.
+func (s *Server) HighWater() (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("resident memory of the server: %w\n%s", err, s.Output())
+	}
+	_, rest, ok := strings.Cut(string(status), "VmHWM:")
+	line, _, _ := strings.Cut(rest, "kB")
+	kib, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	if !ok || err != nil {
+		return 0, fmt.Errorf("resident memory of the server: no VmHWM, which Linux has: %w\n%s", err, s.Output())
+	}
+	return kib << 10, nil
+}

@@ -109,7 +109,13 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	stopMetrics(draining)
-	return errors.Join(err, s.Shutdown(draining))
+	drained := s.Shutdown(draining)
+	if errors.Is(drained, context.DeadlineExceeded) {
+		// Their clients were told nothing, and all that others were told is on the disk.
+		fmt.Fprintf(sh.stderr, "commands that ran for longer than %v were given up\n", drainTime)
+		drained = db.Sync()
+	}
+	return errors.Join(err, drained)
 }
 
 // limitMemory has the garbage collector run more often as the process comes near to what it

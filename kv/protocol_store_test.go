@@ -295,10 +295,13 @@ func (s *store) forget(key string) {
 	}
 }
 
-// closeObject closes an open object as the cache does when it needs room.
+// closeObject closes an open object as the cache does when it needs room. The cache
+// has counted the object by then: else it may count it after the next one under the
+// key, and refuse that one, which closes it.
 func (s *store) closeObject(key string) {
 	s.t.Helper()
 	o := s.object(key)
+	s.AwaitCache()
 	s.EvictObject(o)
 	if !o.Ended() {
 		s.t.Fatalf("object %q was not closed", key)

@@ -87,7 +87,7 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 		return 0, err
 	}
 	defer w.release()
-	o, err := db.find([]byte(req.key), false)
+	o, err := db.find([]byte(req.key), access{})
 	if err != nil || o == nil || o.header.id != req.object {
 		return 0, err // the key holds something else by now
 	}

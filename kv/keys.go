@@ -27,6 +27,8 @@ type Reader struct {
 	// headers is what the headers of several keys are read from, as of one moment;
 	// nil if only one is.
 	headers pebble.Reader
+
+	large func(value []byte) error // see access
 }
 
 // DB returns the store.
@@ -35,7 +37,7 @@ func (r Reader) DB() *DB { return r.db }
 // readKeys is Read of headers of several keys alone, which are seen as of one moment.
 // A commit that touches a single string is not under the sequence lock, but is one
 // in a snapshot, as all are.
-func (db *DB) readKeys(look func(Reader) error) error {
+func (db *DB) readKeys(large func(value []byte) error, look func(Reader) error) error {
 	if err := db.settle(); err != nil {
 		return err
 	}
@@ -45,13 +47,13 @@ func (db *DB) readKeys(look func(Reader) error) error {
 	defer db.exit()
 	snap := db.pebble.NewSnapshot()
 	defer func() { _ = snap.Close() }() // it fails only for one closed before
-	return look(Reader{db: db, headers: snap})
+	return look(Reader{db: db, headers: snap, large: large})
 }
 
 // header returns the header of a key, nil if there is nothing under it.
 func (r Reader) header(key []byte) (*header, error) {
 	if r.headers == nil {
-		o, err := r.Lookup(key)
+		o, err := r.lookup(key)
 		if o == nil || err != nil {
 			return nil, err
 		}
@@ -60,22 +62,28 @@ func (r Reader) header(key []byte) (*header, error) {
 	if len(key) > MaxKeyLen {
 		return nil, keyTooLong(key)
 	}
-	h, err := r.db.readHeader(r.headers, key)
+	h, err := r.db.readHeader(r.headers, key, r.large)
 	if h == nil || err != nil || h.expiry != 0 && h.expiry <= r.db.Now() {
 		return nil, err
 	}
 	return h, nil
 }
 
-// Lookup returns the live object under a key; nil, nil if there is none.
+// Lookup returns the live object under a key; nil, nil if there is none. Of a string it says no
+// more than that it is one.
 func (r Reader) Lookup(key []byte) (*Object, error) {
+	r.large = withoutValue
+	return r.lookup(key)
+}
+
+func (r Reader) lookup(key []byte) (*Object, error) {
 	switch {
 	case r.w != nil:
 		return r.w.Object(key)
 	case r.view != nil:
-		return r.view.find(key)
+		return r.view.find(key, r.large)
 	}
-	return r.db.lookup(key, r.steady)
+	return r.db.lookup(key, access{r.steady, r.large})
 }
 
 // now returns the time by which keys have expired for the Reader, in Unix milliseconds.
@@ -99,6 +107,7 @@ func (r Reader) Counter(l *Layer, i int) uint64 {
 }
 
 func (r Reader) count(keys [][]byte) (n int, err error) {
+	r.large = withoutValue
 	for _, key := range keys {
 		h, err := r.header(key)
 		if err != nil {
@@ -134,20 +143,22 @@ func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) {
 //
 // Look must not write, and must look with the Reader alone, but for DB.Touch: the second time it
 // runs with a lock held that other lookups of the DB take too.
-func (db *DB) Read(look func(Reader) error) error {
+func (db *DB) Read(look func(Reader) error) error { return db.read(nil, look) }
+
+func (db *DB) read(large func(value []byte) error, look func(Reader) error) error {
 	if err := db.settle(); err != nil {
 		return err
 	}
 	db.pauseAt("read: settled")
 	before := db.word.Load()
-	err := look(Reader{db: db})
+	err := look(Reader{db: db, large: large})
 	if before&seqOdd == 0 && db.word.Load() == before || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) {
 		return err
 	}
 	db.pauseAt("read: again")
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	return look(Reader{db: db, steady: true})
+	return look(Reader{db: db, steady: true, large: large})
 }
 
 // TypeOf returns the type of a key as TYPE prints it, "none" if it is missing.

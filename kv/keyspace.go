@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -66,18 +67,36 @@ type paddedMutex struct {
 }
 
 // Lookup returns the live object under a key. It returns nil, nil for a key that
-// is missing or expired.
+// is missing or expired. Of a string it says no more than that it is one.
 func (db *DB) Lookup(key []byte) (*Object, error) {
 	if err := db.settle(); err != nil {
 		return nil, err
 	}
-	return db.lookup(key, false)
+	return db.lookup(key, access{large: withoutValue})
 }
 
+// access is how something is looked up.
+type access struct {
+	steady bool // the caller holds apply, shared
+
+	// large, if set, is shown a large string, in the form in which it is stored, before it is
+	// copied, and may not keep it. With an error the string is not copied, and the error is
+	// that of the lookup.
+	large func(value []byte) error
+}
+
+// largeValue is from how many bytes a string is large.
+const largeValue = 64 << 10
+
+// errNoValue has a large string looked up without its value, which then is empty.
+var errNoValue = errors.New("kv: not copied")
+
+func withoutValue([]byte) error { return errNoValue }
+
 // lookup is Lookup for those who need not look at the sequence lock: writers, and
-// readers that hold apply, which steady says.
-func (db *DB) lookup(key []byte, steady bool) (*Object, error) {
-	o, err := db.find(key, steady)
+// readers that hold apply.
+func (db *DB) lookup(key []byte, a access) (*Object, error) {
+	o, err := db.find(key, a)
 	if err != nil || o == nil || o.expired() {
 		return nil, err
 	}
@@ -85,7 +104,7 @@ func (db *DB) lookup(key []byte, steady bool) (*Object, error) {
 }
 
 // find is lookup with expired objects included.
-func (db *DB) find(key []byte, steady bool) (*Object, error) {
+func (db *DB) find(key []byte, a access) (*Object, error) {
 	if len(key) > MaxKeyLen {
 		return nil, keyTooLong(key)
 	}
@@ -100,11 +119,20 @@ func (db *DB) find(key []byte, steady bool) (*Object, error) {
 		return nil, err
 	}
 	defer db.exit()
-	if !steady {
+	h, err := db.readHeader(db.pebble, key, a.large)
+	if h == nil || err != nil {
+		return nil, err
+	}
+	if h.id == 0 {
+		// A string is what is stored, at any moment, and nothing of it is in memory that a commit could
+		// patch: who reads a long one holds up nobody.
+		return newObject(db, string(key), h, nil)
+	}
+	if !a.steady {
 		db.apply.RLock()
 	}
-	o, opened, err := db.open(sh, key)
-	if !steady {
+	o, opened, err := db.open(sh, key) // reads the header again, now that it cannot change
+	if !a.steady {
 		db.apply.RUnlock()
 	}
 	if opened {
@@ -144,10 +172,10 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 }
 
 // readObject makes an object of a key's stored header; nil, nil if there is none.
-func (db *DB) readObject(key []byte) (*Object, error) { return db.readObjectFrom(db.pebble, key) }
+func (db *DB) readObject(key []byte) (*Object, error) { return db.readObjectFrom(db.pebble, key, nil) }
 
-func (db *DB) readObjectFrom(from pebble.Reader, key []byte) (*Object, error) {
-	h, err := db.readHeader(from, key)
+func (db *DB) readObjectFrom(from pebble.Reader, key []byte, large func(value []byte) error) (*Object, error) {
+	h, err := db.readHeader(from, key, large)
 	if h == nil || err != nil {
 		return nil, err
 	}
@@ -161,7 +189,7 @@ func (db *DB) readObjectFrom(from pebble.Reader, key []byte) (*Object, error) {
 	return newObject(db, string(key), h, layers)
 }
 
-func (db *DB) readHeader(from pebble.Reader, key []byte) (*header, error) {
+func (db *DB) readHeader(from pebble.Reader, key []byte, large func(value []byte) error) (*header, error) {
 	value, closer, err := from.Get(db.headerKey(nil, key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
@@ -169,7 +197,15 @@ func (db *DB) readHeader(from pebble.Reader, key []byte) (*header, error) {
 	if err != nil {
 		return nil, db.readError(err, "key %q: header", key)
 	}
-	h, err := decodeHeader(value)
+	h, err := decodeHeaderShared(value)
+	if err == nil && h.id == 0 && len(h.params) > largeValue && large != nil {
+		if err = large(h.params); errors.Is(err, errNoValue) {
+			h.params, err = h.params[:1], nil // what is left says how it is encoded
+		}
+	}
+	if err == nil {
+		h.params = bytes.Clone(h.params)
+	}
 	if cerr := closer.Close(); err == nil {
 		err = cerr
 	}

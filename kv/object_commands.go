@@ -110,7 +110,7 @@ func memoryUsage(c *Call) reply.Reply {
 	}
 	answer := reply.Nil
 	err := c.readLong(func(r Reader) error {
-		o, err := r.Lookup(c.Args[0])
+		o, err := r.lookup(c.Args[0])
 		if err != nil || o == nil {
 			return err
 		}
@@ -127,14 +127,14 @@ func memoryUsage(c *Call) reply.Reply {
 // readLong is Read of what takes its time: it is of one moment, and keeps nobody waiting.
 func (c *Call) readLong(look func(Reader) error) error {
 	if c.Transaction != nil {
-		return c.Transaction.Read(look)
+		return c.Transaction.read(c.Session.large, look)
 	}
 	v, err := c.DB.newView()
 	if err != nil {
 		return err
 	}
 	defer v.close()
-	return look(Reader{db: c.DB, view: v})
+	return look(Reader{db: c.DB, view: v, large: c.Session.large})
 }
 
 // storedBytes returns the bytes of keys and values that are stored of what is under a key. Of

@@ -25,7 +25,7 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		FormatMajorVersion:          pebble.FormatNewest,
 		CacheSize:                   db.opts.TableCacheSize,
 		MemTableSize:                uint64(db.opts.MemTableSize),
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: 3,
 		// When a memtable is full its log is synced while every commit waits. The disk
 		// is given the log bit by bit, so that little is left for then.
 		WALBytesPerSync:       512 << 10,

@@ -175,9 +175,9 @@ func (c *Call) Begin(keys ...[]byte) (*Writer, error) {
 // Read runs a lookup, as DB.Read does.
 func (c *Call) Read(look func(Reader) error) error {
 	if c.Transaction != nil {
-		return c.Transaction.Read(look)
+		return c.Transaction.read(c.Session.large, look)
 	}
-	return c.DB.Read(look)
+	return c.DB.read(c.Session.large, look)
 }
 
 // readKeys is Read of the headers of several keys, as of one moment.
@@ -185,7 +185,7 @@ func (c *Call) readKeys(look func(Reader) error) error {
 	if c.Transaction != nil || len(c.Args) == 1 {
 		return c.Read(look)
 	}
-	return c.DB.readKeys(look)
+	return c.DB.readKeys(c.Session.large, look)
 }
 
 // Update answers a command that writes to keys: with what f returns, once that is

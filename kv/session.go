@@ -27,8 +27,11 @@ type Session struct {
 	Refused func()
 
 	// Charge, if set, is told of the bytes of memory that a reply under way takes, as it
-	// grows. With an error the command ends, and answers it.
+	// grows, and of large strings before they are copied. With an error the command ends,
+	// and answers it.
 	Charge func(bytes int) error
+
+	large func(value []byte) error // Charge for a large string
 
 	// Transactions is the state of the module that provides them.
 	Transactions any
@@ -39,7 +42,16 @@ type Session struct {
 }
 
 // NewSession returns a session at the store's level of durability.
-func (db *DB) NewSession() *Session { return &Session{db: db} }
+func (db *DB) NewSession() *Session {
+	s := &Session{db: db}
+	s.large = func(value []byte) error {
+		if s.Charge == nil {
+			return nil
+		}
+		return s.Charge(len(value))
+	}
+	return s
+}
 
 // Do runs one command, given as its words, and returns its reply; a failure is
 // an error reply. The words are not kept.

@@ -152,7 +152,7 @@ func (c *Call) figures(key []byte) (answer reply.Reply, err error) {
 
 // figures answers what is known of a key, nil if it is missing.
 func (r Reader) figures(key []byte) (reply.Reply, error) {
-	o, err := r.Lookup(key)
+	o, err := r.lookup(key)
 	if o == nil || err != nil {
 		return reply.Nil, err
 	}

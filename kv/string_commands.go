@@ -65,12 +65,23 @@ func rowsOf(group string) func(name string, arity int, flags Flags, syntax, summ
 	}
 }
 
-// bulk is the reply for a string, nil for none.
+// bulk is the reply for a string, nil for none. Strings that were read never change.
 func bulk(value []byte) reply.Reply {
 	if value == nil {
 		return reply.Nil
 	}
-	return reply.Bulk(append([]byte{}, value...))
+	return reply.Bulk(value)
+}
+
+// before is bulk for a command that also writes: if there is no memory for the reply, and for the copy of it that
+// is sent, nothing is to be written.
+func (c *Call) before(value []byte) (reply.Reply, error) {
+	if len(value) > largeValue {
+		if err := c.Charge(2 * len(value)); err != nil {
+			return reply.Nil, err
+		}
+	}
+	return bulk(value), nil
 }
 
 // readString answers a command about a single string.
@@ -82,10 +93,32 @@ func readString(c *Call, f func(value []byte) reply.Reply) reply.Reply {
 	return f(value)
 }
 
+// readPart is readString for a command that answers a part of the string: no more than that is
+// copied of a large one. What f returns has to be a copy.
+func readPart(c *Call, f func(value []byte) reply.Reply) reply.Reply {
+	var answer reply.Reply
+	err := c.Read(func(r Reader) error {
+		seen := false
+		r.large = func(stored []byte) error {
+			answer, seen = f(stored[1:]), true // behind the encoding, at which Get looks
+			return errNoValue
+		}
+		value, err := r.Get(c.Args[0])
+		if !seen {
+			answer = f(value)
+		}
+		return err
+	})
+	if err != nil {
+		return ErrorReply(err)
+	}
+	return answer
+}
+
 func get(c *Call) reply.Reply { return readString(c, bulk) }
 
 func strlen(c *Call) reply.Reply {
-	return readString(c, func(value []byte) reply.Reply { return reply.Int(int64(len(value))) })
+	return readPart(c, func(value []byte) reply.Reply { return reply.Int(int64(len(value))) })
 }
 
 func getRange(c *Call) reply.Reply {
@@ -94,7 +127,7 @@ func getRange(c *Call) reply.Reply {
 	if !ok1 || !ok2 {
 		return ErrorReply(ErrNotInteger)
 	}
-	return readString(c, func(value []byte) reply.Reply { return reply.Bulk(append([]byte{}, GetRange(value, start, end)...)) })
+	return readPart(c, func(value []byte) reply.Reply { return reply.Bulk(append([]byte{}, GetRange(value, start, end)...)) })
 }
 
 func mget(c *Call) reply.Reply {
@@ -223,7 +256,9 @@ func setString(c *Call, value []byte, o SetOptions, expire expireOption, get boo
 			if err != nil {
 				return reply.Nil, err
 			}
-			answer = bulk(old)
+			if answer, err = c.before(old); err != nil {
+				return reply.Nil, err
+			}
 		}
 		done, err := w.Set(c.Args[0], value, o)
 		if !done && !get {
@@ -268,8 +303,11 @@ func getDel(c *Call) reply.Reply {
 		if err != nil || value == nil {
 			return reply.Nil, err
 		}
-		_, err = w.Delete(c.Args[0])
-		return bulk(value), err
+		answer, err := c.before(value)
+		if err == nil {
+			_, err = w.Delete(c.Args[0])
+		}
+		return answer, err
 	})
 }
 
@@ -287,7 +325,10 @@ func getEx(c *Call) reply.Reply {
 		if err != nil || value == nil {
 			return reply.Nil, err
 		}
-		answer := bulk(value)
+		answer, err := c.before(value)
+		if err != nil {
+			return reply.Nil, err
+		}
 		switch expire.word {
 		case "":
 		case "PERSIST":

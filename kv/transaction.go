@@ -123,7 +123,9 @@ func (tx *Transaction) Begin() (*Writer, error) {
 }
 
 // Read runs a lookup as DB.Read does, once: nothing changes meanwhile.
-func (tx *Transaction) Read(look func(Reader) error) error {
+func (tx *Transaction) Read(look func(Reader) error) error { return tx.read(nil, look) }
+
+func (tx *Transaction) read(large func(value []byte) error, look func(Reader) error) error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	if tx.ended != nil {
@@ -132,7 +134,7 @@ func (tx *Transaction) Read(look func(Reader) error) error {
 	if err := tx.db.settle(); err != nil {
 		return err
 	}
-	return look(Reader{db: tx.db, w: tx.w, view: tx.view})
+	return look(Reader{db: tx.db, w: tx.w, view: tx.view, large: large})
 }
 
 // Commit ends the transaction with everything staged in it, as one commit. The errors

@@ -34,7 +34,7 @@ func (db *DB) Get(key []byte) (value []byte, err error) {
 // or holds another type.
 func (db *DB) MGet(keys ...[]byte) (values [][]byte, err error) {
 	values = make([][]byte, len(keys))
-	err = db.readKeys(func(r Reader) error {
+	err = db.readKeys(nil, func(r Reader) error {
 		for i, key := range keys {
 			stored, err := r.Get(key)
 			if err != nil && !isWrongType(err) {
@@ -146,9 +146,9 @@ func (db *DB) Copy(ctx context.Context, level Durability, src, dst []byte, repla
 func (db *DB) Exists(keys ...[]byte) (n int, err error) {
 	read := db.readKeys
 	if len(keys) == 1 {
-		read = db.Read // it may be open
+		read = db.read // it may be open
 	}
-	err = read(func(r Reader) error {
+	err = read(withoutValue, func(r Reader) error {
 		n, err = r.count(keys)
 		return err
 	})

@@ -50,11 +50,11 @@ func (v *view) close() {
 }
 
 // find returns what was under a key, nil for nothing.
-func (v *view) find(key []byte) (*Object, error) {
+func (v *view) find(key []byte, large func(value []byte) error) (*Object, error) {
 	if o, known := v.objects[string(key)]; known {
 		return o, nil
 	}
-	o, err := v.db.readObjectFrom(v.snap, key)
+	o, err := v.db.readObjectFrom(v.snap, key, large)
 	if err != nil {
 		return nil, err
 	}

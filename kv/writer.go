@@ -270,14 +270,17 @@ func (w *Writer) Object(key []byte) (*Object, error) {
 }
 
 // look returns the view of a key, valid until the next one is added.
-func (w *Writer) look(key []byte) (*keyView, error) {
+func (w *Writer) look(key []byte) (*keyView, error) { return w.lookFor(key, nil) }
+
+// lookFor is look for one who may not need a large string; see access.
+func (w *Writer) lookFor(key []byte, large func(value []byte) error) (*keyView, error) {
 	if v := w.view(key); v != nil {
 		return v, nil
 	}
 	var o *Object
 	if !w.flush { // else there is nothing
 		var err error
-		if o, err = w.db.find(key, false); err != nil {
+		if o, err = w.db.find(key, access{large: large}); err != nil {
 			return nil, err
 		}
 	}
@@ -505,6 +508,13 @@ func (w *Writer) stored(key []byte) (*Object, error) {
 
 // Delete stages the removal of a key and reports whether it was there.
 func (w *Writer) Delete(key []byte) (bool, error) {
+	large := withoutValue
+	if w.nest.tx != nil {
+		large = nil // the key may be there again, when a part of the transaction is taken back
+	}
+	if _, err := w.lookFor(key, large); err != nil {
+		return false, err
+	}
 	old, err := w.stored(key)
 	if err != nil || old == nil {
 		return false, err

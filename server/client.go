@@ -315,7 +315,11 @@ func clientList(c *conn, call *kv.Call) reply.Reply {
 	var text strings.Builder
 	for _, other := range list {
 		if chosen(other) {
-			text.WriteString(other.line())
+			line := other.line()
+			if err := call.Charge(len(line)); err != nil {
+				return kv.ErrorReply(err)
+			}
+			text.WriteString(line)
 			text.WriteByte('\n')
 		}
 	}

@@ -45,6 +45,10 @@ type conn struct {
 	replyBytes   int       // of the reply under way
 	partialSince time.Time // when the command that has come in part began to; zero for none
 
+	use     use           // of the processor
+	hasTurn bool          // see turns
+	entered chan struct{} // the gate of the large command that runs
+
 	ahead []byte // read from net while a command ran, at most one byte
 
 	closing atomic.Bool // shared: the connection is to end after the command it is at
@@ -96,7 +100,7 @@ func (c *conn) refuse(why string) {
 // command. It may be called from any goroutine.
 func (c *conn) drain() {
 	c.closing.Store(true)
-	_ = c.net.SetReadDeadline(time.Unix(1, 0)) // wakes it; serve looks at closing after setting a deadline
+	_ = c.net.SetReadDeadline(time.Unix(1, 0)) // wakes it; readUntil looks at closing after setting a deadline
 }
 
 // kill has the connection end without another byte sent. It may be called from any goroutine.
@@ -110,13 +114,11 @@ func (c *conn) kill() {
 func (c *conn) serve() {
 	defer c.end()
 	for !c.ended {
-		if err := c.net.SetReadDeadline(c.readDeadline(time.Now())); err != nil {
+		n, err := c.read()
+		if c.closing.Load() && n == 0 {
 			return
 		}
-		if c.closing.Load() {
-			return
-		}
-		_, err := c.in.Fill((*source)(c))
+		c.use.add(time.Now(), timeOf(0, n))
 		if !c.account() {
 			c.tellAndEnd("clients together hold more memory than " + clientsMemorySetting + " allows")
 			return
@@ -133,12 +135,43 @@ func (c *conn) serve() {
 	}
 }
 
+// read waits for bytes. A client that has nothing to say for a while leaves its buffer meanwhile.
+func (c *conn) read() (n int, err error) {
+	now := time.Now()
+	deadline := c.readDeadline(now)
+	if rest := now.Add(c.server.limits.rest); !c.in.Partial() && (deadline.IsZero() || rest.Before(deadline)) {
+		n, err = c.readUntil(rest)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || c.closing.Load() {
+			return n, err
+		}
+		if c.in.Rest() {
+			c.account()
+		}
+	}
+	return c.readUntil(deadline)
+}
+
+// readUntil reads once, and waits no longer than until then; zero for any time.
+func (c *conn) readUntil(deadline time.Time) (int, error) {
+	if err := c.net.SetReadDeadline(deadline); err != nil {
+		return 0, err
+	}
+	if c.closing.Load() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.in.Fill((*source)(c))
+}
+
 // runBuffered runs the commands that have come whole, answers them, and reports whether the
 // connection goes on.
 func (c *conn) runBuffered() bool {
 	ran := false
 	c.in.SetLimits(c.commandLimits())
+	defer c.giveTurn()
 	for !c.ended {
+		if !c.takeTurn() {
+			return false
+		}
 		words, ok, err := c.in.Next()
 		if err != nil {
 			c.server.stats.protocolErrors.Add(1)
@@ -201,11 +234,16 @@ func (c *conn) execute(words [][]byte) {
 		return
 	}
 	c.noteCommand(cmd, words)
+	if !c.enterGate(cmd, words) {
+		c.answer(kv.ErrorReply(c.server.ctx.Err()))
+		return
+	}
 	begin := time.Now()
 	c.chooseLevel(cmd)
 	start := len(c.out)
 	_, within := txn.Queued(c.session)
-	r := c.chargeWhole(cmd, c.run(cmd, words))
+	r := c.runCharged(cmd, words)
+	c.leaveGate()
 	queued := isQueued(r)
 	switch {
 	case c.silent:
@@ -222,12 +260,22 @@ func (c *conn) execute(words [][]byte) {
 		c.writes = append(c.writes, span{start, len(c.out)})
 	}
 	c.noteQueued(words, queued, within)
-	took := time.Since(begin)
+	now := time.Now()
+	took := now.Sub(begin)
+	c.noteUse(now, cmd, len(words), len(c.out)-start, took)
 	c.server.stats.count(cmd, len(words), took, r)
 	c.server.slow.add(c, words, begin, took)
 }
 
-// run runs a command. Large ones wait for one another.
+// runCharged runs a command, if there is memory for it.
+func (c *conn) runCharged(cmd *kv.Command, words [][]byte) reply.Reply {
+	if err := c.chargeWords(words); err != nil {
+		return kv.ErrorReply(err)
+	}
+	return c.chargeWhole(cmd, c.run(cmd, words))
+}
+
+// run runs a command.
 func (c *conn) run(cmd *kv.Command, words [][]byte) reply.Reply {
 	if cmd != nil && onConnection[cmd.Name] && cmd.Takes(len(words)) {
 		// Not queued by MULTI.
@@ -237,15 +285,8 @@ func (c *conn) run(cmd *kv.Command, words [][]byte) reply.Reply {
 		c.session.Refused() // and so will be EXEC
 		return reply.Error("ERR Command not allowed inside a transaction")
 	}
-	if gate := c.gate(cmd, words); gate != nil {
-		select {
-		case gate <- struct{}{}:
-			defer func() { <-gate }()
-		case <-c.server.ctx.Done():
-			return kv.ErrorReply(c.server.ctx.Err())
-		}
-	}
 	if cmd != nil && cmd.Flags&kv.Admin != 0 {
+		c.giveTurn() // it may take minutes
 		return c.runWatched(words)
 	}
 	return c.session.Do(c.server.ctx, words)
@@ -289,10 +330,10 @@ func (s *source) Read(p []byte) (int, error) {
 // chooseLevel decides how a command is made durable. One that has come alone is when it is
 // answered, as in any session. If there are more, all of the batch are settled at its end by
 // one sync: they are run at level no, and the sync covers what they wrote and, as its answer
-// comes later, all that they have read.
+// comes later, all that they have read. So is one whose turn it is, which others wait for.
 func (c *conn) chooseLevel(cmd *kv.Command) {
 	level := kv.DurabilityDefault
-	if c.server.db.Durability() == kv.Always && (c.unsettled || c.in.Buffered() > 0) {
+	if c.server.db.Durability() == kv.Always && (c.unsettled || c.hasTurn || c.in.Buffered() > 0) {
 		level = kv.NoSync
 		c.unsettled = c.unsettled || cmd != nil && writes(cmd)
 	}
@@ -349,6 +390,7 @@ func (c *conn) flush() bool {
 	if len(c.out) == 0 {
 		return !c.killed.Load()
 	}
+	c.giveTurn() // the disk and the client may take their time
 	if c.unsettled {
 		if err := c.server.db.Sync(); err != nil {
 			c.replaceWrites(kv.ErrorReply(err))

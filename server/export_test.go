@@ -10,6 +10,12 @@ func (o Options) WithTimes(half, login, write time.Duration) *Options {
 	return &o
 }
 
+// WithRest returns options in which a connection leaves its buffer after so long without a word.
+func (o Options) WithRest(d time.Duration) *Options {
+	o.own().rest = d
+	return &o
+}
+
 // WithBatch returns options in which replies are sent when there are so many bytes of them.
 func (o Options) WithBatch(bytes int) *Options {
 	o.own().batch = bytes

@@ -28,15 +28,16 @@ type limits struct {
 	// second that add to it; login what a client has to authenticate itself; write what
 	// may pass without progress in sending.
 	half, login, write time.Duration
-	rate               int64 // bytes per second
+	rest               time.Duration // without a word, after which a connection leaves its buffer
+	rate               int64         // bytes per second
 }
 
 func defaultLimits() limits {
 	return limits{
-		batch: 16 << 10, small: 64 << 10,
+		batch: 16 << 10, small: 32 << 10,
 		largeWords: 4096, largeBytes: 256 << 10, largeCommands: 4,
 		hugeWords: 64 << 10, hugeBytes: 4 << 20,
-		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rate: 16 << 10,
+		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rest: 2 * time.Second, rate: 16 << 10,
 	}
 }
 
@@ -69,6 +70,78 @@ func (c *conn) gate(cmd *kv.Command, words [][]byte) chan struct{} {
 		return c.server.large
 	}
 	return nil
+}
+
+// chargeWords counts, before a large command runs, what it and its reply take for each word.
+func (c *conn) chargeWords(words [][]byte) error {
+	if len(words) <= c.server.limits.largeWords {
+		return nil
+	}
+	return c.charge(len(words) * runningBytes)
+}
+
+// runningBytes is about what a command takes for a word while it runs, the element of its reply included.
+const runningBytes = 96
+
+// enterGate waits until a command may run, if it is large. It is not ok if commands are given up.
+func (c *conn) enterGate(cmd *kv.Command, words [][]byte) (ok bool) {
+	if c.entered = c.gate(cmd, words); c.entered == nil {
+		return true
+	}
+	c.giveTurn() // for those that wait for nothing else
+	select {
+	case c.entered <- struct{}{}:
+	case <-c.server.ctx.Done():
+		c.entered = nil
+		return false
+	}
+	if !c.takeTurn() {
+		c.leaveGate()
+		return false
+	}
+	return true
+}
+
+func (c *conn) leaveGate() {
+	if c.entered != nil {
+		<-c.entered
+		c.entered = nil
+	}
+}
+
+// takeTurn waits for the connection's turn, if it is one that has to. It is not ok if commands are given up.
+func (c *conn) takeTurn() (ok bool) {
+	if c.hasTurn || !c.use.much() {
+		return true
+	}
+	began := time.Now()
+	c.hasTurn = c.server.turns.take(c.use, c.server.ctx.Done())
+	if !c.partialSince.IsZero() {
+		c.partialSince = c.partialSince.Add(time.Since(began)) // which is not the client's fault
+	}
+	return c.hasTurn
+}
+
+func (c *conn) giveTurn() {
+	if c.hasTurn {
+		c.hasTurn = false
+		c.server.turns.give()
+	}
+}
+
+// timeOf is about what so many words and bytes take of the processor.
+func timeOf(words, bytes int) time.Duration {
+	return time.Duration(words)*wordTime + time.Duration(bytes)*time.Microsecond/bytesInMicro
+}
+
+// noteUse counts what a command took of the processor. Of those that may look at all keys that is the time they
+// took. That of others is left out: it may have been waiting, for the disk or for the processor.
+func (c *conn) noteUse(now time.Time, cmd *kv.Command, words, replied int, took time.Duration) {
+	d := commandTime + timeOf(words, replied)
+	if cmd != nil && cmd.FirstKey == 0 && cmd.Flags&(kv.Fast|kv.Write|kv.Admin) == 0 && !writes(cmd) {
+		d = max(d, took)
+	}
+	c.use.add(now, d)
 }
 
 // account tells the server what the connection holds now, and reports whether it may.

@@ -338,8 +338,7 @@ func (c *client) many(times int, lines ...string) (sent int) {
 	return sent
 }
 
-// Replies are held, too: one that there is no room for is refused, but what a write answers is not put in
-// another's place: there the connection ends.
+// Replies are held, too: one that there is no room for is refused, and nothing is done for it.
 func TestMemory_replies(t *testing.T) {
 	w := serve(t, nil)
 	c := w.client()
@@ -351,9 +350,45 @@ STRLEN big => :2097152
 GET big => -ERR the reply takes more memory than maxmemory-clients leaves: ask for less at a time
 GETRANGE big 0 3 => "vvvv"
 `)
-	c.send(pipeline("GETDEL big"))
-	c.ended()
-	w.client().answers("EXISTS big => :0")
+	c.answers(`
+TYPE big => +string
+GETDEL big => -ERR the reply takes more memory than maxmemory-clients leaves: ask for less at a time
+EXISTS big => :1
+BF.INFO big => -WRONGTYPE Operation against a key holding the wrong kind of value
+DEL big => :1
+`)
+}
+
+// A connection that is idle holds little, and one that was goes on as before.
+func TestMemory_idle(t *testing.T) {
+	w := serve(t, server.Options{}.WithRest(soon))
+	var clients []*client
+	for range 20 {
+		c := w.client()
+		c.answers("PING => +PONG")
+		clients = append(clients, c)
+	}
+	eventually(t, "idle connections hold little", func() bool { return w.server.Held() < 1<<10*int64(len(clients)) })
+	for _, c := range clients {
+		c.answers("SET k " + strings.Repeat("v", 600) + " => +OK\nSTRLEN k => :600")
+	}
+}
+
+// A command of many words is refused before it runs if there is no memory for what it takes then.
+func TestMemory_words(t *testing.T) {
+	w := serve(t, nil)
+	w.set("maxmemory-clients", strconv.Itoa(1<<20))
+	c := w.client()
+	c.send(commandOf(append([]string{"SADD"}, slices.Repeat([]string{"x"}, 4000)...)...))
+	c.want("-ERR unknown command ...")
+	words := slices.Repeat([]string{"x"}, 10_000)
+	c.send(commandOf(append([]string{"BF.MADD", "f"}, words...)...))
+	c.want("-ERR the reply takes more memory than maxmemory-clients leaves: ask for less at a time")
+	c.answers("EXISTS f => :0")
+	w.set("maxmemory-clients", strconv.Itoa(8<<20))
+	c.send(commandOf(append([]string{"DEL"}, words...)...))
+	c.want(":0")
+	eventually(t, "the connection holds little", func() bool { return w.server.Held() < 64<<10 })
 }
 
 // A reply that would take more than clients may is refused while it grows, that of a transaction

@@ -45,7 +45,8 @@ type Server struct {
 	limits   limits
 	large    chan struct{} // holds one for each large command that runs
 	huge     chan struct{} // and this for each huge one
-	held     atomic.Int64  // bytes of all connections
+	turns    *turns
+	held     atomic.Int64 // bytes of all connections
 	stats    *stats
 	slow     slowLog
 	largest  largest
@@ -84,6 +85,7 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	}
 	s.warnings = warnings{logger: s.logger, kinds: make(map[string]*warning)}
 	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)
+	s.turns = newTurns()
 	s.stats = newStats(db.Commands())
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	hub := hubOf(db)

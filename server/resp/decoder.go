@@ -6,8 +6,10 @@ import (
 	"slices"
 )
 
-// minBuffer is the size of a Decoder's first buffer: Redis reads as much at once.
-const minBuffer = 16 << 10
+const (
+	minBuffer  = 16 << 10 // size of a Decoder's first buffer: Redis reads as much at once
+	restBuffer = 512      // that after Rest
+)
 
 // minSpans is the least number of words a Decoder makes room for, unless there are fewer.
 const minSpans = 8
@@ -49,8 +51,8 @@ type Decoder struct {
 }
 
 // span is where a word is, counted from the start of its command: the buffer may move before the command
-// is complete.
-type span struct{ from, to int }
+// is complete. No command has 4 GiB.
+type span struct{ from, to uint32 }
 
 // NewDecoder returns a decoder with these limits.
 func NewDecoder(l Limits) *Decoder {
@@ -73,7 +75,7 @@ func (d *Decoder) Partial() bool { return d.Buffered() > 0 }
 // Size returns the bytes of memory that are held: those received take at most four times as many, their words
 // up to 64 bytes each.
 func (d *Decoder) Size() int {
-	const spanSize, wordSize = 16, 24
+	const spanSize, wordSize = 8, 24
 	return cap(d.buf) + spanSize*cap(d.spans) + wordSize*cap(d.words)
 }
 
@@ -88,6 +90,19 @@ func (d *Decoder) Shrink() {
 	d.begin()
 }
 
+// Rest gives back most of the memory of a Decoder that has no bytes, for a client that has not said anything for
+// a while: the next Fill reads few bytes, and the one after it as many as others do. It reports whether there was
+// something to give back.
+func (d *Decoder) Rest() bool {
+	if d.Buffered() > 0 || cap(d.buf) <= restBuffer {
+		return false
+	}
+	d.buf, d.spans, d.words = make([]byte, 0, restBuffer), nil, nil
+	d.start = 0
+	d.begin()
+	return true
+}
+
 // Fill reads once from r. It returns what r returns.
 func (d *Decoder) Fill(r io.Reader) (int, error) {
 	d.makeRoom()
@@ -98,15 +113,18 @@ func (d *Decoder) Fill(r io.Reader) (int, error) {
 
 // makeRoom sees to it that at least a quarter of the buffer is free. It doubles a buffer only if more than half
 // of it is in use, and moves what is in use only if that makes half of it free: each byte is moved less than
-// twice, and the buffer is less than four times as large as what is in it.
+// twice, and the buffer is less than four times as large as what is in it. One that rested is replaced when it was
+// filled.
 func (d *Decoder) makeRoom() {
 	used := d.Buffered()
 	switch free := cap(d.buf) - len(d.buf); {
-	case used == 0 && cap(d.buf) > 0:
+	case free == 0 && cap(d.buf) < minBuffer:
+		d.move(make([]byte, used, minBuffer))
+	case used == 0:
 		d.move(d.buf[:0])
 	case free > cap(d.buf)/4:
-	case used > cap(d.buf)/2 || cap(d.buf) == 0:
-		d.move(make([]byte, used, max(2*cap(d.buf), minBuffer)))
+	case used > cap(d.buf)/2:
+		d.move(make([]byte, used, 2*cap(d.buf)))
 	default:
 		d.move(d.buf[:used])
 	}
@@ -166,7 +184,7 @@ func (d *Decoder) command() (words [][]byte, ok bool, err error) {
 	}
 	d.words = slices.Grow(d.words[:0], len(d.spans))
 	for _, s := range d.spans {
-		from, to := d.start+s.from, d.start+s.to
+		from, to := d.start+int(s.from), d.start+int(s.to)
 		d.words = append(d.words, d.buf[from:to:to])
 	}
 	return d.words, true, nil
@@ -218,7 +236,7 @@ func (d *Decoder) word() (ok bool, err error) {
 		// append adds a quarter to a long slice, which leaves five times as much garbage as this does.
 		d.spans = slices.Grow(d.spans, min(max(len(d.spans), minSpans), d.missing))
 	}
-	d.spans = append(d.spans, span{from, from + d.bulk})
+	d.spans = append(d.spans, span{uint32(from), uint32(from + d.bulk)})
 	d.pos += d.bulk + len("\r\n")
 	d.seen = d.pos
 	d.bulk = -1

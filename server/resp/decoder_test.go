@@ -376,3 +376,54 @@ func BenchmarkDecoder(b *testing.B) {
 		}
 	}
 }
+
+// A decoder that rests holds little, and reads as much as before at its second Fill.
+func TestDecoder_rest(t *testing.T) {
+	d := resp.NewDecoder(resp.Limits{})
+	command := "*1\r\n$4\r\nPING\r\n"
+	fill := func(text string) int {
+		t.Helper()
+		n, err := d.Fill(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	take := func() (n int) {
+		t.Helper()
+		for {
+			_, ok, err := d.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				return n
+			}
+			n++
+		}
+	}
+	fill(command[:5])
+	take()
+	if d.Rest() {
+		t.Error("it rests with half a command")
+	}
+	fill(command[5:])
+	if n := take(); n != 1 {
+		t.Fatalf("%d commands, want 1", n)
+	}
+	if !d.Rest() || d.Rest() || d.Size() > 512 {
+		t.Errorf("at rest it holds %d bytes, want 512", d.Size())
+	}
+	rest := strings.Repeat(command, 1000)
+	got := fill(rest)
+	first := take()
+	if got != 512 || first != 512/len(command) {
+		t.Errorf("%d bytes and %d commands at first, want 512 and %d", got, first, 512/len(command))
+	}
+	if n := fill(rest[got:]); n != len(rest)-got {
+		t.Errorf("%d bytes at the second Fill, want %d", n, len(rest)-got)
+	}
+	if n := first + take(); n != 1000 {
+		t.Errorf("%d commands, want 1000", n)
+	}
+}

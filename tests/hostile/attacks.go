@@ -2,16 +2,22 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/tests/process"
 	"github.com/sievekv/sievekv/tests/wire"
 )
 
@@ -30,45 +36,77 @@ type attacker struct {
 	conn   net.Conn
 }
 
-// crowd is all hostile clients.
+// crowd is all hostile clients, in a process of their own.
 type crowd struct {
-	group    sync.WaitGroup
-	connects map[string]*atomic.Int64
+	cmd *exec.Cmd
+	in  io.Closer // they go on until this is closed
+	out bytes.Buffer
 }
 
-// begin lets the hostile clients loose, until ctx ends.
-func (s *scene) begin(ctx context.Context, addr string) *crowd {
-	c := &crowd{connects: make(map[string]*atomic.Int64)}
-	for _, a := range s.attacks {
-		c.connects[a.name] = &atomic.Int64{}
+// startCrowd lets the hostile clients loose.
+func startCrowd(addr string, s *scene) (*crowd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
-	for i := range s.connections {
-		kind := s.attacks[i%len(s.attacks)]
-		random := rand.New(rand.NewPCG(s.seed, uint64(i)))
-		c.group.Go(func() {
+	c := &crowd{cmd: exec.Command(program, "--at", addr, "--connections", strconv.Itoa(s.connections), "--only", s.only,
+		"--seed", strconv.FormatUint(s.seed, 10))}
+	c.cmd.Stdout, c.cmd.Stderr = &c.out, os.Stderr
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	return c, c.cmd.Start()
+}
+
+// end ends them, and returns how many connections there were of each kind.
+func (c *crowd) end() (connects map[string]int64, err error) {
+	_ = c.in.Close() // they may have ended by themselves, which Wait tells
+	if err := c.cmd.Wait(); err != nil {
+		return nil, fmt.Errorf("the process of the attackers: %w", err)
+	}
+	return connects, json.Unmarshal(c.out.Bytes(), &connects)
+}
+
+// attackAt is the process of the hostile clients. They go on until standard input ends.
+func attackAt(addr string, connections int, only string, seed uint64) error {
+	kinds, err := choose(only)
+	if err != nil {
+		return err
+	}
+	// They stand for clients on other machines: what they do is to take the server's time, not its processors.
+	if err := process.Yield(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // an error is an end, too
+		cancel()
+	}()
+	connects := make([]atomic.Int64, len(kinds))
+	var group sync.WaitGroup
+	for i := range connections {
+		kind, count := kinds[i%len(kinds)], &connects[i%len(kinds)]
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		group.Go(func() {
 			for ctx.Err() == nil {
 				conn, err := net.Dial("tcp", addr)
 				if err != nil {
 					sleep(ctx, 50*time.Millisecond) // no port or no place left
 					continue
 				}
-				c.connects[kind.name].Add(1)
+				count.Add(1)
 				attackOnce(ctx, kind, conn, random)
 				sleep(ctx, 10*time.Millisecond)
 			}
 		})
 	}
-	return c
-}
-
-// end waits for the hostile clients, and returns how many connections there were of each kind.
-func (c *crowd) end() map[string]int64 {
-	c.group.Wait()
-	connects := make(map[string]int64)
-	for name, n := range c.connects {
-		connects[name] = n.Load()
+	group.Wait()
+	counts := make(map[string]int64)
+	for i := range kinds {
+		counts[kinds[i].name] = connects[i].Load()
 	}
-	return connects
+	return json.NewEncoder(os.Stdout).Encode(counts)
 }
 
 func attackOnce(ctx context.Context, kind attack, conn net.Conn, random *rand.Rand) {

@@ -6,13 +6,13 @@
 //	go run ./tests/hostile --malformed 10000000
 //
 // The server is kvshell serve, in a process of its own, with a password that half of the kinds of
-// attackers know. With --malformed, so many malformed commands are given to a server within this process: it
+// attackers know. The attackers are in a process of their own, too, so that the good client does not wait for
+// its turn among them. With --malformed, so many malformed commands are given to a server within this process: it
 // must not panic, and nothing of them may stay, neither memory nor goroutines. The exit code is 1 if the
 // server has taken more than it is to, or has not answered the good client. It needs Linux.
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -32,12 +32,17 @@ func main() {
 	set := flag.String("set", "", "settings of the server, NAME=VALUE separated by commas")
 	malformed := flag.Int("malformed", 0, "give a server so many malformed commands in place of the attack")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of what is random")
+	at := flag.String("at", "", "attack the server at this address, until standard input ends, and print how many connections there were; used for a process of its own")
 	flag.Parse()
-	fmt.Println("seed", *seed)
 	var err error
-	if *malformed > 0 {
+	switch {
+	case *at != "":
+		err = attackAt(*at, *connections, *only, *seed)
+	case *malformed > 0:
+		fmt.Println("seed", *seed)
 		err = runMalformed(*malformed, *seed, os.Stdout)
-	} else {
+	default:
+		fmt.Println("seed", *seed)
 		err = attackAll(*connections, *duration, *only, *set, *seed)
 	}
 	if err != nil {
@@ -47,8 +52,7 @@ func main() {
 }
 
 func attackAll(connections int, duration time.Duration, only, set string, seed uint64) (err error) {
-	chosen, err := choose(only)
-	if err != nil {
+	if _, err := choose(only); err != nil {
 		return err
 	}
 	program, err := process.Build()
@@ -61,7 +65,7 @@ func attackAll(connections int, duration time.Duration, only, set string, seed u
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r, err := attackServer(program, dir, scene{attacks: chosen, connections: connections, duration: duration, settings: set, seed: seed})
+	r, err := attackServer(program, dir, scene{only: only, connections: connections, duration: duration, settings: set, seed: seed})
 	if err != nil {
 		return err
 	}
@@ -87,7 +91,7 @@ func choose(names string) ([]attack, error) {
 
 // scene is what is done to a server.
 type scene struct {
-	attacks     []attack
+	only        string
 	connections int
 	duration    time.Duration
 	settings    string // of the server, as --set has them
@@ -142,12 +146,15 @@ func attackServer(program *process.Program, dir string, s scene) (r *report, err
 		return nil, err
 	}
 	fmt.Printf("resident before the attack: %d MiB\n", before/mib)
-	ctx, cancel := context.WithTimeout(context.Background(), s.duration)
-	defer cancel()
-	crowd := s.begin(ctx, server.Addr)
+	crowd, err := startCrowd(server.Addr, &s)
+	if err != nil {
+		return nil, err
+	}
 	r.during, err = good.work(s.duration)
-	cancel()
-	r.connects = crowd.end()
+	var ended error
+	if r.connects, ended = crowd.end(); ended != nil {
+		return nil, ended
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the good client, during the attack: %w\n%s", err, server.Output())
 	}

@@ -95,7 +95,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	stopMetrics, err := f.serveMetrics(sh, s, failed)
 	if err == nil {
-		err = leaveAddress(db.Dir(), listeners)
+		err = f.leaveAddress(db.Dir(), listeners)
 	}
 	if err == nil {
 		select {
@@ -225,11 +225,23 @@ func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- err
 // process, and an address on each line after it.
 const addressFile = "serve.addr"
 
-// leaveAddress says in the store's directory how to connect, for others who find it locked.
-func leaveAddress(dir string, listeners []net.Listener) error {
+// leaveAddress says in the store's directory how to connect, for others who find it locked, in whatever
+// directory they are.
+func (f *serveFlags) leaveAddress(dir string, listeners []net.Listener) error {
 	text := fmt.Sprintf("%d\n", os.Getpid())
 	for _, l := range listeners {
-		text += l.Addr().Network() + " " + l.Addr().String() + "\n"
+		network, addr := l.Addr().Network(), l.Addr().String()
+		switch {
+		case network == "unix":
+			path, err := filepath.Abs(addr)
+			if err != nil {
+				return withCode(exitLocal, fmt.Errorf("serve: %w", err))
+			}
+			addr = path
+		case f.certFile != "":
+			network = "tls"
+		}
+		text += network + " " + addr + "\n"
 	}
 	path := filepath.Join(dir, addressFile)
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
@@ -261,5 +273,9 @@ func howToConnect(dir string, pid int) string {
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "kvshell -h " + host + " -p " + port
+	how := "kvshell -h " + host + " -p " + port
+	if network == "tls" {
+		how += " --tls"
+	}
+	return how
 }

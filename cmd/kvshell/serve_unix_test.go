@@ -130,26 +130,45 @@ func TestServe_signals(t *testing.T) {
 	}
 }
 
-// Who finds the store in use is told how to connect, and can.
+// Who finds the store in use is told how to connect, and can, from another directory too.
 func TestServe_locked(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "store")
-	s := serveStore(t, dir, 1, "--addr", "127.0.0.1:0")
-	var stderr bytes.Buffer
-	cmd := exec.Command("kvshell", "-d", dir, "PING")
-	cmd.Stderr = &stderr
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitLocked {
-		t.Fatalf("%v, want exit code %d", err, exitLocked)
+	for _, tt := range []struct {
+		name  string
+		flags func(t *testing.T) (serve, connect []string)
+	}{
+		{"TCP", func(*testing.T) (serve, connect []string) { return []string{"--addr", "127.0.0.1:0"}, nil }},
+		{"socket", func(t *testing.T) (serve, connect []string) {
+			t.Chdir(t.TempDir()) // of the server too
+			return []string{"--addr", "", "--unixsocket", "s"}, nil
+		}},
+		{"TLS", func(t *testing.T) (serve, connect []string) {
+			cert, key, _ := selfSigned(t, t.TempDir())
+			return []string{"--addr", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key}, []string{"--cacert", cert}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "store")
+			serve, connect := tt.flags(t)
+			s := serveStore(t, dir, 1, serve...)
+			t.Chdir(t.TempDir())
+			var stderr bytes.Buffer
+			cmd := exec.Command("kvshell", "-d", dir, "PING")
+			cmd.Stderr = &stderr
+			var exit *exec.ExitError
+			if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitLocked {
+				t.Fatalf("%v, want exit code %d", err, exitLocked)
+			}
+			_, how, found := strings.Cut(strings.TrimSpace(stderr.String()), "connect to it by kvshell ")
+			if !found {
+				t.Fatalf("standard error says %q", stderr.String())
+			}
+			out, err := exec.Command("kvshell", append(append(strings.Fields(how), connect...), "PING")...).Output()
+			if err != nil || string(out) != "PONG\n" {
+				t.Errorf("kvshell %s PING: %q, %v", how, out, err)
+			}
+			s.stop(t, syscall.SIGTERM)
+		})
 	}
-	_, how, found := strings.Cut(strings.TrimSpace(stderr.String()), "connect to it by kvshell ")
-	if !found {
-		t.Fatalf("standard error says %q", stderr.String())
-	}
-	out, err := exec.Command("kvshell", append(strings.Fields(how), "PING")...).Output()
-	if err != nil || string(out) != "PONG\n" {
-		t.Errorf("kvshell %s PING: %q, %v", how, out, err)
-	}
-	s.stop(t, syscall.SIGTERM)
 }
 
 func TestServe_shutdown(t *testing.T) {
@@ -347,6 +366,7 @@ func TestHowToConnect(t *testing.T) {
 		{"7\ntcp [::]:6380\nunix /tmp/s\n", "kvshell -h 127.0.0.1 -p 6380"},
 		{"7\ntcp [::1]:6380\n", "kvshell -h ::1 -p 6380"},
 		{"7\nunix /tmp/s\n", "kvshell -s /tmp/s"},
+		{"7\ntls 127.0.0.1:6380\n", "kvshell -h 127.0.0.1 -p 6380 --tls"},
 		{"8\ntcp 127.0.0.1:6380\n", ""},
 		{"7\n", ""}, {"", ""}, {"7\ntcp\n", ""},
 	} {

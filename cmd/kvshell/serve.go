@@ -108,8 +108,10 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	removeAddress(db.Dir())
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
-	stopMetrics(draining)
+	// Metrics go last: their clients must not take from the time that commands have, and /readyz says meanwhile that
+	// the server is shutting down.
 	drained := s.Shutdown(draining)
+	stopMetrics(draining)
 	if errors.Is(drained, context.DeadlineExceeded) {
 		// Their clients were told nothing, and all that others were told is on the disk.
 		fmt.Fprintf(sh.stderr, "commands that ran for longer than %v were given up\n", drainTime)
@@ -218,7 +220,11 @@ func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- err
 		}
 	}()
 	fmt.Fprintf(sh.stderr, "metrics at http://%s/metrics\n", l.Addr())
-	return func(ctx context.Context) { _ = h.Shutdown(ctx) }, nil // what it has to tell is of nobody's interest any more
+	return func(ctx context.Context) {
+		if h.Shutdown(ctx) != nil {
+			_ = h.Close() // what it has to tell is of nobody's interest any more
+		}
+	}, nil
 }
 
 // addressFile is the file in a store's directory that says where the store is served: the

@@ -251,6 +251,55 @@ func TestServe_metrics(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
+// While clients are given the time to end, /readyz says that the server does.
+func TestServe_draining(t *testing.T) {
+	s := serveStore(t, filepath.Join(t.TempDir(), "store"), 2, "--addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0")
+	const size, times = 1 << 20, 64 // more than sockets hold
+	ask(t, dial(t, "tcp", s.addrs[0]), "SET k "+strings.Repeat("v", size))
+	client := bufio.NewReader(slowClient(t, s.addrs[0], times))
+	if _, err := client.Peek(1); err != nil { // the server is at it
+		t.Fatal(err)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ready := strings.TrimSuffix(s.addrs[1], "/metrics") + "/readyz"
+	for {
+		r, err := http.Get(ready)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r.Body)
+		_ = r.Body.Close() // read to its end
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.StatusCode == http.StatusOK {
+			continue // the signal is on its way
+		}
+		if r.StatusCode != http.StatusServiceUnavailable || string(text) != "server: closed\n" {
+			t.Errorf("%s answers %s, %q", ready, r.Status, text)
+		}
+		break
+	}
+	want := times * len(resp.Append(nil, reply.Bulk(make([]byte, size)), 2))
+	if n, err := io.Copy(io.Discard, client); n != int64(want) || err != nil {
+		t.Errorf("the client reads %d bytes, %v, want %d", n, err, want)
+	}
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// slowClient asks for k many times at once.
+func slowClient(t *testing.T, addr string, times int) net.Conn {
+	c := dial(t, "tcp", addr)
+	if _, err := io.WriteString(c, strings.Repeat("GET k\r\n", times)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func fetch(t *testing.T, url string) string {
 	t.Helper()
 	r, err := http.Get(url)

@@ -60,6 +60,9 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if f.addr == "" && f.socket == "" {
 		return usagef(`serve: --addr "" leaves no address to listen on: give one, or --unixsocket PATH`)
 	}
+	if f.addr == "" && f.certFile != "" {
+		return usagef(`serve: --tls-cert is for --addr, which is "": give one, or leave it out`)
+	}
 	opts, err := f.options()
 	if err != nil {
 		return err

@@ -390,6 +390,7 @@ func TestServe_usage(t *testing.T) {
 		{exitUsage, "argument must be between 1 and", []string{"--set", "maxclients=0"}},
 		{exitUsage, "there is no such setting", []string{"--set", "nosuch=1"}},
 		{exitUsage, "tls-key", []string{"--tls-cert", "x"}},
+		{exitUsage, "--tls-cert is for --addr", []string{"--addr", "", "--unixsocket", filepath.Join(dir, "s"), "--tls-cert", "x", "--tls-key", "x"}},
 		{exitOpen, "address already in use", []string{"--addr", taken.Addr().String()}},
 		{exitOpen, "address already in use", []string{"--addr", "127.0.0.1:0", "--metrics-addr", taken.Addr().String()}},
 		{exitUsage, "usage: kvshell serve", []string{"x"}},

@@ -119,10 +119,14 @@ func describe(cmd *Command) reply.Reply {
 	for i := range cmd.Subcommands {
 		subs = append(subs, describe(&cmd.Subcommands[i]))
 	}
+	family := reply.Set() // as Redis has it: a set if it is empty
+	if len(subs) > 0 {
+		family = reply.Array(subs...)
+	}
 	return reply.Array(
 		reply.BulkString(cmd.LowerName()), reply.Int(int64(cmd.Arity)), reply.Set(flags...),
 		reply.Int(int64(cmd.FirstKey)), reply.Int(int64(cmd.LastKey)), reply.Int(int64(cmd.KeyStep)),
-		reply.Set(statuses(cmd.categories())...), reply.Set(), reply.Set(keys...), reply.Set(subs...),
+		reply.Set(statuses(cmd.categories())...), reply.Set(), reply.Set(keys...), family,
 	)
 }
 

@@ -76,14 +76,31 @@ func addSection(sections []infoSection, name string, fields []InfoField) []infoS
 	return sections
 }
 
+// infoSections returns the store's own sections and those of the services. Of a store that has failed there are these,
+// which need nothing of it, and why it failed.
 func (db *DB) infoSections() ([]infoSection, error) {
+	sections, err := db.storeSections()
+	if errors.Is(err, ErrFailed) {
+		sections, err = []infoSection{{"Store", []InfoField{{"directory", db.dir}, {"failed", err}}}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range db.registry.started {
+		name, fields := s.Info()
+		sections = addSection(sections, name, fields)
+	}
+	return sections, nil
+}
+
+func (db *DB) storeSections() ([]infoSection, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
 	}
 	defer db.exit()
 	m := db.pebble.Metrics()
 	cache := db.residency.cache
-	sections := []infoSection{
+	return []infoSection{
 		{"Store", []InfoField{
 			{"directory", db.dir},
 			{"store_id", fmt.Sprintf("%x", db.meta.id)},
@@ -118,12 +135,7 @@ func (db *DB) infoSections() ([]infoSection, error) {
 			{"read_amplification", m.ReadAmp()},
 			{"background_errors", db.stats.backgroundErrors.Load()},
 		}},
-	}
-	for _, s := range db.registry.started {
-		name, fields := s.Info()
-		sections = addSection(sections, name, fields)
-	}
-	return sections, nil
+	}, nil
 }
 
 func (db *DB) openObjects() int {

@@ -92,7 +92,7 @@ func TestCommand(t *testing.T) {
 		COMMAND INFO TIME config|get memory|usage => [["time" :1 [+fast] :0 :0 :0 [+@server +@fast] [] [] []] ["config|get" :-3 [+admin] :0 :0 :0 [+@server +@admin +@dangerous +@slow] [] [] []] ["memory|usage" :-3 [+readonly] :2 :2 :1 ...]]
   | [["time" :1 ~[+fast] ... ["memory|usage" :-3 ~[+readonly] :2 :2 :1 ...]]
 		COMMAND INFO object => [["object" :-2 [] :0 :0 :0 [+@keyspace +@slow] [] [] [["object|encoding" :3 [+readonly +fast] :2 :2 :1 ... ["object|help" :2 ...]]]]
-  | [["object" :-2 ~[] ... ~[["object|encoding" :3 ... ["object|help" :2 ...]]]]
+  | [["object" :-2 ~[] ... ~[] ~[] [["object|encoding" :3 ... ["object|help" :2 ...]]]]
 		COMMAND LIST FILTERBY MODULE bf => ["bf.add" ... "bf.reserve"]
 		COMMAND LIST FILTERBY MODULE kv => []
 		COMMAND LIST FILTERBY ACLCAT Connection => ["echo" "ping"]

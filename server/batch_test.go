@@ -243,6 +243,12 @@ func TestPipeline_failingSync(t *testing.T) {
 				failed, failed, "-ERR unknown command 'NOSUCH', ...", `"x"`, "+OK", "+QUEUED", "+QUEUED", failed, ":1")
 			// From here on everything about the store is refused, and the connection lives.
 			c.answers("GET k => " + failed + "\nSET k y => " + failed + "\nPING => +PONG\nCLIENT ID => :1")
+			if got := c.info("persistence", "aof_last_write_status"); got != "err" {
+				t.Errorf("INFO has aof_last_write_status %s, want err", got)
+			}
+			if got := c.info("store", "failed"); !strings.Contains(got, "the disk is broken") {
+				t.Errorf("INFO has that the store failed for %q", got)
+			}
 			c.send(pipeline("GET k", "BF.EXISTS f a", "SET k z", "PING"))
 			c.want(failed, failed, failed, "+PONG")
 		})

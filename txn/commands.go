@@ -188,6 +188,11 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 	list = make([]reply.Reply, 0, len(s.queued))
 	for _, q := range s.queued {
 		r := c.Session.Run(c.Context, tx, q.cmd, q.args)
+		// A command that the context's end has stopped was not done, and so nothing may be, such as the DEL after
+		// a COPY.
+		if err := c.Context.Err(); err != nil {
+			return nil, err
+		}
 		if err := c.Charge(r.Size()); err != nil {
 			return nil, err // and nothing is done
 		}
@@ -199,7 +204,7 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 // begin begins a transaction for what was queued: a view if none of it writes, which
 // a full disk does not refuse, and which keeps nobody waiting.
 func (s *session) begin(c *kv.Call) (*kv.Transaction, error) {
-	// The context may end while the commands run, and the commit then is whole all the same.
+	// That the context ends is seen in run.
 	ctx := context.WithoutCancel(c.Context)
 	for _, q := range s.queued {
 		if q.cmd.Flags&kv.Write != 0 {

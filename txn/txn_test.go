@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t testing.TB, o kv.Options) *kv.DB {
 	t.Helper()
 	o.InMemory, o.Durability = true, kv.NoSync
-	o.Modules = []kv.Module{bloomext.Module(), txn.Module()}
+	o.Modules = append(o.Modules, bloomext.Module(), txn.Module())
 	db, err := kv.Open("", &o)
 	if err != nil {
 		t.Fatal(err)
@@ -457,6 +457,29 @@ func TestMulti(t *testing.T) {
 	a.do("EXISTS f g h v w z", "QUEUED")
 	a.do("EXEC", `1) OK 2) (integer) 1 3) 1) (integer) 1 2) (integer) 1 3) (integer) 1 4) (integer) 1 5) 1) (integer) 1 2) (integer) 1 3) (integer) 1 4) (integer) 0 6) OK 7) (integer) 3 8) (integer) 1 9) (integer) 4`)
 	b.do("BF.MEXISTS h 1 2 3 4", "1) (integer) 1 2) (integer) 1 3) (integer) 1 4) (integer) 0")
+}
+
+// An EXEC that is given up, because its server ends, does nothing: else a DEL would be done whose COPY was not.
+func TestMulti_givenUp(t *testing.T) {
+	ctx, giveUp := context.WithCancel(t.Context())
+	stop := kv.Module{Name: "test", Commands: []kv.Command{{
+		Name: "GIVEUP", Arity: 1, Flags: kv.ModuleFlag, Group: "server", Summary: "Ends the context.", Complexity: "O(1)", Example: "GIVEUP",
+		Handler: func(*kv.Call) reply.Reply { giveUp(); return reply.OK },
+	}}}
+	db := open(t, kv.Options{Modules: []kv.Module{stop}})
+	a, b := client{t, db.NewSession()}, client{t, db.NewSession()}
+	a.do("BF.MADD f 1 2 3", "1) (integer) 1 2) (integer) 1 3) (integer) 1")
+	a.do("MULTI", "OK")
+	a.do("SET n 1", "QUEUED")
+	a.do("GIVEUP", "QUEUED")
+	a.do("COPY f g", "QUEUED")
+	a.do("DEL f", "QUEUED")
+	if got := a.s.Do(ctx, [][]byte{[]byte("EXEC")}).String(); got != "(error) ERR context canceled" {
+		t.Errorf("EXEC: %s, want the context's error", got)
+	}
+	b.do("EXISTS n g", "(integer) 0")
+	b.do("BF.MEXISTS f 1 2 3", "1) (integer) 1 2) (integer) 1 3) (integer) 1")
+	a.do("EXEC", "(error) ERR EXEC without MULTI")
 }
 
 func TestWatch(t *testing.T) {

@@ -60,6 +60,9 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if f.addr == "" && f.socket == "" {
 		return usagef(`serve: --addr "" leaves no address to listen on: give one, or --unixsocket PATH`)
 	}
+	if f.addr == "" && f.certFile != "" {
+		return usagef(`serve: --tls-cert is for --addr, which is "": give one, or leave it out`)
+	}
 	opts, err := f.options()
 	if err != nil {
 		return err
@@ -95,7 +98,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	stopMetrics, err := f.serveMetrics(sh, s, failed)
 	if err == nil {
-		err = leaveAddress(db.Dir(), listeners)
+		err = f.leaveAddress(db.Dir(), listeners)
 	}
 	if err == nil {
 		select {
@@ -108,8 +111,10 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	removeAddress(db.Dir())
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
-	stopMetrics(draining)
+	// Metrics go last: their clients must not take from the time that commands have, and /readyz says meanwhile that
+	// the server is shutting down.
 	drained := s.Shutdown(draining)
+	stopMetrics(draining)
 	if errors.Is(drained, context.DeadlineExceeded) {
 		// Their clients were told nothing, and all that others were told is on the disk.
 		fmt.Fprintf(sh.stderr, "commands that ran for longer than %v were given up\n", drainTime)
@@ -218,18 +223,34 @@ func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- err
 		}
 	}()
 	fmt.Fprintf(sh.stderr, "metrics at http://%s/metrics\n", l.Addr())
-	return func(ctx context.Context) { _ = h.Shutdown(ctx) }, nil // what it has to tell is of nobody's interest any more
+	return func(ctx context.Context) {
+		if h.Shutdown(ctx) != nil {
+			_ = h.Close() // what it has to tell is of nobody's interest any more
+		}
+	}, nil
 }
 
 // addressFile is the file in a store's directory that says where the store is served: the
 // process, and an address on each line after it.
 const addressFile = "serve.addr"
 
-// leaveAddress says in the store's directory how to connect, for others who find it locked.
-func leaveAddress(dir string, listeners []net.Listener) error {
+// leaveAddress says in the store's directory how to connect, for others who find it locked, in whatever
+// directory they are.
+func (f *serveFlags) leaveAddress(dir string, listeners []net.Listener) error {
 	text := fmt.Sprintf("%d\n", os.Getpid())
 	for _, l := range listeners {
-		text += l.Addr().Network() + " " + l.Addr().String() + "\n"
+		network, addr := l.Addr().Network(), l.Addr().String()
+		switch {
+		case network == "unix":
+			path, err := filepath.Abs(addr)
+			if err != nil {
+				return withCode(exitLocal, fmt.Errorf("serve: %w", err))
+			}
+			addr = path
+		case f.certFile != "":
+			network = "tls"
+		}
+		text += network + " " + addr + "\n"
 	}
 	path := filepath.Join(dir, addressFile)
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
@@ -261,5 +282,9 @@ func howToConnect(dir string, pid int) string {
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "kvshell -h " + host + " -p " + port
+	how := "kvshell -h " + host + " -p " + port
+	if network == "tls" {
+		how += " --tls"
+	}
+	return how
 }

@@ -130,26 +130,45 @@ func TestServe_signals(t *testing.T) {
 	}
 }
 
-// Who finds the store in use is told how to connect, and can.
+// Who finds the store in use is told how to connect, and can, from another directory too.
 func TestServe_locked(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "store")
-	s := serveStore(t, dir, 1, "--addr", "127.0.0.1:0")
-	var stderr bytes.Buffer
-	cmd := exec.Command("kvshell", "-d", dir, "PING")
-	cmd.Stderr = &stderr
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitLocked {
-		t.Fatalf("%v, want exit code %d", err, exitLocked)
+	for _, tt := range []struct {
+		name  string
+		flags func(t *testing.T) (serve, connect []string)
+	}{
+		{"TCP", func(*testing.T) (serve, connect []string) { return []string{"--addr", "127.0.0.1:0"}, nil }},
+		{"socket", func(t *testing.T) (serve, connect []string) {
+			t.Chdir(t.TempDir()) // of the server too
+			return []string{"--addr", "", "--unixsocket", "s"}, nil
+		}},
+		{"TLS", func(t *testing.T) (serve, connect []string) {
+			cert, key, _ := selfSigned(t, t.TempDir())
+			return []string{"--addr", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key}, []string{"--cacert", cert}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "store")
+			serve, connect := tt.flags(t)
+			s := serveStore(t, dir, 1, serve...)
+			t.Chdir(t.TempDir())
+			var stderr bytes.Buffer
+			cmd := exec.Command("kvshell", "-d", dir, "PING")
+			cmd.Stderr = &stderr
+			var exit *exec.ExitError
+			if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitLocked {
+				t.Fatalf("%v, want exit code %d", err, exitLocked)
+			}
+			_, how, found := strings.Cut(strings.TrimSpace(stderr.String()), "connect to it by kvshell ")
+			if !found {
+				t.Fatalf("standard error says %q", stderr.String())
+			}
+			out, err := exec.Command("kvshell", append(append(strings.Fields(how), connect...), "PING")...).Output()
+			if err != nil || string(out) != "PONG\n" {
+				t.Errorf("kvshell %s PING: %q, %v", how, out, err)
+			}
+			s.stop(t, syscall.SIGTERM)
+		})
 	}
-	_, how, found := strings.Cut(strings.TrimSpace(stderr.String()), "connect to it by kvshell ")
-	if !found {
-		t.Fatalf("standard error says %q", stderr.String())
-	}
-	out, err := exec.Command("kvshell", append(strings.Fields(how), "PING")...).Output()
-	if err != nil || string(out) != "PONG\n" {
-		t.Errorf("kvshell %s PING: %q, %v", how, out, err)
-	}
-	s.stop(t, syscall.SIGTERM)
 }
 
 func TestServe_shutdown(t *testing.T) {
@@ -230,6 +249,55 @@ func TestServe_metrics(t *testing.T) {
 		}
 	}
 	s.stop(t, syscall.SIGTERM)
+}
+
+// While clients are given the time to end, /readyz says that the server does.
+func TestServe_draining(t *testing.T) {
+	s := serveStore(t, filepath.Join(t.TempDir(), "store"), 2, "--addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0")
+	const size, times = 1 << 20, 64 // more than sockets hold
+	ask(t, dial(t, "tcp", s.addrs[0]), "SET k "+strings.Repeat("v", size))
+	client := bufio.NewReader(slowClient(t, s.addrs[0], times))
+	if _, err := client.Peek(1); err != nil { // the server is at it
+		t.Fatal(err)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ready := strings.TrimSuffix(s.addrs[1], "/metrics") + "/readyz"
+	for {
+		r, err := http.Get(ready)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r.Body)
+		_ = r.Body.Close() // read to its end
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.StatusCode == http.StatusOK {
+			continue // the signal is on its way
+		}
+		if r.StatusCode != http.StatusServiceUnavailable || string(text) != "server: closed\n" {
+			t.Errorf("%s answers %s, %q", ready, r.Status, text)
+		}
+		break
+	}
+	want := times * len(resp.Append(nil, reply.Bulk(make([]byte, size)), 2))
+	if n, err := io.Copy(io.Discard, client); n != int64(want) || err != nil {
+		t.Errorf("the client reads %d bytes, %v, want %d", n, err, want)
+	}
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// slowClient asks for k many times at once.
+func slowClient(t *testing.T, addr string, times int) net.Conn {
+	c := dial(t, "tcp", addr)
+	if _, err := io.WriteString(c, strings.Repeat("GET k\r\n", times)); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func fetch(t *testing.T, url string) string {
@@ -322,6 +390,7 @@ func TestServe_usage(t *testing.T) {
 		{exitUsage, "argument must be between 1 and", []string{"--set", "maxclients=0"}},
 		{exitUsage, "there is no such setting", []string{"--set", "nosuch=1"}},
 		{exitUsage, "tls-key", []string{"--tls-cert", "x"}},
+		{exitUsage, "--tls-cert is for --addr", []string{"--addr", "", "--unixsocket", filepath.Join(dir, "s"), "--tls-cert", "x", "--tls-key", "x"}},
 		{exitOpen, "address already in use", []string{"--addr", taken.Addr().String()}},
 		{exitOpen, "address already in use", []string{"--addr", "127.0.0.1:0", "--metrics-addr", taken.Addr().String()}},
 		{exitUsage, "usage: kvshell serve", []string{"x"}},
@@ -347,6 +416,7 @@ func TestHowToConnect(t *testing.T) {
 		{"7\ntcp [::]:6380\nunix /tmp/s\n", "kvshell -h 127.0.0.1 -p 6380"},
 		{"7\ntcp [::1]:6380\n", "kvshell -h ::1 -p 6380"},
 		{"7\nunix /tmp/s\n", "kvshell -s /tmp/s"},
+		{"7\ntls 127.0.0.1:6380\n", "kvshell -h 127.0.0.1 -p 6380 --tls"},
 		{"8\ntcp 127.0.0.1:6380\n", ""},
 		{"7\n", ""}, {"", ""}, {"7\ntcp\n", ""},
 	} {

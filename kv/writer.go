@@ -430,10 +430,14 @@ func (w *Writer) stageExpiry(key []byte, old, now *Object) {
 	if now != nil {
 		is = now.header.expiry
 	}
-	if was != 0 && was != is {
+	if was == is && (is == 0 || old.inline() == now.inline()) {
+		return
+	}
+	// One that stays but for its value goes and comes: each Set counts as one more.
+	if was != 0 {
 		w.delete(appendExpiryKey(w.scratch[:0], was, key))
 	}
-	if is != 0 && (was != is || old.inline() != now.inline()) {
+	if is != 0 {
 		w.set(appendExpiryKey(w.scratch[:0], is, key), expiryNoteValue(now.header))
 	}
 }

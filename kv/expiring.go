@@ -136,7 +136,8 @@ func (db *DB) countNotes(it *pebble.Iterator) {
 		notes = 0
 	}
 	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		db.opts.Logger.Warn("sievekv: keys that expire cannot be counted", "dir", db.dir, "error", db.readError(err, "keys that expire").Error())
+		err = db.readError(err, "keys that expire")
+		db.opts.Logger.Warn("sievekv: keys that expire cannot be counted", "dir", db.dir, "error", err.Error())
 		e.end(notCounted)
 		return
 	}

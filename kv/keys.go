@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -98,8 +99,11 @@ func (r Reader) Counter(l *Layer, i int) uint64 {
 	return l.Counter(i)
 }
 
-func (r Reader) count(keys [][]byte) (n int, err error) {
-	for _, key := range keys {
+func (r Reader) count(ctx context.Context, keys [][]byte) (n int, err error) {
+	for i, key := range keys {
+		if err := GivenUp(ctx, i); err != nil {
+			return 0, err
+		}
 		h, err := r.header(key)
 		if err != nil {
 			return 0, err

@@ -63,10 +63,11 @@ func (s *expiringStore) check(after string) {
 // given, alone or in a transaction, and after the store was opened again.
 func TestExpiringKeys_commands(t *testing.T) {
 	commands := []string{
-		"SET a v", "SET a v PX 5", "SET a v PXAT 1", "SET a v KEEPTTL", "SET a v PX 5 NX", "GETSET a v", "GETDEL a", "GETEX a PX 7", "GETEX a PERSIST",
-		"MSET a v b v", "MSETNX a v b v", "APPEND a v", "PEXPIRE a 5", "PEXPIRE a 9 NX", "PEXPIRE a 9 GT", "PEXPIRE a 3 LT", "PEXPIRE a -1", "PERSIST a",
-		"DEL a", "DEL a b", "RENAME a b", "RENAMENX a b", "COPY a b", "COPY a b REPLACE", "BF.RESERVE a 0.01 100", "BF.ADD a x", "FLUSHALL", "FLUSHDB",
-		"MULTI", "EXEC", "EXEC", "DISCARD", "pass", "sweep", "open",
+		"SET a v", "SET a v PX 5", "SET a v PXAT 1", "SET a v KEEPTTL", "SET a v PX 5 NX", "GETSET a v", "GETDEL a",
+		"GETEX a PX 7", "GETEX a PERSIST", "MSET a v b v", "MSETNX a v b v", "APPEND a v", "PEXPIRE a 5", "PEXPIRE a 9 NX",
+		"PEXPIRE a 9 GT", "PEXPIRE a 3 LT", "PEXPIRE a -1", "PERSIST a", "DEL a", "DEL a b", "RENAME a b", "RENAMENX a b",
+		"COPY a b", "COPY a b REPLACE", "BF.RESERVE a 0.01 100", "BF.ADD a x", "FLUSHALL", "FLUSHDB", "MULTI", "EXEC", "EXEC",
+		"DISCARD", "pass", "sweep", "open",
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		s := &expiringStore{t: t, fs: vfs.NewMem()}

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -537,8 +538,11 @@ func (w *Writer) dropObject(o *Object) {
 }
 
 // deleteKeys stages the removal of keys, and returns how many were there.
-func (w *Writer) deleteKeys(keys [][]byte) (n int, err error) {
-	for _, key := range keys {
+func (w *Writer) deleteKeys(ctx context.Context, keys [][]byte) (n int, err error) {
+	for i, key := range keys {
+		if err := GivenUp(ctx, i); err != nil {
+			return 0, err
+		}
 		there, err := w.Delete(key)
 		if err != nil {
 			return 0, err

@@ -188,6 +188,9 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 	list = make([]reply.Reply, 0, len(s.queued))
 	for _, q := range s.queued {
 		r := c.Session.Run(c.Context, tx, q.cmd, q.args)
+		if err := c.Context.Err(); err != nil {
+			return nil, err // it may have been given up
+		}
 		if err := c.Charge(r.Size()); err != nil {
 			return nil, err // and nothing is done
 		}
@@ -199,7 +202,8 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 // begin begins a transaction for what was queued: a view if none of it writes, which
 // a full disk does not refuse, and which keeps nobody waiting.
 func (s *session) begin(c *kv.Call) (*kv.Transaction, error) {
-	// The context may end while the commands run, and the commit then is whole all the same.
+	// That the context has ended is for run to find, between two commands: one in a
+	// transaction that ends under it would answer that in its place.
 	ctx := context.WithoutCancel(c.Context)
 	for _, q := range s.queued {
 		if q.cmd.Flags&kv.Write != 0 {

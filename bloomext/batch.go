@@ -91,6 +91,9 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 	s := stager{w, c}
 	if inOrder || len(items) == 1 || newest.layout.Blocks == 1 {
 		for i, item := range items {
+			if err := h.GivenUp(i); err != nil {
+				return i, err
+			}
 			if added[i], err = s.add(sum(item, c.seed)); err != nil {
 				return i, err
 			}
@@ -104,7 +107,10 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 		asked[i] = question{hash: hash, blk: blk, i: i}
 	}
 	slices.SortFunc(asked, question.compare)
-	for _, q := range asked {
+	for i, q := range asked {
+		if err := h.GivenUp(i); err != nil {
+			return 0, err
+		}
 		if added[q.i], err = s.add(q.hash); err != nil {
 			return 0, err
 		}
@@ -174,6 +180,9 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 	var cold []question
 	var hashes [group]uint64
 	for start := 0; start < len(items); start += group {
+		if err := h.GivenUp(start); err != nil {
+			return err
+		}
 		part := items[start:min(start+group, len(items))]
 		for i, item := range part {
 			hashes[i] = sum(item, c.seed)
@@ -202,7 +211,10 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 	}
 	slices.SortFunc(cold, question.compare)
 	kept := make([]loaded, len(c.layers))
-	for _, q := range cold {
+	for i, q := range cold {
+		if err := h.GivenUp(i); err != nil {
+			return err
+		}
 		answer, err := c.load(r, q.hash, kept)
 		if err != nil {
 			return err

@@ -72,7 +72,7 @@ func Module() kv.Module {
 
 // filterOf returns a handle for a call.
 func filterOf(c *kv.Call, key []byte) *Filter {
-	return &Filter{h: scalableext.NewHandle(c.DB, key, c.Transaction, noFilter), level: c.Level()}
+	return &Filter{h: scalableext.HandleFor(c, key, noFilter), level: c.Level()}
 }
 
 // handleOf returns a handle on the key a call names.

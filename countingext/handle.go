@@ -229,6 +229,9 @@ func (f *Filter) addStaged(
 	// the capacity, and another if all of its counters come to stick.
 	if s.load(newest)+2*uint64(len(items)) >= newest.capacity {
 		for i, item := range items {
+			if err := f.h.GivenUp(i); err != nil {
+				return i, err
+			}
 			if added[i], err = add(s, probe.Sum64Seed(item, c.seed)); err != nil {
 				return i, err
 			}
@@ -237,7 +240,10 @@ func (f *Filter) addStaged(
 	}
 	asked := scalableext.Questions(items, c.seed)
 	scalableext.SortByBlock(asked)
-	for _, q := range asked {
+	for i, q := range asked {
+		if err := f.h.GivenUp(i); err != nil {
+			return 0, err
+		}
 		if added[q.I], err = add(s, q.Hash); err != nil {
 			return 0, err
 		}
@@ -285,7 +291,10 @@ func (f *Filter) DeleteStaged(w *kv.Writer, items [][]byte, deleted []bool) erro
 	}
 	s, asked := newStager(w, c), scalableext.Questions(items, c.seed)
 	scalableext.SortByBlock(asked)
-	for _, q := range asked {
+	for i, q := range asked {
+		if err := f.h.GivenUp(i); err != nil {
+			return err
+		}
 		if deleted[q.I], err = s.remove(q.Hash); err != nil {
 			return err
 		}
@@ -319,6 +328,9 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) error {
 	var cold []scalableext.Question
 	for i, item := range items {
+		if err := h.GivenUp(i); err != nil {
+			return err
+		}
 		hash := probe.Sum64Seed(item, c.seed)
 		known := false
 		if h.Tx == nil { // what is in memory is not what a transaction sees
@@ -332,7 +344,10 @@ func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) 
 		}
 	}
 	scalableext.SortByBlock(cold)
-	for _, q := range cold {
+	for i, q := range cold {
+		if err := h.GivenUp(i); err != nil {
+			return err
+		}
 		n, err := c.count(r, q.Hash, 1)
 		if err != nil {
 			return err

@@ -80,7 +80,7 @@ func errorReply(err error) reply.Reply {
 
 // handleOf returns a handle on the key a call names.
 func handleOf(c *kv.Call) *Filter {
-	return &Filter{h: scalableext.NewHandle(c.DB, c.Args[0], c.Transaction, noFilter), level: c.Level()}
+	return &Filter{h: scalableext.HandleFor(c, c.Args[0], noFilter), level: c.Level()}
 }
 
 // option is one of CF.RESERVE with an integer value.
@@ -206,7 +206,10 @@ func (f *Filter) stageItems(w *kv.Writer, capacity uint64, items [][]byte, onlyN
 		return nil, nil, err
 	}
 	s := newStager(w, c)
-	for _, item := range items {
+	for i, item := range items {
+		if err := f.h.GivenUp(i); err != nil {
+			return nil, nil, err
+		}
 		h, added := probe.Sum64Seed(item, c.seed), true
 		if onlyNew {
 			added, err = s.addIfAbsent(h)

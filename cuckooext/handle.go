@@ -274,6 +274,9 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) error {
 	var cold []scalableext.Question
 	for i, item := range items {
+		if err := h.GivenUp(i); err != nil {
+			return err
+		}
 		hash := probe.Sum64Seed(item, c.seed)
 		known := false
 		if h.Tx == nil { // what is in memory is not what a transaction sees
@@ -287,7 +290,10 @@ func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) 
 		}
 	}
 	scalableext.SortByBlock(cold)
-	for _, q := range cold {
+	for i, q := range cold {
+		if err := h.GivenUp(i); err != nil {
+			return err
+		}
 		n, err := c.count(r, q.Hash, 1)
 		if err != nil {
 			return err

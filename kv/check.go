@@ -37,6 +37,7 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 	for i := range db.groups {
 		c.want[i] = db.groups[i].Load()
 	}
+	c.wantExpiring, c.counted = db.expiring.known()
 	db.apply.Unlock()
 	err := c.run(ctx)
 	return &c.report, errors.Join(err, c.snap.Close())
@@ -49,6 +50,9 @@ type checker struct {
 	want     [numKeyLocks]uint64 // keys by group, as counted by commits
 	expiring uint64              // keys with an expiry
 	report   CheckReport
+
+	wantExpiring uint64 // as counted by commits, if those of before are counted
+	counted      bool
 }
 
 func (c *checker) problem(format string, args ...any) {
@@ -122,6 +126,9 @@ func (c *checker) expiries(ctx context.Context) error {
 	})
 	if err == nil && notes != c.expiring {
 		c.problem("%w: %d keys expire, but %d are noted to", ErrCorrupt, c.expiring, notes)
+	}
+	if err == nil && c.counted && c.wantExpiring != c.expiring {
+		c.problem("%w: %d keys expire, but the count says %d", ErrCorrupt, c.expiring, c.wantExpiring)
 	}
 	return err
 }

@@ -66,7 +66,9 @@ type DB struct {
 	// group's key lock or the gate; keys is their sum.
 	groups [numKeyLocks]atomic.Uint64
 	keys   atomic.Uint64
-	expiry expiryHint
+
+	expiry   expiryHint
+	expiring expiringKeys
 
 	everySec atomic.Bool // a commit asked for EverySec since the last sync
 

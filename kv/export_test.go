@@ -1,8 +1,10 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -141,3 +143,33 @@ func (w *Writer) BlockCopies() (n int) {
 
 // MaxBlockCopies is the most of them.
 const MaxBlockCopies = maxCopies
+
+// AwaitExpiring waits until the keys that expire are counted, and returns their number.
+func (db *DB) AwaitExpiring() (uint64, error) {
+	for {
+		if _, err := db.ExpiringKeys(); err != nil {
+			return 0, err
+		}
+		if n, all := db.expiring.known(); all {
+			return n, nil
+		}
+		runtime.Gosched()
+	}
+}
+
+// CountedExpiring returns the number of keys that expire, as far as they are counted.
+func (db *DB) CountedExpiring() uint64 {
+	n, _ := db.expiring.known()
+	return n
+}
+
+// StoredExpiring goes through all keys, and returns how many have an expiry.
+func (db *DB) StoredExpiring(ctx context.Context) (n uint64, err error) {
+	err = Reader{db: db}.eachHeader(ctx, 0, func(_ uint64, _ []byte, h *header, _ bool) bool {
+		if h.expiry != 0 {
+			n++
+		}
+		return true
+	}, func() {})
+	return n, err
+}

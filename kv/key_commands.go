@@ -62,14 +62,14 @@ func keyCommands() []Command {
 
 func del(c *Call) reply.Reply {
 	return c.Update(c.Args, func(w *Writer) (reply.Reply, error) {
-		n, err := w.deleteKeys(c.Args)
+		n, err := w.deleteKeys(c.Context, c.Args)
 		return reply.Int(int64(n)), err
 	})
 }
 
 func exists(c *Call) reply.Reply {
 	var n int
-	if err := c.readKeys(func(r Reader) (err error) { n, err = r.count(c.Args); return err }); err != nil {
+	if err := c.readKeys(func(r Reader) (err error) { n, err = r.count(c.Context, c.Args); return err }); err != nil {
 		return ErrorReply(err)
 	}
 	return reply.Int(int64(n))

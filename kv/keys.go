@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -106,9 +107,12 @@ func (r Reader) Counter(l *Layer, i int) uint64 {
 	return l.Counter(i)
 }
 
-func (r Reader) count(keys [][]byte) (n int, err error) {
+func (r Reader) count(ctx context.Context, keys [][]byte) (n int, err error) {
 	r.large = withoutValue
-	for _, key := range keys {
+	for i, key := range keys {
+		if err := GivenUp(ctx, i); err != nil {
+			return 0, err
+		}
 		h, err := r.header(key)
 		if err != nil {
 			return 0, err

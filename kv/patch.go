@@ -45,6 +45,11 @@ func (p *patcher) patch(repr []byte) {
 			p.dropAll()
 		case key[0] == tagExpiry && kind == pebble.InternalKeyKindSet:
 			p.db.expiry.lower(key)
+			p.db.expiring.n.Add(1)
+		case key[0] == tagExpiry && kind == pebble.InternalKeyKindDelete:
+			p.db.expiring.n.Add(-1)
+		case key[0] == tagExpiry && kind == pebble.InternalKeyKindRangeDelete:
+			p.db.expiring.none()
 		case key[0] == tagMeta && key[1] == metaKeys:
 			p.keyCount(key, value, kind)
 		}

@@ -216,6 +216,18 @@ func (c *Call) Charge(bytes int) error {
 	return c.Session.Charge(bytes + elementBytes)
 }
 
+// GivenUp returns the error of a context that has ended: what goes through many keys or
+// items asks it for each, counted by i from 0, so that nobody waits for the rest of a
+// command that is given up. It looks for every 1024th. A write asks while it stages, so that
+// there is all of it or nothing.
+func GivenUp(ctx context.Context, i int) error {
+	const few = 1024
+	if i%few != 0 {
+		return nil
+	}
+	return ctx.Err()
+}
+
 // Level returns the durability of the session's writes.
 func (c *Call) Level() Durability { return c.Session.Durability }
 

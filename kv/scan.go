@@ -146,12 +146,13 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 				h, err = decodeHeaderShared(value)
 			}
 		}
-		if err == nil {
-			err = ctx.Err()
-		}
 		if err != nil {
 			_ = it.Close() // the first error is the one to tell
 			return db.readError(err, "scan: key %q", key)
+		}
+		if err := ctx.Err(); err != nil {
+			_ = it.Close() // what it read does not matter any more
+			return err
 		}
 		if !before(hash, key) {
 			return it.Close()

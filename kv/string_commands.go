@@ -134,7 +134,10 @@ func mget(c *Call) reply.Reply {
 	list := make([]reply.Reply, 0, len(c.Args))
 	err := c.readKeys(func(r Reader) error {
 		list = list[:0]
-		for _, key := range c.Args {
+		for i, key := range c.Args {
+			if err := GivenUp(c.Context, i); err != nil {
+				return err
+			}
 			value, err := r.Get(key)
 			if err != nil && !isWrongType(err) {
 				return err
@@ -353,13 +356,19 @@ func pairs(c *Call, cond SetIf) reply.Reply {
 	}
 	return c.Update(names, func(w *Writer) (reply.Reply, error) {
 		if cond == SetIfMissing {
-			for _, key := range names {
+			for i, key := range names {
+				if err := GivenUp(c.Context, i); err != nil {
+					return reply.Nil, err
+				}
 				if o, err := w.Object(key); err != nil || o != nil {
 					return reply.Int(0), err
 				}
 			}
 		}
 		for i, key := range names {
+			if err := GivenUp(c.Context, i); err != nil {
+				return reply.Nil, err
+			}
 			if _, err := w.Set(key, c.Args[2*i+1], SetOptions{}); err != nil {
 				return reply.Nil, err
 			}

@@ -109,7 +109,7 @@ func (db *DB) ExpiryOf(key []byte) (at int64, err error) {
 // commit. The work does not depend on the size of what is removed.
 func (db *DB) Delete(level Durability, keys ...[]byte) (n int, err error) {
 	err = db.update(level, keys, func(w *Writer) error {
-		n, err = w.deleteKeys(keys)
+		n, err = w.deleteKeys(context.Background(), keys)
 		return err
 	})
 	return n, err
@@ -149,7 +149,7 @@ func (db *DB) Exists(keys ...[]byte) (n int, err error) {
 		read = db.read // it may be open
 	}
 	err = read(withoutValue, func(r Reader) error {
-		n, err = r.count(keys)
+		n, err = r.count(context.Background(), keys)
 		return err
 	})
 	return n, err

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -433,10 +434,14 @@ func (w *Writer) stageExpiry(key []byte, old, now *Object) {
 	if now != nil {
 		is = now.header.expiry
 	}
-	if was != 0 && was != is {
+	if was == is && (is == 0 || old.inline() == now.inline()) {
+		return
+	}
+	// One that stays but for its value goes and comes: each Set counts as one more.
+	if was != 0 {
 		w.delete(appendExpiryKey(w.scratch[:0], was, key))
 	}
-	if is != 0 && (was != is || old.inline() != now.inline()) {
+	if is != 0 {
 		w.set(appendExpiryKey(w.scratch[:0], is, key), expiryNoteValue(now.header))
 	}
 }
@@ -543,8 +548,11 @@ func (w *Writer) dropObject(o *Object) {
 }
 
 // deleteKeys stages the removal of keys, and returns how many were there.
-func (w *Writer) deleteKeys(keys [][]byte) (n int, err error) {
-	for _, key := range keys {
+func (w *Writer) deleteKeys(ctx context.Context, keys [][]byte) (n int, err error) {
+	for i, key := range keys {
+		if err := GivenUp(ctx, i); err != nil {
+			return 0, err
+		}
 		there, err := w.Delete(key)
 		if err != nil {
 			return 0, err

@@ -1,6 +1,7 @@
 package scalableext
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -15,6 +16,8 @@ type Handle[F any] struct {
 	Key []byte
 	Tx  *kv.Transaction // what the handle is bound to, nil for the store itself
 
+	ctx context.Context // of the command that the handle was made for; nil for one that is not for a command
+
 	// Current is the filter that the last use found; its object tells whether it has
 	// ended. Never nil: a handle begins with one that has. A lookup looks at the
 	// store, then at the object, then at the blocks: see kv.DB.Read. That of a
@@ -28,6 +31,21 @@ func NewHandle[F any](db *kv.DB, key []byte, tx *kv.Transaction, none *F) *Handl
 	h := &Handle[F]{DB: db, Key: key, Tx: tx}
 	h.Current.Store(none)
 	return h
+}
+
+// HandleFor returns a handle on a key for a command alone.
+func HandleFor[F any](c *kv.Call, key []byte, none *F) *Handle[F] {
+	h := NewHandle(c.DB, key, c.Transaction, none)
+	h.ctx = c.Context
+	return h
+}
+
+// GivenUp returns the error of the command's context if that has ended, see kv.GivenUp.
+func (h *Handle[F]) GivenUp(i int) error {
+	if h.ctx == nil {
+		return nil
+	}
+	return kv.GivenUp(h.ctx, i)
 }
 
 // Begin starts a write to the key, and others.

@@ -34,13 +34,17 @@ func (h *hub) services() []kv.Service {
 	}
 }
 
-// registration keeps the hub among those of open stores.
+// registration keeps the hub among those of open stores, and has the keys counted that the
+// section Keyspace tells of.
 type registration struct {
 	kv.Service
 	hub *hub
 }
 
 func (r *registration) Start(db *kv.DB) error {
+	if _, err := db.ExpiringKeys(); err != nil {
+		return err
+	}
 	r.hub.db = db
 	hubs.Store(db, r.hub)
 	return nil
@@ -174,10 +178,16 @@ func errorStatsInfo(s *Server) (fields []kv.InfoField) {
 	return fields
 }
 
+// keyspaceInfo says 0 for the average time to live, as Redis does where it has not looked at
+// keys that expire: it would have to be kept of all of them.
 func keyspaceInfo(s *Server) []kv.InfoField {
 	keys, err := s.db.Size()
 	if err != nil || keys == 0 {
 		return nil
 	}
-	return []kv.InfoField{{Name: "db0", Value: fmt.Sprintf("keys=%d", keys)}}
+	expires, err := s.db.ExpiringKeys()
+	if err != nil {
+		return nil
+	}
+	return []kv.InfoField{{Name: "db0", Value: fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", keys, expires)}}
 }

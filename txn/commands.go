@@ -204,7 +204,8 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 // begin begins a transaction for what was queued: a view if none of it writes, which
 // a full disk does not refuse, and which keeps nobody waiting.
 func (s *session) begin(c *kv.Call) (*kv.Transaction, error) {
-	// That the context ends is seen in run.
+	// That the context has ended is for run to find, between two commands: one in a
+	// transaction that ends under it would answer that in its place.
 	ctx := context.WithoutCancel(c.Context)
 	for _, q := range s.queued {
 		if q.cmd.Flags&kv.Write != 0 {

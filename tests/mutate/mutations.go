@@ -35,6 +35,14 @@ func inCounting(name, tests string, e edit) mutation {
 	return mutation{name: name, edits: []edit{e}, pkg: "./countingext", tests: tests}
 }
 
+func inServer(name, tests string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./server", tests: tests}
+}
+
+func inDecoder(name, old, changed string) mutation {
+	return mutation{name: name, edits: []edit{{"server/resp/decoder.go", old, changed}}, pkg: "./server/resp", tests: "^TestDecoder(_|$)"}
+}
+
 var mutations = []mutation{
 	// A loader installs what it read only if no commit was at work on the stripe
 	// when it read, and none has begun since.
@@ -233,4 +241,109 @@ var mutations = []mutation{
 	{name: "removing everything takes what was built since", edits: []edit{{"kv/writer.go",
 		"range slices.Sorted(slices.Values(w.built)) {",
 		"range []uint64(nil) {"}}, pkg: "./tests", tests: "^TestExec_flushAllBeforeBuilds$"},
+	{name: "a transaction goes on where its context has ended", edits: []edit{{"txn/commands.go",
+		"		if err := c.Context.Err(); err != nil {\n",
+		"		if err := error(nil); err != nil {\n"}}, pkg: "./tests", tests: "^TestCommands_givenUp$"},
+
+	// The number of keys that expire: see kv/expiring.go.
+	{name: "the counting of keys that expire begins within a commit", edits: []edit{{"kv/expiring.go",
+		"	db.apply.Lock()\n	defer db.apply.Unlock()\n",
+		""}}, pkg: "./kv", tests: "^TestExpiringKeys_(begin|counting|concurrent)$"},
+	{name: "keys that expired before everything was removed are counted", edits: []edit{{"kv/expiring.go",
+		"	e.state = counted\n}",
+		"	_ = counted\n}"}}, pkg: "./kv", tests: "^TestExpiringKeys_(begin|counting|concurrent)$"},
+
+	// The replies to a pipeline are sent when its writes are on stable storage.
+	inServer("the replies to a pipeline are sent without a sync", "^TestPipeline_(oneSync|crash)$", edit{"server/conn.go",
+		"		if err := c.server.db.Sync(); err != nil {\n",
+		"		if err := error(nil); err != nil {\n"}),
+	inServer("each write of a pipeline is synced", "^TestPipeline_oneSync$", edit{"server/conn.go",
+		"		level = kv.NoSync\n",
+		"		level = kv.Always\n"}),
+	inServer("a pipeline whose sync failed is answered", "^TestPipeline_failingSync$", edit{"server/conn.go",
+		"			c.replaceWrites(kv.ErrorReply(err))\n",
+		""}),
+	inServer("the error of a sync comes after the reply that it replaces", "^TestPipeline_failingSync$", edit{"server/conn.go",
+		"		out = append(out, c.out[end:w.start]...)\n",
+		"		out = append(out, c.out[end:w.end]...)\n"}),
+	inServer("EXEC is not a write", "^TestPipeline_failingSync$", edit{"server/conn.go",
+		" || cmd.Name == \"EXEC\" }",
+		" }"}),
+	inServer("the reply QUEUED is that of a write", "^TestPipeline_failingSync$", edit{"server/conn.go",
+		" && writes(cmd) && !queued {",
+		" && writes(cmd) {"}),
+
+	// Who may do what.
+	inServer("commands are run before the password is given", "^TestAuth(_|$)", edit{"server/conn.go",
+		"	if !c.authenticated && (cmd == nil",
+		"	if false && (cmd == nil"}),
+	inServer("any password is right", "^TestAuth(_|$)", edit{"server/client.go",
+		"	return same && string(user) == defaultUser\n",
+		"	return (same || true) && string(user) == defaultUser\n"}),
+	inServer("any user has the password", "^TestAuth(_|$)", edit{"server/client.go",
+		"	return same && string(user) == defaultUser\n",
+		"	return same\n"}),
+	inServer("the limits of those without the password go on after it", "^TestLimits_login$", edit{"server/conn.go",
+		"		if stranger == c.authenticated {\n",
+		"		if stranger == c.authenticated && false {\n"}),
+	inServer("RESET leaves the password given", "^TestAuth(_|$)", edit{"server/conn.go",
+		"	c.protocol, c.authenticated = 2, c.server.password() == \"\"\n",
+		"	c.protocol = 2\n"}),
+	inServer("anybody is served without a password", "^TestProtectedMode$", edit{"server/server.go",
+		"!s.opts.ProtectedModeOff && !isLocal(nc) {",
+		"!s.opts.ProtectedModeOff && !isLocal(nc) && false {"}),
+
+	// What a client may take.
+	inServer("half a command may take any time", "^TestHalfCommand$", edit{"server/limits.go",
+		"		return c.partialSince.Add(allowed)\n",
+		"		_ = allowed\n"}),
+	inServer("the time for a command begins again with each byte", "^TestHalfCommand$", edit{"server/limits.go",
+		"		if c.partialSince.IsZero() {\n",
+		"		if true {\n"}),
+	inServer("the time for the password begins again with each byte", "^TestLogin$", edit{"server/limits.go",
+		"	login := c.strangerSince.Add(",
+		"	login := now.Add("}),
+	inServer("what a transaction has queued is not counted", "^TestMemory_transactions$", edit{"server/conn.go",
+		"		c.queuedBytes += bytesOf(words, wordBytes)\n",
+		""}),
+	inServer("what is watched is not counted", "^TestMemory_transactions$", edit{"server/conn.go",
+		"		c.queuedBytes += bytesOf(words[1:], watchBytes)\n",
+		""}),
+	inServer("what RESET takes back is still counted", "^TestMemory_transactionsEnd$", edit{"server/conn.go",
+		"	c.leaveTransaction()\n	c.newSession()\n",
+		"	c.newSession()\n"}),
+	inServer("replies grow without bound", "^TestMemory_growingReplies$", edit{"server/limits.go",
+		"	return errReplies\n",
+		"	return nil\n"}),
+
+	// What clients see.
+	inServer("EXEC leaves its keys watched", "^TestWatch$", edit{"txn/commands.go",
+		"	s.queued, s.multi, s.aborted = nil, false, false\n	s.stopWatch()\n",
+		"	s.queued, s.multi, s.aborted = nil, false, false\n"}),
+	inServer("EXEC that did nothing answers no array in RESP2", "^TestWatch$", edit{"server/conn.go",
+		"\"*-1\\r\\n\"",
+		"\"$-1\\r\\n\""}),
+	inServer("nil is that of RESP2 in RESP3", "^TestHello$", edit{"server/resp/append.go",
+		"\"_\\r\\n\"",
+		"\"$-1\\r\\n\""}),
+	inServer("HELLO takes version 4", "^TestHello_refused$", edit{"server/client.go",
+		"		if n != 2 && n != 3 {\n",
+		"		if n < 2 || n > 4 {\n"}),
+	inServer("HELLO sets the protocol before the password is right", "^TestHello(_|$)", edit{"server/client.go",
+		"	if user != nil {\n",
+		"	c.protocol = protocol\n	if user != nil {\n"}),
+
+	// Commands are the same however they come.
+	inDecoder("a word ends before the bytes after it have come",
+		"d.bulk+len(\"\\r\\n\") {",
+		"d.bulk {"),
+	inDecoder("a line with a length ends before its last byte has come",
+		"len(line)+len(\"\\r\\n\") {",
+		"len(line)+1 {"),
+	inDecoder("bytes looked at stay where they were when others move",
+		"	d.seen -= d.start\n",
+		""),
+	inDecoder("a command that has begun gets the limits of the next",
+		"		if d.pos == d.start {\n",
+		"		if true {\n"),
 }

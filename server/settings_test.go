@@ -1,0 +1,67 @@
+package server_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// The tables of docs/SERVER.md have every setting that can be changed, with its default and the
+// values it takes, which is what it says itself where it refuses one.
+func TestSettings_documented(t *testing.T) {
+	text, err := os.ReadFile("../docs/SERVER.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[string][2]string) // default and values, by name
+	row := regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| ([^|]*) \\| ([^|]*) \\| [^|]+ \\|$")
+	for _, cells := range row.FindAllStringSubmatch(string(text), -1) {
+		if _, twice := rows[cells[1]]; twice {
+			t.Errorf("%s is there twice", cells[1])
+		}
+		rows[cells[1]] = [2]string{cells[2], cells[3]}
+	}
+	for _, s := range serve(t, nil).db.Settings() {
+		if s.Check == nil {
+			continue
+		}
+		if want := [2]string{s.Default, valuesOf(t, s)}; rows[s.Name] != want {
+			t.Errorf("%s is documented as %q, and is %q", s.Name, rows[s.Name], want)
+		}
+		delete(rows, s.Name)
+	}
+	for name := range rows {
+		t.Errorf("%s is documented, and is no setting that can be changed", name)
+	}
+}
+
+// valuesOf returns which values a setting takes, in the words of the tables.
+func valuesOf(t *testing.T, s kv.Setting) string {
+	t.Helper()
+	const mostNegative, highest = "-9223372036854775808", "9223372036854775807"
+	_, err := s.Check(mostNegative)
+	if err == nil {
+		t.Fatalf("%s takes %s", s.Name, mostNegative)
+	}
+	said, found := strings.CutPrefix(err.Error(), "argument must be ")
+	var low, high string
+	if _, err := fmt.Sscanf(said, "between %s and %s inclusive", &low, &high); err != nil {
+		return said // that of a number
+	}
+	if !found {
+		t.Fatalf("%s refuses %s with %v", s.Name, mostNegative, err)
+	}
+	for _, value := range []string{low, high} {
+		if _, err := s.Check(value); err != nil {
+			t.Errorf("%s refuses %s: %v", s.Name, value, err)
+		}
+	}
+	if high == highest {
+		return low + " or more"
+	}
+	return low + " to " + high
+}

@@ -41,12 +41,20 @@ func defaultLimits() limits {
 	}
 }
 
+// maxWords is the most words a command may have, as in Redis, and decodedBytes about what one takes when it was
+// read. There may be memory for less.
+const (
+	maxWords     = 1 << 20
+	decodedBytes = 32
+)
+
 // commandLimits are what a command may be made of.
 func (c *conn) commandLimits() resp.Limits {
 	if !c.authenticated {
 		return resp.UnauthenticatedLimits
 	}
 	return resp.Limits{
+		Args:    int(min(maxWords, c.server.db.SettingInt(clientsMemorySetting)/(decodedBytes+runningBytes))),
 		Bulk:    c.server.db.SettingInt(bulkSetting),
 		Command: c.server.db.SettingInt(querySetting),
 	}

@@ -235,6 +235,8 @@ func (d *Decoder) word() (ok bool, err error) {
 	if len(d.spans) == cap(d.spans) {
 		// append adds a quarter to a long slice, which leaves five times as much garbage as this does.
 		d.spans = slices.Grow(d.spans, min(max(len(d.spans), minSpans), d.missing))
+		// The words themselves are made at the end. That they take memory is known from now on.
+		d.words = slices.Grow(d.words[:0], cap(d.spans))
 	}
 	d.spans = append(d.spans, span{uint32(from), uint32(from + d.bulk)})
 	d.pos += d.bulk + len("\r\n")

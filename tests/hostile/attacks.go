@@ -169,8 +169,8 @@ var large = struct {
 	bulk, words, keys, names string
 }{
 	bulk:  wire.Command("SET", "large", strings.Repeat("x", 8*mib-4096)), // about as much as a commit takes
-	words: many("BF.MADD large:filter", 1_000_000, "a"),
-	keys:  many("MGET", 1_000_000, ""),
+	words: many("BF.MADD large:filter", 500_000, "a"),                    // about as many as a server with 64 MiB for clients reads
+	keys:  many("MGET", 500_000, ""),
 	names: wire.Command("CLIENT", "SETNAME", strings.Repeat("n", 4096)) + wire.Command("CLIENT", "SETINFO", "LIB-NAME", strings.Repeat("l", 4096)) +
 		wire.Command("CLIENT", "SETINFO", "LIB-VER", strings.Repeat("v", 4096)),
 }

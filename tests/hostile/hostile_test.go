@@ -1,0 +1,33 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The process of the attackers is this program, also where it is a test.
+func TestMain(m *testing.M) {
+	if slices.Contains(os.Args, "--at") {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestMalformed(t *testing.T) {
+	var out strings.Builder
+	if err := runMalformed(20_000, 1, &out); err != nil {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+func TestChoose(t *testing.T) {
+	if got, err := choose("TLS,silent"); err != nil || len(got) != 2 || got[0].name != "TLS" || got[1].name != "silent" {
+		t.Errorf("kinds %v, %v", got, err)
+	}
+	if _, err := choose("silent,none"); err == nil {
+		t.Error("there is no error for a kind that is none")
+	}
+}

@@ -86,7 +86,7 @@ type access struct {
 }
 
 // largeValue is from how many bytes a string is large.
-const largeValue = 64 << 10
+const largeValue = 32 << 10
 
 // errNoValue has a large string looked up without its value, which then is empty.
 var errNoValue = errors.New("kv: not copied")

@@ -199,7 +199,14 @@ func (c *conn) runBuffered() bool {
 		c.partialSince = time.Time{}
 		c.in.Shrink()
 	}
-	return c.flush() && c.account() && !c.ended
+	if !c.flush() {
+		return false
+	}
+	if !c.account() {
+		c.tellAndEnd("clients together hold more memory than " + clientsMemorySetting + " allows")
+		return false
+	}
+	return !c.ended
 }
 
 // tellAndEnd is for a connection that takes too much with what it sends, between two batches.

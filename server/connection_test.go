@@ -395,6 +395,7 @@ func TestShutdownCommand(t *testing.T) {
 	c := w.client()
 	c.answers(`
 SHUTDOWN NOSUCH => -ERR syntax error
+SHUTDOWN SAVE NOSAVE => -ERR syntax error
 MULTI => +OK
 SHUTDOWN => -ERR Command not allowed inside a transaction
 DISCARD => +OK

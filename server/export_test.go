@@ -16,6 +16,15 @@ func (o Options) WithRest(d time.Duration) *Options {
 	return &o
 }
 
+// WithBurst returns options in which connections that have used the processor for longer take turns.
+func (o Options) WithBurst(d time.Duration) *Options {
+	o.own().burst = d
+	return &o
+}
+
+// Places is how many connections take their turns at a time.
+func Places() int { return places() }
+
 // WithBatch returns options in which replies are sent when there are so many bytes of them.
 func (o Options) WithBatch(bytes int) *Options {
 	o.own().batch = bytes

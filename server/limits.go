@@ -29,6 +29,7 @@ type limits struct {
 	// may pass without progress in sending.
 	half, login, write time.Duration
 	rest               time.Duration // without a word, after which a connection leaves its buffer
+	burst              time.Duration // of the processor, above which a connection waits for its turn
 	rate               int64         // bytes per second
 }
 
@@ -37,7 +38,7 @@ func defaultLimits() limits {
 		batch: 16 << 10, small: 32 << 10,
 		largeWords: 4096, largeBytes: 256 << 10, largeCommands: 4,
 		hugeWords: 64 << 10, hugeBytes: 4 << 20,
-		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rest: 2 * time.Second, rate: 16 << 10,
+		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rest: 2 * time.Second, burst: 5 * time.Millisecond, rate: 16 << 10,
 	}
 }
 
@@ -119,7 +120,7 @@ func (c *conn) leaveGate() {
 
 // takeTurn waits for the connection's turn, if it is one that has to. It is not ok if commands are given up.
 func (c *conn) takeTurn() (ok bool) {
-	if c.hasTurn || !c.use.much() {
+	if c.hasTurn || c.use.time <= c.server.limits.burst {
 		return true
 	}
 	began := time.Now()

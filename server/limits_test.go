@@ -374,6 +374,23 @@ func TestMemory_idle(t *testing.T) {
 	}
 }
 
+// Who does not read its replies keeps no turn meanwhile.
+func TestTurns_notRead(t *testing.T) {
+	w := serve(t, server.Options{}.WithBurst(-1))
+	for range server.Places() + 1 {
+		w.client().send(pipeline("PING"))
+	}
+	c := w.client()
+	c.answers("SET k v => +OK\nGET k => \"v\"")
+	// Nor does who waits for what is to come.
+	for range server.Places() + 1 {
+		half := w.client()
+		half.answers("PING => +PONG")
+		half.send("*2\r\n$4\r\nEC")
+	}
+	c.answers("GET k => \"v\"")
+}
+
 // A command of many words is refused before it runs if there is no memory for what it takes then.
 func TestMemory_words(t *testing.T) {
 	w := serve(t, nil)

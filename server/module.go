@@ -112,9 +112,12 @@ func shutdown(c *kv.Call) reply.Reply {
 	if s == nil {
 		return noServer(c)
 	}
+	save := "" // of what this and the rest mean in Redis nothing is left to choose here
 	for _, arg := range c.Args {
-		switch kv.Fold(arg) {
-		case "NOSAVE", "SAVE", "NOW", "FORCE": // of what they mean in Redis nothing is left to choose here
+		switch word := kv.Fold(arg); {
+		case word == "NOW" || word == "FORCE":
+		case (word == "NOSAVE" || word == "SAVE") && (save == "" || save == word):
+			save = word
 		default:
 			return errSyntax
 		}

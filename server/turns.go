@@ -7,12 +7,9 @@ import (
 	"time"
 )
 
-// A connection may use the processor for spared of the time, with bursts of burst, without waiting for its
-// turn.
-const (
-	spared = 50 // one part in so many
-	burst  = 5 * time.Millisecond
-)
+// spared says for how much of the time a connection may use the processor without waiting for its turn: one part
+// in so many, beside a burst of limits.burst.
+const spared = 50
 
 // What commands take of the processor is estimated, as time that passes may be that of a sync: these are
 // for a command, a word, and a byte that is received or sent.
@@ -32,9 +29,6 @@ func (u *use) add(now time.Time, d time.Duration) {
 	u.time = max(0, u.time-now.Sub(u.at)/spared) + d
 	u.at = now
 }
-
-// much reports whether the connection is one that waits for its turn.
-func (u *use) much() bool { return u.time > burst }
 
 // turns lets so many connections at a time run commands as there are places, of those that use the server
 // much. It is for all others: a thousand clients that never stop leave the processor, and memory for what

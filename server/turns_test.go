@@ -58,16 +58,13 @@ func TestTurns(t *testing.T) {
 func TestUse(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	var u use
-	u.add(now, burst)
-	if u.much() {
-		t.Error("a burst is much")
-	}
+	u.add(now, time.Second)
 	u.add(now, 1)
-	if !u.much() {
-		t.Error("more than a burst is not much")
+	if got, want := u.time, time.Second+1; got != want {
+		t.Errorf("%v at once, want %v", got, want)
 	}
-	u.add(now.Add(spared*burst/2), 0)
-	if got, want := u.time, burst/2+1; got != want {
+	u.add(now.Add(spared*time.Second/2), 0)
+	if got, want := u.time, time.Second/2+1; got != want {
 		t.Errorf("%v are left, want %v", got, want)
 	}
 	u.add(now.Add(time.Hour), 3)

@@ -513,11 +513,8 @@ func (w *Writer) stored(key []byte) (*Object, error) {
 
 // Delete stages the removal of a key and reports whether it was there.
 func (w *Writer) Delete(key []byte) (bool, error) {
-	large := withoutValue
-	if w.nest.tx != nil {
-		large = nil // the key may be there again, when a part of the transaction is taken back
-	}
-	if _, err := w.lookFor(key, large); err != nil {
+	// If this is taken back, so is the view.
+	if _, err := w.lookFor(key, withoutValue); err != nil {
 		return false, err
 	}
 	old, err := w.stored(key)

@@ -376,7 +376,7 @@ func TestMemory_idle(t *testing.T) {
 
 // Who does not read its replies keeps no turn meanwhile.
 func TestTurns_notRead(t *testing.T) {
-	w := serve(t, server.Options{}.WithBurst(-1))
+	w := serve(t, server.Options{}.WithBurst(-1).WithTimes(long, long, long))
 	for range server.Places() + 1 {
 		w.client().send(pipeline("PING"))
 	}

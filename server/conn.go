@@ -78,6 +78,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 		server: s, net: nc, began: now, strangerSince: now, in: resp.NewDecoder(resp.Limits{}), protocol: 2,
 		authenticated: s.password() == "",
 	}
+	// A client that is closed for what it takes, and comes back, has no more of the processor by that.
+	c.use.add(now, s.limits.burst)
 	c.about.lastActive, c.about.protocol, c.about.queued = now, 2, -1
 	c.newSession()
 	return c

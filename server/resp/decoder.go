@@ -72,11 +72,11 @@ func (d *Decoder) Buffered() int { return len(d.buf) - d.start }
 // Partial reports whether bytes are left. After Next found no command they are the beginning of one.
 func (d *Decoder) Partial() bool { return d.Buffered() > 0 }
 
-// Size returns the bytes of memory that are held: those received take at most four times as many, their words
-// up to 64 bytes each.
+// Size returns the bytes of memory that are held once more are read: those received take at most four times as many,
+// their words up to 64 bytes each.
 func (d *Decoder) Size() int {
 	const spanSize, wordSize = 8, 24
-	return cap(d.buf) + spanSize*cap(d.spans) + wordSize*cap(d.words)
+	return d.room() + spanSize*cap(d.spans) + wordSize*cap(d.words)
 }
 
 // Shrink gives back the memory that a large command has taken, if no bytes are left: the words of the last
@@ -116,18 +116,24 @@ func (d *Decoder) Fill(r io.Reader) (int, error) {
 // twice, and the buffer is less than four times as large as what is in it. One that rested is replaced when it was
 // filled.
 func (d *Decoder) makeRoom() {
-	used := d.Buffered()
-	switch free := cap(d.buf) - len(d.buf); {
-	case free == 0 && cap(d.buf) < minBuffer:
-		d.move(make([]byte, used, minBuffer))
-	case used == 0:
-		d.move(d.buf[:0])
-	case free > cap(d.buf)/4:
-	case used > cap(d.buf)/2:
-		d.move(make([]byte, used, 2*cap(d.buf)))
-	default:
+	used, free := d.Buffered(), cap(d.buf)-len(d.buf)
+	if n := d.room(); n > cap(d.buf) {
+		d.move(make([]byte, used, n))
+	} else if used == 0 || free <= n/4 {
 		d.move(d.buf[:used])
 	}
+}
+
+// room returns the size of the buffer once makeRoom was called.
+func (d *Decoder) room() int {
+	used, free := d.Buffered(), cap(d.buf)-len(d.buf)
+	switch {
+	case free == 0 && cap(d.buf) < minBuffer:
+		return minBuffer
+	case used > cap(d.buf)/2 && free <= cap(d.buf)/4:
+		return 2 * cap(d.buf)
+	}
+	return cap(d.buf)
 }
 
 // move moves the bytes in use to the beginning of dst.

@@ -247,7 +247,7 @@ func TestMemory_command(t *testing.T) {
 // Many that hold less than each may are many, and one that asks for more has to go.
 func TestMemory_together(t *testing.T) {
 	w := serve(t, nil)
-	w.set("maxmemory-clients", "1048576")
+	w.set("maxmemory-clients", "2200000") // a buffer for each of the four, of twice what is in it, and little more
 	for range 4 {
 		half := w.client()
 		half.send("*2\r\n$3\r\nGET\r\n$1000000\r\n" + strings.Repeat("k", 250_000))

@@ -46,7 +46,7 @@ type conn struct {
 	partialSince time.Time // when the command that has come in part began to; zero for none
 
 	use     use           // of the processor
-	hasTurn bool          // see turns
+	turn    *turn         // nil if it has none
 	entered chan struct{} // the gate of the large command that runs
 
 	ahead []byte // read from net while a command ran, at most one byte
@@ -342,7 +342,7 @@ func (s *source) Read(p []byte) (int, error) {
 // comes later, all that they have read. So is one whose turn it is, which others wait for.
 func (c *conn) chooseLevel(cmd *kv.Command) {
 	level := kv.DurabilityDefault
-	if c.server.db.Durability() == kv.Always && (c.unsettled || c.hasTurn || c.in.Buffered() > 0) {
+	if c.server.db.Durability() == kv.Always && (c.unsettled || c.turn != nil || c.in.Buffered() > 0) {
 		level = kv.NoSync
 		c.unsettled = c.unsettled || cmd != nil && writes(cmd)
 	}

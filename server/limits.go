@@ -120,21 +120,21 @@ func (c *conn) leaveGate() {
 
 // takeTurn waits for the connection's turn, if it is one that has to. It is not ok if commands are given up.
 func (c *conn) takeTurn() (ok bool) {
-	if c.hasTurn || c.use.time <= c.server.limits.burst {
+	if c.turn != nil || c.use.time <= c.server.limits.burst {
 		return true
 	}
 	began := time.Now()
-	c.hasTurn = c.server.turns.take(c.use, c.server.ctx.Done())
+	c.turn = c.server.turns.take(c.use, c.server.ctx.Done())
 	if !c.partialSince.IsZero() {
 		c.partialSince = c.partialSince.Add(time.Since(began)) // which is not the client's fault
 	}
-	return c.hasTurn
+	return c.turn != nil
 }
 
 func (c *conn) giveTurn() {
-	if c.hasTurn {
-		c.hasTurn = false
-		c.server.turns.give()
+	if c.turn != nil {
+		c.server.turns.give(c.turn)
+		c.turn = nil
 	}
 }
 

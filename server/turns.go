@@ -34,59 +34,119 @@ func (u *use) add(now time.Time, d time.Duration) {
 // much. It is for all others: a thousand clients that never stop leave the processor, and memory for what
 // commands take as they run, to one that gives a command now and then. Of those that wait, the one goes
 // first that has used the server least.
+//
+// A turn that takes long may be waiting, for the disk or for who has the key. Its place is lent to the next that
+// waits, so that those who ask for other keys go on.
 type turns struct {
 	mu      sync.Mutex
 	free    int
 	waiting waitingHeap
+	taken   map[*turn]struct{}
+	lending bool // lend is to run
 }
+
+// turn is one that was taken.
+type turn struct {
+	since time.Time
+	lent  bool
+}
+
+// long is how long a turn takes before its place is lent.
+const long = 50 * time.Millisecond
 
 // places is how many take their turns at a time: more than there are processors, as some of them read from
 // the disk.
 func places() int { return min(max(4*runtime.GOMAXPROCS(0), 8), 32) }
 
-func newTurns() *turns { return &turns{free: places()} }
+func newTurns() *turns { return &turns{free: places(), taken: make(map[*turn]struct{})} }
 
-// take waits for a turn. It is not ok if closed was closed before.
-func (t *turns) take(u use, closed <-chan struct{}) (ok bool) {
+// take waits for a turn, which the caller gives back. It returns nil if closed was closed before.
+func (t *turns) take(u use, closed <-chan struct{}) *turn {
 	t.mu.Lock()
 	if t.free > 0 {
 		t.free--
+		one := t.begin()
 		t.mu.Unlock()
-		return true
+		return one
 	}
 	w := &waiter{used: u.time, ready: make(chan struct{})}
 	heap.Push(&t.waiting, w)
+	t.lendLater()
 	t.mu.Unlock()
 	select {
 	case <-w.ready:
-		return true
+		return w.turn
 	case <-closed:
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if w.index < 0 {
-		return true // it was ready meanwhile
+	if w.turn == nil {
+		heap.Remove(&t.waiting, w.index)
 	}
-	heap.Remove(&t.waiting, w.index)
-	return false
+	return w.turn // it may have been ready meanwhile
+}
+
+// begin makes a turn. The caller holds mu.
+func (t *turns) begin() *turn {
+	one := &turn{since: time.Now()}
+	t.taken[one] = struct{}{}
+	return one
 }
 
 // give gives a turn back.
-func (t *turns) give() {
+func (t *turns) give(one *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	delete(t.taken, one)
+	if !one.lent {
+		t.next()
+	}
+}
+
+// next lets the next of those that wait have a place, if there are any. The caller holds mu.
+func (t *turns) next() {
 	if len(t.waiting) == 0 {
 		t.free++
 		return
 	}
-	close(heap.Pop(&t.waiting).(*waiter).ready)
+	w := heap.Pop(&t.waiting).(*waiter)
+	w.turn = t.begin()
+	close(w.ready)
+}
+
+// lendLater has lend run in a while, if it is not to do so yet. The caller holds mu.
+func (t *turns) lendLater() {
+	if !t.lending {
+		t.lending = true
+		time.AfterFunc(long/2, t.lend)
+	}
+}
+
+// lend lends the places of turns that take long, as long as somebody waits.
+func (t *turns) lend() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lending = false
+	for one := range t.taken {
+		if len(t.waiting) == 0 {
+			return
+		}
+		if !one.lent && time.Since(one.since) >= long {
+			one.lent = true
+			t.next()
+		}
+	}
+	if len(t.waiting) > 0 {
+		t.lendLater()
+	}
 }
 
 // waiter is a connection that waits for its turn.
 type waiter struct {
 	used  time.Duration
-	index int // in the heap; -1 once it has its turn
+	index int // in the heap
 	ready chan struct{}
+	turn  *turn // once ready is closed
 }
 
 // waitingHeap has those first that have used least.
@@ -112,6 +172,5 @@ func (h *waitingHeap) Pop() any {
 	w := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	w.index = -1
 	return w
 }

@@ -12,10 +12,9 @@ import (
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns()
+		var taken []*turn
 		for range places() {
-			if !turns.take(use{}, nil) {
-				t.Fatal("there is a place, and no turn")
-			}
+			taken = append(taken, turns.take(use{}, nil))
 		}
 		closed := make(chan struct{})
 		var mu sync.Mutex
@@ -23,17 +22,21 @@ func TestTurns(t *testing.T) {
 		var group sync.WaitGroup
 		for _, used := range []int{5, 3, 9, 1, 7} {
 			group.Go(func() {
-				if !turns.take(use{time: time.Duration(used)}, closed) {
-					used = -used
-				}
+				one := turns.take(use{time: time.Duration(used)}, closed)
 				mu.Lock()
+				defer mu.Unlock()
+				if one == nil {
+					used = -used
+				} else {
+					taken = append(taken, one)
+				}
 				order = append(order, used)
-				mu.Unlock()
 			})
 		}
 		for range 3 {
 			synctest.Wait()
-			turns.give()
+			turns.give(taken[0])
+			taken = taken[1:]
 		}
 		synctest.Wait()
 		if want := []int{1, 3, 5}; !slices.Equal(order, want) {
@@ -45,12 +48,49 @@ func TestTurns(t *testing.T) {
 		if want := []int{1, 3, 5, -9, -7}; !slices.Equal(order, want) {
 			t.Errorf("after the end %v, want %v", order, want)
 		}
+		for _, one := range taken {
+			turns.give(one)
+		}
+		turns.wantIdle(t)
+	})
+}
+
+func (t *turns) wantIdle(test *testing.T) {
+	test.Helper()
+	if t.free != places() || len(t.waiting) != 0 || len(t.taken) != 0 {
+		test.Errorf("%d of %d places are free, %d wait, %d turns are taken", t.free, places(), len(t.waiting), len(t.taken))
+	}
+}
+
+// The places of turns that take long are lent, and no more than these.
+func TestTurns_lent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns()
+		var taken []*turn
 		for range places() {
-			turns.give()
+			taken = append(taken, turns.take(use{}, nil))
 		}
-		if turns.free != places() || len(turns.waiting) != 0 {
-			t.Errorf("%d of %d places are free, %d wait", turns.free, places(), len(turns.waiting))
+		time.Sleep(long / 2)
+		turns.give(taken[0])
+		taken[0] = turns.take(use{}, nil) // a short one among long ones
+		got := make(chan *turn, 2*places())
+		for range cap(got) {
+			go func() { got <- turns.take(use{}, nil) }()
 		}
+		time.Sleep(long * 3 / 4)
+		synctest.Wait()
+		if n := len(got); n != places()-1 {
+			t.Errorf("%d places are lent, want %d", n, places()-1)
+		}
+		for _, one := range taken {
+			turns.give(one) // those that are lent come back with those who borrowed them
+		}
+		for range cap(got) {
+			turns.give(<-got)
+		}
+		synctest.Wait()
+		time.Sleep(long)
+		turns.wantIdle(t)
 	})
 }
 

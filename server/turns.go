@@ -52,7 +52,7 @@ type turn struct {
 }
 
 // long is how long a turn takes before its place is lent.
-const long = 50 * time.Millisecond
+const long = 500 * time.Millisecond
 
 // places is how many take their turns at a time: more than there are processors, as some of them read from
 // the disk.

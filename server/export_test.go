@@ -25,6 +25,13 @@ func (o Options) WithBurst(d time.Duration) *Options {
 // Places is how many connections take their turns at a time.
 func Places() int { return places() }
 
+// TurnsTaken is how many connections have their turn.
+func (s *Server) TurnsTaken() int {
+	s.turns.mu.Lock()
+	defer s.turns.mu.Unlock()
+	return len(s.turns.taken)
+}
+
 // WithBatch returns options in which replies are sent when there are so many bytes of them.
 func (o Options) WithBatch(bytes int) *Options {
 	o.own().batch = bytes

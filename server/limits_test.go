@@ -380,6 +380,8 @@ func TestTurns_notRead(t *testing.T) {
 	for range server.Places() + 1 {
 		w.client().send(pipeline("PING"))
 	}
+	none := func() bool { return w.server.TurnsTaken() == 0 }
+	eventually(t, "nobody has a turn", none)
 	c := w.client()
 	c.answers("SET k v => +OK\nGET k => \"v\"")
 	// Nor does who waits for what is to come.
@@ -388,6 +390,7 @@ func TestTurns_notRead(t *testing.T) {
 		half.answers("PING => +PONG")
 		half.send("*2\r\n$4\r\nEC")
 	}
+	eventually(t, "nobody has a turn", none)
 	c.answers("GET k => \"v\"")
 }
 

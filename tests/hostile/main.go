@@ -5,7 +5,7 @@
 //	go run ./tests/hostile --connections 1000 --duration 1m
 //	go run ./tests/hostile --malformed 10000000
 //
-// The server is kvshell serve, in a process of its own, with a password that half of the kinds of
+// The server is kvshell serve, in a process of its own, with a password that most kinds of
 // attackers know. The attackers are in a process of their own, too, so that the good client does not wait for
 // its turn among them. With --malformed, so many malformed commands are given to a server within this process: it
 // must not panic, and nothing of them may stay, neither memory nor goroutines. The exit code is 1 if the

@@ -35,8 +35,9 @@ func TestTurns(t *testing.T) {
 		}
 		for range 3 {
 			synctest.Wait()
-			turns.give(taken[0])
+			one := taken[0]
 			taken = taken[1:]
+			turns.give(one)
 		}
 		synctest.Wait()
 		if want := []int{1, 3, 5}; !slices.Equal(order, want) {

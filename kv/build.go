@@ -61,7 +61,7 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 	id := o.header.id
 	w.db.building.Store(id, struct{}{})
 	w.builds = append(w.builds, id)
-	if err := w.db.pebble.Set(appendDroppedKey(nil, id), []byte{droppedUnwritten}, pebble.NoSync); err != nil {
+	if err := w.db.pebble().Set(appendDroppedKey(nil, id), []byte{droppedUnwritten}, pebble.NoSync); err != nil {
 		return w.db.fail(fmt.Errorf("kv: build of key %q: %w", o.key, err))
 	}
 	for _, l := range o.layers {
@@ -69,7 +69,7 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 			l.one.Store(zeroLine)
 		}
 	}
-	b := &Builder{ctx: ctx, w: w, object: o, batch: w.db.pebble.NewBatch()}
+	b := &Builder{ctx: ctx, w: w, object: o, batch: w.db.disk.NewBatch()}
 	defer func() { _ = b.batch.Close() }() // releases memory, cannot fail
 	if err := fill(b); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (b *Builder) flush() error {
 	if b.batch.Empty() {
 		return db.failure()
 	}
-	if err := db.pebble.Apply(b.batch, pebble.NoSync); err != nil {
+	if err := db.pebble().Apply(b.batch, pebble.NoSync); err != nil {
 		return db.fail(fmt.Errorf("kv: build of key %q: %w", b.object.key, err))
 	}
 	b.batch.Reset()

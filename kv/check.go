@@ -33,7 +33,7 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 	}
 	defer db.exit()
 	db.apply.Lock()
-	c := &checker{db: db, snap: db.pebble.NewSnapshot(), owners: make(map[uint64]string)}
+	c := &checker{db: db, snap: db.pebble().NewSnapshot(), owners: make(map[uint64]string)}
 	for i := range db.groups {
 		c.want[i] = db.groups[i].Load()
 	}

@@ -3,6 +3,7 @@ package kv
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -58,6 +59,9 @@ func (w *Writer) Commit() error {
 	}
 	db := w.db
 	defer w.release()
+	if w.gathers() && w.gather() {
+		return db.failure()
+	}
 	if err := w.build(); err != nil {
 		return err
 	}
@@ -93,6 +97,29 @@ func (w *Writer) Commit() error {
 func (w *Writer) build() error {
 	w.stageDrops()
 	w.stageKeys()
+	w.operands(func(key, operand []byte) { must(w.batch.Merge(key, operand, nil)) })
+	w.stageSlots()
+	for i := range w.counts {
+		c := &w.counts[i]
+		key := appendCountersKey(w.scratch[:0], c.layer.object, c.layer.spec.Number)
+		n := len(key)
+		w.scratch = appendCounters(key, c.values)
+		must(w.batch.Set(w.scratch[:n], w.scratch[n:], nil))
+	}
+	// A batch above half a memtable bypasses it and loses its sequence.
+	size, limit := w.batch.Len()+perEntry*int(w.batch.Count()), w.db.MaxCommit()
+	if size > limit {
+		return fmt.Errorf("%w: commit of %d bytes, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, size, limit)
+	}
+	return nil
+}
+
+// perEntry is what an entry of a batch costs in the memtable, above its bytes.
+const perEntry = 256
+
+// operands calls f with the key and the operand of each block in which bits are
+// staged. Both are the writer's, and change with the next call.
+func (w *Writer) operands(f func(key, operand []byte)) {
 	slices.Sort(w.bits)
 	for start := 0; start < len(w.bits); {
 		blk := w.bits[start] >> 16
@@ -105,24 +132,9 @@ func (w *Writer) build() error {
 		key := appendBlockKey(w.scratch[:0], l.object, l.spec.Number, blk&(maxBlocks-1))
 		n := len(key)
 		w.scratch = block.AppendBitsOperand(key, w.positions)
-		must(w.batch.Merge(w.scratch[:n], w.scratch[n:], nil))
+		f(w.scratch[:n], w.scratch[n:])
 		start = end
 	}
-	w.stageSlots()
-	for i := range w.counts {
-		c := &w.counts[i]
-		key := appendCountersKey(w.scratch[:0], c.layer.object, c.layer.spec.Number)
-		n := len(key)
-		w.scratch = appendCounters(key, c.values)
-		must(w.batch.Set(w.scratch[:n], w.scratch[n:], nil))
-	}
-	// A batch above half a memtable bypasses it and loses its sequence.
-	const perEntry = 256 // in the memtable, above the bytes of the entry
-	size, limit := w.batch.Len()+perEntry*int(w.batch.Count()), w.db.MaxCommit()
-	if size > limit {
-		return fmt.Errorf("%w: commit of %d bytes, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, size, limit)
-	}
-	return nil
 }
 
 // apply applies the batch and patches memory, and returns its last sequence.
@@ -146,9 +158,9 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 
 	var err error
 	if ownSync {
-		err = db.pebble.ApplyNoSyncWait(w.batch, pebble.Sync)
+		err = db.pebble().ApplyNoSyncWait(w.batch, pebble.Sync)
 	} else {
-		err = db.pebble.Apply(w.batch, pebble.NoSync)
+		err = db.pebble().Apply(w.batch, pebble.NoSync)
 	}
 	if err != nil {
 		return 0, db.fail(fmt.Errorf("kv: commit: %w", err))
@@ -245,20 +257,16 @@ func (w *Writer) stripes() (touched uint64) {
 }
 
 func (db *DB) startStripes(set uint64) {
-	for i := range db.stripes {
-		if set>>i&1 != 0 {
-			st := &db.stripes[i]
-			st.mu.Lock()
-			st.started.Add(1)
-			st.mu.Unlock()
-		}
+	for ; set != 0; set &= set - 1 {
+		st := &db.stripes[bits.TrailingZeros64(set)]
+		st.mu.Lock()
+		st.started.Add(1)
+		st.mu.Unlock()
 	}
 }
 
 func (db *DB) finishStripes(set uint64) {
-	for i := range db.stripes {
-		if set>>i&1 != 0 {
-			db.stripes[i].finished.Add(1)
-		}
+	for ; set != 0; set &= set - 1 {
+		db.stripes[bits.TrailingZeros64(set)].finished.Add(1)
 	}
 }

@@ -100,7 +100,7 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 	}
 	prefix := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers)
 	end := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers+1)
-	it, err := w.db.pebble.NewIterWithContext(b.ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: end})
+	it, err := w.db.pebble().NewIterWithContext(b.ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: end})
 	if err != nil {
 		return w.db.readError(err, "key %q: copy", o.key)
 	}

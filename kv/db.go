@@ -31,7 +31,7 @@ type DB struct {
 	word atomic.Uint64
 
 	residency *residency
-	pebble    *pebble.DB
+	disk      *pebble.DB // by pebble(), but where what is gathered does not matter: gather.go
 	scheduler *scheduler
 	fs        *freeze.FS
 	space     *freeze.Space
@@ -50,10 +50,11 @@ type DB struct {
 	stripes  [numStripes]stripe
 	shards   [numShards]shard
 
-	lastSeq atomic.Uint64 // sequence of the last commit applied
-	durable atomic.Uint64 // see durable.go
-	syncing atomic.Int64  // commits under Always that are on their way
-	syncer  syncer
+	lastSeq  atomic.Uint64 // sequence of the last commit applied
+	gathered gathered
+	durable  atomic.Uint64 // see durable.go
+	syncing  atomic.Int64  // commits under Always that are on their way
+	syncer   syncer
 
 	// users counts operations that use Pebble or ristretto; Close waits for
 	// them, as both panic when used after their own Close.
@@ -90,6 +91,7 @@ type DB struct {
 
 	stopHousekeeper chan struct{}
 	housekeeperDone chan struct{}
+	drainerDone     chan struct{}
 }
 
 const (
@@ -124,6 +126,7 @@ func Open(dir string, options *Options) (*DB, error) {
 		opts: opts, dir: dir, opened: opts.Clock(),
 		registry: newRegistry(&opts, dir),
 		idle:     make(chan struct{}, 1),
+		gathered: gathered{begun: make(chan struct{}, 1)},
 	}
 	for i := range db.shards {
 		db.shards[i].objects = make(map[string]*Object)
@@ -137,8 +140,9 @@ func Open(dir string, options *Options) (*DB, error) {
 	if db.residency, err = newResidency(opts.CacheSize); err != nil {
 		return nil, errors.Join(fmt.Errorf("kv: block cache: %w", err), db.closeStore())
 	}
-	db.stopHousekeeper, db.housekeeperDone = make(chan struct{}), make(chan struct{})
+	db.stopHousekeeper, db.housekeeperDone, db.drainerDone = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go db.keepHouse()
+	go db.keepDraining()
 	if err := db.registry.start(db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -282,7 +286,7 @@ func (db *DB) refuseForeign(fsys vfs.FS) error {
 	look := &DB{opts: db.opts, dir: db.dir, dirLock: db.dirLock, fs: freeze.New(fsys, db.dir, func(error) {})}
 	po := look.pebbleOptions()
 	po.Lock, po.ReadOnly = db.dirLock, true
-	if look.pebble, err = pebble.Open(db.dir, po); err != nil {
+	if look.disk, err = pebble.Open(db.dir, po); err != nil {
 		if errno := syscall.Errno(0); errors.As(err, &errno) {
 			return fmt.Errorf("kv: open %s: %w", db.dir, err)
 		}
@@ -292,7 +296,7 @@ func (db *DB) refuseForeign(fsys vfs.FS) error {
 	if err == nil && value == nil {
 		err = look.checkEmpty()
 	}
-	return errors.Join(err, look.pebble.Close())
+	return errors.Join(err, look.disk.Close())
 }
 
 // openError gives an error of Pebble's the kind it is of: what the system below did not
@@ -318,17 +322,17 @@ func (db *DB) openPebble() error {
 	if err != nil {
 		return openError(db.dir, err)
 	}
-	db.pebble, db.scheduler = p, compactions
+	db.disk, db.scheduler = p, compactions
 	compactions.start()
 	return nil
 }
 
 func (db *DB) closePebble() error {
-	if db.pebble == nil {
+	if db.disk == nil {
 		return nil
 	}
-	err := db.pebble.Close()
-	db.pebble = nil
+	err := db.disk.Close()
+	db.disk = nil
 	return err
 }
 
@@ -389,7 +393,7 @@ func (db *DB) readKeyCounts() error {
 
 // checkEmpty refuses a directory that holds a database of somebody else's.
 func (db *DB) checkEmpty() error {
-	it, err := db.pebble.NewIter(nil)
+	it, err := db.disk.NewIter(nil)
 	if err != nil {
 		return fmt.Errorf("kv: open %s: %w", db.dir, err)
 	}
@@ -407,7 +411,7 @@ func (db *DB) readMetaKey(which byte) ([]byte, error) { return db.readRaw(append
 
 // readRaw returns a copy of what is stored under a key of metadata, nil if nothing is.
 func (db *DB) readRaw(key []byte) ([]byte, error) {
-	value, closer, err := db.pebble.Get(key)
+	value, closer, err := db.disk.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}
@@ -450,7 +454,7 @@ func (db *DB) writeMeta() error {
 	if m.seed == 0 {
 		m.seed = binary.LittleEndian.Uint64(random[:])
 	}
-	if err := db.pebble.Set(appendMetaKey(nil, metaStore), appendStoreMeta(nil, m), pebble.Sync); err != nil {
+	if err := db.disk.Set(appendMetaKey(nil, metaStore), appendStoreMeta(nil, m), pebble.Sync); err != nil {
 		return fmt.Errorf("kv: create %s: %w", db.dir, err)
 	}
 	return db.failure()
@@ -459,12 +463,12 @@ func (db *DB) writeMeta() error {
 // findSequence learns where the log ends. What recovery found is what is on
 // stable storage, once the new log is synced.
 func (db *DB) findSequence() error {
-	b := db.pebble.NewBatch()
+	b := db.disk.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
 	if err := b.LogData(nil, nil); err != nil {
 		return fmt.Errorf("kv: open %s: %w", db.dir, err)
 	}
-	if err := db.pebble.Apply(b, pebble.Sync); err != nil {
+	if err := db.disk.Apply(b, pebble.Sync); err != nil {
 		return fmt.Errorf("kv: open %s: %w", db.dir, err)
 	}
 	if err := db.failure(); err != nil {
@@ -487,7 +491,7 @@ func (db *DB) newObjectID() (uint64, error) {
 	defer db.idMu.Unlock()
 	if db.nextID == db.leasedID {
 		end := binary.AppendUvarint(nil, db.leasedID+lease)
-		if err := db.pebble.Set(appendMetaKey(nil, metaNextID), end, pebble.NoSync); err != nil {
+		if err := db.disk.Set(appendMetaKey(nil, metaNextID), end, pebble.NoSync); err != nil {
 			return 0, db.fail(fmt.Errorf("kv: lease of object ids: %w", err))
 		}
 		db.leasedID += lease
@@ -598,10 +602,14 @@ func (db *DB) Close() error {
 	db.registry.stop()
 	close(db.stopHousekeeper)
 	<-db.housekeeperDone
+	<-db.drainerDone
 	db.word.Or(isClosed)
 	for db.users.Load() != 0 {
 		<-db.idle
 	}
+	db.users.Add(1) // so that relieve helps here too
+	db.drain()
+	db.users.Add(-1)
 	close(relief)
 	<-relieved
 	err := db.failure()

@@ -79,12 +79,12 @@ func (db *DB) runRound(r *syncRound) {
 // syncLog syncs Pebble's log by a batch without operations: one that is empty
 // altogether would not sync.
 func (db *DB) syncLog() error {
-	b := db.pebble.NewBatch()
+	b := db.disk.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
 	if err := b.LogData(nil, nil); err != nil {
 		return fmt.Errorf("kv: sync of the log: %w", err)
 	}
-	if err := db.pebble.Apply(b, pebble.Sync); err != nil {
+	if err := db.disk.Apply(b, pebble.Sync); err != nil {
 		return db.fail(fmt.Errorf("kv: sync of the log: %w", err))
 	}
 	return db.synced(uint64(b.SeqNum()) - 1)
@@ -110,20 +110,21 @@ func (db *DB) Acknowledge(o *Object, level Durability) error {
 	if db.level(level) != Always {
 		return nil
 	}
-	seq := o.lastSeq.Load()
-	if o.Ended() {
-		// Its layers may live on in an incarnation that later commits changed:
-		// the bits the answer came from may be theirs. It ended before they began.
-		seq = db.lastSeq.Load()
-	}
-	if db.durable.Load() >= seq {
+	ended := o.Ended()
+	if !ended && o.gathered.Load() <= db.gathered.applied.Load() && db.durable.Load() >= o.lastSeq.Load() {
 		return nil
 	}
 	if err := db.enter(); err != nil {
 		return err
 	}
 	defer db.exit()
-	return db.awaitDurable(seq)
+	db.drain()
+	if ended {
+		// Its layers may live on in an incarnation that later commits changed:
+		// the bits the answer came from may be theirs. It ended before they began.
+		return db.awaitDurable(db.lastSeq.Load())
+	}
+	return db.awaitDurable(o.lastSeq.Load())
 }
 
 func (db *DB) level(level Durability) Durability {
@@ -139,6 +140,7 @@ func (db *DB) Sync() error {
 		return err
 	}
 	defer db.exit()
+	db.drain()
 	return db.awaitDurable(db.lastSeq.Load())
 }
 

@@ -107,7 +107,7 @@ func (db *DB) compareLayer(o *Object, l *Layer) (blocks int, err error) {
 		}
 		blocks++
 		_, want := l.newBlock()
-		value, closer, err := db.pebble.Get(appendBlockKey(nil, l.object, l.spec.Number, blk))
+		value, closer, err := db.pebble().Get(appendBlockKey(nil, l.object, l.spec.Number, blk))
 		if !errors.Is(err, pebble.ErrNotFound) {
 			if err == nil {
 				_, err = block.Decode(want, o.header.family, value)
@@ -122,7 +122,7 @@ func (db *DB) compareLayer(o *Object, l *Layer) (blocks int, err error) {
 		}
 	}
 	stored := newLayer(&header{id: l.object, family: o.header.family}, l.spec)
-	errs = append(errs, db.readCounters(db.pebble, stored))
+	errs = append(errs, db.readCounters(db.pebble(), stored))
 	for i := range stored.counters {
 		if l.Counter(i) != stored.Counter(i) {
 			errs = append(errs, fmt.Errorf("key %q: counter %d of layer %d is %d in memory, %d stored", o.key, i, l.spec.Number, l.Counter(i), stored.Counter(i)))

@@ -107,7 +107,7 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	// on stable storage.
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	if err := db.pebble.Apply(w.batch, pebble.NoSync); err != nil {
+	if err := db.pebble().Apply(w.batch, pebble.NoSync); err != nil {
 		return 0, db.fail(fmt.Errorf("kv: fold: %w", err))
 	}
 	db.stats.folds.Add(1)
@@ -117,7 +117,7 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 // foldedBlock reads a block's stored form and returns it written whole, nil if
 // there is nothing to fold.
 func (db *DB) foldedBlock(o *Object, l *Layer, blk uint64) ([]byte, error) {
-	value, closer, err := db.pebble.Get(appendBlockKey(nil, l.object, l.spec.Number, blk))
+	value, closer, err := db.pebble().Get(appendBlockKey(nil, l.object, l.spec.Number, blk))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}

@@ -98,7 +98,7 @@ func (db *DB) storeSections() ([]infoSection, error) {
 		return nil, err
 	}
 	defer db.exit()
-	m := db.pebble.Metrics()
+	m := db.disk.Metrics()
 	cache := db.residency.cache
 	return []infoSection{
 		{"Store", []InfoField{
@@ -156,7 +156,7 @@ func (db *DB) DiskBytes() (uint64, error) {
 		return 0, err
 	}
 	defer db.exit()
-	return diskUsage(db.pebble.Metrics()), nil
+	return diskUsage(db.disk.Metrics()), nil
 }
 
 // diskUsage is what all files take. Pebble counts a log's physical size only once it
@@ -172,5 +172,5 @@ func (db *DB) LogBytes() (uint64, error) {
 		return 0, err
 	}
 	defer db.exit()
-	return db.pebble.Metrics().WAL.BytesWritten, nil
+	return db.pebble().Metrics().WAL.BytesWritten, nil
 }

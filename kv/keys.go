@@ -46,7 +46,7 @@ func (db *DB) readKeys(large func(value []byte) error, look func(Reader) error) 
 		return err
 	}
 	defer db.exit()
-	snap := db.pebble.NewSnapshot()
+	snap := db.disk.NewSnapshot()
 	defer func() { _ = snap.Close() }() // it fails only for one closed before
 	return look(Reader{db: db, headers: snap, large: large})
 }
@@ -208,7 +208,7 @@ func (db *DB) ObjectBytes(o *Object) (disk, resident uint64, err error) {
 	}
 	defer db.exit()
 	id := o.header.id
-	disk, err = db.pebble.EstimateDiskUsage(appendObjectKey(nil, id), appendObjectKey(nil, id+1))
+	disk, err = db.pebble().EstimateDiskUsage(appendObjectKey(nil, id), appendObjectKey(nil, id+1))
 	if err != nil {
 		return 0, 0, db.readError(err, "key %q: disk usage", o.key)
 	}

@@ -119,7 +119,7 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 		return nil, err
 	}
 	defer db.exit()
-	h, err := db.readHeader(db.pebble, key, a.large)
+	h, err := db.readHeader(db.disk, key, a.large)
 	if h == nil || err != nil {
 		return nil, err
 	}
@@ -163,6 +163,7 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 		}
 		if sh.evictions == evictions {
 			sh.objects[o.key] = o
+			o.gathered.Store(db.gathered.last.Load())
 			o.lastSeq.Store(db.lastSeq.Load())
 			sh.mu.Unlock()
 			return o, true, nil
@@ -172,7 +173,7 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 }
 
 // readObject makes an object of a key's stored header; nil, nil if there is none.
-func (db *DB) readObject(key []byte) (*Object, error) { return db.readObjectFrom(db.pebble, key, nil) }
+func (db *DB) readObject(key []byte) (*Object, error) { return db.readObjectFrom(db.disk, key, nil) }
 
 func (db *DB) readObjectFrom(from pebble.Reader, key []byte, large func(value []byte) error) (*Object, error) {
 	h, err := db.readHeader(from, key, large)
@@ -216,6 +217,12 @@ func (db *DB) readHeader(from pebble.Reader, key []byte, large func(value []byte
 }
 
 func (db *DB) readCounters(from pebble.Reader, l *Layer) error {
+	if from == db.disk {
+		if values, gathered := db.gathered.counters(l); gathered { // before Pebble is asked, see gather.go
+			l.setCounters(values)
+			return nil
+		}
+	}
 	value, closer, err := from.Get(appendCountersKey(nil, l.object, l.spec.Number))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
@@ -230,9 +237,7 @@ func (db *DB) readCounters(from pebble.Reader, l *Layer) error {
 	if err != nil {
 		return err
 	}
-	for i, v := range c {
-		l.counters[i].Store(v)
-	}
+	l.setCounters(c)
 	return nil
 }
 

@@ -173,9 +173,15 @@ func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 // readBlock reads a block from Pebble, and has it folded if that was laborious.
 func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	var buf [24]byte
-	value, closer, err := db.pebble.Get(appendBlockKey(buf[:0], l.object, l.spec.Number, blk))
+	gathered := db.gathered.positions(l, blk) // before Pebble is asked, see gather.go
+	value, closer, err := db.disk.Get(appendBlockKey(buf[:0], l.object, l.spec.Number, blk))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return zeroLine, nil
+		if len(gathered) == 0 {
+			return zeroLine, nil
+		}
+		first, words := l.newBlock()
+		setPositions(words, gathered)
+		return first, nil
 	}
 	if err != nil {
 		return nil, db.readError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
@@ -192,6 +198,7 @@ func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if info.Operands > foldThreshold {
 		db.queueFold(o.key, l.object, l.spec.Number, blk)
 	}
+	setPositions(words, gathered)
 	return first, nil
 }
 

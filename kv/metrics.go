@@ -49,7 +49,7 @@ func (db *DB) Metrics() (Metrics, error) {
 		return Metrics{}, err
 	}
 	defer db.exit()
-	p, cache := db.pebble.Metrics(), db.residency.cache
+	p, cache := db.disk.Metrics(), db.residency.cache
 	durable := db.durable.Load() // before the last sequence, which it never exceeds
 	m := Metrics{
 		Keys: db.keys.Load(), OpenObjects: db.openObjects(),

@@ -31,6 +31,11 @@ type Object struct {
 	// set it.
 	lastSeq atomic.Uint64
 
+	// gathered is the number of the last commit gathered that changed the object, or
+	// a later one; it goes up before blocks are patched, as lastSeq does, which goes up
+	// when that commit is in Pebble.
+	gathered atomic.Uint64
+
 	// handedOver is set when a commit gave the layers to a new incarnation.
 	handedOver atomic.Bool
 }

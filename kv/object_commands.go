@@ -206,5 +206,5 @@ func (r Reader) stored() pebble.Reader {
 	if r.view != nil {
 		return r.view.snap
 	}
-	return r.db.pebble
+	return r.db.pebble()
 }

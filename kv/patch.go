@@ -122,9 +122,7 @@ func (p *patcher) counters(key, value []byte) {
 	if l == nil || err != nil {
 		return
 	}
-	for i, v := range c {
-		l.counters[i].Store(v)
-	}
+	l.setCounters(c)
 }
 
 // header puts a new incarnation under a key. Layers it has in common with an

@@ -36,7 +36,7 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 		return db.dropUnwritten(d.unwritten)
 	case d.large != nil:
 		start, end := droppedRange(*d.large)
-		if err := db.pebble.Compact(ctx, start, end, false); err != nil {
+		if err := db.pebble().Compact(ctx, start, end, false); err != nil {
 			return false, fmt.Errorf("kv: reclaim object %d: %w", *d.large, err)
 		}
 		d.done = append(d.done, *d.large)
@@ -44,14 +44,14 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	if len(d.done) == 0 {
 		return false, nil
 	}
-	b := db.pebble.NewBatch()
+	b := db.disk.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
 	for _, object := range d.done {
 		must(b.Delete(appendDroppedKey(nil, object), nil))
 	}
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	if err := db.pebble.Apply(b, pebble.NoSync); err != nil {
+	if err := db.pebble().Apply(b, pebble.NoSync); err != nil {
 		return false, db.fail(fmt.Errorf("kv: reclaim: %w", err))
 	}
 	db.stats.reclaimed.Add(uint64(len(d.done)))
@@ -67,7 +67,7 @@ type dropped struct {
 }
 
 func (db *DB) findDropped() (d dropped, err error) {
-	it, err := db.pebble.NewIter(&pebble.IterOptions{LowerBound: []byte{tagDropped}, UpperBound: []byte{tagDropped + 1}})
+	it, err := db.pebble().NewIter(&pebble.IterOptions{LowerBound: []byte{tagDropped}, UpperBound: []byte{tagDropped + 1}})
 	if err != nil {
 		return d, db.readError(err, "dropped objects")
 	}
@@ -85,7 +85,7 @@ func (db *DB) findDropped() (d dropped, err error) {
 			return d, nil
 		}
 		start, end := droppedRange(object)
-		size, err := db.pebble.EstimateDiskUsage(start, end)
+		size, err := db.pebble().EstimateDiskUsage(start, end)
 		if err != nil {
 			return d, db.readError(err, "size of dropped object %d", object)
 		}
@@ -116,7 +116,7 @@ func (db *DB) dropUnwritten(object uint64) (bool, error) {
 		return false, nil
 	}
 	note := appendDroppedKey(nil, object)
-	_, closer, err := db.pebble.Get(note)
+	_, closer, err := db.pebble().Get(note)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return true, nil
 	}
@@ -126,11 +126,11 @@ func (db *DB) dropUnwritten(object uint64) (bool, error) {
 	if err := closer.Close(); err != nil {
 		return false, err
 	}
-	b := db.pebble.NewBatch()
+	b := db.disk.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
 	must(b.DeleteRange(appendObjectKey(nil, object), appendObjectKey(nil, object+1), nil))
 	must(b.Set(note, nil, nil))
-	if err := db.pebble.Apply(b, pebble.NoSync); err != nil {
+	if err := db.pebble().Apply(b, pebble.NoSync); err != nil {
 		return false, db.fail(fmt.Errorf("kv: reclaim object %d: %w", object, err))
 	}
 	return true, db.failure()
@@ -150,7 +150,7 @@ func (db *DB) CompactAll(ctx context.Context) error {
 		return err
 	}
 	defer db.exit()
-	if err := db.pebble.Compact(ctx, []byte{tagMeta}, []byte{tagEnd}, false); err != nil {
+	if err := db.pebble().Compact(ctx, []byte{tagMeta}, []byte{tagEnd}, false); err != nil {
 		return fmt.Errorf("kv: compact %s: %w", db.dir, err)
 	}
 	for db.FoldBacklog() > 0 {

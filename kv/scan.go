@@ -108,7 +108,7 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 		return err
 	}
 	defer db.exit()
-	var source pebble.Reader = db.pebble
+	var source pebble.Reader = db.disk
 	now := db.Now()
 	if r.view != nil {
 		source, now = r.view.snap, r.view.now

@@ -192,7 +192,7 @@ func (s *stats) figures(db *DB) reply.Reply {
 		return ErrorReply(err)
 	}
 	defer db.exit()
-	m, cache := db.pebble.Metrics(), db.residency.cache
+	m, cache := db.disk.Metrics(), db.residency.cache
 	return reply.Map(
 		reply.Field("directory", reply.BulkString(db.dir)),
 		reply.IntField("keys", db.keys.Load()),

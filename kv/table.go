@@ -64,6 +64,12 @@ func (l *Layer) Spec() LayerSpec { return l.spec }
 // Counter returns counter i of the layer, as of the last commit applied.
 func (l *Layer) Counter(i int) uint64 { return l.counters[i].Load() }
 
+func (l *Layer) setCounters(values [numCounters]uint64) {
+	for i, v := range values {
+		l.counters[i].Store(v)
+	}
+}
+
 // Resident returns the first line of a block if the block is in memory, else
 // nil. The lines behind it, as many as the layer's, may be read with atomic
 // loads at any time, also after the block was evicted; blk must be below the

@@ -22,22 +22,24 @@ import (
 const maxViewBlocks = 512
 
 type view struct {
-	db      *DB
-	snap    *pebble.Snapshot
-	seq     uint64 // of the last commit in it
-	now     int64  // Unix milliseconds: what has expired by then
-	objects map[string]*Object
-	blocks  map[flightKey]*Line
-	loaded  []flightKey // the keys of blocks
+	db       *DB
+	snap     *pebble.Snapshot
+	seq      uint64 // of the last commit in it
+	gathered uint64 // number of the last commit in it that was gathered
+	now      int64  // Unix milliseconds: what has expired by then
+	objects  map[string]*Object
+	blocks   map[flightKey]*Line
+	loaded   []flightKey // the keys of blocks
 }
 
 func (db *DB) newView() (*view, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
 	}
+	db.drain() // the most of it while nobody waits
 	db.apply.Lock()
 	v := &view{
-		db: db, snap: db.pebble.NewSnapshot(), seq: db.lastSeq.Load(), now: db.Now(),
+		db: db, snap: db.pebble().NewSnapshot(), seq: db.lastSeq.Load(), gathered: db.gathered.last.Load(), now: db.Now(),
 		objects: make(map[string]*Object), blocks: make(map[flightKey]*Line),
 	}
 	db.apply.Unlock()
@@ -117,7 +119,7 @@ func (v *view) resident(o *Object, l *Layer, blk uint64) *Line {
 		for i := range words {
 			words[i] = atomic.LoadUint64(&resident[i])
 		}
-		if live.lastSeq.Load() > v.seq {
+		if live.lastSeq.Load() > v.seq || live.gathered.Load() > v.gathered || live.Ended() {
 			return nil
 		}
 		return first

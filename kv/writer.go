@@ -147,7 +147,7 @@ func (db *DB) newWriter(level Durability) (*Writer, error) {
 	}
 	w := writers.Get().(*Writer)
 	w.db, w.level = db, db.level(level)
-	w.batch = db.pebble.NewBatch()
+	w.batch = db.disk.NewBatch()
 	return w, nil
 }
 
@@ -224,15 +224,15 @@ func (w *Writer) Refuse(err error) error {
 }
 
 // settleAnswer lets go of the keys and waits until what was read of them is as
-// durable as the level asks for. Everything committed to these keys raised
-// lastSeq before the locks this writer holds were released.
+// durable as the level asks for. Everything committed to these keys has raised
+// lastSeq, or is gathered, by now.
 func (w *Writer) settleAnswer() error {
-	seq := w.db.lastSeq.Load()
 	w.unlock()
 	if w.level != Always {
 		return nil
 	}
-	return w.db.awaitDurable(seq)
+	w.db.drain()
+	return w.db.awaitDurable(w.db.lastSeq.Load())
 }
 
 // DB returns the store that is written to.
@@ -845,7 +845,7 @@ func (db *DB) Attribute(o *Object, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer db.exit()
-	value, closer, err := db.pebble.Get(appendAttributeKey(nil, o.header.id, name))
+	value, closer, err := db.pebble().Get(appendAttributeKey(nil, o.header.id, name))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}
@@ -866,7 +866,7 @@ func (w *Writer) KeepAttributes(from, to *Object) (err error) {
 	prefix := appendAttributeKey(nil, from.header.id, "")
 	end := slices.Clone(prefix)
 	end[len(end)-1]++
-	it, err := w.db.pebble.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: end})
+	it, err := w.db.pebble().NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: end})
 	if err != nil {
 		return w.db.readError(err, "key %q: attributes", from.key)
 	}

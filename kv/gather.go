@@ -1,0 +1,324 @@
+package kv
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Commits that do not wait for the disk and do no more than set a few bits of one
+// object are gathered, and put into Pebble many at a time: one Pebble batch, one
+// record of the counters, the operands sorted by block and of each block one. That
+// costs a fraction of a batch for each.
+//
+// What is stored is Pebble and what is gathered, and being gathered takes the place
+// of being applied, in everything that is said elsewhere of the order of things: it
+// comes after the stripes' started and before the patch. So that this holds,
+//
+//   - who reads blocks or counters from Pebble, without holding off writers of them,
+//     first takes what is gathered of them, and then adds it to what Pebble has. In
+//     this order: what has gone from the gathered by then is in Pebble.
+//   - who does anything else with Pebble does it by db.pebble(), which first puts in
+//     what is gathered. A commit's batch is behind everything that was gathered
+//     before it, so a crash leaves a prefix of the commits as ever; a snapshot, made
+//     while nobody gathers, holds everything.
+//   - who is about to acknowledge more than was written at his own level puts in what
+//     is gathered before he looks at the sequence to wait for: see Acknowledge.
+//
+// A crash loses what is gathered, of commits that were not to survive one: at most
+// maxGathered of them, and only those of the last gatherFor.
+
+const (
+	// maxGathered is how many commits are gathered before who came last puts them into
+	// Pebble.
+	maxGathered = 256
+
+	// gatherFor is how long a commit that no other follows stays out of Pebble.
+	gatherFor = 50 * time.Millisecond
+
+	// maxGatheredBits is the most bits that a commit may set to be gathered, and
+	// maxGatheredLayers of how many layers bits are gathered at once.
+	maxGatheredBits   = 64
+	maxGatheredLayers = 32
+)
+
+// gathered are the commits that are not in Pebble yet. Their numbers count the commits
+// gathered since the store was opened.
+type gathered struct {
+	last    atomic.Uint64 // number of the last commit gathered; written with mu held
+	applied atomic.Uint64 // number of the last one that is in Pebble; written with drains held
+
+	mu       sync.Mutex
+	filling  gathering // guarded by mu
+	draining gathering // what is being put into Pebble; written with drains and mu held, read with either
+
+	drains sync.Mutex    // held while a gathering is put into Pebble
+	w      Writer        // makes its batch; guarded by drains
+	begun  chan struct{} // tells the drainer of a gathering begun; of capacity 1
+}
+
+// gathering is what some commits set.
+type gathering struct {
+	commits int
+	size    int              // at most, of the batch it becomes, counted as by Writer.build
+	bits    []uint64         // as a Writer's, each once
+	layers  []*Layer         // as a Writer's
+	counts  []stagedCounters // the newest, once for each layer
+	objects []*Object
+}
+
+// gathers reports whether the commit is of the kind that is gathered.
+func (w *Writer) gathers() bool {
+	return w.level != Always && w.gate == gateShared && 0 < len(w.bits) && len(w.bits) <= maxGatheredBits &&
+		len(w.views) == 1 && !w.views[0].changed && w.batch.Empty() &&
+		!w.sequence && !w.unseen && !w.flush &&
+		len(w.slots)+len(w.fresh)+len(w.handed)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) == 0
+}
+
+// gather gathers the commit and patches memory, and reports whether there was room: if
+// not it is left to be applied.
+func (w *Writer) gather() bool {
+	db, o := w.db, w.views[0].object
+	taken, full := w.gatherAndPatch(o)
+	if !taken {
+		return false
+	}
+	w.unlock()
+	db.stats.commits.Add(1)
+	if w.level == EverySec {
+		db.everySec.Store(true)
+	}
+	if full {
+		db.drain()
+	}
+	return true
+}
+
+func (w *Writer) gatherAndPatch(o *Object) (taken, full bool) {
+	db := w.db
+	db.apply.RLock()
+	defer db.apply.RUnlock()
+	touched := w.stripes()
+	db.startStripes(touched)
+	defer db.finishStripes(touched)
+	db.pauseAt("commit: started")
+	taken, full = db.gathered.take(w, o)
+	if !taken {
+		return false, false
+	}
+	db.pauseAt("commit: applied")
+	p := &w.patcher
+	p.db, p.objects = db, append(p.objects, o)
+	w.operands(p.operand)
+	for i := range w.counts {
+		w.counts[i].layer.setCounters(w.counts[i].values)
+	}
+	w.tellWatches()
+	return true, full
+}
+
+// take adds a commit to those gathered, if there is room, and reports whether they are
+// to be put into Pebble now.
+func (g *gathered) take(w *Writer, o *Object) (taken, full bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	to := &g.filling
+	size := w.gatheredSize()
+	if to.size+size > w.db.MaxCommit() || len(to.layers)+len(w.layers) > maxGatheredLayers {
+		return false, false
+	}
+	if to.commits == 0 {
+		select {
+		case g.begun <- struct{}{}:
+		default:
+		}
+	}
+	to.add(w, o)
+	to.commits++
+	to.size += size
+	number := g.last.Load() + 1
+	raise(&o.gathered, number)
+	g.last.Store(number)
+	return true, to.commits >= maxGathered || to.size > w.db.MaxCommit()/2
+}
+
+// gatheredSize returns what the commit adds to a batch, at most.
+func (w *Writer) gatheredSize() int {
+	const perBlock = perEntry + 48 // keys and lengths
+	const perBit = 4               // of an operand: see block.AppendBitsOperand
+	blocks, last := 0, ^uint64(0)
+	for _, bit := range w.bits {
+		if bit>>16 != last {
+			blocks, last = blocks+1, bit>>16
+		}
+	}
+	return blocks*perBlock + len(w.bits)*perBit + len(w.counts)*(perBlock+numCounters*binary.MaxVarintLen64)
+}
+
+func (g *gathering) add(w *Writer, o *Object) {
+	for _, bit := range w.bits {
+		l := w.layers[bit>>ordinalShift]
+		i := slices.Index(g.layers, l)
+		if i < 0 {
+			i = len(g.layers)
+			g.layers = append(g.layers, l)
+		}
+		g.bits = append(g.bits, uint64(i)<<ordinalShift|bit&(1<<ordinalShift-1))
+	}
+	for _, c := range w.counts {
+		i := slices.IndexFunc(g.counts, func(old stagedCounters) bool { return old.layer == c.layer })
+		if i < 0 {
+			g.counts = append(g.counts, c)
+		} else {
+			g.counts[i] = c
+		}
+	}
+	if !slices.Contains(g.objects, o) {
+		g.objects = append(g.objects, o)
+	}
+}
+
+func (g *gathering) reset() {
+	clear(g.layers)
+	clear(g.counts)
+	clear(g.objects)
+	*g = gathering{bits: g.bits[:0], layers: g.layers[:0], counts: g.counts[:0], objects: g.objects[:0]}
+}
+
+// positions returns the bits of a block that are gathered, perhaps with some that are in
+// Pebble.
+func (g *gathered) positions(l *Layer, blk uint64) (positions []uint16) {
+	if g.last.Load() == g.applied.Load() {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, from := range []*gathering{&g.draining, &g.filling} {
+		for i, layer := range from.layers {
+			if !layer.same(l) {
+				continue
+			}
+			for _, bit := range from.bits {
+				if bit>>16 == uint64(i)<<blockBits|blk {
+					positions = append(positions, uint16(bit))
+				}
+			}
+		}
+	}
+	return positions
+}
+
+// counters returns the counters of a layer as a commit that is gathered has left them,
+// if one has.
+func (g *gathered) counters(l *Layer) (values [numCounters]uint64, found bool) {
+	if g.last.Load() == g.applied.Load() {
+		return values, false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, from := range []*gathering{&g.draining, &g.filling} {
+		for _, c := range from.counts {
+			if c.layer.same(l) {
+				values, found = c.values, true // of two incarnations the later is behind
+			}
+		}
+	}
+	return values, found
+}
+
+// same reports whether two tables are of one layer.
+func (l *Layer) same(as *Layer) bool { return l.object == as.object && l.spec.Number == as.spec.Number }
+
+// setPositions sets bits in a block that nobody else sees yet.
+func setPositions(words []uint64, positions []uint16) {
+	for _, p := range positions {
+		words[p>>6] |= 1 << (p & 63)
+	}
+}
+
+// pebble returns Pebble with everything in it that was gathered before the call.
+func (db *DB) pebble() *pebble.DB {
+	db.drain()
+	return db.disk
+}
+
+// drain puts everything into Pebble that was gathered before the call. An error makes the
+// store fail, as that of any commit.
+func (db *DB) drain() {
+	g := &db.gathered
+	upTo := g.last.Load()
+	if g.applied.Load() >= upTo {
+		return
+	}
+	g.drains.Lock()
+	defer g.drains.Unlock()
+	if g.applied.Load() >= upTo {
+		return
+	}
+	g.mu.Lock()
+	g.filling, g.draining = g.draining, g.filling
+	upTo = g.last.Load()
+	g.mu.Unlock()
+	db.pauseAt("drain: taken")
+	if err := db.putGathered(&g.draining); err != nil {
+		_ = db.fail(fmt.Errorf("kv: commit: %w", err))
+	}
+	db.pauseAt("drain: applied")
+	g.mu.Lock()
+	g.draining.reset()
+	g.mu.Unlock()
+	g.applied.Store(upTo)
+}
+
+func (db *DB) putGathered(from *gathering) error {
+	w := &db.gathered.w
+	w.db, w.batch = db, db.disk.NewBatch()
+	defer func() { _ = w.batch.Close() }() // releases memory, cannot fail
+	w.bits, w.layers, w.counts = append(w.bits[:0], from.bits...), from.layers, from.counts
+	if err := w.build(); err != nil {
+		return err // impossible: take keeps to the limit
+	}
+	if err := db.disk.Apply(w.batch, pebble.NoSync); err != nil {
+		return err
+	}
+	first := uint64(w.batch.SeqNum())
+	if first == 0 {
+		return fmt.Errorf("batch of %d bytes has no sequence", w.batch.Len())
+	}
+	last := first + uint64(w.batch.Count()) - 1
+	raise(&db.lastSeq, last)
+	for _, o := range from.objects {
+		raise(&o.lastSeq, last)
+	}
+	db.stats.commitBytes.Add(uint64(w.batch.Len()))
+	return nil
+}
+
+// keepDraining puts into Pebble what nobody else does.
+func (db *DB) keepDraining() {
+	defer close(db.drainerDone)
+	for {
+		select {
+		case <-db.stopHousekeeper:
+			return
+		case <-db.gathered.begun:
+		}
+		timer := time.NewTimer(gatherFor)
+		select {
+		case <-db.stopHousekeeper:
+			timer.Stop()
+			return // Close does it
+		case <-timer.C:
+		}
+		if db.enter() != nil {
+			return
+		}
+		db.drain()
+		db.exit()
+	}
+}

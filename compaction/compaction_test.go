@@ -44,7 +44,7 @@ func TestService_folds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range uint64(adds) {
-		if _, err := f.AddUint64(i); err != nil {
+		if _, err := f.With(kv.Always).AddUint64(i); err != nil { // an operand each
 			t.Fatal(err)
 		}
 	}

@@ -45,8 +45,20 @@ func (db *DB) ChunkEviction(l *Layer, blk uint64) (drop func()) {
 	return residentChunk{d, d.Load()}.drop
 }
 
-// LastSeq returns the sequence of the last commit applied.
-func (db *DB) LastSeq() uint64 { return db.lastSeq.Load() }
+// Direct has every commit applied to Pebble at once.
+func Direct(o *Options) *Options {
+	o.direct = true
+	return o
+}
+
+// Drain puts what is gathered into Pebble.
+func (db *DB) Drain() { db.drain() }
+
+// Gathered returns the number of commits gathered that are not in Pebble.
+func (db *DB) Gathered() uint64 { return db.gathered.last.Load() - db.gathered.applied.Load() }
+
+// Changes returns a number that grows with each commit applied, or gathered.
+func (db *DB) Changes() uint64 { return db.lastSeq.Load() + db.gathered.last.Load() }
 
 // BlocksRead returns the number of blocks read from Pebble.
 func (db *DB) BlocksRead() uint64 { return db.stats.blocksRead.Load() }

@@ -74,7 +74,7 @@ type gathering struct {
 
 // gathers reports whether the commit is of the kind that is gathered.
 func (w *Writer) gathers() bool {
-	return w.level != Always && w.gate == gateShared && 0 < len(w.bits) && len(w.bits) <= maxGatheredBits &&
+	return !w.db.opts.direct && w.level != Always && w.gate == gateShared && 0 < len(w.bits) && len(w.bits) <= maxGatheredBits &&
 		len(w.views) == 1 && !w.views[0].changed && w.batch.Empty() &&
 		!w.sequence && !w.unseen && !w.flush &&
 		len(w.slots)+len(w.fresh)+len(w.handed)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) == 0

@@ -174,6 +174,7 @@ func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	var buf [24]byte
 	gathered := db.gathered.positions(l, blk) // before Pebble is asked, see gather.go
+	db.pauseAt("load: gathered")
 	value, closer, err := db.disk.Get(appendBlockKey(buf[:0], l.object, l.spec.Number, blk))
 	if errors.Is(err, pebble.ErrNotFound) {
 		if len(gathered) == 0 {

@@ -110,6 +110,9 @@ type Options struct {
 	// pause is called at named points of slow paths; set by tests to hold a
 	// goroutine there.
 	pause func(point string)
+
+	// direct has every commit applied to Pebble at once, see gather.go; set by tests.
+	direct bool
 }
 
 const (

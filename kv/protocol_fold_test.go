@@ -13,6 +13,7 @@ func (s *store) collectOperands(key string) {
 	s.t.Helper()
 	for bit := range uint16(100) {
 		s.set(key, 1, bit)
+		s.Drain() // an operand each
 	}
 	s.forget(key)
 	s.has(key, 1, 0)

@@ -83,6 +83,7 @@ func TestLoad_shared(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
 	s.set("k", 1, 7)
+	s.Drain()
 	s.forget("k")
 	before := s.BlocksRead()
 	read := s.next("load: read")
@@ -111,7 +112,7 @@ func TestCommit_patchAfterApply(t *testing.T) {
 	s.create("k")
 	s.set("k", 1, 7)
 	w := s.stage(kv.NoSync, "k", 1, 8)
-	before := s.LastSeq()
+	before := s.Changes()
 
 	started := s.next("commit: started")
 	committing := s.begin(w.Commit)
@@ -125,7 +126,7 @@ func TestCommit_patchAfterApply(t *testing.T) {
 	if s.has("k", 1, 8) {
 		t.Error("a bit is in memory before the sequence of its commit is known")
 	}
-	if s.LastSeq() == before {
+	if s.Changes() == before {
 		t.Error("the sequence of an applied commit is not counted before its bits appear")
 	}
 	applied.release()

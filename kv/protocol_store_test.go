@@ -116,6 +116,9 @@ func openStoreWith(t *testing.T, o *kv.Options, held *stops) *store {
 	o.Logger = slog.New(slog.DiscardHandler)
 	o.BallastSize, o.MinFreeSpace = -1, -1
 	o.Modules = append(o.Modules, bloomext.Module(), cuckooext.Module(), bitsModule, slotsModule)
+	if direct {
+		o = kv.Direct(o)
+	}
 	db, err := kv.Open("store", kv.WithPause(o, s.at))
 	if err != nil {
 		t.Fatal(err)

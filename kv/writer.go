@@ -270,6 +270,12 @@ func (w *Writer) Object(key []byte) (*Object, error) {
 	return v.object, nil
 }
 
+// Standing reports whether an object this writer was given is, as it is, what the key maps
+// to for everybody.
+func (w *Writer) Standing(o *Object) bool {
+	return slices.ContainsFunc(w.views, func(v keyView) bool { return v.stored == o && v.object == o && !v.changed })
+}
+
 // look returns the view of a key, valid until the next one is added.
 func (w *Writer) look(key []byte) (*keyView, error) { return w.lookFor(key, nil) }
 

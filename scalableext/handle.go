@@ -108,13 +108,18 @@ func (h *Handle[F]) Find(r kv.Reader) (*F, error) {
 	return f, err
 }
 
-// Staged returns the filter as a writer sees it.
+// Staged returns the filter as a writer sees it, and remembers it if it is the one that
+// everybody sees.
 func (h *Handle[F]) Staged(w *kv.Writer) (*F, error) {
 	o, err := w.Object(h.Key)
 	if err != nil {
 		return nil, err
 	}
-	return kv.As[*F](h.Key, o)
+	f, err := kv.As[*F](h.Key, o)
+	if err == nil && h.Tx == nil && w.Standing(o) {
+		h.Current.Store(f)
+	}
+	return f, err
 }
 
 // ReserveStaged stages an empty filter under the key, which spec describes. It returns

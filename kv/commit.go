@@ -13,8 +13,10 @@ import (
 
 // The crash argument.
 //
-// What is written. Each commit is one Pebble batch: one record of the log, with
-// the headers, operands, counters and attributes of everything it changes.
+// What is written. Each commit is in one Pebble batch, alone or with others that were
+// gathered (gather.go): one record of the log, with the headers, operands, counters and
+// attributes of everything it changes. What was gathered before a commit is before it
+// in the log, or in the same record.
 // Pebble writes records in the order of their sequences and, after a crash,
 // replays the log up to the first record that is not whole. So a crash leaves a
 // prefix of the commits, each whole or not at all: no filter without its

@@ -11,7 +11,8 @@
 //     adds layers.
 //   - line: 512 bits; block: 1 to 128 lines, the unit stored and cached.
 //   - operand: a change of a block, a few bytes, which Pebble merges into it.
-//   - commit: what one Writer applied, one Pebble batch.
+//   - commit: what one Writer applied, one Pebble batch or, if small and not to be waited
+//     for, part of one.
 //   - resident: in memory, in the block table of its layer.
 //   - module: types, commands, services and settings that a program opens the store with.
 //   - setting: a value that users look at, and may change while the store is open.
@@ -24,7 +25,9 @@
 // changes in a Writer and commits them as one batch. The batch is applied
 // without waiting for the disk, the resident blocks are patched from the batch's
 // bytes, the locks are let go, and only then does the caller wait for the disk,
-// together with everyone else who does. commit.go has the crash argument.
+// together with everyone else who does. Small commits that do not wait for the disk are
+// gathered, and are one batch together; gather.go says how that shows nowhere. commit.go
+// has the crash argument.
 //
 // A lookup of a resident block takes no lock: a few atomic loads. A block that
 // is not resident is read from Pebble and put into the block table, unless a

@@ -110,21 +110,12 @@ func (db *DB) Acknowledge(o *Object, level Durability) error {
 	if db.level(level) != Always {
 		return nil
 	}
-	ended := o.Ended()
-	if !ended && o.gathered.Load() <= db.gathered.applied.Load() && db.durable.Load() >= o.lastSeq.Load() {
+	// The layers of one that has ended may live on in an incarnation that later commits
+	// changed: the bits the answer came from may be theirs. It ended before they began.
+	if !o.Ended() && db.gathered.durable.Load() >= o.gathered.Load() && db.durable.Load() >= o.lastSeq.Load() {
 		return nil
 	}
-	if err := db.enter(); err != nil {
-		return err
-	}
-	defer db.exit()
-	db.drain()
-	if ended {
-		// Its layers may live on in an incarnation that later commits changed:
-		// the bits the answer came from may be theirs. It ended before they began.
-		return db.awaitDurable(db.lastSeq.Load())
-	}
-	return db.awaitDurable(o.lastSeq.Load())
+	return db.Sync()
 }
 
 func (db *DB) level(level Durability) Durability {
@@ -134,14 +125,24 @@ func (db *DB) level(level Durability) Durability {
 	return level
 }
 
-// Sync returns when every commit applied before it is on stable storage.
+// Sync returns when every commit reported before it is on stable storage.
 func (db *DB) Sync() error {
 	if err := db.enter(); err != nil {
 		return err
 	}
 	defer db.exit()
+	return db.awaitAll()
+}
+
+// awaitAll returns when every commit applied or gathered before it is on stable storage.
+func (db *DB) awaitAll() error {
 	db.drain()
-	return db.awaitDurable(db.lastSeq.Load())
+	gathered := db.gathered.applied.Load()
+	if err := db.awaitDurable(db.lastSeq.Load()); err != nil {
+		return err
+	}
+	raise(&db.gathered.durable, gathered)
+	return nil
 }
 
 const (

@@ -30,12 +30,12 @@ import (
 //   - who is about to acknowledge more than was written at his own level puts in what
 //     is gathered before he looks at the sequence to wait for: see Acknowledge.
 //
-// A crash loses what is gathered, of commits that were not to survive one: at most
-// maxGathered of them, and only those of the last gatherFor.
+// A crash loses what is gathered, of commits that were not to survive one: maxGathered of
+// them at most and as many that are being put into Pebble, all of the last gatherFor.
 
 const (
-	// maxGathered is how many commits are gathered before who came last puts them into
-	// Pebble.
+	// maxGathered is how many commits are gathered before the one that came last puts
+	// them into Pebble.
 	maxGathered = 256
 
 	// gatherFor is how long a commit that no other follows stays out of Pebble.
@@ -52,6 +52,7 @@ const (
 type gathered struct {
 	last    atomic.Uint64 // number of the last commit gathered; written with mu held
 	applied atomic.Uint64 // number of the last one that is in Pebble; written with drains held
+	durable atomic.Uint64 // number of one that is on stable storage, as are all before it
 
 	mu       sync.Mutex
 	filling  gathering // guarded by mu
@@ -69,7 +70,6 @@ type gathering struct {
 	bits    []uint64         // as a Writer's, each once
 	layers  []*Layer         // as a Writer's
 	counts  []stagedCounters // the newest, once for each layer
-	objects []*Object
 }
 
 // gathers reports whether the commit is of the kind that is gathered.
@@ -129,7 +129,7 @@ func (g *gathered) take(w *Writer, o *Object) (taken, full bool) {
 	defer g.mu.Unlock()
 	to := &g.filling
 	size := w.gatheredSize()
-	if to.size+size > w.db.MaxCommit() || len(to.layers)+len(w.layers) > maxGatheredLayers {
+	if to.commits >= maxGathered || to.size+size > w.db.MaxCommit() || len(to.layers)+len(w.layers) > maxGatheredLayers {
 		return false, false
 	}
 	if to.commits == 0 {
@@ -138,7 +138,7 @@ func (g *gathered) take(w *Writer, o *Object) (taken, full bool) {
 		default:
 		}
 	}
-	to.add(w, o)
+	to.add(w)
 	to.commits++
 	to.size += size
 	number := g.last.Load() + 1
@@ -160,7 +160,7 @@ func (w *Writer) gatheredSize() int {
 	return blocks*perBlock + len(w.bits)*perBit + len(w.counts)*(perBlock+numCounters*binary.MaxVarintLen64)
 }
 
-func (g *gathering) add(w *Writer, o *Object) {
+func (g *gathering) add(w *Writer) {
 	for _, bit := range w.bits {
 		l := w.layers[bit>>ordinalShift]
 		i := slices.Index(g.layers, l)
@@ -178,16 +178,12 @@ func (g *gathering) add(w *Writer, o *Object) {
 			g.counts[i] = c
 		}
 	}
-	if !slices.Contains(g.objects, o) {
-		g.objects = append(g.objects, o)
-	}
 }
 
 func (g *gathering) reset() {
 	clear(g.layers)
 	clear(g.counts)
-	clear(g.objects)
-	*g = gathering{bits: g.bits[:0], layers: g.layers[:0], counts: g.counts[:0], objects: g.objects[:0]}
+	*g = gathering{bits: g.bits[:0], layers: g.layers[:0], counts: g.counts[:0]}
 }
 
 // positions returns the bits of a block that are gathered, perhaps with some that are in
@@ -290,11 +286,7 @@ func (db *DB) putGathered(from *gathering) error {
 	if first == 0 {
 		return fmt.Errorf("batch of %d bytes has no sequence", w.batch.Len())
 	}
-	last := first + uint64(w.batch.Count()) - 1
-	raise(&db.lastSeq, last)
-	for _, o := range from.objects {
-		raise(&o.lastSeq, last)
-	}
+	raise(&db.lastSeq, first+uint64(w.batch.Count())-1)
 	db.stats.commitBytes.Add(uint64(w.batch.Len()))
 	return nil
 }

@@ -208,7 +208,7 @@ func (db *DB) ObjectBytes(o *Object) (disk, resident uint64, err error) {
 	}
 	defer db.exit()
 	id := o.header.id
-	disk, err = db.pebble().EstimateDiskUsage(appendObjectKey(nil, id), appendObjectKey(nil, id+1))
+	disk, err = db.disk.EstimateDiskUsage(appendObjectKey(nil, id), appendObjectKey(nil, id+1))
 	if err != nil {
 		return 0, 0, db.readError(err, "key %q: disk usage", o.key)
 	}

@@ -222,6 +222,7 @@ func (db *DB) readCounters(from pebble.Reader, l *Layer) error {
 			l.setCounters(values)
 			return nil
 		}
+		db.pauseAt("open: gathered")
 	}
 	value, closer, err := from.Get(appendCountersKey(nil, l.object, l.spec.Number))
 	if errors.Is(err, pebble.ErrNotFound) {

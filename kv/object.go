@@ -31,9 +31,8 @@ type Object struct {
 	// set it.
 	lastSeq atomic.Uint64
 
-	// gathered is the number of the last commit gathered that changed the object, or
-	// a later one; it goes up before blocks are patched, as lastSeq does, which goes up
-	// when that commit is in Pebble.
+	// gathered is the number of the last commit gathered that changed the object, or of
+	// a later one. It goes up before that patches resident blocks; lastSeq does not.
 	gathered atomic.Uint64
 
 	// handedOver is set when a commit gave the layers to a new incarnation.

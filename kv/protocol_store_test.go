@@ -112,13 +112,19 @@ func openStore(t *testing.T, o *kv.Options) *store {
 
 func openStoreWith(t *testing.T, o *kv.Options, held *stops) *store {
 	t.Helper()
+	if direct {
+		o = kv.Direct(o)
+	}
+	return openGathering(t, o, held)
+}
+
+// openGathering opens a store that gathers commits, also when the others do not.
+func openGathering(t *testing.T, o *kv.Options, held *stops) *store {
+	t.Helper()
 	s := &store{t: t, stops: held}
 	o.Logger = slog.New(slog.DiscardHandler)
 	o.BallastSize, o.MinFreeSpace = -1, -1
 	o.Modules = append(o.Modules, bloomext.Module(), cuckooext.Module(), bitsModule, slotsModule)
-	if direct {
-		o = kv.Direct(o)
-	}
 	db, err := kv.Open("store", kv.WithPause(o, s.at))
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,15 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// A view does not show an item that is added while it copies the item's block.
+// A view does not show an item that is added while it copies the item's block, be it under
+// the filter's key or under one that it is renamed to.
 func TestView_committedMeanwhile(t *testing.T) {
+	for _, key := range []string{"f", "g"} {
+		t.Run(key, func(t *testing.T) { testViewCommittedMeanwhile(t, key) })
+	}
+}
+
+func testViewCommittedMeanwhile(t *testing.T, key string) {
 	var during func()
 	o := kv.WithPause(&kv.Options{
 		FS: vfs.NewMem(), BallastSize: -1, Durability: kv.NoSync, Modules: []kv.Module{bloomext.Module()},
@@ -20,6 +27,9 @@ func TestView_committedMeanwhile(t *testing.T) {
 			f()
 		}
 	})
+	if direct {
+		o = kv.Direct(o)
+	}
 	db, err := kv.Open("store", o)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +45,10 @@ func TestView_committedMeanwhile(t *testing.T) {
 	added := false
 	during = func() {
 		added = true
-		if _, err := f.AddString("meanwhile"); err != nil {
+		if err := db.Rename(kv.NoSync, []byte("f"), []byte(key)); err != nil {
+			t.Error(err)
+		}
+		if _, err := bloomext.New(db, key).AddString("meanwhile"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -231,8 +231,7 @@ func (w *Writer) settleAnswer() error {
 	if w.level != Always {
 		return nil
 	}
-	w.db.drain()
-	return w.db.awaitDurable(w.db.lastSeq.Load())
+	return w.db.awaitAll()
 }
 
 // DB returns the store that is written to.

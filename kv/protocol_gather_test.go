@@ -1,0 +1,356 @@
+package kv_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+func openGathered(t *testing.T) *store {
+	t.Helper()
+	return openGathering(t, inMemory(), newStops())
+}
+
+func openGatheredCrash(t *testing.T) *crashStore {
+	t.Helper()
+	held, mem := newStops(), vfs.NewCrashableMem()
+	return &crashStore{openGathering(t, &kv.Options{FS: logFS{mem, held}}, held), mem}
+}
+
+// wantGathered checks that so many commits are not in Pebble: else a test is about nothing.
+func (s *store) wantGathered(n uint64) {
+	s.t.Helper()
+	if got := s.Gathered(); got != n {
+		s.t.Fatalf("%d commits are gathered, want %d", got, n)
+	}
+}
+
+func (s *store) mustAdd(level kv.Durability, key, item string, want bool) {
+	s.t.Helper()
+	added, err := bloomext.New(s.DB, key).With(level).AddString(item)
+	s.must(err)
+	if added != want {
+		s.t.Errorf("adding %q: %t, want %t", item, added, want)
+	}
+}
+
+func (s *store) wantItem(key, item string) {
+	s.t.Helper()
+	there, err := bloomext.New(s.DB, key).MayContainString(item)
+	s.must(err)
+	if !there {
+		s.t.Errorf("item %q is lost", item)
+	}
+}
+
+// A block that is read has what is gathered, before it is put into Pebble, while it is, and
+// after; and nobody waits for that.
+func TestGather_load(t *testing.T) {
+	s := openGathered(t)
+	s.create("k")
+	s.set("k", 1, 7)
+	s.wantGathered(1)
+	look := func(when string) {
+		t.Helper()
+		s.forget("k")
+		if !s.has("k", 1, 7) {
+			t.Errorf("%s a bit that is gathered is not seen", when)
+		}
+	}
+	look("before it is in Pebble")
+	taken, applied := s.next("drain: taken"), s.next("drain: applied")
+	draining := s.begin(func() error { s.Drain(); return nil })
+	draining.reaches(taken)
+	look("while it is put into Pebble")
+	s.set("k", 1, 8)
+	s.forget("k")
+	if !s.has("k", 1, 7) || !s.has("k", 1, 8) {
+		t.Error("bits of two gatherings are not seen")
+	}
+	taken.release()
+	draining.reaches(applied)
+	look("just when it is in Pebble")
+	applied.release()
+	draining.wait()
+	s.wantGathered(1)
+	look("when it is in Pebble")
+	s.wantConsistent()
+}
+
+// A loader that has looked at what is gathered finds in Pebble what goes there meanwhile.
+func TestGather_drainedWhileLoading(t *testing.T) {
+	s := openGathered(t)
+	s.create("k")
+	s.set("k", 1, 7)
+	s.forget("k")
+	asked := s.next("load: gathered")
+	find := s.beginFind("k", 1, 7)
+	find.reaches(asked)
+	s.Drain()
+	asked.release()
+	find.wait()
+	s.wantConsistent()
+}
+
+// A block that was read before a commit was gathered is not put in its way.
+func TestGather_whileLoading(t *testing.T) {
+	s := openGathered(t)
+	s.create("k")
+	s.set("k", 1, 7)
+	s.Drain()
+	w := s.stage(kv.NoSync, "k", 1, 8)
+	s.forget("k")
+	read := s.next("load: read")
+	find := s.beginFind("k", 1, 7)
+	find.reaches(read)
+	s.must(w.Commit())
+	s.wantGathered(1)
+	read.release()
+	find.wait()
+	if !s.has("k", 1, 8) {
+		t.Error("a bit that was gathered during a load is lost")
+	}
+	s.wantConsistent()
+}
+
+// An object that is opened has the counters of commits that are gathered, in whatever
+// incarnation, before they are put into Pebble, while they are, and after.
+func TestGather_open(t *testing.T) {
+	s := openGathered(t)
+	newFilter(t, s.DB, "f")
+	items := 0
+	add := func() {
+		t.Helper()
+		s.mustAdd(kv.NoSync, "f", fmt.Sprint("item ", items), true)
+		items++
+	}
+	look := func(when string) {
+		t.Helper()
+		s.closeObject("f")
+		info, err := bloomext.New(s.DB, "f").Info()
+		s.must(err)
+		if info.Items != uint64(items) {
+			t.Errorf("%s %d items are counted, want %d", when, info.Items, items)
+		}
+	}
+	add()
+	s.wantGathered(1)
+	look("gathered,")
+	add()
+	s.wantGathered(2)
+	look("gathered in two incarnations,")
+	taken := s.next("drain: taken")
+	draining := s.begin(func() error { s.Drain(); return nil })
+	draining.reaches(taken)
+	look("going to Pebble,")
+	add()
+	look("gathered and going to Pebble,")
+	taken.release()
+	draining.wait()
+	look("gathered and in Pebble,")
+
+	s.closeObject("f")
+	asked := s.next("open: gathered")
+	s.Drain()
+	opening := s.begin(func() error { _, err := s.Lookup([]byte("f")); return err })
+	opening.reaches(asked)
+	asked.release()
+	opening.wait()
+	look("in Pebble,")
+	s.wantConsistent()
+}
+
+// The counters of an object that are put into Pebble while it is opened are found there.
+func TestGather_drainedWhileOpening(t *testing.T) {
+	s := openGathered(t)
+	newFilter(t, s.DB, "f")
+	s.mustAdd(kv.NoSync, "f", "x", true)
+	s.closeObject("f")
+	w, err := s.Begin(kv.NoSync, []byte("f")) // nobody else opens it
+	s.must(err)
+	s.each("open: read", s.Drain) // after its counters were read
+	_, err = w.Object([]byte("f"))
+	s.must(err)
+	w.Discard()
+	s.wantConsistent()
+}
+
+// Folding a block does not write it over what was gathered of it.
+func TestGather_fold(t *testing.T) {
+	s := openGathered(t)
+	s.create("k")
+	s.collectOperands("k")
+	s.set("k", 1, 200)
+	s.wantGathered(1)
+	read := s.next("fold: read")
+	folding := s.begin(s.fold)
+	folding.reaches(read)
+	s.Drain()
+	read.release()
+	folding.wait()
+	s.forget("k")
+	if !s.has("k", 1, 200) {
+		t.Error("a bit that was gathered is lost with the folding of its block")
+	}
+	s.wantConsistent()
+}
+
+// A view has what was gathered before it, and not what was after.
+func TestGather_view(t *testing.T) {
+	s := openGathered(t)
+	newFilter(t, s.DB, "f")
+	s.mustAdd(kv.NoSync, "f", "x", true)
+	s.wantGathered(1)
+	view, err := s.NewView(t.Context())
+	s.must(err)
+	defer view.Rollback()
+	s.mustAdd(kv.NoSync, "f", "y", true)
+	for range 2 { // from memory, then from the snapshot
+		for item, want := range map[string]bool{"x": true, "y": false} {
+			there, err := bloomext.New(s.DB, "f").In(view).MayContainString(item)
+			s.must(err)
+			if there != want {
+				t.Errorf("the view has %q: %t, want %t", item, there, want)
+			}
+		}
+		info, err := bloomext.New(s.DB, "f").In(view).Info()
+		s.must(err)
+		if info.Items != 1 {
+			t.Errorf("the view counts %d items, want 1", info.Items)
+		}
+		s.forget("f")
+	}
+}
+
+// What is acknowledged under Always brings what it rests on to the disk, also if that is
+// gathered.
+func TestGather_acknowledge(t *testing.T) {
+	tests := []struct {
+		name string
+		do   func(s *crashStore)
+	}{
+		{"item known", func(s *crashStore) {
+			f := bloomext.New(s.DB, "f")
+			there, err := f.MayContainString("x") // the handle finds the filter
+			s.must(err)
+			added, err := f.With(kv.Always).AddString("x")
+			s.must(err)
+			if !there || added {
+				t.Errorf("an item that was added: %t, %t", there, added)
+			}
+		}},
+		{"item known to an object opened since", func(s *crashStore) {
+			s.closeObject("f")
+			f := bloomext.New(s.DB, "f")
+			_, err := f.MayContainString("x")
+			s.must(err)
+			s.wantGathered(1)
+			_, err = f.With(kv.Always).AddString("x")
+			s.must(err)
+		}},
+		{"filter full", func(s *crashStore) {
+			if _, err := bloomext.New(s.DB, "f").With(kv.Always).AddString("y"); !errors.Is(err, bloomext.ErrFull) {
+				t.Errorf("adding to a full filter: %v", err)
+			}
+		}},
+		{"key there", func(s *crashStore) {
+			if err := bloomext.New(s.DB, "f").Reserve(bloomext.Config{Capacity: 1}); !errors.Is(err, kv.ErrExists) {
+				t.Errorf("making a filter that is there: %v", err)
+			}
+		}},
+		{"other key", func(s *crashStore) {
+			_, err := s.Set(kv.Always, []byte("row"), []byte("x"), kv.SetOptions{})
+			s.must(err)
+		}},
+		{"sync", func(s *crashStore) { s.must(s.Sync()) }},
+		{"close", func(s *crashStore) { s.must(s.Close()) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := openGatheredCrash(t)
+			s.must(bloomext.New(s.DB, "f").Reserve(bloomext.Config{Capacity: 1, ErrorRate: 0.01, NonScaling: true}))
+			s.mustAdd(kv.NoSync, "f", "x", true)
+			s.wantGathered(1)
+			tt.do(s)
+			after := s.crash()
+			after.wantItem("f", "x")
+			after.wantConsistent()
+		})
+	}
+}
+
+// Nothing of a removed object gets into Pebble after its removal.
+func TestGather_remove(t *testing.T) {
+	for name, remove := range map[string]func(s *store) error{
+		"delete": func(s *store) error { _, err := s.Delete(kv.NoSync, []byte("f")); return err },
+		"flush":  func(s *store) error { return s.DeleteAll(kv.NoSync) },
+		"replace": func(s *store) error {
+			_, err := s.Set(kv.NoSync, []byte("f"), nil, kv.SetOptions{})
+			return err
+		},
+		"rename": func(s *store) error {
+			newFilter(t, s.DB, "g")
+			return s.Rename(kv.NoSync, []byte("g"), []byte("f"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openGathered(t)
+			newFilter(t, s.DB, "f")
+			s.mustAdd(kv.NoSync, "f", "x", true)
+			s.wantGathered(1)
+			s.must(remove(s))
+			s.Drain()
+			s.wantConsistent()
+		})
+	}
+}
+
+// A commit that no other follows gets into Pebble by itself.
+func TestGather_byItself(t *testing.T) {
+	s := openGathered(t)
+	newFilter(t, s.DB, "f")
+	for i := range 3 {
+		s.mustAdd(kv.NoSync, "f", fmt.Sprint("item ", i), true)
+		until(func() bool { return s.Gathered() == 0 })
+	}
+	s.wantConsistent()
+}
+
+// However many commits there are, of however many filters: few are gathered, and what they
+// become is a batch that the smallest memtable takes.
+func TestGather_many(t *testing.T) {
+	o := inMemory()
+	o.MemTableSize = 256 << 10
+	s := openGathering(t, o, newStops())
+	const filters, items = 50, 200
+	most := uint64(0)
+	for i := range filters {
+		newFilter(t, s.DB, fmt.Sprint("f", i))
+	}
+	for i := range items {
+		for j := range filters {
+			s.mustAdd(kv.EverySec, fmt.Sprint("f", j), fmt.Sprintf("item %d.%d", i, j), true)
+			most = max(most, s.Gathered())
+		}
+	}
+	if most == 0 || most >= 256 {
+		t.Errorf("%d commits were gathered at most, want 1 to 255", most)
+	}
+	// Each into a block of its own, more or less.
+	large := bloomext.New(s.DB, "large")
+	s.must(large.Reserve(bloomext.Config{Capacity: 1e7, ErrorRate: 0.01}))
+	for i := range 2000 {
+		s.mustAdd(kv.NoSync, "large", fmt.Sprint("item ", i), true)
+	}
+	for i := range items {
+		for j := range filters {
+			s.wantItem(fmt.Sprint("f", j), fmt.Sprintf("item %d.%d", i, j))
+		}
+	}
+	s.wantConsistent()
+}

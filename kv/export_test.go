@@ -57,6 +57,9 @@ func (db *DB) Drain() { db.drain() }
 // Gathered returns the number of commits gathered that are not in Pebble.
 func (db *DB) Gathered() uint64 { return db.gathered.last.Load() - db.gathered.applied.Load() }
 
+// MaxGathered is the most commits that are gathered, and again that are being put into Pebble.
+const MaxGathered = maxGathered
+
 // Changes returns a number that grows with each commit applied, or gathered.
 func (db *DB) Changes() uint64 { return db.lastSeq.Load() + db.gathered.last.Load() }
 

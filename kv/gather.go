@@ -34,9 +34,11 @@ import (
 // them at most and as many that are being put into Pebble, all of the last gatherFor.
 
 const (
-	// maxGathered is how many commits are gathered before the one that came last puts
-	// them into Pebble.
-	maxGathered = 256
+	// manyGathered is how many commits are gathered before the one that came last puts
+	// them into Pebble, unless somebody is about that; maxGathered is how many there
+	// are at most before one waits for it.
+	manyGathered = 256
+	maxGathered  = 1024
 
 	// gatherFor is how long a commit that no other follows stays out of Pebble.
 	gatherFor = 50 * time.Millisecond
@@ -93,8 +95,9 @@ func (w *Writer) gather() bool {
 	if w.level == EverySec {
 		db.everySec.Store(true)
 	}
-	if full {
-		db.drain()
+	if full && db.gathered.drains.TryLock() {
+		db.drainLocked()
+		db.gathered.drains.Unlock()
 	}
 	return true
 }
@@ -144,7 +147,7 @@ func (g *gathered) take(w *Writer, o *Object) (taken, full bool) {
 	number := g.last.Load() + 1
 	raise(&o.gathered, number)
 	g.last.Store(number)
-	return true, to.commits >= maxGathered || to.size > w.db.MaxCommit()/2
+	return true, to.commits >= manyGathered || to.size > w.db.MaxCommit()/2
 }
 
 // gatheredSize returns what the commit adds to a batch, at most.
@@ -253,12 +256,17 @@ func (db *DB) drain() {
 	}
 	g.drains.Lock()
 	defer g.drains.Unlock()
-	if g.applied.Load() >= upTo {
-		return
+	if g.applied.Load() < upTo {
+		db.drainLocked()
 	}
+}
+
+// drainLocked is drain for who holds the right to.
+func (db *DB) drainLocked() {
+	g := &db.gathered
 	g.mu.Lock()
 	g.filling, g.draining = g.draining, g.filling
-	upTo = g.last.Load()
+	upTo := g.last.Load()
 	g.mu.Unlock()
 	db.pauseAt("drain: taken")
 	if err := db.putGathered(&g.draining); err != nil {

@@ -3,6 +3,7 @@ package kv_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -338,8 +339,8 @@ func TestGather_many(t *testing.T) {
 			most = max(most, s.Gathered())
 		}
 	}
-	if most == 0 || most >= 256 {
-		t.Errorf("%d commits were gathered at most, want 1 to 255", most)
+	if most == 0 || most > 2*kv.MaxGathered {
+		t.Errorf("%d commits were gathered at most, want 1 to %d", most, 2*kv.MaxGathered)
 	}
 	// Each into a block of its own, more or less.
 	large := bloomext.New(s.DB, "large")
@@ -350,6 +351,51 @@ func TestGather_many(t *testing.T) {
 	for i := range items {
 		for j := range filters {
 			s.wantItem(fmt.Sprint("f", j), fmt.Sprintf("item %d.%d", i, j))
+		}
+	}
+	s.wantConsistent()
+}
+
+// Writers do not gather without end while what they gathered cannot be put into Pebble: they
+// wait for it.
+func TestGather_held(t *testing.T) {
+	const each = 2 * kv.MaxGathered
+	s := openGathered(t)
+	var filters [2]*bloomext.Filter
+	for i := range filters {
+		filters[i] = bloomext.New(s.DB, fmt.Sprint("f", i))
+		s.must(filters[i].Reserve(bloomext.Config{Capacity: 1e5, ErrorRate: 1e-6}))
+	}
+	s.mustAdd(kv.NoSync, "f0", "first", true)
+	taken := s.next("drain: taken")
+	draining := s.begin(func() error { s.Drain(); return nil })
+	draining.reaches(taken)
+	var adding [2]*task
+	for i, f := range filters {
+		adding[i] = s.begin(func() error {
+			for item := range uint64(each) {
+				if _, err := f.AddUint64(item); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	until(func() bool { return s.Gathered() > kv.MaxGathered })
+	for range 10_000 {
+		runtime.Gosched()
+	}
+	if n := s.Gathered(); n > 1+kv.MaxGathered {
+		t.Errorf("%d commits are gathered, want %d at most", n, 1+kv.MaxGathered)
+	}
+	taken.release()
+	draining.wait()
+	for i, f := range filters {
+		adding[i].wait()
+		for item := range uint64(each) {
+			if there, err := f.MayContainUint64(item); !there || err != nil {
+				t.Fatalf("item %d of filter %d: %t, %v", item, i, there, err)
+			}
 		}
 	}
 	s.wantConsistent()

@@ -159,15 +159,16 @@ func BenchmarkTwoFilters(b *testing.B) {
 	})
 }
 
-// BenchmarkLogBytes prints the log bytes of an add: one at a time, and in
-// batches of 1000 into a filter of 1e6 and one of 1e8.
+// BenchmarkLogBytes prints the log bytes of an add: one at a time, each synced and none,
+// and in batches of 1000 into a filter of 1e6 and one of 1e8.
 func BenchmarkLogBytes(b *testing.B) {
 	for _, c := range []struct {
 		capacity uint64
 		batch    int
-	}{{1e6, 1}, {1e6, 1000}, {1e8, 1000}} {
-		b.Run(fmt.Sprintf("capacity=%d/batch=%d", c.capacity, c.batch), func(b *testing.B) {
-			db := open(b, "", &kv.Options{InMemory: true, Durability: kv.NoSync, CacheSize: 1 << 30})
+		level    kv.Durability
+	}{{1e6, 1, kv.Always}, {1e6, 1, kv.NoSync}, {1e6, 1000, kv.NoSync}, {1e8, 1000, kv.NoSync}} {
+		b.Run(fmt.Sprintf("capacity=%d/batch=%d/level=%s", c.capacity, c.batch, c.level), func(b *testing.B) {
+			db := open(b, "", &kv.Options{InMemory: true, Durability: c.level, CacheSize: 1 << 30})
 			defer closeDB(b, db)
 			f := bloomext.New(db, "f")
 			if err := f.Reserve(bloomext.Config{Capacity: c.capacity, ErrorRate: 0.01, NonScaling: true}); err != nil {

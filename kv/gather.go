@@ -24,14 +24,14 @@ import (
 //     first takes what is gathered of them, and then adds it to what Pebble has. In
 //     this order: what has gone from the gathered by then is in Pebble.
 //   - who does anything else with Pebble does it by db.pebble(), which first puts in
-//     what is gathered. A commit's batch is behind everything that was gathered
+//     what is gathered, unless it has to do with neither. A commit's batch is behind everything that was gathered
 //     before it, so a crash leaves a prefix of the commits as ever; a snapshot, made
 //     while nobody gathers, holds everything.
 //   - who is about to acknowledge more than was written at his own level puts in what
 //     is gathered before he looks at the sequence to wait for: see Acknowledge.
 //
 // A crash loses what is gathered, of commits that were not to survive one: maxGathered of
-// them at most and as many that are being put into Pebble, all of the last gatherFor.
+// them at most and as many that are being put into Pebble, all of about the last gatherFor.
 
 const (
 	// manyGathered is how many commits are gathered before the one that came last puts
@@ -77,7 +77,7 @@ type gathering struct {
 // gathers reports whether the commit is of the kind that is gathered.
 func (w *Writer) gathers() bool {
 	return !w.db.opts.direct && w.level != Always && w.gate == gateShared && 0 < len(w.bits) && len(w.bits) <= maxGatheredBits &&
-		len(w.views) == 1 && !w.views[0].changed && w.batch.Empty() &&
+		len(w.views) == 1 && w.views[0].object != nil && !w.views[0].changed && w.batch.Empty() &&
 		!w.sequence && !w.unseen && !w.flush &&
 		len(w.slots)+len(w.fresh)+len(w.handed)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) == 0
 }

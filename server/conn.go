@@ -122,7 +122,7 @@ func (c *conn) serve() {
 		}
 		c.use.add(time.Now(), timeOf(0, n))
 		if !c.account() {
-			c.tellAndEnd("clients together hold more memory than " + clientsMemorySetting + " allows")
+			c.tellAndEnd()
 			return
 		}
 		if !c.runBuffered() {
@@ -205,7 +205,7 @@ func (c *conn) runBuffered() bool {
 		return false
 	}
 	if !c.account() {
-		c.tellAndEnd("clients together hold more memory than " + clientsMemorySetting + " allows")
+		c.tellAndEnd()
 		return false
 	}
 	return !c.ended
@@ -213,7 +213,8 @@ func (c *conn) runBuffered() bool {
 
 // tellAndEnd is for a connection that takes too much with what it sends, between two batches.
 // What it asked for is not done.
-func (c *conn) tellAndEnd(why string) {
+func (c *conn) tellAndEnd() {
+	const why = "clients together hold more memory than " + clientsMemorySetting + " allows"
 	c.server.stats.limited.Add(1)
 	c.server.warnings.warn("sievekv: a connection is closed", "client", c.net.RemoteAddr(), "reason", why)
 	c.in = resp.NewDecoder(resp.Limits{}) // while it reads this, or does not, it holds no more

@@ -137,7 +137,7 @@ func (c *conn) serve() {
 	}
 }
 
-// read waits for bytes. A client that has nothing to say for a while leaves its buffer meanwhile.
+// read waits for bytes. A client that has nothing to say for a while leaves its buffers meanwhile.
 func (c *conn) read() (n int, err error) {
 	now := time.Now()
 	deadline := c.readDeadline(now)
@@ -147,6 +147,10 @@ func (c *conn) read() (n int, err error) {
 			return n, err
 		}
 		if c.in.Rest() {
+			c.account()
+		}
+		if c.out != nil { // empty, as it was sent
+			c.out = nil
 			c.account()
 		}
 	}

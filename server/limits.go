@@ -28,7 +28,7 @@ type limits struct {
 	// second that add to it; login what a client has to authenticate itself; write what
 	// may pass without progress in sending.
 	half, login, write time.Duration
-	rest               time.Duration // without a word, after which a connection leaves its buffer
+	rest               time.Duration // without a word, after which a connection leaves its buffers
 	burst              time.Duration // of the processor, above which a connection waits for its turn
 	rate               int64         // bytes per second
 }

@@ -51,7 +51,7 @@ type Decoder struct {
 }
 
 // span is where a word is, counted from the start of its command: the buffer may move before the command
-// is complete. No command has 4 GiB.
+// is complete. That no command has 4 GiB, the limits see to.
 type span struct{ from, to uint32 }
 
 // NewDecoder returns a decoder with these limits.

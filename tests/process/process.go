@@ -1,5 +1,4 @@
-// Package process runs kvshell serve in processes of their own, for tests that kill servers or look at
-// what memory they take.
+// Package process runs kvshell serve in processes of their own, for tests that look at what memory servers take.
 package process
 
 import (
@@ -107,19 +106,6 @@ func (s *Server) Output() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.output.String()
-}
-
-// Kill kills the server, as kill -9 does, and returns when it is gone.
-func (s *Server) Kill() error {
-	if err := s.cmd.Process.Kill(); err != nil {
-		return fmt.Errorf("the server has ended by itself: %w\n%s", err, s.Output())
-	}
-	<-s.read
-	err := s.cmd.Wait()
-	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && runtime.GOOS != "windows" && !status.Signaled() {
-		return fmt.Errorf("the server has ended by itself: %w\n%s", err, s.Output())
-	}
-	return nil
 }
 
 // Stop ends the server as SIGTERM does, and returns an error unless it ends well.

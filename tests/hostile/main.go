@@ -150,13 +150,13 @@ func attackServer(program *process.Program, dir string, s scene) (r *report, err
 	if err != nil {
 		return nil, err
 	}
-	r.during, err = good.work(s.duration)
-	var ended error
-	if r.connects, ended = crowd.end(); ended != nil {
-		return nil, ended
+	if r.during, err = good.work(s.duration); err != nil {
+		err = fmt.Errorf("the good client, during the attack: %w\n%s", err, server.Output())
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the good client, during the attack: %w\n%s", err, server.Output())
+	var ended error
+	r.connects, ended = crowd.end()
+	if err := errors.Join(err, ended); err != nil {
+		return nil, err
 	}
 	if r.info, err = good.info(); err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func (p *Program) Start(dir string, flags ...string) (*Server, error) {
 		s.Addr = addr
 		return s, nil
 	}
-	return nil, fmt.Errorf("kvshell serve: %w\n%s", s.cmd.Wait(), s.Output())
+	return nil, fmt.Errorf("kvshell serve ended, and served nothing: %v\n%s", s.cmd.Wait(), s.Output())
 }
 
 // keep keeps what the server prints, and sends the address it serves at.
@@ -124,10 +124,10 @@ func (s *Server) HighWater() (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("resident memory of the server: %w\n%s", err, s.Output())
 	}
-	_, rest, ok := strings.Cut(string(status), "VmHWM:")
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
 	line, _, _ := strings.Cut(rest, "kB")
 	kib, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-	if !ok || err != nil {
+	if err != nil {
 		return 0, fmt.Errorf("resident memory of the server: no VmHWM, which Linux has: %w\n%s", err, s.Output())
 	}
 	return kib << 10, nil

@@ -83,7 +83,11 @@ func choose(names string) ([]attack, error) {
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("--only %s: there is no kind of this name", name)
+			var all []string
+			for _, a := range attacks {
+				all = append(all, a.name)
+			}
+			return nil, fmt.Errorf("--only %s: there is no such kind; there are %s", name, strings.Join(all, ", "))
 		}
 		chosen = append(chosen, attacks[i])
 	}

@@ -122,7 +122,7 @@ func (c *conn) serve() {
 		}
 		c.use.add(time.Now(), timeOf(0, n))
 		if !c.account() {
-			c.tellAndEnd("clients together hold more memory than " + clientsMemorySetting + " allows")
+			c.tellAndEnd()
 			return
 		}
 		if !c.runBuffered() {
@@ -137,7 +137,7 @@ func (c *conn) serve() {
 	}
 }
 
-// read waits for bytes. A client that has nothing to say for a while leaves its buffer meanwhile.
+// read waits for bytes. A client that has nothing to say for a while leaves its buffers meanwhile.
 func (c *conn) read() (n int, err error) {
 	now := time.Now()
 	deadline := c.readDeadline(now)
@@ -147,6 +147,10 @@ func (c *conn) read() (n int, err error) {
 			return n, err
 		}
 		if c.in.Rest() {
+			c.account()
+		}
+		if c.out != nil { // empty, as it was sent
+			c.out = nil
 			c.account()
 		}
 	}
@@ -205,7 +209,7 @@ func (c *conn) runBuffered() bool {
 		return false
 	}
 	if !c.account() {
-		c.tellAndEnd("clients together hold more memory than " + clientsMemorySetting + " allows")
+		c.tellAndEnd()
 		return false
 	}
 	return !c.ended
@@ -213,7 +217,8 @@ func (c *conn) runBuffered() bool {
 
 // tellAndEnd is for a connection that takes too much with what it sends, between two batches.
 // What it asked for is not done.
-func (c *conn) tellAndEnd(why string) {
+func (c *conn) tellAndEnd() {
+	const why = "clients together hold more memory than " + clientsMemorySetting + " allows"
 	c.server.stats.limited.Add(1)
 	c.server.warnings.warn("sievekv: a connection is closed", "client", c.net.RemoteAddr(), "reason", why)
 	c.in = resp.NewDecoder(resp.Limits{}) // while it reads this, or does not, it holds no more

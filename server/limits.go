@@ -28,7 +28,7 @@ type limits struct {
 	// second that add to it; login what a client has to authenticate itself; write what
 	// may pass without progress in sending.
 	half, login, write time.Duration
-	rest               time.Duration // without a word, after which a connection leaves its buffer
+	rest               time.Duration // without a word, after which a connection leaves its buffers
 	burst              time.Duration // of the processor, above which a connection waits for its turn
 	rate               int64         // bytes per second
 }
@@ -38,7 +38,8 @@ func defaultLimits() limits {
 		batch: 16 << 10, small: 32 << 10,
 		largeWords: 4096, largeBytes: 256 << 10, largeCommands: 4,
 		hugeWords: 64 << 10, hugeBytes: 4 << 20,
-		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rest: 2 * time.Second, burst: 5 * time.Millisecond, rate: 16 << 10,
+		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rate: 16 << 10,
+		rest: 2 * time.Second, burst: 5 * time.Millisecond,
 	}
 }
 
@@ -147,7 +148,7 @@ func timeOf(words, bytes int) time.Duration {
 // took. That of others is left out: it may have been waiting, for the disk or for the processor.
 func (c *conn) noteUse(now time.Time, cmd *kv.Command, words, replied int, took time.Duration) {
 	d := commandTime + timeOf(words, replied)
-	if cmd != nil && cmd.FirstKey == 0 && cmd.Flags&(kv.Fast|kv.Write|kv.Admin) == 0 && !writes(cmd) {
+	if cmd != nil && cmd.FirstKey == 0 && cmd.Flags&(kv.Fast|kv.Admin) == 0 && !writes(cmd) {
 		d = max(d, took)
 	}
 	c.use.add(now, d)

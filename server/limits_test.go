@@ -362,10 +362,11 @@ DEL big => :1
 // A connection that is idle holds little, and one that was goes on as before.
 func TestMemory_idle(t *testing.T) {
 	w := serve(t, server.Options{}.WithRest(soon))
+	large := strings.Repeat("v", 20_000)
 	var clients []*client
 	for range 20 {
 		c := w.client()
-		c.answers("PING => +PONG")
+		c.answers("PING => +PONG\nECHO " + large + " => " + strconv.Quote(large))
 		clients = append(clients, c)
 	}
 	eventually(t, "idle connections hold little", func() bool { return w.server.Held() < 1<<10*int64(len(clients)) })

@@ -38,17 +38,17 @@ func (u *use) add(now time.Time, d time.Duration) {
 // A turn that takes long may be waiting, for the disk or for who has the key. Its place is lent to the next that
 // waits, so that those who ask for other keys go on.
 type turns struct {
-	mu      sync.Mutex
-	free    int
+	mu      sync.Mutex // guards what follows, turn.lent, and waiter.index and waiter.turn
+	free    int        // places
 	waiting waitingHeap
-	taken   map[*turn]struct{}
-	lending bool // lend is to run
+	taken   map[*turn]struct{} // that were not given back, those lent too
+	lending bool               // lend is to run
 }
 
 // turn is one that was taken.
 type turn struct {
 	since time.Time
-	lent  bool
+	lent  bool // its place is another's
 }
 
 // long is how long a turn takes before its place is lent.
@@ -146,7 +146,7 @@ type waiter struct {
 	used  time.Duration
 	index int // in the heap
 	ready chan struct{}
-	turn  *turn // once ready is closed
+	turn  *turn // set before ready is closed, and then never changed
 }
 
 // waitingHeap has those first that have used least.

@@ -51,7 +51,7 @@ type Decoder struct {
 }
 
 // span is where a word is, counted from the start of its command: the buffer may move before the command
-// is complete. No command has 4 GiB.
+// is complete. That no command has 4 GiB, the limits see to.
 type span struct{ from, to uint32 }
 
 // NewDecoder returns a decoder with these limits.
@@ -91,8 +91,8 @@ func (d *Decoder) Shrink() {
 }
 
 // Rest gives back most of the memory of a Decoder that has no bytes, for a client that has not said anything for
-// a while: the next Fill reads few bytes, and the one after it as many as others do. It reports whether there was
-// something to give back.
+// a while: the next Fill reads few bytes, and once it has read all that there is room for, the one after it as many
+// as others do. It reports whether there was something to give back.
 func (d *Decoder) Rest() bool {
 	if d.Buffered() > 0 || cap(d.buf) <= restBuffer {
 		return false
@@ -188,7 +188,7 @@ func (d *Decoder) command() (words [][]byte, ok bool, err error) {
 			return nil, false, err
 		}
 	}
-	d.words = slices.Grow(d.words[:0], len(d.spans))
+	d.words = d.words[:0]
 	for _, s := range d.spans {
 		from, to := d.start+int(s.from), d.start+int(s.to)
 		d.words = append(d.words, d.buf[from:to:to])
@@ -241,7 +241,7 @@ func (d *Decoder) word() (ok bool, err error) {
 	if len(d.spans) == cap(d.spans) {
 		// append adds a quarter to a long slice, which leaves five times as much garbage as this does.
 		d.spans = slices.Grow(d.spans, min(max(len(d.spans), minSpans), d.missing))
-		// The words themselves are made at the end. That they take memory is known from now on.
+		// The words themselves are made at the end. That they take memory is known from now on, and there is room then.
 		d.words = slices.Grow(d.words[:0], cap(d.spans))
 	}
 	d.spans = append(d.spans, span{uint32(from), uint32(from + d.bulk)})

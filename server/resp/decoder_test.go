@@ -183,7 +183,10 @@ func TestDecoder_limits(t *testing.T) {
 		{"default of words", resp.Limits{}, "*1048577\r\n", 0, "Protocol error: invalid multibulk length"},
 		{"default of words, as allowed", resp.Limits{}, "*1048576\r\n", 0, ""},
 		{"as large as numbers are", resp.Limits{Args: 1 << 30, Bulk: 1<<63 - 1, Command: 1<<63 - 1},
-			"*2\r\n$9223372036854775805\r\n", 0, ""},
+			"*2\r\n$9223372036854775805\r\n", 0, "Protocol error: command of 9223372036854775805 bytes, at most 2147483648"},
+		{"the most words", resp.Limits{Args: 1 << 30}, "*67108864\r\n", 0, ""},
+		{"more words", resp.Limits{Args: 1 << 30}, "*67108865\r\n", 0, "Protocol error: invalid multibulk length"},
+		{"the most bytes", resp.Limits{Bulk: 1 << 40, Command: 1 << 40}, "*1\r\n$2147483648\r\n", 0, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,9 +4,9 @@ import "math"
 
 // Limits bound what a Decoder accepts. Fields that are zero or less stand for the values of Redis.
 type Limits struct {
-	Args    int   // most words of a command; 1,048,576
+	Args    int   // most words of a command, at most 64 Mi; 1,048,576
 	Bulk    int64 // most bytes of one word; 512 MiB
-	Command int64 // most bytes of all words of a command; 1 GiB
+	Command int64 // most bytes of all words of a command, at most 2 GiB; 1 GiB
 	Inline  int   // most bytes of an inline command's line, and of a line with a length; 64 KiB
 
 	// Unauthenticated says that Args and Bulk are those for clients that still have to give a
@@ -18,13 +18,20 @@ type Limits struct {
 // AUTH and HELLO.
 var UnauthenticatedLimits = Limits{Args: 10, Bulk: 16 << 10, Unauthenticated: true}
 
+// The most that Args and Command may be; what is above stands for them. With what is around its words, 15 bytes each, a
+// command then has less than 4 GiB, and 32 bits say where a word is.
+const (
+	maxArgs    = 64 << 20
+	maxCommand = 2 << 30
+)
+
 // orDefaults returns the limits with the defaults filled in. No word may be so long that its end cannot
 // be counted.
 func (l Limits) orDefaults() Limits {
 	return Limits{
-		Args:            orDefault(l.Args, 1<<20),
+		Args:            min(orDefault(l.Args, 1<<20), maxArgs),
 		Bulk:            min(orDefault(l.Bulk, 512<<20), math.MaxInt-2),
-		Command:         orDefault(l.Command, 1<<30),
+		Command:         min(orDefault(l.Command, 1<<30), maxCommand),
 		Inline:          orDefault(l.Inline, 64<<10),
 		Unauthenticated: l.Unauthenticated,
 	}

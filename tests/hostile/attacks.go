@@ -44,7 +44,7 @@ type crowd struct {
 }
 
 // startCrowd lets the hostile clients loose.
-func startCrowd(addr string, s *scene) (*crowd, error) {
+func startCrowd(addr string, s scene) (*crowd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func (c *crowd) end() (connects map[string]int64, err error) {
 }
 
 // attackAt is the process of the hostile clients. They go on until standard input ends.
-func attackAt(addr string, connections int, only string, seed uint64) error {
-	kinds, err := choose(only)
+func attackAt(addr string, s scene) error {
+	kinds, err := choose(s.only)
 	if err != nil {
 		return err
 	}
@@ -85,9 +85,9 @@ func attackAt(addr string, connections int, only string, seed uint64) error {
 	}()
 	connects := make([]atomic.Int64, len(kinds))
 	var group sync.WaitGroup
-	for i := range connections {
+	for i := range s.connections {
 		kind, count := kinds[i%len(kinds)], &connects[i%len(kinds)]
-		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		random := rand.New(rand.NewPCG(s.seed, uint64(i)))
 		group.Go(func() {
 			for ctx.Err() == nil {
 				conn, err := net.Dial("tcp", addr)
@@ -145,7 +145,7 @@ func (a *attacker) endless(text func() string) {
 	}()
 	for a.send(text()) {
 	}
-	_ = a.conn.Close()
+	_ = a.conn.Close() // the server may have closed it
 	<-ended
 }
 

@@ -26,24 +26,25 @@ import (
 )
 
 func main() {
-	connections := flag.Int("connections", 1000, "how many hostile connections there are at a time")
-	duration := flag.Duration("duration", time.Minute, "how long the attack lasts")
-	only := flag.String("only", "", "kinds of attacks, separated by commas; all if none is given")
-	set := flag.String("set", "", "settings of the server, NAME=VALUE separated by commas")
+	var s scene
+	flag.IntVar(&s.connections, "connections", 1000, "how many hostile connections there are at a time")
+	flag.DurationVar(&s.duration, "duration", time.Minute, "how long the attack lasts")
+	flag.StringVar(&s.only, "only", "", "kinds of attacks, separated by commas; all if none is given")
+	flag.StringVar(&s.settings, "set", "", "settings of the server, NAME=VALUE separated by commas")
+	flag.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "seed of what is random")
 	malformed := flag.Int("malformed", 0, "give a server so many malformed commands in place of the attack")
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of what is random")
 	at := flag.String("at", "", "attack the server at this address, until standard input ends, and print how many connections there were; used for a process of its own")
 	flag.Parse()
 	var err error
 	switch {
 	case *at != "":
-		err = attackAt(*at, *connections, *only, *seed)
+		err = attackAt(*at, s)
 	case *malformed > 0:
-		fmt.Println("seed", *seed)
-		err = runMalformed(*malformed, *seed, os.Stdout)
+		fmt.Println("seed", s.seed)
+		err = runMalformed(*malformed, s.seed, os.Stdout)
 	default:
-		fmt.Println("seed", *seed)
-		err = attackAll(*connections, *duration, *only, *set, *seed)
+		fmt.Println("seed", s.seed)
+		err = attackAll(s)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hostile:", err)
@@ -51,8 +52,8 @@ func main() {
 	}
 }
 
-func attackAll(connections int, duration time.Duration, only, set string, seed uint64) (err error) {
-	if _, err := choose(only); err != nil {
+func attackAll(s scene) (err error) {
+	if _, err := choose(s.only); err != nil {
 		return err
 	}
 	program, err := process.Build()
@@ -65,7 +66,7 @@ func attackAll(connections int, duration time.Duration, only, set string, seed u
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r, err := attackServer(program, dir, scene{only: only, connections: connections, duration: duration, settings: set, seed: seed})
+	r, err := attackServer(program, dir, s)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,11 @@ func choose(names string) ([]attack, error) {
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("--only %s: there is no kind of this name", name)
+			var all []string
+			for _, a := range attacks {
+				all = append(all, a.name)
+			}
+			return nil, fmt.Errorf("--only %s: there is no such kind; there are %s", name, strings.Join(all, ", "))
 		}
 		chosen = append(chosen, attacks[i])
 	}
@@ -91,7 +96,7 @@ func choose(names string) ([]attack, error) {
 
 // scene is what is done to a server.
 type scene struct {
-	only        string
+	only        string // kinds, as --only has them
 	connections int
 	duration    time.Duration
 	settings    string // of the server, as --set has them
@@ -146,17 +151,17 @@ func attackServer(program *process.Program, dir string, s scene) (r *report, err
 		return nil, err
 	}
 	fmt.Printf("resident before the attack: %d MiB\n", before/mib)
-	crowd, err := startCrowd(server.Addr, &s)
+	crowd, err := startCrowd(server.Addr, s)
 	if err != nil {
 		return nil, err
 	}
-	r.during, err = good.work(s.duration)
-	var ended error
-	if r.connects, ended = crowd.end(); ended != nil {
-		return nil, ended
+	if r.during, err = good.work(s.duration); err != nil {
+		err = fmt.Errorf("the good client, during the attack: %w\n%s", err, server.Output())
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the good client, during the attack: %w\n%s", err, server.Output())
+	var ended error
+	r.connects, ended = crowd.end()
+	if err := errors.Join(err, ended); err != nil {
+		return nil, err
 	}
 	if r.info, err = good.info(); err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ func runMalformed(n int, seed uint64, out io.Writer) (err error) {
 	c := wire.New(ours)
 	defer func() { _ = c.Close() }() // its reply is there
 	if got, err := c.Do("PING"); got != "+PONG" || err != nil {
-		return fmt.Errorf("afterwards PING is answered with %s, %w", got, err)
+		return fmt.Errorf("afterwards PING is answered with %s, %v, want +PONG", got, err)
 	}
 	return nil
 }

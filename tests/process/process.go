@@ -1,5 +1,4 @@
-// Package process runs kvshell serve in processes of their own, for tests that kill servers or look at
-// what memory they take.
+// Package process runs kvshell serve in processes of their own, for tests that look at what memory servers take.
 package process
 
 import (
@@ -76,7 +75,7 @@ func (p *Program) Start(dir string, flags ...string) (*Server, error) {
 		s.Addr = addr
 		return s, nil
 	}
-	return nil, fmt.Errorf("kvshell serve: %w\n%s", s.cmd.Wait(), s.Output())
+	return nil, fmt.Errorf("kvshell serve ended, and served nothing: %v\n%s", s.cmd.Wait(), s.Output())
 }
 
 // keep keeps what the server prints, and sends the address it serves at.
@@ -109,19 +108,6 @@ func (s *Server) Output() string {
 	return s.output.String()
 }
 
-// Kill kills the server, as kill -9 does, and returns when it is gone.
-func (s *Server) Kill() error {
-	if err := s.cmd.Process.Kill(); err != nil {
-		return fmt.Errorf("the server has ended by itself: %w\n%s", err, s.Output())
-	}
-	<-s.read
-	err := s.cmd.Wait()
-	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && runtime.GOOS != "windows" && !status.Signaled() {
-		return fmt.Errorf("the server has ended by itself: %w\n%s", err, s.Output())
-	}
-	return nil
-}
-
 // Stop ends the server as SIGTERM does, and returns an error unless it ends well.
 func (s *Server) Stop() error {
 	signaled := s.cmd.Process.Signal(syscall.SIGTERM)
@@ -138,10 +124,10 @@ func (s *Server) HighWater() (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("resident memory of the server: %w\n%s", err, s.Output())
 	}
-	_, rest, ok := strings.Cut(string(status), "VmHWM:")
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
 	line, _, _ := strings.Cut(rest, "kB")
 	kib, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-	if !ok || err != nil {
+	if err != nil {
 		return 0, fmt.Errorf("resident memory of the server: no VmHWM, which Linux has: %w\n%s", err, s.Output())
 	}
 	return kib << 10, nil

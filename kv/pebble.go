@@ -25,6 +25,8 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		FormatMajorVersion:          pebble.FormatNewest,
 		CacheSize:                   db.opts.TableCacheSize,
 		MemTableSize:                uint64(db.opts.MemTableSize),
+		// One memtable is filled, one is flushed, and one may wait for that: more would be
+		// more memory than a store is said to take.
 		MemTableStopWritesThreshold: 3,
 		// When a memtable is full its log is synced while every commit waits. The disk
 		// is given the log bit by bit, so that little is left for then.

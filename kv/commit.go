@@ -144,6 +144,7 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	db := w.db
 	w.setKeyCounts()
 	if w.needsSequence() {
+		db.drain() // before others have to wait for it
 		db.apply.Lock()
 		defer db.apply.Unlock()
 		db.word.Add(seqOdd)

@@ -50,7 +50,7 @@ type DB struct {
 	stripes  [numStripes]stripe
 	shards   [numShards]shard
 
-	lastSeq  atomic.Uint64 // sequence of the last commit applied
+	lastSeq  atomic.Uint64 // sequence of the last commit applied to Pebble
 	gathered gathered
 	durable  atomic.Uint64 // see durable.go
 	syncing  atomic.Int64  // commits under Always that are on their way

@@ -103,7 +103,7 @@ func (db *DB) countExpiring() error {
 		db.exit()
 		return nil
 	}
-	it, err := db.pebble().NewIter(&pebble.IterOptions{LowerBound: []byte{tagExpiry}, UpperBound: expiryEnd})
+	it, err := db.disk.NewIter(&pebble.IterOptions{LowerBound: []byte{tagExpiry}, UpperBound: expiryEnd})
 	if err != nil {
 		db.exit()
 		return db.readError(err, "keys that expire")

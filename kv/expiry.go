@@ -157,7 +157,7 @@ func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes [
 	if len(lower) == 0 {
 		lower = []byte{tagExpiry}
 	}
-	it, err := db.pebble().NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: expiryEnd})
+	it, err := db.disk.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: expiryEnd})
 	if err != nil {
 		return nil, nil, db.readError(err, "expired keys")
 	}

@@ -60,6 +60,9 @@ func (db *DB) Gathered() uint64 { return db.gathered.last.Load() - db.gathered.a
 // MaxGathered is the most commits that are gathered, and again that are being put into Pebble.
 const MaxGathered = maxGathered
 
+// ManyGathered is how many are put into Pebble by the last.
+const ManyGathered = manyGathered
+
 // Changes returns a number that grows with each commit applied, or gathered.
 func (db *DB) Changes() uint64 { return db.lastSeq.Load() + db.gathered.last.Load() }
 

@@ -23,10 +23,11 @@ import (
 //   - who reads blocks or counters from Pebble, without holding off writers of them,
 //     first takes what is gathered of them, and then adds it to what Pebble has. In
 //     this order: what has gone from the gathered by then is in Pebble.
-//   - who does anything else with Pebble does it by db.pebble(), which first puts in
-//     what is gathered, unless it has to do with neither. A commit's batch is behind everything that was gathered
-//     before it, so a crash leaves a prefix of the commits as ever; a snapshot, made
-//     while nobody gathers, holds everything.
+//   - who does anything else with Pebble that has to do with blocks or counters does it by
+//     db.pebble(), which first puts in what is gathered; so does every commit. So what was
+//     gathered before a commit is in the log before it, and a crash leaves a prefix of the
+//     commits as ever; and the snapshot of a view, made while nobody gathers, has all of
+//     it.
 //   - who is about to acknowledge more than was written at his own level puts in what
 //     is gathered before he looks at the sequence to wait for: see Acknowledge.
 //
@@ -43,9 +44,11 @@ const (
 	// gatherFor is how long a commit that no other follows stays out of Pebble.
 	gatherFor = 50 * time.Millisecond
 
-	// maxGatheredBits is the most bits that a commit may set to be gathered, and
-	// maxGatheredLayers of how many layers bits are gathered at once.
-	maxGatheredBits   = 64
+	// maxCommitBits is the most bits that a commit may set to be gathered, maxGatheredBits
+	// how many are at once, which a lookup that reads a block looks through, and
+	// maxGatheredLayers of how many layers they are.
+	maxCommitBits     = 64
+	maxGatheredBits   = 16384
 	maxGatheredLayers = 32
 )
 
@@ -65,18 +68,19 @@ type gathered struct {
 	begun  chan struct{} // tells the drainer of a gathering begun; of capacity 1
 }
 
-// gathering is what some commits set.
+// gathering is what some commits set. No bit is in it twice for the same layer: who writes
+// to a block that has it finds it, in memory or as any lookup does.
 type gathering struct {
 	commits int
 	size    int              // at most, of the batch it becomes, counted as by Writer.build
-	bits    []uint64         // as a Writer's, each once
+	bits    []uint64         // as a Writer's
 	layers  []*Layer         // as a Writer's
 	counts  []stagedCounters // the newest, once for each layer
 }
 
 // gathers reports whether the commit is of the kind that is gathered.
 func (w *Writer) gathers() bool {
-	return !w.db.opts.direct && w.level != Always && w.gate == gateShared && 0 < len(w.bits) && len(w.bits) <= maxGatheredBits &&
+	return !w.db.opts.direct && w.level != Always && w.gate == gateShared && 0 < len(w.bits) && len(w.bits) <= maxCommitBits &&
 		len(w.views) == 1 && w.views[0].object != nil && !w.views[0].changed && w.batch.Empty() &&
 		!w.sequence && !w.unseen && !w.flush &&
 		len(w.slots)+len(w.fresh)+len(w.handed)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) == 0
@@ -132,7 +136,8 @@ func (g *gathered) take(w *Writer, o *Object) (taken, full bool) {
 	defer g.mu.Unlock()
 	to := &g.filling
 	size := w.gatheredSize()
-	if to.commits >= maxGathered || to.size+size > w.db.MaxCommit() || len(to.layers)+len(w.layers) > maxGatheredLayers {
+	if to.commits >= maxGathered || to.size+size > w.db.MaxCommit() ||
+		len(to.bits)+len(w.bits) > maxGatheredBits || len(to.layers)+len(w.layers) > maxGatheredLayers {
 		return false, false
 	}
 	if to.commits == 0 {
@@ -147,7 +152,7 @@ func (g *gathered) take(w *Writer, o *Object) (taken, full bool) {
 	number := g.last.Load() + 1
 	raise(&o.gathered, number)
 	g.last.Store(number)
-	return true, to.commits >= manyGathered || to.size > w.db.MaxCommit()/2
+	return true, to.commits >= manyGathered || to.size > w.db.MaxCommit()/2 || len(to.bits) > maxGatheredBits/4
 }
 
 // gatheredSize returns what the commit adds to a batch, at most.
@@ -261,10 +266,14 @@ func (db *DB) drain() {
 	}
 }
 
-// drainLocked is drain for who holds the right to.
+// drainLocked is drain for who holds drains.
 func (db *DB) drainLocked() {
 	g := &db.gathered
 	g.mu.Lock()
+	if g.filling.commits == 0 { // somebody has since it was looked at, and Pebble gives an empty batch no sequence
+		g.mu.Unlock()
+		return
+	}
 	g.filling, g.draining = g.draining, g.filling
 	upTo := g.last.Load()
 	g.mu.Unlock()

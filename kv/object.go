@@ -25,7 +25,7 @@ type Object struct {
 	// ended; the bits above: the expiry in Unix milliseconds.
 	state atomic.Uint64
 
-	// lastSeq is the sequence of the last commit that changed the object. A
+	// lastSeq is the sequence of the last commit applied that changed the object. A
 	// commit raises it after its Apply and before it patches resident blocks,
 	// so that who saw a bit and loads lastSeq afterwards has the commit that
 	// set it.

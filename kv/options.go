@@ -27,8 +27,8 @@ const (
 
 	// NoSync reports a write at once and leaves syncing to the log's own pace.
 	// Pebble keeps up to 32 KiB of log in the memory of the process, and up to
-	// 2,048 small writes of the last 50 ms are not in the log yet, so that even a
-	// kill -9 of the process alone can lose the last writes.
+	// 2,048 small writes of about the last 50 ms are not in the log yet, so that
+	// even a kill -9 of the process alone can lose the last writes.
 	NoSync
 )
 

@@ -11,7 +11,8 @@ import (
 
 // patcher brings memory up to a commit, from the bytes of its batch alone: who
 // feeds the same batches in the same order gets the same blocks, counters and
-// open objects.
+// open objects. Commits that are gathered share a batch, and use the patcher for the
+// operands they would have had in one of their own.
 type patcher struct {
 	db      *DB
 	last    uint64    // the commit's last sequence

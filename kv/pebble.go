@@ -22,9 +22,9 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		FS: db.fs,
 		// Versions before the newest write a log in which one flipped bit can
 		// drop everything behind it without an error.
-		FormatMajorVersion:          pebble.FormatNewest,
-		CacheSize:                   db.opts.TableCacheSize,
-		MemTableSize:                uint64(db.opts.MemTableSize),
+		FormatMajorVersion: pebble.FormatNewest,
+		CacheSize:          db.opts.TableCacheSize,
+		MemTableSize:       uint64(db.opts.MemTableSize),
 		// One memtable is filled, one is flushed, and one may wait for that: more would be
 		// more memory than a store is said to take.
 		MemTableStopWritesThreshold: 3,

@@ -364,7 +364,7 @@ func TestGather_held(t *testing.T) {
 	var filters [2]*bloomext.Filter
 	for i := range filters {
 		filters[i] = bloomext.New(s.DB, fmt.Sprint("f", i))
-		s.must(filters[i].Reserve(bloomext.Config{Capacity: 1e5, ErrorRate: 1e-6}))
+		s.must(filters[i].Reserve(bloomext.Config{Capacity: 1e5, ErrorRate: 0.01}))
 	}
 	s.mustAdd(kv.NoSync, "f0", "first", true)
 	taken := s.next("drain: taken")
@@ -398,5 +398,61 @@ func TestGather_held(t *testing.T) {
 			}
 		}
 	}
+	s.wantConsistent()
+}
+
+// The commit that completes a gathering finds nothing to do if somebody was faster.
+func TestGather_drainedMeanwhile(t *testing.T) {
+	s := openGathered(t)
+	newFilter(t, s.DB, "f")
+	for i := uint64(0); s.Gathered() < kv.ManyGathered-1; i++ {
+		s.mustAdd(kv.NoSync, "f", fmt.Sprint("item ", i), true)
+	}
+	gathered := s.next("commit: applied")
+	last := s.begin(func() error {
+		_, err := bloomext.New(s.DB, "f").With(kv.NoSync).AddString("last")
+		return err
+	})
+	last.reaches(gathered)
+	s.Drain()
+	s.wantGathered(0)
+	gathered.release()
+	last.wait()
+	s.wantItem("f", "last")
+	s.wantConsistent()
+}
+
+// A check sees what is gathered.
+func TestGather_check(t *testing.T) {
+	s := openGathered(t)
+	newFilter(t, s.DB, "f")
+	s.Drain()
+	for i := range 10 {
+		s.mustAdd(kv.NoSync, "f", fmt.Sprint("item ", i), true)
+	}
+	s.wantGathered(10)
+	report, err := s.Check(t.Context())
+	s.must(err)
+	if len(report.Problems) > 0 || report.Blocks != 1 {
+		t.Errorf("check of what is gathered: %+v, want one block and no problem", report)
+	}
+}
+
+// A transaction reads what is gathered, also if it has to be read from Pebble.
+func TestGather_transaction(t *testing.T) {
+	s := openGathered(t)
+	newFilter(t, s.DB, "f")
+	s.mustAdd(kv.NoSync, "f", "x", true)
+	s.wantGathered(1)
+	tx, err := s.BeginExclusive(t.Context(), kv.NoSync)
+	s.must(err)
+	defer tx.Rollback()
+	s.forget("f")
+	added, err := bloomext.New(s.DB, "f").In(tx).AddString("x")
+	s.must(err)
+	if added {
+		t.Error("a transaction does not know an item that is gathered")
+	}
+	s.must(tx.Commit())
 	s.wantConsistent()
 }

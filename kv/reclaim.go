@@ -116,7 +116,7 @@ func (db *DB) dropUnwritten(object uint64) (bool, error) {
 		return false, nil
 	}
 	note := appendDroppedKey(nil, object)
-	_, closer, err := db.pebble().Get(note)
+	_, closer, err := db.disk.Get(note)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return true, nil
 	}

@@ -15,8 +15,10 @@ import (
 // What a key maps to, its layers and its counters come from the snapshot, never from
 // the open objects. A block that is in memory is the view's too if nothing has
 // changed its object since: the object's lastSeq, raised before a commit patches
-// blocks, is looked at after the block was copied. Read early, it could miss the
-// commit whose bits were just copied. All other blocks are read through the snapshot.
+// blocks, or the number of the last commit gathered, and whether the object has ended,
+// after which others change its blocks, are looked at after the block was copied. Read
+// early, they could miss the commit whose bits were just copied. All other blocks are
+// read through the snapshot.
 
 // maxViewBlocks bounds the blocks a view keeps, 8 KiB each at most.
 const maxViewBlocks = 512

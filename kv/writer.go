@@ -13,7 +13,7 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// Writer stages changes and commits them as one: all of them or none, in one
+// Writer stages changes and commits them as one: all of them or none, within one
 // Pebble batch. It reads its own changes. From Begin to Commit or Discard it
 // holds the write locks of its keys, so keep it short; it is for one goroutine.
 //
@@ -272,7 +272,8 @@ func (w *Writer) Object(key []byte) (*Object, error) {
 // Standing reports whether an object this writer was given is, as it is, what the key maps
 // to for everybody.
 func (w *Writer) Standing(o *Object) bool {
-	return slices.ContainsFunc(w.views, func(v keyView) bool { return v.stored == o && v.object == o && !v.changed })
+	v := w.view([]byte(o.key))
+	return v != nil && v.stored == o && !v.changed
 }
 
 // look returns the view of a key, valid until the next one is added.
@@ -850,7 +851,7 @@ func (db *DB) Attribute(o *Object, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer db.exit()
-	value, closer, err := db.pebble().Get(appendAttributeKey(nil, o.header.id, name))
+	value, closer, err := db.disk.Get(appendAttributeKey(nil, o.header.id, name))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}
@@ -871,7 +872,7 @@ func (w *Writer) KeepAttributes(from, to *Object) (err error) {
 	prefix := appendAttributeKey(nil, from.header.id, "")
 	end := slices.Clone(prefix)
 	end[len(end)-1]++
-	it, err := w.db.pebble().NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: end})
+	it, err := w.db.disk.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: end})
 	if err != nil {
 		return w.db.readError(err, "key %q: attributes", from.key)
 	}

@@ -1,0 +1,50 @@
+package bloomext_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// A handle used with a writer knows nothing of what the writer does not commit, and of what
+// was under the key before.
+func TestHandle_staged(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	f := bloomext.New(db, "f")
+	w, err := db.Begin(kv.NoSync, []byte("f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.ReserveStaged(w, bloomext.Config{Capacity: 100, ErrorRate: 1e-6}); err != nil {
+		t.Fatal(err)
+	}
+	added := make([]bool, 1)
+	if _, err := f.AddStaged(w, [][]byte{[]byte("x")}, added); err != nil || !added[0] {
+		t.Fatalf("AddStaged = %v, %v, want true", added, err)
+	}
+	w.Discard()
+	if there, err := f.MayContainString("x"); !errors.Is(err, kv.ErrNotFound) {
+		t.Errorf("MayContain of a filter that was not committed = %v, %v, want ErrNotFound", there, err)
+	}
+
+	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 1e-6}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 { // the second add is answered by what the first one found
+		if isNew, err := f.AddString("x"); err != nil || isNew != (i == 0) {
+			t.Fatalf("Add %d = %v, %v", i, isNew, err)
+		}
+	}
+	if _, err := f.Delete(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.AddString("x"); !errors.Is(err, kv.ErrNotFound) {
+		t.Errorf("Add to a deleted filter = %v, want ErrNotFound", err)
+	}
+	if there, err := f.MayContainString("x"); !errors.Is(err, kv.ErrNotFound) {
+		t.Errorf("MayContain of a deleted filter = %v, %v, want ErrNotFound", there, err)
+	}
+}

@@ -148,7 +148,7 @@ var mutations = []mutation{
 		"	w.unlock()\n	db.pauseAt(\"fold: read\")\n"}),
 	inKV("a loader folds what it read", edit{"kv/load.go",
 		"	db.pauseAt(\"load: read\")\n",
-		"	db.pauseAt(\"load: read\")\n	_ = db.pebble.Set(appendBlockKey(nil, l.object, l.spec.Number, blk), block.AppendBlock(nil, o.header.family, l.Words(first)), pebble.NoSync)\n"}),
+		"	db.pauseAt(\"load: read\")\n	_ = db.pebble().Set(appendBlockKey(nil, l.object, l.spec.Number, blk), block.AppendBlock(nil, o.header.family, l.Words(first)), pebble.NoSync)\n"}),
 
 	inKV("a watch is told before memory is patched", edit{"kv/commit.go",
 		"	db.pauseAt(\"commit: applied\")\n",

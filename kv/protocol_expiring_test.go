@@ -33,7 +33,7 @@ func (s *expiringStore) open() {
 		Clock: func() time.Time { return time.UnixMilli(1_700_000_000_000 + s.passed.Load()) },
 	}
 	var err error
-	if s.db, err = kv.Open("store", &o); err != nil {
+	if s.db, err = kv.Open("store", eitherWay(&o)); err != nil {
 		s.t.Fatal(err)
 	}
 	s.user = s.db.NewSession()

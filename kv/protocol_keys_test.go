@@ -36,7 +36,7 @@ func openKeys(t testing.TB, fs vfs.FS, o kv.Options) keyStore {
 		o.Clock = func() time.Time { return time.UnixMilli(1_700_000_000_000 + passed.Load()) }
 	}
 	o.Modules = []kv.Module{bloomext.Module()}
-	db, err := kv.Open("store", &o)
+	db, err := kv.Open("store", eitherWay(&o))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/sievekv/sievekv/kv"
 )
 
 // Every store a test opens it closes: no goroutine may be left.
@@ -15,6 +17,14 @@ type bothWays struct{ m *testing.M }
 
 // direct says that stores are opened to apply each commit at once.
 var direct bool
+
+// eitherWay returns options for a store that does so, or does not.
+func eitherWay(o *kv.Options) *kv.Options {
+	if direct {
+		return kv.Direct(o)
+	}
+	return o
+}
 
 func (w bothWays) Run() int {
 	if !raceEnabled {

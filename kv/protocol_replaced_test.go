@@ -48,9 +48,9 @@ type replacedStore struct {
 
 func (s *replacedStore) open(fs vfs.FS) {
 	s.t.Helper()
-	db, err := kv.Open("store", &kv.Options{
+	db, err := kv.Open("store", eitherWay(&kv.Options{
 		FS: fs, BallastSize: -1, MinFreeSpace: -1, Seed: 7, Clock: s.clock.now, Modules: []kv.Module{bloomext.Module()},
-	})
+	}))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -112,10 +112,7 @@ func openStore(t *testing.T, o *kv.Options) *store {
 
 func openStoreWith(t *testing.T, o *kv.Options, held *stops) *store {
 	t.Helper()
-	if direct {
-		o = kv.Direct(o)
-	}
-	return openGathering(t, o, held)
+	return openGathering(t, eitherWay(o), held)
 }
 
 // openGathering opens a store that gathers commits, also when the others do not.

@@ -27,10 +27,7 @@ func testViewCommittedMeanwhile(t *testing.T, key string) {
 			f()
 		}
 	})
-	if direct {
-		o = kv.Direct(o)
-	}
-	db, err := kv.Open("store", o)
+	db, err := kv.Open("store", eitherWay(o))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestWatch_duringCommit(t *testing.T) {
 			f()
 		}
 	})
-	db, err := kv.Open("store", o)
+	db, err := kv.Open("store", eitherWay(o))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -304,37 +304,47 @@ func TestFilter_multiset(t *testing.T) {
 // An item that one commit deletes from an older layer and adds to the newest is there all
 // the time, also if the filter is closed, to save memory, while it is looked for.
 func TestFilter_movedByOneCommit(t *testing.T) {
-	const items = 2000
-	db := open(t, kv.Options{Durability: kv.NoSync, CacheSize: 64 << 10})
+	t.Run("in memory", func(t *testing.T) {
+		db := open(t, kv.Options{Durability: kv.NoSync})
+		testMovedByOneCommit(t, db, 20_000, func(func() bool) {})
+	})
+	t.Run("evicted", func(t *testing.T) {
+		db := open(t, kv.Options{Durability: kv.NoSync, CacheSize: 64 << 10})
+		others := make([]*countingext.Filter, 100)
+		for i := range others {
+			others[i] = countingext.New(db, fmt.Sprint("other", i))
+			must(t, others[i].Reserve(countingext.Config{Capacity: 100, ErrorRate: 0.01}))
+		}
+		testMovedByOneCommit(t, db, 2000, func(done func() bool) {
+			for n := 0; !done(); n++ {
+				if _, err := others[n%len(others)].MayContainString("x"); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	})
+}
+
+// testMovedByOneCommit moves items while others look them up, beside who evicts blocks.
+func testMovedByOneCommit(t *testing.T, db *kv.DB, items int, evict func(done func() bool)) {
 	f := countingext.New(db, "f")
-	must(t, f.Reserve(countingext.Config{Capacity: items, ErrorRate: 1e-4}))
+	must(t, f.Reserve(countingext.Config{Capacity: uint64(items), ErrorRate: 1e-4}))
 	old := itemsFrom("old/", 0, items)
 	addMany(t, f, old)
 	addMany(t, f, itemsFrom("new/", 0, items/2))
 	if n := len(infoOf(t, f).Layers); n != 2 {
 		t.Fatalf("%d layers, want 2", n)
 	}
-	others := make([]*countingext.Filter, 100)
-	for i := range others {
-		others[i] = countingext.New(db, fmt.Sprint("other", i))
-		must(t, others[i].Reserve(countingext.Config{Capacity: 100, ErrorRate: 0.01}))
-	}
 	var at atomic.Int64
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		for n := 0; at.Load() < items; n++ {
-			if _, err := others[n%len(others)].MayContainString("x"); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
+	wg.Go(func() { evict(func() bool { return at.Load() >= int64(items) }) })
 	for range 2 {
 		wg.Go(func() {
 			present := make([]bool, 1)
 			for n := 0; ; n++ {
 				i := at.Load()
-				if i >= items {
+				if i >= int64(items) {
 					return
 				}
 				ok, err := f.MayContain(old[i])
@@ -359,9 +369,9 @@ func TestFilter_movedByOneCommit(t *testing.T) {
 		must(t, err)
 		must(t, w.Commit())
 	}
-	at.Store(items)
+	at.Store(int64(items))
 	wg.Wait()
-	if info := infoOf(t, f); info.Layers[1].Adds < items {
+	if info := infoOf(t, f); info.Layers[1].Adds < uint64(items) {
 		t.Errorf("%d items are in the newest layer, want most of %d", info.Layers[1].Adds, items+items/2)
 	}
 	check(t, db)

@@ -86,7 +86,7 @@ func TestService_reclaims(t *testing.T) {
 		if err := f.Reserve(bloomext.Config{Capacity: 2e6, ErrorRate: 0.01, NonScaling: true}); err != nil {
 			t.Fatal(err)
 		}
-		for i := 0; i < 400_000; i += len(items) {
+		for i := 0; i < 150_000; i += len(items) {
 			for j := range items {
 				items[j] = uint64(i + j)
 			}

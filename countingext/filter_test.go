@@ -306,7 +306,11 @@ func TestFilter_multiset(t *testing.T) {
 func TestFilter_movedByOneCommit(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) {
 		db := open(t, kv.Options{Durability: kv.NoSync})
-		testMovedByOneCommit(t, db, 20_000, func(func() bool) {})
+		items := 20_000
+		if raceEnabled {
+			items = 2000
+		}
+		testMovedByOneCommit(t, db, items, func(func() bool) {})
 	})
 	t.Run("evicted", func(t *testing.T) {
 		db := open(t, kv.Options{Durability: kv.NoSync, CacheSize: 64 << 10})

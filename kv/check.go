@@ -32,6 +32,7 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 		return nil, err
 	}
 	defer db.exit()
+	db.drain() // the most of it while nobody waits
 	db.apply.Lock()
 	c := &checker{db: db, snap: db.pebble().NewSnapshot(), owners: make(map[uint64]string)}
 	for i := range db.groups {

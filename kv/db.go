@@ -51,7 +51,7 @@ type DB struct {
 	shards   [numShards]shard
 
 	lastSeq  atomic.Uint64 // sequence of the last commit applied to Pebble
-	gathered gathered
+	gathered gathered      // see gather.go
 	durable  atomic.Uint64 // see durable.go
 	syncing  atomic.Int64  // commits under Always that are on their way
 	syncer   syncer

@@ -33,8 +33,9 @@ var usesDisk = map[string]string{
 
 	"newWriter":     "makes a batch",
 	"writeBlocks":   "makes a batch",
-	"Reclaim":       "makes a batch",
+	"Reclaim":       "dropped objects, of which nothing is gathered",
 	"dropUnwritten": "makes a batch, and reads a note",
+	"findDropped":   "notes of dropped objects, of which nothing is gathered",
 
 	"syncLog":      "its callers have put it in",
 	"findSequence": "opening",

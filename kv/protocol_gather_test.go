@@ -31,6 +31,15 @@ func (s *store) wantGathered(n uint64) {
 	}
 }
 
+// holdDrain begins to put what is gathered into Pebble, and holds that before it is there.
+func (s *store) holdDrain() (draining *task, taken *stop) {
+	s.t.Helper()
+	taken = s.next("drain: taken")
+	draining = s.begin(func() error { s.Drain(); return nil })
+	draining.reaches(taken)
+	return draining, taken
+}
+
 func (s *store) mustAdd(level kv.Durability, key, item string, want bool) {
 	s.t.Helper()
 	added, err := bloomext.New(s.DB, key).With(level).AddString(item)
@@ -64,9 +73,8 @@ func TestGather_load(t *testing.T) {
 		}
 	}
 	look("before it is in Pebble")
-	taken, applied := s.next("drain: taken"), s.next("drain: applied")
-	draining := s.begin(func() error { s.Drain(); return nil })
-	draining.reaches(taken)
+	applied := s.next("drain: applied")
+	draining, taken := s.holdDrain()
 	look("while it is put into Pebble")
 	s.set("k", 1, 8)
 	s.forget("k")
@@ -145,9 +153,7 @@ func TestGather_open(t *testing.T) {
 	add()
 	s.wantGathered(2)
 	look("gathered in two incarnations,")
-	taken := s.next("drain: taken")
-	draining := s.begin(func() error { s.Drain(); return nil })
-	draining.reaches(taken)
+	draining, taken := s.holdDrain()
 	look("going to Pebble,")
 	add()
 	look("gathered and going to Pebble,")
@@ -367,9 +373,7 @@ func TestGather_held(t *testing.T) {
 		s.must(filters[i].Reserve(bloomext.Config{Capacity: 1e5, ErrorRate: 0.01}))
 	}
 	s.mustAdd(kv.NoSync, "f0", "first", true)
-	taken := s.next("drain: taken")
-	draining := s.begin(func() error { s.Drain(); return nil })
-	draining.reaches(taken)
+	draining, taken := s.holdDrain()
 	var adding [2]*task
 	for i, f := range filters {
 		adding[i] = s.begin(func() error {

@@ -36,7 +36,7 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 		return db.dropUnwritten(d.unwritten)
 	case d.large != nil:
 		start, end := droppedRange(*d.large)
-		if err := db.pebble().Compact(ctx, start, end, false); err != nil {
+		if err := db.disk.Compact(ctx, start, end, false); err != nil {
 			return false, fmt.Errorf("kv: reclaim object %d: %w", *d.large, err)
 		}
 		d.done = append(d.done, *d.large)
@@ -67,7 +67,7 @@ type dropped struct {
 }
 
 func (db *DB) findDropped() (d dropped, err error) {
-	it, err := db.pebble().NewIter(&pebble.IterOptions{LowerBound: []byte{tagDropped}, UpperBound: []byte{tagDropped + 1}})
+	it, err := db.disk.NewIter(&pebble.IterOptions{LowerBound: []byte{tagDropped}, UpperBound: []byte{tagDropped + 1}})
 	if err != nil {
 		return d, db.readError(err, "dropped objects")
 	}
@@ -85,7 +85,7 @@ func (db *DB) findDropped() (d dropped, err error) {
 			return d, nil
 		}
 		start, end := droppedRange(object)
-		size, err := db.pebble().EstimateDiskUsage(start, end)
+		size, err := db.disk.EstimateDiskUsage(start, end)
 		if err != nil {
 			return d, db.readError(err, "size of dropped object %d", object)
 		}

@@ -61,9 +61,10 @@ func newLayer(h *header, spec LayerSpec) *Layer {
 // changed.
 func (l *Layer) Spec() LayerSpec { return l.spec }
 
-// Counter returns counter i of the layer, as of the last commit applied.
+// Counter returns counter i of the layer, as of the last commit applied or gathered.
 func (l *Layer) Counter(i int) uint64 { return l.counters[i].Load() }
 
+// setCounters is for commits, and for who opens the layer.
 func (l *Layer) setCounters(values [numCounters]uint64) {
 	for i, v := range values {
 		l.counters[i].Store(v)

@@ -1,0 +1,4 @@
+package main
+
+// hash are what the hashes of items rest on.
+var hash []mutation

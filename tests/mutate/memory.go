@@ -1,0 +1,4 @@
+package main
+
+// memory are what bounds memory inside transactions.
+var memory []mutation

@@ -1,0 +1,4 @@
+package main
+
+// shell are what kvshell rests on.
+var shell []mutation

@@ -1,0 +1,4 @@
+package main
+
+// transactions are what transactions and writers rest on.
+var transactions []mutation

@@ -222,5 +222,6 @@ func (db *DB) ObjectBytes(o *Object) (disk, resident uint64, err error) {
 // never.
 func (o *Object) Expiry() int64 { return o.header.expiry }
 
-// Now returns the time by the store's clock, in Unix milliseconds.
-func (db *DB) Now() int64 { return db.opts.Clock().UnixMilli() }
+// Now returns the time by the store's clock, in Unix milliseconds. A time before 1970, as
+// a board without a battery may tell after it starts, is 0: expiries are positive.
+func (db *DB) Now() int64 { return max(0, db.opts.Clock().UnixMilli()) }

@@ -80,8 +80,8 @@ func (o *Object) Usable() bool { return !o.Ended() && !o.expired() }
 func (o *Object) end() { o.state.Or(stateEnded) }
 
 func (o *Object) expired() bool {
-	at := o.state.Load() >> 1
-	return at != 0 && uint64(o.db.opts.Clock().UnixMilli()) >= at
+	at := int64(o.state.Load() >> 1)
+	return at != 0 && o.db.Now() >= at
 }
 
 // ID returns the object's id, unique in the store for ever. RENAME keeps it.

@@ -105,7 +105,7 @@ type Options struct {
 	// which their services start.
 	Modules []Module
 
-	// Clock tells the time for expiry. Default time.Now.
+	// Clock tells the time for expiry; one before 1970 counts as its beginning. Default time.Now.
 	Clock func() time.Time
 
 	// pause is called at named points of slow paths; set by tests to hold a

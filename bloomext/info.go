@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Info describes a filter.
@@ -71,8 +72,8 @@ func (f *Filter) look(use func(kv.Reader, *filter) error) error {
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
 	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry()}
-	absent := 0.0 // logarithm of the chance that no layer answers for an absent item
 	var ones, distinct float64
+	var rates []float64
 	for i := len(f.layers) - 1; i >= 0; i-- {
 		l := &f.layers[i]
 		li := LayerInfo{
@@ -85,12 +86,12 @@ func (f *filter) info(r kv.Reader) Info {
 		info.Items += li.Items
 		info.ItemsEstimated = info.ItemsEstimated || r.Counter(l.table, flagsCounter)&flagEstimated != 0
 		info.Bytes += li.Bits / 8
-		absent += math.Log1p(-l.layout.ExpectedRate(li.Items))
+		rates = append(rates, l.layout.ExpectedRate(li.Items))
 		ones += float64(li.Ones)
 		distinct += l.layout.DistinctItems(li.Ones)
 	}
 	info.Distinct = uint64(math.Round(distinct))
-	info.ExpectedRate = -math.Expm1(absent)
+	info.ExpectedRate = scalableext.ChainRate(rates)
 	info.Fill = ones / float64(8*info.Bytes)
 	return info
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Info describes a filter.
@@ -80,7 +81,7 @@ func (f *filter) info(r kv.Reader) Info {
 		ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(),
 		Items: f.items(r), DeletesKept: r.Counter(f.oldest().table, keptCounter),
 	}
-	absent := 0.0 // logarithm of the chance that no layer answers for an absent item
+	var rates []float64
 	var above, counters uint64
 	for n := len(f.layers) - 1; n >= 0; n-- {
 		l := &f.layers[n]
@@ -95,11 +96,11 @@ func (f *filter) info(r kv.Reader) Info {
 		i.Bytes += l.layout.Bits() / 8
 		distinct := math.Round(l.layout.DistinctItems(li.Above))
 		i.Distinct += uint64(distinct)
-		absent += math.Log1p(-l.layout.ExpectedRate(uint64(distinct)))
+		rates = append(rates, l.layout.ExpectedRate(uint64(distinct)))
 		above += li.Above
 		counters += li.Counters
 	}
-	i.ExpectedRate = -math.Expm1(absent)
+	i.ExpectedRate = scalableext.ChainRate(rates)
 	i.Fill = float64(above) / float64(counters)
 	return i
 }

@@ -161,11 +161,11 @@ func (g *geometry) bytes(blocks uint64) uint64 {
 
 // expectedRate returns the false-positive rate of layers as loaded as they are.
 func (g *geometry) expectedRate(layers []LayerInfo) float64 {
-	absent := 0.0 // logarithm of the chance that no layer answers for an absent item
+	rates := make([]float64, len(layers))
 	for i := range layers {
-		absent += math.Log1p(-g.rate(layers[i].Load))
+		rates[i] = g.rate(layers[i].Load)
 	}
-	return max(0, -math.Expm1(absent)) // not -0
+	return scalableext.ChainRate(rates)
 }
 
 // ratedGeometry returns the geometry with the shortest fingerprints of which as many

@@ -82,3 +82,13 @@ func (p Params) layerRate(i, most int) float64 {
 	}
 	return (1 - firstShare) * p.ErrorRate / float64(most-1)
 }
+
+// ChainRate returns the false-positive rate of a chain from those of its layers, 0 to 1 each: the chance that at least
+// one answers for an absent item, 1 - (1-r1)(1-r2)... It is 0, not -0, for an empty chain.
+func ChainRate(layers []float64) float64 {
+	absent := 0.0 // logarithm of the chance that no layer answers: a low rate has no digits next to 1
+	for _, rate := range layers {
+		absent += math.Log1p(-rate)
+	}
+	return 0 - math.Expm1(absent)
+}

@@ -2,6 +2,7 @@ package scalableext
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -64,4 +65,23 @@ func TestParams_budget(t *testing.T) {
 			t.Errorf("layer %d: error is %v, want %v", most, err, ErrCannotGrow)
 		}
 	})
+}
+
+func TestChainRate(t *testing.T) {
+	for _, tt := range []struct {
+		layers []float64
+		want   float64
+	}{
+		{nil, 0},
+		{[]float64{0}, 0},
+		{[]float64{0, 0}, 0},
+		{[]float64{0.5, 0.5}, 0.75},
+		{[]float64{1e-20, 2e-20}, 3e-20},
+		{[]float64{0.5, 1}, 1},
+	} {
+		got := ChainRate(tt.layers)
+		if math.Abs(got-tt.want) > 1e-9*tt.want || math.Signbit(got) {
+			t.Errorf("ChainRate(%v) = %v, want %v", tt.layers, got, tt.want)
+		}
+	}
 }

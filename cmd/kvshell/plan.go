@@ -249,9 +249,7 @@ func planLayer(chain chainPlan, i int) (layerPlan, error) {
 // planGrown adds layers until there is room for a number of items; nil if there can never be.
 func planGrown(chain chainPlan, items uint64) (*grownPlan, error) {
 	g := &grownPlan{Items: items}
-
-	// The logarithm of the chance that no layer answers for an absent item: next to 1, a low rate has no digits.
-	absent := 0.0
+	var rates []float64
 	for left := items; left > 0; {
 		l, err := planLayer(chain, len(g.Layers))
 		g.Bytes += l.Bytes
@@ -263,10 +261,10 @@ func planGrown(chain chainPlan, items uint64) (*grownPlan, error) {
 		}
 		held := min(left, l.Capacity)
 		left -= held
-		absent += math.Log1p(-l.layout.ExpectedRate(held))
+		rates = append(rates, l.layout.ExpectedRate(held))
 		g.Layers = append(g.Layers, l)
 	}
-	g.ExpectedRate = -math.Expm1(absent)
+	g.ExpectedRate = scalableext.ChainRate(rates)
 	g.BitsPerItem = 8 * float64(g.Bytes) / float64(items)
 	return g, nil
 }

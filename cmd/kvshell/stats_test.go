@@ -108,3 +108,20 @@ func TestKeyStats(t *testing.T) {
 		t.Error("a figure that is no number is taken")
 	}
 }
+
+// An empty filter has an error rate of 0, without a sign.
+func TestKeyStats_empty(t *testing.T) {
+	db := statsStore(t)
+	for _, line := range []string{"BF.RESERVE b 0.01 100", "CF.RESERVE c 100", "CBF.RESERVE n 0.01 100"} {
+		mustReply(t, db, line)
+		key := strings.Fields(line)[1]
+		text := statsOf(t, db, key).text()
+		if !strings.Contains(text, " 0 expected now") {
+			t.Errorf("stats of %s: %s", key, text)
+		}
+		data := string(reply.AppendJSON(nil, mustReply(t, db, "SIEVE.STATS "+key)))
+		if !strings.Contains(data, `"expected_rate":0,`) {
+			t.Errorf("stats of %s: %s", key, data)
+		}
+	}
+}

@@ -281,10 +281,10 @@ func TestDedup_crashPoints(t *testing.T) {
 		{"committed:1"}, {"committed:3"}, {"committed:10"},
 		{"written:1"}, {"written:3"}, {"written:10"},
 		{"finishing:1"}, {"finished:1"},
-		{"begun:1", "truncated:1"}, {"begun:1", "synced:1"},
-		{"committed:2", "truncated:1"}, {"committed:2", "synced:1"}, {"committed:2", "committed:1"},
-		{"written:2", "written:1", "truncated:1", "synced:2"},
-		{"finishing:1", "truncated:1", "finishing:1", "finished:1"},
+		{"begun:1", "repeating:1"}, {"begun:1", "synced:1"},
+		{"committed:2", "repeating:1"}, {"committed:2", "synced:1"}, {"committed:2", "committed:1"},
+		{"written:2", "written:1", "repeating:1", "synced:2"},
+		{"finishing:1", "repeating:1", "finishing:1", "finished:1"},
 	}
 	for i, points := range crashes {
 		// With no, a kill takes back commits, as far as Pebble has not written them yet.

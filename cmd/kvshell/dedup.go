@@ -125,6 +125,9 @@ func (p *pass) explain(err error) error {
 	case isGrown(err):
 		return refusef("the filter %q has grown as far as it can. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over with a larger --capacity or a higher --error, and with a new KEY and OUT: %w",
 			p.key, p.in, p.done.lines, p.done.newLines, err)
+	case errors.Is(err, kv.ErrNotFound) && p.out != nil:
+		return refusef("the filter %q is gone: it expired, or was deleted. Of %s %d lines were done, %d of them new. %s",
+			p.key, p.in, p.done.lines, p.done.newLines, p.startOver(p.started))
 	case errors.Is(err, kv.ErrNotFound):
 		return refusef("the filter %q is gone: it expired, or was deleted. Of %s %d lines were done, %d of them new; the same command again makes a new filter and reads from the beginning",
 			p.key, p.in, p.done.lines, p.done.newLines)

@@ -74,12 +74,16 @@ FILE may be gzipped, with one member or several. Lines may have any length, and 
 file; they are printed with LF. An empty line is a line. What is compared is the bytes.
 
 With -o, the new lines are appended to OUT, each exactly once even if the run is killed or the power fails: the
-same command again goes on where it was. Until then KEY takes no other input and no other OUT, unless
---restart forgets the unfinished run. FILE must not change meanwhile (standard input must have the same bytes
-again), nor must OUT. A last line of OUT without a line break is given one.
+same command again goes on where it was. Until then KEY takes no other input and no other OUT, and OUT no other KEY,
+unless --restart forgets the unfinished run. FILE must not change meanwhile (standard input must have the same bytes
+again), nor must OUT: if it is not what was written, the run is refused, and what somebody appended to it goes to
+OUT.cut. If KEY is deleted meanwhile or expires, the run is refused too. What tells of it is the key
+OUT` + claimSuffix + `, which goes with the end of the run. A last line of OUT without a line break is given one.
 
-Without -o, the new lines go to standard output. If such a run is killed, the next one may print its last batch
-once more. Other news, such as the summary, then goes to standard error.
+Without -o, the new lines go to standard output. They count as seen when they were printed, whether or not somebody read
+them: "| head -1" loses all that was printed behind the first line, as far as the pipe took it. If such a run is killed,
+the next one may print its last batch once more. -o has neither of the two. Other news, such as the summary, then goes
+to standard error.
 `
 
 const planHelp = `plan tells how large a filter for ITEMS different items at a false-positive RATE is, how it is laid out, and

@@ -1,28 +1,46 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/cespare/xxhash/v2"
 )
+
+// tailLength is how many bytes of OUT, at its end, the record has a hash of.
+const tailLength = 64 << 10
 
 // outFile is OUT.
 type outFile struct {
-	file   *os.File
-	path   string // absolute
+	file   *os.File // nil if it does not exist yet
+	path   string   // absolute
 	length int64
-	synced int64 // what of length no crash takes back
-	dirty  bool  // something was written or cut off since the last sync
+	synced int64  // what of length no crash takes back
+	dirty  bool   // something was written or cut off since the last sync
+	tail   []byte // what is before length: all of it, or the last tailLength bytes or more
+
+	// found is where the file ends if there is something behind length, as a run that goes on with another finds it:
+	// lines that the other wrote and did not record, which are written over, or bytes that somebody else put there,
+	// which are cut off. cut counts those.
+	found int64
+	cut   int64
 }
 
-// openOut opens OUT, or makes it, durably: a record that names it must not outlive it.
+// openOut opens OUT if it is there. If not, the directory for it has to be; make makes it.
 func openOut(name string) (*outFile, error) {
-	_, err := os.Lstat(name)
-	isNew := errors.Is(err, os.ErrNotExist)
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		if dir, missing := os.Stat(filepath.Dir(name)); missing != nil || !dir.IsDir() {
+			return nil, err
+		}
+		return &outFile{path: realPath(name)}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -35,12 +53,47 @@ func openOut(name string) (*outFile, error) {
 		return nil, errors.Join(fmt.Errorf("%s is not a regular file; without -o the lines go to standard output", name), f.Close())
 	}
 	o.length, o.dirty = info.Size(), true // whoever wrote it need not have synced it
-	if isNew {
-		if err := syncDir(filepath.Dir(o.path)); err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
+	if err := o.readTail(); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return o, nil
+}
+
+// make makes OUT if it does not exist, durably: a record that names it must not outlive it.
+func (o *outFile) make() (err error) {
+	if o.file != nil {
+		return nil
+	}
+	if o.file, err = os.OpenFile(o.path, os.O_RDWR|os.O_CREATE, 0o666); err != nil {
+		return err
+	}
+	info, err := o.file.Stat()
+	if err != nil {
+		return err
+	}
+	o.length, o.dirty = info.Size(), true // somebody may have made it meanwhile
+	return errors.Join(o.readTail(), syncDir(filepath.Dir(o.path)))
+}
+
+// readTail reads tail from the file.
+func (o *outFile) readTail() error {
+	o.tail = make([]byte, min(o.length, tailLength))
+	_, err := o.file.ReadAt(o.tail, o.length-int64(len(o.tail)))
+	return err
+}
+
+// tailSum returns the hash of the last tailLength bytes before length, or of all of them.
+func (o *outFile) tailSum() uint64 {
+	return xxhash.Sum64(o.tail[max(0, len(o.tail)-tailLength):])
+}
+
+// identity returns which file it is.
+func (o *outFile) identity() (fileIdentity, error) {
+	info, err := o.file.Stat()
+	if err != nil {
+		return fileIdentity{}, err
+	}
+	return identityOf(info), nil
 }
 
 // syncDir makes names in a directory durable. Windows has no such thing: NTFS does it by itself.
@@ -57,6 +110,9 @@ func syncDir(dir string) error {
 
 // isFile reports whether OUT is the same file as f.
 func (o *outFile) isFile(f *os.File) (bool, error) {
+	if o.file == nil {
+		return false, nil
+	}
 	mine, err := o.file.Stat()
 	if err != nil {
 		return false, err
@@ -68,19 +124,31 @@ func (o *outFile) isFile(f *os.File) (bool, error) {
 	return os.SameFile(mine, theirs), nil
 }
 
-// has returns an error if OUT is shorter than an unfinished run left it.
-func (o *outFile) has(length int64) error {
+// goOn goes back to where the record of an unfinished run says that OUT ended. It is an error if OUT is not what that
+// run left. moved says that it is another file with the same content.
+func (o *outFile) goOn(r *record) (moved bool, err error) {
+	length := int64(r.outLength)
 	if o.length < length {
-		return fmt.Errorf("%s has %d bytes, but the unfinished run had written %d: it is not what it was; with --restart a new run appends to it",
+		return false, fmt.Errorf("%s has %d bytes, but the unfinished run had written %d: it is not what it was; put it back, or give --restart: a new run appends to it",
 			o.path, o.length, length)
 	}
-	return nil
-}
-
-// truncate cuts off what is behind length. What is before was synced by the run that wrote it.
-func (o *outFile) truncate(length int64) error {
-	o.length, o.synced, o.dirty = length, length, true
-	return o.file.Truncate(length)
+	if err := o.make(); err != nil {
+		return false, err
+	}
+	o.found, o.length, o.synced, o.dirty = o.length, length, length, true
+	if err := o.readTail(); err != nil || r.version == 1 {
+		return false, err
+	}
+	if o.tailSum() != r.tailSum {
+		return false, fmt.Errorf("%s is not what the unfinished run wrote: of its first %d bytes, the last %d differ; put the file back that it was, or give --restart to append to this one",
+			o.path, length, len(o.tail))
+	}
+	file, err := o.identity()
+	moved = file != r.file && file != fileIdentity{} && r.file != fileIdentity{}
+	if err == nil && moved && length == 0 && o.found > 0 {
+		err = fmt.Errorf("%s is not the file that the unfinished run made, which was empty: this one has %d bytes; move it away and go on, or give --restart to append to it", o.path, o.found)
+	}
+	return moved, err
 }
 
 // endLine completes a last line that has no line break, so that none is joined to it.
@@ -103,10 +171,92 @@ func (o *outFile) write(lines []byte) error {
 	if len(lines) == 0 {
 		return nil
 	}
+	if err := o.compare(lines); err != nil {
+		return err
+	}
 	o.dirty = true
 	n, err := o.file.WriteAt(lines, o.length)
 	o.length += int64(n)
+	o.tail = append(o.tail, lines[:n]...)
+	if len(o.tail) > 2*tailLength {
+		o.tail = append(o.tail[:0], o.tail[len(o.tail)-tailLength:]...)
+	}
 	return err
+}
+
+// compare looks at what lines are about to be written over. Zeros are what a loss of power may leave of them.
+func (o *outFile) compare(lines []byte) error {
+	if o.found <= o.length {
+		return nil
+	}
+	there := make([]byte, min(int64(len(lines)), o.found-o.length))
+	if _, err := o.file.ReadAt(there, o.length); err != nil {
+		return err
+	}
+	for i, c := range there {
+		if c != lines[i] && c != 0 {
+			return o.cutOff(o.length + int64(bytes.LastIndexByte(lines[:i], '\n')+1))
+		}
+	}
+	return nil
+}
+
+// cutPath is the file that takes what is cut off OUT.
+func (o *outFile) cutPath() string { return o.path + ".cut" }
+
+// cutOff cuts off what was found from a position on, if there is something, and keeps it in another file if it is more
+// than zeros.
+func (o *outFile) cutOff(from int64) error {
+	if o.found <= from {
+		return nil
+	}
+	zeros, err := onlyZeros(o.foundFrom(from))
+	if err == nil && !zeros {
+		err = o.keep(from)
+	}
+	if err != nil {
+		return err
+	}
+	o.found, o.dirty = 0, true
+	return o.file.Truncate(from)
+}
+
+func (o *outFile) foundFrom(from int64) io.Reader {
+	return io.NewSectionReader(o.file, from, o.found-from)
+}
+
+func onlyZeros(r io.Reader) (bool, error) {
+	b := bufio.NewReader(r)
+	for {
+		c, err := b.ReadByte()
+		switch {
+		case errors.Is(err, io.EOF):
+			return true, nil
+		case err != nil, c != 0:
+			return false, err
+		}
+	}
+}
+
+// keep appends what was found from a position on to the file of what is cut off, durably.
+func (o *outFile) keep(from int64) error {
+	info, err := o.file.Stat()
+	if err != nil {
+		return err
+	}
+	to, err := os.OpenFile(o.cutPath(), os.O_WRONLY|os.O_APPEND|os.O_CREATE, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(to, o.foundFrom(from))
+	if err == nil {
+		err = to.Sync()
+	}
+	if err := errors.Join(err, to.Close()); err != nil {
+		return err
+	}
+	o.cut += n
+	return syncDir(filepath.Dir(o.path))
 }
 
 // sync brings what was written to stable storage.
@@ -121,4 +271,9 @@ func (o *outFile) sync() error {
 	return nil
 }
 
-func (o *outFile) close() error { return o.file.Close() }
+func (o *outFile) close() error {
+	if o.file == nil {
+		return nil
+	}
+	return o.file.Close()
+}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // What counts as synced is what no crash takes back, and whatever changed OUT makes the next sync a real one.
@@ -30,9 +32,14 @@ func TestOutFile(t *testing.T) {
 		{"write", func() error { return o.write([]byte("c\nd\n")) }, "a\nb\nc\nd\n", 3, true},
 		{"sync again", o.sync, "a\nb\nc\nd\n", 8, false},
 		{"write nothing", func() error { return o.write(nil) }, "a\nb\nc\nd\n", 8, false},
-		{"cut off", func() error { return o.truncate(2) }, "a\n", 2, true},
-		{"sync what was cut", o.sync, "a\n", 2, false},
-		{"write behind it", func() error { return o.write([]byte("e\n")) }, "a\ne\n", 2, true},
+		{"go back", func() error { _, err := o.goOn(&record{outLength: 2, version: 1}); return err }, "a\nb\nc\nd\n", 2, true},
+		{"sync what was found", o.sync, "a\nb\nc\nd\n", 2, false},
+		{"write the same", func() error { return o.write([]byte("b\nc\n")) }, "a\nb\nc\nd\n", 2, true},
+		{"write something else", func() error { return o.write([]byte("e\n")) }, "a\nb\nc\ne\n", 2, true},
+		{"write behind it", func() error { return o.write([]byte("f\n")) }, "a\nb\nc\ne\nf\n", 2, true},
+		{"go back again", func() error { _, err := o.goOn(&record{outLength: 6, version: 1}); return err }, "a\nb\nc\ne\nf\n", 6, true},
+		{"cut off", func() error { return o.cutOff(6) }, "a\nb\nc\n", 6, true},
+		{"nothing to cut off", func() error { return o.cutOff(6) }, "a\nb\nc\n", 6, true},
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
@@ -42,18 +49,22 @@ func TestOutFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if string(content) != s.content || o.length != int64(len(s.content)) {
-			t.Errorf("%s: %q, length %d, want %q", s.name, content, o.length, s.content)
+		if string(content) != s.content || max(o.length, o.found) != int64(len(s.content)) {
+			t.Errorf("%s: %q, length %d, found %d, want %q", s.name, content, o.length, o.found, s.content)
+		}
+		if o.tailSum() != xxhash.Sum64(content[:o.length]) {
+			t.Errorf("%s: the tail is %q", s.name, o.tail)
 		}
 		if o.synced != s.synced || o.dirty != s.dirty {
 			t.Errorf("%s: %d bytes synced, dirty %t; want %d, %t", s.name, o.synced, o.dirty, s.synced, s.dirty)
 		}
 	}
-	if err := o.has(4); err != nil {
-		t.Errorf("4 bytes: %v", err)
+	if _, err := o.goOn(&record{outLength: 7, version: 1}); err == nil {
+		t.Error("7 bytes of 6: no error")
 	}
-	if err := o.has(5); err == nil {
-		t.Error("5 bytes: no error")
+	cut, err := os.ReadFile(o.cutPath())
+	if err != nil || string(cut) != "d\ne\nf\n" {
+		t.Errorf("what was cut off is %q, %v", cut, err)
 	}
 	if err := o.close(); err != nil {
 		t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -14,10 +15,12 @@ import (
 // Why each new line is in OUT exactly once, whatever the crash.
 //
 // What is written. The first commit of a run makes the filter, if it is missing, and sets the record: how
-// long OUT is, and that nothing was read yet. It is on stable storage before anything is written to OUT.
+// long OUT is, and that nothing was read yet. It also sets the claim on OUT. It is on stable storage before
+// anything is written to OUT.
 // Then, for each batch in turn: (1) OUT is synced; (2) one commit adds the batch's lines to the filter and
-// sets the record: where the batch lies in the input, which of its lines were new, and how long OUT was
-// before it; (3) the new lines are appended to OUT. The last commit, after a sync of OUT, removes the record.
+// sets the record: where the batch lies in the input, which of its lines were new, how long OUT was
+// before it, and how that ends; (3) the new lines are written to OUT. The last commit, after a sync of OUT,
+// removes the record and the claim.
 //
 // What a crash leaves. Commits survive as a prefix, each whole or not at all, so the filter and the record
 // are always those of one batch, say b: the filter has the lines up to the end of b. OUT has all new lines
@@ -26,13 +29,20 @@ import (
 // are none of it.
 //
 // What the next run does. It reads the input up to the end of b and compares its hash: the same bytes are
-// the same lines. It cuts OUT to the recorded length, appends the new lines of b by the recorded answers,
-// not by the filter, which knows them by now, and goes on behind b. A crash of that run changes nothing of
+// the same lines. It goes back to the recorded length of OUT, writes the new lines of b by the recorded answers,
+// not by the filter, which knows them by now, and goes on behind b. What it finds in OUT behind the recorded
+// length it writes over; as soon as that is something else than what it writes there, or zeros, it moves the rest
+// to another file: somebody may have appended to OUT. A crash of that run changes nothing of
 // this: until its first commit, the record is the same.
+//
+// What else may happen between two runs. OUT is replaced: the hash of its end, or its length, is not as recorded, and
+// the run is refused. The filter, and the record with it, is deleted or expires: then the claim on OUT is there and no
+// record belongs to it, and every run to OUT is refused. A filter that is renamed takes its record along. Another run is
+// told to forget this one and takes OUT: then the claim has its number, and this one is refused.
 //
 // This holds at every level of durability, for a kill and for a loss of power alike: a lower level means
 // that the surviving prefix is shorter, and more is done again. It is assumed that a sync that returned
-// means stable storage, and that nobody else writes to OUT in between.
+// means stable storage, and that nobody else writes to OUT while a run is under way.
 //
 // On standard output nothing can be taken back, so there the order is the other way: the new lines are
 // printed, then the batch is committed. A crash in between makes the next run print them again.
@@ -55,6 +65,9 @@ type pass struct {
 
 	begun    bool
 	from     *record // of the run that this one goes on with; nil if it is a new one
+	number   uint64  // of this run, and of those that it goes on with
+	started  int64   // length of OUT before the first of them, -1 if unknown
+	claimed  bool    // the claim on OUT was committed
 	capacity uint64  // of the filter
 
 	// Up to the last commit; the digest, which needs an OUT, is ahead while one is made.
@@ -84,6 +97,10 @@ func (p *pass) run(ctx context.Context) error {
 	p.in.start(p.from)
 	err := p.batches(ctx)
 	if p.out != nil {
+		if err == nil || isFull(err) || isGrown(err) {
+			err = errors.Join(err, withCode(exitLocal, p.out.cutOff(p.out.length)))
+		}
+		p.tellCut()
 		err = errors.Join(err, withCode(exitLocal, p.out.sync()))
 	}
 	if err == nil {
@@ -145,19 +162,57 @@ func (p *pass) begin() error {
 		p.flags.tell(p.notes, p.key)
 		p.capacity = facts.capacity
 	}
-	stored, err := p.storedRecord()
+	r, claimed, err := p.stored()
 	if err != nil {
 		return err
 	}
-	if stored == nil || p.flags.restart {
+	switch {
+	case p.flags.restart, r == nil && claimed == nil:
 		defer reached("begun")
-		return p.beginNew(exists, stored != nil)
+		return p.beginNew(exists, r, claimed)
+	case r == nil:
+		return p.refuseClaimed(claimed)
 	}
-	r, err := decodeRecord(stored)
+	return p.resume(r, claimed)
+}
+
+// stored returns the record of an unfinished run of the filter, and the claim on OUT; each is nil if there is none.
+func (p *pass) stored() (r *record, claimed *claim, err error) {
+	if p.out != nil {
+		if claimed, err = storedClaim(p.db, p.out.path); err != nil {
+			return nil, nil, err
+		}
+	}
+	b, err := p.storedRecord()
+	if err != nil || b == nil {
+		return nil, claimed, err
+	}
+	if r, err = decodeRecord(b); err != nil && !p.flags.restart {
+		return nil, nil, fmt.Errorf("key %q: %w; --restart forgets it", p.key, err)
+	}
 	if err != nil {
-		return fmt.Errorf("key %q: %w; --restart forgets it", p.key, err)
+		r = &record{} // of which nothing is known but that there is one
 	}
-	return p.resume(r)
+	return r, claimed, nil
+}
+
+// refuseClaimed is the error of a run to a file that another has claimed.
+func (p *pass) refuseClaimed(c *claim) error {
+	if c.Key != quoted(p.key) {
+		return refusef("%s has an unfinished run of key %s from %s: finish that first, by the same command as before, or forget it by --restart",
+			p.out.path, c.Key, c.Input)
+	}
+	return refusef("%s has lines of an unfinished run of key %s from %s, whose filter is gone: it expired or was deleted. %s",
+		p.out.path, c.Key, c.Input, p.startOver(c.OutLength))
+}
+
+// startOver says what to do about lines that a run wrote before its filter went.
+func (p *pass) startOver(length int64) string {
+	if length < 0 {
+		return "--restart appends to OUT, lines that it has already too"
+	}
+	return fmt.Sprintf("OUT had %d bytes before that run: cut it to them (truncate -s %d %s) and give --restart, and its lines are written anew; --restart alone appends to it, lines that it has already too",
+		length, length, p.out.path)
 }
 
 // storedRecord returns the record of an unfinished run, nil if there is none.
@@ -170,16 +225,18 @@ func (p *pass) storedRecord() ([]byte, error) {
 }
 
 // beginNew makes the first commit of a new run, durable whatever the level: without it, what is in OUT by
-// then would be taken for what was there before.
-func (p *pass) beginNew(exists, forget bool) error {
+// then would be taken for what was there before. It forgets the run of a record or of a claim on OUT, if there is one.
+func (p *pass) beginNew(exists bool, r *record, claimed *claim) error {
 	p.digest = xxhash.New()
 	if p.out == nil {
-		fmt.Fprintf(p.notes, "note: if this run is killed, the next may print its last lines, up to %d, once more; with -o OUT each is written exactly once\n", p.flags.batch)
-	} else if err := errors.Join(p.out.endLine(), p.out.sync()); err != nil {
-		return withCode(exitLocal, err)
+		fmt.Fprintf(p.notes, "note: lines that are printed count as seen, also those that a pipe took and nobody read, as of | head; and if this run is killed, the next may print its last lines, up to %d, once more. With -o OUT each is written exactly once\n", p.flags.batch)
 	}
-	if forget {
+	if r != nil || claimed != nil {
 		fmt.Fprintln(p.notes, "note: an unfinished run is forgotten; new lines of its last batch may be missing from what it wrote")
+	}
+	var others []string // files with claims that are forgotten
+	if r != nil {
+		others = append(others, r.out)
 	}
 	return p.commit(kv.Always, func(w *kv.Writer) error {
 		if !exists {
@@ -188,18 +245,42 @@ func (p *pass) beginNew(exists, forget bool) error {
 				return err
 			}
 		}
-		switch {
-		case p.out != nil:
-			return p.setRecord(w, p.record(0, nil))
-		case forget:
-			return p.setRecord(w, nil)
+		if r != nil {
+			if err := p.forget(w, r); err != nil {
+				return err
+			}
 		}
-		return nil
-	})
+		if p.out == nil {
+			return nil
+		}
+		return p.stageFirst(w)
+	}, others...)
+}
+
+// forget stages the removal of a record, and of the claim of its run.
+func (p *pass) forget(w *kv.Writer, r *record) error {
+	if err := p.setRecord(w, nil); err != nil {
+		return err
+	}
+	if c, err := storedClaim(p.db, r.out); err != nil || c == nil || c.Run != r.run {
+		return nil // it is not this run's
+	}
+	return dropClaim(w, r.out)
+}
+
+// stageFirst stages the first record and the claim on OUT, now that the run is not refused any more.
+func (p *pass) stageFirst(w *kv.Writer) error {
+	for _, step := range []func() error{p.out.make, p.out.endLine, p.out.sync} {
+		if err := step(); err != nil {
+			return withCode(exitLocal, err)
+		}
+	}
+	p.number, p.started = rand.Uint64(), p.out.length
+	return p.stageRecord(w, 0, nil)
 }
 
 // resume checks that this run may go on with the one of a record.
-func (p *pass) resume(r *record) error {
+func (p *pass) resume(r *record, claimed *claim) error {
 	out := "standard output"
 	if p.out != nil {
 		out = p.out.path
@@ -208,19 +289,29 @@ func (p *pass) resume(r *record) error {
 		return refusef("key %q has an unfinished run from %s to %s: finish it by the same command, or forget it by --restart; this run is from %s to %s",
 			p.key, r.input, r.out, p.in.name, out)
 	}
-	if err := p.out.has(int64(r.outLength)); err != nil {
+	switch {
+	case r.version == 1 && claimed == nil:
+		p.number, p.started = rand.Uint64(), -1
+	case claimed == nil || claimed.Run != r.run:
+		return refusef("the unfinished run of key %q from %s to %s cannot go on: another run to that file was begun since; --restart forgets it",
+			p.key, r.input, r.out)
+	default:
+		p.number, p.started, p.claimed = r.run, claimed.OutLength, true
+	}
+	moved, err := p.out.goOn(r)
+	if err != nil {
 		return withCode(exitLocal, err)
+	}
+	if moved {
+		fmt.Fprintf(p.notes, "note: %s is another file than before, with the same lines\n", out)
 	}
 	p.from, p.done = r, counts{r.lines, r.newLines}
 	return nil
 }
 
-// repeat appends the lines of the record's batch to OUT once more.
+// repeat writes the lines of the record's batch to OUT once more.
 func (p *pass) repeat(b *batch) error {
-	if err := p.out.truncate(int64(p.from.outLength)); err != nil {
-		return withCode(exitLocal, err)
-	}
-	reached("truncated")
+	reached("repeating")
 	newLines := p.selectNew(b, p.from.answers)
 	p.digest, p.position = b.digest, p.from.end
 	p.advance(len(b.items), newLines)
@@ -245,11 +336,12 @@ func (p *pass) toOut(b *batch) error {
 		}
 		length = p.hash(b, n)
 		newLines = p.selectNew(b, p.answers[:n])
-		return p.setRecord(w, p.record(length, p.answers[:n]))
+		return p.stageRecord(w, length, p.answers[:n])
 	})
 	if err != nil {
 		return err
 	}
+	p.claimed = true
 	reached("committed")
 	p.position += length
 	p.advance(n, newLines)
@@ -284,11 +376,18 @@ func (p *pass) toStdout(b *batch) error {
 	return full
 }
 
-// finish removes the record, now that all of OUT is on stable storage.
+// finish removes the record and the claim, now that all of OUT is on stable storage.
 func (p *pass) finish() error {
 	reached("finishing")
 	if p.out != nil {
-		if err := p.commit(kv.DurabilityDefault, func(w *kv.Writer) error { return p.setRecord(w, nil) }); err != nil {
+		err := p.commit(kv.DurabilityDefault, func(w *kv.Writer) error {
+			err := p.setRecord(w, nil)
+			if errors.Is(err, kv.ErrNotFound) {
+				err = nil // the filter went, but all is written
+			}
+			return errors.Join(err, dropClaim(w, p.out.path))
+		})
+		if err != nil {
 			return err
 		}
 		reached("finished")
@@ -296,9 +395,26 @@ func (p *pass) finish() error {
 	return p.db.Sync()
 }
 
-// commit makes one commit of what stage stages.
-func (p *pass) commit(level kv.Durability, stage func(*kv.Writer) error) error {
-	w, err := p.db.Begin(level, p.key)
+// tellCut tells of what was cut off OUT.
+func (p *pass) tellCut() {
+	if p.out.cut > 0 {
+		p.progress.clear()
+		fmt.Fprintf(p.notes, "note: %d bytes at the end of %s are not this run's: they were cut off, and are in %s\n",
+			p.out.cut, p.out.path, p.out.cutPath())
+	}
+}
+
+// commit makes one commit of what stage stages, which may be about the filter and the claims on OUT and on other
+// files.
+func (p *pass) commit(level kv.Durability, stage func(*kv.Writer) error, others ...string) error {
+	keys := [][]byte{p.key}
+	if p.out != nil {
+		others = append(others, p.out.path)
+	}
+	for _, out := range others {
+		keys = append(keys, claimKey(out))
+	}
+	w, err := p.db.Begin(level, keys...)
 	if err != nil {
 		return err
 	}
@@ -341,13 +457,26 @@ func (p *pass) selectNew(b *batch, answers []bool) (n int) {
 	return n
 }
 
-// record describes a batch of length bytes behind position, already in the digest.
-func (p *pass) record(length uint64, answers []bool) *record {
-	return &record{
-		start: p.position, end: p.position + length, sum: p.digest.Sum64(),
+// stageRecord stages the record of a batch of length bytes behind position, already in the digest, and the claim on
+// OUT if it was not made yet.
+func (p *pass) stageRecord(w *kv.Writer, length uint64, answers []bool) error {
+	file, err := p.out.identity()
+	if err != nil {
+		return withCode(exitLocal, err)
+	}
+	if !p.claimed {
+		c := &claim{Version: claimVersion, Run: p.number, Key: quoted(p.key), Input: p.in.name, OutLength: p.started}
+		if err := c.stage(w, p.out.path); err != nil {
+			return err
+		}
+	}
+	return p.setRecord(w, &record{
+		version: recordVersion,
+		start:   p.position, end: p.position + length, sum: p.digest.Sum64(),
 		outLength: uint64(p.out.length), lines: p.done.lines, newLines: p.done.newLines,
 		answers: answers, input: p.in.name, out: p.out.path,
-	}
+		run: p.number, tailSum: p.out.tailSum(), file: file,
+	})
 }
 
 // setRecord stages a record; nil removes it.

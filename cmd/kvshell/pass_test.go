@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,8 +44,11 @@ func TestPass_powerLoss(t *testing.T) {
 		if string(got) != w.want {
 			t.Fatalf("trial %d, durability %s: OUT is\n%s\nwant\n%s\nafter %s", trial, w.level, got, w.want, strings.Join(w.log, ", "))
 		}
+		if cut, err := os.ReadFile(w.out + ".cut"); err == nil {
+			t.Fatalf("trial %d, durability %s: %q were taken for somebody else's after %s", trial, w.level, cut, strings.Join(w.log, ", "))
+		}
 	}
-	for _, point := range []string{"begun", "synced", "committed", "written", "truncated", "finishing", "finished"} {
+	for _, point := range []string{"begun", "synced", "committed", "written", "repeating", "finishing", "finished"} {
 		if survived[point] == 0 {
 			t.Errorf("no trial crashed at the point %q: %v", point, survived)
 		}
@@ -244,12 +248,83 @@ func TestPass_filterGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Minute)
-	p := &pass{db: db, filter: bloomLines{f}, key: []byte("k"), out: &outFile{path: "x"}}
+	p := &pass{db: db, filter: bloomLines{f}, key: []byte("k"), in: &input{name: "list"}, out: &outFile{path: "x"}, begun: true, started: 7}
 	err = p.commit(kv.DurabilityDefault, func(w *kv.Writer) error { return p.setRecord(w, nil) })
 	if !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("error is %v, want ErrNotFound", err)
 	}
+	if err := p.explain(err); !strings.Contains(err.Error(), "cut it to them (truncate -s 7 x)") {
+		t.Errorf("the advice is %v", err)
+	}
+	if err := p.finish(); err != nil {
+		t.Errorf("all was written, and the run ends with %v", err)
+	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A run that the version before began, without a claim on OUT, is finished, and claims OUT.
+func TestPass_version1(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	defer func() { reached = func(string) {} }()
+	w := newWorld(t, rng, kv.Always)
+	text := ""
+	for i := range 60 {
+		text += fmt.Sprintf("line %d\n", i%40)
+	}
+	before, err := os.ReadFile(w.out)
+	if err == nil {
+		err = os.WriteFile(w.input, []byte(text), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.want = string(before) + firstOccurrences(text)
+	crash := func(where string) {
+		for w.runAndCrash(t) != where {
+			w.log = nil
+		}
+	}
+	crash("committed")
+	claims := func(rewrite bool) (n int) {
+		p, closePass := w.open(t)
+		defer closePass()
+		b, err := p.storedRecord()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rewrite {
+			b = slices.Delete(b, recordFixed1, recordFixed)
+			b[4] = 1
+			err = p.commit(kv.Always, func(writer *kv.Writer) error {
+				o, err := writer.Object(p.key)
+				if err != nil {
+					return err
+				}
+				writer.SetAttribute(o, recordAttribute, b)
+				return dropClaim(writer, p.out.path)
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err = p.db.Exists(claimKey(p.out.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := claims(true); n != 0 {
+		t.Fatalf("%d claims are left", n)
+	}
+	crash("committed")
+	if n := claims(false); n != 1 {
+		t.Errorf("%d claims on OUT, want 1", n)
+	}
+	w.run(t)
+	got, err := os.ReadFile(w.out)
+	if err != nil || string(got) != w.want {
+		t.Errorf("OUT is\n%s\nwant\n%s, %v", got, w.want, err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // recordAttribute is the attribute of the filter that holds the record of a run of dedup to a file. It is
-// written by each commit of the run and removed by the last.
+// written by each commit of the run and removed by the last. The claim on OUT says that there has to be one.
 const recordAttribute = "dedup"
 
 // record says where a run is: what it read before its last batch, and that batch, committed but perhaps not
@@ -19,7 +19,7 @@ const recordAttribute = "dedup"
 //
 //	offset  size  field
 //	0       4     magic "dedu"
-//	4       2     format version, 1
+//	4       2     format version, 2
 //	6       2     flags, none yet; unknown bits are unsupported, so that they can gain meaning later
 //	8       8     start: position of the batch in the input, in bytes after decompression
 //	16      8     end: position behind the batch; start to 2^63-1
@@ -30,11 +30,16 @@ const recordAttribute = "dedup"
 //	56      4     n, lines of the batch; at most end-start
 //	60      4     a, bytes of the input's name
 //	64      4     b, bytes of OUT's name
-//	68      n/8   answers, rounded up: bit i&7 of byte i>>3 is set if line i is new; bits behind n are 0
+//	68      8     number of the run, which is in its claim on OUT too
+//	76      8     XXH64, seed 0, of what OUT has before the batch, but of no more than the last 64 KiB of that
+//	84      8     device of OUT, 0 if unknown
+//	92      8     inode of OUT, 0 if unknown
+//	100     n/8   answers, rounded up: bit i&7 of byte i>>3 is set if line i is new; bits behind n are 0
 //	...     a     the input: an absolute path, or "-" for standard input
 //	...     b     OUT: an absolute path
 //
-// The store's checksums cover it.
+// Version 1 has none of the fields from 68 to 99; the answers are at 68. It is read, and not written any more. The
+// store's checksums cover the record.
 type record struct {
 	start, end uint64
 	sum        uint64
@@ -43,14 +48,24 @@ type record struct {
 	newLines   uint64
 	answers    []bool
 	input, out string
+
+	version int    // 1 or 2; the fields below are zero in 1
+	run     uint64 // number
+	tailSum uint64
+	file    fileIdentity // of OUT
 }
+
+// fileIdentity is the device and the inode of a file; zero if they are unknown.
+type fileIdentity struct{ device, inode uint64 }
 
 const (
 	recordMagic   = "dedu"
-	recordVersion = 1
-	recordFixed   = 68
+	recordVersion = 2
+	recordFixed1  = 68 // bytes of the fixed part in version 1
+	recordFixed   = 100
 )
 
+// appendRecord appends a record in the newest version.
 func appendRecord(dst []byte, r *record) []byte {
 	dst = append(dst, recordMagic...)
 	dst = binary.LittleEndian.AppendUint16(dst, recordVersion)
@@ -60,6 +75,9 @@ func appendRecord(dst []byte, r *record) []byte {
 	}
 	for _, n := range []int{len(r.answers), len(r.input), len(r.out)} {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
+	}
+	for _, v := range []uint64{r.run, r.tailSum, r.file.device, r.file.inode} {
+		dst = binary.LittleEndian.AppendUint64(dst, v)
 	}
 	dst = appendAnswers(dst, r.answers)
 	dst = append(dst, r.input...)
@@ -85,21 +103,30 @@ func decodeRecord(b []byte) (*record, error) {
 		return nil, corrupt
 	}
 	version, flags := binary.LittleEndian.Uint16(b[4:]), binary.LittleEndian.Uint16(b[6:])
-	if version > recordVersion || version == recordVersion && flags != 0 {
-		return nil, fmt.Errorf("%w: record of a dedup run has format %d, flags %#x; this program knows %d, 0",
+	if version > recordVersion || version > 0 && flags != 0 {
+		return nil, fmt.Errorf("%w: record of a dedup run has format %d, flags %#x; this program knows 1 to %d, 0",
 			kv.ErrUnsupportedVersion, version, flags, recordVersion)
 	}
-	if version != recordVersion || len(b) < recordFixed {
+	fixed := recordFixed
+	if version == 1 {
+		fixed = recordFixed1
+	}
+	if version == 0 || len(b) < fixed {
 		return nil, corrupt
 	}
-	r := &record{}
+	r := &record{version: int(version)}
 	for i, field := range []*uint64{&r.start, &r.end, &r.sum, &r.outLength, &r.lines, &r.newLines} {
 		*field = binary.LittleEndian.Uint64(b[8+8*i:])
+	}
+	if version > 1 {
+		for i, field := range []*uint64{&r.run, &r.tailSum, &r.file.device, &r.file.inode} {
+			*field = binary.LittleEndian.Uint64(b[recordFixed1+8*i:])
+		}
 	}
 	// As 64-bit numbers the lengths cannot overflow.
 	n := uint64(binary.LittleEndian.Uint32(b[56:]))
 	inputLen, outLen := uint64(binary.LittleEndian.Uint32(b[60:])), uint64(binary.LittleEndian.Uint32(b[64:]))
-	rest := b[recordFixed:]
+	rest := b[fixed:]
 	bitmapLen := (n + 7) / 8
 	if uint64(len(rest)) != bitmapLen+inputLen+outLen || inputLen == 0 || outLen == 0 ||
 		r.end < r.start || r.end > math.MaxInt64 || n > r.end-r.start ||

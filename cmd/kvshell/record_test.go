@@ -8,25 +8,38 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
 )
 
-// goldenRecord is what testdata/record-v1.hex holds.
+// goldenRecord is what testdata/record-v2.hex holds.
 func goldenRecord() *record {
+	r := goldenRecord1()
+	r.version = 2
+	r.run, r.tailSum = 0x4142434445464748, 0x5152535455565758
+	r.file = fileIdentity{0x6162636465666768, 0x7172737475767778}
+	return r
+}
+
+// goldenRecord1 is what testdata/record-v1.hex holds, as the version before wrote it.
+func goldenRecord1() *record {
 	return &record{
-		start: 0x0102030405060708, end: 0x0102030405060738, sum: 0x1112131415161718,
+		version: 1,
+		start:   0x0102030405060708, end: 0x0102030405060738, sum: 0x1112131415161718,
 		outLength: 0x2122232425262728, lines: 0x3132333435363738, newLines: 0x3132333435363737,
 		answers: []bool{true, false, false, true, true, false, true, false, false, true},
 		input:   "/data/list.gz", out: "/data/new",
 	}
 }
 
-func goldenBytes(t testing.TB) []byte {
+func goldenBytes(t testing.TB) []byte { return readGolden(t, "record-v2.hex") }
+
+func readGolden(t testing.TB, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "record-v1.hex"))
+	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,9 +64,25 @@ func TestRecord_golden(t *testing.T) {
 	}
 }
 
+// A run that an earlier version of the program began can be finished.
+func TestRecord_version1(t *testing.T) {
+	got, err := decodeRecord(readGolden(t, "record-v1.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, goldenRecord1()) {
+		t.Errorf("decoded as %+v, want %+v", got, goldenRecord1())
+	}
+	for n := range readGolden(t, "record-v1.hex") {
+		if _, err := decodeRecord(readGolden(t, "record-v1.hex")[:n]); !errors.Is(err, kv.ErrCorrupt) {
+			t.Errorf("cut to %d bytes: error %v, want %v", n, err, kv.ErrCorrupt)
+		}
+	}
+}
+
 func TestRecord_roundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, 7, 8, 9, 4096} {
-		want := &record{end: 1 << 40, answers: make([]bool, n), input: stdinName, out: "/o"}
+		want := &record{version: 2, end: 1 << 40, answers: make([]bool, n), input: stdinName, out: "/o"}
 		for i := range want.answers {
 			want.answers[i] = i%3 == 0
 		}
@@ -76,9 +105,10 @@ func TestRecord_bad(t *testing.T) {
 		{"empty", func(b []byte) []byte { return nil }, kv.ErrCorrupt},
 		{"magic", func(b []byte) []byte { b[0] = 'x'; return b }, kv.ErrCorrupt},
 		{"version 0", func(b []byte) []byte { b[4] = 0; return b }, kv.ErrCorrupt},
-		{"later version", func(b []byte) []byte { b[4] = 2; return b }, kv.ErrUnsupportedVersion},
-		{"later version, shorter", func(b []byte) []byte { b[4] = 2; return b[:8] }, kv.ErrUnsupportedVersion},
+		{"later version", func(b []byte) []byte { b[4] = 3; return b }, kv.ErrUnsupportedVersion},
+		{"later version, shorter", func(b []byte) []byte { b[4] = 3; return b[:8] }, kv.ErrUnsupportedVersion},
 		{"unknown flag", func(b []byte) []byte { b[6] = 1; return b }, kv.ErrUnsupportedVersion},
+		{"version 1 with a flag", func(b []byte) []byte { b[4], b[6] = 1, 1; return b }, kv.ErrUnsupportedVersion},
 		{"only the fixed part", func(b []byte) []byte { return b[:recordFixed] }, kv.ErrCorrupt},
 		{"less than the fixed part", func(b []byte) []byte { return b[:recordFixed-1] }, kv.ErrCorrupt},
 		{"one byte short", func(b []byte) []byte { return b[:len(b)-1] }, kv.ErrCorrupt},
@@ -115,9 +145,10 @@ func TestRecord_bad(t *testing.T) {
 	}
 }
 
-// Whatever decodes is encoded as the same bytes again: there is one form only.
+// Whatever decodes is encoded as the same bytes again: there is one form only, of each version.
 func FuzzRecord(f *testing.F) {
 	f.Add(goldenBytes(f))
+	f.Add(readGolden(f, "record-v1.hex"))
 	f.Add(appendRecord(nil, &record{input: stdinName, out: "/o"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := decodeRecord(b)
@@ -127,7 +158,12 @@ func FuzzRecord(f *testing.F) {
 			}
 			return
 		}
-		if again := appendRecord(nil, r); !bytes.Equal(again, b) {
+		again := appendRecord(nil, r)
+		if r.version == 1 {
+			again = slices.Delete(again, recordFixed1, recordFixed)
+			again[4] = 1
+		}
+		if !bytes.Equal(again, b) {
 			t.Errorf("%x is encoded as %x", b, again)
 		}
 	})

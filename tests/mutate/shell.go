@@ -1,4 +1,58 @@
 package main
 
 // shell are what kvshell rests on.
-var shell []mutation
+var shell = []mutation{
+	// What is in OUT belongs to a run: nothing else is written to it, nor cut off.
+	inShell("a run of dedup does not claim OUT", "^TestScript$/^orphan$", edit{"cmd/kvshell/pass.go",
+		"	if !p.claimed {\n",
+		"	if false {\n"}),
+	inShell("a claim on OUT is not looked at", "^TestScript$/^orphan$", edit{"cmd/kvshell/pass.go",
+		"	if p.out != nil {\n		if claimed, err = storedClaim",
+		"	if false {\n		if claimed, err = storedClaim"}),
+	inShell("a claim on OUT is anybody's", "^TestScript$/^orphan$", edit{"cmd/kvshell/pass.go",
+		"	case claimed == nil || claimed.Run != r.run:",
+		"	case false:"}),
+	inShell("a claim stays behind the run", "^TestScript$/^orphan$", edit{"cmd/kvshell/pass.go",
+		"			return errors.Join(err, dropClaim(w, p.out.path))",
+		"			return err"}),
+	inShell("a run that is forgotten takes away another's claim", "^TestScript$/^orphan$", edit{"cmd/kvshell/pass.go",
+		"err != nil || c == nil || c.Run != r.run {",
+		"err != nil || c == nil {"}),
+	inShell("a run that is forgotten leaves its claim", "^TestScript$/^orphan$", edit{"cmd/kvshell/pass.go",
+		"	return dropClaim(w, r.out)",
+		"	return nil"}),
+	inShell("the end of OUT is not compared", "^TestScript$/^orphan$", edit{"cmd/kvshell/out.go",
+		"	if o.tailSum() != r.tailSum {",
+		"	if false {"}),
+	inShell("another file takes the place of an empty OUT", "^TestScript$/^orphan$", edit{"cmd/kvshell/out.go",
+		"err == nil && moved && length == 0 && o.found > 0",
+		"false"}),
+	inShell("what is in OUT is not compared with what is written over it", "^TestScript$/^orphan$|^TestOutFile$", edit{"cmd/kvshell/out.go",
+		"		if c != lines[i] && c != 0 {",
+		"		if c != lines[i] && false {"}),
+	inShell("zeros in OUT are somebody's", "^TestPass_powerLoss$", edit{"cmd/kvshell/out.go",
+		"		if c != lines[i] && c != 0 {",
+		"		if c != lines[i] {"}),
+	inShell("what is left in OUT at the end of a run stays", "^TestScript$/^resume$|^TestDedup_crashPoints$|^TestPass_powerLoss$", edit{"cmd/kvshell/pass.go",
+		"		if err == nil || isFull(err) || isGrown(err) {",
+		"		if false {"}),
+	inShell("what is cut off OUT is not kept", "^TestOutFile$", edit{"cmd/kvshell/out.go",
+		"	if err == nil && !zeros {",
+		"	if false {"}),
+	inShell("OUT is made before the run is sure", "^TestScript$/^orphan$", edit{"cmd/kvshell/out.go",
+		"		return &outFile{path: realPath(name)}, nil",
+		"		o := &outFile{path: realPath(name)}\n		return o, o.make()"}),
+	inShell("the tail of OUT is not kept up", "^TestOutFile$|^TestDedup_crashPoints$", edit{"cmd/kvshell/out.go",
+		"	o.tail = append(o.tail, lines[:n]...)\n",
+		""}),
+	inShell("a run of an earlier version does not claim OUT", "^TestPass_version1$", edit{"cmd/kvshell/pass.go",
+		"	case r.version == 1 && claimed == nil:\n",
+		"	case r.version == 1 && claimed == nil:\n		p.claimed = true\n"}),
+	inShell("OUT is not synced before a commit", "^TestPass_powerLoss$", edit{"cmd/kvshell/pass.go",
+		"	if err := p.out.sync(); err != nil {\n		return withCode(exitLocal, err)\n	}\n	reached(\"synced\")",
+		"	reached(\"synced\")"}),
+}
+
+func inShell(name, tests string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./cmd/kvshell", tests: tests}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// claim says that OUT belongs to a run of dedup that is not finished. The first commit of the run makes it and the last
+// removes it. It is a string under a key of its own, OUT's path with claimSuffix, so that it survives the filter and the
+// record in it: without it, a run after that would append its lines to OUT a second time.
+//
+// It is stored as JSON, for whoever comes upon the key. Never reuse a name with another meaning.
+type claim struct {
+	Version   int    `json:"version"` // 1
+	Run       uint64 `json:"run,string"`
+	Key       string `json:"key"`        // of the filter as the run began, quoted
+	Input     string `json:"input"`      // as in the record
+	OutLength int64  `json:"out_length"` // bytes before the run, -1 if unknown
+}
+
+const (
+	claimSuffix  = "#kvshell-dedup" // it is in the help of dedup
+	claimVersion = 1
+)
+
+// claimKey returns the key of the claim on a file.
+func claimKey(out string) []byte { return []byte(out + claimSuffix) }
+
+// storedClaim returns the claim on a file, nil if there is none.
+func storedClaim(db *kv.DB, out string) (*claim, error) {
+	value, err := db.Get(claimKey(out))
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, nil
+	}
+	c := &claim{}
+	if err == nil {
+		err = json.Unmarshal(value, c)
+	}
+	switch {
+	case err == nil && c.Version > claimVersion:
+		return nil, fmt.Errorf("%w: key %q has format %d; this program knows %d", kv.ErrUnsupportedVersion, claimKey(out), c.Version, claimVersion)
+	case isAny(err, kv.ErrClosed, kv.ErrFailed, kv.ErrCorrupt):
+		return nil, err
+	case err != nil, c.Version != claimVersion:
+		return nil, refusef("the key %q, which dedup needs, holds something else than what an unfinished run leaves there: rename it or remove it", claimKey(out))
+	}
+	return c, nil
+}
+
+// stage stages a claim on a file.
+func (c *claim) stage(w *kv.Writer, out string) error {
+	value, err := json.Marshal(c)
+	if err == nil {
+		_, err = w.Set(claimKey(out), value, kv.SetOptions{})
+	}
+	return err
+}
+
+// dropClaim stages the removal of the claim on a file.
+func dropClaim(w *kv.Writer, out string) error {
+	_, err := w.Delete(claimKey(out))
+	return err
+}

@@ -21,8 +21,11 @@ func WithPause(o *Options, pause func(point string)) *Options {
 // Fail makes the store fail as an error of its log does.
 func (db *DB) Fail(cause error) { _ = db.fail(cause) }
 
-// EvictBlock takes a block out of memory as the cache does when it needs room.
+// EvictBlock takes a block out of memory as the cache does when it needs room. The cache
+// has counted the block by then: else it may count it after the next one with that number,
+// and refuse that one, which takes it out of memory at a moment of the cache's own.
 func (db *DB) EvictBlock(l *Layer, blk uint64) {
+	db.AwaitCache()
 	if s := l.slotOf(blk); s != nil {
 		residentBlock{s, s.Load()}.drop()
 	}
@@ -32,15 +35,17 @@ func (db *DB) EvictBlock(l *Layer, blk uint64) {
 func (db *DB) EvictObject(o *Object) { residentObject{o}.drop() }
 
 // BlockEviction returns what the cache would call to evict the block that is
-// resident now.
+// resident now, and has been counted, see EvictBlock.
 func (db *DB) BlockEviction(l *Layer, blk uint64) (drop func()) {
+	db.AwaitCache()
 	s := l.slotOf(blk)
 	return residentBlock{s, s.Load()}.drop
 }
 
 // ChunkEviction returns what the cache would call to evict the part of a block
-// table that holds a block.
+// table that holds a block, and has been counted, see EvictBlock.
 func (db *DB) ChunkEviction(l *Layer, blk uint64) (drop func()) {
+	db.AwaitCache()
 	d := &l.dir[blk>>chunkBits]
 	return residentChunk{d, d.Load()}.drop
 }

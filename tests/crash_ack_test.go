@@ -113,8 +113,7 @@ func (c *call) waits() bool {
 
 // parkedAt returns where the call waits, or "".
 func (c *call) parkedAt() string {
-	buf := make([]byte, 1<<20)
-	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+	for _, stack := range goroutines() {
 		state, ok := strings.CutPrefix(stack, c.id+" [")
 		if !ok {
 			continue

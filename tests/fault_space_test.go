@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -438,36 +440,47 @@ func TestFault_diskFillsFast(t *testing.T) {
 
 // A store whose writers, housekeeper and services wait for a flush that finds no space can be closed all the same.
 func TestFault_closeOnFullDisk(t *testing.T) {
-	for name, change := range map[string]func(*kv.Options){
-		"writer":      func(*kv.Options) {},
-		"housekeeper": func(o *kv.Options) { o.Durability = kv.EverySec },
-		"compaction":  func(o *kv.Options) { o.Modules = append(o.Modules, compaction.Module()) },
+	for name, tt := range map[string]struct {
+		modules []kv.Module
+		waits   []string // calls of who waits for space beside the writer
+	}{
+		"writer":      {waits: []string{"kv.(*Writer).Commit(", "pebble/v2.(*DB).makeRoomForWrite(", "sync.(*Cond).Wait("}},
+		"drainer":     {waits: []string{"kv.(*DB).keepDraining(", "pebble/v2.(*commitPipeline).Commit("}},
+		"housekeeper": {waits: []string{"kv.(*DB).keepHouse(", "kv.(*DB).drain("}},
+		"service": {
+			modules: []kv.Module{compaction.Module()},
+			waits:   []string{"compaction.(*service).sweep(", "kv.(*Writer).Commit("},
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			closeOnFullDisk(t, change)
-		})
+		// One at a time: the stacks are those of all goroutines.
+		t.Run(name, func(t *testing.T) { closeOnFullDisk(t, tt.modules, tt.waits) })
 	}
 }
 
-func closeOnFullDisk(t *testing.T, change func(*kv.Options)) {
-	var full atomic.Bool
-	var struck atomic.Int64
+func closeOnFullDisk(t *testing.T, modules []kv.Module, waits []string) {
+	var full, expired atomic.Bool
 	disk := vfs.NewCrashableMem()
 	fs := &faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
 		if full.Load() && s == (faultfs.Site{Op: "write", Class: "sst"}) {
-			struck.Add(1)
 			return syscall.ENOSPC
 		}
 		return nil
 	}}
 	opts := tinyOptions(fs)
-	change(opts)
+	start := time.Now()
+	opts.Clock = func() time.Time {
+		if expired.Load() {
+			return start.Add(time.Hour)
+		}
+		return start
+	}
+	opts.Modules = append(opts.Modules, modules...)
 	db := open(t, storeDir, opts)
 	f := newFiller(t, db, "k")
+	must(t, reserve("gathered", 100)(db, kv.Always))
 	for i := range 10 { // work for the service
-		must(t, reserve(fmt.Sprint(i), 100)(db, kv.NoSync))
-		must(t, deleteKey(fmt.Sprint(i), 1)(db, kv.NoSync))
+		_, err := db.Set(kv.NoSync, fmt.Append(nil, i), nil, kv.SetOptions{Expiry: start.UnixMilli() + 1})
+		must(t, err)
 	}
 	full.Store(true)
 	var failed error
@@ -477,17 +490,13 @@ func closeOnFullDisk(t *testing.T, change func(*kv.Options)) {
 		}
 		return nil
 	})
-	const flushes = 2_000 // they are repeated without a pause: by then the writer waits
-	for struck.Load() < flushes && !writer.returned() {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(2500 * time.Millisecond) // what is done every second waits too
-	closing := begin(db.Close)
-	for start := struck.Load(); !closing.returned(); time.Sleep(time.Millisecond) {
-		if full.Load() && struck.Load() > start+flushes {
-			t.Error("Close waits for space")
-			full.Store(false)
-		}
+	awaitGoroutine("pebble/v2.(*DB).makeRoomForWrite(", "sync.(*Cond).Wait(")
+	expired.Store(true)
+	must(t, add("gathered", "x", true)(db, kv.EverySec))
+	awaitGoroutine(waits...)
+	// The disk stays full: a Close that waits for space never ends.
+	if err := db.Close(); !errors.Is(err, kv.ErrFailed) {
+		t.Errorf("Close = %v, want %v", err, kv.ErrFailed)
 	}
 	<-writer.done
 	if !errors.Is(failed, kv.ErrFailed) && !errors.Is(failed, kv.ErrClosed) {
@@ -495,4 +504,31 @@ func closeOnFullDisk(t *testing.T, change func(*kv.Options)) {
 	}
 	full.Store(false)
 	f.reopened(t, tinyOptions(fs))
+}
+
+// awaitGoroutine returns when there is a goroutine with all of these calls in its stack.
+func awaitGoroutine(calls ...string) {
+	there := func() bool {
+		for _, stack := range goroutines() {
+			if !slices.ContainsFunc(calls, func(c string) bool { return !strings.Contains(stack, c) }) {
+				return true
+			}
+		}
+		return false
+	}
+	for !there() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// goroutines returns the stacks of all.
+func goroutines() []string {
+	buf := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(buf, true)
+		if n < len(buf) {
+			return strings.Split(string(buf[:n]), "\n\n")
+		}
+		buf = make([]byte, 2*len(buf))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 
@@ -195,4 +196,27 @@ func (db *DB) StoredExpiring(ctx context.Context) (n uint64, err error) {
 		return true
 	}, func() {})
 	return n, err
+}
+
+// CloseObjects closes all open objects.
+func (db *DB) CloseObjects() {
+	for i := range db.shards {
+		sh := &db.shards[i]
+		sh.mu.RLock()
+		list := slices.Collect(maps.Values(sh.objects))
+		sh.mu.RUnlock()
+		for _, o := range list {
+			db.tryEvict(o)
+		}
+	}
+}
+
+// ChangeHeader changes what is stored as the header of a key.
+func (db *DB) ChangeHeader(key string, f func([]byte) []byte) error {
+	stored := db.headerKey(nil, []byte(key))
+	value, err := db.readRaw(stored)
+	if err == nil {
+		err = db.pebble().Set(stored, f(value), pebble.NoSync)
+	}
+	return err
 }

@@ -28,6 +28,7 @@ var usesDisk = map[string]string{
 	"KeepAttributes": "attributes",
 	"countExpiring":  "notes of keys that expire",
 	"expiredNotes":   "the same",
+	"notesOf":        "the same",
 	"writeMeta":      "metadata",
 	"checkEmpty":     "opening",
 

@@ -184,10 +184,11 @@ func (db *DB) readObjectFrom(from pebble.Reader, key []byte, large func(value []
 	for i, spec := range h.layers {
 		layers[i] = newLayer(h, spec)
 		if err := db.readCounters(from, layers[i]); err != nil {
-			return nil, err
+			return nil, damagedBeside(h, err, true)
 		}
 	}
-	return newObject(db, string(key), h, layers)
+	o, err := newObject(db, string(key), h, layers)
+	return o, damagedBeside(h, err, false)
 }
 
 func (db *DB) readHeader(from pebble.Reader, key []byte, large func(value []byte) error) (*header, error) {
@@ -199,6 +200,7 @@ func (db *DB) readHeader(from pebble.Reader, key []byte, large func(value []byte
 		return nil, db.readError(err, "key %q: header", key)
 	}
 	h, err := decodeHeaderShared(value)
+	err = damagedBy(err)
 	if err == nil && h.id == 0 && len(h.params) > largeValue && large != nil {
 		if err = large(h.params); errors.Is(err, errNoValue) {
 			h.params, err = h.params[:1], nil // what is left says how it is encoded

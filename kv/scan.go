@@ -101,7 +101,7 @@ func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOp
 
 // eachHeader calls f for the keys from a hash on until it returns false, or end if it
 // never did. Those that are not live have expired. Key and header are valid during the
-// call.
+// call. A header that does not decode is an empty one.
 func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64, key []byte, h *header, live bool) bool, end func()) error {
 	db := r.db
 	if err := db.enter(); err != nil {
@@ -139,16 +139,17 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 	}
 	for ok := it.First(); ok; ok = it.Next() {
 		hash, key, err := decodeHeaderKey(it.Key())
-		var h *header
-		if err == nil {
-			var value []byte
-			if value, err = it.ValueAndErr(); err == nil {
-				h, err = decodeHeaderShared(value)
-			}
+		if err != nil {
+			continue // Check tells of it: nobody can ask for a key that it does not name
 		}
+		value, err := it.ValueAndErr()
 		if err != nil {
 			_ = it.Close() // the first error is the one to tell
 			return db.readError(err, "scan: key %q", key)
+		}
+		h, err := decodeHeaderShared(value)
+		if err != nil {
+			h = &header{}
 		}
 		if err := ctx.Err(); err != nil {
 			_ = it.Close() // what it read does not matter any more

@@ -85,6 +85,9 @@ func (w *Writer) Get(key []byte) ([]byte, error) {
 // Set stages a string under a key, whatever was there, and reports whether the
 // condition let it. The error is ErrTooLarge for a value above DB.MaxValueLen.
 func (w *Writer) Set(key, value []byte, s SetOptions) (bool, error) {
+	if s.If == SetAlways && !s.KeepTTL {
+		return true, w.putString(key, value, s.Expiry)
+	}
 	v, err := w.look(key)
 	if err != nil {
 		return false, err

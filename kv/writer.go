@@ -78,6 +78,9 @@ type keyView struct {
 	object  *Object // nil: no live object
 	stored  *Object // as the store has it, also if expired
 	changed bool    // object is not as the store has it: made, moved here, or removed
+
+	damage error    // stored is a stand-in for an object that cannot be opened
+	notes  [][]byte // those of its expiry, which it does not tell
 }
 
 // groupDelta is the change of the number of keys of a group.
@@ -281,13 +284,25 @@ func (w *Writer) look(key []byte) (*keyView, error) { return w.lookFor(key, nil)
 
 // lookFor is look for one who may not need a large string; see access.
 func (w *Writer) lookFor(key []byte, large func(value []byte) error) (*keyView, error) {
+	v, err := w.lookAt(key, large)
+	if err == nil && v.damage != nil && !v.changed {
+		return nil, v.damage
+	}
+	return v, err
+}
+
+// lookAt is lookFor for one who does not need what is there to be whole.
+func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*keyView, error) {
 	if v := w.view(key); v != nil {
 		return v, nil
 	}
 	var o *Object
+	var broken *damaged
 	if !w.flush { // else there is nothing
 		var err error
-		if o, err = w.db.find(key, access{large: large}); err != nil {
+		if o, err = w.db.find(key, access{large: large}); errors.As(err, &broken) {
+			return w.addView(keyView{key: string(key), stored: broken.stand(w.db, key), damage: err}), nil
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -420,6 +435,9 @@ func (w *Writer) stageKeys() {
 		} else {
 			w.delete(w.db.headerKey(w.scratch[:0], key))
 		}
+		for _, note := range v.notes {
+			w.delete(note)
+		}
 		w.stageExpiry(key, v.stored, v.object)
 		switch {
 		case v.stored == nil:
@@ -505,14 +523,20 @@ func (db *DB) checkSpec(layers []LayerSpec) error {
 	return nil
 }
 
-// stored returns what is under a key, also if it has expired.
+// stored returns what is under a key, also if it has expired, for one who will remove or
+// replace it: of what is damaged a stand-in.
 func (w *Writer) stored(key []byte) (*Object, error) {
-	v, err := w.look(key)
+	v, err := w.lookAt(key, withoutValue)
 	switch {
 	case err != nil:
 		return nil, err
 	case v.changed:
 		return v.object, nil
+	}
+	if v.damage != nil && v.stored.header.id == 0 {
+		if v.notes, err = w.db.notesOf(key); err != nil {
+			return nil, err
+		}
 	}
 	return v.stored, nil
 }
@@ -520,9 +544,6 @@ func (w *Writer) stored(key []byte) (*Object, error) {
 // Delete stages the removal of a key and reports whether it was there.
 func (w *Writer) Delete(key []byte) (bool, error) {
 	// If this is taken back, so is the view.
-	if _, err := w.lookFor(key, withoutValue); err != nil {
-		return false, err
-	}
 	old, err := w.stored(key)
 	if err != nil || old == nil {
 		return false, err

@@ -43,10 +43,11 @@ var public = []string{".", "kv/...", "bloomext", "cuckooext", "countingext", "sc
 // kv, so that either can be replaced or upgraded there; tests may use them to crash a store.
 var rules = []rule{
 	{packages: "kv/probe", others: []string{xxhash}},
+	{packages: "kv/hash", ours: []string{"kv/probe"}},
 	{packages: "kv/block", others: []string{roaring}},
 	{packages: "kv/reply"},
 	{packages: "kv/freeze", others: []string{pebble}},
-	{packages: "kv", ours: []string{"kv/block", "kv/probe", "kv/freeze", "kv/reply"}, others: []string{pebble, ristretto, xxhash}},
+	{packages: "kv", ours: []string{"kv/block", "kv/probe", "kv/hash", "kv/freeze", "kv/reply"}, others: []string{pebble, ristretto, xxhash}},
 	{packages: "kv/kvtest", ours: []string{"kv/..."}},
 	{packages: "scalableext", ours: []string{"kv/..."}},
 	{packages: "bloomext", ours: extension},

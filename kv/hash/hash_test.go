@@ -1,0 +1,334 @@
+package hash_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// secretAt returns secret number i of the tests.
+func secretAt(i byte) hash.Secret { return hash.Secret{0: i, 7: 0xA5, 31: ^i} }
+
+// reference is the keyed hash as the package comment describes it, with numbers of any size.
+type reference struct {
+	f       [2]*big.Int
+	offsets [19]*big.Int
+	middle  uint64
+	point   *big.Int
+	pairs   [128]uint64
+}
+
+func power(n uint) *big.Int { return new(big.Int).Lsh(big.NewInt(1), n) }
+
+func number(words ...uint64) *big.Int {
+	x := new(big.Int)
+	for _, w := range words {
+		x.Or(x.Lsh(x, 64), new(big.Int).SetUint64(w))
+	}
+	return x
+}
+
+func newReference(s hash.Secret) *reference {
+	stream := rand.NewChaCha8(s)
+	wide := func() *big.Int { return number(stream.Uint64(), stream.Uint64()) }
+	r := &reference{f: [2]*big.Int{wide(), wide()}}
+	for i := range r.offsets {
+		r.offsets[i] = wide()
+	}
+	r.middle = stream.Uint64()
+	r.point = wide()
+	r.point.Mod(r.point, power(127))
+	for i := range r.pairs {
+		r.pairs[i] = stream.Uint64()
+	}
+	return r
+}
+
+// nh is NH of 16-byte pairs.
+func (r *reference) nh(pairs [][]byte) *big.Int {
+	sum := new(big.Int)
+	for i, p := range pairs {
+		x := binary.LittleEndian.Uint64(p) + r.pairs[2*i]
+		y := binary.LittleEndian.Uint64(p[8:]) + r.pairs[2*i+1]
+		sum.Add(sum, new(big.Int).Mul(number(x), number(y)))
+	}
+	return sum.Mod(sum, power(128))
+}
+
+// cut returns the 16-byte pairs of an item, in blocks of 64; the last pair is the end of the item.
+func cut(b []byte) (blocks [][][]byte) {
+	for i := 0; i < len(b); i += 16 {
+		if i%1024 == 0 {
+			blocks = append(blocks, nil)
+		}
+		last := &blocks[len(blocks)-1]
+		*last = append(*last, b[min(i, len(b)-16):][:16])
+	}
+	return blocks
+}
+
+func (r *reference) sum(b []byte) uint64 {
+	n := int64(len(b))
+	var x *big.Int // the two words, w first
+	class := n
+	switch {
+	case n == 0:
+		x = new(big.Int)
+	case n < 4:
+		x = number(uint64(b[n-1])<<16 | uint64(b[n/2])<<8 | uint64(b[0]))
+	case n < 8:
+		x = number(uint64(binary.LittleEndian.Uint32(b[n-4:])), uint64(binary.LittleEndian.Uint32(b)))
+	case n <= 16:
+		x = number(binary.LittleEndian.Uint64(b[n-8:]), binary.LittleEndian.Uint64(b))
+	case n <= 1024:
+		x, class = r.nh(cut(b)[0]), 17
+		x.Mod(x.Add(x, big.NewInt(n)), power(128))
+	default:
+		x, class = new(big.Int), 18
+		prime := new(big.Int).Sub(power(127), big.NewInt(1))
+		step := func(coefficient *big.Int) {
+			x.Mod(x.Add(x.Mul(x, r.point), coefficient), prime)
+		}
+		for _, block := range cut(b) {
+			step(r.nh(block))
+		}
+		step(big.NewInt(n))
+	}
+	v, w := new(big.Int).Mod(x, power(64)), new(big.Int).Rsh(x, 64)
+	product := new(big.Int).Mul(v.Add(v, r.f[0]), w.Add(w, r.f[1]))
+	product.Mod(product.Add(product, r.offsets[class]), power(128))
+	h := product.Rsh(product, 64).Uint64()
+	h = (h^h>>30)*0xBF58476D1CE4E5B9 ^ r.middle
+	h = (h ^ h>>27) * 0x94D049BB133111EB
+	return h ^ h>>31
+}
+
+// allForms fails if the forms of an item do not have one hash, which it returns.
+func allForms(t *testing.T, f hash.Function, b []byte) uint64 {
+	t.Helper()
+	h := f.Sum(b)
+	if got := f.SumString(string(b)); got != h {
+		t.Fatalf("%x: as a string %#x, as bytes %#x", b, got, h)
+	}
+	if len(b) == 8 {
+		if got := f.SumUint64(binary.LittleEndian.Uint64(b)); got != h {
+			t.Fatalf("%x: as a number %#x, as bytes %#x", b, got, h)
+		}
+	}
+	return h
+}
+
+func TestKeyed_reference(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, 3*1024+40)
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	for i := range byte(3) {
+		r, f := newReference(secretAt(i)), hash.NewKeyed(secretAt(i))
+		for n := range len(b) + 1 {
+			if n > 1100 && n%1024 > 40 && n%97 != 0 {
+				continue
+			}
+			for _, part := range [][]byte{b[:n], b[len(b)-n:], make([]byte, n), bytes.Repeat([]byte{0xFF}, n)} {
+				if got, want := allForms(t, f, part), r.sum(part); got != want {
+					t.Fatalf("secret %d, %d bytes %.20x: got %#x, want %#x", i, n, part, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Numbers modulo 2^127-1 are right at the ends of their range, too: there NH is chosen by the items, as words of
+// the table can be taken off.
+func TestKeyed_referenceEnds(t *testing.T) {
+	r, f := newReference(secretAt(0)), hash.NewKeyed(secretAt(0))
+	const ones = ^uint64(0)
+	for _, first := range []uint64{0, 1, ones, ones - 1, 1 << 63, 1<<63 - 1} {
+		for _, second := range []uint64{0, 1, ones, 1 << 63, 1<<63 + 1} {
+			b := make([]byte, 1024+16)
+			for i := range r.pairs {
+				factor := []uint64{0, 0, first, second}[i/2%2*2+i%2]
+				binary.LittleEndian.PutUint64(b[8*i:], factor-r.pairs[i])
+			}
+			binary.LittleEndian.PutUint64(b[1024:], second-r.pairs[0])
+			binary.LittleEndian.PutUint64(b[1032:], first-r.pairs[1])
+			if got, want := f.Sum(b), r.sum(b); got != want {
+				t.Errorf("factors %#x and %#x: got %#x, want %#x", first, second, got, want)
+			}
+		}
+	}
+}
+
+const goldenSecret = "ab6fce4ad7bad30c2403f7d874174e99ac3c24db06270e9c4954d04b7b17bc9c"
+
+// goldenSums are hashes of filters that exist: they are as they are.
+var goldenSums = []struct {
+	item string
+	want uint64
+}{}
+
+func golden(n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i * 7)
+	}
+	return string(b)
+}
+
+func TestKeyed_golden(t *testing.T) {
+	f := hash.NewKeyed(hash.SecretOf(7))
+	if got, want := hex.EncodeToString(f.Append(nil)), "01"+goldenSecret; got != want {
+		t.Errorf("stored form of the secret of seed 7 is %s, want %s", got, want)
+	}
+	for _, tt := range goldenSums {
+		if got := f.SumString(tt.item); got != tt.want {
+			t.Errorf("%d bytes: got %#x, want %#x", len(tt.item), got, tt.want)
+		}
+	}
+}
+
+// Filters stored with XXH64 have that of the library, see package probe.
+func TestXXH64(t *testing.T) {
+	b := []byte(golden(100))
+	f := hash.NewXXH64(77)
+	for n := range len(b) + 1 {
+		if got, want := allForms(t, f, b[:n]), probe.Sum64Seed(b[:n], 77); got != want {
+			t.Errorf("%d bytes: got %#x, want %#x", n, got, want)
+		}
+	}
+}
+
+func FuzzFunction_Sum(f *testing.F) {
+	f.Add([]byte(nil), uint64(0))
+	for _, n := range []int{1, 3, 4, 7, 8, 9, 16, 17, 32, 33, 48, 1024, 1025, 1040, 2048, 2049} {
+		f.Add([]byte(golden(n)), uint64(n))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, seed uint64) {
+		secret := hash.SecretOf(seed)
+		if got, want := allForms(t, hash.NewKeyed(secret), b), newReference(secret).sum(b); got != want {
+			t.Errorf("keyed: got %#x, want %#x", got, want)
+		}
+		allForms(t, hash.NewXXH64(seed), b)
+	})
+}
+
+func TestFunction_Append(t *testing.T) {
+	tests := []struct {
+		f    hash.Function
+		want string
+	}{
+		{hash.NewXXH64(7), "000700000000000000"},
+		{hash.NewXXH64(1 << 63), "000000000000000080"},
+		{hash.NewKeyed(hash.Secret{1, 31: 2}), "0101" + strings.Repeat("00", 30) + "02"},
+	}
+	for _, tt := range tests {
+		b := tt.f.Append(nil)
+		if got := hex.EncodeToString(b); got != tt.want {
+			t.Errorf("stored form is %s, want %s", got, tt.want)
+		}
+		for _, behind := range []string{"", "more"} {
+			if got, n := hash.Decode(append(b[:len(b):len(b)], behind...)); got != tt.f || n != len(b) {
+				t.Errorf("Decode = %v, %d, want %v, %d", got, n, tt.f, len(b))
+			}
+		}
+		for i := range b {
+			if _, n := hash.Decode(b[:i]); n != 0 {
+				t.Errorf("Decode of %d of %d bytes has length %d, want 0", i, len(b), n)
+			}
+		}
+	}
+	for first := 2; first < 256; first++ {
+		b := make([]byte, 100)
+		b[0] = byte(first)
+		if _, n := hash.Decode(b); n >= 0 {
+			t.Errorf("Decode of hash %d has length %d, want a negative one", first, n)
+		}
+	}
+}
+
+// All functions of a secret are one, whatever was collected in between.
+func TestFunction_equal(t *testing.T) {
+	a, b := hash.NewKeyed(secretAt(1)), hash.NewKeyed(secretAt(1))
+	if a != b {
+		t.Error("two functions of one secret differ")
+	}
+	for _, other := range []hash.Function{hash.NewKeyed(secretAt(2)), hash.NewXXH64(0), hash.NewXXH64(1)} {
+		if a == other {
+			t.Errorf("%v is equal to a keyed function", other)
+		}
+	}
+	if hash.NewXXH64(1) != hash.NewXXH64(1) || hash.NewXXH64(1) == hash.NewXXH64(2) {
+		t.Error("functions of XXH64 are not compared by their seed")
+	}
+}
+
+// What is printed of a function or a secret, however, has nothing of the key.
+func TestFunction_printed(t *testing.T) {
+	s := secretAt(9)
+	key := fmt.Sprintf("%x", s[:])
+	type holder struct {
+		F hash.Function
+		S hash.Secret
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%X", "%q", "%d"} {
+		for _, v := range []any{hash.NewKeyed(s), s, holder{hash.NewKeyed(s), s}, &holder{hash.NewKeyed(s), s}} {
+			text := strings.ToLower(fmt.Sprintf(verb, v))
+			if strings.Contains(text, key) || strings.Contains(text, "165") || strings.Contains(text, "a5") {
+				t.Errorf("%s of %T is %s", verb, v, text)
+			}
+		}
+	}
+	if got := fmt.Sprint(hash.NewKeyed(s), hash.NewXXH64(5)); got != "keyed xxh64" {
+		t.Errorf("functions print as %q", got)
+	}
+}
+
+func TestParseKind(t *testing.T) {
+	for _, k := range []hash.Kind{hash.Keyed, hash.XXH64} {
+		if got, ok := hash.ParseKind(k.String()); got != k || !ok {
+			t.Errorf("ParseKind(%q) = %v, %t", k.String(), got, ok)
+		}
+	}
+	for _, word := range []string{"", "Keyed", "xxh", "Kind(2)"} {
+		if got, ok := hash.ParseKind(word); ok {
+			t.Errorf("ParseKind(%q) = %v", word, got)
+		}
+	}
+	if hash.Kind(2).Valid() {
+		t.Error("kind 2 is valid")
+	}
+}
+
+func TestNewSecret(t *testing.T) {
+	seen := make(map[hash.Secret]bool)
+	for range 100 {
+		s, err := hash.NewSecret()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[s] || s == (hash.Secret{}) {
+			t.Fatal("a secret came twice, or is zero")
+		}
+		seen[s] = true
+	}
+}
+
+func TestFunction_Sum_allocs(t *testing.T) {
+	b, s := []byte(golden(3000)), golden(50)
+	for _, f := range []hash.Function{hash.NewKeyed(secretAt(1)), hash.NewXXH64(1)} {
+		if n := testing.AllocsPerRun(100, func() {
+			sink += f.Sum(b) + f.Sum(b[:20]) + f.SumString(s) + f.SumUint64(5)
+		}); n != 0 {
+			t.Errorf("%v: %v allocations", f, n)
+		}
+	}
+}

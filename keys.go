@@ -79,16 +79,14 @@ func (db *DB) after(ttl time.Duration) int64 { return db.Now() + ttl.Millisecond
 // MSet sets strings in one commit, replacing what is there.
 func (db *DB) MSet(values map[string][]byte) error {
 	keys := inBytes(slices.Collect(maps.Keys(values)))
-	w, err := db.Begin(db.level, keys...)
-	if err != nil {
-		return err
-	}
-	for _, key := range keys {
-		if _, err := w.Set(key, values[string(key)], kv.SetOptions{}); err != nil {
-			return w.Refuse(err)
+	return db.Write(db.level, keys, func(w *kv.Writer) error {
+		for _, key := range keys {
+			if _, err := w.Set(key, values[string(key)], kv.SetOptions{}); err != nil {
+				return err
+			}
 		}
-	}
-	return w.Commit()
+		return nil
+	})
 }
 
 // Incr adds n to the integer under a key, 0 if it is missing, and returns the sum.

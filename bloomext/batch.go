@@ -6,7 +6,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
-	"github.com/sievekv/sievekv/scalableext"
 )
 
 // entryBytes is the most that an item takes of a commit: an operand of its own of up to 64
@@ -52,18 +51,7 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint
 }
 
 func addChunk[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint64) (int, error) {
-	w, err := f.h.Begin(f.level)
-	if err != nil {
-		return 0, err
-	}
-	n, err := stageMany(f.h, w, items, added, sum)
-	if err != nil && !scalableext.NoRoom(err) {
-		return 0, w.Refuse(err)
-	}
-	if cerr := w.Commit(); cerr != nil {
-		return 0, cerr
-	}
-	return n, err
+	return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) { return stageMany(f.h, w, items, added, sum) })
 }
 
 // AddStaged is AddMany as part of a writer's commit. The writer was begun with

@@ -184,21 +184,13 @@ func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
 	return false, nil
 }
 
-func (f *Filter) add(item []byte) (bool, error) {
-	w, err := f.h.Begin(f.level)
-	if err != nil {
-		return false, err
-	}
-	c, err := f.h.Staged(w)
-	if err != nil {
-		return false, w.Refuse(err)
-	}
-	s := stager{w, c}
-	added, err := s.add(probe.Sum64Seed(item, c.seed))
-	if err != nil {
-		return false, w.Refuse(err)
-	}
-	return added, w.Commit()
+func (f *Filter) add(item []byte) (added bool, err error) {
+	err = f.h.WriteStaged(f.level, func(w *kv.Writer, c *filter) error {
+		s := stager{w, c}
+		added, err = s.add(probe.Sum64Seed(item, c.seed))
+		return err
+	})
+	return added && err == nil, err
 }
 
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -14,18 +14,19 @@ func TestHandle_staged(t *testing.T) {
 	db := open(t, "", nil)
 	defer closeDB(t, db)
 	f := bloomext.New(db, "f")
-	w, err := db.Begin(kv.NoSync, []byte("f"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.ReserveStaged(w, bloomext.Config{Capacity: 100, ErrorRate: 1e-6}); err != nil {
-		t.Fatal(err)
-	}
-	added := make([]bool, 1)
-	if _, err := f.AddStaged(w, [][]byte{[]byte("x")}, added); err != nil || !added[0] {
+	refused, added := errors.New("refused"), make([]bool, 1)
+	err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+		if err := f.ReserveStaged(w, bloomext.Config{Capacity: 100, ErrorRate: 1e-6}); err != nil {
+			return err
+		}
+		if _, err := f.AddStaged(w, [][]byte{[]byte("x")}, added); err != nil {
+			return err
+		}
+		return refused
+	})
+	if !errors.Is(err, refused) || !added[0] {
 		t.Fatalf("AddStaged = %v, %v, want true", added, err)
 	}
-	w.Discard()
 	if there, err := f.MayContainString("x"); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("MayContain of a filter that was not committed = %v, %v, want ErrNotFound", there, err)
 	}

@@ -58,14 +58,13 @@ func TestMergeStaged_refused(t *testing.T) {
 		most := capacity * 9 / 10
 		addRange(t, d, 0, most, 0.01)
 		addRange(t, s, most, 2*most, 0.01)
-		w, err := db.Begin(kv.NoSync, []byte("d"), []byte("s"))
+		err := db.Write(kv.NoSync, [][]byte{[]byte("d"), []byte("s")}, func(w *kv.Writer) error {
+			if err := d.MergeStaged(t.Context(), w, s); !errors.Is(err, bloomext.ErrMergeRate) {
+				t.Errorf("MergeStaged = %v, want ErrMergeRate", err)
+			}
+			return nil
+		})
 		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.MergeStaged(t.Context(), w, s); !errors.Is(err, bloomext.ErrMergeRate) {
-			t.Fatalf("MergeStaged = %v, want ErrMergeRate", err)
-		}
-		if err := w.Commit(); err != nil {
 			t.Fatal(err)
 		}
 		for {
@@ -86,18 +85,14 @@ func TestMergeStaged_afterAdd(t *testing.T) {
 	db := mergeStore(t, nil)
 	c := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
 	d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
-	w, err := db.Begin(kv.NoSync, []byte("d"), []byte("s"))
+	err := db.Write(kv.NoSync, [][]byte{[]byte("d"), []byte("s")}, func(w *kv.Writer) error {
+		added := make([]bool, 1)
+		if _, err := d.AddStaged(w, [][]byte{[]byte("x")}, added); err != nil || !added[0] {
+			t.Errorf("AddStaged = %v, %v, want true", added, err)
+		}
+		return d.MergeStaged(t.Context(), w, s)
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	added := make([]bool, 1)
-	if _, err := d.AddStaged(w, [][]byte{[]byte("x")}, added); err != nil || !added[0] {
-		t.Fatalf("AddStaged = %v, %v, want true", added, err)
-	}
-	if err := d.MergeStaged(t.Context(), w, s); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Commit(); err != nil {
 		t.Fatal(err)
 	}
 	if ok, err := d.MayContainString("x"); !ok || err != nil {
@@ -119,22 +114,21 @@ func TestMerge_keepsAttributes(t *testing.T) {
 	db := mergeStore(t, nil)
 	c := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
 	d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
-	w, err := db.Begin(kv.NoSync, []byte("d"))
+	err := db.Write(kv.NoSync, [][]byte{[]byte("d")}, func(w *kv.Writer) error {
+		o, err := w.Object([]byte("d"))
+		if err == nil {
+			w.SetAttribute(o, "a", []byte("v"))
+		}
+		return err
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := w.Object([]byte("d"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.SetAttribute(o, "a", []byte("v"))
-	if err := w.Commit(); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Merge(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	if o, err = db.Lookup([]byte("d")); err != nil {
+	o, err := db.Lookup([]byte("d"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if v, err := db.Attribute(o, "a"); string(v) != "v" || err != nil {

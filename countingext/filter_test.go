@@ -365,13 +365,14 @@ func testMovedByOneCommit(t *testing.T, db *kv.DB, items int, evict func(done fu
 	}
 	for i := range old {
 		at.Store(int64(i))
-		w, err := db.Begin(kv.NoSync, []byte("f"))
-		must(t, err)
-		answer := make([]bool, 1)
-		must(t, f.DeleteStaged(w, old[i:i+1], answer))
-		_, err = f.AddStaged(w, old[i:i+1], answer)
-		must(t, err)
-		must(t, w.Commit())
+		must(t, db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+			answer := make([]bool, 1)
+			if err := f.DeleteStaged(w, old[i:i+1], answer); err != nil {
+				return err
+			}
+			_, err := f.AddStaged(w, old[i:i+1], answer)
+			return err
+		}))
 	}
 	at.Store(int64(items))
 	wg.Wait()
@@ -465,12 +466,13 @@ func TestFilter_stuckCountersGrow(t *testing.T) {
 func TestVerify(t *testing.T) {
 	change := func(stage func(w *kv.Writer, o *kv.Object, l *kv.Layer)) func(*testing.T, *kv.DB) {
 		return func(t *testing.T, db *kv.DB) {
-			w, err := db.Begin(kv.NoSync, []byte("f"))
-			must(t, err)
-			o, err := w.Object([]byte("f"))
-			must(t, err)
-			stage(w, o, o.Layers()[0])
-			must(t, w.Commit())
+			must(t, db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+				o, err := w.Object([]byte("f"))
+				if err == nil {
+					stage(w, o, o.Layers()[0])
+				}
+				return err
+			}))
 		}
 	}
 	set := func(from, to uint32) func(*testing.T, *kv.DB) {

@@ -139,18 +139,11 @@ func (f *Filter) DeleteString(item string) (bool, error) { return f.Delete([]byt
 
 // change makes a commit of one change.
 func (f *Filter) change(stage func(*stager) (bool, error)) (answer bool, err error) {
-	w, err := f.h.Begin(f.level)
-	if err != nil {
-		return false, err
-	}
-	c, err := f.h.Staged(w)
-	if err != nil {
-		return false, w.Refuse(err)
-	}
-	if answer, err = stage(newStager(w, c)); err != nil {
-		return false, w.Refuse(err)
-	}
-	return answer, w.Commit()
+	err = f.h.WriteStaged(f.level, func(w *kv.Writer, c *filter) error {
+		answer, err = stage(newStager(w, c))
+		return err
+	})
+	return answer && err == nil, err
 }
 
 // entryBytes is the most that an item takes of a commit: an operand of its own of up to 64
@@ -184,19 +177,8 @@ func sameLength(items [][]byte, answers []bool) error {
 	return nil
 }
 
-func (f *Filter) addChunk(items [][]byte, added []bool) (int, error) {
-	w, err := f.h.Begin(f.level)
-	if err != nil {
-		return 0, err
-	}
-	n, err := f.AddStaged(w, items, added)
-	if err != nil && !scalableext.NoRoom(err) {
-		return 0, w.Refuse(err)
-	}
-	if cerr := w.Commit(); cerr != nil {
-		return 0, cerr
-	}
-	return n, err
+func (f *Filter) addChunk(items [][]byte, added []bool) (n int, err error) {
+	return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) { return f.AddStaged(w, items, added) })
 }
 
 // AddStaged is AddMany as part of a writer's commit. The writer was begun with the
@@ -269,14 +251,7 @@ func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
 }
 
 func (f *Filter) deleteChunk(items [][]byte, deleted []bool) error {
-	w, err := f.h.Begin(f.level)
-	if err != nil {
-		return err
-	}
-	if err := f.DeleteStaged(w, items, deleted); err != nil {
-		return w.Refuse(err)
-	}
-	return w.Commit()
+	return f.h.Write(f.level, func(w *kv.Writer) error { return f.DeleteStaged(w, items, deleted) })
 }
 
 // DeleteStaged is DeleteMany as part of a writer's commit. The writer was begun with

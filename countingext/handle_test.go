@@ -228,11 +228,11 @@ func TestFilter_AddIfAbsentStaged(t *testing.T) {
 	must(t, f.Reserve(countingext.Config{Capacity: 10, ErrorRate: 1e-9, NonScaling: true}))
 	stage := func(items [][]byte) (n int, added []bool, full error) {
 		t.Helper()
-		w, err := db.Begin(kv.NoSync, []byte("f"))
-		must(t, err)
 		added = make([]bool, len(items))
-		n, full = f.AddIfAbsentStaged(w, items, added)
-		must(t, w.Commit())
+		must(t, db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+			n, full = f.AddIfAbsentStaged(w, items, added)
+			return nil
+		}))
 		return n, added, full
 	}
 	n, added, err := stage([][]byte{[]byte("a"), []byte("b"), []byte("a")})
@@ -253,12 +253,13 @@ func TestFilter_AddIfAbsentStaged(t *testing.T) {
 			t.Errorf("Count(%s) = %d, %v, want %d", item, count, err, want)
 		}
 	}
-	w, err := db.Begin(kv.NoSync, []byte("f"))
-	must(t, err)
-	if _, err := f.AddIfAbsentStaged(w, items, added[1:]); err == nil || errors.Is(err, countingext.ErrFull) {
+	err = db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+		_, err := f.AddIfAbsentStaged(w, items, added[1:])
+		return err
+	})
+	if err == nil || errors.Is(err, countingext.ErrFull) {
 		t.Errorf("with an answer too few: %v", err)
 	}
-	w.Discard()
 	check(t, db)
 }
 

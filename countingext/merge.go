@@ -31,17 +31,17 @@ var ErrMergeRate = errors.New("countingext: the union would exceed the error rat
 // that of reading and writing all of them; writes to them wait meanwhile.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
 	var keys [][]byte
-	for _, s := range sources {
+	for i, s := range sources {
+		if s == nil {
+			return errNilSource(i)
+		}
 		keys = append(keys, s.h.Key)
 	}
-	w, err := f.h.Begin(f.level, keys...)
-	if err != nil {
-		return err
-	}
-	if err := f.MergeStaged(ctx, w, sources...); err != nil {
-		return w.Refuse(err)
-	}
-	return w.Commit()
+	return f.h.Write(f.level, func(w *kv.Writer) error { return f.MergeStaged(ctx, w, sources...) }, keys...)
+}
+
+func errNilSource(i int) error {
+	return fmt.Errorf("countingext: merge: source %d is nil: must be a filter", i)
 }
 
 // MergeStaged is Merge as part of a writer's commit. The writer was begun with the
@@ -55,7 +55,10 @@ func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filt
 	case !errors.Is(err, kv.ErrNotFound):
 		return err
 	}
-	for _, s := range sources {
+	for i, s := range sources {
+		if s == nil {
+			return errNilSource(i)
+		}
 		if s.h.DB != f.h.DB {
 			return fmt.Errorf("%w: %q is in the store %s, %q in %s", ErrUnequal, f.h.Key, f.h.DB.Dir(), s.h.Key, s.h.DB.Dir())
 		}

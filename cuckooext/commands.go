@@ -184,15 +184,11 @@ func (f *Filter) create(w *kv.Writer, capacity uint64) error {
 // that is missing is made for capacity items, or, if that is 0, an error. Full is the
 // error of the last item without room.
 func insertItems(f *Filter, capacity uint64, items [][]byte, onlyNew bool) (answers []int64, full, err error) {
-	w, err := f.h.Begin(f.level)
-	if err != nil {
-		return nil, nil, err
-	}
-	answers, full, err = f.stageItems(w, capacity, items, onlyNew)
-	if err != nil {
-		return nil, nil, w.Refuse(err)
-	}
-	return answers, full, w.Commit()
+	err = f.h.Write(f.level, func(w *kv.Writer) error {
+		answers, full, err = f.stageItems(w, capacity, items, onlyNew)
+		return err
+	})
+	return answers, full, err
 }
 
 func (f *Filter) stageItems(w *kv.Writer, capacity uint64, items [][]byte, onlyNew bool) (answers []int64, full, err error) {

@@ -28,22 +28,15 @@ func TestStager_grow_last(t *testing.T) {
 	if err := f.Reserve(Config{Capacity: 1 << 38}); err != nil {
 		t.Fatal(err)
 	}
-	w, err := db.Begin(kv.NoSync, []byte("f"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Discard()
-	c, err := f.h.Staged(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newStager(w, c)
-	for range 2 {
-		if err := s.grow(); err != nil {
-			t.Fatal(err)
+	err = f.h.WriteStaged(kv.NoSync, func(w *kv.Writer, c *filter) error {
+		s := newStager(w, c)
+		for range 2 {
+			if err := s.grow(); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	err = s.grow()
+		return s.grow()
+	})
 	if !errors.Is(err, ErrMaxExpansions) || errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), `"f" has 3 layers`) {
 		t.Errorf("grow to a fourth layer: %v, want %v", err, ErrMaxExpansions)
 	}

@@ -160,18 +160,11 @@ func (f *Filter) DeleteString(item string) (bool, error) { return f.Delete([]byt
 
 // change makes a commit of one change; what says that there is none is an answer.
 func (f *Filter) change(stage func(*stager) (bool, error)) (changed bool, err error) {
-	w, err := f.h.Begin(f.level)
-	if err != nil {
-		return false, err
-	}
-	c, err := f.h.Staged(w)
-	if err != nil {
-		return false, w.Refuse(err)
-	}
-	if changed, err = stage(newStager(w, c)); err != nil {
-		return false, w.Refuse(err)
-	}
-	return changed, w.Commit()
+	err = f.h.WriteStaged(f.level, func(w *kv.Writer, c *filter) error {
+		changed, err = stage(newStager(w, c))
+		return err
+	})
+	return changed && err == nil, err
 }
 
 func (s *stager) addIfAbsent(h uint64) (bool, error) {
@@ -316,22 +309,15 @@ func (f *Filter) compact(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w, err := f.h.Begin(f.level)
-		if err != nil {
+		more := false
+		err := f.h.WriteStaged(f.level, func(w *kv.Writer, c *filter) (err error) {
+			if anew {
+				w.SetCounter(c.layers[0].table, compactedCounter, 0)
+			}
+			more, err = compact(w, c.object, min(compactBudget, f.h.DB.MaxCommit()/2))
 			return err
-		}
-		c, err := f.h.Staged(w)
-		if err != nil {
-			return w.Refuse(err)
-		}
-		if anew {
-			w.SetCounter(c.layers[0].table, compactedCounter, 0)
-		}
-		more, err := compact(w, c.object, min(compactBudget, f.h.DB.MaxCommit()/2))
-		if err != nil {
-			return w.Refuse(err)
-		}
-		if err := w.Commit(); err != nil || !more {
+		})
+		if err != nil || !more {
 			return err
 		}
 	}

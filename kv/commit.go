@@ -50,15 +50,11 @@ import (
 // shared by commits that lookups may see item by item, exclusively by those
 // under the sequence lock. None is held while waiting for the disk.
 
-// Commit applies what was staged, as one, and ends the writer. It returns when
+// commit applies what was staged, as one, and ends the writer. It returns when
 // the level asked for is reached. After ErrFailed the outcome is unknown; after
 // any other error nothing was written. A writer without changes waits, under
 // Always, until everything its answers were based on is on stable storage.
-func (w *Writer) Commit() error {
-	if w.nest.tx != nil {
-		w.rejoin()
-		return nil
-	}
+func (w *Writer) commit() error {
 	db := w.db
 	defer w.release()
 	if w.gathers() && w.gather() {

@@ -64,22 +64,20 @@ func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err err
 }
 
 func (db *DB) compact(key []byte, budget int) (more bool, err error) {
-	w, err := db.Begin(NoSync, key)
-	if err != nil {
-		return false, err
-	}
-	o, err := w.Object(key)
-	if err != nil || o == nil || o.typ == nil || o.typ.Compact == nil {
-		return false, w.Refuse(err)
-	}
-	// Nothing changes for who looks, if he sees it as a whole, or watches the key.
-	w.sequence, w.unseen = true, true
-	more, err = o.typ.Compact(w, o, min(budget, db.MaxCommit()/2))
-	if err != nil {
-		return false, w.Refuse(fmt.Errorf("compact %q: %w", key, err))
-	}
-	db.stats.compactions.Add(1)
-	return more, w.Commit()
+	err = db.Write(NoSync, [][]byte{key}, func(w *Writer) error {
+		o, err := w.Object(key)
+		if err != nil || o == nil || o.typ == nil || o.typ.Compact == nil {
+			return err
+		}
+		// Nothing changes for who looks, if he sees it as a whole, or watches the key.
+		w.sequence, w.unseen = true, true
+		if more, err = o.typ.Compact(w, o, min(budget, db.MaxCommit()/2)); err != nil {
+			return fmt.Errorf("compact %q: %w", key, err)
+		}
+		db.stats.compactions.Add(1)
+		return nil
+	})
+	return more && err == nil, err
 }
 
 // Compactions returns how many commits of types' Compact there were since Open.

@@ -196,25 +196,27 @@ func (db *DB) sweep(notes []expiryNote) error {
 		return err
 	}
 	w.unseen = true
-	if !w.lockFor(notes) {
-		w.Discard()
-		return nil
-	}
 	var unread error
 	var removed uint64
-	for _, n := range notes {
-		if !slices.Contains(w.keys, db.keyLockIndex(n.key)) {
-			continue
+	err = w.run(func(w *Writer) error {
+		if !w.lockFor(notes) {
+			return nil
 		}
-		gone, err := w.removeExpired(n)
-		if err != nil {
-			unread = err // the others can go all the same; this is for the next Open
+		for _, n := range notes {
+			if !slices.Contains(w.keys, db.keyLockIndex(n.key)) {
+				continue
+			}
+			gone, err := w.removeExpired(n)
+			if err != nil {
+				unread = err // the others can go all the same; this is for the next Open
+			}
+			if gone {
+				removed++
+			}
 		}
-		if gone {
-			removed++
-		}
-	}
-	if err := w.Commit(); err != nil {
+		return nil
+	})
+	if err != nil {
 		db.expiry.lower(appendExpiryKey(nil, notes[0].at, notes[0].key))
 		return errors.Join(err, unread)
 	}

@@ -13,6 +13,15 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
+// Begin and what ends a writer are for tests that force an order of steps.
+func (db *DB) Begin(level Durability, keys ...[]byte) (*Writer, error) {
+	return db.begin(level, keys...)
+}
+
+func (w *Writer) Commit() error { return w.commit() }
+
+func (w *Writer) Discard() { w.release() }
+
 // WithPause sets what is called at the named points of slow paths.
 func WithPause(o *Options, pause func(point string)) *Options {
 	o.pause = pause

@@ -82,7 +82,7 @@ func (db *DB) FoldBacklog() int {
 }
 
 func (db *DB) foldBlock(req foldRequest) (int, error) {
-	w, err := db.Begin(NoSync, []byte(req.key))
+	w, err := db.begin(NoSync, []byte(req.key))
 	if err != nil {
 		return 0, err
 	}

@@ -14,8 +14,10 @@ func (db *DB) DeleteAll(level Durability) error {
 	if err != nil {
 		return err
 	}
-	w.deleteAll()
-	return w.Commit()
+	return w.run(func(w *Writer) error {
+		w.deleteAll()
+		return nil
+	})
 }
 
 // Reader is what a lookup through Read looks with.

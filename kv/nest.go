@@ -2,14 +2,13 @@ package kv
 
 import "slices"
 
-// A transaction has one writer for everything that happens in it. Whoever writes in
-// it begins and ends that writer as he would one of his own: what he staged stays
-// when he commits, and goes when he refuses, by a journal of what it was before.
+// A transaction has one writer for everything that happens in it, lent to each change
+// in turn: what a change staged stays if it returns nil, and goes if it does not, by a
+// journal of what it was before.
 
 // nesting is the state of a writer while somebody uses it inside a transaction.
 type nesting struct {
-	tx    *Transaction // nil: the writer is its user's own
-	id    uint64       // of the use, from 1; 0 outside of transactions
+	id    uint64 // of the use, from 1; 0 outside of transactions: the writer is its user's own
 	undo  []func()
 	lens  savepoint
 	flush bool
@@ -20,24 +19,32 @@ type savepoint struct {
 	views, bits, counts, slots, handed, built, drops, attributes, layerDrops int
 }
 
-// enterNest lends the writer to a user inside a transaction, which he holds until he
-// ends it.
-func (w *Writer) enterNest(tx *Transaction) {
+// runNested runs a change of a transaction, which is staged if it returns nil, and
+// otherwise, or if it panics, taken back.
+func (w *Writer) runNested(change func(*Writer) error) error {
+	w.enterNest()
+	staged := false
+	defer func() {
+		if !staged {
+			w.rollBack()
+		}
+		w.nest = nesting{}
+	}()
+	err := change(w)
+	staged = err == nil
+	return err
+}
+
+// enterNest begins a use of the writer inside a transaction.
+func (w *Writer) enterNest() {
 	w.uses++
-	w.nest = nesting{tx: tx, id: w.uses, flush: w.flush, lens: savepoint{
+	w.nest = nesting{id: w.uses, flush: w.flush, lens: savepoint{
 		len(w.views), len(w.bits), len(w.counts), len(w.slots), len(w.handed), len(w.built), len(w.drops), len(w.attributes),
 		len(w.layerDrops),
 	}}
 }
 
-// rejoin ends the use of the writer, with what was staged.
-func (w *Writer) rejoin() {
-	tx := w.nest.tx
-	w.nest = nesting{}
-	tx.mu.Unlock()
-}
-
-// rollBack ends the use of the writer, without what was staged.
+// rollBack takes back what was staged in the present use of the writer.
 func (w *Writer) rollBack() {
 	for _, undo := range slices.Backward(w.nest.undo) {
 		undo()
@@ -52,7 +59,6 @@ func (w *Writer) rollBack() {
 	w.setSlotBlocks(w.slots[:to.slots])
 	w.drops, w.attributes, w.layerDrops = w.drops[:to.drops], w.attributes[:to.attributes], w.layerDrops[:to.layerDrops]
 	w.flush = w.nest.flush
-	w.rejoin()
 }
 
 func (w *Writer) truncateViews(n int) {
@@ -77,7 +83,7 @@ func (w *Writer) restage() {
 
 // journalView has a view restored if the user refuses. Views that are new are only cut off.
 func (w *Writer) journalView(v *keyView) {
-	if w.nest.tx == nil {
+	if w.nest.id == 0 {
 		return
 	}
 	old := *v
@@ -85,7 +91,7 @@ func (w *Writer) journalView(v *keyView) {
 }
 
 func (w *Writer) journalCount(i int) {
-	if w.nest.tx == nil {
+	if w.nest.id == 0 {
 		return
 	}
 	old := w.counts[i]
@@ -95,7 +101,7 @@ func (w *Writer) journalCount(i int) {
 // journalAll has everything restored if the user refuses: before what takes something
 // out of the middle.
 func (w *Writer) journalAll() {
-	if w.nest.tx == nil {
+	if w.nest.id == 0 {
 		return
 	}
 	views, bits, counts, handed := slices.Clone(w.views), slices.Clone(w.bits), slices.Clone(w.counts), slices.Clone(w.handed)

@@ -141,18 +141,15 @@ func (s *store) exclusive() *kv.Transaction {
 // use does something with the writer of a transaction, and refuses it if f does.
 func (s *store) use(tx *kv.Transaction, key string, f func(w *kv.Writer, o *kv.Object) error) {
 	s.t.Helper()
-	w, err := tx.Begin()
-	s.must(err)
-	o, err := w.Object([]byte(key))
-	s.must(err)
-	switch err := f(w, o); {
-	case errors.Is(err, errRefused):
-		w.Discard()
-	case err != nil:
-		w.Discard()
-		s.t.Fatal(err)
-	default:
-		s.must(w.Commit())
+	err := tx.Write(func(w *kv.Writer) error {
+		o, err := w.Object([]byte(key))
+		if err != nil {
+			return err
+		}
+		return f(w, o)
+	})
+	if !errors.Is(err, errRefused) {
+		s.must(err)
 	}
 }
 

@@ -160,16 +160,16 @@ type Call struct {
 	Args    [][]byte // the words after the name; valid during the call
 
 	// Transaction is what the command is part of; nil if it is by itself. A
-	// handler that uses Begin, Read and Update need not look.
+	// handler that uses Read, Write and Update need not look.
 	Transaction *Transaction
 }
 
-// Begin starts a write, as DB.Begin does, at the session's level of durability.
-func (c *Call) Begin(keys ...[]byte) (*Writer, error) {
+// Write runs a change, as DB.Write does, at the session's level of durability.
+func (c *Call) Write(keys [][]byte, change func(*Writer) error) error {
 	if c.Transaction != nil {
-		return c.Transaction.Begin()
+		return c.Transaction.Write(change)
 	}
-	return c.DB.Begin(c.Level(), keys...)
+	return c.DB.Write(c.Level(), keys, change)
 }
 
 // Read runs a lookup, as DB.Read does.
@@ -191,15 +191,12 @@ func (c *Call) readKeys(look func(Reader) error) error {
 // Update answers a command that writes to keys: with what f returns, once that is
 // committed, or with its error and nothing written.
 func (c *Call) Update(keys [][]byte, f func(*Writer) (reply.Reply, error)) reply.Reply {
-	w, err := c.Begin(keys...)
+	var answer reply.Reply
+	err := c.Write(keys, func(w *Writer) (err error) {
+		answer, err = f(w)
+		return err
+	})
 	if err != nil {
-		return ErrorReply(err)
-	}
-	answer, err := f(w)
-	if err != nil {
-		return ErrorReply(w.Refuse(err))
-	}
-	if err := w.Commit(); err != nil {
 		return ErrorReply(err)
 	}
 	return answer

@@ -196,7 +196,7 @@ func (w *Writer) setSlotBlocks(list []*slotBlock) {
 
 // journalSlots has a block restored if the user of a transaction's writer refuses.
 func (w *Writer) journalSlots(b *slotBlock) {
-	if w.nest.tx == nil || b.nested == w.nest.id {
+	if w.nest.id == 0 || b.nested == w.nest.id {
 		return
 	}
 	words, n, nested := slices.Clone(b.words), len(b.changed), b.nested

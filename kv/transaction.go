@@ -37,8 +37,8 @@ func (tx *Transaction) Scope() *Transaction { return tx }
 
 // BeginExclusive begins a transaction that writes. Until its end no other write of the
 // store begins, and none is under way; lookups go on. It is rolled back when the
-// context ends, or the store is closed. The errors are those of Begin, and the
-// context's.
+// context ends, or the store is closed. The errors are ErrClosed, ErrFailed, ErrNoSpace,
+// and the context's.
 func (db *DB) BeginExclusive(ctx context.Context, level Durability) (*Transaction, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (tx *Transaction) end(why error) {
 	if tx.ended == nil {
 		tx.release(why)
 		if tx.w != nil {
-			tx.w.Discard()
+			tx.w.release()
 		}
 	}
 }
@@ -105,21 +105,22 @@ func (tx *Transaction) release(why error) {
 	}
 }
 
-// Begin lends the transaction's writer for one change, which may touch any keys: it is
-// ended by Commit, which only stages then, or by Refuse or Discard, which take back
-// what was staged since Begin. Other users of the transaction wait meanwhile.
-func (tx *Transaction) Begin() (*Writer, error) {
+// Write runs one change with the transaction's writer, which may touch any keys. If the
+// change returns an error or panics, what it staged is taken back, and the transaction
+// goes on as it was before. Other users of the transaction wait meanwhile. The errors are
+// the change's, ErrEnded and ErrReadOnly.
+//
+// The change must not use the transaction but by the writer: it would wait for itself.
+func (tx *Transaction) Write(change func(*Writer) error) error {
 	tx.mu.Lock()
-	err := tx.ended
-	if err == nil && tx.w == nil {
-		err = ErrReadOnly
+	defer tx.mu.Unlock()
+	switch {
+	case tx.ended != nil:
+		return tx.ended
+	case tx.w == nil:
+		return ErrReadOnly
 	}
-	if err != nil {
-		tx.mu.Unlock()
-		return nil, err
-	}
-	tx.w.enterNest(tx)
-	return tx.w, nil
+	return tx.w.runNested(change)
 }
 
 // Read runs a lookup as DB.Read does, once: nothing changes meanwhile.
@@ -138,7 +139,7 @@ func (tx *Transaction) read(large func(value []byte) error, look func(Reader) er
 }
 
 // Commit ends the transaction with everything staged in it, as one commit. The errors
-// are those of Writer.Commit; after one nothing was written but for ErrFailed. The end
+// are those of DB.Write; after one nothing was written but for ErrFailed. The end
 // of a view is nothing but that.
 func (tx *Transaction) Commit() error {
 	tx.mu.Lock()
@@ -151,7 +152,7 @@ func (tx *Transaction) Commit() error {
 	if tx.w == nil {
 		return nil
 	}
-	return tx.w.Commit()
+	return tx.w.commit()
 }
 
 // Rollback ends the transaction without a change. It may be called after its end.

@@ -5,18 +5,6 @@ import "context"
 // What a Go program does to keys and strings, each a commit of its own. The names
 // and rules are those of Redis' commands.
 
-// update runs f in a writer to keys, and commits what it staged.
-func (db *DB) update(level Durability, keys [][]byte, f func(*Writer) error) error {
-	w, err := db.Begin(level, keys...)
-	if err != nil {
-		return err
-	}
-	if err := f(w); err != nil {
-		return w.Refuse(err)
-	}
-	return w.Commit()
-}
-
 // Get returns the string under a key. The errors are ErrNotFound and ErrWrongType.
 func (db *DB) Get(key []byte) (value []byte, err error) {
 	err = db.Read(func(r Reader) error {
@@ -53,7 +41,7 @@ func (db *DB) MGet(keys ...[]byte) (values [][]byte, err error) {
 // Set sets the string under a key, replacing what is there of whatever type, and
 // reports whether the condition let it.
 func (db *DB) Set(level Durability, key, value []byte, o SetOptions) (done bool, err error) {
-	err = db.update(level, [][]byte{key}, func(w *Writer) error {
+	err = db.Write(level, [][]byte{key}, func(w *Writer) error {
 		done, err = w.Set(key, value, o)
 		return err
 	})
@@ -63,7 +51,7 @@ func (db *DB) Set(level Durability, key, value []byte, o SetOptions) (done bool,
 // Incr adds n to the integer under a key, 0 if it is missing, and returns the sum.
 // The errors are ErrNotInteger, ErrOverflow and ErrWrongType.
 func (db *DB) Incr(level Durability, key []byte, n int64) (sum int64, err error) {
-	err = db.update(level, [][]byte{key}, func(w *Writer) error {
+	err = db.Write(level, [][]byte{key}, func(w *Writer) error {
 		sum, err = w.Incr(key, n)
 		return err
 	})
@@ -73,7 +61,7 @@ func (db *DB) Incr(level Durability, key []byte, n int64) (sum int64, err error)
 // Expire sets when a key ceases to exist, in Unix milliseconds, and reports whether
 // it is there and the condition let it.
 func (db *DB) Expire(level Durability, key []byte, at int64, cond ExpireIf) (done bool, err error) {
-	err = db.update(level, [][]byte{key}, func(w *Writer) error {
+	err = db.Write(level, [][]byte{key}, func(w *Writer) error {
 		done, err = w.Expire(key, at, cond)
 		return err
 	})
@@ -82,7 +70,7 @@ func (db *DB) Expire(level Durability, key []byte, at int64, cond ExpireIf) (don
 
 // Persist makes a key not expire, and reports whether it was to.
 func (db *DB) Persist(level Durability, key []byte) (done bool, err error) {
-	err = db.update(level, [][]byte{key}, func(w *Writer) error {
+	err = db.Write(level, [][]byte{key}, func(w *Writer) error {
 		done, err = w.Persist(key)
 		return err
 	})
@@ -108,7 +96,7 @@ func (db *DB) ExpiryOf(key []byte) (at int64, err error) {
 // Delete removes keys and returns how many were there. Several keys go in one
 // commit. The work does not depend on the size of what is removed.
 func (db *DB) Delete(level Durability, keys ...[]byte) (n int, err error) {
-	err = db.update(level, keys, func(w *Writer) error {
+	err = db.Write(level, keys, func(w *Writer) error {
 		n, err = w.deleteKeys(context.Background(), keys)
 		return err
 	})
@@ -119,12 +107,12 @@ func (db *DB) Delete(level Durability, keys ...[]byte) (n int, err error) {
 // Lookups of dst find the old value or the new one, never neither. It returns
 // ErrNotFound if src is missing. Src and dst may be equal.
 func (db *DB) Rename(level Durability, src, dst []byte) error {
-	return db.update(level, [][]byte{src, dst}, func(w *Writer) error { return w.Rename(src, dst) })
+	return db.Write(level, [][]byte{src, dst}, func(w *Writer) error { return w.Rename(src, dst) })
 }
 
 // RenameIfFree is Rename if nothing is under dst, and reports whether that was so.
 func (db *DB) RenameIfFree(level Durability, src, dst []byte) (done bool, err error) {
-	err = db.update(level, [][]byte{src, dst}, func(w *Writer) error {
+	err = db.Write(level, [][]byte{src, dst}, func(w *Writer) error {
 		done, err = w.RenameIfFree(src, dst)
 		return err
 	})
@@ -134,7 +122,7 @@ func (db *DB) RenameIfFree(level Durability, src, dst []byte) (done bool, err er
 // Copy copies what is under src to dst, its expiry too, and reports whether src is
 // there and dst is free, or replace is set. Writers of both keys wait.
 func (db *DB) Copy(ctx context.Context, level Durability, src, dst []byte, replace bool) (done bool, err error) {
-	err = db.update(level, [][]byte{src, dst}, func(w *Writer) error {
+	err = db.Write(level, [][]byte{src, dst}, func(w *Writer) error {
 		done, err = w.Copy(ctx, src, dst, replace)
 		return err
 	})

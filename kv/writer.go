@@ -13,11 +13,12 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// Writer stages changes and commits them as one: all of them or none, within one
-// Pebble batch. It reads its own changes. From Begin to Commit or Discard it
-// holds the write locks of its keys, so keep it short; it is for one goroutine.
+// Writer stages changes, which are committed as one: all of them or none, within one
+// Pebble batch. It reads its own changes. DB.Write, Transaction.Write and Call.Write lend
+// one to a function, until that returns; it holds the write locks of its keys
+// meanwhile, so keep it short. It is for one goroutine.
 //
-// A Writer touches only the keys it was begun with.
+// A Writer touches only the keys it was lent for.
 type Writer struct {
 	db    *DB
 	level Durability
@@ -103,10 +104,45 @@ type stagedCounters struct {
 
 var writers = sync.Pool{New: func() any { return new(Writer) }}
 
-// Begin starts a write to the given keys. The writer must be ended by Commit or
-// Discard. The errors are ErrClosed, ErrFailed, ErrNoSpace and ErrTooLarge (a
-// key above MaxKeyLen).
-func (db *DB) Begin(level Durability, keys ...[]byte) (*Writer, error) {
+// Write runs change with a writer to the given keys, and commits what it staged. If
+// change returns an error or panics, nothing is written; the error is returned, and the
+// panic goes on. Either way the keys' locks are free when Write returns.
+//
+// Under Always, Write returns when what it wrote is on stable storage, and when
+// everything is that its answer was based on: with an error, too, which may say that a
+// key is there, or missing, or full. The errors are change's, or in its place ErrFailed,
+// and ErrClosed, ErrNoSpace and ErrTooLarge: for a key above MaxKeyLen, or for more than a
+// commit takes, MaxCommit. After ErrFailed the outcome is unknown; after any other error
+// nothing was written.
+//
+// Change must not write to the store but by the writer: it would wait for itself.
+func (db *DB) Write(level Durability, keys [][]byte, change func(*Writer) error) error {
+	w, err := db.begin(level, keys...)
+	if err != nil {
+		return err
+	}
+	return w.run(change)
+}
+
+// run has change stage what is committed then, and ends the writer, however change ends.
+func (w *Writer) run(change func(*Writer) error) error {
+	returned := false
+	defer func() {
+		if !returned { // change panicked, or ended its goroutine
+			w.release()
+		}
+	}()
+	err := change(w)
+	returned = true
+	if err != nil {
+		return w.refuse(err)
+	}
+	return w.commit()
+}
+
+// begin starts a write to the given keys. The writer must be ended by commit, refuse or
+// release.
+func (db *DB) begin(level Durability, keys ...[]byte) (*Writer, error) {
 	for _, key := range keys {
 		if len(key) > MaxKeyLen {
 			return nil, keyTooLong(key)
@@ -201,24 +237,11 @@ func (w *Writer) release() {
 	writers.Put(w)
 }
 
-// Discard ends the writer without a change.
-func (w *Writer) Discard() {
-	if w.nest.tx != nil {
-		w.rollBack()
-		return
-	}
-	w.release()
-}
-
-// Refuse ends the writer without a change and returns err, the answer it came
+// refuse ends the writer without a change and returns err, the answer it came
 // to: a key that is there, or missing, or full. Under Always it returns when
-// everything that answer was based on is on stable storage, as Commit does;
+// everything that answer was based on is on stable storage, as commit does;
 // ErrFailed takes the place of err if that fails.
-func (w *Writer) Refuse(err error) error {
-	if w.nest.tx != nil {
-		w.rollBack()
-		return err
-	}
+func (w *Writer) refuse(err error) error {
 	defer w.release()
 	if serr := w.settleAnswer(); serr != nil {
 		return serr

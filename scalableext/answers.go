@@ -127,22 +127,18 @@ func (h *Handle[F]) AddItems(
 	level kv.Durability, spec func(*kv.DB) (kv.Spec, error), items [][]byte,
 	add func(w *kv.Writer, items [][]byte, added []bool) (n int, err error),
 ) reply.Reply {
-	w, err := h.Begin(level)
-	if err != nil {
-		return ErrorReply(err)
-	}
-	_, err = h.Staged(w)
-	if errors.Is(err, kv.ErrNotFound) && spec != nil {
-		err = h.ReserveStaged(w, spec)
-	}
 	var list []reply.Reply
-	if err == nil {
-		list, err = answersOf(w, items, add)
-	}
+	err := h.Write(level, func(w *kv.Writer) error {
+		_, err := h.Staged(w)
+		if errors.Is(err, kv.ErrNotFound) && spec != nil {
+			err = h.ReserveStaged(w, spec)
+		}
+		if err == nil {
+			list, err = answersOf(w, items, add)
+		}
+		return err
+	})
 	if err != nil {
-		return ErrorReply(w.Refuse(err))
-	}
-	if err := w.Commit(); err != nil {
 		return ErrorReply(err)
 	}
 	return reply.Array(list...)

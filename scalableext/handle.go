@@ -48,12 +48,23 @@ func (h *Handle[F]) GivenUp(i int) error {
 	return kv.GivenUp(h.ctx, i)
 }
 
-// Begin starts a write to the key, and others.
-func (h *Handle[F]) Begin(level kv.Durability, others ...[]byte) (*kv.Writer, error) {
+// Write runs a change of what is under the key, and under others, see kv.DB.Write.
+func (h *Handle[F]) Write(level kv.Durability, change func(*kv.Writer) error, others ...[]byte) error {
 	if h.Tx != nil {
-		return h.Tx.Begin()
+		return h.Tx.Write(change)
 	}
-	return h.DB.Begin(level, append(others, h.Key)...)
+	return h.DB.Write(level, append(others, h.Key), change)
+}
+
+// WriteStaged is Write of a change of the filter, which is there.
+func (h *Handle[F]) WriteStaged(level kv.Durability, change func(*kv.Writer, *F) error) error {
+	return h.Write(level, func(w *kv.Writer) error {
+		f, err := h.Staged(w)
+		if err != nil {
+			return err
+		}
+		return change(w, f)
+	})
 }
 
 // Read runs a lookup, see kv.DB.Read.
@@ -62,6 +73,23 @@ func (h *Handle[F]) Read(look func(kv.Reader) error) error {
 		return h.Tx.Read(look)
 	}
 	return h.DB.Read(look)
+}
+
+// WriteItems is Write of a batch of items, of which stage returns how many it staged. Those
+// before one that has no room are committed all the same, and n is their number; after
+// another error it is 0.
+func (h *Handle[F]) WriteItems(level kv.Durability, stage func(*kv.Writer) (int, error)) (n int, err error) {
+	var full error
+	err = h.Write(level, func(w *kv.Writer) (err error) {
+		if n, err = stage(w); NoRoom(err) {
+			full, err = err, nil
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, full
 }
 
 // ErrMoved is how a lookup that saw blocks change under it asks to be repeated.
@@ -145,52 +173,33 @@ func (h *Handle[F]) ReserveStaged(w *kv.Writer, spec func(*kv.DB) (kv.Spec, erro
 
 // Reserve is ReserveStaged in a commit of its own.
 func (h *Handle[F]) Reserve(level kv.Durability, spec func(*kv.DB) (kv.Spec, error)) error {
-	w, err := h.Begin(level)
-	if err != nil {
-		return err
-	}
-	if err := h.ReserveStaged(w, spec); err != nil {
-		return w.Refuse(err)
-	}
-	return w.Commit()
+	return h.Write(level, func(w *kv.Writer) error { return h.ReserveStaged(w, spec) })
 }
 
 // OpenOrReserve is Reserve if there is nothing under the key, and otherwise returns what
 // mismatch says of the filter there.
 func (h *Handle[F]) OpenOrReserve(level kv.Durability, spec func(*kv.DB) (kv.Spec, error), mismatch func(*F) error) error {
-	w, err := h.Begin(level)
-	if err != nil {
-		return err
-	}
-	existing, err := h.Staged(w)
-	switch {
-	case errors.Is(err, kv.ErrNotFound):
-		if err := h.ReserveStaged(w, spec); err != nil {
-			return w.Refuse(err)
+	return h.Write(level, func(w *kv.Writer) error {
+		existing, err := h.Staged(w)
+		switch {
+		case errors.Is(err, kv.ErrNotFound):
+			return h.ReserveStaged(w, spec)
+		case err != nil:
+			return err
 		}
-		return w.Commit()
-	case err == nil:
-		err = mismatch(existing)
-	}
-	return w.Refuse(err)
+		return mismatch(existing)
+	})
 }
 
 // Delete removes the filter and reports whether there was one. A key of another type is
 // left alone: kv.ErrWrongType.
-func (h *Handle[F]) Delete(level kv.Durability) (bool, error) {
-	w, err := h.Begin(level)
-	if err != nil {
-		return false, err
+func (h *Handle[F]) Delete(level kv.Durability) (found bool, err error) {
+	err = h.WriteStaged(level, func(w *kv.Writer, _ *F) error {
+		found, err = w.Delete(h.Key)
+		return err
+	})
+	if errors.Is(err, kv.ErrNotFound) {
+		return false, nil
 	}
-	if _, err := h.Staged(w); err != nil {
-		if errors.Is(err, kv.ErrNotFound) {
-			err = nil
-		}
-		return false, w.Refuse(err)
-	}
-	found, err := w.Delete(h.Key)
-	if err != nil {
-		return false, w.Refuse(err)
-	}
-	return found, w.Commit()
+	return found && err == nil, err
 }

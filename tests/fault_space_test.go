@@ -163,20 +163,15 @@ func newFiller(t *testing.T, db *kv.DB, key string) *filler {
 func (f *filler) write(size int) error {
 	item := fmt.Appendf(nil, "%s %d", f.key, f.next)
 	f.next++
-	w, err := f.db.Begin(kv.Always, []byte(f.key))
-	if err != nil {
+	err := f.db.Write(kv.Always, [][]byte{[]byte(f.key)}, func(w *kv.Writer) error {
+		o, err := w.Object([]byte(f.key))
+		if err == nil {
+			w.SetAttribute(o, string(item), make([]byte, size))
+			_, err = bloomext.New(f.db, f.key).AddStaged(w, [][]byte{item}, make([]bool, 1))
+		}
 		return err
-	}
-	o, err := w.Object([]byte(f.key))
-	if err == nil {
-		w.SetAttribute(o, string(item), make([]byte, size))
-		_, err = bloomext.New(f.db, f.key).AddStaged(w, [][]byte{item}, make([]bool, 1))
-	}
+	})
 	if err != nil {
-		w.Discard()
-		return err
-	}
-	if err := w.Commit(); err != nil {
 		return err
 	}
 	f.acked = append(f.acked, item)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -190,17 +191,18 @@ func TestHeld_lock(t *testing.T) {
 	s := openHeld(t)
 	second := s.locks.below(t, s.held, s.keys)
 	must(t, command("OK", "SET", second, "value")(s.db, kv.Always))
-	w, err := s.db.Begin(kv.Always, []byte(s.held))
-	must(t, err)
-	ended := false
-	t.Cleanup(func() { // before the store is closed, which waits for writers
-		if !ended {
-			w.Discard()
-		}
-	})
-	if n, err := bloomext.New(s.db, s.held).AddStaged(w, itemsOf("staged", 100), make([]bool, 100)); n != 100 || err != nil {
-		t.Fatalf("AddStaged = %d, %v", n, err)
-	}
+	staged, end, written := make(chan error, 1), make(chan struct{}), make(chan error, 1)
+	release := sync.OnceFunc(func() { close(end) })
+	t.Cleanup(release) // before the store is closed, which waits for writers
+	go func() {
+		written <- s.db.Write(kv.Always, [][]byte{[]byte(s.held)}, func(w *kv.Writer) error {
+			n, err := bloomext.New(s.db, s.held).AddStaged(w, itemsOf("staged", 100), make([]bool, 100))
+			staged <- errors.Join(err, expect(n == 100, fmt.Sprint("staged ", n, " of 100")))
+			<-end
+			return nil
+		})
+	}()
+	must(t, <-staged)
 	var waiting []*call
 	for _, a := range []namedAction{
 		{"add", add(s.held, "x", true)},
@@ -222,8 +224,8 @@ func TestHeld_lock(t *testing.T) {
 			{"GET of a key whose lock is held", command(`"value"`, "GET", second)},
 		})
 	}
-	ended = true
-	must(t, w.Commit())
+	release()
+	must(t, <-written)
 	for _, c := range waiting {
 		<-c.done
 		must(t, c.err)

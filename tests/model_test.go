@@ -425,21 +425,22 @@ func drawTakenBack(t *rapid.T) takenBack {
 
 // stageAndRefuse stages a change in a transaction, as far as it goes, and takes it back.
 func (s *modelStore) stageAndRefuse(tx *kv.Transaction, c takenBack) error {
-	w, err := tx.Begin()
-	if err != nil {
-		return err
+	var errs []error
+	err := tx.Write(func(w *kv.Writer) error {
+		_, err1 := bloomext.New(s.db, c.Filter).AddStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
+		_, err5 := cuckooext.New(s.db, c.Filter).AddIfAbsentStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
+		_, err6 := countingext.New(s.db, c.Filter).AddStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
+		err7 := countingext.New(s.db, c.Filter).DeleteStaged(w, wordsOf(c.Items[:1]), make([]bool, 1))
+		_, err2 := w.Set([]byte(c.Set), []byte("staged"), kv.SetOptions{})
+		_, err3 := w.Delete([]byte(c.Delete))
+		err4 := w.Rename([]byte(c.From), []byte(c.To))
+		errs = []error{err1, err2, err3, err4, err5, err6, err7}
+		return errRollback
+	})
+	if !errors.Is(err, errRollback) {
+		return fmt.Errorf("Write = %w", err)
 	}
-	_, err1 := bloomext.New(s.db, c.Filter).AddStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
-	_, err5 := cuckooext.New(s.db, c.Filter).AddIfAbsentStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
-	_, err6 := countingext.New(s.db, c.Filter).AddStaged(w, wordsOf(c.Items), make([]bool, len(c.Items)))
-	err7 := countingext.New(s.db, c.Filter).DeleteStaged(w, wordsOf(c.Items[:1]), make([]bool, 1))
-	_, err2 := w.Set([]byte(c.Set), []byte("staged"), kv.SetOptions{})
-	_, err3 := w.Delete([]byte(c.Delete))
-	err4 := w.Rename([]byte(c.From), []byte(c.To))
-	if err := w.Refuse(errRollback); !errors.Is(err, errRollback) {
-		return fmt.Errorf("Refuse = %w", err)
-	}
-	for _, err := range []error{err1, err2, err3, err4, err5, err6, err7} {
+	for _, err := range errs {
 		if err != nil && !errors.Is(err, kv.ErrNotFound) && !errors.Is(err, kv.ErrWrongType) && !errors.Is(err, bloomext.ErrFull) &&
 			!errors.Is(err, countingext.ErrFull) && !errors.Is(err, bloomext.ErrCannotGrow) {
 			return err

@@ -132,12 +132,16 @@ func TestLargeString_deletionTakenBack(t *testing.T) {
 	tx, err := db.BeginExclusive(context.Background(), kv.NoSync)
 	must(t, err)
 	defer tx.Rollback()
-	w, err := tx.Begin()
-	must(t, err)
-	if there, err := w.Delete([]byte("k")); !there || err != nil {
-		t.Fatalf("Delete = %t, %v", there, err)
+	refused := errors.New("refused")
+	err = tx.Write(func(w *kv.Writer) error {
+		if there, err := w.Delete([]byte("k")); !there || err != nil {
+			t.Errorf("Delete = %t, %v", there, err)
+		}
+		return refused
+	})
+	if !errors.Is(err, refused) {
+		t.Fatal(err)
 	}
-	w.Discard()
 	must(t, tx.Read(func(r kv.Reader) error {
 		got, err := r.Get([]byte("k"))
 		if string(got) != value {
@@ -145,10 +149,7 @@ func TestLargeString_deletionTakenBack(t *testing.T) {
 		}
 		return err
 	}))
-	w, err = tx.Begin()
-	must(t, err)
-	must(t, w.Rename([]byte("k"), []byte("l")))
-	must(t, w.Commit())
+	must(t, tx.Write(func(w *kv.Writer) error { return w.Rename([]byte("k"), []byte("l")) }))
 	must(t, tx.Commit())
 	got, err := db.Get([]byte("l"))
 	if string(got) != value || err != nil {

@@ -64,7 +64,7 @@ func enter(ctx context.Context) (context.Context, error) {
 // Update runs f in a transaction, and commits what f did if it returns nil. If f
 // returns an error or panics nothing is changed, and Update returns the error, or
 // panics too. Other writes of the store wait from before f is called to after it
-// returns, but not for the disk. The errors are f's, those of kv.DB.Begin, and
+// returns, but not for the disk. The errors are f's, those of kv.DB.BeginExclusive, and
 // kv.ErrTooLarge if the writes do not fit into one commit, a quarter of
 // Options.MemTableSize.
 func Update(ctx context.Context, db *kv.DB, level kv.Durability, f func(*Tx) error) error {
@@ -105,18 +105,6 @@ func Begin(ctx context.Context, db *kv.DB, level kv.Durability) (*Tx, error) {
 		return nil, err
 	}
 	return &Tx{tx, inner}, nil
-}
-
-// change stages a change; an error takes it back.
-func (tx *Tx) change(f func(*kv.Writer) error) error {
-	w, err := tx.Transaction.Begin()
-	if err != nil {
-		return err
-	}
-	if err := f(w); err != nil {
-		return w.Refuse(err)
-	}
-	return w.Commit()
 }
 
 // Get returns the string under a key; kv.ErrNotFound if there is none.
@@ -167,7 +155,7 @@ func (tx *Tx) Set(key string, value []byte) error {
 
 // SetWith is Set with options, and reports whether the condition let it write.
 func (tx *Tx) SetWith(key string, value []byte, o kv.SetOptions) (done bool, err error) {
-	err = tx.change(func(w *kv.Writer) error {
+	err = tx.Write(func(w *kv.Writer) error {
 		done, err = w.Set([]byte(key), value, o)
 		return err
 	})
@@ -176,7 +164,7 @@ func (tx *Tx) SetWith(key string, value []byte, o kv.SetOptions) (done bool, err
 
 // Incr adds n to the integer under a key, 0 if it is missing, and returns the sum.
 func (tx *Tx) Incr(key string, n int64) (sum int64, err error) {
-	err = tx.change(func(w *kv.Writer) error {
+	err = tx.Write(func(w *kv.Writer) error {
 		sum, err = w.Incr([]byte(key), n)
 		return err
 	})
@@ -185,7 +173,7 @@ func (tx *Tx) Incr(key string, n int64) (sum int64, err error) {
 
 // Delete removes keys of any type, and returns how many were there.
 func (tx *Tx) Delete(keys ...string) (n int, err error) {
-	err = tx.change(func(w *kv.Writer) error {
+	err = tx.Write(func(w *kv.Writer) error {
 		for _, key := range keys {
 			there, err := w.Delete([]byte(key))
 			if err != nil {
@@ -203,13 +191,13 @@ func (tx *Tx) Delete(keys ...string) (n int, err error) {
 // Rename moves what is under src to dst, replacing what is there. It returns
 // kv.ErrNotFound if src is missing.
 func (tx *Tx) Rename(src, dst string) error {
-	return tx.change(func(w *kv.Writer) error { return w.Rename([]byte(src), []byte(dst)) })
+	return tx.Write(func(w *kv.Writer) error { return w.Rename([]byte(src), []byte(dst)) })
 }
 
 // Copy copies what is under src to dst, and reports whether src is there and dst is
 // free, or replace is set.
 func (tx *Tx) Copy(src, dst string, replace bool) (done bool, err error) {
-	err = tx.change(func(w *kv.Writer) error {
+	err = tx.Write(func(w *kv.Writer) error {
 		done, err = w.Copy(tx.ctx, []byte(src), []byte(dst), replace)
 		return err
 	})
@@ -219,7 +207,7 @@ func (tx *Tx) Copy(src, dst string, replace bool) (done bool, err error) {
 // Expire sets when a key ceases to exist, in Unix milliseconds, and reports whether it
 // is there.
 func (tx *Tx) Expire(key string, at int64) (done bool, err error) {
-	err = tx.change(func(w *kv.Writer) error {
+	err = tx.Write(func(w *kv.Writer) error {
 		done, err = w.Expire([]byte(key), at, kv.ExpireAlways)
 		return err
 	})

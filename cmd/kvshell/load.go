@@ -289,15 +289,7 @@ func (l *loading) make() error {
 
 // commit makes one commit of what stage stages.
 func (l *loading) commit(level kv.Durability, stage func(*kv.Writer) error, keys ...[]byte) error {
-	w, err := l.db.Begin(level, keys...)
-	if err != nil {
-		return err
-	}
-	if err := stage(w); err != nil {
-		w.Discard()
-		return err
-	}
-	return w.Commit()
+	return l.db.Write(level, keys, stage)
 }
 
 // commits adds all lines.

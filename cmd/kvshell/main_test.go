@@ -95,11 +95,10 @@ func makeForeign(ts *testscript.TestScript, _ bool, args []string) {
 	shape := &kv.Type{Name: "test-shape", Version: 1, Open: func(*kv.Object) (any, error) { return nil, nil }}
 	db := openStore(ts, args[0], kv.Module{Name: "test", Types: []*kv.Type{shape}})
 	key := []byte(args[1])
-	w, err := db.Begin(kv.DurabilityDefault, key)
-	ts.Check(err)
-	_, err = w.Create(key, kv.Spec{Type: shape})
-	ts.Check(err)
-	ts.Check(w.Commit())
+	ts.Check(db.Write(kv.DurabilityDefault, [][]byte{key}, func(w *kv.Writer) error {
+		_, err := w.Create(key, kv.Spec{Type: shape})
+		return err
+	}))
 	ts.Check(db.Close())
 }
 

@@ -414,15 +414,7 @@ func (p *pass) commit(level kv.Durability, stage func(*kv.Writer) error, others 
 	for _, out := range others {
 		keys = append(keys, claimKey(out))
 	}
-	w, err := p.db.Begin(level, keys...)
-	if err != nil {
-		return err
-	}
-	if err := stage(w); err != nil {
-		w.Discard()
-		return err
-	}
-	return w.Commit()
+	return p.db.Write(level, keys, stage)
 }
 
 // stage stages the adding of a batch's lines and sets answers. If the filter is full and cannot grow, n is the number

@@ -19,10 +19,11 @@
 //     is one, sees every block when the store is checked.
 //   - A kv.Command has its arity, flags and keys, and the texts that help,
 //     COMMAND and arity errors are made of. Its Handler answers.
-//   - A write is Call.Begin with the keys, any number of reads and changes with
-//     the Writer, and Commit, or Refuse with an error. It is one commit, whole
-//     after a crash or not there at all, and Commit returns when it is as
-//     durable as the session asks for; also when nothing had to be changed.
+//   - A write is Call.Update with the keys and a function, which makes any number
+//     of reads and changes with the Writer it is lent. It is one commit, whole
+//     after a crash or not there at all; an error of the function's is the answer,
+//     and nothing is written. Update returns when that is as durable as the session
+//     asks for; also when nothing had to be changed.
 //   - A lookup runs in Call.Read, by its Reader alone; it may be run twice.
 //   - Whatever decides what stored bits mean, such as the hash seed, belongs
 //     into the stored parameters: options may differ when the store is opened.

@@ -257,18 +257,14 @@ func TestVerify(t *testing.T) {
 	if err != nil || len(report.Problems)+len(report.Notes) > 0 {
 		t.Fatalf("check: %v, %v, %v", report.Problems, report.Notes, err)
 	}
-	w, err := db.Begin(kv.Always, []byte("n"))
+	err = db.Write(kv.Always, [][]byte{[]byte("n")}, func(w *kv.Writer) error {
+		h, err := staged(w, []byte("n"), 1)
+		if err == nil {
+			_, err = w.SetBits(h.object, h.table, 2, []uint16{5*64 + maxRank + 1})
+		}
+		return err
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := staged(w, []byte("n"), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.SetBits(h.object, h.table, 2, []uint16{5*64 + maxRank + 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Commit(); err != nil {
 		t.Fatal(err)
 	}
 	report, err = db.Check(context.Background())

@@ -14,18 +14,10 @@ func OtherModule() kv.Module {
 	return kv.Module{Name: "othermodule", Types: []*kv.Type{other}, Commands: []kv.Command{{
 		Name: "OTHER.NEW", Arity: 2, Flags: kv.Write | kv.ModuleFlag, FirstKey: 1, LastKey: 1, KeyStep: 1,
 		Group: "other", Summary: "Makes a key of another type.", Syntax: "key", Handler: func(c *kv.Call) reply.Reply {
-			w, err := c.DB.Begin(c.Level(), c.Args[0])
-			if err != nil {
-				return kv.ErrorReply(err)
-			}
-			if _, err := w.Create(c.Args[0], kv.Spec{Type: other, Family: block.FamilyBits}); err != nil {
-				w.Discard()
-				return kv.ErrorReply(err)
-			}
-			if err := w.Commit(); err != nil {
-				return kv.ErrorReply(err)
-			}
-			return reply.OK
+			return c.Update(c.Args, func(w *kv.Writer) (reply.Reply, error) {
+				_, err := w.Create(c.Args[0], kv.Spec{Type: other, Family: block.FamilyBits})
+				return reply.OK, err
+			})
 		},
 	}}}
 }

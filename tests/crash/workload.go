@@ -406,15 +406,7 @@ func (w *worker) addAndDelete(level kv.Durability, key string, item []byte) erro
 
 // write stages and commits.
 func (w *worker) write(level kv.Durability, key string, stage func(*kv.Writer) error) error {
-	kw, err := w.db.Begin(level, []byte(key))
-	if err != nil {
-		return err
-	}
-	if err := stage(kw); err != nil {
-		kw.Discard()
-		return err
-	}
-	return kw.Commit()
+	return w.db.Write(level, [][]byte{[]byte(key)}, stage)
 }
 
 // staged is a handle on a filter that stages adds.

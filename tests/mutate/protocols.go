@@ -236,7 +236,7 @@ var protocols = []mutation{
 		"(len(w.bits) > 0 || changesSlots)",
 		"(len(w.bits) > 0 || changesSlots && false)"}),
 	inKV("slots that are refused in a transaction stay", edit{"kv/slots.go",
-		"if w.nest.tx == nil || b.nested == w.nest.id {",
+		"if w.nest.id == 0 || b.nested == w.nest.id {",
 		"if true {"}),
 	inKV("slots are restored as the use of a transaction before left them only once", edit{"kv/slots.go",
 		"b.nested == w.nest.id {",

@@ -100,6 +100,24 @@ func (db *DB) KeyFree(key string) bool {
 	return true
 }
 
+// GateFree reports whether nobody holds the gate.
+func (db *DB) GateFree() bool {
+	if !db.gate.TryLock() {
+		return false
+	}
+	db.gate.Unlock()
+	return true
+}
+
+// Free reports whether nobody uses the transaction.
+func (tx *Transaction) Free() bool {
+	if !tx.mu.TryLock() {
+		return false
+	}
+	tx.mu.Unlock()
+	return true
+}
+
 // ApplyContended reports whether somebody holds apply exclusively, or waits to.
 func (db *DB) ApplyContended() bool {
 	if !db.apply.TryRLock() {

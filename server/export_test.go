@@ -48,5 +48,8 @@ func (o *Options) own() *limits {
 	return o.limits
 }
 
+// Connections is how many connections there are, without those that are refused.
+func (s *Server) Connections() int { return len(s.connections()) }
+
 // Held returns the bytes that the connections are said to hold.
 func (s *Server) Held() int64 { return s.held.Load() }

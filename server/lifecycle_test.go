@@ -347,7 +347,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	// These two take their time; the handshake is slow with the race detector.
-	slow := serve(t, &server.Options{Password: "secret"})
+	slow := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
 	l = tls.NewListener(listenTCP(t), &tls.Config{Certificates: []tls.Certificate{pair}})
 	slow.listen(l)
 	dial := func() *client {

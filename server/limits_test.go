@@ -60,13 +60,13 @@ func TestHalfCommand(t *testing.T) {
 func TestIdle(t *testing.T) {
 	w := serve(t, nil)
 	w.set("timeout", "1")
+	began := time.Now()
 	idle, blank, half := w.client(), w.client(), w.client()
 	idle.answers("PING => +PONG")
 	half.send("*1\r\n")
-	began := time.Now()
 	blank.ended()
 	idle.ended()
-	if after := time.Since(began); after < time.Second/2 {
+	if after := time.Since(began); after < time.Second {
 		t.Errorf("a client that has a second is sent away after %v", after)
 	}
 	half.answers("PING => -ERR Protocol error: expected '$', got '*'") // it has the time of a half command
@@ -80,7 +80,10 @@ func TestLogin(t *testing.T) {
 	o := &server.Options{Password: "secret"}
 	w := serve(t, o.WithTimes(long, soon, long))
 	in := w.client()
-	in.answers("AUTH secret => +OK")
+	for got := ""; got != "+OK"; { // it may be too late
+		in = w.client()
+		got, _ = in.Do("AUTH", "secret")
+	}
 	w.client().ended()
 	for name, pieces := range map[string][]string{
 		"commands":                    {"PING\r\n"},
@@ -105,19 +108,17 @@ func TestLogin(t *testing.T) {
 // A client that does not read what it is sent is not waited for.
 func TestWriteTimeout(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, soon))
-	reads := w.client()
-	one := func() bool { return reads.info("clients", "connected_clients") == "1" }
+	none := func() bool { return w.server.Connections() == 0 }
 	for _, line := range []string{"PING", "INFO", "NOSUCH"} {
 		c := w.client()
 		c.send(pipeline(line))
-		eventually(t, "the client is gone", one)
+		eventually(t, "the client is gone", none)
 	}
-	// Nor for those that are refused.
+	// Nor for those that are refused: the server's end waits for them.
 	w.set("maxclients", "1")
 	for range 3 {
 		w.client()
 	}
-	reads.answers("PING => +PONG")
 }
 
 func TestMaxClients(t *testing.T) {
@@ -457,19 +458,20 @@ func TestWarnings(t *testing.T) {
 	for range 500 {
 		c.answers("AUTH wrong => -WRONGPASS ...")
 	}
-	seconds := int(time.Since(began) / time.Second)
-	if n := strings.Count(w.log.String(), "wrong password"); n < 1 || n > seconds+1 {
-		t.Errorf("%d lines in %d seconds", n, seconds)
+	few := func(line string) {
+		t.Helper()
+		n := strings.Count(w.log.String(), line)
+		if seconds := int(time.Since(began) / time.Second); n < 1 || n > seconds+1 {
+			t.Errorf("%d lines in %d seconds", n, seconds)
+		}
 	}
+	few("wrong password")
 	for range 100 {
 		http := w.client()
 		http.send("POST / HTTP/1.1\r\n")
 		http.ended()
 	}
-	seconds = int(time.Since(began) / time.Second)
-	if n := strings.Count(w.log.String(), "HTTP on a port"); n < 1 || n > seconds+1 {
-		t.Errorf("%d lines in %d seconds", n, seconds)
-	}
+	few("HTTP on a port")
 	// What was left out is counted.
 	eventually(t, "a line says how many", func() bool {
 		c.answers("AUTH wrong => -WRONGPASS ...")

@@ -178,17 +178,20 @@ func (f *filler) write(size int) error {
 	return nil
 }
 
-// untilRefused writes until a write is refused for lack of space.
-func (f *filler) untilRefused(t *testing.T, size int) {
+// untilRefused writes until a write is refused for lack of space. The watch looks at the space time and again
+// meanwhile: tables of compactions come on top of what is written.
+func (f *filler) untilRefused(t *testing.T, disk *fullDisk, size int) {
 	t.Helper()
-	for {
+	for i := 1; ; i++ {
 		err := f.write(size)
 		if errors.Is(err, kv.ErrNoSpace) {
 			return
 		}
 		must(t, err)
-		// Slow enough for a watch that looks once a second: tables of compactions come on top.
-		time.Sleep(25 * time.Millisecond)
+		if i*size >= 300_000 {
+			disk.await(1)
+			i = 0
+		}
 	}
 }
 
@@ -272,7 +275,7 @@ func TestFault_diskFills(t *testing.T) {
 				must(t, f.write(30_000))
 			}
 			tt.fill(t, disk)
-			f.untilRefused(t, 8_000)
+			f.untilRefused(t, disk, 8_000)
 			refusesWrites(t, f)
 			for until := disk.looks.Load() + 3; disk.looks.Load() < until; {
 				wantError(t, f.write(10), kv.ErrNoSpace, storeDir)
@@ -303,7 +306,7 @@ func TestFault_ballast(t *testing.T) {
 	}
 	disk.blind.Store(true)
 	disk.leave(100_000)
-	f.untilRefused(t, 8_000)
+	f.untilRefused(t, disk, 8_000)
 	if disk.struck.Load() == 0 {
 		t.Error("the disk was never full")
 	}
@@ -472,7 +475,8 @@ func closeOnFullDisk(t *testing.T, modules []kv.Module, waits []string) {
 	opts.Modules = append(opts.Modules, modules...)
 	db := open(t, storeDir, opts)
 	f := newFiller(t, db, "k")
-	must(t, reserve("gathered", 100)(db, kv.Always))
+	gathered := keyLocksOf(t, db).others(1, f.key)[0] // the writer that waits has the lock of its key
+	must(t, reserve(gathered, 100)(db, kv.Always))
 	for i := range 10 { // work for the service
 		_, err := db.Set(kv.NoSync, fmt.Append(nil, i), nil, kv.SetOptions{Expiry: start.UnixMilli() + 1})
 		must(t, err)
@@ -487,7 +491,7 @@ func closeOnFullDisk(t *testing.T, modules []kv.Module, waits []string) {
 	})
 	awaitGoroutine("pebble/v2.(*DB).makeRoomForWrite(", "sync.(*Cond).Wait(")
 	expired.Store(true)
-	must(t, add("gathered", "x", true)(db, kv.EverySec))
+	must(t, add(gathered, "x", true)(db, kv.EverySec))
 	awaitGoroutine(waits...)
 	// The disk stays full: a Close that waits for space never ends.
 	if err := db.Close(); !errors.Is(err, kv.ErrFailed) {

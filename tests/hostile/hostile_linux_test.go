@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -18,16 +19,18 @@ func TestAttack(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	r, err := attackServer(program, t.TempDir(), scene{connections: 4 * len(attacks), duration: 3 * time.Second, seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.verdict(); err != nil {
-		t.Error(err)
-	}
-	for _, a := range attacks {
-		if r.connects[a.name] == 0 {
-			t.Errorf("nobody attacked by %s", a.name)
+	for d := 3 * time.Second; ; d *= 2 {
+		r, err := attackServer(program, t.TempDir(), scene{connections: 4 * len(attacks), duration: d, seed: 1})
+		if err != nil {
+			t.Fatal(err)
 		}
+		if err := r.verdict(); err != nil {
+			t.Fatal(err)
+		}
+		idle := slices.ContainsFunc(attacks, func(a attack) bool { return r.connects[a.name] == 0 })
+		if !idle {
+			return
+		}
+		// A machine that has much else to do: they get more time.
 	}
 }

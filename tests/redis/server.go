@@ -35,7 +35,7 @@ func startRedis() (s *realRedis, err error) {
 	if err := s.process.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(s.dir))
 	}
-	for range 200 {
+	for range 30_000 { // ten minutes, which is when a test is given up
 		if s.conn, err = net.Dial("unix", s.socket); err == nil {
 			s.in, s.out = bufio.NewReader(s.conn), bufio.NewWriter(s.conn)
 			return s, nil

@@ -55,7 +55,7 @@ func serveHere() (*served, error) {
 }
 
 func (s *served) stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // when a test is given up, too
 	defer cancel()
 	return errors.Join(s.server.Shutdown(ctx), s.db.Close(), os.RemoveAll(s.dir))
 }

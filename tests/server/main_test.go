@@ -73,7 +73,7 @@ func serveAt(t *testing.T, db *sievekv.DB, l net.Listener, o *server.Options) (s
 		}
 	})
 	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // when a test is given up, too
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown = %v", err)

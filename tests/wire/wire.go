@@ -56,8 +56,8 @@ func Command(words ...string) string {
 	return b.String()
 }
 
-// wait is for a server that hangs: no other comes near it.
-const wait = time.Minute
+// wait is for a server that hangs: no other comes near it. It is also when a test is given up.
+const wait = 10 * time.Minute
 
 // Send sends bytes.
 func (c *Conn) Send(bytes string) error {

@@ -74,9 +74,9 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 		return 0, err
 	}
 	newest := c.chain.Newest()
-	inOrder := w.Counter(newest.table, itemsCounter)+uint64(len(items)) > newest.capacity
 	clear(added)
 	s := stager{w, c}
+	inOrder := s.mayFill(newest, uint64(len(items)))
 	if inOrder || len(items) == 1 || newest.layout.Blocks == 1 {
 		for i, item := range items {
 			if err := h.GivenUp(i); err != nil {

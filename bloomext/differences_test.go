@@ -128,6 +128,13 @@ BF.RESERVE f 1.21e-13 1000000 NONSCALING => +OK
 BF.RESERVE g 1e-18 2 => +OK
 BF.MADD g a b c a => [:1 :1 -ERR problem inserting into filter :0] | [#t #t -ERR problem inserting into filter #f]`)
 	},
+	"full": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		// Of 10,000 distinct items at 0.25 some 9,200 are new, and then there is room for some 150 more.
+		w.Script("BF.RESERVE f 0.25 10000 NONSCALING => +OK")
+		w.Line("BF.MADD f i{1..10000}")
+		w.Script("BF.MADD f j{1..1000} => [... -ERR non scaling filter is full]\nBF.CARD f => :9...")
+	},
 	"growth-budget": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
 		w.Script("BF.RESERVE f 0.01 100 => +OK")

@@ -28,6 +28,7 @@ type layer struct {
 	table    *kv.Layer
 	capacity uint64
 	rate     float64
+	fullSet  uint64 // set bits that make it full
 }
 
 // estimated reports whether the count of items is an estimate.
@@ -54,7 +55,7 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	if err != nil {
 		return layer{}, fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
 	}
-	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate}, nil
+	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate, fullSet: layout.FullSet(p.capacity)}, nil
 }
 
 // resident answers from resident blocks alone; known is false if that does not
@@ -85,7 +86,7 @@ type stager struct {
 func (s *stager) add(h uint64) (bool, error) {
 	var buf [probe.MaxHashes]uint16
 	w, newest := s.w, &s.c.layers[0]
-	full := w.Counter(newest.table, itemsCounter) >= newest.capacity
+	full := s.full(newest)
 	for i := range s.c.layers {
 		l := &s.c.layers[i]
 		if i == 0 && !full {
@@ -111,6 +112,18 @@ func (s *stager) add(h uint64) (bool, error) {
 	w.SetCounter(newest.table, itemsCounter, w.Counter(newest.table, itemsCounter)+1)
 	w.SetCounter(newest.table, onesCounter, w.Counter(newest.table, onesCounter)+uint64(ones))
 	return true, nil
+}
+
+// full reports whether a layer takes no more new items. It is not their number alone that tells: an item that sets no bit
+// is not counted, at a rate of 0.25 one in eleven until the layer is full, and the others set more bits than any do.
+func (s *stager) full(l *layer) bool {
+	return s.w.Counter(l.table, itemsCounter) >= l.capacity || s.w.Counter(l.table, onesCounter) >= l.fullSet
+}
+
+// mayFill reports whether adding so many items may make a layer full before the last of them.
+func (s *stager) mayFill(l *layer, items uint64) bool {
+	return s.w.Counter(l.table, itemsCounter)+items > l.capacity ||
+		s.w.Counter(l.table, onesCounter)+uint64(l.layout.Hashes)*items > l.fullSet
 }
 
 // grow stages another layer.
@@ -154,8 +167,8 @@ func (v *verifier) Block(l *kv.Layer, _ uint64, words []uint64) error {
 // that no layer took more than its capacity, and that its items set at least one
 // bit each, as an item is only counted if it did, and no more than they have
 // hashes. Counts that a merge estimated are left out. The share of set bits is
-// compared with what that many random items set: a statistical check, with a note
-// at six standard deviations.
+// compared with what random items set of which so many were new: a statistical
+// check, with a note at six standard deviations.
 func (v *verifier) Done() (note string, err error) {
 	for i := range v.f.layers {
 		l := &v.f.layers[i]
@@ -173,8 +186,9 @@ func (v *verifier) Done() (note string, err error) {
 		if ones > items*uint64(l.layout.Hashes) || ones < items {
 			return "", fmt.Errorf("%w: layer %d has %d bits set by %d items of %d hashes", kv.ErrCorrupt, number, ones, items, l.layout.Hashes)
 		}
-		want, deviation := l.layout.ExpectedSet(float64(items))
-		if math.Abs(float64(ones)-want) > 6*deviation+1 {
+		tried := l.layout.TriedItems(items)
+		want, deviation := l.layout.ExpectedSet(tried)
+		if math.Abs(float64(ones)-want) > 6*deviation+0.02*(tried-float64(items))+1 {
 			note = fmt.Sprintf("layer %d has %d bits set where random items set %.0f, give or take %.0f (statistical: chosen items, or items added under another seed, do that)", number, ones, want, deviation)
 		}
 	}

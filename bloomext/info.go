@@ -24,7 +24,7 @@ type Info struct {
 	// seemed known.
 	Distinct uint64
 
-	ExpectedRate float64 // the false-positive rate now, by formula
+	ExpectedRate float64 // the false-positive rate now, by the bits set
 	Fill         float64 // share of bits set, 0 to 1, exact
 
 	Bytes         uint64 // of bit arrays; on disk and in memory only what is used
@@ -86,7 +86,7 @@ func (f *filter) info(r kv.Reader) Info {
 		info.Items += li.Items
 		info.ItemsEstimated = info.ItemsEstimated || r.Counter(l.table, flagsCounter)&flagEstimated != 0
 		info.Bytes += li.Bits / 8
-		rates = append(rates, l.layout.ExpectedRate(li.Items))
+		rates = append(rates, l.layout.SetRate(li.Ones))
 		ones += float64(li.Ones)
 		distinct += l.layout.DistinctItems(li.Ones)
 	}

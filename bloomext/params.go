@@ -18,7 +18,10 @@ import (
 type Config struct {
 	// Capacity is the number of distinct items expected, 1 to 2^40. A filter
 	// that grows takes more, at the same error rate but with more bits per item
-	// and a lookup in every layer; one that does not returns ErrFull.
+	// and a lookup in every layer; one that does not returns ErrFull. A layer is
+	// full when so many items were new, or when so many bits are set as that many
+	// distinct items set: those have room, with a chance of 1 in 3,000,000 that
+	// one does not.
 	Capacity uint64
 
 	// ErrorRate is the highest false-positive rate, above 0 and below 1, at any
@@ -114,7 +117,7 @@ func (c Config) planBits(seed uint64) (plan, error) {
 		half := float64(layout.Bits()) * math.Ln2 / float64(layout.Hashes)
 		capacity = uint64(min(max(1, half), probe.MaxCapacity))
 	}
-	rate := layout.ExpectedRate(capacity)
+	rate := layout.FullRate(capacity)
 	if !(rate > 0 && rate < 1) {
 		return bad("capacity is %d, for which %d bits and %d hashes have an error rate of %v, want above 0 and below 1",
 			capacity, c.Bits, c.Hashes, rate)

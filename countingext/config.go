@@ -114,7 +114,7 @@ func (c Config) planCounters(seed uint64) (plan, error) {
 		half := float64(layout.Cells()) * math.Ln2 / float64(layout.Hashes)
 		capacity = uint64(min(max(1, half), probe.MaxCapacity))
 	}
-	rate := layout.ExpectedRate(capacity)
+	rate := layout.FullRate(capacity)
 	if !(rate > 0 && rate < 1) {
 		return bad("capacity is %d, for which %d counters and %d hashes have an error rate of %v, want above 0 and below 1",
 			capacity, c.Counters, c.Hashes, rate)

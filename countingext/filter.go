@@ -38,6 +38,7 @@ type layer struct {
 	table    *kv.Layer
 	capacity uint64
 	rate     float64
+	fullSet  uint64 // counters above 0 that make it full
 }
 
 func openFilter(o *kv.Object) (any, error) {
@@ -64,7 +65,7 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	if err != nil {
 		return layer{}, fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
 	}
-	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate}, nil
+	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate, fullSet: layout.FullSet(p.capacity)}, nil
 }
 
 // oldest returns the layer that keeps the numbers of the whole filter.
@@ -162,8 +163,18 @@ func (s *stager) load(l *layer) uint64 {
 	return s.w.Counter(l.table, fillCounter) + (s.w.Counter(l.table, stuckCounter)+k-1)/k
 }
 
-// full reports whether a layer takes no more new items.
-func (s *stager) full(l *layer) bool { return s.load(l) >= l.capacity }
+// full reports whether a layer takes no more new items. An item that is added only if it is absent is not in the fill if
+// it seemed to be there, so that a layer can be full before its fill has come to the capacity.
+func (s *stager) full(l *layer) bool {
+	return s.load(l) >= l.capacity || s.w.Counter(l.table, aboveCounter) >= l.fullSet
+}
+
+// mayFill reports whether adding so many items may make a layer full, so that it is the order given that counts. An add
+// takes one of the capacity, and another if all of its counters come to stick.
+func (s *stager) mayFill(l *layer, items uint64) bool {
+	return s.load(l)+2*items >= l.capacity ||
+		s.w.Counter(l.table, aboveCounter)+uint64(l.layout.Hashes)*items >= l.fullSet
+}
 
 // matching returns the newest layer in which an item seems to be, nil if there is none,
 // and in how many it does, counted up to enough.

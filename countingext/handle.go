@@ -207,9 +207,7 @@ func (f *Filter) addStaged(
 	}
 	clear(added)
 	s, newest := newStager(w, c), c.chain.Newest()
-	// Where the filter may fill up it is the order given that counts. An add takes one of
-	// the capacity, and another if all of its counters come to stick.
-	if s.load(newest)+2*uint64(len(items)) >= newest.capacity {
+	if s.mayFill(newest, uint64(len(items))) {
 		for i, item := range items {
 			if err := f.h.GivenUp(i); err != nil {
 				return i, err

@@ -27,7 +27,7 @@ type Info struct {
 	// above 0.
 	Distinct uint64
 
-	ExpectedRate float64 // the false-positive rate now, by formula
+	ExpectedRate float64 // the false-positive rate now, by the counters above 0
 	Fill         float64 // share of counters above 0, 0 to 1, exact
 
 	Bytes         uint64 // of counters; on disk and in memory only what is used
@@ -94,9 +94,8 @@ func (f *filter) info(r kv.Reader) Info {
 		i.Capacity += li.Capacity
 		i.Stuck += li.Stuck
 		i.Bytes += l.layout.Bits() / 8
-		distinct := math.Round(l.layout.DistinctItems(li.Above))
-		i.Distinct += uint64(distinct)
-		rates = append(rates, l.layout.ExpectedRate(uint64(distinct)))
+		i.Distinct += uint64(math.Round(l.layout.DistinctItems(li.Above)))
+		rates = append(rates, l.layout.SetRate(li.Above))
 		above += li.Above
 		counters += li.Counters
 	}

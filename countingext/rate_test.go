@@ -1,8 +1,10 @@
 package countingext_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/sievekv/sievekv/countingext"
@@ -144,5 +146,51 @@ func TestFilter_chainAfterDeletes(t *testing.T) {
 			t.Logf("%d deletions kept", half.DeletesKept)
 			check(t, db)
 		})
+	}
+}
+
+// A filter that does not grow has at most the rate asked for when it is full, also of items that are added only if they
+// are absent, of which those that seem to be there count for nothing. The bound is four standard deviations of the hits.
+func TestFilter_fullRate(t *testing.T) {
+	for _, rate := range []float64{0.25, 0.1, 0.01} {
+		for _, ifAbsent := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%g, if absent %t", rate, ifAbsent), func(t *testing.T) {
+				t.Parallel()
+				const capacity, asked = 20_000, 100_000
+				db := open(t, kv.Options{Durability: kv.NoSync})
+				f := countingext.New(db, "f")
+				must(t, f.Reserve(countingext.Config{Capacity: capacity, ErrorRate: rate, NonScaling: true}))
+				n := 0
+				for full := false; !full; {
+					add := f.AddStaged
+					if ifAbsent {
+						add = f.AddIfAbsentStaged
+					}
+					items := itemsFrom("", n, n+200)
+					added := make([]bool, len(items))
+					must(t, db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+						m, err := add(w, items, added)
+						if full = errors.Is(err, countingext.ErrFull); full {
+							err = nil
+						}
+						if slices.Contains(added[m:], true) {
+							t.Errorf("items after the %dth of a batch, which had no room, are added", m)
+						}
+						n += m
+						return err
+					}))
+				}
+				mustContain(t, f, itemsFrom("", 0, n))
+				if n < capacity {
+					t.Errorf("full after %d items, want %d", n, capacity)
+				}
+				info, measured := infoOf(t, f), rateOf(t, f, asked)
+				deviation := math.Sqrt(rate / asked)
+				if measured > rate+4*deviation || math.Abs(measured-info.ExpectedRate) > 4*deviation+0.03*rate {
+					t.Errorf("full after %d items at a rate of %.4g, by the counters %.4g, want at most %g", n, measured, info.ExpectedRate, rate)
+				}
+				check(t, db)
+			})
+		}
 	}
 }

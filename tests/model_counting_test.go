@@ -95,6 +95,12 @@ func (l *countingLayer) load() uint64 {
 	return l.fill + (l.stuck()+k-1)/k
 }
 
+// full says whether the layer has no room for a new item, or may have none after a number of items.
+func (l *countingLayer) full(items uint64) bool {
+	above := uint64(len(l.counters)) + items*uint64(l.layout.Hashes)
+	return l.load()+2*items >= l.capacity || above >= l.layout.FullSet(l.capacity)
+}
+
 // change counts an item's counters up or down, but those that stick.
 func (l *countingLayer) change(hash uint64, by int) (changed bool) {
 	for _, at := range l.countersOf(hash) {
@@ -138,7 +144,7 @@ func (s *countingShadow) add(item string) reply.Reply {
 	absent := len(have) == 0
 	if absent {
 		for _, l := range slices.Backward(s.layers) {
-			if l.load() < l.capacity {
+			if !l.full(0) {
 				have = append(have, l)
 			}
 		}
@@ -188,7 +194,7 @@ func inOrder(items []string) []int {
 // addAll returns what CBF.MADD answers. Items go in in the order of their blocks where there is room for all, whatever
 // they make stick.
 func (s *countingShadow) addAll(items []string) reply.Reply {
-	if l := s.newest(); l.load()+2*uint64(len(items)) < l.capacity {
+	if !s.newest().full(uint64(len(items))) {
 		list := make([]reply.Reply, len(items))
 		for _, i := range inOrder(items) {
 			list[i] = s.add(items[i])

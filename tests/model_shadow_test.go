@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/reply"
@@ -76,7 +75,7 @@ func (s *shadow) add(item string) reply.Reply {
 		return reply.Bool(false)
 	}
 	newest := s.layers[len(s.layers)-1]
-	if newest.items >= newest.capacity {
+	if newest.items >= newest.capacity || uint64(len(newest.bits)) >= newest.layout.FullSet(newest.capacity) {
 		if s.params.Expansion == 0 {
 			return reply.Error("ERR non scaling filter is full")
 		}
@@ -157,17 +156,15 @@ func (s *shadow) differs(other *shadow) (what string, have, others any) {
 	return "", nil, nil
 }
 
-// distinct estimates the number of items by how many bits they have set: n items throw k*n times at m bits and leave
-// m(1-1/m)^(kn) of them alone, but for what the throws of an item share in a line of 512.
+// distinct estimates the number of items by how many bits they have set. Each of an item's lines has 512 bits, of which
+// kj throws leave (1-1/512)^kj alone: so an item sets a share of all bits, and n of them leave (1-share)^n alone.
 func (l *shadowLayer) distinct() uint64 {
-	m, k := float64(l.layout.Bits()), float64(l.layout.Hashes)
-	shared := k / float64(l.layout.LinesPerItem) / 512 / 4
-	most := 3 * m / k                                      // with more nothing could be told any more
-	n := sort.Search(int(most*(1<<20)), func(n int) bool { // in steps of 2^-20
-		throws := k * float64(n) / (1 << 20)
-		return -m*math.Expm1(throws*math.Log1p(-1/m))-throws*shared >= float64(len(l.bits))
-	})
-	return uint64(math.Round(float64(n) / (1 << 20)))
+	m, k, g := float64(l.layout.Bits()), int(l.layout.Hashes), int(l.layout.LinesPerItem)
+	set := 0.0
+	for j := range g {
+		set += 512 * (1 - math.Pow(511./512, float64((k+g-1-j)/g)))
+	}
+	return uint64(math.Round(math.Log(1-min(float64(len(l.bits)), m-1)/m) / math.Log1p(-set/m)))
 }
 
 // addAll returns what BF.MADD answers.

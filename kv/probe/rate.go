@@ -12,8 +12,13 @@ func (l *Layout) ExpectedRate(items uint64) float64 {
 	if items == 0 {
 		return 0
 	}
+	return l.expectedRate(float64(items))
+}
+
+// expectedRate is ExpectedRate for at least 1 item, not necessarily a whole number.
+func (l *Layout) expectedRate(items float64) float64 {
 	p := plan{hashes: int(l.Hashes), linesPerItem: int(l.LinesPerItem), cell: l.cell}
-	return min(1, p.rate(float64(items), float64(l.Blocks), float64(l.Lines))+float64(items)/hashSpace)
+	return min(1, p.rate(items, float64(l.Blocks), float64(l.Lines))+items/hashSpace)
 }
 
 // rate returns the expected rate of a layer with the given number of items, at least 1, equal hashes not counted.

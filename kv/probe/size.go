@@ -20,8 +20,8 @@ const (
 	lowRateMargin = 0.90 // at twoLineRate and below
 )
 
-// Size returns the layout of a layer for capacity distinct items, 1 to MaxCapacity, whose expected rate when
-// they were all added is at most the one given. Rates above 0.25 are lowered to that.
+// Size returns the layout of a layer for capacity distinct items, 1 to MaxCapacity, whose expected rate when it is full
+// (FullRate) is at most the one given. Rates above 0.25 are lowered to that.
 //
 // The rate must be below 1, and not so low that equal 64-bit hashes alone make up half of it: the lower limit is
 // 1.2e-19 per item of the capacity, 1.2e-11 for 1e8 items.
@@ -55,13 +55,14 @@ func (r request) hash() uint64 {
 	return word(r.capacity, 0) ^ word(math.Float64bits(r.rate), 1) ^ uint64(r.cell)
 }
 
-// layout begins with the size that suits a large layer, and is done at once but for a few small capacities, where
-// fewer lines than lines per item or the remainder of a division make the loads less even.
+// layout begins with the size that suits a large layer, and is done at once but for some small capacities: where fewer
+// lines than lines per item or the remainder of a division make the loads less even, and at high rates, where up to
+// some ten thousand items the margin is less than what a full layer may have beyond its capacity.
 func (r request) layout() Layout {
 	p := plans.get(r.goal(), goal.plan)
 	needed := float64(r.capacity) * p.cellsPerItem / float64(r.cell.perLine())
 	for lines := uint64(math.Ceil(needed)); ; lines += 1 + lines/1024 {
-		if l := p.spread(lines); l.ExpectedRate(r.capacity) <= r.rate {
+		if l := p.spread(lines); l.FullRate(r.capacity) <= r.rate {
 			return l
 		}
 	}

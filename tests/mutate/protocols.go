@@ -278,9 +278,9 @@ var protocols = []mutation{
 		"	return false, !f.moved(h, before)\n",
 		"	return false, !f.moved(h, before) || true\n"}),
 	inCounting("a batch is sorted where counters stick", "^TestFilter_AddMany_fullByStuckCounters$", edit{
-		"countingext/handle.go",
-		"s.load(newest)+2*uint64(len(items))",
-		"w.Counter(newest.table, fillCounter)+uint64(len(items))"}),
+		"countingext/filter.go",
+		"s.load(l)+2*items >= l.capacity",
+		"s.w.Counter(l.table, fillCounter)+items >= l.capacity"}),
 	{name: "removing everything takes what was built since", edits: []edit{{"kv/writer.go",
 		"range slices.Sorted(slices.Values(w.built)) {",
 		"range []uint64(nil) {"}}, pkg: "./tests", tests: "^TestExec_flushAllBeforeBuilds$"},

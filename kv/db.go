@@ -217,7 +217,7 @@ func (db *DB) lockDir(fsys vfs.FS) error {
 	case err == nil:
 		return nil
 	case isLockHeld(err):
-		return fmt.Errorf("%w: %s", ErrLocked, db.dir)
+		return fmt.Errorf("%w, by %s: %s", ErrLocked, lockHolder(err), db.dir)
 	}
 	return fmt.Errorf("kv: lock %s: %w", db.dir, err)
 }
@@ -249,7 +249,17 @@ func isLockHeld(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) ||
 		errors.Is(err, syscall.EACCES) && !errors.Is(err, fs.ErrPermission) ||
 		runtime.GOOS == "windows" && errors.Is(err, sharingViolation) ||
-		strings.Contains(err.Error(), "lock held by current process")
+		isOwnLock(err)
+}
+
+// isOwnLock reports whether a lock is held by this process.
+func isOwnLock(err error) bool { return strings.Contains(err.Error(), "lock held by current process") }
+
+func lockHolder(err error) string {
+	if isOwnLock(err) {
+		return "this process"
+	}
+	return "another process"
 }
 
 // realDir returns the one name of a directory, which need not exist yet: locks of
@@ -290,7 +300,7 @@ func (db *DB) refuseForeign(fsys vfs.FS) error {
 		if errno := syscall.Errno(0); errors.As(err, &errno) {
 			return fmt.Errorf("kv: open %s: %w", db.dir, err)
 		}
-		return fmt.Errorf("%w: %s holds a database that is not a store, or is damaged: %w", ErrCorrupt, db.dir, err)
+		return fmt.Errorf("%w: %s holds a database that is not a store, or is damaged: %w", ErrCorrupt, db.dir, diskError{err})
 	}
 	value, err := look.readMetaKey(metaStore)
 	if err == nil && value == nil {
@@ -304,6 +314,7 @@ func (db *DB) refuseForeign(fsys vfs.FS) error {
 func openError(dir string, err error) error {
 	errno := syscall.Errno(0)
 	system := errors.As(err, &errno) || errors.Is(err, io.ErrShortWrite)
+	err = diskError{err}
 	switch {
 	case strings.Contains(err.Error(), "unknown format major version"):
 		err = fmt.Errorf("%w: %w", ErrUnsupportedVersion, err)

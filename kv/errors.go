@@ -3,6 +3,8 @@ package kv
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 )
 
 // The errors of a store. All are meant for errors.Is; what was being done, and
@@ -12,8 +14,9 @@ var (
 	ErrClosed = errors.New("kv: store is closed")
 
 	// ErrLocked is returned by Open when another process, or another DB of
-	// this process, has the directory open. The message names the path.
-	ErrLocked = errors.New("kv: store is locked by another process")
+	// this process, has the directory open. The message says which of the two,
+	// and names the path.
+	ErrLocked = errors.New("kv: store is open already")
 
 	// ErrNotExist is returned by Open with Options.MustExist when the directory
 	// holds no store.
@@ -85,3 +88,30 @@ func notFound(key []byte) error { return fmt.Errorf("%w: %q", ErrNotFound, key) 
 func keyTooLong(key []byte) error {
 	return fmt.Errorf("%w: key of %d bytes, at most %d", ErrTooLarge, len(key), MaxKeyLen)
 }
+
+// PlainText returns the text of an error for people who use a program: without the names of Go packages, except in
+// double quotes, and without what Pebble puts into its errors for itself.
+func PlainText(err error) string {
+	text := strings.ReplaceAll(err.Error(), detailCarrier, "")
+	return packageNames.ReplaceAllStringFunc(text, func(found string) string {
+		if found[0] == '"' {
+			return found
+		}
+		return packageNames.FindStringSubmatch(found)[1]
+	})
+}
+
+// packageNames matches a text in double quotes, or names of packages where an error's text begins, or that of one that
+// it wraps, with what is before them as its group.
+var packageNames = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(^|: |; |\n)(?:(?:` +
+	`sievekv|kv|block|probe|freeze|storage|resp|server|txn|scalableext|bloomext|cuckooext|countingext|compaction|pebble|strconv` +
+	`): )+`)
+
+// detailCarrier is what Pebble's errors of damaged files end in: an error for programs, joined to the one for people.
+const detailCarrier = "\n<corruption detail carrier>"
+
+// diskError is an error of Pebble's without detailCarrier.
+type diskError struct{ error }
+
+func (e diskError) Error() string { return strings.ReplaceAll(e.error.Error(), detailCarrier, "") }
+func (e diskError) Unwrap() error { return e.error }

@@ -81,7 +81,7 @@ func addSection(sections []infoSection, name string, fields []InfoField) []infoS
 func (db *DB) infoSections() ([]infoSection, error) {
 	sections, err := db.storeSections()
 	if errors.Is(err, ErrFailed) {
-		sections, err = []infoSection{{"Store", []InfoField{{"directory", db.dir}, {"failed", err}}}}, nil
+		sections, err = []infoSection{versionSection(), {"Store", []InfoField{{"directory", db.dir}, {"failed", err}}}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -93,6 +93,11 @@ func (db *DB) infoSections() ([]infoSection, error) {
 	return sections, nil
 }
 
+// versionSection begins the section that a server says more in.
+func versionSection() infoSection {
+	return infoSection{"Server", []InfoField{{"sievekv_version", Version()}}}
+}
+
 func (db *DB) storeSections() ([]infoSection, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
@@ -101,6 +106,7 @@ func (db *DB) storeSections() ([]infoSection, error) {
 	m := db.disk.Metrics()
 	cache := db.residency.cache
 	return []infoSection{
+		versionSection(),
 		{"Store", []InfoField{
 			{"directory", db.dir},
 			{"store_id", fmt.Sprintf("%x", db.meta.id)},

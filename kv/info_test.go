@@ -40,7 +40,7 @@ func TestInfo_sections(t *testing.T) {
 			titles = append(titles, strings.TrimSpace(title))
 		}
 	}
-	if got, want := strings.Join(titles, " "), "Store Cache Durability Pebble Clients"; got != want {
+	if got, want := strings.Join(titles, " "), "Server Store Cache Durability Pebble Clients"; got != want {
 		t.Errorf("INFO has the sections %s, want %s", got, want)
 	}
 	for _, words := range []string{"default", "all", "everything", "nosuch all", "clients DEFAULT"} {

@@ -207,6 +207,7 @@ func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 // block are corruption; everything else keeps its own identity.
 func (db *DB) readError(err error, format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
+	err = diskError{err}
 	if errors.Is(err, block.ErrCorrupt) || pebble.IsCorruptionError(err) {
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
 	}

@@ -76,7 +76,7 @@ func (m *valueMerger) Finish(bool) ([]byte, io.Closer, error) { return m.Merger.
 func (db *DB) backgroundError(err error) {
 	n := db.stats.backgroundErrors.Add(1)
 	if n&(n-1) == 0 {
-		db.opts.Logger.Warn("sievekv: flush or compaction failed, Pebble will try again", "dir", db.dir, "error", err.Error(), "times", n)
+		db.opts.Logger.Warn("sievekv: flush or compaction failed, Pebble will try again", "dir", db.dir, "error", diskError{err}.Error(), "times", n)
 	}
 }
 

@@ -132,21 +132,22 @@ func ErrorReply(err error) reply.Reply {
 	case errors.Is(err, ErrWrongType):
 		return WrongType
 	case errors.Is(err, ErrCorrupt):
-		return reply.Error("CORRUPT " + withoutPackages(err.Error()))
+		return reply.Error("CORRUPT " + plainText(err))
 	case errors.Is(err, ErrNoSpace), errors.Is(err, ErrFailed):
-		return reply.Error("MISCONF " + withoutPackages(err.Error()))
+		return reply.Error("MISCONF " + plainText(err))
 	}
 	for _, same := range sameInRedis {
 		if errors.Is(err, same) {
 			err = same
 		}
 	}
-	return reply.Error("ERR " + withoutPackages(err.Error()))
+	return reply.Error("ERR " + plainText(err))
 }
 
-// withoutPackages cuts the names of packages, which are a word of letters and digits and a
-// colon, from the beginning of an error's text.
-func withoutPackages(text string) string {
+// plainText is PlainText, and cuts the names of packages that are no part of this module, which are a word of letters
+// and digits and a colon, from the beginning.
+func plainText(err error) string {
+	text := PlainText(err)
 	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }
 	for {
 		word, rest, found := strings.Cut(text, ": ")

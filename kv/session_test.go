@@ -20,7 +20,7 @@ func TestErrorReply(t *testing.T) {
 		{fmt.Errorf("%w: key of 70000 bytes, at most 65536", kv.ErrTooLarge), "ERR too large: key of 70000 bytes, at most 65536"},
 		{fmt.Errorf("cuckooext: %w: capacity is 0, want 1 to 10", probe.ErrParams), "ERR parameter out of range: capacity is 0, want 1 to 10"},
 		{errors.New("hll2: seed of \"kv: a\" is 1: want 2"), "ERR seed of \"kv: a\" is 1: want 2"},
-		{fmt.Errorf("key \"kv: \": %w", kv.ErrTooLarge), "ERR key \"kv: \": kv: too large"},
+		{fmt.Errorf("key \"kv: \": %w", kv.ErrTooLarge), "ERR key \"kv: \": too large"},
 		{fmt.Errorf("%w: block 7", kv.ErrCorrupt), "CORRUPT corrupt data: block 7"},
 		{kv.ErrNoSpace, "MISCONF disk is full, writes are refused"},
 		{fmt.Errorf("key \"k\": %w", kv.ErrNotInteger), "ERR value is not an integer or out of range"},
@@ -30,6 +30,24 @@ func TestErrorReply(t *testing.T) {
 	} {
 		if got := kv.ErrorReply(tt.err); string(got.Bytes()) != tt.want || !got.IsError() {
 			t.Errorf("ErrorReply(%v) = %v, want the error %s", tt.err, got, tt.want)
+		}
+	}
+}
+
+// What people are shown has no names of packages, wherever an error's text has them, but what is quoted is as it is.
+func TestPlainText(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"kv: open /x: kv: corrupt data: pebble: file 7: checksum mismatch", "open /x: corrupt data: file 7: checksum mismatch"},
+		{"bloomext: probe: parameter out of range", "parameter out of range"},
+		{"serve: --set a=b: kv: bad setting: a \"kv: b: kv: \": none", "serve: --set a=b: bad setting: a \"kv: b: kv: \": none"},
+		{"key \"a\\\": kv: b\": kv: too large", "key \"a\\\": kv: b\": too large"},
+		{"first; kv: second\nkv: third", "first; second\nthird"},
+		{"open kv: no such file", "open kv: no such file"},
+		{"pebble: bad\n<corruption detail carrier>", "bad"},
+		{"", ""},
+	} {
+		if got := kv.PlainText(errors.New(tt.text)); got != tt.want {
+			t.Errorf("PlainText(%q) = %q, want %q", tt.text, got, tt.want)
 		}
 	}
 }

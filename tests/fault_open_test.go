@@ -51,7 +51,7 @@ func TestFault_locked(t *testing.T) {
 			t.Run(first+" then "+second, func(t *testing.T) {
 				must(t, os.RemoveAll(filepath.Join(real, "store")))
 				db := open(t, dir, tinyOptions(nil))
-				wantError(t, refused(t, again, tinyOptions(nil)), kv.ErrLocked, "store")
+				wantError(t, refused(t, again, tinyOptions(nil)), kv.ErrLocked, "store is open already, by this process: ")
 				must(t, db.Close())
 				must(t, open(t, again, tinyOptions(nil)).Close())
 			})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -45,6 +46,11 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 			return withCode(exitLocal, err)
 		}
 		args = append(args, last)
+	}
+	if sh.address == nil {
+		if _, err := sh.dir(); err != nil && !forced {
+			return cmp.Or(sh.mistyped(words[0], root.Commands()), err)
+		}
 	}
 	exec, _, err := sh.openFor(args)
 	if err != nil {

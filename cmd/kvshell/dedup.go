@@ -44,7 +44,7 @@ func (sh *shell) dedupCommand() *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVarP(&f.out, "output", "o", "", "append the new lines to the file `OUT`, each exactly once")
 	f.register(flags)
-	flags.IntVar(&f.batch, "batch", maxBatchLines, "`LINES` in one commit, at most 4096")
+	countVar(flags, &f.batch, "batch", maxBatchLines, "`LINES` in one commit, at most 4096")
 	flags.BoolVar(&f.restart, "restart", false, "forget an unfinished run and begin at the beginning of FILE")
 	return cmd
 }

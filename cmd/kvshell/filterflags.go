@@ -22,6 +22,8 @@ type filterFlags struct {
 
 	kindGiven, rateGiven, capacityGiven, nonScalingGiven, ttlGiven bool
 
+	asked float64 // rate as it was given, above rate if that was lowered
+
 	room uint64 // lines that a filter that is made takes before it grows or is full; 0 if that is not known yet
 }
 
@@ -31,9 +33,9 @@ const maxTTL = 100 * 366 * 24 * 60 * 60
 func (f *filterFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kind, "type", bloomKind, kindUsage)
 	flags.Float64Var(&f.rate, "error", 0.000001, "false-positive `RATE` of a filter that is made: the share of new lines taken for known ones")
-	flags.Uint64Var(&f.capacity, "capacity", 1000000, "different `LINES` that a filter that is made has room for before it grows")
+	countVar(flags, &f.capacity, "capacity", 1000000, "different `LINES`, such as 64k, 1M or 1e6, that a filter that is made has room for before it grows")
 	flags.BoolVar(&f.nonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
-	flags.Uint64Var(&f.ttl, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
+	countVar(flags, &f.ttl, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
 }
 
 // note remembers which flags were given: only they are compared with a filter that is there.
@@ -55,8 +57,11 @@ func (f *filterFlags) check() error {
 		return usagef("--capacity %d --error 0: the error rate must be above 0 and below 1", f.capacity)
 	}
 	planned, err := f.planned()
-	f.rate, f.room = planned.rate, planned.capacity // the rate is lowered if it is higher than any filter's
-	return err
+	if err != nil {
+		return err
+	}
+	f.asked, f.rate, f.room = f.rate, planned.rate, planned.capacity // the rate is lowered if it is higher than any filter's
+	return nil
 }
 
 // bloomConfig is the Bloom filter that the flags ask for, but for its life.
@@ -123,5 +128,12 @@ func (f *filterFlags) fits(key []byte, made filterFacts) error {
 func (f *filterFlags) tell(notes io.Writer, key []byte) {
 	if f.ttlGiven {
 		fmt.Fprintf(notes, "note: the filter %q is there already and keeps its time to live: --ttl is for one that is made\n", key)
+	}
+}
+
+// tellLowered notes that a filter that is made has a lower rate than the one asked for.
+func (f *filterFlags) tellLowered(notes io.Writer) {
+	if f.asked > f.rate {
+		fmt.Fprintf(notes, "note: --error %g is lowered to %g, the highest rate of a filter\n", f.asked, f.rate)
 	}
 }

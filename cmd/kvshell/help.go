@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -31,6 +32,7 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory, or
                                     tells how large such a filter would be; needs no store
   kvshell help [WORD|COMMAND|@GROUP]
                                     tells more, also of a command, or of a group of them
+  kvshell version                   tells the version of this program
 
 Without -d, the directory is that in $SIEVEKV_DIR. The first write to a directory without a store makes
 one; reads and check do not. One process at a time can use a store.
@@ -209,10 +211,28 @@ func (sh *shell) helpOn(name string, table []*kv.Command, own []*cobra.Command) 
 	if c := findCommand(table, name); c != nil {
 		return sh.write(describe(c))
 	}
+	return cmp.Or(didYouMean(name, table, own), usagef("no word and no command is called %q: help lists them", name))
+}
+
+// didYouMean is the error of a name that is close to others, nil if it is to none.
+func didYouMean(name string, table []*kv.Command, own []*cobra.Command) error {
 	if names := suggestions(name, table, own); names != "" {
 		return usagef("no word and no command is called %q; did you mean %s?", name, names)
 	}
-	return usagef("no word and no command is called %q: help lists them", name)
+	return nil
+}
+
+// mistyped is didYouMean for what is no command of the store, before a store is opened to say so.
+func (sh *shell) mistyped(name string, own []*cobra.Command) (err error) {
+	db, err := openScratch()
+	if err != nil {
+		return err
+	}
+	defer closeStore(db, &err)
+	if findCommand(db.Commands(), name) != nil {
+		return nil
+	}
+	return didYouMean(name, db.Commands(), own)
 }
 
 func (sh *shell) helpOnGroup(group string, table []*kv.Command) error {

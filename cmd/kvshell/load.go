@@ -56,8 +56,8 @@ func (sh *shell) loadCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	f.register(flags)
-	flags.IntVar(&f.batch, "batch", maxLoadLines, fmt.Sprintf("`LINES` in one commit, at most %d", maxLoadLines))
-	flags.Uint64Var(&f.skip, "skip", 0, "`LINES` at the beginning of FILE to pass over, as an interrupted run names them")
+	countVar(flags, &f.batch, "batch", maxLoadLines, fmt.Sprintf("`LINES` in one commit, at most %d", maxLoadLines))
+	countVar(flags, &f.skip, "skip", 0, "`LINES` at the beginning of FILE to pass over, as an interrupted run names them")
 	flags.BoolVar(&f.replace, "replace", false, "make a new filter of FILE, and put it in the place of KEY when it is complete")
 	return cmd
 }
@@ -270,6 +270,7 @@ func (l *loading) make() error {
 		return nil
 	}
 	l.missing = false
+	l.flags.tellLowered(l.notes)
 	return l.commit(l.level, func(w *kv.Writer) error {
 		life := l.flags.life()
 		if l.flags.replace {

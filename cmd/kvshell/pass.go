@@ -228,6 +228,9 @@ func (p *pass) storedRecord() ([]byte, error) {
 // then would be taken for what was there before. It forgets the run of a record or of a claim on OUT, if there is one.
 func (p *pass) beginNew(exists bool, r *record, claimed *claim) error {
 	p.digest = xxhash.New()
+	if !exists {
+		p.flags.tellLowered(p.notes)
+	}
 	if p.out == nil {
 		fmt.Fprintf(p.notes, "note: lines that are printed count as seen, also those that a pipe took and nobody read, as of | head; and if this run is killed, the next may print its last lines, up to %d, once more. With -o OUT each is written exactly once\n", p.flags.batch)
 	}

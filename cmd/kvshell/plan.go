@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/countingext"
@@ -42,7 +43,7 @@ func (sh *shell) planCommand() *cobra.Command {
 		Annotations:           storeless,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.expansionGiven = cmd.Flags().Changed("expansion")
-			if err := f.check(); err != nil {
+			if err := f.check(cmd.Flags()); err != nil {
 				return err
 			}
 			return sh.plan(f)
@@ -50,24 +51,29 @@ func (sh *shell) planCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.Uint64Var(&f.config.Capacity, "capacity", 0, "different `ITEMS` expected")
+	countVar(flags, &f.config.Capacity, "capacity", 0, "different `ITEMS` expected, such as 64000, 64k, 1M or 1e6")
 	flags.Float64Var(&f.config.ErrorRate, "error", 0,
 		"highest false-positive `RATE`, such as 0.01; above 0.25 it is lowered to that; 0 for a cuckoo filter made without one")
 	flags.StringVar(&f.kind, "type", bloomKind, "type of the filter, `bloom|cuckoo|counting`")
-	flags.Uint32Var(&f.config.Expansion, "expansion", 2, "the `FACTOR` between the capacities of a layer and the next")
+	countVar(flags, &f.config.Expansion, "expansion", 2, "the `FACTOR` between the capacities of a layer and the next")
 	flags.BoolVar(&f.config.NonScaling, "non-scaling", false, "plan a filter that does not grow")
 	flags.BoolVar(&f.table, "table", false, "print sizes for many capacities and rates, beside those of others")
 	flags.BoolVar(&f.json, "json", false, "print it as JSON, on one line")
-	cmd.MarkFlagsOneRequired("capacity", "table")
-	cmd.MarkFlagsRequiredTogether("capacity", "error")
-	for _, name := range []string{"capacity", "type", "expansion", "non-scaling"} {
-		cmd.MarkFlagsMutuallyExclusive("table", name)
-	}
-	cmd.MarkFlagsMutuallyExclusive("expansion", "non-scaling")
 	return cmd
 }
 
-func (f *planFlags) check() error {
+func (f *planFlags) check(flags *pflag.FlagSet) error {
+	for _, name := range []string{"capacity", "error", "type", "expansion", "non-scaling"} {
+		if err := exclusive(flags, "table", name); err != nil {
+			return err
+		}
+	}
+	if err := exclusive(flags, "expansion", "non-scaling"); err != nil {
+		return err
+	}
+	if !f.table && !(flags.Changed("capacity") && flags.Changed("error")) {
+		return usagef("plan needs both --capacity N and --error P, or --table")
+	}
 	if err := checkKind(f.kind); err != nil {
 		return err
 	}
@@ -118,6 +124,8 @@ type filterPlan struct {
 	layerPlan
 	MaxLayers int        `json:"max_layers"`
 	Grown     *grownPlan `json:"grown,omitempty"`
+
+	asked float64 // the rate asked for, above ErrorRate if that was lowered
 }
 
 // layerPlan is one layer.
@@ -153,7 +161,7 @@ func planFilter(db *kv.DB, c bloomext.Config) (*filterPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return planChain(bloomKind, chainOf(info))
+	return planChain(bloomKind, chainOf(info), c.ErrorRate)
 }
 
 // planCounting is planFilter for a counting Bloom filter.
@@ -164,7 +172,7 @@ func planCounting(db *kv.DB, c countingext.Config) (*filterPlan, error) {
 	}
 	return planChain(countingKind, chainPlan{probe.SizeCounters, scalableext.Params{
 		Capacity: info.Layers[0].Capacity, ErrorRate: info.ErrorRate, Expansion: info.Expansion,
-	}})
+	}}, c.ErrorRate)
 }
 
 // chainPlan are the parameters that a new filter grows by, and how its layers are sized.
@@ -173,8 +181,8 @@ type chainPlan struct {
 	scalableext.Params
 }
 
-func planChain(kind string, chain chainPlan) (p *filterPlan, err error) {
-	p = &filterPlan{Type: kind, Expansion: chain.Expansion, ErrorRate: chain.ErrorRate, MaxLayers: chain.MaxLayers()}
+func planChain(kind string, chain chainPlan, asked float64) (p *filterPlan, err error) {
+	p = &filterPlan{asked: asked, Type: kind, Expansion: chain.Expansion, ErrorRate: chain.ErrorRate, MaxLayers: chain.MaxLayers()}
 	if p.layerPlan, err = planLayer(chain, 0); err != nil {
 		return nil, err
 	}
@@ -210,10 +218,19 @@ func reserveScratchCounting(db *kv.DB, c countingext.Config) (countingext.Info, 
 	return info, err
 }
 
+// askedRate tells the rate that was asked for, and the one of the filter if that was lowered.
+func askedRate(asked, rate float64) string {
+	if asked > rate {
+		return fmt.Sprintf("%g asked for, lowered to %g", asked, rate)
+	}
+	return fmt.Sprintf("%g asked for", rate)
+}
+
 // planError names the flags in an error of making a filter.
 func planError(capacity uint64, rate float64, err error) error {
 	if errors.Is(err, probe.ErrParams) {
-		return usagef("--capacity %d --error %g: %w", capacity, rate, err)
+		_, what, _ := strings.Cut(err.Error(), probe.ErrParams.Error()+": ")
+		return usagef("--capacity %d --error %g: %s", capacity, rate, what)
 	}
 	return fmt.Errorf("--capacity %d --error %g: %w", capacity, rate, err)
 }
@@ -276,7 +293,7 @@ func (p *filterPlan) text() string {
 	}
 	line("type", "%s", p.Type)
 	line("capacity", "%d items", p.Capacity)
-	line("error rate", "%g asked for, %.3g expected at capacity", p.ErrorRate, p.ExpectedRate)
+	line("error rate", "%s, %.3g expected at capacity", askedRate(p.asked, p.ErrorRate), p.ExpectedRate)
 	if p.Counters != 0 {
 		line("counters", "%d", p.Counters)
 	} else {

@@ -51,7 +51,6 @@ func (sh *shell) serveCommand() *cobra.Command {
 	flags.StringVar(&f.keyFile, "tls-key", "", "`FILE` with its key in PEM")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "`HOST:PORT` for /metrics, /healthz and /readyz over HTTP, such as 127.0.0.1:9121")
 	flags.StringArrayVar(&f.settings, "set", nil, "a setting as of CONFIG SET, `NAME=VALUE`; may be given several times")
-	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return cmd
 }
 
@@ -62,6 +61,9 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	if f.addr == "" && f.certFile != "" {
 		return usagef(`serve: --tls-cert is for --addr, which is "": give one, or leave it out`)
+	}
+	if (f.certFile == "") != (f.keyFile == "") {
+		return usagef("serve: --tls-cert and --tls-key: one needs the other")
 	}
 	opts, err := f.options()
 	if err != nil {

@@ -34,8 +34,9 @@ type shell struct {
 	show      format
 	script    scriptFlags
 
-	served bool // the store is opened to be served
-	repeat repeatFlags
+	version bool
+	served  bool // the store is opened to be served
+	repeat  repeatFlags
 
 	address *address // of the server that the flags ask for, nil for a store in a directory
 }
@@ -56,7 +57,7 @@ func (sh *shell) tell(err error) {
 	case !ok && errors.Is(err, context.Canceled):
 		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+"interrupted"))
 	default:
-		text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+		text := strings.ReplaceAll(strings.TrimSpace(kv.PlainText(err)), "\n", "; ")
 		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+text))
 	}
 }
@@ -64,7 +65,8 @@ func (sh *shell) tell(err error) {
 // rootCommand returns the command line's grammar. Cobra finds the own words and their flags; whatever
 // else the first word is, it and all after it go to the store.
 func (sh *shell) rootCommand() *cobra.Command {
-	root := &cobra.Command{
+	var root *cobra.Command
+	root = &cobra.Command{
 		Use:   "kvshell -d DIR|-h HOST [flags] [word [arg ...]]",
 		Short: "Runs commands of a store in a directory, or of a server",
 		Long:  rootHelp,
@@ -75,8 +77,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 			if err := sh.checkTarget(cmd.Flags()); err != nil {
 				return err
 			}
-			// Cobra would check this itself, but its error is none of usage.
-			return withCode(exitUsage, cmd.ValidateFlagGroups())
+			return exclusive(root.Flags(), formatFlags...)
 		},
 	}
 	sh.setUp(root)
@@ -96,7 +97,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	sh.show.register(local)
 	sh.script.register(local)
 	sh.repeat.register(local)
-	root.MarkFlagsMutuallyExclusive(formatFlags...)
+	local.BoolVarP(&sh.version, "version", "v", false, "the version of this program")
 
 	root.AddCommand(sh.ownCommands()...)
 	root.AddCommand(sh.serveCommand())
@@ -108,6 +109,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 func (sh *shell) ownCommands() []*cobra.Command {
 	return []*cobra.Command{
 		sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.planCommand(), sh.checkCommand(), sh.compactCommand(),
+		sh.versionCommand(),
 	}
 }
 
@@ -119,15 +121,6 @@ func (sh *shell) setUp(cmd *cobra.Command) {
 	cmd.SetErr(sh.stderr)
 	cmd.SetUsageTemplate(usageTemplate)
 	cmd.SetFlagErrorFunc(flagError)
-}
-
-// flagError makes a usage error of a flag that does not parse, and a call for help of -h without a host.
-func flagError(cmd *cobra.Command, err error) error {
-	var missing *pflag.ValueRequiredError
-	if errors.Is(err, pflag.ErrHelp) || errors.As(err, &missing) && missing.GetSpecifiedName() == "h" {
-		return pflag.ErrHelp
-	}
-	return usagef("%w; see %s --help", err, cmd.CommandPath())
 }
 
 // checkTarget finds out whether the flags ask for a server, and which.
@@ -162,6 +155,8 @@ func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
 	fromFile := cmd.Flags().Changed(fileFlag)
 	atPrompt := len(words) == 0 && !fromFile && isTerminal(sh.stdin) && isTerminal(sh.stdout)
 	switch {
+	case sh.version:
+		return sh.write(versionText())
 	case fromFile && sh.script.file == "":
 		return usagef("-f: the name of the FILE must not be empty")
 	case fromFile && len(words) > 0:

@@ -10,7 +10,8 @@ const maxSuggestions = 3
 
 // closest returns the names that a mistyped one may stand for, the closest first, whatever their case: those within
 // one edit for each three characters, and three edits at most, beyond which nearly every name of this length is close;
-// and of these, those that are at most one edit further than the closest. If some have what is typed in front of a dot,
+// and of these, those that are at most one edit further than the closest. Who mistypes more than one character rarely
+// does so with the first: such names have the same, unless a dot is in both. If some have what is typed in front of a dot,
 // such as BF, the others are left out: the commands of one type of filter are called like those of another.
 func closest(mistyped string, names []string) []string {
 	mistyped = strings.ToUpper(mistyped)
@@ -21,7 +22,8 @@ func closest(mistyped string, names []string) []string {
 	}
 	var near []candidate
 	for _, name := range names {
-		if n := distance(mistyped, strings.ToUpper(name)); n <= limit {
+		n := distance(mistyped, strings.ToUpper(name))
+		if n <= limit && (n <= 1 || beginAlike(mistyped, strings.ToUpper(name))) {
 			near = append(near, candidate{name, n})
 		}
 	}
@@ -39,6 +41,11 @@ func closest(mistyped string, names []string) []string {
 		}
 	}
 	return found
+}
+
+// beginAlike reports whether two names have the same first character, or a dot each.
+func beginAlike(a, b string) bool {
+	return a != "" && b != "" && a[0] == b[0] || strings.Contains(a, ".") && strings.Contains(b, ".")
 }
 
 // distance returns the Damerau-Levenshtein distance of a and b, in bytes, in its restricted form (optimal string

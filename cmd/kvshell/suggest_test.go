@@ -11,7 +11,7 @@ func TestClosest(t *testing.T) {
 	names := []string{
 		"check", "dedup", "help",
 		"BF.ADD", "BF.MADD", "BF.INSERT", "BF.RESERVE", "CBF.ADD", "CF.ADD", "CF.RESERVE",
-		"DEL", "ECHO", "EXISTS", "GET", "PING", "SET", "TTL",
+		"DEL", "ECHO", "EXISTS", "GET", "PING", "SET", "TOUCH", "TTL",
 	}
 	tests := []struct {
 		mistyped string
@@ -28,6 +28,9 @@ func TestClosest(t *testing.T) {
 		{"CHECK", []string{"check"}},
 		{"ET", []string{"GET", "SET"}},
 		{"XET", []string{"GET", "SET"}},
+		{"nosuch", nil}, // of which TOUCH is two edits away
+		{"hlep", []string{"help"}},
+		{"BF.INSRET", []string{"BF.INSERT"}},
 		{"XYZ", nil},
 		{"", nil},
 		{"BF.EXISTSNOT", nil},

@@ -38,7 +38,7 @@ var shell = []mutation{
 		"		if false {"}),
 	inShell("what is cut off OUT is not kept", "^TestOutFile$", edit{"cmd/kvshell/out.go",
 		"	if err == nil && !zeros {",
-		"	if false {"}),
+		"	if err == nil && !zeros && false {"}),
 	inShell("OUT is made before the run is sure", "^TestScript$/^orphan$", edit{"cmd/kvshell/out.go",
 		"		return &outFile{path: realPath(name)}, nil",
 		"		o := &outFile{path: realPath(name)}\n		return o, o.make()"}),
@@ -51,8 +51,35 @@ var shell = []mutation{
 	inShell("OUT is not synced before a commit", "^TestPass_powerLoss$", edit{"cmd/kvshell/pass.go",
 		"	if err := p.out.sync(); err != nil {\n		return withCode(exitLocal, err)\n	}\n	reached(\"synced\")",
 		"	reached(\"synced\")"}),
+
+	// What people are told is in their words.
+	inShell("errors are shown with names of packages", "^TestScript$/^(check|dedup)$", edit{"cmd/kvshell/shell.go",
+		"kv.PlainText(err)",
+		"err.Error()"}),
+	inKVErrors("names of packages are cut out of what is quoted", edit{"kv/errors.go",
+		"		if found[0] == '\"' {",
+		"		if false {"}),
+	inKVErrors("Pebble's note stays in errors", edit{"kv/load.go",
+		"	err = diskError{err}\n",
+		""}),
+	{name: "who has the store open is always somebody else", pkg: "./tests", tests: "^TestFault_locked$", edits: []edit{{"kv/db.go",
+		"	if isOwnLock(err) {",
+		"	if false {"}}},
+	inShell("a name of two other letters is suggested", "^TestClosest$", edit{"cmd/kvshell/suggest.go",
+		"(n <= 1 || beginAlike(mistyped, strings.ToUpper(name)))",
+		"true"}),
+	inShell("a count too large for its flag is cut", "^TestCountValue$", edit{"cmd/kvshell/flags.go",
+		"	if T(n) < 0 || uint64(T(n)) != n {",
+		"	if T(n) < 0 {"}),
+	inShell("a part of one is dropped from a count", "^TestParseCount$", edit{"cmd/kvshell/flags.go",
+		"	case !n.IsInt():",
+		"	case false:"}),
 }
 
 func inShell(name, tests string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./cmd/kvshell", tests: tests}
+}
+
+func inKVErrors(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^Test(PlainText|Corrupt_text)$"}
 }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// countValue is a flag that takes a count: see parseCount.
+type countValue[T int | uint32 | uint64] struct{ n *T }
+
+// countVar makes a flag that takes a count.
+func countVar[T int | uint32 | uint64](flags *pflag.FlagSet, n *T, name string, value T, usage string) {
+	*n = value
+	flags.Var(countValue[T]{n}, name, usage)
+}
+
+func (c countValue[T]) String() string {
+	if c.n == nil { // pflag makes one to look at
+		return "0"
+	}
+	return fmt.Sprint(*c.n)
+}
+
+func (c countValue[T]) Type() string { return "COUNT" }
+
+func (c countValue[T]) Set(text string) error {
+	n, err := parseCount(text)
+	if err != nil {
+		return err
+	}
+	if T(n) < 0 || uint64(T(n)) != n {
+		return errors.New("is too large")
+	}
+	*c.n = T(n)
+	return nil
+}
+
+// countForm is what a count looks like.
+var countForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?)([kKmMgGtT]?)$`)
+
+// countUnits are the powers of 1000 that a count's last letter stands for.
+var countUnits = map[string]int64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+var errCount = errors.New("must be a whole number, such as 64000, 64k, 1M or 1e6")
+
+// parseCount reads a number of things: a whole number, perhaps with an exponent, or with k, M, G or T, in either case,
+// for so many powers of 1000. 1.5k is 1500.
+func parseCount(text string) (uint64, error) {
+	parts := countForm.FindStringSubmatch(text)
+	if parts == nil {
+		return 0, errCount
+	}
+	n, ok := new(big.Rat).SetString(parts[1])
+	if !ok {
+		return 0, errCount
+	}
+	n.Mul(n, new(big.Rat).SetInt64(countUnits[strings.ToUpper(parts[2])]))
+	switch {
+	case !n.IsInt():
+		return 0, errCount
+	case !n.Num().IsUint64():
+		return 0, errors.New("is too large")
+	}
+	return n.Num().Uint64(), nil
+}
+
+// flagError makes a usage error of a flag that does not parse, and a call for help of -h without a host.
+func flagError(cmd *cobra.Command, err error) error {
+	var missing *pflag.ValueRequiredError
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	needsValue := errors.As(err, &missing)
+	switch {
+	case errors.Is(err, pflag.ErrHelp), needsValue && missing.GetSpecifiedName() == "h":
+		return pflag.ErrHelp
+	case needsValue:
+		value, _ := pflag.UnquoteUsage(missing.GetFlag())
+		err = fmt.Errorf("flag needs an argument: %s %s", dashed(missing.GetSpecifiedName()), value)
+	case errors.As(err, &unknown):
+		err = unknownFlag(cmd, unknown)
+	case errors.As(err, &invalid):
+		err = invalidFlag(invalid)
+	}
+	return usagef("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// dashed returns a flag as it is typed.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
+	name := dashed(err.GetSpecifiedName())
+	if all := err.GetSpecifiedShortnames(); len(all) > 1 {
+		if word, _, _ := strings.Cut(all, "="); cmd.Flags().Lookup(word) != nil {
+			return fmt.Errorf("unknown flag: -%s; did you mean --%s?", all, all)
+		}
+		name += " in -" + all
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+	if near := closest(err.GetSpecifiedName(), names); len(near) > 0 && len(err.GetSpecifiedName()) > 2 {
+		return fmt.Errorf("unknown flag: %s; did you mean --%s?", name, near[0])
+	}
+	return fmt.Errorf("unknown flag: %s", name)
+}
+
+// invalidFlag says what a flag takes. Those of pflag's own types have errors of package strconv.
+func invalidFlag(err *pflag.InvalidValueError) error {
+	flag, cause := err.GetFlag(), err.Unwrap()
+	if number := (*strconv.NumError)(nil); errors.As(cause, &number) {
+		cause = errors.New(map[string]string{
+			"uint": "must be a whole number, 0 or more", "uint64": "must be a whole number, 0 to 18446744073709551615",
+			"int64": "must be a whole number", "float64": "must be a number, such as 0.01", "bool": "must be true or false",
+		}[flag.Value.Type()])
+	}
+	name := dashed(flag.Name)
+	if flag.Shorthand != "" {
+		name = dashed(flag.Shorthand)
+	}
+	return fmt.Errorf("%s %s: %w", name, err.GetValue(), cause)
+}
+
+// exclusive returns a usage error if more than one of the flags was given.
+func exclusive(flags *pflag.FlagSet, names ...string) error {
+	given := ""
+	for _, name := range names {
+		switch {
+		case !flags.Changed(name):
+		case given == "":
+			given = name
+		default:
+			return usagef("%s and %s exclude each other", dashed(given), dashed(name))
+		}
+	}
+	return nil
+}

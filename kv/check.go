@@ -33,15 +33,23 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 	}
 	defer db.exit()
 	db.drain() // the most of it while nobody waits
+	c := &checker{db: db, owners: make(map[uint64]string)}
+	c.take()
+	defer func() { _ = c.snap.Close() }() // it fails only for one closed before
+	err := c.run(ctx)
+	return &c.report, err
+}
+
+// take takes the snapshot, and the counts as of it.
+func (c *checker) take() {
+	db := c.db
 	db.apply.Lock()
-	c := &checker{db: db, snap: db.pebble().NewSnapshot(), owners: make(map[uint64]string)}
+	defer db.apply.Unlock()
+	c.snap = db.pebble().NewSnapshot()
 	for i := range db.groups {
 		c.want[i] = db.groups[i].Load()
 	}
 	c.wantExpiring, c.counted = db.expiring.known()
-	db.apply.Unlock()
-	err := c.run(ctx)
-	return &c.report, errors.Join(err, c.snap.Close())
 }
 
 type checker struct {
@@ -181,25 +189,27 @@ func (c *checker) objects(ctx context.Context) error {
 	return err
 }
 
-func (c *checker) each(ctx context.Context, from, to []byte, f func(key, value []byte) error) error {
+func (c *checker) each(ctx context.Context, from, to []byte, f func(key, value []byte) error) (err error) {
 	it, err := c.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return c.db.readError(err, "check")
 	}
+	defer func() { // a type's verifier may panic in f
+		if cerr := it.Close(); err == nil && cerr != nil {
+			err = c.db.readError(cerr, "check")
+		}
+	}()
 	for ok := it.First(); ok; ok = it.Next() {
 		if err := ctx.Err(); err != nil {
-			return errors.Join(err, it.Close())
+			return err
 		}
 		value, err := it.ValueAndErr()
 		if err == nil {
 			err = f(it.Key(), value)
 		}
 		if err != nil {
-			return errors.Join(c.db.readError(err, "check: key %x", it.Key()), it.Close())
+			return c.db.readError(err, "check: key %x", it.Key())
 		}
-	}
-	if err := it.Close(); err != nil {
-		return c.db.readError(err, "check")
 	}
 	return nil
 }

@@ -128,18 +128,21 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 		// patch: who reads a long one holds up nobody.
 		return newObject(db, string(key), h, nil)
 	}
-	if !a.steady {
-		db.apply.RLock()
-	}
-	o, opened, err := db.open(sh, key) // reads the header again, now that it cannot change
-	if !a.steady {
-		db.apply.RUnlock()
-	}
+	o, opened, err := db.openSteady(sh, key, a.steady) // reads the header again, now that it cannot change
 	if opened {
 		db.residency.put(objectCacheKey(o.header.id), residentObject{o}, o.bytes())
 		db.residency.drain()
 	}
 	return o, err
+}
+
+// openSteady is open for who holds apply, shared, or, if steady is false, does not.
+func (db *DB) openSteady(sh *shard, key []byte, steady bool) (o *Object, opened bool, err error) {
+	if !steady {
+		db.apply.RLock()
+		defer db.apply.RUnlock()
+	}
+	return db.open(sh, key)
 }
 
 // open reads the header of a key and puts the object into the map. The caller
@@ -191,7 +194,7 @@ func (db *DB) readObjectFrom(from pebble.Reader, key []byte, large func(value []
 	return o, damagedBeside(h, err, false)
 }
 
-func (db *DB) readHeader(from pebble.Reader, key []byte, large func(value []byte) error) (*header, error) {
+func (db *DB) readHeader(from pebble.Reader, key []byte, large func(value []byte) error) (h *header, err error) {
 	value, closer, err := from.Get(db.headerKey(nil, key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
@@ -199,22 +202,22 @@ func (db *DB) readHeader(from pebble.Reader, key []byte, large func(value []byte
 	if err != nil {
 		return nil, db.readError(err, "key %q: header", key)
 	}
-	h, err := decodeHeaderShared(value)
+	defer func() { // large is somebody else's code, and may panic
+		if cerr := closer.Close(); err == nil && cerr != nil {
+			h, err = nil, fmt.Errorf("key %q: %w", key, cerr)
+		}
+	}()
+	h, err = decodeHeaderShared(value)
 	err = damagedBy(err)
 	if err == nil && h.id == 0 && len(h.params) > largeValue && large != nil {
 		if err = large(h.params); errors.Is(err, errNoValue) {
 			h.params, err = h.params[:1], nil // what is left says how it is encoded
 		}
 	}
-	if err == nil {
-		h.params = bytes.Clone(h.params)
-	}
-	if cerr := closer.Close(); err == nil {
-		err = cerr
-	}
 	if err != nil {
 		return nil, fmt.Errorf("key %q: %w", key, err)
 	}
+	h.params = bytes.Clone(h.params)
 	return h, nil
 }
 

@@ -57,13 +57,24 @@ func newObject(db *DB, key string, h *header, layers []*Layer) (*Object, error) 
 			return nil, fmt.Errorf("%w: key %q: type %s has format %d, this program knows %d", ErrUnsupportedVersion, key, h.typeName, h.typeVersion, t.Version)
 		}
 		o.typ = t
-		body, err := t.Open(o)
+		body, err := t.open(o)
 		if err != nil {
 			return nil, fmt.Errorf("key %q: %w", key, err)
 		}
 		o.body = body
 	}
 	return o, nil
+}
+
+// open has the type decode the parameters of an object. A panic of its is an error: objects
+// are opened in the middle of commits, too, which must go on.
+func (t *Type) open(o *Object) (body any, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			body, err = nil, corruptf("type %s: Open panicked: %v", t.Name, why)
+		}
+	}()
+	return t.Open(o)
 }
 
 // Live reports whether the object is, without a look at the clock, known to be

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -98,7 +99,8 @@ type Options struct {
 	// check. Writes are accepted again at one and a half times the value.
 	MinFreeSpace int64
 
-	// Logger receives what an operator should know. Default slog.Default().
+	// Logger receives what an operator should know. Panics of it are ignored. Default
+	// slog.Default().
 	Logger *slog.Logger
 
 	// Modules are the extensions the store is opened with, in the order in
@@ -164,11 +166,40 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
+	opts.Logger = slog.New(calmHandler{opts.Logger.Handler()})
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
 	return opts, opts.validate()
 }
+
+// calmHandler keeps panics of a logger, which is told of things in the middle of what must
+// go on, such as a store that fails.
+type calmHandler struct{ slog.Handler }
+
+func (h calmHandler) Enabled(ctx context.Context, level slog.Level) (enabled bool) {
+	defer ignorePanic()
+	return h.Handler.Enabled(ctx, level)
+}
+
+func (h calmHandler) Handle(ctx context.Context, r slog.Record) error {
+	defer ignorePanic()
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h calmHandler) WithAttrs(attrs []slog.Attr) (with slog.Handler) {
+	with = h
+	defer ignorePanic()
+	return calmHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h calmHandler) WithGroup(name string) (with slog.Handler) {
+	with = h
+	defer ignorePanic()
+	return calmHandler{h.Handler.WithGroup(name)}
+}
+
+func ignorePanic() { _ = recover() }
 
 func (o *Options) validate() error {
 	var errs []error

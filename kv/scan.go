@@ -102,7 +102,7 @@ func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOp
 // eachHeader calls f for the keys from a hash on until it returns false, or end if it
 // never did. Those that are not live have expired. Key and header are valid during the
 // call. A header that does not decode is an empty one.
-func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64, key []byte, h *header, live bool) bool, end func()) error {
+func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64, key []byte, h *header, live bool) bool, end func()) (err error) {
 	db := r.db
 	if err := db.enter(); err != nil {
 		return err
@@ -137,6 +137,11 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 	if err != nil {
 		return db.readError(err, "scan")
 	}
+	defer func() { // f may be somebody else's code, and panic
+		if cerr := it.Close(); err == nil && cerr != nil {
+			err = db.readError(cerr, "scan")
+		}
+	}()
 	for ok := it.First(); ok; ok = it.Next() {
 		hash, key, err := decodeHeaderKey(it.Key())
 		if err != nil {
@@ -144,7 +149,6 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
-			_ = it.Close() // the first error is the one to tell
 			return db.readError(err, "scan: key %q", key)
 		}
 		h, err := decodeHeaderShared(value)
@@ -152,20 +156,19 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 			h = &header{}
 		}
 		if err := ctx.Err(); err != nil {
-			_ = it.Close() // what it read does not matter any more
 			return err
 		}
 		if !before(hash, key) {
-			return it.Close()
+			return nil
 		}
 		if r.w.hasChanged(key) {
 			continue
 		}
 		if live := h.expiry == 0 || h.expiry > now; !f(hash, key, h, live) {
-			return it.Close()
+			return nil
 		}
 	}
-	if err := it.Close(); err != nil {
+	if err := it.Error(); err != nil {
 		return db.readError(err, "scan")
 	}
 	if before(0, nil) {

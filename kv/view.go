@@ -39,13 +39,25 @@ func (db *DB) newView() (*view, error) {
 		return nil, err
 	}
 	db.drain() // the most of it while nobody waits
-	db.apply.Lock()
-	v := &view{
-		db: db, snap: db.pebble().NewSnapshot(), seq: db.lastSeq.Load(), gathered: db.gathered.last.Load(), now: db.Now(),
-		objects: make(map[string]*Object), blocks: make(map[flightKey]*Line),
-	}
-	db.apply.Unlock()
+	v := &view{db: db, objects: make(map[string]*Object), blocks: make(map[flightKey]*Line)}
+	v.take()
+	timed := false
+	defer func() {
+		if !timed { // the clock panicked
+			v.close()
+		}
+	}()
+	v.now = db.Now() // after the snapshot: whatever is in that was written by then
+	timed = true
 	return v, nil
+}
+
+// take takes the snapshot.
+func (v *view) take() {
+	db := v.db
+	db.apply.Lock()
+	defer db.apply.Unlock()
+	v.snap, v.seq, v.gathered = db.pebble().NewSnapshot(), db.lastSeq.Load(), db.gathered.last.Load()
 }
 
 func (v *view) close() {

@@ -77,10 +77,10 @@ func (fs *FS) Freeze(err error) {
 		return
 	}
 	fs.waitForChanges()
+	defer close(fs.told)
 	if fs.onFreeze != nil {
 		fs.onFreeze(err)
 	}
-	close(fs.told)
 }
 
 // waitForChanges returns when all changes that began before the latch was set have ended.

@@ -16,8 +16,28 @@ var transactions = []mutation{
 	inWrites("a lookup in a transaction that panics keeps it taken", edit{"kv/transaction.go",
 		"	defer tx.mu.Unlock()\n	if tx.ended != nil {\n		return tx.ended\n	}\n	if err := tx.db.settle(); err != nil {\n		return err\n	}\n	return look(Reader{db: tx.db, w: tx.w, view: tx.view, large: large})",
 		"	if tx.ended != nil {\n		tx.mu.Unlock()\n		return tx.ended\n	}\n	if err := tx.db.settle(); err != nil {\n		tx.mu.Unlock()\n		return err\n	}\n	err := look(Reader{db: tx.db, w: tx.w, view: tx.view, large: large})\n	tx.mu.Unlock()\n	return err"}),
+
+	inWrites("a panic of a type's Open ends a commit half-way", edit{"kv/object.go",
+		"		if why := recover(); why != nil {\n			body,",
+		"		if why := any(nil); why != nil {\n			body,"}),
+	inWrites("a panic while a large string is counted leaves it pinned", edit{"kv/keyspace.go",
+		"		if err = large(h.params); errors.Is(err, errNoValue) {",
+		"		counted := false\n		defer func() {\n			if !counted {\n				closer = io.NopCloser(nil)\n			}\n		}()\n		err = large(h.params)\n		counted = true\n		if errors.Is(err, errNoValue) {"},
+		edit{"kv/keyspace.go", "import (\n", "import (\n	\"io\"\n"}),
+	inWrites("a panic in a scan leaves its iterator open", edit{"kv/scan.go",
+		"	defer func() { // f may be somebody else's code, and panic\n		if cerr := it.Close();",
+		"	defer func() {\n		if p := recover(); p != nil {\n			panic(p)\n		}\n		if cerr := it.Close();"}),
+	inWrites("a panic in a check leaves its iterator open", edit{"kv/check.go",
+		"	defer func() { // a type's verifier may panic in f\n		if cerr := it.Close();",
+		"	defer func() {\n		if p := recover(); p != nil {\n			panic(p)\n		}\n		if cerr := it.Close();"}),
+	inWrites("a panic of the clock leaves a view open", edit{"kv/view.go",
+		"		if !timed { // the clock panicked\n			v.close()\n		}\n",
+		"		_ = timed\n"}),
+	inWrites("a logger's panic keeps a store from failing", edit{"kv/options.go",
+		"	defer ignorePanic()\n	return h.Handler.Handle(ctx, r)",
+		"	return h.Handler.Handle(ctx, r)"}),
 }
 
 func inWrites(name string, edits ...edit) mutation {
-	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^Test(Write|Transaction)_"}
+	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^Test(Write|Transaction|Foreign)_"}
 }

@@ -3,6 +3,8 @@ package bloomext_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -235,5 +237,87 @@ func TestAddMany_manyLayers(t *testing.T) {
 	}
 	if n, err := f.AddManyUint64(items, make([]bool, len(items))); n != len(items) || err != nil {
 		t.Errorf("AddMany = %d, %v, want %d", n, err, len(items))
+	}
+}
+
+// A union that is no fuller than one of its filters is that filter: what it answers and counts stays as it is. Filters
+// that hold what they were made for are fuller by chance than their mean, half of them.
+func TestMerge_changesNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		config bloomext.Config
+		items  int
+	}{
+		{"holds its capacity", bloomext.Config{Capacity: 100, ErrorRate: 0.01, NonScaling: true}, 100},
+		{"holds its capacity, one layer", bloomext.Config{Capacity: 1000, ErrorRate: 0.01}, 1000},
+		{"is full", bloomext.Config{Capacity: 200, ErrorRate: 0.1, NonScaling: true}, 250},
+		{"has grown", bloomext.Config{Capacity: 100, ErrorRate: 0.01}, 350},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			db := mergeStore(t, nil)
+			empty := reserved(t, db, "empty", tt.config)
+			part := reserved(t, db, "part", tt.config)
+			for i := range 60 {
+				d := reserved(t, db, fmt.Sprint("d", i), tt.config)
+				items := make([]uint64, tt.items)
+				for j := range items {
+					items[j] = uint64(i)<<32 + uint64(j)
+				}
+				if _, err := d.AddManyUint64(items, make([]bool, len(items))); err != nil && !errors.Is(err, bloomext.ErrFull) {
+					t.Fatal(err)
+				}
+				if i == 0 {
+					if _, err := part.AddManyUint64(items[:tt.items/2], make([]bool, tt.items/2)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before, err := d.Info()
+				if err != nil {
+					t.Fatal(err)
+				}
+				sources := []*bloomext.Filter{empty}
+				if i == 0 {
+					sources = append(sources, part)
+				}
+				if err := d.Merge(t.Context(), sources...); err != nil {
+					t.Fatalf("filter %d: Merge = %v", i, err)
+				}
+				after, err := d.Info()
+				after.DiskBytes, after.ResidentBytes = before.DiskBytes, before.ResidentBytes
+				if err != nil || !reflect.DeepEqual(after, before) {
+					t.Fatalf("filter %d: Info = %+v, %v, before it was %+v", i, after, err, before)
+				}
+			}
+		})
+	}
+}
+
+// Filters that together hold what each was made for can be merged, although half of the unions are estimated to hold
+// more. One that holds a tenth more is refused: for 10,000 items that is forty standard errors of the estimate.
+func TestMerge_halves(t *testing.T) {
+	for _, capacity := range []int{100, 1000, 10_000} {
+		for _, config := range []bloomext.Config{
+			{Capacity: uint64(capacity), ErrorRate: 0.01, NonScaling: true},
+			{Capacity: uint64(capacity), ErrorRate: 0.01},
+			{Capacity: uint64(capacity), ErrorRate: 0.25, NonScaling: true},
+		} {
+			db := mergeStore(t, nil)
+			for i := range 20 {
+				c, d := reserved(t, db, fmt.Sprint("c", i), config), reserved(t, db, fmt.Sprint("d", i), config)
+				first := i << 32
+				addRange(t, c, first, first+capacity/2, config.ErrorRate)
+				addRange(t, d, first+capacity/2, first+capacity, config.ErrorRate)
+				if err := c.Merge(t.Context(), d); err != nil {
+					t.Fatalf("%+v: Merge = %v", config, err)
+				}
+				if capacity == 10_000 && config.ErrorRate == 0.01 {
+					more := reserved(t, db, fmt.Sprint("e", i), config)
+					addRange(t, more, first+capacity, first+capacity*11/10, config.ErrorRate)
+					if err := c.Merge(t.Context(), more); !errors.Is(err, bloomext.ErrMergeRate) {
+						t.Fatalf("%+v: Merge of a tenth more = %v, want ErrMergeRate", config, err)
+					}
+				}
+			}
+		}
 	}
 }

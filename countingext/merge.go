@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/sievekv/sievekv/kv"
@@ -25,10 +24,11 @@ var ErrMergeRate = errors.New("countingext: the union would exceed the error rat
 // filter that is missing is made, unless it is one of the sources; a missing source is
 // kv.ErrNotFound. All must be in one store and have been made with equal parameters, by
 // a store of the same seed: else ErrUnequal. No layer of the union may be fuller than it
-// was made to be, by the number of distinct items estimated from its counters, and than
-// those it is made of: else ErrMergeRate, as there would be no error rate left for those
-// that follow. The work is
-// that of reading and writing all of them; writes to them wait meanwhile.
+// was made to be, by its counters above 0, and than those it is made of: else
+// ErrMergeRate, as there would be no error rate left for those that follow. Filters that
+// hold so many items together as they were made for are not refused for having a few
+// counters more above 0 than most: five standard deviations are let pass. The work is that
+// of reading and writing all of them; writes to them wait meanwhile.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
 	var keys [][]byte
 	for i, s := range sources {
@@ -151,11 +151,11 @@ func unite(w *kv.Writer, b *kv.Builder, parts []*filter) error {
 		if err != nil {
 			return err
 		}
-		// The estimate is above the capacity for many a layer that just holds it.
+		// As many counters as a full layer has above 0 may be by chance more than the rate allows.
 		fuller := !slices.ContainsFunc(from, func(p part) bool { return w.Counter(p.l.table, aboveCounter) >= above })
-		rate, most := to.layout.ExpectedRate(uint64(math.Round(to.layout.DistinctItems(above)))), to.rate
-		if fuller && rate > most {
-			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrMergeRate, i, rate, most)
+		rate := to.layout.SetRate(above)
+		if fuller && above > to.fullSet && rate > to.rate {
+			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrMergeRate, i, rate, to.rate)
 		}
 	}
 	for _, counter := range []int{itemsCounter, keptCounter} {

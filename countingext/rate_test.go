@@ -194,3 +194,41 @@ func TestFilter_fullRate(t *testing.T) {
 		}
 	}
 }
+
+// Filters that together hold what each was made for can be merged, although half of the unions are estimated to hold
+// more, and one that is empty can be merged into any. A tenth more of 10,000 items is refused: forty standard errors of
+// the estimate.
+func TestMerge_full(t *testing.T) {
+	for _, config := range []countingext.Config{
+		{Capacity: 100, ErrorRate: 0.01, NonScaling: true},
+		{Capacity: 1000, ErrorRate: 0.1},
+		{Capacity: 10_000, ErrorRate: 0.01, NonScaling: true},
+	} {
+		db := open(t, kv.Options{Durability: kv.NoSync})
+		reserve := func(key string, i int) *countingext.Filter {
+			f := countingext.New(db, fmt.Sprint(key, i))
+			must(t, f.Reserve(config))
+			return f
+		}
+		capacity, empty := int(config.Capacity), reserve("empty", 0)
+		for i := range 60 {
+			if capacity == 10_000 && i == 5 {
+				break
+			}
+			c, d, prefix := reserve("c", i), reserve("d", i), fmt.Sprint(i, "/")
+			addMany(t, c, itemsFrom(prefix, 0, capacity/2))
+			addMany(t, d, itemsFrom(prefix, capacity/2, capacity))
+			must(t, c.Merge(t.Context(), d))
+			must(t, c.Merge(t.Context(), empty))
+			mustContain(t, c, itemsFrom(prefix, 0, capacity))
+			if capacity == 10_000 {
+				more := reserve("more", i)
+				addMany(t, more, itemsFrom(prefix, capacity, capacity*11/10))
+				if err := c.Merge(t.Context(), more); !errors.Is(err, countingext.ErrMergeRate) {
+					t.Errorf("Merge of a tenth more = %v, want ErrMergeRate", err)
+				}
+			}
+		}
+		check(t, db)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -528,8 +527,8 @@ func sumOf(names []string, parts []*countingShadow) (*countingShadow, reply.Repl
 			l.fill += p.layers[i].fill
 			fullest = max(fullest, len(p.layers[i].counters))
 		}
-		distinct := uint64(math.Round(l.layout.DistinctItems(uint64(len(l.counters)))))
-		if rate := l.layout.ExpectedRate(distinct); len(l.counters) > fullest && rate > l.rate {
+		above := uint64(len(l.counters))
+		if rate := l.layout.SetRate(above); len(l.counters) > fullest && above > l.layout.FullSet(l.capacity) && rate > l.rate {
 			return nil, reply.Errorf(
 				"ERR the union would exceed the error rate: layer %d would have %.3g, is made for %.3g",
 				i, rate, l.rate)

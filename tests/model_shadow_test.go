@@ -122,18 +122,19 @@ func unite(names []string, parts []*shadow) (*shadow, reply.Reply) {
 	}
 	union := longest.copy()
 	for i, l := range union.layers {
-		n := 0
 		for _, p := range parts {
 			if i < len(p.layers) {
-				n++
 				maps.Copy(l.bits, p.layers[i].bits)
 			}
 		}
-		if n == 1 {
-			continue // the counts of the only one that has the layer hold
+		same := slices.IndexFunc(parts, func(p *shadow) bool { return i < len(p.layers) && len(p.layers[i].bits) == len(l.bits) })
+		if same >= 0 { // its counts hold
+			l.items, l.estimated = parts[same].layers[i].items, parts[same].layers[i].estimated
+			continue
 		}
 		l.items, l.estimated = l.distinct(), true
-		if rate := l.layout.ExpectedRate(l.items); rate > l.rate {
+		set := uint64(len(l.bits))
+		if rate := l.layout.SetRate(set); set > l.layout.FullSet(l.capacity) && rate > l.rate {
 			return nil, reply.Errorf(
 				"ERR the union would exceed the error rate: layer %d would have %.3g, is made for %.3g",
 				i, rate, l.rate)

@@ -38,9 +38,9 @@ func (r *runner) test(ctx context.Context, name, pkg, pattern string, replace ma
 	if err != nil {
 		return nil, err
 	}
-	// Neither vet nor debugging information: most of the time is the linker's.
-	cmd := exec.CommandContext(ctx, "go", "test", "-overlay="+overlay, "-vet=off", "-ldflags=-s -w", "-count=1",
-		"-timeout="+hangs, "-run", pattern, pkg)
+	// Neither vet, debugging information nor optimisation: most of the time is the compiler's and the linker's.
+	cmd := exec.CommandContext(ctx, "go", "test", "-overlay="+overlay, "-vet=off", "-ldflags=-s -w",
+		"-gcflags=github.com/sievekv/sievekv/...=-N -l -dwarf=false", "-count=1", "-timeout="+hangs, "-run", pattern, pkg)
 	cmd.Dir = r.root
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -316,7 +316,7 @@ func openError(dir string, err error) error {
 	system := errors.As(err, &errno) || errors.Is(err, io.ErrShortWrite)
 	err = diskError{err}
 	switch {
-	case strings.Contains(err.Error(), "unknown format major version"):
+	case errors.Is(err, freeze.ErrVersion), strings.Contains(err.Error(), "unknown format major version"):
 		err = fmt.Errorf("%w: %w", ErrUnsupportedVersion, err)
 	case pebble.IsCorruptionError(err), !system, errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -325,6 +325,9 @@ func openError(dir string, err error) error {
 }
 
 func (db *DB) openPebble() error {
+	if err := db.fs.Verify(); err != nil {
+		return openError(db.dir, err)
+	}
 	po := db.pebbleOptions()
 	po.Lock = db.dirLock
 	compactions := &scheduler{}

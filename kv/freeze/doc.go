@@ -1,4 +1,4 @@
-// Package freeze keeps Pebble away from the errors it cannot survive.
+// Package freeze keeps Pebble away from the errors it cannot survive, and from damage it does not notice.
 //
 // After an error on its log, its MANIFEST or the sync of its directory Pebble panics while it holds a lock, or calls
 // Logger.Fatalf and, if that returns, goes on acknowledging writes it will not find again. Package freeze puts two
@@ -14,6 +14,9 @@
 //
 //	Pebble -> FS -> Space.FS() (vfs.OnDiskFull) -> the real file system
 //
+// FS also looks at two kinds of file that Pebble reads up to the first damage, as if the rest had never been written:
+// the MANIFEST (seal.go) and the log (log.go). See Verify.
+//
 // # Terminology
 //
 //   - Vital file: a write-ahead log (*.log), MANIFEST-*, marker.*, OPTIONS-* or temporary file (*.dbtmp). An error on
@@ -21,6 +24,7 @@
 //   - Other file: all else in the directory, above all tables (*.sst). Pebble answers an error on a table by building
 //     the table again, so these errors are passed on. They freeze only while the store is being opened, which otherwise
 //     would not end, and if a hundred of them in a row show that the disk takes nothing any more.
+//   - Seal: the file SEAL, which says how much of the MANIFEST is known to be on the disk, and its checksum.
 //   - Frozen: the state of the directory after Freeze or the first error that freezes. There is no way back; a new FS
 //     on the same directory begins unfrozen.
 //   - Sink: a vital file opened in a frozen directory. It takes everything and keeps nothing.

@@ -40,7 +40,7 @@ func classOf(dir, name string) string {
 // freezes reports whether an error at s must freeze the directory.
 func (s site) freezes() bool {
 	switch s.class {
-	case "log", "MANIFEST", "marker", "OPTIONS", "dbtmp":
+	case "log", "MANIFEST", "marker", "OPTIONS", "dbtmp", "SEAL.tmp":
 		switch s.op {
 		case "create", "reuse", "rename", "write", "sync", "stat", "close":
 			return true
@@ -62,6 +62,7 @@ type fault struct {
 	short bool  // a write fails after half of its bytes, reporting no error but the count
 
 	opened atomic.Bool // pebble.Open has returned
+	before func()      // is called before each call, if not nil
 
 	mu      sync.Mutex
 	count   map[site]int
@@ -72,6 +73,9 @@ type fault struct {
 
 // next counts a call and tells whether it fails.
 func (f *fault) next(s site) bool {
+	if f.before != nil {
+		f.before()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.count == nil {

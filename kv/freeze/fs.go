@@ -41,10 +41,12 @@ type FS struct {
 	// failures counts the errors on tables since a table was last synced.
 	failures atomic.Int32
 	// gate is held shared through every change of the directory, and taken exclusively once, by Freeze, to wait for
-	// the changes under way. No other lock is taken while holding it.
+	// the changes under way. No other lock is taken while holding it, but the seal's.
 	gate sync.RWMutex
 	// tables holds, under their last path element, the files other than vital ones created since the freeze.
 	tables *vfs.MemFS
+	// seal is what the MANIFEST is compared with. Its mutex is taken while the gate is held.
+	seal seal
 }
 
 // New returns a file system on top of base in which the directory dir is frozen at the first error that Pebble would
@@ -192,7 +194,11 @@ func (fs *FS) openForWriting(what, name string, open func() (vfs.File, error)) (
 		if !fs.vital(what, name, openFile) {
 			return newSink(), nil
 		}
-		return &vitalFile{File: f, fs: fs, name: name}, nil
+		file := &vitalFile{File: f, fs: fs, name: name}
+		if number, ok := manifestNumber(fs.PathBase(name)); ok && fs.keepsSeal() {
+			return &manifestFile{vitalFile: file, written: sealed{number: number}}, nil
+		}
+		return file, nil
 	}
 	done, err := fs.other(what, name, openFile)
 	switch {
@@ -210,7 +216,16 @@ func (fs *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if fs.inMemory(name) {
 		return fs.tables.Open(fs.PathBase(name))
 	}
-	return fs.FS.Open(name, opts...)
+	f, err := fs.FS.Open(name, opts...)
+	if err != nil || !fs.inside(name) || fs.open.Load() || !fs.keepsSeal() {
+		return f, err
+	}
+	if number, ok := logNumber(fs.PathBase(name)); ok { // Pebble is going to replay it
+		if err := checkLog(f, number); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	return f, nil
 }
 
 // OpenDir implements vfs.FS.

@@ -68,6 +68,7 @@ type run struct {
 	next int        // number of the next write
 
 	acked map[int]bool // writes that were acknowledged
+	onAck func()       // is called after each of them, if not nil
 	wild  bool         // go on writing when the store has failed
 
 	// Of the session under way, or the last:
@@ -104,7 +105,7 @@ func (r *run) session(fs vfs.FS, opened *atomic.Bool, n int) (openErr, broken er
 		}
 		r.atFreeze = contents(r.disk, dir)
 	})
-	db, openErr := pebble.Open(dir, smallOptions(frozen, l))
+	db, openErr := openVerified(frozen, l)
 	if openErr == nil {
 		opened.Store(true)
 		r.work(db, frozen, l, n)
@@ -118,6 +119,13 @@ func (r *run) session(fs vfs.FS, opened *atomic.Bool, n int) (openErr, broken er
 		l.fail(errors.New("the frozen directory has changed"))
 	}
 	return openErr, l.err()
+}
+
+func openVerified(frozen *freeze.FS, l *listener) (*pebble.DB, error) {
+	if err := frozen.Verify(); err != nil {
+		return nil, err
+	}
+	return pebble.Open(dir, smallOptions(frozen, l))
 }
 
 // work writes n times, compacts, and closes the store.
@@ -165,6 +173,9 @@ func (r *run) write(db *pebble.DB) error {
 	}
 	if !r.told.Load() {
 		r.acked[i] = true
+		if r.onAck != nil {
+			r.onAck()
+		}
 	}
 	return nil
 }
@@ -173,7 +184,7 @@ func (r *run) write(db *pebble.DB) error {
 func (r *run) verify(fs vfs.FS) error {
 	l := &listener{}
 	frozen := freeze.New(fs, dir, nil)
-	db, err := pebble.Open(dir, smallOptions(frozen, l))
+	db, err := openVerified(frozen, l)
 	if err != nil {
 		return fmt.Errorf("reopen: %w", err)
 	}

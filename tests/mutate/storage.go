@@ -1,4 +1,73 @@
 package main
 
 // storage are what the store rests on when files fail or rot.
-var storage []mutation
+var storage = []mutation{
+	// The seal: see kv/freeze/seal.go.
+	inStore("the MANIFEST is not compared with its seal", "^TestRotManifest$", edit{"kv/db.go",
+		"	if err := db.fs.Verify(); err != nil {\n		return openError(db.dir, err)\n	}\n",
+		""}),
+	inFreeze("a new MANIFEST is not sealed", edit{"kv/freeze/fs.go",
+		"ok := manifestNumber(fs.PathBase(name)); ok && fs.keepsSeal()",
+		"ok := manifestNumber(fs.PathBase(name)); ok && number == 0"}),
+	inFreeze("a MANIFEST is sealed before it is synced", edit{"kv/freeze/seal.go",
+		"		if err := sync(); err != nil {\n			return err\n		}\n		return f.fs.sealManifest(f.written)\n",
+		"		if err := f.fs.sealManifest(f.written); err != nil {\n			return err\n		}\n		return sync()\n"}),
+	inFreeze("the seal of the MANIFEST before is dropped", edit{"kv/freeze/seal.go",
+		"			list = []sealed{old, m} // the last one, if there are two\n",
+		""}),
+	inFreeze("the directory is not synced after the seal", edit{"kv/freeze/seal.go",
+		"	if err := fs.syncDir(); err != nil {\n		return err\n	}\n	fs.seal.list = list\n",
+		"	fs.seal.list = list\n"}),
+	inFreeze("the seal is not synced", edit{"kv/freeze/seal.go",
+		"	if err = shortWrite(n, len(data), err); err == nil {\n		err = f.Sync()\n	}\n",
+		"	err = shortWrite(n, len(data), err)\n"}),
+	inFreeze("records found behind the seal are not synced", edit{"kv/freeze/seal.go",
+		"errors.Join(f.Sync(), f.Close())",
+		"f.Close()"}),
+	inFreeze("records found behind the seal are not sealed", edit{"kv/freeze/seal.go",
+		"	if whole == known {\n",
+		"	if i >= 0 {\n"}),
+	inFreeze("the checksum of what is sealed is not compared", edit{"kv/freeze/seal.go",
+		"part == beginning && whole != known",
+		"part == beginning && whole.length != known.length"}),
+	inFreeze("a marker of an older MANIFEST is believed", edit{"kv/freeze/seal.go",
+		"n > 0 && number < list[n-1].number",
+		"n > 0 && number < list[n-1].number && n > 9"}),
+	inFreeze("an error of the seal does not freeze", edit{"kv/freeze/seal.go",
+		"		return f.fs.sealManifest(f.written)\n",
+		"		_ = f.fs.sealManifest(f.written)\n		return nil\n"}),
+
+	// The end of a log: see kv/freeze/log.go.
+	inFreeze("the end of a log is not looked at", edit{"kv/freeze/log.go",
+		"!l.vouched(b) && !l.mendable(b)",
+		"(true || !l.vouched(b) && !l.mendable(b))"}),
+	inFreeze("a log number that is one too high ends a log", edit{"kv/freeze/log.go",
+		"	if sum == 0 && length == 0 && kind == trailerKind && number == l.number+1 {",
+		"	if number == l.number+1 {"}),
+	inFreeze("a flipped bit of a length is not looked for", edit{"kv/freeze/log.go",
+		"for bit := range 16 {",
+		"for bit := range 0 {"}),
+	inFreeze("a flipped bit of a checksum is not looked for", edit{"kv/freeze/log.go",
+		"bits.OnesCount32(sum^cook(crc)) == 1",
+		"bits.OnesCount32(sum^cook(crc)) == 0"}),
+	inFreeze("a record in two blocks is not looked at", edit{"kv/freeze/log.go",
+		"		if c[6] == chunkFull || c[6] == chunkLast {",
+		"		if c[6] == chunkFirst {\n			return false\n		}\n		if c[6] == chunkFull || c[6] == chunkLast {"}),
+	inFreeze("later chunks of the block do not vouch", edit{"kv/freeze/log.go",
+		"!l.vouched(b) && !l.mendable(b)",
+		"!l.mendable(b)"}),
+	inFreeze("every later chunk vouches", edit{"kv/freeze/log.go",
+		" && binary.LittleEndian.Uint64(b[11:]) > uint64(l.offset)",
+		""}),
+	inFreeze("whatever reads as a chunk counts as a record", edit{"kv/freeze/log.go",
+		"			return n == head.Count",
+		"			return true || n == head.Count"}),
+}
+
+func inFreeze(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv/freeze", tests: "^(TestSeal|TestLog)_"}
+}
+
+func inStore(name, tests string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./tests", tests: tests}
+}

@@ -1,0 +1,320 @@
+package freeze
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+)
+
+// The seal says how long the MANIFEST is, and its checksum.
+//
+// The MANIFEST says which tables and logs the store consists of. Pebble reads it up to the first record that is not
+// whole, and takes the rest for a torn write. So one flipped bit takes away a flushed table in silence, and all that is
+// in it, as the log that held the same is gone.
+//
+// The file is replaced after every sync of a MANIFEST, before Pebble is told that the sync succeeded: temporary file,
+// sync, rename, sync of the directory. It names the MANIFEST that was synced and the one before.
+//
+// What a crash leaves:
+//
+//   - The marker names one of the two MANIFESTs. Pebble moves the marker to a new MANIFEST after its first sync, so
+//     that the seal names the new one before the marker does.
+//   - What is sealed was synced before, and a MANIFEST only grows. So it is there, unchanged: if it is not, the disk
+//     has changed it. An honest crash is never taken for damage.
+//   - Records behind what is sealed may be there or not, torn or damaged. None of them is needed: Pebble removes and
+//     reuses files only after the sync of the record that no longer names them has returned. Without the records, the
+//     store is the one before them, whose logs and tables are all there.
+//   - If Pebble reads such records when it opens the store, it acts on them. So Verify seals them first.
+//
+// A MANIFEST with a greater number than any in the seal is not checked: it comes from a program that knows no seals.
+//
+//	offset  size  field
+//	0       4     magic "SVSL"
+//	4       1     version, 1
+//	5       1     n, the number of MANIFESTs, 1 or 2
+//	6       20n   of each, oldest first: its number, 8 bytes, how much of it is sealed, 8 bytes, and the CRC-32C of
+//	              that, 4 bytes; all little-endian
+//	6+20n   4     CRC-32C of all before, little-endian
+const (
+	sealName     = "SEAL"
+	sealVersion  = 1
+	maxSealed    = 2
+	sealHeadLen  = 6
+	sealedLen    = 20
+	maxSealLen   = sealHeadLen + maxSealed*sealedLen + 4
+	manifestName = "MANIFEST-"
+)
+
+// The errors of Verify, and of opening a log that is damaged, for errors.Is.
+var (
+	// ErrDamaged means that a file of the store is not what was written to it.
+	ErrDamaged = errors.New("freeze: damaged file")
+
+	// ErrVersion means that the seal was written by a newer version of this package.
+	ErrVersion = errors.New("freeze: unsupported format version")
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sealed is how much of a MANIFEST is known to be on stable storage.
+type sealed struct {
+	number uint64 // in its name
+	length uint64
+	crc    uint32 // CRC-32C of the first length bytes
+}
+
+func (s *sealed) add(p []byte) {
+	s.length += uint64(len(p))
+	s.crc = crc32.Update(s.crc, castagnoli, p)
+}
+
+// seal is what the file holds.
+type seal struct {
+	mu   sync.Mutex
+	kept bool     // Verify was called; guarded by mu
+	list []sealed // the last two MANIFESTs, oldest first; guarded by mu
+}
+
+func appendSeal(dst []byte, list []sealed) []byte {
+	start := len(dst)
+	dst = append(dst, "SVSL"...)
+	dst = append(dst, sealVersion, byte(len(list)))
+	for _, s := range list {
+		dst = binary.LittleEndian.AppendUint64(dst, s.number)
+		dst = binary.LittleEndian.AppendUint64(dst, s.length)
+		dst = binary.LittleEndian.AppendUint32(dst, s.crc)
+	}
+	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+func decodeSeal(b []byte) ([]sealed, error) {
+	if len(b) < sealHeadLen || string(b[:4]) != "SVSL" {
+		return nil, fmt.Errorf("%w: %s: no magic", ErrDamaged, sealName)
+	}
+	if b[4] != sealVersion {
+		return nil, fmt.Errorf("%w: %s has format %d, this program knows %d", ErrVersion, sealName, b[4], sealVersion)
+	}
+	n := int(b[5])
+	end := sealHeadLen + n*sealedLen
+	if n < 1 || n > maxSealed || len(b) != end+4 ||
+		binary.LittleEndian.Uint32(b[end:]) != crc32.Checksum(b[:end], castagnoli) {
+		return nil, fmt.Errorf("%w: %s: wrong length or checksum", ErrDamaged, sealName)
+	}
+	list := make([]sealed, n)
+	for i := range list {
+		s := b[sealHeadLen+i*sealedLen:]
+		list[i] = sealed{
+			binary.LittleEndian.Uint64(s), binary.LittleEndian.Uint64(s[8:]), binary.LittleEndian.Uint32(s[16:]),
+		}
+	}
+	return list, nil
+}
+
+// Verify compares the MANIFEST with its seal. It is called before pebble.Open, by who owns the directory and is going to
+// write to it; from then on FS keeps the seal, and looks at each log that Pebble replays (see log.go). The errors are
+// ErrDamaged, ErrVersion and those of the file system. A store without a seal is given one.
+func (fs *FS) Verify() error {
+	s := &fs.seal
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list, err := fs.readSeal()
+	if err != nil {
+		return err
+	}
+	number, ok, err := fs.currentManifest()
+	if err != nil {
+		return err
+	}
+	s.list, s.kept = nil, true
+	if !ok {
+		return nil // there is no store, or one that Pebble refuses
+	}
+	known := sealed{number: number}
+	i := slices.IndexFunc(list, func(m sealed) bool { return m.number == number })
+	if i >= 0 {
+		known = list[i]
+	} else if n := len(list); n > 0 && number < list[n-1].number {
+		return fmt.Errorf("%w: the marker names MANIFEST %d, but %d was in use", ErrDamaged, number, list[n-1].number)
+	}
+	whole, err := fs.measure(known)
+	if err != nil {
+		return err
+	}
+	s.list = list
+	if whole == known {
+		return nil
+	}
+	s.list = nil
+	return fs.sealFound(whole)
+}
+
+func (fs *FS) readSeal() ([]sealed, error) {
+	f, err := fs.FS.Open(fs.PathJoin(fs.dir, sealName))
+	if isNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxSealLen+1))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("freeze: read %s: %w", sealName, err)
+	}
+	return decodeSeal(b)
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// currentManifest returns the number of the MANIFEST that the marker names.
+func (fs *FS) currentManifest() (number uint64, ok bool, err error) {
+	name, err := atomicfs.ReadMarker(fs.FS, fs.dir, "manifest")
+	if isNotExist(err) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	number, ok = manifestNumber(name)
+	return number, ok, nil
+}
+
+func manifestNumber(name string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(name, manifestName)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, err == nil
+}
+
+// measure reads a MANIFEST and checks that it begins with what is sealed of it.
+func (fs *FS) measure(known sealed) (whole sealed, err error) {
+	name := fs.manifestPath(known.number)
+	f, err := fs.FS.Open(name)
+	if err != nil {
+		return whole, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	whole.number = known.number
+	beginning := io.LimitReader(f, int64(min(known.length, 1<<62)))
+	for _, part := range []io.Reader{beginning, f} {
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := part.Read(buf)
+			whole.add(buf[:n])
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return whole, fmt.Errorf("freeze: read %s: %w", name, err)
+			}
+		}
+		if part == beginning && whole != known {
+			return whole, fmt.Errorf("%w: %s: the first %d bytes are not those that were written", ErrDamaged, name, known.length)
+		}
+	}
+	return whole, nil
+}
+
+func (fs *FS) manifestPath(number uint64) string {
+	return fs.PathJoin(fs.dir, fmt.Sprintf("%s%06d", manifestName, number))
+}
+
+// sealFound seals a MANIFEST that was found. It is synced first: Pebble acts on what it reads there, which a process
+// that was killed may not have synced. The caller holds the seal's mutex.
+func (fs *FS) sealFound(whole sealed) error {
+	name := fs.manifestPath(whole.number)
+	fs.vital("seal", name, func() error {
+		f, err := fs.FS.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+		return fs.writeSeal(whole)
+	})
+	return fs.Failed()
+}
+
+// sealManifest is called when a MANIFEST was synced.
+func (fs *FS) sealManifest(m sealed) error {
+	fs.seal.mu.Lock()
+	defer fs.seal.mu.Unlock()
+	return fs.writeSeal(m)
+}
+
+// writeSeal writes the seal with one MANIFEST added, or replaced. The caller holds the seal's mutex, and the gate.
+func (fs *FS) writeSeal(m sealed) error {
+	list := []sealed{m}
+	for _, old := range fs.seal.list {
+		if old.number != m.number {
+			list = []sealed{old, m} // the last one, if there are two
+		}
+	}
+	path := fs.PathJoin(fs.dir, sealName)
+	f, err := fs.FS.Create(path+".tmp", vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	data := appendSeal(nil, list)
+	n, err := f.Write(data)
+	if err = shortWrite(n, len(data), err); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := fs.FS.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	if err := fs.syncDir(); err != nil {
+		return err
+	}
+	fs.seal.list = list
+	return nil
+}
+
+func (fs *FS) keepsSeal() bool {
+	fs.seal.mu.Lock()
+	defer fs.seal.mu.Unlock()
+	return fs.seal.kept
+}
+
+// manifestFile is the handle of a new MANIFEST. Pebble writes from one goroutine at a time.
+type manifestFile struct {
+	*vitalFile
+	written sealed
+}
+
+// Write implements vfs.File.
+func (f *manifestFile) Write(p []byte) (int, error) {
+	f.written.add(p)
+	return f.vitalFile.Write(p)
+}
+
+// Sync implements vfs.File. What Pebble does after it relies on the seal.
+func (f *manifestFile) Sync() error { return f.syncBy(f.File.Sync) }
+
+// SyncData implements vfs.File.
+func (f *manifestFile) SyncData() error { return f.syncBy(f.File.SyncData) }
+
+func (f *manifestFile) syncBy(sync func() error) error {
+	f.fs.vital("sync", f.name, func() error {
+		if err := sync(); err != nil {
+			return err
+		}
+		return f.fs.sealManifest(f.written)
+	})
+	return nil
+}

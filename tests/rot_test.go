@@ -1,0 +1,247 @@
+package tests_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/tests/faultfs"
+)
+
+// rotten is a store whose bits are flipped, one at a time, and what was acknowledged in it.
+type rotten struct {
+	disk    *vfs.MemFS
+	strings map[string]string
+	deleted []string // keys
+	items   [][]byte // of each filter
+}
+
+// clone returns what was acknowledged up to now, on a disk that is as it is now.
+func (r *rotten) clone(disk *vfs.MemFS) *rotten {
+	return &rotten{disk, maps.Clone(r.strings), slices.Clone(r.deleted), slices.Clone(r.items)}
+}
+
+func rotOptions(fs vfs.FS) *kv.Options {
+	opts := tinyOptions(fs)
+	opts.Seed = 1
+	opts.Modules = []kv.Module{bloomext.Module(), countingext.Module(), cuckooext.Module()}
+	return opts
+}
+
+// write makes n commits of every kind, all acknowledged, with names of their own.
+func (r *rotten) write(t *testing.T, db *kv.DB, name string, n int) {
+	t.Helper()
+	rng := rand.NewChaCha8([32]byte{byte(len(r.strings)), byte(len(r.strings) >> 8)})
+	bloom, cuckoo, counting := bloomext.New(db, "bloom"), cuckooext.New(db, "cuckoo"), countingext.New(db, "counting")
+	for i := range n {
+		key, value := fmt.Sprint(name, " ", len(r.strings), " ", i), make([]byte, 3000)
+		rng.Read(value)
+		_, err := db.Set(kv.Always, []byte(key), value, kv.SetOptions{})
+		must(t, err)
+		r.strings[key] = string(value)
+		if i%5 == 0 {
+			item := []byte(key)
+			_, err1 := bloom.Add(item)
+			_, err2 := counting.Add(item)
+			must(t, errors.Join(err1, err2, cuckoo.Add(item)))
+			r.items = append(r.items, item)
+		}
+		if i%7 == 0 {
+			_, err := db.Delete(kv.Always, []byte(key))
+			must(t, err)
+			delete(r.strings, key)
+			r.deleted = append(r.deleted, key)
+		}
+	}
+}
+
+// verify returns what is missing in the store on a disk, or noticed if the store says that it is damaged.
+func (r *rotten) verify(disk vfs.FS) (noticed, missing error) {
+	db, err := kv.Open(storeDir, rotOptions(disk))
+	if err != nil {
+		return err, nil
+	}
+	defer func() { missing = errors.Join(missing, db.Close()) }()
+	for key, want := range r.strings {
+		got, err := db.Get([]byte(key))
+		switch {
+		case errors.Is(err, kv.ErrCorrupt):
+			return err, nil
+		case err != nil || string(got) != want:
+			return nil, fmt.Errorf("key %q is lost: %w", key, err)
+		}
+	}
+	for _, key := range r.deleted {
+		n, err := db.Exists([]byte(key))
+		switch {
+		case errors.Is(err, kv.ErrCorrupt):
+			return err, nil
+		case err != nil || n != 0:
+			return nil, fmt.Errorf("key %q is back: %w", key, err)
+		}
+	}
+	size, err := db.Size()
+	if want := uint64(len(r.strings) + 3); err != nil || size != want {
+		return nil, fmt.Errorf("%d keys, want %d, %w", size, want, err)
+	}
+	for name, f := range map[string]interface {
+		MayContainMany([][]byte, []bool) error
+	}{
+		"bloom": bloomext.New(db, "bloom"), "cuckoo": cuckooext.New(db, "cuckoo"), "counting": countingext.New(db, "counting"),
+	} {
+		present := make([]bool, len(r.items))
+		err := f.MayContainMany(r.items, present)
+		switch {
+		case errors.Is(err, kv.ErrCorrupt):
+			return err, nil
+		case err != nil:
+			return nil, err
+		}
+		if i := slices.Index(present, false); i >= 0 {
+			return nil, fmt.Errorf("%s has lost item %q", name, r.items[i])
+		}
+	}
+	report, err := db.Check(context.Background())
+	return errors.Join(err, errors.Join(report.Problems...)), nil
+}
+
+// rottenStores returns a store that was closed, one whose process was killed, and one whose machine was. All had written
+// and merged tables, and when the latter two ended, tables were waiting to be written. The last record of their MANIFEST
+// is that of a table whose log has been used again.
+func rottenStores(t *testing.T) map[string]*rotten {
+	t.Helper()
+	disk := vfs.NewCrashableMem()
+	must(t, faultfs.MakeDir(disk))
+	var tables sync.Mutex // taken while none may be made
+	var flushes, reused atomic.Int64
+	fs := &faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
+		switch s {
+		case faultfs.Site{Op: "create", Class: "sst"}:
+			tables.Lock()
+			defer tables.Unlock()
+		case faultfs.Site{Op: "sync", Class: "MANIFEST"}:
+			flushes.Add(1)
+		case faultfs.Site{Op: "reuse", Class: "log"}:
+			reused.Add(1)
+		}
+		return nil
+	}}
+	r := &rotten{disk: disk, strings: make(map[string]string)}
+	db := open(t, storeDir, rotOptions(fs))
+	must(t, bloomext.New(db, "bloom").Reserve(bloomext.Config{Capacity: 30000, ErrorRate: 0.01}))
+	must(t, cuckooext.New(db, "cuckoo").Reserve(cuckooext.Config{Capacity: 10000}))
+	must(t, countingext.New(db, "counting").Reserve(countingext.Config{Capacity: 10000, ErrorRate: 0.01}))
+	r.write(t, db, "merged", 60)
+	must(t, db.CompactAll(context.Background()))
+	for before := flushes.Load(); flushes.Load() == before; {
+		r.write(t, db, "in a table", 10)
+	}
+	tables.Lock()
+	for before := reused.Load(); reused.Load() == before; {
+		r.write(t, db, "in the log", 10)
+	}
+	r.write(t, db, "at the end of the log", 20)
+	stores := map[string]*rotten{
+		"killed":  r.clone(copyOf(disk)),
+		"crashed": r.clone(disk.CrashClone(vfs.CrashCloneCfg{})),
+	}
+	tables.Unlock()
+	r.write(t, db, "before the end", 20)
+	must(t, db.Close())
+	stores["closed"] = r
+	return stores
+}
+
+// TestRot flips one bit of a store that was closed, or was not, and opens it: either the damage is noticed, or nothing is
+// missing.
+func TestRot(t *testing.T) {
+	flips := 2000
+	if raceEnabled {
+		flips = 200
+	}
+	shares := func(name string) int {
+		switch faultfs.ClassOf(path.Join(storeDir, name)) {
+		case "MANIFEST":
+			return 4
+		case "log":
+			return 3
+		case "sst":
+			return 2
+		}
+		return 1
+	}
+	stores := rottenStores(t)
+	for state, r := range stores {
+		if noticed, missing := r.verify(copyOf(r.disk)); noticed != nil || missing != nil {
+			t.Fatalf("%s, nothing flipped: %v, %v", state, noticed, missing)
+		}
+		found := files(t, r.disk, storeDir)
+		maps.DeleteFunc(found, func(_, data string) bool { return data == "" })
+		all := 0
+		for name := range found {
+			all += shares(name)
+		}
+		for name, data := range found {
+			t.Run(state+" "+name, func(t *testing.T) {
+				t.Parallel()
+				r.rot(t, name, data, (flips*shares(name)+len(stores)*all-1)/(len(stores)*all))
+			})
+		}
+	}
+}
+
+// TestRotManifest flips bits of the last record of the MANIFEST: it is of a table, which nothing else tells of.
+func TestRotManifest(t *testing.T) {
+	r := rottenStores(t)["killed"]
+	name := newest(t, r.disk, storeDir, "MANIFEST-", "")
+	data := readFile(t, r.disk, name)
+	for at := len(data) - 20; at < len(data); at++ {
+		b := slices.Clone(data)
+		b[at] ^= 1 << (at % 8)
+		disk := copyOf(r.disk)
+		writeFile(t, disk, name, b)
+		wantError(t, refused(t, storeDir, rotOptions(disk)), kv.ErrCorrupt, path.Base(name))
+	}
+}
+
+// rot flips n bits of a file, one at a time, most of them near its beginning or its end.
+func (r *rotten) rot(t *testing.T, name, data string, n int) {
+	const near = 100
+	rng := rand.New(rand.NewPCG(1, 2))
+	noticed := 0
+	for i := range n {
+		at := rng.IntN(len(data))
+		switch i % 3 {
+		case 0:
+			at %= near
+		case 1:
+			at = len(data) - 1 - at%near
+		}
+		bit := rng.IntN(8)
+		b := []byte(data)
+		b[at] ^= 1 << bit
+		disk := copyOf(r.disk)
+		writeFile(t, disk, path.Join(storeDir, name), b)
+		told, missing := r.verify(disk)
+		if missing != nil {
+			t.Errorf("bit %d of byte %d of %d: %v", bit, at, len(data), missing)
+		}
+		if told != nil {
+			noticed++
+		}
+	}
+	t.Logf("%d bytes, %d flips, %d noticed", len(data), n, noticed)
+}

@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -67,10 +68,31 @@ func mutate(ctx context.Context, pattern string, verbose bool) (ok bool, err err
 }
 
 // tryAll prints the result of each mutation and reports whether all were caught.
-// As many are tried at once as there are processors: a linker uses but one.
+// As many are tried at once as there are processors.
 func (r *runner) tryAll(ctx context.Context, list []mutation) (ok bool, err error) {
-	if err := r.testUnchanged(ctx, list); err != nil {
+	ok = true
+	for _, group := range groups(list) {
+		caught, err := r.tryGroup(ctx, group)
+		if err != nil {
+			return false, err
+		}
+		ok = ok && caught
+	}
+	return ok, nil
+}
+
+// tryGroup is tryAll for mutations whose tests are in one package.
+func (r *runner) tryGroup(ctx context.Context, list []mutation) (ok bool, err error) {
+	try := r.tryAlone
+	if program, together, err := r.compileTogether(ctx, list); err != nil {
 		return false, err
+	} else if program != nil {
+		try = func(ctx context.Context, m mutation, i int) ([]string, error) {
+			if at := slices.Index(together, i); at >= 0 {
+				return r.outcome(program.test(ctx, at+1, m.tests))
+			}
+			return r.tryAlone(ctx, m, i)
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -81,7 +103,7 @@ func (r *runner) tryAll(ctx context.Context, list []mutation) (ok bool, err erro
 		go func() {
 			free <- struct{}{}
 			defer func() { <-free }()
-			by, err := r.try(ctx, fmt.Sprint(i), m)
+			by, err := try(ctx, m, i)
 			outcomes[i] <- outcome{by, err}
 		}()
 	}
@@ -101,6 +123,20 @@ func (r *runner) tryAll(ctx context.Context, list []mutation) (ok bool, err erro
 		}
 	}
 	return ok, err
+}
+
+// groups returns the mutations by the packages of their tests, in the order of the first of each.
+func groups(list []mutation) (of [][]mutation) {
+	at := make(map[string]int)
+	for _, m := range list {
+		i, known := at[m.pkg]
+		if !known {
+			i = len(of)
+			at[m.pkg], of = i, append(of, nil)
+		}
+		of[i] = append(of[i], m)
+	}
+	return of
 }
 
 // outcome is what the tests made of a mutation: those that failed.

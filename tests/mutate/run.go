@@ -54,30 +54,42 @@ func (r *runner) test(ctx context.Context, name, pkg, pattern string, replace ma
 	return out.Bytes(), err
 }
 
-// testUnchanged runs the tests of the mutations on the source as it is.
-func (r *runner) testUnchanged(ctx context.Context, list []mutation) error {
-	patterns := make(map[string][]string)
-	for _, m := range list {
-		if !slices.Contains(patterns[m.pkg], m.tests) {
-			patterns[m.pkg] = append(patterns[m.pkg], m.tests)
+// compileTogether compiles those mutations of one package that can be compiled together,
+// tests the source as it is, and returns a program and the places of those mutations in the
+// list. It returns none if that is for nothing.
+func (r *runner) compileTogether(ctx context.Context, list []mutation) (b *binary, together []int, err error) {
+	pkg := list[0].pkg
+	var patterns []string
+	var chosen []mutation
+	for i, m := range list {
+		if !slices.Contains(patterns, m.tests) {
+			patterns = append(patterns, m.tests)
+		}
+		switch err := addMutation(make(map[string]*source), r.root, m, i+1); {
+		case err == nil:
+			together, chosen = append(together, i), append(chosen, m)
+		case !errors.Is(err, errAlone):
+			return nil, nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-	for pkg, list := range patterns {
-		pattern := strings.Join(list, "|")
-		out, err := r.test(ctx, "unchanged", pkg, pattern, nil)
-		if err != nil {
-			return fmt.Errorf("the tests of %s fail without a mutation: %w\n%s", pkg, err, out)
-		}
-		if bytes.Contains(out, []byte("no tests to run")) {
-			return fmt.Errorf("%s has no tests %s", pkg, pattern)
-		}
+	if b, err = r.compile(ctx, strings.ReplaceAll(strings.Trim(pkg, "./"), "/", "_"), pkg, chosen); err != nil {
+		return nil, nil, err
 	}
-	return nil
+	pattern := strings.Join(patterns, "|")
+	out, err := b.test(ctx, 0, pattern)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the tests of %s fail without a mutation: %w\n%s", pkg, err, out)
+	}
+	if bytes.Contains(out, []byte("no tests to run")) {
+		return nil, nil, fmt.Errorf("%s has no tests %s", pkg, pattern)
+	}
+	return b, together, nil
 }
 
-// try runs the tests of a mutation on the source with the mutation made, and
-// returns those that failed. Name is for files of its own.
-func (r *runner) try(ctx context.Context, name string, m mutation) (failed []string, err error) {
+// tryAlone runs the tests of a mutation on the source with the mutation made, and
+// returns those that failed.
+func (r *runner) tryAlone(ctx context.Context, m mutation, i int) (failed []string, err error) {
+	name := fmt.Sprint("alone", i)
 	replace := make(map[string]string)
 	for i, e := range m.edits {
 		path := filepath.Join(r.root, e.file)
@@ -97,7 +109,11 @@ func (r *runner) try(ctx context.Context, name string, m mutation) (failed []str
 			return nil, err
 		}
 	}
-	out, err := r.test(ctx, name, m.pkg, m.tests, replace)
+	return r.outcome(r.test(ctx, name, m.pkg, m.tests, replace))
+}
+
+// outcome returns the tests that failed in a run of them.
+func (r *runner) outcome(out []byte, err error) (failed []string, _ error) {
 	var exit *exec.ExitError
 	if err == nil || !errors.As(err, &exit) {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // runner runs tests on the source with some files replaced. The source itself is
@@ -20,11 +21,15 @@ type runner struct {
 	root    string // of the module
 	dir     string // for the files that replace others
 	verbose bool
+	hangs   time.Duration // bounds the tests of a mutation, in the package that is under way
 }
 
-// hangs bounds a run of tests: a mutation may make goroutines wait for each
-// other for ever, which is a way of being caught. The tests take a second.
-const hangs = "60s"
+// hangs bounds a run of tests, beside three times what they take without a mutation: a
+// mutation may make goroutines wait for each other for ever, which is a way of being caught.
+const hangs = time.Minute
+
+// patience bounds a run of tests without a mutation.
+const patience = 20 * time.Minute
 
 // test runs the tests of a package that match a pattern, with files replaced,
 // and returns the output. The error is an *exec.ExitError if they did not pass.
@@ -40,7 +45,7 @@ func (r *runner) test(ctx context.Context, name, pkg, pattern string, replace ma
 	}
 	// Neither vet, debugging information nor optimisation: most of the time is the compiler's and the linker's.
 	cmd := exec.CommandContext(ctx, "go", "test", "-overlay="+overlay, "-vet=off", "-ldflags=-s -w",
-		"-gcflags=github.com/sievekv/sievekv/...=-N -l -dwarf=false", "-count=1", "-timeout="+hangs, "-run", pattern, pkg)
+		"-gcflags=github.com/sievekv/sievekv/...=-N -l -dwarf=false", "-count=1", "-timeout="+r.hangs.String(), "-run", pattern, pkg)
 	cmd.Dir = r.root
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -76,7 +81,9 @@ func (r *runner) compileTogether(ctx context.Context, list []mutation) (b *binar
 		return nil, nil, err
 	}
 	pattern := strings.Join(patterns, "|")
-	out, err := b.test(ctx, 0, pattern)
+	began := time.Now()
+	out, err := b.test(ctx, 0, pattern, patience)
+	r.hangs = hangs + 3*time.Since(began)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the tests of %s fail without a mutation: %w\n%s", pkg, err, out)
 	}

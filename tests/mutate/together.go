@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Compiling and linking takes many times as long as the tests do. So mutations whose
@@ -82,8 +83,8 @@ func (r *runner) compile(ctx context.Context, name, pkg string, list []mutation)
 }
 
 // test runs tests with one of the mutations, 0 for none, as runner.test does.
-func (b *binary) test(ctx context.Context, which int, pattern string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, b.path, "-test.count=1", "-test.timeout="+hangs, "-test.run="+pattern)
+func (b *binary) test(ctx context.Context, which int, pattern string, timeout time.Duration) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, b.path, "-test.count=1", "-test.timeout="+timeout.String(), "-test.run="+pattern)
 	cmd.Dir = b.dir
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variable, which))
 	var out bytes.Buffer

@@ -46,8 +46,9 @@ func (w *Writer) Build(ctx context.Context, key []byte, s Spec, fill func(*Build
 // buildObject writes the blocks of a new object, and stages it.
 func (w *Writer) buildObject(ctx context.Context, key []byte, o *Object, fill func(*Builder) error) error {
 	if err := w.writeBlocks(ctx, o, fill); err != nil {
-		w.journalAll()
-		w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return slices.Contains(o.layers, c.layer) })
+		for _, l := range o.layers {
+			w.forgetCounters(l)
+		}
 		return err
 	}
 	if err := w.put(key, o); err != nil {

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -95,19 +96,32 @@ func (w *Writer) commit() error {
 
 // build moves what is staged into the batch, and checks its size.
 func (w *Writer) build() error {
+	w.keepLive()
 	w.stageDrops()
 	w.stageKeys()
 	w.operands(func(key, operand []byte) { must(w.batch.Merge(key, operand, nil)) })
 	w.stageSlots()
-	for i := range w.counts {
-		c := &w.counts[i]
-		key := appendCountersKey(w.scratch[:0], c.layer.object, c.layer.spec.Number)
-		n := len(key)
-		w.scratch = appendCounters(key, c.values)
-		must(w.batch.Set(w.scratch[:n], w.scratch[n:], nil))
+	for i := range w.layers {
+		if s := &w.layers[i]; s.counted {
+			w.scratch = setCounters(w.batch, w.scratch, s.layer, s.counters)
+		}
 	}
-	// A batch above half a memtable bypasses it and loses its sequence.
-	size, limit := w.batch.Len()+perEntry*int(w.batch.Count()), w.db.MaxCommit()
+	return w.db.checkSize(w.batch)
+}
+
+// setCounters adds a record of counters to a batch. Scratch is memory, which it returns.
+func setCounters(batch *pebble.Batch, scratch []byte, l *Layer, values [numCounters]uint64) []byte {
+	key := appendCountersKey(scratch[:0], l.object, l.spec.Number)
+	n := len(key)
+	scratch = appendCounters(key, values)
+	must(batch.Set(scratch[:n], scratch[n:], nil))
+	return scratch
+}
+
+// checkSize refuses a batch that is too large: above half a memtable it bypasses that and loses
+// its sequence.
+func (db *DB) checkSize(batch *pebble.Batch) error {
+	size, limit := batch.Len()+perEntry*int(batch.Count()), db.MaxCommit()
 	if size > limit {
 		return fmt.Errorf("%w: commit of %d bytes, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, size, limit)
 	}
@@ -120,20 +134,19 @@ const perEntry = 256
 // operands calls f with the key and the operand of each block in which bits are
 // staged. Both are the writer's, and change with the next call.
 func (w *Writer) operands(f func(key, operand []byte)) {
-	slices.Sort(w.bits)
-	for start := 0; start < len(w.bits); {
-		blk := w.bits[start] >> 16
-		end := start
-		w.positions = w.positions[:0]
-		for ; end < len(w.bits) && w.bits[end]>>16 == blk; end++ {
-			w.positions = append(w.positions, uint16(w.bits[end]))
+	w.bitIndex = nil
+	slices.SortFunc(w.bits, func(a, b bitBlock) int { return cmp.Or(cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.blk, b.blk)) })
+	for i := range w.bits {
+		b := &w.bits[i]
+		if b.count == 0 {
+			continue
 		}
-		l := w.layers[blk>>blockBits]
-		key := appendBlockKey(w.scratch[:0], l.object, l.spec.Number, blk&(maxBlocks-1))
+		w.positions = b.appendPositions(w.positions[:0])
+		l := w.layers[b.ordinal].layer
+		key := appendBlockKey(w.scratch[:0], l.object, l.spec.Number, b.blk)
 		n := len(key)
 		w.scratch = block.AppendBitsOperand(key, w.positions)
 		f(w.scratch[:n], w.scratch[n:])
-		start = end
 	}
 }
 
@@ -173,15 +186,11 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	last := first + uint64(w.batch.Count()) - 1
 	raise(&db.lastSeq, last)
 	db.pauseAt("commit: applied")
-	for _, o := range w.handed {
-		o.handedOver.Store(true)
-	}
 	p := &w.patcher
 	p.db, p.last = db, last
-	for _, v := range w.views {
-		p.add(v.object)
-	}
+	w.addObjects(p)
 	p.patch(w.batch.Repr())
+	w.steps += p.steps
 	w.tellWatches() // not before: who began to watch after that would see what was not patched yet
 	for _, v := range w.views {
 		if v.object != nil && v.changed {
@@ -191,6 +200,24 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	db.stats.commits.Add(1)
 	db.stats.commitBytes.Add(uint64(w.batch.Len()))
 	return last, nil
+}
+
+// addObjects gives a patcher what the commit may change. Where more than one object has a layer,
+// that of the object that is there counts, unless this writer made one of the same number.
+func (w *Writer) addObjects(p *patcher) {
+	for i := range w.views {
+		if v := &w.views[i]; v.changed {
+			p.add(v.object)
+		}
+	}
+	for i := range w.views {
+		p.add(w.views[i].stored)
+	}
+	for i := range w.layers {
+		if s := &w.layers[i]; s.madeFor != nil && !s.gone {
+			p.addLayer(s.madeFor, s.layer)
+		}
+	}
 }
 
 // setKeyCounts stages the number of keys after this commit. That of a group is
@@ -217,8 +244,8 @@ func (w *Writer) needsSequence() bool {
 	if w.sequence || w.unseen {
 		return w.sequence
 	}
-	changesSlots := slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.changed) > 0 })
-	if w.gate == gateExclusive && (len(w.bits) > 0 || changesSlots) {
+	changesSlots := slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.log) > 0 })
+	if w.gate == gateExclusive && (w.bitCount > 0 || changesSlots) {
 		return true // of a transaction nobody sees a part, be it of one filter
 	}
 	strings := 0
@@ -235,22 +262,19 @@ func (w *Writer) needsSequence() bool {
 		return object != l.object || strings > 0
 	}
 	return strings > 1 ||
-		slices.ContainsFunc(w.bits, func(bit uint64) bool { return more(w.layers[bit>>ordinalShift]) }) ||
-		slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.changed) > 0 && more(b.layer) }) ||
-		slices.ContainsFunc(w.counts, func(c stagedCounters) bool { return more(c.layer) })
+		slices.ContainsFunc(w.bits, func(b bitBlock) bool { return more(w.layers[b.ordinal].layer) }) ||
+		slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.log) > 0 && more(b.layer) }) ||
+		slices.ContainsFunc(w.layers, func(s stagedLayer) bool { return s.counted && more(s.layer) })
 }
 
 // stripes returns the set of stripes whose blocks are changed.
 func (w *Writer) stripes() (touched uint64) {
-	last := ^uint64(0)
-	for _, bit := range w.bits {
-		if blk := bit >> 16; blk != last {
-			touched |= 1 << stripeOf(w.layers[blk>>blockBits], blk&(maxBlocks-1))
-			last = blk
-		}
+	for i := range w.bits {
+		b := &w.bits[i]
+		touched |= 1 << stripeOf(w.layers[b.ordinal].layer, b.blk)
 	}
 	for _, b := range w.slots {
-		if len(b.changed) > 0 {
+		if len(b.log) > 0 {
 			touched |= 1 << stripeOf(b.layer, b.blk)
 		}
 	}

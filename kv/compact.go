@@ -101,21 +101,21 @@ func (w *Writer) Shrink(o *Object) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.journalAll()
-	w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return c.layer == gone })
-	w.bits = slices.DeleteFunc(w.bits, func(bit uint64) bool { return w.layers[bit>>ordinalShift] == gone })
-	w.setSlotBlocks(slices.DeleteFunc(w.slots, func(b *slotBlock) bool { return b.layer == gone }))
+	w.dropLayer(gone)
 	w.layerDrops = append(w.layerDrops, layerDrop{h.id, gone.spec.Number})
 	w.setView([]byte(o.key), left)
-	w.handed = append(w.handed, o)
 	w.sequence = true
 	return left, nil
 }
 
 // stageLayerDrops stages the removal of layers. A later layer may have the number of
-// one: what is staged for it comes behind in the batch, and stays.
-func (w *Writer) stageLayerDrops() {
+// one: what is staged for it comes behind in the batch, and stays. Those of objects that are
+// dropped themselves go with these.
+func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 	for _, d := range w.layerDrops {
+		if dropped[d.object] {
+			continue
+		}
 		from := appendOrdered(appendObjectKey(nil, d.object), d.layer+partLayers)
 		to := appendOrdered(appendObjectKey(nil, d.object), d.layer+partLayers+1)
 		must(w.batch.DeleteRange(from, to, nil))

@@ -2,7 +2,6 @@ package kv
 
 import (
 	"context"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -50,42 +49,11 @@ func (w *Writer) Copy(ctx context.Context, src, dst []byte, replace bool) (bool,
 	return err == nil, err
 }
 
-// changes reports whether this writer has staged bits or counters of an object.
-func (w *Writer) changes(o *Object) bool {
-	for _, bit := range w.bits {
-		if w.layers[bit>>ordinalShift].object == o.header.id {
-			return true
-		}
-	}
-	for _, b := range w.slots {
-		if b.layer.object == o.header.id && len(b.changed) > 0 {
-			return true
-		}
-	}
-	for _, c := range w.counts {
-		if c.layer.object == o.header.id {
-			return true
-		}
-	}
-	return false
-}
-
 // copyBlocks gives the blocks of a layer to a builder: those stored, and those this
 // writer has changed. No other writer changes them meanwhile.
 func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 	staged := make(map[uint64]bool)
-	if ordinal := slices.Index(w.layers, from); ordinal >= 0 {
-		for _, bit := range w.bits {
-			if int(bit>>ordinalShift) == ordinal {
-				staged[bit>>16&(maxBlocks-1)] = true
-			}
-		}
-	}
-	for _, b := range w.slots {
-		if b.layer == from {
-			staged[b.blk] = true
-		}
-	}
+	w.eachStagedBlock(from, func(blk uint64) { staged[blk] = true })
 	_, words := from.newBlock()
 	for blk := range staged {
 		if err := w.ReadBlock(o, from, blk, words); err != nil {
@@ -95,7 +63,7 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 			return err
 		}
 	}
-	if slices.Contains(w.fresh, from) {
+	if s := w.stagedLayer(from); s != nil && s.madeFor != nil {
 		return nil // what is stored may be of a layer that had the number before
 	}
 	prefix := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers)

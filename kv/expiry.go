@@ -111,7 +111,6 @@ func (w *Writer) setExpiry(key []byte, o *Object, at int64) error {
 		return err
 	}
 	w.setView(key, timed)
-	w.handed = append(w.handed, o)
 	return nil
 }
 

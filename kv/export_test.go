@@ -192,6 +192,13 @@ func (w *Writer) BlockCopies() (n int) {
 	return n
 }
 
+// Steps returns how many of the things staged in the transaction were looked at in search of
+// one. It may be asked after the end, if nobody else writes.
+func (tx *Transaction) Steps() int { return tx.w.steps }
+
+// DeleteEverything stages the removal of every key.
+func (w *Writer) DeleteEverything() { w.deleteAll() }
+
 // MaxBlockCopies is the most of them.
 const MaxBlockCopies = maxCopies
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/block"
 )
 
 // Commits that do not wait for the disk and do no more than set a few bits of one
@@ -63,27 +65,35 @@ type gathered struct {
 	filling  gathering // guarded by mu
 	draining gathering // what is being put into Pebble; written with drains and mu held, read with either
 
-	drains sync.Mutex    // held while a gathering is put into Pebble
-	w      Writer        // makes its batch; guarded by drains
-	begun  chan struct{} // tells the drainer of a gathering begun; of capacity 1
+	drains  sync.Mutex    // held while a gathering is put into Pebble
+	scratch gatherScratch // guarded by drains
+	begun   chan struct{} // tells the drainer of a gathering begun; of capacity 1
 }
 
 // gathering is what some commits set. No bit is in it twice for the same layer: who writes
 // to a block that has it finds it, in memory or as any lookup does.
 type gathering struct {
 	commits int
-	size    int              // at most, of the batch it becomes, counted as by Writer.build
-	bits    []uint64         // as a Writer's
-	layers  []*Layer         // as a Writer's
-	counts  []stagedCounters // the newest, once for each layer
+	size    int                // at most, of the batch it becomes, counted as by Writer.build
+	bits    []uint64           // ordinal of the layer<<ordinalShift | block<<16 | position
+	layers  []*Layer           // those with bits
+	counts  []gatheredCounters // the newest, once for each layer
+}
+
+// ordinalShift makes room for a block and a position.
+const ordinalShift = blockBits + 16
+
+type gatheredCounters struct {
+	layer  *Layer
+	values [numCounters]uint64
 }
 
 // gathers reports whether the commit is of the kind that is gathered.
 func (w *Writer) gathers() bool {
-	return !w.db.opts.direct && w.level != Always && w.gate == gateShared && 0 < len(w.bits) && len(w.bits) <= maxCommitBits &&
+	return !w.db.opts.direct && w.level != Always && w.gate == gateShared && 0 < w.bitCount && w.bitCount <= maxCommitBits &&
 		len(w.views) == 1 && w.views[0].object != nil && !w.views[0].changed && w.batch.Empty() &&
 		!w.sequence && !w.unseen && !w.flush &&
-		len(w.slots)+len(w.fresh)+len(w.handed)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) == 0
+		len(w.slots)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) == 0
 }
 
 // gather gathers the commit and patches memory, and reports whether there was room: if
@@ -120,10 +130,13 @@ func (w *Writer) gatherAndPatch(o *Object) (taken, full bool) {
 	}
 	db.pauseAt("commit: applied")
 	p := &w.patcher
-	p.db, p.objects = db, append(p.objects, o)
+	p.db = db
+	p.add(o)
 	w.operands(p.operand)
-	for i := range w.counts {
-		w.counts[i].layer.setCounters(w.counts[i].values)
+	for i := range w.layers {
+		if s := &w.layers[i]; s.counted {
+			s.layer.setCounters(s.counters)
+		}
 	}
 	w.tellWatches()
 	return true, full
@@ -137,7 +150,7 @@ func (g *gathered) take(w *Writer, o *Object) (taken, full bool) {
 	to := &g.filling
 	size := w.gatheredSize()
 	if to.commits >= maxGathered || to.size+size > w.db.MaxCommit() ||
-		len(to.bits)+len(w.bits) > maxGatheredBits || len(to.layers)+len(w.layers) > maxGatheredLayers {
+		len(to.bits)+w.bitCount > maxGatheredBits || len(to.layers)+len(w.layers) > maxGatheredLayers {
 		return false, false
 	}
 	if to.commits == 0 {
@@ -159,33 +172,46 @@ func (g *gathered) take(w *Writer, o *Object) (taken, full bool) {
 func (w *Writer) gatheredSize() int {
 	const perBlock = perEntry + 48 // keys and lengths
 	const perBit = 4               // of an operand: see block.AppendBitsOperand
-	blocks, last := 0, ^uint64(0)
-	for _, bit := range w.bits {
-		if bit>>16 != last {
-			blocks, last = blocks+1, bit>>16
+	counted := 0
+	for i := range w.layers {
+		if w.layers[i].counted {
+			counted++
 		}
 	}
-	return blocks*perBlock + len(w.bits)*perBit + len(w.counts)*(perBlock+numCounters*binary.MaxVarintLen64)
+	return len(w.bits)*perBlock + w.bitCount*perBit + counted*(perBlock+numCounters*binary.MaxVarintLen64)
 }
 
 func (g *gathering) add(w *Writer) {
-	for _, bit := range w.bits {
-		l := w.layers[bit>>ordinalShift]
-		i := slices.Index(g.layers, l)
-		if i < 0 {
-			i = len(g.layers)
-			g.layers = append(g.layers, l)
+	for i := range w.bits {
+		b := &w.bits[i]
+		n := g.ordinal(w.layers[b.ordinal].layer)
+		for _, p := range b.positions {
+			g.bits = append(g.bits, uint64(n)<<ordinalShift|b.blk<<16|uint64(p))
 		}
-		g.bits = append(g.bits, uint64(i)<<ordinalShift|bit&(1<<ordinalShift-1))
 	}
-	for _, c := range w.counts {
-		i := slices.IndexFunc(g.counts, func(old stagedCounters) bool { return old.layer == c.layer })
+	for i := range w.layers {
+		s := &w.layers[i]
+		if !s.counted {
+			continue
+		}
+		c := gatheredCounters{s.layer, s.counters}
+		i := slices.IndexFunc(g.counts, func(old gatheredCounters) bool { return old.layer == c.layer })
 		if i < 0 {
 			g.counts = append(g.counts, c)
 		} else {
 			g.counts[i] = c
 		}
 	}
+}
+
+// ordinal returns the place of a layer, which it adds if it has none.
+func (g *gathering) ordinal(l *Layer) int {
+	i := slices.Index(g.layers, l)
+	if i < 0 {
+		i = len(g.layers)
+		g.layers = append(g.layers, l)
+	}
+	return i
 }
 
 func (g *gathering) reset() {
@@ -289,23 +315,52 @@ func (db *DB) drainLocked() {
 }
 
 func (db *DB) putGathered(from *gathering) error {
-	w := &db.gathered.w
-	w.db, w.batch = db, db.disk.NewBatch()
-	defer func() { _ = w.batch.Close() }() // releases memory, cannot fail
-	w.bits, w.layers, w.counts = append(w.bits[:0], from.bits...), from.layers, from.counts
-	if err := w.build(); err != nil {
+	batch := db.disk.NewBatch()
+	defer func() { _ = batch.Close() }() // releases memory, cannot fail
+	db.gathered.scratch.build(batch, from)
+	if err := db.checkSize(batch); err != nil {
 		return err // impossible: take keeps to the limit
 	}
-	if err := db.disk.Apply(w.batch, pebble.NoSync); err != nil {
+	if err := db.disk.Apply(batch, pebble.NoSync); err != nil {
 		return err
 	}
-	first := uint64(w.batch.SeqNum())
+	first := uint64(batch.SeqNum())
 	if first == 0 {
-		return fmt.Errorf("batch of %d bytes has no sequence", w.batch.Len())
+		return fmt.Errorf("batch of %d bytes has no sequence", batch.Len())
 	}
-	raise(&db.lastSeq, first+uint64(w.batch.Count())-1)
-	db.stats.commitBytes.Add(uint64(w.batch.Len()))
+	raise(&db.lastSeq, first+uint64(batch.Count())-1)
+	db.stats.commitBytes.Add(uint64(batch.Len()))
 	return nil
+}
+
+// gatherScratch is memory that making a batch takes.
+type gatherScratch struct {
+	bits      []uint64
+	positions []uint16
+	record    []byte
+}
+
+// build adds what is gathered to a batch: an operand a block, and the counters.
+func (s *gatherScratch) build(batch *pebble.Batch, from *gathering) {
+	s.bits = append(s.bits[:0], from.bits...)
+	slices.Sort(s.bits)
+	for start := 0; start < len(s.bits); {
+		blk := s.bits[start] >> 16
+		end := start
+		s.positions = s.positions[:0]
+		for ; end < len(s.bits) && s.bits[end]>>16 == blk; end++ {
+			s.positions = append(s.positions, uint16(s.bits[end]))
+		}
+		l := from.layers[blk>>blockBits]
+		key := appendBlockKey(s.record[:0], l.object, l.spec.Number, blk&(maxBlocks-1))
+		n := len(key)
+		s.record = block.AppendBitsOperand(key, s.positions)
+		must(batch.Merge(s.record[:n], s.record[n:], nil))
+		start = end
+	}
+	for i := range from.counts {
+		s.record = setCounters(batch, s.record, from.counts[i].layer, from.counts[i].values)
+	}
 }
 
 // keepDraining puts into Pebble what nobody else does.

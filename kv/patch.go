@@ -2,6 +2,7 @@ package kv
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
@@ -14,15 +15,43 @@ import (
 // open objects. Commits that are gathered share a batch, and use the patcher for the
 // operands they would have had in one of their own.
 type patcher struct {
-	db      *DB
-	last    uint64    // the commit's last sequence
-	objects []*Object // open objects the batch may change; newest incarnation first
+	db   *DB
+	last uint64 // the commit's last sequence
+
+	// layers are those of open objects that the batch may change. Of two with the same number
+	// the later one counts. index has them once they are many.
+	layers []patched
+	index  map[layerID]patched
+	steps  int // layers looked at in search of one, for tests
 }
 
+// patched is a layer, and an object that has it.
+type patched struct {
+	o *Object
+	l *Layer
+}
+
+// add adds an object, if it is one.
 func (p *patcher) add(o *Object) {
-	if o != nil {
-		raise(&o.lastSeq, p.last)
-		p.objects = append(p.objects, o)
+	if o == nil || o.inline() {
+		return
+	}
+	raise(&o.lastSeq, p.last)
+	for _, l := range o.layers {
+		p.addLayer(o, l)
+	}
+}
+
+func (p *patcher) addLayer(o *Object, l *Layer) {
+	p.layers = append(p.layers, patched{o, l})
+	switch {
+	case p.index != nil:
+		p.index[l.id()] = patched{o, l}
+	case len(p.layers) > maxLayers: // of more than one object
+		p.index = make(map[layerID]patched)
+		for _, x := range p.layers {
+			p.index[x.l.id()] = x
+		}
 	}
 }
 
@@ -58,14 +87,14 @@ func (p *patcher) patch(repr []byte) {
 }
 
 func (p *patcher) layer(object, number uint64) (*Object, *Layer) {
-	for _, o := range p.objects {
-		if o.header.id != object {
-			continue
-		}
-		for _, l := range o.layers {
-			if l.spec.Number == number {
-				return o, l
-			}
+	if p.index != nil {
+		found := p.index[layerID{object, number}]
+		return found.o, found.l
+	}
+	for _, x := range slices.Backward(p.layers) {
+		p.steps++
+		if x.l.object == object && x.l.spec.Number == number {
+			return x.o, x.l
 		}
 	}
 	return nil, nil
@@ -155,8 +184,7 @@ func (p *patcher) header(key string, value []byte) {
 	if err != nil {
 		return // staged with success a moment ago; not open is always right
 	}
-	o.lastSeq.Store(p.last)
-	p.objects = append([]*Object{o}, p.objects...)
+	p.add(o)
 	sh := p.db.shardOf(o.key)
 	sh.mu.Lock()
 	sh.objects[o.key] = o

@@ -13,21 +13,30 @@ import (
 // from one to another could be looked for in the second before it is there and in the
 // first when it has gone. So layers of slots have versions, see Layer.Version.
 //
-// A writer changes a copy of its own of each block, and stages what differs.
+// A writer changes a copy of its own of each block, and notes which slots are set to what:
+// that is what it stages, and has a copy made again, or taken back.
 
 // slotBlock is a block of slots as a writer leaves it.
 type slotBlock struct {
-	object  *Object
-	layer   *Layer
-	blk     uint64
-	words   []uint64     // a copy of the whole block, with the changes; nil if it was given up
-	changed []uint16     // slots, in any order, repeats too
-	kept    []block.Slot // those and what is in them, in the same order, while words is nil
-	nested  uint64       // the use of the writer that last changed it, see nesting.id
+	stagedPlace
+	before int // the block of the same layer before it in changes.slots, plus 1
+	object *Object
+	layer  *Layer
+	words  []uint64 // a copy of the whole block, with the changes; nil if it was given up
+
+	// log is what slots were set to, oldest first. Log[saved:] was added in the use of a
+	// transaction's writer that is in nested, see nesting.id.
+	log    []block.Slot
+	saved  int
+	nested uint64
+	full   int // length of log at which what counts no more is taken out of it
 }
 
+// fullLog is the least length of a log to be shortened.
+const fullLog = 64
+
 // maxCopies is how many blocks a writer has copies of, 8 MiB. One that changes more, and a
-// load does where every item has a block of its own, keeps of the others what changed.
+// load does where every item has a block of its own, makes the copies of the others again.
 const maxCopies = 1024
 
 // maxVersions is how many versions a layer has at most; blocks share them.
@@ -78,8 +87,8 @@ func (w *Writer) SetSlots(o *Object, l *Layer, blk uint64, slots []block.Slot) e
 	}
 	w.journalSlots(b)
 	block.SetSlots(b.words, o.header.family, slots)
-	for _, s := range slots {
-		b.changed = append(b.changed, s.Index)
+	if b.log = append(b.log, slots...); len(b.log) >= max(fullLog, b.full) {
+		b.shorten()
 	}
 	return nil
 }
@@ -88,12 +97,45 @@ func (w *Writer) SetSlots(o *Object, l *Layer, blk uint64, slots []block.Slot) e
 // between blocks, which would be missing, or there twice, in between.
 func (w *Writer) TogetherOnly() { w.sequence = true }
 
+// shorten takes out of the log what others behind it overwrite. What was there before the use
+// of the writer stays apart, to be gone back to.
+func (b *slotBlock) shorten() {
+	before, since := lastOfEach(b.log[:b.saved]), lastOfEach(b.log[b.saved:])
+	b.log, b.saved = append(before, since...), len(before)
+	b.full = 2 * len(b.log)
+}
+
+// lastOfEach keeps of each slot the last value, in the order of the slots.
+func lastOfEach(log []block.Slot) []block.Slot {
+	slices.SortStableFunc(log, func(a, b block.Slot) int { return cmp.Compare(a.Index, b.Index) })
+	n := 0
+	for i, s := range log {
+		if i+1 == len(log) || log[i+1].Index != s.Index {
+			log[n] = s
+			n++
+		}
+	}
+	return log[:n]
+}
+
 func (w *Writer) findSlots(l *Layer, blk uint64) *slotBlock {
+	if len(w.slots) == 0 {
+		return nil
+	}
+	n := w.ordinal(l)
+	if n < 0 {
+		return nil
+	}
+	place := stagedPlace{n, blk}
 	if w.slotIndex != nil {
-		return w.slotIndex[flightKey{l, blk}]
+		if i, ok := w.slotIndex[place]; ok {
+			return w.slots[i]
+		}
+		return nil
 	}
 	for _, b := range w.slots {
-		if b.layer == l && b.blk == blk {
+		w.steps++
+		if b.stagedPlace == place {
 			return b
 		}
 	}
@@ -104,12 +146,24 @@ func (w *Writer) slotBlock(o *Object, l *Layer, blk uint64) (*slotBlock, error) 
 	if b := w.findSlots(l, blk); b != nil {
 		return b, w.copySlots(b)
 	}
-	b := &slotBlock{object: o, layer: l, blk: blk, nested: w.nest.id}
+	b := &slotBlock{object: o, layer: l}
+	b.blk = blk
 	if err := w.copySlots(b); err != nil {
 		return nil, err
 	}
+	b.ordinal = w.addLayer(l)
+	s, i := &w.layers[b.ordinal], len(w.slots)
+	b.before, s.slots = s.slots, i+1
 	w.slots = append(w.slots, b)
-	w.indexSlots(len(w.slots) - 1)
+	switch {
+	case w.slotIndex != nil:
+		w.slotIndex[b.stagedPlace] = i
+	case len(w.slots) > fewStaged:
+		w.slotIndex = make(map[stagedPlace]int)
+		for i, b := range w.slots {
+			w.slotIndex[b.stagedPlace] = i
+		}
+	}
 	return b, nil
 }
 
@@ -127,37 +181,29 @@ func (w *Writer) copySlots(b *slotBlock) error {
 	}
 	words := w.spareWords(int(b.layer.spec.Lines) * block.LineWords)
 	copyWords(words, b.layer.Words(first))
-	block.SetSlots(words, b.object.header.family, b.kept)
-	b.words, b.kept = words, nil
+	block.SetSlots(words, b.object.header.family, b.log)
+	b.words = words
 	w.copied = append(w.copied, b)
 	return nil
 }
 
-// giveUpCopies has the blocks keep what changed alone. Their memory is not used again, as
+// giveUpCopies leaves what changed of the blocks alone. Their memory is not used again, as
 // a lookup may be at it.
 func (w *Writer) giveUpCopies() {
 	for _, b := range w.copied {
-		if b.words == nil {
-			continue
-		}
-		for _, i := range b.changed {
-			b.kept = append(b.kept, block.Slot{Index: i, Value: block.SlotAt(b.words, b.object.header.family, int(i))})
-		}
 		b.words = nil
 	}
 	clear(w.copied)
 	w.copied = w.copied[:0]
 }
 
-// releaseSlots forgets the blocks, and keeps some memory for others.
+// releaseSlots gives up the copies, and keeps some of their memory for others.
 func (w *Writer) releaseSlots() {
 	for _, b := range w.slots {
 		if b.words != nil && len(w.spare) < maxSpare {
 			w.spare = append(w.spare, b.words)
 		}
 	}
-	clear(w.slots)
-	w.setSlotBlocks(w.slots[:0])
 	clear(w.copied)
 	w.copied = w.copied[:0]
 }
@@ -175,77 +221,52 @@ func (w *Writer) spareWords(n int) []uint64 {
 	return make([]uint64, n, block.MaxWords)
 }
 
-// indexSlots adds blocks from the i-th on to the index, once they are many.
-func (w *Writer) indexSlots(i int) {
-	if len(w.slots) <= fewViews {
-		return
-	}
-	if w.slotIndex == nil {
-		w.slotIndex, i = make(map[flightKey]*slotBlock), 0
-	}
-	for _, b := range w.slots[i:] {
-		w.slotIndex[flightKey{b.layer, b.blk}] = b
-	}
-}
-
-// setSlotBlocks replaces the list.
-func (w *Writer) setSlotBlocks(list []*slotBlock) {
-	w.slots, w.slotIndex = list, nil
-	w.indexSlots(0)
-}
-
 // journalSlots has a block restored if the user of a transaction's writer refuses.
 func (w *Writer) journalSlots(b *slotBlock) {
 	if w.nest.id == 0 || b.nested == w.nest.id {
 		return
 	}
-	words, n, nested := slices.Clone(b.words), len(b.changed), b.nested
-	b.nested = w.nest.id
-	w.nest.undo = append(w.nest.undo, func() {
-		b.words, b.changed, b.kept, b.nested = words, b.changed[:n], nil, nested
-		w.copied = append(w.copied, b)
-	})
+	b.nested, b.saved = w.nest.id, len(b.log)
+	w.nest.slots = append(w.nest.slots, b)
+}
+
+// takeBackSlots takes back what was staged in this use of a transaction's writer, which had
+// n blocks when that began.
+func (w *Writer) takeBackSlots(n int) {
+	for _, b := range w.nest.slots {
+		b.log, b.words = b.log[:b.saved], nil
+	}
+	for i := len(w.slots) - 1; i >= n; i-- {
+		b := w.slots[i]
+		w.layers[b.ordinal].slots = b.before
+		delete(w.slotIndex, b.stagedPlace)
+		b.words = nil // it may be among the copies
+	}
+	clear(w.slots[n:])
+	w.slots = w.slots[:n]
 }
 
 // stageSlots stages the operands of the blocks.
 func (w *Writer) stageSlots() {
 	// Of entries that move, what they move to comes first, and that is in older layers.
 	slices.SortStableFunc(w.slots, func(a, b *slotBlock) int { return cmp.Compare(a.layer.spec.Number, b.layer.spec.Number) })
-	var list []block.Slot
 	for _, b := range w.slots {
-		if len(b.changed) == 0 {
+		if len(b.log) == 0 {
 			continue
 		}
-		list = b.appendChanges(list[:0])
+		b.log = lastOfEach(b.log)
 		key := appendBlockKey(w.scratch[:0], b.layer.object, b.layer.spec.Number, b.blk)
 		n := len(key)
-		w.scratch = block.AppendSlotsOperand(key, b.object.header.family, list)
+		w.scratch = block.AppendSlotsOperand(key, b.object.header.family, b.log)
 		must(w.batch.Merge(w.scratch[:n], w.scratch[n:], nil))
 	}
-}
-
-// appendChanges appends the slots that changed and what is in them, in order and each once.
-// The block is not changed afterwards.
-func (b *slotBlock) appendChanges(dst []block.Slot) []block.Slot {
-	byIndex := func(x, y block.Slot) int { return cmp.Compare(x.Index, y.Index) }
-	if b.words == nil {
-		slices.SortFunc(b.kept, byIndex)
-		b.kept = slices.CompactFunc(b.kept, func(x, y block.Slot) bool { return x.Index == y.Index })
-		return append(dst, b.kept...)
-	}
-	slices.Sort(b.changed)
-	b.changed = slices.Compact(b.changed)
-	for _, i := range b.changed {
-		dst = append(dst, block.Slot{Index: i, Value: block.SlotAt(b.words, b.object.header.family, int(i))})
-	}
-	return dst
 }
 
 // startVersions makes the versions of the blocks that are changed odd, and returns
 // those. The locks of the keys are held, so nobody else changes them.
 func (w *Writer) startVersions() (odd []*atomic.Uint32) {
 	for _, b := range w.slots {
-		if v := b.layer.versionOf(b.blk); len(b.changed) > 0 && v.Load()&1 == 0 {
+		if v := b.layer.versionOf(b.blk); len(b.log) > 0 && v.Load()&1 == 0 {
 			v.Add(1)
 			odd = append(odd, v)
 		}

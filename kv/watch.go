@@ -100,11 +100,12 @@ func (w *Writer) tellWatches() {
 			}
 		}
 	}
+	changed := w.changedObjects()
 	for i := range w.views {
 		v := &w.views[i]
 		// What had expired was missing already for whoever looked.
 		there := v.object != nil || v.stored != nil && !v.stored.expired()
-		if !(v.changed && there) && !(v.object != nil && w.changes(v.object)) {
+		if !(v.changed && there) && !(v.object != nil && changed[v.object.header.id]) {
 			continue
 		}
 		for x := range ws.byKey[v.key] {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -25,18 +24,10 @@ type Writer struct {
 	keys  []uint8 // indices of the key locks held, ascending
 	gate  gateHold
 
-	batch     *pebble.Batch
-	views     []keyView      // what keys map to for this writer
-	index     map[string]int // of views, by key, once they are many
-	layers    []*Layer       // layers changed; the index is the layer's ordinal in bits
-	fresh     []*Layer       // layers made by this writer, of which nothing is stored yet
-	bits      []uint64       // new bits: ordinal<<ordinalShift | block<<16 | position
-	staged    bitSet         // bits again, once there are many
-	counts    []stagedCounters
-	slots     []*slotBlock             // blocks of slots looked at
-	slotIndex map[flightKey]*slotBlock // of slots, once they are many
-	copied    []*slotBlock             // those there are copies of, and perhaps some more
-	spare     [][]uint64               // memory for blocks of slots
+	batch *pebble.Batch
+	changes
+	copied []*slotBlock // blocks of slots there are copies of, and perhaps some more
+	spare  [][]uint64   // memory for blocks of slots
 
 	// The last block read from disk: a batch sorted by block reads each once,
 	// also when the cache does not keep it.
@@ -44,18 +35,13 @@ type Writer struct {
 	lastBlk   uint64
 	lastFirst *Line
 
-	handed     []*Object // objects whose layers another incarnation takes over
-	builds     []uint64  // ids of objects this writer has begun to build
-	built      []uint64  // those of objects it has staged
-	drops      []uint64  // ids of objects to be dropped
-	attributes []stagedAttribute
-	layerDrops []layerDrop // layers to be dropped, of objects that stay
-	nest       nesting     // of a transaction's writer
-	uses       uint64      // of it, so far
+	builds []uint64 // ids of objects this writer has begun to build
+	nest   nesting  // of a transaction's writer
+	uses   uint64   // of it, so far
+	steps  int      // things staged that were looked at in search of one, ever, for tests
 
 	sequence bool // has to be applied under the sequence lock
 	unseen   bool // nothing changes for lookups: what is changed does not exist for them, or only moves
-	flush    bool // drops every key
 	groups   []groupDelta
 
 	patcher   patcher
@@ -95,11 +81,6 @@ type stagedAttribute struct {
 	object uint64
 	name   string
 	value  []byte
-}
-
-type stagedCounters struct {
-	layer  *Layer
-	values [numCounters]uint64
 }
 
 var writers = sync.Pool{New: func() any { return new(Writer) }}
@@ -214,26 +195,17 @@ func (w *Writer) release() {
 	w.unlock()
 	_ = w.batch.Close() // releases memory, cannot fail
 	w.db.exit()
-	clear(w.views)
-	clear(w.handed)
-	clear(w.attributes)
-	w.built, w.drops, w.layerDrops, w.attributes = w.built[:0], w.drops[:0], w.layerDrops[:0], w.attributes[:0]
 	w.nest = nesting{}
-	clear(w.patcher.objects)
-	w.patcher = patcher{objects: w.patcher.objects[:0]}
-	clear(w.layers)
-	clear(w.fresh)
-	clear(w.counts)
-	w.releaseSlots()
-	w.views, w.layers, w.fresh, w.counts, w.bits, w.groups =
-		w.views[:0], w.layers[:0], w.fresh[:0], w.counts[:0], w.bits[:0], w.groups[:0]
-	w.staged.reset()
+	clear(w.patcher.layers)
+	w.patcher = patcher{layers: w.patcher.layers[:0]}
+	w.releaseChanges()
+	w.groups = w.groups[:0]
 	for _, id := range w.builds {
 		w.db.building.Delete(id)
 	}
-	w.builds, w.handed, w.index = w.builds[:0], w.handed[:0], nil
+	w.builds = w.builds[:0]
 	w.db, w.batch, w.lastLayer, w.lastFirst = nil, nil, nil, nil
-	w.sequence, w.unseen, w.flush, w.uses = false, false, false, 0
+	w.sequence, w.unseen, w.uses = false, false, 0
 	writers.Put(w)
 }
 
@@ -264,13 +236,14 @@ func (w *Writer) settleAnswer() error {
 func (w *Writer) DB() *DB { return w.db }
 
 func (w *Writer) view(key []byte) *keyView {
-	if len(w.views) > fewViews {
+	if w.index != nil {
 		if i, ok := w.index[string(key)]; ok {
 			return &w.views[i]
 		}
 		return nil
 	}
 	for i := range w.views {
+		w.steps++
 		if w.views[i].key == string(key) {
 			return &w.views[i]
 		}
@@ -341,30 +314,19 @@ func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*keyView, e
 	return w.addView(v), nil
 }
 
-// fewViews is the number of views up to which looking through them beats a map.
-const fewViews = 16
-
 // addView adds the view of a key that has none.
 func (w *Writer) addView(v keyView) *keyView {
 	w.views = append(w.views, v)
 	switch n := len(w.views); {
-	case n > fewViews && w.index == nil:
-		w.indexViews()
-	case n > fewViews:
+	case w.index != nil:
 		w.index[v.key] = n - 1
+	case n > fewStaged:
+		w.index = make(map[string]int)
+		for i := range w.views {
+			w.index[w.views[i].key] = i
+		}
 	}
 	return &w.views[len(w.views)-1]
-}
-
-// indexViews makes the index of the views, if they are many.
-func (w *Writer) indexViews() {
-	if len(w.views) <= fewViews {
-		return
-	}
-	w.index = make(map[string]int)
-	for i := range w.views {
-		w.index[w.views[i].key] = i
-	}
 }
 
 // Spec describes an object to be created.
@@ -386,17 +348,18 @@ func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
 		return nil, err
 	}
 	for _, l := range o.layers {
-		w.makeFresh(l)
+		w.makeFresh(o, l)
 	}
 	return o, w.put(key, o)
 }
 
 // makeFresh makes all blocks of a layer of an object just staged zeros.
-func (w *Writer) makeFresh(l *Layer) {
+func (w *Writer) makeFresh(o *Object, l *Layer) {
 	if l.dir == nil {
 		l.one.Store(zeroLine)
 	}
-	w.fresh = append(w.fresh, l)
+	n := w.addLayer(l)
+	w.layers[n].madeFor = o
 }
 
 // newOf returns a new object of a registered type, not staged yet.
@@ -523,9 +486,8 @@ func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.makeFresh(layer)
+	w.makeFresh(grown, layer)
 	w.setView([]byte(o.key), grown)
-	w.handed = append(w.handed, o)
 	return grown, nil
 }
 
@@ -582,16 +544,10 @@ func (w *Writer) dropObject(o *Object) {
 	if o.inline() {
 		return
 	}
-	id := o.header.id
-	w.journalAll()
-	w.handed = slices.DeleteFunc(w.handed, func(h *Object) bool { return h.header.id == id })
-	w.attributes = slices.DeleteFunc(w.attributes, func(a stagedAttribute) bool { return a.object == id })
-	w.drops = append(w.drops, id)
-	w.layerDrops = slices.DeleteFunc(w.layerDrops, func(d layerDrop) bool { return d.object == id })
-	w.counts = slices.DeleteFunc(w.counts, func(c stagedCounters) bool { return slices.Contains(o.layers, c.layer) })
-	w.setSlotBlocks(slices.DeleteFunc(w.slots, func(b *slotBlock) bool { return slices.Contains(o.layers, b.layer) }))
-	// Bits of o left behind in the staged set do no harm: ordinals are not used twice.
-	w.bits = slices.DeleteFunc(w.bits, func(bit uint64) bool { return slices.Contains(o.layers, w.layers[bit>>ordinalShift]) })
+	for _, l := range o.layers {
+		w.dropLayer(l)
+	}
+	w.drops = append(w.drops, o.header.id)
 }
 
 // deleteKeys stages the removal of keys, and returns how many were there.
@@ -653,17 +609,14 @@ func (w *Writer) Rename(src, dst []byte) error {
 	}
 	w.setView(src, nil)
 	w.setView(dst, moved)
-	w.handed = append(w.handed, o)
 	return nil
 }
 
 // deleteAll stages the removal of every key. The writer holds the gate.
 func (w *Writer) deleteAll() {
-	w.journalAll()
-	w.flush = true
-	w.views, w.index, w.handed, w.attributes = nil, nil, nil, nil
-	w.bits, w.counts, w.drops, w.built, w.layerDrops = nil, nil, nil, nil, nil
-	w.setSlotBlocks(nil)
+	before := w.changes
+	w.changes = changes{flush: true}
+	w.onUndo(func() { w.changes = before })
 }
 
 // stageDrops stages the removal of everything, or of what is stored under the ids of
@@ -688,7 +641,11 @@ func (w *Writer) stageDrops() {
 	for _, id := range w.drops {
 		must(w.batch.DeleteRange(appendObjectKey(nil, id), appendObjectKey(nil, id+1), nil))
 	}
-	w.stageLayerDrops()
+	dropped := make(map[uint64]bool)
+	for _, id := range w.drops {
+		dropped[id] = true
+	}
+	w.stageLayerDrops(dropped)
 	for _, id := range w.built {
 		w.delete(appendDroppedKey(w.scratch[:0], id))
 	}
@@ -696,6 +653,9 @@ func (w *Writer) stageDrops() {
 		w.set(appendDroppedKey(w.scratch[:0], id), nil)
 	}
 	for _, a := range w.attributes {
+		if dropped[a.object] {
+			continue
+		}
 		key := appendAttributeKey(w.scratch[:0], a.object, a.name)
 		if a.value == nil {
 			w.delete(key)
@@ -705,59 +665,13 @@ func (w *Writer) stageDrops() {
 	}
 }
 
-// SetBits stages the setting of bits of one block, given as ascending positions
-// without repeats, and returns how many of them were not set before, by this
-// writer's own changes included.
-func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (int, error) {
-	first, err := w.block(o, l, blk)
-	if err != nil {
-		return 0, err
-	}
-	words := l.Words(first)
-	prefix, err := w.prefix(l, blk)
-	if err != nil {
-		return 0, err
-	}
-	changed := 0
-	for _, p := range positions {
-		if !isSet(words, p) && w.stage(prefix|uint64(p)) {
-			changed++
-		}
-	}
-	return changed, nil
-}
-
-// HasBits reports whether all of the bits are set, by this writer's own changes
-// included.
-func (w *Writer) HasBits(o *Object, l *Layer, blk uint64, positions []uint16) (bool, error) {
-	first, err := w.block(o, l, blk)
-	if err != nil {
-		return false, err
-	}
-	words := l.Words(first)
-	prefix, err := w.prefix(l, blk)
-	if err != nil {
-		return false, err
-	}
-	for _, p := range positions {
-		if !isSet(words, p) && !w.isStaged(prefix|uint64(p)) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-func isSet(words []uint64, p uint16) bool {
-	return atomic.LoadUint64(&words[p>>6])>>(p&63)&1 != 0
-}
-
 // block returns a block as the last commit left it. The key's write lock is
 // held, so nobody is changing it.
 func (w *Writer) block(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if first := l.Resident(blk); first != nil {
 		return first, nil
 	}
-	if slices.Contains(w.fresh, l) {
+	if s := w.stagedLayer(l); s != nil && s.madeFor != nil {
 		return zeroLine, nil
 	}
 	if w.lastLayer == l && w.lastBlk == blk {
@@ -768,123 +682,6 @@ func (w *Writer) block(o *Object, l *Layer, blk uint64) (*Line, error) {
 		w.lastLayer, w.lastBlk, w.lastFirst = l, blk, first
 	}
 	return first, err
-}
-
-// prefix returns the staged form of bit 0 of a block. The error is ErrTooLarge: the
-// writer has looked at too many layers.
-func (w *Writer) prefix(l *Layer, blk uint64) (uint64, error) {
-	i := slices.Index(w.layers, l)
-	if i < 0 {
-		i = len(w.layers)
-		if i > maxOrdinal {
-			return 0, fmt.Errorf("%w: commit of more than %d layers", ErrTooLarge, maxOrdinal+1)
-		}
-		w.layers = append(w.layers, l)
-	}
-	return uint64(i)<<ordinalShift | blk<<16, nil
-}
-
-const (
-	ordinalShift = blockBits + 16
-	maxOrdinal   = 1<<(64-ordinalShift) - 1
-)
-
-// fewBits is the number of staged bits up to which looking through them beats
-// hashing.
-const fewBits = 32
-
-// stage adds a bit to the staged ones and reports whether it was not among them.
-func (w *Writer) stage(bit uint64) bool {
-	if w.isStaged(bit) {
-		return false
-	}
-	w.bits = append(w.bits, bit)
-	switch {
-	case len(w.bits) == fewBits:
-		for _, b := range w.bits {
-			w.staged.add(b)
-		}
-	case len(w.bits) > fewBits:
-		w.staged.add(bit)
-	}
-	return true
-}
-
-func (w *Writer) isStaged(bit uint64) bool {
-	if len(w.bits) < fewBits {
-		return slices.Contains(w.bits, bit)
-	}
-	return w.staged.has(bit)
-}
-
-// stagedBlock returns a block with this writer's changes.
-func (w *Writer) stagedBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
-	if b := w.findSlots(l, blk); b != nil {
-		if err := w.copySlots(b); err != nil {
-			return nil, err
-		}
-		return (*Line)(b.words), nil
-	}
-	ordinal := slices.Index(w.layers, l)
-	changed := ordinal >= 0 && slices.ContainsFunc(w.bits, func(bit uint64) bool {
-		return int(bit>>ordinalShift) == ordinal && bit>>16&(maxBlocks-1) == blk
-	})
-	if !changed {
-		return w.block(o, l, blk)
-	}
-	first, words := l.newBlock()
-	return first, w.ReadBlock(o, l, blk, words)
-}
-
-// ReadBlock copies a block with this writer's changes to words, which are as many
-// as the block has.
-func (w *Writer) ReadBlock(o *Object, l *Layer, blk uint64, words []uint64) error {
-	if b := w.findSlots(l, blk); b != nil {
-		if err := w.copySlots(b); err != nil {
-			return err
-		}
-		copy(words, b.words)
-		return nil
-	}
-	first, err := w.block(o, l, blk)
-	if err != nil {
-		return err
-	}
-	copyWords(words, l.Words(first))
-	ordinal := slices.Index(w.layers, l)
-	for _, bit := range w.bits {
-		if ordinal == int(bit>>ordinalShift) && bit>>16&(maxBlocks-1) == blk {
-			words[bit>>6&(block.MaxWords-1)] |= 1 << (bit & 63)
-		}
-	}
-	return nil
-}
-
-// Counter returns counter i of a layer with this writer's changes.
-func (w *Writer) Counter(l *Layer, i int) uint64 {
-	for j := range w.counts {
-		if w.counts[j].layer == l {
-			return w.counts[j].values[i]
-		}
-	}
-	return l.Counter(i)
-}
-
-// SetCounter stages a new absolute value of counter i of a layer.
-func (w *Writer) SetCounter(l *Layer, i int, v uint64) {
-	for j := range w.counts {
-		if w.counts[j].layer == l {
-			w.journalCount(j)
-			w.counts[j].values[i] = v
-			return
-		}
-	}
-	s := stagedCounters{layer: l}
-	for j := range s.values {
-		s.values[j] = l.Counter(j)
-	}
-	s.values[i] = v
-	w.counts = append(w.counts, s)
 }
 
 // Attribute returns the value of an attribute of the object as last committed,
@@ -949,54 +746,4 @@ func must(err error) {
 	if err != nil {
 		panic(err)
 	}
-}
-
-// bitSet is a set of uint64, open addressing, that keeps its memory when reset.
-type bitSet struct {
-	slots []uint64 // value+1, 0 is free; the length is a power of two
-	used  int
-}
-
-// find returns where v is, or the free slot where it belongs.
-func (s *bitSet) find(v uint64) *uint64 {
-	mask := uint64(len(s.slots) - 1)
-	for i := mix64(v) & mask; ; i = (i + 1) & mask {
-		if s.slots[i] == 0 || s.slots[i] == v+1 {
-			return &s.slots[i]
-		}
-	}
-}
-
-func (s *bitSet) has(v uint64) bool { return *s.find(v) != 0 }
-
-func (s *bitSet) add(v uint64) {
-	if s.used*2 >= len(s.slots) {
-		s.grow()
-	}
-	if slot := s.find(v); *slot == 0 {
-		*slot = v + 1
-		s.used++
-	}
-}
-
-func (s *bitSet) grow() {
-	old := s.slots
-	s.slots, s.used = make([]uint64, max(256, 2*len(old))), 0
-	for _, v := range old {
-		if v != 0 {
-			s.add(v - 1)
-		}
-	}
-}
-
-// maxKeptSlots bounds the memory an idle writer keeps.
-const maxKeptSlots = 1 << 16
-
-func (s *bitSet) reset() {
-	if len(s.slots) > maxKeptSlots {
-		s.slots = nil
-	} else if s.used > 0 {
-		clear(s.slots)
-	}
-	s.used = 0
 }

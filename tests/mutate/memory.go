@@ -1,4 +1,62 @@
 package main
 
-// memory are what bounds memory inside transactions.
-var memory []mutation
+func inStaged(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^TestStaged(_|$)"}
+}
+
+// memory are what bounds memory inside transactions, and what is found there without a search.
+var memory = []mutation{
+	inStaged("a key is looked for among all that are staged", edit{"kv/writer.go",
+		"	case n > fewStaged:", "	case n > 1<<30:"}),
+	inStaged("a layer is looked for among all that are staged", edit{"kv/staged.go",
+		"	case len(w.layers) > fewStaged:", "	case len(w.layers) > 1<<30:"}),
+	inStaged("a block of bits is looked for among all that are staged", edit{"kv/staged.go",
+		"	case len(w.bits) > fewStaged:", "	case len(w.bits) > 1<<30:"}),
+	inStaged("a block of slots is looked for among all that are staged", edit{"kv/slots.go",
+		"	case len(w.slots) > fewStaged:", "	case len(w.slots) > 1<<30:"}),
+	inStaged("a commit looks for a layer among all", edit{"kv/patch.go",
+		"	case len(p.layers) > maxLayers:", "	case len(p.layers) > 1<<30:"}),
+
+	inStaged("a use that is refused leaves bits", edit{"kv/staged.go",
+		"		w.bits[bit.block].remove(bit.position)\n", "		_ = bit\n"}),
+	inStaged("a use that is refused leaves blocks of bits", edit{"kv/staged.go",
+		"	w.bits = w.bits[:n]\n", ""}),
+	inStaged("a block of bits that is taken back is still found", edit{"kv/staged.go",
+		"		delete(w.bitIndex, b.stagedPlace)\n", ""}),
+	inStaged("a use that is refused leaves counters", edit{"kv/staged.go",
+		"		s.counters, s.counted, s.counting = counters, counted, counting\n", "		_, _, _, _ = s, counters, counted, counting\n"}),
+	inStaged("the counters of a layer are restored as the first use left them", edit{"kv/staged.go",
+		"s.counting == w.nest.id {", "s.counting != 0 {"}),
+	inStaged("a layer whose removal is refused stays removed", edit{"kv/staged.go",
+		"		w.layers[i].gone = false\n", ""}),
+	inStaged("a layer whose removal is refused is not found", edit{"kv/staged.go",
+		"		if w.layerIndex != nil {\n			w.layerIndex[l.id()] = i\n		}\n", ""}),
+	inStaged("a layer is found that was removed", edit{"kv/staged.go",
+		"	delete(w.layerIndex, l.id())\n", ""}),
+	inStaged("what was staged of a layer that was removed is committed", edit{"kv/staged.go",
+		"	w.bits = slices.DeleteFunc(w.bits, func(b bitBlock) bool { return w.layers[b.ordinal].gone })\n", ""}),
+	inStaged("slots of a layer that was removed are committed", edit{"kv/staged.go",
+		"	w.slots = slices.DeleteFunc(w.slots, func(b *slotBlock) bool { return w.layers[b.ordinal].gone })\n", ""}),
+	inStaged("counters of a layer that was removed are committed", edit{"kv/staged.go",
+		"		s.counted = s.counted && !s.gone\n", "		_ = s\n"}),
+	inStaged("a removal of every key that is refused stays", edit{"kv/writer.go",
+		"	w.onUndo(func() { w.changes = before })\n", "	_ = before\n"}),
+	inStaged("a block of slots that is taken back is still found", edit{"kv/slots.go",
+		"		delete(w.slotIndex, b.stagedPlace)\n", ""}),
+	inStaged("the copy of a block of slots has what was refused", edit{"kv/slots.go",
+		"		b.log, b.words = b.log[:b.saved], nil\n", "		b.log = b.log[:b.saved]\n"}),
+	inStaged("what is taken out of a log goes past where a use began", edit{"kv/slots.go",
+		"lastOfEach(b.log[:b.saved]), lastOfEach(b.log[b.saved:])", "lastOfEach(b.log), b.log[:0]"}),
+	inStaged("of a slot set twice the first value stays", edit{"kv/slots.go",
+		"		if i+1 == len(log) || log[i+1].Index != s.Index {", "		if i == 0 || log[i-1].Index != s.Index {"}),
+	inStaged("a block with many bits loses the first", edit{"kv/staged.go",
+		"		setPositions(b.words, b.positions)\n", ""}),
+	inStaged("a lookup in a block with many bits sees the few alone", edit{"kv/staged.go",
+		"	if b.words != nil {\n		for i := range words {", "	if false {\n		for i := range words {"}),
+
+	inStaged("each use keeps a copy of every block of slots", edit{"kv/slots.go",
+		"	b.nested, b.saved = w.nest.id, len(b.log)\n",
+		"	b.nested, b.saved = w.nest.id, len(b.log)\n	words := slices.Clone(b.words)\n	w.onUndo(func() { b.words = words })\n"}),
+	inStaged("a writer keeps a copy of every block of slots", edit{"kv/slots.go",
+		"	if len(w.copied) >= maxCopies {", "	if false {"}),
+}

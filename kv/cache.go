@@ -65,10 +65,18 @@ type residentObject struct{ o *Object }
 
 func (r residentObject) drop() { r.o.db.evictObject(r.o) }
 
+// touchCounters returns how many counters of touches a budget gets: ten for each block that
+// fits, as ristretto advises, but no more than take about half a GiB. Beyond 100 GiB there
+// are fewer for a block.
+func touchCounters(budget int64) int64 {
+	const most = 1 << 27
+	return min(most, max(1024, 10*(budget/(8<<10))))
+}
+
 func newResidency(budget int64) (*residency, error) {
 	r := &residency{loads: make(chan struct{}, maxLoads)}
 	cache, err := ristretto.NewCache(&ristretto.Config[uint64, resident]{
-		NumCounters:        max(1024, 10*budget/(8<<10)),
+		NumCounters:        touchCounters(budget),
 		MaxCost:            budget,
 		BufferItems:        64,
 		IgnoreInternalCost: true,

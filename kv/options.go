@@ -64,19 +64,20 @@ type Options struct {
 	MustExist bool
 
 	// CacheSize is the budget, in bytes, of resident blocks, block tables and
-	// open objects together. At least one block (8 KiB). Default 256 MiB.
+	// open objects together. One block (8 KiB) to 1 TiB. Default 256 MiB.
 	CacheSize int64
 
 	// TableCacheSize is the budget, in bytes, of what was read from tables: keys,
 	// strings, and blocks on their way into memory, which stay there by CacheSize
-	// alone. At least 1 MiB. Default an eighth of CacheSize, at least 8 MiB.
+	// alone. 1 MiB to 1 TiB. Default an eighth of CacheSize, at least 8 MiB.
 	TableCacheSize int64
 
 	// MemTableSize is Pebble's memtable size in bytes; a commit may take up to
 	// a quarter of it. 256 KiB to 1 GiB. Default 32 MiB.
 	MemTableSize int
 
-	// Durability is the level of writes that ask for no other. Default Always.
+	// Durability is the level of writes that ask for no other: Always, EverySec or
+	// NoSync. Default Always.
 	Durability Durability
 
 	// Seed of the item hashes of objects created from now on. It is chosen at
@@ -86,17 +87,18 @@ type Options struct {
 	Seed uint64
 
 	// MaxFilterBytes limits the size, in bytes of bit arrays, of one object.
-	// Default 64 GiB.
+	// 1 byte to 1 PiB. Default 64 GiB.
 	MaxFilterBytes uint64
 
 	// BallastSize is the size, in bytes, of a file kept in the store's
 	// directory to be removed when the disk is full, so that what is in flight
-	// can end well. Default 64 MiB; negative means none. Memory stores have none.
+	// can end well. 1 byte to 1 PiB. Default 64 MiB; negative means none. Memory
+	// stores have none.
 	BallastSize int64
 
 	// MinFreeSpace is the free space, in bytes, below which writes are refused
-	// with ErrNoSpace. Default: four memtables and 64 MiB; negative means no
-	// check. Writes are accepted again at one and a half times the value.
+	// with ErrNoSpace. 1 byte to 1 PiB. Default: four memtables and 64 MiB; negative
+	// means no check. Writes are accepted again at one and a half times the value.
 	MinFreeSpace int64
 
 	// Logger receives what an operator should know. Panics of it are ignored. Default
@@ -119,11 +121,13 @@ type Options struct {
 }
 
 const (
-	minCacheSize    = 8 << 10
-	minMemTableSize = 256 << 10
-	maxMemTableSize = 1 << 30
-
+	minCacheSize      = 8 << 10
+	maxCacheSize      = 1 << 40
 	minTableCacheSize = 1 << 20
+	maxTableCacheSize = 1 << 40
+	minMemTableSize   = 256 << 10
+	maxMemTableSize   = 1 << 30
+	maxDiskSize       = 1 << 50
 )
 
 // withDefaults returns a copy with every default filled in, or an error that
@@ -203,14 +207,18 @@ func ignorePanic() { _ = recover() }
 
 func (o *Options) validate() error {
 	var errs []error
-	if o.CacheSize < minCacheSize {
-		errs = append(errs, fmt.Errorf("CacheSize %d: at least %d bytes, one block", o.CacheSize, minCacheSize))
+	size := func(name string, value, low, high int64) {
+		if value < low || value > high {
+			errs = append(errs, fmt.Errorf("%s %d: %d to %d bytes", name, value, low, high))
+		}
 	}
-	if o.TableCacheSize < minTableCacheSize {
-		errs = append(errs, fmt.Errorf("TableCacheSize %d: at least %d bytes", o.TableCacheSize, minTableCacheSize))
-	}
-	if o.MemTableSize < minMemTableSize || o.MemTableSize > maxMemTableSize {
-		errs = append(errs, fmt.Errorf("MemTableSize %d: %d to %d bytes", o.MemTableSize, minMemTableSize, maxMemTableSize))
+	size("CacheSize", o.CacheSize, minCacheSize, maxCacheSize)
+	size("TableCacheSize", o.TableCacheSize, minTableCacheSize, maxTableCacheSize)
+	size("MemTableSize", int64(o.MemTableSize), minMemTableSize, maxMemTableSize)
+	size("BallastSize", max(1, o.BallastSize), 1, maxDiskSize)
+	size("MinFreeSpace", max(1, o.MinFreeSpace), 1, maxDiskSize)
+	if o.MaxFilterBytes > maxDiskSize {
+		errs = append(errs, fmt.Errorf("MaxFilterBytes %d: 1 to %d bytes", o.MaxFilterBytes, uint64(maxDiskSize)))
 	}
 	if o.Durability > NoSync {
 		errs = append(errs, fmt.Errorf("Durability %d: Always, EverySec or NoSync", o.Durability))

@@ -62,6 +62,23 @@ var storage = []mutation{
 	inFreeze("whatever reads as a chunk counts as a record", edit{"kv/freeze/log.go",
 		"			return n == head.Count",
 		"			return true || n == head.Count"}),
+
+	// Options.
+	inOptions("any size of the cache is taken", edit{"kv/options.go",
+		"	size(\"CacheSize\", o.CacheSize, minCacheSize, maxCacheSize)\n",
+		""}),
+	inOptions("the number of counters overflows", edit{"kv/cache.go",
+		"10*(budget/(8<<10))",
+		"10*budget/(8<<10)"}),
+	inOptions("any limit of filters is taken", edit{"kv/options.go",
+		"	if o.MaxFilterBytes > maxDiskSize {",
+		"	if false {"}),
+	inOptions("a size above its range is taken", edit{"kv/options.go",
+		"value < low || value > high",
+		"value < low"}),
+	inOptions("only one problem is told", edit{"kv/options.go",
+		"		if value < low || value > high {",
+		"		if len(errs) == 0 && (value < low || value > high) {"}),
 }
 
 func inFreeze(name string, edits ...edit) mutation {
@@ -70,4 +87,8 @@ func inFreeze(name string, edits ...edit) mutation {
 
 func inStore(name, tests string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./tests", tests: tests}
+}
+
+func inOptions(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^TestOptions_"}
 }

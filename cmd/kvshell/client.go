@@ -207,6 +207,9 @@ func (c *client) send(ctx context.Context, words [][]byte) error {
 		return c.failed(errors.New("not connected"))
 	}
 	if err := c.conn.send(ctx, words); err != nil {
+		if last, ok := c.conn.farewell(ctx); ok {
+			err = errors.New(string(last.Bytes()))
+		}
 		return c.broken(ctx, err)
 	}
 	return nil

@@ -32,6 +32,9 @@ type completer struct {
 	exec executor
 	own  func() []*cobra.Command // new ones at each call
 	out  io.Writer               // for the syntax of a command
+
+	// rows returns how many rows of the screen a line goes on in after the first; nil if in none.
+	rows func(line string) int
 }
 
 // complete is liner's WordCompleter: the words that the one left of pos, counted in characters, may become.
@@ -48,6 +51,10 @@ func (c *completer) complete(line string, pos int) (head string, words []string,
 	if len(offered) == 0 {
 		if text := c.syntaxOf(typed); text != "" {
 			fmt.Fprintf(c.out, "\n%s\n", text)
+			if c.rows != nil {
+				// The editor takes away as many as the line has before it draws that again.
+				fmt.Fprint(c.out, strings.Repeat("\n", c.rows(line)))
+			}
 			return left, []string{""}, tail // so that the line is drawn again, below
 		}
 		return left, nil, tail

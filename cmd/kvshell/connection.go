@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/server/resp"
@@ -25,6 +27,9 @@ type connection struct {
 }
 
 const keptReplies = 16
+
+// farewellTimeout is how long a server that takes no more may take to say why.
+const farewellTimeout = 5 * time.Second
 
 // received is what a server sent: a reply, or a push.
 type received struct {
@@ -120,10 +125,28 @@ func (c *connection) receive(ctx context.Context) (received, error) {
 	}
 }
 
+// farewell returns the error that the server sent before it closed the connection, which was noticed in sending: it does
+// not read on what it cannot take. It is not ok if there is none.
+func (c *connection) farewell(ctx context.Context) (last reply.Reply, ok bool) {
+	_ = c.SetReadDeadline(time.Now().Add(farewellTimeout)) // of a connection that is broken already
+	for {
+		in, err := c.receive(ctx)
+		if err != nil {
+			return last, ok && last.IsError()
+		}
+		if !in.push {
+			last, ok = in.reply, true
+		}
+	}
+}
+
 // ask sends a command and waits for the reply. Pushes before it are dropped, unless that is how the command is
 // answered.
 func (c *connection) ask(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	if err := c.send(ctx, words); err != nil {
+		if last, ok := c.farewell(ctx); ok {
+			return last, nil
+		}
 		return reply.Nil, err
 	}
 	for {
@@ -159,7 +182,7 @@ func connectionError(err error) error {
 		err = call.Err
 	}
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		return errors.New("the server closed the connection")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return errors.New("no answer in time")

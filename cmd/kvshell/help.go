@@ -124,9 +124,9 @@ func rootUsageTemplate(serverFlags string) string {
 
 const promptHelp = `Type a command of the store, in any case, with its words quoted as for redis-cli, or one of the words below;
 -- before a command makes sure that it is none of those. Tab completes, and shows the syntax of a command where there
-is nothing to complete. Ctrl-C cancels the line or the command under way, Ctrl-D ends kvshell. A line that begins with
-# is passed over. One that begins with a blank, or may hold a password, is not kept in the history, whose file
-$SIEVEKV_HISTFILE names; if that is empty, there is none.
+is nothing to complete; a tab in pasted text is shown as ` + pastedTab + ` and is a tab. Ctrl-C cancels the line or the command under
+way, Ctrl-D ends kvshell. A line that begins with # is passed over. One that begins with a blank, or may hold a
+password, is not kept in the history, whose file $SIEVEKV_HISTFILE names; if that is empty, there is none.
 `
 
 // helpUse is the Use line of help: see completer.
@@ -155,12 +155,9 @@ func (sh *shell) helpCommand() *cobra.Command {
 			}
 			defer closeStore(db, &err)
 			if len(args) > 0 {
-				return sh.helpOn(args[0], db.Commands(), root.Commands())
+				return sh.helpOn(cmd.Context(), args[0], db.Commands(), root.Commands())
 			}
-			if err := root.Help(); err != nil {
-				return err
-			}
-			return sh.write("\n" + listCommands(db.Commands()))
+			return sh.page(cmd.Context(), helpText(root)+"\n"+listCommands(db.Commands()))
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the reference of all commands, as in docs/COMMANDS.md")
@@ -171,18 +168,18 @@ func (sh *shell) helpCommand() *cobra.Command {
 func (p *prompt) helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     helpUse,
-		Aliases: []string{"HELP"},
-		Short:   "Tells how a word, a command or a group of commands is used",
-		RunE: func(_ *cobra.Command, args []string) error {
+		Aliases: []string{"HELP", "?"},
+		Short:   "Tells how a word, a command or a group of commands is used; ? is the same",
+		RunE: func(cmd *cobra.Command, args []string) error {
 			own := p.ownCommands()
 			if len(args) > 0 {
-				return p.shell.helpOn(args[0], p.exec.commands(), own)
+				return p.shell.helpOn(cmd.Context(), args[0], p.exec.commands(), own)
 			}
 			text := promptHelp + "\nWords:\n"
 			for _, cmd := range own {
 				text += fmt.Sprintf("  %-*s %s\n", nameWidth, cmd.Name(), cmd.Short)
 			}
-			return p.shell.write(text + "\n" + listCommands(p.exec.commands()))
+			return p.shell.page(cmd.Context(), text+"\n"+listCommands(p.exec.commands()))
 		},
 	}
 }
@@ -201,15 +198,15 @@ func (sh *shell) write(text string) error {
 }
 
 // helpOn is the help on an own word, a group, or a command of the store.
-func (sh *shell) helpOn(name string, table []*kv.Command, own []*cobra.Command) error {
+func (sh *shell) helpOn(ctx context.Context, name string, table []*kv.Command, own []*cobra.Command) error {
 	if word := findOwn(own, name); word != nil {
-		return word.Help()
+		return sh.page(ctx, helpText(word))
 	}
 	if strings.HasPrefix(name, "@") {
-		return sh.helpOnGroup(strings.ToLower(name), table)
+		return sh.helpOnGroup(ctx, strings.ToLower(name), table)
 	}
 	if c := findCommand(table, name); c != nil {
-		return sh.write(describe(c))
+		return sh.page(ctx, describe(c))
 	}
 	return cmp.Or(didYouMean(name, table, own), usagef("no word and no command is called %q: help lists them", name))
 }
@@ -235,7 +232,7 @@ func (sh *shell) mistyped(name string, own []*cobra.Command) (err error) {
 	return didYouMean(name, db.Commands(), own)
 }
 
-func (sh *shell) helpOnGroup(group string, table []*kv.Command) error {
+func (sh *shell) helpOnGroup(ctx context.Context, group string, table []*kv.Command) error {
 	text := ""
 	for _, c := range table {
 		if "@"+c.Group == group {
@@ -245,7 +242,7 @@ func (sh *shell) helpOnGroup(group string, table []*kv.Command) error {
 	if text == "" {
 		return usagef("no commands are in the group %s: there are %s", group, strings.Join(groups(table), ", "))
 	}
-	return sh.write(text)
+	return sh.page(ctx, text)
 }
 
 // nameWidth is the width of a column of names. Few are longer.

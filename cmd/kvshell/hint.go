@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,11 @@ import (
 // read does not exist. The reply itself stays what it is for programs.
 func (sh *shell) hint(ctx context.Context, exec executor, words [][]byte, r reply.Reply, own []*cobra.Command) {
 	said := func(text string) bool { return r.IsError() && bytes.HasPrefix(r.Bytes(), []byte("ERR "+text)) }
+	if said("Protocol error: invalid bulk length") {
+		longest := slices.MaxFunc(words, func(a, b []byte) int { return len(a) - len(b) })
+		fmt.Fprintf(sh.stderr, "%sa word has %d bytes: more than the server takes, see proto-max-bulk-len\n", sh.name, len(longest))
+		return
+	}
 	unknown, misused := said("unknown command"), said("wrong number of arguments") || said("syntax error")
 	onTerminals := isTerminal(sh.stdout) && isTerminal(sh.stderr)
 	if !unknown && !misused && (r.IsError() || !onTerminals) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/peterh/liner"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -60,8 +61,10 @@ func (sh *shell) runPrompt(ctx context.Context) (err error) {
 	signal.Reset(os.Interrupt)
 	signal.Notify(p.interrupts, os.Interrupt)
 	defer signal.Stop(p.interrupts)
-	p.startEditor()
-	defer func() { err = errors.Join(err, p.editor.Close()) }()
+	if err := p.startEditor(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.endEditor()) }()
 	p.connect(ctx)
 	return p.run(ctx)
 }
@@ -121,19 +124,48 @@ func storeName(dir string) string {
 	return string(name)
 }
 
-func (p *prompt) startEditor() {
-	p.editor = liner.NewLiner()
+func (p *prompt) startEditor() (err error) {
+	if isEditable() {
+		if p.shell.keyboard, err = newKeyboard(p.shell.stdin); err != nil {
+			return withCode(exitLocal, err)
+		}
+		p.editor = p.shell.keyboard.edit()
+		if err := p.shell.write(markPastes); err != nil {
+			return errors.Join(err, p.endEditor())
+		}
+	} else {
+		p.editor = liner.NewLiner()
+	}
 	p.editor.SetCtrlCAborts(true)
+	p.editor.SetMultiLineMode(true) // a long line goes on in the next
 	p.editor.SetTabCompletionStyle(liner.TabPrints)
-	c := completer{exec: p.exec, own: p.ownCommands, out: p.shell.stdout}
+	c := completer{exec: p.exec, own: p.ownCommands, out: p.shell.stdout, rows: p.rowsOf}
 	p.editor.SetWordCompleter(c.complete)
 	var lines []string
-	var err error
 	p.history, lines, err = openHistory()
 	p.tellHistory(err)
 	for _, line := range lines {
 		p.editor.AppendHistory(line)
 	}
+	return nil
+}
+
+// rowsOf returns how many rows of the screen a line goes on in after the first.
+func (p *prompt) rowsOf(line string) int {
+	width, _, err := term.GetSize(int(p.shell.stdout.Fd()))
+	if err != nil || width < 1 {
+		return 0
+	}
+	return utf8.RuneCountInString(p.text()+line) / width
+}
+
+// endEditor leaves the terminal as it was.
+func (p *prompt) endEditor() (err error) {
+	if p.shell.keyboard != nil {
+		err = p.shell.write(unmarkPastes)
+		p.shell.keyboard = nil
+	}
+	return errors.Join(err, p.editor.Close())
 }
 
 // tellHistory tells an error of the history, which is kept no longer then.
@@ -210,6 +242,7 @@ func (p *prompt) readLine(ctx context.Context) (string, error) {
 
 // carryOut carries out a line; Ctrl-C cancels it. What it returns nobody has told yet.
 func (p *prompt) carryOut(ctx context.Context, line string) error {
+	line = withTabs(line)
 	words, err := splitScriptLine([]byte(line))
 	switch {
 	case err != nil:
@@ -275,6 +308,14 @@ func (p *prompt) ownCommands() []*cobra.Command {
 		keepStdin(cmd)
 	}
 	own = append(own, p.helpCommand(), p.outputCommand(), &cobra.Command{
+		Use: "clear", Short: "Clears the screen, as Ctrl-L does", Args: exactArgs(0),
+		RunE: func(*cobra.Command, []string) error {
+			if !hasCursor() {
+				return nil
+			}
+			return p.shell.write("\x1b[H\x1b[2J")
+		},
+	}, &cobra.Command{
 		Use: "exit", Aliases: []string{"quit", "EXIT", "QUIT"}, Short: "Ends kvshell, as Ctrl-D does", Args: exactArgs(0),
 		RunE: func(*cobra.Command, []string) error { return errExit },
 	})

@@ -127,6 +127,10 @@ func TestPrompt_scratch(t *testing.T) {
 	for line := range strings.Lines(banner) {
 		if command, ok := strings.CutPrefix(line, "  "); ok {
 			p.types(strings.TrimSpace(command) + enter)
+			if strings.HasPrefix(command, "help") {
+				p.sees(pagerStatus)
+				p.types("q")
+			}
 			if said := p.sees("(scratch)> "); strings.Contains(said, "rror") && !strings.HasPrefix(command, "help") {
 				t.Errorf("%s: %s", command, said)
 			}
@@ -420,6 +424,105 @@ func TestPrompt_history(t *testing.T) {
 	p.sees("(scratch)> ")
 	p.types("\x10\x10" + enter) // Ctrl-P twice
 	p.sees("\"first\"\n")
+	p.types(ctrlD)
+	p.ends(exitOK)
+}
+
+// Help fits the screen: it is broken between words, and shown a page at a time.
+func TestPrompt_pager(t *testing.T) {
+	p := at(t, nil)
+	p.sees("(scratch)> ")
+	const rows, columns = 20, 70
+	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: rows, Cols: columns}); err != nil {
+		t.Fatal(err)
+	}
+	p.types("help" + enter)
+	shown := strings.SplitAfter(p.sees(pagerStatus), "\n")[1:] // behind the line typed
+	if len(shown) != rows || shown[rows-1] != "" {
+		t.Errorf("the first page has %d lines, want %d:\n%s", len(shown)-1, rows-1, shown)
+	}
+	for _, line := range shown {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > columns {
+			t.Errorf("%q has %d characters", line, n)
+		}
+	}
+	if words := strings.Fields(strings.Join(shown, "")); !strings.HasPrefix(promptHelp, strings.Join(words[:50], " ")[:90]) {
+		t.Errorf("the first page is\n%s", shown)
+	}
+	p.types(enter)
+	if line := p.sees(pagerStatus); strings.Count(line, "\n") != 1 {
+		t.Errorf("Enter shows %q, want a line", line)
+	}
+	p.types(" ")
+	if page := p.sees(pagerStatus); strings.Count(page, "\n") != rows-1 {
+		t.Errorf("a blank shows %d lines, want %d", strings.Count(page, "\n"), rows-1)
+	}
+	p.types(ctrlC)
+	p.sees("(scratch)> ")
+	p.types("? plan" + enter)
+	p.sees("plan tells how large")
+	p.sees(pagerStatus)
+	p.types("q")
+	p.sees("(scratch)> ")
+	p.types("? ping" + enter)
+	p.sees("PING [message]\n")
+	p.sees("(scratch)> ")
+	p.types("clear" + enter)
+	p.sees("\x1b[H\x1b[2J")
+	p.types("help" + enter)
+	p.sees(pagerStatus)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(exitInterrupted)
+}
+
+// Help on the command line has the pager too, and leaves the terminal as it was.
+func TestHelp_pager(t *testing.T) {
+	for _, args := range [][]string{{"help"}, {"--help"}, {"help", "dedup"}} {
+		p := at(t, nil, args...)
+		p.sees(pagerStatus)
+		p.types("q")
+		if rest := p.ends(exitOK); strings.TrimSpace(rest) != "\x1b[K" {
+			t.Errorf("%s: %q is shown behind q", args, rest)
+		}
+	}
+	p := at(t, []string{"TERM=dumb"}, "help")
+	if text := p.ends(exitOK); strings.Contains(text, "more") && strings.Contains(text, pagerStatus) {
+		t.Error("there is a pager on a dumb terminal")
+	}
+}
+
+// A tab in pasted text is a tab: it completes nothing, separates words, and is in a quoted one.
+func TestPrompt_pastedTab(t *testing.T) {
+	p := at(t, nil)
+	p.sees(markPastes)
+	p.sees("(scratch)> ")
+	p.types("\x1b[200~BF.RES\tk\x1b[201~" + enter)
+	p.sees("ERR unknown command 'BF.RES', with args beginning with: 'k'")
+	p.types("\x1b[200~ECHO\t\"a\tb\"\rECHO\tc\x1b[201~" + enter)
+	p.sees("\n\"a\\tb\"\n")
+	p.sees("\n\"c\"\n")
+	p.types("BF.RESER" + tab + "k 0.01 10" + enter)
+	p.sees("OK\n")
+	p.types(ctrlD)
+	if last := p.ends(exitOK); !strings.Contains(last, unmarkPastes) {
+		t.Errorf("pastes go on to be marked: %q", last)
+	}
+}
+
+// A line that is longer than the screen is wide goes on in the next row.
+func TestPrompt_longLine(t *testing.T) {
+	p := at(t, nil)
+	p.sees("(scratch)> ")
+	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 24, Cols: 40}); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("0123456789", 12)
+	p.types("ECHO " + long)
+	p.sees("ECHO " + long) // all of it, in one piece
+	p.types(enter)
+	p.sees("\n\"" + long + "\"\n")
 	p.types(ctrlD)
 	p.ends(exitOK)
 }

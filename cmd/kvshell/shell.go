@@ -34,9 +34,11 @@ type shell struct {
 	show      format
 	script    scriptFlags
 
-	version bool
-	served  bool // the store is opened to be served
-	repeat  repeatFlags
+	version  bool
+	keyboard *keyboard // at the prompt
+	shown    error     // of writing help that was asked for by a flag
+	served   bool      // the store is opened to be served
+	repeat   repeatFlags
 
 	address *address // of the server that the flags ask for, nil for a store in a directory
 }
@@ -46,6 +48,9 @@ func (sh *shell) run(ctx context.Context, args []string) int {
 	root := sh.rootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = sh.shown
+	}
 	sh.tell(err)
 	return exitCode(err)
 }
@@ -121,6 +126,7 @@ func (sh *shell) setUp(cmd *cobra.Command) {
 	cmd.SetErr(sh.stderr)
 	cmd.SetUsageTemplate(usageTemplate)
 	cmd.SetFlagErrorFunc(flagError)
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { sh.shown = sh.page(contextOf(cmd), helpText(cmd)) })
 }
 
 // checkTarget finds out whether the flags ask for a server, and which.

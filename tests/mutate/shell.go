@@ -74,6 +74,29 @@ var shell = []mutation{
 	inShell("a part of one is dropped from a count", "^TestParseCount$", edit{"cmd/kvshell/flags.go",
 		"	case !n.IsInt():",
 		"	case false:"}),
+
+	// The prompt.
+	inShell("a pasted tab completes", "^TestPrompt_pastedTab$|^TestPastes$", edit{"cmd/kvshell/keyboard.go",
+		"	if p.inside && c == '\\t' {",
+		"	if false {"}),
+	inShell("a mark of a paste that is cut in two is none", "^TestPastes_cut$", edit{"cmd/kvshell/keyboard.go",
+		"	if all && !p.inside && len(p.held) == 1 {",
+		"	if len(p.held) > 0 {"}),
+	inShell("a pasted tab stays a symbol", "^TestPrompt_pastedTab$", edit{"cmd/kvshell/prompt.go",
+		"	line = withTabs(line)\n",
+		""}),
+	inShell("the terminal goes on to mark pastes", "^TestPrompt_pastedTab$", edit{"cmd/kvshell/prompt.go",
+		"		err = p.shell.write(unmarkPastes)\n",
+		""}),
+	inShell("help is broken within words", "^TestWrap$", edit{"cmd/kvshell/pager.go",
+		"			if last == 0 {\n				return i\n			}\n			return last\n",
+		"			return i\n"}),
+	inShell("the pager leaves the terminal raw", "^TestPrompt_pager$", edit{"cmd/kvshell/pager.go",
+		"	defer func() { err = errors.Join(err, withCode(exitLocal, term.Restore(int(sh.stdin.Fd()), mode))) }()\n",
+		"	_ = mode\n"}),
+	inShell("what a server says before it closes is lost", "^TestClient_wordTooLong$", edit{"cmd/kvshell/connection.go",
+		"		if last, ok := c.farewell(ctx); ok {\n			return last, nil\n		}\n",
+		""}),
 }
 
 func inShell(name, tests string, edits ...edit) mutation {

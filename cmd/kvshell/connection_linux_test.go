@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+)
+
+// What a server says before it closes the connection, as it does not read a word that is too long, is shown. Elsewhere
+// than on Linux it may be lost with the connection.
+func TestClient_wordTooLong(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const refusal = "ERR Protocol error: invalid bulk length"
+	served := make(chan error, 1)
+	go func() {
+		for range 2 {
+			conn, err := listener.Accept()
+			if err == nil {
+				_, err = io.ReadFull(conn, make([]byte, 100))
+			}
+			if err == nil {
+				_, err = io.WriteString(conn, "-"+refusal+"\r\n")
+			}
+			if err := errors.Join(err, conn.Close()); err != nil {
+				served <- err
+				return
+			}
+		}
+		served <- listener.Close()
+	}()
+	c := newClient(&address{network: "tcp", endpoint: listener.Addr().String(), protocol: 2}, new(format), io.Discard)
+	words := [][]byte{[]byte("ECHO"), bytes.Repeat([]byte("x"), 64<<20)}
+	if r, err := c.do(t.Context(), words); err != nil || string(r.Bytes()) != refusal {
+		t.Errorf("the reply is %s, %v; want %s", r, err, refusal)
+	}
+	if err := c.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.send(t.Context(), words); err == nil || !strings.Contains(err.Error(), refusal) {
+		t.Errorf("the error is %v, want one with %s", err, refusal)
+	}
+	if err := <-served; err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// pagerStatus stands in the last line while the pager waits for a key.
+const pagerStatus = "-- more: space for a page, Enter for a line, q to quit --"
+
+// page writes a text as people read it: on a terminal, in lines no longer than it is wide, and if they are more than it
+// has, a screen at a time.
+func (sh *shell) page(ctx context.Context, text string) error {
+	width, height, err := term.GetSize(int(sh.stdout.Fd()))
+	if !isTerminal(sh.stdout) || err != nil || width < 20 || height < 3 {
+		return sh.write(text)
+	}
+	lines := strings.SplitAfter(wrap(text, width), "\n")
+	if lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	if len(lines) < height || !isTerminal(sh.stdin) || !hasCursor() {
+		return sh.write(strings.Join(lines, ""))
+	}
+	for n := height - 1; ; {
+		n = min(n, len(lines))
+		if err := sh.write(strings.Join(lines[:n], "")); err != nil {
+			return err
+		}
+		if lines = lines[n:]; len(lines) == 0 {
+			return nil
+		}
+		if err := sh.write(pagerStatus); err != nil {
+			return err
+		}
+		n, err = sh.moreLines(ctx, height)
+		if err := errors.Join(err, sh.write("\r\x1b[K")); err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+// hasCursor reports whether the terminal can move its cursor.
+func hasCursor() bool {
+	name := os.Getenv("TERM")
+	return name != "" && name != "dumb"
+}
+
+// moreLines waits for a key and returns how many lines it asks for, 0 for no more.
+func (sh *shell) moreLines(ctx context.Context, height int) (n int, err error) {
+	mode, err := term.MakeRaw(int(sh.stdin.Fd())) // Ctrl-C is a key
+	if err != nil {
+		return 0, withCode(exitLocal, err)
+	}
+	defer func() { err = errors.Join(err, withCode(exitLocal, term.Restore(int(sh.stdin.Fd()), mode))) }()
+	pressed := make(chan string, 1)
+	go func() {
+		b := make([]byte, 16) // a key may be several bytes
+		n, err := sh.keys().Read(b)
+		if err != nil {
+			n = 0
+		}
+		pressed <- string(b[:n])
+	}()
+	for {
+		select {
+		case <-ctx.Done(): // SIGTERM, with which the process ends, and the goroutine
+			return 0, ctx.Err()
+		case key := <-pressed:
+			return linesFor(key, height), nil
+		}
+	}
+}
+
+// linesFor returns how many lines a key asks for.
+func linesFor(key string, height int) int {
+	switch key {
+	case "", "q", "Q", "\x03", "\x04", "\x1b":
+		return 0
+	case "\r", "\n", "j", "\x1b[B":
+		return 1
+	}
+	return height - 1
+}
+
+// keys is where keys are read while no line is edited.
+func (sh *shell) keys() io.Reader {
+	if sh.keyboard != nil {
+		return sh.keyboard
+	}
+	return sh.stdin
+}
+
+// filledLine is the length, in characters, from which a line without an indent is taken for one of a paragraph that goes
+// on in the next.
+const filledLine = 80
+
+// wrap breaks lines between words so that they fit into a width, in characters. Lines of a paragraph are filled anew.
+// What stands in columns goes on below the second.
+func wrap(text string, width int) string {
+	fits := true
+	for line := range strings.Lines(text) {
+		fits = fits && utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) <= width
+	}
+	if fits {
+		return text
+	}
+	var b strings.Builder
+	var p paragraph
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \n")
+		if !p.goesOn(line) {
+			p.flush(&b, width)
+			p = newParagraph(line)
+		} else {
+			p.text += " " + strings.TrimSpace(line)
+		}
+		p.last = utf8.RuneCountInString(line)
+	}
+	p.flush(&b, width)
+	return b.String()
+}
+
+// paragraph is text that is wrapped as one.
+type paragraph struct {
+	text   string
+	begun  bool
+	indent int // blanks in front
+	column int // where its further lines begin
+	last   int // length of the last line that went into it
+}
+
+func newParagraph(line string) paragraph {
+	p := paragraph{text: line, begun: true, indent: indentOf(line)}
+	p.column = p.indent
+	body := line[p.indent:]
+	if gap := strings.Index(body, "  "); gap > 0 {
+		p.column += gap + indentOf(body[gap:])
+	}
+	return p
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// goesOn reports whether a line belongs to the paragraph.
+func (p *paragraph) goesOn(line string) bool {
+	indent := indentOf(line)
+	switch {
+	case line == "" || p.text == "":
+		return false
+	case indent == 0:
+		return p.indent == 0 && p.last >= filledLine
+	}
+	return indent == p.column && p.column > p.indent
+}
+
+func (p *paragraph) flush(b *strings.Builder, width int) {
+	if !p.begun {
+		return
+	}
+	column := p.column
+	if column > width/2 {
+		column = p.indent + 4
+	}
+	rest := p.text
+	for indent := 0; ; indent = column {
+		room := width - indent
+		if utf8.RuneCountInString(rest) <= room {
+			fmt.Fprintf(b, "%*s%s\n", indent, "", rest)
+			return
+		}
+		end := breakAt(rest, room)
+		fmt.Fprintf(b, "%*s%s\n", indent, "", strings.TrimRight(rest[:end], " "))
+		rest = strings.TrimLeft(rest[end:], " ")
+	}
+}
+
+// breakAt returns where a text that is longer than a number of characters is broken: behind the last word that fits, or
+// within the first if none does.
+func breakAt(text string, room int) int {
+	start := indentOf(text)
+	n, last := 0, 0
+	for i, r := range text {
+		if r == ' ' && i > start {
+			last = i
+		}
+		if n++; n > room {
+			if last == 0 {
+				return i
+			}
+			return last
+		}
+	}
+	return len(text)
+}
+
+// helpText is the help on a word as cobra would print it.
+func helpText(cmd *cobra.Command) string {
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short
+	}
+	if text = strings.TrimRight(text, " \n"); text != "" {
+		text += "\n\n"
+	}
+	return text + cmd.UsageString()
+}
+
+// contextOf returns the context of a command that runs; one that only tells of itself has none.
+func contextOf(cmd *cobra.Command) context.Context {
+	if ctx := cmd.Context(); ctx != nil {
+		return ctx
+	}
+	return context.Background()
+}

@@ -64,7 +64,7 @@ func (w *Writer) commit() error {
 		return db.failure()
 	}
 	if err := w.build(); err != nil {
-		return err
+		return w.answer(err) // what else the function found is known to its caller
 	}
 	if w.batch.Empty() {
 		return w.settleAnswer()

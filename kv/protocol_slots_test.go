@@ -134,7 +134,7 @@ func (s *store) exclusive() *kv.Transaction {
 	s.t.Helper()
 	tx, err := s.BeginExclusive(s.t.Context(), kv.NoSync)
 	s.must(err)
-	s.t.Cleanup(tx.Rollback)
+	s.t.Cleanup(func() { _ = tx.Rollback() }) // the store may have failed
 	return tx
 }
 

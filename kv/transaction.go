@@ -20,13 +20,15 @@ var (
 // a view, which sees the store as of one commit and excludes nobody. Its users take
 // turns. It is what package txn is made of.
 type Transaction struct {
-	db *DB
+	db    *DB
+	level Durability // of a writer
 
-	mu    sync.Mutex
-	w     *Writer // nil for a view; guarded by mu
-	view  *view   // nil for a writer; guarded by mu
-	ended error   // guarded by mu
-	stop  func() bool
+	mu      sync.Mutex
+	w       *Writer // nil for a view; guarded by mu
+	view    *view   // nil for a writer; guarded by mu
+	ended   error   // guarded by mu
+	settled bool    // nothing more has to come to stable storage for it; guarded by mu
+	stop    func() bool
 }
 
 // Scope is what handles on filters can be bound to: a Transaction, or what holds one.
@@ -47,7 +49,7 @@ func (db *DB) BeginExclusive(ctx context.Context, level Durability) (*Transactio
 	if err != nil {
 		return nil, err
 	}
-	return db.track(ctx, &Transaction{db: db, w: w}), nil
+	return db.track(ctx, &Transaction{db: db, level: w.level, w: w}), nil
 }
 
 // NewView begins a transaction that reads the store as it is now. What it costs others
@@ -60,7 +62,7 @@ func (db *DB) NewView(ctx context.Context) (*Transaction, error) {
 	if err != nil {
 		return nil, err
 	}
-	return db.track(ctx, &Transaction{db: db, view: v}), nil
+	return db.track(ctx, &Transaction{db: db, view: v, settled: true}), nil
 }
 
 // track has a transaction ended by its context, and by Close.
@@ -149,14 +151,26 @@ func (tx *Transaction) Commit() error {
 	}
 	tx.stop()
 	tx.release(nil)
+	tx.settled = true
 	if tx.w == nil {
 		return nil
 	}
 	return tx.w.commit()
 }
 
-// Rollback ends the transaction without a change. It may be called after its end.
-func (tx *Transaction) Rollback() {
+// Rollback ends the transaction without a change. It may be called after its end; after
+// Commit it does nothing. Under Always it returns when everything that was read in the
+// transaction is on stable storage: what its user knows from that, and says, is as good as
+// what he commits. ErrFailed and ErrClosed say that it is not known to be.
+func (tx *Transaction) Rollback() error {
 	tx.stop()
 	tx.end(nil)
+	tx.mu.Lock()
+	settled := tx.settled
+	tx.settled = true
+	tx.mu.Unlock()
+	if settled || tx.level != Always {
+		return nil
+	}
+	return tx.db.Sync()
 }

@@ -90,8 +90,8 @@ var writers = sync.Pool{New: func() any { return new(Writer) }}
 // panic goes on. Either way the keys' locks are free when Write returns.
 //
 // Under Always, Write returns when what it wrote is on stable storage, and when
-// everything is that its answer was based on: with an error, too, which may say that a
-// key is there, or missing, or full. The errors are change's, or in its place ErrFailed,
+// everything is that its answer was based on: with an error or a panic, too, which may say
+// that a key is there, or missing, or full. The errors are change's, or in its place ErrFailed,
 // and ErrClosed, ErrNoSpace and ErrTooLarge: for a key above MaxKeyLen, or for more than a
 // commit takes, MaxCommit. After ErrFailed the outcome is unknown; after any other error
 // nothing was written.
@@ -109,8 +109,8 @@ func (db *DB) Write(level Durability, keys [][]byte, change func(*Writer) error)
 func (w *Writer) run(change func(*Writer) error) error {
 	returned := false
 	defer func() {
-		if !returned { // change panicked, or ended its goroutine
-			w.release()
+		if !returned { // change panicked, or ended its goroutine, which may be an answer as any
+			_ = w.refuse(nil)
 		}
 	}()
 	err := change(w)
@@ -215,6 +215,11 @@ func (w *Writer) release() {
 // ErrFailed takes the place of err if that fails.
 func (w *Writer) refuse(err error) error {
 	defer w.release()
+	return w.answer(err)
+}
+
+// answer is refuse for a writer that is released elsewhere.
+func (w *Writer) answer(err error) error {
 	if serr := w.settleAnswer(); serr != nil {
 		return serr
 	}

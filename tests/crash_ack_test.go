@@ -17,6 +17,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/tests/faultfs"
+	"github.com/sievekv/sievekv/txn"
 )
 
 // slowLog is a disk whose log can be kept from being synced.
@@ -330,6 +331,56 @@ func TestCrash_answers(t *testing.T) {
 				must(t, inCrash(t, log, tt.after))
 			})
 		}
+	}
+}
+
+// An answer whose grounds cannot be brought to the disk is not given: the store has failed in its place.
+func TestCrash_answerFails(t *testing.T) {
+	duplicate := errors.New("duplicate")
+	for name, answer := range map[string]func(db *kv.DB) error{
+		"Update": func(db *kv.DB) error {
+			return txn.Update(t.Context(), db, kv.Always, func(tx *txn.Tx) error {
+				isNew, err := bloomext.New(db, "k").In(tx).AddString("x")
+				if err == nil && !isNew {
+					err = duplicate
+				}
+				return err
+			})
+		},
+		"EXEC": func(db *kv.DB) error {
+			session := db.NewSession()
+			session.Charge = func(int) error { return duplicate }
+			for _, words := range [][]string{{"MULTI"}, {"BF.ADD", "k", "x"}} {
+				session.Do(t.Context(), wordsOf(words))
+			}
+			if text := string(session.Do(t.Context(), wordsOf([]string{"EXEC"})).Bytes()); !strings.HasPrefix(text, "MISCONF") {
+				return errors.New(text)
+			}
+			return kv.ErrFailed
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var broken atomic.Bool
+			disk := vfs.NewCrashableMem()
+			must(t, faultfs.MakeDir(disk))
+			opts := tinyOptions(&faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
+				if broken.Load() && s == (faultfs.Site{Op: "sync", Class: "log"}) {
+					return errors.New("broken")
+				}
+				return nil
+			}})
+			opts.Modules = append(opts.Modules, txn.Module())
+			db := open(t, storeDir, opts)
+			must(t, reserve("k", 100)(db, kv.Always))
+			must(t, add("k", "x", true)(db, kv.NoSync))
+			broken.Store(true)
+			if err := answer(db); errors.Is(err, duplicate) || !errors.Is(err, kv.ErrFailed) {
+				t.Errorf("the answer is %v, want ErrFailed", err)
+			}
+			if err := db.Close(); !errors.Is(err, kv.ErrFailed) {
+				t.Errorf("Close = %v", err)
+			}
+		})
 	}
 }
 

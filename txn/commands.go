@@ -169,7 +169,11 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer tx.Rollback()
+	defer func() { // what EXEC answers has to be durable, be it that it does nothing
+		if serr := tx.Rollback(); serr != nil {
+			list, err = nil, serr
+		}
+	}()
 	if s.watch != nil {
 		err := tx.Read(func(r kv.Reader) error {
 			changed, err := s.watch.Changed(r)
@@ -178,9 +182,6 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 			}
 			return err
 		})
-		if errors.Is(err, errChanged) {
-			return nil, errors.Join(err, tx.Commit()) // its answer, too, has to be durable
-		}
 		if err != nil {
 			return nil, err
 		}

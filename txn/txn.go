@@ -64,15 +64,21 @@ func enter(ctx context.Context) (context.Context, error) {
 // Update runs f in a transaction, and commits what f did if it returns nil. If f
 // returns an error or panics nothing is changed, and Update returns the error, or
 // panics too. Other writes of the store wait from before f is called to after it
-// returns, but not for the disk. The errors are f's, those of kv.DB.BeginExclusive, and
-// kv.ErrTooLarge if the writes do not fit into one commit, a quarter of
-// Options.MemTableSize.
-func Update(ctx context.Context, db *kv.DB, level kv.Durability, f func(*Tx) error) error {
+// returns, but not for the disk. Under kv.Always, Update returns, or panics, when what f
+// wrote is on stable storage and everything that it read is, so that no crash takes back
+// what an error says. The errors are f's, or in its place kv.ErrFailed; those of
+// kv.DB.BeginExclusive; and kv.ErrTooLarge if the writes do not fit into one commit, a
+// quarter of Options.MemTableSize.
+func Update(ctx context.Context, db *kv.DB, level kv.Durability, f func(*Tx) error) (err error) {
 	tx, err := Begin(ctx, db, level)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // of f's panic, too; after Commit it does nothing
+	defer func() { // of f's panic, too; after Commit it does nothing
+		if serr := tx.Rollback(); serr != nil {
+			err = serr
+		}
+	}()
 	if err := f(tx); err != nil {
 		return err
 	}

@@ -3,8 +3,8 @@ package main
 // transactions are what transactions and writers rest on.
 var transactions = []mutation{
 	inWrites("a writer whose function panics keeps its locks", edit{"kv/writer.go",
-		"		if !returned { // change panicked, or ended its goroutine\n			w.release()\n		}\n",
-		"		_ = returned\n"}),
+		"			_ = w.refuse(nil)\n",
+		"			_ = w\n"}),
 	inWrites("a change of a transaction that panics stays", edit{"kv/nest.go",
 		"	staged := false\n",
 		"	staged := true\n"}),
@@ -36,6 +36,29 @@ var transactions = []mutation{
 	inWrites("a logger's panic keeps a store from failing", edit{"kv/options.go",
 		"	defer ignorePanic()\n	return h.Handler.Handle(ctx, r)",
 		"	return h.Handler.Handle(ctx, r)"}),
+
+	inTransactions("a transaction that is rolled back does not wait for the watermark", "^TestDurable_answers$", edit{"kv/transaction.go",
+		"	return tx.db.Sync()\n",
+		"	return nil\n"}),
+	inTransactions("a commit that is too large does not wait for the watermark", "^TestDurable_answers$", edit{"kv/commit.go",
+		"		return w.answer(err)",
+		"		return err"}),
+	inTransactions("a write that panics does not wait for the watermark", "^TestDurable_answers$", edit{"kv/writer.go",
+		"			_ = w.refuse(nil)\n",
+		"			w.release()\n"}),
+	inTransactions("EXEC does not roll back before it answers", "^TestDurable_answers$|^TestMulti", edit{"txn/commands.go",
+		"		if serr := tx.Rollback(); serr != nil {\n			list, err = nil, serr\n		}\n",
+		"		go func() { _ = tx.Rollback() }()\n"}),
+	{name: "an answer that is not known to be durable is given", edits: []edit{{"txn/txn.go",
+		"		if serr := tx.Rollback(); serr != nil {\n			err = serr\n		}\n",
+		"		_ = tx.Rollback()\n"}}, pkg: "./tests", tests: "^TestCrash_answerFails$"},
+	{name: "an answer of EXEC that is not known to be durable is given", edits: []edit{{"txn/commands.go",
+		"		if serr := tx.Rollback(); serr != nil {\n			list, err = nil, serr\n		}\n",
+		"		_ = tx.Rollback()\n"}}, pkg: "./tests", tests: "^TestCrash_answerFails$"},
+}
+
+func inTransactions(name, tests string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./txn", tests: tests}
 }
 
 func inWrites(name string, edits ...edit) mutation {

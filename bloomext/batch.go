@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
@@ -22,20 +23,20 @@ const group = 64
 // and n is their number; with another error n is the number of items whose commits
 // are done.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
-	return addMany(f, items, added, probe.Sum64Seed)
+	return addMany(f, items, added, hash.Function.Sum)
 }
 
 // AddManyString is AddMany for strings.
 func (f *Filter) AddManyString(items []string, added []bool) (n int, err error) {
-	return addMany(f, items, added, probe.Sum64SeedString)
+	return addMany(f, items, added, hash.Function.SumString)
 }
 
 // AddManyUint64 is AddMany for the 8 bytes of each item in little-endian order.
 func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) {
-	return addMany(f, items, added, probe.Sum64SeedUint64)
+	return addMany(f, items, added, hash.Function.SumUint64)
 }
 
-func addMany[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint64) (n int, err error) {
+func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
 	if len(added) != len(items) {
 		return 0, fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(added), len(items))
 	}
@@ -50,7 +51,7 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint
 	return n, nil
 }
 
-func addChunk[T any](f *Filter, items []T, added []bool, sum func(T, uint64) uint64) (int, error) {
+func addChunk[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
 	return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) { return stageMany(f.h, w, items, added, sum) })
 }
 
@@ -61,14 +62,14 @@ func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, e
 	if len(added) != len(items) {
 		return 0, fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(added), len(items))
 	}
-	return stageMany(f.h, w, items, added, probe.Sum64Seed)
+	return stageMany(f.h, w, items, added, hash.Function.Sum)
 }
 
 // stageMany stages items in the order of their blocks, so that a block that is
 // not resident is read once however small the cache; equal items keep their
 // order among themselves. Where the filter may fill up it is the order given
 // that counts.
-func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func(T, uint64) uint64) (int, error) {
+func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
 	c, err := h.Staged(w)
 	if err != nil {
 		return 0, err
@@ -82,7 +83,7 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 			if err := h.GivenUp(i); err != nil {
 				return i, err
 			}
-			if added[i], err = s.add(sum(item, c.seed)); err != nil {
+			if added[i], err = s.add(sum(c.hash, item)); err != nil {
 				return i, err
 			}
 		}
@@ -90,7 +91,7 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 	}
 	asked := make([]question, len(items))
 	for i, item := range items {
-		hash := sum(item, c.seed)
+		hash := sum(c.hash, item)
 		blk, _ := newest.layout.Block(hash)
 		asked[i] = question{hash: hash, blk: blk, i: i}
 	}
@@ -128,21 +129,21 @@ func (q question) compare(r question) int {
 // must be as long as items. All answers are as of one moment with respect to
 // deleting, renaming and replacing the filter. With an error all are true.
 func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
-	return mayContainMany(f, items, present, probe.Sum64Seed)
+	return mayContainMany(f, items, present, hash.Function.Sum)
 }
 
 // MayContainManyString is MayContainMany for strings.
 func (f *Filter) MayContainManyString(items []string, present []bool) error {
-	return mayContainMany(f, items, present, probe.Sum64SeedString)
+	return mayContainMany(f, items, present, hash.Function.SumString)
 }
 
 // MayContainManyUint64 is MayContainMany for the 8 bytes of each item in
 // little-endian order.
 func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
-	return mayContainMany(f, items, present, probe.Sum64SeedUint64)
+	return mayContainMany(f, items, present, hash.Function.SumUint64)
 }
 
-func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(T, uint64) uint64) error {
+func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.Function, T) uint64) error {
 	if len(present) != len(items) {
 		return fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(present), len(items))
 	}
@@ -164,7 +165,7 @@ func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(T, uin
 // askMany answers groups of items from resident blocks, having asked for the
 // memory of all of a group before it looks at the first, and then reads each
 // block that is missing once, in the order they are stored in.
-func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(T, uint64) uint64) error {
+func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
 	var cold []question
 	var hashes [group]uint64
 	for start := 0; start < len(items); start += group {
@@ -173,7 +174,7 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 		}
 		part := items[start:min(start+group, len(items))]
 		for i, item := range part {
-			hashes[i] = sum(item, c.seed)
+			hashes[i] = sum(c.hash, item)
 		}
 		if h.Tx == nil && h.DB.Sampled(hashes[0]) {
 			c.touch(h.DB, hashes[0])

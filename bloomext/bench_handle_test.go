@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // residentFilter returns a handle on a filter of n items, one layer, all in memory,
@@ -40,9 +39,9 @@ func residentFilter(tb testing.TB, n int) (f *Filter, test func(item []byte) boo
 			tb.Fatalf("block %d is not in memory", i)
 		}
 	}
-	layout, seed := c.newest.layout, c.seed
+	layout, sum := c.newest.layout, c.hash.Sum
 	return f, func(item []byte) bool {
-		h := probe.Sum64Seed(item, seed)
+		h := sum(item)
 		blk, rest := layout.Block(h)
 		return layout.Test(blocks[blk], rest, h)
 	}

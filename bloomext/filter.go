@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -16,7 +17,7 @@ var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify
 // filter is what an open object of the type is to this package. It never changes.
 type filter struct {
 	object *kv.Object
-	seed   uint64
+	hash   hash.Function
 	newest layer   // layers[0], one dereference nearer
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
@@ -39,7 +40,7 @@ func openFilter(o *kv.Object) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &filter{object: o, seed: chain.Params.Seed, newest: *chain.Newest(), layers: chain.NewestFirst(), chain: chain}, nil
+	return &filter{object: o, hash: chain.Params.Hash, newest: *chain.Newest(), layers: chain.NewestFirst(), chain: chain}, nil
 }
 
 func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {

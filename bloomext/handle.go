@@ -4,7 +4,6 @@ import (
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -57,7 +56,8 @@ func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.Reserv
 
 // OpenOrReserve makes the filter if there is none under the key, and otherwise
 // checks that it was made with these parameters: if not, the error wraps
-// ErrMismatch. A TTL counts from the filter's making and is not compared.
+// ErrMismatch. A TTL counts from the filter's making and is not compared, nor is
+// the hash unless the Config names one.
 func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
 
 // Delete removes the filter and reports whether there was one. A key of another
@@ -72,7 +72,7 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 	if !h.DB.Ready() || !c.object.Live() && !c.object.Usable() {
 		return lookup(h, item)
 	}
-	hash := probe.Sum64Seed(item, c.seed)
+	hash := c.hash.Sum(item)
 	if h.DB.Sampled(hash) {
 		c.touch(h.DB, hash)
 	}
@@ -110,7 +110,7 @@ func (f *Filter) Add(item []byte) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
 	if h.DB.Ready() && (c.object.Live() || c.object.Usable()) {
-		hash := probe.Sum64Seed(item, c.seed)
+		hash := c.hash.Sum(item)
 		if h.DB.Sampled(hash) {
 			c.touch(h.DB, hash)
 		}
@@ -146,7 +146,7 @@ func lookup(h *handle, item []byte) (present bool, err error) {
 		if err != nil {
 			return err
 		}
-		present, err = c.load(r, probe.Sum64Seed(item, c.seed), nil)
+		present, err = c.load(r, c.hash.Sum(item), nil)
 		return err
 	})
 	return present || err != nil, err
@@ -187,7 +187,7 @@ func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
 func (f *Filter) add(item []byte) (added bool, err error) {
 	err = f.h.WriteStaged(f.level, func(w *kv.Writer, c *filter) error {
 		s := stager{w, c}
-		added, err = s.add(probe.Sum64Seed(item, c.seed))
+		added, err = s.add(c.hash.Sum(item))
 		return err
 	})
 	return added && err == nil, err

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -31,6 +32,7 @@ type Info struct {
 	DiskBytes     uint64 // an estimate, without what was written last
 	ResidentBytes uint64 // of blocks in memory
 
+	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
 	ExpiresAt int64       // Unix milliseconds; 0 for never
 	Layers    []LayerInfo // oldest first
 }
@@ -71,7 +73,7 @@ func (f *Filter) look(use func(kv.Reader, *filter) error) error {
 // info is Info but for the bytes on disk and in memory.
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
-	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry()}
+	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(), Hash: f.hash.Kind()}
 	var ones, distinct float64
 	var rates []float64
 	for i := len(f.layers) - 1; i >= 0; i-- {
@@ -116,6 +118,7 @@ func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
 		reply.IntField("distinct", info.Distinct), reply.IntField("capacity", info.Capacity),
 		reply.DoubleField("fill", info.Fill),
 		reply.DoubleField("expected_rate", info.ExpectedRate), reply.DoubleField("error_rate", info.ErrorRate),
-		reply.IntField("expansion", info.Expansion), reply.Field("layers", reply.Array(layers...)),
+		reply.IntField("expansion", info.Expansion), reply.Field("hash", reply.BulkString(info.Hash.String())),
+		reply.Field("layers", reply.Array(layers...)),
 	}}, nil
 }

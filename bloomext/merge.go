@@ -107,9 +107,10 @@ func unequal(a, b *filter) error {
 	differ := func(name string, have, other any) error {
 		return fmt.Errorf("%w: %s of %q is %v, of %q %v", ErrUnequal, name, a.object.Key(), have, b.object.Key(), other)
 	}
+	if why := p.UnequalHash(a.object.Key(), q, b.object.Key()); why != "" {
+		return fmt.Errorf("%w: %s", ErrUnequal, why)
+	}
 	switch {
-	case p.Seed != q.Seed:
-		return differ("seed of hashes", p.Seed, q.Seed)
 	case p.Capacity != q.Capacity:
 		return differ("capacity", p.Capacity, q.Capacity)
 	case p.ErrorRate != q.ErrorRate:

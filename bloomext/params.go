@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -35,6 +36,10 @@ type Config struct {
 	// NonScaling makes a filter that never grows. Expansion must be 0 then.
 	NonScaling bool
 
+	// Hash is the hash of the items; hash.Default is hash.Keyed. hash.XXH64 is for filters that
+	// are to be built alike elsewhere, with Options.Seed: whoever chooses items can make them collide.
+	Hash hash.Kind
+
 	// TTL is how long the filter lives from its creation, at least a
 	// millisecond; 0 means for ever.
 	TTL time.Duration
@@ -60,17 +65,20 @@ type plan struct {
 
 // plan checks the Config. Its error wraps probe.ErrParams, and names the parameter,
 // its value and what is allowed.
-func (c Config) plan(seed uint64) (plan, error) {
+func (c Config) plan(f hash.Function) (plan, error) {
 	bad := func(format string, args ...any) (plan, error) {
 		return plan{}, fmt.Errorf("bloomext: %w: %s", probe.ErrParams, fmt.Sprintf(format, args...))
 	}
 	if c.TTL != 0 && c.TTL < time.Millisecond {
 		return bad("TTL is %v, want at least 1ms, or 0 for none", c.TTL)
 	}
-	if c.Bits != 0 || c.Hashes != 0 {
-		return c.planBits(seed)
+	if !c.Hash.Valid() {
+		return bad("hash is %v, want keyed or xxh64", c.Hash)
 	}
-	p := scalableext.Params{Capacity: c.Capacity, ErrorRate: min(c.ErrorRate, maxRate), Expansion: c.Expansion, Seed: seed}
+	if c.Bits != 0 || c.Hashes != 0 {
+		return c.planBits(f)
+	}
+	p := scalableext.Params{Capacity: c.Capacity, ErrorRate: min(c.ErrorRate, maxRate), Expansion: c.Expansion, Hash: f}
 	switch {
 	case !(c.ErrorRate > 0 && c.ErrorRate < 1):
 		return bad("error rate is %v, want above 0 and below 1", c.ErrorRate)
@@ -94,7 +102,7 @@ func (c Config) plan(seed uint64) (plan, error) {
 	return plan{p, first}, nil
 }
 
-func (c Config) planBits(seed uint64) (plan, error) {
+func (c Config) planBits(f hash.Function) (plan, error) {
 	bad := func(format string, args ...any) (plan, error) {
 		return plan{}, fmt.Errorf("bloomext: %w: %s", probe.ErrParams, fmt.Sprintf(format, args...))
 	}
@@ -122,7 +130,7 @@ func (c Config) planBits(seed uint64) (plan, error) {
 		return bad("capacity is %d, for which %d bits and %d hashes have an error rate of %v, want above 0 and below 1",
 			capacity, c.Bits, c.Hashes, rate)
 	}
-	p := scalableext.Params{Capacity: capacity, ErrorRate: rate, Seed: seed}
+	p := scalableext.Params{Capacity: capacity, ErrorRate: rate, Hash: f}
 	return plan{p, specOf(layout, capacity, rate)}, nil
 }
 
@@ -142,7 +150,11 @@ func specOf(l probe.Layout, capacity uint64, rate float64) kv.LayerSpec {
 
 // spec returns what is stored of a new filter.
 func (c Config) spec(db *kv.DB) (kv.Spec, error) {
-	p, err := c.plan(db.Seed())
+	f, err := db.ItemHash(c.Hash)
+	if err != nil {
+		return kv.Spec{}, err
+	}
+	p, err := c.plan(f)
 	if err != nil {
 		return kv.Spec{}, err
 	}
@@ -163,7 +175,7 @@ var ErrMismatch = errors.New("bloomext: filter was made with other parameters")
 // mismatch returns how a filter differs from one made by the Config.
 func (c Config) mismatch(f *filter) error {
 	have := f.chain.Params
-	p, err := c.plan(have.Seed)
+	p, err := c.plan(have.Hash)
 	if err != nil {
 		return err
 	}
@@ -183,6 +195,9 @@ func (c Config) mismatch(f *filter) error {
 		differ("hashes", oldest.Hashes, l.Hashes)
 	} else {
 		differ("error rate", have.ErrorRate, p.params.ErrorRate)
+	}
+	if c.Hash != hash.Default {
+		differ("hash", have.Hash.Kind(), c.Hash)
 	}
 	differ("capacity", have.Capacity, p.params.Capacity)
 	differ("expansion", have.Expansion, p.params.Expansion)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -27,7 +28,7 @@ const MaxCount = 1<<probe.CounterBits - 1
 // filter is what an open object of the type is to this package. It never changes.
 type filter struct {
 	object *kv.Object
-	seed   uint64
+	hash   hash.Function
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
 }
@@ -49,7 +50,7 @@ func openFilter(o *kv.Object) (any, error) {
 	if o.Family() != block.FamilySlots4 {
 		return nil, fmt.Errorf("%w: counting filter of %v, want %v", kv.ErrCorrupt, o.Family(), block.FamilySlots4)
 	}
-	return &filter{object: o, seed: chain.Params.Seed, layers: chain.NewestFirst(), chain: chain}, nil
+	return &filter{object: o, hash: chain.Params.Hash, layers: chain.NewestFirst(), chain: chain}, nil
 }
 
 func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {

@@ -49,7 +49,8 @@ func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.Reserv
 
 // OpenOrReserve makes the filter if there is none under the key, and otherwise checks
 // that it was made with these parameters: if not, the error wraps ErrMismatch. A TTL
-// counts from the filter's making and is not compared.
+// counts from the filter's making and is not compared, nor is the hash unless the
+// Config names one.
 func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
 
 // DeleteFilter removes the filter and reports whether there was one. A key of another
@@ -64,7 +65,7 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 	if !h.DB.Ready() || !c.object.Live() && !c.object.Usable() {
 		return lookup(h, item)
 	}
-	hash := probe.Sum64Seed(item, c.seed)
+	hash := c.hash.Sum(item)
 	if h.DB.Sampled(hash) {
 		c.touch(h.DB, hash)
 	}
@@ -98,7 +99,7 @@ func count(h *handle, item []byte, enough uint64) (n uint64, err error) {
 		if err != nil {
 			return err
 		}
-		n, err = c.count(r, probe.Sum64Seed(item, c.seed), enough)
+		n, err = c.count(r, c.hash.Sum(item), enough)
 		return err
 	})
 	return n, err
@@ -121,7 +122,7 @@ func (f *Filter) CountString(item string) (int, error) { return f.Count([]byte(i
 // means that it was there, perhaps. The errors are ErrFull and ErrCannotGrow, for an
 // absent item where there is no room.
 func (f *Filter) Add(item []byte) (bool, error) {
-	return f.change(func(s *stager) (bool, error) { return s.add(probe.Sum64Seed(item, s.c.seed)) })
+	return f.change(func(s *stager) (bool, error) { return s.add(s.c.hash.Sum(item)) })
 }
 
 // AddString is Add for a string.
@@ -131,7 +132,7 @@ func (f *Filter) AddString(item string) (bool, error) { return f.Add([]byte(item
 // was never added must not be deleted: at the false-positive rate that counts down
 // counters of others, which are not found any more then.
 func (f *Filter) Delete(item []byte) (bool, error) {
-	return f.change(func(s *stager) (bool, error) { return s.remove(probe.Sum64Seed(item, s.c.seed)) })
+	return f.change(func(s *stager) (bool, error) { return s.remove(s.c.hash.Sum(item)) })
 }
 
 // DeleteString is Delete for a string.
@@ -212,13 +213,13 @@ func (f *Filter) addStaged(
 			if err := f.h.GivenUp(i); err != nil {
 				return i, err
 			}
-			if added[i], err = add(s, probe.Sum64Seed(item, c.seed)); err != nil {
+			if added[i], err = add(s, c.hash.Sum(item)); err != nil {
 				return i, err
 			}
 		}
 		return len(items), nil
 	}
-	asked := scalableext.Questions(items, c.seed)
+	asked := scalableext.Questions(items, c.hash)
 	scalableext.SortByBlock(asked)
 	for i, q := range asked {
 		if err := f.h.GivenUp(i); err != nil {
@@ -262,7 +263,7 @@ func (f *Filter) DeleteStaged(w *kv.Writer, items [][]byte, deleted []bool) erro
 	if err != nil {
 		return err
 	}
-	s, asked := newStager(w, c), scalableext.Questions(items, c.seed)
+	s, asked := newStager(w, c), scalableext.Questions(items, c.hash)
 	scalableext.SortByBlock(asked)
 	for i, q := range asked {
 		if err := f.h.GivenUp(i); err != nil {
@@ -304,7 +305,7 @@ func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) 
 		if err := h.GivenUp(i); err != nil {
 			return err
 		}
-		hash := probe.Sum64Seed(item, c.seed)
+		hash := c.hash.Sum(item)
 		known := false
 		if h.Tx == nil { // what is in memory is not what a transaction sees
 			if i == 0 && h.DB.Sampled(hash) {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -34,6 +35,7 @@ type Info struct {
 	DiskBytes     uint64 // an estimate, without what was written last
 	ResidentBytes uint64 // of blocks in memory
 
+	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
 	ExpiresAt int64       // Unix milliseconds; 0 for never
 	Layers    []LayerInfo // oldest first
 }
@@ -78,7 +80,7 @@ func (f *filter) items(r kv.Reader) uint64 { return r.Counter(f.oldest().table, 
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
 	i := Info{
-		ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(),
+		ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(), Hash: f.hash.Kind(),
 		Items: f.items(r), DeletesKept: r.Counter(f.oldest().table, keptCounter),
 	}
 	var rates []float64
@@ -125,6 +127,7 @@ func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
 		reply.IntField("stuck", info.Stuck), reply.IntField("distinct", info.Distinct),
 		reply.IntField("capacity", info.Capacity), reply.DoubleField("fill", info.Fill),
 		reply.DoubleField("expected_rate", info.ExpectedRate), reply.DoubleField("error_rate", info.ErrorRate),
-		reply.IntField("expansion", info.Expansion), reply.Field("layers", reply.Array(layers...)),
+		reply.IntField("expansion", info.Expansion), reply.Field("hash", reply.BulkString(info.Hash.String())),
+		reply.Field("layers", reply.Array(layers...)),
 	}}, nil
 }

@@ -206,7 +206,7 @@ func (f *Filter) stageItems(w *kv.Writer, capacity uint64, items [][]byte, onlyN
 		if err := f.h.GivenUp(i); err != nil {
 			return nil, nil, err
 		}
-		h, added := probe.Sum64Seed(item, c.seed), true
+		h, added := c.hash.Sum(item), true
 		if onlyNew {
 			added, err = s.addIfAbsent(h)
 		} else {

@@ -143,7 +143,7 @@ func TestFilter_Compact_steps(t *testing.T) {
 		t.Errorf("%d steps, want several and fewer entries in the second layer:\n%+v\n%+v", steps, before, after)
 	}
 	// Each block that was looked at and, at most, two for each entry that was moved.
-	most := (512*256 + int(before[1].Items-after[1].Items)*(2*288+12)) / budget
+	most := (2*512*256 + int(before[1].Items-after[1].Items)*(2*288+12)) / budget
 	if steps > most+2 {
 		t.Errorf("%d steps, want %d at most", steps, most+2)
 	}

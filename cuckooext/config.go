@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -43,6 +44,10 @@ type Config struct {
 	// needed only where there is hardly any.
 	MaxIterations int
 
+	// Hash is the hash of the items; hash.Default is hash.Keyed. hash.XXH64 is for filters that
+	// are to be built alike elsewhere, with Options.Seed: whoever chooses items can make them collide.
+	Hash hash.Kind
+
 	// TTL is how long the filter lives from its creation, at least a millisecond; 0
 	// means for ever.
 	TTL time.Duration
@@ -66,13 +71,15 @@ type plan struct {
 
 // plan checks the Config. Its error wraps probe.ErrParams, and names the parameter,
 // its value and what is allowed.
-func (c Config) plan(seed uint64) (p plan, err error) {
+func (c Config) plan(f hash.Function) (p plan, err error) {
 	bad := func(format string, args ...any) (plan, error) {
 		return plan{}, fmt.Errorf("cuckooext: %w: %s", probe.ErrParams, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case c.TTL != 0 && c.TTL < time.Millisecond:
 		return bad("TTL is %v, want at least 1ms, or 0 for none", c.TTL)
+	case !c.Hash.Valid():
+		return bad("hash is %v, want keyed or xxh64", c.Hash)
 	case c.Expansion > scalableext.MaxExpansion:
 		return bad("expansion is %d, want 1 to %d, or 0 for %d", c.Expansion, scalableext.MaxExpansion, defaultExpansion)
 	case c.NonScaling && c.Expansion != 0:
@@ -102,7 +109,7 @@ func (c Config) plan(seed uint64) (p plan, err error) {
 	if err != nil {
 		return plan{}, err
 	}
-	p.params = scalableext.Params{Capacity: c.Capacity, ErrorRate: rate, Seed: seed}
+	p.params = scalableext.Params{Capacity: c.Capacity, ErrorRate: rate, Hash: f}
 	switch {
 	case c.NonScaling:
 	case c.Expansion == 0:
@@ -124,7 +131,11 @@ func layerSpec(g *geometry, blocks uint64, iterations int) kv.LayerSpec {
 
 // spec returns what is stored of a new filter.
 func (c Config) spec(db *kv.DB) (kv.Spec, error) {
-	p, err := c.plan(db.Seed())
+	f, err := db.ItemHash(c.Hash)
+	if err != nil {
+		return kv.Spec{}, err
+	}
+	p, err := c.plan(f)
 	if err != nil {
 		return kv.Spec{}, err
 	}
@@ -144,7 +155,7 @@ var ErrMismatch = errors.New("cuckooext: filter was made with other parameters")
 // mismatch returns how a filter differs from one made by the Config.
 func (c Config) mismatch(f *filter) error {
 	have := f.chain.Params
-	p, err := c.plan(have.Seed)
+	p, err := c.plan(have.Hash)
 	if err != nil {
 		return err
 	}
@@ -159,6 +170,9 @@ func (c Config) mismatch(f *filter) error {
 		return err
 	}
 	differ("error rate", have.ErrorRate, p.params.ErrorRate)
+	if c.Hash != hash.Default {
+		differ("hash", have.Hash.Kind(), c.Hash)
+	}
 	differ("capacity", have.Capacity, p.params.Capacity)
 	differ("expansion", have.Expansion, p.params.Expansion)
 	differ("bucket size", f.g.bucketSize, uint32(want.bucketSize))

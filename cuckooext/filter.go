@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -39,7 +40,7 @@ func (e *roomError) Unwrap() error { return e.kind }
 // filter is what an open object of the type is to this package. It never changes.
 type filter struct {
 	object *kv.Object
-	seed   uint64
+	hash   hash.Function
 	g      geometry
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
@@ -59,7 +60,7 @@ func openFilter(o *kv.Object) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &filter{object: o, seed: chain.Params.Seed, layers: chain.NewestFirst(), chain: chain}
+	f := &filter{object: o, hash: chain.Params.Hash, layers: chain.NewestFirst(), chain: chain}
 	if f.g, err = newGeometry(o.Family(), f.layers[0].bucketSize); err != nil {
 		return nil, fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
 	}

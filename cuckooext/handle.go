@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -52,7 +51,8 @@ func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.Reserv
 
 // OpenOrReserve makes the filter if there is none under the key, and otherwise checks
 // that it was made with these parameters: if not, the error wraps ErrMismatch. A TTL
-// counts from the filter's making and is not compared.
+// counts from the filter's making and is not compared, nor is the hash unless the
+// Config names one.
 func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
 
 // DeleteFilter removes the filter and reports whether there was one. A key of another
@@ -67,7 +67,7 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 	if !h.DB.Ready() || !c.object.Live() && !c.object.Usable() {
 		return lookup(h, item)
 	}
-	hash := probe.Sum64Seed(item, c.seed)
+	hash := c.hash.Sum(item)
 	if h.DB.Sampled(hash) {
 		c.touch(h.DB, hash)
 	}
@@ -101,7 +101,7 @@ func count(h *handle, item []byte, enough int) (n int, err error) {
 		if err != nil {
 			return err
 		}
-		n, err = c.count(r, probe.Sum64Seed(item, c.seed), enough)
+		n, err = c.count(r, c.hash.Sum(item), enough)
 		return err
 	})
 	return n, err
@@ -118,7 +118,7 @@ func (f *Filter) CountString(item string) (int, error) { return f.Count([]byte(i
 // Add adds an item, again if it is there. The errors are ErrFull and ErrMaxExpansions
 // if there is no room.
 func (f *Filter) Add(item []byte) error {
-	_, err := f.change(func(s *stager) (bool, error) { return true, s.add(probe.Sum64Seed(item, s.c.seed)) })
+	_, err := f.change(func(s *stager) (bool, error) { return true, s.add(s.c.hash.Sum(item)) })
 	return err
 }
 
@@ -131,7 +131,7 @@ func (f *Filter) AddString(item string) error { return f.Add([]byte(item)) }
 func (f *Filter) AddIfAbsent(item []byte) (bool, error) {
 	h := f.h
 	if c := h.Current.Load(); h.DB.Ready() && (c.object.Live() || c.object.Usable()) {
-		hash := probe.Sum64Seed(item, c.seed)
+		hash := c.hash.Sum(item)
 		if h.DB.Sampled(hash) {
 			c.touch(h.DB, hash)
 		}
@@ -142,7 +142,7 @@ func (f *Filter) AddIfAbsent(item []byte) (bool, error) {
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}
 	}
-	return f.change(func(s *stager) (bool, error) { return s.addIfAbsent(probe.Sum64Seed(item, s.c.seed)) })
+	return f.change(func(s *stager) (bool, error) { return s.addIfAbsent(s.c.hash.Sum(item)) })
 }
 
 // AddIfAbsentString is AddIfAbsent for a string.
@@ -152,7 +152,7 @@ func (f *Filter) AddIfAbsentString(item string) (bool, error) { return f.AddIfAb
 // was never added must not be deleted: at the false-positive rate that takes away the
 // entry of another, which is not found any more.
 func (f *Filter) Delete(item []byte) (bool, error) {
-	return f.change(func(s *stager) (bool, error) { return s.remove(probe.Sum64Seed(item, s.c.seed)) })
+	return f.change(func(s *stager) (bool, error) { return s.remove(s.c.hash.Sum(item)) })
 }
 
 // DeleteString is Delete for a string.
@@ -189,7 +189,7 @@ func (f *Filter) AddMany(items [][]byte) (n int, err error) {
 		added := 0
 		err := f.batch(func(s *stager) error {
 			for _, item := range chunk {
-				switch err := s.add(probe.Sum64Seed(item, s.c.seed)); {
+				switch err := s.add(s.c.hash.Sum(item)); {
 				case err == nil:
 					added++
 				case !noRoom(err):
@@ -224,7 +224,7 @@ func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (
 	clear(added)
 	s := newStager(w, c)
 	for i, item := range items {
-		if added[i], err = s.addIfAbsent(probe.Sum64Seed(item, c.seed)); err != nil {
+		if added[i], err = s.addIfAbsent(c.hash.Sum(item)); err != nil {
 			added[i] = false
 			return i, err
 		}
@@ -270,7 +270,7 @@ func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) 
 		if err := h.GivenUp(i); err != nil {
 			return err
 		}
-		hash := probe.Sum64Seed(item, c.seed)
+		hash := c.hash.Sum(item)
 		known := false
 		if h.Tx == nil { // what is in memory is not what a transaction sees
 			if i == 0 && h.DB.Sampled(hash) {

@@ -2,6 +2,7 @@ package cuckooext
 
 import (
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -30,6 +31,7 @@ type Info struct {
 	DiskBytes     uint64 // an estimate, without what was written last
 	ResidentBytes uint64 // of blocks in memory
 
+	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
 	ExpiresAt int64       // Unix milliseconds; 0 for never
 	Layers    []LayerInfo // oldest first
 }
@@ -67,7 +69,7 @@ func (f *Filter) look(use func(kv.Reader, *filter) error) error {
 func (f *filter) info(r kv.Reader) Info {
 	p, oldest := f.chain.Params, &f.layers[len(f.layers)-1]
 	i := Info{
-		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(),
+		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(), Hash: f.hash.Kind(),
 		MaxLayers:       int(min(int64(f.g.layersOf(p)), r.DB().SettingInt(maxLayersSetting))),
 		FingerprintBits: f.g.family.Width(), BucketSize: int(f.g.bucketSize), MaxIterations: oldest.maxIterations,
 		Buckets: oldest.blocks * uint64(f.g.buckets), Deletes: r.Counter(oldest.table, deletesCounter),
@@ -107,7 +109,7 @@ func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
 		reply.DoubleField("error_rate", info.ErrorRate), reply.IntField("fingerprint_bits", info.FingerprintBits),
 		reply.IntField("bucket_size", info.BucketSize), reply.IntField("max_iterations", info.MaxIterations),
 		reply.IntField("expansion", info.Expansion), reply.IntField("max_layers", info.MaxLayers),
-		reply.Field("layers", reply.Array(layers...)),
+		reply.Field("hash", reply.BulkString(info.Hash.String())), reply.Field("layers", reply.Array(layers...)),
 	}}, nil
 }
 
@@ -121,7 +123,7 @@ func (i Info) Load() float64 {
 // take. It needs no store, and knows no Options.MaxFilterBytes. The errors are
 // probe.ErrParams, and ErrFull or ErrMaxExpansions if the filter does not take so many.
 func (c Config) Planned(items uint64) (Info, error) {
-	p, err := c.plan(0)
+	p, err := c.plan(hash.Function{})
 	if err != nil {
 		return Info{}, err
 	}

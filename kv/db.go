@@ -20,6 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv/freeze"
+	"github.com/sievekv/sievekv/kv/hash"
 )
 
 // DB is an open store. All methods may be called from any goroutine.
@@ -76,6 +77,9 @@ type DB struct {
 	idMu     sync.Mutex // guards nextID and leasedID
 	nextID   uint64
 	leasedID uint64
+
+	keyedMu sync.Mutex     // guards keyed
+	keyed   *hash.Function // of the store's own secret, nil until it has one
 
 	sidecarMu      sync.Mutex // guards sidecarWritten and the file
 	sidecarWritten uint64
@@ -376,6 +380,9 @@ func (db *DB) readMeta() (fresh bool, err error) {
 	if db.opts.Seed != 0 {
 		db.meta.seed = db.opts.Seed
 	}
+	if err := db.readSecret(); err != nil {
+		return false, err
+	}
 	if db.nextID, err = db.readMetaNumber(metaNextID, 1); err != nil {
 		return false, err
 	}
@@ -495,6 +502,40 @@ func (db *DB) findSequence() error {
 	db.lastSeq.Store(next - 1)
 	db.durable.Store(next - 1)
 	return nil
+}
+
+// readSecret reads the secret of keyed hashes, if the store has one.
+func (db *DB) readSecret() error {
+	value, err := db.readMetaKey(metaSecret)
+	if err != nil || value == nil {
+		return err
+	}
+	if len(value) != hash.SecretLen {
+		return corruptf("secret of hashes: %d bytes, want %d", len(value), hash.SecretLen)
+	}
+	f := hash.NewKeyed(hash.Secret(value))
+	db.keyed = &f
+	return nil
+}
+
+// keyedHash returns the keyed hash of the store's own secret. A store that has none, as no object
+// needed it yet, gets one in a commit of its own, which is in the log before any object that uses it.
+func (db *DB) keyedHash() (hash.Function, error) {
+	db.keyedMu.Lock()
+	defer db.keyedMu.Unlock()
+	if db.keyed != nil {
+		return *db.keyed, nil
+	}
+	secret, err := hash.NewSecret()
+	if err != nil {
+		return hash.Function{}, fmt.Errorf("kv: secret of hashes: %w", err)
+	}
+	if err := db.disk.Set(appendMetaKey(nil, metaSecret), secret[:], pebble.NoSync); err != nil {
+		return hash.Function{}, db.fail(fmt.Errorf("kv: secret of hashes: %w", err))
+	}
+	f := hash.NewKeyed(secret)
+	db.keyed = &f
+	return f, nil
 }
 
 // newObjectID returns an id no object had. Ids are leased in a commit of their
@@ -669,8 +710,25 @@ func (db *DB) Logger() *slog.Logger { return db.opts.Logger }
 // 256 for each entry.
 func (db *DB) MaxCommit() int { return db.opts.MemTableSize / 4 }
 
-// Seed returns the seed for the item hashes of a new object.
+// Seed returns the seed for the item hashes of a new object that takes XXH64.
 func (db *DB) Seed() uint64 { return db.meta.seed }
+
+// ItemHash returns the hash for the items of a new object. That of a kind is the same for all
+// objects of the store, so that they can be merged, unless the store is opened with another
+// Options.Seed.
+func (db *DB) ItemHash(kind hash.Kind) (hash.Function, error) {
+	if kind == hash.XXH64 {
+		return hash.NewXXH64(db.meta.seed), nil
+	}
+	if db.opts.Seed != 0 {
+		return hash.NewKeyed(hash.SecretOf(db.opts.Seed)), nil
+	}
+	if err := db.enter(); err != nil {
+		return hash.Function{}, err
+	}
+	defer db.exit()
+	return db.keyedHash()
+}
 
 // Durability returns the level of writes that ask for no other.
 func (db *DB) Durability() Durability { return db.opts.Durability }

@@ -56,6 +56,7 @@ const (
 const (
 	metaStore  = 0x01 // see appendStoreMeta; written once
 	metaNextID = 0x02 // uvarint: every object id in use is below it
+	metaSecret = 0x04 // 32 bytes: the secret of keyed hashes; written when the first object needs it
 	metaKeys   = 0x03 // and a group, a byte: uvarint, the number of headers whose hash begins with that byte
 )
 
@@ -339,6 +340,11 @@ func appendHeader(dst []byte, h *header) []byte {
 	return append(dst, h.params...)
 }
 
+// headerText is what errors show of a header: not its end, of which a filter's secret is part.
+func headerText(b []byte) string {
+	return fmt.Sprintf("header of %d bytes, %x at their beginning", len(b), b[:min(len(b), 20)])
+}
+
 // decodeHeader decodes a header. The result shares no memory with b.
 func decodeHeader(b []byte) (*header, error) {
 	h, err := decodeHeaderShared(b)
@@ -372,14 +378,14 @@ func decodeHeaderShared(b []byte) (*header, error) {
 	layers := d.uvarint()
 	if d.bad || h.typeName == "" || h.module == "" || expiry > math.MaxInt64 || layers > maxLayers ||
 		layers > 0 && !h.family.Valid() {
-		return nil, corruptf("header %x", b)
+		return nil, corruptf("%s", headerText(b))
 	}
 	h.expiry = int64(expiry)
 	for range layers {
 		l := LayerSpec{Number: d.uvarint(), Layout: d.byte(), Blocks: d.uvarint(), Lines: uint32(d.byte())}
 		l.Params = append([]byte(nil), d.bytes(d.uvarint())...)
 		if d.bad || l.check() != nil || len(h.layers) > 0 && l.Number <= h.layers[len(h.layers)-1].Number {
-			return nil, corruptf("header %x: layer %d", b, len(h.layers))
+			return nil, corruptf("%s: layer %d", headerText(b), len(h.layers))
 		}
 		h.layers = append(h.layers, l)
 	}

@@ -238,3 +238,27 @@ func TestFlags_names(t *testing.T) {
 		t.Errorf("names are %v", got)
 	}
 }
+
+// What an error shows of a header that does not decode has nothing of a filter's parameters, of which a secret is
+// part.
+func TestFormat_secret(t *testing.T) {
+	h := header{
+		typeName: "MBbloom--", module: "bf", typeVersion: 1, id: 1, family: block.FamilyBits,
+		layers: []LayerSpec{{Blocks: 1, Lines: 1, Params: make([]byte, 11)}}, params: []byte("the secret"),
+	}
+	whole := appendHeader(nil, &h)
+	refused := 0
+	for i := range whole {
+		b := slices.Clone(whole)
+		b[i] = 0xFF
+		if _, err := decodeHeader(b); err != nil {
+			refused++
+			if strings.Contains(err.Error(), fmt.Sprintf("%x", "secret")) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("byte %d changed: %v", i, err)
+			}
+		}
+	}
+	if refused < 5 {
+		t.Errorf("%d changed headers were refused, want some", refused)
+	}
+}

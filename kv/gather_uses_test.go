@@ -41,6 +41,7 @@ var usesDisk = map[string]string{
 	"syncLog":      "its callers have put it in",
 	"findSequence": "opening",
 	"newObjectID":  "ids that no commit has used",
+	"keyedHash":    "a secret that no commit has used",
 
 	"openPebble":    "opening",
 	"closePebble":   "closing",

@@ -80,10 +80,11 @@ type Options struct {
 	// NoSync. Default Always.
 	Durability Durability
 
-	// Seed of the item hashes of objects created from now on. It is chosen at
-	// random when a store is created and kept in it; a non-zero value here
-	// replaces it, for reproducible builds. With a seed an adversary knows he can choose items that raise a
-	// filter's false-positive rate tenfold.
+	// Seed is what the item hashes of objects created from now on follow from, for
+	// filters that are to be the same in several stores, or in each run of a test.
+	// With 0, the default, they have the store's own secret of 256 random bits, or
+	// with XXH64 its own random seed. Whoever knows the Seed, or can guess it, can
+	// choose items that collide. See package hash. Objects that exist keep theirs.
 	Seed uint64
 
 	// MaxFilterBytes limits the size, in bytes of bit arrays, of one object.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/kv/hash"
 )
 
 // Question is one item of a batch.
@@ -14,10 +14,10 @@ type Question struct {
 }
 
 // Questions returns the items with their hashes.
-func Questions(items [][]byte, seed uint64) []Question {
+func Questions(items [][]byte, f hash.Function) []Question {
 	asked := make([]Question, len(items))
 	for i, item := range items {
-		asked[i] = Question{probe.Sum64Seed(item, seed), i}
+		asked[i] = Question{f.Sum(item), i}
 	}
 	return asked
 }

@@ -3,18 +3,38 @@ package scalableext
 import (
 	"encoding/hex"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 )
 
-var goldenParams = Params{Capacity: 1000, ErrorRate: 0.5, Expansion: 2, Seed: 7}
+var (
+	goldenParams = Params{Capacity: 1000, ErrorRate: 0.5, Expansion: 2, Hash: hash.NewXXH64(7)}
+	goldenKeyed  = Params{Capacity: 1000, ErrorRate: 0.5, Expansion: 2, Hash: hash.NewKeyed(hash.Secret{1, 31: 2})}
+)
 
 // The stored bytes of version 1. A change here is a change of the format.
 func TestParams_golden(t *testing.T) {
-	const want = "010000" + "0700000000000000" + "000000000000e03f" + "e807" + "02"
-	if got := hex.EncodeToString(goldenParams.Append(nil)); got != want {
-		t.Errorf("parameters are %s, want %s", got, want)
+	tests := []struct {
+		p    Params
+		want string
+	}{
+		{goldenParams, "010000" + "0700000000000000" + "000000000000e03f" + "e807" + "02"},
+		{goldenKeyed, "010001" + "01" + strings.Repeat("00", 30) + "02" + "000000000000e03f" + "e807" + "02"},
+	}
+	for _, tt := range tests {
+		if got := hex.EncodeToString(tt.p.Append(nil)); got != tt.want {
+			t.Errorf("parameters are %s, want %s", got, tt.want)
+		}
+		b, err := hex.DecodeString(tt.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decodeParams(b); got != tt.p || err != nil {
+			t.Errorf("decodeParams = %+v, %v, want %+v", got, err, tt.p)
+		}
 	}
 }
 
@@ -34,7 +54,11 @@ func TestParams_refused(t *testing.T) {
 		{"longer", append(goldenParams.Append(nil), 0), kv.ErrCorrupt},
 		{"newer", change(0, 2), kv.ErrUnsupportedVersion},
 		{"growth rule", change(1, 2), kv.ErrUnsupportedVersion},
-		{"hash function", change(2, 1), kv.ErrUnsupportedVersion},
+		{"hash function", change(2, 2), kv.ErrUnsupportedVersion},
+		{"other hash function", change(2, 1), kv.ErrCorrupt},
+		{"cut in the secret", goldenKeyed.Append(nil)[:34], kv.ErrCorrupt},
+		{"cut behind the secret", goldenKeyed.Append(nil)[:35], kv.ErrCorrupt},
+		{"cut before the expansion", goldenKeyed.Append(nil)[:45], kv.ErrCorrupt},
 		{"error rate above 1", change(18, 0x7f), kv.ErrCorrupt},
 		{"no capacity", Params{ErrorRate: 0.5}.Append(nil), kv.ErrCorrupt},
 	}
@@ -42,6 +66,8 @@ func TestParams_refused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if p, err := decodeParams(tt.b); !errors.Is(err, tt.want) {
 				t.Errorf("decodeParams = %+v, %v, want %v", p, err, tt.want)
+			} else if strings.Contains(err.Error(), "0000") {
+				t.Errorf("the error shows stored bytes, of which a secret is part: %v", err)
 			}
 		})
 	}
@@ -49,6 +75,7 @@ func TestParams_refused(t *testing.T) {
 
 func FuzzParams(f *testing.F) {
 	f.Add(goldenParams.Append(nil))
+	f.Add(goldenKeyed.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := decodeParams(b)
 		if err != nil {

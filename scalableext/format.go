@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 )
 
 // Params are the parameters of a chain, as stored in its object's header.
@@ -13,10 +14,10 @@ import (
 //	offset  size  field
 //	0       1     version, 1
 //	1       1     growth rule: 0 Native, 1 Halving
-//	2       1     hash function: 0 XXH64 with a seed
-//	3       8     seed of the hash function, little-endian
-//	11      8     error rate asked for, IEEE 754 bits, little-endian
-//	19      1-10  capacity asked for, uvarint
+//	2       9, 33 hash of the items, see hash.Function.Append: 0 and a seed for
+//	              XXH64, 1 and a secret for a keyed hash
+//	..      8     error rate asked for, IEEE 754 bits, little-endian
+//	..      1-10  capacity asked for, uvarint
 //	..      1-5   expansion, uvarint; 0 means that the chain does not grow
 //
 // Nothing may follow. Growth rules and hash functions that are not known are
@@ -26,45 +27,63 @@ type Params struct {
 	ErrorRate float64 // of the whole chain, above 0 and below 1
 	Expansion uint32  // factor between the capacities of two layers; 0: one layer for ever
 	Growth    Growth
-	Seed      uint64
+	Hash      hash.Function
 }
 
 const (
 	paramsVersion = 1
-	hashXXH64     = 0
-	fixedLen      = 19
+	hashAt        = 2
 )
 
 // Append appends the stored form.
 func (p Params) Append(dst []byte) []byte {
-	dst = append(dst, paramsVersion, byte(p.Growth), hashXXH64)
-	dst = binary.LittleEndian.AppendUint64(dst, p.Seed)
+	dst = p.Hash.Append(append(dst, paramsVersion, byte(p.Growth)))
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(p.ErrorRate))
 	dst = binary.AppendUvarint(dst, p.Capacity)
 	return binary.AppendUvarint(dst, uint64(p.Expansion))
 }
 
+// decodeParams returns the parameters that Append made. Its errors tell nothing of the bytes,
+// of which a secret may be part.
 func decodeParams(b []byte) (p Params, err error) {
+	bad := fmt.Errorf("%w: chain parameters of %d bytes", kv.ErrCorrupt, len(b))
 	if len(b) > 0 && b[0] != paramsVersion {
 		return p, fmt.Errorf("%w: chain parameters have format %d, this program knows %d", kv.ErrUnsupportedVersion, b[0], paramsVersion)
 	}
-	if len(b) < fixedLen {
-		return p, fmt.Errorf("%w: chain parameters %x: %d bytes, at least %d", kv.ErrCorrupt, b, len(b), fixedLen+2)
+	if len(b) <= hashAt {
+		return p, bad
 	}
-	if b[1] >= numGrowths || b[2] != hashXXH64 {
-		return p, fmt.Errorf("%w: growth rule %d, hash function %d", kv.ErrUnsupportedVersion, b[1], b[2])
+	f, n := hash.Decode(b[hashAt:])
+	if b[1] >= numGrowths || n < 0 {
+		return p, fmt.Errorf("%w: growth rule %d, hash function %d", kv.ErrUnsupportedVersion, b[1], b[hashAt])
 	}
-	p.Growth = Growth(b[1])
-	p.Seed = binary.LittleEndian.Uint64(b[3:])
-	p.ErrorRate = math.Float64frombits(binary.LittleEndian.Uint64(b[11:]))
-	capacity, n := binary.Uvarint(b[fixedLen:])
+	rest := b[hashAt+n:]
+	if n == 0 || len(rest) < 8 {
+		return p, bad
+	}
+	p.Hash, p.Growth = f, Growth(b[1])
+	p.ErrorRate = math.Float64frombits(binary.LittleEndian.Uint64(rest))
+	rest = rest[8:]
+	capacity, n := binary.Uvarint(rest)
 	expansion, m := uint64(0), 0
 	if n > 0 {
-		expansion, m = binary.Uvarint(b[fixedLen+n:])
+		expansion, m = binary.Uvarint(rest[n:])
 	}
-	if m <= 0 || fixedLen+n+m != len(b) || capacity == 0 || expansion > MaxExpansion || !(p.ErrorRate > 0 && p.ErrorRate < 1) {
-		return p, fmt.Errorf("%w: chain parameters %x", kv.ErrCorrupt, b)
+	if m <= 0 || n+m != len(rest) || capacity == 0 || expansion > MaxExpansion || !(p.ErrorRate > 0 && p.ErrorRate < 1) {
+		return p, bad
 	}
 	p.Capacity, p.Expansion = capacity, uint32(expansion)
 	return p, nil
+}
+
+// UnequalHash returns how the hashes of the filters under two keys differ, in words that tell
+// nothing of their own keys, or "".
+func (p Params) UnequalHash(key string, q Params, other string) string {
+	switch {
+	case p.Hash == q.Hash:
+		return ""
+	case p.Hash.Kind() != q.Hash.Kind():
+		return fmt.Sprintf("hash of %q is %v, of %q %v", key, p.Hash, other, q.Hash)
+	}
+	return fmt.Sprintf("%q and %q have the hash %v with different keys: they were made in different stores, or with another seed", key, other, p.Hash)
 }

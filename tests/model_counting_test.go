@@ -36,7 +36,7 @@ const mostCounted = 15
 
 func newCountingShadow(c newFilter) *countingShadow {
 	s := &countingShadow{params: scalableext.Params{
-		Capacity: c.capacity, ErrorRate: min(c.rate, 0.25), Expansion: c.expansion, Seed: modelSeed,
+		Capacity: c.capacity, ErrorRate: min(c.rate, 0.25), Expansion: c.expansion, Hash: modelHash,
 	}}
 	if !s.grow() {
 		panic("a filter without a layer")
@@ -124,7 +124,7 @@ func (s *countingShadow) matching(hash uint64) (list []*countingLayer) {
 	return list
 }
 
-func hashOf(item string) uint64 { return probe.Sum64SeedString(item, modelSeed) }
+func hashOf(item string) uint64 { return modelHash.SumString(item) }
 
 func (s *countingShadow) has(item string) bool { return len(s.matching(hashOf(item))) > 0 }
 

@@ -5,12 +5,15 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
 const modelSeed = 42
+
+var modelHash = hash.NewKeyed(hash.SecretOf(modelSeed))
 
 // shadow is a Bloom filter beside the store: the same hashes and growth over plain memory, so that it has the same
 // false positives, and every reply can be foretold.
@@ -29,7 +32,7 @@ type shadowLayer struct {
 
 func newShadow(capacity uint64, rate float64, expansion uint32) *shadow {
 	s := &shadow{params: scalableext.Params{
-		Capacity: capacity, ErrorRate: min(rate, 0.25), Expansion: expansion, Seed: modelSeed,
+		Capacity: capacity, ErrorRate: min(rate, 0.25), Expansion: expansion, Hash: modelHash,
 	}}
 	if !s.grow() {
 		panic("a filter without a layer")
@@ -63,7 +66,7 @@ func (l *shadowLayer) bitsOf(hash uint64) []uint64 {
 }
 
 func (s *shadow) has(item string) bool {
-	hash := probe.Sum64SeedString(item, modelSeed)
+	hash := modelHash.SumString(item)
 	return slices.ContainsFunc(s.layers, func(l *shadowLayer) bool {
 		return !slices.ContainsFunc(l.bitsOf(hash), func(bit uint64) bool { return !l.bits[bit] })
 	})
@@ -84,7 +87,7 @@ func (s *shadow) add(item string) reply.Reply {
 		}
 		newest = s.layers[len(s.layers)-1]
 	}
-	for _, bit := range newest.bitsOf(probe.Sum64SeedString(item, modelSeed)) {
+	for _, bit := range newest.bitsOf(modelHash.SumString(item)) {
 		newest.bits[bit] = true
 	}
 	newest.items++

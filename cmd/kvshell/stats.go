@@ -179,6 +179,7 @@ type keyStats struct {
 	DiskBytes     uint64 `json:"disk_bytes"`
 	ResidentBytes uint64 `json:"resident_bytes"`
 	ExpiresAt     int64  `json:"expires_at_ms"`
+	Hash          string `json:"hash"` // of the items of a filter
 
 	bloom    *filterStats
 	cuckoo   *cuckooStats
@@ -314,6 +315,9 @@ func (s *keyStats) text() string {
 	if s.ExpiresAt != 0 {
 		at := time.UnixMilli(s.ExpiresAt).UTC().Format(time.RFC3339)
 		expires = fmt.Sprintf("%s, in %d seconds", at, (s.ExpiresAt-time.Now().UnixMilli())/1000)
+	}
+	if s.Hash != "" {
+		rows = append(rows, [2]string{"hash", s.Hash})
 	}
 	rows = append(rows, [][2]string{
 		{"bytes", bytes},

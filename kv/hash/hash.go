@@ -13,17 +13,22 @@ import (
 type Kind uint8
 
 const (
-	// Keyed is the hash of a filter unless another is asked for.
-	Keyed Kind = iota
+	// Default is Keyed for a filter that is made, and any hash for one that is there.
+	Default Kind = iota
+
+	// Keyed has a key of 256 bits. Nobody who does not know it can choose items that collide.
+	Keyed
 
 	// XXH64 is for filters that are to be the same in several stores, or built by other
 	// programs. Whoever chooses items can make them collide, whatever the seed.
 	XXH64
 )
 
-// String returns the word that commands use: "keyed" or "xxh64".
+// String returns the word that commands use: "keyed" or "xxh64", and "default".
 func (k Kind) String() string {
 	switch k {
+	case Default:
+		return "default"
 	case Keyed:
 		return "keyed"
 	case XXH64:
@@ -35,14 +40,14 @@ func (k Kind) String() string {
 // Valid reports whether there is such a hash.
 func (k Kind) Valid() bool { return k <= XXH64 }
 
-// ParseKind returns the hash of a word as String returns it.
+// ParseKind returns the hash of a word, keyed or xxh64.
 func ParseKind(word string) (k Kind, ok bool) {
 	for k := Keyed; k.Valid(); k++ {
 		if word == k.String() {
 			return k, true
 		}
 	}
-	return 0, false
+	return Default, false
 }
 
 // SecretLen is the length of a Secret, in bytes.
@@ -81,7 +86,7 @@ func NewKeyed(s Secret) Function { return Function{table: tableOf(s)} }
 // https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
 func NewXXH64(seed uint64) Function { return Function{seed: seed} }
 
-// Kind returns the hash without its key.
+// Kind returns the hash without its key, Keyed or XXH64.
 func (f Function) Kind() Kind {
 	if f.table != nil {
 		return Keyed

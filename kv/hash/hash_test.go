@@ -298,13 +298,13 @@ func TestParseKind(t *testing.T) {
 			t.Errorf("ParseKind(%q) = %v, %t", k.String(), got, ok)
 		}
 	}
-	for _, word := range []string{"", "Keyed", "xxh", "Kind(2)"} {
+	for _, word := range []string{"", "Keyed", "xxh", "default", "Kind(3)"} {
 		if got, ok := hash.ParseKind(word); ok {
 			t.Errorf("ParseKind(%q) = %v", word, got)
 		}
 	}
-	if hash.Kind(2).Valid() {
-		t.Error("kind 2 is valid")
+	if !hash.Default.Valid() || hash.Kind(3).Valid() {
+		t.Error("the default is not valid, or kind 3 is")
 	}
 }
 

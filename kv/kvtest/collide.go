@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -71,4 +72,17 @@ func CollideOften(item []byte, changes int) (others [][]byte) {
 // addRound changes a word so that what XXH64 adds to a lane for it is more by a number.
 func addRound(b []byte, more uint64) {
 	binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)+more*inverse(xxhPrime2))
+}
+
+// CollidingPairs returns n different items of 16 bytes, without a line break, and for each
+// another with the hash of it by XXH64.
+func CollidingPairs(n int) (items, others [][]byte) {
+	for i := uint64(0); len(items) < n; i++ {
+		item := binary.LittleEndian.AppendUint64([]byte("https://"), i*0x9E3779B97F4A7C15)
+		other := Collide(item)
+		if !bytes.ContainsAny(item, "\r\n") && !bytes.ContainsAny(other, "\r\n") {
+			items, others = append(items, item), append(others, other)
+		}
+	}
+	return items, others
 }

@@ -1,0 +1,145 @@
+package tests_test
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv/hash"
+)
+
+// unpack unpacks files of an archive into a new directory.
+func unpack(t *testing.T, archive string) (dir string) {
+	t.Helper()
+	file, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	for r := tar.NewReader(unzipped); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return dir
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(h.Name)), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A store of the time before keyed hashes, with a filter of each type that holds "item 0" to "item 299", is what
+// it was: its filters go on with XXH64, and new ones have a keyed hash.
+func TestOldStore(t *testing.T) {
+	dir := unpack(t, "testdata/xxh64-store.tar.gz")
+	open := func() *sievekv.DB {
+		db, err := sievekv.Open(dir, &sievekv.Options{MustExist: true, BallastSize: -1, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	sure := func(what string, n int, ok bool, err error) {
+		t.Helper()
+		if !ok || err != nil {
+			t.Fatalf("%s of item %d = %t, %v", what, n, ok, err)
+		}
+	}
+	db := open()
+	for round := range 2 {
+		bloom, cuckoo, counting := db.Bloom("bloom"), db.Cuckoo("cuckoo"), db.Counting("counting")
+		for i := range 300 + round*300 {
+			item := fmt.Sprint("item ", i)
+			ok, err := bloom.MayContainString(item)
+			sure("BF.EXISTS", i, ok, err)
+			ok, err = cuckoo.MayContainString(item)
+			sure("CF.EXISTS", i, ok, err)
+			ok, err = counting.MayContainString(item)
+			sure("CBF.EXISTS", i, ok, err)
+		}
+		report, err := db.Check(t.Context())
+		if err != nil || len(report.Problems) > 0 {
+			t.Fatalf("check: %v, %v", report, err)
+		}
+		if round == 1 {
+			break
+		}
+		for i := range 300 {
+			item := fmt.Sprint("item ", 300+i)
+			ok, err := bloom.AddString(item)
+			sure("BF.ADD", i, ok, err)
+			sure("CF.ADD", i, true, cuckoo.AddString(item))
+			ok, err = counting.AddString(item)
+			sure("CBF.ADD", i, ok, err)
+		}
+		b, err := bloom.Info()
+		c, err2 := cuckoo.Info()
+		d, err3 := counting.Info()
+		if err := errors.Join(err, err2, err3); err != nil || b.Hash != hash.XXH64 || c.Hash != hash.XXH64 || d.Hash != hash.XXH64 {
+			t.Fatalf("the hashes are %v, %v and %v, want %v: %v", b.Hash, c.Hash, d.Hash, hash.XXH64, err)
+		}
+		made := sievekv.BloomConfig{Capacity: 100, ErrorRate: 1e-6}
+		if err := bloom.OpenOrReserve(made); err != nil {
+			t.Errorf("what does not ask for a hash does not take a filter with XXH64: %v", err)
+		}
+		made.Hash = hash.Keyed
+		if err := bloom.OpenOrReserve(made); !errors.Is(err, bloomext.ErrMismatch) {
+			t.Errorf("what asks for a keyed hash takes a filter with XXH64: %v", err)
+		}
+		for _, key := range []string{"new", "other"} {
+			if err := db.Bloom(key).Reserve(made); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Bloom(key).AddString(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Bloom("new").Merge(t.Context(), bloom); !errors.Is(err, bloomext.ErrUnequal) {
+			t.Errorf("Merge of filters of two hashes: %v, want %v", err, bloomext.ErrUnequal)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		db = open()
+	}
+	// The secret that the store got is kept: a filter made now has it too.
+	if err := db.Bloom("later").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 1e-6}); err != nil {
+		t.Fatal(err)
+	}
+	later := db.Bloom("later")
+	if err := later.Merge(t.Context(), db.Bloom("new"), db.Bloom("other")); err != nil {
+		t.Fatal(err)
+	}
+	for i, item := range []string{"new", "other"} {
+		ok, err := later.MayContainString(item)
+		sure("BF.EXISTS", i, ok, err)
+	}
+	if info, err := later.Info(); err != nil || info.Hash != hash.Keyed {
+		t.Errorf("the hash of a new filter is %v, want %v: %v", info.Hash, hash.Keyed, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

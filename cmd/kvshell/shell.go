@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -63,9 +64,13 @@ func (sh *shell) tell(err error) {
 		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+"interrupted"))
 	default:
 		text := strings.ReplaceAll(strings.TrimSpace(kv.PlainText(err)), "\n", "; ")
+		text = optionNames.ReplaceAllString(text, "")
 		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+text))
 	}
 }
+
+// optionNames matches what errors say of a Go program's options, which nobody sets here.
+var optionNames = regexp.MustCompile(` \((a quarter of )?Options\.\w+\)`)
 
 // rootCommand returns the command line's grammar. Cobra finds the own words and their flags; whatever
 // else the first word is, it and all after it go to the store.

@@ -173,7 +173,10 @@ func openError(dir string, err error) error {
 		return &codeError{exitLocked, fmt.Errorf("store %s is in use by %s: %s", dir, who, advice)}
 	case errors.Is(err, kv.ErrNotExist):
 		return &codeError{exitOpen, fmt.Errorf("no store in %s: the first write, such as BF.RESERVE, makes one", dir)}
-	case isAny(err, kv.ErrOptions, kv.ErrCorrupt, kv.ErrFailed, kv.ErrNoSpace):
+	case errors.Is(err, kv.ErrOptions):
+		_, problems, _ := strings.Cut(err.Error(), kv.ErrOptions.Error()+": ")
+		return &codeError{exitUsage, errors.New(strings.Replace(problems, "CacheSize ", "--cache ", 1))}
+	case isAny(err, kv.ErrCorrupt, kv.ErrFailed, kv.ErrNoSpace):
 		return err
 	}
 	return &codeError{exitOpen, err}

@@ -54,6 +54,15 @@ func (c *camera) shoot(taken string) {
 	c.take(taken)
 }
 
+// shootSeldom takes a shot one time in so many.
+func (c *camera) shootSeldom(taken string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rng.IntN(8) == 0 {
+		c.take(taken)
+	}
+}
+
 // take takes a shot. What must be in it is noted before, what may be after. The caller holds mu.
 func (c *camera) take(taken string) {
 	s := &shot{taken: taken}
@@ -143,6 +152,7 @@ func (c *Clones) Round() error {
 	cam := &camera{disk: c.disk, rng: rand.New(rand.NewPCG(c.rng.Uint64(), c.rng.Uint64()))}
 	w := newWorkload(c.rng, workers, c.start, c.now)
 	cam.w = w
+	w.moment = cam.shootSeldom
 	cam.plan(2, callsOfOpen)
 	db, err := kv.Open(faultfs.StoreDir, w.options(cam.fs()))
 	if err != nil {

@@ -73,3 +73,20 @@ func TestKills(t *testing.T) {
 		}
 	}
 }
+
+// TestFailures works on stores whose disks fail or fill.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	rounds := 20
+	if raceEnabled {
+		rounds = 4
+	}
+	seed := uint64(time.Now().UnixNano())
+	f := NewFailures(rand.New(rand.NewPCG(seed, 0)))
+	for range rounds {
+		if err := f.Round(); err != nil {
+			t.Fatalf("seed %d, round %s: %v", seed, f, err)
+		}
+	}
+	t.Log(f)
+}

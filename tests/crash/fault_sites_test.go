@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -102,17 +101,6 @@ func (f *fault) repair() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.repaired = true
-}
-
-// typed reports whether an error says what it is: that the store has failed, or what the file system said. No error
-// of these says that data is corrupt.
-func typed(err error) bool {
-	for _, known := range []error{kv.ErrFailed, kv.ErrNoSpace, syscall.EIO, syscall.ENOSPC, io.ErrShortWrite} {
-		if errors.Is(err, known) {
-			return !errors.Is(err, kv.ErrCorrupt)
-		}
-	}
-	return false
 }
 
 // options make a store with a ballast and without a service, so that all calls are the workload's.

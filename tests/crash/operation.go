@@ -260,7 +260,7 @@ var errReply = errors.New("unexpected reply")
 // failureOf returns the error that a failed store has put into words, or nil.
 func failureOf(r reply.Reply) error {
 	for _, known := range []error{kv.ErrFailed, kv.ErrNoSpace} {
-		if r.IsError() && strings.Contains(r.Err().Error(), known.Error()) {
+		if r.IsError() && strings.Contains(r.Err().Error(), strings.TrimPrefix(known.Error(), "kv: ")) {
 			return fmt.Errorf("%w: %w", known, r.Err())
 		}
 	}
@@ -312,13 +312,8 @@ func (w *worker) session(level kv.Durability) *kv.Session {
 
 // exec runs operations by MULTI and EXEC.
 func (w *worker) exec(s *kv.Session, list []operation) error {
-	if err := do(s, []string{"MULTI"}, "OK"); err != nil {
+	if err := queue(s, list); err != nil {
 		return err
-	}
-	for _, o := range list {
-		if err := do(s, o.words, "QUEUED"); err != nil {
-			return err
-		}
 	}
 	r := s.Do(background, [][]byte{[]byte("EXEC")})
 	if err := failureOf(r); err != nil {
@@ -333,30 +328,4 @@ func (w *worker) exec(s *kv.Session, list []operation) error {
 		}
 	}
 	return nil
-}
-
-var errRolledBack = errors.New("the transaction's own error")
-
-// rollBack runs operations in a transaction that comes to nothing.
-func (w *worker) rollBack(level kv.Durability, how int, list []operation) error {
-	if how%2 == 0 {
-		s := w.db.NewSession()
-		err := do(s, []string{"MULTI"}, "OK")
-		for _, o := range list {
-			err = errors.Join(err, do(s, o.words, "QUEUED"))
-		}
-		return errors.Join(err, do(s, []string{"DISCARD"}, "OK"))
-	}
-	err := txn.Update(background, w.db, level, func(tx *txn.Tx) error {
-		for _, o := range list {
-			if err := o.api(api{db: w.db, tx: tx}); err != nil {
-				return err
-			}
-		}
-		return errRolledBack
-	})
-	if errors.Is(err, errRolledBack) {
-		return nil
-	}
-	return err
 }

@@ -39,6 +39,11 @@ type workload struct {
 	shared   *history
 
 	failure atomic.Pointer[error] // the first thing that went wrong
+	over    atomic.Bool           // no more is to be done, though nothing is wrong
+	commits atomic.Int64          // that succeeded
+
+	// moment is called before and after time passes, if not nil.
+	moment func(what string)
 
 	// tolerates says of an error that it is no surprise and the work goes on; nil if every one is.
 	tolerates func(error) bool
@@ -127,7 +132,7 @@ func (w *workload) run(n int) {
 	for _, worker := range w.workers {
 		wg.Go(func() {
 			for range n {
-				if w.err() != nil {
+				if w.err() != nil || w.over.Load() {
 					return
 				}
 				worker.act()
@@ -161,6 +166,7 @@ func (w *worker) commit(what string, changes []change, f func(level kv.Durabilit
 		return
 	}
 	c.ended.Store(w.ticks.Add(1))
+	w.commits.Add(1)
 	w.told(event{Ended: &endEvent{Commit: c.id, At: c.ended.Load()}})
 	if level == kv.Always {
 		for _, ch := range changes {
@@ -309,13 +315,7 @@ func (w *worker) transact() {
 	}
 	changes = slices.DeleteFunc(changes, func(c change) bool { return len(c.to) == 0 })
 	if w.rng.IntN(5) == 0 {
-		level, how := w.level(), 1
-		if w.words {
-			how = w.rng.IntN(2)
-		}
-		if err := w.rollBack(level, how, list); err != nil {
-			w.fail(fmt.Errorf("worker %d: rollback of %s: %w", w.id, list, err))
-		}
+		w.refuse(list)
 		return
 	}
 	w.commit(fmt.Sprint(list), changes, func(level kv.Durability) error { return w.do(level, w.how(), list) })
@@ -524,8 +524,19 @@ func (w *worker) passTime() {
 	w.world.Lock()
 	defer w.world.Unlock()
 	now := w.now.Load() + w.rng.Int64N(6000)
+	for _, d := range w.held(w.own) {
+		if d.Expiry != 0 && w.rng.IntN(4) == 0 {
+			now = d.Expiry - w.rng.Int64N(2) // the moment, or the one before
+		}
+	}
+	if w.moment != nil {
+		w.moment("before time passes")
+	}
 	w.told(event{Now: now})
 	w.now.Store(now)
+	if w.moment != nil {
+		w.moment("after time has passed")
+	}
 }
 
 // look looks for every item of the worker's keys. It reads blocks, and so has those folded that need it.

@@ -5,7 +5,7 @@
 //
 // A worker for each processor takes clones of disks in memory as a crash would leave them, at
 // random moments of work, opening and closing; one more kills processes that work on a store
-// with kill -9.
+// with kill -9; and one has disks fail or fill under stores that are compacted meanwhile.
 // The last lines are the counts; the exit code is 1 unless all of what must not be is 0.
 package main
 
@@ -73,6 +73,7 @@ func fastDir() string {
 type totals struct {
 	mu                                        sync.Mutex
 	clones, kills                             int // guarded by mu, like all here
+	disks, failed, filled                     int
 	lost, torn, falseNegatives, refused, more int
 }
 
@@ -108,9 +109,10 @@ func (t *totals) bad() bool {
 func (t *totals) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return fmt.Sprintf("other violations %d\ncrash clones %d\nkill -9 cycles %d\nacknowledged writes lost %d\n"+
+	return fmt.Sprintf("other violations %d\ncrash clones %d\nkill -9 cycles %d\n"+
+		"disks that failed or filled %d, stores failed %d, full for a while %d\nacknowledged writes lost %d\n"+
 		"transactions torn %d\nfalse negatives %d\nreopens refused %d\n",
-		t.more, t.clones, t.kills, t.lost, t.torn, t.falseNegatives, t.refused)
+		t.more, t.clones, t.kills, t.disks, t.failed, t.filled, t.lost, t.torn, t.falseNegatives, t.refused)
 }
 
 // run works until the context ends.
@@ -129,6 +131,7 @@ func run(ctx context.Context, seed uint64, dir string) (*totals, error) {
 	wg.Go(func() {
 		errs[0] = t.kill(ctx, seed, dir, func() *exec.Cmd { return exec.Command(self, childArgument) })
 	})
+	wg.Go(func() { t.fail(ctx, seed) })
 	ended := make(chan struct{})
 	wg.Go(func() {
 		<-ctx.Done()
@@ -143,7 +146,8 @@ func run(ctx context.Context, seed uint64, dir string) (*totals, error) {
 			going = false
 		case <-tick.C:
 			t.mu.Lock()
-			fmt.Printf("after %s: %d crash clones, %d kill -9 cycles\n", time.Since(begin).Round(time.Second), t.clones, t.kills)
+			fmt.Printf("after %s: %d crash clones, %d kill -9 cycles, %d disks that failed or filled\n",
+				time.Since(begin).Round(time.Second), t.clones, t.kills, t.disks)
 			t.mu.Unlock()
 		}
 	}
@@ -192,4 +196,16 @@ func (t *totals) kill(ctx context.Context, seed uint64, dir string, command func
 		}
 	}
 	return k.Close()
+}
+
+// fail has disks fail and fill.
+func (t *totals) fail(ctx context.Context, seed uint64) {
+	f := crash.NewFailures(rand.New(rand.NewPCG(seed, 1<<32)))
+	for ctx.Err() == nil {
+		err := f.Round()
+		t.mu.Lock()
+		t.disks, t.failed, t.filled = f.Count()
+		t.mu.Unlock()
+		t.count("disk", seed, err)
+	}
 }

@@ -132,12 +132,12 @@ func (f *Filter) AddIfAbsent(item []byte) (bool, error) {
 	h := f.h
 	if c := h.Current.Load(); h.DB.Ready() && (c.object.Live() || c.object.Usable()) {
 		hash := c.hash.Sum(item)
-		if h.DB.Sampled(hash) {
-			c.touch(h.DB, hash)
-		}
 		// Halves of two fingerprints must not keep an item from being added.
 		before, even := c.versions(hash)
 		present, _ := c.resident(hash)
+		if h.DB.Sampled(hash) {
+			c.touch(h.DB, hash)
+		}
 		if after, _ := c.versions(hash); present && even && before == after {
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}

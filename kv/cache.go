@@ -149,6 +149,7 @@ func (db *DB) Touch(o *Object, l *Layer, blk uint64) {
 		return
 	}
 	defer db.exit()
+	db.pauseAt("touch: begun")
 	r := db.residency.cache
 	r.Get(objectCacheKey(o.header.id))
 	if l.dir != nil {

@@ -131,6 +131,7 @@ func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	}
 	from := db.expiry.raise()
 	notes, next, err := db.expiredNotes(ctx, from, now)
+	db.pauseAt("sweep: found")
 	if err == nil {
 		err = db.sweep(notes)
 	} else {

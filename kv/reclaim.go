@@ -72,6 +72,7 @@ func (db *DB) findDropped() (d dropped, err error) {
 		return d, db.readError(err, "dropped objects")
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
+	db.pauseAt("reclaim: reading")
 	for ok := it.First(); ok && len(d.done) < maxNotes; ok = it.Next() {
 		object, n := decodeOrdered(it.Key()[1:])
 		if n != len(it.Key())-1 {

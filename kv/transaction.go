@@ -67,6 +67,7 @@ func (db *DB) NewView(ctx context.Context) (*Transaction, error) {
 
 // track has a transaction ended by its context, and by Close.
 func (db *DB) track(ctx context.Context, tx *Transaction) *Transaction {
+	db.pauseAt("transaction: begun")
 	db.transactions.Store(tx, struct{}{})
 	tx.stop = context.AfterFunc(ctx, func() { tx.end(context.Cause(ctx)) })
 	if db.closing.Load() {

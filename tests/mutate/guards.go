@@ -1,4 +1,473 @@
 package main
 
 // guards are single lines beside the read and commit protocols that a fault hides behind.
-var guards []mutation
+var guards = []mutation{
+	{name: "a sweep removes a key whose note is gone", pkg: "./kv", tests: "^TestSweep_setMeanwhile$", edits: []edit{
+		{"kv/expiry.go",
+			"\tif err != nil || value == nil {\n\t\treturn false, err\n\t}\n\told :=",
+			"\tif err != nil {\n\t\treturn false, err\n\t}\n\told :="},
+	}},
+	{name: "a sweep begins at the first note for ever", pkg: "./kv", tests: "^TestSweep_longKey$", edits: []edit{
+		{"kv/expiry.go",
+			"\tfrom := h.from\n\th.from = expiryEnd\n\treturn from",
+			"\tfrom := h.from\n\treturn from"},
+	}},
+	{name: "a sweep does not lower the hint to what it leaves", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
+		{"kv/expiry.go",
+			"\tdb.expiry.lower(next)\n\treturn err",
+			"\t_ = next\n\treturn err"},
+	}},
+	{name: "a sweep forgets keys that are locked", pkg: "./kv", tests: "^TestSweep_lockedKey$", edits: []edit{
+		{"kv/expiry.go",
+			"\t\t\tdb.expiry.lower(appendExpiryKey(nil, n.at, n.key))\n\t\t}\n\t}\n\treturn free",
+			"\t\t\t_ = n.at\n\t\t}\n\t}\n\treturn free"},
+	}},
+	{name: "a sweep waits for the lock of a key", pkg: "./kv", tests: "^TestSweep_lockedKey$", edits: []edit{
+		{"kv/expiry.go",
+			"\t\tcase free && db.keyLocks[i].TryLock():\n",
+			"\t\tcase free && func() bool { db.keyLocks[i].Lock(); return true }():\n"},
+	}},
+	{name: "a sweep removes keys whose locks it has not", pkg: "./kv", tests: "^TestSweep_lockedKey$", edits: []edit{
+		{"kv/expiry.go",
+			"\t\t\tif !slices.Contains(w.keys, db.keyLockIndex(n.key)) {\n\t\t\t\tcontinue\n\t\t\t}\n",
+			""},
+	}},
+	{name: "a sweep removes keys before their time", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
+		{"kv/expiry.go",
+			"\t\tif at > now || len(notes)",
+			"\t\tif at > now+1 || len(notes)"},
+	}},
+	{name: "a sweep takes keys of any length", pkg: "./kv", tests: "^TestSweep_longKeys$", edits: []edit{
+		{"kv/expiry.go",
+			" || room < 0 && len(notes) > 0 {",
+			" {"},
+	}},
+	{name: "a sweep that cannot take one key takes none", pkg: "./kv", tests: "^TestSweep_longKey$", edits: []edit{
+		{"kv/expiry.go",
+			"room < 0 && len(notes) > 0 {",
+			"room < 0 {"},
+	}},
+	{name: "a sweep takes any number of keys", pkg: "./kv", tests: "^TestSweep_few$", edits: []edit{
+		{"kv/expiry.go",
+			"len(notes) == sweepBatch ||",
+			"false ||"},
+	}},
+	{name: "a sweep leaves the object of a key", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
+		{"kv/expiry.go",
+			"\t\tw.dropObject(old)\n\t\tw.setView(n.key, nil)\n\t\treturn true, nil",
+			"\t\tw.setView(n.key, nil)\n\t\treturn true, nil"},
+	}},
+	{name: "a sweep does not take filters for what they are", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
+		{"kv/expiry.go",
+			"\tif n.object = len(value) > 0; n.object {",
+			"\tif n.object = false; n.object {"},
+	}},
+	{name: "a time that has passed is set", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
+		{"kv/expiry.go",
+			"\tif at <= w.db.Now() {",
+			"\tif at < w.db.Now() {"},
+	}},
+	{name: "EXPIRE does not look at its condition", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
+		{"kv/expiry.go",
+			"|| !cond.holds(o.header.expiry, at) {",
+			"|| false {"},
+	}},
+	{name: "a commit does not lower the hint of notes", pkg: "./kv", tests: "^TestSweep_earlierTimes$", edits: []edit{
+		{"kv/patch.go",
+			"\t\t\tp.db.expiry.lower(key)\n",
+			""},
+	}},
+	{name: "a commit does not count the notes it writes", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
+		{"kv/patch.go",
+			"\t\t\tp.db.expiring.n.Add(1)\n",
+			"\t\t\t_ = key\n"},
+	}},
+	{name: "a commit does not count the notes it takes away", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
+		{"kv/patch.go",
+			"\t\t\tp.db.expiring.n.Add(-1)\n",
+			"\t\t\t_ = key\n"},
+	}},
+	{name: "removing everything leaves the count of notes", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
+		{"kv/patch.go",
+			"\t\t\tp.db.expiring.none()\n",
+			"\t\t\t_ = key\n"},
+	}},
+	{name: "notes of keys that do not expire any more stay", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
+		{"kv/writer.go",
+			"\tif was != 0 {\n\t\tw.delete(appendExpiryKey",
+			"\tif was != 0 && is != 0 {\n\t\tw.delete(appendExpiryKey"},
+	}},
+	{name: "counting goes on when everything was removed", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
+		{"kv/expiring.go",
+			"\tif e.state != counting {\n\t\treturn false // every key was removed meanwhile\n\t}\n",
+			""},
+	}},
+	{name: "keys that expire are counted to the end while the store is closed", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
+		{"kv/expiring.go",
+			"db.closing.Load() || ",
+			""},
+	}},
+	{name: "the store is closed under who counts keys", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
+		{"kv/expiring.go",
+			"\t\tdefer db.exit()\n\t\tdb.countNotes(it)",
+			"\t\tdb.exit()\n\t\tdb.countNotes(it)"},
+	}},
+	{name: "a watch looks at its key before it is registered", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
+		{"kv/watch.go",
+			"\t// Looked at after it is watched: whatever changes it from here on tells.\n\tn, err := x.db.Exists(key)\n\tif err != nil {\n\t\treturn err\n\t}\n\tws.mu.Lock()\n\tx.keys[string(key)] = n > 0\n\tws.mu.Unlock()\n\treturn nil",
+			"\treturn nil"},
+	}},
+	{name: "a watch is not told of changes", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
+		{"kv/watch.go",
+			"\t\t\tx.dirty.Store(true)\n\t\t}\n\t}\n}\n",
+			"\t\t\t_ = x\n\t\t}\n\t}\n}\n"},
+	}},
+	{name: "a watch does not look whether keys have expired", pkg: "./txn", tests: "^TestWatch_expired$", edits: []edit{
+		{"kv/watch.go",
+			"o == nil {\n\t\t\treturn true, err\n",
+			"o == nil {\n\t\t\treturn err != nil, err\n"},
+	}},
+	{name: "a key that was missing counts as changed when it is missing", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
+		{"kv/watch.go",
+			"\t\tif !there {\n\t\t\tcontinue\n\t\t}\n",
+			"\t\t_ = there\n"},
+	}},
+	{name: "the removal of what had expired counts as a change", pkg: "./txn", tests: "^TestWatch_expired$", edits: []edit{
+		{"kv/watch.go",
+			"v.stored != nil && !v.stored.expired()",
+			"v.stored != nil"},
+	}},
+	{name: "a watch is told of what is looked at", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
+		{"kv/watch.go",
+			"if !(v.changed && there) && !(",
+			"if !there && !("},
+	}},
+	{name: "a watch is not told of adds", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
+		{"kv/watch.go",
+			"&& !(v.object != nil && w.changes(v.object)) {",
+			"{"},
+	}},
+	{name: "a watch is not told of new bits", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
+		{"kv/copy.go",
+			"\t\tif w.layers[bit>>ordinalShift].object == o.header.id {\n\t\t\treturn true",
+			"\t\tif w.layers[bit>>ordinalShift].object == o.header.id {\n\t\t\treturn false"},
+	}},
+	{name: "EXEC does not look whether watched keys were changed", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
+		{"txn/commands.go",
+			"\t\t\tif err == nil && changed {",
+			"\t\t\tif changed && false {"},
+	}},
+	{name: "UNWATCH leaves the watch", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
+		{"txn/commands.go",
+			"\tof(c).stopWatch()\n",
+			"\t_ = of(c)\n"},
+	}},
+	{name: "DISCARD leaves what was queued", pkg: "./txn", tests: "^TestMulti$", edits: []edit{
+		{"txn/commands.go",
+			"\ts.end(c)\n\treturn reply.OK",
+			"\t_ = s\n\treturn reply.OK"},
+	}},
+	{name: "EXEC runs what was queued after an error", pkg: "./txn", tests: "^TestMulti$", edits: []edit{
+		{"txn/commands.go",
+			"\tif s.aborted {\n",
+			"\tif false {\n"},
+	}},
+	{name: "EXEC with words goes on", pkg: "./txn", tests: "^TestMulti_refused$", edits: []edit{
+		{"txn/commands.go",
+			"\tof(c).end(c)\n\treturn reply.Error(\"EXECABORT",
+			"\treturn reply.Error(\"EXECABORT"},
+	}},
+	{name: "a command that is not allowed in MULTI does not abort it", pkg: "./txn", tests: "^TestMulti_refused$", edits: []edit{
+		{"txn/commands.go",
+			"\t\ts.aborted = true\n\t\treturn reply.Error(\"ERR Command",
+			"\t\treturn reply.Error(\"ERR Command"},
+	}},
+	{name: "words of queued commands are borrowed", pkg: "./txn", tests: "^TestMulti_refused$", edits: []edit{
+		{"txn/commands.go",
+			"\t\town[i] = append([]byte{}, arg...)",
+			"\t\town[i] = arg"},
+	}},
+	{name: "WATCH is queued", pkg: "./txn", tests: "^TestMulti$", edits: []edit{
+		{"txn/commands.go",
+			"\tcase \"WATCH\":\n\t\treturn reply.Error(\"ERR WATCH inside MULTI is not allowed\"), true\n",
+			""},
+	}},
+	{name: "MULTI is nested", pkg: "./txn", tests: "^TestMulti$", edits: []edit{
+		{"txn/commands.go",
+			"\tcase \"MULTI\":\n\t\treturn reply.Error(\"ERR MULTI calls can not be nested\"), true\n",
+			""},
+	}},
+	{name: "a transaction is begun inside another", pkg: "./txn", tests: "^TestTx_misuse$", edits: []edit{
+		{"txn/txn.go",
+			"\tif ctx.Value(inside{}) != nil {",
+			"\tif false {"},
+	}},
+	{name: "an error leaves a transaction open", pkg: "./txn", tests: "^TestUpdate_rolledBack$", edits: []edit{
+		{"txn/txn.go",
+			"\tdefer tx.Rollback() // of f's panic, too; after Commit it does nothing\n",
+			""},
+	}},
+	{name: "a view stays open", pkg: "./txn", tests: "^TestTx_ends$", edits: []edit{
+		{"txn/txn.go",
+			"\tdefer tx.Rollback()\n\treturn f(",
+			"\treturn f("},
+	}},
+	{name: "a change that failed stays", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
+		{"kv/nest.go",
+			"\t\tif !staged {\n\t\t\tw.rollBack()\n",
+			"\t\tif !staged {\n"},
+	}},
+	{name: "a build is not known to be under way", pkg: "./kv", tests: "^TestReclaim_building$", edits: []edit{
+		{"kv/build.go",
+			"\tw.db.building.Store(id, struct{}{})\n",
+			""},
+	}},
+	{name: "a build that has ended counts as under way", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
+		{"kv/writer.go",
+			"\t\tw.db.building.Delete(id)\n",
+			"\t\t_ = id\n"},
+	}},
+	{name: "what was built is removed by a note that is gone", pkg: "./kv", tests: "^TestReclaim_builtMeanwhile$", edits: []edit{
+		{"kv/reclaim.go",
+			"\tif errors.Is(err, pebble.ErrNotFound) {\n\t\treturn true, nil\n\t}\n\tif err != nil {\n\t\treturn false, db.readError(err, \"note",
+			"\tif errors.Is(err, pebble.ErrNotFound) {\n\t\tcloser, err = io.NopCloser(nil), nil\n\t}\n\tif err != nil {\n\t\treturn false, db.readError(err, \"note"},
+		{"kv/reclaim.go",
+			"\t\"fmt\"\n",
+			"\t\"fmt\"\n\t\"io\"\n"},
+	}},
+	{name: "what was not built to the end stays", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
+		{"kv/reclaim.go",
+			"\tmust(b.DeleteRange(appendObjectKey(nil, object), appendObjectKey(nil, object+1), nil))\n\tmust(b.Set(note",
+			"\tmust(b.Set(note"},
+	}},
+	{name: "what was not built to the end is removed again and again", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
+		{"kv/reclaim.go",
+			"\tmust(b.Set(note, nil, nil))\n",
+			""},
+	}},
+	{name: "notes of what was reclaimed stay", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
+		{"kv/reclaim.go",
+			"\t\tmust(b.Delete(appendDroppedKey(nil, object), nil))\n",
+			"\t\t_ = object\n"},
+	}},
+	{name: "an object that was dropped leaves no note", pkg: "./kv", tests: "^TestReclaim_many$", edits: []edit{
+		{"kv/writer.go",
+			"\t\tw.set(appendDroppedKey(w.scratch[:0], id), nil)\n\t}\n\tfor _, a",
+			"\t\t_ = id\n\t}\n\tfor _, a"},
+	}},
+	{name: "an object that was built keeps its note", pkg: "./kv", tests: "^TestReclaim_building$", edits: []edit{
+		{"kv/writer.go",
+			"\t\tw.delete(appendDroppedKey(w.scratch[:0], id))\n",
+			"\t\t_ = id\n"},
+	}},
+	{name: "what belongs to a dropped object stays", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
+		{"kv/writer.go",
+			"\tfor _, id := range w.drops {\n\t\tmust(w.batch.DeleteRange(",
+			"\tfor _, id := range w.drops[:0] {\n\t\tmust(w.batch.DeleteRange("},
+	}},
+	{name: "a build writes no note", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
+		{"kv/build.go",
+			"\tif err := w.db.pebble().Set(appendDroppedKey(nil, id), []byte{droppedUnwritten}, pebble.NoSync); err",
+			"\tif err := error(nil); err"},
+	}},
+	{name: "a build goes on while the disk is full", pkg: "./kv", tests: "^TestBuild_fullDisk$", edits: []edit{
+		{"kv/build.go",
+			"\tif db.space.Full() {\n\t\treturn db.noSpace()\n\t}\n",
+			""},
+	}},
+	{name: "the end of a build is not written", pkg: "./kv", tests: "^TestBuild_fullDisk$", edits: []edit{
+		{"kv/build.go",
+			"\treturn b.flush()\n}\n\n// Object returns the object",
+			"\treturn nil\n}\n\n// Object returns the object"},
+	}},
+	{name: "the one block of a layer that is built is not in memory", pkg: "./kv", tests: "^TestCopy$", edits: []edit{
+		{"kv/build.go",
+			"\t\tl.one.Store(first)\n",
+			"\t\t_ = first\n"},
+	}},
+	{name: "a copy replaces what is there", pkg: "./kv", tests: "^TestCopy$", edits: []edit{
+		{"kv/copy.go",
+			"to.object != nil && !replace || ",
+			"to.object != nil && false || "},
+	}},
+	{name: "a copy has no counters", pkg: "./kv", tests: "^TestCopy$", edits: []edit{
+		{"kv/copy.go",
+			"if v := w.Counter(l, c); v != 0 {",
+			"if v := w.Counter(l, c); v != v {"},
+	}},
+	{name: "a copy has blocks as stored that the writer has changed", pkg: "./kv", tests: "^TestSlots_copied$", edits: []edit{
+		{"kv/copy.go",
+			"\t\tif err == nil && staged[k.rest] {\n\t\t\tcontinue\n\t\t}\n",
+			""},
+	}},
+	{name: "a block that took long to read is not folded", pkg: "./kv", tests: "^TestFold$", edits: []edit{
+		{"kv/load.go",
+			"\t\tdb.queueFold(o.key, l.object, l.spec.Number, blk)\n",
+			"\t\t_ = l\n"},
+	}},
+	{name: "an object that needs more compacting is forgotten", pkg: "./kv", tests: "^TestCompact_queued$", edits: []edit{
+		{"kv/compact.go",
+			"\t\tif again {\n",
+			"\t\tif again && false {\n"},
+	}},
+	{name: "what failed to compact stays", pkg: "./kv", tests: "^TestCompact_error$", edits: []edit{
+		{"kv/compact.go",
+			"\t\t\treturn fmt.Errorf(\"compact %q: %w\", key, err)\n",
+			"\t\t\tdb.opts.Logger.Error(\"compact\", \"error\", fmt.Errorf(\"compact %q: %w\", key, err))\n\t\t\treturn nil\n"},
+	}},
+	{name: "the last layer is removed", pkg: "./kv", tests: "^TestShrink_last$", edits: []edit{
+		{"kv/compact.go",
+			"\tif last < 1 {",
+			"\tif false {"},
+	}},
+	{name: "slots of a layer that is taken away stay", pkg: "./kv", tests: "^TestShrink_numberUsedAgain$", edits: []edit{
+		{"kv/compact.go",
+			"\tw.setSlotBlocks(slices.DeleteFunc(w.slots, func(b *slotBlock) bool { return b.layer == gone }))\n",
+			""},
+	}},
+	{name: "locks are taken in any order", pkg: "./kv", tests: "^TestCommit_manyObjects$", edits: []edit{
+		{"kv/writer.go",
+			"\tslices.Sort(w.keys)\n",
+			""},
+	}},
+	{name: "what a rename replaces stays", pkg: "./kv", tests: "^TestGather_remove$", edits: []edit{
+		{"kv/writer.go",
+			"\tif old != nil {\n\t\tw.dropObject(old)\n\t}\n\tw.setView(src, nil)",
+			"\t_ = old\n\tw.setView(src, nil)"},
+	}},
+	{name: "what is replaced stays", pkg: "./kv", tests: "^TestGather_remove$", edits: []edit{
+		{"kv/writer.go",
+			"\tif old != nil {\n\t\tw.dropObject(old)\n\t}\n\tw.setView(key, o)",
+			"\t_ = old\n\tw.setView(key, o)"},
+	}},
+	{name: "the number of keys is not stored", pkg: "./kv", tests: "^TestAcknowledge_firstNotSynced$", edits: []edit{
+		{"kv/commit.go",
+			"\t\tw.set(appendKeyCountKey(w.scratch[:0], g.group), binary.AppendUvarint(nil, n))\n",
+			"\t\t_ = n\n"},
+	}},
+	{name: "a commit of a transaction is seen item by item", pkg: "./kv", tests: "^TestSlots_seenTogether$", edits: []edit{
+		{"kv/commit.go",
+			"\tif w.gate == gateExclusive && (len",
+			"\tif false && (len"},
+	}},
+	{name: "the store is closed twice", pkg: "./kv", tests: "^TestClose_transactionBegins$", edits: []edit{
+		{"kv/db.go",
+			"\tif !db.closing.CompareAndSwap(false, true) {",
+			"\tif false {"},
+	}},
+	{name: "an evicted object may be patched by who found it", pkg: "./kv", tests: "^TestOpen_writtenAndClosedMeanwhile$", edits: []edit{
+		{"kv/keyspace.go",
+			"\tdelete(sh.objects, o.key)\n\tsh.evictions++\n",
+			"\tdelete(sh.objects, o.key)\n"},
+	}},
+	{name: "what is removed takes what is there by now", pkg: "./kv", tests: "^TestEvictObject_openedAgain$", edits: []edit{
+		{"kv/cache.go",
+			"\tif now, ok := r.cache.Get(key); ok && now == v {",
+			"\tif _, ok := r.cache.Get(key); ok {"},
+	}},
+	{name: "a transaction is open after its end", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
+		{"kv/transaction.go",
+			"\ttx.ended = ErrEnded\n",
+			"\t_ = ErrEnded\n"},
+	}},
+	{name: "a transaction goes on when its context has ended", pkg: "./txn", tests: "^TestTx_misuse$", edits: []edit{
+		{"kv/transaction.go",
+			"\ttx.stop = context.AfterFunc(ctx, func() { tx.end(context.Cause(ctx)) })\n",
+			"\ttx.stop = func() bool { return true }\n"},
+	}},
+	{name: "a transaction begins where its context has ended", pkg: "./txn", tests: "^TestTx_ends$", edits: []edit{
+		{"kv/transaction.go",
+			"func (db *DB) BeginExclusive(ctx context.Context, level Durability) (*Transaction, error) {\n\tif err := ctx.Err(); err != nil {\n\t\treturn nil, err\n\t}\n",
+			"func (db *DB) BeginExclusive(ctx context.Context, level Durability) (*Transaction, error) {\n"},
+	}},
+	{name: "a view takes writes", pkg: "./txn", tests: "^TestTx_misuse$", edits: []edit{
+		{"kv/transaction.go",
+			"\t\treturn ErrReadOnly\n",
+			"\t\treturn nil\n"},
+	}},
+	{name: "a transaction that has ended reads", pkg: "./txn", tests: "^TestTx_ends$", edits: []edit{
+		{"kv/transaction.go",
+			"\tif tx.ended != nil {\n\t\treturn tx.ended\n\t}\n\tif err := tx.db.settle",
+			"\tif err := tx.db.settle"},
+	}},
+	{name: "what is taken back leaves what others had staged changed", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
+		{"kv/nest.go",
+			"\tfor _, undo := range slices.Backward(w.nest.undo) {\n\t\tundo()\n\t}\n",
+			""},
+	}},
+	{name: "bits that are taken back count as staged", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
+		{"kv/nest.go",
+			"\t\tw.bits = w.bits[:to.bits]\n\t\tw.restage()\n",
+			"\t\tw.bits = w.bits[:to.bits]\n"},
+	}},
+	{name: "bits that are taken back stay", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
+		{"kv/nest.go",
+			"\t\tw.bits = w.bits[:to.bits]\n\t\tw.restage()\n",
+			"\t\tw.restage()\n"},
+	}},
+	{name: "counters that are taken back stay", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
+		{"kv/nest.go",
+			"\tw.nest.undo = append(w.nest.undo, func() { w.counts[i] = old })\n",
+			"\t_ = old\n"},
+	}},
+	{name: "views that change are not restored", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
+		{"kv/nest.go",
+			"\tw.nest.undo = append(w.nest.undo, func() { *w.view([]byte(old.key)) = old })\n",
+			"\t_ = old\n"},
+	}},
+	{name: "a transaction begun while the store is closed goes on", pkg: "./kv", tests: "^TestClose_transactionBegins$", edits: []edit{
+		{"kv/transaction.go",
+			"\tif db.closing.Load() {\n\t\ttx.end(ErrClosed)\n\t}\n",
+			""},
+	}},
+	{name: "EXEC that did nothing does not wait for the disk", pkg: "./kv", tests: "^TestAcknowledge_exec$", edits: []edit{
+		{"txn/commands.go",
+			"errors.Join(err, tx.Commit())",
+			"err"},
+	}},
+	{name: "EXEC of reads that watches is a view", pkg: "./kv", tests: "^TestAcknowledge_exec$", edits: []edit{
+		{"txn/commands.go",
+			"\tif s.watch != nil {\n\t\treturn c.DB.BeginExclusive(ctx, c.Level())\n\t}\n",
+			""},
+	}},
+	{name: "a watch is not told of bits alone", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
+		{"kv/copy.go",
+			"\t\tif w.layers[bit>>ordinalShift].object == o.header.id {\n\t\t\treturn true",
+			"\t\tif w.layers[bit>>ordinalShift].object == o.header.id {\n\t\t\treturn false"},
+	}},
+	{name: "a watch is not told of slots alone", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
+		{"kv/copy.go",
+			"\t\tif b.layer.object == o.header.id && len(b.changed) > 0 {\n\t\t\treturn true",
+			"\t\tif b.layer.object == o.header.id && len(b.changed) > 0 {\n\t\t\treturn false"},
+	}},
+	{name: "a watch that has ended stays", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
+		{"kv/watch.go",
+			"\t\tdelete(ws.byKey[key], x)\n\t\tif len",
+			"\t\tif len"},
+	}},
+	{name: "the end of a watch ends others of the key", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
+		{"kv/watch.go",
+			"\t\tif len(ws.byKey[key]) == 0 {\n",
+			"\t\tif true {\n"},
+	}},
+	{name: "a change goes on in a frozen directory", pkg: "./kv/freeze", tests: "^TestFS_callback$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\tif fs.failure.Load() != nil {\n\t\treturn false, nil\n\t}\n\treturn true, op()",
+			"\treturn true, op()"},
+	}},
+	{name: "others are told of a freeze before the store is", pkg: "./kv/freeze", tests: "^TestFS_callback$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\tif done, err = fs.changeIfNotFrozen(op); !done {\n\t\t<-fs.told\n\t}\n\treturn",
+			"\tdone, err = fs.changeIfNotFrozen(op)\n\treturn"},
+	}},
+	{name: "a second freeze does not wait for the first", pkg: "./kv/freeze", tests: "^TestFS_callback$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\tif !fs.failure.CompareAndSwap(nil, &err) {\n\t\t<-fs.told\n\t\treturn\n\t}\n",
+			"\tif !fs.failure.CompareAndSwap(nil, &err) {\n\t\treturn\n\t}\n"},
+	}},
+	{name: "a failed write of a table freezes at once", pkg: "./kv/freeze", tests: "^TestFS_files$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"(!fs.open.Load() || !vfs.IsNoSpaceError(err) && fs.failures.Add(1) >= maxFailures)",
+			"true"},
+	}},
+}

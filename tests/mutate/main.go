@@ -89,7 +89,7 @@ func (r *runner) tryGroup(ctx context.Context, list []mutation) (ok bool, err er
 	} else if program != nil {
 		try = func(ctx context.Context, m mutation, i int) ([]string, error) {
 			if at := slices.Index(together, i); at >= 0 {
-				return r.outcome(program.test(ctx, at+1, m.tests, r.hangs))
+				return r.outcome(program.test(ctx, at+1, m.tests, r.hangs[m.tests]))
 			}
 			return r.tryAlone(ctx, m, i)
 		}

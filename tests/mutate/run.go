@@ -21,7 +21,7 @@ type runner struct {
 	root    string // of the module
 	dir     string // for the files that replace others
 	verbose bool
-	hangs   time.Duration // bounds the tests of a mutation, in the package that is under way
+	hangs   map[string]time.Duration // bounds runs of tests, by their pattern, in the package that is under way
 }
 
 // hangs bounds a run of tests, beside three times what they take without a mutation: a
@@ -45,7 +45,7 @@ func (r *runner) test(ctx context.Context, name, pkg, pattern string, replace ma
 	}
 	// Neither vet, debugging information nor optimisation: most of the time is the compiler's and the linker's.
 	cmd := exec.CommandContext(ctx, "go", "test", "-overlay="+overlay, "-vet=off", "-ldflags=-s -w",
-		"-gcflags=github.com/sievekv/sievekv/...=-N -l -dwarf=false", "-count=1", "-timeout="+r.hangs.String(), "-run", pattern, pkg)
+		"-gcflags=github.com/sievekv/sievekv/...=-N -l -dwarf=false", "-count=1", "-timeout="+r.hangs[pattern].String(), "-run", pattern, pkg)
 	cmd.Dir = r.root
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -80,15 +80,17 @@ func (r *runner) compileTogether(ctx context.Context, list []mutation) (b *binar
 	if b, err = r.compile(ctx, strings.ReplaceAll(strings.Trim(pkg, "./"), "/", "_"), pkg, chosen); err != nil {
 		return nil, nil, err
 	}
-	pattern := strings.Join(patterns, "|")
-	began := time.Now()
-	out, err := b.test(ctx, 0, pattern, patience)
-	r.hangs = hangs + 3*time.Since(began)
-	if err != nil {
-		return nil, nil, fmt.Errorf("the tests of %s fail without a mutation: %w\n%s", pkg, err, out)
-	}
-	if bytes.Contains(out, []byte("no tests to run")) {
-		return nil, nil, fmt.Errorf("%s has no tests %s", pkg, pattern)
+	r.hangs = make(map[string]time.Duration)
+	for _, pattern := range patterns {
+		began := time.Now()
+		out, err := b.test(ctx, 0, pattern, patience)
+		if err != nil {
+			return nil, nil, fmt.Errorf("the tests of %s fail without a mutation: %w\n%s", pkg, err, out)
+		}
+		if bytes.Contains(out, []byte("no tests to run")) {
+			return nil, nil, fmt.Errorf("%s has no tests %s", pkg, pattern)
+		}
+		r.hangs[pattern] = hangs + 3*time.Since(began)
 	}
 	return b, together, nil
 }

@@ -1,0 +1,100 @@
+package kv_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// A key that is set anew while a sweep has its note stays.
+func TestSweep_setMeanwhile(t *testing.T) {
+	held := newStops()
+	s := openKeys(t, nil, *kv.WithPause(&kv.Options{}, held.at))
+	defer s.close(t)
+	s.set(t, "k", "old", kv.SetOptions{Expiry: s.Now() + 1})
+	s.passed.Store(1)
+	found := held.next("sweep: found")
+	swept := make(chan error, 1)
+	go func() {
+		_, err := s.Sweep(t.Context())
+		swept <- err
+	}()
+	<-found.reached
+	s.set(t, "k", "new", kv.SetOptions{})
+	found.release()
+	if err := <-swept; err != nil {
+		t.Fatal(err)
+	}
+	if v, err := s.Get([]byte("k")); string(v) != "new" || err != nil {
+		t.Errorf("Get = %q, %v, want new", v, err)
+	}
+	s.check(t)
+}
+
+// A sweep makes a commit of a few keys, so that nobody waits long for one of them.
+func TestSweep_few(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{})
+	defer s.close(t)
+	const keys, few = 40, 16
+	for i := range keys {
+		s.set(t, fmt.Sprint("k", i), "v", kv.SetOptions{Expiry: s.Now() + 1})
+	}
+	s.passed.Store(1)
+	if more, err := s.Sweep(t.Context()); !more || err != nil {
+		t.Errorf("Sweep = %v, %v, want more", more, err)
+	}
+	if n := s.ExpiredKeys(); n != few {
+		t.Errorf("%d keys were removed in one commit, want %d", n, few)
+	}
+	s.sweepAll(t)
+	s.check(t)
+}
+
+// A key that takes more than half of a commit is removed by itself.
+func TestSweep_longKey(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{MemTableSize: 256 << 10})
+	defer s.close(t)
+	s.set(t, strings.Repeat("k", 20_000), "v", kv.SetOptions{Expiry: s.Now() + 1})
+	s.passed.Store(1)
+	if more, err := s.Sweep(t.Context()); more || err != nil {
+		t.Errorf("Sweep = %v, %v, want no more", more, err)
+	}
+	if n, err := s.Size(); n != 0 || err != nil {
+		t.Errorf("%d keys are left, %v", n, err)
+	}
+	s.check(t)
+}
+
+// A time that has come removes a key at once, and the condition is looked at before.
+func TestExpire_now(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{})
+	defer s.close(t)
+	s.set(t, "k", "v", kv.SetOptions{})
+	for _, tt := range []struct {
+		at   int64
+		cond kv.ExpireIf
+		done bool
+		keys uint64
+	}{
+		{s.Now(), kv.ExpireIfSet, false, 1},
+		{s.Now() + 10, kv.ExpireIfUnset, true, 1},
+		{s.Now() + 10, kv.ExpireIfLater, false, 1},
+		{s.Now() + 10, kv.ExpireIfSooner, false, 1},
+		{s.Now(), kv.ExpireAlways, true, 0},
+	} {
+		var done bool
+		err := s.Write(kv.NoSync, [][]byte{[]byte("k")}, func(w *kv.Writer) (err error) {
+			done, err = w.Expire([]byte("k"), tt.at, tt.cond)
+			return err
+		})
+		if done != tt.done || err != nil {
+			t.Errorf("Expire(%d, %d) = %v, %v, want %v", tt.at-s.Now(), tt.cond, done, err, tt.done)
+		}
+		if n, err := s.Size(); n != tt.keys || err != nil {
+			t.Errorf("%d keys, %v, want %d", n, err, tt.keys)
+		}
+	}
+	s.check(t)
+}

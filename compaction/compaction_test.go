@@ -1,7 +1,13 @@
 package compaction_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +16,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -120,4 +127,66 @@ func TestService_reclaims(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// holding is a logger's handler that holds whoever tells of a compaction that failed.
+type holding struct {
+	slog.Handler
+	told, release chan struct{}
+	once          *sync.Once
+}
+
+func (h holding) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h holding) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "sievekv: compaction" {
+		h.once.Do(func() { close(h.told) })
+		<-h.release
+	}
+	return nil
+}
+
+// The store is not closed before the service has ended, whatever that is at.
+func TestService_Stop(t *testing.T) {
+	failing := &kv.Type{
+		Name: "failing", Version: 1, Open: func(o *kv.Object) (any, error) { return o, nil },
+		Compact: func(*kv.Writer, *kv.Object, int) (bool, error) { return false, errors.New("no") },
+	}
+	log := holding{slog.DiscardHandler, make(chan struct{}), make(chan struct{}), &sync.Once{}}
+	db, err := kv.Open("", &kv.Options{
+		InMemory: true, Logger: slog.New(log), Modules: []kv.Module{{Name: "failing", Types: []*kv.Type{failing}}, compaction.Module()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Write(kv.NoSync, [][]byte{[]byte("k")}, func(w *kv.Writer) error {
+		_, err := w.Create([]byte("k"), kv.Spec{Type: failing, Family: block.FamilyBits, Layers: []kv.LayerSpec{{Blocks: 1, Lines: 1}}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.QueueCompact([]byte("k"))
+	<-log.told
+	closed := make(chan error, 1)
+	go func() { closed <- db.Close() }()
+	await(func() bool { return len(closed) > 0 || waitsInStop() })
+	if len(closed) > 0 {
+		t.Error("the store was closed while its service was at work")
+	}
+	close(log.release)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// waitsInStop reports whether a goroutine waits for the service.
+func waitsInStop() bool {
+	buf := make([]byte, 1<<20)
+	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(stack, "compaction.(*service).Stop(") && strings.Contains(stack, "sync.(*WaitGroup).Wait(") {
+			return true
+		}
+	}
+	return false
 }

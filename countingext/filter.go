@@ -112,11 +112,13 @@ func (f *filter) resident(h uint64) (present, known bool) {
 }
 
 // moved reports whether blocks changed since the sum of their versions was the given one.
-// It may be so too if the object has ended meanwhile: a commit then changed the versions
-// of another, or added a layer that this one does not have.
+// That the object has ended meanwhile is none of that. Who took its layers over shares their
+// versions; if nobody has, its blocks in memory stay as they were then, and one that is read
+// from disk is as it is now: of several layers an item moves to another under the sequence lock
+// alone, at which kv.DB.Read looks.
 func (f *filter) moved(h uint64, before uint64) bool {
 	after, _ := f.versions(h)
-	return before != after || f.object.Ended()
+	return before != after
 }
 
 // count returns how often an item was added, at most enough: the sum over the layers of

@@ -212,3 +212,30 @@ func TestFilter_AddIfAbsentStaged(t *testing.T) {
 	}
 	check(t, db)
 }
+
+// Layers that do not nest, of which an entry of a newer one would not be where that of an older
+// is, are no filter.
+func TestFilter_nested(t *testing.T) {
+	db := open(t, kv.Options{})
+	f := cuckooext.New(db, "f")
+	must(t, f.Reserve(cuckooext.Config{Capacity: 100_000}))
+	o, err := db.Lookup([]byte("f"))
+	must(t, err)
+	first := o.Layers()[0].Spec()
+	for _, tt := range []struct {
+		blocks uint64
+		want   error
+	}{{2 * first.Blocks, nil}, {first.Blocks, nil}, {first.Blocks + 1, kv.ErrCorrupt}} {
+		second := first
+		second.Number, second.Blocks = first.Number+1, tt.blocks
+		err := db.Write(kv.NoSync, [][]byte{[]byte("g")}, func(w *kv.Writer) error {
+			_, err := w.Create([]byte("g"), kv.Spec{
+				Type: cuckooext.Module().Types[0], Family: o.Family(), Params: o.Params(), Layers: []kv.LayerSpec{first, second},
+			})
+			return err
+		})
+		if !errors.Is(err, tt.want) {
+			t.Errorf("a layer of %d blocks after one of %d: %v, want %v", tt.blocks, first.Blocks, err, tt.want)
+		}
+	}
+}

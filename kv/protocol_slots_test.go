@@ -732,3 +732,35 @@ func TestCompact_error(t *testing.T) {
 	}
 	s.wantConsistent()
 }
+
+// An item that is said to be there was there at one moment: if the block changes while it is
+// looked for, halves of two fingerprints may look like one.
+func TestSlots_addIfAbsentMeanwhile(t *testing.T) {
+	s := openStore(t, inMemory())
+	f := cuckooext.New(s.DB, "f")
+	s.must(f.Reserve(cuckooext.Config{Capacity: 1000}))
+	items := make([]string, 50)
+	for i := range items {
+		items[i] = fmt.Sprint("item ", i)
+		s.must(f.AddString(items[i]))
+	}
+	touched := s.next("touch: begun")
+	var item string // the one that is looked for when its lookup is one of those that are counted
+	var added bool
+	adding := s.begin(func() (err error) {
+		for i := 0; err == nil && !touched.wasReached(); i++ {
+			item = items[i%len(items)]
+			added, err = f.AddIfAbsentString(item)
+		}
+		return err
+	})
+	adding.reaches(touched)
+	deleted, err := f.Delete([]byte(item))
+	s.must(err)
+	touched.release()
+	adding.wait()
+	if !deleted || !added {
+		t.Errorf("%s was deleted: %t, and then added: %t", item, deleted, added)
+	}
+	s.wantConsistent()
+}

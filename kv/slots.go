@@ -248,8 +248,7 @@ func (w *Writer) takeBackSlots(n int) {
 
 // stageSlots stages the operands of the blocks.
 func (w *Writer) stageSlots() {
-	// Of entries that move, what they move to comes first, and that is in older layers.
-	slices.SortStableFunc(w.slots, func(a, b *slotBlock) int { return cmp.Compare(a.layer.spec.Number, b.layer.spec.Number) })
+	// In any order: who looks at an entry that moves finds that versions have changed.
 	for _, b := range w.slots {
 		if len(b.log) == 0 {
 			continue

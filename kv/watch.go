@@ -83,7 +83,8 @@ func (x *Watch) Stop() {
 	clear(x.keys)
 }
 
-// tellWatches marks the watches of the keys that a commit has changed.
+// tellWatches marks the watches of the keys that a commit has changed. One that removes
+// every key needs not: Changed finds that a key has gone, and who makes it again tells.
 func (w *Writer) tellWatches() {
 	ws := &w.db.watches
 	if ws.n.Load() == 0 || w.unseen {
@@ -91,15 +92,6 @@ func (w *Writer) tellWatches() {
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if w.flush {
-		for key, list := range ws.byKey {
-			for x := range list {
-				if x.keys[key] {
-					x.dirty.Store(true)
-				}
-			}
-		}
-	}
 	changed := w.changedObjects()
 	for i := range w.views {
 		v := &w.views[i]

@@ -142,16 +142,6 @@ var guards = []mutation{
 			"if !(v.changed && there) && !(",
 			"if !there && !("},
 	}},
-	{name: "a watch is not told of adds", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
-		{"kv/watch.go",
-			"&& !(v.object != nil && w.changes(v.object)) {",
-			"{"},
-	}},
-	{name: "a watch is not told of new bits", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
-		{"kv/copy.go",
-			"\t\tif w.layers[bit>>ordinalShift].object == o.header.id {\n\t\t\treturn true",
-			"\t\tif w.layers[bit>>ordinalShift].object == o.header.id {\n\t\t\treturn false"},
-	}},
 	{name: "EXEC does not look whether watched keys were changed", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
 		{"txn/commands.go",
 			"\t\t\tif err == nil && changed {",
@@ -320,11 +310,6 @@ var guards = []mutation{
 			"\tif last < 1 {",
 			"\tif false {"},
 	}},
-	{name: "slots of a layer that is taken away stay", pkg: "./kv", tests: "^TestShrink_numberUsedAgain$", edits: []edit{
-		{"kv/compact.go",
-			"\tw.setSlotBlocks(slices.DeleteFunc(w.slots, func(b *slotBlock) bool { return b.layer == gone }))\n",
-			""},
-	}},
 	{name: "locks are taken in any order", pkg: "./kv", tests: "^TestCommit_manyObjects$", edits: []edit{
 		{"kv/writer.go",
 			"\tslices.Sort(w.keys)\n",
@@ -344,11 +329,6 @@ var guards = []mutation{
 		{"kv/commit.go",
 			"\t\tw.set(appendKeyCountKey(w.scratch[:0], g.group), binary.AppendUvarint(nil, n))\n",
 			"\t\t_ = n\n"},
-	}},
-	{name: "a commit of a transaction is seen item by item", pkg: "./kv", tests: "^TestSlots_seenTogether$", edits: []edit{
-		{"kv/commit.go",
-			"\tif w.gate == gateExclusive && (len",
-			"\tif false && (len"},
 	}},
 	{name: "the store is closed twice", pkg: "./kv", tests: "^TestClose_transactionBegins$", edits: []edit{
 		{"kv/db.go",
@@ -390,31 +370,6 @@ var guards = []mutation{
 			"\tif tx.ended != nil {\n\t\treturn tx.ended\n\t}\n\tif err := tx.db.settle",
 			"\tif err := tx.db.settle"},
 	}},
-	{name: "what is taken back leaves what others had staged changed", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
-		{"kv/nest.go",
-			"\tfor _, undo := range slices.Backward(w.nest.undo) {\n\t\tundo()\n\t}\n",
-			""},
-	}},
-	{name: "bits that are taken back count as staged", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
-		{"kv/nest.go",
-			"\t\tw.bits = w.bits[:to.bits]\n\t\tw.restage()\n",
-			"\t\tw.bits = w.bits[:to.bits]\n"},
-	}},
-	{name: "bits that are taken back stay", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
-		{"kv/nest.go",
-			"\t\tw.bits = w.bits[:to.bits]\n\t\tw.restage()\n",
-			"\t\tw.restage()\n"},
-	}},
-	{name: "counters that are taken back stay", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
-		{"kv/nest.go",
-			"\tw.nest.undo = append(w.nest.undo, func() { w.counts[i] = old })\n",
-			"\t_ = old\n"},
-	}},
-	{name: "views that change are not restored", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
-		{"kv/nest.go",
-			"\tw.nest.undo = append(w.nest.undo, func() { *w.view([]byte(old.key)) = old })\n",
-			"\t_ = old\n"},
-	}},
 	{name: "a transaction begun while the store is closed goes on", pkg: "./kv", tests: "^TestClose_transactionBegins$", edits: []edit{
 		{"kv/transaction.go",
 			"\tif db.closing.Load() {\n\t\ttx.end(ErrClosed)\n\t}\n",
@@ -430,16 +385,6 @@ var guards = []mutation{
 			"\tif s.watch != nil {\n\t\treturn c.DB.BeginExclusive(ctx, c.Level())\n\t}\n",
 			""},
 	}},
-	{name: "a watch is not told of bits alone", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
-		{"kv/copy.go",
-			"\t\tif w.layers[bit>>ordinalShift].object == o.header.id {\n\t\t\treturn true",
-			"\t\tif w.layers[bit>>ordinalShift].object == o.header.id {\n\t\t\treturn false"},
-	}},
-	{name: "a watch is not told of slots alone", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
-		{"kv/copy.go",
-			"\t\tif b.layer.object == o.header.id && len(b.changed) > 0 {\n\t\t\treturn true",
-			"\t\tif b.layer.object == o.header.id && len(b.changed) > 0 {\n\t\t\treturn false"},
-	}},
 	{name: "a watch that has ended stays", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
 		{"kv/watch.go",
 			"\t\tdelete(ws.byKey[key], x)\n\t\tif len",
@@ -449,6 +394,61 @@ var guards = []mutation{
 		{"kv/watch.go",
 			"\t\tif len(ws.byKey[key]) == 0 {\n",
 			"\t\tif true {\n"},
+	}},
+	{name: "a watch is not told of adds", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
+		{"kv/watch.go",
+			"changed[v.object.header.id]) {",
+			"changed[v.object.header.id] && false) {"},
+	}},
+	{name: "a watch is not told of bits alone", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
+		{"kv/staged.go",
+			"\t\tids[w.layers[w.bits[i].ordinal].layer.object] = true\n",
+			"\t\t_ = i\n"},
+	}},
+	{name: "a watch is not told of slots alone", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
+		{"kv/staged.go",
+			"\t\t\tids[b.layer.object] = true\n",
+			"\t\t\t_ = ids\n"},
+	}},
+	{name: "a commit of a transaction is seen item by item", pkg: "./kv", tests: "^TestSlots_seenTogether$", edits: []edit{
+		{"kv/commit.go",
+			"\tif w.gate == gateExclusive && (w.bitCount",
+			"\tif false && (w.bitCount"},
+	}},
+	{name: "counters that are taken back stay", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
+		{"kv/staged.go",
+			"\t\ts.counters, s.counted, s.counting = counters, counted, counting\n",
+			"\t\ts.counting = counting\n\t\t_, _ = counters, counted\n"},
+	}},
+	{name: "views that change are not restored", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
+		{"kv/nest.go",
+			"\tw.onUndo(func() { *w.view([]byte(old.key)) = old })\n",
+			"\t_ = old\n"},
+	}},
+	{name: "layers that are dropped and taken back stay dropped", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
+		{"kv/staged.go",
+			"\t\tw.layers[i].gone = false\n",
+			""},
+	}},
+	{name: "what is taken back leaves what others had staged changed", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
+		{"kv/nest.go",
+			"\tfor _, undo := range slices.Backward(w.nest.undo) {\n\t\tundo()\n\t}\n",
+			"\t_ = slices.Backward(w.nest.undo)\n"},
+	}},
+	{name: "slots that are taken back stay staged", pkg: "./kv", tests: "^TestSlots_manyBlocks$", edits: []edit{
+		{"kv/slots.go",
+			"\t\tb.log, b.words = b.log[:b.saved], nil\n",
+			"\t\tb.words = nil\n"},
+	}},
+	{name: "copies of blocks stay when slots are taken back", pkg: "./kv", tests: "^TestSlots_manyBlocks$", edits: []edit{
+		{"kv/slots.go",
+			"\t\tb.log, b.words = b.log[:b.saved], nil\n",
+			"\t\tb.log = b.log[:b.saved]\n"},
+	}},
+	{name: "what is staged for a layer that is taken away is written", pkg: "./kv", tests: "^TestShrink_numberUsedAgain$", edits: []edit{
+		{"kv/staged.go",
+			"\tw.layers[i].gone = true\n",
+			"\t_ = w.layers\n"},
 	}},
 	{name: "a change goes on in a frozen directory", pkg: "./kv/freeze", tests: "^TestFS_callback$", edits: []edit{
 		{"kv/freeze/fs.go",
@@ -469,5 +469,170 @@ var guards = []mutation{
 		{"kv/freeze/fs.go",
 			"(!fs.open.Load() || !vfs.IsNoSpaceError(err) && fs.failures.Add(1) >= maxFailures)",
 			"true"},
+	}},
+	{name: "a failed write of a table while the store is opened does not freeze", pkg: "./kv/freeze", tests: "^TestFS_opening$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"(!fs.open.Load() || ",
+			"("},
+	}},
+	{name: "tables that fail for ever do not freeze", pkg: "./kv/freeze", tests: "^TestFS_tables_failing$", edits: []edit{
+		{"kv/freeze/fs.go",
+			" && fs.failures.Add(1) >= maxFailures)",
+			" && false)"},
+	}},
+	{name: "a full disk freezes for tables", pkg: "./kv/freeze", tests: "^TestFS_tables_failing$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"!vfs.IsNoSpaceError(err) && fs.failures",
+			"fs.failures"},
+	}},
+	{name: "a table that was completed does not count", pkg: "./kv/freeze", tests: "^TestFS_tables_failing$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\tif done && err == nil {\n\t\tfs.failures.Store(0)",
+			"\tif false {\n\t\tfs.failures.Store(0)"},
+	}},
+	{name: "a table is not made in a frozen directory", pkg: "./kv/freeze", tests: "^TestFS_frozen_Pebble$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\t\treturn fs.tables.Create(fs.PathBase(name), vfs.WriteCategoryUnspecified)\n",
+			"\t\treturn nil, ErrFrozen\n"},
+	}},
+	{name: "a table made in a frozen directory is not found", pkg: "./kv/freeze", tests: "^TestFS_frozen_Pebble$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\tif fs.inMemory(name) {\n\t\treturn fs.tables.Open(fs.PathBase(name))\n\t}\n",
+			""},
+	}},
+	{name: "the size of a table made in a frozen directory is not told", pkg: "./kv/freeze", tests: "^TestFS_frozen_tables$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\tif fs.inMemory(name) {\n\t\treturn fs.tables.Stat(fs.PathBase(name))\n\t}\n",
+			""},
+	}},
+	{name: "a link is made into a frozen directory", pkg: "./kv/freeze", tests: "^TestFS_frozen_tables$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\tif !done {\n\t\treturn ErrFrozen\n\t}\n\treturn err\n}\n\n// Rename",
+			"\t_ = done\n\treturn err\n}\n\n// Rename"},
+	}},
+	{name: "syncs of the directory fail", pkg: "./kv/freeze", tests: "^TestFS_OpenDir$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\treturn &dirFile{File: f, fs: fs}, nil",
+			"\treturn f, nil"},
+	}},
+	{name: "renames of vital files fail", pkg: "./kv/freeze", tests: "^TestFS_Rename_failing$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\tif isVital(fs.PathBase(oldname)) || isVital(fs.PathBase(newname)) {",
+			"\tif false {"},
+	}},
+	{name: "a temporary file may fail", pkg: "./kv/freeze", tests: "^TestFS_Create_failing$", edits: []edit{
+		{"kv/freeze/fs.go",
+			" || strings.HasSuffix(entry, \".dbtmp\") ||",
+			" ||"},
+	}},
+	{name: "the manifest may fail", pkg: "./kv/freeze", tests: "^TestFS_frozen_Pebble$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\treturn strings.HasSuffix(entry, \".log\") || strings.HasSuffix(entry, \".dbtmp\") ||\n\t\tstrings.HasPrefix(entry, \"MANIFEST-\") || ",
+			"\treturn strings.HasSuffix(entry, \".log\") || strings.HasSuffix(entry, \".dbtmp\") ||\n\t\t"},
+	}},
+	{name: "options may fail", pkg: "./kv/freeze", tests: "^TestFS_Create_failing$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"strings.HasPrefix(entry, \"OPTIONS-\") ||\n",
+			"false ||\n"},
+	}},
+	{name: "markers may fail", pkg: "./kv/freeze", tests: "^TestFS_Create_failing$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\t\tstrings.HasPrefix(entry, \"marker.\")\n",
+			"\t\tfalse\n"},
+	}},
+	{name: "the store counts as open when it is opened again", pkg: "./kv/freeze", tests: "^TestFS_opening$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\t\tfs.open.Store(false) // the first thing that pebble.Open does\n",
+			"\t\t_ = fs.open\n"},
+	}},
+	{name: "files outside of the directory freeze it", pkg: "./kv/freeze", tests: "^TestFS_files$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\tif !fs.inside(name) {\n\t\treturn open()\n\t}\n",
+			""},
+	}},
+	{name: "a failed sync of the log is an error", pkg: "./kv/freeze", tests: "^TestFS_callback$", edits: []edit{
+		{"kv/freeze/file.go",
+			"func (f *vitalFile) Sync() error {\n\tf.fs.vital(\"sync\", f.name, f.File.Sync)\n\treturn nil",
+			"func (f *vitalFile) Sync() error {\n\treturn f.File.Sync()"},
+	}},
+	{name: "a failed sync of part of the log is left to Pebble", pkg: "./kv/freeze", tests: "^TestFS_files$", edits: []edit{
+		{"kv/freeze/file.go",
+			"func (f *vitalFile) SyncTo(length int64) (fullSync bool, err error) {\n\tf.fs.vital(",
+			"func (f *vitalFile) SyncTo(length int64) (fullSync bool, err error) {\n\tf.fs.other("},
+	}},
+	{name: "a failed stat of the log is left to Pebble", pkg: "./kv/freeze", tests: "^TestFS_files$", edits: []edit{
+		{"kv/freeze/file.go",
+			"\t\tf.fs.Freeze(fmt.Errorf(\"freeze: stat %s: %w\", f.name, err))\n",
+			""},
+	}},
+	{name: "a failed close of the log is left to Pebble", pkg: "./kv/freeze", tests: "^TestFS_files$", edits: []edit{
+		{"kv/freeze/file.go",
+			"\t\tf.fs.Freeze(fmt.Errorf(\"freeze: close %s: %w\", f.name, err))\n",
+			"\t\t_ = fmt.Sprint()\n"},
+	}},
+	{name: "a table that was half written goes on in a frozen directory", pkg: "./kv/freeze", tests: "^TestFS_frozen_tables$", edits: []edit{
+		{"kv/freeze/file.go",
+			"func (f *otherFile) Write(p []byte) (n int, err error) {\n\tdone, err := f.fs.other(\"write\", f.name, func() (err error) {\n\t\tn, err = f.File.Write(p)\n\t\treturn err\n\t})\n\tif !done {",
+			"func (f *otherFile) Write(p []byte) (n int, err error) {\n\tdone, err := f.fs.other(\"write\", f.name, func() (err error) {\n\t\tn, err = f.File.Write(p)\n\t\treturn err\n\t})\n\tif !done && false {"},
+	}},
+	{name: "the ballast of another size is taken over", pkg: "./kv/freeze", tests: "^TestSpace_Start_ballast$", edits: []edit{
+		{"kv/freeze/ballast.go",
+			" && info.Size() == b.size {",
+			" && info.Size() > 0 {"},
+	}},
+	{name: "a ballast that was cut short stays", pkg: "./kv/freeze", tests: "^TestSpace_ballast_failing$", edits: []edit{
+		{"kv/freeze/ballast.go",
+			"\tif err != nil {\n\t\treturn errors.Join(err, b.fs.Remove(b.path))\n\t}\n\tb.complete",
+			"\tif err != nil {\n\t\treturn err\n\t}\n\tb.complete"},
+	}},
+	{name: "a ballast that was removed counts as there", pkg: "./kv/freeze", tests: "^TestSpace_FS$", edits: []edit{
+		{"kv/freeze/ballast.go",
+			"\tb.complete.Store(false)\n",
+			"\t_ = b.complete.Load()\n"},
+	}},
+	{name: "an ENOSPC is not told to the watcher", pkg: "./kv/freeze", tests: "^TestSpace_FS$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\tcase s.struck <- struct{}{}:\n",
+			""},
+	}},
+	{name: "writes go on between the marks", pkg: "./kv/freeze", tests: "^TestSpace_Full$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\tif low || free <= s.opts.High || ",
+			"\tif low || "},
+	}},
+	{name: "writes go on without a ballast", pkg: "./kv/freeze", tests: "^TestSpace_ballast_failing$", edits: []edit{
+		{"kv/freeze/space.go",
+			" || !s.ensureBallast(free) {",
+			" || !s.ensureBallast(free) && false {"},
+	}},
+	{name: "space that is not known counts as enough", pkg: "./kv/freeze", tests: "^TestSpace_Full$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\t\treturn 0, true\n\t}\n\ts.blind",
+			"\t\treturn 1 << 60, false\n\t}\n\ts.blind"},
+	}},
+	{name: "space that is not known is told each time", pkg: "./kv/freeze", tests: "^TestSpace_Full$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\t\tif !s.blind {\n\t\t\ts.blind = true\n",
+			"\t\tif true {\n\t\t\ts.blind = true\n"},
+	}},
+	{name: "a ballast for which there is no room is made", pkg: "./kv/freeze", tests: "^TestSpace_ballast_room$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\tif free-s.opts.High <= uint64(s.opts.Ballast) {\n\t\treturn false\n\t}\n",
+			""},
+	}},
+	{name: "a ballast that cannot be made is tried at each look", pkg: "./kv/freeze", tests: "^TestSpace_ballast_failing$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\t\ts.pause = ballastPause\n",
+			""},
+	}},
+	{name: "what cannot be told is looked at again", pkg: "./kv/freeze", tests: "^TestSpace_unsupported$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\t\tif s.ballast.missing() {\n\t\t\ts.makeBallast()\n\t\t}\n\t\treturn\n",
+			"\t\tif s.ballast.missing() {\n\t\t\ts.makeBallast()\n\t\t}\n"},
+	}},
+	{name: "the free space is first looked at when a second has gone", pkg: "./kv/freeze", tests: "^TestSpace_FS$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\ts.check()\n\ts.watcher.Go(s.watch)",
+			"\ts.watcher.Go(s.watch)"},
 	}},
 }

@@ -48,6 +48,7 @@ func TestFailures(t *testing.T) {
 			"panic", "--- FAIL: TestA (0.00s)\npanic: runtime error: index out of range [recovered]\n\ngoroutine 7 [running]:\n",
 			[]string{"TestA"},
 		},
+		{"died", "panic: *errors.errorString\n\tfatal error: sync: unlock of unlocked mutex\n\ngoroutine 6 [running]:\n", []string{"the end of the process"}},
 		{
 			"hung", "panic: test timed out after 1m0s\n\trunning tests:\n\t\tTestA (59s)\n\t\tTestA/sub (59s)\n\ngoroutine 1 [running]:\n",
 			[]string{"TestA (hung)"},

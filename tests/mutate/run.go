@@ -135,6 +135,7 @@ func (r *runner) outcome(out []byte, err error) (failed []string, _ error) {
 
 var (
 	failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	died       = regexp.MustCompile(`(?m)^(panic|fatal error): `)
 	runaway    = regexp.MustCompile(`(?m)^\t+(Test\w+)[ /]`)
 )
 
@@ -147,6 +148,10 @@ func failures(out []byte) (names []string) {
 		for _, match := range runaway.FindAllSubmatch(out, -1) {
 			names = append(names, string(match[1])+" (hung)")
 		}
+	}
+	// Not in a test's own goroutine, or not as a panic that it could catch.
+	if len(names) == 0 && died.Match(out) {
+		names = append(names, "the end of the process")
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -192,11 +192,6 @@ var guards = []mutation{
 			"\tif ctx.Value(inside{}) != nil {",
 			"\tif false {"},
 	}},
-	{name: "an error leaves a transaction open", pkg: "./txn", tests: "^TestUpdate_rolledBack$", edits: []edit{
-		{"txn/txn.go",
-			"\tdefer tx.Rollback() // of f's panic, too; after Commit it does nothing\n",
-			""},
-	}},
 	{name: "a view stays open", pkg: "./txn", tests: "^TestTx_ends$", edits: []edit{
 		{"txn/txn.go",
 			"\tdefer tx.Rollback()\n\treturn f(",
@@ -374,11 +369,6 @@ var guards = []mutation{
 		{"kv/transaction.go",
 			"\tif db.closing.Load() {\n\t\ttx.end(ErrClosed)\n\t}\n",
 			""},
-	}},
-	{name: "EXEC that did nothing does not wait for the disk", pkg: "./kv", tests: "^TestAcknowledge_exec$", edits: []edit{
-		{"txn/commands.go",
-			"errors.Join(err, tx.Commit())",
-			"err"},
 	}},
 	{name: "EXEC of reads that watches is a view", pkg: "./kv", tests: "^TestAcknowledge_exec$", edits: []edit{
 		{"txn/commands.go",

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
 
 	"github.com/sievekv/sievekv/kv/block"
 )
@@ -55,12 +56,14 @@ import (
 
 // commit applies what was staged, as one, and ends the writer. It returns when
 // the level asked for is reached. After ErrFailed the outcome is unknown; after
-// any other error nothing was written. A writer without changes waits, under
-// Always, until everything its answers were based on is on stable storage.
+// any other error, as ErrNoSpace and ErrTooLarge, nothing was written. A writer
+// without changes waits, under Always, until everything its answers were based on is on
+// stable storage.
 func (w *Writer) commit() error {
 	db := w.db
 	defer w.release()
-	if w.gathers() && w.gather() {
+	full := db.space.Full()
+	if !full && w.gathers() && w.gather() {
 		return db.failure()
 	}
 	if err := w.build(); err != nil {
@@ -68,6 +71,9 @@ func (w *Writer) commit() error {
 	}
 	if w.batch.Empty() {
 		return w.settleAnswer()
+	}
+	if full && !onlyRemoves(w.batch.Repr()) {
+		return db.noSpace()
 	}
 	// Alone at the disk, a commit asks for its own sync as it is applied; more
 	// than one share syncs.
@@ -126,6 +132,20 @@ func (db *DB) checkSize(batch *pebble.Batch) error {
 		return fmt.Errorf("%w: commit of %d bytes, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, size, limit)
 	}
 	return nil
+}
+
+// onlyRemoves reports whether a batch, as build left it, makes nothing but removals, and
+// notes of them.
+func onlyRemoves(repr []byte) bool {
+	for r := batchrepr.Read(repr); ; {
+		kind, key, _, ok, err := r.Next()
+		switch {
+		case !ok || err != nil:
+			return err == nil
+		case kind != pebble.InternalKeyKindDelete && kind != pebble.InternalKeyKindRangeDelete && key[0] != tagDropped:
+			return false
+		}
+	}
 }
 
 // perEntry is what an entry of a batch costs in the memtable, above its bytes.
@@ -191,6 +211,9 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	w.addObjects(p)
 	p.patch(w.batch.Repr())
 	w.steps += p.steps
+	if db.space.Full() {
+		db.removed.Add(uint64(w.removals()))
+	}
 	w.tellWatches() // not before: who began to watch after that would see what was not patched yet
 	for _, v := range w.views {
 		if v.object != nil && v.changed {

@@ -64,6 +64,9 @@ func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err err
 }
 
 func (db *DB) compact(key []byte, budget int) (more bool, err error) {
+	if db.space.Full() {
+		return false, db.noSpace()
+	}
 	err = db.Write(NoSync, [][]byte{key}, func(w *Writer) error {
 		o, err := w.Object(key)
 		if err != nil || o == nil || o.typ == nil || o.typ.Compact == nil {

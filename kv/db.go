@@ -72,7 +72,8 @@ type DB struct {
 	expiry   expiryHint
 	expiring expiringKeys
 
-	everySec atomic.Bool // a commit asked for EverySec since the last sync
+	removed  atomic.Uint64 // keys removed while the disk was full, and not reclaimed
+	everySec atomic.Bool   // a commit asked for EverySec since the last sync
 
 	idMu     sync.Mutex // guards nextID and leasedID
 	nextID   uint64
@@ -164,8 +165,12 @@ func (db *DB) openStore() (err error) {
 		return errors.Join(err, db.dirLock.Close())
 	}
 	low := uint64(max(0, db.opts.MinFreeSpace))
+	floor := low / 4
+	if db.opts.BallastSize > 0 {
+		floor = min(floor, uint64(db.opts.BallastSize)/2) // the ballast alone has room for deletions
+	}
 	db.space = freeze.NewSpace(fsys, db.dir, freeze.Options{
-		Ballast: max(0, db.opts.BallastSize), Low: low, High: low + low/2, Logger: db.opts.Logger,
+		Ballast: max(0, db.opts.BallastSize), Low: low, High: low + low/2, Floor: floor, Logger: db.opts.Logger,
 	})
 	db.space.Start()
 	db.fs = freeze.New(db.space.FS(), db.dir, db.frozen)
@@ -334,7 +339,7 @@ func (db *DB) openPebble() error {
 	}
 	po := db.pebbleOptions()
 	po.Lock = db.dirLock
-	compactions := &scheduler{}
+	compactions := &scheduler{full: db.space.Full}
 	po.Experimental.CompactionScheduler = compactions
 	p, err := pebble.Open(db.dir, po)
 	if err != nil {
@@ -591,7 +596,7 @@ func (db *DB) failure() error {
 }
 
 // Health returns nil if the store takes reads and writes; ErrNoSpace if it takes reads
-// alone, and ErrFailed, with the cause, or ErrClosed if it takes neither.
+// and deletions alone, and ErrFailed, with the cause, or ErrClosed if it takes neither.
 func (db *DB) Health() error {
 	if err := db.enter(); err != nil {
 		return err

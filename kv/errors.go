@@ -38,7 +38,9 @@ var (
 
 	// ErrNoSpace is returned by writes while the file system has less free
 	// space than Options.MinFreeSpace. Reads go on, and writes are accepted
-	// again when space is back.
+	// again when space is back. What only removes keys, be it a DEL, a FLUSHALL, an
+	// Update or an expiry, is accepted all the same, until the reserve (see
+	// Options.BallastSize) is used up: so space can be freed from inside.
 	ErrNoSpace = errors.New("kv: disk is full, writes are refused")
 
 	// ErrNotFound is returned when a key is missing or has expired.

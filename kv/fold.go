@@ -82,6 +82,9 @@ func (db *DB) FoldBacklog() int {
 }
 
 func (db *DB) foldBlock(req foldRequest) (int, error) {
+	if db.space.Full() {
+		return 0, db.noSpace()
+	}
 	w, err := db.begin(NoSync, []byte(req.key))
 	if err != nil {
 		return 0, err

@@ -29,6 +29,8 @@ var usesDisk = map[string]string{
 	"countExpiring":  "notes of keys that expire",
 	"expiredNotes":   "the same",
 	"notesOf":        "the same",
+	"compactRange":   "tables",
+	"reclaimSmall":   "sizes of tables",
 	"writeMeta":      "metadata",
 	"checkEmpty":     "opening",
 

@@ -93,13 +93,13 @@ type Options struct {
 
 	// BallastSize is the size, in bytes, of a file kept in the store's
 	// directory to be removed when the disk is full, so that what is in flight
-	// can end well. 1 byte to 1 PiB. Default 64 MiB; negative means none. Memory
-	// stores have none.
+	// can end well, and keys can be deleted. 1 byte to 1 PiB. Default 64 MiB; negative
+	// means none. Memory stores have none.
 	BallastSize int64
 
-	// MinFreeSpace is the free space, in bytes, below which writes are refused
-	// with ErrNoSpace. 1 byte to 1 PiB. Default: four memtables and 64 MiB; negative
-	// means no check. Writes are accepted again at one and a half times the value.
+	// MinFreeSpace is the free space, in bytes, below which writes other than deletions
+	// are refused with ErrNoSpace. 1 byte to 1 PiB. Default: four memtables and 64 MiB;
+	// negative means no check. Writes are accepted again at one and a half times the value.
 	MinFreeSpace int64
 
 	// Logger receives what an operator should know. Panics of it are ignored. Default

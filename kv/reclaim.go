@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -22,7 +23,8 @@ const maxNotes = 4096
 
 // Reclaim has the space of dropped objects given back, and reports whether there
 // were any: of many small ones, whose space comes back by itself, or of one large
-// one. The objects behind a FLUSHALL count as one.
+// one. The objects behind a FLUSHALL count as one. On a full disk nothing comes back by
+// itself, as nothing is written: then small ones, and keys, are seen to as well.
 func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	if err := db.enter(); err != nil {
 		return false, err
@@ -36,10 +38,15 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 		return db.dropUnwritten(d.unwritten)
 	case d.large != nil:
 		start, end := droppedRange(*d.large)
-		if err := db.disk.Compact(ctx, start, end, false); err != nil {
+		if err := db.compactRange(ctx, start, end); err != nil {
 			return false, fmt.Errorf("kv: reclaim object %d: %w", *d.large, err)
 		}
 		d.done = append(d.done, *d.large)
+	}
+	if db.space.Full() {
+		if err := db.reclaimSmall(ctx); err != nil {
+			return false, fmt.Errorf("kv: reclaim of small objects and keys: %w", err)
+		}
 	}
 	if len(d.done) == 0 {
 		return false, nil
@@ -56,6 +63,48 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	}
 	db.stats.reclaimed.Add(uint64(len(d.done)))
 	return true, db.failure()
+}
+
+// reclaimSmall has Pebble compact the store, a part at a time, if many of its keys were
+// removed since the disk was full, and there is room for what is left of a part.
+func (db *DB) reclaimSmall(ctx context.Context) error {
+	const (
+		many = 16        // of the keys, one in so many
+		part = 128 << 20 // bytes, as large as Pebble makes a table
+	)
+	keys, removed := db.keys.Load(), db.removed.Load()
+	if removed == 0 || removed*many < keys+removed {
+		return nil
+	}
+	size, err := db.disk.EstimateDiskUsage([]byte{tagHeader}, []byte{tagObject + 1})
+	if err != nil {
+		return err
+	}
+	left := float64(keys) / float64(keys+removed)
+	if float64(min(size, part))*left > float64(db.space.Free()/2) {
+		return nil
+	}
+	// Headers are sorted by a hash, and objects in the order in which they were made.
+	parts := min(size/part+1, 1<<16)
+	for i := range parts {
+		from, to := appendHeaderKey(nil, i*(math.MaxUint64/parts), nil), []byte{tagHeader + 1}
+		if i+1 < parts {
+			to = appendHeaderKey(nil, (i+1)*(math.MaxUint64/parts), nil)
+		}
+		if err := db.compactRange(ctx, from, to); err != nil {
+			return err
+		}
+	}
+	db.idMu.Lock()
+	ids := db.nextID
+	db.idMu.Unlock()
+	for from, step := uint64(0), ids/parts+1; from < ids; from += step {
+		if err := db.compactRange(ctx, appendObjectKey(nil, from), appendObjectKey(nil, from+step)); err != nil {
+			return err
+		}
+	}
+	db.removed.Add(-removed) // of those that came since the next call will take care
+	return nil
 }
 
 // dropped is what notes were found: small objects that are done, until one that
@@ -151,7 +200,8 @@ func (db *DB) CompactAll(ctx context.Context) error {
 		return err
 	}
 	defer db.exit()
-	if err := db.pebble().Compact(ctx, []byte{tagMeta}, []byte{tagEnd}, false); err != nil {
+	db.drain()
+	if err := db.compactRange(ctx, []byte{tagMeta}, []byte{tagEnd}); err != nil {
 		return fmt.Errorf("kv: compact %s: %w", db.dir, err)
 	}
 	for db.FoldBacklog() > 0 {

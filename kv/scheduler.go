@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -11,11 +12,16 @@ import (
 // recovery found while it opens, which can set off a compaction; if a later step
 // of opening fails it takes away what that compaction uses, and the compaction
 // panics in a goroutine of its own.
+//
+// On a full disk it grants none but those that reclaim: others would take what room there
+// is, the reserve too, before they give some back.
 type scheduler struct {
 	mu      sync.Mutex
 	db      pebble.DBForCompaction
 	started bool
 	closed  bool
+	full    func() bool // whether the disk is
+	asked   int         // reclaiming that is under way
 	running int
 	refused bool           // one that asked since grant last looked
 	grants  sync.WaitGroup // calls of grant under way; added to with mu held
@@ -58,7 +64,21 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 
 // room reports whether one more may run. The mutex is held.
 func (s *scheduler) room() bool {
-	return s.started && !s.closed && s.running < s.db.GetAllowedWithoutPermission()
+	return s.started && !s.closed && (s.asked > 0 || !s.full()) && s.running < s.db.GetAllowedWithoutPermission()
+}
+
+// compactRange compacts a range, also on a full disk.
+func (db *DB) compactRange(ctx context.Context, start, end []byte) error {
+	s := db.scheduler
+	s.ask(1)
+	defer s.ask(-1)
+	return db.disk.Compact(ctx, start, end, false)
+}
+
+func (s *scheduler) ask(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked += n
 }
 
 // UpdateGetAllowedWithoutPermission is called with Pebble's mutex held; the

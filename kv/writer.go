@@ -161,7 +161,7 @@ func (db *DB) newWriter(level Durability) (*Writer, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
 	}
-	if db.space.Full() {
+	if db.space.Exhausted() {
 		db.exit()
 		return nil, db.noSpace()
 	}
@@ -172,7 +172,11 @@ func (db *DB) newWriter(level Durability) (*Writer, error) {
 }
 
 func (db *DB) noSpace() error {
-	return fmt.Errorf("%w: less than %d bytes free in %s", ErrNoSpace, db.opts.MinFreeSpace, db.dir)
+	also := ", only deletions are accepted"
+	if db.space.Exhausted() {
+		also = ", and the reserve is used up"
+	}
+	return fmt.Errorf("%w: less than %d bytes free in %s%s", ErrNoSpace, db.opts.MinFreeSpace, db.dir, also)
 }
 
 // unlock lets other writers at the keys.
@@ -384,6 +388,9 @@ func (w *Writer) make(key []byte, h header) (*Object, error) {
 	if err := w.db.checkSpec(h.layers); err != nil {
 		return nil, err
 	}
+	if w.db.space.Full() {
+		return nil, w.db.noSpace() // before much is written ahead
+	}
 	var err error
 	if h.id, err = w.db.newObjectID(); err != nil {
 		return nil, err
@@ -459,6 +466,14 @@ func (w *Writer) stageExpiry(key []byte, old, now *Object) {
 	if is != 0 {
 		w.set(appendExpiryKey(w.scratch[:0], is, key), expiryNoteValue(now.header))
 	}
+}
+
+// removals returns how many keys there are less after the commit.
+func (w *Writer) removals() (n int) {
+	for _, g := range w.groups {
+		n -= g.delta
+	}
+	return max(0, n)
 }
 
 // count stages a change of the number of keys.

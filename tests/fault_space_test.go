@@ -232,18 +232,32 @@ func (f *filler) reopened(t *testing.T, opts *kv.Options) {
 	must(t, errors.Join(f.verify(f.db), checkStore(f.db), f.write(10), f.db.Close()))
 }
 
-// refusesWrites checks that a store on a full disk refuses every write and answers every lookup.
+// refusesWrites checks that a store on a full disk refuses every write but deletions, and answers every lookup.
 func refusesWrites(t *testing.T, f *filler) {
 	t.Helper()
 	for name, write := range map[string]action{
 		"add": add(f.key, "new", true), "batch": addMany(f.key, true, "new"), "reserve": reserve("new", 100),
-		"delete": deleteKey(f.key, 1), "rename": rename(f.key, "new"), "flush": flushAll,
+		"rename": rename(f.key, "new"), "expire": expireLater(f.key), "string": setString("new"),
 	} {
 		if err := write(f.db, kv.NoSync); !errors.Is(err, kv.ErrNoSpace) || errors.Is(err, kv.ErrFailed) {
 			t.Errorf("%s: error is %v, want %v", name, err, kv.ErrNoSpace)
 		}
 	}
 	must(t, errors.Join(f.verify(f.db), absent(f.key, "new")(f.db, kv.Always), checkStore(f.db)))
+}
+
+func expireLater(key string) action {
+	return func(db *kv.DB, level kv.Durability) error {
+		_, err := db.Expire(level, []byte(key), db.Now()+1_000_000, kv.ExpireAlways)
+		return err
+	}
+}
+
+func setString(key string) action {
+	return func(db *kv.DB, level kv.Durability) error {
+		_, err := db.Set(level, []byte(key), []byte("v"), kv.SetOptions{})
+		return err
+	}
 }
 
 const mib = 1 << 20

@@ -23,6 +23,10 @@ type Options struct {
 	// distance between the two keeps Full from flapping.
 	High uint64
 
+	// Floor is the free space, in bytes, below which Exhausted is true once the ballast is gone. It should leave room
+	// for the log of what is accepted until then, between two looks. 0 means never.
+	Floor uint64
+
 	// Interval is the time between two looks at the free space. 0 means one second.
 	Interval time.Duration
 
@@ -49,6 +53,9 @@ type Space struct {
 	log     *slog.Logger
 	ballast ballast
 	full    atomic.Bool
+
+	exhausted atomic.Bool
+	free      atomic.Uint64 // at the last look
 
 	struck  chan struct{} // tells the watcher of an ENOSPC; holds one
 	stop    chan struct{}
@@ -113,6 +120,13 @@ func (s *Space) Start() {
 // Full reports whether the disk is so full that writes should be refused. It is one atomic load.
 func (s *Space) Full() bool { return s.full.Load() }
 
+// Exhausted reports whether there is so little room, the ballast included, that not even writes which make room should be
+// accepted: Full is then true as well. It is one atomic load.
+func (s *Space) Exhausted() bool { return s.exhausted.Load() }
+
+// Free returns the free space, in bytes, at the last look. It is one atomic load.
+func (s *Space) Free() uint64 { return s.free.Load() }
+
 // Close stops watching and waits until the watcher has ended. The ballast stays for the next process. Full keeps its
 // last answer.
 func (s *Space) Close() {
@@ -175,6 +189,8 @@ func (s *Space) refuseIfLow() (free uint64, low bool) {
 		return 0, true
 	}
 	s.blind = false
+	s.free.Store(usage.AvailBytes)
+	s.exhausted.Store(usage.AvailBytes < min(s.opts.Floor, s.opts.Low) && !s.ballast.complete.Load())
 	if usage.AvailBytes >= s.opts.Low {
 		return usage.AvailBytes, false
 	}

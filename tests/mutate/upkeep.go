@@ -23,6 +23,29 @@ var upkeep = []mutation{
 	upkeepOf("a header of a newer version is thrown away", "./kv", "^TestDamaged", edit{"kv/damaged.go",
 		"if err == nil || !errors.Is(err, ErrCorrupt) {",
 		"if err == nil {"}),
+	// A full disk takes removals and nothing else, as long as there is a reserve, and what
+	// they free comes back.
+	upkeepOf("a full disk refuses removals", "./kv", "^TestSpace", edit{"kv/commit.go",
+		"if full && !onlyRemoves(w.batch.Repr()) {",
+		"if full {"}),
+	upkeepOf("a full disk takes every write", "./kv", "^TestSpace", edit{"kv/commit.go",
+		"if full && !onlyRemoves(w.batch.Repr()) {",
+		"if false {"}),
+	upkeepOf("a full disk takes what is gathered", "./kv", "^TestSpace", edit{"kv/commit.go",
+		"if !full && w.gathers()",
+		"if w.gathers()"}),
+	upkeepOf("a disk without a reserve takes removals", "./kv", "^TestSpace", edit{"kv/writer.go",
+		"	if db.space.Exhausted() {\n		db.exit()",
+		"	if false {\n		db.exit()"}),
+	upkeepOf("a full disk is compacted for its own sake", "./kv", "^TestScheduler_full", edit{"kv/scheduler.go",
+		"(s.asked > 0 || !s.full()) && ",
+		""}),
+	upkeepOf("reclaiming is not granted on a full disk", "./kv", "^TestScheduler_full", edit{"kv/scheduler.go",
+		"(s.asked > 0 || !s.full()) && ",
+		"!s.full() && "}),
+	upkeepOf("many small keys removed from a full disk give nothing back", "./tests", "^TestFault_freedFromInside$", edit{"kv/reclaim.go",
+		"	if removed == 0 || removed*many < keys+removed {",
+		"	if true {"}),
 }
 
 func upkeepOf(name, pkg, tests string, edits ...edit) mutation {

@@ -1,0 +1,106 @@
+package kv_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/txn"
+)
+
+// roomFS has as much free space as it says.
+type roomFS struct {
+	vfs.FS
+	free uint64
+}
+
+func (f *roomFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: f.free, TotalBytes: 1 << 40}, nil
+}
+
+// On a full disk a store takes what removes keys, and answers what changes nothing. It
+// refuses all else, also beside a removal, and everything when there is no reserve left.
+func TestSpace_full(t *testing.T) {
+	const low = 1 << 20
+	fs := &roomFS{FS: vfs.NewMem(), free: 1 << 40}
+	d := &damageTest{t: t}
+	open := func(free uint64) {
+		t.Helper()
+		if d.db != nil {
+			if err := d.db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fs.free = free
+		var err error
+		d.db, err = kv.Open("store", eitherWay(&kv.Options{
+			FS: fs, Durability: kv.NoSync, BallastSize: -1, MinFreeSpace: low, MemTableSize: 1 << 20,
+			Modules: []kv.Module{bloomext.Module(), cuckooext.Module(), txn.Module()},
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.user = d.db.NewSession()
+	}
+	open(1 << 40)
+	d.run(`MSET a v b v c v d v e v f v => "OK"
+		BF.ADD bloom x => true
+		BF.ADD other x => true
+		CF.ADD cuckoo x => true`)
+	open(low - 1)
+	d.run(`SET a w => {"error":"MISCONF ...
+		SET new v => {"error":"MISCONF ...
+		BF.ADD bloom y => {"error":"MISCONF ...
+		BF.ADD new y => {"error":"MISCONF ...
+		BF.RESERVE new 0.01 100 => {"error":"MISCONF ...
+		CF.ADD cuckoo y => {"error":"MISCONF ...
+		CF.DEL cuckoo x => {"error":"MISCONF ...
+		RENAME a new => {"error":"MISCONF ...
+		COPY bloom new => {"error":"MISCONF ...
+		EXPIRE a 100 => {"error":"MISCONF ...
+		MULTI => "OK"
+		DEL a => "QUEUED"
+		SET b w => "QUEUED"
+		EXEC => {"error":"MISCONF ...
+		MULTI => "OK"
+		DEL bloom => "QUEUED"
+		BF.ADD other z => "QUEUED"
+		EXEC => {"error":"MISCONF ...
+		MULTI => "OK"
+		RENAME a new => "QUEUED"
+		EXEC => {"error":"MISCONF ...`)
+	d.run(`SET a w NX => null
+		SETNX a w => 0
+		BF.ADD bloom x => false
+		CF.ADDNX cuckoo x => false
+		DEL missing => 0
+		DEL a => 1
+		UNLINK b missing => 1
+		GETDEL c => "v"
+		EXPIRE d -1 => 1
+		DEL bloom => 1
+		MULTI => "OK"
+		EXISTS e => "QUEUED"
+		DEL e cuckoo => "QUEUED"
+		EXISTS e => "QUEUED"
+		EXEC => [1,2,0]
+		EXISTS a b c d e f bloom cuckoo other => 2`)
+	open(low/4 - 1)
+	d.run(`DEL f => {"error":"MISCONF ...
+		FLUSHALL => {"error":"MISCONF ...
+		GET f => "v"`)
+	open(low - 1)
+	d.run(`FLUSHALL => "OK"
+		DBSIZE => 0`)
+	open(1 << 40)
+	d.run(`SET a v => "OK"`)
+	for _, problem := range d.problems() {
+		t.Error(problem)
+	}
+	if err := d.db.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -107,11 +107,6 @@ var guards = []mutation{
 			"db.closing.Load() || ",
 			""},
 	}},
-	{name: "the store is closed under who counts keys", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
-		{"kv/expiring.go",
-			"\t\tdefer db.exit()\n\t\tdb.countNotes(it)",
-			"\t\tdb.exit()\n\t\tdb.countNotes(it)"},
-	}},
 	{name: "a watch looks at its key before it is registered", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
 		{"kv/watch.go",
 			"\t// Looked at after it is watched: whatever changes it from here on tells.\n\tn, err := x.db.Exists(key)\n\tif err != nil {\n\t\treturn err\n\t}\n\tws.mu.Lock()\n\tx.keys[string(key)] = n > 0\n\tws.mu.Unlock()\n\treturn nil",
@@ -624,5 +619,95 @@ var guards = []mutation{
 		{"kv/freeze/space.go",
 			"\ts.check()\n\ts.watcher.Go(s.watch)",
 			"\ts.watcher.Go(s.watch)"},
+	}},
+	{name: "a failed accept ends the server", pkg: "./server", tests: "^TestServe_temporaryFailure$", edits: []edit{
+		{"server/server.go",
+			"\t\t\tif temporary(err) {",
+			"\t\t\tif false && temporary(err) {"},
+	}},
+	{name: "the end of the server is not synced", pkg: "./server", tests: "^TestShutdown_syncs$", edits: []edit{
+		{"server/server.go",
+			"\treturn errors.Join(err, s.db.Sync())\n",
+			"\treturn err\n"},
+	}},
+	{name: "a server leaves its store to no other", pkg: "./server", tests: "^TestNew_twice$", edits: []edit{
+		{"server/server.go",
+			"\ts.hub.server.CompareAndSwap(s, nil)\n",
+			""},
+	}},
+	{name: "two servers serve a store", pkg: "./server", tests: "^TestNew_twice$", edits: []edit{
+		{"server/server.go",
+			"\tif !hub.server.CompareAndSwap(nil, s) {",
+			"\tif false {"},
+	}},
+	{name: "what is looked at is that of HTTP alone", pkg: "./server", tests: "^TestWarnings$", edits: []edit{
+		{"server/warnings.go",
+			"\tif now.Sub(kind.last) < warningEvery {",
+			"\tif false {"},
+	}},
+	{name: "what was left out is not told", pkg: "./server", tests: "^TestWarnings$", edits: []edit{
+		{"server/warnings.go",
+			"\t\tattributes = append(attributes, \"omitted\", kind.omitted)\n",
+			""},
+	}},
+	{name: "RESET leaves a transaction", pkg: "./server", tests: "^TestReset$", edits: []edit{
+		{"server/conn.go",
+			"\tc.leaveTransaction()\n\tc.newSession()\n\tif",
+			"\tif"},
+	}},
+	{name: "the end of a connection leaves what it held", pkg: "./server", tests: "^TestMemory_idle$", edits: []edit{
+		{"server/conn.go",
+			"\tc.server.held.Add(-int64(c.heldBytes))\n",
+			"\t_ = c.heldBytes\n"},
+	}},
+	{name: "SHUTDOWN is queued", pkg: "./server", tests: "^TestShutdownCommand$", edits: []edit{
+		{"server/module.go",
+			"map[string]bool{\"SHUTDOWN\": true}",
+			"map[string]bool{}"},
+	}},
+	{name: "SHUTDOWN is answered", pkg: "./server", tests: "^TestShutdownCommand$", edits: []edit{
+		{"server/module.go",
+			"\town.ended, own.silent = true, true",
+			"\town.ended = true"},
+	}},
+	{name: "passwords are in the slow log", pkg: "./server", tests: "^TestSlowlog$", edits: []edit{
+		{"server/slowlog.go",
+			"\tif hasPassword(words) {\n",
+			"\tif false {\n"},
+	}},
+	{name: "the slow log grows without end", pkg: "./server", tests: "^TestSlowlog$", edits: []edit{
+		{"server/slowlog.go",
+			"\tif over := len(l.entries) - most; over > 0 {",
+			"\tif over := len(l.entries) - most; false {"},
+	}},
+	{name: "the slow log keeps whole words", pkg: "./server", tests: "^TestSlowlog$", edits: []edit{
+		{"server/slowlog.go",
+			"\t\tif over := len(w) - slowWordSize; over > 0 {",
+			"\t\tif over := len(w) - slowWordSize; false {"},
+	}},
+	{name: "the slow log keeps any number of words", pkg: "./server", tests: "^TestSlowlog$", edits: []edit{
+		{"server/slowlog.go",
+			"\t\tif i == slowWords-1 && len(words) > slowWords {",
+			"\t\tif i == slowWords-1 && len(words) < 0 {"},
+	}},
+	{name: "names may have spaces", pkg: "./server", tests: "^TestClient$", edits: []edit{
+		{"server/client.go",
+			"\treturn len(name) <= maxName && !slices",
+			"\treturn len(name) <= maxName || !slices"},
+	}},
+	{name: "names may be of any length", pkg: "./server", tests: "^TestClient_longNames$", edits: []edit{
+		{"server/client.go",
+			"\treturn len(name) <= maxName && !slices",
+			"\treturn !slices"},
+	}},
+	{name: "CLIENT KILL kills who asks", pkg: "./server", tests: "^TestClientKill$", edits: []edit{
+		{"server/client.go",
+			"\t\tif other == c && skipMe {\n",
+			"\t\tif other == c && skipMe && false {\n"},
+	}},
+	{name: "CLIENT KILL kills who fits one condition", pkg: "./server", tests: "^TestClientKill$", edits: []edit{
+		{"server/client.go",
+			"return !slices.ContainsFunc(conditions, func(holds func(*conn) bool) bool { return !holds(other) })",
+			"return slices.ContainsFunc(conditions, func(holds func(*conn) bool) bool { return holds(other) })"},
 	}},
 }

@@ -60,7 +60,7 @@ func Module() kv.Module {
 		command("CBF.CARD", 2, read, "key",
 			"Answers the number of items there, each as often as it was added and not deleted; 0 for a missing key.",
 			"O(n) for n layers", "CBF.MADD online alice bob\nCBF.CARD online", card),
-		command("CBF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | KEPT | STUCK]",
+		command("CBF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | KEPT | STUCK | LEFTOVER | DELETED]",
 			"Answers facts about the filter, or one of them.", "O(n) for n layers",
 			"CBF.MADD online alice bob\nCBF.INFO online", info),
 		command("CBF.DEBUG", 2, read, "key",
@@ -193,6 +193,8 @@ func info(c *kv.Call) reply.Reply {
 		{Word: "EXPANSION", Field: reply.Field("Expansion rate", expansion)},
 		{Word: "KEPT", Field: reply.Field("Deletes kept", reply.Int(int64(i.DeletesKept)))},
 		{Word: "STUCK", Field: reply.Field("Counters stuck", reply.Int(int64(i.Stuck)))},
+		{Word: "LEFTOVER", Field: reply.Field("Adds left over", reply.Int(int64(i.Leftover)))},
+		{Word: "DELETED", Field: reply.Field("Error rate of deleted items", reply.Double(i.DeletedRate))},
 	})
 }
 

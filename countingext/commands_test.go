@@ -94,6 +94,8 @@ CBF.COUNT f i => :15
 CBF.CARD f => :0
 CBF.INFO f KEPT => [:17] | {"Deletes kept" :17}
 CBF.INFO f STUCK => [:7] | {"Counters stuck" :7}
+CBF.INFO f LEFTOVER => [:15] | {"Adds left over" :15}
+CBF.INFO f DELETED => ["1"] | {"Error rate of deleted items" ,1}
 `},
 		{"a missing key, and one of another type", kv.Options{}, `
 OTHER.NEW other => +OK
@@ -156,9 +158,9 @@ CBF.ADD f i5 => :1 | #t
 CBF.INFO f FILTERS => [:2] | {"Number of filters" :2}
 CBF.INFO f
   => ["Capacity" :12 "Size" :256 "Number of filters" :2 "Number of items" :9 "Expansion rate" :2 "Deletes kept" :0
-  "Counters stuck" :0]
+  "Counters stuck" :0 "Adds left over" :0 "Error rate of deleted items" ...]
   | {"Capacity" :12 "Size" :256 "Number of filters" :2 "Number of items" :9 "Expansion rate" :2 "Deletes kept" :0
-  "Counters stuck" :0}
+  "Counters stuck" :0 "Adds left over" :0 "Error rate of deleted items" ...}
 CBF.MDEL f i{1..5} => [5*:1] | [5*#t]
 CBF.MEXISTS f i{1..5} => [4*:1 :0] | [4*#t #f]
 CBF.COUNT f i1 => :1

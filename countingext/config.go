@@ -28,7 +28,8 @@ type Config struct {
 	ErrorRate float64
 
 	// Expansion is the capacity of each new layer as a multiple of the one before, 1
-	// to 32768; 0 means 2.
+	// to 32768; 0 means 2. With 1, deletions leave something behind: see the package
+	// comment.
 	Expansion uint32
 
 	// NonScaling makes a filter that never grows. Expansion must be 0 then.
@@ -128,7 +129,7 @@ func (c Config) planCounters(f hash.Function) (plan, error) {
 			capacity, c.Counters, c.Hashes, rate)
 	}
 	p := scalableext.Params{Capacity: capacity, ErrorRate: rate, Hash: f}
-	return plan{p, specOf(layout, capacity, rate)}, nil
+	return plan{p, specOf(layout, capacity, rate, false)}, nil
 }
 
 // layerSpec is a layer for a capacity and an error rate.
@@ -137,11 +138,20 @@ func layerSpec(capacity uint64, rate float64) (kv.LayerSpec, error) {
 	if err != nil {
 		return kv.LayerSpec{}, err
 	}
-	return specOf(layout, capacity, rate), nil
+	return specOf(layout, capacity, rate, false), nil
 }
 
-func specOf(l probe.Layout, capacity uint64, rate float64) kv.LayerSpec {
-	p := layerParams{hashes: l.Hashes, linesPerItem: l.LinesPerItem, capacity: capacity, rate: rate}
+// nextLayerSpec is a layer that is added to others.
+func nextLayerSpec(capacity uint64, rate float64) (kv.LayerSpec, error) {
+	layout, err := probe.SizeCounters(capacity, rate)
+	if err != nil {
+		return kv.LayerSpec{}, err
+	}
+	return specOf(layout, capacity, rate, true), nil
+}
+
+func specOf(l probe.Layout, capacity uint64, rate float64, ordered bool) kv.LayerSpec {
+	p := layerParams{hashes: l.Hashes, linesPerItem: l.LinesPerItem, capacity: capacity, rate: rate, ordered: ordered}
 	return kv.LayerSpec{Layout: kv.LayoutNative, Blocks: l.Blocks, Lines: l.Lines, Params: p.append(nil)}
 }
 

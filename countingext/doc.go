@@ -19,14 +19,24 @@
 // not there. As a set the filter is a Bloom filter of counters above 0, with the same
 // false-positive rate, four times the bits, and a little more for its short lines.
 //
-// An add goes to the newest layer in which the item seems to be, or else to the newest
-// that has room. So where only one layer seems to have an item, all of its adds that were not
-// deleted are there, and it can be deleted from there. Where several do, it may be that
-// only one has it, by true counters, and no one can tell which: then nothing is counted
+// New items go to the newest layer alone. Adds and deletions of an item that seems to be
+// there are made in the oldest layer that seems to have it. An older layer gets no new
+// counters above 0 then, so an item that it did not seem to have when the item was added to
+// a newer one it never seems to have. The oldest layer that seems to have an item is the one
+// that has it, and deleting leaves nothing behind. Such a filter is ordered.
+//
+// It grows when its newest layer is full, also if deletions have made room in older ones.
+// With an expansion of 1, where that would go on for ever, and where there can be no further
+// layer, new items go to older layers too; a merge of two filters that have grown fills
+// them as well. Then the filter is not ordered any more. Where several layers seem to
+// have an item, it may be that only one has it, and no one can tell which: nothing is counted
 // down, and the deletion is counted as kept. The item goes on to seem there, a false
-// positive for ever; counting down the wrong layer would have made others absent.
+// positive; counting down the wrong layer would have made others absent. If the same items
+// come and go for ever, the kept ones become more and more: Info tells how many adds are
+// left over, and what share of the items that are deleted still seem to be there.
+//
 // A layer takes new items until its fill, and the counters that stick in it, come to its
-// capacity: so the rate holds however often items come and go.
+// capacity: so the rate holds for items never added, however often others come and go.
 //
 // # What it promises
 //

@@ -31,6 +31,9 @@ type filter struct {
 	hash   hash.Function
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
+
+	// inOrder is whether all layers but the oldest were added under the rule of ordered.
+	inOrder bool
 }
 
 // layer is one filter of fixed size.
@@ -40,6 +43,7 @@ type layer struct {
 	capacity uint64
 	rate     float64
 	fullSet  uint64 // counters above 0 that make it full
+	ordered  bool   // see layerParams
 }
 
 func openFilter(o *kv.Object) (any, error) {
@@ -50,7 +54,11 @@ func openFilter(o *kv.Object) (any, error) {
 	if o.Family() != block.FamilySlots4 {
 		return nil, fmt.Errorf("%w: counting filter of %v, want %v", kv.ErrCorrupt, o.Family(), block.FamilySlots4)
 	}
-	return &filter{object: o, hash: chain.Params.Hash, layers: chain.NewestFirst(), chain: chain}, nil
+	f := &filter{object: o, hash: chain.Params.Hash, layers: chain.NewestFirst(), chain: chain, inOrder: true}
+	for i := range f.layers[:len(f.layers)-1] {
+		f.inOrder = f.inOrder && f.layers[i].ordered
+	}
+	return f, nil
 }
 
 func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
@@ -66,7 +74,7 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	if err != nil {
 		return layer{}, fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
 	}
-	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate, fullSet: layout.FullSet(p.capacity)}, nil
+	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate, fullSet: layout.FullSet(p.capacity), ordered: p.ordered}, nil
 }
 
 // oldest returns the layer that keeps the numbers of the whole filter.
@@ -179,33 +187,54 @@ func (s *stager) mayFill(l *layer, items uint64) bool {
 		s.w.Counter(l.table, aboveCounter)+uint64(l.layout.Hashes)*items >= l.fullSet
 }
 
-// matching returns the newest layer in which an item seems to be, nil if there is none,
-// and in how many it does, counted up to enough.
-func (s *stager) matching(h uint64, enough int) (newest *layer, n int, err error) {
+// ordered reports whether the oldest layer in which an item seems to be is the one that has it. It is as long as new
+// items were added to the newest layer alone, and adds and deletions of an item that seemed to be there were made in the
+// oldest layer that seemed to have it. For then no counter of an older layer that is 0 ever comes to be above it, and an
+// item that is not in a layer when it is added to a newer one never seems to be there. So the layer that an item was
+// added to goes on to be the oldest that seems to have it, until it is deleted.
+func (f *filter) ordered(r counters) bool {
+	return f.inOrder && (len(f.layers) == 1 || r.Counter(f.secondOldest().table, mixedCounter) == 0)
+}
+
+// counters are those of a layer as a reader or a writer sees them.
+type counters interface {
+	Counter(l *kv.Layer, i int) uint64
+}
+
+// secondOldest returns the layer that tells whether the filter is mixed. There are two at least.
+func (f *filter) secondOldest() *layer { return &f.layers[len(f.layers)-2] }
+
+// matching returns the layer in which adds and deletions of an item are made, and in how many it seems to be, counted up to
+// 2. Of a filter that is not ordered it is the newest that seems to have the item; nobody knows which one does.
+func (s *stager) matching(h uint64) (l *layer, n int, err error) {
+	ordered := s.c.ordered(s.w)
 	for i := range s.c.layers {
-		l := &s.c.layers[i]
-		blk, rest := l.layout.Block(h)
-		first, err := s.w.Load(s.c.object, l.table, blk)
+		at := &s.c.layers[i]
+		if ordered {
+			at = &s.c.layers[len(s.c.layers)-1-i]
+		}
+		blk, rest := at.layout.Block(h)
+		first, err := s.w.Load(s.c.object, at.table, blk)
 		if err != nil {
 			return nil, 0, err
 		}
-		if l.layout.Least(first, rest, h) == 0 {
+		if at.layout.Least(first, rest, h) == 0 {
 			continue
 		}
-		if newest == nil {
-			newest = l
+		if n++; n == 2 {
+			break
 		}
-		if n++; n == enough {
+		if l = at; ordered {
 			break
 		}
 	}
-	return newest, n, nil
+	return l, n, nil
 }
 
 // add stages the adding of an item and reports whether it was absent. An absent item
 // for which there is no room is ErrFull, or an error that wraps ErrCannotGrow.
 func (s *stager) add(h uint64) (bool, error) {
-	l, _, err := s.matching(h, 1)
+	l, _, err := s.matching(h)
 	if err != nil {
 		return false, err
 	}
@@ -229,29 +258,49 @@ func (s *stager) add(h uint64) (bool, error) {
 
 // addIfAbsent is add of an item that is absent, and changes nothing if it is there.
 func (s *stager) addIfAbsent(h uint64) (bool, error) {
-	if l, _, err := s.matching(h, 1); l != nil || err != nil {
+	if l, _, err := s.matching(h); l != nil || err != nil {
 		return false, err
 	}
 	return s.add(h)
 }
 
-// withRoom returns the newest layer that takes new items, which is a new one if there is
-// none: deletions make room in older layers too, and it saves growing.
+// withRoom returns the layer that takes a new item: the newest, or if that is full a new
+// one. Where that cannot be, or would be no larger, so that layers would be added for
+// ever while older ones are emptied, it is the newest that has room; the filter is not
+// ordered any more then.
 func (s *stager) withRoom() (*layer, error) {
-	for i := range s.c.layers {
-		if l := &s.c.layers[i]; !s.full(l) {
-			return l, nil
+	newest := &s.c.layers[0]
+	if !s.full(newest) {
+		return newest, nil
+	}
+	older := s.olderWithRoom()
+	if older == nil || s.c.chain.Params.Expansion > 1 && s.c.ordered(s.w) {
+		err := s.grow()
+		if err == nil {
+			return &s.c.layers[0], nil
+		}
+		if older == nil || !scalableext.NoRoom(err) {
+			return nil, err
 		}
 	}
-	if err := s.grow(); err != nil {
-		return nil, err
+	s.w.SetCounter(s.c.secondOldest().table, mixedCounter, 1)
+	return older, nil
+}
+
+// olderWithRoom returns the newest layer that takes new items but for the newest of all, nil
+// if there is none.
+func (s *stager) olderWithRoom() *layer {
+	for i := range s.c.layers[1:] {
+		if l := &s.c.layers[1+i]; !s.full(l) {
+			return l
+		}
 	}
-	return &s.c.layers[0], nil
+	return nil
 }
 
 // remove stages the deletion of an item and reports whether it was there.
 func (s *stager) remove(h uint64) (bool, error) {
-	l, n, err := s.matching(h, 2)
+	l, n, err := s.matching(h)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -267,7 +316,29 @@ func (s *stager) remove(h uint64) (bool, error) {
 		s.bump(s.c.oldest(), keptCounter, 1)
 	}
 	s.bump(s.c.oldest(), itemsCounter, -1)
-	return true, nil
+	return true, s.watchKept(h)
+}
+
+// watchKept counts, once a deletion has been kept, after how many the item seems to be there.
+func (s *stager) watchKept(h uint64) error {
+	oldest := s.c.oldest()
+	if s.w.Counter(oldest.table, keptCounter) == 0 {
+		return nil
+	}
+	_, n, err := s.matching(h)
+	if err != nil {
+		return err
+	}
+	if s.w.Counter(oldest.table, deletedLatelyCounter) >= lateDeletions {
+		for _, c := range []int{deletedLatelyCounter, foundLatelyCounter} {
+			s.w.SetCounter(oldest.table, c, s.w.Counter(oldest.table, c)/2)
+		}
+	}
+	s.bump(oldest, deletedLatelyCounter, 1)
+	if n > 0 {
+		s.bump(oldest, foundLatelyCounter, 1)
+	}
+	return nil
 }
 
 // change stages the counting up or down, by 1 or -1, of an item's counters in a layer,
@@ -310,7 +381,7 @@ func (s *stager) grow() error {
 	if s.c.chain.Params.Expansion == 0 {
 		return fmt.Errorf("%w: key %q, made for %d items", ErrFull, s.c.object.Key(), s.c.chain.Newest().capacity)
 	}
-	o, err := s.c.chain.Grow(s.w, s.c.object, layerSpec)
+	o, err := s.c.chain.Grow(s.w, s.c.object, nextLayerSpec)
 	if err != nil {
 		return fmt.Errorf("key %q: %w", s.c.object.Key(), err)
 	}

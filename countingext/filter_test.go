@@ -382,17 +382,22 @@ func testMovedByOneCommit(t *testing.T, db *kv.DB, items int, evict func(done fu
 	check(t, db)
 }
 
-// An item that seems to be in several layers is kept by a deletion, which is counted; one
-// whose counters all stick too.
+// An item that seems to be in several layers is kept by a deletion, which is counted, if new
+// items went to others than the newest; one whose counters all stick too.
 func TestFilter_deletesKept(t *testing.T) {
 	db := open(t, kv.Options{Seed: 1})
 	f := countingext.New(db, "f")
 	must(t, f.Reserve(countingext.Config{Capacity: 200, ErrorRate: 0.2, Expansion: 1}))
 	items := itemsFrom("i", 0, 6000)
 	addMany(t, f, items)
+	deleteMany(t, f, items[:3000])
+	if info := infoOf(t, f); !info.Ordered || info.DeletesKept != 0 || info.Leftover != 0 {
+		t.Errorf("while new items go to the newest layer alone: %+v", info)
+	}
+	addMany(t, f, items[:3000])
 	deleteMany(t, f, items)
 	info := infoOf(t, f)
-	if info.DeletesKept == 0 || info.Items != 0 || len(info.Layers) < 2 {
+	if info.Ordered || info.Leftover != info.DeletesKept || info.DeletesKept == 0 || info.Items != 0 || len(info.Layers) < 2 {
 		t.Errorf("%d deletions kept, %d items, %d layers", info.DeletesKept, info.Items, len(info.Layers))
 	}
 	rest := uint64(0)

@@ -13,22 +13,26 @@ import (
 // are kv's.
 //
 //	offset  size  field
-//	0       1     version, 1
+//	0       1     version, 1 or 2
 //	1       1     k, probes of an item, 1 to 64
 //	2       1     lines those are spread over, 1 to 3
 //	3       8     error rate of the layer, IEEE 754 bits, little-endian
 //	11      1-6   capacity of the layer, 1 to 2^40, uvarint
 //
-// Nothing may follow.
+// Nothing may follow. Version 2 is of a layer that was added to others which from then on
+// took no new items: see filter.ordered. A program that knows version 1 alone would give
+// them some.
 type layerParams struct {
 	hashes, linesPerItem uint8
 	rate                 float64
 	capacity             uint64
+	ordered              bool // version 2
 }
 
 const (
-	layerVersion  = 1
-	layerFixedLen = 11
+	layerVersion        = 1
+	orderedLayerVersion = 2
+	layerFixedLen       = 11
 )
 
 // The numbers kept with a layer. Stored on disk: do not renumber.
@@ -41,10 +45,24 @@ const (
 	// Of the oldest layer, for the whole filter.
 	itemsCounter = 4 // adds, less deletions
 	keptCounter  = 5 // deletions that counted nothing down
+
+	// Since the first deletion that was kept, and halved both whenever the first comes to
+	// lateDeletions.
+	deletedLatelyCounter = 6 // deletions
+	foundLatelyCounter   = 7 // of those, after which the item seemed to be there
+
+	// Of the second oldest layer.
+	mixedCounter = 4 // 1 if new items may have been added to another layer than the newest
+
+	lateDeletions = 8192
 )
 
 func (p layerParams) append(dst []byte) []byte {
-	dst = append(dst, layerVersion, p.hashes, p.linesPerItem)
+	version := byte(layerVersion)
+	if p.ordered {
+		version = orderedLayerVersion
+	}
+	dst = append(dst, version, p.hashes, p.linesPerItem)
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(p.rate))
 	return binary.AppendUvarint(dst, p.capacity)
 }
@@ -53,9 +71,9 @@ func (p layerParams) append(dst []byte) []byte {
 // lines suit each other and the blocks is probe's affair. The errors wrap
 // kv.ErrUnsupportedVersion or kv.ErrCorrupt.
 func decodeLayerParams(b []byte) (p layerParams, err error) {
-	if len(b) > 0 && b[0] != layerVersion {
-		return p, fmt.Errorf("%w: counting layer parameters have format %d, this program knows %d",
-			kv.ErrUnsupportedVersion, b[0], layerVersion)
+	if len(b) > 0 && b[0] != layerVersion && b[0] != orderedLayerVersion {
+		return p, fmt.Errorf("%w: counting layer parameters have format %d, this program knows %d and %d",
+			kv.ErrUnsupportedVersion, b[0], layerVersion, orderedLayerVersion)
 	}
 	bad := fmt.Errorf("%w: counting layer parameters %x", kv.ErrCorrupt, b)
 	if len(b) <= layerFixedLen {
@@ -70,5 +88,7 @@ func decodeLayerParams(b []byte) (p layerParams, err error) {
 	if !(rate > 0 && rate < 1) {
 		return p, bad
 	}
-	return layerParams{hashes: b[1], linesPerItem: b[2], rate: rate, capacity: capacity}, nil
+	return layerParams{
+		hashes: b[1], linesPerItem: b[2], rate: rate, capacity: capacity, ordered: b[0] == orderedLayerVersion,
+	}, nil
 }

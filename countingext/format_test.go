@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -14,13 +15,18 @@ import (
 
 var goldenLayer = layerParams{hashes: 7, linesPerItem: 2, rate: 0.5, capacity: 1000}
 
-// The stored bytes of version 1. A change here is a change of the format.
+// The stored bytes of versions 1 and 2. A change here is a change of the format.
 func TestLayerParams_golden(t *testing.T) {
-	const want = "01" + "07" + "02" + "000000000000e03f" + "e807"
-	if got := hex.EncodeToString(goldenLayer.append(nil)); got != want {
-		t.Errorf("layer parameters are %s, want %s", got, want)
+	const want = "07" + "02" + "000000000000e03f" + "e807"
+	if got := hex.EncodeToString(goldenLayer.append(nil)); got != "01"+want {
+		t.Errorf("layer parameters are %s, want 01%s", got, want)
 	}
-	for _, p := range []layerParams{goldenLayer, {1, 1, math.SmallestNonzeroFloat64, 1}, {64, 3, 0.25, probe.MaxCapacity}} {
+	next := goldenLayer
+	next.ordered = true
+	if got := hex.EncodeToString(next.append(nil)); got != "02"+want {
+		t.Errorf("layer parameters of a layer that was added are %s, want 02%s", got, want)
+	}
+	for _, p := range []layerParams{goldenLayer, {1, 1, math.SmallestNonzeroFloat64, 1, false}, {64, 3, 0.25, probe.MaxCapacity, true}} {
 		if got, err := decodeLayerParams(p.append(nil)); err != nil || got != p {
 			t.Errorf("decodeLayerParams = %+v, %v, want %+v", got, err, p)
 		}
@@ -67,13 +73,13 @@ func TestLayerParams_refused(t *testing.T) {
 		{"cut capacity", golden[:layerFixedLen+1], kv.ErrCorrupt},
 		{"longer", append(bytes.Clone(golden), 0), kv.ErrCorrupt},
 		{"long uvarint", append(golden[:layerFixedLen:layerFixedLen], 0x81, 0), kv.ErrCorrupt},
-		{"newer", change(0, 2), kv.ErrUnsupportedVersion},
+		{"newer", change(0, 3), kv.ErrUnsupportedVersion},
 		{"version 0", change(0, 0), kv.ErrUnsupportedVersion},
 		{"rate above 1", change(10, 0x40), kv.ErrCorrupt},
-		{"rate 0", layerParams{7, 2, 0, 1000}.append(nil), kv.ErrCorrupt},
-		{"rate NaN", layerParams{7, 2, math.NaN(), 1000}.append(nil), kv.ErrCorrupt},
-		{"capacity 0", layerParams{7, 2, 0.5, 0}.append(nil), kv.ErrCorrupt},
-		{"capacity too large", layerParams{7, 2, 0.5, probe.MaxCapacity + 1}.append(nil), kv.ErrCorrupt},
+		{"rate 0", layerParams{7, 2, 0, 1000, false}.append(nil), kv.ErrCorrupt},
+		{"rate NaN", layerParams{7, 2, math.NaN(), 1000, false}.append(nil), kv.ErrCorrupt},
+		{"capacity 0", layerParams{7, 2, 0.5, 0, false}.append(nil), kv.ErrCorrupt},
+		{"capacity too large", layerParams{7, 2, 0.5, probe.MaxCapacity + 1, false}.append(nil), kv.ErrCorrupt},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -87,7 +93,8 @@ func TestLayerParams_refused(t *testing.T) {
 // What can be decoded has only one form.
 func FuzzLayerParams(f *testing.F) {
 	f.Add(goldenLayer.append(nil))
-	f.Add(layerParams{64, 3, 0.25, probe.MaxCapacity}.append(nil))
+	f.Add(layerParams{7, 2, 0.5, 1000, true}.append(nil))
+	f.Add(layerParams{64, 3, 0.25, probe.MaxCapacity, false}.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := decodeLayerParams(b)
 		if err != nil {
@@ -100,4 +107,37 @@ func FuzzLayerParams(f *testing.F) {
 			t.Fatalf("%x decodes to %+v, which is stored as %x", b, p, again)
 		}
 	})
+}
+
+// Layers that were added by a program which gave new items to all of them may have items that seem to be in older ones.
+func TestOrdered_version1(t *testing.T) {
+	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: []kv.Module{Module()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, ordered := range []bool{false, true} {
+		f := New(db, fmt.Sprint(ordered))
+		spec, err := Config{Capacity: 10, ErrorRate: 0.1}.spec(db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := probe.SizeCounters(20, 0.01)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := specOf(l, 20, 0.01, ordered)
+		next.Number = 1
+		spec.Layers = append(spec.Layers, next)
+		err = f.h.Write(kv.NoSync, func(w *kv.Writer) error {
+			_, err := w.Create(f.h.Key, spec)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := f.Info(); err != nil || info.Ordered != ordered || len(info.Layers) != 2 {
+			t.Errorf("Info = %+v, %v", info, err)
+		}
+	}
 }

@@ -18,18 +18,31 @@ type Info struct {
 	Items uint64 // adds less deletions of items that were there, each counting
 
 	// DeletesKept is the number of deletions of items that were there and that counted
-	// nothing down: the item seemed to be in several layers, or all its counters stick.
-	// It goes on to seem there. Stuck is the number of counters that stick. If they are
-	// many, make the filter anew.
+	// nothing down: the item seemed to be in several layers of a filter that is not
+	// Ordered, or all its counters stick. It goes on to seem there. Leftover is the number
+	// of adds that are still counted and of which no item is there any more: for each item
+	// there, Leftover/Items. Stuck is the number of counters that stick. If they are many,
+	// make the filter anew.
 	DeletesKept uint64
+	Leftover    uint64
 	Stuck       uint64
+
+	// Ordered is whether the layer that has an item can be told from those that only seem
+	// to have it, so that a deletion is kept only if the item's counters stick.
+	Ordered bool
 
 	// Distinct is the number of distinct items there, estimated from the counters
 	// above 0.
 	Distinct uint64
 
 	ExpectedRate float64 // the false-positive rate now, by the counters above 0
-	Fill         float64 // share of counters above 0, 0 to 1, exact
+
+	// DeletedRate is the share of deleted items that seem to be there: of a filter in
+	// which a deletion was kept, that of the last deletions, some thousand, after which
+	// the item seemed to be there. (An item that was added several times and deleted less
+	// often counts too.) Otherwise it is ExpectedRate.
+	DeletedRate float64
+	Fill        float64 // share of counters above 0, 0 to 1, exact
 
 	Bytes         uint64 // of counters; on disk and in memory only what is used
 	DiskBytes     uint64 // an estimate, without what was written last
@@ -81,10 +94,10 @@ func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
 	i := Info{
 		ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(), Hash: f.hash.Kind(),
-		Items: f.items(r), DeletesKept: r.Counter(f.oldest().table, keptCounter),
+		Items: f.items(r), DeletesKept: r.Counter(f.oldest().table, keptCounter), Ordered: f.ordered(r),
 	}
 	var rates []float64
-	var above, counters uint64
+	var above, counters, adds uint64
 	for n := len(f.layers) - 1; n >= 0; n-- {
 		l := &f.layers[n]
 		li := LayerInfo{
@@ -99,9 +112,15 @@ func (f *filter) info(r kv.Reader) Info {
 		i.Distinct += uint64(math.Round(l.layout.DistinctItems(li.Above)))
 		rates = append(rates, l.layout.SetRate(li.Above))
 		above += li.Above
+		adds += li.Adds
 		counters += li.Counters
 	}
 	i.ExpectedRate = scalableext.ChainRate(rates)
+	i.DeletedRate = i.ExpectedRate
+	if late := r.Counter(f.oldest().table, deletedLatelyCounter); late > 0 {
+		i.DeletedRate = float64(r.Counter(f.oldest().table, foundLatelyCounter)) / float64(late)
+	}
+	i.Leftover = max(adds, i.Items) - i.Items // fewer adds than items where all counters of an item stick
 	i.Fill = float64(above) / float64(counters)
 	return i
 }
@@ -124,9 +143,11 @@ func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
 	}
 	return kv.Description{Bytes: info.Bytes, Facts: []reply.Pair{
 		reply.IntField("items", info.Items), reply.IntField("deletes_kept", info.DeletesKept),
+		reply.IntField("leftover", info.Leftover), reply.Field("ordered", reply.Bool(info.Ordered)),
 		reply.IntField("stuck", info.Stuck), reply.IntField("distinct", info.Distinct),
 		reply.IntField("capacity", info.Capacity), reply.DoubleField("fill", info.Fill),
-		reply.DoubleField("expected_rate", info.ExpectedRate), reply.DoubleField("error_rate", info.ErrorRate),
+		reply.DoubleField("expected_rate", info.ExpectedRate), reply.DoubleField("deleted_rate", info.DeletedRate),
+		reply.DoubleField("error_rate", info.ErrorRate),
 		reply.IntField("expansion", info.Expansion), reply.Field("hash", reply.BulkString(info.Hash.String())),
 		reply.Field("layers", reply.Array(layers...)),
 	}}, nil

@@ -159,7 +159,10 @@ func unite(w *kv.Writer, b *kv.Builder, parts []*filter) error {
 			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrMergeRate, i, rate, to.rate)
 		}
 	}
-	for _, counter := range []int{itemsCounter, keptCounter} {
+	if len(union.layers) > 1 && !unionOrdered(w, parts) {
+		w.SetCounter(union.secondOldest().table, mixedCounter, 1)
+	}
+	for _, counter := range []int{itemsCounter, keptCounter, deletedLatelyCounter, foundLatelyCounter} {
 		total := uint64(0)
 		for _, f := range parts {
 			total += w.Counter(f.oldest().table, counter)
@@ -167,6 +170,21 @@ func unite(w *kv.Writer, b *kv.Builder, parts []*filter) error {
 		w.SetCounter(union.oldest().table, counter, total)
 	}
 	return nil
+}
+
+// unionOrdered reports whether the union of filters is ordered: items of one may seem to be in an older layer that another
+// has filled.
+func unionOrdered(w *kv.Writer, parts []*filter) bool {
+	filled := 0
+	for _, f := range parts {
+		if !slices.ContainsFunc(f.layers, func(l layer) bool { return w.Counter(l.table, aboveCounter) > 0 }) {
+			continue
+		}
+		if filled++; filled > 1 || !f.ordered(w) {
+			return false
+		}
+	}
+	return true
 }
 
 // part is one layer to be united with others.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -231,4 +232,168 @@ func TestMerge_full(t *testing.T) {
 		}
 		check(t, db)
 	}
+}
+
+// Ids that come and go leave nothing behind, although those of a filter that grew seem to be in several layers: after 500
+// operations an id, deleted ones are found as seldom as those never added. With an expansion of 1, where new items go to
+// older layers too, deletions are kept, and Info tells how many of the deleted ids seem to be there: to five standard
+// deviations.
+func TestFilter_idsThatComeBack(t *testing.T) {
+	for _, expansion := range []uint32{1, 2, 4} {
+		t.Run(fmt.Sprint("expansion ", expansion), func(t *testing.T) {
+			t.Parallel()
+			const rate, ids = 0.1, 600
+			rounds := 1000
+			if raceEnabled {
+				rounds /= 10
+			}
+			db := open(t, kv.Options{Seed: 1, Durability: kv.NoSync})
+			f := countingext.New(db, "f")
+			must(t, f.Reserve(countingext.Config{Capacity: 50, ErrorRate: rate, Expansion: expansion}))
+			absent, live := itemsFrom("id", 0, ids), [][]byte(nil)
+			random := rand.New(rand.NewPCG(1, 1))
+			shuffle := func(list [][]byte) {
+				random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+			}
+			for range rounds {
+				shuffle(absent)
+				shuffle(live)
+				come, gone := absent[:len(absent)/2], live[:len(live)/2]
+				deleteMany(t, f, gone)
+				addMany(t, f, come)
+				absent, live = slices.Concat(absent[len(come):], gone), slices.Concat(live[len(gone):], come)
+			}
+			mustContain(t, f, live)
+			present := make([]bool, len(absent))
+			must(t, f.MayContainMany(absent, present))
+			found := 0.0
+			for _, p := range present {
+				if p {
+					found++
+				}
+			}
+			info := infoOf(t, f)
+			found /= float64(len(absent))
+			t.Logf("%d layers; %.4g of deleted ids are found, by Info %.4g; %d deletions kept, %d adds left over of %d items",
+				len(info.Layers), found, info.DeletedRate, info.DeletesKept, info.Leftover, info.Items)
+			if ordered := expansion > 1; ordered != info.Ordered || ordered != (info.DeletesKept == 0) || ordered != (info.Leftover == 0) {
+				t.Errorf("Info = %+v", info)
+			}
+			want := info.DeletedRate
+			if off := math.Abs(found - want); off > 5*math.Sqrt(want/float64(len(absent)))+1/float64(len(absent)) {
+				t.Errorf("%.4g of deleted ids are found, Info says %.4g", found, want)
+			}
+			if expansion > 1 && (want != info.ExpectedRate || len(info.Layers) > 5) {
+				t.Errorf("%d layers, %.4g of deleted ids are expected, %.4g of others", len(info.Layers), want, info.ExpectedRate)
+			}
+			check(t, db)
+		})
+	}
+}
+
+// A filter that takes in another, or is opened with layers of a program that added new items to all of them, does not
+// know which layer has an item: no deletion takes another item away, though some are kept.
+func TestFilter_mixedLayers(t *testing.T) {
+	for seed := range uint64(8) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		db := open(t, kv.Options{Durability: kv.NoSync, MaxFilterBytes: 4000})
+		config := countingext.Config{Capacity: 20, ErrorRate: 0.25}
+		if seed%2 == 1 {
+			config.Expansion = 1
+		}
+		f, other := countingext.New(db, "f"), countingext.New(db, "other")
+		must(t, f.Reserve(config))
+		must(t, other.Reserve(config))
+		copies := make(map[string]int)
+		change := func(f *countingext.Filter, item []byte) {
+			if copies[string(item)] > 0 && random.IntN(2) == 0 {
+				deleted, err := f.Delete(item)
+				must(t, err)
+				if !deleted {
+					t.Fatalf("seed %d: %s, there %d times, is not found by a deletion", seed, item, copies[string(item)])
+				}
+				copies[string(item)]--
+				return
+			}
+			if _, err := f.Add(item); err == nil {
+				copies[string(item)]++
+			} else if !errors.Is(err, countingext.ErrCannotGrow) {
+				t.Fatal(err)
+			}
+		}
+		for n := range 6000 {
+			if n == 1000 {
+				for _, item := range itemsFrom("other", 0, 30) {
+					change(other, item)
+				}
+				if err := f.Merge(t.Context(), other); err != nil && !errors.Is(err, countingext.ErrMergeRate) {
+					t.Fatal(err)
+				} else if err != nil {
+					for _, item := range itemsFrom("other", 0, 30) {
+						delete(copies, string(item))
+					}
+				}
+			}
+			change(f, fmt.Appendf(nil, "%d", random.IntN(300)))
+			if n%500 != 499 {
+				continue
+			}
+			for item, want := range copies {
+				if got, err := f.Count([]byte(item)); n >= 1000 && (err != nil || got < min(want, countingext.MaxCount)) {
+					t.Fatalf("seed %d: %s is there %d times, Count = %d, %v", seed, item, want, got, err)
+				}
+			}
+		}
+		check(t, db)
+	}
+}
+
+// A union of two filters is not ordered, if both hold something: items of one may seem to be in older layers that the
+// other has filled. Where only one does, it is as that is.
+func TestMerge_ordered(t *testing.T) {
+	db := open(t, kv.Options{Durability: kv.NoSync})
+	config := countingext.Config{Capacity: 100, ErrorRate: 0.1}
+	f, other, empty := countingext.New(db, "f"), countingext.New(db, "other"), countingext.New(db, "empty")
+	for _, f := range []*countingext.Filter{f, other, empty} {
+		must(t, f.Reserve(config))
+	}
+	items := itemsFrom("", 0, 200)
+	addMany(t, f, items)
+	deleteMany(t, f, items[:90])
+	addMany(t, other, itemsFrom("other", 0, 20))
+	must(t, f.Merge(t.Context(), empty))
+	if info := infoOf(t, f); !info.Ordered || len(info.Layers) != 2 {
+		t.Errorf("with an empty filter: %+v", info)
+	}
+	must(t, f.Merge(t.Context(), other))
+	if infoOf(t, f).Ordered {
+		t.Error("the union of two filters is ordered")
+	}
+	must(t, empty.Merge(t.Context(), f))
+	if infoOf(t, empty).Ordered {
+		t.Error("a copy of what is not ordered is")
+	}
+	check(t, db)
+}
+
+// Where there can be no further layer, deletions make room in older ones.
+func TestFilter_room(t *testing.T) {
+	db := open(t, kv.Options{Durability: kv.NoSync, MaxFilterBytes: 2500}) // two layers
+	f := countingext.New(db, "f")
+	must(t, f.Reserve(countingext.Config{Capacity: 100, ErrorRate: 0.1}))
+	items, added := itemsFrom("", 0, 500), make([]bool, 500)
+	n, err := f.AddMany(items, added)
+	if !errors.Is(err, countingext.ErrCannotGrow) || n < 300 {
+		t.Fatalf("AddMany = %d, %v", n, err)
+	}
+	if info := infoOf(t, f); len(info.Layers) != 2 || !info.Ordered {
+		t.Fatalf("%+v", info)
+	}
+	deleteMany(t, f, items[:60])
+	addMany(t, f, items[n:n+40])
+	mustContain(t, f, items[60:n+40])
+	if info := infoOf(t, f); len(info.Layers) != 2 || info.Ordered {
+		t.Errorf("%+v", info)
+	}
+	check(t, db)
 }

@@ -409,7 +409,7 @@ func (s *LayerSpec) check() error {
 
 // numCounters is the number of counters a layer has. What they count is the
 // module's affair; the first is the number of items by convention.
-const numCounters = 6
+const numCounters = 8
 
 // appendCounters appends the counters as uvarints, without zeros at the end: a
 // filter's item count is 1 to 5 bytes.

@@ -41,19 +41,20 @@ SIEVE.STATS text missing other
   {"key" "other" "type" "other" "bytes" :0 "disk_bytes" :... "resident_bytes" :0 "expires_at_ms" :0}]
 SIEVE.STATS seen
   => [["key" "seen" "type" "MBbloom--" "bytes" :128 "disk_bytes" :... "resident_bytes" :... "expires_at_ms" :0 "items" :4 "items_estimated" :0
-  "distinct" :4 "capacity" :9 "fill" "0..." "expected_rate" "..." "error_rate" "0.01" "expansion" :2
+  "distinct" :4 "capacity" :9 "fill" "0..." "expected_rate" "..." "error_rate" "0.01" "expansion" :2 "hash" "keyed"
   "layers" [["capacity" :3 "items" :3 "fill" "0..." "bits" :512 "hashes" :... "error_rate" "0.00..."]
   ["capacity" :6 "items" :1 "fill" "0..." "bits" :512 "hashes" :... "error_rate" "..."]]]]
-  | [{"key" "seen" ... "items" :4 "items_estimated" #f "distinct" :4 "capacity" :9 "fill" ,0... "error_rate" ,0.01 "expansion" :2
+  | [{"key" "seen" ... "items" :4 "items_estimated" #f "distinct" :4 "capacity" :9 "fill" ,0... "error_rate" ,0.01 "expansion" :2 "hash" "keyed"
   "layers" [{"capacity" :3 "items" :3 ...} {"capacity" :6 "items" :1 ...}]}]
 SIEVE.STATS cart
   => [["key" "cart" "type" "MBbloomCF" "bytes" :8192 "disk_bytes" :... "resident_bytes" :... "expires_at_ms" :0 "items" :2 "deletes" :1
   "capacity" :3686 "load" "0.0004..." "expected_rate" "..." "error_rate" "0.001" "fingerprint_bits" :16 "bucket_size" :4 "max_iterations" :20
-  "expansion" :2 "max_layers" :9 "layers" [["blocks" :1 "capacity" :3686 "items" :2 "load" "0.0004..."]]]]
+  "expansion" :2 "max_layers" :9 "hash" "keyed" "layers" [["blocks" :1 "capacity" :3686 "items" :2 "load" "0.0004..."]]]]
   | [{"key" "cart" ... "layers" [{"blocks" :1 ...}]}]
 SIEVE.STATS online
   => [["key" "online" "type" "CBloom---" "bytes" :128 "disk_bytes" :... "resident_bytes" :... "expires_at_ms" :0 "items" :1 "deletes_kept" :0
-  "stuck" :0 "distinct" :1 "capacity" :10 "fill" "0..." "expected_rate" "..." "error_rate" "0.001" "expansion" :0
+  "leftover" :0 "ordered" :1 "stuck" :0 "distinct" :1 "capacity" :10 "fill" "0..." "expected_rate" "..." "deleted_rate" "..."
+  "error_rate" "0.001" "expansion" :0 "hash" "keyed"
   "layers" [["capacity" :10 "items" :1 "fill" "0..." "stuck" :0 "counters" :256 "hashes" :... "error_rate" "0.001"]]]]
   | [{"key" "online" ... "layers" [{"capacity" :10 ...}]}]
 SIEVE.STATS

@@ -22,6 +22,9 @@ type countingShadow struct {
 	params      scalableext.Params
 	layers      []*countingLayer // oldest first
 	items, kept uint64
+	mixed       bool // new items went to an older layer
+
+	deletedLately, foundLately uint64 // deletions since the first that was kept, and those after which the item was found
 }
 
 type countingLayer struct {
@@ -114,12 +117,16 @@ func (l *countingLayer) change(hash uint64, by int) (changed bool) {
 	return changed
 }
 
-// matching returns the layers in which an item seems to be, newest first.
+// matching returns the layers in which an item seems to be: that which has it, of those of a filter that is not mixed the
+// oldest, and otherwise newest first.
 func (s *countingShadow) matching(hash uint64) (list []*countingLayer) {
 	for _, l := range slices.Backward(s.layers) {
 		if l.count(hash) > 0 {
 			list = append(list, l)
 		}
+	}
+	if !s.mixed && len(list) > 0 {
+		return list[len(list)-1:]
 	}
 	return list
 }
@@ -142,26 +149,41 @@ func (s *countingShadow) add(item string) reply.Reply {
 	have := s.matching(hash)
 	absent := len(have) == 0
 	if absent {
-		for _, l := range slices.Backward(s.layers) {
-			if !l.full(0) {
-				have = append(have, l)
-			}
+		l, failed := s.withRoom()
+		if l == nil {
+			return failed
 		}
-	}
-	if len(have) == 0 {
-		if s.params.Expansion == 0 {
-			return reply.Error("ERR non scaling filter is full")
-		}
-		if !s.grow() {
-			return reply.Error("ERR problem inserting into filter")
-		}
-		have = append(have, s.newest())
+		have = append(have, l)
 	}
 	if have[0].change(hash, 1) {
 		have[0].fill++
 	}
 	s.items++
 	return reply.Bool(absent)
+}
+
+// withRoom returns the layer that takes a new item, or what an add that there is no room for is answered with.
+func (s *countingShadow) withRoom() (*countingLayer, reply.Reply) {
+	if !s.newest().full(0) {
+		return s.newest(), reply.OK
+	}
+	var older *countingLayer
+	for _, l := range s.layers {
+		if !l.full(0) {
+			older = l
+		}
+	}
+	switch {
+	case older != nil && (s.params.Expansion < 2 || s.mixed):
+	case s.params.Expansion == 0:
+		return nil, reply.Error("ERR non scaling filter is full")
+	case s.grow():
+		return s.newest(), reply.OK
+	case older == nil:
+		return nil, reply.Error("ERR problem inserting into filter")
+	}
+	s.mixed = true
+	return older, reply.OK
 }
 
 // remove reports what CBF.DEL answers.
@@ -177,6 +199,15 @@ func (s *countingShadow) remove(item string) bool {
 		s.kept++
 	}
 	s.items -= min(1, s.items)
+	if s.kept > 0 {
+		if s.deletedLately >= 8192 {
+			s.deletedLately, s.foundLately = s.deletedLately/2, s.foundLately/2
+		}
+		s.deletedLately++
+		if s.has(item) {
+			s.foundLately++
+		}
+	}
 	return true
 }
 
@@ -301,7 +332,7 @@ func (countingFamily) look(t *rapid.T, _ *model) []string {
 	case 5:
 		return []string{"CBF.INFO", key}
 	}
-	fact := drawOne(t, "CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION", "KEPT", "STUCK", "bad")
+	fact := drawOne(t, "CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION", "KEPT", "STUCK", "LEFTOVER", "DELETED", "bad")
 	return []string{"CBF.INFO", key, fact}
 }
 
@@ -439,11 +470,18 @@ func (countingFamily) facts(m *model, name string, args []string) want {
 }
 
 func (s *countingShadow) info(field []string) want {
-	var size, capacity, stuck uint64
+	var size, capacity, stuck, adds uint64
+	var rates []float64
 	for _, l := range s.layers {
+		adds += l.fill
+		rates = append(rates, l.layout.SetRate(uint64(len(l.counters))))
 		size += l.layout.Bits() / 8
 		capacity += l.capacity
 		stuck += l.stuck()
+	}
+	deletedRate := scalableext.ChainRate(rates)
+	if s.deletedLately > 0 {
+		deletedRate = float64(s.foundLately) / float64(s.deletedLately)
 	}
 	expansion := reply.Nil
 	if s.params.Expansion > 0 {
@@ -457,11 +495,13 @@ func (s *countingShadow) info(field []string) want {
 		reply.Field("Expansion rate", expansion),
 		reply.Field("Deletes kept", reply.Int(int64(s.kept))),
 		reply.Field("Counters stuck", reply.Int(int64(stuck))),
+		reply.Field("Adds left over", reply.Int(int64(max(adds, s.items)-s.items))),
+		reply.Field("Error rate of deleted items", reply.Double(deletedRate)),
 	}
 	if len(field) == 0 {
 		return exactly(reply.Map(pairs...))
 	}
-	i := slices.Index([]string{"CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION", "KEPT", "STUCK"}, field[0])
+	i := slices.Index([]string{"CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION", "KEPT", "STUCK", "LEFTOVER", "DELETED"}, field[0])
 	if i < 0 {
 		return fails("Invalid information value")
 	}
@@ -508,10 +548,18 @@ func sumOf(names []string, parts []*countingShadow) (*countingShadow, reply.Repl
 		}
 	}
 	sum := &countingShadow{params: longest.params}
+	filled := 0
 	for _, p := range parts {
 		sum.items += p.items
 		sum.kept += p.kept
+		sum.deletedLately += p.deletedLately
+		sum.foundLately += p.foundLately
+		if slices.ContainsFunc(p.layers, func(l *countingLayer) bool { return len(l.counters) > 0 }) {
+			filled++
+			sum.mixed = sum.mixed || p.mixed || filled > 1
+		}
 	}
+	sum.mixed = sum.mixed && len(longest.layers) > 1
 	for i, like := range longest.layers {
 		l := &countingLayer{
 			layout: like.layout, counters: make(map[uint64]uint8), rate: like.rate, capacity: like.capacity,

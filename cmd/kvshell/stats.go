@@ -234,11 +234,14 @@ type cuckooLayerStats struct {
 type countingStats struct {
 	Items        uint64               `json:"items"`
 	DeletesKept  uint64               `json:"deletes_kept"`
+	Leftover     uint64               `json:"leftover"`
+	Ordered      bool                 `json:"ordered"`
 	Stuck        uint64               `json:"stuck"`
 	Distinct     uint64               `json:"distinct"` // estimated
 	Capacity     uint64               `json:"capacity"`
 	Fill         float64              `json:"fill"`
 	ExpectedRate float64              `json:"expected_rate"`
+	DeletedRate  float64              `json:"deleted_rate"`
 	ErrorRate    float64              `json:"error_rate"`
 	Expansion    uint32               `json:"expansion"`
 	Layers       []countingLayerStats `json:"layers"` // oldest first
@@ -364,10 +367,15 @@ func (s *countingStats) rows() [][2]string {
 	if s.Expansion != 0 {
 		growth = fmt.Sprintf("by layers for %d times the items of the one before", s.Expansion)
 	}
+	kept := fmt.Sprintf("%d, which counted nothing down", s.DeletesKept)
+	if s.DeletesKept > 0 {
+		kept += fmt.Sprintf("; %d adds are left over, %.3g for each item, and %.3g of the items deleted are found",
+			s.Leftover, float64(s.Leftover)/float64(max(1, s.Items)), s.DeletedRate)
+	}
 	return [][2]string{
 		{"items", fmt.Sprintf("%d of %d", s.Items, s.Capacity)},
 		{"distinct", fmt.Sprintf("%d estimated by the counters above 0", s.Distinct)},
-		{"deletes kept", fmt.Sprintf("%d, which counted nothing down", s.DeletesKept)},
+		{"deletes kept", kept},
 		{"stuck", fmt.Sprintf("%d counters at %d", s.Stuck, countingext.MaxCount)},
 		{"fill", fmt.Sprintf("%.2f %% of the counters above 0", 100*s.Fill)},
 		{"error rate", fmt.Sprintf("%.3g expected now, at most %g asked for", s.ExpectedRate, s.ErrorRate)},

@@ -18,6 +18,9 @@ import (
 // urlList is a list of 59,206 lines, 30,072 of them different.
 var urlList = filepath.Join("..", "..", "examples", "crawl-urls.txt.gz")
 
+// mutationVariable chooses a mutation of tests/mutate in the test binary, also where that is the program.
+const mutationVariable = "SIEVEKV_MUTATION"
+
 // The test binary, called kvshell, is the program: testscript.Main puts it on the PATH. So tests run real
 // processes, which can be killed.
 func TestMain(m *testing.M) {
@@ -37,6 +40,7 @@ func TestScript(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PID", strconv.Itoa(os.Getpid()))
+			env.Setenv(mutationVariable, os.Getenv(mutationVariable))
 			env.Setenv("LIST", filepath.Join(dir, urlList))
 			env.Values[heldStores{}] = new(*kv.DB)
 			return nil

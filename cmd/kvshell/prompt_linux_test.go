@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 // typist is a person at a terminal who runs kvshell in it.
@@ -459,6 +460,13 @@ func TestPrompt_pager(t *testing.T) {
 	}
 	p.types(ctrlC)
 	p.sees("(scratch)> ")
+	mode, err := unix.IoctlGetTermios(int(p.tty.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode.Oflag&unix.OPOST == 0 {
+		t.Error("the terminal is left as it was while the pager waited")
+	}
 	p.types("? plan" + enter)
 	p.sees("plan tells how large")
 	p.sees(pagerStatus)

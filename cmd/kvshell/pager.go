@@ -38,9 +38,6 @@ func (sh *shell) page(ctx context.Context, text string) error {
 		if lines = lines[n:]; len(lines) == 0 {
 			return nil
 		}
-		if err := sh.write(pagerStatus); err != nil {
-			return err
-		}
 		n, err = sh.moreLines(ctx, height)
 		if err := errors.Join(err, sh.write("\r\x1b[K")); err != nil || n == 0 {
 			return err
@@ -54,13 +51,16 @@ func hasCursor() bool {
 	return name != "" && name != "dumb"
 }
 
-// moreLines waits for a key and returns how many lines it asks for, 0 for no more.
+// moreLines shows the status, waits for a key and returns how many lines it asks for, 0 for no more.
 func (sh *shell) moreLines(ctx context.Context, height int) (n int, err error) {
 	mode, err := term.MakeRaw(int(sh.stdin.Fd())) // Ctrl-C is a key
 	if err != nil {
 		return 0, withCode(exitLocal, err)
 	}
 	defer func() { err = errors.Join(err, withCode(exitLocal, term.Restore(int(sh.stdin.Fd()), mode))) }()
+	if err := sh.write(pagerStatus); err != nil { // not before: what is typed then would be shown
+		return 0, err
+	}
 	pressed := make(chan string, 1)
 	go func() {
 		b := make([]byte, 16) // a key may be several bytes

@@ -420,10 +420,8 @@ BF.ADD b x1 => :1 | #t
 BF.MERGE b a => +OK
 BF.MEXISTS b x{1..6} => [6*:1] | [6*#t]
 BF.INFO b
-  => ["Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2
-  "Number of items is estimated" :1]
-  | {"Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2
-  "Number of items is estimated" :1}
+  => ["Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2]
+  | {"Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2}
 BF.INFO b ITEMS => [:6] | {"Number of items inserted" :6}
 BF.INFO a
   => ["Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2]
@@ -432,10 +430,19 @@ BF.MERGE c a => +OK
 BF.INFO c
   => ["Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2]
   | {"Capacity" :12 "Size" :288 "Number of filters" :2 "Number of items inserted" :6 "Expansion rate" :2}
-BF.MERGE e b => +OK
+BF.RESERVE d 0.0001 4 => +OK
+BF.ADD d y => :1 | #t
+BF.RESERVE e 0.0001 4 => +OK
+BF.MADD e z{1..2} => [:1 :1] | [#t #t]
+BF.MERGE e d => +OK
+BF.INFO e ITEMS => [:3] | {"Number of items inserted" :3}
 BF.INFO e
-  => ["Capacity" :12 ... "Number of items is estimated" :1]
-  | {"Capacity" :12 ... "Number of items is estimated" :1}
+  => ["Capacity" :4 ... "Number of items is estimated" :1]
+  | {"Capacity" :4 ... "Number of items is estimated" :1}
+BF.MERGE g e => +OK
+BF.INFO g
+  => ["Capacity" :4 ... "Number of items is estimated" :1]
+  | {"Capacity" :4 ... "Number of items is estimated" :1}
 `},
 		{"MERGE: what is refused, and changes nothing", kv.Options{}, `
 OTHER.NEW other => +OK

@@ -31,7 +31,7 @@ func Module() kv.Module {
 	merge.LastKey = -1
 	m := kv.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings()}
 	m.Commands = []kv.Command{
-		command("BF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds]",
+		command("BF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
 			"Makes an empty Bloom filter.", "O(1), whatever the size", "BF.RESERVE seen 0.01 1000000", reserve),
 		command("BF.ADD", 3, write|kv.Fast, "key item",
 			"Adds an item, making the filter if there is none; answers 1 if it is new, 0 if it was there, perhaps.",
@@ -52,7 +52,7 @@ func Module() kv.Module {
 		command("BF.CARD", 2, read, "key",
 			"Answers the number of adds that were new; 0 for a missing key.",
 			"O(n) for n layers", "BF.MADD seen a b\nBF.CARD seen", card),
-		command("BF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]",
+		command("BF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | HASH]",
 			"Answers facts about the filter, or one of them.", "O(n) for n layers", "BF.MADD seen a b\nBF.INFO seen", info),
 		command("BF.DEBUG", 2, read, "key",
 			"Answers the number of items and a line for each layer, oldest first.",
@@ -75,7 +75,7 @@ func handleOf(c *kv.Call) *Filter {
 // configOf is a filter as the words of a command ask for it.
 func configOf(a scalableext.Asked) Config {
 	return Config{
-		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL,
+		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash,
 	}
 }
 
@@ -168,7 +168,7 @@ func info(c *kv.Call) reply.Reply {
 	if i.ItemsEstimated && len(c.Args) == 1 {
 		facts = append(facts, scalableext.Fact{Field: reply.Field("Number of items is estimated", reply.Int(1))})
 	}
-	return scalableext.Facts(c, facts)
+	return scalableext.Facts(c, append(facts, scalableext.HashFact(i.Hash)))
 }
 
 func debug(c *kv.Call) reply.Reply {

@@ -117,6 +117,23 @@ BF.INFO f SIZE => [:1376] | {"Size" :1376}`)
 			t.Error("stores of two seeds give the same 1000 answers for absent items")
 		}
 	},
+	"hash-option": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+BF.RESERVE a 0.01 100 HASH xxh64 => +OK
+BF.RESERVE b 0.01 100 EXPANSION 2 TTL 60 hash Keyed => +OK
+BF.RESERVE c 0.01 100 => +OK
+BF.INFO a HASH => ["xxh64"] | {"Hash" "xxh64"}
+BF.INFO b hash => ["keyed"] | {"Hash" "keyed"}
+BF.INFO c HASH => ["keyed"] | {"Hash" "keyed"}
+BF.INFO c EXPANSION => [:2] | {"Expansion rate" :2}
+BF.MADD a x y => [:1 :1] | [#t #t]
+BF.MEXISTS a x y => [:1 :1] | [#t #t]
+BF.RESERVE d 0.01 100 HASH => -ERR no hash
+BF.RESERVE d 0.01 100 HASH md5 => -ERR bad hash: must be keyed or xxh64
+BF.RESERVE d 0.01 100 HASH default => -ERR bad hash: must be keyed or xxh64
+BF.RESERVE d 0.01 100 EXPANSION 2 NONSCALING HASH xxh64 TTL 60 x => -ERR wrong number of arguments for 'bf.reserve' command
+EXISTS d => :0`)
+	},
 	"lowest-rate": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
 BF.RESERVE f 1.19e-13 1000000 NONSCALING

@@ -29,7 +29,7 @@ func Module() kv.Module {
 		"O(M) for M blocks of all filters", "CBF.MADD monday a b\nCBF.MADD tuesday b c\nCBF.MERGE week monday tuesday", merge)
 	merge.LastKey = -1
 	return kv.Module{Name: "cbf", Types: []*kv.Type{countingType}, Commands: []kv.Command{
-		command("CBF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds]",
+		command("CBF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
 			"Makes an empty counting Bloom filter.", "O(1), whatever the size", "CBF.RESERVE online 0.01 1000000", reserve),
 		command("CBF.ADD", 3, write|kv.Fast, "key item",
 			"Adds an item, once more if it is there, making the filter if there is none; answers 1 if it was absent, else 0.",
@@ -60,7 +60,7 @@ func Module() kv.Module {
 		command("CBF.CARD", 2, read, "key",
 			"Answers the number of items there, each as often as it was added and not deleted; 0 for a missing key.",
 			"O(n) for n layers", "CBF.MADD online alice bob\nCBF.CARD online", card),
-		command("CBF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | KEPT | STUCK | LEFTOVER | DELETED]",
+		command("CBF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | KEPT | STUCK | LEFTOVER | DELETED | HASH]",
 			"Answers facts about the filter, or one of them.", "O(n) for n layers",
 			"CBF.MADD online alice bob\nCBF.INFO online", info),
 		command("CBF.DEBUG", 2, read, "key",
@@ -81,7 +81,7 @@ func handleOf(c *kv.Call) *Filter { return filterOf(c, c.Args[0]) }
 // configOf is a filter as the words of a command ask for it.
 func configOf(a scalableext.Asked) Config {
 	return Config{
-		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL,
+		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash,
 	}
 }
 
@@ -195,6 +195,7 @@ func info(c *kv.Call) reply.Reply {
 		{Word: "STUCK", Field: reply.Field("Counters stuck", reply.Int(int64(i.Stuck)))},
 		{Word: "LEFTOVER", Field: reply.Field("Adds left over", reply.Int(int64(i.Leftover)))},
 		{Word: "DELETED", Field: reply.Field("Error rate of deleted items", reply.Double(i.DeletedRate))},
+		scalableext.HashFact(i.Hash),
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/scalableext"
@@ -29,7 +30,7 @@ func Module() kv.Module {
 	}
 	return kv.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Settings: settings(), Commands: []kv.Command{
 		command("CF.RESERVE", -3, write,
-			"key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate]",
+			"key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate] [HASH KEYED|XXH64]",
 			"Makes an empty cuckoo filter.", "O(1), whatever the size", "CF.RESERVE sessions 1000000 ERROR 0.001", reserve),
 		command("CF.ADD", 3, write|kv.Fast, "key item",
 			"Adds an item, again if it is there, making the filter if there is none.",
@@ -58,8 +59,8 @@ func Module() kv.Module {
 		command("CF.COMPACT", 2, kv.Write|kv.ModuleFlag, "key",
 			"Moves entries to older layers that have room, and takes away layers that are empty then.",
 			"O(M) for M blocks of all layers", "CF.ADD sessions alice\nCF.COMPACT sessions", compactCommand),
-		command("CF.INFO", -2, read, "key [ERROR]",
-			"Answers facts about the filter, or its false-positive rate now.", "O(n) for n layers",
+		command("CF.INFO", -2, read, "key [ERROR | HASH]",
+			"Answers facts about the filter, or its false-positive rate now, or the name of its hash.", "O(n) for n layers",
 			"CF.ADD sessions alice\nCF.INFO sessions\nCF.INFO sessions ERROR", info),
 		command("CF.DEBUG", 2, read, "key",
 			"Answers a line of facts about the filter.",
@@ -130,6 +131,22 @@ func parseRate(args [][]byte) (rate float64, bad string) {
 	return rate, ""
 }
 
+// parseHash reads the first occurrence of HASH.
+func parseHash(args [][]byte) (kind hash.Kind, bad string) {
+	i := slices.IndexFunc(args, func(arg []byte) bool { return kv.Fold(arg) == "HASH" })
+	if i < 0 {
+		return hash.Default, ""
+	}
+	ok := i+1 < len(args)
+	if ok {
+		kind, ok = scalableext.ParseHash(args[i+1])
+	}
+	if !ok {
+		return hash.Default, "HASH: must be keyed or xxh64"
+	}
+	return kind, ""
+}
+
 func reserve(c *kv.Call) reply.Reply {
 	if len(c.Args)%2 != 0 {
 		return kv.WrongArity(c.Command)
@@ -150,6 +167,10 @@ func reserve(c *kv.Call) reply.Reply {
 	if bad != "" {
 		return reply.Error(bad)
 	}
+	kind, bad := parseHash(c.Args[2:])
+	if bad != "" {
+		return reply.Error(bad)
+	}
 	least := leastCapacity(c.DB)
 	if bucket.value > 0 {
 		least = 2 * bucket.value
@@ -158,7 +179,7 @@ func reserve(c *kv.Call) reply.Reply {
 		return reply.Errorf("Capacity must be in the range [2 * BUCKETSIZE, %d]", int64(probe.MaxCapacity))
 	}
 	made := defaultConfig(c.DB, uint64(capacity))
-	made.ErrorRate = rate
+	made.ErrorRate, made.Hash = rate, kind
 	if bucket.value > 0 {
 		made.BucketSize = int(bucket.value)
 	}
@@ -359,10 +380,13 @@ func info(c *kv.Call) reply.Reply {
 		return errorReply(err)
 	}
 	if len(c.Args) == 2 {
-		if kv.Fold(c.Args[1]) != "ERROR" {
-			return reply.Error("Invalid information value")
+		switch kv.Fold(c.Args[1]) {
+		case "ERROR":
+			return reply.Double(i.ExpectedRate)
+		case "HASH":
+			return reply.BulkString(i.Hash.String())
 		}
-		return reply.Double(i.ExpectedRate)
+		return reply.Error("Invalid information value")
 	}
 	field := func(name string, n int64) reply.Pair { return reply.Field(name, reply.Int(n)) }
 	return reply.Map(

@@ -250,6 +250,19 @@ CF.DEL missing b => -Not found`)
 			t.Error("stores of two seeds give the same 2000 answers for absent items")
 		}
 	},
+	"hash-option": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+CF.RESERVE a 1000 HASH xxh64 ERROR 0.01 => +OK
+CF.RESERVE b 1000 hash Keyed => +OK
+CF.RESERVE c 1000 => +OK
+CF.INFO a HASH => "xxh64"
+CF.INFO b hash => "keyed"
+CF.INFO c HASH => "keyed"
+CF.ADD a x => :1 | #t
+CF.EXISTS a x => :1 | #t
+CF.RESERVE d 1000 HASH md5 => -HASH: must be keyed or xxh64
+EXISTS d => :0`)
+	},
 	"no-dump": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
 CF.ADD f x => :1 | #t

@@ -93,7 +93,9 @@ func (p *syntaxParser) sequence() (list []argument) {
 		case isToken(token):
 			list = append(list, p.tokenWithValues())
 		default:
-			list = append(list, p.values()...)
+			values := p.values()
+			p.failed = p.failed || len(values) == 0 // what is none of these would be read for ever
+			list = append(list, values...)
 		}
 	}
 }

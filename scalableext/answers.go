@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
@@ -100,6 +101,12 @@ func Only(r reply.Reply) reply.Reply {
 type Fact struct {
 	Word  string
 	Field reply.Pair
+	Alone bool // answered by its word alone: clients of RedisBloom do not expect it among the others
+}
+
+// HashFact is the name of a filter's hash, for the word HASH alone.
+func HashFact(kind hash.Kind) Fact {
+	return Fact{Word: "HASH", Field: reply.Field("Hash", reply.BulkString(kind.String())), Alone: true}
 }
 
 // Facts answers all facts, or the one that the call's second word asks for, which is an
@@ -110,7 +117,9 @@ func Facts(c *kv.Call, facts []Fact) reply.Reply {
 		if len(c.Args) == 2 && kv.Fold(c.Args[1]) == f.Word {
 			return reply.Either(reply.Array(f.Field.Value), reply.Map(f.Field))
 		}
-		fields = append(fields, f.Field)
+		if !f.Alone {
+			fields = append(fields, f.Field)
+		}
 	}
 	if len(c.Args) == 2 {
 		return reply.Error("Invalid information value")

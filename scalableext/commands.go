@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -19,27 +20,31 @@ type Asked struct {
 	Expansion  uint32 // 0 with NonScaling
 	NonScaling bool
 	TTL        time.Duration
+	Hash       hash.Kind
 }
 
-// The most words of a RESERVE command, its name included, without a TTL and with one.
-const (
-	reserveWords    = 7
-	reserveWordsTTL = 9
-)
+// reserveWords is the most words of a RESERVE command, its name included, without TTL and HASH. Each
+// of those is two more.
+const reserveWords = 7
 
 // maxTTL is the longest life of a filter, in seconds: 100 years.
 const maxTTL = 100 * 366 * 24 * 60 * 60
 
 // ParseReserve reads the words of BF.RESERVE and CBF.RESERVE:
 //
-//	key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds]
+//	key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH keyed|xxh64]
 //
 // What they leave out is as in defaults. If they are wrong, ok is false and failed the
 // reply, in RedisBloom's words.
 func ParseReserve(c *kv.Call, defaults Asked) (a Asked, failed reply.Reply, ok bool) {
 	bad := func(r reply.Reply) (Asked, reply.Reply, bool) { return Asked{}, r, false }
-	hasTTL := len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return kv.Fold(arg) == "TTL" })
-	if most := len(c.Args) + 1; most > reserveWordsTTL || most > reserveWords && !hasTTL {
+	most := reserveWords
+	for _, option := range []string{"TTL", "HASH"} {
+		if len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return kv.Fold(arg) == option }) {
+			most += 2
+		}
+	}
+	if len(c.Args)+1 > most {
 		return bad(kv.WrongArity(c.Command))
 	}
 	rate, ok := kv.ParseFloat(c.Args[1])
@@ -86,6 +91,13 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 				n = MaxExpansion + 1
 			}
 			expansion = n
+		case word == "HASH" && a.Hash == hash.Default:
+			if i+1 == len(args) {
+				return bad("ERR no hash")
+			}
+			if a.Hash, ok = ParseHash(args[i+1]); !ok {
+				return bad("ERR bad hash: must be keyed or xxh64")
+			}
 		case word == "TTL" && ttl == 0:
 			if i+1 == len(args) {
 				return bad("ERR no ttl")
@@ -111,6 +123,9 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	a.TTL = time.Duration(ttl) * time.Second
 	return reply.Nil, true
 }
+
+// ParseHash returns the hash that a word of a command names, in any case of its letters.
+func ParseHash(word []byte) (hash.Kind, bool) { return hash.ParseKind(strings.ToLower(string(word))) }
 
 // settle makes what was asked one thing: a filter that does not scale has expansion 0, and
 // the other way round.

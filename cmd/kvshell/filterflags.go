@@ -10,6 +10,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv/hash"
 )
 
 // filterFlags are the flags of the words that add lines to a filter: what it is made with if it is missing.
@@ -19,6 +20,7 @@ type filterFlags struct {
 	capacity   uint64
 	nonScaling bool
 	ttl        uint64 // seconds, 0 for none
+	hash       string // "keyed" or "xxh64", "" for the default
 
 	kindGiven, rateGiven, capacityGiven, nonScalingGiven, ttlGiven bool
 
@@ -36,6 +38,7 @@ func (f *filterFlags) register(flags *pflag.FlagSet) {
 	countVar(flags, &f.capacity, "capacity", 1000000, "different `LINES`, such as 64k, 1M or 1e6, that a filter that is made has room for before it grows")
 	flags.BoolVar(&f.nonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
 	countVar(flags, &f.ttl, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
+	flags.StringVar(&f.hash, "hash", "", "hash of a filter that is made, `keyed|xxh64`; with xxh64, for one that is built alike elsewhere, lines can be chosen that collide (default keyed)")
 }
 
 // note remembers which flags were given: only they are compared with a filter that is there.
@@ -53,6 +56,9 @@ func (f *filterFlags) check() error {
 	if err := checkKind(f.kind); err != nil {
 		return err
 	}
+	if _, ok := hash.ParseKind(f.hash); !ok && f.hash != "" {
+		return usagef("--hash %s: must be keyed or xxh64", f.hash)
+	}
 	if f.kind == cuckooKind && f.rate == 0 {
 		return usagef("--capacity %d --error 0: the error rate must be above 0 and below 1", f.capacity)
 	}
@@ -64,19 +70,25 @@ func (f *filterFlags) check() error {
 	return nil
 }
 
+// hashKind is the hash that --hash asks for, the default if it is not given.
+func (f *filterFlags) hashKind() hash.Kind {
+	kind, _ := hash.ParseKind(f.hash)
+	return kind
+}
+
 // bloomConfig is the Bloom filter that the flags ask for, but for its life.
 func (f *filterFlags) bloomConfig() bloomext.Config {
-	return bloomext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling}
+	return bloomext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling, Hash: f.hashKind()}
 }
 
 // cuckooConfig is the cuckoo filter that the flags ask for, but for its life.
 func (f *filterFlags) cuckooConfig() cuckooext.Config {
-	return cuckooext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling}
+	return cuckooext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling, Hash: f.hashKind()}
 }
 
 // countingConfig is the counting Bloom filter that the flags ask for, but for its life.
 func (f *filterFlags) countingConfig() countingext.Config {
-	return countingext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling}
+	return countingext.Config{Capacity: f.capacity, ErrorRate: f.rate, NonScaling: f.nonScaling, Hash: f.hashKind()}
 }
 
 // life is how long a filter that is made lives, 0 for ever.
@@ -120,6 +132,9 @@ func (f *filterFlags) fits(key []byte, made filterFacts) error {
 		f.nonScalingGiven && f.nonScaling != made.nonScaling {
 		return refusef("the filter %q was made with --capacity %d --error %g --non-scaling=%t, and keeps them: leave them out, or use another KEY",
 			key, made.asked, made.rate, made.nonScaling)
+	}
+	if f.hash != "" && f.hash != made.hash {
+		return refusef("the filter %q was made with --hash %s, and keeps it: leave it out, or use another KEY", key, made.hash)
 	}
 	return nil
 }

@@ -47,6 +47,7 @@ type filterFacts struct {
 	asked      uint64 // the capacity it was made with
 	rate       float64
 	nonScaling bool
+	hash       string // "keyed" or "xxh64"
 
 	items, capacity uint64
 	estimated       bool // items is
@@ -106,7 +107,7 @@ func (l bloomLines) Facts() (filterFacts, error) {
 
 func bloomFacts(info bloomext.Info) filterFacts {
 	return filterFacts{
-		kind: bloomKind, asked: info.Layers[0].Capacity, rate: info.ErrorRate, nonScaling: info.Expansion == 0,
+		kind: bloomKind, asked: info.Layers[0].Capacity, rate: info.ErrorRate, nonScaling: info.Expansion == 0, hash: info.Hash.String(),
 		items: info.Items, capacity: info.Capacity, estimated: info.ItemsEstimated, layers: len(info.Layers),
 		full: fmt.Sprintf("%.2f %% of its bits set (counted)", 100*info.Fill), expectedRate: info.ExpectedRate,
 	}
@@ -135,7 +136,7 @@ func (l cuckooLines) Facts() (filterFacts, error) {
 
 func cuckooFacts(info cuckooext.Info) filterFacts {
 	return filterFacts{
-		kind: cuckooKind, asked: info.Asked, rate: info.ErrorRate, nonScaling: info.Expansion == 0,
+		kind: cuckooKind, asked: info.Asked, rate: info.ErrorRate, nonScaling: info.Expansion == 0, hash: info.Hash.String(),
 		items: info.Items, capacity: info.Capacity, layers: len(info.Layers),
 		full: fmt.Sprintf("%.2f %% of its slots taken", 100*slotsTaken(info)), expectedRate: info.ExpectedRate,
 	}
@@ -169,7 +170,7 @@ func (l countingLines) Facts() (filterFacts, error) {
 
 func countingFacts(info countingext.Info) filterFacts {
 	return filterFacts{
-		kind: countingKind, asked: info.Layers[0].Capacity, rate: info.ErrorRate, nonScaling: info.Expansion == 0,
+		kind: countingKind, asked: info.Layers[0].Capacity, rate: info.ErrorRate, nonScaling: info.Expansion == 0, hash: info.Hash.String(),
 		items: info.Items, capacity: info.Capacity, layers: len(info.Layers),
 		full: fmt.Sprintf("%.2f %% of its counters above 0", 100*info.Fill), expectedRate: info.ExpectedRate,
 	}

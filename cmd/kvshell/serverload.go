@@ -123,9 +123,9 @@ func (l *serverLoading) begin(ctx context.Context) error {
 // tellKept notes that a filter that is there keeps what it was made with: a server does not tell what that is.
 func (l *serverLoading) tellKept() {
 	f := &l.flags
-	if f.rateGiven || f.capacityGiven || f.nonScalingGiven || f.ttlGiven {
+	if f.rateGiven || f.capacityGiven || f.nonScalingGiven || f.ttlGiven || f.hash != "" {
 		fmt.Fprintf(l.notes, "note: the filter %q is there already and keeps what it was made with: "+
-			"--error, --capacity, --non-scaling and --ttl are for one that is made\n", l.key)
+			"--error, --capacity, --non-scaling, --ttl and --hash are for one that is made\n", l.key)
 	}
 }
 
@@ -145,6 +145,9 @@ func (l *serverLoading) make(ctx context.Context) error {
 		words = append(words, "EXPANSION", "0")
 	case f.nonScaling:
 		words = append(words, "NONSCALING")
+	}
+	if f.hash != "" {
+		words = append(words, "HASH", f.hash)
 	}
 	if _, err := l.ask(ctx, commandWords(words...)); err != nil {
 		return err

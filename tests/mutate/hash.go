@@ -45,6 +45,8 @@ var hash = []mutation{
 		"func (Secret) String() string { return \"secret\" }"}}},
 	{name: "a secret is all zeros", pkg: "./kv/hash", tests: "^TestNewSecret$", edits: []edit{{"kv/hash/hash.go",
 		"_, err = io.ReadFull(rand.Reader, s[:])", "_, err = io.ReadFull(rand.Reader, nil)"}}},
+	{name: "RESERVE does not hear HASH", pkg: "./bloomext", tests: "^TestDifferences$", edits: []edit{{"bloomext/commands.go",
+		"TTL: a.TTL, Hash: a.Hash,", "TTL: a.TTL,"}}},
 	inHash("keyed hash: no permutation", edit{"kv/hash/keyed.go",
 		"h = (h^h>>30)*0xBF58476D1CE4E5B9 ^ t.middle\n	h = (h ^ h>>27) * 0x94D049BB133111EB\n	return h ^ h>>31", "return h"}),
 }

@@ -1,0 +1,12 @@
+package kv
+
+import "testing"
+
+// A syntax that nobody foresaw, of a program's own module, is refused, and reading it ends.
+func TestParseSyntax_refused(t *testing.T) {
+	for _, syntax := range []string{"key [HASH keyed|xxh64]", "a|b", "key ...", "key [other ...]", "[key"} {
+		if list, ok := parseSyntax(&Command{Syntax: syntax}); ok {
+			t.Errorf("%q is read as %+v", syntax, list)
+		}
+	}
+}

@@ -72,6 +72,7 @@ type DB struct {
 	expiry   expiryHint
 	expiring expiringKeys
 
+	ballast  atomic.Int64  // how large it is to be by now, see sizeBallast
 	removed  atomic.Uint64 // keys removed while the disk was full, and not reclaimed
 	everySec atomic.Bool   // a commit asked for EverySec since the last sync
 
@@ -165,12 +166,10 @@ func (db *DB) openStore() (err error) {
 		return errors.Join(err, db.dirLock.Close())
 	}
 	low := uint64(max(0, db.opts.MinFreeSpace))
-	floor := low / 4
-	if db.opts.BallastSize > 0 {
-		floor = min(floor, uint64(db.opts.BallastSize)/2) // the ballast alone has room for deletions
-	}
+	db.ballast.Store(minBallast)
 	db.space = freeze.NewSpace(fsys, db.dir, freeze.Options{
-		Ballast: max(0, db.opts.BallastSize), Low: low, High: low + low/2, Floor: floor, Logger: db.opts.Logger,
+		Ballast: max(0, db.opts.BallastSize), Wanted: db.ballast.Load,
+		Low: low, High: low + low/2, Floor: low / 4, Logger: db.opts.Logger,
 	})
 	db.space.Start()
 	db.fs = freeze.New(db.space.FS(), db.dir, db.frozen)

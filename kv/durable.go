@@ -175,6 +175,7 @@ func (db *DB) keepHouse() {
 			}
 		case <-sidecars.C:
 			err = db.writeSidecar()
+			db.sizeBallast()
 		case <-samples.C:
 			db.residency.sample.Store(mix64(uint64(time.Now().UnixNano())))
 		case <-tidies.C:

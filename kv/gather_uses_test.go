@@ -53,6 +53,7 @@ var usesDisk = map[string]string{
 	"ObjectBytes":   "figures",
 	"DiskBytes":     "figures",
 	"figures":       "figures",
+	"sizeBallast":   "figures",
 	"storeSections": "figures",
 }
 

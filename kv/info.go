@@ -132,7 +132,9 @@ func (db *DB) storeSections() ([]infoSection, error) {
 		}},
 		{"Pebble", []InfoField{
 			{"disk_bytes", diskUsage(m)},
-			{"log_bytes", max(m.WAL.Size, m.WAL.PhysicalSize)},
+			{"table_bytes", m.Table.Local.LiveSize},
+			{"log_bytes", logSize(m)},
+			{"reserve_bytes", db.space.Ballast()},
 			{"log_bytes_in", m.WAL.BytesIn},
 			{"log_bytes_written", m.WAL.BytesWritten},
 			{"memtable_bytes", m.MemTable.Size},
@@ -155,8 +157,8 @@ func (db *DB) openObjects() int {
 	return n
 }
 
-// DiskBytes returns what the store takes on disk, logs and obsolete files
-// included, in bytes; the ballast is not counted.
+// DiskBytes returns what the store takes on disk, its log included, in bytes. Tables that
+// nothing needs any more, which go in their own time, and the ballast are not counted.
 func (db *DB) DiskBytes() (uint64, error) {
 	if err := db.enter(); err != nil {
 		return 0, err
@@ -165,11 +167,35 @@ func (db *DB) DiskBytes() (uint64, error) {
 	return diskUsage(db.disk.Metrics()), nil
 }
 
-// diskUsage is what all files take. Pebble counts a log's physical size only once it
-// is closed.
+// diskUsage is what all files take but tables that are obsolete.
 func diskUsage(m *pebble.Metrics) uint64 {
-	open := max(m.WAL.Size, m.WAL.PhysicalSize) - m.WAL.PhysicalSize
-	return m.DiskSpaceUsage() + open
+	all := m.DiskSpaceUsage() - m.WAL.PhysicalSize - m.WAL.ObsoletePhysicalSize + logSize(m)
+	return all - min(all, m.Table.Local.ObsoleteSize+m.Table.Local.ZombieSize)
+}
+
+// logSize is what logs take, with those that are kept to be used again. Pebble counts the
+// physical size of one only once it is closed.
+func logSize(m *pebble.Metrics) uint64 {
+	return max(m.WAL.Size, m.WAL.PhysicalSize) + m.WAL.ObsoletePhysicalSize
+}
+
+// minBallast is the least that a ballast has, if there is to be one of that size.
+const minBallast = 1 << 20
+
+// sizeBallast has the ballast grow with the store.
+func (db *DB) sizeBallast() {
+	if db.enter() != nil {
+		return
+	}
+	defer db.exit()
+	m := db.disk.Metrics()
+	size := int64(minBallast)
+	for need := int64(m.Table.Local.LiveSize + m.WAL.Size); size < need && size < db.opts.BallastSize; {
+		size *= 2
+	}
+	if size > db.ballast.Load() {
+		db.ballast.Store(size)
+	}
 }
 
 // LogBytes returns the bytes of write-ahead log this DB has written.

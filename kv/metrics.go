@@ -24,8 +24,10 @@ type Metrics struct {
 	ExpiredKeys         uint64
 	Compactions         uint64 // commits that made an object smaller
 
-	DiskBytes        uint64
+	DiskBytes        uint64 // of all files but the reserve
+	TableBytes       uint64
 	LogBytes         uint64 // of the log now
+	ReserveBytes     uint64 // of the ballast, see Options.BallastSize
 	LogBytesWritten  uint64
 	MemTableBytes    uint64
 	Flushes          int64
@@ -59,8 +61,9 @@ func (db *DB) Metrics() (Metrics, error) {
 		DurableSequence: durable, LastSequence: db.lastSeq.Load(),
 		Folds: db.stats.folds.Load(), FoldsDropped: db.stats.foldsDropped.Load(), FoldBacklog: db.FoldBacklog(),
 		Reclaimed: db.stats.reclaimed.Load(), ExpiredKeys: db.stats.expired.Load(), Compactions: db.stats.compactions.Load(),
-		DiskBytes: diskUsage(p), LogBytes: max(p.WAL.Size, p.WAL.PhysicalSize), LogBytesWritten: p.WAL.BytesWritten,
-		MemTableBytes: p.MemTable.Size, Flushes: p.Flush.Count, TableCompactions: p.Compact.Count,
+		DiskBytes: diskUsage(p), TableBytes: p.Table.Local.LiveSize, LogBytes: logSize(p), ReserveBytes: uint64(db.space.Ballast()),
+		LogBytesWritten: p.WAL.BytesWritten,
+		MemTableBytes:   p.MemTable.Size, Flushes: p.Flush.Count, TableCompactions: p.Compact.Count,
 		CompactionDebt: p.Compact.EstimatedDebt, ReadAmp: p.ReadAmp(), BackgroundErrors: db.stats.backgroundErrors.Load(),
 	}
 	for i := range p.Levels {

@@ -93,8 +93,9 @@ type Options struct {
 
 	// BallastSize is the size, in bytes, of a file kept in the store's
 	// directory to be removed when the disk is full, so that what is in flight
-	// can end well, and keys can be deleted. 1 byte to 1 PiB. Default 64 MiB; negative
-	// means none. Memory stores have none.
+	// can end well, and keys can be deleted. It is as large as the store, in powers of
+	// two, but 1 MiB at least, and this at most. 1 byte to 1 PiB. Default 64 MiB;
+	// negative means none. Memory stores have none.
 	BallastSize int64
 
 	// MinFreeSpace is the free space, in bytes, below which writes other than deletions

@@ -58,7 +58,7 @@ SIEVE.STATS online
   "layers" [["capacity" :10 "items" :1 "fill" "0..." "stuck" :0 "counters" :256 "hashes" :... "error_rate" "0.001"]]]]
   | [{"key" "online" ... "layers" [{"capacity" :10 ...}]}]
 SIEVE.STATS
-  => ["directory" "memory" "keys" :5 "disk_bytes" :... "log_bytes" :... "durability" "always" "commits" :... "syncs" :...
+  => ["directory" "memory" "keys" :5 "disk_bytes" :... "table_bytes" :... "log_bytes" :... "reserve_bytes" :0 "durability" "always" "commits" :... "syncs" :...
   "cache" ["used_bytes" :... "budget_bytes" :268435456 "evictions" :0 "blocks_read" :...]
   "pebble" ["memtable_bytes" :... "log_bytes_written" :... "flushes" :... "compactions" :... "read_amplification" :...]
   "compaction" ["folds" :0 "fold_backlog" :0 "reclaimed" :0]]

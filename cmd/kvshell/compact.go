@@ -30,5 +30,5 @@ func (sh *shell) compact(ctx context.Context) (err error) {
 		return err
 	}
 	done := fields(r)
-	return sh.write(fmt.Sprintf("on disk  %d bytes, %d before\n", done["disk_bytes"].Int(), done["disk_bytes_before"].Int()))
+	return sh.write(fmt.Sprintf("on disk  %d bytes before, %d now\n", done["disk_bytes_before"].Int(), done["disk_bytes"].Int()))
 }

@@ -107,8 +107,10 @@ func (sh *shell) printResult(result texter, asJSON bool) error {
 type storeStats struct {
 	Directory  string          `json:"directory"`
 	Keys       uint64          `json:"keys"`
-	DiskBytes  uint64          `json:"disk_bytes"` // logs included
+	DiskBytes  uint64          `json:"disk_bytes"` // of all but the reserve
+	TableBytes uint64          `json:"table_bytes"`
 	LogBytes   uint64          `json:"log_bytes"`
+	Reserve    uint64          `json:"reserve_bytes"`
 	Durability string          `json:"durability"`
 	Commits    uint64          `json:"commits"`
 	Syncs      uint64          `json:"syncs"`
@@ -142,7 +144,8 @@ func (s *storeStats) text() string {
 	return facts([][2]string{
 		{"directory", s.Directory},
 		{"keys", fmt.Sprint(s.Keys)},
-		{"on disk", fmt.Sprintf("%d bytes, with %d of log", s.DiskBytes, s.LogBytes)},
+		{"on disk", fmt.Sprintf("%d bytes, with %d in tables and %d of log", s.DiskBytes, s.TableBytes, s.LogBytes)},
+		{"reserve", fmt.Sprintf("%d bytes, for when the disk is full", s.Reserve)},
 		{"durability", s.Durability},
 		{"commits", fmt.Sprintf("%d, with %d bytes of log", s.Commits, s.Pebble.LogBytesWritten)},
 		{"syncs", fmt.Sprint(s.Syncs)},

@@ -23,18 +23,28 @@ var errInterrupted = errors.New("freeze: creation of the ballast was interrupted
 type ballast struct {
 	fs   vfs.FS
 	path string
-	size int64 // 0 if there is to be no ballast
+	most int64 // 0 if there is to be no ballast
+
+	wanted func() int64 // how much of it is enough; nil for all
 
 	// giveUp asks create to stop at the next chunk.
 	giveUp atomic.Bool
-	// mu protects the file; complete may be read without it.
+	// mu protects the file; size may be read without it.
 	mu sync.Mutex
-	// complete is set while the whole ballast is on the disk.
-	complete atomic.Bool
+	// size is that of the ballast on the disk, 0 while it is not whole.
+	size atomic.Int64
 }
 
-// missing reports whether there is to be a ballast and it is not there.
-func (b *ballast) missing() bool { return b.size > 0 && !b.complete.Load() }
+// want returns the size that the ballast is to have.
+func (b *ballast) want() int64 {
+	if b.wanted == nil {
+		return b.most
+	}
+	return min(b.most, b.wanted())
+}
+
+// missing reports whether there is to be a ballast and it is not there, or too small.
+func (b *ballast) missing() bool { return b.size.Load() < b.want() }
 
 // adopt looks at what an earlier process left behind. A file of another size, whose creation was cut short by a crash
 // or which was made under other options, is removed.
@@ -45,8 +55,8 @@ func (b *ballast) adopt() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && b.size > 0 && info.Size() == b.size {
-		b.complete.Store(true)
+	if err == nil && b.most > 0 && info.Size() >= b.want() && info.Size() <= b.most {
+		b.size.Store(info.Size())
 		return nil
 	}
 	return b.fs.Remove(b.path)
@@ -57,27 +67,29 @@ func (b *ballast) adopt() error {
 func (b *ballast) create(stop <-chan struct{}) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	size := b.want()
+	b.size.Store(0)
 	f, err := b.fs.Create(b.path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	err = b.fill(f, stop)
+	err = b.fill(f, size, stop)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
 		return errors.Join(err, b.fs.Remove(b.path))
 	}
-	b.complete.Store(true)
+	b.size.Store(size)
 	return nil
 }
 
 // fill writes random bytes: reserving the blocks (fallocate) is not to be had everywhere and does not say so, a
 // sparse file has none, and a file system that compresses makes none of zeros. There is no sync: file systems set the
 // blocks aside when the write is accepted, and a ballast lost in a crash is made anew.
-func (b *ballast) fill(f vfs.File, stop <-chan struct{}) error {
+func (b *ballast) fill(f vfs.File, size int64, stop <-chan struct{}) error {
 	src := rand.NewChaCha8([32]byte{})
-	for left := b.size; left > 0; {
+	for left := size; left > 0; {
 		select {
 		case <-stop:
 			return errInterrupted
@@ -96,18 +108,19 @@ func (b *ballast) fill(f vfs.File, stop <-chan struct{}) error {
 	return nil
 }
 
-// release removes the ballast and reports whether there was one.
-func (b *ballast) release() (bool, error) {
+// release removes the ballast and returns the size that it had.
+func (b *ballast) release() (int64, error) {
 	b.giveUp.Store(true)
 	defer b.giveUp.Store(false)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.complete.Load() {
-		return false, nil
+	size := b.size.Load()
+	if size == 0 {
+		return 0, nil
 	}
 	if err := b.fs.Remove(b.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+		return 0, err
 	}
-	b.complete.Store(false)
-	return true, nil
+	b.size.Store(0)
+	return size, nil
 }

@@ -7,15 +7,38 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// vitalFile is a handle, opened for writing, of a vital file. None of its operations fails but Preallocate.
+// vitalFile is a handle, opened for writing, of a vital file. None of its operations fails.
 type vitalFile struct {
 	vfs.File
 	fs   *FS
 	name string
+
+	// Of a log, whose only writer has these: how far it was written, how far there are blocks for it, and how far
+	// there are to be.
+	written, blocks, wanted int64
+}
+
+// What a log is given ahead of what is written: as much again as it has, within these limits.
+const (
+	minAhead = 64 << 10
+	maxAhead = 4 << 20
+)
+
+// allocate gives a log blocks for n bytes more, and some ahead. It is for speed: the write that finds no space tells.
+func (f *vitalFile) allocate(n int) {
+	f.written += int64(n)
+	if f.written <= f.blocks || f.blocks >= f.wanted {
+		return
+	}
+	ahead := min(max(f.written, minAhead), maxAhead)
+	from := f.blocks
+	f.blocks = min(f.written+ahead, f.wanted)
+	_, _ = f.fs.change(func() error { return f.File.Preallocate(from, f.blocks-from) })
 }
 
 // Write implements vfs.File. Pebble's log looks at the error only, so that a short write has to be one.
 func (f *vitalFile) Write(p []byte) (int, error) {
+	f.allocate(len(p))
 	f.fs.vital("write", f.name, func() error {
 		n, err := f.File.Write(p)
 		return shortWrite(n, len(p), err)
@@ -60,11 +83,11 @@ func (f *vitalFile) SyncTo(length int64) (fullSync bool, err error) {
 	return fullSync, nil
 }
 
-// Preallocate implements vfs.File. It is a hint, whose error Pebble ignores; the write that then finds no space meets
-// it again.
+// Preallocate implements vfs.File. Pebble asks for the blocks of a whole log when that is empty, a tenth more than a
+// memtable: a store of a few keys would take 35 MiB. It gets them as the log grows.
 func (f *vitalFile) Preallocate(offset, length int64) error {
-	_, err := f.fs.change(func() error { return f.File.Preallocate(offset, length) })
-	return err
+	f.wanted = max(f.wanted, offset+length)
+	return nil
 }
 
 // Stat implements vfs.File.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -46,6 +47,9 @@ func TestFS_files(t *testing.T) {
 	for creation, create := range creations {
 		for i, op := range operations {
 			for _, name := range append(vitalNames, "db/000004.sst", "db/BALLAST", "db/a/000002.log", "000002.log") {
+				if op.site == "preallocate" && slices.Contains(vitalNames, name) {
+					continue // a log gets blocks as it grows: see TestFS_log_blocks
+				}
 				t.Run(fmt.Sprintf("%s/%s%d/%s", creation, op.site, i, name), func(t *testing.T) {
 					disk := newDir()
 					check(t, disk.MkdirAll("db/a", 0o755))

@@ -16,6 +16,10 @@ type Options struct {
 	// stopped, above all its memtables. 0 means no ballast.
 	Ballast int64
 
+	// Wanted, if set, says how much of the ballast is enough for now, in bytes: it is made larger when that grows. It is
+	// asked at every look, and must not wait for anything.
+	Wanted func() int64
+
 	// Low is the free space, in bytes, below which Full turns true. 0 means never.
 	Low uint64
 
@@ -84,7 +88,7 @@ func NewSpace(base vfs.FS, dir string, opts Options) *Space {
 		base:    base,
 		dir:     dir,
 		log:     opts.Logger.With("dir", dir),
-		ballast: ballast{fs: base, path: base.PathJoin(dir, ballastName), size: opts.Ballast},
+		ballast: ballast{fs: base, path: base.PathJoin(dir, ballastName), most: opts.Ballast, wanted: opts.Wanted},
 		struck:  make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 	}
@@ -127,6 +131,9 @@ func (s *Space) Exhausted() bool { return s.exhausted.Load() }
 // Free returns the free space, in bytes, at the last look. It is one atomic load.
 func (s *Space) Free() uint64 { return s.free.Load() }
 
+// Ballast returns the size, in bytes, of the ballast that is on the disk. It is one atomic load.
+func (s *Space) Ballast() int64 { return s.ballast.size.Load() }
+
 // Close stops watching and waits until the watcher has ended. The ballast stays for the next process. Full keeps its
 // last answer.
 func (s *Space) Close() {
@@ -140,8 +147,8 @@ func (s *Space) diskFull() {
 	switch {
 	case err != nil:
 		s.log.Warn("freeze: the disk is full and the ballast cannot be removed", "err", err)
-	case removed:
-		s.log.Warn("freeze: the disk is full, the ballast was removed", "bytes", s.opts.Ballast)
+	case removed > 0:
+		s.log.Warn("freeze: the disk is full, the ballast was removed", "bytes", removed)
 	}
 	select {
 	case s.struck <- struct{}{}:
@@ -190,7 +197,11 @@ func (s *Space) refuseIfLow() (free uint64, low bool) {
 	}
 	s.blind = false
 	s.free.Store(usage.AvailBytes)
-	s.exhausted.Store(usage.AvailBytes < min(s.opts.Floor, s.opts.Low) && !s.ballast.complete.Load())
+	floor := min(s.opts.Floor, s.opts.Low)
+	if want := s.ballast.want(); want > 0 {
+		floor = min(floor, uint64(want)/2) // the ballast alone has room for some
+	}
+	s.exhausted.Store(usage.AvailBytes < floor && s.ballast.size.Load() == 0)
 	if usage.AvailBytes >= s.opts.Low {
 		return usage.AvailBytes, false
 	}
@@ -206,8 +217,8 @@ func (s *Space) ensureBallast(free uint64) bool {
 	if !s.ballast.missing() {
 		return true
 	}
-	if free-s.opts.High <= uint64(s.opts.Ballast) {
-		return false
+	if free-s.opts.High <= uint64(s.ballast.want()) {
+		return s.ballast.size.Load() > 0 // one that is too small will do until there is room
 	}
 	if s.pause > 0 {
 		s.pause--
@@ -225,7 +236,7 @@ func (s *Space) makeBallast() bool {
 	if err != nil {
 		s.pause = ballastPause
 		if s.failure == nil {
-			s.log.Warn("freeze: the ballast cannot be made", "bytes", s.opts.Ballast, "err", err)
+			s.log.Warn("freeze: the ballast cannot be made", "bytes", s.ballast.want(), "err", err)
 		}
 	}
 	s.failure = err

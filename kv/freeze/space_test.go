@@ -419,3 +419,73 @@ func TestSpace_Pebble(t *testing.T) {
 	log.expect(t, "almost full", "room again")
 	check(t, r.verify(disk))
 }
+
+// A ballast grows as more of it is wanted, as far as there is room, and is found again by
+// the next process.
+func TestSpace_ballast_grows(t *testing.T) {
+	g, log := newGauge(newDir(), 1<<30), &logLines{}
+	var wanted atomic.Int64
+	wanted.Store(100)
+	opts := freeze.Options{
+		Ballast: 1000, Wanted: wanted.Load, Low: 50, High: 80, Floor: 40, Interval: time.Microsecond, Logger: log.logger(),
+	}
+	s := freeze.NewSpace(g, dir, opts)
+	s.Start()
+	g.hold()
+	expect := func(size int64) {
+		t.Helper()
+		data, _ := readFile(g, ballastPath)
+		if int64(len(data)) != size || s.Ballast() != size || s.Full() || s.Exhausted() {
+			t.Errorf("a ballast of %d bytes, said to be of %d, want %d; full: %t", len(data), s.Ballast(), size, s.Full())
+		}
+	}
+	expect(100)
+	wanted.Store(400)
+	g.set(480)
+	expect(100) // no room for more
+	g.set(481)
+	expect(400)
+	wanted.Store(1 << 20)
+	g.set(1 << 30)
+	expect(1000)
+	g.stop(s)
+
+	wanted.Store(100)
+	s = freeze.NewSpace(g, dir, opts)
+	g.closed.Store(false)
+	s.Start()
+	expect(1000)
+	s.Close()
+	log.expect(t)
+}
+
+// What makes room is refused only if there is neither a ballast nor room beside it.
+func TestSpace_Exhausted(t *testing.T) {
+	for _, c := range []struct {
+		ballast int64
+		floor   int64
+	}{{0, 40}, {1000, 40}, {60, 30}} {
+		g := newGauge(newDir(), 1<<30)
+		f := &fault{site: site{"write", "x"}, nth: 1, err: syscall.ENOSPC}
+		s := freeze.NewSpace(&faultFS{FS: g, dir: dir, fault: f}, dir,
+			freeze.Options{Ballast: c.ballast, Low: 50, High: 80, Floor: 40, Interval: time.Microsecond})
+		s.Start()
+		g.hold()
+		expect := func(free int64, full, exhausted bool) {
+			t.Helper()
+			g.set(free)
+			if s.Full() != full || s.Exhausted() != exhausted {
+				t.Errorf("ballast %d, %d free: full %t, exhausted %t", s.Ballast(), free, s.Full(), s.Exhausted())
+			}
+		}
+		expect(50, false, false)
+		expect(0, true, c.ballast == 0)
+		if c.ballast > 0 {
+			writeFile(s.FS(), "db/x", "meets ENOSPC")
+		}
+		expect(c.floor, true, false)
+		expect(c.floor-1, true, true)
+		expect(1<<30, false, false)
+		g.stop(s)
+	}
+}

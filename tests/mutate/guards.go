@@ -562,18 +562,18 @@ var guards = []mutation{
 	}},
 	{name: "the ballast of another size is taken over", pkg: "./kv/freeze", tests: "^TestSpace_Start_ballast$", edits: []edit{
 		{"kv/freeze/ballast.go",
-			" && info.Size() == b.size {",
+			" && info.Size() >= b.want() && info.Size() <= b.most {",
 			" && info.Size() > 0 {"},
 	}},
 	{name: "a ballast that was cut short stays", pkg: "./kv/freeze", tests: "^TestSpace_ballast_failing$", edits: []edit{
 		{"kv/freeze/ballast.go",
-			"\tif err != nil {\n\t\treturn errors.Join(err, b.fs.Remove(b.path))\n\t}\n\tb.complete",
-			"\tif err != nil {\n\t\treturn err\n\t}\n\tb.complete"},
+			"\tif err != nil {\n\t\treturn errors.Join(err, b.fs.Remove(b.path))\n\t}\n\tb.size",
+			"\tif err != nil {\n\t\treturn err\n\t}\n\tb.size"},
 	}},
 	{name: "a ballast that was removed counts as there", pkg: "./kv/freeze", tests: "^TestSpace_FS$", edits: []edit{
 		{"kv/freeze/ballast.go",
-			"\tb.complete.Store(false)\n",
-			"\t_ = b.complete.Load()\n"},
+			"\tb.size.Store(0)\n\treturn size, nil\n",
+			"\treturn size, nil\n"},
 	}},
 	{name: "an ENOSPC is not told to the watcher", pkg: "./kv/freeze", tests: "^TestSpace_FS$", edits: []edit{
 		{"kv/freeze/space.go",
@@ -602,8 +602,8 @@ var guards = []mutation{
 	}},
 	{name: "a ballast for which there is no room is made", pkg: "./kv/freeze", tests: "^TestSpace_ballast_room$", edits: []edit{
 		{"kv/freeze/space.go",
-			"\tif free-s.opts.High <= uint64(s.opts.Ballast) {\n\t\treturn false\n\t}\n",
-			""},
+			"\tif free-s.opts.High <= uint64(s.ballast.want()) {",
+			"\tif false {"},
 	}},
 	{name: "a ballast that cannot be made is tried at each look", pkg: "./kv/freeze", tests: "^TestSpace_ballast_failing$", edits: []edit{
 		{"kv/freeze/space.go",

@@ -29,8 +29,9 @@ import (
 //	                                    string, 0x01 for what has an object
 //
 // All of an object lies in one range, [0x03 object, 0x03 object+1), so that
-// dropping it is one range deletion whatever its size. Object ids and, within an
-// object, layer numbers are never used twice.
+// dropping it is one range deletion whatever its size. Object ids are never used twice.
+// The number of a layer that was removed, which is the newest, may be used by the next one
+// its object gets: what is stored of the first goes in the commit that removes it.
 //
 // The hash is XXH64 with the first 8 bytes of the store's id as seed. Sorted by
 // it, keys have a place in 64 bits that never changes: the cursor of a scan. Nobody

@@ -157,7 +157,7 @@ func (p *patcher) counters(key, value []byte) {
 
 // header puts a new incarnation under a key. Layers it has in common with an
 // open object of the same id are taken over with their blocks; a new layer
-// starts as zeros, its number never having been used before.
+// starts as zeros, also if one that was removed had its number.
 func (p *patcher) header(key string, value []byte) {
 	h, err := decodeHeader(value)
 	if err != nil {

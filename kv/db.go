@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -63,6 +64,10 @@ type DB struct {
 	idle  chan struct{}
 
 	failed atomic.Pointer[error]
+	// failing ends when the store fails; endFailing ends it.
+	failing    context.Context
+	endFailing context.CancelFunc
+	stalled    atomic.Int32 // see pebble.go
 
 	// groups are the numbers of headers by group of keys, written under the
 	// group's key lock or the gate; keys is their sum.
@@ -134,6 +139,7 @@ func Open(dir string, options *Options) (*DB, error) {
 		idle:     make(chan struct{}, 1),
 		gathered: gathered{begun: make(chan struct{}, 1)},
 	}
+	db.failing, db.endFailing = context.WithCancel(context.Background())
 	for i := range db.shards {
 		db.shards[i].objects = make(map[string]*Object)
 	}
@@ -173,6 +179,7 @@ func (db *DB) openStore() (err error) {
 	})
 	db.space.Start()
 	db.fs = freeze.New(db.space.FS(), db.dir, db.frozen)
+	db.fs.KeepCompactions(db.mayCompact)
 	defer func() {
 		// Open can seem to succeed on a frozen directory.
 		if f := db.failure(); f != nil {
@@ -338,7 +345,7 @@ func (db *DB) openPebble() error {
 	}
 	po := db.pebbleOptions()
 	po.Lock = db.dirLock
-	compactions := &scheduler{full: db.space.Full}
+	compactions := &scheduler{may: db.mayCompact, full: db.mustSpare}
 	po.Experimental.CompactionScheduler = compactions
 	p, err := pebble.Open(db.dir, po)
 	if err != nil {
@@ -618,6 +625,7 @@ func (db *DB) frozen(cause error) {
 	err := fmt.Errorf("%w: %s: %w", ErrFailed, db.dir, cause)
 	if db.failed.CompareAndSwap(nil, &err) {
 		db.word.Or(isFailed)
+		db.endFailing()
 		db.opts.Logger.Error("sievekv: the store has failed; close it and open it again", "dir", db.dir, "error", cause.Error())
 	}
 }
@@ -696,6 +704,7 @@ func (db *DB) relieve(stop <-chan struct{}) {
 			return
 		case <-ticker.C:
 		}
+		db.startCompactions() // the housekeeper, who did, has ended
 		failures := db.stats.backgroundErrors.Load()
 		if failures != before && db.users.Load() != 0 && db.failure() == nil {
 			_ = db.fail(errors.New("closed while operations waited for flushes that fail"))

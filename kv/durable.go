@@ -180,7 +180,7 @@ func (db *DB) keepHouse() {
 			db.residency.sample.Store(mix64(uint64(time.Now().UnixNano())))
 		case <-tidies.C:
 			db.tidy()
-			db.scheduler.grant()
+			db.startCompactions()
 		}
 		if err != nil && err.Error() != told && !errors.Is(err, ErrClosed) && !errors.Is(err, ErrFailed) {
 			told = err.Error()

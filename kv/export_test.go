@@ -261,3 +261,41 @@ func (db *DB) ChangeHeader(key string, f func([]byte) []byte) error {
 	}
 	return err
 }
+
+// HoldCompactions has Pebble begin no compaction until ReleaseCompactions.
+func (db *DB) HoldCompactions() {
+	db.scheduler.mu.Lock()
+	defer db.scheduler.mu.Unlock()
+	db.scheduler.started = false
+}
+
+// ReleaseCompactions ends HoldCompactions.
+func (db *DB) ReleaseCompactions() { db.scheduler.start() }
+
+// CompactionWaits reports whether Pebble was refused one that it has not been granted since.
+func (db *DB) CompactionWaits() bool {
+	db.scheduler.mu.Lock()
+	defer db.scheduler.mu.Unlock()
+	return db.scheduler.refused
+}
+
+// AwaitCompactions begins compactions as long as one may begin, and waits until all have ended.
+func (db *DB) AwaitCompactions() {
+	for running := 1; running > 0; runtime.Gosched() {
+		db.startCompactions()
+		db.scheduler.mu.Lock()
+		running = db.scheduler.running
+		db.scheduler.mu.Unlock()
+	}
+}
+
+// StalledByLevel0 reports whether a commit waits for level 0 to shrink.
+func (db *DB) StalledByLevel0() bool {
+	return db.stalled.Load() != 0 && db.disk.Metrics().Levels[0].Sublevels >= level0Stop
+}
+
+// Frozen reports whether the store's directory is frozen, or about to be.
+func (db *DB) Frozen() bool { return db.fs.Failed() != nil }
+
+// KeptInMemory returns the bytes of tables that are kept in memory, as the directory is frozen.
+func (db *DB) KeptInMemory() int64 { return db.fs.Kept() }

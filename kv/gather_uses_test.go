@@ -49,6 +49,8 @@ var usesDisk = map[string]string{
 	"closePebble":   "closing",
 	"refuseForeign": "opening",
 
+	"startCompactions": "figures",
+
 	"Metrics":       "figures",
 	"ObjectBytes":   "figures",
 	"DiskBytes":     "figures",

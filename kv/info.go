@@ -81,7 +81,7 @@ func addSection(sections []infoSection, name string, fields []InfoField) []infoS
 func (db *DB) infoSections() ([]infoSection, error) {
 	sections, err := db.storeSections()
 	if errors.Is(err, ErrFailed) {
-		sections, err = []infoSection{versionSection(), {"Store", []InfoField{{"directory", db.dir}, {"failed", err}}}}, nil
+		sections, err = []infoSection{versionSection(), {"Store", []InfoField{{"directory", db.dir}, {"failed", err}, {"tables_in_memory_bytes", db.fs.Kept()}}}}, nil
 	}
 	if err != nil {
 		return nil, err

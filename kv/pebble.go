@@ -13,6 +13,16 @@ import (
 
 // Pebble's options, and the adapters from its interfaces to ours.
 
+// level0Stop is how deep level 0 may be before commits wait for compactions.
+const level0Stop = 12
+
+// What DB.stalled says of a commit that Pebble has wait: that there is one, and that it
+// waits for level 0, not just for a flush. Only the former is Pebble's to say.
+const (
+	stalled         = 1
+	stalledByLevel0 = 2
+)
+
 // tableBlockSize holds one dense block of 8 KiB with room for a neighbour.
 const tableBlockSize = 16 << 10
 
@@ -34,12 +44,15 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		Logger:                logger,
 		Merger:                merger,
 		L0CompactionThreshold: 4,
+		L0StopWritesThreshold: level0Stop,
 		// Collecting them is begun while Pebble opens, and panics in a goroutine of
 		// its own if a later step of opening fails. What they are good for, giving
 		// back the space of deleted ranges, Reclaim does.
 		DisableTableStats: true,
 		EventListener: &pebble.EventListener{
 			BackgroundError: db.backgroundError,
+			WriteStallBegin: func(pebble.WriteStallBeginInfo) { db.stalled.Store(stalled) },
+			WriteStallEnd:   func() { db.stalled.Store(0) },
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				db.opts.Logger.Error("sievekv: corrupt table", "dir", db.dir, "path", info.Path, "error", info.Details.Error())
 			},
@@ -78,6 +91,38 @@ func (db *DB) backgroundError(err error) {
 	if n&(n-1) == 0 {
 		db.opts.Logger.Warn("sievekv: flush or compaction failed, Pebble will try again", "dir", db.dir, "error", diskError{err}.Error(), "times", n)
 	}
+}
+
+// mayCompact reports whether Pebble may begin a compaction. In a failed store what it
+// writes would be of no use, and in memory: see freeze.FS. But a commit that waits for
+// level 0 to shrink has to end, as Close waits for it.
+func (db *DB) mayCompact() bool { return db.failure() == nil || db.stalled.Load() == stalledByLevel0 }
+
+// mustSpare reports whether compactions are to leave what room there is on the disk. A
+// failed store takes none.
+func (db *DB) mustSpare() bool { return db.failure() == nil && db.space.Full() }
+
+// startCompactions starts those that wait. Pebble's mutex is not held.
+func (db *DB) startCompactions() {
+	if db.failure() != nil && db.stalled.Load() == stalled && db.disk.Metrics().Levels[0].Sublevels >= level0Stop {
+		db.stalled.CompareAndSwap(stalled, stalledByLevel0)
+	}
+	db.scheduler.grant()
+}
+
+// compactRange has Pebble compact a range of keys, also on a full disk, unless the store
+// fails.
+func (db *DB) compactRange(ctx context.Context, start, end []byte) error {
+	db.scheduler.ask(1)
+	defer db.scheduler.ask(-1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(db.failing, cancel)()
+	err := db.disk.Compact(ctx, start, end, false)
+	if failure := db.failure(); failure != nil {
+		return failure
+	}
+	return err
 }
 
 // pebbleLogger passes Pebble's errors on and keeps its Fatalf from ending the

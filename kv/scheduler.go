@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"context"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -14,13 +13,16 @@ import (
 // panics in a goroutine of its own.
 //
 // On a full disk it grants none but those that reclaim: others would take what room there
-// is, the reserve too, before they give some back.
+// is, the reserve too, before they give some back. When the store has failed it grants
+// none: see DB.mayCompact.
 type scheduler struct {
+	may func() bool // asked with mu held, and Pebble's mutex
+
 	mu      sync.Mutex
 	db      pebble.DBForCompaction
 	started bool
 	closed  bool
-	full    func() bool // whether the disk is
+	full    func() bool // whether the disk is; not asked of a failed store
 	asked   int         // reclaiming that is under way
 	running int
 	refused bool           // one that asked since grant last looked
@@ -64,15 +66,7 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 
 // room reports whether one more may run. The mutex is held.
 func (s *scheduler) room() bool {
-	return s.started && !s.closed && (s.asked > 0 || !s.full()) && s.running < s.db.GetAllowedWithoutPermission()
-}
-
-// compactRange compacts a range, also on a full disk.
-func (db *DB) compactRange(ctx context.Context, start, end []byte) error {
-	s := db.scheduler
-	s.ask(1)
-	defer s.ask(-1)
-	return db.disk.Compact(ctx, start, end, false)
+	return s.started && !s.closed && s.may() && (s.asked > 0 || !s.full()) && s.running < s.db.GetAllowedWithoutPermission()
 }
 
 func (s *scheduler) ask(n int) {

@@ -20,7 +20,7 @@ func (oneAtATime) Schedule(pebble.CompactionGrantHandle) bool { return false }
 // On a full disk nothing is compacted but what reclaims.
 func TestScheduler_full(t *testing.T) {
 	full := true
-	s := &scheduler{full: func() bool { return full }}
+	s := &scheduler{may: func() bool { return true }, full: func() bool { return full }}
 	s.Register(0, oneAtATime{})
 	s.start()
 	try := func(want bool, when string) {

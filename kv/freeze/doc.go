@@ -35,11 +35,13 @@
 // created, too), removals. Files keep the bytes they had and stay where they are. Reads work as before.
 //
 // Tables are the exception that makes Close reliable. Pebble reads the tables it has just written, it may have a
-// writer waiting for a flush to make room, and Close waits for that writer and for all flushes and compactions. So a
-// table created in the frozen directory is kept in memory until Pebble removes it: it can be neither missing nor
-// refused, whatever state the disk is in. A table that was half written at the instant of the freeze gets ErrFrozen
-// from its next write; Pebble then builds it again, in memory. This memory is bounded by the memtables and by the
-// compactions that are due, not by a constant: whoever is told of the freeze should close Pebble soon.
+// writer waiting for a flush to make room, and Close waits for that writer and for all flushes. So a table that a flush
+// makes in the frozen directory is kept in memory until Pebble removes it: it can be neither missing nor refused,
+// whatever state the disk is in. A table that was half written at the instant of the freeze gets ErrFrozen from its
+// next write; Pebble then builds it again, in memory. There is one byte of it for each of the memtables.
+//
+// Compactions end instead, with ErrFrozen: they would have the whole store in memory. But a writer may be waiting for
+// one, when level 0 has too many tables; for as long as that is so, KeepCompactions allows them.
 //
 // # What is promised
 //

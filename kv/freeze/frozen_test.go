@@ -19,6 +19,7 @@ func TestFS_frozen_Pebble(t *testing.T) {
 	r := newRun()
 	l := &listener{}
 	frozen := freeze.New(r.disk, dir, func(error) { r.told.Store(true) })
+	frozen.KeepCompactions(func() bool { return true })
 	db, err := pebble.Open(dir, smallOptions(frozen, l))
 	check(t, err)
 	for range 100 {
@@ -139,5 +140,42 @@ func TestFS_concurrent(t *testing.T) {
 			t.Errorf("%s has %d records, %d after a crash, of %d acknowledged",
 				name, len(atFreeze[name]), len(crashed[name]), n)
 		}
+	}
+}
+
+// TestFS_frozen_compaction has compactions asked for in a frozen directory. They fail, and what was flushed is all that is
+// in memory; those that somebody waits for do not.
+func TestFS_frozen_compaction(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		r := newRun()
+		frozen := freeze.New(r.disk, dir, nil)
+		if keep {
+			frozen.KeepCompactions(func() bool { return true })
+		}
+		opts := smallOptions(frozen, &listener{})
+		opts.DisableAutomaticCompactions = true
+		db := must(pebble.Open(dir, opts))
+		for range 100 {
+			check(t, r.write(db))
+		}
+		check(t, db.Flush())
+		frozen.Freeze(errTest)
+		if n := frozen.Kept(); n != 0 {
+			t.Errorf("%d bytes in memory before anything was written", n)
+		}
+		check(t, r.write(db))
+		check(t, db.Flush())
+		flushed := frozen.Kept()
+		if flushed < 800 || flushed > 10_000 {
+			t.Errorf("%d bytes in memory after a flush of 800", flushed)
+		}
+		err := db.Compact(tctx, []byte("a"), []byte("c"), false)
+		switch {
+		case !keep && (!errors.Is(err, freeze.ErrFrozen) || frozen.Kept() != flushed):
+			t.Errorf("Compact returned %v; %d bytes in memory, %d before", err, frozen.Kept(), flushed)
+		case keep && (err != nil || frozen.Kept() < 80_000):
+			t.Errorf("Compact returned %v; %d bytes in memory", err, frozen.Kept())
+		}
+		check(t, db.Close())
 	}
 }

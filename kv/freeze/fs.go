@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrFrozen is returned for the few things that cannot be pretended in a frozen directory: going on with a table that
-// was half written when it froze, and linking a file into it.
+// ErrFrozen is returned for the few things that are not pretended in a frozen directory: going on with a table that was
+// half written when it froze, making one for a compaction, and linking a file into it.
 var ErrFrozen = errors.New("freeze: the directory is frozen")
 
 // maxFailures is how many errors on tables, other than ENOSPC, freeze the directory if no table is completed in between.
@@ -30,6 +30,7 @@ type FS struct {
 
 	dir      string // as PathDir spells it
 	onFreeze func(error)
+	keep     func() bool // see KeepCompactions
 
 	// failure is nil until the directory is frozen, and set once.
 	failure atomic.Pointer[error]
@@ -60,6 +61,26 @@ func New(base vfs.FS, dir string, onFreeze func(error)) *FS {
 	fs := &FS{FS: base, onFreeze: onFreeze, told: make(chan struct{}), tables: vfs.NewMem()}
 	fs.dir = fs.clean(dir)
 	return fs
+}
+
+// KeepCompactions has the tables that compactions make in the frozen directory kept in memory, as those of flushes are,
+// whenever keep returns true. By default, and when it returns false, making one fails with ErrFrozen: together they are
+// as large as the store. It is to be called before pebble.Open. Pebble repeats a compaction that fails, so its scheduler
+// is to grant none then.
+func (fs *FS) KeepCompactions(keep func() bool) { fs.keep = keep }
+
+// Kept returns how many bytes of files, made since the freeze, are in memory.
+func (fs *FS) Kept() (n int64) {
+	names, err := fs.tables.List("")
+	if err != nil {
+		return 0
+	}
+	for _, name := range names {
+		if info, err := fs.tables.Stat(name); err == nil { // else it was removed meanwhile
+			n += info.Size()
+		}
+	}
+	return n
 }
 
 // Failed returns the error that froze the directory, or nil if it is not frozen. It is one atomic load.
@@ -150,7 +171,7 @@ func (fs *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, err
 	if fs.inside(name) && strings.HasPrefix(fs.PathBase(name), "marker.") {
 		fs.vital("sync directory before", name, fs.syncDir)
 	}
-	return fs.openForWriting("create", name, func() (vfs.File, error) { return fs.FS.Create(name, category) })
+	return fs.openForWriting("create", name, category, func() (vfs.File, error) { return fs.FS.Create(name, category) })
 }
 
 func (fs *FS) syncDir() error {
@@ -169,19 +190,24 @@ func (fs *FS) syncDir() error {
 func (fs *FS) OpenReadWrite(
 	name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption,
 ) (vfs.File, error) {
-	return fs.openForWriting("open", name, func() (vfs.File, error) {
+	return fs.openForWriting("open", name, category, func() (vfs.File, error) {
 		return fs.FS.OpenReadWrite(name, category, opts...)
 	})
 }
 
 // ReuseForWrite implements vfs.FS.
 func (fs *FS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return fs.openForWriting("reuse", newname, func() (vfs.File, error) {
+	return fs.openForWriting("reuse", newname, category, func() (vfs.File, error) {
 		return fs.FS.ReuseForWrite(oldname, newname, category)
 	})
 }
 
-func (fs *FS) openForWriting(what, name string, open func() (vfs.File, error)) (vfs.File, error) {
+// compactions is the category under which Pebble writes tables that are not of flushes.
+const compactions vfs.DiskWriteCategory = "pebble-compaction"
+
+func (fs *FS) openForWriting(
+	what, name string, category vfs.DiskWriteCategory, open func() (vfs.File, error),
+) (vfs.File, error) {
 	if !fs.inside(name) {
 		return open()
 	}
@@ -204,6 +230,8 @@ func (fs *FS) openForWriting(what, name string, open func() (vfs.File, error)) (
 	switch {
 	case err != nil:
 		return nil, err
+	case !done && category == compactions && (fs.keep == nil || !fs.keep()):
+		return nil, ErrFrozen
 	case !done:
 		return fs.tables.Create(fs.PathBase(name), vfs.WriteCategoryUnspecified)
 	default:

@@ -105,6 +105,7 @@ func (r *run) session(fs vfs.FS, opened *atomic.Bool, n int) (openErr, broken er
 		}
 		r.atFreeze = contents(r.disk, dir)
 	})
+	frozen.KeepCompactions(func() bool { return true }) // writers go on and wait for them
 	db, openErr := openVerified(frozen, l)
 	if openErr == nil {
 		opened.Store(true)

@@ -63,6 +63,32 @@ var storage = []mutation{
 		"			return n == head.Count",
 		"			return true || n == head.Count"}),
 
+	// A store that has failed compacts nothing.
+	inFailed("a failed store begins compactions", edit{"kv/pebble.go",
+		"return db.failure() == nil || db.stalled.Load() == stalledByLevel0",
+		"return true"}),
+	inFailed("a commit waits for ever for level 0 of a failed store", edit{"kv/pebble.go",
+		"return db.failure() == nil || db.stalled.Load() == stalledByLevel0",
+		"return db.failure() == nil"}),
+	inFailed("nobody looks at level 0 of a failed store", edit{"kv/pebble.go",
+		"		db.stalled.CompareAndSwap(stalled, stalledByLevel0)\n",
+		""}),
+	inFailed("a compaction that waits does not end with its store", edit{"kv/pebble.go",
+		"	defer context.AfterFunc(db.failing, cancel)()\n",
+		""}),
+	inFailed("a failure ends no compaction", edit{"kv/db.go",
+		"		db.endFailing()\n",
+		""}),
+	inFailed("a commit that waits for level 0 has no compaction in memory", edit{"kv/db.go",
+		"	db.fs.KeepCompactions(db.mayCompact)\n",
+		""}),
+	inFailed("a compaction that a failure has ended names its end alone", edit{"kv/pebble.go",
+		"	if failure := db.failure(); failure != nil {\n		return failure\n	}\n	return err\n",
+		"	return err\n"}),
+	{name: "a frozen directory keeps what compactions write", edits: []edit{{"kv/freeze/fs.go",
+		"	case !done && category == compactions && (fs.keep == nil || !fs.keep()):\n		return nil, ErrFrozen\n",
+		""}}, pkg: "./kv/freeze", tests: "^TestFS_frozen_compaction$"},
+
 	// Options.
 	inOptions("any size of the cache is taken", edit{"kv/options.go",
 		"	size(\"CacheSize\", o.CacheSize, minCacheSize, maxCacheSize)\n",
@@ -91,4 +117,8 @@ func inStore(name, tests string, edits ...edit) mutation {
 
 func inOptions(name string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^TestOptions_"}
+}
+
+func inFailed(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^TestFailed_"}
 }

@@ -1,0 +1,110 @@
+package kv_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// compactionFS tells of the first table that a compaction makes.
+type compactionFS struct {
+	vfs.FS
+	once  sync.Once
+	first func()
+}
+
+func (c *compactionFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if category == "pebble-compaction" && c.first != nil {
+		c.once.Do(c.first)
+	}
+	return c.FS.Create(name, category)
+}
+
+// fill writes n strings of 3,000 random bytes, under keys in random order.
+func (s *store) fill(n int) error {
+	rng := rand.NewChaCha8([32]byte{})
+	for range n {
+		value := make([]byte, 3000)
+		rng.Read(value)
+		if _, err := s.Set(kv.NoSync, fmt.Append(nil, rng.Uint64()), value, kv.SetOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The compaction of a store that fails ends, whether it waits or is under way, no other begins, and nothing of them stays
+// in memory.
+func TestFailed_compaction(t *testing.T) {
+	const memTable = 1 << 20
+	broken := errors.New("broken by the test")
+	for _, running := range []bool{false, true} {
+		t.Run(fmt.Sprint("under way: ", running), func(t *testing.T) {
+			disk := &compactionFS{FS: vfs.NewMem()}
+			s := openStore(t, &kv.Options{FS: disk, MemTableSize: memTable})
+			s.HoldCompactions()
+			if err := s.fill(8 * memTable / 3000); err != nil {
+				t.Fatal(err)
+			}
+			all := s.begin(func() error {
+				if err := s.CompactAll(context.Background()); !errors.Is(err, kv.ErrFailed) {
+					return fmt.Errorf("CompactAll = %w, want ErrFailed", err)
+				}
+				return nil
+			})
+			for !s.CompactionWaits() {
+				runtime.Gosched()
+			}
+			if running {
+				disk.first = func() {
+					go s.Fail(broken) // waits for the call that this is part of
+					for !s.Frozen() {
+						runtime.Gosched()
+					}
+				}
+				s.ReleaseCompactions()
+				all.wait()
+			} else {
+				s.Fail(broken)
+				all.wait()
+				s.ReleaseCompactions()
+			}
+			s.AwaitCompactions()
+			if n := s.KeptInMemory(); n > 3*memTable {
+				t.Errorf("%d bytes of tables are in memory, more than the memtables", n)
+			}
+			if err := s.Close(); !errors.Is(err, kv.ErrFailed) {
+				t.Errorf("Close = %v, want ErrFailed", err)
+			}
+		})
+	}
+}
+
+// A commit that waits for level 0 to shrink when the store fails ends, though compactions do not begin any more.
+func TestFailed_stalledCommit(t *testing.T) {
+	s := openStore(t, &kv.Options{FS: vfs.NewMem(), MemTableSize: 256 << 10})
+	s.HoldCompactions()
+	writing := s.begin(func() error {
+		if err := s.fill(1 << 20); !errors.Is(err, kv.ErrFailed) {
+			return fmt.Errorf("Set = %w, want ErrFailed", err)
+		}
+		return nil
+	})
+	for !s.StalledByLevel0() {
+		runtime.Gosched()
+	}
+	s.Fail(errors.New("broken by the test"))
+	s.ReleaseCompactions()
+	writing.wait()
+	if err := s.Close(); !errors.Is(err, kv.ErrFailed) {
+		t.Errorf("Close = %v, want ErrFailed", err)
+	}
+}

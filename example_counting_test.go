@@ -25,7 +25,7 @@ func Example_requestsAtOnce() {
 	errBusy := errors.New("too many requests")
 	begin := func(client string) error {
 		return db.Update(ctx, func(tx *sievekv.Tx) error {
-			f := running.In(tx)
+			f := tx.Counting("running")
 			n, err := f.CountString(client)
 			if err != nil {
 				return err

@@ -87,7 +87,7 @@ func Example_reservations() {
 	errSoldOut := errors.New("sold out")
 	reserve := func(article string, pieces int) error {
 		return db.Update(ctx, func(tx *sievekv.Tx) error {
-			f := reserved.In(tx)
+			f := tx.Cuckoo("reserved")
 			n, err := f.CountString(article)
 			if err != nil {
 				return err

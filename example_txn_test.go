@@ -43,12 +43,12 @@ func falsePositive(f *sievekv.Bloom, from uint64) (uint64, error) {
 	}
 }
 
-// insertRow writes a row and its entry in the filter in one commit, and returns what
+// insertRow writes a row and its entry in the filter under seen in one commit, and returns what
 // the filter said. The row does not depend on that.
-func insertRow(ctx context.Context, db *sievekv.DB, seen *sievekv.Bloom, id uint64, row string) (bool, error) {
+func insertRow(ctx context.Context, db *sievekv.DB, seen string, id uint64, row string) (bool, error) {
 	var isNew bool
 	err := db.Update(ctx, func(tx *sievekv.Tx) (err error) {
-		if isNew, err = seen.In(tx).AddUint64(id); err != nil {
+		if isNew, err = tx.Bloom(seen).AddUint64(id); err != nil {
 			return err
 		}
 		return tx.Set(fmt.Sprint("row:", id), []byte(row))
@@ -85,7 +85,7 @@ func Example_rowAndFilter() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	isNew, err := insertRow(ctx, db, seen, id, "two apples")
+	isNew, err := insertRow(ctx, db, "rows:seen", id, "two apples")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestUpdate_falsePositive(t *testing.T) {
 		if _, err := db.Get(key); !errors.Is(err, sievekv.ErrNotFound) {
 			t.Fatalf("id %d: before the insert Get = %v, want ErrNotFound", id, err)
 		}
-		isNew, err := insertRow(t.Context(), db, seen, id, want)
+		isNew, err := insertRow(t.Context(), db, "seen", id, want)
 		if isNew || err != nil {
 			t.Fatalf("id %d: insert = %v, %v, want false: the filter took it for known", id, isNew, err)
 		}
@@ -125,7 +125,7 @@ func TestUpdate_falsePositive(t *testing.T) {
 			if string(row) != want || err != nil {
 				t.Errorf("id %d: the row is %q, %v, want %q", id, row, err, want)
 			}
-			known, err := seen.In(s).MayContainUint64(id)
+			known, err := s.Bloom("seen").MayContainUint64(id)
 			if !known || err != nil {
 				t.Errorf("id %d: MayContain = %v, %v, want true", id, known, err)
 			}

@@ -85,6 +85,8 @@ var (
 	ErrLocked     = kv.ErrLocked     // another process has the store open
 	ErrNoSpace    = kv.ErrNoSpace    // the disk is almost full; lookups go on
 	ErrFailed     = kv.ErrFailed     // the disk failed: close the store and open it again
+	ErrBusy       = kv.ErrBusy       // another transaction is open, and does nothing
+	ErrNested     = kv.ErrNested     // inside of a transaction, and not part of it
 	ErrClosed     = kv.ErrClosed
 	ErrCorrupt    = kv.ErrCorrupt
 )
@@ -179,33 +181,60 @@ func withOwn(modules []kv.Module) []kv.Module {
 	return append(all, modules...)
 }
 
-// Tx is a transaction, and Snapshot a view, of the store.
-type (
-	Tx       = txn.Tx
-	Snapshot = txn.Snapshot
-)
+// Tx is a transaction: what it is made of, besides strings and keys, is what Bloom, Cuckoo
+// and Counting return. See package txn.
+type Tx struct{ *txn.Tx }
 
-// Update runs f in a transaction: all that f does through tx, and through handles
-// bound to it with In, is one commit if f returns nil, and nothing if it returns an
-// error. No other write comes in between. See package txn.
+// Bloom returns a handle on the Bloom filter under a key, in the transaction.
+func (tx *Tx) Bloom(key string) *Bloom { return bloomext.New(tx.DB(), key).In(tx) }
+
+// Cuckoo returns a handle on the cuckoo filter under a key, in the transaction.
+func (tx *Tx) Cuckoo(key string) *Cuckoo { return cuckooext.New(tx.DB(), key).In(tx) }
+
+// Counting returns a handle on the counting Bloom filter under a key, in the transaction.
+func (tx *Tx) Counting(key string) *Counting { return countingext.New(tx.DB(), key).In(tx) }
+
+// Snapshot is a view of the store as of one commit, for reading.
+type Snapshot struct{ *txn.Snapshot }
+
+// Bloom returns a handle on the Bloom filter under a key, as it was.
+func (s *Snapshot) Bloom(key string) *Bloom { return bloomext.New(s.DB(), key).In(s) }
+
+// Cuckoo returns a handle on the cuckoo filter under a key, as it was.
+func (s *Snapshot) Cuckoo(key string) *Cuckoo { return cuckooext.New(s.DB(), key).In(s) }
+
+// Counting returns a handle on the counting Bloom filter under a key, as it was.
+func (s *Snapshot) Counting(key string) *Counting { return countingext.New(s.DB(), key).In(s) }
+
+// Update runs f in a transaction: all that f does through tx is one commit if f returns nil,
+// and nothing if it returns an error. No other write comes in between. A write inside of f
+// that is not through tx, be it by a handle of db's, would wait for f's end, and so for
+// itself: it returns ErrNested or ErrBusy.
 //
 //	err := db.Update(ctx, func(tx *sievekv.Tx) error {
-//		if _, err := seen.In(tx).AddString("order:17"); err != nil {
+//		if _, err := tx.Bloom("seen").AddString("order:17"); err != nil {
 //			return err
 //		}
 //		return tx.Set("order:17", row)
 //	})
 func (db *DB) Update(ctx context.Context, f func(tx *Tx) error) error {
-	return txn.Update(ctx, db.DB, db.level, f)
+	return txn.Update(ctx, db.DB, db.level, func(tx *txn.Tx) error { return f(&Tx{tx}) })
 }
 
 // View runs f with a view of the store as of one commit. It keeps nobody waiting.
 func (db *DB) View(ctx context.Context, f func(s *Snapshot) error) error {
-	return txn.View(ctx, db.DB, f)
+	return txn.View(ctx, db.DB, func(s *txn.Snapshot) error { return f(&Snapshot{s}) })
 }
 
 // BeginTx begins a transaction that Commit or Rollback ends, or the end of its context.
-func (db *DB) BeginTx(ctx context.Context) (*Tx, error) { return txn.Begin(ctx, db.DB, db.level) }
+// Prefer Update, which cannot be left open.
+func (db *DB) BeginTx(ctx context.Context) (*Tx, error) {
+	tx, err := txn.Begin(ctx, db.DB, db.level)
+	if err != nil {
+		return nil, err
+	}
+	return &Tx{tx}, nil
+}
 
 // Bloom returns a handle on the Bloom filter under a key. It reads nothing: the
 // filter may be made later, and the handle follows the key when it is deleted,

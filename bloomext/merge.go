@@ -33,6 +33,9 @@ var ErrMergeRate = errors.New("bloomext: the union would exceed the error rate")
 // are the same in one of the filters. The work is that of reading and writing all of them;
 // writes to them wait meanwhile.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
+	if err := f.h.Outside(ctx); err != nil {
+		return err
+	}
 	var keys [][]byte
 	for i, s := range sources {
 		if s == nil {

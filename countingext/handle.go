@@ -32,9 +32,10 @@ func New(db *kv.DB, key string) *Filter {
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
 // In returns a handle on the same key that reads and writes as part of a transaction,
-// until that ends. Its level of durability is the transaction's.
+// until that ends. Its level of durability is the transaction's. If that is of another
+// store, every use of the handle returns kv.ErrOtherStore.
 func (f *Filter) In(s kv.Scope) *Filter {
-	return &Filter{h: scalableext.NewHandle(f.h.DB, f.h.Key, s.Scope(), noFilter), level: f.level}
+	return &Filter{h: f.h.In(s, noFilter), level: f.level}
 }
 
 // Reserve makes an empty filter under the key. It returns kv.ErrExists if the key

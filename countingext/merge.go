@@ -30,6 +30,9 @@ var ErrMergeRate = errors.New("countingext: the union would exceed the error rat
 // counters more above 0 than most: five standard deviations are let pass. The work is that
 // of reading and writing all of them; writes to them wait meanwhile.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
+	if err := f.h.Outside(ctx); err != nil {
+		return err
+	}
 	var keys [][]byte
 	for i, s := range sources {
 		if s == nil {

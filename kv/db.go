@@ -47,7 +47,7 @@ type DB struct {
 	// apply, see commit.go. gate is held shared by writers of single keys and
 	// exclusively by one that may touch any key.
 	apply    sync.RWMutex
-	gate     sync.RWMutex
+	gate     gate
 	keyLocks [numKeyLocks]paddedMutex
 	stripes  [numStripes]stripe
 	shards   [numShards]shard

@@ -43,6 +43,19 @@ var (
 	// Options.BallastSize) is used up: so space can be freed from inside.
 	ErrNoSpace = errors.New("kv: disk is full, writes are refused")
 
+	// ErrBusy is returned by a write that has waited for a transaction in which nothing
+	// was done for Options.MaxIdleTransaction. Nothing was written.
+	ErrBusy = errors.New("kv: a transaction keeps all other writes waiting")
+
+	// ErrNested is returned by a write, or the beginning of a transaction, that is made
+	// inside of a transaction's function, or with its context, and is not part of it: it
+	// would wait for itself. Nothing was written.
+	ErrNested = errors.New("kv: inside of a transaction, and not part of it")
+
+	// ErrOtherStore is returned by the use of a handle that was bound to a transaction of
+	// another store than its own.
+	ErrOtherStore = errors.New("kv: of another store")
+
 	// ErrNotFound is returned when a key is missing or has expired.
 	ErrNotFound = errors.New("kv: key not found")
 

@@ -107,13 +107,16 @@ func (db *DB) KeyFree(key string) bool {
 	return true
 }
 
-// GateFree reports whether nobody holds the gate.
+// GateFree reports whether nobody holds the gate, or waits for it.
 func (db *DB) GateFree() bool {
-	if !db.gate.TryLock() {
-		return false
-	}
-	db.gate.Unlock()
-	return true
+	return db.gate.state.Load() == 0
+}
+
+// GateWaiters returns how many wait at the gate.
+func (db *DB) GateWaiters() int {
+	db.gate.mu.Lock()
+	defer db.gate.mu.Unlock()
+	return len(db.gate.queue)
 }
 
 // Free reports whether nobody uses the transaction.

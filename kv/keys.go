@@ -10,7 +10,7 @@ import (
 
 // DeleteAll removes every key in one commit.
 func (db *DB) DeleteAll(level Durability) error {
-	w, err := db.beginAll(level)
+	w, err := db.beginAll(context.Background(), level)
 	if err != nil {
 		return err
 	}

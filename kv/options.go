@@ -103,6 +103,13 @@ type Options struct {
 	// negative means no check. Writes are accepted again at one and a half times the value.
 	MinFreeSpace int64
 
+	// MaxIdleTransaction is how long a write waits for a transaction in which nothing is
+	// done meanwhile: no read and no write of it is under way, or begins. Then it returns
+	// ErrBusy, since one that is made inside of the transaction's function without being
+	// part of it would wait for ever. However long a transaction works, others wait.
+	// From a millisecond on; negative means without end. Default 10 seconds.
+	MaxIdleTransaction time.Duration
+
 	// Logger receives what an operator should know. Panics of it are ignored. Default
 	// slog.Default().
 	Logger *slog.Logger
@@ -169,6 +176,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.MinFreeSpace == 0 {
 		opts.MinFreeSpace = 4*int64(opts.MemTableSize) + 64<<20
 	}
+	if opts.MaxIdleTransaction == 0 {
+		opts.MaxIdleTransaction = 10 * time.Second
+	}
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
@@ -221,6 +231,9 @@ func (o *Options) validate() error {
 	size("MinFreeSpace", max(1, o.MinFreeSpace), 1, maxDiskSize)
 	if o.MaxFilterBytes > maxDiskSize {
 		errs = append(errs, fmt.Errorf("MaxFilterBytes %d: 1 to %d bytes", o.MaxFilterBytes, uint64(maxDiskSize)))
+	}
+	if d := o.MaxIdleTransaction; d > 0 && d < time.Millisecond {
+		errs = append(errs, fmt.Errorf("MaxIdleTransaction %v: at least 1ms, or negative", d))
 	}
 	if o.Durability > NoSync {
 		errs = append(errs, fmt.Errorf("Durability %d: Always, EverySec or NoSync", o.Durability))

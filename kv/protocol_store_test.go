@@ -121,6 +121,9 @@ func openGathering(t *testing.T, o *kv.Options, held *stops) *store {
 	s := &store{t: t, stops: held}
 	o.Logger = slog.New(slog.DiscardHandler)
 	o.BallastSize, o.MinFreeSpace = -1, -1
+	if o.MaxIdleTransaction == 0 {
+		o.MaxIdleTransaction = -1 // nothing depends on how long something takes
+	}
 	o.Modules = append(o.Modules, bloomext.Module(), cuckooext.Module(), bitsModule, slotsModule)
 	db, err := kv.Open("store", kv.WithPause(o, s.at))
 	if err != nil {

@@ -2,6 +2,7 @@ package kv
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync/atomic"
 
@@ -294,10 +295,15 @@ func (db *DB) Stable(key []byte, look func(Reader) error) error {
 	}
 	defer db.exit()
 	db.pauseAt("stable: waiting")
+	if db.inside() {
+		return db.Read(look) // nobody commits before the transaction does
+	}
 	lock := db.keyLock(key)
 	lock.Lock()
 	defer lock.Unlock()
-	db.gate.RLock()
+	if err := db.passGate(context.Background(), false); err != nil {
+		return err
+	}
 	defer db.gate.RUnlock()
 	return db.Read(look)
 }

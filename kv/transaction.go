@@ -3,7 +3,9 @@ package kv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // The errors of transactions.
@@ -20,14 +22,21 @@ var (
 // a view, which sees the store as of one commit and excludes nobody. Its users take
 // turns. It is what package txn is made of.
 type Transaction struct {
-	db    *DB
-	level Durability // of a writer
+	db     *DB
+	ctx    context.Context // that it was begun with, marked as its own
+	level  Durability      // of a writer
+	scoped bool            // it is of a function, for which the gate is held
+
+	// steps counts the beginnings and the ends of uses: it is odd while somebody uses it.
+	steps atomic.Uint64
 
 	mu      sync.Mutex
 	w       *Writer // nil for a view; guarded by mu
 	view    *view   // nil for a writer; guarded by mu
 	ended   error   // guarded by mu
 	settled bool    // nothing more has to come to stable storage for it; guarded by mu
+	over    bool    // its function is; guarded by mu
+	left    bool    // its writer has gone, but not the gate; guarded by mu
 	stop    func() bool
 }
 
@@ -37,25 +46,96 @@ type Scope interface{ Scope() *Transaction }
 // Scope returns the transaction.
 func (tx *Transaction) Scope() *Transaction { return tx }
 
+// DB returns the store that the transaction is of. A write to it, and not by the
+// transaction, returns ErrNested or ErrBusy.
+func (tx *Transaction) DB() *DB { return tx.db }
+
+// inTransaction is what the context of a transaction has its Transaction under.
+type inTransaction struct{}
+
+// Context returns the context the transaction was begun with, as the transaction's own: a
+// call that is given it, and would wait for the transaction, returns ErrNested.
+func (tx *Transaction) Context() context.Context { return tx.ctx }
+
+// Outside returns ErrNested for the context of a transaction that keeps other writes of the
+// store waiting: one that is not part of it would wait for its end.
+func (db *DB) Outside(ctx context.Context) error {
+	tx, marked := ctx.Value(inTransaction{}).(*Transaction)
+	if !marked || db.gate.holder.Load() != tx {
+		return nil
+	}
+	return fmt.Errorf("%w: write by the transaction whose context this is, or by a handle that is bound to it", ErrNested)
+}
+
+// enterTransaction returns the error of a context that no transaction can begin with.
+func enterTransaction(ctx context.Context) error {
+	if ctx.Value(inTransaction{}) != nil {
+		return fmt.Errorf("%w: a transaction cannot begin with the context of another", ErrNested)
+	}
+	return ctx.Err()
+}
+
+// Update runs f in a transaction, and commits what f staged if it returns nil. If it returns
+// an error or panics, the transaction is rolled back, and Update returns the error, or panics
+// too. Until f has returned no other write of the store begins, not even if the transaction
+// was rolled back before, by the end of its context: so that a write of f's past the
+// transaction, which waits for its end, is not made after all.
+//
+// Under Always, Update returns when everything that was written or read in the transaction
+// is on stable storage. The errors are f's, or in its place ErrFailed, and those of
+// BeginExclusive and DB.Write.
+func (db *DB) Update(ctx context.Context, level Durability, f func(*Transaction) error) (err error) {
+	tx, err := db.beginExclusive(ctx, level, true)
+	if err != nil {
+		return err
+	}
+	defer func() { // also if f panics; after Commit it does nothing
+		tx.leave()
+		if rerr := tx.Rollback(); rerr != nil {
+			err = rerr
+		}
+	}()
+	if err := runFunction(tx, f); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// View runs f with a view of the store. It returns f's error.
+func (db *DB) View(ctx context.Context, f func(*Transaction) error) error {
+	tx, err := db.NewView(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // of a view it cannot fail
+	return f(tx)
+}
+
 // BeginExclusive begins a transaction that writes. Until its end no other write of the
 // store begins, and none is under way; lookups go on. It is rolled back when the
 // context ends, or the store is closed. The errors are ErrClosed, ErrFailed, ErrNoSpace,
-// and the context's.
+// ErrBusy, ErrNested, and the context's.
 func (db *DB) BeginExclusive(ctx context.Context, level Durability) (*Transaction, error) {
-	if err := ctx.Err(); err != nil {
+	return db.beginExclusive(ctx, level, false)
+}
+
+func (db *DB) beginExclusive(ctx context.Context, level Durability, scoped bool) (*Transaction, error) {
+	if err := enterTransaction(ctx); err != nil {
 		return nil, err
 	}
-	w, err := db.beginAll(level)
+	w, err := db.beginAll(ctx, level)
 	if err != nil {
 		return nil, err
 	}
-	return db.track(ctx, &Transaction{db: db, level: w.level, w: w}), nil
+	tx := &Transaction{db: db, level: w.level, scoped: scoped, w: w}
+	db.gate.holder.Store(tx)
+	return db.track(ctx, tx), nil
 }
 
 // NewView begins a transaction that reads the store as it is now. What it costs others
 // is the disk space of what they overwrite and delete until it ends.
 func (db *DB) NewView(ctx context.Context) (*Transaction, error) {
-	if err := ctx.Err(); err != nil {
+	if err := enterTransaction(ctx); err != nil {
 		return nil, err
 	}
 	v, err := db.newView()
@@ -68,6 +148,7 @@ func (db *DB) NewView(ctx context.Context) (*Transaction, error) {
 // track has a transaction ended by its context, and by Close.
 func (db *DB) track(ctx context.Context, tx *Transaction) *Transaction {
 	db.pauseAt("transaction: begun")
+	tx.ctx = context.WithValue(ctx, inTransaction{}, tx)
 	db.transactions.Store(tx, struct{}{})
 	tx.stop = context.AfterFunc(ctx, func() { tx.end(context.Cause(ctx)) })
 	if db.closing.Load() {
@@ -84,15 +165,36 @@ func (db *DB) endTransactions() {
 	})
 }
 
-// end rolls back a transaction that has not ended.
+// end rolls back a transaction that has not ended. The gate stays shut until its function
+// leaves, if it has one.
 func (tx *Transaction) end(why error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	if tx.ended == nil {
 		tx.release(why)
 		if tx.w != nil {
+			if tx.scoped && !tx.over {
+				tx.left, tx.w.gate = true, gateNone
+			}
 			tx.w.release()
 		}
+	}
+	if tx.left && errors.Is(why, ErrClosed) {
+		tx.db.gate.refuse(ErrClosed) // Close would wait for those who wait for the function
+	}
+}
+
+// leave tells that the function of a transaction is over.
+func (tx *Transaction) leave() {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.over = true
+	if tx.left {
+		tx.left = false
+		tx.db.gate.Unlock()
+	}
+	if tx.ended != nil {
+		tx.db.transactions.Delete(tx)
 	}
 }
 
@@ -100,9 +202,11 @@ func (tx *Transaction) end(why error) {
 func (tx *Transaction) release(why error) {
 	tx.ended = ErrEnded
 	if why != nil {
-		tx.ended = errors.Join(ErrEnded, why)
+		tx.ended = fmt.Errorf("%w: %w", ErrEnded, why)
 	}
-	tx.db.transactions.Delete(tx)
+	if !tx.scoped || tx.over {
+		tx.db.transactions.Delete(tx)
+	}
 	if tx.view != nil {
 		tx.view.close()
 	}
@@ -123,6 +227,8 @@ func (tx *Transaction) Write(change func(*Writer) error) error {
 	case tx.w == nil:
 		return ErrReadOnly
 	}
+	tx.steps.Add(1)
+	defer tx.steps.Add(1)
 	return tx.w.runNested(change)
 }
 
@@ -135,6 +241,8 @@ func (tx *Transaction) read(large func(value []byte) error, look func(Reader) er
 	if tx.ended != nil {
 		return tx.ended
 	}
+	tx.steps.Add(1)
+	defer tx.steps.Add(1)
 	if err := tx.db.settle(); err != nil {
 		return err
 	}

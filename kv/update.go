@@ -120,8 +120,12 @@ func (db *DB) RenameIfFree(level Durability, src, dst []byte) (done bool, err er
 }
 
 // Copy copies what is under src to dst, its expiry too, and reports whether src is
-// there and dst is free, or replace is set. Writers of both keys wait.
+// there and dst is free, or replace is set. Writers of both keys wait. With the context of
+// a transaction that writes it returns ErrNested.
 func (db *DB) Copy(ctx context.Context, level Durability, src, dst []byte, replace bool) (done bool, err error) {
+	if err := db.Outside(ctx); err != nil {
+		return false, err
+	}
 	err = db.Write(level, [][]byte{src, dst}, func(w *Writer) error {
 		done, err = w.Copy(ctx, src, dst, replace)
 		return err

@@ -92,7 +92,7 @@ var writers = sync.Pool{New: func() any { return new(Writer) }}
 // Under Always, Write returns when what it wrote is on stable storage, and when
 // everything is that its answer was based on: with an error or a panic, too, which may say
 // that a key is there, or missing, or full. The errors are change's, or in its place ErrFailed,
-// and ErrClosed, ErrNoSpace and ErrTooLarge: for a key above MaxKeyLen, or for more than a
+// and ErrClosed, ErrNoSpace, ErrBusy, ErrNested and ErrTooLarge: for a key above MaxKeyLen, or for more than a
 // commit takes, MaxCommit. After ErrFailed the outcome is unknown; after any other error
 // nothing was written.
 //
@@ -129,6 +129,9 @@ func (db *DB) begin(level Durability, keys ...[]byte) (*Writer, error) {
 			return nil, keyTooLong(key)
 		}
 	}
+	if db.inside() {
+		return nil, fmt.Errorf("%w: write by the transaction, or by a handle that is bound to it", ErrNested)
+	}
 	w, err := db.newWriter(level)
 	if err != nil {
 		return nil, err
@@ -141,18 +144,27 @@ func (db *DB) begin(level Durability, keys ...[]byte) (*Writer, error) {
 	for _, i := range w.keys {
 		db.keyLocks[i].Lock()
 	}
-	db.gate.RLock()
+	if err := db.passGate(context.Background(), false); err != nil {
+		w.release()
+		return nil, err
+	}
 	w.gate = gateShared
 	return w, nil
 }
 
-// beginAll starts a write to any keys, alone.
-func (db *DB) beginAll(level Durability) (*Writer, error) {
+// beginAll starts a write to any keys, alone. Waiting for that ends with the context.
+func (db *DB) beginAll(ctx context.Context, level Durability) (*Writer, error) {
+	if db.inside() {
+		return nil, fmt.Errorf("%w: write by the transaction", ErrNested)
+	}
 	w, err := db.newWriter(level)
 	if err != nil {
 		return nil, err
 	}
-	db.gate.Lock()
+	if err := db.passGate(ctx, true); err != nil {
+		w.release()
+		return nil, err
+	}
 	w.gate = gateExclusive
 	return w, nil
 }

@@ -16,6 +16,8 @@ type Handle[F any] struct {
 	Key []byte
 	Tx  *kv.Transaction // what the handle is bound to, nil for the store itself
 
+	refused error // what every use returns: it could not be bound as it was asked to
+
 	ctx context.Context // of the command that the handle was made for; nil for one that is not for a command
 
 	// Current is the filter that the last use found; its object tells whether it has
@@ -31,6 +33,33 @@ func NewHandle[F any](db *kv.DB, key []byte, tx *kv.Transaction, none *F) *Handl
 	h := &Handle[F]{DB: db, Key: key, Tx: tx}
 	h.Current.Store(none)
 	return h
+}
+
+// In returns a handle on the same key that is bound to a transaction. If that is of another
+// store, or none, every use of the handle returns an error that says so.
+func (h *Handle[F]) In(s kv.Scope, none *F) *Handle[F] {
+	var tx *kv.Transaction
+	if s != nil {
+		tx = s.Scope()
+	}
+	bound := NewHandle(h.DB, h.Key, tx, none)
+	switch {
+	case tx == nil:
+		bound.refused = fmt.Errorf("scalableext: In: key %q: the transaction is nil", h.Key)
+	case tx.DB() != h.DB:
+		bound.refused = fmt.Errorf("%w: In: the handle on key %q is of the store in %s, the transaction of that in %s",
+			kv.ErrOtherStore, h.Key, h.DB.Dir(), tx.DB().Dir())
+	}
+	return bound
+}
+
+// Outside returns kv.ErrNested if the handle is not bound to the transaction whose context
+// this is, see kv.DB.Outside.
+func (h *Handle[F]) Outside(ctx context.Context) error {
+	if h.Tx != nil {
+		return nil
+	}
+	return h.DB.Outside(ctx)
 }
 
 // HandleFor returns a handle on a key for a command alone.
@@ -50,6 +79,9 @@ func (h *Handle[F]) GivenUp(i int) error {
 
 // Write runs a change of what is under the key, and under others, see kv.DB.Write.
 func (h *Handle[F]) Write(level kv.Durability, change func(*kv.Writer) error, others ...[]byte) error {
+	if h.refused != nil {
+		return h.refused
+	}
 	if h.Tx != nil {
 		return h.Tx.Write(change)
 	}
@@ -69,6 +101,9 @@ func (h *Handle[F]) WriteStaged(level kv.Durability, change func(*kv.Writer, *F)
 
 // Read runs a lookup, see kv.DB.Read.
 func (h *Handle[F]) Read(look func(kv.Reader) error) error {
+	if h.refused != nil {
+		return h.refused
+	}
 	if h.Tx != nil {
 		return h.Tx.Read(look)
 	}

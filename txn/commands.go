@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"context"
 	"errors"
 
 	"github.com/sievekv/sievekv/kv"
@@ -165,15 +164,31 @@ func refuseExec(c *kv.Call) reply.Reply {
 
 // run runs what was queued as one commit. Errors of commands stay in their places.
 func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
-	tx, err := s.begin(c)
-	if err != nil {
-		return nil, err
+	err = s.transact(c, func(tx *kv.Transaction) (err error) {
+		list, err = s.runIn(c, tx)
+		return err
+	})
+	if cerr := c.Context.Err(); errors.Is(err, kv.ErrEnded) && cerr != nil {
+		return nil, cerr // and not that the transaction has ended
 	}
-	defer func() { // what EXEC answers has to be durable, be it that it does nothing
-		if serr := tx.Rollback(); serr != nil {
-			list, err = nil, serr
+	return list, err
+}
+
+// transact runs f in a transaction for what was queued: in a view if none of it writes, which
+// a full disk does not refuse, and which keeps nobody waiting.
+func (s *session) transact(c *kv.Call, f func(*kv.Transaction) error) error {
+	for _, q := range s.queued {
+		if q.cmd.Flags&kv.Write != 0 {
+			return c.DB.Update(c.Context, c.Level(), f)
 		}
-	}()
+	}
+	if s.watch != nil {
+		return c.DB.Update(c.Context, c.Level(), f)
+	}
+	return c.DB.View(c.Context, f)
+}
+
+func (s *session) runIn(c *kv.Call, tx *kv.Transaction) ([]reply.Reply, error) {
 	if s.watch != nil {
 		err := tx.Read(func(r kv.Reader) error {
 			changed, err := s.watch.Changed(r)
@@ -186,9 +201,9 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 			return nil, err
 		}
 	}
-	list = make([]reply.Reply, 0, len(s.queued))
+	list := make([]reply.Reply, 0, len(s.queued))
 	for _, q := range s.queued {
-		r := c.Session.Run(c.Context, tx, q.cmd, q.args)
+		r := c.Session.Run(tx.Context(), tx, q.cmd, q.args)
 		// A command that the context's end has stopped was not done, and so nothing may be, such as the DEL after
 		// a COPY.
 		if err := c.Context.Err(); err != nil {
@@ -199,22 +214,5 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 		}
 		list = append(list, r)
 	}
-	return list, tx.Commit()
-}
-
-// begin begins a transaction for what was queued: a view if none of it writes, which
-// a full disk does not refuse, and which keeps nobody waiting.
-func (s *session) begin(c *kv.Call) (*kv.Transaction, error) {
-	// That the context has ended is for run to find, between two commands: one in a
-	// transaction that ends under it would answer that in its place.
-	ctx := context.WithoutCancel(c.Context)
-	for _, q := range s.queued {
-		if q.cmd.Flags&kv.Write != 0 {
-			return c.DB.BeginExclusive(ctx, c.Level())
-		}
-	}
-	if s.watch != nil {
-		return c.DB.BeginExclusive(ctx, c.Level())
-	}
-	return c.DB.NewView(ctx)
+	return list, nil
 }

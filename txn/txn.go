@@ -2,7 +2,7 @@
 // change together or not at all, and can be looked at as of one moment.
 //
 //	err := txn.Update(ctx, db, kv.Always, func(tx *txn.Tx) error {
-//		isNew, err := seen.In(tx).AddString("order:17")
+//		isNew, err := seen.In(tx).AddString("order:17") // sievekv's Tx has Bloom, Cuckoo and Counting
 //		...
 //		return tx.Set("order:17", row)
 //	})
@@ -17,7 +17,6 @@ package txn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/sievekv/sievekv/kv"
@@ -25,41 +24,21 @@ import (
 
 // ErrNested is returned by Update, View and Begin for the context of a transaction,
 // which would wait for itself.
-var ErrNested = errors.New("txn: a transaction inside another")
+var ErrNested = kv.ErrNested
 
 // Tx is a transaction that writes. Handles are bound to it by their In. It may be used
 // by several goroutines, which take turns, until the function it was given to
 // returns: then every use is kv.ErrEnded.
 //
-// Inside of Update a write that is not part of the transaction waits for its end, and
-// so for itself: use handles by In.
-type Tx struct {
-	*kv.Transaction
-	ctx context.Context
-}
+// A write that is made inside of Update's function and is not part of the transaction,
+// such as one by a handle that is not bound to it, would wait for the function's end, and
+// so for itself: it returns kv.ErrNested, or, if that cannot be known because the function
+// has another goroutine make it, kv.ErrBusy after Options.MaxIdleTransaction.
+type Tx struct{ *kv.Transaction }
 
 // Snapshot is a view of the store as of one commit. Handles are bound to it by their
 // In; a write through one is kv.ErrReadOnly.
-type Snapshot struct {
-	*kv.Transaction
-	ctx context.Context
-}
-
-type inside struct{}
-
-// Context returns the transaction's context. A call that is given it and would begin
-// another transaction returns ErrNested.
-func (tx *Tx) Context() context.Context { return tx.ctx }
-
-// Context returns the view's context; see Tx.Context.
-func (s *Snapshot) Context() context.Context { return s.ctx }
-
-func enter(ctx context.Context) (context.Context, error) {
-	if ctx.Value(inside{}) != nil {
-		return nil, ErrNested
-	}
-	return context.WithValue(ctx, inside{}, true), nil
-}
+type Snapshot struct{ *kv.Transaction }
 
 // Update runs f in a transaction, and commits what f did if it returns nil. If f
 // returns an error or panics nothing is changed, and Update returns the error, or
@@ -69,48 +48,25 @@ func enter(ctx context.Context) (context.Context, error) {
 // what an error says. The errors are f's, or in its place kv.ErrFailed; those of
 // kv.DB.BeginExclusive; and kv.ErrTooLarge if the writes do not fit into one commit, a
 // quarter of Options.MemTableSize.
-func Update(ctx context.Context, db *kv.DB, level kv.Durability, f func(*Tx) error) (err error) {
-	tx, err := Begin(ctx, db, level)
-	if err != nil {
-		return err
-	}
-	defer func() { // of f's panic, too; after Commit it does nothing
-		if serr := tx.Rollback(); serr != nil {
-			err = serr
-		}
-	}()
-	if err := f(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
+func Update(ctx context.Context, db *kv.DB, level kv.Durability, f func(*Tx) error) error {
+	return db.Update(ctx, level, func(tx *kv.Transaction) error { return f(&Tx{tx}) })
 }
 
 // View runs f with a view of the store. It returns f's error.
 func View(ctx context.Context, db *kv.DB, f func(*Snapshot) error) error {
-	inner, err := enter(ctx)
-	if err != nil {
-		return err
-	}
-	tx, err := db.NewView(ctx)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	return f(&Snapshot{tx, inner})
+	return db.View(ctx, func(tx *kv.Transaction) error { return f(&Snapshot{tx}) })
 }
 
 // Begin begins a transaction that Commit or Rollback ends, or the end of its context.
-// Until then all other writes of the store wait.
+// Until then all other writes of the store wait. One that waits since before the
+// context's end is made then, also if the user of the transaction made it: Update has no
+// such case.
 func Begin(ctx context.Context, db *kv.DB, level kv.Durability) (*Tx, error) {
-	inner, err := enter(ctx)
-	if err != nil {
-		return nil, err
-	}
 	tx, err := db.BeginExclusive(ctx, level)
 	if err != nil {
 		return nil, err
 	}
-	return &Tx{tx, inner}, nil
+	return &Tx{tx}, nil
 }
 
 // Get returns the string under a key; kv.ErrNotFound if there is none.
@@ -204,7 +160,7 @@ func (tx *Tx) Rename(src, dst string) error {
 // free, or replace is set.
 func (tx *Tx) Copy(src, dst string, replace bool) (done bool, err error) {
 	err = tx.Write(func(w *kv.Writer) error {
-		done, err = w.Copy(tx.ctx, []byte(src), []byte(dst), replace)
+		done, err = w.Copy(tx.Context(), []byte(src), []byte(dst), replace)
 		return err
 	})
 	return done, err

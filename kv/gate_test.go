@@ -1,0 +1,153 @@
+package kv
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// The gate is a read-write lock, also when those who wait for it give up, as many do here: who holds it alone is alone,
+// and in the end it is free.
+func TestGate(t *testing.T) {
+	db := &DB{opts: Options{MaxIdleTransaction: -1}}
+	var alone, sharing atomic.Int64
+	plain := 0 // written by who is alone, read by who shares: the race detector looks on
+	var wg sync.WaitGroup
+	pass := func(r *rand.Rand, single bool) bool {
+		switch r.IntN(4) {
+		case 0:
+			if !single {
+				return db.gate.TryRLock()
+			}
+			fallthrough
+		case 1:
+			ctx, cancel := context.WithCancel(context.Background())
+			steps := r.IntN(20)
+			go func() {
+				for range steps {
+					runtime.Gosched()
+				}
+				cancel()
+			}()
+			return db.passGate(ctx, single) == nil
+		}
+		return db.passGate(context.Background(), single) == nil
+	}
+	for seed := range uint64(8) {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(seed, 1))
+			for range 5000 {
+				single := r.IntN(3) == 0
+				if !pass(r, single) {
+					continue
+				}
+				if single {
+					plain++
+					if alone.Add(1) != 1 || sharing.Load() != 0 {
+						t.Error("who holds the gate alone is not alone")
+					}
+					alone.Add(-1)
+					db.gate.Unlock()
+					continue
+				}
+				sharing.Add(1)
+				if alone.Load() != 0 || plain < 0 {
+					t.Error("the gate is shared with who holds it alone")
+				}
+				sharing.Add(-1)
+				db.gate.RUnlock()
+			}
+		})
+	}
+	wg.Wait()
+	if s := db.gate.state.Load(); s != 0 || db.gate.alone || len(db.gate.queue) != 0 {
+		t.Errorf("in the end the gate has state %x, alone %t, %d waiting", s, db.gate.alone, len(db.gate.queue))
+	}
+}
+
+// Those who want to share the gate are not kept out by one who wanted it alone and has given up, nor do they overtake
+// one who waits.
+func TestGate_order(t *testing.T) {
+	var g gate
+	if !g.TryRLock() {
+		t.Fatal("a free gate is not free")
+	}
+	first := g.join(true)
+	if g.TryRLock() {
+		t.Fatal("one who comes later goes before one who waits")
+	}
+	second := g.join(false)
+	if !g.giveUp(first) {
+		t.Fatal("one who waits was let in")
+	}
+	<-second.done
+	if !g.TryRLock() {
+		t.Fatal("nobody waits, and the gate is shut")
+	}
+	third, fourth := g.join(true), g.join(false)
+	for range 3 {
+		g.RUnlock()
+	}
+	<-third.done
+	if g.giveUp(third) {
+		t.Fatal("who has the gate alone waits for it")
+	}
+	fifth := g.join(true)
+	g.refuse(context.Canceled)
+	for _, x := range []*gateWaiter{fourth, fifth, g.join(false)} {
+		if <-x.done; x.err != context.Canceled {
+			t.Errorf("who was refused got %v", x.err)
+		}
+	}
+	g.Unlock()
+	if !g.TryRLock() {
+		t.Fatal("the gate stays shut")
+	}
+	g.RUnlock()
+	if s := g.state.Load(); s != 0 {
+		t.Errorf("in the end the gate has state %x", s)
+	}
+}
+
+// A transaction is idle too long if it is found unused at the same step often enough, and never while it is used.
+func TestGate_idle(t *testing.T) {
+	var g gate
+	look := func(times int) bool {
+		i, idle := idleWatch{gate: &g}, false
+		for range times {
+			idle = i.tooLong()
+		}
+		return idle
+	}
+	if look(2 * idleLooks) {
+		t.Error("a free gate is idle")
+	}
+	tx := &Transaction{}
+	g.holder.Store(tx)
+	if look(idleLooks-1) || !look(idleLooks) {
+		t.Error("a transaction is idle too early, or not at all")
+	}
+	i := idleWatch{gate: &g}
+	for range 2 * idleLooks {
+		tx.steps.Add(2)
+		if i.tooLong() {
+			t.Fatal("a transaction that is used from time to time is idle")
+		}
+	}
+	for n := range 2 * idleLooks {
+		if n%(idleLooks-1) == 0 {
+			g.holder.Store(&Transaction{})
+		}
+		if i.tooLong() {
+			t.Fatal("several transactions are one that is idle")
+		}
+	}
+	g.holder.Store(tx)
+	tx.steps.Add(1)
+	if look(2 * idleLooks) {
+		t.Error("a transaction that is used is idle")
+	}
+}

@@ -73,7 +73,7 @@ func (w *Writer) commit() error {
 		return w.settleAnswer()
 	}
 	if full && !onlyRemoves(w.batch.Repr()) {
-		return db.noSpace()
+		return w.answer(db.noSpace())
 	}
 	// Alone at the disk, a commit asks for its own sync as it is applied; more
 	// than one share syncs.

@@ -118,6 +118,15 @@ func (db *DB) Acknowledge(o *Object, level Durability) error {
 	return db.Sync()
 }
 
+// Settle returns when an answer based on anything in the store's present state may be
+// reported at the level: under Always, when all of that state is on stable storage.
+func (db *DB) Settle(level Durability) error {
+	if db.level(level) != Always {
+		return nil
+	}
+	return db.Sync()
+}
+
 func (db *DB) level(level Durability) Durability {
 	if level == DurabilityDefault {
 		return db.opts.Durability

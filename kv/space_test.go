@@ -91,7 +91,14 @@ func TestSpace_full(t *testing.T) {
 	open(low/4 - 1)
 	d.run(`DEL f => {"error":"MISCONF ...
 		FLUSHALL => {"error":"MISCONF ...
-		GET f => "v"`)
+		GET f => "v"
+		MULTI => "OK"
+		GET f => "QUEUED"
+		EXEC => ["v"]
+		WATCH f => "OK"
+		MULTI => "OK"
+		GET f => "QUEUED"
+		EXEC => ["v"]`)
 	open(low - 1)
 	d.run(`FLUSHALL => "OK"
 		DBSIZE => 0`)

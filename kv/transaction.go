@@ -278,8 +278,8 @@ func (tx *Transaction) Rollback() error {
 	settled := tx.settled
 	tx.settled = true
 	tx.mu.Unlock()
-	if settled || tx.level != Always {
+	if settled {
 		return nil
 	}
-	return tx.db.Sync()
+	return tx.db.Settle(tx.level)
 }

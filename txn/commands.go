@@ -175,17 +175,21 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 }
 
 // transact runs f in a transaction for what was queued: in a view if none of it writes, which
-// a full disk does not refuse, and which keeps nobody waiting.
+// a full disk does not refuse, and which keeps nobody waiting. A watch that knows of no change
+// when the view has been taken knows that there is none in it.
 func (s *session) transact(c *kv.Call, f func(*kv.Transaction) error) error {
 	for _, q := range s.queued {
 		if q.cmd.Flags&kv.Write != 0 {
 			return c.DB.Update(c.Context, c.Level(), f)
 		}
 	}
-	if s.watch != nil {
-		return c.DB.Update(c.Context, c.Level(), f)
+	err := c.DB.View(c.Context, f)
+	if errors.Is(err, errChanged) { // an answer that has to be as durable as any
+		if serr := c.DB.Settle(c.Level()); serr != nil {
+			return serr
+		}
 	}
-	return c.DB.View(c.Context, f)
+	return err
 }
 
 func (s *session) runIn(c *kv.Call, tx *kv.Transaction) ([]reply.Reply, error) {

@@ -38,8 +38,11 @@ var transactions = []mutation{
 		"	return h.Handler.Handle(ctx, r)"}),
 
 	inTransactions("a transaction that is rolled back does not wait for the watermark", "^TestDurable_answers$", edit{"kv/transaction.go",
-		"	return tx.db.Sync()\n",
+		"	return tx.db.Settle(tx.level)\n",
 		"	return nil\n"}),
+	{name: "EXEC of reads that watches is refused on a full disk", edits: []edit{{"txn/commands.go",
+		"	err := c.DB.View(c.Context, f)\n",
+		"	if s.watch != nil {\n		return c.DB.Update(c.Context, c.Level(), f)\n	}\n	err := c.DB.View(c.Context, f)\n"}}, pkg: "./kv", tests: "^TestSpace_full$"},
 	inTransactions("a commit that is too large does not wait for the watermark", "^TestDurable_answers$", edit{"kv/commit.go",
 		"		return w.answer(err)",
 		"		return err"}),

@@ -456,12 +456,12 @@ func TestFault_closeOnFullDisk(t *testing.T) {
 		modules []kv.Module
 		waits   []string // calls of who waits for space beside the writer
 	}{
-		"writer":      {waits: []string{"kv.(*Writer).Commit(", "pebble/v2.(*DB).makeRoomForWrite(", "sync.(*Cond).Wait("}},
+		"writer":      {waits: []string{"kv.(*Writer).commit(", "pebble/v2.(*DB).makeRoomForWrite(", "sync.(*Cond).Wait("}},
 		"drainer":     {waits: []string{"kv.(*DB).keepDraining(", "pebble/v2.(*commitPipeline).Commit("}},
 		"housekeeper": {waits: []string{"kv.(*DB).keepHouse(", "kv.(*DB).drain("}},
 		"service": {
 			modules: []kv.Module{compaction.Module()},
-			waits:   []string{"compaction.(*service).sweep(", "kv.(*Writer).Commit("},
+			waits:   []string{"compaction.(*service).sweep(", "kv.(*Writer).commit("},
 		},
 	} {
 		// One at a time: the stacks are those of all goroutines.

@@ -74,6 +74,9 @@ func TestLog_flipped(t *testing.T) {
 	check(t, openLog(t, name, []byte(data)))
 	rng := rand.New(rand.NewPCG(1, 2))
 	flip := func(at, bit int) {
+		if (8*at+bit)%thinning != 0 {
+			return
+		}
 		b := []byte(data)
 		b[at] ^= 1 << bit
 		if err := openLog(t, name, b); !errors.Is(err, freeze.ErrDamaged) {
@@ -81,10 +84,10 @@ func TestLog_flipped(t *testing.T) {
 		}
 	}
 	for bit := range 8 {
-		for at := end - record/thinning; at < end; at++ {
+		for at := end - record; at < end; at++ {
 			flip(at, bit)
 		}
-		for at := block - record/thinning; at < block+record/thinning; at++ {
+		for at := block - record; at < block+record; at++ {
 			flip(at, bit)
 		}
 		for range 50 {

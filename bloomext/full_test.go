@@ -49,7 +49,7 @@ func TestFilter_fullRate(t *testing.T) {
 				if raceEnabled {
 					filters, asked = max(1, filters/5), asked/5
 				}
-				db := open(t, "", &kv.Options{InMemory: true, Durability: kv.NoSync})
+				db := open(t, "", &kv.Options{InMemory: true, Durability: kv.NoSync, Seed: 1})
 				defer closeDB(t, db)
 				var sum, squares, said float64
 				for i := range filters {

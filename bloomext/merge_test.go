@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // mergeStore is a store with a clean end: everything in it is checked.
@@ -295,7 +296,7 @@ func TestMerge_changesNothing(t *testing.T) {
 // Filters that together hold what each was made for can be merged, although half of the unions are estimated to hold
 // more. One that holds a tenth more is refused: for 10,000 items that is forty standard errors of the estimate.
 func TestMerge_halves(t *testing.T) {
-	for _, capacity := range []int{100, 1000, 10_000} {
+	for _, capacity := range []int{tightest(t), 1000, 10_000} {
 		for _, config := range []bloomext.Config{
 			{Capacity: uint64(capacity), ErrorRate: 0.01, NonScaling: true},
 			{Capacity: uint64(capacity), ErrorRate: 0.01},
@@ -318,6 +319,19 @@ func TestMerge_halves(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// tightest returns the most items that two lines hold at 0.01: a layer made for them has no bits to spare.
+func tightest(t *testing.T) (capacity int) {
+	for capacity = 100; ; capacity++ {
+		layout, err := probe.Size(uint64(capacity)+1, 0.01)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if layout.Lines > 2 {
+			return capacity
 		}
 	}
 }

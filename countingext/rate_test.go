@@ -158,7 +158,7 @@ func TestFilter_fullRate(t *testing.T) {
 			t.Run(fmt.Sprintf("%g, if absent %t", rate, ifAbsent), func(t *testing.T) {
 				t.Parallel()
 				const capacity, asked = 20_000, 100_000
-				db := open(t, kv.Options{Durability: kv.NoSync})
+				db := open(t, kv.Options{Seed: 1, Durability: kv.NoSync})
 				f := countingext.New(db, "f")
 				must(t, f.Reserve(countingext.Config{Capacity: capacity, ErrorRate: rate, NonScaling: true}))
 				n := 0
@@ -201,7 +201,7 @@ func TestFilter_fullRate(t *testing.T) {
 // the estimate.
 func TestMerge_full(t *testing.T) {
 	for _, config := range []countingext.Config{
-		{Capacity: 100, ErrorRate: 0.01, NonScaling: true},
+		{Capacity: 100, ErrorRate: 0.05, NonScaling: true}, // has few counters to spare
 		{Capacity: 1000, ErrorRate: 0.1},
 		{Capacity: 10_000, ErrorRate: 0.01, NonScaling: true},
 	} {
@@ -393,6 +393,28 @@ func TestFilter_room(t *testing.T) {
 	addMany(t, f, items[n:n+40])
 	mustContain(t, f, items[60:n+40])
 	if info := infoOf(t, f); len(info.Layers) != 2 || info.Ordered {
+		t.Errorf("%+v", info)
+	}
+	check(t, db)
+}
+
+// Items of older layers seem to be in the newest at its rate, and deleting them takes nothing from that.
+func TestFilter_deletesFromOldest(t *testing.T) {
+	db := open(t, kv.Options{Durability: kv.NoSync})
+	f := countingext.New(db, "f")
+	must(t, f.Reserve(countingext.Config{Capacity: 100, ErrorRate: 0.25, Expansion: 8})) // 0.0075 for each layer but the first
+	items := itemsFrom("", 0, 7000)
+	addMany(t, f, items)
+	if info := infoOf(t, f); len(info.Layers) != 3 {
+		t.Fatalf("%+v", info)
+	}
+	deleteMany(t, f, items[:2000])
+	mustContain(t, f, items[2000:])
+	// An item that is there is added once more where it is.
+	addMany(t, f, items[2000:])
+	deleteMany(t, f, items[2000:])
+	mustContain(t, f, items[2000:])
+	if info := infoOf(t, f); !info.Ordered || len(info.Layers) != 3 {
 		t.Errorf("%+v", info)
 	}
 	check(t, db)

@@ -36,7 +36,7 @@ var filters = []mutation{
 		"above > to.fullSet && ", ""}),
 	inCounting("a union of counters of much more than the capacity is made", "^TestMerge_full$", edit{"countingext/merge.go",
 		"fuller && above > to.fullSet && rate > to.rate", "false && fuller && rate > to.rate"}),
-	inCounting("an item is taken from the newest layer that seems to have it", "^TestFilter_idsThatComeBack$", edit{"countingext/filter.go",
+	inCounting("an item is taken from the newest layer that seems to have it", "^TestFilter_deletesFromOldest$", edit{"countingext/filter.go",
 		"		if ordered {\n			at = &s.c.layers[len(s.c.layers)-1-i]\n		}\n", ""}),
 	inCounting("new items go to an older layer, and nobody is told", "^TestFilter_(mixedLayers|deletesKept)$", edit{"countingext/filter.go",
 		"	s.w.SetCounter(s.c.secondOldest().table, mixedCounter, 1)\n", ""}),

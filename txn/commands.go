@@ -2,6 +2,7 @@ package txn
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
@@ -215,6 +216,10 @@ func (s *session) runIn(c *kv.Call, tx *kv.Transaction) ([]reply.Reply, error) {
 		}
 		if err := c.Charge(r.Size()); err != nil {
 			return nil, err // and nothing is done
+		}
+		// The same holds for a command that a full disk has stopped.
+		if r.IsError() && strings.HasPrefix(string(r.Bytes()), "MISCONF ") {
+			return nil, r.Err()
 		}
 		list = append(list, r)
 	}

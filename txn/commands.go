@@ -169,10 +169,15 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 		list, err = s.runIn(c, tx)
 		return err
 	})
-	if cerr := c.Context.Err(); errors.Is(err, kv.ErrEnded) && cerr != nil {
-		return nil, cerr // and not that the transaction has ended
+	if errors.Is(err, kv.ErrEnded) {
+		if cerr := c.Context.Err(); cerr != nil {
+			err = cerr // and not that the transaction has ended
+		}
 	}
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
 // transact runs f in a transaction for what was queued: in a view if none of it writes, which

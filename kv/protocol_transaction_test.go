@@ -31,16 +31,15 @@ func TestTransaction_waitGivenUp(t *testing.T) {
 	first, err := s.BeginExclusive(t.Context(), kv.NoSync)
 	s.must(err)
 	why := errors.New("why")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	for name, begin := range map[string]func() error{
-		"begin": func() error { _, err := s.BeginExclusive(ctx, kv.NoSync); return err },
-		"update": func() error {
+	for name, begin := range map[string]func(context.Context) error{
+		"begin": func(ctx context.Context) error { _, err := s.BeginExclusive(ctx, kv.NoSync); return err },
+		"update": func(ctx context.Context) error {
 			return s.Update(ctx, kv.NoSync, func(*kv.Transaction) error { t.Error("it runs"); return nil })
 		},
 	} {
-		ctx, cancel = context.WithCancelCause(t.Context())
+		ctx, cancel := context.WithCancelCause(t.Context())
 		waiting := s.begin(func() error {
-			if err := begin(); !errors.Is(err, why) {
+			if err := begin(ctx); !errors.Is(err, why) {
 				return errors.Join(errors.New(name+" was not given up"), err)
 			}
 			return nil

@@ -166,7 +166,7 @@ func rottenStores(t *testing.T) map[string]*rotten {
 }
 
 // TestRot flips one bit of a store that was closed, or was not, and opens it: either the damage is noticed, or nothing is
-// missing.
+// missing. Of a log only that it can be opened, or is refused, is tested.
 func TestRot(t *testing.T) {
 	flips := 2000
 	if raceEnabled {
@@ -236,7 +236,8 @@ func (r *rotten) rot(t *testing.T, name, data string, n int) {
 		disk := copyOf(r.disk)
 		writeFile(t, disk, path.Join(storeDir, name), b)
 		told, missing := r.verify(disk)
-		if missing != nil {
+		// What a log loses behind a flipped bit looks like the end of a torn write.
+		if missing != nil && path.Ext(name) != ".log" {
 			t.Errorf("bit %d of byte %d of %d: %v", bit, at, len(data), missing)
 		}
 		if told != nil {

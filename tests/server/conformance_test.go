@@ -180,9 +180,11 @@ func words(t *testing.T, line string) (list []string) {
 // unseen are the differences that no reply shows, and where they are tested.
 var unseen = map[string]string{
 	"BF hash":           "bloomext/differences_test.go",
+	"BF hash-option":    "bloomext/differences_test.go",
 	"BF one-commit":     "bloomext/differences_test.go",
 	"BF known-items":    "bloomext/differences_test.go",
 	"CF hash":           "cuckooext/differences_test.go",
+	"CF hash-option":    "cuckooext/differences_test.go",
 	"CF one-commit":     "cuckooext/differences_test.go",
 	"CF nothing-to-do":  "cuckooext/differences_test.go",
 	"CF max-iterations": "cuckooext/differences_test.go",

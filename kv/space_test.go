@@ -70,6 +70,10 @@ func TestSpace_full(t *testing.T) {
 		BF.ADD other z => "QUEUED"
 		EXEC => {"error":"MISCONF ...
 		MULTI => "OK"
+		COPY bloom new => "QUEUED"
+		DEL bloom => "QUEUED"
+		EXEC => {"error":"MISCONF ...
+		MULTI => "OK"
 		RENAME a new => "QUEUED"
 		EXEC => {"error":"MISCONF ...`)
 	d.run(`SET a w NX => null

@@ -295,8 +295,8 @@ func realDir(dir string) (string, error) {
 }
 
 // refuseForeign refuses a database of somebody else's before anything is written
-// to it. A store has a sidecar from its first seconds on; only a database without
-// one is looked into, read-only.
+// to it. A store has a seal from the first, and a sidecar some seconds later; only a
+// database without either is looked into, read-only.
 func (db *DB) refuseForeign(fsys vfs.FS) error {
 	desc, err := pebble.Peek(db.dir, fsys)
 	if err != nil {
@@ -305,8 +305,10 @@ func (db *DB) refuseForeign(fsys vfs.FS) error {
 	if !desc.Exists {
 		return nil
 	}
-	if _, err := fsys.Stat(fsys.PathJoin(db.dir, sidecarName)); err == nil {
-		return nil
+	for _, name := range []string{freeze.SealName, sidecarName} {
+		if _, err := fsys.Stat(fsys.PathJoin(db.dir, name)); err == nil {
+			return nil
+		}
 	}
 	look := &DB{opts: db.opts, dir: db.dir, dirLock: db.dirLock, fs: freeze.New(fsys, db.dir, func(error) {})}
 	po := look.pebbleOptions()

@@ -108,3 +108,28 @@ func TestFailed_stalledCommit(t *testing.T) {
 		t.Errorf("Close = %v, want ErrFailed", err)
 	}
 }
+
+// Compactions go on after one was given up while it waited.
+func TestScheduler_givenUp(t *testing.T) {
+	s := openStore(t, &kv.Options{FS: vfs.NewMem()})
+	if err := s.fill(10); err != nil {
+		t.Fatal(err)
+	}
+	s.HoldCompactions()
+	ctx, cancel := context.WithCancel(context.Background())
+	givenUp := s.begin(func() error {
+		if err := s.CompactAll(ctx); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("CompactAll = %w, want Canceled", err)
+		}
+		return nil
+	})
+	for !s.CompactionWaits() {
+		runtime.Gosched()
+	}
+	cancel()
+	givenUp.wait()
+	s.ReleaseCompactions()
+	if err := s.CompactAll(context.Background()); err != nil {
+		t.Errorf("CompactAll after one that was given up = %v", err)
+	}
+}

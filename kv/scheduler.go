@@ -1,6 +1,8 @@
 package kv
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -93,18 +95,36 @@ func (s *scheduler) grant() {
 	for s.room() {
 		s.running++
 		s.refused = false
-		// Both take Pebble's mutex, which comes before this one.
-		s.mu.Unlock()
-		accepted, _ := s.db.GetWaitingCompaction()
-		accepted = accepted && s.db.Schedule(s)
-		s.mu.Lock()
-		if !accepted {
+		if !s.offer() {
 			s.running--
 			if !s.refused { // else one asked while the place was reserved for none
 				return
 			}
 		}
 	}
+}
+
+// offer offers Pebble the place of a compaction and reports whether one has begun. It is called with mu held and
+// releases it meanwhile: Pebble's mutex comes first.
+//
+// Pebble picks a compaction when it asks for a place, and keeps the pick. If a DB.Compact that it was for has been given
+// up since, Schedule panics: nothing has begun then, the pick is gone, and Pebble's mutexes are free. So the next offer
+// is about something else.
+func (s *scheduler) offer() (accepted bool) {
+	s.mu.Unlock()
+	defer func() {
+		r := recover()
+		s.mu.Lock()
+		if r == nil {
+			return
+		}
+		if !strings.HasPrefix(fmt.Sprint(r), "did not find manual compaction") {
+			panic(r)
+		}
+		accepted, s.refused = false, true // there may be others that wait
+	}()
+	waits, _ := s.db.GetWaitingCompaction()
+	return waits && s.db.Schedule(s)
 }
 
 // Started, MeasureCPU, CumulativeStats and Done are a compaction's side of the

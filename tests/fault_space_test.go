@@ -178,20 +178,21 @@ func (f *filler) write(size int) error {
 	return nil
 }
 
-// untilRefused writes until a write is refused for lack of space. The watch looks at the space time and again
-// meanwhile: tables of compactions come on top of what is written.
-func (f *filler) untilRefused(t *testing.T, disk *fullDisk, size int) {
+// untilRefused writes until a write is refused for lack of space. As soon as less than low bytes are free it writes
+// little, so that the watch can see that before there is no room, however long it takes to look.
+func (f *filler) untilRefused(t *testing.T, disk *fullDisk, low int64) {
 	t.Helper()
-	for i := 1; ; i++ {
+	for {
+		size := 8_000
+		if disk.free() < low {
+			size = 10
+			time.Sleep(5 * time.Millisecond)
+		}
 		err := f.write(size)
 		if errors.Is(err, kv.ErrNoSpace) {
 			return
 		}
 		must(t, err)
-		if i*size >= 300_000 {
-			disk.await(1)
-			i = 0
-		}
 	}
 }
 
@@ -270,7 +271,7 @@ func TestFault_diskFills(t *testing.T) {
 	}{
 		{
 			"by the store, then a larger disk",
-			func(t *testing.T, d *fullDisk) { d.leave(4*mib + mib/2) },
+			func(t *testing.T, d *fullDisk) { d.leave(4*mib + mib/8) },
 			func(t *testing.T, d *fullDisk) { d.leave(7 * mib) },
 		}, {
 			"by another file, then that is removed",
@@ -285,11 +286,12 @@ func TestFault_diskFills(t *testing.T) {
 			disk := newFullDisk(t, 64*mib)
 			opts := fillOptions(disk, 4*mib, -1, &log)
 			f := newFiller(t, open(t, storeDir, opts), "k")
-			for range 40 {
+			// The store is so small that compactions do not take all of the room that is left.
+			for range 8 {
 				must(t, f.write(30_000))
 			}
 			tt.fill(t, disk)
-			f.untilRefused(t, disk, 8_000)
+			f.untilRefused(t, disk, 4*mib)
 			refusesWrites(t, f)
 			for until := disk.looks.Load() + 3; disk.looks.Load() < until; {
 				wantError(t, f.write(10), kv.ErrNoSpace, storeDir)
@@ -320,7 +322,7 @@ func TestFault_ballast(t *testing.T) {
 	}
 	disk.blind.Store(true)
 	disk.leave(100_000)
-	f.untilRefused(t, disk, 8_000)
+	f.untilRefused(t, disk, 0)
 	if disk.struck.Load() == 0 {
 		t.Error("the disk was never full")
 	}

@@ -46,7 +46,6 @@ import (
 //	              that, 4 bytes; all little-endian
 //	6+20n   4     CRC-32C of all before, little-endian
 const (
-	sealName     = "SEAL"
 	sealVersion  = 1
 	maxSealed    = 2
 	sealHeadLen  = 6
@@ -54,6 +53,9 @@ const (
 	maxSealLen   = sealHeadLen + maxSealed*sealedLen + 4
 	manifestName = "MANIFEST-"
 )
+
+// SealName is the name of the file that holds the seal, in the directory of the store.
+const SealName = "SEAL"
 
 // The errors of Verify, for errors.Is.
 var (
@@ -99,16 +101,16 @@ func appendSeal(dst []byte, list []sealed) []byte {
 
 func decodeSeal(b []byte) ([]sealed, error) {
 	if len(b) < sealHeadLen || string(b[:4]) != "SVSL" {
-		return nil, fmt.Errorf("%w: %s: no magic", ErrDamaged, sealName)
+		return nil, fmt.Errorf("%w: %s: no magic", ErrDamaged, SealName)
 	}
 	if b[4] != sealVersion {
-		return nil, fmt.Errorf("%w: %s has format %d, this program knows %d", ErrVersion, sealName, b[4], sealVersion)
+		return nil, fmt.Errorf("%w: %s has format %d, this program knows %d", ErrVersion, SealName, b[4], sealVersion)
 	}
 	n := int(b[5])
 	end := sealHeadLen + n*sealedLen
 	if n < 1 || n > maxSealed || len(b) != end+4 ||
 		binary.LittleEndian.Uint32(b[end:]) != crc32.Checksum(b[:end], castagnoli) {
-		return nil, fmt.Errorf("%w: %s: wrong length or checksum", ErrDamaged, sealName)
+		return nil, fmt.Errorf("%w: %s: wrong length or checksum", ErrDamaged, SealName)
 	}
 	list := make([]sealed, n)
 	for i := range list {
@@ -159,7 +161,7 @@ func (fs *FS) Verify() error {
 }
 
 func (fs *FS) readSeal() ([]sealed, error) {
-	f, err := fs.FS.Open(fs.PathJoin(fs.dir, sealName))
+	f, err := fs.FS.Open(fs.PathJoin(fs.dir, SealName))
 	if isNotExist(err) {
 		return nil, nil
 	}
@@ -168,7 +170,7 @@ func (fs *FS) readSeal() ([]sealed, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxSealLen+1))
 	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("freeze: read %s: %w", sealName, err)
+		return nil, fmt.Errorf("freeze: read %s: %w", SealName, err)
 	}
 	return decodeSeal(b)
 }
@@ -262,7 +264,7 @@ func (fs *FS) writeSeal(m sealed) error {
 			list = []sealed{old, m} // the last one, if there are two
 		}
 	}
-	path := fs.PathJoin(fs.dir, sealName)
+	path := fs.PathJoin(fs.dir, SealName)
 	f, err := fs.FS.Create(path+".tmp", vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err

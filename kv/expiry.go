@@ -87,7 +87,7 @@ func (w *Writer) Expire(key []byte, at int64, cond ExpireIf) (bool, error) {
 	if err != nil || o == nil || !cond.holds(o.header.expiry, at) {
 		return false, err
 	}
-	if at <= w.db.Now() {
+	if at <= w.now() {
 		_, err := w.Delete(key)
 		return true, err
 	}

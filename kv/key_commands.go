@@ -127,7 +127,7 @@ func expireTime(c *Call) reply.Reply  { return untilExpiry(c, false, inSeconds) 
 func pexpireTime(c *Call) reply.Reply { return untilExpiry(c, false, inMilliseconds) }
 
 func expireIn(unit int64) handler {
-	return func(c *Call) reply.Reply { return expire(c, unit, c.DB.Now()) }
+	return func(c *Call) reply.Reply { return expire(c, unit, c.now()) }
 }
 
 func expireAt(unit int64) handler {

@@ -26,6 +26,7 @@ type Reader struct {
 	steady bool    // apply is held, shared
 	w      *Writer // in a transaction that writes
 	view   *view   // in a view
+	at     int64   // the moment that it looks at, if neither of them is set: see now
 
 	// headers is what the headers of several keys are read from, as of one moment;
 	// nil if only one is.
@@ -50,7 +51,7 @@ func (db *DB) readKeys(large func(value []byte) error, look func(Reader) error) 
 	defer db.exit()
 	snap := db.disk.NewSnapshot()
 	defer func() { _ = snap.Close() }() // it fails only for one closed before
-	return look(Reader{db: db, headers: snap, large: large})
+	return look(Reader{db: db, headers: snap, large: large, at: db.Now()})
 }
 
 // header returns the header of a key, nil if there is nothing under it.
@@ -66,7 +67,7 @@ func (r Reader) header(key []byte) (*header, error) {
 		return nil, keyTooLong(key)
 	}
 	h, err := r.db.readHeader(r.headers, key, r.large)
-	if h == nil || err != nil || h.expiry != 0 && h.expiry <= r.db.Now() {
+	if h == nil || err != nil || h.expiry != 0 && h.expiry <= r.now() {
 		return nil, err
 	}
 	return h, nil
@@ -86,15 +87,19 @@ func (r Reader) lookup(key []byte) (*Object, error) {
 	case r.view != nil:
 		return r.view.find(key, r.large)
 	}
-	return r.db.lookup(key, access{r.steady, r.large})
+	return r.db.lookup(key, access{r.steady, r.large}, r.at)
 }
 
-// now returns the time by which keys have expired for the Reader, in Unix milliseconds.
+// now returns the time by which keys have expired for the Reader, in Unix milliseconds. It is
+// one moment: keys that expire together are all there, or all missing.
 func (r Reader) now() int64 {
-	if r.view != nil {
+	switch {
+	case r.w != nil:
+		return r.w.now()
+	case r.view != nil:
 		return r.view.now
 	}
-	return r.db.Now()
+	return r.at
 }
 
 // Fixed reports whether nothing changes under the Reader: what it reads is a
@@ -157,14 +162,14 @@ func (db *DB) read(large func(value []byte) error, look func(Reader) error) erro
 	}
 	db.pauseAt("read: settled")
 	before := db.word.Load()
-	err := look(Reader{db: db, large: large})
+	err := look(Reader{db: db, large: large, at: db.Now()})
 	if before&seqOdd == 0 && db.word.Load() == before || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) {
 		return err
 	}
 	db.pauseAt("read: again")
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	return look(Reader{db: db, steady: true, large: large})
+	return look(Reader{db: db, steady: true, large: large, at: db.Now()})
 }
 
 // TypeOf returns the type of a key as TYPE prints it, "none" if it is missing.

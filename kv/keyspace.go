@@ -72,7 +72,7 @@ func (db *DB) Lookup(key []byte) (*Object, error) {
 	if err := db.settle(); err != nil {
 		return nil, err
 	}
-	return db.lookup(key, access{large: withoutValue})
+	return db.lookup(key, access{large: withoutValue}, db.Now())
 }
 
 // access is how something is looked up.
@@ -93,11 +93,11 @@ var errNoValue = errors.New("kv: not copied")
 
 func withoutValue([]byte) error { return errNoValue }
 
-// lookup is Lookup for those who need not look at the sequence lock: writers, and
+// lookup is Lookup at a moment for those who need not look at the sequence lock: writers, and
 // readers that hold apply.
-func (db *DB) lookup(key []byte, a access) (*Object, error) {
+func (db *DB) lookup(key []byte, a access, now int64) (*Object, error) {
 	o, err := db.find(key, a)
-	if err != nil || o == nil || o.expired() {
+	if err != nil || o == nil || o.expiredBy(now) {
 		return nil, err
 	}
 	return o, nil

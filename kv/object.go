@@ -86,13 +86,15 @@ func (o *Object) Live() bool { return o.state.Load() == 0 }
 func (o *Object) Ended() bool { return o.state.Load()&stateEnded != 0 }
 
 // Usable is Live with a look at the clock if the object has an expiry.
-func (o *Object) Usable() bool { return !o.Ended() && !o.expired() }
+func (o *Object) Usable() bool {
+	return !o.Ended() && (o.header.expiry == 0 || !o.expiredBy(o.db.Now()))
+}
 
 func (o *Object) end() { o.state.Or(stateEnded) }
 
-func (o *Object) expired() bool {
-	at := int64(o.state.Load() >> 1)
-	return at != 0 && o.db.Now() >= at
+func (o *Object) expiredBy(now int64) bool {
+	at := o.header.expiry
+	return at != 0 && at <= now
 }
 
 // ID returns the object's id, unique in the store for ever. RENAME keeps it.

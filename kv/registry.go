@@ -180,6 +180,17 @@ func (c *Call) Read(look func(Reader) error) error {
 	return c.DB.read(c.Session.large, look)
 }
 
+// now returns the time at which the command is run, in Unix milliseconds: that of the
+// transaction it is part of. It is not for what the command does inside Write.
+func (c *Call) now() int64 {
+	now := c.DB.Now()
+	if c.Transaction != nil {
+		// Of a transaction that has ended the command will be told by what it does.
+		_ = c.Transaction.Read(func(r Reader) error { now = r.now(); return nil })
+	}
+	return now
+}
+
 // readKeys is Read of the headers of several keys, as of one moment.
 func (c *Call) readKeys(look func(Reader) error) error {
 	if c.Transaction != nil || len(c.Args) == 1 {

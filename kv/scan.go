@@ -69,7 +69,7 @@ func (db *DB) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOpti
 	if err := db.settle(); err != nil {
 		return nil, 0, err
 	}
-	return Reader{db: db}.ScanFrom(ctx, cursor, count, o)
+	return Reader{db: db, at: db.Now()}.ScanFrom(ctx, cursor, count, o)
 }
 
 // ScanFrom is DB.ScanFrom of what the Reader reads: inside a transaction with what
@@ -109,9 +109,9 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 	}
 	defer db.exit()
 	var source pebble.Reader = db.disk
-	now := db.Now()
+	now := r.now()
 	if r.view != nil {
-		source, now = r.view.snap, r.view.now
+		source = r.view.snap
 	}
 	staged := r.w.changedKeys(from)
 	// before calls f for the staged keys before a place, and reports whether to go on.
@@ -221,7 +221,7 @@ func (db *DB) RandomKey(ctx context.Context) (key string, ok bool, err error) {
 	if err := db.settle(); err != nil {
 		return "", false, err
 	}
-	return Reader{db: db}.RandomKey(ctx)
+	return Reader{db: db, at: db.Now()}.RandomKey(ctx)
 }
 
 // RandomKey is DB.RandomKey of what the Reader reads.

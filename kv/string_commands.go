@@ -191,8 +191,8 @@ func (o *expireOption) take(args [][]byte, flag string) int {
 	return 2
 }
 
-// at returns the time that the option says, in Unix milliseconds.
-func (o *expireOption) at(c *Call) (int64, error) {
+// at returns the time that the option says, in Unix milliseconds as now is.
+func (o *expireOption) at(c *Call, now int64) (int64, error) {
 	n, ok := ParseInt(o.value)
 	if !ok {
 		return 0, ErrNotInteger
@@ -205,7 +205,6 @@ func (o *expireOption) at(c *Call) (int64, error) {
 		n *= 1000
 	}
 	if !o.instant {
-		now := c.DB.Now()
 		if n > math.MaxInt64-now {
 			return 0, bad
 		}
@@ -248,7 +247,7 @@ func set(c *Call) reply.Reply {
 func setString(c *Call, value []byte, o SetOptions, expire expireOption, get bool) reply.Reply {
 	if _, timed := timeOptions[expire.word]; timed {
 		var err error
-		if o.Expiry, err = expire.at(c); err != nil {
+		if o.Expiry, err = expire.at(c, c.now()); err != nil {
 			return ErrorReply(err)
 		}
 	}
@@ -338,7 +337,7 @@ func getEx(c *Call) reply.Reply {
 			_, err = w.Persist(c.Args[0])
 		default:
 			var at int64
-			if at, err = expire.at(c); err == nil {
+			if at, err = expire.at(c, w.now()); err == nil {
 				_, err = w.Expire(c.Args[0], at, ExpireAlways)
 			}
 		}

@@ -108,7 +108,7 @@ func (w *Writer) putString(key, value []byte, expiry int64) error {
 	if n := w.db.MaxValueLen(); len(value) > n {
 		return fmt.Errorf("%w: value of %d bytes under key %q, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, len(value), key, n)
 	}
-	if expiry != 0 && expiry <= w.db.Now() {
+	if expiry != 0 && expiry <= w.now() {
 		_, err := w.Delete(key)
 		return err
 	}

@@ -96,7 +96,7 @@ func (w *Writer) tellWatches() {
 	for i := range w.views {
 		v := &w.views[i]
 		// What had expired was missing already for whoever looked.
-		there := v.object != nil || v.stored != nil && !v.stored.expired()
+		there := v.object != nil || v.stored != nil && !w.expired(v.stored)
 		if !(v.changed && there) && !(v.object != nil && changed[v.object.header.id]) {
 			continue
 		}

@@ -40,6 +40,9 @@ type Writer struct {
 	uses   uint64   // of it, so far
 	steps  int      // things staged that were looked at in search of one, ever, for tests
 
+	moment int64 // see now; meaningful if timed
+	timed  bool
+
 	sequence bool // has to be applied under the sequence lock
 	unseen   bool // nothing changes for lookups: what is changed does not exist for them, or only moves
 	groups   []groupDelta
@@ -221,7 +224,7 @@ func (w *Writer) release() {
 	}
 	w.builds = w.builds[:0]
 	w.db, w.batch, w.lastLayer, w.lastFirst = nil, nil, nil, nil
-	w.sequence, w.unseen, w.uses = false, false, 0
+	w.sequence, w.unseen, w.uses, w.timed = false, false, 0, false
 	writers.Put(w)
 }
 
@@ -255,6 +258,18 @@ func (w *Writer) settleAnswer() error {
 
 // DB returns the store that is written to.
 func (w *Writer) DB() *DB { return w.db }
+
+// now returns the time by which keys have expired for the writer, in Unix milliseconds. It is
+// one moment, that of the first question: keys that expire together are all there, or all
+// missing, in all that a transaction does.
+func (w *Writer) now() int64 {
+	if !w.timed {
+		w.moment, w.timed = w.db.Now(), true
+	}
+	return w.moment
+}
+
+func (w *Writer) expired(o *Object) bool { return o.header.expiry != 0 && o.expiredBy(w.now()) }
 
 func (w *Writer) view(key []byte) *keyView {
 	if w.index != nil {
@@ -328,7 +343,7 @@ func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*keyView, e
 		v.key = string(key)
 	} else {
 		v.key = o.key // saves a copy
-		if o.expired() {
+		if w.expired(o) {
 			v.object = nil
 		}
 	}
@@ -567,7 +582,7 @@ func (w *Writer) Delete(key []byte) (bool, error) {
 	}
 	w.dropObject(old)
 	w.setView(key, nil)
-	return !old.expired(), nil
+	return !w.expired(old), nil
 }
 
 // dropObject stages the removal of everything under an object's id, and a note

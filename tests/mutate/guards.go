@@ -64,7 +64,7 @@ var guards = []mutation{
 	}},
 	{name: "a time that has passed is set", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
 		{"kv/expiry.go",
-			"\tif at <= w.db.Now() {",
+			"\tif at <= w.now() {",
 			"\tif at < w.db.Now() {"},
 	}},
 	{name: "EXPIRE does not look at its condition", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
@@ -129,7 +129,7 @@ var guards = []mutation{
 	}},
 	{name: "the removal of what had expired counts as a change", pkg: "./txn", tests: "^TestWatch_expired$", edits: []edit{
 		{"kv/watch.go",
-			"v.stored != nil && !v.stored.expired()",
+			"v.stored != nil && !w.expired(v.stored)",
 			"v.stored != nil"},
 	}},
 	{name: "a watch is told of what is looked at", pkg: "./txn", tests: "^TestWatch$", edits: []edit{

@@ -6,6 +6,23 @@ var upkeep = []mutation{
 		"return max(0, db.opts.Clock().UnixMilli())",
 		"return db.opts.Clock().UnixMilli()"}),
 
+	// What a reader, a writer or a transaction tells of keys is of one moment.
+	upkeepOf("a writer looks at the clock for each key", "./txn", "^TestMoment", edit{"kv/writer.go",
+		"	if !w.timed {\n",
+		"	if true {\n"}),
+	upkeepOf("a writer goes on with the moment of the one before", "./txn", "^TestMoment", edit{"kv/writer.go",
+		"w.uses, w.timed = false, false, 0, false",
+		"w.uses = false, false, 0"}),
+	upkeepOf("a reader of headers looks at the clock for each key", "./txn", "^TestMoment", edit{"kv/keys.go",
+		"	return r.at\n",
+		"	return r.db.Now()\n"}),
+	upkeepOf("a reader looks at the clock for each key", "./txn", "^TestMoment", edit{"kv/keys.go",
+		"r.large}, r.at)",
+		"r.large}, r.db.Now())"}),
+	upkeepOf("what is left of an expiry is told by another clock than set it", "./txn", "^TestMoment", edit{"kv/registry.go",
+		"_ = c.Transaction.Read(func(r Reader) error { now = r.now(); return nil })",
+		""}),
+
 	// A compaction that is given up while it waits does not end the process, nor the others.
 	upkeepOf("a compaction that is given up ends the process", "./kv", "^TestScheduler_givenUp", edit{"kv/scheduler.go",
 		"		r := recover()\n",

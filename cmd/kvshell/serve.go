@@ -93,15 +93,17 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err != nil {
 		return withCode(exitOpen, err)
 	}
+	// Whoever reads below that the store is served can find the address in its directory.
+	if err := f.leaveAddress(db.Dir(), listeners); err != nil {
+		closeAll(listeners)
+		return err
+	}
 	failed := make(chan error, len(listeners)+1)
 	for _, l := range listeners {
 		go func() { failed <- s.Serve(l) }()
 		fmt.Fprintf(sh.stderr, "serving %s at %s\n", db.Dir(), l.Addr())
 	}
 	stopMetrics, err := f.serveMetrics(sh, s, failed)
-	if err == nil {
-		err = f.leaveAddress(db.Dir(), listeners)
-	}
 	if err == nil {
 		select {
 		case <-ctx.Done(): // SIGTERM is how a server is ended, no error
@@ -154,9 +156,7 @@ func (f *serveFlags) options() (*server.Options, error) {
 func (f *serveFlags) listen() (listeners []net.Listener, err error) {
 	defer func() {
 		if err != nil {
-			for _, l := range listeners {
-				_ = l.Close() // the error counts
-			}
+			closeAll(listeners)
 		}
 	}()
 	if f.addr != "" {
@@ -182,6 +182,13 @@ func (f *serveFlags) listen() (listeners []net.Listener, err error) {
 		listeners = append(listeners, l)
 	}
 	return listeners, nil
+}
+
+// closeAll closes listeners because of an error, which is the one that counts.
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		_ = l.Close()
+	}
 }
 
 // listenUnix makes a socket that only this user may connect to. One that a killed server left

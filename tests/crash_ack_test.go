@@ -94,39 +94,42 @@ func (c *call) returned() bool {
 	}
 }
 
-// waits returns true when the call has come to wait for something, and false when it has returned. A call that waits
-// for a moment only does not stay at one place.
+// waits returns true when the call waits for something, and false when it has returned. A call that waits for a moment
+// only, as for a lock, waits for a goroutine that goes on: the answer is not given before all of the process wait, so
+// that nothing but the test or a timer can wake one. Stores are in memory, so no goroutine is in a system call meanwhile.
 func (c *call) waits() bool {
-	const enough = 20
-	for place, seen := "", 0; seen < enough; {
-		if c.returned() {
-			return false
-		}
-		if now := c.parkedAt(); now != "" && now == place {
-			seen++
-		} else {
-			place, seen = now, 0
+	for !c.returned() {
+		if c.parkedAt() != "" {
+			return true
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return true
+	return false
 }
 
-// parkedAt returns where the call waits, or "".
-func (c *call) parkedAt() string {
-	for _, stack := range goroutines() {
-		state, ok := strings.CutPrefix(stack, c.id+" [")
-		if !ok {
-			continue
+// parkedAt returns where the call waits, or "" if it does not, or if another goroutine goes on.
+func (c *call) parkedAt() (place string) {
+	for _, stack := range goroutines()[1:] { // the first is the one that asks
+		header, frames, _ := strings.Cut(stack, "\n")
+		id, state, _ := strings.Cut(header, " [")
+		if !isParked(state) && !strings.Contains(frames, "os/signal.signal_recv") {
+			return ""
 		}
-		for _, parked := range []string{"select", "chan ", "sync.", "semacquire"} {
-			if strings.HasPrefix(state, parked) {
-				_, frames, _ := strings.Cut(stack, "\n")
-				return frames
-			}
+		if id == c.id {
+			place = frames
 		}
 	}
-	return ""
+	return place
+}
+
+// isParked returns true for the state of a goroutine that waits until another one wakes it, or a timer or the network.
+func isParked(state string) bool {
+	for _, parked := range []string{"select", "chan ", "sync.", "semacquire", "IO wait"} {
+		if strings.HasPrefix(state, parked) {
+			return true
+		}
+	}
+	return false
 }
 
 // action is something done to a store, at a level if it writes.

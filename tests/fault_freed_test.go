@@ -126,7 +126,7 @@ func TestFault_freedFromInside(t *testing.T) {
 				for refused := false; !refused; { // tables that are not needed any more go in their own time
 					_ = disk.Remove(besideStore) // of the time before
 					disk.take(t, left)
-					disk.await(2)
+					disk.await(1)
 					err := f.write(10)
 					refused = errors.Is(err, kv.ErrNoSpace)
 					if !refused {

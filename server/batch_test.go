@@ -133,7 +133,7 @@ func TestPipeline_oneSync(t *testing.T) {
 // The replies to a long pipeline are sent in pieces, each after a sync of its own.
 func TestPipeline_pieces(t *testing.T) {
 	const commands, perPiece = 200, 20
-	w := serve(t, server.Options{}.WithBatch(perPiece*len("+OK\r\n")))
+	w := serve(t, server.Options{}.WithTimes(long, long, long).WithBatch(perPiece*len("+OK\r\n")))
 	c := w.client()
 	before := w.syncs()
 	c.send(pipeline(numbered("SET k%d v", commands)...))

@@ -72,7 +72,7 @@ GET k => $-1
 }
 
 func TestAuth(t *testing.T) {
-	w := serve(t, &server.Options{Password: "secret"})
+	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
 	stranger := w.client()
 	stranger.answers(`
 GET k => -NOAUTH Authentication required.
@@ -130,7 +130,7 @@ CLIENT GETNAME => "ann"
 // A stranger's words are not looked at before the password: a command refused in a pipeline leaves the
 // others be.
 func TestAuth_pipeline(t *testing.T) {
-	c := serve(t, &server.Options{Password: "secret"}).client()
+	c := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long)).client()
 	c.send(pipeline("SET k v", "AUTH secret", "GET k", "SET k w", "AUTH no", "GET k"))
 	c.want("-NOAUTH Authentication required.", "+OK", "$-1", "+OK",
 		"-WRONGPASS invalid username-password pair or user is disabled.", `"w"`)
@@ -337,7 +337,7 @@ QUIT => +OK
 }
 
 func TestSlowlog(t *testing.T) {
-	w := serve(t, &server.Options{Password: "secret"})
+	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
 	w.set("slowlog-log-slower-than", "0", "slowlog-max-len", "5")
 	c := w.client()
 	c.answers(`
@@ -475,8 +475,8 @@ func TestProtectedMode(t *testing.T) {
 		"no address":        {&net.TCPAddr{Port: 5000}, false},
 	}
 	protected := serve(t, nil)
-	open := serve(t, &server.Options{ProtectedModeOff: true})
-	password := serve(t, &server.Options{Password: "secret"})
+	open := serve(t, server.Options{ProtectedModeOff: true}.WithTimes(long, long, long))
+	password := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
 	for name, tt := range addresses {
 		t.Run(name, func(t *testing.T) {
 			open.clientFrom(tt.from).answers("PING => +PONG")

@@ -82,10 +82,12 @@ func serveAt(t *testing.T, db *sievekv.DB, l net.Listener, o *server.Options) (s
 	}
 }
 
-// connect returns a client of go-redis with its default options, but for those given.
+// connect returns a client of go-redis with its default options, but for those given. It has all the time there is.
 func connect(t *testing.T, address string, o redis.Options) *redis.Client {
 	t.Helper()
 	o.Addr = address
+	o.DialTimeout, o.PoolTimeout = time.Hour, time.Hour
+	o.ReadTimeout, o.WriteTimeout = -1, -1 // none
 	c := redis.NewClient(&o)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {

@@ -2,6 +2,7 @@ package countingext_test
 
 import (
 	"errors"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -272,15 +273,19 @@ func TestCommands_fullBatch(t *testing.T) {
 	must(t, f.Reserve(countingext.Config{Capacity: 4, ErrorRate: 0.0001}))
 	addMany(t, f, itemsFrom("i", 0, 12))
 	words := append([][]byte{[]byte("CBF.MADD"), []byte("f")}, itemsFrom("x", 0, items)...)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	answers := db.NewSession().Do(t.Context(), words).Elems()
-	runtime.ReadMemStats(&after)
-	if len(answers) != items || !answers[items-1].IsError() {
-		t.Fatalf("%d answers, the last %v, want %d errors", len(answers), answers[len(answers)-1], items)
+	least := uint64(math.MaxUint64) // what the store allocates in the background meanwhile only adds to it
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		answers := db.NewSession().Do(t.Context(), words).Elems()
+		runtime.ReadMemStats(&after)
+		if len(answers) != items || !answers[items-1].IsError() {
+			t.Fatalf("%d answers, the last %v, want %d errors", len(answers), answers[len(answers)-1], items)
+		}
+		least = min(least, (after.TotalAlloc-before.TotalAlloc)/items)
 	}
-	if perItem := (after.TotalAlloc - before.TotalAlloc) / items; perItem > 8<<10 {
-		t.Errorf("%d bytes are allocated for each of %d items, want 8 KiB at most", perItem, items)
+	if least > 8<<10 {
+		t.Errorf("%d bytes are allocated for each of %d items, want 8 KiB at most", least, items)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestSeal_format(t *testing.T) {
 		{"of this one and a newer", sealOf(name, data, "MANIFEST-000999", "x"), nil},
 		{"of a newer one", sealOf("MANIFEST-000999", "x"), freeze.ErrDamaged},
 		{"of more than there is", sealOf(name, data+"x"), freeze.ErrDamaged},
-		{"of something else", sealOf(name, "x"+data[1:]), freeze.ErrDamaged},
+		{"of something else", sealOf(name, string([]byte{data[0] ^ 1})+data[1:]), freeze.ErrDamaged},
 		{"of none", sealOf(), freeze.ErrDamaged},
 		{"of three", sealOf(name, data, name, data, name, data), freeze.ErrDamaged},
 		{"too long", whole + "x", freeze.ErrDamaged},

@@ -87,6 +87,9 @@ func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 	if err := b.ctx.Err(); err != nil {
 		return err
 	}
+	if b.w.db.closing.Load() {
+		return ErrClosed
+	}
 	if !slices.ContainsFunc(words, func(w uint64) bool { return w != 0 }) {
 		return nil // as an absent block is
 	}

@@ -3,47 +3,27 @@ package kv
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"sync"
 )
 
 // Compacting is what a type does to an object of its own to make it smaller, such as
 // moving what is in a nearly empty layer to others: in commits of bounded size, under
 // the object's write lock, and seen as a whole by lookups. See Type.Compact.
 
-// compactQueue holds the keys of objects to be compacted. A full queue drops new ones:
-// what asked will ask again.
-type compactQueue struct {
-	mu     sync.Mutex
-	queued map[string]struct{} // guarded by mu
-}
+// compactRequest is the key of an object to be compacted.
+type compactRequest string
 
-const maxQueuedCompactions = 4096
+func (r compactRequest) about() string { return string(r) }
 
-// QueueCompact asks for the object under a key to be compacted some time.
-func (db *DB) QueueCompact(key []byte) {
-	q := &db.compacts
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.queued == nil {
-		q.queued = make(map[string]struct{})
-	}
-	if len(q.queued) < maxQueuedCompactions {
-		q.queued[string(key)] = struct{}{}
-	}
-}
+// QueueCompact asks for the object under a key to be compacted some time. If too many wait,
+// it is to be asked again.
+func (db *DB) QueueCompact(key []byte) { db.compacts.add(compactRequest(key)) }
 
 // CompactQueued makes one commit of at most about so many bytes for each object that
 // was to be compacted when it was called, and reports whether there is more to do.
 func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err error) {
-	q := &db.compacts
-	q.mu.Lock()
-	keys := make([]string, 0, len(q.queued))
-	for key := range q.queued {
-		keys = append(keys, key)
-	}
-	clear(q.queued)
-	q.mu.Unlock()
+	keys := slices.Collect(maps.Keys(db.compacts.takeAll()))
 	for i, key := range keys {
 		again, err := false, ctx.Err()
 		if err == nil {

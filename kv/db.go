@@ -64,10 +64,10 @@ type DB struct {
 	idle  chan struct{}
 
 	failed atomic.Pointer[error]
-	// failing ends when the store fails; endFailing ends it.
-	failing    context.Context
-	endFailing context.CancelFunc
-	stalled    atomic.Int32 // see pebble.go
+	// ending ends when the store fails, or is being closed; end ends it.
+	ending  context.Context
+	end     context.CancelFunc
+	stalled atomic.Int32 // see pebble.go
 
 	// groups are the numbers of headers by group of keys, written under the
 	// group's key lock or the gate; keys is their sum.
@@ -95,8 +95,8 @@ type DB struct {
 	transactions sync.Map // those open
 	watches      watches
 
-	folds    foldQueue
-	compacts compactQueue
+	folds    requests[foldRequest]
+	compacts requests[compactRequest]
 	stats    stats
 	closing  atomic.Bool
 
@@ -139,7 +139,7 @@ func Open(dir string, options *Options) (*DB, error) {
 		idle:     make(chan struct{}, 1),
 		gathered: gathered{begun: make(chan struct{}, 1)},
 	}
-	db.failing, db.endFailing = context.WithCancel(context.Background())
+	db.ending, db.end = context.WithCancel(context.Background())
 	for i := range db.shards {
 		db.shards[i].objects = make(map[string]*Object)
 	}
@@ -180,6 +180,7 @@ func (db *DB) openStore() (err error) {
 	db.space.Start()
 	db.fs = freeze.New(db.space.FS(), db.dir, db.frozen)
 	db.fs.KeepCompactions(db.mayCompact)
+	db.fs.GiveUpCompactions(func() bool { return db.scheduler.givenUp() })
 	defer func() {
 		// Open can seem to succeed on a frozen directory.
 		if f := db.failure(); f != nil {
@@ -627,7 +628,7 @@ func (db *DB) frozen(cause error) {
 	err := fmt.Errorf("%w: %s: %w", ErrFailed, db.dir, cause)
 	if db.failed.CompareAndSwap(nil, &err) {
 		db.word.Or(isFailed)
-		db.endFailing()
+		db.end()
 		db.opts.Logger.Error("sievekv: the store has failed; close it and open it again", "dir", db.dir, "error", cause.Error())
 	}
 }
@@ -652,8 +653,9 @@ func (db *DB) exit() {
 	}
 }
 
-// Close rolls back transactions that have not ended, stops the services, waits for
-// operations under way, brings everything
+// Close rolls back transactions that have not ended, stops the services, gives up
+// compactions of the store, or of dropped objects, and copies and merges, which return ErrClosed, waits for
+// other operations under way, brings everything
 // written to stable storage and closes the store. Operations begun later return
 // ErrClosed; a second Close too. Of a store that has failed it returns ErrFailed,
 // since that may be the first call that can tell: writes below Always may be lost.
@@ -661,7 +663,9 @@ func (db *DB) Close() error {
 	if !db.closing.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
-	db.endTransactions() // they may keep services waiting
+	db.endTransactions()  // they may keep services waiting
+	db.scheduler.giveUp() // before those who asked for them go
+	db.end()
 	relieved := make(chan struct{})
 	relief := make(chan struct{})
 	go func() {

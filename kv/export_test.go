@@ -282,6 +282,16 @@ func (db *DB) CompactionWaits() bool {
 	return db.scheduler.refused
 }
 
+// CompactionAsked reports whether somebody waits for a compaction that was asked for.
+func (db *DB) CompactionAsked() bool {
+	db.scheduler.mu.Lock()
+	defer db.scheduler.mu.Unlock()
+	return db.scheduler.asked > 0
+}
+
+// GivenUp reports whether compactions have been given up, and are yet to end.
+func (db *DB) GivenUp() bool { return db.scheduler.givenUp() }
+
 // AwaitCompactions begins compactions as long as one may begin, and waits until all have ended.
 func (db *DB) AwaitCompactions() {
 	for running := 1; running > 0; runtime.Gosched() {

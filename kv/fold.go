@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -24,44 +23,22 @@ type foldRequest struct {
 	object, layer, blk uint64
 }
 
-// foldQueue holds the requests not yet served. A full queue drops new ones: the
-// next load of the block asks again.
-type foldQueue struct {
-	mu     sync.Mutex
-	queued map[foldRequest]struct{} // guarded by mu
-}
+func (r foldRequest) about() string { return r.key }
 
-const maxQueuedFolds = 4096
-
+// queueFold asks for a block to be folded some time. If there is no room for that, the next
+// load of the block asks again.
 func (db *DB) queueFold(key string, object, layer, blk uint64) {
-	q := &db.folds
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.queued == nil {
-		q.queued = make(map[foldRequest]struct{})
-	}
-	if len(q.queued) >= maxQueuedFolds {
+	if !db.folds.add(foldRequest{key, object, layer, blk}) {
 		db.stats.foldsDropped.Add(1)
-		return
 	}
-	q.queued[foldRequest{key, object, layer, blk}] = struct{}{}
 }
 
 // Fold serves queued requests until it has written about the given number of
 // bytes or the queue is empty, and returns the bytes written.
 func (db *DB) Fold(ctx context.Context, budget int) (int, error) {
-	q := &db.folds
 	done := 0
 	for done < budget && ctx.Err() == nil {
-		q.mu.Lock()
-		var req foldRequest
-		found := false
-		for req = range q.queued {
-			found = true
-			delete(q.queued, req)
-			break
-		}
-		q.mu.Unlock()
+		req, found := db.folds.take()
 		if !found {
 			break
 		}
@@ -75,11 +52,7 @@ func (db *DB) Fold(ctx context.Context, budget int) (int, error) {
 }
 
 // FoldBacklog returns the number of blocks waiting to be folded.
-func (db *DB) FoldBacklog() int {
-	db.folds.mu.Lock()
-	defer db.folds.mu.Unlock()
-	return len(db.folds.queued)
-}
+func (db *DB) FoldBacklog() int { return db.folds.len() }
 
 func (db *DB) foldBlock(req foldRequest) (int, error) {
 	if db.space.Full() {

@@ -183,11 +183,9 @@ func (db *DB) TypeOf(key []byte) (string, error) {
 
 // Size returns the number of keys. It includes expired ones that were not removed
 // yet.
-func (db *DB) Size() (uint64, error) {
-	if err := db.settle(); err != nil {
-		return 0, err
-	}
-	return db.keys.Load(), nil
+func (db *DB) Size() (n uint64, err error) {
+	err = db.Read(func(Reader) error { n = db.keys.Load(); return nil })
+	return n, err
 }
 
 // As returns the object's body as a module's own type. The errors are

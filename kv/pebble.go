@@ -2,6 +2,7 @@ package kv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/freeze"
 )
 
 // Pebble's options, and the adapters from its interfaces to ours.
@@ -87,6 +89,9 @@ func (m *valueMerger) Finish(bool) ([]byte, io.Closer, error) { return m.Merger.
 // backgroundError counts Pebble's failed flushes and compactions, which it
 // repeats without a pause, and logs one in a while.
 func (db *DB) backgroundError(err error) {
+	if errors.Is(err, freeze.ErrGivenUp) {
+		return
+	}
 	n := db.stats.backgroundErrors.Add(1)
 	if n&(n-1) == 0 {
 		db.opts.Logger.Warn("sievekv: flush or compaction failed, Pebble will try again", "dir", db.dir, "error", diskError{err}.Error(), "times", n)
@@ -111,16 +116,22 @@ func (db *DB) startCompactions() {
 }
 
 // compactRange has Pebble compact a range of keys, also on a full disk, unless the store
-// fails.
+// fails or is closed.
 func (db *DB) compactRange(ctx context.Context, start, end []byte) error {
 	db.scheduler.ask(1)
 	defer db.scheduler.ask(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(db.failing, cancel)()
-	err := db.disk.Compact(ctx, start, end, false)
+	defer context.AfterFunc(db.ending, cancel)()
+	err := db.ending.Err()
+	if err == nil {
+		err = db.disk.Compact(ctx, start, end, false)
+	}
 	if failure := db.failure(); failure != nil {
 		return failure
+	}
+	if err != nil && db.closing.Load() {
+		return ErrClosed
 	}
 	return err
 }

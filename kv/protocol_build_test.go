@@ -2,6 +2,7 @@ package kv_test
 
 import (
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -124,4 +125,26 @@ func TestBuild_fullDisk(t *testing.T) {
 	}
 	w.Discard()
 	s.must(s.Close())
+}
+
+// Close does not wait until an object has been built.
+func TestBuild_closing(t *testing.T) {
+	s := openStore(t, inMemory())
+	tx, err := s.NewView(t.Context()) // which Close ends
+	s.must(err)
+	var closing *task
+	err = s.DB.Write(kv.NoSync, [][]byte{[]byte("k")}, func(w *kv.Writer) error {
+		_, err := w.Build(t.Context(), []byte("k"), bitsSpec(), func(b *kv.Builder) error {
+			closing = s.begin(s.DB.Close)
+			for tx.Read(func(kv.Reader) error { return nil }) == nil {
+				runtime.Gosched()
+			}
+			return b.Put(b.Object().Layers()[0], 0, []uint64{1})
+		})
+		return err
+	})
+	if !errors.Is(err, kv.ErrClosed) {
+		t.Errorf("Build = %v, want ErrClosed", err)
+	}
+	closing.wait()
 }

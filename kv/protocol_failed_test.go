@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -17,13 +18,17 @@ import (
 // compactionFS tells of the first table that a compaction makes.
 type compactionFS struct {
 	vfs.FS
-	once  sync.Once
-	first func()
+	once   sync.Once
+	first  func()
+	tables atomic.Int64 // made by compactions
 }
 
 func (c *compactionFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if category == "pebble-compaction" && c.first != nil {
-		c.once.Do(c.first)
+	if category == "pebble-compaction" {
+		c.tables.Add(1)
+		if c.first != nil {
+			c.once.Do(c.first)
+		}
 	}
 	return c.FS.Create(name, category)
 }
@@ -131,5 +136,48 @@ func TestScheduler_givenUp(t *testing.T) {
 	s.ReleaseCompactions()
 	if err := s.CompactAll(context.Background()); err != nil {
 		t.Errorf("CompactAll after one that was given up = %v", err)
+	}
+}
+
+// Close waits for no compaction of the whole store, nor for who asked for it.
+func TestClose_compactAll(t *testing.T) {
+	for _, running := range []bool{false, true} {
+		t.Run(fmt.Sprint("under way: ", running), func(t *testing.T) {
+			disk := &compactionFS{FS: vfs.NewMem()}
+			s := openStore(t, &kv.Options{FS: disk, MemTableSize: 2 << 20})
+			s.HoldCompactions()
+			if err := s.fill(12 << 20 / 3000); err != nil {
+				t.Fatal(err)
+			}
+			all := s.begin(func() error {
+				if err := s.CompactAll(context.Background()); !errors.Is(err, kv.ErrClosed) {
+					return fmt.Errorf("CompactAll = %w, want ErrClosed", err)
+				}
+				return nil
+			})
+			for !s.CompactionAsked() {
+				runtime.Gosched()
+			}
+			var closing *task
+			if running {
+				begun := make(chan struct{})
+				disk.first = func() {
+					closing = s.begin(s.DB.Close)
+					for !s.GivenUp() {
+						runtime.Gosched()
+					}
+					close(begun)
+				}
+				s.ReleaseCompactions()
+				<-begun
+			} else {
+				closing = s.begin(s.DB.Close)
+			}
+			all.wait()
+			closing.wait()
+			if n := disk.tables.Load(); running && n > 1 {
+				t.Errorf("%d tables were made by compactions, want the one that was begun", n)
+			}
+		})
 	}
 }

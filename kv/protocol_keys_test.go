@@ -561,3 +561,35 @@ func FuzzMatch(f *testing.F) {
 		}
 	})
 }
+
+// Size counts all keys of a commit, or none.
+func TestSize_oneMoment(t *testing.T) {
+	s := openStore(t, inMemory())
+	counting := s.next("read: settled")
+	var n uint64
+	size := s.begin(func() (err error) { n, err = s.Size(); return err })
+	size.reaches(counting)
+	applied := s.next("commit: applied")
+	commit := s.begin(func() error {
+		keys := [][]byte{[]byte("a"), []byte("b"), []byte("c")}
+		return s.DB.Write(kv.NoSync, keys, func(w *kv.Writer) error {
+			for _, key := range keys {
+				if _, err := w.Set(key, nil, kv.SetOptions{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	commit.reaches(applied)
+	again := s.next("read: again")
+	counting.release()
+	size.reaches(again)
+	again.release()
+	applied.release()
+	commit.wait()
+	size.wait()
+	if n != 3 {
+		t.Errorf("%d keys, want 3", n)
+	}
+}

@@ -15,6 +15,9 @@ import (
 // half written when it froze, making one for a compaction, and linking a file into it.
 var ErrFrozen = errors.New("freeze: the directory is frozen")
 
+// ErrGivenUp is returned for making a table for a compaction that has been given up, see GiveUpCompactions.
+var ErrGivenUp = errors.New("freeze: the compaction has been given up")
+
 // maxFailures is how many errors on tables, other than ENOSPC, freeze the directory if no table is completed in between.
 // Pebble repeats what failed at once and without end. A disk that never takes it, because it has become read-only, say,
 // would hang the writers that wait for a flush, and Close with them: no write would reach the log to show the error.
@@ -31,6 +34,7 @@ type FS struct {
 	dir      string // as PathDir spells it
 	onFreeze func(error)
 	keep     func() bool // see KeepCompactions
+	givenUp  func() bool // see GiveUpCompactions
 
 	// failure is nil until the directory is frozen, and set once.
 	failure atomic.Pointer[error]
@@ -68,6 +72,10 @@ func New(base vfs.FS, dir string, onFreeze func(error)) *FS {
 // as large as the store. It is to be called before pebble.Open. Pebble repeats a compaction that fails, so its scheduler
 // is to grant none then.
 func (fs *FS) KeepCompactions(keep func() bool) { fs.keep = keep }
+
+// GiveUpCompactions has the making of a table for a compaction fail with ErrGivenUp whenever givenUp returns true, so that
+// those under way end soon. It is to be called before pebble.Open, and its scheduler is to grant none then.
+func (fs *FS) GiveUpCompactions(givenUp func() bool) { fs.givenUp = givenUp }
 
 // Kept returns how many bytes of files, made since the freeze, are in memory.
 func (fs *FS) Kept() (n int64) {
@@ -225,6 +233,9 @@ func (fs *FS) openForWriting(
 			return &manifestFile{vitalFile: file, written: sealed{number: number}}, nil
 		}
 		return file, nil
+	}
+	if category == compactions && fs.givenUp != nil && fs.givenUp() {
+		return nil, ErrGivenUp
 	}
 	done, err := fs.other(what, name, openFile)
 	switch {

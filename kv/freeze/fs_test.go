@@ -290,3 +290,39 @@ func TestFS_Rename_failing(t *testing.T) {
 		t.Errorf("Failed returned %v", frozen.Failed())
 	}
 }
+
+// A compaction that has been given up makes no table; flushes go on.
+func TestFS_GiveUpCompactions(t *testing.T) {
+	mem := vfs.NewMem()
+	if err := mem.MkdirAll("store", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fs := freeze.New(mem, "store", nil)
+	givenUp := false
+	fs.GiveUpCompactions(func() bool { return givenUp })
+	for i, tt := range []struct {
+		category vfs.DiskWriteCategory
+		givenUp  bool
+		want     error
+	}{
+		{"pebble-compaction", false, nil},
+		{"pebble-compaction", true, freeze.ErrGivenUp},
+		{"pebble-memtable-flush", true, nil},
+		{"pebble-compaction", false, nil},
+	} {
+		givenUp = tt.givenUp
+		f, err := fs.Create(fmt.Sprintf("store/%06d.sst", i), tt.category)
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%s, given up: %t: error is %v, want %v", tt.category, tt.givenUp, err, tt.want)
+		}
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil && tt.want == nil {
+			t.Error(err)
+		}
+	}
+	if err := fs.Failed(); err != nil {
+		t.Errorf("the directory is frozen: %v", err)
+	}
+}

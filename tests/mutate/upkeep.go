@@ -23,6 +23,33 @@ var upkeep = []mutation{
 		"_ = c.Transaction.Read(func(r Reader) error { now = r.now(); return nil })",
 		""}),
 
+	upkeepOf("Size looks at a number that is being changed", "./kv", "^TestSize", edit{"kv/keys.go",
+		"err = db.Read(func(Reader) error { n = db.keys.Load(); return nil })",
+		"n = db.keys.Load()"}),
+	// Close waits for nothing that takes as long as the store is large.
+	upkeepOf("Close waits for a compaction of the store", "./kv/freeze", "^TestFS_GiveUp", edit{"kv/freeze/fs.go",
+		"fs.givenUp != nil && fs.givenUp()",
+		"false"}),
+	upkeepOf("Close waits for a compaction of the store, which it has not given up", "./kv", "^TestClose_compactAll", edit{"kv/db.go",
+		"return db.scheduler.givenUp() })",
+		"return false })"}),
+	upkeepOf("Close waits for a build", "./kv", "^TestBuild_closing", edit{"kv/build.go",
+		"if b.w.db.closing.Load() {",
+		"if false {"}),
+	// What is asked for takes memory that is bounded.
+	upkeepOf("requests are bounded by nothing", "./kv", "^TestRequests", edit{"kv/requests.go",
+		"if q.bytes+n > maxRequests {",
+		"if q.bytes+n > 64*maxRequests {"}),
+	upkeepOf("a request that waits counts again", "./kv", "^TestRequests", edit{"kv/requests.go",
+		"if _, there := q.queued[r]; there {",
+		"if _, there := q.queued[r]; there && false {"}),
+	upkeepOf("a request that was taken counts", "./kv", "^TestRequests", edit{"kv/requests.go",
+		"		q.bytes -= requestBytes + len(r.about())\n",
+		""}),
+	upkeepOf("requests that were taken count", "./kv", "^TestRequests", edit{"kv/requests.go",
+		"q.queued, q.bytes = nil, 0",
+		"q.queued = nil"}),
+
 	// A compaction that is given up while it waits does not end the process, nor the others.
 	upkeepOf("a compaction that is given up ends the process", "./kv", "^TestScheduler_givenUp", edit{"kv/scheduler.go",
 		"		r := recover()\n",

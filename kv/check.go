@@ -43,7 +43,7 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 // take takes the snapshot, and the counts as of it.
 func (c *checker) take() {
 	db := c.db
-	db.apply.Lock()
+	db.lockApply()
 	defer db.apply.Unlock()
 	c.snap = db.pebble().NewSnapshot()
 	for i := range db.groups {

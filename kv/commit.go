@@ -175,7 +175,7 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	w.setKeyCounts()
 	if w.needsSequence() {
 		db.drain() // before others have to wait for it
-		db.apply.Lock()
+		db.lockApply()
 		defer db.apply.Unlock()
 		db.word.Add(seqOdd)
 		defer db.word.Add(seqStep - seqOdd)
@@ -222,6 +222,17 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	db.stats.commits.Add(1)
 	db.stats.commitBytes.Add(uint64(w.batch.Len()))
 	return last, nil
+}
+
+// lockApply takes apply, exclusively. Those who would share it wait as long as somebody waits
+// for it exclusively, and a commit that Pebble has wait shares it: so this keeps out of the
+// way until Pebble has room again.
+func (db *DB) lockApply() {
+	db.pauseAt("apply: wanted")
+	db.stall.RLock()
+	//lint:ignore SA2001 having held the lock is the point
+	db.stall.RUnlock()
+	db.apply.Lock()
 }
 
 // addObjects gives a patcher what the commit may change. Where more than one object has a layer,

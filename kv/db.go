@@ -68,6 +68,7 @@ type DB struct {
 	ending  context.Context
 	end     context.CancelFunc
 	stalled atomic.Int32 // see pebble.go
+	stall   sync.RWMutex // held while stalled is set
 
 	// groups are the numbers of headers by group of keys, written under the
 	// group's key lock or the gate; keys is their sum.

@@ -95,7 +95,7 @@ func (db *DB) countExpiring() error {
 	}
 	// Of a commit applied before the iterator is made the notes are counted, of another
 	// what it changes: none is in between.
-	db.apply.Lock()
+	db.lockApply()
 	defer db.apply.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()

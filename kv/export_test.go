@@ -289,6 +289,15 @@ func (db *DB) CompactionAsked() bool {
 	return db.scheduler.asked > 0
 }
 
+// ApplyWanted reports whether somebody holds apply exclusively, or waits to.
+func (db *DB) ApplyWanted() bool {
+	if !db.apply.TryRLock() {
+		return true
+	}
+	db.apply.RUnlock()
+	return false
+}
+
 // GivenUp reports whether compactions have been given up, and are yet to end.
 func (db *DB) GivenUp() bool { return db.scheduler.givenUp() }
 

@@ -53,8 +53,8 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		DisableTableStats: true,
 		EventListener: &pebble.EventListener{
 			BackgroundError: db.backgroundError,
-			WriteStallBegin: func(pebble.WriteStallBeginInfo) { db.stalled.Store(stalled) },
-			WriteStallEnd:   func() { db.stalled.Store(0) },
+			WriteStallBegin: func(pebble.WriteStallBeginInfo) { db.stall.Lock(); db.stalled.Store(stalled) },
+			WriteStallEnd:   func() { db.stalled.Store(0); db.stall.Unlock() },
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				db.opts.Logger.Error("sievekv: corrupt table", "dir", db.dir, "path", info.Path, "error", info.Details.Error())
 			},

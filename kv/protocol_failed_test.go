@@ -181,3 +181,53 @@ func TestClose_compactAll(t *testing.T) {
 		})
 	}
 }
+
+// While Pebble has a commit wait, lookups that open an object go on, also when others want to commit to several keys, or to
+// have a view.
+func TestStall_lookups(t *testing.T) {
+	s := openStore(t, &kv.Options{FS: vfs.NewMem(), MemTableSize: 256 << 10})
+	s.create("object")
+	s.closeObject("object")
+	s.HoldCompactions()
+	stop := errors.New("enough")
+	var enough atomic.Bool
+	writing := s.begin(func() error {
+		for i := 0; !enough.Load(); i++ {
+			if _, err := s.Set(kv.NoSync, fmt.Append(nil, "a", i), make([]byte, 3000), kv.SetOptions{}); err != nil {
+				return err
+			}
+		}
+		return stop
+	})
+	for !s.StalledByLevel0() {
+		runtime.Gosched()
+	}
+	begun := s.next("apply: wanted")
+	several := s.begin(func() error {
+		return s.DB.Write(kv.NoSync, [][]byte{[]byte("b"), []byte("c")}, func(w *kv.Writer) error {
+			_, err1 := w.Set([]byte("b"), nil, kv.SetOptions{})
+			_, err2 := w.Set([]byte("c"), nil, kv.SetOptions{})
+			return errors.Join(err1, err2)
+		})
+	})
+	several.reaches(begun)
+	begun.release()
+	view := s.begin(func() error { return s.View(t.Context(), func(*kv.Transaction) error { return nil }) })
+	wanted := false
+	for i := 0; i < 1000 && !wanted; i++ {
+		wanted = s.ApplyWanted()
+		runtime.Gosched()
+	}
+	if wanted {
+		t.Error("apply is wanted while a commit that waits shares it")
+	} else if o, err := s.Lookup([]byte("object")); o == nil || err != nil {
+		t.Errorf("Lookup = %v, %v", o, err)
+	}
+	enough.Store(true)
+	s.ReleaseCompactions()
+	if <-writing.done; !errors.Is(writing.err, stop) {
+		t.Error(writing.err)
+	}
+	several.wait()
+	view.wait()
+}

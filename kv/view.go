@@ -55,7 +55,7 @@ func (db *DB) newView() (*view, error) {
 // take takes the snapshot.
 func (v *view) take() {
 	db := v.db
-	db.apply.Lock()
+	db.lockApply()
 	defer db.apply.Unlock()
 	v.snap, v.seq, v.gathered = db.pebble().NewSnapshot(), db.lastSeq.Load(), db.gathered.last.Load()
 }

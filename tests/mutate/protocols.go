@@ -29,7 +29,7 @@ var protocols = []mutation{
 	// Commits that replace something hold apply exclusively, and the store's word
 	// is odd meanwhile; lookups look at it again when they are done.
 	inKV("a replacement holds apply shared", edit{"kv/commit.go",
-		"		db.apply.Lock()\n		defer db.apply.Unlock()\n		db.word.Add(seqOdd)",
+		"		db.lockApply()\n		defer db.apply.Unlock()\n		db.word.Add(seqOdd)",
 		"		db.apply.RLock()\n		defer db.apply.RUnlock()\n		db.word.Add(seqOdd)"}),
 	inKV("a replacement leaves the word alone", edit{"kv/commit.go",
 		"		db.word.Add(seqOdd)\n		defer db.word.Add(seqStep - seqOdd)\n",
@@ -290,7 +290,7 @@ var protocols = []mutation{
 
 	// The number of keys that expire: see kv/expiring.go.
 	{name: "the counting of keys that expire begins within a commit", edits: []edit{{"kv/expiring.go",
-		"	db.apply.Lock()\n	defer db.apply.Unlock()\n",
+		"	db.lockApply()\n	defer db.apply.Unlock()\n",
 		""}}, pkg: "./kv", tests: "^TestExpiringKeys_(begin|counting|concurrent)$"},
 	{name: "keys that expired before everything was removed are counted", edits: []edit{{"kv/expiring.go",
 		"	e.state = counted\n}",

@@ -36,6 +36,10 @@ var upkeep = []mutation{
 	upkeepOf("Close waits for a build", "./kv", "^TestBuild_closing", edit{"kv/build.go",
 		"if b.w.db.closing.Load() {",
 		"if false {"}),
+	// While Pebble has a commit wait, nobody waits for apply exclusively.
+	upkeepOf("a commit to several keys queues behind one that Pebble has wait", "./kv", "^TestStall", edit{"kv/commit.go",
+		"	db.stall.RLock()\n	//lint:ignore SA2001 having held the lock is the point\n	db.stall.RUnlock()\n",
+		""}),
 	// What is asked for takes memory that is bounded.
 	upkeepOf("requests are bounded by nothing", "./kv", "^TestRequests", edit{"kv/requests.go",
 		"if q.bytes+n > maxRequests {",

@@ -66,7 +66,11 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 		return w.db.fail(fmt.Errorf("kv: build of key %q: %w", o.key, err))
 	}
 	for _, l := range o.layers {
-		if l.dir == nil {
+		switch {
+		case l.dir != nil:
+		case w.gate == gateExclusive:
+			l.closed.Store(true) // a transaction may build any number
+		default:
 			l.one.Store(zeroLine)
 		}
 	}
@@ -96,7 +100,7 @@ func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 	key := appendBlockKey(nil, l.object, l.spec.Number, blk)
 	b.value = block.AppendBlock(b.value[:0], b.object.header.family, words)
 	must(b.batch.Set(key, b.value, nil))
-	if l.dir == nil {
+	if l.dir == nil && !l.closed.Load() {
 		first, own := l.newBlock()
 		copy(own, words)
 		l.one.Store(first)

@@ -101,7 +101,10 @@ func (w *Writer) commit() error {
 
 // build moves what is staged into the batch, and checks its size.
 func (w *Writer) build() error {
-	w.keepLive()
+	if w.tooLarge != nil {
+		return w.tooLarge
+	}
+	w.forgetGone()
 	w.stageDrops()
 	w.stageKeys()
 	w.operands(func(key, operand []byte) { must(w.batch.Merge(key, operand, nil)) })
@@ -126,8 +129,11 @@ func setCounters(batch *pebble.Batch, scratch []byte, l *Layer, values [numCount
 // checkSize refuses a batch that is too large: above half a memtable it bypasses that and loses
 // its sequence.
 func (db *DB) checkSize(batch *pebble.Batch) error {
-	size, limit := batch.Len()+perEntry*int(batch.Count()), db.MaxCommit()
-	if size > limit {
+	return db.refuseSize(batch.Len() + perEntry*int(batch.Count()))
+}
+
+func (db *DB) refuseSize(size int) error {
+	if limit := db.MaxCommit(); size > limit {
 		return fmt.Errorf("%w: commit of %d bytes, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, size, limit)
 	}
 	return nil
@@ -183,10 +189,13 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 		db.apply.RLock()
 		defer db.apply.RUnlock()
 	}
+	p := &w.patcher
+	p.db = db
+	w.addObjects(p)
 	touched := w.stripes()
 	db.startStripes(touched)
 	defer db.finishStripes(touched)
-	defer finishVersions(w.startVersions())
+	defer finishVersions(w.startVersions(p))
 	db.pauseAt("commit: started")
 
 	var err error
@@ -205,9 +214,7 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	last := first + uint64(w.batch.Count()) - 1
 	raise(&db.lastSeq, last)
 	db.pauseAt("commit: applied")
-	p := &w.patcher
-	p.db, p.last = db, last
-	w.addObjects(p)
+	p.applied(last)
 	p.patch(w.batch.Repr())
 	w.steps += p.steps
 	if db.space.Full() {
@@ -236,7 +243,9 @@ func (db *DB) lockApply() {
 }
 
 // addObjects gives a patcher what the commit may change. Where more than one object has a layer,
-// that of the object that is there counts, unless this writer made one of the same number.
+// that of the object that is open counts, unless this writer made one of the same number. Of one
+// that is not open those are patched that this writer has found: they may go on in what it puts
+// under a key. The caller holds apply exclusively, or the locks of the keys.
 func (w *Writer) addObjects(p *patcher) {
 	for i := range w.views {
 		if v := &w.views[i]; v.changed {
@@ -244,11 +253,20 @@ func (w *Writer) addObjects(p *patcher) {
 		}
 	}
 	for i := range w.views {
-		p.add(w.views[i].stored)
+		o := w.views[i].stored
+		if o == nil || o.inline() {
+			continue
+		}
+		if w.gate == gateExclusive {
+			if open := w.db.openObject(o.key); open != nil {
+				o = open
+			}
+		}
+		p.addOpen(o)
 	}
 	for i := range w.layers {
 		if s := &w.layers[i]; s.madeFor != nil && !s.gone {
-			p.addLayer(s.madeFor, s.layer)
+			p.addLayer(patched{o: s.madeFor, l: s.layer})
 		}
 	}
 }
@@ -278,8 +296,9 @@ func (w *Writer) needsSequence() bool {
 		return w.sequence
 	}
 	changesSlots := slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.log) > 0 })
-	if w.gate == gateExclusive && (w.bitCount > 0 || changesSlots) {
-		return true // of a transaction nobody sees a part, be it of one filter
+	counts := slices.ContainsFunc(w.layers, func(s stagedLayer) bool { return s.counted })
+	if w.gate == gateExclusive && (w.bitCount > 0 || changesSlots || counts) {
+		return true // of a transaction nobody sees a part, be it of one filter; and see evictObject
 	}
 	strings := 0
 	for i := range w.views {

@@ -91,6 +91,53 @@ func (db *DB) Changes() uint64 { return db.lastSeq.Load() + db.gathered.last.Loa
 // BlocksRead returns the number of blocks read from Pebble.
 func (db *DB) BlocksRead() uint64 { return db.stats.blocksRead.Load() }
 
+// OpenObject returns the object that is open under a key, nil if none is.
+func (db *DB) OpenObject(key string) *Object { return db.openObject(key) }
+
+// OpenBytes returns what the open objects and their blocks take, as the cache counts it.
+func (db *DB) OpenBytes() (n int64) {
+	for i := range db.shards {
+		sh := &db.shards[i]
+		sh.mu.RLock()
+		for _, o := range sh.objects {
+			n += o.bytes()
+			for _, l := range o.layers {
+				if l.dir != nil {
+					n += int64(l.residentBlocks()) * l.blockBytes()
+				}
+			}
+		}
+		sh.mu.RUnlock()
+	}
+	return n
+}
+
+// GateFixed reports whether nobody can come to hold the gate now, or cease to.
+func (db *DB) GateFixed() bool {
+	if !db.gate.mu.TryLock() {
+		return true
+	}
+	db.gate.mu.Unlock()
+	return false
+}
+
+// ViewBytes returns what the keys and objects take that a view keeps.
+func (tx *Transaction) ViewBytes() (n int64) {
+	for key, o := range tx.view.objects {
+		n += int64(len(key))
+		if o != nil {
+			n += o.bytes()
+		}
+	}
+	return n
+}
+
+// MaxViewObjects is about the most of that.
+const MaxViewObjects = maxViewObjects
+
+// Views returns how many keys the transaction remembers.
+func (tx *Transaction) Views() int { return len(tx.w.views) }
+
 // AwaitCache waits until ristretto has counted what it was given.
 func (db *DB) AwaitCache() { db.residency.cache.Wait() }
 
@@ -208,6 +255,14 @@ func (tx *Transaction) Steps() int { return tx.w.steps }
 
 // DeleteEverything stages the removal of every key.
 func (w *Writer) DeleteEverything() { w.deleteAll() }
+
+// LongestLog returns how many values of slots the writer notes of a block at most.
+func (w *Writer) LongestLog() (n int) {
+	for _, b := range w.slots {
+		n = max(n, len(b.log))
+	}
+	return n
+}
 
 // MaxBlockCopies is the most of them.
 const MaxBlockCopies = maxCopies

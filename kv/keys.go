@@ -83,7 +83,7 @@ func (r Reader) Lookup(key []byte) (*Object, error) {
 func (r Reader) lookup(key []byte) (*Object, error) {
 	switch {
 	case r.w != nil:
-		return r.w.Object(key)
+		return r.w.find(key, r.large)
 	case r.view != nil:
 		return r.view.find(key, r.large)
 	}

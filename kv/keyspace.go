@@ -145,6 +145,14 @@ func (db *DB) openSteady(sh *shard, key []byte, steady bool) (o *Object, opened 
 	return db.open(sh, key)
 }
 
+// openObject returns the object that is open under a key, nil if none is.
+func (db *DB) openObject(key string) *Object {
+	sh := db.shardOf(key)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	return sh.objects[key]
+}
+
 // open reads the header of a key and puts the object into the map. The caller
 // holds apply, shared.
 func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
@@ -247,10 +255,23 @@ func (db *DB) readCounters(from pebble.Reader, l *Layer) error {
 	return nil
 }
 
-// evictObject closes an object to save memory. Nobody may be writing to it: a
-// writer holds its key's lock, or the gate exclusively, from finding the object
-// to patching it, and would patch an incarnation that no lookup reads. If one of
-// the locks is taken the object is left to the housekeeper.
+// evictObject closes an object to save memory. What a writer has found must not be closed and
+// opened again before it is patched: the commit would patch an incarnation that no lookup
+// reads, and its items would be missing.
+//
+// A writer of single keys holds the locks of its keys from finding the object to patching it,
+// so the lock of the key has to be free. A transaction holds none, and may last: if it kept
+// objects open, then all that anybody looks up meanwhile. It has them closed instead. While it
+// lasts nothing else is stored, so all incarnations of an object have the same blocks and
+// counters: what was staged with one is right for another. Its commit, if it changes objects,
+// holds apply exclusively, which the opening of objects takes, and patches those that are open
+// then: see addObjects. One that is closed after that was patched in vain, or its layers go on
+// in the incarnation that the commit puts under a key; they were patched, so that is right too.
+//
+// A lock that is taken while a transaction has the gate is that of a writer, or a lookup, that
+// waits for the gate and has found nothing yet. It waits until the object is closed.
+//
+// If somebody else has the lock the object is left to the housekeeper.
 func (db *DB) evictObject(o *Object) {
 	if o.Ended() || db.tryEvict(o) {
 		return
@@ -262,16 +283,16 @@ func (db *DB) evictObject(o *Object) {
 }
 
 func (db *DB) tryEvict(o *Object) bool {
-	lock := db.keyLock([]byte(o.key))
-	if !lock.TryLock() {
-		return false
+	if lock := db.keyLock([]byte(o.key)); lock.TryLock() {
+		defer lock.Unlock()
+	} else {
+		db.gate.mu.Lock()
+		defer db.gate.mu.Unlock()
+		if !db.gate.alone {
+			return false
+		}
+		db.pauseAt("evict: alone")
 	}
-	defer lock.Unlock()
-	if !db.gate.TryRLock() {
-		return false
-	}
-	defer db.gate.RUnlock()
-
 	sh := db.shardOf(o.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -283,6 +304,7 @@ func (db *DB) tryEvict(o *Object) bool {
 	o.end()
 	big := false
 	for _, l := range o.layers {
+		l.closed.Store(true)
 		l.one.Store(nil)
 		big = big || l.dir != nil
 	}

@@ -147,8 +147,12 @@ func (db *DB) readAndInstall(o *Object, l *Layer, blk uint64, st *stripe, starte
 // under ristretto's rule. The stripe's mutex is held.
 func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 	if l.dir == nil {
-		// The block of a one-block layer was counted with its object.
-		return l.one.CompareAndSwap(nil, first)
+		// The block of a one-block layer was counted with its object, if that is open.
+		installed := l.one.CompareAndSwap(nil, first)
+		if installed && l.closed.Load() {
+			l.one.CompareAndSwap(first, nil)
+		}
+		return installed
 	}
 	d := &l.dir[blk>>chunkBits]
 	c := d.Load()

@@ -22,6 +22,10 @@ type savepoint struct {
 // runNested runs a change of a transaction, which is staged if it returns nil, and
 // otherwise, or if it panics, taken back.
 func (w *Writer) runNested(change func(*Writer) error) error {
+	w.sift()
+	if err := w.fits(); err != nil {
+		return err
+	}
 	w.enterNest()
 	staged := false
 	defer func() {
@@ -31,7 +35,9 @@ func (w *Writer) runNested(change func(*Writer) error) error {
 		w.nest = nesting{}
 	}()
 	err := change(w)
-	staged = err == nil
+	if staged = err == nil; staged {
+		w.forgetUnchanged(w.nest.lens.views)
+	}
 	return err
 }
 

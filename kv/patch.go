@@ -27,31 +27,45 @@ type patcher struct {
 
 // patched is a layer, and an object that has it.
 type patched struct {
-	o *Object
-	l *Layer
+	o    *Object
+	l    *Layer
+	open bool // the object is, or was, what lookups find
 }
 
-// add adds an object, if it is one.
-func (p *patcher) add(o *Object) {
+// add adds an object that a writer has made, if it is one.
+func (p *patcher) add(o *Object) { p.addObject(o, false) }
+
+// addOpen adds an object that is open.
+func (p *patcher) addOpen(o *Object) { p.addObject(o, true) }
+
+func (p *patcher) addObject(o *Object, open bool) {
 	if o == nil || o.inline() {
 		return
 	}
 	raise(&o.lastSeq, p.last)
 	for _, l := range o.layers {
-		p.addLayer(o, l)
+		p.addLayer(patched{o, l, open})
 	}
 }
 
-func (p *patcher) addLayer(o *Object, l *Layer) {
-	p.layers = append(p.layers, patched{o, l})
+func (p *patcher) addLayer(x patched) {
+	p.layers = append(p.layers, x)
 	switch {
 	case p.index != nil:
-		p.index[l.id()] = patched{o, l}
+		p.index[x.l.id()] = x
 	case len(p.layers) > maxLayers: // of more than one object
 		p.index = make(map[layerID]patched)
 		for _, x := range p.layers {
 			p.index[x.l.id()] = x
 		}
+	}
+}
+
+// applied tells the objects of the commit's last sequence, when it is applied.
+func (p *patcher) applied(last uint64) {
+	p.last = last
+	for _, x := range p.layers {
+		raise(&x.o.lastSeq, last)
 	}
 }
 
@@ -87,17 +101,21 @@ func (p *patcher) patch(repr []byte) {
 }
 
 func (p *patcher) layer(object, number uint64) (*Object, *Layer) {
+	found := p.find(object, number)
+	return found.o, found.l
+}
+
+func (p *patcher) find(object, number uint64) patched {
 	if p.index != nil {
-		found := p.index[layerID{object, number}]
-		return found.o, found.l
+		return p.index[layerID{object, number}]
 	}
 	for _, x := range slices.Backward(p.layers) {
 		p.steps++
 		if x.l.object == object && x.l.spec.Number == number {
-			return x.o, x.l
+			return x
 		}
 	}
-	return nil, nil
+	return patched{}
 }
 
 // operand patches a resident block. One that is not resident is left alone: the
@@ -168,10 +186,12 @@ func (p *patcher) header(key string, value []byte) {
 		return
 	}
 	layers := make([]*Layer, len(h.layers))
+	var old *Object // the open one
 	for i, spec := range h.layers {
 		if from, l := p.resident(h.id, spec.Number, key); l != nil {
-			layers[i] = l
-			from.handedOver.Store(true)
+			if layers[i] = l; from.open {
+				old = from.o
+			}
 			continue
 		}
 		layers[i] = newLayer(h, spec)
@@ -179,37 +199,54 @@ func (p *patcher) header(key string, value []byte) {
 			layers[i].one.Store(zeroLine)
 		}
 	}
+	if old != nil {
+		p.take(old)
+	}
 	p.dropKey(key)
 	o, err := newObject(p.db, key, h, layers)
 	if err != nil {
 		return // staged with success a moment ago; not open is always right
 	}
-	p.add(o)
+	p.addOpen(o)
+	for _, l := range layers {
+		l.closed.Store(false)
+	}
 	sh := p.db.shardOf(o.key)
 	sh.mu.Lock()
 	sh.objects[o.key] = o
 	sh.mu.Unlock()
 	p.db.residency.put(objectCacheKey(h.id), residentObject{o}, o.bytes())
+	p.db.residency.drain()
 }
 
 // resident finds the open incarnation that a layer's blocks are resident in.
-func (p *patcher) resident(object, number uint64, key string) (*Object, *Layer) {
-	if o, l := p.layer(object, number); l != nil {
-		return o, l
+func (p *patcher) resident(object, number uint64, key string) (from patched, l *Layer) {
+	if from := p.find(object, number); from.l != nil {
+		return from, from.l
 	}
-	sh := p.db.shardOf(key)
-	sh.mu.RLock()
-	o := sh.objects[key]
-	sh.mu.RUnlock()
+	o := p.db.openObject(key)
 	if o == nil || o.header.id != object {
-		return nil, nil
+		return patched{}, nil
 	}
 	for _, l := range o.layers {
 		if l.spec.Number == number {
-			return o, l
+			return patched{o, l, true}, l
 		}
 	}
-	return nil, nil
+	return patched{}, nil
+}
+
+// take takes an object out of the map whose layers go on in another. From then on it is not
+// closed to save memory; if it was, its blocks are gone, and what is left of them is patched.
+func (p *patcher) take(o *Object) {
+	sh := p.db.shardOf(o.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	o.handedOver.Store(true)
+	if sh.objects[o.key] == o {
+		delete(sh.objects, o.key)
+		p.db.retire(o)
+	}
 }
 
 // keyCount takes over the number of keys of a group, or forgets all of them.

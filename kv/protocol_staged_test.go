@@ -57,7 +57,11 @@ func TestStaged_steps(t *testing.T) {
 				return err
 			},
 			func(w *kv.Writer, i int) error {
-				_, err := w.Load(one, one.Layers()[0], uint64(i/2))
+				l := one.Layers()[0]
+				taken, err := w.Load(one, l, n) // what is put there is refused each time
+				if err == nil && block.SlotAt(l.Words(taken), slotFamily, 5) != 0 {
+					err = errors.New("a slot has what was refused")
+				}
 				return errors.Join(err, put(w, one, 0, uint64(i), 5, 7))
 			},
 		},
@@ -128,25 +132,13 @@ func TestStaged_steps(t *testing.T) {
 // was staged before and after. Of two stores one has uses refused that the other never sees.
 func TestStaged_refused(t *testing.T) {
 	const seed = 13
-	uses := func(rng *rand.Rand) func(w *kv.Writer) error {
-		seed := rng.Uint64()
-		return func(w *kv.Writer) error {
-			rng := rand.New(rand.NewPCG(seed, 0))
-			for range 1 + rng.IntN(4) {
-				if err := randomChange(w, rng); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
 	for round := range 60 {
 		rng := rand.New(rand.NewPCG(seed, uint64(round)))
 		with, without := openStore(t, inMemory()), openStore(t, inMemory())
 		for range 3 {
 			a, b := with.exclusive(), without.exclusive()
 			for range 1 + rng.IntN(60) {
-				use := uses(rng)
+				use := randomUse(rng)
 				if rng.IntN(2) == 0 {
 					with.use(a, "other", func(w *kv.Writer, _ *kv.Object) error { return errors.Join(use(w), errRefused) })
 					continue
@@ -166,6 +158,20 @@ func TestStaged_refused(t *testing.T) {
 		}
 		with.must(with.Close())
 		without.must(without.Close())
+	}
+}
+
+// randomUse returns a use of a transaction that makes some changes, the same each time.
+func randomUse(rng *rand.Rand) func(w *kv.Writer) error {
+	seed := rng.Uint64()
+	return func(w *kv.Writer) error {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		for range 1 + rng.IntN(4) {
+			if err := randomChange(w, rng); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 }
 
@@ -218,7 +224,7 @@ func randomChange(w *kv.Writer, rng *rand.Rand) error {
 	w.SetCounter(l, rng.IntN(3), uint64(rng.IntN(100)))
 	blk := rng.Uint64N(l.Spec().Blocks)
 	if o.Family() == block.FamilyBits {
-		positions := make([]uint16, rng.IntN(1500)) // a block with more than 1024 is kept in another way
+		positions := make([]uint16, rng.IntN(2500)) // a block with more than 2048 is kept in another way
 		for i := range positions {
 			positions[i] = uint16(rng.IntN(1 << 16))
 		}
@@ -236,11 +242,16 @@ func randomChange(w *kv.Writer, rng *rand.Rand) error {
 }
 
 // contents are the keys, and what is in them.
-func (s *store) contents(read func(func(kv.Reader) error) error) (list []string) {
+func (s *store) contents(read func(func(kv.Reader) error) error) []string {
+	s.t.Helper()
+	return s.contentsOf(read, randomKeys...)
+}
+
+func (s *store) contentsOf(read func(func(kv.Reader) error) error, keys ...string) (list []string) {
 	s.t.Helper()
 	s.must(read(func(r kv.Reader) error {
 		list = nil
-		for _, key := range randomKeys {
+		for _, key := range keys {
 			o, err := r.Lookup([]byte(key))
 			if err != nil {
 				return err
@@ -275,6 +286,36 @@ func (s *store) contents(read func(func(kv.Reader) error) error) (list []string)
 		return nil
 	}))
 	return list
+}
+
+// A layer that is removed and one that has its number then are told apart, be it among many.
+func TestStaged_numberUsedAgain(t *testing.T) {
+	s := openStore(t, inMemory())
+	tx := s.exclusive()
+	for i := range 40 {
+		key := fmt.Appendf(nil, "k%d", i)
+		s.use(tx, "other", func(w *kv.Writer, _ *kv.Object) error {
+			o, err := w.Create(key, kv.Spec{
+				Type: slotsType, Family: slotFamily, Layers: []kv.LayerSpec{{Blocks: 3, Lines: 128}, {Number: 1, Blocks: 3, Lines: 128}},
+			})
+			return errors.Join(err, put(w, o, 1, 0, 5, 7))
+		})
+		s.use(tx, string(key), func(w *kv.Writer, o *kv.Object) error {
+			o, err := w.Shrink(o)
+			if err == nil {
+				o, err = w.Grow(o, slotLayer())
+			}
+			return errors.Join(err, put(w, o, 1, 0, 6, 8))
+		})
+		s.wantSlot(tx.Read, string(key), 1, 0, 5, 0)
+		s.wantSlot(tx.Read, string(key), 1, 0, 6, 8)
+	}
+	s.must(tx.Commit())
+	for i := range 40 {
+		s.wantSlot(s.Read, fmt.Sprint("k", i), 1, 0, 5, 0)
+		s.wantSlot(s.Read, fmt.Sprint("k", i), 1, 0, 6, 8)
+	}
+	s.wantConsistent()
 }
 
 // A second use of a transaction that changes the slots that the first changed takes no more
@@ -322,4 +363,222 @@ func liveHeap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// Of a slot that is set again and again no more is noted than its value.
+func TestStaged_slotAgain(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.createSlots("k")
+	tx := s.exclusive()
+	for i := range 1000 {
+		s.use(tx, "k", func(w *kv.Writer, o *kv.Object) error {
+			err := errors.Join(put(w, o, 0, 1, 5, uint32(i)), put(w, o, 0, 1, uint16(i%20), uint32(i)))
+			if n := w.LongestLog(); n > 200 {
+				return fmt.Errorf("%d values are noted of 20 slots", n)
+			}
+			return err
+		})
+	}
+	s.wantSlot(tx.Read, "k", 0, 1, 6, 986)
+	s.must(tx.Commit())
+	s.wantSlot(s.Read, "k", 0, 1, 5, 999)
+	s.wantConsistent()
+}
+
+// A transaction that was refused once for what it staged commits nothing, also not the rest.
+func TestStaged_tooLargeOnce(t *testing.T) {
+	o := inMemory()
+	o.MemTableSize = 1 << 20
+	s := openStore(t, o)
+	tx := s.exclusive()
+	set := func(n int) error {
+		return tx.Write(func(w *kv.Writer) error {
+			for i := range n {
+				if _, err := w.Set(fmt.Appendf(nil, "k%d", i), make([]byte, 1000), kv.SetOptions{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	s.must(set(1))
+	for _, n := range []int{1000, 1} {
+		if err := set(n); !errors.Is(err, kv.ErrTooLarge) {
+			t.Errorf("%d strings of 1000 bytes are answered by %v", n, err)
+		}
+	}
+	if err := tx.Commit(); !errors.Is(err, kv.ErrTooLarge) {
+		t.Errorf("the commit is answered by %v", err)
+	}
+	if n, err := s.Size(); n != 0 || err != nil {
+		t.Errorf("%d keys are there, %v", n, err)
+	}
+}
+
+// What a transaction has staged of objects that it then removes is not kept.
+func TestStaged_removedAgain(t *testing.T) {
+	const rounds, blocks = 200, 40
+	o := inMemory()
+	o.MemTableSize = 2 << 20
+	s := openStore(t, o)
+	tx := s.exclusive()
+	spread := make([]uint16, 3000)
+	for i := range spread {
+		spread[i] = uint16(21 * i)
+	}
+	stage := func(key string, typ *kv.Type, family block.Family) {
+		s.use(tx, "other", func(w *kv.Writer, _ *kv.Object) error {
+			o, err := w.Create([]byte(key), kv.Spec{Type: typ, Family: family, Layers: []kv.LayerSpec{{Blocks: 1 << 20, Lines: 128}}})
+			for blk := uint64(0); blk < blocks && err == nil; blk++ {
+				if family == block.FamilyBits {
+					_, err = w.SetBits(o, o.Layers()[0], blk, spread)
+				} else {
+					err = put(w, o, 0, blk, 5, 7)
+				}
+			}
+			return err
+		})
+	}
+	stage("bits", bitsType, block.FamilyBits)
+	stage("slots", slotsType, slotFamily)
+	before := liveHeap()
+	for range rounds {
+		stage("gone", bitsType, block.FamilyBits)
+		stage("gone", slotsType, slotFamily)
+	}
+	s.use(tx, "gone", func(w *kv.Writer, _ *kv.Object) error {
+		_, err := w.Delete([]byte("gone"))
+		return err
+	})
+	if took := int64(liveHeap() - before); took > 16<<20 {
+		t.Errorf("what is staged of %d objects of %d blocks that were removed takes %d bytes", rounds, blocks, took)
+	}
+	want := func(read func(func(kv.Reader) error) error) {
+		s.wantSlot(read, "slots", 0, 9, 5, 7)
+		s.must(read(func(r kv.Reader) error {
+			o, err := r.Lookup([]byte("bits"))
+			if err != nil {
+				return err
+			}
+			l := o.Layers()[0]
+			for blk := range uint64(blocks) {
+				first, err := r.Load(o, l, blk)
+				if err != nil {
+					return err
+				}
+				if l.Words(first)[0]&1 == 0 {
+					t.Errorf("block %d is lost", blk)
+				}
+			}
+			return nil
+		}))
+	}
+	want(tx.Read)
+	s.must(tx.Commit())
+	want(s.Read)
+	s.wantConsistent()
+}
+
+// A transaction that stages more than a commit takes is refused before its end, when it is not
+// much more, and one that stages the same again and again is not.
+func TestStaged_tooLarge(t *testing.T) {
+	large := func(typ *kv.Type, family block.Family) func(w *kv.Writer) (*kv.Object, error) {
+		return func(w *kv.Writer) (*kv.Object, error) {
+			return w.Create([]byte("large"), kv.Spec{Type: typ, Family: family, Layers: []kv.LayerSpec{{Blocks: 1 << 20, Lines: 128}}})
+		}
+	}
+	spread := make([]uint16, 3000)
+	for i := range spread {
+		spread[i] = uint16(21 * i)
+	}
+	const endless = 20_000
+	for name, tt := range map[string]struct {
+		begin func(w *kv.Writer) (*kv.Object, error)
+		step  func(w *kv.Writer, o *kv.Object, i int) error
+		most  int // steps until it is refused; 0 if it is not
+	}{
+		"blocks": {large(bitsType, block.FamilyBits), func(w *kv.Writer, o *kv.Object, i int) error {
+			_, err := w.SetBits(o, o.Layers()[0], uint64(i), []uint16{1})
+			return err
+		}, 2000},
+		"full blocks": {large(bitsType, block.FamilyBits), func(w *kv.Writer, o *kv.Object, i int) error {
+			_, err := w.SetBits(o, o.Layers()[0], uint64(i), spread)
+			return err
+		}, 120},
+		"slots": {large(slotsType, slotFamily), func(w *kv.Writer, o *kv.Object, i int) error {
+			return put(w, o, 0, uint64(i), 5, 7)
+		}, 2000},
+		"strings": {nil, func(w *kv.Writer, _ *kv.Object, i int) error {
+			_, err := w.Set(fmt.Appendf(nil, "k%d", i), make([]byte, 1000), kv.SetOptions{})
+			return err
+		}, 500},
+		"objects": {nil, func(w *kv.Writer, _ *kv.Object, i int) error {
+			_, err := w.Create(fmt.Appendf(nil, "k%d", i), bitsSpec())
+			return err
+		}, 2000},
+		"deletions": {nil, func(w *kv.Writer, _ *kv.Object, i int) error {
+			key := fmt.Appendf(nil, "k%d", i)
+			_, err := w.Set(key, nil, kv.SetOptions{})
+			if err == nil && i%2 == 0 {
+				_, err = w.Delete(key)
+			}
+			return err
+		}, 4000},
+		"the same bits": {large(bitsType, block.FamilyBits), func(w *kv.Writer, o *kv.Object, i int) error {
+			_, err := w.SetBits(o, o.Layers()[0], uint64(i%50), spread[:100+i%50])
+			return err
+		}, 0},
+		"the same slots": {large(slotsType, slotFamily), func(w *kv.Writer, o *kv.Object, i int) error {
+			return put(w, o, 0, uint64(i%50), uint16(i%99), uint32(i))
+		}, 0},
+		"the same strings": {nil, func(w *kv.Writer, _ *kv.Object, i int) error {
+			_, err := w.Set(fmt.Appendf(nil, "k%d", i%50), make([]byte, 1000), kv.SetOptions{})
+			return err
+		}, 0},
+		"what is refused": {nil, func(w *kv.Writer, _ *kv.Object, i int) error {
+			_, err := w.Set(fmt.Appendf(nil, "k%d", i), make([]byte, 1000), kv.SetOptions{})
+			return errors.Join(err, errRefused)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := inMemory()
+			o.MemTableSize = 1 << 20 // 256 KiB a commit
+			s := openStore(t, o)
+			tx := s.exclusive()
+			if tt.begin != nil {
+				s.must(tx.Write(func(w *kv.Writer) error {
+					_, err := tt.begin(w)
+					return err
+				}))
+			}
+			steps := 0
+			var err error
+			for ; steps < endless; steps++ {
+				err = tx.Write(func(w *kv.Writer) error {
+					o, err := w.Object([]byte("large"))
+					return errors.Join(err, tt.step(w, o, steps))
+				})
+				if errors.Is(err, kv.ErrTooLarge) {
+					break
+				}
+				if err != nil && !errors.Is(err, errRefused) {
+					t.Fatal(err)
+				}
+			}
+			if tt.most == 0 && errors.Is(err, kv.ErrTooLarge) {
+				t.Fatalf("refused after %d steps that stage the same: %v", steps, err)
+			}
+			if tt.most > 0 && steps > tt.most {
+				t.Errorf("refused after %d steps, want at most %d", steps, tt.most)
+			}
+			err = tx.Commit()
+			if tooLarge := errors.Is(err, kv.ErrTooLarge); tooLarge != (tt.most > 0) || err != nil && !tooLarge {
+				t.Errorf("the commit after %d steps is answered by %v", steps, err)
+			}
+			if n, err := s.Size(); tt.most > 0 && (n != 0 || err != nil) {
+				t.Errorf("%d keys are there after a transaction that was refused, %v", n, err)
+			}
+			s.wantConsistent()
+		})
+	}
 }

@@ -1,12 +1,14 @@
 package kv_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
 )
 
 // A view does not show an item that is added while it copies the item's block, be it under
@@ -61,5 +63,52 @@ func testViewCommittedMeanwhile(t *testing.T, key string) {
 	view.Rollback()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What a view keeps is bounded by bytes, however long keys are and however large objects.
+func TestView_bounded(t *testing.T) {
+	s := openStore(t, inMemory())
+	large := kv.Spec{Type: bitsType, Family: block.FamilyBits, Layers: []kv.LayerSpec{{Blocks: 1 << 20, Lines: 128}}}
+	for i := range 100 {
+		key := fmt.Appendf(nil, "k%d", i)
+		s.must(s.Write(kv.NoSync, [][]byte{key}, func(w *kv.Writer) error {
+			_, err := w.Create(key, large)
+			return err
+		}))
+	}
+	s.set("k5", 5, 7)
+	tx, err := s.NewView(t.Context())
+	s.must(err)
+	defer tx.Rollback()
+	var first *kv.Line
+	lookup := func(key []byte) (o *kv.Object) {
+		s.must(tx.Read(func(r kv.Reader) (err error) {
+			if o, err = r.Lookup(key); o != nil {
+				first, err = r.Load(o, o.Layers()[0], 5)
+			}
+			return err
+		}))
+		if n := tx.ViewBytes(); n > kv.MaxViewObjects {
+			t.Fatalf("a view keeps %d bytes of keys and objects, at most %d", n, kv.MaxViewObjects)
+		}
+		return o
+	}
+	o := lookup([]byte("k5"))
+	if o == nil || lookup([]byte("k5")) != o {
+		t.Error("a view does not find an object again without reading it")
+	}
+	kept := first
+	for i := range 100 {
+		lookup(fmt.Appendf(nil, "k%d", i))
+	}
+	for i := range 100 {
+		lookup(fmt.Appendf(nil, "%060000d", i))
+	}
+	if lookup([]byte("k5")) == nil {
+		t.Error("a view does not find an object that it does not keep")
+	}
+	if first != kept {
+		t.Error("a view reads a block again whose object it has read again")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
 )
@@ -91,7 +92,8 @@ func (w *Writer) SetSlots(o *Object, l *Layer, blk uint64, slots []block.Slot) e
 	if b.log = append(b.log, slots...); len(b.log) >= max(fullLog, b.full) {
 		b.shorten()
 	}
-	return nil
+	w.grow(len(slots) * int(unsafe.Sizeof(block.Slot{})))
+	return w.fits()
 }
 
 // TogetherOnly has the commit seen as one by lookups: for a writer that moves entries
@@ -156,6 +158,7 @@ func (w *Writer) slotBlock(o *Object, l *Layer, blk uint64) (*slotBlock, error) 
 	s, i := &w.layers[b.ordinal], len(w.slots)
 	b.before, s.slots = s.slots, i+1
 	w.slots = append(w.slots, b)
+	w.grow(2 * int(unsafe.Sizeof(slotBlock{})))
 	switch {
 	case w.slotIndex != nil:
 		w.slotIndex[b.stagedPlace] = i
@@ -262,11 +265,16 @@ func (w *Writer) stageSlots() {
 	}
 }
 
-// startVersions makes the versions of the blocks that are changed odd, and returns
-// those. The locks of the keys are held, so nobody else changes them.
-func (w *Writer) startVersions() (odd []*atomic.Uint32) {
+// startVersions makes the versions of the blocks that are changed odd, in the layers that are
+// to be patched, and returns those. The locks of the keys are held, or the gate, so nobody else
+// changes them.
+func (w *Writer) startVersions(p *patcher) (odd []*atomic.Uint32) {
 	for _, b := range w.slots {
-		if v := b.layer.versionOf(b.blk); len(b.log) > 0 && v.Load()&1 == 0 {
+		_, l := p.layer(b.layer.object, b.layer.spec.Number)
+		if l == nil {
+			continue // of an object that is not open
+		}
+		if v := l.versionOf(b.blk); len(b.log) > 0 && v.Load()&1 == 0 {
 			v.Add(1)
 			odd = append(odd, v)
 		}

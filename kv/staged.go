@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
 )
@@ -71,7 +72,7 @@ type bitBlock struct {
 
 // manyPositions is the number of staged bits from which a block of bits, 8 KiB, is not much
 // more than their positions and the operand they become.
-const manyPositions = 1024
+const manyPositions = 2048
 
 // addedBit is a bit of one of the blocks.
 type addedBit struct {
@@ -113,6 +114,7 @@ func (w *Writer) addLayer(l *Layer) int {
 	}
 	i := len(w.layers)
 	w.layers = append(w.layers, stagedLayer{layer: l})
+	w.grow(2 * int(unsafe.Sizeof(stagedLayer{})))
 	switch {
 	case w.layerIndex != nil:
 		w.layerIndex[l.id()] = i
@@ -218,13 +220,14 @@ func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (i
 		}
 		if w.bits[staged].add(p) {
 			changed++
+			w.grow(4)
 			w.bitCount++
 			if w.nest.id != 0 {
 				w.added = append(w.added, addedBit{staged, p})
 			}
 		}
 	}
-	return changed, nil
+	return changed, w.fits()
 }
 
 // HasBits reports whether all of the bits are set, by this writer's own changes
@@ -275,6 +278,7 @@ func (w *Writer) findBits(l *Layer, blk uint64) int {
 // addBitBlock adds a block none of whose bits are staged.
 func (w *Writer) addBitBlock(l *Layer, blk uint64) int {
 	n, i := w.addLayer(l), len(w.bits)
+	w.grow(2 * int(unsafe.Sizeof(bitBlock{})))
 	s := &w.layers[n]
 	if i < cap(w.bits) {
 		w.bits = w.bits[:i+1] // with the memory for positions that it has
@@ -427,23 +431,51 @@ func (w *Writer) eachStagedBlock(l *Layer, f func(blk uint64)) {
 	}
 }
 
-// keepLive takes away what is staged of layers that are gone, for the commit. What is left
-// is not looked into any more.
-func (w *Writer) keepLive() {
-	w.layerIndex, w.bitIndex, w.slotIndex = nil, nil, nil
+// forgetGone takes away what is staged of layers that are gone.
+func (w *Writer) forgetGone() {
 	if !slices.ContainsFunc(w.layers, func(s stagedLayer) bool { return s.gone }) {
 		return
 	}
+	for i := range w.bits {
+		if b := &w.bits[i]; w.layers[b.ordinal].gone {
+			w.bitCount -= b.count
+		}
+	}
 	w.bits = slices.DeleteFunc(w.bits, func(b bitBlock) bool { return w.layers[b.ordinal].gone })
+	for _, b := range w.slots {
+		if w.layers[b.ordinal].gone {
+			b.words = nil // it may be among the copies
+		}
+	}
 	w.slots = slices.DeleteFunc(w.slots, func(b *slotBlock) bool { return w.layers[b.ordinal].gone })
 	for i := range w.layers {
 		s := &w.layers[i]
-		s.counted = s.counted && !s.gone
+		if s.gone {
+			*s = stagedLayer{layer: &Layer{object: s.layer.object, spec: s.layer.spec}, gone: true} // without its table
+		}
+		s.bits, s.slots = 0, 0
+	}
+	clear(w.bitIndex)
+	for i := range w.bits {
+		b := &w.bits[i]
+		s := &w.layers[b.ordinal]
+		b.before, s.bits = s.bits, i+1
+		if w.bitIndex != nil {
+			w.bitIndex[b.stagedPlace] = i
+		}
+	}
+	clear(w.slotIndex)
+	for i, b := range w.slots {
+		s := &w.layers[b.ordinal]
+		b.before, s.slots = s.slots, i+1
+		if w.slotIndex != nil {
+			w.slotIndex[b.stagedPlace] = i
+		}
 	}
 }
 
 // changedObjects returns the ids of the objects of which blocks or counters are staged, after
-// keepLive.
+// forgetGone.
 func (w *Writer) changedObjects() map[uint64]bool {
 	ids := make(map[uint64]bool)
 	for i := range w.layers {
@@ -460,6 +492,67 @@ func (w *Writer) changedObjects() map[uint64]bool {
 		}
 	}
 	return ids
+}
+
+// What a transaction stages has to fit into a commit, and takes memory until then. So it is not
+// only at the end that it is measured: whenever as much was staged again as half of a commit, in
+// bytes of memory. What is staged at any time is then no more than a commit and that half, in
+// copies of blocks and lists a few times as much.
+
+// grow counts bytes of memory that are staged.
+func (w *Writer) grow(bytes int) {
+	w.unmeasured += bytes
+	w.unsifted += bytes
+}
+
+// sift forgets what is staged of layers that are gone, now and then. No use of the writer is
+// under way that could take back that they are.
+func (w *Writer) sift() {
+	if w.unsifted >= w.db.MaxCommit()/2 {
+		w.unsifted = 0
+		w.forgetGone()
+	}
+}
+
+// fits refuses what is staged if that is more than a commit takes. A writer that was refused once
+// commits nothing.
+func (w *Writer) fits() error {
+	if w.tooLarge == nil && w.unmeasured >= w.db.MaxCommit()/2 {
+		w.unmeasured = 0
+		w.tooLarge = w.db.refuseSize(w.leastSize())
+	}
+	return w.tooLarge
+}
+
+// leastSize returns a bound of the size of the commit, which is no less.
+func (w *Writer) leastSize() (n int) {
+	for i := range w.views {
+		if v := &w.views[i]; v.changed && (v.object != nil || v.stored != nil) {
+			n += perEntry + len(v.key)
+			if v.object != nil {
+				n += len(v.object.header.params)
+			}
+		}
+	}
+	for i := range w.layers {
+		if s := &w.layers[i]; s.counted && !s.gone {
+			n += perEntry
+		}
+	}
+	for i := range w.bits {
+		if b := &w.bits[i]; b.count > 0 && !w.layers[b.ordinal].gone {
+			w.positions = b.appendPositions(w.positions[:0])
+			w.scratch = block.AppendBitsOperand(w.scratch[:0], w.positions)
+			n += perEntry + len(w.scratch)
+		}
+	}
+	for _, b := range w.slots {
+		if len(b.log) > 0 && !w.layers[b.ordinal].gone {
+			w.scratch = block.AppendSlotsOperand(w.scratch[:0], b.object.header.family, lastOfEach(slices.Clone(b.log)))
+			n += perEntry + len(w.scratch)
+		}
+	}
+	return n + 2*perEntry*len(w.drops)
 }
 
 // The most that an idle writer keeps: how many keys and blocks it has room for, and positions

@@ -39,6 +39,10 @@ type Layer struct {
 	one slot
 	dir []atomic.Pointer[chunk]
 
+	// closed is set when the object was closed to save memory, and while a transaction builds it: no
+	// block is put into one then. Of one that was open it is written with the lock of the shard held.
+	closed atomic.Bool
+
 	// counters are written by commits under the key's write lock and read by
 	// anyone.
 	counters [numCounters]atomic.Uint64

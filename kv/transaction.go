@@ -81,6 +81,11 @@ func enterTransaction(ctx context.Context) error {
 // was rolled back before, by the end of its context: so that a write of f's past the
 // transaction, which waits for its end, is not made after all.
 //
+// What is written takes memory until the commit: of the size of a commit, MaxCommit, and half
+// of one more, with the lists and copies of blocks that belong to it a few times that. A
+// transaction that writes more is refused with ErrTooLarge, by the write or the commit, and then
+// commits nothing. What is read is not kept. The cache keeps to its size meanwhile.
+//
 // Under Always, Update returns when everything that was written or read in the transaction
 // is on stable storage. The errors are f's, or in its place ErrFailed, and those of
 // BeginExclusive and DB.Write.

@@ -14,14 +14,17 @@ import (
 // that commit noted, while no commit is between being applied and patching memory.
 // What a key maps to, its layers and its counters come from the snapshot, never from
 // the open objects. A block that is in memory is the view's too if nothing has
-// changed its object since: the object's lastSeq, raised before a commit patches
-// blocks, or the number of the last commit gathered, and whether the object has ended,
-// after which others change its blocks, are looked at after the block was copied. Read
-// early, they could miss the commit whose bits were just copied. All other blocks are
-// read through the snapshot.
+// changed its object since: the object's lastSeq, raised before a commit patches blocks, or
+// has them go on in another incarnation, and the number of the last commit gathered are
+// looked at after the block was copied. Read early, they could miss the commit whose bits
+// were just copied. All other blocks are read through the snapshot.
 
-// maxViewBlocks bounds the blocks a view keeps, 8 KiB each at most.
-const maxViewBlocks = 512
+// What a view keeps: blocks, of 8 KiB each at most, and keys with their objects, of which one
+// may be larger.
+const (
+	maxViewBlocks  = 512
+	maxViewObjects = 4 << 20 // bytes
+)
 
 type view struct {
 	db       *DB
@@ -30,8 +33,14 @@ type view struct {
 	gathered uint64 // number of the last commit in it that was gathered
 	now      int64  // Unix milliseconds: what has expired by then
 	objects  map[string]*Object
-	blocks   map[flightKey]*Line
-	loaded   []flightKey // the keys of blocks
+	kept     int64 // bytes of objects, about
+	blocks   map[viewBlock]*Line
+	loaded   []viewBlock // the keys of blocks
+}
+
+type viewBlock struct {
+	layerID
+	blk uint64
 }
 
 func (db *DB) newView() (*view, error) {
@@ -39,7 +48,7 @@ func (db *DB) newView() (*view, error) {
 		return nil, err
 	}
 	db.drain() // the most of it while nobody waits
-	v := &view{db: db, objects: make(map[string]*Object), blocks: make(map[flightKey]*Line)}
+	v := &view{db: db, objects: make(map[string]*Object), blocks: make(map[viewBlock]*Line)}
 	v.take()
 	timed := false
 	defer func() {
@@ -78,17 +87,29 @@ func (v *view) find(key []byte, large func(value []byte) error) (*Object, error)
 		o = nil
 	}
 	if o == nil || !o.inline() {
-		if len(v.objects) >= maxViewBlocks {
-			clear(v.objects)
-		}
-		v.objects[string(key)] = o
+		v.keep(key, o)
 	}
 	return o, nil
 }
 
+// keep has what was found under a key found again without a look at the disk. The key may be
+// 64 KiB long, and the table of a large object as long as it has blocks.
+func (v *view) keep(key []byte, o *Object) {
+	const perKey = 100
+	cost := int64(perKey + len(key))
+	if o != nil {
+		cost += o.bytes()
+	}
+	if v.kept+cost > maxViewObjects {
+		v.objects, v.kept = make(map[string]*Object), 0
+	}
+	v.objects[string(key)] = o
+	v.kept += cost
+}
+
 // load returns a block as it was.
 func (v *view) load(o *Object, l *Layer, blk uint64) (*Line, error) {
-	key := flightKey{l, blk}
+	key := viewBlock{l.id(), blk}
 	if first := v.blocks[key]; first != nil {
 		return first, nil
 	}
@@ -133,7 +154,7 @@ func (v *view) resident(o *Object, l *Layer, blk uint64) *Line {
 		for i := range words {
 			words[i] = atomic.LoadUint64(&resident[i])
 		}
-		if live.lastSeq.Load() > v.seq || live.gathered.Load() > v.gathered || live.Ended() {
+		if live.lastSeq.Load() > v.seq || live.gathered.Load() > v.gathered {
 			return nil
 		}
 		return first

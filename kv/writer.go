@@ -35,10 +35,13 @@ type Writer struct {
 	lastBlk   uint64
 	lastFirst *Line
 
-	builds []uint64 // ids of objects this writer has begun to build
-	nest   nesting  // of a transaction's writer
-	uses   uint64   // of it, so far
-	steps  int      // things staged that were looked at in search of one, ever, for tests
+	builds     []uint64 // ids of objects this writer has begun to build
+	nest       nesting  // of a transaction's writer
+	uses       uint64   // of it, so far
+	unmeasured int      // bytes staged since it was last looked whether they fit into a commit
+	unsifted   int      // and since it was looked what of them is gone
+	tooLarge   error    // they do not fit
+	steps      int      // things staged that were looked at in search of one, ever, for tests
 
 	moment int64 // see now; meaningful if timed
 	timed  bool
@@ -225,6 +228,7 @@ func (w *Writer) release() {
 	w.builds = w.builds[:0]
 	w.db, w.batch, w.lastLayer, w.lastFirst = nil, nil, nil, nil
 	w.sequence, w.unseen, w.uses, w.timed = false, false, 0, false
+	w.unmeasured, w.unsifted, w.tooLarge = 0, 0, nil
 	writers.Put(w)
 }
 
@@ -292,6 +296,11 @@ func (w *Writer) setView(key []byte, o *Object) {
 	v := w.view(key)
 	w.journalView(v)
 	v.object, v.changed = o, true
+	const perKey = 300
+	w.grow(perKey + 2*len(key))
+	if o != nil {
+		w.grow(len(o.header.params))
+	}
 }
 
 // Object returns the live object under a key, as this writer has left it; nil,
@@ -326,7 +335,7 @@ func (w *Writer) lookFor(key []byte, large func(value []byte) error) (*keyView, 
 // lookAt is lookFor for one who does not need what is there to be whole.
 func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*keyView, error) {
 	if v := w.view(key); v != nil {
-		return v, nil
+		return v, w.renew(v)
 	}
 	var o *Object
 	var broken *damaged
@@ -348,6 +357,64 @@ func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*keyView, e
 		}
 	}
 	return w.addView(v), nil
+}
+
+// renew has a view of a key that is not changed be of the object that is open now. The one
+// before may have been closed, which in a transaction happens at any time: see evictObject.
+func (w *Writer) renew(v *keyView) error {
+	if v.changed || v.object == nil || !v.object.Ended() {
+		return nil
+	}
+	o, err := w.db.find([]byte(v.key), access{})
+	if err == nil {
+		v.object, v.stored = o, o
+	}
+	return err
+}
+
+// find is Object for a lookup inside of a transaction. It is not remembered: what a transaction
+// keeps of keys is of those it changes, however many it looks at.
+func (w *Writer) find(key []byte, large func(value []byte) error) (*Object, error) {
+	switch v := w.view(key); {
+	case v != nil && v.damage != nil && !v.changed:
+		return nil, v.damage
+	case v != nil:
+		err := w.renew(v)
+		return v.object, err
+	case w.flush:
+		return nil, nil
+	}
+	o, err := w.db.find(key, access{large: large})
+	if err != nil || o == nil || w.expired(o) {
+		return nil, err
+	}
+	return o, nil
+}
+
+// forgetUnchanged forgets the keys from the n-th on of which nothing is staged.
+func (w *Writer) forgetUnchanged(n int) {
+	kept := min(n, len(w.views)) // fewer are left after the removal of every key
+	for i := kept; i < len(w.views); i++ {
+		v := &w.views[i]
+		if !v.changed && !w.hasStaged(v.object) {
+			delete(w.index, v.key)
+			continue
+		}
+		if i != kept {
+			w.views[kept] = *v
+			if w.index != nil {
+				w.index[v.key] = kept
+			}
+		}
+		kept++
+	}
+	clear(w.views[kept:])
+	w.views = w.views[:kept]
+}
+
+// hasStaged reports whether something is staged of the layers of an object.
+func (w *Writer) hasStaged(o *Object) bool {
+	return o != nil && slices.ContainsFunc(o.layers, func(l *Layer) bool { return w.ordinal(l) >= 0 })
 }
 
 // addView adds the view of a key that has none.
@@ -439,7 +506,7 @@ func (w *Writer) put(key []byte, o *Object) error {
 		w.dropObject(old)
 	}
 	w.setView(key, o)
-	return nil
+	return w.fits()
 }
 
 // stageKeys stages the headers of the keys this writer has changed, once each, and
@@ -582,7 +649,7 @@ func (w *Writer) Delete(key []byte) (bool, error) {
 	}
 	w.dropObject(old)
 	w.setView(key, nil)
-	return !w.expired(old), nil
+	return !w.expired(old), w.fits()
 }
 
 // dropObject stages the removal of everything under an object's id, and a note
@@ -753,6 +820,7 @@ func (db *DB) Attribute(o *Object, name string) ([]byte, error) {
 // SetAttribute stages an attribute of an object; nil removes it.
 func (w *Writer) SetAttribute(o *Object, name string, value []byte) {
 	w.attributes = append(w.attributes, stagedAttribute{o.header.id, name, value})
+	w.grow(perEntry + len(value))
 }
 
 // KeepAttributes stages for one object the attributes another has, as last committed.

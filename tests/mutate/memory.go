@@ -4,6 +4,10 @@ func inStaged(name string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^TestStaged(_|$)"}
 }
 
+func inAlone(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^Test(EvictObject|Alone|Slots|Staged_refused)(_|$)"}
+}
+
 // memory are what bounds memory inside transactions, and what is found there without a search.
 var memory = []mutation{
 	inStaged("a key is looked for among all that are staged", edit{"kv/writer.go",
@@ -35,10 +39,20 @@ var memory = []mutation{
 		"	delete(w.layerIndex, l.id())\n", ""}),
 	inStaged("what was staged of a layer that was removed is committed", edit{"kv/staged.go",
 		"	w.bits = slices.DeleteFunc(w.bits, func(b bitBlock) bool { return w.layers[b.ordinal].gone })\n", ""}),
+	inStaged("what is staged of removed objects is kept until the commit", edit{"kv/nest.go",
+		"	w.sift()\n", ""}),
+	inStaged("a block of bits is not found when others were forgotten", edit{"kv/staged.go",
+		"			w.bitIndex[b.stagedPlace] = i\n		}\n	}\n	clear(w.slotIndex)", "		}\n	}\n	clear(w.slotIndex)"}),
+	inStaged("a transaction is measured at its end alone", edit{"kv/staged.go",
+		"	if w.tooLarge == nil && w.unmeasured >=", "	if false && w.unmeasured >="}),
+	inStaged("a transaction that was too large commits", edit{"kv/commit.go",
+		"	if w.tooLarge != nil {", "	if false {"}),
+	inStaged("every value that a slot has had is kept", edit{"kv/slots.go",
+		"		b.shorten()\n", ""}),
 	inStaged("slots of a layer that was removed are committed", edit{"kv/staged.go",
 		"	w.slots = slices.DeleteFunc(w.slots, func(b *slotBlock) bool { return w.layers[b.ordinal].gone })\n", ""}),
 	inStaged("counters of a layer that was removed are committed", edit{"kv/staged.go",
-		"		s.counted = s.counted && !s.gone\n", "		_ = s\n"}),
+		"			*s = stagedLayer{layer: &Layer{object: s.layer.object, spec: s.layer.spec}, gone: true} // without its table\n", ""}),
 	inStaged("a removal of every key that is refused stays", edit{"kv/writer.go",
 		"	w.onUndo(func() { w.changes = before })\n", "	_ = before\n"}),
 	inStaged("a block of slots that is taken back is still found", edit{"kv/slots.go",
@@ -59,4 +73,49 @@ var memory = []mutation{
 		"	b.nested, b.saved = w.nest.id, len(b.log)\n	words := slices.Clone(b.words)\n	w.onUndo(func() { b.words = words })\n"}),
 	inStaged("a writer keeps a copy of every block of slots", edit{"kv/slots.go",
 		"	if len(w.copied) >= maxCopies {", "	if false {"}),
+
+	// Objects are closed while a transaction lasts, whose commit patches those that are open.
+	inAlone("a transaction keeps objects open", edit{"kv/keyspace.go",
+		"	sh := db.shardOf(o.key)\n	sh.mu.Lock()\n	defer sh.mu.Unlock()\n	if sh.objects[o.key] != o {",
+		"	if !db.gate.TryRLock() {\n		return false\n	}\n	defer db.gate.RUnlock()\n	sh := db.shardOf(o.key)\n	sh.mu.Lock()\n	defer sh.mu.Unlock()\n	if sh.objects[o.key] != o {"}),
+	inAlone("a transaction patches the objects that it has found", edit{"kv/commit.go",
+		"		if w.gate == gateExclusive {\n			if open", "		if false {\n			if open"}),
+	inAlone("a transaction that changes counters alone lets objects be opened", edit{"kv/commit.go",
+		"changesSlots || counts)", "changesSlots || counts && false)"}),
+	inAlone("what a transaction put under a key keeps no block", edit{"kv/patch.go",
+		"		l.closed.Store(false)\n", "		_ = l\n"}),
+	inKV("a view keeps any number of objects", edit{"kv/view.go",
+		"	if v.kept+cost > maxViewObjects {", "	if false {"}),
+	inKV("a view keeps objects of any size", edit{"kv/view.go",
+		"		cost += o.bytes()\n", ""}),
+	inKV("a view does not find its blocks again", edit{"kv/view.go",
+		"	key := viewBlock{l.id(), blk}\n	if first := v.blocks[key]; first != nil {", "	key := viewBlock{l.id(), blk}\n	if first := v.blocks[key]; first != nil && false {"}),
+
+	inAlone("versions of the layers that a transaction has found become odd", edit{"kv/slots.go",
+		"		_, l := p.layer(b.layer.object, b.layer.spec.Number)\n", "		l := b.layer\n"}),
+	inAlone("a transaction goes on with an object that was closed", edit{"kv/writer.go",
+		"	if v.changed || v.object == nil || !v.object.Ended() {", "	if true {"}),
+	inAlone("an object is not closed whose writer waits for a transaction", edit{"kv/keyspace.go",
+		"		if !db.gate.alone {", "		if true {"}),
+	inAlone("an object is closed whose writer has waited for a transaction", edit{"kv/keyspace.go",
+		"		if !db.gate.alone {", "		if false {"}),
+	inAlone("a transaction ends while an object is closed", edit{"kv/keyspace.go",
+		"		defer db.gate.mu.Unlock()\n		if !db.gate.alone {\n			return false\n		}\n",
+		"		alone := db.gate.alone\n		db.gate.mu.Unlock()\n		if !alone {\n			return false\n		}\n"}),
+	inAlone("a block is kept with an object that was closed", edit{"kv/load.go",
+		"		if installed && l.closed.Load() {", "		if false {"}),
+	inAlone("a transaction has the blocks of what it builds in memory", edit{"kv/build.go",
+		"		case w.gate == gateExclusive:", "		case false:"}),
+	inAlone("a transaction remembers the keys that it looks at", edit{"kv/keys.go",
+		"		return r.w.find(key, r.large)\n", "		return r.w.Object(key)\n"}),
+	inAlone("a use of a transaction remembers the keys that it did not change", edit{"kv/nest.go",
+		"		w.forgetUnchanged(w.nest.lens.views)\n", ""}),
+	inAlone("a transaction forgets an object of which bits are staged", edit{"kv/writer.go",
+		"		if !v.changed && !w.hasStaged(v.object) {", "		if !v.changed {"}),
+	inAlone("a key that is forgotten is found by the index", edit{"kv/writer.go",
+		"			delete(w.index, v.key)\n", ""}),
+	inAlone("a key that is moved is not found by the index", edit{"kv/writer.go",
+		"				w.index[v.key] = kept\n", ""}),
+	inAlone("a lookup in a transaction finds what was there before every key was removed", edit{"kv/writer.go",
+		"	case w.flush:\n		return nil, nil\n", ""}),
 }

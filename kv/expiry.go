@@ -22,21 +22,32 @@ import (
 //
 // A sweep raises it to the end, then looks, and lowers it to the first note it
 // leaves. A commit lowers it after it is applied: so either the sweep sees the note,
-// or the lowering comes after the raising.
+// or the lowering comes after the raising. While a sweep is under way the hint says
+// nothing of the notes that this sweep is about to remove, or will leave.
 type expiryHint struct {
-	mu   sync.Mutex
-	from []byte // guarded by mu
+	mu     sync.Mutex
+	from   []byte // guarded by mu
+	sweeps int    // under way; guarded by mu
 }
 
 var expiryEnd = []byte{tagExpiry + 1}
 
-// raise returns the hint, and makes it the end.
+// raise begins a sweep: it returns the hint, and makes it the end.
 func (h *expiryHint) raise() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.sweeps++
 	from := h.from
 	h.from = expiryEnd
 	return from
+}
+
+// leave ends a sweep, which leaves a note and those behind it.
+func (h *expiryHint) leave(note []byte) {
+	h.lower(note)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sweeps--
 }
 
 func (h *expiryHint) lower(note []byte) {
@@ -47,11 +58,13 @@ func (h *expiryHint) lower(note []byte) {
 	}
 }
 
-// due reports whether there may be notes of a time that has passed.
-func (h *expiryHint) due(now int64) bool {
+// due reports whether a sweep may find notes of a time that has passed, and whether there may
+// be some: another sweep may not have removed yet what it has found.
+func (h *expiryHint) due(now int64) (due, more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return bytes.Compare(h.from, appendExpiryKey(nil, now+1, nil)) < 0
+	due = bytes.Compare(h.from, appendExpiryKey(nil, now+1, nil)) < 0
+	return due, due || h.sweeps > 0
 }
 
 // ExpireIf says for which keys Expire sets a new time, by the one they have. The
@@ -118,16 +131,16 @@ func (w *Writer) setExpiry(key []byte, o *Object, at int64) error {
 // are held for about a hundred microseconds.
 const sweepBatch = 16
 
-// Sweep removes keys that have expired, and reports whether there may be more. Each
-// call is one commit, of 16 keys at most.
+// Sweep removes keys that have expired, and reports whether there may be more: also those
+// that another call is about to remove. Each call is one commit, of 16 keys at most.
 func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	if err := db.enter(); err != nil {
 		return false, err
 	}
 	defer db.exit()
 	now := db.Now()
-	if !db.expiry.due(now) {
-		return false, nil
+	if due, more := db.expiry.due(now); !due {
+		return more, nil
 	}
 	from := db.expiry.raise()
 	notes, next, err := db.expiredNotes(ctx, from, now)
@@ -137,8 +150,12 @@ func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	} else {
 		next = from
 	}
-	db.expiry.lower(next)
-	return err == nil && db.expiry.due(now), err
+	db.expiry.leave(next)
+	if err != nil {
+		return false, err
+	}
+	_, more = db.expiry.due(now)
+	return more, nil
 }
 
 // ExpiredKeys returns how many keys were removed by Sweep since Open.

@@ -33,6 +33,36 @@ func TestSweep_setMeanwhile(t *testing.T) {
 	s.check(t)
 }
 
+// A sweep does not say that nothing is left while another is about to remove keys.
+func TestSweep_another(t *testing.T) {
+	held := newStops()
+	s := openKeys(t, nil, *kv.WithPause(&kv.Options{}, held.at))
+	defer s.close(t)
+	s.set(t, "k", "v", kv.SetOptions{Expiry: s.Now() + 1})
+	s.passed.Store(1)
+	found := held.next("sweep: found")
+	swept := make(chan error, 1)
+	go func() {
+		_, err := s.Sweep(t.Context())
+		swept <- err
+	}()
+	<-found.reached
+	if more, err := s.Sweep(t.Context()); !more || err != nil {
+		t.Errorf("Sweep = %v, %v beside one that has removed nothing yet, want more", more, err)
+	}
+	found.release()
+	if err := <-swept; err != nil {
+		t.Fatal(err)
+	}
+	if more, err := s.Sweep(t.Context()); more || err != nil {
+		t.Errorf("Sweep = %v, %v after all have ended, want no more", more, err)
+	}
+	if n, err := s.Size(); n != 0 || err != nil {
+		t.Errorf("%d keys are left, %v", n, err)
+	}
+	s.check(t)
+}
+
 // A sweep makes a commit of a few keys, so that nobody waits long for one of them.
 func TestSweep_few(t *testing.T) {
 	s := openKeys(t, nil, kv.Options{})

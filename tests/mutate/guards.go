@@ -14,8 +14,18 @@ var guards = []mutation{
 	}},
 	{name: "a sweep does not lower the hint to what it leaves", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
 		{"kv/expiry.go",
-			"\tdb.expiry.lower(next)\n\treturn err",
-			"\t_ = next\n\treturn err"},
+			"\tdb.expiry.leave(next)\n",
+			"\tdb.expiry.leave(expiryEnd)\n"},
+	}},
+	{name: "a sweep does not know of another that is under way", pkg: "./kv", tests: "^TestSweep_another$", edits: []edit{
+		{"kv/expiry.go",
+			"due || h.sweeps > 0\n",
+			"due\n"},
+	}},
+	{name: "a sweep is under way for ever", pkg: "./kv", tests: "^TestSweep_another$", edits: []edit{
+		{"kv/expiry.go",
+			"\th.sweeps--\n",
+			""},
 	}},
 	{name: "a sweep forgets keys that are locked", pkg: "./kv", tests: "^TestSweep_lockedKey$", edits: []edit{
 		{"kv/expiry.go",

@@ -326,6 +326,10 @@ func TestAlone_closedAnywhere(t *testing.T) {
 		rng := rand.New(rand.NewPCG(14, uint64(round)))
 		with, without := openStore(t, inMemory()), openStore(t, inMemory())
 		for range 3 {
+			committed := make(map[string][]string)
+			for _, key := range randomKeys {
+				committed[key] = with.contentsOf(with.Read, key)
+			}
 			a, b := with.exclusive(), without.exclusive()
 			for range 1 + rng.IntN(60) {
 				for _, key := range randomKeys {
@@ -333,7 +337,9 @@ func TestAlone_closedAnywhere(t *testing.T) {
 					case 0:
 						with.evictOpen(key)
 					case 1:
-						with.contentsOf(with.Read, key)
+						if got := with.contentsOf(with.Read, key); !slices.Equal(got, committed[key]) {
+							t.Fatalf("round %d: beside the transaction others see %q, want what was committed, %q", round, got, committed[key])
+						}
 					}
 				}
 				use, err := randomUse(rng), error(nil)

@@ -379,6 +379,83 @@ func TestMGet_oneMoment(t *testing.T) {
 	wg.Wait()
 }
 
+// What expires while a transaction lasts is there for it until it ends, or missing.
+func TestAlone_oneTime(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{})
+	defer s.close(t)
+	at := s.Now() + 1
+	keys := []string{"a", "b", "c"}
+	for _, key := range keys {
+		s.set(t, key, "v", kv.SetOptions{Expiry: at})
+	}
+	tx, err := s.BeginExclusive(t.Context(), kv.NoSync)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	there := func(key string, when string) {
+		t.Helper()
+		if err := tx.Read(func(r kv.Reader) error {
+			v, err := r.Get([]byte(key))
+			if v == nil {
+				t.Errorf("%s %s is missing", when, key)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there("a", "before the time")
+	s.passed.Store(1)
+	there("a", "after a was there")
+	there("b", "after a was there, which expires together with it,")
+	if err := tx.Read(func(r kv.Reader) error {
+		listed, _, err := r.ScanFrom(t.Context(), 0, 10, kv.ScanOptions{})
+		if len(listed) != len(keys) {
+			t.Errorf("the keys are %q, want %d", listed, len(keys))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Write(func(w *kv.Writer) error {
+		for _, key := range keys[:2] {
+			if done, err := w.Delete([]byte(key)); !done || err != nil {
+				t.Errorf("Delete(%s) = %v, %v after it was there", key, done, err)
+			}
+		}
+		if o, err := w.Object([]byte("c")); o == nil || err != nil {
+			t.Errorf("c is %v, %v after a was there", o, err)
+		}
+		if done, err := w.Expire([]byte("c"), at, kv.ExpireAlways); !done || err != nil {
+			t.Errorf("Expire = %v, %v", done, err)
+		}
+		v, err := w.Get([]byte("c"))
+		if v == nil {
+			t.Error("c is missing before the time that it expires at")
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		if v, err := s.Get([]byte(key)); !errors.Is(err, kv.ErrNotFound) {
+			t.Errorf("%s is %q, %v after the time", key, v, err)
+		}
+	}
+
+	s.set(t, "d", "v", kv.SetOptions{Expiry: at + 1})
+	s.passed.Store(2)
+	if done, err := s.Set(kv.NoSync, []byte("d"), []byte("v"), kv.SetOptions{If: kv.SetIfThere}); done || err != nil {
+		t.Errorf("Set of a key after it expired = %v, %v, want what is there to be missing", done, err)
+	}
+	s.sweepAll(t)
+	s.check(t)
+}
+
 // KEYS finds a key that moves exactly once.
 func TestKeys_oneMoment(t *testing.T) {
 	s := openKeys(t, nil, kv.Options{})

@@ -15,12 +15,24 @@ var guards = []mutation{
 	{name: "a sweep does not lower the hint to what it leaves", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
 		{"kv/expiry.go",
 			"\tdb.expiry.leave(next)\n",
-			"\tdb.expiry.leave(expiryEnd)\n"},
+			"\t_ = next\n\tdb.expiry.leave(expiryEnd)\n"},
 	}},
 	{name: "a sweep does not know of another that is under way", pkg: "./kv", tests: "^TestSweep_another$", edits: []edit{
 		{"kv/expiry.go",
 			"due || h.sweeps > 0\n",
 			"due\n"},
+	}},
+	{name: "a list of keys in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
+		{"kv/keys.go", "\tcase r.w != nil:\n\t\treturn r.w.now()\n", "\tcase r.w != nil:\n\t\treturn r.db.Now()\n"},
+	}},
+	{name: "an expiry set in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
+		{"kv/expiry.go", "if at <= w.now() {", "if at <= w.db.Now() {"},
+	}},
+	{name: "a lookup in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
+		{"kv/writer.go", "o == nil || w.expired(o) {", "o == nil || o.expiredBy(w.db.Now()) {"},
+	}},
+	{name: "a deletion in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
+		{"kv/writer.go", "return !w.expired(old), w.fits()", "return !old.expiredBy(w.db.Now()), w.fits()"},
 	}},
 	{name: "a sweep is under way for ever", pkg: "./kv", tests: "^TestSweep_another$", edits: []edit{
 		{"kv/expiry.go",

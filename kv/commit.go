@@ -44,9 +44,11 @@ import (
 // What is assumed. Pebble's log keeps its order and its checksums find a torn
 // record; a sync that returned means stable storage; a rename followed by a
 // directory sync is atomic and durable. Bits that rot in tables are found by
-// Pebble's checksums; in the MANIFEST by its seal (freeze/seal.go). A log ends at the
-// first record that rot has reached, as it does at a torn write. One that was cut is found by the sidecar, but for what was written in its last
-// seconds, or before a memtable was flushed: the MANIFEST then has the sequence.
+// Pebble's checksums; in the MANIFEST by its seal (freeze/seal.go); in the middle of the
+// log by what later records say was synced (freeze/log.go). At its end a log
+// ends at the first record that rot has reached, as it does at a torn write. One that
+// was cut is found by the sidecar, but for what was written in its last seconds, or
+// before a memtable was flushed: the MANIFEST then has the sequence.
 //
 // Locks, in this order: key locks (by index) or the gate, apply, stripe mutexes.
 // Apply is held from before the batch is applied to after the last patch:

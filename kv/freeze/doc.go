@@ -14,8 +14,8 @@
 //
 //	Pebble -> FS -> Space.FS() (vfs.OnDiskFull) -> the real file system
 //
-// FS also looks at a file that Pebble reads up to the first damage, as if the rest had never been written: the MANIFEST
-// (seal.go). See Verify.
+// FS also looks at two kinds of file that Pebble reads up to the first damage, as if the rest had never been written:
+// the MANIFEST (seal.go) and the log (log.go). See Verify.
 //
 // # Terminology
 //

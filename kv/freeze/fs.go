@@ -255,7 +255,16 @@ func (fs *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if fs.inMemory(name) {
 		return fs.tables.Open(fs.PathBase(name))
 	}
-	return fs.FS.Open(name, opts...)
+	f, err := fs.FS.Open(name, opts...)
+	if err != nil || !fs.inside(name) || fs.open.Load() || !fs.keepsSeal() {
+		return f, err
+	}
+	if number, ok := logNumber(fs.PathBase(name)); ok { // Pebble is going to replay it
+		if err := checkLog(f, number); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	return f, nil
 }
 
 // OpenDir implements vfs.FS.

@@ -57,7 +57,7 @@ const (
 // SealName is the name of the file that holds the seal, in the directory of the store.
 const SealName = "SEAL"
 
-// The errors of Verify, for errors.Is.
+// The errors of Verify, and of opening a log that is damaged, for errors.Is.
 var (
 	// ErrDamaged means that a file of the store is not what was written to it.
 	ErrDamaged = errors.New("freeze: damaged file")
@@ -123,7 +123,7 @@ func decodeSeal(b []byte) ([]sealed, error) {
 }
 
 // Verify compares the MANIFEST with its seal. It is called before pebble.Open, by who owns the directory and is going to
-// write to it; from then on FS keeps the seal. The errors are
+// write to it; from then on FS keeps the seal, and looks at each log that Pebble replays (see log.go). The errors are
 // ErrDamaged, ErrVersion and those of the file system. A store without a seal is given one.
 func (fs *FS) Verify() error {
 	s := &fs.seal

@@ -37,6 +37,26 @@ var storage = []mutation{
 		"		return f.fs.sealManifest(f.written)\n",
 		"		_ = f.fs.sealManifest(f.written)\n		return nil\n"}),
 
+	// Damage in the middle of a log: see kv/freeze/log.go.
+	inFreeze("damage in the middle of a log is not looked for", edit{"kv/freeze/fs.go",
+		"if number, ok := logNumber(fs.PathBase(name)); ok {",
+		"if number, ok := logNumber(fs.PathBase(name)); ok && false {"}),
+	inFreeze("later chunks of the block do not vouch", edit{"kv/freeze/log.go",
+		"if at%sector > sector-chunkHeadLen {",
+		"if true {"}),
+	inFreeze("a header that may be torn is believed", edit{"kv/freeze/log.go",
+		"if at%sector > sector-chunkHeadLen {",
+		"if false {"}),
+	inFreeze("every later chunk vouches", edit{"kv/freeze/log.go",
+		" && syncedTo(rest) > uint64(broken)",
+		""}),
+	inFreeze("chunks of an older log vouch", edit{"kv/freeze/log.go",
+		" || binary.LittleEndian.Uint32(b[7:]) != number",
+		""}),
+	inFreeze("chunks whose checksum is wrong vouch", edit{"kv/freeze/log.go",
+		"length > 0 && isWhole(rest[:length])",
+		"length > 0 && (broken >= 0 || isWhole(rest[:length]))"}),
+
 	// A store that has failed compacts nothing.
 	inFailed("a failed store begins compactions", edit{"kv/pebble.go",
 		"return db.failure() == nil || db.stalled.Load() == stalledByLevel0",

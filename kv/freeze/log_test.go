@@ -1,0 +1,329 @@
+package freeze_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/freeze"
+)
+
+const (
+	logBlock     = 32 << 10
+	sector       = 512
+	chunkHeadLen = 19
+)
+
+// logChunk is a chunk of a log: where it is, and how far it says that the log was synced.
+type logChunk struct{ at, end, synced int }
+
+// chunksOf returns the chunks of a log that is whole.
+func chunksOf(data string, number uint32) (list []logChunk) {
+	at := 0
+	for at+chunkHeadLen <= len(data) {
+		if logBlock-at%logBlock < chunkHeadLen {
+			at = (at/logBlock + 1) * logBlock
+			continue
+		}
+		head := []byte(data[at : at+chunkHeadLen])
+		if head[6] < 9 || binary.LittleEndian.Uint32(head[7:]) != number {
+			break
+		}
+		c := logChunk{at, at + chunkHeadLen + int(binary.LittleEndian.Uint16(head[4:])), int(binary.LittleEndian.Uint64(head[11:]))}
+		list = append(list, c)
+		at = c.end
+	}
+	return list
+}
+
+// killedLog returns what is in the only log of a store that was killed, some 80 KiB in three blocks, its name and
+// number. All records were synced, but the last three at once.
+func killedLog(t *testing.T) (name string, number uint32, data string) {
+	t.Helper()
+	r := newRun()
+	opts := smallOptions(r.disk, &listener{})
+	opts.MemTableSize = 1 << 20
+	db := must(pebble.Open(dir, opts))
+	check(t, db.Close()) // the first session writes another format
+	db = must(pebble.Open(dir, opts))
+	for range 100 {
+		check(t, r.write(db))
+	}
+	for i, o := range []*pebble.WriteOptions{pebble.NoSync, pebble.NoSync, pebble.Sync} {
+		b := db.NewBatch()
+		for _, k := range keysOf(r.next + i) {
+			check(t, b.Set(k, valueOf(r.next+i), nil))
+		}
+		check(t, errors.Join(db.Apply(b, o), b.Close()))
+	}
+	killed := copyOf(r.disk)
+	check(t, db.Close())
+	for _, entry := range must(killed.List(dir)) {
+		if data := must(readFile(killed, "db/"+entry)); strings.HasSuffix(entry, ".log") && len(data) > 1000 {
+			n := must(strconv.ParseUint(strings.TrimSuffix(entry, ".log"), 10, 32))
+			return "db/" + entry, uint32(n), data
+		}
+	}
+	t.Fatal("no log")
+	return "", 0, ""
+}
+
+// openLog has a log looked at as before it is replayed.
+func openLog(t *testing.T, name string, data []byte) error {
+	t.Helper()
+	disk := newDir()
+	writeFile(disk, name, string(data))
+	frozen := freeze.New(disk, dir, nil)
+	check(t, frozen.Verify())
+	f, err := frozen.Open(name)
+	if err == nil {
+		check(t, f.Close())
+	}
+	return err
+}
+
+// A bit that flips in a chunk that a later chunk of its block, or of a later block, says was synced is noticed. In a
+// header's number, length and kind that takes a later block, and so it does in a header in two sectors.
+func TestLog_flipped(t *testing.T) {
+	name, number, data := killedLog(t)
+	check(t, openLog(t, name, []byte(data)))
+	chunks := chunksOf(data, number)
+	if len(chunks) < 100 {
+		t.Fatalf("%d chunks", len(chunks))
+	}
+	vouched := func(c logChunk, inLaterBlock bool) bool {
+		return slices.ContainsFunc(chunks, func(v logChunk) bool {
+			return v.at > c.at && v.synced > c.at && (!inLaterBlock || v.at/logBlock > c.at/logBlock)
+		})
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	noticed, ofTwo := 0, 0
+	for i, c := range chunks {
+		for where, at := range map[string]int{
+			"checksum": c.at + rng.IntN(4), "length": c.at + 4 + rng.IntN(2), "kind": c.at + 6, "number": c.at + 7 + rng.IntN(4),
+			"synced": c.at + 11 + rng.IntN(8), "payload": c.at + chunkHeadLen + rng.IntN(c.end-c.at-chunkHeadLen), "end": c.end - 1,
+		} {
+			b := []byte(data)
+			b[at] ^= 1 << rng.IntN(8)
+			needsBlock := where == "length" || where == "kind" || where == "number" || c.at%sector > sector-chunkHeadLen
+			if c.at%sector > sector-chunkHeadLen {
+				ofTwo++
+			}
+			must := vouched(c, needsBlock)
+			if must {
+				noticed++
+			}
+			err := openLog(t, name, b)
+			damaged := errors.Is(err, freeze.ErrDamaged)
+			if must && !damaged || damaged && !vouched(c, false) || err != nil && !damaged {
+				t.Errorf("%s of chunk %d of %d at %d: %v, to be noticed: %t", where, i, len(chunks), c.at, err, must)
+			}
+			if err != nil && !strings.Contains(err.Error(), "log "+strings.TrimSuffix(strings.TrimPrefix(name, "db/"), ".log")) {
+				t.Errorf("the error does not name the log: %v", err)
+			}
+		}
+	}
+	// Of what the last block alone vouches for, headers are not noticed.
+	if all := 7 * len(chunks); noticed < all*3/4 || ofTwo == 0 {
+		t.Errorf("%d of %d flips are to be noticed, %d are in a chunk whose header is in two sectors", noticed, all, ofTwo)
+	}
+}
+
+// No log that a crash leaves is taken for damaged: behind what was synced each sector may hold what was written, zeros,
+// or what an older log left there.
+func TestLog_torn(t *testing.T) {
+	name, number, data := killedLog(t)
+	chunks := chunksOf(data, number)
+	// The older log is of the same lengths, as if a store had done the same again, or of others.
+	same := []byte(data)
+	for _, c := range chunks {
+		renumber(same[c.at:c.end], number-1)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for i, c := range chunks {
+		// The last chunk to be written is c. What it says was synced is on the disk, and as whole chunks are synced, all of
+		// the last of these.
+		synced := c.synced
+		for _, s := range chunks[:i] {
+			if s.at < c.synced {
+				synced = max(synced, s.end)
+			}
+		}
+		for range 20 {
+			b := []byte(data)[:c.end]
+			if grown := (c.end + sector - 1) / sector * sector; grown <= len(data) {
+				b = slices.Concat(b, make([]byte, grown-c.end))
+			}
+			for at := synced / sector * sector; at < len(b); at += sector {
+				from, end := max(at, synced), min(at+sector, len(b))
+				switch rng.IntN(5) {
+				case 0:
+					clear(b[from:end])
+				case 1:
+					copy(b[from:end], same[from:])
+				case 2:
+					copy(b[from:end], same[rng.IntN(len(same)-sector):])
+				}
+			}
+			if rng.IntN(2) == 0 {
+				b = slices.Concat(b, same[len(b):])
+			}
+			if err := openLog(t, name, b); err != nil {
+				t.Fatalf("crash after chunk %d of %d: %v", i, len(chunks), err)
+			}
+		}
+	}
+}
+
+// What is left of the logs of a store that writes, syncs now and then and uses logs again is not taken for damaged, at
+// whatever moment the machine crashes.
+func TestLog_crashed(t *testing.T) {
+	crashes := 3000 / thinning
+	r := sealedRun(t) // the first session writes another format
+	l := &listener{}
+	running := freeze.New(r.disk, dir, nil)
+	check(t, running.Verify())
+	opts := smallOptions(running, l)
+	opts.MemTableSize, opts.MaxManifestFileSize = 256<<10, 1<<20
+	db := must(pebble.Open(dir, opts))
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	torn := 0
+	for n := 0; n < crashes; {
+		b := db.NewBatch()
+		for range 1 + rng.IntN(3) {
+			check(t, b.Set(binary.LittleEndian.AppendUint16(nil, uint16(rng.IntN(1000))), make([]byte, rng.IntN(3000)), nil))
+		}
+		o := pebble.NoSync
+		if rng.IntN(4) == 0 {
+			o = pebble.Sync
+		}
+		check(t, errors.Join(db.Apply(b, o), b.Close()))
+		if rng.IntN(2) == 0 {
+			continue
+		}
+		n++
+		disk := r.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+		frozen := freeze.New(disk, dir, nil)
+		check(t, frozen.Verify())
+		for _, entry := range must(disk.List(dir)) {
+			digits, ok := strings.CutSuffix(entry, ".log")
+			if !ok {
+				continue
+			}
+			f, err := frozen.Open("db/" + entry)
+			if err != nil {
+				t.Fatalf("crash %d of seed %d: %v", n, seed, err)
+			}
+			check(t, f.Close())
+			data := must(readFile(disk, "db/"+entry))
+			number := uint32(must(strconv.ParseUint(digits, 10, 32)))
+			if list := chunksOf(data, number); len(list) > 0 && strings.Trim(data[min(list[len(list)-1].end, len(data)):], "\x00") != "" {
+				torn++
+			}
+		}
+	}
+	check(t, errors.Join(db.Close(), l.err()))
+	if torn < crashes/4 {
+		t.Errorf("%d crashes left %d logs that go on behind the first chunk that is not whole", crashes, torn)
+	}
+}
+
+// renumber makes a chunk one of another log.
+func renumber(chunk []byte, number uint32) {
+	binary.LittleEndian.PutUint32(chunk[7:], number)
+	sum(chunk)
+}
+
+// sum puts a checksum into a chunk.
+func sum(chunk []byte) {
+	crc := crc32.Checksum(chunk[6:], crc32.MakeTable(crc32.Castagnoli))
+	binary.LittleEndian.PutUint32(chunk, bits.RotateLeft32(crc, 17)+0xa282ead8)
+}
+
+// appendChunk appends a chunk that is whole.
+func appendChunk(dst []byte, number uint32, synced uint64, payload []byte) []byte {
+	start := len(dst)
+	dst = binary.LittleEndian.AppendUint16(append(dst, 0, 0, 0, 0), uint16(len(payload)))
+	dst = binary.LittleEndian.AppendUint32(append(dst, 9), number)
+	dst = append(binary.LittleEndian.AppendUint64(dst, synced), payload...)
+	sum(dst[start:])
+	return dst
+}
+
+// A value can hold what looks like a chunk of the log that vouches for itself. It is not looked at where a crash may have
+// torn the header that leads there.
+func TestLog_imitated(t *testing.T) {
+	const number = 7
+	// The torn chunk has zeros for its length, which leads to its payload.
+	forged := appendChunk(nil, number, 1<<20, []byte("a value"))
+	for _, c := range []struct {
+		before int // bytes in front of the torn chunk
+		torn   func(chunk []byte)
+	}{
+		{sector - 6, func(chunk []byte) { clear(chunk[:6]) }}, // its header is in two sectors, the first is lost
+		{sector - 6, func(chunk []byte) { clear(chunk[6:]) }},
+		{0, func(chunk []byte) { clear(chunk[:sector]) }},
+		{100, func(chunk []byte) { clear(chunk[:sector-100]) }},
+	} {
+		var log []byte
+		if c.before > 0 {
+			log = appendChunk(nil, number, 0, make([]byte, c.before-chunkHeadLen))
+		}
+		log = appendChunk(log, number, 0, slices.Repeat(forged, 100))
+		c.torn(log[c.before:])
+		check(t, openLog(t, "db/000007.log", log))
+	}
+}
+
+// What a chunk says that is not whole itself vouches for nothing.
+func TestLog_notWhole(t *testing.T) {
+	const number = 7
+	for _, c := range []struct {
+		whole bool
+		want  error
+	}{{true, freeze.ErrDamaged}, {false, nil}} {
+		log := appendChunk(nil, number, 0, make([]byte, 100))
+		log[len(log)-1]++
+		log = appendChunk(log, number, 100, make([]byte, 100))
+		if !c.whole {
+			log[len(log)-1]++
+		}
+		if err := openLog(t, "db/000007.log", log); !errors.Is(err, c.want) {
+			t.Errorf("behind a broken chunk one that is whole, %t: %v, want %v", c.whole, err, c.want)
+		}
+	}
+}
+
+// Logs that end as they should, and files that are none.
+func TestLog_ends(t *testing.T) {
+	name, _, data := killedLog(t)
+	r := newRun()
+	openErr, broken := r.session(r.disk, &(&fault{}).opened, 5) // the first: chunks of an older format
+	check(t, errors.Join(openErr, broken, r.failed))
+	ended := 0
+	for _, disk := range []vfs.FS{r.disk} {
+		for _, entry := range must(disk.List(dir)) {
+			if strings.HasSuffix(entry, ".log") {
+				check(t, openLog(t, "db/"+entry, []byte(must(readFile(disk, "db/"+entry)))))
+				ended++
+			}
+		}
+	}
+	if ended == 0 {
+		t.Error("no log that was closed")
+	}
+	check(t, openLog(t, name, nil))
+	check(t, openLog(t, name, slices.Repeat([]byte{0}, 100<<10)))
+	check(t, openLog(t, "db/000777.log", []byte(data))) // another's
+	check(t, openLog(t, "db/x.log", []byte(data)))
+}

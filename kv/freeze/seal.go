@@ -152,12 +152,12 @@ func (fs *FS) Verify() error {
 	if err != nil {
 		return err
 	}
-	s.list = list
-	if whole == known {
-		return nil
+	if whole != known {
+		return fs.sealFound(whole)
 	}
-	s.list = nil
-	return fs.sealFound(whole)
+	// A newer one, which a crash has left, was never in use. If it were kept, the next one would take the place of this.
+	s.list = []sealed{known}
+	return nil
 }
 
 func (fs *FS) readSeal() ([]sealed, error) {

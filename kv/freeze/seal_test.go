@@ -196,6 +196,44 @@ func TestSeal_crashes(t *testing.T) {
 	}
 }
 
+// TestSeal_crashedTwice opens a store that crashes each time when the seal names the new MANIFEST and the marker does not
+// yet. The one in use stays in the seal.
+func TestSeal_crashedTwice(t *testing.T) {
+	r := sealedRun(t)
+	var crashed *run // with a log to replay, so that each opening begins a MANIFEST of another number
+	r.onAck = func() {
+		if crashed == nil {
+			crashed = &run{disk: r.disk.CrashClone(vfs.CrashCloneCfg{}), acked: maps.Clone(r.acked), next: r.next}
+		}
+	}
+	openErr, broken := r.session(r.disk, &(&fault{}).opened, 5)
+	check(t, errors.Join(openErr, broken, r.failed))
+	r = crashed
+	for range 3 {
+		var mu sync.Mutex
+		var between *vfs.MemFS // guarded by mu
+		before := must(readFile(r.disk, sealFile))
+		f := &fault{before: func() {
+			mu.Lock()
+			defer mu.Unlock()
+			disk := r.disk.CrashClone(vfs.CrashCloneCfg{})
+			seal := must(readFile(disk, sealFile))
+			var number uint64
+			must(fmt.Sscanf(manifestOf(disk), "MANIFEST-%d", &number))
+			if between == nil && seal != before && binary.LittleEndian.Uint64([]byte(seal[len(seal)-24:])) > number {
+				between = disk
+			}
+		}}
+		openErr, broken := r.session(&faultFS{FS: r.disk, dir: dir, fault: f}, &f.opened, 0)
+		check(t, errors.Join(openErr, broken, r.failed))
+		if between == nil {
+			t.Fatal("the marker was moved before the seal")
+		}
+		r = &run{disk: between, acked: crashed.acked, next: crashed.next}
+	}
+	check(t, r.verify(r.disk))
+}
+
 // cutToSeal takes away what is not sealed of the MANIFEST that is in use, and reports whether there was any.
 func cutToSeal(disk *vfs.MemFS) bool {
 	name, err := atomicfs.ReadMarker(disk, dir, "manifest")

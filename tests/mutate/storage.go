@@ -25,8 +25,8 @@ var storage = []mutation{
 		"errors.Join(f.Sync(), f.Close())",
 		"f.Close()"}),
 	inFreeze("records found behind the seal are not sealed", edit{"kv/freeze/seal.go",
-		"	if whole == known {\n",
-		"	if i >= 0 {\n"}),
+		"	if whole != known {\n		return fs.sealFound",
+		"	if i < 0 {\n		return fs.sealFound"}),
 	inFreeze("the checksum of what is sealed is not compared", edit{"kv/freeze/seal.go",
 		"part == beginning && whole != known",
 		"part == beginning && whole.length != known.length"}),
@@ -36,6 +36,10 @@ var storage = []mutation{
 	inFreeze("an error of the seal does not freeze", edit{"kv/freeze/seal.go",
 		"		return f.fs.sealManifest(f.written)\n",
 		"		_ = f.fs.sealManifest(f.written)\n		return nil\n"}),
+
+	inFreeze("a MANIFEST that was never in use takes the place of the one that is in the seal", edit{"kv/freeze/seal.go",
+		"	s.list = []sealed{known}\n",
+		"	s.list = list\n"}),
 
 	// Damage in the middle of a log: see kv/freeze/log.go.
 	inFreeze("damage in the middle of a log is not looked for", edit{"kv/freeze/fs.go",

@@ -85,7 +85,6 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 			value, err = it.ValueAndErr()
 		}
 		if err == nil {
-			clear(words)
 			_, err = block.Decode(words, o.header.family, value)
 		}
 		if err == nil {

@@ -679,6 +679,7 @@ func (db *DB) Close() error {
 	<-db.drainerDone
 	db.word.Or(isClosed)
 	for db.users.Load() != 0 {
+		db.pauseAt("close: waiting")
 		<-db.idle
 	}
 	db.users.Add(1) // so that relieve helps here too

@@ -376,3 +376,13 @@ func (db *DB) Frozen() bool { return db.fs.Failed() != nil }
 
 // KeptInMemory returns the bytes of tables that are kept in memory, as the directory is frozen.
 func (db *DB) KeptInMemory() int64 { return db.fs.Kept() }
+
+// PutStored changes what is stored of a block.
+func (db *DB) PutStored(l *Layer, blk uint64, value []byte) error {
+	return db.pebble().Set(appendBlockKey(nil, l.object, l.spec.Number, blk), value, pebble.NoSync)
+}
+
+// Stored returns what is stored of a block.
+func (db *DB) Stored(l *Layer, blk uint64) ([]byte, error) {
+	return db.readRaw(appendBlockKey(nil, l.object, l.spec.Number, blk))
+}

@@ -327,6 +327,7 @@ func (db *DB) retire(o *Object) {
 // tidy closes the objects that could not be closed when they had to go, and
 // takes the blocks of dropped ones out of memory.
 func (db *DB) tidy() {
+	db.pauseAt("tidy: begins")
 	r := db.residency
 	r.mu.Lock()
 	list := r.ended

@@ -130,11 +130,6 @@ func (w *Writer) run(change func(*Writer) error) error {
 // begin starts a write to the given keys. The writer must be ended by commit, refuse or
 // release.
 func (db *DB) begin(level Durability, keys ...[]byte) (*Writer, error) {
-	for _, key := range keys {
-		if len(key) > MaxKeyLen {
-			return nil, keyTooLong(key)
-		}
-	}
 	if db.inside() {
 		return nil, fmt.Errorf("%w: write by the transaction, or by a handle that is bound to it", ErrNested)
 	}
@@ -336,6 +331,9 @@ func (w *Writer) lookFor(key []byte, large func(value []byte) error) (*keyView, 
 func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*keyView, error) {
 	if v := w.view(key); v != nil {
 		return v, w.renew(v)
+	}
+	if len(key) > MaxKeyLen {
+		return nil, keyTooLong(key) // nothing is staged for a key that was not looked at
 	}
 	var o *Object
 	var broken *damaged

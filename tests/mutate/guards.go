@@ -732,4 +732,119 @@ var guards = []mutation{
 			"return !slices.ContainsFunc(conditions, func(holds func(*conn) bool) bool { return !holds(other) })",
 			"return slices.ContainsFunc(conditions, func(holds func(*conn) bool) bool { return holds(other) })"},
 	}},
+	{name: "a key of any length is written", pkg: "./kv", tests: "^TestWrite_longKey$", edits: []edit{
+		{"kv/writer.go",
+			"\tif len(key) > MaxKeyLen {\n\t\treturn nil, keyTooLong(key) //",
+			"\tif false {\n\t\treturn nil, keyTooLong(key) //"},
+	}},
+	{name: "layers of any number are made", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
+		{"kv/writer.go",
+			"\tif len(layers) > maxLayers {",
+			"\tif false {"},
+	}},
+	{name: "filters of any size are made", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
+		{"kv/writer.go",
+			"\tif total > db.opts.MaxFilterBytes {",
+			"\tif false {"},
+	}},
+	{name: "the bytes of a filter are those of its last layer", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
+		{"kv/writer.go",
+			"\t\ttotal += l.Bytes()\n",
+			"\t\ttotal = l.Bytes()\n"},
+	}},
+	{name: "a filter grows beyond what one may be made with", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
+		{"kv/writer.go",
+			"\th.layers = append(slices.Clip(h.layers), spec)\n\tif err := w.db.checkSpec(h.layers); err != nil {",
+			"\th.layers = append(slices.Clip(h.layers), spec)\n\tif err := w.db.checkSpec(nil); err != nil {"},
+	}},
+	{name: "a commit may be of any size", pkg: "./kv", tests: "^TestCommit_tooLarge$", edits: []edit{
+		{"kv/commit.go",
+			"\tif size > limit {",
+			"\tif false {"},
+	}},
+	{name: "a commit under two strings is seen string by string", pkg: "./kv", tests: "^TestRead_renameOfString$", edits: []edit{
+		{"kv/commit.go",
+			"\treturn strings > 1 ||\n",
+			"\treturn false ||\n"},
+	}},
+	{name: "a failed store takes writes", pkg: "./kv", tests: "^TestFailed_refuses$", edits: []edit{
+		{"kv/db.go",
+			"\tif db.word.Load()&(isFailed|isClosed) != 0 {\n\t\tdb.exit()",
+			"\tif db.word.Load()&isClosed != 0 {\n\t\tdb.exit()"},
+	}},
+	{name: "a failed store answers from memory", pkg: "./kv", tests: "^TestFailed_refuses$", edits: []edit{
+		{"kv/db.go",
+			"\t\tdb.word.Or(isFailed)\n",
+			""},
+	}},
+	{name: "lookups that find a store not ready go on in a failed one", pkg: "./kv", tests: "^TestFailed_refuses$", edits: []edit{
+		{"kv/db.go",
+			"\tif word&(isFailed|isClosed) != 0 {\n",
+			"\tif word&isClosed != 0 {\n"},
+	}},
+	{name: "closing does not wait for who uses the store", pkg: "./kv", tests: "^TestClose_waitsForLookup$", edits: []edit{
+		{"kv/db.go",
+			"\tfor db.users.Load() != 0 {\n",
+			"\tfor db.users.Load() < 0 {\n"},
+	}},
+	{name: "closing leaves transactions open", pkg: "./kv", tests: "^TestClose_endsTransactions$", edits: []edit{
+		{"kv/db.go",
+			"\tdb.endTransactions() // they may keep services waiting\n",
+			""},
+	}},
+	{name: "the blocks of an object that lives on are closed", pkg: "./kv", tests: "^TestEvictObject_handedOver$", edits: []edit{
+		{"kv/keyspace.go",
+			"\t\tif o.handedOver.Load() {\n\t\t\tcontinue // the blocks live on in another incarnation\n\t\t}\n",
+			""},
+	}},
+	{name: "an evicted object counts as live", pkg: "./kv", tests: "^TestEvictObject_small$", edits: []edit{
+		{"kv/keyspace.go",
+			"\tsh.evictions++\n\to.end()\n",
+			"\tsh.evictions++\n"},
+	}},
+	{name: "an object left to be closed is forgotten", pkg: "./kv", tests: "^TestEvictObject_whileWriting$", edits: []edit{
+		{"kv/keyspace.go",
+			"\t\tif !o.Ended() {\n\t\t\tdb.evictObject(o)\n\t\t\tcontinue\n\t\t}\n",
+			"\t\tif !o.Ended() {\n\t\t\tcontinue\n\t\t}\n"},
+	}},
+	{name: "the blocks of a closed object stay in memory", pkg: "./kv", tests: "^TestEvictObject_removed$", edits: []edit{
+		{"kv/keyspace.go",
+			"\t\tfor _, l := range o.layers {\n\t\t\tl.release(r)\n\t\t}\n",
+			""},
+	}},
+	{name: "RENAMENX replaces what is there", pkg: "./kv", tests: "^TestRename_taken$", edits: []edit{
+		{"kv/writer.go",
+			"\tto, err := w.Object(dst)\n\tif err != nil || to != nil {",
+			"\tto, err := w.Object(dst)\n\tif err != nil || to != nil && false {"},
+	}},
+	{name: "a rename to itself drops the key", pkg: "./kv", tests: "^TestRename_itself$", edits: []edit{
+		{"kv/writer.go",
+			"\tif string(src) == string(dst) {\n\t\treturn nil\n\t}\n",
+			""},
+	}},
+	{name: "a copy replaces itself", pkg: "./kv", tests: "^TestCopy_itself$", edits: []edit{
+		{"kv/copy.go",
+			" || string(src) == string(dst) {",
+			" {"},
+	}},
+	{name: "a copy of a string does not expire", pkg: "./kv", tests: "^TestCopy_string$", edits: []edit{
+		{"kv/copy.go",
+			"putString(dst, value, o.header.expiry)",
+			"putString(dst, value, 0)"},
+	}},
+	{name: "a copy has in a block what the one before had", pkg: "./kv", tests: "^TestCopy_blocks$", edits: []edit{
+		{"kv/block/decode.go",
+			"\t\tclear(words)\n\t\tv.fill(words)\n",
+			"\t\tv.fill(words)\n"},
+	}},
+	{name: "a copy goes on with a block of a layer that it has not", pkg: "./kv", tests: "^TestCopy_corrupt$", edits: []edit{
+		{"kv/copy.go",
+			"k.rest >= from.spec.Blocks {",
+			"false {"},
+	}},
+	{name: "a copy of what is damaged is made", pkg: "./kv", tests: "^TestCopy_corrupt$", edits: []edit{
+		{"kv/copy.go",
+			"\t\t\t_, err = block.Decode(words, o.header.family, value)\n",
+			"\t\t\t_, _ = block.Decode(words, o.header.family, value)\n"},
+	}},
 }

@@ -1,0 +1,306 @@
+package kv_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// A key above the limit is refused before anything is staged for it, however it is written, also where everything else is
+// removed by the same commit: it could never be read, nor removed.
+func TestWrite_longKey(t *testing.T) {
+	s := openStore(t, inMemory())
+	long := bytes.Repeat([]byte("k"), kv.MaxKeyLen+1)
+	stage := map[string]func(w *kv.Writer) error{
+		"set":    func(w *kv.Writer) error { _, err := w.Set(long, []byte("v"), kv.SetOptions{}); return err },
+		"create": func(w *kv.Writer) error { _, err := w.Create(long, bitsSpec()); return err },
+		"rename": func(w *kv.Writer) error { return w.Rename([]byte("k"), long) },
+		"copy": func(w *kv.Writer) error {
+			_, err := w.Copy(t.Context(), []byte("k"), long, false)
+			return err
+		},
+		"delete": func(w *kv.Writer) error { _, err := w.Delete(long); return err },
+	}
+	for name, f := range stage {
+		s.must(setString(s, "k", "v"))
+		if err := s.Write(kv.NoSync, [][]byte{[]byte("k"), long}, f); !errors.Is(err, kv.ErrTooLarge) {
+			t.Errorf("%s = %v, want ErrTooLarge", name, err)
+		}
+		err := s.Update(t.Context(), kv.NoSync, func(tx *kv.Transaction) error {
+			return tx.Write(func(w *kv.Writer) error {
+				if name != "rename" && name != "copy" {
+					w.DeleteEverything()
+				}
+				return f(w)
+			})
+		})
+		if !errors.Is(err, kv.ErrTooLarge) {
+			t.Errorf("%s in a transaction = %v, want ErrTooLarge", name, err)
+		}
+		if n, err := s.Size(); n != 1 || err != nil {
+			t.Errorf("%s: %d keys, %v, want 1", name, n, err)
+		}
+	}
+	s.wantConsistent()
+}
+
+// A commit above the limit is refused as a whole.
+func TestCommit_tooLarge(t *testing.T) {
+	o := inMemory()
+	o.MemTableSize = 256 << 10
+	s := openStore(t, o)
+	value := make([]byte, 4<<10)
+	set := func(n int) error {
+		return s.Update(t.Context(), kv.NoSync, func(tx *kv.Transaction) error {
+			return tx.Write(func(w *kv.Writer) error {
+				for i := range n {
+					if _, err := w.Set(fmt.Append(nil, i), value, kv.SetOptions{}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+	if err := set(s.MaxCommit() / len(value)); !errors.Is(err, kv.ErrTooLarge) {
+		t.Errorf("a commit of %d bytes and more = %v, want ErrTooLarge", s.MaxCommit(), err)
+	}
+	if n, err := s.Size(); n != 0 || err != nil {
+		t.Errorf("%d keys of a commit that was refused are there, %v", n, err)
+	}
+	s.must(set(s.MaxCommit() / len(value) / 2))
+	s.wantConsistent()
+}
+
+// The number of layers and the bytes of an object are limited when it is made, and when it grows.
+func TestCreate_limits(t *testing.T) {
+	const layers = 64
+	o := inMemory()
+	o.MaxFilterBytes = 10 << 20
+	s := openStore(t, o)
+	small := kv.LayerSpec{Blocks: 1, Lines: 128}
+	large := kv.LayerSpec{Blocks: o.MaxFilterBytes/small.Bytes() - layers, Lines: 128}
+	create := func(key string, list ...kv.LayerSpec) error {
+		for i := range list {
+			list[i].Number = uint64(i)
+		}
+		return s.write(key, func(w *kv.Writer, _ *kv.Object) error {
+			_, err := w.Create([]byte(key), kv.Spec{Type: bitsType, Family: block.FamilyBits, Layers: list})
+			return err
+		})
+	}
+	growBy := func(key string, spec kv.LayerSpec) error {
+		return s.write(key, func(w *kv.Writer, o *kv.Object) error {
+			_, err := w.Grow(o, spec)
+			return err
+		})
+	}
+	many := make([]kv.LayerSpec, layers+1)
+	for i := range many {
+		many[i] = small
+	}
+	for name, err := range map[string]error{
+		"too many layers": create("no", many...),
+		"too many bytes":  create("no", large, large),
+	} {
+		if !errors.Is(err, kv.ErrTooLarge) {
+			t.Errorf("%s: Create = %v, want ErrTooLarge", name, err)
+		}
+	}
+	s.must(create("layers", many[:layers]...))
+	if err := growBy("layers", small); !errors.Is(err, kv.ErrTooLarge) {
+		t.Errorf("one layer too many: Grow = %v, want ErrTooLarge", err)
+	}
+	s.must(create("bytes", large))
+	if err := growBy("bytes", large); !errors.Is(err, kv.ErrTooLarge) {
+		t.Errorf("too many bytes: Grow = %v, want ErrTooLarge", err)
+	}
+	s.must(growBy("bytes", small))
+	s.wantMissing("no")
+	s.wantConsistent()
+}
+
+// A lookup of several keys sees all of a commit that moves one string over another, or nothing of it.
+func TestRead_renameOfString(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.must(setString(s, "a", "v"))
+	var seen []string
+	first := true
+	s.must(s.Read(func(r kv.Reader) error {
+		seen = nil
+		for _, key := range []string{"b", "a"} {
+			o, err := r.Lookup([]byte(key))
+			if err != nil {
+				return err
+			}
+			if o != nil {
+				seen = append(seen, key)
+			}
+			if first {
+				first = false
+				if err := s.Rename(kv.NoSync, []byte("a"), []byte("b")); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+	if len(seen) != 1 || seen[0] != "b" {
+		t.Errorf("a lookup during a rename of a to b sees %q, want b", seen)
+	}
+}
+
+// A store that has failed refuses every use at once, from memory as well.
+func TestFailed_refuses(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.makeFilter("f", []string{"x"})
+	f := bloomext.New(s.DB, "f")
+	if ok, err := f.MayContainString("x"); !ok || err != nil { // it is in memory now
+		t.Fatal(ok, err)
+	}
+	o := s.object("f")
+	if !s.Ready() {
+		t.Error("the store is not ready")
+	}
+	s.Fail(errors.New("why"))
+	if s.Ready() {
+		t.Error("a store that has failed is ready: lookups go on in memory")
+	}
+	for name, err := range map[string]error{
+		"Health": s.Health(),
+		"Write": s.Write(kv.NoSync, [][]byte{[]byte("k")}, func(*kv.Writer) error {
+			t.Error("a change of a store that has failed begins")
+			return nil
+		}),
+		"Attribute": func() error { _, err := s.Attribute(o, "a"); return err }(),
+		"Reclaim":   func() error { _, err := s.Reclaim(t.Context()); return err }(),
+		"lookup":    func() error { _, err := f.MayContainString("x"); return err }(),
+		"Exists":    func() error { _, err := s.Exists([]byte("f")); return err }(),
+	} {
+		if !errors.Is(err, kv.ErrFailed) {
+			t.Errorf("%s = %v, want ErrFailed", name, err)
+		}
+	}
+	if err := s.Close(); !errors.Is(err, kv.ErrFailed) {
+		t.Errorf("Close = %v, want ErrFailed", err)
+	}
+}
+
+// Close waits for a lookup that is under way: Pebble panics when it is used after that.
+func TestClose_waitsForLookup(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	s.set("k", 1, 7)
+	s.forget("k")
+	begun, waiting := s.next("load: begun"), s.next("close: waiting")
+	finding := s.begin(func() error {
+		_, err := s.find("k", 1, 7)
+		return passOver(err, kv.ErrClosed) // it began before
+	})
+	finding.reaches(begun)
+	closing := s.begin(s.Close)
+	closing.reaches(waiting)
+	begun.release()
+	finding.wait()
+	waiting.release()
+	closing.wait()
+}
+
+// Close ends transactions that are left, and waits for none: nobody may be there to end them.
+func TestClose_endsTransactions(t *testing.T) {
+	for name, begin := range map[string]func(*store) (*kv.Transaction, error){
+		"writer": func(s *store) (*kv.Transaction, error) { return s.BeginExclusive(t.Context(), kv.NoSync) },
+		"view":   func(s *store) (*kv.Transaction, error) { return s.NewView(t.Context()) },
+	} {
+		s := openStore(t, inMemory())
+		tx, err := begin(s)
+		s.must(err)
+		s.each("close: waiting", func() {
+			t.Errorf("%s: Close waits for a transaction", name)
+			_ = tx.Rollback() // or it would wait for ever
+		})
+		s.must(s.Close())
+		if err := tx.Read(func(kv.Reader) error { return nil }); !errors.Is(err, kv.ErrEnded) {
+			t.Errorf("%s: Read after Close = %v, want ErrEnded", name, err)
+		}
+	}
+}
+
+// A lookup that knew an object before it was closed, and brings its block into memory after that, leaves the handle on
+// no object that commits do not change: also if all of the object is in a single block.
+func TestEvictObject_small(t *testing.T) {
+	s := openStore(t, inMemory())
+	f := bloomext.New(s.DB, "f")
+	s.must(f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 1e-6, NonScaling: true}))
+	if n := s.layer("f").Spec().Blocks; n != 1 {
+		t.Fatalf("the filter has %d blocks, want 1", n)
+	}
+	s.closeObject("f")
+	begun := s.next("load: begun")
+	looking := s.begin(func() error { _, err := f.MayContainString("x"); return err })
+	looking.reaches(begun)
+	old := s.object("f")
+	s.AwaitCache()
+	s.EvictObject(old)
+	begun.release()
+	looking.wait()
+	if _, err := bloomext.New(s.DB, "f").AddString("x"); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := f.MayContainString("x"); !ok || err != nil {
+		t.Errorf("an item that was added is there: %t, %v", ok, err)
+	}
+	s.wantConsistent()
+}
+
+// The blocks of an object that was removed are taken out of memory.
+func TestEvictObject_removed(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	s.set("k", 1, 7)
+	s.has("k", 1, 7)
+	s.AwaitCache()
+	l := s.layer("k")
+	housekeeper := s.next("tidy: begins")
+	<-housekeeper.reached
+	_, err := s.Delete(kv.NoSync, []byte("k"))
+	s.must(err)
+	if l.Resident(1) == nil {
+		t.Error("the blocks are gone at once: a removal takes as long as the object is large")
+	}
+	s.Tidy()
+	s.AwaitCache()
+	if l.Resident(1) != nil {
+		t.Error("a block of an object that was removed is in memory")
+	}
+	housekeeper.release()
+}
+
+// The blocks of an object that another one has taken over, as it grew or got another key, stay in memory when what is left of
+// the first is closed.
+func TestEvictObject_handedOver(t *testing.T) {
+	for name, change := range map[string]func(s *store) (key string){
+		"grown":   func(s *store) string { s.must(s.write("k", grow)); return "k" },
+		"renamed": func(s *store) string { s.must(s.Rename(kv.NoSync, []byte("k"), []byte("l"))); return "l" },
+	} {
+		s := openStore(t, inMemory())
+		s.createSlots("k")
+		s.must(s.putSlot("k", 0, 1, 5, 7))
+		s.wantSlot(s.Read, "k", 0, 1, 5, 7)
+		old := s.object("k")
+		key := change(s)
+		if s.object(key) == old {
+			t.Fatalf("%s: the object is the same", name)
+		}
+		s.Tidy()
+		if s.layer(key).Resident(1) == nil {
+			t.Errorf("%s: a block was taken out of memory with what was left of the object before", name)
+		}
+		s.wantConsistent()
+	}
+}

@@ -87,7 +87,6 @@ func (w *Writer) Shrink(o *Object) (*Object, error) {
 	w.dropLayer(gone)
 	w.layerDrops = append(w.layerDrops, layerDrop{h.id, gone.spec.Number})
 	w.setView([]byte(o.key), left)
-	w.sequence = true
 	return left, nil
 }
 

@@ -386,3 +386,17 @@ func (db *DB) PutStored(l *Layer, blk uint64, value []byte) error {
 func (db *DB) Stored(l *Layer, blk uint64) ([]byte, error) {
 	return db.readRaw(appendBlockKey(nil, l.object, l.spec.Number, blk))
 }
+
+// MaxNotes is how many notes one call of Reclaim deals with.
+const MaxNotes = maxNotes
+
+// BuildBatch is about how many bytes a Builder has in memory, at most.
+const BuildBatch = buildBatch
+
+// Staged returns how many bytes a Builder has in memory.
+func (b *Builder) Staged() int { return b.batch.Len() }
+
+// AskFold has a block queued to be folded.
+func (db *DB) AskFold(key string, l *Layer, blk uint64) {
+	db.queueFold(key, l.object, l.spec.Number, blk)
+}

@@ -847,4 +847,79 @@ var guards = []mutation{
 			"\t\t\t_, err = block.Decode(words, o.header.family, value)\n",
 			"\t\t\t_, _ = block.Decode(words, o.header.family, value)\n"},
 	}},
+	{name: "a fold takes what the key has by now", pkg: "./kv", tests: "^TestFold_needless$", edits: []edit{
+		{"kv/fold.go",
+			" || o.header.id != req.object {",
+			" {"},
+	}},
+	{name: "a fold writes blocks that need none", pkg: "./kv", tests: "^TestFold_needless$", edits: []edit{
+		{"kv/fold.go",
+			"\tif info.Operands <= foldThreshold {\n",
+			"\tif info.Operands < 0 {\n"},
+	}},
+	{name: "a fold takes no notice of its budget", pkg: "./kv", tests: "^TestFold_budget$", edits: []edit{
+		{"kv/fold.go",
+			"\tfor done < budget && ctx.Err() == nil {",
+			"\tfor ctx.Err() == nil {"},
+	}},
+	{name: "a fold goes on where its context has ended", pkg: "./kv", tests: "^TestFold_canceled$", edits: []edit{
+		{"kv/fold.go",
+			"\tfor done < budget && ctx.Err() == nil {",
+			"\tfor done < budget {"},
+	}},
+	{name: "what a fold wrote is not told", pkg: "./kv", tests: "^TestFold_budget$", edits: []edit{
+		{"kv/fold.go",
+			"\t\tdone += n\n",
+			"\t\t_ = n\n"},
+	}},
+	{name: "one object that cannot be compacted keeps others from it", pkg: "./kv", tests: "^TestCompact_oneFails$", edits: []edit{
+		{"kv/compact.go",
+			"\t\t\tfor _, left := range keys[i+1:] {",
+			"\t\t\tfor _, left := range keys[len(keys)-min(i, 0):] {"},
+	}},
+	{name: "objects are compacted where the context has ended", pkg: "./kv", tests: "^TestCompact_canceled$", edits: []edit{
+		{"kv/compact.go",
+			"\t\tagain, err := false, ctx.Err()\n",
+			"\t\tagain, err := false, error(nil)\n"},
+	}},
+	{name: "a compaction takes more than a commit may", pkg: "./kv", tests: "^TestCompact_budget$", edits: []edit{
+		{"kv/compact.go",
+			"min(budget, db.MaxCommit()/2)",
+			"budget"},
+	}},
+	{name: "a compaction takes no notice of its budget", pkg: "./kv", tests: "^TestCompact_budget$", edits: []edit{
+		{"kv/compact.go",
+			"min(budget, db.MaxCommit()/2)",
+			"db.MaxCommit()/2"},
+	}},
+	{name: "one call of Reclaim deals with all notes", pkg: "./kv", tests: "^TestReclaim_notes$", edits: []edit{
+		{"kv/reclaim.go",
+			"ok && len(d.done) < maxNotes;",
+			"ok;"},
+	}},
+	{name: "the space of large objects comes back by itself", pkg: "./kv", tests: "^TestReclaim_large$", edits: []edit{
+		{"kv/reclaim.go",
+			"\t\tif err := db.compactRange(ctx, start, end); err != nil {\n\t\t\treturn false, fmt",
+			"\t\tif _, _, err := start, end, error(nil); err != nil {\n\t\t\treturn false, fmt"},
+	}},
+	{name: "large objects are taken for small ones", pkg: "./kv", tests: "^TestReclaim_large$", edits: []edit{
+		{"kv/reclaim.go",
+			"\t\tif size >= smallRange {",
+			"\t\tif size >= smallRange && false {"},
+	}},
+	{name: "a build is written at its end alone", pkg: "./kv", tests: "^TestBuild_ahead$", edits: []edit{
+		{"kv/build.go",
+			"\tif b.batch.Len() >= buildBatch {\n\t\treturn b.flush()\n\t}\n",
+			""},
+	}},
+	{name: "what was written of a build is written again", pkg: "./kv", tests: "^TestBuild_ahead$", edits: []edit{
+		{"kv/build.go",
+			"\tb.batch.Reset()\n",
+			""},
+	}},
+	{name: "a build goes on where its context has ended", pkg: "./kv", tests: "^TestBuild_canceled$", edits: []edit{
+		{"kv/build.go",
+			"\tif err := b.ctx.Err(); err != nil {\n\t\treturn err\n\t}\n",
+			""},
+	}},
 }

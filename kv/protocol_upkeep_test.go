@@ -1,0 +1,276 @@
+package kv_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// ended returns a context that has ended.
+func ended(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// Folding ends where its budget does, and what is left is folded by the next call.
+func TestFold_budget(t *testing.T) {
+	s := openStore(t, inMemory())
+	for _, key := range []string{"a", "b", "c"} {
+		s.create(key)
+	}
+	s.collectOperands("a")
+	for i, key := range []string{"b", "c"} {
+		for bit := range uint16(100) {
+			s.set(key, 1, bit)
+			s.Drain()
+		}
+		s.forget(key)
+		s.has(key, 1, 0)
+		if n := s.FoldBacklog(); n != 2+i {
+			t.Fatalf("%d blocks wait for folding, want %d", n, 2+i)
+		}
+	}
+	for left := 2; left >= 0; left-- {
+		n, err := s.Fold(t.Context(), 1)
+		s.must(err)
+		if n == 0 || s.FoldBacklog() != left {
+			t.Errorf("Fold of one byte wrote %d bytes and left %d blocks, want %d", n, s.FoldBacklog(), left)
+		}
+	}
+	s.wantConsistent()
+}
+
+// Folding ends where its context has ended.
+func TestFold_canceled(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	s.collectOperands("k")
+	if n, err := s.Fold(ended(t), 1<<20); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("Fold = %d, %v, want %v", n, err, context.Canceled)
+	}
+	if n := s.FoldBacklog(); n != 1 {
+		t.Errorf("%d blocks wait for folding, want 1", n)
+	}
+}
+
+// A block with few operands is left as it is, and so is that of another object than the one it was asked for.
+func TestFold_needless(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	s.collectOperands("k")
+	_, err := s.Delete(kv.NoSync, []byte("k"))
+	s.must(err)
+	s.create("k")
+	for bit := range uint16(100) {
+		s.set("k", 1, bit)
+		s.Drain()
+	}
+	s.must(s.fold())
+	if folds, _, _ := s.MaintenanceStats(); folds != 0 {
+		t.Errorf("%d blocks of another object were folded", folds)
+	}
+	s.forget("k")
+	s.has("k", 1, 0)
+	for range 2 {
+		s.must(s.fold())
+		s.forget("k")
+		s.AskFold("k", s.layer("k"), 1)
+	}
+	s.must(s.fold())
+	if folds, _, _ := s.MaintenanceStats(); folds != 1 {
+		t.Errorf("a block was folded %d times, want 1", folds)
+	}
+	s.wantConsistent()
+}
+
+// compactions is a type whose Compact a test chooses.
+type compactions struct {
+	compact func(w *kv.Writer, o *kv.Object, budget int) (more bool, err error)
+	typ     *kv.Type
+}
+
+// openCompactions opens a store with objects of the type under keys, which are to be compacted.
+func openCompactions(t *testing.T, keys int) (*store, *compactions) {
+	t.Helper()
+	c := &compactions{}
+	c.typ = &kv.Type{
+		Name: "test-compactions", Version: 1, Open: func(o *kv.Object) (any, error) { return o, nil },
+		Compact: func(w *kv.Writer, o *kv.Object, budget int) (bool, error) { return c.compact(w, o, budget) },
+	}
+	o := inMemory()
+	o.Modules = []kv.Module{{Name: "compactions", Types: []*kv.Type{c.typ}}}
+	s := openStore(t, o)
+	for i := range keys {
+		key := fmt.Sprint("k", i)
+		s.must(s.write(key, func(w *kv.Writer, _ *kv.Object) error {
+			_, err := w.Create([]byte(key), kv.Spec{Type: c.typ, Family: slotFamily, Layers: []kv.LayerSpec{slotLayer()}})
+			return err
+		}))
+		s.QueueCompact([]byte(key))
+	}
+	return s, c
+}
+
+// An object that cannot be compacted keeps no other from it.
+func TestCompact_oneFails(t *testing.T) {
+	const keys = 5
+	s, c := openCompactions(t, keys)
+	seen := make(map[string]int)
+	c.compact = func(_ *kv.Writer, o *kv.Object, _ int) (bool, error) {
+		seen[o.Key()]++
+		if len(seen) == 1 {
+			return false, errCompact
+		}
+		return false, nil
+	}
+	if more, err := s.CompactQueued(t.Context(), 1<<10); !more || !errors.Is(err, errCompact) {
+		t.Errorf("CompactQueued = %t, %v, want more to do, and the type's error", more, err)
+	}
+	s.compactAll()
+	if len(seen) != keys {
+		t.Errorf("Compact was called for %d of %d objects: %v", len(seen), keys, seen)
+	}
+}
+
+// What a type is told to write fits into a commit.
+func TestCompact_budget(t *testing.T) {
+	s, c := openCompactions(t, 1)
+	var got []int
+	c.compact = func(_ *kv.Writer, _ *kv.Object, budget int) (bool, error) {
+		got = append(got, budget)
+		return len(got) < 2, nil
+	}
+	for _, budget := range []int{1 << 10, 1 << 30} {
+		_, err := s.CompactQueued(t.Context(), budget)
+		s.must(err)
+	}
+	if len(got) != 2 || got[0] != 1<<10 || got[1] <= 0 || got[1] >= s.MaxCommit() {
+		t.Errorf("Compact was given %d bytes, want 1024, then less than a commit takes, %d", got, s.MaxCommit())
+	}
+}
+
+// Nothing is compacted where the context has ended.
+func TestCompact_canceled(t *testing.T) {
+	s, c := openCompactions(t, 3)
+	c.compact = func(*kv.Writer, *kv.Object, int) (bool, error) {
+		t.Error("Compact is called")
+		return false, nil
+	}
+	if _, err := s.CompactQueued(ended(t), 1<<20); !errors.Is(err, context.Canceled) {
+		t.Errorf("CompactQueued = %v, want %v", err, context.Canceled)
+	}
+}
+
+// One call of Reclaim deals with so many notes.
+func TestReclaim_notes(t *testing.T) {
+	s := openStore(t, inMemory())
+	const more = 10
+	for range kv.MaxNotes + more {
+		s.must(s.Write(kv.NoSync, [][]byte{[]byte("k")}, func(w *kv.Writer) error {
+			_, err := w.Create([]byte("k"), bitsSpec()) // in the place of the one before
+			return err
+		}))
+	}
+	reclaimed := func() uint64 {
+		found, err := s.Reclaim(t.Context())
+		s.must(err)
+		_, _, n := s.MaintenanceStats()
+		if !found {
+			t.Error("nothing was reclaimed")
+		}
+		return n
+	}
+	if n := reclaimed(); n != kv.MaxNotes {
+		t.Errorf("%d objects were reclaimed by one call, want %d", n, kv.MaxNotes)
+	}
+	if n := reclaimed(); n != kv.MaxNotes+more-1 {
+		t.Errorf("%d objects were reclaimed by two calls, want %d", n, kv.MaxNotes+more-1)
+	}
+}
+
+// buildLarge builds an object of so many blocks that do not compress.
+func (s *store) buildLarge(ctx context.Context, key string, blocks uint64, after func(*kv.Builder)) error {
+	return s.Write(kv.NoSync, [][]byte{[]byte(key)}, func(w *kv.Writer) error {
+		spec := kv.Spec{Type: bitsType, Family: block.FamilyBits, Layers: []kv.LayerSpec{{Blocks: blocks, Lines: 128}}}
+		_, err := w.Build(ctx, []byte(key), spec, func(b *kv.Builder) error {
+			words := make([]uint64, block.MaxWords)
+			for blk := range blocks {
+				for i := range words {
+					words[i] = (blk<<16 + uint64(i) + 1) * 0x9e3779b97f4a7c15
+				}
+				if err := b.Put(b.Object().Layers()[0], blk, words); err != nil {
+					return err
+				}
+				after(b)
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// The space of a large object that was removed comes back with Reclaim.
+func TestReclaim_large(t *testing.T) {
+	const size = 4 << 20
+	s := openStore(t, &kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync})
+	s.must(s.buildLarge(t.Context(), "k", size/(8<<10), func(*kv.Builder) {}))
+	s.must(s.CompactAll(t.Context()))
+	tables := func() uint64 {
+		m, err := s.Metrics()
+		s.must(err)
+		return uint64(m.TableBytes)
+	}
+	if n := tables(); n < size {
+		t.Fatalf("%d bytes in tables, want %d and more", n, size)
+	}
+	_, err := s.Delete(kv.NoSync, []byte("k"))
+	s.must(err)
+	if !s.reclaim() {
+		t.Error("nothing was reclaimed")
+	}
+	if n := tables(); n > size/10 {
+		t.Errorf("%d bytes in tables after an object of %d bytes was reclaimed", n, size)
+	}
+	s.wantConsistent()
+}
+
+// A build keeps no more than some of what it writes in memory, and writes none of it twice.
+func TestBuild_ahead(t *testing.T) {
+	s := openStore(t, inMemory())
+	most, flushes, last := 0, 0, 0
+	s.must(s.buildLarge(t.Context(), "k", 3*kv.BuildBatch/(8<<10), func(b *kv.Builder) {
+		n := b.Staged()
+		if most = max(most, n); n < last {
+			flushes++
+		}
+		last = n
+	}))
+	if most > kv.BuildBatch || flushes != 3 && flushes != 2 {
+		t.Errorf("a build had up to %d bytes in memory, and wrote some %d times ahead", most, flushes)
+	}
+	s.wantConsistent()
+}
+
+// A build ends where its context has ended, and leaves nothing.
+func TestBuild_canceled(t *testing.T) {
+	s := openStore(t, inMemory())
+	ctx, cancel := context.WithCancel(t.Context())
+	blocks := 0
+	err := s.buildLarge(ctx, "k", 3, func(*kv.Builder) {
+		blocks++
+		cancel()
+	})
+	if blocks != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("Build took %d blocks, and returned %v, want 1 and %v", blocks, err, context.Canceled)
+	}
+	s.wantMissing("k")
+	s.reclaim()
+	s.wantConsistent()
+}

@@ -922,4 +922,69 @@ var guards = []mutation{
 			"\tif err := b.ctx.Err(); err != nil {\n\t\treturn err\n\t}\n",
 			""},
 	}},
+	{name: "a freeze does not wait for changes under way", pkg: "./kv/freeze", tests: "^TestFS_callback_changeUnderWay$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\tfs.waitForChanges()\n",
+			""},
+	}},
+	{name: "a marker is made before the directory is synced", pkg: "./kv/freeze", tests: "^TestFS_Create_marker$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\t\tfs.vital(\"sync directory before\", name, fs.syncDir)\n",
+			""},
+	}},
+	{name: "a directory that cannot be synced gets a marker", pkg: "./kv/freeze", tests: "^TestFS_Create_marker$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\t\tfs.vital(\"sync directory before\", name, fs.syncDir)\n",
+			"\t\t_ = fs.syncDir()\n"},
+	}},
+	{name: "a directory that cannot be opened once freezes", pkg: "./kv/freeze", tests: "^TestFS_Create_marker$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\t\tif d, err = fs.FS.OpenDir(fs.dir); err != nil {\n\t\t\treturn err\n\t\t}\n",
+			"\t\treturn err\n"},
+	}},
+	{name: "a vital file is made in a frozen directory", pkg: "./kv/freeze", tests: "^TestFS_Create_failing$", edits: []edit{
+		{"kv/freeze/fs.go",
+			"\t\t\treturn newSink(), nil\n",
+			"\t\t\treturn nil, ErrFrozen\n"},
+	}},
+	{name: "a short write of the log counts", pkg: "./kv/freeze", tests: "^TestFS_short$", edits: []edit{
+		{"kv/freeze/file.go",
+			"\tif err == nil && n < want {\n\t\treturn io.ErrShortWrite\n\t}\n",
+			""},
+	}},
+	{name: "making the ballast goes on where the disk is full", pkg: "./kv/freeze", tests: "^TestSpace_ballast_interrupted$", edits: []edit{
+		{"kv/freeze/ballast.go",
+			"\t\tif b.giveUp.Load() {\n\t\t\treturn errInterrupted\n\t\t}\n",
+			""},
+	}},
+	{name: "making the ballast goes on when the store is closed", pkg: "./kv/freeze", tests: "^TestSpace_ballast_interrupted$", edits: []edit{
+		{"kv/freeze/ballast.go",
+			"\t\tcase <-stop:\n\t\t\treturn errInterrupted\n",
+			""},
+	}},
+	{name: "the ballast is made of what was just freed", pkg: "./kv/freeze", tests: "^TestSpace_ballast_freed$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\t\t\ts.refuseIfLow()\n\t\t}\n\t}\n}",
+			"\t\t\ts.check()\n\t\t}\n\t}\n}"},
+	}},
+	{name: "a ballast that cannot be made is told each time", pkg: "./kv/freeze", tests: "^TestSpace_ballast_failingAgain$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\t\tif s.failure == nil {\n",
+			"\t\tif true {\n"},
+	}},
+	{name: "closing does not wait for the watcher", pkg: "./kv/freeze", tests: "^TestSpace_Close$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\ts.watcher.Wait()\n",
+			""},
+	}},
+	{name: "a name that is taken for the ballast refuses writes", pkg: "./kv/freeze", tests: "^TestSpace_ballast_failingAgain$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\t\treturn !vfs.IsNoSpaceError(s.failure)\n",
+			"\t\treturn false\n"},
+	}},
+	{name: "a disk without room for the ballast takes writes", pkg: "./kv/freeze", tests: "^TestSpace_ballast_failing$", edits: []edit{
+		{"kv/freeze/space.go",
+			"\t\treturn !vfs.IsNoSpaceError(s.failure)\n",
+			"\t\treturn true\n"},
+	}},
 }

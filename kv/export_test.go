@@ -66,13 +66,6 @@ func Direct(o *Options) *Options {
 	return o
 }
 
-// Watched returns how many keys somebody watches.
-func (db *DB) Watched() int {
-	db.watches.mu.Lock()
-	defer db.watches.mu.Unlock()
-	return len(db.watches.byKey)
-}
-
 // Drain puts what is gathered into Pebble.
 func (db *DB) Drain() { db.drain() }
 

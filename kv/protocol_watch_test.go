@@ -83,7 +83,7 @@ func TestWatch_changes(t *testing.T) {
 			return err
 		}))
 		one.Stop()
-		if n := s.Watched(); n != 0 {
+		if n := s.WatchedKeys(); n != 0 {
 			t.Errorf("%d keys are watched by nobody", n)
 		}
 	}

@@ -83,6 +83,14 @@ func (x *Watch) Stop() {
 	clear(x.keys)
 }
 
+// WatchedKeys returns how many keys somebody watches.
+func (db *DB) WatchedKeys() int {
+	ws := &db.watches
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return len(ws.byKey)
+}
+
 // tellWatches marks the watches of the keys that a commit has changed. One that removes
 // every key needs not: Changed finds that a key has gone, and who makes it again tells.
 func (w *Writer) tellWatches() {

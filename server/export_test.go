@@ -53,3 +53,9 @@ func (s *Server) Connections() int { return len(s.connections()) }
 
 // Held returns the bytes that the connections are said to hold.
 func (s *Server) Held() int64 { return s.held.Load() }
+
+// LargeWords and HugeWords are how many words a command may have that is not large, and not huge.
+var LargeWords, HugeWords = defaultLimits().largeWords, defaultLimits().hugeWords
+
+// LargeCommands returns how many large commands run, and how many huge ones.
+func (s *Server) LargeCommands() (large, huge int) { return len(s.large), len(s.huge) }

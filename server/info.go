@@ -93,6 +93,7 @@ func clientsInfo(s *Server) []kv.InfoField {
 		{Name: "connected_clients", Value: len(s.connections())},
 		{Name: "maxclients", Value: s.maxClients()},
 		{Name: "blocked_clients", Value: 0},
+		{Name: "total_watched_keys", Value: s.db.WatchedKeys()},
 	}
 }
 

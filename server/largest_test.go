@@ -68,6 +68,9 @@ func TestMetrics_largest(t *testing.T) {
 	if keys, _ := scrape(); len(keys) != 3 && len(keys) != 2 || strings.Contains(strings.Join(keys, " "), "filter:29") {
 		t.Errorf("shown are %s after filter:29 was deleted", keys)
 	}
+	if n := len(s.largest.bytes); n > 3 {
+		t.Errorf("%d filters are remembered, of which 3 are shown", n)
+	}
 	if err := db.SetSetting(metricsSetting, "0"); err != nil {
 		t.Fatal(err)
 	}

@@ -83,6 +83,11 @@ func TestTurns_lent(t *testing.T) {
 		if n := len(got); n != places()-1 {
 			t.Errorf("%d places are lent, want %d", n, places()-1)
 		}
+		time.Sleep(long / 2) // the short one is long by then, and those that borrowed are not
+		synctest.Wait()
+		if n := len(got); n != places() {
+			t.Errorf("%d places are lent, want all of %d, once", n, places())
+		}
 		for _, one := range taken {
 			turns.give(one) // those that are lent come back with those who borrowed them
 		}

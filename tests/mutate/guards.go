@@ -987,4 +987,119 @@ var guards = []mutation{
 			"\t\treturn !vfs.IsNoSpaceError(s.failure)\n",
 			"\t\treturn true\n"},
 	}},
+	{name: "the end of a connection leaves what it watches", pkg: "./server", tests: "^TestWatch_connectionEnds$", edits: []edit{
+		{"server/conn.go",
+			"func (c *conn) end() {\n\tc.leaveTransaction()\n",
+			"func (c *conn) end() {\n"},
+	}},
+	{name: "the end of a connection leaves MULTI by UNWATCH", pkg: "./server", tests: "^TestWatch_connectionEnds$", edits: []edit{
+		{"server/conn.go",
+			"\t\tword = \"DISCARD\"\n",
+			"\t\t_ = multi\n"},
+	}},
+	{name: "a client that has gone keeps what it asked for running", pkg: "./server", tests: "^TestSlow_clientGone$", edits: []edit{
+		{"server/conn.go",
+			"\t\t\tcancel()\n\t\t}\n\t}()\n\tr :=",
+			"\t\t}\n\t}()\n\tr :="},
+	}},
+	{name: "a byte that was read ahead is lost", pkg: "./server", tests: "^TestSlow_ahead$", edits: []edit{
+		{"server/conn.go",
+			"\t\tc.ahead = append(c.ahead, next[:n]...)\n",
+			"\t\t_ = n\n"},
+	}},
+	{name: "a byte that was read ahead is read again", pkg: "./server", tests: "^TestSlow_ahead$", edits: []edit{
+		{"server/conn.go",
+			"\t\ts.ahead = s.ahead[n:]\n",
+			""},
+	}},
+	{name: "a database that is not there is selected", pkg: "./server", tests: "^TestSelect$", edits: []edit{
+		{"server/client.go",
+			"\tcase n != 0:\n",
+			"\tcase n > 1<<40:\n"},
+	}},
+	{name: "two keys of the metrics have one label", pkg: "./server", tests: "^TestLabel$", edits: []edit{
+		{"server/largest.go",
+			"fmt.Sprintf(\"%s... %x\", strconv.Quote(key[:maxLabel]), h.Sum(nil))",
+			"fmt.Sprintf(\"%s... %x\", strconv.Quote(key[:maxLabel]), 0)"},
+	}},
+	{name: "metrics of filters that are gone stay", pkg: "./server", tests: "^TestMetrics_largest$", edits: []edit{
+		{"server/largest.go",
+			"\t\t\tdelete(l.bytes, key)\n\t\t\tcontinue\n",
+			"\t\t\tcontinue\n"},
+	}},
+	{name: "the metrics look at the same keys each time", pkg: "./server", tests: "^TestMetrics_largest$", edits: []edit{
+		{"server/largest.go",
+			"\tl.cursor = next\n",
+			"\t_ = next\n"},
+	}},
+	{name: "large commands run all at once", pkg: "./server", tests: "^TestMemory_largeCommands$", edits: []edit{
+		{"server/limits.go",
+			"\tif c.entered = c.gate(cmd, words); c.entered == nil {",
+			"\tif c.entered = nil; c.entered == nil {"},
+	}},
+	{name: "huge commands run as many at once as large ones", pkg: "./server", tests: "^TestMemory_largeCommands$", edits: []edit{
+		{"server/limits.go",
+			"\t\treturn c.server.huge\n",
+			"\t\treturn c.server.large\n"},
+	}},
+	{name: "a large command that has ended counts as running", pkg: "./server", tests: "^TestMemory_largeCommands$", edits: []edit{
+		{"server/limits.go",
+			"\t\t<-c.entered\n",
+			""},
+	}},
+	{name: "what a reply took is counted for ever", pkg: "./server", tests: "^TestMemory_replies$", edits: []edit{
+		{"server/conn.go",
+			"\t\tc.discharge()\n",
+			""},
+	}},
+	{name: "a turn that was lent is given back twice", pkg: "./server", tests: "^TestTurns_lent$", edits: []edit{
+		{"server/turns.go",
+			"\t\t\tone.lent = true\n\t\t\tt.next()\n",
+			"\t\t\tt.next()\n"},
+	}},
+	{name: "who waits for its turn goes on when commands are given up", pkg: "./server", tests: "^TestTurns$", edits: []edit{
+		{"server/turns.go",
+			"\tif w.turn == nil {\n\t\theap.Remove(&t.waiting, w.index)\n\t}\n",
+			""},
+	}},
+	{name: "a place that nobody waits for is lost", pkg: "./server", tests: "^TestTurns$", edits: []edit{
+		{"server/turns.go",
+			"\tif len(t.waiting) == 0 {\n\t\tt.free++\n\t\treturn\n\t}\n\tw :=",
+			"\tif len(t.waiting) == 0 {\n\t\treturn\n\t}\n\tw :="},
+	}},
+	{name: "what was used does not run out", pkg: "./server", tests: "^TestUse$", edits: []edit{
+		{"server/turns.go",
+			"\tu.time = max(0, u.time-now.Sub(u.at)/spared) + d",
+			"\tu.time += d"},
+	}},
+	{name: "commands go on after a protocol error", pkg: "./server", tests: "^TestProtocolErrors$", edits: []edit{
+		{"server/conn.go",
+			"\t\t\tc.ended = true\n\t\t\tbreak\n",
+			"\t\t\tbreak\n"},
+	}},
+	{name: "more turns are taken than there are places", pkg: "./server", tests: "^TestTurns$", edits: []edit{
+		{"server/turns.go",
+			"\tif t.free > 0 {\n\t\tt.free--\n",
+			"\tif true {\n\t\tt.free--\n"},
+	}},
+	{name: "the one that waited longest goes first", pkg: "./server", tests: "^TestTurns$", edits: []edit{
+		{"server/turns.go",
+			"h[i].used < h[j].used",
+			"h[i].index < h[j].index"},
+	}},
+	{name: "the place of a turn that takes long is not lent", pkg: "./server", tests: "^TestTurns_lent$", edits: []edit{
+		{"server/turns.go",
+			"\t\tif !one.lent && time.Since(one.since) >= long {",
+			"\t\tif false {"},
+	}},
+	{name: "the place of a turn is lent twice", pkg: "./server", tests: "^TestTurns_lent$", edits: []edit{
+		{"server/turns.go",
+			"\t\tif !one.lent && time.Since",
+			"\t\tif time.Since"},
+	}},
+	{name: "the places of short turns are lent", pkg: "./server", tests: "^TestTurns_lent$", edits: []edit{
+		{"server/turns.go",
+			" && time.Since(one.since) >= long {",
+			" {"},
+	}},
 }

@@ -1,0 +1,157 @@
+package server_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server"
+)
+
+// What a connection watches is watched no more when it has ended, however it did: commits would look for it for ever.
+func TestWatch_connectionEnds(t *testing.T) {
+	w := serve(t, nil)
+	other := w.client()
+	watched := func() string { return other.info("clients", "total_watched_keys") }
+	for name, end := range map[string]func(c *client){
+		"closed":       func(c *client) { _ = c.Close() },
+		"QUIT":         func(c *client) { c.answers("QUIT => +OK"); c.ended() },
+		"in MULTI":     func(c *client) { c.answers("MULTI => +OK\nSET k v => +QUEUED"); _ = c.Close() },
+		"EXEC refused": func(c *client) { c.answers("MULTI => +OK\nNOSUCH => ...\nEXEC => ..."); _ = c.Close() },
+	} {
+		c := w.client()
+		c.answers("WATCH k l k => +OK")
+		if n := watched(); n != "2" {
+			t.Errorf("%s: %s keys are watched, want 2", name, n)
+		}
+		end(c)
+		eventually(t, "the connection is gone", func() bool { return w.server.Connections() == 1 })
+		if n := watched(); n != "0" {
+			t.Errorf("%s: %s keys are watched by nobody", name, n)
+		}
+	}
+}
+
+// slow is a command that runs until it is told to end, or given up.
+type slow struct{ begun, end, givenUp chan struct{} }
+
+// serveSlow serves a store that has it as SLOW.
+func serveSlow(t *testing.T) (*world, *slow) {
+	t.Helper()
+	s := &slow{make(chan struct{}), make(chan struct{}), make(chan struct{})}
+	store := kv.Options{InMemory: true, Seed: 1, Modules: []kv.Module{{Name: "slow", Commands: []kv.Command{{
+		Name: "SLOW", Arity: 1, Flags: kv.Admin, Group: "server", Summary: "Waits.", Complexity: "O(1)", Example: "SLOW",
+		Handler: func(c *kv.Call) reply.Reply {
+			close(s.begun)
+			select {
+			case <-s.end:
+			case <-c.Context.Done():
+				close(s.givenUp)
+			}
+			return reply.OK
+		},
+	}}}}}
+	return serveStore(t, store, server.Options{}.WithTimes(long, long, long)), s
+}
+
+// A command that takes long is given up when its client has gone.
+func TestSlow_clientGone(t *testing.T) {
+	w, slow := serveSlow(t)
+	c := w.client()
+	c.send(pipeline("SLOW"))
+	<-slow.begun
+	_ = c.Close()
+	<-slow.givenUp
+	eventually(t, "the connection is gone", func() bool { return w.server.Connections() == 0 })
+}
+
+// What a client sends while a command runs that takes long is done after it, from its first byte on.
+func TestSlow_ahead(t *testing.T) {
+	w, slow := serveSlow(t)
+	c := w.client()
+	c.send(pipeline("SLOW"))
+	<-slow.begun
+	c.send("P") // until somebody has read it
+	close(slow.end)
+	c.want("+OK")
+	c.send("ING\r\n")
+	c.want("+PONG")
+	select {
+	case <-slow.givenUp:
+		t.Error("a command was given up")
+	default:
+	}
+}
+
+// The end of the server gives up a command that takes long, when its time is up.
+func TestSlow_shutdown(t *testing.T) {
+	w, slow := serveSlow(t)
+	c := w.client()
+	c.send(pipeline("SLOW"))
+	<-slow.begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.server.Shutdown(ctx); err == nil {
+		t.Error("Shutdown does not say that it gave up a command")
+	}
+	<-slow.givenUp
+}
+
+// Of commands that take much memory while they run only so many run at once, and of those that take very much one.
+func TestMemory_largeCommands(t *testing.T) {
+	var running, most atomic.Int32
+	begun, end := make(chan struct{}), make(chan struct{})
+	store := kv.Options{InMemory: true, Seed: 1, Modules: []kv.Module{{Name: "hold", Commands: []kv.Command{{
+		Name: "HOLD", Arity: -1, Group: "server", Syntax: "[word ...]", Summary: "Waits.", Complexity: "O(1)", Example: "HOLD",
+		Handler: func(*kv.Call) reply.Reply {
+			if n := running.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			begun <- struct{}{}
+			<-end
+			running.Add(-1)
+			return reply.OK
+		},
+	}}}}}
+	w := serveStore(t, store, server.Options{}.WithTimes(long, long, long))
+	other := w.client()
+	for _, tt := range []struct{ words, at, large, huge int }{
+		{server.LargeWords, 4, 4, 0},
+		{server.HugeWords, 1, 0, 1},
+	} {
+		most.Store(0)
+		clients := make([]*client, tt.at+1)
+		for i := range clients {
+			clients[i] = w.client()
+			go func() { _ = clients[i].Send(pipeline("HOLD" + strings.Repeat(" x", tt.words))) }()
+			if i < tt.at {
+				<-begun
+			}
+		}
+		eventually(t, "the last has come", func() bool {
+			return strings.Count(other.do("CLIENT LIST"), "cmd=hold") == len(clients)
+		})
+		if large, huge := w.server.LargeCommands(); large != tt.large || huge != tt.huge {
+			t.Errorf("of %d words %d and %d run as large and huge, want %d and %d", tt.words, large, huge, tt.large, tt.huge)
+		}
+		end <- struct{}{}
+		<-begun // the last
+		for range tt.at {
+			end <- struct{}{}
+		}
+		for _, c := range clients {
+			c.want("+OK")
+			_ = c.Close()
+		}
+		if n := most.Load(); int(n) != tt.at {
+			t.Errorf("%d commands of %d words ran at once, want %d", n, tt.words, tt.at)
+		}
+		eventually(t, "all have ended", func() bool {
+			large, huge := w.server.LargeCommands()
+			return large+huge == 0 && w.server.Connections() == 1
+		})
+	}
+}

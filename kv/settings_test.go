@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
 )
 
 // openWith opens a store in memory with the module.
@@ -82,6 +83,36 @@ func TestDB_SetSetting(t *testing.T) {
 	}
 }
 
+// Settings that are changed together are looked at as they are to be, and none of them is changed if one is refused.
+func TestDB_SetSetting_together(t *testing.T) {
+	db := openWith(t, lowAndHigh())
+	session := db.NewSession()
+	for _, tc := range []struct {
+		words, low, high string
+		refused          bool
+	}{
+		{"low bbbb high bbb", "a", "aa", true},
+		{"high bbb low bbbb", "a", "aa", true},
+		{"low bbb high bbb", "bbb", "bbb", false},
+		{"high a low bb", "bbb", "bbb", true},
+		{"number 11 low a", "bbb", "bbb", true},
+		{"low a number 11", "bbb", "bbb", true},
+		{"low a high a", "a", "a", false},
+	} {
+		var words [][]byte
+		for word := range strings.FieldsSeq("CONFIG SET " + tc.words) {
+			words = append(words, []byte(word))
+		}
+		r := session.Do(t.Context(), words)
+		if refused := r.Kind() == reply.KindError; refused != tc.refused {
+			t.Errorf("CONFIG SET %s = %v", tc.words, r)
+		}
+		if low, high := db.Setting("low"), db.Setting("high"); low != tc.low || high != tc.high {
+			t.Errorf("after CONFIG SET %s they are %q and %q, want %q and %q", tc.words, low, high, tc.low, tc.high)
+		}
+	}
+}
+
 // A value is seen whole, in each of its forms, by those who do not wait for whom changes it.
 func TestDB_Setting_concurrent(t *testing.T) {
 	db := openWith(t, lowAndHigh())
@@ -121,7 +152,7 @@ func TestOptions_settings(t *testing.T) {
 		"no name":    {[]kv.Setting{{Summary: "A."}}, "1 to 64 bytes"},
 		"upper case": {[]kv.Setting{{Name: "aB", Summary: "A."}}, "lower case"},
 		"no summary": {[]kv.Setting{{Name: "a"}}, "Summary"},
-		"default":    {[]kv.Setting{{Name: "a", Summary: "A.", Default: "5", Check: kv.IntegerSetting(1, 4)}}, `default "5"`},
+		"default":    {[]kv.Setting{{Name: "a", Summary: "A.", Default: "5", Check: kv.IntegerSetting(1, 4)}}, `default "5": argument must be between 1 and 4`},
 		"form":       {[]kv.Setting{{Name: "a", Summary: "A.", Default: "1e-2", Check: kv.FloatSetting(0, 1, 1)}}, `"0.01"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1102,4 +1102,199 @@ var guards = []mutation{
 			" && time.Since(one.since) >= long {",
 			" {"},
 	}},
+	{name: "a sidecar is written when there is nothing new", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/sidecar.go",
+			"\tif durable == db.sidecarWritten {",
+			"\tif false {"},
+	}},
+	{name: "a sidecar that could not be written counts as written", pkg: "./kv", tests: "^TestSidecar_fails$", edits: []edit{
+		{"kv/sidecar.go",
+			"\tpath := db.fs.PathJoin(db.dir, sidecarName)\n\tif err := writeFileSync",
+			"\tdb.sidecarWritten = durable\n\tpath := db.fs.PathJoin(db.dir, sidecarName)\n\tif err := writeFileSync"},
+	}},
+	{name: "a sidecar lets the last record be lost", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/sidecar.go",
+			"appendSidecar(nil, db.meta.id, durable+1)",
+			"appendSidecar(nil, db.meta.id, durable)"},
+	}},
+	{name: "a sidecar is not synced before it is renamed", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/sidecar.go",
+			"\tif err == nil {\n\t\terr = f.Sync()\n\t}\n",
+			""},
+	}},
+	{name: "a sidecar written in part is put in place", pkg: "./kv", tests: "^TestSidecar_fails$", edits: []edit{
+		{"kv/sidecar.go",
+			"\tif err == nil && n < len(data) {\n\t\terr = io.ErrShortWrite\n\t}\n",
+			"\t_ = n\n"},
+	}},
+	{name: "the name of a sidecar may be lost", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/sidecar.go",
+			"\tif err := syncDir(db.fs, db.dir); err != nil {",
+			"\tif err := error(nil); err != nil {"},
+	}},
+	{name: "a sidecar is read without its checksum", pkg: "./kv", tests: "^TestSidecar_decode$", edits: []edit{
+		{"kv/sidecar.go",
+			" || binary.LittleEndian.Uint32(b[29:]) != crc32.Checksum(b[:29], castagnoli) {",
+			" {"},
+	}},
+	{name: "a sidecar of any length is read", pkg: "./kv", tests: "^TestSidecar_decode$", edits: []edit{
+		{"kv/sidecar.go",
+			"\tif len(b) != sidecarLen || ",
+			"\tif len(b) < sidecarLen || "},
+	}},
+	{name: "a sidecar of any version is read", pkg: "./kv", tests: "^TestSidecar_decode$", edits: []edit{
+		{"kv/sidecar.go",
+			"\tif b[4] != sidecarVersion {",
+			"\tif b[4] < sidecarVersion {"},
+	}},
+	{name: "a sidecar of another store is believed", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/sidecar.go",
+			"\tcase id != db.meta.id:\n",
+			"\tcase false:\n"},
+	}},
+	{name: "a log may lose one record", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/sidecar.go",
+			"\tcase next < least:\n",
+			"\tcase next+1 < least:\n"},
+	}},
+	{name: "a sidecar that cannot be read counts as none", pkg: "./kv", tests: "^TestSidecar_missing$", edits: []edit{
+		{"kv/sidecar.go",
+			"\tif err = errors.Join(err, f.Close()); err != nil {\n\t\treturn fmt.Errorf(\"kv: read",
+			"\tif err = errors.Join(err, f.Close()); err != nil {\n\t\treturn nil\n\t}\n\tif err != nil {\n\t\treturn fmt.Errorf(\"kv: read"},
+	}},
+	{name: "a store without a sidecar is refused", pkg: "./kv", tests: "^TestSidecar_missing$", edits: []edit{
+		{"kv/sidecar.go",
+			"\tif errors.Is(err, fs.ErrNotExist) {\n\t\treturn nil // none",
+			"\tif errors.Is(err, fs.ErrNotExist) && false {\n\t\treturn nil // none"},
+	}},
+	{name: "compactions begin before the store is open", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
+		{"kv/scheduler.go",
+			"\treturn s.started && !s.closed",
+			"\treturn !s.closed"},
+	}},
+	{name: "compactions are granted in a store that is closed", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
+		{"kv/scheduler.go",
+			"\treturn s.started && !s.closed &&",
+			"\treturn s.started &&"},
+	}},
+	{name: "more compactions run than are allowed", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
+		{"kv/scheduler.go",
+			" && s.running < s.db.GetAllowedWithoutPermission()",
+			""},
+	}},
+	{name: "a failed store is granted compactions", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
+		{"kv/scheduler.go",
+			" && s.may() &&",
+			" &&"},
+	}},
+	{name: "a compaction that was granted is not counted", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
+		{"kv/scheduler.go",
+			"\ts.running++\n\treturn true, s\n",
+			"\treturn true, s\n"},
+	}},
+	{name: "a compaction that has ended is counted", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
+		{"kv/scheduler.go",
+			"\ts.running--\n\ts.mu.Unlock()\n\ts.grant()\n",
+			"\ts.mu.Unlock()\n\ts.grant()\n"},
+	}},
+	{name: "the end of a compaction grants no other", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
+		{"kv/scheduler.go",
+			"\ts.running--\n\ts.mu.Unlock()\n\ts.grant()\n",
+			"\ts.running--\n\ts.mu.Unlock()\n"},
+	}},
+	{name: "opening a store grants no compactions", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
+		{"kv/scheduler.go",
+			"\ts.started = true\n\ts.mu.Unlock()\n\ts.grant()\n",
+			"\ts.started = true\n\ts.mu.Unlock()\n"},
+	}},
+	{name: "a place that is not taken is lost", pkg: "./kv", tests: "^TestScheduler_notTaken$", edits: []edit{
+		{"kv/scheduler.go",
+			"\t\t\ts.running--\n\t\t\tif !s.refused",
+			"\t\t\tif !s.refused"},
+	}},
+	{name: "who was refused while a place was offered is forgotten", pkg: "./kv", tests: "^TestScheduler_notTaken$", edits: []edit{
+		{"kv/scheduler.go",
+			"\t\ts.refused = true\n\t\treturn false, nil",
+			"\t\treturn false, nil"},
+	}},
+	{name: "a place that nobody takes is offered for ever", pkg: "./kv", tests: "^TestScheduler_notTaken$", edits: []edit{
+		{"kv/scheduler.go",
+			"\t\t\tif !s.refused { // else one asked while the place was reserved for none\n\t\t\t\treturn\n\t\t\t}\n",
+			"\t\t\tif s.closed {\n\t\t\t\treturn\n\t\t\t}\n"},
+	}},
+	{name: "a place is given away while it is offered", pkg: "./kv", tests: "^TestScheduler_notTaken$", edits: []edit{
+		{"kv/scheduler.go",
+			"\tfor s.room() {\n\t\ts.running++\n",
+			"\tfor s.room() {\n"},
+	}},
+	{name: "a panic of Pebble is taken for a pick that was given up", pkg: "./kv", tests: "^TestScheduler_panics$", edits: []edit{
+		{"kv/scheduler.go",
+			"\t\tif !strings.HasPrefix(fmt.Sprint(r), \"did not find manual compaction\") {",
+			"\t\tif !strings.HasPrefix(fmt.Sprint(r), \"\") {"},
+	}},
+	{name: "a pick that was given up keeps others waiting", pkg: "./kv", tests: "^TestScheduler_panics$", edits: []edit{
+		{"kv/scheduler.go",
+			"\t\taccepted, s.refused = false, true // there",
+			"\t\taccepted = false // there"},
+	}},
+	{name: "a setting that cannot be changed is", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"kv/settings.go",
+			"\t\tcase r.settings[names[i]].Check == nil:\n\t\t\treturn names[i], errImmutableSetting\n",
+			"\t\tcase r.settings[names[i]].Check == nil:\n\t\t\treturn \"\", nil\n"},
+	}},
+	{name: "settings that do not go together are set", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"kv/settings.go",
+			"\t\t\tif err := fits(toBe); err != nil {",
+			"\t\t\tif err := fits(toBe); err != nil && false {"},
+	}},
+	{name: "settings are looked at one by one", pkg: "./kv", tests: "^TestDB_SetSetting_together$", edits: []edit{
+		{"kv/settings.go",
+			"\t\tif v := values[name]; v != nil {",
+			"\t\tif v := values[name]; v != nil && len(values) == 1 {"},
+	}},
+	{name: "a setting is set twice at once", pkg: "./kv", tests: "^TestConfig$", edits: []edit{
+		{"kv/settings.go",
+			"\t\tcase slices.Contains(names[:i], names[i]):\n",
+			"\t\tcase false:\n"},
+	}},
+	{name: "a setting of any value is set", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"kv/settings.go",
+			"\t\tcase n < low || n > high:\n",
+			"\t\tcase n < low && n > high:\n"},
+	}},
+	{name: "a setting is not a number", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"kv/settings.go",
+			"\t\tcase !ok || math.IsNaN(x):\n",
+			"\t\tcase !ok:\n"},
+	}},
+	{name: "a setting keeps the form it was given in", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"kv/settings.go",
+			"\t\tvalues[names[i]] = newSettingValue(text)\n",
+			"\t\t_, values[names[i]] = text, newSettingValue(pair[1])\n"},
+	}},
+	{name: "the name of a setting has to be in lower case", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"kv/settings.go",
+			"return fold(name) == fold(pair[0]) })\n\t\tif j",
+			"return name == pair[0] })\n\t\tif j"},
+	}},
+	{name: "a default that is not allowed is taken", pkg: "./kv", tests: "^TestOptions_settings$", edits: []edit{
+		{"kv/settings.go",
+			"\tcase err != nil:\n\t\treturn fmt.Errorf(\"setting %q: default %q: %w\"",
+			"\tcase false:\n\t\treturn fmt.Errorf(\"setting %q: default %q: %w\""},
+	}},
+	{name: "a default in another form is taken", pkg: "./kv", tests: "^TestOptions_settings$", edits: []edit{
+		{"kv/settings.go",
+			"\tcase canonical != s.Default:\n",
+			"\tcase false && canonical != s.Default:\n"},
+	}},
+	{name: "a setting needs no summary", pkg: "./kv", tests: "^TestOptions_settings$", edits: []edit{
+		{"kv/settings.go",
+			" || s.Summary == \"\" {",
+			" {"},
+	}},
+	{name: "a rate is not cut to the most", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"kv/settings.go",
+			"FormatFloat(min(x, most), ",
+			"FormatFloat(max(x, 0*most), "},
+	}},
 }

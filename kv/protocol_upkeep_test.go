@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -273,4 +276,200 @@ func TestBuild_canceled(t *testing.T) {
 	s.wantMissing("k")
 	s.reclaim()
 	s.wantConsistent()
+}
+
+// What is being built keeps nothing else from being reclaimed.
+func TestReclaim_besideBuild(t *testing.T) {
+	s := openStore(t, inMemory())
+	w := s.build("k", 1, 7)
+	s.create("other")
+	_, err := s.Delete(kv.NoSync, []byte("other"))
+	s.must(err)
+	if !s.reclaim() {
+		t.Error("nothing was reclaimed while an object is built")
+	}
+	s.must(w.Commit())
+	if !s.has("k", 1, 7) {
+		t.Error("a bit of an object that was built is lost")
+	}
+	s.wantConsistent()
+}
+
+// The space of everything comes back after everything was removed.
+func TestReclaim_all(t *testing.T) {
+	const size = 2 << 20
+	s := openStore(t, &kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync})
+	s.must(s.buildLarge(t.Context(), "k", size/(8<<10), func(*kv.Builder) {}))
+	s.must(s.CompactAll(t.Context()))
+	s.must(s.DeleteAll(kv.NoSync))
+	if !s.reclaim() {
+		t.Error("nothing was reclaimed")
+	}
+	m, err := s.Metrics()
+	s.must(err)
+	if m.TableBytes > size/10 {
+		t.Errorf("%d bytes in tables after everything was removed", m.TableBytes)
+	}
+	s.wantConsistent()
+}
+
+// What was staged for an object that could not be built is not written with what else is.
+func TestBuild_refused(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.must(s.Write(kv.NoSync, [][]byte{[]byte("k")}, func(w *kv.Writer) error {
+		_, err := w.Build(t.Context(), []byte("k"), bitsSpec(), func(b *kv.Builder) error {
+			w.SetCounter(b.Object().Layers()[0], 0, 7)
+			return errRefused
+		})
+		if !errors.Is(err, errRefused) {
+			t.Errorf("Build = %v, want %v", err, errRefused)
+		}
+		_, err = w.Set([]byte("k"), []byte("v"), kv.SetOptions{})
+		return err
+	}))
+	s.wantString("k", "v", 0)
+	s.reclaim()
+	s.wantConsistent()
+}
+
+// clocked returns a store, and its clock in milliseconds.
+func clocked(t *testing.T) (*store, *atomic.Int64) {
+	t.Helper()
+	now := &atomic.Int64{}
+	now.Store(1_700_000_000_000)
+	o := inMemory()
+	o.Clock = func() time.Time { return time.UnixMilli(now.Load()) }
+	return openStore(t, o), now
+}
+
+// sweep removes what has expired, and returns how many keys are left.
+func (s *store) sweep() uint64 {
+	s.t.Helper()
+	for more := true; more; {
+		var err error
+		more, err = s.Sweep(s.t.Context())
+		s.must(err)
+	}
+	n, err := s.Size()
+	s.must(err)
+	return n
+}
+
+// A sweep waits for no transaction, which it would hold up others for, and removes what it left when that has ended.
+func TestSweep_besideTransaction(t *testing.T) {
+	s, now := clocked(t)
+	at := now.Load() + 1000
+	_, err := s.Set(kv.NoSync, []byte("k"), []byte("v"), kv.SetOptions{Expiry: at})
+	s.must(err)
+	now.Store(at)
+	tx := s.exclusive()
+	s.each("gate: waiting", func() {
+		t.Error("a sweep waits for a transaction")
+		_ = tx.Rollback()
+	})
+	if _, err := s.Sweep(t.Context()); err != nil {
+		t.Errorf("Sweep beside a transaction = %v", err)
+	}
+	s.must(tx.Rollback())
+	if n := s.sweep(); n != 0 {
+		t.Errorf("%d keys are left after a sweep", n)
+	}
+}
+
+// A sweep of strings does not make lookups wait, which one of filters does.
+func TestSweep_lookups(t *testing.T) {
+	for _, filters := range []bool{false, true} {
+		s, now := clocked(t)
+		at := now.Load() + 1000
+		for _, key := range []string{"a", "b"} {
+			if filters {
+				s.create(key)
+				_, err := s.Expire(kv.NoSync, []byte(key), at, kv.ExpireAlways)
+				s.must(err)
+				continue
+			}
+			_, err := s.Set(kv.NoSync, []byte(key), []byte("v"), kv.SetOptions{Expiry: at})
+			s.must(err)
+		}
+		now.Store(at)
+		var ready []bool
+		s.each("commit: started", func() { ready = append(ready, s.Ready()) })
+		if n := s.sweep(); n != 0 {
+			t.Errorf("%d keys are left after a sweep", n)
+		}
+		if len(ready) != 1 || ready[0] == filters {
+			t.Errorf("filters %t: lookups go on during the commits of a sweep: %v", filters, ready)
+		}
+		s.wantConsistent()
+	}
+}
+
+// What takes the place of a key that expires at the same moment is removed for what it is.
+func TestSweep_sameTime(t *testing.T) {
+	s, now := clocked(t)
+	at := now.Load() + 1000
+	expire := func(key string) {
+		s.t.Helper()
+		_, err := s.Expire(kv.NoSync, []byte(key), at, kv.ExpireAlways)
+		s.must(err)
+	}
+	for _, key := range []string{"was a string", "stays a string", "source"} {
+		s.must(setString(s, key, "v"))
+		expire(key)
+	}
+	for _, key := range []string{"object", "was an object"} {
+		s.create(key)
+		s.set(key, 1, 7)
+		expire(key)
+	}
+	s.must(s.Rename(kv.NoSync, []byte("object"), []byte("was a string")))
+	s.must(s.Rename(kv.NoSync, []byte("source"), []byte("was an object")))
+	s.wantConsistent()
+	now.Store(at)
+	if n := s.sweep(); n != 0 {
+		t.Errorf("%d keys are left after a sweep", n)
+	}
+	s.wantConsistent()
+}
+
+// A sweep that could not write removes its keys when it can.
+func TestSweep_fullDisk(t *testing.T) {
+	disk := &gauge{FS: vfs.NewMem()}
+	disk.free.Store(1 << 30)
+	now := &atomic.Int64{}
+	now.Store(1_700_000_000_000)
+	db, err := kv.Open("store", eitherWay(&kv.Options{
+		FS: disk, BallastSize: -1, MinFreeSpace: 1 << 20, Durability: kv.NoSync,
+		Clock: func() time.Time { return time.UnixMilli(now.Load()) }, Logger: slog.New(slog.DiscardHandler),
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	at := now.Load() + 1000
+	if _, err := db.Set(kv.NoSync, []byte("k"), []byte("v"), kv.SetOptions{Expiry: at}); err != nil {
+		t.Fatal(err)
+	}
+	now.Store(at)
+	disk.free.Store(0)
+	for !errors.Is(db.Health(), kv.ErrNoSpace) {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := db.Sweep(t.Context()); !errors.Is(err, kv.ErrNoSpace) {
+		t.Errorf("Sweep = %v, want ErrNoSpace", err)
+	}
+	disk.free.Store(1 << 30)
+	for db.Health() != nil {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := db.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n, err := db.Size(); n != 0 || err != nil {
+		t.Errorf("%d keys, %v, after a sweep with room", n, err)
+	}
 }

@@ -1297,4 +1297,49 @@ var guards = []mutation{
 			"FormatFloat(min(x, most), ",
 			"FormatFloat(max(x, 0*most), "},
 	}},
+	{name: "object ids are leased by nobody", pkg: "./kv", tests: "^TestObjectID_lease$", edits: []edit{
+		{"kv/db.go",
+			"\t\tdb.leasedID += lease\n",
+			"\t\tdb.leasedID += 2 * lease\n"},
+	}},
+	{name: "a build under way keeps others from being reclaimed", pkg: "./kv", tests: "^TestReclaim_besideBuild$", edits: []edit{
+		{"kv/reclaim.go",
+			"\t\tif _, building := db.building.Load(object); building {\n\t\t\tcontinue\n\t\t}\n",
+			""},
+	}},
+	{name: "removing everything leaves no note", pkg: "./kv", tests: "^TestReclaim_all$", edits: []edit{
+		{"kv/writer.go",
+			"\t\tw.set(appendDroppedKey(w.scratch[:0], 0), nil)",
+			"\t\t_ = 0"},
+	}},
+	{name: "counters of a build that was refused stay", pkg: "./kv", tests: "^TestBuild_refused$", edits: []edit{
+		{"kv/build.go",
+			"\t\t\tw.forgetCounters(l)\n",
+			"\t\t\t_ = l\n"},
+	}},
+	{name: "a sweep waits for who holds the gate", pkg: "./kv", tests: "^TestSweep_besideTransaction$", edits: []edit{
+		{"kv/expiry.go",
+			"\tfree := db.gate.TryRLock()\n",
+			"\tfree := db.passGate(context.Background(), false) == nil\n"},
+	}},
+	{name: "a sweep of strings holds up lookups", pkg: "./kv", tests: "^TestSweep_lookups$", edits: []edit{
+		{"kv/expiry.go",
+			"\tw.unseen = true\n\tvar unread",
+			"\tvar unread"},
+	}},
+	{name: "a sweep that is refused forgets its keys", pkg: "./kv", tests: "^TestSweep_fullDisk$", edits: []edit{
+		{"kv/expiry.go",
+			"\tif err != nil {\n\t\tdb.expiry.lower(appendExpiryKey(nil, notes[0].at, notes[0].key))\n\t\treturn err\n",
+			"\tif err != nil {\n\t\treturn err\n"},
+	}},
+	{name: "a filter in place of a string is removed as a string", pkg: "./kv", tests: "^TestSweep_sameTime$", edits: []edit{
+		{"kv/writer.go",
+			"\tif was == is && (is == 0 || old.inline() == now.inline()) {",
+			"\tif was == is {"},
+	}},
+	{name: "an item that may be there in halves is not added", pkg: "./kv", tests: "^TestSlots_addIfAbsentMeanwhile$", edits: []edit{
+		{"cuckooext/handle.go",
+			"present && even && before == after {",
+			"present && even && (before == after || true) {"},
+	}},
 }

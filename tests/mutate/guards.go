@@ -759,8 +759,8 @@ var guards = []mutation{
 	}},
 	{name: "a commit may be of any size", pkg: "./kv", tests: "^TestCommit_tooLarge$", edits: []edit{
 		{"kv/commit.go",
-			"\tif size > limit {",
-			"\tif false {"},
+			"size > limit {",
+			"size > 1<<40*limit {"},
 	}},
 	{name: "a commit under two strings is seen string by string", pkg: "./kv", tests: "^TestRead_renameOfString$", edits: []edit{
 		{"kv/commit.go",

@@ -545,3 +545,35 @@ func TestAlone_strings(t *testing.T) {
 		t.Errorf("a transaction that changed nothing remembers %d keys", v)
 	}
 }
+
+// The blocks of an object stay in memory when another takes its place under a key.
+func TestEvictObject_handedOn(t *testing.T) {
+	changes := map[string]func(w *kv.Writer) error{
+		"rename": func(w *kv.Writer) error { return w.Rename([]byte("k"), []byte("l")) },
+		"expire": func(w *kv.Writer) error {
+			_, err := w.Expire([]byte("k"), 1<<50, kv.ExpireAlways)
+			return err
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, inMemory())
+			s.create("k")
+			s.set("k", 1, 7)
+			s.has("k", 1, 7)
+			s.AwaitCache()
+			s.must(s.Write(kv.NoSync, [][]byte{[]byte("k"), []byte("l")}, change))
+			s.AwaitCache()
+			s.Tidy()
+			key := map[string]string{"rename": "l", "expire": "k"}[name]
+			before := s.BlocksRead()
+			if !s.has(key, 1, 7) {
+				t.Error("a bit is lost of an object that another took the place of")
+			}
+			if n := s.BlocksRead() - before; n != 0 {
+				t.Errorf("%d blocks are read again of an object that another took the place of", n)
+			}
+			s.wantConsistent()
+		})
+	}
+}

@@ -15,7 +15,8 @@ import (
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
-const (
+// Tests have more time.
+var (
 	// tabTimeout is how long the prompt waits for what helps with a line: keys for Tab.
 	tabTimeout = time.Second
 	// tableTimeout is how long it waits for the server's command table, which is some 200 KiB of a Redis.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -24,6 +25,7 @@ const mutationVariable = "SIEVEKV_MUTATION"
 // The test binary, called kvshell, is the program: testscript.Main puts it on the PATH. So tests run real
 // processes, which can be killed.
 func TestMain(m *testing.M) {
+	drainTime, tabTimeout, tableTimeout = time.Hour, time.Hour, time.Hour
 	testscript.Main(m, map[string]func(){"kvshell": func() {
 		ballastSize = -1
 		crashWhere(os.Getenv(crashVariable))

@@ -29,8 +29,8 @@ type serveFlags struct {
 	settings          []string
 }
 
-// drainTime is how long commands that run may go on after SIGTERM.
-const drainTime = 10 * time.Second
+// drainTime is how long commands that run may go on after SIGTERM. Tests have more.
+var drainTime = 10 * time.Second
 
 func (sh *shell) serveCommand() *cobra.Command {
 	var f serveFlags

@@ -337,6 +337,15 @@ func (db *DB) CompactionAsked() bool {
 	return db.scheduler.asked > 0
 }
 
+// KeyBeside returns a key that begins with name and does not share its lock with another.
+func (db *DB) KeyBeside(other, name string) []byte {
+	for i := 0; ; i++ {
+		if key := fmt.Append(nil, name, i); db.keyLockIndex(key) != db.keyLockIndex([]byte(other)) {
+			return key
+		}
+	}
+}
+
 // ApplyWanted reports whether somebody holds apply exclusively, or waits to.
 func (db *DB) ApplyWanted() bool {
 	if !db.apply.TryRLock() {

@@ -104,8 +104,10 @@ func (db *DB) backgroundError(err error) {
 func (db *DB) mayCompact() bool { return db.failure() == nil || db.stalled.Load() == stalledByLevel0 }
 
 // mustSpare reports whether compactions are to leave what room there is on the disk. A
-// failed store takes none.
-func (db *DB) mustSpare() bool { return db.failure() == nil && db.space.Full() }
+// failed store takes none. A commit that waits may wait for one, and others wait for it.
+func (db *DB) mustSpare() bool {
+	return db.failure() == nil && db.stalled.Load() == 0 && db.space.Full()
+}
 
 // startCompactions starts those that wait. Pebble's mutex is not held.
 func (db *DB) startCompactions() {

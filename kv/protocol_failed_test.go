@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -192,8 +193,8 @@ func TestStall_lookups(t *testing.T) {
 	stop := errors.New("enough")
 	var enough atomic.Bool
 	writing := s.begin(func() error {
-		for i := 0; !enough.Load(); i++ {
-			if _, err := s.Set(kv.NoSync, fmt.Append(nil, "a", i), make([]byte, 3000), kv.SetOptions{}); err != nil {
+		for !enough.Load() {
+			if _, err := s.Set(kv.NoSync, []byte("a"), make([]byte, 3000), kv.SetOptions{}); err != nil {
 				return err
 			}
 		}
@@ -202,11 +203,12 @@ func TestStall_lookups(t *testing.T) {
 	for !s.StalledByLevel0() {
 		runtime.Gosched()
 	}
+	keys := [][]byte{s.KeyBeside("a", "b"), s.KeyBeside("a", "c")}
 	begun := s.next("apply: wanted")
 	several := s.begin(func() error {
-		return s.DB.Write(kv.NoSync, [][]byte{[]byte("b"), []byte("c")}, func(w *kv.Writer) error {
-			_, err1 := w.Set([]byte("b"), nil, kv.SetOptions{})
-			_, err2 := w.Set([]byte("c"), nil, kv.SetOptions{})
+		return s.DB.Write(kv.NoSync, keys, func(w *kv.Writer) error {
+			_, err1 := w.Set(keys[0], nil, kv.SetOptions{})
+			_, err2 := w.Set(keys[1], nil, kv.SetOptions{})
 			return errors.Join(err1, err2)
 		})
 	})
@@ -230,4 +232,26 @@ func TestStall_lookups(t *testing.T) {
 	}
 	several.wait()
 	view.wait()
+}
+
+// A commit that waits for level 0 to shrink when the disk gets full ends.
+func TestStall_fullDisk(t *testing.T) {
+	disk := &gauge{FS: vfs.NewMem()}
+	disk.free.Store(1 << 40)
+	s := &store{t: t, stops: newStops()}
+	o := &kv.Options{FS: disk, BallastSize: -1, MinFreeSpace: 1 << 20, MemTableSize: 256 << 10, Logger: slog.New(slog.DiscardHandler)}
+	var err error
+	s.DB, err = kv.Open("store", eitherWay(o))
+	s.must(err)
+	s.HoldCompactions()
+	writing := s.begin(func() error { return s.fill(1 << 20) })
+	until(s.StalledByLevel0)
+	disk.free.Store(1<<20 - 1)
+	until(func() bool { return errors.Is(s.Health(), kv.ErrNoSpace) })
+	s.ReleaseCompactions()
+	if <-writing.done; !errors.Is(writing.err, kv.ErrNoSpace) {
+		t.Errorf("Set = %v, want ErrNoSpace", writing.err)
+	}
+	_, err = s.Delete(kv.NoSync, []byte("k"))
+	s.must(errors.Join(err, s.Close()))
 }

@@ -40,6 +40,9 @@ var upkeep = []mutation{
 	upkeepOf("a commit to several keys queues behind one that Pebble has wait", "./kv", "^TestStall", edit{"kv/commit.go",
 		"	db.stall.RLock()\n	//lint:ignore SA2001 having held the lock is the point\n	db.stall.RUnlock()\n",
 		""}),
+	upkeepOf("a commit that waits for a compaction gets none on a full disk", "./kv", "^TestStall_full", edit{"kv/pebble.go",
+		"db.stalled.Load() == 0 && db.space.Full()",
+		"db.space.Full()"}),
 	// What is asked for takes memory that is bounded.
 	upkeepOf("requests are bounded by nothing", "./kv", "^TestRequests", edit{"kv/requests.go",
 		"if q.bytes+n > maxRequests {",

@@ -46,10 +46,7 @@ func (w *Writer) Build(ctx context.Context, key []byte, s Spec, fill func(*Build
 // buildObject writes the blocks of a new object, and stages it.
 func (w *Writer) buildObject(ctx context.Context, key []byte, o *Object, fill func(*Builder) error) error {
 	if err := w.writeBlocks(ctx, o, fill); err != nil {
-		for _, l := range o.layers {
-			w.forgetCounters(l)
-		}
-		return err
+		return err // counters that were staged are under its id, and go with what was written
 	}
 	if err := w.put(key, o); err != nil {
 		return err

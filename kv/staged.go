@@ -178,14 +178,6 @@ func (w *Writer) SetCounter(l *Layer, i int, v uint64) {
 	s.counters[i] = v
 }
 
-// forgetCounters takes back the staging of a layer's counters.
-func (w *Writer) forgetCounters(l *Layer) {
-	if i := w.ordinal(l); i >= 0 {
-		w.journalCounters(i)
-		w.layers[i].counted = false
-	}
-}
-
 // journalCounters has the counters of a layer restored if the user of a transaction's
 // writer refuses.
 func (w *Writer) journalCounters(i int) {

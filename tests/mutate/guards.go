@@ -1312,11 +1312,6 @@ var guards = []mutation{
 			"\t\tw.set(appendDroppedKey(w.scratch[:0], 0), nil)",
 			"\t\t_ = 0"},
 	}},
-	{name: "counters of a build that was refused stay", pkg: "./kv", tests: "^TestBuild_refused$", edits: []edit{
-		{"kv/build.go",
-			"\t\t\tw.forgetCounters(l)\n",
-			"\t\t\t_ = l\n"},
-	}},
 	{name: "a sweep waits for who holds the gate", pkg: "./kv", tests: "^TestSweep_besideTransaction$", edits: []edit{
 		{"kv/expiry.go",
 			"\tfree := db.gate.TryRLock()\n",
@@ -1341,5 +1336,30 @@ var guards = []mutation{
 		{"cuckooext/handle.go",
 			"present && even && before == after {",
 			"present && even && (before == after || true) {"},
+	}},
+	{name: "layers that do not nest are opened", pkg: "./cuckooext", tests: "^TestFilter_nested$", edits: []edit{
+		{"cuckooext/filter.go",
+			" || newer.blocks%l.blocks != 0 {",
+			" {"},
+	}},
+	{name: "a lookup in counters does not look for commits", pkg: "./countingext", tests: "^TestFilter_movedByOneCommit$", edits: []edit{
+		{"countingext/filter.go",
+			"\treturn before != after\n",
+			"\treturn before != after && false\n"},
+	}},
+	{name: "blocks are not folded", pkg: "./compaction", tests: "^TestService_folds$", edits: []edit{
+		{"compaction/compaction.go",
+			"\ts.done.Go(func() { s.every(ctx, foldEvery, s.fold) })\n",
+			""},
+	}},
+	{name: "closing does not wait for the service", pkg: "./compaction", tests: "^TestService_Stop$", edits: []edit{
+		{"compaction/compaction.go",
+			"\ts.done.Wait()\n",
+			""},
+	}},
+	{name: "bits that are taken back stay", pkg: "./txn", tests: "^Test(Watch|Multi(_refused)?$|Tx|Update$|Update_rolledBack|View$)", edits: []edit{
+		{"kv/staged.go",
+			"\t\tw.bits[bit.block].remove(bit.position)\n\t\tw.bitCount--\n",
+			"\t\t_ = bit\n"},
 	}},
 }

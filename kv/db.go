@@ -100,6 +100,7 @@ type DB struct {
 	compacts requests[compactRequest]
 	stats    stats
 	closing  atomic.Bool
+	gaveUp   atomic.Bool // see givenUp
 
 	stopHousekeeper chan struct{}
 	housekeeperDone chan struct{}
@@ -181,7 +182,7 @@ func (db *DB) openStore() (err error) {
 	db.space.Start()
 	db.fs = freeze.New(db.space.FS(), db.dir, db.frozen)
 	db.fs.KeepCompactions(db.mayCompact)
-	db.fs.GiveUpCompactions(func() bool { return db.scheduler.givenUp() })
+	db.fs.GiveUpCompactions(db.givenUp)
 	defer func() {
 		// Open can seem to succeed on a frozen directory.
 		if f := db.failure(); f != nil {
@@ -664,8 +665,9 @@ func (db *DB) Close() error {
 	if !db.closing.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
-	db.endTransactions()  // they may keep services waiting
-	db.scheduler.giveUp() // before those who asked for them go
+	db.endTransactions() // they may keep services waiting
+	// Before those who have asked for compactions go.
+	db.gaveUp.Store(db.scheduler.reclaims())
 	db.end()
 	relieved := make(chan struct{})
 	relief := make(chan struct{})

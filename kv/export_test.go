@@ -356,7 +356,7 @@ func (db *DB) ApplyWanted() bool {
 }
 
 // GivenUp reports whether compactions have been given up, and are yet to end.
-func (db *DB) GivenUp() bool { return db.scheduler.givenUp() }
+func (db *DB) GivenUp() bool { return db.givenUp() }
 
 // AwaitCompactions begins compactions as long as one may begin, and waits until all have ended.
 func (db *DB) AwaitCompactions() {

@@ -101,7 +101,14 @@ func (db *DB) backgroundError(err error) {
 // mayCompact reports whether Pebble may begin a compaction. In a failed store what it
 // writes would be of no use, and in memory: see freeze.FS. But a commit that waits for
 // level 0 to shrink has to end, as Close waits for it.
-func (db *DB) mayCompact() bool { return db.failure() == nil || db.stalled.Load() == stalledByLevel0 }
+func (db *DB) mayCompact() bool {
+	return db.failure() == nil && !db.givenUp() || db.stalled.Load() == stalledByLevel0
+}
+
+// givenUp reports whether the compactions that are under way are to end before they make
+// another table: Close does not wait for one that was asked for, which may be of the whole
+// store. But a commit that waits has to end.
+func (db *DB) givenUp() bool { return db.gaveUp.Load() && db.stalled.Load() == 0 }
 
 // mustSpare reports whether compactions are to leave what room there is on the disk. A
 // failed store takes none. A commit that waits may wait for one, and others wait for it.
@@ -125,10 +132,10 @@ func (db *DB) compactRange(ctx context.Context, start, end []byte) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(db.ending, cancel)()
-	err := db.ending.Err()
-	if err == nil {
-		err = db.disk.Compact(ctx, start, end, false)
+	if db.closing.Load() { // looked at after it was asked for, as Close looks for who has asked
+		return ErrClosed
 	}
+	err := db.disk.Compact(ctx, start, end, false)
 	if failure := db.failure(); failure != nil {
 		return failure
 	}

@@ -27,7 +27,6 @@ type scheduler struct {
 	full    func() bool // whether the disk is; not asked of a failed store
 	asked   int         // reclaiming that is under way
 	running int
-	gaveUp  bool           // those that run are to end, and no other begins before
 	refused bool           // one that asked since grant last looked
 	grants  sync.WaitGroup // calls of grant under way; added to with mu held
 }
@@ -69,35 +68,20 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 
 // room reports whether one more may run. The mutex is held.
 func (s *scheduler) room() bool {
-	return s.started && !s.closed && !s.gaveUp && s.may() && (s.asked > 0 || !s.full()) && s.running < s.db.GetAllowedWithoutPermission()
+	return s.started && !s.closed && s.may() && (s.asked > 0 || !s.full()) && s.running < s.db.GetAllowedWithoutPermission()
 }
 
-// giveUp has the compactions that run end before they make another table, if somebody has
-// asked for one: it may be of the whole store.
-func (s *scheduler) giveUp() {
+// reclaims reports whether somebody has asked for compactions.
+func (s *scheduler) reclaims() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gaveUp = s.asked > 0
-}
-
-// goOn ends giveUp when nobody asks any more, and all have ended. The mutex is held.
-func (s *scheduler) goOn() {
-	if s.asked == 0 && s.running == 0 {
-		s.gaveUp = false
-	}
-}
-
-func (s *scheduler) givenUp() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.gaveUp
+	return s.asked > 0
 }
 
 func (s *scheduler) ask(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked += n
-	s.goOn()
 }
 
 // UpdateGetAllowedWithoutPermission is called with Pebble's mutex held; the
@@ -164,7 +148,6 @@ func (s *scheduler) CumulativeStats(pebble.CompactionGrantHandleStats) {}
 func (s *scheduler) Done() {
 	s.mu.Lock()
 	s.running--
-	s.goOn()
 	s.mu.Unlock()
 	s.grant()
 }

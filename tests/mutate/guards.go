@@ -789,7 +789,7 @@ var guards = []mutation{
 	}},
 	{name: "closing leaves transactions open", pkg: "./kv", tests: "^TestClose_endsTransactions$", edits: []edit{
 		{"kv/db.go",
-			"\tdb.endTransactions()  // they may keep services waiting\n",
+			"\tdb.endTransactions() // they may keep services waiting\n",
 			""},
 	}},
 	{name: "the blocks of an object that lives on are closed", pkg: "./kv", tests: "^TestEvictObject_handedOver$", edits: []edit{
@@ -1194,13 +1194,13 @@ var guards = []mutation{
 	}},
 	{name: "a compaction that has ended is counted", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
 		{"kv/scheduler.go",
-			"\ts.running--\n\ts.goOn()\n",
-			"\ts.goOn()\n"},
+			"\ts.running--\n\ts.mu.Unlock()\n\ts.grant()\n",
+			"\ts.mu.Unlock()\n\ts.grant()\n"},
 	}},
 	{name: "the end of a compaction grants no other", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
 		{"kv/scheduler.go",
-			"\ts.goOn()\n\ts.mu.Unlock()\n\ts.grant()\n",
-			"\ts.goOn()\n\ts.mu.Unlock()\n"},
+			"\ts.running--\n\ts.mu.Unlock()\n\ts.grant()\n",
+			"\ts.running--\n\ts.mu.Unlock()\n"},
 	}},
 	{name: "opening a store grants no compactions", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
 		{"kv/scheduler.go",

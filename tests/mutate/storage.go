@@ -63,11 +63,11 @@ var storage = []mutation{
 
 	// A store that has failed compacts nothing.
 	inFailed("a failed store begins compactions", edit{"kv/pebble.go",
-		"return db.failure() == nil || db.stalled.Load() == stalledByLevel0",
-		"return true"}),
+		"return db.failure() == nil && !db.givenUp() || db.stalled.Load() == stalledByLevel0",
+		"return !db.givenUp()"}),
 	inFailed("a commit waits for ever for level 0 of a failed store", edit{"kv/pebble.go",
-		"return db.failure() == nil || db.stalled.Load() == stalledByLevel0",
-		"return db.failure() == nil"}),
+		"return db.failure() == nil && !db.givenUp() || db.stalled.Load() == stalledByLevel0",
+		"return db.failure() == nil && !db.givenUp()"}),
 	inFailed("nobody looks at level 0 of a failed store", edit{"kv/pebble.go",
 		"		db.stalled.CompareAndSwap(stalled, stalledByLevel0)\n",
 		""}),

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -283,16 +284,22 @@ func TestReconnect(t *testing.T) {
 	}
 	address := l.Addr().String()
 	stop := serveAt(t, db, l, nil)
-	c := connect(t, address, redis.Options{MaxRetries: -1})
+	// The address may be another's when the server is begun anew: the client is told where it is then.
+	var at atomic.Value
+	at.Store(address)
+	c := connect(t, address, redis.Options{MaxRetries: -1, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, at.Load().(string))
+	}})
 	ctx := context.Background()
 	is(t, c.Set(ctx, "k", "v", 0), "OK")
 	stop()
 	if err := c.Get(ctx, "k").Err(); err == nil {
 		t.Error("a server that has ended answers")
 	}
-	if l, err = net.Listen("tcp", address); err != nil {
-		t.Skipf("somebody else has taken the address meanwhile: %v", err)
+	if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
 	}
+	at.Store(l.Addr().String())
 	stop = serveAt(t, db, l, nil)
 	// Connections of the pool may still be those of before.
 	for range 20 {

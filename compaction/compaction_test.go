@@ -21,12 +21,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// open opens a store with the service.
 func open(t *testing.T, dir string) *kv.DB {
 	t.Helper()
-	db, err := kv.Open(dir, &kv.Options{
-		BallastSize: -1, Durability: kv.NoSync, CacheSize: 256 << 10,
-		Modules: []kv.Module{bloomext.Module(), compaction.Module()},
-	})
+	return openWith(t, dir, bloomext.Module(), compaction.Module())
+}
+
+func openWith(t *testing.T, dir string, modules ...kv.Module) *kv.DB {
+	t.Helper()
+	db, err := kv.Open(dir, &kv.Options{BallastSize: -1, Durability: kv.NoSync, CacheSize: 256 << 10, Modules: modules})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,7 @@ func TestService_folds(t *testing.T) {
 // between.
 func TestService_reclaims(t *testing.T) {
 	dir := t.TempDir()
-	db := open(t, dir)
+	db := openWith(t, dir, bloomext.Module()) // nothing is reclaimed before the store is closed
 	const filters = 3
 	items, added := make([]uint64, 4096), make([]bool, 4096)
 	for n := range filters {

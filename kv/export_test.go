@@ -368,9 +368,10 @@ func (db *DB) AwaitCompactions() {
 	}
 }
 
-// StalledByLevel0 reports whether a commit waits for level 0 to shrink.
+// StalledByLevel0 reports whether a commit waits for level 0 to shrink. No compaction runs: a
+// commit that waits, for whatever reason, once level 0 is full goes on waiting.
 func (db *DB) StalledByLevel0() bool {
-	return db.stalled.Load() != 0 && db.disk.Metrics().Levels[0].Sublevels >= level0Stop
+	return db.disk.Metrics().Levels[0].Sublevels >= level0Stop && db.stalled.Load() != 0
 }
 
 // Frozen reports whether the store's directory is frozen, or about to be.

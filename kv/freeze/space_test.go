@@ -440,8 +440,9 @@ func TestSpace_ballast_grows(t *testing.T) {
 		}
 	}
 	expect(100)
-	wanted.Store(400)
 	g.set(480)
+	wanted.Store(400)
+	g.looks(3)
 	expect(100) // no room for more
 	g.set(481)
 	expect(400)

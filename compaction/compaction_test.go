@@ -93,10 +93,10 @@ func TestService_reclaims(t *testing.T) {
 	items, added := make([]uint64, 4096), make([]bool, 4096)
 	for n := range filters {
 		f := bloomext.New(db, fmt.Sprint(n))
-		if err := f.Reserve(bloomext.Config{Capacity: 2e6, ErrorRate: 0.01, NonScaling: true}); err != nil {
+		if err := f.Reserve(bloomext.Config{Capacity: 1e6, ErrorRate: 0.01, NonScaling: true}); err != nil {
 			t.Fatal(err)
 		}
-		for i := 0; i < 150_000; i += len(items) {
+		for i := 0; i < 50_000; i += len(items) {
 			for j := range items {
 				items[j] = uint64(i + j)
 			}

@@ -177,7 +177,8 @@ func (db *DB) openStore() (err error) {
 	db.ballast.Store(minBallast)
 	db.space = freeze.NewSpace(fsys, db.dir, freeze.Options{
 		Ballast: max(0, db.opts.BallastSize), Wanted: db.ballast.Load,
-		Low: low, High: low + low/2, Floor: low / 4, Logger: db.opts.Logger,
+		Low: low, High: low + low/2, Floor: low / 4,
+		Interval: db.opts.FreeSpaceInterval, Logger: db.opts.Logger,
 	})
 	db.space.Start()
 	db.fs = freeze.New(db.space.FS(), db.dir, db.frozen)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sievekv/sievekv/kv/block"
 )
@@ -203,6 +204,7 @@ func TestOptions_ranges(t *testing.T) {
 		{"MemTableSize", 256 * kib, gib, false, func(o *Options, n int64) { o.MemTableSize = int(n) }},
 		{"BallastSize", math.MinInt64, pib, true, func(o *Options, n int64) { o.BallastSize = n }},
 		{"MinFreeSpace", math.MinInt64, pib, true, func(o *Options, n int64) { o.MinFreeSpace = n }},
+		{"FreeSpaceInterval", int64(time.Millisecond), int64(time.Hour), false, func(o *Options, n int64) { o.FreeSpaceInterval = time.Duration(n) }},
 		{"MaxFilterBytes", 1, pib, true, func(o *Options, n int64) { o.MaxFilterBytes = uint64(n) }},
 		{"Durability", 0, int64(NoSync), true, func(o *Options, n int64) { o.Durability = Durability(n) }},
 	} {

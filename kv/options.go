@@ -103,6 +103,10 @@ type Options struct {
 	// negative means no check. Writes are accepted again at one and a half times the value.
 	MinFreeSpace int64
 
+	// FreeSpaceInterval is the time between two looks at the free space. A millisecond to an
+	// hour. Default one second.
+	FreeSpaceInterval time.Duration
+
 	// MaxIdleTransaction is how long a write waits for a transaction in which nothing is
 	// done meanwhile: no read and no write of it is under way, or begins. Then it returns
 	// ErrBusy, since one that is made inside of the transaction's function without being
@@ -176,6 +180,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.MinFreeSpace == 0 {
 		opts.MinFreeSpace = 4*int64(opts.MemTableSize) + 64<<20
 	}
+	if opts.FreeSpaceInterval == 0 {
+		opts.FreeSpaceInterval = time.Second
+	}
 	if opts.MaxIdleTransaction == 0 {
 		opts.MaxIdleTransaction = 10 * time.Second
 	}
@@ -231,6 +238,9 @@ func (o *Options) validate() error {
 	size("MinFreeSpace", max(1, o.MinFreeSpace), 1, maxDiskSize)
 	if o.MaxFilterBytes > maxDiskSize {
 		errs = append(errs, fmt.Errorf("MaxFilterBytes %d: 1 to %d bytes", o.MaxFilterBytes, uint64(maxDiskSize)))
+	}
+	if d := o.FreeSpaceInterval; d < time.Millisecond || d > time.Hour {
+		errs = append(errs, fmt.Errorf("FreeSpaceInterval %v: 1ms to 1h", d))
 	}
 	if d := o.MaxIdleTransaction; d > 0 && d < time.Millisecond {
 		errs = append(errs, fmt.Errorf("MaxIdleTransaction %v: at least 1ms, or negative", d))

@@ -22,11 +22,12 @@ import (
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
-// fullDisk is a disk with room for so many bytes. A file beside the store can take some.
+// fullDisk is a disk with room for so many bytes. Others can take some.
 type fullDisk struct {
 	vfs.FS
-	mu   sync.Mutex
-	room int64 // guarded by mu
+	mu     sync.Mutex
+	room   int64 // guarded by mu
+	others int64 // bytes that others have taken; guarded by mu
 
 	looks atomic.Int64 // that the watch has begun to take at the free space, one after the other
 	// blind makes it seem as if there were room for ever, until there is none.
@@ -34,16 +35,15 @@ type fullDisk struct {
 	struck atomic.Int64 // calls that found no space
 }
 
-const besideStore = "var/other"
-
 func newFullDisk(t *testing.T, room int64) *fullDisk {
 	disk := vfs.NewCrashableMem()
 	must(t, faultfs.MakeDir(disk))
 	return &fullDisk{FS: disk, room: room}
 }
 
-// used returns the bytes in files.
-func (d *fullDisk) used() (n int64) {
+// used returns the bytes in files, and those that others have taken.
+func (d *fullDisk) used() int64 {
+	n := d.others
 	for _, dir := range []string{storeDir, d.FS.PathDir(storeDir)} {
 		names, err := d.FS.List(dir)
 		if err != nil {
@@ -72,12 +72,19 @@ func (d *fullDisk) leave(n int64) {
 	d.room = d.used() + n
 }
 
-// take has another file take all but n of the free bytes.
-func (d *fullDisk) take(t *testing.T, n int64) {
-	t.Helper()
+// take has others take all but n of the bytes they leave to the store.
+func (d *fullDisk) take(n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	writeFile(t, d.FS, besideStore, make([]byte, max(0, d.room-d.used()-n)))
+	d.others = 0
+	d.others = max(0, d.room-d.used()-n)
+}
+
+// giveBack has others give back what they have taken.
+func (d *fullDisk) giveBack() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.others = 0
 }
 
 func (d *fullDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
@@ -158,7 +165,7 @@ func (f *fullDiskFile) Write(p []byte) (int, error) {
 // fillOptions watch over the free space.
 func fillOptions(fs vfs.FS, low, ballast int64, log *logLines) *kv.Options {
 	opts := tinyOptions(fs)
-	opts.MinFreeSpace, opts.BallastSize, opts.Logger = low, ballast, log.logger()
+	opts.MinFreeSpace, opts.BallastSize, opts.FreeSpaceInterval, opts.Logger = low, ballast, 10*time.Millisecond, log.logger()
 	return opts
 }
 
@@ -292,8 +299,8 @@ func TestFault_diskFills(t *testing.T) {
 			func(t *testing.T, d *fullDisk) { d.leave(7 * mib) },
 		}, {
 			"by another file, then that is removed",
-			func(t *testing.T, d *fullDisk) { d.take(t, 4*mib-1) },
-			func(t *testing.T, d *fullDisk) { must(t, d.Remove(besideStore)) },
+			func(t *testing.T, d *fullDisk) { d.take(4*mib - 1) },
+			func(_ *testing.T, d *fullDisk) { d.giveBack() },
 		},
 	}
 	for _, tt := range tests {
@@ -397,8 +404,8 @@ func TestFault_fullForLong(t *testing.T) {
 	opts := fillOptions(disk, mib, -1, &log)
 	f := newFiller(t, open(t, storeDir, opts), "k")
 	must(t, f.write(10)) // for the sidecar to be behind
-	disk.take(t, 0)
-	disk.await(10)
+	disk.take(0)
+	disk.await(300) // the sidecar is tried again each second
 	refusesWrites(t, f)
 	told := make(map[string]int)
 	for _, line := range log.all() {
@@ -410,7 +417,7 @@ func TestFault_fullForLong(t *testing.T) {
 			t.Errorf("logged %d times: %s", n, message)
 		}
 	}
-	must(t, disk.Remove(besideStore))
+	disk.giveBack()
 	f.untilAccepted(t)
 	f.reopened(t, opts)
 }
@@ -444,7 +451,7 @@ func TestFault_diskFillsFast(t *testing.T) {
 			disk.leave(8 * mib)
 			left++
 		}
-		disk.await(3)
+		disk.await(300)
 	}
 	writers.Wait()
 	for _, err := range errs {

@@ -153,9 +153,7 @@ func TestDamaged_header(t *testing.T) {
 				DBSIZE => 21`)
 			// What was noted of the old one is not the new one's.
 			d.now += 10_000
-			if _, err := d.db.Sweep(context.Background()); err != nil {
-				t.Error(err)
-			}
+			sweepAll(t, d.db)
 			d.run(`GET bad => "new"
 				DBSIZE => 21`)
 			for _, problem := range d.problems() {
@@ -188,9 +186,7 @@ func TestDamaged_replaced(t *testing.T) {
 				t.Error(problem)
 			}
 			d.now += 6_000
-			if _, err := d.db.Sweep(context.Background()); err != nil {
-				t.Error(err)
-			}
+			sweepAll(t, d.db)
 			d.run(`GET bad => "new"`)
 		})
 	}
@@ -200,9 +196,7 @@ func TestDamaged_replaced(t *testing.T) {
 		d.do("PEXPIRE bad 5000")
 		d.damage("bad", undecodable)
 		d.now += 6_000
-		if _, err := d.db.Sweep(context.Background()); err != nil {
-			t.Error(err)
-		}
+		sweepAll(t, d.db)
 		d.run("DBSIZE => 0")
 	})
 }

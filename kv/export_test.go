@@ -403,3 +403,17 @@ func (b *Builder) Staged() int { return b.batch.Len() }
 func (db *DB) AskFold(key string, l *Layer, blk uint64) {
 	db.queueFold(key, l.object, l.spec.Number, blk)
 }
+
+// WithOtherWatches calls f while the lock is held that watches of keys have that are not in the shard of this one.
+func WithOtherWatches(db *DB, key string, f func()) error {
+	own := db.watches.of(key)
+	for i := range 100 * watchShards {
+		if other := db.watches.of(fmt.Sprint(i)); other != own {
+			other.mu.Lock()
+			defer other.mu.Unlock()
+			f()
+			return nil
+		}
+	}
+	return errors.New("all keys are in one shard")
+}

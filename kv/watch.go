@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 )
@@ -13,11 +14,24 @@ type Watch struct {
 	dirty atomic.Bool
 }
 
-// watches are those there are, by key.
+// watches are those there are, by key. They are in shards, each with a lock of its own: every commit looks for the
+// watches of the keys that it has changed, and is not to wait for clients that watch many.
 type watches struct {
-	n     atomic.Int64
+	n      atomic.Int64
+	shards [watchShards]watchShard
+}
+
+const watchShards = 256
+
+var watchSeed = maphash.MakeSeed()
+
+type watchShard struct {
 	mu    sync.Mutex
 	byKey map[string]map[*Watch]struct{} // guarded by mu
+}
+
+func (ws *watches) of(key string) *watchShard {
+	return &ws.shards[maphash.String(watchSeed, key)%watchShards]
 }
 
 // NewWatch returns a watch of no keys. Stop ends it.
@@ -28,26 +42,24 @@ func (x *Watch) Add(key []byte) error {
 	if _, known := x.keys[string(key)]; known {
 		return nil
 	}
-	ws := &x.db.watches
-	ws.mu.Lock()
-	if ws.byKey == nil {
-		ws.byKey = make(map[string]map[*Watch]struct{})
-	}
-	if ws.byKey[string(key)] == nil {
-		ws.byKey[string(key)] = make(map[*Watch]struct{})
-	}
-	ws.byKey[string(key)][x] = struct{}{}
 	x.keys[string(key)] = false
-	ws.n.Add(1)
-	ws.mu.Unlock()
+	x.db.watches.n.Add(1)
+	shard := x.db.watches.of(string(key))
+	shard.mu.Lock()
+	if shard.byKey == nil {
+		shard.byKey = make(map[string]map[*Watch]struct{})
+	}
+	if shard.byKey[string(key)] == nil {
+		shard.byKey[string(key)] = make(map[*Watch]struct{})
+	}
+	shard.byKey[string(key)][x] = struct{}{}
+	shard.mu.Unlock()
 	// Looked at after it is watched: whatever changes it from here on tells.
 	n, err := x.db.Exists(key)
 	if err != nil {
 		return err
 	}
-	ws.mu.Lock()
 	x.keys[string(key)] = n > 0
-	ws.mu.Unlock()
 	return nil
 }
 
@@ -71,24 +83,28 @@ func (x *Watch) Changed(r Reader) (bool, error) {
 // Stop ends the watch.
 func (x *Watch) Stop() {
 	ws := &x.db.watches
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
 	for key := range x.keys {
-		delete(ws.byKey[key], x)
-		if len(ws.byKey[key]) == 0 {
-			delete(ws.byKey, key)
+		shard := ws.of(key)
+		shard.mu.Lock()
+		delete(shard.byKey[key], x)
+		if len(shard.byKey[key]) == 0 {
+			delete(shard.byKey, key)
 		}
+		shard.mu.Unlock()
 		ws.n.Add(-1)
 	}
 	clear(x.keys)
 }
 
 // WatchedKeys returns how many keys somebody watches.
-func (db *DB) WatchedKeys() int {
-	ws := &db.watches
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	return len(ws.byKey)
+func (db *DB) WatchedKeys() (n int) {
+	for i := range db.watches.shards {
+		shard := &db.watches.shards[i]
+		shard.mu.Lock()
+		n += len(shard.byKey)
+		shard.mu.Unlock()
+	}
+	return n
 }
 
 // tellWatches marks the watches of the keys that a commit has changed. One that removes
@@ -98,8 +114,6 @@ func (w *Writer) tellWatches() {
 	if ws.n.Load() == 0 || w.unseen {
 		return
 	}
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
 	changed := w.changedObjects()
 	for i := range w.views {
 		v := &w.views[i]
@@ -108,8 +122,11 @@ func (w *Writer) tellWatches() {
 		if !(v.changed && there) && !(v.object != nil && changed[v.object.header.id]) {
 			continue
 		}
-		for x := range ws.byKey[v.key] {
+		shard := ws.of(v.key)
+		shard.mu.Lock()
+		for x := range shard.byKey[v.key] {
 			x.dirty.Store(true)
 		}
+		shard.mu.Unlock()
 	}
 }

@@ -131,13 +131,13 @@ var guards = []mutation{
 	}},
 	{name: "a watch looks at its key before it is registered", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
 		{"kv/watch.go",
-			"\t// Looked at after it is watched: whatever changes it from here on tells.\n\tn, err := x.db.Exists(key)\n\tif err != nil {\n\t\treturn err\n\t}\n\tws.mu.Lock()\n\tx.keys[string(key)] = n > 0\n\tws.mu.Unlock()\n\treturn nil",
+			"\t// Looked at after it is watched: whatever changes it from here on tells.\n\tn, err := x.db.Exists(key)\n\tif err != nil {\n\t\treturn err\n\t}\n\tx.keys[string(key)] = n > 0\n\treturn nil",
 			"\treturn nil"},
 	}},
 	{name: "a watch is not told of changes", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
 		{"kv/watch.go",
-			"\t\t\tx.dirty.Store(true)\n\t\t}\n\t}\n}\n",
-			"\t\t\t_ = x\n\t\t}\n\t}\n}\n"},
+			"\t\t\tx.dirty.Store(true)\n",
+			"\t\t\t_ = x\n"},
 	}},
 	{name: "a watch does not look whether keys have expired", pkg: "./txn", tests: "^TestWatch_expired$", edits: []edit{
 		{"kv/watch.go",
@@ -394,13 +394,18 @@ var guards = []mutation{
 	}},
 	{name: "a watch that has ended stays", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
 		{"kv/watch.go",
-			"\t\tdelete(ws.byKey[key], x)\n\t\tif len",
+			"\t\tdelete(shard.byKey[key], x)\n\t\tif len",
 			"\t\tif len"},
 	}},
 	{name: "the end of a watch ends others of the key", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
 		{"kv/watch.go",
-			"\t\tif len(ws.byKey[key]) == 0 {\n",
+			"\t\tif len(shard.byKey[key]) == 0 {\n",
 			"\t\tif true {\n"},
+	}},
+	{name: "a commit waits for those who watch other keys", pkg: "./kv", tests: "^TestWatch_shards$", edits: []edit{
+		{"kv/watch.go",
+			"%watchShards]",
+			"%1]"},
 	}},
 	{name: "a watch is not told of adds", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
 		{"kv/watch.go",

@@ -28,7 +28,7 @@ func Module() kv.Module {
 	merge := command("BF.MERGE", -3, write, "dest src [src ...]",
 		"Adds to dest everything the other filters hold. All must be made with equal parameters.",
 		"O(M) for M blocks of all filters", "BF.MADD monday a b\nBF.MADD tuesday b c\nBF.MERGE week monday tuesday", merge)
-	merge.LastKey = -1
+	merge.LastKey, merge.KeyFlags = -1, []string{"RW access update", "RO access"}
 	m := kv.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings()}
 	m.Commands = []kv.Command{
 		command("BF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",

@@ -27,7 +27,7 @@ func Module() kv.Module {
 	merge := command("CBF.MERGE", -3, write, "dest src [src ...]",
 		"Adds to dest everything the other filters hold, each as often. All must be made with equal parameters.",
 		"O(M) for M blocks of all filters", "CBF.MADD monday a b\nCBF.MADD tuesday b c\nCBF.MERGE week monday tuesday", merge)
-	merge.LastKey = -1
+	merge.LastKey, merge.KeyFlags = -1, []string{"RW access update", "RO access"}
 	return kv.Module{Name: "cbf", Types: []*kv.Type{countingType}, Commands: []kv.Command{
 		command("CBF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
 			"Makes an empty counting Bloom filter.", "O(1), whatever the size", "CBF.RESERVE online 0.01 1000000", reserve),

@@ -18,18 +18,18 @@ func builtIn(o *Options, dir string) Module {
 			Summary: "Answers the message.", Syntax: "message", Complexity: "O(1)",
 			Example: "ECHO hello", Handler: func(c *Call) reply.Reply { return reply.Bulk(c.Args[0]) },
 		}, {
-			Name: "DBSIZE", Arity: 1, Flags: ReadOnly | Fast, Group: "server",
+			Name: "DBSIZE", Arity: 1, Flags: ReadOnly | Fast, Group: "server", Categories: []string{"keyspace"},
 			Summary: "Answers the number of keys.", Complexity: "O(1)", Example: "MSET user:1 ann user:2 bob\nDBSIZE", Handler: dbSize,
 		}, {
-			Name: "FLUSHALL", Arity: -1, Flags: Write, Group: "server",
+			Name: "FLUSHALL", Arity: -1, Flags: Write, Group: "server", Categories: []string{"keyspace", "dangerous"},
 			Summary: "Removes every key.", Syntax: "[ASYNC | SYNC]", Complexity: "O(1), whatever the size",
 			Example: "SET user:1 ann\nFLUSHALL", Handler: flushAll,
 		}, {
-			Name: "FLUSHDB", Arity: -1, Flags: Write, Group: "server",
+			Name: "FLUSHDB", Arity: -1, Flags: Write, Group: "server", Categories: []string{"keyspace", "dangerous"},
 			Summary: "Removes every key, as FLUSHALL does.", Syntax: "[ASYNC | SYNC]", Complexity: "O(1), whatever the size",
 			Example: "SET user:1 ann\nFLUSHDB", Handler: flushAll,
 		}, {
-			Name: "INFO", Arity: -1, Group: "server",
+			Name: "INFO", Arity: -1, Group: "server", Categories: []string{"dangerous"},
 			Summary: "Answers facts and figures about the store, in sections.", Syntax: "[section [section ...]]",
 			Complexity: "O(1)", Example: "INFO cache", Handler: info,
 		},

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sievekv/sievekv/kv/reply"
@@ -14,7 +15,7 @@ const firstVersion = "1.0.0"
 func commandCommand() Command {
 	const perCommand = "O(N) for N commands"
 	return Command{
-		Name: "COMMAND", Arity: -1, Group: "server", Summary: "Answers the command table, or a part of it.",
+		Name: "COMMAND", Arity: -1, Group: "server", Categories: []string{"connection"}, Summary: "Answers the command table, or a part of it.",
 		Complexity: perCommand, Example: "COMMAND GETKEYS MSET user:1 ann user:2 bob",
 		Handler: func(c *Call) reply.Reply { return describeAll(c.DB.Commands()) },
 		Subcommands: []Command{
@@ -36,15 +37,15 @@ func commandCommand() Command {
 				Name: "GETKEYS", Arity: -4, Syntax: "command [word [word ...]]",
 				Summary: "Answers which words of a command are keys.", Complexity: "O(N) for N words",
 				Handler: func(c *Call) reply.Reply {
-					return keysOfCommand(c, func(_ *Command, key []byte) reply.Reply { return reply.Bulk(key) })
+					return keysOfCommand(c, func(key []byte, _ string) reply.Reply { return reply.Bulk(key) })
 				},
 			},
 			{
 				Name: "GETKEYSANDFLAGS", Arity: -4, Syntax: "command [word [word ...]]",
 				Summary: "Answers which words of a command are keys, and what is done with these.", Complexity: "O(N) for N words",
 				Handler: func(c *Call) reply.Reply {
-					return keysOfCommand(c, func(cmd *Command, key []byte) reply.Reply {
-						return reply.Array(reply.Bulk(key), reply.Set(cmd.keyFlags()...))
+					return keysOfCommand(c, func(key []byte, flags string) reply.Reply {
+						return reply.Array(reply.Bulk(key), reply.Set(statuses(strings.Fields(flags))...))
 					})
 				},
 			},
@@ -112,10 +113,7 @@ func describeAll(commands []*Command) reply.Reply {
 // key, step, categories, tips, key specifications, subcommands.
 func describe(cmd *Command) reply.Reply {
 	flags := statuses(cmd.Flags.Names())
-	var keys, subs []reply.Reply
-	if cmd.FirstKey != 0 {
-		keys = append(keys, cmd.keySpec())
-	}
+	var subs []reply.Reply
 	for i := range cmd.Subcommands {
 		subs = append(subs, describe(&cmd.Subcommands[i]))
 	}
@@ -123,10 +121,14 @@ func describe(cmd *Command) reply.Reply {
 	if len(subs) > 0 {
 		family = reply.Array(subs...)
 	}
+	categories := cmd.AllCategories()
+	for i := range categories {
+		categories[i] = "@" + categories[i]
+	}
 	return reply.Array(
 		reply.BulkString(cmd.LowerName()), reply.Int(int64(cmd.Arity)), reply.Set(flags...),
 		reply.Int(int64(cmd.FirstKey)), reply.Int(int64(cmd.LastKey)), reply.Int(int64(cmd.KeyStep)),
-		reply.Set(statuses(cmd.categories())...), reply.Set(), reply.Set(keys...), family,
+		reply.Set(statuses(categories)...), reply.Set(), reply.Set(cmd.keySpecs()...), family,
 	)
 }
 
@@ -138,72 +140,110 @@ func statuses(words []string) []reply.Reply {
 	return list
 }
 
-// categories are those of access control lists, which Redis has for every command.
-func (c *Command) categories() []string {
-	group := c.Group
-	switch group { // Redis has other names for these
-	case "generic":
-		group = "keyspace"
-	case "transactions":
-		group = "transaction"
-	}
-	list := []string{"@" + group}
+// AllCategories are the command's categories of access control lists, without the @.
+func (c *Command) AllCategories() []string {
+	list := slices.Clone(c.Categories)
 	add := func(is bool, name string) {
-		if is {
+		if is && !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}
-	add(c.Flags&Write != 0, "@write")
-	add(c.Flags&ReadOnly != 0, "@read")
-	add(c.Flags&Admin != 0, "@admin")
-	add(c.Flags&Admin != 0, "@dangerous")
-	add(c.Flags&Fast != 0, "@fast")
-	add(c.Flags&Fast == 0, "@slow")
+	switch c.Group { // Redis has other names for some, and none for the commands about the server
+	case "server":
+	case "generic":
+		add(true, "keyspace")
+	case "transactions":
+		add(true, "transaction")
+	default:
+		add(true, c.Group)
+	}
+	add(c.Flags&Write != 0, "write")
+	add(c.Flags&ReadOnly != 0, "read")
+	add(c.Flags&Admin != 0, "admin")
+	add(c.Flags&Admin != 0, "dangerous")
+	add(c.Flags&Fast != 0, "fast")
+	add(c.Flags&Fast == 0, "slow")
 	return list
 }
 
-func (c *Command) inCategory(name string) bool {
-	for _, category := range c.categories() {
-		if category == "@"+name {
-			return true
-		}
-	}
-	return false
-}
+func (c *Command) inCategory(name string) bool { return slices.Contains(c.AllCategories(), name) }
 
-// keySpec is a key specification: from which word on the keys are, and which words of
-// those.
-func (c *Command) keySpec() reply.Reply {
-	last := c.LastKey
-	if last > 0 {
-		last -= c.FirstKey // counted from the first
+// keySpecs are the key specifications: from which word on the keys are, which words of those,
+// and what is done with them.
+func (c *Command) keySpecs() []reply.Reply {
+	if c.FirstKey == 0 {
+		return nil
 	}
 	number := func(name string, n int) reply.Pair { return reply.Field(name, reply.Int(int64(n))) }
-	return reply.Map(
-		reply.Field("flags", reply.Set(c.keyFlags()...)),
-		reply.Field("begin_search", reply.Map(
-			reply.Field("type", reply.BulkString("index")), reply.Field("spec", reply.Map(number("index", c.FirstKey))),
-		)),
-		reply.Field("find_keys", reply.Map(
-			reply.Field("type", reply.BulkString("range")),
-			reply.Field("spec", reply.Map(number("lastkey", last), number("keystep", c.KeyStep), number("limit", 0))),
-		)),
-	)
+	var specs []reply.Reply
+	flags := c.keyFlags(nil)
+	for i, word := range flags {
+		index, last := c.FirstKey+i*c.KeyStep, 0 // last is counted from the index, or from the end
+		if i == len(flags)-1 {
+			if last = c.LastKey; last > 0 {
+				last -= index
+			}
+		}
+		words := strings.Fields(word)
+		if c.KeyFlagsOf != nil {
+			words = append(words, "variable_flags")
+		}
+		specs = append(specs, reply.Map(
+			reply.Field("flags", reply.Set(statuses(words)...)),
+			reply.Field("begin_search", reply.Map(
+				reply.Field("type", reply.BulkString("index")), reply.Field("spec", reply.Map(number("index", index))),
+			)),
+			reply.Field("find_keys", reply.Map(
+				reply.Field("type", reply.BulkString("range")),
+				reply.Field("spec", reply.Map(number("lastkey", last), number("keystep", c.KeyStep), number("limit", 0))),
+			)),
+		))
+	}
+	return specs
 }
 
-// keyFlags says what is done with the keys: what is known is whether any is written to.
-func (c *Command) keyFlags() []reply.Reply {
-	if c.Flags&Write == 0 {
-		return statuses([]string{"RO", "access"})
+// keyFlags are those of the first key, the second and so on; the last of all behind it. Without
+// arguments they are those that stand for all.
+func (c *Command) keyFlags(args [][]byte) []string {
+	switch {
+	case c.KeyFlagsOf != nil && args != nil:
+		return c.KeyFlagsOf(args)
+	case c.KeyFlags != nil:
+		return c.KeyFlags
+	case c.Flags&ReadOnly != 0:
+		return []string{"RO access"}
 	}
-	return statuses([]string{"RW", "access", "update"})
+	return []string{"RW access update"}
+}
+
+// Keys calls f with each of the arguments that is a key, and what is done with it, until it
+// returns false. The number of arguments is one that the command takes.
+func (c *Command) Keys(args [][]byte, f func(key []byte, flags string) bool) {
+	if c.FirstKey == 0 {
+		return
+	}
+	names := 1
+	if strings.Contains(c.Name, "|") {
+		names = 2 // FirstKey and LastKey count them
+	}
+	last := c.LastKey - names
+	if c.LastKey < 0 {
+		last = c.LastKey + len(args)
+	}
+	flags := c.keyFlags(args)
+	for i, n := c.FirstKey-names, 0; i <= last; i, n = i+max(1, c.KeyStep), n+1 {
+		if !f(args[i], flags[min(n, len(flags)-1)]) {
+			return
+		}
+	}
 }
 
 // keysOfCommand answers for each key of the command that the arguments are.
-func keysOfCommand(c *Call, show func(cmd *Command, key []byte) reply.Reply) reply.Reply {
+func keysOfCommand(c *Call, show func(key []byte, flags string) reply.Reply) reply.Reply {
 	var cmd *Command
+	var args [][]byte
 	if c.DB.registry.command(c.Args[0]) != nil {
-		cmd, _ = c.DB.registry.resolve(c.Args)
+		cmd, args = c.DB.registry.resolve(c.Args)
 	}
 	switch {
 	case cmd == nil:
@@ -213,14 +253,11 @@ func keysOfCommand(c *Call, show func(cmd *Command, key []byte) reply.Reply) rep
 	case !cmd.Takes(len(c.Args)):
 		return reply.Error("ERR Invalid number of arguments specified for command")
 	}
-	last := cmd.LastKey
-	if last < 0 {
-		last += len(c.Args)
-	}
 	var list []reply.Reply
-	for i := cmd.FirstKey; i <= last; i += max(1, cmd.KeyStep) {
-		list = append(list, show(cmd, append([]byte{}, c.Args[i]...)))
-	}
+	cmd.Keys(args, func(key []byte, flags string) bool {
+		list = append(list, show(append([]byte{}, key...), flags))
+		return true
+	})
 	return reply.Array(list...)
 }
 

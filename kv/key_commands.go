@@ -17,6 +17,14 @@ func keyCommands() []Command {
 		}
 		return c
 	}
+	dangerous := func(c Command) Command {
+		c.Categories = []string{"dangerous"}
+		return c
+	}
+	does := func(c Command, flags ...string) Command {
+		c.KeyFlags = flags
+		return c
+	}
 	const (
 		perKey   = "O(N) for N keys"
 		constant = "O(1)"
@@ -24,39 +32,39 @@ func keyCommands() []Command {
 		when     = "Sets when a key ceases to exist; answers 1, or 0 if it is missing or the condition does not hold."
 	)
 	return []Command{
-		keys(row("COPY", -3, Write|DenyOOM, "source destination [DB 0] [REPLACE]",
+		does(keys(row("COPY", -3, Write|DenyOOM, "source destination [DB 0] [REPLACE]",
 			"Copies what is under a key, its expiry too; answers 1, or 0 if source is missing or destination is there.",
-			"O(N) for N bytes stored", "SET user:1 ann\nCOPY user:1 user:2", copyCommand), 1, 2),
-		keys(row("DEL", -2, Write, "key [key ...]",
-			"Removes keys, all or none, and answers how many were there.", "O(N) for N keys, whatever their size", "SET user:1 ann\nDEL user:1 user:2", del), 1, -1),
-		keys(row("EXISTS", -2, ReadOnly|Fast, "key [key ...]",
-			"Counts the keys that are there; one named twice counts twice.", perKey, "SET user:1 ann\nEXISTS user:1 user:2", exists), 1, -1),
-		row("EXPIRE", -3, Write|Fast, "key seconds"+options, when, constant, "SET user:1 ann\nEXPIRE user:1 3600", expireIn(1000)),
-		row("EXPIREAT", -3, Write|Fast, "key unix-seconds"+options, when, constant, "SET user:1 ann\nEXPIREAT user:1 4102444800", expireAt(1000)),
+			"O(N) for N bytes stored", "SET user:1 ann\nCOPY user:1 user:2", copyCommand), 1, 2), "RO access", "OW update"),
+		does(keys(row("DEL", -2, Write, "key [key ...]",
+			"Removes keys, all or none, and answers how many were there.", "O(N) for N keys, whatever their size", "SET user:1 ann\nDEL user:1 user:2", del), 1, -1), "RM delete"),
+		does(keys(row("EXISTS", -2, ReadOnly|Fast, "key [key ...]",
+			"Counts the keys that are there; one named twice counts twice.", perKey, "SET user:1 ann\nEXISTS user:1 user:2", exists), 1, -1), "RO"),
+		does(row("EXPIRE", -3, Write|Fast, "key seconds"+options, when, constant, "SET user:1 ann\nEXPIRE user:1 3600", expireIn(1000)), "RW update"),
+		does(row("EXPIREAT", -3, Write|Fast, "key unix-seconds"+options, when, constant, "SET user:1 ann\nEXPIREAT user:1 4102444800", expireAt(1000)), "RW update"),
 		row("EXPIRETIME", 2, ReadOnly|Fast, "key",
 			"Answers when a key expires, in Unix seconds; -1 if never, -2 if it is missing.", constant, "SET user:1 ann EXAT 4102444800\nEXPIRETIME user:1", expireTime),
-		keys(row("KEYS", 2, ReadOnly, "pattern",
-			"Answers all keys that match a pattern: * any bytes, ? one byte, [a-c] one of a set.", perKey, "MSET user:1 ann item:1 book\nKEYS user:*", keysCommand), 0, 0),
-		row("PERSIST", 2, Write|Fast, "key", "Makes a key not expire; answers 1 if it was to.", constant, "SET user:1 ann EX 60\nPERSIST user:1", persist),
-		row("PEXPIRE", -3, Write|Fast, "key milliseconds"+options, when, constant, "SET user:1 ann\nPEXPIRE user:1 90000", expireIn(1)),
-		row("PEXPIREAT", -3, Write|Fast, "key unix-milliseconds"+options, when, constant, "SET user:1 ann\nPEXPIREAT user:1 4102444800000", expireAt(1)),
+		dangerous(keys(row("KEYS", 2, ReadOnly, "pattern",
+			"Answers all keys that match a pattern: * any bytes, ? one byte, [a-c] one of a set.", perKey, "MSET user:1 ann item:1 book\nKEYS user:*", keysCommand), 0, 0)),
+		does(row("PERSIST", 2, Write|Fast, "key", "Makes a key not expire; answers 1 if it was to.", constant, "SET user:1 ann EX 60\nPERSIST user:1", persist), "RW update"),
+		does(row("PEXPIRE", -3, Write|Fast, "key milliseconds"+options, when, constant, "SET user:1 ann\nPEXPIRE user:1 90000", expireIn(1)), "RW update"),
+		does(row("PEXPIREAT", -3, Write|Fast, "key unix-milliseconds"+options, when, constant, "SET user:1 ann\nPEXPIREAT user:1 4102444800000", expireAt(1)), "RW update"),
 		row("PEXPIRETIME", 2, ReadOnly|Fast, "key",
 			"Answers when a key expires, in Unix milliseconds; -1 if never, -2 if it is missing.", constant, "SET user:1 ann EXAT 4102444800\nPEXPIRETIME user:1", pexpireTime),
 		row("PTTL", 2, ReadOnly|Fast, "key",
 			"Answers how long a key has to live, in milliseconds; -1 if for ever, -2 if it is missing.", constant, "SET user:1 ann PX 90000\nPTTL user:1", pttl),
 		keys(row("RANDOMKEY", 1, ReadOnly, "", "Answers one of the keys, nil if there is none.", constant, "SET user:1 ann\nRANDOMKEY", randomKey), 0, 0),
-		keys(row("RENAME", 3, Write, "key newkey",
-			"Moves a key, replacing what is under the new name.", "O(1), whatever the size", "SET user:1 ann\nRENAME user:1 user:2", rename), 1, 2),
-		keys(row("RENAMENX", 3, Write, "key newkey",
-			"Moves a key if the new name is free; answers 1 if so, else 0.", "O(1), whatever the size", "MSET user:1 ann user:2 bob\nRENAMENX user:1 user:2", renamenx), 1, 2),
+		does(keys(row("RENAME", 3, Write, "key newkey",
+			"Moves a key, replacing what is under the new name.", "O(1), whatever the size", "SET user:1 ann\nRENAME user:1 user:2", rename), 1, 2), "RW access delete", "OW update"),
+		does(keys(row("RENAMENX", 3, Write|Fast, "key newkey",
+			"Moves a key if the new name is free; answers 1 if so, else 0.", "O(1), whatever the size", "MSET user:1 ann user:2 bob\nRENAMENX user:1 user:2", renamenx), 1, 2), "RW access delete", "OW insert"),
 		keys(row("SCAN", -2, ReadOnly, "cursor [MATCH pattern] [COUNT count] [TYPE type]",
 			"Answers a part of the keys and the cursor of the next, 0 at the end; begin with 0.",
 			"O(N) for COUNT N, 10 if not given", "MSET user:1 ann item:1 book\nSCAN 0 MATCH user:* COUNT 100", scan), 0, 0),
-		keys(row("TOUCH", -2, ReadOnly|Fast, "key [key ...]", "Counts the keys that are there.", perKey, "SET user:1 ann\nTOUCH user:1 user:2", exists), 1, -1),
+		does(keys(row("TOUCH", -2, ReadOnly|Fast, "key [key ...]", "Counts the keys that are there.", perKey, "SET user:1 ann\nTOUCH user:1 user:2", exists), 1, -1), "RO"),
 		row("TTL", 2, ReadOnly|Fast, "key",
 			"Answers how long a key has to live, in seconds; -1 if for ever, -2 if it is missing.", constant, "SET user:1 ann EX 60\nTTL user:1", ttl),
-		row("TYPE", 2, ReadOnly|Fast, "key", "Answers the type of a key, none if it is missing.", constant, "SET user:1 ann\nTYPE user:1", typeOf),
-		keys(row("UNLINK", -2, Write|Fast, "key [key ...]", "Removes keys, as DEL does.", "O(N) for N keys, whatever their size", "SET user:1 ann\nUNLINK user:1", del), 1, -1),
+		does(row("TYPE", 2, ReadOnly|Fast, "key", "Answers the type of a key, none if it is missing.", constant, "SET user:1 ann\nTYPE user:1", typeOf), "RO"),
+		does(keys(row("UNLINK", -2, Write|Fast, "key [key ...]", "Removes keys, as DEL does.", "O(N) for N keys, whatever their size", "SET user:1 ann\nUNLINK user:1", del), 1, -1), "RM delete"),
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func objectCommands() []Command {
 	onKey := func(name, summary string, f handler) Command {
 		return Command{
-			Name: name, Arity: 3, Flags: ReadOnly | Fast, FirstKey: 2, LastKey: 2, KeyStep: 1,
+			Name: name, Arity: 3, Flags: ReadOnly, FirstKey: 2, LastKey: 2, KeyStep: 1, KeyFlags: []string{"RO"},
 			Syntax: "key", Summary: summary, Handler: f,
 		}
 	}
@@ -33,7 +33,7 @@ func objectCommands() []Command {
 		Name: "MEMORY", Arity: -2, Group: "server", Summary: "Answers how many bytes a key takes.",
 		Complexity: "O(N) for N blocks looked at", Example: "SET user:1 ann\nMEMORY USAGE user:1",
 		Subcommands: []Command{{
-			Name: "USAGE", Arity: -3, Flags: ReadOnly, FirstKey: 2, LastKey: 2, KeyStep: 1, Syntax: "key [SAMPLES count]",
+			Name: "USAGE", Arity: -3, Flags: ReadOnly, FirstKey: 2, LastKey: 2, KeyStep: 1, KeyFlags: []string{"RO"}, Syntax: "key [SAMPLES count]",
 			Summary: "Answers how many bytes a key takes in the store, nil if it is missing; 100 blocks of each layer, " +
 				"or count, or all with 0, are measured, and stand for the rest.",
 			Handler: memoryUsage,

@@ -129,6 +129,18 @@ type Command struct {
 	// reports them: 0 for none, a negative LastKey counts from the end.
 	FirstKey, LastKey, KeyStep int
 
+	// KeyFlags say what is done with the first key, the second and so on, in the words of
+	// Redis' key specifications, such as "OW update"; the last also of all keys behind it.
+	// By default "RO access" if the command is ReadOnly, and else "RW access update".
+	KeyFlags []string
+
+	// KeyFlagsOf, if set, is KeyFlags of a command whose other arguments decide that.
+	KeyFlagsOf func(args [][]byte) []string
+
+	// Categories are those of access control lists, without the @, beside those that Group
+	// and Flags stand for.
+	Categories []string
+
 	Group      string // for HELP @group
 	Summary    string // one sentence
 	Syntax     string // the words after the name

@@ -26,7 +26,7 @@ func timeCommand(c *Call) reply.Reply {
 
 func configCommand() Command {
 	return Command{
-		Name: "CONFIG", Arity: -2, Flags: Admin, Group: "server",
+		Name: "CONFIG", Arity: -2, Group: "server",
 		Summary:    "Answers or changes settings, in memory: the next opening of the store begins with the defaults again.",
 		Complexity: "O(N) for N settings", Example: "CONFIG GET append* save",
 		Subcommands: []Command{
@@ -100,7 +100,7 @@ func (db *DB) ResetStats() {
 
 func moduleCommand() Command {
 	return Command{
-		Name: "MODULE", Arity: -2, Flags: Admin, Group: "server",
+		Name: "MODULE", Arity: -2, Group: "server",
 		Summary:    "Answers which modules with a version of their own the store was opened with.",
 		Complexity: "O(N) for N modules", Example: "MODULE LIST",
 		Subcommands: []Command{{

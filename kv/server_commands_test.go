@@ -86,16 +86,16 @@ func TestCommand(t *testing.T) {
 		COMMAND foo => -ERR unknown subcommand 'foo'. Try COMMAND HELP.
 		COMMAND COUNT x => -ERR wrong number of arguments for 'command|count' command
 		COMMAND INFO mset nosuch => [["mset" :-3 [+write +denyoom] :1 :-1 :2 [+@string +@write +@slow] []
-  [["flags" [+RW +access +update] "begin_search" ["type" "index" "spec" ["index" :1]] "find_keys" ["type" "range" "spec" ["lastkey" :-1 "keystep" :2 "limit" :0]]]] []] _]
+  [["flags" [+OW +update] "begin_search" ["type" "index" "spec" ["index" :1]] "find_keys" ["type" "range" "spec" ["lastkey" :-1 "keystep" :2 "limit" :0]]]] []] _]
   | [["mset" :-3 ~[+write +denyoom] :1 :-1 :2 ~[+@string +@write +@slow] ~[]
-  ~[{"flags" ~[+RW +access +update] "begin_search" {"type" "index" "spec" {"index" :1}} "find_keys" {"type" "range" "spec" {"lastkey" :-1 "keystep" :2 "limit" :0}}}] ~[]] _]
-		COMMAND INFO TIME config|get memory|usage => [["time" :1 [+fast] :0 :0 :0 [+@server +@fast] [] [] []] ["config|get" :-3 [+admin] :0 :0 :0 [+@server +@admin +@dangerous +@slow] [] [] []] ["memory|usage" :-3 [+readonly] :2 :2 :1 ...]]
+  ~[{"flags" ~[+OW +update] "begin_search" {"type" "index" "spec" {"index" :1}} "find_keys" {"type" "range" "spec" {"lastkey" :-1 "keystep" :2 "limit" :0}}}] ~[]] _]
+		COMMAND INFO TIME config|get memory|usage => [["time" :1 [+fast] :0 :0 :0 [+@fast] [] [] []] ["config|get" :-3 [+admin] :0 :0 :0 [+@admin +@dangerous +@slow] [] [] []] ["memory|usage" :-3 [+readonly] :2 :2 :1 ...]]
   | [["time" :1 ~[+fast] ... ["memory|usage" :-3 ~[+readonly] :2 :2 :1 ...]]
-		COMMAND INFO object => [["object" :-2 [] :0 :0 :0 [+@keyspace +@slow] [] [] [["object|encoding" :3 [+readonly +fast] :2 :2 :1 ... ["object|help" :2 ...]]]]
+		COMMAND INFO object => [["object" :-2 [] :0 :0 :0 [+@keyspace +@slow] [] [] [["object|encoding" :3 [+readonly] :2 :2 :1 ... ["object|help" :2 ...]]]]
   | [["object" :-2 ~[] ... ~[] ~[] [["object|encoding" :3 ... ["object|help" :2 ...]]]]
 		COMMAND LIST FILTERBY MODULE bf => ["bf.add" ... "bf.reserve"]
 		COMMAND LIST FILTERBY MODULE kv => []
-		COMMAND LIST FILTERBY ACLCAT Connection => ["echo" "ping"]
+		COMMAND LIST FILTERBY ACLCAT Connection => ["command" "command|count" "command|list" "command|info" "command|docs" "command|getkeys" "command|getkeysandflags" "command|help" "echo" "ping"]
 		COMMAND LIST FILTERBY ACLCAT nosuch => []
 		COMMAND LIST FILTERBY PATTERN CONFIG* => ["config" "config|get" "config|set" "config|resetstat" "config|rewrite" "config|help"]
 		COMMAND LIST FILTERBY PATTERN => -ERR syntax error
@@ -114,7 +114,11 @@ func TestCommand(t *testing.T) {
 		COMMAND GETKEYS CONFIG GET k => -ERR The command has no key arguments
 		COMMAND GETKEYS nosuch x => -ERR Invalid command specified
 		COMMAND GETKEYSANDFLAGS GET k => [["k" [+RO +access]]] | [["k" ~[+RO +access]]]
-		COMMAND GETKEYSANDFLAGS MSET a b c d => [["a" [+RW +access +update]] ["c" [+RW +access +update]]] | [["a" ~[+RW +access +update]] ["c" ~[+RW +access +update]]]
+		COMMAND GETKEYSANDFLAGS SET k v => [["k" [+OW +update]]] | [["k" ~[+OW +update]]]
+		COMMAND GETKEYSANDFLAGS SET k v NX get => [["k" [+RW +access +update]]] | [["k" ~[+RW +access +update]]]
+		COMMAND GETKEYSANDFLAGS RENAME a b => [["a" [+RW +access +delete]] ["b" [+OW +update]]] | [["a" ~[+RW +access +delete]] ["b" ~[+OW +update]]]
+		COMMAND GETKEYSANDFLAGS MEMORY USAGE k SAMPLES 0 => [["k" [+RO]]] | [["k" ~[+RO]]]
+		COMMAND GETKEYSANDFLAGS MSET a b c d => [["a" [+OW +update]] ["c" [+OW +update]]] | [["a" ~[+OW +update]] ["c" ~[+OW +update]]]
 		COMMAND DOCS nosuch => [] | {}
 		COMMAND DOCS get => ["get" ["summary" "Answers the string under a key, nil if there is none." "since" "1.0.0" "group" "string" "complexity" "O(N) for a string of N bytes"
   "arguments" [["name" "key" "type" "key" "key_spec_index" :0]] "syntax" "GET key" "example" "SET user:1 ann\nGET user:1"]]

@@ -22,8 +22,13 @@ type Session struct {
 	// queue commands.
 	Intercept func(cmd *Command, args [][]byte) (reply.Reply, bool)
 
-	// Refused, if set, is told of each command that is refused before it runs, for
-	// its name or its number of words.
+	// Permit, if set, is asked about each command after its name and arity were checked: before
+	// Intercept sees it, and again before it is run as part of a transaction. If it refuses the
+	// command, its reply is the answer.
+	Permit func(cmd *Command, args [][]byte) (refusal reply.Reply, refused bool)
+
+	// Refused, if set, is told of each command that is refused before it runs: for
+	// its name, for its number of words, or by Permit.
 	Refused func()
 
 	// Charge, if set, is told of the bytes of memory that a reply under way takes, as it
@@ -72,6 +77,14 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 		}
 		return WrongArity(cmd)
 	}
+	if s.Permit != nil {
+		if r, refused := s.Permit(cmd, args); refused {
+			if s.Refused != nil {
+				s.Refused()
+			}
+			return r
+		}
+	}
 	if s.Intercept != nil {
 		if r, done := s.Intercept(cmd, args); done {
 			return r
@@ -85,6 +98,11 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 
 // Run runs a command as part of a transaction, past Intercept.
 func (s *Session) Run(ctx context.Context, tx *Transaction, cmd *Command, args [][]byte) reply.Reply {
+	if s.Permit != nil {
+		if r, refused := s.Permit(cmd, args); refused {
+			return r
+		}
+	}
 	return cmd.Handler(&Call{Context: ctx, DB: s.db, Session: s, Command: cmd, Args: args, Transaction: tx})
 }
 

@@ -2,6 +2,7 @@ package kv
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -17,14 +18,18 @@ func stringCommands() []Command {
 		c.LastKey, c.KeyStep = last, step
 		return c
 	}
+	does := func(c Command, flags string) Command {
+		c.KeyFlags = []string{flags}
+		return c
+	}
 	const perByte = "O(N) for a string of N bytes"
 	return []Command{
-		row("APPEND", 3, write, "key value",
-			"Adds bytes to the end of a string, making it if there is none; answers its length.", perByte, "SET log one\nAPPEND log ,two", appendCommand),
+		does(row("APPEND", 3, write, "key value",
+			"Adds bytes to the end of a string, making it if there is none; answers its length.", perByte, "SET log one\nAPPEND log ,two", appendCommand), "RW insert"),
 		row("DECR", 2, write, "key", "Takes 1 from a number; a missing key is 0.", "O(1)", "SET stock 10\nDECR stock", decr),
 		row("DECRBY", 3, write, "key decrement", "Takes an integer from a number; a missing key is 0.", "O(1)", "SET stock 10\nDECRBY stock 3", decrBy),
 		row("GET", 2, read, "key", "Answers the string under a key, nil if there is none.", perByte, "SET user:1 ann\nGET user:1", get),
-		row("GETDEL", 2, Write|Fast, "key", "Answers the string under a key, and removes it.", perByte, "SET ticket A7\nGETDEL ticket", getDel),
+		does(row("GETDEL", 2, Write|Fast, "key", "Answers the string under a key, and removes it.", perByte, "SET ticket A7\nGETDEL ticket", getDel), "RW access delete"),
 		row("GETEX", -2, Write|Fast, "key [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | PERSIST]",
 			"Answers the string under a key, and sets when it expires.", perByte, "SET user:1 ann\nGETEX user:1 EX 60", getEx),
 		row("GETRANGE", 4, ReadOnly, "key start end",
@@ -37,20 +42,32 @@ func stringCommands() []Command {
 		keys(row("MGET", -2, read, "key [key ...]",
 			"Answers the strings under keys, nil for each that is missing or not a string, as of one moment.",
 			"O(N) for N keys", "MSET user:1 ann user:2 bob\nMGET user:1 user:2 user:3", mget), -1, 1),
-		keys(row("MSET", -3, Write|DenyOOM, "key value [key value ...]",
-			"Sets strings in one commit, replacing what is there.", "O(N) for N keys", "MSET user:1 ann user:2 bob", mset), -1, 2),
-		keys(row("MSETNX", -3, Write|DenyOOM, "key value [key value ...]",
+		does(keys(row("MSET", -3, Write|DenyOOM, "key value [key value ...]",
+			"Sets strings in one commit, replacing what is there.", "O(N) for N keys", "MSET user:1 ann user:2 bob", mset), -1, 2), "OW update"),
+		does(keys(row("MSETNX", -3, Write|DenyOOM, "key value [key value ...]",
 			"Sets strings in one commit if none of the keys is there; answers 1 if so, else 0.",
-			"O(N) for N keys", "SET user:1 ann\nMSETNX user:1 eve user:2 dan", msetnx), -1, 2),
-		row("PSETEX", 4, Write|DenyOOM, "key milliseconds value", "Sets a string that expires.", perByte, "PSETEX ticket 1500 A7", psetEx),
-		row("SET", -3, Write|DenyOOM, "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | KEEPTTL]",
-			"Sets a string, replacing what is there.", perByte, "SET user:1 ann EX 3600", set),
-		row("SETEX", 4, Write|DenyOOM, "key seconds value", "Sets a string that expires.", perByte, "SETEX ticket 60 A7", setEx),
-		row("SETNX", 3, write, "key value", "Sets a string if the key is missing; answers 1 if so, else 0.", perByte, "SET lock me\nSETNX lock you", setnx),
-		row("SETRANGE", 4, Write|DenyOOM, "key offset value",
-			"Overwrites a part of a string, zeros in a gap; answers its length.", perByte, "SET greeting hello\nSETRANGE greeting 0 J", setRange),
-		row("STRLEN", 2, read, "key", "Answers the length of a string in bytes, 0 if there is none.", "O(1)", "SET user:1 ann\nSTRLEN user:1", strlen),
+			"O(N) for N keys", "SET user:1 ann\nMSETNX user:1 eve user:2 dan", msetnx), -1, 2), "OW insert"),
+		does(row("PSETEX", 4, Write|DenyOOM, "key milliseconds value", "Sets a string that expires.", perByte, "PSETEX ticket 1500 A7", psetEx), "OW update"),
+		setRow(row("SET", -3, Write|DenyOOM, "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | KEEPTTL]",
+			"Sets a string, replacing what is there.", perByte, "SET user:1 ann EX 3600", set)),
+		does(row("SETEX", 4, Write|DenyOOM, "key seconds value", "Sets a string that expires.", perByte, "SETEX ticket 60 A7", setEx), "OW update"),
+		does(row("SETNX", 3, write, "key value", "Sets a string if the key is missing; answers 1 if so, else 0.", perByte, "SET lock me\nSETNX lock you", setnx), "OW insert"),
+		does(row("SETRANGE", 4, Write|DenyOOM, "key offset value",
+			"Overwrites a part of a string, zeros in a gap; answers its length.", perByte, "SET greeting hello\nSETRANGE greeting 0 J", setRange), "RW update"),
+		does(row("STRLEN", 2, read, "key", "Answers the length of a string in bytes, 0 if there is none.", "O(1)", "SET user:1 ann\nSTRLEN user:1", strlen), "RO"),
 	}
+}
+
+// setRow is the row of SET, which reads the key only with GET.
+func setRow(c Command) Command {
+	c.KeyFlags = []string{"RW access update"}
+	c.KeyFlagsOf = func(args [][]byte) []string {
+		if slices.ContainsFunc(args[2:], func(arg []byte) bool { return Fold(arg) == "GET" }) {
+			return c.KeyFlags
+		}
+		return []string{"OW update"}
+	}
+	return c
 }
 
 type handler = func(*Call) reply.Reply

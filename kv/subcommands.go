@@ -31,6 +31,9 @@ func (c Command) withSubcommands(module string) *Command {
 		s := &c.Subcommands[i]
 		forms = append(forms, s.usage())
 		s.Name, s.Group, s.module = c.Name+"|"+s.Name, c.Group, module
+		if s.Categories == nil {
+			s.Categories = c.Categories
+		}
 		if s.Complexity == "" {
 			s.Complexity = c.Complexity
 		}

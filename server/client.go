@@ -158,31 +158,31 @@ func isName(name []byte) bool {
 
 // clientCommands are the subcommands of CLIENT.
 func clientCommands() []kv.Command {
-	sub := func(name string, arity int, syntax, summary string, f func(*conn, *kv.Call) reply.Reply) kv.Command {
-		return kv.Command{Name: name, Arity: arity, Flags: kv.Fast, Syntax: syntax, Summary: summary, Handler: onConn(f)}
+	sub := func(name string, arity int, flags kv.Flags, syntax, summary string, f func(*conn, *kv.Call) reply.Reply) kv.Command {
+		return kv.Command{Name: name, Arity: arity, Flags: flags, Syntax: syntax, Summary: summary, Handler: onConn(f)}
 	}
 	return []kv.Command{
-		sub("GETNAME", 2, "", "Answers the connection's name.", func(c *conn, _ *kv.Call) reply.Reply {
+		sub("GETNAME", 2, 0, "", "Answers the connection's name.", func(c *conn, _ *kv.Call) reply.Reply {
 			if name := c.clientName(); name != "" {
 				return reply.BulkString(name)
 			}
 			return reply.Nil
 		}),
-		sub("ID", 2, "", "Answers the connection's number.", func(c *conn, _ *kv.Call) reply.Reply { return reply.Int(c.id) }),
-		sub("INFO", 2, "", "Answers the connection's line of CLIENT LIST.", func(c *conn, _ *kv.Call) reply.Reply {
+		sub("ID", 2, 0, "", "Answers the connection's number.", func(c *conn, _ *kv.Call) reply.Reply { return reply.Int(c.id) }),
+		sub("INFO", 2, 0, "", "Answers the connection's line of CLIENT LIST.", func(c *conn, _ *kv.Call) reply.Reply {
 			return reply.Verbatim(c.line() + "\n")
 		}),
-		sub("KILL", -3, "ip:port | [ID client-id] [ADDR ip:port] [LADDR ip:port] [TYPE type] [USER username] [SKIPME YES | NO]",
+		sub("KILL", -3, kv.Admin, "ip:port | [ID client-id] [ADDR ip:port] [LADDR ip:port] [TYPE type] [USER username] [SKIPME YES | NO]",
 			"Closes connections: that of an address, or those of which all options hold.", clientKill),
-		sub("LIST", -2, "[TYPE type] [ID client-id [client-id ...]]", "Answers a line for each connection.", clientList),
-		sub("NO-EVICT", 3, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *kv.Call) reply.Reply {
+		sub("LIST", -2, kv.Admin, "[TYPE type] [ID client-id [client-id ...]]", "Answers a line for each connection.", clientList),
+		sub("NO-EVICT", 3, kv.Admin, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *kv.Call) reply.Reply {
 			return c.setFlag(call.Args[0], func(a *about, on bool) { a.noEvict = on })
 		}),
-		sub("NO-TOUCH", 3, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *kv.Call) reply.Reply {
+		sub("NO-TOUCH", 3, 0, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *kv.Call) reply.Reply {
 			return c.setFlag(call.Args[0], func(a *about, on bool) { a.noTouch = on })
 		}),
-		sub("SETINFO", 4, "LIB-NAME name | LIB-VER version", "Says what library the client is made with.", clientSetInfo),
-		sub("SETNAME", 3, "name", "Names the connection.", func(c *conn, call *kv.Call) reply.Reply {
+		sub("SETINFO", 4, 0, "LIB-NAME name | LIB-VER version", "Says what library the client is made with.", clientSetInfo),
+		sub("SETNAME", 3, 0, "name", "Names the connection.", func(c *conn, call *kv.Call) reply.Reply {
 			return c.set(call.Args[0], errName, func(a *about, name string) { a.name = name })
 		}),
 	}

@@ -62,9 +62,11 @@ func commands() []kv.Command {
 	}
 	client := connection("CLIENT", -2, "", "Tells about the clients, names this one, or closes connections.", "CLIENT SETNAME loader\nCLIENT GETNAME", nil)
 	client.Complexity = "O(N) for N clients with LIST and KILL, else O(1)"
-	client.Subcommands = clientCommands()
-	slow := server("SLOWLOG", -2, kv.Admin, "", "Answers the last commands that took longer than "+slowerThanSetting+".", "SLOWLOG GET 5", nil)
+	client.Flags, client.Subcommands = kv.ModuleFlag, clientCommands()
+	slow := server("SLOWLOG", -2, 0, "", "Answers the last commands that took longer than "+slowerThanSetting+".", "SLOWLOG GET 5", nil)
 	slow.Subcommands = slowLogCommands()
+	waiting := server("WAIT", 3, 0, "numreplicas timeout", "Answers how many replicas have what was written: none, as there are none.", "WAIT 0 100", wait)
+	waiting.Categories = []string{"connection"}
 	return []kv.Command{
 		connection("HELLO", -1, "[protover [AUTH username password] [SETNAME name]]",
 			"Chooses the protocol, 2 or 3, and answers what the server is.", "HELLO 3", hello),
@@ -76,7 +78,7 @@ func commands() []kv.Command {
 		slow,
 		server("SHUTDOWN", -1, kv.Admin, "[NOSAVE | SAVE] [NOW] [FORCE]", "Ends the server, once everything that was acknowledged is on stable storage.",
 			"SHUTDOWN", shutdown),
-		server("WAIT", 3, 0, "numreplicas timeout", "Answers how many replicas have what was written: none, as there are none.", "WAIT 0 100", wait),
+		waiting,
 	}
 }
 

@@ -19,10 +19,10 @@ func Module() kv.Module {
 	}
 	watch := row("WATCH", -2, "key [key ...]", "Has the next EXEC answer nil, and do nothing, if one of the keys is changed before.",
 		"O(N) for N keys", "WATCH stock", watchCommand)
-	watch.FirstKey, watch.LastKey, watch.KeyStep = 1, -1, 1
+	watch.FirstKey, watch.LastKey, watch.KeyStep, watch.KeyFlags = 1, -1, 1, []string{"RO"}
 	execute := row("EXEC", 1, "", "Runs the queued commands as one commit, and answers an array of their replies.",
 		"that of the commands", "MULTI\nSET stock 10\nBF.ADD seen a\nEXEC", exec)
-	execute.Refuse = refuseExec
+	execute.Refuse, execute.Flags = refuseExec, kv.ModuleFlag
 	return kv.Module{Name: "txn", Commands: []kv.Command{
 		row("MULTI", 1, "", "Begins a transaction: commands are queued until EXEC.", "O(1)", "MULTI", multi),
 		execute,

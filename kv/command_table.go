@@ -68,7 +68,11 @@ func listCommands(c *Call) reply.Reply {
 		case "ACLCAT":
 			wanted = func(cmd *Command) bool { return cmd.inCategory(strings.ToLower(value)) }
 		case "PATTERN":
-			wanted = func(cmd *Command) bool { return Match(strings.ToLower(value), cmd.LowerName()) }
+			pattern, err := NewPattern(strings.ToLower(value))
+			if err != nil {
+				return ErrorReply(err)
+			}
+			wanted = func(cmd *Command) bool { return pattern.Match([]byte(cmd.LowerName())) }
 		default:
 			return errSyntax
 		}

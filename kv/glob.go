@@ -1,77 +1,124 @@
 package kv
 
-// Match reports whether a key matches a pattern as Redis has them: * stands for any
-// bytes, ? for one, [abc], [a-z] and [^a] for one of a set or not of it, and a
-// backslash takes the next byte as it is.
-func Match(pattern, key string) bool {
-	// A star first matches nothing, and one byte more each time the rest does not
-	// match. Only the last star seen has to be tried again: whatever an earlier one
-	// leaves to it, it can take.
-	p, k := 0, 0
-	star, from := -1, 0
-	for k < len(key) {
-		if p < len(pattern) {
-			if pattern[p] == '*' {
-				star, from = p, k
-				p++
-				continue
-			}
-			if next, ok := matchOne(pattern, p, key[k]); ok {
-				p = next
-				k++
-				continue
+import "fmt"
+
+// MaxPattern is the most bytes of a pattern.
+const MaxPattern = 4 << 10
+
+// Pattern is a pattern as Redis has them: * stands for any bytes, ? for one, [abc], [a-z] and
+// [^a] for one of a set or not of it, and a backslash takes the next byte as it is.
+//
+// It is a list of elements that take one byte each, with stars between them. A match
+// keeps, as bits, all numbers of elements that may have taken what was read so far, and moves
+// them on together. So it takes 1 + elements/64 steps for a byte, whatever the pattern
+// and the text are, where trying one way after the other takes elements times bytes, or more.
+type Pattern struct {
+	elements int
+	words    int      // of a list of bits, one for each number of elements from 0 on
+	takes    []uint64 // words for each byte: of the elements that take it
+	stars    []uint64 // words: of the elements that a star stands before, and of the end
+}
+
+// NewPattern returns a pattern, or an error that wraps ErrTooLarge for one of more than
+// MaxPattern bytes.
+func NewPattern(text string) (*Pattern, error) {
+	if len(text) > MaxPattern {
+		return nil, fmt.Errorf("%w: pattern of %d bytes, at most %d", ErrTooLarge, len(text), MaxPattern)
+	}
+	p := &Pattern{words: len(text)/64 + 1}
+	p.takes, p.stars = make([]uint64, 256*p.words), make([]uint64, p.words)
+	for at := 0; at < len(text); {
+		if text[at] == '*' {
+			p.stars[p.elements/64] |= 1 << (p.elements % 64)
+			at++
+			continue
+		}
+		var set byteSet
+		set, at = element(text, at)
+		for b := range 256 {
+			if set[b] {
+				p.takes[b*p.words+p.elements/64] |= 1 << (p.elements % 64)
 			}
 		}
-		if star < 0 {
+		p.elements++
+	}
+	return p, nil
+}
+
+// Match reports whether the whole of a text matches.
+func (p *Pattern) Match(text []byte) bool {
+	var bits [MaxPattern/64 + 1]uint64
+	reached := bits[:p.words]
+	reached[0] = 1
+	last, end := p.elements/64, uint64(1)<<(p.elements%64)
+	for _, b := range text {
+		if reached[last]&end&p.stars[last] != 0 {
+			return true // a star takes the rest
+		}
+		takes := p.takes[int(b)*p.words:][:p.words]
+		any, carry := uint64(0), uint64(0)
+		for i, now := range reached {
+			moved := now & takes[i]
+			reached[i] = moved<<1 | carry | now&p.stars[i]
+			carry = moved >> 63
+			any |= reached[i]
+		}
+		if any == 0 {
 			return false
 		}
-		from++
-		p, k = star+1, from
 	}
-	for p < len(pattern) && pattern[p] == '*' {
-		p++
-	}
-	return p == len(pattern)
+	return reached[last]&end != 0
 }
 
-// matchOne matches a byte with the element of a pattern at p, and returns the place
-// behind that.
-func matchOne(pattern string, p int, c byte) (next int, ok bool) {
-	switch pattern[p] {
+// byteSet has true for the bytes of a set.
+type byteSet [256]bool
+
+// element returns the bytes that the element at a place of a pattern takes, and the place
+// behind it.
+func element(text string, at int) (set byteSet, next int) {
+	switch text[at] {
 	case '?':
-		return p + 1, true
+		for b := range set {
+			set[b] = true
+		}
+		return set, at + 1
 	case '[':
-		return matchSet(pattern, p+1, c)
+		return bracketed(text, at+1)
 	case '\\':
-		if p+1 < len(pattern) {
-			p++
+		if at+1 < len(text) {
+			at++
 		}
 	}
-	return p + 1, pattern[p] == c
+	set[text[at]] = true
+	return set, at + 1
 }
 
-// matchSet matches a byte with the set that begins at p. One that is not closed goes
-// to the end of the pattern. Ranges compare bytes as signed, as Redis does.
-func matchSet(pattern string, p int, c byte) (next int, ok bool) {
-	not := p < len(pattern) && pattern[p] == '^'
+// bracketed returns the set that begins at a place. One that is not closed goes to the end of
+// the pattern. Ranges compare bytes as signed, as Redis does.
+func bracketed(text string, at int) (set byteSet, next int) {
+	not := at < len(text) && text[at] == '^'
 	if not {
-		p++
+		at++
 	}
-	for ; p < len(pattern) && pattern[p] != ']'; p++ {
+	for ; at < len(text) && text[at] != ']'; at++ {
 		switch {
-		case pattern[p] == '\\' && p+1 < len(pattern):
-			p++
-			ok = ok || pattern[p] == c
-		case p+2 < len(pattern) && pattern[p+1] == '-':
-			low, high := int8(pattern[p]), int8(pattern[p+2])
-			if low > high {
-				low, high = high, low
+		case text[at] == '\\' && at+1 < len(text):
+			at++
+			set[text[at]] = true
+		case at+2 < len(text) && text[at+1] == '-':
+			low, high := int(int8(text[at])), int(int8(text[at+2]))
+			for b := min(low, high); b <= max(low, high); b++ {
+				set[byte(b)] = true
 			}
-			ok = ok || low <= int8(c) && int8(c) <= high
-			p += 2
+			at += 2
 		default:
-			ok = ok || pattern[p] == c
+			set[text[at]] = true
 		}
 	}
-	return min(p+1, len(pattern)), ok != not
+	if not {
+		for b := range set {
+			set[b] = !set[b]
+		}
+	}
+	return set, min(at+1, len(text))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"pgregory.net/rapid"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
@@ -610,37 +608,6 @@ func TestStrings_concurrent(t *testing.T) {
 		t.Errorf("%d keys after DeleteAll", n)
 	}
 	s.check(t)
-}
-
-// A pattern without sets matches as path.Match has it, which knows stars and
-// question marks too; its stars stop at slashes, of which there are none here.
-func TestMatch(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pattern := rapid.StringOfN(rapid.SampledFrom([]rune("ab*?")), 0, 8, -1).Draw(t, "pattern")
-		key := rapid.StringOfN(rapid.SampledFrom([]rune("ab")), 0, 8, -1).Draw(t, "key")
-		want, err := path.Match(pattern, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := kv.Match(pattern, key); got != want {
-			t.Fatalf("Match(%q, %q) = %v, want %v", pattern, key, got, want)
-		}
-	})
-	// A pattern made to try every way takes no longer than another.
-	if kv.Match(strings.Repeat("a*", 40)+"b", strings.Repeat("a", 10_000)) {
-		t.Error("matches without a b")
-	}
-}
-
-func FuzzMatch(f *testing.F) {
-	for _, pattern := range []string{"*", "[a-c]*", "[^", "\\", "[\\]", "[a-", "?*?", "[]", "[z-a]"} {
-		f.Add(pattern, "abc")
-	}
-	f.Fuzz(func(t *testing.T, pattern, key string) {
-		if kv.Match(pattern, key) && !kv.Match("*"+pattern, key) {
-			t.Errorf("%q matches %q, but not with a star before it", pattern, key)
-		}
-	})
 }
 
 // Size counts all keys of a commit, or none.

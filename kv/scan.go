@@ -21,7 +21,7 @@ import (
 
 // ScanOptions say which keys a scan returns. The zero value means all.
 type ScanOptions struct {
-	// Match is a pattern as of the command KEYS; "" matches every key.
+	// Match is a pattern as of the command KEYS, of MaxPattern bytes at most; "" matches every key.
 	Match string
 
 	// Type is the name of a type as TYPE prints it, in any case; "" means all.
@@ -30,13 +30,22 @@ type ScanOptions struct {
 	// Objects leaves out strings.
 	Objects bool
 
-	empty  bool                  // Match is an empty pattern, not none
-	charge func(bytes int) error // of the keys returned; an error ends the scan
+	empty   bool                  // Match is an empty pattern, not none
+	charge  func(bytes int) error // of the keys returned; an error ends the scan
+	pattern *Pattern              // of Match; nil for every key
 }
 
 func (o ScanOptions) wants(key []byte, h *header) bool {
 	return (!o.Objects || h.id != 0) && (o.Type == "" || fold(o.Type) == fold(h.typeName)) &&
-		(o.Match == "" && !o.empty || Match(o.Match, string(key)))
+		(o.pattern == nil || o.pattern.Match(key))
+}
+
+// prepare makes the pattern once for all keys of a scan.
+func (o *ScanOptions) prepare() (err error) {
+	if o.Match != "" || o.empty {
+		o.pattern, err = NewPattern(o.Match)
+	}
+	return err
 }
 
 // Scan returns the keys, in no meaningful order. It sees the store as it is while
@@ -75,6 +84,9 @@ func (db *DB) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOpti
 // ScanFrom is DB.ScanFrom of what the Reader reads: inside a transaction with what
 // that has changed, and in a view of what was there.
 func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOptions) (keys []string, next uint64, err error) {
+	if err := o.prepare(); err != nil {
+		return nil, 0, err
+	}
 	looked := false
 	var refused error
 	err = r.eachHeader(ctx, cursor, func(hash uint64, key []byte, h *header, live bool) bool {

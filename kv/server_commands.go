@@ -51,13 +51,24 @@ func configCommand() Command {
 }
 
 func configGet(c *Call) reply.Reply {
+	names := c.DB.registry.settingNames
+	wanted := make([]bool, len(names))
+	for _, arg := range c.Args {
+		if err := c.Context.Err(); err != nil {
+			return ErrorReply(err)
+		}
+		pattern, err := NewPattern(fold(string(arg)))
+		if err != nil {
+			return ErrorReply(err)
+		}
+		for i, name := range names {
+			wanted[i] = wanted[i] || pattern.Match([]byte(fold(name)))
+		}
+	}
 	var pairs []reply.Pair
-	for _, name := range c.DB.registry.settingNames {
-		for _, pattern := range c.Args {
-			if Match(fold(string(pattern)), fold(name)) {
-				pairs = append(pairs, reply.Field(name, reply.BulkString(c.DB.Setting(name))))
-				break
-			}
+	for i, name := range names {
+		if wanted[i] {
+			pairs = append(pairs, reply.Field(name, reply.BulkString(c.DB.Setting(name))))
 		}
 	}
 	return reply.Map(pairs...)

@@ -55,4 +55,5 @@ var mutations = slices.Concat(
 	filters,
 	shell,
 	guards,
+	clients,
 )

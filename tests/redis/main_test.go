@@ -140,6 +140,20 @@ var differences = map[string]func(t *testing.T, s *store){
 		}
 		answers(t, s, "SETRANGE k 536870912 x", "(error) ERR string exceeds maximum allowed size (proto-max-bulk-len)")
 	},
+	"pattern-length": func(t *testing.T, s *store) {
+		answers(t, s, "SET "+strings.Repeat("k", 4096)+" v", "OK")
+		for n, want := range map[int]string{
+			4096: "(integer) 1", 4097: "(error) ERR too large: pattern of 4097 bytes, at most 4096",
+		} {
+			got := s.do(t.Context(), []string{"KEYS", strings.Repeat("k", n)})
+			if !got.IsError() {
+				got = reply.Int(int64(len(got.Elems())))
+			}
+			if got.String() != want {
+				t.Errorf("KEYS with a pattern of %d bytes: %s, want %s", n, got, want)
+			}
+		}
+	},
 	"copy-filter": func(t *testing.T, s *store) {
 		answers(t, s, "BF.ADD f x", "(integer) 1")
 		answers(t, s, "COPY f g", "(integer) 1")

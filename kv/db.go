@@ -44,6 +44,8 @@ type DB struct {
 	registry  *registry
 	opened    time.Time
 
+	descriptors descriptors // see descriptors.go
+
 	// apply, see commit.go. gate is held shared by writers of single keys and
 	// exclusively by one that may touch any key.
 	apply    sync.RWMutex
@@ -136,7 +138,7 @@ func Open(dir string, options *Options) (*DB, error) {
 		dir = opts.FS.PathDir(opts.FS.PathJoin(dir, "x")) // one spelling
 	}
 	db := &DB{
-		opts: opts, dir: dir, opened: opts.Clock(),
+		opts: opts, dir: dir, opened: opts.Clock(), descriptors: shareOf(descriptorLimit()),
 		registry: newRegistry(&opts, dir),
 		idle:     make(chan struct{}, 1),
 		gathered: gathered{begun: make(chan struct{}, 1)},
@@ -184,6 +186,7 @@ func (db *DB) openStore() (err error) {
 	db.fs = freeze.New(db.space.FS(), db.dir, db.frozen)
 	db.fs.KeepCompactions(db.mayCompact)
 	db.fs.GiveUpCompactions(db.givenUp)
+	db.guardDescriptors()
 	defer func() {
 		// Open can seem to succeed on a frozen directory.
 		if f := db.failure(); f != nil {
@@ -353,6 +356,8 @@ func (db *DB) openPebble() error {
 	po.Lock = db.dirLock
 	compactions := &scheduler{may: db.mayCompact, full: db.mustSpare}
 	po.Experimental.CompactionScheduler = compactions
+	po.FileCache = db.newFileCache()
+	defer po.FileCache.Unref() // Pebble has taken it
 	p, err := pebble.Open(db.dir, po)
 	if err != nil {
 		return openError(db.dir, err)
@@ -378,6 +383,7 @@ func (db *DB) closeStore() error {
 		err = nil // Close tells of the failure; what a frozen directory adds says nothing
 	}
 	db.space.Close()
+	db.fs.ReleaseDescriptors()
 	return errors.Join(err, db.dirLock.Close())
 }
 

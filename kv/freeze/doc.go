@@ -14,6 +14,8 @@
 //
 //	Pebble -> FS -> Space.FS() (vfs.OnDiskFull) -> the real file system
 //
+// An open for which there is no descriptor is no such error: it is repeated, see descriptors.go.
+//
 // FS also looks at two kinds of file that Pebble reads up to the first damage, as if the rest had never been written:
 // the MANIFEST (seal.go) and the log (log.go). See Verify.
 //

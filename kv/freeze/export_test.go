@@ -21,3 +21,13 @@ func (s *Space) Stopping() bool {
 		return false
 	}
 }
+
+// LosePatience has opens that lack a descriptor tried again but as long as it takes.
+func (fs *FS) LosePatience() { fs.patience = 0 }
+
+// Reserved returns how many descriptors are in reserve.
+func (fs *FS) Reserved() int {
+	fs.reserve.mu.Lock()
+	defer fs.reserve.mu.Unlock()
+	return len(fs.reserve.files)
+}

@@ -3,10 +3,12 @@ package freeze
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -21,7 +23,7 @@ var ErrGivenUp = errors.New("freeze: the compaction has been given up")
 // maxFailures is how many errors on tables, other than ENOSPC, freeze the directory if no table is completed in between.
 // Pebble repeats what failed at once and without end. A disk that never takes it, because it has become read-only, say,
 // would hang the writers that wait for a flush, and Close with them: no write would reach the log to show the error.
-// When space is lacking, waiting is right: it comes back.
+// When space is lacking, or descriptors are, waiting is right: they come back.
 const maxFailures = 100
 
 // FS is a file system for one Pebble store: see the package comment. Paths outside of the store's directory, and
@@ -35,6 +37,12 @@ type FS struct {
 	onFreeze func(error)
 	keep     func() bool // see KeepCompactions
 	givenUp  func() bool // see GiveUpCompactions
+
+	// What descriptors.go is about.
+	reserve  reserve
+	patience time.Duration
+	closing  func() bool
+	log      *slog.Logger
 
 	// failure is nil until the directory is frozen, and set once.
 	failure atomic.Pointer[error]
@@ -62,7 +70,10 @@ type FS struct {
 // Pebble, and all others that would change the directory wait for it: it must neither call Pebble or this FS nor wait
 // for anyone who does.
 func New(base vfs.FS, dir string, onFreeze func(error)) *FS {
-	fs := &FS{FS: base, onFreeze: onFreeze, told: make(chan struct{}), tables: vfs.NewMem()}
+	fs := &FS{
+		FS: opener{base}, onFreeze: onFreeze, told: make(chan struct{}), tables: vfs.NewMem(),
+		patience: patience, closing: func() bool { return false }, log: slog.New(slog.DiscardHandler),
+	}
 	fs.dir = fs.clean(dir)
 	return fs
 }
@@ -142,7 +153,11 @@ func (fs *FS) changeIfNotFrozen(op func() error) (done bool, err error) {
 // vital is change for operations whose error freezes the directory. It reports whether the change was made; if not,
 // the directory is frozen and the caller pretends.
 func (fs *FS) vital(what, name string, op func() error) bool {
-	done, err := fs.change(op)
+	done := false
+	err := fs.retry(name, true, func() (err error) {
+		done, err = fs.change(op)
+		return err
+	})
 	if err != nil {
 		fs.Freeze(fmt.Errorf("freeze: %s %s: %w", what, name, err))
 		return false
@@ -154,8 +169,12 @@ func (fs *FS) vital(what, name string, op func() error) bool {
 // while the store is being opened: what pebble.Open finds in the log it writes to tables, and repeats that until it
 // succeeds, so that it would not return from a full disk.
 func (fs *FS) other(what, name string, op func() error) (done bool, err error) {
-	done, err = fs.change(op)
-	if err != nil && (!fs.open.Load() || !vfs.IsNoSpaceError(err) && fs.failures.Add(1) >= maxFailures) {
+	err = fs.retry(name, false, func() (err error) {
+		done, err = fs.change(op)
+		return err
+	})
+	waits := vfs.IsNoSpaceError(err) || lacksDescriptor(err)
+	if err != nil && (!fs.open.Load() || !waits && fs.failures.Add(1) >= maxFailures) {
 		fs.Freeze(fmt.Errorf("freeze: %s %s: %w", what, name, err))
 	}
 	return done, err
@@ -203,10 +222,20 @@ func (fs *FS) OpenReadWrite(
 	})
 }
 
-// ReuseForWrite implements vfs.FS.
+// ReuseForWrite implements vfs.FS. It renames, then opens. When it lacked a descriptor for the second, only that is
+// repeated.
 func (fs *FS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	renamed := false
 	return fs.openForWriting("reuse", newname, category, func() (vfs.File, error) {
-		return fs.FS.ReuseForWrite(oldname, newname, category)
+		if renamed {
+			return fs.FS.OpenReadWrite(newname, category)
+		}
+		f, err := fs.FS.ReuseForWrite(oldname, newname, category)
+		if lacksDescriptor(err) {
+			_, statErr := fs.FS.Stat(oldname)
+			renamed = isNotExist(statErr)
+		}
+		return f, err
 	})
 }
 
@@ -255,7 +284,10 @@ func (fs *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if fs.inMemory(name) {
 		return fs.tables.Open(fs.PathBase(name))
 	}
-	f, err := fs.FS.Open(name, opts...)
+	if isHint(opts) {
+		return fs.FS.Open(name, opts...)
+	}
+	f, err := fs.opened(name, func() (vfs.File, error) { return fs.FS.Open(name, opts...) })
 	if err != nil || !fs.inside(name) || fs.open.Load() || !fs.keepsSeal() {
 		return f, err
 	}
@@ -269,11 +301,29 @@ func (fs *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 
 // OpenDir implements vfs.FS.
 func (fs *FS) OpenDir(name string) (vfs.File, error) {
-	f, err := fs.FS.OpenDir(name)
+	f, err := fs.opened(name, func() (vfs.File, error) { return fs.FS.OpenDir(name) })
 	if err != nil || fs.clean(name) != fs.dir {
 		return f, err
 	}
 	return &dirFile{File: f, fs: fs}, nil
+}
+
+// opened opens a file for reading, or a directory, again and again if it lacks a descriptor.
+func (fs *FS) opened(name string, open func() (vfs.File, error)) (f vfs.File, err error) {
+	err = fs.retry(name, false, func() (err error) {
+		f, err = open()
+		return err
+	})
+	return f, err
+}
+
+// List implements vfs.FS.
+func (fs *FS) List(dir string) (names []string, err error) {
+	err = fs.retry(dir, false, func() (err error) {
+		names, err = fs.FS.List(dir)
+		return err
+	})
+	return names, err
 }
 
 // Stat implements vfs.FS. An error is returned and does not freeze: Pebble asks for the size of a vital file only

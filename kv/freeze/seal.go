@@ -161,7 +161,8 @@ func (fs *FS) Verify() error {
 }
 
 func (fs *FS) readSeal() ([]sealed, error) {
-	f, err := fs.FS.Open(fs.PathJoin(fs.dir, SealName))
+	name := fs.PathJoin(fs.dir, SealName)
+	f, err := fs.opened(name, func() (vfs.File, error) { return fs.FS.Open(name) })
 	if isNotExist(err) {
 		return nil, nil
 	}
@@ -179,7 +180,7 @@ func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // currentManifest returns the number of the MANIFEST that the marker names.
 func (fs *FS) currentManifest() (number uint64, ok bool, err error) {
-	name, err := atomicfs.ReadMarker(fs.FS, fs.dir, "manifest")
+	name, err := atomicfs.ReadMarker(fs, fs.dir, "manifest")
 	if isNotExist(err) {
 		return 0, false, nil
 	}
@@ -202,7 +203,7 @@ func manifestNumber(name string) (uint64, bool) {
 // measure reads a MANIFEST and checks that it begins with what is sealed of it.
 func (fs *FS) measure(known sealed) (whole sealed, err error) {
 	name := fs.manifestPath(known.number)
-	f, err := fs.FS.Open(name)
+	f, err := fs.opened(name, func() (vfs.File, error) { return fs.FS.Open(name) })
 	if err != nil {
 		return whole, err
 	}

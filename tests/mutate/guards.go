@@ -479,8 +479,8 @@ var guards = []mutation{
 	}},
 	{name: "a failed write of a table freezes at once", pkg: "./kv/freeze", tests: "^TestFS_files$", edits: []edit{
 		{"kv/freeze/fs.go",
-			"(!fs.open.Load() || !vfs.IsNoSpaceError(err) && fs.failures.Add(1) >= maxFailures)",
-			"true"},
+			"(!fs.open.Load() || !waits && fs.failures.Add(1) >= maxFailures)",
+			"(waits || !waits)"},
 	}},
 	{name: "a failed write of a table while the store is opened does not freeze", pkg: "./kv/freeze", tests: "^TestFS_opening$", edits: []edit{
 		{"kv/freeze/fs.go",
@@ -494,8 +494,8 @@ var guards = []mutation{
 	}},
 	{name: "a full disk freezes for tables", pkg: "./kv/freeze", tests: "^TestFS_tables_failing$", edits: []edit{
 		{"kv/freeze/fs.go",
-			"!vfs.IsNoSpaceError(err) && fs.failures",
-			"fs.failures"},
+			"vfs.IsNoSpaceError(err) || lacksDescriptor(err)",
+			"lacksDescriptor(err)"},
 	}},
 	{name: "a table that was completed does not count", pkg: "./kv/freeze", tests: "^TestFS_tables_failing$", edits: []edit{
 		{"kv/freeze/fs.go",

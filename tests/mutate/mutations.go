@@ -49,6 +49,7 @@ var mutations = slices.Concat(
 	protocols,
 	transactions,
 	storage,
+	descriptors,
 	upkeep,
 	memory,
 	hash,

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package kv
+
+// descriptorLimit returns that there is no limit.
+func descriptorLimit() int { return 0 }

@@ -49,8 +49,8 @@ type serverLoading struct {
 	took     time.Duration
 	missing  bool
 	done     counts // of the lines behind those skipped: acknowledged, and new ones among them
-	unasked  []int  // lines of each command whose reply is not there yet
-	finished error  // why the server adds no more lines
+	unasked  []insertion
+	finished error // why the server adds no more lines
 }
 
 // loadToServer is load for a server.
@@ -201,14 +201,14 @@ func (l *serverLoading) addAll(ctx context.Context) error {
 
 // add sends the lines of a batch, and waits for a reply if too many are outstanding.
 func (l *serverLoading) add(ctx context.Context, b *batch) error {
-	lines := b.items
+	lines, known := b.items, []int(nil)
 	if l.words.exists != "" {
-		absent, err := l.absent(ctx, lines)
-		if err != nil {
+		var err error
+		if lines, known, err = l.absent(ctx, lines); err != nil {
 			return err
 		}
-		l.done.lines += uint64(len(lines) - len(absent))
-		if lines = absent; len(lines) == 0 {
+		if len(lines) == 0 {
+			l.done.lines += uint64(len(b.items))
 			return nil
 		}
 	}
@@ -216,31 +216,50 @@ func (l *serverLoading) add(ctx context.Context, b *batch) error {
 	if err := l.client.send(ctx, words); err != nil {
 		return err
 	}
-	l.unasked = append(l.unasked, len(lines))
+	l.unasked = append(l.unasked, insertion{lines: len(lines), known: known, after: len(b.items) - len(lines)})
 	if len(l.unasked) < inFlight && l.words.exists == "" {
 		return nil
 	}
 	return l.receive(ctx)
 }
 
-// absent returns those of the lines that the filter does not have, each once.
-func (l *serverLoading) absent(ctx context.Context, lines [][]byte) (absent [][]byte, err error) {
+// insertion is a command that adds lines, whose reply has not come yet.
+type insertion struct {
+	lines int
+
+	// Of a batch of which only the lines that are new were sent: how many were left out before each line, and
+	// in all.
+	known []int
+	after int
+}
+
+// knownBefore returns how many lines of the batch were left out before the i-th line sent.
+func (s *insertion) knownBefore(i int) int {
+	if s.known == nil {
+		return 0
+	}
+	return s.known[i]
+}
+
+// absent returns those of the lines that the filter does not have, each once, and how many others are before each.
+func (l *serverLoading) absent(ctx context.Context, lines [][]byte) (absent [][]byte, known []int, err error) {
 	r, err := l.ask(ctx, append(commandWords(l.words.exists, l.key), lines...))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	answers := r.Elems()
 	if len(answers) != len(lines) {
-		return nil, fmt.Errorf("%s: %d answers for %d lines", l.words.exists, len(answers), len(lines))
+		return nil, nil, fmt.Errorf("%s: %d answers for %d lines", l.words.exists, len(answers), len(lines))
 	}
 	seen := make(map[string]bool)
 	for i, line := range lines {
 		if answers[i].Int() == 0 && !seen[string(line)] {
 			seen[string(line)] = true
+			known = append(known, i-len(absent))
 			absent = append(absent, line)
 		}
 	}
-	return absent, nil
+	return absent, known, nil
 }
 
 // receive counts by the reply to the first command that has none yet.
@@ -249,30 +268,34 @@ func (l *serverLoading) receive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lines := l.unasked[0]
+	sent := l.unasked[0]
 	l.unasked = l.unasked[1:]
 	if l.finished != nil {
 		return nil // what came after the line without room does not count
 	}
 	if r.IsError() {
 		l.finished = &codeError{replyCode(r), fmt.Errorf("%s: %s", l.words.insert, r.Bytes())}
+		l.done.lines += uint64(sent.knownBefore(0))
 		return nil
 	}
-	for _, answer := range r.Elems() {
+	answers := r.Elems()
+	for i, answer := range answers[:min(len(answers), sent.lines)] {
 		switch {
 		case answer.IsError():
 			l.finished = refusef("%s: %s", l.words.insert, answer.Bytes())
-			return nil
 		case answer.Int() < 0:
 			l.finished = refusef("%s: the filter is full", l.words.insert)
+		}
+		if l.finished != nil { // the lines before it count, those after it do not, also where they are there
+			l.done.lines += uint64(i + sent.knownBefore(i))
 			return nil
 		}
-		l.done.lines++
 		l.done.newLines += uint64(answer.Int())
 	}
-	if n := len(r.Elems()); n != lines {
-		return fmt.Errorf("%s: %d answers for %d lines", l.words.insert, n, lines)
+	if len(answers) != sent.lines {
+		return fmt.Errorf("%s: %d answers for %d lines", l.words.insert, len(answers), sent.lines)
 	}
+	l.done.lines += uint64(sent.lines + sent.after)
 	return nil
 }
 

@@ -1,9 +1,8 @@
 package server
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server/acl"
 )
 
 // RedisVersion is the version of Redis that HELLO and INFO name: clients and dashboards choose
@@ -19,40 +19,34 @@ const RedisVersion = "7.4.1"
 
 func lower(word []byte) string { return strings.ToLower(string(word)) }
 
-func (s *Server) password() string { return s.opts.Password }
-
-// checkPassword compares digests, in a time that depends on neither password.
-func (s *Server) checkPassword(user, password []byte) bool {
-	given, want := sha256.Sum256(password), sha256.Sum256([]byte(s.password()))
-	same := subtle.ConstantTimeCompare(given[:], want[:]) == 1
-	return same && string(user) == defaultUser
-}
-
-const defaultUser = "default"
-
 var wrongPassword = reply.Error("WRONGPASS invalid username-password pair or user is disabled.")
 
-// login authenticates the client, and returns nil, or the error to answer. Without a password
-// everybody is the default user already, whatever password is given with that name.
-func (c *conn) login(user, password []byte) *reply.Reply {
-	ok := c.server.checkPassword(user, password)
-	if c.server.password() == "" {
-		ok = string(user) == defaultUser
-	}
-	if !ok {
+// login authenticates the client, and returns nil, or the error to answer.
+func (c *conn) login(name, password []byte) *reply.Reply {
+	user := c.server.users.Login(string(name), password)
+	if user == nil {
 		c.server.stats.wrongPasswords.Add(1)
-		c.server.warnings.warn("sievekv: wrong password", "client", c.net.RemoteAddr())
+		c.server.warnings.warn("sievekv: wrong password", "user", cut(string(name)), "client", c.net.RemoteAddr())
+		c.noteDenial("auth", "AUTH", false, string(name))
 		return &wrongPassword
 	}
 	c.authenticated = true
+	c.become(user)
+	c.server.warnings.tell(slog.LevelInfo, "", "sievekv: login", "user", user.Name(), "client", c.net.RemoteAddr())
 	return nil
 }
 
+// become has the connection act as a user.
+func (c *conn) become(user *acl.User) {
+	c.user = user
+	c.about.user.Store(user)
+}
+
 func auth(c *conn, call *kv.Call) reply.Reply {
-	user, password := []byte(defaultUser), call.Args[0]
+	user, password := []byte(acl.DefaultUser), call.Args[0]
 	switch len(call.Args) {
 	case 1:
-		if c.server.password() == "" {
+		if c.server.users.Default().NoPassword() {
 			return reply.Error("ERR AUTH <password> called without any password configured for the default user. " +
 				"Are you sure your configuration is correct?")
 		}
@@ -253,7 +247,7 @@ func (c *conn) line() string {
 		"qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=0 rbs=%d rbp=%d obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 "+
 		"resp=%d lib-name=%s lib-ver=%s",
 		c.id, c.address(), c.localAddress(), a.name, int64(now.Sub(c.began).Seconds()), int64(now.Sub(a.lastActive).Seconds()),
-		a.flags(), a.queued, a.in, a.out, a.out, a.out, a.in+a.out, a.command, defaultUser, a.protocol, a.library, a.version)
+		a.flags(), a.queued, a.in, a.out, a.out, a.out, a.in+a.out, a.command, a.user.Load().Name(), a.protocol, a.library, a.version)
 }
 
 // flags are those of CLIENT LIST.
@@ -354,9 +348,11 @@ func clientKill(c *conn, call *kv.Call) reply.Reply {
 		case "LADDR":
 			conditions = append(conditions, func(other *conn) bool { return other.localAddress() == value })
 		case "USER":
-			if value != defaultUser {
+			user := c.server.users.User(value)
+			if user == nil {
 				return reply.Errorf("ERR No such user '%.128s'", value)
 			}
+			conditions = append(conditions, func(other *conn) bool { return other.about.user.Load() == user })
 		case "TYPE":
 			normal, known := isType(args[1])
 			if !known {

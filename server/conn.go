@@ -14,6 +14,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server/acl"
 	"github.com/sievekv/sievekv/server/resp"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -31,6 +32,8 @@ type conn struct {
 	out           []byte
 	protocol      int // 2 or 3
 	authenticated bool
+	user          *acl.User
+	executing     bool // EXEC is under way
 	session       *kv.Session
 	ended         bool // no more commands are taken: QUIT, SHUTDOWN, a protocol error
 	silent        bool // the command that ran has no reply
@@ -62,6 +65,8 @@ type span struct{ start, end int }
 
 // about is what others may ask about a connection.
 type about struct {
+	user atomic.Pointer[acl.User]
+
 	mu               sync.Mutex // guards what follows
 	name             string
 	library, version string
@@ -76,8 +81,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 	now := time.Now()
 	c := &conn{
 		server: s, net: nc, began: now, strangerSince: now, in: resp.NewDecoder(resp.Limits{}), protocol: 2,
-		authenticated: s.password() == "",
 	}
+	c.beDefault()
 	// A client that is closed for what it takes, and comes back, has no more of the processor by that.
 	c.use.add(now, s.limits.burst)
 	c.about.lastActive, c.about.protocol, c.about.queued = now, 2, -1
@@ -89,6 +94,14 @@ func (c *conn) newSession() {
 	c.session = c.server.db.NewSession()
 	c.session.Connection = c
 	c.session.Charge = c.charge
+	c.session.Permit = c.permit
+}
+
+// beDefault makes the client the default user, as it is unless it says otherwise; a stranger if that has a
+// password, or is off.
+func (c *conn) beDefault() {
+	c.become(c.server.users.Default())
+	c.authenticated = c.user.NoPassword()
 }
 
 // refuse tells a client why it is not served.
@@ -256,7 +269,9 @@ func (c *conn) execute(words [][]byte) {
 	c.chooseLevel(cmd)
 	start := len(c.out)
 	_, within := txn.Queued(c.session)
+	c.executing = cmd != nil && cmd.Name == "EXEC"
 	r := c.runCharged(cmd, words)
+	c.executing = false
 	c.leaveGate()
 	queued := isQueued(r)
 	switch {
@@ -463,7 +478,8 @@ func (c *conn) reset() {
 	if c.authenticated { // a stranger has no more time by it
 		c.strangerSince = time.Now()
 	}
-	c.protocol, c.authenticated = 2, c.server.password() == ""
+	c.protocol = 2
+	c.beDefault()
 	c.about.mu.Lock()
 	c.about.name, c.about.protocol, c.about.queued = "", 2, -1
 	c.about.noEvict, c.about.noTouch = false, false

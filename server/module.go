@@ -63,6 +63,8 @@ func commands() []kv.Command {
 	client := connection("CLIENT", -2, "", "Tells about the clients, names this one, or closes connections.", "CLIENT SETNAME loader\nCLIENT GETNAME", nil)
 	client.Complexity = "O(N) for N clients with LIST and KILL, else O(1)"
 	client.Flags, client.Subcommands = kv.ModuleFlag, clientCommands()
+	users := server("ACL", -2, 0, "", "Tells and changes who may do what.", "ACL SETUSER reader on >secret ~user:* +@read\nACL GETUSER reader", nil)
+	users.Complexity, users.Subcommands = "O(N) for N users", aclCommands()
 	slow := server("SLOWLOG", -2, 0, "", "Answers the last commands that took longer than "+slowerThanSetting+".", "SLOWLOG GET 5", nil)
 	slow.Subcommands = slowLogCommands()
 	waiting := server("WAIT", 3, 0, "numreplicas timeout", "Answers how many replicas have what was written: none, as there are none.", "WAIT 0 100", wait)
@@ -70,12 +72,13 @@ func commands() []kv.Command {
 	return []kv.Command{
 		connection("HELLO", -1, "[protover [AUTH username password] [SETNAME name]]",
 			"Chooses the protocol, 2 or 3, and answers what the server is.", "HELLO 3", hello),
-		connection("AUTH", -2, "[username] password", "Gives the server's password; the only user is default.", "AUTH default secret", auth),
+		connection("AUTH", -2, "[username] password", "Logs in as a user; without a name as default.", "AUTH default secret", auth),
 		connection("SELECT", 2, "index", "Chooses the database, of which there is one: 0.", "SELECT 0", selectDB),
 		connection("RESET", 1, "", "Takes the connection back to where a new one is.", "RESET", reset),
 		connection("QUIT", -1, "", "Ends the connection after the replies to what was sent before.", "QUIT", quit),
 		client,
 		slow,
+		users,
 		server("SHUTDOWN", -1, kv.Admin, "[NOSAVE | SAVE] [NOW] [FORCE]", "Ends the server, once everything that was acknowledged is on stable storage.",
 			"SHUTDOWN", shutdown),
 		waiting,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/server/acl"
 )
 
 // Options configure a server. The zero value, and a nil *Options, mean the defaults named at
@@ -20,6 +21,11 @@ type Options struct {
 	// Default none: then only clients on the same machine are served, unless
 	// ProtectedModeOff is set.
 	Password string
+
+	// ACLFile is the name of a file with users, in the form of Redis, which the commands ACL LOAD
+	// and ACL SAVE read and write. It takes the place of Password. Default none: there is the
+	// default user, and those that ACL SETUSER makes, until the server ends.
+	ACLFile string
 
 	// ProtectedModeOff serves clients from other machines though there is no password.
 	ProtectedModeOff bool
@@ -49,6 +55,8 @@ type Server struct {
 	held     atomic.Int64 // bytes of all connections
 	stats    *stats
 	slow     slowLog
+	users    *acl.Lists
+	denials  aclLog
 	largest  largest
 
 	// ctx ends when commands that run are to be given up.
@@ -87,6 +95,9 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)
 	s.turns = newTurns()
 	s.stats = newStats(db.Commands())
+	if err := s.loadUsers(); err != nil {
+		return nil, err
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	hub := hubOf(db)
 	if hub == nil {
@@ -222,7 +233,7 @@ func (s *Server) run(c *conn) {
 
 // refusal is why a client is not served, "" if it is.
 func (s *Server) refusal(nc net.Conn) string {
-	if s.password() == "" && !s.opts.ProtectedModeOff && !isLocal(nc) {
+	if s.users.Default().NoPassword() && !s.opts.ProtectedModeOff && !isLocal(nc) {
 		return "DENIED sievekv is in protected mode: there is no password, so only clients on the same machine are served. " +
 			"Start the server with a password, or, if nobody else can reach it, with protected mode off."
 	}

@@ -16,6 +16,7 @@ const (
 	clientsMemorySetting = "maxmemory-clients"
 	slowerThanSetting    = "slowlog-log-slower-than"
 	slowMaxSetting       = "slowlog-max-len"
+	aclLogMaxSetting     = "acllog-max-len"
 	metricsSetting       = "metrics-largest"
 )
 
@@ -32,6 +33,7 @@ func settings() []kv.Setting {
 			"What the buffers of all connections may take together, in bytes: of those that take more than 32 KiB each, who asks for more then is closed."),
 		integer(slowerThanSetting, 10_000, -1, math.MaxInt64, "Commands that take so many microseconds are kept for SLOWLOG; -1 for none."),
 		integer(slowMaxSetting, 128, 0, 10_000, "How many of them are kept."),
+		integer(aclLogMaxSetting, 128, 0, 10_000, "How many refused commands and logins are kept for ACL LOG."),
 		integer(metricsSetting, 20, 0, 1000, "How many filters, the largest ones, are among the metrics."),
 	}
 }

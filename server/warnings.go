@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,7 +12,7 @@ import (
 type warnings struct {
 	logger *slog.Logger
 	mu     sync.Mutex
-	kinds  map[string]*warning // by message; guarded by mu
+	kinds  map[string]*warning // by message and kind; guarded by mu
 }
 
 type warning struct {
@@ -23,12 +24,17 @@ const warningEvery = time.Second
 
 // warn logs a message, which is one of a few, with attributes as slog takes them.
 func (w *warnings) warn(message string, attributes ...any) {
+	w.tell(slog.LevelWarn, "", message, attributes...)
+}
+
+// tell is warn at another level. What is of another kind, one of a few, has lines of its own.
+func (w *warnings) tell(level slog.Level, of, message string, attributes ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kind := w.kinds[message]
+	kind := w.kinds[message+of]
 	if kind == nil {
 		kind = &warning{}
-		w.kinds[message] = kind
+		w.kinds[message+of] = kind
 	}
 	now := time.Now()
 	if now.Sub(kind.last) < warningEvery {
@@ -38,6 +44,6 @@ func (w *warnings) warn(message string, attributes ...any) {
 	if kind.omitted > 0 {
 		attributes = append(attributes, "omitted", kind.omitted)
 	}
-	w.logger.Warn(message, attributes...)
+	w.logger.Log(context.Background(), level, message, attributes...)
 	kind.last, kind.omitted = now, 0
 }

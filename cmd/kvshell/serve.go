@@ -23,6 +23,7 @@ import (
 type serveFlags struct {
 	addr, socket      string
 	passwordFile      string
+	aclFile           string
 	certFile, keyFile string
 	metricsAddr       string
 	openToAll         bool
@@ -46,6 +47,7 @@ func (sh *shell) serveCommand() *cobra.Command {
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:6380", "`HOST:PORT` to listen on; \"\" for none, an empty HOST for every address")
 	flags.StringVar(&f.socket, "unixsocket", "", "`PATH` of a socket to listen on, for clients of this user")
 	flags.StringVar(&f.passwordFile, "requirepass-file", "", "`FILE` whose first line is the password clients have to give")
+	flags.StringVar(&f.aclFile, "acl-file", "", "`FILE` with users and what they may do, in the form of Redis; it takes the place of --requirepass-file")
 	flags.BoolVar(&f.openToAll, "no-protected-mode", false, "serve other machines though there is no password")
 	flags.StringVar(&f.certFile, "tls-cert", "", "`FILE` with the certificate in PEM, with which --addr takes TLS only")
 	flags.StringVar(&f.keyFile, "tls-key", "", "`FILE` with its key in PEM")
@@ -87,7 +89,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	limitMemory(db)
 	s, err := server.New(db, opts)
 	if err != nil {
-		return err
+		return withCode(exitLocal, fmt.Errorf("serve: %w", err))
 	}
 	listeners, err := f.listen()
 	if err != nil {
@@ -137,7 +139,10 @@ func limitMemory(db *kv.DB) {
 }
 
 func (f *serveFlags) options() (*server.Options, error) {
-	opts := &server.Options{ProtectedModeOff: f.openToAll}
+	opts := &server.Options{ProtectedModeOff: f.openToAll, ACLFile: f.aclFile}
+	if f.aclFile != "" && f.passwordFile != "" {
+		return nil, usagef("serve: --acl-file and --requirepass-file: the first says what the default user's password is, give only one")
+	}
 	if f.passwordFile == "" {
 		return opts, nil
 	}

@@ -4,10 +4,12 @@
 //
 //	go run ./tests/redis --sequences 100000
 //	go run ./tests/redis --wire --sequences 100000
+//	go run ./tests/redis --users 100000
 //
 // It starts redis-server, which has to be installed, with a store of its own.
 // Replies are compared as redis-cli shows them, with --wire over sockets, byte for byte, in both protocols; times to
-// live to within two seconds. The exit code is 1 if there are differences.
+// live to within two seconds. With --users, random users are given to both, and it is compared which of so many random
+// commands they may run. The exit code is 1 if there are differences.
 package main
 
 import (
@@ -33,6 +35,7 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of the random sequences")
 	show := flag.Int("show", 20, "how many differing sequences to print")
 	overWire := flag.Bool("wire", false, "compare the bytes that servers send, in RESP2 and RESP3")
+	users := flag.Int("users", 0, "compare which of so many random commands random users may run")
 	recording := flag.Bool("record", false, "record the replies to the commands in tests/redis/testdata in place of comparing")
 	flag.Parse()
 	if *recording {
@@ -46,6 +49,17 @@ func main() {
 	}
 	var differing int
 	var err error
+	if *users > 0 {
+		if differing, err = compareUsers(*users, *seed, *show); err != nil {
+			fmt.Fprintln(os.Stderr, "redis:", err)
+			os.Exit(2)
+		}
+		fmt.Printf("commands %d\ndiffering %d\n", *users, differing)
+		if differing > 0 {
+			os.Exit(1)
+		}
+		return
+	}
 	if *overWire {
 		differing, err = compareWire(*sequences, *length, *seed, *show)
 	} else {

@@ -1,0 +1,367 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/server/acl"
+	"github.com/sievekv/sievekv/txn"
+)
+
+// Who may do what: package acl decides, and this file asks it, keeps its file, and has the command ACL.
+
+// loadUsers makes the users of a new server: those of the file, or the default one with the password.
+func (s *Server) loadUsers() error {
+	s.users = acl.New(s.db.Commands())
+	switch {
+	case s.opts.ACLFile != "" && s.opts.Password != "":
+		return errors.New("server: Options.ACLFile and Options.Password: the file says what the default user's password is, give only the file")
+	case s.opts.ACLFile != "":
+		if err := s.readACLFile(); err != nil {
+			return fmt.Errorf("server: Options.ACLFile: %w", err)
+		}
+	case s.opts.Password != "":
+		return s.users.Set(acl.DefaultUser, []string{"resetpass", ">" + s.opts.Password})
+	}
+	return nil
+}
+
+func (s *Server) readACLFile() error {
+	file, err := os.Open(s.opts.ACLFile)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	return s.users.Load(s.opts.ACLFile, file)
+}
+
+// writeACLFile puts the users in the file, which has the old or the new ones at any time.
+func (s *Server) writeACLFile() (err error) {
+	file, err := os.CreateTemp(filepath.Dir(s.opts.ACLFile), filepath.Base(s.opts.ACLFile)+".new*") // 0600
+	if err != nil {
+		return err
+	}
+	err = s.users.Save(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), s.opts.ACLFile)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name()) // the error counts
+	}
+	return err
+}
+
+// permit refuses what the connection's user may not do. It is kv.Session.Permit.
+func (c *conn) permit(cmd *kv.Command, args [][]byte) (reply.Reply, bool) {
+	if c.user.Removed() {
+		c.ended = true
+		return reply.Error("NOPERM the user was removed"), true
+	}
+	denial := c.user.Check(cmd, args)
+	if denial == nil {
+		if cmd.Flags&kv.Admin != 0 {
+			c.server.warnings.tell(slog.LevelInfo, cmd.LowerName(), "sievekv: admin command", "user", c.user.Name(), "client", c.net.RemoteAddr(), "command", cmd.LowerName())
+		}
+		return reply.Reply{}, false
+	}
+	_, multi := txn.Queued(c.session)
+	c.noteDenial(denial.Reason(), denial.Object(), multi || c.executing, c.user.Name())
+	c.server.warnings.tell(slog.LevelWarn, "", "sievekv: command refused to a user", "user", c.user.Name(), "client", c.net.RemoteAddr(),
+		"command", cmd.LowerName(), "reason", denial.Reason())
+	if c.executing {
+		return reply.Error("NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. " +
+			"This command is no longer allowed for the following reason: " + denial.Error()), true
+	}
+	return reply.Error("NOPERM " + denial.Error()), true
+}
+
+// noteDenial keeps what was refused for ACL LOG.
+func (c *conn) noteDenial(reason, object string, multi bool, user string) {
+	context := "toplevel"
+	if multi {
+		context = "multi"
+	}
+	most := int(c.server.db.SettingInt(aclLogMaxSetting))
+	c.server.denials.add(aclEntry{reason: reason, context: context, object: cut(object), user: cut(user), client: c.line()}, most)
+}
+
+// cut bounds what is kept of a name.
+func cut(text string) string {
+	const most = 128
+	return text[:min(len(text), most)]
+}
+
+// aclLog is what ACL LOG shows: commands and logins that were refused, the newest last.
+type aclLog struct {
+	mu      sync.Mutex
+	entries []*aclEntry // guarded by mu
+	nextID  int64       // guarded by mu
+}
+
+type aclEntry struct {
+	id, count                     int64
+	reason, context, object, user string
+	client                        string
+	created, updated              time.Time
+}
+
+// aclSame is how long after another a refusal that is the same counts as one with it.
+const aclSame = time.Minute
+
+func (l *aclLog) add(e aclEntry, most int) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.entries, func(old *aclEntry) bool {
+		return old.reason == e.reason && old.context == e.context && old.object == e.object && old.user == e.user && now.Sub(old.updated) <= aclSame
+	})
+	if i >= 0 {
+		old := l.entries[i]
+		old.count, old.updated, old.client = old.count+1, now, e.client
+		l.entries = append(slices.Delete(l.entries, i, i+1), old)
+		return
+	}
+	e.id, e.count, e.created, e.updated = l.nextID, 1, now, now
+	l.nextID++
+	l.entries = append(l.entries, &e)
+	if over := len(l.entries) - most; over > 0 {
+		l.entries = slices.Delete(l.entries, 0, over)
+	}
+}
+
+func (l *aclLog) reset() {
+	l.mu.Lock()
+	l.entries = nil
+	l.mu.Unlock()
+}
+
+// newest returns up to n entries, the newest first.
+func (l *aclLog) newest(n int64) reply.Reply {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []reply.Reply
+	for _, e := range slices.Backward(l.entries) {
+		if int64(len(list)) >= n {
+			break
+		}
+		list = append(list, reply.Map(
+			reply.Field("count", reply.Int(e.count)),
+			reply.Field("reason", reply.BulkString(e.reason)),
+			reply.Field("context", reply.BulkString(e.context)),
+			reply.Field("object", reply.BulkString(e.object)),
+			reply.Field("username", reply.BulkString(e.user)),
+			reply.DoubleField("age-seconds", float64(now.Sub(e.updated).Milliseconds())/1000),
+			reply.Field("client-info", reply.BulkString(e.client)),
+			reply.Field("entry-id", reply.Int(e.id)),
+			reply.Field("timestamp-created", reply.Int(e.created.UnixMilli())),
+			reply.Field("timestamp-last-updated", reply.Int(e.updated.UnixMilli())),
+		))
+	}
+	return reply.Array(list...)
+}
+
+// aclCommands are the subcommands of ACL.
+func aclCommands() []kv.Command {
+	sub := func(name string, arity int, flags kv.Flags, syntax, summary string, f func(*conn, *kv.Call) reply.Reply) kv.Command {
+		return kv.Command{Name: name, Arity: arity, Flags: flags, Syntax: syntax, Summary: summary, Handler: onConn(f)}
+	}
+	return []kv.Command{
+		sub("CAT", -2, 0, "[category]", "Answers all categories, or the commands of one.", aclCat),
+		sub("DELUSER", -3, kv.Admin, "username [username ...]", "Removes users, closes their connections, and answers how many there were.", aclDelUser),
+		sub("DRYRUN", -4, kv.Admin, "username command [arg ...]", "Answers OK if a user may run a command, else why not.", aclDryRun),
+		sub("GENPASS", -2, 0, "[bits]", "Answers a random password of 256 bits, or so many, in hexadecimal digits.", aclGenPass),
+		sub("GETUSER", 3, kv.Admin, "username", "Answers what a user is and may do, nil if there is none.", aclGetUser),
+		sub("LIST", 2, kv.Admin, "", "Answers the users as lines of an ACL file.", func(c *conn, _ *kv.Call) reply.Reply {
+			return eachUser(c, (*acl.User).String)
+		}),
+		sub("LOAD", 2, kv.Admin, "", "Replaces all users by those of the ACL file, or none if a line of it is refused.", aclLoad),
+		sub("LOG", -2, kv.Admin, "[count | RESET]", "Answers the last commands and logins that were refused, 10 unless it is said how many.", aclLogCommand),
+		sub("SAVE", 2, kv.Admin, "", "Writes the users to the ACL file.", aclSave),
+		sub("SETUSER", -3, kv.Admin, "username [rule [rule ...]]", "Changes a user by rules, all of them or none, and makes it if there is none.", aclSetUser),
+		sub("USERS", 2, kv.Admin, "", "Answers the names of the users.", func(c *conn, _ *kv.Call) reply.Reply { return eachUser(c, (*acl.User).Name) }),
+		sub("WHOAMI", 2, 0, "", "Answers the name of the connection's user.", func(c *conn, _ *kv.Call) reply.Reply {
+			return reply.BulkString(c.user.Name())
+		}),
+	}
+}
+
+func eachUser(c *conn, show func(*acl.User) string) reply.Reply {
+	return bulks(c.server.users.Users(), show)
+}
+
+func bulks[T any](list []T, show func(T) string) reply.Reply {
+	elems := make([]reply.Reply, len(list))
+	for i, each := range list {
+		elems[i] = reply.BulkString(show(each))
+	}
+	return reply.Array(elems...)
+}
+
+func itself(text string) string { return text }
+
+func aclCat(c *conn, call *kv.Call) reply.Reply {
+	switch len(call.Args) {
+	case 0:
+		return bulks(c.server.users.Categories(), itself)
+	case 1:
+		if list := c.server.users.InCategory(string(call.Args[0])); list != nil {
+			return bulks(list, itself)
+		}
+		return reply.Errorf("ERR Unknown category '%.128s'", call.Args[0])
+	}
+	return kv.WrongArity(call.Command)
+}
+
+func aclDelUser(c *conn, call *kv.Call) reply.Reply {
+	if slices.ContainsFunc(call.Args, func(name []byte) bool { return string(name) == acl.DefaultUser }) {
+		return reply.Errorf("ERR The '%s' user cannot be removed", acl.DefaultUser)
+	}
+	n := int64(0)
+	for _, name := range call.Args {
+		if c.server.users.Remove(string(name)) {
+			n++
+		}
+	}
+	c.killRemoved()
+	return reply.Int(n)
+}
+
+// killRemoved closes the connections of users that were removed. One that is logging in meanwhile is
+// closed at its next command.
+func (c *conn) killRemoved() {
+	c.killChosen(func(other *conn) bool { return other.about.user.Load().Removed() })
+}
+
+func aclDryRun(c *conn, call *kv.Call) reply.Reply {
+	user := c.server.users.User(string(call.Args[0]))
+	if user == nil {
+		return reply.Errorf("ERR User '%.128s' not found", call.Args[0])
+	}
+	words := call.Args[1:]
+	cmd, args := c.server.users.Command(words)
+	switch {
+	case cmd == nil:
+		return reply.Errorf("ERR Command '%.128s' not found", words[0])
+	case !cmd.Takes(len(words)):
+		return kv.WrongArity(cmd)
+	}
+	if denial := user.Check(cmd, args); denial != nil {
+		return reply.BulkString(denial.Verbose())
+	}
+	return reply.OK
+}
+
+func aclGenPass(_ *conn, call *kv.Call) reply.Reply {
+	bits := int64(256)
+	switch len(call.Args) {
+	case 0:
+	case 1:
+		var ok bool
+		if bits, ok = kv.ParseInt(call.Args[0]); !ok {
+			return errNotInteger
+		}
+		if bits <= 0 || bits > 4096 {
+			return reply.Error("ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096")
+		}
+	default:
+		return kv.WrongArity(call.Command)
+	}
+	random := make([]byte, (bits+7)/8)
+	if _, err := rand.Read(random); err != nil {
+		return kv.ErrorReply(err)
+	}
+	return reply.BulkString(hex.EncodeToString(random)[:(bits+3)/4])
+}
+
+func aclGetUser(c *conn, call *kv.Call) reply.Reply {
+	user := c.server.users.User(string(call.Args[0]))
+	if user == nil {
+		return reply.Nil
+	}
+	d := user.Describe()
+	fields := func(s acl.Selector) []reply.Pair {
+		return []reply.Pair{
+			reply.Field("commands", reply.BulkString(s.Commands)), reply.Field("keys", reply.BulkString(s.Keys)),
+			reply.Field("channels", reply.BulkString(s.Channels)),
+		}
+	}
+	var selectors, flags []reply.Reply
+	for _, s := range d.Selectors[1:] {
+		selectors = append(selectors, reply.Map(fields(s)...))
+	}
+	for _, flag := range d.Flags {
+		flags = append(flags, reply.Status(flag))
+	}
+	pairs := []reply.Pair{reply.Field("flags", reply.Set(flags...)), reply.Field("passwords", bulks(d.Passwords, itself))}
+	pairs = append(pairs, fields(d.Selectors[0])...)
+	return reply.Map(append(pairs, reply.Field("selectors", reply.Array(selectors...)))...)
+}
+
+var errNoACLFile = reply.Error("ERR The server was started without an ACL file: users are changed by ACL SETUSER, until it ends")
+
+func aclLoad(c *conn, _ *kv.Call) reply.Reply {
+	if c.server.opts.ACLFile == "" {
+		return errNoACLFile
+	}
+	if err := c.server.readACLFile(); err != nil {
+		return reply.Errorf("ERR %s. Nothing has changed.", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	c.killRemoved()
+	return reply.OK
+}
+
+func aclSave(c *conn, _ *kv.Call) reply.Reply {
+	if c.server.opts.ACLFile == "" {
+		return errNoACLFile
+	}
+	if err := c.server.writeACLFile(); err != nil {
+		c.server.logger.Error("sievekv: the ACL file was not written", "file", c.server.opts.ACLFile, "error", err)
+		return reply.Error("ERR There was an error trying to save the ACLs. Please check the server logs for more information")
+	}
+	return reply.OK
+}
+
+func aclLogCommand(c *conn, call *kv.Call) reply.Reply {
+	n := int64(10)
+	switch len(call.Args) {
+	case 0:
+	case 1:
+		if kv.Fold(call.Args[0]) == "RESET" {
+			c.server.denials.reset()
+			return reply.OK
+		}
+		var ok bool
+		if n, ok = kv.ParseInt(call.Args[0]); !ok {
+			return errNotInteger
+		}
+	default:
+		return kv.WrongArity(call.Command)
+	}
+	return c.server.denials.newest(n)
+}
+
+func aclSetUser(c *conn, call *kv.Call) reply.Reply {
+	words := make([]string, len(call.Args)-1)
+	for i, arg := range call.Args[1:] {
+		words[i] = string(arg)
+	}
+	if err := c.server.users.Set(string(call.Args[0]), words); err != nil {
+		return reply.Error("ERR " + err.Error())
+	}
+	return reply.OK
+}

@@ -1,0 +1,229 @@
+package acl
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// DefaultUser is the name of the user that a connection is before it has said which it is. It
+// cannot be removed.
+const DefaultUser = "default"
+
+// Lists are the users of a server. The methods may be called from any goroutine.
+type Lists struct {
+	table *table
+	mu    sync.RWMutex
+	users map[string]*User // guarded by mu; always with DefaultUser
+}
+
+// New returns lists with the default user, who may do everything without a password, for the
+// commands of a store, without subcommands.
+func New(commands []*kv.Command) *Lists {
+	l := &Lists{table: newTable(commands), users: make(map[string]*User)}
+	l.users[DefaultUser] = l.freshDefault()
+	return l
+}
+
+func (l *Lists) freshDefault() *User {
+	u := &User{name: DefaultUser}
+	r, err := l.change(freshRules(), []string{"on", "nopass", "~*", "&*", "+@all"})
+	if err != nil {
+		panic(err) // the rules above are valid
+	}
+	u.rules.Store(r)
+	return u
+}
+
+// change returns rules changed by others, or the first that is refused, as a *RuleError.
+func (l *Lists) change(r *rules, words []string) (*rules, error) {
+	words, err := joinSelectors(words)
+	if err != nil {
+		return nil, err
+	}
+	r = r.clone()
+	for _, rule := range words {
+		if err := r.apply(l.table, rule); err != nil {
+			return nil, &RuleError{rule, err}
+		}
+	}
+	return r, nil
+}
+
+// Set changes a user by rules, all of them or none, and makes it if there is none of the name:
+// off and without any permission.
+func (l *Lists) Set(name string, words []string) error {
+	if hasSpace(name) {
+		return errName
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.users[name]
+	before := freshRules()
+	if u != nil {
+		before = u.rules.Load()
+	}
+	r, err := l.change(before, words)
+	if err != nil {
+		return err
+	}
+	if u == nil {
+		u = &User{name: name}
+		l.users[name] = u
+	}
+	u.rules.Store(r)
+	return nil
+}
+
+// User returns the user of a name, nil if there is none.
+func (l *Lists) User(name string) *User {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.users[name]
+}
+
+// Default returns the default user.
+func (l *Lists) Default() *User { return l.User(DefaultUser) }
+
+// Users returns all users, sorted by name.
+func (l *Lists) Users() []*User {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(l.users), func(a, b *User) int { return strings.Compare(a.name, b.name) })
+}
+
+// Login returns the user of a name and password, nil if there is none or it is off.
+func (l *Lists) Login(name string, password []byte) *User {
+	u := l.User(name)
+	if u == nil {
+		freshRules().accepts(password) // takes its time, so that a name that is none cannot be told
+		return nil
+	}
+	if !u.rules.Load().accepts(password) {
+		return nil
+	}
+	return u
+}
+
+// Remove removes a user, and reports whether there was one; never the default user.
+func (l *Lists) Remove(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.users[name]
+	if u == nil || name == DefaultUser {
+		return false
+	}
+	delete(l.users, name)
+	u.removed.Store(true)
+	return true
+}
+
+// Categories returns the names of all categories, without the @, sorted.
+func (l *Lists) Categories() []string { return slices.Sorted(maps.Keys(l.table.categories)) }
+
+// InCategory returns the commands of a category, subcommands as in "config|get", in the order
+// of the table; nil if there is no such category.
+func (l *Lists) InCategory(name string) []string {
+	var names []string
+	for _, cmd := range l.table.categories[strings.ToLower(name)] {
+		names = append(names, cmd.LowerName())
+	}
+	return names
+}
+
+// maxLine is the most bytes of a line of an ACL file.
+const maxLine = 1 << 20
+
+// Load replaces all users by those of an ACL file: lines "user NAME RULE...", empty ones and
+// those that begin with #. Users that go on keep what is done in their name; a user that is
+// not in the file is removed, and the default user begins anew if the file does not have it.
+// If anything in the file is refused nothing changes, and the error names every such line.
+func (l *Lists) Load(name string, file io.Reader) error {
+	loaded := make(map[string]*rules)
+	var errs []error
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, maxLine)
+	n := 0
+	for lines.Scan() {
+		n++
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		if err := l.loadLine(loaded, words); err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %w", name, n, err))
+		}
+	}
+	if err := lines.Err(); err != nil {
+		errs = append(errs, fmt.Errorf("%s:%d: %w", name, n+1, err))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if loaded[DefaultUser] == nil {
+		loaded[DefaultUser] = l.freshDefault().rules.Load()
+	}
+	for name, u := range l.users {
+		if loaded[name] == nil {
+			delete(l.users, name)
+			u.removed.Store(true)
+		}
+	}
+	for name, r := range loaded {
+		u := l.users[name]
+		if u == nil {
+			u = &User{name: name}
+			l.users[name] = u
+		}
+		u.rules.Store(r)
+	}
+	return nil
+}
+
+func (l *Lists) loadLine(loaded map[string]*rules, words []string) error {
+	if words[0] != "user" || len(words) < 2 {
+		return errors.New("line should start with user keyword followed by the user name")
+	}
+	name := words[1]
+	if loaded[name] != nil {
+		return fmt.Errorf("duplicate user '%.128s' found", name)
+	}
+	r, err := l.change(freshRules(), words[2:])
+	if err != nil {
+		return err
+	}
+	loaded[name] = r
+	return nil
+}
+
+// Save writes all users as lines of an ACL file.
+func (l *Lists) Save(file io.Writer) error {
+	for _, u := range l.Users() {
+		if _, err := fmt.Fprintln(file, u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Command returns the command that words call, nil if there is none, and its arguments.
+func (l *Lists) Command(words [][]byte) (cmd *kv.Command, args [][]byte) {
+	name := strings.ToLower(string(words[0]))
+	cmd = l.table.named[name]
+	switch {
+	case cmd == nil || strings.Contains(name, "|"):
+		return nil, nil
+	case len(cmd.Subcommands) == 0 || len(words) == 1:
+		return cmd, words[1:]
+	}
+	return l.table.named[name+"|"+strings.ToLower(string(words[1]))], words[2:]
+}

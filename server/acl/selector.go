@@ -1,0 +1,377 @@
+package acl
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// access is what is done with a key.
+type access uint8
+
+const (
+	reads access = 1 << iota
+	writes
+)
+
+// accessOf translates the flags of a key specification, of which Redis counts those that read
+// or change the value: EXISTS does neither.
+func accessOf(flags string) (a access) {
+	for word := range strings.FieldsSeq(flags) {
+		switch word {
+		case "access":
+			a |= reads
+		case "insert", "delete", "update":
+			a |= writes
+		}
+	}
+	return a
+}
+
+// keyPattern allows uses of the keys that match.
+type keyPattern struct {
+	text    string
+	pattern *kv.Pattern
+	does    access
+}
+
+func (p keyPattern) String() string {
+	switch p.does {
+	case reads:
+		return "%R~" + p.text
+	case writes:
+		return "%W~" + p.text
+	}
+	return "~" + p.text
+}
+
+// selector is a set of commands and the keys they may be used with. It is changed only before
+// it is published.
+type selector struct {
+	// Of the commands: those that are allowed, whether that is all of them, those that come
+	// with later versions included, and the rules that led there, after +@all or -@all.
+	allowed     map[*kv.Command]bool
+	allCommands bool
+	base        string
+	rules       []string
+
+	// first are the first arguments with which a command is allowed that is not among those.
+	first map[*kv.Command][]string
+
+	allKeys bool
+	keys    []keyPattern
+
+	allChannels bool
+	channels    []string
+}
+
+func newSelector() *selector {
+	return &selector{allowed: make(map[*kv.Command]bool), first: make(map[*kv.Command][]string), base: "-@all"}
+}
+
+func (s *selector) clone() *selector {
+	c := *s
+	c.allowed, c.first = make(map[*kv.Command]bool), make(map[*kv.Command][]string)
+	for cmd, ok := range s.allowed {
+		c.allowed[cmd] = ok
+	}
+	for cmd, words := range s.first {
+		c.first[cmd] = slices.Clone(words)
+	}
+	c.rules, c.keys, c.channels = slices.Clone(s.rules), slices.Clone(s.keys), slices.Clone(s.channels)
+	return &c
+}
+
+// The reasons why a rule is refused, in the words of Redis.
+var (
+	errUnknown  = errors.New("Unknown command or category name in ACL")
+	errSyntax   = errors.New("Syntax error")
+	errKeys     = errors.New("Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns")
+	errChannels = errors.New("Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels")
+	errNoSuch   = errors.New("The password you are trying to remove from the user does not exist")
+	errHash     = errors.New("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
+	errFirstArg = errors.New("Allowing first-arg of a subcommand is not supported")
+)
+
+// apply changes the selector by a rule. The error is one of the reasons above.
+func (s *selector) apply(t *table, rule string) error {
+	switch word := strings.ToLower(rule); {
+	case word == "allkeys" || word == "~*":
+		s.allKeys, s.keys = true, nil
+	case word == "resetkeys":
+		s.allKeys, s.keys = false, nil
+	case word == "allchannels" || word == "&*":
+		s.allChannels, s.channels = true, nil
+	case word == "resetchannels":
+		s.allChannels, s.channels = false, nil
+	case word == "allcommands" || word == "+@all":
+		s.setAll(t, true)
+	case word == "nocommands" || word == "-@all":
+		s.setAll(t, false)
+	case rule[0] == '~' || rule[0] == '%':
+		return s.addKeys(rule)
+	case rule[0] == '&':
+		return s.addChannel(rule[1:])
+	case rule[0] == '+' || rule[0] == '-':
+		return s.applyCommands(t, word[1:], rule[0] == '+')
+	default:
+		return errSyntax
+	}
+	return nil
+}
+
+func (s *selector) setAll(t *table, allow bool) {
+	clear(s.allowed)
+	clear(s.first)
+	s.allCommands, s.base, s.rules = allow, "-@all", nil
+	if !allow {
+		return
+	}
+	s.base = "+@all"
+	for _, cmd := range t.all {
+		s.allowed[cmd] = true
+	}
+}
+
+func (s *selector) addKeys(rule string) error {
+	if s.allKeys {
+		return errKeys
+	}
+	p := keyPattern{does: reads | writes}
+	flags, text, found := strings.Cut(rule, "~")
+	if !found {
+		return errSyntax
+	}
+	if flags != "" {
+		p.does = 0
+		for _, letter := range strings.ToUpper(flags[1:]) {
+			a := map[rune]access{'R': reads, 'W': writes}[letter]
+			if a == 0 || p.does&a != 0 {
+				return errSyntax
+			}
+			p.does |= a
+		}
+		if p.does == 0 {
+			return errSyntax
+		}
+	}
+	if p.text = text; hasSpace(text) {
+		return errSyntax
+	}
+	var err error
+	if p.pattern, err = kv.NewPattern(text); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(s.keys, func(k keyPattern) bool { return k.text == text }); i >= 0 {
+		s.keys[i].does |= p.does
+		return nil
+	}
+	s.keys = append(s.keys, p)
+	return nil
+}
+
+func (s *selector) addChannel(text string) error {
+	switch {
+	case s.allChannels:
+		return errChannels
+	case hasSpace(text):
+		return errSyntax
+	case !slices.Contains(s.channels, text):
+		s.channels = append(s.channels, text)
+	}
+	return nil
+}
+
+// applyCommands allows or forbids what a name in lower case stands for: a category, a
+// command, a subcommand, or a command with a first argument.
+func (s *selector) applyCommands(t *table, name string, allow bool) error {
+	if category, ok := strings.CutPrefix(name, "@"); ok {
+		commands := t.categories[category]
+		if commands == nil {
+			return errUnknown
+		}
+		for _, cmd := range commands {
+			s.set(cmd, allow)
+		}
+		s.note(name, allow)
+		return nil
+	}
+	if cmd := t.named[name]; cmd != nil {
+		s.set(cmd, allow)
+		for _, sub := range t.subcommands(cmd) {
+			s.set(sub, allow)
+		}
+		s.note(name, allow)
+		return nil
+	}
+	i := strings.LastIndexByte(name, '|')
+	if i < 0 || !allow {
+		return errUnknown
+	}
+	cmd, arg := t.named[name[:i]], name[i+1:]
+	switch {
+	case cmd == nil:
+		return errUnknown
+	case strings.Contains(cmd.Name, "|"):
+		return errFirstArg
+	case arg == "":
+		return errSyntax
+	case len(cmd.Subcommands) > 0:
+		return errUnknown
+	}
+	if !slices.Contains(s.first[cmd], arg) {
+		s.first[cmd] = append(s.first[cmd], arg)
+	}
+	s.note(name, allow)
+	return nil
+}
+
+func (s *selector) set(cmd *kv.Command, allow bool) {
+	delete(s.first, cmd)
+	if allow {
+		s.allowed[cmd] = true
+		return
+	}
+	delete(s.allowed, cmd)
+	s.allCommands = false
+}
+
+// note keeps a rule on commands in place of those it makes void: the same one, and those on
+// parts of the same command.
+func (s *selector) note(name string, allow bool) {
+	s.rules = slices.DeleteFunc(s.rules, func(old string) bool {
+		return old[1:] == name || strings.HasPrefix(old[1:], name+"|")
+	})
+	sign := "-"
+	if allow {
+		sign = "+"
+	}
+	s.rules = append(s.rules, sign+name)
+}
+
+// allows reports whether the selector has the command.
+func (s *selector) allows(cmd *kv.Command, args [][]byte) bool {
+	if s.allCommands || s.allowed[cmd] {
+		return true
+	}
+	words := s.first[cmd]
+	return len(words) > 0 && len(args) > 0 && slices.Contains(words, strings.ToLower(string(args[0])))
+}
+
+// deniedKey returns the first of the command's keys that the selector does not have for what
+// the command does with it, nil if there is none.
+func (s *selector) deniedKey(cmd *kv.Command, args [][]byte) (denied []byte) {
+	if s.allKeys {
+		return nil
+	}
+	cmd.Keys(args, func(key []byte, flags string) bool {
+		if !s.allowsKey(key, accessOf(flags)) {
+			denied = key
+			if denied == nil {
+				denied = []byte{}
+			}
+		}
+		return denied == nil
+	})
+	return denied
+}
+
+func (s *selector) allowsKey(key []byte, what access) bool {
+	return slices.ContainsFunc(s.keys, func(p keyPattern) bool {
+		return p.does&what == what && p.pattern.Match(key)
+	})
+}
+
+// keysText and channelsText are what GETUSER shows.
+func (s *selector) keysText() string {
+	if s.allKeys {
+		return "~*"
+	}
+	words := make([]string, len(s.keys))
+	for i, p := range s.keys {
+		words[i] = p.String()
+	}
+	return strings.Join(words, " ")
+}
+
+func (s *selector) channelsText() string {
+	if s.allChannels {
+		return "&*"
+	}
+	words := make([]string, len(s.channels))
+	for i, text := range s.channels {
+		words[i] = "&" + text
+	}
+	return strings.Join(words, " ")
+}
+
+func (s *selector) commandsText() string {
+	return strings.Join(append([]string{s.base}, s.rules...), " ")
+}
+
+// String shows the rules that make the selector.
+func (s *selector) String() string {
+	var words []string
+	if keys := s.keysText(); keys != "" {
+		words = append(words, keys)
+	}
+	if !s.allChannels {
+		words = append(words, "resetchannels")
+	}
+	if channels := s.channelsText(); channels != "" {
+		words = append(words, channels)
+	}
+	return strings.Join(append(words, s.commandsText()), " ")
+}
+
+func hasSpace(text string) bool {
+	return strings.ContainsAny(text, " \t\n\v\f\r\x00")
+}
+
+// table is the commands by name, in lower case, and by category.
+type table struct {
+	all        []*kv.Command // subcommands too
+	named      map[string]*kv.Command
+	categories map[string][]*kv.Command
+}
+
+func newTable(commands []*kv.Command) *table {
+	t := &table{named: make(map[string]*kv.Command), categories: make(map[string][]*kv.Command)}
+	add := func(cmd *kv.Command) {
+		t.all = append(t.all, cmd)
+		t.named[cmd.LowerName()] = cmd
+		for _, category := range cmd.AllCategories() {
+			t.categories[category] = append(t.categories[category], cmd)
+		}
+	}
+	for _, cmd := range commands {
+		add(cmd)
+		for _, sub := range t.subcommands(cmd) {
+			add(sub)
+		}
+	}
+	return t
+}
+
+func (t *table) subcommands(cmd *kv.Command) []*kv.Command {
+	subs := make([]*kv.Command, len(cmd.Subcommands))
+	for i := range cmd.Subcommands {
+		subs[i] = &cmd.Subcommands[i]
+	}
+	return subs
+}
+
+// A RuleError says which rule is refused, and why.
+type RuleError struct {
+	Rule   string
+	Reason error
+}
+
+func (e *RuleError) Error() string {
+	return fmt.Sprintf("Error in ACL SETUSER modifier '%.128s': %v", e.Rule, e.Reason)
+}
+
+func (e *RuleError) Unwrap() error { return e.Reason }

@@ -1,0 +1,286 @@
+package acl
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// User is one user. Its methods may be called from any goroutine; each sees all of a change or
+// none of it.
+type User struct {
+	name    string
+	rules   atomic.Pointer[rules]
+	removed atomic.Bool
+}
+
+// rules are what a user is and may do. They never change once they are published.
+type rules struct {
+	on, nopass   bool
+	skipSanitize bool
+	passwords    []string    // SHA-256, in hexadecimal digits
+	selectors    []*selector // the first is the user's own
+}
+
+// freshRules are those of a user that nothing was said of: it is off and may do nothing.
+func freshRules() *rules { return &rules{selectors: []*selector{newSelector()}} }
+
+func (r *rules) clone() *rules {
+	c := *r
+	c.passwords = slices.Clone(r.passwords)
+	c.selectors = make([]*selector, len(r.selectors))
+	for i, s := range r.selectors {
+		c.selectors[i] = s.clone()
+	}
+	return &c
+}
+
+// apply changes the rules by one word, or by a whole selector in parentheses.
+func (r *rules) apply(t *table, rule string) error {
+	if rule == "" {
+		return errSyntax
+	}
+	switch word := strings.ToLower(rule); {
+	case word == "on":
+		r.on = true
+	case word == "off":
+		r.on = false
+	case word == "nopass":
+		r.nopass, r.passwords = true, nil
+	case word == "resetpass":
+		r.nopass, r.passwords = false, nil
+	case word == "skip-sanitize-payload":
+		r.skipSanitize = true
+	case word == "sanitize-payload":
+		r.skipSanitize = false
+	case word == "reset":
+		*r = *freshRules()
+	case word == "clearselectors":
+		r.selectors = r.selectors[:1]
+	case rule[0] == '>':
+		r.addPassword(hashOf([]byte(rule[1:])))
+	case rule[0] == '#':
+		if !isHash(rule[1:]) {
+			return errHash
+		}
+		r.addPassword(rule[1:])
+	case rule[0] == '<':
+		return r.removePassword(hashOf([]byte(rule[1:])))
+	case rule[0] == '!':
+		if !isHash(rule[1:]) {
+			return errHash
+		}
+		return r.removePassword(rule[1:])
+	case rule[0] == '(' && rule[len(rule)-1] == ')':
+		s := newSelector()
+		for word := range strings.FieldsSeq(rule[1 : len(rule)-1]) {
+			if strings.HasSuffix(word, ")") {
+				return errSyntax // shown, it would end the selector
+			}
+			if err := s.apply(t, word); err != nil {
+				return err
+			}
+		}
+		r.selectors = append(r.selectors, s)
+	default:
+		return r.selectors[0].apply(t, rule)
+	}
+	return nil
+}
+
+func (r *rules) addPassword(hash string) {
+	r.nopass = false
+	if !slices.Contains(r.passwords, hash) {
+		r.passwords = append(r.passwords, hash)
+	}
+}
+
+func (r *rules) removePassword(hash string) error {
+	i := slices.Index(r.passwords, hash)
+	if i < 0 {
+		return errNoSuch
+	}
+	r.passwords = slices.Delete(r.passwords, i, i+1)
+	return nil
+}
+
+// hashOf is SHA-256 without salt, as Redis keeps and shows passwords: it is made for long
+// random ones, as of GENPASS, not for words that people think of.
+func hashOf(password []byte) string {
+	sum := sha256.Sum256(password)
+	return hex.EncodeToString(sum[:])
+}
+
+func isHash(text string) bool {
+	return len(text) == 2*sha256.Size && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// accepts compares digests, in a time that depends on no password.
+func (r *rules) accepts(password []byte) bool {
+	given, same := []byte(hashOf(password)), 0
+	for _, hash := range r.passwords {
+		same |= subtle.ConstantTimeCompare(given, []byte(hash))
+	}
+	return r.on && (r.nopass || same == 1)
+}
+
+func (r *rules) flags() []string {
+	flags := []string{"off"}
+	if r.on {
+		flags = []string{"on"}
+	}
+	if r.nopass {
+		flags = append(flags, "nopass")
+	}
+	if r.skipSanitize {
+		return append(flags, "skip-sanitize-payload")
+	}
+	return append(flags, "sanitize-payload")
+}
+
+// Name returns the user's name.
+func (u *User) Name() string { return u.name }
+
+// Removed reports whether the user was removed, and what was done in its name is to end.
+func (u *User) Removed() bool { return u.removed.Load() }
+
+// NoPassword reports whether anybody may be this user, without a password.
+func (u *User) NoPassword() bool {
+	r := u.rules.Load()
+	return r.on && r.nopass
+}
+
+// String shows the user as a line of an ACL file, without secrets but the passwords' hashes.
+func (u *User) String() string {
+	r := u.rules.Load()
+	words := append([]string{"user", u.name}, r.flags()...)
+	for _, hash := range r.passwords {
+		words = append(words, "#"+hash)
+	}
+	for i, s := range r.selectors {
+		if text := s.String(); i == 0 {
+			words = append(words, text)
+		} else {
+			words = append(words, "("+text+")")
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// Selector is what GETUSER shows of a selector.
+type Selector struct{ Commands, Keys, Channels string }
+
+// Description is what GETUSER shows of a user.
+type Description struct {
+	Flags, Passwords []string
+	Selectors        []Selector // the first is the user's own
+}
+
+// Describe returns what GETUSER shows.
+func (u *User) Describe() Description {
+	r := u.rules.Load()
+	d := Description{Flags: r.flags(), Passwords: slices.Clone(r.passwords)}
+	for _, s := range r.selectors {
+		d.Selectors = append(d.Selectors, Selector{s.commandsText(), s.keysText(), s.channelsText()})
+	}
+	return d
+}
+
+// Denial says what a user may not do.
+type Denial struct {
+	user    string
+	command string
+	key     []byte // nil if it is the command itself
+}
+
+// Reason is "command" or "key", as ACL LOG says it.
+func (d *Denial) Reason() string {
+	if d.key != nil {
+		return "key"
+	}
+	return "command"
+}
+
+// Object is the command's name, or the key.
+func (d *Denial) Object() string {
+	if d.key != nil {
+		return string(d.key)
+	}
+	return d.command
+}
+
+// Error is the text of the reply: it does not tell the key, which the client knows.
+func (d *Denial) Error() string {
+	if d.key != nil {
+		return "No permissions to access a key"
+	}
+	return d.Verbose()
+}
+
+// Verbose is the answer of ACL DRYRUN.
+func (d *Denial) Verbose() string {
+	if d.key != nil {
+		return fmt.Sprintf("User %s has no permissions to access the '%s' key", d.user, d.key)
+	}
+	return fmt.Sprintf("User %s has no permissions to run the '%s' command", d.user, d.command)
+}
+
+// unrestricted are the commands that everybody may run: those by which one logs in, or leaves.
+var unrestricted = map[string]bool{"AUTH": true, "HELLO": true, "QUIT": true, "RESET": true}
+
+// Check returns nil if the user may run a command with arguments: those that follow its name,
+// or both words of a subcommand; as many as it takes. Of several selectors the denial is that
+// which came farthest.
+func (u *User) Check(cmd *kv.Command, args [][]byte) *Denial {
+	r := u.rules.Load()
+	if own := r.selectors[0]; own.allCommands && own.allKeys || unrestricted[cmd.Name] {
+		return nil
+	}
+	denial := &Denial{user: u.name, command: cmd.LowerName()}
+	for _, s := range r.selectors {
+		if !s.allows(cmd, args) {
+			continue
+		}
+		key := s.deniedKey(cmd, args)
+		if key == nil {
+			return nil
+		}
+		if denial.key == nil {
+			denial.key = slices.Clone(key)
+		}
+	}
+	return denial
+}
+
+// joinSelectors puts the words of selectors in parentheses together: they come as words of a
+// command or of a line.
+func joinSelectors(words []string) ([]string, error) {
+	var joined []string
+	open := -1
+	for i, word := range words {
+		switch {
+		case open < 0 && strings.HasPrefix(word, "(") && !strings.HasSuffix(word, ")"):
+			open = i
+			continue
+		case open < 0:
+			joined = append(joined, word)
+		case strings.HasSuffix(word, ")"):
+			joined = append(joined, strings.Join(words[open:i+1], " "))
+			open = -1
+		}
+	}
+	if open >= 0 {
+		return nil, fmt.Errorf("Unmatched parenthesis in acl selector starting at '%.128s'.", words[open])
+	}
+	return joined, nil
+}
+
+// errName is why a user cannot have a name.
+var errName = errors.New("Usernames can't contain spaces or null characters")

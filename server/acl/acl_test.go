@@ -152,6 +152,7 @@ func TestCheck(t *testing.T) {
 		{"+@all ~a", []string{"MSET a 1 a 2", "MEMORY USAGE a"}, map[string]string{"MSET a 1 b 2": "key b", "DEL a b": "key b", "OBJECT ENCODING b": "key b"}},
 		{"+get ~a (+set ~b) (+del ~c)", []string{"GET a", "SET b v", "DEL c"},
 			map[string]string{"GET b": "key b", "SET a v": "key a", "DEL a": "key a", "INCR a": "command incr"}},
+		{"+del (+del ~a) (+del ~b)", []string{"DEL a a", "DEL b"}, map[string]string{"DEL a b": "key b", "DEL b a": "key a", "DEL c": "key c"}},
 	} {
 		l := newLists(t)
 		if err := l.Set("u", strings.Fields(tt.rules)); err != nil {

@@ -262,21 +262,20 @@ func (s *selector) allows(cmd *kv.Command, args [][]byte) bool {
 }
 
 // deniedKey returns the first of the command's keys that the selector does not have for what
-// the command does with it, nil if there is none.
-func (s *selector) deniedKey(cmd *kv.Command, args [][]byte) (denied []byte) {
+// the command does with it, nil if there is none, and how many keys are before it.
+func (s *selector) deniedKey(cmd *kv.Command, args [][]byte) (denied []byte, before int) {
 	if s.allKeys {
-		return nil
+		return nil, 0
 	}
 	cmd.Keys(args, func(key []byte, flags string) bool {
-		if !s.allowsKey(key, accessOf(flags)) {
-			denied = key
-			if denied == nil {
-				denied = []byte{}
-			}
+		if s.allowsKey(key, accessOf(flags)) {
+			before++
+			return true
 		}
-		return denied == nil
+		denied = append([]byte{}, key...)
+		return false
 	})
-	return denied
+	return denied, before
 }
 
 func (s *selector) allowsKey(key []byte, what access) bool {

@@ -244,16 +244,17 @@ func (u *User) Check(cmd *kv.Command, args [][]byte) *Denial {
 		return nil
 	}
 	denial := &Denial{user: u.name, command: cmd.LowerName()}
+	farthest := -1
 	for _, s := range r.selectors {
 		if !s.allows(cmd, args) {
 			continue
 		}
-		key := s.deniedKey(cmd, args)
+		key, before := s.deniedKey(cmd, args)
 		if key == nil {
 			return nil
 		}
-		if denial.key == nil {
-			denial.key = slices.Clone(key)
+		if before > farthest {
+			denial.key, farthest = key, before
 		}
 	}
 	return denial

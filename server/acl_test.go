@@ -215,3 +215,19 @@ func TestACL_refusedAtStart(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Refusals that are the same count as one, and the oldest of many go.
+func TestACLLog_bounds(t *testing.T) {
+	w := serve(t, nil)
+	admin, user := w.client(), w.client()
+	admin.answers("ACL SETUSER u on nopass => +OK\nCONFIG SET acllog-max-len 2 => +OK")
+	user.answers("AUTH u x => +OK")
+	for _, command := range []string{"GET", "STRLEN", "GET", "TTL"} {
+		user.answers(command + " k => -NOPERM ...")
+	}
+	admin.answers(`ACL LOG => [["count" :1 "reason" "command" "context" "toplevel" "object" "ttl" ...] ["count" :2 "reason" "command" "context" "toplevel" "object" "get" ...]]
+		ACL LOG 1 => [["count" :1 "reason" "command" "context" "toplevel" "object" "ttl" ...]]
+		CONFIG SET acllog-max-len 0 => +OK`)
+	user.answers("EXISTS k => -NOPERM ...")
+	admin.answers("ACL LOG => []")
+}

@@ -56,5 +56,6 @@ var mutations = slices.Concat(
 	filters,
 	shell,
 	guards,
+	users,
 	clients,
 )

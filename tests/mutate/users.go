@@ -1,0 +1,36 @@
+package main
+
+func inACL(name, tests string, edits ...edit) mutation {
+	return mutation{name: name, pkg: "./server/acl", tests: tests, edits: edits}
+}
+
+// users are what keeps users to what they may do.
+var users = []mutation{
+	inServer("no command is refused to a user", "^TestACL$", edit{"server/conn.go", "\tc.session.Permit = c.permit\n", ""}),
+	inServer("the rules are not looked at when EXEC runs what is queued", "^TestACL_transaction$", edit{"kv/session.go",
+		"\tif s.Permit != nil {\n\t\tif r, refused := s.Permit(cmd, args); refused {\n\t\t\treturn r\n\t\t}\n\t}\n\treturn cmd.Handler(", "\treturn cmd.Handler("}),
+	inServer("a command refused to a user does not end the transaction", "^TestACL_transaction$", edit{"kv/session.go",
+		"refused {\n\t\t\tif s.Refused != nil {\n\t\t\t\ts.Refused()\n\t\t\t}\n", "refused {\n"}),
+	inServer("RESET leaves the user", "^TestACL$", edit{"server/conn.go", "\tc.protocol = 2\n\tc.beDefault()\n", "\tc.protocol = 2\n"}),
+	inServer("connections of users that were removed go on", "^TestACL$", edit{"server/acl.go", "\tc.killRemoved()\n\treturn reply.Int(n)\n", "\treturn reply.Int(n)\n"}),
+	inServer("connections of users that a file does not have go on", "^TestACL_file$", edit{"server/acl.go", "\tc.killRemoved()\n\treturn reply.OK\n", "\treturn reply.OK\n"}),
+	inServer("a default user that may do little is no stranger's", "^TestACL_default$", edit{"server/conn.go",
+		"\tc.authenticated = c.user.NoPassword()\n", "\tc.authenticated = true\n"}),
+	inServer("a wrong password is not kept for ACL LOG", "^TestACL$", edit{"server/client.go", "\t\tc.noteDenial(\"auth\", \"AUTH\", false, string(name))\n", ""}),
+	inServer("the log of refusals has no bound", "^TestACLLog_bounds$", edit{"server/acl.go", "over := len(l.entries) - most; over > 0", "over := 0; over > 0"}),
+	inACL("any password is right", "^TestLogin$", edit{"server/acl/user.go", "(r.nopass || same == 1)", "(r.nopass || same <= 1)"}),
+	inACL("any user has the password", "^TestLogin$", edit{"server/acl/lists.go", "\tu := l.User(name)\n\tif u == nil {\n\t\tfresh", "\tu := l.Default()\n\tif u == nil {\n\t\tfresh"}),
+	inACL("a user that is off logs in", "^TestLogin$", edit{"server/acl/user.go", "return r.on && (r.nopass", "return (r.nopass"}),
+	inACL("the default user can be removed", "^TestLogin$", edit{"server/acl/lists.go", "if u == nil || name == DefaultUser {", "if u == nil {"}),
+	inACL("a user that was removed does not know", "^TestLogin$", edit{"server/acl/lists.go",
+		"\tdelete(l.users, name)\n\tu.removed.Store(true)\n\treturn true\n", "\tdelete(l.users, name)\n\treturn true\n"}),
+	inACL("a forbidden subcommand leaves all allowed", "^TestCheck$", edit{"server/acl/selector.go", "\tdelete(s.allowed, cmd)\n\ts.allCommands = false\n", "\tdelete(s.allowed, cmd)\n"}),
+	inACL("forbidding a command leaves its subcommands", "^TestCheck$|^TestSet$", edit{"server/acl/selector.go",
+		"\t\tfor _, sub := range t.subcommands(cmd) {\n\t\t\ts.set(sub, allow)\n\t\t}\n\t\ts.note(", "\t\ts.note("}),
+	inACL("forbidding a command leaves its first arguments", "^TestCheck$", edit{"server/acl/selector.go", "\tdelete(s.first, cmd)\n", ""}),
+	inACL("a pattern for reading is good for writing", "^TestCheck$", edit{"server/acl/selector.go", "return p.does&what == what && ", "return p.does&what != 0 && "}),
+	inACL("any selector's commands go with any selector's keys", "^TestCheck$", edit{"server/acl/user.go",
+		"\t\tif !s.allows(cmd, args) {\n\t\t\tcontinue\n\t\t}\n", ""}),
+	inACL("rules that are refused change the user", "^TestSet_refused$", edit{"server/acl/lists.go", "\tr = r.clone()\n", ""}),
+	inACL("a file that is refused changes users", "^TestLoad$", edit{"server/acl/lists.go", "\tif err := errors.Join(errs...); err != nil {\n\t\treturn err\n\t}\n", ""}),
+}

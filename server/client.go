@@ -82,7 +82,7 @@ func hello(c *conn, call *kv.Call) reply.Reply {
 			user, password, args = args[1], args[2], args[3:]
 		case word == "SETNAME" && len(args) >= 2:
 			if name = args[1]; !isName(name) {
-				return errName
+				return notName("Client name", "Client names", name)
 			}
 			args = args[2:]
 		default:
@@ -124,6 +124,8 @@ func selectDB(_ *conn, call *kv.Call) reply.Reply {
 	switch n, ok := kv.ParseInt(call.Args[0]); {
 	case !ok:
 		return errNotInteger
+	case n != int64(int32(n)):
+		return reply.Error("ERR value is out of range, value must between -2147483648 and 2147483647")
 	case n != 0:
 		return reply.Error("ERR DB index is out of range")
 	}
@@ -140,10 +142,16 @@ func quit(c *conn, _ *kv.Call) reply.Reply {
 	return reply.OK
 }
 
-var errName = reply.Error("ERR Client names cannot contain spaces, newlines or special characters.")
+// maxName is the most bytes of a name: the memory it takes is not counted.
+const maxName = 256
 
-// maxName is the most bytes of a name.
-const maxName = 4096
+// notName is the answer to a text that is no name: what it is of, one and many.
+func notName(one, many string, text []byte) reply.Reply {
+	if len(text) > maxName {
+		return reply.Errorf("ERR %s of %d bytes, at most %d", one, len(text), maxName)
+	}
+	return reply.Errorf("ERR %s cannot contain spaces, newlines or special characters.", many)
+}
 
 // isName reports whether a name, or what SETINFO sets, can be kept, and shown by CLIENT LIST.
 func isName(name []byte) bool {
@@ -177,14 +185,15 @@ func clientCommands() []kv.Command {
 		}),
 		sub("SETINFO", 4, 0, "LIB-NAME name | LIB-VER version", "Says what library the client is made with.", clientSetInfo),
 		sub("SETNAME", 3, 0, "name", "Names the connection.", func(c *conn, call *kv.Call) reply.Reply {
-			return c.set(call.Args[0], errName, func(a *about, name string) { a.name = name })
+			return c.set(call.Args[0], notName("Client name", "Client names", call.Args[0]), func(a *about, name string) { a.name = name })
 		}),
 	}
 }
 
 func clientSetInfo(c *conn, call *kv.Call) reply.Reply {
 	args := call.Args
-	bad := reply.Errorf("ERR %.128s cannot contain spaces, newlines or special characters.", lower(args[0]))
+	name := lower(args[0][:min(len(args[0]), 128)])
+	bad := notName(name, name, args[1])
 	switch kv.Fold(args[0]) {
 	case "LIB-NAME":
 		return c.set(args[1], bad, func(a *about, text string) { a.library = text })

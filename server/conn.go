@@ -293,7 +293,7 @@ func (c *conn) execute(words [][]byte) {
 	took := now.Sub(begin)
 	c.noteUse(now, cmd, len(words), len(c.out)-start, took)
 	c.server.stats.count(cmd, len(words), took, r)
-	c.server.slow.add(c, words, begin, took)
+	c.server.slow.add(c, cmd, words, begin, took)
 }
 
 // runCharged runs a command, if there is memory for it.

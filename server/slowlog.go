@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,12 +33,12 @@ const (
 )
 
 // add keeps a command if it took longer than the setting.
-func (l *slowLog) add(c *conn, words [][]byte, at time.Time, took time.Duration) {
+func (l *slowLog) add(c *conn, cmd *kv.Command, words [][]byte, at time.Time, took time.Duration) {
 	db := c.server.db
 	if least := db.SettingInt(slowerThanSetting); least < 0 || took < time.Duration(least)*time.Microsecond {
 		return
 	}
-	e := slowEntry{at: at, took: took, words: slowCopy(words), client: c.address(), name: c.clientName()}
+	e := slowEntry{at: at, took: took, words: slowCopy(cmd, words), client: c.address(), name: c.clientName()}
 	most := int(db.SettingInt(slowMaxSetting))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,9 +50,10 @@ func (l *slowLog) add(c *conn, words [][]byte, at time.Time, took time.Duration)
 	}
 }
 
-func slowCopy(words [][]byte) []string {
-	if hasPassword(words) {
-		return []string{string(words[0]), "(redacted)"}
+// slowCopy returns what is kept of a command, which is nil if there is none of the name.
+func slowCopy(cmd *kv.Command, words [][]byte) []string {
+	if len(words) > 1 && hasPassword(cmd, words) {
+		words = [][]byte{words[0], []byte("(redacted)")}
 	}
 	var kept []string
 	for i, w := range words {
@@ -66,8 +69,20 @@ func slowCopy(words [][]byte) []string {
 	return kept
 }
 
-// hasPassword reports whether a command may have a password among its words.
-func hasPassword(words [][]byte) bool { return isWord(words[0], "AUTH") || isWord(words[0], "HELLO") }
+// hasPassword reports whether a command may have a password among its words: one that is not known may be one
+// of those that have, mistyped.
+func hasPassword(cmd *kv.Command, words [][]byte) bool {
+	switch {
+	case cmd == nil:
+		return true
+	case len(cmd.Subcommands) > 0:
+		return !slices.ContainsFunc(cmd.Subcommands, func(sub kv.Command) bool {
+			_, name, _ := strings.Cut(sub.Name, "|")
+			return isWord(words[1], name)
+		}) || cmd.Name == "ACL"
+	}
+	return cmd.Name == "AUTH" || cmd.Name == "HELLO"
+}
 
 func (l *slowLog) reset() {
 	l.mu.Lock()

@@ -14,4 +14,10 @@ var clients = []mutation{
 	{name: "ranges compare bytes as unsigned", pkg: "./kv", tests: "^TestMatch(_|$)", edits: []edit{
 		{"kv/glob.go", "int(int8(text[at])), int(int8(text[at+2]))", "int(text[at]), int(text[at+2])"},
 	}},
+	inServer("the slow log keeps what is no command", "^TestSlowlog$",
+		edit{"server/slowlog.go", "\tcase cmd == nil:\n\t\treturn true\n", "\tcase cmd == nil:\n\t\treturn false\n"}),
+	inServer("the slow log keeps what is no subcommand", "^TestSlowlog$",
+		edit{"server/slowlog.go", "return isWord(words[1], name)", "return name != \"\""}),
+	inServer("a name may take 4 KiB uncounted", "^TestClient_longNames$",
+		edit{"server/client.go", "const maxName = 256", "const maxName = 4096"}),
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -36,6 +37,7 @@ type conn struct {
 	executing     bool // EXEC is under way
 	session       *kv.Session
 	ended         bool // no more commands are taken: QUIT, SHUTDOWN, a protocol error
+	told          bool // the last that is sent is why the connection ends
 	silent        bool // the command that ran has no reply
 
 	// A batch that is to be settled: the replies to writes in out, and whether there are any
@@ -52,7 +54,7 @@ type conn struct {
 	turn    *turn         // nil if it has none
 	entered chan struct{} // the gate of the large command that runs
 
-	ahead []byte // read from net while a command ran, at most one byte
+	ahead []byte // read from net while a command ran, at most aheadBytes
 
 	closing atomic.Bool // shared: the connection is to end after the command it is at
 	killed  atomic.Bool // shared: it is to end at once, unanswered
@@ -107,8 +109,50 @@ func (c *conn) beDefault() {
 // refuse tells a client why it is not served.
 func (c *conn) refuse(why string) {
 	_ = c.net.SetDeadline(time.Now().Add(time.Second))
-	_, _ = c.net.Write(resp.Append(nil, reply.Error(why), 2)) // it may have gone
-	_ = c.net.Close()
+	_, err := c.net.Write(resp.Append(nil, reply.Error(why), 2))
+	if err != nil { // it may have gone
+		closeNow(c.net)
+		return
+	}
+	closeTold(c.net, c.server.limits.linger)
+}
+
+// closeNow closes a connection without another byte sent: TLS would try to say farewell, for up to 5
+// seconds to who does not read.
+func closeNow(nc net.Conn) {
+	if secret, ok := nc.(*tls.Conn); ok {
+		nc = secret.NetConn()
+	}
+	_ = nc.Close()
+}
+
+// lingerBytes is the most that is read, and dropped, of what a client sends after it was told why
+// its connection ends.
+const lingerBytes = 1 << 20
+
+// closeTold closes a connection on which a client was told why. If anything it has sent were unread
+// then, the system would reset the connection, and the client might see that in place of the reason:
+// what comes is dropped for a while.
+func closeTold(nc net.Conn, linger time.Duration) {
+	defer closeNow(nc)
+	if secret, ok := nc.(*tls.Conn); ok {
+		if secret.CloseWrite() != nil {
+			return
+		}
+		nc = secret.NetConn()
+	}
+	half, ok := nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || nc.SetReadDeadline(time.Now().Add(linger)) != nil {
+		return
+	}
+	dropped := make([]byte, 4<<10)
+	for n := 0; n < lingerBytes; {
+		more, err := nc.Read(dropped)
+		if err != nil {
+			return
+		}
+		n += more
+	}
 }
 
 // drain has the connection end after the batch it is at, or now if it is waiting for a
@@ -122,7 +166,7 @@ func (c *conn) drain() {
 func (c *conn) kill() {
 	c.killed.Store(true)
 	c.closing.Store(true)
-	_ = c.net.Close()
+	closeNow(c.net)
 }
 
 // serve runs the connection to its end.
@@ -195,7 +239,7 @@ func (c *conn) runBuffered() bool {
 		if err != nil {
 			c.server.stats.protocolErrors.Add(1)
 			c.answer(reply.Error("ERR " + err.Error()))
-			c.ended = true
+			c.ended, c.told = true, true
 			break
 		}
 		if !ok {
@@ -237,7 +281,7 @@ func (c *conn) tellAndEnd() {
 	c.in = resp.NewDecoder(resp.Limits{}) // while it reads this, or does not, it holds no more
 	c.account()
 	c.answer(reply.Error("ERR " + why))
-	c.send()
+	c.told = c.send()
 }
 
 // crossProtocol are the first words of HTTP: a page in somebody's browser may have it send
@@ -314,34 +358,53 @@ func (c *conn) run(cmd *kv.Command, words [][]byte) reply.Reply {
 		c.session.Refused() // and so will be EXEC
 		return reply.Error("ERR Command not allowed inside a transaction")
 	}
-	if cmd != nil && cmd.Flags&kv.Admin != 0 {
+	switch {
+	case cmd == nil:
+	case cmd.Flags&kv.Admin != 0:
 		c.giveTurn() // it may take minutes
+		return c.runWatched(words)
+	case looksAtAllKeys(cmd) || cmd.Name == "EXEC":
 		return c.runWatched(words)
 	}
 	return c.session.Do(c.server.ctx, words)
 }
 
+// looksAtAllKeys reports whether a command may look at every key, or at more than its words say.
+func looksAtAllKeys(cmd *kv.Command) bool {
+	return cmd.FirstKey == 0 && cmd.Flags&(kv.Fast|kv.Admin) == 0 && !writes(cmd)
+}
+
+// aheadBytes is the most that is read of what a client sends while a command of its own runs.
+const aheadBytes = 4 << 10
+
 // runWatched runs a command that may take long, and that is given up when the client has
-// gone: to notice that, the next byte is read meanwhile.
+// gone: to notice that, what it sends next is read meanwhile, once the command has taken some time.
 func (c *conn) runWatched(words [][]byte) reply.Reply {
 	ctx, cancel := context.WithCancel(c.server.ctx)
 	defer cancel()
-	if err := c.net.SetReadDeadline(time.Time{}); err != nil || c.closing.Load() || len(c.ahead) > 0 {
+	if err := c.net.SetReadDeadline(time.Time{}); err != nil || c.closing.Load() {
 		return c.session.Do(ctx, words)
 	}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		var next [1]byte
-		n, err := c.net.Read(next[:])
-		c.ahead = append(c.ahead, next[:n]...)
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			cancel()
+	ended := make(chan struct{})
+	watch := time.AfterFunc(c.server.limits.watchAfter, func() {
+		defer close(ended)
+		for len(c.ahead) < aheadBytes {
+			next := make([]byte, aheadBytes-len(c.ahead))
+			n, err := c.net.Read(next)
+			c.ahead = append(c.ahead, next[:n]...)
+			if err != nil {
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					cancel()
+				}
+				return
+			}
 		}
-	}()
+	})
 	r := c.session.Do(ctx, words)
-	_ = c.net.SetReadDeadline(time.Unix(1, 0)) // of a connection that has gone, in which case read is closed, too
-	<-read
+	if !watch.Stop() {
+		_ = c.net.SetReadDeadline(time.Unix(1, 0)) // of a connection that has gone, in which case ended is closed, too
+		<-ended
+	}
 	return r
 }
 
@@ -351,6 +414,9 @@ type source conn
 func (s *source) Read(p []byte) (int, error) {
 	if n := copy(p, s.ahead); n > 0 {
 		s.ahead = s.ahead[n:]
+		if len(s.ahead) == 0 {
+			s.ahead = nil
+		}
 		return n, nil
 	}
 	return s.net.Read(p)
@@ -498,8 +564,13 @@ func (c *conn) leaveTransaction() {
 
 func (c *conn) end() {
 	c.leaveTransaction()
-	_ = c.net.Close() // there is nobody to tell
+	c.in, c.out = nil, nil
 	c.server.held.Add(-int64(c.heldBytes))
+	if c.told && !c.killed.Load() {
+		closeTold(c.net, c.server.limits.linger)
+		return
+	}
+	_ = c.net.Close() // there is nobody to tell
 }
 
 // noteCommand keeps what CLIENT LIST shows.

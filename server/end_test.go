@@ -2,9 +2,11 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
@@ -39,11 +41,11 @@ func TestWatch_connectionEnds(t *testing.T) {
 type slow struct{ begun, end, givenUp chan struct{} }
 
 // serveSlow serves a store that has it as SLOW.
-func serveSlow(t *testing.T) (*world, *slow) {
+func serveSlow(t *testing.T, flags kv.Flags) (*world, *slow) {
 	t.Helper()
 	s := &slow{make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	store := kv.Options{InMemory: true, Seed: 1, Modules: []kv.Module{{Name: "slow", Commands: []kv.Command{{
-		Name: "SLOW", Arity: 1, Flags: kv.Admin, Group: "server", Summary: "Waits.", Complexity: "O(1)", Example: "SLOW",
+		Name: "SLOW", Arity: 1, Flags: flags, Group: "server", Summary: "Waits.", Complexity: "O(1)", Example: "SLOW",
 		Handler: func(c *kv.Call) reply.Reply {
 			close(s.begun)
 			select {
@@ -57,20 +59,35 @@ func serveSlow(t *testing.T) (*world, *slow) {
 	return serveStore(t, store, server.Options{}.WithTimes(long, long, long)), s
 }
 
-// A command that takes long is given up when its client has gone.
+// A command that takes long is given up when its client has gone, also inside EXEC, and whatever was sent after it.
 func TestSlow_clientGone(t *testing.T) {
-	w, slow := serveSlow(t)
-	c := w.client()
-	c.send(pipeline("SLOW"))
-	<-slow.begun
-	_ = c.Close()
-	<-slow.givenUp
-	eventually(t, "the connection is gone", func() bool { return w.server.Connections() == 0 })
+	for name, tt := range map[string]struct {
+		flags kv.Flags
+		sent  string
+	}{
+		"admin":             {kv.Admin, pipeline("SLOW")},
+		"all keys":          {kv.ReadOnly, pipeline("SLOW")},
+		"EXEC":              {kv.ReadOnly, pipeline("MULTI", "SLOW", "EXEC")},
+		"EXEC that writes":  {kv.ReadOnly, pipeline("MULTI", "SET k v", "SLOW", "EXEC")},
+		"more that is sent": {kv.ReadOnly, pipeline("SLOW") + "P"},
+	} {
+		w, slow := serveSlow(t, tt.flags)
+		c := w.client()
+		c.send(tt.sent)
+		<-slow.begun
+		if name == "more that is sent" {
+			c.send("ING\r\n")
+		}
+		_ = c.Close()
+		<-slow.givenUp
+		eventually(t, "the connection is gone", func() bool { return w.server.Connections() == 0 })
+		w.client().answers("GET k => $-1")
+	}
 }
 
 // What a client sends while a command runs that takes long is done after it, from its first byte on.
 func TestSlow_ahead(t *testing.T) {
-	w, slow := serveSlow(t)
+	w, slow := serveSlow(t, kv.Admin)
 	c := w.client()
 	c.send(pipeline("SLOW"))
 	<-slow.begun
@@ -88,7 +105,7 @@ func TestSlow_ahead(t *testing.T) {
 
 // The end of the server gives up a command that takes long, when its time is up.
 func TestSlow_shutdown(t *testing.T) {
-	w, slow := serveSlow(t)
+	w, slow := serveSlow(t, kv.Admin)
 	c := w.client()
 	c.send(pipeline("SLOW"))
 	<-slow.begun
@@ -98,6 +115,28 @@ func TestSlow_shutdown(t *testing.T) {
 		t.Error("Shutdown does not say that it gave up a command")
 	}
 	<-slow.givenUp
+}
+
+// The end of the server does not wait for a command that goes on though it was given up.
+func TestShutdown_stuck(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	store := kv.Options{InMemory: true, Seed: 1, Modules: []kv.Module{{Name: "stuck", Commands: []kv.Command{{
+		Name: "STUCK", Arity: 1, Group: "server", Summary: "Waits.", Complexity: "O(1)", Example: "STUCK",
+		Handler: func(*kv.Call) reply.Reply {
+			close(begun)
+			<-end
+			return reply.OK
+		},
+	}}}}}
+	w := serveStore(t, store, server.Options{}.WithTimes(long, long, long).WithGiveUp(time.Millisecond))
+	w.client().send(pipeline("STUCK"))
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.server.Shutdown(ctx); !errors.Is(err, server.ErrStuck) || !strings.Contains(err.Error(), "commands: stuck") {
+		t.Errorf("Shutdown = %v", err)
+	}
+	close(end)
 }
 
 // Of commands that take much memory while they run only so many run at once, and of those that take very much one.

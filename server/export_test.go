@@ -16,6 +16,18 @@ func (o Options) WithRest(d time.Duration) *Options {
 	return &o
 }
 
+// WithGiveUp returns options in which Shutdown waits so long for commands that were given up, and for the disk.
+func (o Options) WithGiveUp(d time.Duration) *Options {
+	o.own().giveUp = d
+	return &o
+}
+
+// WithLinger returns options in which a client may send for so long after it was told why its connection ends.
+func (o Options) WithLinger(d time.Duration) *Options {
+	o.own().linger = d
+	return &o
+}
+
 // WithBurst returns options in which connections that have used the processor for longer take turns.
 func (o Options) WithBurst(d time.Duration) *Options {
 	o.own().burst = d

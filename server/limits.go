@@ -28,6 +28,9 @@ type limits struct {
 	// second that add to it; login what a client has to authenticate itself; write what
 	// may pass without progress in sending.
 	half, login, write time.Duration
+	watchAfter         time.Duration // that a command takes, after which it is looked whether its client has gone
+	linger             time.Duration // for which what a client sends is dropped after it was told why its connection ends
+	giveUp             time.Duration // that Shutdown waits for commands it has given up, and then for the disk
 	rest               time.Duration // without a word, after which a connection leaves its buffers
 	burst              time.Duration // of the processor, above which a connection waits for its turn
 	rate               int64         // bytes per second
@@ -39,6 +42,7 @@ func defaultLimits() limits {
 		largeWords: 4096, largeBytes: 256 << 10, largeCommands: 4,
 		hugeWords: 64 << 10, hugeBytes: 4 << 20,
 		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rate: 16 << 10,
+		watchAfter: 100 * time.Millisecond, linger: time.Second, giveUp: 1500 * time.Millisecond,
 		rest: 2 * time.Second, burst: 5 * time.Millisecond,
 	}
 }
@@ -148,7 +152,7 @@ func timeOf(words, bytes int) time.Duration {
 // took. That of others is left out: it may have been waiting, for the disk or for the processor.
 func (c *conn) noteUse(now time.Time, cmd *kv.Command, words, replied int, took time.Duration) {
 	d := commandTime + timeOf(words, replied)
-	if cmd != nil && cmd.FirstKey == 0 && cmd.Flags&(kv.Fast|kv.Admin) == 0 && !writes(cmd) {
+	if cmd != nil && looksAtAllKeys(cmd) {
 		d = max(d, took)
 	}
 	c.use.add(now, d)

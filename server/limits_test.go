@@ -1,6 +1,9 @@
 package server_test
 
 import (
+	"crypto/tls"
+	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,6 +216,61 @@ func TestProtocolErrors(t *testing.T) {
 		c.ended()
 	}
 	w.client().answers(`GET k => "v"`)
+}
+
+// A client that sends more than is read before it is told of an error sees that, and no reset of the connection.
+func TestProtocolErrors_unread(t *testing.T) {
+	w := serve(t, server.Options{}.WithTimes(long, long, long).WithLinger(long))
+	pair, _ := certificate(t)
+	for _, secret := range []bool{false, true} {
+		l := listenTCP(t)
+		if secret {
+			l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}})
+		}
+		w.listen(l)
+		c := dialEither(t, l, secret)
+		if _, err := io.WriteString(c, "*x\r\n"+strings.Repeat("x", 512<<10)); err != nil {
+			t.Errorf("tls %v: %v", secret, err)
+		}
+		wantsAll(t, c, "-ERR Protocol error: invalid multibulk length\r\n")
+	}
+}
+
+func TestMaxClients_unread(t *testing.T) {
+	w := serve(t, server.Options{}.WithTimes(long, long, long).WithLinger(long))
+	l := listenTCP(t)
+	w.listen(l)
+	w.set("maxclients", "1")
+	w.client().answers("PING => +PONG")
+	c := dialEither(t, l, false)
+	if _, err := io.WriteString(c, strings.Repeat("x", 100<<10)); err != nil {
+		t.Error(err)
+	}
+	wantsAll(t, c, "-ERR max number of clients reached\r\n")
+}
+
+func dialEither(t *testing.T, l net.Listener, secret bool) (c net.Conn) {
+	t.Helper()
+	var err error
+	if secret {
+		c, err = tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	} else {
+		c, err = net.Dial("tcp", l.Addr().String())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// wantsAll reads to the end of a connection, and closes it.
+func wantsAll(t *testing.T, c net.Conn, want string) {
+	t.Helper()
+	got, err := io.ReadAll(c)
+	if string(got) != want || err != nil {
+		t.Errorf("got %q, %v\nwant %q", got, err, want)
+	}
+	_ = c.Close()
 }
 
 // The limits of those who have not given the password end with it, in the middle of a pipeline too.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -269,10 +270,14 @@ func (s *Server) connections() []*conn {
 	return list
 }
 
+// ErrStuck is returned by Shutdown if commands did not end though they were given up, or the disk took too long.
+var ErrStuck = errors.New("server: gave up waiting")
+
 // Shutdown ends the server: it accepts no more connections, lets each finish the batch it is
 // at, and closes it. When ctx ends, commands that still run are given up, and their
-// connections closed. Then everything committed is synced to stable storage. The store stays
-// open. The error is that of ctx or of the sync.
+// connections closed. Everything committed is synced to stable storage. The store stays
+// open. For what takes a second and a half more than that Shutdown does not wait: the error is ErrStuck then, and
+// closing the store may take for ever, as that waits for commands too. Else the error is that of ctx, or of the sync.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining = true
@@ -297,9 +302,48 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		for _, c := range s.connections() {
 			c.kill()
 		}
-		<-ended
+		if !s.await(ctx, ended) {
+			err = errors.Join(err, fmt.Errorf("%w for commands: %s", ErrStuck, strings.Join(s.running(), ", ")))
+		}
 	}
 	s.cancel()
 	s.hub.server.CompareAndSwap(s, nil)
-	return errors.Join(err, s.db.Sync())
+	var unsynced error
+	synced := make(chan struct{})
+	go func() {
+		unsynced = s.db.Sync()
+		close(synced)
+	}()
+	if !s.await(ctx, synced) {
+		return errors.Join(err, fmt.Errorf("%w for the disk", ErrStuck))
+	}
+	return errors.Join(err, unsynced)
+}
+
+// await waits until something is done, and not much longer than until ctx ends; it reports whether it is done.
+func (s *Server) await(ctx context.Context, done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	last := time.NewTimer(s.limits.giveUp)
+	defer last.Stop()
+	select {
+	case <-done:
+		return true
+	case <-last.C:
+		return false
+	}
+}
+
+// running returns the last command of each connection, in no order.
+func (s *Server) running() []string {
+	var names []string
+	for _, c := range s.connections() {
+		c.about.mu.Lock()
+		names = append(names, c.about.command)
+		c.about.mu.Unlock()
+	}
+	return names
 }

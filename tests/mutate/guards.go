@@ -1004,13 +1004,13 @@ var guards = []mutation{
 	}},
 	{name: "a client that has gone keeps what it asked for running", pkg: "./server", tests: "^TestSlow_clientGone$", edits: []edit{
 		{"server/conn.go",
-			"\t\t\tcancel()\n\t\t}\n\t}()\n\tr :=",
-			"\t\t}\n\t}()\n\tr :="},
+			"\t\t\t\t\tcancel()\n",
+			""},
 	}},
 	{name: "a byte that was read ahead is lost", pkg: "./server", tests: "^TestSlow_ahead$", edits: []edit{
 		{"server/conn.go",
-			"\t\tc.ahead = append(c.ahead, next[:n]...)\n",
-			"\t\t_ = n\n"},
+			"\t\t\tc.ahead = append(c.ahead, next[:n]...)\n",
+			"\t\t\t_ = n\n"},
 	}},
 	{name: "a byte that was read ahead is read again", pkg: "./server", tests: "^TestSlow_ahead$", edits: []edit{
 		{"server/conn.go",
@@ -1079,7 +1079,7 @@ var guards = []mutation{
 	}},
 	{name: "commands go on after a protocol error", pkg: "./server", tests: "^TestProtocolErrors$", edits: []edit{
 		{"server/conn.go",
-			"\t\t\tc.ended = true\n\t\t\tbreak\n",
+			"\t\t\tc.ended, c.told = true, true\n\t\t\tbreak\n",
 			"\t\t\tbreak\n"},
 	}},
 	{name: "more turns are taken than there are places", pkg: "./server", tests: "^TestTurns$", edits: []edit{

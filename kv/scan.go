@@ -127,8 +127,12 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 	}
 	staged := r.w.changedKeys(from)
 	// before calls f for the staged keys before a place, and reports whether to go on.
+	var givenUp error
 	before := func(hash uint64, key []byte) bool {
 		for len(staged) > 0 && (key == nil || staged[0].before(hash, key)) {
+			if givenUp = ctx.Err(); givenUp != nil {
+				return false
+			}
 			s := staged[0]
 			staged = staged[1:]
 			if s.object != nil && !f(s.hash, []byte(s.key), s.object.header, true) {
@@ -141,7 +145,7 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 		if before(0, nil) {
 			end()
 		}
-		return nil
+		return givenUp
 	}
 	it, err := source.NewIterWithContext(ctx, &pebble.IterOptions{
 		LowerBound: appendHeaderKey(nil, from, nil), UpperBound: []byte{tagHeader + 1},
@@ -171,7 +175,7 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 			return err
 		}
 		if !before(hash, key) {
-			return nil
+			return givenUp
 		}
 		if r.w.hasChanged(key) {
 			continue
@@ -186,7 +190,7 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 	if before(0, nil) {
 		end()
 	}
-	return nil
+	return givenUp
 }
 
 // stagedKey is a key that a writer has changed.

@@ -52,7 +52,9 @@ is damaged; 6 trouble with a local file or the disk; 130 interrupted.
 
 const serveHelp = `serve serves the store over the protocol of Redis, so that clients made for Redis with RedisBloom, redis-cli
 and kvshell -h can use it, until SIGTERM, Ctrl-C or the command SHUTDOWN. Then commands that run have ten
-seconds to end, everything is synced, and the exit code is 0.
+seconds to end, everything is synced, and the exit code is 0. If a command or the disk still does not end, the process
+ends without closing the store, with exit code 6, four seconds later: nothing that was acknowledged at --sync always is
+lost by it. A second SIGTERM or Ctrl-C ends it at once.
 
 A client's reply to a write comes when the write is as durable as --sync says. Commands that a client sends
 without waiting for replies are made durable together.

@@ -5,12 +5,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,8 +32,40 @@ type serveFlags struct {
 	settings          []string
 }
 
-// drainTime is how long commands that run may go on after SIGTERM. Tests have more.
+// drainTime is how long commands that run may go on after SIGTERM. Tests have more. The process ends lastTime after it
+// whatever goes on: a command that does not end, or a disk that does not answer.
 var drainTime = 10 * time.Second
+
+const lastTime = 4 * time.Second
+
+// lastResort ends the process, with exit, when a time has passed after begin was called first, unless stop was called
+// before. All that was acknowledged is as safe then as if the process had been killed: under level always it is on
+// stable storage.
+type lastResort struct {
+	after  time.Duration
+	stderr io.Writer
+	exit   func(code int)
+
+	mu    sync.Mutex
+	timer *time.Timer // nil until begin; guarded by mu
+}
+
+func (l *lastResort) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		return
+	}
+	l.timer = time.AfterFunc(l.after, func() {
+		fmt.Fprintf(l.stderr, "the store could not be closed within %v, as a command or the disk does not end: the process ends without that\n", l.after)
+		l.exit(exitLocal)
+	})
+}
+
+func (l *lastResort) stop() {
+	l.begin() // not any more
+	l.timer.Stop()
+}
 
 func (sh *shell) serveCommand() *cobra.Command {
 	var f serveFlags
@@ -71,6 +105,9 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	last := &lastResort{after: drainTime + lastTime, stderr: sh.stderr, exit: os.Exit}
+	defer last.stop()
+	defer context.AfterFunc(ctx, last.begin)() // also while the store is opened
 	sh.served = true
 	db, err := sh.openOrCreate()
 	if err != nil {
@@ -113,6 +150,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 		case err = <-failed:
 		}
 	}
+	last.begin()
 	fmt.Fprintln(sh.stderr, "shutting down")
 	removeAddress(db.Dir())
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
@@ -124,7 +162,9 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if errors.Is(drained, context.DeadlineExceeded) {
 		// Their clients were told nothing, and all that others were told is on the disk.
 		fmt.Fprintf(sh.stderr, "commands that ran for longer than %v were given up\n", drainTime)
-		drained = db.Sync()
+		if !errors.Is(drained, server.ErrStuck) {
+			drained = db.Sync()
+		}
 	}
 	return errors.Join(err, drained)
 }

@@ -14,6 +14,9 @@ var clients = []mutation{
 	{name: "ranges compare bytes as unsigned", pkg: "./kv", tests: "^TestMatch(_|$)", edits: []edit{
 		{"kv/glob.go", "int(int8(text[at])), int(int8(text[at+2]))", "int(text[at]), int(text[at+2])"},
 	}},
+	{name: "a scan of what a transaction has made is not given up", pkg: "./kv", tests: "^TestScan_givenUp$", edits: []edit{
+		{"kv/scan.go", "if givenUp = ctx.Err(); givenUp != nil {", "if givenUp != nil {"},
+	}},
 	inServer("the slow log keeps what is no command", "^TestSlowlog$",
 		edit{"server/slowlog.go", "\tcase cmd == nil:\n\t\treturn true\n", "\tcase cmd == nil:\n\t\treturn false\n"}),
 	inServer("the slow log keeps what is no subcommand", "^TestSlowlog$",

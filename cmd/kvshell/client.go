@@ -111,7 +111,7 @@ func (c *client) authenticate(ctx context.Context) error {
 	case err != nil:
 		return err
 	case r.IsError() && strings.HasPrefix(string(r.Bytes()), "ERR AUTH <password> called without any password"):
-		fmt.Fprintf(c.notes, "AUTH failed: %s\n", r.Bytes())
+		fmt.Fprintf(c.notes, "AUTH failed: %s\n", reply.Printable(string(r.Bytes())))
 		return nil
 	case r.IsError():
 		return fmt.Errorf("AUTH failed: %s", r.Bytes())
@@ -145,7 +145,7 @@ func (c *client) speak(ctx context.Context) error {
 	}
 	c.noRESP3 = true
 	if c.address.protocol == 3 {
-		fmt.Fprintf(c.notes, "HELLO 3 failed: %s\n", r.Bytes())
+		fmt.Fprintf(c.notes, "HELLO 3 failed: %s\n", reply.Printable(string(r.Bytes())))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
 )
 
 // dirVariable names the store's directory when -d does not.
@@ -65,7 +66,7 @@ func (sh *shell) tell(err error) {
 	default:
 		text := strings.ReplaceAll(strings.TrimSpace(kv.PlainText(err)), "\n", "; ")
 		text = optionNames.ReplaceAllString(text, "")
-		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+text))
+		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+reply.Printable(text)))
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // AppendText appends the reply as redis-cli shows it on a terminal, ending in a line break:
@@ -20,7 +23,8 @@ import (
 //	   2) (empty array)
 //
 // Bulk strings are quoted, with all bytes but the printable ASCII ones escaped, so that one pasted at
-// a prompt is the same string again. A verbatim string stands as it is. The integer that stands for all
+// a prompt is the same string again. A verbatim string, a status and an error stand as they are, but
+// for what is not printable, see Printable. The integer that stands for all
 // above it too, which redis-cli does not know, is one by AtLeast.
 func AppendText(dst []byte, r Reply) []byte {
 	return appendText(dst, r, 0)
@@ -31,16 +35,16 @@ func AppendText(dst []byte, r Reply) []byte {
 // ours to change (and redis-cli does not).
 func appendText(dst []byte, r Reply, indent int) []byte {
 	if r = r.form(0); r.kind == KindVerbatim {
-		return appendLines(dst, r.data)
+		return appendLines(dst, []byte(Printable(string(r.data))))
 	}
 	r = r.RESP2()
 	switch r.kind {
 	case KindNil:
 		dst = append(dst, "(nil)"...)
 	case KindStatus:
-		dst = append(dst, r.data...)
+		dst = appendPrintable(dst, string(r.data), "")
 	case KindError:
-		dst = append(append(dst, "(error) "...), r.data...)
+		dst = appendPrintable(append(dst, "(error) "...), string(r.data), "")
 	case KindInt:
 		dst = strconv.AppendInt(append(dst, "(integer) "...), r.num, 10)
 		if r.atLeast {
@@ -156,6 +160,28 @@ func appendQuoted(dst, text []byte) []byte {
 		}
 	}
 	return append(dst, '"')
+}
+
+// Printable returns a text with all that is no printable character, no tab and no end of a line, escaped as \xHH for
+// each byte: a terminal would take it for a command, to clear the screen or to write over what was there.
+func Printable(text string) string { return string(appendPrintable(nil, text, "\t\n")) }
+
+func appendPrintable(dst []byte, text, kept string) []byte {
+	for i, c := range text {
+		n := 1
+		if c != utf8.RuneError || strings.HasPrefix(text[i:], "\ufffd") {
+			n = utf8.RuneLen(c)
+		}
+		endsLine := c == '\r' && kept != "" && strings.HasPrefix(text[i:], "\r\n")
+		if n == 1 && c == utf8.RuneError || !unicode.IsPrint(c) && !strings.ContainsRune(kept, c) && !endsLine {
+			for j := range n {
+				dst = appendHexEscape(dst, text[i+j])
+			}
+			continue
+		}
+		dst = append(dst, text[i:i+n]...)
+	}
+	return dst
 }
 
 // appendHexEscape appends \xHH.

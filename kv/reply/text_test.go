@@ -58,12 +58,15 @@ func checkRenderings(t *testing.T, appendReply func([]byte, reply.Reply) []byte,
 }
 
 // Expected are the outputs of redis-cli 7.0.15 --no-raw for these replies in RESP2, but for "at least", which it does
-// not know.
+// not know, and for bytes that a terminal takes for commands: redis-cli leaves them as they are but in strings.
 func TestAppendText(t *testing.T) {
 	checkRenderings(t, reply.AppendText, []rendering{
 		{"nil", reply.Nil, "(nil)\n"},
 		{"status", reply.OK, "OK\n"},
-		{"status with any bytes", reply.Status("a \"q\" \xff"), "a \"q\" \xff\n"},
+		{"status with any bytes", reply.Status("a \"q\" \xff"), "a \"q\" \\xff\n"},
+		{"status that moves the cursor", reply.Status("a\x1b[2J\x07\x7f\tb\u009b1m é \u202e"), `a\x1b[2J\x07\x7f\x09b\xc2\x9b1m é \xe2\x80\xae` + "\n"},
+		{"error that sets a title", reply.Error("ERR \x1b]0;x\x07"), `(error) ERR \x1b]0;x\x07` + "\n"},
+		{"verbatim that clears the screen", reply.Verbatim("a\t\x1b[2J\rb\r\n"), "a\t" + `\x1b[2J\x0db` + "\r\n"},
 		{"error", reply.Error("ERR not found"), "(error) ERR not found\n"},
 		{"error with quotes", reply.Error(`ERR "q" \ x`), `(error) ERR "q" \ x` + "\n"},
 		{"integer", reply.Int(-42), "(integer) -42\n"},

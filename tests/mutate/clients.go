@@ -35,6 +35,15 @@ var clients = []mutation{
 		edit{"server/conn.go", "for n := 0; n < lingerBytes; {", "for n := 0; n < 0; {"}),
 	inServer("who is refused may see a reset in place of the reason", "^TestMaxClients_unread$",
 		edit{"server/conn.go", "\tif err != nil { // it may have gone", "\tif err == nil { // it may have gone"}),
+	{name: "a terminal takes a status or an error for commands", pkg: "./kv/reply", tests: "^TestAppendText$", edits: []edit{
+		{"kv/reply/text.go", "|| !unicode.IsPrint(c) &&", "|| c == 0 &&"},
+	}},
+	{name: "a terminal takes a verbatim string for commands", pkg: "./kv/reply", tests: "^TestAppendText$", edits: []edit{
+		{"kv/reply/text.go", "[]byte(Printable(string(r.data)))", "r.data"},
+	}},
+	{name: "a terminal takes what is no UTF-8 for commands", pkg: "./kv/reply", tests: "^TestAppendText$", edits: []edit{
+		{"kv/reply/text.go", "n == 1 && c == utf8.RuneError || ", ""},
+	}},
 	inServer("a name may take 4 KiB uncounted", "^TestClient_longNames$",
 		edit{"server/client.go", "const maxName = 256", "const maxName = 4096"}),
 }

@@ -40,7 +40,7 @@ func TestMetrics_largest(t *testing.T) {
 	if err := db.SetSetting(metricsSetting, "3"); err != nil {
 		t.Fatal(err)
 	}
-	h := s.MetricsHandler()
+	h := s.MetricsHandler(&MetricsOptions{Hosts: []string{"example.com"}, Keys: true})
 	scrape := func() (keys []string, text string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))

@@ -18,9 +18,12 @@ import (
 // MetricsHandler answers GET /metrics in Prometheus' text format; /healthz with 200 while the
 // process can be asked at all; and /readyz with 200 if the store takes reads and writes and
 // the server is not shutting down, else with 503 and the reason.
-func (s *Server) MetricsHandler() http.Handler {
+func (s *Server) MetricsHandler(o *MetricsOptions) http.Handler {
+	if o == nil {
+		o = &MetricsOptions{}
+	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collector{s, o.showsKeys()}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
@@ -35,11 +38,14 @@ func (s *Server) MetricsHandler() http.Handler {
 		}
 		_, _ = fmt.Fprintln(w, "ok")
 	})
-	return mux
+	return o.guard(s, mux)
 }
 
 // collector makes metrics of the counts at the moment it is asked.
-type collector struct{ server *Server }
+type collector struct {
+	server *Server
+	keys   bool // of filters are shown
+}
 
 // desc returns the description of a metric of ours.
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -140,7 +146,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		m := &storeMetrics[i]
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&metrics))
 	}
-	s.largest.collect(s, out)
+	if c.keys {
+		s.largest.collect(s, out)
+	}
 	for i, l := range metrics.Levels {
 		level := strconv.Itoa(i)
 		out <- prometheus.MustNewConstMetric(levelTables, prometheus.GaugeValue, float64(l.Tables), level)

@@ -28,6 +28,9 @@ type serveFlags struct {
 	aclFile           string
 	certFile, keyFile string
 	metricsAddr       string
+	metricsSecret     string // a file
+	metrics           server.MetricsOptions
+	metricsTLS        tlsFiles
 	openToAll         bool
 	settings          []string
 }
@@ -86,6 +89,10 @@ func (sh *shell) serveCommand() *cobra.Command {
 	flags.StringVar(&f.certFile, "tls-cert", "", "`FILE` with the certificate in PEM, with which --addr takes TLS only")
 	flags.StringVar(&f.keyFile, "tls-key", "", "`FILE` with its key in PEM")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "`HOST:PORT` for /metrics, /healthz and /readyz over HTTP, such as 127.0.0.1:9121")
+	flags.StringVar(&f.metricsSecret, "metrics-password-file", "", "`FILE` whose first line is the password for /metrics, which then shows the keys of the largest filters")
+	flags.BoolVar(&f.metrics.Keys, "metrics-keys", false, "show the keys of the largest filters without a password, too")
+	flags.StringArrayVar(&f.metrics.Hosts, "metrics-host", nil, "a `NAME` that /metrics is asked for by, beside localhost and addresses; may be given several times")
+	f.metricsTLS.register(flags, "metrics-tls")
 	flags.StringArrayVar(&f.settings, "set", nil, "a setting as of CONFIG SET, `NAME=VALUE`; may be given several times")
 	return cmd
 }
@@ -102,6 +109,13 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 		return usagef("serve: --tls-cert and --tls-key: one needs the other")
 	}
 	opts, err := f.options()
+	if err != nil {
+		return err
+	}
+	if f.metrics.Password, err = readPassword("--metrics-password-file", f.metricsSecret); err != nil {
+		return err
+	}
+	metricsTLS, err := f.metricsTLS.config()
 	if err != nil {
 		return err
 	}
@@ -142,7 +156,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 		go func() { failed <- s.Serve(l) }()
 		fmt.Fprintf(sh.stderr, "serving %s at %s\n", db.Dir(), l.Addr())
 	}
-	stopMetrics, err := f.serveMetrics(sh, s, failed)
+	stopMetrics, err := f.serveMetrics(sh, s, metricsTLS, failed)
 	if err == nil {
 		select {
 		case <-ctx.Done(): // SIGTERM is how a server is ended, no error
@@ -183,18 +197,27 @@ func (f *serveFlags) options() (*server.Options, error) {
 	if f.aclFile != "" && f.passwordFile != "" {
 		return nil, usagef("serve: --acl-file and --requirepass-file: the first says what the default user's password is, give only one")
 	}
-	if f.passwordFile == "" {
-		return opts, nil
-	}
-	text, err := os.ReadFile(f.passwordFile)
-	if err != nil {
-		return nil, withCode(exitLocal, fmt.Errorf("serve: --requirepass-file: %w", err))
-	}
-	opts.Password, _, _ = strings.Cut(string(text), "\n")
-	if opts.Password = strings.TrimSuffix(opts.Password, "\r"); opts.Password == "" {
-		return nil, usagef("serve: --requirepass-file %s: its first line, the password, is empty", f.passwordFile)
+	var err error
+	if opts.Password, err = readPassword("--requirepass-file", f.passwordFile); err != nil {
+		return nil, err
 	}
 	return opts, nil
+}
+
+// readPassword returns the first line of a file that a flag names, "" for none.
+func readPassword(flag, file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", withCode(exitLocal, fmt.Errorf("serve: %s: %w", flag, err))
+	}
+	password, _, _ := strings.Cut(string(text), "\n")
+	if password = strings.TrimSuffix(password, "\r"); password == "" {
+		return "", usagef("serve: %s %s: its first line, the password, is empty", flag, file)
+	}
+	return password, nil
 }
 
 // listen begins to listen on all addresses.
@@ -259,7 +282,7 @@ func listenUnix(path string) (net.Listener, error) {
 }
 
 // serveMetrics serves them over HTTP, if that is asked for, until stop is called.
-func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- error) (stop func(context.Context), err error) {
+func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, secret *tls.Config, failed chan<- error) (stop func(context.Context), err error) {
 	if f.metricsAddr == "" {
 		return func(context.Context) {}, nil
 	}
@@ -267,8 +290,12 @@ func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- err
 	if err != nil {
 		return func(context.Context) {}, withCode(exitOpen, fmt.Errorf("serve: --metrics-addr %s: %w", f.metricsAddr, err))
 	}
+	scheme := "http"
+	if secret != nil {
+		l, scheme = tls.NewListener(l, secret), "https"
+	}
 	h := &http.Server{
-		Handler: s.MetricsHandler(), ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		Handler: s.MetricsHandler(&f.metrics), ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10,
 	}
 	go func() {
@@ -276,7 +303,7 @@ func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- err
 			failed <- fmt.Errorf("serve: --metrics-addr %s: %w", f.metricsAddr, err)
 		}
 	}()
-	fmt.Fprintf(sh.stderr, "metrics at http://%s/metrics\n", l.Addr())
+	fmt.Fprintf(sh.stderr, "metrics at %s://%s/metrics\n", scheme, l.Addr())
 	return func(ctx context.Context) {
 		if h.Shutdown(ctx) != nil {
 			_ = h.Close() // what it has to tell is of nobody's interest any more

@@ -44,6 +44,12 @@ var clients = []mutation{
 	{name: "a terminal takes what is no UTF-8 for commands", pkg: "./kv/reply", tests: "^TestAppendText$", edits: []edit{
 		{"kv/reply/text.go", "n == 1 && c == utf8.RuneError || ", ""},
 	}},
+	inServer("any host name leads to the metrics", "^TestMetrics_access$",
+		edit{"server/metrics_access.go", "case !o.knows(r.Host):", "case r.Host == \"-\":"}),
+	inServer("metrics show keys to everybody", "^TestMetrics_access$",
+		edit{"server/metrics_access.go", "return o.Keys || o.Password != \"\"", "return true"}),
+	inServer("metrics need no password", "^TestMetrics_access$",
+		edit{"server/metrics_access.go", "&& !o.lets(r):", "&& false:"}),
 	inServer("a name may take 4 KiB uncounted", "^TestClient_longNames$",
 		edit{"server/client.go", "const maxName = 256", "const maxName = 4096"}),
 }

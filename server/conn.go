@@ -332,7 +332,9 @@ func (c *conn) execute(words [][]byte) {
 	if c.unsettled && cmd != nil && writes(cmd) && !queued {
 		c.writes = append(c.writes, span{start, len(c.out)})
 	}
-	c.noteQueued(words, queued, within)
+	if !r.IsError() || !isWord(words[0], "WATCH") {
+		c.noteQueued(words, queued, within)
+	}
 	now := time.Now()
 	took := now.Sub(begin)
 	c.noteUse(now, cmd, len(words), len(c.out)-start, took)
@@ -344,6 +346,9 @@ func (c *conn) execute(words [][]byte) {
 func (c *conn) runCharged(cmd *kv.Command, words [][]byte) reply.Reply {
 	if err := c.chargeWords(words); err != nil {
 		return kv.ErrorReply(err)
+	}
+	if isWord(words[0], "WATCH") && !c.mayWatch(words[1:]) {
+		return reply.Error("ERR watching so many keys takes more memory than " + clientsMemorySetting + " leaves")
 	}
 	return c.chargeWhole(cmd, c.run(cmd, words))
 }

@@ -94,6 +94,14 @@ func (c *conn) chargeWords(words [][]byte) error {
 	return c.charge(len(words) * runningBytes)
 }
 
+// mayWatch reports whether there is memory for keys that are to be watched. It is asked before: with more than may
+// be, the connection would end without a word.
+func (c *conn) mayWatch(keys [][]byte) bool {
+	n := bytesOf(keys, watchBytes)
+	return c.queuedBytes+n <= c.server.limits.small ||
+		c.server.held.Load()+int64(n) <= c.server.db.SettingInt(clientsMemorySetting)
+}
+
 // runningBytes is about what a command takes for a word while it runs, the element of its reply included.
 const runningBytes = 96
 

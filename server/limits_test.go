@@ -236,6 +236,32 @@ func TestProtocolErrors_unread(t *testing.T) {
 	}
 }
 
+// Keys that there is no memory to watch are not watched, and the client is told.
+func TestMemory_watch(t *testing.T) {
+	w := serve(t, nil)
+	w.set("maxmemory-clients", "2000000")
+	c := w.client()
+	go func() { _ = c.Send(pipeline("WATCH" + strings.Repeat(" key", 10_000))) }()
+	const refused = "-ERR watching so many keys takes more memory than maxmemory-clients leaves"
+	c.want(refused)
+	some := pipeline("WATCH" + strings.Repeat(" key", 1000))
+	for range 3 {
+		c.send(some)
+		c.want("+OK")
+	}
+	for range 10 {
+		c.send(some)
+		if got, err := c.Reply(); got != "+OK" {
+			if got != refused || err != nil {
+				t.Errorf("%s, %v", got, err)
+			}
+			c.answers("UNWATCH => +OK\nWATCH k => +OK")
+			return
+		}
+	}
+	t.Error("4 MB of keys are watched")
+}
+
 func TestMaxClients_unread(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithLinger(long))
 	l := listenTCP(t)

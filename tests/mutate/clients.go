@@ -44,6 +44,8 @@ var clients = []mutation{
 	{name: "a terminal takes what is no UTF-8 for commands", pkg: "./kv/reply", tests: "^TestAppendText$", edits: []edit{
 		{"kv/reply/text.go", "n == 1 && c == utf8.RuneError || ", ""},
 	}},
+	inServer("keys are watched that there is no memory for", "^TestMemory_watch$",
+		edit{"server/conn.go", "&& !c.mayWatch(words[1:])", "&& len(words) < 0"}),
 	inServer("any host name leads to the metrics", "^TestMetrics_access$",
 		edit{"server/metrics_access.go", "case !o.knows(r.Host):", "case r.Host == \"-\":"}),
 	inServer("metrics show keys to everybody", "^TestMetrics_access$",

@@ -27,7 +27,7 @@ const minSpans = 8
 //		}
 //	}
 //
-// The buffer doubles when it is full of what was received. How far a command is parsed is remembered, so
+// The buffer doubles when it is full of what was received, up to Limits.Buffer. How far a command is parsed is remembered, so
 // that the pieces of a long one are looked at once each.
 //
 // Commands are read as Redis 7.0 reads them. The byte after the CR of a line with a length, and the two bytes
@@ -80,9 +80,9 @@ func (d *Decoder) Size() int {
 }
 
 // Shrink gives back the memory that a large command has taken, if no bytes are left: the words of the last
-// command are no longer valid then.
+// command are no longer valid then. So it does with a buffer larger than Limits.Buffer.
 func (d *Decoder) Shrink() {
-	if d.Buffered() > 0 || d.Size() <= 2*minBuffer {
+	if d.Buffered() > 0 || d.Size() <= 2*minBuffer && cap(d.buf) <= d.next.Buffer {
 		return
 	}
 	d.buf, d.spans, d.words = nil, nil, nil
@@ -128,10 +128,14 @@ func (d *Decoder) makeRoom() {
 func (d *Decoder) room() int {
 	used, free := d.Buffered(), cap(d.buf)-len(d.buf)
 	switch {
+	case cap(d.buf) >= d.next.Buffer:
+		return cap(d.buf)
+	case cap(d.buf) == 0 && d.next.Buffer < minBuffer: // one that is to be small begins as one that rested
+		return min(restBuffer, d.next.Buffer)
 	case free == 0 && cap(d.buf) < minBuffer:
-		return minBuffer
+		return min(minBuffer, d.next.Buffer)
 	case used > cap(d.buf)/2 && free <= cap(d.buf)/4:
-		return 2 * cap(d.buf)
+		return min(2*cap(d.buf), d.next.Buffer)
 	}
 	return cap(d.buf)
 }
@@ -154,6 +158,9 @@ func (d *Decoder) Next() (words [][]byte, ok bool, err error) {
 			d.limits = d.next
 		}
 		words, ok, d.err = d.command()
+		if d.err == nil && !ok && d.Buffered() >= d.limits.Buffer {
+			d.err = errBuffer(d.limits.Buffer)
+		}
 		if d.err != nil || !ok {
 			return nil, false, d.err
 		}

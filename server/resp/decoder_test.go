@@ -173,10 +173,10 @@ func TestDecoder_limits(t *testing.T) {
 		{"the next command counts anew", small, "*1\r\n$5\r\nabcde\r\n*1\r\n$5\r\nabcde\r\n", 2, ""},
 		{"inline as allowed", small, "abcdefghi\n", 1, ""},
 		{"too long a line", small, "abcdefghij\n", 0, "Protocol error: too big inline request"},
-		{"before the password", resp.UnauthenticatedLimits, "*10\r\n$16384\r\n", 0, ""},
+		{"before the password", resp.UnauthenticatedLimits, "*10\r\n$2048\r\n", 0, ""},
 		{"before the password, too many words", resp.UnauthenticatedLimits, "*11\r\n", 0,
 			"Protocol error: unauthenticated multibulk length"},
-		{"before the password, too long a word", resp.UnauthenticatedLimits, "*1\r\n$16385\r\n", 0,
+		{"before the password, too long a word", resp.UnauthenticatedLimits, "*1\r\n$2049\r\n", 0,
 			"Protocol error: unauthenticated bulk length"},
 		{"before the password, no length", resp.UnauthenticatedLimits, "*1\r\n$-1\r\n", 0,
 			"Protocol error: invalid bulk length"},
@@ -218,6 +218,81 @@ func TestDecoder_SetLimits(t *testing.T) {
 	d.SetLimits(resp.UnauthenticatedLimits)
 	if words, ok, err := d.Next(); ok || errorText(err) != "Protocol error: unauthenticated multibulk length" {
 		t.Fatalf("%q %v %v", words, ok, err)
+	}
+}
+
+// A buffer that is to be small stays so, whatever comes, and how: a command that does not fit in is refused, and what is
+// right is read as by others.
+func TestDecoder_buffer(t *testing.T) {
+	l := resp.UnauthenticatedLimits
+	word := strings.Repeat("p", int(l.Bulk))
+	pipeline := strings.Repeat("*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$500\r\n"+strings.Repeat("s", 500)+"\r\nPING\r\n\r\n", 100)
+	tests := []struct {
+		name, input string
+		n           int
+		err         string
+	}{
+		{"a pipeline", pipeline, 200, ""},
+		{"the longest word", "*2\r\n$4\r\nAUTH\r\n$2048\r\n" + word + "\r\n", 1, ""},
+		{"two of them", "*2\r\n$2048\r\n" + word + "\r\n$2048\r\n" + word + "\r\n", 0, "Protocol error: command of more than 4096 bytes with its lengths"},
+		{"half of two", "*2\r\n$2048\r\n" + word + "\r\n$2048\r\n" + word[:1500], 0, ""},
+		{"a line", strings.Repeat("a ", 1023) + "\r\n", 1, ""},
+		{"a longer line", strings.Repeat("a ", 1025) + "\r\n", 0, "Protocol error: too big inline request"},
+		{"no line at all", strings.Repeat("a", 5000), 0, "Protocol error: too big inline request"},
+		{"a length without end", "*2\r\n$2048\r\n" + word + "\r\n$" + strings.Repeat("1", 5000), 0, "Protocol error: command of more than 4096 bytes with its lengths"},
+		{"blank lines", strings.Repeat("\r\n", 5000) + "PING\r\n", 1, ""},
+	}
+	for _, tt := range tests {
+		for _, piece := range []int{1, 7, 511, 4096, 1 << 20} {
+			d := resp.NewDecoder(l)
+			n, err := 0, error(nil)
+			for in := strings.NewReader(tt.input); err == nil; {
+				if _, err := d.Fill(io.LimitReader(in, int64(piece))); err != nil {
+					break
+				}
+				if size := d.Size() - 32*20; size > l.Buffer {
+					t.Fatalf("%s by %d bytes: the decoder has %d bytes", tt.name, piece, size)
+				}
+				for ok := true; ok; {
+					if _, ok, err = d.Next(); ok {
+						n++
+					}
+				}
+			}
+			if n != tt.n || errorText(err) != tt.err {
+				t.Errorf("%s by %d bytes: %d commands, error %q; want %d, %q", tt.name, piece, n, errorText(err), tt.n, tt.err)
+			}
+		}
+	}
+}
+
+// A buffer grows when it may, and one that is larger than it may be is given back.
+func TestDecoder_buffer_changes(t *testing.T) {
+	d := resp.NewDecoder(resp.UnauthenticatedLimits)
+	large := "*1\r\n$20000\r\n" + strings.Repeat("v", 20_000) + "\r\n"
+	in := strings.NewReader("AUTH p\r\n" + large + "RESET\r\n")
+	want := []string{"AUTH", "v", "RESET"}
+	for len(want) > 0 {
+		words, ok, err := d.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			if _, err := d.Fill(in); err != nil {
+				t.Fatalf("before %s: %v", want[0], err)
+			}
+			continue
+		}
+		if !strings.HasPrefix(string(words[0]), want[0]) {
+			t.Fatalf("%.20q in place of %s", words[0], want[0])
+		}
+		want = want[1:]
+		d.SetLimits(resp.Limits{})
+	}
+	d.SetLimits(resp.UnauthenticatedLimits)
+	d.Shrink()
+	if got := d.Size(); got > resp.UnauthenticatedLimits.Buffer {
+		t.Errorf("the decoder keeps %d bytes", got)
 	}
 }
 

@@ -29,6 +29,11 @@ func errExpectedBulk(c byte) ProtocolError {
 	return ProtocolError("Protocol error: expected '$', got '" + string([]byte{c}) + "'")
 }
 
+// errBuffer is the error for a command that is not complete when it has filled the buffer.
+func errBuffer(limit int) ProtocolError {
+	return ProtocolError(fmt.Sprintf("Protocol error: command of more than %d bytes with its lengths", limit))
+}
+
 func errCommand(size, limit int64) ProtocolError {
 	return ProtocolError(fmt.Sprintf("Protocol error: command of %d bytes, at most %d", size, limit))
 }

@@ -9,14 +9,18 @@ type Limits struct {
 	Command int64 // most bytes of all words of a command, at most 2 GiB; 1 GiB
 	Inline  int   // most bytes of an inline command's line, and of a line with a length; 64 KiB
 
+	// Buffer is the most bytes of a Decoder's buffer, and so of a command with all that is around its words; no
+	// limit if it is zero or less.
+	Buffer int
+
 	// Unauthenticated says that Args and Bulk are those for clients that still have to give a
 	// password: the errors say so.
 	Unauthenticated bool
 }
 
-// UnauthenticatedLimits are those of Redis for clients that have not given the password yet: enough for
-// AUTH and HELLO.
-var UnauthenticatedLimits = Limits{Args: 10, Bulk: 16 << 10, Unauthenticated: true}
+// UnauthenticatedLimits are those for clients that have not given the password yet: enough for AUTH and HELLO. Redis
+// allows them words of 16 KiB. Here the sum of what strangers hold is kept small.
+var UnauthenticatedLimits = Limits{Args: 10, Bulk: 2 << 10, Inline: 2 << 10, Buffer: 4 << 10, Unauthenticated: true}
 
 // The most that Args and Command may be; what is above stands for them. With what is around its words, 15 bytes each, a
 // command then has less than 4 GiB, and 32 bits say where a word is.
@@ -33,6 +37,7 @@ func (l Limits) orDefaults() Limits {
 		Bulk:            min(orDefault(l.Bulk, 512<<20), math.MaxInt-2),
 		Command:         min(orDefault(l.Command, 1<<30), maxCommand),
 		Inline:          orDefault(l.Inline, 64<<10),
+		Buffer:          orDefault(l.Buffer, math.MaxInt),
 		Unauthenticated: l.Unauthenticated,
 	}
 }

@@ -23,16 +23,26 @@ var wrongPassword = reply.Error("WRONGPASS invalid username-password pair or use
 
 // login authenticates the client, and returns nil, or the error to answer.
 func (c *conn) login(name, password []byte) *reply.Reply {
-	user := c.server.users.Login(string(name), password)
+	s := c.server
+	user := s.users.Login(string(name), password)
+	if user == nil || !user.NoPassword() {
+		wait, wrong := s.guesses.given(networkOf(c.net.RemoteAddr()), cut(string(name)), user != nil, time.Now(), s.limits.shortestGuess, s.limits.longestGuess)
+		if user == nil {
+			s.warnings.warn("sievekv: wrong password", "user", cut(string(name)), "client", c.net.RemoteAddr(), "wrong_from_there", wrong)
+			c.noteDenial("auth", "AUTH", false, string(name))
+		}
+		if !c.delayAnswer(wait) {
+			c.ended, user = true, nil
+		}
+	}
 	if user == nil {
-		c.server.stats.wrongPasswords.Add(1)
-		c.server.warnings.warn("sievekv: wrong password", "user", cut(string(name)), "client", c.net.RemoteAddr())
-		c.noteDenial("auth", "AUTH", false, string(name))
+		s.stats.wrongPasswords.Add(1)
 		return &wrongPassword
 	}
 	c.authenticated = true
 	c.become(user)
-	c.server.warnings.tell(slog.LevelInfo, "", "sievekv: login", "user", user.Name(), "client", c.net.RemoteAddr())
+	c.setStranger(false)
+	s.warnings.tell(slog.LevelInfo, "", "sievekv: login", "user", user.Name(), "client", c.net.RemoteAddr())
 	return nil
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -27,7 +28,11 @@ type conn struct {
 	id     int64
 	began  time.Time
 
-	strangerSince time.Time // when the client was last not authenticated
+	stranger      bool          // see strangers
+	strangerSince time.Time     // when the client was last not authenticated
+	spoke         bool          // a command has come
+	place         *list.Element // among the strangers, nil for others; guarded by server.mu, as is joined
+	joined        time.Time     // when it became one
 
 	in            *resp.Decoder
 	out           []byte
@@ -56,8 +61,10 @@ type conn struct {
 
 	ahead []byte // read from net while a command ran, at most aheadBytes
 
-	closing atomic.Bool // shared: the connection is to end after the command it is at
-	killed  atomic.Bool // shared: it is to end at once, unanswered
+	closing atomic.Bool   // shared: the connection is to end after the command it is at
+	killed  atomic.Bool   // shared: it is to end at once, unanswered
+	wake    chan struct{} // shared: closed when one of both is set
+	waking  sync.Once
 
 	about about // shared: what CLIENT LIST says
 }
@@ -82,9 +89,12 @@ type about struct {
 func newConn(s *Server, nc net.Conn) *conn {
 	now := time.Now()
 	c := &conn{
-		server: s, net: nc, began: now, strangerSince: now, in: resp.NewDecoder(resp.Limits{}), protocol: 2,
+		server: s, net: nc, began: now, strangerSince: now, protocol: 2, wake: make(chan struct{}),
 	}
 	c.beDefault()
+	_, encrypted := nc.(*tls.Conn)
+	c.stranger = encrypted || !c.authenticated
+	c.in = resp.NewDecoder(c.commandLimits())
 	// A client that is closed for what it takes, and comes back, has no more of the processor by that.
 	c.use.add(now, s.limits.burst)
 	c.about.lastActive, c.about.protocol, c.about.queued = now, 2, -1
@@ -106,8 +116,12 @@ func (c *conn) beDefault() {
 	c.authenticated = c.user.NoPassword()
 }
 
-// refuse tells a client why it is not served.
+// refuse tells a client why it is not served. With TLS that would take a handshake, so it is not told.
 func (c *conn) refuse(why string) {
+	if t, ok := c.net.(*tls.Conn); ok {
+		_ = t.NetConn().Close() // nothing was promised
+		return
+	}
 	_ = c.net.SetDeadline(time.Now().Add(time.Second))
 	_, err := c.net.Write(resp.Append(nil, reply.Error(why), 2))
 	if err != nil { // it may have gone
@@ -159,6 +173,7 @@ func closeTold(nc net.Conn, linger time.Duration) {
 // command. It may be called from any goroutine.
 func (c *conn) drain() {
 	c.closing.Store(true)
+	c.waking.Do(func() { close(c.wake) })
 	_ = c.net.SetReadDeadline(time.Unix(1, 0)) // wakes it; readUntil looks at closing after setting a deadline
 }
 
@@ -166,12 +181,16 @@ func (c *conn) drain() {
 func (c *conn) kill() {
 	c.killed.Store(true)
 	c.closing.Store(true)
+	c.waking.Do(func() { close(c.wake) })
 	closeNow(c.net)
 }
 
 // serve runs the connection to its end.
 func (c *conn) serve() {
 	defer c.end()
+	if !c.shakeHands() {
+		return
+	}
 	for !c.ended {
 		n, err := c.read()
 		if c.closing.Load() && n == 0 {
@@ -251,7 +270,7 @@ func (c *conn) runBuffered() bool {
 		if stranger == c.authenticated {
 			c.in.SetLimits(c.commandLimits())
 		}
-		if len(c.out) >= c.server.limits.batch && !c.flush() {
+		if len(c.out) >= c.batch() && !c.flush() {
 			return false
 		}
 		if c.killed.Load() {
@@ -290,6 +309,7 @@ var crossProtocol = []string{"post", "host:"}
 
 // execute runs a command and appends its reply to the batch.
 func (c *conn) execute(words [][]byte) {
+	c.spoke = true
 	name := string(words[0][:min(len(words[0]), 64)])
 	for _, http := range crossProtocol {
 		if strings.EqualFold(name, http) {
@@ -517,7 +537,7 @@ func (c *conn) send() bool {
 		if c.killed.Load() {
 			return false
 		}
-		if err := c.net.SetWriteDeadline(time.Now().Add(c.server.limits.write)); err != nil {
+		if err := c.net.SetWriteDeadline(c.writeDeadline(time.Now())); err != nil {
 			return false
 		}
 		n, err := c.net.Write(rest[:min(len(rest), piece)])
@@ -551,6 +571,7 @@ func (c *conn) reset() {
 	}
 	c.protocol = 2
 	c.beDefault()
+	c.setStranger(!c.authenticated)
 	c.about.mu.Lock()
 	c.about.name, c.about.protocol, c.about.queued = "", 2, -1
 	c.about.noEvict, c.about.noTouch = false, false
@@ -570,7 +591,7 @@ func (c *conn) leaveTransaction() {
 func (c *conn) end() {
 	c.leaveTransaction()
 	c.in, c.out = nil, nil
-	c.server.held.Add(-int64(c.heldBytes))
+	c.holds().Add(-int64(c.heldBytes))
 	if c.told && !c.killed.Load() {
 		closeTold(c.net, c.server.limits.linger)
 		return

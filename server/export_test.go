@@ -7,8 +7,45 @@ import "time"
 func (o Options) WithTimes(half, login, write time.Duration) *Options {
 	l := o.own()
 	l.half, l.login, l.write = half, login, write
+	l.first, l.handshake = login, login
+	l.shortestGuess, l.longestGuess = 0, 0
 	return &o
 }
+
+// WithFirst returns options in which strangers have so long for their first command.
+func (o Options) WithFirst(d time.Duration) *Options {
+	o.own().first = d
+	return &o
+}
+
+// WithStrangers returns options with so many strangers at most, the oldest of whom has so long before it is closed.
+func (o Options) WithStrangers(n int64, grace time.Duration) *Options {
+	l := o.own()
+	l.strangers, l.grace = n, grace
+	return &o
+}
+
+// WithGuesses returns options in which passwords from where wrong ones come are answered after so long.
+func (o Options) WithGuesses(shortest, longest time.Duration) *Options {
+	l := o.own()
+	l.shortestGuess, l.longestGuess = shortest, longest
+	return &o
+}
+
+// FreeGuesses is how many wrong passwords delay nothing.
+const FreeGuesses = freeGuesses
+
+// HeldByStrangers returns the bytes that strangers are said to hold.
+func (s *Server) HeldByStrangers() int64 { return s.strangers.held.Load() }
+
+// Strangers returns how many there are.
+func (s *Server) Strangers() int { return s.countStrangers() }
+
+// UntilRoom returns how long a stranger that comes now has to wait for its place.
+func (s *Server) UntilRoom() time.Duration { return s.untilRoom(time.Now()) }
+
+// HandshakePlaces is how many handshakes use the processor at a time.
+func HandshakePlaces() int { return handshakePlaces() }
 
 // WithRest returns options in which a connection leaves its buffer after so long without a word.
 func (o Options) WithRest(d time.Duration) *Options {
@@ -71,3 +108,13 @@ var LargeWords, HugeWords = defaultLimits().largeWords, defaultLimits().hugeWord
 
 // LargeCommands returns how many large commands run, and how many huge ones.
 func (s *Server) LargeCommands() (large, huge int) { return len(s.large), len(s.huge) }
+
+// Guesses returns how many wrong passwords are remembered, of all addresses.
+func (s *Server) Guesses() (n int) {
+	s.guesses.mu.Lock()
+	defer s.guesses.mu.Unlock()
+	for e := s.guesses.recent.Front(); e != nil; e = e.Next() {
+		n += e.Value.(*guess).wrong
+	}
+	return n
+}

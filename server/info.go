@@ -92,6 +92,8 @@ func clientsInfo(s *Server) []kv.InfoField {
 	return []kv.InfoField{
 		{Name: "connected_clients", Value: len(s.connections())},
 		{Name: "maxclients", Value: s.maxClients()},
+		{Name: "strangers", Value: s.countStrangers()},
+		{Name: "maxstrangers", Value: s.maxStrangers()},
 		{Name: "blocked_clients", Value: 0},
 		{Name: "total_watched_keys", Value: s.db.WatchedKeys()},
 	}
@@ -107,6 +109,7 @@ func memoryInfo(s *Server) []kv.InfoField {
 		{Name: "used_memory", Value: m.HeapAlloc},
 		{Name: "used_memory_human", Value: human(m.HeapAlloc)},
 		{Name: "mem_clients_normal", Value: s.held.Load()},
+		{Name: "mem_clients_strangers", Value: s.strangers.held.Load()},
 		{Name: "maxmemory", Value: 0},
 		{Name: "maxmemory_human", Value: "0B"},
 		{Name: "maxmemory_policy", Value: "noeviction"},
@@ -144,6 +147,8 @@ func statsInfo(s *Server) []kv.InfoField {
 		{Name: "total_net_output_bytes", Value: s.stats.bytesOut.Load()},
 		{Name: "rejected_connections", Value: s.stats.refused.Load()},
 		{Name: "limited_connections", Value: s.stats.limited.Load()},
+		{Name: "closed_strangers", Value: s.stats.closedStrangers.Load()},
+		{Name: "failed_handshakes", Value: s.stats.handshakes.Load()},
 		{Name: "protocol_errors", Value: s.stats.protocolErrors.Load()},
 		{Name: "expired_keys", Value: s.db.ExpiredKeys()},
 		{Name: "evicted_keys", Value: 0},

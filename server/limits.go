@@ -34,6 +34,14 @@ type limits struct {
 	rest               time.Duration // without a word, after which a connection leaves its buffers
 	burst              time.Duration // of the processor, above which a connection waits for its turn
 	rate               int64         // bytes per second
+	first              time.Duration // what a stranger has for its first command
+	handshake          time.Duration // and, before that, for the handshake of TLS
+
+	strangers int64         // how many there may be; 0 for a share of the connections
+	grace     time.Duration // what the oldest stranger has before it is closed in favour of another
+
+	// What the answer to a password takes at least and at most once it is delayed.
+	shortestGuess, longestGuess time.Duration
 }
 
 func defaultLimits() limits {
@@ -43,6 +51,8 @@ func defaultLimits() limits {
 		hugeWords: 64 << 10, hugeBytes: 4 << 20,
 		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rate: 16 << 10,
 		watchAfter: 100 * time.Millisecond, linger: time.Second, giveUp: 1500 * time.Millisecond,
+		first: 10 * time.Second, handshake: 10 * time.Second, grace: 100 * time.Millisecond,
+		shortestGuess: 50 * time.Millisecond, longestGuess: 2 * time.Second,
 		rest: 2 * time.Second, burst: 5 * time.Millisecond,
 	}
 }
@@ -169,9 +179,9 @@ func (c *conn) noteUse(now time.Time, cmd *kv.Command, words, replied int, took 
 // account tells the server what the connection holds now, and reports whether it may.
 func (c *conn) account() bool {
 	size := c.in.Size() + cap(c.out) + c.queuedBytes
-	total := c.server.held.Add(int64(size - c.heldBytes))
+	total := c.holds().Add(int64(size - c.heldBytes))
 	c.heldBytes = size
-	if size <= c.server.limits.small {
+	if c.stranger || size <= c.server.limits.small {
 		return true
 	}
 	return total <= c.server.db.SettingInt(clientsMemorySetting)
@@ -219,10 +229,30 @@ func (c *conn) readDeadline(now time.Time) time.Time {
 	}
 	// Whatever a stranger sends, its time for the password goes on.
 	login := c.strangerSince.Add(c.server.limits.login)
+	if first := c.strangerSince.Add(c.server.limits.first); !c.spoke && first.Before(login) {
+		login = first
+	}
 	if deadline.IsZero() || login.Before(deadline) {
 		return login
 	}
 	return deadline
+}
+
+// writeDeadline is until when some of a reply has to go.
+func (c *conn) writeDeadline(now time.Time) time.Time {
+	deadline := now.Add(c.server.limits.write)
+	if login := c.strangerSince.Add(c.server.limits.login); c.stranger && login.Before(deadline) {
+		return login
+	}
+	return deadline
+}
+
+// batch is how many bytes of replies are collected.
+func (c *conn) batch() int {
+	if c.stranger {
+		return min(strangerBatch, c.server.limits.batch)
+	}
+	return c.server.limits.batch
 }
 
 // commandDeadline is until when a command has to come, or to go on.

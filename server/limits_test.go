@@ -105,7 +105,7 @@ func TestLogin(t *testing.T) {
 		"a half command":              {"*1\r\n$9\r\n", "x"},
 		"always half a command":       {"PING\r\nPI", "NG\r\nPI"},
 		"halves that RESET":           {"RESET\r\nRE", "SET\r\nRE"},
-		"more than a stranger's word": {"*1\r\n$16385\r\n"},
+		"more than a stranger's word": {"*1\r\n$2049\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) { w.client().keepsSending(pieces...) })
 	}
@@ -190,7 +190,7 @@ func TestProtocolErrors(t *testing.T) {
 		{w, "GET 'k'k\r\n", "unbalanced quotes in request"},
 		{w, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x00", long), "too big inline request"}, // TLS
 		{stranger, "*11\r\n", "unauthenticated multibulk length"},
-		{stranger, "*2\r\n$4\r\nAUTH\r\n$16385\r\n", "unauthenticated bulk length"},
+		{stranger, "*2\r\n$4\r\nAUTH\r\n$2049\r\n", "unauthenticated bulk length"},
 	} {
 		c := tt.w.client()
 		go func() { _ = c.Send(tt.sent) }() // the server may stop reading before the end

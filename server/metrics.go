@@ -79,7 +79,13 @@ func gauge[T any](name, help string, value func(T) float64) single[T] {
 
 var serverMetrics = []single[*Server]{
 	gauge("connections", "Open connections.", func(s *Server) float64 { return float64(len(s.connections())) }),
-	gauge("connections_held_bytes", "Memory of the buffers of all connections.", func(s *Server) float64 { return float64(s.held.Load()) }),
+	gauge("connections_held_bytes", "Memory of the buffers of all connections but those of strangers.",
+		func(s *Server) float64 { return float64(s.held.Load()) }),
+	gauge("strangers", "Connections whose clients have not given the password yet, or not ended the TLS handshake.",
+		func(s *Server) float64 { return float64(s.countStrangers()) }),
+	gauge("strangers_held_bytes", "Memory of their buffers.", func(s *Server) float64 { return float64(s.strangers.held.Load()) }),
+	counter("strangers_closed_total", "Strangers closed in favour of new ones.", func(s *Server) float64 { return float64(s.stats.closedStrangers.Load()) }),
+	counter("failed_handshakes_total", "TLS handshakes that failed.", func(s *Server) float64 { return float64(s.stats.handshakes.Load()) }),
 	counter("connections_accepted_total", "Connections accepted.", func(s *Server) float64 { return float64(s.stats.accepted.Load()) }),
 	counter("connections_refused_total", "Connections refused: too many, or from elsewhere without a password.",
 		func(s *Server) float64 { return float64(s.stats.refused.Load()) }),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server/acl"
+	"github.com/sievekv/sievekv/server/resp"
 )
 
 // Options configure a server. The zero value, and a nil *Options, mean the defaults named at
@@ -43,22 +44,25 @@ var ErrServerClosed = errors.New("server: closed")
 
 // Server serves one store. Its methods may be called from any goroutine.
 type Server struct {
-	db       *kv.DB
-	opts     Options
-	logger   *slog.Logger
-	warnings warnings
-	hub      *hub
-	started  time.Time
-	limits   limits
-	large    chan struct{} // holds one for each large command that runs
-	huge     chan struct{} // and this for each huge one
-	turns    *turns
-	held     atomic.Int64 // bytes of all connections
-	stats    *stats
-	slow     slowLog
-	users    *acl.Lists
-	denials  aclLog
-	largest  largest
+	db         *kv.DB
+	opts       Options
+	logger     *slog.Logger
+	warnings   warnings
+	hub        *hub
+	started    time.Time
+	limits     limits
+	large      chan struct{} // holds one for each large command that runs
+	huge       chan struct{} // and this for each huge one
+	turns      *turns
+	held       atomic.Int64 // bytes of all connections but those of strangers
+	strangers  strangers
+	guesses    guesses
+	handshakes chan struct{} // holds one for each handshake that uses the processor
+	stats      *stats
+	slow       slowLog
+	users      *acl.Lists
+	denials    aclLog
+	largest    largest
 
 	// ctx ends when commands that run are to be given up.
 	ctx    context.Context
@@ -92,8 +96,13 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	if s.logger = s.opts.Logger; s.logger == nil {
 		s.logger = db.Logger()
 	}
+	if most := int(resp.UnauthenticatedLimits.Bulk); len(s.opts.Password) > most {
+		return nil, fmt.Errorf("server: Options.Password has %d bytes: at most %d, as clients may send before they are known", len(s.opts.Password), most)
+	}
 	s.warnings = warnings{logger: s.logger, kinds: make(map[string]*warning)}
 	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)
+	s.handshakes = make(chan struct{}, handshakePlaces())
+	s.strangers.left = make(chan struct{}, 1)
 	s.turns = newTurns()
 	s.stats = newStats(db.Commands())
 	if err := s.loadUsers(); err != nil {
@@ -120,6 +129,11 @@ func (s *Server) askShutdown() { s.askOnce.Do(func() { close(s.shutdownAsked) })
 // Serve accepts connections, and serves them, until Shutdown; it closes the listener. It may
 // be called for several listeners. The error is ErrServerClosed, or the listener's.
 func (s *Server) Serve(l net.Listener) error {
+	return s.serve(l, func(nc net.Conn) net.Conn { return nc })
+}
+
+// serve is Serve for connections of which wrap makes others.
+func (s *Server) serve(l net.Listener, wrap func(net.Conn) net.Conn) error {
 	s.mu.Lock()
 	if s.draining {
 		s.mu.Unlock()
@@ -150,7 +164,8 @@ func (s *Server) Serve(l net.Listener) error {
 			return fmt.Errorf("server: accept on %s: %w", l.Addr(), err)
 		}
 		pause = 0
-		s.start(nc)
+		s.awaitRoom()
+		s.start(wrap(nc))
 	}
 }
 
@@ -198,13 +213,22 @@ func (s *Server) ServeConn(nc net.Conn) {
 func (s *Server) admit(c *conn) (why string, ok bool) {
 	s.stats.accepted.Add(1)
 	why = s.refusal(c.net)
+	var oldest []*conn
+	defer func() {
+		for _, c := range oldest {
+			c.kill()
+		}
+	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.draining:
+	if s.draining {
 		return "", false
-	case why == "" && int64(len(s.conns)) >= s.maxClients():
-		why = "ERR max number of clients reached"
+	}
+	if why == "" {
+		var room bool
+		if oldest, room = s.makeRoom(c.stranger); !room {
+			why = "ERR max number of clients reached"
+		}
 	}
 	s.idle.Add(1)
 	if why != "" {
@@ -214,6 +238,9 @@ func (s *Server) admit(c *conn) (why string, ok bool) {
 	s.nextID++
 	c.id = s.nextID
 	s.conns[c] = struct{}{}
+	if c.stranger {
+		s.joinStrangers(c)
+	}
 	return "", true
 }
 
@@ -229,6 +256,7 @@ func (s *Server) run(c *conn) {
 	c.serve()
 	s.mu.Lock()
 	delete(s.conns, c)
+	s.leaveStrangers(c)
 	s.mu.Unlock()
 }
 

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -69,14 +70,26 @@ func (w *world) listen(l net.Listener) {
 	})
 }
 
+// listenTLS serves the clients of a listener with TLS.
+func (w *world) listenTLS(l net.Listener, config *tls.Config) {
+	w.serves.Go(func() {
+		if err := w.server.ServeTLS(l, config); !errors.Is(err, server.ErrServerClosed) {
+			w.t.Errorf("ServeTLS = %v", err)
+		}
+	})
+}
+
 // shutdown ends the server, and waits until it has.
 func (w *world) shutdown() {
 	if err := w.server.Shutdown(context.Background()); err != nil && w.db.Health() == nil {
 		w.t.Errorf("Shutdown = %v", err)
 	}
 	w.serves.Wait()
-	if held := w.server.Held(); held != 0 {
-		w.t.Errorf("%d bytes are held by connections that have ended", held)
+	if held, strangers := w.server.Held(), w.server.HeldByStrangers(); held != 0 || strangers != 0 {
+		w.t.Errorf("%d bytes are held by connections that have ended, %d by strangers", held, strangers)
+	}
+	if n := w.server.Strangers(); n != 0 {
+		w.t.Errorf("%d strangers are left", n)
 	}
 }
 

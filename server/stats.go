@@ -18,6 +18,8 @@ type stats struct {
 	protocolErrors  atomic.Uint64
 	refusedCommands atomic.Uint64 // before authentication
 	wrongPasswords  atomic.Uint64
+	handshakes      atomic.Uint64 // of TLS that failed
+	closedStrangers atomic.Uint64 // in favour of others
 	unknown         atomic.Uint64 // commands of no name in the table
 	bytesOut        atomic.Uint64
 
@@ -68,7 +70,7 @@ func (s *stats) count(cmd *kv.Command, words int, took time.Duration, r reply.Re
 }
 
 func (s *stats) reset() {
-	for _, n := range []*atomic.Uint64{&s.accepted, &s.refused, &s.limited, &s.protocolErrors, &s.refusedCommands, &s.wrongPasswords, &s.unknown, &s.bytesOut} {
+	for _, n := range []*atomic.Uint64{&s.accepted, &s.refused, &s.limited, &s.protocolErrors, &s.refusedCommands, &s.wrongPasswords, &s.handshakes, &s.closedStrangers, &s.unknown, &s.bytesOut} {
 		n.Store(0)
 	}
 	for _, c := range s.commands {

@@ -153,7 +153,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	failed := make(chan error, len(listeners)+1)
 	for _, l := range listeners {
-		go func() { failed <- s.Serve(l) }()
+		go func() { failed <- l.serve(s) }()
 		fmt.Fprintf(sh.stderr, "serving %s at %s\n", db.Dir(), l.Addr())
 	}
 	stopMetrics, err := f.serveMetrics(sh, s, metricsTLS, failed)
@@ -220,8 +220,21 @@ func readPassword(flag, file string) (string, error) {
 	return password, nil
 }
 
+// listener is an address, and how TLS is spoken there, nil for without.
+type listener struct {
+	net.Listener
+	tls *tls.Config
+}
+
+func (l listener) serve(s *server.Server) error {
+	if l.tls != nil {
+		return s.ServeTLS(l, l.tls)
+	}
+	return s.Serve(l)
+}
+
 // listen begins to listen on all addresses.
-func (f *serveFlags) listen() (listeners []net.Listener, err error) {
+func (f *serveFlags) listen() (listeners []listener, err error) {
 	defer func() {
 		if err != nil {
 			closeAll(listeners)
@@ -238,22 +251,23 @@ func (f *serveFlags) listen() (listeners []net.Listener, err error) {
 				_ = l.Close() // the error counts
 				return nil, fmt.Errorf("serve: --tls-cert %s, --tls-key %s: %w", f.certFile, f.keyFile, err)
 			}
-			l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+			listeners = append(listeners, listener{l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}})
+		} else {
+			listeners = append(listeners, listener{l, nil})
 		}
-		listeners = append(listeners, l)
 	}
 	if f.socket != "" {
 		l, err := listenUnix(f.socket)
 		if err != nil {
 			return listeners, fmt.Errorf("serve: --unixsocket %s: %w", f.socket, err)
 		}
-		listeners = append(listeners, l)
+		listeners = append(listeners, listener{l, nil})
 	}
 	return listeners, nil
 }
 
 // closeAll closes listeners because of an error, which is the one that counts.
-func closeAll(listeners []net.Listener) {
+func closeAll(listeners []listener) {
 	for _, l := range listeners {
 		_ = l.Close()
 	}
@@ -317,7 +331,7 @@ const addressFile = "serve.addr"
 
 // leaveAddress says in the store's directory how to connect, for others who find it locked, in whatever
 // directory they are.
-func (f *serveFlags) leaveAddress(dir string, listeners []net.Listener) error {
+func (f *serveFlags) leaveAddress(dir string, listeners []listener) error {
 	text := fmt.Sprintf("%d\n", os.Getpid())
 	for _, l := range listeners {
 		network, addr := l.Addr().Network(), l.Addr().String()

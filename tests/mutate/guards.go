@@ -684,7 +684,7 @@ var guards = []mutation{
 	}},
 	{name: "the end of a connection leaves what it held", pkg: "./server", tests: "^TestMemory_idle$", edits: []edit{
 		{"server/conn.go",
-			"\tc.server.held.Add(-int64(c.heldBytes))\n",
+			"\tc.holds().Add(-int64(c.heldBytes))\n",
 			"\t_ = c.heldBytes\n"},
 	}},
 	{name: "SHUTDOWN is queued", pkg: "./server", tests: "^TestShutdownCommand$", edits: []edit{

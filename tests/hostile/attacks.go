@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -50,7 +51,7 @@ func startCrowd(addr string, s scene) (*crowd, error) {
 		return nil, err
 	}
 	c := &crowd{cmd: exec.Command(program, "--at", addr, "--connections", strconv.Itoa(s.connections), "--only", s.only,
-		"--seed", strconv.FormatUint(s.seed, 10))}
+		"--seed", strconv.FormatUint(s.seed, 10), "--tls="+strconv.FormatBool(s.tls))}
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -247,6 +248,21 @@ var attacks = []attack{
 	}},
 	{"wrong passwords", false, func(a *attacker) {
 		a.endless(func() string { return wire.Command("AUTH", fmt.Sprint(a.random.Uint64())) + wire.Command("RESET") })
+	}},
+	// One password a connection, as fast as they are answered.
+	{"guesses", false, func(a *attacker) {
+		if a.send(wire.Command("HELLO", "3", "AUTH", "default", fmt.Sprint(a.random.Uint64()))) {
+			_, _ = a.conn.Read(make([]byte, 1))
+		}
+	}},
+	{"half words of strangers", false, func(a *attacker) {
+		if a.send("*10\r\n" + strings.Repeat("$400\r\n"+strings.Repeat("a", 400)+"\r\n", 9) + "$400\r\n") {
+			a.wait()
+		}
+	}},
+	{"handshakes", false, func(a *attacker) {
+		// The certificate does not matter to who wants to keep the server at work.
+		_ = tls.Client(a.conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(a.ctx)
 	}},
 	{"malformed", false, func(a *attacker) {
 		if a.send(malformedCommand(a.random)) {

@@ -1,7 +1,17 @@
 package main
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,13 +24,76 @@ type goodClient struct {
 	n int
 }
 
-func newGoodClient(addr string) (*goodClient, error) {
-	c, err := wire.Dial("tcp", addr)
+func newGoodClient(addr string, encrypted bool) (*goodClient, error) {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	conn, err := dialer.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	g := &goodClient{Conn: c}
-	return g, g.expect("+OK", "AUTH", password)
+	if encrypted {
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) // whose it is, we know
+	}
+	g := &goodClient{Conn: wire.New(conn)}
+	if err := g.expect("+OK", "AUTH", password); err != nil {
+		_ = conn.Close() // the error counts
+		return nil, err
+	}
+	return g, nil
+}
+
+// newcomers are clients that log in, one after the other.
+type newcomers struct {
+	stop   chan struct{}
+	ended  chan struct{}
+	times  []time.Duration // with failed: to be read when ended is closed
+	failed int
+}
+
+func startNewcomers(addr string, encrypted bool) *newcomers {
+	n := &newcomers{stop: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer close(n.ended)
+		for {
+			began := time.Now()
+			if c, err := newGoodClient(addr, encrypted); err != nil {
+				n.failed++
+			} else {
+				n.times = append(n.times, time.Since(began))
+				_ = c.Close() // its reply is there
+			}
+			select {
+			case <-n.stop:
+				if len(n.times) > 0 || n.failed > 0 {
+					return
+				}
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	return n
+}
+
+func (n *newcomers) end() (times []time.Duration, failed int) {
+	close(n.stop)
+	<-n.ended
+	return n.times, n.failed
+}
+
+// writeCertificate writes a certificate and its key into dir.
+func writeCertificate(dir string) (cert, key string, err error) {
+	private, err := rsa.GenerateKey(rand.Reader, 2048) // a kind that costs the server much
+	if err != nil {
+		return "", "", err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		return "", "", err
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	return cert, key, errors.Join(
+		os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
+		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)}), 0o600))
 }
 
 func (g *goodClient) expect(want string, words ...string) error {

@@ -3,8 +3,8 @@ package kv_test
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 

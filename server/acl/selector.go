@@ -1,7 +1,6 @@
 package acl
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,15 +84,20 @@ func (s *selector) clone() *selector {
 	return &c
 }
 
+// redisText is an error in the words of Redis.
+type redisText string
+
+func (t redisText) Error() string { return string(t) }
+
 // The reasons why a rule is refused, in the words of Redis.
-var (
-	errUnknown  = errors.New("Unknown command or category name in ACL")
-	errSyntax   = errors.New("Syntax error")
-	errKeys     = errors.New("Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns")
-	errChannels = errors.New("Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels")
-	errNoSuch   = errors.New("The password you are trying to remove from the user does not exist")
-	errHash     = errors.New("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
-	errFirstArg = errors.New("Allowing first-arg of a subcommand is not supported")
+const (
+	errUnknown  = redisText("Unknown command or category name in ACL")
+	errSyntax   = redisText("Syntax error")
+	errKeys     = redisText("Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns")
+	errChannels = redisText("Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels")
+	errNoSuch   = redisText("The password you are trying to remove from the user does not exist")
+	errHash     = redisText("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
+	errFirstArg = redisText("Allowing first-arg of a subcommand is not supported")
 )
 
 // apply changes the selector by a rule. The error is one of the reasons above.

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -278,10 +277,10 @@ func joinSelectors(words []string) ([]string, error) {
 		}
 	}
 	if open >= 0 {
-		return nil, fmt.Errorf("Unmatched parenthesis in acl selector starting at '%.128s'.", words[open])
+		return nil, redisText(fmt.Sprintf("Unmatched parenthesis in acl selector starting at '%.128s'.", words[open]))
 	}
 	return joined, nil
 }
 
 // errName is why a user cannot have a name.
-var errName = errors.New("Usernames can't contain spaces or null characters")
+const errName = redisText("Usernames can't contain spaces or null characters")

@@ -119,7 +119,8 @@ const (
 )
 
 // Open opens the store in dir, creating dir and the store if need be; nil
-// options mean the defaults. The errors are ErrOptions, ErrLocked, ErrNotExist
+// options mean the defaults. What it creates is for the user of the process alone, whatever
+// the umask: modes 0700 and 0600. The errors are ErrOptions, ErrLocked, ErrNotExist
 // (only with MustExist), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and those
 // of the file system.
 func Open(dir string, options *Options) (*DB, error) {
@@ -168,7 +169,7 @@ func Open(dir string, options *Options) (*DB, error) {
 // openStore locks the directory, opens Pebble and reads the metadata. On an
 // error everything is closed again.
 func (db *DB) openStore() (err error) {
-	fsys := db.opts.FS
+	fsys := db.fileSystem()
 	if err := db.lockDir(fsys); err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func makeDir(fsys vfs.FS, dir string) error {
 			return err
 		}
 	}
-	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+	if err := fsys.MkdirAll(dir, privateDir); err != nil {
 		return err
 	}
 	return syncDir(fsys, parent)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -108,11 +109,11 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if (f.certFile == "") != (f.keyFile == "") {
 		return usagef("serve: --tls-cert and --tls-key: one needs the other")
 	}
-	opts, err := f.options()
+	opts, err := f.options(sh)
 	if err != nil {
 		return err
 	}
-	if f.metrics.Password, err = readPassword("--metrics-password-file", f.metricsSecret); err != nil {
+	if f.metrics.Password, err = sh.readPassword("--metrics-password-file", f.metricsSecret); err != nil {
 		return err
 	}
 	metricsTLS, err := f.metricsTLS.config()
@@ -122,6 +123,9 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	last := &lastResort{after: drainTime + lastTime, stderr: sh.stderr, exit: os.Exit}
 	defer last.stop()
 	defer context.AfterFunc(ctx, last.begin)() // also while the store is opened
+	if os.Geteuid() == 0 {
+		fmt.Fprintln(sh.stderr, "warning: running as root: serve needs none of its rights; a user of its own is safer")
+	}
 	sh.served = true
 	db, err := sh.openOrCreate()
 	if err != nil {
@@ -192,26 +196,31 @@ func limitMemory(db *kv.DB) {
 	}
 }
 
-func (f *serveFlags) options() (*server.Options, error) {
+func (f *serveFlags) options(sh *shell) (*server.Options, error) {
 	opts := &server.Options{ProtectedModeOff: f.openToAll, ACLFile: f.aclFile}
 	if f.aclFile != "" && f.passwordFile != "" {
 		return nil, usagef("serve: --acl-file and --requirepass-file: the first says what the default user's password is, give only one")
 	}
 	var err error
-	if opts.Password, err = readPassword("--requirepass-file", f.passwordFile); err != nil {
+	if opts.Password, err = sh.readPassword("--requirepass-file", f.passwordFile); err != nil {
 		return nil, err
 	}
 	return opts, nil
 }
 
 // readPassword returns the first line of a file that a flag names, "" for none.
-func readPassword(flag, file string) (string, error) {
+func (sh *shell) readPassword(flag, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	text, err := os.ReadFile(file)
+	text, mode, err := readSecret(file)
 	if err != nil {
 		return "", withCode(exitLocal, fmt.Errorf("serve: %s: %w", flag, err))
+	}
+	if othersMay(mode) {
+		// Not refused: secrets that a container is given often are like this, in a place where there are no others.
+		fmt.Fprintf(sh.stderr, "warning: %s %s: others can read or change the password (mode %04o): chmod go= FILE ends that\n",
+			flag, file, mode.Perm())
 	}
 	password, _, _ := strings.Cut(string(text), "\n")
 	if password = strings.TrimSuffix(password, "\r"); password == "" {
@@ -231,6 +240,26 @@ func (l listener) serve(s *server.Server) error {
 		return s.ServeTLS(l, l.tls)
 	}
 	return s.Serve(l)
+}
+
+// readSecret returns what a file holds, and its mode.
+func readSecret(path string) (text []byte, mode os.FileMode, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	text, err = io.ReadAll(f)
+	return text, info.Mode(), err
+}
+
+// othersMay reports whether the group or others may read or write a regular file of a mode. On Windows modes say nothing.
+func othersMay(mode os.FileMode) bool {
+	return runtime.GOOS != "windows" && mode.IsRegular() && mode.Perm()&0o066 != 0
 }
 
 // listen begins to listen on all addresses.
@@ -285,14 +314,10 @@ func listenUnix(path string) (net.Listener, error) {
 			return nil, err
 		}
 	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
+	// Made so, and not changed after: whoever connects in between would stay. The umask is the whole process's; what others
+	// make meanwhile, files of the store, is for this user alone with any umask.
+	defer setUmask(setUmask(0o177))
+	return net.Listen("unix", path)
 }
 
 // serveMetrics serves them over HTTP, if that is asked for, until stop is called.

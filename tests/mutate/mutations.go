@@ -50,6 +50,7 @@ var mutations = slices.Concat(
 	transactions,
 	storage,
 	descriptors,
+	modes,
 	upkeep,
 	memory,
 	hash,

@@ -1,0 +1,26 @@
+package main
+
+// modes are what keeps other users of the machine out.
+var modes = []mutation{
+	inModes("files are for whom the umask lets", edit{"kv/private.go", "= 0o600", "= 0o666"}),
+	inModes("directories are for whom the umask lets", edit{"kv/private.go", "= 0o700", "= 0o777"}),
+	inModes("the store makes its files as Pebble does", edit{"kv/db.go",
+		"	fsys := db.fileSystem()\n",
+		"	fsys := db.opts.FS\n"}),
+	inModes("the lock is for whom the umask lets", edit{"kv/private.go",
+		"	if err := makeMissing(name); err != nil {\n		return nil, err\n	}\n	return p.FS.Lock(name)\n",
+		"	return p.FS.Lock(name)\n"}),
+	inModes("the socket is for whom the umask lets", edit{"cmd/kvshell/serve.go",
+		"	defer setUmask(setUmask(0o177))\n",
+		""}),
+	inShell("the lock of a store is opened, and closed, by a second Open", "^TestStore_lockKept$",
+		edit{"kv/private.go", "|os.O_EXCL, privateFile)", ", privateFile)"}),
+	inShell("a password that others can read is not warned about", "^TestServe_warnings$",
+		edit{"cmd/kvshell/serve.go", "mode.Perm()&0o066 != 0", "mode.Perm()&0o022 != 0"}),
+	inShell("a password that others can change is not warned about", "^TestServe_warnings$",
+		edit{"cmd/kvshell/serve.go", "mode.Perm()&0o066 != 0", "mode.Perm()&0o044 != 0"}),
+}
+
+func inModes(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./cmd/kvshell", tests: "^TestServe_modes$"}
+}

@@ -118,3 +118,21 @@ func (s *Server) Guesses() (n int) {
 	}
 	return n
 }
+
+// HaveRoom has the server's limit of descriptors leave room for so many connections.
+func (s *Server) HaveRoom(clients, refused, metrics int) {
+	s.room = room{clients, refused, metrics}
+	s.refusing = make(chan struct{}, refused)
+}
+
+// RefuseOne takes the place of one connection that is being refused, and returns what gives it back.
+func (s *Server) RefuseOne() (done func()) {
+	s.refusing <- struct{}{}
+	return func() { <-s.refusing }
+}
+
+// RoomUnder returns the room that a limit of the process leaves beside a store.
+func RoomUnder(limit, store int) (clients, refused, metrics int) {
+	r := roomUnder(limit, store)
+	return r.clients, r.refused, r.metrics
+}

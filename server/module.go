@@ -13,7 +13,7 @@ import (
 func Module() kv.Module {
 	h := &hub{}
 	return kv.Module{
-		Name: "server", Commands: commands(), Settings: settings(), Services: h.services(),
+		Name: "server", Commands: commands(), Settings: settings(h), Services: h.services(),
 		ResetStats: func(*kv.DB) {
 			if s := h.server.Load(); s != nil {
 				s.stats.reset()

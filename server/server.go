@@ -51,6 +51,8 @@ type Server struct {
 	hub        *hub
 	started    time.Time
 	limits     limits
+	room       room          // for connections
+	refusing   chan struct{} // holds one for each connection that is being refused
 	large      chan struct{} // holds one for each large command that runs
 	huge       chan struct{} // and this for each huge one
 	turns      *turns
@@ -113,6 +115,10 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	if hub == nil {
 		return nil, errors.New("server: the store is closed, or was opened without server.Module() in Options.Modules")
 	}
+	if err := s.fitClients(); err != nil {
+		return nil, err
+	}
+	s.refusing = make(chan struct{}, s.room.refused)
 	if !hub.server.CompareAndSwap(nil, s) {
 		return nil, errors.New("server: the store has a server already")
 	}
@@ -190,9 +196,18 @@ func (s *Server) start(nc net.Conn) {
 	case why == "":
 		_ = nc.Close() // nothing was promised
 	default:
-		// In the background: a TLS handshake, or a full socket, must not hold up others.
-		// The deadline bounds how many there are of these.
-		go s.turnAway(c, why)
+		// In the background: a TLS handshake, or a full socket, must not hold up others. If too many are being
+		// refused, this one is closed without a word.
+		select {
+		case s.refusing <- struct{}{}:
+			go func() {
+				defer func() { <-s.refusing }()
+				s.turnAway(c, why)
+			}()
+		default:
+			_ = nc.Close() // nothing was promised
+			s.idle.Done()
+		}
 	}
 }
 

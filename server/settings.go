@@ -20,12 +20,14 @@ const (
 	metricsSetting       = "metrics-largest"
 )
 
-func settings() []kv.Setting {
+func settings(h *hub) []kv.Setting {
 	integer := func(name string, value, low, high int64, summary string) kv.Setting {
 		return kv.Setting{Name: name, Default: strconv.FormatInt(value, 10), Summary: summary, Check: kv.IntegerSetting(low, high)}
 	}
+	maxClients := integer(maxClientsSetting, 10_000, 1, math.MaxInt32, "The most connections at a time.")
+	maxClients.Fits = h.clientsFit
 	return []kv.Setting{
-		integer(maxClientsSetting, 10_000, 1, math.MaxInt32, "The most connections at a time."),
+		maxClients,
 		integer(timeoutSetting, 0, 0, math.MaxInt32, "After so many seconds without a command a connection is closed; 0 for never."),
 		integer(bulkSetting, 32<<20, 1<<10, 512<<20, "The most bytes of one word of a command."),
 		integer(querySetting, 64<<20, 1<<20, 1<<30, "The most bytes of a command, all its words together."),

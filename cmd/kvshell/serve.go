@@ -329,13 +329,16 @@ func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, secret *tls.Confi
 	if err != nil {
 		return func(context.Context) {}, withCode(exitOpen, fmt.Errorf("serve: --metrics-addr %s: %w", f.metricsAddr, err))
 	}
+	// Few connections are served at a time: one that says nothing must not keep its place for long. TLS comes above, as
+	// the handler asks for the certificate.
+	l = s.MetricsListener(l)
 	scheme := "http"
 	if secret != nil {
 		l, scheme = tls.NewListener(l, secret), "https"
 	}
 	h := &http.Server{
-		Handler: s.MetricsHandler(&f.metrics), ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10,
+		Handler: s.MetricsHandler(&f.metrics), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
 	}
 	go func() {
 		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {

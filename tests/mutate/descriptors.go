@@ -32,6 +32,19 @@ var descriptors = []mutation{
 	inDescriptors("the reserve is spent on reading ahead", edit{"kv/freeze/fs.go",
 		"	if isHint(opts) {",
 		"	if isHint(nil) {"}),
+
+	inServer("maxclients may be set above what there are descriptors for", "^TestRoom_", edit{"server/settings.go",
+		"	maxClients.Fits = h.clientsFit\n",
+		""}),
+	inServer("any number of connections is being refused", "^TestRoom_", edit{"server/server.go",
+		"			_ = nc.Close() // nothing was promised\n			s.idle.Done()\n",
+		"			go s.turnAway(c, why)\n"}),
+	inServer("connections for metrics have no bound", "^TestMetricsListener$",
+		edit{"server/descriptors.go", "make(chan struct{}, s.room.metrics)", "make(chan struct{}, 1<<20)"}),
+	inServer("a connection for metrics that is closed twice makes room for two", "^TestMetricsListener$",
+		edit{"server/descriptors.go", "	c.once.Do(func() { <-c.places })\n", "	<-c.places\n"}),
+	inShell("maxclients is not lowered to what the limit of open files leaves", "^TestServe_descriptors$",
+		edit{"server/descriptors.go", "	case most < asked:\n", "	case most < 0:\n"}),
 }
 
 func inDescriptors(name string, edits ...edit) mutation {

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"strconv"
+	"sync"
+)
+
+// What a server takes of the descriptors of its process beside the store and its clients.
+const (
+	// ownDescriptors are those of the process: the standard ones, the poller, the listeners, and some to spare.
+	ownDescriptors = 12
+
+	// mostRefused is how many connections are refused at a time, which takes up to a second each, and mostMetrics how
+	// many there may be for metrics. A small limit has a sixteenth of it for each.
+	mostRefused = 64
+	mostMetrics = 16
+)
+
+// room is how many connections of each kind there is a descriptor for.
+type room struct{ clients, refused, metrics int }
+
+// roomUnder returns the connections that the limit of a process, 0 for none, leaves beside a store that needs some
+// descriptors. Clients are less than 1 if it leaves none.
+func roomUnder(limit, store int) room {
+	if limit == 0 {
+		return room{math.MaxInt32, mostRefused, mostMetrics}
+	}
+	r := room{refused: min(mostRefused, max(2, limit/16)), metrics: min(mostMetrics, max(2, limit/16))}
+	r.clients = limit - store - ownDescriptors - r.refused - r.metrics
+	return r
+}
+
+// fitClients finds how many clients there may be, and lowers maxclients to that, as Redis does.
+func (s *Server) fitClients() error {
+	limit, store := s.db.Descriptors()
+	s.room = roomUnder(limit, store)
+	others := limit - store - s.room.clients
+	asked := s.maxClients()
+	switch most := int64(s.room.clients); {
+	case most < 1:
+		return fmt.Errorf("server: a process that may open %d files has none left for clients: the store needs %d, the server %d; "+
+			"raise the limit, as by ulimit -n", limit, store, others)
+	case most < asked:
+		if err := s.db.SetSetting(maxClientsSetting, strconv.FormatInt(most, 10)); err != nil {
+			return err
+		}
+		s.logger.Warn("sievekv: maxclients is lowered to what the limit of open files leaves; raise it, as by ulimit -n",
+			maxClientsSetting, asked, "lowered_to", most, "limit", limit, "store", store, "server", others, "limit_wanted", asked+int64(limit)-most)
+	}
+	return nil
+}
+
+// clientsFit refuses a maxclients for which the server of a store has no descriptors.
+func (h *hub) clientsFit(value func(name string) string) error {
+	s := h.server.Load()
+	if s == nil {
+		return nil
+	}
+	if n, err := strconv.ParseInt(value(maxClientsSetting), 10, 64); err == nil && n > int64(s.room.clients) {
+		return fmt.Errorf("argument must be between 1 and %d inclusive, as the limit of open files leaves no more", s.room.clients)
+	}
+	return nil
+}
+
+// MetricsListener returns l with 16 connections at a time at most, or fewer if the limit of open files is below 256: others
+// wait until one of them ends. The HTTP server of the metrics should end idle ones.
+func (s *Server) MetricsListener(l net.Listener) net.Listener {
+	return &boundedListener{Listener: l, places: make(chan struct{}, s.room.metrics), closed: make(chan struct{})}
+}
+
+// boundedListener accepts a connection when there is a place for it.
+type boundedListener struct {
+	net.Listener
+	places chan struct{} // holds one for each connection
+	closed chan struct{}
+	once   sync.Once
+}
+
+// Accept implements net.Listener.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	select {
+	case l.places <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err
+	}
+	return &boundedConn{Conn: c, places: l.places}, nil
+}
+
+// Close implements net.Listener.
+func (l *boundedListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// boundedConn is a connection that has a place until it is closed.
+type boundedConn struct {
+	net.Conn
+	places chan struct{}
+	once   sync.Once
+}
+
+// Close implements net.Conn.
+func (c *boundedConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { <-c.places })
+	return err
+}

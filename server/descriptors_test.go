@@ -1,0 +1,116 @@
+package server_test
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/server"
+)
+
+func TestRoom(t *testing.T) {
+	for _, tt := range []struct{ limit, store, clients, refused, metrics int }{
+		{0, 1018, 1<<31 - 1, 64, 16}, // no limit
+		{20_000, 1018, 18_890, 64, 16},
+		{1024, 156, 776, 64, 16},
+		{128, 44, 56, 8, 8},
+		{64, 28, 16, 4, 4},
+		{32, 20, -4, 2, 2}, // refused
+	} {
+		clients, refused, metrics := server.RoomUnder(tt.limit, tt.store)
+		if clients != tt.clients || refused != tt.refused || metrics != tt.metrics {
+			t.Errorf("%d descriptors, %d of them the store's, leave room for %d clients, %d to be refused, %d for metrics; want %d, %d, %d",
+				tt.limit, tt.store, clients, refused, metrics, tt.clients, tt.refused, tt.metrics)
+		}
+	}
+}
+
+// No more clients can be asked for than there are descriptors.
+func TestRoom_maxClients(t *testing.T) {
+	w := serve(t, nil)
+	w.server.HaveRoom(2, 1, 1)
+	err := w.db.SetSetting("maxclients", "3")
+	if !errors.Is(err, kv.ErrSetting) || !strings.Contains(err.Error(), "between 1 and 2 inclusive") {
+		t.Errorf("setting maxclients to 3, with descriptors for 2, returned %v", err)
+	}
+	w.set("maxclients", "2")
+}
+
+// When as many connections as may be are being refused, others are closed without a word.
+func TestRoom_refused(t *testing.T) {
+	w := serve(t, nil)
+	w.server.HaveRoom(10, 1, 1)
+	w.set("maxclients", "1")
+	a := w.client()
+	a.answers("PING => +PONG")
+	done := w.server.RefuseOne()
+	w.client().ended()
+	done()
+	c := w.client()
+	c.want("-ERR max number of clients reached")
+	c.ended()
+	a.answers("PING => +PONG")
+}
+
+// crowd is a listener to which there is always somebody who connects.
+type crowd struct {
+	net.Listener
+	open, most atomic.Int32
+}
+
+type member struct {
+	net.Conn
+	of *crowd
+}
+
+func (c *crowd) Accept() (net.Conn, error) {
+	n := c.open.Add(1)
+	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+	}
+	return &member{of: c}, nil
+}
+
+func (*crowd) Close() error { return nil }
+
+func (m *member) Close() error { m.of.open.Add(-1); return nil }
+
+// Connections for metrics are bounded, and one that is closed, be it twice, makes room for one.
+func TestMetricsListener(t *testing.T) {
+	w := serve(t, nil)
+	const places, rounds = 3, 1000
+	w.server.HaveRoom(10, 1, places)
+	inner := &crowd{}
+	l := w.server.MetricsListener(inner)
+	accepted := make(chan net.Conn)
+	ended := make(chan error)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				ended <- err
+				return
+			}
+			accepted <- c
+		}
+	}()
+	var open []net.Conn
+	for range rounds {
+		open = append(open, <-accepted)
+		if len(open) == places {
+			_ = open[0].Close() // of a member: no error
+			_ = open[0].Close()
+			open = open[1:]
+		}
+	}
+	if most := inner.most.Load(); most != places {
+		t.Errorf("%d connections were open at a time, want %d", most, places)
+	}
+	open = append(open, <-accepted)
+	_ = l.Close() // of a crowd: no error
+	if err := <-ended; len(open) != places || !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept, after Close, with %d connections open, returned %v", len(open), err)
+	}
+}

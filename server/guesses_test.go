@@ -53,22 +53,20 @@ func TestGuesses_delays(t *testing.T) {
 func TestGuesses_bounded(t *testing.T) {
 	var g guesses
 	now := time.Unix(1_000_000, 0)
-	guess := func(i int) time.Duration {
+	guess := func(i int) (wrong int) {
 		from := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32)
-		wait, _ := g.given(from, "default", false, now, time.Second, time.Second)
-		return wait
+		_, wrong = g.given(from, "default", false, now, time.Second, time.Second)
+		return wrong
 	}
 	for i := range 3 * maxGuesses {
-		guess(i)
-		for range 10 {
-			guess(0)
-		}
+		guess(i + 1)
+		guess(0)
 	}
 	if len(g.byAddress) != maxGuesses || g.recent.Len() != maxGuesses {
 		t.Errorf("%d addresses are remembered, %d in order, want %d", len(g.byAddress), g.recent.Len(), maxGuesses)
 	}
-	if guess(0) == 0 {
-		t.Error("one that guesses all the time is forgotten")
+	if got, want := guess(0), 3*maxGuesses+1; got != want {
+		t.Errorf("of one that guesses all the time %d wrong passwords are remembered, want %d", got, want)
 	}
 }
 

@@ -66,7 +66,7 @@ var strangers = []mutation{
 		"	if t, ok := c.net.(*tls.Conn); ok {\n		_ = t.NetConn().Close() // nothing was promised\n		return\n	}\n", ""}),
 
 	inDecoder("a command fills a small buffer, and waits for ever", "d.Buffered() >= d.limits.Buffer {", "false {"),
-	inDecoder("a small buffer doubles", "	case cap(d.buf) >= d.next.Buffer:\n", "	case false:\n"),
+	inDecoder("a small buffer becomes one of the usual size", "		return min(minBuffer, d.next.Buffer)\n", "		return minBuffer\n"),
 	inDecoder("a large buffer is kept where it is to be small", " && cap(d.buf) <= d.next.Buffer {", " {"),
 }
 

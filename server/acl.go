@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -337,20 +338,13 @@ func aclSave(c *conn, _ *kv.Call) reply.Reply {
 }
 
 func aclLogCommand(c *conn, call *kv.Call) reply.Reply {
-	n := int64(10)
-	switch len(call.Args) {
-	case 0:
-	case 1:
-		if kv.Fold(call.Args[0]) == "RESET" {
-			c.server.denials.reset()
-			return reply.OK
-		}
-		var ok bool
-		if n, ok = kv.ParseInt(call.Args[0]); !ok {
-			return errNotInteger
-		}
-	default:
-		return kv.WrongArity(call.Command)
+	if len(call.Args) == 1 && kv.Fold(call.Args[0]) == "RESET" {
+		c.server.denials.reset()
+		return reply.OK
+	}
+	n, refused := countArgument(call, math.MinInt64, errNotInteger)
+	if refused != nil {
+		return *refused
 	}
 	return c.server.denials.newest(n)
 }

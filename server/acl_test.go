@@ -37,6 +37,9 @@ func TestACL(t *testing.T) {
 		ACL LOAD => -ERR The server was started without an ACL file: users are changed by ACL SETUSER, until it ends
 		ACL SAVE => -ERR The server was started without an ACL file: users are changed by ACL SETUSER, until it ends
 		ACL LOG => []
+		ACL LOG x => -ERR value is not an integer or out of range
+		ACL LOG 1 2 => -ERR wrong number of arguments for 'acl|log' command
+		ACL LOG RESET 2 => -ERR wrong number of arguments for 'acl|log' command
 		SET user:1 ann => +OK`)
 	for bits, digits := range map[string]int{"": 64, " 1": 1, " 4": 1, " 5": 2, " 4096": 1024} {
 		if pass := admin.do("ACL GENPASS" + bits); len(pass) != digits+2 || strings.Trim(pass, `"0123456789abcdef`) != "" || pass == admin.do("ACL GENPASS"+bits) && digits > 8 {

@@ -139,16 +139,26 @@ func slowLogCommands() []kv.Command {
 }
 
 func slowLogGet(s *Server, c *kv.Call) reply.Reply {
-	n := int64(10)
-	switch len(c.Args) {
-	case 0:
-	case 1:
-		var ok bool
-		if n, ok = kv.ParseInt(c.Args[0]); !ok || n < -1 {
-			return reply.Error("ERR count should be greater than or equal to -1")
-		}
-	default:
-		return kv.WrongArity(c.Command)
+	n, refused := countArgument(c, -1, reply.Error("ERR count should be greater than or equal to -1"))
+	if refused != nil {
+		return *refused
 	}
 	return s.slow.newest(n)
+}
+
+// countArgument returns the count that is the only argument of a command, 10 if there is none. If the
+// arguments are more, or one that is not a number from least on, it returns the reply that says so; bad is
+// that to a wrong number.
+func countArgument(c *kv.Call, least int64, bad reply.Reply) (n int64, refused *reply.Reply) {
+	switch len(c.Args) {
+	case 0:
+		return 10, nil
+	case 1:
+		if n, ok := kv.ParseInt(c.Args[0]); ok && n >= least {
+			return n, nil
+		}
+		return 0, &bad
+	}
+	arity := kv.WrongArity(c.Command)
+	return 0, &arity
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -47,9 +48,19 @@ func (s *Server) readACLFile() error {
 	return s.users.Load(s.opts.ACLFile, file)
 }
 
-// writeACLFile puts the users in the file, which has the old or the new ones at any time.
+// writeACLFile puts the users in the file, which has the old or the new ones at any time, and the new ones after a
+// crash too once it returns nil. Of a symbolic link it replaces the file that the link leads to.
 func (s *Server) writeACLFile() (err error) {
-	file, err := os.CreateTemp(filepath.Dir(s.opts.ACLFile), filepath.Base(s.opts.ACLFile)+".new*") // 0600
+	s.savingACL.Lock() // a file written earlier must not replace one written later
+	defer s.savingACL.Unlock()
+	path := s.opts.ACLFile
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
+	dir := filepath.Dir(path)
+	file, err := os.CreateTemp(dir, filepath.Base(path)+".new*") // 0600
 	if err != nil {
 		return err
 	}
@@ -58,12 +69,26 @@ func (s *Server) writeACLFile() (err error) {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), s.opts.ACLFile)
+		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(file.Name()) // the error counts
+		return err
 	}
-	return err
+	return syncDirectory(dir)
+}
+
+// syncDirectory makes the names in a directory durable. Windows has no such thing: NTFS does it by itself. Tests
+// replace it.
+var syncDirectory = func(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // permit refuses what the connection's user may not do. It is kv.Session.Permit.

@@ -1,9 +1,13 @@
 package server_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
@@ -190,6 +194,121 @@ func TestACL_file(t *testing.T) {
 	root.answers(`
 		ACL SAVE => -ERR There was an error trying to save the ACLs. Please check the server logs for more information
 		ACL LOAD => -ERR open ...`)
+}
+
+// What SAVE was answered for is there after a crash: the file is in its directory durably, and not there in part.
+func TestACL_saveDurably(t *testing.T) {
+	dir := realDir(t)
+	path := filepath.Join(dir, "users.acl")
+	if err := os.WriteFile(path, []byte("user u on\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := serve(t, &server.Options{ACLFile: path})
+	c := w.client()
+	c.answers("ACL SETUSER new on => +OK")
+	var synced []string
+	defer server.HookSyncDirectory(func(dir string) error {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(text), "user new on") {
+			t.Errorf("the directory is synced when the file is %q, %v", text, err)
+		}
+		synced = append(synced, dir)
+		return nil
+	})()
+	c.answers("ACL SAVE => +OK")
+	if !slices.Equal(synced, []string{dir}) {
+		t.Errorf("synced is %q, want %q", synced, dir)
+	}
+	server.HookSyncDirectory(func(string) error { return errors.New("no sync") })
+	c.answers("ACL SAVE => -ERR There was an error trying to save the ACLs. Please check the server logs for more information")
+	if !strings.Contains(w.log.String(), "no sync") {
+		t.Errorf("logged is\n%s", w.log)
+	}
+}
+
+// A symbolic link stays: the file it leads to is replaced.
+func TestACL_saveLink(t *testing.T) {
+	dir := realDir(t)
+	there := filepath.Join(dir, "there")
+	if err := os.Mkdir(there, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, link := filepath.Join(there, "file"), filepath.Join(dir, "link")
+	if err := os.WriteFile(file, []byte("user u on\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join("there", "file"), link); err != nil {
+		t.Skip(err) // on Windows not everybody may make one
+	}
+	w := serve(t, &server.Options{ACLFile: link})
+	c := w.client()
+	var synced string
+	defer server.HookSyncDirectory(func(dir string) error {
+		synced = dir
+		return nil
+	})()
+	c.answers("ACL SETUSER new on => +OK\nACL SAVE => +OK")
+	if to, err := os.Readlink(link); err != nil || to != filepath.Join("there", "file") {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "user new on") {
+		t.Errorf("the file is %q, %v", text, err)
+	}
+	if synced != there {
+		t.Errorf("synced is %q, want %q", synced, there)
+	}
+	// A link that leads nowhere is not replaced either.
+	if err := os.RemoveAll(there); err != nil {
+		t.Fatal(err)
+	}
+	c.answers("ACL SAVE => -ERR There was an error trying to save the ACLs...")
+	if _, err := os.Readlink(link); err != nil {
+		t.Errorf("the link has gone: %v", err)
+	}
+}
+
+// Users whom an answered SAVE has written are in the file, however many save at a time.
+func TestACL_saveTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "users.acl")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := serve(t, &server.Options{ACLFile: path})
+	defer server.HookSyncDirectory(func(string) error {
+		if !w.server.SavesACL() {
+			t.Error("another could write the file meanwhile")
+		}
+		return nil
+	})()
+	const clients, users = 4, 50
+	var all sync.WaitGroup
+	for i := range clients {
+		c := w.client()
+		all.Go(func() {
+			for j := range users {
+				for _, words := range [][]string{{"ACL", "SETUSER", fmt.Sprintf("u%d-%d", i, j)}, {"ACL", "SAVE"}} {
+					if got, err := c.Do(words...); got != "+OK" {
+						t.Errorf("%q = %s, %v", words, got, err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	text, err := os.ReadFile(path)
+	if got := strings.Count(string(text), "user u"); err != nil || got != clients*users {
+		t.Errorf("the file has %d users, %v, want %d", got, err, clients*users)
+	}
+}
+
+// realDir returns a directory for the test, by its name without symbolic links.
+func realDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func TestACL_refusedAtStart(t *testing.T) {

@@ -136,3 +136,19 @@ func RoomUnder(limit, store int) (clients, refused, metrics int) {
 	r := roomUnder(limit, store)
 	return r.clients, r.refused, r.metrics
 }
+
+// HookSyncDirectory has another function sync directories, until undo is called.
+func HookSyncDirectory(f func(dir string) error) (undo func()) {
+	before := syncDirectory
+	syncDirectory = f
+	return func() { syncDirectory = before }
+}
+
+// SavesACL reports whether the ACL file is being written, so that nobody else writes it.
+func (s *Server) SavesACL() bool {
+	if s.savingACL.TryLock() {
+		s.savingACL.Unlock()
+		return false
+	}
+	return true
+}

@@ -65,6 +65,7 @@ type Server struct {
 	users      *acl.Lists
 	denials    aclLog
 	largest    largest
+	savingACL  sync.Mutex // held while the ACL file is written
 
 	// ctx ends when commands that run are to be given up.
 	ctx    context.Context

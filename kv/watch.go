@@ -11,6 +11,7 @@ import (
 type Watch struct {
 	db    *DB
 	keys  map[string]bool // whether each was there
+	bytes int             // of the keys
 	dirty atomic.Bool
 }
 
@@ -37,12 +38,16 @@ func (ws *watches) of(key string) *watchShard {
 // NewWatch returns a watch of no keys. Stop ends it.
 func (db *DB) NewWatch() *Watch { return &Watch{db: db, keys: make(map[string]bool)} }
 
-// Add adds a key.
+// Add adds a key. It returns ErrTooLarge for one above MaxKeyLen, and errors of looking whether the key is there.
 func (x *Watch) Add(key []byte) error {
+	if len(key) > MaxKeyLen {
+		return keyTooLong(key)
+	}
 	if _, known := x.keys[string(key)]; known {
 		return nil
 	}
 	x.keys[string(key)] = false
+	x.bytes += len(key)
 	x.db.watches.n.Add(1)
 	shard := x.db.watches.of(string(key))
 	shard.mu.Lock()
@@ -80,6 +85,9 @@ func (x *Watch) Changed(r Reader) (bool, error) {
 	return false, nil
 }
 
+// Size returns how many keys there are, and their bytes.
+func (x *Watch) Size() (keys, bytes int) { return len(x.keys), x.bytes }
+
 // Stop ends the watch.
 func (x *Watch) Stop() {
 	ws := &x.db.watches
@@ -94,6 +102,7 @@ func (x *Watch) Stop() {
 		ws.n.Add(-1)
 	}
 	clear(x.keys)
+	x.bytes = 0
 }
 
 // WatchedKeys returns how many keys somebody watches.

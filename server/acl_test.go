@@ -126,6 +126,48 @@ func TestACL_transaction(t *testing.T) {
 	admin.answers("EXISTS a => :0")
 }
 
+// What the server does on its own when a connection ends, or is reset, asks nobody for permission: nothing is told of a
+// refusal, and nothing stays watched.
+func TestACL_connectionEnds(t *testing.T) {
+	for name, tt := range map[string]struct{ rules, lines string }{
+		"nothing":   {"+ping", "PING => +PONG"},
+		"WATCH":     {"+watch", "WATCH k l => +OK"},
+		"MULTI":     {"+watch +multi +get", "WATCH k l => +OK\nMULTI => +OK\nGET k => +QUEUED"},
+		"RESET":     {"+watch", "WATCH k l => +OK\nRESET => +RESET"},
+		"no rights": {"+watch", "WATCH k l => +OK\nACL WHOAMI => -NOPERM ..."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := serve(t, nil)
+			admin, user := w.client(), w.client()
+			admin.answers("ACL SETUSER u on nopass ~* -@all " + tt.rules + " => +OK")
+			user.answers("AUTH u x => +OK\n" + tt.lines)
+			if name == "no rights" {
+				admin.answers("ACL LOG RESET => +OK\nACL DELUSER u => :1")
+				user.ended()
+			}
+			_ = user.Close() // the server may have closed it
+			eventually(t, "the connection is gone", func() bool { return w.server.Connections() == 1 })
+			if n := admin.info("clients", "total_watched_keys"); n != "0" {
+				t.Errorf("%s keys are watched by nobody", n)
+			}
+			admin.answers("ACL LOG => []")
+			if log := w.log.String(); strings.Contains(log, "unwatch") || strings.Contains(log, "discard") {
+				t.Errorf("the log says\n%s", log)
+			}
+		})
+	}
+}
+
+// A stranger that leaves is not told of as one that was refused something.
+func TestACL_strangerEnds(t *testing.T) {
+	w := serve(t, &server.Options{Password: "p"})
+	admin := w.client()
+	admin.answers("AUTH p => +OK\nACL SETUSER root on >r ~* &* +@all => +OK\nACL SETUSER default off -@all => +OK")
+	_ = w.client().Close() // as a stranger does
+	eventually(t, "the connection is gone", func() bool { return w.server.Connections() == 1 })
+	admin.answers("AUTH root r => +OK\nACL LOG => []")
+}
+
 // The default user may have a password, be off, or have less than all.
 func TestACL_default(t *testing.T) {
 	w := serve(t, &server.Options{Password: "old"})

@@ -332,7 +332,6 @@ func (c *conn) execute(words [][]byte) {
 	begin := time.Now()
 	c.chooseLevel(cmd)
 	start := len(c.out)
-	_, within := txn.Queued(c.session)
 	c.executing = cmd != nil && cmd.Name == "EXEC"
 	r := c.runCharged(cmd, words)
 	c.executing = false
@@ -352,9 +351,7 @@ func (c *conn) execute(words [][]byte) {
 	if c.unsettled && cmd != nil && writes(cmd) && !queued {
 		c.writes = append(c.writes, span{start, len(c.out)})
 	}
-	if !r.IsError() || !isWord(words[0], "WATCH") {
-		c.noteQueued(words, queued, within)
-	}
+	c.noteQueued()
 	now := time.Now()
 	took := now.Sub(begin)
 	c.noteUse(now, cmd, len(words), len(c.out)-start, took)
@@ -468,18 +465,11 @@ func isQueued(r reply.Reply) bool {
 	return r.Kind() == reply.KindStatus && bytes.Equal(r.Bytes(), queuedReply)
 }
 
-// noteQueued counts what MULTI and WATCH keep. Within says that the command came after a MULTI.
-func (c *conn) noteQueued(words [][]byte, queued, within bool) {
-	switch {
-	case queued:
-		c.queuedBytes += bytesOf(words, wordBytes)
-	case isWord(words[0], "WATCH"):
-		c.queuedBytes += bytesOf(words[1:], watchBytes)
-	case c.queuedBytes > 0 && (within || isWord(words[0], "UNWATCH")):
-		if _, multi := txn.Queued(c.session); !multi { // EXEC and DISCARD drop what is watched too
-			c.queuedBytes = 0
-		}
-	}
+// noteQueued counts what MULTI and WATCH keep, by what is kept: a command that failed may have added to it, and one that was
+// to drop it may have been refused.
+func (c *conn) noteQueued() {
+	words, keys, bytes := txn.Held(c.session)
+	c.queuedBytes = words*wordBytes + keys*watchBytes + bytes
 }
 
 // wordBytes is about what a word takes beside its bytes, and watchBytes a watched key, in the maps
@@ -578,14 +568,10 @@ func (c *conn) reset() {
 	c.about.mu.Unlock()
 }
 
-// leaveTransaction drops what MULTI and WATCH keep.
+// leaveTransaction drops what MULTI and WATCH keep, whatever the user may do.
 func (c *conn) leaveTransaction() {
-	word := "UNWATCH"
-	if _, multi := txn.Queued(c.session); multi {
-		word = "DISCARD"
-	}
-	c.session.Do(context.WithoutCancel(c.server.ctx), [][]byte{[]byte(word)})
-	c.queuedBytes = 0
+	txn.Leave(c.session)
+	c.noteQueued()
 }
 
 func (c *conn) end() {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 )
 
@@ -244,13 +245,12 @@ func TestMemory_watch(t *testing.T) {
 	go func() { _ = c.Send(pipeline("WATCH" + strings.Repeat(" key", 10_000))) }()
 	const refused = "-ERR watching so many keys takes more memory than maxmemory-clients leaves"
 	c.want(refused)
-	some := pipeline("WATCH" + strings.Repeat(" key", 1000))
-	for range 3 {
-		c.send(some)
+	for round := range 3 {
+		c.send(pipeline("WATCH" + thousandKeys(round)))
 		c.want("+OK")
 	}
-	for range 10 {
-		c.send(some)
+	for round := range 10 {
+		c.send(pipeline("WATCH" + thousandKeys(3+round)))
 		if got, err := c.Reply(); got != "+OK" {
 			if got != refused || err != nil {
 				t.Errorf("%s, %v", got, err)
@@ -260,6 +260,32 @@ func TestMemory_watch(t *testing.T) {
 		}
 	}
 	t.Error("4 MB of keys are watched")
+}
+
+// thousandKeys returns words that are others for each round.
+func thousandKeys(round int) string {
+	var b strings.Builder
+	for i := range 1000 {
+		b.WriteString(" key" + strconv.Itoa(1000*round+i))
+	}
+	return b.String()
+}
+
+// Of a WATCH that fails the keys that are watched are counted, and no others.
+func TestMemory_watchFails(t *testing.T) {
+	w := serve(t, nil)
+	c := w.client()
+	long := strings.Repeat("l", kv.MaxKeyLen+1)
+	c.send(pipeline("WATCH" + thousandKeys(0) + " " + long + " m"))
+	c.want("-ERR too large: key of 65537 bytes, at most 65536")
+	if n := w.db.WatchedKeys(); n != 1000 {
+		t.Errorf("%d keys are watched, want 1000", n)
+	}
+	before := w.server.Held()
+	c.answers("UNWATCH => +OK")
+	if freed := before - w.server.Held(); freed < 300_000 {
+		t.Errorf("1000 watched keys were counted as %d bytes", freed)
+	}
 }
 
 func TestMaxClients_unread(t *testing.T) {
@@ -364,6 +390,7 @@ func TestMemory_transactions(t *testing.T) {
 		"keys watched":      {"WATCH k%d"},
 		"WATCH and EXEC":    {"WATCH k%d", "EXEC"},
 		"WATCH and DISCARD": {"WATCH k%d", "DISCARD"},
+		"UNWATCH refused":   {"WATCH k%d", "UNWATCH k"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := w.client()

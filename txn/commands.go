@@ -35,6 +35,8 @@ func Module() kv.Module {
 // session is the transaction state of a session.
 type session struct {
 	queued  []queued
+	words   int // of queued, the commands' names included
+	bytes   int // of the words, without the names
 	multi   bool
 	aborted bool
 	watch   *kv.Watch
@@ -64,6 +66,27 @@ func Queued(s *kv.Session) (n int, multi bool) {
 	return 0, false
 }
 
+// Held returns what a session keeps since MULTI and WATCH: how many words of queued commands, how many watched keys, and
+// the bytes of both.
+func Held(s *kv.Session) (words, keys, bytes int) {
+	st, ok := s.Transactions.(*session)
+	if !ok {
+		return 0, 0, 0
+	}
+	if st.watch != nil {
+		keys, bytes = st.watch.Size()
+	}
+	return st.words, keys, st.bytes + bytes
+}
+
+// Leave drops what a session keeps since MULTI and WATCH, if anything. It is for the owner of a session that ends: no
+// permission is asked for, as it would be for DISCARD and UNWATCH.
+func Leave(s *kv.Session) {
+	if st, ok := s.Transactions.(*session); ok {
+		st.end(s)
+	}
+}
+
 func multi(c *kv.Call) reply.Reply {
 	s := of(c)
 	s.multi = true
@@ -89,15 +112,17 @@ func (s *session) intercept(cmd *kv.Command, args [][]byte) (reply.Reply, bool) 
 	own := make([][]byte, len(args))
 	for i, arg := range args {
 		own[i] = append([]byte{}, arg...)
+		s.bytes += len(arg)
 	}
+	s.words += 1 + len(args)
 	s.queued = append(s.queued, queued{cmd, own})
 	return reply.Status("QUEUED"), true
 }
 
 // end takes the session back to where it was before MULTI and WATCH.
-func (s *session) end(c *kv.Call) {
-	c.Session.Intercept, c.Session.Refused = nil, nil
-	s.queued, s.multi, s.aborted = nil, false, false
+func (s *session) end(owner *kv.Session) {
+	owner.Intercept, owner.Refused = nil, nil
+	s.queued, s.words, s.bytes, s.multi, s.aborted = nil, 0, 0, false, false
 	s.stopWatch()
 }
 
@@ -113,7 +138,7 @@ func discard(c *kv.Call) reply.Reply {
 	if !s.multi {
 		return reply.Error("ERR DISCARD without MULTI")
 	}
-	s.end(c)
+	s.end(c.Session)
 	return reply.OK
 }
 
@@ -143,7 +168,7 @@ func exec(c *kv.Call) reply.Reply {
 	if !s.multi {
 		return reply.Error("ERR EXEC without MULTI")
 	}
-	defer s.end(c)
+	defer s.end(c.Session)
 	if s.aborted {
 		return reply.Error("EXECABORT Transaction discarded because of previous errors.")
 	}
@@ -159,7 +184,7 @@ func exec(c *kv.Call) reply.Reply {
 
 // refuseExec ends the transaction, if there is one: EXEC with words is no way to go on.
 func refuseExec(c *kv.Call) reply.Reply {
-	of(c).end(c)
+	of(c).end(c.Session)
 	return reply.Error("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
 }
 

@@ -171,7 +171,7 @@ var guards = []mutation{
 	}},
 	{name: "DISCARD leaves what was queued", pkg: "./txn", tests: "^TestMulti$", edits: []edit{
 		{"txn/commands.go",
-			"\ts.end(c)\n\treturn reply.OK",
+			"\ts.end(c.Session)\n\treturn reply.OK",
 			"\t_ = s\n\treturn reply.OK"},
 	}},
 	{name: "EXEC runs what was queued after an error", pkg: "./txn", tests: "^TestMulti$", edits: []edit{
@@ -181,7 +181,7 @@ var guards = []mutation{
 	}},
 	{name: "EXEC with words goes on", pkg: "./txn", tests: "^TestMulti_refused$", edits: []edit{
 		{"txn/commands.go",
-			"\tof(c).end(c)\n\treturn reply.Error(\"EXECABORT",
+			"\tof(c).end(c.Session)\n\treturn reply.Error(\"EXECABORT",
 			"\treturn reply.Error(\"EXECABORT"},
 	}},
 	{name: "a command that is not allowed in MULTI does not abort it", pkg: "./txn", tests: "^TestMulti_refused$", edits: []edit{
@@ -997,10 +997,10 @@ var guards = []mutation{
 			"func (c *conn) end() {\n\tc.leaveTransaction()\n",
 			"func (c *conn) end() {\n"},
 	}},
-	{name: "the end of a connection leaves MULTI by UNWATCH", pkg: "./server", tests: "^TestWatch_connectionEnds$", edits: []edit{
-		{"server/conn.go",
-			"\t\tword = \"DISCARD\"\n",
-			"\t\t_ = multi\n"},
+	{name: "the end of a connection in MULTI leaves what it watches", pkg: "./server", tests: "^TestWatch_connectionEnds$", edits: []edit{
+		{"txn/commands.go",
+			"; ok {\n\t\tst.end(s)\n",
+			"; ok && !st.multi {\n\t\tst.end(s)\n"},
 	}},
 	{name: "a client that has gone keeps what it asked for running", pkg: "./server", tests: "^TestSlow_clientGone$", edits: []edit{
 		{"server/conn.go",

@@ -11,6 +11,8 @@ var users = []mutation{
 		"\tif s.Permit != nil {\n\t\tif r, refused := s.Permit(cmd, args); refused {\n\t\t\treturn r\n\t\t}\n\t}\n\treturn cmd.Handler(", "\treturn cmd.Handler("}),
 	inServer("a command refused to a user does not end the transaction", "^TestACL_transaction$", edit{"kv/session.go",
 		"refused {\n\t\t\tif s.Refused != nil {\n\t\t\t\ts.Refused()\n\t\t\t}\n", "refused {\n"}),
+	inServer("the end of a connection asks for permission to leave its transaction", "^TestACL_(connection|stranger)Ends$", edit{"server/conn.go",
+		"\ttxn.Leave(c.session)\n", "\tc.session.Do(context.Background(), [][]byte{[]byte(\"UNWATCH\")})\n"}),
 	inServer("RESET leaves the user", "^TestACL$", edit{"server/conn.go", "\tc.protocol = 2\n\tc.beDefault()\n", "\tc.protocol = 2\n"}),
 	inServer("connections of users that were removed go on", "^TestACL$", edit{"server/acl.go", "\tc.killRemoved()\n\treturn reply.Int(n)\n", "\treturn reply.Int(n)\n"}),
 	inServer("connections of users that a file does not have go on", "^TestACL_file$", edit{"server/acl.go", "\tc.killRemoved()\n\treturn reply.OK\n", "\treturn reply.OK\n"}),

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"kvshell": func() {
 		ballastSize = -1
 		crashWhere(os.Getenv(crashVariable))
+		hangWhere(os.Getenv(hangVariable))
 		main()
 	}})
 }

@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,12 +34,28 @@ type served struct {
 	cmd   *exec.Cmd
 	addrs []string // in the order in which it told them
 	ended chan error
+
+	mu   sync.Mutex
+	said strings.Builder // guarded by mu
+	more *sync.Cond      // of mu: there is more of said, or it has ended
+	done bool            // guarded by mu
 }
 
 // serveStore starts kvshell serve, and waits until it listens on so many addresses.
 func serveStore(t *testing.T, dir string, addresses int, flags ...string) *served {
 	t.Helper()
+	return serveWith(t, dir, nil, addresses, flags...)
+}
+
+// serveWith is serveStore with more in the environment.
+func serveWith(t *testing.T, dir string, environment []string, addresses int, flags ...string) *served {
+	t.Helper()
 	s := &served{cmd: exec.Command("kvshell", append([]string{"-d", dir, "serve"}, flags...)...), ended: make(chan error, 1)}
+	s.more = sync.NewCond(&s.mu)
+	s.cmd.Env = append(os.Environ(), environment...)
+	if _, err := s.cmd.StdinPipe(); err != nil { // which ends with this process
+		t.Fatal(err)
+	}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -59,10 +76,41 @@ func serveStore(t *testing.T, dir string, addresses int, flags ...string) *serve
 		t.Fatalf("kvshell serve ended: %v", s.cmd.Wait())
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, stderr) // until it ends
+		for lines.Scan() { // until it ends
+			s.say(lines.Text(), false)
+		}
+		s.say("", true)
 		s.ended <- s.cmd.Wait()
 	}()
 	return s
+}
+
+func (s *served) say(line string, done bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.said.WriteString(line + "\n")
+	s.done = done
+	s.more.Broadcast()
+}
+
+// output returns what it has said since it serves.
+func (s *served) output() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.said.String()
+}
+
+// says waits until it has said something.
+func (s *served) says(t *testing.T, text string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !strings.Contains(s.said.String(), text) {
+		if s.done {
+			t.Fatalf("the server ended, and did not say %q but\n%s", text, s.said.String())
+		}
+		s.more.Wait()
+	}
 }
 
 // stop ends it by a signal, and checks that it ended well.

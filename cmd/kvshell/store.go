@@ -118,9 +118,12 @@ const maxFilterBytes = 64 << 30
 // ballastSize is kv.Options.BallastSize, of which tests, with stores by the dozen, make none.
 var ballastSize int64
 
+// adjust, if set, changes what stores are opened with: tests have disks and commands that hang.
+var adjust func(*kv.Options)
+
 // open opens the store in a directory, or, for "", one in memory.
 func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
-	return kv.Open(dir, &kv.Options{
+	o := &kv.Options{
 		InMemory:       dir == "",
 		MustExist:      mustExist,
 		CacheSize:      int64(sh.cache),
@@ -130,7 +133,11 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 		BallastSize:    ballastSize,
 		Logger:         slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: brief})),
 		Modules:        sh.modules(),
-	})
+	}
+	if adjust != nil {
+		adjust(o)
+	}
+	return kv.Open(dir, o)
 }
 
 // modules are those that a store is opened with in this run.

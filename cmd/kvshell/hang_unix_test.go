@@ -6,80 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/server/resp"
-	"github.com/sievekv/sievekv/tests/faultfs"
 )
-
-// hangVariable gives a process less time to end, and the command HANG: of COMMAND it never answers, of SYNC no sync ends from
-// then on, of DISK no call to the disk. The value OPENING has no call to the disk end from the start.
-const hangVariable = "KVSHELL_TEST_HANG"
-
-// hangingDisk is a disk that hangs from some time on, at the calls for which hangs says so.
-type hangingDisk struct {
-	hangs atomic.Pointer[func(faultfs.Site) bool]
-	told  sync.Once
-}
-
-func (d *hangingDisk) before(s faultfs.Site, _ string) error {
-	if f := d.hangs.Load(); f != nil && (*f)(s) {
-		d.told.Do(func() { fmt.Fprintln(os.Stderr, "hanging at", s) })
-		select {}
-	}
-	return nil
-}
-
-func (d *hangingDisk) hang(at func(faultfs.Site) bool) { d.hangs.Store(&at) }
-
-// hangWhere arranges for what a value of hangVariable says.
-func hangWhere(value string) {
-	if value == "" {
-		return
-	}
-	drainTime = time.Second
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // until the test has gone, without which nobody would end this process
-		os.Exit(exitError)
-	}()
-	disk := &hangingDisk{}
-	everywhere := func(faultfs.Site) bool { return true }
-	if value == "OPENING" {
-		disk.hang(everywhere)
-	}
-	hang := kv.Command{
-		Name: "HANG", Arity: 2, Syntax: "what", Group: "server", Summary: "Hangs.", Complexity: "O(1)", Example: "HANG DISK",
-		Handler: func(c *kv.Call) reply.Reply {
-			switch string(c.Args[0]) {
-			case "COMMAND":
-				fmt.Fprintln(os.Stderr, "hanging at a command")
-				select {}
-			case "SYNC":
-				disk.hang(func(s faultfs.Site) bool { return s.Op == "sync" })
-			case "DISK":
-				disk.hang(everywhere)
-			}
-			return reply.OK
-		},
-	}
-	adjust = func(o *kv.Options) {
-		o.FS = &faultfs.FS{FS: vfs.Default, Before: disk.before}
-		o.Modules = append(o.Modules, kv.Module{Name: "hang", Commands: []kv.Command{hang}})
-	}
-}
 
 // diligent is a client that writes until the server has gone.
 type diligent struct {

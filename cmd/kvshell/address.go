@@ -166,6 +166,9 @@ func (f *serverFlags) check(encrypted bool) error {
 		}
 		return nil
 	}
+	if name, p, err := net.SplitHostPort(f.host); err == nil && p != "" { // no address of IPv6 is of that form
+		return usagef("-h %s: HOST has a port in it: give that by -p, as in -h %s -p %s", f.host, name, p)
+	}
 	err := errors.Join(
 		exclude("socket", hostFlag, "port", "tls"), exclude("uri", hostFlag, "port", "socket"), exclude("resp2", "resp3"),
 	)

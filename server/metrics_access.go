@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"log"
 	"net"
 	"net/http"
 	"slices"
@@ -68,3 +69,15 @@ func (o *MetricsOptions) lets(r *http.Request) bool {
 
 // showsKeys reports whether the metrics may have keys in them.
 func (o *MetricsOptions) showsKeys() bool { return o.Keys || o.Password != "" }
+
+// ErrorLog returns a logger for the http.Server of MetricsHandler. What it is told, such as handshakes of TLS that failed, the
+// server's logger has once a second at most, as it is others who decide how often that is.
+func (s *Server) ErrorLog() *log.Logger { return log.New(errorLog{s}, "", 0) }
+
+type errorLog struct{ server *Server }
+
+// Write implements io.Writer for lines of a log.Logger.
+func (l errorLog) Write(line []byte) (int, error) {
+	l.server.warnings.warn("sievekv: a client of the metrics failed", "error", strings.TrimSpace(string(line)))
+	return len(line), nil
+}

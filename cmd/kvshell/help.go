@@ -59,8 +59,12 @@ lost by it. A second SIGTERM or Ctrl-C ends it at once.
 A client's reply to a write comes when the write is as durable as --sync says. Commands that a client sends
 without waiting for replies are made durable together.
 
-Without a password (--requirepass-file) only clients on this machine are served. Whoever has the password can
-read, change and delete everything, and end the server.
+Without a password (--requirepass-file) or users (--acl-file) only clients on this machine are served. Whoever has the
+password can read, change and delete everything, and end the server; users of the ACL file can do what it lets them. A
+client's certificate (--tls-client-ca) is asked for beside these, and is no login.
+
+SIGHUP has the files of TLS read again; it ends no server. Connections that exist go on, and if a file is bad those that
+were read before stay in use.
 
 CONFIG GET * lists the settings; CONFIG SET changes them until the server ends, --set from its start.
 

@@ -116,22 +116,30 @@ func TestServe_modes(t *testing.T) {
 	}
 }
 
-// A password that others can read, and a server that runs as root, are warned about.
+// A password and users that others can read, and a server that runs as root, are warned about.
 func TestServe_warnings(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "socket")
+	users := filepath.Join(dir, "users.acl")
+	if err := os.WriteFile(users, []byte("user u on\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for mode, warned := range map[fs.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true, 0o602: true} {
 		file := filepath.Join(dir, "password")
 		_ = os.Remove(file) // there may be none
 		if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(file, mode); err != nil {
+		if err := errors.Join(os.Chmod(file, mode), os.Chmod(users, mode)); err != nil {
 			t.Fatal(err)
 		}
 		said := serveOpen(t, func() {}, filepath.Join(dir, "store"), "--unixsocket", socket, "--requirepass-file", file)
 		if strings.Contains(said, "others can read or change the password") != warned {
 			t.Errorf("with a password file of mode %04o: %s", mode, said)
+		}
+		said = serveOpen(t, func() {}, filepath.Join(dir, "store"), "--unixsocket", socket, "--acl-file", users)
+		if strings.Contains(said, "warning: --acl-file "+users+": others can read or change the users") != warned {
+			t.Errorf("with a file of users of mode %04o: %s", mode, said)
 		}
 		if strings.Contains(said, "warning: running as root") != (os.Geteuid() == 0) {
 			t.Errorf("with the user id %d: %s", os.Geteuid(), said)

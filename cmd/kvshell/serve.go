@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,31 +10,35 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
+	"github.com/sievekv/sievekv/server/acl"
+	"github.com/sievekv/sievekv/server/resp"
 )
 
 // serveFlags are those of serve.
 type serveFlags struct {
-	addr, socket      string
-	passwordFile      string
-	aclFile           string
-	certFile, keyFile string
-	metricsAddr       string
-	metricsSecret     string // a file
-	metrics           server.MetricsOptions
-	metricsTLS        tlsFiles
-	openToAll         bool
-	settings          []string
+	addr, socket  string
+	passwordFile  string
+	aclFile       string
+	tls           tlsFiles
+	metricsAddr   string
+	metricsSecret string // a file
+	metrics       server.MetricsOptions
+	metricsTLS    tlsFiles
+	openToAll     bool
+	settings      []string
 }
 
 // drainTime is how long commands that run may go on after SIGTERM. Tests have more. The process ends lastTime after it
@@ -87,27 +92,25 @@ func (sh *shell) serveCommand() *cobra.Command {
 	flags.StringVar(&f.passwordFile, "requirepass-file", "", "`FILE` whose first line is the password clients have to give")
 	flags.StringVar(&f.aclFile, "acl-file", "", "`FILE` with users and what they may do, in the form of Redis; it takes the place of --requirepass-file")
 	flags.BoolVar(&f.openToAll, "no-protected-mode", false, "serve other machines though there is no password")
-	flags.StringVar(&f.certFile, "tls-cert", "", "`FILE` with the certificate in PEM, with which --addr takes TLS only")
-	flags.StringVar(&f.keyFile, "tls-key", "", "`FILE` with its key in PEM")
+	f.tls.register(flags, "tls", "addr")
+	flags.Var(&f.tls.client, "tls-client-auth", "whether clients need such a certificate: required, or optional, for clients that have none (default required)")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "`HOST:PORT` for /metrics, /healthz and /readyz over HTTP, such as 127.0.0.1:9121")
 	flags.StringVar(&f.metricsSecret, "metrics-password-file", "", "`FILE` whose first line is the password for /metrics, which then shows the keys of the largest filters")
 	flags.BoolVar(&f.metrics.Keys, "metrics-keys", false, "show the keys of the largest filters without a password, too")
 	flags.StringArrayVar(&f.metrics.Hosts, "metrics-host", nil, "a `NAME` that /metrics is asked for by, beside localhost and addresses; may be given several times")
-	f.metricsTLS.register(flags, "metrics-tls")
+	f.metricsTLS.register(flags, "metrics-tls", "metrics-addr")
 	flags.StringArrayVar(&f.settings, "set", nil, "a setting as of CONFIG SET, `NAME=VALUE`; may be given several times")
 	return cmd
 }
 
-// serve serves the store until SIGTERM, Ctrl-C, or the command SHUTDOWN.
+// serve serves the store until SIGTERM, Ctrl-C, or the command SHUTDOWN. What the flags say, and what is in the files that
+// they name, is checked before there is a store.
 func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
-	if f.addr == "" && f.socket == "" {
-		return usagef(`serve: --addr "" leaves no address to listen on: give one, or --unixsocket PATH`)
-	}
-	if f.addr == "" && f.certFile != "" {
-		return usagef(`serve: --tls-cert is for --addr, which is "": give one, or leave it out`)
-	}
-	if (f.certFile == "") != (f.keyFile == "") {
-		return usagef("serve: --tls-cert and --tls-key: one needs the other")
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // which would end the process otherwise
+	defer signal.Stop(hangups)
+	if err := f.check(); err != nil {
+		return err
 	}
 	opts, err := f.options(sh)
 	if err != nil {
@@ -116,8 +119,10 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if f.metrics.Password, err = sh.readPassword("--metrics-password-file", f.metricsSecret); err != nil {
 		return err
 	}
-	metricsTLS, err := f.metricsTLS.config()
-	if err != nil {
+	if err := errors.Join(f.tls.read(), f.metricsTLS.read()); err != nil {
+		return withCode(exitLocal, fmt.Errorf("serve: %w", err))
+	}
+	if err := f.tryOut(sh); err != nil {
 		return err
 	}
 	last := &lastResort{after: drainTime + lastTime, stderr: sh.stderr, exit: os.Exit}
@@ -132,14 +137,8 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	defer closeStore(db, &err)
-	for _, pair := range f.settings {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return usagef("serve: --set %s: must be NAME=VALUE", pair)
-		}
-		if err := db.SetSetting(name, value); err != nil {
-			return withCode(exitUsage, fmt.Errorf("serve: --set %s: %w", pair, err))
-		}
+	if err := f.set(db); err != nil {
+		return err
 	}
 	limitMemory(db)
 	s, err := server.New(db, opts)
@@ -160,13 +159,9 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 		go func() { failed <- l.serve(s) }()
 		fmt.Fprintf(sh.stderr, "serving %s at %s\n", db.Dir(), l.Addr())
 	}
-	stopMetrics, err := f.serveMetrics(sh, s, metricsTLS, failed)
+	stopMetrics, err := f.serveMetrics(sh, s, failed)
 	if err == nil {
-		select {
-		case <-ctx.Done(): // SIGTERM is how a server is ended, no error
-		case <-s.ShutdownAsked():
-		case err = <-failed:
-		}
+		err = f.await(ctx, sh, s, failed, hangups)
 	}
 	last.begin()
 	fmt.Fprintln(sh.stderr, "shutting down")
@@ -187,6 +182,41 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	return errors.Join(err, drained)
 }
 
+// await returns when the server is to end, with an error if it cannot go on. At SIGHUP files are read again.
+func (f *serveFlags) await(ctx context.Context, sh *shell, s *server.Server, failed <-chan error, hangups <-chan os.Signal) error {
+	for {
+		select {
+		case <-ctx.Done(): // SIGTERM is how a server is ended, no error
+			return nil
+		case <-s.ShutdownAsked():
+			return nil
+		case err := <-failed:
+			return err
+		case <-hangups:
+			f.readAgain(sh)
+		}
+	}
+}
+
+// readAgain reads the files of TLS again. Connections that exist go on with what they have.
+func (f *serveFlags) readAgain(sh *shell) {
+	none := true
+	for _, files := range []*tlsFiles{&f.tls, &f.metricsTLS} {
+		if files.cert == "" {
+			continue
+		}
+		none = false
+		if err := files.read(); err != nil {
+			fmt.Fprintf(sh.stderr, "SIGHUP: %v; --%s goes on with what was read before\n", err, files.address)
+			continue
+		}
+		fmt.Fprintf(sh.stderr, "SIGHUP: --%s has a certificate that is good until %s\n", files.address, files.expires().UTC().Format(time.RFC3339))
+	}
+	if none {
+		fmt.Fprintln(sh.stderr, "SIGHUP: there is no certificate to read again")
+	}
+}
+
 // limitMemory has the garbage collector run more often as the process comes near to what it
 // is to take: the cache, the buffers of clients, and 128 MiB for memtables and all the rest.
 // Otherwise garbage may take as much again. $GOMEMLIMIT says otherwise.
@@ -196,16 +226,64 @@ func limitMemory(db *kv.DB) {
 	}
 }
 
+// check returns an error for flags that do not go together.
+func (f *serveFlags) check() error {
+	switch {
+	case f.addr == "" && f.socket == "":
+		return usagef(`serve: --addr "" leaves no address to listen on: give one, or --unixsocket PATH`)
+	case f.addr == "" && f.tls.cert != "":
+		return usagef(`serve: --tls-cert is for --addr, which is "": give one, or leave it out`)
+	case f.aclFile != "" && f.passwordFile != "":
+		return usagef("serve: --acl-file and --requirepass-file: the first says what the default user's password is, give only one")
+	}
+	if err := f.tls.check(); err != nil {
+		return err
+	}
+	return f.metricsTLS.check()
+}
+
 func (f *serveFlags) options(sh *shell) (*server.Options, error) {
 	opts := &server.Options{ProtectedModeOff: f.openToAll, ACLFile: f.aclFile}
-	if f.aclFile != "" && f.passwordFile != "" {
-		return nil, usagef("serve: --acl-file and --requirepass-file: the first says what the default user's password is, give only one")
-	}
 	var err error
-	if opts.Password, err = sh.readPassword("--requirepass-file", f.passwordFile); err != nil {
-		return nil, err
+	opts.Password, err = sh.readPassword("--requirepass-file", f.passwordFile)
+	return opts, err
+}
+
+// tryOut tries the users of the ACL file and the settings with an empty store in memory, which has the commands and the
+// settings that the real one will have.
+func (f *serveFlags) tryOut(sh *shell) (err error) {
+	if f.aclFile == "" && len(f.settings) == 0 {
+		return nil
 	}
-	return opts, nil
+	db, err := openScratch(server.Module())
+	if err != nil {
+		return err
+	}
+	defer closeStore(db, &err)
+	if f.aclFile != "" {
+		text, err := sh.readSecret("--acl-file", f.aclFile, "the users")
+		if err != nil {
+			return err
+		}
+		if err := acl.New(db.Commands()).Load(f.aclFile, bytes.NewReader(text)); err != nil {
+			return withCode(exitLocal, fmt.Errorf("serve: --acl-file %w", err)) // which begins with its name
+		}
+	}
+	return f.set(db)
+}
+
+// set changes settings as the flags say.
+func (f *serveFlags) set(db *kv.DB) error {
+	for _, pair := range f.settings {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return usagef("serve: --set %s: must be NAME=VALUE", pair)
+		}
+		if err := db.SetSetting(name, value); err != nil {
+			return withCode(exitUsage, fmt.Errorf("serve: --set %s: %w", pair, err))
+		}
+	}
+	return nil
 }
 
 // readPassword returns the first line of a file that a flag names, "" for none.
@@ -213,20 +291,35 @@ func (sh *shell) readPassword(flag, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	text, mode, err := readSecret(file)
+	text, err := sh.readSecret(flag, file, "the password")
 	if err != nil {
-		return "", withCode(exitLocal, fmt.Errorf("serve: %s: %w", flag, err))
+		return "", err
+	}
+	password, _, _ := strings.Cut(string(text), "\n")
+	password = strings.TrimSuffix(password, "\r")
+	switch most := resp.UnauthenticatedLimits.Bulk; {
+	case password == "":
+		err = errors.New("its first line, the password, is empty")
+	case int64(len(password)) > most:
+		err = fmt.Errorf("the password has %d bytes, at most %d", len(password), most)
+	default:
+		return password, nil
+	}
+	return "", withCode(exitLocal, fmt.Errorf("serve: %w", fileError(flag, file, err)))
+}
+
+// readSecret returns what is in a file that a flag names, and warns if others can read or change it.
+func (sh *shell) readSecret(flag, file, what string) ([]byte, error) {
+	text, mode, err := readWithMode(file)
+	if err != nil {
+		return nil, withCode(exitLocal, fmt.Errorf("serve: %w", fileError(flag, file, err)))
 	}
 	if othersMay(mode) {
 		// Not refused: secrets that a container is given often are like this, in a place where there are no others.
-		fmt.Fprintf(sh.stderr, "warning: %s %s: others can read or change the password (mode %04o): chmod go= FILE ends that\n",
-			flag, file, mode.Perm())
+		fmt.Fprintf(sh.stderr, "warning: %s %s: others can read or change %s (mode %04o): chmod go= FILE ends that\n",
+			flag, file, what, mode.Perm())
 	}
-	password, _, _ := strings.Cut(string(text), "\n")
-	if password = strings.TrimSuffix(password, "\r"); password == "" {
-		return "", usagef("serve: %s %s: its first line, the password, is empty", flag, file)
-	}
-	return password, nil
+	return text, nil
 }
 
 // listener is an address, and how TLS is spoken there, nil for without.
@@ -242,8 +335,8 @@ func (l listener) serve(s *server.Server) error {
 	return s.Serve(l)
 }
 
-// readSecret returns what a file holds, and its mode.
-func readSecret(path string) (text []byte, mode os.FileMode, err error) {
+// readWithMode returns what a file holds, and its mode.
+func readWithMode(path string) (text []byte, mode os.FileMode, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, 0, err
@@ -274,16 +367,7 @@ func (f *serveFlags) listen() (listeners []listener, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("serve: --addr %s: %w", f.addr, err)
 		}
-		if f.certFile != "" {
-			pair, err := tls.LoadX509KeyPair(f.certFile, f.keyFile)
-			if err != nil {
-				_ = l.Close() // the error counts
-				return nil, fmt.Errorf("serve: --tls-cert %s, --tls-key %s: %w", f.certFile, f.keyFile, err)
-			}
-			listeners = append(listeners, listener{l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}})
-		} else {
-			listeners = append(listeners, listener{l, nil})
-		}
+		listeners = append(listeners, listener{l, f.tls.config()})
 	}
 	if f.socket != "" {
 		l, err := listenUnix(f.socket)
@@ -321,7 +405,7 @@ func listenUnix(path string) (net.Listener, error) {
 }
 
 // serveMetrics serves them over HTTP, if that is asked for, until stop is called.
-func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, secret *tls.Config, failed chan<- error) (stop func(context.Context), err error) {
+func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- error) (stop func(context.Context), err error) {
 	if f.metricsAddr == "" {
 		return func(context.Context) {}, nil
 	}
@@ -333,11 +417,11 @@ func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, secret *tls.Confi
 	// the handler asks for the certificate.
 	l = s.MetricsListener(l)
 	scheme := "http"
-	if secret != nil {
-		l, scheme = tls.NewListener(l, secret), "https"
+	if config := f.metricsTLS.config(); config != nil {
+		l, scheme = tls.NewListener(l, config), "https"
 	}
 	h := &http.Server{
-		Handler: s.MetricsHandler(&f.metrics), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: s.MetricsHandler(&f.metrics), ErrorLog: s.ErrorLog(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
 	}
 	go func() {
@@ -370,7 +454,7 @@ func (f *serveFlags) leaveAddress(dir string, listeners []listener) error {
 				return withCode(exitLocal, fmt.Errorf("serve: %w", err))
 			}
 			addr = path
-		case f.certFile != "":
+		case f.tls.cert != "":
 			network = "tls"
 		}
 		text += network + " " + addr + "\n"

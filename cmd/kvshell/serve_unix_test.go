@@ -39,6 +39,7 @@ type served struct {
 	said strings.Builder // guarded by mu
 	more *sync.Cond      // of mu: there is more of said, or it has ended
 	done bool            // guarded by mu
+	read int             // bytes of said that nextLine has returned; guarded by mu
 }
 
 // serveStore starts kvshell serve, and waits until it listens on so many addresses.
@@ -98,6 +99,23 @@ func (s *served) output() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.said.String()
+}
+
+// nextLine waits for the next line that it says since it serves. It is not ok if it ended before.
+func (s *served) nextLine() (line string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		line, _, whole := strings.Cut(s.said.String()[s.read:], "\n")
+		if whole && (line != "" || !s.done) {
+			s.read += len(line) + 1
+			return line, true
+		}
+		if s.done {
+			return "", false
+		}
+		s.more.Wait()
+	}
 }
 
 // says waits until it has said something.
@@ -330,6 +348,9 @@ func TestServe_draining(t *testing.T) {
 		}
 		break
 	}
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil { // which changes nothing any more
+		t.Fatal(err)
+	}
 	want := times * len(resp.Append(nil, reply.Bulk(make([]byte, size)), 2))
 	if n, err := io.Copy(io.Discard, client); n != int64(want) || err != nil {
 		t.Errorf("the client reads %d bytes, %v, want %d", n, err, want)
@@ -414,13 +435,26 @@ func selfSigned(t *testing.T, dir string) (cert, key string, pool *x509.CertPool
 	return cert, key, pool
 }
 
-// What is wrong on the command line is said before anything is served.
+// What is wrong on the command line, and in files that it names, is said before a store is made or anything is served.
 func TestServe_usage(t *testing.T) {
 	dir := t.TempDir()
-	empty, here := filepath.Join(dir, "empty"), filepath.Join(dir, "store")
-	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+	here := filepath.Join(dir, "store")
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	empty, long := file("empty", "\n"), file("long", strings.Repeat("p", 2049)+"\n")
+	users, junk := file("users.acl", "user u on +nosuch\nuser v\nnonsense\n"), file("junk", "-----BEGIN nonsense")
+	nosuch := filepath.Join(dir, "nosuch")
+	cert, key, _ := selfSigned(t, dir)
+	otherDir := filepath.Join(dir, "other")
+	if err := os.Mkdir(otherDir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	_, otherKey, _ := selfSigned(t, otherDir)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -432,28 +466,59 @@ func TestServe_usage(t *testing.T) {
 		flags []string
 	}{
 		{exitUsage, `--addr "" leaves no address`, []string{"--addr", ""}},
-		{exitUsage, "the password, is empty", []string{"--requirepass-file", empty}},
-		{exitLocal, "no such file", []string{"--requirepass-file", filepath.Join(dir, "nosuch")}},
+		{exitLocal, "serve: --requirepass-file " + empty + ": its first line, the password, is empty", []string{"--requirepass-file", empty}},
+		{exitLocal, "serve: --requirepass-file " + long + ": the password has 2049 bytes, at most 2048", []string{"--requirepass-file", long}},
+		{exitLocal, "serve: --requirepass-file " + nosuch + ": no such file or directory", []string{"--requirepass-file", nosuch}},
+		{exitLocal, "serve: --metrics-password-file " + nosuch + ": no such file or directory", []string{"--metrics-password-file", nosuch}},
+		{exitLocal, "serve: --acl-file " + nosuch + ": no such file or directory", []string{"--acl-file", nosuch}},
+		{exitLocal, "serve: --acl-file " + dir + ": is a directory", []string{"--acl-file", dir}},
+		{exitLocal, "serve: --acl-file " + users + ":1: Error in ACL SETUSER modifier '+nosuch'", []string{"--acl-file", users}},
+		{exitLocal, users + ":3: line should start with user", []string{"--acl-file", users}},
 		{exitUsage, "must be NAME=VALUE", []string{"--set", "maxclients"}},
 		{exitUsage, "argument must be between 1 and", []string{"--set", "maxclients=0"}},
 		{exitUsage, "there is no such setting", []string{"--set", "nosuch=1"}},
 		{exitUsage, "tls-key", []string{"--tls-cert", "x"}},
 		{exitUsage, "--tls-cert is for --addr", []string{"--addr", "", "--unixsocket", filepath.Join(dir, "s"), "--tls-cert", "x", "--tls-key", "x"}},
-		{exitOpen, "address already in use", []string{"--addr", taken.Addr().String()}},
-		{exitOpen, "address already in use", []string{"--addr", "127.0.0.1:0", "--metrics-addr", taken.Addr().String()}},
+		{exitLocal, "serve: --tls-cert " + nosuch + ": no such file or directory", []string{"--tls-cert", nosuch, "--tls-key", key}},
+		{exitLocal, "serve: --tls-key " + nosuch + ": no such file or directory", []string{"--tls-cert", cert, "--tls-key", nosuch}},
+		{exitLocal, "serve: --tls-cert " + cert + ", --tls-key " + otherKey + ": tls: private key does not match public key",
+			[]string{"--tls-cert", cert, "--tls-key", otherKey}},
+		{exitLocal, "serve: --metrics-tls-cert " + nosuch + ": no such file or directory",
+			[]string{"--metrics-addr", "127.0.0.1:0", "--metrics-tls-cert", nosuch, "--metrics-tls-key", key}},
+		{exitLocal, "serve: --metrics-tls-client-ca " + junk + ": ",
+			[]string{"--metrics-addr", "127.0.0.1:0", "--metrics-tls-cert", cert, "--metrics-tls-key", key, "--metrics-tls-client-ca", junk}},
 		{exitUsage, "usage: kvshell serve", []string{"x"}},
 	} {
-		var stderr bytes.Buffer
-		cmd := exec.Command("kvshell", append([]string{"-d", here, "serve"}, tt.flags...)...)
-		cmd.Stderr = &stderr
-		var exit *exec.ExitError
-		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != tt.code || !strings.Contains(stderr.String(), tt.says) {
-			t.Errorf("serve %q: %v, %s, want exit code %d and %q", tt.flags, err, &stderr, tt.code, tt.says)
+		says, code := refused(t, here, tt.flags...)
+		if code != tt.code || !strings.Contains(says, tt.says) || strings.Contains(says, "Options") {
+			t.Errorf("serve %q: exit code %d, %s\nwant %d and %q", tt.flags, code, says, tt.code, tt.says)
+		}
+		if _, err := os.Stat(here); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("serve %q has made a store", tt.flags)
+		}
+	}
+	for _, flags := range [][]string{{"--addr", taken.Addr().String()}, {"--addr", "127.0.0.1:0", "--metrics-addr", taken.Addr().String()}} {
+		if says, code := refused(t, here, flags...); code != exitOpen || !strings.Contains(says, "address already in use") {
+			t.Errorf("serve %q: exit code %d, %s", flags, code, says)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(here, addressFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Error("an address is left, though nothing is served")
 	}
+}
+
+// refused runs a serve that must not serve, and returns what it says and its exit code.
+func refused(t *testing.T, dir string, flags ...string) (says string, code int) {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.Command("kvshell", append([]string{"-d", dir, "serve"}, flags...)...)
+	cmd.Stderr = &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) {
+		t.Errorf("serve %q: %v", flags, err)
+		return stderr.String(), 0
+	}
+	return stderr.String(), exit.ExitCode()
 }
 
 // A stale address, of a process that does not have the store, is not told.

@@ -190,9 +190,9 @@ func openError(dir string, err error) error {
 }
 
 // openScratch opens an empty store in memory, for its command table or to try something in it.
-func openScratch() (*kv.DB, error) {
+func openScratch(more ...kv.Module) (*kv.DB, error) {
 	return kv.Open("", &kv.Options{
-		InMemory: true, MaxFilterBytes: maxFilterBytes, Modules: modules(), Logger: slog.New(slog.DiscardHandler),
+		InMemory: true, MaxFilterBytes: maxFilterBytes, Modules: append(modules(), more...), Logger: slog.New(slog.DiscardHandler),
 	})
 }
 

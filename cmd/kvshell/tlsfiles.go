@@ -1,52 +1,172 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/pflag"
 )
 
-// tlsFiles are the files of a listener that takes TLS only. None is for one that takes none.
+// tlsFiles are the files of an address that takes TLS only. They are empty for an address without TLS.
 type tlsFiles struct {
-	flag           string // the names of the flags begin so
-	cert, key, ask string
+	flag     string // the names of the flags begin with it
+	address  string // the name of the address's flag
+	cert     string
+	key      string
+	clientCA string
+	client   clientAuth
+
+	// current is what was read last, nil before that. It is replaced as a whole, and never changed.
+	current atomic.Pointer[tls.Config]
 }
 
-func (f *tlsFiles) register(flags *pflag.FlagSet, name string) {
-	f.flag = name
-	flags.StringVar(&f.cert, name+"-cert", "", "`FILE` with the certificate in PEM, with which --metrics-addr takes TLS only")
+func (f *tlsFiles) register(flags *pflag.FlagSet, name, address string) {
+	f.flag, f.address = name, address
+	flags.StringVar(&f.cert, name+"-cert", "", "`FILE` with the certificate in PEM, with which --"+address+" takes TLS only; read again at SIGHUP, as the next two are")
 	flags.StringVar(&f.key, name+"-key", "", "`FILE` with its key in PEM")
-	flags.StringVar(&f.ask, name+"-client-ca", "", "`FILE` with certificates in PEM, one of which clients' certificates have to be signed by")
+	flags.StringVar(&f.clientCA, name+"-client-ca", "", "`FILE` with certificates in PEM, one of which clients' certificates have to be signed by")
 }
 
-// config returns nil without files.
-func (f *tlsFiles) config() (*tls.Config, error) {
+// check returns an error for flags that do not go together.
+func (f *tlsFiles) check() error {
 	switch {
 	case (f.cert == "") != (f.key == ""):
-		return nil, usagef("serve: --%s-cert and --%[1]s-key: one needs the other", f.flag)
-	case f.cert == "" && f.ask != "":
-		return nil, usagef("serve: --%s-client-ca needs --%[1]s-cert", f.flag)
-	case f.cert == "":
-		return nil, nil
+		return usagef("serve: --%s-cert and --%[1]s-key: one needs the other", f.flag)
+	case f.cert == "" && f.clientCA != "":
+		return usagef("serve: --%s-client-ca needs --%[1]s-cert", f.flag)
+	case f.clientCA == "" && f.client != "":
+		return usagef("serve: --%s-client-auth needs --%[1]s-client-ca", f.flag)
 	}
-	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	return nil
+}
+
+// read reads the files. If one of them is bad nothing changes: new handshakes go on with what was read before. Without
+// files it does nothing.
+func (f *tlsFiles) read() error {
+	if f.cert == "" {
+		return nil
+	}
+	cert, err := f.readFile("cert", f.cert)
 	if err != nil {
-		return nil, withCode(exitOpen, fmt.Errorf("serve: --%s-cert %s, --%s-key %s: %w", f.flag, f.cert, f.flag, f.key, err))
+		return err
 	}
-	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if f.ask == "" {
-		return c, nil
-	}
-	text, err := os.ReadFile(f.ask)
+	key, err := f.readFile("key", f.key)
 	if err != nil {
-		return nil, withCode(exitLocal, fmt.Errorf("serve: --%s-client-ca: %w", f.flag, err))
+		return err
 	}
-	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !c.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, usagef("serve: --%s-client-ca %s: has no certificate in PEM", f.flag, f.ask)
+	if _, err := certificates(cert); err != nil {
+		return f.bad("cert", f.cert, err)
 	}
-	return c, nil
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fmt.Errorf("--%s-cert %s, --%[1]s-key %[3]s: %w", f.flag, f.cert, f.key, err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if f.clientCA != "" {
+		text, err := f.readFile("client-ca", f.clientCA)
+		if err != nil {
+			return err
+		}
+		authorities, err := certificates(text)
+		if err != nil {
+			return f.bad("client-ca", f.clientCA, err)
+		}
+		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), f.client.tls()
+		for _, ca := range authorities {
+			config.ClientCAs.AddCert(ca)
+		}
+	}
+	f.current.Store(config)
+	return nil
+}
+
+func (f *tlsFiles) readFile(which, path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, f.bad(which, path, err)
+	}
+	return text, nil
+}
+
+func (f *tlsFiles) bad(which, path string, err error) error {
+	return fileError(fmt.Sprintf("--%s-%s", f.flag, which), path, err)
+}
+
+// fileError says what is wrong with a file that a flag names.
+func fileError(flag, path string, err error) error {
+	if op := (*fs.PathError)(nil); errors.As(err, &op) {
+		err = op.Err // the path is said already
+	}
+	return fmt.Errorf("%s %s: %w", flag, path, err)
+}
+
+// config returns the configuration to listen with, nil without files. Each handshake goes by what was read last. It takes
+// a session up again only if the certificate that the client showed is good for the client CA of now: crypto/tls sees to
+// that.
+func (f *tlsFiles) config() *tls.Config {
+	if f.cert == "" {
+		return nil
+	}
+	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.current.Load(), nil }}
+}
+
+// expires returns when the certificate that was read last does.
+func (f *tlsFiles) expires() time.Time { return f.current.Load().Certificates[0].Leaf.NotAfter }
+
+// certificates returns those of a text in PEM. Each of them has to be readable: if those that are not were left out, a
+// file that was cut short would be taken for a whole one.
+func certificates(text []byte) (list []*x509.Certificate, err error) {
+	begun := bytes.Count(text, []byte("-----BEGIN CERTIFICATE-----"))
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d: %w", len(list)+1, err)
+		}
+		list = append(list, cert)
+	}
+	switch {
+	case begun == 0:
+		return nil, errors.New("has no certificate in PEM")
+	case len(list) != begun:
+		return nil, fmt.Errorf("%d of its %d certificates cannot be read as PEM", begun-len(list), begun)
+	}
+	return list, nil
+}
+
+// clientAuth is a flag that says whether clients need a certificate; "" is the default, that they do.
+type clientAuth string
+
+const (
+	clientAuthRequired = "required"
+	clientAuthOptional = "optional"
+)
+
+func (a *clientAuth) String() string { return string(*a) }
+
+func (a *clientAuth) Type() string { return "WHETHER" }
+
+func (a *clientAuth) Set(word string) error {
+	if word != clientAuthRequired && word != clientAuthOptional {
+		return fmt.Errorf("must be %s or %s", clientAuthRequired, clientAuthOptional)
+	}
+	*a = clientAuth(word)
+	return nil
+}
+
+func (a *clientAuth) tls() tls.ClientAuthType {
+	if *a == clientAuthOptional {
+		return tls.VerifyClientCertIfGiven
+	}
+	return tls.RequireAndVerifyClientCert
 }

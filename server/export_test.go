@@ -110,14 +110,22 @@ var LargeWords, HugeWords = defaultLimits().largeWords, defaultLimits().hugeWord
 func (s *Server) LargeCommands() (large, huge int) { return len(s.large), len(s.huge) }
 
 // Guesses returns how many wrong passwords are remembered, of all addresses.
-func (s *Server) Guesses() (n int) {
-	s.guesses.mu.Lock()
-	defer s.guesses.mu.Unlock()
-	for e := s.guesses.recent.Front(); e != nil; e = e.Next() {
+func (s *Server) Guesses() int { return s.guesses.count() }
+
+// MetricsGuesses is Guesses for the password of the metrics.
+func (s *Server) MetricsGuesses() int { return s.metricsGuesses.count() }
+
+func (g *guesses) count() (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for e := g.recent.Front(); e != nil; e = e.Next() {
 		n += e.Value.(*guess).wrong
 	}
 	return n
 }
+
+// MetricsDelayed returns how many requests for metrics wait.
+func (s *Server) MetricsDelayed() int { return int(s.metricsDelayed.Load()) }
 
 // HaveRoom has the server's limit of descriptors leave room for so many connections.
 func (s *Server) HaveRoom(clients, refused, metrics int) {

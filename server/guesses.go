@@ -98,11 +98,14 @@ func delayAfter(wrong int, shortest, longest time.Duration) time.Duration {
 // networkOf is what counts as one address: an IPv4 address, the 64 bits of an IPv6 address that one who has it
 // cannot choose, or one for all others, such as those of a socket in the file system.
 func networkOf(addr net.Addr) netip.Prefix {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
+	if tcp, ok := addr.(*net.TCPAddr); ok {
+		return networkOfIP(tcp.AddrPort().Addr())
 	}
-	ip := tcp.AddrPort().Addr().Unmap()
+	return netip.Prefix{}
+}
+
+func networkOfIP(ip netip.Addr) netip.Prefix {
+	ip = ip.Unmap()
 	bits := 64
 	if ip.Is4() {
 		bits = 32

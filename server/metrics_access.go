@@ -1,13 +1,16 @@
 package server
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // MetricsOptions say who is answered by MetricsHandler, and what. The zero value, and nil, mean the
@@ -28,20 +31,71 @@ type MetricsOptions struct {
 // guard answers requests that may be answered by next.
 func (o *MetricsOptions) guard(s *Server, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !o.knows(r.Host):
+		if !o.knows(r.Host) {
 			http.Error(w, "this host name is not among those given by --metrics-host", http.StatusForbidden)
-		case r.URL.Path == "/metrics" && !o.lets(r):
-			if r.Header.Get("Authorization") != "" {
-				s.stats.wrongPasswords.Add(1)
-				s.warnings.warn("sievekv: wrong password for metrics", "client", r.RemoteAddr)
-			}
-			w.Header().Set("WWW-Authenticate", `Basic realm="metrics"`)
-			http.Error(w, "metrics need a password", http.StatusUnauthorized)
-		default:
-			next.ServeHTTP(w, r)
+			return
 		}
+		if r.URL.Path == "/metrics" && o.Password != "" {
+			if refused, why := o.refusal(s, r); refused != 0 {
+				w.Header().Set("WWW-Authenticate", `Basic realm="metrics"`)
+				w.Header().Set("Connection", "close") // there are few
+				http.Error(w, why, refused)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
 	})
+}
+
+// refusal returns the status and the text for a request that does not give the password, 0 for one that does. Whatever
+// password it gives, its answer takes as long as those to AUTH do, by the wrong ones that came from its address before.
+//
+// A request that waits has one of few connections. So half of these at most are for requests that wait, and one more is
+// refused at once, before its password is looked at: requests side by side must not tell more than one after the other.
+func (o *MetricsOptions) refusal(s *Server, r *http.Request) (status int, why string) {
+	const needed = "metrics need a password"
+	if r.Header.Get("Authorization") == "" {
+		return http.StatusUnauthorized, needed
+	}
+	from := networkOf(nil)
+	if addr, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		from = networkOfIP(addr.Addr())
+	}
+	// It counts as wrong until it was looked at, also if that never comes.
+	given := func(right bool) (time.Duration, int) {
+		return s.metricsGuesses.given(from, "", right, time.Now(), s.limits.shortestGuess, s.limits.longestGuess)
+	}
+	wait, wrong := given(false)
+	if status, why := s.delayMetrics(r.Context(), wait); status != 0 {
+		return status, why
+	}
+	if o.lets(r) {
+		given(true)
+		return 0, ""
+	}
+	s.stats.wrongPasswords.Add(1)
+	s.warnings.warn("sievekv: wrong password for metrics", "client", r.RemoteAddr, "wrong_from_there", wrong)
+	return http.StatusUnauthorized, needed
+}
+
+// delayMetrics waits as long as the answer to a request is to take. The status is not 0 if it is not to be answered.
+func (s *Server) delayMetrics(ctx context.Context, wait time.Duration) (status int, why string) {
+	if wait <= 0 {
+		return 0, ""
+	}
+	defer s.metricsDelayed.Add(-1)
+	if int(s.metricsDelayed.Add(1)) > max(1, s.room.metrics/2) {
+		return http.StatusTooManyRequests, "too many passwords at a time come from where wrong ones came from"
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return 0, ""
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+	return http.StatusServiceUnavailable, "given up"
 }
 
 // knows reports whether a request may name a host so. An address is no name that anybody could have led here.
@@ -54,11 +108,8 @@ func (o *MetricsOptions) knows(host string) bool {
 		slices.ContainsFunc(o.Hosts, func(known string) bool { return strings.EqualFold(known, host) })
 }
 
-// lets reports whether a request gives the password, if there is one.
+// lets reports whether a request gives the password.
 func (o *MetricsOptions) lets(r *http.Request) bool {
-	if o.Password == "" {
-		return true
-	}
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		_, given, ok = r.BasicAuth()

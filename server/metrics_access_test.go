@@ -1,12 +1,17 @@
 package server_test
 
 import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv/server"
+	"github.com/sievekv/sievekv/tests/wire"
 )
 
 // Metrics are for those who may have them: not for a page whose name was made to lead here, not without the
@@ -53,5 +58,151 @@ func TestMetrics_access(t *testing.T) {
 	}
 	if got := w.client().info("stats", "acl_access_denied_auth"); got != "3" {
 		t.Errorf("%s wrong passwords are counted, want 3", got)
+	}
+}
+
+// scraper asks for metrics, from an address of its own.
+type scraper struct {
+	t    *testing.T
+	conn *wire.Conn
+	in   *bufio.Reader
+}
+
+// scrapers serves the metrics, and returns what connects to them.
+func scrapers(w *world, o *server.MetricsOptions) (connect func(ip string) *scraper) {
+	w.t.Helper()
+	pipes := wire.NewListener()
+	h := &http.Server{Handler: w.server.MetricsHandler(o)}
+	ended := make(chan error)
+	go func() { ended <- h.Serve(w.server.MetricsListener(pipes)) }()
+	w.t.Cleanup(func() {
+		_ = h.Close() // what it has to tell is of nobody's interest
+		<-ended
+	})
+	return func(ip string) *scraper {
+		w.t.Helper()
+		c, err := pipes.Dial(&net.TCPAddr{IP: net.ParseIP(ip), Port: 1})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(func() { _ = c.Close() })
+		return &scraper{w.t, c, bufio.NewReader(c.Conn)}
+	}
+}
+
+func (s *scraper) send(password string) {
+	s.t.Helper()
+	if err := s.conn.Send(fmt.Sprintf("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", password)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// answer returns the code of the answer, and whether the connection ends with it.
+func (s *scraper) answer() (code int, ends bool) {
+	s.t.Helper()
+	r, err := http.ReadResponse(s.in, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		s.t.Fatal(err)
+	}
+	if r.Close {
+		if _, err := s.in.ReadByte(); err == nil {
+			s.t.Error("something follows the last answer")
+		}
+	}
+	return r.StatusCode, r.Close
+}
+
+func (s *scraper) wants(password string, code int) {
+	s.t.Helper()
+	s.send(password)
+	if got, _ := s.answer(); got != code {
+		s.t.Errorf("the password %s is answered with %d, want %d", password, got, code)
+	}
+}
+
+// Passwords for the metrics are delayed as those of AUTH are, those of one address by what came from there. Few requests
+// wait at a time, so that there are connections left for others, and the answer to a wrong one ends its connection.
+func TestMetrics_guesses(t *testing.T) {
+	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithGuesses(long, long))
+	const places = 4
+	w.server.HaveRoom(10, 1, places)
+	connect := scrapers(w, &server.MetricsOptions{Password: "pw"})
+	good := connect("192.0.2.2")
+	good.wants("pw", 200)
+	for range server.FreeGuesses {
+		c := connect("192.0.2.1")
+		c.send("wrong")
+		if code, ends := c.answer(); code != 401 || !ends {
+			t.Fatalf("a wrong password is answered with %d, the connection ends: %v", code, ends)
+		}
+	}
+	waits := func(n int) func() bool { return func() bool { return w.server.MetricsDelayed() == n } }
+	// One that guesses on has all places that it can get.
+	var waiting []*scraper
+	for i := range places / 2 {
+		c := connect("192.0.2.1")
+		c.send("wrong")
+		eventually(t, "it waits", waits(i+1))
+		waiting = append(waiting, c)
+	}
+	for _, password := range []string{"wrong", "pw"} { // by which nobody can tell them apart
+		c := connect("192.0.2.1")
+		c.send(password)
+		if code, ends := c.answer(); code != 429 || !ends {
+			t.Fatalf("with all places taken the password %s is answered with %d, the connection ends: %v", password, code, ends)
+		}
+	}
+	good.wants("pw", 200)
+	connect("192.0.2.3").wants("wrong", 401)
+	if got := w.server.MetricsDelayed(); got != places/2 {
+		t.Errorf("%d wait, want %d", got, places/2)
+	}
+	// A client that has gone keeps no place; right ones wait too; those of AUTH do not.
+	for i, c := range waiting {
+		_ = c.conn.Close()
+		eventually(t, "it has gone", waits(places/2-1-i))
+	}
+	connect("192.0.2.1").send("pw")
+	eventually(t, "a right one waits", waits(1))
+	w.clientFrom(&net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 1}).answers("AUTH secret => +OK")
+}
+
+// After their time delayed answers are those that they would have been, and a right one ends the delays.
+func TestMetrics_guessesEnd(t *testing.T) {
+	w := serve(t, server.Options{}.WithTimes(long, long, long).WithGuesses(soon, soon))
+	connect := scrapers(w, &server.MetricsOptions{Password: "pw"})
+	for range server.FreeGuesses + 1 {
+		connect("192.0.2.1").wants("wrong", 401)
+	}
+	if got := w.server.MetricsGuesses(); got != server.FreeGuesses+1 {
+		t.Errorf("%d wrong passwords are remembered, want %d", got, server.FreeGuesses+1)
+	}
+	c := connect("192.0.2.1")
+	c.wants("pw", 200)
+	if got := w.server.MetricsGuesses(); got != 0 {
+		t.Errorf("after a right one %d wrong passwords are remembered", got)
+	}
+	c.wants("pw", 200)
+	if !strings.Contains(w.log.String(), "sievekv: wrong password for metrics") {
+		t.Errorf("logged is\n%s", w.log)
+	}
+}
+
+// The end of the server does not wait for a delayed answer.
+func TestMetrics_guessesShutdown(t *testing.T) {
+	w := serve(t, server.Options{}.WithTimes(long, long, long).WithGuesses(long, long))
+	connect := scrapers(w, &server.MetricsOptions{Password: "pw"})
+	for range server.FreeGuesses {
+		connect("192.0.2.1").wants("wrong", 401)
+	}
+	c := connect("192.0.2.1")
+	c.send("pw")
+	eventually(t, "it waits", func() bool { return w.server.MetricsDelayed() == 1 })
+	w.shutdown()
+	if code, _ := c.answer(); code != 503 {
+		t.Errorf("at the end the answer is %d, want 503", code)
 	}
 }

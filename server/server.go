@@ -67,6 +67,9 @@ type Server struct {
 	largest    largest
 	savingACL  sync.Mutex // held while the ACL file is written
 
+	metricsGuesses guesses      // of the password for metrics
+	metricsDelayed atomic.Int32 // requests for metrics that wait
+
 	// ctx ends when commands that run are to be given up.
 	ctx    context.Context
 	cancel context.CancelFunc

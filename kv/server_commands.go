@@ -82,7 +82,7 @@ func configSet(c *Call) reply.Reply {
 	for i := 0; i < len(c.Args); i += 2 {
 		pairs = append(pairs, [2]string{string(c.Args[i]), string(c.Args[i+1])})
 	}
-	name, why := c.DB.registry.change(pairs)
+	name, why := c.DB.registry.change(c, pairs)
 	switch {
 	case errors.Is(why, errNoSetting):
 		return reply.Errorf("ERR Unknown option or number of arguments for CONFIG SET - '%s'", name)

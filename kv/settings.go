@@ -37,6 +37,10 @@ type Setting struct {
 	// Fits, if set, is asked after Check, about the values that all settings are to have:
 	// it refuses one that does not go with the others, in words as those of Check.
 	Fits func(value func(name string) string) error
+
+	// FitsCall, if set, is asked after Fits by CONFIG SET alone, with its call: it refuses what the
+	// program may set and a client must not.
+	FitsCall func(c *Call, value func(name string) string) error
 }
 
 // setting is a Setting and its value, which is read without a lock.
@@ -127,7 +131,7 @@ func (db *DB) SettingFloat(name string) float64 {
 // SetSetting changes a setting until the store is closed. The case of the name does not
 // matter. The error wraps ErrSetting.
 func (db *DB) SetSetting(name, value string) error {
-	if failed, why := db.registry.change([][2]string{{name, value}}); why != nil {
+	if failed, why := db.registry.change(nil, [][2]string{{name, value}}); why != nil {
 		return fmt.Errorf("%w: %s %q: %w", ErrSetting, failed, value, why)
 	}
 	return nil
@@ -166,8 +170,8 @@ var (
 )
 
 // change sets settings to values, all or none, and returns the name of that which is
-// refused, and why.
-func (r *registry) change(pairs [][2]string) (failed string, why error) {
+// refused, and why. The call is that of CONFIG SET, nil if the program changes them.
+func (r *registry) change(c *Call, pairs [][2]string) (failed string, why error) {
 	names := make([]string, len(pairs))
 	for i, pair := range pairs {
 		j := slices.IndexFunc(r.settingNames, func(name string) bool { return fold(name) == fold(pair[0]) })
@@ -202,8 +206,14 @@ func (r *registry) change(pairs [][2]string) (failed string, why error) {
 		return ""
 	}
 	for _, name := range names {
-		if fits := r.settings[name].Fits; fits != nil {
-			if err := fits(toBe); err != nil {
+		s := r.settings[name]
+		if s.Fits != nil {
+			if err := s.Fits(toBe); err != nil {
+				return name, err
+			}
+		}
+		if s.FitsCall != nil && c != nil {
+			if err := s.FitsCall(c, toBe); err != nil {
 				return name, err
 			}
 		}

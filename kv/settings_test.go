@@ -163,3 +163,20 @@ func TestOptions_settings(t *testing.T) {
 		})
 	}
 }
+
+// What FitsCall refuses CONFIG SET may not set, and the program may.
+func TestSetting_FitsCall(t *testing.T) {
+	refuse := func(c *kv.Call, value func(string) string) error {
+		return errors.New("argument must not be " + value("mine") + " for " + c.Command.LowerName())
+	}
+	db := openWith(t, kv.Module{Name: "test", Settings: []kv.Setting{
+		{Name: "mine", Summary: "M.", Default: "1", Check: kv.IntegerSetting(0, 10), FitsCall: refuse},
+	}})
+	if err := db.SetSetting("mine", "2"); err != nil || db.Setting("mine") != "2" {
+		t.Errorf("SetSetting = %v, and it is %s", err, db.Setting("mine"))
+	}
+	r := db.NewSession().Do(t.Context(), [][]byte{[]byte("CONFIG"), []byte("SET"), []byte("mine"), []byte("3")})
+	if got := string(r.Bytes()); !strings.HasSuffix(got, " - argument must not be 3 for config|set") || db.Setting("mine") != "2" {
+		t.Errorf("CONFIG SET = %s, and it is %s", got, db.Setting("mine"))
+	}
+}

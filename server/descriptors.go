@@ -53,16 +53,38 @@ func (s *Server) fitClients() error {
 	return nil
 }
 
-// clientsFit refuses a maxclients for which the server of a store has no descriptors.
-func (h *hub) clientsFit(value func(name string) string) error {
+// clientsFit refuses a maxclients that is lower than the fewest, or for which the server of a store has no descriptors.
+func (h *hub) clientsFit(fewest int64, value func(name string) string) error {
 	s := h.server.Load()
 	if s == nil {
 		return nil
 	}
-	if n, err := strconv.ParseInt(value(maxClientsSetting), 10, 64); err == nil && n > int64(s.room.clients) {
-		return fmt.Errorf("argument must be between 1 and %d inclusive, as the limit of open files leaves no more", s.room.clients)
+	n, err := strconv.ParseInt(value(maxClientsSetting), 10, 64)
+	why := ""
+	switch most := int64(s.room.clients); {
+	case err != nil:
+	case n > most:
+		why = "the limit of open files leaves no more"
+	case n < fewest:
+		why = "lower ones could lock everybody out"
 	}
-	return nil
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("argument must be between %d and %d inclusive, not %d: %s", fewest, s.room.clients, n, why)
+}
+
+// spareClients is how many clients can connect beside those that there are, whatever a client sets maxclients to: enough
+// to set it again, with a few that come back at the same moment, as those of a pool do.
+const spareClients = 8
+
+// fewestClients is the lowest maxclients that a client may set: with a lower one, set by mistake, nobody could connect to
+// raise it again. It may be as low as it is, or as it can be at most.
+func (s *Server) fewestClients() int64 {
+	s.mu.Lock()
+	users := int64(len(s.conns) - s.strangers.list.Len()) // strangers make room
+	s.mu.Unlock()
+	return min(users+spareClients, int64(s.room.clients), s.maxClients())
 }
 
 // MetricsListener returns l with 16 connections at a time at most, or fewer if the limit of open files is below 256: others

@@ -152,6 +152,38 @@ func TestMaxClients(t *testing.T) {
 	w.client().answers("PING => +PONG")
 }
 
+// A client cannot lower maxclients so far that nobody could connect to raise it again. The program can, and strangers count
+// for nothing, as they make room.
+func TestMaxClients_lowered(t *testing.T) {
+	const failed = "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument must be between "
+	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithStrangers(100, 0))
+	w.server.HaveRoom(1000, 1, 1)
+	w.set("maxclients", "1000")
+	for range 20 {
+		w.stranger()
+	}
+	c := w.user()
+	w.user()
+	c.answers(`
+		CONFIG SET maxclients 1 => ` + failed + `10 and 1000 inclusive, not 1: lower ones could lock everybody out
+		CONFIG SET timeout 7 maxclients 9 => ` + failed + `10 and 1000 inclusive, not 9: ...
+		CONFIG GET timeout => ["timeout" "0"]
+		CONFIG SET maxclients 1001 => ` + failed + `1 and 1000 inclusive, not 1001: the limit of open files leaves no more
+		MULTI => +OK
+		CONFIG SET maxclients 9 => +QUEUED
+		EXEC => [` + failed + `10 and 1000 inclusive, not 9: ...]
+		CONFIG SET maxclients 10 => +OK`)
+	w.set("maxclients", "3") // and what is so low already may be so again
+	c.answers(`
+		CONFIG SET maxclients 2 => ` + failed + `3 and 1000 inclusive, not 2: ...
+		CONFIG SET maxclients 3 => +OK
+		CONFIG SET maxclients 4 => +OK`)
+	w.server.HaveRoom(3, 1, 1) // or can be no higher
+	c.answers(`
+		CONFIG SET maxclients 2 => ` + failed + `3 and 3 inclusive, not 2: ...
+		CONFIG SET maxclients 3 => +OK`)
+}
+
 func TestProtocolErrors(t *testing.T) {
 	w := serve(t, nil)
 	w.set("proto-max-bulk-len", "1024", "client-query-buffer-limit", "1048576")

@@ -25,7 +25,13 @@ func settings(h *hub) []kv.Setting {
 		return kv.Setting{Name: name, Default: strconv.FormatInt(value, 10), Summary: summary, Check: kv.IntegerSetting(low, high)}
 	}
 	maxClients := integer(maxClientsSetting, 10_000, 1, math.MaxInt32, "The most connections at a time.")
-	maxClients.Fits = h.clientsFit
+	maxClients.Fits = func(value func(string) string) error { return h.clientsFit(1, value) }
+	maxClients.FitsCall = func(c *kv.Call, value func(string) string) error {
+		if s := serverOf(c); s != nil {
+			return h.clientsFit(s.fewestClients(), value)
+		}
+		return nil
+	}
 	return []kv.Setting{
 		maxClients,
 		integer(timeoutSetting, 0, 0, math.MaxInt32, "After so many seconds without a command a connection is closed; 0 for never."),

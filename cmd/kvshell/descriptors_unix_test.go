@@ -87,7 +87,7 @@ func TestServe_descriptors(t *testing.T) {
 			if err != nil || most < 10 || most >= limit {
 				t.Fatalf("maxclients is %d, %v, under a limit of %d", most, err, limit)
 			}
-			if got := ask(t, good, fmt.Sprint("CONFIG SET maxclients ", most+1))[0]; !strings.Contains(got, "argument must be between 1 and "+strconv.Itoa(most)) {
+			if got := ask(t, good, fmt.Sprint("CONFIG SET maxclients ", most+1))[0]; !strings.Contains(got, "argument must be between 1 and "+strconv.Itoa(most)+" inclusive, not "+strconv.Itoa(most+1)+": the limit of open files") {
 				t.Errorf("CONFIG SET maxclients above %d answers %s", most, got)
 			}
 			for range most + 50 {

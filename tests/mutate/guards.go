@@ -1249,8 +1249,8 @@ var guards = []mutation{
 	}},
 	{name: "settings that do not go together are set", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
 		{"kv/settings.go",
-			"\t\t\tif err := fits(toBe); err != nil {",
-			"\t\t\tif err := fits(toBe); err != nil && false {"},
+			"\t\t\tif err := s.Fits(toBe); err != nil {",
+			"\t\t\tif err := s.Fits(toBe); err != nil && false {"},
 	}},
 	{name: "settings are looked at one by one", pkg: "./kv", tests: "^TestDB_SetSetting_together$", edits: []edit{
 		{"kv/settings.go",

@@ -55,9 +55,10 @@ type conn struct {
 	replyBytes   int       // of the reply under way
 	partialSince time.Time // when the command that has come in part began to; zero for none
 
-	use     use           // of the processor
-	turn    *turn         // nil if it has none
-	entered chan struct{} // the gate of the large command that runs
+	use      use           // of the processor
+	turn     *turn         // nil if it has none
+	lastTurn time.Duration // what the last one took
+	entered  chan struct{} // the gate of the large command that runs
 
 	ahead []byte // read from net while a command ran, at most aheadBytes
 

@@ -71,14 +71,50 @@ func (o Options) WithBurst(d time.Duration) *Options {
 	return &o
 }
 
+// LongTurn and LongBytes say which turns take long.
+const (
+	LongTurn  = longTurn
+	LongBytes = longBytes
+)
+
 // Places is how many connections take their turns at a time.
 func Places() int { return places() }
 
 // TurnsTaken is how many connections have their turn.
-func (s *Server) TurnsTaken() int {
-	s.turns.mu.Lock()
-	defer s.turns.mu.Unlock()
-	return len(s.turns.taken)
+func (s *Server) TurnsTaken() (n int) {
+	for _, t := range []*turns{s.turns, s.longTurns} {
+		t.mu.Lock()
+		n += len(t.taken)
+		t.mu.Unlock()
+	}
+	return n
+}
+
+// TakeLongTurns takes all places of long turns, until they are given back.
+func (s *Server) TakeLongTurns() (giveBack func()) {
+	var taken []*turn
+	for range s.longTurns.places {
+		one := s.longTurns.take(use{}, nil)
+		s.longTurns.mu.Lock()
+		one.lent = true // so that it is lent to nobody, however long it takes
+		s.longTurns.mu.Unlock()
+		taken = append(taken, one)
+	}
+	return func() {
+		for _, one := range taken {
+			s.longTurns.mu.Lock()
+			one.lent = false
+			s.longTurns.mu.Unlock()
+			one.give()
+		}
+	}
+}
+
+// LongTurnsWanted is how many connections wait for a place of long turns.
+func (s *Server) LongTurnsWanted() int {
+	s.longTurns.mu.Lock()
+	defer s.longTurns.mu.Unlock()
+	return len(s.longTurns.waiting)
 }
 
 // WithBatch returns options in which replies are sent when there are so many bytes of them.

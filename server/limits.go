@@ -147,16 +147,26 @@ func (c *conn) takeTurn() (ok bool) {
 		return true
 	}
 	began := time.Now()
-	c.turn = c.server.turns.take(c.use, c.server.ctx.Done())
+	turns := c.server.turns
+	if c.takesLong() {
+		turns = c.server.longTurns
+	}
+	c.turn = turns.take(c.use, c.server.ctx.Done())
 	if !c.partialSince.IsZero() {
 		c.partialSince = c.partialSince.Add(time.Since(began)) // which is not the client's fault
 	}
 	return c.turn != nil
 }
 
+// takesLong reports whether the connection's next turn is likely to take long.
+func (c *conn) takesLong() bool {
+	return c.entered != nil || c.lastTurn > longTurn || c.in.Buffered() > longBytes
+}
+
 func (c *conn) giveTurn() {
 	if c.turn != nil {
-		c.server.turns.give(c.turn)
+		c.lastTurn = time.Since(c.turn.since)
+		c.turn.give()
 		c.turn = nil
 	}
 }

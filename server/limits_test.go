@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 )
@@ -545,6 +546,46 @@ func TestTurns_notRead(t *testing.T) {
 	}
 	eventually(t, "nobody has a turn", none)
 	c.answers("GET k => \"v\"")
+}
+
+// Those whose turns take long wait for each other, and not for those whose turns are short; nor these for them.
+func TestTurns_long(t *testing.T) {
+	w := serve(t, server.Options{}.WithBurst(-1).WithTimes(long, long, long))
+	slow, large := w.client(), w.client()
+	// A command that takes longer than a short turn: the key is another's meanwhile.
+	held, release := make(chan struct{}), make(chan struct{})
+	updated := make(chan error)
+	go func() {
+		updated <- w.db.Update(t.Context(), func(*sievekv.Tx) error {
+			close(held)
+			<-release
+			return nil
+		})
+	}()
+	<-held
+	slow.send(pipeline("SET k v"))
+	eventually(t, "it has its turn", func() bool { return w.server.TurnsTaken() == 1 })
+	time.Sleep(server.LongTurn)
+	close(release)
+	if err := <-updated; err != nil {
+		t.Fatal(err)
+	}
+	slow.want("+OK")
+
+	giveBack := w.server.TakeLongTurns()
+	w.client().answers("GET k => \"v\"")
+	slow.send(pipeline("GET k"))
+	eventually(t, "the next turn of one that took long waits", func() bool { return w.server.LongTurnsWanted() == 1 })
+	sent := make(chan error, 1)
+	go func() { sent <- large.Send(commandOf("STRLEN", strings.Repeat("k", 2*server.LongBytes))) }()
+	eventually(t, "who sends much waits", func() bool { return w.server.LongTurnsWanted() == 2 })
+	w.client().answers("GET k => \"v\"")
+	giveBack()
+	slow.want("\"v\"")
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	large.want("-ERR too large: key of ...")
 }
 
 // A command of many words is refused before it runs if there is no memory for what it takes then.

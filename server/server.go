@@ -56,6 +56,7 @@ type Server struct {
 	large      chan struct{} // holds one for each large command that runs
 	huge       chan struct{} // and this for each huge one
 	turns      *turns
+	longTurns  *turns       // for those whose turns take long
 	held       atomic.Int64 // bytes of all connections but those of strangers
 	strangers  strangers
 	guesses    guesses
@@ -109,7 +110,7 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)
 	s.handshakes = make(chan struct{}, handshakePlaces())
 	s.strangers.left = make(chan struct{}, 1)
-	s.turns = newTurns()
+	s.turns, s.longTurns = newTurns(places()), newTurns(longPlaces())
 	s.stats = newStats(db.Commands())
 	if err := s.loadUsers(); err != nil {
 		return nil, err

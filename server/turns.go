@@ -37,7 +37,13 @@ func (u *use) add(now time.Time, d time.Duration) {
 //
 // A turn that takes long may be waiting, for the disk or for who has the key. Its place is lent to the next that
 // waits, so that those who ask for other keys go on.
+//
+// There are two of these. Connections whose turns take long have few places of their own, so that they leave some of
+// the processors to all others. With as many as there are places for short turns, the goroutines of a command, which
+// may be three where it is written to the disk, each wait until all of those have run for 10 ms: on two processors a
+// client that gives a command now and then had to wait a second, where it now waits a tenth of that.
 type turns struct {
+	places  int
 	mu      sync.Mutex // guards what follows, turn.lent, and waiter.index and waiter.turn
 	free    int        // places
 	waiting waitingHeap
@@ -47,6 +53,7 @@ type turns struct {
 
 // turn is one that was taken.
 type turn struct {
+	of    *turns
 	since time.Time
 	lent  bool // its place is another's
 }
@@ -54,11 +61,23 @@ type turn struct {
 // long is how long a turn takes before its place is lent.
 const long = 500 * time.Millisecond
 
-// places is how many take their turns at a time: more than there are processors, as some of them read from
+// A turn is likely to take long if the connection's last one took longTurn, or it begins with longBytes received.
+// Durable writes take a tenth of that: with few places for them, half as many are done.
+const (
+	longTurn  = 300 * time.Microsecond
+	longBytes = 64 << 10
+)
+
+// places is how many take short turns at a time: more than there are processors, as some of them read from
 // the disk.
 func places() int { return min(max(4*runtime.GOMAXPROCS(0), 8), 32) }
 
-func newTurns() *turns { return &turns{free: places(), taken: make(map[*turn]struct{})} }
+// longPlaces is how many take long turns at a time beside them.
+func longPlaces() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
+
+func newTurns(places int) *turns {
+	return &turns{places: places, free: places, taken: make(map[*turn]struct{})}
+}
 
 // take waits for a turn, which the caller gives back. It returns nil if closed was closed before.
 func (t *turns) take(u use, closed <-chan struct{}) *turn {
@@ -88,13 +107,14 @@ func (t *turns) take(u use, closed <-chan struct{}) *turn {
 
 // begin makes a turn. The caller holds mu.
 func (t *turns) begin() *turn {
-	one := &turn{since: time.Now()}
+	one := &turn{of: t, since: time.Now()}
 	t.taken[one] = struct{}{}
 	return one
 }
 
-// give gives a turn back.
-func (t *turns) give(one *turn) {
+// give gives the turn back.
+func (one *turn) give() {
+	t := one.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.taken, one)

@@ -11,7 +11,7 @@ import (
 // Of those that wait the one that used least goes first, and as many go at once as there are places.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
+		turns := newTurns(places())
 		var taken []*turn
 		for range places() {
 			taken = append(taken, turns.take(use{}, nil))
@@ -37,7 +37,7 @@ func TestTurns(t *testing.T) {
 			synctest.Wait()
 			one := taken[0]
 			taken = taken[1:]
-			turns.give(one)
+			one.give()
 		}
 		synctest.Wait()
 		if want := []int{1, 3, 5}; !slices.Equal(order, want) {
@@ -50,7 +50,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("after the end %v, want %v", order, want)
 		}
 		for _, one := range taken {
-			turns.give(one)
+			one.give()
 		}
 		turns.wantIdle(t)
 	})
@@ -66,13 +66,13 @@ func (t *turns) wantIdle(test *testing.T) {
 // The places of turns that take long are lent, and no more than these.
 func TestTurns_lent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
+		turns := newTurns(places())
 		var taken []*turn
 		for range places() {
 			taken = append(taken, turns.take(use{}, nil))
 		}
 		time.Sleep(long / 2)
-		turns.give(taken[0])
+		taken[0].give()
 		taken[0] = turns.take(use{}, nil) // a short one among long ones
 		got := make(chan *turn, 2*places())
 		for range cap(got) {
@@ -89,10 +89,10 @@ func TestTurns_lent(t *testing.T) {
 			t.Errorf("%d places are lent, want all of %d, once", n, places())
 		}
 		for _, one := range taken {
-			turns.give(one) // those that are lent come back with those who borrowed them
+			one.give() // those that are lent come back with those who borrowed them
 		}
 		for range cap(got) {
-			turns.give(<-got)
+			(<-got).give()
 		}
 		synctest.Wait()
 		time.Sleep(long)

@@ -38,10 +38,10 @@ func (u *use) add(now time.Time, d time.Duration) {
 // A turn that takes long may be waiting, for the disk or for who has the key. Its place is lent to the next that
 // waits, so that those who ask for other keys go on.
 //
-// There are two of these. Connections whose turns take long have few places of their own, so that they leave some of
-// the processors to all others. With as many as there are places for short turns, the goroutines of a command, which
-// may be three where it is written to the disk, each wait until all of those have run for 10 ms: on two processors a
-// client that gives a command now and then had to wait a second, where it now waits a tenth of that.
+// There are two of these: connections whose turns take long have few places of their own. If they had as many as there
+// are for short turns, the goroutines of a command, of which there are three where it is written to the disk, would each
+// wait until all of those had run for 10 ms. On two processors a client that gives a command now and then waited for up
+// to a second; now it waits for a tenth of that.
 type turns struct {
 	places  int
 	mu      sync.Mutex // guards what follows, turn.lent, and waiter.index and waiter.turn
@@ -72,8 +72,9 @@ const (
 // the disk.
 func places() int { return min(max(4*runtime.GOMAXPROCS(0), 8), 32) }
 
-// longPlaces is how many take long turns at a time beside them.
-func longPlaces() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
+// longPlaces is how many take long turns at a time beside them: they leave a processor to the others. A connection that
+// waits for the disk takes no turns, as it gives too few commands in that time, see spared.
+func longPlaces() int { return max(runtime.GOMAXPROCS(0)-1, 1) }
 
 func newTurns(places int) *turns {
 	return &turns{places: places, free: places, taken: make(map[*turn]struct{})}

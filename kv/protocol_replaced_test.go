@@ -140,7 +140,7 @@ func TestAcknowledge_renamedMeanwhile(t *testing.T) {
 	reached, resume := s.clock.holdNext()
 	added := ask(func() (bool, error) { return f.AddString("x") })
 	<-reached
-	if err := s.Rename(kv.NoSync, []byte("src"), []byte("dst")); err != nil {
+	if err := s.Rename(kv.Always, []byte("src"), []byte("dst")); err != nil { // all that src knew is on the disk
 		t.Fatal(err)
 	}
 	if _, err := bloomext.New(s.DB, "dst").With(kv.NoSync).AddString("x"); err != nil {

@@ -3,15 +3,21 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sievekv/sievekv/server/resp"
 )
@@ -24,9 +30,9 @@ type limited struct {
 }
 
 // serveLimited starts kvshell serve with a limit of descriptors, and waits until it serves.
-func serveLimited(t *testing.T, limit int, dir string) *limited {
+func serveLimited(t *testing.T, limit int, dir string, flags ...string) *limited {
 	t.Helper()
-	s := &limited{cmd: limitedCommand(limit, dir)}
+	s := &limited{cmd: limitedCommand(limit, dir, flags...)}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -34,10 +40,12 @@ func serveLimited(t *testing.T, limit int, dir string) *limited {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.cmd.Process.Kill() }) // it has ended, unless the test failed
 	told := make(chan struct{})
 	ended := make(chan struct{})
-	t.Cleanup(func() { <-ended })
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill() // it has ended, unless the test failed
+		<-ended
+	})
 	go func() {
 		defer close(ended)
 		buf := make([]byte, 4096)
@@ -70,31 +78,74 @@ func serveLimited(t *testing.T, limit int, dir string) *limited {
 	return s
 }
 
-func limitedCommand(limit int, dir string) *exec.Cmd {
-	return exec.Command("sh", "-c", `ulimit -n "$0" && exec kvshell -d "$1" serve --addr 127.0.0.1:0 --metrics-addr 127.0.0.1:0`,
-		strconv.Itoa(limit), dir)
+func limitedCommand(limit int, dir string, flags ...string) *exec.Cmd {
+	const script = `ulimit -n "$0" && dir=$1 && shift && exec kvshell -d "$dir" serve --addr 127.0.0.1:0 --metrics-addr 127.0.0.1:0 "$@"`
+	return exec.Command("sh", append([]string{"-c", script, strconv.Itoa(limit), dir}, flags...)...)
 }
 
-// Strangers take all the descriptors that they can get, of the clients and of the metrics, and stay. What a client
-// writes meanwhile, enough for several logs and tables, succeeds, and is there afterwards.
+// most returns so many descriptors, or as many as a process may have here.
+func most(t *testing.T, wanted int) int {
+	t.Helper()
+	var own syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &own); err != nil {
+		t.Fatal(err)
+	}
+	if uint64(own.Max) < uint64(wanted) {
+		t.Logf("no process may open more than %d files here, so the server gets that in place of %d", own.Max, wanted)
+		return int(own.Max)
+	}
+	return wanted
+}
+
+// connectFrom connects to addresses, as often as is said, from a process that has few other descriptors, until leave is called.
+func connectFrom(t *testing.T, times string) (leave func()) {
+	t.Helper()
+	cmd := exec.Command("kvshell")
+	cmd.Env = append(os.Environ(), crowdVariable+"="+times)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	leave = sync.OnceFunc(func() {
+		_ = in.Close() // it may have ended
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the crowd ended with %v", err)
+		}
+	})
+	t.Cleanup(leave)
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "connected\n" {
+		t.Fatalf("the crowd says %q, %v", line, err)
+	}
+	return leave
+}
+
+// Strangers take all the descriptors that they can get, of the clients and of the metrics, and stay for a while. What a
+// client writes meanwhile, enough for several logs and tables, succeeds, and is there afterwards; when they have gone,
+// others are served.
 func TestServe_descriptors(t *testing.T) {
-	for _, limit := range []int{64, 128, 1024} {
+	for _, limit := range []int{64, 128, 1024, most(t, 20_000)} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
-			s := serveLimited(t, limit, dir)
+			s := serveLimited(t, limit, dir, "--set", "maxclients=1000000")
 			good := dial(t, "tcp", s.addr)
-			most, err := strconv.Atoi(strings.Trim(strings.Fields(ask(t, good, "CONFIG GET maxclients")[0])[3], `"`))
-			if err != nil || most < 10 || most >= limit {
-				t.Fatalf("maxclients is %d, %v, under a limit of %d", most, err, limit)
+			clients, err := strconv.Atoi(strings.Trim(strings.Fields(ask(t, good, "CONFIG GET maxclients")[0])[3], `"`))
+			if err != nil || clients < 10 || clients >= limit {
+				t.Fatalf("maxclients is %d, %v, under a limit of %d", clients, err, limit)
 			}
-			if got := ask(t, good, fmt.Sprint("CONFIG SET maxclients ", most+1))[0]; !strings.Contains(got, "argument must be between 1 and "+strconv.Itoa(most)+" inclusive, not "+strconv.Itoa(most+1)+": the limit of open files") {
-				t.Errorf("CONFIG SET maxclients above %d answers %s", most, got)
+			if got := ask(t, good, fmt.Sprint("CONFIG SET maxclients ", clients+1))[0]; !strings.Contains(got, "argument must be between 1 and "+strconv.Itoa(clients)+" inclusive, not "+strconv.Itoa(clients+1)+": the limit of open files") {
+				t.Errorf("CONFIG SET maxclients above %d answers %s", clients, got)
 			}
-			for range most + 50 {
-				dial(t, "tcp", s.addr)
-			}
-			for range 300 {
-				dial(t, "tcp", s.metric)
+			// Two processes, as each may have no more descriptors than the server.
+			var leave []func()
+			for _, from := range []string{"127.0.0.2", "127.0.0.3"} {
+				leave = append(leave, connectFrom(t, fmt.Sprintf("%s %d %s 150 %s", from, limit/2+50, s.addr, s.metric)))
 			}
 			in := resp.NewReader(good)
 			value := strings.Repeat("v", 1<<20)
@@ -107,6 +158,24 @@ func TestServe_descriptors(t *testing.T) {
 				if _, err := in.Read(); err != nil {
 					t.Fatalf("write %d: %v", i, err)
 				}
+			}
+			for _, f := range leave {
+				f()
+			}
+			// Those who come now are served, as soon as the server knows that the others have gone.
+			for {
+				if c, err := net.Dial("tcp", s.addr); err == nil {
+					_, _ = io.WriteString(c, "PING\r\n") // it may be closed
+					line, _ := bufio.NewReader(c).ReadString('\n')
+					_ = c.Close() // its reply is there
+					if line == "+PONG\r\n" {
+						break
+					}
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if got := fetch(t, "http://"+s.metric+"/readyz"); got != "ok\n" {
+				t.Errorf("/readyz answers %q", got)
 			}
 			// The last is still in the log, the first in a table.
 			for _, key := range []string{"key0", fmt.Sprint("key", writes-1)} {

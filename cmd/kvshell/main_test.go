@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 		ballastSize = -1
 		crashWhere(os.Getenv(crashVariable))
 		hangWhere(os.Getenv(hangVariable))
+		crowdAt(os.Getenv(crowdVariable))
 		main()
 	}})
 }

@@ -2,16 +2,18 @@
 // concurrency and durability out of the source, one at a time, and runs the
 // tests, which must fail each time.
 //
-//	go run ./tests/mutate [-run regexp] [-v]
+//	go run ./tests/mutate [-run regexp] [-v] [-compile]
 //
 // It is run in the module's root directory, whose files it does not change. It
 // prints a line for each mutation, "caught NAME by TESTS" or "SURVIVED NAME", and
 // exits with status 1 if one survived, could not be made or did not compile. The
-// unchanged source is tested first and must pass.
+// unchanged source is tested first and must pass. With -compile it only finds out whether the
+// mutations compile, which takes a minute.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -25,10 +27,11 @@ import (
 func main() {
 	pattern := flag.String("run", "", "make only the mutations whose names match this regular expression")
 	verbose := flag.Bool("v", false, "print the output of the tests")
+	compile := flag.Bool("compile", false, "only compile the mutations")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ok, err := mutate(ctx, *pattern, *verbose)
+	ok, err := mutate(ctx, *pattern, *verbose, *compile)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 	}
@@ -38,7 +41,7 @@ func main() {
 }
 
 // mutate reports whether every mutation whose name matches was caught.
-func mutate(ctx context.Context, pattern string, verbose bool) (ok bool, err error) {
+func mutate(ctx context.Context, pattern string, verbose, compile bool) (ok bool, err error) {
 	chosen, err := regexp.Compile(pattern)
 	if err != nil {
 		return false, err
@@ -60,7 +63,12 @@ func mutate(ctx context.Context, pattern string, verbose bool) (ok bool, err err
 	if err != nil {
 		return false, err
 	}
-	ok, err = (&runner{root: root, dir: dir, verbose: verbose}).tryAll(ctx, list)
+	r := &runner{root: root, dir: dir, verbose: verbose}
+	if compile {
+		ok, err = true, r.compileAll(ctx, list)
+	} else {
+		ok, err = r.tryAll(ctx, list)
+	}
 	if rerr := os.RemoveAll(dir); err == nil {
 		err = rerr
 	}
@@ -79,6 +87,16 @@ func (r *runner) tryAll(ctx context.Context, list []mutation) (ok bool, err erro
 		ok = ok && caught
 	}
 	return ok, nil
+}
+
+// compileAll compiles the mutations of each package together.
+func (r *runner) compileAll(ctx context.Context, list []mutation) (err error) {
+	for _, group := range groups(list) {
+		_, together, cerr := r.compilePackage(ctx, group)
+		fmt.Printf("%s: %d of %d mutations compile together\n", group[0].pkg, len(together), len(group))
+		err = errors.Join(err, cerr)
+	}
+	return err
 }
 
 // tryGroup is tryAll for mutations whose tests are in one package.

@@ -64,21 +64,14 @@ func (r *runner) test(ctx context.Context, name, pkg, pattern string, replace ma
 // list. It returns none if that is for nothing.
 func (r *runner) compileTogether(ctx context.Context, list []mutation) (b *binary, together []int, err error) {
 	pkg := list[0].pkg
+	if b, together, err = r.compilePackage(ctx, list); err != nil {
+		return nil, nil, err
+	}
 	var patterns []string
-	var chosen []mutation
-	for i, m := range list {
+	for _, m := range list {
 		if !slices.Contains(patterns, m.tests) {
 			patterns = append(patterns, m.tests)
 		}
-		switch err := addMutation(make(map[string]*source), r.root, m, i+1); {
-		case err == nil:
-			together, chosen = append(together, i), append(chosen, m)
-		case !errors.Is(err, errAlone):
-			return nil, nil, fmt.Errorf("%s: %w", m.name, err)
-		}
-	}
-	if b, err = r.compile(ctx, strings.ReplaceAll(strings.Trim(pkg, "./"), "/", "_"), pkg, chosen); err != nil {
-		return nil, nil, err
 	}
 	r.hangs = make(map[string]time.Duration)
 	for _, pattern := range patterns {
@@ -91,6 +84,25 @@ func (r *runner) compileTogether(ctx context.Context, list []mutation) (b *binar
 			return nil, nil, fmt.Errorf("%s has no tests %s", pkg, pattern)
 		}
 		r.hangs[pattern] = hangs + 3*time.Since(began)
+	}
+	return b, together, nil
+}
+
+// compilePackage compiles those mutations of one package that can be compiled together, and returns their places in
+// the list.
+func (r *runner) compilePackage(ctx context.Context, list []mutation) (b *binary, together []int, err error) {
+	pkg := list[0].pkg
+	var chosen []mutation
+	for i, m := range list {
+		switch err := addMutation(make(map[string]*source), r.root, m, i+1); {
+		case err == nil:
+			together, chosen = append(together, i), append(chosen, m)
+		case !errors.Is(err, errAlone):
+			return nil, nil, fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	if b, err = r.compile(ctx, strings.ReplaceAll(strings.Trim(pkg, "./"), "/", "_"), pkg, chosen); err != nil {
+		return nil, nil, err
 	}
 	return b, together, nil
 }

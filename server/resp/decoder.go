@@ -72,8 +72,8 @@ func (d *Decoder) Buffered() int { return len(d.buf) - d.start }
 // Partial reports whether bytes are left. After Next found no command they are the beginning of one.
 func (d *Decoder) Partial() bool { return d.Buffered() > 0 }
 
-// Size returns the bytes of memory that are held once more are read: those received take at most four times as many,
-// their words up to 64 bytes each.
+// Size returns the bytes of memory that are held once more are read: a first buffer, then at most four times the bytes
+// received, and up to 64 bytes for each of their words, but at least 256 if there are any.
 func (d *Decoder) Size() int {
 	const spanSize, wordSize = 8, 24
 	return d.room() + spanSize*cap(d.spans) + wordSize*cap(d.words)

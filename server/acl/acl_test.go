@@ -282,12 +282,33 @@ func shown(l *acl.Lists) (lines []string) {
 	return lines
 }
 
+// What is a space in other alphabets ends no name and no pattern: not in a file, and not in a selector, where what follows it
+// would be a rule.
+func TestLoad_spaces(t *testing.T) {
+	for _, space := range []string{"\u00a0", "\u0085", "\u2003", "\u3000"} {
+		l, again := newLists(t), newLists(t)
+		name := "u" + space + "v"
+		if err := l.Set(name, []string{"~a" + space + "+@all", "(~b" + space + "+set)"}); err != nil {
+			t.Fatal(err)
+		}
+		var file strings.Builder
+		if err := errors.Join(l.Save(&file), again.Load("f", strings.NewReader(file.String()))); err != nil {
+			t.Errorf("%q: %v", file.String(), err)
+			continue
+		}
+		want := "user " + name + " off sanitize-payload ~a" + space + "+@all resetchannels -@all (~b" + space + "+set resetchannels -@all)"
+		if got := fmt.Sprint(again.User(name)); got != want || fmt.Sprint(l.User(name)) != want {
+			t.Errorf("%q became %q, want %q", fmt.Sprint(l.User(name)), got, want)
+		}
+	}
+}
+
 // Rules and names of any bytes are taken or refused, never anything else, and what is shown of a user makes the
 // same one.
 func FuzzSet(f *testing.F) {
 	for _, rules := range []string{
 		"on >x ~a* +@read -get +config|get", "%R~b (+set ~c) (+get", "#" + hashOfX + " !" + hashOfX, "&* resetchannels &x +select|0", "reset %",
-		"~[a-", "+|", "-@", "()", "( )", "%RW~", "<",
+		"~[a-", "+|", "-@", "()", "( )", "%RW~", "<", "&\u00a00",
 	} {
 		f.Add(rules)
 	}

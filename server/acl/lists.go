@@ -153,7 +153,7 @@ func (l *Lists) Load(name string, file io.Reader) error {
 	n := 0
 	for lines.Scan() {
 		n++
-		words := strings.Fields(lines.Text())
+		words := fields(lines.Text())
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}

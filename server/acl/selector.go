@@ -330,9 +330,15 @@ func (s *selector) String() string {
 	return strings.Join(append(words, s.commandsText()), " ")
 }
 
-func hasSpace(text string) bool {
-	return strings.ContainsAny(text, " \t\n\v\f\r\x00")
+// hasSpace reports whether a name or pattern has what may be in none: it would end it in a file, or a selector.
+func hasSpace(text string) bool { return strings.ContainsAny(text, spaces+"\x00") }
+
+// fields splits text at spaces, which are those of ASCII alone: others may be in names and patterns.
+func fields(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(spaces, r) })
 }
+
+const spaces = " \t\n\v\f\r"
 
 // table is the commands by name, in lower case, and by category.
 type table struct {

@@ -79,7 +79,7 @@ func (r *rules) apply(t *table, rule string) error {
 		return r.removePassword(rule[1:])
 	case rule[0] == '(' && rule[len(rule)-1] == ')':
 		s := newSelector()
-		for word := range strings.FieldsSeq(rule[1 : len(rule)-1]) {
+		for _, word := range fields(rule[1 : len(rule)-1]) {
 			if strings.HasSuffix(word, ")") {
 				return errSyntax // shown, it would end the selector
 			}

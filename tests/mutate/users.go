@@ -39,5 +39,7 @@ var users = []mutation{
 	inACL("any selector's commands go with any selector's keys", "^TestCheck$", edit{"server/acl/user.go",
 		"\t\tif !s.allows(cmd, args) {\n\t\t\tcontinue\n\t\t}\n", ""}),
 	inACL("rules that are refused change the user", "^TestSet_refused$", edit{"server/acl/lists.go", "\tr = r.clone()\n", ""}),
+	inACL("a space of another alphabet ends a name in a file", "^TestLoad_spaces$", edit{"server/acl/lists.go", "words := fields(", "words := strings.Fields("}),
+	inACL("a space of another alphabet ends a pattern in a selector", "^TestLoad_spaces$", edit{"server/acl/user.go", "range fields(", "range strings.Fields("}),
 	inACL("a file that is refused changes users", "^TestLoad$", edit{"server/acl/lists.go", "\tif err := errors.Join(errs...); err != nil {\n\t\treturn err\n\t}\n", ""}),
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -29,6 +30,10 @@ func (s *Server) loadUsers() error {
 	switch {
 	case s.opts.ACLFile != "" && s.opts.Password != "":
 		return errors.New("server: Options.ACLFile and Options.Password: the file says what the default user's password is, give only the file")
+	case s.opts.ACLFile != "" && s.opts.ACL != nil:
+		if err := s.users.Load(s.opts.ACLFile, bytes.NewReader(s.opts.ACL)); err != nil {
+			return fmt.Errorf("server: Options.ACL: %w", err)
+		}
 	case s.opts.ACLFile != "":
 		if err := s.readACLFile(); err != nil {
 			return fmt.Errorf("server: Options.ACLFile: %w", err)

@@ -369,7 +369,8 @@ func TestACL_refusedAtStart(t *testing.T) {
 	}()
 	for want, o := range map[string]*server.Options{
 		"users.acl:1: line should start with user": {ACLFile: path}, "no such file": {ACLFile: path + "x"},
-		"Options.ACLFile and Options.Password": {ACLFile: path, Password: "p"},
+		"Options.ACL: " + path + ":1: Error in ACL SETUSER modifier '+nosuch'": {ACLFile: path, ACL: []byte("user u +nosuch")},
+		"Options.ACLFile and Options.Password":                                 {ACLFile: path, Password: "p"},
 	} {
 		if _, err := server.New(db, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New = %v, want %s", err, want)

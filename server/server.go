@@ -29,6 +29,10 @@ type Options struct {
 	// default user, and those that ACL SETUSER makes, until the server ends.
 	ACLFile string
 
+	// ACL is what was read from ACLFile, for a program that has looked at it before: a pipe can be read
+	// only once. Default nil: New reads the file.
+	ACL []byte
+
 	// ProtectedModeOff serves clients from other machines though there is no password.
 	ProtectedModeOff bool
 

@@ -93,7 +93,7 @@ func (sh *shell) serveCommand() *cobra.Command {
 	flags.StringVar(&f.aclFile, "acl-file", "", "`FILE` with users and what they may do, in the form of Redis; it takes the place of --requirepass-file")
 	flags.BoolVar(&f.openToAll, "no-protected-mode", false, "serve other machines though there is no password")
 	f.tls.register(flags, "tls", "addr")
-	flags.Var(&f.tls.client, "tls-client-auth", "whether clients need such a certificate: required, or optional, for clients that have none (default required)")
+	flags.Var(&f.tls.client, "tls-client-auth", "`WHETHER` clients need such a certificate: required, or optional, for clients that have none (default required)")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "`HOST:PORT` for /metrics, /healthz and /readyz over HTTP, such as 127.0.0.1:9121")
 	flags.StringVar(&f.metricsSecret, "metrics-password-file", "", "`FILE` whose first line is the password for /metrics, which then shows the keys of the largest filters")
 	flags.BoolVar(&f.metrics.Keys, "metrics-keys", false, "show the keys of the largest filters without a password, too")
@@ -122,7 +122,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err := errors.Join(f.tls.read(), f.metricsTLS.read()); err != nil {
 		return withCode(exitLocal, fmt.Errorf("serve: %w", err))
 	}
-	if err := f.tryOut(sh); err != nil {
+	if err := f.tryOut(opts.ACL); err != nil {
 		return err
 	}
 	last := &lastResort{after: drainTime + lastTime, stderr: sh.stderr, exit: os.Exit}
@@ -233,6 +233,8 @@ func (f *serveFlags) check() error {
 		return usagef(`serve: --addr "" leaves no address to listen on: give one, or --unixsocket PATH`)
 	case f.addr == "" && f.tls.cert != "":
 		return usagef(`serve: --tls-cert is for --addr, which is "": give one, or leave it out`)
+	case f.metricsAddr == "" && f.metricsTLS.cert != "":
+		return usagef("serve: --metrics-tls-cert is for --metrics-addr, which is not given")
 	case f.aclFile != "" && f.passwordFile != "":
 		return usagef("serve: --acl-file and --requirepass-file: the first says what the default user's password is, give only one")
 	}
@@ -245,14 +247,19 @@ func (f *serveFlags) check() error {
 func (f *serveFlags) options(sh *shell) (*server.Options, error) {
 	opts := &server.Options{ProtectedModeOff: f.openToAll, ACLFile: f.aclFile}
 	var err error
+	if f.aclFile != "" {
+		// Once, as a pipe would be empty the second time, and let everybody in.
+		opts.ACL, err = sh.readSecret("--acl-file", f.aclFile, "the users")
+		return opts, err
+	}
 	opts.Password, err = sh.readPassword("--requirepass-file", f.passwordFile)
 	return opts, err
 }
 
-// tryOut tries the users of the ACL file and the settings with an empty store in memory, which has the commands and the
-// settings that the real one will have.
-func (f *serveFlags) tryOut(sh *shell) (err error) {
-	if f.aclFile == "" && len(f.settings) == 0 {
+// tryOut tries the users of an ACL file, nil for none, and the settings with an empty store in memory, which has the
+// commands and the settings that the real one will have.
+func (f *serveFlags) tryOut(users []byte) (err error) {
+	if users == nil && len(f.settings) == 0 {
 		return nil
 	}
 	db, err := openScratch(server.Module())
@@ -260,12 +267,8 @@ func (f *serveFlags) tryOut(sh *shell) (err error) {
 		return err
 	}
 	defer closeStore(db, &err)
-	if f.aclFile != "" {
-		text, err := sh.readSecret("--acl-file", f.aclFile, "the users")
-		if err != nil {
-			return err
-		}
-		if err := acl.New(db.Commands()).Load(f.aclFile, bytes.NewReader(text)); err != nil {
+	if users != nil {
+		if err := acl.New(db.Commands()).Load(f.aclFile, bytes.NewReader(users)); err != nil {
 			return withCode(exitLocal, fmt.Errorf("serve: --acl-file %w", err)) // which begins with its name
 		}
 	}

@@ -307,8 +307,15 @@ func TestServe_certificatesReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	reload("--tls-key "+commands.key+": no such file or directory", "--metrics-tls-key "+metrics.key+": no such file or directory")
+	if err := errors.Join(syscall.Mkfifo(commands.key, 0o600), os.Mkdir(metrics.key, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	reload("--tls-key "+commands.key+": is no regular file", "--metrics-tls-key "+metrics.key+": is no regular file")
 	wantSerials(10, 13, fresh())
 	goesOn()
+	if err := errors.Join(os.Remove(commands.key), os.Remove(metrics.key)); err != nil {
+		t.Fatal(err)
+	}
 
 	// Another authority: clients of the old one are refused, those of the new one served.
 	for _, p := range ports {

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -268,6 +269,52 @@ func TestServe_password(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
+// An ACL file that can be read only once, such as a pipe, is read once: a second time it would be empty, and everybody would
+// be let in.
+func TestServe_aclPipe(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(write, "user default off\nuser root on >secret ~* +@all\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("kvshell", "-d", filepath.Join(t.TempDir(), "store"), "serve", "--addr", "127.0.0.1:0", "--acl-file", "/dev/fd/3")
+	cmd.ExtraFiles = []*os.File{read}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, unless the test failed
+	_ = read.Close()                             // it is the process's
+	addr := ""
+	for lines := bufio.NewScanner(stderr); addr == "" && lines.Scan(); {
+		_, addr, _ = strings.Cut(lines.Text(), " at ")
+	}
+	if addr == "" {
+		t.Fatalf("kvshell serve ended: %v", cmd.Wait())
+	}
+	got := ask(t, dial(t, "tcp", addr), "PING", "AUTH root secret", "PING")
+	if want := []string{"(error) NOAUTH Authentication required.", "OK", "PONG"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, stderr); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A socket is for its user alone; that of a server that was killed is replaced, that of one that serves is not.
 func TestServe_socket(t *testing.T) {
 	dir := t.TempDir()
@@ -487,6 +534,10 @@ func TestServe_usage(t *testing.T) {
 			[]string{"--metrics-addr", "127.0.0.1:0", "--metrics-tls-cert", nosuch, "--metrics-tls-key", key}},
 		{exitLocal, "serve: --metrics-tls-client-ca " + junk + ": ",
 			[]string{"--metrics-addr", "127.0.0.1:0", "--metrics-tls-cert", cert, "--metrics-tls-key", key, "--metrics-tls-client-ca", junk}},
+		{exitUsage, "--metrics-tls-cert is for --metrics-addr, which is not given", []string{"--metrics-tls-cert", cert, "--metrics-tls-key", key}},
+		{exitUsage, "--tls-client-auth needs --tls-client-ca", []string{"--tls-cert", cert, "--tls-key", key, "--tls-client-auth", "optional"}},
+		{exitUsage, "must be required or optional", []string{"--tls-client-auth", "perhaps"}},
+		{exitUsage, "--tls-client-ca needs --tls-cert", []string{"--tls-client-ca", cert}},
 		{exitUsage, "usage: kvshell serve", []string{"x"}},
 	} {
 		says, code := refused(t, here, tt.flags...)

@@ -89,6 +89,10 @@ func (f *tlsFiles) read() error {
 }
 
 func (f *tlsFiles) readFile(which, path string) ([]byte, error) {
+	if info, err := os.Stat(path); f.current.Load() != nil && err == nil && !info.Mode().IsRegular() {
+		// A pipe could have it wait for ever, and the server's end with it.
+		return nil, f.bad(which, path, errors.New("is no regular file, which could be read again"))
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, f.bad(which, path, err)

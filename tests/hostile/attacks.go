@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/tests/process"
 	"github.com/sievekv/sievekv/tests/wire"
 )
@@ -45,12 +46,12 @@ type crowd struct {
 }
 
 // startCrowd lets the hostile clients loose.
-func startCrowd(addr string, s scene) (*crowd, error) {
+func startCrowd(server *process.Server, s scene) (*crowd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &crowd{cmd: exec.Command(program, "--at", addr, "--connections", strconv.Itoa(s.connections), "--only", s.only,
+	c := &crowd{cmd: exec.Command(program, "--at", server.Addr, "--metrics-at", server.Metrics, "--connections", strconv.Itoa(s.connections), "--only", s.only,
 		"--seed", strconv.FormatUint(s.seed, 10), "--tls="+strconv.FormatBool(s.tls))}
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
@@ -69,7 +70,7 @@ func (c *crowd) end() (connects map[string]int64, err error) {
 }
 
 // attackAt is the process of the hostile clients. They go on until standard input ends.
-func attackAt(addr string, s scene) error {
+func attackAt(addr, metrics string, s scene) error {
 	kinds, err := choose(s.only)
 	if err != nil {
 		return err
@@ -89,6 +90,10 @@ func attackAt(addr string, s scene) error {
 	for i := range s.connections {
 		kind, count := kinds[i%len(kinds)], &connects[i%len(kinds)]
 		random := rand.New(rand.NewPCG(s.seed, uint64(i)))
+		addr := addr
+		if kind.onMetrics() {
+			addr = metrics
+		}
 		group.Go(func() {
 			for ctx.Err() == nil {
 				conn, err := net.Dial("tcp", addr)
@@ -295,6 +300,66 @@ var attacks = []attack{
 	}},
 	{"all of COMMAND", true, func(a *attacker) { a.endless(once(strings.Repeat(wire.Command("COMMAND", "DOCS"), 10))) }},
 	{"comes and goes", false, func(*attacker) {}},
+}
+
+// onMetrics reports whether the kind attacks the port for metrics.
+func (k attack) onMetrics() bool { return strings.HasPrefix(k.name, "metrics ") }
+
+// hostilePatterns match slowly where a matcher goes back and forth, or looks at sets one by one. They are as long as may be.
+var hostilePatterns = []string{
+	strings.Repeat("a*", kv.MaxPattern/2-1) + "b",
+	strings.Repeat("*a", kv.MaxPattern/2-1) + "?b",
+	strings.Repeat("*?", kv.MaxPattern/2-1) + "b",
+	strings.Repeat("[a-z]*", kv.MaxPattern/6-1) + "b",
+	strings.Repeat("*[^b]", kv.MaxPattern/5-1) + "b",
+	"*" + strings.Repeat("[abcdefghijklmnop]", kv.MaxPattern/18-1) + "b",
+}
+
+func (a *attacker) pattern() string { return hostilePatterns[a.random.IntN(len(hostilePatterns))] }
+
+// scan is a command that looks at keys for as long as one may.
+func (a *attacker) scan() string {
+	if a.random.IntN(2) == 0 {
+		return wire.Command("KEYS", a.pattern())
+	}
+	return wire.Command("SCAN", "0", "MATCH", a.pattern(), "COUNT", "1000")
+}
+
+func (a *attacker) scans() string { return a.scan() + a.scan() + a.scan() + a.scan() }
+
+const metricsRequest = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+// special are kinds of attacks for scenes of their own.
+var special = []attack{
+	{"patterns", true, func(a *attacker) { a.endless(a.scans) }},
+	{"patterns too long", true, func(a *attacker) {
+		a.endless(once(wire.Command("SCAN", "0", "MATCH", strings.Repeat("a*", kv.MaxPattern)) + wire.Command("KEYS", strings.Repeat("[a-z]", 10_000))))
+	}},
+	{"patterns in a transaction", true, func(a *attacker) {
+		a.endless(func() string { return wire.Command("MULTI") + a.scans() + wire.Command("EXEC") })
+	}},
+	{"patterns and writes in a transaction", true, func(a *attacker) {
+		a.endless(func() string {
+			return wire.Command("MULTI") + wire.Command("SET", "hostile", "v") + a.scan() + wire.Command("EXEC")
+		})
+	}},
+	// It goes away at once, or when it has been served for a while.
+	{"patterns and gone", true, func(a *attacker) {
+		if a.send(wire.Command("MULTI") + a.scans() + wire.Command("EXEC") + a.scans()) {
+			sleep(a.ctx, time.Duration(a.random.IntN(200))*time.Millisecond)
+		}
+	}},
+	{"metrics silent", false, (*attacker).wait},
+	{"metrics half a request", false, func(a *attacker) { a.slowly(metricsRequest + "X-Long: " + strings.Repeat("a", 10_000)) }},
+	{"metrics wrong passwords", false, func(a *attacker) {
+		a.endless(func() string {
+			return metricsRequest + fmt.Sprintf("Authorization: Bearer %x\r\n\r\n", a.random.Uint64())
+		})
+	}},
+	{"metrics requests", false, func(a *attacker) {
+		a.endless(once(strings.Repeat("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 100)))
+	}},
+	{"metrics long headers", false, func(a *attacker) { a.endless(once("X: " + strings.Repeat("a", 60_000) + "\r\n")) }},
 }
 
 // slowly sends text a byte at a time.

@@ -34,3 +34,31 @@ func TestAttack(t *testing.T) {
 		// A machine that has much else to do: they get more time.
 	}
 }
+
+// Beside each scene, too, the good clients are served, the store takes writes and reads after it, and the server ends well in
+// the middle of it.
+func TestScenes(t *testing.T) {
+	program, err := process.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := program.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, s := range scenes {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s.connections, s.duration, s.seed = 30, time.Second, 1
+			r, err := attackServer(program, t.TempDir(), s)
+			if err == nil {
+				err = r.verdict()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d and %d commands of the good client, ended in %v", len(r.alone), len(r.during), r.ended)
+		})
+	}
+}

@@ -30,4 +30,25 @@ func TestChoose(t *testing.T) {
 	if _, err := choose("silent,none"); err == nil {
 		t.Error("there is no error for a kind that is none")
 	}
+	if got, err := choose("metrics silent,patterns"); err != nil || len(got) != 2 || !got[0].onMetrics() || got[1].onMetrics() {
+		t.Errorf("kinds %v, %v", got, err)
+	}
+}
+
+func TestChooseScenes(t *testing.T) {
+	if got, err := chooseScenes("metrics,memory"); err != nil || len(got) != 2 || got[0].name != "metrics" || got[1].name != "memory" {
+		t.Errorf("scenes %v, %v", got, err)
+	}
+	got, err := chooseScenes("all")
+	if err != nil || len(got) != len(scenes) {
+		t.Errorf("scenes %v, %v", got, err)
+	}
+	for _, s := range got {
+		if _, err := choose(s.only); err != nil {
+			t.Errorf("scene %s: %v", s.name, err)
+		}
+	}
+	if _, err := chooseScenes("metrics,none"); err == nil {
+		t.Error("there is no error for a scene that is none")
+	}
 }

@@ -8,7 +8,16 @@
 //	go run ./tests/hostile --connections 2200 --only "half words of strangers"
 //	go run ./tests/hostile --only guesses,"wrong passwords"
 //	go run ./tests/hostile --tls
+//	go run ./tests/hostile --scene all --duration 30s
 //	go run ./tests/hostile --malformed 10000000
+//
+// Besides the mix of all kinds there are scenes, --scene NAME,NAME or all, each with a few kinds, a server of its own, and
+// figures of its own: descriptors (of which the server may have 128), memory (of strangers), handshakes (of TLS), guessing (of
+// passwords), patterns (of users, also in transactions) and metrics (the port for these). In all but patterns another good
+// client gives larger commands, none of which may be refused.
+//
+// When an attack has ended the store has to take writes and reads. Then the server is attacked again, and ended by SIGTERM
+// meanwhile: it has to end within its 10 seconds for clients and 5 more, and all that was acknowledged has to be there.
 //
 // The server is kvshell serve, in a process of its own, with a password that most kinds of
 // attackers know. The attackers are in a process of their own, too, so that the good client does not wait for
@@ -24,6 +33,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,6 +49,8 @@ func main() {
 	flag.BoolVar(&s.tls, "tls", false, "the server and the good client speak TLS; of the attackers handshakes does, and is the only kind unless others are given")
 	flag.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "seed of what is random")
 	malformed := flag.Int("malformed", 0, "give a server so many malformed commands in place of the attack")
+	names := flag.String("scene", "", "scenes in place of the mix, separated by commas; all for each of them")
+	flag.StringVar(&s.metricsAt, "metrics-at", "", "attack the metrics at this address; used with --at")
 	at := flag.String("at", "", "attack the server at this address, until standard input ends, and print how many connections there were; used for a process of its own")
 	flag.Parse()
 	if s.tls && s.only == "" {
@@ -47,13 +59,13 @@ func main() {
 	var err error
 	switch {
 	case *at != "":
-		err = attackAt(*at, s)
+		err = attackAt(*at, s.metricsAt, s)
 	case *malformed > 0:
 		fmt.Println("seed", s.seed)
 		err = runMalformed(*malformed, s.seed, os.Stdout)
 	default:
 		fmt.Println("seed", s.seed)
-		err = attackAll(s)
+		err = attackAll(*names, s)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hostile:", err)
@@ -61,7 +73,17 @@ func main() {
 	}
 }
 
-func attackAll(s scene) (err error) {
+// attackAll attacks a server as s says, or servers as the scenes of the names do.
+func attackAll(names string, s scene) (err error) {
+	list := []scene{s}
+	if names != "" {
+		if s.only != "" {
+			return errors.New("--scene and --only: a scene has kinds of its own, give only one")
+		}
+		if list, err = chooseScenes(names); err != nil {
+			return err
+		}
+	}
 	if _, err := choose(s.only); err != nil {
 		return err
 	}
@@ -75,13 +97,37 @@ func attackAll(s scene) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r, err := attackServer(program, dir, s)
+	var errs []error
+	for _, one := range list {
+		one.connections, one.duration, one.settings, one.seed = s.connections, s.duration, s.settings, s.seed
+		if one.name != "" {
+			fmt.Printf("\n=== %s\n", one.name)
+		}
+		errs = append(errs, attackAndPrint(program, filepath.Join(dir, one.name), one))
+	}
+	return errors.Join(errs...)
+}
+
+func attackAndPrint(program *process.Program, dir string, s scene) error {
+	err := os.MkdirAll(dir, 0o700)
 	if err != nil {
 		return err
 	}
-	r.print()
-	return r.verdict()
+	r, err := attackServer(program, dir, s)
+	if err == nil {
+		r.print()
+		if err = r.verdict(); err == nil && r.ended > mostToEnd {
+			err = fmt.Errorf("the server took %v to end, more than %v", r.ended, mostToEnd)
+		}
+	}
+	if err != nil && s.name != "" {
+		err = fmt.Errorf("scene %s: %w", s.name, err)
+	}
+	return err
 }
+
+// mostToEnd is what a server may take to end after SIGTERM: its time for clients, and 5 seconds.
+const mostToEnd = 15 * time.Second
 
 // choose returns the attacks of the names, all if there is none.
 func choose(names string) ([]attack, error) {
@@ -89,16 +135,17 @@ func choose(names string) ([]attack, error) {
 		return attacks, nil
 	}
 	var chosen []attack
+	kinds := slices.Concat(attacks, special)
 	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
+		i := slices.IndexFunc(kinds, func(a attack) bool { return a.name == name })
 		if i < 0 {
 			var all []string
-			for _, a := range attacks {
+			for _, a := range kinds {
 				all = append(all, a.name)
 			}
 			return nil, fmt.Errorf("--only %s: there is no such kind; there are %s", name, strings.Join(all, ", "))
 		}
-		chosen = append(chosen, attacks[i])
+		chosen = append(chosen, kinds[i])
 	}
 	return chosen, nil
 }
@@ -111,6 +158,13 @@ type scene struct {
 	settings    string // of the server, as --set has them
 	seed        uint64
 	tls         bool
+
+	name        string // "" for none of scenes
+	descriptors int    // that the server may have, 0 for all there are
+	bulk        int    // bytes of values that another good client writes, 0 for no such client
+	patterns    bool   // there are keys for which patterns take long
+	metrics     bool   // the server answers for metrics, and a good client asks for them
+	metricsAt   string // where
 }
 
 // report is what came of it.
@@ -120,7 +174,11 @@ type report struct {
 	logins           []time.Duration // of new clients during the attack
 	failedLogins     int             // of theirs
 	connects         map[string]int64
-	info             map[string]string
+	info             map[string]string // during the attack
+	descriptors      int               // that the server had open
+	beside           *beside
+	took             time.Duration // by the attack
+	ended            time.Duration // what the server took to end
 }
 
 const (
@@ -148,11 +206,19 @@ func attackServer(program *process.Program, dir string, s scene) (r *report, err
 			flags = append(flags, "--set", pair)
 		}
 	}
-	server, err := program.Start(filepath.Join(dir, "store"), flags...)
+	if s.metrics {
+		flags = append(flags, "--metrics-addr", "127.0.0.1:0", "--metrics-password-file", file)
+	}
+	store := filepath.Join(dir, "store")
+	server, err := s.start(program, store, flags)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, server.Stop()) }()
+	defer func() {
+		if server != nil {
+			err = errors.Join(err, server.Stop())
+		}
+	}()
 	good, err := newGoodClient(server.Addr, s.tls)
 	if err != nil {
 		return nil, err
@@ -160,6 +226,11 @@ func attackServer(program *process.Program, dir string, s scene) (r *report, err
 	defer func() { _ = good.Close() }() // its replies are there
 	if err := good.prepare(); err != nil {
 		return nil, err
+	}
+	if s.patterns {
+		if err := good.preparePatterns(); err != nil {
+			return nil, err
+		}
 	}
 	r = &report{limit: cacheSize + 256*mib}
 	if r.alone, err = good.work(s.duration / 4); err != nil {
@@ -170,38 +241,75 @@ func attackServer(program *process.Program, dir string, s scene) (r *report, err
 		return nil, err
 	}
 	fmt.Printf("resident before the attack: %d MiB\n", before/mib)
-	crowd, err := startCrowd(server.Addr, s)
-	if err != nil {
+	if r.beside, err = s.startBeside(server); err != nil {
 		return nil, err
+	}
+	began := time.Now()
+	crowd, err := startCrowd(server, s)
+	if err != nil {
+		return nil, errors.Join(err, r.beside.end())
 	}
 	newcomers := startNewcomers(server.Addr, s.tls)
 	r.during, err = good.work(s.duration)
 	r.logins, r.failedLogins = newcomers.end()
-	if err != nil {
+	if err == nil {
+		r.info, err = good.info()
+	}
+	r.took = time.Since(began)
+	if err = errors.Join(err, r.beside.end()); err != nil {
 		err = fmt.Errorf("the good client, during the attack: %w\n%s", err, server.Output())
 	}
-	var ended error
+	var counted, ended error
+	r.descriptors, counted = server.Descriptors()
 	r.connects, ended = crowd.end()
-	if err := errors.Join(err, ended); err != nil {
+	if err := errors.Join(err, counted, ended, good.isWell()); err != nil {
 		return nil, err
 	}
-	if r.info, err = good.info(); err != nil {
+	if r.highWater, err = server.HighWater(); err != nil {
 		return nil, err
 	}
-	r.highWater, err = server.HighWater()
-	return r, err
+	first := server
+	server = nil
+	if r.ended, err = s.endAmidst(first, good); err != nil {
+		return nil, err
+	}
+	if server, err = s.start(program, store, flags); err != nil {
+		return nil, err
+	}
+	after, err := newGoodClient(server.Addr, s.tls)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = after.Close() }() // its replies are there
+	return r, after.remembers(good)
 }
 
 func (r *report) print() {
-	for _, a := range attacks {
+	for _, a := range slices.Concat(attacks, special) {
 		if n, ok := r.connects[a.name]; ok {
-			fmt.Printf("%-20s %8d connections\n", a.name, n)
+			fmt.Printf("%-36s %8d connections\n", a.name, n)
 		}
 	}
 	for _, name := range []string{"total_connections_received", "rejected_connections", "limited_connections", "closed_strangers", "failed_handshakes", "protocol_errors",
 		"acl_access_denied_auth", "mem_clients_strangers"} {
 		fmt.Printf("%-30s %s\n", name, r.info[name])
 	}
+	for _, name := range []string{"cmdstat_scan", "cmdstat_keys", "cmdstat_exec"} {
+		if r.info[name] != "" {
+			fmt.Printf("%-30s %s\n", name, r.info[name])
+		}
+	}
+	if wrong, err := strconv.Atoi(r.info["acl_access_denied_auth"]); err == nil {
+		fmt.Printf("wrong passwords a second:      %.0f\n", float64(wrong)/r.took.Seconds())
+	}
+	fmt.Printf("descriptors open:              %d\n", r.descriptors)
+	if r.beside.bulk != nil {
+		fmt.Printf("larger commands:    %v\n", r.beside.bulk)
+	}
+	if r.beside.scrapes != nil {
+		fmt.Printf("metrics during:     %v\n", r.beside.scrapes)
+	}
+	fmt.Printf("ended by SIGTERM under attack in %v\n", r.ended.Round(time.Millisecond))
 	fmt.Printf("good client alone:  p50 %v, p99 %v of %d commands\n", percentile(r.alone, 50), percentile(r.alone, 99), len(r.alone))
 	fmt.Printf("good client during: p50 %v, p99 %v of %d commands\n", percentile(r.during, 50), percentile(r.during, 99), len(r.during))
 	fmt.Printf("logins during:      p50 %v, p99 %v of %d, and %d that failed\n", percentile(r.logins, 50), percentile(r.logins, 99), len(r.logins), r.failedLogins)

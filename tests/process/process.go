@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,8 +47,8 @@ func (p *Program) Remove() error { return os.RemoveAll(p.dir) }
 
 // Server is a process that serves a store.
 type Server struct {
-	// Addr is where it listens.
-	Addr string
+	// Addr is where it listens, and Metrics, with --metrics-addr, where it answers for metrics.
+	Addr, Metrics string
 
 	cmd    *exec.Cmd
 	read   chan struct{} // closed when all that it printed is read
@@ -60,8 +61,21 @@ const keptOutput = 1 << 20
 
 // Start starts kvshell serve for the store in dir, on a port of its own, with flags besides.
 func (p *Program) Start(dir string, flags ...string) (*Server, error) {
-	s := &Server{read: make(chan struct{})}
-	s.cmd = exec.Command(p.path(), append([]string{"-d", dir, "serve", "--addr", "127.0.0.1:0"}, flags...)...)
+	return start(exec.Command(p.path(), serveArgs(dir, flags)...))
+}
+
+// StartLimited is Start for a process that may have so many descriptors. It needs a shell.
+func (p *Program) StartLimited(descriptors int, dir string, flags ...string) (*Server, error) {
+	script := []string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(descriptors), p.path()}
+	return start(exec.Command("sh", append(script, serveArgs(dir, flags)...)...))
+}
+
+func serveArgs(dir string, flags []string) []string {
+	return append([]string{"-d", dir, "serve", "--addr", "127.0.0.1:0"}, flags...)
+}
+
+func start(cmd *exec.Cmd) (*Server, error) {
+	s := &Server{read: make(chan struct{}), cmd: cmd}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -69,19 +83,23 @@ func (p *Program) Start(dir string, flags ...string) (*Server, error) {
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	serving := make(chan string, 1)
-	go s.keep(stderr, serving)
-	if addr, ok := <-serving; ok {
-		s.Addr = addr
-		return s, nil
+	serving, metrics := make(chan string, 1), make(chan string, 1)
+	go s.keep(stderr, serving, metrics)
+	var ok bool
+	if s.Addr, ok = <-serving; ok && slices.Contains(cmd.Args, "--metrics-addr") {
+		s.Metrics, ok = <-metrics // the line after
 	}
-	return nil, fmt.Errorf("kvshell serve ended, and served nothing: %v\n%s", s.cmd.Wait(), s.Output())
+	if !ok {
+		return nil, fmt.Errorf("kvshell serve ended, and served nothing: %v\n%s", s.cmd.Wait(), s.Output())
+	}
+	return s, nil
 }
 
-// keep keeps what the server prints, and sends the address it serves at.
-func (s *Server) keep(r io.Reader, serving chan<- string) {
+// keep keeps what the server prints, and sends the addresses it serves at.
+func (s *Server) keep(r io.Reader, serving, metrics chan<- string) {
 	defer close(s.read)
 	defer close(serving)
+	defer close(metrics)
 	told := false
 	lines := bufio.NewReader(r)
 	for {
@@ -94,6 +112,13 @@ func (s *Server) keep(r io.Reader, serving chan<- string) {
 		if _, addr, ok := strings.Cut(line, " at "); ok && !told && strings.HasPrefix(line, "serving ") {
 			told = true
 			serving <- strings.TrimSpace(addr)
+		}
+		if _, addr, ok := strings.Cut(line, "metrics at http://"); ok {
+			addr, _, _ = strings.Cut(addr, "/")
+			select {
+			case metrics <- addr:
+			default: // it is told once
+			}
 		}
 		if err != nil {
 			return
@@ -116,6 +141,15 @@ func (s *Server) Stop() error {
 		return fmt.Errorf("kvshell serve: %w\n%s", err, s.Output())
 	}
 	return nil
+}
+
+// Descriptors returns how many the server has open. It needs Linux.
+func (s *Server) Descriptors() (int, error) {
+	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("descriptors of the server: %w\n%s", err, s.Output())
+	}
+	return len(names), nil
 }
 
 // HighWater returns the most resident memory that the server has had, in bytes. It needs Linux.

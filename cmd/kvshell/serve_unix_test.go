@@ -269,6 +269,26 @@ func TestServe_password(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
+// What the log is said to have of logins and of administrators' commands it has.
+func TestServe_audit(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "password")
+	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveStore(t, filepath.Join(dir, "store"), 1, "--addr", "127.0.0.1:0", "--requirepass-file", file)
+	ask(t, dial(t, "tcp", s.addrs[0]), "AUTH wrong", "AUTH secret", "CONFIG SET timeout 7")
+	s.stop(t, syscall.SIGTERM)
+	for _, line := range []string{
+		`level=WARN msg="sievekv: wrong password" user=default client=127.0.0.1:`, `level=INFO msg="sievekv: login" user=default client=127.0.0.1:`,
+		`level=INFO msg="sievekv: admin command" user=default client=127.0.0.1:`,
+	} {
+		if !strings.Contains(s.output(), line) {
+			t.Errorf("it says nothing of %s:\n%s", line, s.output())
+		}
+	}
+}
+
 // An ACL file that can be read only once, such as a pipe, is read once: a second time it would be empty, and everybody would
 // be let in.
 func TestServe_aclPipe(t *testing.T) {

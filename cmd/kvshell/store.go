@@ -123,6 +123,10 @@ var adjust func(*kv.Options)
 
 // open opens the store in a directory, or, for "", one in memory.
 func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
+	level := slog.LevelWarn
+	if sh.served {
+		level = slog.LevelInfo // logins, and what administrators do
+	}
 	o := &kv.Options{
 		InMemory:       dir == "",
 		MustExist:      mustExist,
@@ -131,7 +135,7 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 		Seed:           sh.seed,
 		MaxFilterBytes: maxFilterBytes,
 		BallastSize:    ballastSize,
-		Logger:         slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: brief})),
+		Logger:         slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: brief})),
 		Modules:        sh.modules(),
 	}
 	if adjust != nil {

@@ -24,6 +24,8 @@ var ports = []mutation{
 		"	case len(list) != begun:\n", "	case false:\n"}),
 	inShell("what clients of the metrics do wrong fills the log", "^TestServe_metricsClientCertificates$", edit{"cmd/kvshell/serve.go",
 		"ErrorLog: s.ErrorLog(), ", ""}),
+	inShell("the log has no logins", "^TestServe_audit$", edit{"cmd/kvshell/store.go",
+		"		level = slog.LevelInfo", "		level = slog.LevelWarn"}),
 	inShell("a store is made before the files for it are read", "^TestServe_usage$", edit{"cmd/kvshell/serve.go",
 		"	if err := f.tryOut(opts.ACL); err != nil {\n		return err\n	}\n", ""}),
 	inShell("a pipe with users is read a second time, and empty then", "^TestServe_aclPipe$", edit{"server/acl.go",

@@ -153,7 +153,7 @@ func TestChain_bitsPerItem(t *testing.T) {
 			if over > most {
 				t.Errorf("rate %g, non-scaling %t: %.3f of a classic filter, want at most %.2f", rate, nonScaling, over, most)
 			}
-			if _, err := f.Delete(); err != nil {
+			if _, err := f.Drop(); err != nil {
 				t.Fatal(err)
 			}
 		}

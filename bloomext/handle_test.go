@@ -39,7 +39,7 @@ func TestHandle_staged(t *testing.T) {
 			t.Fatalf("Add %d = %v, %v", i, isNew, err)
 		}
 	}
-	if _, err := f.Delete(); err != nil {
+	if _, err := f.Drop(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.AddString("x"); !errors.Is(err, kv.ErrNotFound) {

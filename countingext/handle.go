@@ -54,9 +54,9 @@ func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.Reserv
 // Config names one.
 func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
 
-// DeleteFilter removes the filter and reports whether there was one. A key of another
-// type is left alone: kv.ErrWrongType.
-func (f *Filter) DeleteFilter() (bool, error) { return f.h.Delete(f.level) }
+// Drop removes the whole filter and reports whether there was one. It returns
+// kv.ErrWrongType, and changes nothing, if the key holds another type.
+func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 
 // MayContain reports whether the item may be in the filter: false means that it was
 // not added, or deleted as often. With an error it is true.

@@ -41,8 +41,8 @@ func TestConfig_refused(t *testing.T) {
 			t.Errorf("Reserve(%+v) = %v, want ErrParams with %q", c, err, tt.want)
 		}
 	}
-	if found, err := f.DeleteFilter(); found || err != nil {
-		t.Errorf("DeleteFilter = %t, %v", found, err)
+	if found, err := f.Drop(); found || err != nil {
+		t.Errorf("Drop = %t, %v", found, err)
 	}
 }
 

@@ -226,9 +226,9 @@ func (h *Handle[F]) OpenOrReserve(level kv.Durability, spec func(*kv.DB) (kv.Spe
 	})
 }
 
-// Delete removes the filter and reports whether there was one. A key of another type is
-// left alone: kv.ErrWrongType.
-func (h *Handle[F]) Delete(level kv.Durability) (found bool, err error) {
+// Drop removes the whole filter and reports whether there was one. It returns
+// kv.ErrWrongType, and changes nothing, if the key holds another type.
+func (h *Handle[F]) Drop(level kv.Durability) (found bool, err error) {
 	err = h.WriteStaged(level, func(w *kv.Writer, _ *F) error {
 		found, err = w.Delete(h.Key)
 		return err

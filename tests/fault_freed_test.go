@@ -72,7 +72,7 @@ func TestFault_freedFromInside(t *testing.T) {
 		"DEL":      {large, func(db *kv.DB) error { return deleteKey("large", 1)(db, kv.Always) }},
 		"FLUSHALL": {large, func(db *kv.DB) error { return flushAll(db, kv.Always) }},
 		"Drop": {large, func(db *kv.DB) error {
-			_, err := bloomext.New(db, "large").Delete()
+			_, err := bloomext.New(db, "large").Drop()
 			return err
 		}},
 		"Update": {large, func(db *kv.DB) error {

@@ -200,7 +200,7 @@ func reserveScratch(db *kv.DB, c bloomext.Config) (bloomext.Info, error) {
 	}
 	info, err := f.Info()
 	if err == nil {
-		_, err = f.Delete()
+		_, err = f.Drop()
 	}
 	return info, err
 }
@@ -213,7 +213,7 @@ func reserveScratchCounting(db *kv.DB, c countingext.Config) (countingext.Info, 
 	}
 	info, err := f.Info()
 	if err == nil {
-		_, err = f.DeleteFilter()
+		_, err = f.Drop()
 	}
 	return info, err
 }

@@ -47,7 +47,7 @@ func reserveScratchCuckoo(db *kv.DB, c cuckooext.Config) (cuckooext.Info, error)
 	}
 	info, err := f.Info()
 	if err == nil {
-		_, err = f.DeleteFilter()
+		_, err = f.Drop()
 	}
 	return info, err
 }

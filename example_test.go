@@ -70,7 +70,7 @@ func ExampleBloom_openOrReserve() {
 	// Output:
 	// <nil> false
 	// <nil> false
-	// bloomext: filter was made with other parameters: key "seen": capacity is 10000, asked for 50000 true
+	// sievekv: filter was made with other parameters: key "seen": capacity is 10000, asked for 50000 true
 }
 
 // Of the many who try to register for a flash sale most are new, and the filter

@@ -58,6 +58,7 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -91,28 +92,15 @@ var (
 	ErrCorrupt    = kv.ErrCorrupt
 )
 
-// The errors of Bloom filters.
+// The errors of filters, for errors.Is: the same on all types. Their messages name the key or the
+// field, and the values that do not fit.
 var (
-	ErrMismatch   = bloomext.ErrMismatch   // the filter was made with other parameters
-	ErrFull       = bloomext.ErrFull       // a filter that does not grow holds its capacity
-	ErrCannotGrow = bloomext.ErrCannotGrow // one that grows is full, and can have no further layer
-	ErrUnequal    = bloomext.ErrUnequal    // filters to be merged differ
-	ErrMergeRate  = bloomext.ErrMergeRate  // their union would exceed the error rate
-)
-
-// The errors of cuckoo filters.
-var (
-	ErrCuckooMismatch = cuckooext.ErrMismatch      // the filter was made with other parameters
-	ErrCuckooFull     = cuckooext.ErrFull          // there is no room, or there are as many copies as there can be
-	ErrMaxExpansions  = cuckooext.ErrMaxExpansions // there is no room, and the filter may not grow
-)
-
-// The errors of counting filters, besides ErrCannotGrow.
-var (
-	ErrCountingMismatch  = countingext.ErrMismatch  // the filter was made with other parameters
-	ErrCountingFull      = countingext.ErrFull      // a filter that does not grow holds its capacity
-	ErrCountingUnequal   = countingext.ErrUnequal   // filters to be merged differ
-	ErrCountingMergeRate = countingext.ErrMergeRate // their union would exceed the error rate
+	ErrFull       = scalableext.ErrFull       // no room for the item, in a filter that does not grow
+	ErrCannotGrow = scalableext.ErrCannotGrow // no room for the item, and there can be no further layer
+	ErrMismatch   = scalableext.ErrMismatch   // the filter was made with other parameters
+	ErrUnequal    = scalableext.ErrUnequal    // the filters to be merged differ
+	ErrRate       = scalableext.ErrRate       // the union of the filters would exceed the error rate
+	ErrConfig     = scalableext.ErrConfig     // a value of a BloomConfig, CuckooConfig or CountingConfig is out of range
 )
 
 // Bloom is a handle on the Bloom filter under a key.

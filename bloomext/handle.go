@@ -7,14 +7,15 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// ErrFull is returned by an add of a new item to a filter that does not grow and
-// holds its capacity. Items before it in the same batch are added.
-var ErrFull = scalableext.ErrFull
-
-// ErrCannotGrow is returned, with the reason, by an add of a new item to a filter
-// that is full and can have no further layer. Items before it in the same batch
-// are added.
-var ErrCannotGrow = scalableext.ErrCannotGrow
+// The errors of filters of all types, for errors.Is; see package scalableext.
+var (
+	ErrFull       = scalableext.ErrFull       // a filter that does not grow has no room for a new item
+	ErrCannotGrow = scalableext.ErrCannotGrow // one that grows has no room, and can have no further layer
+	ErrMismatch   = scalableext.ErrMismatch   // the filter was made with other parameters
+	ErrUnequal    = scalableext.ErrUnequal    // filters to be merged differ
+	ErrRate       = scalableext.ErrRate       // their union would exceed the error rate
+	ErrConfig     = scalableext.ErrConfig     // a value of a Config is out of range
+)
 
 // Filter is a handle on the Bloom filter under a key. It holds no resources and
 // follows the key: when the key is deleted, renamed away, or another filter is
@@ -48,7 +49,7 @@ func (f *Filter) In(s kv.Scope) *Filter {
 
 // Reserve makes an empty filter under the key. It returns kv.ErrExists if the
 // key holds anything, which is kv.ErrWrongType too if that is no filter,
-// probe.ErrParams for a Config out of range, and kv.ErrTooLarge for a filter above Options.MaxFilterBytes.
+// ErrConfig for a Config out of range, and kv.ErrTooLarge for a filter above Options.MaxFilterBytes.
 func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 
 // ReserveStaged is Reserve as part of a writer's commit. The writer was begun

@@ -11,20 +11,12 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// ErrUnequal is returned by Merge for filters that cannot be united. The message
-// names what differs, with both values.
-var ErrUnequal = errors.New("bloomext: filters differ, and cannot be merged")
-
-// ErrMergeRate is returned by Merge when the union would have a higher
-// false-positive rate than its filters were made for. The message names both.
-var ErrMergeRate = errors.New("bloomext: the union would exceed the error rate")
-
 // Merge adds to the filter everything that the sources hold, as one commit: the
 // union of their bits, layer by layer. A filter that is missing is made, unless it is
 // one of the sources; a missing source is kv.ErrNotFound. All must be in one store
 // and have been made with equal parameters, by a store of the same seed: else
 // ErrUnequal. No layer of the union may be fuller than it was made to be, by its bits:
-// else ErrMergeRate, as there would be no error rate left for those that follow.
+// else ErrRate, as there would be no error rate left for those that follow.
 // Filters that hold so many items together as they were made for are not refused
 // for having a few bits more than most: five standard deviations are let pass, which
 // is an estimate of 12 % too many items for 100 at 0.01, of 1.2 % for 10,000.
@@ -160,7 +152,7 @@ func unite(w *kv.Writer, b *kv.Builder, parts []*filter) error {
 		// As many bits as a full layer has set may be by chance more than the rate allows.
 		rate := to.layout.SetRate(ones)
 		if !same && ones > to.fullSet && rate > to.rate {
-			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrMergeRate, i, rate, to.rate)
+			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrRate, i, rate, to.rate)
 		}
 	}
 	return nil

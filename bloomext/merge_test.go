@@ -62,8 +62,8 @@ func TestMergeStaged_refused(t *testing.T) {
 		addRange(t, d, 0, most, 0.01)
 		addRange(t, s, most, 2*most, 0.01)
 		err := db.Write(kv.NoSync, [][]byte{[]byte("d"), []byte("s")}, func(w *kv.Writer) error {
-			if err := d.MergeStaged(t.Context(), w, s); !errors.Is(err, bloomext.ErrMergeRate) {
-				t.Errorf("MergeStaged = %v, want ErrMergeRate", err)
+			if err := d.MergeStaged(t.Context(), w, s); !errors.Is(err, bloomext.ErrRate) {
+				t.Errorf("MergeStaged = %v, want ErrRate", err)
 			}
 			return nil
 		})
@@ -147,8 +147,8 @@ func TestMerge_thenGrowth(t *testing.T) {
 	d, s := reserved(t, db, "d", c), reserved(t, db, "s", c)
 	addRange(t, d, 0, 5430, 0.01)
 	addRange(t, s, 100_000, 105_430, 0.01)
-	if err := d.Merge(t.Context(), s); !errors.Is(err, bloomext.ErrMergeRate) {
-		t.Fatalf("Merge = %v, want ErrMergeRate", err)
+	if err := d.Merge(t.Context(), s); !errors.Is(err, bloomext.ErrRate) {
+		t.Fatalf("Merge = %v, want ErrRate", err)
 	}
 	small := reserved(t, db, "small", c)
 	addRange(t, small, 200_000, 204_000, 0.01)
@@ -314,8 +314,8 @@ func TestMerge_halves(t *testing.T) {
 				if capacity == 10_000 && config.ErrorRate == 0.01 {
 					more := reserved(t, db, fmt.Sprint("e", i), config)
 					addRange(t, more, first+capacity, first+capacity*11/10, config.ErrorRate)
-					if err := c.Merge(t.Context(), more); !errors.Is(err, bloomext.ErrMergeRate) {
-						t.Fatalf("%+v: Merge of a tenth more = %v, want ErrMergeRate", config, err)
+					if err := c.Merge(t.Context(), more); !errors.Is(err, bloomext.ErrRate) {
+						t.Fatalf("%+v: Merge of a tenth more = %v, want ErrRate", config, err)
 					}
 				}
 			}

@@ -1,7 +1,6 @@
 package bloomext
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -63,7 +62,7 @@ type plan struct {
 	first  kv.LayerSpec
 }
 
-// plan checks the Config. Its error wraps probe.ErrParams, and names the parameter,
+// plan checks the Config. Its error wraps ErrConfig, and names the parameter,
 // its value and what is allowed.
 func (c Config) plan(f hash.Function) (plan, error) {
 	bad := func(format string, args ...any) (plan, error) {
@@ -167,10 +166,6 @@ func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 		Layers: []kv.LayerSpec{p.first}, Expiry: expiry,
 	}, nil
 }
-
-// ErrMismatch is returned by OpenOrReserve for a filter that was made with other
-// parameters. The message names each of them with both values.
-var ErrMismatch = errors.New("bloomext: filter was made with other parameters")
 
 // mismatch returns how a filter differs from one made by the Config.
 func (c Config) mismatch(f *filter) error {

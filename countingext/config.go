@@ -1,7 +1,6 @@
 package countingext
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -67,7 +66,7 @@ func bad(format string, args ...any) (plan, error) {
 	return plan{}, fmt.Errorf("countingext: %w: %s", probe.ErrParams, fmt.Sprintf(format, args...))
 }
 
-// plan checks the Config. Its error wraps probe.ErrParams, and names the parameter,
+// plan checks the Config. Its error wraps ErrConfig, and names the parameter,
 // its value and what is allowed.
 func (c Config) plan(f hash.Function) (plan, error) {
 	if c.TTL != 0 && c.TTL < time.Millisecond {
@@ -174,10 +173,6 @@ func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 		Expiry: expiry,
 	}, nil
 }
-
-// ErrMismatch is returned by OpenOrReserve for a filter that was made with other
-// parameters. The message names each of them with both values.
-var ErrMismatch = errors.New("countingext: filter was made with other parameters")
 
 // mismatch returns how a filter differs from one made by the Config.
 func (c Config) mismatch(f *filter) error {

@@ -14,13 +14,15 @@ import (
 // countingType is the stored type.
 var countingType = &kv.Type{Name: "CBloom---", Version: 1, Open: openFilter, Verify: verify, Describe: describe}
 
-// ErrFull is returned by an add of a new item to a filter that does not grow and has
-// no room. Items before it in the same batch are added.
-var ErrFull = scalableext.ErrFull
-
-// ErrCannotGrow is returned, with the reason, by an add of a new item to a filter that
-// is full and can have no further layer. Items before it in the same batch are added.
-var ErrCannotGrow = scalableext.ErrCannotGrow
+// The errors of filters of all types, for errors.Is; see package scalableext.
+var (
+	ErrFull       = scalableext.ErrFull       // a filter that does not grow has no room for a new item
+	ErrCannotGrow = scalableext.ErrCannotGrow // one that grows has no room, and can have no further layer
+	ErrMismatch   = scalableext.ErrMismatch   // the filter was made with other parameters
+	ErrUnequal    = scalableext.ErrUnequal    // filters to be merged differ
+	ErrRate       = scalableext.ErrRate       // their union would exceed the error rate
+	ErrConfig     = scalableext.ErrConfig     // a value of a Config is out of range
+)
 
 // MaxCount is the most that a counter counts to, and Count answers: 15 or more.
 const MaxCount = 1<<probe.CounterBits - 1

@@ -40,7 +40,7 @@ func (f *Filter) In(s kv.Scope) *Filter {
 
 // Reserve makes an empty filter under the key. It returns kv.ErrExists if the key
 // holds anything, which is kv.ErrWrongType too if that is no such filter,
-// probe.ErrParams for a Config out of range, and kv.ErrTooLarge for a filter above
+// ErrConfig for a Config out of range, and kv.ErrTooLarge for a filter above
 // Options.MaxFilterBytes.
 func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 

@@ -10,14 +10,6 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// ErrUnequal is returned by Merge for filters that cannot be united. The message
-// names what differs, with both values.
-var ErrUnequal = errors.New("countingext: filters differ, and cannot be merged")
-
-// ErrMergeRate is returned by Merge when the union would have a higher
-// false-positive rate than its filters were made for. The message names both.
-var ErrMergeRate = errors.New("countingext: the union would exceed the error rate")
-
 // Merge adds to the filter everything that the sources hold, as one commit: the sum of
 // their counters, layer by layer, at most 15 each. An item is there as often afterwards
 // as in all of them together. Each filter counts once, however often it is named. A
@@ -25,7 +17,7 @@ var ErrMergeRate = errors.New("countingext: the union would exceed the error rat
 // kv.ErrNotFound. All must be in one store and have been made with equal parameters, by
 // a store of the same seed: else ErrUnequal. No layer of the union may be fuller than it
 // was made to be, by its counters above 0, and than those it is made of: else
-// ErrMergeRate, as there would be no error rate left for those that follow. Filters that
+// ErrRate, as there would be no error rate left for those that follow. Filters that
 // hold so many items together as they were made for are not refused for having a few
 // counters more above 0 than most: five standard deviations are let pass. The work is that
 // of reading and writing all of them; writes to them wait meanwhile.
@@ -159,7 +151,7 @@ func unite(w *kv.Writer, b *kv.Builder, parts []*filter) error {
 		fuller := !slices.ContainsFunc(from, func(p part) bool { return w.Counter(p.l.table, aboveCounter) >= above })
 		rate := to.layout.SetRate(above)
 		if fuller && above > to.fullSet && rate > to.rate {
-			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrMergeRate, i, rate, to.rate)
+			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrRate, i, rate, to.rate)
 		}
 	}
 	if len(union.layers) > 1 && !unionOrdered(w, parts) {

@@ -225,8 +225,8 @@ func TestMerge_full(t *testing.T) {
 			if capacity == 10_000 {
 				more := reserve("more", i)
 				addMany(t, more, itemsFrom(prefix, capacity, capacity*11/10))
-				if err := c.Merge(t.Context(), more); !errors.Is(err, countingext.ErrMergeRate) {
-					t.Errorf("Merge of a tenth more = %v, want ErrMergeRate", err)
+				if err := c.Merge(t.Context(), more); !errors.Is(err, countingext.ErrRate) {
+					t.Errorf("Merge of a tenth more = %v, want ErrRate", err)
 				}
 			}
 		}
@@ -326,7 +326,7 @@ func TestFilter_mixedLayers(t *testing.T) {
 				for _, item := range itemsFrom("other", 0, 30) {
 					change(other, item)
 				}
-				if err := f.Merge(t.Context(), other); err != nil && !errors.Is(err, countingext.ErrMergeRate) {
+				if err := f.Merge(t.Context(), other); err != nil && !errors.Is(err, countingext.ErrRate) {
 					t.Fatal(err)
 				} else if err != nil {
 					for _, item := range itemsFrom("other", 0, 30) {

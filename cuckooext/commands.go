@@ -73,7 +73,7 @@ func errorReply(err error) reply.Reply {
 	switch {
 	case errors.Is(err, ErrFull):
 		return reply.Error("Filter is full")
-	case errors.Is(err, ErrMaxExpansions):
+	case errors.Is(err, ErrCannotGrow):
 		return reply.Error("Maximum expansions reached")
 	}
 	return scalableext.ErrorReply(err)
@@ -238,7 +238,7 @@ func (f *Filter) stageItems(w *kv.Writer, capacity uint64, items [][]byte, onlyN
 			answers = append(answers, 1)
 		case err == nil:
 			answers = append(answers, 0)
-		case noRoom(err):
+		case scalableext.NoRoom(err):
 			answers, full = append(answers, -1), err
 		default:
 			return nil, nil, err

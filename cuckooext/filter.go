@@ -15,17 +15,23 @@ var cuckooType = &kv.Type{
 	Name: "MBbloomCF", Version: 1, Open: openFilter, Verify: verify, Compact: compact, Describe: describe,
 }
 
-// ErrFull is returned by an add to a filter that does not grow and has no room for the
-// item, and by one of an item that is there as often as it can be: twice the bucket
-// size in a layer. Items before it in the same batch are added.
-var ErrFull = errors.New("cuckooext: filter is full")
+// The errors of filters of all types, for errors.Is; see package scalableext.
+var (
+	// ErrFull is returned by an add to a filter that does not grow and has no room for the
+	// item, and by one of an item that is there as often as it can be: twice the bucket
+	// size in a layer.
+	ErrFull = scalableext.ErrFull
 
-// ErrMaxExpansions is returned, with the reason, by an add to a filter that has no room for
-// the item and may not grow: another layer would not fit into its error rate, or be larger
-// than a layer, or a filter, may be. Items before it in the same batch are added.
-var ErrMaxExpansions = errors.New("cuckooext: maximum expansions reached")
+	// ErrCannotGrow is returned, with the reason, by an add to a filter that has no room for
+	// the item and may not grow: another layer would not fit into its error rate, or be
+	// larger than a layer, or a filter, may be.
+	ErrCannotGrow = scalableext.ErrCannotGrow
 
-// roomError is ErrFull or ErrMaxExpansions with the reason. Its text is made when it is asked
+	ErrMismatch = scalableext.ErrMismatch // the filter was made with other parameters
+	ErrConfig   = scalableext.ErrConfig   // a value of a Config is out of range
+)
+
+// roomError is ErrFull or ErrCannotGrow with the reason. Its text is made when it is asked
 // for: of a batch, one error is kept, and making text takes ten times as long as finding that
 // there is no room.
 type roomError struct {
@@ -195,7 +201,7 @@ func (s *stager) count(h uint64) (n int, err error) {
 }
 
 // add stages an entry for an item: in the newest layer if there is room, else in an
-// older one, else in another. The errors are ErrFull and ErrMaxExpansions, and those
+// older one, else in another. The errors are ErrFull and ErrCannotGrow, and those
 // of reading and growing.
 func (s *stager) add(h uint64) error {
 	for i := range s.c.layers {
@@ -253,23 +259,23 @@ func (s *stager) grow() error {
 	}
 	if most := s.w.DB().SettingInt(maxLayersSetting); int64(len(s.c.layers)) >= most {
 		n := len(s.c.layers)
-		return &roomError{ErrMaxExpansions, func() string {
+		return &roomError{ErrCannotGrow, func() string {
 			return fmt.Sprintf("%q has %d layers, the setting %s is %d", key, n, maxLayersSetting, most)
 		}}
 	}
 	if most := s.c.g.layersOf(p); len(s.c.layers) >= most {
-		return &roomError{ErrMaxExpansions, func() string {
+		return &roomError{ErrCannotGrow, func() string {
 			return fmt.Sprintf("%q has %d layers, the most for capacity %d, expansion %d and error rate %.3g",
 				key, most, p.Capacity, p.Expansion, p.ErrorRate)
 		}}
 	}
 	blocks, err := nextBlocks(newest.blocks, p.Expansion)
 	if err != nil {
-		return fmt.Errorf("%w: %q: %w", ErrMaxExpansions, key, err)
+		return fmt.Errorf("%w: %q: %w", ErrCannotGrow, key, err)
 	}
 	o, err := s.w.Grow(s.c.object, layerSpec(&s.c.g, blocks, newest.maxIterations))
 	if errors.Is(err, kv.ErrTooLarge) {
-		return fmt.Errorf("%w: %q: %w", ErrMaxExpansions, key, err)
+		return fmt.Errorf("%w: %q: %w", ErrCannotGrow, key, err)
 	}
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ const (
 )
 
 // newGeometry returns the geometry of blocks with fingerprints of the given family
-// and b slots in a bucket. The error wraps probe.ErrParams.
+// and b slots in a bucket. The error wraps ErrConfig.
 func newGeometry(family block.Family, bucketSize int) (geometry, error) {
 	switch family {
 	case block.FamilySlots8, block.FamilySlots12, block.FamilySlots16, block.FamilySlots32:

@@ -37,7 +37,7 @@ func TestStager_grow_last(t *testing.T) {
 		}
 		return s.grow()
 	})
-	if !errors.Is(err, ErrMaxExpansions) || errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), `"f" has 3 layers`) {
-		t.Errorf("grow to a fourth layer: %v, want %v", err, ErrMaxExpansions)
+	if !errors.Is(err, ErrCannotGrow) || errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), `"f" has 3 layers`) {
+		t.Errorf("grow to a fourth layer: %v, want %v", err, ErrCannotGrow)
 	}
 }

@@ -2,7 +2,6 @@ package cuckooext
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -42,7 +41,7 @@ func (f *Filter) In(s kv.Scope) *Filter {
 
 // Reserve makes an empty filter under the key. It returns kv.ErrExists if the key
 // holds anything, which is kv.ErrWrongType too if that is no such filter,
-// probe.ErrParams for a Config out of range, and kv.ErrTooLarge for a filter above
+// ErrConfig for a Config out of range, and kv.ErrTooLarge for a filter above
 // Options.MaxFilterBytes.
 func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 
@@ -116,7 +115,7 @@ func (f *Filter) Count(item []byte) (int, error) { return count(f.h, item, math.
 // CountString is Count for a string.
 func (f *Filter) CountString(item string) (int, error) { return f.Count([]byte(item)) }
 
-// Add adds an item, again if it is there. The errors are ErrFull and ErrMaxExpansions
+// Add adds an item, again if it is there. The errors are ErrFull and ErrCannotGrow
 // if there is no room.
 func (f *Filter) Add(item []byte) error {
 	_, err := f.change(func(s *stager) (bool, error) { return true, s.add(s.c.hash.Sum(item)) })
@@ -193,7 +192,7 @@ func (f *Filter) AddMany(items [][]byte) (n int, err error) {
 				switch err := s.add(s.c.hash.Sum(item)); {
 				case err == nil:
 					added++
-				case !noRoom(err):
+				case !scalableext.NoRoom(err):
 					return err
 				case full == nil:
 					full = err
@@ -232,9 +231,6 @@ func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (
 	}
 	return len(items), nil
 }
-
-// noRoom reports whether an add was refused for want of room.
-func noRoom(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, ErrMaxExpansions) }
 
 // batch makes a commit of several changes.
 func (f *Filter) batch(stage func(*stager) error) error {

@@ -121,7 +121,7 @@ func (i Info) Load() float64 {
 // Planned returns what Info says of the filter of a Config when it holds so many items, each
 // layer filled before the next is added, with nothing of bytes but how many slots
 // take. It needs no store, and knows no Options.MaxFilterBytes. The errors are
-// probe.ErrParams, and ErrFull or ErrMaxExpansions if the filter does not take so many.
+// ErrConfig, and ErrFull or ErrCannotGrow if the filter does not take so many.
 func (c Config) Planned(items uint64) (Info, error) {
 	p, err := c.plan(hash.Function{})
 	if err != nil {
@@ -151,10 +151,10 @@ func (c Config) Planned(items uint64) (Info, error) {
 		case i.Expansion == 0:
 			return Info{}, ErrFull
 		case len(i.Layers) == i.MaxLayers:
-			return Info{}, ErrMaxExpansions
+			return Info{}, ErrCannotGrow
 		}
 		if blocks, err = nextBlocks(blocks, i.Expansion); err != nil {
-			return Info{}, ErrMaxExpansions
+			return Info{}, ErrCannotGrow
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (g *geometry) capacity(blocks uint64) uint64 {
 }
 
 // blocksFor returns the number of blocks of a layer for a capacity, at least one. A
-// block is never cut short. The error wraps probe.ErrParams.
+// block is never cut short. The error wraps ErrConfig.
 func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 	if capacity < 1 || capacity > probe.MaxCapacity {
 		return 0, fmt.Errorf("cuckooext: %w: capacity is %d, want 1 to %d",
@@ -170,7 +170,7 @@ func (g *geometry) expectedRate(layers []LayerInfo) float64 {
 
 // ratedGeometry returns the geometry with the shortest fingerprints of which as many
 // layers as a filter should be able to have fit into the error rate: ratedLayers,
-// or one if it does not grow. The error wraps probe.ErrParams.
+// or one if it does not grow. The error wraps ErrConfig.
 func ratedGeometry(errorRate float64, bucketSize int, grows bool) (geometry, error) {
 	if !(errorRate > 0 && errorRate < 1) {
 		return geometry{}, fmt.Errorf("cuckooext: %w: error rate is %v, want above 0 and below 1",

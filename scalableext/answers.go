@@ -10,10 +10,6 @@ import (
 
 // The answers of commands that all types of filters have, in RedisBloom's words and forms.
 
-// ErrFull is returned by an add of a new item to a filter that does not grow and has no
-// room. Items before it in the same batch are added.
-var ErrFull = errors.New("scalableext: non scaling filter is full")
-
 var (
 	errFullReply  = reply.Error("ERR non scaling filter is full")
 	errGrowReply  = reply.Error("ERR problem inserting into filter")

@@ -1,7 +1,6 @@
 package scalableext
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -36,11 +35,6 @@ const (
 
 	firstShare = 0.7
 )
-
-// ErrCannotGrow is returned when a chain is full and can have no further layer:
-// it has as many as the growth rule allows, or the next would be larger than a
-// layer, or a filter, may be.
-var ErrCannotGrow = errors.New("scalableext: full, and cannot grow")
 
 // MaxLayers returns the most layers the chain may have, 1 to MaxLayers.
 func (p Params) MaxLayers() int {

@@ -169,7 +169,7 @@ func TestMerge_refused(t *testing.T) {
 		must(t, err)
 	}
 	err = bloomext.New(db, "full").Merge(t.Context(), bloomext.New(db, "other"))
-	wantError(t, err, bloomext.ErrMergeRate, "0.007")
+	wantError(t, err, bloomext.ErrRate, "0.007")
 
 	own, err := holds(db, "dest", ownItems("dest", n))
 	must(t, err)

@@ -162,8 +162,8 @@ func TestTx_errorInside(t *testing.T) {
 		if _, err := tx.Incr("a", 1); !errors.Is(err, kv.ErrWrongType) {
 			t.Errorf("Incr of a filter = %v, want ErrWrongType", err)
 		}
-		if err := a.In(tx).Merge(tx.Context(), b); !errors.Is(err, bloomext.ErrMergeRate) {
-			t.Errorf("Merge = %v, want ErrMergeRate", err)
+		if err := a.In(tx).Merge(tx.Context(), b); !errors.Is(err, bloomext.ErrRate) {
+			t.Errorf("Merge = %v, want ErrRate", err)
 		}
 		if err := tx.Set("long", make([]byte, 1<<20)); !errors.Is(err, kv.ErrTooLarge) {
 			t.Errorf("Set of a long value = %v, want ErrTooLarge", err)

@@ -7,11 +7,9 @@ import (
 	"io/fs"
 	"testing"
 
-	"github.com/sievekv/sievekv/bloomext"
-	"github.com/sievekv/sievekv/countingext"
-	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 func TestExitCode(t *testing.T) {
@@ -30,12 +28,8 @@ func TestExitCode(t *testing.T) {
 		{kv.ErrWrongType, exitError},
 		{kv.ErrNoModule, exitError},
 		{kv.ErrTooLarge, exitError},
-		{bloomext.ErrFull, exitError},
-		{bloomext.ErrCannotGrow, exitError},
-		{cuckooext.ErrFull, exitError},
-		{cuckooext.ErrMaxExpansions, exitError},
-		{countingext.ErrFull, exitError},
-		{countingext.ErrCannotGrow, exitError},
+		{scalableext.ErrFull, exitError},
+		{scalableext.ErrCannotGrow, exitError},
 		{context.Canceled, exitInterrupted},
 		{fs.ErrPermission, exitLocal},
 		{usagef("wrong"), exitUsage},

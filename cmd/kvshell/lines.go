@@ -8,6 +8,7 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // The types of filter that load, dedup and plan know, as --type has them.
@@ -179,8 +180,8 @@ func countingFacts(info countingext.Info) filterFacts {
 // isFull reports whether a line had no room in a filter that does not grow, isGrown in one that has grown as far as it
 // can.
 func isFull(err error) bool {
-	return isAny(err, bloomext.ErrFull, cuckooext.ErrFull, countingext.ErrFull)
+	return isAny(err, scalableext.ErrFull)
 }
 func isGrown(err error) bool {
-	return isAny(err, bloomext.ErrCannotGrow, cuckooext.ErrMaxExpansions, countingext.ErrCannotGrow)
+	return isAny(err, scalableext.ErrCannotGrow)
 }

@@ -1,0 +1,68 @@
+package sievekv_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sievekv/sievekv"
+)
+
+// The same mistake is the same error on all types of filters.
+func TestErrors(t *testing.T) {
+	db := inMemory()
+	defer db.Close()
+	ctx := t.Context()
+	full := func(add func(item uint64) error) error {
+		for item := range uint64(1000) {
+			if err := add(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	item := func(n uint64) string { return string([]byte{byte(n), byte(n >> 8)}) }
+
+	bloom, cuckoo, counting := db.Bloom("b"), db.Cuckoo("c"), db.Counting("n")
+	other, others := db.Bloom("b2"), db.Counting("n2")
+	for _, err := range []error{
+		bloom.Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01, NonScaling: true}),
+		cuckoo.Reserve(sievekv.CuckooConfig{Capacity: 100, NonScaling: true}),
+		counting.Reserve(sievekv.CountingConfig{Capacity: 100, ErrorRate: 0.01, NonScaling: true}),
+		other.Reserve(sievekv.BloomConfig{Capacity: 200, ErrorRate: 0.01}),
+		others.Reserve(sievekv.CountingConfig{Capacity: 200, ErrorRate: 0.01}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		what string
+		want error
+		errs []error // of a Bloom, a cuckoo and a counting filter, or those of them that have it
+	}{
+		{"a rate out of range", sievekv.ErrConfig, []error{
+			db.Bloom("new").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 2}),
+			db.Cuckoo("new").Reserve(sievekv.CuckooConfig{Capacity: 100, ErrorRate: 2}),
+			db.Counting("new").OpenOrReserve(sievekv.CountingConfig{Capacity: 100, ErrorRate: 2}),
+		}},
+		{"another capacity", sievekv.ErrMismatch, []error{
+			bloom.OpenOrReserve(sievekv.BloomConfig{Capacity: 50, ErrorRate: 0.01, NonScaling: true}),
+			cuckoo.OpenOrReserve(sievekv.CuckooConfig{Capacity: 50, NonScaling: true}),
+			counting.OpenOrReserve(sievekv.CountingConfig{Capacity: 50, ErrorRate: 0.01, NonScaling: true}),
+		}},
+		{"no room", sievekv.ErrFull, []error{
+			full(func(n uint64) error { _, err := bloom.AddString(item(n)); return err }),
+			full(func(n uint64) error { return cuckoo.AddString("one item") }),
+			full(func(n uint64) error { _, err := counting.AddString(item(n)); return err }),
+		}},
+		{"a merge of unequal filters", sievekv.ErrUnequal, []error{
+			bloom.Merge(ctx, other), counting.Merge(ctx, others),
+		}},
+	} {
+		for i, err := range tt.errs {
+			if !errors.Is(err, tt.want) {
+				t.Errorf("%s, filter %d: %v, want %v", tt.what, i, err, tt.want)
+			}
+		}
+	}
+}

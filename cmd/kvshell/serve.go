@@ -457,6 +457,8 @@ func (f *serveFlags) leaveAddress(dir string, listeners []listener) error {
 				return withCode(exitLocal, fmt.Errorf("serve: %w", err))
 			}
 			addr = path
+		case f.tls.requires():
+			network = "tls+cert"
 		case f.tls.cert != "":
 			network = "tls"
 		}
@@ -493,8 +495,11 @@ func howToConnect(dir string, pid int) string {
 		host = "127.0.0.1"
 	}
 	how := "kvshell -h " + host + " -p " + port
-	if network == "tls" {
+	switch network {
+	case "tls":
 		how += " --tls"
+	case "tls+cert":
+		how += " --tls --cert FILE --key FILE"
 	}
 	return how
 }

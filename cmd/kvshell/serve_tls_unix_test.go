@@ -19,6 +19,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -202,6 +203,20 @@ func TestServe_clientCertificates(t *testing.T) {
 				if c.served && (got != tt.want || err != nil) || !c.served && err == nil {
 					t.Errorf("%s PING answers %q, %v", name, got, err)
 				}
+			}
+			// Who finds the store in use is told what to show.
+			out, err := exec.Command("kvshell", "-d", "store", "PING").CombinedOutput()
+			if err == nil || bytes.Contains(out, []byte(" --tls --cert FILE --key FILE")) == tt.open {
+				t.Errorf("%v, %s", err, out)
+			}
+			cert, key := ours.issue()
+			if err := errors.Join(os.WriteFile("cert", cert, 0o600), os.WriteFile("key", key, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			_, number, _ := net.SplitHostPort(s.addrs[0]) // which it has told
+			out, _ = exec.Command("kvshell", "-p", number, "--tls", "--cacert", p.ask, "--cert", "cert", "--key", "key", "--no-raw", "PING").CombinedOutput()
+			if got := strings.TrimSpace(string(out)); got != tt.want {
+				t.Errorf("kvshell's PING answers %s, want %s", got, tt.want)
 			}
 			s.stop(t, syscall.SIGTERM)
 		})

@@ -601,6 +601,7 @@ func TestHowToConnect(t *testing.T) {
 		{"7\ntcp [::1]:6380\n", "kvshell -h ::1 -p 6380"},
 		{"7\nunix /tmp/s\n", "kvshell -s /tmp/s"},
 		{"7\ntls 127.0.0.1:6380\n", "kvshell -h 127.0.0.1 -p 6380 --tls"},
+		{"7\ntls+cert 127.0.0.1:6380\n", "kvshell -h 127.0.0.1 -p 6380 --tls --cert FILE --key FILE"},
 		{"8\ntcp 127.0.0.1:6380\n", ""},
 		{"7\n", ""}, {"", ""}, {"7\ntcp\n", ""},
 	} {

@@ -48,6 +48,9 @@ func (f *tlsFiles) check() error {
 	return nil
 }
 
+// requires reports whether clients need a certificate.
+func (f *tlsFiles) requires() bool { return f.clientCA != "" && f.client != clientAuthOptional }
+
 // read reads the files. If one of them is bad nothing changes: new handshakes go on with what was read before. Without
 // files it does nothing.
 func (f *tlsFiles) read() error {

@@ -24,6 +24,8 @@ var ports = []mutation{
 		"	case len(list) != begun:\n", "	case false:\n"}),
 	inShell("what clients of the metrics do wrong fills the log", "^TestServe_metricsClientCertificates$", edit{"cmd/kvshell/serve.go",
 		"ErrorLog: s.ErrorLog(), ", ""}),
+	inShell("who finds a store in use is not told to show a certificate", "^TestServe_clientCertificates$", edit{"cmd/kvshell/serve.go",
+		"		case f.tls.requires():\n", "		case false:\n"}),
 	inShell("the log has no logins", "^TestServe_audit$", edit{"cmd/kvshell/store.go",
 		"		level = slog.LevelInfo", "		level = slog.LevelWarn"}),
 	inShell("a store is made before the files for it are read", "^TestServe_usage$", edit{"cmd/kvshell/serve.go",

@@ -32,6 +32,12 @@ func (o Options) WithGuesses(shortest, longest time.Duration) *Options {
 	return &o
 }
 
+// WithMetricsEvery returns options in which so long passes between two requests for metrics.
+func (o Options) WithMetricsEvery(d time.Duration) *Options {
+	o.own().metricsEvery = d
+	return &o
+}
+
 // FreeGuesses is how many wrong passwords delay nothing.
 const FreeGuesses = freeGuesses
 

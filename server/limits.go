@@ -40,6 +40,8 @@ type limits struct {
 	strangers int64         // how many there may be; 0 for a share of the connections
 	grace     time.Duration // what the oldest stranger has before it is closed in favour of another
 
+	metricsEvery time.Duration // between two requests for metrics
+
 	// What the answer to a password takes at least and at most once it is delayed.
 	shortestGuess, longestGuess time.Duration
 }
@@ -52,6 +54,7 @@ func defaultLimits() limits {
 		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rate: 16 << 10,
 		watchAfter: 100 * time.Millisecond, linger: time.Second, giveUp: 1500 * time.Millisecond,
 		first: 10 * time.Second, handshake: 10 * time.Second, grace: 100 * time.Millisecond,
+		metricsEvery:  20 * time.Millisecond,
 		shortestGuess: 50 * time.Millisecond, longestGuess: 2 * time.Second,
 		rest: 2 * time.Second, burst: 5 * time.Millisecond,
 	}

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -31,6 +32,10 @@ type MetricsOptions struct {
 // guard answers requests that may be answered by next.
 func (o *MetricsOptions) guard(s *Server, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.metricsPace.await(r.Context(), s.limits.metricsEvery) {
+			http.Error(w, "given up", http.StatusServiceUnavailable)
+			return
+		}
 		if !o.knows(r.Host) {
 			http.Error(w, "this host name is not among those given by --metrics-host", http.StatusForbidden)
 			return
@@ -45,6 +50,36 @@ func (o *MetricsOptions) guard(s *Server, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// pace lets requests for metrics go on one after the other, each some time after the one before. They do not take turns with
+// commands, and strangers who never stop asking, were it for what is refused, would have the processors.
+type pace struct {
+	mu   sync.Mutex
+	next time.Time // when the next may go on; guarded by mu
+}
+
+// await waits until a request may go on. It is not ok if the request ended meanwhile.
+func (p *pace) await(ctx context.Context, every time.Duration) (ok bool) {
+	p.mu.Lock()
+	now := time.Now()
+	if p.next.Before(now) {
+		p.next = now
+	}
+	wait := p.next.Sub(now)
+	p.next = p.next.Add(every)
+	p.mu.Unlock()
+	if wait <= 0 {
+		return true
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // refusal returns the status and the text for a request that does not give the password, 0 for one that does. Whatever

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -58,6 +59,26 @@ func TestMetrics_access(t *testing.T) {
 	}
 	if got := w.client().info("stats", "acl_access_denied_auth"); got != "3" {
 		t.Errorf("%s wrong passwords are counted, want 3", got)
+	}
+}
+
+// Requests for metrics go on one after the other, whatever they ask for.
+func TestMetrics_pace(t *testing.T) {
+	w := serve(t, server.Options{}.WithTimes(long, long, long).WithMetricsEvery(long))
+	h := w.server.MetricsHandler(nil)
+	for i, tt := range []struct {
+		path string
+		want int
+	}{{"/metrics", 200}, {"/metrics", 503}, {"/healthz", 503}, {"/nosuch", 503}} {
+		ended, end := context.WithCancel(t.Context())
+		end()
+		got := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", tt.path, nil).WithContext(ended) // waits no longer than that
+		r.Host = "localhost"
+		h.ServeHTTP(got, r)
+		if got.Code != tt.want {
+			t.Errorf("request %d, of %s: %d, want %d", i, tt.path, got.Code, tt.want)
+		}
 	}
 }
 

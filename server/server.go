@@ -74,6 +74,7 @@ type Server struct {
 
 	metricsGuesses guesses      // of the password for metrics
 	metricsDelayed atomic.Int32 // requests for metrics that wait
+	metricsPace    pace
 
 	// ctx ends when commands that run are to be given up.
 	ctx    context.Context

@@ -83,10 +83,12 @@ func startBackground(pause time.Duration, do func() error) *background {
 		defer close(b.ended)
 		for {
 			began := time.Now()
-			if err := do(); err != nil {
+			switch err := do(); {
+			case errors.Is(err, context.Canceled): // by end
+			case err != nil:
 				b.failed++
 				b.err = err
-			} else {
+			default:
 				b.times = append(b.times, time.Since(began))
 			}
 			select {
@@ -99,8 +101,10 @@ func startBackground(pause time.Duration, do func() error) *background {
 	return b
 }
 
-func (b *background) end() {
+// end ends it. What abort ends meanwhile counts as nothing.
+func (b *background) end(abort func()) {
 	close(b.stop)
+	abort()
 	<-b.ended
 }
 
@@ -187,16 +191,16 @@ func (s *scene) startBeside(server *process.Server) (*beside, error) {
 
 // end ends them. It is an error if a command was refused; a scrape may fail, as strangers can take all places for metrics.
 func (b *beside) end() error {
-	b.cancel()
 	var err error
 	if b.bulk != nil {
-		b.bulk.end()
+		b.bulk.end(func() {})
 		err = b.bulk.err
 		_ = b.client.Close() // its replies are there
 	}
 	if b.scrapes != nil {
-		b.scrapes.end()
+		b.scrapes.end(b.cancel)
 	}
+	b.cancel()
 	if err != nil {
 		return fmt.Errorf("a good client with larger commands: %w", err)
 	}

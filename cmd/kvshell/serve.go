@@ -47,6 +47,10 @@ var drainTime = 10 * time.Second
 
 const lastTime = 4 * time.Second
 
+// metricsTimes are what a client of the metrics has for the handshake and its headers, and between two requests. Tests have
+// more.
+var metricsTimes = struct{ header, idle time.Duration }{5 * time.Second, 30 * time.Second}
+
 // lastResort ends the process, with exit, when a time has passed after begin was called first, unless stop was called
 // before. All that was acknowledged is as safe then as if the process had been killed: under level always it is on
 // stable storage.
@@ -424,8 +428,8 @@ func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- err
 		l, scheme = tls.NewListener(l, config), "https"
 	}
 	h := &http.Server{
-		Handler: s.MetricsHandler(&f.metrics), ErrorLog: s.ErrorLog(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
+		Handler: s.MetricsHandler(&f.metrics), ErrorLog: s.ErrorLog(), ReadHeaderTimeout: metricsTimes.header, ReadTimeout: 2 * metricsTimes.header,
+		WriteTimeout: 30 * time.Second, IdleTimeout: metricsTimes.idle, MaxHeaderBytes: 16 << 10,
 	}
 	go func() {
 		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {

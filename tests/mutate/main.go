@@ -116,15 +116,19 @@ func (r *runner) tryGroup(ctx context.Context, list []mutation) (ok bool, err er
 	defer cancel()
 	outcomes := make([]chan outcome, len(list))
 	free := make(chan struct{}, runtime.NumCPU())
-	for i, m := range list {
+	for i := range list {
 		outcomes[i] = make(chan outcome, 1)
-		go func() {
-			free <- struct{}{}
-			defer func() { <-free }()
-			by, err := try(ctx, m, i)
-			outcomes[i] <- outcome{by, err}
-		}()
 	}
+	go func() {
+		for i, m := range list { // in order, as they are printed
+			free <- struct{}{}
+			go func() {
+				defer func() { <-free }()
+				by, err := try(ctx, m, i)
+				outcomes[i] <- outcome{by, err}
+			}()
+		}
+	}()
 	ok = true
 	for i, m := range list {
 		o := <-outcomes[i]

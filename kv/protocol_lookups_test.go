@@ -96,7 +96,11 @@ type trial struct {
 // flushes, compactions, folds, renames, replacements and deletions, and after
 // the store was opened again.
 func TestLookups_noFalseNegative(t *testing.T) {
-	tr := &trial{t: t, fs: vfs.NewMem(), items: makeItems(20_000), subjects: subjects(raceEnabled)}
+	items := 20_000
+	if raceEnabled {
+		items = 5_000
+	}
+	tr := &trial{t: t, fs: vfs.NewMem(), items: makeItems(items), subjects: subjects(raceEnabled)}
 	total := int64(0)
 	for i, phase := range phases {
 		target := int64(phase.lookups)

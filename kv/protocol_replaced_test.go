@@ -43,14 +43,16 @@ func (c *heldClock) holdNext() (reached, resume chan struct{}) {
 type replacedStore struct {
 	t     *testing.T
 	clock heldClock
+	stops *stops
 	*kv.DB
 }
 
 func (s *replacedStore) open(fs vfs.FS) {
 	s.t.Helper()
-	db, err := kv.Open("store", eitherWay(&kv.Options{
+	s.stops = newStops()
+	db, err := kv.Open("store", kv.WithPause(eitherWay(&kv.Options{
 		FS: fs, BallastSize: -1, MinFreeSpace: -1, Seed: 7, Clock: s.clock.now, Modules: []kv.Module{bloomext.Module()},
-	}))
+	}), s.stops.at))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -107,13 +109,13 @@ func TestLoad_replacedMeanwhile(t *testing.T) {
 	firstReached, resumeFirst := s.clock.holdNext()
 	first := ask(func() (bool, error) { return f.MayContainString("x") })
 	<-firstReached
-	secondReached, resumeSecond := s.clock.holdNext()
+	loading := s.stops.next("load: begun")
 	second := ask(func() (bool, error) { return bloomext.New(s.DB, "f").MayContainString("x") })
-	<-secondReached
+	<-loading.reached
 	if err := s.Rename(kv.NoSync, []byte("new"), []byte("f")); err != nil {
 		t.Fatal(err)
 	}
-	close(resumeSecond)
+	loading.release()
 	if got := <-second; got.err != nil || !got.yes {
 		t.Errorf("the lookup that read: %v, %v", got.yes, got.err)
 	}

@@ -32,7 +32,7 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 		return nil, err
 	}
 	defer db.exit()
-	db.drain() // the most of it while nobody waits
+	db.drain() // what is gathered after this is of commits after the call
 	c := &checker{db: db, owners: make(map[uint64]string)}
 	c.take()
 	defer func() { _ = c.snap.Close() }() // it fails only for one closed before
@@ -45,7 +45,7 @@ func (c *checker) take() {
 	db := c.db
 	db.lockApply()
 	defer db.apply.Unlock()
-	c.snap = db.pebble().NewSnapshot()
+	c.snap = db.disk.NewSnapshot()
 	for i := range db.groups {
 		c.want[i] = db.groups[i].Load()
 	}

@@ -41,6 +41,7 @@ var usesDisk = map[string]string{
 	"findDropped":   "notes of dropped objects, of which nothing is gathered",
 
 	"syncLog":      "its callers have put it in",
+	"take":         "its caller has put it in",
 	"findSequence": "opening",
 	"newObjectID":  "ids that no commit has used",
 	"keyedHash":    "a secret that no commit has used",

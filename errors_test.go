@@ -52,7 +52,7 @@ func TestErrors(t *testing.T) {
 		}},
 		{"no room", sievekv.ErrFull, []error{
 			full(func(n uint64) error { _, err := bloom.AddString(item(n)); return err }),
-			full(func(n uint64) error { return cuckoo.AddString("one item") }),
+			full(func(n uint64) error { _, err := cuckoo.AddString("one item"); return err }),
 			full(func(n uint64) error { _, err := counting.AddString(item(n)); return err }),
 		}},
 		{"a merge of unequal filters", sievekv.ErrUnequal, []error{

@@ -31,7 +31,7 @@ func Example_revokedSessions() {
 			return // one entry for each token, so that deleting it takes it out
 		}
 		database[token] = true
-		if err := revokedOf(hour).AddString(token); err != nil {
+		if _, err := revokedOf(hour).AddString(token); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -95,7 +95,8 @@ func Example_reservations() {
 			if n >= pieces {
 				return errSoldOut
 			}
-			return f.AddString(article)
+			_, err = f.AddString(article)
+			return err
 		})
 	}
 	for range 4 {

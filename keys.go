@@ -14,20 +14,22 @@ import (
 
 // With returns the same store with another level of durability for its writes, and
 // those of handles made from it.
-func (db *DB) With(level Durability) *DB { return &DB{DB: db.DB, level: level} }
+func (db *DB) With(level Durability) *DB { return &DB{store: db.store, level: level} }
 
 // SetOptions say how SetWith writes.
 type SetOptions struct {
 	// If is the condition of writing: IfMissing or IfThere; 0 means none.
-	If kv.SetIf
+	If SetIf
 
-	// TTL is how long the key lives, at least a millisecond; ExpireAt when it
-	// ceases to exist, in its place. Neither means that it does not, or with
-	// KeepTTL that it does when what is there does.
+	// At most one of these is given: how long the key lives, at least a millisecond; when it
+	// ceases to exist; or that it keeps the expiry of what is there. With none it lives for ever.
 	TTL      time.Duration
 	ExpireAt time.Time
 	KeepTTL  bool
 }
+
+// SetIf is a condition of SetWith.
+type SetIf = kv.SetIf
 
 // The conditions of SetWith.
 const (
@@ -40,26 +42,35 @@ const (
 var ErrTTL = errors.New("sievekv: a time to live must be at least a millisecond, and the only expiry given")
 
 // Get returns the string under a key. The errors are ErrNotFound and ErrWrongType.
-func (db *DB) Get(key string) ([]byte, error) { return db.DB.Get([]byte(key)) }
+func (db *DB) Get(key string) ([]byte, error) { return db.store.Get([]byte(key)) }
 
 // MGet returns the strings under keys as of one moment, nil for each that is missing
 // or holds another type.
-func (db *DB) MGet(keys ...string) ([][]byte, error) { return db.DB.MGet(inBytes(keys)...) }
+func (db *DB) MGet(keys ...string) ([][]byte, error) { return db.store.MGet(inBytes(keys)...) }
 
 // Set sets the string under a key, replacing what is there of whatever type. It does
 // not expire.
 func (db *DB) Set(key string, value []byte) error {
-	_, err := db.DB.Set(db.level, []byte(key), value, kv.SetOptions{})
+	_, err := db.store.Set(db.level, []byte(key), value, kv.SetOptions{})
 	return err
 }
 
 // SetWith is Set with options, and reports whether the condition let it write.
 func (db *DB) SetWith(key string, value []byte, o SetOptions) (bool, error) {
+	opts, err := o.stored(db.store)
+	if err != nil {
+		return false, err
+	}
+	return db.store.Set(db.level, []byte(key), value, opts)
+}
+
+// stored returns the options as package kv takes them.
+func (o SetOptions) stored(store *kv.DB) (kv.SetOptions, error) {
 	opts := kv.SetOptions{If: o.If, KeepTTL: o.KeepTTL}
 	given := 0
 	if o.TTL != 0 {
 		given++
-		opts.Expiry = db.after(o.TTL)
+		opts.Expiry = after(store, o.TTL)
 	}
 	if !o.ExpireAt.IsZero() {
 		given++
@@ -69,84 +80,95 @@ func (db *DB) SetWith(key string, value []byte, o SetOptions) (bool, error) {
 		given++
 	}
 	if given > 1 || o.TTL != 0 && o.TTL < time.Millisecond {
-		return false, ErrTTL
+		return kv.SetOptions{}, ErrTTL
 	}
-	return db.DB.Set(db.level, []byte(key), value, opts)
+	return opts, nil
 }
 
-func (db *DB) after(ttl time.Duration) int64 { return db.Now() + ttl.Milliseconds() }
+func after(store *kv.DB, ttl time.Duration) int64 { return store.Now() + ttl.Milliseconds() }
 
 // MSet sets strings in one commit, replacing what is there.
 func (db *DB) MSet(values map[string][]byte) error {
 	keys := inBytes(slices.Collect(maps.Keys(values)))
-	return db.Write(db.level, keys, func(w *kv.Writer) error {
-		for _, key := range keys {
-			if _, err := w.Set(key, values[string(key)], kv.SetOptions{}); err != nil {
-				return err
-			}
+	return db.store.Write(db.level, keys, func(w *kv.Writer) error { return mset(w, keys, values) })
+}
+
+func mset(w *kv.Writer, keys [][]byte, values map[string][]byte) error {
+	for _, key := range keys {
+		if _, err := w.Set(key, values[string(key)], kv.SetOptions{}); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // Incr adds n to the integer under a key, 0 if it is missing, and returns the sum.
 // The errors are ErrNotInteger, ErrOverflow and ErrWrongType.
 func (db *DB) Incr(key string, n int64) (int64, error) {
-	return db.DB.Incr(db.level, []byte(key), n)
+	return db.store.Incr(db.level, []byte(key), n)
 }
 
 // Delete removes keys, all in one commit, and returns how many were there.
 func (db *DB) Delete(keys ...string) (int, error) {
-	return db.DB.Delete(db.level, inBytes(keys)...)
+	return db.store.Delete(db.level, inBytes(keys)...)
 }
 
 // Exists returns how many of the keys are there; one named twice counts twice.
-func (db *DB) Exists(keys ...string) (int, error) { return db.DB.Exists(inBytes(keys)...) }
+func (db *DB) Exists(keys ...string) (int, error) { return db.store.Exists(inBytes(keys)...) }
 
 // TypeOf returns the type of a key as TYPE prints it, "none" if it is missing.
-func (db *DB) TypeOf(key string) (string, error) { return db.DB.TypeOf([]byte(key)) }
+func (db *DB) TypeOf(key string) (string, error) { return db.store.TypeOf([]byte(key)) }
 
-// Rename moves what is under src to dst in one commit, replacing what is there: who
+// Rename moves what is under src to dst in one commit, replacing what is there: a caller that
 // looks finds the old or the new, never neither. It returns ErrNotFound if src is
 // missing.
 func (db *DB) Rename(src, dst string) error {
-	return db.DB.Rename(db.level, []byte(src), []byte(dst))
+	return db.store.Rename(db.level, []byte(src), []byte(dst))
 }
 
 // RenameIfFree is Rename if nothing is under dst, and reports whether that was so.
 func (db *DB) RenameIfFree(src, dst string) (bool, error) {
-	return db.DB.RenameIfFree(db.level, []byte(src), []byte(dst))
+	return db.store.RenameIfFree(db.level, []byte(src), []byte(dst))
 }
 
 // Copy copies what is under src to dst, its expiry too, and reports whether src is
 // there and dst is free, or replace is set.
 func (db *DB) Copy(ctx context.Context, src, dst string, replace bool) (bool, error) {
-	return db.DB.Copy(ctx, db.level, []byte(src), []byte(dst), replace)
+	return db.store.Copy(ctx, db.level, []byte(src), []byte(dst), replace)
 }
 
 // Expire sets how long a key lives from now on, and reports whether it is there.
-// Nothing is left of it at once if ttl is below a millisecond.
+// A ttl below a millisecond removes the key.
 func (db *DB) Expire(key string, ttl time.Duration) (bool, error) {
-	return db.DB.Expire(db.level, []byte(key), db.after(ttl), kv.ExpireAlways)
+	return db.store.Expire(db.level, []byte(key), after(db.store, ttl), kv.ExpireAlways)
 }
 
 // ExpireAt sets when a key ceases to exist, and reports whether it is there.
 func (db *DB) ExpireAt(key string, at time.Time) (bool, error) {
-	return db.DB.Expire(db.level, []byte(key), at.UnixMilli(), kv.ExpireAlways)
+	return db.store.Expire(db.level, []byte(key), at.UnixMilli(), kv.ExpireAlways)
 }
 
 // Persist makes a key not expire, and reports whether it was to.
-func (db *DB) Persist(key string) (bool, error) { return db.DB.Persist(db.level, []byte(key)) }
+func (db *DB) Persist(key string) (bool, error) { return db.store.Persist(db.level, []byte(key)) }
 
 // TTL returns how long a key has to live, 0 for ever. It returns ErrNotFound for a
 // missing key.
 func (db *DB) TTL(key string) (time.Duration, error) {
-	at, err := db.ExpiryOf([]byte(key))
-	if err != nil || at == 0 {
+	at, err := db.store.ExpiryOf([]byte(key))
+	if err != nil {
 		return 0, err
 	}
+	return remaining(at, db.store.Now()), nil
+}
+
+// remaining returns how long it is from now until at, in Unix milliseconds: at least a millisecond, and
+// 0 if at is 0.
+func remaining(at, now int64) time.Duration {
+	if at == 0 {
+		return 0
+	}
 	const longest = math.MaxInt64 / int64(time.Millisecond) // 292 years
-	return time.Duration(min(max(1, at-db.Now()), longest)) * time.Millisecond, nil
+	return time.Duration(min(max(1, at-now), longest)) * time.Millisecond
 }
 
 // ScanOptions say which keys Scan returns; the zero value means all.
@@ -155,7 +177,7 @@ type ScanOptions = kv.ScanOptions
 // Scan returns the keys, in no meaningful order: one that is there all the time is
 // returned exactly once. An error ends it.
 func (db *DB) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
-	return db.DB.Scan(ctx, o)
+	return db.store.Scan(ctx, o)
 }
 
 func inBytes(keys []string) [][]byte {

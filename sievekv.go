@@ -10,22 +10,31 @@
 //	isNew, err := seen.AddString("https://example.org/") // true, and on stable storage
 //	maybe, err := seen.MayContainString("https://example.org/")
 //
-// There are Bloom filters, which are smallest, and cuckoo filters, from which items can be
-// deleted again, and which count copies:
+// There are three types of filters. Bloom filters are the smallest. Items can be deleted from
+// cuckoo filters, which count copies, too:
 //
 //	revoked := db.Cuckoo("revoked")
 //	err = revoked.OpenOrReserve(sievekv.CuckooConfig{Capacity: 1e6, ErrorRate: 1e-4})
 //	...
-//	err = revoked.AddString("token 17")
+//	isNew, err := revoked.AddString("token 17")
 //	was, err := revoked.DeleteString("token 17")
 //
-// Counting Bloom filters, those of db.Counting, are the third: items can be deleted, and are
-// counted up to 15. They merge, as Bloom filters do, and take four times the space of those.
+// and from counting Bloom filters, db.Counting, which count up to 15. They can be merged, as
+// Bloom filters can, and take four times the space of those. Filter is what all types share.
+//
+// Strings can be kept beside the filters, and written together with them, by DB.Update:
+//
+//	err = db.Update(ctx, func(tx *sievekv.Tx) error {
+//		if _, err := tx.Bloom("seen").AddString("order:17"); err != nil {
+//			return err
+//		}
+//		return tx.Set("order:17", row)
+//	})
 //
 // # Words
 //
-//   - item: what is added to a filter and looked for: any bytes, a string, or, in a Bloom
-//     filter, a uint64 (which is its 8 bytes in little-endian order).
+//   - item: what is added to a filter and looked for: any bytes, a string, or a uint64 (which
+//     is its 8 bytes in little-endian order).
 //   - key: the name of a filter in the store, up to 64 KiB of any bytes.
 //   - capacity: the distinct items a filter is made for; in a cuckoo or counting filter
 //     copies count, too. One that grows takes more.
@@ -43,10 +52,11 @@
 //
 // # Below
 //
-// This package is the store with everything it has. What it is made of may be used
-// by itself: package kv is the store and the extension mechanism, bloomext, cuckooext
-// and countingext are the filters, scalableext is what they have in common, txn is
-// transactions, compaction is the service that keeps stored blocks in shape.
+// This package is the store with everything it has. DB.Store returns the engine, of package kv:
+// server.New takes it, and so do types of filters that are not this package's. Package kv has the
+// extension mechanism, too; bloomext, cuckooext and countingext are the filters, scalableext is what they
+// have in common, txn is transactions, compaction is the service that keeps stored blocks in
+// shape.
 package sievekv
 
 import (
@@ -62,7 +72,8 @@ import (
 	"github.com/sievekv/sievekv/txn"
 )
 
-// Options configure a store; nil means the defaults.
+// Options configure a store; nil means the defaults. Most programs need at most Durability, CacheSize
+// (the memory for blocks), MaxFilterBytes, InMemory and Logger; see kv.Options for these and the others.
 type Options = kv.Options
 
 // Durability says when a write is reported as done.
@@ -77,10 +88,10 @@ const (
 
 // The errors, for errors.Is. Package kv has the rest.
 var (
-	ErrNotFound   = kv.ErrNotFound  // the key is missing or has expired
-	ErrExists     = kv.ErrExists    // the key is there, and must not be
-	ErrWrongType  = kv.ErrWrongType // the key holds another type
-	ErrTooLarge   = kv.ErrTooLarge
+	ErrNotFound   = kv.ErrNotFound   // the key is missing or has expired
+	ErrExists     = kv.ErrExists     // the key is there, and must not be
+	ErrWrongType  = kv.ErrWrongType  // the key holds another type
+	ErrTooLarge   = kv.ErrTooLarge   // the key, value, filter or commit is larger than may be
 	ErrNotInteger = kv.ErrNotInteger // the string is no integer of 64 bits
 	ErrOverflow   = kv.ErrOverflow   // the sum would not be one
 	ErrLocked     = kv.ErrLocked     // another process has the store open
@@ -88,8 +99,13 @@ var (
 	ErrFailed     = kv.ErrFailed     // the disk failed: close the store and open it again
 	ErrBusy       = kv.ErrBusy       // another transaction is open, and does nothing
 	ErrNested     = kv.ErrNested     // inside of a transaction, and not part of it
-	ErrClosed     = kv.ErrClosed
-	ErrCorrupt    = kv.ErrCorrupt
+	ErrClosed     = kv.ErrClosed     // the store is closed
+	ErrCorrupt    = kv.ErrCorrupt    // what is stored is damaged
+	ErrOptions    = kv.ErrOptions    // a value of the Options is out of range
+	ErrNotExist   = kv.ErrNotExist   // there is no store, and Options.MustExist is set
+	ErrEnded      = kv.ErrEnded      // the transaction, or the snapshot, has ended
+	ErrReadOnly   = kv.ErrReadOnly   // a snapshot is for reading
+	ErrOtherStore = kv.ErrOtherStore // the transaction is of another store
 )
 
 // The errors of filters, for errors.Is: the same on all types. Their messages name the key or the
@@ -103,40 +119,10 @@ var (
 	ErrConfig     = scalableext.ErrConfig     // a value of a BloomConfig, CuckooConfig or CountingConfig is out of range
 )
 
-// Bloom is a handle on the Bloom filter under a key.
-type Bloom = bloomext.Filter
-
-// BloomConfig says what a new Bloom filter is for.
-type BloomConfig = bloomext.Config
-
-// BloomInfo describes a Bloom filter.
-type BloomInfo = bloomext.Info
-
-// Cuckoo is a handle on the cuckoo filter under a key.
-type Cuckoo = cuckooext.Filter
-
-// CuckooConfig says what a new cuckoo filter is for.
-type CuckooConfig = cuckooext.Config
-
-// CuckooInfo describes a cuckoo filter.
-type CuckooInfo = cuckooext.Info
-
-// Counting is a handle on the counting Bloom filter under a key.
-type Counting = countingext.Filter
-
-// CountingConfig says what a new counting filter is for.
-type CountingConfig = countingext.Config
-
-// CountingInfo describes a counting filter.
-type CountingInfo = countingext.Info
-
-// MaxCount is what Counting.Count answers of an item that was added as often, or more often.
-const MaxCount = countingext.MaxCount
-
-// DB is an open store. What it has of kv.DB is below what it has itself: methods
-// here take strings for keys, and write at the level of durability of With.
+// DB is an open store. Its methods take strings for keys, and write at the level of durability of
+// With, that of Options.Durability if none was chosen. It is safe for any number of goroutines.
 type DB struct {
-	*kv.DB
+	store *kv.DB
 	level Durability
 }
 
@@ -153,7 +139,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DB{DB: db}, nil
+	return &DB{store: db}, nil
 }
 
 // withOwn returns the modules of a store: its own, and those given.
@@ -169,68 +155,42 @@ func withOwn(modules []kv.Module) []kv.Module {
 	return append(all, modules...)
 }
 
-// Tx is a transaction: what it is made of, besides strings and keys, is what Bloom, Cuckoo
-// and Counting return. See package txn.
-type Tx struct{ *txn.Tx }
+// Store returns the engine below the DB, which package server serves and extensions use.
+func (db *DB) Store() *kv.DB { return db.store }
 
-// Bloom returns a handle on the Bloom filter under a key, in the transaction.
-func (tx *Tx) Bloom(key string) *Bloom { return bloomext.New(tx.DB(), key).In(tx) }
+// Close brings everything written to stable storage and closes the store. Transactions that have
+// not ended are rolled back. Later uses of the store, its handles and Close return ErrClosed. Of a
+// store that has failed it returns ErrFailed: writes below Always may be lost.
+func (db *DB) Close() error { return db.store.Close() }
 
-// Cuckoo returns a handle on the cuckoo filter under a key, in the transaction.
-func (tx *Tx) Cuckoo(key string) *Cuckoo { return cuckooext.New(tx.DB(), key).In(tx) }
+// Sync returns when every commit reported before it is on stable storage.
+func (db *DB) Sync() error { return db.store.Sync() }
 
-// Counting returns a handle on the counting Bloom filter under a key, in the transaction.
-func (tx *Tx) Counting(key string) *Counting { return countingext.New(tx.DB(), key).In(tx) }
+// Health returns nil if the store takes reads and writes; ErrNoSpace if it takes reads and
+// deletions alone; and ErrFailed, with the cause, or ErrClosed if it takes neither.
+func (db *DB) Health() error { return db.store.Health() }
 
-// Snapshot is a view of the store as of one commit, for reading.
-type Snapshot struct{ *txn.Snapshot }
+// CheckReport is what Check has found.
+type CheckReport = kv.CheckReport
 
-// Bloom returns a handle on the Bloom filter under a key, as it was.
-func (s *Snapshot) Bloom(key string) *Bloom { return bloomext.New(s.DB(), key).In(s) }
+// Check reads all that is stored, as of one moment, and reports what is damaged. Writes go on meanwhile.
+func (db *DB) Check(ctx context.Context) (*CheckReport, error) { return db.store.Check(ctx) }
 
-// Cuckoo returns a handle on the cuckoo filter under a key, as it was.
-func (s *Snapshot) Cuckoo(key string) *Cuckoo { return cuckooext.New(s.DB(), key).In(s) }
+// Size returns the number of keys. It counts expired keys that were not removed yet.
+func (db *DB) Size() (uint64, error) { return db.store.Size() }
 
-// Counting returns a handle on the counting Bloom filter under a key, as it was.
-func (s *Snapshot) Counting(key string) *Counting { return countingext.New(s.DB(), key).In(s) }
+// Bloom returns a handle on the Bloom filter under a key. It reads nothing: the filter may be made
+// later.
+func (db *DB) Bloom(key string) *Bloom { return &Bloom{*bloomext.New(db.store, key).With(db.level)} }
 
-// Update runs f in a transaction: all that f does through tx is one commit if f returns nil,
-// and nothing if it returns an error. No other write comes in between. A write inside of f
-// that is not through tx, be it by a handle of db's, would wait for f's end, and so for
-// itself: it returns ErrNested or ErrBusy.
-//
-//	err := db.Update(ctx, func(tx *sievekv.Tx) error {
-//		if _, err := tx.Bloom("seen").AddString("order:17"); err != nil {
-//			return err
-//		}
-//		return tx.Set("order:17", row)
-//	})
-func (db *DB) Update(ctx context.Context, f func(tx *Tx) error) error {
-	return txn.Update(ctx, db.DB, db.level, func(tx *txn.Tx) error { return f(&Tx{tx}) })
+// Cuckoo returns a handle on the cuckoo filter under a key. It reads nothing: the filter may be
+// made later.
+func (db *DB) Cuckoo(key string) *Cuckoo {
+	return &Cuckoo{*cuckooext.New(db.store, key).With(db.level)}
 }
 
-// View runs f with a view of the store as of one commit. It keeps nobody waiting.
-func (db *DB) View(ctx context.Context, f func(s *Snapshot) error) error {
-	return txn.View(ctx, db.DB, func(s *txn.Snapshot) error { return f(&Snapshot{s}) })
+// Counting returns a handle on the counting Bloom filter under a key. It reads nothing: the filter may
+// be made later.
+func (db *DB) Counting(key string) *Counting {
+	return &Counting{*countingext.New(db.store, key).With(db.level)}
 }
-
-// BeginTx begins a transaction that Commit or Rollback ends, or the end of its context.
-// Prefer Update, which cannot be left open.
-func (db *DB) BeginTx(ctx context.Context) (*Tx, error) {
-	tx, err := txn.Begin(ctx, db.DB, db.level)
-	if err != nil {
-		return nil, err
-	}
-	return &Tx{tx}, nil
-}
-
-// Bloom returns a handle on the Bloom filter under a key. It reads nothing: the
-// filter may be made later, and the handle follows the key when it is deleted,
-// renamed, or replaced.
-func (db *DB) Bloom(key string) *Bloom { return bloomext.New(db.DB, key).With(db.level) }
-
-// Cuckoo returns a handle on the cuckoo filter under a key, as Bloom does on a Bloom filter.
-func (db *DB) Cuckoo(key string) *Cuckoo { return cuckooext.New(db.DB, key).With(db.level) }
-
-// Counting returns a handle on the counting Bloom filter under a key, as Bloom does on a Bloom filter.
-func (db *DB) Counting(key string) *Counting { return countingext.New(db.DB, key).With(db.level) }

@@ -1,12 +1,12 @@
 package bloomext
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // entryBytes is the most that an item takes of a commit: an operand of its own of up to 64
@@ -17,11 +17,10 @@ const entryBytes = 256 + 32 + 2*probe.MaxHashes
 const group = 64
 
 // AddMany adds items and sets added[i] to whether items[i] is new; a repeat in
-// the batch is not. added must be as long as items. Up to 4096 items are one
-// commit, fewer with memtables below 8 MiB; longer batches are several. With
-// ErrFull or ErrCannotGrow the items before the one that had no room are added,
-// and n is their number; with another error n is the number of items whose commits
-// are done.
+// the batch is not. It returns how many are new. added may be nil, and must be as long as
+// items otherwise. Up to 4096 items are one commit, fewer with memtables below 8 MiB; longer
+// batches are several. An error is an *scalableext.ItemError that tells the first item that was
+// not added: those before it are, and no others.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 	return addMany(f, items, added, hash.Function.Sum)
 }
@@ -37,30 +36,17 @@ func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) 
 }
 
 func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	if len(added) != len(items) {
-		return 0, fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(added), len(items))
-	}
-	for n < len(items) {
-		end := min(n+f.h.BatchSize(entryBytes), len(items))
-		m, err := addChunk(f, items[n:end], added[n:end], sum)
-		n += m
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
+	return scalableext.EachBatch(items, added, f.h.BatchSize(entryBytes), func(items []T, added []bool) (int, error) {
+		return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) { return stageMany(f.h, w, items, added, sum) })
+	})
 }
 
-func addChunk[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
-	return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) { return stageMany(f.h, w, items, added, sum) })
-}
-
-// AddStaged is AddMany as part of a writer's commit. The writer was begun with
-// the filter's key. Items after the one that had no room are not staged, and
-// their answers false.
+// AddStaged adds items as part of a writer's commit, and sets added[i] as AddMany does. The
+// writer was begun with the filter's key. Items after the one that had no room are not staged,
+// their answers are false, and n is the number of those before it.
 func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, err error) {
-	if len(added) != len(items) {
-		return 0, fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(added), len(items))
+	if err := scalableext.SameLength(len(items), added); err != nil {
+		return 0, err
 	}
 	return stageMany(f.h, w, items, added, hash.Function.Sum)
 }
@@ -144,8 +130,8 @@ func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
 }
 
 func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.Function, T) uint64) error {
-	if len(present) != len(items) {
-		return fmt.Errorf("bloomext: %d answers for %d items: must be equal", len(present), len(items))
+	if err := scalableext.SameLength(len(items), present); err != nil {
+		return err
 	}
 	err := f.h.Read(func(r kv.Reader) error {
 		c, err := f.h.Find(r)

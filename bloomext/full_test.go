@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // fillUp adds distinct items, beginning with the one given, until the filter is full, and returns how many it was given.
@@ -19,8 +20,9 @@ func fillUp(t *testing.T, f *bloomext.Filter, from uint64) int {
 		for i := range items {
 			items[i] = from + uint64(n+i)
 		}
-		m, err := f.AddManyUint64(items, added)
+		_, err := f.AddManyUint64(items, added)
 		if errors.Is(err, bloomext.ErrFull) {
+			m := firstLeft(t, err)
 			if slices.Contains(added[m:], true) {
 				t.Errorf("items after the %dth of a batch, which had no room, are added", m)
 			}
@@ -30,6 +32,16 @@ func fillUp(t *testing.T, f *bloomext.Filter, from uint64) int {
 			t.Fatal(err)
 		}
 	}
+}
+
+// firstLeft returns the number of items of a batch before the first that was not added.
+func firstLeft(t *testing.T, err error) int {
+	t.Helper()
+	var left *scalableext.ItemError
+	if !errors.As(err, &left) {
+		t.Fatalf("%v does not tell the item", err)
+	}
+	return left.Item
 }
 
 // A filter that does not grow has at most the rate asked for when it refuses an item, and has then been given as many

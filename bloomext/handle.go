@@ -1,8 +1,6 @@
 package bloomext
 
 import (
-	"unsafe"
-
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -96,11 +94,13 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 }
 
 // MayContainString is MayContain for a string.
-func (f *Filter) MayContainString(item string) (bool, error) { return f.MayContain(bytesOf(item)) }
+func (f *Filter) MayContainString(item string) (bool, error) {
+	return f.MayContain(scalableext.BytesOf(item))
+}
 
 // MayContainUint64 is MayContain for the 8 bytes of item in little-endian order.
 func (f *Filter) MayContainUint64(item uint64) (bool, error) {
-	b := littleEndian(item)
+	b := scalableext.LittleEndian(item)
 	return f.MayContain(b[:])
 }
 
@@ -124,11 +124,11 @@ func (f *Filter) Add(item []byte) (bool, error) {
 }
 
 // AddString is Add for a string.
-func (f *Filter) AddString(item string) (bool, error) { return f.Add(bytesOf(item)) }
+func (f *Filter) AddString(item string) (bool, error) { return f.Add(scalableext.BytesOf(item)) }
 
 // AddUint64 is Add for the 8 bytes of item in little-endian order.
 func (f *Filter) AddUint64(item uint64) (bool, error) {
-	b := littleEndian(item)
+	b := scalableext.LittleEndian(item)
 	return f.Add(b[:])
 }
 
@@ -193,13 +193,4 @@ func (f *Filter) add(item []byte) (added bool, err error) {
 		return err
 	})
 	return added && err == nil, err
-}
-
-func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
-
-func littleEndian(v uint64) (b [8]byte) {
-	for i := range b {
-		b[i] = byte(v >> (8 * i))
-	}
-	return b
 }

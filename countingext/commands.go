@@ -130,7 +130,8 @@ func del(c *kv.Call) reply.Reply {
 func mdel(c *kv.Call) reply.Reply {
 	items := c.Args[1:]
 	deleted := make([]bool, len(items))
-	if err := handleOf(c).deleteChunk(items, deleted); err != nil {
+	f := handleOf(c)
+	if err := f.h.Write(f.level, func(w *kv.Writer) error { return f.DeleteStaged(w, items, deleted) }); err != nil {
 		return scalableext.ErrorReply(err)
 	}
 	return reply.Array(scalableext.Bools(deleted)...)

@@ -1,9 +1,8 @@
 package countingext
 
 import (
-	"fmt"
-
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -77,7 +76,15 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 }
 
 // MayContainString is MayContain for a string.
-func (f *Filter) MayContainString(item string) (bool, error) { return f.MayContain([]byte(item)) }
+func (f *Filter) MayContainString(item string) (bool, error) {
+	return f.MayContain(scalableext.BytesOf(item))
+}
+
+// MayContainUint64 is MayContain for the 8 bytes of item in little-endian order.
+func (f *Filter) MayContainUint64(item uint64) (bool, error) {
+	b := scalableext.LittleEndian(item)
+	return f.MayContain(b[:])
+}
 
 // touch counts a lookup for the cache.
 func (f *filter) touch(db *kv.DB, hash uint64) {
@@ -117,7 +124,13 @@ func (f *Filter) Count(item []byte) (int, error) {
 }
 
 // CountString is Count for a string.
-func (f *Filter) CountString(item string) (int, error) { return f.Count([]byte(item)) }
+func (f *Filter) CountString(item string) (int, error) { return f.Count(scalableext.BytesOf(item)) }
+
+// CountUint64 is Count for the 8 bytes of item in little-endian order.
+func (f *Filter) CountUint64(item uint64) (int, error) {
+	b := scalableext.LittleEndian(item)
+	return f.Count(b[:])
+}
 
 // Add adds an item, once more if it is there, and reports whether it was absent; false
 // means that it was there, perhaps. The errors are ErrFull and ErrCannotGrow, for an
@@ -127,7 +140,13 @@ func (f *Filter) Add(item []byte) (bool, error) {
 }
 
 // AddString is Add for a string.
-func (f *Filter) AddString(item string) (bool, error) { return f.Add([]byte(item)) }
+func (f *Filter) AddString(item string) (bool, error) { return f.Add(scalableext.BytesOf(item)) }
+
+// AddUint64 is Add for the 8 bytes of item in little-endian order.
+func (f *Filter) AddUint64(item uint64) (bool, error) {
+	b := scalableext.LittleEndian(item)
+	return f.Add(b[:])
+}
 
 // Delete deletes an item once, and reports whether it was there, perhaps. An item that
 // was never added must not be deleted: at the false-positive rate that counts down
@@ -137,7 +156,13 @@ func (f *Filter) Delete(item []byte) (bool, error) {
 }
 
 // DeleteString is Delete for a string.
-func (f *Filter) DeleteString(item string) (bool, error) { return f.Delete([]byte(item)) }
+func (f *Filter) DeleteString(item string) (bool, error) { return f.Delete(scalableext.BytesOf(item)) }
+
+// DeleteUint64 is Delete for the 8 bytes of item in little-endian order.
+func (f *Filter) DeleteUint64(item uint64) (bool, error) {
+	b := scalableext.LittleEndian(item)
+	return f.Delete(b[:])
+}
 
 // change makes a commit of one change.
 func (f *Filter) change(stage func(*stager) (bool, error)) (answer bool, err error) {
@@ -153,54 +178,50 @@ func (f *Filter) change(stage func(*stager) (bool, error)) (answer bool, err err
 const entryBytes = 256 + 32 + 3*probe.MaxHashes
 
 // AddMany adds items, each once more if it is there, and sets added[i] to whether
-// items[i] was absent. added must be as long as items. Up to 4096 items are one commit,
-// fewer with memtables below 8 MiB; longer batches are several. With ErrFull or
-// ErrCannotGrow the items before the one that had no room are added, and n is their
-// number; with another error n is the number of items whose commits are done.
+// items[i] was absent. It returns how many were. added may be nil, and must be as long as
+// items otherwise. Up to 4096 items are one commit, fewer with memtables below 8 MiB; longer
+// batches are several. An error is an *scalableext.ItemError that tells the first item that was
+// not added: those before it are, and no others.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
-	if err := sameLength(items, added); err != nil {
-		return 0, err
-	}
-	for n < len(items) {
-		end := min(n+f.h.BatchSize(entryBytes), len(items))
-		m, err := f.addChunk(items[n:end], added[n:end])
-		n += m
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
+	return addMany(f, items, added, hash.Function.Sum)
 }
 
-func sameLength(items [][]byte, answers []bool) error {
-	if len(answers) != len(items) {
-		return fmt.Errorf("countingext: %d answers for %d items: must be equal", len(answers), len(items))
-	}
-	return nil
+// AddManyString is AddMany for strings.
+func (f *Filter) AddManyString(items []string, added []bool) (n int, err error) {
+	return addMany(f, items, added, hash.Function.SumString)
 }
 
-func (f *Filter) addChunk(items [][]byte, added []bool) (n int, err error) {
-	return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) { return f.AddStaged(w, items, added) })
+// AddManyUint64 is AddMany for the 8 bytes of each item in little-endian order.
+func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) {
+	return addMany(f, items, added, hash.Function.SumUint64)
 }
 
-// AddStaged is AddMany as part of a writer's commit. The writer was begun with the
-// filter's key. Items after the one that had no room are not staged, and their answers
-// false.
+func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
+	return scalableext.EachBatch(items, added, f.h.BatchSize(entryBytes), func(items []T, added []bool) (int, error) {
+		return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) {
+			return addStaged(f, w, items, added, sum, (*stager).add)
+		})
+	})
+}
+
+// AddStaged adds items as part of a writer's commit, and sets added[i] as AddMany does. The
+// writer was begun with the filter's key. Items after the one that had no room are not staged,
+// their answers are false, and n is the number of those before it.
 func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (int, error) {
-	return f.addStaged(w, items, added, (*stager).add)
+	return addStaged(f, w, items, added, hash.Function.Sum, (*stager).add)
 }
 
 // AddIfAbsentStaged adds those items that are not there as part of a writer's commit, and
 // sets added[i] to whether it added items[i]; a repeat in the batch is there. It is
 // AddStaged otherwise.
 func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (int, error) {
-	return f.addStaged(w, items, added, (*stager).addIfAbsent)
+	return addStaged(f, w, items, added, hash.Function.Sum, (*stager).addIfAbsent)
 }
 
-func (f *Filter) addStaged(
-	w *kv.Writer, items [][]byte, added []bool, add func(s *stager, h uint64) (bool, error),
+func addStaged[T any](
+	f *Filter, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64, add func(s *stager, h uint64) (bool, error),
 ) (int, error) {
-	if err := sameLength(items, added); err != nil {
+	if err := scalableext.SameLength(len(items), added); err != nil {
 		return 0, err
 	}
 	c, err := f.h.Staged(w)
@@ -214,13 +235,13 @@ func (f *Filter) addStaged(
 			if err := f.h.GivenUp(i); err != nil {
 				return i, err
 			}
-			if added[i], err = add(s, c.hash.Sum(item)); err != nil {
+			if added[i], err = add(s, sum(c.hash, item)); err != nil {
 				return i, err
 			}
 		}
 		return len(items), nil
 	}
-	asked := scalableext.Questions(items, c.hash)
+	asked := scalableext.Questions(items, c.hash, sum)
 	scalableext.SortByBlock(asked)
 	for i, q := range asked {
 		if err := f.h.GivenUp(i); err != nil {
@@ -234,37 +255,45 @@ func (f *Filter) addStaged(
 }
 
 // DeleteMany deletes items, each once, and sets deleted[i] to whether items[i] was
-// there, perhaps. deleted must be as long as items. Commits are as those of AddMany;
-// with an error n is the number of items whose commits are done. See Delete.
+// there, perhaps. It returns how many were. deleted may be nil, and must be as long as items
+// otherwise. Commits and errors are as those of AddMany. See Delete.
 func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
-	if err := sameLength(items, deleted); err != nil {
-		return 0, err
-	}
-	for n < len(items) {
-		end := min(n+f.h.BatchSize(entryBytes), len(items))
-		if err := f.deleteChunk(items[n:end], deleted[n:end]); err != nil {
-			return n, err
-		}
-		n = end
-	}
-	return n, nil
+	return deleteMany(f, items, deleted, hash.Function.Sum)
 }
 
-func (f *Filter) deleteChunk(items [][]byte, deleted []bool) error {
-	return f.h.Write(f.level, func(w *kv.Writer) error { return f.DeleteStaged(w, items, deleted) })
+// DeleteManyString is DeleteMany for strings.
+func (f *Filter) DeleteManyString(items []string, deleted []bool) (n int, err error) {
+	return deleteMany(f, items, deleted, hash.Function.SumString)
+}
+
+// DeleteManyUint64 is DeleteMany for the 8 bytes of each item in little-endian order.
+func (f *Filter) DeleteManyUint64(items []uint64, deleted []bool) (n int, err error) {
+	return deleteMany(f, items, deleted, hash.Function.SumUint64)
+}
+
+func deleteMany[T any](f *Filter, items []T, deleted []bool, sum func(hash.Function, T) uint64) (n int, err error) {
+	return scalableext.EachBatch(items, deleted, f.h.BatchSize(entryBytes), func(items []T, deleted []bool) (int, error) {
+		return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) {
+			return len(items), deleteStaged(f, w, items, deleted, sum)
+		})
+	})
 }
 
 // DeleteStaged is DeleteMany as part of a writer's commit. The writer was begun with
 // the filter's key.
 func (f *Filter) DeleteStaged(w *kv.Writer, items [][]byte, deleted []bool) error {
-	if err := sameLength(items, deleted); err != nil {
+	if err := scalableext.SameLength(len(items), deleted); err != nil {
 		return err
 	}
+	return deleteStaged(f, w, items, deleted, hash.Function.Sum)
+}
+
+func deleteStaged[T any](f *Filter, w *kv.Writer, items []T, deleted []bool, sum func(hash.Function, T) uint64) error {
 	c, err := f.h.Staged(w)
 	if err != nil {
 		return err
 	}
-	s, asked := newStager(w, c), scalableext.Questions(items, c.hash)
+	s, asked := newStager(w, c), scalableext.Questions(items, c.hash, sum)
 	scalableext.SortByBlock(asked)
 	for i, q := range asked {
 		if err := f.h.GivenUp(i); err != nil {
@@ -280,7 +309,21 @@ func (f *Filter) DeleteStaged(w *kv.Writer, items [][]byte, deleted []bool) erro
 // MayContainMany sets present[i] to what MayContain says of items[i]. present must be
 // as long as items. After an error all are true.
 func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
-	if err := sameLength(items, present); err != nil {
+	return mayContainMany(f, items, present, hash.Function.Sum)
+}
+
+// MayContainManyString is MayContainMany for strings.
+func (f *Filter) MayContainManyString(items []string, present []bool) error {
+	return mayContainMany(f, items, present, hash.Function.SumString)
+}
+
+// MayContainManyUint64 is MayContainMany for the 8 bytes of each item in little-endian order.
+func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
+	return mayContainMany(f, items, present, hash.Function.SumUint64)
+}
+
+func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.Function, T) uint64) error {
+	if err := scalableext.SameLength(len(items), present); err != nil {
 		return err
 	}
 	err := f.h.ReadSteady(func(r kv.Reader) error {
@@ -288,7 +331,7 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 		if err != nil {
 			return err
 		}
-		return askMany(f.h, c, r, items, present)
+		return askMany(f.h, c, r, items, present, sum)
 	})
 	if err != nil {
 		for i := range present {
@@ -300,22 +343,22 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 
 // askMany answers what it can from resident blocks, and then reads the others in the
 // order they are stored in.
-func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) error {
+func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
 	var cold []scalableext.Question
 	for i, item := range items {
 		if err := h.GivenUp(i); err != nil {
 			return err
 		}
-		hash := c.hash.Sum(item)
+		itemHash := sum(c.hash, item)
 		known := false
 		if h.Tx == nil { // what is in memory is not what a transaction sees
-			if i == 0 && h.DB.Sampled(hash) {
-				c.touch(h.DB, hash)
+			if i == 0 && h.DB.Sampled(itemHash) {
+				c.touch(h.DB, itemHash)
 			}
-			present[i], known = c.resident(hash)
+			present[i], known = c.resident(itemHash)
 		}
 		if !known {
-			cold = append(cold, scalableext.Question{Hash: hash, I: i})
+			cold = append(cold, scalableext.Question{Hash: itemHash, I: i})
 		}
 	}
 	scalableext.SortByBlock(cold)

@@ -115,11 +115,11 @@ func TestFilter_missing(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"AddMany":        errorOf(f.AddMany(item, nil)),
-		"DeleteMany":     errorOf(f.DeleteMany(item, nil)),
-		"MayContainMany": f.MayContainMany(item, nil),
+		"AddMany":        errorOf(f.AddMany(item, make([]bool, 2))),
+		"DeleteMany":     errorOf(f.DeleteMany(item, make([]bool, 2))),
+		"MayContainMany": f.MayContainMany(item, make([]bool, 2)),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "0 answers for 1 items") {
+		if err == nil || !strings.Contains(err.Error(), "2 answers for 1 items") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -20,14 +20,14 @@ func BenchmarkLogBytes(b *testing.B) {
 				info, err := f.Info()
 				must(b, err)
 				slots := float64(info.Capacity) / 0.90
-				n, err := f.AddMany(numbered(0, int(load*slots)-1000))
+				n, err := addMany(f, numbered(0, int(load*slots)-1000))
 				must(b, err)
 				must(b, db.Sync())
 				before, err := db.LogBytes()
 				must(b, err)
 				const more = 2000 // around the load
 				for i := 0; i < more; i += batch {
-					if _, err := f.AddMany(numbered(n+i, batch)); err != nil {
+					if _, err := addMany(f, numbered(n+i, batch)); err != nil {
 						b.Fatal(err)
 					}
 				}

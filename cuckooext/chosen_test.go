@@ -15,7 +15,7 @@ func TestFilter_chosenFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	items := append([][]byte{make([]byte, 320)}, kvtest.CollideOften(make([]byte, 320), 1)...)
-	if n, err := f.AddMany(items); n != len(items) || err != nil {
+	if n, err := addMany(f, items); n != len(items) || err != nil {
 		t.Errorf("of %d items a filter for a million took %d: %v", len(items), n, err)
 	}
 }
@@ -27,7 +27,7 @@ func TestFilter_Delete_chosen(t *testing.T) {
 		t.Fatal(err)
 	}
 	items, others := kvtest.CollidingPairs(100)
-	if n, err := f.AddMany(items); n != len(items) || err != nil {
+	if n, err := addMany(f, items); n != len(items) || err != nil {
 		t.Fatal(n, err)
 	}
 	var deleted, lost int

@@ -2,6 +2,7 @@ package cuckooext_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -155,9 +156,20 @@ func TestFilter_Compact_steps(t *testing.T) {
 	check(t, db)
 }
 
+// addMany adds items, and returns how many the filter had room for.
+func addMany(f *cuckooext.Filter, items [][]byte) (n int, err error) {
+	before, err := f.Info()
+	if err != nil {
+		return 0, err
+	}
+	_, full := f.AddMany(items, nil)
+	after, err := f.Info()
+	return int(after.Items - before.Items), errors.Join(full, err)
+}
+
 func addAll(t *testing.T, f *cuckooext.Filter, items [][]byte) {
 	t.Helper()
-	if n, err := f.AddMany(items); n != len(items) || err != nil {
+	if n, err := addMany(f, items); n != len(items) || err != nil {
 		t.Fatalf("AddMany = %d, %v, want %d", n, err, len(items))
 	}
 }

@@ -23,7 +23,7 @@ func TestFilter_deleteKeepsOthers(t *testing.T) {
 	db := open(t, kv.Options{Durability: kv.NoSync})
 	f := cuckooext.New(db, "f")
 	must(t, f.Reserve(cuckooext.Config{Capacity: 5000, ErrorRate: 0.2}))
-	if added, err := f.AddMany(items); added != n || err != nil {
+	if added, err := addMany(f, items); added != n || err != nil {
 		t.Fatalf("AddMany = %d, %v", added, err)
 	}
 	info, err := f.Info()

@@ -186,18 +186,20 @@ func newStager(w *kv.Writer, c *filter) *stager {
 
 func (s *stager) entries(l *layer) uint64 { return s.w.Counter(l.table, entriesCounter) }
 
-// count is filter.count with this writer's changes.
-func (s *stager) count(h uint64) (n int, err error) {
+// mayContain reports whether the item may be there, with this writer's changes.
+func (s *stager) mayContain(h uint64) (bool, error) {
 	for i := range s.c.layers {
 		l := &s.c.layers[i]
 		p := s.c.g.place(h, l.blocks)
 		first, err := s.w.Load(s.c.object, l.table, p.blk)
 		if err != nil {
-			return 0, err
+			return false, err
 		}
-		n += s.c.g.count(l.words(first), p)
+		if s.c.g.mayContain(l.words(first), p) {
+			return true, nil
+		}
 	}
-	return n, nil
+	return false, nil
 }
 
 // add stages an entry for an item: in the newest layer if there is room, else in an

@@ -69,7 +69,8 @@ func (m *multiset) step(f *cuckooext.Filter) error {
 	switch r := m.rng.IntN(100); {
 	case r < 30 && have < 3:
 		m.copies[i]++
-		return f.Add(item)
+		_, err := f.Add(item)
+		return err
 	case r < 35:
 		added, err := f.AddIfAbsent(item)
 		if err == nil && added != (have == 0) {

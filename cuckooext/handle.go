@@ -2,10 +2,10 @@ package cuckooext
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -78,7 +78,15 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 }
 
 // MayContainString is MayContain for a string.
-func (f *Filter) MayContainString(item string) (bool, error) { return f.MayContain([]byte(item)) }
+func (f *Filter) MayContainString(item string) (bool, error) {
+	return f.MayContain(scalableext.BytesOf(item))
+}
+
+// MayContainUint64 is MayContain for the 8 bytes of item in little-endian order.
+func (f *Filter) MayContainUint64(item uint64) (bool, error) {
+	b := scalableext.LittleEndian(item)
+	return f.MayContain(b[:])
+}
 
 // touch counts a lookup for the cache.
 func (f *filter) touch(db *kv.DB, hash uint64) {
@@ -113,17 +121,29 @@ func count(h *handle, item []byte, enough int) (n int, err error) {
 func (f *Filter) Count(item []byte) (int, error) { return count(f.h, item, math.MaxInt) }
 
 // CountString is Count for a string.
-func (f *Filter) CountString(item string) (int, error) { return f.Count([]byte(item)) }
+func (f *Filter) CountString(item string) (int, error) { return f.Count(scalableext.BytesOf(item)) }
 
-// Add adds an item, again if it is there. The errors are ErrFull and ErrCannotGrow
-// if there is no room.
-func (f *Filter) Add(item []byte) error {
-	_, err := f.change(func(s *stager) (bool, error) { return true, s.add(s.c.hash.Sum(item)) })
-	return err
+// CountUint64 is Count for the 8 bytes of item in little-endian order.
+func (f *Filter) CountUint64(item uint64) (int, error) {
+	b := scalableext.LittleEndian(item)
+	return f.Count(b[:])
+}
+
+// Add adds an item, once more if it is there, and reports whether it was absent; false
+// means that it was there, perhaps. The errors are ErrFull and ErrCannotGrow if there is no
+// room.
+func (f *Filter) Add(item []byte) (bool, error) {
+	return f.change(func(s *stager) (bool, error) { return s.addAgain(s.c.hash.Sum(item)) })
 }
 
 // AddString is Add for a string.
-func (f *Filter) AddString(item string) error { return f.Add([]byte(item)) }
+func (f *Filter) AddString(item string) (bool, error) { return f.Add(scalableext.BytesOf(item)) }
+
+// AddUint64 is Add for the 8 bytes of item in little-endian order.
+func (f *Filter) AddUint64(item uint64) (bool, error) {
+	b := scalableext.LittleEndian(item)
+	return f.Add(b[:])
+}
 
 // AddIfAbsent adds an item that is not there, and reports whether it did: false means
 // that it was there, perhaps, and who did not add it must not delete it. The errors are those of
@@ -146,7 +166,15 @@ func (f *Filter) AddIfAbsent(item []byte) (bool, error) {
 }
 
 // AddIfAbsentString is AddIfAbsent for a string.
-func (f *Filter) AddIfAbsentString(item string) (bool, error) { return f.AddIfAbsent([]byte(item)) }
+func (f *Filter) AddIfAbsentString(item string) (bool, error) {
+	return f.AddIfAbsent(scalableext.BytesOf(item))
+}
+
+// AddIfAbsentUint64 is AddIfAbsent for the 8 bytes of item in little-endian order.
+func (f *Filter) AddIfAbsentUint64(item uint64) (bool, error) {
+	b := scalableext.LittleEndian(item)
+	return f.AddIfAbsent(b[:])
+}
 
 // Delete deletes one copy of an item, and reports whether there was one. An item that
 // was never added must not be deleted: at the false-positive rate that takes away the
@@ -156,7 +184,13 @@ func (f *Filter) Delete(item []byte) (bool, error) {
 }
 
 // DeleteString is Delete for a string.
-func (f *Filter) DeleteString(item string) (bool, error) { return f.Delete([]byte(item)) }
+func (f *Filter) DeleteString(item string) (bool, error) { return f.Delete(scalableext.BytesOf(item)) }
+
+// DeleteUint64 is Delete for the 8 bytes of item in little-endian order.
+func (f *Filter) DeleteUint64(item uint64) (bool, error) {
+	b := scalableext.LittleEndian(item)
+	return f.Delete(b[:])
+}
 
 // change makes a commit of one change; what says that there is none is an answer.
 func (f *Filter) change(stage func(*stager) (bool, error)) (changed bool, err error) {
@@ -167,8 +201,17 @@ func (f *Filter) change(stage func(*stager) (bool, error)) (changed bool, err er
 	return changed && err == nil, err
 }
 
+// addAgain stages the adding of an item, and reports whether it was absent.
+func (s *stager) addAgain(h uint64) (bool, error) {
+	present, err := s.mayContain(h)
+	if err != nil {
+		return false, err
+	}
+	return !present, s.add(h)
+}
+
 func (s *stager) addIfAbsent(h uint64) (bool, error) {
-	if n, err := s.count(h); n > 0 || err != nil {
+	if present, err := s.mayContain(h); present || err != nil {
 		return false, err
 	}
 	return true, s.add(h)
@@ -177,35 +220,90 @@ func (s *stager) addIfAbsent(h uint64) (bool, error) {
 // entryBytes is about the most that an item takes of a commit: an operand of a few slots.
 const entryBytes = operandBytes + 8*slotBytes
 
-// AddMany adds items, each again if it is there, and returns how many there was room
-// for; the error is that of the first for which there was none, after all were tried.
-// Up to 4096 items are one commit, fewer with memtables below 8 MiB; longer batches
-// are several. With another error n is the number of items of the commits that are done.
-func (f *Filter) AddMany(items [][]byte) (n int, err error) {
+// AddMany adds items, each once more if it is there, and sets added[i] to whether items[i]
+// was absent, and added. It returns how many were. added may be nil, and must be as long as
+// items otherwise. Up to 4096 items are one commit, fewer with memtables below 8 MiB; longer
+// batches are several. All items are tried: if there is no room for some, the error is an
+// *scalableext.ItemError of the first of them. After another error the items of the commits
+// that were done are added, and it tells the first of the others.
+func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
+	return addMany(f, items, added, hash.Function.Sum)
+}
+
+// AddManyString is AddMany for strings.
+func (f *Filter) AddManyString(items []string, added []bool) (n int, err error) {
+	return addMany(f, items, added, hash.Function.SumString)
+}
+
+// AddManyUint64 is AddMany for the 8 bytes of each item in little-endian order.
+func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) {
+	return addMany(f, items, added, hash.Function.SumUint64)
+}
+
+func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
 	var full error
-	for len(items) > 0 {
-		chunk := items[:min(f.h.BatchSize(entryBytes), len(items))]
-		items = items[len(chunk):]
-		added := 0
-		err := f.batch(func(s *stager) error {
-			for _, item := range chunk {
-				switch err := s.add(s.c.hash.Sum(item)); {
+	start := 0
+	n, err = scalableext.EachBatch(items, added, f.h.BatchSize(entryBytes), func(items []T, added []bool) (int, error) {
+		err := f.batch(func(s *stager) (err error) {
+			for i, item := range items {
+				switch added[i], err = s.addAgain(sum(s.c.hash, item)); {
 				case err == nil:
-					added++
 				case !scalableext.NoRoom(err):
 					return err
-				case full == nil:
-					full = err
+				default:
+					added[i] = false
+					if full == nil {
+						full = &scalableext.ItemError{Item: start + i, Err: err}
+					}
 				}
 			}
 			return nil
 		})
 		if err != nil {
-			return n, err
+			return 0, err
 		}
-		n += added
+		start += len(items)
+		return len(items), nil
+	})
+	if err == nil {
+		err = full
 	}
-	return n, full
+	return n, err
+}
+
+// DeleteMany deletes one copy of each item, and sets deleted[i] to whether items[i] was there,
+// perhaps. It returns how many were. deleted may be nil, and must be as long as items otherwise.
+// Commits are as those of AddMany; an error is an *scalableext.ItemError that tells the first
+// item that was not looked for. See Delete.
+func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
+	return deleteMany(f, items, deleted, hash.Function.Sum)
+}
+
+// DeleteManyString is DeleteMany for strings.
+func (f *Filter) DeleteManyString(items []string, deleted []bool) (n int, err error) {
+	return deleteMany(f, items, deleted, hash.Function.SumString)
+}
+
+// DeleteManyUint64 is DeleteMany for the 8 bytes of each item in little-endian order.
+func (f *Filter) DeleteManyUint64(items []uint64, deleted []bool) (n int, err error) {
+	return deleteMany(f, items, deleted, hash.Function.SumUint64)
+}
+
+func deleteMany[T any](f *Filter, items []T, deleted []bool, sum func(hash.Function, T) uint64) (n int, err error) {
+	return scalableext.EachBatch(items, deleted, f.h.BatchSize(entryBytes), func(items []T, deleted []bool) (int, error) {
+		err := f.batch(func(s *stager) (err error) {
+			for i, item := range items {
+				if deleted[i], err = s.remove(sum(s.c.hash, item)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		return len(items), nil
+	})
 }
 
 // AddIfAbsentStaged adds those items that are not there as part of a writer's commit, and
@@ -214,8 +312,8 @@ func (f *Filter) AddMany(items [][]byte) (n int, err error) {
 // staged; n is the number of those before it, and the error that of Add. added must be
 // as long as items.
 func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (n int, err error) {
-	if len(added) != len(items) {
-		return 0, fmt.Errorf("cuckooext: %d answers for %d items: must be equal", len(added), len(items))
+	if err := scalableext.SameLength(len(items), added); err != nil {
+		return 0, err
 	}
 	c, err := f.h.Staged(w)
 	if err != nil {
@@ -241,15 +339,29 @@ func (f *Filter) batch(stage func(*stager) error) error {
 // MayContainMany sets present[i] to what MayContain says of items[i]. present must be
 // as long as items. After an error all are true.
 func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
-	if len(present) != len(items) {
-		return fmt.Errorf("cuckooext: %d answers for %d items: must be equal", len(present), len(items))
+	return mayContainMany(f, items, present, hash.Function.Sum)
+}
+
+// MayContainManyString is MayContainMany for strings.
+func (f *Filter) MayContainManyString(items []string, present []bool) error {
+	return mayContainMany(f, items, present, hash.Function.SumString)
+}
+
+// MayContainManyUint64 is MayContainMany for the 8 bytes of each item in little-endian order.
+func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
+	return mayContainMany(f, items, present, hash.Function.SumUint64)
+}
+
+func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.Function, T) uint64) error {
+	if err := scalableext.SameLength(len(items), present); err != nil {
+		return err
 	}
 	err := f.h.ReadSteady(func(r kv.Reader) error {
 		c, err := f.h.Find(r)
 		if err != nil {
 			return err
 		}
-		return askMany(f.h, c, r, items, present)
+		return askMany(f.h, c, r, items, present, sum)
 	})
 	if err != nil {
 		for i := range present {
@@ -261,22 +373,22 @@ func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 
 // askMany answers what it can from resident blocks, and then reads the others in the
 // order they are stored in.
-func askMany(h *handle, c *filter, r kv.Reader, items [][]byte, present []bool) error {
+func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
 	var cold []scalableext.Question
 	for i, item := range items {
 		if err := h.GivenUp(i); err != nil {
 			return err
 		}
-		hash := c.hash.Sum(item)
+		itemHash := sum(c.hash, item)
 		known := false
 		if h.Tx == nil { // what is in memory is not what a transaction sees
-			if i == 0 && h.DB.Sampled(hash) {
-				c.touch(h.DB, hash)
+			if i == 0 && h.DB.Sampled(itemHash) {
+				c.touch(h.DB, itemHash)
 			}
-			present[i], known = c.resident(hash)
+			present[i], known = c.resident(itemHash)
 		}
 		if !known {
-			cold = append(cold, scalableext.Question{Hash: hash, I: i})
+			cold = append(cold, scalableext.Question{Hash: itemHash, I: i})
 		}
 	}
 	scalableext.SortByBlock(cold)

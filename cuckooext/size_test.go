@@ -70,13 +70,13 @@ func TestFilter_Add_oneItem(t *testing.T) {
 	others := numbered(0, 20_000) // two layers are full of them
 	added := 0
 	for done := 0; done < adds; done += len(hot) {
-		n, err := f.AddMany(hot)
+		n, err := addMany(f, hot)
 		added += n
 		if !errors.Is(err, cuckooext.ErrFull) {
 			t.Fatalf("AddMany of copies = %d, %v, want %v", n, err, cuckooext.ErrFull)
 		}
 		if done == adds/2/len(hot)*len(hot) {
-			if n, err := f.AddMany(others); n != len(others) || err != nil {
+			if n, err := addMany(f, others); n != len(others) || err != nil {
 				t.Fatalf("AddMany of others = %d, %v, want %d", n, err, len(others))
 			}
 		}
@@ -89,7 +89,7 @@ func TestFilter_Add_oneItem(t *testing.T) {
 	if len(info.Layers) != 3 || info.Items != uint64(len(others)+added) {
 		t.Errorf("%d items in %d layers, want %d in 3", info.Items, len(info.Layers), len(others)+added)
 	}
-	if err := f.AddString("hot"); !errors.Is(err, cuckooext.ErrFull) {
+	if _, err := f.AddString("hot"); !errors.Is(err, cuckooext.ErrFull) {
 		t.Errorf("Add of a further copy: %v, want %v", err, cuckooext.ErrFull)
 	}
 	check(t, db)
@@ -122,7 +122,7 @@ func TestFilter_load(t *testing.T) {
 				t.Errorf("made for %d items, want %d", made, capacity)
 			}
 			for done := 0; done < int(made); {
-				n, err := f.AddMany(numbered(done, min(4096, int(made)-done)))
+				n, err := addMany(f, numbered(done, min(4096, int(made)-done)))
 				must(t, err)
 				done += n
 			}
@@ -134,7 +134,8 @@ func TestFilter_load(t *testing.T) {
 			if info.Layers[0].Load < tt.load-1/float64(capacity) { // a fraction of an item
 				t.Errorf("full at a load of %.4f, want %.2f", info.Layers[0].Load, tt.load)
 			}
-			must(t, f.Add([]byte("one more")))
+			_, err := f.Add([]byte("one more"))
+			must(t, err)
 			if n := len(infoOf(t, f).Layers); n != 2 {
 				t.Errorf("%d layers with one item more, want 2", n)
 			}
@@ -164,7 +165,7 @@ func TestFilter_rate(t *testing.T) {
 			added := 0
 			for layers := 1; layers <= 5; layers++ {
 				room := int(infoOf(t, f).Capacity) - added
-				n, err := f.AddMany(numbered(added, room))
+				n, err := addMany(f, numbered(added, room))
 				must(t, err)
 				added += n
 				info := infoOf(t, f)
@@ -180,7 +181,7 @@ func TestFilter_rate(t *testing.T) {
 				if layers == info.MaxLayers {
 					break
 				}
-				n, err = f.AddMany(numbered(added, 1)) // the next layer
+				n, err = addMany(f, numbered(added, 1)) // the next layer
 				must(t, err)
 				added += n
 			}

@@ -102,6 +102,10 @@ func (r Reader) now() int64 {
 	return r.at
 }
 
+// Now returns the time by which keys have expired for the Reader, in Unix milliseconds: that of
+// a transaction or a view is one moment.
+func (r Reader) Now() int64 { return r.now() }
+
 // Fixed reports whether nothing changes under the Reader: what it reads is a
 // transaction's, or a view.
 func (r Reader) Fixed() bool { return r.w != nil || r.view != nil }

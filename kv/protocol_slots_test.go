@@ -240,12 +240,13 @@ func TestSlots_lookupDuringCommit(t *testing.T) {
 				s := openStore(t, inMemory())
 				f := cuckooext.New(s.DB, "f")
 				s.must(f.Reserve(cuckooext.Config{Capacity: 1000, ErrorRate: 1e-7}))
-				s.must(f.AddString("old"))
+				_, err := f.AddString("old")
+				s.must(err)
 				if _, err := f.MayContainString("old"); err != nil {
 					t.Fatal(err)
 				}
 				applied, waiting := s.next("commit: applied"), s.next("stable: waiting")
-				adding := s.begin(func() error { return f.AddString("new") })
+				adding := s.begin(func() error { _, err := f.AddString("new"); return err })
 				adding.reaches(applied)
 				item, copies := "new", 1 // which memory does not have yet
 				if !resident {
@@ -742,7 +743,8 @@ func TestSlots_addIfAbsentMeanwhile(t *testing.T) {
 	items := make([]string, 50)
 	for i := range items {
 		items[i] = fmt.Sprint("item ", i)
-		s.must(f.AddString(items[i]))
+		_, err := f.AddString(items[i])
+		s.must(err)
 	}
 	touched := s.next("touch: begun")
 	var item string // the one that is looked for when its lookup is one of those that are counted

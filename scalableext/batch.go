@@ -14,10 +14,10 @@ type Question struct {
 }
 
 // Questions returns the items with their hashes.
-func Questions(items [][]byte, f hash.Function) []Question {
+func Questions[T any](items []T, f hash.Function, sum func(hash.Function, T) uint64) []Question {
 	asked := make([]Question, len(items))
 	for i, item := range items {
-		asked[i] = Question{f.Sum(item), i}
+		asked[i] = Question{sum(f, item), i}
 	}
 	return asked
 }

@@ -87,7 +87,7 @@ func TestPipeline_bytes(t *testing.T) {
 // syncs returns how often the log has been synced.
 func (w *world) syncs() uint64 {
 	w.t.Helper()
-	m, err := w.db.Metrics()
+	m, err := w.db.Store().Metrics()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestPipeline_crash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		session := db.NewSession()
+		session := db.Store().NewSession()
 		do := func(words ...string) string {
 			args := make([][]byte, len(words))
 			for i := range words {

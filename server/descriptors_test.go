@@ -32,7 +32,7 @@ func TestRoom(t *testing.T) {
 func TestRoom_maxClients(t *testing.T) {
 	w := serve(t, nil)
 	w.server.HaveRoom(2, 1, 1)
-	err := w.db.SetSetting("maxclients", "3")
+	err := w.db.Store().SetSetting("maxclients", "3")
 	if !errors.Is(err, kv.ErrSetting) || !strings.Contains(err.Error(), "between 1 and 2 inclusive") {
 		t.Errorf("setting maxclients to 3, with descriptors for 2, returned %v", err)
 	}

@@ -18,7 +18,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := server.New(db.DB, nil)
+	s, err := server.New(db.Store(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestNew_withoutModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := server.New(db.DB, nil); err == nil || s != nil || !strings.Contains(err.Error(), "server.Module()") {
+	if s, err := server.New(db.Store(), nil); err == nil || s != nil || !strings.Contains(err.Error(), "server.Module()") {
 		t.Errorf("New of a store without the module = %v, %v", s, err)
 	}
 	if err := db.Close(); err != nil {
@@ -45,20 +45,20 @@ func TestNew_closedStore(t *testing.T) {
 	if err := w.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.New(w.db.DB, nil); err == nil || !strings.Contains(err.Error(), "closed") {
+	if _, err := server.New(w.db.Store(), nil); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("New of a closed store: %v", err)
 	}
 }
 
 func TestNew_twice(t *testing.T) {
 	w := serve(t, nil)
-	if _, err := server.New(w.db.DB, nil); err == nil || !strings.Contains(err.Error(), "has a server already") {
+	if _, err := server.New(w.db.Store(), nil); err == nil || !strings.Contains(err.Error(), "has a server already") {
 		t.Errorf("a second server of a store: %v", err)
 	}
 	w.client().answers("SET k v => +OK") // the first is as before
 	w.shutdown()
 	// Once it has ended there may be another, which does not have the first one's clients and counts.
-	second, err := server.New(w.db.DB, &server.Options{Password: "secret"})
+	second, err := server.New(w.db.Store(), &server.Options{Password: "secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestShutdown(t *testing.T) {
 	if err := w.server.Shutdown(context.Background()); err != nil {
 		t.Errorf("a second Shutdown = %v", err)
 	}
-	if m, err := w.db.Metrics(); err != nil || m.DurableSequence < m.LastSequence {
+	if m, err := w.db.Store().Metrics(); err != nil || m.DurableSequence < m.LastSequence {
 		t.Errorf("after Shutdown %d of %d are durable, %v", m.DurableSequence, m.LastSequence, err)
 	}
 }
@@ -232,7 +232,7 @@ func TestShutdown_syncs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := db.NewSession().Do(t.Context(), [][]byte{[]byte("GET"), []byte("k")}).String(); got != `"v"` {
+	if got := db.Store().NewSession().Do(t.Context(), [][]byte{[]byte("GET"), []byte("k")}).String(); got != `"v"` {
 		t.Errorf("after a crash the key is %s", got)
 	}
 	if err := db.Close(); err != nil {

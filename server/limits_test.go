@@ -311,7 +311,7 @@ func TestMemory_watchFails(t *testing.T) {
 	long := strings.Repeat("l", kv.MaxKeyLen+1)
 	c.send(pipeline("WATCH" + thousandKeys(0) + " " + long + " m"))
 	c.want("-ERR too large: key of 65537 bytes, at most 65536")
-	if n := w.db.WatchedKeys(); n != 1000 {
+	if n := w.db.Store().WatchedKeys(); n != 1000 {
 		t.Errorf("%d keys are watched, want 1000", n)
 	}
 	before := w.server.Held()

@@ -53,7 +53,7 @@ func serveStore(t *testing.T, store kv.Options, o *server.Options) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.db.Close() }) // a test may have closed it, or made it fail
-	if w.server, err = server.New(w.db.DB, o); err != nil {
+	if w.server, err = server.New(w.db.Store(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.shutdown)
@@ -97,7 +97,7 @@ func (w *world) shutdown() {
 func (w *world) set(pairs ...string) {
 	w.t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
-		if err := w.db.SetSetting(pairs[i], pairs[i+1]); err != nil {
+		if err := w.db.Store().SetSetting(pairs[i], pairs[i+1]); err != nil {
 			w.t.Fatal(err)
 		}
 	}

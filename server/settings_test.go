@@ -25,7 +25,7 @@ func TestSettings_documented(t *testing.T) {
 		}
 		rows[cells[1]] = [2]string{cells[2], cells[3]}
 	}
-	for _, s := range serve(t, nil).db.Settings() {
+	for _, s := range serve(t, nil).db.Store().Settings() {
 		if s.Check == nil {
 			continue
 		}

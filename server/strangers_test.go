@@ -179,7 +179,7 @@ func TestNew_longPassword(t *testing.T) {
 	}
 	defer func() { _ = db.Close() }()
 	o := &server.Options{Password: strings.Repeat("p", int(resp.UnauthenticatedLimits.Bulk)+1)}
-	if _, err := server.New(db.DB, o); err == nil || !strings.Contains(err.Error(), "2049 bytes: at most 2048") {
+	if _, err := server.New(db.Store(), o); err == nil || !strings.Contains(err.Error(), "2049 bytes: at most 2048") {
 		t.Errorf("New = %v", err)
 	}
 }

@@ -39,7 +39,7 @@ func BenchmarkUpdate_staged(b *testing.B) {
 			f := cuckooext.New(db, "f")
 			orFail(b, f.Reserve(cuckooext.Config{Capacity: 10 * many}))
 			return func(tx *txn.Tx, item uint64) error {
-				if err := f.In(tx).AddString(strconv.FormatUint(item, 10)); err != nil {
+				if _, err := f.In(tx).AddString(strconv.FormatUint(item, 10)); err != nil {
 					return err
 				}
 				_, err := f.In(tx).MayContainString(strconv.FormatUint(item+1<<40, 10))

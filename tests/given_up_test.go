@@ -62,7 +62,7 @@ func TestCommands_givenUp(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	user := db.NewSession()
+	user := db.Store().NewSession()
 	do := func(ctx context.Context, line string) string {
 		var words [][]byte
 		for word := range strings.FieldsSeq(line) {
@@ -83,7 +83,7 @@ func TestCommands_givenUp(t *testing.T) {
 		}
 	}
 	commits := func() uint64 {
-		m, err := db.Metrics()
+		m, err := db.Store().Metrics()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,8 @@ func TestOldStore(t *testing.T) {
 			item := fmt.Sprint("item ", 300+i)
 			ok, err := bloom.AddString(item)
 			sure("BF.ADD", i, ok, err)
-			sure("CF.ADD", i, true, cuckoo.AddString(item))
+			_, err = cuckoo.AddString(item) // false for what seems to be there
+			sure("CF.ADD", i, true, err)
 			ok, err = counting.AddString(item)
 			sure("CBF.ADD", i, ok, err)
 		}

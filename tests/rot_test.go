@@ -59,7 +59,8 @@ func (r *rotten) write(t *testing.T, db *kv.DB, name string, n int) {
 			item := []byte(key)
 			_, err1 := bloom.Add(item)
 			_, err2 := counting.Add(item)
-			must(t, errors.Join(err1, err2, cuckoo.Add(item)))
+			_, err3 := cuckoo.Add(item)
+			must(t, errors.Join(err1, err2, err3))
 			r.items = append(r.items, item)
 		}
 		if i%7 == 0 {

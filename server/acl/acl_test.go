@@ -24,7 +24,7 @@ func newLists(t *testing.T) *acl.Lists {
 			t.Error(err)
 		}
 	})
-	return acl.New(db.Commands())
+	return acl.New(db.Store().Commands())
 }
 
 const hashOfX = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"

@@ -148,14 +148,6 @@ type cuckoo struct{ *cuckooext.Filter }
 
 func (c cuckoo) Add(item []byte) (isNew bool, err error) { return c.AddIfAbsent(item) }
 
-func (c cuckoo) AddMany(items [][]byte, isNew []bool) (n int, err error) {
-	n, err = c.Filter.AddMany(items)
-	for i := range isNew[:n] {
-		isNew[i] = true
-	}
-	return n, err
-}
-
 // stringType is how data names strings.
 const stringType = "string"
 

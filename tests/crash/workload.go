@@ -363,7 +363,7 @@ func (w *worker) createCuckoo(
 		if err := f.Reserve(cuckooConfig(capacity, expansion)); err != nil {
 			return err
 		}
-		_, err := f.AddMany(items)
+		_, err := f.AddMany(items, nil)
 		return err
 	})
 }

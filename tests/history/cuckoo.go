@@ -268,7 +268,8 @@ func cuckooDo(f *cuckooext.Filter, c Command) (string, error) {
 		deleted, err := f.DeleteString(c.Args[0])
 		return digit(deleted), err
 	case c.Name == "CF.INSERT" && len(c.Args) == 1:
-		return list([]string{"1"}), f.AddString(c.Args[0])
+		_, err := f.AddString(c.Args[0])
+		return list([]string{"1"}), err
 	case c.Name == "CF.INSERTNX" && len(c.Args) == 1:
 		isNew, err := f.AddIfAbsentString(c.Args[0])
 		return list(digits([]bool{isNew})), err

@@ -92,7 +92,7 @@ func runMalformed(n int, seed uint64, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	s, err := server.New(db.DB, nil)
+	s, err := server.New(db.Store(), nil)
 	if err != nil {
 		return err
 	}

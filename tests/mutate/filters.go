@@ -2,6 +2,16 @@ package main
 
 // filters are what filling, merging and the rates of filters rest on.
 var filters = []mutation{
+	{name: "a batch returns how many items it had, not how many are new", pkg: ".", tests: "^TestFilter_forms$", edits: []edit{{"scalableext/items.go",
+		"\t\t\tif yes {\n", "\t\t\tif yes || true {\n"}}},
+	{name: "a cuckoo filter says of every item that it is new", pkg: ".", tests: "^TestFilter_forms$", edits: []edit{{"cuckooext/handle.go",
+		"\treturn !present, s.add(h)", "\treturn !present || true, s.add(h)"}}},
+	{name: "a batch without room tells the first item of it", pkg: ".", tests: "^TestFilter_AddMany_full$", edits: []edit{{"scalableext/items.go",
+		"&ItemError{start + done, err}", "&ItemError{start, err}"}}},
+	{name: "the TTL in a snapshot is counted from now", pkg: ".", tests: "^TestTx_keys$", edits: []edit{{"tx.go",
+		"remaining(o.Expiry(), r.Now())", "remaining(o.Expiry(), tx.DB().Now())"}}},
+	{name: "a transaction writes where the condition forbids it", pkg: ".", tests: "^TestTx_keys$", edits: []edit{{"keys.go",
+		"kv.SetOptions{If: o.If, KeepTTL", "kv.SetOptions{KeepTTL"}}},
 	{name: "the rate of an empty filter has a sign", pkg: "./scalableext", tests: "^TestChainRate$", edits: []edit{{"scalableext/growth.go",
 		"return 0 - math.Expm1(absent)", "return -math.Expm1(absent)"}}},
 	{name: "a Bloom layer is full by its items alone", pkg: "./bloomext", tests: "^TestFilter_fullRate$", edits: []edit{{"bloomext/filter.go",

@@ -29,14 +29,14 @@ func compareUsers(pairs int, seed uint64, show int) (differing int, err error) {
 		return 0, err
 	}
 	defer real.stop()
-	names, categories, err := shared(real, acl.New(db.Commands()))
+	names, categories, err := shared(real, acl.New(db.Store().Commands()))
 	if err != nil {
 		return 0, err
 	}
 	g := &userGenerator{generator: generator{random: rand.New(rand.NewPCG(seed, 0))}, names: names, categories: categories}
 	refused := 0
 	for done := 0; done < pairs; done += userCommands {
-		lists := acl.New(db.Commands())
+		lists := acl.New(db.Store().Commands())
 		rules := g.rules()
 		commands := [][]string{{"ACL", "DELUSER", "u"}, append([]string{"ACL", "SETUSER", "u"}, rules...)}
 		var asked [][]string

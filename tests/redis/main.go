@@ -236,7 +236,7 @@ func reopen(old *store) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &store{db, db.NewSession()}, nil
+	return &store{db, db.Store().NewSession()}, nil
 }
 
 func (s *store) do(ctx context.Context, words []string) reply.Reply {

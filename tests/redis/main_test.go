@@ -131,7 +131,7 @@ var differences = map[string]func(t *testing.T, s *store){
 		answers(t, s, "COPY k l DB 0", "(integer) 1")
 	},
 	"value-length": func(t *testing.T, s *store) {
-		most := s.db.MaxValueLen()
+		most := s.db.Store().MaxValueLen()
 		for n, want := range map[int]string{most: "OK", most + 1: fmt.Sprintf(
 			`(error) ERR too large: value of %d bytes under key "k", at most %d (a quarter of Options.MemTableSize)`, most+1, most)} {
 			if got := s.do(t.Context(), []string{"SET", "k", strings.Repeat("v", n)}).String(); got != want {

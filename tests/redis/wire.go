@@ -42,7 +42,7 @@ func serveHere() (*served, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	s.server, err = server.New(s.db.DB, nil)
+	s.server, err = server.New(s.db.Store(), nil)
 	if err != nil {
 		return nil, errors.Join(err, s.db.Close(), os.RemoveAll(dir))
 	}

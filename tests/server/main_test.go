@@ -62,7 +62,7 @@ func open(t *testing.T, store kv.Options) *sievekv.DB {
 // serveAt serves a store until stop is called.
 func serveAt(t *testing.T, db *sievekv.DB, l net.Listener, o *server.Options) (stop func()) {
 	t.Helper()
-	s, err := server.New(db.DB, o)
+	s, err := server.New(db.Store(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func serve(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := server.New(db.DB, nil)
+	s, err := server.New(db.Store(), nil)
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func serve(dir, level string) error {
 	if err != nil {
 		return err
 	}
-	s, err := server.New(db.DB, nil)
+	s, err := server.New(db.Store(), nil)
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}

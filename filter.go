@@ -1,0 +1,52 @@
+package sievekv
+
+import (
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// Filter is what handles on filters of all types have. An item is given as bytes, as a string, or as a
+// uint64, which stands for its 8 bytes in little-endian order: as one or as the other, an item of
+// the same bytes is the same item.
+//
+// Adding an item again changes nothing in a Bloom filter; a cuckoo or counting filter has it once
+// more then, and deletes it as often.
+type Filter interface {
+	// MayContain reports whether the item may be there: false means that it is not. With an error
+	// it is true.
+	MayContain(item []byte) (bool, error)
+	MayContainString(item string) (bool, error)
+	MayContainUint64(item uint64) (bool, error)
+
+	// MayContainMany sets present[i] to what MayContain says of items[i].
+	MayContainMany(items [][]byte, present []bool) error
+	MayContainManyString(items []string, present []bool) error
+	MayContainManyUint64(items []uint64, present []bool) error
+
+	// Add adds an item, and reports whether it is new.
+	Add(item []byte) (isNew bool, err error)
+	AddString(item string) (isNew bool, err error)
+	AddUint64(item uint64) (isNew bool, err error)
+
+	// AddMany adds items, sets isNew[i] to what Add says of items[i], unless isNew is nil, and
+	// returns how many are new.
+	AddMany(items [][]byte, isNew []bool) (n int, err error)
+	AddManyString(items []string, isNew []bool) (n int, err error)
+	AddManyUint64(items []uint64, isNew []bool) (n int, err error)
+
+	// Drop removes the whole filter, and reports whether there was one.
+	Drop() (bool, error)
+}
+
+var (
+	_ Filter = (*Bloom)(nil)
+	_ Filter = (*Cuckoo)(nil)
+	_ Filter = (*Counting)(nil)
+)
+
+// ItemError is the error of a method that takes many items: it tells the index of the first item that was not
+// added, or deleted, and wraps the reason.
+type ItemError = scalableext.ItemError
+
+// Scope is a Tx or a Snapshot: what the In of a handle takes.
+type Scope = kv.Scope

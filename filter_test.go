@@ -1,0 +1,165 @@
+package sievekv_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sievekv/sievekv"
+)
+
+// small makes a filter of each type, with room for 100 items and no growth.
+func small(t *testing.T, db *sievekv.DB) map[string]sievekv.Filter {
+	t.Helper()
+	b, c, n := db.Bloom("bloom"), db.Cuckoo("cuckoo"), db.Counting("counting")
+	err := errors.Join(
+		b.Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 1e-6, NonScaling: true}),
+		c.Reserve(sievekv.CuckooConfig{Capacity: 100, ErrorRate: 1e-6, NonScaling: true}),
+		n.Reserve(sievekv.CountingConfig{Capacity: 100, ErrorRate: 1e-6, NonScaling: true}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]sievekv.Filter{"bloom": b, "cuckoo": c, "counting": n}
+}
+
+// The forms of an item mean the same on all types, and answers that are not wanted need no slice.
+func TestFilter_forms(t *testing.T) {
+	db := inMemory()
+	defer db.Close()
+	for name, f := range small(t, db) {
+		t.Run(name, func(t *testing.T) {
+			of := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
+			wantNew := func(want bool) func(bool, error) {
+				return func(isNew bool, err error) {
+					t.Helper()
+					if isNew != want || err != nil {
+						t.Errorf("isNew = %v, %v, want %v", isNew, err, want)
+					}
+				}
+			}
+			wantSome := func(want int) func(int, error) {
+				return func(n int, err error) {
+					t.Helper()
+					if n != want || err != nil {
+						t.Errorf("n = %d, %v, want %d", n, err, want)
+					}
+				}
+			}
+			wantNew(true)(f.Add(of(1)))
+			wantNew(true)(f.AddString(string(of(2))))
+			wantNew(true)(f.AddUint64(3))
+			wantNew(false)(f.Add(of(3)))
+			wantNew(false)(f.AddString(string(of(1))))
+			wantNew(false)(f.AddUint64(2))
+			isNew := make([]bool, 3)
+			wantSome(1)(f.AddMany([][]byte{of(3), of(4), of(4)}, isNew))
+			if !slices.Equal(isNew, []bool{false, true, false}) {
+				t.Errorf("isNew = %v", isNew)
+			}
+			wantSome(2)(f.AddManyString([]string{"a", "b", "a"}, nil))
+			wantSome(1)(f.AddManyUint64([]uint64{4, 5}, nil))
+			if _, err := f.AddManyUint64([]uint64{4, 5}, isNew); err == nil || !strings.Contains(err.Error(), "3 answers for 2 items") {
+				t.Errorf("answers of another number: %v", err)
+			}
+			present := make([]bool, 4)
+			if err := f.MayContainManyUint64([]uint64{1, 3, 5, 7}, present); err != nil || !slices.Equal(present, []bool{true, true, true, false}) {
+				t.Errorf("MayContainManyUint64: %v, %v", present, err)
+			}
+			if err := f.MayContainManyString([]string{"a", "b", "c", string(of(5))}, present); err != nil || !slices.Equal(present, []bool{true, true, false, true}) {
+				t.Errorf("MayContainManyString: %v, %v", present, err)
+			}
+			if there, err := f.MayContainUint64(5); !there || err != nil {
+				t.Errorf("MayContainUint64 = %v, %v", there, err)
+			}
+		})
+	}
+}
+
+// A batch that does not fit tells the first item that was not added.
+func TestFilter_AddMany_full(t *testing.T) {
+	db := inMemory()
+	defer db.Close()
+	for name, f := range small(t, db) {
+		items := make([]uint64, 2000)
+		for i := range items {
+			items[i] = uint64(i)
+		}
+		isNew := make([]bool, len(items))
+		n, err := f.AddManyUint64(items, isNew)
+		var left *sievekv.ItemError
+		if !errors.Is(err, sievekv.ErrFull) || !errors.As(err, &left) {
+			t.Errorf("%s: %v, want ErrFull in an ItemError", name, err)
+			continue
+		}
+		yes := 0
+		for i, added := range isNew {
+			if added {
+				yes++
+			}
+			if i < left.Item && !added || i == left.Item && added {
+				t.Errorf("%s: item %d is new: %v, the first left is %d", name, i, added, left.Item)
+			}
+		}
+		if n != yes || n < 90 {
+			t.Errorf("%s: %d new items, want %d", name, n, yes)
+		}
+	}
+}
+
+// Drop removes a whole filter, on all types, and leaves other types alone.
+func TestFilter_Drop(t *testing.T) {
+	db := inMemory()
+	defer db.Close()
+	if err := db.Set("text", nil); err != nil {
+		t.Fatal(err)
+	}
+	small(t, db)
+	for i, key := range []string{"bloom", "cuckoo", "counting"} {
+		handles := func(key string) []sievekv.Filter {
+			return []sievekv.Filter{db.Bloom(key), db.Cuckoo(key), db.Counting(key)}
+		}
+		if found, err := handles("text")[i].Drop(); found || !errors.Is(err, sievekv.ErrWrongType) {
+			t.Errorf("Drop of a string: %v, %v, want ErrWrongType", found, err)
+		}
+		if found, err := handles(key)[(i+1)%3].Drop(); found || !errors.Is(err, sievekv.ErrWrongType) {
+			t.Errorf("Drop of another type: %v, %v, want ErrWrongType", found, err)
+		}
+		for _, want := range []bool{true, false} {
+			if found, err := handles(key)[i].Drop(); found != want || err != nil {
+				t.Errorf("Drop = %v, %v, want %v", found, err, want)
+			}
+		}
+	}
+	if n, err := db.Size(); n != 1 || err != nil {
+		t.Errorf("%d keys are left, %v, want the string", n, err)
+	}
+}
+
+// One function fills filters of any type.
+func ExampleFilter() {
+	db := inMemory()
+	defer db.Close()
+	if err := db.Bloom("a").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+		fmt.Println(err)
+	}
+	if err := db.Cuckoo("b").Reserve(sievekv.CuckooConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+		fmt.Println(err)
+	}
+	fill := func(f sievekv.Filter) {
+		n, err := f.AddManyString([]string{"alice", "bob", "alice"}, nil)
+		fmt.Println("new:", n, err)
+		_, err = f.Drop()
+		fmt.Println("dropped:", err)
+	}
+	fill(db.Bloom("a"))
+	fill(db.Cuckoo("b"))
+	// Output:
+	// new: 2 <nil>
+	// dropped: <nil>
+	// new: 2 <nil>
+	// dropped: <nil>
+}

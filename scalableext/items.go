@@ -1,0 +1,74 @@
+package scalableext
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// ItemError is what adding or deleting many items returns if one of them could not be: which,
+// and why. It wraps that error.
+type ItemError struct {
+	Item int // its index
+	Err  error
+}
+
+func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Item, e.Err) }
+
+func (e *ItemError) Unwrap() error { return e.Err }
+
+// EachBatch gives the items to change in batches of so many, each for one commit, and returns how many
+// of the answers that it sets are true. Answers may be nil, if they are not wanted, and is as
+// long as items otherwise. Change returns how many items before the first that could not be
+// changed are; that one ends it, with an *ItemError.
+func EachBatch[T any](items []T, answers []bool, size int, change func(items []T, answers []bool) (done int, err error)) (n int, err error) {
+	if answers != nil {
+		if err := SameLength(len(items), answers); err != nil {
+			return 0, err
+		}
+	}
+	var own []bool
+	for start := 0; start < len(items); start += size {
+		batch := items[start:min(start+size, len(items))]
+		var set []bool
+		if answers != nil {
+			set = answers[start : start+len(batch)]
+		} else {
+			if own == nil {
+				own = make([]bool, len(batch))
+			}
+			set = own[:len(batch)]
+		}
+		done, err := change(batch, set)
+		for _, yes := range set[:done] {
+			if yes {
+				n++
+			}
+		}
+		if err != nil {
+			if answers != nil {
+				clear(answers[start+done:])
+			}
+			return n, &ItemError{start + done, err}
+		}
+	}
+	return n, nil
+}
+
+// SameLength returns an error unless there are as many answers as items.
+func SameLength(items int, answers []bool) error {
+	if len(answers) != items {
+		return fmt.Errorf("sievekv: %d answers for %d items: must be equal", len(answers), items)
+	}
+	return nil
+}
+
+// BytesOf returns the bytes of a string, which must not be changed.
+func BytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// LittleEndian returns the 8 bytes of an item that is a number.
+func LittleEndian(v uint64) (b [8]byte) {
+	for i := range b {
+		b[i] = byte(v >> (8 * i))
+	}
+	return b
+}

@@ -1,0 +1,337 @@
+package sievekv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// Tx is a transaction that writes: see DB.Update and DB.BeginTx. It reads what it has written. It may
+// be used by several goroutines, which take turns, until it ends: then every use returns
+// ErrEnded.
+type Tx struct{ tx *kv.Transaction }
+
+// Snapshot is the store as of one commit, for reading: see DB.View. A write through one of its handles returns
+// ErrReadOnly, and every use after the end of View's function ErrEnded.
+type Snapshot struct{ tx *kv.Transaction }
+
+// Update runs f in a transaction. If f returns nil, all that it wrote through tx is one commit; if it
+// returns an error or panics, nothing is written, and Update returns the error, or panics too.
+// Other writes of the store wait from before f is called until it has returned. Lookups go on:
+// they find the store as it was before, or as it is afterwards.
+//
+// Inside of f, write through tx alone. A write that is not, such as one by a handle of db's, would
+// wait for f to return, and so for itself: it returns ErrNested, or ErrBusy after
+// Options.MaxIdleTransaction if another goroutine makes it. All that f writes has to fit into one commit, a quarter of
+// Options.MemTableSize: otherwise the error is ErrTooLarge.
+//
+//	err := db.Update(ctx, func(tx *sievekv.Tx) error {
+//		if _, err := tx.Bloom("seen").AddString("order:17"); err != nil {
+//			return err
+//		}
+//		return tx.Set("order:17", row)
+//	})
+func (db *DB) Update(ctx context.Context, f func(tx *Tx) error) error {
+	return db.store.Update(ctx, db.level, func(tx *kv.Transaction) error { return f(&Tx{tx}) })
+}
+
+// View runs f with the store as of one commit, and returns f's error. Nobody waits for it, however long it takes.
+func (db *DB) View(ctx context.Context, f func(s *Snapshot) error) error {
+	return db.store.View(ctx, func(tx *kv.Transaction) error { return f(&Snapshot{tx}) })
+}
+
+// BeginTx begins a transaction that Commit or Rollback ends, or the end of its context, which
+// rolls it back. Prefer Update, which cannot be left open.
+func (db *DB) BeginTx(ctx context.Context) (*Tx, error) {
+	tx, err := db.store.BeginExclusive(ctx, db.level)
+	if err != nil {
+		return nil, err
+	}
+	return &Tx{tx}, nil
+}
+
+// Commit ends a transaction of BeginTx, and writes all of it as one commit. After an error nothing is
+// written, or, after ErrFailed, it is not known. It is not for the transaction of Update.
+func (tx *Tx) Commit() error { return tx.tx.Commit() }
+
+// Rollback ends a transaction of BeginTx, and writes nothing. After Commit it does nothing.
+func (tx *Tx) Rollback() error { return tx.tx.Rollback() }
+
+// Scope returns the transaction of package kv, for handles on types of other packages.
+func (tx *Tx) Scope() *kv.Transaction { return tx.tx }
+
+// Scope returns the transaction of package kv, for handles on types of other packages.
+func (s *Snapshot) Scope() *kv.Transaction { return s.tx }
+
+// Bloom returns a handle on the Bloom filter under a key, in the transaction.
+func (tx *Tx) Bloom(key string) *Bloom { return &Bloom{*bloomext.New(tx.tx.DB(), key).In(tx)} }
+
+// Cuckoo returns a handle on the cuckoo filter under a key, in the transaction.
+func (tx *Tx) Cuckoo(key string) *Cuckoo { return &Cuckoo{*cuckooext.New(tx.tx.DB(), key).In(tx)} }
+
+// Counting returns a handle on the counting Bloom filter under a key, in the transaction.
+func (tx *Tx) Counting(key string) *Counting {
+	return &Counting{*countingext.New(tx.tx.DB(), key).In(tx)}
+}
+
+// Bloom returns a handle on the Bloom filter under a key, as it was.
+func (s *Snapshot) Bloom(key string) *Bloom { return &Bloom{*bloomext.New(s.tx.DB(), key).In(s)} }
+
+// Cuckoo returns a handle on the cuckoo filter under a key, as it was.
+func (s *Snapshot) Cuckoo(key string) *Cuckoo { return &Cuckoo{*cuckooext.New(s.tx.DB(), key).In(s)} }
+
+// Counting returns a handle on the counting Bloom filter under a key, as it was.
+func (s *Snapshot) Counting(key string) *Counting {
+	return &Counting{*countingext.New(s.tx.DB(), key).In(s)}
+}
+
+// Get returns the string under a key. The errors are ErrNotFound and ErrWrongType.
+func (tx *Tx) Get(key string) ([]byte, error) { return get(tx.tx, key) }
+
+// Get returns the string under a key. The errors are ErrNotFound and ErrWrongType.
+func (s *Snapshot) Get(key string) ([]byte, error) { return get(s.tx, key) }
+
+func get(tx *kv.Transaction, key string) (value []byte, err error) {
+	err = tx.Read(func(r kv.Reader) error {
+		stored, err := r.Get([]byte(key))
+		if err == nil && stored == nil {
+			err = fmt.Errorf("%w: %q", ErrNotFound, key)
+		}
+		value = append([]byte{}, stored...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// MGet returns the strings under keys, nil for each that is missing or holds another type.
+func (tx *Tx) MGet(keys ...string) ([][]byte, error) { return mget(tx.tx, keys) }
+
+// MGet returns the strings under keys, nil for each that was missing or held another type.
+func (s *Snapshot) MGet(keys ...string) ([][]byte, error) { return mget(s.tx, keys) }
+
+func mget(tx *kv.Transaction, keys []string) ([][]byte, error) {
+	values := make([][]byte, len(keys))
+	err := tx.Read(func(r kv.Reader) error {
+		for i, key := range keys {
+			stored, err := r.Get([]byte(key))
+			if err != nil && !errors.Is(err, ErrWrongType) {
+				return err
+			}
+			if stored != nil {
+				values[i] = append([]byte{}, stored...)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
+// Exists returns how many of the keys are there; one named twice counts twice.
+func (tx *Tx) Exists(keys ...string) (int, error) { return exists(tx.tx, keys) }
+
+// Exists returns how many of the keys were there; one named twice counts twice.
+func (s *Snapshot) Exists(keys ...string) (int, error) { return exists(s.tx, keys) }
+
+func exists(tx *kv.Transaction, keys []string) (n int, err error) {
+	for _, key := range keys {
+		err := lookup(tx, key, func(_ kv.Reader, o *kv.Object) {
+			if o != nil {
+				n++
+			}
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// lookup calls look with what is under a key, nil for nothing.
+func lookup(tx *kv.Transaction, key string, look func(kv.Reader, *kv.Object)) error {
+	return tx.Read(func(r kv.Reader) error {
+		o, err := r.Lookup([]byte(key))
+		if err == nil {
+			look(r, o)
+		}
+		return err
+	})
+}
+
+// TypeOf returns the type of a key as TYPE prints it, "none" if it is missing.
+func (tx *Tx) TypeOf(key string) (string, error) { return typeOf(tx.tx, key) }
+
+// TypeOf returns the type of a key as TYPE prints it, "none" if it was missing.
+func (s *Snapshot) TypeOf(key string) (string, error) { return typeOf(s.tx, key) }
+
+func typeOf(tx *kv.Transaction, key string) (string, error) {
+	name := "none"
+	err := lookup(tx, key, func(_ kv.Reader, o *kv.Object) {
+		if o != nil {
+			name = o.TypeName()
+		}
+	})
+	return name, err
+}
+
+// TTL returns how long a key has to live, 0 for ever. It returns ErrNotFound for a missing key.
+func (tx *Tx) TTL(key string) (time.Duration, error) { return ttl(tx.tx, key) }
+
+// TTL returns how long a key had to live, 0 for ever. It returns ErrNotFound for a missing key.
+func (s *Snapshot) TTL(key string) (time.Duration, error) { return ttl(s.tx, key) }
+
+func ttl(tx *kv.Transaction, key string) (left time.Duration, err error) {
+	found := false
+	err = lookup(tx, key, func(r kv.Reader, o *kv.Object) {
+		if o != nil {
+			found, left = true, remaining(o.Expiry(), r.Now())
+		}
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %q", ErrNotFound, key)
+	}
+	return left, err
+}
+
+// Scan returns the keys, with what the transaction has changed, in no meaningful order. An error ends it.
+func (tx *Tx) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
+	return scan(ctx, tx.tx, o)
+}
+
+// Scan returns the keys, each once, in no meaningful order. An error ends it.
+func (s *Snapshot) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
+	return scan(ctx, s.tx, o)
+}
+
+func scan(ctx context.Context, tx *kv.Transaction, o ScanOptions) iter.Seq2[string, error] {
+	const batch = 1000
+	return func(yield func(string, error) bool) {
+		for cursor := uint64(0); ; {
+			var keys []string
+			err := tx.Read(func(r kv.Reader) (err error) {
+				keys, cursor, err = r.ScanFrom(ctx, cursor, batch, o)
+				return err
+			})
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, key := range keys {
+				if !yield(key, nil) {
+					return
+				}
+			}
+			if cursor == 0 {
+				return
+			}
+		}
+	}
+}
+
+// Set sets the string under a key, replacing what is there of whatever type. It does not expire.
+func (tx *Tx) Set(key string, value []byte) error {
+	_, err := tx.SetWith(key, value, SetOptions{})
+	return err
+}
+
+// SetWith is Set with options, and reports whether the condition let it write.
+func (tx *Tx) SetWith(key string, value []byte, o SetOptions) (bool, error) {
+	opts, err := o.stored(tx.tx.DB())
+	if err != nil {
+		return false, err
+	}
+	return tx.write(func(w *kv.Writer) (bool, error) { return w.Set([]byte(key), value, opts) })
+}
+
+// write makes a change, and returns what it answers.
+func (tx *Tx) write(change func(*kv.Writer) (bool, error)) (done bool, err error) {
+	err = tx.tx.Write(func(w *kv.Writer) error {
+		done, err = change(w)
+		return err
+	})
+	return done && err == nil, err
+}
+
+// MSet sets strings, replacing what is there.
+func (tx *Tx) MSet(values map[string][]byte) error {
+	return tx.tx.Write(func(w *kv.Writer) error { return mset(w, inBytes(slices.Collect(maps.Keys(values))), values) })
+}
+
+// Incr adds n to the integer under a key, 0 if it is missing, and returns the sum. The errors
+// are ErrNotInteger, ErrOverflow and ErrWrongType.
+func (tx *Tx) Incr(key string, n int64) (sum int64, err error) {
+	err = tx.tx.Write(func(w *kv.Writer) error {
+		sum, err = w.Incr([]byte(key), n)
+		return err
+	})
+	return sum, err
+}
+
+// Delete removes keys of any type, and returns how many were there.
+func (tx *Tx) Delete(keys ...string) (n int, err error) {
+	err = tx.tx.Write(func(w *kv.Writer) error {
+		for _, key := range keys {
+			there, err := w.Delete([]byte(key))
+			if err != nil {
+				return err
+			}
+			if there {
+				n++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// Rename moves what is under src to dst, replacing what is there. It returns ErrNotFound if src is
+// missing.
+func (tx *Tx) Rename(src, dst string) error {
+	return tx.tx.Write(func(w *kv.Writer) error { return w.Rename([]byte(src), []byte(dst)) })
+}
+
+// RenameIfFree is Rename if nothing is under dst, and reports whether that was so.
+func (tx *Tx) RenameIfFree(src, dst string) (bool, error) {
+	return tx.write(func(w *kv.Writer) (bool, error) { return w.RenameIfFree([]byte(src), []byte(dst)) })
+}
+
+// Copy copies what is under src to dst, its expiry too, and reports whether src is there and dst is
+// free, or replace is set.
+func (tx *Tx) Copy(ctx context.Context, src, dst string, replace bool) (bool, error) {
+	return tx.write(func(w *kv.Writer) (bool, error) { return w.Copy(ctx, []byte(src), []byte(dst), replace) })
+}
+
+// Expire sets how long a key lives from now on, and reports whether it is there. A ttl below a
+// millisecond removes the key.
+func (tx *Tx) Expire(key string, ttl time.Duration) (bool, error) {
+	return tx.expire(key, after(tx.tx.DB(), ttl))
+}
+
+// ExpireAt sets when a key ceases to exist, and reports whether it is there.
+func (tx *Tx) ExpireAt(key string, at time.Time) (bool, error) { return tx.expire(key, at.UnixMilli()) }
+
+func (tx *Tx) expire(key string, at int64) (bool, error) {
+	return tx.write(func(w *kv.Writer) (bool, error) { return w.Expire([]byte(key), at, kv.ExpireAlways) })
+}
+
+// Persist makes a key not expire, and reports whether it was to.
+func (tx *Tx) Persist(key string) (bool, error) {
+	return tx.write(func(w *kv.Writer) (bool, error) { return w.Persist([]byte(key)) })
+}

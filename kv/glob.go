@@ -19,13 +19,18 @@ type Pattern struct {
 	stars    []uint64 // words: of the elements that a star stands before, and of the end
 }
 
+// patternBytes is what the pattern of a text takes in memory.
+func patternBytes(text string) int { return (1 + 256) * 8 * patternWords(min(len(text), MaxPattern)) }
+
+func patternWords(length int) int { return length/64 + 1 }
+
 // NewPattern returns a pattern, or an error that wraps ErrTooLarge for one of more than
 // MaxPattern bytes.
 func NewPattern(text string) (*Pattern, error) {
 	if len(text) > MaxPattern {
 		return nil, fmt.Errorf("%w: pattern of %d bytes, at most %d", ErrTooLarge, len(text), MaxPattern)
 	}
-	p := &Pattern{words: len(text)/64 + 1}
+	p := &Pattern{words: patternWords(len(text))}
 	p.takes, p.stars = make([]uint64, 256*p.words), make([]uint64, p.words)
 	for at := 0; at < len(text); {
 		if text[at] == '*' {

@@ -276,6 +276,34 @@ func TestScan_givenUp(t *testing.T) {
 	}
 }
 
+// What a pattern takes while keys are compared with it is counted, and no longer.
+func TestPattern_charged(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{})
+	defer s.close(t)
+	pattern := []byte(strings.Repeat("?*", kv.MaxPattern/2))
+	full := errors.New("no room")
+	for name, words := range map[string][][]byte{
+		"SCAN": {[]byte("SCAN"), []byte("0"), []byte("MATCH"), pattern}, "KEYS": {[]byte("KEYS"), pattern},
+	} {
+		session := s.NewSession()
+		held, most, room := 0, 0, 1<<20
+		session.Charge = func(n int) error {
+			if held += n; held > room {
+				return full
+			}
+			most = max(most, held)
+			return nil
+		}
+		if r := session.Do(t.Context(), words); r.IsError() || most < 256*kv.MaxPattern/16 || held != 0 {
+			t.Errorf("%s: %v, %d bytes were counted, %d are left", name, r, most, held)
+		}
+		room = 50_000
+		if r := session.Do(t.Context(), words); !r.IsError() || !strings.Contains(string(r.Bytes()), "no room") || held != 0 {
+			t.Errorf("%s with little room: %v, %d bytes are left", name, r, held)
+		}
+	}
+}
+
 func FuzzMatch(f *testing.F) {
 	for _, pattern := range []string{"*", "[a-c]*", "[^", "\\", "[\\]", "[a-", "?*?", "[]", "[z-a]"} {
 		f.Add(pattern, "abc")

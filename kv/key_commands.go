@@ -239,9 +239,14 @@ func matching(pattern []byte) ScanOptions {
 
 func keysCommand(c *Call) reply.Reply {
 	var keys []string
-	err := c.Read(func(r Reader) (err error) { // one scan is of one moment
-		o := matching(c.Args[0])
-		o.charge = c.Charge
+	o := matching(c.Args[0])
+	o.charge = c.Charge
+	give, err := c.borrow(patternBytes(o.Match))
+	if err != nil {
+		return ErrorReply(err)
+	}
+	defer give()
+	err = c.Read(func(r Reader) (err error) { // one scan is of one moment
 		keys, _, err = r.ScanFrom(c.Context, 0, math.MaxInt, o)
 		return err
 	})
@@ -290,9 +295,14 @@ func scan(c *Call) reply.Reply {
 			return errSyntax
 		}
 	}
+	give, err := c.borrow(patternBytes(o.Match))
+	if err != nil {
+		return ErrorReply(err)
+	}
+	defer give()
 	var keys []string
 	var next uint64
-	err := c.Read(func(r Reader) (err error) {
+	err = c.Read(func(r Reader) (err error) {
 		keys, next, err = r.ScanFrom(c.Context, cursor, int(min(count, math.MaxInt32)), o)
 		return err
 	})

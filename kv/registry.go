@@ -236,6 +236,19 @@ func (c *Call) Charge(bytes int) error {
 	return c.Session.Charge(bytes + elementBytes)
 }
 
+// borrow tells the session of memory that the command takes for a while, until give is called.
+func (c *Call) borrow(bytes int) (give func(), err error) {
+	if c.Session.Charge == nil {
+		return func() {}, nil
+	}
+	give = func() { _ = c.Session.Charge(-bytes) } // which is less, and so no matter of room
+	if err := c.Session.Charge(bytes); err != nil {
+		give()
+		return nil, err
+	}
+	return give, nil
+}
+
 // GivenUp returns the error of a context that has ended: what goes through many keys or
 // items asks it for each, counted by i from 0, so that nobody waits for the rest of a
 // command that is given up. It looks for every 1024th. A write asks while it stages, so that

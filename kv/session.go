@@ -32,8 +32,8 @@ type Session struct {
 	Refused func()
 
 	// Charge, if set, is told of the bytes of memory that a reply under way takes, as it
-	// grows, and of large strings before they are copied. With an error the command ends,
-	// and answers it.
+	// grows, of large strings before they are copied, and of what a command takes while it
+	// runs, less than 0 when that is given back. With an error the command ends, and answers it.
 	Charge func(bytes int) error
 
 	large func(value []byte) error // Charge for a large string

@@ -2,6 +2,12 @@ package main
 
 // clients are the lines that keep one client from harming others.
 var clients = []mutation{
+	{name: "what a pattern takes is not counted", pkg: "./kv", tests: "^TestPattern_charged$", edits: []edit{
+		{"kv/registry.go", "\tif c.Session.Charge == nil {\n\t\treturn func() {}, nil\n", "\tif c.Session != nil {\n\t\treturn func() {}, nil\n"},
+	}},
+	{name: "what a pattern took is not given back", pkg: "./kv", tests: "^TestPattern_charged$", edits: []edit{
+		{"kv/registry.go", "_ = c.Session.Charge(-bytes) }", "}"},
+	}},
 	{name: "a pattern may have any length", pkg: "./kv", tests: "^Test(NewPattern|Pattern)_", edits: []edit{
 		{"kv/glob.go", "if len(text) > MaxPattern {", "if len(text) > 16*MaxPattern {"},
 	}},

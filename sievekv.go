@@ -63,11 +63,14 @@ import (
 	"context"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/metrics"
 	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -175,6 +178,11 @@ type CheckReport = kv.CheckReport
 
 // Check reads all that is stored, as of one moment, and reports what is damaged. Writes go on meanwhile.
 func (db *DB) Check(ctx context.Context) (*CheckReport, error) { return db.store.Check(ctx) }
+
+// NewCollector returns a collector of the store's metrics for Prometheus, whose names begin with
+// "sievekv_"; package server serves them, with its own, by itself. For several stores in one registry, register each by
+// prometheus.WrapRegistererWith and a label of its own.
+func NewCollector(db *DB) prometheus.Collector { return metrics.New(db.store) }
 
 // Size returns the number of keys. It counts expired keys that were not removed yet.
 func (db *DB) Size() (uint64, error) { return db.store.Size() }

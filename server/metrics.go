@@ -1,18 +1,16 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/metrics"
 )
 
 // MetricsHandler answers GET /metrics in Prometheus' text format; /healthz with 200 while the
@@ -56,28 +54,24 @@ var (
 	commandsDesc = desc("command_duration_seconds", "Time a command took, without the wait for a batch to be settled and sent.", "command")
 	failedDesc   = desc("command_errors_total", "Commands answered with an error.", "command")
 	errorsDesc   = desc("error_replies_total", "Error replies by their first word.", "kind")
-	levelTables  = desc("level_tables", "Tables of a level.", "level")
-	levelBytes   = desc("level_bytes", "Bytes of the tables of a level.", "level")
-	levelFill    = desc("level_fill_ratio", "Size of a level to the size it is to have.", "level")
-	upDesc       = desc("up", "1 if the store takes reads and writes, 0.5 if reads alone, as the disk is almost full, 0 if it has failed.")
 )
 
 // single is a metric without labels.
-type single[T any] struct {
+type single struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(T) float64
+	value func(*Server) float64
 }
 
-func counter[T any](name, help string, value func(T) float64) single[T] {
-	return single[T]{desc(name, help), prometheus.CounterValue, value}
+func counter(name, help string, value func(*Server) float64) single {
+	return single{desc(name, help), prometheus.CounterValue, value}
 }
 
-func gauge[T any](name, help string, value func(T) float64) single[T] {
-	return single[T]{desc(name, help), prometheus.GaugeValue, value}
+func gauge(name, help string, value func(*Server) float64) single {
+	return single{desc(name, help), prometheus.GaugeValue, value}
 }
 
-var serverMetrics = []single[*Server]{
+var serverMetrics = []single{
 	gauge("connections", "Open connections.", func(s *Server) float64 { return float64(len(s.connections())) }),
 	gauge("connections_held_bytes", "Memory of the buffers of all connections but those of strangers.",
 		func(s *Server) float64 { return float64(s.held.Load()) }),
@@ -97,40 +91,6 @@ var serverMetrics = []single[*Server]{
 	counter("sent_bytes_total", "Bytes of replies.", func(s *Server) float64 { return float64(s.stats.bytesOut.Load()) }),
 }
 
-var storeMetrics = []single[*kv.Metrics]{
-	gauge("keys", "Keys.", func(m *kv.Metrics) float64 { return float64(m.Keys) }),
-	gauge("open_objects", "Objects open in memory.", func(m *kv.Metrics) float64 { return float64(m.OpenObjects) }),
-	gauge("cache_budget_bytes", "Budget of resident blocks and open objects.", func(m *kv.Metrics) float64 { return float64(m.CacheBudget) }),
-	gauge("cache_used_bytes", "What of it is used.", func(m *kv.Metrics) float64 { return float64(m.CacheUsed) }),
-	counter("cache_evictions_total", "Blocks and objects that had to go.", func(m *kv.Metrics) float64 { return float64(m.CacheEvictions) }),
-	counter("blocks_read_total", "Blocks read from tables.", func(m *kv.Metrics) float64 { return float64(m.BlocksRead) }),
-	counter("commits_total", "Commits.", func(m *kv.Metrics) float64 { return float64(m.Commits) }),
-	counter("commit_bytes_total", "Bytes of commits.", func(m *kv.Metrics) float64 { return float64(m.CommitBytes) }),
-	counter("log_syncs_total", "Syncs of the log.", func(m *kv.Metrics) float64 { return float64(m.Syncs) }),
-	gauge("watermark_lag", "Operations applied and not known to be on stable storage.",
-		func(m *kv.Metrics) float64 {
-			return float64(m.LastSequence) - float64(min(m.DurableSequence, m.LastSequence))
-		}),
-	counter("folds_total", "Blocks written back whole.", func(m *kv.Metrics) float64 { return float64(m.Folds) }),
-	gauge("fold_backlog", "Blocks that wait to be.", func(m *kv.Metrics) float64 { return float64(m.FoldBacklog) }),
-	counter("reclaimed_objects_total", "Removed objects whose blocks are gone.", func(m *kv.Metrics) float64 { return float64(m.Reclaimed) }),
-	counter("expired_keys_total", "Keys removed after their time.", func(m *kv.Metrics) float64 { return float64(m.ExpiredKeys) }),
-	counter("object_compactions_total", "Commits that made an object smaller.", func(m *kv.Metrics) float64 { return float64(m.Compactions) }),
-	gauge("disk_bytes", "All files of the store but the reserve.", func(m *kv.Metrics) float64 { return float64(m.DiskBytes) }),
-	gauge("table_bytes", "Size of the tables.", func(m *kv.Metrics) float64 { return float64(m.TableBytes) }),
-	gauge("log_bytes", "Size of the log.", func(m *kv.Metrics) float64 { return float64(m.LogBytes) }),
-	gauge("reserve_bytes", "Size of the file that is removed when the disk is full.",
-		func(m *kv.Metrics) float64 { return float64(m.ReserveBytes) }),
-	counter("log_written_bytes_total", "Bytes written to the log.", func(m *kv.Metrics) float64 { return float64(m.LogBytesWritten) }),
-	gauge("memtable_bytes", "Size of the memtables.", func(m *kv.Metrics) float64 { return float64(m.MemTableBytes) }),
-	counter("flushes_total", "Memtables written as tables.", func(m *kv.Metrics) float64 { return float64(m.Flushes) }),
-	counter("table_compactions_total", "Compactions of tables.", func(m *kv.Metrics) float64 { return float64(m.TableCompactions) }),
-	gauge("compaction_debt_bytes", "What compactions of tables have before them.", func(m *kv.Metrics) float64 { return float64(m.CompactionDebt) }),
-	gauge("read_amplification", "Tables a read may have to look at.", func(m *kv.Metrics) float64 { return float64(m.ReadAmp) }),
-	counter("background_errors_total", "Failed flushes and compactions, which are tried again.",
-		func(m *kv.Metrics) float64 { return float64(m.BackgroundErrors) }),
-}
-
 // Describe describes nothing: which commands and filters there are is known when they are
 // collected.
 func (collector) Describe(chan<- *prometheus.Desc) {}
@@ -143,34 +103,12 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(s))
 	}
 	c.commands(out)
-	out <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, up(s.db))
-	metrics, err := s.db.Metrics()
-	if err != nil {
-		return // up says it
-	}
-	for i := range storeMetrics {
-		m := &storeMetrics[i]
-		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&metrics))
+	if err := metrics.Collect(s.db, out); err != nil {
+		return // sievekv_up says it
 	}
 	if c.keys {
 		s.largest.collect(s, out)
 	}
-	for i, l := range metrics.Levels {
-		level := strconv.Itoa(i)
-		out <- prometheus.MustNewConstMetric(levelTables, prometheus.GaugeValue, float64(l.Tables), level)
-		out <- prometheus.MustNewConstMetric(levelBytes, prometheus.GaugeValue, float64(l.Bytes), level)
-		out <- prometheus.MustNewConstMetric(levelFill, prometheus.GaugeValue, l.Fill, level)
-	}
-}
-
-func up(db *kv.DB) float64 {
-	switch err := db.Health(); {
-	case err == nil:
-		return 1
-	case errors.Is(err, kv.ErrNoSpace):
-		return 0.5
-	}
-	return 0
 }
 
 // commands collects what ran. A command that never did is left out.

@@ -16,10 +16,11 @@ import (
 const modulePath = "github.com/sievekv/sievekv"
 
 const (
-	pebble    = "github.com/cockroachdb/pebble"
-	ristretto = "github.com/dgraph-io/ristretto"
-	roaring   = "github.com/RoaringBitmap/roaring"
-	xxhash    = "github.com/cespare/xxhash"
+	pebble     = "github.com/cockroachdb/pebble"
+	prometheus = "github.com/prometheus/client_golang"
+	ristretto  = "github.com/dgraph-io/ristretto"
+	roaring    = "github.com/RoaringBitmap/roaring"
+	xxhash     = "github.com/cespare/xxhash"
 )
 
 // rule says what the packages that match a pattern may import besides the standard library. Patterns are
@@ -36,7 +37,7 @@ type rule struct {
 var extension = []string{"kv/...", "scalableext"}
 
 // public are the packages that programs of users build on.
-var public = []string{".", "kv/...", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "server"}
+var public = []string{".", "kv/...", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "metrics", "server"}
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
 // transactions nor each other, so that a store may have any of them. Types of Pebble and ristretto stop at
@@ -55,10 +56,11 @@ var rules = []rule{
 	{packages: "countingext", ours: extension},
 	{packages: "txn", ours: []string{"kv/..."}},
 	{packages: "compaction", ours: []string{"kv/..."}},
-	{packages: ".", ours: []string{"bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "kv/..."}},
+	{packages: "metrics", ours: []string{"kv"}, others: []string{prometheus}},
+	{packages: ".", ours: []string{"bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "metrics", "kv/..."}, others: []string{prometheus}},
 	{packages: "server/resp", ours: []string{"kv/reply"}},
 	{packages: "server/acl", ours: []string{"kv"}},
-	{packages: "server", ours: []string{"kv/...", "txn", "server/resp", "server/acl"}, others: []string{"github.com/prometheus/client_golang", "github.com/dustin/go-humanize"}},
+	{packages: "server", ours: []string{"kv/...", "txn", "metrics", "server/resp", "server/acl"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
 	{packages: "cmd/kvshell", ours: []string{"..."}, others: []string{"..."}},
 	{packages: "examples/...", ours: public},
 	{packages: "bench/...", ours: public},

@@ -178,6 +178,7 @@ type stager struct {
 	c        *filter // as the writer has left it
 	inserter *inserter
 	slots    []block.Slot
+	met      bool // the item was in a layer that an add has looked at
 }
 
 func newStager(w *kv.Writer, c *filter) *stager {
@@ -186,10 +187,10 @@ func newStager(w *kv.Writer, c *filter) *stager {
 
 func (s *stager) entries(l *layer) uint64 { return s.w.Counter(l.table, entriesCounter) }
 
-// mayContain reports whether the item may be there, with this writer's changes.
-func (s *stager) mayContain(h uint64) (bool, error) {
-	for i := range s.c.layers {
-		l := &s.c.layers[i]
+// mayContainIn reports whether the item may be in one of the layers, with this writer's changes.
+func (s *stager) mayContainIn(layers []layer, h uint64) (bool, error) {
+	for i := range layers {
+		l := &layers[i]
 		p := s.c.g.place(h, l.blocks)
 		first, err := s.w.Load(s.c.object, l.table, p.blk)
 		if err != nil {
@@ -231,10 +232,12 @@ func (s *stager) addTo(l *layer, h uint64) error {
 	p := s.c.g.place(h, l.blocks)
 	if s.entries(l) >= l.capacity {
 		first, err := s.w.Load(s.c.object, l.table, p.blk)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case s.c.g.count(l.words(first), p) >= int(2*s.c.g.bucketSize):
+		}
+		n := s.c.g.count(l.words(first), p)
+		s.met = s.met || n > 0
+		if n >= int(2*s.c.g.bucketSize) {
 			return errDuplicates
 		}
 		return errFull
@@ -243,6 +246,7 @@ func (s *stager) addTo(l *layer, h uint64) error {
 	if err != nil {
 		return err
 	}
+	s.met = s.met || s.c.g.mayContain((*blockWords)(words), p)
 	if s.slots, err = s.inserter.insert((*blockWords)(words), p, l.maxIterations, s.slots[:0]); err != nil {
 		return err
 	}

@@ -203,15 +203,17 @@ func (f *Filter) change(stage func(*stager) (bool, error)) (changed bool, err er
 
 // addAgain stages the adding of an item, and reports whether it was absent.
 func (s *stager) addAgain(h uint64) (bool, error) {
-	present, err := s.mayContain(h)
+	present, err := s.mayContainIn(s.c.layers[1:], h)
 	if err != nil {
 		return false, err
 	}
-	return !present, s.add(h)
+	s.met = present // add looks at the block of the newest layer anyway
+	err = s.add(h)
+	return !s.met && err == nil, err
 }
 
 func (s *stager) addIfAbsent(h uint64) (bool, error) {
-	if present, err := s.mayContain(h); present || err != nil {
+	if present, err := s.mayContainIn(s.c.layers, h); present || err != nil {
 		return false, err
 	}
 	return true, s.add(h)

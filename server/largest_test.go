@@ -13,7 +13,7 @@ import (
 // The largest filters are found, also if more keys than are looked at in one go come before
 // them; those that have gone are not shown.
 func TestMetrics_largest(t *testing.T) {
-	db, err := kv.Open("", &kv.Options{InMemory: true, Durability: kv.NoSync, Modules: []kv.Module{bloomext.Module(), Module()}})
+	db, err := kv.Open("", &kv.Options{InMemory: true, Durability: kv.NoSync, Seed: 1, Modules: []kv.Module{bloomext.Module(), Module()}})
 	if err != nil {
 		t.Fatal(err)
 	}

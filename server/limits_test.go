@@ -266,7 +266,16 @@ func TestProtocolErrors_unread(t *testing.T) {
 		if _, err := io.WriteString(c, "*x\r\n"+strings.Repeat("x", 512<<10)); err != nil {
 			t.Errorf("tls %v: %v", secret, err)
 		}
-		wantsAll(t, c, "-ERR Protocol error: invalid multibulk length\r\n")
+		const told = "-ERR Protocol error: invalid multibulk length\r\n"
+		if got, err := io.ReadAll(c); string(got) != told || err != nil {
+			t.Errorf("tls %v: got %q, %v", secret, got, err)
+		}
+		for range 64 { // the server has ended its side, and goes on reading
+			if _, err := io.WriteString(c, strings.Repeat("x", 1024)); err != nil {
+				t.Fatalf("tls %v: %v", secret, err)
+			}
+		}
+		_ = c.Close() // nothing is waited for
 	}
 }
 

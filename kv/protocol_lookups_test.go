@@ -105,7 +105,7 @@ func TestLookups_noFalseNegative(t *testing.T) {
 	for i, phase := range phases {
 		target := int64(phase.lookups)
 		if raceEnabled {
-			target /= 50
+			target /= 200
 		}
 		tr.open(phase.cache)
 		if i == 0 {

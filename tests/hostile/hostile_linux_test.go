@@ -4,21 +4,15 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/sievekv/sievekv/tests/process"
 )
 
 // A server that many attack takes no more memory than it is to, and answers others.
 func TestAttack(t *testing.T) {
-	program, err := process.Build()
+	t.Parallel()
+	program, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := program.Remove(); err != nil {
-			t.Error(err)
-		}
-	}()
 	for d := 3 * time.Second; ; d *= 2 {
 		r, err := attackServer(program, t.TempDir(), scene{connections: 4 * len(attacks), duration: d, seed: 1})
 		if err != nil {
@@ -38,15 +32,10 @@ func TestAttack(t *testing.T) {
 // Beside each scene, too, the good clients are served, the store takes writes and reads after it, and the server ends well in
 // the middle of it.
 func TestScenes(t *testing.T) {
-	program, err := process.Build()
+	program, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := program.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
 	for _, s := range scenes {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/sievekv/sievekv/tests/process"
 )
 
 // The process of the attackers is this program, also where it is a test.
@@ -13,8 +17,23 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if built != nil {
+		if err := built.Remove(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
 }
+
+// build builds the server's program, once for all tests.
+var build = sync.OnceValues(func() (program *process.Program, err error) {
+	built, err = process.Build()
+	return built, err
+})
+
+var built *process.Program // nil if no test needed it
 
 func TestMalformed(t *testing.T) {
 	var out strings.Builder

@@ -268,47 +268,6 @@ func TestACL_saveDurably(t *testing.T) {
 	}
 }
 
-// A symbolic link stays: the file it leads to is replaced.
-func TestACL_saveLink(t *testing.T) {
-	dir := realDir(t)
-	there := filepath.Join(dir, "there")
-	if err := os.Mkdir(there, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	file, link := filepath.Join(there, "file"), filepath.Join(dir, "link")
-	if err := os.WriteFile(file, []byte("user u on\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join("there", "file"), link); err != nil {
-		t.Skip(err) // on Windows not everybody may make one
-	}
-	w := serve(t, &server.Options{ACLFile: link})
-	c := w.client()
-	var synced string
-	defer server.HookSyncDirectory(func(dir string) error {
-		synced = dir
-		return nil
-	})()
-	c.answers("ACL SETUSER new on => +OK\nACL SAVE => +OK")
-	if to, err := os.Readlink(link); err != nil || to != filepath.Join("there", "file") {
-		t.Errorf("the link leads to %q, %v", to, err)
-	}
-	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "user new on") {
-		t.Errorf("the file is %q, %v", text, err)
-	}
-	if synced != there {
-		t.Errorf("synced is %q, want %q", synced, there)
-	}
-	// A link that leads nowhere is not replaced either.
-	if err := os.RemoveAll(there); err != nil {
-		t.Fatal(err)
-	}
-	c.answers("ACL SAVE => -ERR There was an error trying to save the ACLs...")
-	if _, err := os.Readlink(link); err != nil {
-		t.Errorf("the link has gone: %v", err)
-	}
-}
-
 // Users whom an answered SAVE has written are in the file, however many save at a time.
 func TestACL_saveTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.acl")

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"regexp"
 	"strconv"
@@ -31,12 +32,13 @@ func (c countValue[T]) String() string {
 func (c countValue[T]) Type() string { return "COUNT" }
 
 func (c countValue[T]) Set(text string) error {
-	n, err := parseCount(text)
+	most := uint64(^T(0))
+	if ^T(0) < 0 { // signed
+		most = math.MaxInt
+	}
+	n, err := parseCount(text, most)
 	if err != nil {
 		return err
-	}
-	if T(n) < 0 || uint64(T(n)) != n {
-		return errors.New("is too large")
 	}
 	*c.n = T(n)
 	return nil
@@ -51,8 +53,8 @@ var countUnits = map[string]int64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12
 var errCount = errors.New("must be a whole number, such as 64000, 64k, 1M or 1e6")
 
 // parseCount reads a number of things: a whole number, perhaps with an exponent, or with k, M, G or T, in either case,
-// for so many powers of 1000. 1.5k is 1500.
-func parseCount(text string) (uint64, error) {
+// for so many powers of 1000, and at most most. 1.5k is 1500.
+func parseCount(text string, most uint64) (uint64, error) {
 	parts := countForm.FindStringSubmatch(text)
 	if parts == nil {
 		return 0, errCount
@@ -65,8 +67,8 @@ func parseCount(text string) (uint64, error) {
 	switch {
 	case !n.IsInt():
 		return 0, errCount
-	case !n.Num().IsUint64():
-		return 0, errors.New("is too large")
+	case !n.Num().IsUint64(), n.Num().Uint64() > most:
+		return 0, fmt.Errorf("must be at most %d", most)
 	}
 	return n.Num().Uint64(), nil
 }

@@ -14,6 +14,16 @@ import (
 // bloomType is the stored type. Its name is RedisBloom's.
 var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify: verify, Describe: describe}
 
+// The errors of filters of all types, for errors.Is; see package scalableext.
+var (
+	ErrFull       = scalableext.ErrFull       // a filter that does not grow has no room for a new item
+	ErrCannotGrow = scalableext.ErrCannotGrow // one that grows has no room, and can have no further layer
+	ErrMismatch   = scalableext.ErrMismatch   // the filter was made with other parameters
+	ErrUnequal    = scalableext.ErrUnequal    // filters to be merged differ
+	ErrRate       = scalableext.ErrRate       // their union would exceed the error rate
+	ErrConfig     = scalableext.ErrConfig     // a value of a Config is out of range
+)
+
 // filter is what an open object of the type is to this package. It never changes.
 type filter struct {
 	object *kv.Object

@@ -2,6 +2,8 @@ package countingext_test
 
 import (
 	"fmt"
+	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -303,5 +305,30 @@ func TestCommands_examples(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The work and the memory of a batch of items for none of which there is room do not grow with the square of their
+// number.
+func TestCommands_fullBatch(t *testing.T) {
+	const items = 4000
+	db := open(t, kv.Options{MaxFilterBytes: 300, Durability: kv.NoSync})
+	f := countingext.New(db, "f")
+	must(t, f.Reserve(countingext.Config{Capacity: 4, ErrorRate: 0.0001}))
+	addMany(t, f, itemsFrom("i", 0, 12))
+	words := append([][]byte{[]byte("CBF.MADD"), []byte("f")}, itemsFrom("x", 0, items)...)
+	least := uint64(math.MaxUint64) // what the store allocates in the background meanwhile only adds to it
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		answers := db.NewSession().Do(t.Context(), words).Elems()
+		runtime.ReadMemStats(&after)
+		if len(answers) != items || !answers[items-1].IsError() {
+			t.Fatalf("%d answers, the last %v, want %d errors", len(answers), answers[len(answers)-1], items)
+		}
+		least = min(least, (after.TotalAlloc-before.TotalAlloc)/items)
+	}
+	if least > 8<<10 {
+		t.Errorf("%d bytes are allocated for each of %d items, want 8 KiB at most", least, items)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/spf13/pflag"
 )
 
@@ -126,10 +127,10 @@ func (f *serverFlags) address() (*address, error) {
 	if f.uri != "" {
 		u, err := url.Parse(f.uri)
 		if err != nil { // which may have parts of a password in its text
-			return nil, usagef("-u: not of the form %s; write what is no letter or digit of a password as %%HH", uriForm)
+			return nil, exit.Usagef("-u: not of the form %s; write what is no letter or digit of a password as %%HH", uriForm)
 		}
 		if err := a.setURI(u); err != nil {
-			return nil, usagef("-u: %w", err)
+			return nil, exit.Usagef("-u: %w", err)
 		}
 		host, encrypted = u.Hostname(), encrypted || u.Scheme == "rediss"
 		if host == "" {
@@ -161,24 +162,24 @@ func (f *serverFlags) check(encrypted bool) error {
 	exclude := func(first string, others ...string) error {
 		for _, other := range others {
 			if f.set.Changed(first) && f.set.Changed(other) {
-				return usagef("%s and %s exclude each other", flagText(f.set, first), flagText(f.set, other))
+				return exit.Usagef("%s and %s exclude each other", flagText(f.set, first), flagText(f.set, other))
 			}
 		}
 		return nil
 	}
 	if name, p, err := net.SplitHostPort(f.host); err == nil && p != "" { // no address of IPv6 is of that form
-		return usagef("-h %s: HOST has a port in it: give that by -p, as in -h %s -p %s", f.host, name, p)
+		return exit.Usagef("-h %s: HOST has a port in it: give that by -p, as in -h %s -p %s", f.host, name, p)
 	}
 	err := errors.Join(
 		exclude("socket", hostFlag, "port", "tls"), exclude("uri", hostFlag, "port", "socket"), exclude("resp2", "resp3"),
 	)
 	switch {
 	case err != nil:
-		return usagef("%w", err)
+		return exit.Usagef("%w", err)
 	case !encrypted && (f.cacert != "" || f.cert != "" || f.key != "" || f.insecure):
-		return usagef("--cacert, --cert, --key and --insecure are of use only with --tls or rediss://")
+		return exit.Usagef("--cacert, --cert, --key and --insecure are of use only with --tls or rediss://")
 	case (f.cert == "") != (f.key == ""):
-		return usagef("--cert and --key: one needs the other")
+		return exit.Usagef("--cert and --key: one needs the other")
 	}
 	return nil
 }
@@ -235,17 +236,17 @@ func (f *serverFlags) tlsConfig(host string) (*tls.Config, error) {
 	if f.cacert != "" {
 		pem, err := os.ReadFile(f.cacert)
 		if err != nil {
-			return nil, withCode(exitLocal, err)
+			return nil, exit.WithCode(exit.Local, err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, withCode(exitLocal, fmt.Errorf("%s has no certificate in PEM", f.cacert))
+			return nil, exit.WithCode(exit.Local, fmt.Errorf("%s has no certificate in PEM", f.cacert))
 		}
 	}
 	if f.cert != "" {
 		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 		if err != nil {
-			return nil, withCode(exitLocal, err)
+			return nil, exit.WithCode(exit.Local, err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}

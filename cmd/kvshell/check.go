@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/spf13/cobra"
 )
 
@@ -38,7 +39,7 @@ func (sh *shell) check(ctx context.Context) error {
 		return err
 	}
 	if len(report.problems) > 0 {
-		return &codeError{code: exitCorrupt} // the report said it
+		return &exit.Error{Code: exit.Corrupt} // the report said it
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -42,10 +43,10 @@ func storedClaim(db *kv.DB, out string) (*claim, error) {
 	switch {
 	case err == nil && c.Version > claimVersion:
 		return nil, fmt.Errorf("%w: key %q has format %d; this program knows %d", kv.ErrUnsupportedVersion, claimKey(out), c.Version, claimVersion)
-	case isAny(err, kv.ErrClosed, kv.ErrFailed, kv.ErrCorrupt):
+	case errors.Is(err, kv.ErrClosed), errors.Is(err, kv.ErrFailed), errors.Is(err, kv.ErrCorrupt):
 		return nil, err
 	case err != nil, c.Version != claimVersion:
-		return nil, refusef("the key %q, which dedup needs, holds something else than what an unfinished run leaves there: rename it or remove it", claimKey(out))
+		return nil, exit.Refusef("the key %q, which dedup needs, holds something else than what an unfinished run leaves there: rename it or remove it", claimKey(out))
 	}
 	return c, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -161,7 +162,7 @@ func (c *client) cannotConnect(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &codeError{exitOpen, &connectError{c.address.endpoint, connectionError(err)}}
+	return exit.WithCode(exit.Open, &connectError{c.address.endpoint, connectionError(err)})
 }
 
 // connectError is worded as by redis-cli.
@@ -177,7 +178,7 @@ func (e *connectError) Error() string {
 func (e *connectError) Unwrap() error { return e.err }
 
 func (c *client) failed(err error) error {
-	return &codeError{exitOpen, fmt.Errorf("%s: %w", c.address.endpoint, err)}
+	return exit.WithCode(exit.Open, fmt.Errorf("%s: %w", c.address.endpoint, err))
 }
 
 // errNoReply is for a command that was carried out, and has no reply: SHUTDOWN.

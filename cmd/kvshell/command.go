@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
@@ -37,13 +38,13 @@ func (f *repeatFlags) isGiven() bool {
 // off from own words by --.
 func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (err error) {
 	if sh.repeat.count < -1 || sh.repeat.count == 0 {
-		return usagef("-r %d: must be 1 or more, or -1 for ever", sh.repeat.count)
+		return exit.Usagef("-r %d: must be 1 or more, or -1 for ever", sh.repeat.count)
 	}
 	args := commandWords(words...)
 	if sh.repeat.lastFromStdin {
 		last, err := io.ReadAll(sh.stdin)
 		if err != nil {
-			return withCode(exitLocal, err)
+			return exit.WithCode(exit.Local, err)
 		}
 		args = append(args, last)
 	}
@@ -61,19 +62,19 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 	if !forced {
 		own = root.Commands()
 	}
-	ctx, code := root.Context(), exitOK
+	ctx, code := root.Context(), exit.OK
 	for n := int64(1); ; n++ {
 		r, err := sh.do(ctx, exec, args, own)
 		if err != nil {
 			return err
 		}
-		code = max(code, replyCode(r))
+		code = max(code, exit.ReplyCode(r))
 		if n == sh.repeat.count || !pause(ctx, time.Duration(sh.repeat.interval)) {
 			break
 		}
 	}
-	if code != exitOK {
-		return &codeError{code: code} // the replies said it
+	if code != exit.OK {
+		return &exit.Error{Code: code} // the replies said it
 	}
 	return ctx.Err()
 }
@@ -110,7 +111,7 @@ func (sh *shell) print(r reply.Reply) error {
 		text = []byte(sh.paint(sh.stdout, string(text)))
 	}
 	_, err := sh.stdout.Write(text)
-	return withCode(exitLocal, err)
+	return exit.WithCode(exit.Local, err)
 }
 
 // paint returns the text of an error as it is shown on out: in red on a terminal that has colours and is to

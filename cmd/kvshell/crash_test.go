@@ -88,12 +88,12 @@ func (r *dedupRun) crash(t *testing.T, where string) {
 
 // wasKilled tells from the error of exec.Cmd.Wait whether the process was killed rather than exited.
 func wasKilled(err error) bool {
-	var exit *exec.ExitError
+	var failed *exec.ExitError
 	killedCode := -1 // of a signal
 	if runtime.GOOS == "windows" {
 		killedCode = 1
 	}
-	return errors.As(err, &exit) && exit.ExitCode() == killedCode
+	return errors.As(err, &failed) && failed.ExitCode() == killedCode
 }
 
 // firstOccurrences returns the lines of a text that are not a repeat, in order.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"io"
 	"net"
 	"os"
@@ -35,10 +36,10 @@ func crowdAt(value string) {
 		}
 		if err != nil {
 			fmt.Println(err)
-			os.Exit(exitError)
+			os.Exit(exit.Refused)
 		}
 	}
 	fmt.Println("connected")
 	_, _ = io.Copy(io.Discard, os.Stdin) // an error is an end, too
-	os.Exit(min(len(open), exitOK))
+	os.Exit(min(len(open), exit.OK))
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // maxBatchLines is the most lines of one commit: with every probe of every line in a block of its own it
@@ -55,9 +57,9 @@ func (f *dedupFlags) check(key string) error {
 	}
 	switch {
 	case key == "":
-		return usagef("KEY must not be empty")
+		return exit.Usagef("KEY must not be empty")
 	case f.batch < 1 || f.batch > maxBatchLines:
-		return usagef("--batch %d: must be 1 to %d lines", f.batch, maxBatchLines)
+		return exit.Usagef("--batch %d: must be 1 to %d lines", f.batch, maxBatchLines)
 	}
 	return f.filterFlags.check()
 }
@@ -65,7 +67,7 @@ func (f *dedupFlags) check(key string) error {
 // dedup opens what a run needs, runs it, and tells how it went.
 func (sh *shell) dedup(ctx context.Context, key, file string, f dedupFlags) (err error) {
 	if sh.address != nil {
-		return usagef("dedup needs the store in a directory: over a connection (%s) it could not promise that each new line is printed exactly once; give -d DIR",
+		return exit.Usagef("dedup needs the store in a directory: over a connection (%s) it could not promise that each new line is printed exactly once; give -d DIR",
 			sh.server.given())
 	}
 	if _, err := sh.dir(); err != nil {
@@ -73,19 +75,19 @@ func (sh *shell) dedup(ctx context.Context, key, file string, f dedupFlags) (err
 	}
 	in, err := openInput(file, sh.stdin, f.batch)
 	if err != nil {
-		return withCode(exitLocal, err)
+		return exit.WithCode(exit.Local, err)
 	}
 	defer func() { err = joinLocal(err, in.close()) }()
 	p := &pass{key: []byte(key), in: in, stdout: sh.stdout, notes: sh.stderr, flags: f}
 	if f.out != "" {
 		if p.out, err = openOut(f.out); err != nil {
-			return withCode(exitLocal, err)
+			return exit.WithCode(exit.Local, err)
 		}
 		defer func() { err = joinLocal(err, p.out.close()) }()
 		if same, err := p.out.isFile(in.file); err != nil {
-			return withCode(exitLocal, err)
+			return exit.WithCode(exit.Local, err)
 		} else if same {
-			return usagef("%s is both the input and OUT", file)
+			return exit.Usagef("%s is both the input and OUT", file)
 		}
 	}
 	if p.db, err = sh.openOrCreate(); err != nil {
@@ -110,33 +112,33 @@ func joinLocal(err, closed error) error {
 	if closed == nil {
 		return err
 	}
-	return errors.Join(err, withCode(exitLocal, closed))
+	return errors.Join(err, exit.WithCode(exit.Local, closed))
 }
 
 // explain adds to the error that ended a run how far it got and how to go on.
 func (p *pass) explain(err error) error {
-	var own *codeError
+	var own *exit.Error
 	switch {
-	case !p.begun, errors.As(err, &own) && own.code == exitError:
+	case !p.begun, errors.As(err, &own) && own.Code == exit.Refused:
 		return err
-	case isFull(err):
-		return refusef("the filter %q is full: it holds the %d lines it was made for and does not grow. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over without --non-scaling or with a larger --capacity, and with a new KEY and OUT",
+	case errors.Is(err, scalableext.ErrFull):
+		return exit.Refusef("the filter %q is full: it holds the %d lines it was made for and does not grow. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over without --non-scaling or with a larger --capacity, and with a new KEY and OUT",
 			p.key, p.capacity, p.in, p.done.lines, p.done.newLines)
-	case isGrown(err):
-		return refusef("the filter %q has grown as far as it can. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over with a larger --capacity or a higher --error, and with a new KEY and OUT: %w",
+	case errors.Is(err, scalableext.ErrCannotGrow):
+		return exit.Refusef("the filter %q has grown as far as it can. Of %s %d lines are done, %d of them new; for the next new one there is no room. Start over with a larger --capacity or a higher --error, and with a new KEY and OUT: %w",
 			p.key, p.in, p.done.lines, p.done.newLines, err)
 	case errors.Is(err, kv.ErrNotFound) && p.out != nil:
-		return refusef("the filter %q is gone: it expired, or was deleted. Of %s %d lines were done, %d of them new. %s",
+		return exit.Refusef("the filter %q is gone: it expired, or was deleted. Of %s %d lines were done, %d of them new. %s",
 			p.key, p.in, p.done.lines, p.done.newLines, p.startOver(p.started))
 	case errors.Is(err, kv.ErrNotFound):
-		return refusef("the filter %q is gone: it expired, or was deleted. Of %s %d lines were done, %d of them new; the same command again makes a new filter and reads from the beginning",
+		return exit.Refusef("the filter %q is gone: it expired, or was deleted. Of %s %d lines were done, %d of them new; the same command again makes a new filter and reads from the beginning",
 			p.key, p.in, p.done.lines, p.done.newLines)
 	case errors.Is(err, context.Canceled):
-		return &codeError{exitInterrupted, fmt.Errorf("interrupted after %d lines, %d of them new; %s", p.done.lines, p.done.newLines, p.goOn())}
+		return exit.WithCode(exit.Interrupted, fmt.Errorf("interrupted after %d lines, %d of them new; %s", p.done.lines, p.done.newLines, p.goOn()))
 	}
 	err = fmt.Errorf("after %d lines: %w", p.done.lines, err)
-	if code := exitCode(err); code == exitLocal {
-		return withCode(code, fmt.Errorf("%w; %s", err, p.goOn()))
+	if code := exit.Code(err); code == exit.Local {
+		return exit.WithCode(code, fmt.Errorf("%w; %s", err, p.goOn()))
 	}
 	return err
 }
@@ -176,7 +178,7 @@ rate                 %.0f lines/s
 %s`,
 		read, p.done.newLines, p.done.lines-p.done.newLines, perSecond(p.done.lines-p.resumed.lines, took),
 		filterSummary(facts, disk))
-	return withCode(exitLocal, err)
+	return exit.WithCode(exit.Local, err)
 }
 
 func perSecond(n uint64, took time.Duration) float64 { return float64(n) / max(took.Seconds(), 1e-9) }

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/server/resp"
 )
 
@@ -204,9 +205,9 @@ func TestServe_descriptors(t *testing.T) {
 func TestServe_noDescriptors(t *testing.T) {
 	cmd := limitedCommand(32, filepath.Join(t.TempDir(), "store"))
 	out, err := cmd.CombinedOutput()
-	exit := (*exec.ExitError)(nil)
-	if !errors.As(err, &exit) || exit.ExitCode() != exitLocal || !bytes.Contains(out, []byte("32 files has none left for clients")) {
-		t.Errorf("%v, want exit code %d\n%s", err, exitLocal, out)
+	failed := (*exec.ExitError)(nil)
+	if !errors.As(err, &failed) || failed.ExitCode() != exit.Local || !bytes.Contains(out, []byte("32 files has none left for clients")) {
+		t.Errorf("%v, want exit code %d\n%s", err, exit.Local, out)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +47,7 @@ func TestRunExamples(t *testing.T) {
 			t.Errorf("%s: the example is of %q", run.command.Name, name)
 		}
 		for i, r := range run.replies {
-			if replyCode(r) != exitOK {
+			if exit.ReplyCode(r) != exit.OK {
 				t.Errorf("%s: the reply is %s", run.lines[i], r)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/txn"
@@ -113,9 +114,9 @@ func figures(ctx context.Context, exec executor, words ...string) (reply.Reply, 
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	case r.IsError() && bytes.HasPrefix(r.Bytes(), []byte("ERR unknown command")):
-		return r, refusef("%s: the server has no such command: it is none of sievekv", words[0])
+		return r, exit.Refusef("%s: the server has no such command: it is none of sievekv", words[0])
 	case r.IsError():
-		return r, &codeError{replyCode(r), fmt.Errorf("%s", r.Bytes())}
+		return r, exit.WithCode(exit.ReplyCode(r), fmt.Errorf("%s", r.Bytes()))
 	}
 	return r, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv/hash"
@@ -51,16 +52,16 @@ func (f *filterFlags) note(flags *pflag.FlagSet) {
 // check returns a usage error for a filter that cannot be, before a store is made for it.
 func (f *filterFlags) check() error {
 	if f.ttlGiven && (f.ttl < 1 || f.ttl > maxTTL) {
-		return usagef("--ttl %d: must be 1 to %d seconds", f.ttl, uint64(maxTTL))
+		return exit.Usagef("--ttl %d: must be 1 to %d seconds", f.ttl, uint64(maxTTL))
 	}
 	if err := checkKind(f.kind); err != nil {
 		return err
 	}
 	if _, ok := hash.ParseKind(f.hash); !ok && f.hash != "" {
-		return usagef("--hash %s: must be keyed or xxh64", f.hash)
+		return exit.Usagef("--hash %s: must be keyed or xxh64", f.hash)
 	}
 	if f.kind == cuckooKind && f.rate == 0 {
-		return usagef("--capacity %d --error 0: the error rate must be above 0 and below 1", f.capacity)
+		return exit.Usagef("--capacity %d --error 0: the error rate must be above 0 and below 1", f.capacity)
 	}
 	planned, err := f.planned()
 	if err != nil {
@@ -126,15 +127,15 @@ func (f *filterFlags) planned() (facts filterFacts, err error) {
 // not compared.
 func (f *filterFlags) fits(key []byte, made filterFacts) error {
 	if f.kindGiven && f.kind != made.kind {
-		return refusef("the filter %q was made with --type %s, and keeps it: leave it out, or use another KEY", key, made.kind)
+		return exit.Refusef("the filter %q was made with --type %s, and keeps it: leave it out, or use another KEY", key, made.kind)
 	}
 	if f.rateGiven && f.rate != made.rate || f.capacityGiven && f.capacity != made.asked ||
 		f.nonScalingGiven && f.nonScaling != made.nonScaling {
-		return refusef("the filter %q was made with --capacity %d --error %g --non-scaling=%t, and keeps them: leave them out, or use another KEY",
+		return exit.Refusef("the filter %q was made with --capacity %d --error %g --non-scaling=%t, and keeps them: leave them out, or use another KEY",
 			key, made.asked, made.rate, made.nonScaling)
 	}
 	if f.hash != "" && f.hash != made.hash {
-		return refusef("the filter %q was made with --hash %s, and keeps it: leave it out, or use another KEY", key, made.hash)
+		return exit.Refusef("the filter %q was made with --hash %s, and keeps it: leave it out, or use another KEY", key, made.hash)
 	}
 	return nil
 }

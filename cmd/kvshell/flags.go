@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -90,7 +91,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &invalid):
 		err = invalidFlag(invalid)
 	}
-	return usagef("%w; see %s --help", err, cmd.CommandPath())
+	return exit.Usagef("%w; see %s --help", err, cmd.CommandPath())
 }
 
 // dashed returns a flag as it is typed.
@@ -142,7 +143,7 @@ func exclusive(flags *pflag.FlagSet, names ...string) error {
 		case given == "":
 			given = name
 		default:
-			return usagef("%s and %s exclude each other", dashed(given), dashed(name))
+			return exit.Usagef("%s and %s exclude each other", dashed(given), dashed(name))
 		}
 	}
 	return nil

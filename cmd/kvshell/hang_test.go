@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/tests/faultfs"
@@ -43,7 +44,7 @@ func hangWhere(value string) {
 	drainTime = time.Second
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the test has gone, without which nobody would end this process
-		os.Exit(exitError)
+		os.Exit(exit.Refused)
 	}()
 	disk := &hangingDisk{}
 	everywhere := func(faultfs.Site) bool { return true }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
@@ -133,9 +134,9 @@ func (s *served) endsBySignal(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	exit := (*exec.ExitError)(nil)
-	if err := <-s.ended; !errors.As(err, &exit) || exit.ExitCode() != exitLocal {
-		t.Errorf("the server ended with %v, want exit code %d; it said\n%s", err, exitLocal, s.output())
+	failed := (*exec.ExitError)(nil)
+	if err := <-s.ended; !errors.As(err, &failed) || failed.ExitCode() != exit.Local {
+		t.Errorf("the server ended with %v, want exit code %d; it said\n%s", err, exit.Local, s.output())
 	}
 	t.Logf("ended %v after SIGTERM, with a second to drain", time.Since(began).Round(10*time.Millisecond))
 }

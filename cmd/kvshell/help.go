@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -151,7 +152,7 @@ func (sh *shell) helpCommand() *cobra.Command {
 			root := cmd.Root()
 			switch {
 			case markdown && len(args) > 0:
-				return usagef("--markdown is about all commands: %q must be left out", args)
+				return exit.Usagef("--markdown is about all commands: %q must be left out", args)
 			case markdown:
 				return sh.helpMarkdown(cmd.Context())
 			}
@@ -200,7 +201,7 @@ func (sh *shell) helpMarkdown(ctx context.Context) error {
 
 func (sh *shell) write(text string) error {
 	_, err := sh.stdout.WriteString(text)
-	return withCode(exitLocal, err)
+	return exit.WithCode(exit.Local, err)
 }
 
 // helpOn is the help on an own word, a group, or a command of the store.
@@ -214,13 +215,13 @@ func (sh *shell) helpOn(ctx context.Context, name string, table []*kv.Command, o
 	if c := findCommand(table, name); c != nil {
 		return sh.page(ctx, describe(c))
 	}
-	return cmp.Or(didYouMean(name, table, own), usagef("no word and no command is called %q: help lists them", name))
+	return cmp.Or(didYouMean(name, table, own), exit.Usagef("no word and no command is called %q: help lists them", name))
 }
 
 // didYouMean is the error of a name that is close to others, nil if it is to none.
 func didYouMean(name string, table []*kv.Command, own []*cobra.Command) error {
 	if names := suggestions(name, table, own); names != "" {
-		return usagef("no word and no command is called %q; did you mean %s?", name, names)
+		return exit.Usagef("no word and no command is called %q; did you mean %s?", name, names)
 	}
 	return nil
 }
@@ -246,7 +247,7 @@ func (sh *shell) helpOnGroup(ctx context.Context, group string, table []*kv.Comm
 		}
 	}
 	if text == "" {
-		return usagef("no commands are in the group %s: there are %s", group, strings.Join(groups(table), ", "))
+		return exit.Usagef("no commands are in the group %s: there are %s", group, strings.Join(groups(table), ", "))
 	}
 	return sh.page(ctx, text)
 }

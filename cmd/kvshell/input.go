@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 // stdinName stands for standard input, on the command line and in records.
@@ -242,7 +243,7 @@ func (in *input) skipLines() error {
 			return errStopped
 		}
 		if err := in.skipLine(); errors.Is(err, io.EOF) {
-			return refusef("--skip %d: %s has only %d lines", in.skip, in, n)
+			return exit.Refusef("--skip %d: %s has only %d lines", in.skip, in, n)
 		} else if err != nil {
 			return err
 		}
@@ -288,7 +289,7 @@ func (in *input) again(b *batch, from *record) error {
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
 	case err != nil, from.start+uint64(len(b.raw)) != from.end, digest.Sum64() != from.sum:
-		err = refusef("%s is not what the unfinished run read: its first %d bytes differ; --restart reads it from the beginning", in, from.end)
+		err = exit.Refusef("%s is not what the unfinished run read: its first %d bytes differ; --restart reads it from the beginning", in, from.end)
 	default:
 		b.split()
 		b.digest = digest

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 func TestInput(t *testing.T) {
@@ -226,7 +227,7 @@ func TestInput_again(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b.err == nil || exitCode(b.err) != exitError || len(b.items) > 0 {
+			if b.err == nil || exit.Code(b.err) != exit.Refused || len(b.items) > 0 {
 				t.Errorf("batch of %q, %v; want a refusal", b.items, b.err)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -110,8 +111,8 @@ func TestInterrupted_silentInput(t *testing.T) {
 
 func checkInterrupted(t *testing.T, err error) {
 	t.Helper()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
-		t.Fatalf("ended with %v, want exit code %d", err, exitInterrupted)
+	var failed *exec.ExitError
+	if !errors.As(err, &failed) || failed.ExitCode() != exit.Interrupted {
+		t.Fatalf("ended with %v, want exit code %d", err, exit.Interrupted)
 	}
 }

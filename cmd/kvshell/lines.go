@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
@@ -26,7 +28,7 @@ func checkKind(kind string) error {
 	case bloomKind, cuckooKind, countingKind:
 		return nil
 	}
-	return usagef("--type %q: must be bloom, cuckoo or counting", kind)
+	return exit.Usagef("--type %q: must be bloom, cuckoo or counting", kind)
 }
 
 // lineFilter is a filter that lines are added to.
@@ -177,11 +179,8 @@ func countingFacts(info countingext.Info) filterFacts {
 	}
 }
 
-// isFull reports whether a line had no room in a filter that does not grow, isGrown in one that has grown as far as it
-// can.
-func isFull(err error) bool {
-	return isAny(err, scalableext.ErrFull)
-}
-func isGrown(err error) bool {
-	return isAny(err, scalableext.ErrCannotGrow)
+// hasNoRoom reports whether an error says that a line had no room in a filter: one that does not grow and is full, or one
+// that has grown as far as it can.
+func hasNoRoom(err error) bool {
+	return errors.Is(err, scalableext.ErrFull) || errors.Is(err, scalableext.ErrCannotGrow)
 }

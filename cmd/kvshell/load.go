@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // maxLoadLines is the most lines of one commit of load, and the default: with every probe of every line in a block of
@@ -65,11 +67,11 @@ func (sh *shell) loadCommand() *cobra.Command {
 func (f *loadFlags) check(key string) error {
 	switch {
 	case key == "":
-		return usagef("KEY must not be empty")
+		return exit.Usagef("KEY must not be empty")
 	case f.batch < 1 || f.batch > maxLoadLines:
-		return usagef("--batch %d: must be 1 to %d lines", f.batch, maxLoadLines)
+		return exit.Usagef("--batch %d: must be 1 to %d lines", f.batch, maxLoadLines)
 	case f.replace && f.skip > 0:
-		return usagef("--skip %d with --replace: a new filter needs all of FILE, an interrupted --replace begins anew", f.skip)
+		return exit.Usagef("--skip %d with --replace: a new filter needs all of FILE, an interrupted --replace begins anew", f.skip)
 	}
 	return f.filterFlags.check()
 }
@@ -84,7 +86,7 @@ func (sh *shell) load(ctx context.Context, key, file string, f loadFlags) (err e
 	}
 	in, err := openInput(file, sh.stdin, f.batch)
 	if err != nil {
-		return withCode(exitLocal, err)
+		return exit.WithCode(exit.Local, err)
 	}
 	defer func() { err = joinLocal(err, in.close()) }()
 	db, err := sh.openOrCreate()
@@ -110,7 +112,7 @@ func (sh *shell) load(ctx context.Context, key, file string, f loadFlags) (err e
 		return err
 	}
 	_, err = sh.stdout.WriteString(text)
-	return withCode(exitLocal, err)
+	return exit.WithCode(exit.Local, err)
 }
 
 const loadHelp = `load adds the lines of FILE, or of standard input for -, to the filter KEY, which is made if it is missing: with
@@ -254,7 +256,7 @@ func (l *loading) removeLeftOver() error {
 	case err != nil:
 		return err
 	case mark == nil:
-		return refusef("the key %q, which --replace needs, holds something else than the left-over of such a run: rename it or remove it", l.key)
+		return exit.Refusef("the key %q, which --replace needs, holds something else than the left-over of such a run: rename it or remove it", l.key)
 	}
 	if _, err := l.db.Delete(l.level, l.key); err != nil {
 		return err
@@ -356,7 +358,7 @@ func (l *loading) add() error {
 		for _, b := range l.taken {
 			n, err := l.stage(w, b, &sum)
 			switch {
-			case (isFull(err) || isGrown(err)) && sum.lines > 0:
+			case hasNoRoom(err) && sum.lines > 0:
 				full = err
 				return nil
 			case err != nil:
@@ -422,24 +424,24 @@ func (l *loading) show() {
 
 // explain adds to the error that ended a run how far it got and how to go on.
 func (l *loading) explain(err error) error {
-	var own *codeError
-	if err == nil || !l.begun || errors.As(err, &own) && own.code == exitError {
+	var own *exit.Error
+	if err == nil || !l.begun || errors.As(err, &own) && own.Code == exit.Refused {
 		return err
 	}
 	switch {
-	case isFull(err):
-		return refusef("the filter is full: it has room for %d lines and does not grow; %s: load FILE into one made without --non-scaling or with a larger --capacity",
+	case errors.Is(err, scalableext.ErrFull):
+		return exit.Refusef("the filter is full: it has room for %d lines and does not grow; %s: load FILE into one made without --non-scaling or with a larger --capacity",
 			l.capacity, l.kept())
-	case isGrown(err):
-		return refusef("the filter has grown as far as it can; %s: load FILE into one made with a larger --capacity or a higher --error: %w",
+	case errors.Is(err, scalableext.ErrCannotGrow):
+		return exit.Refusef("the filter has grown as far as it can; %s: load FILE into one made with a larger --capacity or a higher --error: %w",
 			l.kept(), err)
-	case isAny(err, kv.ErrNotFound):
-		return refusef("the filter %q is gone after line %d: it expired, or was deleted; the same command, without --skip, makes a new one",
+	case errors.Is(err, kv.ErrNotFound):
+		return exit.Refusef("the filter %q is gone after line %d: it expired, or was deleted; the same command, without --skip, makes a new one",
 			l.key, l.flags.skip+l.done.lines)
 	case errors.Is(err, context.Canceled):
-		return &codeError{exitInterrupted, fmt.Errorf("interrupted; %s%s", l.kept(), l.goOn())}
+		return exit.WithCode(exit.Interrupted, fmt.Errorf("interrupted; %s%s", l.kept(), l.goOn()))
 	}
-	return withCode(exitCode(err), fmt.Errorf("%w; %s%s", err, l.kept(), l.goOn()))
+	return exit.WithCode(exit.Code(err), fmt.Errorf("%w; %s%s", err, l.kept(), l.goOn()))
 }
 
 // kept tells what a run that ended before its time leaves.

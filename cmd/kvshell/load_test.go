@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -182,8 +183,8 @@ func TestLoading_interrupted(t *testing.T) {
 		_, err := w.run(t, ctx, loadFlags{batch: 10, skip: uint64(skip)})
 		want := fmt.Sprintf(`interrupted; "seen" has the lines up to line %d, 30 of them new; `+
 			`to go on, add --skip %[1]d to the same command`, skip+30)
-		if err == nil || err.Error() != want || exitCode(err) != exitInterrupted {
-			t.Fatalf("error %v, exit code %d, want %s", err, exitCode(err), want)
+		if err == nil || err.Error() != want || exit.Code(err) != exit.Interrupted {
+			t.Fatalf("error %v, exit code %d, want %s", err, exit.Code(err), want)
 		}
 		w.disk = w.synced
 		if got := w.loaded(t); got != skip+30 {
@@ -263,8 +264,8 @@ func TestLoading_replace_givenUp(t *testing.T) {
 	atPoint(t, "loaded", 3, cancel)
 	_, err := w.run(t, ctx, loadFlags{batch: 10, replace: true})
 	const want = `interrupted; the new filter is given up after line 30, and "seen" is as it was`
-	if err == nil || err.Error() != want || exitCode(err) != exitInterrupted {
-		t.Errorf("error %v, exit code %d, want %s", err, exitCode(err), want)
+	if err == nil || err.Error() != want || exit.Code(err) != exit.Interrupted {
+		t.Errorf("error %v, exit code %d, want %s", err, exit.Code(err), want)
 	}
 	if got := w.loaded(t); got != 40 || w.keys(t) != 1 {
 		t.Errorf("%d lines and %d keys, want 40 and 1", got, w.keys(t))
@@ -274,8 +275,8 @@ func TestLoading_replace_givenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.run(t, context.Background(), loadFlags{batch: 10, replace: true})
-	if err == nil || !strings.Contains(err.Error(), "unexpected EOF; the new filter is given up after line ") || exitCode(err) != exitLocal {
-		t.Errorf("error %v, exit code %d", err, exitCode(err))
+	if err == nil || !strings.Contains(err.Error(), "unexpected EOF; the new filter is given up after line ") || exit.Code(err) != exit.Local {
+		t.Errorf("error %v, exit code %d", err, exit.Code(err))
 	}
 	if got := w.loaded(t); got != 40 || w.keys(t) != 1 {
 		t.Errorf("%d lines and %d keys, want 40 and 1", got, w.keys(t))
@@ -291,8 +292,8 @@ func TestLoading_replace_inTheWay(t *testing.T) {
 		}
 	})
 	_, err := w.run(t, context.Background(), loadFlags{batch: 10, replace: true})
-	if err == nil || !strings.Contains(err.Error(), `the key "seen#kvshell-load", which --replace needs`) || exitCode(err) != exitError {
-		t.Errorf("error %v, exit code %d", err, exitCode(err))
+	if err == nil || !strings.Contains(err.Error(), `the key "seen#kvshell-load", which --replace needs`) || exit.Code(err) != exit.Refused {
+		t.Errorf("error %v, exit code %d", err, exit.Code(err))
 	}
 	if n := w.keys(t); n != 2 {
 		t.Errorf("%d keys, want 2", n)
@@ -309,8 +310,8 @@ func TestLoading_replace_inTheWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = w.run(t, context.Background(), loadFlags{batch: 10, replace: true}); exitCode(err) != exitError {
-		t.Errorf("error %v, exit code %d", err, exitCode(err))
+	if _, err = w.run(t, context.Background(), loadFlags{batch: 10, replace: true}); exit.Code(err) != exit.Refused {
+		t.Errorf("error %v, exit code %d", err, exit.Code(err))
 	}
 }
 
@@ -377,7 +378,7 @@ func TestInput_skip(t *testing.T) {
 				in := inputOf(t, content)
 				in.skip = tt.skip
 				lines, err := readAll(in)
-				if exitCode(err) == exitError {
+				if exit.Code(err) == exit.Refused {
 					lines = []string{strings.ReplaceAll(err.Error(), in.name, "NAME")}
 				} else if !errors.Is(err, io.EOF) {
 					t.Fatal(err)
@@ -448,7 +449,7 @@ func BenchmarkLoad(b *testing.B) {
 		go func() { written <- writeNumbers(w, lines) }()
 		sh := &shell{stdin: r, stdout: devNull, stderr: devNull, directory: b.TempDir()}
 		code := sh.run(context.Background(), []string{"-d", sh.directory, "load", "k", "-"})
-		if err := errors.Join(<-written, r.Close()); code != exitOK || err != nil {
+		if err := errors.Join(<-written, r.Close()); code != exit.OK || err != nil {
 			b.Fatalf("exit code %d, %v", code, err)
 		}
 	}

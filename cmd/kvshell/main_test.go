@@ -69,8 +69,8 @@ func expectCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	err := ts.Exec(args[1], args[2:]...)
 	got := 0
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		got = exit.ExitCode()
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		got = failed.ExitCode()
 	} else {
 		ts.Check(err)
 	}

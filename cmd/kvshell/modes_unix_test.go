@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -164,8 +165,8 @@ func TestStore_lockKept(t *testing.T) {
 	if _, err := kv.Open(dir, o); !errors.Is(err, kv.ErrLocked) {
 		t.Errorf("the second Open returned %v", err)
 	}
-	exit := (*exec.ExitError)(nil)
-	if out, err := exec.Command("kvshell", "-d", dir, "PING").CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != exitLocked {
-		t.Errorf("another process: %v, want exit code %d\n%s", err, exitLocked, out)
+	failed := (*exec.ExitError)(nil)
+	if out, err := exec.Command("kvshell", "-d", dir, "PING").CombinedOutput(); !errors.As(err, &failed) || failed.ExitCode() != exit.Locked {
+		t.Errorf("another process: %v, want exit code %d\n%s", err, exit.Locked, out)
 	}
 }

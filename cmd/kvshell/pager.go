@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -55,9 +56,9 @@ func hasCursor() bool {
 func (sh *shell) moreLines(ctx context.Context, height int) (n int, err error) {
 	mode, err := term.MakeRaw(int(sh.stdin.Fd())) // Ctrl-C is a key
 	if err != nil {
-		return 0, withCode(exitLocal, err)
+		return 0, exit.WithCode(exit.Local, err)
 	}
-	defer func() { err = errors.Join(err, withCode(exitLocal, term.Restore(int(sh.stdin.Fd()), mode))) }()
+	defer func() { err = errors.Join(err, exit.WithCode(exit.Local, term.Restore(int(sh.stdin.Fd()), mode))) }()
 	if err := sh.write(pagerStatus); err != nil { // not before: what is typed then would be shown
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -97,11 +98,11 @@ func (p *pass) run(ctx context.Context) error {
 	p.in.start(p.from)
 	err := p.batches(ctx)
 	if p.out != nil {
-		if err == nil || isFull(err) || isGrown(err) {
-			err = errors.Join(err, withCode(exitLocal, p.out.cutOff(p.out.length)))
+		if err == nil || hasNoRoom(err) {
+			err = errors.Join(err, exit.WithCode(exit.Local, p.out.cutOff(p.out.length)))
 		}
 		p.tellCut()
-		err = errors.Join(err, withCode(exitLocal, p.out.sync()))
+		err = errors.Join(err, exit.WithCode(exit.Local, p.out.sync()))
 	}
 	if err == nil {
 		// Ctrl-C ends a whole pipeline: an input that it cut short must not pass for one that is done.
@@ -140,11 +141,11 @@ func (p *pass) batches(ctx context.Context) error {
 
 // withInput names the input in an error of reading it; a refusal has named it.
 func withInput(in *input, err error) error {
-	var own *codeError
+	var own *exit.Error
 	if errors.As(err, &own) {
 		return err
 	}
-	return &codeError{exitLocal, fmt.Errorf("read %s: %w", in, err)}
+	return exit.WithCode(exit.Local, fmt.Errorf("read %s: %w", in, err))
 }
 
 // begin decides whether this run is a new one or goes on with another, and makes the filter.
@@ -199,10 +200,10 @@ func (p *pass) stored() (r *record, claimed *claim, err error) {
 // refuseClaimed is the error of a run to a file that another has claimed.
 func (p *pass) refuseClaimed(c *claim) error {
 	if c.Key != quoted(p.key) {
-		return refusef("%s has an unfinished run of key %s from %s: finish that first, by the same command as before, or forget it by --restart",
+		return exit.Refusef("%s has an unfinished run of key %s from %s: finish that first, by the same command as before, or forget it by --restart",
 			p.out.path, c.Key, c.Input)
 	}
-	return refusef("%s has lines of an unfinished run of key %s from %s, whose filter is gone: it expired or was deleted. %s",
+	return exit.Refusef("%s has lines of an unfinished run of key %s from %s, whose filter is gone: it expired or was deleted. %s",
 		p.out.path, c.Key, c.Input, p.startOver(c.OutLength))
 }
 
@@ -275,7 +276,7 @@ func (p *pass) forget(w *kv.Writer, r *record) error {
 func (p *pass) stageFirst(w *kv.Writer) error {
 	for _, step := range []func() error{p.out.make, p.out.endLine, p.out.sync} {
 		if err := step(); err != nil {
-			return withCode(exitLocal, err)
+			return exit.WithCode(exit.Local, err)
 		}
 	}
 	p.number, p.started = rand.Uint64(), p.out.length
@@ -289,21 +290,21 @@ func (p *pass) resume(r *record, claimed *claim) error {
 		out = p.out.path
 	}
 	if r.input != p.in.name || r.out != out {
-		return refusef("key %q has an unfinished run from %s to %s: finish it by the same command, or forget it by --restart; this run is from %s to %s",
+		return exit.Refusef("key %q has an unfinished run from %s to %s: finish it by the same command, or forget it by --restart; this run is from %s to %s",
 			p.key, r.input, r.out, p.in.name, out)
 	}
 	switch {
 	case r.version == 1 && claimed == nil:
 		p.number, p.started = rand.Uint64(), -1
 	case claimed == nil || claimed.Run != r.run:
-		return refusef("the unfinished run of key %q from %s to %s cannot go on: another run to that file was begun since; --restart forgets it",
+		return exit.Refusef("the unfinished run of key %q from %s to %s cannot go on: another run to that file was begun since; --restart forgets it",
 			p.key, r.input, r.out)
 	default:
 		p.number, p.started, p.claimed = r.run, claimed.OutLength, true
 	}
 	moved, err := p.out.goOn(r)
 	if err != nil {
-		return withCode(exitLocal, err)
+		return exit.WithCode(exit.Local, err)
 	}
 	if moved {
 		fmt.Fprintf(p.notes, "note: %s is another file than before, with the same lines\n", out)
@@ -320,14 +321,14 @@ func (p *pass) repeat(b *batch) error {
 	p.advance(len(b.items), newLines)
 	p.resumed = p.done
 	fmt.Fprintf(p.notes, "note: going on after line %d of an unfinished run\n", p.done.lines)
-	return withCode(exitLocal, p.out.write(p.lines))
+	return exit.WithCode(exit.Local, p.out.write(p.lines))
 }
 
 // toOut takes a batch through the three steps. Of a batch that the filter has no room for, it is the lines
 // before the first that has none.
 func (p *pass) toOut(b *batch) error {
 	if err := p.out.sync(); err != nil {
-		return withCode(exitLocal, err)
+		return exit.WithCode(exit.Local, err)
 	}
 	reached("synced")
 	var n, newLines int
@@ -349,7 +350,7 @@ func (p *pass) toOut(b *batch) error {
 	p.position += length
 	p.advance(n, newLines)
 	if err := p.out.write(p.lines); err != nil {
-		return withCode(exitLocal, err)
+		return exit.WithCode(exit.Local, err)
 	}
 	reached("written")
 	return full
@@ -369,7 +370,7 @@ func (p *pass) toStdout(b *batch) error {
 		p.unconfirmed = newLines
 		_, err = p.stdout.Write(p.lines)
 		reached("printed")
-		return withCode(exitLocal, err)
+		return exit.WithCode(exit.Local, err)
 	})
 	if err != nil {
 		return err
@@ -426,7 +427,7 @@ func (p *pass) commit(level kv.Durability, stage func(*kv.Writer) error, others 
 func (p *pass) stage(w *kv.Writer, b *batch) (n int, full, err error) {
 	p.answers = append(p.answers[:0], make([]bool, len(b.items))...)
 	n, err = p.filter.AddStaged(w, b.items, p.answers)
-	if (isFull(err) || isGrown(err)) && n > 0 {
+	if hasNoRoom(err) && n > 0 {
 		return n, err, nil
 	}
 	return n, nil, err
@@ -457,7 +458,7 @@ func (p *pass) selectNew(b *batch, answers []bool) (n int) {
 func (p *pass) stageRecord(w *kv.Writer, length uint64, answers []bool) error {
 	file, err := p.out.identity()
 	if err != nil {
-		return withCode(exitLocal, err)
+		return exit.WithCode(exit.Local, err)
 	}
 	if !p.claimed {
 		c := &claim{Version: claimVersion, Run: p.number, Key: quoted(p.key), Input: p.in.name, OutLength: p.started}

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -228,8 +229,8 @@ func TestPass_cannotGrow(t *testing.T) {
 	}
 	want := fmt.Sprintf(`the filter "seen" has grown as far as it can. Of %s %d lines are done, %[2]d of them new; `,
 		input, info.items)
-	if err == nil || !strings.HasPrefix(err.Error(), want) || exitCode(err) != exitError {
-		t.Errorf("error is %v, exit code %d, want %s..., %d", err, exitCode(err), want, exitError)
+	if err == nil || !strings.HasPrefix(err.Error(), want) || exit.Code(err) != exit.Refused {
+		t.Errorf("error is %v, exit code %d, want %s..., %d", err, exit.Code(err), want, exit.Refused)
 	}
 	content, err := os.ReadFile(filepath.Join(dir, "out"))
 	if err != nil {

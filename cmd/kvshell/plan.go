@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
@@ -72,14 +73,14 @@ func (f *planFlags) check(flags *pflag.FlagSet) error {
 		return err
 	}
 	if !f.table && !(flags.Changed("capacity") && flags.Changed("error")) {
-		return usagef("plan needs both --capacity N and --error P, or --table")
+		return exit.Usagef("plan needs both --capacity N and --error P, or --table")
 	}
 	if err := checkKind(f.kind); err != nil {
 		return err
 	}
 	switch {
 	case f.expansionGiven && f.config.Expansion == 0:
-		return usagef("--expansion 0: must be 1 to %d; --non-scaling plans a filter that does not grow",
+		return exit.Usagef("--expansion 0: must be 1 to %d; --non-scaling plans a filter that does not grow",
 			scalableext.MaxExpansion)
 	case !f.expansionGiven:
 		f.config.Expansion = 0 // the filter's own default, or none
@@ -230,7 +231,7 @@ func askedRate(asked, rate float64) string {
 func planError(capacity uint64, rate float64, err error) error {
 	if errors.Is(err, probe.ErrParams) {
 		_, what, _ := strings.Cut(err.Error(), probe.ErrParams.Error()+": ")
-		return usagef("--capacity %d --error %g: %s", capacity, rate, what)
+		return exit.Usagef("--capacity %d --error %g: %s", capacity, rate, what)
 	}
 	return fmt.Errorf("--capacity %d --error %g: %w", capacity, rate, err)
 }
@@ -271,7 +272,7 @@ func planGrown(chain chainPlan, items uint64) (*grownPlan, error) {
 		l, err := planLayer(chain, len(g.Layers))
 		g.Bytes += l.Bytes
 		switch {
-		case isAny(err, scalableext.ErrCannotGrow, probe.ErrParams), g.Bytes > maxFilterBytes:
+		case errors.Is(err, scalableext.ErrCannotGrow), errors.Is(err, probe.ErrParams), g.Bytes > maxFilterBytes:
 			return nil, nil
 		case err != nil:
 			return nil, err

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // cuckooPlan is what plan prints of a cuckoo filter: as it is made, and as it is when it has grown.
@@ -72,7 +74,7 @@ func planCuckoo(db *kv.DB, c cuckooext.Config) (*cuckooPlan, error) {
 	}
 	items := grownBy * c.Capacity
 	switch info, err = c.Planned(items); {
-	case isGrown(err), err == nil && info.Bytes > maxFilterBytes:
+	case errors.Is(err, scalableext.ErrCannotGrow), err == nil && info.Bytes > maxFilterBytes:
 		return p, nil
 	case err != nil:
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
@@ -127,7 +128,7 @@ func storeName(dir string) string {
 func (p *prompt) startEditor() (err error) {
 	if isEditable() {
 		if p.shell.keyboard, err = newKeyboard(p.shell.stdin); err != nil {
-			return withCode(exitLocal, err)
+			return exit.WithCode(exit.Local, err)
 		}
 		p.editor = p.shell.keyboard.edit()
 		if err := p.shell.write(markPastes); err != nil {
@@ -193,7 +194,7 @@ func (p *prompt) run(ctx context.Context) error {
 			continue
 		case errors.Is(err, io.EOF):
 			_, err = fmt.Fprintln(p.shell.stdout)
-			return withCode(exitLocal, err)
+			return exit.WithCode(exit.Local, err)
 		case err != nil:
 			return err
 		}
@@ -334,7 +335,7 @@ func keepStdin(cmd *cobra.Command) {
 		}
 		for i, place := range places {
 			if i < len(args) && args[i] == stdinName && slices.Contains(strings.Split(place, "|"), stdinName) {
-				return usagef("%s: at the prompt - cannot be standard input: name a file", cmd.Name())
+				return exit.Usagef("%s: at the prompt - cannot be standard input: name a file", cmd.Name())
 			}
 		}
 		return nil
@@ -347,7 +348,7 @@ func (p *prompt) outputCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, ok := formatNamed(args[0])
 			if !ok {
-				return usagef("output %s: must be text, raw, json or csv", args[0])
+				return exit.Usagef("output %s: must be text, raw, json or csv", args[0])
 			}
 			p.shell.show = f
 			return nil

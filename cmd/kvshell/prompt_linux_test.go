@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"golang.org/x/sys/unix"
 )
 
@@ -71,7 +72,7 @@ func at(t *testing.T, env []string, args ...string) *typist {
 }
 
 func ignoreExit(err error) error {
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
 		return nil
 	}
 	return err
@@ -156,7 +157,7 @@ func TestPrompt_scratch(t *testing.T) {
 	p.types("exit now" + enter)
 	p.sees("usage: exit\n")
 	p.types("exit" + enter)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }
 
 // A session as a newcomer has it: a store that is made, a mistyped name, help, and the same store again.
@@ -203,14 +204,14 @@ func TestPrompt_store(t *testing.T) {
 	p.types("output text" + enter + "ECHO done" + enter)
 	p.sees("\"done\"\n")
 	p.types(ctrlD)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 
 	p = at(t, []string{dirVariable + "=" + store})
 	p.sees("demo> ")
 	p.types("BF.CARD seen" + enter)
 	p.sees("(integer) 1\n")
 	p.types("QUIT" + enter)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }
 
 func TestPrompt_completes(t *testing.T) {
@@ -233,7 +234,7 @@ func TestPrompt_completes(t *testing.T) {
 	p.sees("BF.MADD ")
 	p.sees("BF.MEXISTS")
 	p.types(ctrlC + ctrlD)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }
 
 // Ctrl-C takes the line back and stays.
@@ -247,7 +248,7 @@ func TestPrompt_cancelsLine(t *testing.T) {
 	p.types("DBSIZE" + enter)
 	p.sees("(integer) 0\n")
 	p.types(ctrlD)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }
 
 // Ctrl-C cancels what runs and stays. The input of dedup is a pipe that does not end by itself.
@@ -278,7 +279,7 @@ func TestPrompt_cancelsCommand(t *testing.T) {
 		p.sees("(integer) 1\n")
 	}
 	p.types(ctrlD)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }
 
 // A paste of 1,000 lines is 1,000 commands, in order, also if one is longer than a terminal's buffer.
@@ -308,7 +309,7 @@ func TestPrompt_paste(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.types(ctrlD)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }
 
 // SIGTERM ends a session as it ends anything else.
@@ -319,7 +320,7 @@ func TestPrompt_terminated(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	p.ends(exitInterrupted)
+	p.ends(exit.Interrupted)
 }
 
 // On a terminal that cannot edit lines, Ctrl-C cancels the line all the same.
@@ -332,7 +333,7 @@ func TestPrompt_dumb(t *testing.T) {
 	p.sees("\n(error) ERR unknown command 'NOSUCH'") // not in red
 	p.sees("(scratch)> ")
 	p.types(ctrlD)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }
 
 func TestPrompt_colors(t *testing.T) {
@@ -343,7 +344,7 @@ func TestPrompt_colors(t *testing.T) {
 	p.types("output xml" + enter)
 	p.sees("\x1b[31moutput xml: ")
 	p.types(ctrlD)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }
 
 // Without a file for it, the history is that of the session, and said to be.
@@ -356,13 +357,13 @@ func TestPrompt_historyNotKept(t *testing.T) {
 	p.types("\x10" + enter)
 	p.sees("\"first\"\n")
 	p.types(ctrlD)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }
 
 // A terminal whose output goes elsewhere has a script typed into it, without a prompt and without hints.
 func TestPrompt_outputElsewhere(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "demo")
-	at(t, nil, "-d", store, "BF.ADD", "seen", "x").ends(exitOK)
+	at(t, nil, "-d", store, "BF.ADD", "seen", "x").ends(exit.OK)
 	term := openTerminal(t)
 	cmd := exec.Command("kvshell", "-d", store)
 	cmd.Stdin = term.slave
@@ -383,13 +384,13 @@ func TestPrompt_outputElsewhere(t *testing.T) {
 // A single command on a terminal has the hint too.
 func TestCommand_missingKey(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "demo")
-	at(t, nil, "-d", store, "BF.ADD", "seen", "x").ends(exitOK)
+	at(t, nil, "-d", store, "BF.ADD", "seen", "x").ends(exit.OK)
 	p := at(t, nil, "-d", store, "BF.EXISTS", "absent", "x")
-	if shown := p.ends(exitOK); shown != "(integer) 0\n(no key \"absent\")\n" {
+	if shown := p.ends(exit.OK); shown != "(integer) 0\n(no key \"absent\")\n" {
 		t.Errorf("shows %q", shown)
 	}
 	p = at(t, nil, "-d", store, "BF.EXISTS", "seen", "y")
-	if shown := p.ends(exitOK); shown != "(integer) 0\n" {
+	if shown := p.ends(exit.OK); shown != "(integer) 0\n" {
 		t.Errorf("shows %q", shown)
 	}
 }
@@ -426,7 +427,7 @@ func TestPrompt_history(t *testing.T) {
 	p.types("\x10\x10" + enter) // Ctrl-P twice
 	p.sees("\"first\"\n")
 	p.types(ctrlD)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }
 
 // Help fits the screen: it is broken between words, and shown a page at a time.
@@ -482,7 +483,7 @@ func TestPrompt_pager(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	p.ends(exitInterrupted)
+	p.ends(exit.Interrupted)
 }
 
 // Help on the command line has the pager too, and leaves the terminal as it was.
@@ -491,12 +492,12 @@ func TestHelp_pager(t *testing.T) {
 		p := at(t, nil, args...)
 		p.sees(pagerStatus)
 		p.types("q")
-		if rest := p.ends(exitOK); strings.TrimSpace(rest) != "\x1b[K" {
+		if rest := p.ends(exit.OK); strings.TrimSpace(rest) != "\x1b[K" {
 			t.Errorf("%s: %q is shown behind q", args, rest)
 		}
 	}
 	p := at(t, []string{"TERM=dumb"}, "help")
-	if text := p.ends(exitOK); strings.Contains(text, "more") && strings.Contains(text, pagerStatus) {
+	if text := p.ends(exit.OK); strings.Contains(text, "more") && strings.Contains(text, pagerStatus) {
 		t.Error("there is a pager on a dumb terminal")
 	}
 }
@@ -514,7 +515,7 @@ func TestPrompt_pastedTab(t *testing.T) {
 	p.types("BF.RESER" + tab + "k 0.01 10" + enter)
 	p.sees("OK\n")
 	p.types(ctrlD)
-	if last := p.ends(exitOK); !strings.Contains(last, unmarkPastes) {
+	if last := p.ends(exit.OK); !strings.Contains(last, unmarkPastes) {
 		t.Errorf("pastes go on to be marked: %q", last)
 	}
 }
@@ -532,5 +533,5 @@ func TestPrompt_longLine(t *testing.T) {
 	p.types(enter)
 	p.sees("\n\"" + long + "\"\n")
 	p.types(ctrlD)
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,7 +34,7 @@ func TestReadme_prompt(t *testing.T) {
 		switch {
 		case strings.HasPrefix(line, "$ "):
 			if p != nil {
-				p.ends(exitOK)
+				p.ends(exit.OK)
 			}
 			p = at(t, nil, strings.Fields(line)[2:]...)
 		case typed && (prompt == "(scratch)" || prompt == "demo"):
@@ -43,5 +44,5 @@ func TestReadme_prompt(t *testing.T) {
 			p.sees(line)
 		}
 	}
-	p.ends(exitOK)
+	p.ends(exit.OK)
 }

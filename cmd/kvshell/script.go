@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
@@ -50,7 +51,7 @@ func (sh *shell) runScript(ctx context.Context) (err error) {
 	default:
 		s.name = sh.script.file
 		if in, err = os.Open(s.name); err != nil {
-			return withCode(exitLocal, err)
+			return exit.WithCode(exit.Local, err)
 		}
 		defer func() { err = joinLocal(err, in.Close()) }()
 	}
@@ -81,7 +82,7 @@ func (sh *shell) runScript(ctx context.Context) (err error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if s.code != exitOK && sh.script.stopOnError {
+			if s.code != exit.OK && sh.script.stopOnError {
 				return s.result()
 			}
 		}
@@ -131,7 +132,7 @@ type script struct {
 
 func (s *script) run(ctx context.Context, line scriptLine) error {
 	if line.err != nil {
-		return withCode(exitLocal, fmt.Errorf("line %d of the script: %w", line.number, line.err))
+		return exit.WithCode(exit.Local, fmt.Errorf("line %d of the script: %w", line.number, line.err))
 	}
 	words, err := splitScriptLine(line.text)
 	if err != nil {
@@ -185,9 +186,9 @@ func (s *script) answer(line scriptLine, r reply.Reply) error {
 	if err := s.shell.print(r); err != nil {
 		return err
 	}
-	code := replyCode(r)
+	code := exit.ReplyCode(r)
 	s.code = max(s.code, code)
-	if code != exitOK && s.name != "" {
+	if code != exit.OK && s.name != "" {
 		fmt.Fprintf(s.shell.stderr, "%s%s:%d: %s\n", s.shell.name, s.name, line.number, firstError(r))
 	}
 	return nil
@@ -207,8 +208,8 @@ func firstError(r reply.Reply) []byte {
 }
 
 func (s *script) result() error {
-	if s.code == exitOK {
+	if s.code == exit.OK {
 		return nil
 	}
-	return &codeError{code: s.code} // the replies said it
+	return &exit.Error{Code: s.code} // the replies said it
 }

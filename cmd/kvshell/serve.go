@@ -21,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/acl"
@@ -71,7 +72,7 @@ func (l *lastResort) begin() {
 	}
 	l.timer = time.AfterFunc(l.after, func() {
 		fmt.Fprintf(l.stderr, "the store could not be closed within %v, as a command or the disk does not end: the process ends without that\n", l.after)
-		l.exit(exitLocal)
+		l.exit(exit.Local)
 	})
 }
 
@@ -124,7 +125,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	if err := errors.Join(f.tls.read(), f.metricsTLS.read()); err != nil {
-		return withCode(exitLocal, fmt.Errorf("serve: %w", err))
+		return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
 	}
 	if err := f.tryOut(opts.ACL); err != nil {
 		return err
@@ -147,11 +148,11 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	limitMemory(db)
 	s, err := server.New(db, opts)
 	if err != nil {
-		return withCode(exitLocal, fmt.Errorf("serve: %w", err))
+		return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
 	}
 	listeners, err := f.listen()
 	if err != nil {
-		return withCode(exitOpen, err)
+		return exit.WithCode(exit.Open, err)
 	}
 	// Whoever reads below that the store is served can find the address in its directory.
 	if err := f.leaveAddress(db.Dir(), listeners); err != nil {
@@ -234,13 +235,13 @@ func limitMemory(db *kv.DB) {
 func (f *serveFlags) check() error {
 	switch {
 	case f.addr == "" && f.socket == "":
-		return usagef(`serve: --addr "" leaves no address to listen on: give one, or --unixsocket PATH`)
+		return exit.Usagef(`serve: --addr "" leaves no address to listen on: give one, or --unixsocket PATH`)
 	case f.addr == "" && f.tls.cert != "":
-		return usagef(`serve: --tls-cert is for --addr, which is "": give one, or leave it out`)
+		return exit.Usagef(`serve: --tls-cert is for --addr, which is "": give one, or leave it out`)
 	case f.metricsAddr == "" && f.metricsTLS.cert != "":
-		return usagef("serve: --metrics-tls-cert is for --metrics-addr, which is not given")
+		return exit.Usagef("serve: --metrics-tls-cert is for --metrics-addr, which is not given")
 	case f.aclFile != "" && f.passwordFile != "":
-		return usagef("serve: --acl-file and --requirepass-file: the first says what the default user's password is, give only one")
+		return exit.Usagef("serve: --acl-file and --requirepass-file: the first says what the default user's password is, give only one")
 	}
 	if err := f.tls.check(); err != nil {
 		return err
@@ -273,7 +274,7 @@ func (f *serveFlags) tryOut(users []byte) (err error) {
 	defer closeStore(db, &err)
 	if users != nil {
 		if err := acl.New(db.Commands()).Load(f.aclFile, bytes.NewReader(users)); err != nil {
-			return withCode(exitLocal, fmt.Errorf("serve: --acl-file %w", err)) // which begins with its name
+			return exit.WithCode(exit.Local, fmt.Errorf("serve: --acl-file %w", err)) // which begins with its name
 		}
 	}
 	return f.set(db)
@@ -284,10 +285,10 @@ func (f *serveFlags) set(db *kv.DB) error {
 	for _, pair := range f.settings {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return usagef("serve: --set %s: must be NAME=VALUE", pair)
+			return exit.Usagef("serve: --set %s: must be NAME=VALUE", pair)
 		}
 		if err := db.SetSetting(name, value); err != nil {
-			return withCode(exitUsage, fmt.Errorf("serve: --set %s: %w", pair, err))
+			return exit.WithCode(exit.Usage, fmt.Errorf("serve: --set %s: %w", pair, err))
 		}
 	}
 	return nil
@@ -312,14 +313,14 @@ func (sh *shell) readPassword(flag, file string) (string, error) {
 	default:
 		return password, nil
 	}
-	return "", withCode(exitLocal, fmt.Errorf("serve: %w", fileError(flag, file, err)))
+	return "", exit.WithCode(exit.Local, fmt.Errorf("serve: %w", fileError(flag, file, err)))
 }
 
 // readSecret returns what is in a file that a flag names, and warns if others can read or change it.
 func (sh *shell) readSecret(flag, file, what string) ([]byte, error) {
 	text, mode, err := readWithMode(file)
 	if err != nil {
-		return nil, withCode(exitLocal, fmt.Errorf("serve: %w", fileError(flag, file, err)))
+		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: %w", fileError(flag, file, err)))
 	}
 	if othersMay(mode) {
 		// Not refused: secrets that a container is given often are like this, in a place where there are no others.
@@ -418,7 +419,7 @@ func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- err
 	}
 	l, err := net.Listen("tcp", f.metricsAddr)
 	if err != nil {
-		return func(context.Context) {}, withCode(exitOpen, fmt.Errorf("serve: --metrics-addr %s: %w", f.metricsAddr, err))
+		return func(context.Context) {}, exit.WithCode(exit.Open, fmt.Errorf("serve: --metrics-addr %s: %w", f.metricsAddr, err))
 	}
 	// Few connections are served at a time: one that says nothing must not keep its place for long. TLS comes above, as
 	// the handler asks for the certificate.
@@ -458,7 +459,7 @@ func (f *serveFlags) leaveAddress(dir string, listeners []listener) error {
 		case network == "unix":
 			path, err := filepath.Abs(addr)
 			if err != nil {
-				return withCode(exitLocal, fmt.Errorf("serve: %w", err))
+				return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
 			}
 			addr = path
 		case f.tls.requires():
@@ -470,9 +471,9 @@ func (f *serveFlags) leaveAddress(dir string, listeners []listener) error {
 	}
 	path := filepath.Join(dir, addressFile)
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		return withCode(exitLocal, fmt.Errorf("serve: %w", err))
+		return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
 	}
-	return withCode(exitLocal, os.Rename(path+".new", path))
+	return exit.WithCode(exit.Local, os.Rename(path+".new", path))
 }
 
 func removeAddress(dir string) { _ = os.Remove(filepath.Join(dir, addressFile)) } // a stale one names a process that has gone

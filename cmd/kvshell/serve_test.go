@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ func TestLastResort(t *testing.T) {
 	l := &lastResort{after: time.Millisecond, stderr: &said, exit: func(c int) { code <- c }}
 	l.begin()
 	l.begin() // SHUTDOWN after SIGTERM
-	if got := <-code; got != exitLocal || !strings.Contains(said.String(), "could not be closed within 1ms") {
+	if got := <-code; got != exit.Local || !strings.Contains(said.String(), "could not be closed within 1ms") {
 		t.Errorf("ended with %d, saying %q", got, said.String())
 	}
 	l.stop()

@@ -26,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
@@ -221,9 +222,9 @@ func TestServe_locked(t *testing.T) {
 			var stderr bytes.Buffer
 			cmd := exec.Command("kvshell", "-d", dir, "PING")
 			cmd.Stderr = &stderr
-			var exit *exec.ExitError
-			if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitLocked {
-				t.Fatalf("%v, want exit code %d", err, exitLocked)
+			var failed *exec.ExitError
+			if err := cmd.Run(); !errors.As(err, &failed) || failed.ExitCode() != exit.Locked {
+				t.Fatalf("%v, want exit code %d", err, exit.Locked)
 			}
 			_, how, found := strings.Cut(strings.TrimSpace(stderr.String()), "connect to it by kvshell ")
 			if !found {
@@ -532,33 +533,33 @@ func TestServe_usage(t *testing.T) {
 		says  string
 		flags []string
 	}{
-		{exitUsage, `--addr "" leaves no address`, []string{"--addr", ""}},
-		{exitLocal, "serve: --requirepass-file " + empty + ": its first line, the password, is empty", []string{"--requirepass-file", empty}},
-		{exitLocal, "serve: --requirepass-file " + long + ": the password has 2049 bytes, at most 2048", []string{"--requirepass-file", long}},
-		{exitLocal, "serve: --requirepass-file " + nosuch + ": no such file or directory", []string{"--requirepass-file", nosuch}},
-		{exitLocal, "serve: --metrics-password-file " + nosuch + ": no such file or directory", []string{"--metrics-password-file", nosuch}},
-		{exitLocal, "serve: --acl-file " + nosuch + ": no such file or directory", []string{"--acl-file", nosuch}},
-		{exitLocal, "serve: --acl-file " + dir + ": is a directory", []string{"--acl-file", dir}},
-		{exitLocal, "serve: --acl-file " + users + ":1: Error in ACL SETUSER modifier '+nosuch'", []string{"--acl-file", users}},
-		{exitLocal, users + ":3: line should start with user", []string{"--acl-file", users}},
-		{exitUsage, "must be NAME=VALUE", []string{"--set", "maxclients"}},
-		{exitUsage, "argument must be between 1 and", []string{"--set", "maxclients=0"}},
-		{exitUsage, "there is no such setting", []string{"--set", "nosuch=1"}},
-		{exitUsage, "tls-key", []string{"--tls-cert", "x"}},
-		{exitUsage, "--tls-cert is for --addr", []string{"--addr", "", "--unixsocket", filepath.Join(dir, "s"), "--tls-cert", "x", "--tls-key", "x"}},
-		{exitLocal, "serve: --tls-cert " + nosuch + ": no such file or directory", []string{"--tls-cert", nosuch, "--tls-key", key}},
-		{exitLocal, "serve: --tls-key " + nosuch + ": no such file or directory", []string{"--tls-cert", cert, "--tls-key", nosuch}},
-		{exitLocal, "serve: --tls-cert " + cert + ", --tls-key " + otherKey + ": tls: private key does not match public key",
+		{exit.Usage, `--addr "" leaves no address`, []string{"--addr", ""}},
+		{exit.Local, "serve: --requirepass-file " + empty + ": its first line, the password, is empty", []string{"--requirepass-file", empty}},
+		{exit.Local, "serve: --requirepass-file " + long + ": the password has 2049 bytes, at most 2048", []string{"--requirepass-file", long}},
+		{exit.Local, "serve: --requirepass-file " + nosuch + ": no such file or directory", []string{"--requirepass-file", nosuch}},
+		{exit.Local, "serve: --metrics-password-file " + nosuch + ": no such file or directory", []string{"--metrics-password-file", nosuch}},
+		{exit.Local, "serve: --acl-file " + nosuch + ": no such file or directory", []string{"--acl-file", nosuch}},
+		{exit.Local, "serve: --acl-file " + dir + ": is a directory", []string{"--acl-file", dir}},
+		{exit.Local, "serve: --acl-file " + users + ":1: Error in ACL SETUSER modifier '+nosuch'", []string{"--acl-file", users}},
+		{exit.Local, users + ":3: line should start with user", []string{"--acl-file", users}},
+		{exit.Usage, "must be NAME=VALUE", []string{"--set", "maxclients"}},
+		{exit.Usage, "argument must be between 1 and", []string{"--set", "maxclients=0"}},
+		{exit.Usage, "there is no such setting", []string{"--set", "nosuch=1"}},
+		{exit.Usage, "tls-key", []string{"--tls-cert", "x"}},
+		{exit.Usage, "--tls-cert is for --addr", []string{"--addr", "", "--unixsocket", filepath.Join(dir, "s"), "--tls-cert", "x", "--tls-key", "x"}},
+		{exit.Local, "serve: --tls-cert " + nosuch + ": no such file or directory", []string{"--tls-cert", nosuch, "--tls-key", key}},
+		{exit.Local, "serve: --tls-key " + nosuch + ": no such file or directory", []string{"--tls-cert", cert, "--tls-key", nosuch}},
+		{exit.Local, "serve: --tls-cert " + cert + ", --tls-key " + otherKey + ": tls: private key does not match public key",
 			[]string{"--tls-cert", cert, "--tls-key", otherKey}},
-		{exitLocal, "serve: --metrics-tls-cert " + nosuch + ": no such file or directory",
+		{exit.Local, "serve: --metrics-tls-cert " + nosuch + ": no such file or directory",
 			[]string{"--metrics-addr", "127.0.0.1:0", "--metrics-tls-cert", nosuch, "--metrics-tls-key", key}},
-		{exitLocal, "serve: --metrics-tls-client-ca " + junk + ": ",
+		{exit.Local, "serve: --metrics-tls-client-ca " + junk + ": ",
 			[]string{"--metrics-addr", "127.0.0.1:0", "--metrics-tls-cert", cert, "--metrics-tls-key", key, "--metrics-tls-client-ca", junk}},
-		{exitUsage, "--metrics-tls-cert is for --metrics-addr, which is not given", []string{"--metrics-tls-cert", cert, "--metrics-tls-key", key}},
-		{exitUsage, "--tls-client-auth needs --tls-client-ca", []string{"--tls-cert", cert, "--tls-key", key, "--tls-client-auth", "optional"}},
-		{exitUsage, "must be required or optional", []string{"--tls-client-auth", "perhaps"}},
-		{exitUsage, "--tls-client-ca needs --tls-cert", []string{"--tls-client-ca", cert}},
-		{exitUsage, "usage: kvshell serve", []string{"x"}},
+		{exit.Usage, "--metrics-tls-cert is for --metrics-addr, which is not given", []string{"--metrics-tls-cert", cert, "--metrics-tls-key", key}},
+		{exit.Usage, "--tls-client-auth needs --tls-client-ca", []string{"--tls-cert", cert, "--tls-key", key, "--tls-client-auth", "optional"}},
+		{exit.Usage, "must be required or optional", []string{"--tls-client-auth", "perhaps"}},
+		{exit.Usage, "--tls-client-ca needs --tls-cert", []string{"--tls-client-ca", cert}},
+		{exit.Usage, "usage: kvshell serve", []string{"x"}},
 	} {
 		says, code := refused(t, here, tt.flags...)
 		if code != tt.code || !strings.Contains(says, tt.says) || strings.Contains(says, "Options") {
@@ -569,7 +570,7 @@ func TestServe_usage(t *testing.T) {
 		}
 	}
 	for _, flags := range [][]string{{"--addr", taken.Addr().String()}, {"--addr", "127.0.0.1:0", "--metrics-addr", taken.Addr().String()}} {
-		if says, code := refused(t, here, flags...); code != exitOpen || !strings.Contains(says, "address already in use") {
+		if says, code := refused(t, here, flags...); code != exit.Open || !strings.Contains(says, "address already in use") {
 			t.Errorf("serve %q: exit code %d, %s", flags, code, says)
 		}
 	}
@@ -584,12 +585,12 @@ func refused(t *testing.T, dir string, flags ...string) (says string, code int) 
 	var stderr bytes.Buffer
 	cmd := exec.Command("kvshell", append([]string{"-d", dir, "serve"}, flags...)...)
 	cmd.Stderr = &stderr
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) {
+	var failed *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &failed) {
 		t.Errorf("serve %q: %v", flags, err)
 		return stderr.String(), 0
 	}
-	return stderr.String(), exit.ExitCode()
+	return stderr.String(), failed.ExitCode()
 }
 
 // A stale address, of a process that does not have the store, is not told.

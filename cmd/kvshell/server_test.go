@@ -23,6 +23,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/server/resp"
@@ -375,7 +376,7 @@ func TestClient_lostConnection(t *testing.T) {
 		_, err := c.do(context.Background(), commandWords("SET", "k", "2"))
 		const want = "the server closed the connection; with it went the transaction, and what was watched: " +
 			"the command was not sent"
-		if err == nil || !strings.HasSuffix(err.Error(), want) || exitCode(err) != exitOpen {
+		if err == nil || !strings.HasSuffix(err.Error(), want) || exit.Code(err) != exit.Open {
 			t.Errorf("after %s: %v", before, err)
 		}
 		if c.inTransaction() {
@@ -405,7 +406,7 @@ func TestClient_noReply(t *testing.T) {
 		"GARBAGE": `Protocol error, got "H" as reply type byte; whether the command was carried out is not known`,
 	} {
 		_, err := c.do(context.Background(), commandWords(command))
-		if err == nil || !strings.HasSuffix(err.Error(), want) || exitCode(err) != exitOpen {
+		if err == nil || !strings.HasSuffix(err.Error(), want) || exit.Code(err) != exit.Open {
 			t.Errorf("%s: %v, want %s", command, err, want)
 		}
 	}

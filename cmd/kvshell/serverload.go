@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
@@ -56,12 +57,12 @@ type serverLoading struct {
 // loadToServer is load for a server.
 func (sh *shell) loadToServer(ctx context.Context, key, file string, f loadFlags) (err error) {
 	if f.replace {
-		return usagef("load --replace needs the store in a directory: over a connection (%s) it could not tell what a killed run left "+
+		return exit.Usagef("load --replace needs the store in a directory: over a connection (%s) it could not tell what a killed run left "+
 			"from other keys; give -d DIR", sh.server.given())
 	}
 	in, err := openInput(file, sh.stdin, f.batch)
 	if err != nil {
-		return withCode(exitLocal, err)
+		return exit.WithCode(exit.Local, err)
 	}
 	defer func() { err = joinLocal(err, in.close()) }()
 	in.skip = f.skip
@@ -109,9 +110,9 @@ func (l *serverLoading) begin(ctx context.Context) error {
 	case name == "none":
 		l.missing = true
 	case !isFilter:
-		return refusef("the key %q holds no filter, but a value of type %s", l.key, name)
+		return exit.Refusef("the key %q holds no filter, but a value of type %s", l.key, name)
 	case l.flags.kindGiven && l.flags.kind != kind:
-		return refusef("the filter %q was made with --type %s, and keeps it: leave it out, or use another KEY", l.key, kind)
+		return exit.Refusef("the filter %q was made with --type %s, and keeps it: leave it out, or use another KEY", l.key, kind)
 	default:
 		l.kind = kind
 		l.tellKept()
@@ -164,7 +165,7 @@ func (l *serverLoading) make(ctx context.Context) error {
 func (l *serverLoading) ask(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	r, err := l.client.do(ctx, words)
 	if err == nil && r.IsError() {
-		err = &codeError{replyCode(r), fmt.Errorf("%s: %s", words[0], r.Bytes())}
+		err = exit.WithCode(exit.ReplyCode(r), fmt.Errorf("%s: %s", words[0], r.Bytes()))
 	}
 	return r, err
 }
@@ -274,7 +275,7 @@ func (l *serverLoading) receive(ctx context.Context) error {
 		return nil // what came after the line without room does not count
 	}
 	if r.IsError() {
-		l.finished = &codeError{replyCode(r), fmt.Errorf("%s: %s", l.words.insert, r.Bytes())}
+		l.finished = exit.WithCode(exit.ReplyCode(r), fmt.Errorf("%s: %s", l.words.insert, r.Bytes()))
 		l.done.lines += uint64(sent.knownBefore(0))
 		return nil
 	}
@@ -282,9 +283,9 @@ func (l *serverLoading) receive(ctx context.Context) error {
 	for i, answer := range answers[:min(len(answers), sent.lines)] {
 		switch {
 		case answer.IsError():
-			l.finished = refusef("%s: %s", l.words.insert, answer.Bytes())
+			l.finished = exit.Refusef("%s: %s", l.words.insert, answer.Bytes())
 		case answer.Int() < 0:
-			l.finished = refusef("%s: the filter is full", l.words.insert)
+			l.finished = exit.Refusef("%s: the filter is full", l.words.insert)
 		}
 		if l.finished != nil { // the lines before it count, those after it do not, also where they are there
 			l.done.lines += uint64(i + sent.knownBefore(i))
@@ -316,9 +317,9 @@ func (l *serverLoading) explain(err error) error {
 		kept = "nothing was added"
 	}
 	if errors.Is(err, context.Canceled) {
-		return &codeError{exitInterrupted, fmt.Errorf("interrupted; %s", kept)}
+		return exit.WithCode(exit.Interrupted, fmt.Errorf("interrupted; %s", kept))
 	}
-	return withCode(exitCode(err), fmt.Errorf("%w; %s", err, kept))
+	return exit.WithCode(exit.Code(err), fmt.Errorf("%w; %s", err, kept))
 }
 
 // summary tells what a finished run did.

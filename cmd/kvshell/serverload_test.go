@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/server"
@@ -57,8 +58,8 @@ func runAt(endpoint string, args ...string) (stdout, stderr string, code int) {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		code = -1
-		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-			code = exit.ExitCode()
+		if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+			code = failed.ExitCode()
 		}
 	}
 	return out.String(), errs.String(), code
@@ -131,10 +132,10 @@ func TestLoad_serverFlags(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--type", "cuckoo"}, exitError, `the filter "k" was made with --type bloom, and keeps it`},
-		{[]string{"--skip", "9"}, exitError, `--skip 9: ` + lines + ` has only 5 lines`},
-		{[]string{"--replace"}, exitUsage, "load --replace needs the store in a directory"},
-		{[]string{"--ttl", "0"}, exitUsage, "--ttl 0: must be 1 to"},
+		{[]string{"--type", "cuckoo"}, exit.Refused, `the filter "k" was made with --type bloom, and keeps it`},
+		{[]string{"--skip", "9"}, exit.Refused, `--skip 9: ` + lines + ` has only 5 lines`},
+		{[]string{"--replace"}, exit.Usage, "load --replace needs the store in a directory"},
+		{[]string{"--ttl", "0"}, exit.Usage, "--ttl 0: must be 1 to"},
 	} {
 		if _, stderr, code := runAt(endpoint, append([]string{"load", "k", lines}, tt.args...)...); code != tt.code ||
 			!strings.Contains(stderr, tt.want) {
@@ -142,11 +143,11 @@ func TestLoad_serverFlags(t *testing.T) {
 		}
 	}
 	mustReply(t, db, "SET text x")
-	if _, stderr, code := runAt(endpoint, "load", "text", lines); code != exitError ||
+	if _, stderr, code := runAt(endpoint, "load", "text", lines); code != exit.Refused ||
 		!strings.Contains(stderr, `the key "text" holds no filter, but a value of type string`) {
 		t.Errorf("code %d, %s", code, stderr)
 	}
-	if _, stderr, code := runAt(endpoint, "load", "other", filepath.Join(t.TempDir(), "nosuch")); code != exitLocal {
+	if _, stderr, code := runAt(endpoint, "load", "other", filepath.Join(t.TempDir(), "nosuch")); code != exit.Local {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 	if n := mustReply(t, db, "EXISTS other").Int(); n != 0 {
@@ -166,7 +167,7 @@ func TestLoad_serverFull(t *testing.T) {
 			lines := writeLines(t, list...)
 			_, stderr, code := runAt(endpoint, "load", "k", lines, "--type", kind,
 				"--non-scaling", "--capacity", "100", "--error", "0.001", "--batch", "10")
-			if code != exitError || !strings.Contains(stderr, "full") {
+			if code != exit.Refused || !strings.Contains(stderr, "full") {
 				t.Fatalf("code %d, %s", code, stderr)
 			}
 			var line, added int
@@ -205,7 +206,7 @@ func TestLoad_serverLost(t *testing.T) {
 	lines := writeLines(t, list...)
 	_, stderr, code := runAt(s.listener.Addr().String(), "load", "k", lines, "--batch", "10")
 	const want = `"k" has the lines up to line 20, 20 of them new; to go on, add --skip 20 to the same command`
-	if code != exitOpen || !strings.Contains(stderr, want) {
+	if code != exit.Open || !strings.Contains(stderr, want) {
 		t.Fatalf("code %d, %s", code, stderr)
 	}
 	s.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -54,13 +55,13 @@ func (sh *shell) run(ctx context.Context, args []string) int {
 		err = sh.shown
 	}
 	sh.tell(err)
-	return exitCode(err)
+	return exit.Code(err)
 }
 
 // tell prints an error that nobody has told yet.
 func (sh *shell) tell(err error) {
-	switch told, ok := err.(*codeError); {
-	case err == nil, ok && told.err == nil:
+	switch told, ok := err.(*exit.Error); {
+	case err == nil, ok && told.Err == nil:
 	case !ok && errors.Is(err, context.Canceled):
 		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+"interrupted"))
 	default:
@@ -142,11 +143,11 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 	}
 	given := sh.server.given()
 	if flags.Changed("dir") {
-		return usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
+		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
 	for _, name := range []string{"sync", "cache", "seed"} {
 		if flags.Changed(name) {
-			return usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
+			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}
 	}
 	if sh.address, err = sh.server.address(); err != nil {
@@ -170,13 +171,13 @@ func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
 	case sh.version:
 		return sh.write(versionText())
 	case fromFile && sh.script.file == "":
-		return usagef("-f: the name of the FILE must not be empty")
+		return exit.Usagef("-f: the name of the FILE must not be empty")
 	case fromFile && len(words) > 0:
-		return usagef("-f %s runs a script: the words %q must be left out", sh.script.file, words)
+		return exit.Usagef("-f %s runs a script: the words %q must be left out", sh.script.file, words)
 	case sh.repeat.isGiven() && len(words) == 0:
-		return usagef("-x, -r and -i are for a single command: give its words")
+		return exit.Usagef("-x, -r and -i are for a single command: give its words")
 	case sh.script.stopOnError && (len(words) > 0 || atPrompt):
-		return usagef("--stop-on-error is for scripts: give one by -f FILE, or on standard input")
+		return exit.Usagef("--stop-on-error is for scripts: give one by -f FILE, or on standard input")
 	case len(words) > 0:
 		forced := cmd.ArgsLenAtDash() == 0
 		return sh.runCommand(cmd, words, forced)
@@ -192,7 +193,7 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 func exactArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usagef("usage: %s", cmd.UseLine())
+			return exit.Usagef("usage: %s", cmd.UseLine())
 		}
 		return nil
 	}

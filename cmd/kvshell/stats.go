@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv/reply"
@@ -33,7 +34,7 @@ func (sh *shell) statsCommand() *cobra.Command {
 		Long:  statsHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("usage: %s", cmd.UseLine())
+				return exit.Usagef("usage: %s", cmd.UseLine())
 			}
 			return nil
 		},
@@ -62,7 +63,7 @@ func (sh *shell) stats(ctx context.Context, args []string, asJSON bool) (err err
 			return fmt.Errorf("SIEVE.STATS: %d replies for one key", len(r.Elems()))
 		}
 		if r = r.Elems()[0]; r.Kind() == reply.KindNil {
-			return refusef("no key %q in %s", args[0], sh.target(exec))
+			return exit.Refusef("no key %q in %s", args[0], sh.target(exec))
 		}
 	}
 	if asJSON {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
@@ -31,7 +32,7 @@ func (sh *shell) client() *client { return newClient(sh.address, &sh.show, sh.st
 // dir returns the directory of the store that flags and environment name.
 func (sh *shell) dir() (string, error) {
 	if sh.address != nil {
-		return "", usagef("this needs the store in a directory: give that by -d DIR in place of %s", sh.server.given())
+		return "", exit.Usagef("this needs the store in a directory: give that by -d DIR in place of %s", sh.server.given())
 	}
 	if lent != nil {
 		return lent.Dir(), nil
@@ -42,7 +43,7 @@ func (sh *shell) dir() (string, error) {
 	if dir := os.Getenv(dirVariable); dir != "" {
 		return dir, nil
 	}
-	return "", usagef("no store: give its directory by -d DIR or in $%s", dirVariable)
+	return "", exit.Usagef("no store: give its directory by -d DIR or in $%s", dirVariable)
 }
 
 // openExisting opens the store and never makes one.
@@ -181,16 +182,16 @@ func openError(dir string, err error) error {
 		if how := howToConnect(dir, pid); how != "" {
 			advice = "it serves the store: connect to it by " + how
 		}
-		return &codeError{exitLocked, fmt.Errorf("store %s is in use by %s: %s", dir, who, advice)}
+		return exit.WithCode(exit.Locked, fmt.Errorf("store %s is in use by %s: %s", dir, who, advice))
 	case errors.Is(err, kv.ErrNotExist):
-		return &codeError{exitOpen, fmt.Errorf("no store in %s: the first write, such as BF.RESERVE, makes one", dir)}
+		return exit.WithCode(exit.Open, fmt.Errorf("no store in %s: the first write, such as BF.RESERVE, makes one", dir))
 	case errors.Is(err, kv.ErrOptions):
 		_, problems, _ := strings.Cut(err.Error(), kv.ErrOptions.Error()+": ")
-		return &codeError{exitUsage, errors.New(strings.Replace(problems, "CacheSize ", "--cache ", 1))}
-	case isAny(err, kv.ErrCorrupt, kv.ErrFailed, kv.ErrNoSpace):
+		return exit.WithCode(exit.Usage, errors.New(strings.Replace(problems, "CacheSize ", "--cache ", 1)))
+	case errors.Is(err, kv.ErrCorrupt), errors.Is(err, kv.ErrFailed), errors.Is(err, kv.ErrNoSpace):
 		return err
 	}
-	return &codeError{exitOpen, err}
+	return exit.WithCode(exit.Open, err)
 }
 
 // openScratch opens an empty store in memory, for its command table or to try something in it.

@@ -98,8 +98,8 @@ func TestTerminal(t *testing.T) {
 			}
 			err := cmd.Run()
 			code := 0
-			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-				code = exit.ExitCode()
+			if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+				code = failed.ExitCode()
 			} else if err != nil {
 				t.Fatal(err)
 			}

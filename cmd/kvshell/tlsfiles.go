@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/spf13/pflag"
 )
 
@@ -39,11 +40,11 @@ func (f *tlsFiles) register(flags *pflag.FlagSet, name, address string) {
 func (f *tlsFiles) check() error {
 	switch {
 	case (f.cert == "") != (f.key == ""):
-		return usagef("serve: --%s-cert and --%[1]s-key: one needs the other", f.flag)
+		return exit.Usagef("serve: --%s-cert and --%[1]s-key: one needs the other", f.flag)
 	case f.cert == "" && f.clientCA != "":
-		return usagef("serve: --%s-client-ca needs --%[1]s-cert", f.flag)
+		return exit.Usagef("serve: --%s-client-ca needs --%[1]s-cert", f.flag)
 	case f.clientCA == "" && f.client != "":
-		return usagef("serve: --%s-client-auth needs --%[1]s-client-ca", f.flag)
+		return exit.Usagef("serve: --%s-client-auth needs --%[1]s-client-ca", f.flag)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ var clients = []mutation{
 		edit{"server/conn.go", "\t\tfor len(c.ahead) < aheadBytes {", "\t\tfor len(c.ahead) == 0 {"}),
 	inServer("the server's end waits for what does not end", "^TestShutdown_stuck$",
 		edit{"server/server.go", "\tcase <-last.C:\n\t\treturn false\n", ""}),
-	inShell("a disk that hangs keeps the process", "^TestServe_hangs$", edit{"cmd/kvshell/serve.go", "\t\tl.exit(exitLocal)\n", ""}),
+	inShell("a disk that hangs keeps the process", "^TestServe_hangs$", edit{"cmd/kvshell/serve.go", "\t\tl.exit(exit.Local)\n", ""}),
 	inShell("a disk that hangs while a store is opened keeps the process", "^TestServe_hangsAtOpening$",
 		edit{"cmd/kvshell/serve.go", "\tdefer context.AfterFunc(ctx, last.begin)()", "\t_ = last.begin"}),
 	inShell("a process that gave up waiting has ended well", "^TestServe_hangs$",

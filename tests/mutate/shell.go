@@ -36,7 +36,7 @@ var shell = []mutation{
 		"		if c != lines[i] && c != 0 {",
 		"		if c != lines[i] {"}),
 	inShell("what is left in OUT at the end of a run stays", "^TestScript$/^resume$|^TestDedup_crashPoints$|^TestPass_powerLoss$", edit{"cmd/kvshell/pass.go",
-		"		if err == nil || isFull(err) || isGrown(err) {",
+		"		if err == nil || hasNoRoom(err) {",
 		"		if false {"}),
 	inShell("what is cut off OUT is not kept", "^TestOutFile$", edit{"cmd/kvshell/out.go",
 		"	if err == nil && !zeros {",
@@ -51,7 +51,7 @@ var shell = []mutation{
 		"	case r.version == 1 && claimed == nil:\n",
 		"	case r.version == 1 && claimed == nil:\n		p.claimed = true\n"}),
 	inShell("OUT is not synced before a commit", "^TestPass_powerLoss$", edit{"cmd/kvshell/pass.go",
-		"	if err := p.out.sync(); err != nil {\n		return withCode(exitLocal, err)\n	}\n	reached(\"synced\")",
+		"	if err := p.out.sync(); err != nil {\n		return exit.WithCode(exit.Local, err)\n	}\n	reached(\"synced\")",
 		"	reached(\"synced\")"}),
 
 	// Whoever is told that a store is served finds the address.
@@ -99,7 +99,7 @@ var shell = []mutation{
 		"			if last == 0 {",
 		"			if last >= 0 {"}),
 	inShell("the pager leaves the terminal raw", "^TestPrompt_pager$", edit{"cmd/kvshell/pager.go",
-		"	defer func() { err = errors.Join(err, withCode(exitLocal, term.Restore(int(sh.stdin.Fd()), mode))) }()\n",
+		"	defer func() { err = errors.Join(err, exit.WithCode(exit.Local, term.Restore(int(sh.stdin.Fd()), mode))) }()\n",
 		"	_ = mode\n"}),
 	inShell("what a server says before it closes is lost", "^TestClient_wordTooLong$", edit{"cmd/kvshell/connection.go",
 		"		if last, ok := c.farewell(ctx); ok {\n			return last, nil\n		}\n",

@@ -1,0 +1,112 @@
+// Package exit has the exit codes of kvshell, and errors that say which of them the process ends with.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// The exit codes. Scripts rely on them: never change one.
+const (
+	OK          = 0
+	Refused     = 1   // a command answered with an error, or a run was refused
+	Usage       = 2   // the command line is wrong
+	Open        = 3   // the store cannot be opened, or is not there
+	Locked      = 4   // another process has the store
+	Corrupt     = 5   // stored bytes do not decode, or check found a problem
+	Local       = 6   // a local file, the disk, or a store that failed
+	Interrupted = 130 // Ctrl-C or SIGTERM
+)
+
+// Error is an error with an exit code. Err is nil if the user has been told already.
+type Error struct {
+	Code int
+	Err  error
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// WithCode gives an error a code. It returns nil for a nil error.
+func WithCode(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{code, err}
+}
+
+// Usagef makes an error of wrong usage.
+func Usagef(format string, args ...any) error {
+	return &Error{Usage, fmt.Errorf(format, args...)}
+}
+
+// Refusef makes an error of a run that is refused.
+func Refusef(format string, args ...any) error {
+	return &Error{Refused, fmt.Errorf(format, args...)}
+}
+
+// Code returns the code for an error: the one that an Error has, or else the one for the store's error. What is left are
+// errors of the operating system about local files.
+func Code(err error) int {
+	var own *Error
+	switch {
+	case err == nil:
+		return OK
+	case errors.As(err, &own):
+		return own.Code
+	case errors.Is(err, context.Canceled):
+		return Interrupted
+	case isAny(err, kv.ErrOptions):
+		return Usage
+	case isAny(err, kv.ErrLocked):
+		return Locked
+	case isAny(err, kv.ErrCorrupt):
+		return Corrupt
+	case isAny(err, kv.ErrNotExist, kv.ErrUnsupportedVersion):
+		return Open
+	case isAny(err, kv.ErrWrongType, kv.ErrNoModule, kv.ErrNotFound, kv.ErrExists, kv.ErrTooLarge,
+		scalableext.ErrFull, scalableext.ErrCannotGrow):
+		return Refused
+	}
+	return Local
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// ReplyCode returns the code for a reply: OK if neither it nor anything in it is an error. A reply has only the text of an
+// error; its first word tells the two failures of a store that have a code of their own.
+func ReplyCode(r reply.Reply) int {
+	code := OK
+	for _, elem := range r.Elems() {
+		code = max(code, ReplyCode(elem))
+	}
+	if !r.IsError() {
+		return code
+	}
+	switch text := string(r.Bytes()); {
+	case strings.HasPrefix(text, "MISCONF "):
+		return Local
+	case strings.HasPrefix(text, "CORRUPT "):
+		return Corrupt
+	}
+	return max(code, Refused)
+}

@@ -36,6 +36,9 @@ type rule struct {
 // extension is what a filter type needs: the store, and growth.
 var extension = []string{"kv/...", "scalableext"}
 
+// flagModules are for the command line.
+var flagModules = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/dustin/go-humanize"}
+
 // public are the packages that programs of users build on.
 var public = []string{".", "kv/...", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "metrics", "server"}
 
@@ -61,7 +64,11 @@ var rules = []rule{
 	{packages: "server/resp", ours: []string{"kv/reply"}},
 	{packages: "server/acl", ours: []string{"kv"}},
 	{packages: "server", ours: []string{"kv/...", "txn", "metrics", "server/resp", "server/acl"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
+	{packages: "cmd/kvshell/internal/crashpoint"},
+	{packages: "cmd/kvshell/internal/system"},
+	{packages: "cmd/kvshell/internal/suggest"},
 	{packages: "cmd/kvshell/internal/exit", ours: []string{"kv/...", "scalableext"}},
+	{packages: "cmd/kvshell/internal/cliflags", ours: []string{"cmd/kvshell/internal/exit", "cmd/kvshell/internal/suggest"}, others: flagModules},
 	{packages: "cmd/kvshell", ours: []string{"..."}, others: []string{"..."}},
 	{packages: "examples/...", ours: public},
 	{packages: "bench/...", ours: public},

@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/spf13/pflag"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 // passwordVariable has the password when no flag does. It is that of redis-cli, too.
@@ -44,7 +46,7 @@ type serverFlags struct {
 
 	resp2, resp3 bool
 	noWarning    bool
-	timeout      seconds
+	timeout      cliflags.Seconds
 
 	set *pflag.FlagSet // the flags, to tell which are given
 }
@@ -54,7 +56,7 @@ const hostFlag = "host"
 
 // register adds the flags, hidden, and returns their usages, which only one help lists.
 func (f *serverFlags) register(flags *pflag.FlagSet) (usages string) {
-	f.port, f.timeout = defaultPort, seconds(5*time.Second)
+	f.port, f.timeout = defaultPort, cliflags.Seconds(5*time.Second)
 	set := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	set.SortFlags = false
 	set.StringVarP(&f.host, hostFlag, "h", defaultHost, "`HOST` of the server")
@@ -272,24 +274,5 @@ func (p *port) Set(text string) error {
 		return errors.New("must be 1 to 65535")
 	}
 	*p = port(n)
-	return nil
-}
-
-// seconds is a flag that takes a number of seconds, with decimals if need be.
-type seconds time.Duration
-
-func (s *seconds) String() string {
-	return strconv.FormatFloat(time.Duration(*s).Seconds(), 'f', -1, 64)
-}
-
-func (s *seconds) Type() string { return "SECONDS" }
-
-func (s *seconds) Set(text string) error {
-	const most = 1e9
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n >= 0 && n <= most) {
-		return fmt.Errorf("must be 0 to %.0f seconds", most)
-	}
-	*s = seconds(n * float64(time.Second))
 	return nil
 }

@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/spf13/cobra"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 func (sh *shell) checkCommand() *cobra.Command {

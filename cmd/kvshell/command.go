@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -19,7 +20,7 @@ import (
 type repeatFlags struct {
 	lastFromStdin bool
 	count         int64
-	interval      seconds
+	interval      cliflags.Seconds
 	set           *pflag.FlagSet
 }
 

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/crashpoint"
 )
 
 // crashVariable makes a process crash: "POINT:N" where it reaches a point for the N-th time.
@@ -30,7 +32,7 @@ func crashWhere(spec string) {
 	if err != nil {
 		panic(fmt.Sprintf("%s=%s", crashVariable, spec))
 	}
-	reached = func(point string) {
+	crashpoint.Reached = func(point string) {
 		if point != where {
 			return
 		}

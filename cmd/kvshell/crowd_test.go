@@ -2,13 +2,14 @@ package main
 
 import (
 	"fmt"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"io"
 	"net"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 // crowdVariable makes a process connect as often as it says, "FROM NUMBER ADDRESS NUMBER ADDRESS ...", tell so, and stay until

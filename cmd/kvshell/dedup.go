@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
@@ -46,7 +47,7 @@ func (sh *shell) dedupCommand() *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVarP(&f.out, "output", "o", "", "append the new lines to the file `OUT`, each exactly once")
 	f.register(flags)
-	countVar(flags, &f.batch, "batch", maxBatchLines, "`LINES` in one commit, at most 4096")
+	cliflags.CountVar(flags, &f.batch, "batch", maxBatchLines, "`LINES` in one commit, at most 4096")
 	flags.BoolVar(&f.restart, "restart", false, "forget an unfinished run and begin at the beginning of FILE")
 	return cmd
 }

@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 // docs/COMMANDS.md is what the program prints, which runs the examples for it.

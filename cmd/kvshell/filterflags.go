@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
@@ -36,9 +37,9 @@ const maxTTL = 100 * 366 * 24 * 60 * 60
 func (f *filterFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kind, "type", bloomKind, kindUsage)
 	flags.Float64Var(&f.rate, "error", 0.000001, "false-positive `RATE` of a filter that is made: the share of new lines taken for known ones")
-	countVar(flags, &f.capacity, "capacity", 1000000, "different `LINES`, such as 64k, 1M or 1e6, that a filter that is made has room for before it grows")
+	cliflags.CountVar(flags, &f.capacity, "capacity", 1000000, "different `LINES`, such as 64k, 1M or 1e6, that a filter that is made has room for before it grows")
 	flags.BoolVar(&f.nonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
-	countVar(flags, &f.ttl, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
+	cliflags.CountVar(flags, &f.ttl, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
 	flags.StringVar(&f.hash, "hash", "", "hash of a filter that is made, `keyed|xxh64`; with xxh64, for one that is built alike elsewhere, lines can be chosen that collide (default keyed)")
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/suggest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
 )
@@ -55,7 +56,7 @@ func suggestions(name string, table []*kv.Command, own []*cobra.Command) string 
 	for _, cmd := range table {
 		names = append(names, cmd.Name)
 	}
-	near := closest(name, names)
+	near := suggest.Closest(name, names)
 	for i, n := range near {
 		if n == strings.ToLower(n) {
 			near[i] = "the word " + n

@@ -16,6 +16,8 @@ import (
 
 	"github.com/peterh/liner"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/suggest"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/server/resp"
 )
 
@@ -46,7 +48,7 @@ func openHistory() (*history, []string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, nil, err
 	}
-	h := &history{path: realPath(path)}
+	h := &history{path: system.RealPath(path)}
 	lines, err := h.read()
 	if err != nil {
 		return nil, nil, err
@@ -188,7 +190,7 @@ func holdsSecret(words []string) bool {
 	}
 	name, args := strings.ToUpper(words[0]), words[1:]
 	// AUTH mistyped is answered with an error, and the password is on the screen as it would be in the file.
-	if name == "ACL" || distance(name, "AUTH") <= 1 {
+	if name == "ACL" || suggest.Distance(name, "AUTH") <= 1 {
 		return true
 	}
 	for i, arg := range args {

@@ -9,12 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 )
 
 // stdinName stands for standard input, on the command line and in records.
@@ -74,7 +75,7 @@ func openInput(name string, stdin *os.File, maxLines int) (*input, error) {
 		if err != nil {
 			return nil, err
 		}
-		in.file, in.name = f, realPath(name)
+		in.file, in.name = f, system.RealPath(name)
 	}
 	info, err := in.file.Stat()
 	if err != nil {
@@ -95,21 +96,6 @@ func openInput(name string, stdin *os.File, maxLines int) (*input, error) {
 		in.free <- &batch{}
 	}
 	return in, nil
-}
-
-// realPath returns the one name of a file, which need not exist.
-func realPath(name string) string {
-	abs, err := filepath.Abs(name)
-	if err != nil {
-		return name // no working directory: the name is all there is
-	}
-	if path, err := filepath.EvalSymlinks(abs); err == nil {
-		return path
-	}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
-		return filepath.Join(dir, filepath.Base(abs))
-	}
-	return abs
 }
 
 // close ends the reading and closes the file. A goroutine that waits for a silent pipe ends when that says

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 // Ctrl-C ends a run between two batches: what was read is in OUT, and the same command goes on.

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/crashpoint"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
@@ -58,8 +60,8 @@ func (sh *shell) loadCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	f.register(flags)
-	countVar(flags, &f.batch, "batch", maxLoadLines, fmt.Sprintf("`LINES` in one commit, at most %d", maxLoadLines))
-	countVar(flags, &f.skip, "skip", 0, "`LINES` at the beginning of FILE to pass over, as an interrupted run names them")
+	cliflags.CountVar(flags, &f.batch, "batch", maxLoadLines, fmt.Sprintf("`LINES` in one commit, at most %d", maxLoadLines))
+	cliflags.CountVar(flags, &f.skip, "skip", 0, "`LINES` at the beginning of FILE to pass over, as an interrupted run names them")
 	flags.BoolVar(&f.replace, "replace", false, "make a new filter of FILE, and put it in the place of KEY when it is complete")
 	return cmd
 }
@@ -313,7 +315,7 @@ func (l *loading) commits(ctx context.Context) error {
 		for _, b := range l.taken {
 			l.in.free <- b
 		}
-		reached("loaded")
+		crashpoint.Reached("loaded")
 	}
 }
 
@@ -392,7 +394,7 @@ func (l *loading) stage(w *kv.Writer, b *batch, sum *counts) (int, error) {
 
 // putInPlace renames the complete filter over the live one. Readers see the old one or the new.
 func (l *loading) putInPlace() error {
-	reached("complete")
+	crashpoint.Reached("complete")
 	err := l.commit(kv.Always, func(w *kv.Writer) error {
 		o, err := w.Object(l.key)
 		if err != nil {
@@ -409,7 +411,7 @@ func (l *loading) putInPlace() error {
 		return err
 	}, l.key, l.live)
 	l.unsure = errors.Is(err, kv.ErrFailed)
-	reached("replaced")
+	crashpoint.Reached("replaced")
 	return err
 }
 

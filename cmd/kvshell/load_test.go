@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/crashpoint"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -125,14 +126,14 @@ func (w *loadWorld) keys(t *testing.T) (n uint64) {
 // atPoint has something done when a run reaches a point for the n-th time.
 func atPoint(t *testing.T, where string, n int, do func()) {
 	t.Helper()
-	reached = func(point string) {
+	crashpoint.Reached = func(point string) {
 		if point == where {
 			if n--; n == 0 {
 				do()
 			}
 		}
 	}
-	t.Cleanup(func() { reached = func(string) {} })
+	t.Cleanup(func() { crashpoint.Reached = func(string) {} })
 }
 
 // A loss of power leaves the lines of whole commits, from the beginning on; the same run again adds the rest. What a

@@ -11,6 +11,8 @@ import (
 	"runtime"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 )
 
 // tailLength is how many bytes of OUT, at its end, the record has a hash of.
@@ -39,12 +41,12 @@ func openOut(name string) (*outFile, error) {
 		if dir, missing := os.Stat(filepath.Dir(name)); missing != nil || !dir.IsDir() {
 			return nil, err
 		}
-		return &outFile{path: realPath(name)}, nil
+		return &outFile{path: system.RealPath(name)}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	o := &outFile{file: f, path: realPath(name)}
+	o := &outFile{file: f, path: system.RealPath(name)}
 	info, err := f.Stat()
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -88,12 +90,12 @@ func (o *outFile) tailSum() uint64 {
 }
 
 // identity returns which file it is.
-func (o *outFile) identity() (fileIdentity, error) {
+func (o *outFile) identity() (system.FileID, error) {
 	info, err := o.file.Stat()
 	if err != nil {
-		return fileIdentity{}, err
+		return system.FileID{}, err
 	}
-	return identityOf(info), nil
+	return system.IDOf(info), nil
 }
 
 // syncDir makes names in a directory durable. Windows has no such thing: NTFS does it by itself.
@@ -144,7 +146,7 @@ func (o *outFile) goOn(r *record) (moved bool, err error) {
 			o.path, length, len(o.tail))
 	}
 	file, err := o.identity()
-	moved = file != r.file && file != fileIdentity{} && r.file != fileIdentity{}
+	moved = file != r.file && file != system.FileID{} && r.file != system.FileID{}
 	if err == nil && moved && length == 0 && o.found > 0 {
 		err = fmt.Errorf("%s is not the file that the unfinished run made, which was empty: this one has %d bytes; move it away and go on, or give --restart to append to it", o.path, o.found)
 	}

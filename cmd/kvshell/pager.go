@@ -9,9 +9,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 // pagerStatus stands in the last line while the pager waits for a key.

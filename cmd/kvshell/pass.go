@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/crashpoint"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -47,10 +48,6 @@ import (
 //
 // On standard output nothing can be taken back, so there the order is the other way: the new lines are
 // printed, then the batch is committed. A crash in between makes the next run print them again.
-
-// reached is called at the points of a run between which a crash leaves different things behind. Tests
-// replace it, to crash there.
-var reached = func(point string) {}
 
 // pass is one run of dedup over its input.
 type pass struct {
@@ -169,7 +166,7 @@ func (p *pass) begin() error {
 	}
 	switch {
 	case p.flags.restart, r == nil && claimed == nil:
-		defer reached("begun")
+		defer crashpoint.Reached("begun")
 		return p.beginNew(exists, r, claimed)
 	case r == nil:
 		return p.refuseClaimed(claimed)
@@ -315,7 +312,7 @@ func (p *pass) resume(r *record, claimed *claim) error {
 
 // repeat writes the lines of the record's batch to OUT once more.
 func (p *pass) repeat(b *batch) error {
-	reached("repeating")
+	crashpoint.Reached("repeating")
 	newLines := p.selectNew(b, p.from.answers)
 	p.digest, p.position = b.digest, p.from.end
 	p.advance(len(b.items), newLines)
@@ -330,7 +327,7 @@ func (p *pass) toOut(b *batch) error {
 	if err := p.out.sync(); err != nil {
 		return exit.WithCode(exit.Local, err)
 	}
-	reached("synced")
+	crashpoint.Reached("synced")
 	var n, newLines int
 	var length uint64
 	var full error
@@ -346,13 +343,13 @@ func (p *pass) toOut(b *batch) error {
 		return err
 	}
 	p.claimed = true
-	reached("committed")
+	crashpoint.Reached("committed")
 	p.position += length
 	p.advance(n, newLines)
 	if err := p.out.write(p.lines); err != nil {
 		return exit.WithCode(exit.Local, err)
 	}
-	reached("written")
+	crashpoint.Reached("written")
 	return full
 }
 
@@ -369,7 +366,7 @@ func (p *pass) toStdout(b *batch) error {
 		newLines = p.selectNew(b, p.answers[:n])
 		p.unconfirmed = newLines
 		_, err = p.stdout.Write(p.lines)
-		reached("printed")
+		crashpoint.Reached("printed")
 		return exit.WithCode(exit.Local, err)
 	})
 	if err != nil {
@@ -382,7 +379,7 @@ func (p *pass) toStdout(b *batch) error {
 
 // finish removes the record and the claim, now that all of OUT is on stable storage.
 func (p *pass) finish() error {
-	reached("finishing")
+	crashpoint.Reached("finishing")
 	if p.out != nil {
 		err := p.commit(kv.DurabilityDefault, func(w *kv.Writer) error {
 			err := p.setRecord(w, nil)
@@ -394,7 +391,7 @@ func (p *pass) finish() error {
 		if err != nil {
 			return err
 		}
-		reached("finished")
+		crashpoint.Reached("finished")
 	}
 	return p.db.Sync()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/crashpoint"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -28,7 +29,7 @@ func TestPass_powerLoss(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	defer func() { reached = func(string) {} }()
+	defer func() { crashpoint.Reached = func(string) {} }()
 	survived := make(map[string]int) // crashes, by the point they were at
 	missed := func() bool {          // there is a point at which none was
 		points := []string{"begun", "synced", "committed", "written", "repeating", "finishing", "finished"}
@@ -101,13 +102,13 @@ func (w *world) runAndCrashWhen(t *testing.T, is func(point string) bool) (point
 	var store *vfs.MemFS
 	var out []byte
 	p, closePass := w.open(t)
-	reached = func(at string) {
+	crashpoint.Reached = func(at string) {
 		if point == "" && is(at) {
 			point, store, out = at, w.crashStore(), w.crashOut(t, p.out, at)
 		}
 	}
 	w.finish(t, p, closePass)
-	reached = func(string) {}
+	crashpoint.Reached = func(string) {}
 	w.log = append(w.log, "crash at "+point)
 	if point == "" {
 		return ""
@@ -273,7 +274,7 @@ func TestPass_filterGone(t *testing.T) {
 // A run that the version before began, without a claim on OUT, is finished, and claims OUT.
 func TestPass_version1(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	defer func() { reached = func(string) {} }()
+	defer func() { crashpoint.Reached = func(string) {} }()
 	w := newWorld(t, rng, kv.Always)
 	text := ""
 	for i := range 60 {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
@@ -52,11 +53,11 @@ func (sh *shell) planCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	countVar(flags, &f.config.Capacity, "capacity", 0, "different `ITEMS` expected, such as 64000, 64k, 1M or 1e6")
+	cliflags.CountVar(flags, &f.config.Capacity, "capacity", 0, "different `ITEMS` expected, such as 64000, 64k, 1M or 1e6")
 	flags.Float64Var(&f.config.ErrorRate, "error", 0,
 		"highest false-positive `RATE`, such as 0.01; above 0.25 it is lowered to that; 0 for a cuckoo filter made without one")
 	flags.StringVar(&f.kind, "type", bloomKind, "type of the filter, `bloom|cuckoo|counting`")
-	countVar(flags, &f.config.Expansion, "expansion", 2, "the `FACTOR` between the capacities of a layer and the next")
+	cliflags.CountVar(flags, &f.config.Expansion, "expansion", 2, "the `FACTOR` between the capacities of a layer and the next")
 	flags.BoolVar(&f.config.NonScaling, "non-scaling", false, "plan a filter that does not grow")
 	flags.BoolVar(&f.table, "table", false, "print sizes for many capacities and rates, beside those of others")
 	flags.BoolVar(&f.json, "json", false, "print it as JSON, on one line")
@@ -65,11 +66,11 @@ func (sh *shell) planCommand() *cobra.Command {
 
 func (f *planFlags) check(flags *pflag.FlagSet) error {
 	for _, name := range []string{"capacity", "error", "type", "expansion", "non-scaling"} {
-		if err := exclusive(flags, "table", name); err != nil {
+		if err := cliflags.Exclusive(flags, "table", name); err != nil {
 			return err
 		}
 	}
-	if err := exclusive(flags, "expansion", "non-scaling"); err != nil {
+	if err := cliflags.Exclusive(flags, "expansion", "non-scaling"); err != nil {
 		return err
 	}
 	if !f.table && !(flags.Changed("capacity") && flags.Changed("error")) {

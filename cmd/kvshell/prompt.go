@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
@@ -113,7 +114,7 @@ const maxStoreName = 24
 
 // storeName is the last part of a directory's path as it can be shown in the prompt.
 func storeName(dir string) string {
-	name := []rune(filepath.Base(realPath(dir)))
+	name := []rune(filepath.Base(system.RealPath(dir)))
 	for i, r := range name {
 		if !unicode.IsPrint(r) {
 			name[i] = '?'

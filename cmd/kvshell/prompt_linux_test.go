@@ -14,8 +14,9 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"golang.org/x/sys/unix"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 // typist is a person at a terminal who runs kvshell in it.

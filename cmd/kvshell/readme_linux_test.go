@@ -1,11 +1,12 @@
 package main
 
 import (
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 // What the README shows of the prompt is what a newcomer sees who types it.

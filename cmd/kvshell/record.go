@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -52,11 +53,8 @@ type record struct {
 	version int    // 1 or 2; the fields below are zero in 1
 	run     uint64 // number
 	tailSum uint64
-	file    fileIdentity // of OUT
+	file    system.FileID // of OUT
 }
-
-// fileIdentity is the device and the inode of a file; zero if they are unknown.
-type fileIdentity struct{ device, inode uint64 }
 
 const (
 	recordMagic   = "dedu"
@@ -76,7 +74,7 @@ func appendRecord(dst []byte, r *record) []byte {
 	for _, n := range []int{len(r.answers), len(r.input), len(r.out)} {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
 	}
-	for _, v := range []uint64{r.run, r.tailSum, r.file.device, r.file.inode} {
+	for _, v := range []uint64{r.run, r.tailSum, r.file.Device, r.file.Inode} {
 		dst = binary.LittleEndian.AppendUint64(dst, v)
 	}
 	dst = appendAnswers(dst, r.answers)
@@ -119,7 +117,7 @@ func decodeRecord(b []byte) (*record, error) {
 		*field = binary.LittleEndian.Uint64(b[8+8*i:])
 	}
 	if version > 1 {
-		for i, field := range []*uint64{&r.run, &r.tailSum, &r.file.device, &r.file.inode} {
+		for i, field := range []*uint64{&r.run, &r.tailSum, &r.file.Device, &r.file.Inode} {
 			*field = binary.LittleEndian.Uint64(b[recordFixed1+8*i:])
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -20,7 +21,7 @@ func goldenRecord() *record {
 	r := goldenRecord1()
 	r.version = 2
 	r.run, r.tailSum = 0x4142434445464748, 0x5152535455565758
-	r.file = fileIdentity{0x6162636465666768, 0x7172737475767778}
+	r.file = system.FileID{Device: 0x6162636465666768, Inode: 0x7172737475767778}
 	return r
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/acl"
@@ -408,7 +409,7 @@ func listenUnix(path string) (net.Listener, error) {
 	}
 	// Made so, and not changed after: whoever connects in between would stay. The umask is the whole process's; what others
 	// make meanwhile, files of the store, is for this user alone with any umask.
-	defer setUmask(setUmask(0o177))
+	defer system.SetUmask(system.SetUmask(0o177))
 	return net.Listen("unix", path)
 }
 

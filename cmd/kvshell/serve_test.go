@@ -2,10 +2,11 @@ package main
 
 import (
 	"bytes"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 // The process ends though the store does not close, and says so.

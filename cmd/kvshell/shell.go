@@ -8,11 +8,11 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/reply"
@@ -32,7 +32,7 @@ type shell struct {
 	directory string
 	server    serverFlags
 	sync      durability
-	cache     byteSize
+	cache     cliflags.Bytes
 	seed      uint64
 	show      format
 	script    scriptFlags
@@ -89,7 +89,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 			if err := sh.checkTarget(cmd.Flags()); err != nil {
 				return err
 			}
-			return exclusive(root.Flags(), formatFlags...)
+			return cliflags.Exclusive(root.Flags(), formatFlags...)
 		},
 	}
 	sh.setUp(root)
@@ -132,7 +132,7 @@ func (sh *shell) setUp(cmd *cobra.Command) {
 	cmd.SetOut(sh.stdout)
 	cmd.SetErr(sh.stderr)
 	cmd.SetUsageTemplate(usageTemplate)
-	cmd.SetFlagErrorFunc(flagError)
+	cmd.SetFlagErrorFunc(cliflags.Error)
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { sh.shown = sh.page(contextOf(cmd), helpText(cmd)) })
 }
 
@@ -219,25 +219,4 @@ func (d *durability) Set(word string) error {
 		}
 	}
 	return errors.New("must be always, everysec or no")
-}
-
-// byteSize is a flag that takes a number of bytes, with a unit if need be.
-type byteSize int64
-
-func (b *byteSize) String() string {
-	if *b == 0 {
-		return ""
-	}
-	return humanize.IBytes(uint64(*b))
-}
-
-func (b *byteSize) Type() string { return "BYTES" }
-
-func (b *byteSize) Set(text string) error {
-	n, err := humanize.ParseBytes(text)
-	if err != nil || n < 1 || n > 1<<62 {
-		return errors.New("must be a number of bytes, such as 64MiB")
-	}
-	*b = byteSize(n)
-	return nil
 }

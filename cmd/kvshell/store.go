@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
@@ -174,7 +175,7 @@ func openError(dir string, err error) error {
 		return nil
 	case errors.Is(err, kv.ErrLocked):
 		who := "another process"
-		pid := lockOwner(dir)
+		pid := system.LockOwner(dir)
 		if pid > 0 {
 			who = fmt.Sprintf("process %d", pid)
 		}

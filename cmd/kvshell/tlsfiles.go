@@ -12,8 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/spf13/pflag"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
 // tlsFiles are the files of an address that takes TLS only. They are empty for an address without TLS.

@@ -11,7 +11,7 @@ var modes = []mutation{
 		"	if err := makeMissing(name); err != nil {\n		return nil, err\n	}\n	return p.FS.Lock(name)\n",
 		"	return p.FS.Lock(name)\n"}),
 	inModes("the socket is for whom the umask lets", edit{"cmd/kvshell/serve.go",
-		"	defer setUmask(setUmask(0o177))\n",
+		"	defer system.SetUmask(system.SetUmask(0o177))\n",
 		""}),
 	inShell("the lock of a store is opened, and closed, by a second Open", "^TestStore_lockKept$",
 		edit{"kv/private.go", "|os.O_EXCL, privateFile)", ", privateFile)"}),

@@ -42,8 +42,8 @@ var shell = []mutation{
 		"	if err == nil && !zeros {",
 		"	if err == nil && !zeros && false {"}),
 	inShell("OUT is made before the run is sure", "^TestScript$/^orphan$", edit{"cmd/kvshell/out.go",
-		"		return &outFile{path: realPath(name)}, nil",
-		"		o := &outFile{path: realPath(name)}\n		return o, o.make()"}),
+		"		return &outFile{path: system.RealPath(name)}, nil",
+		"		o := &outFile{path: system.RealPath(name)}\n		return o, o.make()"}),
 	inShell("the tail of OUT is not kept up", "^TestOutFile$|^TestDedup_crashPoints$", edit{"cmd/kvshell/out.go",
 		"	o.tail = append(o.tail, lines[:n]...)\n",
 		""}),
@@ -51,8 +51,8 @@ var shell = []mutation{
 		"	case r.version == 1 && claimed == nil:\n",
 		"	case r.version == 1 && claimed == nil:\n		p.claimed = true\n"}),
 	inShell("OUT is not synced before a commit", "^TestPass_powerLoss$", edit{"cmd/kvshell/pass.go",
-		"	if err := p.out.sync(); err != nil {\n		return exit.WithCode(exit.Local, err)\n	}\n	reached(\"synced\")",
-		"	reached(\"synced\")"}),
+		"	if err := p.out.sync(); err != nil {\n		return exit.WithCode(exit.Local, err)\n	}\n	crashpoint.Reached(\"synced\")",
+		"	crashpoint.Reached(\"synced\")"}),
 
 	// Whoever is told that a store is served finds the address.
 	inShell("a store is said to be served before its address can be found", "^TestServe_locked$", edit{"cmd/kvshell/serve.go",
@@ -72,13 +72,13 @@ var shell = []mutation{
 	{name: "who has the store open is always somebody else", pkg: "./tests", tests: "^TestFault_locked$", edits: []edit{{"kv/db.go",
 		"	if isOwnLock(err) {",
 		"	if false {"}}},
-	inShell("a name of two other letters is suggested", "^TestClosest$", edit{"cmd/kvshell/suggest.go",
+	inShellPackage("suggest", "a name of two other letters is suggested", "^TestClosest$", edit{"cmd/kvshell/internal/suggest/suggest.go",
 		"(n <= 1 || beginAlike(mistyped, strings.ToUpper(name)))",
 		"true"}),
-	inShell("a count too large for its flag is cut", "^TestCountValue$", edit{"cmd/kvshell/flags.go",
-		"	n, err := parseCount(text, most)",
-		"	n, err := parseCount(text, max(most, math.MaxUint64))"}),
-	inShell("a part of one is dropped from a count", "^TestParseCount$", edit{"cmd/kvshell/flags.go",
+	inShellPackage("cliflags", "a count too large for its flag is cut", "^TestCountValue$", edit{"cmd/kvshell/internal/cliflags/flags.go",
+		"	n, err := parseCount(text, most)\n",
+		"	n, err := parseCount(text, max(most, math.MaxUint64))\n"}),
+	inShellPackage("cliflags", "a part of one is dropped from a count", "^TestParseCount$", edit{"cmd/kvshell/internal/cliflags/flags.go",
 		"	case !n.IsInt():",
 		"	case false:"}),
 
@@ -108,6 +108,11 @@ var shell = []mutation{
 
 func inShell(name, tests string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./cmd/kvshell", tests: tests}
+}
+
+// inShellPackage is inShell for a test in a package below.
+func inShellPackage(pkg, name, tests string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./cmd/kvshell/internal/" + pkg, tests: tests}
 }
 
 func inKVErrors(name string, edits ...edit) mutation {

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package main
+package system
 
 import (
 	"io"
@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// lockOwner returns the id of the process that holds the lock of the store in dir, 0 if it cannot be told:
+// LockOwner returns the id of the process that holds the lock of the store in dir, 0 if it cannot be told:
 // it is on another machine, or has just let go.
-func lockOwner(dir string) int {
+func LockOwner(dir string) int {
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR, 0)
 	if err != nil {
 		return 0

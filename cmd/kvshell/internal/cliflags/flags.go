@@ -1,4 +1,5 @@
-package main
+// Package cliflags has the types of flags that package pflag does not have, and the errors of flags in words for people.
+package cliflags
 
 import (
 	"errors"
@@ -9,16 +10,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/suggest"
 )
 
 // countValue is a flag that takes a count: see parseCount.
 type countValue[T int | uint32 | uint64] struct{ n *T }
 
-// countVar makes a flag that takes a count.
-func countVar[T int | uint32 | uint64](flags *pflag.FlagSet, n *T, name string, value T, usage string) {
+// CountVar makes a flag that takes a count.
+func CountVar[T int | uint32 | uint64](flags *pflag.FlagSet, n *T, name string, value T, usage string) {
 	*n = value
 	flags.Var(countValue[T]{n}, name, usage)
 }
@@ -74,8 +77,8 @@ func parseCount(text string, most uint64) (uint64, error) {
 	return n.Num().Uint64(), nil
 }
 
-// flagError makes a usage error of a flag that does not parse, and a call for help of -h without a host.
-func flagError(cmd *cobra.Command, err error) error {
+// Error makes a usage error of a flag that does not parse, and a call for help of -h without a host.
+func Error(cmd *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -112,7 +115,7 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
-	if near := closest(err.GetSpecifiedName(), names); len(near) > 0 && len(err.GetSpecifiedName()) > 2 {
+	if near := suggest.Closest(err.GetSpecifiedName(), names); len(near) > 0 && len(err.GetSpecifiedName()) > 2 {
 		return fmt.Errorf("unknown flag: %s; did you mean --%s?", name, near[0])
 	}
 	return fmt.Errorf("unknown flag: %s", name)
@@ -134,8 +137,8 @@ func invalidFlag(err *pflag.InvalidValueError) error {
 	return fmt.Errorf("%s %s: %w", name, err.GetValue(), cause)
 }
 
-// exclusive returns a usage error if more than one of the flags was given.
-func exclusive(flags *pflag.FlagSet, names ...string) error {
+// Exclusive returns a usage error if more than one of the flags was given.
+func Exclusive(flags *pflag.FlagSet, names ...string) error {
 	given := ""
 	for _, name := range names {
 		switch {

@@ -1,4 +1,5 @@
-package main
+// Package suggest finds the names that a mistyped one may stand for.
+package suggest
 
 import (
 	"slices"
@@ -8,12 +9,12 @@ import (
 // maxSuggestions is the most names that closest returns.
 const maxSuggestions = 3
 
-// closest returns the names that a mistyped one may stand for, the closest first, whatever their case: those within
+// Closest returns the names that a mistyped one may stand for, the closest first, whatever their case: those within
 // one edit for each three characters, and three edits at most, beyond which nearly every name of this length is close;
 // and of these, those that are at most one edit further than the closest. Who mistypes more than one character rarely
 // does so with the first: such names have the same, unless a dot is in both. If some have what is typed in front of a dot,
 // such as BF, the others are left out: the commands of one type of filter are called like those of another.
-func closest(mistyped string, names []string) []string {
+func Closest(mistyped string, names []string) []string {
 	mistyped = strings.ToUpper(mistyped)
 	limit := min(max(len(mistyped)/3, 1), 3)
 	type candidate struct {
@@ -22,7 +23,7 @@ func closest(mistyped string, names []string) []string {
 	}
 	var near []candidate
 	for _, name := range names {
-		n := distance(mistyped, strings.ToUpper(name))
+		n := Distance(mistyped, strings.ToUpper(name))
 		if n <= limit && (n <= 1 || beginAlike(mistyped, strings.ToUpper(name))) {
 			near = append(near, candidate{name, n})
 		}
@@ -48,9 +49,9 @@ func beginAlike(a, b string) bool {
 	return a != "" && b != "" && a[0] == b[0] || strings.Contains(a, ".") && strings.Contains(b, ".")
 }
 
-// distance returns the Damerau-Levenshtein distance of a and b, in bytes, in its restricted form (optimal string
+// Distance returns the Damerau-Levenshtein distance of a and b, in bytes, in its restricted form (optimal string
 // alignment): how many bytes to insert, delete, replace, or swap with their neighbours, none of them twice.
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	// rows[i%3][j] is the distance of a[:i] and b[:j]; a swap looks two rows back.
 	var rows [3][]int
 	for i := range rows {

@@ -1,4 +1,4 @@
-package main
+package suggest
 
 import (
 	"slices"
@@ -36,11 +36,11 @@ func TestClosest(t *testing.T) {
 		{"BF.EXISTSNOT", nil},
 	}
 	for _, tt := range tests {
-		if got := closest(tt.mistyped, names); !slices.Equal(got, tt.want) {
+		if got := Closest(tt.mistyped, names); !slices.Equal(got, tt.want) {
 			t.Errorf("%q: %q, want %q", tt.mistyped, got, tt.want)
 		}
 	}
-	if got := closest("AB", []string{"ABA", "ABB", "ABC", "ABD"}); len(got) != maxSuggestions {
+	if got := Closest("AB", []string{"ABA", "ABB", "ABC", "ABD"}); len(got) != maxSuggestions {
 		t.Errorf("%d suggestions, want %d", len(got), maxSuggestions)
 	}
 }
@@ -54,7 +54,7 @@ func TestDistance(t *testing.T) {
 		{"kitten", "sitting", 3}, {"ca", "abc", 3}, {"abcd", "badc", 2},
 	}
 	for _, tt := range tests {
-		if got := distance(tt.a, tt.b); got != tt.want {
+		if got := Distance(tt.a, tt.b); got != tt.want {
 			t.Errorf("%q, %q: %d, want %d", tt.a, tt.b, got, tt.want)
 		}
 	}
@@ -81,7 +81,7 @@ func TestDistance_definition(t *testing.T) {
 	word := rapid.StringMatching(`[abc]{0,6}`)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := word.Draw(t, "a"), word.Draw(t, "b")
-		if got, want := distance(a, b), defined(a, b); got != want {
+		if got, want := Distance(a, b), defined(a, b); got != want {
 			t.Fatalf("%q, %q: %d, want %d", a, b, got, want)
 		}
 	})

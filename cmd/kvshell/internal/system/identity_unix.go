@@ -1,0 +1,17 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package system
+
+import (
+	"os"
+	"syscall"
+)
+
+// IDOf returns what tells a file from others on this machine, whatever its name.
+func IDOf(info os.FileInfo) FileID {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return FileID{}
+	}
+	return FileID{uint64(stat.Dev), uint64(stat.Ino)}
+}

@@ -1,7 +1,6 @@
 package bloomext
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -88,17 +87,10 @@ func reserve(c *kv.Call) reply.Reply {
 }
 
 func add(c *kv.Call) reply.Reply {
-	added, err := handleOf(c).Add(c.Args[1])
-	switch {
-	case errors.Is(err, kv.ErrNotFound):
-		return scalableext.Only(madd(c))
-	case err != nil:
-		return scalableext.ErrorReply(err)
-	}
-	return reply.Bool(added)
+	return scalableext.Bool(handleOf(c).add(c.Args[1], defaultSpec))
 }
 
-func madd(c *kv.Call) reply.Reply { return addItems(c, defaultConfig(c.DB).spec, c.Args[1:]) }
+func madd(c *kv.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
 
 func insert(c *kv.Call) reply.Reply {
 	asked, items, failed, ok := scalableext.ParseInsert(c, defaults(c.DB))
@@ -113,7 +105,7 @@ func insert(c *kv.Call) reply.Reply {
 
 // addItems answers for each item. A filter that is missing is made as spec describes it, or,
 // if that is nil, an error.
-func addItems(c *kv.Call, spec func(*kv.DB) (kv.Spec, error), items [][]byte) reply.Reply {
+func addItems(c *kv.Call, spec scalableext.Spec, items [][]byte) reply.Reply {
 	f := handleOf(c)
 	return f.h.AddItems(f.level, spec, items, f.AddStaged)
 }

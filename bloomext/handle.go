@@ -102,7 +102,10 @@ func (f *Filter) MayContainUint64(item uint64) (bool, error) {
 // before, perhaps: at the false-positive rate a new item seems known, and
 // nothing is changed by adding it. The error is ErrFull for a new item where
 // there is no room.
-func (f *Filter) Add(item []byte) (bool, error) {
+func (f *Filter) Add(item []byte) (bool, error) { return f.add(item, nil) }
+
+// add is Add to a filter that is made as spec describes it if there is none.
+func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
 	if h.DB.Ready() && (c.object.Live() || c.object.Usable()) {
@@ -114,7 +117,7 @@ func (f *Filter) Add(item []byte) (bool, error) {
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}
 	}
-	return f.add(item)
+	return f.stage(item, spec)
 }
 
 // AddString is Add for a string.
@@ -180,13 +183,11 @@ func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
 	return false, nil
 }
 
-func (f *Filter) add(item []byte) (added bool, err error) {
-	err = f.h.WriteStaged(f.level, func(w *kv.Writer, c *filter) error {
+func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
+	return f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (bool, error) {
 		s := stager{w, c}
-		added, err = s.add(c.hash.Sum(item))
-		return err
+		return s.add(c.hash.Sum(item))
 	})
-	return added && err == nil, err
 }
 
 // entryBytes is the most that an item takes of a commit: an operand of its own of up to 64

@@ -45,8 +45,5 @@ func defaults(db *kv.DB) scalableext.Asked {
 	}
 }
 
-// defaultConfig is that of filters made by adding to a missing key.
-func defaultConfig(db *kv.DB) *Config {
-	c := configOf(defaults(db))
-	return &c
-}
+// defaultSpec is that of filters made by adding to a missing key.
+func defaultSpec(db *kv.DB) (kv.Spec, error) { return configOf(defaults(db)).spec(db) }

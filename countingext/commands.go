@@ -97,9 +97,12 @@ func reserve(c *kv.Call) reply.Reply {
 	return scalableext.Done(handleOf(c).Reserve(configOf(asked)))
 }
 
-func add(c *kv.Call) reply.Reply { return scalableext.Only(madd(c)) }
+// defaultSpec is that of filters made by adding to a missing key.
+var defaultSpec = configOf(defaultAsked).spec
 
-func madd(c *kv.Call) reply.Reply { return addItems(c, configOf(defaultAsked).spec, c.Args[1:]) }
+func add(c *kv.Call) reply.Reply { return scalableext.Bool(handleOf(c).add(c.Args[1], defaultSpec)) }
+
+func madd(c *kv.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
 
 func insert(c *kv.Call) reply.Reply {
 	asked, items, failed, ok := scalableext.ParseInsert(c, defaultAsked)
@@ -114,17 +117,13 @@ func insert(c *kv.Call) reply.Reply {
 
 // addItems answers for each item. A filter that is missing is made as spec describes it, or,
 // if that is nil, an error.
-func addItems(c *kv.Call, spec func(*kv.DB) (kv.Spec, error), items [][]byte) reply.Reply {
+func addItems(c *kv.Call, spec scalableext.Spec, items [][]byte) reply.Reply {
 	f := handleOf(c)
 	return f.h.AddItems(f.level, spec, items, f.AddStaged)
 }
 
 func del(c *kv.Call) reply.Reply {
-	deleted, err := handleOf(c).Delete(c.Args[1])
-	if err != nil {
-		return scalableext.ErrorReply(err)
-	}
-	return reply.Bool(deleted)
+	return scalableext.Bool(handleOf(c).Delete(c.Args[1]))
 }
 
 func mdel(c *kv.Call) reply.Reply {

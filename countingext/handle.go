@@ -136,7 +136,12 @@ func (f *Filter) CountUint64(item uint64) (int, error) {
 // means that it was there, perhaps. The errors are ErrFull and ErrCannotGrow, for an
 // absent item where there is no room.
 func (f *Filter) Add(item []byte) (bool, error) {
-	return f.change(func(s *stager) (bool, error) { return s.add(s.c.hash.Sum(item)) })
+	return f.add(item, nil)
+}
+
+// add is Add to a filter that is made as spec describes it if there is none.
+func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
+	return f.change(spec, func(s *stager) (bool, error) { return s.add(s.c.hash.Sum(item)) })
 }
 
 // AddString is Add for a string.
@@ -152,7 +157,7 @@ func (f *Filter) AddUint64(item uint64) (bool, error) {
 // was never added must not be deleted: at the false-positive rate that counts down
 // counters of others, which are not found any more then.
 func (f *Filter) Delete(item []byte) (bool, error) {
-	return f.change(func(s *stager) (bool, error) { return s.remove(s.c.hash.Sum(item)) })
+	return f.change(nil, func(s *stager) (bool, error) { return s.remove(s.c.hash.Sum(item)) })
 }
 
 // DeleteString is Delete for a string.
@@ -165,12 +170,8 @@ func (f *Filter) DeleteUint64(item uint64) (bool, error) {
 }
 
 // change makes a commit of one change.
-func (f *Filter) change(stage func(*stager) (bool, error)) (answer bool, err error) {
-	err = f.h.WriteStaged(f.level, func(w *kv.Writer, c *filter) error {
-		answer, err = stage(newStager(w, c))
-		return err
-	})
-	return answer && err == nil, err
+func (f *Filter) change(spec scalableext.Spec, stage func(*stager) (bool, error)) (bool, error) {
+	return f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (bool, error) { return stage(newStager(w, c)) })
 }
 
 // entryBytes is the most that an item takes of a commit: an operand of its own of up to 64

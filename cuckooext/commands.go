@@ -192,42 +192,22 @@ func reserve(c *kv.Call) reply.Reply {
 	return scalableext.Done(handleOf(c).Reserve(made))
 }
 
-// create makes the filter that is missing, as part of a writer's commit.
-func (f *Filter) create(w *kv.Writer, capacity uint64) error {
-	_, err := f.h.Staged(w)
-	if errors.Is(err, kv.ErrNotFound) {
-		err = f.ReserveStaged(w, defaultConfig(f.h.DB, capacity))
-	}
-	return err
-}
-
 // insertItems adds items in a single commit, and returns 1, 0 or -1 for each. A filter
-// that is missing is made for capacity items, or, if that is 0, an error. Full is the
-// error of the last item without room.
-func insertItems(f *Filter, capacity uint64, items [][]byte, onlyNew bool) (answers []int64, full, err error) {
-	err = f.h.Write(f.level, func(w *kv.Writer) error {
-		answers, full, err = f.stageItems(w, capacity, items, onlyNew)
+// that is missing is made as spec describes it, or, without one, an error.
+func insertItems(f *Filter, spec scalableext.Spec, items [][]byte, onlyNew bool) (answers []int64, err error) {
+	err = f.batch(spec, func(s *stager) error {
+		answers, err = f.stageItems(s, items, onlyNew)
 		return err
 	})
-	return answers, full, err
+	return answers, err
 }
 
-func (f *Filter) stageItems(w *kv.Writer, capacity uint64, items [][]byte, onlyNew bool) (answers []int64, full, err error) {
-	if capacity > 0 {
-		if err := f.create(w, capacity); err != nil {
-			return nil, nil, err
-		}
-	}
-	c, err := f.h.Staged(w)
-	if err != nil {
-		return nil, nil, err
-	}
-	s := newStager(w, c)
+func (f *Filter) stageItems(s *stager, items [][]byte, onlyNew bool) (answers []int64, err error) {
 	for i, item := range items {
 		if err := f.h.GivenUp(i); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		h, added := c.hash.Sum(item), true
+		h, added := s.c.hash.Sum(item), true
 		if onlyNew {
 			added, err = s.addIfAbsent(h)
 		} else {
@@ -239,38 +219,27 @@ func (f *Filter) stageItems(w *kv.Writer, capacity uint64, items [][]byte, onlyN
 		case err == nil:
 			answers = append(answers, 0)
 		case scalableext.NoRoom(err):
-			answers, full = append(answers, -1), err
+			answers = append(answers, -1)
 		default:
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return answers, full, nil
+	return answers, nil
 }
 
-// addOne is CF.ADD and CF.ADDNX.
-func addOne(c *kv.Call, onlyNew bool) reply.Reply {
-	answers, full, err := insertItems(handleOf(c), uint64(c.DB.SettingInt(capacitySetting)), c.Args[1:], onlyNew)
-	switch {
-	case err != nil:
-		return errorReply(err)
-	case full != nil:
-		return errorReply(full)
-	}
-	return reply.Bool(answers[0] == 1)
-}
-
-func add(c *kv.Call) reply.Reply { return addOne(c, false) }
-
-func addNX(c *kv.Call) reply.Reply {
-	added, err := handleOf(c).AddIfAbsent(c.Args[1])
-	if errors.Is(err, kv.ErrNotFound) {
-		return addOne(c, true)
-	}
+// boolReply answers 1 or 0, or an error.
+func boolReply(answer bool, err error) reply.Reply {
 	if err != nil {
 		return errorReply(err)
 	}
-	return reply.Bool(added)
+	return reply.Bool(answer)
 }
+
+func add(c *kv.Call) reply.Reply {
+	return boolReply(handleOf(c).change(initialSpec, func(s *stager) (bool, error) { return true, s.add(s.c.hash.Sum(c.Args[1])) }))
+}
+
+func addNX(c *kv.Call) reply.Reply { return boolReply(handleOf(c).addIfAbsent(c.Args[1], initialSpec)) }
 
 func insert(c *kv.Call) reply.Reply {
 	return insertCommand(c, false, func(n int64) reply.Reply { return reply.Either(reply.Int(n), reply.Bool(n > 0)) })
@@ -291,10 +260,11 @@ func insertCommand(c *kv.Call, onlyNew bool, show func(int64) reply.Reply) reply
 			if capacity < leastCapacity(c.DB) || capacity > probe.MaxCapacity {
 				return reply.Errorf("Capacity must be in the range [cf-bucket-size * 2, %d]", int64(probe.MaxCapacity))
 			}
-			if !create {
-				capacity = 0
+			var spec scalableext.Spec
+			if create {
+				spec = func(db *kv.DB) (kv.Spec, error) { return defaultConfig(db, uint64(capacity)).spec(db) }
 			}
-			return showItems(c, uint64(capacity), c.Args[i+1:], onlyNew, show)
+			return showItems(c, spec, c.Args[i+1:], onlyNew, show)
 		case strings.HasPrefix(word, "C"):
 			if i++; i == len(c.Args) {
 				return kv.WrongArity(c.Command)
@@ -312,8 +282,8 @@ func insertCommand(c *kv.Call, onlyNew bool, show func(int64) reply.Reply) reply
 	return kv.WrongArity(c.Command)
 }
 
-func showItems(c *kv.Call, capacity uint64, items [][]byte, onlyNew bool, show func(int64) reply.Reply) reply.Reply {
-	answers, _, err := insertItems(handleOf(c), capacity, items, onlyNew)
+func showItems(c *kv.Call, spec scalableext.Spec, items [][]byte, onlyNew bool, show func(int64) reply.Reply) reply.Reply {
+	answers, err := insertItems(handleOf(c), spec, items, onlyNew)
 	if err != nil {
 		return errorReply(err)
 	}
@@ -343,13 +313,10 @@ func countCommand(c *kv.Call) reply.Reply {
 
 func del(c *kv.Call) reply.Reply {
 	deleted, err := handleOf(c).Delete(c.Args[1])
-	switch {
-	case scalableext.Absent(err):
+	if scalableext.Absent(err) {
 		return reply.Error("Not found")
-	case err != nil:
-		return errorReply(err)
 	}
-	return reply.Bool(deleted)
+	return boolReply(deleted, err)
 }
 
 func compactCommand(c *kv.Call) reply.Reply {

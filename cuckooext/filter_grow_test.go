@@ -28,14 +28,14 @@ func TestStager_grow_last(t *testing.T) {
 	if err := f.Reserve(Config{Capacity: 1 << 38}); err != nil {
 		t.Fatal(err)
 	}
-	err = f.h.WriteStaged(kv.NoSync, func(w *kv.Writer, c *filter) error {
+	_, err = f.h.Change(kv.NoSync, nil, func(w *kv.Writer, c *filter) (bool, error) {
 		s := newStager(w, c)
 		for range 2 {
 			if err := s.grow(); err != nil {
 				t.Error(err)
 			}
 		}
-		return s.grow()
+		return true, s.grow()
 	})
 	if !errors.Is(err, ErrCannotGrow) || errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), `"f" has 3 layers`) {
 		t.Errorf("grow to a fourth layer: %v, want %v", err, ErrCannotGrow)

@@ -133,7 +133,7 @@ func (f *Filter) CountUint64(item uint64) (int, error) {
 // means that it was there, perhaps. The errors are ErrFull and ErrCannotGrow if there is no
 // room.
 func (f *Filter) Add(item []byte) (bool, error) {
-	return f.change(func(s *stager) (bool, error) { return s.addAgain(s.c.hash.Sum(item)) })
+	return f.change(nil, func(s *stager) (bool, error) { return s.addAgain(s.c.hash.Sum(item)) })
 }
 
 // AddString is Add for a string.
@@ -148,7 +148,10 @@ func (f *Filter) AddUint64(item uint64) (bool, error) {
 // AddIfAbsent adds an item that is not there, and reports whether it did: false means
 // that it was there, perhaps, and who did not add it must not delete it. The errors are those of
 // Add.
-func (f *Filter) AddIfAbsent(item []byte) (bool, error) {
+func (f *Filter) AddIfAbsent(item []byte) (bool, error) { return f.addIfAbsent(item, nil) }
+
+// addIfAbsent is AddIfAbsent to a filter that is made as spec describes it if there is none.
+func (f *Filter) addIfAbsent(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
 	if c := h.Current.Load(); h.DB.Ready() && (c.object.Live() || c.object.Usable()) {
 		hash := c.hash.Sum(item)
@@ -162,7 +165,7 @@ func (f *Filter) AddIfAbsent(item []byte) (bool, error) {
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}
 	}
-	return f.change(func(s *stager) (bool, error) { return s.addIfAbsent(s.c.hash.Sum(item)) })
+	return f.change(spec, func(s *stager) (bool, error) { return s.addIfAbsent(s.c.hash.Sum(item)) })
 }
 
 // AddIfAbsentString is AddIfAbsent for a string.
@@ -180,7 +183,7 @@ func (f *Filter) AddIfAbsentUint64(item uint64) (bool, error) {
 // was never added must not be deleted: at the false-positive rate that takes away the
 // entry of another, which is not found any more.
 func (f *Filter) Delete(item []byte) (bool, error) {
-	return f.change(func(s *stager) (bool, error) { return s.remove(s.c.hash.Sum(item)) })
+	return f.change(nil, func(s *stager) (bool, error) { return s.remove(s.c.hash.Sum(item)) })
 }
 
 // DeleteString is Delete for a string.
@@ -193,12 +196,8 @@ func (f *Filter) DeleteUint64(item uint64) (bool, error) {
 }
 
 // change makes a commit of one change; what says that there is none is an answer.
-func (f *Filter) change(stage func(*stager) (bool, error)) (changed bool, err error) {
-	err = f.h.WriteStaged(f.level, func(w *kv.Writer, c *filter) error {
-		changed, err = stage(newStager(w, c))
-		return err
-	})
-	return changed && err == nil, err
+func (f *Filter) change(spec scalableext.Spec, stage func(*stager) (bool, error)) (bool, error) {
+	return f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (bool, error) { return stage(newStager(w, c)) })
 }
 
 // addAgain stages the adding of an item, and reports whether it was absent.
@@ -246,7 +245,7 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 	var full error
 	start := 0
 	n, err = scalableext.EachBatch(items, added, f.h.BatchSize(entryBytes), func(items []T, added []bool) (int, error) {
-		err := f.batch(func(s *stager) (err error) {
+		err := f.batch(nil, func(s *stager) (err error) {
 			for i, item := range items {
 				switch added[i], err = s.addAgain(sum(s.c.hash, item)); {
 				case err == nil:
@@ -293,7 +292,7 @@ func (f *Filter) DeleteManyUint64(items []uint64, deleted []bool) (n int, err er
 
 func deleteMany[T any](f *Filter, items []T, deleted []bool, sum func(hash.Function, T) uint64) (n int, err error) {
 	return scalableext.EachBatch(items, deleted, f.h.BatchSize(entryBytes), func(items []T, deleted []bool) (int, error) {
-		err := f.batch(func(s *stager) (err error) {
+		err := f.batch(nil, func(s *stager) (err error) {
 			for i, item := range items {
 				if deleted[i], err = s.remove(sum(s.c.hash, item)); err != nil {
 					return err
@@ -333,8 +332,8 @@ func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (
 }
 
 // batch makes a commit of several changes.
-func (f *Filter) batch(stage func(*stager) error) error {
-	_, err := f.change(func(s *stager) (bool, error) { return true, stage(s) })
+func (f *Filter) batch(spec scalableext.Spec, stage func(*stager) error) error {
+	_, err := f.change(spec, func(s *stager) (bool, error) { return true, stage(s) })
 	return err
 }
 
@@ -420,13 +419,11 @@ func (f *Filter) compact(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		more := false
-		err := f.h.WriteStaged(f.level, func(w *kv.Writer, c *filter) (err error) {
+		more, err := f.h.Change(f.level, nil, func(w *kv.Writer, c *filter) (bool, error) {
 			if anew {
 				w.SetCounter(c.layers[0].table, compactedCounter, 0)
 			}
-			more, err = compact(w, c.object, min(compactBudget, f.h.DB.MaxCommit()/2))
-			return err
+			return compact(w, c.object, min(compactBudget, f.h.DB.MaxCommit()/2))
 		})
 		if err != nil || !more {
 			return err

@@ -76,6 +76,11 @@ func leastCapacityOf(bucketSize int64) int64 {
 	return 2 * bucketSize
 }
 
+// initialSpec is that of filters made by adding to a missing key.
+func initialSpec(db *kv.DB) (kv.Spec, error) {
+	return defaultConfig(db, uint64(db.SettingInt(capacitySetting))).spec(db)
+}
+
 // defaultConfig is that of filters of a capacity that are made without being told more.
 func defaultConfig(db *kv.DB, capacity uint64) Config {
 	expansion := uint32(db.SettingInt(expansionSetting))

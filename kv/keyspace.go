@@ -145,6 +145,16 @@ func (db *DB) openSteady(sh *shard, key []byte, steady bool) (o *Object, opened 
 	return db.open(sh, key)
 }
 
+// Opened returns the object that is open under a key, nil if none is: there may be one that no
+// lookup has opened yet. A caller that answers from it looks at DB.Ready and Object.Usable first,
+// as it does with an object that it has found before.
+func (db *DB) Opened(key []byte) *Object {
+	sh := &db.shards[db.hash(key)>>(64-shardBits)]
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	return sh.objects[string(key)]
+}
+
 // openObject returns the object that is open under a key, nil if none is.
 func (db *DB) openObject(key string) *Object {
 	sh := db.shardOf(key)

@@ -2,6 +2,7 @@ package kv_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -189,5 +190,37 @@ func TestLookup_closedAtEachRead(t *testing.T) {
 			}
 			s.wantConsistent()
 		})
+	}
+}
+
+// What commands look at counts for the cache, as what handles look at does.
+func TestHandle_commandsTouch(t *testing.T) {
+	s := openStore(t, inMemory())
+	session := s.NewSession()
+	do := func(words ...string) {
+		t.Helper()
+		args := make([][]byte, len(words))
+		for i, word := range words {
+			args[i] = []byte(word)
+		}
+		if r := session.Do(t.Context(), args); r.IsError() {
+			t.Fatalf("%s: %v", words[0], r)
+		}
+	}
+	items := make([]string, 20_000)
+	for i := range items {
+		items[i] = fmt.Sprint(i)
+	}
+	do(slices.Concat([]string{"BF.INSERT", "b", "CAPACITY", "50000", "ITEMS"}, items)...)
+	do(slices.Concat([]string{"CF.INSERT", "c", "CAPACITY", "50000", "ITEMS"}, items)...)
+	for name, key := range map[string]string{"BF.EXISTS": "b", "BF.ADD": "b", "CF.EXISTS": "c", "CF.ADDNX": "c"} {
+		touched := s.next("touch: begun")
+		touched.release()
+		for i := 0; i < len(items) && !touched.wasReached(); i++ { // one in 1024 is counted
+			do(name, key, items[i])
+		}
+		if !touched.wasReached() {
+			t.Errorf("no block was touched by %s", name)
+		}
 	}
 }

@@ -85,12 +85,12 @@ func Bools(answers []bool) []reply.Reply {
 	return list
 }
 
-// Only returns the answer for the only item, or the error.
-func Only(r reply.Reply) reply.Reply {
-	if r.IsError() {
-		return r
+// Bool answers 1 or 0, or an error.
+func Bool(answer bool, err error) reply.Reply {
+	if err != nil {
+		return ErrorReply(err)
 	}
-	return r.Elems()[0]
+	return reply.Bool(answer)
 }
 
 // Fact is a field that an INFO command answers, and the word that asks for it alone.
@@ -129,15 +129,12 @@ func Facts(c *kv.Call, facts []Fact) reply.Reply {
 // with the error of a full filter, and go on after that of one that cannot grow, which may
 // know later items.
 func (h *Handle[F]) AddItems(
-	level kv.Durability, spec func(*kv.DB) (kv.Spec, error), items [][]byte,
+	level kv.Durability, spec Spec, items [][]byte,
 	add func(w *kv.Writer, items [][]byte, added []bool) (n int, err error),
 ) reply.Reply {
 	var list []reply.Reply
 	err := h.Write(level, func(w *kv.Writer) error {
-		_, err := h.Staged(w)
-		if errors.Is(err, kv.ErrNotFound) && spec != nil {
-			err = h.ReserveStaged(w, spec)
-		}
+		_, err := h.StagedOrReserved(w, spec)
 		if err == nil {
 			list, err = answersOf(w, items, add)
 		}

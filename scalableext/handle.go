@@ -27,6 +27,9 @@ type Handle[F any] struct {
 	Current atomic.Pointer[F]
 }
 
+// Spec says how a filter is stored that is to be made in a store.
+type Spec = func(*kv.DB) (kv.Spec, error)
+
 // NewHandle returns a handle on a key, bound to a transaction if tx is not nil. None is a
 // filter whose object has ended.
 func NewHandle[F any](db *kv.DB, key []byte, tx *kv.Transaction, none *F) *Handle[F] {
@@ -62,10 +65,19 @@ func (h *Handle[F]) Outside(ctx context.Context) error {
 	return h.DB.Outside(ctx)
 }
 
-// HandleFor returns a handle on a key for a command alone.
+// HandleFor returns a handle on a key for a command alone. It begins with the filter that is open
+// under the key, if there is one: so a command answers from memory whatever a handle that is kept would,
+// and counts for the cache as its lookups do.
 func HandleFor[F any](c *kv.Call, key []byte, none *F) *Handle[F] {
-	h := NewHandle(c.DB, key, c.Transaction, none)
-	h.ctx = c.Context
+	h := &Handle[F]{DB: c.DB, Key: key, Tx: c.Transaction, ctx: c.Context}
+	h.Current.Store(none)
+	if h.Tx == nil { // what is in memory is not what a transaction sees
+		if o := c.DB.Opened(key); o != nil {
+			if f, ok := o.Body().(*F); ok {
+				h.Current.Store(f)
+			}
+		}
+	}
 	return h
 }
 
@@ -88,15 +100,18 @@ func (h *Handle[F]) Write(level kv.Durability, change func(*kv.Writer) error, ot
 	return h.DB.Write(level, append(others, h.Key), change)
 }
 
-// WriteStaged is Write of a change of the filter, which is there.
-func (h *Handle[F]) WriteStaged(level kv.Durability, change func(*kv.Writer, *F) error) error {
-	return h.Write(level, func(w *kv.Writer) error {
-		f, err := h.Staged(w)
+// Change runs a change of the filter, and returns its answer, which is false after an error. If there is
+// no filter, it is made as spec describes it, in the same commit; without spec that is an error.
+func (h *Handle[F]) Change(level kv.Durability, spec Spec, change func(*kv.Writer, *F) (bool, error)) (answer bool, err error) {
+	err = h.Write(level, func(w *kv.Writer) error {
+		f, err := h.StagedOrReserved(w, spec)
 		if err != nil {
 			return err
 		}
-		return change(w, f)
+		answer, err = change(w, f)
+		return err
 	})
+	return answer && err == nil, err
 }
 
 // Read runs a lookup, see kv.DB.Read.
@@ -185,9 +200,22 @@ func (h *Handle[F]) Staged(w *kv.Writer) (*F, error) {
 	return f, err
 }
 
+// StagedOrReserved is Staged of a filter that is made as spec describes it if there is none. Without spec
+// that is an error.
+func (h *Handle[F]) StagedOrReserved(w *kv.Writer, spec Spec) (*F, error) {
+	f, err := h.Staged(w)
+	if spec == nil || !errors.Is(err, kv.ErrNotFound) {
+		return f, err
+	}
+	if err := h.ReserveStaged(w, spec); err != nil {
+		return nil, err
+	}
+	return h.Staged(w)
+}
+
 // ReserveStaged stages an empty filter under the key, which spec describes. It returns
 // kv.ErrExists if the key holds anything, which is kv.ErrWrongType too if that is no such filter.
-func (h *Handle[F]) ReserveStaged(w *kv.Writer, spec func(*kv.DB) (kv.Spec, error)) error {
+func (h *Handle[F]) ReserveStaged(w *kv.Writer, spec Spec) error {
 	o, err := w.Object(h.Key)
 	if err != nil {
 		return err
@@ -207,13 +235,13 @@ func (h *Handle[F]) ReserveStaged(w *kv.Writer, spec func(*kv.DB) (kv.Spec, erro
 }
 
 // Reserve is ReserveStaged in a commit of its own.
-func (h *Handle[F]) Reserve(level kv.Durability, spec func(*kv.DB) (kv.Spec, error)) error {
+func (h *Handle[F]) Reserve(level kv.Durability, spec Spec) error {
 	return h.Write(level, func(w *kv.Writer) error { return h.ReserveStaged(w, spec) })
 }
 
 // OpenOrReserve is Reserve if there is nothing under the key, and otherwise returns what
 // mismatch says of the filter there.
-func (h *Handle[F]) OpenOrReserve(level kv.Durability, spec func(*kv.DB) (kv.Spec, error), mismatch func(*F) error) error {
+func (h *Handle[F]) OpenOrReserve(level kv.Durability, spec Spec, mismatch func(*F) error) error {
 	return h.Write(level, func(w *kv.Writer) error {
 		existing, err := h.Staged(w)
 		switch {
@@ -229,12 +257,9 @@ func (h *Handle[F]) OpenOrReserve(level kv.Durability, spec func(*kv.DB) (kv.Spe
 // Drop removes the whole filter and reports whether there was one. It returns
 // kv.ErrWrongType, and changes nothing, if the key holds another type.
 func (h *Handle[F]) Drop(level kv.Durability) (found bool, err error) {
-	err = h.WriteStaged(level, func(w *kv.Writer, _ *F) error {
-		found, err = w.Delete(h.Key)
-		return err
-	})
+	found, err = h.Change(level, nil, func(w *kv.Writer, _ *F) (bool, error) { return w.Delete(h.Key) })
 	if errors.Is(err, kv.ErrNotFound) {
 		return false, nil
 	}
-	return found && err == nil, err
+	return found, err
 }

@@ -69,8 +69,8 @@ func (h *Handle[F]) Outside(ctx context.Context) error {
 // under the key, if there is one: so a command answers from memory whatever a handle that is kept would,
 // and counts for the cache as its lookups do.
 func HandleFor[F any](c *kv.Call, key []byte, none *F) *Handle[F] {
-	h := &Handle[F]{DB: c.DB, Key: key, Tx: c.Transaction, ctx: c.Context}
-	h.Current.Store(none)
+	h := NewHandle(c.DB, key, c.Transaction, none)
+	h.ctx = c.Context
 	if h.Tx == nil { // what is in memory is not what a transaction sees
 		if o := c.DB.Opened(key); o != nil {
 			if f, ok := o.Body().(*F); ok {

@@ -24,13 +24,13 @@ const maxInitialCapacity = 1 << 30
 
 func settings() []kv.Setting {
 	return []kv.Setting{{
-		Name: errorRateSetting, Default: "0.01", Check: kv.FloatSetting(0, 1, maxRate),
+		Name: errorRateSetting, Default: "0.01", Check: kv.FloatSetting(0, 1, scalableext.MaxRate),
 		Summary: "Error rate of filters that BF.ADD, BF.MADD and BF.INSERT make without being told one.",
 	}, {
 		Name: capacitySetting, Default: "100", Check: kv.IntegerSetting(1, maxInitialCapacity),
 		Summary: "Capacity of filters that BF.ADD, BF.MADD and BF.INSERT make without being told one.",
 	}, {
-		Name: expansionSetting, Default: strconv.Itoa(defaultExpansion),
+		Name: expansionSetting, Default: strconv.Itoa(scalableext.DefaultExpansion),
 		Check:   kv.IntegerSetting(0, scalableext.MaxExpansion),
 		Summary: "Expansion of filters that are made without being told one; 0 for filters that do not grow.",
 	}}

@@ -87,7 +87,7 @@ func configOf(a scalableext.Asked) Config {
 
 // defaultAsked is what a command makes a filter of that it is not told anything about:
 // RedisBloom's defaults of Bloom filters.
-var defaultAsked = scalableext.Asked{Capacity: 100, ErrorRate: 0.01, Expansion: defaultExpansion}
+var defaultAsked = scalableext.Asked{Capacity: 100, ErrorRate: 0.01, Expansion: scalableext.DefaultExpansion}
 
 func reserve(c *kv.Call) reply.Reply {
 	asked, failed, ok := scalableext.ParseReserve(c, defaultAsked)

@@ -2,12 +2,12 @@ package countingext
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Merge adds to the filter everything that the sources hold, as one commit: the sum of
@@ -22,107 +22,28 @@ import (
 // counters more above 0 than most: five standard deviations are let pass. The work is that
 // of reading and writing all of them; writes to them wait meanwhile.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
-	if err := f.h.Outside(ctx); err != nil {
-		return err
-	}
-	var keys [][]byte
-	for i, s := range sources {
-		if s == nil {
-			return errNilSource(i)
-		}
-		keys = append(keys, s.h.Key)
-	}
-	return f.h.Write(f.level, func(w *kv.Writer) error { return f.MergeStaged(ctx, w, sources...) }, keys...)
-}
-
-func errNilSource(i int) error {
-	return fmt.Errorf("countingext: merge: source %d is nil: must be a filter", i)
+	return f.h.Merge(ctx, f.level, handlesOf(sources), merging)
 }
 
 // MergeStaged is Merge as part of a writer's commit. The writer was begun with the
 // keys of the filter and the sources.
 func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filter) error {
-	var parts []*filter
-	dest, err := f.h.Staged(w)
-	switch {
-	case err == nil:
-		parts = append(parts, dest)
-	case !errors.Is(err, kv.ErrNotFound):
-		return err
-	}
-	for i, s := range sources {
-		if s == nil {
-			return errNilSource(i)
-		}
-		if s.h.DB != f.h.DB {
-			return fmt.Errorf("%w: %q is in the store %s, %q in %s", ErrUnequal, f.h.Key, f.h.DB.Dir(), s.h.Key, s.h.DB.Dir())
-		}
-		c, err := s.h.Staged(w)
-		if err != nil {
-			return err
-		}
-		same := func(p *filter) bool { return p.object.ID() == c.object.ID() }
-		if !slices.ContainsFunc(parts, same) {
-			parts = append(parts, c)
-		}
-	}
-	if len(parts) == 0 {
-		return fmt.Errorf("%w: %q", kv.ErrNotFound, f.h.Key)
-	}
-	longest := parts[0]
-	for _, p := range parts[1:] {
-		if err := unequal(parts[0], p); err != nil {
-			return err
-		}
-		if len(p.layers) > len(longest.layers) {
-			longest = p
-		}
-	}
-	spec := kv.Spec{Type: countingType, Family: longest.object.Family(), Params: longest.object.Params()}
-	if dest != nil {
-		spec.Expiry = dest.object.Expiry()
-	}
-	for _, l := range longest.object.Layers() {
-		spec.Layers = append(spec.Layers, l.Spec())
-	}
-	united, err := w.Build(ctx, f.h.Key, spec, func(b *kv.Builder) error { return unite(w, b, parts) })
-	if err != nil || dest == nil {
-		return err
-	}
-	return w.KeepAttributes(dest.object, united)
+	return f.h.MergeStaged(ctx, w, handlesOf(sources), merging)
 }
 
-// unequal returns how two filters differ, or nil if they can be merged: layers of
-// the same number have the same shape then.
-func unequal(a, b *filter) error {
-	p, q := a.chain.Params, b.chain.Params
-	differ := func(name string, have, other any) error {
-		return fmt.Errorf("%w: %s of %q is %v, of %q %v", ErrUnequal, name, a.object.Key(), have, b.object.Key(), other)
-	}
-	if why := p.UnequalHash(a.object.Key(), q, b.object.Key()); why != "" {
-		return fmt.Errorf("%w: %s", ErrUnequal, why)
-	}
-	switch {
-	case p.Capacity != q.Capacity:
-		return differ("capacity", p.Capacity, q.Capacity)
-	case p.ErrorRate != q.ErrorRate:
-		return differ("error rate", p.ErrorRate, q.ErrorRate)
-	case p.Expansion != q.Expansion:
-		return differ("expansion", p.Expansion, q.Expansion)
-	case p.Growth != q.Growth:
-		return differ("growth rule", p.Growth, q.Growth)
-	}
-	for i := range min(len(a.layers), len(b.layers)) {
-		l, m := a.layer(i), b.layer(i)
-		if l.layout != m.layout {
-			return differ(fmt.Sprintf("layout of layer %d", i), layoutText(l), layoutText(m))
-		}
-	}
-	return nil
+var merging = &scalableext.Merging[filter]{
+	Type: countingType, Cells: cells, Unite: unite,
+	Layout: func(f *filter, i int) probe.Layout { return f.layer(i).layout },
 }
 
-func layoutText(l *layer) string {
-	return fmt.Sprintf("%d counters with %d hashes in %d lines", l.layout.Cells(), l.layout.Hashes, l.layout.LinesPerItem)
+func handlesOf(filters []*Filter) []*handle {
+	list := make([]*handle, len(filters))
+	for i, f := range filters {
+		if f != nil {
+			list[i] = f.h
+		}
+	}
+	return list
 }
 
 // layer returns layer i, 0 being the oldest.

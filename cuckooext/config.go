@@ -1,9 +1,7 @@
 package cuckooext
 
 import (
-	"fmt"
 	"math/bits"
-	"strings"
 	"time"
 
 	"github.com/sievekv/sievekv/kv"
@@ -52,8 +50,10 @@ type Config struct {
 	TTL time.Duration
 }
 
+// packageName is what errors begin with.
+const packageName = "cuckooext"
+
 const (
-	defaultExpansion  = 2
 	defaultIterations = 20
 	maxIterations     = 1<<16 - 1
 
@@ -71,20 +71,15 @@ type plan struct {
 // plan checks the Config. Its error wraps ErrConfig, and names the parameter,
 // its value and what is allowed.
 func (c Config) plan(f hash.Function) (p plan, err error) {
-	bad := func(format string, args ...any) (plan, error) {
-		return plan{}, fmt.Errorf("cuckooext: %w: %s", probe.ErrParams, fmt.Sprintf(format, args...))
+	if err := c.asked().CheckLife(packageName); err != nil {
+		return plan{}, err
 	}
-	switch {
-	case c.TTL != 0 && c.TTL < time.Millisecond:
-		return bad("TTL is %v, want at least 1ms, or 0 for none", c.TTL)
-	case !c.Hash.Valid():
-		return bad("hash is %v, want keyed or xxh64", c.Hash)
-	case c.Expansion > scalableext.MaxExpansion:
-		return bad("expansion is %d, want 1 to %d, or 0 for %d", c.Expansion, scalableext.MaxExpansion, defaultExpansion)
-	case c.NonScaling && c.Expansion != 0:
-		return bad("expansion is %d in a filter that does not grow, want 0", c.Expansion)
-	case c.MaxIterations < 0 || c.MaxIterations > maxIterations:
-		return bad("max iterations are %d, want 1 to %d, or 0 for %d", c.MaxIterations, maxIterations, defaultIterations)
+	if err := c.asked().CheckExpansion(packageName); err != nil {
+		return plan{}, err
+	}
+	if c.MaxIterations < 0 || c.MaxIterations > maxIterations {
+		return plan{}, scalableext.BadConfig(packageName, "max iterations are %d, want 1 to %d, or 0 for %d",
+			c.MaxIterations, maxIterations, defaultIterations)
 	}
 	bucketSize, iterations := c.BucketSize, c.MaxIterations
 	if bucketSize == 0 {
@@ -112,7 +107,7 @@ func (c Config) plan(f hash.Function) (p plan, err error) {
 	switch {
 	case c.NonScaling:
 	case c.Expansion == 0:
-		p.params.Expansion = defaultExpansion
+		p.params.Expansion = scalableext.DefaultExpansion
 	default:
 		p.params.Expansion = 1 << bits.Len32(c.Expansion-1)
 	}
@@ -128,23 +123,18 @@ func layerSpec(g *geometry, blocks uint64, iterations int) kv.LayerSpec {
 	return kv.LayerSpec{Layout: kv.LayoutNative, Blocks: blocks, Lines: block.MaxLines, Params: p.append(nil)}
 }
 
+func (c Config) asked() scalableext.Asked {
+	return scalableext.Asked{
+		Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling, TTL: c.TTL, Hash: c.Hash,
+	}
+}
+
 // spec returns what is stored of a new filter.
 func (c Config) spec(db *kv.DB) (kv.Spec, error) {
-	f, err := db.ItemHash(c.Hash)
-	if err != nil {
-		return kv.Spec{}, err
-	}
-	p, err := c.plan(f)
-	if err != nil {
-		return kv.Spec{}, err
-	}
-	var expiry int64
-	if c.TTL != 0 {
-		expiry = db.Now() + c.TTL.Milliseconds()
-	}
-	return kv.Spec{
-		Type: cuckooType, Family: p.g.family, Params: p.params.Append(nil), Layers: []kv.LayerSpec{p.first}, Expiry: expiry,
-	}, nil
+	return c.asked().Spec(db, func(f hash.Function) (kv.Spec, error) {
+		p, err := c.plan(f)
+		return kv.Spec{Type: cuckooType, Family: p.g.family, Params: p.params.Append(nil), Layers: []kv.LayerSpec{p.first}}, err
+	})
 }
 
 // mismatch returns how a filter differs from one made by the Config.
@@ -154,26 +144,14 @@ func (c Config) mismatch(f *filter) error {
 	if err != nil {
 		return err
 	}
-	var diffs []string
-	differ := func(name string, have, want any) {
-		if have != want {
-			diffs = append(diffs, fmt.Sprintf("%s is %v, asked for %v", name, have, want))
-		}
-	}
 	want, err := decodeLayerParams(p.first.Params)
 	if err != nil {
 		return err
 	}
-	differ("error rate", have.ErrorRate, p.params.ErrorRate)
-	if c.Hash != hash.Default {
-		differ("hash", have.Hash.Kind(), c.Hash)
-	}
-	differ("capacity", have.Capacity, p.params.Capacity)
-	differ("expansion", have.Expansion, p.params.Expansion)
-	differ("bucket size", f.g.bucketSize, uint32(want.bucketSize))
-	differ("max iterations", f.layers[0].maxIterations, int(want.maxIterations))
-	if len(diffs) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: key %q: %s", ErrMismatch, f.object.Key(), strings.Join(diffs, "; "))
+	var d scalableext.Differences
+	d.Add("error rate", have.ErrorRate, p.params.ErrorRate)
+	d.AddParams(c.asked(), have, p.params)
+	d.Add("bucket size", f.g.bucketSize, uint32(want.bucketSize))
+	d.Add("max iterations", f.layers[0].maxIterations, int(want.maxIterations))
+	return d.Err(f.object.Key())
 }

@@ -34,7 +34,7 @@ func settings() []kv.Setting {
 			"Capacity of filters that CF.ADD, CF.ADDNX, CF.INSERT and CF.INSERTNX make without being told."),
 		integer(iterationsSetting, defaultIterations, 1, maxIterations,
 			"Most entries moved to make room for one, in filters that are made without being told."),
-		integer(expansionSetting, defaultExpansion, 0, scalableext.MaxExpansion,
+		integer(expansionSetting, scalableext.DefaultExpansion, 0, scalableext.MaxExpansion,
 			"Expansion of filters that are made without being told one; 0 for filters that do not grow."),
 		integer(maxLayersSetting, unratedLayers, 1, 1<<16,
 			"Most sub-filters of any filter; its error rate may allow fewer."),

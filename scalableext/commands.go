@@ -12,17 +12,6 @@ import (
 	"github.com/sievekv/sievekv/kv/reply"
 )
 
-// Asked is what the words of a command ask of a new filter that grows by capacity and
-// error rate.
-type Asked struct {
-	Capacity   uint64
-	ErrorRate  float64
-	Expansion  uint32 // 0 with NonScaling
-	NonScaling bool
-	TTL        time.Duration
-	Hash       hash.Kind
-}
-
 // reserveWords is the most words of a RESERVE command, its name included, without TTL and HASH. Each
 // of those is two more.
 const reserveWords = 7

@@ -1,0 +1,197 @@
+package scalableext
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// Asked is what the configurations of all types have: a Config asks for it, and so do the words of a
+// command.
+type Asked struct {
+	Capacity   uint64
+	ErrorRate  float64
+	Expansion  uint32 // 0 with NonScaling
+	NonScaling bool
+	TTL        time.Duration
+	Hash       hash.Kind
+}
+
+const (
+	// DefaultExpansion is that of a filter for which none is asked.
+	DefaultExpansion = 2
+
+	// MaxRate is the highest error rate of a filter of bits or counters: higher ones are lowered to it.
+	MaxRate = 0.25
+)
+
+// BadConfig returns ErrConfig for a value that an extension's Config may not have.
+func BadConfig(extension, format string, args ...any) error {
+	return fmt.Errorf("%s: %w: %s", extension, ErrConfig, fmt.Sprintf(format, args...))
+}
+
+// CheckLife checks what has nothing to do with a filter's size.
+func (a Asked) CheckLife(extension string) error {
+	switch {
+	case a.TTL != 0 && a.TTL < time.Millisecond:
+		return BadConfig(extension, "TTL is %v, want at least 1ms, or 0 for none", a.TTL)
+	case !a.Hash.Valid():
+		return BadConfig(extension, "hash is %v, want keyed or xxh64", a.Hash)
+	}
+	return nil
+}
+
+// CheckExpansion checks how a filter is to grow.
+func (a Asked) CheckExpansion(extension string) error {
+	switch {
+	case a.Expansion > MaxExpansion:
+		return BadConfig(extension, "expansion is %d, want 1 to %d, or 0 for %d", a.Expansion, MaxExpansion, DefaultExpansion)
+	case a.NonScaling && a.Expansion != 0:
+		return BadConfig(extension, "expansion is %d in a filter that does not grow, want 0", a.Expansion)
+	}
+	return nil
+}
+
+// Spec completes what is stored of a new filter: plan gives all but its expiry for the hash that its
+// items have in the store.
+func (a Asked) Spec(db *kv.DB, plan func(hash.Function) (kv.Spec, error)) (kv.Spec, error) {
+	f, err := db.ItemHash(a.Hash)
+	if err != nil {
+		return kv.Spec{}, err
+	}
+	s, err := plan(f)
+	if err == nil && a.TTL != 0 {
+		s.Expiry = db.Now() + a.TTL.Milliseconds()
+	}
+	return s, err
+}
+
+// Cells says what the layers of a type of filters are made of: bits, or counters.
+type Cells struct {
+	Package string // what errors begin with
+	Name    string // what errors call the cells
+	Count   func(*probe.Layout) uint64
+	Size    func(capacity uint64, rate float64) (probe.Layout, error)
+	From    func(cells uint64, hashes int) (probe.Layout, error)
+}
+
+func (k *Cells) text(l probe.Layout) string {
+	return fmt.Sprintf("%d %s with %d hashes in %d lines", k.Count(&l), k.Name, l.Hashes, l.LinesPerItem)
+}
+
+// Plan returns the parameters of a new filter, and the layout of its first layer: for a capacity and an
+// error rate, or for so many cells and hashes if they are not 0. Its error wraps ErrConfig, and names
+// the parameter, its value and what is allowed.
+func (k *Cells) Plan(a Asked, cells uint64, hashes int, f hash.Function) (Params, probe.Layout, error) {
+	plan := k.planRate
+	if cells != 0 || hashes != 0 {
+		plan = func(a Asked) (Params, probe.Layout, error) { return k.planCells(a, cells, hashes) }
+	}
+	if err := a.CheckLife(k.Package); err != nil {
+		return Params{}, probe.Layout{}, err
+	}
+	p, first, err := plan(a)
+	p.Hash = f
+	return p, first, err
+}
+
+func (k *Cells) planRate(a Asked) (p Params, first probe.Layout, err error) {
+	switch {
+	case !(a.ErrorRate > 0 && a.ErrorRate < 1):
+		return p, first, BadConfig(k.Package, "error rate is %v, want above 0 and below 1", a.ErrorRate)
+	case a.Capacity < 1 || a.Capacity > probe.MaxCapacity:
+		return p, first, BadConfig(k.Package, "capacity is %d, want 1 to %d", a.Capacity, uint64(probe.MaxCapacity))
+	}
+	if err := a.CheckExpansion(k.Package); err != nil {
+		return p, first, err
+	}
+	p = Params{Capacity: a.Capacity, ErrorRate: min(a.ErrorRate, MaxRate), Expansion: a.Expansion}
+	if !a.NonScaling && a.Expansion == 0 {
+		p.Expansion = DefaultExpansion
+	}
+	capacity, rate, err := p.Layer(0)
+	if err != nil {
+		return p, first, err
+	}
+	if first, err = k.Size(capacity, rate); err != nil {
+		err = fmt.Errorf("%s: %w", k.Package, err)
+	}
+	return p, first, err
+}
+
+func (k *Cells) planCells(a Asked, cells uint64, hashes int) (p Params, first probe.Layout, err error) {
+	switch {
+	case cells == 0 || hashes == 0:
+		return p, first, BadConfig(k.Package, "%s are %d and hashes %d, want both or neither", k.Name, cells, hashes)
+	case a.ErrorRate != 0:
+		return p, first, BadConfig(k.Package, "error rate is %v with %s given, want 0: it follows", a.ErrorRate, k.Name)
+	case a.Expansion != 0:
+		return p, first, BadConfig(k.Package, "expansion is %d with %s given, want 0: such a filter does not grow", a.Expansion, k.Name)
+	case a.Capacity > probe.MaxCapacity:
+		return p, first, BadConfig(k.Package, "capacity is %d, want at most %d", a.Capacity, uint64(probe.MaxCapacity))
+	}
+	if first, err = k.From(cells, hashes); err != nil {
+		return p, first, fmt.Errorf("%s: %w", k.Package, err)
+	}
+	p.Capacity = a.Capacity
+	if p.Capacity == 0 {
+		half := float64(k.Count(&first)) * math.Ln2 / float64(first.Hashes)
+		p.Capacity = uint64(min(max(1, half), probe.MaxCapacity))
+	}
+	p.ErrorRate = first.FullRate(p.Capacity)
+	if !(p.ErrorRate > 0 && p.ErrorRate < 1) {
+		return p, first, BadConfig(k.Package, "capacity is %d, for which %d %s and %d hashes have an error rate of %v, want above 0 and below 1",
+			p.Capacity, cells, k.Name, hashes, p.ErrorRate)
+	}
+	return p, first, nil
+}
+
+// Mismatch returns how a filter differs from one that Plan would give: one of these parameters, with an
+// oldest layer of this layout.
+func (k *Cells) Mismatch(a Asked, cells uint64, hashes int, key string, have Params, oldest probe.Layout) error {
+	want, first, err := k.Plan(a, cells, hashes, have.Hash)
+	if err != nil {
+		return err
+	}
+	var d Differences
+	if cells != 0 {
+		d.Add(k.Name, k.Count(&oldest), k.Count(&first))
+		d.Add("hashes", oldest.Hashes, first.Hashes)
+	} else {
+		d.Add("error rate", have.ErrorRate, want.ErrorRate)
+	}
+	d.AddParams(a, have, want)
+	return d.Err(key)
+}
+
+// Differences are those of a filter from the one that is asked for.
+type Differences []string
+
+// Add adds a parameter if it differs.
+func (d *Differences) Add(name string, have, want any) {
+	if have != want {
+		*d = append(*d, fmt.Sprintf("%s is %v, asked for %v", name, have, want))
+	}
+}
+
+// AddParams adds those parameters that differ in filters of any type. The hash counts if one is asked for.
+func (d *Differences) AddParams(a Asked, have, want Params) {
+	if a.Hash != hash.Default {
+		d.Add("hash", have.Hash.Kind(), a.Hash)
+	}
+	d.Add("capacity", have.Capacity, want.Capacity)
+	d.Add("expansion", have.Expansion, want.Expansion)
+}
+
+// Err returns ErrMismatch with all differences, nil if there are none.
+func (d Differences) Err(key string) error {
+	if len(d) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: key %q: %s", ErrMismatch, key, strings.Join(d, "; "))
+}

@@ -1,0 +1,140 @@
+package scalableext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// Merging is how filters of type F are merged.
+type Merging[F any] struct {
+	Type   *kv.Type
+	Cells  Cells
+	Layout func(f *F, layer int) probe.Layout // layer 0 is the oldest
+
+	// Unite gives the filter being built what all parts hold.
+	Unite func(w *kv.Writer, b *kv.Builder, parts []*F) error
+}
+
+// Merge adds to the filter what the sources hold, as one commit. A source is nil if the handle that was given is.
+func (h *Handle[F]) Merge(ctx context.Context, level kv.Durability, sources []*Handle[F], m *Merging[F]) error {
+	if err := h.Outside(ctx); err != nil {
+		return err
+	}
+	var keys [][]byte
+	for i, s := range sources {
+		if s == nil {
+			return m.nilSource(i)
+		}
+		keys = append(keys, s.Key)
+	}
+	return h.Write(level, func(w *kv.Writer) error { return h.MergeStaged(ctx, w, sources, m) }, keys...)
+}
+
+func (m *Merging[F]) nilSource(i int) error {
+	return fmt.Errorf("%s: merge: source %d is nil: must be a filter", m.Cells.Package, i)
+}
+
+// mergePart is one of the filters to be merged.
+type mergePart[F any] struct {
+	object *kv.Object
+	filter *F
+	params Params
+}
+
+// stagedPart returns the filter under a key as a writer sees it.
+func (h *Handle[F]) stagedPart(w *kv.Writer) (p mergePart[F], err error) {
+	if p.filter, err = h.Staged(w); err != nil {
+		return p, err
+	}
+	if p.object, err = w.Object(h.Key); err != nil {
+		return p, err
+	}
+	p.params, err = decodeParams(p.object.Params())
+	return p, err
+}
+
+// MergeStaged is Merge as part of a writer's commit, which was begun with all keys.
+func (h *Handle[F]) MergeStaged(ctx context.Context, w *kv.Writer, sources []*Handle[F], m *Merging[F]) error {
+	var parts []mergePart[F]
+	dest, err := h.stagedPart(w)
+	missing := errors.Is(err, kv.ErrNotFound)
+	switch {
+	case err == nil:
+		parts = append(parts, dest)
+	case !missing:
+		return err
+	}
+	for i, s := range sources {
+		if s == nil {
+			return m.nilSource(i)
+		}
+		if s.DB != h.DB {
+			return fmt.Errorf("%w: %q is in the store %s, %q in %s", ErrUnequal, h.Key, h.DB.Dir(), s.Key, s.DB.Dir())
+		}
+		p, err := s.stagedPart(w)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(parts, func(q mergePart[F]) bool { return q.object.ID() == p.object.ID() }) {
+			parts = append(parts, p)
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Errorf("%w: %q", kv.ErrNotFound, h.Key)
+	}
+	longest, filters := parts[0].object, make([]*F, len(parts))
+	for i, p := range parts {
+		if err := m.unequal(parts[0], p); err != nil {
+			return err
+		}
+		if len(p.object.Layers()) > len(longest.Layers()) {
+			longest = p.object
+		}
+		filters[i] = p.filter
+	}
+	spec := kv.Spec{Type: m.Type, Family: longest.Family(), Params: longest.Params()}
+	if !missing {
+		spec.Expiry = dest.object.Expiry()
+	}
+	for _, l := range longest.Layers() {
+		spec.Layers = append(spec.Layers, l.Spec())
+	}
+	united, err := w.Build(ctx, h.Key, spec, func(b *kv.Builder) error { return m.Unite(w, b, filters) })
+	if err != nil || missing {
+		return err
+	}
+	return w.KeepAttributes(dest.object, united)
+}
+
+// unequal returns how two filters differ, or nil if they can be merged: layers of the same number
+// have the same shape then.
+func (m *Merging[F]) unequal(a, b mergePart[F]) error {
+	p, q := a.params, b.params
+	differ := func(name string, have, other any) error {
+		return fmt.Errorf("%w: %s of %q is %v, of %q %v", ErrUnequal, name, a.object.Key(), have, b.object.Key(), other)
+	}
+	if why := p.UnequalHash(a.object.Key(), q, b.object.Key()); why != "" {
+		return fmt.Errorf("%w: %s", ErrUnequal, why)
+	}
+	switch {
+	case p.Capacity != q.Capacity:
+		return differ("capacity", p.Capacity, q.Capacity)
+	case p.ErrorRate != q.ErrorRate:
+		return differ("error rate", p.ErrorRate, q.ErrorRate)
+	case p.Expansion != q.Expansion:
+		return differ("expansion", p.Expansion, q.Expansion)
+	case p.Growth != q.Growth:
+		return differ("growth rule", p.Growth, q.Growth)
+	}
+	for i := range min(len(a.object.Layers()), len(b.object.Layers())) {
+		if l, other := m.Layout(a.filter, i), m.Layout(b.filter, i); l != other {
+			return differ(fmt.Sprintf("layout of layer %d", i), m.Cells.text(l), m.Cells.text(other))
+		}
+	}
+	return nil
+}

@@ -1,8 +1,6 @@
 package bloomext
 
 import (
-	"slices"
-
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
@@ -140,11 +138,7 @@ func (f *filter) touch(db *kv.DB, hash uint64) {
 
 // lookup is the way of a lookup that did not find everything in place.
 func lookup(h *handle, item []byte) (present bool, err error) {
-	err = h.Read(func(r kv.Reader) error {
-		c, err := h.Find(r)
-		if err != nil {
-			return err
-		}
+	err = h.Look(func(r kv.Reader, c *filter) (err error) {
 		present, err = c.load(r, c.hash.Sum(item), nil)
 		return err
 	})
@@ -217,8 +211,8 @@ func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) 
 }
 
 func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	return scalableext.EachBatch(items, added, f.h.BatchSize(entryBytes), func(items []T, added []bool) (int, error) {
-		return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) { return stageMany(f.h, w, items, added, sum) })
+	return scalableext.ChangeMany(f.h, f.level, items, added, entryBytes, func(w *kv.Writer, items []T, added []bool) (int, error) {
+		return stageMany(f.h, w, items, added, sum)
 	})
 }
 
@@ -232,64 +226,24 @@ func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, e
 	return stageMany(f.h, w, items, added, hash.Function.Sum)
 }
 
-// stageMany stages items in the order of their blocks, so that a block that is
-// not resident is read once however small the cache; equal items keep their
-// order among themselves. Where the filter may fill up it is the order given
-// that counts.
+// stageMany stages items in the order of their blocks. Where the filter may fill up it is the order
+// given that counts.
 func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
 	c, err := h.Staged(w)
 	if err != nil {
 		return 0, err
 	}
-	newest := c.chain.Newest()
-	clear(added)
-	s := stager{w, c}
-	inOrder := s.mayFill(newest, uint64(len(items)))
-	if inOrder || len(items) == 1 || newest.layout.Blocks == 1 {
-		for i, item := range items {
-			if err := h.GivenUp(i); err != nil {
-				return i, err
-			}
-			if added[i], err = s.add(sum(c.hash, item)); err != nil {
-				return i, err
-			}
-		}
-		return len(items), nil
+	s, newest, block := stager{w, c}, c.chain.Newest(), c.block
+	if s.mayFill(newest, uint64(len(items))) || len(items) == 1 || newest.layout.Blocks == 1 {
+		block = nil
 	}
-	asked := make([]question, len(items))
-	for i, item := range items {
-		hash := sum(c.hash, item)
-		blk, _ := newest.layout.Block(hash)
-		asked[i] = question{hash: hash, blk: blk, i: i}
-	}
-	slices.SortFunc(asked, question.compare)
-	for i, q := range asked {
-		if err := h.GivenUp(i); err != nil {
-			return 0, err
-		}
-		if added[q.i], err = s.add(q.hash); err != nil {
-			return 0, err
-		}
-	}
-	return len(items), nil
+	return scalableext.StageMany(h, items, added, c.hash, sum, block, s.add)
 }
 
-// question is one item of a batch.
-type question struct {
-	hash, blk uint64
-	i         int // its place in the batch
-}
-
-func (q question) compare(r question) int {
-	switch {
-	case q.blk != r.blk:
-		if q.blk < r.blk {
-			return -1
-		}
-		return 1
-	default:
-		return q.i - r.i
-	}
+// block returns the block of the newest layer that an item is in.
+func (f *filter) block(hash uint64) uint64 {
+	blk, _ := f.layers[0].layout.Block(hash)
+	return blk
 }
 
 // MayContainMany sets present[i] to whether items[i] may have been added. present
@@ -311,29 +265,16 @@ func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
 }
 
 func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.Function, T) uint64) error {
-	if err := scalableext.SameLength(len(items), present); err != nil {
-		return err
-	}
-	err := f.h.Read(func(r kv.Reader) error {
-		c, err := f.h.Find(r)
-		if err != nil {
-			return err
-		}
+	return f.h.MayContainMany(len(items), present, func(r kv.Reader, c *filter) error {
 		return askMany(f.h, c, r, items, present, sum)
 	})
-	if err != nil {
-		for i := range present {
-			present[i] = true
-		}
-	}
-	return err
 }
 
 // askMany answers groups of items from resident blocks, having asked for the
 // memory of all of a group before it looks at the first, and then reads each
 // block that is missing once, in the order they are stored in.
 func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
-	var cold []question
+	var cold []scalableext.BatchItem
 	var hashes [group]uint64
 	for start := 0; start < len(items); start += group {
 		if err := h.GivenUp(start); err != nil {
@@ -357,27 +298,15 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 			}
 			present[start+i] = answer
 			if !known && !answer {
-				blk, _ := c.chain.Newest().layout.Block(hashes[i])
-				cold = append(cold, question{hash: hashes[i], blk: blk, i: start + i})
+				cold = append(cold, scalableext.BatchItem{Hash: hashes[i], Block: c.block(hashes[i]), I: start + i})
 			}
 		}
 	}
 	if len(cold) == 0 {
 		return nil
 	}
-	slices.SortFunc(cold, question.compare)
 	kept := make([]loaded, len(c.layers))
-	for i, q := range cold {
-		if err := h.GivenUp(i); err != nil {
-			return err
-		}
-		answer, err := c.load(r, q.hash, kept)
-		if err != nil {
-			return err
-		}
-		present[q.i] = answer
-	}
-	return nil
+	return scalableext.LoadMany(h, cold, present, func(hash uint64) (bool, error) { return c.load(r, hash, kept) })
 }
 
 // touchMemory loads a word of each item's line in the newest layer, so that the

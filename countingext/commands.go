@@ -157,7 +157,7 @@ func countCommand(c *kv.Call) reply.Reply {
 
 func card(c *kv.Call) reply.Reply {
 	var items uint64
-	err := handleOf(c).look(func(r kv.Reader, f *filter) error {
+	err := handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
 		items = f.items(r)
 		return nil
 	})
@@ -166,7 +166,7 @@ func card(c *kv.Call) reply.Reply {
 
 // factsOf returns what Info does, but for the bytes on disk and in memory.
 func factsOf(c *kv.Call) (i Info, err error) {
-	err = handleOf(c).look(func(r kv.Reader, f *filter) error {
+	err = handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
 		i = f.info(r)
 		return nil
 	})

@@ -101,9 +101,9 @@ func (f *filter) versions(h uint64) (sum uint64, even bool) {
 	return sum, odd&1 == 0
 }
 
-// resident answers from resident blocks alone; known is false if that does not decide
+// Resident answers from resident blocks alone; known is false if that does not decide
 // it, or blocks changed meanwhile.
-func (f *filter) resident(h uint64) (present, known bool) {
+func (f *filter) Resident(h uint64) (present, known bool) {
 	before, known := f.versions(h)
 	for i := range f.layers {
 		l := &f.layers[i]
@@ -150,6 +150,18 @@ func (f *filter) count(r kv.Reader, h uint64, enough uint64) (n uint64, err erro
 		return n, scalableext.ErrMoved
 	}
 	return min(n, enough), nil
+}
+
+// Load reports whether an item may be there, and reads the blocks that are not resident.
+func (f *filter) Load(r kv.Reader, h uint64) (bool, error) {
+	n, err := f.count(r, h, 1)
+	return n > 0, err
+}
+
+// Block returns the block of the newest layer that an item is in.
+func (f *filter) Block(h uint64) uint64 {
+	blk, _ := f.layers[0].layout.Block(h)
+	return blk
 }
 
 // stager changes a filter inside a writer's commit.

@@ -67,9 +67,9 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 	}
 	hash := c.hash.Sum(item)
 	if h.DB.Sampled(hash) {
-		c.touch(h.DB, hash)
+		c.Touch(h.DB, hash)
 	}
-	if present, known := c.resident(hash); known {
+	if present, known := c.Resident(hash); known {
 		return present, nil
 	}
 	return lookup(h, item)
@@ -86,8 +86,8 @@ func (f *Filter) MayContainUint64(item uint64) (bool, error) {
 	return f.MayContain(b[:])
 }
 
-// touch counts a lookup for the cache.
-func (f *filter) touch(db *kv.DB, hash uint64) {
+// Touch counts a lookup for the cache.
+func (f *filter) Touch(db *kv.DB, hash uint64) {
 	for i := range f.layers {
 		l := &f.layers[i]
 		blk, _ := l.layout.Block(hash)
@@ -102,11 +102,7 @@ func lookup(h *handle, item []byte) (bool, error) {
 
 // count returns how often an item was added, with enough 1 no more than whether it was.
 func count(h *handle, item []byte, enough uint64) (n uint64, err error) {
-	err = h.ReadSteady(func(r kv.Reader) error {
-		c, err := h.Find(r)
-		if err != nil {
-			return err
-		}
+	err = h.Look(func(r kv.Reader, c *filter) (err error) {
 		n, err = c.count(r, c.hash.Sum(item), enough)
 		return err
 	})
@@ -198,10 +194,8 @@ func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) 
 }
 
 func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	return scalableext.EachBatch(items, added, f.h.BatchSize(entryBytes), func(items []T, added []bool) (int, error) {
-		return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) {
-			return addStaged(f, w, items, added, sum, (*stager).add)
-		})
+	return scalableext.ChangeMany(f.h, f.level, items, added, entryBytes, func(w *kv.Writer, items []T, added []bool) (int, error) {
+		return addStaged(f, w, items, added, sum, (*stager).add)
 	})
 }
 
@@ -229,30 +223,11 @@ func addStaged[T any](
 	if err != nil {
 		return 0, err
 	}
-	clear(added)
-	s, newest := newStager(w, c), c.chain.Newest()
-	if s.mayFill(newest, uint64(len(items))) {
-		for i, item := range items {
-			if err := f.h.GivenUp(i); err != nil {
-				return i, err
-			}
-			if added[i], err = add(s, sum(c.hash, item)); err != nil {
-				return i, err
-			}
-		}
-		return len(items), nil
+	s, block := newStager(w, c), c.Block
+	if s.mayFill(c.chain.Newest(), uint64(len(items))) {
+		block = nil
 	}
-	asked := scalableext.Questions(items, c.hash, sum)
-	scalableext.SortByBlock(asked)
-	for i, q := range asked {
-		if err := f.h.GivenUp(i); err != nil {
-			return 0, err
-		}
-		if added[q.I], err = add(s, q.Hash); err != nil {
-			return 0, err
-		}
-	}
-	return len(items), nil
+	return scalableext.StageMany(f.h, items, added, c.hash, sum, block, func(h uint64) (bool, error) { return add(s, h) })
 }
 
 // DeleteMany deletes items, each once, and sets deleted[i] to whether items[i] was
@@ -273,10 +248,8 @@ func (f *Filter) DeleteManyUint64(items []uint64, deleted []bool) (n int, err er
 }
 
 func deleteMany[T any](f *Filter, items []T, deleted []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	return scalableext.EachBatch(items, deleted, f.h.BatchSize(entryBytes), func(items []T, deleted []bool) (int, error) {
-		return f.h.WriteItems(f.level, func(w *kv.Writer) (int, error) {
-			return len(items), deleteStaged(f, w, items, deleted, sum)
-		})
+	return scalableext.ChangeMany(f.h, f.level, items, deleted, entryBytes, func(w *kv.Writer, items []T, deleted []bool) (int, error) {
+		return deleteStaged(f, w, items, deleted, sum)
 	})
 }
 
@@ -286,25 +259,16 @@ func (f *Filter) DeleteStaged(w *kv.Writer, items [][]byte, deleted []bool) erro
 	if err := scalableext.SameLength(len(items), deleted); err != nil {
 		return err
 	}
-	return deleteStaged(f, w, items, deleted, hash.Function.Sum)
+	_, err := deleteStaged(f, w, items, deleted, hash.Function.Sum)
+	return err
 }
 
-func deleteStaged[T any](f *Filter, w *kv.Writer, items []T, deleted []bool, sum func(hash.Function, T) uint64) error {
+func deleteStaged[T any](f *Filter, w *kv.Writer, items []T, deleted []bool, sum func(hash.Function, T) uint64) (int, error) {
 	c, err := f.h.Staged(w)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	s, asked := newStager(w, c), scalableext.Questions(items, c.hash, sum)
-	scalableext.SortByBlock(asked)
-	for i, q := range asked {
-		if err := f.h.GivenUp(i); err != nil {
-			return err
-		}
-		if deleted[q.I], err = s.remove(q.Hash); err != nil {
-			return err
-		}
-	}
-	return nil
+	return scalableext.StageMany(f.h, items, deleted, c.hash, sum, c.Block, newStager(w, c).remove)
 }
 
 // MayContainMany sets present[i] to what MayContain says of items[i]. present must be
@@ -324,54 +288,7 @@ func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
 }
 
 func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.Function, T) uint64) error {
-	if err := scalableext.SameLength(len(items), present); err != nil {
-		return err
-	}
-	err := f.h.ReadSteady(func(r kv.Reader) error {
-		c, err := f.h.Find(r)
-		if err != nil {
-			return err
-		}
-		return askMany(f.h, c, r, items, present, sum)
+	return f.h.MayContainMany(len(items), present, func(r kv.Reader, c *filter) error {
+		return scalableext.LookMany(f.h, c, r, items, present, c.hash, sum)
 	})
-	if err != nil {
-		for i := range present {
-			present[i] = true
-		}
-	}
-	return err
-}
-
-// askMany answers what it can from resident blocks, and then reads the others in the
-// order they are stored in.
-func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
-	var cold []scalableext.Question
-	for i, item := range items {
-		if err := h.GivenUp(i); err != nil {
-			return err
-		}
-		itemHash := sum(c.hash, item)
-		known := false
-		if h.Tx == nil { // what is in memory is not what a transaction sees
-			if i == 0 && h.DB.Sampled(itemHash) {
-				c.touch(h.DB, itemHash)
-			}
-			present[i], known = c.resident(itemHash)
-		}
-		if !known {
-			cold = append(cold, scalableext.Question{Hash: itemHash, I: i})
-		}
-	}
-	scalableext.SortByBlock(cold)
-	for i, q := range cold {
-		if err := h.GivenUp(i); err != nil {
-			return err
-		}
-		n, err := c.count(r, q.Hash, 1)
-		if err != nil {
-			return err
-		}
-		present[q.I] = n > 0
-	}
-	return nil
 }

@@ -67,23 +67,12 @@ type LayerInfo struct {
 
 // Info returns facts about the filter, without reading its blocks.
 func (f *Filter) Info() (info Info, err error) {
-	err = f.look(func(r kv.Reader, c *filter) (err error) {
+	err = f.h.Look(func(r kv.Reader, c *filter) (err error) {
 		info = c.info(r)
 		info.DiskBytes, info.ResidentBytes, err = f.h.DB.ObjectBytes(c.object)
 		return err
 	})
 	return info, err
-}
-
-// look resolves the key and has the filter looked at.
-func (f *Filter) look(use func(kv.Reader, *filter) error) error {
-	return f.h.Read(func(r kv.Reader) error {
-		c, err := f.h.Find(r)
-		if err != nil {
-			return err
-		}
-		return use(r, c)
-	})
 }
 
 // items returns adds less deletions.

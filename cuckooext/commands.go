@@ -331,7 +331,7 @@ func compactCommand(c *kv.Call) reply.Reply {
 
 // factsOf returns what Info does, but for the bytes on disk and in memory.
 func factsOf(c *kv.Call) (i Info, err error) {
-	err = handleOf(c).look(func(r kv.Reader, f *filter) error {
+	err = handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
 		i = f.info(r)
 		return nil
 	})

@@ -118,9 +118,9 @@ func (f *filter) versions(h uint64) (sum uint64, even bool) {
 	return sum, odd&1 == 0
 }
 
-// resident answers from resident blocks alone; known is false if that does not decide
+// Resident answers from resident blocks alone; known is false if that does not decide
 // it, or blocks changed meanwhile.
-func (f *filter) resident(h uint64) (present, known bool) {
+func (f *filter) Resident(h uint64) (present, known bool) {
 	before, known := f.versions(h)
 	for i := range f.layers {
 		l := &f.layers[i]
@@ -170,6 +170,17 @@ func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 		return n, scalableext.ErrMoved
 	}
 	return n, nil
+}
+
+// Load reports whether an item may be there, and reads the blocks that are not resident.
+func (f *filter) Load(r kv.Reader, h uint64) (bool, error) {
+	n, err := f.count(r, h, 1)
+	return n > 0, err
+}
+
+// Block returns the block of the newest layer that an item is in.
+func (f *filter) Block(h uint64) uint64 {
+	return blockOf(h, f.layers[0].blocks)
 }
 
 // stager changes a filter inside a writer's commit.

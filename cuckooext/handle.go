@@ -69,9 +69,9 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 	}
 	hash := c.hash.Sum(item)
 	if h.DB.Sampled(hash) {
-		c.touch(h.DB, hash)
+		c.Touch(h.DB, hash)
 	}
-	if present, known := c.resident(hash); known {
+	if present, known := c.Resident(hash); known {
 		return present, nil
 	}
 	return lookup(h, item)
@@ -88,8 +88,8 @@ func (f *Filter) MayContainUint64(item uint64) (bool, error) {
 	return f.MayContain(b[:])
 }
 
-// touch counts a lookup for the cache.
-func (f *filter) touch(db *kv.DB, hash uint64) {
+// Touch counts a lookup for the cache.
+func (f *filter) Touch(db *kv.DB, hash uint64) {
 	for i := range f.layers {
 		l := &f.layers[i]
 		db.Touch(f.object, l.table, blockOf(hash, l.blocks))
@@ -104,11 +104,7 @@ func lookup(h *handle, item []byte) (bool, error) {
 // count returns how many copies of an item there are, with enough 1 no more than
 // whether there is one.
 func count(h *handle, item []byte, enough int) (n int, err error) {
-	err = h.ReadSteady(func(r kv.Reader) error {
-		c, err := h.Find(r)
-		if err != nil {
-			return err
-		}
+	err = h.Look(func(r kv.Reader, c *filter) (err error) {
 		n, err = c.count(r, c.hash.Sum(item), enough)
 		return err
 	})
@@ -157,9 +153,9 @@ func (f *Filter) addIfAbsent(item []byte, spec scalableext.Spec) (bool, error) {
 		hash := c.hash.Sum(item)
 		// Halves of two fingerprints must not keep an item from being added.
 		before, even := c.versions(hash)
-		present, _ := c.resident(hash)
+		present, _ := c.Resident(hash)
 		if h.DB.Sampled(hash) {
-			c.touch(h.DB, hash)
+			c.Touch(h.DB, hash)
 		}
 		if after, _ := c.versions(hash); present && even && before == after {
 			return false, h.DB.Acknowledge(c.object, f.level)
@@ -215,7 +211,8 @@ func (s *stager) addIfAbsent(h uint64) (bool, error) {
 	if present, err := s.mayContainIn(s.c.layers, h); present || err != nil {
 		return false, err
 	}
-	return true, s.add(h)
+	err := s.add(h)
+	return err == nil, err
 }
 
 // entryBytes is about the most that an item takes of a commit: an operand of a few slots.
@@ -291,19 +288,12 @@ func (f *Filter) DeleteManyUint64(items []uint64, deleted []bool) (n int, err er
 }
 
 func deleteMany[T any](f *Filter, items []T, deleted []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	return scalableext.EachBatch(items, deleted, f.h.BatchSize(entryBytes), func(items []T, deleted []bool) (int, error) {
-		err := f.batch(nil, func(s *stager) (err error) {
-			for i, item := range items {
-				if deleted[i], err = s.remove(sum(s.c.hash, item)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+	return scalableext.ChangeMany(f.h, f.level, items, deleted, entryBytes, func(w *kv.Writer, items []T, deleted []bool) (int, error) {
+		c, err := f.h.Staged(w)
 		if err != nil {
 			return 0, err
 		}
-		return len(items), nil
+		return scalableext.StageMany(f.h, items, deleted, c.hash, sum, nil, newStager(w, c).remove)
 	})
 }
 
@@ -320,15 +310,7 @@ func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (
 	if err != nil {
 		return 0, err
 	}
-	clear(added)
-	s := newStager(w, c)
-	for i, item := range items {
-		if added[i], err = s.addIfAbsent(c.hash.Sum(item)); err != nil {
-			added[i] = false
-			return i, err
-		}
-	}
-	return len(items), nil
+	return scalableext.StageMany(f.h, items, added, c.hash, hash.Function.Sum, nil, newStager(w, c).addIfAbsent)
 }
 
 // batch makes a commit of several changes.
@@ -354,56 +336,9 @@ func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
 }
 
 func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.Function, T) uint64) error {
-	if err := scalableext.SameLength(len(items), present); err != nil {
-		return err
-	}
-	err := f.h.ReadSteady(func(r kv.Reader) error {
-		c, err := f.h.Find(r)
-		if err != nil {
-			return err
-		}
-		return askMany(f.h, c, r, items, present, sum)
+	return f.h.MayContainMany(len(items), present, func(r kv.Reader, c *filter) error {
+		return scalableext.LookMany(f.h, c, r, items, present, c.hash, sum)
 	})
-	if err != nil {
-		for i := range present {
-			present[i] = true
-		}
-	}
-	return err
-}
-
-// askMany answers what it can from resident blocks, and then reads the others in the
-// order they are stored in.
-func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
-	var cold []scalableext.Question
-	for i, item := range items {
-		if err := h.GivenUp(i); err != nil {
-			return err
-		}
-		itemHash := sum(c.hash, item)
-		known := false
-		if h.Tx == nil { // what is in memory is not what a transaction sees
-			if i == 0 && h.DB.Sampled(itemHash) {
-				c.touch(h.DB, itemHash)
-			}
-			present[i], known = c.resident(itemHash)
-		}
-		if !known {
-			cold = append(cold, scalableext.Question{Hash: itemHash, I: i})
-		}
-	}
-	scalableext.SortByBlock(cold)
-	for i, q := range cold {
-		if err := h.GivenUp(i); err != nil {
-			return err
-		}
-		n, err := c.count(r, q.Hash, 1)
-		if err != nil {
-			return err
-		}
-		present[q.I] = n > 0
-	}
-	return nil
 }
 
 // Compact moves entries of the newest layer to where deletions left room in older ones, and

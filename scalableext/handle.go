@@ -125,10 +125,10 @@ func (h *Handle[F]) Read(look func(kv.Reader) error) error {
 	return h.DB.Read(look)
 }
 
-// WriteItems is Write of a batch of items, of which stage returns how many it staged. Those
+// writeItems is Write of a batch of items, of which stage returns how many it staged. Those
 // before one that has no room are committed all the same, and n is their number; after
 // another error it is 0.
-func (h *Handle[F]) WriteItems(level kv.Durability, stage func(*kv.Writer) (int, error)) (n int, err error) {
+func (h *Handle[F]) writeItems(level kv.Durability, stage func(*kv.Writer) (int, error)) (n int, err error) {
 	var full error
 	err = h.Write(level, func(w *kv.Writer) (err error) {
 		if n, err = stage(w); NoRoom(err) {
@@ -149,9 +149,9 @@ var ErrMoved = errors.New("scalableext: blocks changed during a lookup")
 // waits for the key's writer.
 const tries = 3
 
-// ReadSteady is Read for a lookup that answers ErrMoved if blocks changed while it
+// readSteady is Read for a lookup that answers ErrMoved if blocks changed while it
 // looked: it is repeated then, in the end while no commit to the key is under way.
-func (h *Handle[F]) ReadSteady(look func(kv.Reader) error) error {
+func (h *Handle[F]) readSteady(look func(kv.Reader) error) error {
 	for range tries {
 		if err := h.Read(look); !errors.Is(err, ErrMoved) {
 			return err
@@ -171,6 +171,17 @@ const (
 // if each takes so many bytes of it at most, kv.DB.MaxCommit counting.
 func (h *Handle[F]) BatchSize(itemBytes int) int {
 	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes-len(h.Key))/itemBytes))
+}
+
+// Look resolves the key, and has look look at the filter there. If it answers ErrMoved it is repeated, see readSteady.
+func (h *Handle[F]) Look(look func(kv.Reader, *F) error) error {
+	return h.readSteady(func(r kv.Reader) error {
+		f, err := h.Find(r)
+		if err != nil {
+			return err
+		}
+		return look(r, f)
+	})
 }
 
 // Find resolves the key and remembers what it found.

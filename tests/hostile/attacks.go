@@ -51,7 +51,8 @@ func startCrowd(server *process.Server, s scene) (*crowd, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &crowd{cmd: exec.Command(program, "--at", server.Addr, "--metrics-at", server.Metrics, "--connections", strconv.Itoa(s.connections), "--only", s.only,
+	// They stand for clients on other machines: what they do is to take the server's time, not its processors.
+	c := &crowd{cmd: exec.Command("nice", "-n", "19", program, "--at", server.Addr, "--metrics-at", server.Metrics, "--connections", strconv.Itoa(s.connections), "--only", s.only,
 		"--seed", strconv.FormatUint(s.seed, 10), "--tls="+strconv.FormatBool(s.tls))}
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
@@ -73,10 +74,6 @@ func (c *crowd) end() (connects map[string]int64, err error) {
 func attackAt(addr, metrics string, s scene) error {
 	kinds, err := choose(s.only)
 	if err != nil {
-		return err
-	}
-	// They stand for clients on other machines: what they do is to take the server's time, not its processors.
-	if err := process.Yield(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -17,6 +17,9 @@ type argument struct {
 	parts    []argument // of oneof and block
 }
 
+// brackets makes words of them.
+var brackets = strings.NewReplacer("[", " [ ", "]", " ] ")
+
 // parseSyntax makes arguments of a command's Syntax, in which words in lower case stand for
 // others, those in upper case for themselves, brackets hold what may be left out, and
 //
@@ -25,7 +28,7 @@ type argument struct {
 //
 // ok is false for a syntax with anything else in it.
 func parseSyntax(c *Command) (list []argument, ok bool) {
-	text := strings.NewReplacer("[", " [ ", "]", " ] ").Replace(c.Syntax)
+	text := brackets.Replace(c.Syntax)
 	p := &syntaxParser{tokens: strings.Fields(text), hasKeys: c.FirstKey != 0}
 	list = p.alternatives()
 	return list, !p.failed && len(p.tokens) == 0

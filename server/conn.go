@@ -251,7 +251,7 @@ func (c *conn) runBuffered() bool {
 	ran := false
 	c.in.SetLimits(c.commandLimits())
 	defer c.giveTurn()
-	for !c.ended {
+	for !c.ended && c.in.Buffered() > 0 { // else there is nothing to wait for a turn for
 		if !c.takeTurn() {
 			return false
 		}
@@ -331,6 +331,9 @@ func (c *conn) execute(words [][]byte) {
 		return
 	}
 	begin := time.Now()
+	if c.authenticated && c.use.time <= c.server.limits.burst/littleUse {
+		c.server.brake.noteOther(c.id, begin)
+	}
 	c.chooseLevel(cmd)
 	start := len(c.out)
 	c.executing = cmd != nil && cmd.Name == "EXEC"

@@ -63,10 +63,13 @@ import (
 	"context"
 	"slices"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
@@ -145,17 +148,21 @@ func Open(dir string, o *Options) (*DB, error) {
 	return &DB{store: db}, nil
 }
 
-// withOwn returns the modules of a store: its own, and those given.
-func withOwn(modules []kv.Module) []kv.Module {
-	var all []kv.Module
-	for _, own := range []kv.Module{
-		bloomext.Module(), cuckooext.Module(), countingext.Module(), compaction.Module(), txn.Module(),
+// withOwn returns the modules of a store: its own, and those of a table. What is no table stays.
+func withOwn(modules kv.Modules) kv.Modules {
+	if _, isTable := modules.(*module.Table); modules != nil && !isTable {
+		return modules
+	}
+	given := module.Modules(modules)
+	var all []module.Module
+	for _, own := range []module.Module{
+		coreext.Module(), bloomext.Module(), cuckooext.Module(), countingext.Module(), compaction.Module(), txn.Module(),
 	} {
-		if !slices.ContainsFunc(modules, func(m kv.Module) bool { return m.Name == own.Name }) {
+		if !slices.ContainsFunc(given, func(m module.Module) bool { return m.Name == own.Name }) {
 			all = append(all, own)
 		}
 	}
-	return append(all, modules...)
+	return module.New(append(all, given...)...)
 }
 
 // Store returns the engine below the DB, which package server serves and extensions use.

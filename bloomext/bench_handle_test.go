@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -12,7 +14,7 @@ import (
 // and a function that hashes and tests over the same bits without the store.
 func residentFilter(tb testing.TB, n int) (f *Filter, test func(item []byte) bool) {
 	tb.Helper()
-	db, err := kv.Open("", &kv.Options{InMemory: true, CacheSize: 1 << 30, Modules: []kv.Module{Module()}})
+	db, err := kv.Open("", &kv.Options{InMemory: true, CacheSize: 1 << 30, Modules: coreext.With(Module())})
 	if err != nil {
 		tb.Fatal(err)
 	}

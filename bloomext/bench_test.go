@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/bits-and-blooms/bloom/v3"
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
@@ -35,7 +37,7 @@ func open(tb testing.TB, dir string, o *kv.Options) *kv.DB {
 		o = &kv.Options{InMemory: true}
 	}
 	if o.Modules == nil {
-		o.Modules = []kv.Module{bloomext.Module()}
+		o.Modules = coreext.With(bloomext.Module())
 	}
 	db, err := kv.Open(dir, o)
 	if err != nil {

@@ -4,22 +4,24 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Module returns the extension, for kv.Options.Modules.
-func Module() kv.Module {
+func Module() module.Module {
 	const (
-		write = kv.Write | kv.DenyOOM | kv.ModuleFlag
-		read  = kv.ReadOnly | kv.Fast | kv.ModuleFlag
+		write = module.Write | module.DenyOOM | module.ModuleFlag
+		read  = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
-	type handler = func(*kv.Call) reply.Reply
+	type handler = func(*module.Call) reply.Reply
 	command := func(
-		name string, arity int, flags kv.Flags, syntax, summary, complexity, example string, f handler,
-	) kv.Command {
-		return kv.Command{
+		name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f handler,
+	) module.Command {
+		return module.Command{
 			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "bloom",
 			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
 		}
@@ -28,11 +30,11 @@ func Module() kv.Module {
 		"Adds to dest everything the other filters hold. All must be made with equal parameters.",
 		"O(M) for M blocks of all filters", "BF.MADD monday a b\nBF.MADD tuesday b c\nBF.MERGE week monday tuesday", merge)
 	merge.LastKey, merge.KeyFlags = -1, []string{"RW access update", "RO access"}
-	m := kv.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings()}
-	m.Commands = []kv.Command{
+	m := module.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings()}
+	m.Commands = []module.Command{
 		command("BF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
 			"Makes an empty Bloom filter.", "O(1), whatever the size", "BF.RESERVE seen 0.01 1000000", reserve),
-		command("BF.ADD", 3, write|kv.Fast, "key item",
+		command("BF.ADD", 3, write|module.Fast, "key item",
 			"Adds an item, making the filter if there is none; answers 1 if it is new, 0 if it was there, perhaps.",
 			"O(k n) for k hashes and n layers", "BF.ADD seen http://example.org/", add),
 		command("BF.MADD", -3, write, "key item [item ...]",
@@ -45,7 +47,7 @@ func Module() kv.Module {
 		command("BF.EXISTS", 3, read, "key item",
 			"Answers 1 if the item may have been added, 0 if it was not.",
 			"O(k n) for k hashes and n layers", "BF.ADD seen a\nBF.EXISTS seen a", exists),
-		command("BF.MEXISTS", -3, read&^kv.Fast, "key item [item ...]",
+		command("BF.MEXISTS", -3, read&^module.Fast, "key item [item ...]",
 			"Answers 1 or 0, as BF.EXISTS, for each item.",
 			"O(N k n) for N items, k hashes and n layers", "BF.MADD seen a b\nBF.MEXISTS seen a z", mexists),
 		command("BF.CARD", 2, read, "key",
@@ -62,12 +64,12 @@ func Module() kv.Module {
 }
 
 // filterOf returns a handle for a call.
-func filterOf(c *kv.Call, key []byte) *Filter {
+func filterOf(c *module.Call, key []byte) *Filter {
 	return &Filter{h: scalableext.HandleFor(c, key, noFilter), level: c.Level()}
 }
 
 // handleOf returns a handle on the key a call names.
-func handleOf(c *kv.Call) *Filter {
+func handleOf(c *module.Call) *Filter {
 	return filterOf(c, c.Args[0])
 }
 
@@ -78,7 +80,7 @@ func configOf(a scalableext.Asked) Config {
 	}
 }
 
-func reserve(c *kv.Call) reply.Reply {
+func reserve(c *module.Call) reply.Reply {
 	asked, failed, ok := scalableext.ParseReserve(c, defaults(c.DB))
 	if !ok {
 		return failed
@@ -86,13 +88,13 @@ func reserve(c *kv.Call) reply.Reply {
 	return scalableext.Done(handleOf(c).Reserve(configOf(asked)))
 }
 
-func add(c *kv.Call) reply.Reply {
+func add(c *module.Call) reply.Reply {
 	return scalableext.Bool(handleOf(c).add(c.Args[1], defaultSpec))
 }
 
-func madd(c *kv.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
+func madd(c *module.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
 
-func insert(c *kv.Call) reply.Reply {
+func insert(c *module.Call) reply.Reply {
 	asked, items, failed, ok := scalableext.ParseInsert(c, defaults(c.DB))
 	switch {
 	case !ok:
@@ -105,18 +107,18 @@ func insert(c *kv.Call) reply.Reply {
 
 // addItems answers for each item. A filter that is missing is made as spec describes it, or,
 // if that is nil, an error.
-func addItems(c *kv.Call, spec scalableext.Spec, items [][]byte) reply.Reply {
+func addItems(c *module.Call, spec scalableext.Spec, items [][]byte) reply.Reply {
 	f := handleOf(c)
 	return f.h.AddItems(f.level, spec, items, f.AddStaged)
 }
 
-func exists(c *kv.Call) reply.Reply { return scalableext.Exists(handleOf(c).MayContain(c.Args[1])) }
+func exists(c *module.Call) reply.Reply { return scalableext.Exists(handleOf(c).MayContain(c.Args[1])) }
 
-func mexists(c *kv.Call) reply.Reply {
+func mexists(c *module.Call) reply.Reply {
 	return scalableext.MExists(c.Args[1:], handleOf(c).MayContainMany)
 }
 
-func card(c *kv.Call) reply.Reply {
+func card(c *module.Call) reply.Reply {
 	var items uint64
 	err := handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
 		items = f.items(r)
@@ -126,7 +128,7 @@ func card(c *kv.Call) reply.Reply {
 }
 
 // factsOf returns what Info does, but for the bytes on disk and in memory.
-func factsOf(c *kv.Call) (i Info, err error) {
+func factsOf(c *module.Call) (i Info, err error) {
 	err = handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
 		i = f.info(r)
 		return nil
@@ -138,9 +140,9 @@ func factsOf(c *kv.Call) (i Info, err error) {
 // RedisBloom's bookkeeping, which clients reckon with.
 func sizeOf(i Info) int64 { return 32 + 64*int64(len(i.Layers)) + int64(i.Bytes) }
 
-func info(c *kv.Call) reply.Reply {
+func info(c *module.Call) reply.Reply {
 	if len(c.Args) > 2 {
-		return kv.WrongArity(c.Command)
+		return module.WrongArity(c.Command)
 	}
 	i, err := factsOf(c)
 	if err != nil {
@@ -163,7 +165,7 @@ func info(c *kv.Call) reply.Reply {
 	return scalableext.Facts(c, append(facts, scalableext.HashFact(i.Hash)))
 }
 
-func debug(c *kv.Call) reply.Reply {
+func debug(c *module.Call) reply.Reply {
 	i, err := factsOf(c)
 	if err != nil {
 		return scalableext.ErrorReply(err)
@@ -177,7 +179,7 @@ func debug(c *kv.Call) reply.Reply {
 	return reply.Array(lines...)
 }
 
-func merge(c *kv.Call) reply.Reply {
+func merge(c *module.Call) reply.Reply {
 	dest := handleOf(c)
 	sources := make([]*Filter, len(c.Args)-1)
 	for i, key := range c.Args[1:] {

@@ -5,11 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext/coretest"
+
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // script runs commands given a line each, "command => reply in text form on one
@@ -17,7 +21,7 @@ import (
 // the one before.
 func script(t *testing.T, db *kv.DB, text string) {
 	t.Helper()
-	s := db.NewSession()
+	s := module.NewSession(db)
 	for line := range strings.Lines(strings.ReplaceAll(text, "\n  ", " ")) {
 		command, want, ok := strings.Cut(strings.TrimSpace(line), " => ")
 		if !ok {
@@ -33,8 +37,8 @@ func script(t *testing.T, db *kv.DB, text string) {
 
 // The commands that every store has, over keys of the module's.
 func TestCommands(t *testing.T) {
-	modules := []kv.Module{bloomext.Module(), compaction.Module(), kvtest.OtherModule()}
-	db := open(t, "", &kv.Options{InMemory: true, Modules: modules})
+	modules := []module.Module{bloomext.Module(), compaction.Module(), coretest.OtherModule()}
+	db := open(t, "", &kv.Options{InMemory: true, Modules: coreext.With(modules...)})
 	defer closeDB(t, db)
 	script(t, db, `
 PING => PONG
@@ -76,10 +80,10 @@ COMMAND INFO nosuch bf.add => 1) (nil)
   5) "limit" 6) (integer) 0 10) (empty array)
 COMMAND NOPE => (error) ERR unknown subcommand 'NOPE'. Try COMMAND HELP.
 `)
-	s := db.NewSession()
+	s := module.NewSession(db)
 	count, list := s.Do(t.Context(), words("COMMAND COUNT")), s.Do(t.Context(), words("COMMAND LIST"))
 	n, withSubcommands := 0, 0
-	for _, c := range db.Commands() {
+	for _, c := range module.Of(db).Commands() {
 		n++
 		withSubcommands += 1 + len(c.Subcommands)
 	}
@@ -99,9 +103,9 @@ func words(line string) (list [][]byte) {
 // Every command of the table has what help is made of, and its example runs in an
 // empty store.
 func TestCommands_examples(t *testing.T) {
-	db := open(t, "", &kv.Options{InMemory: true, Modules: []kv.Module{bloomext.Module()}})
+	db := open(t, "", &kv.Options{InMemory: true, Modules: coreext.With(bloomext.Module())})
 	defer closeDB(t, db)
-	s := db.NewSession()
+	s := module.NewSession(db)
 	run := func(line string) {
 		t.Helper()
 		r := s.Do(t.Context(), words(line))
@@ -111,7 +115,7 @@ func TestCommands_examples(t *testing.T) {
 			}
 		}
 	}
-	for _, cmd := range db.Commands() {
+	for _, cmd := range module.Of(db).Commands() {
 		lines := strings.Split(cmd.Example, "\n")
 		if cmd.Group == "" || cmd.Complexity == "" || !strings.HasPrefix(lines[len(lines)-1], cmd.Name) {
 			t.Errorf("%s: group %q, complexity %q, example %q", cmd.Name, cmd.Group, cmd.Complexity, cmd.Example)
@@ -126,7 +130,7 @@ func TestCommands_examples(t *testing.T) {
 // A store opened without a module still names, moves and removes its keys.
 func TestModule_missing(t *testing.T) {
 	dir := t.TempDir()
-	db := open(t, dir, &kv.Options{BallastSize: -1, Modules: []kv.Module{bloomext.Module(), kvtest.OtherModule()}})
+	db := open(t, dir, &kv.Options{BallastSize: -1, Modules: coreext.With(bloomext.Module(), coretest.OtherModule())})
 	script(t, db, "OTHER.NEW o => OK\nBF.RESERVE f 0.01 10 NONSCALING => OK")
 	closeDB(t, db)
 	db = open(t, dir, &kv.Options{BallastSize: -1})
@@ -146,9 +150,9 @@ TYPE p => none
 }
 
 func TestInfo_sections(t *testing.T) {
-	db := open(t, "", &kv.Options{InMemory: true, Modules: []kv.Module{compaction.Module(), bloomext.Module()}})
+	db := open(t, "", &kv.Options{InMemory: true, Modules: coreext.With(compaction.Module(), bloomext.Module())})
 	defer closeDB(t, db)
-	s := db.NewSession()
+	s := module.NewSession(db)
 	all := string(s.Do(t.Context(), words("INFO")).Bytes())
 	for _, name := range []string{"Store", "Cache", "Durability", "Pebble", "Compaction"} {
 		one := string(s.Do(t.Context(), words("INFO "+strings.ToLower(name))).Bytes())

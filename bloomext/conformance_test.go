@@ -7,18 +7,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext/coretest"
+
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // The BF commands, one sentence of RedisBloom's behaviour after the other.
 
-func newWorld(t *testing.T, o kv.Options) *kvtest.World {
+func newWorld(t *testing.T, o kv.Options) *coretest.World {
 	t.Helper()
-	o.Modules = []kv.Module{bloomext.Module(), kvtest.OtherModule()}
-	return kvtest.NewWorld(t, o)
+	o.Modules = coreext.With(bloomext.Module(), coretest.OtherModule())
+	return coretest.NewWorld(t, o)
 }
 
 // Replies that do not depend on what came before but by what the script shows.
@@ -616,7 +619,7 @@ func TestConformance_growth(t *testing.T) {
 }
 
 // describes checks what BF.INFO, BF.CARD and BF.DEBUG say of filter f.
-func describes(t *testing.T, w *kvtest.World, rate float64, expansion int, items, capacities []int) {
+func describes(t *testing.T, w *coretest.World, rate float64, expansion int, items, capacities []int) {
 	t.Helper()
 	most := 64
 	if expansion > 1 {
@@ -642,7 +645,7 @@ func describes(t *testing.T, w *kvtest.World, rate float64, expansion int, items
 		capacity, 32+64*len(items)+bytes, len(items), counted, expansion)
 	w.Script(fmt.Sprintf("BF.INFO f => [%s] | {%s}", fields, fields))
 	w.Script(fmt.Sprintf("BF.CARD f => :%d", counted))
-	w.Script(fmt.Sprintf(`BF.DEBUG f => ["size:%d" %s]`, counted, kvtest.Runs(lines)))
+	w.Script(fmt.Sprintf(`BF.DEBUG f => ["size:%d" %s]`, counted, coretest.Runs(lines)))
 }
 
 // An item that seems known is answered with 0 and not counted, and no item is

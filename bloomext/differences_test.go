@@ -6,12 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext/coretest"
+
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // differences are the tests of the entries of docs/DIFFERENCES.md, by their names.
@@ -111,7 +115,7 @@ BF.INFO f SIZE => [:1376] | {"Size" :1376}`)
 			w := newWorld(t, kv.Options{Seed: seed})
 			w.Script("BF.RESERVE f 0.25 500 NONSCALING => +OK")
 			w.Line("BF.MADD f item:{1..500}")
-			answers[kvtest.Wire(w.Line(probes), reply.Reply.RESP2)] = true
+			answers[coretest.Wire(w.Line(probes), reply.Reply.RESP2)] = true
 		}
 		if len(answers) != 2 {
 			t.Error("stores of two seeds give the same 1000 answers for absent items")
@@ -198,16 +202,16 @@ BF.SCANDUMP f 0 => -ERR unknown command 'BF.SCANDUMP', with args beginning with:
 BF.LOADCHUNK g 1 x => -ERR unknown command 'BF.LOADCHUNK', with args beginning with: 'g' '1' 'x'...`)
 	},
 	"configuration": func(t *testing.T) {
-		opts := kv.Options{FS: vfs.NewMem(), BallastSize: -1, MinFreeSpace: -1, Modules: []kv.Module{bloomext.Module()}}
+		opts := kv.Options{FS: vfs.NewMem(), BallastSize: -1, MinFreeSpace: -1, Modules: coreext.With(bloomext.Module())}
 		for range 2 {
 			db, err := kv.Open("store", &opts)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if value := db.Setting("bf-initial-size"); value != "100" {
+			if value := module.Of(db).Setting("bf-initial-size"); value != "100" {
 				t.Errorf("of a store just opened bf-initial-size is %s, want 100", value)
 			}
-			err = db.SetSetting("bf-initial-size", "500")
+			err = module.Of(db).SetSetting("bf-initial-size", "500")
 			if err := errors.Join(err, db.Close()); err != nil {
 				t.Fatal(err)
 			}
@@ -226,5 +230,5 @@ BF.EXISTS %[1]sk x => -ERR too large: key of 65537 bytes, at most 65536`, longes
 }
 
 func TestDifferences(t *testing.T) {
-	kvtest.Differences(t, "../docs/DIFFERENCES.md", "BF commands", differences)
+	coretest.Differences(t, "../docs/DIFFERENCES.md", "BF commands", differences)
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -94,20 +93,20 @@ func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
 		return kv.Description{}, err
 	}
 	info := f.info(r)
-	layers := make([]reply.Reply, len(info.Layers))
+	layers := make([]kv.FactList, len(info.Layers))
 	for i, l := range info.Layers {
-		layers[i] = reply.Map(
-			reply.IntField("capacity", l.Capacity), reply.IntField("items", l.Items),
-			reply.DoubleField("fill", float64(l.Ones)/float64(l.Bits)), reply.IntField("bits", l.Bits),
-			reply.IntField("hashes", l.Hashes), reply.DoubleField("error_rate", l.ErrorRate),
-		)
+		layers[i] = kv.FactList{
+			kv.IntFact("capacity", l.Capacity), kv.IntFact("items", l.Items),
+			kv.NewFact("fill", float64(l.Ones)/float64(l.Bits)), kv.IntFact("bits", l.Bits),
+			kv.IntFact("hashes", l.Hashes), kv.NewFact("error_rate", l.ErrorRate),
+		}
 	}
-	return kv.Description{Bytes: info.Bytes, Facts: []reply.Pair{
-		reply.IntField("items", info.Items), reply.Field("items_estimated", reply.Bool(info.ItemsEstimated)),
-		reply.IntField("distinct", info.Distinct), reply.IntField("capacity", info.Capacity),
-		reply.DoubleField("fill", info.Fill),
-		reply.DoubleField("expected_rate", info.ExpectedRate), reply.DoubleField("error_rate", info.ErrorRate),
-		reply.IntField("expansion", info.Expansion), reply.Field("hash", reply.BulkString(info.Hash.String())),
-		reply.Field("layers", reply.Array(layers...)),
+	return kv.Description{Bytes: info.Bytes, Facts: kv.FactList{
+		kv.IntFact("items", info.Items), kv.NewFact("items_estimated", info.ItemsEstimated),
+		kv.IntFact("distinct", info.Distinct), kv.IntFact("capacity", info.Capacity),
+		kv.NewFact("fill", info.Fill),
+		kv.NewFact("expected_rate", info.ExpectedRate), kv.NewFact("error_rate", info.ErrorRate),
+		kv.IntFact("expansion", info.Expansion), kv.NewFact("hash", info.Hash.String()),
+		kv.NewFact("layers", layers),
 	}}, nil
 }

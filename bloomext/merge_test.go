@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
@@ -18,7 +20,7 @@ func mergeStore(t *testing.T, o *kv.Options) *kv.DB {
 	if o == nil {
 		o = &kv.Options{}
 	}
-	o.InMemory, o.Durability, o.Modules = true, kv.NoSync, []kv.Module{bloomext.Module()}
+	o.InMemory, o.Durability, o.Modules = true, kv.NoSync, coreext.With(bloomext.Module())
 	db := open(t, "", o)
 	t.Cleanup(func() {
 		checkWhole(t, db)

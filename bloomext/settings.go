@@ -3,6 +3,8 @@ package bloomext
 import (
 	"strconv"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -22,25 +24,25 @@ const (
 // maxInitialCapacity is the highest bf-initial-size.
 const maxInitialCapacity = 1 << 30
 
-func settings() []kv.Setting {
-	return []kv.Setting{{
-		Name: errorRateSetting, Default: "0.01", Check: kv.FloatSetting(0, 1, scalableext.MaxRate),
+func settings() []module.Setting {
+	return []module.Setting{{
+		Name: errorRateSetting, Default: "0.01", Check: module.FloatSetting(0, 1, scalableext.MaxRate),
 		Summary: "Error rate of filters that BF.ADD, BF.MADD and BF.INSERT make without being told one.",
 	}, {
-		Name: capacitySetting, Default: "100", Check: kv.IntegerSetting(1, maxInitialCapacity),
+		Name: capacitySetting, Default: "100", Check: module.IntegerSetting(1, maxInitialCapacity),
 		Summary: "Capacity of filters that BF.ADD, BF.MADD and BF.INSERT make without being told one.",
 	}, {
 		Name: expansionSetting, Default: strconv.Itoa(scalableext.DefaultExpansion),
-		Check:   kv.IntegerSetting(0, scalableext.MaxExpansion),
+		Check:   module.IntegerSetting(0, scalableext.MaxExpansion),
 		Summary: "Expansion of filters that are made without being told one; 0 for filters that do not grow.",
 	}}
 }
 
 // defaults is what a command makes a filter of that it is not told anything about.
 func defaults(db *kv.DB) scalableext.Asked {
-	expansion := uint32(db.SettingInt(expansionSetting))
+	expansion := uint32(module.Of(db).SettingInt(expansionSetting))
 	return scalableext.Asked{
-		Capacity: uint64(db.SettingInt(capacitySetting)), ErrorRate: db.SettingFloat(errorRateSetting),
+		Capacity: uint64(module.Of(db).SettingInt(capacitySetting)), ErrorRate: module.Of(db).SettingFloat(errorRateSetting),
 		Expansion: expansion, NonScaling: expansion == 0,
 	}
 }

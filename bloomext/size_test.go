@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -123,7 +125,7 @@ func makeSmall(tb testing.TB, db *kv.DB, filters, items int) {
 // infoNumber reads a number from INFO.
 func infoNumber(tb testing.TB, db *kv.DB, name string) int {
 	tb.Helper()
-	text := string(db.NewSession().Do(tb.Context(), [][]byte{[]byte("INFO")}).Bytes())
+	text := string(module.NewSession(db).Do(tb.Context(), [][]byte{[]byte("INFO")}).Bytes())
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			var n int

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -34,8 +36,8 @@ const (
 
 // Module returns the service as a module, for kv.Options.Modules. Each store
 // needs one of its own.
-func Module() kv.Module {
-	return kv.Module{Name: "compaction", Services: []kv.Service{&service{}}}
+func Module() module.Module {
+	return module.Module{Name: "compaction", Services: []module.Service{&service{}}}
 }
 
 type service struct {
@@ -63,9 +65,9 @@ func (s *service) Stop() {
 }
 
 // Info returns the service's section of INFO.
-func (s *service) Info() (string, []kv.InfoField) {
+func (s *service) Info() (string, []module.InfoField) {
 	folds, dropped, reclaimed := s.db.MaintenanceStats()
-	return "Compaction", []kv.InfoField{
+	return "Compaction", []module.InfoField{
 		{Name: "folds", Value: folds},
 		{Name: "fold_backlog", Value: s.db.FoldBacklog()},
 		{Name: "fold_requests_dropped", Value: dropped},

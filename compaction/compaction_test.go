@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"go.uber.org/goleak"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -27,9 +30,9 @@ func open(t *testing.T, dir string) *kv.DB {
 	return openWith(t, dir, bloomext.Module(), compaction.Module())
 }
 
-func openWith(t *testing.T, dir string, modules ...kv.Module) *kv.DB {
+func openWith(t *testing.T, dir string, modules ...module.Module) *kv.DB {
 	t.Helper()
-	db, err := kv.Open(dir, &kv.Options{BallastSize: -1, Durability: kv.NoSync, CacheSize: 256 << 10, Modules: modules})
+	db, err := kv.Open(dir, &kv.Options{BallastSize: -1, Durability: kv.NoSync, CacheSize: 256 << 10, Modules: coreext.With(modules...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +160,7 @@ func TestService_Stop(t *testing.T) {
 	}
 	log := holding{slog.DiscardHandler, make(chan struct{}), make(chan struct{}), &sync.Once{}}
 	db, err := kv.Open("", &kv.Options{
-		InMemory: true, Logger: slog.New(log), Modules: []kv.Module{{Name: "failing", Types: []*kv.Type{failing}}, compaction.Module()},
+		InMemory: true, Logger: slog.New(log), Modules: coreext.With(module.Module{Name: "failing", Types: []*kv.Type{failing}}, compaction.Module()),
 	})
 	if err != nil {
 		t.Fatal(err)

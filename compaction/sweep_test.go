@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
@@ -86,7 +88,7 @@ func BenchmarkSweep(b *testing.B) {
 		var passed atomic.Int64
 		start := time.Now()
 		db, err := kv.Open(b.TempDir(), &kv.Options{
-			BallastSize: -1, Durability: kv.NoSync, Modules: []kv.Module{bloomext.Module(), compaction.Module()},
+			BallastSize: -1, Durability: kv.NoSync, Modules: coreext.With(bloomext.Module(), compaction.Module()),
 			Clock: func() time.Time { return start.Add(time.Duration(passed.Load())) },
 		})
 		if err != nil {

@@ -4,22 +4,24 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Module returns the extension, for kv.Options.Modules.
-func Module() kv.Module {
+func Module() module.Module {
 	const (
-		write  = kv.Write | kv.DenyOOM | kv.ModuleFlag
-		remove = kv.Write | kv.ModuleFlag
-		read   = kv.ReadOnly | kv.Fast | kv.ModuleFlag
+		write  = module.Write | module.DenyOOM | module.ModuleFlag
+		remove = module.Write | module.ModuleFlag
+		read   = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
 	command := func(
-		name string, arity int, flags kv.Flags, syntax, summary, complexity, example string, f func(*kv.Call) reply.Reply,
-	) kv.Command {
-		return kv.Command{
+		name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply,
+	) module.Command {
+		return module.Command{
 			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "counting",
 			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
 		}
@@ -28,10 +30,10 @@ func Module() kv.Module {
 		"Adds to dest everything the other filters hold, each as often. All must be made with equal parameters.",
 		"O(M) for M blocks of all filters", "CBF.MADD monday a b\nCBF.MADD tuesday b c\nCBF.MERGE week monday tuesday", merge)
 	merge.LastKey, merge.KeyFlags = -1, []string{"RW access update", "RO access"}
-	return kv.Module{Name: "cbf", Types: []*kv.Type{countingType}, Commands: []kv.Command{
+	return module.Module{Name: "cbf", Types: []*kv.Type{countingType}, Commands: []module.Command{
 		command("CBF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
 			"Makes an empty counting Bloom filter.", "O(1), whatever the size", "CBF.RESERVE online 0.01 1000000", reserve),
-		command("CBF.ADD", 3, write|kv.Fast, "key item",
+		command("CBF.ADD", 3, write|module.Fast, "key item",
 			"Adds an item, once more if it is there, making the filter if there is none; answers 1 if it was absent, else 0.",
 			"O(k n) for k hashes and n layers", "CBF.ADD online alice", add),
 		command("CBF.MADD", -3, write, "key item [item ...]",
@@ -41,7 +43,7 @@ func Module() kv.Module {
 			"key [CAPACITY n] [ERROR r] [EXPANSION e] [NOCREATE] [NONSCALING] ITEMS item [item ...]",
 			"Adds items as CBF.MADD does, to a filter that is made as the options say if there is none.",
 			"O(N k n) for N items, k hashes and n layers", "CBF.INSERT online CAPACITY 10000 ITEMS alice bob", insert),
-		command("CBF.DEL", 3, remove|kv.Fast, "key item",
+		command("CBF.DEL", 3, remove|module.Fast, "key item",
 			"Deletes an item, once, and answers 1, or 0 if it is not there. One never added may take others with it.",
 			"O(k n) for k hashes and n layers", "CBF.ADD online alice\nCBF.DEL online alice\nCBF.EXISTS online alice\n"+
 				"CBF.DEL online alice", del),
@@ -51,7 +53,7 @@ func Module() kv.Module {
 		command("CBF.EXISTS", 3, read, "key item",
 			"Answers 1 if the item may be there, 0 if it is not.",
 			"O(k n) for k hashes and n layers", "CBF.ADD online alice\nCBF.EXISTS online alice", exists),
-		command("CBF.MEXISTS", -3, read&^kv.Fast, "key item [item ...]",
+		command("CBF.MEXISTS", -3, read&^module.Fast, "key item [item ...]",
 			"Answers 1 or 0, as CBF.EXISTS, for each item.",
 			"O(N k n) for N items, k hashes and n layers", "CBF.MADD online alice bob\nCBF.MEXISTS online alice carol", mexists),
 		command("CBF.COUNT", 3, read, "key item",
@@ -71,12 +73,12 @@ func Module() kv.Module {
 }
 
 // filterOf returns a handle for a call.
-func filterOf(c *kv.Call, key []byte) *Filter {
+func filterOf(c *module.Call, key []byte) *Filter {
 	return &Filter{h: scalableext.HandleFor(c, key, noFilter), level: c.Level()}
 }
 
 // handleOf returns a handle on the key a call names.
-func handleOf(c *kv.Call) *Filter { return filterOf(c, c.Args[0]) }
+func handleOf(c *module.Call) *Filter { return filterOf(c, c.Args[0]) }
 
 // configOf is a filter as the words of a command ask for it.
 func configOf(a scalableext.Asked) Config {
@@ -89,7 +91,7 @@ func configOf(a scalableext.Asked) Config {
 // RedisBloom's defaults of Bloom filters.
 var defaultAsked = scalableext.Asked{Capacity: 100, ErrorRate: 0.01, Expansion: scalableext.DefaultExpansion}
 
-func reserve(c *kv.Call) reply.Reply {
+func reserve(c *module.Call) reply.Reply {
 	asked, failed, ok := scalableext.ParseReserve(c, defaultAsked)
 	if !ok {
 		return failed
@@ -100,11 +102,13 @@ func reserve(c *kv.Call) reply.Reply {
 // defaultSpec is that of filters made by adding to a missing key.
 var defaultSpec = configOf(defaultAsked).spec
 
-func add(c *kv.Call) reply.Reply { return scalableext.Bool(handleOf(c).add(c.Args[1], defaultSpec)) }
+func add(c *module.Call) reply.Reply {
+	return scalableext.Bool(handleOf(c).add(c.Args[1], defaultSpec))
+}
 
-func madd(c *kv.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
+func madd(c *module.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
 
-func insert(c *kv.Call) reply.Reply {
+func insert(c *module.Call) reply.Reply {
 	asked, items, failed, ok := scalableext.ParseInsert(c, defaultAsked)
 	switch {
 	case !ok:
@@ -117,16 +121,16 @@ func insert(c *kv.Call) reply.Reply {
 
 // addItems answers for each item. A filter that is missing is made as spec describes it, or,
 // if that is nil, an error.
-func addItems(c *kv.Call, spec scalableext.Spec, items [][]byte) reply.Reply {
+func addItems(c *module.Call, spec scalableext.Spec, items [][]byte) reply.Reply {
 	f := handleOf(c)
 	return f.h.AddItems(f.level, spec, items, f.AddStaged)
 }
 
-func del(c *kv.Call) reply.Reply {
+func del(c *module.Call) reply.Reply {
 	return scalableext.Bool(handleOf(c).Delete(c.Args[1]))
 }
 
-func mdel(c *kv.Call) reply.Reply {
+func mdel(c *module.Call) reply.Reply {
 	items := c.Args[1:]
 	deleted := make([]bool, len(items))
 	f := handleOf(c)
@@ -136,13 +140,13 @@ func mdel(c *kv.Call) reply.Reply {
 	return reply.Array(scalableext.Bools(deleted)...)
 }
 
-func exists(c *kv.Call) reply.Reply { return scalableext.Exists(handleOf(c).MayContain(c.Args[1])) }
+func exists(c *module.Call) reply.Reply { return scalableext.Exists(handleOf(c).MayContain(c.Args[1])) }
 
-func mexists(c *kv.Call) reply.Reply {
+func mexists(c *module.Call) reply.Reply {
 	return scalableext.MExists(c.Args[1:], handleOf(c).MayContainMany)
 }
 
-func countCommand(c *kv.Call) reply.Reply {
+func countCommand(c *module.Call) reply.Reply {
 	n, err := handleOf(c).Count(c.Args[1])
 	switch {
 	case scalableext.Absent(err):
@@ -155,7 +159,7 @@ func countCommand(c *kv.Call) reply.Reply {
 	return reply.Int(int64(n))
 }
 
-func card(c *kv.Call) reply.Reply {
+func card(c *module.Call) reply.Reply {
 	var items uint64
 	err := handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
 		items = f.items(r)
@@ -165,7 +169,7 @@ func card(c *kv.Call) reply.Reply {
 }
 
 // factsOf returns what Info does, but for the bytes on disk and in memory.
-func factsOf(c *kv.Call) (i Info, err error) {
+func factsOf(c *module.Call) (i Info, err error) {
 	err = handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
 		i = f.info(r)
 		return nil
@@ -173,9 +177,9 @@ func factsOf(c *kv.Call) (i Info, err error) {
 	return i, err
 }
 
-func info(c *kv.Call) reply.Reply {
+func info(c *module.Call) reply.Reply {
 	if len(c.Args) > 2 {
-		return kv.WrongArity(c.Command)
+		return module.WrongArity(c.Command)
 	}
 	i, err := factsOf(c)
 	if err != nil {
@@ -199,7 +203,7 @@ func info(c *kv.Call) reply.Reply {
 	})
 }
 
-func debug(c *kv.Call) reply.Reply {
+func debug(c *module.Call) reply.Reply {
 	i, err := factsOf(c)
 	if err != nil {
 		return scalableext.ErrorReply(err)
@@ -214,7 +218,7 @@ func debug(c *kv.Call) reply.Reply {
 	return reply.Array(lines...)
 }
 
-func merge(c *kv.Call) reply.Reply {
+func merge(c *module.Call) reply.Reply {
 	dest := handleOf(c)
 	sources := make([]*Filter, len(c.Args)-1)
 	for i, key := range c.Args[1:] {

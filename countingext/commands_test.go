@@ -7,18 +7,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext/coretest"
+	"github.com/sievekv/sievekv/module"
+
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // Scripts are as package kvtest has them.
 
-func newWorld(t *testing.T, o kv.Options) *kvtest.World {
+func newWorld(t *testing.T, o kv.Options) *coretest.World {
 	t.Helper()
-	o.Modules = []kv.Module{countingext.Module(), kvtest.OtherModule()}
-	return kvtest.NewWorld(t, o)
+	o.Modules = coreext.With(countingext.Module(), coretest.OtherModule())
+	return coretest.NewWorld(t, o)
 }
 
 func TestCommands(t *testing.T) {
@@ -321,7 +325,7 @@ func TestCommands_fullBatch(t *testing.T) {
 	for range 3 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		answers := db.NewSession().Do(t.Context(), words).Elems()
+		answers := module.NewSession(db).Do(t.Context(), words).Elems()
 		runtime.ReadMemStats(&after)
 		if len(answers) != items || !answers[items-1].IsError() {
 			t.Fatalf("%d answers, the last %v, want %d errors", len(answers), answers[len(answers)-1], items)

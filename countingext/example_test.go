@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/kv"
 )
 
 func Example() {
-	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: []kv.Module{countingext.Module()}})
+	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: coreext.With(countingext.Module())})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/compaction"
@@ -24,7 +26,7 @@ func open(t testing.TB, o kv.Options) *kv.DB {
 	if o.FS == nil {
 		o.FS = vfs.NewMem()
 	}
-	o.Modules = append(o.Modules, countingext.Module())
+	o.Modules = coreext.Add(o.Modules, countingext.Module())
 	db, err := kv.Open("store", &o)
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +248,7 @@ func TestFilter_multiset(t *testing.T) {
 	const goroutines, rate = 4, 0.02
 	for _, small := range []bool{true, false} {
 		t.Run(fmt.Sprint("small cache ", small), func(t *testing.T) {
-			o := kv.Options{Durability: kv.NoSync, MemTableSize: 1 << 20, Modules: []kv.Module{compaction.Module()}}
+			o := kv.Options{Durability: kv.NoSync, MemTableSize: 1 << 20, Modules: coreext.With(compaction.Module())}
 			if small {
 				o.CacheSize = 64 << 10
 			}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
 )
@@ -111,7 +113,7 @@ func FuzzLayerParams(f *testing.F) {
 
 // Layers that were added by a program which gave new items to all of them may have items that seem to be in older ones.
 func TestOrdered_version1(t *testing.T) {
-	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: []kv.Module{Module()}})
+	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: coreext.With(Module())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,35 +7,38 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Module returns the extension, for kv.Options.Modules.
-func Module() kv.Module {
+func Module() module.Module {
 	const (
-		write = kv.Write | kv.DenyOOM | kv.ModuleFlag
-		read  = kv.ReadOnly | kv.Fast | kv.ModuleFlag
+		write = module.Write | module.DenyOOM | module.ModuleFlag
+		read  = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
 	command := func(
-		name string, arity int, flags kv.Flags, syntax, summary, complexity, example string, f func(*kv.Call) reply.Reply,
-	) kv.Command {
-		return kv.Command{
+		name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply,
+	) module.Command {
+		return module.Command{
 			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "cuckoo",
 			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
 		}
 	}
-	return kv.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Settings: settings(), Commands: []kv.Command{
+	return module.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Settings: settings(), Commands: []module.Command{
 		command("CF.RESERVE", -3, write,
 			"key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate] [HASH KEYED|XXH64]",
 			"Makes an empty cuckoo filter.", "O(1), whatever the size", "CF.RESERVE sessions 1000000 ERROR 0.001", reserve),
-		command("CF.ADD", 3, write|kv.Fast, "key item",
+		command("CF.ADD", 3, write|module.Fast, "key item",
 			"Adds an item, again if it is there, making the filter if there is none.",
 			"O(n) for n layers", "CF.ADD sessions alice", add),
-		command("CF.ADDNX", 3, write|kv.Fast, "key item",
+		command("CF.ADDNX", 3, write|module.Fast, "key item",
 			"Adds an item that is not there, perhaps, making the filter if there is none; answers 1 if it did, else 0.",
 			"O(n) for n layers", "CF.ADDNX sessions alice\nCF.ADDNX sessions alice", addNX),
 		command("CF.INSERT", -4, write, "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]",
@@ -47,16 +50,16 @@ func Module() kv.Module {
 		command("CF.EXISTS", 3, read, "key item",
 			"Answers 1 if the item may be there, 0 if it is not.",
 			"O(n) for n layers", "CF.ADD sessions alice\nCF.EXISTS sessions alice", exists),
-		command("CF.MEXISTS", -3, read&^kv.Fast, "key item [item ...]",
+		command("CF.MEXISTS", -3, read&^module.Fast, "key item [item ...]",
 			"Answers 1 or 0, as CF.EXISTS, for each item.",
 			"O(N n) for N items and n layers", "CF.ADD sessions alice\nCF.MEXISTS sessions alice bob", mexists),
 		command("CF.COUNT", 3, read, "key item",
 			"Answers how often the item is there, perhaps a little too high.",
 			"O(n) for n layers", "CF.INSERT sessions ITEMS alice alice\nCF.COUNT sessions alice", countCommand),
-		command("CF.DEL", 3, kv.Write|kv.Fast|kv.ModuleFlag, "key item",
+		command("CF.DEL", 3, module.Write|module.Fast|module.ModuleFlag, "key item",
 			"Deletes one copy of an item that was added before; one that was not can take away another's entry.",
 			"O(n) for n layers", "CF.ADD sessions alice\nCF.EXISTS sessions alice\nCF.DEL sessions alice", del),
-		command("CF.COMPACT", 2, kv.Write|kv.ModuleFlag, "key",
+		command("CF.COMPACT", 2, module.Write|module.ModuleFlag, "key",
 			"Moves entries to older layers that have room, and takes away layers that are empty then.",
 			"O(M) for M blocks of all layers", "CF.ADD sessions alice\nCF.COMPACT sessions", compactCommand),
 		command("CF.INFO", -2, read, "key [ERROR | HASH]",
@@ -80,7 +83,7 @@ func errorReply(err error) reply.Reply {
 }
 
 // handleOf returns a handle on the key a call names.
-func handleOf(c *kv.Call) *Filter {
+func handleOf(c *module.Call) *Filter {
 	return &Filter{h: scalableext.HandleFor(c, c.Args[0], noFilter), level: c.Level()}
 }
 
@@ -94,13 +97,13 @@ type option struct {
 // parse reads the first occurrence of the option, or returns what is wrong.
 func (o *option) parse(args [][]byte) (bad string) {
 	o.value = -1
-	i := slices.IndexFunc(args, func(arg []byte) bool { return kv.Fold(arg) == o.name })
+	i := slices.IndexFunc(args, func(arg []byte) bool { return text.FoldCase(arg) == o.name })
 	if i < 0 {
 		return ""
 	}
 	n, ok := int64(0), i+1 < len(args)
 	if ok {
-		n, ok = kv.ParseInt(args[i+1])
+		n, ok = text.ParseInt(args[i+1])
 	}
 	switch {
 	case !ok:
@@ -114,13 +117,13 @@ func (o *option) parse(args [][]byte) (bad string) {
 
 // parseRate reads the first occurrence of ERROR; 0 if it is not given.
 func parseRate(args [][]byte) (rate float64, bad string) {
-	i := slices.IndexFunc(args, func(arg []byte) bool { return kv.Fold(arg) == "ERROR" })
+	i := slices.IndexFunc(args, func(arg []byte) bool { return text.FoldCase(arg) == "ERROR" })
 	if i < 0 {
 		return 0, ""
 	}
 	ok := i+1 < len(args)
 	if ok {
-		rate, ok = kv.ParseFloat(args[i+1])
+		rate, ok = text.ParseFloat(args[i+1])
 	}
 	switch {
 	case !ok || math.IsNaN(rate):
@@ -133,7 +136,7 @@ func parseRate(args [][]byte) (rate float64, bad string) {
 
 // parseHash reads the first occurrence of HASH.
 func parseHash(args [][]byte) (kind hash.Kind, bad string) {
-	i := slices.IndexFunc(args, func(arg []byte) bool { return kv.Fold(arg) == "HASH" })
+	i := slices.IndexFunc(args, func(arg []byte) bool { return text.FoldCase(arg) == "HASH" })
 	if i < 0 {
 		return hash.Default, ""
 	}
@@ -147,11 +150,11 @@ func parseHash(args [][]byte) (kind hash.Kind, bad string) {
 	return kind, ""
 }
 
-func reserve(c *kv.Call) reply.Reply {
+func reserve(c *module.Call) reply.Reply {
 	if len(c.Args)%2 != 0 {
-		return kv.WrongArity(c.Command)
+		return module.WrongArity(c.Command)
 	}
-	capacity, ok := kv.ParseInt(c.Args[1])
+	capacity, ok := text.ParseInt(c.Args[1])
 	if !ok {
 		return reply.Error("Bad capacity")
 	}
@@ -235,27 +238,29 @@ func boolReply(answer bool, err error) reply.Reply {
 	return reply.Bool(answer)
 }
 
-func add(c *kv.Call) reply.Reply {
+func add(c *module.Call) reply.Reply {
 	return boolReply(handleOf(c).change(initialSpec, func(s *stager) (bool, error) { return true, s.add(s.c.hash.Sum(c.Args[1])) }))
 }
 
-func addNX(c *kv.Call) reply.Reply { return boolReply(handleOf(c).addIfAbsent(c.Args[1], initialSpec)) }
+func addNX(c *module.Call) reply.Reply {
+	return boolReply(handleOf(c).addIfAbsent(c.Args[1], initialSpec))
+}
 
-func insert(c *kv.Call) reply.Reply {
+func insert(c *module.Call) reply.Reply {
 	return insertCommand(c, false, func(n int64) reply.Reply { return reply.Either(reply.Int(n), reply.Bool(n > 0)) })
 }
 
-func insertNX(c *kv.Call) reply.Reply { return insertCommand(c, true, reply.Int) }
+func insertNX(c *module.Call) reply.Reply { return insertCommand(c, true, reply.Int) }
 
 // insertCommand reads the options by their first letters, as RedisBloom does.
-func insertCommand(c *kv.Call, onlyNew bool, show func(int64) reply.Reply) reply.Reply {
-	capacity, create := c.DB.SettingInt(capacitySetting), true
+func insertCommand(c *module.Call, onlyNew bool, show func(int64) reply.Reply) reply.Reply {
+	capacity, create := module.Of(c.DB).SettingInt(capacitySetting), true
 	for i := 1; i < len(c.Args); i++ {
-		word := kv.Fold(c.Args[i])
+		word := text.FoldCase(c.Args[i])
 		switch {
 		case strings.HasPrefix(word, "I"):
 			if i+1 == len(c.Args) {
-				return kv.WrongArity(c.Command)
+				return module.WrongArity(c.Command)
 			}
 			if capacity < leastCapacity(c.DB) || capacity > probe.MaxCapacity {
 				return reply.Errorf("Capacity must be in the range [cf-bucket-size * 2, %d]", int64(probe.MaxCapacity))
@@ -267,10 +272,10 @@ func insertCommand(c *kv.Call, onlyNew bool, show func(int64) reply.Reply) reply
 			return showItems(c, spec, c.Args[i+1:], onlyNew, show)
 		case strings.HasPrefix(word, "C"):
 			if i++; i == len(c.Args) {
-				return kv.WrongArity(c.Command)
+				return module.WrongArity(c.Command)
 			}
 			var ok bool
-			if capacity, ok = kv.ParseInt(c.Args[i]); !ok {
+			if capacity, ok = text.ParseInt(c.Args[i]); !ok {
 				return reply.Error("Bad capacity")
 			}
 		case strings.HasPrefix(word, "N"):
@@ -279,10 +284,10 @@ func insertCommand(c *kv.Call, onlyNew bool, show func(int64) reply.Reply) reply
 			return reply.Error("Unknown argument received")
 		}
 	}
-	return kv.WrongArity(c.Command)
+	return module.WrongArity(c.Command)
 }
 
-func showItems(c *kv.Call, spec scalableext.Spec, items [][]byte, onlyNew bool, show func(int64) reply.Reply) reply.Reply {
+func showItems(c *module.Call, spec scalableext.Spec, items [][]byte, onlyNew bool, show func(int64) reply.Reply) reply.Reply {
 	answers, err := insertItems(handleOf(c), spec, items, onlyNew)
 	if err != nil {
 		return errorReply(err)
@@ -294,13 +299,13 @@ func showItems(c *kv.Call, spec scalableext.Spec, items [][]byte, onlyNew bool, 
 	return reply.Array(list...)
 }
 
-func exists(c *kv.Call) reply.Reply { return scalableext.Exists(handleOf(c).MayContain(c.Args[1])) }
+func exists(c *module.Call) reply.Reply { return scalableext.Exists(handleOf(c).MayContain(c.Args[1])) }
 
-func mexists(c *kv.Call) reply.Reply {
+func mexists(c *module.Call) reply.Reply {
 	return scalableext.MExists(c.Args[1:], handleOf(c).MayContainMany)
 }
 
-func countCommand(c *kv.Call) reply.Reply {
+func countCommand(c *module.Call) reply.Reply {
 	n, err := handleOf(c).Count(c.Args[1])
 	switch {
 	case scalableext.Absent(err):
@@ -311,7 +316,7 @@ func countCommand(c *kv.Call) reply.Reply {
 	return reply.Int(int64(n))
 }
 
-func del(c *kv.Call) reply.Reply {
+func del(c *module.Call) reply.Reply {
 	deleted, err := handleOf(c).Delete(c.Args[1])
 	if scalableext.Absent(err) {
 		return reply.Error("Not found")
@@ -319,7 +324,7 @@ func del(c *kv.Call) reply.Reply {
 	return boolReply(deleted, err)
 }
 
-func compactCommand(c *kv.Call) reply.Reply {
+func compactCommand(c *module.Call) reply.Reply {
 	switch err := handleOf(c).compact(c.Context); {
 	case scalableext.Absent(err):
 		return reply.Error("Cuckoo filter was not found")
@@ -330,7 +335,7 @@ func compactCommand(c *kv.Call) reply.Reply {
 }
 
 // factsOf returns what Info does, but for the bytes on disk and in memory.
-func factsOf(c *kv.Call) (i Info, err error) {
+func factsOf(c *module.Call) (i Info, err error) {
 	err = handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
 		i = f.info(r)
 		return nil
@@ -338,16 +343,16 @@ func factsOf(c *kv.Call) (i Info, err error) {
 	return i, err
 }
 
-func info(c *kv.Call) reply.Reply {
+func info(c *module.Call) reply.Reply {
 	if len(c.Args) > 2 {
-		return kv.WrongArity(c.Command)
+		return module.WrongArity(c.Command)
 	}
 	i, err := factsOf(c)
 	if err != nil {
 		return errorReply(err)
 	}
 	if len(c.Args) == 2 {
-		switch kv.Fold(c.Args[1]) {
+		switch text.FoldCase(c.Args[1]) {
 		case "ERROR":
 			return reply.Double(i.ExpectedRate)
 		case "HASH":
@@ -368,7 +373,7 @@ func info(c *kv.Call) reply.Reply {
 	)
 }
 
-func debug(c *kv.Call) reply.Reply {
+func debug(c *module.Call) reply.Reply {
 	i, err := factsOf(c)
 	if err != nil {
 		return errorReply(err)

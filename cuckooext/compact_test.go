@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/cuckooext"
@@ -72,11 +74,11 @@ func TestCompactCommand_canceled(t *testing.T) {
 	before := infoOf(t, f).Layers[2].Items
 	ctx := &patience{t.Context(), 3}
 	words := [][]byte{[]byte("CF.COMPACT"), []byte("f")}
-	if r := db.NewSession().Do(ctx, words); r.String() != "(error) ERR context canceled" {
+	if r := module.NewSession(db).Do(ctx, words); r.String() != "(error) ERR context canceled" {
 		t.Errorf("CF.COMPACT = %v", r)
 	}
 	part := infoOf(t, f).Layers[2].Items
-	if r := db.NewSession().Do(t.Context(), words); r.IsError() {
+	if r := module.NewSession(db).Do(t.Context(), words); r.IsError() {
 		t.Errorf("CF.COMPACT = %v", r)
 	}
 	if after := infoOf(t, f).Layers[2].Items; part >= before || after >= part {

@@ -6,18 +6,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext/coretest"
+
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 // The CF commands, one sentence of RedisBloom's behaviour after the other. Scripts are as
 // package kvtest has them.
 
-func newWorld(t *testing.T, o kv.Options) *kvtest.World {
+func newWorld(t *testing.T, o kv.Options) *coretest.World {
 	t.Helper()
-	o.Modules = []kv.Module{cuckooext.Module(), kvtest.OtherModule()}
-	return kvtest.NewWorld(t, o)
+	o.Modules = coreext.With(cuckooext.Module(), coretest.OtherModule())
+	return coretest.NewWorld(t, o)
 }
 
 // Replies that do not depend on what came before but by what the script shows.

@@ -5,10 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext/coretest"
+
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/kvtest"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // differences are the tests of the entries of docs/DIFFERENCES.md, by their names.
@@ -174,8 +177,8 @@ CF.INFO f => ["Size" :1670816 "Number of buckets" :278460 ...] | {"Size" :167081
 	},
 	"compact": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
-		for _, c := range w.DB.Commands() {
-			if c.Name == "CF.COMPACT" && c.Flags&(kv.Write|kv.ReadOnly) != kv.Write {
+		for _, c := range module.Of(w.DB).Commands() {
+			if c.Name == "CF.COMPACT" && c.Flags&(module.Write|module.ReadOnly) != module.Write {
 				t.Errorf("flags of CF.COMPACT are %v, want write", c.Flags.Names())
 			}
 		}
@@ -244,7 +247,7 @@ CF.DEL missing b => -Not found`)
 			w := newWorld(t, kv.Options{Seed: seed})
 			w.Script("CF.RESERVE f 1000 ERROR 0.1 EXPANSION 0 => +OK")
 			w.Line("CF.INSERT f ITEMS item:{1..6000}")
-			answers[kvtest.Wire(w.Line(probes), reply.Reply.RESP2)] = true
+			answers[coretest.Wire(w.Line(probes), reply.Reply.RESP2)] = true
 		}
 		if len(answers) != 2 {
 			t.Error("stores of two seeds give the same 2000 answers for absent items")
@@ -291,11 +294,11 @@ CONFIG REWRITE => -ERR The server is running without a config file`)
 }
 
 func TestDifferences(t *testing.T) {
-	kvtest.Differences(t, "../docs/DIFFERENCES.md", "CF commands", differences)
+	coretest.Differences(t, "../docs/DIFFERENCES.md", "CF commands", differences)
 }
 
 // fillUp adds i1, i2, and so on to a filter until one has no room.
-func fillUp(w *kvtest.World, key string) {
+func fillUp(w *coretest.World, key string) {
 	const batch = 1000
 	for first := 1; ; first += batch {
 		command := fmt.Sprintf("CF.INSERT %s ITEMS i{%d..%d}", key, first, first+batch-1)
@@ -316,7 +319,7 @@ func infoOf(t *testing.T, f *cuckooext.Filter) cuckooext.Info {
 
 func infoNumber(t *testing.T, db *kv.DB, name string) (n int) {
 	t.Helper()
-	text := string(db.NewSession().Do(t.Context(), [][]byte{[]byte("INFO")}).Bytes())
+	text := string(module.NewSession(db).Do(t.Context(), [][]byte{[]byte("INFO")}).Bytes())
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			_, err := fmt.Sscan(value, &n)

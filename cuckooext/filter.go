@@ -7,6 +7,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -274,7 +275,7 @@ func (s *stager) grow() error {
 			return fmt.Sprintf("%q has %d entries, is made for %d and does not grow", key, entries, newest.capacity)
 		}}
 	}
-	if most := s.w.DB().SettingInt(maxLayersSetting); int64(len(s.c.layers)) >= most {
+	if most := module.Of(s.w.DB()).SettingInt(maxLayersSetting); int64(len(s.c.layers)) >= most {
 		n := len(s.c.layers)
 		return &roomError{ErrCannotGrow, func() string {
 			return fmt.Sprintf("%q has %d layers, the setting %s is %d", key, n, maxLayersSetting, most)

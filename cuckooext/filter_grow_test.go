@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv"
@@ -14,7 +16,7 @@ import (
 // not corrupt, also where its error rate and Options.MaxFilterBytes allow more.
 func TestStager_grow_last(t *testing.T) {
 	db, err := kv.Open("store", &kv.Options{
-		FS: vfs.NewMem(), BallastSize: -1, MinFreeSpace: -1, MaxFilterBytes: 1 << 50, Modules: []kv.Module{Module()},
+		FS: vfs.NewMem(), BallastSize: -1, MinFreeSpace: -1, MaxFilterBytes: 1 << 50, Modules: coreext.With(Module()),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module"
 )
 
 // Info describes a filter.
@@ -59,7 +59,7 @@ func (f *filter) info(r kv.Reader) Info {
 	p, oldest := f.chain.Params, &f.layers[len(f.layers)-1]
 	i := Info{
 		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(), Hash: f.hash.Kind(),
-		MaxLayers:       int(min(int64(f.g.layersOf(p)), r.DB().SettingInt(maxLayersSetting))),
+		MaxLayers:       int(min(int64(f.g.layersOf(p)), module.Of(r.DB()).SettingInt(maxLayersSetting))),
 		FingerprintBits: f.g.family.Width(), BucketSize: int(f.g.bucketSize), MaxIterations: oldest.maxIterations,
 		Buckets: oldest.blocks * uint64(f.g.buckets), Deletes: r.Counter(oldest.table, deletesCounter),
 	}
@@ -84,21 +84,21 @@ func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
 		return kv.Description{}, err
 	}
 	info := f.info(r)
-	layers := make([]reply.Reply, len(info.Layers))
+	layers := make([]kv.FactList, len(info.Layers))
 	for i, l := range info.Layers {
-		layers[i] = reply.Map(
-			reply.IntField("blocks", l.Blocks), reply.IntField("capacity", l.Capacity), reply.IntField("items", l.Items),
-			reply.DoubleField("load", l.Load),
-		)
+		layers[i] = kv.FactList{
+			kv.IntFact("blocks", l.Blocks), kv.IntFact("capacity", l.Capacity), kv.IntFact("items", l.Items),
+			kv.NewFact("load", l.Load),
+		}
 	}
-	return kv.Description{Bytes: info.Bytes, Facts: []reply.Pair{
-		reply.IntField("items", info.Items), reply.IntField("deletes", info.Deletes),
-		reply.IntField("capacity", info.Capacity),
-		reply.DoubleField("load", info.Load()), reply.DoubleField("expected_rate", info.ExpectedRate),
-		reply.DoubleField("error_rate", info.ErrorRate), reply.IntField("fingerprint_bits", info.FingerprintBits),
-		reply.IntField("bucket_size", info.BucketSize), reply.IntField("max_iterations", info.MaxIterations),
-		reply.IntField("expansion", info.Expansion), reply.IntField("max_layers", info.MaxLayers),
-		reply.Field("hash", reply.BulkString(info.Hash.String())), reply.Field("layers", reply.Array(layers...)),
+	return kv.Description{Bytes: info.Bytes, Facts: kv.FactList{
+		kv.IntFact("items", info.Items), kv.IntFact("deletes", info.Deletes),
+		kv.IntFact("capacity", info.Capacity),
+		kv.NewFact("load", info.Load()), kv.NewFact("expected_rate", info.ExpectedRate),
+		kv.NewFact("error_rate", info.ErrorRate), kv.IntFact("fingerprint_bits", info.FingerprintBits),
+		kv.IntFact("bucket_size", info.BucketSize), kv.IntFact("max_iterations", info.MaxIterations),
+		kv.IntFact("expansion", info.Expansion), kv.IntFact("max_layers", info.MaxLayers),
+		kv.NewFact("hash", info.Hash.String()), kv.NewFact("layers", layers),
 	}}, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -21,13 +23,13 @@ const (
 // maxInitialCapacity is the highest cf-initial-size.
 const maxInitialCapacity = 1 << 30
 
-func settings() []kv.Setting {
-	integer := func(name string, value, low, high int64, summary string) kv.Setting {
-		return kv.Setting{
-			Name: name, Summary: summary, Default: strconv.FormatInt(value, 10), Check: kv.IntegerSetting(low, high),
+func settings() []module.Setting {
+	integer := func(name string, value, low, high int64, summary string) module.Setting {
+		return module.Setting{
+			Name: name, Summary: summary, Default: strconv.FormatInt(value, 10), Check: module.IntegerSetting(low, high),
 		}
 	}
-	list := []kv.Setting{
+	list := []module.Setting{
 		integer(bucketSizeSetting, defaultBucketSize, 1, maxBucketSize,
 			"Slots of a bucket of filters that are made without being told."),
 		integer(capacitySetting, 1024, 1, maxInitialCapacity,
@@ -65,7 +67,9 @@ func capacityFits(value func(name string) string) error {
 }
 
 // leastCapacity is the lowest capacity of a filter for which no bucket size is given.
-func leastCapacity(db *kv.DB) int64 { return leastCapacityOf(db.SettingInt(bucketSizeSetting)) }
+func leastCapacity(db *kv.DB) int64 {
+	return leastCapacityOf(module.Of(db).SettingInt(bucketSizeSetting))
+}
 
 // leastCapacityOf is two buckets, as in RedisBloom. As long as the bucket size is the
 // default it is reckoned by RedisBloom's, which is 2: what that takes is taken here.
@@ -78,14 +82,14 @@ func leastCapacityOf(bucketSize int64) int64 {
 
 // initialSpec is that of filters made by adding to a missing key.
 func initialSpec(db *kv.DB) (kv.Spec, error) {
-	return defaultConfig(db, uint64(db.SettingInt(capacitySetting))).spec(db)
+	return defaultConfig(db, uint64(module.Of(db).SettingInt(capacitySetting))).spec(db)
 }
 
 // defaultConfig is that of filters of a capacity that are made without being told more.
 func defaultConfig(db *kv.DB, capacity uint64) Config {
-	expansion := uint32(db.SettingInt(expansionSetting))
+	expansion := uint32(module.Of(db).SettingInt(expansionSetting))
 	return Config{
-		Capacity: capacity, BucketSize: int(db.SettingInt(bucketSizeSetting)),
-		MaxIterations: int(db.SettingInt(iterationsSetting)), Expansion: expansion, NonScaling: expansion == 0,
+		Capacity: capacity, BucketSize: int(module.Of(db).SettingInt(bucketSizeSetting)),
+		MaxIterations: int(module.Of(db).SettingInt(iterationsSetting)), Expansion: expansion, NonScaling: expansion == 0,
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -27,7 +29,7 @@ const absent = 1 << 40
 func TestConformance_autoCreatedMillion(t *testing.T) {
 	const items, batch = 1_000_000, 10_000
 	w := newWorld(t, kv.Options{Durability: kv.NoSync})
-	session := w.DB.NewSession()
+	session := module.NewSession(w.DB)
 	for first := 0; first < items; first += batch {
 		command := append([][]byte{[]byte("CF.INSERT"), []byte("f"), []byte("ITEMS")}, numbered(first, batch)...)
 		for i, answer := range session.Do(t.Context(), command).Elems() {

@@ -7,11 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // A board without a battery starts with a clock that is wrong. While that tells a time
@@ -20,7 +23,7 @@ import (
 func TestClock_before1970(t *testing.T) {
 	now := time.UnixMilli(-5_000_000)
 	o := &kv.Options{
-		FS: vfs.NewMem(), BallastSize: -1, Durability: kv.NoSync, Modules: []kv.Module{bloomext.Module()},
+		FS: vfs.NewMem(), BallastSize: -1, Durability: kv.NoSync, Modules: coreext.With(bloomext.Module()),
 		Clock: func() time.Time { return now },
 	}
 	db, err := kv.Open("store", eitherWay(o))
@@ -32,7 +35,7 @@ func TestClock_before1970(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	user := db.NewSession()
+	user := module.NewSession(db)
 	run := func(script string) {
 		t.Helper()
 		for line := range strings.Lines(script) {

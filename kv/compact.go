@@ -104,3 +104,23 @@ func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 		w.delete(appendCountersKey(w.scratch[:0], d.object, d.layer))
 	}
 }
+
+// CompactWhole does all that services would do in the course of time, and compacts the store.
+func (db *DB) CompactWhole(ctx context.Context) error {
+	steps := []func(context.Context) (more bool, err error){
+		func(ctx context.Context) (bool, error) { return db.CompactQueued(ctx, db.MaxCommit()/2) },
+		db.Reclaim,
+	}
+	for _, step := range steps {
+		for more := true; more; {
+			var err error
+			if more, err = step(ctx); err != nil {
+				return err
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return db.CompactAll(ctx)
+}

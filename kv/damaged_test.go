@@ -10,9 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -20,7 +23,7 @@ import (
 type damageTest struct {
 	t    *testing.T
 	db   *kv.DB
-	user *kv.Session
+	user *module.Session
 	now  int64 // Unix milliseconds
 }
 
@@ -30,12 +33,12 @@ func newDamageTest(t *testing.T) *damageTest {
 	var err error
 	d.db, err = kv.Open("", eitherWay(&kv.Options{
 		InMemory: true, Clock: func() time.Time { return time.UnixMilli(d.now) },
-		Modules: []kv.Module{bloomext.Module(), txn.Module()},
+		Modules: coreext.With(bloomext.Module(), txn.Module()),
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.user = d.db.NewSession()
+	d.user = module.NewSession(d.db)
 	t.Cleanup(func() {
 		if err := d.db.Close(); err != nil {
 			t.Error(err)

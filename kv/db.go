@@ -42,6 +42,7 @@ type DB struct {
 	dir       string
 	meta      storeMeta
 	registry  *registry
+	running   Running // nil without modules
 	opened    time.Time
 
 	descriptors descriptors // see descriptors.go
@@ -140,9 +141,14 @@ func Open(dir string, options *Options) (*DB, error) {
 	}
 	db := &DB{
 		opts: opts, dir: dir, opened: opts.Clock(), descriptors: shareOf(descriptorLimit()),
-		registry: newRegistry(&opts, dir),
 		idle:     make(chan struct{}, 1),
 		gathered: gathered{begun: make(chan struct{}, 1)},
+	}
+	if db.registry, err = newRegistry(opts.Modules); err != nil {
+		return nil, err // it was checked with the options
+	}
+	if opts.Modules != nil {
+		db.running = opts.Modules.Attach(db)
 	}
 	db.ending, db.end = context.WithCancel(context.Background())
 	for i := range db.shards {
@@ -160,8 +166,10 @@ func Open(dir string, options *Options) (*DB, error) {
 	db.stopHousekeeper, db.housekeeperDone, db.drainerDone = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go db.keepHouse()
 	go db.keepDraining()
-	if err := db.registry.start(db); err != nil {
-		return nil, errors.Join(err, db.Close())
+	if db.running != nil {
+		if err := db.running.Start(); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
 	}
 	return db, nil
 }
@@ -683,7 +691,9 @@ func (db *DB) Close() error {
 		defer close(relieved)
 		db.relieve(relief)
 	}()
-	db.registry.stop()
+	if db.running != nil {
+		db.running.Stop()
+	}
 	close(db.stopHousekeeper)
 	<-db.housekeeperDone
 	<-db.drainerDone

@@ -119,7 +119,7 @@ func PlainText(err error) string {
 // packageNames matches a text in double quotes, or names of packages where an error's text begins, or that of one that
 // it wraps, with what is before them as its group.
 var packageNames = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(^|: |; |\n)(?:(?:` +
-	`sievekv|kv|block|probe|freeze|storage|resp|server|txn|scalableext|bloomext|cuckooext|countingext|compaction|pebble|strconv` +
+	`sievekv|kv|block|probe|freeze|storage|module|resp|server|txn|scalableext|bloomext|cuckooext|countingext|compaction|pebble|strconv` +
 	`): )+`)
 
 // detailCarrier is what Pebble's errors of damaged files end in: an error for programs, joined to the one for people.

@@ -100,7 +100,7 @@ func (w *Writer) Expire(key []byte, at int64, cond ExpireIf) (bool, error) {
 	if err != nil || o == nil || !cond.holds(o.header.expiry, at) {
 		return false, err
 	}
-	if at <= w.now() {
+	if at <= w.Now() {
 		_, err := w.Delete(key)
 		return true, err
 	}

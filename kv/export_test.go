@@ -247,7 +247,11 @@ func (w *Writer) BlockCopies() (n int) {
 func (tx *Transaction) Steps() int { return tx.w.steps }
 
 // DeleteEverything stages the removal of every key.
-func (w *Writer) DeleteEverything() { w.deleteAll() }
+func (w *Writer) DeleteEverything() {
+	if err := w.DeleteAll(); err != nil {
+		panic(err)
+	}
+}
 
 // LongestLog returns how many values of slots the writer notes of a block at most.
 func (w *Writer) LongestLog() (n int) {

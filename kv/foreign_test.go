@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 )
@@ -41,7 +44,7 @@ func (v badVerifier) Block(*kv.Layer, uint64, []uint64) error { v.bad.here("Bloc
 func (v badVerifier) Done() (string, error) { v.bad.here("Done"); return "", nil }
 
 // badModule has a type every function of which may panic.
-func badModule(bad *badPlace) (kv.Module, *kv.Type) {
+func badModule(bad *badPlace) (module.Module, *kv.Type) {
 	t := &kv.Type{
 		Name: "bad", Version: 1,
 		Open:   func(*kv.Object) (any, error) { bad.here("Open"); return "bad", nil },
@@ -58,16 +61,16 @@ func badModule(bad *badPlace) (kv.Module, *kv.Type) {
 			return kv.Description{}, nil
 		},
 	}
-	return kv.Module{Name: "bad", Types: []*kv.Type{t}}, t
+	return module.Module{Name: "bad", Types: []*kv.Type{t}}, t
 }
 
 // A panic of code that is not the store's, wherever it calls that, leaves no lock taken and nothing open: writes of
 // every kind go on, and Close, too.
 func TestForeign_panics(t *testing.T) {
 	var bad badPlace
-	module, badType := badModule(&bad)
+	own, badType := badModule(&bad)
 	s := openStore(t, &kv.Options{
-		InMemory: true, Durability: kv.NoSync, Modules: []kv.Module{module},
+		InMemory: true, Durability: kv.NoSync, Modules: coreext.With(own),
 		Clock: func() time.Time { bad.here("Clock"); return time.Now() },
 	})
 	spec := kv.Spec{Type: badType, Family: block.FamilyBits, Layers: []kv.LayerSpec{{Blocks: 1, Lines: 1}}}
@@ -84,7 +87,7 @@ func TestForeign_panics(t *testing.T) {
 	if _, err := s.Set(kv.NoSync, []byte("large"), make([]byte, 100_000), kv.SetOptions{Expiry: time.Now().Add(time.Hour).UnixMilli()}); err != nil {
 		t.Fatal(err)
 	}
-	session := s.NewSession()
+	session := module.NewSession(s.DB)
 	session.Charge = func(int) error { bad.here("Charge"); return nil }
 	do := func(words ...string) func() {
 		return func() {
@@ -114,7 +117,7 @@ func TestForeign_panics(t *testing.T) {
 			tx, err := s.BeginExclusive(background, kv.NoSync)
 			s.must(err)
 			defer tx.Rollback()
-			session.Run(background, tx, s.Command([]byte("APPEND")), [][]byte{[]byte("large"), []byte("x")})
+			session.Run(background, tx, module.Of(s.DB).Command([]byte("APPEND")), [][]byte{[]byte("large"), []byte("x")})
 		}},
 		{"a description", "Describe", do("SIEVE.STATS", "o")},
 		{"a compaction", "Compact", func() {

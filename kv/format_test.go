@@ -178,12 +178,40 @@ func FuzzSidecar(f *testing.F) {
 	})
 }
 
+// typedModules are modules that have nothing but types.
+type typedModules map[string][]*Type
+
+func (m typedModules) Types() (map[string][]*Type, error) { return m, nil }
+func (typedModules) Attach(*DB) Running                   { return nil }
+
+func TestOptions_types(t *testing.T) {
+	open := func(*Object) (any, error) { return nil, nil }
+	long := string(bytes.Repeat([]byte("n"), 65))
+	for _, tt := range []struct {
+		modules typedModules
+		want    string
+	}{
+		{typedModules{"m": {{Name: "t", Open: open}, {Name: "t", Open: open}}}, `type "t" is registered twice`},
+		{typedModules{"m": {{Name: "t", Open: open}}, "n": {{Name: "t", Open: open}}}, `type "t" is registered twice`},
+		{typedModules{"m": {{Name: "t"}}}, `type "t": needs an Open`},
+		{typedModules{"m": {{Name: stringType, Open: open}}}, `a name other than "string"`},
+		{typedModules{"m": {{Open: open}}}, `type name ""`},
+		{typedModules{"m": {{Name: long, Open: open}}}, `type name "nnn`},
+		{typedModules{"": {{Name: "t", Open: open}}}, `module name ""`},
+		{typedModules{long: {{Name: "t", Open: open}}}, `module name "nnn`},
+	} {
+		if _, err := Open("", &Options{InMemory: true, Modules: tt.modules}); !errors.Is(err, ErrOptions) || !bytes.Contains([]byte(err.Error()), []byte(tt.want)) {
+			t.Errorf("Open = %v, want ErrOptions with %s", err, tt.want)
+		}
+	}
+}
+
 func TestOptions_allProblemsAtOnce(t *testing.T) {
-	_, err := Open("unused", &Options{InMemory: true, CacheSize: 1, MemTableSize: 1, MaxFilterBytes: 1 << 63, Durability: 9, Modules: []Module{{Name: "kv"}}})
+	_, err := Open("unused", &Options{InMemory: true, CacheSize: 1, MemTableSize: 1, MaxFilterBytes: 1 << 63, Durability: 9, Modules: typedModules{"m": {{Name: "t"}}}})
 	if !errors.Is(err, ErrOptions) {
 		t.Fatalf("Open = %v, want ErrOptions", err)
 	}
-	for _, part := range []string{"CacheSize 1", "MemTableSize 1", "MaxFilterBytes 9223372036854775808", "Durability 9", `module "kv" is registered twice`} {
+	for _, part := range []string{"CacheSize 1", "MemTableSize 1", "MaxFilterBytes 9223372036854775808", "Durability 9", `type "t": needs an Open`} {
 		if !bytes.Contains([]byte(err.Error()), []byte(part)) {
 			t.Errorf("error %q does not name %q", err, part)
 		}
@@ -232,12 +260,6 @@ func TestOptions_ranges(t *testing.T) {
 		if got := touchCounters(budget); got != want {
 			t.Errorf("%d counters for %d bytes, want %d", got, budget, want)
 		}
-	}
-}
-
-func TestFlags_names(t *testing.T) {
-	if got := (Write | Fast).Names(); !slices.Equal(got, []string{"write", "fast"}) {
-		t.Errorf("names are %v", got)
 	}
 }
 

@@ -14,10 +14,7 @@ func (db *DB) DeleteAll(level Durability) error {
 	if err != nil {
 		return err
 	}
-	return w.run(func(w *Writer) error {
-		w.deleteAll()
-		return nil
-	})
+	return w.run((*Writer).DeleteAll)
 }
 
 // Reader is what a lookup through Read looks with.
@@ -67,7 +64,7 @@ func (r Reader) header(key []byte) (*header, error) {
 		return nil, keyTooLong(key)
 	}
 	h, err := r.db.readHeader(r.headers, key, r.large)
-	if h == nil || err != nil || h.expiry != 0 && h.expiry <= r.now() {
+	if h == nil || err != nil || h.expiry != 0 && h.expiry <= r.Now() {
 		return nil, err
 	}
 	return h, nil
@@ -90,21 +87,17 @@ func (r Reader) lookup(key []byte) (*Object, error) {
 	return r.db.lookup(key, access{r.steady, r.large}, r.at)
 }
 
-// now returns the time by which keys have expired for the Reader, in Unix milliseconds. It is
+// Now returns the time by which keys have expired for the Reader, in Unix milliseconds. It is
 // one moment: keys that expire together are all there, or all missing.
-func (r Reader) now() int64 {
+func (r Reader) Now() int64 {
 	switch {
 	case r.w != nil:
-		return r.w.now()
+		return r.w.Now()
 	case r.view != nil:
 		return r.view.now
 	}
 	return r.at
 }
-
-// Now returns the time by which keys have expired for the Reader, in Unix milliseconds: that of
-// a transaction or a view is one moment.
-func (r Reader) Now() int64 { return r.now() }
 
 // Fixed reports whether nothing changes under the Reader: what it reads is a
 // transaction's, or a view.
@@ -118,7 +111,9 @@ func (r Reader) Counter(l *Layer, i int) uint64 {
 	return l.Counter(i)
 }
 
-func (r Reader) count(ctx context.Context, keys [][]byte) (n int, err error) {
+// Count returns how many of the keys are there. One that is named twice counts twice. It ends with
+// the context.
+func (r Reader) Count(ctx context.Context, keys [][]byte) (n int, err error) {
 	r.large = withoutValue
 	for i, key := range keys {
 		if err := GivenUp(ctx, i); err != nil {
@@ -159,6 +154,41 @@ func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) {
 // Look must not write, and must look with the Reader alone, but for DB.Touch: the second time it
 // runs with a lock held that other lookups of the DB take too.
 func (db *DB) Read(look func(Reader) error) error { return db.read(nil, look) }
+
+// ReadOptions say how ReadWith reads. The zero value is the way of Read.
+type ReadOptions struct {
+	// Large, if set, is told of each stored string of more than 32 KiB before it is copied. An
+	// error of its ends the lookup of that string.
+	Large func(value []byte) error
+
+	// Keys is for a lookup of the headers of several keys, and of nothing else: it sees all of
+	// them as of one moment.
+	Keys bool
+
+	// Long is for a lookup that takes long: it sees everything as of one moment, and keeps no
+	// commit waiting.
+	Long bool
+}
+
+// ReadWith is Read with options.
+func (db *DB) ReadWith(o ReadOptions, look func(Reader) error) error {
+	switch {
+	case o.Long:
+		return db.readLong(o.Large, look)
+	case o.Keys:
+		return db.readKeys(o.Large, look)
+	}
+	return db.read(o.Large, look)
+}
+
+func (db *DB) readLong(large func(value []byte) error, look func(Reader) error) error {
+	v, err := db.newView()
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	return look(Reader{db: db, view: v, large: large})
+}
 
 func (db *DB) read(large func(value []byte) error, look func(Reader) error) error {
 	if err := db.settle(); err != nil {

@@ -52,7 +52,7 @@ func EndedObject() *Object {
 func newObject(db *DB, key string, h *header, layers []*Layer) (*Object, error) {
 	o := &Object{db: db, key: key, header: h, layers: layers}
 	o.state.Store(uint64(h.expiry) << 1)
-	if t := db.registry.typeNamed(h.typeName); t != nil {
+	if t := db.registry.types[h.typeName]; t != nil {
 		if h.typeVersion > t.Version {
 			return nil, fmt.Errorf("%w: key %q: type %s has format %d, this program knows %d", ErrUnsupportedVersion, key, h.typeName, h.typeVersion, t.Version)
 		}

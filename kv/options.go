@@ -118,9 +118,9 @@ type Options struct {
 	// slog.Default().
 	Logger *slog.Logger
 
-	// Modules are the extensions the store is opened with, in the order in
-	// which their services start.
-	Modules []Module
+	// Modules are the extensions the store is opened with: data types, commands, services and
+	// settings, see package module. Default none.
+	Modules Modules
 
 	// Clock tells the time for expiry; one before 1970 counts as its beginning. Default time.Now.
 	Clock func() time.Time
@@ -248,7 +248,7 @@ func (o *Options) validate() error {
 	if o.Durability > NoSync {
 		errs = append(errs, fmt.Errorf("Durability %d: Always, EverySec or NoSync", o.Durability))
 	}
-	if err := o.validateModules(); err != nil {
+	if _, err := newRegistry(o.Modules); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) == 0 {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv"
@@ -105,7 +107,7 @@ func TestBuild_fullDisk(t *testing.T) {
 	disk := &gauge{FS: vfs.NewMem()}
 	disk.free.Store(1 << 30)
 	s := &store{t: t, stops: newStops()}
-	o := eitherWay(&kv.Options{FS: disk, BallastSize: -1, MinFreeSpace: 1 << 20, Durability: kv.NoSync, Modules: []kv.Module{bitsModule}})
+	o := eitherWay(&kv.Options{FS: disk, BallastSize: -1, MinFreeSpace: 1 << 20, Durability: kv.NoSync, Modules: coreext.With(bitsModule)})
 	var err error
 	s.DB, err = kv.Open("store", o)
 	s.must(err)

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
 
@@ -23,20 +26,20 @@ type expiringStore struct {
 	fs     vfs.FS
 	passed atomic.Int64 // milliseconds
 	db     *kv.DB
-	user   *kv.Session
+	user   *module.Session
 }
 
 func (s *expiringStore) open() {
 	s.t.Helper()
 	o := kv.Options{
-		FS: s.fs, BallastSize: -1, Durability: kv.NoSync, Modules: []kv.Module{bloomext.Module(), txn.Module()},
+		FS: s.fs, BallastSize: -1, Durability: kv.NoSync, Modules: coreext.With(bloomext.Module(), txn.Module()),
 		Clock: func() time.Time { return time.UnixMilli(1_700_000_000_000 + s.passed.Load()) },
 	}
 	var err error
 	if s.db, err = kv.Open("store", eitherWay(&o)); err != nil {
 		s.t.Fatal(err)
 	}
-	s.user = s.db.NewSession()
+	s.user = module.NewSession(s.db)
 }
 
 func (s *expiringStore) close() {

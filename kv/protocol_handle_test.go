@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -196,7 +198,7 @@ func TestLookup_closedAtEachRead(t *testing.T) {
 // What commands look at counts for the cache, as what handles look at does.
 func TestHandle_commandsTouch(t *testing.T) {
 	s := openStore(t, inMemory())
-	session := s.NewSession()
+	session := module.NewSession(s.DB)
 	do := func(words ...string) {
 		t.Helper()
 		args := make([][]byte, len(words))

@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -33,7 +37,7 @@ func openKeys(t testing.TB, fs vfs.FS, o kv.Options) keyStore {
 	if o.Clock == nil {
 		o.Clock = func() time.Time { return time.UnixMilli(1_700_000_000_000 + passed.Load()) }
 	}
-	o.Modules = []kv.Module{bloomext.Module()}
+	o.Modules = coreext.With(bloomext.Module())
 	db, err := kv.Open("store", eitherWay(&o))
 	if err != nil {
 		t.Fatal(err)
@@ -371,8 +375,8 @@ func TestMGet_oneMoment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, _ := kv.ParseInt(values[1])
-		b, _ := kv.ParseInt(values[0])
+		a, _ := text.ParseInt(values[1])
+		b, _ := text.ParseInt(values[0])
 		if a < b || a > b+1 {
 			t.Fatalf("a is %d and b is %d at one moment", a, b)
 		}
@@ -476,7 +480,7 @@ func TestKeys_oneMoment(t *testing.T) {
 			}
 		}
 	})
-	session := s.NewSession()
+	session := module.NewSession(s.DB)
 	for range 30 {
 		if r := session.Do(t.Context(), [][]byte{[]byte("KEYS"), []byte("moving*")}); len(r.Elems()) != 1 {
 			t.Errorf("KEYS = %v, want one key", r)

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -131,7 +133,7 @@ func (tr *trial) open(cache int64) {
 	db, err := kv.Open("", eitherWay(&kv.Options{
 		InMemory: true, FS: tr.fs, CacheSize: cache, MemTableSize: 256 << 10,
 		Logger:  slog.New(slog.DiscardHandler),
-		Modules: []kv.Module{bloomext.Module(), compaction.Module()},
+		Modules: coreext.With(bloomext.Module(), compaction.Module()),
 	}))
 	if err != nil {
 		tr.t.Fatal(err)

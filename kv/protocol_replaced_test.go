@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -51,7 +54,7 @@ func (s *replacedStore) open(fs vfs.FS) {
 	s.t.Helper()
 	s.stops = newStops()
 	db, err := kv.Open("store", kv.WithPause(eitherWay(&kv.Options{
-		FS: fs, BallastSize: -1, MinFreeSpace: -1, Seed: 7, Clock: s.clock.now, Modules: []kv.Module{bloomext.Module()},
+		FS: fs, BallastSize: -1, MinFreeSpace: -1, Seed: 7, Clock: s.clock.now, Modules: coreext.With(bloomext.Module()),
 	}), s.stops.at))
 	if err != nil {
 		s.t.Fatal(err)
@@ -192,12 +195,12 @@ func TestRead_errorOfHalf(t *testing.T) {
 // INFO may be asked while the store closes.
 func TestClose_infoMeanwhile(t *testing.T) {
 	for range 20 {
-		db, err := kv.Open("", &kv.Options{InMemory: true, Modules: []kv.Module{{Name: "m", Services: []kv.Service{idle{}}}}})
+		db, err := kv.Open("", &kv.Options{InMemory: true, Modules: coreext.With(module.Module{Name: "m", Services: []module.Service{idle{}}})})
 		if err != nil {
 			t.Fatal(err)
 		}
 		asked := ask(func() (bool, error) {
-			s := db.NewSession()
+			s := module.NewSession(db)
 			for range 50 {
 				s.Do(context.Background(), [][]byte{[]byte("INFO")})
 			}
@@ -212,9 +215,9 @@ func TestClose_infoMeanwhile(t *testing.T) {
 
 type idle struct{}
 
-func (idle) Start(*kv.DB) error             { return nil }
-func (idle) Stop()                          {}
-func (idle) Info() (string, []kv.InfoField) { return "Idle", nil }
+func (idle) Start(*kv.DB) error                 { return nil }
+func (idle) Stop()                              {}
+func (idle) Info() (string, []module.InfoField) { return "Idle", nil }
 
 // Small dropped objects are reclaimed many at a time.
 func TestReclaim_many(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/cuckooext"
@@ -19,7 +21,7 @@ var (
 	slotsType = &kv.Type{
 		Name: "test-slots", Version: 1, Open: func(o *kv.Object) (any, error) { return o, nil }, Compact: compactSlots,
 	}
-	slotsModule = kv.Module{Name: "slots", Types: []*kv.Type{slotsType}}
+	slotsModule = module.Module{Name: "slots", Types: []*kv.Type{slotsType}}
 )
 
 const slotFamily = block.FamilySlots16

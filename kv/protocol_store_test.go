@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
@@ -124,7 +127,7 @@ func openGathering(t *testing.T, o *kv.Options, held *stops) *store {
 	if o.MaxIdleTransaction == 0 {
 		o.MaxIdleTransaction = -1 // nothing depends on how long something takes
 	}
-	o.Modules = append(o.Modules, bloomext.Module(), cuckooext.Module(), bitsModule, slotsModule)
+	o.Modules = coreext.Add(o.Modules, bloomext.Module(), cuckooext.Module(), bitsModule, slotsModule)
 	db, err := kv.Open("store", kv.WithPause(o, s.at))
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +210,7 @@ func (s *store) must(err error) {
 // A type of plain bits, so that a test says which bits of which blocks it means.
 var (
 	bitsType   = &kv.Type{Name: "test-bits", Version: 1, Open: func(o *kv.Object) (any, error) { return o, nil }}
-	bitsModule = kv.Module{Name: "test", Types: []*kv.Type{bitsType}}
+	bitsModule = module.Module{Name: "test", Types: []*kv.Type{bitsType}}
 )
 
 // bitsSpec describes an object of three blocks.

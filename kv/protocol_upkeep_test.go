@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv"
@@ -108,7 +112,7 @@ func openCompactions(t *testing.T, keys int) (*store, *compactions) {
 		Compact: func(w *kv.Writer, o *kv.Object, budget int) (bool, error) { return c.compact(w, o, budget) },
 	}
 	o := inMemory()
-	o.Modules = []kv.Module{{Name: "compactions", Types: []*kv.Type{c.typ}}}
+	o.Modules = coreext.With(module.Module{Name: "compactions", Types: []*kv.Type{c.typ}})
 	s := openStore(t, o)
 	for i := range keys {
 		key := fmt.Sprint("k", i)

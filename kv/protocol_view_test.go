@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -22,7 +24,7 @@ func TestView_committedMeanwhile(t *testing.T) {
 func testViewCommittedMeanwhile(t *testing.T, key string) {
 	var during func()
 	o := kv.WithPause(&kv.Options{
-		FS: vfs.NewMem(), BallastSize: -1, Durability: kv.NoSync, Modules: []kv.Module{bloomext.Module()},
+		FS: vfs.NewMem(), BallastSize: -1, Durability: kv.NoSync, Modules: coreext.With(bloomext.Module()),
 	}, func(point string) {
 		if f := during; f != nil && point == "view: found" {
 			during = nil

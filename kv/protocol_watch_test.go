@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -17,7 +20,7 @@ import (
 func TestWatch_duringCommit(t *testing.T) {
 	var during func()
 	o := kv.WithPause(&kv.Options{
-		FS: vfs.NewMem(), BallastSize: -1, Durability: kv.NoSync, Modules: []kv.Module{bloomext.Module()},
+		FS: vfs.NewMem(), BallastSize: -1, Durability: kv.NoSync, Modules: coreext.With(bloomext.Module()),
 	}, func(point string) {
 		if f := during; f != nil && point == "commit: applied" {
 			during = nil
@@ -94,8 +97,8 @@ func TestWatch_changes(t *testing.T) {
 func TestAcknowledge_exec(t *testing.T) {
 	for _, queued := range [][]string{{"SET", "b", "1"}, {"GET", "b"}} {
 		t.Run(queued[0], func(t *testing.T) {
-			s := openStore(t, &kv.Options{FS: vfs.NewMem(), Modules: []kv.Module{txn.Module()}})
-			session := s.NewSession()
+			s := openStore(t, &kv.Options{FS: vfs.NewMem(), Modules: coreext.With(txn.Module())})
+			session := module.NewSession(s.DB)
 			do := func(words ...string) string {
 				args := make([][]byte, len(words))
 				for i, w := range words {
@@ -127,16 +130,16 @@ func TestAcknowledge_exec(t *testing.T) {
 // stopping is a service that tells when it is to end.
 type stopping struct{ stopped chan struct{} }
 
-func (s stopping) Start(*kv.DB) error             { return nil }
-func (s stopping) Stop()                          { close(s.stopped) }
-func (s stopping) Info() (string, []kv.InfoField) { return "", nil }
+func (s stopping) Start(*kv.DB) error                 { return nil }
+func (s stopping) Stop()                              { close(s.stopped) }
+func (s stopping) Info() (string, []module.InfoField) { return "", nil }
 
 // A transaction that begins while the store is closed, too late to be ended by that, ends all
 // the same.
 func TestClose_transactionBegins(t *testing.T) {
 	service := stopping{make(chan struct{})}
 	o := inMemory()
-	o.Modules = []kv.Module{{Name: "stopping", Services: []kv.Service{service}}}
+	o.Modules = coreext.With(module.Module{Name: "stopping", Services: []module.Service{service}})
 	s := openStore(t, o)
 	begun := s.next("transaction: begun")
 	transaction := s.begin(func() error {

@@ -3,11 +3,15 @@ package kv
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/sievekv/sievekv/kv/glob"
+	"github.com/sievekv/sievekv/kv/text"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -21,8 +25,11 @@ import (
 
 // ScanOptions say which keys a scan returns. The zero value means all.
 type ScanOptions struct {
-	// Match is a pattern as of the command KEYS, of MaxPattern bytes at most; "" matches every key.
+	// Match is a pattern as of the command KEYS, of glob.MaxLen bytes at most; "" matches every key.
 	Match string
+
+	// Pattern, if set, takes the place of Match.
+	Pattern *glob.Pattern
 
 	// Type is the name of a type as TYPE prints it, in any case; "" means all.
 	Type string
@@ -30,20 +37,23 @@ type ScanOptions struct {
 	// Objects leaves out strings.
 	Objects bool
 
-	empty   bool                  // Match is an empty pattern, not none
-	charge  func(bytes int) error // of the keys returned; an error ends the scan
-	pattern *Pattern              // of Match; nil for every key
+	// Charge, if set, is told of the bytes of each key that is to be returned. An error of its
+	// ends the scan.
+	Charge func(bytes int) error
 }
 
 func (o ScanOptions) wants(key []byte, h *header) bool {
-	return (!o.Objects || h.id != 0) && (o.Type == "" || fold(o.Type) == fold(h.typeName)) &&
-		(o.pattern == nil || o.pattern.Match(key))
+	return (!o.Objects || h.id != 0) && (o.Type == "" || text.FoldString(o.Type) == text.FoldString(h.typeName)) &&
+		(o.Pattern == nil || o.Pattern.Match(key))
 }
 
 // prepare makes the pattern once for all keys of a scan.
 func (o *ScanOptions) prepare() (err error) {
-	if o.Match != "" || o.empty {
-		o.pattern, err = NewPattern(o.Match)
+	if o.Match == "" || o.Pattern != nil {
+		return nil
+	}
+	if o.Pattern, err = glob.New(o.Match); err != nil {
+		err = fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}
 	return err
 }
@@ -96,8 +106,8 @@ func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOp
 		count, looked = count-1, true
 		next = hash + 1 // 0 after the last hash there is: the end
 		if live && o.wants(key, h) {
-			if o.charge != nil {
-				if refused = o.charge(len(key)); refused != nil {
+			if o.Charge != nil {
+				if refused = o.Charge(len(key)); refused != nil {
 					return false
 				}
 			}
@@ -121,7 +131,7 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 	}
 	defer db.exit()
 	var source pebble.Reader = db.disk
-	now := r.now()
+	now := r.Now()
 	if r.view != nil {
 		source = r.view.snap
 	}

@@ -3,6 +3,9 @@ package kv_test
 import (
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -38,12 +41,12 @@ func TestSpace_full(t *testing.T) {
 		var err error
 		d.db, err = kv.Open("store", eitherWay(&kv.Options{
 			FS: fs, Durability: kv.NoSync, BallastSize: -1, MinFreeSpace: low, MemTableSize: 1 << 20,
-			Modules: []kv.Module{bloomext.Module(), cuckooext.Module(), txn.Module()},
+			Modules: coreext.With(bloomext.Module(), cuckooext.Module(), txn.Module()),
 		}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.user = d.db.NewSession()
+		d.user = module.NewSession(d.db)
 	}
 	open(1 << 40)
 	d.run(`MSET a v b v c v d v e v f v => "OK"

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // Strings are kept in their headers, so that a read is one read and a write one
@@ -72,6 +74,22 @@ func (r Reader) Get(key []byte) ([]byte, error) {
 	return stringIn(key, h)
 }
 
+// Peek calls f with the string under a key, nil if there is none. The string is valid during the
+// call: a large one is not copied. The errors are those of Get.
+func (r Reader) Peek(key []byte, f func(value []byte)) error {
+	seen := false
+	r.large = func(stored []byte) error {
+		f(stored[1:]) // behind the encoding, at which Get looks
+		seen = true
+		return errNoValue
+	}
+	value, err := r.Get(key)
+	if err == nil && !seen {
+		f(value)
+	}
+	return err
+}
+
 // Get returns the string under a key as this writer has left it, nil if there is
 // none. It must not be changed.
 func (w *Writer) Get(key []byte) ([]byte, error) {
@@ -108,7 +126,7 @@ func (w *Writer) putString(key, value []byte, expiry int64) error {
 	if n := w.db.MaxValueLen(); len(value) > n {
 		return fmt.Errorf("%w: value of %d bytes under key %q, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, len(value), key, n)
 	}
-	if expiry != 0 && expiry <= w.now() {
+	if expiry != 0 && expiry <= w.Now() {
 		_, err := w.Delete(key)
 		return err
 	}
@@ -185,7 +203,7 @@ func (w *Writer) Incr(key []byte, n int64) (int64, error) {
 	var old int64
 	if value != nil {
 		var ok bool
-		if old, ok = ParseInt(value); !ok {
+		if old, ok = text.ParseInt(value); !ok {
 			return 0, ErrNotInteger
 		}
 	}
@@ -207,18 +225,18 @@ func (w *Writer) IncrFloat(key, n []byte) ([]byte, error) {
 	if value == nil {
 		value = []byte("0")
 	}
-	a, ok := parseLong(value)
+	a, ok := text.ParseLong(value)
 	if !ok {
 		return nil, ErrNotFloat
 	}
-	b, ok := parseLong(n)
+	b, ok := text.ParseLong(n)
 	if !ok {
 		return nil, ErrNotFloat
 	}
 	if a.IsInf() || b.IsInf() {
 		return nil, ErrNotFinite
 	}
-	sum := appendLong(nil, a.Add(a, b))
+	sum := text.AppendLong(nil, a.Add(a, b))
 	return sum, w.change(key, sum)
 }
 

@@ -240,6 +240,12 @@ func (tx *Transaction) Write(change func(*Writer) error) error {
 // Read runs a lookup as DB.Read does, once: nothing changes meanwhile.
 func (tx *Transaction) Read(look func(Reader) error) error { return tx.read(nil, look) }
 
+// ReadWith is Read with Large of the options. The others change nothing: what a transaction reads is
+// of one moment, and keeps nobody waiting.
+func (tx *Transaction) ReadWith(o ReadOptions, look func(Reader) error) error {
+	return tx.read(o.Large, look)
+}
+
 func (tx *Transaction) read(large func(value []byte) error, look func(Reader) error) error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()

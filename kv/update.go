@@ -1,6 +1,9 @@
 package kv
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // What a Go program does to keys and strings, each a commit of its own. The names
 // and rules are those of Redis' commands.
@@ -25,7 +28,7 @@ func (db *DB) MGet(keys ...[]byte) (values [][]byte, err error) {
 	err = db.readKeys(nil, func(r Reader) error {
 		for i, key := range keys {
 			stored, err := r.Get(key)
-			if err != nil && !isWrongType(err) {
+			if err != nil && !errors.Is(err, ErrWrongType) {
 				return err
 			}
 			values[i] = nil
@@ -97,7 +100,7 @@ func (db *DB) ExpiryOf(key []byte) (at int64, err error) {
 // commit. The work does not depend on the size of what is removed.
 func (db *DB) Delete(level Durability, keys ...[]byte) (n int, err error) {
 	err = db.Write(level, keys, func(w *Writer) error {
-		n, err = w.deleteKeys(context.Background(), keys)
+		n, err = w.DeleteKeys(context.Background(), keys)
 		return err
 	})
 	return n, err
@@ -141,7 +144,7 @@ func (db *DB) Exists(keys ...[]byte) (n int, err error) {
 		read = db.read // it may be open
 	}
 	err = read(withoutValue, func(r Reader) error {
-		n, err = r.count(context.Background(), keys)
+		n, err = r.Count(context.Background(), keys)
 		return err
 	})
 	return n, err

@@ -258,17 +258,17 @@ func (w *Writer) settleAnswer() error {
 // DB returns the store that is written to.
 func (w *Writer) DB() *DB { return w.db }
 
-// now returns the time by which keys have expired for the writer, in Unix milliseconds. It is
+// Now returns the time by which keys have expired for the writer, in Unix milliseconds. It is
 // one moment, that of the first question: keys that expire together are all there, or all
 // missing, in all that a transaction does.
-func (w *Writer) now() int64 {
+func (w *Writer) Now() int64 {
 	if !w.timed {
 		w.moment, w.timed = w.db.Now(), true
 	}
 	return w.moment
 }
 
-func (w *Writer) expired(o *Object) bool { return o.header.expiry != 0 && o.expiredBy(w.now()) }
+func (w *Writer) expired(o *Object) bool { return o.header.expiry != 0 && o.expiredBy(w.Now()) }
 
 func (w *Writer) view(key []byte) *keyView {
 	if w.index != nil {
@@ -662,8 +662,8 @@ func (w *Writer) dropObject(o *Object) {
 	w.drops = append(w.drops, o.header.id)
 }
 
-// deleteKeys stages the removal of keys, and returns how many were there.
-func (w *Writer) deleteKeys(ctx context.Context, keys [][]byte) (n int, err error) {
+// DeleteKeys stages the removal of keys, and returns how many were there. It ends with the context.
+func (w *Writer) DeleteKeys(ctx context.Context, keys [][]byte) (n int, err error) {
 	for i, key := range keys {
 		if err := GivenUp(ctx, i); err != nil {
 			return 0, err
@@ -724,11 +724,16 @@ func (w *Writer) Rename(src, dst []byte) error {
 	return nil
 }
 
-// deleteAll stages the removal of every key. The writer holds the gate.
-func (w *Writer) deleteAll() {
+// DeleteAll stages the removal of every key. The writer must be one that may touch any
+// key: that of a transaction. Any other gets an error.
+func (w *Writer) DeleteAll() error {
+	if w.gate != gateExclusive {
+		return errors.New("kv: a writer of named keys cannot delete all")
+	}
 	before := w.changes
 	w.changes = changes{flush: true}
 	w.onUndo(func() { w.changes = before })
+	return nil
 }
 
 // stageDrops stages the removal of everything, or of what is stored under the ids of

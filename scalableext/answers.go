@@ -3,9 +3,12 @@ package scalableext
 import (
 	"errors"
 
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // The answers of commands that all types of filters have, in RedisBloom's words and forms.
@@ -17,11 +20,11 @@ var (
 	errNotFound   = reply.Error("ERR not found")
 )
 
-// ErrorReply is kv.ErrorReply with the words RedisBloom uses where it has any.
+// ErrorReply is module.ErrorReply with the words RedisBloom uses where it has any.
 func ErrorReply(err error) reply.Reply {
 	switch {
 	case errors.Is(err, kv.ErrWrongType): // what RESERVE finds may be kv.ErrExists, too
-		return kv.WrongType
+		return module.WrongType
 	case errors.Is(err, ErrFull):
 		return errFullReply
 	case errors.Is(err, ErrCannotGrow):
@@ -31,7 +34,7 @@ func ErrorReply(err error) reply.Reply {
 	case errors.Is(err, kv.ErrNotFound):
 		return errNotFound
 	}
-	return kv.ErrorReply(err)
+	return module.ErrorReply(err)
 }
 
 // Done answers OK, or an error.
@@ -107,10 +110,10 @@ func HashFact(kind hash.Kind) Fact {
 
 // Facts answers all facts, or the one that the call's second word asks for, which is an
 // array of its value in RESP2.
-func Facts(c *kv.Call, facts []Fact) reply.Reply {
+func Facts(c *module.Call, facts []Fact) reply.Reply {
 	var fields []reply.Pair
 	for _, f := range facts {
-		if len(c.Args) == 2 && kv.Fold(c.Args[1]) == f.Word {
+		if len(c.Args) == 2 && text.FoldCase(c.Args[1]) == f.Word {
 			return reply.Either(reply.Array(f.Field.Value), reply.Map(f.Field))
 		}
 		if !f.Alone {

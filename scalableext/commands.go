@@ -6,10 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // reserveWords is the most words of a RESERVE command, its name included, without TTL and HASH. Each
@@ -25,25 +27,25 @@ const maxTTL = 100 * 366 * 24 * 60 * 60
 //
 // What they leave out is as in defaults. If they are wrong, ok is false and failed the
 // reply, in RedisBloom's words.
-func ParseReserve(c *kv.Call, defaults Asked) (a Asked, failed reply.Reply, ok bool) {
+func ParseReserve(c *module.Call, defaults Asked) (a Asked, failed reply.Reply, ok bool) {
 	bad := func(r reply.Reply) (Asked, reply.Reply, bool) { return Asked{}, r, false }
 	most := reserveWords
 	for _, option := range []string{"TTL", "HASH"} {
-		if len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return kv.Fold(arg) == option }) {
+		if len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return text.FoldCase(arg) == option }) {
 			most += 2
 		}
 	}
 	if len(c.Args)+1 > most {
-		return bad(kv.WrongArity(c.Command))
+		return bad(module.WrongArity(c.Command))
 	}
-	rate, ok := kv.ParseFloat(c.Args[1])
+	rate, ok := text.ParseFloat(c.Args[1])
 	switch {
 	case !ok || math.IsNaN(rate):
 		return bad(reply.Error("ERR bad error rate"))
 	case rate <= 0 || rate >= 1:
 		return bad(reply.Error("ERR error rate must be in the range (0.000000, 1.000000)"))
 	}
-	capacity, ok := kv.ParseInt(c.Args[2])
+	capacity, ok := text.ParseInt(c.Args[2])
 	switch {
 	case !ok:
 		return bad(reply.Error("ERR bad capacity"))
@@ -65,14 +67,14 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	expansion, ttl := int64(-1), int64(0)
 	a.NonScaling = false // what EXPANSION may change is known at the end
 	for i, arg := range args {
-		switch word := kv.Fold(arg); {
+		switch word := text.FoldCase(arg); {
 		case word == "NONSCALING":
 			a.NonScaling = true
 		case word == "EXPANSION" && expansion < 0:
 			if i+1 == len(args) {
 				return bad("ERR no expansion")
 			}
-			n, ok := kv.ParseInt(args[i+1])
+			n, ok := text.ParseInt(args[i+1])
 			if !ok {
 				return bad("ERR bad expansion")
 			}
@@ -91,7 +93,7 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 			if i+1 == len(args) {
 				return bad("ERR no ttl")
 			}
-			if ttl, ok = kv.ParseInt(args[i+1]); !ok {
+			if ttl, ok = text.ParseInt(args[i+1]); !ok {
 				return bad("ERR bad ttl")
 			}
 			if ttl < 1 || ttl > maxTTL {
@@ -131,17 +133,17 @@ func (a *Asked) settle() {
 //
 // What they leave out is as in defaults. Create is nil if a missing filter is not to be
 // made. If the words are wrong, ok is false and failed the reply.
-func ParseInsert(c *kv.Call, defaults Asked) (create *Asked, items [][]byte, failed reply.Reply, ok bool) {
+func ParseInsert(c *module.Call, defaults Asked) (create *Asked, items [][]byte, failed reply.Reply, ok bool) {
 	bad := func(r reply.Reply) (*Asked, [][]byte, reply.Reply, bool) { return nil, nil, r, false }
 	a := defaults
 	a.NonScaling = false // what EXPANSION may change is known at the end
 	create = &a
 	for i := 1; i < len(c.Args); i++ {
-		word := kv.Fold(c.Args[i])
+		word := text.FoldCase(c.Args[i])
 		switch {
 		case strings.HasPrefix(word, "I"):
 			if i+1 == len(c.Args) {
-				return bad(kv.WrongArity(c.Command))
+				return bad(module.WrongArity(c.Command))
 			}
 			a.settle()
 			return create, c.Args[i+1:], reply.Nil, true
@@ -151,7 +153,7 @@ func ParseInsert(c *kv.Call, defaults Asked) (create *Asked, items [][]byte, fai
 			a.NonScaling = true
 		case strings.HasPrefix(word, "C"), strings.HasPrefix(word, "E"):
 			if i++; i == len(c.Args) {
-				return bad(kv.WrongArity(c.Command))
+				return bad(module.WrongArity(c.Command))
 			}
 			if why := a.set(word, c.Args[i]); why != "" {
 				return bad(reply.Error(why))
@@ -160,26 +162,26 @@ func ParseInsert(c *kv.Call, defaults Asked) (create *Asked, items [][]byte, fai
 			return bad(reply.Error("Unknown argument received"))
 		}
 	}
-	return bad(kv.WrongArity(c.Command))
+	return bad(module.WrongArity(c.Command))
 }
 
 // set sets what an option of an INSERT command with a value says, or returns why not.
 func (a *Asked) set(word string, value []byte) (bad string) {
 	switch {
 	case strings.HasPrefix(word, "C"):
-		n, ok := kv.ParseInt(value)
+		n, ok := text.ParseInt(value)
 		if !ok || n < 1 || n > probe.MaxCapacity {
 			return "Bad capacity"
 		}
 		a.Capacity = uint64(n)
 	case strings.HasPrefix(word, "ER"):
-		r, ok := kv.ParseFloat(value)
+		r, ok := text.ParseFloat(value)
 		if !ok || !(r > 0 && r < 1) {
 			return "Bad error rate"
 		}
 		a.ErrorRate = r
 	default:
-		n, ok := kv.ParseInt(value)
+		n, ok := text.ParseInt(value)
 		if !ok || n < 0 || n > MaxExpansion {
 			return "Bad expansion"
 		}

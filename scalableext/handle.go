@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -68,7 +70,7 @@ func (h *Handle[F]) Outside(ctx context.Context) error {
 // HandleFor returns a handle on a key for a command alone. It begins with the filter that is open
 // under the key, if there is one: so a command answers from memory whatever a handle that is kept would,
 // and counts for the cache as its lookups do.
-func HandleFor[F any](c *kv.Call, key []byte, none *F) *Handle[F] {
+func HandleFor[F any](c *module.Call, key []byte, none *F) *Handle[F] {
 	h := NewHandle(c.DB, key, c.Transaction, none)
 	h.ctx = c.Context
 	if h.Tx == nil { // what is in memory is not what a transaction sees

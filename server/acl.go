@@ -16,8 +16,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/acl"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -26,7 +28,7 @@ import (
 
 // loadUsers makes the users of a new server: those of the file, or the default one with the password.
 func (s *Server) loadUsers() error {
-	s.users = acl.New(s.db.Commands())
+	s.users = acl.New(module.Of(s.db).Commands())
 	switch {
 	case s.opts.ACLFile != "" && s.opts.Password != "":
 		return errors.New("server: Options.ACLFile and Options.Password: the file says what the default user's password is, give only the file")
@@ -96,15 +98,15 @@ var syncDirectory = func(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// permit refuses what the connection's user may not do. It is kv.Session.Permit.
-func (c *conn) permit(cmd *kv.Command, args [][]byte) (reply.Reply, bool) {
+// permit refuses what the connection's user may not do. It is module.Session.Permit.
+func (c *conn) permit(cmd *module.Command, args [][]byte) (reply.Reply, bool) {
 	if c.user.Removed() {
 		c.ended = true
 		return reply.Error("NOPERM the user was removed"), true
 	}
 	denial := c.user.Check(cmd, args)
 	if denial == nil {
-		if cmd.Flags&kv.Admin != 0 {
+		if cmd.Flags&module.Admin != 0 {
 			c.server.warnings.tell(slog.LevelInfo, cmd.LowerName(), "sievekv: admin command", "user", c.user.Name(), "client", c.net.RemoteAddr(), "command", cmd.LowerName())
 		}
 		return reply.Reply{}, false
@@ -126,7 +128,7 @@ func (c *conn) noteDenial(reason, object string, multi bool, user string) {
 	if multi {
 		context = "multi"
 	}
-	most := int(c.server.db.SettingInt(aclLogMaxSetting))
+	most := int(module.Of(c.server.db).SettingInt(aclLogMaxSetting))
 	c.server.denials.add(aclEntry{reason: reason, context: context, object: cut(object), user: cut(user), client: c.line()}, most)
 }
 
@@ -207,25 +209,25 @@ func (l *aclLog) newest(n int64) reply.Reply {
 }
 
 // aclCommands are the subcommands of ACL.
-func aclCommands() []kv.Command {
-	sub := func(name string, arity int, flags kv.Flags, syntax, summary string, f func(*conn, *kv.Call) reply.Reply) kv.Command {
-		return kv.Command{Name: name, Arity: arity, Flags: flags, Syntax: syntax, Summary: summary, Handler: onConn(f)}
+func aclCommands() []module.Command {
+	sub := func(name string, arity int, flags module.Flags, syntax, summary string, f func(*conn, *module.Call) reply.Reply) module.Command {
+		return module.Command{Name: name, Arity: arity, Flags: flags, Syntax: syntax, Summary: summary, Handler: onConn(f)}
 	}
-	return []kv.Command{
+	return []module.Command{
 		sub("CAT", -2, 0, "[category]", "Answers all categories, or the commands of one.", aclCat),
-		sub("DELUSER", -3, kv.Admin, "username [username ...]", "Removes users, closes their connections, and answers how many there were.", aclDelUser),
-		sub("DRYRUN", -4, kv.Admin, "username command [arg ...]", "Answers OK if a user may run a command, else why not.", aclDryRun),
+		sub("DELUSER", -3, module.Admin, "username [username ...]", "Removes users, closes their connections, and answers how many there were.", aclDelUser),
+		sub("DRYRUN", -4, module.Admin, "username command [arg ...]", "Answers OK if a user may run a command, else why not.", aclDryRun),
 		sub("GENPASS", -2, 0, "[bits]", "Answers a random password of 256 bits, or so many, in hexadecimal digits.", aclGenPass),
-		sub("GETUSER", 3, kv.Admin, "username", "Answers what a user is and may do, nil if there is none.", aclGetUser),
-		sub("LIST", 2, kv.Admin, "", "Answers the users as lines of an ACL file.", func(c *conn, _ *kv.Call) reply.Reply {
+		sub("GETUSER", 3, module.Admin, "username", "Answers what a user is and may do, nil if there is none.", aclGetUser),
+		sub("LIST", 2, module.Admin, "", "Answers the users as lines of an ACL file.", func(c *conn, _ *module.Call) reply.Reply {
 			return eachUser(c, (*acl.User).String)
 		}),
-		sub("LOAD", 2, kv.Admin, "", "Replaces all users by those of the ACL file, or none if a line of it is refused.", aclLoad),
-		sub("LOG", -2, kv.Admin, "[count | RESET]", "Answers the last commands and logins that were refused, 10 unless it is said how many.", aclLogCommand),
-		sub("SAVE", 2, kv.Admin, "", "Writes the users to the ACL file.", aclSave),
-		sub("SETUSER", -3, kv.Admin, "username [rule [rule ...]]", "Changes a user by rules, all of them or none, and makes it if there is none.", aclSetUser),
-		sub("USERS", 2, kv.Admin, "", "Answers the names of the users.", func(c *conn, _ *kv.Call) reply.Reply { return eachUser(c, (*acl.User).Name) }),
-		sub("WHOAMI", 2, 0, "", "Answers the name of the connection's user.", func(c *conn, _ *kv.Call) reply.Reply {
+		sub("LOAD", 2, module.Admin, "", "Replaces all users by those of the ACL file, or none if a line of it is refused.", aclLoad),
+		sub("LOG", -2, module.Admin, "[count | RESET]", "Answers the last commands and logins that were refused, 10 unless it is said how many.", aclLogCommand),
+		sub("SAVE", 2, module.Admin, "", "Writes the users to the ACL file.", aclSave),
+		sub("SETUSER", -3, module.Admin, "username [rule [rule ...]]", "Changes a user by rules, all of them or none, and makes it if there is none.", aclSetUser),
+		sub("USERS", 2, module.Admin, "", "Answers the names of the users.", func(c *conn, _ *module.Call) reply.Reply { return eachUser(c, (*acl.User).Name) }),
+		sub("WHOAMI", 2, 0, "", "Answers the name of the connection's user.", func(c *conn, _ *module.Call) reply.Reply {
 			return reply.BulkString(c.user.Name())
 		}),
 	}
@@ -245,7 +247,7 @@ func bulks[T any](list []T, show func(T) string) reply.Reply {
 
 func itself(text string) string { return text }
 
-func aclCat(c *conn, call *kv.Call) reply.Reply {
+func aclCat(c *conn, call *module.Call) reply.Reply {
 	switch len(call.Args) {
 	case 0:
 		return bulks(c.server.users.Categories(), itself)
@@ -255,10 +257,10 @@ func aclCat(c *conn, call *kv.Call) reply.Reply {
 		}
 		return reply.Errorf("ERR Unknown category '%.128s'", call.Args[0])
 	}
-	return kv.WrongArity(call.Command)
+	return module.WrongArity(call.Command)
 }
 
-func aclDelUser(c *conn, call *kv.Call) reply.Reply {
+func aclDelUser(c *conn, call *module.Call) reply.Reply {
 	if slices.ContainsFunc(call.Args, func(name []byte) bool { return string(name) == acl.DefaultUser }) {
 		return reply.Errorf("ERR The '%s' user cannot be removed", acl.DefaultUser)
 	}
@@ -278,7 +280,7 @@ func (c *conn) killRemoved() {
 	c.killChosen(func(other *conn) bool { return other.about.user.Load().Removed() })
 }
 
-func aclDryRun(c *conn, call *kv.Call) reply.Reply {
+func aclDryRun(c *conn, call *module.Call) reply.Reply {
 	user := c.server.users.User(string(call.Args[0]))
 	if user == nil {
 		return reply.Errorf("ERR User '%.128s' not found", call.Args[0])
@@ -289,7 +291,7 @@ func aclDryRun(c *conn, call *kv.Call) reply.Reply {
 	case cmd == nil:
 		return reply.Errorf("ERR Command '%.128s' not found", words[0])
 	case !cmd.Takes(len(words)):
-		return kv.WrongArity(cmd)
+		return module.WrongArity(cmd)
 	}
 	if denial := user.Check(cmd, args); denial != nil {
 		return reply.BulkString(denial.Verbose())
@@ -297,29 +299,29 @@ func aclDryRun(c *conn, call *kv.Call) reply.Reply {
 	return reply.OK
 }
 
-func aclGenPass(_ *conn, call *kv.Call) reply.Reply {
+func aclGenPass(_ *conn, call *module.Call) reply.Reply {
 	bits := int64(256)
 	switch len(call.Args) {
 	case 0:
 	case 1:
 		var ok bool
-		if bits, ok = kv.ParseInt(call.Args[0]); !ok {
+		if bits, ok = text.ParseInt(call.Args[0]); !ok {
 			return errNotInteger
 		}
 		if bits <= 0 || bits > 4096 {
 			return reply.Error("ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096")
 		}
 	default:
-		return kv.WrongArity(call.Command)
+		return module.WrongArity(call.Command)
 	}
 	random := make([]byte, (bits+7)/8)
 	if _, err := rand.Read(random); err != nil {
-		return kv.ErrorReply(err)
+		return module.ErrorReply(err)
 	}
 	return reply.BulkString(hex.EncodeToString(random)[:(bits+3)/4])
 }
 
-func aclGetUser(c *conn, call *kv.Call) reply.Reply {
+func aclGetUser(c *conn, call *module.Call) reply.Reply {
 	user := c.server.users.User(string(call.Args[0]))
 	if user == nil {
 		return reply.Nil
@@ -345,7 +347,7 @@ func aclGetUser(c *conn, call *kv.Call) reply.Reply {
 
 var errNoACLFile = reply.Error("ERR The server was started without an ACL file: users are changed by ACL SETUSER, until it ends")
 
-func aclLoad(c *conn, _ *kv.Call) reply.Reply {
+func aclLoad(c *conn, _ *module.Call) reply.Reply {
 	if c.server.opts.ACLFile == "" {
 		return errNoACLFile
 	}
@@ -356,7 +358,7 @@ func aclLoad(c *conn, _ *kv.Call) reply.Reply {
 	return reply.OK
 }
 
-func aclSave(c *conn, _ *kv.Call) reply.Reply {
+func aclSave(c *conn, _ *module.Call) reply.Reply {
 	if c.server.opts.ACLFile == "" {
 		return errNoACLFile
 	}
@@ -367,8 +369,8 @@ func aclSave(c *conn, _ *kv.Call) reply.Reply {
 	return reply.OK
 }
 
-func aclLogCommand(c *conn, call *kv.Call) reply.Reply {
-	if len(call.Args) == 1 && kv.Fold(call.Args[0]) == "RESET" {
+func aclLogCommand(c *conn, call *module.Call) reply.Reply {
+	if len(call.Args) == 1 && text.FoldCase(call.Args[0]) == "RESET" {
 		c.server.denials.reset()
 		return reply.OK
 	}
@@ -379,7 +381,7 @@ func aclLogCommand(c *conn, call *kv.Call) reply.Reply {
 	return c.server.denials.newest(n)
 }
 
-func aclSetUser(c *conn, call *kv.Call) reply.Reply {
+func aclSetUser(c *conn, call *module.Call) reply.Reply {
 	words := make([]string, len(call.Args)-1)
 	for i, arg := range call.Args[1:] {
 		words[i] = string(arg)

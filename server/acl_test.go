@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 )
@@ -317,7 +319,7 @@ func TestACL_refusedAtStart(t *testing.T) {
 	if err := os.WriteFile(path, []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: []kv.Module{server.Module()}})
+	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: coreext.With(server.Module())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv"
@@ -184,7 +186,7 @@ func TestPipeline_crash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		session := db.Store().NewSession()
+		session := module.NewSession(db.Store())
 		do := func(words ...string) string {
 			args := make([][]byte, len(words))
 			for i := range words {

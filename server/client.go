@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/acl"
 )
 
@@ -52,7 +54,7 @@ func (c *conn) become(user *acl.User) {
 	c.about.user.Store(user)
 }
 
-func auth(c *conn, call *kv.Call) reply.Reply {
+func auth(c *conn, call *module.Call) reply.Reply {
 	user, password := []byte(acl.DefaultUser), call.Args[0]
 	switch len(call.Args) {
 	case 1:
@@ -72,11 +74,11 @@ func auth(c *conn, call *kv.Call) reply.Reply {
 }
 
 // hello changes nothing unless all of it holds.
-func hello(c *conn, call *kv.Call) reply.Reply {
+func hello(c *conn, call *module.Call) reply.Reply {
 	protocol := c.protocol
 	args := call.Args
 	if len(args) > 0 {
-		n, ok := kv.ParseInt(args[0])
+		n, ok := text.ParseInt(args[0])
 		if !ok {
 			return reply.Error("ERR Protocol version is not an integer or out of range")
 		}
@@ -87,7 +89,7 @@ func hello(c *conn, call *kv.Call) reply.Reply {
 	}
 	var user, password, name []byte
 	for len(args) > 0 {
-		switch word := kv.Fold(args[0]); {
+		switch word := text.FoldCase(args[0]); {
 		case word == "AUTH" && len(args) >= 3:
 			user, password, args = args[1], args[2], args[3:]
 		case word == "SETNAME" && len(args) >= 2:
@@ -126,12 +128,12 @@ func hello(c *conn, call *kv.Call) reply.Reply {
 }
 
 // modules is the reply of MODULE LIST.
-func modules(c *conn, call *kv.Call) reply.Reply {
-	return c.server.db.NewSession().Do(call.Context, [][]byte{[]byte("MODULE"), []byte("LIST")})
+func modules(c *conn, call *module.Call) reply.Reply {
+	return module.NewSession(c.server.db).Do(call.Context, [][]byte{[]byte("MODULE"), []byte("LIST")})
 }
 
-func selectDB(_ *conn, call *kv.Call) reply.Reply {
-	switch n, ok := kv.ParseInt(call.Args[0]); {
+func selectDB(_ *conn, call *module.Call) reply.Reply {
+	switch n, ok := text.ParseInt(call.Args[0]); {
 	case !ok:
 		return errNotInteger
 	case n != int64(int32(n)):
@@ -142,12 +144,12 @@ func selectDB(_ *conn, call *kv.Call) reply.Reply {
 	return reply.OK
 }
 
-func reset(c *conn, _ *kv.Call) reply.Reply {
+func reset(c *conn, _ *module.Call) reply.Reply {
 	c.reset()
 	return reply.Status("RESET")
 }
 
-func quit(c *conn, _ *kv.Call) reply.Reply {
+func quit(c *conn, _ *module.Call) reply.Reply {
 	c.ended = true
 	return reply.OK
 }
@@ -169,42 +171,42 @@ func isName(name []byte) bool {
 }
 
 // clientCommands are the subcommands of CLIENT.
-func clientCommands() []kv.Command {
-	sub := func(name string, arity int, flags kv.Flags, syntax, summary string, f func(*conn, *kv.Call) reply.Reply) kv.Command {
-		return kv.Command{Name: name, Arity: arity, Flags: flags, Syntax: syntax, Summary: summary, Handler: onConn(f)}
+func clientCommands() []module.Command {
+	sub := func(name string, arity int, flags module.Flags, syntax, summary string, f func(*conn, *module.Call) reply.Reply) module.Command {
+		return module.Command{Name: name, Arity: arity, Flags: flags, Syntax: syntax, Summary: summary, Handler: onConn(f)}
 	}
-	return []kv.Command{
-		sub("GETNAME", 2, 0, "", "Answers the connection's name.", func(c *conn, _ *kv.Call) reply.Reply {
+	return []module.Command{
+		sub("GETNAME", 2, 0, "", "Answers the connection's name.", func(c *conn, _ *module.Call) reply.Reply {
 			if name := c.clientName(); name != "" {
 				return reply.BulkString(name)
 			}
 			return reply.Nil
 		}),
-		sub("ID", 2, 0, "", "Answers the connection's number.", func(c *conn, _ *kv.Call) reply.Reply { return reply.Int(c.id) }),
-		sub("INFO", 2, 0, "", "Answers the connection's line of CLIENT LIST.", func(c *conn, _ *kv.Call) reply.Reply {
+		sub("ID", 2, 0, "", "Answers the connection's number.", func(c *conn, _ *module.Call) reply.Reply { return reply.Int(c.id) }),
+		sub("INFO", 2, 0, "", "Answers the connection's line of CLIENT LIST.", func(c *conn, _ *module.Call) reply.Reply {
 			return reply.Verbatim(c.line() + "\n")
 		}),
-		sub("KILL", -3, kv.Admin, "ip:port | [ID client-id] [ADDR ip:port] [LADDR ip:port] [TYPE type] [USER username] [SKIPME YES | NO]",
+		sub("KILL", -3, module.Admin, "ip:port | [ID client-id] [ADDR ip:port] [LADDR ip:port] [TYPE type] [USER username] [SKIPME YES | NO]",
 			"Closes connections: that of an address, or those of which all options hold.", clientKill),
-		sub("LIST", -2, kv.Admin, "[TYPE type] [ID client-id [client-id ...]]", "Answers a line for each connection.", clientList),
-		sub("NO-EVICT", 3, kv.Admin, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *kv.Call) reply.Reply {
+		sub("LIST", -2, module.Admin, "[TYPE type] [ID client-id [client-id ...]]", "Answers a line for each connection.", clientList),
+		sub("NO-EVICT", 3, module.Admin, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *module.Call) reply.Reply {
 			return c.setFlag(call.Args[0], func(a *about, on bool) { a.noEvict = on })
 		}),
-		sub("NO-TOUCH", 3, 0, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *kv.Call) reply.Reply {
+		sub("NO-TOUCH", 3, 0, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *module.Call) reply.Reply {
 			return c.setFlag(call.Args[0], func(a *about, on bool) { a.noTouch = on })
 		}),
 		sub("SETINFO", 4, 0, "LIB-NAME name | LIB-VER version", "Says what library the client is made with.", clientSetInfo),
-		sub("SETNAME", 3, 0, "name", "Names the connection.", func(c *conn, call *kv.Call) reply.Reply {
+		sub("SETNAME", 3, 0, "name", "Names the connection.", func(c *conn, call *module.Call) reply.Reply {
 			return c.set(call.Args[0], notName("Client name", "Client names", call.Args[0]), func(a *about, name string) { a.name = name })
 		}),
 	}
 }
 
-func clientSetInfo(c *conn, call *kv.Call) reply.Reply {
+func clientSetInfo(c *conn, call *module.Call) reply.Reply {
 	args := call.Args
 	name := lower(args[0][:min(len(args[0]), 128)])
 	bad := notName(name, name, args[1])
-	switch kv.Fold(args[0]) {
+	switch text.FoldCase(args[0]) {
 	case "LIB-NAME":
 		return c.set(args[1], bad, func(a *about, text string) { a.library = text })
 	case "LIB-VER":
@@ -225,7 +227,7 @@ func (c *conn) set(text []byte, bad reply.Reply, put func(*about, string)) reply
 }
 
 func (c *conn) setFlag(word []byte, put func(*about, bool)) reply.Reply {
-	on := kv.Fold(word)
+	on := text.FoldCase(word)
 	if on != "ON" && on != "OFF" {
 		return errSyntax
 	}
@@ -290,7 +292,7 @@ func (a *about) flags() string {
 // isType reports whether a client is of a type that CLIENT LIST and KILL name: all here are
 // normal.
 func isType(word []byte) (normal, known bool) {
-	switch kv.Fold(word) {
+	switch text.FoldCase(word) {
 	case "NORMAL":
 		return true, true
 	case "MASTER", "REPLICA", "SLAVE", "PUBSUB":
@@ -299,21 +301,21 @@ func isType(word []byte) (normal, known bool) {
 	return false, false
 }
 
-func clientList(c *conn, call *kv.Call) reply.Reply {
+func clientList(c *conn, call *module.Call) reply.Reply {
 	args := call.Args
 	chosen := func(*conn) bool { return true }
 	switch {
 	case len(args) == 0:
-	case len(args) == 2 && kv.Fold(args[0]) == "TYPE":
+	case len(args) == 2 && text.FoldCase(args[0]) == "TYPE":
 		normal, known := isType(args[1])
 		if !known {
 			return reply.Errorf("ERR Unknown client type '%.128s'", args[1])
 		}
 		chosen = func(*conn) bool { return normal }
-	case len(args) >= 2 && kv.Fold(args[0]) == "ID":
+	case len(args) >= 2 && text.FoldCase(args[0]) == "ID":
 		ids := make(map[int64]bool)
 		for _, arg := range args[1:] {
-			id, ok := kv.ParseInt(arg)
+			id, ok := text.ParseInt(arg)
 			if !ok {
 				return reply.Error("ERR Invalid client ID")
 			}
@@ -330,7 +332,7 @@ func clientList(c *conn, call *kv.Call) reply.Reply {
 		if chosen(other) {
 			line := other.line()
 			if err := call.Charge(len(line)); err != nil {
-				return kv.ErrorReply(err)
+				return module.ErrorReply(err)
 			}
 			text.WriteString(line)
 			text.WriteByte('\n')
@@ -340,7 +342,7 @@ func clientList(c *conn, call *kv.Call) reply.Reply {
 }
 
 // clientKill closes connections: CLIENT KILL addr, or by options that all have to hold.
-func clientKill(c *conn, call *kv.Call) reply.Reply {
+func clientKill(c *conn, call *module.Call) reply.Reply {
 	args := call.Args
 	if len(args) == 1 {
 		if n := c.killChosen(func(other *conn) bool { return other.address() == string(args[0]) }); n == 0 {
@@ -355,9 +357,9 @@ func clientKill(c *conn, call *kv.Call) reply.Reply {
 	skipMe := true
 	for ; len(args) > 0; args = args[2:] {
 		value := string(args[1])
-		switch kv.Fold(args[0]) {
+		switch text.FoldCase(args[0]) {
 		case "ID":
-			id, ok := kv.ParseInt(args[1])
+			id, ok := text.ParseInt(args[1])
 			if !ok || id < 1 {
 				return reply.Error("ERR client-id should be greater than 0")
 			}
@@ -379,7 +381,7 @@ func clientKill(c *conn, call *kv.Call) reply.Reply {
 			}
 			conditions = append(conditions, func(*conn) bool { return normal })
 		case "SKIPME":
-			switch kv.Fold(args[1]) {
+			switch text.FoldCase(args[1]) {
 			case "YES":
 				skipMe = true
 			case "NO":

@@ -14,8 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/acl"
 	"github.com/sievekv/sievekv/server/resp"
 	"github.com/sievekv/sievekv/txn"
@@ -40,7 +42,7 @@ type conn struct {
 	authenticated bool
 	user          *acl.User
 	executing     bool // EXEC is under way
-	session       *kv.Session
+	session       *module.Session
 	ended         bool // no more commands are taken: QUIT, SHUTDOWN, a protocol error
 	told          bool // the last that is sent is why the connection ends
 	silent        bool // the command that ran has no reply
@@ -104,7 +106,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 }
 
 func (c *conn) newSession() {
-	c.session = c.server.db.NewSession()
+	c.session = module.NewSession(c.server.db)
 	c.session.Connection = c
 	c.session.Charge = c.charge
 	c.session.Permit = c.permit
@@ -319,7 +321,7 @@ func (c *conn) execute(words [][]byte) {
 			return
 		}
 	}
-	cmd := c.server.db.Command(words[0])
+	cmd := module.Of(c.server.db).Command(words[0])
 	if !c.authenticated && (cmd == nil || !beforeLogin[cmd.Name]) {
 		c.server.stats.refusedCommands.Add(1)
 		c.answer(reply.Error("NOAUTH Authentication required."))
@@ -327,7 +329,7 @@ func (c *conn) execute(words [][]byte) {
 	}
 	c.noteCommand(cmd, words)
 	if !c.enterGate(cmd, words) {
-		c.answer(kv.ErrorReply(c.server.ctx.Err()))
+		c.answer(module.ErrorReply(c.server.ctx.Err()))
 		return
 	}
 	begin := time.Now()
@@ -364,9 +366,9 @@ func (c *conn) execute(words [][]byte) {
 }
 
 // runCharged runs a command, if there is memory for it.
-func (c *conn) runCharged(cmd *kv.Command, words [][]byte) reply.Reply {
+func (c *conn) runCharged(cmd *module.Command, words [][]byte) reply.Reply {
 	if err := c.chargeWords(words); err != nil {
-		return kv.ErrorReply(err)
+		return module.ErrorReply(err)
 	}
 	if isWord(words[0], "WATCH") && !c.mayWatch(words[1:]) {
 		return reply.Error("ERR watching so many keys takes more memory than " + clientsMemorySetting + " leaves")
@@ -375,10 +377,10 @@ func (c *conn) runCharged(cmd *kv.Command, words [][]byte) reply.Reply {
 }
 
 // run runs a command.
-func (c *conn) run(cmd *kv.Command, words [][]byte) reply.Reply {
+func (c *conn) run(cmd *module.Command, words [][]byte) reply.Reply {
 	if cmd != nil && onConnection[cmd.Name] && cmd.Takes(len(words)) {
 		// Not queued by MULTI.
-		return cmd.Handler(&kv.Call{Context: c.server.ctx, DB: c.server.db, Session: c.session, Command: cmd, Args: words[1:]})
+		return cmd.Handler(&module.Call{Context: c.server.ctx, DB: c.server.db, Session: c.session, Command: cmd, Args: words[1:]})
 	}
 	if _, multi := txn.Queued(c.session); multi && cmd != nil && outsideMulti[cmd.Name] {
 		c.session.Refused() // and so will be EXEC
@@ -386,7 +388,7 @@ func (c *conn) run(cmd *kv.Command, words [][]byte) reply.Reply {
 	}
 	switch {
 	case cmd == nil:
-	case cmd.Flags&kv.Admin != 0:
+	case cmd.Flags&module.Admin != 0:
 		c.giveTurn() // it may take minutes
 		return c.runWatched(words)
 	case looksAtAllKeys(cmd) || cmd.Name == "EXEC":
@@ -396,8 +398,8 @@ func (c *conn) run(cmd *kv.Command, words [][]byte) reply.Reply {
 }
 
 // looksAtAllKeys reports whether a command may look at every key, or at more than its words say.
-func looksAtAllKeys(cmd *kv.Command) bool {
-	return cmd.FirstKey == 0 && cmd.Flags&(kv.Fast|kv.Admin) == 0 && !writes(cmd)
+func looksAtAllKeys(cmd *module.Command) bool {
+	return cmd.FirstKey == 0 && cmd.Flags&(module.Fast|module.Admin) == 0 && !writes(cmd)
 }
 
 // aheadBytes is the most that is read of what a client sends while a command of its own runs.
@@ -452,7 +454,7 @@ func (s *source) Read(p []byte) (int, error) {
 // answered, as in any session. If there are more, all of the batch are settled at its end by
 // one sync: they are run at level no, and the sync covers what they wrote and, as its answer
 // comes later, all that they have read. So is one whose turn it is, which others wait for.
-func (c *conn) chooseLevel(cmd *kv.Command) {
+func (c *conn) chooseLevel(cmd *module.Command) {
 	level := kv.DurabilityDefault
 	if c.server.db.Durability() == kv.Always && (c.unsettled || c.turn != nil || c.in.Buffered() > 0) {
 		level = kv.NoSync
@@ -462,7 +464,7 @@ func (c *conn) chooseLevel(cmd *kv.Command) {
 }
 
 // writes reports whether a command's answer speaks of stable storage.
-func writes(cmd *kv.Command) bool { return cmd.Flags&kv.Write != 0 || cmd.Name == "EXEC" }
+func writes(cmd *module.Command) bool { return cmd.Flags&module.Write != 0 || cmd.Name == "EXEC" }
 
 // isQueued reports whether a reply is that of a command that MULTI has queued.
 func isQueued(r reply.Reply) bool {
@@ -507,7 +509,7 @@ func (c *conn) flush() bool {
 	c.giveTurn() // the disk and the client may take their time
 	if c.unsettled {
 		if err := c.server.db.Sync(); err != nil {
-			c.replaceWrites(kv.ErrorReply(err))
+			c.replaceWrites(module.ErrorReply(err))
 		}
 		c.unsettled, c.writes = false, c.writes[:0]
 	}
@@ -590,7 +592,7 @@ func (c *conn) end() {
 }
 
 // noteCommand keeps what CLIENT LIST shows.
-func (c *conn) noteCommand(cmd *kv.Command, words [][]byte) {
+func (c *conn) noteCommand(cmd *module.Command, words [][]byte) {
 	name := "NULL"
 	if cmd != nil {
 		name = cmd.LowerName()

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/server"
 )
 
@@ -442,7 +444,7 @@ DISCARD => +OK
 // What the commands answer where there is no connection.
 func TestOutsideOfServer(t *testing.T) {
 	w := serve(t, nil)
-	session := w.db.Store().NewSession()
+	session := module.NewSession(w.db.Store())
 	for _, line := range []string{
 		"HELLO 3", "AUTH x", "SELECT 0", "RESET", "QUIT", "CLIENT ID", "SLOWLOG GET", "SHUTDOWN",
 	} {
@@ -462,7 +464,7 @@ func TestOutsideOfServer(t *testing.T) {
 // Every command of the table answers something, whatever its words, and the connection goes on.
 func TestEveryCommand(t *testing.T) {
 	w := serve(t, nil)
-	for _, cmd := range w.db.Store().Commands() {
+	for _, cmd := range module.Of(w.db.Store()).Commands() {
 		if cmd.Name == "QUIT" || cmd.Name == "SHUTDOWN" {
 			continue
 		}

@@ -6,13 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/kv"
 )
 
 // The time for a command, and that for the password, go on while bytes come: a byte more adds no more than it takes at
 // the lowest rate.
 func TestReadDeadline(t *testing.T) {
-	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: []kv.Module{Module()}})
+	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: coreext.With(Module())})
 	if err != nil {
 		t.Fatal(err)
 	}

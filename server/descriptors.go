@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"sync"
+
+	"github.com/sievekv/sievekv/module"
 )
 
 // What a server takes of the descriptors of its process beside the store and its clients.
@@ -44,7 +46,7 @@ func (s *Server) fitClients() error {
 		return fmt.Errorf("server: a process that may open %d files has none left for clients: the store needs %d, the server %d; "+
 			"raise the limit, as by ulimit -n", limit, store, others)
 	case most < asked:
-		if err := s.db.SetSetting(maxClientsSetting, strconv.FormatInt(most, 10)); err != nil {
+		if err := module.Of(s.db).SetSetting(maxClientsSetting, strconv.FormatInt(most, 10)); err != nil {
 			return err
 		}
 		s.logger.Warn("sievekv: maxclients is lowered to what the limit of open files leaves; raise it, as by ulimit -n",

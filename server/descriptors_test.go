@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/server"
 )
 
@@ -32,8 +33,8 @@ func TestRoom(t *testing.T) {
 func TestRoom_maxClients(t *testing.T) {
 	w := serve(t, nil)
 	w.server.HaveRoom(2, 1, 1)
-	err := w.db.Store().SetSetting("maxclients", "3")
-	if !errors.Is(err, kv.ErrSetting) || !strings.Contains(err.Error(), "between 1 and 2 inclusive") {
+	err := module.Of(w.db.Store()).SetSetting("maxclients", "3")
+	if !errors.Is(err, module.ErrSetting) || !strings.Contains(err.Error(), "between 1 and 2 inclusive") {
 		t.Errorf("setting maxclients to 3, with descriptors for 2, returned %v", err)
 	}
 	w.set("maxclients", "2")

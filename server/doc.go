@@ -1,7 +1,7 @@
 // Package server serves a store over the protocol of Redis, so that clients made for Redis
 // with RedisBloom work unchanged: RESP2 and RESP3, pipelines, MULTI and WATCH, AUTH.
 //
-//	db, err := sievekv.Open("data", &sievekv.Options{Modules: []kv.Module{server.Module()}})
+//	db, err := sievekv.Open("data", &sievekv.Options{Modules: module.New(server.Module())})
 //	...
 //	s, err := server.New(db.Store(), nil)
 //	...
@@ -21,7 +21,7 @@
 //
 // # How it works
 //
-// Package resp finds commands in the bytes received and writes replies; kv.Session runs
+// Package resp finds commands in the bytes received and writes replies; module.Session runs
 // commands. What is left is here: server.go accepts connections, conn.go runs one, module.go
 // has the table of the commands that are about connections and the server, which Module adds
 // to a store's, limits.go says how much a client may take, stats.go counts, metrics.go shows

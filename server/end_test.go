@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
 )
 
@@ -41,12 +44,12 @@ func TestWatch_connectionEnds(t *testing.T) {
 type slow struct{ begun, end, givenUp chan struct{} }
 
 // serveSlow serves a store that has it as SLOW.
-func serveSlow(t *testing.T, flags kv.Flags) (*world, *slow) {
+func serveSlow(t *testing.T, flags module.Flags) (*world, *slow) {
 	t.Helper()
 	s := &slow{make(chan struct{}), make(chan struct{}), make(chan struct{})}
-	store := kv.Options{InMemory: true, Seed: 1, Modules: []kv.Module{{Name: "slow", Commands: []kv.Command{{
+	store := kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(module.Module{Name: "slow", Commands: []module.Command{{
 		Name: "SLOW", Arity: 1, Flags: flags, Group: "server", Summary: "Waits.", Complexity: "O(1)", Example: "SLOW",
-		Handler: func(c *kv.Call) reply.Reply {
+		Handler: func(c *module.Call) reply.Reply {
 			close(s.begun)
 			select {
 			case <-s.end:
@@ -55,21 +58,21 @@ func serveSlow(t *testing.T, flags kv.Flags) (*world, *slow) {
 			}
 			return reply.OK
 		},
-	}}}}}
+	}}})}
 	return serveStore(t, store, server.Options{}.WithTimes(long, long, long)), s
 }
 
 // A command that takes long is given up when its client has gone, also inside EXEC, and whatever was sent after it.
 func TestSlow_clientGone(t *testing.T) {
 	for name, tt := range map[string]struct {
-		flags kv.Flags
+		flags module.Flags
 		sent  string
 	}{
-		"admin":             {kv.Admin, pipeline("SLOW")},
-		"all keys":          {kv.ReadOnly, pipeline("SLOW")},
-		"EXEC":              {kv.ReadOnly, pipeline("MULTI", "SLOW", "EXEC")},
-		"EXEC that writes":  {kv.ReadOnly, pipeline("MULTI", "SET k v", "SLOW", "EXEC")},
-		"more that is sent": {kv.ReadOnly, pipeline("SLOW") + "P"},
+		"admin":             {module.Admin, pipeline("SLOW")},
+		"all keys":          {module.ReadOnly, pipeline("SLOW")},
+		"EXEC":              {module.ReadOnly, pipeline("MULTI", "SLOW", "EXEC")},
+		"EXEC that writes":  {module.ReadOnly, pipeline("MULTI", "SET k v", "SLOW", "EXEC")},
+		"more that is sent": {module.ReadOnly, pipeline("SLOW") + "P"},
 	} {
 		w, slow := serveSlow(t, tt.flags)
 		c := w.client()
@@ -87,7 +90,7 @@ func TestSlow_clientGone(t *testing.T) {
 
 // What a client sends while a command runs that takes long is done after it, from its first byte on.
 func TestSlow_ahead(t *testing.T) {
-	w, slow := serveSlow(t, kv.Admin)
+	w, slow := serveSlow(t, module.Admin)
 	c := w.client()
 	c.send(pipeline("SLOW"))
 	<-slow.begun
@@ -105,7 +108,7 @@ func TestSlow_ahead(t *testing.T) {
 
 // The end of the server gives up a command that takes long, when its time is up.
 func TestSlow_shutdown(t *testing.T) {
-	w, slow := serveSlow(t, kv.Admin)
+	w, slow := serveSlow(t, module.Admin)
 	c := w.client()
 	c.send(pipeline("SLOW"))
 	<-slow.begun
@@ -120,14 +123,14 @@ func TestSlow_shutdown(t *testing.T) {
 // The end of the server does not wait for a command that goes on though it was given up.
 func TestShutdown_stuck(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
-	store := kv.Options{InMemory: true, Seed: 1, Modules: []kv.Module{{Name: "stuck", Commands: []kv.Command{{
+	store := kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(module.Module{Name: "stuck", Commands: []module.Command{{
 		Name: "STUCK", Arity: 1, Group: "server", Summary: "Waits.", Complexity: "O(1)", Example: "STUCK",
-		Handler: func(*kv.Call) reply.Reply {
+		Handler: func(*module.Call) reply.Reply {
 			close(begun)
 			<-end
 			return reply.OK
 		},
-	}}}}}
+	}}})}
 	w := serveStore(t, store, server.Options{}.WithTimes(long, long, long).WithGiveUp(time.Millisecond))
 	w.client().send(pipeline("STUCK"))
 	<-begun
@@ -143,9 +146,9 @@ func TestShutdown_stuck(t *testing.T) {
 func TestMemory_largeCommands(t *testing.T) {
 	var running, most atomic.Int32
 	begun, end := make(chan struct{}), make(chan struct{})
-	store := kv.Options{InMemory: true, Seed: 1, Modules: []kv.Module{{Name: "hold", Commands: []kv.Command{{
+	store := kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(module.Module{Name: "hold", Commands: []module.Command{{
 		Name: "HOLD", Arity: -1, Group: "server", Syntax: "[word ...]", Summary: "Waits.", Complexity: "O(1)", Example: "HOLD",
-		Handler: func(*kv.Call) reply.Reply {
+		Handler: func(*module.Call) reply.Reply {
 			if n := running.Add(1); n > most.Load() {
 				most.Store(n)
 			}
@@ -154,7 +157,7 @@ func TestMemory_largeCommands(t *testing.T) {
 			running.Add(-1)
 			return reply.OK
 		},
-	}}}}}
+	}}})}
 	w := serveStore(t, store, server.Options{}.WithTimes(long, long, long))
 	other := w.client()
 	for _, tt := range []struct{ words, at, large, huge int }{

@@ -6,15 +6,16 @@ import (
 	"log"
 	"net"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/resp"
 )
 
 // A program serves the store that it uses itself: what it adds, clients find.
 func Example() {
-	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: []kv.Module{server.Module()}})
+	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: module.New(server.Module())})
 	if err != nil {
 		log.Fatal(err)
 	}

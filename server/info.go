@@ -8,28 +8,30 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/dustin/go-humanize"
 
 	"github.com/sievekv/sievekv/kv"
 )
 
 // services are the module's: the hub itself, and Redis' sections of INFO.
-func (h *hub) services() []kv.Service {
-	section := func(name string, fields func(s *Server) []kv.InfoField) kv.Service {
+func (h *hub) services() []module.Service {
+	section := func(name string, fields func(s *Server) []module.InfoField) module.Service {
 		return &infoSection{hub: h, name: name, fields: fields}
 	}
-	return []kv.Service{
+	return []module.Service{
 		&registration{section("Server", serverInfo), h},
 		section("Clients", clientsInfo),
 		section("Memory", memoryInfo),
 		section("Persistence", persistenceInfo),
 		section("Stats", statsInfo),
-		section("Replication", func(*Server) []kv.InfoField {
-			return []kv.InfoField{{Name: "role", Value: "master"}, {Name: "connected_slaves", Value: 0}}
+		section("Replication", func(*Server) []module.InfoField {
+			return []module.InfoField{{Name: "role", Value: "master"}, {Name: "connected_slaves", Value: 0}}
 		}),
 		section("Commandstats", commandStatsInfo),
 		section("Errorstats", errorStatsInfo),
-		section("Cluster", func(*Server) []kv.InfoField { return []kv.InfoField{{Name: "cluster_enabled", Value: 0}} }),
+		section("Cluster", func(*Server) []module.InfoField { return []module.InfoField{{Name: "cluster_enabled", Value: 0}} }),
 		section("Keyspace", keyspaceInfo),
 	}
 }
@@ -37,7 +39,7 @@ func (h *hub) services() []kv.Service {
 // registration keeps the hub among those of open stores, and has the keys counted that the
 // section Keyspace tells of.
 type registration struct {
-	kv.Service
+	module.Service
 	hub *hub
 }
 
@@ -56,14 +58,14 @@ func (r *registration) Stop() { hubs.Delete(r.hub.db) }
 type infoSection struct {
 	hub    *hub
 	name   string
-	fields func(*Server) []kv.InfoField
+	fields func(*Server) []module.InfoField
 }
 
 func (*infoSection) Start(*kv.DB) error { return nil }
 func (*infoSection) Stop()              {}
 
 // Info returns a section; without fields if nobody serves the store.
-func (i *infoSection) Info() (section string, fields []kv.InfoField) {
+func (i *infoSection) Info() (section string, fields []module.InfoField) {
 	s := i.hub.server.Load()
 	if s == nil {
 		return i.name, nil
@@ -71,9 +73,9 @@ func (i *infoSection) Info() (section string, fields []kv.InfoField) {
 	return i.name, i.fields(s)
 }
 
-func serverInfo(s *Server) []kv.InfoField {
+func serverInfo(s *Server) []module.InfoField {
 	up := int64(time.Since(s.started).Seconds())
-	fields := []kv.InfoField{
+	fields := []module.InfoField{
 		{Name: "redis_version", Value: RedisVersion},
 		{Name: "redis_mode", Value: "standalone"},
 		{Name: "server_name", Value: "sievekv"},
@@ -88,8 +90,8 @@ func serverInfo(s *Server) []kv.InfoField {
 	return fields
 }
 
-func clientsInfo(s *Server) []kv.InfoField {
-	return []kv.InfoField{
+func clientsInfo(s *Server) []module.InfoField {
+	return []module.InfoField{
 		{Name: "connected_clients", Value: len(s.connections())},
 		{Name: "maxclients", Value: s.maxClients()},
 		{Name: "strangers", Value: s.countStrangers()},
@@ -99,13 +101,13 @@ func clientsInfo(s *Server) []kv.InfoField {
 	}
 }
 
-func memoryInfo(s *Server) []kv.InfoField {
+func memoryInfo(s *Server) []module.InfoField {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	human := func(n uint64) string {
 		return strings.ReplaceAll(strings.TrimSuffix(humanize.IBytes(n), "iB"), " ", "")
 	}
-	fields := []kv.InfoField{
+	fields := []module.InfoField{
 		{Name: "used_memory", Value: m.HeapAlloc},
 		{Name: "used_memory_human", Value: human(m.HeapAlloc)},
 		{Name: "mem_clients_normal", Value: s.held.Load()},
@@ -115,19 +117,19 @@ func memoryInfo(s *Server) []kv.InfoField {
 		{Name: "maxmemory_policy", Value: "noeviction"},
 	}
 	if rss := residentBytes(); rss > 0 {
-		fields = append(fields, kv.InfoField{Name: "used_memory_rss", Value: rss}, kv.InfoField{Name: "used_memory_rss_human", Value: human(rss)})
+		fields = append(fields, module.InfoField{Name: "used_memory_rss", Value: rss}, module.InfoField{Name: "used_memory_rss_human", Value: human(rss)})
 	}
 	return fields
 }
 
 // persistenceInfo is for dashboards that look whether data is kept: every write is in the
 // log, which Redis calls the AOF.
-func persistenceInfo(s *Server) []kv.InfoField {
+func persistenceInfo(s *Server) []module.InfoField {
 	status := "ok"
 	if s.db.Health() != nil {
 		status = "err"
 	}
-	return []kv.InfoField{
+	return []module.InfoField{
 		{Name: "loading", Value: 0},
 		{Name: "rdb_bgsave_in_progress", Value: 0},
 		{Name: "aof_enabled", Value: 1},
@@ -136,12 +138,12 @@ func persistenceInfo(s *Server) []kv.InfoField {
 	}
 }
 
-func statsInfo(s *Server) []kv.InfoField {
+func statsInfo(s *Server) []module.InfoField {
 	errors := uint64(0)
 	for i := range s.stats.errors {
 		errors += s.stats.errors[i].Load()
 	}
-	return []kv.InfoField{
+	return []module.InfoField{
 		{Name: "total_connections_received", Value: s.stats.accepted.Load()},
 		{Name: "total_commands_processed", Value: s.stats.total()},
 		{Name: "total_net_output_bytes", Value: s.stats.bytesOut.Load()},
@@ -159,34 +161,34 @@ func statsInfo(s *Server) []kv.InfoField {
 	}
 }
 
-func commandStatsInfo(s *Server) (fields []kv.InfoField) {
-	for _, cmd := range s.db.Commands() {
+func commandStatsInfo(s *Server) (fields []module.InfoField) {
+	for _, cmd := range module.Of(s.db).Commands() {
 		c := s.stats.commands[cmd]
 		calls, rejected := c.calls.Load(), c.rejected.Load()
 		if calls+rejected == 0 {
 			continue
 		}
 		micros := c.nanos.Load() / 1000
-		fields = append(fields, kv.InfoField{Name: "cmdstat_" + cmd.LowerName(), Value: fmt.Sprintf(
+		fields = append(fields, module.InfoField{Name: "cmdstat_" + cmd.LowerName(), Value: fmt.Sprintf(
 			"calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
 			calls, micros, float64(micros)/float64(max(calls, 1)), rejected, c.failed.Load())})
 	}
 	return fields
 }
 
-func errorStatsInfo(s *Server) (fields []kv.InfoField) {
+func errorStatsInfo(s *Server) (fields []module.InfoField) {
 	for i, kind := range errorKinds {
 		if n := s.stats.errors[i].Load(); n > 0 {
-			fields = append(fields, kv.InfoField{Name: "errorstat_" + kind, Value: fmt.Sprintf("count=%d", n)})
+			fields = append(fields, module.InfoField{Name: "errorstat_" + kind, Value: fmt.Sprintf("count=%d", n)})
 		}
 	}
-	slices.SortFunc(fields, func(a, b kv.InfoField) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(fields, func(a, b module.InfoField) int { return strings.Compare(a.Name, b.Name) })
 	return fields
 }
 
 // keyspaceInfo says 0 for the average time to live, as Redis does where it has not looked at
 // keys that expire: it would have to be kept of all of them.
-func keyspaceInfo(s *Server) []kv.InfoField {
+func keyspaceInfo(s *Server) []module.InfoField {
 	keys, err := s.db.Size()
 	if err != nil || keys == 0 {
 		return nil
@@ -195,5 +197,5 @@ func keyspaceInfo(s *Server) []kv.InfoField {
 	if err != nil {
 		return nil
 	}
-	return []kv.InfoField{{Name: "db0", Value: fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", keys, expires)}}
+	return []module.InfoField{{Name: "db0", Value: fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", keys, expires)}}
 }

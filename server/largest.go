@@ -10,10 +10,12 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // largest finds the largest filters of a store, for the metrics. To look at all filters
@@ -46,7 +48,7 @@ var (
 
 // collect collects the largest filters, as many as the setting says.
 func (l *largest) collect(s *Server, out chan<- prometheus.Metric) {
-	most := int(s.db.SettingInt(metricsSetting))
+	most := int(module.Of(s.db).SettingInt(metricsSetting))
 	if most == 0 {
 		return
 	}
@@ -60,7 +62,7 @@ func (l *largest) collect(s *Server, out chan<- prometheus.Metric) {
 		return // sievekv_up says it
 	}
 	l.cursor = next
-	session := s.db.NewSession()
+	session := module.NewSession(s.db)
 	for _, key := range keys {
 		if facts := s.factsOf(session, key); facts != nil {
 			l.bytes[key] = uint64(facts["bytes"].Int())
@@ -94,7 +96,7 @@ func (l *largest) collect(s *Server, out chan<- prometheus.Metric) {
 }
 
 // factsOf returns what SIEVE.STATS answers of a key, nil if it is missing or cannot be read.
-func (s *Server) factsOf(session *kv.Session, key string) map[string]reply.Reply {
+func (s *Server) factsOf(session *module.Session, key string) map[string]reply.Reply {
 	list := session.Do(s.ctx, [][]byte{[]byte("SIEVE.STATS"), []byte(key)}).Elems()
 	if len(list) != 1 || list[0].Kind() != reply.KindMap {
 		return nil

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -13,7 +16,7 @@ import (
 // The largest filters are found, also if more keys than are looked at in one go come before
 // them; those that have gone are not shown.
 func TestMetrics_largest(t *testing.T) {
-	db, err := kv.Open("", &kv.Options{InMemory: true, Durability: kv.NoSync, Seed: 1, Modules: []kv.Module{bloomext.Module(), Module()}})
+	db, err := kv.Open("", &kv.Options{InMemory: true, Durability: kv.NoSync, Seed: 1, Modules: coreext.With(bloomext.Module(), Module())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +40,7 @@ func TestMetrics_largest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.SetSetting(metricsSetting, "3"); err != nil {
+	if err := module.Of(db).SetSetting(metricsSetting, "3"); err != nil {
 		t.Fatal(err)
 	}
 	h := s.MetricsHandler(&MetricsOptions{Hosts: []string{"example.com"}, Keys: true})
@@ -71,7 +74,7 @@ func TestMetrics_largest(t *testing.T) {
 	if n := len(s.largest.bytes); n > 3 {
 		t.Errorf("%d filters are remembered, of which 3 are shown", n)
 	}
-	if err := db.SetSetting(metricsSetting, "0"); err != nil {
+	if err := module.Of(db).SetSetting(metricsSetting, "0"); err != nil {
 		t.Fatal(err)
 	}
 	if keys, _ := scrape(); len(keys) > 0 {

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
@@ -232,7 +234,7 @@ func TestShutdown_syncs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := db.Store().NewSession().Do(t.Context(), [][]byte{[]byte("GET"), []byte("k")}).String(); got != `"v"` {
+	if got := module.NewSession(db.Store()).Do(t.Context(), [][]byte{[]byte("GET"), []byte("k")}).String(); got != `"v"` {
 		t.Errorf("after a crash the key is %s", got)
 	}
 	if err := db.Close(); err != nil {

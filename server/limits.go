@@ -3,8 +3,9 @@ package server
 import (
 	"time"
 
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module"
+
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
 
@@ -73,15 +74,15 @@ func (c *conn) commandLimits() resp.Limits {
 		return resp.UnauthenticatedLimits
 	}
 	return resp.Limits{
-		Args:    int(min(maxWords, c.server.db.SettingInt(clientsMemorySetting)/(decodedBytes+runningBytes))),
-		Bulk:    c.server.db.SettingInt(bulkSetting),
-		Command: c.server.db.SettingInt(querySetting),
+		Args:    int(min(maxWords, module.Of(c.server.db).SettingInt(clientsMemorySetting)/(decodedBytes+runningBytes))),
+		Bulk:    module.Of(c.server.db).SettingInt(bulkSetting),
+		Command: module.Of(c.server.db).SettingInt(querySetting),
 	}
 }
 
 // gate returns what a command has to pass while it runs, if it is large: a channel with room for as many as
 // run at once. Nil for most.
-func (c *conn) gate(cmd *kv.Command, words [][]byte) chan struct{} {
+func (c *conn) gate(cmd *module.Command, words [][]byte) chan struct{} {
 	l := &c.server.limits
 	bytes := 0
 	if c.in.Size() > l.largeBytes { // else it is not large
@@ -112,14 +113,14 @@ func (c *conn) chargeWords(words [][]byte) error {
 func (c *conn) mayWatch(keys [][]byte) bool {
 	n := bytesOf(keys, watchBytes)
 	return c.queuedBytes+n <= c.server.limits.small ||
-		c.server.held.Load()+int64(n) <= c.server.db.SettingInt(clientsMemorySetting)
+		c.server.held.Load()+int64(n) <= module.Of(c.server.db).SettingInt(clientsMemorySetting)
 }
 
 // runningBytes is about what a command takes for a word while it runs, the element of its reply included.
 const runningBytes = 96
 
 // enterGate waits until a command may run, if it is large. It is not ok if commands are given up.
-func (c *conn) enterGate(cmd *kv.Command, words [][]byte) (ok bool) {
+func (c *conn) enterGate(cmd *module.Command, words [][]byte) (ok bool) {
 	if c.entered = c.gate(cmd, words); c.entered == nil {
 		return true
 	}
@@ -182,7 +183,7 @@ func timeOf(words, bytes int) time.Duration {
 
 // noteUse counts what a command took of the processor. Of those that may look at all keys that is the time they
 // took. That of others is left out: it may have been waiting, for the disk or for the processor.
-func (c *conn) noteUse(now time.Time, cmd *kv.Command, words, replied int, took time.Duration) {
+func (c *conn) noteUse(now time.Time, cmd *module.Command, words, replied int, took time.Duration) {
 	d := commandTime + timeOf(words, replied)
 	if cmd != nil && looksAtAllKeys(cmd) {
 		d = max(d, took)
@@ -198,7 +199,7 @@ func (c *conn) account() bool {
 	if c.stranger || size <= c.server.limits.small {
 		return true
 	}
-	return total <= c.server.db.SettingInt(clientsMemorySetting)
+	return total <= module.Of(c.server.db).SettingInt(clientsMemorySetting)
 }
 
 // errReplies is the answer to a command whose reply there is no memory for.
@@ -209,7 +210,7 @@ var errReplies = reply.TextError("ERR the reply takes more memory than " + clien
 func (c *conn) charge(bytes int) error {
 	c.replyBytes += bytes
 	total := c.server.held.Add(int64(bytes))
-	if c.replyBytes <= c.server.limits.small || total <= c.server.db.SettingInt(clientsMemorySetting) {
+	if c.replyBytes <= c.server.limits.small || total <= module.Of(c.server.db).SettingInt(clientsMemorySetting) {
 		return nil
 	}
 	return errReplies
@@ -218,13 +219,13 @@ func (c *conn) charge(bytes int) error {
 // chargeWhole counts a reply that is there whole, and the copy of it that is to be sent, before that is made:
 // many connections may be at this point at once. It returns the reply, or the one that there is no memory
 // for it. What a write answers is not replaced, as it is done: the connection ends, if it has to.
-func (c *conn) chargeWhole(cmd *kv.Command, r reply.Reply) reply.Reply {
+func (c *conn) chargeWhole(cmd *module.Command, r reply.Reply) reply.Reply {
 	size := r.Size()
 	if size <= c.server.limits.small {
 		return r
 	}
 	if err := c.charge(2*size - c.replyBytes); err != nil && (cmd == nil || !writes(cmd)) {
-		return kv.ErrorReply(err)
+		return module.ErrorReply(err)
 	}
 	return r
 }
@@ -282,7 +283,7 @@ func (c *conn) commandDeadline(now time.Time) time.Time {
 		return c.partialSince.Add(allowed)
 	}
 	c.partialSince = time.Time{}
-	if idle := c.server.db.SettingInt(timeoutSetting); idle > 0 {
+	if idle := module.Of(c.server.db).SettingInt(timeoutSetting); idle > 0 {
 		return now.Add(time.Duration(idle) * time.Second)
 	}
 	return time.Time{}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -113,7 +115,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 
 // commands collects what ran. A command that never did is left out.
 func (c collector) commands(out chan<- prometheus.Metric) {
-	for _, cmd := range c.server.db.Commands() {
+	for _, cmd := range module.Of(c.server.db).Commands() {
 		st := c.server.stats.commands[cmd]
 		count := uint64(0)
 		buckets := make(map[float64]uint64, latencyBuckets)

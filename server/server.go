@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server/acl"
 	"github.com/sievekv/sievekv/server/resp"
@@ -118,7 +120,7 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	s.strangers.left = make(chan struct{}, 1)
 	s.brake = newBrake(processorTime)
 	s.turns, s.longTurns = newTurns(places(), s.brake), newTurns(longPlaces(), s.brake)
-	s.stats = newStats(db.Commands())
+	s.stats = newStats(module.Of(db).Commands())
 	if err := s.loadUsers(); err != nil {
 		return nil, err
 	}

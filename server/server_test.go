@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"go.uber.org/goleak"
 
 	"github.com/sievekv/sievekv"
@@ -47,7 +50,7 @@ func serveStore(t *testing.T, store kv.Options, o *server.Options) *world {
 		o = server.Options{}.WithTimes(long, long, long)
 	}
 	store.Logger = slog.New(slog.NewTextHandler(w.log, nil))
-	store.Modules = append(store.Modules, server.Module())
+	store.Modules = coreext.Add(store.Modules, server.Module())
 	var err error
 	if w.db, err = sievekv.Open("store", &store); err != nil {
 		t.Fatal(err)
@@ -97,7 +100,7 @@ func (w *world) shutdown() {
 func (w *world) set(pairs ...string) {
 	w.t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
-		if err := w.db.Store().SetSetting(pairs[i], pairs[i+1]); err != nil {
+		if err := module.Of(w.db.Store()).SetSetting(pairs[i], pairs[i+1]); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // The settings, by Redis' names where Redis has them.
@@ -20,19 +20,19 @@ const (
 	metricsSetting       = "metrics-largest"
 )
 
-func settings(h *hub) []kv.Setting {
-	integer := func(name string, value, low, high int64, summary string) kv.Setting {
-		return kv.Setting{Name: name, Default: strconv.FormatInt(value, 10), Summary: summary, Check: kv.IntegerSetting(low, high)}
+func settings(h *hub) []module.Setting {
+	integer := func(name string, value, low, high int64, summary string) module.Setting {
+		return module.Setting{Name: name, Default: strconv.FormatInt(value, 10), Summary: summary, Check: module.IntegerSetting(low, high)}
 	}
 	maxClients := integer(maxClientsSetting, 10_000, 1, math.MaxInt32, "The most connections at a time.")
 	maxClients.Fits = func(value func(string) string) error { return h.clientsFit(1, value) }
-	maxClients.FitsCall = func(c *kv.Call, value func(string) string) error {
+	maxClients.FitsCall = func(c *module.Call, value func(string) string) error {
 		if s := serverOf(c); s != nil {
 			return h.clientsFit(s.fewestClients(), value)
 		}
 		return nil
 	}
-	return []kv.Setting{
+	return []module.Setting{
 		maxClients,
 		integer(timeoutSetting, 0, 0, math.MaxInt32, "After so many seconds without a command a connection is closed; 0 for never."),
 		integer(bulkSetting, 32<<20, 1<<10, 512<<20, "The most bytes of one word of a command."),
@@ -46,4 +46,4 @@ func settings(h *hub) []kv.Setting {
 	}
 }
 
-func (s *Server) maxClients() int64 { return s.db.SettingInt(maxClientsSetting) }
+func (s *Server) maxClients() int64 { return module.Of(s.db).SettingInt(maxClientsSetting) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // The tables of docs/SERVER.md have every setting that can be changed, with its default and the
@@ -25,7 +25,7 @@ func TestSettings_documented(t *testing.T) {
 		}
 		rows[cells[1]] = [2]string{cells[2], cells[3]}
 	}
-	for _, s := range serve(t, nil).db.Store().Settings() {
+	for _, s := range module.Of(serve(t, nil).db.Store()).Settings() {
 		if s.Check == nil {
 			continue
 		}
@@ -40,7 +40,7 @@ func TestSettings_documented(t *testing.T) {
 }
 
 // valuesOf returns which values a setting takes, in the words of the tables.
-func valuesOf(t *testing.T, s kv.Setting) string {
+func valuesOf(t *testing.T, s module.Setting) string {
 	t.Helper()
 	const mostNegative, highest = "-9223372036854775808", "9223372036854775807"
 	_, err := s.Check(mostNegative)

@@ -7,8 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // slowLog keeps the last commands that took long, as Redis' SLOWLOG.
@@ -33,13 +35,13 @@ const (
 )
 
 // add keeps a command if it took longer than the setting.
-func (l *slowLog) add(c *conn, cmd *kv.Command, words [][]byte, at time.Time, took time.Duration) {
+func (l *slowLog) add(c *conn, cmd *module.Command, words [][]byte, at time.Time, took time.Duration) {
 	db := c.server.db
-	if least := db.SettingInt(slowerThanSetting); least < 0 || took < time.Duration(least)*time.Microsecond {
+	if least := module.Of(db).SettingInt(slowerThanSetting); least < 0 || took < time.Duration(least)*time.Microsecond {
 		return
 	}
 	e := slowEntry{at: at, took: took, words: slowCopy(cmd, words), client: c.address(), name: c.clientName()}
-	most := int(db.SettingInt(slowMaxSetting))
+	most := int(module.Of(db).SettingInt(slowMaxSetting))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.id = l.nextID
@@ -51,7 +53,7 @@ func (l *slowLog) add(c *conn, cmd *kv.Command, words [][]byte, at time.Time, to
 }
 
 // slowCopy returns what is kept of a command, which is nil if there is none of the name.
-func slowCopy(cmd *kv.Command, words [][]byte) []string {
+func slowCopy(cmd *module.Command, words [][]byte) []string {
 	if len(words) > 1 && hasPassword(cmd, words) {
 		words = [][]byte{words[0], []byte("(redacted)")}
 	}
@@ -71,12 +73,12 @@ func slowCopy(cmd *kv.Command, words [][]byte) []string {
 
 // hasPassword reports whether a command may have a password among its words: one that is not known may be one
 // of those that have, mistyped.
-func hasPassword(cmd *kv.Command, words [][]byte) bool {
+func hasPassword(cmd *module.Command, words [][]byte) bool {
 	switch {
 	case cmd == nil:
 		return true
 	case len(cmd.Subcommands) > 0:
-		return !slices.ContainsFunc(cmd.Subcommands, func(sub kv.Command) bool {
+		return !slices.ContainsFunc(cmd.Subcommands, func(sub module.Command) bool {
 			_, name, _ := strings.Cut(sub.Name, "|")
 			return isWord(words[1], name)
 		}) || cmd.Name == "ACL"
@@ -114,11 +116,11 @@ func (l *slowLog) newest(n int64) reply.Reply {
 }
 
 // slowLogCommands are the subcommands of SLOWLOG.
-func slowLogCommands() []kv.Command {
-	sub := func(name string, arity int, syntax, summary string, f func(*Server, *kv.Call) reply.Reply) kv.Command {
-		return kv.Command{
-			Name: name, Arity: arity, Flags: kv.Admin, Syntax: syntax, Summary: summary,
-			Handler: func(c *kv.Call) reply.Reply {
+func slowLogCommands() []module.Command {
+	sub := func(name string, arity int, syntax, summary string, f func(*Server, *module.Call) reply.Reply) module.Command {
+		return module.Command{
+			Name: name, Arity: arity, Flags: module.Admin, Syntax: syntax, Summary: summary,
+			Handler: func(c *module.Call) reply.Reply {
 				if s := serverOf(c); s != nil {
 					return f(s, c)
 				}
@@ -126,19 +128,19 @@ func slowLogCommands() []kv.Command {
 			},
 		}
 	}
-	return []kv.Command{
+	return []module.Command{
 		sub("GET", -2, "[count]", "Answers the last entries, 10 unless it is said how many; -1 for all.", slowLogGet),
-		sub("LEN", 2, "", "Answers how many entries there are.", func(s *Server, _ *kv.Call) reply.Reply {
+		sub("LEN", 2, "", "Answers how many entries there are.", func(s *Server, _ *module.Call) reply.Reply {
 			return reply.Int(int64(s.slow.len()))
 		}),
-		sub("RESET", 2, "", "Drops all entries.", func(s *Server, _ *kv.Call) reply.Reply {
+		sub("RESET", 2, "", "Drops all entries.", func(s *Server, _ *module.Call) reply.Reply {
 			s.slow.reset()
 			return reply.OK
 		}),
 	}
 }
 
-func slowLogGet(s *Server, c *kv.Call) reply.Reply {
+func slowLogGet(s *Server, c *module.Call) reply.Reply {
 	n, refused := countArgument(c, -1, reply.Error("ERR count should be greater than or equal to -1"))
 	if refused != nil {
 		return *refused
@@ -149,16 +151,16 @@ func slowLogGet(s *Server, c *kv.Call) reply.Reply {
 // countArgument returns the count that is the only argument of a command, 10 if there is none. If the
 // arguments are more, or one that is not a number from least on, it returns the reply that says so; bad is
 // that to a wrong number.
-func countArgument(c *kv.Call, least int64, bad reply.Reply) (n int64, refused *reply.Reply) {
+func countArgument(c *module.Call, least int64, bad reply.Reply) (n int64, refused *reply.Reply) {
 	switch len(c.Args) {
 	case 0:
 		return 10, nil
 	case 1:
-		if n, ok := kv.ParseInt(c.Args[0]); ok && n >= least {
+		if n, ok := text.ParseInt(c.Args[0]); ok && n >= least {
 			return n, nil
 		}
 		return 0, &bad
 	}
-	arity := kv.WrongArity(c.Command)
+	arity := module.WrongArity(c.Command)
 	return 0, &arity
 }

@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module"
+
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // stats are the counts since the server began, or since CONFIG RESETSTAT.
@@ -23,7 +24,7 @@ type stats struct {
 	unknown         atomic.Uint64 // commands of no name in the table
 	bytesOut        atomic.Uint64
 
-	commands map[*kv.Command]*commandStats // never changes
+	commands map[*module.Command]*commandStats // never changes
 	errors   errorStats
 }
 
@@ -40,15 +41,15 @@ type commandStats struct {
 	rejected atomic.Uint64 // refused before they ran: for the number of words
 }
 
-func newStats(table []*kv.Command) *stats {
-	s := &stats{commands: make(map[*kv.Command]*commandStats, len(table))}
+func newStats(table []*module.Command) *stats {
+	s := &stats{commands: make(map[*module.Command]*commandStats, len(table))}
 	for _, cmd := range table {
 		s.commands[cmd] = &commandStats{}
 	}
 	return s
 }
 
-func (s *stats) count(cmd *kv.Command, words int, took time.Duration, r reply.Reply) {
+func (s *stats) count(cmd *module.Command, words int, took time.Duration, r reply.Reply) {
 	if r.IsError() {
 		s.errors.count(r.Bytes())
 	}

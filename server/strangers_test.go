@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/resp"
 	"github.com/sievekv/sievekv/tests/wire"
@@ -173,7 +174,7 @@ func TestStrangers_pipeline(t *testing.T) {
 
 // A password that no client could give is refused.
 func TestNew_longPassword(t *testing.T) {
-	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: []kv.Module{server.Module()}})
+	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: module.New(server.Module())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,14 +33,14 @@ type rule struct {
 	storage  bool     // may import Pebble and ristretto even if others names neither
 }
 
-// extension is what a filter type needs: the store, and growth.
-var extension = []string{"kv/...", "scalableext"}
+// extension is what a filter type needs: the engine, modules, and growth.
+var extension = []string{"kv/...", "module/...", "scalableext"}
 
 // flagModules are for the command line.
 var flagModules = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/dustin/go-humanize"}
 
 // public are the packages that programs of users build on.
-var public = []string{".", "kv/...", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "metrics", "server"}
+var public = []string{".", "kv/...", "module/...", "coreext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "metrics", "server"}
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
 // transactions nor each other, so that a store may have any of them. Types of Pebble and ristretto stop at
@@ -49,25 +49,30 @@ var rules = []rule{
 	{packages: "kv/probe", others: []string{xxhash}},
 	{packages: "kv/hash", ours: []string{"kv/probe"}},
 	{packages: "kv/block", others: []string{roaring}},
-	{packages: "kv/reply"},
+	{packages: "kv/glob"},
+	{packages: "kv/text"},
 	{packages: "kv/freeze", others: []string{pebble}},
-	{packages: "kv", ours: []string{"kv/block", "kv/probe", "kv/hash", "kv/freeze", "kv/reply"}, others: []string{pebble, ristretto, xxhash}},
+	{packages: "kv", ours: []string{"kv/block", "kv/probe", "kv/hash", "kv/freeze", "kv/glob", "kv/text"}, others: []string{pebble, ristretto, xxhash}},
 	{packages: "kv/kvtest", ours: []string{"kv/..."}},
-	{packages: "scalableext", ours: []string{"kv/..."}},
+	{packages: "module/reply"},
+	{packages: "module", ours: []string{"kv", "kv/text", "module/reply"}},
+	{packages: "coreext", ours: []string{"kv", "kv/glob", "kv/text", "module/..."}},
+	{packages: "coreext/coretest", ours: []string{"kv/...", "module/...", "coreext"}},
+	{packages: "scalableext", ours: []string{"kv/...", "module/..."}},
 	{packages: "bloomext", ours: extension},
 	{packages: "cuckooext", ours: extension},
 	{packages: "countingext", ours: extension},
-	{packages: "txn", ours: []string{"kv/..."}},
-	{packages: "compaction", ours: []string{"kv/..."}},
+	{packages: "txn", ours: []string{"kv/...", "module/..."}},
+	{packages: "compaction", ours: []string{"kv/...", "module"}},
 	{packages: "metrics", ours: []string{"kv"}, others: []string{prometheus}},
-	{packages: ".", ours: []string{"bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "metrics", "kv/..."}, others: []string{prometheus}},
-	{packages: "server/resp", ours: []string{"kv/reply"}},
-	{packages: "server/acl", ours: []string{"kv"}},
-	{packages: "server", ours: []string{"kv/...", "txn", "metrics", "server/resp", "server/acl"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
+	{packages: ".", ours: []string{"bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus}},
+	{packages: "server/resp", ours: []string{"module/reply"}},
+	{packages: "server/acl", ours: []string{"kv/glob", "kv/text", "module"}},
+	{packages: "server", ours: []string{"kv/...", "module/...", "txn", "metrics", "server/resp", "server/acl"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
 	{packages: "cmd/kvshell/internal/crashpoint"},
 	{packages: "cmd/kvshell/internal/system"},
 	{packages: "cmd/kvshell/internal/suggest"},
-	{packages: "cmd/kvshell/internal/exit", ours: []string{"kv/...", "scalableext"}},
+	{packages: "cmd/kvshell/internal/exit", ours: []string{"kv/...", "module/...", "scalableext"}},
 	{packages: "cmd/kvshell/internal/cliflags", ours: []string{"cmd/kvshell/internal/exit", "cmd/kvshell/internal/suggest"}, others: flagModules},
 	{packages: "cmd/kvshell", ours: []string{"..."}, others: []string{"..."}},
 	{packages: "examples/...", ours: public},
@@ -203,14 +208,14 @@ func TestArrows_rules(t *testing.T) {
 		{"kv/block", own + "kv", false},
 		{"kv/probe", xxhash + "/v2", true},
 		{"kv/probe", own + "kv/block", false},
-		{"kv/reply", own + "kv", false},
-		{"kv/reply", xxhash + "/v2", false},
+		{"module/reply", own + "kv", false},
+		{"module/reply", xxhash + "/v2", false},
 		{"kv/freeze", pebble + "/v2/vfs", true},
 		{"kv/freeze", "github.com/cockroachdb/pebble-tools", false},
 		{"scalableext", own + "kv", true},
 		{"scalableext", own + "bloomext", false},
 		{"bloomext", own + "scalableext", true},
-		{"bloomext", own + "kv/reply", true},
+		{"bloomext", own + "module/reply", true},
 		{"bloomext", own + "cuckooext", false},
 		{"bloomext", own + "txn", false},
 		{"bloomext", pebble + "/v2", false},
@@ -222,7 +227,11 @@ func TestArrows_rules(t *testing.T) {
 		{".", ristretto + "/v2", false},
 		{"server", own + "txn", true},
 		{"server", modulePath, false},
-		{"server/acl", own + "kv", true},
+		{"server/acl", own + "module", true},
+		{"kv", own + "module", false},
+		{"kv", own + "module/reply", false},
+		{"module", own + "coreext", false},
+		{"coreext", own + "bloomext", false},
 		{"server/acl", own + "server", false},
 		{"cmd/kvshell", modulePath, true},
 		{"cmd/kvshell", own + "server", true},

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -78,7 +80,7 @@ func BenchmarkFilters(b *testing.B) {
 // BenchmarkCommands measures the commands of filters that hold an item, and add one.
 func BenchmarkCommands(b *testing.B) {
 	db, _ := filtersForBench(b)
-	session := db.Store().NewSession()
+	session := module.NewSession(db.Store())
 	for _, name := range []string{
 		"BF.EXISTS", "BF.ADD", "BF.MEXISTS", "BF.MADD", "CF.EXISTS", "CF.ADDNX", "CF.ADD", "CF.COUNT", "CBF.EXISTS", "CBF.ADD", "CBF.COUNT",
 	} {

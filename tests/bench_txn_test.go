@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
@@ -117,7 +119,7 @@ func openBench(b *testing.B) *kv.DB {
 	b.Helper()
 	db, err := kv.Open("", &kv.Options{
 		InMemory: true, MemTableSize: 1 << 30, CacheSize: 64 << 20, Durability: kv.NoSync,
-		Modules: []kv.Module{bloomext.Module(), cuckooext.Module(), countingext.Module(), txn.Module()},
+		Modules: coreext.With(bloomext.Module(), cuckooext.Module(), countingext.Module(), txn.Module()),
 	})
 	orFail(b, err)
 	return db

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -26,7 +28,7 @@ func newViewBench(b *testing.B) *viewBench {
 	b.Helper()
 	db, err := kv.Open(b.TempDir(), &kv.Options{
 		Durability: kv.NoSync, Seed: modelSeed, BallastSize: -1,
-		Logger: slog.New(slog.DiscardHandler), Modules: []kv.Module{bloomext.Module()},
+		Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(bloomext.Module()),
 	})
 	if err != nil {
 		b.Fatal(err)

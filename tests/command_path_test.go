@@ -6,15 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // infoNumber returns a field of INFO.
-func infoNumber(t *testing.T, s *kv.Session, name string) int {
+func infoNumber(t *testing.T, s *module.Session, name string) int {
 	t.Helper()
 	text := string(s.Do(t.Context(), commandWords("INFO")).Bytes())
 	_, after, found := strings.Cut(text, "\n"+name+":")
@@ -47,7 +49,7 @@ func TestCommands_addToMissingKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	others, s := db.Store().NewSession(), db.Store().NewSession()
+	others, s := module.NewSession(db.Store()), module.NewSession(db.Store())
 	s.Durability = kv.Always
 	for _, name := range addCommands {
 		if r := others.Do(t.Context(), commandWords("SET other value")); r.IsError() {
@@ -77,7 +79,7 @@ func TestCommands_answerFromMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	s := db.Store().NewSession()
+	s := module.NewSession(db.Store())
 	for _, line := range []string{"BF.ADD bf item", "CF.ADD cf item", "CBF.ADD cbf item"} {
 		if r := s.Do(t.Context(), commandWords(line)); r.Int() != 1 {
 			t.Fatalf("%s: %v", line, r)

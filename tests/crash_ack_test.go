@@ -11,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/tests/faultfs"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -176,7 +179,7 @@ func flushAll(db *kv.DB, level kv.Durability) error { return db.DeleteAll(level)
 // command runs a command and wants a reply.
 func command(want string, words ...string) action {
 	return func(db *kv.DB, level kv.Durability) error {
-		session := db.NewSession()
+		session := module.NewSession(db)
 		session.Durability = level
 		args := make([][]byte, len(words))
 		for i, w := range words {
@@ -351,7 +354,7 @@ func TestCrash_answerFails(t *testing.T) {
 			})
 		},
 		"EXEC": func(db *kv.DB) error {
-			session := db.NewSession()
+			session := module.NewSession(db)
 			session.Charge = func(int) error { return duplicate }
 			for _, words := range [][]string{{"MULTI"}, {"BF.ADD", "k", "x"}} {
 				session.Do(t.Context(), wordsOf(words))
@@ -372,7 +375,7 @@ func TestCrash_answerFails(t *testing.T) {
 				}
 				return nil
 			}})
-			opts.Modules = append(opts.Modules, txn.Module())
+			opts.Modules = coreext.Add(opts.Modules, txn.Module())
 			db := open(t, storeDir, opts)
 			must(t, reserve("k", 100)(db, kv.Always))
 			must(t, add("k", "x", true)(db, kv.NoSync))

@@ -9,10 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -82,7 +85,7 @@ func TestFault_freedFromInside(t *testing.T) {
 			})
 		}},
 		"EXEC": {large, func(db *kv.DB) error {
-			user := db.NewSession()
+			user := module.NewSession(db)
 			var r reply.Reply
 			for _, words := range [][]string{{"MULTI"}, {"UNLINK", "large"}, {"EXISTS", "large"}, {"EXEC"}} {
 				args := make([][]byte, len(words))
@@ -114,7 +117,7 @@ func TestFault_freedFromInside(t *testing.T) {
 				var log logLines
 				disk := newFullDisk(t, 64*mib)
 				opts := fillOptions(disk, 2*mib, mib, &log)
-				opts.Modules = append(opts.Modules, compaction.Module(), txn.Module())
+				opts.Modules = coreext.Add(opts.Modules, compaction.Module(), txn.Module())
 				start := time.Now()
 				var passed atomic.Int64
 				opts.Clock = func() time.Time { return start.Add(time.Duration(passed.Load())) }

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -479,14 +482,14 @@ func TestFault_diskFillsFast(t *testing.T) {
 // A store whose writers, housekeeper and services wait for a flush that finds no space can be closed all the same.
 func TestFault_closeOnFullDisk(t *testing.T) {
 	for name, tt := range map[string]struct {
-		modules []kv.Module
+		modules []module.Module
 		waits   []string // calls of who waits for space beside the writer
 	}{
 		"writer":      {waits: []string{"kv.(*Writer).commit(", "pebble/v2.(*DB).makeRoomForWrite(", "sync.(*Cond).Wait("}},
 		"drainer":     {waits: []string{"kv.(*DB).keepDraining(", "kv.(*DB).drain("}}, // or for the housekeeper's drain
 		"housekeeper": {waits: []string{"kv.(*DB).keepHouse(", "kv.(*DB).drain("}},
 		"service": {
-			modules: []kv.Module{compaction.Module()},
+			modules: []module.Module{compaction.Module()},
 			waits:   []string{"compaction.(*service).sweep(", "kv.(*Writer).commit("},
 		},
 	} {
@@ -495,7 +498,7 @@ func TestFault_closeOnFullDisk(t *testing.T) {
 	}
 }
 
-func closeOnFullDisk(t *testing.T, modules []kv.Module, waits []string) {
+func closeOnFullDisk(t *testing.T, modules []module.Module, waits []string) {
 	var full, expired atomic.Bool
 	disk := vfs.NewCrashableMem()
 	fs := &faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
@@ -512,7 +515,7 @@ func closeOnFullDisk(t *testing.T, modules []kv.Module, waits []string) {
 		}
 		return start
 	}
-	opts.Modules = append(opts.Modules, modules...)
+	opts.Modules = coreext.Add(opts.Modules, modules...)
 	db := open(t, storeDir, opts)
 	f := newFiller(t, db, "k")
 	gathered := keyLocksOf(t, db).others(1, f.key)[0] // the writer that waits has the lock of its key

@@ -4,13 +4,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -26,9 +28,9 @@ func TestExec_flushAllBeforeBuilds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := tinyOptions(vfs.NewMem())
-			opts.Modules = []kv.Module{bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module()}
+			opts.Modules = coreext.With(bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module())
 			db := open(t, storeDir, opts)
-			s := db.NewSession()
+			s := module.NewSession(db)
 			family, _, _ := strings.Cut(script, ".")
 			for _, line := range strings.Split("BF.MADD old x y\nSET text v\nMULTI\nFLUSHALL\n"+script+"\nEXEC", "\n") {
 				if r := s.Do(t.Context(), wordsOf(strings.Fields(line))); r.IsError() {
@@ -40,7 +42,7 @@ func TestExec_flushAllBeforeBuilds(t *testing.T) {
 				must(t, checkStore(db))
 				for _, key := range []string{"a", "c"} {
 					want := reply.Array(reply.Bool(true), reply.Bool(true), reply.Bool(false))
-					got := db.NewSession().Do(t.Context(), wordsOf([]string{family + ".MEXISTS", key, "x", "y", "z"}))
+					got := module.NewSession(db).Do(t.Context(), wordsOf([]string{family + ".MEXISTS", key, "x", "y", "z"}))
 					if got.String() != want.String() {
 						t.Errorf("key %s: %v, want %v", key, got, want)
 					}

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -20,7 +23,7 @@ import (
 // a command on each line, its words between blanks.
 func FuzzCommands(f *testing.F) {
 	opts := tinyOptions(vfs.NewMem())
-	opts.Modules = []kv.Module{bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module()}
+	opts.Modules = coreext.With(bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module())
 	opts.Durability, opts.MaxFilterBytes = kv.NoSync, 1<<24
 	db, err := kv.Open(storeDir, opts)
 	if err != nil {
@@ -31,7 +34,7 @@ func FuzzCommands(f *testing.F) {
 			f.Error(err)
 		}
 	})
-	for _, cmd := range db.Commands() {
+	for _, cmd := range module.Of(db).Commands() {
 		f.Add([]byte(cmd.Example))
 		f.Add([]byte(fmt.Sprintf("SET seen v\n%s\nBF.ADD user:1 x\nCF.ADD sessions x\nCBF.ADD online x\n%s", cmd.Example, cmd.Example)))
 		f.Add([]byte(fmt.Sprintf("MULTI\n%s\n%s\nEXEC", cmd.Example, cmd.Example)))
@@ -51,14 +54,14 @@ func FuzzCommands(f *testing.F) {
 		"CF.INSERT a ITEMS x y z\nMULTI\nMEMORY USAGE a SAMPLES 1\nOBJECT ENCODING a\nSIEVE.STATS a LIMIT\nSIEVE.STATS LIMIT 2\nEXEC"))
 	f.Add([]byte("COMMAND GETKEYS COMMAND GETKEYS MSET a\nCOMMAND GETKEYS BF.MERGE a b\nCOMMAND LIST FILTERBY PATTERN [\nCOMMAND DOCS |\nCONFIG GET [a-\\"))
 	back := [][]byte{[]byte("CONFIG"), []byte("SET")}
-	for _, s := range db.Settings() {
+	for _, s := range module.Of(db).Settings() {
 		if s.Check != nil {
 			back = append(back, []byte(s.Name), []byte(s.Default))
 		}
 	}
 	inputs := 0
 	f.Fuzz(func(t *testing.T, script []byte) {
-		s := db.NewSession()
+		s := module.NewSession(db)
 		for line := range bytes.Lines(script) {
 			s.Do(t.Context(), bytes.Split(bytes.TrimSuffix(line, []byte("\n")), []byte(" ")))
 		}

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -22,7 +25,7 @@ import (
 // No bytes that a client sends panic a server, keep it from serving others, or damage the store.
 func FuzzServer(f *testing.F) {
 	opts := tinyOptions(vfs.NewMem())
-	opts.Modules = []kv.Module{bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module(), server.Module()}
+	opts.Modules = coreext.With(bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module(), server.Module())
 	opts.Durability, opts.MaxFilterBytes = kv.NoSync, 1<<24
 	opts.Logger = slog.New(slog.DiscardHandler)
 	db, err := kv.Open(storeDir, opts)
@@ -41,7 +44,7 @@ func FuzzServer(f *testing.F) {
 			f.Error(err)
 		}
 	})
-	for _, cmd := range db.Commands() {
+	for _, cmd := range module.Of(db).Commands() {
 		var multibulk []byte
 		for line := range strings.Lines(cmd.Example) {
 			words, err := resp.Split([]byte(line))

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -62,7 +64,7 @@ func TestCommands_givenUp(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	user := db.Store().NewSession()
+	user := module.NewSession(db.Store())
 	do := func(ctx context.Context, line string) string {
 		var words [][]byte
 		for word := range strings.FieldsSeq(line) {

@@ -10,10 +10,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // keyLocks tells which of a store's 256 write locks a key has: that of the upper eight bits of its hash, whose seed is
@@ -22,7 +24,7 @@ type keyLocks struct{ seed uint64 }
 
 func keyLocksOf(t *testing.T, db *kv.DB) keyLocks {
 	t.Helper()
-	info := reply.AppendText(nil, db.NewSession().Do(context.Background(), [][]byte{[]byte("INFO")}))
+	info := reply.AppendText(nil, module.NewSession(db).Do(context.Background(), [][]byte{[]byte("INFO")}))
 	found := regexp.MustCompile(`store_id:([0-9a-f]{32})`).FindSubmatch(info)
 	if found == nil {
 		t.Fatalf("INFO does not tell the store's id: %s", info)

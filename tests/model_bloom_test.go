@@ -11,19 +11,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // modelWorker runs random commands on keys of its own, and foretells the replies.
 type modelWorker struct {
 	rng  *rand.Rand
 	db   *kv.DB
-	s    *kv.Session
+	s    *module.Session
 	name string
 	keys map[string]*shadow
 	done map[string]int // commands run, by name
@@ -180,13 +183,13 @@ func TestModel_bloom(t *testing.T) {
 		}
 	}
 	for range sessions {
-		opts.Modules = []kv.Module{bloomext.Module(), compaction.Module()}
+		opts.Modules = coreext.With(bloomext.Module(), compaction.Module())
 		db := open(t, storeDir, opts)
 		errs := make([]error, goroutines)
 		var wg sync.WaitGroup
 		for i, w := range workers {
 			wg.Go(func() {
-				w.db, w.s = db, db.NewSession()
+				w.db, w.s = db, module.NewSession(db)
 				for n := 0; n < commands/goroutines/sessions && errs[i] == nil; n++ {
 					errs[i] = w.step()
 				}

@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
 
@@ -28,9 +31,9 @@ type modelStore struct {
 
 	now      *atomic.Int64
 	db       *kv.DB
-	sessions []*kv.Session
-	outside  *kv.Session // of no session of the model
-	commands map[string]*kv.Command
+	sessions []*module.Session
+	outside  *module.Session // of no session of the model
+	commands map[string]*module.Command
 	view     *heldView
 }
 
@@ -87,9 +90,9 @@ func newModelRun(t *rapid.T) *modelRun {
 func (s *modelStore) open(t *rapid.T) {
 	opts := s.options
 	opts.BallastSize, opts.MinFreeSpace, opts.Seed, opts.Logger = -1, -1, modelSeed, slog.New(slog.DiscardHandler)
-	opts.Modules = []kv.Module{bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module()}
+	opts.Modules = coreext.With(bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module())
 	if s.service {
-		opts.Modules = append(opts.Modules, compaction.Module())
+		opts.Modules = coreext.Add(opts.Modules, compaction.Module())
 	}
 	now := s.now
 	opts.Clock = func() time.Time { return time.UnixMilli(now.Load()) }
@@ -97,11 +100,11 @@ func (s *modelStore) open(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("store %s: Open = %v", s.name, err)
 	}
-	s.db, s.outside, s.sessions, s.commands = db, db.NewSession(), nil, make(map[string]*kv.Command)
+	s.db, s.outside, s.sessions, s.commands = db, module.NewSession(db), nil, make(map[string]*module.Command)
 	for range modelSessions {
-		s.sessions = append(s.sessions, db.NewSession())
+		s.sessions = append(s.sessions, module.NewSession(db))
 	}
-	for _, cmd := range db.Commands() {
+	for _, cmd := range module.Of(db).Commands() {
 		s.commands[cmd.Name] = cmd
 	}
 }

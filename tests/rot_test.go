@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -40,7 +42,7 @@ func (r *rotten) clone(disk *vfs.MemFS) *rotten {
 func rotOptions(fs vfs.FS) *kv.Options {
 	opts := tinyOptions(fs)
 	opts.Seed = 1
-	opts.Modules = []kv.Module{bloomext.Module(), countingext.Module(), cuckooext.Module()}
+	opts.Modules = coreext.With(bloomext.Module(), countingext.Module(), cuckooext.Module())
 	return opts
 }
 

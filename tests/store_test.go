@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
@@ -39,7 +41,7 @@ func expect(ok bool, otherwise string) error {
 func tinyOptions(fs vfs.FS) *kv.Options {
 	return &kv.Options{
 		FS: fs, CacheSize: 64 << 10, MemTableSize: 256 << 10, BallastSize: -1, MinFreeSpace: -1,
-		Logger: slog.New(slog.DiscardHandler), Modules: []kv.Module{bloomext.Module()},
+		Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(bloomext.Module()),
 	}
 }
 

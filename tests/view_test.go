@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -187,7 +189,7 @@ func TestView_afterAMillionAdds(t *testing.T) {
 	var passed atomic.Int64 // milliseconds
 	opts := tinyOptions(vfs.NewMem())
 	opts.CacheSize, opts.MemTableSize, opts.Durability, opts.Seed = 256<<10, 8<<20, kv.NoSync, modelSeed
-	opts.Modules = append(opts.Modules, compaction.Module())
+	opts.Modules = coreext.Add(opts.Modules, compaction.Module())
 	opts.Clock = func() time.Time { return time.UnixMilli(1_800_000_000_000 + passed.Load()) }
 	db := open(t, storeDir, opts)
 	run := func(a action) {

@@ -4,16 +4,18 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // Module is the module to open a store with for MULTI, EXEC, DISCARD, WATCH and
 // UNWATCH, with Redis' replies.
-func Module() kv.Module {
-	row := func(name string, arity int, syntax, summary, complexity, example string, f func(*kv.Call) reply.Reply) kv.Command {
-		return kv.Command{
-			Name: name, Arity: arity, Flags: kv.Fast | kv.ModuleFlag, Group: "transactions",
+func Module() module.Module {
+	row := func(name string, arity int, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply) module.Command {
+		return module.Command{
+			Name: name, Arity: arity, Flags: module.Fast | module.ModuleFlag, Group: "transactions",
 			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
 		}
 	}
@@ -22,8 +24,8 @@ func Module() kv.Module {
 	watch.FirstKey, watch.LastKey, watch.KeyStep, watch.KeyFlags = 1, -1, 1, []string{"RO"}
 	execute := row("EXEC", 1, "", "Runs the queued commands as one commit, and answers an array of their replies.",
 		"that of the commands", "MULTI\nSET stock 10\nBF.ADD seen a\nEXEC", exec)
-	execute.Refuse, execute.Flags = refuseExec, kv.ModuleFlag
-	return kv.Module{Name: "txn", Commands: []kv.Command{
+	execute.Refuse, execute.Flags = refuseExec, module.ModuleFlag
+	return module.Module{Name: "txn", Commands: []module.Command{
 		row("MULTI", 1, "", "Begins a transaction: commands are queued until EXEC.", "O(1)", "MULTI", multi),
 		execute,
 		row("DISCARD", 1, "", "Ends a transaction without running what was queued.", "O(N) for N commands", "MULTI\nSET stock 10\nDISCARD", discard),
@@ -43,12 +45,12 @@ type session struct {
 }
 
 type queued struct {
-	cmd  *kv.Command
+	cmd  *module.Command
 	args [][]byte
 }
 
 // of returns the state of a call's session.
-func of(c *kv.Call) *session {
+func of(c *module.Call) *session {
 	s, ok := c.Session.Transactions.(*session)
 	if !ok {
 		s = &session{}
@@ -59,7 +61,7 @@ func of(c *kv.Call) *session {
 
 // Queued returns how many commands a session has queued since MULTI, and whether there
 // was one.
-func Queued(s *kv.Session) (n int, multi bool) {
+func Queued(s *module.Session) (n int, multi bool) {
 	if st, ok := s.Transactions.(*session); ok {
 		return len(st.queued), st.multi
 	}
@@ -68,7 +70,7 @@ func Queued(s *kv.Session) (n int, multi bool) {
 
 // Held returns what a session keeps since MULTI and WATCH: how many words of queued commands, how many watched keys, and
 // the bytes of both.
-func Held(s *kv.Session) (words, keys, bytes int) {
+func Held(s *module.Session) (words, keys, bytes int) {
 	st, ok := s.Transactions.(*session)
 	if !ok {
 		return 0, 0, 0
@@ -81,13 +83,13 @@ func Held(s *kv.Session) (words, keys, bytes int) {
 
 // Leave drops what a session keeps since MULTI and WATCH, if anything. It is for the owner of a session that ends: no
 // permission is asked for, as it would be for DISCARD and UNWATCH.
-func Leave(s *kv.Session) {
+func Leave(s *module.Session) {
 	if st, ok := s.Transactions.(*session); ok {
 		st.end(s)
 	}
 }
 
-func multi(c *kv.Call) reply.Reply {
+func multi(c *module.Call) reply.Reply {
 	s := of(c)
 	s.multi = true
 	c.Session.Refused = func() { s.aborted = true }
@@ -96,7 +98,7 @@ func multi(c *kv.Call) reply.Reply {
 }
 
 // intercept queues commands, but for those that end the transaction.
-func (s *session) intercept(cmd *kv.Command, args [][]byte) (reply.Reply, bool) {
+func (s *session) intercept(cmd *module.Command, args [][]byte) (reply.Reply, bool) {
 	switch cmd.Name {
 	case "EXEC", "DISCARD":
 		return reply.Nil, false
@@ -105,7 +107,7 @@ func (s *session) intercept(cmd *kv.Command, args [][]byte) (reply.Reply, bool) 
 	case "WATCH":
 		return reply.Error("ERR WATCH inside MULTI is not allowed"), true
 	}
-	if cmd.Flags&kv.NoMulti != 0 {
+	if cmd.Flags&module.NoMulti != 0 {
 		s.aborted = true
 		return reply.Error("ERR Command not allowed inside a transaction"), true
 	}
@@ -120,7 +122,7 @@ func (s *session) intercept(cmd *kv.Command, args [][]byte) (reply.Reply, bool) 
 }
 
 // end takes the session back to where it was before MULTI and WATCH.
-func (s *session) end(owner *kv.Session) {
+func (s *session) end(owner *module.Session) {
 	owner.Intercept, owner.Refused = nil, nil
 	s.queued, s.words, s.bytes, s.multi, s.aborted = nil, 0, 0, false, false
 	s.stopWatch()
@@ -133,7 +135,7 @@ func (s *session) stopWatch() {
 	}
 }
 
-func discard(c *kv.Call) reply.Reply {
+func discard(c *module.Call) reply.Reply {
 	s := of(c)
 	if !s.multi {
 		return reply.Error("ERR DISCARD without MULTI")
@@ -142,20 +144,20 @@ func discard(c *kv.Call) reply.Reply {
 	return reply.OK
 }
 
-func watchCommand(c *kv.Call) reply.Reply {
+func watchCommand(c *module.Call) reply.Reply {
 	s := of(c)
 	if s.watch == nil {
 		s.watch = c.DB.NewWatch()
 	}
 	for _, key := range c.Args {
 		if err := s.watch.Add(key); err != nil {
-			return kv.ErrorReply(err)
+			return module.ErrorReply(err)
 		}
 	}
 	return reply.OK
 }
 
-func unwatch(c *kv.Call) reply.Reply {
+func unwatch(c *module.Call) reply.Reply {
 	of(c).stopWatch()
 	return reply.OK
 }
@@ -163,7 +165,7 @@ func unwatch(c *kv.Call) reply.Reply {
 // errChanged is that a watched key was changed.
 var errChanged = errors.New("txn: a watched key was changed")
 
-func exec(c *kv.Call) reply.Reply {
+func exec(c *module.Call) reply.Reply {
 	s := of(c)
 	if !s.multi {
 		return reply.Error("ERR EXEC without MULTI")
@@ -177,19 +179,19 @@ func exec(c *kv.Call) reply.Reply {
 	case errors.Is(err, errChanged):
 		return reply.Nil
 	case err != nil:
-		return kv.ErrorReply(err)
+		return module.ErrorReply(err)
 	}
 	return reply.Array(list...)
 }
 
 // refuseExec ends the transaction, if there is one: EXEC with words is no way to go on.
-func refuseExec(c *kv.Call) reply.Reply {
+func refuseExec(c *module.Call) reply.Reply {
 	of(c).end(c.Session)
 	return reply.Error("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
 }
 
 // run runs what was queued as one commit. Errors of commands stay in their places.
-func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
+func (s *session) run(c *module.Call) (list []reply.Reply, err error) {
 	err = s.transact(c, func(tx *kv.Transaction) (err error) {
 		list, err = s.runIn(c, tx)
 		return err
@@ -208,9 +210,9 @@ func (s *session) run(c *kv.Call) (list []reply.Reply, err error) {
 // transact runs f in a transaction for what was queued: in a view if none of it writes, which
 // a full disk does not refuse, and which keeps nobody waiting. A watch that knows of no change
 // when the view has been taken knows that there is none in it.
-func (s *session) transact(c *kv.Call, f func(*kv.Transaction) error) error {
+func (s *session) transact(c *module.Call, f func(*kv.Transaction) error) error {
 	for _, q := range s.queued {
-		if q.cmd.Flags&kv.Write != 0 {
+		if q.cmd.Flags&module.Write != 0 {
 			return c.DB.Update(c.Context, c.Level(), f)
 		}
 	}
@@ -223,7 +225,7 @@ func (s *session) transact(c *kv.Call, f func(*kv.Transaction) error) error {
 	return err
 }
 
-func (s *session) runIn(c *kv.Call, tx *kv.Transaction) ([]reply.Reply, error) {
+func (s *session) runIn(c *module.Call, tx *kv.Transaction) ([]reply.Reply, error) {
 	if s.watch != nil {
 		err := tx.Read(func(r kv.Reader) error {
 			changed, err := s.watch.Changed(r)

@@ -6,6 +6,9 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -38,7 +41,7 @@ func openUnsynced(t *testing.T) *unsynced {
 func (s *unsynced) open(t *testing.T, mem *vfs.MemFS) *kv.DB {
 	t.Helper()
 	db, err := kv.Open("store", &kv.Options{
-		FS: mem, BallastSize: -1, MinFreeSpace: -1, MemTableSize: 256 << 10, Modules: []kv.Module{bloomext.Module(), txn.Module()},
+		FS: mem, BallastSize: -1, MinFreeSpace: -1, MemTableSize: 256 << 10, Modules: coreext.With(bloomext.Module(), txn.Module()),
 	})
 	must(t, err)
 	t.Cleanup(func() {
@@ -190,10 +193,10 @@ var answers = map[string]func(t *testing.T, s *unsynced, level kv.Durability){
 		c.do("EXEC", "(error) ERR duplicate")
 	},
 	"EXEC of a changed key": func(t *testing.T, s *unsynced, level kv.Durability) {
-		c := client{t, s.NewSession()}
+		c := client{t, module.NewSession(s.DB)}
 		c.s.Durability = level
 		c.do("WATCH k", "OK")
-		other := client{t, s.NewSession()}
+		other := client{t, module.NewSession(s.DB)}
 		other.s.Durability = kv.NoSync
 		other.do("SET k v", "OK")
 		c.do("MULTI", "OK")
@@ -204,7 +207,7 @@ var answers = map[string]func(t *testing.T, s *unsynced, level kv.Durability){
 
 func execClient(t *testing.T, s *unsynced, level kv.Durability) client {
 	t.Helper()
-	c := client{t, s.NewSession()}
+	c := client{t, module.NewSession(s.DB)}
 	c.s.Durability = level
 	c.do("MULTI", "OK")
 	c.do("BF.ADD seen x", "QUEUED")

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // Commands on strings, V among them. Some copy no more of a large one than they need.
@@ -90,7 +92,7 @@ func TestLargeStrings(t *testing.T) {
 // for its length.
 func runLarge(t *testing.T, value string, multi bool) (replies []string) {
 	t.Helper()
-	session := open(t, kv.Options{}).NewSession()
+	session := module.NewSession(open(t, kv.Options{}))
 	do := func(line string) reply.Reply {
 		var words [][]byte
 		for word := range strings.FieldsSeq(line) {
@@ -162,7 +164,7 @@ func TestLargeString_charged(t *testing.T) {
 	db := open(t, kv.Options{})
 	_, err := db.Set(kv.NoSync, []byte("k"), make([]byte, 100_000), kv.SetOptions{})
 	must(t, err)
-	session := db.NewSession()
+	session := module.NewSession(db)
 	full := errors.New("no room")
 	charged := 0
 	session.Charge = func(n int) error {

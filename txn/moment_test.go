@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -26,7 +28,7 @@ func TestMoment(t *testing.T) {
 	clock := new(ticking)
 	clock.now.Store(1_000_000)
 	db := open(t, kv.Options{Clock: clock.time})
-	user := db.NewSession()
+	user := module.NewSession(db)
 	do := func(line string) string {
 		var words [][]byte
 		for _, word := range strings.Fields(line) {
@@ -133,7 +135,7 @@ func TestMoment_left(t *testing.T) {
 	clock := new(ticking)
 	clock.now.Store(1_000_000)
 	db := open(t, kv.Options{Clock: clock.time})
-	user := db.NewSession()
+	user := module.NewSession(db)
 	var got reply.Reply
 	for _, line := range []string{"MULTI", "SET a v PX 100", "PTTL a", "GETEX a PX 200", "PTTL a", "PEXPIRE a 300", "PTTL a", "EXEC"} {
 		var words [][]byte

@@ -7,16 +7,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )
 
 // panics has a command that stages a change and panics.
-func panics() kv.Module {
-	return kv.Module{Name: "test", Commands: []kv.Command{{
-		Name: "PANIC", Arity: 2, Flags: kv.Write | kv.ModuleFlag, FirstKey: 1, LastKey: 1, KeyStep: 1,
-		Group: "test", Summary: "Panics.", Syntax: "key", Handler: func(c *kv.Call) reply.Reply {
+func panics() module.Module {
+	return module.Module{Name: "test", Commands: []module.Command{{
+		Name: "PANIC", Arity: 2, Flags: module.Write | module.ModuleFlag, FirstKey: 1, LastKey: 1, KeyStep: 1,
+		Group: "test", Summary: "Panics.", Syntax: "key", Handler: func(c *module.Call) reply.Reply {
 			return c.Update(c.Args, func(w *kv.Writer) (reply.Reply, error) {
 				if _, err := w.Set(c.Args[0], []byte("half"), kv.SetOptions{}); err != nil {
 					return reply.Nil, err
@@ -48,9 +51,9 @@ func panicsIn(t *testing.T, name string, f func()) {
 // Whatever code of somebody else's does in the middle of a write, the locks of its keys are free
 // afterwards, nothing of it is there, and the store and the session go on.
 func TestPanic_inWrite(t *testing.T) {
-	db := open(t, kv.Options{Modules: []kv.Module{panics()}})
+	db := open(t, kv.Options{Modules: coreext.With(panics())})
 	seen := reserve(t, db, "seen", 100)
-	c := client{t, db.NewSession()}
+	c := client{t, module.NewSession(db)}
 	c.do("SET k whole", "OK")
 	goesOn := func(name string) {
 		t.Helper()
@@ -105,13 +108,13 @@ func TestPanic_inWrite(t *testing.T) {
 
 // What a panic in a transaction's change staged is gone, and what came before it stays, if the function goes on.
 func TestPanic_recoveredInside(t *testing.T) {
-	db := open(t, kv.Options{Modules: []kv.Module{panics()}})
-	s := db.NewSession()
+	db := open(t, kv.Options{Modules: coreext.With(panics())})
+	s := module.NewSession(db)
 	must(t, txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
 		must(t, tx.Set("k", []byte("before")))
 		func() {
 			defer func() { _ = recover() }()
-			s.Run(t.Context(), tx.Transaction, db.Command([]byte("PANIC")), [][]byte{[]byte("k")})
+			s.Run(t.Context(), tx.Transaction, module.Of(db).Command([]byte("PANIC")), [][]byte{[]byte("k")})
 		}()
 		if v, err := tx.Get("k"); string(v) != "before" || err != nil {
 			t.Errorf("Get = %q, %v, want before", v, err)

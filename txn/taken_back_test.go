@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
@@ -136,7 +138,7 @@ func TestTx_ends(t *testing.T) {
 // Commands that are refused end what MULTI began, and words belong to their sender.
 func TestMulti_refused(t *testing.T) {
 	db := open(t, kv.Options{})
-	session := db.NewSession()
+	session := module.NewSession(db)
 	do := func(words ...string) string {
 		args := make([][]byte, len(words))
 		for i, w := range words {

@@ -10,11 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"go.uber.org/goleak"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -23,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t testing.TB, o kv.Options) *kv.DB {
 	t.Helper()
 	o.InMemory, o.Durability = true, kv.NoSync
-	o.Modules = append(o.Modules, bloomext.Module(), txn.Module())
+	o.Modules = coreext.Add(o.Modules, bloomext.Module(), txn.Module())
 	db, err := kv.Open("", &o)
 	if err != nil {
 		t.Fatal(err)
@@ -387,7 +390,7 @@ func TestUpdate_serializable(t *testing.T) {
 // client is a session with its name in failures.
 type client struct {
 	t *testing.T
-	s *kv.Session
+	s *module.Session
 }
 
 // do runs a line and compares the reply as text.
@@ -404,7 +407,7 @@ func (c client) do(line, want string) {
 
 func TestMulti(t *testing.T) {
 	db := open(t, kv.Options{})
-	a, b := client{t, db.NewSession()}, client{t, db.NewSession()}
+	a, b := client{t, module.NewSession(db)}, client{t, module.NewSession(db)}
 	a.do("EXEC", "(error) ERR EXEC without MULTI")
 	a.do("DISCARD", "(error) ERR DISCARD without MULTI")
 	a.do("MULTI", "OK")
@@ -462,12 +465,12 @@ func TestMulti(t *testing.T) {
 // An EXEC that is given up, because its server ends, does nothing: else a DEL would be done whose COPY was not.
 func TestMulti_givenUp(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
-	stop := kv.Module{Name: "test", Commands: []kv.Command{{
-		Name: "GIVEUP", Arity: 1, Flags: kv.ModuleFlag, Group: "server", Summary: "Ends the context.", Complexity: "O(1)", Example: "GIVEUP",
-		Handler: func(*kv.Call) reply.Reply { giveUp(); return reply.OK },
+	stop := module.Module{Name: "test", Commands: []module.Command{{
+		Name: "GIVEUP", Arity: 1, Flags: module.ModuleFlag, Group: "server", Summary: "Ends the context.", Complexity: "O(1)", Example: "GIVEUP",
+		Handler: func(*module.Call) reply.Reply { giveUp(); return reply.OK },
 	}}}
-	db := open(t, kv.Options{Modules: []kv.Module{stop}})
-	a, b := client{t, db.NewSession()}, client{t, db.NewSession()}
+	db := open(t, kv.Options{Modules: coreext.With(stop)})
+	a, b := client{t, module.NewSession(db)}, client{t, module.NewSession(db)}
 	a.do("BF.MADD f 1 2 3", "1) (integer) 1 2) (integer) 1 3) (integer) 1")
 	a.do("MULTI", "OK")
 	a.do("SET n 1", "QUEUED")
@@ -484,7 +487,7 @@ func TestMulti_givenUp(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	db := open(t, kv.Options{})
-	a, b := client{t, db.NewSession()}, client{t, db.NewSession()}
+	a, b := client{t, module.NewSession(db)}, client{t, module.NewSession(db)}
 	transaction := func(want string) {
 		t.Helper()
 		a.do("MULTI", "OK")
@@ -542,7 +545,7 @@ func TestWatch(t *testing.T) {
 func TestWatch_expired(t *testing.T) {
 	var passed atomic.Int64
 	db := open(t, kv.Options{Clock: func() time.Time { return time.UnixMilli(1_700_000_000_000 + passed.Load()) }})
-	a, b := client{t, db.NewSession()}, client{t, db.NewSession()}
+	a, b := client{t, module.NewSession(db)}, client{t, module.NewSession(db)}
 	for _, tt := range []struct{ change, reply, want string }{
 		{"DEL k", "(integer) 0", "1) OK"},
 		{"SET k 1 PXAT 1", "OK", "1) OK"},
@@ -569,12 +572,12 @@ func TestWatch_expired(t *testing.T) {
 func TestView_timeToLive(t *testing.T) {
 	var passed atomic.Int64
 	db := open(t, kv.Options{Clock: func() time.Time { return time.UnixMilli(1_700_000_000_000 + passed.Load()) }})
-	s := db.NewSession()
+	s := module.NewSession(db)
 	client{t, s}.do("SET k 1 PX 10000", "OK")
 	err := txn.View(t.Context(), db, func(snap *txn.Snapshot) error {
 		passed.Add(20_000)
 		for name, want := range map[string]int64{"TTL": 10, "PTTL": 10_000, "EXPIRETIME": 1_700_000_010, "PEXPIRETIME": 1_700_000_010_000} {
-			for _, cmd := range db.Commands() {
+			for _, cmd := range module.Of(db).Commands() {
 				if cmd.Name != name {
 					continue
 				}

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // Tests have more time.
@@ -42,7 +43,7 @@ type client struct {
 	watching bool
 
 	helper *client // asks for what helps with a line, as this one may be in a transaction
-	table  []*kv.Command
+	table  []*module.Command
 }
 
 func newClient(a *address, f *format, notes io.Writer) *client {
@@ -364,7 +365,7 @@ func (c *client) isMissing(ctx context.Context, key []byte) bool {
 	return err == nil && isZero(r)
 }
 
-func (c *client) commands() []*kv.Command {
+func (c *client) commands() []*module.Command {
 	if c.table != nil {
 		return c.table
 	}

@@ -12,11 +12,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
 
@@ -228,7 +229,7 @@ func flagBefore(flags *pflag.FlagSet, word string) *pflag.Flag {
 
 // isKey reports whether word i of a command line, the name being word 0, is a key. How many words follow is not
 // known yet: where keys go on to a word near the end, all are keys.
-func isKey(cmd *kv.Command, i int) bool {
+func isKey(cmd *module.Command, i int) bool {
 	if cmd.FirstKey == 0 || i < cmd.FirstKey || cmd.LastKey > 0 && i > cmd.LastKey {
 		return false
 	}
@@ -320,7 +321,7 @@ func findOwn(own []*cobra.Command, name string) *cobra.Command {
 }
 
 // groups returns the groups of commands as help takes them, sorted.
-func groups(table []*kv.Command) []string {
+func groups(table []*module.Command) []string {
 	var names []string
 	for _, cmd := range table {
 		names = append(names, "@"+cmd.Group)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"pgregory.net/rapid"
 
 	"github.com/sievekv/sievekv/kv"
@@ -19,7 +21,7 @@ import (
 func testCompleter(t *testing.T, keys ...string) (*completer, *bytes.Buffer) {
 	t.Helper()
 	db := openScratchFor(t)
-	session := db.NewSession()
+	session := module.NewSession(db)
 	for _, key := range keys {
 		if r := session.Do(context.Background(), [][]byte{[]byte("BF.ADD"), []byte(key), []byte("x")}); r.IsError() {
 			t.Fatalf("%q: %s", key, r)

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
 

@@ -12,8 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/resp"
 )
@@ -29,7 +33,7 @@ var (
 
 // exampleRun is an example as it was run.
 type exampleRun struct {
-	command *kv.Command
+	command *module.Command
 	lines   []string
 	replies []reply.Reply
 }
@@ -58,7 +62,7 @@ func runExamples(ctx context.Context) (runs []*exampleRun, err error) {
 		return nil, err
 	}
 	defer closeStore(table, &err)
-	for _, c := range table.Commands() {
+	for _, c := range module.Of(table).Commands() {
 		run, err := runExample(ctx, c)
 		if err != nil {
 			return nil, err
@@ -70,7 +74,7 @@ func runExamples(ctx context.Context) (runs []*exampleRun, err error) {
 
 // runExample runs an example in a new store in memory. Its clock stands still and its seed is fixed, so that the
 // replies, but for those that vary, are the same every time.
-func runExample(ctx context.Context, c *kv.Command) (run *exampleRun, err error) {
+func runExample(ctx context.Context, c *module.Command) (run *exampleRun, err error) {
 	db, err := openForExample()
 	if err != nil {
 		return nil, err
@@ -103,18 +107,18 @@ func openForExample() (*kv.DB, error) {
 	start := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	return kv.Open("", &kv.Options{
 		InMemory: true, Seed: 1, Clock: func() time.Time { return start },
-		Logger: slog.New(slog.DiscardHandler), Modules: append(modules(), server.Module()),
+		Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(append(modules(), server.Module())...),
 	})
 }
 
 // exampleSession returns what runs the lines of an example: a session of the store, or, for the commands
 // about connections and the server, a connection to one.
-func exampleSession(db *kv.DB, c *kv.Command) (
+func exampleSession(db *kv.DB, c *module.Command) (
 	do func(context.Context, [][]byte) (reply.Reply, error), stop func() error, err error,
 ) {
-	ofServer := slices.ContainsFunc(server.Module().Commands, func(own kv.Command) bool { return own.Name == c.Name })
+	ofServer := slices.ContainsFunc(server.Module().Commands, func(own module.Command) bool { return own.Name == c.Name })
 	if !ofServer {
-		session := db.NewSession()
+		session := module.NewSession(db)
 		do = func(ctx context.Context, words [][]byte) (reply.Reply, error) { return session.Do(ctx, words), nil }
 		return do, func() error { return nil }, nil
 	}
@@ -202,7 +206,7 @@ func settingDocs() (text string, err error) {
 	defer closeStore(db, &err)
 	var b strings.Builder
 	b.WriteString(settingsIntro)
-	for _, s := range db.Settings() {
+	for _, s := range module.Of(db).Settings() {
 		standard := ""
 		if s.Check != nil {
 			standard = "`" + s.Default + "`"

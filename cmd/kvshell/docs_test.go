@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/module"
 )
 
 // docs/COMMANDS.md is what the program prints, which runs the examples for it.
@@ -54,7 +55,7 @@ func TestRunExamples(t *testing.T) {
 		}
 		ran = append(ran, run.command.Name)
 	}
-	for _, c := range openScratchFor(t).Commands() {
+	for _, c := range module.Of(openScratchFor(t)).Commands() {
 		if !slices.Contains(ran, c.Name) {
 			t.Errorf("the example of %s was not run", c.Name)
 		}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -26,7 +28,7 @@ type executor interface {
 	inTransaction() bool
 
 	// commands returns the command table, nil if it cannot be had.
-	commands() []*kv.Command
+	commands() []*module.Command
 
 	// keys returns, sorted, keys that begin with a prefix, as many as Tab offers.
 	keys(prefix string) []string
@@ -41,12 +43,12 @@ type executor interface {
 // storeExecutor is a store in this process.
 type storeExecutor struct {
 	db      *kv.DB
-	session *kv.Session
+	session *module.Session
 	title   string
 }
 
 func newStoreExecutor(db *kv.DB) *storeExecutor {
-	return &storeExecutor{db: db, session: db.NewSession()}
+	return &storeExecutor{db: db, session: module.NewSession(db)}
 }
 
 func (e *storeExecutor) do(ctx context.Context, words [][]byte) (reply.Reply, error) {
@@ -65,7 +67,7 @@ func (e *storeExecutor) inTransaction() bool {
 	return multi
 }
 
-func (e *storeExecutor) commands() []*kv.Command { return e.db.Commands() }
+func (e *storeExecutor) commands() []*module.Command { return module.Of(e.db).Commands() }
 
 // keys compares the prefix here rather than as a pattern of the scan, so that the keys looked at can be counted, and
 // none of its characters has a meaning.
@@ -75,7 +77,7 @@ func (e *storeExecutor) keys(prefix string) []string {
 
 // isMissing asks in a session of its own: one that is in the midst of a transaction would queue it.
 func (e *storeExecutor) isMissing(ctx context.Context, key []byte) bool {
-	return isZero(e.db.NewSession().Do(ctx, [][]byte{[]byte("EXISTS"), key}))
+	return isZero(module.NewSession(e.db).Do(ctx, [][]byte{[]byte("EXISTS"), key}))
 }
 
 func (e *storeExecutor) close(err *error) { closeStore(e.db, err) }

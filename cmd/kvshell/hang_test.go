@@ -8,11 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
@@ -51,9 +54,9 @@ func hangWhere(value string) {
 	if value == "OPENING" {
 		disk.hang(everywhere)
 	}
-	hang := kv.Command{
+	hang := module.Command{
 		Name: "HANG", Arity: 2, Syntax: "what", Group: "server", Summary: "Hangs.", Complexity: "O(1)", Example: "HANG DISK",
-		Handler: func(c *kv.Call) reply.Reply {
+		Handler: func(c *module.Call) reply.Reply {
 			switch string(c.Args[0]) {
 			case "COMMAND":
 				fmt.Fprintln(os.Stderr, "hanging at a command")
@@ -68,6 +71,6 @@ func hangWhere(value string) {
 	}
 	adjust = func(o *kv.Options) {
 		o.FS = &faultfs.FS{FS: vfs.Default, Before: disk.before}
-		o.Modules = append(o.Modules, kv.Module{Name: "hang", Commands: []kv.Command{hang}})
+		o.Modules = coreext.Add(o.Modules, module.Module{Name: "hang", Commands: []module.Command{hang}})
 	}
 }

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/kv"
 )
 
 const rootHelp = `kvshell runs commands of a store of filters in a directory, or of a server.
@@ -162,9 +163,9 @@ func (sh *shell) helpCommand() *cobra.Command {
 			}
 			defer closeStore(db, &err)
 			if len(args) > 0 {
-				return sh.helpOn(cmd.Context(), args[0], db.Commands(), root.Commands())
+				return sh.helpOn(cmd.Context(), args[0], module.Of(db).Commands(), root.Commands())
 			}
-			return sh.page(cmd.Context(), helpText(root)+"\n"+listCommands(db.Commands()))
+			return sh.page(cmd.Context(), helpText(root)+"\n"+listCommands(module.Of(db).Commands()))
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the reference of all commands, as in docs/COMMANDS.md")
@@ -205,7 +206,7 @@ func (sh *shell) write(text string) error {
 }
 
 // helpOn is the help on an own word, a group, or a command of the store.
-func (sh *shell) helpOn(ctx context.Context, name string, table []*kv.Command, own []*cobra.Command) error {
+func (sh *shell) helpOn(ctx context.Context, name string, table []*module.Command, own []*cobra.Command) error {
 	if word := findOwn(own, name); word != nil {
 		return sh.page(ctx, helpText(word))
 	}
@@ -219,7 +220,7 @@ func (sh *shell) helpOn(ctx context.Context, name string, table []*kv.Command, o
 }
 
 // didYouMean is the error of a name that is close to others, nil if it is to none.
-func didYouMean(name string, table []*kv.Command, own []*cobra.Command) error {
+func didYouMean(name string, table []*module.Command, own []*cobra.Command) error {
 	if names := suggestions(name, table, own); names != "" {
 		return exit.Usagef("no word and no command is called %q; did you mean %s?", name, names)
 	}
@@ -233,13 +234,13 @@ func (sh *shell) mistyped(name string, own []*cobra.Command) (err error) {
 		return err
 	}
 	defer closeStore(db, &err)
-	if findCommand(db.Commands(), name) != nil {
+	if findCommand(module.Of(db).Commands(), name) != nil {
 		return nil
 	}
-	return didYouMean(name, db.Commands(), own)
+	return didYouMean(name, module.Of(db).Commands(), own)
 }
 
-func (sh *shell) helpOnGroup(ctx context.Context, group string, table []*kv.Command) error {
+func (sh *shell) helpOnGroup(ctx context.Context, group string, table []*module.Command) error {
 	text := ""
 	for _, c := range table {
 		if "@"+c.Group == group {
@@ -256,7 +257,7 @@ func (sh *shell) helpOnGroup(ctx context.Context, group string, table []*kv.Comm
 const nameWidth = 11
 
 // listCommands is a list of commands by their groups.
-func listCommands(table []*kv.Command) string {
+func listCommands(table []*module.Command) string {
 	text := "Commands:\n"
 	for _, group := range groups(table) {
 		text += group + "\n"
@@ -270,7 +271,7 @@ func listCommands(table []*kv.Command) string {
 }
 
 // describe tells of a command what is known of it: a server need not say everything.
-func describe(c *kv.Command) string {
+func describe(c *module.Command) string {
 	text := usage(c) + "\n"
 	if c.Summary != "" {
 		text += "  " + c.Summary + "\n"

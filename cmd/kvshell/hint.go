@@ -7,11 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/suggest"
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // hint prints, on standard error, what may help a person with the reply to a command: the names that an
@@ -45,10 +46,10 @@ func (sh *shell) hint(ctx context.Context, exec executor, words [][]byte, r repl
 }
 
 // usage is a command with the words after it.
-func usage(cmd *kv.Command) string { return strings.TrimSpace(cmd.Name + " " + cmd.Syntax) }
+func usage(cmd *module.Command) string { return strings.TrimSpace(cmd.Name + " " + cmd.Syntax) }
 
 // suggestions returns the names that a name is close to as they go into a question, "" if there are none.
-func suggestions(name string, table []*kv.Command, own []*cobra.Command) string {
+func suggestions(name string, table []*module.Command, own []*cobra.Command) string {
 	var names []string
 	for _, cmd := range own {
 		names = append(names, cmd.Name())
@@ -71,6 +72,6 @@ func suggestions(name string, table []*kv.Command, own []*cobra.Command) string 
 
 // readsKey reports whether a command only reads, and reads a single key. Commands of many keys say themselves how many
 // they found.
-func readsKey(cmd *kv.Command) bool {
-	return cmd.Flags&kv.ReadOnly != 0 && cmd.FirstKey > 0 && cmd.LastKey == cmd.FirstKey
+func readsKey(cmd *module.Command) bool {
+	return cmd.Flags&module.ReadOnly != 0 && cmd.FirstKey > 0 && cmd.LastKey == cmd.FirstKey
 }

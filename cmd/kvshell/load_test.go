@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -53,7 +55,7 @@ func (w *loadWorld) open(t *testing.T) *kv.DB {
 	t.Helper()
 	db, err := kv.Open("store", &kv.Options{
 		FS: w.disk, BallastSize: -1, MinFreeSpace: -1, MemTableSize: 256 << 10,
-		Logger: slog.New(slog.DiscardHandler), Modules: modules(),
+		Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(modules()...),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sievekv/sievekv/kv"
@@ -102,7 +106,7 @@ func releaseStore(ts *testscript.TestScript, _ bool, _ []string) {
 // foreign DIR KEY makes a key of a type that the program does not know.
 func makeForeign(ts *testscript.TestScript, _ bool, args []string) {
 	shape := &kv.Type{Name: "test-shape", Version: 1, Open: func(*kv.Object) (any, error) { return nil, nil }}
-	db := openStore(ts, args[0], kv.Module{Name: "test", Types: []*kv.Type{shape}})
+	db := openStore(ts, args[0], module.Module{Name: "test", Types: []*kv.Type{shape}})
 	key := []byte(args[1])
 	ts.Check(db.Write(kv.DurabilityDefault, [][]byte{key}, func(w *kv.Writer) error {
 		_, err := w.Create(key, kv.Spec{Type: shape})
@@ -111,9 +115,9 @@ func makeForeign(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(db.Close())
 }
 
-func openStore(ts *testscript.TestScript, dir string, more ...kv.Module) *kv.DB {
+func openStore(ts *testscript.TestScript, dir string, more ...module.Module) *kv.DB {
 	db, err := kv.Open(ts.MkAbs(dir), &kv.Options{
-		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: append(modules(), more...),
+		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(append(modules(), more...)...),
 	})
 	ts.Check(err)
 	return db

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -168,7 +170,7 @@ func (w *world) open(t *testing.T) (*pass, func()) {
 	}
 	db, err := kv.Open("store", &kv.Options{
 		FS: w.store, Durability: w.level, BallastSize: -1, MinFreeSpace: -1, MemTableSize: 256 << 10,
-		Logger: slog.New(slog.DiscardHandler), Modules: modules(),
+		Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(modules()...),
 	})
 	if err != nil {
 		t.Fatalf("%v after %s", err, strings.Join(w.log, ", "))
@@ -206,7 +208,7 @@ func TestPass_cannotGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	db, err := kv.Open("", &kv.Options{
-		InMemory: true, MaxFilterBytes: 1 << 10, Logger: slog.New(slog.DiscardHandler), Modules: modules(),
+		InMemory: true, MaxFilterBytes: 1 << 10, Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(modules()...),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +248,7 @@ func TestPass_cannotGrow(t *testing.T) {
 // A filter whose time to live ends during a run ends the run with an error.
 func TestPass_filterGone(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
-	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: modules(), Clock: func() time.Time { return now }})
+	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: coreext.With(modules()...), Clock: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}

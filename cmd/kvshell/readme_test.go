@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sievekv/sievekv/module"
 )
 
 func readReadme(t *testing.T) string {
@@ -29,7 +31,7 @@ func TestReadme_commands(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := make(map[string][]string)
-	for _, c := range db.Commands() {
+	for _, c := range module.Of(db).Commands() {
 		names[c.Group] = append(names[c.Group], "`"+c.Name+"`")
 	}
 	if err := db.Close(); err != nil {

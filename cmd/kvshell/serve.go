@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
@@ -228,7 +230,7 @@ func (f *serveFlags) readAgain(sh *shell) {
 // Otherwise garbage may take as much again. $GOMEMLIMIT says otherwise.
 func limitMemory(db *kv.DB) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(db.SettingInt("cache-size") + db.SettingInt("maxmemory-clients") + 128<<20)
+		debug.SetMemoryLimit(module.Of(db).SettingInt("cache-size") + module.Of(db).SettingInt("maxmemory-clients") + 128<<20)
 	}
 }
 
@@ -274,7 +276,7 @@ func (f *serveFlags) tryOut(users []byte) (err error) {
 	}
 	defer closeStore(db, &err)
 	if users != nil {
-		if err := acl.New(db.Commands()).Load(f.aclFile, bytes.NewReader(users)); err != nil {
+		if err := acl.New(module.Of(db).Commands()).Load(f.aclFile, bytes.NewReader(users)); err != nil {
 			return exit.WithCode(exit.Local, fmt.Errorf("serve: --acl-file %w", err)) // which begins with its name
 		}
 	}
@@ -288,7 +290,7 @@ func (f *serveFlags) set(db *kv.DB) error {
 		if !ok {
 			return exit.Usagef("serve: --set %s: must be NAME=VALUE", pair)
 		}
-		if err := db.SetSetting(name, value); err != nil {
+		if err := module.Of(db).SetSetting(name, value); err != nil {
 			return exit.WithCode(exit.Usage, fmt.Errorf("serve: --set %s: %w", pair, err))
 		}
 	}

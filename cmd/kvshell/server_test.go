@@ -21,11 +21,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
 
@@ -67,7 +69,7 @@ func startServer(network, address, password string, config *tls.Config) (*testSe
 			s.keep(conn, true)
 			s.serving.Go(func() {
 				defer s.keep(conn, false)
-				(&testClient{server: s, conn: conn, session: db.NewSession(), protocol: 2}).serve()
+				(&testClient{server: s, conn: conn, session: module.NewSession(db), protocol: 2}).serve()
 			})
 		}
 	})
@@ -132,7 +134,7 @@ func (s *testServer) takes(words [][]byte) bool {
 type testClient struct {
 	server   *testServer
 	conn     net.Conn
-	session  *kv.Session
+	session  *module.Session
 	protocol int
 	known    bool // gave the password
 }
@@ -305,11 +307,11 @@ func TestClient_commands(t *testing.T) {
 	for _, protocol := range []int{2, 3} {
 		c := clientOf(t, s.listener.Addr().String())
 		c.address.protocol = protocol
-		checkTable(t, c.commands(), s.db.Commands())
+		checkTable(t, c.commands(), module.Of(s.db).Commands())
 	}
 }
 
-func checkTable(t *testing.T, table, want []*kv.Command) {
+func checkTable(t *testing.T, table, want []*module.Command) {
 	t.Helper()
 	if len(table) != len(want) {
 		t.Fatalf("%d commands, want %d", len(table), len(want))
@@ -498,7 +500,7 @@ func TestCommandTable(t *testing.T) {
 		}
 	}
 	get := findCommand(table, "get")
-	if get.Flags != kv.ReadOnly|kv.Fast || get.Arity != 2 || get.FirstKey != 1 || get.LastKey != 1 || get.KeyStep != 1 {
+	if get.Flags != module.ReadOnly|module.Fast || get.Arity != 2 || get.FirstKey != 1 || get.LastKey != 1 || get.KeyStep != 1 {
 		t.Errorf("GET is %+v", get)
 	}
 	if got := parseSyntax(findCommand(table, "config").Syntax).next([]string{"GET"}); len(got) > 0 {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // inFlight is how many commands load has a server work on before it waits for the reply to the first. It is less than

@@ -13,9 +13,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
 )
 
@@ -23,7 +27,7 @@ import (
 func realServer(t *testing.T) (db *kv.DB, endpoint string) {
 	t.Helper()
 	db, err := kv.Open("", &kv.Options{
-		InMemory: true, Modules: append(modules(), server.Module()), Logger: slog.New(slog.DiscardHandler),
+		InMemory: true, Modules: coreext.With(append(modules(), server.Module())...), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +80,7 @@ func writeLines(t *testing.T, lines ...string) string {
 
 func mustReply(t *testing.T, db *kv.DB, line string) reply.Reply {
 	t.Helper()
-	r := db.NewSession().Do(context.Background(), commandWords(strings.Fields(line)...))
+	r := module.NewSession(db).Do(context.Background(), commandWords(strings.Fields(line)...))
 	if r.IsError() {
 		t.Fatalf("%s: %s", line, r)
 	}
@@ -222,5 +226,5 @@ func TestLoad_serverLost(t *testing.T) {
 func TestClient_commandsOfServer(t *testing.T) {
 	db, endpoint := realServer(t)
 	c := clientOf(t, endpoint)
-	checkTable(t, c.commands(), db.Commands())
+	checkTable(t, c.commands(), module.Of(db).Commands())
 }

@@ -6,15 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 func statsStore(t *testing.T) *kv.DB {
 	t.Helper()
 	db, err := kv.Open(t.TempDir(), &kv.Options{
-		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: modules(),
+		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(modules()...),
 	})
 	return closedAtEnd(t, db, err)
 }

@@ -7,6 +7,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/sievekv/sievekv/coreext"
+
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
@@ -19,8 +23,8 @@ import (
 )
 
 // modules are the extensions every store is opened with.
-func modules() []kv.Module {
-	return []kv.Module{bloomext.Module(), cuckooext.Module(), countingext.Module(), compaction.Module(), txn.Module()}
+func modules() []module.Module {
+	return []module.Module{bloomext.Module(), cuckooext.Module(), countingext.Module(), compaction.Module(), txn.Module()}
 }
 
 // lent is the store that the prompt has open and lends to the own words typed there: they work on it in place of
@@ -100,14 +104,14 @@ func (sh *shell) openStoreFor(words [][]byte) (db *kv.DB, scratch bool, err erro
 	if db, err = openScratch(); err != nil {
 		return nil, false, err
 	}
-	cmd := findCommand(db.Commands(), string(words[0]))
+	cmd := findCommand(module.Of(db).Commands(), string(words[0]))
 	if cmd == nil || !cmd.Takes(len(words)) {
 		return db, true, nil
 	}
 	if err := db.Close(); err != nil {
 		return nil, false, err
 	}
-	if cmd.Flags&kv.Write == 0 {
+	if cmd.Flags&module.Write == 0 {
 		return nil, false, openError(dir, missing)
 	}
 	db, err = sh.openOrCreate()
@@ -138,7 +142,7 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 		MaxFilterBytes: maxFilterBytes,
 		BallastSize:    ballastSize,
 		Logger:         slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: brief})),
-		Modules:        sh.modules(),
+		Modules:        coreext.With(sh.modules()...),
 	}
 	if adjust != nil {
 		adjust(o)
@@ -147,7 +151,7 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 }
 
 // modules are those that a store is opened with in this run.
-func (sh *shell) modules() []kv.Module {
+func (sh *shell) modules() []module.Module {
 	if sh.served {
 		return append(modules(), server.Module())
 	}
@@ -196,14 +200,14 @@ func openError(dir string, err error) error {
 }
 
 // openScratch opens an empty store in memory, for its command table or to try something in it.
-func openScratch(more ...kv.Module) (*kv.DB, error) {
+func openScratch(more ...module.Module) (*kv.DB, error) {
 	return kv.Open("", &kv.Options{
-		InMemory: true, MaxFilterBytes: maxFilterBytes, Modules: append(modules(), more...), Logger: slog.New(slog.DiscardHandler),
+		InMemory: true, MaxFilterBytes: maxFilterBytes, Modules: coreext.With(append(modules(), more...)...), Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
 // findCommand returns the command of a name, in any case; nil if there is none.
-func findCommand(table []*kv.Command, name string) *kv.Command {
+func findCommand(table []*module.Command, name string) *module.Command {
 	for _, cmd := range table {
 		if strings.EqualFold(cmd.Name, name) {
 			return cmd

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sievekv/sievekv/module"
 )
 
 func TestSyntax_next(t *testing.T) {
@@ -50,7 +52,7 @@ func TestSyntax_next(t *testing.T) {
 
 // Every option of the command table is a word, and a syntax without any has as many words as the arity says.
 func TestParseSyntax_commands(t *testing.T) {
-	for _, c := range openScratchFor(t).Commands() {
+	for _, c := range module.Of(openScratchFor(t)).Commands() {
 		s := parseSyntax(c.Syntax)
 		for _, o := range s.options {
 			if strings.Trim(o.word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {

@@ -4,22 +4,23 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module"
+
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // commandTable makes the command table of a server of its replies to COMMAND and to COMMAND DOCS. It has what the shell
 // helps with: names, numbers of words, places of keys, and the texts. What is not as expected is left out.
-func commandTable(commands, docs reply.Reply) []*kv.Command {
+func commandTable(commands, docs reply.Reply) []*module.Command {
 	texts := fields(docs)
-	table := make([]*kv.Command, 0, len(commands.Elems())) // not nil, also without commands
+	table := make([]*module.Command, 0, len(commands.Elems())) // not nil, also without commands
 	for _, entry := range commands.Elems() {
 		e := entry.Elems()
 		if len(e) < 6 {
 			continue
 		}
 		name := string(e[0].Bytes())
-		cmd := &kv.Command{
+		cmd := &module.Command{
 			Name:     strings.ToUpper(name),
 			Arity:    int(e[1].Int()),
 			Flags:    flagsNamed(e[2].Elems()),
@@ -28,12 +29,12 @@ func commandTable(commands, docs reply.Reply) []*kv.Command {
 		describeBy(cmd, fields(texts[name]))
 		table = append(table, cmd)
 	}
-	slices.SortFunc(table, func(a, b *kv.Command) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(table, func(a, b *module.Command) int { return strings.Compare(a.Name, b.Name) })
 	return table
 }
 
 // describeBy fills in the texts of a command.
-func describeBy(cmd *kv.Command, docs map[string]reply.Reply) {
+func describeBy(cmd *module.Command, docs map[string]reply.Reply) {
 	text := func(name string) string { return string(docs[name].Bytes()) }
 	cmd.Summary, cmd.Group = text("summary"), text("group")
 	cmd.Complexity, cmd.Example = text("complexity"), text("example")
@@ -111,8 +112,8 @@ func hasStatus(elems []reply.Reply, name string) bool {
 }
 
 // flagsNamed returns those flags of a command that the command table has.
-func flagsNamed(names []reply.Reply) (flags kv.Flags) {
-	for flag := kv.Flags(1); flag != 0; flag <<= 1 {
+func flagsNamed(names []reply.Reply) (flags module.Flags) {
+	for flag := module.Flags(1); flag != 0; flag <<= 1 {
 		if known := flag.Names(); len(known) > 0 && hasStatus(names, known[0]) {
 			flags |= flag
 		}

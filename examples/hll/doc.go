@@ -7,7 +7,7 @@
 //
 // # How to write a module
 //
-// A kv.Module names types and commands and is passed to kv.Open; module.go has
+// A module.Module names types and commands and is passed to kv.Open; module.go has
 // the one of this program.
 //
 //   - Choose the blocks. An object has layers of equal blocks; a write stores
@@ -17,7 +17,7 @@
 //     the object's parameters into the module's own value: kv.As returns that
 //     value, or the error for a missing key or another type. Verify, if there
 //     is one, sees every block when the store is checked.
-//   - A kv.Command has its arity, flags and keys, and the texts that help,
+//   - A module.Command has its arity, flags and keys, and the texts that help,
 //     COMMAND and arity errors are made of. Its Handler answers.
 //   - A write is Call.Update with the keys and a function, which makes any number
 //     of reads and changes with the Writer it is lent. It is one commit, whole

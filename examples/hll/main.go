@@ -9,10 +9,13 @@ import (
 	"os"
 	"strings"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // key is where the program counts.
@@ -56,10 +59,10 @@ func builtInWords() string {
 func run(out io.Writer, dir string, without bool, words io.Reader) (err error) {
 	opts := &kv.Options{
 		InMemory: dir == "", MustExist: without,
-		Modules: []kv.Module{bloomext.Module(), compaction.Module()},
+		Modules: coreext.With(bloomext.Module(), compaction.Module()),
 	}
 	if !without {
-		opts.Modules = append(opts.Modules, module())
+		opts.Modules = coreext.Add(opts.Modules, hllModule())
 	}
 	db, err := kv.Open(dir, opts)
 	if err != nil {
@@ -76,8 +79,8 @@ func run(out io.Writer, dir string, without bool, words io.Reader) (err error) {
 	if err := addWords(out, db, words); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "> HLL.COUNT %s\n%s\n", key, do(db.NewSession(), "HLL.COUNT", key))
-	for _, c := range db.Commands() {
+	fmt.Fprintf(out, "> HLL.COUNT %s\n%s\n", key, do(module.NewSession(db), "HLL.COUNT", key))
+	for _, c := range module.Of(db).Commands() {
 		if c.Group == "hyperloglog" {
 			fmt.Fprintf(out, "\n%s %s\n  %s\n  %s. For example: %s\n", c.Name, c.Syntax, c.Summary, c.Complexity, c.Example)
 		}
@@ -86,7 +89,7 @@ func run(out io.Writer, dir string, without bool, words io.Reader) (err error) {
 }
 
 // do runs a command.
-func do(s *kv.Session, words ...string) reply.Reply {
+func do(s *module.Session, words ...string) reply.Reply {
 	args := make([][]byte, len(words))
 	for i, w := range words {
 		args[i] = []byte(w)
@@ -100,7 +103,7 @@ func addWords(out io.Writer, db *kv.DB, words io.Reader) error {
 	if err != nil {
 		return err
 	}
-	s, n := db.NewSession(), 0
+	s, n := module.NewSession(db), 0
 	scanner := bufio.NewScanner(words)
 	scanner.Buffer(nil, 1<<20)
 	scanner.Split(bufio.ScanWords)
@@ -148,7 +151,7 @@ func showWithout(out io.Writer, db *kv.DB) error {
 	for _, note := range report.Notes {
 		fmt.Fprintln(out, "check:", note)
 	}
-	s := db.NewSession()
+	s := module.NewSession(db)
 	for _, command := range [][]string{
 		{"DBSIZE"}, {"TYPE", key}, {"HLL.COUNT", key},
 		{"RENAME", key, key + ":old"}, {"TYPE", key + ":old"}, {"DEL", key + ":old"}, {"DBSIZE"},

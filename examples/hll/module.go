@@ -7,10 +7,12 @@ import (
 	"math/bits"
 	"sync/atomic"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/probe"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // The registers are the words of one layer: register i is word i%1024 of block
@@ -27,22 +29,22 @@ var counterType = &kv.Type{
 	Verify: func(*kv.Object) kv.Verifier { return verifier{} },
 }
 
-// module returns the type and its commands, for kv.Options.Modules.
-func module() kv.Module {
-	return kv.Module{Name: "hll", Types: []*kv.Type{counterType}, Commands: []kv.Command{{
-		Name: "HLL.ADD", Arity: -3, Flags: kv.Write | kv.DenyOOM | kv.ModuleFlag,
+// hllModule returns the type and its commands, for kv.Options.Modules.
+func hllModule() module.Module {
+	return module.Module{Name: "hll", Types: []*kv.Type{counterType}, Commands: []module.Command{{
+		Name: "HLL.ADD", Arity: -3, Flags: module.Write | module.DenyOOM | module.ModuleFlag,
 		FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "hyperloglog",
 		Summary: "Adds items in one commit, making the counter if there is none; answers 1 if that changed it, else 0.",
 		Syntax:  "key item [item ...]", Complexity: "O(N) for N items", Example: "HLL.ADD visitors alice bob",
 		Handler: add,
 	}, {
-		Name: "HLL.COUNT", Arity: 2, Flags: kv.ReadOnly | kv.Fast | kv.ModuleFlag,
+		Name: "HLL.COUNT", Arity: 2, Flags: module.ReadOnly | module.Fast | module.ModuleFlag,
 		FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "hyperloglog",
 		Summary: "Estimates how many different items were added, with a standard error of 1.6 %; 0 for a missing key.",
 		Syntax:  "key", Complexity: "O(1)", Example: "HLL.COUNT visitors",
 		Handler: count,
 	}, {
-		Name: "HLL.MERGE", Arity: -3, Flags: kv.Write | kv.DenyOOM | kv.ModuleFlag,
+		Name: "HLL.MERGE", Arity: -3, Flags: module.Write | module.DenyOOM | module.ModuleFlag,
 		FirstKey: 1, LastKey: -1, KeyStep: 1, Group: "hyperloglog",
 		Summary: "Adds to dest all that was added to the other counters; a missing one is empty.",
 		Syntax:  "dest src [src ...]", Complexity: "O(N) for N counters", Example: "HLL.MERGE week monday tuesday",
@@ -149,7 +151,7 @@ func (verifier) Block(_ *kv.Layer, blk uint64, words []uint64) error {
 
 func (verifier) Done() (note string, err error) { return "", nil }
 
-func add(c *kv.Call) reply.Reply {
+func add(c *module.Call) reply.Reply {
 	return c.Update(c.Args[:1], func(w *kv.Writer) (reply.Reply, error) {
 		h, err := staged(w, c.Args[0], c.DB.Seed())
 		if err != nil {
@@ -169,7 +171,7 @@ func add(c *kv.Call) reply.Reply {
 	})
 }
 
-func count(c *kv.Call) reply.Reply {
+func count(c *module.Call) reply.Reply {
 	n := 0.0
 	err := c.Read(func(r kv.Reader) error {
 		n = 0
@@ -188,12 +190,12 @@ func count(c *kv.Call) reply.Reply {
 		return err
 	})
 	if err != nil {
-		return kv.ErrorReply(err)
+		return module.ErrorReply(err)
 	}
 	return reply.Int(int64(math.Round(n)))
 }
 
-func merge(c *kv.Call) reply.Reply {
+func merge(c *module.Call) reply.Reply {
 	return c.Update(c.Args, func(w *kv.Writer) (reply.Reply, error) {
 		var sources []*counter
 		seed := c.DB.Seed()

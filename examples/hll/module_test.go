@@ -9,13 +9,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // Every store a test opens it closes: no goroutine may be left.
@@ -26,7 +29,7 @@ func open(t *testing.T, fs vfs.FS, seed uint64) *kv.DB {
 	t.Helper()
 	db, err := kv.Open("store", &kv.Options{
 		FS: fs, Seed: seed, BallastSize: -1, MinFreeSpace: -1, Logger: slog.New(slog.DiscardHandler),
-		Modules: []kv.Module{bloomext.Module(), compaction.Module(), module()},
+		Modules: coreext.With(bloomext.Module(), compaction.Module(), hllModule()),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +53,7 @@ func items(from, to int) []string {
 	return list
 }
 
-func addItems(t *testing.T, s *kv.Session, key string, items []string) (changed bool) {
+func addItems(t *testing.T, s *module.Session, key string, items []string) (changed bool) {
 	t.Helper()
 	r := do(s, append([]string{"HLL.ADD", key}, items...)...)
 	if r.Kind() != reply.KindInt {
@@ -59,7 +62,7 @@ func addItems(t *testing.T, s *kv.Session, key string, items []string) (changed 
 	return r.Int() == 1
 }
 
-func countOf(t *testing.T, s *kv.Session, key string) int64 {
+func countOf(t *testing.T, s *module.Session, key string) int64 {
 	t.Helper()
 	r := do(s, "HLL.COUNT", key)
 	if r.Kind() != reply.KindInt {
@@ -77,7 +80,7 @@ func logBytes(t *testing.T, db *kv.DB) uint64 {
 	return n
 }
 
-func wantReply(t *testing.T, s *kv.Session, command, want string) {
+func wantReply(t *testing.T, s *module.Session, command, want string) {
 	t.Helper()
 	if got := do(s, strings.Fields(command)...).String(); got != want {
 		t.Errorf("%s\n got %s\nwant %s", command, got, want)
@@ -90,7 +93,7 @@ func wantReply(t *testing.T, s *kv.Session, command, want string) {
 func TestCount(t *testing.T) {
 	db := open(t, vfs.NewMem(), 1)
 	defer closeDB(t, db)
-	s := db.NewSession()
+	s := module.NewSession(db)
 	if n := countOf(t, s, "n"); n != 0 {
 		t.Errorf("a missing key counts %d", n)
 	}
@@ -113,7 +116,7 @@ func TestCount(t *testing.T) {
 func TestAdd_repeated(t *testing.T) {
 	db := open(t, vfs.NewMem(), 1)
 	defer closeDB(t, db)
-	s := db.NewSession()
+	s := module.NewSession(db)
 	start := logBytes(t, db)
 	if !addItems(t, s, "n", items(0, 5000)) {
 		t.Error("new items change nothing")
@@ -136,16 +139,16 @@ func TestAdd_repeated(t *testing.T) {
 func TestReopen(t *testing.T) {
 	fs := vfs.NewMem()
 	db := open(t, fs, 1)
-	addItems(t, db.NewSession(), "n", items(0, 5000))
-	want := countOf(t, db.NewSession(), "n")
+	addItems(t, module.NewSession(db), "n", items(0, 5000))
+	want := countOf(t, module.NewSession(db), "n")
 	closeDB(t, db)
 
 	db = open(t, fs, 2)
 	defer closeDB(t, db)
-	if got := countOf(t, db.NewSession(), "n"); got != want {
+	if got := countOf(t, module.NewSession(db), "n"); got != want {
 		t.Errorf("counts %d, before it was opened again %d", got, want)
 	}
-	if addItems(t, db.NewSession(), "n", items(0, 5000)) {
+	if addItems(t, module.NewSession(db), "n", items(0, 5000)) {
 		t.Error("items added before change the counter")
 	}
 }
@@ -160,7 +163,7 @@ func TestCrash(t *testing.T) {
 	acked := make(chan int)
 	go func() {
 		defer close(acked)
-		s := db.NewSession()
+		s := module.NewSession(db)
 		for i := range n {
 			if r := do(s, "HLL.ADD", "n", items(i, i+1)[0]); r.IsError() {
 				t.Error(r)
@@ -177,7 +180,7 @@ func TestCrash(t *testing.T) {
 		unsynced := rng.IntN(3) * 50
 		clone := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rng})
 		crashed := open(t, clone, seed)
-		if addItems(t, crashed.NewSession(), "n", items(0, acked)) {
+		if addItems(t, module.NewSession(crashed), "n", items(0, acked)) {
 			t.Errorf("crash after add %d, keeping %d %% of what was not synced: adds are lost", acked, unsynced)
 		}
 		closeDB(t, crashed)
@@ -187,7 +190,7 @@ func TestCrash(t *testing.T) {
 func TestMerge(t *testing.T) {
 	db := open(t, vfs.NewMem(), 1)
 	defer closeDB(t, db)
-	s := db.NewSession()
+	s := module.NewSession(db)
 	a, b, c := items(0, 6000), items(4000, 12_000), items(12_000, 12_500)
 	addItems(t, s, "a", a)
 	addItems(t, s, "b", b)
@@ -219,11 +222,11 @@ func TestMerge(t *testing.T) {
 func TestMerge_seeds(t *testing.T) {
 	fs := vfs.NewMem()
 	db := open(t, fs, 1)
-	addItems(t, db.NewSession(), "a", items(0, 10))
+	addItems(t, module.NewSession(db), "a", items(0, 10))
 	closeDB(t, db)
 	db = open(t, fs, 2)
 	defer closeDB(t, db)
-	s := db.NewSession()
+	s := module.NewSession(db)
 	addItems(t, s, "b", items(0, 10))
 	wantReply(t, s, "HLL.MERGE dest b a",
 		`(error) ERR counters cannot be merged: seed of hashes of "dest" is 1, of "b" 2`)
@@ -233,10 +236,10 @@ func TestMerge_seeds(t *testing.T) {
 func TestErrors(t *testing.T) {
 	db := open(t, vfs.NewMem(), 1)
 	defer closeDB(t, db)
-	s := db.NewSession()
+	s := module.NewSession(db)
 	wantReply(t, s, "BF.RESERVE filter 0.01 100 NONSCALING", "OK")
 	wantReply(t, s, "HLL.ADD counter a", "(integer) 1")
-	wrongType := "(error) " + string(kv.WrongType.Bytes())
+	wrongType := "(error) " + string(module.WrongType.Bytes())
 	for _, command := range []string{
 		"HLL.ADD filter a", "HLL.COUNT filter", "HLL.MERGE filter counter", "HLL.MERGE counter filter", "BF.ADD counter a",
 	} {
@@ -252,7 +255,7 @@ func TestErrors(t *testing.T) {
 func TestVerify(t *testing.T) {
 	db := open(t, vfs.NewMem(), 1)
 	defer closeDB(t, db)
-	addItems(t, db.NewSession(), "n", items(0, 5000))
+	addItems(t, module.NewSession(db), "n", items(0, 5000))
 	report, err := db.Check(context.Background())
 	if err != nil || len(report.Problems)+len(report.Notes) > 0 {
 		t.Fatalf("check: %v, %v, %v", report.Problems, report.Notes, err)

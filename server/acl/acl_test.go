@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/kv/glob"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
@@ -15,7 +18,7 @@ import (
 
 func newLists(t *testing.T) *acl.Lists {
 	t.Helper()
-	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: []kv.Module{server.Module()}})
+	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: module.New(server.Module())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +27,7 @@ func newLists(t *testing.T) *acl.Lists {
 			t.Error(err)
 		}
 	})
-	return acl.New(db.Store().Commands())
+	return acl.New(module.Of(db.Store()).Commands())
 }
 
 const hashOfX = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
@@ -91,7 +94,7 @@ func TestSet_refused(t *testing.T) {
 		"-get|x": unknown, "+nosuch|x": unknown, "+get|": syntax, "+config|get|x": "first-arg of a subcommand", "%~a": syntax, "%RR~a": syntax,
 		"%X~a": syntax, "%R": syntax, "<y": "does not exist", "!" + hashOfX[:63]: hash, "#" + hashOfX[:63] + "G": hash, "#x": hash,
 		"!" + strings.Repeat("0", 64): "does not exist", "(+nosuch)": unknown, "(on)": syntax, "(~a))": syntax, "(+get": "Unmatched parenthesis in acl selector starting at '(+get'.",
-		"~a b": syntax, "~" + strings.Repeat("a", kv.MaxPattern+1): "pattern of 4097 bytes, at most 4096", "&a b": syntax, "": syntax,
+		"~a b": syntax, "~" + strings.Repeat("a", glob.MaxLen+1): "pattern of 4097 bytes, at most 4096", "&a b": syntax, "": syntax,
 		"~* ": keys, "&* ": channels,
 	} {
 		l := newLists(t)
@@ -318,12 +321,12 @@ func FuzzSet(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = db.Close() })
 	f.Fuzz(func(t *testing.T, rules string) {
-		l := acl.New(db.Commands())
+		l := acl.New(module.Of(db).Commands())
 		if l.Set("u", strings.Split(rules, " ")) != nil {
 			return
 		}
 		line := l.User("u").String()
-		again := acl.New(db.Commands())
+		again := acl.New(module.Of(db).Commands())
 		if err := again.Load("f", strings.NewReader(line)); err != nil {
 			t.Fatalf("%q: %q cannot be loaded: %v", rules, line, err)
 		}

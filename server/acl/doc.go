@@ -1,7 +1,7 @@
 // Package acl decides which user may run which command on which keys, by the rules of Redis'
 // access control lists.
 //
-//	lists := acl.New(db.Commands())
+//	lists := acl.New(module.Of(db).Commands())
 //	err := lists.Set("reader", []string{"on", ">secret", "~user:*", "+@read"})
 //	...
 //	user := lists.Login("reader", []byte("secret")) // nil if refused

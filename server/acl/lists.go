@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // DefaultUser is the name of the user that a connection is before it has said which it is. It
@@ -26,7 +26,7 @@ type Lists struct {
 
 // New returns lists with the default user, who may do everything without a password, for the
 // commands of a store, without subcommands.
-func New(commands []*kv.Command) *Lists {
+func New(commands []*module.Command) *Lists {
 	l := &Lists{table: newTable(commands), users: make(map[string]*User)}
 	l.users[DefaultUser] = l.freshDefault()
 	return l
@@ -216,7 +216,7 @@ func (l *Lists) Save(file io.Writer) error {
 }
 
 // Command returns the command that words call, nil if there is none, and its arguments.
-func (l *Lists) Command(words [][]byte) (cmd *kv.Command, args [][]byte) {
+func (l *Lists) Command(words [][]byte) (cmd *module.Command, args [][]byte) {
 	name := strings.ToLower(string(words[0]))
 	cmd = l.table.named[name]
 	switch {

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/glob"
+	"github.com/sievekv/sievekv/module"
 )
 
 // access is what is done with a key.
@@ -33,7 +34,7 @@ func accessOf(flags string) (a access) {
 // keyPattern allows uses of the keys that match.
 type keyPattern struct {
 	text    string
-	pattern *kv.Pattern
+	pattern *glob.Pattern
 	does    access
 }
 
@@ -52,13 +53,13 @@ func (p keyPattern) String() string {
 type selector struct {
 	// Of the commands: those that are allowed, whether that is all of them, those that come
 	// with later versions included, and the rules that led there, after +@all or -@all.
-	allowed     map[*kv.Command]bool
+	allowed     map[*module.Command]bool
 	allCommands bool
 	base        string
 	rules       []string
 
 	// first are the first arguments with which a command is allowed that is not among those.
-	first map[*kv.Command][]string
+	first map[*module.Command][]string
 
 	allKeys bool
 	keys    []keyPattern
@@ -68,12 +69,12 @@ type selector struct {
 }
 
 func newSelector() *selector {
-	return &selector{allowed: make(map[*kv.Command]bool), first: make(map[*kv.Command][]string), base: "-@all"}
+	return &selector{allowed: make(map[*module.Command]bool), first: make(map[*module.Command][]string), base: "-@all"}
 }
 
 func (s *selector) clone() *selector {
 	c := *s
-	c.allowed, c.first = make(map[*kv.Command]bool), make(map[*kv.Command][]string)
+	c.allowed, c.first = make(map[*module.Command]bool), make(map[*module.Command][]string)
 	for cmd, ok := range s.allowed {
 		c.allowed[cmd] = ok
 	}
@@ -166,7 +167,7 @@ func (s *selector) addKeys(rule string) error {
 		return errSyntax
 	}
 	var err error
-	if p.pattern, err = kv.NewPattern(text); err != nil {
+	if p.pattern, err = glob.New(text); err != nil {
 		return err
 	}
 	if i := slices.IndexFunc(s.keys, func(k keyPattern) bool { return k.text == text }); i >= 0 {
@@ -233,7 +234,7 @@ func (s *selector) applyCommands(t *table, name string, allow bool) error {
 	return nil
 }
 
-func (s *selector) set(cmd *kv.Command, allow bool) {
+func (s *selector) set(cmd *module.Command, allow bool) {
 	delete(s.first, cmd)
 	if allow {
 		s.allowed[cmd] = true
@@ -257,7 +258,7 @@ func (s *selector) note(name string, allow bool) {
 }
 
 // allows reports whether the selector has the command.
-func (s *selector) allows(cmd *kv.Command, args [][]byte) bool {
+func (s *selector) allows(cmd *module.Command, args [][]byte) bool {
 	if s.allCommands || s.allowed[cmd] {
 		return true
 	}
@@ -267,7 +268,7 @@ func (s *selector) allows(cmd *kv.Command, args [][]byte) bool {
 
 // deniedKey returns the first of the command's keys that the selector does not have for what
 // the command does with it, nil if there is none, and how many keys are before it.
-func (s *selector) deniedKey(cmd *kv.Command, args [][]byte) (denied []byte, before int) {
+func (s *selector) deniedKey(cmd *module.Command, args [][]byte) (denied []byte, before int) {
 	if s.allKeys {
 		return nil, 0
 	}
@@ -342,14 +343,14 @@ const spaces = " \t\n\v\f\r"
 
 // table is the commands by name, in lower case, and by category.
 type table struct {
-	all        []*kv.Command // subcommands too
-	named      map[string]*kv.Command
-	categories map[string][]*kv.Command
+	all        []*module.Command // subcommands too
+	named      map[string]*module.Command
+	categories map[string][]*module.Command
 }
 
-func newTable(commands []*kv.Command) *table {
-	t := &table{named: make(map[string]*kv.Command), categories: make(map[string][]*kv.Command)}
-	add := func(cmd *kv.Command) {
+func newTable(commands []*module.Command) *table {
+	t := &table{named: make(map[string]*module.Command), categories: make(map[string][]*module.Command)}
+	add := func(cmd *module.Command) {
 		t.all = append(t.all, cmd)
 		t.named[cmd.LowerName()] = cmd
 		for _, category := range cmd.AllCategories() {
@@ -365,8 +366,8 @@ func newTable(commands []*kv.Command) *table {
 	return t
 }
 
-func (t *table) subcommands(cmd *kv.Command) []*kv.Command {
-	subs := make([]*kv.Command, len(cmd.Subcommands))
+func (t *table) subcommands(cmd *module.Command) []*module.Command {
+	subs := make([]*module.Command, len(cmd.Subcommands))
 	for i := range cmd.Subcommands {
 		subs[i] = &cmd.Subcommands[i]
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // User is one user. Its methods may be called from any goroutine; each sees all of a change or
@@ -237,7 +237,7 @@ var unrestricted = map[string]bool{"AUTH": true, "HELLO": true, "QUIT": true, "R
 // Check returns nil if the user may run a command with arguments: those that follow its name,
 // or both words of a subcommand; as many as it takes. Of several selectors the denial is that
 // which came farthest.
-func (u *User) Check(cmd *kv.Command, args [][]byte) *Denial {
+func (u *User) Check(cmd *module.Command, args [][]byte) *Denial {
 	r := u.rules.Load()
 	if own := r.selectors[0]; own.allCommands && own.allKeys || unrestricted[cmd.Name] {
 		return nil

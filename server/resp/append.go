@@ -3,7 +3,7 @@ package resp
 import (
 	"strconv"
 
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // Append appends a reply as a client of the given protocol gets it: RESP3 for 3, RESP2 for any other.

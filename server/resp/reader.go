@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 const (

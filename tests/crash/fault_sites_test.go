@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -106,7 +108,7 @@ func (f *fault) repair() {
 // options make a store with a ballast and without a service, so that all calls are the workload's.
 func (r *faultRun) options(fs vfs.FS) *kv.Options {
 	opts := r.w.options(fs)
-	opts.Modules = []kv.Module{bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module()}
+	opts.Modules = coreext.With(bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module())
 	opts.CacheSize = 8 << 10
 	opts.BallastSize = 4 << 10
 	return opts

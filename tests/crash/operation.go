@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -268,7 +270,7 @@ func failureOf(r reply.Reply) error {
 }
 
 // do runs a command and compares the reply.
-func do(s *kv.Session, words []string, want string) error {
+func do(s *module.Session, words []string, want string) error {
 	args := make([][]byte, len(words))
 	for i, word := range words {
 		args[i] = []byte(word)
@@ -304,14 +306,14 @@ func (w *worker) do(level kv.Durability, how int, list []operation) error {
 	}
 }
 
-func (w *worker) session(level kv.Durability) *kv.Session {
-	s := w.db.NewSession()
+func (w *worker) session(level kv.Durability) *module.Session {
+	s := module.NewSession(w.db)
 	s.Durability = level
 	return s
 }
 
 // exec runs operations by MULTI and EXEC.
-func (w *worker) exec(s *kv.Session, list []operation) error {
+func (w *worker) exec(s *module.Session, list []operation) error {
 	if err := queue(s, list); err != nil {
 		return err
 	}

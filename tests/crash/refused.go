@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -150,7 +152,7 @@ func (w *worker) refuseByWatch(level kv.Durability, list []operation) (read bool
 }
 
 // queue has the operations of a transaction queued.
-func queue(s *kv.Session, list []operation) error {
+func queue(s *module.Session, list []operation) error {
 	if err := do(s, []string{"MULTI"}, "OK"); err != nil {
 		return err
 	}

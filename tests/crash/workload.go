@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -95,9 +97,9 @@ func (w *workload) options(fs vfs.FS) *kv.Options {
 		FS: fs, CacheSize: 64 << 10, MemTableSize: 256 << 10, BallastSize: -1, MinFreeSpace: -1,
 		Logger: slog.New(slog.DiscardHandler),
 		Clock:  func() time.Time { return time.UnixMilli(w.now.Load()) },
-		Modules: []kv.Module{
+		Modules: coreext.With(
 			bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module(), compaction.Module(),
-		},
+		),
 	}
 }
 

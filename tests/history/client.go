@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -23,7 +25,7 @@ type client struct {
 	db      *kv.DB
 	clock   *atomic.Int64 // counts the moments
 	random  *rand.Rand
-	session *kv.Session
+	session *module.Session
 	handles map[string]Handle // by type and key: they live as long as the client
 	history []*Operation
 }
@@ -31,7 +33,7 @@ type client struct {
 func newClient(n int, db *kv.DB, clock *atomic.Int64, seed uint64) *client {
 	return &client{
 		n: n, db: db, clock: clock, random: rand.New(rand.NewPCG(seed, uint64(n))),
-		session: db.NewSession(), handles: make(map[string]Handle),
+		session: module.NewSession(db), handles: make(map[string]Handle),
 	}
 }
 

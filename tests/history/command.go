@@ -4,8 +4,10 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // Command is a command on keys of a group, given by their numbers.
@@ -117,4 +119,4 @@ func textOf(r reply.Reply) string {
 }
 
 // errorText returns the reply for an error.
-func errorText(err error) string { return textOf(kv.ErrorReply(err)) }
+func errorText(err error) string { return textOf(module.ErrorReply(err)) }

@@ -27,6 +27,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/anishathalye/porcupine"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -48,16 +51,16 @@ func Open(seed uint64) (*kv.DB, error) {
 	return kv.Open("store", &kv.Options{
 		FS: vfs.NewMem(), CacheSize: caches[seed%uint64(len(caches))], TableCacheSize: 1 << 20, MemTableSize: 256 << 10,
 		BallastSize: -1, MinFreeSpace: -1, Logger: slog.New(slog.DiscardHandler),
-		Modules: []kv.Module{
+		Modules: coreext.With(
 			yielding(bloomext.Module()), yielding(countingext.Module()), yielding(cuckooext.Module()), compaction.Module(),
 			txn.Module(),
-		},
+		),
 	})
 }
 
 // yielding returns a module whose types let other goroutines run whenever an object is
 // opened or put in the place of another: in the middle of commits that replace something.
-func yielding(m kv.Module) kv.Module {
+func yielding(m module.Module) module.Module {
 	m.Types = slices.Clone(m.Types)
 	for i, t := range m.Types {
 		slow := *t

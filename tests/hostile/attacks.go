@@ -18,7 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/glob"
+
 	"github.com/sievekv/sievekv/tests/process"
 	"github.com/sievekv/sievekv/tests/wire"
 )
@@ -304,12 +305,12 @@ func (k attack) onMetrics() bool { return strings.HasPrefix(k.name, "metrics ") 
 
 // hostilePatterns match slowly where a matcher goes back and forth, or looks at sets one by one. They are as long as may be.
 var hostilePatterns = []string{
-	strings.Repeat("a*", kv.MaxPattern/2-1) + "b",
-	strings.Repeat("*a", kv.MaxPattern/2-1) + "?b",
-	strings.Repeat("*?", kv.MaxPattern/2-1) + "b",
-	strings.Repeat("[a-z]*", kv.MaxPattern/6-1) + "b",
-	strings.Repeat("*[^b]", kv.MaxPattern/5-1) + "b",
-	"*" + strings.Repeat("[abcdefghijklmnop]", kv.MaxPattern/18-1) + "b",
+	strings.Repeat("a*", glob.MaxLen/2-1) + "b",
+	strings.Repeat("*a", glob.MaxLen/2-1) + "?b",
+	strings.Repeat("*?", glob.MaxLen/2-1) + "b",
+	strings.Repeat("[a-z]*", glob.MaxLen/6-1) + "b",
+	strings.Repeat("*[^b]", glob.MaxLen/5-1) + "b",
+	"*" + strings.Repeat("[abcdefghijklmnop]", glob.MaxLen/18-1) + "b",
 }
 
 func (a *attacker) pattern() string { return hostilePatterns[a.random.IntN(len(hostilePatterns))] }
@@ -330,7 +331,7 @@ const metricsRequest = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 var special = []attack{
 	{"patterns", true, func(a *attacker) { a.endless(a.scans) }},
 	{"patterns too long", true, func(a *attacker) {
-		a.endless(once(wire.Command("SCAN", "0", "MATCH", strings.Repeat("a*", kv.MaxPattern)) + wire.Command("KEYS", strings.Repeat("[a-z]", 10_000))))
+		a.endless(once(wire.Command("SCAN", "0", "MATCH", strings.Repeat("a*", glob.MaxLen)) + wire.Command("KEYS", strings.Repeat("[a-z]", 10_000))))
 	}},
 	{"patterns in a transaction", true, func(a *attacker) {
 		a.endless(func() string { return wire.Command("MULTI") + a.scans() + wire.Command("EXEC") })

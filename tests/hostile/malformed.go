@@ -14,8 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/tests/wire"
 )
@@ -86,7 +87,7 @@ func (here) String() string  { return "input" }
 // runMalformed gives a server in this process malformed commands, each on a connection of its own.
 func runMalformed(n int, seed uint64, out io.Writer) (err error) {
 	db, err := sievekv.Open("", &sievekv.Options{
-		InMemory: true, CacheSize: mib, MemTableSize: mib, Logger: slog.New(slog.DiscardHandler), Modules: []kv.Module{server.Module()},
+		InMemory: true, CacheSize: mib, MemTableSize: mib, Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(server.Module()),
 	})
 	if err != nil {
 		return err

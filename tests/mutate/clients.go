@@ -2,23 +2,23 @@ package main
 
 // clients are the lines that keep one client from harming others.
 var clients = []mutation{
-	{name: "what a pattern takes is not counted", pkg: "./kv", tests: "^TestPattern_charged$", edits: []edit{
-		{"kv/registry.go", "\tif c.Session.Charge == nil {\n\t\treturn func() {}, nil\n", "\tif c.Session != nil {\n\t\treturn func() {}, nil\n"},
+	{name: "what a pattern takes is not counted", pkg: "./coreext", tests: "^TestPattern_charged$", edits: []edit{
+		{"module/call.go", "\tif c.Session.Charge == nil {\n\t\treturn func() {}, nil\n", "\tif c.Session != nil {\n\t\treturn func() {}, nil\n"},
 	}},
-	{name: "what a pattern took is not given back", pkg: "./kv", tests: "^TestPattern_charged$", edits: []edit{
-		{"kv/registry.go", "_ = c.Session.Charge(-bytes) }", "}"},
+	{name: "what a pattern took is not given back", pkg: "./coreext", tests: "^TestPattern_charged$", edits: []edit{
+		{"module/call.go", "_ = c.Session.Charge(-bytes) }", "}"},
 	}},
-	{name: "a pattern may have any length", pkg: "./kv", tests: "^Test(NewPattern|Pattern)_", edits: []edit{
-		{"kv/glob.go", "if len(text) > MaxPattern {", "if len(text) > 16*MaxPattern {"},
+	{name: "a pattern may have any length", pkg: "./coreext", tests: "^Test(NewPattern|Pattern)_", edits: []edit{
+		{"kv/glob/glob.go", "if len(text) > MaxLen {", "if len(text) > 16*MaxLen {"},
 	}},
-	{name: "a pattern loses what moves on from one word of bits to the next", pkg: "./kv", tests: "^TestMatch(_|$)", edits: []edit{
-		{"kv/glob.go", "carry = moved >> 63", "carry = 0"},
+	{name: "a pattern loses what moves on from one word of bits to the next", pkg: "./kv/glob", tests: "^TestMatch(_|$)", edits: []edit{
+		{"kv/glob/glob.go", "carry = moved >> 63", "carry = 0"},
 	}},
-	{name: "a star at the end takes the rest before the rest has matched", pkg: "./kv", tests: "^TestMatch(_|$)", edits: []edit{
-		{"kv/glob.go", "if reached[last]&end&p.stars[last] != 0 {", "if p.stars[last]&end != 0 {"},
+	{name: "a star at the end takes the rest before the rest has matched", pkg: "./kv/glob", tests: "^TestMatch(_|$)", edits: []edit{
+		{"kv/glob/glob.go", "if reached[last]&end&p.stars[last] != 0 {", "if p.stars[last]&end != 0 {"},
 	}},
-	{name: "ranges compare bytes as unsigned", pkg: "./kv", tests: "^TestMatch(_|$)", edits: []edit{
-		{"kv/glob.go", "int(int8(text[at])), int(int8(text[at+2]))", "int(text[at]), int(text[at+2])"},
+	{name: "ranges compare bytes as unsigned", pkg: "./kv/glob", tests: "^TestMatch(_|$)", edits: []edit{
+		{"kv/glob/glob.go", "int(int8(text[at])), int(int8(text[at+2]))", "int(text[at]), int(text[at+2])"},
 	}},
 	{name: "a scan of what a transaction has made is not given up", pkg: "./kv", tests: "^TestScan_givenUp$", edits: []edit{
 		{"kv/scan.go", "if givenUp = ctx.Err(); givenUp != nil {", "if givenUp != nil {"},
@@ -46,14 +46,14 @@ var clients = []mutation{
 		edit{"server/conn.go", "for n := 0; n < lingerBytes; {", "for n := 0; n < 0; {"}),
 	inServer("who is refused may see a reset in place of the reason", "^TestMaxClients_unread$",
 		edit{"server/conn.go", "\tif err != nil { // it may have gone", "\tif err == nil { // it may have gone"}),
-	{name: "a terminal takes a status or an error for commands", pkg: "./kv/reply", tests: "^TestAppendText$", edits: []edit{
-		{"kv/reply/text.go", "|| !unicode.IsPrint(c) &&", "|| c == 0 &&"},
+	{name: "a terminal takes a status or an error for commands", pkg: "./module/reply", tests: "^TestAppendText$", edits: []edit{
+		{"module/reply/text.go", "|| !unicode.IsPrint(c) &&", "|| c == 0 &&"},
 	}},
-	{name: "a terminal takes a verbatim string for commands", pkg: "./kv/reply", tests: "^TestAppendText$", edits: []edit{
-		{"kv/reply/text.go", "[]byte(Printable(string(r.data)))", "r.data"},
+	{name: "a terminal takes a verbatim string for commands", pkg: "./module/reply", tests: "^TestAppendText$", edits: []edit{
+		{"module/reply/text.go", "[]byte(Printable(string(r.data)))", "r.data"},
 	}},
-	{name: "a terminal takes what is no UTF-8 for commands", pkg: "./kv/reply", tests: "^TestAppendText$", edits: []edit{
-		{"kv/reply/text.go", "n == 1 && c == utf8.RuneError || ", ""},
+	{name: "a terminal takes what is no UTF-8 for commands", pkg: "./module/reply", tests: "^TestAppendText$", edits: []edit{
+		{"module/reply/text.go", "n == 1 && c == utf8.RuneError || ", ""},
 	}},
 	inServer("keys are watched that there is no memory for", "^TestMemory_watch$",
 		edit{"server/conn.go", "&& !c.mayWatch(words[1:])", "&& len(words) < 0"}),

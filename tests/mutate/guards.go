@@ -23,10 +23,10 @@ var guards = []mutation{
 			"due\n"},
 	}},
 	{name: "a list of keys in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
-		{"kv/keys.go", "\tcase r.w != nil:\n\t\treturn r.w.now()\n", "\tcase r.w != nil:\n\t\treturn r.db.Now()\n"},
+		{"kv/keys.go", "\tcase r.w != nil:\n\t\treturn r.w.Now()\n", "\tcase r.w != nil:\n\t\treturn r.db.Now()\n"},
 	}},
 	{name: "an expiry set in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
-		{"kv/expiry.go", "if at <= w.now() {", "if at <= w.db.Now() {"},
+		{"kv/expiry.go", "if at <= w.Now() {", "if at <= w.db.Now() {"},
 	}},
 	{name: "a lookup in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
 		{"kv/writer.go", "o == nil || w.expired(o) {", "o == nil || o.expiredBy(w.db.Now()) {"},
@@ -86,7 +86,7 @@ var guards = []mutation{
 	}},
 	{name: "a time that has passed is set", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
 		{"kv/expiry.go",
-			"\tif at <= w.now() {",
+			"\tif at <= w.Now() {",
 			"\tif at < w.db.Now() {"},
 	}},
 	{name: "EXPIRE does not look at its condition", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
@@ -1242,63 +1242,63 @@ var guards = []mutation{
 			"\t\taccepted, s.refused = false, true // there",
 			"\t\taccepted = false // there"},
 	}},
-	{name: "a setting that cannot be changed is", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
-		{"kv/settings.go",
-			"\t\tcase r.settings[names[i]].Check == nil:\n\t\t\treturn names[i], errImmutableSetting\n",
-			"\t\tcase r.settings[names[i]].Check == nil:\n\t\t\treturn \"\", nil\n"},
+	{name: "a setting that cannot be changed is", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"module/settings.go",
+			"\t\tcase h.settings[names[i]].Check == nil:\n\t\t\treturn names[i], errImmutableSetting\n",
+			"\t\tcase h.settings[names[i]].Check == nil:\n\t\t\treturn \"\", nil\n"},
 	}},
-	{name: "settings that do not go together are set", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
-		{"kv/settings.go",
+	{name: "settings that do not go together are set", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"module/settings.go",
 			"\t\t\tif err := s.Fits(toBe); err != nil {",
 			"\t\t\tif err := s.Fits(toBe); err != nil && false {"},
 	}},
-	{name: "settings are looked at one by one", pkg: "./kv", tests: "^TestDB_SetSetting_together$", edits: []edit{
-		{"kv/settings.go",
+	{name: "settings are looked at one by one", pkg: "./coreext", tests: "^TestDB_SetSetting_together$", edits: []edit{
+		{"module/settings.go",
 			"\t\tif v := values[name]; v != nil {",
 			"\t\tif v := values[name]; v != nil && len(values) == 1 {"},
 	}},
-	{name: "a setting is set twice at once", pkg: "./kv", tests: "^TestConfig$", edits: []edit{
-		{"kv/settings.go",
+	{name: "a setting is set twice at once", pkg: "./coreext", tests: "^TestConfig$", edits: []edit{
+		{"module/settings.go",
 			"\t\tcase slices.Contains(names[:i], names[i]):\n",
 			"\t\tcase false:\n"},
 	}},
-	{name: "a setting of any value is set", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
-		{"kv/settings.go",
+	{name: "a setting of any value is set", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"module/settings.go",
 			"\t\tcase n < low || n > high:\n",
 			"\t\tcase n < low && n > high:\n"},
 	}},
-	{name: "a setting is not a number", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
-		{"kv/settings.go",
+	{name: "a setting is not a number", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"module/settings.go",
 			"\t\tcase !ok || math.IsNaN(x):\n",
 			"\t\tcase !ok:\n"},
 	}},
-	{name: "a setting keeps the form it was given in", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
-		{"kv/settings.go",
+	{name: "a setting keeps the form it was given in", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"module/settings.go",
 			"\t\tvalues[names[i]] = newSettingValue(text)\n",
 			"\t\t_, values[names[i]] = text, newSettingValue(pair[1])\n"},
 	}},
-	{name: "the name of a setting has to be in lower case", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
-		{"kv/settings.go",
-			"return fold(name) == fold(pair[0]) })\n\t\tif j",
+	{name: "the name of a setting has to be in lower case", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"module/settings.go",
+			"return text.FoldString(name) == text.FoldString(pair[0]) })\n\t\tif j",
 			"return name == pair[0] })\n\t\tif j"},
 	}},
-	{name: "a default that is not allowed is taken", pkg: "./kv", tests: "^TestOptions_settings$", edits: []edit{
-		{"kv/settings.go",
+	{name: "a default that is not allowed is taken", pkg: "./coreext", tests: "^TestOptions_settings$", edits: []edit{
+		{"module/settings.go",
 			"\tcase err != nil:\n\t\treturn fmt.Errorf(\"setting %q: default %q: %w\"",
 			"\tcase false:\n\t\treturn fmt.Errorf(\"setting %q: default %q: %w\""},
 	}},
-	{name: "a default in another form is taken", pkg: "./kv", tests: "^TestOptions_settings$", edits: []edit{
-		{"kv/settings.go",
+	{name: "a default in another form is taken", pkg: "./coreext", tests: "^TestOptions_settings$", edits: []edit{
+		{"module/settings.go",
 			"\tcase canonical != s.Default:\n",
 			"\tcase false && canonical != s.Default:\n"},
 	}},
-	{name: "a setting needs no summary", pkg: "./kv", tests: "^TestOptions_settings$", edits: []edit{
-		{"kv/settings.go",
+	{name: "a setting needs no summary", pkg: "./coreext", tests: "^TestOptions_settings$", edits: []edit{
+		{"module/settings.go",
 			" || s.Summary == \"\" {",
 			" {"},
 	}},
-	{name: "a rate is not cut to the most", pkg: "./kv", tests: "^TestDB_SetSetting$", edits: []edit{
-		{"kv/settings.go",
+	{name: "a rate is not cut to the most", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
+		{"module/settings.go",
 			"FormatFloat(min(x, most), ",
 			"FormatFloat(max(x, 0*most), "},
 	}},

@@ -3,7 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -21,7 +23,8 @@ func TestMutations(t *testing.T) {
 			if !read {
 				var err error
 				if data, err = os.ReadFile(filepath.Join("..", "..", e.file)); err != nil {
-					t.Fatal(err)
+					t.Errorf("%q: %v", m.name, err)
+					continue
 				}
 			}
 			changed, err := e.apply(data)
@@ -31,6 +34,44 @@ func TestMutations(t *testing.T) {
 			files[e.file] = changed
 		}
 	}
+}
+
+// Every mutation names tests that there are.
+func TestMutations_tests(t *testing.T) {
+	names := make(map[string][]string) // by package
+	for _, m := range mutations {
+		if _, read := names[m.pkg]; !read {
+			names[m.pkg] = testsIn(t, m.pkg)
+		}
+		pattern, _, _ := strings.Cut(m.tests, "/") // what follows names subtests
+		wanted, err := regexp.Compile(pattern)
+		if err != nil {
+			t.Errorf("%q: %v", m.name, err)
+			continue
+		}
+		if !slices.ContainsFunc(names[m.pkg], wanted.MatchString) {
+			t.Errorf("%q: no test of %s matches %s", m.name, m.pkg, m.tests)
+		}
+	}
+}
+
+// testsIn returns the names of the tests of a package.
+func testsIn(t *testing.T, pkg string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", pkg, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`).FindAllSubmatch(data, -1) {
+			names = append(names, string(found[1]))
+		}
+	}
+	return names
 }
 
 func TestFailures(t *testing.T) {

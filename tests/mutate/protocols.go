@@ -303,7 +303,7 @@ var protocols = []mutation{
 		"		level = kv.NoSync\n",
 		"		level = kv.Always\n"}),
 	inServer("a pipeline whose sync failed is answered", "^TestPipeline_failingSync$", edit{"server/conn.go",
-		"			c.replaceWrites(kv.ErrorReply(err))\n",
+		"			c.replaceWrites(module.ErrorReply(err))\n",
 		""}),
 	inServer("the error of a sync comes after the reply that it replaces", "^TestPipeline_failingSync$", edit{"server/conn.go",
 		"		out = append(out, c.out[end:w.start]...)\n",

@@ -19,8 +19,8 @@ var upkeep = []mutation{
 	upkeepOf("a reader looks at the clock for each key", "./txn", "^TestMoment", edit{"kv/keys.go",
 		"r.large}, r.at)",
 		"r.large}, r.db.Now())"}),
-	upkeepOf("what is left of an expiry is told by another clock than set it", "./txn", "^TestMoment", edit{"kv/registry.go",
-		"_ = c.Transaction.Read(func(r Reader) error { now = r.now(); return nil })",
+	upkeepOf("what is left of an expiry is told by another clock than set it", "./txn", "^TestMoment", edit{"module/call.go",
+		"_ = c.Transaction.Read(func(r kv.Reader) error { now = r.Now(); return nil })",
 		""}),
 
 	upkeepOf("Size looks at a number that is being changed", "./kv", "^TestSize", edit{"kv/keys.go",
@@ -131,7 +131,7 @@ var upkeep = []mutation{
 	upkeepOf("a ballast that is too small is none", "./kv/freeze", "^TestSpace_ballast_grows$", edit{"kv/freeze/ballast.go",
 		"info.Size() >= b.want() && info.Size() <= b.most {",
 		"info.Size() == b.want() {"}),
-	upkeepOf("tables that are to go are counted", "./kv", "^TestDisk_compacted$", edit{"kv/info.go",
+	upkeepOf("tables that are to go are counted", "./kv", "^TestDisk_compacted$", edit{"kv/metrics.go",
 		"return all - min(all, m.Table.Local.ObsoleteSize+m.Table.Local.ZombieSize)",
 		"return all"}),
 

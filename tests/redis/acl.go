@@ -6,9 +6,10 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/acl"
 )
@@ -19,7 +20,7 @@ const userCommands = 50
 // compareUsers gives random users to both servers, and has them decide, by ACL DRYRUN, which random commands each may
 // run. It prints the pairs of which they differ, and returns how many there are.
 func compareUsers(pairs int, seed uint64, show int) (differing int, err error) {
-	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: []kv.Module{server.Module()}})
+	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: module.New(server.Module())})
 	if err != nil {
 		return 0, err
 	}
@@ -29,14 +30,14 @@ func compareUsers(pairs int, seed uint64, show int) (differing int, err error) {
 		return 0, err
 	}
 	defer real.stop()
-	names, categories, err := shared(real, acl.New(db.Store().Commands()))
+	names, categories, err := shared(real, acl.New(module.Of(db.Store()).Commands()))
 	if err != nil {
 		return 0, err
 	}
 	g := &userGenerator{generator: generator{random: rand.New(rand.NewPCG(seed, 0))}, names: names, categories: categories}
 	refused := 0
 	for done := 0; done < pairs; done += userCommands {
-		lists := acl.New(db.Store().Commands())
+		lists := acl.New(module.Of(db.Store()).Commands())
 		rules := g.rules()
 		commands := [][]string{{"ACL", "DELUSER", "u"}, append([]string{"ACL", "SETUSER", "u"}, rules...)}
 		var asked [][]string

@@ -24,9 +24,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 func main() {
@@ -223,7 +225,7 @@ func sorted(r reply.Reply) []string {
 // store is this side.
 type store struct {
 	db      *sievekv.DB
-	session *kv.Session
+	session *module.Session
 }
 
 func reopen(old *store) (*store, error) {
@@ -236,7 +238,7 @@ func reopen(old *store) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &store{db, db.Store().NewSession()}, nil
+	return &store{db, module.NewSession(db.Store())}, nil
 }
 
 func (s *store) do(ctx context.Context, words []string) reply.Reply {

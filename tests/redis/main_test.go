@@ -12,8 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // The commands on strings and keys answer as a real Redis did.
@@ -183,7 +185,7 @@ var differences = map[string]func(t *testing.T, s *store){
 		for err, want := range map[error]string{
 			kv.ErrNoSpace: "MISCONF ", kv.ErrFailed: "MISCONF ", kv.ErrCorrupt: "CORRUPT ", kv.ErrExists: "ERR ",
 		} {
-			if got := string(kv.ErrorReply(err).Bytes()); !strings.HasPrefix(got, want) {
+			if got := string(module.ErrorReply(err).Bytes()); !strings.HasPrefix(got, want) {
 				t.Errorf("%v is answered with %q, want %s", err, got, want)
 			}
 		}

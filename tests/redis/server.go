@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // realRedis is a running redis-server and a connection to it.

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
@@ -37,7 +39,7 @@ func serveHere() (*served, error) {
 	}
 	s := &served{dir: dir, socket: filepath.Join(dir, "socket")}
 	s.db, err = sievekv.Open("", &sievekv.Options{
-		InMemory: true, Durability: kv.NoSync, Logger: slog.New(slog.DiscardHandler), Modules: []kv.Module{server.Module()},
+		InMemory: true, Durability: kv.NoSync, Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(server.Module()),
 	})
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
@@ -51,7 +53,7 @@ func serve(t *testing.T, store kv.Options, o *server.Options) (address string) {
 func open(t *testing.T, store kv.Options) *sievekv.DB {
 	t.Helper()
 	store.InMemory, store.Seed, store.Logger = true, 1, slog.New(slog.DiscardHandler)
-	store.Modules = append(store.Modules, server.Module())
+	store.Modules = coreext.Add(store.Modules, server.Module())
 	db, err := sievekv.Open("", &store)
 	if err != nil {
 		t.Fatal(err)

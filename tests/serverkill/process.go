@@ -11,8 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sievekv/sievekv/coreext"
+
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 )
 
@@ -22,7 +23,7 @@ const serveVariable = "SERVERKILL_SERVE"
 // serve serves a store, whose address it prints, until it is killed.
 func serve(dir string) error {
 	db, err := sievekv.Open(filepath.Join(dir, "store"), &sievekv.Options{
-		MemTableSize: 1 << 20, CacheSize: 1 << 20, BallastSize: -1, Modules: []kv.Module{server.Module()},
+		MemTableSize: 1 << 20, CacheSize: 1 << 20, BallastSize: -1, Modules: coreext.With(server.Module()),
 	})
 	if err != nil {
 		return err

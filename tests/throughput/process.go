@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
@@ -66,7 +68,7 @@ func serve(dir, level string) error {
 	if !ok {
 		return fmt.Errorf("-level %s: must be always, everysec or no", level)
 	}
-	db, err := sievekv.Open(dir, &sievekv.Options{Durability: durability, BallastSize: -1, Modules: []kv.Module{server.Module()}})
+	db, err := sievekv.Open(dir, &sievekv.Options{Durability: durability, BallastSize: -1, Modules: module.New(server.Module())})
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"testing"
 
+	"github.com/sievekv/sievekv/module"
+
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/reply"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -50,7 +52,7 @@ func TestCode(t *testing.T) {
 }
 
 func TestReplyCode(t *testing.T) {
-	failed := kv.ErrorReply(fmt.Errorf("%w: disk", kv.ErrFailed))
+	failed := module.ErrorReply(fmt.Errorf("%w: disk", kv.ErrFailed))
 	tests := []struct {
 		reply reply.Reply
 		want  int
@@ -58,11 +60,11 @@ func TestReplyCode(t *testing.T) {
 		{reply.OK, OK},
 		{reply.Array(reply.Int(1), reply.Nil), OK},
 		{reply.Error("ERR no such key"), Refused},
-		{kv.WrongType, Refused},
+		{module.WrongType, Refused},
 		{reply.Array(reply.Int(1), reply.Error("ERR non scaling filter is full")), Refused},
 		{failed, Local},
-		{kv.ErrorReply(kv.ErrNoSpace), Local},
-		{kv.ErrorReply(fmt.Errorf("block 1: %w", kv.ErrCorrupt)), Corrupt},
+		{module.ErrorReply(kv.ErrNoSpace), Local},
+		{module.ErrorReply(fmt.Errorf("block 1: %w", kv.ErrCorrupt)), Corrupt},
 		{reply.Error("ERR unknown command 'kv: corrupt data', with args beginning with: "), Refused},
 		{reply.Error("ERR Unsupported option CORRUPT corrupt data"), Refused},
 		{reply.BulkString("CORRUPT corrupt data"), OK},

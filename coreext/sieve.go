@@ -1,0 +1,217 @@
+package coreext
+
+import (
+	"fmt"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
+)
+
+// sieveCommands are the store's own commands, which Redis has nothing like: what is known of
+// keys and of the whole, and work on all of it. That ends with the call's context.
+func sieveCommands() []module.Command {
+	return []module.Command{{
+		Name: "SIEVE.CHECK", Arity: 1, Flags: module.Admin | module.NoMulti, Group: "server",
+		Summary:    "Reads and checks all of the store; answers what it counted, and the problems it found.",
+		Complexity: "O(N) for N bytes stored", Example: "BF.MADD seen a b\nSIEVE.CHECK", Handler: sieveCheck,
+	}, {
+		Name: "SIEVE.COMPACT", Arity: 1, Flags: module.Admin | module.NoMulti, Group: "server",
+		Summary: "Brings the store to the form it comes to by itself when nothing is written; " +
+			"answers its bytes on disk before and after.",
+		Complexity: "O(N) for N bytes stored", Example: "BF.MADD seen a b\nSIEVE.COMPACT", Handler: sieveCompact,
+	}, {
+		Name: "SIEVE.STATS", Arity: -1, Flags: module.ReadOnly, Group: "server", Syntax: "[key [key ...] | LIMIT count]",
+		Summary: "Answers figures of the store, of keys (nil for one that is missing), or of so many keys that are not strings; " +
+			"LIMIT with one word behind it is no key.",
+		Complexity: "O(N) for N keys", Example: "BF.MADD seen a b\nSIEVE.STATS seen", Handler: sieveStats,
+	}}
+}
+
+func sieveCheck(c *module.Call) reply.Reply {
+	report, err := c.DB.Check(c.Context)
+	if err != nil {
+		return module.ErrorReply(err)
+	}
+	notes := make([]reply.Reply, len(report.Notes))
+	for i, note := range report.Notes {
+		notes[i] = reply.BulkString(note)
+	}
+	problems := make([]reply.Reply, len(report.Problems))
+	for i, problem := range report.Problems {
+		problems[i] = reply.BulkString(problem.Error())
+	}
+	return reply.Map(
+		reply.IntField("keys", report.Keys), reply.IntField("blocks", report.Blocks), reply.IntField("bytes", report.Bytes),
+		reply.Field("notes", reply.Array(notes...)), reply.Field("problems", reply.Array(problems...)),
+	)
+}
+
+func sieveCompact(c *module.Call) reply.Reply {
+	before, err := c.DB.DiskBytes()
+	if err == nil {
+		err = c.DB.CompactWhole(c.Context)
+	}
+	if err != nil {
+		return module.ErrorReply(err)
+	}
+	after, err := c.DB.DiskBytes()
+	if err != nil {
+		return module.ErrorReply(err)
+	}
+	return reply.Map(reply.IntField("disk_bytes_before", before), reply.IntField("disk_bytes", after))
+}
+
+// maxStats is the most keys that SIEVE.STATS answers for of itself.
+const maxStats = 1_000_000
+
+func sieveStats(c *module.Call) reply.Reply {
+	if len(c.Args) == 0 {
+		return storeStats(c.DB)
+	}
+	if len(c.Args) != 2 || text.FoldCase(c.Args[0]) != "LIMIT" {
+		list := make([]reply.Reply, len(c.Args))
+		for i, key := range c.Args {
+			var err error
+			if list[i], err = keyStats(c, key); err != nil {
+				return module.ErrorReply(err)
+			}
+		}
+		return reply.Array(list...)
+	}
+	limit, ok := text.ParseInt(c.Args[1])
+	if !ok || limit < 1 || limit > maxStats {
+		return reply.Errorf("ERR LIMIT is '%.128s', want an integer between 1 and %d", c.Args[1], maxStats)
+	}
+	list, err := someStats(c, int(limit))
+	if err != nil {
+		return module.ErrorReply(err)
+	}
+	return reply.Array(list...)
+}
+
+// someStats returns what is known of some keys that are not strings.
+func someStats(c *module.Call, limit int) (list []reply.Reply, err error) {
+	const batch = 100
+	for cursor := uint64(0); ; {
+		var keys []string
+		err := c.Read(func(r kv.Reader) (err error) {
+			keys, cursor, err = r.ScanFrom(c.Context, cursor, batch, kv.ScanOptions{Objects: true})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			stats, err := keyStats(c, []byte(key))
+			switch {
+			case err != nil:
+				return nil, err
+			case stats.Kind() != reply.KindNil: // it is still there
+				list = append(list, stats)
+			}
+			if len(list) == limit {
+				return list, nil
+			}
+		}
+		if cursor == 0 {
+			return list, nil
+		}
+	}
+}
+
+// keyStats answers what is known of a key, nil if it is missing.
+func keyStats(c *module.Call, key []byte) (answer reply.Reply, err error) {
+	if err = c.Context.Err(); err == nil {
+		err = c.Read(func(r kv.Reader) error {
+			s, err := r.Stats(key)
+			if answer = reply.Nil; err == nil && s != nil {
+				answer = statsReply(s)
+			}
+			return err
+		})
+	}
+	if err == nil {
+		err = c.Charge(answer.Size())
+	}
+	return answer, err
+}
+
+func statsReply(s *kv.KeyStats) reply.Reply {
+	return reply.Map(append([]reply.Pair{
+		reply.Field("key", reply.BulkString(s.Key)), reply.Field("type", reply.BulkString(s.Type)),
+		reply.IntField("bytes", s.Bytes), reply.IntField("disk_bytes", s.Disk), reply.IntField("resident_bytes", s.Resident),
+		reply.IntField("expires_at_ms", s.Expiry),
+	}, facts(s.Facts)...)...)
+}
+
+func facts(list []kv.Fact) []reply.Pair {
+	pairs := make([]reply.Pair, len(list))
+	for i, f := range list {
+		pairs[i] = reply.Field(f.Name, factReply(f.Value))
+	}
+	return pairs
+}
+
+// factReply is the reply for the value of a fact.
+func factReply(value any) reply.Reply {
+	switch v := value.(type) {
+	case string:
+		return reply.BulkString(v)
+	case bool:
+		return reply.Bool(v)
+	case float64:
+		return reply.Double(v)
+	case uint64:
+		return reply.Int(int64(v))
+	case int64:
+		return reply.Int(v)
+	case []kv.FactList:
+		list := make([]reply.Reply, len(v))
+		for i := range v {
+			list[i] = reply.Map(facts(v[i])...)
+		}
+		return reply.Array(list...)
+	}
+	return reply.BulkString(fmt.Sprint(value))
+}
+
+// storeStats answers what is known of the store. The counts are since it was opened, or since
+// they were reset.
+func storeStats(db *kv.DB) reply.Reply {
+	m, err := db.Metrics()
+	if err != nil {
+		return module.ErrorReply(err)
+	}
+	about := db.About()
+	return reply.Map(
+		reply.Field("directory", reply.BulkString(about.Directory)),
+		reply.IntField("keys", m.Keys),
+		reply.IntField("disk_bytes", m.DiskBytes),
+		reply.IntField("table_bytes", m.TableBytes),
+		reply.IntField("log_bytes", m.LogBytes),
+		reply.IntField("reserve_bytes", m.ReserveBytes),
+		reply.Field("durability", reply.BulkString(about.Durability.String())),
+		reply.IntField("commits", m.Commits),
+		reply.IntField("syncs", m.Syncs),
+		reply.Field("cache", reply.Map(
+			reply.IntField("used_bytes", m.CacheUsed),
+			reply.IntField("budget_bytes", m.CacheBudget),
+			reply.IntField("evictions", m.CacheEvictions),
+			reply.IntField("blocks_read", m.BlocksRead),
+		)),
+		reply.Field("pebble", reply.Map(
+			reply.IntField("memtable_bytes", m.MemTableBytes),
+			reply.IntField("log_bytes_written", m.LogBytesWritten),
+			reply.IntField("flushes", m.Flushes),
+			reply.IntField("compactions", m.TableCompactions),
+			reply.IntField("read_amplification", m.ReadAmp),
+		)),
+		reply.Field("compaction", reply.Map(
+			reply.IntField("folds", m.Folds),
+			reply.IntField("fold_backlog", m.FoldBacklog),
+			reply.IntField("reclaimed", m.Reclaimed),
+		)),
+	)
+}

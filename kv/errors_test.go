@@ -1,0 +1,26 @@
+package kv_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// What people are shown has no names of packages, wherever an error's text has them, but what is quoted is as it is.
+func TestPlainText(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"kv: open /x: kv: corrupt data: pebble: file 7: checksum mismatch", "open /x: corrupt data: file 7: checksum mismatch"},
+		{"bloomext: probe: parameter out of range", "parameter out of range"},
+		{"serve: --set a=b: kv: bad setting: a \"kv: b: kv: \": none", "serve: --set a=b: bad setting: a \"kv: b: kv: \": none"},
+		{"key \"a\\\": kv: b\": kv: too large", "key \"a\\\": kv: b\": too large"},
+		{"first; kv: second\nkv: third", "first; second\nthird"},
+		{"open kv: no such file", "open kv: no such file"},
+		{"pebble: bad\n<corruption detail carrier>", "bad"},
+		{"", ""},
+	} {
+		if got := kv.PlainText(errors.New(tt.text)); got != tt.want {
+			t.Errorf("PlainText(%q) = %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// KeyStats are what is known of a key.
+type KeyStats struct {
+	Key, Type string
+	Bytes     uint64   // of the string, or of what the layers have room for
+	Disk      uint64   // bytes of blocks on disk, what is in memtables not included
+	Resident  uint64   // bytes of blocks in memory
+	Expiry    int64    // Unix milliseconds, 0 for never
+	Facts     FactList // that the type has to say
+}
+
+// Stats returns what is known of a key, nil if it is missing.
+func (r Reader) Stats(key []byte) (*KeyStats, error) {
+	o, err := r.lookup(key)
+	if o == nil || err != nil {
+		return nil, err
+	}
+	s := &KeyStats{Key: o.key, Type: o.TypeName(), Expiry: o.Expiry()}
+	if o.inline() {
+		value, err := stringIn(key, o.header)
+		if err != nil {
+			return nil, err
+		}
+		s.Bytes = uint64(len(value))
+		return s, nil
+	}
+	for _, l := range o.layers {
+		s.Bytes += l.spec.Bytes()
+	}
+	if s.Disk, s.Resident, err = r.db.ObjectBytes(o); err != nil {
+		return nil, err
+	}
+	if o.typ != nil && o.typ.Describe != nil {
+		d, err := o.typ.Describe(r, o)
+		if err != nil {
+			return nil, fmt.Errorf("describe %q: %w", key, err)
+		}
+		s.Bytes, s.Facts = d.Bytes, d.Facts
+	}
+	return s, nil
+}
+
+// StoredBytes returns the bytes of keys and values that are stored of what is under a key; false if
+// it is missing. Of each layer so many blocks are measured, all if it is 0, and stand for the rest: items are
+// spread evenly. Of changes that a transaction has staged it knows the header alone.
+func (r Reader) StoredBytes(ctx context.Context, key []byte, samples int64) (total uint64, there bool, err error) {
+	o, err := r.lookup(key)
+	if err != nil || o == nil {
+		return 0, false, err
+	}
+	total, err = r.storedBytes(ctx, o, samples)
+	return total, true, err
+}
+
+func (r Reader) storedBytes(ctx context.Context, o *Object, samples int64) (total uint64, err error) {
+	h, key := o.header, []byte(o.key)
+	total = uint64(headerKeyPrefix + len(key) + len(appendHeader(nil, h)))
+	if h.expiry != 0 {
+		total += uint64(len(appendExpiryKey(nil, h.expiry, key)) + len(expiryNoteValue(h)))
+	}
+	if o.inline() {
+		return total, nil
+	}
+	if err := r.db.enter(); err != nil {
+		return 0, err
+	}
+	defer r.db.exit()
+	from := appendObjectKey(nil, h.id)
+	to := appendOrdered(appendObjectKey(nil, h.id), partLayers)
+	rest, _, err := r.measure(ctx, o, from, to, 0)
+	total += rest
+	for _, l := range h.layers {
+		if err != nil {
+			return 0, err
+		}
+		from, to = to, appendOrdered(appendObjectKey(nil, h.id), l.Number+partLayers+1)
+		var n, blocks uint64
+		n, blocks, err = r.measure(ctx, o, from, to, samples)
+		if blocks != 0 {
+			n = uint64(float64(n) / float64(blocks) * float64(l.Blocks))
+		}
+		total += n
+	}
+	return total, err
+}
+
+// measure returns the bytes of what is stored of an object in a range of keys. It stops
+// after so many entries, and returns then how many blocks of the layer are behind it.
+func (r Reader) measure(ctx context.Context, o *Object, from, to []byte, most int64) (n, blocks uint64, err error) {
+	it, err := r.stored().NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err == nil {
+		n, blocks, err = measureEntries(ctx, it, most)
+		err = errors.Join(err, it.Close())
+	}
+	if err != nil {
+		return 0, 0, r.db.readError(err, "key %q: stored bytes", o.key)
+	}
+	return n, blocks, nil
+}
+
+func measureEntries(ctx context.Context, it *pebble.Iterator, most int64) (n, blocks uint64, err error) {
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return 0, 0, err
+		}
+		n += uint64(len(it.Key()) + len(value))
+		if most--; most == 0 {
+			k, err := decodeObjectKey(it.Key())
+			return n, k.rest + 1, err
+		}
+	}
+	return n, 0, nil
+}
+
+// stored is what the Reader reads.
+func (r Reader) stored() pebble.Reader {
+	if r.view != nil {
+		return r.view.snap
+	}
+	return r.db.pebble()
+}

@@ -1,0 +1,75 @@
+package module
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// Host is the modules of one open store: the values of their settings, and their services.
+type Host struct {
+	*Table
+	db      *kv.DB
+	started []Service
+
+	settings     map[string]*setting
+	settingNames []string   // sorted
+	settingsMu   sync.Mutex // held while values change
+}
+
+// Of returns the modules of a store. Those of a store that was opened without a Table are none.
+func Of(db *kv.DB) *Host {
+	if h, ok := db.Modules().(*Host); ok {
+		return h
+	}
+	return newHost(New(), db)
+}
+
+func newHost(t *Table, db *kv.DB) *Host {
+	h := &Host{Table: t, db: db, settings: make(map[string]*setting)}
+	for _, s := range t.settings {
+		one := &setting{Setting: s}
+		one.value.Store(newSettingValue(s.Default))
+		h.settings[s.Name] = one
+		h.settingNames = append(h.settingNames, s.Name)
+	}
+	return h
+}
+
+// DB returns the store.
+func (h *Host) DB() *kv.DB { return h.db }
+
+// Start starts the services. Open calls it.
+func (h *Host) Start() error {
+	for _, m := range h.modules {
+		for _, s := range m.Services {
+			if err := s.Start(h.db); err != nil {
+				return fmt.Errorf("module: start a service of module %s: %w", m.Name, err)
+			}
+			h.started = append(h.started, s)
+		}
+	}
+	return nil
+}
+
+// Stop ends the services, the last started first. Close calls it.
+func (h *Host) Stop() {
+	for _, s := range slices.Backward(h.started) {
+		s.Stop()
+	}
+}
+
+// Services returns the services that have started.
+func (h *Host) Services() []Service { return h.started }
+
+// ResetStats sets the counts of INFO back to 0: the store's, and those of modules.
+func (h *Host) ResetStats() {
+	h.db.ResetStats()
+	for _, m := range h.modules {
+		if m.ResetStats != nil {
+			m.ResetStats(h.db)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package module
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"unicode"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/text"
+)
+
+// ErrSetting is returned for a setting that does not exist, cannot be changed, or cannot
+// have the value. The message names it, the value, and what is allowed.
+var ErrSetting = errors.New("module: bad setting")
+
+// Setting is a value that a store's users can look at, and most of them change, while it
+// is open: what CONFIG GET and CONFIG SET are about. Values are kept in the open store, in
+// memory: the next Open begins with the defaults again, as a Redis server without CONFIG
+// REWRITE does.
+type Setting struct {
+	// Name is as CONFIG has it, in lower case, 1 to 64 bytes.
+	Name string
+
+	// Summary says what the setting is for, in one sentence.
+	Summary string
+
+	// Default is the value when the store is opened, in the form Check gives it.
+	Default string
+
+	// Value, if set, is asked for the value, in place of Default: of a setting that cannot be changed.
+	Value func(db *kv.DB) string
+
+	// Check returns the form in which a value is kept and shown. Its error says what is
+	// allowed, and is the end of a sentence of CONFIG SET: "argument must be ...". Nil
+	// means that the setting cannot be changed.
+	Check func(text string) (canonical string, err error)
+
+	// Fits, if set, is asked after Check, about the values that all settings are to have:
+	// it refuses one that does not go with the others, in words as those of Check.
+	Fits func(value func(name string) string) error
+
+	// FitsCall, if set, is asked after Fits by CONFIG SET alone, with its call: it refuses what the
+	// program may set and a client must not.
+	FitsCall func(c *Call, value func(name string) string) error
+}
+
+// setting is a Setting and its value, which is read without a lock.
+type setting struct {
+	Setting
+	value atomic.Pointer[settingValue]
+}
+
+// settingValue is a value in the forms it is asked for.
+type settingValue struct {
+	text   string
+	number int64
+	float  float64
+}
+
+func newSettingValue(word string) *settingValue {
+	v := &settingValue{text: word}
+	v.number, _ = strconv.ParseInt(word, 10, 64)
+	v.float, _ = strconv.ParseFloat(word, 64)
+	return v
+}
+
+// IntegerSetting returns a check of values that are integers from low to high.
+func IntegerSetting(low, high int64) func(word string) (string, error) {
+	return func(word string) (string, error) {
+		n, ok := text.ParseInt([]byte(word))
+		switch {
+		case !ok:
+			return "", errors.New("argument couldn't be parsed into an integer")
+		case n < low || n > high:
+			return "", fmt.Errorf("argument must be between %d and %d inclusive", low, high)
+		}
+		return word, nil
+	}
+}
+
+// FloatSetting returns a check of values that are numbers above low and below high. Those
+// above most are taken for most.
+func FloatSetting(low, high, most float64) func(word string) (string, error) {
+	return func(word string) (string, error) {
+		x, ok := text.ParseFloat([]byte(word))
+		switch {
+		case !ok || math.IsNaN(x):
+			return "", errors.New("argument couldn't be parsed into a number")
+		case x <= low || x >= high:
+			return "", fmt.Errorf("argument must be above %v and below %v", low, high)
+		}
+		return strconv.FormatFloat(min(x, most), 'g', -1, 64), nil
+	}
+}
+
+// WordSetting returns a check of values that are one of some words, in lower case; how
+// they are written does not matter.
+func WordSetting(words ...string) func(word string) (string, error) {
+	return func(word string) (string, error) {
+		if i := slices.IndexFunc(words, func(w string) bool { return text.FoldString(w) == text.FoldString(word) }); i >= 0 {
+			return words[i], nil
+		}
+		return "", fmt.Errorf("argument(s) must be one of the following: %s", strings.Join(words, ", "))
+	}
+}
+
+// Setting returns the value of a setting, "" if there is none of the name, which is in
+// lower case.
+func (h *Host) Setting(name string) string {
+	if v := h.settingValue(name); v != nil {
+		return v.text
+	}
+	return ""
+}
+
+// SettingInt returns the value of a setting that is an integer, 0 for any other.
+func (h *Host) SettingInt(name string) int64 {
+	if v := h.settingValue(name); v != nil {
+		return v.number
+	}
+	return 0
+}
+
+// SettingFloat returns the value of a setting that is a number, 0 for any other.
+func (h *Host) SettingFloat(name string) float64 {
+	if v := h.settingValue(name); v != nil {
+		return v.float
+	}
+	return 0
+}
+
+// SetSetting changes a setting until the store is closed. The case of the name does not
+// matter. The error wraps ErrSetting.
+func (h *Host) SetSetting(name, value string) error {
+	if failed, why := h.ChangeSettings(nil, [][2]string{{name, value}}); why != nil {
+		return fmt.Errorf("%w: %s %q: %w", ErrSetting, failed, value, why)
+	}
+	return nil
+}
+
+// Settings returns all settings, sorted by name.
+func (h *Host) Settings() []Setting {
+	list := make([]Setting, len(h.settingNames))
+	for i, name := range h.settingNames {
+		list[i] = h.settings[name].Setting
+	}
+	return list
+}
+
+func (h *Host) settingValue(name string) *settingValue {
+	s := h.settings[name]
+	switch {
+	case s == nil:
+		return nil
+	case s.Value != nil:
+		return newSettingValue(s.Value(h.db))
+	}
+	return s.value.Load()
+}
+
+// The reasons why a setting is not changed that are not about the value.
+var (
+	ErrNoSetting        = errors.New("there is no such setting")
+	errImmutableSetting = errors.New("can't set immutable config")
+	errSettingTwice     = errors.New("duplicate parameter")
+)
+
+// ChangeSettings sets settings to values, all or none, and returns the name of that which is
+// refused, and why. The call is that of CONFIG SET, nil if the program changes them.
+func (h *Host) ChangeSettings(c *Call, pairs [][2]string) (failed string, why error) {
+	names := make([]string, len(pairs))
+	for i, pair := range pairs {
+		j := slices.IndexFunc(h.settingNames, func(name string) bool { return text.FoldString(name) == text.FoldString(pair[0]) })
+		if j < 0 {
+			return pair[0], ErrNoSetting
+		}
+		names[i] = h.settingNames[j]
+		switch {
+		case h.settings[names[i]].Check == nil:
+			return names[i], errImmutableSetting
+		case slices.Contains(names[:i], names[i]):
+			return names[i], errSettingTwice
+		}
+	}
+	h.settingsMu.Lock()
+	defer h.settingsMu.Unlock()
+	values := make(map[string]*settingValue)
+	for i, pair := range pairs {
+		text, err := h.settings[names[i]].Check(pair[1])
+		if err != nil {
+			return names[i], err
+		}
+		values[names[i]] = newSettingValue(text)
+	}
+	toBe := func(name string) string {
+		if v := values[name]; v != nil {
+			return v.text
+		}
+		return h.Setting(name)
+	}
+	for _, name := range names {
+		s := h.settings[name]
+		if s.Fits != nil {
+			if err := s.Fits(toBe); err != nil {
+				return name, err
+			}
+		}
+		if s.FitsCall != nil && c != nil {
+			if err := s.FitsCall(c, toBe); err != nil {
+				return name, err
+			}
+		}
+	}
+	for name, v := range values {
+		h.settings[name].value.Store(v)
+	}
+	return "", nil
+}
+
+// validateSetting finds what is wrong with a setting by itself.
+func validateSetting(s *Setting) error {
+	if strings.ContainsFunc(s.Name, unicode.IsUpper) || s.Summary == "" {
+		return fmt.Errorf("setting %q: needs a name in lower case and a Summary", s.Name)
+	}
+	if s.Check == nil {
+		return nil
+	}
+	switch canonical, err := s.Check(s.Default); {
+	case err != nil:
+		return fmt.Errorf("setting %q: default %q: %w", s.Name, s.Default, err)
+	case canonical != s.Default:
+		return fmt.Errorf("setting %q: default %q: its Check makes that %q", s.Name, s.Default, canonical)
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package module
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sievekv/sievekv/kv/text"
+
+	"github.com/sievekv/sievekv/module/reply"
+)
+
+// A command such as CONFIG is a family: its second word names the subcommand that runs.
+// That has an entry of its own, under the name CONFIG|GET, with which it is queued in
+// transactions, named in errors of arity, and listed by COMMAND.
+
+// withSubcommands returns the command as registered by a module, with what the table leaves
+// to be worked out: the subcommand HELP, full names, and the syntax of the family.
+func (c Command) withSubcommands(module string) *Command {
+	c.module = module
+	if len(c.Subcommands) == 0 {
+		return &c
+	}
+	c.Subcommands = slices.Clone(c.Subcommands)
+	own := slices.ContainsFunc(c.Subcommands, func(s Command) bool { return s.Name == "HELP" })
+	if !own {
+		c.Subcommands = append(c.Subcommands, Command{
+			Name: "HELP", Arity: 2, Flags: c.Flags & ModuleFlag,
+			Summary: "Answers what the subcommands are for.", Handler: help(c),
+		})
+	}
+	var forms []string
+	for i := range c.Subcommands {
+		s := &c.Subcommands[i]
+		forms = append(forms, s.usage())
+		s.Name, s.Group, s.module = c.Name+"|"+s.Name, c.Group, module
+		if s.Categories == nil {
+			s.Categories = c.Categories
+		}
+		if s.Complexity == "" {
+			s.Complexity = c.Complexity
+		}
+	}
+	if c.Syntax == "" {
+		c.Syntax = strings.Join(forms, " | ")
+		if c.Takes(1) {
+			c.Syntax = "[" + c.Syntax + "]"
+		}
+	}
+	return &c
+}
+
+// usage is what is to be typed.
+func (c *Command) usage() string { return strings.TrimSpace(c.Name + " " + c.Syntax) }
+
+// help answers what the subcommands of a family are for, in the form Redis has for that.
+func help(family Command) func(*Call) reply.Reply {
+	lines := []reply.Reply{reply.Status(family.Name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")}
+	add := func(usage, summary string) {
+		lines = append(lines, reply.Status(usage), reply.Status("    "+summary))
+	}
+	for _, s := range family.Subcommands {
+		add(s.usage(), s.Summary)
+	}
+	add("HELP", "Prints this help.")
+	return func(*Call) reply.Reply { return reply.Array(lines...) }
+}
+
+// subcommand returns the subcommand that a word names, nil if none is.
+func (c *Command) subcommand(word []byte) *Command {
+	name := c.Name + "|" + text.FoldCase(word)
+	for i := range c.Subcommands {
+		if c.Subcommands[i].Name == name {
+			return &c.Subcommands[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package module
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module/reply"
+)
+
+// Table is what some modules register: types, commands and settings. It needs no store, and does
+// not change. It is what kv.Options.Modules takes, for any number of stores.
+type Table struct {
+	modules  []Module
+	commands map[string]*Command
+	names    []string // of commands, sorted
+	settings []Setting
+}
+
+// New returns the table of modules. Their services start in the order of the modules. What is
+// wrong with the modules is an error of kv.Open.
+func New(modules ...Module) *Table {
+	t := &Table{modules: modules, commands: make(map[string]*Command)}
+	for _, m := range modules {
+		for i := range m.Commands {
+			cmd := m.Commands[i].withSubcommands(m.Name)
+			t.commands[text.FoldString(cmd.Name)] = cmd
+			t.names = append(t.names, text.FoldString(cmd.Name))
+		}
+		t.settings = append(t.settings, m.Settings...)
+	}
+	slices.Sort(t.names)
+	slices.SortFunc(t.settings, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
+	return t
+}
+
+// Modules returns the modules of kv.Options.Modules; none if these are not a Table.
+func Modules(of kv.Modules) []Module {
+	if t, ok := of.(*Table); ok && t != nil {
+		return slices.Clone(t.modules)
+	}
+	return nil
+}
+
+// Types returns the types of each module, or what is wrong with the modules: names that two of
+// them register, and commands and settings that lack something.
+func (t *Table) Types() (map[string][]*kv.Type, error) {
+	types := make(map[string][]*kv.Type)
+	for _, m := range t.modules {
+		types[m.Name] = m.Types
+	}
+	return types, t.validate()
+}
+
+// Attach returns the modules of a store that is about to be opened, a *Host.
+func (t *Table) Attach(db *kv.DB) kv.Running { return newHost(t, db) }
+
+// validate finds what would make two modules get in each other's way.
+func (t *Table) validate() error {
+	var errs []error
+	seen := make(map[string]bool)
+	once := func(what, name string) {
+		if len(name) < 1 || len(name) > 64 {
+			errs = append(errs, fmt.Errorf("%s name %q: 1 to 64 bytes", what, name))
+		}
+		if seen[what+name] {
+			errs = append(errs, fmt.Errorf("%s %q is registered twice", what, name))
+		}
+		seen[what+name] = true
+	}
+	for _, m := range t.modules {
+		once("module", m.Name)
+		for _, c := range m.Commands {
+			once("command", text.FoldString(c.Name))
+			errs = append(errs, validateCommand(&c, "command "+strconv.Quote(c.Name)))
+			for _, sub := range c.Subcommands {
+				once("subcommand", text.FoldString(c.Name+"|"+sub.Name))
+				errs = append(errs, validateCommand(&sub, "subcommand "+strconv.Quote(c.Name+"|"+sub.Name)))
+			}
+		}
+		for i := range m.Settings {
+			once("setting", m.Settings[i].Name)
+			if err := validateSetting(&m.Settings[i]); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func validateCommand(c *Command, what string) error {
+	needed := len(c.Subcommands) == 0 || c.Takes(1)
+	if c.Handler == nil && needed || c.Arity == 0 || c.Summary == "" {
+		return fmt.Errorf("%s: needs a Handler, an Arity other than 0 and a Summary", what)
+	}
+	return nil
+}
+
+// Modules returns the modules, in the order they were given.
+func (t *Table) Modules() []Module { return t.modules }
+
+// Command returns the command of a name, in any case; nil if there is none.
+func (t *Table) Command(name []byte) *Command {
+	if c := t.commands[string(name)]; c != nil {
+		return c // upper case already
+	}
+	return t.commands[text.FoldCase(name)]
+}
+
+// Commands returns the commands, sorted by name, without subcommands.
+func (t *Table) Commands() []*Command {
+	list := make([]*Command, len(t.names))
+	for i, name := range t.names {
+		list[i] = t.commands[name]
+	}
+	return list
+}
+
+// Resolve returns the command that words call, nil if there is none, and its arguments. There is
+// at least one word.
+func (t *Table) Resolve(words [][]byte) (cmd *Command, args [][]byte) {
+	cmd = t.Command(words[0])
+	if cmd == nil || len(cmd.Subcommands) == 0 || len(words) == 1 {
+		return cmd, words[1:]
+	}
+	return cmd.subcommand(words[1]), words[2:]
+}
+
+// Named returns a command by the name COMMAND has for it, as in "get" or "config|get"; nil if there
+// is none.
+func (t *Table) Named(name []byte) *Command {
+	family, sub, found := strings.Cut(string(name), "|")
+	cmd := t.Command([]byte(family))
+	if cmd == nil || !found {
+		return cmd
+	}
+	return cmd.subcommand([]byte(sub))
+}
+
+// unknown is the reply to words that call no command.
+func (t *Table) unknown(words [][]byte) reply.Reply {
+	if family := t.Command(words[0]); family != nil {
+		return reply.Errorf("ERR unknown subcommand '%.128s'. Try %s HELP.", words[1], family.Name)
+	}
+	return unknownCommand(words)
+}

@@ -55,9 +55,7 @@ var usesDisk = map[string]string{
 	"Metrics":       "figures",
 	"ObjectBytes":   "figures",
 	"DiskBytes":     "figures",
-	"figures":       "figures",
 	"sizeBallast":   "figures",
-	"storeSections": "figures",
 }
 
 func TestGather_uses(t *testing.T) {

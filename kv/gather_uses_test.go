@@ -52,10 +52,10 @@ var usesDisk = map[string]string{
 
 	"startCompactions": "figures",
 
-	"Metrics":       "figures",
-	"ObjectBytes":   "figures",
-	"DiskBytes":     "figures",
-	"sizeBallast":   "figures",
+	"Metrics":     "figures",
+	"ObjectBytes": "figures",
+	"DiskBytes":   "figures",
+	"sizeBallast": "figures",
 }
 
 func TestGather_uses(t *testing.T) {

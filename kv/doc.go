@@ -14,8 +14,7 @@
 //   - commit: what one Writer applied, one Pebble batch or, if small and not to be waited
 //     for, part of one.
 //   - resident: in memory, in the block table of its layer.
-//   - module: types, commands, services and settings that a program opens the store with.
-//   - setting: a value that users look at, and may change while the store is open.
+//   - module: types and more that a program opens the store with; package module has the rest.
 //   - sequence: Pebble's number of an operation; the durable watermark is the
 //     highest known to be on stable storage.
 //
@@ -45,7 +44,7 @@
 // A Transaction is one Writer that holds everybody else off, or a view of the store as
 // of one commit. Package txn makes its commands and methods of it.
 //
-// # What it promises
+// # Guarantees
 //
 // All methods of DB may be called from any goroutine. A write reported at the
 // level Always is there after any crash, and so is everything its answer was

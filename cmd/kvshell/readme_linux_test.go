@@ -9,12 +9,12 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
-// What the README shows of the prompt is what a newcomer sees who types it.
+// What docs/SHELL.md shows of the prompt is what a newcomer sees who types it.
 func TestReadme_prompt(t *testing.T) {
-	_, session, found := strings.Cut(readReadme(t), "```\n$ kvshell\n")
+	_, session, found := strings.Cut(readDoc(t, "docs/SHELL.md"), "```\n$ kvshell\n")
 	session, _, ended := strings.Cut("$ kvshell\n"+session, "```\n")
 	if !found || !ended {
-		t.Fatal("README.md has no session at the prompt")
+		t.Fatal("docs/SHELL.md has no session at the prompt")
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

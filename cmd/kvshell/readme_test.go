@@ -15,9 +15,10 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-func readReadme(t *testing.T) string {
+// readDoc returns a document, by its path in the repository.
+func readDoc(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	b, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestReadme_commands(t *testing.T) {
 	for _, group := range slices.Sorted(maps.Keys(names)) {
 		fmt.Fprintf(&table, "| %s | %s |\n", group, strings.Join(names[group], " "))
 	}
-	if !strings.Contains(readReadme(t), "| group | commands |\n|---|---|\n"+table.String()+"\n") {
+	if !strings.Contains(readDoc(t, "README.md"), "| group | commands |\n|---|---|\n"+table.String()+"\n") {
 		t.Errorf("README.md does not have this table of commands:\n%s", table.String())
 	}
 }
@@ -49,7 +50,7 @@ func TestReadme_commands(t *testing.T) {
 // What dedup prints is what the README shows, but for what differs from run to run.
 func TestReadme_dedup(t *testing.T) {
 	varies := regexp.MustCompile(`(?m)^(rate|on disk) +\d+ `)
-	readme := varies.ReplaceAllString(readReadme(t), "$1 ")
+	readme := varies.ReplaceAllString(readDoc(t, "README.md"), "$1 ")
 	dir := t.TempDir()
 	for range 2 {
 		cmd := exec.Command("kvshell", "-d", filepath.Join(dir, "demo"), "dedup", "seen", "-o", filepath.Join(dir, "new-urls.txt"), urlList)
@@ -63,20 +64,20 @@ func TestReadme_dedup(t *testing.T) {
 	}
 }
 
-// The README's tables of sizes are what is printed.
+// The tables of docs/SIZES.md are what is printed.
 func TestReadme_sizes(t *testing.T) {
 	output, err := exec.Command("kvshell", "plan", "--table").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(readReadme(t), "```\n"+string(output)+"```\n") {
-		t.Errorf("README.md does not show\n%s", output)
+	if !strings.Contains(readDoc(t, "docs/SIZES.md"), "```\n"+string(output)+"```\n") {
+		t.Errorf("docs/SIZES.md does not show\n%s", output)
 	}
 }
 
 // The README's session with kvshell gives these replies.
 func TestReadme_session(t *testing.T) {
-	_, session, found := strings.Cut(readReadme(t), "```\n$ ")
+	_, session, found := strings.Cut(readDoc(t, "README.md"), "```\n$ ")
 	session, _, ended := strings.Cut("\n$ "+session, "```\n")
 	if !found || !ended {
 		t.Fatal("README.md has no session")
@@ -96,9 +97,50 @@ func TestReadme_session(t *testing.T) {
 	}
 }
 
+// The README is short: what is longer has a document of its own.
+func TestReadme_length(t *testing.T) {
+	if n := strings.Count(readDoc(t, "README.md"), "\n"); n > 250 {
+		t.Errorf("README.md has %d lines, want at most 250", n)
+	}
+}
+
+// What one document says of another is a link that leads there.
+func TestDocs_links(t *testing.T) {
+	root := filepath.Join("..", "..")
+	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	seen := 0
+	for _, file := range append(files, more...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range link.FindAllSubmatch(text, -1) {
+			to := string(found[1])
+			if strings.Contains(to, "://") {
+				continue
+			}
+			seen++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), filepath.FromSlash(to))); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere", filepath.Base(file), to)
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d links were found, want more", seen)
+	}
+}
+
 // The README's program does what is said below it.
 func TestReadme_program(t *testing.T) {
-	_, rest, found := strings.Cut(readReadme(t), "```go\n")
+	_, rest, found := strings.Cut(readDoc(t, "README.md"), "```go\n")
 	program, rest, ended := strings.Cut(rest, "```\n\nprints\n\n```\n")
 	want, _, shown := strings.Cut(rest, "```\n")
 	if !found || !ended || !shown {

@@ -29,10 +29,10 @@ var guards = []mutation{
 		{"kv/expiry.go", "if at <= w.Now() {", "if at <= w.db.Now() {"},
 	}},
 	{name: "a lookup in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
-		{"kv/writer.go", "o == nil || w.expired(o) {", "o == nil || o.expiredBy(w.db.Now()) {"},
+		{"kv/staged_keys.go", "o == nil || w.expired(o) {", "o == nil || o.expiredBy(w.db.Now()) {"},
 	}},
 	{name: "a deletion in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
-		{"kv/writer.go", "return !w.expired(old), w.fits()", "return !old.expiredBy(w.db.Now()), w.fits()"},
+		{"kv/objects.go", "return !w.expired(old), w.fits()", "return !old.expiredBy(w.db.Now()), w.fits()"},
 	}},
 	{name: "a sweep is under way for ever", pkg: "./kv", tests: "^TestSweep_another$", edits: []edit{
 		{"kv/expiry.go",
@@ -115,7 +115,7 @@ var guards = []mutation{
 			"\t\t\t_ = key\n"},
 	}},
 	{name: "notes of keys that do not expire any more stay", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/staged_keys.go",
 			"\tif was != 0 {\n\t\tw.delete(appendExpiryKey",
 			"\tif was != 0 && is != 0 {\n\t\tw.delete(appendExpiryKey"},
 	}},
@@ -253,17 +253,17 @@ var guards = []mutation{
 			"\t\t_ = object\n"},
 	}},
 	{name: "an object that was dropped leaves no note", pkg: "./kv", tests: "^TestReclaim_many$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\t\tw.set(appendDroppedKey(w.scratch[:0], id), nil)\n\t}\n\tfor _, a",
 			"\t\t_ = id\n\t}\n\tfor _, a"},
 	}},
 	{name: "an object that was built keeps its note", pkg: "./kv", tests: "^TestReclaim_building$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\t\tw.delete(appendDroppedKey(w.scratch[:0], id))\n",
 			"\t\t_ = id\n"},
 	}},
 	{name: "what belongs to a dropped object stays", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\tfor _, id := range w.drops {\n\t\tmust(w.batch.DeleteRange(",
 			"\tfor _, id := range w.drops[:0] {\n\t\tmust(w.batch.DeleteRange("},
 	}},
@@ -328,12 +328,12 @@ var guards = []mutation{
 			""},
 	}},
 	{name: "what a rename replaces stays", pkg: "./kv", tests: "^TestGather_remove$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\tif old != nil {\n\t\tw.dropObject(old)\n\t}\n\tw.setView(src, nil)",
 			"\t_ = old\n\tw.setView(src, nil)"},
 	}},
 	{name: "what is replaced stays", pkg: "./kv", tests: "^TestGather_remove$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\tif old != nil {\n\t\tw.dropObject(old)\n\t}\n\tw.setView(key, o)",
 			"\t_ = old\n\tw.setView(key, o)"},
 	}},
@@ -738,27 +738,27 @@ var guards = []mutation{
 			"return slices.ContainsFunc(conditions, func(holds func(*conn) bool) bool { return holds(other) })"},
 	}},
 	{name: "a key of any length is written", pkg: "./kv", tests: "^TestWrite_longKey$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/staged_keys.go",
 			"\tif len(key) > MaxKeyLen {\n\t\treturn nil, keyTooLong(key) //",
 			"\tif false {\n\t\treturn nil, keyTooLong(key) //"},
 	}},
 	{name: "layers of any number are made", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\tif len(layers) > maxLayers {",
 			"\tif false {"},
 	}},
 	{name: "filters of any size are made", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\tif total > db.opts.MaxFilterBytes {",
 			"\tif false {"},
 	}},
 	{name: "the bytes of a filter are those of its last layer", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\t\ttotal += l.Bytes()\n",
 			"\t\ttotal = l.Bytes()\n"},
 	}},
 	{name: "a filter grows beyond what one may be made with", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\th.layers = append(slices.Clip(h.layers), spec)\n\tif err := w.db.checkSpec(h.layers); err != nil {",
 			"\th.layers = append(slices.Clip(h.layers), spec)\n\tif err := w.db.checkSpec(nil); err != nil {"},
 	}},
@@ -818,12 +818,12 @@ var guards = []mutation{
 			""},
 	}},
 	{name: "RENAMENX replaces what is there", pkg: "./kv", tests: "^TestRename_taken$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\tto, err := w.Object(dst)\n\tif err != nil || to != nil {",
 			"\tto, err := w.Object(dst)\n\tif err != nil || to != nil && false {"},
 	}},
 	{name: "a rename to itself drops the key", pkg: "./kv", tests: "^TestRename_itself$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\tif string(src) == string(dst) {\n\t\treturn nil\n\t}\n",
 			""},
 	}},
@@ -1303,7 +1303,7 @@ var guards = []mutation{
 			"FormatFloat(max(x, 0*most), "},
 	}},
 	{name: "object ids are leased by nobody", pkg: "./kv", tests: "^TestObjectID_lease$", edits: []edit{
-		{"kv/db.go",
+		{"kv/meta.go",
 			"\t\tdb.leasedID += lease\n",
 			"\t\tdb.leasedID += 2 * lease\n"},
 	}},
@@ -1313,7 +1313,7 @@ var guards = []mutation{
 			""},
 	}},
 	{name: "removing everything leaves no note", pkg: "./kv", tests: "^TestReclaim_all$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/objects.go",
 			"\t\tw.set(appendDroppedKey(w.scratch[:0], 0), nil)",
 			"\t\t_ = 0"},
 	}},
@@ -1333,7 +1333,7 @@ var guards = []mutation{
 			"\tif err != nil {\n\t\treturn err\n"},
 	}},
 	{name: "a filter in place of a string is removed as a string", pkg: "./kv", tests: "^TestSweep_sameTime$", edits: []edit{
-		{"kv/writer.go",
+		{"kv/staged_keys.go",
 			"\tif was == is && (is == 0 || old.inline() == now.inline()) {",
 			"\tif was == is {"},
 	}},
@@ -1363,7 +1363,7 @@ var guards = []mutation{
 			""},
 	}},
 	{name: "bits that are taken back stay", pkg: "./txn", tests: "^Test(Watch|Multi(_refused)?$|Tx|Update$|Update_rolledBack|View$)", edits: []edit{
-		{"kv/staged.go",
+		{"kv/bits.go",
 			"\t\tw.bits[bit.block].remove(bit.position)\n\t\tw.bitCount--\n",
 			"\t\t_ = bit\n"},
 	}},

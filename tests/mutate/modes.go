@@ -4,7 +4,7 @@ package main
 var modes = []mutation{
 	inModes("files are for whom the umask lets", edit{"kv/private.go", "= 0o600", "= 0o666"}),
 	inModes("directories are for whom the umask lets", edit{"kv/private.go", "= 0o700", "= 0o777"}),
-	inModes("the store makes its files as Pebble does", edit{"kv/db.go",
+	inModes("the store makes its files as Pebble does", edit{"kv/open.go",
 		"	fsys := db.fileSystem()\n",
 		"	fsys := db.opts.FS\n"}),
 	inModes("the lock is for whom the umask lets", edit{"kv/private.go",

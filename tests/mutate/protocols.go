@@ -280,7 +280,7 @@ var protocols = []mutation{
 		"countingext/filter.go",
 		"s.load(l)+2*items >= l.capacity",
 		"s.w.Counter(l.table, fillCounter)+items >= l.capacity"}),
-	{name: "removing everything takes what was built since", edits: []edit{{"kv/writer.go",
+	{name: "removing everything takes what was built since", edits: []edit{{"kv/objects.go",
 		"range slices.Sorted(slices.Values(w.built)) {",
 		"range []uint64(nil) {"}}, pkg: "./tests", tests: "^TestExec_flushAllBeforeBuilds$"},
 	{name: "a transaction goes on where its context has ended", edits: []edit{{"txn/commands.go",

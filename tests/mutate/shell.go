@@ -69,7 +69,7 @@ var shell = []mutation{
 	inKVErrors("Pebble's note stays in errors", edit{"kv/load.go",
 		"	err = diskError{err}\n",
 		""}),
-	{name: "who has the store open is always somebody else", pkg: "./tests", tests: "^TestFault_locked$", edits: []edit{{"kv/db.go",
+	{name: "who has the store open is always somebody else", pkg: "./tests", tests: "^TestFault_locked$", edits: []edit{{"kv/open.go",
 		"	if isOwnLock(err) {",
 		"	if false {"}}},
 	inShellPackage("suggest", "a name of two other letters is suggested", "^TestClosest$", edit{"cmd/kvshell/internal/suggest/suggest.go",

@@ -3,7 +3,7 @@ package main
 // storage are what the store rests on when files fail or rot.
 var storage = []mutation{
 	// The seal: see kv/freeze/seal.go.
-	inStore("the MANIFEST is not compared with its seal", "^TestRotManifest$", edit{"kv/db.go",
+	inStore("the MANIFEST is not compared with its seal", "^TestRotManifest$", edit{"kv/open.go",
 		"	if err := db.fs.Verify(); err != nil {\n		return openError(db.dir, err)\n	}\n",
 		""}),
 	inFreeze("a new MANIFEST is not sealed", edit{"kv/freeze/fs.go",
@@ -77,7 +77,7 @@ var storage = []mutation{
 	inFailed("a failure ends no compaction", edit{"kv/db.go",
 		"		db.end()\n",
 		""}),
-	inFailed("a commit that waits for level 0 has no compaction in memory", edit{"kv/db.go",
+	inFailed("a commit that waits for level 0 has no compaction in memory", edit{"kv/open.go",
 		"	db.fs.KeepCompactions(db.mayCompact)\n",
 		""}),
 	inFailed("a compaction that a failure has ended names its end alone", edit{"kv/pebble.go",

@@ -1,0 +1,271 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// Spec describes an object to be created.
+type Spec struct {
+	Type   *Type
+	Family block.Family
+	Layers []LayerSpec // at most 64
+	Params []byte
+	// Expiry is when the object ceases to exist, in Unix milliseconds; 0 means never.
+	Expiry int64
+}
+
+// Create stages a new object under a key; one that is there is replaced. The
+// errors are ErrTooLarge (more bytes than Options.MaxFilterBytes) and those of
+// the type's Open.
+func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
+	o, err := w.newOf(key, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range o.layers {
+		w.makeFresh(o, l)
+	}
+	return o, w.put(key, o)
+}
+
+// makeFresh makes all blocks of a layer of an object just staged zeros.
+func (w *Writer) makeFresh(o *Object, l *Layer) {
+	if l.dir == nil {
+		l.one.Store(zeroLine)
+	}
+	n := w.addLayer(l)
+	w.layers[n].madeFor = o
+}
+
+// newOf returns a new object of a registered type, not staged yet.
+func (w *Writer) newOf(key []byte, s Spec) (*Object, error) {
+	module, known := w.db.registry.moduleOf[s.Type.Name]
+	if !known {
+		return nil, fmt.Errorf("%w: of type %q", ErrNoModule, s.Type.Name)
+	}
+	return w.make(key, header{
+		typeName: s.Type.Name, module: module, typeVersion: s.Type.Version,
+		expiry: s.Expiry, family: s.Family, layers: s.Layers, params: s.Params,
+	})
+}
+
+// make returns a new object with a header, whose id it chooses.
+func (w *Writer) make(key []byte, h header) (*Object, error) {
+	if err := w.db.checkSpec(h.layers); err != nil {
+		return nil, err
+	}
+	if w.db.space.Full() {
+		return nil, w.db.noSpace() // before much is written ahead
+	}
+	var err error
+	if h.id, err = w.db.newObjectID(); err != nil {
+		return nil, err
+	}
+	layers := make([]*Layer, len(h.layers))
+	for i, spec := range h.layers {
+		layers[i] = newLayer(&h, spec)
+	}
+	return newObject(w.db, string(key), &h, layers)
+}
+
+// put stages an object under a key, in the place of what is there.
+func (w *Writer) put(key []byte, o *Object) error {
+	old, err := w.stored(key)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		w.dropObject(old)
+	}
+	w.setView(key, o)
+	return w.fits()
+}
+
+// Grow stages another layer for the object under a key, and returns the object
+// with it; the one without must not be used any more with this writer. The
+// layer's number is Grow's to choose. The errors are ErrTooLarge (64 layers, or
+// more bytes than Options.MaxFilterBytes) and those of the type's Open.
+func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
+	h := *o.header
+	if n := len(h.layers); n > 0 {
+		spec.Number = h.layers[n-1].Number + 1
+	}
+	h.layers = append(slices.Clip(h.layers), spec)
+	if err := w.db.checkSpec(h.layers); err != nil {
+		return nil, err
+	}
+	layer := newLayer(&h, spec)
+	grown, err := newObject(w.db, o.key, &h, append(slices.Clip(o.layers), layer))
+	if err != nil {
+		return nil, err
+	}
+	w.makeFresh(grown, layer)
+	w.setView([]byte(o.key), grown)
+	return grown, nil
+}
+
+func (db *DB) checkSpec(layers []LayerSpec) error {
+	if len(layers) > maxLayers {
+		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, len(layers), maxLayers)
+	}
+	var total uint64
+	for _, l := range layers {
+		if err := l.check(); err != nil {
+			return fmt.Errorf("%w: %w", ErrTooLarge, err)
+		}
+		total += l.Bytes()
+	}
+	if total > db.opts.MaxFilterBytes {
+		return fmt.Errorf("%w: filter of %d bytes, at most %d (Options.MaxFilterBytes)", ErrTooLarge, total, db.opts.MaxFilterBytes)
+	}
+	return nil
+}
+
+// Delete stages the removal of a key and reports whether it was there.
+func (w *Writer) Delete(key []byte) (bool, error) {
+	// If this is taken back, so is the view.
+	old, err := w.stored(key)
+	if err != nil || old == nil {
+		return false, err
+	}
+	w.dropObject(old)
+	w.setView(key, nil)
+	return !w.expired(old), w.fits()
+}
+
+// dropObject stages the removal of everything under an object's id, and a note
+// for the reclaiming of its space.
+func (w *Writer) dropObject(o *Object) {
+	if o.inline() {
+		return
+	}
+	for _, l := range o.layers {
+		w.dropLayer(l)
+	}
+	w.drops = append(w.drops, o.header.id)
+}
+
+// DeleteKeys stages the removal of keys, and returns how many were there. It ends with the context.
+func (w *Writer) DeleteKeys(ctx context.Context, keys [][]byte) (n int, err error) {
+	for i, key := range keys {
+		if err := GivenUp(ctx, i); err != nil {
+			return 0, err
+		}
+		there, err := w.Delete(key)
+		if err != nil {
+			return 0, err
+		}
+		if there {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// RenameIfFree is Rename if nothing is under dst, and reports whether that is so.
+func (w *Writer) RenameIfFree(src, dst []byte) (bool, error) {
+	from, err := w.Object(src)
+	if err != nil {
+		return false, err
+	}
+	if from == nil {
+		return false, notFound(src)
+	}
+	to, err := w.Object(dst)
+	if err != nil || to != nil {
+		return false, err
+	}
+	return true, w.Rename(src, dst)
+}
+
+// Rename stages moving what is under src to dst, replacing what is there. It
+// returns ErrNotFound if src is missing. Src and dst may be equal.
+func (w *Writer) Rename(src, dst []byte) error {
+	o, err := w.Object(src)
+	if err != nil {
+		return err
+	}
+	if o == nil {
+		return notFound(src)
+	}
+	if string(src) == string(dst) {
+		return nil
+	}
+	old, err := w.stored(dst)
+	if err != nil {
+		return err
+	}
+	moved, err := newObject(w.db, string(dst), o.header, o.layers)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		w.dropObject(old)
+	}
+	w.setView(src, nil)
+	w.setView(dst, moved)
+	return nil
+}
+
+// DeleteAll stages the removal of every key. The writer must be one that may touch any
+// key: that of a transaction. Any other gets an error.
+func (w *Writer) DeleteAll() error {
+	if w.gate != gateExclusive {
+		return errors.New("kv: a writer of named keys cannot delete all")
+	}
+	before := w.changes
+	w.changes = changes{flush: true}
+	w.onUndo(func() { w.changes = before })
+	return nil
+}
+
+// stageDrops stages the removal of everything, or of what is stored under the ids of
+// dropped objects, with notes for the reclaiming of the space; and takes away those of
+// objects that were built.
+func (w *Writer) stageDrops() {
+	if w.flush {
+		w.sequence = true
+		for _, tag := range []byte{tagHeader, tagDropped, tagExpiry} {
+			must(w.batch.DeleteRange([]byte{tag}, []byte{tag + 1}, nil))
+		}
+		// What was built since is written already.
+		from := []byte{tagObject}
+		for _, id := range slices.Sorted(slices.Values(w.built)) {
+			must(w.batch.DeleteRange(from, appendObjectKey(nil, id), nil))
+			from = appendObjectKey(nil, id+1)
+		}
+		must(w.batch.DeleteRange(from, []byte{tagObject + 1}, nil))
+		must(w.batch.DeleteRange(appendMetaKey(nil, metaKeys), appendMetaKey(nil, metaKeys+1), nil))
+		w.set(appendDroppedKey(w.scratch[:0], 0), nil) // object 0: all below the next id
+	}
+	for _, id := range w.drops {
+		must(w.batch.DeleteRange(appendObjectKey(nil, id), appendObjectKey(nil, id+1), nil))
+	}
+	dropped := make(map[uint64]bool)
+	for _, id := range w.drops {
+		dropped[id] = true
+	}
+	w.stageLayerDrops(dropped)
+	for _, id := range w.built {
+		w.delete(appendDroppedKey(w.scratch[:0], id))
+	}
+	for _, id := range w.drops {
+		w.set(appendDroppedKey(w.scratch[:0], id), nil)
+	}
+	for _, a := range w.attributes {
+		if dropped[a.object] {
+			continue
+		}
+		key := appendAttributeKey(w.scratch[:0], a.object, a.name)
+		if a.value == nil {
+			w.delete(key)
+		} else {
+			w.set(key, a.value)
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package kv
+
+import (
+	"errors"
+	"slices"
+)
+
+// keyView is what a key maps to inside a writer.
+type keyView struct {
+	key     string
+	object  *Object // nil: no live object
+	stored  *Object // as the store has it, also if expired
+	changed bool    // object is not as the store has it: made, moved here, or removed
+
+	damage error    // stored is a stand-in for an object that cannot be opened
+	notes  [][]byte // those of its expiry, which it does not tell
+}
+
+// groupDelta is the change of the number of keys of a group.
+type groupDelta struct {
+	group uint8
+	delta int
+}
+
+func (w *Writer) expired(o *Object) bool { return o.header.expiry != 0 && o.expiredBy(w.Now()) }
+
+func (w *Writer) view(key []byte) *keyView {
+	if w.index != nil {
+		if i, ok := w.index[string(key)]; ok {
+			return &w.views[i]
+		}
+		return nil
+	}
+	for i := range w.views {
+		w.steps++
+		if w.views[i].key == string(key) {
+			return &w.views[i]
+		}
+	}
+	return nil
+}
+
+// setView notes what this writer puts under a key it has looked at, nil for nothing.
+func (w *Writer) setView(key []byte, o *Object) {
+	v := w.view(key)
+	w.journalView(v)
+	v.object, v.changed = o, true
+	const perKey = 300
+	w.grow(perKey + 2*len(key))
+	if o != nil {
+		w.grow(len(o.header.params))
+	}
+}
+
+// Object returns the live object under a key, as this writer has left it; nil,
+// nil if there is none.
+func (w *Writer) Object(key []byte) (*Object, error) {
+	v, err := w.look(key)
+	if err != nil {
+		return nil, err
+	}
+	return v.object, nil
+}
+
+// Standing reports whether an object this writer was given is, as it is, what the key maps
+// to for everybody.
+func (w *Writer) Standing(o *Object) bool {
+	v := w.view([]byte(o.key))
+	return v != nil && v.stored == o && !v.changed
+}
+
+// look returns the view of a key, valid until the next one is added.
+func (w *Writer) look(key []byte) (*keyView, error) { return w.lookFor(key, nil) }
+
+// lookFor is look for one who may not need a large string; see access.
+func (w *Writer) lookFor(key []byte, large func(value []byte) error) (*keyView, error) {
+	v, err := w.lookAt(key, large)
+	if err == nil && v.damage != nil && !v.changed {
+		return nil, v.damage
+	}
+	return v, err
+}
+
+// lookAt is lookFor for one who does not need what is there to be whole.
+func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*keyView, error) {
+	if v := w.view(key); v != nil {
+		return v, w.renew(v)
+	}
+	if len(key) > MaxKeyLen {
+		return nil, keyTooLong(key) // nothing is staged for a key that was not looked at
+	}
+	var o *Object
+	var broken *damaged
+	if !w.flush { // else there is nothing
+		var err error
+		if o, err = w.db.find(key, access{large: large}); errors.As(err, &broken) {
+			return w.addView(keyView{key: string(key), stored: broken.stand(w.db, key), damage: err}), nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	v := keyView{object: o, stored: o}
+	if o == nil {
+		v.key = string(key)
+	} else {
+		v.key = o.key // saves a copy
+		if w.expired(o) {
+			v.object = nil
+		}
+	}
+	return w.addView(v), nil
+}
+
+// renew has a view of a key that is not changed be of the object that is open now. The one
+// before may have been closed, which in a transaction happens at any time: see evictObject.
+func (w *Writer) renew(v *keyView) error {
+	if v.changed || v.object == nil || !v.object.Ended() {
+		return nil
+	}
+	o, err := w.db.find([]byte(v.key), access{})
+	if err == nil {
+		v.object, v.stored = o, o
+	}
+	return err
+}
+
+// find is Object for a lookup inside of a transaction. It is not remembered: what a transaction
+// keeps of keys is of those it changes, however many it looks at.
+func (w *Writer) find(key []byte, large func(value []byte) error) (*Object, error) {
+	switch v := w.view(key); {
+	case v != nil && v.damage != nil && !v.changed:
+		return nil, v.damage
+	case v != nil:
+		err := w.renew(v)
+		return v.object, err
+	case w.flush:
+		return nil, nil
+	}
+	o, err := w.db.find(key, access{large: large})
+	if err != nil || o == nil || w.expired(o) {
+		return nil, err
+	}
+	return o, nil
+}
+
+// forgetUnchanged forgets the keys from the n-th on of which nothing is staged.
+func (w *Writer) forgetUnchanged(n int) {
+	kept := min(n, len(w.views)) // fewer are left after the removal of every key
+	for i := kept; i < len(w.views); i++ {
+		v := &w.views[i]
+		if !v.changed && !w.hasStaged(v.object) {
+			delete(w.index, v.key)
+			continue
+		}
+		if i != kept {
+			w.views[kept] = *v
+			if w.index != nil {
+				w.index[v.key] = kept
+			}
+		}
+		kept++
+	}
+	clear(w.views[kept:])
+	w.views = w.views[:kept]
+}
+
+// hasStaged reports whether something is staged of the layers of an object.
+func (w *Writer) hasStaged(o *Object) bool {
+	return o != nil && slices.ContainsFunc(o.layers, func(l *Layer) bool { return w.ordinal(l) >= 0 })
+}
+
+// addView adds the view of a key that has none.
+func (w *Writer) addView(v keyView) *keyView {
+	w.views = append(w.views, v)
+	switch n := len(w.views); {
+	case w.index != nil:
+		w.index[v.key] = n - 1
+	case n > fewStaged:
+		w.index = make(map[string]int)
+		for i := range w.views {
+			w.index[w.views[i].key] = i
+		}
+	}
+	return &w.views[len(w.views)-1]
+}
+
+// stageKeys stages the headers of the keys this writer has changed, once each, and
+// what goes with them: the notes of keys that expire, and the numbers of keys.
+func (w *Writer) stageKeys() {
+	for i := range w.views {
+		v := &w.views[i]
+		if !v.changed || v.object == nil && v.stored == nil {
+			continue
+		}
+		key := []byte(v.key)
+		if v.stored != nil {
+			w.sequence = w.sequence || !v.stored.inline()
+		}
+		if v.object != nil {
+			w.sequence = w.sequence || !v.object.inline()
+			w.set(w.db.headerKey(w.scratch[:0], key), appendHeader(nil, v.object.header))
+		} else {
+			w.delete(w.db.headerKey(w.scratch[:0], key))
+		}
+		for _, note := range v.notes {
+			w.delete(note)
+		}
+		w.stageExpiry(key, v.stored, v.object)
+		switch {
+		case v.stored == nil:
+			w.count(key, 1)
+		case v.object == nil:
+			w.count(key, -1)
+		}
+	}
+}
+
+// stageExpiry stages the note of a key that expires, and takes away that of what was
+// there.
+func (w *Writer) stageExpiry(key []byte, old, now *Object) {
+	var was, is int64
+	if old != nil {
+		was = old.header.expiry
+	}
+	if now != nil {
+		is = now.header.expiry
+	}
+	if was == is && (is == 0 || old.inline() == now.inline()) {
+		return
+	}
+	// One that stays but for its value goes and comes: each Set counts as one more.
+	if was != 0 {
+		w.delete(appendExpiryKey(w.scratch[:0], was, key))
+	}
+	if is != 0 {
+		w.set(appendExpiryKey(w.scratch[:0], is, key), expiryNoteValue(now.header))
+	}
+}
+
+// removals returns how many keys there are less after the commit.
+func (w *Writer) removals() (n int) {
+	for _, g := range w.groups {
+		n -= g.delta
+	}
+	return max(0, n)
+}
+
+// count stages a change of the number of keys.
+func (w *Writer) count(key []byte, delta int) {
+	group := w.db.keyLockIndex(key)
+	for i := range w.groups {
+		if w.groups[i].group == group {
+			w.groups[i].delta += delta
+			return
+		}
+	}
+	w.groups = append(w.groups, groupDelta{group, delta})
+}
+
+// stored returns what is under a key, also if it has expired, for one who will remove or
+// replace it: of what is damaged a stand-in.
+func (w *Writer) stored(key []byte) (*Object, error) {
+	v, err := w.lookAt(key, withoutValue)
+	switch {
+	case err != nil:
+		return nil, err
+	case v.changed:
+		return v.object, nil
+	}
+	if v.damage != nil && v.stored.header.id == 0 {
+		if v.notes, err = w.db.notesOf(key); err != nil {
+			return nil, err
+		}
+	}
+	return v.stored, nil
+}

@@ -69,3 +69,28 @@ func TestScan_givenUp(t *testing.T) {
 		}
 	}
 }
+
+// Only a writer that may touch any key deletes all keys.
+func TestWriter_DeleteAll_ofNamedKeys(t *testing.T) {
+	s := openKeys(t, nil, kv.Options{})
+	defer s.close(t)
+	set := func(w *kv.Writer) error {
+		_, err := w.Set([]byte("k"), []byte("v"), kv.SetOptions{})
+		return err
+	}
+	if err := s.Write(kv.NoSync, [][]byte{[]byte("k")}, set); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(kv.NoSync, [][]byte{[]byte("j")}, (*kv.Writer).DeleteAll); err == nil {
+		t.Error("a writer of one key has deleted all")
+	}
+	if n, err := s.Size(); n != 1 || err != nil {
+		t.Errorf("%d keys are left, %v, want 1", n, err)
+	}
+	if err := s.DB.Update(t.Context(), kv.NoSync, func(tx *kv.Transaction) error { return tx.Write((*kv.Writer).DeleteAll) }); err != nil {
+		t.Error(err)
+	}
+	if n, err := s.Size(); n != 0 || err != nil {
+		t.Errorf("%d keys are left, %v, want 0", n, err)
+	}
+}

@@ -7,8 +7,8 @@
 //
 // # How to write a module
 //
-// A module.Module names types and commands and is passed to kv.Open; module.go has
-// the one of this program.
+// A module.Module names types and commands; module.go has the one of this program. kv.Open takes
+// a table of modules in Options.Modules: coreext.With makes one of the built-in commands and others.
 //
 //   - Choose the blocks. An object has layers of equal blocks; a write stores
 //     only the bits or slots it changes, so let an operation change few, of one

@@ -1367,4 +1367,15 @@ var guards = []mutation{
 			"\t\tw.bits[bit.block].remove(bit.position)\n\t\tw.bitCount--\n",
 			"\t\t_ = bit\n"},
 	}},
+	{name: "a writer of named keys deletes all", pkg: "./kv", tests: "^TestWriter_DeleteAll", edits: []edit{
+		{"kv/objects.go", "\tif w.gate != gateExclusive {\n\t\treturn errors.New(\"kv: a writer", "\tif w.gate == gateNone {\n\t\treturn errors.New(\"kv: a writer"},
+	}},
+	{name: "a service that does not start is stopped", pkg: "./module", tests: "^TestTable", edits: []edit{
+		{"module/host.go",
+			"\t\t\tif err := s.Start(h.db); err != nil {\n",
+			"\t\t\th.started = append(h.started, s)\n\t\t\tif err := s.Start(h.db); err != nil {\n"},
+	}},
+	{name: "services stop in the order in which they started", pkg: "./module", tests: "^TestTable", edits: []edit{
+		{"module/host.go", "range slices.Backward(h.started)", "range slices.All(h.started)"},
+	}},
 }

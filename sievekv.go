@@ -148,6 +148,13 @@ func Open(dir string, o *Options) (*DB, error) {
 	return &DB{store: db}, nil
 }
 
+// Modules are the modules that Open gives every store: the built-in commands, the filters, compaction, and transactions.
+func Modules() []module.Module {
+	return []module.Module{
+		coreext.Module(), bloomext.Module(), cuckooext.Module(), countingext.Module(), compaction.Module(), txn.Module(),
+	}
+}
+
 // withOwn returns the modules of a store: its own, and those of a table. What is no table stays.
 func withOwn(modules kv.Modules) kv.Modules {
 	if _, isTable := modules.(*module.Table); modules != nil && !isTable {
@@ -155,9 +162,7 @@ func withOwn(modules kv.Modules) kv.Modules {
 	}
 	given := module.Modules(modules)
 	var all []module.Module
-	for _, own := range []module.Module{
-		coreext.Module(), bloomext.Module(), cuckooext.Module(), countingext.Module(), compaction.Module(), txn.Module(),
-	} {
+	for _, own := range Modules() {
 		if !slices.ContainsFunc(given, func(m module.Module) bool { return m.Name == own.Name }) {
 			all = append(all, own)
 		}

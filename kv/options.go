@@ -10,6 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
+// DefaultMaxFilterBytes is the default of Options.MaxFilterBytes: 64 GiB.
+const DefaultMaxFilterBytes = 64 << 30
+
 // Durability says when a write is reported as done.
 type Durability uint8
 
@@ -88,7 +91,7 @@ type Options struct {
 	Seed uint64
 
 	// MaxFilterBytes limits the size, in bytes of bit arrays, of one object.
-	// 1 byte to 1 PiB. Default 64 GiB.
+	// 1 byte to 1 PiB. Default DefaultMaxFilterBytes.
 	MaxFilterBytes uint64
 
 	// BallastSize is the size, in bytes, of a file kept in the store's
@@ -172,7 +175,7 @@ func (o *Options) withDefaults() (Options, error) {
 		opts.Durability = Always
 	}
 	if opts.MaxFilterBytes == 0 {
-		opts.MaxFilterBytes = 64 << 30
+		opts.MaxFilterBytes = DefaultMaxFilterBytes
 	}
 	if opts.BallastSize == 0 {
 		opts.BallastSize = 64 << 20

@@ -18,8 +18,8 @@ import (
 // of those is two more.
 const reserveWords = 7
 
-// maxTTL is the longest life of a filter, in seconds: 100 years.
-const maxTTL = 100 * 366 * 24 * 60 * 60
+// MaxTTL is the longest time to live of a new filter, in seconds: 100 years.
+const MaxTTL = 100 * 366 * 24 * 60 * 60
 
 // ParseReserve reads the words of BF.RESERVE and CBF.RESERVE:
 //
@@ -96,8 +96,8 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 			if ttl, ok = text.ParseInt(args[i+1]); !ok {
 				return bad("ERR bad ttl")
 			}
-			if ttl < 1 || ttl > maxTTL {
-				return reply.Errorf("ERR ttl must be in the range [1, %d]", int64(maxTTL)), false
+			if ttl < 1 || ttl > MaxTTL {
+				return reply.Errorf("ERR ttl must be in the range [1, %d]", int64(MaxTTL)), false
 			}
 		}
 	}

@@ -39,6 +39,20 @@ var extension = []string{"kv/...", "module/...", "scalableext"}
 // flagModules are for the command line.
 var flagModules = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/dustin/go-humanize"}
 
+// kinds are the types of filter, and runs what a run of kvshell over the lines of an input needs.
+var (
+	kinds = []string{"kv/...", "module/...", "scalableext", "bloomext", "cuckooext", "countingext"}
+	runs  = append(shell("input", "filters", "progress", "exit", "cliflags"), "kv", "module/reply", "scalableext")
+)
+
+// shell returns packages of kvshell.
+func shell(names ...string) (packages []string) {
+	for _, name := range names {
+		packages = append(packages, "cmd/kvshell/internal/"+name)
+	}
+	return packages
+}
+
 // public are the packages that programs of users build on.
 var public = []string{".", "kv/...", "module/...", "coreext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "metrics", "server"}
 
@@ -72,8 +86,17 @@ var rules = []rule{
 	{packages: "cmd/kvshell/internal/crashpoint"},
 	{packages: "cmd/kvshell/internal/system"},
 	{packages: "cmd/kvshell/internal/suggest"},
-	{packages: "cmd/kvshell/internal/exit", ours: []string{"kv/...", "module/...", "scalableext"}},
-	{packages: "cmd/kvshell/internal/cliflags", ours: []string{"cmd/kvshell/internal/exit", "cmd/kvshell/internal/suggest"}, others: flagModules},
+	{packages: "cmd/kvshell/internal/progress", others: []string{"github.com/schollz/progressbar"}},
+	{packages: "cmd/kvshell/internal/exit", ours: []string{"kv", "module/reply", "scalableext"}},
+	{packages: "cmd/kvshell/internal/cliflags", ours: shell("exit", "suggest"), others: flagModules},
+	{packages: "cmd/kvshell/internal/cmdline", ours: []string{"module/reply", "server/resp"}},
+	{packages: "cmd/kvshell/internal/scratch", ours: []string{".", "kv", "module"}},
+	{packages: "cmd/kvshell/internal/input", ours: shell("exit", "system"), others: []string{xxhash}},
+	{packages: "cmd/kvshell/internal/filters", ours: slices.Concat(shell("exit", "cliflags", "scratch"), kinds), others: flagModules},
+	{packages: "cmd/kvshell/internal/dedup", ours: slices.Concat(runs, shell("crashpoint", "cmdline", "system")), others: slices.Concat(flagModules, []string{xxhash})},
+	{packages: "cmd/kvshell/internal/client", ours: append(shell("exit", "cliflags", "cmdline"), "module/...", "server/resp"), others: flagModules},
+	{packages: "cmd/kvshell/internal/load", ours: slices.Concat(runs, shell("crashpoint", "cmdline", "client")), others: flagModules},
+	{packages: "cmd/kvshell/internal/servertest", ours: append(shell("cmdline", "scratch"), ".", "kv", "module/...", "server", "server/resp")},
 	{packages: "cmd/kvshell", ours: []string{"..."}, others: []string{"..."}},
 	{packages: "examples/...", ours: public},
 	{packages: "bench/...", ours: public},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
@@ -51,7 +52,7 @@ func (sh *shell) checkStore(ctx context.Context) (report checkReport, err error)
 	if err != nil {
 		return report, err
 	}
-	defer closeStore(db, &err)
+	defer sh.closeStore(db, &err)
 	found, err := db.Check(ctx)
 	if err != nil {
 		return report, fmt.Errorf("check of %s: %w", db.Dir(), err)
@@ -68,12 +69,12 @@ func (sh *shell) checkServer(ctx context.Context) (report checkReport, err error
 	if err != nil {
 		return report, err
 	}
-	defer exec.close(&err)
+	defer exec.Close(&err)
 	r, err := figures(ctx, exec, "SIEVE.CHECK")
 	if err != nil {
 		return report, err
 	}
-	found := fields(r)
+	found := client.Fields(r)
 	report.keys, report.blocks = uint64(found["keys"].Int()), uint64(found["blocks"].Int())
 	report.bytes = uint64(found["bytes"].Int())
 	for _, note := range found["notes"].Elems() {
@@ -95,3 +96,8 @@ func (r *checkReport) text() string {
 	}
 	return text + fmt.Sprintf("problems found: %d\n", len(r.problems))
 }
+
+const checkHelp = `check reads every header, counter and block of the store, and checks that all of it decodes and belongs to a key.
+That filters have about as many bits set as their item counts let expect can only be told statistically: such
+findings are notes. A problem found makes the exit code 5.
+`

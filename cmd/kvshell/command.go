@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/module/reply"
 )
@@ -41,7 +43,7 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 	if sh.repeat.count < -1 || sh.repeat.count == 0 {
 		return exit.Usagef("-r %d: must be 1 or more, or -1 for ever", sh.repeat.count)
 	}
-	args := commandWords(words...)
+	args := cmdline.Words(words...)
 	if sh.repeat.lastFromStdin {
 		last, err := io.ReadAll(sh.stdin)
 		if err != nil {
@@ -58,7 +60,7 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 	if err != nil {
 		return err
 	}
-	defer exec.close(&err)
+	defer exec.Close(&err)
 	var own []*cobra.Command
 	if !forced {
 		own = root.Commands()
@@ -92,8 +94,8 @@ func pause(ctx context.Context, wait time.Duration) bool {
 // do runs a command that a person typed: it prints the reply and what helps with it. Own are the own words that
 // may have been meant.
 func (sh *shell) do(ctx context.Context, exec executor, words [][]byte, own []*cobra.Command) (reply.Reply, error) {
-	r, err := exec.do(ctx, words)
-	if errors.Is(err, errNoReply) {
+	r, err := exec.Do(ctx, words)
+	if errors.Is(err, client.ErrNoReply) {
 		return r, nil
 	}
 	if err != nil {
@@ -103,7 +105,7 @@ func (sh *shell) do(ctx context.Context, exec executor, words [][]byte, own []*c
 		return r, err
 	}
 	sh.hint(ctx, exec, words, r, own)
-	return r, exec.follow(ctx, words, r, sh.print)
+	return r, exec.Follow(ctx, words, r, sh.print)
 }
 
 func (sh *shell) print(r reply.Reply) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"iter"
@@ -12,12 +11,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server/resp"
 )
 
@@ -100,7 +98,7 @@ func spell(words []string, isQuoted bool, tail string) []string {
 	for i, word := range words {
 		spelled[i] = word
 		if isQuoted {
-			spelled[i] = quoted([]byte(word))
+			spelled[i] = cmdline.Quoted([]byte(word))
 		}
 	}
 	switch {
@@ -124,11 +122,6 @@ func needsQuotes(word string) bool {
 	})
 }
 
-// quoted returns a word in quotes, as replies show it and resp.Split reads it.
-func quoted(word []byte) string {
-	return string(bytes.TrimSuffix(reply.AppendText(nil, reply.Bulk(word)), []byte("\n")))
-}
-
 // offer returns the words that partial may become after the words typed before it.
 func (c *completer) offer(typed []string, partial string) []string {
 	if len(typed) > 0 && typed[0] == "--" { // a command of the store follows, whatever its name
@@ -140,12 +133,12 @@ func (c *completer) offer(typed []string, partial string) []string {
 	} else if cmd := findOwn(c.own(), typed[0]); cmd != nil {
 		return c.offerOwn(cmd, typed[1:], partial)
 	}
-	cmd := findCommand(c.exec.commands(), typed[0])
+	cmd := findCommand(c.exec.Commands(), typed[0])
 	switch {
 	case cmd == nil:
 		return nil
 	case isKey(cmd, len(typed)):
-		return c.exec.keys(partial)
+		return firstKeys(c.exec.Keys(partial), partial)
 	}
 	return inCase(partial, parseSyntax(cmd.Syntax).next(typed[1:]))
 }
@@ -183,7 +176,7 @@ func (c *completer) offerFor(place, partial string) (words []string) {
 	for name := range strings.SplitSeq(place, "|") {
 		switch name {
 		case "KEY":
-			words = append(words, c.exec.keys(partial)...)
+			words = append(words, firstKeys(c.exec.Keys(partial), partial)...)
 		case "FILE", "OUT":
 			words = append(words, completeFiles(partial)...)
 		case "WORD":
@@ -191,7 +184,7 @@ func (c *completer) offerFor(place, partial string) (words []string) {
 		case "COMMAND":
 			words = append(words, inCase(partial, c.commandNames())...)
 		case "@GROUP":
-			words = append(words, withPrefix(partial, groups(c.exec.commands()))...)
+			words = append(words, withPrefix(partial, groups(c.exec.Commands()))...)
 		case strings.ToLower(name):
 			words = append(words, withPrefix(partial, []string{name})...)
 		}
@@ -251,7 +244,7 @@ func firstKeys(scan iter.Seq2[string, error], prefix string) (keys []string) {
 		}
 	}
 	slices.Sort(keys)
-	return keys
+	return slices.Compact(keys)
 }
 
 // completeFiles returns names of files and, with a separator behind them, directories that begin with a prefix. Hidden
@@ -288,7 +281,7 @@ func (c *completer) syntaxOf(typed []string) string {
 	if len(typed) == 0 {
 		return ""
 	}
-	if cmd := findCommand(c.exec.commands(), typed[0]); cmd != nil {
+	if cmd := findCommand(c.exec.Commands(), typed[0]); cmd != nil {
 		return usage(cmd)
 	}
 	return ""
@@ -296,7 +289,7 @@ func (c *completer) syntaxOf(typed []string) string {
 
 func (c *completer) commandNames() []string {
 	var names []string
-	for _, cmd := range c.exec.commands() {
+	for _, cmd := range c.exec.Commands() {
 		names = append(names, cmd.Name)
 	}
 	return names

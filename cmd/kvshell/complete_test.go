@@ -10,11 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/module"
-
 	"pgregory.net/rapid"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // testCompleter is a completer as the prompt has it, over a store in memory with these keys.
@@ -27,9 +26,10 @@ func testCompleter(t *testing.T, keys ...string) (*completer, *bytes.Buffer) {
 			t.Fatalf("%q: %s", key, r)
 		}
 	}
-	p := &prompt{shell: &shell{stdout: os.Stdout, stderr: os.Stderr}, exec: newStoreExecutor(db)}
+	sh := &shell{stdout: os.Stdout, stderr: os.Stderr}
+	p := &prompt{shell: sh, exec: sh.storeExecutor(db)}
 	var out bytes.Buffer
-	return &completer{exec: newStoreExecutor(db), own: p.ownCommands, out: &out}, &out
+	return &completer{exec: sh.storeExecutor(db), own: p.ownCommands, out: &out}, &out
 }
 
 // completions returns the lines that Tab at the end of a line, or where it has a caret, may make of it.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/crashpoint"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 )
 
 // crashVariable makes a process crash: "POINT:N" where it reaches a point for the N-th time.
@@ -170,7 +171,7 @@ func TestDedup_kill(t *testing.T) {
 		run  dedupRun
 	}{
 		{"always, from a file", dedupRun{input: urlList, flags: []string{"--seed=7", "--batch=64"}}},
-		{"no, from standard input", dedupRun{input: stdinName, stdin: compressed, flags: []string{"--seed=7", "--batch=64", "--sync=no"}}},
+		{"no, from standard input", dedupRun{input: input.Stdin, stdin: compressed, flags: []string{"--seed=7", "--batch=64", "--sync=no"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -291,7 +292,7 @@ func TestDedup_crashPoints(t *testing.T) {
 		level := []string{"always", "no"}[i%2]
 		t.Run(strings.Join(points, ",")+" "+level, func(t *testing.T) {
 			t.Parallel()
-			run := &dedupRun{dir: t.TempDir(), input: stdinName, stdin: []byte(text.String()), flags: []string{"--batch=10", "--sync=" + level}}
+			run := &dedupRun{dir: t.TempDir(), input: input.Stdin, stdin: []byte(text.String()), flags: []string{"--batch=10", "--sync=" + level}}
 			if err := os.WriteFile(run.out(), []byte(before), 0o666); err != nil {
 				t.Fatal(err)
 			}
@@ -331,7 +332,7 @@ func TestDedup_powerLoss(t *testing.T) {
 		fmt.Fprintf(&text, "line %d\n", i%60)
 	}
 	for _, kept := range []int{3 * 10, 3*10 + 1, 4*10 - 1} {
-		run := &dedupRun{dir: t.TempDir(), input: stdinName, stdin: []byte(text.String()), flags: []string{"--batch=10"}}
+		run := &dedupRun{dir: t.TempDir(), input: input.Stdin, stdin: []byte(text.String()), flags: []string{"--batch=10"}}
 		run.crash(t, "written:4")
 		lines := strings.SplitAfter(text.String(), "\n")
 		if err := os.Truncate(run.out(), int64(len(strings.Join(lines[:kept], "")))); err != nil {

@@ -12,11 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievekv/sievekv/coreext"
-
-	"github.com/sievekv/sievekv/module"
-
+	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/resp"
@@ -61,7 +60,7 @@ func runExamples(ctx context.Context) (runs []*exampleRun, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeStore(table, &err)
+	defer scratch.Close(table, &err)
 	for _, c := range module.Of(table).Commands() {
 		run, err := runExample(ctx, c)
 		if err != nil {
@@ -79,7 +78,7 @@ func runExample(ctx context.Context, c *module.Command) (run *exampleRun, err er
 	if err != nil {
 		return nil, err
 	}
-	defer closeStore(db, &err)
+	defer scratch.Close(db, &err)
 	do, stop, err := exampleSession(db, c)
 	if err != nil {
 		return nil, err
@@ -107,7 +106,7 @@ func openForExample() (*kv.DB, error) {
 	start := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	return kv.Open("", &kv.Options{
 		InMemory: true, Seed: 1, Clock: func() time.Time { return start },
-		Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(append(modules(), server.Module())...),
+		Logger: slog.New(slog.DiscardHandler), Modules: module.New(append(sievekv.Modules(), server.Module())...),
 	})
 }
 
@@ -203,7 +202,7 @@ func settingDocs() (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer closeStore(db, &err)
+	defer scratch.Close(db, &err)
 	var b strings.Builder
 	b.WriteString(settingsIntro)
 	for _, s := range module.Of(db).Settings() {

@@ -4,99 +4,98 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 
-	"github.com/sievekv/sievekv/module"
-
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )
 
 // executor is what carries out commands: a store that this process has open, or a server.
 type executor interface {
-	// do runs a command. The error says why there is no reply.
-	do(ctx context.Context, words [][]byte) (reply.Reply, error)
+	// Do runs a command. The error says why there is no reply.
+	Do(ctx context.Context, words [][]byte) (reply.Reply, error)
 
-	// follow shows what comes after the reply to a command that asks for messages, until ctx ends.
-	follow(ctx context.Context, words [][]byte, first reply.Reply, show func(reply.Reply) error) error
+	// Follow shows what comes after the reply to a command that asks for messages, until ctx ends.
+	Follow(ctx context.Context, words [][]byte, first reply.Reply, show func(reply.Reply) error) error
 
-	// name is what stands in the prompt.
-	name() string
+	// Name is what stands in the prompt.
+	Name() string
 
-	// inTransaction reports whether commands are queued, after MULTI.
-	inTransaction() bool
+	// InTransaction reports whether commands are queued, after MULTI.
+	InTransaction() bool
 
-	// commands returns the command table, nil if it cannot be had.
-	commands() []*module.Command
+	// Commands returns the command table, nil if it cannot be had.
+	Commands() []*module.Command
 
-	// keys returns, sorted, keys that begin with a prefix, as many as Tab offers.
-	keys(prefix string) []string
+	// Keys yields keys, among them those that begin with a prefix, some perhaps several times.
+	Keys(prefix string) iter.Seq2[string, error]
 
-	// isMissing reports whether there is no such key.
-	isMissing(ctx context.Context, key []byte) bool
+	// IsMissing reports whether there is no such key.
+	IsMissing(ctx context.Context, key []byte) bool
 
-	// close ends it at the end of a function, whose error is kept.
-	close(err *error)
+	// Close ends it at the end of a function, whose error is kept.
+	Close(err *error)
 }
 
 // storeExecutor is a store in this process.
 type storeExecutor struct {
 	db      *kv.DB
 	session *module.Session
+	shell   *shell
 	title   string
 }
 
-func newStoreExecutor(db *kv.DB) *storeExecutor {
-	return &storeExecutor{db: db, session: module.NewSession(db)}
+func (sh *shell) storeExecutor(db *kv.DB) *storeExecutor {
+	return &storeExecutor{db: db, session: module.NewSession(db), shell: sh}
 }
 
-func (e *storeExecutor) do(ctx context.Context, words [][]byte) (reply.Reply, error) {
+func (e *storeExecutor) Do(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	return e.session.Do(ctx, words), nil
 }
 
-// follow has nothing to show: no command of a store asks for messages.
-func (e *storeExecutor) follow(context.Context, [][]byte, reply.Reply, func(reply.Reply) error) error {
+// Follow has nothing to show: no command of a store asks for messages.
+func (e *storeExecutor) Follow(context.Context, [][]byte, reply.Reply, func(reply.Reply) error) error {
 	return nil
 }
 
-func (e *storeExecutor) name() string { return e.title }
+func (e *storeExecutor) Name() string { return e.title }
 
-func (e *storeExecutor) inTransaction() bool {
+func (e *storeExecutor) InTransaction() bool {
 	_, multi := txn.Queued(e.session)
 	return multi
 }
 
-func (e *storeExecutor) commands() []*module.Command { return module.Of(e.db).Commands() }
+func (e *storeExecutor) Commands() []*module.Command { return module.Of(e.db).Commands() }
 
-// keys compares the prefix here rather than as a pattern of the scan, so that the keys looked at can be counted, and
-// none of its characters has a meaning.
-func (e *storeExecutor) keys(prefix string) []string {
-	return firstKeys(e.db.Scan(context.Background(), kv.ScanOptions{}), prefix)
+// Keys yields all keys: a pattern could not be bounded in how many keys it looks at, and some characters have a meaning in it.
+func (e *storeExecutor) Keys(string) iter.Seq2[string, error] {
+	return e.db.Scan(context.Background(), kv.ScanOptions{})
 }
 
-// isMissing asks in a session of its own: one that is in the midst of a transaction would queue it.
-func (e *storeExecutor) isMissing(ctx context.Context, key []byte) bool {
-	return isZero(module.NewSession(e.db).Do(ctx, [][]byte{[]byte("EXISTS"), key}))
+// IsMissing asks in a session of its own: one that is in the midst of a transaction would queue it.
+func (e *storeExecutor) IsMissing(ctx context.Context, key []byte) bool {
+	r := module.NewSession(e.db).Do(ctx, [][]byte{[]byte("EXISTS"), key})
+	return r.Kind() == reply.KindInt && r.Int() == 0
 }
 
-func (e *storeExecutor) close(err *error) { closeStore(e.db, err) }
-
-func isZero(r reply.Reply) bool { return r.Kind() == reply.KindInt && r.Int() == 0 }
+func (e *storeExecutor) Close(err *error) { e.shell.closeStore(e.db, err) }
 
 // executorOfAll returns what carries out commands about all of a store that is there, or of a server: SIEVE.CHECK and
 // the like. The replies are as in RESP3.
 func (sh *shell) executorOfAll() (executor, error) {
 	if sh.address != nil {
-		a := *sh.address
-		a.protocol = 3
-		return newClient(&a, &sh.show, sh.stderr), nil
+		return client.New(sh.address.InRESP3(), nil, sh.stderr), nil
 	}
 	db, err := sh.openExisting()
 	if err != nil {
 		return nil, err
 	}
-	return newStoreExecutor(db), nil
+	return sh.storeExecutor(db), nil
 }
 
 // target names what an executor works on, for messages.
@@ -104,12 +103,12 @@ func (sh *shell) target(exec executor) string {
 	if store, ok := exec.(*storeExecutor); ok {
 		return store.db.Dir()
 	}
-	return sh.address.endpoint
+	return sh.address.Endpoint
 }
 
 // figures runs a command for its figures: an error reply is an error.
 func figures(ctx context.Context, exec executor, words ...string) (reply.Reply, error) {
-	r, err := exec.do(ctx, commandWords(words...))
+	r, err := exec.Do(ctx, cmdline.Words(words...))
 	switch {
 	case err != nil:
 		return r, err

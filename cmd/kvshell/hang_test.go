@@ -8,13 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
+	"github.com/sievekv/sievekv/module"
 )
 
 const rootHelp = `kvshell runs commands of a store of filters in a directory, or of a server.
@@ -50,70 +50,6 @@ from $REDISCLI_AUTH if no flag gives it.
 Exit codes: 0 all is well; 1 a command answered with an error, or a run was refused; 2 wrong usage; 3 the
 store is not there or cannot be opened, or the server cannot be reached; 4 another process uses the store; 5 it
 is damaged; 6 trouble with a local file or the disk; 130 interrupted.
-`
-
-const serveHelp = `serve serves the store over the protocol of Redis, so that clients made for Redis with RedisBloom, redis-cli
-and kvshell -h can use it, until SIGTERM, Ctrl-C or the command SHUTDOWN. Then commands that run have ten
-seconds to end, everything is synced, and the exit code is 0. If a command or the disk still does not end, the process
-ends without closing the store, with exit code 6, four seconds later: nothing that was acknowledged at --sync always is
-lost by it. A second SIGTERM or Ctrl-C ends it at once.
-
-A client's reply to a write comes when the write is as durable as --sync says. Commands that a client sends
-without waiting for replies are made durable together.
-
-Without a password (--requirepass-file) or users (--acl-file) only clients on this machine are served. Whoever has the
-password can read, change and delete everything, and end the server; users of the ACL file can do what it lets them. A
-client's certificate (--tls-client-ca) is asked for beside these, and is no login.
-
-SIGHUP has the files of TLS read again; it ends no server. Connections that exist go on, and if a file is bad those that
-were read before stay in use.
-
-CONFIG GET * lists the settings; CONFIG SET changes them until the server ends, --set from its start.
-
-`
-
-const dedupHelp = `dedup prints the lines of FILE, or of standard input for -, that were not seen before, in order. Seen are
-the lines of all earlier runs with the same KEY too: it names a filter, which is made if it is missing: a Bloom
-filter, or with --type cuckoo or counting one from which lines can be deleted again (CF.DEL, CBF.DEL), so that they
-count as new.
-A new line is taken for a seen one at the filter's false-positive rate, and then lost; a seen one is never
-printed again. A filter that holds more lines than it was made for grows, at the same rate: it takes more bits for each
-line then. kvshell plan tells how many.
-
-FILE may be gzipped, with one member or several. Lines may have any length, and end in LF or CRLF, or with the
-file; they are printed with LF. An empty line is a line. What is compared is the bytes.
-
-With -o, the new lines are appended to OUT, each exactly once even if the run is killed or the power fails: the
-same command again goes on where it was. Until then KEY takes no other input and no other OUT, and OUT no other KEY,
-unless --restart forgets the unfinished run. FILE must not change meanwhile (standard input must have the same bytes
-again), nor must OUT: if it is not what was written, the run is refused, and what somebody appended to it goes to
-OUT.cut. If KEY is deleted meanwhile or expires, the run is refused too. What tells of it is the key
-OUT` + claimSuffix + `, which goes with the end of the run. A last line of OUT without a line break is given one.
-
-Without -o, the new lines go to standard output. They count as seen when they were printed, whether or not somebody read
-them: "| head -1" loses all that was printed behind the first line, as far as the pipe took it. If such a run is killed,
-the next one may print its last batch once more. -o has neither of the two. Other news, such as the summary, then goes
-to standard error.
-`
-
-const planHelp = `plan tells how large a filter for ITEMS different items at a false-positive RATE is, how it is laid out, and
-what rate it is expected to have when it holds them; and, of a filter that grows, the layers it has at ten times the
-items. It needs no store. A block is what one lookup reads; a line is 512 bits of it. With --type cuckoo, which items
-can be deleted from, --error 0 plans a filter made without an error rate; blocks are made whole, so that there may be
-room for more than ITEMS. With --type counting, a counting Bloom filter, a line is 128 counters of 4 bits.
-
-With --table it prints the sizes for many capacities and rates, beside those of RedisBloom by its formula, without its
-bookkeeping, and of TairBloom as published.
-`
-
-const compactHelp = `compact brings the store to the form it comes to by itself when nothing is written: what was deleted is
-removed from the disk, blocks are folded, and filters are brought into fewer layers where their type can. It needs time
-and, for a while, room on the disk for what it writes anew. Ctrl-C ends it, and what was done stays.
-`
-
-const checkHelp = `check reads every header, counter and block of the store, and checks that all of it decodes and belongs to a key.
-That filters have about as many bits set as their item counts let expect can only be told statistically: such
-findings are notes. A problem found makes the exit code 5.
 `
 
 // storeless are the annotations of the words that need no store: their usage leaves -d out.
@@ -157,11 +93,11 @@ func (sh *shell) helpCommand() *cobra.Command {
 			case markdown:
 				return sh.helpMarkdown(cmd.Context())
 			}
-			db, err := openScratch()
+			db, err := scratch.Open()
 			if err != nil {
 				return err
 			}
-			defer closeStore(db, &err)
+			defer scratch.Close(db, &err)
 			if len(args) > 0 {
 				return sh.helpOn(cmd.Context(), args[0], module.Of(db).Commands(), root.Commands())
 			}
@@ -181,13 +117,13 @@ func (p *prompt) helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			own := p.ownCommands()
 			if len(args) > 0 {
-				return p.shell.helpOn(cmd.Context(), args[0], p.exec.commands(), own)
+				return p.shell.helpOn(cmd.Context(), args[0], p.exec.Commands(), own)
 			}
 			text := promptHelp + "\nWords:\n"
 			for _, cmd := range own {
 				text += fmt.Sprintf("  %-*s %s\n", nameWidth, cmd.Name(), cmd.Short)
 			}
-			return p.shell.page(cmd.Context(), text+"\n"+listCommands(p.exec.commands()))
+			return p.shell.page(cmd.Context(), text+"\n"+listCommands(p.exec.Commands()))
 		},
 	}
 }
@@ -229,11 +165,11 @@ func didYouMean(name string, table []*module.Command, own []*cobra.Command) erro
 
 // mistyped is didYouMean for what is no command of the store, before a store is opened to say so.
 func (sh *shell) mistyped(name string, own []*cobra.Command) (err error) {
-	db, err := openScratch()
+	db, err := scratch.Open()
 	if err != nil {
 		return err
 	}
-	defer closeStore(db, &err)
+	defer scratch.Close(db, &err)
 	if findCommand(module.Of(db).Commands(), name) != nil {
 		return nil
 	}

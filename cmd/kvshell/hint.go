@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/suggest"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -30,7 +30,7 @@ func (sh *shell) hint(ctx context.Context, exec executor, words [][]byte, r repl
 	if !unknown && !misused && (r.IsError() || !onTerminals) {
 		return // a server is not asked for its table in vain
 	}
-	name, table := string(words[0]), exec.commands()
+	name, table := string(words[0]), exec.Commands()
 	cmd := findCommand(table, name)
 	switch {
 	case unknown:
@@ -40,8 +40,8 @@ func (sh *shell) hint(ctx context.Context, exec executor, words [][]byte, r repl
 	case cmd == nil:
 	case misused:
 		fmt.Fprintf(sh.stderr, "%susage: %s\n", sh.name, usage(cmd))
-	case readsKey(cmd) && exec.isMissing(ctx, words[cmd.FirstKey]):
-		fmt.Fprintf(sh.stderr, "(no key %s)\n", quoted(words[cmd.FirstKey]))
+	case readsKey(cmd) && exec.IsMissing(ctx, words[cmd.FirstKey]):
+		fmt.Fprintf(sh.stderr, "(no key %s)\n", cmdline.Quoted(words[cmd.FirstKey]))
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"os"
@@ -11,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/coreext"
-
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/servertest"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // urlList is a list of 59,206 lines, 30,072 of them different.
@@ -29,7 +30,7 @@ const mutationVariable = "SIEVEKV_MUTATION"
 // The test binary, called kvshell, is the program: testscript.Main puts it on the PATH. So tests run real
 // processes, which can be killed.
 func TestMain(m *testing.M) {
-	drainTime, tabTimeout, tableTimeout = time.Hour, time.Hour, time.Hour
+	drainTime, client.TabTimeout, client.TableTimeout = time.Hour, time.Hour, time.Hour
 	metricsTimes.header, metricsTimes.idle = time.Hour, time.Hour
 	testscript.Main(m, map[string]func(){"kvshell": func() {
 		ballastSize = -1
@@ -117,7 +118,7 @@ func makeForeign(ts *testscript.TestScript, _ bool, args []string) {
 
 func openStore(ts *testscript.TestScript, dir string, more ...module.Module) *kv.DB {
 	db, err := kv.Open(ts.MkAbs(dir), &kv.Options{
-		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(append(modules(), more...)...),
+		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: module.New(append(sievekv.Modules(), more...)...),
 	})
 	ts.Check(err)
 	return db
@@ -141,4 +142,30 @@ func flipBit(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	bytes[len(bytes)/2] ^= 1
 	ts.Check(os.WriteFile(largest, bytes, 0o666))
+}
+
+// serve VARIABLE [PASSWORD] starts a server for a script, whose port goes to a variable. With a name that ends in
+// .sock it is on a Unix socket of this name, with TLS as a variable it has a certificate, in cert.pem.
+func serveScript(ts *testscript.TestScript, _ bool, args []string) {
+	network, address, password := "tcp", "127.0.0.1:0", ""
+	if len(args) > 1 {
+		password = args[1]
+	}
+	if strings.HasSuffix(args[0], ".sock") {
+		network, address = "unix", ts.MkAbs(args[0])
+	}
+	var config *tls.Config
+	if args[0] == "TLS" {
+		var cert []byte
+		var err error
+		config, cert, err = servertest.Certificate()
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs("cert.pem"), cert, 0o666))
+	}
+	s, err := servertest.Start(network, address, password, config)
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(s.Stop()) })
+	if network == "tcp" {
+		ts.Setenv(args[0], s.Port())
+	}
 }

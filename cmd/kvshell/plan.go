@@ -14,6 +14,8 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
@@ -56,7 +58,7 @@ func (sh *shell) planCommand() *cobra.Command {
 	cliflags.CountVar(flags, &f.config.Capacity, "capacity", 0, "different `ITEMS` expected, such as 64000, 64k, 1M or 1e6")
 	flags.Float64Var(&f.config.ErrorRate, "error", 0,
 		"highest false-positive `RATE`, such as 0.01; above 0.25 it is lowered to that; 0 for a cuckoo filter made without one")
-	flags.StringVar(&f.kind, "type", bloomKind, "type of the filter, `bloom|cuckoo|counting`")
+	flags.StringVar(&f.kind, "type", filters.Bloom, "type of the filter, `bloom|cuckoo|counting`")
 	cliflags.CountVar(flags, &f.config.Expansion, "expansion", 2, "the `FACTOR` between the capacities of a layer and the next")
 	flags.BoolVar(&f.config.NonScaling, "non-scaling", false, "plan a filter that does not grow")
 	flags.BoolVar(&f.table, "table", false, "print sizes for many capacities and rates, beside those of others")
@@ -76,7 +78,7 @@ func (f *planFlags) check(flags *pflag.FlagSet) error {
 	if !f.table && !(flags.Changed("capacity") && flags.Changed("error")) {
 		return exit.Usagef("plan needs both --capacity N and --error P, or --table")
 	}
-	if err := checkKind(f.kind); err != nil {
+	if err := filters.CheckKind(f.kind); err != nil {
 		return err
 	}
 	switch {
@@ -91,20 +93,20 @@ func (f *planFlags) check(flags *pflag.FlagSet) error {
 
 // plan prints a plan, or the table of sizes.
 func (sh *shell) plan(f planFlags) (err error) {
-	db, err := openScratch()
+	db, err := scratch.Open()
 	if err != nil {
 		return err
 	}
-	defer closeStore(db, &err)
+	defer scratch.Close(db, &err)
 	var result interface{ text() string }
 	switch {
 	case f.table:
 		result, err = makeSizeTable(db)
-	case f.kind == cuckooKind:
+	case f.kind == filters.Cuckoo:
 		result, err = planCuckoo(db, cuckooext.Config{
 			Capacity: f.config.Capacity, ErrorRate: f.config.ErrorRate, Expansion: f.config.Expansion, NonScaling: f.config.NonScaling,
 		})
-	case f.kind == countingKind:
+	case f.kind == filters.Counting:
 		result, err = planCounting(db, countingext.Config{
 			Capacity: f.config.Capacity, ErrorRate: f.config.ErrorRate,
 			Expansion: f.config.Expansion, NonScaling: f.config.NonScaling,
@@ -159,20 +161,20 @@ type grownPlan struct {
 // room: so a plan has the defaults and the limits that the filter will have, without knowing them. The layers that it
 // would grow by are computed from its parameters.
 func planFilter(db *kv.DB, c bloomext.Config) (*filterPlan, error) {
-	info, err := reserveScratch(db, c)
+	info, err := filters.TryBloom(db, c)
 	if err != nil {
 		return nil, err
 	}
-	return planChain(bloomKind, chainOf(info), c.ErrorRate)
+	return planChain(filters.Bloom, chainOf(info), c.ErrorRate)
 }
 
 // planCounting is planFilter for a counting Bloom filter.
 func planCounting(db *kv.DB, c countingext.Config) (*filterPlan, error) {
-	info, err := reserveScratchCounting(db, c)
+	info, err := filters.TryCounting(db, c)
 	if err != nil {
 		return nil, err
 	}
-	return planChain(countingKind, chainPlan{probe.SizeCounters, scalableext.Params{
+	return planChain(filters.Counting, chainPlan{probe.SizeCounters, scalableext.Params{
 		Capacity: info.Layers[0].Capacity, ErrorRate: info.ErrorRate, Expansion: info.Expansion,
 	}}, c.ErrorRate)
 }
@@ -194,47 +196,12 @@ func planChain(kind string, chain chainPlan, asked float64) (p *filterPlan, err 
 	return p, err
 }
 
-// reserveScratch makes the filter of a Config in a scratch store and removes it again.
-func reserveScratch(db *kv.DB, c bloomext.Config) (bloomext.Info, error) {
-	f := bloomext.New(db, "plan")
-	if err := f.Reserve(c); err != nil {
-		return bloomext.Info{}, planError(c.Capacity, c.ErrorRate, err)
-	}
-	info, err := f.Info()
-	if err == nil {
-		_, err = f.Drop()
-	}
-	return info, err
-}
-
-// reserveScratchCounting makes the filter of a Config in a scratch store and removes it again.
-func reserveScratchCounting(db *kv.DB, c countingext.Config) (countingext.Info, error) {
-	f := countingext.New(db, "plan")
-	if err := f.Reserve(c); err != nil {
-		return countingext.Info{}, planError(c.Capacity, c.ErrorRate, err)
-	}
-	info, err := f.Info()
-	if err == nil {
-		_, err = f.Drop()
-	}
-	return info, err
-}
-
 // askedRate tells the rate that was asked for, and the one of the filter if that was lowered.
 func askedRate(asked, rate float64) string {
 	if asked > rate {
 		return fmt.Sprintf("%g asked for, lowered to %g", asked, rate)
 	}
 	return fmt.Sprintf("%g asked for", rate)
-}
-
-// planError names the flags in an error of making a filter.
-func planError(capacity uint64, rate float64, err error) error {
-	if errors.Is(err, probe.ErrParams) {
-		_, what, _ := strings.Cut(err.Error(), probe.ErrParams.Error()+": ")
-		return exit.Usagef("--capacity %d --error %g: %s", capacity, rate, what)
-	}
-	return fmt.Errorf("--capacity %d --error %g: %w", capacity, rate, err)
 }
 
 // chainOf returns how a new Bloom filter grows.
@@ -273,7 +240,7 @@ func planGrown(chain chainPlan, items uint64) (*grownPlan, error) {
 		l, err := planLayer(chain, len(g.Layers))
 		g.Bytes += l.Bytes
 		switch {
-		case errors.Is(err, scalableext.ErrCannotGrow), errors.Is(err, probe.ErrParams), g.Bytes > maxFilterBytes:
+		case errors.Is(err, scalableext.ErrCannotGrow), errors.Is(err, probe.ErrParams), g.Bytes > kv.DefaultMaxFilterBytes:
 			return nil, nil
 		case err != nil:
 			return nil, err
@@ -400,7 +367,7 @@ func makeSizeTable(db *kv.DB) (*sizeTable, error) {
 			t.Sized = append(t.Sized, row)
 		}
 	}
-	info, err := reserveScratch(db, bloomext.Config{Capacity: smallest, ErrorRate: tairRate})
+	info, err := filters.TryBloom(db, bloomext.Config{Capacity: smallest, ErrorRate: tairRate})
 	if err != nil {
 		return nil, err
 	}
@@ -459,3 +426,13 @@ func (t *sizeTable) text() string {
 	const grownTitle = "\nbytes of filters made for %d items at %g and grown (TairBloom's for a small number)\n"
 	return sizedTitle + columns(sized) + fmt.Sprintf(grownTitle, smallest, tairRate) + columns(grown)
 }
+
+const planHelp = `plan tells how large a filter for ITEMS different items at a false-positive RATE is, how it is laid out, and
+what rate it is expected to have when it holds them; and, of a filter that grows, the layers it has at ten times the
+items. It needs no store. A block is what one lookup reads; a line is 512 bits of it. With --type cuckoo, which items
+can be deleted from, --error 0 plans a filter made without an error rate; blocks are made whole, so that there may be
+room for more than ITEMS. With --type counting, a counting Bloom filter, a line is 128 counters of 4 bits.
+
+With --table it prints the sizes for many capacities and rates, beside those of RedisBloom by its formula, without its
+bookkeeping, and of TairBloom as published.
+`

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
 func openScratchFor(t *testing.T) *kv.DB {
 	t.Helper()
-	db, err := openScratch()
+	db, err := scratch.Open()
 	return closedAtEnd(t, db, err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/scalableext"
@@ -41,23 +42,10 @@ type cuckooGrown struct {
 	Layers []cuckooLayerStats `json:"layers"`
 }
 
-// reserveScratchCuckoo makes the filter of a Config in a scratch store and removes it again.
-func reserveScratchCuckoo(db *kv.DB, c cuckooext.Config) (cuckooext.Info, error) {
-	f := cuckooext.New(db, "plan")
-	if err := f.Reserve(c); err != nil {
-		return cuckooext.Info{}, planError(c.Capacity, c.ErrorRate, err)
-	}
-	info, err := f.Info()
-	if err == nil {
-		_, err = f.Drop()
-	}
-	return info, err
-}
-
 // planCuckoo is planFilter for a cuckoo filter. A scratch store has no room for ten times the items, so what it would
 // grow to is computed.
 func planCuckoo(db *kv.DB, c cuckooext.Config) (*cuckooPlan, error) {
-	if _, err := reserveScratchCuckoo(db, c); err != nil {
+	if _, err := filters.TryCuckoo(db, c); err != nil {
 		return nil, err
 	}
 	info, err := c.Planned(c.Capacity)
@@ -65,7 +53,7 @@ func planCuckoo(db *kv.DB, c cuckooext.Config) (*cuckooPlan, error) {
 		return nil, err
 	}
 	p := &cuckooPlan{
-		Type: cuckooKind, Capacity: c.Capacity, Expansion: info.Expansion, ErrorRate: info.ErrorRate, FingerprintBits: info.FingerprintBits,
+		Type: filters.Cuckoo, Capacity: c.Capacity, Expansion: info.Expansion, ErrorRate: info.ErrorRate, FingerprintBits: info.FingerprintBits,
 		BucketSize: info.BucketSize, Buckets: info.Buckets, cuckooSize: cuckooSizeOf(info), MaxLayers: info.MaxLayers,
 		rateAsked: c.ErrorRate,
 	}
@@ -74,7 +62,7 @@ func planCuckoo(db *kv.DB, c cuckooext.Config) (*cuckooPlan, error) {
 	}
 	items := grownBy * c.Capacity
 	switch info, err = c.Planned(items); {
-	case errors.Is(err, scalableext.ErrCannotGrow), err == nil && info.Bytes > maxFilterBytes:
+	case errors.Is(err, scalableext.ErrCannotGrow), err == nil && info.Bytes > kv.DefaultMaxFilterBytes:
 		return p, nil
 	case err != nil:
 		return nil, err

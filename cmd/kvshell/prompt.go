@@ -17,7 +17,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/module/reply"
 )
@@ -26,7 +29,7 @@ import (
 type prompt struct {
 	shell      *shell
 	exec       executor
-	client     *client // exec if that is a server, otherwise nil
+	client     *client.Client // exec if that is a server, otherwise nil
 	editor     *liner.State
 	history    *history
 	interrupts chan os.Signal // Ctrl-C, but while a line is edited: then the editor takes it as a key
@@ -51,12 +54,12 @@ func (sh *shell) runPrompt(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		p.exec, lent = store, store.db
+		p.exec, sh.lent = store, store.db
 	}
 	sh.name = ""
 	defer func() {
-		lent = nil
-		p.exec.close(&err)
+		sh.lent = nil
+		p.exec.Close(&err)
 		sh.name = programName
 	}()
 	// From here on, Ctrl-C ends a command and not the process, whose context it would cancel. Other signals do.
@@ -79,7 +82,7 @@ func (p *prompt) connect(ctx context.Context) {
 	}
 	ctx, cancel := p.untilInterrupt(ctx)
 	defer cancel()
-	if err := p.client.open(ctx); err != nil {
+	if err := p.client.Open(ctx); err != nil {
 		p.shell.tell(err)
 	}
 }
@@ -92,10 +95,10 @@ func (sh *shell) openForPrompt() (*storeExecutor, error) {
 		if err != nil {
 			return nil, err
 		}
-		store := newStoreExecutor(db)
+		store := sh.storeExecutor(db)
 		store.title = "(scratch)"
 		if _, err = sh.stdout.WriteString(scratchBanner); err != nil {
-			store.close(&err)
+			store.Close(&err)
 			return nil, err
 		}
 		return store, nil
@@ -104,7 +107,7 @@ func (sh *shell) openForPrompt() (*storeExecutor, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := newStoreExecutor(db)
+	store := sh.storeExecutor(db)
 	store.title = storeName(dir)
 	return store, nil
 }
@@ -180,10 +183,10 @@ func (p *prompt) tellHistory(err error) {
 
 // text is what stands before the line. Between MULTI and EXEC it says so.
 func (p *prompt) text() string {
-	if p.exec.inTransaction() {
-		return p.exec.name() + "(TX)> "
+	if p.exec.InTransaction() {
+		return p.exec.Name() + "(TX)> "
 	}
-	return p.exec.name() + "> "
+	return p.exec.Name() + "> "
 }
 
 // run reads and carries out lines until the end.
@@ -245,7 +248,7 @@ func (p *prompt) readLine(ctx context.Context) (string, error) {
 // carryOut carries out a line; Ctrl-C cancels it. What it returns nobody has told yet.
 func (p *prompt) carryOut(ctx context.Context, line string) error {
 	line = withTabs(line)
-	words, err := splitScriptLine([]byte(line))
+	words, err := cmdline.Split([]byte(line))
 	switch {
 	case err != nil:
 		return p.shell.print(reply.Errorf("ERR %v", err))
@@ -335,7 +338,7 @@ func keepStdin(cmd *cobra.Command) {
 			return err
 		}
 		for i, place := range places {
-			if i < len(args) && args[i] == stdinName && slices.Contains(strings.Split(place, "|"), stdinName) {
+			if i < len(args) && args[i] == input.Stdin && slices.Contains(strings.Split(place, "|"), input.Stdin) {
 				return exit.Usagef("%s: at the prompt - cannot be standard input: name a file", cmd.Name())
 			}
 		}

@@ -3,13 +3,15 @@ package main
 import (
 	"syscall"
 	"testing"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/servertest"
 )
 
 func TestPrompt_server(t *testing.T) {
-	s := serveFor(t, "")
-	endpoint := s.listener.Addr().String()
+	s := servertest.Serve(t, "")
+	endpoint := s.Addr()
 	ready := endpoint + "> "
-	p := at(t, nil, "-p", s.port())
+	p := at(t, nil, "-p", s.Port())
 	p.sees(ready)
 
 	// Help, hints and Tab know the server's commands and keys.
@@ -57,7 +59,7 @@ func TestPrompt_server(t *testing.T) {
 
 	// Ctrl-C ends a command for whose reply one waits, and messages; then there is a connection again.
 	p.types("HANG" + enter)
-	<-s.hung
+	<-s.Hung
 	p.types(ctrlC)
 	p.sees("interrupted\n" + ready)
 	p.types("SUBSCRIBE news" + enter)
@@ -78,7 +80,7 @@ func TestPrompt_server(t *testing.T) {
 }
 
 func TestPrompt_notConnected(t *testing.T) {
-	s := serveFor(t, "")
+	s := servertest.Serve(t, "")
 	p := at(t, []string{"HOME=" + t.TempDir()}, "-s", "nosuch.sock")
 	p.sees("Could not connect to nosuch.sock: no such file or directory\nnot connected> ")
 	p.types("PING" + enter)
@@ -91,8 +93,8 @@ func TestPrompt_notConnected(t *testing.T) {
 	}
 	p.ends(130)
 
-	p = at(t, nil, "-p", s.port(), "-n", "1")
-	p.sees(s.listener.Addr().String() + "[1]> ")
+	p = at(t, nil, "-p", s.Port(), "-n", "1")
+	p.sees(s.Addr() + "[1]> ")
 	p.types("exit" + enter)
 	p.ends(0)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +10,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server/resp"
 )
 
 // scriptFlags are the flags for scripts.
@@ -46,18 +47,18 @@ func (sh *shell) runScript(ctx context.Context) (err error) {
 	in := sh.stdin
 	switch sh.script.file {
 	case "":
-	case stdinName:
+	case input.Stdin:
 		s.name = "<stdin>"
 	default:
 		s.name = sh.script.file
 		if in, err = os.Open(s.name); err != nil {
 			return exit.WithCode(exit.Local, err)
 		}
-		defer func() { err = joinLocal(err, in.Close()) }()
+		defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	}
 	defer func() {
 		if s.exec != nil {
-			s.exec.close(&err)
+			s.exec.Close(&err)
 		}
 	}()
 	reading, stop := context.WithCancel(ctx)
@@ -134,7 +135,7 @@ func (s *script) run(ctx context.Context, line scriptLine) error {
 	if line.err != nil {
 		return exit.WithCode(exit.Local, fmt.Errorf("line %d of the script: %w", line.number, line.err))
 	}
-	words, err := splitScriptLine(line.text)
+	words, err := cmdline.Split(line.text)
 	if err != nil {
 		return s.answer(line, reply.Errorf("ERR line %d: %v", line.number, err))
 	}
@@ -154,13 +155,13 @@ func (s *script) run(ctx context.Context, line scriptLine) error {
 	}
 	// An error whatever the store: it says nothing of whether the script is to make one.
 	err = s.do(ctx, exec, line, words)
-	exec.close(&err)
+	exec.Close(&err)
 	return err
 }
 
 func (s *script) do(ctx context.Context, exec executor, line scriptLine, words [][]byte) error {
-	r, err := exec.do(ctx, words)
-	if errors.Is(err, errNoReply) {
+	r, err := exec.Do(ctx, words)
+	if errors.Is(err, client.ErrNoReply) {
 		return nil
 	}
 	if err != nil {
@@ -169,16 +170,7 @@ func (s *script) do(ctx context.Context, exec executor, line scriptLine, words [
 	if err := s.answer(line, r); err != nil {
 		return err
 	}
-	return exec.follow(ctx, words, r, s.shell.print)
-}
-
-// splitScriptLine returns the words of a line; none for a blank line or a comment.
-func splitScriptLine(line []byte) ([][]byte, error) {
-	line = bytes.TrimLeft(line, " \t")
-	if bytes.HasPrefix(line, []byte("#")) {
-		return nil, nil
-	}
-	return resp.Split(line)
+	return exec.Follow(ctx, words, r, s.shell.print)
 }
 
 // answer prints the reply to a line and, if the script has a name, where an error was.

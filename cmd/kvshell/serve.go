@@ -19,13 +19,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/acl"
 	"github.com/sievekv/sievekv/server/resp"
@@ -144,7 +144,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closeStore(db, &err)
+	defer sh.closeStore(db, &err)
 	if err := f.set(db); err != nil {
 		return err
 	}
@@ -270,11 +270,11 @@ func (f *serveFlags) tryOut(users []byte) (err error) {
 	if users == nil && len(f.settings) == 0 {
 		return nil
 	}
-	db, err := openScratch(server.Module())
+	db, err := scratch.Open(server.Module())
 	if err != nil {
 		return err
 	}
-	defer closeStore(db, &err)
+	defer scratch.Close(db, &err)
 	if users != nil {
 		if err := acl.New(module.Of(db).Commands()).Load(f.aclFile, bytes.NewReader(users)); err != nil {
 			return exit.WithCode(exit.Local, fmt.Errorf("serve: --acl-file %w", err)) // which begins with its name
@@ -511,3 +511,23 @@ func howToConnect(dir string, pid int) string {
 	}
 	return how
 }
+
+const serveHelp = `serve serves the store over the protocol of Redis, so that clients made for Redis with RedisBloom, redis-cli
+and kvshell -h can use it, until SIGTERM, Ctrl-C or the command SHUTDOWN. Then commands that run have ten
+seconds to end, everything is synced, and the exit code is 0. If a command or the disk still does not end, the process
+ends without closing the store, with exit code 6, four seconds later: nothing that was acknowledged at --sync always is
+lost by it. A second SIGTERM or Ctrl-C ends it at once.
+
+A client's reply to a write comes when the write is as durable as --sync says. Commands that a client sends
+without waiting for replies are made durable together.
+
+Without a password (--requirepass-file) or users (--acl-file) only clients on this machine are served. Whoever has the
+password can read, change and delete everything, and end the server; users of the ACL file can do what it lets them. A
+client's certificate (--tls-client-ca) is asked for beside these, and is no login.
+
+SIGHUP has the files of TLS read again; it ends no server. Connections that exist go on, and if a file is bad those that
+were read before stay in use.
+
+CONFIG GET * lists the settings; CONFIG SET changes them until the server ends, --set from its start.
+
+`

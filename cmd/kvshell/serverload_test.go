@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -13,46 +12,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext"
-
-	"github.com/sievekv/sievekv/module"
-
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/servertest"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
-	"github.com/sievekv/sievekv/server"
 )
-
-// realServer serves a new store in memory by package server, and returns its address.
-func realServer(t *testing.T) (db *kv.DB, endpoint string) {
-	t.Helper()
-	db, err := kv.Open("", &kv.Options{
-		InMemory: true, Modules: coreext.With(append(modules(), server.Module())...), Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := server.New(db, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error)
-	go func() { served <- s.Serve(l) }()
-	t.Cleanup(func() {
-		err := s.Shutdown(context.Background())
-		if ended := <-served; !errors.Is(ended, server.ErrServerClosed) {
-			t.Error(ended)
-		}
-		if err := errors.Join(err, db.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return db, l.Addr().String()
-}
 
 // runAt runs kvshell on a server.
 func runAt(endpoint string, args ...string) (stdout, stderr string, code int) {
@@ -80,7 +47,7 @@ func writeLines(t *testing.T, lines ...string) string {
 
 func mustReply(t *testing.T, db *kv.DB, line string) reply.Reply {
 	t.Helper()
-	r := module.NewSession(db).Do(context.Background(), commandWords(strings.Fields(line)...))
+	r := module.NewSession(db).Do(context.Background(), cmdline.Words(strings.Fields(line)...))
 	if r.IsError() {
 		t.Fatalf("%s: %s", line, r)
 	}
@@ -89,10 +56,10 @@ func mustReply(t *testing.T, db *kv.DB, line string) reply.Reply {
 
 // Of each kind of filter: every line of the list is there afterwards, and adding it again changes nothing.
 func TestLoad_server(t *testing.T) {
-	db, endpoint := realServer(t)
+	db, endpoint := servertest.ServeStore(t)
 	for kind, words := range map[string]struct{ card, name string }{
-		bloomKind: {"BF.CARD bloom", "MBbloom--"}, cuckooKind: {"", "MBbloomCF"},
-		countingKind: {"CBF.CARD counting", "CBloom---"},
+		filters.Bloom: {"BF.CARD bloom", "MBbloom--"}, filters.Cuckoo: {"", "MBbloomCF"},
+		filters.Counting: {"CBF.CARD counting", "CBloom---"},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			for i, want := range []string{
@@ -118,7 +85,7 @@ func TestLoad_server(t *testing.T) {
 }
 
 func TestLoad_serverFlags(t *testing.T) {
-	db, endpoint := realServer(t)
+	db, endpoint := servertest.ServeStore(t)
 	lines := writeLines(t, "a", "b", "", "a", "c")
 	stdout, stderr, code := runAt(endpoint, "load", "k", lines, "--ttl", "1000", "--skip", "1")
 	if code != 0 || !strings.HasPrefix(stdout, "lines read           4 (after 1 skipped)\nadded                4\n") {
@@ -161,9 +128,9 @@ func TestLoad_serverFlags(t *testing.T) {
 
 // A filter that is full says how far it got; each line before that is there.
 func TestLoad_serverFull(t *testing.T) {
-	for _, kind := range []string{bloomKind, cuckooKind, countingKind} {
+	for _, kind := range []string{filters.Bloom, filters.Cuckoo, filters.Counting} {
 		t.Run(kind, func(t *testing.T) {
-			db, endpoint := realServer(t)
+			db, endpoint := servertest.ServeStore(t)
 			var list []string
 			for i := range 5000 {
 				list = append(list, fmt.Sprint(i), "0") // what is there already is so before and behind what has no room
@@ -184,14 +151,14 @@ func TestLoad_serverFull(t *testing.T) {
 			if line < 100 || line == len(list) || added > line {
 				t.Errorf("%d lines, %d new", line, added)
 			}
-			exists := map[string]string{bloomKind: "BF.EXISTS", cuckooKind: "CF.EXISTS", countingKind: "CBF.EXISTS"}[kind]
+			exists := map[string]string{filters.Bloom: "BF.EXISTS", filters.Cuckoo: "CF.EXISTS", filters.Counting: "CBF.EXISTS"}[kind]
 			for _, item := range list[:line] {
 				if mustReply(t, db, exists+" k "+item).Int() != 1 {
 					t.Fatalf("%s is not there", item)
 				}
 			}
 			// Cuckoo filters may have taken others meanwhile, which the next line may seem to be.
-			if kind != cuckooKind && mustReply(t, db, exists+" k "+list[line]).Int() != 0 {
+			if kind != filters.Cuckoo && mustReply(t, db, exists+" k "+list[line]).Int() != 0 {
 				t.Errorf("%s, the next line, is there", list[line])
 			}
 		})
@@ -200,31 +167,21 @@ func TestLoad_serverFull(t *testing.T) {
 
 // A connection that is lost on the way: the lines acknowledged are told.
 func TestLoad_serverLost(t *testing.T) {
-	s := serveFor(t, "")
-	s.dropAfter = "BF.INSERT"
-	s.dropCount = 3
+	s := servertest.Serve(t, "")
+	s.DropAt("BF.INSERT", 3)
 	var list []string
 	for i := range 100 {
 		list = append(list, fmt.Sprint(i))
 	}
 	lines := writeLines(t, list...)
-	_, stderr, code := runAt(s.listener.Addr().String(), "load", "k", lines, "--batch", "10")
+	_, stderr, code := runAt(s.Addr(), "load", "k", lines, "--batch", "10")
 	const want = `"k" has the lines up to line 20, 20 of them new; to go on, add --skip 20 to the same command`
 	if code != exit.Open || !strings.Contains(stderr, want) {
 		t.Fatalf("code %d, %s", code, stderr)
 	}
-	s.mu.Lock()
-	s.dropAfter = ""
-	s.mu.Unlock()
-	stdout, stderr, code := runAt(s.listener.Addr().String(), "load", "k", lines, "--skip", "20")
+	s.DropAt("", 0)
+	stdout, stderr, code := runAt(s.Addr(), "load", "k", lines, "--skip", "20")
 	if code != 0 || !strings.Contains(stdout, "filter               100 lines in 1 layers") {
 		t.Errorf("code %d, %s%s", code, stdout, stderr)
 	}
-}
-
-// The command table that package server sends is its own.
-func TestClient_commandsOfServer(t *testing.T) {
-	db, endpoint := realServer(t)
-	c := clientOf(t, endpoint)
-	checkTable(t, c.commands(), module.Of(db).Commands())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
@@ -30,7 +31,7 @@ type shell struct {
 
 	// The flags.
 	directory string
-	server    serverFlags
+	server    client.Flags
 	sync      durability
 	cache     cliflags.Bytes
 	seed      uint64
@@ -39,11 +40,16 @@ type shell struct {
 
 	version  bool
 	keyboard *keyboard // at the prompt
-	shown    error     // of writing help that was asked for by a flag
-	served   bool      // the store is opened to be served
-	repeat   repeatFlags
 
-	address *address // of the server that the flags ask for, nil for a store in a directory
+	// lent is the store that the prompt has open. Own words typed at the prompt work on it in place of opening one, and
+	// closeStore leaves it open. The prompt sets it while no word runs.
+	lent *kv.DB
+
+	shown  error // of writing help that was asked for by a flag
+	served bool  // the store is opened to be served
+	repeat repeatFlags
+
+	address *client.Address // of the server that the flags ask for, nil for a store in a directory
 }
 
 // run carries out a command line and returns the exit code.
@@ -100,7 +106,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags.Var(&sh.cache, "cache", "memory for the store's blocks, such as 64MiB (default 256MiB)")
 	flags.Uint64Var(&sh.seed, "seed", 0, "hash seed `N` of filters made by this run, for reproducible ones (default the store's own, random)")
 	flags.BoolP("help", "?", false, "this help")
-	root.SetUsageTemplate(rootUsageTemplate(sh.server.register(flags)))
+	root.SetUsageTemplate(rootUsageTemplate(sh.server.Register(flags)))
 	flags.SortFlags = false
 
 	local := root.Flags()
@@ -138,10 +144,10 @@ func (sh *shell) setUp(cmd *cobra.Command) {
 
 // checkTarget finds out whether the flags ask for a server, and which.
 func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
-	if !sh.server.isGiven() {
+	if !sh.server.IsGiven() {
 		return nil
 	}
-	given := sh.server.given()
+	given := sh.server.Given()
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
@@ -150,10 +156,10 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}
 	}
-	if sh.address, err = sh.server.address(); err != nil {
+	if sh.address, err = sh.server.Address(); err != nil {
 		return err
 	}
-	if sh.server.showsPassword() && !sh.server.noWarning {
+	if sh.server.ShowsPassword() && !sh.server.NoWarning {
 		fmt.Fprintln(sh.stderr, passwordWarning)
 	}
 	return nil

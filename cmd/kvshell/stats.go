@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/module/reply"
@@ -53,7 +54,7 @@ func (sh *shell) stats(ctx context.Context, args []string, asJSON bool) (err err
 	if err != nil {
 		return err
 	}
-	defer exec.close(&err)
+	defer exec.Close(&err)
 	r, err := figures(ctx, exec, append([]string{"SIEVE.STATS"}, args...)...)
 	if err != nil {
 		return err
@@ -263,7 +264,7 @@ type countingLayerStats struct {
 
 func cuckooStatsOf(info cuckooext.Info) *cuckooStats {
 	s := &cuckooStats{
-		Items: info.Items, Deletes: info.Deletes, Capacity: info.Capacity, Load: slotsTaken(info), ExpectedRate: info.ExpectedRate,
+		Items: info.Items, Deletes: info.Deletes, Capacity: info.Capacity, Load: filters.SlotsTaken(info), ExpectedRate: info.ExpectedRate,
 		ErrorRate: info.ErrorRate, FingerprintBits: info.FingerprintBits, BucketSize: info.BucketSize,
 		MaxIterations: info.MaxIterations, Expansion: info.Expansion, MaxLayers: info.MaxLayers,
 	}
@@ -279,12 +280,12 @@ func (s *keyStats) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
 		return err
 	}
-	switch s.Type {
-	case bloomTypeName:
+	switch kind, _ := filters.KindOf(s.Type); kind {
+	case filters.Bloom:
 		return json.Unmarshal(b, &s.bloom)
-	case cuckooTypeName:
+	case filters.Cuckoo:
 		return json.Unmarshal(b, &s.cuckoo)
-	case countingTypeName:
+	case filters.Counting:
 		return json.Unmarshal(b, &s.counting)
 	}
 	return nil

@@ -6,17 +6,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext"
-
+	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
 func statsStore(t *testing.T) *kv.DB {
 	t.Helper()
 	db, err := kv.Open(t.TempDir(), &kv.Options{
-		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(modules()...),
+		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: module.New(sievekv.Modules()...),
 	})
 	return closedAtEnd(t, db, err)
 }

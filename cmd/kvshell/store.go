@@ -7,40 +7,28 @@ import (
 	"os"
 	"strings"
 
-	"github.com/sievekv/sievekv/coreext"
-
-	"github.com/sievekv/sievekv/module"
-
-	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
-	"github.com/sievekv/sievekv/compaction"
-	"github.com/sievekv/sievekv/countingext"
-	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
-	"github.com/sievekv/sievekv/txn"
 )
 
-// modules are the extensions every store is opened with.
-func modules() []module.Module {
-	return []module.Module{bloomext.Module(), cuckooext.Module(), countingext.Module(), compaction.Module(), txn.Module()}
+// client returns the client of the server that the flags ask for. RESP3, which has more kinds of replies, is for JSON.
+func (sh *shell) client() *client.Client {
+	return client.New(sh.address, func() bool { return sh.show.json }, sh.stderr)
 }
-
-// lent is the store that the prompt has open and lends to the own words typed there: they work on it in place of
-// opening one, and closeStore leaves it open. It is written by the prompt alone, while no word runs.
-var lent *kv.DB
-
-// client returns the client of the server that the flags ask for.
-func (sh *shell) client() *client { return newClient(sh.address, &sh.show, sh.stderr) }
 
 // dir returns the directory of the store that flags and environment name.
 func (sh *shell) dir() (string, error) {
 	if sh.address != nil {
-		return "", exit.Usagef("this needs the store in a directory: give that by -d DIR in place of %s", sh.server.given())
+		return "", exit.Usagef("this needs the store in a directory: give that by -d DIR in place of %s", sh.server.Given())
 	}
-	if lent != nil {
-		return lent.Dir(), nil
+	if sh.lent != nil {
+		return sh.lent.Dir(), nil
 	}
 	if sh.directory != "" {
 		return sh.directory, nil
@@ -54,8 +42,8 @@ func (sh *shell) dir() (string, error) {
 // openExisting opens the store and never makes one.
 func (sh *shell) openExisting() (*kv.DB, error) {
 	dir, err := sh.dir()
-	if err != nil || lent != nil {
-		return lent, err
+	if err != nil || sh.lent != nil {
+		return sh.lent, err
 	}
 	db, err := sh.open(dir, true)
 	return db, openError(dir, err)
@@ -64,8 +52,8 @@ func (sh *shell) openExisting() (*kv.DB, error) {
 // openOrCreate opens the store, and makes it if it is not there.
 func (sh *shell) openOrCreate() (*kv.DB, error) {
 	dir, err := sh.dir()
-	if err != nil || lent != nil {
-		return lent, err
+	if err != nil || sh.lent != nil {
+		return sh.lent, err
 	}
 	db, err := sh.open(dir, true)
 	if errors.Is(err, kv.ErrNotExist) {
@@ -81,18 +69,18 @@ func (sh *shell) openOrCreate() (*kv.DB, error) {
 // say so.
 //
 // A server is connected to by the first command.
-func (sh *shell) openFor(words [][]byte) (exec executor, scratch bool, err error) {
+func (sh *shell) openFor(words [][]byte) (exec executor, inMemory bool, err error) {
 	if sh.address != nil {
 		return sh.client(), false, nil
 	}
-	db, scratch, err := sh.openStoreFor(words)
+	db, inMemory, err := sh.openStoreFor(words)
 	if err != nil {
 		return nil, false, err
 	}
-	return newStoreExecutor(db), scratch, nil
+	return sh.storeExecutor(db), inMemory, nil
 }
 
-func (sh *shell) openStoreFor(words [][]byte) (db *kv.DB, scratch bool, err error) {
+func (sh *shell) openStoreFor(words [][]byte) (db *kv.DB, inMemory bool, err error) {
 	dir, err := sh.dir()
 	if err != nil {
 		return nil, false, err
@@ -101,7 +89,7 @@ func (sh *shell) openStoreFor(words [][]byte) (db *kv.DB, scratch bool, err erro
 	if !errors.Is(missing, kv.ErrNotExist) {
 		return db, false, openError(dir, missing)
 	}
-	if db, err = openScratch(); err != nil {
+	if db, err = scratch.Open(); err != nil {
 		return nil, false, err
 	}
 	cmd := findCommand(module.Of(db).Commands(), string(words[0]))
@@ -118,9 +106,6 @@ func (sh *shell) openStoreFor(words [][]byte) (db *kv.DB, scratch bool, err erro
 	return db, false, err
 }
 
-// maxFilterBytes is kv.Options.MaxFilterBytes.
-const maxFilterBytes = 64 << 30
-
 // ballastSize is kv.Options.BallastSize, of which tests, with stores by the dozen, make none.
 var ballastSize int64
 
@@ -134,15 +119,14 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 		level = slog.LevelInfo // logins, and what administrators do
 	}
 	o := &kv.Options{
-		InMemory:       dir == "",
-		MustExist:      mustExist,
-		CacheSize:      int64(sh.cache),
-		Durability:     kv.Durability(sh.sync),
-		Seed:           sh.seed,
-		MaxFilterBytes: maxFilterBytes,
-		BallastSize:    ballastSize,
-		Logger:         slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: brief})),
-		Modules:        coreext.With(sh.modules()...),
+		InMemory:    dir == "",
+		MustExist:   mustExist,
+		CacheSize:   int64(sh.cache),
+		Durability:  kv.Durability(sh.sync),
+		Seed:        sh.seed,
+		BallastSize: ballastSize,
+		Logger:      slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: brief})),
+		Modules:     module.New(sh.modules()...),
 	}
 	if adjust != nil {
 		adjust(o)
@@ -153,9 +137,9 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 // modules are those that a store is opened with in this run.
 func (sh *shell) modules() []module.Module {
 	if sh.served {
-		return append(modules(), server.Module())
+		return append(sievekv.Modules(), server.Module())
 	}
-	return modules()
+	return sievekv.Modules()
 }
 
 // brief leaves the time out of a line of the log, and shows of an error its text: errors of Pebble's have
@@ -199,13 +183,6 @@ func openError(dir string, err error) error {
 	return exit.WithCode(exit.Open, err)
 }
 
-// openScratch opens an empty store in memory, for its command table or to try something in it.
-func openScratch(more ...module.Module) (*kv.DB, error) {
-	return kv.Open("", &kv.Options{
-		InMemory: true, MaxFilterBytes: maxFilterBytes, Modules: coreext.With(append(modules(), more...)...), Logger: slog.New(slog.DiscardHandler),
-	})
-}
-
 // findCommand returns the command of a name, in any case; nil if there is none.
 func findCommand(table []*module.Command, name string) *module.Command {
 	for _, cmd := range table {
@@ -218,8 +195,8 @@ func findCommand(table []*module.Command, name string) *module.Command {
 
 // closeStore closes the store at the end of a function, unless it is lent, and keeps the function's own error. That the
 // store has failed is told once.
-func closeStore(db *kv.DB, err *error) {
-	if db == lent {
+func (sh *shell) closeStore(db *kv.DB, err *error) {
+	if db == sh.lent {
 		return
 	}
 	if closed := db.Close(); closed != nil && !(errors.Is(closed, kv.ErrFailed) && errors.Is(*err, kv.ErrFailed)) {

@@ -14,6 +14,7 @@ func TestSyntax_next(t *testing.T) {
 		insert  = "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]"
 		set     = "key value [NX | XX] [GET] [EX seconds | PX milliseconds | KEEPTTL]"
 		table   = "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]"
+		config  = "GET parameter [parameter ...] | HELP | RESETSTAT | REWRITE | SET parameter value [parameter value ...]"
 		zadd    = "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN]"
 	)
 	tests := []struct {
@@ -38,6 +39,7 @@ func TestSyntax_next(t *testing.T) {
 		{table, "", "COUNT LIST INFO DOCS"},
 		{table, "LIST", ""},
 		{table, "INFO a", ""},
+		{config, "GET", ""},
 		{zadd, "1 k", "WEIGHTS AGGREGATE SUM MIN"},
 		{"key [key ...]", "a b", ""},
 		{"", "", ""},

@@ -34,7 +34,7 @@ var ports = []mutation{
 		"s.opts.ACLFile != \"\" && s.opts.ACL != nil:", "false:"}),
 	inShell("users that others can read are not warned about", "^TestServe_warnings$", edit{"cmd/kvshell/serve.go",
 		"	if othersMay(mode) {\n", "	if othersMay(mode) && flag != \"--acl-file\" {\n"}),
-	inShell("a port within HOST is looked up", "^TestScript$/^server$", edit{"cmd/kvshell/address.go",
+	inShell("a port within HOST is looked up", "^TestScript$/^server$", edit{"cmd/kvshell/internal/client/address.go",
 		"err == nil && p != \"\" {", "false && err == nil && p != \"\" {"}),
 }
 

@@ -47,6 +47,14 @@ func WithCode(code int, err error) error {
 	return &Error{code, err}
 }
 
+// JoinLocal adds the error of closing a local file to another.
+func JoinLocal(err, closed error) error {
+	if closed == nil {
+		return err
+	}
+	return errors.Join(err, WithCode(Local, closed))
+}
+
 // Usagef makes an error of wrong usage.
 func Usagef(format string, args ...any) error {
 	return &Error{Usage, fmt.Errorf(format, args...)}

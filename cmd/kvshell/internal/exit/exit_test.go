@@ -7,9 +7,8 @@ import (
 	"io/fs"
 	"testing"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )

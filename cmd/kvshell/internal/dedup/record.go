@@ -1,10 +1,11 @@
-package main
+package dedup
 
 import (
 	"encoding/binary"
 	"fmt"
 	"math"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -54,6 +55,14 @@ type record struct {
 	run     uint64 // number
 	tailSum uint64
 	file    system.FileID // of OUT
+}
+
+// part returns the part of the input that the batch is, nil without a record.
+func (r *record) part() *input.Part {
+	if r == nil {
+		return nil
+	}
+	return &input.Part{Start: r.start, End: r.end, Lines: len(r.answers), Sum: r.sum}
 }
 
 const (

@@ -1,4 +1,8 @@
-package main
+// Package client carries out commands on a server, also one of Redis.
+//
+// The file address.go has the flags that say which server, connection.go the bytes, client.go what is known of a connection and when
+// it is made again, table.go what the server tells of its commands.
+package client
 
 import (
 	"context"
@@ -6,33 +10,33 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/sievekv/sievekv/module"
-
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Tests have more time.
+// Times that tests lengthen.
 var (
-	// tabTimeout is how long the prompt waits for what helps with a line: keys for Tab.
-	tabTimeout = time.Second
-	// tableTimeout is how long it waits for the server's command table, which is some 200 KiB of a Redis.
-	tableTimeout = 5 * time.Second
+	// TabTimeout is how long the prompt waits for what helps with a line: keys for Tab.
+	TabTimeout = time.Second
+
+	// TableTimeout is how long it waits for the server's command table, which is some 200 KiB of a Redis.
+	TableTimeout = 5 * time.Second
 )
 
-// client carries out commands on a server. It connects when there is a command to carry out, again after the
+// Client carries out commands on a server. It connects when there is a command to carry out, again after the
 // connection was lost; but a command that was sent is never sent once more, because the server may have carried it out.
 // A transaction, and what was watched for it, ends with its connection: then the next command fails, and is not carried
 // out by itself.
-type client struct {
-	address *address
-	format  *format // as which replies are shown: it says which protocol is asked for
+type Client struct {
+	address *Address
 	notes   io.Writer
+	resp3   func() bool // whether replies are asked for in RESP3, if the user has not chosen; nil for no
 
 	conn     *connection // nil while there is none
 	protocol int         // of conn
@@ -42,16 +46,18 @@ type client struct {
 	multi    bool // between MULTI and EXEC
 	watching bool
 
-	helper *client // asks for what helps with a line, as this one may be in a transaction
+	helper *Client // asks for what helps with a line, as this one may be in a transaction
 	table  []*module.Command
 }
 
-func newClient(a *address, f *format, notes io.Writer) *client {
-	return &client{address: a, format: f, notes: notes, database: a.database}
+// New returns a client that has no connection yet. Resp3, if it is not nil, tells whether replies are better asked for in
+// RESP3. What the user should know besides goes to notes.
+func New(a *Address, resp3 func() bool, notes io.Writer) *Client {
+	return &Client{address: a, resp3: resp3, notes: notes, database: a.database}
 }
 
-// open connects, if need be. A connection in a transaction that was lost is an error.
-func (c *client) open(ctx context.Context) error {
+// Open connects, if need be. A connection in a transaction that was lost is an error.
+func (c *Client) Open(ctx context.Context) error {
 	if c.conn != nil {
 		lost := c.conn.lost()
 		if lost == nil {
@@ -82,12 +88,12 @@ func (c *client) open(ctx context.Context) error {
 }
 
 // introduce does what comes first on a connection.
-func (c *client) introduce(ctx context.Context) error {
+func (c *Client) introduce(ctx context.Context) error {
 	if err := c.authenticate(ctx); err != nil {
 		return err
 	}
 	if c.database > 0 {
-		r, err := c.conn.ask(ctx, commandWords("SELECT", strconv.FormatUint(uint64(c.database), 10)))
+		r, err := c.conn.ask(ctx, cmdline.Words("SELECT", strconv.FormatUint(uint64(c.database), 10)))
 		if err != nil {
 			return err
 		}
@@ -99,7 +105,7 @@ func (c *client) introduce(ctx context.Context) error {
 }
 
 // authenticate sends the password. That a server needs none is no reason to give up.
-func (c *client) authenticate(ctx context.Context) error {
+func (c *Client) authenticate(ctx context.Context) error {
 	a := c.address
 	if a.password == "" && a.user == "" {
 		return nil
@@ -108,7 +114,7 @@ func (c *client) authenticate(ctx context.Context) error {
 	if a.user != "" {
 		words = []string{"AUTH", a.user, a.password}
 	}
-	r, err := c.conn.ask(ctx, commandWords(words...))
+	r, err := c.conn.ask(ctx, cmdline.Words(words...))
 	switch {
 	case err != nil:
 		return err
@@ -121,21 +127,21 @@ func (c *client) authenticate(ctx context.Context) error {
 	return nil
 }
 
-// speak changes the protocol if another is wanted: RESP3 to show replies as JSON, as it has more kinds of replies.
-func (c *client) speak(ctx context.Context) error {
+// speak changes the protocol if another is wanted.
+func (c *Client) speak(ctx context.Context) error {
 	protocol := c.address.protocol
 	if c.chosen != 0 {
 		protocol = c.chosen
 	}
 	if protocol == 0 {
-		if protocol = 2; c.format.json {
+		if protocol = 2; c.resp3 != nil && c.resp3() {
 			protocol = 3
 		}
 	}
 	if protocol == c.protocol || protocol == 3 && c.noRESP3 || c.multi {
 		return nil
 	}
-	r, err := c.conn.ask(ctx, commandWords("HELLO", strconv.Itoa(protocol)))
+	r, err := c.conn.ask(ctx, cmdline.Words("HELLO", strconv.Itoa(protocol)))
 	switch {
 	case err != nil:
 		return err
@@ -152,18 +158,18 @@ func (c *client) speak(ctx context.Context) error {
 	return nil
 }
 
-func (c *client) disconnect() {
+func (c *Client) disconnect() {
 	if c.conn != nil {
 		c.conn.close()
 	}
 	c.conn, c.multi, c.watching, c.chosen = nil, false, false, 0
 }
 
-func (c *client) cannotConnect(ctx context.Context, err error) error {
+func (c *Client) cannotConnect(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return exit.WithCode(exit.Open, &connectError{c.address.endpoint, connectionError(err)})
+	return exit.WithCode(exit.Open, &connectError{c.address.Endpoint, connectionError(err)})
 }
 
 // connectError is worded as by redis-cli.
@@ -178,21 +184,22 @@ func (e *connectError) Error() string {
 
 func (e *connectError) Unwrap() error { return e.err }
 
-func (c *client) failed(err error) error {
-	return exit.WithCode(exit.Open, fmt.Errorf("%s: %w", c.address.endpoint, err))
+func (c *Client) failed(err error) error {
+	return exit.WithCode(exit.Open, fmt.Errorf("%s: %w", c.address.Endpoint, err))
 }
 
-// errNoReply is for a command that was carried out, and has no reply: SHUTDOWN.
-var errNoReply = errors.New("no reply")
+// ErrNoReply is for a command that was carried out, and has no reply: SHUTDOWN.
+var ErrNoReply = errors.New("no reply")
 
-func (c *client) do(ctx context.Context, words [][]byte) (reply.Reply, error) {
-	if err := c.open(ctx); err != nil {
+// Do carries out a command. The error says why there is no reply.
+func (c *Client) Do(ctx context.Context, words [][]byte) (reply.Reply, error) {
+	if err := c.Open(ctx); err != nil {
 		return reply.Nil, err
 	}
 	r, err := c.conn.ask(ctx, words)
 	if errors.Is(err, io.EOF) && strings.EqualFold(string(words[0]), "SHUTDOWN") {
 		c.disconnect()
-		return reply.Nil, errNoReply
+		return reply.Nil, ErrNoReply
 	}
 	if err != nil {
 		return reply.Nil, c.broken(ctx, err)
@@ -204,8 +211,8 @@ func (c *client) do(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	return r, nil
 }
 
-// send sends a command to which a reply is yet to be received: for many commands on their way at once.
-func (c *client) send(ctx context.Context, words [][]byte) error {
+// Send sends a command to which a reply is yet to be received: for many commands on their way at once.
+func (c *Client) Send(ctx context.Context, words [][]byte) error {
 	if c.conn == nil { // it is not made again meanwhile: replies would be missing
 		return c.failed(errors.New("not connected"))
 	}
@@ -218,8 +225,8 @@ func (c *client) send(ctx context.Context, words [][]byte) error {
 	return nil
 }
 
-// receive returns the reply to the first command sent that has none yet.
-func (c *client) receive(ctx context.Context) (reply.Reply, error) {
+// Receive returns the reply to the first command sent that has none yet.
+func (c *Client) Receive(ctx context.Context) (reply.Reply, error) {
 	for {
 		in, err := c.conn.receive(ctx)
 		if err != nil {
@@ -232,7 +239,7 @@ func (c *client) receive(ctx context.Context) (reply.Reply, error) {
 }
 
 // broken ends a connection on which a reply is missing.
-func (c *client) broken(ctx context.Context, err error) error {
+func (c *Client) broken(ctx context.Context, err error) error {
 	c.disconnect()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -240,8 +247,8 @@ func (c *client) broken(ctx context.Context, err error) error {
 	return c.failed(fmt.Errorf("%w; whether the command was carried out is not known", connectionError(err)))
 }
 
-// follow shows the messages that a command asked for, until ctx ends, and the connection with it.
-func (c *client) follow(ctx context.Context, words [][]byte, first reply.Reply, show func(reply.Reply) error) error {
+// Follow shows the messages that a command asked for, until ctx ends, and the connection with it.
+func (c *Client) Follow(ctx context.Context, words [][]byte, first reply.Reply, show func(reply.Reply) error) error {
 	if !subscribes(words) || first.IsError() || c.multi {
 		return nil
 	}
@@ -257,7 +264,7 @@ func (c *client) follow(ctx context.Context, words [][]byte, first reply.Reply, 
 }
 
 // note keeps in mind what the reply to a command says of the connection.
-func (c *client) note(words [][]byte, r reply.Reply) {
+func (c *Client) note(words [][]byte, r reply.Reply) {
 	name, isOK := strings.ToUpper(string(words[0])), r.Kind() == reply.KindStatus && string(r.Bytes()) == "OK"
 	switch {
 	case name == "MULTI" && isOK:
@@ -296,34 +303,32 @@ func isText(words [][]byte) bool {
 	return name[0] == "INFO" || name[0] == "LOLWUT"
 }
 
-func (c *client) inTransaction() bool { return c.multi }
+// InTransaction reports whether commands are queued, after MULTI.
+func (c *Client) InTransaction() bool { return c.multi }
 
-func (c *client) close(*error) {
+// Close ends the connection.
+func (c *Client) Close(*error) {
 	c.disconnect() // the helper may be in use by Tab; it ends with the process
 }
 
 // help asks for something beside the commands that the user typed.
-func (c *client) help(ctx context.Context, words ...string) (reply.Reply, error) {
+func (c *Client) help(ctx context.Context, words ...string) (reply.Reply, error) {
 	if c.helper == nil {
-		c.helper = newClient(c.address, new(format), io.Discard)
+		c.helper = New(c.address, nil, io.Discard)
 	}
 	c.helper.database = c.database
-	r, err := c.helper.do(ctx, commandWords(words...))
+	r, err := c.helper.Do(ctx, cmdline.Words(words...))
 	if err == nil {
 		err = r.Err()
 	}
 	return r, err
 }
 
-func (c *client) keys(prefix string) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), tabTimeout)
-	defer cancel()
-	return firstKeys(c.scan(ctx, prefix), prefix)
-}
-
-// scan yields keys that begin with a prefix, some perhaps several times.
-func (c *client) scan(ctx context.Context, prefix string) iter.Seq2[string, error] {
+// Keys yields keys that begin with a prefix, some perhaps several times, and gives up when that takes long.
+func (c *Client) Keys(prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
+		ctx, cancel := context.WithTimeout(context.Background(), TabTimeout)
+		defer cancel()
 		for cursor := "0"; ; {
 			r, err := c.help(ctx, "SCAN", cursor, "MATCH", escapePattern(prefix)+"*", "COUNT", "1000")
 			elems := r.Elems()
@@ -358,18 +363,20 @@ func escapePattern(text string) string {
 	return b.String()
 }
 
-func (c *client) isMissing(ctx context.Context, key []byte) bool {
-	ctx, cancel := context.WithTimeout(ctx, tabTimeout)
+// IsMissing reports whether there is no such key.
+func (c *Client) IsMissing(ctx context.Context, key []byte) bool {
+	ctx, cancel := context.WithTimeout(ctx, TabTimeout)
 	defer cancel()
 	r, err := c.help(ctx, "EXISTS", string(key))
-	return err == nil && isZero(r)
+	return err == nil && r.Kind() == reply.KindInt && r.Int() == 0
 }
 
-func (c *client) commands() []*module.Command {
+// Commands returns the command table of the server, nil if it cannot be had.
+func (c *Client) Commands() []*module.Command {
 	if c.table != nil {
 		return c.table
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tableTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), TableTimeout)
 	defer cancel()
 	commands, err := c.help(ctx, "COMMAND")
 	if err != nil {
@@ -383,21 +390,13 @@ func (c *client) commands() []*module.Command {
 	return c.table
 }
 
-// name is what stands in the prompt.
-func (c *client) name() string {
+// Name is what stands in the prompt.
+func (c *Client) Name() string {
 	switch {
 	case c.conn == nil:
 		return "not connected"
 	case c.database > 0:
-		return fmt.Sprintf("%s[%d]", c.address.endpoint, c.database)
+		return fmt.Sprintf("%s[%d]", c.address.Endpoint, c.database)
 	}
-	return c.address.endpoint
-}
-
-func commandWords(words ...string) [][]byte {
-	b := make([][]byte, len(words))
-	for i, word := range words {
-		b[i] = []byte(word)
-	}
-	return slices.Clip(b)
+	return c.address.Endpoint
 }

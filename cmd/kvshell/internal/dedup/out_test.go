@@ -1,4 +1,4 @@
-package main
+package dedup
 
 import (
 	"os"
@@ -14,7 +14,7 @@ func TestOutFile(t *testing.T) {
 	if err := os.WriteFile(name, []byte("a\nb"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	o, err := openOut(name)
+	o, err := openOutFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"crypto/tls"
@@ -28,8 +28,8 @@ const (
 	uriForm = "redis://[[user:]password@]host[:port][/database]"
 )
 
-// serverFlags are the flags for a server. They are called as those of redis-cli.
-type serverFlags struct {
+// Flags are the flags for a server. They are called as those of redis-cli.
+type Flags struct {
 	host     string
 	port     port
 	socket   string
@@ -45,7 +45,7 @@ type serverFlags struct {
 	insecure bool
 
 	resp2, resp3 bool
-	noWarning    bool
+	NoWarning    bool
 	timeout      cliflags.Seconds
 
 	set *pflag.FlagSet // the flags, to tell which are given
@@ -54,8 +54,8 @@ type serverFlags struct {
 // hostFlag is the long name of -h.
 const hostFlag = "host"
 
-// register adds the flags, hidden, and returns their usages, which only one help lists.
-func (f *serverFlags) register(flags *pflag.FlagSet) (usages string) {
+// Register adds the flags, hidden, and returns their usages, which only one help lists.
+func (f *Flags) Register(flags *pflag.FlagSet) (usages string) {
 	f.port, f.timeout = defaultPort, cliflags.Seconds(5*time.Second)
 	set := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	set.SortFlags = false
@@ -73,7 +73,7 @@ func (f *serverFlags) register(flags *pflag.FlagSet) (usages string) {
 	set.BoolVar(&f.insecure, "insecure", false, "trust any certificate: others can listen in")
 	set.BoolVarP(&f.resp2, "resp2", "2", false, "speak RESP2 (default but for --json)")
 	set.BoolVarP(&f.resp3, "resp3", "3", false, "speak RESP3")
-	set.BoolVar(&f.noWarning, "no-auth-warning", false, "do not warn of a password on the command line")
+	set.BoolVar(&f.NoWarning, "no-auth-warning", false, "do not warn of a password on the command line")
 	set.VarP(&f.timeout, "timeout", "t", "give up connecting after `SECONDS`, 0 for never")
 	usages = set.FlagUsages()
 	set.VisitAll(func(flag *pflag.Flag) { flag.Hidden = true })
@@ -82,14 +82,14 @@ func (f *serverFlags) register(flags *pflag.FlagSet) (usages string) {
 	return usages
 }
 
-// isGiven reports whether the flags ask for a server: any one does, as with redis-cli.
-func (f *serverFlags) isGiven() (given bool) {
+// IsGiven reports whether the flags ask for a server: any one does, as with redis-cli.
+func (f *Flags) IsGiven() (given bool) {
 	f.set.VisitAll(func(flag *pflag.Flag) { given = given || flag.Changed })
 	return given
 }
 
-// given returns one of the flags given, as it was typed but for passwords.
-func (f *serverFlags) given() (text string) {
+// Given returns one of the flags given, as it was typed but for passwords.
+func (f *Flags) Given() (text string) {
 	f.set.VisitAll(func(flag *pflag.Flag) {
 		switch {
 		case text != "" || !flag.Changed:
@@ -104,10 +104,10 @@ func (f *serverFlags) given() (text string) {
 	return text
 }
 
-// address is a server, and how to speak to it.
-type address struct {
+// Address is a server, and how to speak to it.
+type Address struct {
 	network  string // tcp or unix
-	endpoint string // host:port, or the path of a socket
+	Endpoint string // host:port, or the path of a socket
 	user     string
 	password string
 	database uint
@@ -116,14 +116,21 @@ type address struct {
 	timeout  time.Duration
 }
 
-// address returns the server that the flags ask for. Its errors are of usage, or of local files.
-func (f *serverFlags) address() (*address, error) {
-	a := &address{
-		network: "tcp", endpoint: net.JoinHostPort(f.host, f.port.String()),
+// InRESP3 returns the address with RESP3 as the protocol.
+func (a *Address) InRESP3() *Address {
+	other := *a
+	other.protocol = 3
+	return &other
+}
+
+// Address returns the server that the flags ask for. Its errors are of usage, or of local files.
+func (f *Flags) Address() (*Address, error) {
+	a := &Address{
+		network: "tcp", Endpoint: net.JoinHostPort(f.host, f.port.String()),
 		user: f.user, password: f.password, database: f.database, timeout: time.Duration(f.timeout),
 	}
 	if f.socket != "" {
-		a.network, a.endpoint = "unix", f.socket
+		a.network, a.Endpoint = "unix", f.socket
 	}
 	host, encrypted := f.host, f.tls
 	if f.uri != "" {
@@ -160,7 +167,7 @@ func (f *serverFlags) address() (*address, error) {
 }
 
 // check returns an error for flags that do not go together.
-func (f *serverFlags) check(encrypted bool) error {
+func (f *Flags) check(encrypted bool) error {
 	exclude := func(first string, others ...string) error {
 		for _, other := range others {
 			if f.set.Changed(first) && f.set.Changed(other) {
@@ -194,7 +201,7 @@ func flagText(set *pflag.FlagSet, name string) string {
 }
 
 // setURI takes from a URI what it has. As for redis-cli, a user without a password is a password.
-func (a *address) setURI(u *url.URL) error {
+func (a *Address) setURI(u *url.URL) error {
 	if u.User != nil {
 		if password, both := u.User.Password(); both {
 			a.user, a.password = u.User.Username(), password
@@ -204,8 +211,8 @@ func (a *address) setURI(u *url.URL) error {
 	}
 	switch u.Scheme {
 	case "unix":
-		a.network, a.endpoint = "unix", u.Host+u.Path
-		if a.endpoint == "" {
+		a.network, a.Endpoint = "unix", u.Host+u.Path
+		if a.Endpoint == "" {
 			return errors.New("the path of the socket is missing")
 		}
 		return nil
@@ -222,7 +229,7 @@ func (a *address) setURI(u *url.URL) error {
 			return fmt.Errorf("port %s: %w", text, err)
 		}
 	}
-	a.endpoint = net.JoinHostPort(host, p.String())
+	a.Endpoint = net.JoinHostPort(host, p.String())
 	if path := strings.Trim(u.Path, "/"); path != "" {
 		n, err := strconv.ParseUint(path, 10, 31)
 		if err != nil {
@@ -233,7 +240,7 @@ func (a *address) setURI(u *url.URL) error {
 	return nil
 }
 
-func (f *serverFlags) tlsConfig(host string) (*tls.Config, error) {
+func (f *Flags) tlsConfig(host string) (*tls.Config, error) {
 	config := &tls.Config{ServerName: host, InsecureSkipVerify: f.insecure}
 	if f.cacert != "" {
 		pem, err := os.ReadFile(f.cacert)
@@ -255,8 +262,8 @@ func (f *serverFlags) tlsConfig(host string) (*tls.Config, error) {
 	return config, nil
 }
 
-// showsPassword reports whether the command line has a password, which others on the machine can see.
-func (f *serverFlags) showsPassword() bool {
+// ShowsPassword reports whether the command line has a password, which others on the machine can see.
+func (f *Flags) ShowsPassword() bool {
 	u, err := url.Parse(f.uri)
 	return f.password != "" || err == nil && u.User != nil
 }

@@ -1,18 +1,17 @@
-package main
+package client
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/module/reply"
 )
 
 // commandTable makes the command table of a server of its replies to COMMAND and to COMMAND DOCS. It has what the shell
 // helps with: names, numbers of words, places of keys, and the texts. What is not as expected is left out.
 func commandTable(commands, docs reply.Reply) []*module.Command {
-	texts := fields(docs)
+	texts := Fields(docs)
 	table := make([]*module.Command, 0, len(commands.Elems())) // not nil, also without commands
 	for _, entry := range commands.Elems() {
 		e := entry.Elems()
@@ -26,7 +25,7 @@ func commandTable(commands, docs reply.Reply) []*module.Command {
 			Flags:    flagsNamed(e[2].Elems()),
 			FirstKey: int(e[3].Int()), LastKey: int(e[4].Int()), KeyStep: int(e[5].Int()),
 		}
-		describeBy(cmd, fields(texts[name]))
+		describeBy(cmd, Fields(texts[name]))
 		table = append(table, cmd)
 	}
 	slices.SortFunc(table, func(a, b *module.Command) int { return strings.Compare(a.Name, b.Name) })
@@ -56,7 +55,7 @@ func subcommandSyntax(docs []reply.Reply) string {
 	var forms []string
 	for i := 0; i+1 < len(docs); i += 2 {
 		_, name, _ := strings.Cut(string(docs[i].Bytes()), "|")
-		arguments := fields(docs[i+1])["arguments"].Elems()
+		arguments := Fields(docs[i+1])["arguments"].Elems()
 		forms = append(forms, strings.TrimSpace(strings.ToUpper(name)+" "+argumentsSyntax(arguments, " ")))
 	}
 	slices.Sort(forms)
@@ -67,7 +66,7 @@ func subcommandSyntax(docs []reply.Reply) string {
 func argumentsSyntax(arguments []reply.Reply, separator string) string {
 	var texts []string
 	for _, argument := range arguments {
-		if text := argumentSyntax(fields(argument)); text != "" {
+		if text := argumentSyntax(Fields(argument)); text != "" {
 			texts = append(texts, text)
 		}
 	}
@@ -98,8 +97,8 @@ func argumentSyntax(argument map[string]reply.Reply) string {
 	return text
 }
 
-// fields returns the values of a map by their names; RESP2 has maps as arrays of names and values in turn.
-func fields(r reply.Reply) map[string]reply.Reply {
+// Fields returns the values of a map by their names; RESP2 has maps as arrays of names and values in turn.
+func Fields(r reply.Reply) map[string]reply.Reply {
 	values, elems := make(map[string]reply.Reply), r.Elems()
 	for i := 0; i+1 < len(elems); i += 2 {
 		values[string(elems[i].Bytes())] = elems[i+1]

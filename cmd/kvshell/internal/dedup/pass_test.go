@@ -1,4 +1,4 @@
-package main
+package dedup
 
 import (
 	"context"
@@ -14,14 +14,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/crashpoint"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // A loss of power at any of the points takes back any part of what was not synced, of the store and of OUT.
@@ -81,7 +83,7 @@ func newWorld(t *testing.T, rng *rand.Rand, level kv.Durability) *world {
 		fmt.Fprintf(&text, "line %d\n", rng.IntN(40))
 	}
 	before := strings.Repeat("was here\n", rng.IntN(3))
-	w.want = before + firstOccurrences(text.String())
+	w.want = before + firstLines(text.String())
 	for name, content := range map[string]string{w.input: text.String(), w.out: before} {
 		if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
 			t.Fatal(err)
@@ -148,7 +150,7 @@ func (w *world) run(t *testing.T) {
 	w.finish(t, p, closePass)
 }
 
-func (w *world) finish(t *testing.T, p *pass, closePass func()) {
+func (w *world) finish(t *testing.T, p *Pass, closePass func()) {
 	t.Helper()
 	if err := p.run(context.Background()); err != nil {
 		t.Fatalf("%v after %s", err, strings.Join(w.log, ", "))
@@ -157,30 +159,30 @@ func (w *world) finish(t *testing.T, p *pass, closePass func()) {
 }
 
 // open opens what a run needs; the function returned closes it.
-func (w *world) open(t *testing.T) (*pass, func()) {
+func (w *world) open(t *testing.T) (*Pass, func()) {
 	t.Helper()
 	batch := 1 + w.rng.IntN(8)
-	in, err := openInput(w.input, nil, batch)
+	in, err := input.Open(w.input, nil, batch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := openOut(w.out)
+	out, err := openOutFile(w.out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	db, err := kv.Open("store", &kv.Options{
 		FS: w.store, Durability: w.level, BallastSize: -1, MinFreeSpace: -1, MemTableSize: 256 << 10,
-		Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(modules()...),
+		Logger: slog.New(slog.DiscardHandler), Modules: module.New(sievekv.Modules()...),
 	})
 	if err != nil {
 		t.Fatalf("%v after %s", err, strings.Join(w.log, ", "))
 	}
-	p := &pass{
-		db: db, filter: bloomLines{bloomext.New(db, "seen")}, key: []byte("seen"), in: in, out: out, notes: io.Discard,
-		flags: dedupFlags{filterFlags: filterFlags{rate: 1e-6, capacity: w.capacity}, batch: batch},
+	p := &Pass{
+		db: db, filter: filters.New(db, []byte("seen"), filters.Bloom), key: []byte("seen"), in: in, out: out, Notes: io.Discard,
+		flags: Flags{Flags: filters.Flags{Rate: 1e-6, Capacity: w.capacity}, batch: batch},
 	}
 	return p, func() {
-		for _, err := range []error{in.close(), out.close(), db.Close()} {
+		for _, err := range []error{in.Close(), out.close(), db.Close()} {
 			if err != nil {
 				t.Error(err)
 			}
@@ -195,43 +197,43 @@ func TestPass_cannotGrow(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&text, "line %d\n", i)
 	}
-	input := filepath.Join(dir, "input")
-	if err := os.WriteFile(input, []byte(text.String()), 0o666); err != nil {
+	list := filepath.Join(dir, "input")
+	if err := os.WriteFile(list, []byte(text.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	in, err := openInput(input, nil, 16)
+	in, err := input.Open(list, nil, 16)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := openOut(filepath.Join(dir, "out"))
+	out, err := openOutFile(filepath.Join(dir, "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	db, err := kv.Open("", &kv.Options{
-		InMemory: true, MaxFilterBytes: 1 << 10, Logger: slog.New(slog.DiscardHandler), Modules: coreext.With(modules()...),
+		InMemory: true, MaxFilterBytes: 1 << 10, Logger: slog.New(slog.DiscardHandler), Modules: module.New(sievekv.Modules()...),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pass{
-		db: db, filter: bloomLines{bloomext.New(db, "seen")}, key: []byte("seen"), in: in, out: out, notes: io.Discard,
-		flags: dedupFlags{filterFlags: filterFlags{rate: 1e-6, capacity: 20}, batch: 16},
+	p := &Pass{
+		db: db, filter: filters.New(db, []byte("seen"), filters.Bloom), key: []byte("seen"), in: in, out: out, Notes: io.Discard,
+		flags: Flags{Flags: filters.Flags{Rate: 1e-6, Capacity: 20}, batch: 16},
 	}
 	err = p.explain(p.run(context.Background()))
 	info, infoErr := p.filter.Facts()
 	if infoErr != nil {
 		t.Fatal(infoErr)
 	}
-	for _, err := range []error{in.close(), out.close(), db.Close()} {
+	for _, err := range []error{in.Close(), out.close(), db.Close()} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	if info.layers < 2 || info.items != info.capacity || info.items >= 1000 {
-		t.Errorf("the filter has %d layers and %d of %d lines", info.layers, info.items, info.capacity)
+	if info.Layers < 2 || info.Items != info.Capacity || info.Items >= 1000 {
+		t.Errorf("the filter has %d layers and %d of %d lines", info.Layers, info.Items, info.Capacity)
 	}
 	want := fmt.Sprintf(`the filter "seen" has grown as far as it can. Of %s %d lines are done, %[2]d of them new; `,
-		input, info.items)
+		list, info.Items)
 	if err == nil || !strings.HasPrefix(err.Error(), want) || exit.Code(err) != exit.Refused {
 		t.Errorf("error is %v, exit code %d, want %s..., %d", err, exit.Code(err), want, exit.Refused)
 	}
@@ -240,15 +242,15 @@ func TestPass_cannotGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := uint64(strings.Count(string(content), "\n"))
-	if lines != info.items || !strings.HasPrefix(text.String(), string(content)) {
-		t.Errorf("OUT has %d lines, want the first %d of the input", lines, info.items)
+	if lines != info.Items || !strings.HasPrefix(text.String(), string(content)) {
+		t.Errorf("OUT has %d lines, want the first %d of the input", lines, info.Items)
 	}
 }
 
 // A filter whose time to live ends during a run ends the run with an error.
 func TestPass_filterGone(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
-	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: coreext.With(modules()...), Clock: func() time.Time { return now }})
+	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: module.New(sievekv.Modules()...), Clock: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +259,7 @@ func TestPass_filterGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Minute)
-	p := &pass{db: db, filter: bloomLines{f}, key: []byte("k"), in: &input{name: "list"}, out: &outFile{path: "x"}, begun: true, started: 7}
+	p := &Pass{db: db, filter: filters.New(db, []byte("k"), filters.Bloom), key: []byte("k"), in: &input.Input{Name: "list"}, out: &outFile{path: "x"}, begun: true, started: 7}
 	err = p.commit(kv.DurabilityDefault, func(w *kv.Writer) error { return p.setRecord(w, nil) })
 	if !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("error is %v, want ErrNotFound", err)
@@ -289,7 +291,7 @@ func TestPass_version1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.want = string(before) + firstOccurrences(text)
+	w.want = string(before) + firstLines(text)
 	crash := func() {
 		if w.runAndCrashWhen(t, func(at string) bool { return at == "committed" }) == "" {
 			t.Fatal("the run committed no batch")
@@ -336,4 +338,17 @@ func TestPass_version1(t *testing.T) {
 	if err != nil || string(got) != w.want {
 		t.Errorf("OUT is\n%s\nwant\n%s, %v", got, w.want, err)
 	}
+}
+
+// firstLines returns the lines of a text that are not a repeat, in order.
+func firstLines(text string) string {
+	var b strings.Builder
+	seen := make(map[string]bool)
+	for line := range strings.Lines(text) {
+		if !seen[line] {
+			b.WriteString(line)
+		}
+		seen[line] = true
+	}
+	return b.String()
 }

@@ -1,4 +1,4 @@
-package main
+package dedup
 
 import (
 	"encoding/json"
@@ -23,12 +23,12 @@ type claim struct {
 }
 
 const (
-	claimSuffix  = "#kvshell-dedup" // it is in the help of dedup
+	ClaimSuffix  = "#kvshell-dedup" // it is in the help of dedup
 	claimVersion = 1
 )
 
 // claimKey returns the key of the claim on a file.
-func claimKey(out string) []byte { return []byte(out + claimSuffix) }
+func claimKey(out string) []byte { return []byte(out + ClaimSuffix) }
 
 // storedClaim returns the claim on a file, nil if there is none.
 func storedClaim(db *kv.DB, out string) (*claim, error) {

@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"context"
@@ -38,8 +38,8 @@ type received struct {
 }
 
 // dial connects.
-func (a *address) dial(ctx context.Context) (*connection, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, a.network, a.endpoint)
+func (a *Address) dial(ctx context.Context) (*connection, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, a.network, a.Endpoint)
 	if err != nil {
 		return nil, err
 	}

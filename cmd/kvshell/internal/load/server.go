@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"context"
@@ -8,9 +8,12 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/term"
-
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -27,68 +30,55 @@ type loadWords struct {
 }
 
 var loadWordsOf = map[string]loadWords{
-	bloomKind:  {reserve: "BF.RESERVE", insert: "BF.INSERT", info: "BF.INFO", items: "Number of items inserted"},
-	cuckooKind: {reserve: "CF.RESERVE", insert: "CF.INSERTNX", info: "CF.INFO", items: "Number of items inserted"},
-	countingKind: {
+	filters.Bloom:  {reserve: "BF.RESERVE", insert: "BF.INSERT", info: "BF.INFO", items: "Number of items inserted"},
+	filters.Cuckoo: {reserve: "CF.RESERVE", insert: "CF.INSERTNX", info: "CF.INFO", items: "Number of items inserted"},
+	filters.Counting: {
 		reserve: "CBF.RESERVE", insert: "CBF.INSERT", exists: "CBF.MEXISTS", info: "CBF.INFO", items: "Number of items",
 	},
 }
 
-// serverLoading is one run of load over a connection. As adding a line again changes nothing, the same command again
+// ServerLoading is one run of load over a connection. As adding a line again changes nothing, the same command again
 // completes what an interruption leaves.
-type serverLoading struct {
-	client   *client
+type ServerLoading struct {
+	client   *client.Client
 	key      string
 	kind     string // of the filter
 	words    loadWords
-	in       *input
-	flags    loadFlags
-	notes    io.Writer
-	progress *progress
+	in       *input.Input
+	flags    Flags
+	Notes    io.Writer
+	Progress *progress.Bar
 
 	started  time.Time
 	took     time.Duration
 	missing  bool
-	done     counts // of the lines behind those skipped: acknowledged, and new ones among them
+	done     progress.Counts // of the lines behind those skipped: acknowledged, and new ones among them
 	unasked  []insertion
 	finished error // why the server adds no more lines
 }
 
-// loadToServer is load for a server.
-func (sh *shell) loadToServer(ctx context.Context, key, file string, f loadFlags) (err error) {
-	if f.replace {
-		return exit.Usagef("load --replace needs the store in a directory: over a connection (%s) it could not tell what a killed run left "+
-			"from other keys; give -d DIR", sh.server.given())
-	}
-	in, err := openInput(file, sh.stdin, f.batch)
-	if err != nil {
-		return exit.WithCode(exit.Local, err)
-	}
-	defer func() { err = joinLocal(err, in.close()) }()
-	in.skip = f.skip
-	l := &serverLoading{client: sh.client(), key: key, kind: f.kind, in: in, flags: f, notes: sh.stderr}
-	defer l.client.close(&err)
-	if term.IsTerminal(int(sh.stderr.Fd())) {
-		l.progress = newProgress(sh.stderr, in.size)
-	}
-	err = l.run(ctx)
-	l.progress.clear()
-	if err != nil {
-		return l.explain(err)
-	}
-	text, err := l.summary(ctx)
-	if err != nil {
-		return err
-	}
-	return sh.write(text)
+// NewOnServer returns a run that adds the lines of an input to a filter on a server.
+func NewOnServer(c *client.Client, key string, in *input.Input, f Flags) *ServerLoading {
+	in.Skip = f.skip
+	return &ServerLoading{client: c, key: key, kind: f.Kind, in: in, flags: f, Notes: io.Discard}
 }
 
-func (l *serverLoading) run(ctx context.Context) error {
+// Do runs load and returns what it did, as text. Its error says how to go on.
+func (l *ServerLoading) Do(ctx context.Context) (string, error) {
+	err := l.run(ctx)
+	l.Progress.Clear()
+	if err != nil {
+		return "", l.explain(err)
+	}
+	return l.summary(ctx)
+}
+
+func (l *ServerLoading) run(ctx context.Context) error {
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
 	l.started = time.Now()
-	l.in.start(nil)
+	l.in.Start(nil)
 	err := l.addAll(ctx)
 	l.took = time.Since(l.started)
 	if err == nil {
@@ -98,20 +88,19 @@ func (l *serverLoading) run(ctx context.Context) error {
 }
 
 // begin finds out what is under the key.
-func (l *serverLoading) begin(ctx context.Context) error {
-	r, err := l.ask(ctx, commandWords("TYPE", l.key))
+func (l *ServerLoading) begin(ctx context.Context) error {
+	r, err := l.ask(ctx, cmdline.Words("TYPE", l.key))
 	if err != nil {
 		return err
 	}
-	kinds := map[string]string{bloomTypeName: bloomKind, cuckooTypeName: cuckooKind, countingTypeName: countingKind}
 	name := string(r.Bytes())
-	kind, isFilter := kinds[name]
+	kind, isFilter := filters.KindOf(name)
 	switch {
 	case name == "none":
 		l.missing = true
 	case !isFilter:
 		return exit.Refusef("the key %q holds no filter, but a value of type %s", l.key, name)
-	case l.flags.kindGiven && l.flags.kind != kind:
+	case l.flags.KindGiven && l.flags.Kind != kind:
 		return exit.Refusef("the filter %q was made with --type %s, and keeps it: leave it out, or use another KEY", l.key, kind)
 	default:
 		l.kind = kind
@@ -122,48 +111,48 @@ func (l *serverLoading) begin(ctx context.Context) error {
 }
 
 // tellKept notes that a filter that is there keeps what it was made with: a server does not tell what that is.
-func (l *serverLoading) tellKept() {
+func (l *ServerLoading) tellKept() {
 	f := &l.flags
-	if f.rateGiven || f.capacityGiven || f.nonScalingGiven || f.ttlGiven || f.hash != "" {
-		fmt.Fprintf(l.notes, "note: the filter %q is there already and keeps what it was made with: "+
+	if f.RateGiven || f.CapacityGiven || f.NonScalingGiven || f.TTLGiven || f.Hash != "" {
+		fmt.Fprintf(l.Notes, "note: the filter %q is there already and keeps what it was made with: "+
 			"--error, --capacity, --non-scaling, --ttl and --hash are for one that is made\n", l.key)
 	}
 }
 
 // make makes the filter if it is missing. It is not made before there is something to be said of the input.
-func (l *serverLoading) make(ctx context.Context) error {
+func (l *ServerLoading) make(ctx context.Context) error {
 	if !l.missing {
 		return nil
 	}
 	f := &l.flags
-	rate, capacity := strconv.FormatFloat(f.rate, 'g', -1, 64), strconv.FormatUint(f.capacity, 10)
+	rate, capacity := strconv.FormatFloat(f.Rate, 'g', -1, 64), strconv.FormatUint(f.Capacity, 10)
 	words := []string{l.words.reserve, l.key, rate, capacity}
-	if l.kind == cuckooKind {
+	if l.kind == filters.Cuckoo {
 		words = []string{l.words.reserve, l.key, capacity, "ERROR", rate}
 	}
 	switch {
-	case f.nonScaling && l.kind == cuckooKind:
+	case f.NonScaling && l.kind == filters.Cuckoo:
 		words = append(words, "EXPANSION", "0")
-	case f.nonScaling:
+	case f.NonScaling:
 		words = append(words, "NONSCALING")
 	}
-	if f.hash != "" {
-		words = append(words, "HASH", f.hash)
+	if f.Hash != "" {
+		words = append(words, "HASH", f.Hash)
 	}
-	if _, err := l.ask(ctx, commandWords(words...)); err != nil {
+	if _, err := l.ask(ctx, cmdline.Words(words...)); err != nil {
 		return err
 	}
 	l.missing = false
-	if f.ttl == 0 {
+	if f.TTL == 0 {
 		return nil
 	}
-	_, err := l.ask(ctx, commandWords("EXPIRE", l.key, strconv.FormatUint(f.ttl, 10)))
+	_, err := l.ask(ctx, cmdline.Words("EXPIRE", l.key, strconv.FormatUint(f.TTL, 10)))
 	return err
 }
 
 // ask asks for a reply that is no error.
-func (l *serverLoading) ask(ctx context.Context, words [][]byte) (reply.Reply, error) {
-	r, err := l.client.do(ctx, words)
+func (l *ServerLoading) ask(ctx context.Context, words [][]byte) (reply.Reply, error) {
+	r, err := l.client.Do(ctx, words)
 	if err == nil && r.IsError() {
 		err = exit.WithCode(exit.ReplyCode(r), fmt.Errorf("%s: %s", words[0], r.Bytes()))
 	}
@@ -171,25 +160,25 @@ func (l *serverLoading) ask(ctx context.Context, words [][]byte) (reply.Reply, e
 }
 
 // addAll adds all lines.
-func (l *serverLoading) addAll(ctx context.Context) error {
+func (l *ServerLoading) addAll(ctx context.Context) error {
 	for l.finished == nil {
-		b, err := l.in.await(ctx, l.show)
+		b, err := l.in.Await(ctx, l.show)
 		if err != nil {
 			return err
 		}
-		if b.err != nil && !errors.Is(b.err, io.EOF) {
-			return withInput(l.in, b.err)
+		if b.Err != nil && !errors.Is(b.Err, io.EOF) {
+			return b.Err
 		}
 		if err := l.make(ctx); err != nil {
 			return err
 		}
-		if b.err != nil {
+		if b.Err != nil {
 			break
 		}
 		if err := l.add(ctx, b); err != nil {
 			return err
 		}
-		l.in.free <- b
+		l.in.GiveBack(b)
 		l.show()
 	}
 	for len(l.unasked) > 0 {
@@ -201,23 +190,23 @@ func (l *serverLoading) addAll(ctx context.Context) error {
 }
 
 // add sends the lines of a batch, and waits for a reply if too many are outstanding.
-func (l *serverLoading) add(ctx context.Context, b *batch) error {
-	lines, known := b.items, []int(nil)
+func (l *ServerLoading) add(ctx context.Context, b *input.Batch) error {
+	lines, known := b.Items, []int(nil)
 	if l.words.exists != "" {
 		var err error
 		if lines, known, err = l.absent(ctx, lines); err != nil {
 			return err
 		}
 		if len(lines) == 0 {
-			l.done.lines += uint64(len(b.items))
+			l.done.Lines += uint64(len(b.Items))
 			return nil
 		}
 	}
-	words := append(commandWords(l.words.insert, l.key, "NOCREATE", "ITEMS"), lines...)
-	if err := l.client.send(ctx, words); err != nil {
+	words := append(cmdline.Words(l.words.insert, l.key, "NOCREATE", "ITEMS"), lines...)
+	if err := l.client.Send(ctx, words); err != nil {
 		return err
 	}
-	l.unasked = append(l.unasked, insertion{lines: len(lines), known: known, after: len(b.items) - len(lines)})
+	l.unasked = append(l.unasked, insertion{lines: len(lines), known: known, after: len(b.Items) - len(lines)})
 	if len(l.unasked) < inFlight && l.words.exists == "" {
 		return nil
 	}
@@ -243,8 +232,8 @@ func (s *insertion) knownBefore(i int) int {
 }
 
 // absent returns those of the lines that the filter does not have, each once, and how many others are before each.
-func (l *serverLoading) absent(ctx context.Context, lines [][]byte) (absent [][]byte, known []int, err error) {
-	r, err := l.ask(ctx, append(commandWords(l.words.exists, l.key), lines...))
+func (l *ServerLoading) absent(ctx context.Context, lines [][]byte) (absent [][]byte, known []int, err error) {
+	r, err := l.ask(ctx, append(cmdline.Words(l.words.exists, l.key), lines...))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -264,8 +253,8 @@ func (l *serverLoading) absent(ctx context.Context, lines [][]byte) (absent [][]
 }
 
 // receive counts by the reply to the first command that has none yet.
-func (l *serverLoading) receive(ctx context.Context) error {
-	r, err := l.client.receive(ctx)
+func (l *ServerLoading) receive(ctx context.Context) error {
+	r, err := l.client.Receive(ctx)
 	if err != nil {
 		return err
 	}
@@ -276,7 +265,7 @@ func (l *serverLoading) receive(ctx context.Context) error {
 	}
 	if r.IsError() {
 		l.finished = exit.WithCode(exit.ReplyCode(r), fmt.Errorf("%s: %s", l.words.insert, r.Bytes()))
-		l.done.lines += uint64(sent.knownBefore(0))
+		l.done.Lines += uint64(sent.knownBefore(0))
 		return nil
 	}
 	answers := r.Elems()
@@ -288,31 +277,31 @@ func (l *serverLoading) receive(ctx context.Context) error {
 			l.finished = exit.Refusef("%s: the filter is full", l.words.insert)
 		}
 		if l.finished != nil { // the lines before it count, those after it do not, also where they are there
-			l.done.lines += uint64(i + sent.knownBefore(i))
+			l.done.Lines += uint64(i + sent.knownBefore(i))
 			return nil
 		}
-		l.done.newLines += uint64(answer.Int())
+		l.done.New += uint64(answer.Int())
 	}
 	if len(answers) != sent.lines {
 		return fmt.Errorf("%s: %d answers for %d lines", l.words.insert, len(answers), sent.lines)
 	}
-	l.done.lines += uint64(sent.lines + sent.after)
+	l.done.Lines += uint64(sent.lines + sent.after)
 	return nil
 }
 
-func (l *serverLoading) show() {
-	rate := perSecond(l.done.lines, time.Since(l.started))
-	l.progress.show(l.in.bytesRead.Load(), "%d lines, %.0f/s", l.done.lines, rate)
+func (l *ServerLoading) show() {
+	rate := progress.PerSecond(l.done.Lines, time.Since(l.started))
+	l.Progress.Show(l.in.BytesRead(), "%d lines, %.0f/s", l.done.Lines, rate)
 }
 
 // explain adds to the error that ended a run how far it got and how to go on.
-func (l *serverLoading) explain(err error) error {
+func (l *ServerLoading) explain(err error) error {
 	if l.started.IsZero() {
 		return err
 	}
-	line := l.flags.skip + l.done.lines
+	line := l.flags.skip + l.done.Lines
 	kept := fmt.Sprintf("%q has the lines up to line %d, %d of them new; to go on, add --skip %d to the same command",
-		l.key, line, l.done.newLines, line)
+		l.key, line, l.done.New, line)
 	if l.missing {
 		kept = "nothing was added"
 	}
@@ -323,13 +312,13 @@ func (l *serverLoading) explain(err error) error {
 }
 
 // summary tells what a finished run did.
-func (l *serverLoading) summary(ctx context.Context) (string, error) {
-	r, err := l.ask(ctx, commandWords(l.words.info, l.key))
+func (l *ServerLoading) summary(ctx context.Context) (string, error) {
+	r, err := l.ask(ctx, cmdline.Words(l.words.info, l.key))
 	if err != nil {
 		return "", err
 	}
-	facts := fields(r)
-	read := fmt.Sprint(l.done.lines)
+	facts := client.Fields(r)
+	read := fmt.Sprint(l.done.Lines)
 	if l.flags.skip > 0 {
 		read += fmt.Sprintf(" (after %d skipped)", l.flags.skip)
 	}
@@ -339,6 +328,6 @@ known before         %d
 rate                 %.0f lines/s
 filter               %d lines in %d layers, %d bytes
 `,
-		read, l.done.newLines, l.done.lines-l.done.newLines, perSecond(l.done.lines, l.took),
+		read, l.done.New, l.done.Lines-l.done.New, progress.PerSecond(l.done.Lines, l.took),
 		facts[l.words.items].Int(), facts["Number of filters"].Int(), facts["Size"].Int()), nil
 }

@@ -1,4 +1,8 @@
-package main
+// Package dedup prints the lines of an input that were not seen before, or appends them to a file, each exactly once.
+//
+// A run is a Pass over the input. The file record.go has what its commits store in the filter, claim.go what they store for the file
+// that takes the lines, OUT, and out.go writes OUT. In pass.go the argument stands why each line is in OUT exactly once.
+package dedup
 
 import (
 	"context"
@@ -6,11 +10,17 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/crashpoint"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -49,17 +59,17 @@ import (
 // On standard output nothing can be taken back, so there the order is the other way: the new lines are
 // printed, then the batch is committed. A crash in between makes the next run print them again.
 
-// pass is one run of dedup over its input.
-type pass struct {
+// Pass is one run of dedup over its input.
+type Pass struct {
 	db       *kv.DB
-	filter   lineFilter
+	filter   filters.Filter
 	key      []byte
-	in       *input
+	in       *input.Input
 	out      *outFile  // nil: the lines go to stdout
-	stdout   io.Writer // for the lines, if there is no OUT
-	notes    io.Writer // for what the user should know beside them
-	flags    dedupFlags
-	progress *progress
+	Stdout   io.Writer // for the lines, if there is no OUT
+	Notes    io.Writer // for what the user should know beside them
+	flags    Flags
+	Progress *progress.Bar
 
 	begun    bool
 	from     *record // of the run that this one goes on with; nil if it is a new one
@@ -71,8 +81,8 @@ type pass struct {
 	// Up to the last commit; the digest, which needs an OUT, is ahead while one is made.
 	digest   *xxhash.Digest // of the input
 	position uint64         // in the input, in bytes after decompression
-	done     counts
-	resumed  counts // what of done another run did
+	done     progress.Counts
+	resumed  progress.Counts // what of done another run did
 
 	unconfirmed int // lines printed to stdout and not committed
 
@@ -80,22 +90,71 @@ type pass struct {
 	lines   []byte // the new ones of the batch, as they are to be written
 }
 
-// counts are how many lines were read, and how many of those were new.
-type counts struct {
-	lines, newLines uint64
+// Open opens the input and OUT of a run. The store is not needed yet.
+func Open(key, file string, stdin *os.File, f Flags) (*Pass, error) {
+	in, err := input.Open(file, stdin, f.batch)
+	if err != nil {
+		return nil, exit.WithCode(exit.Local, err)
+	}
+	p := &Pass{key: []byte(key), in: in, Stdout: io.Discard, Notes: io.Discard, flags: f}
+	if f.out == "" {
+		return p, nil
+	}
+	if err := p.openOut(file); err != nil {
+		return nil, exit.JoinLocal(err, p.Close())
+	}
+	return p, nil
+}
+
+// openOut opens OUT, which must not be the input.
+func (p *Pass) openOut(file string) (err error) {
+	if p.out, err = openOutFile(p.flags.out); err != nil {
+		return exit.WithCode(exit.Local, err)
+	}
+	same, err := p.out.isFile(p.in.File)
+	if err == nil && same {
+		return exit.Usagef("%s is both the input and OUT", file)
+	}
+	return exit.WithCode(exit.Local, err)
+}
+
+// Close closes OUT and the input.
+func (p *Pass) Close() (err error) {
+	if p.out != nil {
+		err = p.out.close()
+	}
+	return errors.Join(err, p.in.Close())
+}
+
+// ToFile reports whether the lines go to a file.
+func (p *Pass) ToFile() bool { return p.out != nil }
+
+// InputSize returns the size of the input in bytes, -1 if it is not known.
+func (p *Pass) InputSize() int64 { return p.in.Size }
+
+// Run runs dedup on a store and tells how it went.
+func (p *Pass) Run(ctx context.Context, db *kv.DB) error {
+	p.db, p.filter = db, filters.Of(db, p.key, p.flags.Kind)
+	started := time.Now()
+	err := p.run(ctx)
+	p.Progress.Clear()
+	if err != nil {
+		return p.explain(err)
+	}
+	return p.summary(time.Since(started))
 }
 
 // run does the whole of it. When it returns, with an error or without, OUT is on stable storage as far as
 // it was written.
-func (p *pass) run(ctx context.Context) error {
+func (p *Pass) run(ctx context.Context) error {
 	if err := p.begin(); err != nil {
 		return err
 	}
 	p.begun = true
-	p.in.start(p.from)
+	p.in.Start(p.from.part())
 	err := p.batches(ctx)
 	if p.out != nil {
-		if err == nil || hasNoRoom(err) {
+		if err == nil || filters.HasNoRoom(err) {
 			err = errors.Join(err, exit.WithCode(exit.Local, p.out.cutOff(p.out.length)))
 		}
 		p.tellCut()
@@ -111,17 +170,17 @@ func (p *pass) run(ctx context.Context) error {
 	return p.finish()
 }
 
-func (p *pass) batches(ctx context.Context) error {
+func (p *Pass) batches(ctx context.Context) error {
 	for {
-		b, err := p.in.next(ctx)
+		b, err := p.in.Next(ctx)
 		switch {
 		case err != nil:
 			return err
-		case errors.Is(b.err, io.EOF):
+		case errors.Is(b.Err, io.EOF):
 			return nil
-		case b.err != nil:
-			return withInput(p.in, b.err)
-		case b.digest != nil:
+		case b.Err != nil:
+			return b.Err
+		case b.Digest != nil:
 			err = p.repeat(b)
 		case p.out != nil:
 			err = p.toOut(b)
@@ -131,34 +190,25 @@ func (p *pass) batches(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p.progress.show(p.in.bytesRead.Load(), "%d lines, %d new", p.done.lines, p.done.newLines)
-		p.in.free <- b
+		p.Progress.Show(p.in.BytesRead(), "%d lines, %d new", p.done.Lines, p.done.New)
+		p.in.GiveBack(b)
 	}
-}
-
-// withInput names the input in an error of reading it; a refusal has named it.
-func withInput(in *input, err error) error {
-	var own *exit.Error
-	if errors.As(err, &own) {
-		return err
-	}
-	return exit.WithCode(exit.Local, fmt.Errorf("read %s: %w", in, err))
 }
 
 // begin decides whether this run is a new one or goes on with another, and makes the filter.
-func (p *pass) begin() error {
+func (p *Pass) begin() error {
 	facts, err := p.filter.Facts()
 	exists := !errors.Is(err, kv.ErrNotFound)
-	p.capacity = max(p.flags.room, p.flags.capacity)
+	p.capacity = max(p.flags.Room, p.flags.Capacity)
 	if exists {
 		if err != nil {
 			return err
 		}
-		if err := p.flags.fits(p.key, facts); err != nil {
+		if err := p.flags.Fits(p.key, facts); err != nil {
 			return err
 		}
-		p.flags.tell(p.notes, p.key)
-		p.capacity = facts.capacity
+		p.flags.Tell(p.Notes, p.key)
+		p.capacity = facts.Capacity
 	}
 	r, claimed, err := p.stored()
 	if err != nil {
@@ -175,7 +225,7 @@ func (p *pass) begin() error {
 }
 
 // stored returns the record of an unfinished run of the filter, and the claim on OUT; each is nil if there is none.
-func (p *pass) stored() (r *record, claimed *claim, err error) {
+func (p *Pass) stored() (r *record, claimed *claim, err error) {
 	if p.out != nil {
 		if claimed, err = storedClaim(p.db, p.out.path); err != nil {
 			return nil, nil, err
@@ -195,8 +245,8 @@ func (p *pass) stored() (r *record, claimed *claim, err error) {
 }
 
 // refuseClaimed is the error of a run to a file that another has claimed.
-func (p *pass) refuseClaimed(c *claim) error {
-	if c.Key != quoted(p.key) {
+func (p *Pass) refuseClaimed(c *claim) error {
+	if c.Key != cmdline.Quoted(p.key) {
 		return exit.Refusef("%s has an unfinished run of key %s from %s: finish that first, by the same command as before, or forget it by --restart",
 			p.out.path, c.Key, c.Input)
 	}
@@ -205,7 +255,7 @@ func (p *pass) refuseClaimed(c *claim) error {
 }
 
 // startOver says what to do about lines that a run wrote before its filter went.
-func (p *pass) startOver(length int64) string {
+func (p *Pass) startOver(length int64) string {
 	if length < 0 {
 		return "--restart appends to OUT, lines that it has already too"
 	}
@@ -214,7 +264,7 @@ func (p *pass) startOver(length int64) string {
 }
 
 // storedRecord returns the record of an unfinished run, nil if there is none.
-func (p *pass) storedRecord() ([]byte, error) {
+func (p *Pass) storedRecord() ([]byte, error) {
 	o, err := p.db.Lookup(p.key)
 	if err != nil || o == nil {
 		return nil, err
@@ -224,16 +274,16 @@ func (p *pass) storedRecord() ([]byte, error) {
 
 // beginNew makes the first commit of a new run, durable whatever the level: without it, what is in OUT by
 // then would be taken for what was there before. It forgets the run of a record or of a claim on OUT, if there is one.
-func (p *pass) beginNew(exists bool, r *record, claimed *claim) error {
+func (p *Pass) beginNew(exists bool, r *record, claimed *claim) error {
 	p.digest = xxhash.New()
 	if !exists {
-		p.flags.tellLowered(p.notes)
+		p.flags.TellLowered(p.Notes)
 	}
 	if p.out == nil {
-		fmt.Fprintf(p.notes, "note: lines that are printed count as seen, also those that a pipe took and nobody read, as of | head; and if this run is killed, the next may print its last lines, up to %d, once more. With -o OUT each is written exactly once\n", p.flags.batch)
+		fmt.Fprintf(p.Notes, "note: lines that are printed count as seen, also those that a pipe took and nobody read, as of | head; and if this run is killed, the next may print its last lines, up to %d, once more. With -o OUT each is written exactly once\n", p.flags.batch)
 	}
 	if r != nil || claimed != nil {
-		fmt.Fprintln(p.notes, "note: an unfinished run is forgotten; new lines of its last batch may be missing from what it wrote")
+		fmt.Fprintln(p.Notes, "note: an unfinished run is forgotten; new lines of its last batch may be missing from what it wrote")
 	}
 	var others []string // files with claims that are forgotten
 	if r != nil {
@@ -241,7 +291,7 @@ func (p *pass) beginNew(exists bool, r *record, claimed *claim) error {
 	}
 	return p.commit(kv.Always, func(w *kv.Writer) error {
 		if !exists {
-			err := p.filter.ReserveStaged(w, &p.flags.filterFlags, p.flags.life())
+			err := p.filter.ReserveStaged(w, &p.flags.Flags, p.flags.Life())
 			if err != nil {
 				return err
 			}
@@ -259,7 +309,7 @@ func (p *pass) beginNew(exists bool, r *record, claimed *claim) error {
 }
 
 // forget stages the removal of a record, and of the claim of its run.
-func (p *pass) forget(w *kv.Writer, r *record) error {
+func (p *Pass) forget(w *kv.Writer, r *record) error {
 	if err := p.setRecord(w, nil); err != nil {
 		return err
 	}
@@ -270,7 +320,7 @@ func (p *pass) forget(w *kv.Writer, r *record) error {
 }
 
 // stageFirst stages the first record and the claim on OUT, now that the run is not refused any more.
-func (p *pass) stageFirst(w *kv.Writer) error {
+func (p *Pass) stageFirst(w *kv.Writer) error {
 	for _, step := range []func() error{p.out.make, p.out.endLine, p.out.sync} {
 		if err := step(); err != nil {
 			return exit.WithCode(exit.Local, err)
@@ -281,14 +331,14 @@ func (p *pass) stageFirst(w *kv.Writer) error {
 }
 
 // resume checks that this run may go on with the one of a record.
-func (p *pass) resume(r *record, claimed *claim) error {
+func (p *Pass) resume(r *record, claimed *claim) error {
 	out := "standard output"
 	if p.out != nil {
 		out = p.out.path
 	}
-	if r.input != p.in.name || r.out != out {
+	if r.input != p.in.Name || r.out != out {
 		return exit.Refusef("key %q has an unfinished run from %s to %s: finish it by the same command, or forget it by --restart; this run is from %s to %s",
-			p.key, r.input, r.out, p.in.name, out)
+			p.key, r.input, r.out, p.in.Name, out)
 	}
 	switch {
 	case r.version == 1 && claimed == nil:
@@ -304,26 +354,26 @@ func (p *pass) resume(r *record, claimed *claim) error {
 		return exit.WithCode(exit.Local, err)
 	}
 	if moved {
-		fmt.Fprintf(p.notes, "note: %s is another file than before, with the same lines\n", out)
+		fmt.Fprintf(p.Notes, "note: %s is another file than before, with the same lines\n", out)
 	}
-	p.from, p.done = r, counts{r.lines, r.newLines}
+	p.from, p.done = r, progress.Counts{Lines: r.lines, New: r.newLines}
 	return nil
 }
 
 // repeat writes the lines of the record's batch to OUT once more.
-func (p *pass) repeat(b *batch) error {
+func (p *Pass) repeat(b *input.Batch) error {
 	crashpoint.Reached("repeating")
 	newLines := p.selectNew(b, p.from.answers)
-	p.digest, p.position = b.digest, p.from.end
-	p.advance(len(b.items), newLines)
+	p.digest, p.position = b.Digest, p.from.end
+	p.advance(len(b.Items), newLines)
 	p.resumed = p.done
-	fmt.Fprintf(p.notes, "note: going on after line %d of an unfinished run\n", p.done.lines)
+	fmt.Fprintf(p.Notes, "note: going on after line %d of an unfinished run\n", p.done.Lines)
 	return exit.WithCode(exit.Local, p.out.write(p.lines))
 }
 
 // toOut takes a batch through the three steps. Of a batch that the filter has no room for, it is the lines
 // before the first that has none.
-func (p *pass) toOut(b *batch) error {
+func (p *Pass) toOut(b *input.Batch) error {
 	if err := p.out.sync(); err != nil {
 		return exit.WithCode(exit.Local, err)
 	}
@@ -356,7 +406,7 @@ func (p *pass) toOut(b *batch) error {
 // toStdout prints the new lines of a batch and commits it. The filter's lock is held while printing,
 // which may take as long as the reader of a pipe likes; this process is the store's only one and wants
 // nothing else of it.
-func (p *pass) toStdout(b *batch) error {
+func (p *Pass) toStdout(b *input.Batch) error {
 	var n, newLines int
 	var full error
 	err := p.commit(kv.DurabilityDefault, func(w *kv.Writer) (err error) {
@@ -365,7 +415,7 @@ func (p *pass) toStdout(b *batch) error {
 		}
 		newLines = p.selectNew(b, p.answers[:n])
 		p.unconfirmed = newLines
-		_, err = p.stdout.Write(p.lines)
+		_, err = p.Stdout.Write(p.lines)
 		crashpoint.Reached("printed")
 		return exit.WithCode(exit.Local, err)
 	})
@@ -378,7 +428,7 @@ func (p *pass) toStdout(b *batch) error {
 }
 
 // finish removes the record and the claim, now that all of OUT is on stable storage.
-func (p *pass) finish() error {
+func (p *Pass) finish() error {
 	crashpoint.Reached("finishing")
 	if p.out != nil {
 		err := p.commit(kv.DurabilityDefault, func(w *kv.Writer) error {
@@ -397,17 +447,17 @@ func (p *pass) finish() error {
 }
 
 // tellCut tells of what was cut off OUT.
-func (p *pass) tellCut() {
+func (p *Pass) tellCut() {
 	if p.out.cut > 0 {
-		p.progress.clear()
-		fmt.Fprintf(p.notes, "note: %d bytes at the end of %s are not this run's: they were cut off, and are in %s\n",
+		p.Progress.Clear()
+		fmt.Fprintf(p.Notes, "note: %d bytes at the end of %s are not this run's: they were cut off, and are in %s\n",
 			p.out.cut, p.out.path, p.out.cutPath())
 	}
 }
 
 // commit makes one commit of what stage stages, which may be about the filter and the claims on OUT and on other
 // files.
-func (p *pass) commit(level kv.Durability, stage func(*kv.Writer) error, others ...string) error {
+func (p *Pass) commit(level kv.Durability, stage func(*kv.Writer) error, others ...string) error {
 	keys := [][]byte{p.key}
 	if p.out != nil {
 		others = append(others, p.out.path)
@@ -421,29 +471,29 @@ func (p *pass) commit(level kv.Durability, stage func(*kv.Writer) error, others 
 // stage stages the adding of a batch's lines and sets answers. If the filter is full and cannot grow, n is the number
 // of lines before the first that has no room, and full the error; with none before it, there is nothing to
 // commit, and the error is err.
-func (p *pass) stage(w *kv.Writer, b *batch) (n int, full, err error) {
-	p.answers = append(p.answers[:0], make([]bool, len(b.items))...)
-	n, err = p.filter.AddStaged(w, b.items, p.answers)
-	if hasNoRoom(err) && n > 0 {
+func (p *Pass) stage(w *kv.Writer, b *input.Batch) (n int, full, err error) {
+	p.answers = append(p.answers[:0], make([]bool, len(b.Items))...)
+	n, err = p.filter.AddStaged(w, b.Items, p.answers)
+	if filters.HasNoRoom(err) && n > 0 {
 		return n, err, nil
 	}
 	return n, nil, err
 }
 
 // hash adds the first n lines of a batch to the digest, and returns their length in the input.
-func (p *pass) hash(b *batch, n int) (length uint64) {
-	part := b.raw[:b.ends[n-1]]
+func (p *Pass) hash(b *input.Batch, n int) (length uint64) {
+	part := b.FirstLines(n)
 	p.digest.Write(part) // cannot fail
 	return uint64(len(part))
 }
 
 // selectNew sets p.lines to the lines of a batch that are new, each ended by LF, and returns their number.
 // Lines without an answer are left out.
-func (p *pass) selectNew(b *batch, answers []bool) (n int) {
+func (p *Pass) selectNew(b *input.Batch, answers []bool) (n int) {
 	p.lines = p.lines[:0]
 	for i, isNew := range answers {
 		if isNew {
-			p.lines = append(append(p.lines, b.items[i]...), '\n')
+			p.lines = append(append(p.lines, b.Items[i]...), '\n')
 			n++
 		}
 	}
@@ -452,13 +502,13 @@ func (p *pass) selectNew(b *batch, answers []bool) (n int) {
 
 // stageRecord stages the record of a batch of length bytes behind position, already in the digest, and the claim on
 // OUT if it was not made yet.
-func (p *pass) stageRecord(w *kv.Writer, length uint64, answers []bool) error {
+func (p *Pass) stageRecord(w *kv.Writer, length uint64, answers []bool) error {
 	file, err := p.out.identity()
 	if err != nil {
 		return exit.WithCode(exit.Local, err)
 	}
 	if !p.claimed {
-		c := &claim{Version: claimVersion, Run: p.number, Key: quoted(p.key), Input: p.in.name, OutLength: p.started}
+		c := &claim{Version: claimVersion, Run: p.number, Key: cmdline.Quoted(p.key), Input: p.in.Name, OutLength: p.started}
 		if err := c.stage(w, p.out.path); err != nil {
 			return err
 		}
@@ -466,14 +516,14 @@ func (p *pass) stageRecord(w *kv.Writer, length uint64, answers []bool) error {
 	return p.setRecord(w, &record{
 		version: recordVersion,
 		start:   p.position, end: p.position + length, sum: p.digest.Sum64(),
-		outLength: uint64(p.out.length), lines: p.done.lines, newLines: p.done.newLines,
-		answers: answers, input: p.in.name, out: p.out.path,
+		outLength: uint64(p.out.length), lines: p.done.Lines, newLines: p.done.New,
+		answers: answers, input: p.in.Name, out: p.out.path,
 		run: p.number, tailSum: p.out.tailSum(), file: file,
 	})
 }
 
 // setRecord stages a record; nil removes it.
-func (p *pass) setRecord(w *kv.Writer, r *record) error {
+func (p *Pass) setRecord(w *kv.Writer, r *record) error {
 	o, err := w.Object(p.key)
 	if err != nil {
 		return err
@@ -489,7 +539,7 @@ func (p *pass) setRecord(w *kv.Writer, r *record) error {
 	return nil
 }
 
-func (p *pass) advance(lines, newLines int) {
-	p.done.lines += uint64(lines)
-	p.done.newLines += uint64(newLines)
+func (p *Pass) advance(lines, newLines int) {
+	p.done.Lines += uint64(lines)
+	p.done.New += uint64(newLines)
 }

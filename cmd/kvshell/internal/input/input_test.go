@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"bytes"
@@ -53,7 +53,7 @@ func TestInput(t *testing.T) {
 				if !slices.Equal(lines, tt.want) {
 					t.Errorf("%s: %d lines, want %d: %.100q", form, len(lines), len(tt.want), lines)
 				}
-				if got := in.bytesRead.Load(); got != int64(len(content)) {
+				if got := in.BytesRead(); got != int64(len(content)) {
 					t.Errorf("%s: %d bytes read, want %d", form, got, len(content))
 				}
 			}
@@ -67,11 +67,11 @@ func TestInput_pipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := openInput(stdinName, r, 10)
+	in, err := Open(Stdin, r, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.start(nil)
+	in.Start(nil)
 	for _, part := range []string{"a\nb\nhal", "f\n", "last"} {
 		if _, err := w.WriteString(part); err != nil {
 			t.Fatal(err)
@@ -81,20 +81,20 @@ func TestInput_pipe(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b, err := in.next(context.Background())
+		b, err := in.Next(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]string{"a\nb\nhal": "a b", "f\n": "half", "last": "last"}[part]
-		if got := string(bytes.Join(b.items, []byte(" "))); got != want {
+		if got := string(bytes.Join(b.Items, []byte(" "))); got != want {
 			t.Errorf("after %q: %q, want %q", part, got, want)
 		}
-		in.free <- b
+		in.GiveBack(b)
 	}
-	if b, err := in.next(context.Background()); err != nil || !errors.Is(b.err, io.EOF) {
+	if b, err := in.Next(context.Background()); err != nil || !errors.Is(b.Err, io.EOF) {
 		t.Errorf("ends with %v, %v", b, err)
 	}
-	if err := errors.Join(in.close(), r.Close()); err != nil {
+	if err := errors.Join(in.Close(), r.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -105,17 +105,17 @@ func TestInput_interrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := openInput(stdinName, r, 10)
+	in, err := Open(Stdin, r, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.start(nil)
+	in.Start(nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	go cancel()
-	if _, err := in.next(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := in.Next(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
-	if err := errors.Join(in.close(), w.Close(), r.Close()); err != nil {
+	if err := errors.Join(in.Close(), w.Close(), r.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -149,18 +149,18 @@ func TestInput_damaged(t *testing.T) {
 
 func TestInput_batches(t *testing.T) {
 	in := inputOf(t, []byte(strings.Repeat("x\n", 23)+strings.Repeat("y", batchBytes)+"\nz\n"))
-	in.start(nil)
+	in.Start(nil)
 	var sizes []int
 	for {
-		b, err := in.next(context.Background())
+		b, err := in.Next(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b.err != nil {
+		if b.Err != nil {
 			break
 		}
-		sizes = append(sizes, len(b.items))
-		in.free <- b
+		sizes = append(sizes, len(b.Items))
+		in.GiveBack(b)
 	}
 	// 10 lines are a batch, and so is what has reached batchBytes.
 	if want := []int{10, 10, 4, 1}; !slices.Equal(sizes, want) {
@@ -171,13 +171,13 @@ func TestInput_batches(t *testing.T) {
 // The first batch is that of the record, its size whatever batches have now.
 func TestInput_again(t *testing.T) {
 	const content = "a\nb\r\nc\nd\ne"
-	from := func(start, end int, lines int) *record {
-		return &record{start: uint64(start), end: uint64(end), sum: xxhash.Sum64String(content[:end]), answers: make([]bool, lines)}
+	from := func(start, end int, lines int) *Part {
+		return &Part{Start: uint64(start), End: uint64(end), Sum: xxhash.Sum64String(content[:end]), Lines: lines}
 	}
 	tests := []struct {
 		name    string
 		content string
-		from    *record
+		from    *Part
 		again   string
 		rest    string // "" if refused
 	}{
@@ -190,18 +190,18 @@ func TestInput_again(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			in := inputOf(t, []byte(tt.content))
-			in.start(tt.from)
-			b, err := in.next(context.Background())
-			if err != nil || b.err != nil {
-				t.Fatal(err, b.err)
+			in.Start(tt.from)
+			b, err := in.Next(context.Background())
+			if err != nil || b.Err != nil {
+				t.Fatal(err, b.Err)
 			}
-			if got := string(bytes.Join(b.items, []byte(" "))); got != tt.again {
+			if got := string(bytes.Join(b.Items, []byte(" "))); got != tt.again {
 				t.Errorf("again %q, want %q", got, tt.again)
 			}
-			if b.digest == nil || b.digest.Sum64() != tt.from.sum {
+			if b.Digest == nil || b.Digest.Sum64() != tt.from.Sum {
 				t.Errorf("digest does not go to the end of the batch")
 			}
-			in.free <- b
+			in.GiveBack(b)
 			lines, err := collect(in)
 			if !errors.Is(err, io.EOF) {
 				t.Errorf("ends with %v", err)
@@ -223,13 +223,13 @@ func TestInput_again(t *testing.T) {
 	for _, tt := range changed {
 		t.Run("changed: "+tt.name, func(t *testing.T) {
 			in := inputOf(t, []byte(tt.content))
-			in.start(from(5, 9, 2))
-			b, err := in.next(context.Background())
+			in.Start(from(5, 9, 2))
+			b, err := in.Next(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b.err == nil || exit.Code(b.err) != exit.Refused || len(b.items) > 0 {
-				t.Errorf("batch of %q, %v; want a refusal", b.items, b.err)
+			if b.Err == nil || exit.Code(b.Err) != exit.Refused || len(b.Items) > 0 {
+				t.Errorf("batch of %q, %v; want a refusal", b.Items, b.Err)
 			}
 		})
 	}
@@ -249,39 +249,114 @@ func gzipped(t *testing.T, content string) []byte {
 }
 
 // inputOf returns an input of a file with that content, in batches of at most 10 lines.
-func inputOf(t *testing.T, content []byte) *input {
+func inputOf(t *testing.T, content []byte) *Input {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "input")
 	if err := os.WriteFile(name, content, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	in, err := openInput(name, nil, 10)
+	in, err := Open(name, nil, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := in.close(); err != nil {
+		if err := in.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return in
 }
 
-func readAll(in *input) ([]string, error) {
-	in.start(nil)
+func readAll(in *Input) ([]string, error) {
+	in.Start(nil)
 	return collect(in)
 }
 
 // collect returns the lines up to the end of the input, and what it ended with.
-func collect(in *input) (lines []string, err error) {
+func collect(in *Input) (lines []string, err error) {
 	for {
-		b, err := in.next(context.Background())
-		if err != nil || b.err != nil {
-			return lines, errors.Join(err, b.err)
+		b, err := in.Next(context.Background())
+		if err != nil || b.Err != nil {
+			return lines, errors.Join(err, b.Err)
 		}
-		for _, item := range b.items {
+		for _, item := range b.Items {
 			lines = append(lines, string(item))
 		}
-		in.free <- b
+		in.GiveBack(b)
+	}
+}
+
+// From a pipe, what waits is one commit, of as many lines as a commit may have.
+func TestInput_take(t *testing.T) {
+	lines := func(n int) *Batch { return &Batch{Items: make([][]byte, n)} }
+	tests := []struct {
+		name    string
+		limit   int
+		waiting []int // lines of the batches that wait; 0 is the end
+		want    []int // of the batches of each commit
+	}{
+		{"one", 10, []int{3, 0}, []int{1}},
+		{"all that wait", 10, []int{3, 3, 3, 0}, []int{3}},
+		{"no more than a commit takes", 10, []int{5, 5, 5, 5, 0}, []int{2, 2}},
+		{"a batch that does not fit", 10, []int{5, 6, 4, 0}, []int{1, 2}},
+		{"no more than leave some to read ahead", 10, []int{1, 1, 1, 1, 1, 0}, []int{4, 1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in := &Input{eager: true, maxLines: tt.limit, full: make(chan *Batch, 10)}
+			for _, n := range tt.waiting {
+				b := lines(n)
+				if n == 0 {
+					b.Err = io.EOF
+				}
+				in.full <- b
+			}
+			var got []int
+			taken, err := in.Take(context.Background(), func() {})
+			for ; err == nil; taken, err = in.Take(context.Background(), func() {}) {
+				got = append(got, len(taken))
+			}
+			if !errors.Is(err, io.EOF) || !slices.Equal(got, tt.want) {
+				t.Errorf("commits of %v batches, %v; want %v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestInput_skip(t *testing.T) {
+	long := strings.Repeat("x", 700<<10)
+	tests := []struct {
+		name    string
+		content string
+		skip    uint64
+		want    string // the rest, or, without a line, the error
+	}{
+		{"none", "a\nb\n", 0, "a b"},
+		{"some", "a\nb\r\nc\n", 2, "c"},
+		{"empty lines", "\n\n\nd\n", 3, "d"},
+		{"all", "a\nb\n", 2, ""},
+		{"all, without a line break", "a\nb", 2, ""},
+		{"long lines", long + "\n" + long + long + "\nz", 2, "z"},
+		{"a long last line", "a\n" + long, 2, ""},
+		{"more than there are", "a\nb\n", 3, "--skip 3: NAME has only 2 lines"},
+		{"more than there are, without a line break", "a\nb", 3, "--skip 3: NAME has only 2 lines"},
+		{"of nothing", "", 1, "--skip 1: NAME has only 0 lines"},
+	}
+	for _, tt := range tests {
+		for _, content := range [][]byte{[]byte(tt.content), gzipped(t, tt.content)} {
+			t.Run(tt.name, func(t *testing.T) {
+				in := inputOf(t, content)
+				in.Skip = tt.skip
+				lines, err := readAll(in)
+				if exit.Code(err) == exit.Refused {
+					lines = []string{strings.ReplaceAll(err.Error(), in.Name, "NAME")}
+				} else if !errors.Is(err, io.EOF) {
+					t.Fatal(err)
+				}
+				if got := strings.Join(lines, " "); got != tt.want {
+					t.Errorf("%.80q, want %q", got, tt.want)
+				}
+			})
+		}
 	}
 }

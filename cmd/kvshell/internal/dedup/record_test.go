@@ -1,4 +1,4 @@
-package main
+package dedup
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -83,7 +84,7 @@ func TestRecord_version1(t *testing.T) {
 
 func TestRecord_roundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, 7, 8, 9, 4096} {
-		want := &record{version: 2, end: 1 << 40, answers: make([]bool, n), input: stdinName, out: "/o"}
+		want := &record{version: 2, end: 1 << 40, answers: make([]bool, n), input: input.Stdin, out: "/o"}
 		for i := range want.answers {
 			want.answers[i] = i%3 == 0
 		}
@@ -150,7 +151,7 @@ func TestRecord_bad(t *testing.T) {
 func FuzzRecord(f *testing.F) {
 	f.Add(goldenBytes(f))
 	f.Add(readGolden(f, "record-v1.hex"))
-	f.Add(appendRecord(nil, &record{input: stdinName, out: "/o"}))
+	f.Add(appendRecord(nil, &record{input: input.Stdin, out: "/o"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := decodeRecord(b)
 		if err != nil {

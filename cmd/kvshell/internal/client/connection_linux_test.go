@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"bytes"
@@ -34,15 +34,15 @@ func TestClient_wordTooLong(t *testing.T) {
 		}
 		served <- listener.Close()
 	}()
-	c := newClient(&address{network: "tcp", endpoint: listener.Addr().String(), protocol: 2}, new(format), io.Discard)
+	c := New(&Address{network: "tcp", Endpoint: listener.Addr().String(), protocol: 2}, nil, io.Discard)
 	words := [][]byte{[]byte("ECHO"), bytes.Repeat([]byte("x"), 64<<20)}
-	if r, err := c.do(t.Context(), words); err != nil || string(r.Bytes()) != refusal {
+	if r, err := c.Do(t.Context(), words); err != nil || string(r.Bytes()) != refusal {
 		t.Errorf("the reply is %s, %v; want %s", r, err, refusal)
 	}
-	if err := c.open(t.Context()); err != nil {
+	if err := c.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.send(t.Context(), words); err == nil || !strings.Contains(err.Error(), refusal) {
+	if err := c.Send(t.Context(), words); err == nil || !strings.Contains(err.Error(), refusal) {
 		t.Errorf("the error is %v, want one with %s", err, refusal)
 	}
 	if err := <-served; err != nil {

@@ -1,4 +1,4 @@
-package main
+package dedup
 
 import (
 	"bufio"
@@ -34,8 +34,8 @@ type outFile struct {
 	cut   int64
 }
 
-// openOut opens OUT if it is there. If not, the directory for it has to be; make makes it.
-func openOut(name string) (*outFile, error) {
+// openOutFile opens OUT if it is there. If not, the directory for it has to be; make makes it.
+func openOutFile(name string) (*outFile, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		if dir, missing := os.Stat(filepath.Dir(name)); missing != nil || !dir.IsDir() {

@@ -1,0 +1,46 @@
+package dedup
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
+)
+
+// maxBatchLines is the most lines of one commit: with every probe of every line in a block of its own it
+// stays below what a commit may hold.
+const maxBatchLines = 4096
+
+// Flags are the flags of dedup.
+type Flags struct {
+	filters.Flags
+	out     string // "" for standard output
+	batch   int
+	restart bool
+}
+
+// Register adds the flags to those of a command.
+func (f *Flags) Register(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.out, "output", "o", "", "append the new lines to the file `OUT`, each exactly once")
+	f.Flags.Register(flags)
+	cliflags.CountVar(flags, &f.batch, "batch", maxBatchLines, fmt.Sprintf("`LINES` in one commit, at most %d", maxBatchLines))
+	flags.BoolVar(&f.restart, "restart", false, "forget an unfinished run and begin at the beginning of FILE")
+}
+
+// Check returns a usage error for a run that cannot be, before there is a store.
+func (f *Flags) Check(key string) error {
+	if f.out == input.Stdin {
+		f.out = "" // as other programs have it, - is standard output
+	}
+	switch {
+	case key == "":
+		return exit.Usagef("KEY must not be empty")
+	case f.batch < 1 || f.batch > maxBatchLines:
+		return exit.Usagef("--batch %d: must be 1 to %d lines", f.batch, maxBatchLines)
+	}
+	return f.Flags.Check()
+}

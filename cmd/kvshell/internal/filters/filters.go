@@ -1,0 +1,207 @@
+// Package filters has the types of filter as the words load, dedup and plan see them: what they are made with, how lines are
+// added to them, and what is told of them.
+package filters
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// The types of filter that load, dedup and plan know, as --type has them.
+const (
+	Bloom    = "bloom"
+	Cuckoo   = "cuckoo"
+	Counting = "counting"
+)
+
+// kindUsage is the usage of --type. Tab completes the words in quotes.
+const kindUsage = "type, `bloom|cuckoo|counting`, of a filter that is made; items can be deleted from the latter two"
+
+// CheckKind returns a usage error for a word that is no type of filter.
+func CheckKind(kind string) error {
+	switch kind {
+	case Bloom, Cuckoo, Counting:
+		return nil
+	}
+	return exit.Usagef("--type %q: must be bloom, cuckoo or counting", kind)
+}
+
+// Filter is a filter that lines are added to.
+type Filter interface {
+	// ReserveStaged makes it as the flags ask for, with a life of its own, 0 for none,
+	// as part of a writer's commit.
+	ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) error
+
+	// AddStaged adds those lines that are not there as part of a writer's commit, and tells
+	// which it added. n is how many lines there are before the first without room.
+	AddStaged(w *kv.Writer, lines [][]byte, added []bool) (n int, err error)
+
+	Facts() (Facts, error)
+}
+
+// Facts are what load and dedup tell and check of a filter.
+type Facts struct {
+	Kind       string
+	Asked      uint64 // the capacity it was made with
+	Rate       float64
+	NonScaling bool
+	Hash       string // "keyed" or "xxh64"
+
+	Items, Capacity uint64
+	Estimated       bool // items is
+	Layers          int
+	Full            string // how full it is
+	ExpectedRate    float64
+}
+
+// Of returns the filter under a key: of the type it has, or, if there is none, of the given one. If the key cannot
+// be read, the next use of the filter tells why.
+func Of(db *kv.DB, key []byte, kind string) Filter {
+	if name, err := db.TypeOf(key); err == nil {
+		if stored, ok := KindOf(name); ok {
+			kind = stored
+		}
+	}
+	return New(db, key, kind)
+}
+
+// KindOf returns the type of filter, as --type has it, for a name that TYPE has. It is not ok if that is no filter.
+func KindOf(typeName string) (kind string, ok bool) {
+	for kind, m := range map[string]module.Module{
+		Bloom: bloomext.Module(), Cuckoo: cuckooext.Module(), Counting: countingext.Module(),
+	} {
+		if m.Types[0].Name == typeName {
+			return kind, true
+		}
+	}
+	return "", false
+}
+
+// New returns the filter of a type under a key, which need not exist.
+func New(db *kv.DB, key []byte, kind string) Filter {
+	switch kind {
+	case Cuckoo:
+		return cuckooLines{cuckooext.New(db, string(key))}
+	case Counting:
+		return countingLines{countingext.New(db, string(key))}
+	}
+	return bloomLines{bloomext.New(db, string(key))}
+}
+
+type bloomLines struct{ *bloomext.Filter }
+
+func (l bloomLines) ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) error {
+	c := f.bloomConfig()
+	c.TTL = ttl
+	return l.Filter.ReserveStaged(w, c)
+}
+
+func (l bloomLines) Facts() (Facts, error) {
+	info, err := l.Info()
+	if err != nil {
+		return Facts{}, err
+	}
+	return bloomFacts(info), nil
+}
+
+func bloomFacts(info bloomext.Info) Facts {
+	return Facts{
+		Kind: Bloom, Asked: info.Layers[0].Capacity, Rate: info.ErrorRate, NonScaling: info.Expansion == 0, Hash: info.Hash.String(),
+		Items: info.Items, Capacity: info.Capacity, Estimated: info.ItemsEstimated, Layers: len(info.Layers),
+		Full: fmt.Sprintf("%.2f %% of its bits set (counted)", 100*info.Fill), ExpectedRate: info.ExpectedRate,
+	}
+}
+
+type cuckooLines struct{ *cuckooext.Filter }
+
+func (l cuckooLines) ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) error {
+	c := f.cuckooConfig()
+	c.TTL = ttl
+	return l.Filter.ReserveStaged(w, c)
+}
+
+// AddStaged adds a line once, however often it comes, so that a run that is repeated changes nothing.
+func (l cuckooLines) AddStaged(w *kv.Writer, lines [][]byte, added []bool) (int, error) {
+	return l.AddIfAbsentStaged(w, lines, added)
+}
+
+func (l cuckooLines) Facts() (Facts, error) {
+	info, err := l.Info()
+	if err != nil {
+		return Facts{}, err
+	}
+	return cuckooFacts(info), nil
+}
+
+func cuckooFacts(info cuckooext.Info) Facts {
+	return Facts{
+		Kind: Cuckoo, Asked: info.Asked, Rate: info.ErrorRate, NonScaling: info.Expansion == 0, Hash: info.Hash.String(),
+		Items: info.Items, Capacity: info.Capacity, Layers: len(info.Layers),
+		Full: fmt.Sprintf("%.2f %% of its slots taken", 100*SlotsTaken(info)), ExpectedRate: info.ExpectedRate,
+	}
+}
+
+// SlotsTaken returns the load of all layers together.
+func SlotsTaken(info cuckooext.Info) float64 {
+	return float64(info.Items) * float64(info.FingerprintBits) / (8 * float64(info.Bytes))
+}
+
+type countingLines struct{ *countingext.Filter }
+
+func (l countingLines) ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) error {
+	c := f.countingConfig()
+	c.TTL = ttl
+	return l.Filter.ReserveStaged(w, c)
+}
+
+// AddStaged counts a line once, however often it comes, so that a run that is repeated changes nothing.
+func (l countingLines) AddStaged(w *kv.Writer, lines [][]byte, added []bool) (int, error) {
+	return l.AddIfAbsentStaged(w, lines, added)
+}
+
+func (l countingLines) Facts() (Facts, error) {
+	info, err := l.Info()
+	if err != nil {
+		return Facts{}, err
+	}
+	return countingFacts(info), nil
+}
+
+func countingFacts(info countingext.Info) Facts {
+	return Facts{
+		Kind: Counting, Asked: info.Layers[0].Capacity, Rate: info.ErrorRate, NonScaling: info.Expansion == 0, Hash: info.Hash.String(),
+		Items: info.Items, Capacity: info.Capacity, Layers: len(info.Layers),
+		Full: fmt.Sprintf("%.2f %% of its counters above 0", 100*info.Fill), ExpectedRate: info.ExpectedRate,
+	}
+}
+
+// HasNoRoom reports whether an error says that a line had no room in a filter: one that does not grow and is full, or one
+// that has grown as far as it can.
+func HasNoRoom(err error) bool {
+	return errors.Is(err, scalableext.ErrFull) || errors.Is(err, scalableext.ErrCannotGrow)
+}
+
+// Summary are the last lines of a summary: about the filter, and the store.
+func Summary(f Facts, disk uint64) string {
+	made := fmt.Sprintf("%d of %d lines", f.Items, f.Capacity)
+	if f.Layers > 1 {
+		made += fmt.Sprintf(" in %d layers", f.Layers)
+	}
+	if f.Estimated {
+		made = "about " + made
+	}
+	return fmt.Sprintf(`filter               %s, %s
+false-positive rate  %.2g expected now, at most %g asked for
+on disk              %d bytes
+`,
+		made, f.Full, f.ExpectedRate, f.Rate, disk)
+}

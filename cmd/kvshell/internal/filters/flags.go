@@ -1,0 +1,156 @@
+package filters
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
+	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// Flags are the flags of the words that add lines to a filter: what it is made with if it is missing.
+type Flags struct {
+	Kind       string
+	Rate       float64
+	Capacity   uint64
+	NonScaling bool
+	TTL        uint64 // seconds, 0 for none
+	Hash       string // "keyed" or "xxh64", "" for the default
+
+	KindGiven, RateGiven, CapacityGiven, NonScalingGiven, TTLGiven bool
+
+	asked float64 // rate as it was given, above rate if that was lowered
+
+	Room uint64 // lines that a filter that is made takes before it grows or is full; 0 if that is not known yet
+}
+
+// Register adds the flags to those of a command.
+func (f *Flags) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.Kind, "type", Bloom, kindUsage)
+	flags.Float64Var(&f.Rate, "error", 0.000001, "false-positive `RATE` of a filter that is made: the share of new lines taken for known ones")
+	cliflags.CountVar(flags, &f.Capacity, "capacity", 1000000, "different `LINES`, such as 64k, 1M or 1e6, that a filter that is made has room for before it grows")
+	flags.BoolVar(&f.NonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
+	cliflags.CountVar(flags, &f.TTL, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
+	flags.StringVar(&f.Hash, "hash", "", "hash of a filter that is made, `keyed|xxh64`; with xxh64, for one that is built alike elsewhere, lines can be chosen that collide (default keyed)")
+}
+
+// Note remembers which flags were given: only they are compared with a filter that is there.
+func (f *Flags) Note(flags *pflag.FlagSet) {
+	f.KindGiven = flags.Changed("type")
+	f.RateGiven, f.CapacityGiven = flags.Changed("error"), flags.Changed("capacity")
+	f.NonScalingGiven, f.TTLGiven = flags.Changed("non-scaling"), flags.Changed("ttl")
+}
+
+// Check returns a usage error for a filter that cannot be, before a store is made for it.
+func (f *Flags) Check() error {
+	if f.TTLGiven && (f.TTL < 1 || f.TTL > scalableext.MaxTTL) {
+		return exit.Usagef("--ttl %d: must be 1 to %d seconds", f.TTL, uint64(scalableext.MaxTTL))
+	}
+	if err := CheckKind(f.Kind); err != nil {
+		return err
+	}
+	if _, ok := hash.ParseKind(f.Hash); !ok && f.Hash != "" {
+		return exit.Usagef("--hash %s: must be keyed or xxh64", f.Hash)
+	}
+	if f.Kind == Cuckoo && f.Rate == 0 {
+		return exit.Usagef("--capacity %d --error 0: the error rate must be above 0 and below 1", f.Capacity)
+	}
+	planned, err := f.planned()
+	if err != nil {
+		return err
+	}
+	f.asked, f.Rate, f.Room = f.Rate, planned.Rate, planned.Capacity // the rate is lowered if it is higher than any filter's
+	return nil
+}
+
+// hashKind is the hash that --hash asks for, the default if it is not given.
+func (f *Flags) hashKind() hash.Kind {
+	kind, _ := hash.ParseKind(f.Hash)
+	return kind
+}
+
+// bloomConfig is the Bloom filter that the flags ask for, but for its life.
+func (f *Flags) bloomConfig() bloomext.Config {
+	return bloomext.Config{Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind()}
+}
+
+// cuckooConfig is the cuckoo filter that the flags ask for, but for its life.
+func (f *Flags) cuckooConfig() cuckooext.Config {
+	return cuckooext.Config{Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind()}
+}
+
+// countingConfig is the counting Bloom filter that the flags ask for, but for its life.
+func (f *Flags) countingConfig() countingext.Config {
+	return countingext.Config{Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind()}
+}
+
+// Life is how long a filter that is made lives, 0 for ever.
+func (f *Flags) Life() time.Duration { return time.Duration(f.TTL) * time.Second }
+
+// planned returns what a filter made by the flags is, or why there can be none.
+func (f *Flags) planned() (facts Facts, err error) {
+	db, err := scratch.Open()
+	if err != nil {
+		return facts, err
+	}
+	defer scratch.Close(db, &err)
+	switch f.Kind {
+	case Cuckoo:
+		info, err := TryCuckoo(db, f.cuckooConfig())
+		if err != nil {
+			return facts, err
+		}
+		return cuckooFacts(info), nil
+	case Counting:
+		info, err := TryCounting(db, f.countingConfig())
+		if err != nil {
+			return facts, err
+		}
+		return countingFacts(info), nil
+	}
+	info, err := TryBloom(db, f.bloomConfig())
+	if err != nil {
+		return facts, err
+	}
+	return bloomFacts(info), nil
+}
+
+// Fits returns an error if the flags ask for another filter than the one there is. A TTL counts from the making and is
+// not compared.
+func (f *Flags) Fits(key []byte, made Facts) error {
+	if f.KindGiven && f.Kind != made.Kind {
+		return exit.Refusef("the filter %q was made with --type %s, and keeps it: leave it out, or use another KEY", key, made.Kind)
+	}
+	if f.RateGiven && f.Rate != made.Rate || f.CapacityGiven && f.Capacity != made.Asked ||
+		f.NonScalingGiven && f.NonScaling != made.NonScaling {
+		return exit.Refusef("the filter %q was made with --capacity %d --error %g --non-scaling=%t, and keeps them: leave them out, or use another KEY",
+			key, made.Asked, made.Rate, made.NonScaling)
+	}
+	if f.Hash != "" && f.Hash != made.Hash {
+		return exit.Refusef("the filter %q was made with --hash %s, and keeps it: leave it out, or use another KEY", key, made.Hash)
+	}
+	return nil
+}
+
+// Tell notes that a TTL does not change a filter that is there.
+func (f *Flags) Tell(notes io.Writer, key []byte) {
+	if f.TTLGiven {
+		fmt.Fprintf(notes, "note: the filter %q is there already and keeps its time to live: --ttl is for one that is made\n", key)
+	}
+}
+
+// TellLowered notes that a filter that is made has a lower rate than the one asked for.
+func (f *Flags) TellLowered(notes io.Writer) {
+	if f.asked > f.Rate {
+		fmt.Fprintf(notes, "note: --error %g is lowered to %g, the highest rate of a filter\n", f.asked, f.Rate)
+	}
+}

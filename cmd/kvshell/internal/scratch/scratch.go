@@ -1,0 +1,21 @@
+// Package scratch opens empty stores in memory, to try something in them.
+package scratch
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
+)
+
+// Open opens an empty store in memory with the modules of every store, and others.
+func Open(others ...module.Module) (*kv.DB, error) {
+	return kv.Open("", &kv.Options{
+		InMemory: true, Modules: module.New(append(sievekv.Modules(), others...)...), Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
+// Close closes a store at the end of a function, and adds the error to the function's own.
+func Close(db *kv.DB, err *error) { *err = errors.Join(*err, db.Close()) }

@@ -75,7 +75,8 @@ type Command struct {
 	// and not with WrongArity.
 	Refuse func(c *Call) reply.Reply
 
-	module string // by which it was registered
+	module    string     // by which it was registered
+	arguments []Argument // of a command that a server tells of; nil of others, whose Syntax says them
 }
 
 // Module returns the name of the module that the command is of.

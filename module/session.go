@@ -68,13 +68,10 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 		if s.Refused != nil {
 			s.Refused()
 		}
-		switch {
-		case cmd == nil:
-			return s.host.unknown(words)
-		case cmd.Refuse != nil:
-			return cmd.Refuse(&Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args})
+		if r, ok := s.host.Refuse(words); ok {
+			return r
 		}
-		return WrongArity(cmd)
+		return cmd.Refuse(&Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args})
 	}
 	if s.Permit != nil {
 		if r, refused := s.Permit(cmd, args); refused {

@@ -31,7 +31,7 @@ func (c Command) withSubcommands(module string) *Command {
 	var forms []string
 	for i := range c.Subcommands {
 		s := &c.Subcommands[i]
-		forms = append(forms, s.usage())
+		forms = append(forms, s.Usage())
 		s.Name, s.Group, s.module = c.Name+"|"+s.Name, c.Group, module
 		if s.Categories == nil {
 			s.Categories = c.Categories
@@ -49,8 +49,8 @@ func (c Command) withSubcommands(module string) *Command {
 	return &c
 }
 
-// usage is what is to be typed.
-func (c *Command) usage() string { return strings.TrimSpace(c.Name + " " + c.Syntax) }
+// Usage is what is to be typed: the name and the Syntax.
+func (c *Command) Usage() string { return strings.TrimSpace(c.Name + " " + c.Syntax) }
 
 // help answers what the subcommands of a family are for, in the form Redis has for that.
 func help(family Command) func(*Call) reply.Reply {
@@ -59,7 +59,7 @@ func help(family Command) func(*Call) reply.Reply {
 		lines = append(lines, reply.Status(usage), reply.Status("    "+summary))
 	}
 	for _, s := range family.Subcommands {
-		add(s.usage(), s.Summary)
+		add(s.Usage(), s.Summary)
 	}
 	add("HELP", "Prints this help.")
 	return func(*Call) reply.Reply { return reply.Array(lines...) }

@@ -7,14 +7,47 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// argument is a part of a command's syntax, in the terms of COMMAND DOCS.
-type argument struct {
-	name     string // a word in lower case, that stands for what is to be typed
-	kind     string // key, string, integer, double, pattern, pure-token, oneof or block
-	token    string // a word to be typed as it is, before the rest
-	optional bool
-	multiple bool
-	parts    []argument // of oneof and block
+// Argument is a part of a command's syntax, in the terms of COMMAND DOCS.
+type Argument struct {
+	Name     string // a word in lower case, that stands for what is to be typed
+	Kind     string // key, string, integer, double, pattern, pure-token, oneof or block
+	Token    string // a word to be typed as it is, before the rest
+	Optional bool
+	Multiple bool       // may be repeated, without the token
+	Parts    []Argument // of oneof and block
+
+	// MultipleToken is Multiple with the token. A Syntax cannot say it; commands of Redis have it.
+	MultipleToken bool
+}
+
+// Arguments returns what the Syntax of a command says, or, of a command with subcommands, what these say. It is empty for a
+// Syntax with anything in it that it must not have.
+func (c *Command) Arguments() []Argument {
+	if len(c.Subcommands) == 0 {
+		list, ok := c.arguments, true
+		if list == nil {
+			list, ok = parseSyntax(c)
+		}
+		if !ok {
+			return nil
+		}
+		return list
+	}
+	family := Argument{Kind: "oneof"}
+	for i := range c.Subcommands {
+		sub := &c.Subcommands[i]
+		_, name, _ := strings.Cut(sub.Name, "|")
+		family.Parts = append(family.Parts, withToken(name, sub.Arguments()))
+	}
+	return []Argument{family}
+}
+
+// withToken makes one argument of a token and what follows it.
+func withToken(token string, list []Argument) Argument {
+	if len(list) == 0 {
+		return Argument{Name: strings.ToLower(token), Kind: "pure-token", Token: token}
+	}
+	return Argument{Name: list[0].Name, Kind: "block", Token: token, Parts: list}
 }
 
 // brackets makes words of them.
@@ -27,7 +60,7 @@ var brackets = strings.NewReplacer("[", " [ ", "]", " ] ")
 //	EX seconds | KEEPTTL   is one of both; without blanks, as in ON|OFF, of single words
 //
 // ok is false for a syntax with anything else in it.
-func parseSyntax(c *Command) (list []argument, ok bool) {
+func parseSyntax(c *Command) (list []Argument, ok bool) {
 	text := brackets.Replace(c.Syntax)
 	p := &syntaxParser{tokens: strings.Fields(text), hasKeys: c.FirstKey != 0}
 	list = p.alternatives()
@@ -55,34 +88,34 @@ func (p *syntaxParser) take() string {
 }
 
 // alternatives reads up to a closing bracket, or the end.
-func (p *syntaxParser) alternatives() []argument {
+func (p *syntaxParser) alternatives() []Argument {
 	list := p.sequence()
 	if p.next() != "|" {
 		return list
 	}
-	choice := argument{kind: "oneof", parts: []argument{together(list)}}
+	choice := Argument{Kind: "oneof", Parts: []Argument{together(list)}}
 	for p.next() == "|" {
 		p.take()
-		choice.parts = append(choice.parts, together(p.sequence()))
+		choice.Parts = append(choice.Parts, together(p.sequence()))
 	}
-	choice.name = choice.parts[0].name
-	return []argument{choice}
+	choice.Name = choice.Parts[0].Name
+	return []Argument{choice}
 }
 
 // together makes one argument of several.
-func together(list []argument) argument {
+func together(list []Argument) Argument {
 	if len(list) == 1 {
 		return list[0]
 	}
-	block := argument{kind: "block", parts: list}
+	block := Argument{Kind: "block", Parts: list}
 	if len(list) > 0 {
-		block.name = list[0].name
+		block.Name = list[0].Name
 	}
 	return block
 }
 
 // sequence reads arguments that follow each other.
-func (p *syntaxParser) sequence() (list []argument) {
+func (p *syntaxParser) sequence() (list []Argument) {
 	for {
 		switch token := p.next(); {
 		case token == "", token == "]", token == "|", p.failed:
@@ -90,7 +123,7 @@ func (p *syntaxParser) sequence() (list []argument) {
 		case token == "[":
 			p.take()
 			part := together(p.alternatives())
-			part.optional = true
+			part.Optional = true
 			list = append(list, part)
 			p.failed = p.failed || p.take() != "]"
 		case isToken(token):
@@ -105,13 +138,13 @@ func (p *syntaxParser) sequence() (list []argument) {
 
 // tokenWithValues reads a word that stands for itself, or one of several, and the values
 // behind it.
-func (p *syntaxParser) tokenWithValues() argument {
+func (p *syntaxParser) tokenWithValues() Argument {
 	words := strings.Split(p.take(), "|")
-	token := argument{name: strings.ToLower(words[0]), kind: "pure-token", token: words[0]}
+	token := Argument{Name: strings.ToLower(words[0]), Kind: "pure-token", Token: words[0]}
 	if len(words) > 1 {
-		choice := argument{name: token.name, kind: "oneof"}
+		choice := Argument{Name: token.Name, Kind: "oneof"}
 		for _, word := range words {
-			choice.parts = append(choice.parts, argument{name: strings.ToLower(word), kind: "pure-token", token: word})
+			choice.Parts = append(choice.Parts, Argument{Name: strings.ToLower(word), Kind: "pure-token", Token: word})
 		}
 		token = choice
 	}
@@ -120,20 +153,20 @@ func (p *syntaxParser) tokenWithValues() argument {
 	case len(values) == 0:
 		return token
 	case len(words) > 1:
-		return together(append([]argument{token}, values...))
+		return together(append([]Argument{token}, values...))
 	}
 	part := together(values)
-	part.token = words[0]
+	part.Token = words[0]
 	return part
 }
 
 // values reads words that stand for others, and the brackets that say that the last of
 // them may be repeated.
-func (p *syntaxParser) values() (list []argument) {
+func (p *syntaxParser) values() (list []Argument) {
 	for {
 		word := p.next()
 		if isValue(word) {
-			list = append(list, argument{name: p.take(), kind: p.kindOf(word)})
+			list = append(list, Argument{Name: p.take(), Kind: p.kindOf(word)})
 			continue
 		}
 		n := p.repeated()
@@ -143,14 +176,14 @@ func (p *syntaxParser) values() (list []argument) {
 		}
 		from := len(list) - n
 		for i := range n {
-			if from < 0 || list[from+i].name != p.tokens[1+i] {
+			if from < 0 || list[from+i].Name != p.tokens[1+i] {
 				p.failed = true // more of something that was not there before
 				return list
 			}
 		}
 		p.tokens = p.tokens[1+n+2:]
 		part := together(slices.Clone(list[from:]))
-		part.multiple = true
+		part.Multiple = true
 		list = append(list[:from], part)
 	}
 }
@@ -196,29 +229,29 @@ func (p *syntaxParser) kindOf(word string) string {
 }
 
 // argumentReplies has arguments as COMMAND DOCS has them.
-func argumentReplies(list []argument) reply.Reply {
+func argumentReplies(list []Argument) reply.Reply {
 	replies := make([]reply.Reply, len(list))
 	for i := range list {
 		a := &list[i]
-		fields := []reply.Pair{reply.Field("name", reply.BulkString(a.name)), reply.Field("type", reply.BulkString(a.kind))}
-		if a.kind == "key" {
+		fields := []reply.Pair{reply.Field("name", reply.BulkString(a.Name)), reply.Field("type", reply.BulkString(a.Kind))}
+		if a.Kind == "key" {
 			fields = append(fields, reply.Field("key_spec_index", reply.Int(0)))
 		}
-		if a.token != "" {
-			fields = append(fields, reply.Field("token", reply.BulkString(a.token)))
+		if a.Token != "" {
+			fields = append(fields, reply.Field("token", reply.BulkString(a.Token)))
 		}
 		var flags []string
-		if a.optional {
+		if a.Optional {
 			flags = append(flags, "optional")
 		}
-		if a.multiple {
+		if a.Multiple {
 			flags = append(flags, "multiple")
 		}
 		if len(flags) > 0 {
 			fields = append(fields, reply.Field("flags", reply.Set(statuses(flags)...)))
 		}
-		if len(a.parts) > 0 {
-			fields = append(fields, reply.Field("arguments", argumentReplies(a.parts)))
+		if len(a.Parts) > 0 {
+			fields = append(fields, reply.Field("arguments", argumentReplies(a.Parts)))
 		}
 		replies[i] = reply.Map(fields...)
 	}

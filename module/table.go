@@ -120,6 +120,31 @@ func (t *Table) Commands() []*Command {
 	return list
 }
 
+// Groups returns the groups that commands are in, sorted.
+func (t *Table) Groups() []string {
+	var groups []string
+	for _, cmd := range t.commands {
+		groups = append(groups, cmd.Group)
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+// Settings returns the settings that the modules register, sorted by name.
+func (t *Table) Settings() []Setting { return slices.Clone(t.settings) }
+
+// Refuse returns the reply to words that call no command, or a command that does not take so many words: it is the same
+// whatever the store. It is not ok for other words, nor for a command with a Refuse of its own. There is at least one word.
+func (t *Table) Refuse(words [][]byte) (r reply.Reply, ok bool) {
+	switch cmd, _ := t.Resolve(words); {
+	case cmd == nil:
+		return t.unknown(words), true
+	case !cmd.Takes(len(words)) && cmd.Refuse == nil:
+		return WrongArity(cmd), true
+	}
+	return reply.Nil, false
+}
+
 // Resolve returns the command that words call, nil if there is none, and its arguments. There is
 // at least one word.
 func (t *Table) Resolve(words [][]byte) (cmd *Command, args [][]byte) {

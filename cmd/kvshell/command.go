@@ -15,6 +15,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -121,7 +122,7 @@ func (sh *shell) print(r reply.Reply) error {
 // show them (https://no-color.org).
 func (sh *shell) paint(out *os.File, text string) string {
 	term := os.Getenv("TERM")
-	if !isTerminal(out) || os.Getenv("NO_COLOR") != "" || term == "" || term == "dumb" {
+	if !tty.IsTerminal(out) || os.Getenv("NO_COLOR") != "" || term == "" || term == "dumb" {
 		return text
 	}
 	const red, plain = "\x1b[31m", "\x1b[0m"

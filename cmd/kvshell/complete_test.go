@@ -3,21 +3,18 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/prompt"
 	"github.com/sievekv/sievekv/module"
 )
 
 // testCompleter is a completer as the prompt has it, over a store in memory with these keys.
-func testCompleter(t *testing.T, keys ...string) (*completer, *bytes.Buffer) {
+func testCompleter(t *testing.T, keys ...string) (*prompt.Completer, *bytes.Buffer) {
 	t.Helper()
 	db := openScratchFor(t)
 	session := module.NewSession(db)
@@ -27,15 +24,15 @@ func testCompleter(t *testing.T, keys ...string) (*completer, *bytes.Buffer) {
 		}
 	}
 	sh := &shell{stdout: os.Stdout, stderr: os.Stderr}
-	p := &prompt{shell: sh, exec: sh.storeExecutor(db)}
+	p := &interactive{shell: sh, exec: sh.storeExecutor(db)}
 	var out bytes.Buffer
-	return &completer{exec: sh.storeExecutor(db), own: p.ownCommands, out: &out}, &out
+	return &prompt.Completer{Table: p.exec.Table, Keys: p.exec.Keys, Own: p.ownCommands, Out: &out}, &out
 }
 
 // completions returns the lines that Tab at the end of a line, or where it has a caret, may make of it.
-func (c *completer) completions(line string) []string {
+func completions(c *prompt.Completer, line string) []string {
 	left, right, _ := strings.Cut(line, "^")
-	head, words, tail := c.complete(left+right, len([]rune(left)))
+	head, words, tail := c.Complete(left+right, len([]rune(left)))
 	var lines []string
 	for _, word := range words {
 		lines = append(lines, head+word+tail)
@@ -132,7 +129,7 @@ func TestCompleter(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.line, func(t *testing.T) {
-			got := c.completions(tt.line)
+			got := completions(c, tt.line)
 			if len(tt.want) == 0 { // the line as it was, if the syntax was shown
 				got = slices.DeleteFunc(got, func(line string) bool { return line == tt.line })
 			}
@@ -147,10 +144,10 @@ func TestCompleter(t *testing.T) {
 // in common can be put in.
 func TestCompleter_all(t *testing.T) {
 	c, _ := testCompleter(t, "a b", "ab")
-	if got, want := c.completions("BF.CARD "), []string{`BF.CARD "a b"`, `BF.CARD "ab"`}; !slices.Equal(got, want) {
+	if got, want := completions(c, "BF.CARD "), []string{`BF.CARD "a b"`, `BF.CARD "ab"`}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	got := c.completions("")
+	got := completions(c, "")
 	for _, name := range []string{"dedup", "help", "exit", "BF.ADD", "PING"} {
 		if !slices.Contains(got, name) {
 			t.Errorf("%s is not among %q", name, got)
@@ -171,48 +168,11 @@ func TestCompleter_showsSyntax(t *testing.T) {
 		"BF.INSERT k ITEMS x ": "\nBF.INSERT key ",
 	} {
 		out.Reset()
-		if got := c.completions(line); want != "" && !slices.Equal(got, []string{line}) {
+		if got := completions(c, line); want != "" && !slices.Equal(got, []string{line}) {
 			t.Errorf("%q becomes %q", line, got)
 		}
 		if got := out.String(); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%q shows %q, want %q", line, got, want)
 		}
 	}
-}
-
-// However many keys there are, few are offered, and not all are looked at.
-func TestFirstKeys_bounded(t *testing.T) {
-	looked := 0
-	endless := func(yield func(string, error) bool) {
-		for yield(fmt.Sprint("k", looked), nil) {
-			looked++
-		}
-		looked++
-	}
-	if keys := firstKeys(endless, "k"); len(keys) != maxOffered || looked != maxOffered {
-		t.Errorf("%d keys offered of %d looked at, want %d of %[3]d", len(keys), looked, maxOffered)
-	}
-	looked = 0
-	if keys := firstKeys(endless, "other"); len(keys) != 0 || looked != maxKeysScanned {
-		t.Errorf("%d keys offered of %d looked at, want 0 of %d", len(keys), looked, maxKeysScanned)
-	}
-	failing := func(yield func(string, error) bool) { yield("", kv.ErrFailed) }
-	if keys := firstKeys(failing, ""); len(keys) != 0 {
-		t.Errorf("%q offered by a scan that failed", keys)
-	}
-}
-
-// A key that is offered is read as that key, and begins as what was typed.
-func TestCompleter_readsBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		word := rapid.SliceOfN(rapid.Byte(), 0, 12).Draw(t, "word")
-		spelled := spell([]string{string(word)}, rapid.Bool().Draw(t, "quoted"), "")[0]
-		words, _, ok := splitPartial("GET " + strings.TrimSuffix(spelled, " "))
-		if !ok || len(words) != 2 || words[1] != string(word) {
-			t.Fatalf("%q is spelled %s, and read as %q", word, spelled, words)
-		}
-		if strings.ContainsFunc(spelled, func(r rune) bool { return r < ' ' || r == '\x7f' }) {
-			t.Fatalf("%q is spelled %q", word, spelled)
-		}
-	})
 }

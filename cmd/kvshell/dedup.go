@@ -8,6 +8,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/dedup"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 )
 
 func (sh *shell) dedupCommand() *cobra.Command {
@@ -75,7 +76,7 @@ func (sh *shell) dedup(ctx context.Context, key, file string, f dedup.Flags) (er
 		return err
 	}
 	defer sh.closeStore(db, &err)
-	if isTerminal(sh.stderr) && (p.ToFile() || !isTerminal(sh.stdout)) {
+	if tty.IsTerminal(sh.stderr) && (p.ToFile() || !tty.IsTerminal(sh.stdout)) {
 		p.Progress = progress.New(sh.stderr, p.InputSize())
 	}
 	return p.Run(ctx, db)

@@ -56,12 +56,7 @@ func (e *exampleRun) session() string {
 
 // runExamples runs the examples of the command table, with the commands of a server.
 func runExamples(ctx context.Context) (runs []*exampleRun, err error) {
-	table, err := openForExample()
-	if err != nil {
-		return nil, err
-	}
-	defer scratch.Close(table, &err)
-	for _, c := range module.Of(table).Commands() {
+	for _, c := range exampleTable().Commands() {
 		run, err := runExample(ctx, c)
 		if err != nil {
 			return nil, err
@@ -102,11 +97,16 @@ func runExample(ctx context.Context, c *module.Command) (run *exampleRun, err er
 	return run, nil
 }
 
+// exampleTable is the command table of the examples.
+func exampleTable() *module.Table {
+	return module.New(append(sievekv.Modules(), server.Module())...)
+}
+
 func openForExample() (*kv.DB, error) {
 	start := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	return kv.Open("", &kv.Options{
 		InMemory: true, Seed: 1, Clock: func() time.Time { return start },
-		Logger: slog.New(slog.DiscardHandler), Modules: module.New(append(sievekv.Modules(), server.Module())...),
+		Logger: slog.New(slog.DiscardHandler), Modules: exampleTable(),
 	})
 }
 
@@ -182,8 +182,7 @@ func commandDocs(ctx context.Context) (string, error) {
 		}
 		fmt.Fprintf(&b, "- Time: %s\n- Flags: %s\n\n```\n%s```\n", c.Complexity, flags, run.session())
 	}
-	settings, err := settingDocs()
-	return b.String() + settings, err
+	return b.String() + settingDocs(), nil
 }
 
 const settingsIntro = `
@@ -197,20 +196,15 @@ kept in memory, and the next opening begins with the defaults again. The others 
 `
 
 // settingDocs is the table of settings.
-func settingDocs() (text string, err error) {
-	db, err := openForExample()
-	if err != nil {
-		return "", err
-	}
-	defer scratch.Close(db, &err)
+func settingDocs() string {
 	var b strings.Builder
 	b.WriteString(settingsIntro)
-	for _, s := range module.Of(db).Settings() {
+	for _, s := range exampleTable().Settings() {
 		standard := ""
 		if s.Check != nil {
 			standard = "`" + s.Default + "`"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, standard, s.Summary)
 	}
-	return b.String(), nil
+	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -29,8 +30,8 @@ type executor interface {
 	// InTransaction reports whether commands are queued, after MULTI.
 	InTransaction() bool
 
-	// Commands returns the command table, nil if it cannot be had.
-	Commands() []*module.Command
+	// Table returns the command table, an empty one if it cannot be had.
+	Table() *module.Table
 
 	// Keys yields keys, among them those that begin with a prefix, some perhaps several times.
 	Keys(prefix string) iter.Seq2[string, error]
@@ -70,7 +71,7 @@ func (e *storeExecutor) InTransaction() bool {
 	return multi
 }
 
-func (e *storeExecutor) Commands() []*module.Command { return module.Of(e.db).Commands() }
+func (e *storeExecutor) Table() *module.Table { return module.Of(e.db).Table }
 
 // Keys yields all keys: a pattern could not be bounded in how many keys it looks at, and some characters have a meaning in it.
 func (e *storeExecutor) Keys(string) iter.Seq2[string, error] {
@@ -84,6 +85,35 @@ func (e *storeExecutor) IsMissing(ctx context.Context, key []byte) bool {
 }
 
 func (e *storeExecutor) Close(err *error) { e.shell.closeStore(e.db, err) }
+
+// storelessExecutor answers commands that no store would run, unknown or with a wrong number of words, where there is
+// no store.
+type storelessExecutor struct{ table *module.Table }
+
+func (e *storelessExecutor) Do(ctx context.Context, words [][]byte) (r reply.Reply, err error) {
+	if r, ok := e.table.Refuse(words); ok {
+		return r, nil
+	}
+	db, err := scratch.Open() // for a command with a reply of its own
+	if err != nil {
+		return reply.Nil, err
+	}
+	defer scratch.Close(db, &err)
+	return module.NewSession(db).Do(ctx, words), nil
+}
+
+func (e *storelessExecutor) Follow(context.Context, [][]byte, reply.Reply, func(reply.Reply) error) error {
+	return nil
+}
+
+func (e *storelessExecutor) Name() string         { return "" }
+func (e *storelessExecutor) InTransaction() bool  { return false }
+func (e *storelessExecutor) Table() *module.Table { return e.table }
+func (e *storelessExecutor) Keys(string) iter.Seq2[string, error] {
+	return func(func(string, error) bool) {}
+}
+func (e *storelessExecutor) IsMissing(context.Context, []byte) bool { return false }
+func (e *storelessExecutor) Close(*error)                           {}
 
 // executorOfAll returns what carries out commands about all of a store that is there, or of a server: SIEVE.CHECK and
 // the like. The replies are as in RESP3.

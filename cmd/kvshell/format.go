@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -31,7 +32,7 @@ func (f *format) append(dst []byte, r reply.Reply, out *os.File) []byte {
 		return reply.AppendJSON(dst, r)
 	case f.csv:
 		return reply.AppendCSV(dst, r)
-	case f.raw || !f.text && !isTerminal(out):
+	case f.raw || !f.text && !tty.IsTerminal(out):
 		return reply.AppendRaw(dst, r)
 	}
 	return reply.AppendText(dst, r)

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/prompt"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/module"
 )
 
@@ -68,7 +69,7 @@ func rootUsageTemplate(serverFlags string) string {
 
 const promptHelp = `Type a command of the store, in any case, with its words quoted as for redis-cli, or one of the words below;
 -- before a command makes sure that it is none of those. Tab completes, and shows the syntax of a command where there
-is nothing to complete; a tab in pasted text is shown as ` + pastedTab + ` and is a tab. Ctrl-C cancels the line or the command under
+is nothing to complete; a tab in pasted text is shown as ` + prompt.PastedTab + ` and is a tab. Ctrl-C cancels the line or the command under
 way, Ctrl-D ends kvshell. A line that begins with # is passed over. One that begins with a blank, or may hold a
 password, is not kept in the history, whose file $SIEVEKV_HISTFILE names; if that is empty, there is none.
 `
@@ -85,7 +86,7 @@ func (sh *shell) helpCommand() *cobra.Command {
 		Short:                 "Tells how a word, a command or a group of commands is used",
 		DisableFlagsInUseLine: true,
 		Annotations:           storeless,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch {
 			case markdown && len(args) > 0:
@@ -93,15 +94,11 @@ func (sh *shell) helpCommand() *cobra.Command {
 			case markdown:
 				return sh.helpMarkdown(cmd.Context())
 			}
-			db, err := scratch.Open()
-			if err != nil {
-				return err
-			}
-			defer scratch.Close(db, &err)
+			table := sh.table()
 			if len(args) > 0 {
-				return sh.helpOn(cmd.Context(), args[0], module.Of(db).Commands(), root.Commands())
+				return sh.helpOn(cmd.Context(), args[0], table, root.Commands())
 			}
-			return sh.page(cmd.Context(), helpText(root)+"\n"+listCommands(module.Of(db).Commands()))
+			return sh.page(cmd.Context(), helpText(root)+"\n"+listCommands(table))
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the reference of all commands, as in docs/COMMANDS.md")
@@ -109,7 +106,7 @@ func (sh *shell) helpCommand() *cobra.Command {
 }
 
 // helpCommand is help at the prompt.
-func (p *prompt) helpCommand() *cobra.Command {
+func (p *interactive) helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     helpUse,
 		Aliases: []string{"HELP", "?"},
@@ -117,13 +114,13 @@ func (p *prompt) helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			own := p.ownCommands()
 			if len(args) > 0 {
-				return p.shell.helpOn(cmd.Context(), args[0], p.exec.Commands(), own)
+				return p.shell.helpOn(cmd.Context(), args[0], p.exec.Table(), own)
 			}
 			text := promptHelp + "\nWords:\n"
 			for _, cmd := range own {
 				text += fmt.Sprintf("  %-*s %s\n", nameWidth, cmd.Name(), cmd.Short)
 			}
-			return p.shell.page(cmd.Context(), text+"\n"+listCommands(p.exec.Commands()))
+			return p.shell.page(cmd.Context(), text+"\n"+listCommands(p.exec.Table()))
 		},
 	}
 }
@@ -142,49 +139,45 @@ func (sh *shell) write(text string) error {
 }
 
 // helpOn is the help on an own word, a group, or a command of the store.
-func (sh *shell) helpOn(ctx context.Context, name string, table []*module.Command, own []*cobra.Command) error {
-	if word := findOwn(own, name); word != nil {
+func (sh *shell) helpOn(ctx context.Context, name string, table *module.Table, own []*cobra.Command) error {
+	if word := prompt.FindWord(own, name); word != nil {
 		return sh.page(ctx, helpText(word))
 	}
 	if strings.HasPrefix(name, "@") {
 		return sh.helpOnGroup(ctx, strings.ToLower(name), table)
 	}
-	if c := findCommand(table, name); c != nil {
+	if c := table.Command([]byte(name)); c != nil {
 		return sh.page(ctx, describe(c))
 	}
 	return cmp.Or(didYouMean(name, table, own), exit.Usagef("no word and no command is called %q: help lists them", name))
 }
 
 // didYouMean is the error of a name that is close to others, nil if it is to none.
-func didYouMean(name string, table []*module.Command, own []*cobra.Command) error {
+func didYouMean(name string, table *module.Table, own []*cobra.Command) error {
 	if names := suggestions(name, table, own); names != "" {
 		return exit.Usagef("no word and no command is called %q; did you mean %s?", name, names)
 	}
 	return nil
 }
 
-// mistyped is didYouMean for what is no command of the store, before a store is opened to say so.
-func (sh *shell) mistyped(name string, own []*cobra.Command) (err error) {
-	db, err := scratch.Open()
-	if err != nil {
-		return err
-	}
-	defer scratch.Close(db, &err)
-	if findCommand(module.Of(db).Commands(), name) != nil {
+// mistyped is didYouMean for what is no command of a store.
+func (sh *shell) mistyped(name string, own []*cobra.Command) error {
+	table := sh.table()
+	if table.Command([]byte(name)) != nil {
 		return nil
 	}
-	return didYouMean(name, module.Of(db).Commands(), own)
+	return didYouMean(name, table, own)
 }
 
-func (sh *shell) helpOnGroup(ctx context.Context, group string, table []*module.Command) error {
+func (sh *shell) helpOnGroup(ctx context.Context, group string, table *module.Table) error {
 	text := ""
-	for _, c := range table {
+	for _, c := range table.Commands() {
 		if "@"+c.Group == group {
-			text += fmt.Sprintf("%s\n  %s\n", usage(c), c.Summary)
+			text += fmt.Sprintf("%s\n  %s\n", c.Usage(), c.Summary)
 		}
 	}
 	if text == "" {
-		return exit.Usagef("no commands are in the group %s: there are %s", group, strings.Join(groups(table), ", "))
+		return exit.Usagef("no commands are in the group %s: there are %s", group, "@"+strings.Join(table.Groups(), ", @"))
 	}
 	return sh.page(ctx, text)
 }
@@ -193,12 +186,12 @@ func (sh *shell) helpOnGroup(ctx context.Context, group string, table []*module.
 const nameWidth = 11
 
 // listCommands is a list of commands by their groups.
-func listCommands(table []*module.Command) string {
+func listCommands(table *module.Table) string {
 	text := "Commands:\n"
-	for _, group := range groups(table) {
-		text += group + "\n"
-		for _, c := range table {
-			if "@"+c.Group == group {
+	for _, group := range table.Groups() {
+		text += "@" + group + "\n"
+		for _, c := range table.Commands() {
+			if c.Group == group {
 				text += fmt.Sprintf("  %-*s %s\n", nameWidth, c.Name, c.Summary)
 			}
 		}
@@ -208,7 +201,7 @@ func listCommands(table []*module.Command) string {
 
 // describe tells of a command what is known of it: a server need not say everything.
 func describe(c *module.Command) string {
-	text := usage(c) + "\n"
+	text := c.Usage() + "\n"
 	if c.Summary != "" {
 		text += "  " + c.Summary + "\n"
 	}
@@ -220,4 +213,33 @@ func describe(c *module.Command) string {
 		}
 	}
 	return text
+}
+
+// page writes a text as people read it.
+func (sh *shell) page(ctx context.Context, text string) error {
+	t := &tty.Pager{Stdin: sh.stdin, Stdout: sh.stdout, Keys: sh.stdin}
+	if sh.keys != nil {
+		t.Keys = sh.keys
+	}
+	return t.Page(ctx, text)
+}
+
+// helpText is the help on a word as cobra would print it.
+func helpText(cmd *cobra.Command) string {
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short
+	}
+	if text = strings.TrimRight(text, " \n"); text != "" {
+		text += "\n\n"
+	}
+	return text + cmd.UsageString()
+}
+
+// contextOf returns the context of a command that runs; one that only tells of itself has none.
+func contextOf(cmd *cobra.Command) context.Context {
+	if ctx := cmd.Context(); ctx != nil {
+		return ctx
+	}
+	return context.Background()
 }

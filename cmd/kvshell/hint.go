@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/suggest"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
@@ -26,12 +27,12 @@ func (sh *shell) hint(ctx context.Context, exec executor, words [][]byte, r repl
 		return
 	}
 	unknown, misused := said("unknown command"), said("wrong number of arguments") || said("syntax error")
-	onTerminals := isTerminal(sh.stdout) && isTerminal(sh.stderr)
+	onTerminals := tty.IsTerminal(sh.stdout) && tty.IsTerminal(sh.stderr)
 	if !unknown && !misused && (r.IsError() || !onTerminals) {
 		return // a server is not asked for its table in vain
 	}
-	name, table := string(words[0]), exec.Commands()
-	cmd := findCommand(table, name)
+	name, table := string(words[0]), exec.Table()
+	cmd := table.Command([]byte(name))
 	switch {
 	case unknown:
 		if names := suggestions(name, table, own); names != "" {
@@ -39,22 +40,19 @@ func (sh *shell) hint(ctx context.Context, exec executor, words [][]byte, r repl
 		}
 	case cmd == nil:
 	case misused:
-		fmt.Fprintf(sh.stderr, "%susage: %s\n", sh.name, usage(cmd))
+		fmt.Fprintf(sh.stderr, "%susage: %s\n", sh.name, cmd.Usage())
 	case readsKey(cmd) && exec.IsMissing(ctx, words[cmd.FirstKey]):
 		fmt.Fprintf(sh.stderr, "(no key %s)\n", cmdline.Quoted(words[cmd.FirstKey]))
 	}
 }
 
-// usage is a command with the words after it.
-func usage(cmd *module.Command) string { return strings.TrimSpace(cmd.Name + " " + cmd.Syntax) }
-
 // suggestions returns the names that a name is close to as they go into a question, "" if there are none.
-func suggestions(name string, table []*module.Command, own []*cobra.Command) string {
+func suggestions(name string, table *module.Table, own []*cobra.Command) string {
 	var names []string
 	for _, cmd := range own {
 		names = append(names, cmd.Name())
 	}
-	for _, cmd := range table {
+	for _, cmd := range table.Commands() {
 		names = append(names, cmd.Name)
 	}
 	near := suggest.Closest(name, names)

@@ -9,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/load"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -79,7 +80,7 @@ func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err 
 	}
 	defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	var bar *progress.Bar
-	if isTerminal(sh.stderr) {
+	if tty.IsTerminal(sh.stderr) {
 		bar = progress.New(sh.stderr, in.Size)
 	}
 	return load(ctx, key, in, f, bar)

@@ -8,27 +8,35 @@
 //	own word  a lower-case word that kvshell itself carries out: dedup, plan, check, help
 //	command   anything else: a command of the store, such as BF.ADD, in any case
 //	prompt    where commands are typed one after the other, without words on the command line
-//	hint      what is said beside a reply, on standard error, to help the person who typed the command
-//	input     what dedup reads: a file or standard input, plain or gzipped
-//	OUT       the file dedup appends new lines to
-//	batch     lines of the input that are one commit
-//	record    what a commit of dedup says about the run: see record.go
-//
+//	hint      text beside a reply, on standard error, that helps the person who typed the command
 //	executor  what carries out commands: a store in this process, or a server
 //
-// # How it works
+// # The files
 //
-// Each file is one of the parts: shell.go the flags, store.go opening, command.go and script.go the
-// store's commands, hint.go and suggest.go what helps with a reply, exit.go what the process answers its caller.
-// docs.go makes docs/COMMANDS.md of the command table, plan.go tells the size of a filter.
+// Each own word has a file, which is called like it: dedup.go, load.go, stats.go, plan.go, check.go, compact.go, serve.go,
+// help.go, version.go. The commands of a store are in command.go, for one, script.go, for many, and prompt.go, where they are
+// typed. All of these are methods of the shell: shell.go has it and the flags, store.go opens the store, executor.go
+// tells a store from a server, format.go shows replies, hint.go has hints. docs.go makes docs/COMMANDS.md of the command
+// table, tlsfiles.go reads the files that serve needs for TLS.
 //
-// The prompt is in prompt.go; complete.go has what Tab offers there, by the command table, syntax.go the options in a
-// command's syntax, history.go the lines of earlier sessions. dedup is made of the input, which is
-// read ahead into batches (input.go), the record (record.go), OUT (out.go) and the pass that brings them
-// together (pass.go), where the argument stands why each line is in OUT exactly once.
+// # The packages below
 //
-// Of a server, address.go has the flags, connection.go the bytes, client.go what is known of a connection, and when it
-// is made again, table.go what the server tells of its commands, serverload.go load.
+//	client      a server: its address, the connection, its command table
+//	input       lines that are read ahead, from a file or a pipe
+//	filters     the types of filter as load, dedup and plan see them
+//	dedup, load one run of these words over an input
+//	report      what stats and plan print
+//	prompt      a line at the prompt: the editor, completion, the history
+//	tty         the terminal: text a screen at a time
+//	progress    the bar, and counts of lines
+//	exit        exit codes, and errors with one
+//	cliflags    types of flags, and their errors
+//	cmdline     words of a command line, and quotes
+//	suggest     names that a mistyped one is close to
+//	system      what differs between operating systems
+//	scratch     empty stores in memory, to try something in
+//	crashpoint  where tests crash a run
+//	servertest  servers for tests
 package main
 
 import (

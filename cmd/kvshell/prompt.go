@@ -13,25 +13,24 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/peterh/liner"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/prompt"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// prompt is where commands are typed: the interactive mode.
-type prompt struct {
+// interactive is where commands are typed: the interactive mode.
+type interactive struct {
 	shell      *shell
 	exec       executor
 	client     *client.Client // exec if that is a server, otherwise nil
-	editor     *liner.State
-	history    *history
+	editor     *prompt.Editor
 	interrupts chan os.Signal // Ctrl-C, but while a line is edited: then the editor takes it as a key
 }
 
@@ -45,7 +44,7 @@ const scratchBanner = `No -d DIR, no $SIEVEKV_DIR: this is a scratch store in me
 
 // runPrompt carries out commands as they are typed, until Ctrl-D.
 func (sh *shell) runPrompt(ctx context.Context) (err error) {
-	p := &prompt{shell: sh, interrupts: make(chan os.Signal, 1)}
+	p := &interactive{shell: sh, interrupts: make(chan os.Signal, 1)}
 	if sh.address != nil {
 		p.client = sh.client()
 		p.exec = p.client
@@ -66,17 +65,22 @@ func (sh *shell) runPrompt(ctx context.Context) (err error) {
 	signal.Reset(os.Interrupt)
 	signal.Notify(p.interrupts, os.Interrupt)
 	defer signal.Stop(p.interrupts)
-	if err := p.startEditor(); err != nil {
+	if p.editor, err = prompt.NewEditor(sh.stdin, sh.stdout, p.complete()); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.endEditor()) }()
+	sh.keys = p.editor.Keys()
+	defer func() {
+		sh.keys = nil
+		err = errors.Join(err, p.editor.Close())
+	}()
+	p.tellHistory(p.editor.HistoryError)
 	p.connect(ctx)
 	return p.run(ctx)
 }
 
 // connect connects to the server, if there is one. That it cannot be reached is told, and not the end: the next command
 // tries again.
-func (p *prompt) connect(ctx context.Context) {
+func (p *interactive) connect(ctx context.Context) {
 	if p.client == nil {
 		return
 	}
@@ -129,60 +133,20 @@ func storeName(dir string) string {
 	return string(name)
 }
 
-func (p *prompt) startEditor() (err error) {
-	if isEditable() {
-		if p.shell.keyboard, err = newKeyboard(p.shell.stdin); err != nil {
-			return exit.WithCode(exit.Local, err)
-		}
-		p.editor = p.shell.keyboard.edit()
-		if err := p.shell.write(markPastes); err != nil {
-			return errors.Join(err, p.endEditor())
-		}
-	} else {
-		p.editor = liner.NewLiner()
-	}
-	p.editor.SetCtrlCAborts(true)
-	p.editor.SetMultiLineMode(true) // a long line goes on in the next
-	p.editor.SetTabCompletionStyle(liner.TabPrints)
-	c := completer{exec: p.exec, own: p.ownCommands, out: p.shell.stdout, rows: p.rowsOf}
-	p.editor.SetWordCompleter(c.complete)
-	var lines []string
-	p.history, lines, err = openHistory()
-	p.tellHistory(err)
-	for _, line := range lines {
-		p.editor.AppendHistory(line)
-	}
-	return nil
-}
-
-// rowsOf returns how many rows of the screen a line goes on in after the first.
-func (p *prompt) rowsOf(line string) int {
-	width, _, err := term.GetSize(int(p.shell.stdout.Fd()))
-	if err != nil || width < 1 {
-		return 0
-	}
-	return utf8.RuneCountInString(p.text()+line) / width
-}
-
-// endEditor leaves the terminal as it was.
-func (p *prompt) endEditor() (err error) {
-	if p.shell.keyboard != nil {
-		err = p.shell.write(unmarkPastes)
-		p.shell.keyboard = nil
-	}
-	return errors.Join(err, p.editor.Close())
+// complete returns what completes lines.
+func (p *interactive) complete() *prompt.Completer {
+	return &prompt.Completer{Table: p.exec.Table, Keys: p.exec.Keys, Own: p.ownCommands, Out: p.shell.stdout, Prompt: p.text}
 }
 
 // tellHistory tells an error of the history, which is kept no longer then.
-func (p *prompt) tellHistory(err error) {
+func (p *interactive) tellHistory(err error) {
 	if err != nil {
-		p.history = nil
-		fmt.Fprintf(p.shell.stderr, "the history is not kept: %v; $%s names another file for it\n", err, historyVariable)
+		fmt.Fprintf(p.shell.stderr, "the history is not kept: %v; $%s names another file for it\n", err, prompt.HistoryVariable)
 	}
 }
 
 // text is what stands before the line. Between MULTI and EXEC it says so.
-func (p *prompt) text() string {
+func (p *interactive) text() string {
 	if p.exec.InTransaction() {
 		return p.exec.Name() + "(TX)> "
 	}
@@ -190,11 +154,11 @@ func (p *prompt) text() string {
 }
 
 // run reads and carries out lines until the end.
-func (p *prompt) run(ctx context.Context) error {
+func (p *interactive) run(ctx context.Context) error {
 	for {
-		line, err := p.readLine(ctx)
+		line, err := p.editor.ReadLine(ctx, p.text, p.interrupts)
 		switch {
-		case errors.Is(err, liner.ErrPromptAborted):
+		case errors.Is(err, prompt.ErrAborted):
 			continue
 		case errors.Is(err, io.EOF):
 			_, err = fmt.Fprintln(p.shell.stdout)
@@ -202,10 +166,7 @@ func (p *prompt) run(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if isKept(line) {
-			p.editor.AppendHistory(line)
-			p.tellHistory(p.history.add(line))
-		}
+		p.tellHistory(p.editor.Keep(line))
 		if err := p.carryOut(ctx, line); errors.Is(err, errExit) {
 			return nil
 		} else if err != nil {
@@ -220,34 +181,9 @@ func (p *prompt) run(ctx context.Context) error {
 	}
 }
 
-// readLine reads a line in a goroutine of its own, so that a signal can end the session meanwhile. The goroutine
-// ends with the process then.
-func (p *prompt) readLine(ctx context.Context) (string, error) {
-	type result struct {
-		line string
-		err  error
-	}
-	read := make(chan result, 1)
-	go func() {
-		line, err := p.editor.Prompt(p.text())
-		read <- result{line, err}
-	}()
-	for {
-		select {
-		case r := <-read:
-			return r.line, r.err
-		case <-p.interrupts:
-			// Of a terminal that cannot edit lines, which has dropped the line.
-			fmt.Fprintf(p.shell.stdout, "\n%s", p.text())
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-	}
-}
-
 // carryOut carries out a line; Ctrl-C cancels it. What it returns nobody has told yet.
-func (p *prompt) carryOut(ctx context.Context, line string) error {
-	line = withTabs(line)
+func (p *interactive) carryOut(ctx context.Context, line string) error {
+	line = prompt.WithTabs(line)
 	words, err := cmdline.Split([]byte(line))
 	switch {
 	case err != nil:
@@ -265,7 +201,7 @@ func (p *prompt) carryOut(ctx context.Context, line string) error {
 		if words, own = words[1:], nil; len(words) == 0 {
 			return nil
 		}
-	} else if cmd := findOwn(own, string(words[0])); cmd != nil {
+	} else if cmd := prompt.FindWord(own, string(words[0])); cmd != nil {
 		return runOwn(ctx, cmd, words[1:])
 	}
 	r, err := p.shell.do(ctx, p.exec, words, own)
@@ -276,7 +212,7 @@ func (p *prompt) carryOut(ctx context.Context, line string) error {
 }
 
 // untilInterrupt returns a context that Ctrl-C cancels, and what ends the watch for it.
-func (p *prompt) untilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
+func (p *interactive) untilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	select {
 	case <-p.interrupts: // meant for the command before
 	default:
@@ -307,7 +243,7 @@ var errExit = errors.New("exit")
 
 // ownCommands returns the own words of the prompt: those of the command line, without its flags, and some of its
 // own.
-func (p *prompt) ownCommands() []*cobra.Command {
+func (p *interactive) ownCommands() []*cobra.Command {
 	own := p.shell.ownCommands()
 	for _, cmd := range own {
 		keepStdin(cmd)
@@ -315,7 +251,7 @@ func (p *prompt) ownCommands() []*cobra.Command {
 	own = append(own, p.helpCommand(), p.outputCommand(), &cobra.Command{
 		Use: "clear", Short: "Clears the screen, as Ctrl-L does", Args: exactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
-			if !hasCursor() {
+			if !tty.HasCursor() {
 				return nil
 			}
 			return p.shell.write("\x1b[H\x1b[2J")
@@ -332,7 +268,7 @@ func (p *prompt) ownCommands() []*cobra.Command {
 
 // keepStdin makes a word refuse - for a file: lines typed from then on are the prompt's.
 func keepStdin(cmd *cobra.Command) {
-	check, places := cmd.Args, places(cmd)
+	check, places := cmd.Args, prompt.Places(cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
 			return err
@@ -346,7 +282,7 @@ func keepStdin(cmd *cobra.Command) {
 	}
 }
 
-func (p *prompt) outputCommand() *cobra.Command {
+func (p *interactive) outputCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "output text|raw|json|csv", Short: "Says how replies are shown from now on", Args: exactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

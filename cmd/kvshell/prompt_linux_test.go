@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/prompt"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 )
 
 // typist is a person at a terminal who runs kvshell in it.
@@ -33,7 +35,7 @@ type typist struct {
 func at(t *testing.T, env []string, args ...string) *typist {
 	t.Helper()
 	cmd := exec.Command("kvshell", args...)
-	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=1", dirVariable+"=", historyVariable+"=")
+	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=1", dirVariable+"=", prompt.HistoryVariable+"=")
 	cmd.Env = append(cmd.Env, env...)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 200})
 	if err != nil {
@@ -131,7 +133,7 @@ func TestPrompt_scratch(t *testing.T) {
 		if command, ok := strings.CutPrefix(line, "  "); ok {
 			p.types(strings.TrimSpace(command) + enter)
 			if strings.HasPrefix(command, "help") {
-				p.sees(pagerStatus)
+				p.sees(tty.PagerStatus)
 				p.types("q")
 			}
 			if said := p.sees("(scratch)> "); strings.Contains(said, "rror") && !strings.HasPrefix(command, "help") {
@@ -350,7 +352,7 @@ func TestPrompt_colors(t *testing.T) {
 
 // Without a file for it, the history is that of the session, and said to be.
 func TestPrompt_historyNotKept(t *testing.T) {
-	p := at(t, []string{historyVariable + "=/dev/null/history"})
+	p := at(t, []string{prompt.HistoryVariable + "=/dev/null/history"})
 	p.sees("the history is not kept: mkdir /dev/null: ")
 	p.sees("(scratch)> ")
 	p.types("ECHO first" + enter)
@@ -399,7 +401,7 @@ func TestCommand_missingKey(t *testing.T) {
 // What is typed is in the file at once, without secrets, and comes back in the next session.
 func TestPrompt_history(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state", "history")
-	env := []string{historyVariable + "=" + file}
+	env := []string{prompt.HistoryVariable + "=" + file}
 	p := at(t, env)
 	p.sees("(scratch)> ")
 	p.types("ECHO first" + enter)
@@ -440,7 +442,7 @@ func TestPrompt_pager(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.types("help" + enter)
-	shown := strings.SplitAfter(p.sees(pagerStatus), "\n")[1:] // behind the line typed
+	shown := strings.SplitAfter(p.sees(tty.PagerStatus), "\n")[1:] // behind the line typed
 	if len(shown) != rows || shown[rows-1] != "" {
 		t.Errorf("the first page has %d lines, want %d:\n%s", len(shown)-1, rows-1, shown)
 	}
@@ -453,11 +455,11 @@ func TestPrompt_pager(t *testing.T) {
 		t.Errorf("the first page is\n%s", shown)
 	}
 	p.types(enter)
-	if line := p.sees(pagerStatus); strings.Count(line, "\n") != 1 {
+	if line := p.sees(tty.PagerStatus); strings.Count(line, "\n") != 1 {
 		t.Errorf("Enter shows %q, want a line", line)
 	}
 	p.types(" ")
-	if page := p.sees(pagerStatus); strings.Count(page, "\n") != rows-1 {
+	if page := p.sees(tty.PagerStatus); strings.Count(page, "\n") != rows-1 {
 		t.Errorf("a blank shows %d lines, want %d", strings.Count(page, "\n"), rows-1)
 	}
 	p.types(ctrlC)
@@ -471,7 +473,7 @@ func TestPrompt_pager(t *testing.T) {
 	}
 	p.types("? plan" + enter)
 	p.sees("plan tells how large")
-	p.sees(pagerStatus)
+	p.sees(tty.PagerStatus)
 	p.types("q")
 	p.sees("(scratch)> ")
 	p.types("? ping" + enter)
@@ -480,7 +482,7 @@ func TestPrompt_pager(t *testing.T) {
 	p.types("clear" + enter)
 	p.sees("\x1b[H\x1b[2J")
 	p.types("help" + enter)
-	p.sees(pagerStatus)
+	p.sees(tty.PagerStatus)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -491,14 +493,14 @@ func TestPrompt_pager(t *testing.T) {
 func TestHelp_pager(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"--help"}, {"help", "dedup"}} {
 		p := at(t, nil, args...)
-		p.sees(pagerStatus)
+		p.sees(tty.PagerStatus)
 		p.types("q")
 		if rest := p.ends(exit.OK); strings.TrimSpace(rest) != "\x1b[K" {
 			t.Errorf("%s: %q is shown behind q", args, rest)
 		}
 	}
 	p := at(t, []string{"TERM=dumb"}, "help")
-	if text := p.ends(exit.OK); strings.Contains(text, "more") && strings.Contains(text, pagerStatus) {
+	if text := p.ends(exit.OK); strings.Contains(text, "more") && strings.Contains(text, tty.PagerStatus) {
 		t.Error("there is a pager on a dumb terminal")
 	}
 }
@@ -506,7 +508,7 @@ func TestHelp_pager(t *testing.T) {
 // A tab in pasted text is a tab: it completes nothing, separates words, and is in a quoted one.
 func TestPrompt_pastedTab(t *testing.T) {
 	p := at(t, nil)
-	p.sees(markPastes)
+	p.sees(prompt.MarkPastes)
 	p.sees("(scratch)> ")
 	p.types("\x1b[200~BF.RES\tk\x1b[201~" + enter)
 	p.sees("ERR unknown command 'BF.RES', with args beginning with: 'k'")
@@ -516,7 +518,7 @@ func TestPrompt_pastedTab(t *testing.T) {
 	p.types("BF.RESER" + tab + "k 0.01 10" + enter)
 	p.sees("OK\n")
 	p.types(ctrlD)
-	if last := p.ends(exit.OK); !strings.Contains(last, unmarkPastes) {
+	if last := p.ends(exit.OK); !strings.Contains(last, prompt.UnmarkPastes) {
 		t.Errorf("pastes go on to be marked: %q", last)
 	}
 }

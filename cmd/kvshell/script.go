@@ -145,11 +145,11 @@ func (s *script) run(ctx context.Context, line scriptLine) error {
 	if s.exec != nil {
 		return s.do(ctx, s.exec, line, words)
 	}
-	exec, scratch, err := s.shell.openFor(words)
+	exec, storeless, err := s.shell.openFor(words)
 	if err != nil {
 		return err
 	}
-	if !scratch {
+	if !storeless {
 		s.exec = exec
 		return s.do(ctx, exec, line, words)
 	}

@@ -120,6 +120,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
+	sh.served = true
 	opts, err := f.options(sh)
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err := errors.Join(f.tls.read(), f.metricsTLS.read()); err != nil {
 		return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
 	}
-	if err := f.tryOut(opts.ACL); err != nil {
+	if err := f.tryOut(sh.table(), opts.ACL); err != nil {
 		return err
 	}
 	last := &lastResort{after: drainTime + lastTime, stderr: sh.stderr, exit: os.Exit}
@@ -139,7 +140,6 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if os.Geteuid() == 0 {
 		fmt.Fprintln(sh.stderr, "warning: running as root: serve needs none of its rights; a user of its own is safer")
 	}
-	sh.served = true
 	db, err := sh.openOrCreate()
 	if err != nil {
 		return err
@@ -264,10 +264,15 @@ func (f *serveFlags) options(sh *shell) (*server.Options, error) {
 	return opts, err
 }
 
-// tryOut tries the users of an ACL file, nil for none, and the settings with an empty store in memory, which has the
-// commands and the settings that the real one will have.
-func (f *serveFlags) tryOut(users []byte) (err error) {
-	if users == nil && len(f.settings) == 0 {
+// tryOut tries the users of an ACL file, nil for none, with the commands of the table that the store will have, and the
+// settings with an empty store in memory.
+func (f *serveFlags) tryOut(table *module.Table, users []byte) (err error) {
+	if users != nil {
+		if err := acl.New(table.Commands()).Load(f.aclFile, bytes.NewReader(users)); err != nil {
+			return exit.WithCode(exit.Local, fmt.Errorf("serve: --acl-file %w", err)) // which begins with its name
+		}
+	}
+	if len(f.settings) == 0 {
 		return nil
 	}
 	db, err := scratch.Open(server.Module())
@@ -275,11 +280,6 @@ func (f *serveFlags) tryOut(users []byte) (err error) {
 		return err
 	}
 	defer scratch.Close(db, &err)
-	if users != nil {
-		if err := acl.New(module.Of(db).Commands()).Load(f.aclFile, bytes.NewReader(users)); err != nil {
-			return exit.WithCode(exit.Local, fmt.Errorf("serve: --acl-file %w", err)) // which begins with its name
-		}
-	}
 	return f.set(db)
 }
 

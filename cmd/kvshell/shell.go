@@ -4,17 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module/reply"
 )
@@ -38,8 +39,8 @@ type shell struct {
 	show      format
 	script    scriptFlags
 
-	version  bool
-	keyboard *keyboard // at the prompt
+	version bool
+	keys    io.Reader // at the prompt, where keys are read while no line is edited; else nil
 
 	// lent is the store that the prompt has open. Own words typed at the prompt work on it in place of opening one, and
 	// closeStore leaves it open. The prompt sets it while no word runs.
@@ -172,7 +173,7 @@ const passwordWarning = "Warning: Using a password with '-a' or '-u' option on t
 // they are typed at a prompt.
 func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
 	fromFile := cmd.Flags().Changed(fileFlag)
-	atPrompt := len(words) == 0 && !fromFile && isTerminal(sh.stdin) && isTerminal(sh.stdout)
+	atPrompt := len(words) == 0 && !fromFile && tty.IsTerminal(sh.stdin) && tty.IsTerminal(sh.stdout)
 	switch {
 	case sh.version:
 		return sh.write(versionText())
@@ -192,8 +193,6 @@ func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
 	}
 	return sh.runScript(cmd.Context())
 }
-
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // exactArgs is for own words: a wrong number of arguments is a usage error that shows the usage.
 func exactArgs(n int) cobra.PositionalArgs {

@@ -10,7 +10,6 @@ import (
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -57,54 +56,50 @@ func (sh *shell) openOrCreate() (*kv.DB, error) {
 	}
 	db, err := sh.open(dir, true)
 	if errors.Is(err, kv.ErrNotExist) {
-		if db, err = sh.open(dir, false); err == nil {
-			fmt.Fprintln(sh.stderr, "created store", dir)
-		}
+		return sh.create(dir)
 	}
 	return db, openError(dir, err)
 }
 
-// openFor opens the store for a command. Where there is none, only a write makes one. A command that no
-// store would run, unknown or with a wrong number of words, is given an empty one in memory, scratch, to
-// say so.
+// create makes a store in a directory that has none.
+func (sh *shell) create(dir string) (*kv.DB, error) {
+	db, err := sh.open(dir, false)
+	if err == nil {
+		fmt.Fprintln(sh.stderr, "created store", dir)
+	}
+	return db, openError(dir, err)
+}
+
+// openFor opens the store for a command. Where there is none, only a write makes one. A command that no store would run,
+// unknown or with a wrong number of words, is then given an executor without a store that says so.
 //
 // A server is connected to by the first command.
-func (sh *shell) openFor(words [][]byte) (exec executor, inMemory bool, err error) {
+func (sh *shell) openFor(words [][]byte) (exec executor, storeless bool, err error) {
 	if sh.address != nil {
 		return sh.client(), false, nil
 	}
-	db, inMemory, err := sh.openStoreFor(words)
-	if err != nil {
-		return nil, false, err
-	}
-	return sh.storeExecutor(db), inMemory, nil
-}
-
-func (sh *shell) openStoreFor(words [][]byte) (db *kv.DB, inMemory bool, err error) {
 	dir, err := sh.dir()
 	if err != nil {
 		return nil, false, err
 	}
-	db, missing := sh.open(dir, true)
-	if !errors.Is(missing, kv.ErrNotExist) {
-		return db, false, openError(dir, missing)
+	db, err := sh.open(dir, true)
+	if err = openError(dir, err); errors.Is(err, kv.ErrNotExist) {
+		table := sh.table()
+		switch cmd := table.Command(words[0]); {
+		case cmd == nil, !cmd.Takes(len(words)):
+			return &storelessExecutor{table}, true, nil
+		case cmd.Flags&module.Write != 0:
+			db, err = sh.create(dir)
+		}
 	}
-	if db, err = scratch.Open(); err != nil {
+	if err != nil {
 		return nil, false, err
 	}
-	cmd := findCommand(module.Of(db).Commands(), string(words[0]))
-	if cmd == nil || !cmd.Takes(len(words)) {
-		return db, true, nil
-	}
-	if err := db.Close(); err != nil {
-		return nil, false, err
-	}
-	if cmd.Flags&module.Write == 0 {
-		return nil, false, openError(dir, missing)
-	}
-	db, err = sh.openOrCreate()
-	return db, false, err
+	return sh.storeExecutor(db), false, nil
 }
+
+// table is the command table of the stores that this run opens.
+func (sh *shell) table() *module.Table { return module.New(sh.modules()...) }
 
 // ballastSize is kv.Options.BallastSize, of which tests, with stores by the dozen, make none.
 var ballastSize int64
@@ -173,7 +168,7 @@ func openError(dir string, err error) error {
 		}
 		return exit.WithCode(exit.Locked, fmt.Errorf("store %s is in use by %s: %s", dir, who, advice))
 	case errors.Is(err, kv.ErrNotExist):
-		return exit.WithCode(exit.Open, fmt.Errorf("no store in %s: the first write, such as BF.RESERVE, makes one", dir))
+		return exit.WithCode(exit.Open, &noStoreError{dir})
 	case errors.Is(err, kv.ErrOptions):
 		_, problems, _ := strings.Cut(err.Error(), kv.ErrOptions.Error()+": ")
 		return exit.WithCode(exit.Usage, errors.New(strings.Replace(problems, "CacheSize ", "--cache ", 1)))
@@ -183,15 +178,14 @@ func openError(dir string, err error) error {
 	return exit.WithCode(exit.Open, err)
 }
 
-// findCommand returns the command of a name, in any case; nil if there is none.
-func findCommand(table []*module.Command, name string) *module.Command {
-	for _, cmd := range table {
-		if strings.EqualFold(cmd.Name, name) {
-			return cmd
-		}
-	}
-	return nil
+// noStoreError is kv.ErrNotExist with what the user can do about it.
+type noStoreError struct{ dir string }
+
+func (e *noStoreError) Error() string {
+	return fmt.Sprintf("no store in %s: the first write, such as BF.RESERVE, makes one", e.dir)
 }
+
+func (e *noStoreError) Unwrap() error { return kv.ErrNotExist }
 
 // closeStore closes the store at the end of a function, unless it is lent, and keeps the function's own error. That the
 // store has failed is told once.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -23,4 +24,24 @@ func TestOpenError(t *testing.T) {
 			t.Errorf("wrapped %v: %d, want %d", err, got, want)
 		}
 	}
+}
+
+func openScratchFor(t *testing.T) *kv.DB {
+	t.Helper()
+	db, err := scratch.Open()
+	return closedAtEnd(t, db, err)
+}
+
+// closedAtEnd returns a store just opened, which is closed when the test ends.
+func closedAtEnd(t *testing.T, db *kv.DB, err error) *kv.DB {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
 }

@@ -29,7 +29,7 @@ var ports = []mutation{
 	inShell("the log has no logins", "^TestServe_audit$", edit{"cmd/kvshell/store.go",
 		"		level = slog.LevelInfo", "		level = slog.LevelWarn"}),
 	inShell("a store is made before the files for it are read", "^TestServe_usage$", edit{"cmd/kvshell/serve.go",
-		"	if err := f.tryOut(opts.ACL); err != nil {\n		return err\n	}\n", ""}),
+		"	if err := f.tryOut(sh.table(), opts.ACL); err != nil {\n		return err\n	}\n", ""}),
 	inShell("a pipe with users is read a second time, and empty then", "^TestServe_aclPipe$", edit{"server/acl.go",
 		"s.opts.ACLFile != \"\" && s.opts.ACL != nil:", "false:"}),
 	inShell("users that others can read are not warned about", "^TestServe_warnings$", edit{"cmd/kvshell/serve.go",

@@ -47,7 +47,7 @@ type Client struct {
 	watching bool
 
 	helper *Client // asks for what helps with a line, as this one may be in a transaction
-	table  []*module.Command
+	table  *module.Table
 }
 
 // New returns a client that has no connection yet. Resp3, if it is not nil, tells whether replies are better asked for in
@@ -371,8 +371,8 @@ func (c *Client) IsMissing(ctx context.Context, key []byte) bool {
 	return err == nil && r.Kind() == reply.KindInt && r.Int() == 0
 }
 
-// Commands returns the command table of the server, nil if it cannot be had.
-func (c *Client) Commands() []*module.Command {
+// Table returns the command table of the server, an empty one if it cannot be had.
+func (c *Client) Table() *module.Table {
 	if c.table != nil {
 		return c.table
 	}
@@ -380,13 +380,13 @@ func (c *Client) Commands() []*module.Command {
 	defer cancel()
 	commands, err := c.help(ctx, "COMMAND")
 	if err != nil {
-		return nil
+		return module.New()
 	}
 	docs, err := c.help(ctx, "COMMAND", "DOCS")
 	if err != nil {
 		docs = reply.Nil // of a Redis before 7.0, which has none
 	}
-	c.table = commandTable(commands, docs)
+	c.table = module.ReadTable(commands, docs)
 	return c.table
 }
 

@@ -47,17 +47,17 @@ func TestClient_commands(t *testing.T) {
 	for _, protocol := range []int{2, 3} {
 		c := clientOf(t, s.Addr())
 		c.address.protocol = protocol
-		checkTable(t, c.Commands(), module.Of(s.DB).Commands())
+		checkTable(t, c.Table(), module.Of(s.DB).Commands())
 	}
 }
 
-func checkTable(t *testing.T, table, want []*module.Command) {
+func checkTable(t *testing.T, table *module.Table, want []*module.Command) {
 	t.Helper()
-	if len(table) != len(want) {
-		t.Fatalf("%d commands, want %d", len(table), len(want))
+	if len(table.Commands()) != len(want) {
+		t.Fatalf("%d commands, want %d", len(table.Commands()), len(want))
 	}
 	for _, cmd := range want {
-		got := named(table, cmd.Name)
+		got := table.Command([]byte(cmd.Name))
 		if got == nil {
 			t.Errorf("no %s", cmd.Name)
 			continue
@@ -68,16 +68,6 @@ func checkTable(t *testing.T, table, want []*module.Command) {
 			t.Errorf("%s: %+v, want %+v", cmd.Name, got, cmd)
 		}
 	}
-}
-
-// named returns the command of a name, nil if there is none.
-func named(table []*module.Command, name string) *module.Command {
-	for _, cmd := range table {
-		if strings.EqualFold(cmd.Name, name) {
-			return cmd
-		}
-	}
-	return nil
 }
 
 // Tab asks for keys on a connection of its own: the one of the prompt may be in a transaction.
@@ -238,26 +228,26 @@ func TestCommandTable(t *testing.T) {
 		"XADD": "key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value ...]",
 		"PING": "[message]",
 	}
-	table := commandTable(commands, docs)
+	table := module.ReadTable(commands, docs)
 	for name, syntax := range want {
-		cmd := named(table, name)
+		cmd := table.Command([]byte(name))
 		if cmd == nil {
 			t.Errorf("no %s", name)
 		} else if cmd.Syntax != syntax || cmd.Summary == "" || cmd.Group == "" {
 			t.Errorf("%s: %q, %q, %q, want %q", name, cmd.Syntax, cmd.Summary, cmd.Group, syntax)
 		}
 	}
-	get := named(table, "get")
+	get := table.Command([]byte("get"))
 	if get.Flags != module.ReadOnly|module.Fast || get.Arity != 2 || get.FirstKey != 1 || get.LastKey != 1 || get.KeyStep != 1 {
 		t.Errorf("GET is %+v", get)
 	}
 	// Before Redis 7.0 there are no docs.
-	if table := commandTable(commands, reply.Nil); len(table) != len(want) || named(table, "GET").Group != "other" {
+	if table := module.ReadTable(commands, reply.Nil); len(table.Commands()) != len(want) || table.Command([]byte("GET")).Group != "other" {
 		t.Errorf("without docs %v", table)
 	}
 	// What is not as expected is left out.
 	odd := reply.Array(reply.Int(1), reply.Array(), reply.Array(repeated(reply.Nil, 6)...))
-	if table := commandTable(odd, odd); len(table) != 1 || table[0].Name != "" {
+	if table := module.ReadTable(odd, odd).Commands(); len(table) != 1 || table[0].Name != "" {
 		t.Errorf("of an odd reply %v", table)
 	}
 }
@@ -273,7 +263,7 @@ func repeated(r reply.Reply, n int) (elems []reply.Reply) {
 func TestClient_commandsOfServer(t *testing.T) {
 	db, endpoint := servertest.ServeStore(t)
 	c := clientOf(t, endpoint)
-	checkTable(t, c.Commands(), module.Of(db).Commands())
+	checkTable(t, c.Table(), module.Of(db).Commands())
 }
 
 // sorted returns keys in order.

@@ -11,8 +11,8 @@ const maxSuggestions = 3
 
 // Closest returns the names that a mistyped one may stand for, the closest first, whatever their case: those within
 // one edit for each three characters, and three edits at most, beyond which nearly every name of this length is close;
-// and of these, those that are at most one edit further than the closest. Who mistypes more than one character rarely
-// does so with the first: such names have the same, unless a dot is in both. If some have what is typed in front of a dot,
+// and of these, those that are at most one edit further than the closest. A person who mistypes more than one character
+// rarely mistypes the first: such names have the same first character, unless a dot is in both. If some have what is typed in front of a dot,
 // such as BF, the others are left out: the commands of one type of filter are called like those of another.
 func Closest(mistyped string, names []string) []string {
 	mistyped = strings.ToUpper(mistyped)

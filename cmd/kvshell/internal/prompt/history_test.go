@@ -1,4 +1,4 @@
-package main
+package prompt
 
 import (
 	"fmt"
@@ -41,7 +41,7 @@ func TestIsKept(t *testing.T) {
 
 func TestHistory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "history")
-	t.Setenv(historyVariable, path)
+	t.Setenv(HistoryVariable, path)
 	open := func() (*history, []string) {
 		t.Helper()
 		h, lines, err := openHistory()
@@ -111,7 +111,7 @@ func checkMode(t *testing.T, path string) {
 // A file that others may read is theirs no longer, and lines that cannot be recalled are passed over.
 func TestHistory_foreignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
-	t.Setenv(historyVariable, path)
+	t.Setenv(HistoryVariable, path)
 	text := "one\r\n\xff\n\n" + strings.Repeat("x", maxHistoryLine+1) + "\ntwo"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestHistory_foreignFile(t *testing.T) {
 }
 
 func TestHistory_none(t *testing.T) {
-	t.Setenv(historyVariable, "")
+	t.Setenv(HistoryVariable, "")
 	h, lines, err := openHistory()
 	if h != nil || lines != nil || err != nil {
 		t.Errorf("%v, %q, %v", h, lines, err)
@@ -139,8 +139,8 @@ func TestHistory_none(t *testing.T) {
 
 func TestHistoryPath(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv(historyVariable, "") // so that it is restored
-	if err := os.Unsetenv(historyVariable); err != nil {
+	t.Setenv(HistoryVariable, "") // so that it is restored
+	if err := os.Unsetenv(HistoryVariable); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("HOME", dir)

@@ -1,4 +1,4 @@
-package main
+package prompt
 
 import (
 	"fmt"
@@ -25,20 +25,22 @@ const (
 	maxOffered     = 200
 )
 
-// completer finds what Tab offers at the prompt. What it knows of commands is in the command table, and of own words in
+// Completer finds what Tab offers at the prompt. What it knows of commands is in the command table, and of own words in
 // their flags and Use lines, where KEY stands for a key, and FILE and OUT for files.
-type completer struct {
-	exec executor
-	own  func() []*cobra.Command // new ones at each call
-	out  io.Writer               // for the syntax of a command
+type Completer struct {
+	Table  func() *module.Table                         // the command table
+	Keys   func(prefix string) iter.Seq2[string, error] // keys, among them those that begin with a prefix
+	Own    func() []*cobra.Command                      // new ones at each call
+	Out    io.Writer                                    // for the syntax of a command
+	Prompt func() string                                // what stands before the line
 
 	// rows returns how many rows of the screen a line goes on in after the first; nil if in none.
 	rows func(line string) int
 }
 
-// complete is liner's WordCompleter: the words that the one left of pos, counted in characters, may become.
+// Complete is liner's WordCompleter: the words that the one left of pos, counted in characters, may become.
 // If there are none, it prints the syntax of the line's command.
-func (c *completer) complete(line string, pos int) (head string, words []string, tail string) {
+func (c *Completer) Complete(line string, pos int) (head string, words []string, tail string) {
 	runes := []rune(line)
 	left, tail := string(runes[:pos]), string(runes[pos:])
 	typed, start, ok := splitPartial(left)
@@ -49,10 +51,10 @@ func (c *completer) complete(line string, pos int) (head string, words []string,
 	offered := c.offer(typed[:len(typed)-1], partial)
 	if len(offered) == 0 {
 		if text := c.syntaxOf(typed); text != "" {
-			fmt.Fprintf(c.out, "\n%s\n", text)
+			fmt.Fprintf(c.Out, "\n%s\n", text)
 			if c.rows != nil {
 				// The editor takes away as many as the line has before it draws that again.
-				fmt.Fprint(c.out, strings.Repeat("\n", c.rows(line)))
+				fmt.Fprint(c.Out, strings.Repeat("\n", c.rows(line)))
 			}
 			return left, []string{""}, tail // so that the line is drawn again, below
 		}
@@ -123,28 +125,28 @@ func needsQuotes(word string) bool {
 }
 
 // offer returns the words that partial may become after the words typed before it.
-func (c *completer) offer(typed []string, partial string) []string {
+func (c *Completer) offer(typed []string, partial string) []string {
 	if len(typed) > 0 && typed[0] == "--" { // a command of the store follows, whatever its name
 		if typed = typed[1:]; len(typed) == 0 {
 			return inCase(partial, c.commandNames())
 		}
 	} else if len(typed) == 0 {
 		return slices.Concat(withPrefix(partial, c.ownNames()), inCase(partial, c.commandNames()))
-	} else if cmd := findOwn(c.own(), typed[0]); cmd != nil {
+	} else if cmd := FindWord(c.Own(), typed[0]); cmd != nil {
 		return c.offerOwn(cmd, typed[1:], partial)
 	}
-	cmd := findCommand(c.exec.Commands(), typed[0])
+	cmd := c.Table().Command([]byte(typed[0]))
 	switch {
 	case cmd == nil:
 		return nil
 	case isKey(cmd, len(typed)):
-		return firstKeys(c.exec.Keys(partial), partial)
+		return firstKeys(c.Keys(partial), partial)
 	}
-	return inCase(partial, parseSyntax(cmd.Syntax).next(typed[1:]))
+	return inCase(partial, nextWords(cmd, typed[1:]))
 }
 
 // offerOwn is offer for an own word, after whose name args were typed.
-func (c *completer) offerOwn(cmd *cobra.Command, args []string, partial string) []string {
+func (c *Completer) offerOwn(cmd *cobra.Command, args []string, partial string) []string {
 	flags := cmd.Flags()
 	positional := 0
 	for i := 0; i < len(args); i++ {
@@ -164,7 +166,7 @@ func (c *completer) offerOwn(cmd *cobra.Command, args []string, partial string) 
 		flags.VisitAll(func(flag *pflag.Flag) { names = append(names, "--"+flag.Name) })
 		return withPrefix(partial, names)
 	}
-	if places := places(cmd); positional < len(places) {
+	if places := Places(cmd); positional < len(places) {
 		return c.offerFor(places[positional], partial)
 	}
 	return nil
@@ -172,11 +174,11 @@ func (c *completer) offerOwn(cmd *cobra.Command, args []string, partial string) 
 
 // offerFor returns the words that partial may become where a Use line has a word such as KEY or FILE|-. Lower-case
 // ones stand for themselves.
-func (c *completer) offerFor(place, partial string) (words []string) {
+func (c *Completer) offerFor(place, partial string) (words []string) {
 	for name := range strings.SplitSeq(place, "|") {
 		switch name {
 		case "KEY":
-			words = append(words, firstKeys(c.exec.Keys(partial), partial)...)
+			words = append(words, firstKeys(c.Keys(partial), partial)...)
 		case "FILE", "OUT":
 			words = append(words, completeFiles(partial)...)
 		case "WORD":
@@ -184,7 +186,7 @@ func (c *completer) offerFor(place, partial string) (words []string) {
 		case "COMMAND":
 			words = append(words, inCase(partial, c.commandNames())...)
 		case "@GROUP":
-			words = append(words, withPrefix(partial, groups(c.exec.Commands()))...)
+			words = append(words, withPrefix(partial, c.groups())...)
 		case strings.ToLower(name):
 			words = append(words, withPrefix(partial, []string{name})...)
 		}
@@ -192,8 +194,8 @@ func (c *completer) offerFor(place, partial string) (words []string) {
 	return words
 }
 
-// places returns the words of a Use line that stand for arguments, up to the first flag.
-func places(cmd *cobra.Command) []string {
+// Places returns the words of a Use line that stand for arguments, up to the first flag.
+func Places(cmd *cobra.Command) []string {
 	words := strings.Fields(cmd.Use)[1:]
 	for i, word := range words {
 		words[i] = strings.Trim(word, "[]")
@@ -272,55 +274,52 @@ func completeFiles(prefix string) (names []string) {
 }
 
 // syntaxOf returns the usage of the command or own word that a line begins with; "" if it does not.
-func (c *completer) syntaxOf(typed []string) string {
+func (c *Completer) syntaxOf(typed []string) string {
 	if typed[0] == "--" {
 		typed = typed[1:]
-	} else if cmd := findOwn(c.own(), typed[0]); cmd != nil {
+	} else if cmd := FindWord(c.Own(), typed[0]); cmd != nil {
 		return cmd.Use
 	}
 	if len(typed) == 0 {
 		return ""
 	}
-	if cmd := findCommand(c.exec.Commands(), typed[0]); cmd != nil {
-		return usage(cmd)
+	if cmd := c.Table().Command([]byte(typed[0])); cmd != nil {
+		return cmd.Usage()
 	}
 	return ""
 }
 
-func (c *completer) commandNames() []string {
-	var names []string
-	for _, cmd := range c.exec.Commands() {
+func (c *Completer) commandNames() (names []string) {
+	for _, cmd := range c.Table().Commands() {
 		names = append(names, cmd.Name)
 	}
 	return names
 }
 
-func (c *completer) ownNames() []string {
+// groups returns the groups of commands as help takes them.
+func (c *Completer) groups() (names []string) {
+	for _, group := range c.Table().Groups() {
+		names = append(names, "@"+group)
+	}
+	return names
+}
+
+func (c *Completer) ownNames() []string {
 	var names []string
-	for _, cmd := range c.own() {
+	for _, cmd := range c.Own() {
 		names = append(names, cmd.Name())
 	}
 	return names
 }
 
-// findOwn returns the own word of a name; nil if there is none.
-func findOwn(own []*cobra.Command, name string) *cobra.Command {
+// FindWord returns the own word of a name; nil if there is none.
+func FindWord(own []*cobra.Command, name string) *cobra.Command {
 	for _, cmd := range own {
 		if cmd.Name() == name || cmd.HasAlias(name) {
 			return cmd
 		}
 	}
 	return nil
-}
-
-// groups returns the groups of commands as help takes them, sorted.
-func groups(table []*module.Command) []string {
-	var names []string
-	for _, cmd := range table {
-		names = append(names, "@"+cmd.Group)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 func withPrefix(prefix string, words []string) (found []string) {

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"encoding/binary"
@@ -12,14 +12,14 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-func openScratchFor(t *testing.T) *kv.DB {
+func inMemory(t *testing.T) *kv.DB {
 	t.Helper()
 	db, err := scratch.Open()
-	return closedAtEnd(t, db, err)
+	return closedAtTheEnd(t, db, err)
 }
 
-// closedAtEnd returns a store just opened, which is closed when the test ends.
-func closedAtEnd(t *testing.T, db *kv.DB, err error) *kv.DB {
+// closedAtTheEnd returns a store just opened, which is closed when the test ends.
+func closedAtTheEnd(t *testing.T, db *kv.DB, err error) *kv.DB {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func closedAtEnd(t *testing.T, db *kv.DB, err error) *kv.DB {
 
 // A plan is what the filter is: as it is made, and, layer for layer, when it has grown.
 func TestPlanFilter(t *testing.T) {
-	db := openScratchFor(t)
+	db := inMemory(t)
 	configs := []bloomext.Config{
 		{Capacity: 1, ErrorRate: 0.01},
 		{Capacity: 100, ErrorRate: 0.01},

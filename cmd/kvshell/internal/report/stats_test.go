@@ -1,13 +1,16 @@
-package main
+package report
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -18,7 +21,7 @@ func statsStore(t *testing.T) *kv.DB {
 	db, err := kv.Open(t.TempDir(), &kv.Options{
 		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: module.New(sievekv.Modules()...),
 	})
-	return closedAtEnd(t, db, err)
+	return closedAtTheEnd(t, db, err)
 }
 
 // The figures are those of the store, and in JSON all of them are numbers.
@@ -43,20 +46,20 @@ func TestStoreStats(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	var object map[string]any
-	if err := json.Unmarshal(reply.AppendJSON(nil, mustReply(t, db, "SIEVE.STATS")), &object); err != nil {
+	if err := json.Unmarshal(reply.AppendJSON(nil, replyTo(t, db, "SIEVE.STATS")), &object); err != nil {
 		t.Fatal(err)
 	}
 	checkNumbers(t, "", object)
 }
 
 // statsOf returns figures of the store, or of a key.
-func statsOf(t *testing.T, db *kv.DB, key ...string) texter {
+func statsOf(t *testing.T, db *kv.DB, key ...string) Result {
 	t.Helper()
-	r := mustReply(t, db, strings.Join(append([]string{"SIEVE.STATS"}, key...), " "))
+	r := replyTo(t, db, strings.Join(append([]string{"SIEVE.STATS"}, key...), " "))
 	if len(key) > 0 {
 		r = r.Elems()[0]
 	}
-	stats, err := readStats(r, len(key) > 0)
+	stats, err := Stats(r, len(key) > 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,10 @@ func TestKeyStats(t *testing.T) {
 	if err := f.Reserve(bloomext.Config{Capacity: 10, ErrorRate: 0.01}); err != nil {
 		t.Fatal(err)
 	}
-	items := strings.Fields(numbers(1, 100))
+	items := make([]string, 100)
+	for i := range items {
+		items[i] = fmt.Sprint(i + 1)
+	}
 	if _, err := f.AddManyString(items, make([]bool, len(items))); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +112,7 @@ func TestKeyStats(t *testing.T) {
 	if s.ResidentBytes == 0 || s.bloom.ExpectedRate <= 0 || s.bloom.ExpectedRate > s.bloom.ErrorRate || s.Type != "MBbloom--" {
 		t.Errorf("%+v", s)
 	}
-	if _, err := readStats(reply.Map(reply.Field("keys", reply.BulkString("x"))), false); err == nil {
+	if _, err := Stats(reply.Map(reply.Field("keys", reply.BulkString("x"))), false); err == nil {
 		t.Error("a figure that is no number is taken")
 	}
 }
@@ -115,15 +121,24 @@ func TestKeyStats(t *testing.T) {
 func TestKeyStats_empty(t *testing.T) {
 	db := statsStore(t)
 	for _, line := range []string{"BF.RESERVE b 0.01 100", "CF.RESERVE c 100", "CBF.RESERVE n 0.01 100"} {
-		mustReply(t, db, line)
+		replyTo(t, db, line)
 		key := strings.Fields(line)[1]
-		text := statsOf(t, db, key).text()
+		text := statsOf(t, db, key).Text()
 		if !strings.Contains(text, " 0 expected now") {
 			t.Errorf("stats of %s: %s", key, text)
 		}
-		data := string(reply.AppendJSON(nil, mustReply(t, db, "SIEVE.STATS "+key)))
+		data := string(reply.AppendJSON(nil, replyTo(t, db, "SIEVE.STATS "+key)))
 		if !strings.Contains(data, `"expected_rate":0,`) {
 			t.Errorf("stats of %s: %s", key, data)
 		}
 	}
+}
+
+func replyTo(t *testing.T, db *kv.DB, line string) reply.Reply {
+	t.Helper()
+	r := module.NewSession(db).Do(context.Background(), cmdline.Words(strings.Fields(line)...))
+	if r.IsError() {
+		t.Fatalf("%s: %s", line, r)
+	}
+	return r
 }

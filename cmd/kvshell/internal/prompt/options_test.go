@@ -1,19 +1,21 @@
-package main
+package prompt
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/server"
 )
 
-func TestSyntax_next(t *testing.T) {
+func TestNextWords(t *testing.T) {
 	const (
 		reserve = "key error_rate capacity [EXPANSION e] [NONSCALING]"
 		insert  = "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]"
 		set     = "key value [NX | XX] [GET] [EX seconds | PX milliseconds | KEEPTTL]"
-		table   = "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]"
+		table   = "[COUNT | LIST | INFO [name [name ...]] | DOCS [name [name ...]]]"
 		config  = "GET parameter [parameter ...] | HELP | RESETSTAT | REWRITE | SET parameter value [parameter value ...]"
 		zadd    = "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN]"
 	)
@@ -45,24 +47,37 @@ func TestSyntax_next(t *testing.T) {
 		{"", "", ""},
 	}
 	for _, tt := range tests {
-		got := parseSyntax(tt.syntax).next(strings.Fields(tt.typed))
+		got := nextWords(&module.Command{Syntax: tt.syntax}, strings.Fields(tt.typed))
 		if !slices.Equal(got, strings.Fields(tt.want)) {
 			t.Errorf("%s after %q: %q, want %q", tt.syntax, tt.typed, got, tt.want)
 		}
 	}
 }
 
+// The second word of a command with subcommands is one of theirs, and what follows is that of the subcommand.
+func TestNextWords_subcommands(t *testing.T) {
+	client := module.New(server.Module()).Command([]byte("CLIENT"))
+	for typed, want := range map[string]string{"LIST": "TYPE ID", "list TYPE normal": "ID", "GETNAME": "", "NOSUCH": ""} {
+		if got := nextWords(client, strings.Fields(typed)); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("after CLIENT %s: %q, want %q", typed, got, want)
+		}
+	}
+	if got := nextWords(client, nil); len(got) != len(client.Subcommands) || !slices.Contains(got, "LIST") {
+		t.Errorf("after CLIENT: %q", got)
+	}
+}
+
 // Every option of the command table is a word, and a syntax without any has as many words as the arity says.
-func TestParseSyntax_commands(t *testing.T) {
-	for _, c := range module.Of(openScratchFor(t)).Commands() {
-		s := parseSyntax(c.Syntax)
-		for _, o := range s.options {
-			if strings.Trim(o.word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
-				t.Errorf("%s has the option %q", c.Name, o.word)
+func TestOptionsOf_commands(t *testing.T) {
+	for _, c := range module.New(sievekv.Modules()...).Commands() {
+		o := optionsOf(c.Arguments())
+		for _, option := range o.list {
+			if strings.Trim(option.word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
+				t.Errorf("%s has the option %q", c.Name, option.word)
 			}
 		}
-		if c.Arity > 0 && len(s.options) == 0 && s.leading != c.Arity-1 {
-			t.Errorf("%s: %d words in %q, but its arity is %d", c.Name, s.leading, c.Syntax, c.Arity)
+		if c.Arity > 0 && len(o.list) == 0 && o.leading != c.Arity-1 {
+			t.Errorf("%s: %d words in %q, but its arity is %d", c.Name, o.leading, c.Syntax, c.Arity)
 		}
 	}
 }

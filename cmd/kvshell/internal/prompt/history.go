@@ -1,4 +1,4 @@
-package main
+package prompt
 
 import (
 	"bufio"
@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// historyVariable names the file of the history; "" keeps none.
-	historyVariable = "SIEVEKV_HISTFILE"
+	// HistoryVariable names the file of the history; "" keeps none.
+	HistoryVariable = "SIEVEKV_HISTFILE"
 
 	// maxHistoryLine is the most bytes of a line that is kept: longer ones are data.
 	maxHistoryLine = 4096
@@ -63,7 +63,7 @@ func openHistory() (*history, []string, error) {
 // historyPath returns the file of the history: the one that $SIEVEKV_HISTFILE names, or one in the directory where the
 // user's programs keep their state.
 func historyPath() (string, error) {
-	if path, ok := os.LookupEnv(historyVariable); ok {
+	if path, ok := os.LookupEnv(HistoryVariable); ok {
 		return path, nil
 	}
 	dir := os.Getenv("XDG_STATE_HOME")

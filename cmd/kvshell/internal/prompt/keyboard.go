@@ -1,4 +1,4 @@
-package main
+package prompt
 
 import (
 	"bytes"
@@ -17,11 +17,11 @@ type keyboard struct {
 }
 
 const (
-	// pastedTab is what a tab in pasted text is shown as. In a line that was typed it is a tab again.
-	pastedTab = "␉"
+	// PastedTab is what a tab in pasted text is shown as. In a line that was typed it is a tab again.
+	PastedTab = "␉"
 
-	markPastes   = "\x1b[?2004h"
-	unmarkPastes = "\x1b[?2004l"
+	MarkPastes   = "\x1b[?2004h"
+	UnmarkPastes = "\x1b[?2004l"
 )
 
 // isEditable reports whether the editor works on this terminal by bytes that it reads.
@@ -90,10 +90,10 @@ func (p *pastes) pass(dst, src []byte, all bool) []byte {
 
 func (p *pastes) put(dst []byte, c byte) []byte {
 	if p.inside && c == '\t' {
-		return append(dst, pastedTab...)
+		return append(dst, PastedTab...)
 	}
 	return append(dst, c)
 }
 
-// withTabs returns a line with the tabs that were pasted into it.
-func withTabs(line string) string { return strings.ReplaceAll(line, pastedTab, "\t") }
+// WithTabs returns a line with the tabs that were pasted into it.
+func WithTabs(line string) string { return strings.ReplaceAll(line, PastedTab, "\t") }

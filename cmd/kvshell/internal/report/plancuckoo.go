@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"errors"
@@ -78,7 +78,7 @@ func cuckooSizeOf(info cuckooext.Info) cuckooSize {
 	}
 }
 
-func (p *cuckooPlan) text() string {
+func (p *cuckooPlan) Text() string {
 	rate := fmt.Sprintf("%g asked for, %.3g expected at capacity", p.rateAsked, p.ExpectedRate)
 	if p.rateAsked == 0 {
 		rate = fmt.Sprintf("%.3g expected at capacity, at most %.3g when grown", p.ExpectedRate, p.ErrorRate)

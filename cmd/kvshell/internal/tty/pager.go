@@ -1,4 +1,5 @@
-package main
+// Package tty shows texts on a terminal, a screen at a time, in lines that fit.
+package tty
 
 import (
 	"context"
@@ -9,64 +10,77 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
-// pagerStatus stands in the last line while the pager waits for a key.
-const pagerStatus = "-- more: space for a page, Enter for a line, q to quit --"
+// PagerStatus stands in the last line while the pager waits for a key.
+const PagerStatus = "-- more: space for a page, Enter for a line, q to quit --"
 
-// page writes a text as people read it: on a terminal, in lines no longer than it is wide, and if they are more than it
+// Pager is the terminal on which a text is read.
+type Pager struct {
+	Stdin, Stdout *os.File
+	Keys          io.Reader // what is typed
+}
+
+// Page writes a text as people read it: on a terminal, in lines no longer than it is wide, and if they are more than it
 // has, a screen at a time.
-func (sh *shell) page(ctx context.Context, text string) error {
-	width, height, err := term.GetSize(int(sh.stdout.Fd()))
-	if !isTerminal(sh.stdout) || err != nil || width < 20 || height < 3 {
-		return sh.write(text)
+func (t *Pager) Page(ctx context.Context, text string) error {
+	width, height, err := term.GetSize(int(t.Stdout.Fd()))
+	if !IsTerminal(t.Stdout) || err != nil || width < 20 || height < 3 {
+		return t.write(text)
 	}
 	lines := strings.SplitAfter(wrap(text, width), "\n")
 	if lines[len(lines)-1] == "" {
 		lines = lines[:len(lines)-1]
 	}
-	if len(lines) < height || !isTerminal(sh.stdin) || !hasCursor() {
-		return sh.write(strings.Join(lines, ""))
+	if len(lines) < height || !IsTerminal(t.Stdin) || !HasCursor() {
+		return t.write(strings.Join(lines, ""))
 	}
 	for n := height - 1; ; {
 		n = min(n, len(lines))
-		if err := sh.write(strings.Join(lines[:n], "")); err != nil {
+		if err := t.write(strings.Join(lines[:n], "")); err != nil {
 			return err
 		}
 		if lines = lines[n:]; len(lines) == 0 {
 			return nil
 		}
-		n, err = sh.moreLines(ctx, height)
-		if err := errors.Join(err, sh.write("\r\x1b[K")); err != nil || n == 0 {
+		n, err = t.moreLines(ctx, height)
+		if err := errors.Join(err, t.write("\r\x1b[K")); err != nil || n == 0 {
 			return err
 		}
 	}
 }
 
-// hasCursor reports whether the terminal can move its cursor.
-func hasCursor() bool {
+func (t *Pager) write(text string) error {
+	_, err := t.Stdout.WriteString(text)
+	return exit.WithCode(exit.Local, err)
+}
+
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// HasCursor reports whether the terminal can move its cursor.
+func HasCursor() bool {
 	name := os.Getenv("TERM")
 	return name != "" && name != "dumb"
 }
 
 // moreLines shows the status, waits for a key and returns how many lines it asks for, 0 for no more.
-func (sh *shell) moreLines(ctx context.Context, height int) (n int, err error) {
-	mode, err := term.MakeRaw(int(sh.stdin.Fd())) // Ctrl-C is a key
+func (t *Pager) moreLines(ctx context.Context, height int) (n int, err error) {
+	mode, err := term.MakeRaw(int(t.Stdin.Fd())) // Ctrl-C is a key
 	if err != nil {
 		return 0, exit.WithCode(exit.Local, err)
 	}
-	defer func() { err = errors.Join(err, exit.WithCode(exit.Local, term.Restore(int(sh.stdin.Fd()), mode))) }()
-	if err := sh.write(pagerStatus); err != nil { // not before: what is typed then would be shown
+	defer func() { err = errors.Join(err, exit.WithCode(exit.Local, term.Restore(int(t.Stdin.Fd()), mode))) }()
+	if err := t.write(PagerStatus); err != nil { // not before: what is typed then would be shown
 		return 0, err
 	}
 	pressed := make(chan string, 1)
 	go func() {
 		b := make([]byte, 16) // a key may be several bytes
-		n, err := sh.keys().Read(b)
+		n, err := t.Keys.Read(b)
 		if err != nil {
 			n = 0
 		}
@@ -91,14 +105,6 @@ func linesFor(key string, height int) int {
 		return 1
 	}
 	return height - 1
-}
-
-// keys is where keys are read while no line is edited.
-func (sh *shell) keys() io.Reader {
-	if sh.keyboard != nil {
-		return sh.keyboard
-	}
-	return sh.stdin
 }
 
 // filledLine is the length, in characters, from which a line without an indent is taken for one of a paragraph that goes
@@ -202,24 +208,4 @@ func breakAt(text string, room int) int {
 		}
 	}
 	return len(text)
-}
-
-// helpText is the help on a word as cobra would print it.
-func helpText(cmd *cobra.Command) string {
-	text := cmd.Long
-	if text == "" {
-		text = cmd.Short
-	}
-	if text = strings.TrimRight(text, " \n"); text != "" {
-		text += "\n\n"
-	}
-	return text + cmd.UsageString()
-}
-
-// contextOf returns the context of a command that runs; one that only tells of itself has none.
-func contextOf(cmd *cobra.Command) context.Context {
-	if ctx := cmd.Context(); ctx != nil {
-		return ctx
-	}
-	return context.Background()
 }

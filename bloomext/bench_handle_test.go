@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/sievekv/sievekv/kv"
 )
 

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -17,15 +16,7 @@ func Module() module.Module {
 		write = module.Write | module.DenyOOM | module.ModuleFlag
 		read  = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
-	type handler = func(*module.Call) reply.Reply
-	command := func(
-		name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f handler,
-	) module.Command {
-		return module.Command{
-			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "bloom",
-			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
-		}
-	}
+	command := scalableext.Define("bloom")
 	merge := command("BF.MERGE", -3, write, "dest src [src ...]",
 		"Adds to dest everything the other filters hold. All must be made with equal parameters.",
 		"O(M) for M blocks of all filters", "BF.MADD monday a b\nBF.MADD tuesday b c\nBF.MERGE week monday tuesday", merge)
@@ -73,6 +64,11 @@ func handleOf(c *module.Call) *Filter {
 	return filterOf(c, c.Args[0])
 }
 
+// recalled is handleOf for a command of one item, which may be answered from memory.
+func recalled(c *module.Call) *Filter {
+	return &Filter{h: scalableext.Recalled(c, c.Args[0], noFilter), level: c.Level()}
+}
+
 // configOf is a filter as the words of a command ask for it.
 func configOf(a scalableext.Asked) Config {
 	return Config{
@@ -81,28 +77,17 @@ func configOf(a scalableext.Asked) Config {
 }
 
 func reserve(c *module.Call) reply.Reply {
-	asked, failed, ok := scalableext.ParseReserve(c, defaults(c.DB))
-	if !ok {
-		return failed
-	}
-	return scalableext.Done(handleOf(c).Reserve(configOf(asked)))
+	return scalableext.Reserve(c, defaults(c.DB), func(a scalableext.Asked) error { return handleOf(c).Reserve(configOf(a)) })
 }
 
 func add(c *module.Call) reply.Reply {
-	return scalableext.Bool(handleOf(c).add(c.Args[1], defaultSpec))
+	return scalableext.Bool(recalled(c).add(c.Args[1], defaultSpec))
 }
 
 func madd(c *module.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
 
 func insert(c *module.Call) reply.Reply {
-	asked, items, failed, ok := scalableext.ParseInsert(c, defaults(c.DB))
-	switch {
-	case !ok:
-		return failed
-	case asked == nil:
-		return addItems(c, nil, items)
-	}
-	return addItems(c, configOf(*asked).spec, items)
+	return scalableext.Insert(c, defaults(c.DB), func(a scalableext.Asked) scalableext.Spec { return configOf(a).spec }, addItems)
 }
 
 // addItems answers for each item. A filter that is missing is made as spec describes it, or,
@@ -112,78 +97,44 @@ func addItems(c *module.Call, spec scalableext.Spec, items [][]byte) reply.Reply
 	return f.h.AddItems(f.level, spec, items, f.AddStaged)
 }
 
-func exists(c *module.Call) reply.Reply { return scalableext.Exists(handleOf(c).MayContain(c.Args[1])) }
+func exists(c *module.Call) reply.Reply { return scalableext.Exists(c, recalled(c)) }
 
-func mexists(c *module.Call) reply.Reply {
-	return scalableext.MExists(c.Args[1:], handleOf(c).MayContainMany)
-}
+func mexists(c *module.Call) reply.Reply { return scalableext.MExists(c, handleOf(c)) }
 
 func card(c *module.Call) reply.Reply {
-	var items uint64
-	err := handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
-		items = f.items(r)
-		return nil
-	})
-	return scalableext.Card(items, err)
-}
-
-// factsOf returns what Info does, but for the bytes on disk and in memory.
-func factsOf(c *module.Call) (i Info, err error) {
-	err = handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
-		i = f.info(r)
-		return nil
-	})
-	return i, err
+	return scalableext.Card(scalableext.Ask(handleOf(c).h, (*filter).items))
 }
 
 // sizeOf is the size that BF.INFO answers: that of the bit arrays and of
 // RedisBloom's bookkeeping, which clients reckon with.
-func sizeOf(i Info) int64 { return 32 + 64*int64(len(i.Layers)) + int64(i.Bytes) }
+func sizeOf(i Info) uint64 { return 32 + 64*uint64(len(i.Layers)) + i.Bytes }
 
 func info(c *module.Call) reply.Reply {
-	if len(c.Args) > 2 {
-		return module.WrongArity(c.Command)
-	}
-	i, err := factsOf(c)
-	if err != nil {
-		return scalableext.ErrorReply(err)
-	}
-	expansion := reply.Nil
-	if i.Expansion != 0 {
-		expansion = reply.Int(int64(i.Expansion))
-	}
-	facts := []scalableext.Fact{
-		{Word: "CAPACITY", Field: reply.Field("Capacity", reply.Int(int64(i.Capacity)))},
-		{Word: "SIZE", Field: reply.Field("Size", reply.Int(sizeOf(i)))},
-		{Word: "FILTERS", Field: reply.Field("Number of filters", reply.Int(int64(len(i.Layers))))},
-		{Word: "ITEMS", Field: reply.Field("Number of items inserted", reply.Int(int64(i.Items)))},
-		{Word: "EXPANSION", Field: reply.Field("Expansion rate", expansion)},
-	}
-	if i.ItemsEstimated && len(c.Args) == 1 {
-		facts = append(facts, scalableext.Fact{Field: reply.Field("Number of items is estimated", reply.Int(1))})
-	}
-	return scalableext.Facts(c, append(facts, scalableext.HashFact(i.Hash)))
+	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+		facts := []scalableext.Fact{
+			scalableext.IntFact("CAPACITY", "Capacity", i.Capacity),
+			scalableext.IntFact("SIZE", "Size", sizeOf(i)),
+			scalableext.IntFact("FILTERS", "Number of filters", uint64(len(i.Layers))),
+			scalableext.IntFact("ITEMS", "Number of items inserted", i.Items),
+			scalableext.ExpansionFact(i.Expansion),
+		}
+		if i.ItemsEstimated && len(c.Args) == 1 {
+			facts = append(facts, scalableext.IntFact("", "Number of items is estimated", 1))
+		}
+		return scalableext.Facts(c, append(facts, scalableext.HashFact(i.Hash)))
+	})
 }
 
 func debug(c *module.Call) reply.Reply {
-	i, err := factsOf(c)
-	if err != nil {
-		return scalableext.ErrorReply(err)
-	}
-	lines := []reply.Reply{reply.BulkString(fmt.Sprintf("size:%d", i.Items))}
-	for _, l := range i.Layers {
-		lines = append(lines, reply.BulkString(fmt.Sprintf(
-			"bytes:%d bits:%d hashes:%d hashwidth:64 capacity:%d size:%d ratio:%s",
-			l.Bits/8, l.Bits, l.Hashes, l.Capacity, l.Items, strconv.FormatFloat(l.ErrorRate, 'g', 6, 64))))
-	}
-	return reply.Array(lines...)
+	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+		lines := []reply.Reply{reply.BulkString(fmt.Sprintf("size:%d", i.Items))}
+		for _, l := range i.Layers {
+			lines = append(lines, reply.BulkString(fmt.Sprintf(
+				"bytes:%d bits:%d hashes:%d hashwidth:64 capacity:%d size:%d ratio:%s",
+				l.Bits/8, l.Bits, l.Hashes, l.Capacity, l.Items, strconv.FormatFloat(l.ErrorRate, 'g', 6, 64))))
+		}
+		return reply.Array(lines...)
+	})
 }
 
-func merge(c *module.Call) reply.Reply {
-	dest := handleOf(c)
-	sources := make([]*Filter, len(c.Args)-1)
-	for i, key := range c.Args[1:] {
-		sources[i] = filterOf(c, key)
-	}
-	return scalableext.Done(dest.Merge(c.Context, sources...))
-}
+func merge(c *module.Call) reply.Reply { return scalableext.Merged(c, filterOf, (*Filter).Merge) }

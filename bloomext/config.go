@@ -51,6 +51,7 @@ type Config struct {
 // cells is what a filter is made of.
 var cells = scalableext.Cells{
 	Package: "bloomext", Name: "bits", Count: (*probe.Layout).Bits, Size: probe.Size, From: probe.FromBits,
+	Layer: specOf,
 }
 
 func (c Config) asked() scalableext.Asked {
@@ -61,18 +62,7 @@ func (c Config) asked() scalableext.Asked {
 
 // spec returns what is stored of a new filter. Its error wraps ErrConfig if a value is out of range.
 func (c Config) spec(db *kv.DB) (kv.Spec, error) {
-	return c.asked().Spec(db, func(f hash.Function) (kv.Spec, error) {
-		p, layout, err := cells.Plan(c.asked(), c.Bits, c.Hashes, f)
-		if err != nil {
-			return kv.Spec{}, err
-		}
-		capacity, rate, err := p.Layer(0)
-		if err != nil {
-			return kv.Spec{}, err
-		}
-		first := specOf(layout, capacity, rate)
-		return kv.Spec{Type: bloomType, Family: block.FamilyBits, Params: p.Append(nil), Layers: []kv.LayerSpec{first}}, nil
-	})
+	return cells.Spec(db, c.asked(), c.Bits, c.Hashes, kv.Spec{Type: bloomType, Family: block.FamilyBits})
 }
 
 // mismatch returns how a filter differs from one made by the Config.

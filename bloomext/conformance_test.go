@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext/coretest"
-
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/coreext/coretest"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"

@@ -12,7 +12,7 @@ import (
 )
 
 // bloomType is the stored type. Its name is RedisBloom's.
-var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify: verify, Describe: describe}
+var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify: verify, Describe: scalableext.Describe((*filter).describe)}
 
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (

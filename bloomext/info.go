@@ -87,11 +87,7 @@ func (f *filter) info(r kv.Reader) Info {
 }
 
 // describe returns what SIEVE.STATS answers of a filter.
-func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
-	f, err := kv.As[*filter]([]byte(o.Key()), o)
-	if err != nil {
-		return kv.Description{}, err
-	}
+func (f *filter) describe(r kv.Reader) kv.Description {
 	info := f.info(r)
 	layers := make([]kv.FactList, len(info.Layers))
 	for i, l := range info.Layers {
@@ -108,5 +104,5 @@ func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
 		kv.NewFact("expected_rate", info.ExpectedRate), kv.NewFact("error_rate", info.ErrorRate),
 		kv.IntFact("expansion", info.Expansion), kv.NewFact("hash", info.Hash.String()),
 		kv.NewFact("layers", layers),
-	}}, nil
+	}}
 }

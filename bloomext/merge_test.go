@@ -7,9 +7,8 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
 )

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -18,14 +17,7 @@ func Module() module.Module {
 		remove = module.Write | module.ModuleFlag
 		read   = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
-	command := func(
-		name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply,
-	) module.Command {
-		return module.Command{
-			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "counting",
-			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
-		}
-	}
+	command := scalableext.Define("counting")
 	merge := command("CBF.MERGE", -3, write, "dest src [src ...]",
 		"Adds to dest everything the other filters hold, each as often. All must be made with equal parameters.",
 		"O(M) for M blocks of all filters", "CBF.MADD monday a b\nCBF.MADD tuesday b c\nCBF.MERGE week monday tuesday", merge)
@@ -80,6 +72,11 @@ func filterOf(c *module.Call, key []byte) *Filter {
 // handleOf returns a handle on the key a call names.
 func handleOf(c *module.Call) *Filter { return filterOf(c, c.Args[0]) }
 
+// recalled is handleOf for a command of one item, which may be answered from memory.
+func recalled(c *module.Call) *Filter {
+	return &Filter{h: scalableext.Recalled(c, c.Args[0], noFilter), level: c.Level()}
+}
+
 // configOf is a filter as the words of a command ask for it.
 func configOf(a scalableext.Asked) Config {
 	return Config{
@@ -92,11 +89,7 @@ func configOf(a scalableext.Asked) Config {
 var defaultAsked = scalableext.Asked{Capacity: 100, ErrorRate: 0.01, Expansion: scalableext.DefaultExpansion}
 
 func reserve(c *module.Call) reply.Reply {
-	asked, failed, ok := scalableext.ParseReserve(c, defaultAsked)
-	if !ok {
-		return failed
-	}
-	return scalableext.Done(handleOf(c).Reserve(configOf(asked)))
+	return scalableext.Reserve(c, defaultAsked, func(a scalableext.Asked) error { return handleOf(c).Reserve(configOf(a)) })
 }
 
 // defaultSpec is that of filters made by adding to a missing key.
@@ -109,14 +102,7 @@ func add(c *module.Call) reply.Reply {
 func madd(c *module.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
 
 func insert(c *module.Call) reply.Reply {
-	asked, items, failed, ok := scalableext.ParseInsert(c, defaultAsked)
-	switch {
-	case !ok:
-		return failed
-	case asked == nil:
-		return addItems(c, nil, items)
-	}
-	return addItems(c, configOf(*asked).spec, items)
+	return scalableext.Insert(c, defaultAsked, func(a scalableext.Asked) scalableext.Spec { return configOf(a).spec }, addItems)
 }
 
 // addItems answers for each item. A filter that is missing is made as spec describes it, or,
@@ -140,89 +126,50 @@ func mdel(c *module.Call) reply.Reply {
 	return reply.Array(scalableext.Bools(deleted)...)
 }
 
-func exists(c *module.Call) reply.Reply { return scalableext.Exists(handleOf(c).MayContain(c.Args[1])) }
+func exists(c *module.Call) reply.Reply { return scalableext.Exists(c, recalled(c)) }
 
-func mexists(c *module.Call) reply.Reply {
-	return scalableext.MExists(c.Args[1:], handleOf(c).MayContainMany)
-}
+func mexists(c *module.Call) reply.Reply { return scalableext.MExists(c, handleOf(c)) }
 
 func countCommand(c *module.Call) reply.Reply {
 	n, err := handleOf(c).Count(c.Args[1])
-	switch {
-	case scalableext.Absent(err):
-		return reply.Int(0)
-	case err != nil:
-		return scalableext.ErrorReply(err)
-	case n == MaxCount:
+	if n == MaxCount && err == nil {
 		return reply.AtLeast(MaxCount)
 	}
-	return reply.Int(int64(n))
+	return scalableext.Count(n, err)
 }
 
 func card(c *module.Call) reply.Reply {
-	var items uint64
-	err := handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
-		items = f.items(r)
-		return nil
-	})
-	return scalableext.Card(items, err)
-}
-
-// factsOf returns what Info does, but for the bytes on disk and in memory.
-func factsOf(c *module.Call) (i Info, err error) {
-	err = handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
-		i = f.info(r)
-		return nil
-	})
-	return i, err
+	return scalableext.Card(scalableext.Ask(handleOf(c).h, (*filter).items))
 }
 
 func info(c *module.Call) reply.Reply {
-	if len(c.Args) > 2 {
-		return module.WrongArity(c.Command)
-	}
-	i, err := factsOf(c)
-	if err != nil {
-		return scalableext.ErrorReply(err)
-	}
-	expansion := reply.Nil
-	if i.Expansion != 0 {
-		expansion = reply.Int(int64(i.Expansion))
-	}
-	return scalableext.Facts(c, []scalableext.Fact{
-		{Word: "CAPACITY", Field: reply.Field("Capacity", reply.Int(int64(i.Capacity)))},
-		{Word: "SIZE", Field: reply.Field("Size", reply.Int(int64(i.Bytes)))},
-		{Word: "FILTERS", Field: reply.Field("Number of filters", reply.Int(int64(len(i.Layers))))},
-		{Word: "ITEMS", Field: reply.Field("Number of items", reply.Int(int64(i.Items)))},
-		{Word: "EXPANSION", Field: reply.Field("Expansion rate", expansion)},
-		{Word: "KEPT", Field: reply.Field("Deletes kept", reply.Int(int64(i.DeletesKept)))},
-		{Word: "STUCK", Field: reply.Field("Counters stuck", reply.Int(int64(i.Stuck)))},
-		{Word: "LEFTOVER", Field: reply.Field("Adds left over", reply.Int(int64(i.Leftover)))},
-		{Word: "DELETED", Field: reply.Field("Error rate of deleted items", reply.Double(i.DeletedRate))},
-		scalableext.HashFact(i.Hash),
+	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+		return scalableext.Facts(c, []scalableext.Fact{
+			scalableext.IntFact("CAPACITY", "Capacity", i.Capacity),
+			scalableext.IntFact("SIZE", "Size", i.Bytes),
+			scalableext.IntFact("FILTERS", "Number of filters", uint64(len(i.Layers))),
+			scalableext.IntFact("ITEMS", "Number of items", i.Items),
+			scalableext.ExpansionFact(i.Expansion),
+			scalableext.IntFact("KEPT", "Deletes kept", i.DeletesKept),
+			scalableext.IntFact("STUCK", "Counters stuck", i.Stuck),
+			scalableext.IntFact("LEFTOVER", "Adds left over", i.Leftover),
+			{Word: "DELETED", Field: reply.Field("Error rate of deleted items", reply.Double(i.DeletedRate))},
+			scalableext.HashFact(i.Hash),
+		})
 	})
 }
 
 func debug(c *module.Call) reply.Reply {
-	i, err := factsOf(c)
-	if err != nil {
-		return scalableext.ErrorReply(err)
-	}
-	lines := []reply.Reply{reply.BulkString(fmt.Sprintf("size:%d kept:%d", i.Items, i.DeletesKept))}
-	for _, l := range i.Layers {
-		lines = append(lines, reply.BulkString(fmt.Sprintf(
-			"bytes:%d counters:%d hashes:%d hashwidth:64 capacity:%d size:%d above:%d stuck:%d ratio:%s",
-			l.Counters/2, l.Counters, l.Hashes, l.Capacity, l.Adds, l.Above, l.Stuck,
-			strconv.FormatFloat(l.ErrorRate, 'g', 6, 64))))
-	}
-	return reply.Array(lines...)
+	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+		lines := []reply.Reply{reply.BulkString(fmt.Sprintf("size:%d kept:%d", i.Items, i.DeletesKept))}
+		for _, l := range i.Layers {
+			lines = append(lines, reply.BulkString(fmt.Sprintf(
+				"bytes:%d counters:%d hashes:%d hashwidth:64 capacity:%d size:%d above:%d stuck:%d ratio:%s",
+				l.Counters/2, l.Counters, l.Hashes, l.Capacity, l.Adds, l.Above, l.Stuck,
+				strconv.FormatFloat(l.ErrorRate, 'g', 6, 64))))
+		}
+		return reply.Array(lines...)
+	})
 }
 
-func merge(c *module.Call) reply.Reply {
-	dest := handleOf(c)
-	sources := make([]*Filter, len(c.Args)-1)
-	for i, key := range c.Args[1:] {
-		sources[i] = filterOf(c, key)
-	}
-	return scalableext.Done(dest.Merge(c.Context, sources...))
-}
+func merge(c *module.Call) reply.Reply { return scalableext.Merged(c, filterOf, (*Filter).Merge) }

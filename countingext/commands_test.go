@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/coreext/coretest"
 	"github.com/sievekv/sievekv/module"
-
-	"github.com/sievekv/sievekv/coreext"
 
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/kv"

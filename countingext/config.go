@@ -51,6 +51,9 @@ type Config struct {
 // cells is what a filter is made of.
 var cells = scalableext.Cells{
 	Package: "countingext", Name: "counters", Count: (*probe.Layout).Cells, Size: probe.SizeCounters, From: probe.FromCounters,
+	Layer: func(l probe.Layout, capacity uint64, rate float64) kv.LayerSpec {
+		return specOf(l, capacity, rate, false)
+	},
 }
 
 func (c Config) asked() scalableext.Asked {
@@ -61,18 +64,7 @@ func (c Config) asked() scalableext.Asked {
 
 // spec returns what is stored of a new filter. Its error wraps ErrConfig if a value is out of range.
 func (c Config) spec(db *kv.DB) (kv.Spec, error) {
-	return c.asked().Spec(db, func(f hash.Function) (kv.Spec, error) {
-		p, layout, err := cells.Plan(c.asked(), c.Counters, c.Hashes, f)
-		if err != nil {
-			return kv.Spec{}, err
-		}
-		capacity, rate, err := p.Layer(0)
-		if err != nil {
-			return kv.Spec{}, err
-		}
-		first := specOf(layout, capacity, rate, false)
-		return kv.Spec{Type: countingType, Family: block.FamilySlots4, Params: p.Append(nil), Layers: []kv.LayerSpec{first}}, nil
-	})
+	return cells.Spec(db, c.asked(), c.Counters, c.Hashes, kv.Spec{Type: countingType, Family: block.FamilySlots4})
 }
 
 // mismatch returns how a filter differs from one made by the Config.

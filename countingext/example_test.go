@@ -5,7 +5,6 @@ import (
 	"log"
 
 	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/kv"
 )

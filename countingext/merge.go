@@ -22,13 +22,13 @@ import (
 // counters more above 0 than most: five standard deviations are let pass. The work is that
 // of reading and writing all of them; writes to them wait meanwhile.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
-	return f.h.Merge(ctx, f.level, handlesOf(sources), merging)
+	return f.h.Merge(ctx, f.level, scalableext.Each(sources, handleIn), merging)
 }
 
 // MergeStaged is Merge as part of a writer's commit. The writer was begun with the
 // keys of the filter and the sources.
 func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filter) error {
-	return f.h.MergeStaged(ctx, w, handlesOf(sources), merging)
+	return f.h.MergeStaged(ctx, w, scalableext.Each(sources, handleIn), merging)
 }
 
 var merging = &scalableext.Merging[filter]{
@@ -36,26 +36,14 @@ var merging = &scalableext.Merging[filter]{
 	Layout: func(f *filter, i int) probe.Layout { return f.layer(i).layout },
 }
 
-func handlesOf(filters []*Filter) []*handle {
-	list := make([]*handle, len(filters))
-	for i, f := range filters {
-		if f != nil {
-			list[i] = f.h
-		}
-	}
-	return list
-}
+func handleIn(f *Filter) *handle { return f.h }
 
 // layer returns layer i, 0 being the oldest.
 func (f *filter) layer(i int) *layer { return &f.layers[len(f.layers)-1-i] }
 
 // unite gives the filter being built the counters of all parts, and the numbers that
 // are kept with them.
-func unite(w *kv.Writer, b *kv.Builder, parts []*filter) error {
-	union, err := kv.As[*filter]([]byte(b.Object().Key()), b.Object())
-	if err != nil {
-		return err
-	}
+func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 	for i := range union.layers {
 		to := union.layer(i)
 		var from []part

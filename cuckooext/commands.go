@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sievekv/sievekv/kv/text"
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -23,14 +22,7 @@ func Module() module.Module {
 		write = module.Write | module.DenyOOM | module.ModuleFlag
 		read  = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
-	command := func(
-		name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply,
-	) module.Command {
-		return module.Command{
-			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: "cuckoo",
-			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
-		}
-	}
+	command := scalableext.Define("cuckoo")
 	return module.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Settings: settings(), Commands: []module.Command{
 		command("CF.RESERVE", -3, write,
 			"key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate] [HASH KEYED|XXH64]",
@@ -85,6 +77,11 @@ func errorReply(err error) reply.Reply {
 // handleOf returns a handle on the key a call names.
 func handleOf(c *module.Call) *Filter {
 	return &Filter{h: scalableext.HandleFor(c, c.Args[0], noFilter), level: c.Level()}
+}
+
+// recalled is handleOf for a command of one item, which may be answered from memory.
+func recalled(c *module.Call) *Filter {
+	return &Filter{h: scalableext.Recalled(c, c.Args[0], noFilter), level: c.Level()}
 }
 
 // option is one of CF.RESERVE with an integer value.
@@ -243,7 +240,7 @@ func add(c *module.Call) reply.Reply {
 }
 
 func addNX(c *module.Call) reply.Reply {
-	return boolReply(handleOf(c).addIfAbsent(c.Args[1], initialSpec))
+	return boolReply(recalled(c).addIfAbsent(c.Args[1], initialSpec))
 }
 
 func insert(c *module.Call) reply.Reply {
@@ -299,22 +296,11 @@ func showItems(c *module.Call, spec scalableext.Spec, items [][]byte, onlyNew bo
 	return reply.Array(list...)
 }
 
-func exists(c *module.Call) reply.Reply { return scalableext.Exists(handleOf(c).MayContain(c.Args[1])) }
+func exists(c *module.Call) reply.Reply { return scalableext.Exists(c, recalled(c)) }
 
-func mexists(c *module.Call) reply.Reply {
-	return scalableext.MExists(c.Args[1:], handleOf(c).MayContainMany)
-}
+func mexists(c *module.Call) reply.Reply { return scalableext.MExists(c, handleOf(c)) }
 
-func countCommand(c *module.Call) reply.Reply {
-	n, err := handleOf(c).Count(c.Args[1])
-	switch {
-	case scalableext.Absent(err):
-		return reply.Int(0)
-	case err != nil:
-		return errorReply(err)
-	}
-	return reply.Int(int64(n))
-}
+func countCommand(c *module.Call) reply.Reply { return scalableext.Count(handleOf(c).Count(c.Args[1])) }
 
 func del(c *module.Call) reply.Reply {
 	deleted, err := handleOf(c).Delete(c.Args[1])
@@ -334,50 +320,34 @@ func compactCommand(c *module.Call) reply.Reply {
 	return reply.OK
 }
 
-// factsOf returns what Info does, but for the bytes on disk and in memory.
-func factsOf(c *module.Call) (i Info, err error) {
-	err = handleOf(c).h.Look(func(r kv.Reader, f *filter) error {
-		i = f.info(r)
-		return nil
-	})
-	return i, err
-}
-
 func info(c *module.Call) reply.Reply {
-	if len(c.Args) > 2 {
-		return module.WrongArity(c.Command)
-	}
-	i, err := factsOf(c)
-	if err != nil {
-		return errorReply(err)
-	}
-	if len(c.Args) == 2 {
-		switch text.FoldCase(c.Args[1]) {
-		case "ERROR":
-			return reply.Double(i.ExpectedRate)
-		case "HASH":
-			return reply.BulkString(i.Hash.String())
+	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+		if len(c.Args) == 2 {
+			switch text.FoldCase(c.Args[1]) {
+			case "ERROR":
+				return reply.Double(i.ExpectedRate)
+			case "HASH":
+				return reply.BulkString(i.Hash.String())
+			}
+			return reply.Error("Invalid information value")
 		}
-		return reply.Error("Invalid information value")
-	}
-	field := func(name string, n int64) reply.Pair { return reply.Field(name, reply.Int(n)) }
-	return reply.Map(
-		field("Size", 40+16*int64(len(i.Layers))+int64(i.Bytes)),
-		field("Number of buckets", int64(i.Buckets)),
-		field("Number of filters", int64(len(i.Layers))),
-		field("Number of items inserted", int64(i.Items)),
-		field("Number of items deleted", int64(i.Deletes)),
-		field("Bucket size", int64(i.BucketSize)),
-		field("Expansion rate", int64(i.Expansion)),
-		field("Max iterations", int64(i.MaxIterations)),
-	)
+		field := func(name string, n int64) reply.Pair { return reply.Field(name, reply.Int(n)) }
+		return reply.Map(
+			field("Size", 40+16*int64(len(i.Layers))+int64(i.Bytes)),
+			field("Number of buckets", int64(i.Buckets)),
+			field("Number of filters", int64(len(i.Layers))),
+			field("Number of items inserted", int64(i.Items)),
+			field("Number of items deleted", int64(i.Deletes)),
+			field("Bucket size", int64(i.BucketSize)),
+			field("Expansion rate", int64(i.Expansion)),
+			field("Max iterations", int64(i.MaxIterations)),
+		)
+	})
 }
 
 func debug(c *module.Call) reply.Reply {
-	i, err := factsOf(c)
-	if err != nil {
-		return errorReply(err)
-	}
-	return reply.BulkString(fmt.Sprintf("bktsize:%d buckets:%d items:%d deletes:%d filters:%d max_iterations:%d expansion:%d",
-		i.BucketSize, i.Buckets, i.Items, i.Deletes, len(i.Layers), i.MaxIterations, i.Expansion))
+	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
+		return reply.BulkString(fmt.Sprintf("bktsize:%d buckets:%d items:%d deletes:%d filters:%d max_iterations:%d expansion:%d",
+			i.BucketSize, i.Buckets, i.Items, i.Deletes, len(i.Layers), i.MaxIterations, i.Expansion))
+	})
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext/coretest"
-
 	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/coreext/coretest"
 
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"

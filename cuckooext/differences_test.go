@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/coreext/coretest"
-
 	"github.com/sievekv/sievekv/module"
 
 	"github.com/sievekv/sievekv/cuckooext"

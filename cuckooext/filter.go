@@ -13,7 +13,7 @@ import (
 
 // cuckooType is the stored type. Its name is RedisBloom's.
 var cuckooType = &kv.Type{
-	Name: "MBbloomCF", Version: 1, Open: openFilter, Verify: verify, Compact: compact, Describe: describe,
+	Name: "MBbloomCF", Version: 1, Open: openFilter, Verify: verify, Compact: compact, Describe: scalableext.Describe((*filter).describe),
 }
 
 // The errors of filters of all types, for errors.Is; see package scalableext.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // layerParams are a layer's own parameters, as stored with it; its blocks are kv's,
@@ -54,9 +54,8 @@ func decodeLayerParams(b []byte) (p layerParams, err error) {
 	if len(b) <= layerFixedLen {
 		return p, bad
 	}
-	capacity, n := binary.Uvarint(b[layerFixedLen:])
-	minimal := n == 1 || n > 1 && b[len(b)-1] != 0
-	if !minimal || layerFixedLen+n != len(b) || capacity < 1 || capacity > probe.MaxCapacity {
+	capacity, ok := scalableext.DecodeCapacity(b[layerFixedLen:])
+	if !ok {
 		return p, bad
 	}
 	maxIterations := binary.LittleEndian.Uint16(b[2:])

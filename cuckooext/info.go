@@ -78,11 +78,7 @@ func (f *filter) info(r kv.Reader) Info {
 }
 
 // describe returns what SIEVE.STATS answers of a filter.
-func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
-	f, err := kv.As[*filter]([]byte(o.Key()), o)
-	if err != nil {
-		return kv.Description{}, err
-	}
+func (f *filter) describe(r kv.Reader) kv.Description {
 	info := f.info(r)
 	layers := make([]kv.FactList, len(info.Layers))
 	for i, l := range info.Layers {
@@ -99,7 +95,7 @@ func describe(r kv.Reader, o *kv.Object) (kv.Description, error) {
 		kv.IntFact("bucket_size", info.BucketSize), kv.IntFact("max_iterations", info.MaxIterations),
 		kv.IntFact("expansion", info.Expansion), kv.IntFact("max_layers", info.MaxLayers),
 		kv.NewFact("hash", info.Hash.String()), kv.NewFact("layers", layers),
-	}}, nil
+	}}
 }
 
 // Load returns the share of slots taken in all layers together, 0 to 1.

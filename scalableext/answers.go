@@ -1,13 +1,13 @@
 package scalableext
 
 import (
+	"context"
 	"errors"
-
-	"github.com/sievekv/sievekv/kv/text"
-	"github.com/sievekv/sievekv/module"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -51,24 +51,43 @@ func Absent(err error) bool {
 	return errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrWrongType)
 }
 
-// Exists answers what a lookup of an item says.
-func Exists(present bool, err error) reply.Reply {
+// Lookup is what commands ask a handle.
+type Lookup interface {
+	MayContain(item []byte) (bool, error)
+	MayContainMany(items [][]byte, present []bool) error
+}
+
+// Exists answers whether a call's item may be in a filter.
+func Exists(c *module.Call, f Lookup) reply.Reply {
+	present, err := f.MayContain(c.Args[1])
 	if err != nil && !Absent(err) {
 		return ErrorReply(err)
 	}
 	return reply.Bool(present && err == nil)
 }
 
-// MExists answers what a lookup of items, which sets present[i] for each, says.
-func MExists(items [][]byte, look func(items [][]byte, present []bool) error) reply.Reply {
+// MExists is Exists for each of a call's items.
+func MExists(c *module.Call, f Lookup) reply.Reply {
+	items := c.Args[1:]
 	present := make([]bool, len(items))
-	switch err := look(items, present); {
+	switch err := f.MayContainMany(items, present); {
 	case Absent(err):
 		clear(present)
 	case err != nil:
 		return ErrorReply(err)
 	}
 	return reply.Array(Bools(present)...)
+}
+
+// Count answers how often an item is in a filter.
+func Count(n int, err error) reply.Reply {
+	switch {
+	case Absent(err):
+		return reply.Int(0)
+	case err != nil:
+		return ErrorReply(err)
+	}
+	return reply.Int(int64(n))
 }
 
 // Card answers the number of items of a filter, 0 for a missing key.
@@ -96,11 +115,47 @@ func Bool(answer bool, err error) reply.Reply {
 	return reply.Bool(answer)
 }
 
+// Answer shows what ask says of the filter, without a look at its blocks. It is for commands of a key and at most
+// one word more.
+func Answer[F, T any](c *module.Call, h *Handle[F], ask func(*F, kv.Reader) T, show func(T) reply.Reply) reply.Reply {
+	if len(c.Args) > 2 {
+		return module.WrongArity(c.Command)
+	}
+	said, err := Ask(h, ask)
+	if err != nil {
+		return ErrorReply(err)
+	}
+	return show(said)
+}
+
+// Merged answers a MERGE command: of makes handles for its keys, of which the first takes what the others hold.
+func Merged[H any](c *module.Call, of func(*module.Call, []byte) H, merge func(dest H, ctx context.Context, sources ...H) error) reply.Reply {
+	sources := make([]H, len(c.Args)-1)
+	for i, key := range c.Args[1:] {
+		sources[i] = of(c, key)
+	}
+	return Done(merge(of(c, c.Args[0]), c.Context, sources...))
+}
+
 // Fact is a field that an INFO command answers, and the word that asks for it alone.
 type Fact struct {
 	Word  string
 	Field reply.Pair
 	Alone bool // answered by its word alone: clients of RedisBloom do not expect it among the others
+}
+
+// IntFact is a number.
+func IntFact(word, name string, n uint64) Fact {
+	return Fact{Word: word, Field: reply.Field(name, reply.Int(int64(n)))}
+}
+
+// ExpansionFact is nil for a filter that does not grow.
+func ExpansionFact(expansion uint32) Fact {
+	f := IntFact("EXPANSION", "Expansion rate", uint64(expansion))
+	if expansion == 0 {
+		f.Field.Value = reply.Nil
+	}
+	return f
 }
 
 // HashFact is the name of a filter's hash, for the word HASH alone.

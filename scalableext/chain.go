@@ -39,6 +39,17 @@ func Open[L any](o *kv.Object, open func(p Params, l *kv.Layer) (L, error)) (*Ch
 	return c, nil
 }
 
+// Describe returns the function of a kv.Type that has filters describe themselves.
+func Describe[F any](describe func(*F, kv.Reader) kv.Description) func(kv.Reader, *kv.Object) (kv.Description, error) {
+	return func(r kv.Reader, o *kv.Object) (kv.Description, error) {
+		f, err := kv.As[*F]([]byte(o.Key()), o)
+		if err != nil {
+			return kv.Description{}, err
+		}
+		return describe(f, r), nil
+	}
+}
+
 // NewestFirst returns the layers in the order of lookups. The slice must not be
 // changed.
 func (c *Chain[L]) NewestFirst() []L { return c.newestFirst }

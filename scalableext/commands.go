@@ -6,11 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievekv/sievekv/kv/text"
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -20,6 +19,42 @@ const reserveWords = 7
 
 // MaxTTL is the longest time to live of a new filter, in seconds: 100 years.
 const MaxTTL = 100 * 366 * 24 * 60 * 60
+
+// Define returns a function that makes the commands of a group, which are of one key.
+func Define(group string) func(
+	name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply,
+) module.Command {
+	return func(
+		name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply,
+	) module.Command {
+		return module.Command{
+			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: group,
+			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
+		}
+	}
+}
+
+// Reserve answers BF.RESERVE and CBF.RESERVE.
+func Reserve(c *module.Call, defaults Asked, reserve func(Asked) error) reply.Reply {
+	asked, failed, ok := ParseReserve(c, defaults)
+	if !ok {
+		return failed
+	}
+	return Done(reserve(asked))
+}
+
+// Insert answers BF.INSERT and CBF.INSERT. Add adds items to the filter, and is given no Spec if the words forbid
+// to make it.
+func Insert(c *module.Call, defaults Asked, spec func(Asked) Spec, add func(c *module.Call, s Spec, items [][]byte) reply.Reply) reply.Reply {
+	asked, items, failed, ok := ParseInsert(c, defaults)
+	switch {
+	case !ok:
+		return failed
+	case asked == nil:
+		return add(c, nil, items)
+	}
+	return add(c, spec(*asked), items)
+}
 
 // ParseReserve reads the words of BF.RESERVE and CBF.RESERVE:
 //

@@ -78,24 +78,40 @@ type Cells struct {
 	Count   func(*probe.Layout) uint64
 	Size    func(capacity uint64, rate float64) (probe.Layout, error)
 	From    func(cells uint64, hashes int) (probe.Layout, error)
+
+	// Layer is what is stored of a filter's first layer.
+	Layer func(l probe.Layout, capacity uint64, rate float64) kv.LayerSpec
+}
+
+// Spec completes what is stored of a new filter, of which s has the type and the family.
+func (k *Cells) Spec(db *kv.DB, a Asked, cells uint64, hashes int, s kv.Spec) (kv.Spec, error) {
+	return a.Spec(db, func(f hash.Function) (kv.Spec, error) {
+		p, layout, err := k.plan(a, cells, hashes, f)
+		if err != nil {
+			return s, err
+		}
+		capacity, rate, err := p.Layer(0)
+		s.Params, s.Layers = p.Append(nil), []kv.LayerSpec{k.Layer(layout, capacity, rate)}
+		return s, err
+	})
 }
 
 func (k *Cells) text(l probe.Layout) string {
 	return fmt.Sprintf("%d %s with %d hashes in %d lines", k.Count(&l), k.Name, l.Hashes, l.LinesPerItem)
 }
 
-// Plan returns the parameters of a new filter, and the layout of its first layer: for a capacity and an
+// plan returns the parameters of a new filter, and the layout of its first layer: for a capacity and an
 // error rate, or for so many cells and hashes if they are not 0. Its error wraps ErrConfig, and names
 // the parameter, its value and what is allowed.
-func (k *Cells) Plan(a Asked, cells uint64, hashes int, f hash.Function) (Params, probe.Layout, error) {
-	plan := k.planRate
+func (k *Cells) plan(a Asked, cells uint64, hashes int, f hash.Function) (Params, probe.Layout, error) {
+	of := k.planRate
 	if cells != 0 || hashes != 0 {
-		plan = func(a Asked) (Params, probe.Layout, error) { return k.planCells(a, cells, hashes) }
+		of = func(a Asked) (Params, probe.Layout, error) { return k.planCells(a, cells, hashes) }
 	}
 	if err := a.CheckLife(k.Package); err != nil {
 		return Params{}, probe.Layout{}, err
 	}
-	p, first, err := plan(a)
+	p, first, err := of(a)
 	p.Hash = f
 	return p, first, err
 }
@@ -151,10 +167,10 @@ func (k *Cells) planCells(a Asked, cells uint64, hashes int) (p Params, first pr
 	return p, first, nil
 }
 
-// Mismatch returns how a filter differs from one that Plan would give: one of these parameters, with an
+// Mismatch returns how a filter differs from one that Spec would describe: one of these parameters, with an
 // oldest layer of this layout.
 func (k *Cells) Mismatch(a Asked, cells uint64, hashes int, key string, have Params, oldest probe.Layout) error {
-	want, first, err := k.Plan(a, cells, hashes, have.Hash)
+	want, first, err := k.plan(a, cells, hashes, have.Hash)
 	if err != nil {
 		return err
 	}

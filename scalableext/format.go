@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // Params are the parameters of a chain, as stored in its object's header.
@@ -74,6 +75,14 @@ func decodeParams(b []byte) (p Params, err error) {
 	}
 	p.Capacity, p.Expansion = capacity, uint32(expansion)
 	return p, nil
+}
+
+// DecodeCapacity returns the capacity of a layer, 1 to probe.MaxCapacity, that all of b is the uvarint of, in as few
+// bytes as can be.
+func DecodeCapacity(b []byte) (capacity uint64, ok bool) {
+	capacity, n := binary.Uvarint(b)
+	minimal := n == 1 || n > 1 && b[len(b)-1] != 0
+	return capacity, minimal && n == len(b) && capacity >= 1 && capacity <= probe.MaxCapacity
 }
 
 // UnequalHash returns how the hashes of the filters under two keys differ, in words that tell

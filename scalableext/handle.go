@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // Handle is what the handles of all types of filters are made of: it follows a key, and
@@ -67,17 +66,23 @@ func (h *Handle[F]) Outside(ctx context.Context) error {
 	return h.DB.Outside(ctx)
 }
 
-// HandleFor returns a handle on a key for a command alone. It begins with the filter that is open
-// under the key, if there is one: so a command answers from memory whatever a handle that is kept would,
-// and counts for the cache as its lookups do.
+// HandleFor returns a handle on a key for a command alone.
 func HandleFor[F any](c *module.Call, key []byte, none *F) *Handle[F] {
 	h := NewHandle(c.DB, key, c.Transaction, none)
 	h.ctx = c.Context
-	if h.Tx == nil { // what is in memory is not what a transaction sees
-		if o := c.DB.Opened(key); o != nil {
-			if f, ok := o.Body().(*F); ok {
-				h.Current.Store(f)
-			}
+	return h
+}
+
+// Recalled is HandleFor with the filter that is open under the key, if there is one. So a command of one
+// item answers from memory what a handle that was used before would, and counts for the cache as its lookups do.
+func Recalled[F any](c *module.Call, key []byte, none *F) *Handle[F] {
+	h := HandleFor(c, key, none)
+	if h.Tx != nil { // what is in memory is not what a transaction sees
+		return h
+	}
+	if o := h.DB.Opened(key); o != nil {
+		if f, ok := o.Body().(*F); ok {
+			h.Current.Store(f)
 		}
 	}
 	return h
@@ -184,6 +189,15 @@ func (h *Handle[F]) Look(look func(kv.Reader, *F) error) error {
 		}
 		return look(r, f)
 	})
+}
+
+// Ask returns what ask says of the filter.
+func Ask[F, T any](h *Handle[F], ask func(*F, kv.Reader) T) (said T, err error) {
+	err = h.Look(func(r kv.Reader, f *F) error {
+		said = ask(f, r)
+		return nil
+	})
+	return said, err
 }
 
 // Find resolves the key and remembers what it found.

@@ -16,8 +16,8 @@ type Merging[F any] struct {
 	Cells  Cells
 	Layout func(f *F, layer int) probe.Layout // layer 0 is the oldest
 
-	// Unite gives the filter being built what all parts hold.
-	Unite func(w *kv.Writer, b *kv.Builder, parts []*F) error
+	// Unite gives the union, which is being built, what all parts hold.
+	Unite func(w *kv.Writer, b *kv.Builder, union *F, parts []*F) error
 }
 
 // Merge adds to the filter what the sources hold, as one commit. A source is nil if the handle that was given is.
@@ -33,6 +33,17 @@ func (h *Handle[F]) Merge(ctx context.Context, level kv.Durability, sources []*H
 		keys = append(keys, s.Key)
 	}
 	return h.Write(level, func(w *kv.Writer) error { return h.MergeStaged(ctx, w, sources, m) }, keys...)
+}
+
+// Each returns what of says of each handle of a list, and nil for one that is nil.
+func Each[H, V any](list []*H, of func(*H) *V) []*V {
+	values := make([]*V, len(list))
+	for i, h := range list {
+		if h != nil {
+			values[i] = of(h)
+		}
+	}
+	return values
 }
 
 func (m *Merging[F]) nilSource(i int) error {
@@ -104,7 +115,13 @@ func (h *Handle[F]) MergeStaged(ctx context.Context, w *kv.Writer, sources []*Ha
 	for _, l := range longest.Layers() {
 		spec.Layers = append(spec.Layers, l.Spec())
 	}
-	united, err := w.Build(ctx, h.Key, spec, func(b *kv.Builder) error { return m.Unite(w, b, filters) })
+	united, err := w.Build(ctx, h.Key, spec, func(b *kv.Builder) error {
+		union, err := kv.As[*F](h.Key, b.Object())
+		if err != nil {
+			return err
+		}
+		return m.Unite(w, b, union, filters)
+	})
 	if err != nil || missing {
 		return err
 	}

@@ -74,7 +74,7 @@ way, Ctrl-D ends kvshell. A line that begins with # is passed over. One that beg
 password, is not kept in the history, whose file $SIEVEKV_HISTFILE names; if that is empty, there is none.
 `
 
-// helpUse is the Use line of help: see completer.
+// helpUse is the Use line of help: see prompt.Completer.
 const helpUse = "help [WORD|COMMAND|@GROUP]"
 
 // helpCommand is help on the command line.

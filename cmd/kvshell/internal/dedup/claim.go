@@ -10,7 +10,7 @@ import (
 )
 
 // claim says that OUT belongs to a run of dedup that is not finished. The first commit of the run makes it and the last
-// removes it. It is a string under a key of its own, OUT's path with claimSuffix, so that it survives the filter and the
+// removes it. It is a string under a key of its own, OUT's path with ClaimSuffix, so that it survives the filter and the
 // record in it: without it, a run after that would append its lines to OUT a second time.
 //
 // It is stored as JSON, for whoever comes upon the key. Never reuse a name with another meaning.

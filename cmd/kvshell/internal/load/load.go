@@ -31,7 +31,7 @@ const maxLoadLines = 16384
 const ReplaceSuffix = "#kvshell-load"
 
 // replaceAttribute is an attribute of a filter that load --replace builds, until it is in its place: a filter that has
-// it, under a key with replaceSuffix, is what a killed run left. Its value is a version.
+// it, under a key with ReplaceSuffix, is what a killed run left. Its value is a version.
 const replaceAttribute = "load"
 
 var replaceVersion = []byte{1}

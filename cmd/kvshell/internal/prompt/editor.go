@@ -33,7 +33,7 @@ type Editor struct {
 	HistoryError error
 }
 
-// NewEditor begins to read a terminal. That there can be no history is no error: see historyError.
+// NewEditor begins to read a terminal. That there can be no history is no error: see HistoryError.
 func NewEditor(stdin, stdout *os.File, c *Completer) (e *Editor, err error) {
 	e = &Editor{out: stdout, stdin: stdin}
 	if isEditable() {

@@ -26,7 +26,7 @@ func Stats(r reply.Reply, ofKey bool) (result Result, err error) {
 	return result, nil
 }
 
-// Result is a result of figures: a text for people, and fields for programs.
+// Result is what is printed: a text for people, and fields for programs.
 type Result interface{ Text() string }
 
 // storeStats are figures of a store. Its counts are since the store was opened.

@@ -408,9 +408,10 @@ func TestGather_held(t *testing.T) {
 // The commit that completes a gathering finds nothing to do if somebody was faster.
 func TestGather_drainedMeanwhile(t *testing.T) {
 	s := openGathered(t)
-	newFilter(t, s.DB, "f")
+	f := newFilter(t, s.DB, "f").With(kv.NoSync)
 	for i := uint64(0); s.Gathered() < kv.ManyGathered-1; i++ {
-		s.mustAdd(kv.NoSync, "f", fmt.Sprint("item ", i), true)
+		_, err := f.AddString(fmt.Sprint("item ", i)) // one that seems known is no commit: the next one is
+		s.must(err)
 	}
 	gathered := s.next("commit: applied")
 	last := s.begin(func() error {

@@ -253,7 +253,7 @@ func (c *conn) runBuffered() bool {
 	ran := false
 	c.in.SetLimits(c.commandLimits())
 	defer c.giveTurn()
-	for !c.ended && c.in.Buffered() > 0 { // else there is nothing to wait for a turn for
+	for !c.ended {
 		if !c.takeTurn() {
 			return false
 		}
@@ -333,9 +333,6 @@ func (c *conn) execute(words [][]byte) {
 		return
 	}
 	begin := time.Now()
-	if c.authenticated && c.use.time <= c.server.limits.burst/littleUse {
-		c.server.brake.noteOther(c.id, begin)
-	}
 	c.chooseLevel(cmd)
 	start := len(c.out)
 	c.executing = cmd != nil && cmd.Name == "EXEC"

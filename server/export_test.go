@@ -97,25 +97,20 @@ func (s *Server) TurnsTaken() (n int) {
 }
 
 // TakeLongTurns takes all places of long turns, until they are given back.
-func (s *Server) TakeLongTurns() (giveBack func()) { return s.longTurns.takeAll() }
-
-// TakeShortTurns does that with those of short turns.
-func (s *Server) TakeShortTurns() (giveBack func()) { return s.turns.takeAll() }
-
-func (t *turns) takeAll() (giveBack func()) {
+func (s *Server) TakeLongTurns() (giveBack func()) {
 	var taken []*turn
-	for range t.places {
-		one := t.take(use{}, nil)
-		t.mu.Lock()
+	for range s.longTurns.places {
+		one := s.longTurns.take(use{}, nil)
+		s.longTurns.mu.Lock()
 		one.lent = true // so that it is lent to nobody, however long it takes
-		t.mu.Unlock()
+		s.longTurns.mu.Unlock()
 		taken = append(taken, one)
 	}
 	return func() {
 		for _, one := range taken {
-			t.mu.Lock()
+			s.longTurns.mu.Lock()
 			one.lent = false
-			t.mu.Unlock()
+			s.longTurns.mu.Unlock()
 			one.give()
 		}
 	}
@@ -127,12 +122,6 @@ func (s *Server) LongTurnsWanted() int {
 	defer s.longTurns.mu.Unlock()
 	return len(s.longTurns.waiting)
 }
-
-// ServesOthers reports whether the last client that has used little was not found to use much since.
-func (s *Server) ServesOthers() bool { return s.brake.otherAt.Load() != 0 }
-
-// Spared says how long a connection has to be silent to have a time of the processor again.
-const Spared = spared
 
 // WithBatch returns options in which replies are sent when there are so many bytes of them.
 func (o Options) WithBatch(bytes int) *Options {

@@ -150,7 +150,6 @@ func (c *conn) takeTurn() (ok bool) {
 	if c.turn != nil || c.use.time <= c.server.limits.burst {
 		return true
 	}
-	c.server.brake.noteMuch(c.id)
 	began := time.Now()
 	turns := c.server.turns
 	if c.takesLong() {

@@ -597,36 +597,6 @@ func TestTurns_long(t *testing.T) {
 	large.want("-ERR too large: key of ...")
 }
 
-// A client that has nothing else to say waits for no turn to be answered.
-func TestTurns_nothingMore(t *testing.T) {
-	const burst = time.Microsecond // less than a command
-	w := serve(t, server.Options{}.WithBurst(burst).WithTimes(long, long, long))
-	c := w.client()
-	time.Sleep(server.Spared * burst) // until a new connection may use the processor without a turn
-	defer w.server.TakeShortTurns()()
-	c.answers("PING => +PONG")
-}
-
-// A client that uses little has the brake on for a while, but not for itself.
-func TestTurns_others(t *testing.T) {
-	const burst = time.Microsecond // less than a command
-	w := serve(t, server.Options{}.WithBurst(burst).WithTimes(long, long, long))
-	c := w.client()
-	for _, test := range []struct {
-		commands int
-		want     bool
-	}{{1, true}, {2, false}, {1, true}} {
-		time.Sleep(100 * server.Spared * burst) // until it has used nothing
-		c.send(strings.Repeat(pipeline("PING"), test.commands))
-		for range test.commands {
-			c.want("+PONG")
-		}
-		if got := w.server.ServesOthers(); got != test.want {
-			t.Errorf("the brake may be on after %d commands at once: %v, want %v", test.commands, got, test.want)
-		}
-	}
-}
-
 // A command of many words is refused before it runs if there is no memory for what it takes then.
 func TestMemory_words(t *testing.T) {
 	w := serve(t, nil)

@@ -63,7 +63,6 @@ type Server struct {
 	huge       chan struct{} // and this for each huge one
 	turns      *turns
 	longTurns  *turns       // for those whose turns take long
-	brake      *brake       // of both
 	held       atomic.Int64 // bytes of all connections but those of strangers
 	strangers  strangers
 	guesses    guesses
@@ -118,8 +117,7 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)
 	s.handshakes = make(chan struct{}, handshakePlaces())
 	s.strangers.left = make(chan struct{}, 1)
-	s.brake = newBrake(processorTime)
-	s.turns, s.longTurns = newTurns(places(), s.brake), newTurns(longPlaces(), s.brake)
+	s.turns, s.longTurns = newTurns(places()), newTurns(longPlaces())
 	s.stats = newStats(module.Of(db).Commands())
 	if err := s.loadUsers(); err != nil {
 		return nil, err

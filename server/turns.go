@@ -30,13 +30,10 @@ func (u *use) add(now time.Time, d time.Duration) {
 	u.at = now
 }
 
-// over is when it will have run out, if nothing is added.
-func (u *use) over() time.Time { return u.at.Add(spared * u.time) }
-
 // turns lets so many connections at a time run commands as there are places, of those that use the server
 // much. It is for all others: a thousand clients that never stop leave the processor, and memory for what
 // commands take as they run, to one that gives a command now and then. Of those that wait, the one goes
-// first that has used the server least. See brake, too.
+// first that has used the server least.
 //
 // A turn that takes long may be waiting, for the disk or for who has the key. Its place is lent to the next that
 // waits, so that those who ask for other keys go on.
@@ -47,13 +44,11 @@ func (u *use) over() time.Time { return u.at.Add(spared * u.time) }
 // to a second; now it waits for a tenth of that.
 type turns struct {
 	places  int
-	brake   *brake
 	mu      sync.Mutex // guards what follows, turn.lent, and waiter.index and waiter.turn
 	free    int        // places
 	waiting waitingHeap
 	taken   map[*turn]struct{} // that were not given back, those lent too
 	lending bool               // lend is to run
-	pausing bool               // resume is to run
 }
 
 // turn is one that was taken.
@@ -81,23 +76,21 @@ func places() int { return min(max(4*runtime.GOMAXPROCS(0), 8), 32) }
 // waits for the disk takes no turns, as it gives too few commands in that time, see spared.
 func longPlaces() int { return max(runtime.GOMAXPROCS(0)-1, 1) }
 
-func newTurns(places int, b *brake) *turns {
-	return &turns{places: places, free: places, taken: make(map[*turn]struct{}), brake: b}
+func newTurns(places int) *turns {
+	return &turns{places: places, free: places, taken: make(map[*turn]struct{})}
 }
 
 // take waits for a turn, which the caller gives back. It returns nil if closed was closed before.
 func (t *turns) take(u use, closed <-chan struct{}) *turn {
 	t.mu.Lock()
-	if t.free > 0 && len(t.waiting) == 0 {
+	if t.free > 0 {
 		t.free--
 		one := t.begin()
 		t.mu.Unlock()
 		return one
 	}
-	w := &waiter{over: u.over(), ready: make(chan struct{})}
+	w := &waiter{used: u.time, ready: make(chan struct{})}
 	heap.Push(&t.waiting, w)
-	t.brake.waiting.Add(1)
-	t.serve()
 	t.lendLater()
 	t.mu.Unlock()
 	select {
@@ -109,7 +102,6 @@ func (t *turns) take(u use, closed <-chan struct{}) *turn {
 	defer t.mu.Unlock()
 	if w.turn == nil {
 		heap.Remove(&t.waiting, w.index)
-		t.brake.waiting.Add(-1)
 	}
 	return w.turn // it may have been ready meanwhile
 }
@@ -128,33 +120,19 @@ func (one *turn) give() {
 	defer t.mu.Unlock()
 	delete(t.taken, one)
 	if !one.lent {
+		t.next()
+	}
+}
+
+// next lets the next of those that wait have a place, if there are any. The caller holds mu.
+func (t *turns) next() {
+	if len(t.waiting) == 0 {
 		t.free++
-		t.serve()
+		return
 	}
-}
-
-// serve lets those that wait have the places that are free, unless the brake is on. The caller holds mu.
-func (t *turns) serve() {
-	for t.free > 0 && len(t.waiting) > 0 && !t.pausing {
-		if wait := t.brake.pause(time.Now()); wait > 0 {
-			t.pausing = true
-			time.AfterFunc(wait, t.resume)
-			return
-		}
-		t.free--
-		t.brake.waiting.Add(-1)
-		w := heap.Pop(&t.waiting).(*waiter)
-		w.turn = t.begin()
-		close(w.ready)
-	}
-}
-
-// resume is called when the pause of serve is over.
-func (t *turns) resume() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.pausing = false
-	t.serve()
+	w := heap.Pop(&t.waiting).(*waiter)
+	w.turn = t.begin()
+	close(w.ready)
 }
 
 // lendLater has lend run in a while, if it is not to do so yet. The caller holds mu.
@@ -176,8 +154,7 @@ func (t *turns) lend() {
 		}
 		if !one.lent && time.Since(one.since) >= long {
 			one.lent = true
-			t.free++
-			t.serve()
+			t.next()
 		}
 	}
 	if len(t.waiting) > 0 {
@@ -187,18 +164,17 @@ func (t *turns) lend() {
 
 // waiter is a connection that waits for its turn.
 type waiter struct {
-	over  time.Time // when what it has used will have run out
-	index int       // in the heap
+	used  time.Duration
+	index int // in the heap
 	ready chan struct{}
 	turn  *turn // set before ready is closed, and then never changed
 }
 
-// waitingHeap has those first whose use runs out first. Those are the ones that have used least, but nobody waits for ever
-// because others come that have used less.
+// waitingHeap has those first that have used least.
 type waitingHeap []*waiter
 
 func (h waitingHeap) Len() int           { return len(h) }
-func (h waitingHeap) Less(i, j int) bool { return h[i].over.Before(h[j].over) }
+func (h waitingHeap) Less(i, j int) bool { return h[i].used < h[j].used }
 func (h waitingHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j

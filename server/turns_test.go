@@ -11,7 +11,7 @@ import (
 // Of those that wait the one that used least goes first, and as many go at once as there are places.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(places(), newBrake(processorTime))
+		turns := newTurns(places())
 		var taken []*turn
 		for range places() {
 			taken = append(taken, turns.take(use{}, nil))
@@ -66,7 +66,7 @@ func (t *turns) wantIdle(test *testing.T) {
 // The places of turns that take long are lent, and no more than these.
 func TestTurns_lent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(places(), newBrake(processorTime))
+		turns := newTurns(places())
 		var taken []*turn
 		for range places() {
 			taken = append(taken, turns.take(use{}, nil))

@@ -1059,18 +1059,18 @@ var guards = []mutation{
 	}},
 	{name: "a turn that was lent is given back twice", pkg: "./server", tests: "^TestTurns_lent$", edits: []edit{
 		{"server/turns.go",
-			"\t\t\tone.lent = true\n",
-			""},
+			"\t\t\tone.lent = true\n\t\t\tt.next()\n",
+			"\t\t\tt.next()\n"},
 	}},
 	{name: "who waits for its turn goes on when commands are given up", pkg: "./server", tests: "^TestTurns$", edits: []edit{
 		{"server/turns.go",
-			"\tif w.turn == nil {\n\t\theap.Remove(&t.waiting, w.index)\n",
-			"\tif w.turn == nil {\n"},
+			"\tif w.turn == nil {\n\t\theap.Remove(&t.waiting, w.index)\n\t}\n",
+			""},
 	}},
 	{name: "a place that nobody waits for is lost", pkg: "./server", tests: "^TestTurns$", edits: []edit{
 		{"server/turns.go",
-			"\tif !one.lent {\n\t\tt.free++\n",
-			"\tif !one.lent {\n\t\tt.free += min(len(t.waiting), 1)\n"},
+			"\tif len(t.waiting) == 0 {\n\t\tt.free++\n\t\treturn\n\t}\n\tw :=",
+			"\tif len(t.waiting) == 0 {\n\t\treturn\n\t}\n\tw :="},
 	}},
 	{name: "what was used does not run out", pkg: "./server", tests: "^TestUse$", edits: []edit{
 		{"server/turns.go",
@@ -1084,12 +1084,12 @@ var guards = []mutation{
 	}},
 	{name: "more turns are taken than there are places", pkg: "./server", tests: "^TestTurns$", edits: []edit{
 		{"server/turns.go",
-			"\tif t.free > 0 && len(t.waiting) == 0 {\n\t\tt.free--\n",
+			"\tif t.free > 0 {\n\t\tt.free--\n",
 			"\tif true {\n\t\tt.free--\n"},
 	}},
 	{name: "the one that waited longest goes first", pkg: "./server", tests: "^TestTurns$", edits: []edit{
 		{"server/turns.go",
-			"h[i].over.Before(h[j].over)",
+			"h[i].used < h[j].used",
 			"h[i].index < h[j].index"},
 	}},
 	{name: "the place of a turn that takes long is not lent", pkg: "./server", tests: "^TestTurns_lent$", edits: []edit{

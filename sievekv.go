@@ -53,17 +53,15 @@
 // # Below
 //
 // This package is the store with everything it has. DB.Store returns the engine, of package kv:
-// server.New takes it, and so do types of filters that are not this package's. Package kv has the
-// extension mechanism, too; bloomext, cuckooext and countingext are the filters, scalableext is what they
-// have in common, txn is transactions, compaction is the service that keeps stored blocks in
-// shape.
+// server.New takes it, and so do types of filters that are not this package's. Package
+// module extends it with types and commands of a program's own; coreext has the built-in commands. bloomext,
+// cuckooext and countingext are the filters, scalableext is what they have in common, txn is transactions,
+// compaction is the service that keeps stored blocks in shape.
 package sievekv
 
 import (
 	"context"
 	"slices"
-
-	"github.com/sievekv/sievekv/module"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -74,6 +72,7 @@ import (
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/metrics"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )

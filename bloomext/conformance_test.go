@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/coreext/coretest"
-
-	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
 )

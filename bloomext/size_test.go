@@ -9,12 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 func mustLogBytes(tb testing.TB, db *kv.DB) uint64 {

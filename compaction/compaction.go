@@ -16,9 +16,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 const (
@@ -34,7 +33,7 @@ const (
 	reclaimEvery = time.Second
 )
 
-// Module returns the service as a module, for kv.Options.Modules. Each store
+// Module returns the service as a module, for module.New. Each store
 // needs one of its own.
 func Module() module.Module {
 	return module.Module{Name: "compaction", Services: []module.Service{&service{}}}

@@ -11,15 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/module"
-
 	"go.uber.org/goleak"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/module"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

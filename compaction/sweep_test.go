@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 )
 

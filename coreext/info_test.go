@@ -4,9 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // section is a service that has nothing but a section of INFO.

@@ -6,15 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext/coretest"
-
-	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/coreext/coretest"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )

@@ -82,13 +82,10 @@ func bulk(value []byte) reply.Reply {
 	return reply.Bulk(value)
 }
 
-// largeValue is from how many bytes a string is large.
-const largeValue = 32 << 10
-
 // before is bulk for a command that also writes: if there is no memory for the reply, and for the copy of it that
 // is sent, nothing is to be written.
 func before(c *module.Call, value []byte) (reply.Reply, error) {
-	if len(value) > largeValue {
+	if len(value) > kv.LargeValue {
 		if err := c.Charge(2 * len(value)); err != nil {
 			return reply.Nil, err
 		}

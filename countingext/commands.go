@@ -10,7 +10,7 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Module returns the extension, for kv.Options.Modules.
+// Module returns the extension, for module.New.
 func Module() module.Module {
 	const (
 		write  = module.Write | module.DenyOOM | module.ModuleFlag

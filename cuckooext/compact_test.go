@@ -5,12 +5,11 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // spread opens a store with a filter of full layers, in which there is room again, and a last

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/coreext/coretest"
-
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 )

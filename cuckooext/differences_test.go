@@ -6,10 +6,9 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/coreext/coretest"
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

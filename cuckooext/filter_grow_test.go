@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 )
 

@@ -8,11 +8,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 )

@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/module"
 )
 
 // badPlace says where code of somebody else's panics next.

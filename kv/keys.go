@@ -157,7 +157,7 @@ func (db *DB) Read(look func(Reader) error) error { return db.read(nil, look) }
 
 // ReadOptions say how ReadWith reads. The zero value is the way of Read.
 type ReadOptions struct {
-	// Large, if set, is told of each stored string of more than 32 KiB before it is copied. An
+	// Large, if set, is told of each stored string of more than LargeValue bytes before it is copied. An
 	// error of its ends the lookup of that string.
 	Large func(value []byte) error
 

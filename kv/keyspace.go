@@ -85,8 +85,8 @@ type access struct {
 	large func(value []byte) error
 }
 
-// largeValue is from how many bytes a string is large.
-const largeValue = 32 << 10
+// LargeValue is from how many stored bytes on a string is large, see ReadOptions.Large.
+const LargeValue = 32 << 10
 
 // errNoValue has a large string looked up without its value, which then is empty.
 var errNoValue = errors.New("kv: not copied")
@@ -227,7 +227,7 @@ func (db *DB) readHeader(from pebble.Reader, key []byte, large func(value []byte
 	}()
 	h, err = decodeHeaderShared(value)
 	err = damagedBy(err)
-	if err == nil && h.id == 0 && len(h.params) > largeValue && large != nil {
+	if err == nil && h.id == 0 && len(h.params) > LargeValue && large != nil {
 		if err = large(h.params); errors.Is(err, errNoValue) {
 			h.params, err = h.params[:1], nil // what is left says how it is encoded
 		}

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // replacements puts another filter, with the same items, where the filter "f"

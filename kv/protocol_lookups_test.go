@@ -11,12 +11,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 )
 

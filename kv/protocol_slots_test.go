@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/module"
 )
 
 // A type of plain slots. Compacting moves a block of the newest layer to the oldest, and

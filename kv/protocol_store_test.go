@@ -10,13 +10,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/module"
 )
 
 // The tests of the protocols between lookups, writers, loaders and evictions

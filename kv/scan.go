@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/sievekv/sievekv/kv/glob"
 	"github.com/sievekv/sievekv/kv/text"
-
-	"github.com/cockroachdb/pebble/v2"
 )
 
 // Keys are stored by a hash of 64 bits, and a cursor is the least hash not yet

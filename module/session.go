@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/sievekv/sievekv/kv"
-
 	"github.com/sievekv/sievekv/module/reply"
 )
 

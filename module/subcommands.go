@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/sievekv/sievekv/kv/text"
-
 	"github.com/sievekv/sievekv/module/reply"
 )
 

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 )

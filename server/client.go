@@ -10,7 +10,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/acl"
 )

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/sievekv/sievekv/kv"
 )
 

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/server"
 )
 

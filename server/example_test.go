@@ -6,9 +6,8 @@ import (
 	"log"
 	"net"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/resp"
 )

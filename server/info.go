@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/dustin/go-humanize"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // services are the module's: the hub itself, and Redis' sections of INFO.

@@ -10,11 +10,10 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

@@ -6,11 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // The largest filters are found, also if more keys than are looked at in one go come before

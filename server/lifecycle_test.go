@@ -16,13 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/tests/faultfs"
 	"github.com/sievekv/sievekv/tests/wire"

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )

@@ -6,13 +6,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/sievekv/sievekv/metrics"
+	"github.com/sievekv/sievekv/module"
 )
 
 // MetricsHandler answers GET /metrics in Prometheus' text format; /healthz with 200 while the

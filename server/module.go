@@ -4,10 +4,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
-
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

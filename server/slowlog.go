@@ -9,7 +9,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/module/reply"
 )
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/module/reply"
 )
 

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/resp"
 	"github.com/sievekv/sievekv/tests/wire"

@@ -5,10 +5,9 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 const benchItems = 100_000

@@ -11,13 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/tests/faultfs"
 	"github.com/sievekv/sievekv/txn"

@@ -4,14 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/coreext"
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/txn"
 )

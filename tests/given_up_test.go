@@ -7,10 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // lookedAt is a context that ends after it was looked at a number of times.

@@ -4,9 +4,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/coreext"
-
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

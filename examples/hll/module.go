@@ -7,11 +7,10 @@ import (
 	"math/bits"
 	"sync/atomic"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -29,7 +28,7 @@ var counterType = &kv.Type{
 	Verify: func(*kv.Object) kv.Verifier { return verifier{} },
 }
 
-// hllModule returns the type and its commands, for kv.Options.Modules.
+// hllModule returns the type and its commands, for coreext.With.
 func hllModule() module.Module {
 	return module.Module{Name: "hll", Types: []*kv.Type{counterType}, Commands: []module.Command{{
 		Name: "HLL.ADD", Arity: -3, Flags: module.Write | module.DenyOOM | module.ModuleFlag,

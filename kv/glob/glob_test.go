@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/glob"
-
 	"pgregory.net/rapid"
+
+	"github.com/sievekv/sievekv/kv/glob"
 )
 
 func matches(t interface{ Fatal(...any) }, pattern, text string) bool {

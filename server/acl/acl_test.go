@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv/glob"
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/glob"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/acl"
 )

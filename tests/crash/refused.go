@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/txn"
 )
 

@@ -4,9 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/kv/glob"
-
 	"github.com/sievekv/sievekv/tests/process"
 	"github.com/sievekv/sievekv/tests/wire"
 )

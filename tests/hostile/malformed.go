@@ -14,9 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/tests/wire"
 )

@@ -365,7 +365,7 @@ var protocols = []mutation{
 	{name: "a view that is taken back stays", pkg: "./txn", tests: "^TestLargeString", edits: []edit{{"kv/nest.go",
 		"	w.truncateViews(to.views)\n", ""}}},
 	{name: "large strings are copied before they are counted", pkg: "./txn", tests: "^TestLargeString", edits: []edit{{"kv/keyspace.go",
-		"len(h.params) > largeValue && large != nil", "false && large != nil"}}},
+		"len(h.params) > LargeValue && large != nil", "false && large != nil"}}},
 	inServer("large commands are not counted before they run", "^TestMemory_words$", edit{"server/limits.go",
 		"	return c.charge(len(words) * runningBytes)\n", "	return nil\n"}),
 	inServer("an idle connection keeps its buffer", "^TestMemory_idle$", edit{"server/conn.go",

@@ -6,9 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/server/acl"

@@ -24,10 +24,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 

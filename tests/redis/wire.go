@@ -16,9 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/tests/wire"

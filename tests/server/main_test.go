@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/server"
 )

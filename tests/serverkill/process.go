@@ -11,9 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sievekv/sievekv/coreext"
-
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/server"
 )
 

@@ -15,10 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sievekv/sievekv/module"
-
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
 )
 

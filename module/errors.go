@@ -31,7 +31,7 @@ func unknownCommand(words [][]byte) reply.Reply {
 // WrongType is the reply for a key of another type.
 var WrongType = reply.Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 
-// ErrorReply turns an error of this package, or a module's, into the words clients know. The
+// ErrorReply turns an error of the engine, or of a module, into the words that clients know. The
 // names of Go packages that its text begins with are left out: they say nothing to who gave
 // the command.
 func ErrorReply(err error) reply.Reply {

@@ -9,15 +9,25 @@ import (
 // Bloom is a handle on the Bloom filter under a key: the smallest filter; items cannot be deleted.
 // It reads nothing until it is used, holds no resources, and is safe for any number of
 // goroutines. It follows its key: when another filter is renamed over that, its next use is about
-// the new one. A use of a missing or expired filter returns ErrNotFound, of a key of another
-// type ErrWrongType.
+// the new one. A use of a missing or expired filter, also a lookup or an add, returns ErrNotFound, of a key of another
+// type ErrWrongType: Reserve or OpenOrReserve makes the filter.
 type Bloom struct{ f bloomext.Filter }
 
-// BloomConfig says what a new Bloom filter is for: its Capacity and ErrorRate, and if need be its
-// Expansion (or NonScaling), Hash and TTL; or its Bits and Hashes. See bloomext.Config.
+// BloomConfig says what a new Bloom filter is for:
+//
+//   - Capacity: the distinct items expected, 1 to 2^40;
+//   - ErrorRate: the highest false-positive rate, above 0 and below 1; what is above 0.25 is taken for 0.25;
+//   - Expansion: the capacity of each further layer as a multiple of the one before, 1 to 32768; 0 for 2;
+//   - NonScaling: the filter does not grow; Expansion must be 0 then;
+//   - Hash: HashKeyed, or HashXXH64; 0 for HashKeyed;
+//   - TTL: how long the filter lives from when it is made, at least a millisecond; 0 for ever;
+//   - Bits, 1 to 2^46, and Hashes, 1 to 64, in place of ErrorRate, lay the filter out by hand.
+//
+// See bloomext.Config.
 type BloomConfig = bloomext.Config
 
-// BloomInfo describes a Bloom filter. See bloomext.Info.
+// BloomInfo describes a Bloom filter: among others the Items added, its Capacity, the share of its bits that are set (Fill),
+// the false-positive rate now (ExpectedRate), its size in bytes, and when it expires. See bloomext.Info.
 type BloomInfo = bloomext.Info
 
 // With returns a handle on the same filter whose writes are reported as done at another level of durability.
@@ -25,7 +35,8 @@ func (f *Bloom) With(level Durability) *Bloom { return &Bloom{*f.f.With(level)} 
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads
 // a snapshot, until that ends. It is for handles that exist: Tx.Bloom and Snapshot.Bloom make new ones.
-// If the transaction is of another store, every use of the handle returns an error.
+// Its writes are part of the transaction, whatever its level of durability. If the transaction is nil, or of another store
+// (ErrOtherStore), every use of the handle returns an error.
 func (f *Bloom) In(s Scope) *Bloom { return &Bloom{*f.f.In(s)} }
 
 // Reserve makes an empty filter. It returns ErrExists if the key holds anything, and ErrWrongType
@@ -47,7 +58,7 @@ func (f *Bloom) Drop() (bool, error) { return f.f.Drop() }
 func (f *Bloom) Info() (BloomInfo, error) { return f.f.Info() }
 
 // MayContain reports whether the item may have been added: false means that it was not. With an
-// error it is true.
+// error, such as ErrNotFound for a missing filter, it is true, as nothing is known of the item.
 func (f *Bloom) MayContain(item []byte) (bool, error) { return f.f.MayContain(item) }
 
 // MayContainString is MayContain for a string.
@@ -57,7 +68,7 @@ func (f *Bloom) MayContainString(item string) (bool, error) { return f.f.MayCont
 func (f *Bloom) MayContainUint64(item uint64) (bool, error) { return f.f.MayContainUint64(item) }
 
 // MayContainMany sets present[i] to what MayContain says of items[i]. present must be as long as
-// items. After an error all are true.
+// items: otherwise it returns an error. After an error all of present are true.
 func (f *Bloom) MayContainMany(items [][]byte, present []bool) error {
 	return f.f.MayContainMany(items, present)
 }
@@ -74,7 +85,7 @@ func (f *Bloom) MayContainManyUint64(items []uint64, present []bool) error {
 
 // Add adds an item and reports whether it is new; false means that it was there before, perhaps: at
 // the error rate a new item seems known, and adding it changes nothing. The errors are ErrFull
-// and ErrCannotGrow for a new item for which there is no room.
+// and ErrCannotGrow for a new item for which there is no room. With an error isNew is false.
 func (f *Bloom) Add(item []byte) (isNew bool, err error) { return f.f.Add(item) }
 
 // AddString is Add for a string.
@@ -84,9 +95,9 @@ func (f *Bloom) AddString(item string) (isNew bool, err error) { return f.f.AddS
 func (f *Bloom) AddUint64(item uint64) (isNew bool, err error) { return f.f.AddUint64(item) }
 
 // AddMany adds items, and sets isNew[i] to what Add says of items[i]; of equal items only the first
-// can be new. It returns how many are new. isNew may be nil if the answers are not wanted, and
-// must be as long as items otherwise. Up to 4096 items are one commit, fewer with memtables
-// below 8 MiB; longer batches are several. An error is an *ItemError: the items before that one
+// can be new. It returns how many are new. isNew may be nil if the answers are not wanted; otherwise it must be as
+// long as items, or nothing is added. Up to 4096 items are one commit, fewer with an Options.MemTableSize below 8 MiB; more
+// items are several. If an item cannot be added the error is an *ItemError: the items before it
 // are added, and no others.
 func (f *Bloom) AddMany(items [][]byte, isNew []bool) (n int, err error) {
 	return f.f.AddMany(items, isNew)
@@ -104,7 +115,7 @@ func (f *Bloom) AddManyUint64(items []uint64, isNew []bool) (n int, err error) {
 
 // Merge adds to the filter all that the sources hold, in one commit: the union of their bits. The
 // filter is made if it is missing, unless it is one of the sources; a missing source is
-// ErrNotFound. All must be in one store and made with equal parameters: else the error is
+// ErrNotFound. All must be in one store and made with equal parameters, the hash included: else the error is
 // ErrUnequal. If the union would be fuller than the filters were made to be, it is ErrRate, and
 // nothing is changed. Merge reads and writes all blocks of the filters, while other writes to them wait.
 func (f *Bloom) Merge(ctx context.Context, sources ...*Bloom) error {

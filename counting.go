@@ -12,11 +12,21 @@ import (
 // goroutines. It follows its key, and returns ErrNotFound and ErrWrongType, as Bloom does.
 type Counting struct{ f countingext.Filter }
 
-// CountingConfig says what a new counting filter is for: its Capacity and ErrorRate, and if need
-// be its Expansion (or NonScaling), Hash and TTL; or its Counters and Hashes. See countingext.Config.
+// CountingConfig says what a new counting filter is for:
+//
+//   - Capacity: the items expected to be there at once, 1 to 2^40, each as often as it is added;
+//   - ErrorRate: the highest false-positive rate, above 0 and below 1; what is above 0.25 is taken for 0.25;
+//   - Expansion: the capacity of each further layer as a multiple of the one before, 1 to 32768; 0 for 2;
+//   - NonScaling: the filter does not grow; Expansion must be 0 then;
+//   - Hash: HashKeyed, or HashXXH64; 0 for HashKeyed;
+//   - TTL: how long the filter lives from when it is made, at least a millisecond; 0 for ever;
+//   - Counters, 1 to 2^44, and Hashes, 1 to 64, in place of ErrorRate, lay the filter out by hand.
+//
+// See countingext.Config.
 type CountingConfig = countingext.Config
 
-// CountingInfo describes a counting filter. See countingext.Info.
+// CountingInfo describes a counting filter: among others the Items it has, its Capacity, the share of its counters above 0
+// (Fill), the false-positive rate now (ExpectedRate), its size in bytes, and when it expires. See countingext.Info.
 type CountingInfo = countingext.Info
 
 // MaxCount is the highest answer of Counting.Count: it means 15 or more.
@@ -27,7 +37,8 @@ func (f *Counting) With(level Durability) *Counting { return &Counting{*f.f.With
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads
 // a snapshot, until that ends. It is for handles that exist: Tx.Counting and Snapshot.Counting make new ones.
-// If the transaction is of another store, every use of the handle returns an error.
+// Its writes are part of the transaction, whatever its level of durability. If the transaction is nil, or of another store
+// (ErrOtherStore), every use of the handle returns an error.
 func (f *Counting) In(s Scope) *Counting { return &Counting{*f.f.In(s)} }
 
 // Reserve makes an empty filter. It returns ErrExists if the key holds anything, and ErrWrongType
@@ -49,7 +60,7 @@ func (f *Counting) Drop() (bool, error) { return f.f.Drop() }
 func (f *Counting) Info() (CountingInfo, error) { return f.f.Info() }
 
 // MayContain reports whether the item may be there: false means that it was not added, or was
-// deleted as often. With an error it is true.
+// deleted as often. With an error, such as ErrNotFound for a missing filter, it is true, as nothing is known of the item.
 func (f *Counting) MayContain(item []byte) (bool, error) { return f.f.MayContain(item) }
 
 // MayContainString is MayContain for a string.
@@ -59,7 +70,7 @@ func (f *Counting) MayContainString(item string) (bool, error) { return f.f.MayC
 func (f *Counting) MayContainUint64(item uint64) (bool, error) { return f.f.MayContainUint64(item) }
 
 // MayContainMany sets present[i] to what MayContain says of items[i]. present must be as long as
-// items. After an error all are true.
+// items: otherwise it returns an error. After an error all of present are true.
 func (f *Counting) MayContainMany(items [][]byte, present []bool) error {
 	return f.f.MayContainMany(items, present)
 }
@@ -76,7 +87,7 @@ func (f *Counting) MayContainManyUint64(items []uint64, present []bool) error {
 
 // Add adds an item, once more if it is there, and reports whether it is new; false means that it
 // was there, perhaps. The errors are ErrFull and ErrCannotGrow for a new item for which there is
-// no room.
+// no room. With an error isNew is false.
 func (f *Counting) Add(item []byte) (isNew bool, err error) { return f.f.Add(item) }
 
 // AddString is Add for a string.
@@ -86,9 +97,9 @@ func (f *Counting) AddString(item string) (isNew bool, err error) { return f.f.A
 func (f *Counting) AddUint64(item uint64) (isNew bool, err error) { return f.f.AddUint64(item) }
 
 // AddMany adds items, and sets isNew[i] to what Add says of items[i]; of equal items only the first
-// can be new. It returns how many are new. isNew may be nil if the answers are not wanted, and
-// must be as long as items otherwise. Up to 4096 items are one commit, fewer with memtables
-// below 8 MiB; longer batches are several. An error is an *ItemError: the items before that one
+// can be new. It returns how many are new. isNew may be nil if the answers are not wanted; otherwise it must be as
+// long as items, or nothing is added. Up to 4096 items are one commit, fewer with an Options.MemTableSize below 8 MiB; more
+// items are several. If an item cannot be added the error is an *ItemError: the items before it
 // are added, and no others.
 func (f *Counting) AddMany(items [][]byte, isNew []bool) (n int, err error) {
 	return f.f.AddMany(items, isNew)
@@ -105,7 +116,7 @@ func (f *Counting) AddManyUint64(items []uint64, isNew []bool) (n int, err error
 }
 
 // Count returns how often the item was added and not deleted: never less, and rarely more. MaxCount,
-// 15, means 15 or more. An item that seems to be in several layers is counted in each.
+// 15, means 15 or more. With an error, such as ErrNotFound for a missing filter, it is 0.
 func (f *Counting) Count(item []byte) (int, error) { return f.f.Count(item) }
 
 // CountString is Count for a string.
@@ -146,7 +157,7 @@ func (f *Counting) DeleteManyUint64(items []uint64, found []bool) (n int, err er
 // Merge adds to the filter all that the sources hold, in one commit: the sum of their
 // counters, at most 15 each: an item is there as often as in all of them together. The
 // filter is made if it is missing, unless it is one of the sources; a missing source is
-// ErrNotFound. All must be in one store and made with equal parameters: else the error is
+// ErrNotFound. All must be in one store and made with equal parameters, the hash included: else the error is
 // ErrUnequal. If the union would be fuller than the filters were made to be, it is ErrRate, and
 // nothing is changed. Merge reads and writes all blocks of the filters, while other writes to them wait.
 func (f *Counting) Merge(ctx context.Context, sources ...*Counting) error {

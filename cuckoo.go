@@ -7,11 +7,24 @@ import "github.com/sievekv/sievekv/cuckooext"
 // goroutines. It follows its key, and returns ErrNotFound and ErrWrongType, as Bloom does.
 type Cuckoo struct{ f cuckooext.Filter }
 
-// CuckooConfig says what a new cuckoo filter is for: its Capacity and ErrorRate, and if need be its
-// Expansion (or NonScaling), BucketSize, MaxIterations, Hash and TTL. See cuckooext.Config.
+// CuckooConfig says what a new cuckoo filter is for:
+//
+//   - Capacity: the items expected, copies included, 1 to 2^40;
+//   - ErrorRate: the highest false-positive rate, above 0 and below 1; with 0 fingerprints have 12 bits, and up to 32 layers
+//     have a rate of 0.0018 each;
+//   - Expansion: the size of each further layer as a multiple of the one before, 1 to 32768, rounded up to a power of two; 0
+//     for 2;
+//   - NonScaling: the filter does not grow; Expansion must be 0 then;
+//   - BucketSize: the slots of a bucket, 1 to 255; 0 for 4;
+//   - MaxIterations: the most entries moved to make room for one, 1 to 65535; 0 for 20;
+//   - Hash: HashKeyed, or HashXXH64; 0 for HashKeyed;
+//   - TTL: how long the filter lives from when it is made, at least a millisecond; 0 for ever.
+//
+// See cuckooext.Config.
 type CuckooConfig = cuckooext.Config
 
-// CuckooInfo describes a cuckoo filter. See cuckooext.Info.
+// CuckooInfo describes a cuckoo filter: among others the Items it has, its Capacity, the false-positive rate now
+// (ExpectedRate), its size in bytes, and when it expires. See cuckooext.Info.
 type CuckooInfo = cuckooext.Info
 
 // With returns a handle on the same filter whose writes are reported as done at another level of durability.
@@ -19,7 +32,8 @@ func (f *Cuckoo) With(level Durability) *Cuckoo { return &Cuckoo{*f.f.With(level
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads
 // a snapshot, until that ends. It is for handles that exist: Tx.Cuckoo and Snapshot.Cuckoo make new ones.
-// If the transaction is of another store, every use of the handle returns an error.
+// Its writes are part of the transaction, whatever its level of durability. If the transaction is nil, or of another store
+// (ErrOtherStore), every use of the handle returns an error.
 func (f *Cuckoo) In(s Scope) *Cuckoo { return &Cuckoo{*f.f.In(s)} }
 
 // Reserve makes an empty filter. It returns ErrExists if the key holds anything, and ErrWrongType
@@ -41,7 +55,7 @@ func (f *Cuckoo) Drop() (bool, error) { return f.f.Drop() }
 func (f *Cuckoo) Info() (CuckooInfo, error) { return f.f.Info() }
 
 // MayContain reports whether the item may be there: false means that it was not added, or was
-// deleted as often. With an error it is true.
+// deleted as often. With an error, such as ErrNotFound for a missing filter, it is true, as nothing is known of the item.
 func (f *Cuckoo) MayContain(item []byte) (bool, error) { return f.f.MayContain(item) }
 
 // MayContainString is MayContain for a string.
@@ -51,7 +65,7 @@ func (f *Cuckoo) MayContainString(item string) (bool, error) { return f.f.MayCon
 func (f *Cuckoo) MayContainUint64(item uint64) (bool, error) { return f.f.MayContainUint64(item) }
 
 // MayContainMany sets present[i] to what MayContain says of items[i]. present must be as long as
-// items. After an error all are true.
+// items: otherwise it returns an error. After an error all of present are true.
 func (f *Cuckoo) MayContainMany(items [][]byte, present []bool) error {
 	return f.f.MayContainMany(items, present)
 }
@@ -68,7 +82,8 @@ func (f *Cuckoo) MayContainManyUint64(items []uint64, present []bool) error {
 
 // Add adds an item, once more if it is there, and reports whether it is new; false means that it
 // was there, perhaps. The errors are ErrFull and ErrCannotGrow if there is no room, and ErrFull
-// for an item that is there as often as it can be: twice the bucket size in a layer.
+// for an item that is there as often as it can be: twice the bucket size in a layer, 8 times by default. With an error isNew
+// is false.
 func (f *Cuckoo) Add(item []byte) (isNew bool, err error) { return f.f.Add(item) }
 
 // AddString is Add for a string.
@@ -78,9 +93,9 @@ func (f *Cuckoo) AddString(item string) (isNew bool, err error) { return f.f.Add
 func (f *Cuckoo) AddUint64(item uint64) (isNew bool, err error) { return f.f.AddUint64(item) }
 
 // AddMany adds items, and sets isNew[i] to what Add says of items[i]; of equal items only the first
-// can be new. It returns how many are new. isNew may be nil if the answers are not wanted, and
-// must be as long as items otherwise. Up to 4096 items are one commit, fewer with memtables
-// below 8 MiB; longer batches are several. All items are tried: if there is no room for
+// can be new. It returns how many are new. isNew may be nil if the answers are not wanted; otherwise it must be as
+// long as items, or nothing is added. Up to 4096 items are one commit, fewer with an Options.MemTableSize below 8 MiB; more
+// items are several. All items are tried: if there is no room for
 // some, the error is an *ItemError of the first of them. After any other error the items
 // before that one are added, but for those without room, and no others.
 func (f *Cuckoo) AddMany(items [][]byte, isNew []bool) (n int, err error) {
@@ -151,5 +166,5 @@ func (f *Cuckoo) DeleteManyUint64(items []uint64, found []bool) (n int, err erro
 }
 
 // Compact moves entries to where deletions left room in older layers, and takes away layers that
-// are empty then. The store does it by itself some time after many deletions.
+// are empty then; lookups need less time for fewer layers. The store does it by itself some time after many deletions.
 func (f *Cuckoo) Compact() error { return f.f.Compact() }

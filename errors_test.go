@@ -2,6 +2,7 @@ package sievekv_test
 
 import (
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/sievekv/sievekv"
@@ -64,5 +65,33 @@ func TestErrors(t *testing.T) {
 				t.Errorf("%s, filter %d: %v, want %v", tt.what, i, err, tt.want)
 			}
 		}
+	}
+}
+
+// What would be taken for something else is refused: a directory without a name for the current one, and a condition
+// that there is not for none.
+func TestErrors_options(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if db, err := sievekv.Open("", nil); !errors.Is(err, sievekv.ErrOptions) {
+		t.Errorf("Open without a directory = %v, want ErrOptions", err)
+		if err == nil {
+			_ = db.Close() // the test has failed
+		}
+	}
+	if left, err := os.ReadDir("."); len(left) != 0 || err != nil {
+		t.Errorf("Open without a directory leaves %v, %v", left, err)
+	}
+	db := inMemory()
+	defer db.Close()
+	o := sievekv.SetOptions{If: sievekv.IfThere + sievekv.IfMissing}
+	if done, err := db.SetWith("k", nil, o); done || !errors.Is(err, sievekv.ErrOptions) {
+		t.Errorf("SetWith(%+v) = %v, %v, want ErrOptions", o, done, err)
+	}
+	err := db.Update(t.Context(), func(tx *sievekv.Tx) error {
+		_, err := tx.SetWith("k", nil, o)
+		return err
+	})
+	if !errors.Is(err, sievekv.ErrOptions) {
+		t.Errorf("in a transaction: SetWith(%+v) = %v, want ErrOptions", o, err)
 	}
 }

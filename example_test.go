@@ -149,12 +149,12 @@ func Example_requestDeduplication() {
 	// 8c1f: answered before
 }
 
-// A recommender does not show an article twice: a small filter for each of 100,000
+// A recommender does not show an article twice: a small filter for each of 20,000
 // users, that grows with what they read and is forgotten after a month.
 func Example_readingHistory() {
 	db := inMemory()
 	defer db.Close()
-	const users, articles = 100_000, 12
+	const users, articles = 20_000, 12
 	history := sievekv.BloomConfig{Capacity: 16, ErrorRate: 0.01, TTL: 30 * 24 * time.Hour}
 	added := make([]bool, articles)
 	for user := range users {

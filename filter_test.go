@@ -3,10 +3,10 @@ package sievekv_test
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sievekv/sievekv"
 )
@@ -139,27 +139,33 @@ func TestFilter_Drop(t *testing.T) {
 	}
 }
 
-// One function fills filters of any type.
-func ExampleFilter() {
-	db := inMemory()
+// When a filter expires is a time, as elsewhere; one that does not has the zero time.
+func TestInfo_expiresAt(t *testing.T) {
+	db, clock := withClock()
 	defer db.Close()
-	if err := db.Bloom("a").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
-		fmt.Println(err)
+	for ttl, want := range map[time.Duration]time.Time{0: {}, time.Hour: clock.now().Add(time.Hour)} {
+		b, c, n := db.Bloom("bloom"), db.Cuckoo("cuckoo"), db.Counting("counting")
+		err := errors.Join(
+			b.Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01, TTL: ttl}),
+			c.Reserve(sievekv.CuckooConfig{Capacity: 100, ErrorRate: 0.01, TTL: ttl}),
+			n.Reserve(sievekv.CountingConfig{Capacity: 100, ErrorRate: 0.01, TTL: ttl}),
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bloom, err1 := b.Info()
+		cuckoo, err2 := c.Info()
+		counting, err3 := n.Info()
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		for i, at := range []time.Time{bloom.ExpiresAt, cuckoo.ExpiresAt, counting.ExpiresAt} {
+			if !at.Equal(want) || at.IsZero() != want.IsZero() {
+				t.Errorf("with a TTL of %v type %d expires at %v, want %v", ttl, i, at, want)
+			}
+		}
+		if _, err := db.Delete("bloom", "cuckoo", "counting"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := db.Cuckoo("b").Reserve(sievekv.CuckooConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
-		fmt.Println(err)
-	}
-	fill := func(f sievekv.Filter) {
-		n, err := f.AddManyString([]string{"alice", "bob", "alice"}, nil)
-		fmt.Println("new:", n, err)
-		_, err = f.Drop()
-		fmt.Println("dropped:", err)
-	}
-	fill(db.Bloom("a"))
-	fill(db.Cuckoo("b"))
-	// Output:
-	// new: 2 <nil>
-	// dropped: <nil>
-	// new: 2 <nil>
-	// dropped: <nil>
 }

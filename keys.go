@@ -3,6 +3,7 @@ package sievekv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"math"
@@ -16,46 +17,45 @@ import (
 // those of handles made from it.
 func (db *DB) With(level Durability) *DB { return &DB{store: db.store, level: level} }
 
-// SetOptions say how SetWith writes.
+// SetOptions say how SetWith writes. The zero value is the way of Set.
 type SetOptions struct {
 	// If is the condition of writing: IfMissing or IfThere; 0 means none.
 	If SetIf
 
-	// At most one of these is given: how long the key lives, at least a millisecond; when it
-	// ceases to exist; or that it keeps the expiry of what is there. With none it lives for ever.
-	TTL      time.Duration
-	ExpireAt time.Time
-	KeepTTL  bool
+	// At most one of these is given. With none the key lives for ever.
+	TTL      time.Duration // how long it lives, at least a millisecond
+	ExpireAt time.Time     // when it ceases to exist; a time that has passed removes the key
+	KeepTTL  bool          // it keeps the expiry of what is there, if anything is
 }
 
 // SetIf is a condition of SetWith.
 type SetIf = kv.SetIf
 
-// The conditions of SetWith.
+// The conditions of SetWith. What is under the key may be of any type.
 const (
-	IfMissing = kv.SetIfMissing
-	IfThere   = kv.SetIfThere
+	IfMissing = kv.SetIfMissing // nothing may be under the key
+	IfThere   = kv.SetIfThere   // something must be under the key
 )
 
-// ErrTTL is returned for a time to live below a millisecond, and for several ways
-// of saying when a key expires.
+// ErrTTL is returned by SetWith for a TTL below a millisecond, and for more than one of TTL, ExpireAt and KeepTTL.
 var ErrTTL = errors.New("sievekv: a time to live must be at least a millisecond, and the only expiry given")
 
-// Get returns the string under a key. The errors are ErrNotFound and ErrWrongType.
+// Get returns the string under a key, a copy of it. The errors are ErrNotFound, and ErrWrongType for a filter.
 func (db *DB) Get(key string) ([]byte, error) { return db.store.Get([]byte(key)) }
 
 // MGet returns the strings under keys as of one moment, nil for each that is missing
 // or holds another type.
 func (db *DB) MGet(keys ...string) ([][]byte, error) { return db.store.MGet(inBytes(keys)...) }
 
-// Set sets the string under a key, replacing what is there of whatever type. It does
-// not expire.
+// Set sets the string under a key, replacing what is there, be it a string or a filter. It does
+// not expire. The error is ErrTooLarge for a string above the limit.
 func (db *DB) Set(key string, value []byte) error {
 	_, err := db.store.Set(db.level, []byte(key), value, kv.SetOptions{})
 	return err
 }
 
-// SetWith is Set with options, and reports whether the condition let it write.
+// SetWith is Set with options, and reports whether the condition let it write. The errors are ErrTTL and ErrOptions for
+// options that do not fit, and ErrTooLarge.
 func (db *DB) SetWith(key string, value []byte, o SetOptions) (bool, error) {
 	opts, err := o.stored(db.store)
 	if err != nil {
@@ -66,6 +66,9 @@ func (db *DB) SetWith(key string, value []byte, o SetOptions) (bool, error) {
 
 // stored returns the options as package kv takes them.
 func (o SetOptions) stored(store *kv.DB) (kv.SetOptions, error) {
+	if o.If != kv.SetAlways && o.If != IfMissing && o.If != IfThere {
+		return kv.SetOptions{}, fmt.Errorf("%w: SetOptions.If is %d, want IfMissing, IfThere or 0", ErrOptions, o.If)
+	}
 	opts := kv.SetOptions{If: o.If, KeepTTL: o.KeepTTL}
 	given := 0
 	if o.TTL != 0 {
@@ -87,7 +90,7 @@ func (o SetOptions) stored(store *kv.DB) (kv.SetOptions, error) {
 
 func after(store *kv.DB, ttl time.Duration) int64 { return store.Now() + ttl.Milliseconds() }
 
-// MSet sets strings in one commit, replacing what is there.
+// MSet sets strings in one commit, as Set does: all of them or none.
 func (db *DB) MSet(values map[string][]byte) error {
 	keys := inBytes(slices.Collect(maps.Keys(values)))
 	return db.store.Write(db.level, keys, func(w *kv.Writer) error { return mset(w, keys, values) })
@@ -102,8 +105,8 @@ func mset(w *kv.Writer, keys [][]byte, values map[string][]byte) error {
 	return nil
 }
 
-// Incr adds n to the integer under a key, 0 if it is missing, and returns the sum.
-// The errors are ErrNotInteger, ErrOverflow and ErrWrongType.
+// Incr adds n to the integer under a key, a string in decimal, 0 if it is missing, and returns the sum. The key
+// keeps its expiry. The errors are ErrNotInteger, ErrOverflow and ErrWrongType.
 func (db *DB) Incr(key string, n int64) (int64, error) {
 	return db.store.Incr(db.level, []byte(key), n)
 }
@@ -116,42 +119,45 @@ func (db *DB) Delete(keys ...string) (int, error) {
 // Exists returns how many of the keys are there; one named twice counts twice.
 func (db *DB) Exists(keys ...string) (int, error) { return db.store.Exists(inBytes(keys)...) }
 
-// TypeOf returns the type of a key as TYPE prints it, "none" if it is missing.
+// TypeOf returns the type of a key as the command TYPE prints it: "string", "MBbloom--" for a Bloom filter, "MBbloomCF" for a
+// cuckoo filter, "CBloom---" for a counting filter, and "none" if it is missing.
 func (db *DB) TypeOf(key string) (string, error) { return db.store.TypeOf([]byte(key)) }
 
-// Rename moves what is under src to dst in one commit, replacing what is there: a caller that
-// looks finds the old or the new, never neither. It returns ErrNotFound if src is
+// Rename moves what is under src to dst in one commit, replacing what is there: a lookup of dst
+// finds the old or the new, never neither. Its expiry goes with it. It returns ErrNotFound if src is
 // missing.
 func (db *DB) Rename(src, dst string) error {
 	return db.store.Rename(db.level, []byte(src), []byte(dst))
 }
 
-// RenameIfFree is Rename if nothing is under dst, and reports whether that was so.
+// RenameIfFree is Rename if nothing is under dst, and reports whether that was so. It returns ErrNotFound if src is missing.
 func (db *DB) RenameIfFree(src, dst string) (bool, error) {
 	return db.store.RenameIfFree(db.level, []byte(src), []byte(dst))
 }
 
-// Copy copies what is under src to dst, its expiry too, and reports whether src is
-// there and dst is free, or replace is set.
+// Copy copies what is under src to dst, its expiry too. It reports whether it did: not if src is missing, nor if
+// something is under dst, unless replace is set. Other writes to both keys wait. If the context ends before the copy is
+// complete, nothing is changed.
 func (db *DB) Copy(ctx context.Context, src, dst string, replace bool) (bool, error) {
 	return db.store.Copy(ctx, db.level, []byte(src), []byte(dst), replace)
 }
 
-// Expire sets how long a key lives from now on, and reports whether it is there.
+// Expire sets how long a key lives from now on, whatever was set before, and reports whether it is there.
 // A ttl below a millisecond removes the key.
 func (db *DB) Expire(key string, ttl time.Duration) (bool, error) {
 	return db.store.Expire(db.level, []byte(key), after(db.store, ttl), kv.ExpireAlways)
 }
 
-// ExpireAt sets when a key ceases to exist, and reports whether it is there.
+// ExpireAt sets when a key ceases to exist, whatever was set before, and reports whether it is there. A time that has passed
+// removes the key.
 func (db *DB) ExpireAt(key string, at time.Time) (bool, error) {
 	return db.store.Expire(db.level, []byte(key), at.UnixMilli(), kv.ExpireAlways)
 }
 
-// Persist makes a key not expire, and reports whether it was to.
+// Persist takes the expiry of a key away, and reports whether it had one.
 func (db *DB) Persist(key string) (bool, error) { return db.store.Persist(db.level, []byte(key)) }
 
-// TTL returns how long a key has to live, 0 for ever. It returns ErrNotFound for a
+// TTL returns how long a key has to live, 0 for one that does not expire. It returns ErrNotFound for a
 // missing key.
 func (db *DB) TTL(key string) (time.Duration, error) {
 	at, err := db.store.ExpiryOf([]byte(key))
@@ -171,11 +177,18 @@ func remaining(at, now int64) time.Duration {
 	return time.Duration(min(max(1, at-now), longest)) * time.Millisecond
 }
 
-// ScanOptions say which keys Scan returns; the zero value means all.
+// ScanOptions say which keys Scan returns; the zero value means all. Most programs need at most
+//
+//   - Match: a pattern as of the command KEYS, with *, ?, [abc] and \ for what stands for itself;
+//   - Type: the name of a type as TypeOf returns it, in any case;
+//   - Objects: filters alone, no strings.
+//
+// See kv.ScanOptions for the others.
 type ScanOptions = kv.ScanOptions
 
-// Scan returns the keys, in no meaningful order: one that is there all the time is
-// returned exactly once. An error ends it.
+// Scan returns the keys, to be ranged over, in no meaningful order: one that is there all the time is
+// returned exactly once, one that comes or goes meanwhile once or not at all. An error, such as that of a context that
+// has ended, comes with the key "", and ends it. Keys may be written meanwhile.
 func (db *DB) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
 	return db.store.Scan(ctx, o)
 }

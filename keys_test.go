@@ -1,10 +1,7 @@
 package sievekv_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"log"
 	"testing"
 	"time"
 
@@ -45,69 +42,4 @@ func TestDB_TTL(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Strings lie beside the filters, and expire if they are told to.
-func ExampleDB_SetWith() {
-	db := inMemory()
-	defer db.Close()
-	// A lock that whoever comes first holds, for a minute at most.
-	for range 2 {
-		mine, err := db.SetWith("lock", []byte("me"), sievekv.SetOptions{If: sievekv.IfMissing, TTL: time.Minute})
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(mine)
-	}
-	n, err := db.Incr("visits", 1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(n)
-	for key, err := range db.Scan(context.Background(), sievekv.ScanOptions{Match: "v*"}) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(key)
-	}
-	// Output:
-	// true
-	// false
-	// 1
-	// visits
-}
-
-// The row and its entry in the filter are written together or not at all. The row is
-// written whatever the filter says: its answer "seen" may be a false positive.
-func ExampleDB_Update() {
-	db := inMemory()
-	defer db.Close()
-	ctx := context.Background()
-	orders := db.Bloom("orders:seen")
-	if err := orders.Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
-		log.Fatal(err)
-	}
-	err := db.Update(ctx, func(tx *sievekv.Tx) error {
-		if _, err := orders.In(tx).AddString("17"); err != nil {
-			return err
-		}
-		return tx.Set("order:17", []byte("two apples"))
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = db.View(ctx, func(s *sievekv.Snapshot) error {
-		seen, err := orders.In(s).MayContainString("17")
-		if err != nil {
-			return err
-		}
-		row, err := s.Get("order:17")
-		fmt.Println(seen, string(row))
-		return err
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	// Output:
-	// true two apples
 }

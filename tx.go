@@ -16,12 +16,13 @@ import (
 )
 
 // Tx is a transaction that writes: see DB.Update and DB.BeginTx. It reads what it has written. It may
-// be used by several goroutines, which take turns, until it ends: then every use returns
-// ErrEnded.
+// be used by several goroutines, which take turns, until it ends: then every use of it, and of handles that it
+// has made, returns ErrEnded. Its methods are those of DB, with the same errors, for the writes of one commit.
 type Tx struct{ tx *kv.Transaction }
 
-// Snapshot is the store as of one commit, for reading: see DB.View. A write through one of its handles returns
-// ErrReadOnly, and every use after the end of View's function ErrEnded.
+// Snapshot is the store as of one commit, for reading: see DB.View. What has not expired at its beginning does not
+// expire in it. A write through one of its handles returns ErrReadOnly, and every use after the end of View's function
+// ErrEnded.
 type Snapshot struct{ tx *kv.Transaction }
 
 // Update runs f in a transaction. If f returns nil, all that it wrote through tx is one commit; if it
@@ -31,8 +32,11 @@ type Snapshot struct{ tx *kv.Transaction }
 //
 // Inside of f, write through tx alone. A write that is not, such as one by a handle of db's, would
 // wait for f to return, and so for itself: it returns ErrNested, or ErrBusy after
-// Options.MaxIdleTransaction if another goroutine makes it. All that f writes has to fit into one commit, a quarter of
-// Options.MemTableSize: otherwise the error is ErrTooLarge.
+// Options.MaxIdleTransaction, 10 seconds by default, if another goroutine makes it. All that f writes has to fit into one
+// commit, a quarter of Options.MemTableSize, 8 MiB by default: otherwise the error is ErrTooLarge.
+//
+// If the context ends while f runs, the transaction is rolled back: further uses of it return ErrEnded together with
+// the context's error, and so does Update.
 //
 //	err := db.Update(ctx, func(tx *sievekv.Tx) error {
 //		if _, err := tx.Bloom("seen").AddString("order:17"); err != nil {
@@ -44,13 +48,15 @@ func (db *DB) Update(ctx context.Context, f func(tx *Tx) error) error {
 	return db.store.Update(ctx, db.level, func(tx *kv.Transaction) error { return f(&Tx{tx}) })
 }
 
-// View runs f with the store as of one commit, and returns f's error. Nobody waits for it, however long it takes.
+// View runs f with the store as of one commit, and returns f's error. Nobody waits for it, however long it takes; what
+// is overwritten or deleted meanwhile takes its space on the disk until f returns. After the end of the context every use of
+// the snapshot returns an error.
 func (db *DB) View(ctx context.Context, f func(s *Snapshot) error) error {
 	return db.store.View(ctx, func(tx *kv.Transaction) error { return f(&Snapshot{tx}) })
 }
 
 // BeginTx begins a transaction that Commit or Rollback ends, or the end of its context, which
-// rolls it back. Prefer Update, which cannot be left open.
+// rolls it back. Until then all other writes of the store wait, as in Update. Prefer Update, which cannot be left open.
 func (db *DB) BeginTx(ctx context.Context) (*Tx, error) {
 	tx, err := db.store.BeginExclusive(ctx, db.level)
 	if err != nil {
@@ -60,10 +66,11 @@ func (db *DB) BeginTx(ctx context.Context) (*Tx, error) {
 }
 
 // Commit ends a transaction of BeginTx, and writes all of it as one commit. After an error nothing is
-// written, or, after ErrFailed, it is not known. It is not for the transaction of Update.
+// written, but after ErrFailed whether it is is not known. It is not for the transaction of Update, which commits by
+// itself, and would return ErrEnded after it.
 func (tx *Tx) Commit() error { return tx.tx.Commit() }
 
-// Rollback ends a transaction of BeginTx, and writes nothing. After Commit it does nothing.
+// Rollback ends a transaction of BeginTx, and writes nothing. After Commit it does nothing, and so can be deferred.
 func (tx *Tx) Rollback() error { return tx.tx.Rollback() }
 
 // Scope returns the transaction of package kv, for handles on types of other packages.
@@ -172,10 +179,10 @@ func lookup(tx *kv.Transaction, key string, look func(kv.Reader, *kv.Object)) er
 	})
 }
 
-// TypeOf returns the type of a key as TYPE prints it, "none" if it is missing.
+// TypeOf returns the type of a key, see DB.TypeOf, "none" if it is missing.
 func (tx *Tx) TypeOf(key string) (string, error) { return typeOf(tx.tx, key) }
 
-// TypeOf returns the type of a key as TYPE prints it, "none" if it was missing.
+// TypeOf returns the type of a key, see DB.TypeOf, "none" if it was missing.
 func (s *Snapshot) TypeOf(key string) (string, error) { return typeOf(s.tx, key) }
 
 func typeOf(tx *kv.Transaction, key string) (string, error) {
@@ -188,10 +195,10 @@ func typeOf(tx *kv.Transaction, key string) (string, error) {
 	return name, err
 }
 
-// TTL returns how long a key has to live, 0 for ever. It returns ErrNotFound for a missing key.
+// TTL returns how long a key has to live, 0 for one that does not expire. It returns ErrNotFound for a missing key.
 func (tx *Tx) TTL(key string) (time.Duration, error) { return ttl(tx.tx, key) }
 
-// TTL returns how long a key had to live, 0 for ever. It returns ErrNotFound for a missing key.
+// TTL returns how long a key had to live, 0 for one that did not expire. It returns ErrNotFound for a missing key.
 func (s *Snapshot) TTL(key string) (time.Duration, error) { return ttl(s.tx, key) }
 
 func ttl(tx *kv.Transaction, key string) (left time.Duration, err error) {
@@ -207,12 +214,12 @@ func ttl(tx *kv.Transaction, key string) (left time.Duration, err error) {
 	return left, err
 }
 
-// Scan returns the keys, with what the transaction has changed, in no meaningful order. An error ends it.
+// Scan is as DB.Scan, of the keys as the transaction has left them.
 func (tx *Tx) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
 	return scan(ctx, tx.tx, o)
 }
 
-// Scan returns the keys, each once, in no meaningful order. An error ends it.
+// Scan is as DB.Scan, of the keys as they were, each once.
 func (s *Snapshot) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
 	return scan(ctx, s.tx, o)
 }
@@ -266,7 +273,7 @@ func (tx *Tx) write(change func(*kv.Writer) (bool, error)) (done bool, err error
 	return done && err == nil, err
 }
 
-// MSet sets strings, replacing what is there.
+// MSet sets strings, as Set does.
 func (tx *Tx) MSet(values map[string][]byte) error {
 	return tx.tx.Write(func(w *kv.Writer) error { return mset(w, inBytes(slices.Collect(maps.Keys(values))), values) })
 }
@@ -307,13 +314,13 @@ func (tx *Tx) Rename(src, dst string) error {
 	return tx.tx.Write(func(w *kv.Writer) error { return w.Rename([]byte(src), []byte(dst)) })
 }
 
-// RenameIfFree is Rename if nothing is under dst, and reports whether that was so.
+// RenameIfFree is Rename if nothing is under dst, and reports whether that was so. It returns ErrNotFound if src is missing.
 func (tx *Tx) RenameIfFree(src, dst string) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.RenameIfFree([]byte(src), []byte(dst)) })
 }
 
-// Copy copies what is under src to dst, its expiry too, and reports whether src is there and dst is
-// free, or replace is set.
+// Copy copies what is under src to dst, its expiry too. It reports whether it did: not if src is missing, nor if
+// something is under dst, unless replace is set.
 func (tx *Tx) Copy(ctx context.Context, src, dst string, replace bool) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.Copy(ctx, []byte(src), []byte(dst), replace) })
 }
@@ -324,14 +331,14 @@ func (tx *Tx) Expire(key string, ttl time.Duration) (bool, error) {
 	return tx.expire(key, after(tx.tx.DB(), ttl))
 }
 
-// ExpireAt sets when a key ceases to exist, and reports whether it is there.
+// ExpireAt sets when a key ceases to exist, and reports whether it is there. A time that has passed removes the key.
 func (tx *Tx) ExpireAt(key string, at time.Time) (bool, error) { return tx.expire(key, at.UnixMilli()) }
 
 func (tx *Tx) expire(key string, at int64) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.Expire([]byte(key), at, kv.ExpireAlways) })
 }
 
-// Persist makes a key not expire, and reports whether it was to.
+// Persist takes the expiry of a key away, and reports whether it had one.
 func (tx *Tx) Persist(key string) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.Persist([]byte(key)) })
 }

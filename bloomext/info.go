@@ -2,6 +2,7 @@ package bloomext
 
 import (
 	"math"
+	"time"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
@@ -32,7 +33,7 @@ type Info struct {
 	ResidentBytes uint64 // of blocks in memory
 
 	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
-	ExpiresAt int64       // Unix milliseconds; 0 for never
+	ExpiresAt time.Time   // to the millisecond; zero for never
 	Layers    []LayerInfo // oldest first
 }
 
@@ -61,7 +62,7 @@ func (f *Filter) Info() (Info, error) {
 // info is Info but for the bytes on disk and in memory.
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
-	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(), Hash: f.hash.Kind()}
+	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind()}
 	var ones, distinct float64
 	var rates []float64
 	for i := len(f.layers) - 1; i >= 0; i-- {

@@ -6,4 +6,4 @@ const raceEnabled = false
 
 // sizeTestItems is the size of the filter whose renaming and dropping is
 // measured; filling it takes most of the test's time.
-const sizeTestItems = 10_000_000
+const sizeTestItems = 2_000_000

@@ -80,7 +80,7 @@ func infoSections(h *module.Host) ([]infoSection, error) {
 
 // versionSection begins the section that a server says more in.
 func versionSection() infoSection {
-	return infoSection{"Server", []module.InfoField{{Name: "sievekv_version", Value: kv.Version()}}}
+	return infoSection{"Server", []module.InfoField{{Name: "sievekv_version", Value: module.Version()}}}
 }
 
 func storeSections(db *kv.DB, about kv.About) ([]infoSection, error) {

@@ -240,9 +240,9 @@ func contains(items [][]byte, item []byte) bool {
 // that grows, with a cache of a few blocks: no item is ever lost, every deletion counts
 // down or is counted as kept, and the rate holds.
 func TestFilter_multiset(t *testing.T) {
-	steps := 1_000_000
+	steps := 300_000
 	if raceEnabled {
-		steps = 30_000
+		steps = 6_000
 	}
 	const goroutines, rate = 4, 0.02
 	for _, small := range []bool{true, false} {
@@ -309,7 +309,7 @@ func TestFilter_movedByOneCommit(t *testing.T) {
 		db := open(t, kv.Options{Durability: kv.NoSync})
 		items := 20_000
 		if raceEnabled {
-			items = 2000
+			items = 500
 		}
 		testMovedByOneCommit(t, db, items, func(func() bool) {})
 	})
@@ -320,7 +320,11 @@ func TestFilter_movedByOneCommit(t *testing.T) {
 			others[i] = countingext.New(db, fmt.Sprint("other", i))
 			must(t, others[i].Reserve(countingext.Config{Capacity: 100, ErrorRate: 0.01}))
 		}
-		testMovedByOneCommit(t, db, 2000, func(done func() bool) {
+		items := 2000
+		if raceEnabled {
+			items = 200
+		}
+		testMovedByOneCommit(t, db, items, func(done func() bool) {
 			for n := 0; !done(); n++ {
 				if _, err := others[n%len(others)].MayContainString("x"); err != nil {
 					t.Error(err)

@@ -2,6 +2,7 @@ package countingext
 
 import (
 	"math"
+	"time"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
@@ -48,7 +49,7 @@ type Info struct {
 	ResidentBytes uint64 // of blocks in memory
 
 	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
-	ExpiresAt int64       // Unix milliseconds; 0 for never
+	ExpiresAt time.Time   // to the millisecond; zero for never
 	Layers    []LayerInfo // oldest first
 }
 
@@ -81,7 +82,7 @@ func (f *filter) items(r kv.Reader) uint64 { return r.Counter(f.oldest().table, 
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
 	i := Info{
-		ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(), Hash: f.hash.Kind(),
+		ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(),
 		Items: f.items(r), DeletesKept: r.Counter(f.oldest().table, keptCounter), Ordered: f.ordered(r),
 	}
 	var rates []float64

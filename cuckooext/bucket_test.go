@@ -191,8 +191,8 @@ func TestBlock_model(t *testing.T) {
 		refused := 0
 		for round := range 6 {
 			ops := g.slots()
-			if raceEnabled && round > 0 {
-				ops /= 5
+			if round > 0 { // the first one fills the block
+				ops /= 2
 			}
 			for range ops {
 				p := items[r.IntN(len(items))]
@@ -294,8 +294,12 @@ func TestBlock_patchedMeanwhile(t *testing.T) {
 				}
 				done <- reads
 			}()
+			rounds := 1000
+			if raceEnabled {
+				rounds = 200
+			}
 			// Items that come and go move those that stay.
-			for range 1000 {
+			for range rounds {
 				var passing []place
 				for range 10 {
 					if p := g.place(r.Uint64(), 1); insert(p) {

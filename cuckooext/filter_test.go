@@ -106,9 +106,9 @@ func (m *multiset) step(f *cuckooext.Filter) error {
 // Several goroutines add, delete, look and count, over a chain that grows and is
 // compacted, with a cache of a few blocks; each finds what it has left.
 func TestFilter_multiset(t *testing.T) {
-	steps := 1_000_000
+	steps := 300_000
 	if raceEnabled {
-		steps = 30_000
+		steps = 6_000
 	}
 	const goroutines = 4
 	for _, small := range []bool{true, false} {

@@ -1,10 +1,13 @@
 package cuckooext
 
 import (
+	"time"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Info describes a filter.
@@ -32,7 +35,7 @@ type Info struct {
 	ResidentBytes uint64 // of blocks in memory
 
 	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
-	ExpiresAt int64       // Unix milliseconds; 0 for never
+	ExpiresAt time.Time   // to the millisecond; zero for never
 	Layers    []LayerInfo // oldest first
 }
 
@@ -58,7 +61,7 @@ func (f *Filter) Info() (info Info, err error) {
 func (f *filter) info(r kv.Reader) Info {
 	p, oldest := f.chain.Params, &f.layers[len(f.layers)-1]
 	i := Info{
-		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: f.object.Expiry(), Hash: f.hash.Kind(),
+		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(),
 		MaxLayers:       int(min(int64(f.g.layersOf(p)), module.Of(r.DB()).SettingInt(maxLayersSetting))),
 		FingerprintBits: f.g.family.Width(), BucketSize: int(f.g.bucketSize), MaxIterations: oldest.maxIterations,
 		Buckets: oldest.blocks * uint64(f.g.buckets), Deletes: r.Counter(oldest.table, deletesCounter),

@@ -109,7 +109,7 @@ var sized = []struct {
 // A filter that was made for its items takes them all before it grows, and nearly every
 // slot is taken then. With another seed one in a hundred does not: see earlyChance.
 func TestFilter_load(t *testing.T) {
-	capacity := 1_000_000
+	capacity := 300_000
 	if raceEnabled || testing.Short() {
 		capacity = 100_000
 	}

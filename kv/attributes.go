@@ -1,10 +1,12 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // stagedAttribute is an attribute of an object; a nil value removes it.
@@ -22,12 +24,12 @@ func (db *DB) Attribute(o *Object, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer db.exit()
-	value, closer, err := db.disk.Get(appendAttributeKey(nil, o.header.id, name))
-	if errors.Is(err, pebble.ErrNotFound) {
+	value, closer, err := db.store.Get(format.AppendAttributeKey(nil, o.header.ID, name))
+	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, db.readError(err, "key %q: attribute %q", o.key, name)
+		return nil, storage.ReadError(err, "key %q: attribute %q", o.key, name)
 	}
 	value = append([]byte{}, value...)
 	return value, closer.Close()
@@ -35,24 +37,24 @@ func (db *DB) Attribute(o *Object, name string) ([]byte, error) {
 
 // SetAttribute stages an attribute of an object; nil removes it.
 func (w *Writer) SetAttribute(o *Object, name string, value []byte) {
-	w.attributes = append(w.attributes, stagedAttribute{o.header.id, name, value})
-	w.grow(perEntry + len(value))
+	w.attributes = append(w.attributes, stagedAttribute{o.header.ID, name, value})
+	w.grow(storage.PerEntry + len(value))
 }
 
 // KeepAttributes stages for one object the attributes another has, as last committed.
 func (w *Writer) KeepAttributes(from, to *Object) (err error) {
-	prefix := appendAttributeKey(nil, from.header.id, "")
+	prefix := format.AppendAttributeKey(nil, from.header.ID, "")
 	end := slices.Clone(prefix)
 	end[len(end)-1]++
-	it, err := w.db.disk.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: end})
+	it, err := w.db.iterate(context.Background(), prefix, end)
 	if err != nil {
-		return w.db.readError(err, "key %q: attributes", from.key)
+		return storage.ReadError(err, "key %q: attributes", from.key)
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {
-			return w.db.readError(err, "key %q: attributes", from.key)
+			return storage.ReadError(err, "key %q: attributes", from.key)
 		}
 		w.SetAttribute(to, string(it.Key()[len(prefix):]), append([]byte{}, value...))
 	}

@@ -49,7 +49,7 @@ func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (i
 			changed++
 			w.grow(4)
 			w.bitCount++
-			if w.nest.id != 0 {
+			if w.savepoint.id != 0 {
 				w.added = append(w.added, addedBit{staged, p})
 			}
 		}

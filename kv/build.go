@@ -2,12 +2,11 @@ package kv
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // An object may be larger than a commit. Build writes its blocks ahead, in
@@ -24,7 +23,7 @@ type Builder struct {
 	ctx    context.Context
 	w      *Writer
 	object *Object
-	batch  *pebble.Batch
+	batch  *storage.Batch
 	value  []byte
 }
 
@@ -51,16 +50,16 @@ func (w *Writer) buildObject(ctx context.Context, key []byte, o *Object, fill fu
 	if err := w.put(key, o); err != nil {
 		return err
 	}
-	w.built = append(w.built, o.header.id)
+	w.built = append(w.built, o.header.ID)
 	return nil
 }
 
 func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder) error) error {
-	id := o.header.id
+	id := o.header.ID
 	w.db.building.Store(id, struct{}{})
 	w.builds = append(w.builds, id)
-	if err := w.db.pebble().Set(appendDroppedKey(nil, id), []byte{droppedUnwritten}, pebble.NoSync); err != nil {
-		return w.db.fail(fmt.Errorf("kv: build of key %q: %w", o.key, err))
+	if err := w.db.set(format.AppendDroppedKey(nil, id), []byte{format.DroppedUnwritten}); err != nil {
+		return err
 	}
 	for _, l := range o.layers {
 		switch {
@@ -71,7 +70,7 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 			l.one.Store(zeroLine)
 		}
 	}
-	b := &Builder{ctx: ctx, w: w, object: o, batch: w.db.disk.NewBatch()}
+	b := &Builder{ctx: ctx, w: w, object: o, batch: w.db.store.NewBatch()}
 	defer func() { _ = b.batch.Close() }() // releases memory, cannot fail
 	if err := fill(b); err != nil {
 		return err
@@ -94,8 +93,8 @@ func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 	if !slices.ContainsFunc(words, func(w uint64) bool { return w != 0 }) {
 		return nil // as an absent block is
 	}
-	key := appendBlockKey(nil, l.object, l.spec.Number, blk)
-	b.value = block.AppendBlock(b.value[:0], b.object.header.family, words)
+	key := format.AppendBlockKey(nil, l.object, l.spec.Number, blk)
+	b.value = block.AppendBlock(b.value[:0], b.object.header.Family, words)
 	must(b.batch.Set(key, b.value, nil))
 	if l.dir == nil && !l.closed.Load() {
 		first, own := l.newBlock()
@@ -110,14 +109,14 @@ func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 
 func (b *Builder) flush() error {
 	db := b.w.db
-	if db.space.Full() {
+	if db.store.Space.Full() {
 		return db.noSpace()
 	}
 	if b.batch.Empty() {
 		return db.failure()
 	}
-	if err := db.pebble().Apply(b.batch, pebble.NoSync); err != nil {
-		return db.fail(fmt.Errorf("kv: build of key %q: %w", b.object.key, err))
+	if _, err := db.store.Commit(b.batch, false); err != nil {
+		return err
 	}
 	b.batch.Reset()
 	return db.failure()

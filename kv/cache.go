@@ -151,7 +151,7 @@ func (db *DB) Touch(o *Object, l *Layer, blk uint64) {
 	defer db.exit()
 	db.pauseAt("touch: begun")
 	r := db.residency.cache
-	r.Get(objectCacheKey(o.header.id))
+	r.Get(objectCacheKey(o.header.ID))
 	if l.dir != nil {
 		r.Get(blockKey(l, blk))
 		r.Get(chunkKey(l, blk))

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // CheckReport is what Check found.
@@ -32,7 +32,7 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 		return nil, err
 	}
 	defer db.exit()
-	db.drain() // what is gathered after this is of commits after the call
+	db.store.Flush() // the most of it while nobody waits
 	c := &checker{db: db, owners: make(map[uint64]string)}
 	c.take()
 	defer func() { _ = c.snap.Close() }() // it fails only for one closed before
@@ -45,7 +45,7 @@ func (c *checker) take() {
 	db := c.db
 	db.lockApply()
 	defer db.apply.Unlock()
-	c.snap = db.disk.NewSnapshot()
+	c.snap, _ = db.store.Snapshot()
 	for i := range db.groups {
 		c.want[i] = db.groups[i].Load()
 	}
@@ -54,7 +54,7 @@ func (c *checker) take() {
 
 type checker struct {
 	db       *DB
-	snap     *pebble.Snapshot
+	snap     *storage.Snapshot
 	owners   map[uint64]string   // by object id
 	want     [numKeyLocks]uint64 // keys by group, as counted by commits
 	expiring uint64              // keys with an expiry
@@ -70,7 +70,7 @@ func (c *checker) problem(format string, args ...any) {
 
 func (c *checker) run(ctx context.Context) error {
 	var groups [numKeyLocks]uint64
-	err := c.each(ctx, []byte{tagHeader}, []byte{tagHeader + 1}, func(key, value []byte) error {
+	err := c.each(ctx, []byte{format.TagHeader}, []byte{format.TagHeader + 1}, func(key, value []byte) error {
 		c.report.Keys++
 		c.header(key, value, &groups)
 		return nil
@@ -90,7 +90,7 @@ func (c *checker) run(ctx context.Context) error {
 }
 
 func (c *checker) header(stored, value []byte, groups *[numKeyLocks]uint64) {
-	hash, key, err := decodeHeaderKey(stored)
+	hash, key, err := format.DecodeHeaderKey(stored)
 	if err != nil {
 		c.problem("%w", err)
 		return
@@ -99,35 +99,35 @@ func (c *checker) header(stored, value []byte, groups *[numKeyLocks]uint64) {
 	if want := c.db.hash(key); hash != want {
 		c.problem("%w: key %q: stored at hash %x, has hash %x", ErrCorrupt, key, hash, want)
 	}
-	h, err := decodeHeader(value)
+	h, err := format.DecodeHeader(value)
 	if err != nil {
 		c.problem("key %q: %w", key, err)
 		return
 	}
-	if at := h.expiry; at != 0 {
+	if at := h.Expiry; at != 0 {
 		c.expiring++
-		if noted, err := c.noted(appendExpiryKey(nil, at, key), h); err != nil || !noted {
+		if noted, err := c.noted(format.AppendExpiryKey(nil, at, key), h); err != nil || !noted {
 			c.problem("%w: key %q expires at %d, which is not noted", errors.Join(ErrCorrupt, err), key, at)
 		}
 	}
-	if h.id == 0 {
+	if h.ID == 0 {
 		if _, err := stringOf(h); err != nil {
 			c.problem("key %q: %w", key, err)
 		}
 		return
 	}
-	if other, taken := c.owners[h.id]; taken {
-		c.problem("%w: keys %q and %q share object %d", ErrCorrupt, other, key, h.id)
+	if other, taken := c.owners[h.ID]; taken {
+		c.problem("%w: keys %q and %q share object %d", ErrCorrupt, other, key, h.ID)
 	}
-	c.owners[h.id] = string(key)
+	c.owners[h.ID] = string(key)
 }
 
 // expiries finds notes of keys that are not there or do not expire then. Each key
 // that does has one, so it is enough to count them.
 func (c *checker) expiries(ctx context.Context) error {
 	notes := uint64(0)
-	err := c.each(ctx, []byte{tagExpiry}, []byte{tagExpiry + 1}, func(key, _ []byte) error {
-		if _, _, err := decodeExpiryKey(key); err != nil {
+	err := c.each(ctx, []byte{format.TagExpiry}, []byte{format.TagExpiry + 1}, func(key, _ []byte) error {
+		if _, _, err := format.DecodeExpiryKey(key); err != nil {
 			c.problem("%w", err)
 		}
 		notes++
@@ -143,15 +143,15 @@ func (c *checker) expiries(ctx context.Context) error {
 }
 
 // noted reports whether a note is there, as it should be for a header.
-func (c *checker) noted(note []byte, h *header) (bool, error) {
+func (c *checker) noted(note []byte, h *format.Header) (bool, error) {
 	value, closer, err := c.snap.Get(note)
-	if errors.Is(err, pebble.ErrNotFound) {
+	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	same := bytes.Equal(value, expiryNoteValue(h))
+	same := bytes.Equal(value, format.ExpiryNoteValue(h))
 	return same, closer.Close()
 }
 
@@ -165,16 +165,16 @@ func (c *checker) objects(ctx context.Context) error {
 		at = nil
 	}
 	seen := make(map[uint64]bool)
-	err := c.each(ctx, []byte{tagObject}, []byte{tagObject + 1}, func(key, value []byte) error {
-		k, err := decodeObjectKey(key)
+	err := c.each(ctx, []byte{format.TagObject}, []byte{format.TagObject + 1}, func(key, value []byte) error {
+		k, err := format.DecodeObjectKey(key)
 		if err != nil {
 			c.problem("%w", err)
 			return nil
 		}
-		if at == nil || at.id != k.object {
+		if at == nil || at.id != k.Object {
 			finish()
-			at = c.object(k.object)
-			seen[k.object] = true
+			at = c.object(k.Object)
+			seen[k.Object] = true
 		}
 		at.entry(k, value)
 		return nil
@@ -190,13 +190,13 @@ func (c *checker) objects(ctx context.Context) error {
 }
 
 func (c *checker) each(ctx context.Context, from, to []byte, f func(key, value []byte) error) (err error) {
-	it, err := c.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from, UpperBound: to})
+	it, err := c.snap.NewIterWithContext(ctx, &storage.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
-		return c.db.readError(err, "check")
+		return storage.ReadError(err, "check")
 	}
 	defer func() { // a type's verifier may panic in f
 		if cerr := it.Close(); err == nil && cerr != nil {
-			err = c.db.readError(cerr, "check")
+			err = storage.ReadError(cerr, "check")
 		}
 	}()
 	for ok := it.First(); ok; ok = it.Next() {
@@ -208,7 +208,7 @@ func (c *checker) each(ctx context.Context, from, to []byte, f func(key, value [
 			err = f(it.Key(), value)
 		}
 		if err != nil {
-			return c.db.readError(err, "check: key %x", it.Key())
+			return storage.ReadError(err, "check: key %x", it.Key())
 		}
 	}
 	return nil
@@ -233,16 +233,16 @@ func (c *checker) object(id uint64) *objectCheck {
 	}
 	value, closer, err := c.snap.Get(c.db.headerKey(nil, []byte(key)))
 	if err != nil {
-		c.problem("key %q: %w", key, c.db.readError(err, "header"))
+		c.problem("key %q: %w", key, storage.ReadError(err, "header"))
 		return oc
 	}
-	h, err := decodeHeader(bytes.Clone(value))
+	h, err := format.DecodeHeader(bytes.Clone(value))
 	if err = errors.Join(err, closer.Close()); err != nil {
 		c.problem("key %q: %w", key, err)
 		return oc
 	}
-	layers := make([]*Layer, len(h.layers))
-	for i, spec := range h.layers {
+	layers := make([]*Layer, len(h.Layers))
+	for i, spec := range h.Layers {
 		layers[i] = newLayer(h, spec)
 	}
 	if oc.o, err = newObject(c.db, key, h, layers); err != nil {
@@ -250,8 +250,8 @@ func (c *checker) object(id uint64) *objectCheck {
 		return oc
 	}
 	switch {
-	case oc.o.typ == nil && h.module != builtInModule:
-		c.report.Notes = append(c.report.Notes, fmt.Sprintf("key %q: module %q is not registered, what it alone knows was not checked", key, h.module))
+	case oc.o.typ == nil && h.Module != format.BuiltInModule:
+		c.report.Notes = append(c.report.Notes, fmt.Sprintf("key %q: module %q is not registered, what it alone knows was not checked", key, h.Module))
 	case oc.o.typ != nil && oc.o.typ.Verify != nil:
 		oc.verifier = oc.o.typ.Verify(oc.o)
 	}
@@ -261,24 +261,24 @@ func (c *checker) object(id uint64) *objectCheck {
 // unwritten reports whether an object is one whose building has not ended, or
 // never will: see build.go.
 func (c *checker) unwritten(id uint64) (bool, error) {
-	value, closer, err := c.snap.Get(appendDroppedKey(nil, id))
-	if errors.Is(err, pebble.ErrNotFound) {
+	value, closer, err := c.snap.Get(format.AppendDroppedKey(nil, id))
+	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	unwritten := len(value) > 0 && value[0] == droppedUnwritten
+	unwritten := len(value) > 0 && value[0] == format.DroppedUnwritten
 	return unwritten, closer.Close()
 }
 
-func (oc *objectCheck) entry(k objectKey, value []byte) {
-	if oc.o == nil || k.part == partAttributes {
+func (oc *objectCheck) entry(k format.ObjectKey, value []byte) {
+	if oc.o == nil || k.Part == format.PartAttributes {
 		return
 	}
-	number := k.rest
-	if k.part != partCounters {
-		number = k.part - partLayers
+	number := k.Rest
+	if k.Part != format.PartCounters {
+		number = k.Part - format.PartLayers
 	}
 	var layer *Layer
 	for _, l := range oc.o.layers {
@@ -289,15 +289,15 @@ func (oc *objectCheck) entry(k objectKey, value []byte) {
 	switch {
 	case layer == nil:
 		oc.c.problem("%w: key %q: entry of layer %d, which it does not have", ErrCorrupt, oc.o.key, number)
-	case k.part == partCounters:
+	case k.Part == format.PartCounters:
 		oc.counters(layer, value)
 	default:
-		oc.block(layer, k.rest, value)
+		oc.block(layer, k.Rest, value)
 	}
 }
 
 func (oc *objectCheck) counters(l *Layer, value []byte) {
-	counters, err := decodeCounters(value)
+	counters, err := format.DecodeCounters(value)
 	if err != nil {
 		oc.c.problem("key %q: layer %d: %w", oc.o.key, l.spec.Number, err)
 		return
@@ -315,8 +315,8 @@ func (oc *objectCheck) block(l *Layer, blk uint64, value []byte) {
 		return
 	}
 	_, words := l.newBlock()
-	if _, err := block.Decode(words, oc.o.header.family, value); err != nil {
-		oc.c.problem("%w", oc.c.db.readError(err, "key %q: block %d of layer %d", oc.o.key, blk, l.spec.Number))
+	if _, err := block.Decode(words, oc.o.header.Family, value); err != nil {
+		oc.c.problem("%w", storage.ReadError(err, "key %q: block %d of layer %d", oc.o.key, blk, l.spec.Number))
 		return
 	}
 	if oc.verifier == nil {

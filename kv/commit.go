@@ -3,21 +3,19 @@ package kv
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"math/bits"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/batchrepr"
-
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // The crash argument.
 //
-// What is written. Each commit is in one Pebble batch, alone or with others that were
-// gathered (gather.go): one record of the log, with the headers, operands, counters and
-// attributes of everything it changes. What was gathered before a commit is before it
+// What is written. Each commit is in one Pebble batch, alone or with other small ones
+// (storage/pending.go): one record of the log, with the headers, operands, counters and
+// attributes of everything it changes. What was pending before a commit is before it
 // in the log, or in the same record.
 // Pebble writes records in the order of their sequences and, after a crash,
 // replays the log up to the first record that is not whole. So a crash leaves a
@@ -28,7 +26,7 @@ import (
 // What is acknowledged. A commit under Always is reported only after a sync that
 // covered its record, and so covered every record before it: what its answer
 // was based on. Answers that wrote nothing wait for the watermark to pass what
-// they read (see durable.go). A reported commit is therefore in every prefix a
+// they read (see storage/durable.go). A reported commit is therefore in every prefix a
 // crash can leave.
 //
 // What a failing disk leaves. A failed write or sync of the log or the manifest
@@ -51,7 +49,7 @@ import (
 // before a memtable was flushed: the MANIFEST then has the sequence.
 //
 // Locks, in this order: key locks (by index) or the gate, apply, stripe mutexes.
-// Apply is held from before the batch is applied to after the last patch:
+// Apply is held from before the batch goes to Pebble until the cache has it:
 // shared by commits that lookups may see item by item, exclusively by those
 // under the sequence lock. None is held while waiting for the disk.
 
@@ -63,8 +61,8 @@ import (
 func (w *Writer) commit() error {
 	db := w.db
 	defer w.release()
-	full := db.space.Full()
-	if !full && w.gathers() && w.gather() {
+	full := db.store.Space.Full()
+	if !full && w.small() && w.commitSmall() {
 		return db.failure()
 	}
 	if err := w.build(); err != nil {
@@ -73,7 +71,7 @@ func (w *Writer) commit() error {
 	if w.batch.Empty() {
 		return w.settleAnswer()
 	}
-	if full && !onlyRemoves(w.batch.Repr()) {
+	if full && !onlyRemoves(w.batch) {
 		return w.answer(db.noSpace())
 	}
 	// Alone at the disk, a commit asks for its own sync as it is applied; more
@@ -82,19 +80,14 @@ func (w *Writer) commit() error {
 	if w.level == Always {
 		defer db.syncing.Add(-1)
 	}
-	last, err := w.apply(solo)
+	receipt, err := w.apply(solo)
 	w.unlock()
 	if err != nil {
 		return err
 	}
 	switch {
-	case solo:
-		if err := w.batch.SyncWait(); err != nil {
-			return db.fail(fmt.Errorf("kv: sync of the log: %w", err))
-		}
-		return db.synced(last)
 	case w.level == Always:
-		return db.awaitDurable(last)
+		return db.store.Await(receipt)
 	case w.level == EverySec:
 		db.everySec.Store(true)
 	}
@@ -113,50 +106,27 @@ func (w *Writer) build() error {
 	w.stageSlots()
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {
-			w.scratch = setCounters(w.batch, w.scratch, s.layer, s.counters)
+			w.scratch = storage.SetCounters(w.batch, w.scratch, storage.LayerCounters{Layer: s.layer.stored(), Values: s.counters})
 		}
 	}
 	return w.db.checkSize(w.batch)
 }
 
-// setCounters adds a record of counters to a batch. Scratch is memory, which it returns.
-func setCounters(batch *pebble.Batch, scratch []byte, l *Layer, values [numCounters]uint64) []byte {
-	key := appendCountersKey(scratch[:0], l.object, l.spec.Number)
-	n := len(key)
-	scratch = appendCounters(key, values)
-	must(batch.Set(scratch[:n], scratch[n:], nil))
-	return scratch
-}
+// checkSize refuses a batch that is too large.
+func (db *DB) checkSize(batch *storage.Batch) error { return db.refuseSize(storage.CommitSize(batch)) }
 
-// checkSize refuses a batch that is too large: above half a memtable it bypasses that and loses
-// its sequence.
-func (db *DB) checkSize(batch *pebble.Batch) error {
-	return db.refuseSize(batch.Len() + perEntry*int(batch.Count()))
-}
-
-func (db *DB) refuseSize(size int) error {
-	if limit := db.MaxCommit(); size > limit {
-		return fmt.Errorf("%w: commit of %d bytes, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, size, limit)
-	}
-	return nil
-}
+func (db *DB) refuseSize(size int) error { return storage.RefuseSize(size, db.MaxCommit()) }
 
 // onlyRemoves reports whether a batch, as build left it, makes nothing but removals, and
 // notes of them.
-func onlyRemoves(repr []byte) bool {
-	for r := batchrepr.Read(repr); ; {
-		kind, key, _, ok, err := r.Next()
-		switch {
-		case !ok || err != nil:
-			return err == nil
-		case kind != pebble.InternalKeyKindDelete && kind != pebble.InternalKeyKindRangeDelete && key[0] != tagDropped:
-			return false
-		}
-	}
+func onlyRemoves(b *storage.Batch) bool {
+	only := true
+	storage.EachChange(b, func(kind storage.Kind, key, _ []byte) bool {
+		only = kind == storage.KindDelete || kind == storage.KindRangeDelete || key[0] == format.TagDropped
+		return only
+	})
+	return only
 }
-
-// perEntry is what an entry of a batch costs in the memtable, above its bytes.
-const perEntry = 256
 
 // operands calls f with the key and the operand of each block in which bits are
 // staged. Both are the writer's, and change with the next call.
@@ -170,19 +140,19 @@ func (w *Writer) operands(f func(key, operand []byte)) {
 		}
 		w.positions = b.appendPositions(w.positions[:0])
 		l := w.layers[b.ordinal].layer
-		key := appendBlockKey(w.scratch[:0], l.object, l.spec.Number, b.blk)
+		key := format.AppendBlockKey(w.scratch[:0], l.object, l.spec.Number, b.blk)
 		n := len(key)
 		w.scratch = block.AppendBitsOperand(key, w.positions)
 		f(w.scratch[:n], w.scratch[n:])
 	}
 }
 
-// apply applies the batch and patches memory, and returns its last sequence.
-func (w *Writer) apply(ownSync bool) (uint64, error) {
+// apply gives the batch to storage and applies it to the cache.
+func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	db := w.db
 	w.setKeyCounts()
 	if w.needsSequence() {
-		db.drain() // before others have to wait for it
+		db.store.Flush() // before others have to wait for it
 		db.lockApply()
 		defer db.apply.Unlock()
 		db.word.Add(seqOdd)
@@ -191,7 +161,7 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 		db.apply.RLock()
 		defer db.apply.RUnlock()
 	}
-	p := &w.patcher
+	p := &w.applier
 	p.db = db
 	w.addObjects(p)
 	touched := w.stripes()
@@ -200,29 +170,18 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	defer finishVersions(w.startVersions(p))
 	db.pauseAt("commit: started")
 
-	var err error
-	if ownSync {
-		err = db.pebble().ApplyNoSyncWait(w.batch, pebble.Sync)
-	} else {
-		err = db.pebble().Apply(w.batch, pebble.NoSync)
-	}
+	receipt, err := db.store.Commit(w.batch, ownSync)
 	if err != nil {
-		return 0, db.fail(fmt.Errorf("kv: commit: %w", err))
+		return receipt, err
 	}
-	first := uint64(w.batch.SeqNum())
-	if first == 0 {
-		return 0, db.fail(fmt.Errorf("kv: commit of %d bytes has no sequence", w.batch.Len()))
-	}
-	last := first + uint64(w.batch.Count()) - 1
-	raise(&db.lastSeq, last)
 	db.pauseAt("commit: applied")
-	p.applied(last)
-	p.patch(w.batch.Repr())
+	p.applied(receipt.Number)
+	p.applyToCache(w.batch)
 	w.steps += p.steps
-	if db.space.Full() {
+	if db.store.Space.Full() {
 		db.removed.Add(uint64(w.removals()))
 	}
-	w.tellWatches() // not before: who began to watch after that would see what was not patched yet
+	w.tellWatches() // not before: a watch that begins after this would see blocks without the commit
 	for _, v := range w.views {
 		if v.object != nil && v.changed {
 			v.object.end() // staging only; the live one was made from the batch
@@ -230,7 +189,7 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 	}
 	db.stats.commits.Add(1)
 	db.stats.commitBytes.Add(uint64(w.batch.Len()))
-	return last, nil
+	return receipt, nil
 }
 
 // lockApply takes apply, exclusively. Those who would share it wait as long as somebody waits
@@ -238,17 +197,15 @@ func (w *Writer) apply(ownSync bool) (uint64, error) {
 // way until Pebble has room again.
 func (db *DB) lockApply() {
 	db.pauseAt("apply: wanted")
-	db.stall.RLock()
-	//lint:ignore SA2001 having held the lock is the point
-	db.stall.RUnlock()
+	db.store.AwaitRoom()
 	db.apply.Lock()
 }
 
-// addObjects gives a patcher what the commit may change. Where more than one object has a layer,
+// addObjects gives a applier what the commit may change. Where more than one object has a layer,
 // that of the object that is open counts, unless this writer made one of the same number. Of one
-// that is not open those are patched that this writer has found: they may go on in what it puts
+// that is not open, those count that this writer has found: they may go on in what it puts
 // under a key. The caller holds apply exclusively, or the locks of the keys.
-func (w *Writer) addObjects(p *patcher) {
+func (w *Writer) addObjects(p *applier) {
 	for i := range w.views {
 		if v := &w.views[i]; v.changed {
 			p.add(v.object)
@@ -268,7 +225,7 @@ func (w *Writer) addObjects(p *patcher) {
 	}
 	for i := range w.layers {
 		if s := &w.layers[i]; s.madeFor != nil && !s.gone {
-			p.addLayer(patched{o: s.madeFor, l: s.layer})
+			p.addLayer(target{o: s.madeFor, l: s.layer})
 		}
 	}
 }
@@ -285,7 +242,7 @@ func (w *Writer) setKeyCounts() {
 			n = 0
 		}
 		n += uint64(g.delta)
-		w.set(appendKeyCountKey(w.scratch[:0], g.group), binary.AppendUvarint(nil, n))
+		w.set(format.AppendKeyCountKey(w.scratch[:0], g.group), binary.AppendUvarint(nil, n))
 	}
 }
 

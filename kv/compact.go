@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // Compacting is what a type does to an object of its own to make it smaller, such as
@@ -14,16 +16,16 @@ import (
 // compactRequest is the key of an object to be compacted.
 type compactRequest string
 
-func (r compactRequest) about() string { return string(r) }
+func (r compactRequest) About() string { return string(r) }
 
 // QueueCompact asks for the object under a key to be compacted some time. If too many wait,
 // it is to be asked again.
-func (db *DB) QueueCompact(key []byte) { db.compacts.add(compactRequest(key)) }
+func (db *DB) QueueCompact(key []byte) { db.compacts.Add(compactRequest(key)) }
 
 // CompactQueued makes one commit of at most about so many bytes for each object that
 // was to be compacted when it was called, and reports whether there is more to do.
 func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err error) {
-	keys := slices.Collect(maps.Keys(db.compacts.takeAll()))
+	keys := slices.Collect(maps.Keys(db.compacts.TakeAll()))
 	for i, key := range keys {
 		again, err := false, ctx.Err()
 		if err == nil {
@@ -44,7 +46,7 @@ func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err err
 }
 
 func (db *DB) compact(key []byte, budget int) (more bool, err error) {
-	if db.space.Full() {
+	if db.store.Space.Full() {
 		return false, db.noSpace()
 	}
 	err = db.Write(NoSync, [][]byte{key}, func(w *Writer) error {
@@ -78,14 +80,14 @@ func (w *Writer) Shrink(o *Object) (*Object, error) {
 		return nil, fmt.Errorf("kv: key %q: %d layers, the last cannot be removed", o.key, len(o.layers))
 	}
 	h := *o.header
-	h.layers = slices.Clip(h.layers[:last])
+	h.Layers = slices.Clip(h.Layers[:last])
 	gone := o.layers[last]
 	left, err := newObject(w.db, o.key, &h, slices.Clip(o.layers[:last]))
 	if err != nil {
 		return nil, err
 	}
 	w.dropLayer(gone)
-	w.layerDrops = append(w.layerDrops, layerDrop{h.id, gone.spec.Number})
+	w.layerDrops = append(w.layerDrops, layerDrop{h.ID, gone.spec.Number})
 	w.setView([]byte(o.key), left)
 	return left, nil
 }
@@ -98,10 +100,10 @@ func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 		if dropped[d.object] {
 			continue
 		}
-		from := appendOrdered(appendObjectKey(nil, d.object), d.layer+partLayers)
-		to := appendOrdered(appendObjectKey(nil, d.object), d.layer+partLayers+1)
+		from := format.AppendOrdered(format.AppendObjectKey(nil, d.object), d.layer+format.PartLayers)
+		to := format.AppendOrdered(format.AppendObjectKey(nil, d.object), d.layer+format.PartLayers+1)
 		must(w.batch.DeleteRange(from, to, nil))
-		w.delete(appendCountersKey(w.scratch[:0], d.object, d.layer))
+		w.delete(format.AppendCountersKey(w.scratch[:0], d.object, d.layer))
 	}
 }
 

@@ -3,9 +3,9 @@ package kv
 import (
 	"context"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // Copy stages a copy of what is under src under dst, its expiry too, and reports
@@ -27,7 +27,7 @@ func (w *Writer) Copy(ctx context.Context, src, dst []byte, replace bool) (bool,
 		if err != nil {
 			return false, err
 		}
-		return true, w.putString(dst, value, o.header.expiry)
+		return true, w.putString(dst, value, o.header.Expiry)
 	}
 	copied, err := w.make(dst, *o.header)
 	if err != nil {
@@ -35,7 +35,7 @@ func (w *Writer) Copy(ctx context.Context, src, dst []byte, replace bool) (bool,
 	}
 	err = w.buildObject(ctx, dst, copied, func(b *Builder) error {
 		for i, l := range o.layers {
-			for c := range numCounters {
+			for c := range format.NumCounters {
 				if v := w.Counter(l, c); v != 0 {
 					w.SetCounter(b.object.layers[i], c, v)
 				}
@@ -66,18 +66,18 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 	if s := w.stagedLayer(from); s != nil && s.madeFor != nil {
 		return nil // what is stored may be of a layer that had the number before
 	}
-	prefix := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers)
-	end := appendOrdered(appendObjectKey(nil, from.object), from.spec.Number+partLayers+1)
-	it, err := w.db.pebble().NewIterWithContext(b.ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: end})
+	prefix := format.AppendOrdered(format.AppendObjectKey(nil, from.object), from.spec.Number+format.PartLayers)
+	end := format.AppendOrdered(format.AppendObjectKey(nil, from.object), from.spec.Number+format.PartLayers+1)
+	it, err := w.db.iterate(b.ctx, prefix, end)
 	if err != nil {
-		return w.db.readError(err, "key %q: copy", o.key)
+		return storage.ReadError(err, "key %q: copy", o.key)
 	}
 	for ok := it.First(); ok; ok = it.Next() {
-		k, err := decodeObjectKey(it.Key())
-		if err == nil && k.rest >= from.spec.Blocks {
-			err = corruptf("block %d of layer %d, which has %d", k.rest, from.spec.Number, from.spec.Blocks)
+		k, err := format.DecodeObjectKey(it.Key())
+		if err == nil && k.Rest >= from.spec.Blocks {
+			err = format.Corruptf("block %d of layer %d, which has %d", k.Rest, from.spec.Number, from.spec.Blocks)
 		}
-		if err == nil && staged[k.rest] {
+		if err == nil && staged[k.Rest] {
 			continue
 		}
 		var value []byte
@@ -85,18 +85,18 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 			value, err = it.ValueAndErr()
 		}
 		if err == nil {
-			_, err = block.Decode(words, o.header.family, value)
+			_, err = block.Decode(words, o.header.Family, value)
 		}
 		if err == nil {
-			err = b.Put(to, k.rest, words)
+			err = b.Put(to, k.Rest, words)
 		}
 		if err != nil {
 			_ = it.Close() // the first error is the one to tell
-			return w.db.readError(err, "key %q: copy", o.key)
+			return storage.ReadError(err, "key %q: copy", o.key)
 		}
 	}
 	if err := it.Close(); err != nil {
-		return w.db.readError(err, "key %q: copy", o.key)
+		return storage.ReadError(err, "key %q: copy", o.key)
 	}
 	return nil
 }

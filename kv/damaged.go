@@ -2,9 +2,11 @@ package kv
 
 import (
 	"bytes"
+	"context"
 	"errors"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // A key whose header cannot be understood is there all the same: scans list it, counts
@@ -14,7 +16,7 @@ import (
 // damaged is the error of such a header, or of what is needed with it to open the object.
 type damaged struct {
 	error
-	header *header // nil if nothing of it can be trusted
+	header *format.Header // nil if nothing of it can be trusted
 }
 
 func (d *damaged) Unwrap() error { return d.error }
@@ -31,7 +33,7 @@ func damagedBy(err error) error {
 // damagedBeside returns an error that was met in opening an object by a header that
 // decodes. If the type cannot make sense of it, it may say anything. Counters that do not
 // decode, and a type of a newer version, say nothing against the header.
-func damagedBeside(h *header, err error, trusted bool) error {
+func damagedBeside(h *format.Header, err error, trusted bool) error {
 	switch {
 	case errors.Is(err, ErrUnsupportedVersion), errors.Is(err, ErrCorrupt) && trusted:
 		return &damaged{err, h}
@@ -47,28 +49,28 @@ func damagedBeside(h *header, err error, trusted bool) error {
 func (d *damaged) stand(db *DB, key []byte) *Object {
 	h := d.header
 	if h == nil {
-		h = &header{}
+		h = &format.Header{}
 	}
 	o := &Object{db: db, key: string(key), header: h}
-	o.state.Store(uint64(h.expiry) << 1)
+	o.state.Store(uint64(h.Expiry) << 1)
 	return o
 }
 
 // notesOf returns the notes that a key expires, whenever that is: for a key whose header
 // does not say. It reads all notes there are. The caller holds the key's lock.
 func (db *DB) notesOf(key []byte) (notes [][]byte, err error) {
-	it, err := db.disk.NewIter(&pebble.IterOptions{LowerBound: []byte{tagExpiry}, UpperBound: expiryEnd})
+	it, err := db.iterate(context.Background(), []byte{format.TagExpiry}, expiryEnd)
 	if err != nil {
-		return nil, db.readError(err, "key %q: when it expires", key)
+		return nil, storage.ReadError(err, "key %q: when it expires", key)
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
-		if _, of, err := decodeExpiryKey(it.Key()); err == nil && bytes.Equal(of, key) {
+		if _, of, err := format.DecodeExpiryKey(it.Key()); err == nil && bytes.Equal(of, key) {
 			notes = append(notes, bytes.Clone(it.Key()))
 		}
 	}
 	if err := it.Error(); err != nil {
-		return nil, db.readError(err, "key %q: when it expires", key)
+		return nil, storage.ReadError(err, "key %q: when it expires", key)
 	}
 	return notes, nil
 }

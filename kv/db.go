@@ -2,17 +2,16 @@ package kv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
-	"github.com/sievekv/sievekv/kv/freeze"
+	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/queue"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // DB is an open store. All methods may be called from any goroutine.
@@ -24,19 +23,13 @@ type DB struct {
 	word atomic.Uint64
 
 	residency *residency
-	disk      *pebble.DB // by pebble(), but where what is gathered does not matter: gather.go
-	scheduler *scheduler
-	fs        *freeze.FS
-	space     *freeze.Space
-	dirLock   *pebble.Lock
+	store     *storage.Store
 	opts      Options
 	dir       string
-	meta      storeMeta
+	meta      format.StoreMeta
 	registry  *registry
 	running   Running // nil without modules
 	opened    time.Time
-
-	descriptors descriptors // see descriptors.go
 
 	// apply, see commit.go. gate is held shared by writers of single keys and
 	// exclusively by one that may touch any key.
@@ -46,11 +39,7 @@ type DB struct {
 	stripes  [numStripes]stripe
 	shards   [numShards]shard
 
-	lastSeq  atomic.Uint64 // sequence of the last commit applied to Pebble
-	gathered gathered      // see gather.go
-	durable  atomic.Uint64 // see durable.go
-	syncing  atomic.Int64  // commits under Always that are on their way
-	syncer   syncer
+	syncing atomic.Int64 // commits under Always that are on their way
 
 	// users counts operations that use Pebble or ristretto; Close waits for
 	// them, as both panic when used after their own Close.
@@ -59,10 +48,8 @@ type DB struct {
 
 	failed atomic.Pointer[error]
 	// ending ends when the store fails, or is being closed; end ends it.
-	ending  context.Context
-	end     context.CancelFunc
-	stalled atomic.Int32 // see pebble.go
-	stall   sync.RWMutex // held while stalled is set
+	ending context.Context
+	end    context.CancelFunc
 
 	// groups are the numbers of headers by group of keys, written under the
 	// group's key lock or the gate; keys is their sum.
@@ -72,7 +59,6 @@ type DB struct {
 	expiry   expiryHint
 	expiring expiringKeys
 
-	ballast  atomic.Int64  // how large it is to be by now, see sizeBallast
 	removed  atomic.Uint64 // keys removed while the disk was full, and not reclaimed
 	everySec atomic.Bool   // a commit asked for EverySec since the last sync
 
@@ -83,22 +69,17 @@ type DB struct {
 	keyedMu sync.Mutex     // guards keyed
 	keyed   *hash.Function // of the store's own secret, nil until it has one
 
-	sidecarMu      sync.Mutex // guards sidecarWritten and the file
-	sidecarWritten uint64
-
 	building     sync.Map // ids of objects being built
 	transactions sync.Map // those open
 	watches      watches
 
-	folds    requests[foldRequest]
-	compacts requests[compactRequest]
+	folds    queue.Queue[foldRequest]
+	compacts queue.Queue[compactRequest]
 	stats    stats
 	closing  atomic.Bool
-	gaveUp   atomic.Bool // see givenUp
 
-	stopHousekeeper chan struct{}
-	housekeeperDone chan struct{}
-	drainerDone     chan struct{}
+	stopKeeper chan struct{}
+	keeperDone chan struct{}
 }
 
 const (
@@ -151,27 +132,14 @@ func (db *DB) Health() error {
 		return err
 	}
 	defer db.exit()
-	if db.space.Full() {
+	if db.store.Space.Full() {
 		return fmt.Errorf("%w: %s", ErrNoSpace, db.dir)
 	}
 	return nil
 }
 
 // fail makes the store refuse everything from now on, and freezes its directory.
-func (db *DB) fail(cause error) error {
-	db.fs.Freeze(cause)
-	return db.failure()
-}
-
-// frozen is told by the file system of the first failure.
-func (db *DB) frozen(cause error) {
-	err := fmt.Errorf("%w: %s: %w", ErrFailed, db.dir, cause)
-	if db.failed.CompareAndSwap(nil, &err) {
-		db.word.Or(isFailed)
-		db.end()
-		db.opts.Logger.Error("sievekv: the store has failed; close it and open it again", "dir", db.dir, "error", cause.Error())
-	}
-}
+func (db *DB) fail(cause error) error { return db.store.Fail(cause) }
 
 // enter announces a use of Pebble or ristretto; if it returns nil, exit must
 // follow. Uses may nest.
@@ -204,63 +172,20 @@ func (db *DB) Close() error {
 		return ErrClosed
 	}
 	db.endTransactions() // they may keep services waiting
-	// Before those who have asked for compactions go.
-	db.gaveUp.Store(db.scheduler.reclaims())
+	db.store.End(func() bool { return db.users.Load() != 0 })
 	db.end()
-	relieved := make(chan struct{})
-	relief := make(chan struct{})
-	go func() {
-		defer close(relieved)
-		db.relieve(relief)
-	}()
 	if db.running != nil {
 		db.running.Stop()
 	}
-	close(db.stopHousekeeper)
-	<-db.housekeeperDone
-	<-db.drainerDone
+	close(db.stopKeeper)
+	<-db.keeperDone
 	db.word.Or(isClosed)
 	for db.users.Load() != 0 {
 		db.pauseAt("close: waiting")
 		<-db.idle
 	}
-	db.users.Add(1) // so that relieve helps here too
-	db.drain()
-	db.users.Add(-1)
-	close(relief)
-	<-relieved
-	err := db.failure()
-	if err == nil {
-		if err = db.syncLog(); err == nil {
-			err = db.storeSidecar()
-		}
-	}
 	db.residency.cache.Close()
-	return errors.Join(err, db.closeStore())
-}
-
-// relieve helps Close to its end, until stop is closed. Operations that wait for a
-// flush which fails again and again, be it writers, the housekeeper or a service,
-// would wait for ever: then the directory is frozen, which lets them end with
-// ErrFailed and loses nothing acknowledged under Always.
-func (db *DB) relieve(stop <-chan struct{}) {
-	const patience = 200 * time.Millisecond
-	ticker := time.NewTicker(patience)
-	defer ticker.Stop()
-	before := db.stats.backgroundErrors.Load()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-ticker.C:
-		}
-		db.startCompactions() // the housekeeper, who did, has ended
-		failures := db.stats.backgroundErrors.Load()
-		if failures != before && db.users.Load() != 0 && db.failure() == nil {
-			_ = db.fail(errors.New("closed while operations waited for flushes that fail"))
-		}
-		before = failures
-	}
+	return db.store.Close()
 }
 
 // Dir returns the directory the store was opened with.
@@ -271,10 +196,10 @@ func (db *DB) Logger() *slog.Logger { return db.opts.Logger }
 
 // MaxCommit returns the limit of a commit's size, in bytes: that of its batch and
 // 256 for each entry.
-func (db *DB) MaxCommit() int { return db.opts.MemTableSize / 4 }
+func (db *DB) MaxCommit() int { return storage.MaxCommit(db.opts.MemTableSize) }
 
 // Seed returns the seed for the item hashes of a new object that takes XXH64.
-func (db *DB) Seed() uint64 { return db.meta.seed }
+func (db *DB) Seed() uint64 { return db.meta.Seed }
 
 // Durability returns the level of writes that ask for no other.
 func (db *DB) Durability() Durability { return db.opts.Durability }

@@ -15,17 +15,17 @@
 //     for, part of one.
 //   - resident: in memory, in the block table of its layer.
 //   - module: types and more that a program opens the store with; package module has the rest.
-//   - sequence: Pebble's number of an operation; the durable watermark is the
-//     highest known to be on stable storage.
+//   - number: of a commit, in the order in which commits were applied, or became pending; the
+//     durable watermark is one up to which all are on stable storage.
 //
 // # How it works
 //
 // A write takes the write lock of its key, reads what it needs, stages its
 // changes in a Writer and commits them as one batch. The batch is applied
-// without waiting for the disk, the resident blocks are patched from the batch's
+// without waiting for the disk, it is applied to the resident blocks from the batch's
 // bytes, the locks are let go, and only then does the caller wait for the disk,
 // together with everyone else who does. Small commits that do not wait for the disk are
-// gathered, and are one batch together; gather.go says how that shows nowhere. commit.go
+// pending at first, and go to Pebble many at a time; package storage says how that shows nowhere. commit.go
 // has the crash argument.
 //
 // A lookup of a resident block takes no lock: a few atomic loads. A block that

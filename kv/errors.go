@@ -5,36 +5,39 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // The errors of a store. All are meant for errors.Is; what was being done, and
 // to which key or path, is added around them with %w.
 var (
 	// ErrClosed is returned by every operation on a store after Close began.
-	ErrClosed = errors.New("kv: store is closed")
+	ErrClosed = storage.ErrClosed
 
 	// ErrLocked is returned by Open when another process, or another DB of
 	// this process, has the directory open. The message says which of the two,
 	// and names the path.
-	ErrLocked = errors.New("kv: store is open already")
+	ErrLocked = storage.ErrLocked
 
 	// ErrNotExist is returned by Open with Options.MustExist when the directory
 	// holds no store.
-	ErrNotExist = errors.New("kv: no store here")
+	ErrNotExist = storage.ErrNotExist
 
 	// ErrFailed is returned by every operation after a write or sync of the
 	// log, the manifest or the directory failed. The outcome of a commit that
 	// was waiting for the disk at that moment is unknown: it may or may not be
 	// there after the store is opened again. Nothing acknowledged is lost.
-	ErrFailed = errors.New("kv: store has failed, outcome of unfinished commits unknown; close it and open it again")
+	ErrFailed = storage.ErrFailed
 
 	// ErrCorrupt is returned when stored bytes do not decode, or the store's
 	// log lost its end.
-	ErrCorrupt = errors.New("kv: corrupt data")
+	ErrCorrupt = format.ErrCorrupt
 
 	// ErrUnsupportedVersion is returned for bytes written by a newer version of
 	// this package or of a module.
-	ErrUnsupportedVersion = errors.New("kv: unsupported format version")
+	ErrUnsupportedVersion = format.ErrUnsupportedVersion
 
 	// ErrNoSpace is returned by writes while the file system has less free
 	// space than Options.MinFreeSpace. Reads go on, and writes are accepted
@@ -71,7 +74,7 @@ var (
 
 	// ErrTooLarge is returned when a key, a commit or a filter is larger than
 	// its limit. The message names both.
-	ErrTooLarge = errors.New("kv: too large")
+	ErrTooLarge = storage.ErrTooLarge
 
 	// ErrNotInteger is returned when a value that is to be counted with is not an
 	// integer of 64 bits in decimal.
@@ -94,10 +97,6 @@ var (
 	ErrOptions = errors.New("kv: bad options")
 )
 
-func corruptf(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
-}
-
 func notFound(key []byte) error { return fmt.Errorf("%w: %q", ErrNotFound, key) }
 
 func keyTooLong(key []byte) error {
@@ -107,7 +106,7 @@ func keyTooLong(key []byte) error {
 // PlainText returns the text of an error for people who use a program: without the names of Go packages, except in
 // double quotes, and without what Pebble puts into its errors for itself.
 func PlainText(err error) string {
-	text := strings.ReplaceAll(err.Error(), detailCarrier, "")
+	text := strings.ReplaceAll(err.Error(), storage.DetailCarrier, "")
 	return packageNames.ReplaceAllStringFunc(text, func(found string) string {
 		if found[0] == '"' {
 			return found
@@ -121,12 +120,3 @@ func PlainText(err error) string {
 var packageNames = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(^|: |; |\n)(?:(?:` +
 	`sievekv|kv|block|probe|freeze|storage|module|resp|server|txn|scalableext|bloomext|cuckooext|countingext|compaction|pebble|strconv` +
 	`): )+`)
-
-// detailCarrier is what Pebble's errors of damaged files end in: an error for programs, joined to the one for people.
-const detailCarrier = "\n<corruption detail carrier>"
-
-// diskError is an error of Pebble's without detailCarrier.
-type diskError struct{ error }
-
-func (e diskError) Error() string { return strings.ReplaceAll(e.error.Error(), detailCarrier, "") }
-func (e diskError) Unwrap() error { return e.error }

@@ -1,11 +1,13 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // The number of keys with an expiry is that of their notes. It is not stored: commits
@@ -103,10 +105,10 @@ func (db *DB) countExpiring() error {
 		db.exit()
 		return nil
 	}
-	it, err := db.disk.NewIter(&pebble.IterOptions{LowerBound: []byte{tagExpiry}, UpperBound: expiryEnd})
+	it, err := db.iterate(context.Background(), []byte{format.TagExpiry}, expiryEnd)
 	if err != nil {
 		db.exit()
-		return db.readError(err, "keys that expire")
+		return storage.ReadError(err, "keys that expire")
 	}
 	e.n.Store(0)
 	e.state = counting
@@ -119,7 +121,7 @@ func (db *DB) countExpiring() error {
 
 // countNotes counts the notes of an iterator. Close waits for it, and has it end early. If
 // they cannot be read, the next who asks has them counted anew.
-func (db *DB) countNotes(it *pebble.Iterator) {
+func (db *DB) countNotes(it *storage.Iterator) {
 	defer db.pauseAt("expiring: ended")
 	const few = 1024
 	e := &db.expiring
@@ -136,7 +138,7 @@ func (db *DB) countNotes(it *pebble.Iterator) {
 		notes = 0
 	}
 	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		err = db.readError(err, "keys that expire")
+		err = storage.ReadError(err, "keys that expire")
 		db.opts.Logger.Warn("sievekv: keys that expire cannot be counted", "dir", db.dir, "error", err.Error())
 		e.end(notCounted)
 		return

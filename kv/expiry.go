@@ -7,7 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // A key that has expired is missing for everyone who looks, from that moment on,
@@ -30,7 +31,7 @@ type expiryHint struct {
 	sweeps int    // under way; guarded by mu
 }
 
-var expiryEnd = []byte{tagExpiry + 1}
+var expiryEnd = []byte{format.TagExpiry + 1}
 
 // raise begins a sweep: it returns the hint, and makes it the end.
 func (h *expiryHint) raise() []byte {
@@ -63,7 +64,7 @@ func (h *expiryHint) lower(note []byte) {
 func (h *expiryHint) due(now int64) (due, more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	due = bytes.Compare(h.from, appendExpiryKey(nil, now+1, nil)) < 0
+	due = bytes.Compare(h.from, format.AppendExpiryKey(nil, now+1, nil)) < 0
 	return due, due || h.sweeps > 0
 }
 
@@ -97,7 +98,7 @@ func (c ExpireIf) holds(old, at int64) bool {
 // removes the key at once.
 func (w *Writer) Expire(key []byte, at int64, cond ExpireIf) (bool, error) {
 	o, err := w.Object(key)
-	if err != nil || o == nil || !cond.holds(o.header.expiry, at) {
+	if err != nil || o == nil || !cond.holds(o.header.Expiry, at) {
 		return false, err
 	}
 	if at <= w.Now() {
@@ -110,7 +111,7 @@ func (w *Writer) Expire(key []byte, at int64, cond ExpireIf) (bool, error) {
 // Persist stages that a key does not expire, and reports whether it was to.
 func (w *Writer) Persist(key []byte) (bool, error) {
 	o, err := w.Object(key)
-	if err != nil || o == nil || o.header.expiry == 0 {
+	if err != nil || o == nil || o.header.Expiry == 0 {
 		return false, err
 	}
 	return true, w.setExpiry(key, o, 0)
@@ -118,7 +119,7 @@ func (w *Writer) Persist(key []byte) (bool, error) {
 
 func (w *Writer) setExpiry(key []byte, o *Object, at int64) error {
 	h := *o.header
-	h.expiry = at
+	h.Expiry = at
 	timed, err := newObject(w.db, o.key, &h, o.layers)
 	if err != nil {
 		return err
@@ -172,17 +173,17 @@ type expiryNote struct {
 func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes []expiryNote, next []byte, err error) {
 	lower := from
 	if len(lower) == 0 {
-		lower = []byte{tagExpiry}
+		lower = []byte{format.TagExpiry}
 	}
-	it, err := db.disk.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: expiryEnd})
+	it, err := db.iterate(ctx, lower, expiryEnd)
 	if err != nil {
-		return nil, nil, db.readError(err, "expired keys")
+		return nil, nil, storage.ReadError(err, "expired keys")
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	next = expiryEnd
 	room := db.MaxCommit() / 2
 	for ok := it.First(); ok; ok = it.Next() {
-		at, key, err := decodeExpiryKey(it.Key())
+		at, key, err := format.DecodeExpiryKey(it.Key())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -193,12 +194,12 @@ func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes [
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
-			return nil, nil, db.readError(err, "expired keys")
+			return nil, nil, storage.ReadError(err, "expired keys")
 		}
 		notes = append(notes, expiryNote{at, bytes.Clone(key), len(value) > 0})
 	}
 	if err := it.Error(); err != nil {
-		return nil, nil, db.readError(err, "expired keys")
+		return nil, nil, storage.ReadError(err, "expired keys")
 	}
 	return notes, next, nil
 }
@@ -209,7 +210,7 @@ func (db *DB) sweep(notes []expiryNote) error {
 	}
 	w, err := db.newWriter(NoSync)
 	if err != nil {
-		db.expiry.lower(appendExpiryKey(nil, notes[0].at, notes[0].key))
+		db.expiry.lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))
 		return err
 	}
 	w.unseen = true
@@ -234,7 +235,7 @@ func (db *DB) sweep(notes []expiryNote) error {
 		return nil
 	})
 	if err != nil {
-		db.expiry.lower(appendExpiryKey(nil, notes[0].at, notes[0].key))
+		db.expiry.lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))
 		return errors.Join(err, unread)
 	}
 	db.stats.expired.Add(removed)
@@ -257,7 +258,7 @@ func (w *Writer) lockFor(notes []expiryNote) bool {
 		case free && db.keyLocks[i].TryLock():
 			w.keys = append(w.keys, i)
 		default:
-			db.expiry.lower(appendExpiryKey(nil, n.at, n.key))
+			db.expiry.lower(format.AppendExpiryKey(nil, n.at, n.key))
 		}
 	}
 	return free
@@ -268,11 +269,11 @@ func (w *Writer) lockFor(notes []expiryNote) bool {
 // without a look at it, by its note alone: of keys that expire together the notes are
 // together, and the headers are not.
 func (w *Writer) removeExpired(n expiryNote) (bool, error) {
-	value, err := w.db.readRaw(appendExpiryKey(nil, n.at, n.key))
+	value, err := w.db.readRaw(format.AppendExpiryKey(nil, n.at, n.key))
 	if err != nil || value == nil {
 		return false, err
 	}
-	old := &Object{db: w.db, key: string(n.key), header: &header{expiry: n.at}}
+	old := &Object{db: w.db, key: string(n.key), header: &format.Header{Expiry: n.at}}
 	if n.object = len(value) > 0; n.object {
 		if old, err = w.stored(n.key); err != nil || old == nil {
 			return false, err

@@ -8,9 +8,9 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // Begin and what ends a writer are for tests that force an order of steps.
@@ -67,19 +67,22 @@ func Direct(o *Options) *Options {
 }
 
 // Drain puts what is gathered into Pebble.
-func (db *DB) Drain() { db.drain() }
+func (db *DB) Drain() { db.store.Flush() }
 
 // Gathered returns the number of commits gathered that are not in Pebble.
-func (db *DB) Gathered() uint64 { return db.gathered.last.Load() - db.gathered.applied.Load() }
+func (db *DB) Gathered() uint64 { return storage.Pending(db.store) }
 
 // MaxGathered is the most commits that are gathered, and again that are being put into Pebble.
-const MaxGathered = maxGathered
+const MaxGathered = storage.MaxPending
 
 // ManyGathered is how many are put into Pebble by the last.
-const ManyGathered = manyGathered
+const ManyGathered = storage.ManyPending
 
 // Changes returns a number that grows with each commit applied, or gathered.
-func (db *DB) Changes() uint64 { return db.lastSeq.Load() + db.gathered.last.Load() }
+func (db *DB) Changes() uint64 {
+	last, _ := db.store.Numbers()
+	return last
+}
 
 // BlocksRead returns the number of blocks read from Pebble.
 func (db *DB) BlocksRead() uint64 { return db.stats.blocksRead.Load() }
@@ -208,10 +211,10 @@ func (db *DB) compareLayer(o *Object, l *Layer) (blocks int, err error) {
 		}
 		blocks++
 		_, want := l.newBlock()
-		value, closer, err := db.pebble().Get(appendBlockKey(nil, l.object, l.spec.Number, blk))
-		if !errors.Is(err, pebble.ErrNotFound) {
+		value, closer, err := db.store.Get(format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
+		if !errors.Is(err, storage.ErrNotFound) {
 			if err == nil {
-				_, err = block.Decode(want, o.header.family, value)
+				_, err = block.Decode(want, o.header.Family, value)
 				err = errors.Join(err, closer.Close())
 			}
 			if err != nil {
@@ -222,8 +225,8 @@ func (db *DB) compareLayer(o *Object, l *Layer) (blocks int, err error) {
 			errs = append(errs, fmt.Errorf("key %q: block %d of layer %d in memory is not the one stored", o.key, blk, l.spec.Number))
 		}
 	}
-	stored := newLayer(&header{id: l.object, family: o.header.family}, l.spec)
-	errs = append(errs, db.readCounters(db.pebble(), stored))
+	stored := newLayer(&format.Header{ID: l.object, Family: o.header.Family}, l.spec)
+	errs = append(errs, db.readCounters(db.store, stored))
 	for i := range stored.counters {
 		if l.Counter(i) != stored.Counter(i) {
 			errs = append(errs, fmt.Errorf("key %q: counter %d of layer %d is %d in memory, %d stored", o.key, i, l.spec.Number, l.Counter(i), stored.Counter(i)))
@@ -285,8 +288,8 @@ func (db *DB) CountedExpiring() uint64 {
 
 // StoredExpiring goes through all keys, and returns how many have an expiry.
 func (db *DB) StoredExpiring(ctx context.Context) (n uint64, err error) {
-	err = Reader{db: db}.eachHeader(ctx, 0, func(_ uint64, _ []byte, h *header, _ bool) bool {
-		if h.expiry != 0 {
+	err = Reader{db: db}.eachHeader(ctx, 0, func(_ uint64, _ []byte, h *format.Header, _ bool) bool {
+		if h.Expiry != 0 {
 			n++
 		}
 		return true
@@ -312,34 +315,22 @@ func (db *DB) ChangeHeader(key string, f func([]byte) []byte) error {
 	stored := db.headerKey(nil, []byte(key))
 	value, err := db.readRaw(stored)
 	if err == nil {
-		err = db.pebble().Set(stored, f(value), pebble.NoSync)
+		err = db.set(stored, f(value))
 	}
 	return err
 }
 
 // HoldCompactions has Pebble begin no compaction until ReleaseCompactions.
-func (db *DB) HoldCompactions() {
-	db.scheduler.mu.Lock()
-	defer db.scheduler.mu.Unlock()
-	db.scheduler.started = false
-}
+func (db *DB) HoldCompactions() { storage.HoldCompactions(db.store) }
 
 // ReleaseCompactions ends HoldCompactions.
-func (db *DB) ReleaseCompactions() { db.scheduler.start() }
+func (db *DB) ReleaseCompactions() { storage.ReleaseCompactions(db.store) }
 
 // CompactionWaits reports whether Pebble was refused one that it has not been granted since.
-func (db *DB) CompactionWaits() bool {
-	db.scheduler.mu.Lock()
-	defer db.scheduler.mu.Unlock()
-	return db.scheduler.refused
-}
+func (db *DB) CompactionWaits() bool { return storage.CompactionWaits(db.store) }
 
 // CompactionAsked reports whether somebody waits for a compaction that was asked for.
-func (db *DB) CompactionAsked() bool {
-	db.scheduler.mu.Lock()
-	defer db.scheduler.mu.Unlock()
-	return db.scheduler.asked > 0
-}
+func (db *DB) CompactionAsked() bool { return storage.CompactionAsked(db.store) }
 
 // KeyBeside returns a key that begins with name and does not share its lock with another.
 func (db *DB) KeyBeside(other, name string) []byte {
@@ -360,38 +351,28 @@ func (db *DB) ApplyWanted() bool {
 }
 
 // GivenUp reports whether compactions have been given up, and are yet to end.
-func (db *DB) GivenUp() bool { return db.givenUp() }
+func (db *DB) GivenUp() bool { return storage.GivenUp(db.store) }
 
 // AwaitCompactions begins compactions as long as one may begin, and waits until all have ended.
-func (db *DB) AwaitCompactions() {
-	for running := 1; running > 0; runtime.Gosched() {
-		db.startCompactions()
-		db.scheduler.mu.Lock()
-		running = db.scheduler.running
-		db.scheduler.mu.Unlock()
-	}
-}
+func (db *DB) AwaitCompactions() { storage.AwaitCompactions(db.store) }
 
-// StalledByLevel0 reports whether a commit waits for level 0 to shrink. No compaction runs: a
-// commit that waits, for whatever reason, once level 0 is full goes on waiting.
-func (db *DB) StalledByLevel0() bool {
-	return db.disk.Metrics().Levels[0].Sublevels >= level0Stop && db.stalled.Load() != 0
-}
+// StalledByLevel0 reports whether a commit waits for level 0 to shrink.
+func (db *DB) StalledByLevel0() bool { return storage.StalledByLevel0(db.store) }
 
 // Frozen reports whether the store's directory is frozen, or about to be.
-func (db *DB) Frozen() bool { return db.fs.Failed() != nil }
+func (db *DB) Frozen() bool { return db.store.Files.Failed() != nil }
 
 // KeptInMemory returns the bytes of tables that are kept in memory, as the directory is frozen.
-func (db *DB) KeptInMemory() int64 { return db.fs.Kept() }
+func (db *DB) KeptInMemory() int64 { return db.store.Files.Kept() }
 
 // PutStored changes what is stored of a block.
 func (db *DB) PutStored(l *Layer, blk uint64, value []byte) error {
-	return db.pebble().Set(appendBlockKey(nil, l.object, l.spec.Number, blk), value, pebble.NoSync)
+	return db.set(format.AppendBlockKey(nil, l.object, l.spec.Number, blk), value)
 }
 
 // Stored returns what is stored of a block.
 func (db *DB) Stored(l *Layer, blk uint64) ([]byte, error) {
-	return db.readRaw(appendBlockKey(nil, l.object, l.spec.Number, blk))
+	return db.readRaw(format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
 }
 
 // MaxNotes is how many notes one call of Reclaim deals with.

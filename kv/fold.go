@@ -3,12 +3,11 @@ package kv
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // Folding writes a block that has collected many operands back as a whole, so
@@ -23,12 +22,12 @@ type foldRequest struct {
 	object, layer, blk uint64
 }
 
-func (r foldRequest) about() string { return r.key }
+func (r foldRequest) About() string { return r.key }
 
 // queueFold asks for a block to be folded some time. If there is no room for that, the next
 // load of the block asks again.
 func (db *DB) queueFold(key string, object, layer, blk uint64) {
-	if !db.folds.add(foldRequest{key, object, layer, blk}) {
+	if !db.folds.Add(foldRequest{key, object, layer, blk}) {
 		db.stats.foldsDropped.Add(1)
 	}
 }
@@ -38,7 +37,7 @@ func (db *DB) queueFold(key string, object, layer, blk uint64) {
 func (db *DB) Fold(ctx context.Context, budget int) (int, error) {
 	done := 0
 	for done < budget && ctx.Err() == nil {
-		req, found := db.folds.take()
+		req, found := db.folds.Take()
 		if !found {
 			break
 		}
@@ -52,10 +51,10 @@ func (db *DB) Fold(ctx context.Context, budget int) (int, error) {
 }
 
 // FoldBacklog returns the number of blocks waiting to be folded.
-func (db *DB) FoldBacklog() int { return db.folds.len() }
+func (db *DB) FoldBacklog() int { return db.folds.Len() }
 
 func (db *DB) foldBlock(req foldRequest) (int, error) {
-	if db.space.Full() {
+	if db.store.Space.Full() {
 		return 0, db.noSpace()
 	}
 	w, err := db.begin(NoSync, []byte(req.key))
@@ -64,7 +63,7 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	}
 	defer w.release()
 	o, err := db.find([]byte(req.key), access{})
-	if err != nil || o == nil || o.header.id != req.object {
+	if err != nil || o == nil || o.header.ID != req.object {
 		return 0, err // the key holds something else by now
 	}
 	i := slices.IndexFunc(o.layers, func(l *Layer) bool { return l.spec.Number == req.layer })
@@ -77,14 +76,14 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 		return 0, err
 	}
 	db.pauseAt("fold: read")
-	must(w.batch.Set(appendBlockKey(nil, l.object, l.spec.Number, req.blk), value, nil))
-	// The block's content stays the same, so there is nothing to patch, no load
+	must(w.batch.Set(format.AppendBlockKey(nil, l.object, l.spec.Number, req.blk), value, nil))
+	// The block's content stays the same, so there is nothing to apply to the cache, no load
 	// to keep from being installed, and nobody who has to wait for this to be
 	// on stable storage.
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	if err := db.pebble().Apply(w.batch, pebble.NoSync); err != nil {
-		return 0, db.fail(fmt.Errorf("kv: fold: %w", err))
+	if _, err := db.store.Commit(w.batch, false); err != nil {
+		return 0, err
 	}
 	db.stats.folds.Add(1)
 	return len(value), db.failure()
@@ -93,23 +92,23 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 // foldedBlock reads a block's stored form and returns it written whole, nil if
 // there is nothing to fold.
 func (db *DB) foldedBlock(o *Object, l *Layer, blk uint64) ([]byte, error) {
-	value, closer, err := db.pebble().Get(appendBlockKey(nil, l.object, l.spec.Number, blk))
-	if errors.Is(err, pebble.ErrNotFound) {
+	value, closer, err := db.store.Get(format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
+	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, db.readError(err, "key %q: fold of block %d of layer %d", o.key, blk, l.spec.Number)
+		return nil, storage.ReadError(err, "key %q: fold of block %d of layer %d", o.key, blk, l.spec.Number)
 	}
 	_, words := l.newBlock()
-	info, err := block.Decode(words, o.header.family, value)
+	info, err := block.Decode(words, o.header.Family, value)
 	if cerr := closer.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
-		return nil, db.readError(err, "key %q: fold of block %d of layer %d", o.key, blk, l.spec.Number)
+		return nil, storage.ReadError(err, "key %q: fold of block %d of layer %d", o.key, blk, l.spec.Number)
 	}
 	if info.Operands <= foldThreshold {
 		return nil, nil
 	}
-	return block.AppendBlock(nil, o.header.family, words), nil
+	return block.AppendBlock(nil, o.header.Family, words), nil
 }

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // DeleteAll removes every key in one commit.
@@ -27,7 +28,7 @@ type Reader struct {
 
 	// headers is what the headers of several keys are read from, as of one moment;
 	// nil if only one is.
-	headers pebble.Reader
+	headers storage.Reader
 
 	large func(value []byte) error // see access
 }
@@ -46,13 +47,13 @@ func (db *DB) readKeys(large func(value []byte) error, look func(Reader) error) 
 		return err
 	}
 	defer db.exit()
-	snap := db.disk.NewSnapshot()
-	defer func() { _ = snap.Close() }() // it fails only for one closed before
-	return look(Reader{db: db, headers: snap, large: large, at: db.Now()})
+	keys, done := db.store.Keys()
+	defer done()
+	return look(Reader{db: db, headers: keys, large: large, at: db.Now()})
 }
 
 // header returns the header of a key, nil if there is nothing under it.
-func (r Reader) header(key []byte) (*header, error) {
+func (r Reader) header(key []byte) (*format.Header, error) {
 	if r.headers == nil {
 		o, err := r.lookup(key)
 		if o == nil || err != nil {
@@ -64,7 +65,7 @@ func (r Reader) header(key []byte) (*header, error) {
 		return nil, keyTooLong(key)
 	}
 	h, err := r.db.readHeader(r.headers, key, r.large)
-	if h == nil || err != nil || h.expiry != 0 && h.expiry <= r.Now() {
+	if h == nil || err != nil || h.Expiry != 0 && h.Expiry <= r.Now() {
 		return nil, err
 	}
 	return h, nil
@@ -229,8 +230,8 @@ func As[T any](key []byte, o *Object) (T, error) {
 	if o == nil {
 		return none, fmt.Errorf("%w: %q", ErrNotFound, key)
 	}
-	if o.typ == nil && o.header.module != builtInModule {
-		return none, fmt.Errorf("%w: %q holds a %s of module %q", ErrNoModule, key, o.TypeName(), o.header.module)
+	if o.typ == nil && o.header.Module != format.BuiltInModule {
+		return none, fmt.Errorf("%w: %q holds a %s of module %q", ErrNoModule, key, o.TypeName(), o.header.Module)
 	}
 	body, ok := o.body.(T)
 	if !ok {
@@ -246,10 +247,10 @@ func (db *DB) ObjectBytes(o *Object) (disk, resident uint64, err error) {
 		return 0, 0, err
 	}
 	defer db.exit()
-	id := o.header.id
-	disk, err = db.disk.EstimateDiskUsage(appendObjectKey(nil, id), appendObjectKey(nil, id+1))
+	id := o.header.ID
+	disk, err = db.store.Size(format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1))
 	if err != nil {
-		return 0, 0, db.readError(err, "key %q: disk usage", o.key)
+		return 0, 0, storage.ReadError(err, "key %q: disk usage", o.key)
 	}
 	for _, l := range o.layers {
 		resident += l.residentBlocks() * uint64(l.blockBytes())
@@ -259,7 +260,7 @@ func (db *DB) ObjectBytes(o *Object) (disk, resident uint64, err error) {
 
 // Expiry returns when the object ceases to exist, in Unix milliseconds; 0 means
 // never.
-func (o *Object) Expiry() int64 { return o.header.expiry }
+func (o *Object) Expiry() int64 { return o.header.Expiry }
 
 // Now returns the time by the store's clock, in Unix milliseconds. A time before 1970, as
 // a board without a battery may tell after it starts, is 0: expiries are positive.

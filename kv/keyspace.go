@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/cockroachdb/pebble/v2"
-
+	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // The open objects, by key. An object enters the map in two ways: a commit that
 // creates or changes it puts the new incarnation there, and a lookup that finds
 // it missing reads its header from Pebble. It leaves by a commit that drops,
 // renames or replaces it, or by eviction. At most one live incarnation of an
-// object exists, so that a commit patches the blocks every lookup reads.
+// object exists, so that a commit changes the blocks that every lookup reads.
 //
 // Strings never enter: an Object of one is a copy of what was stored when it was
 // read, and every lookup reads anew. So a commit that touches one string and no
@@ -25,6 +25,9 @@ import (
 // apply exclusively and the reader holds it shared until the object is in the
 // map; and an object that was opened, written and evicted meanwhile moves the
 // shard's count of evictions, on which the reader starts again.
+
+// MaxKeyLen is the longest key, in bytes.
+const MaxKeyLen = format.MaxKeyLen
 
 const (
 	shardBits = 6
@@ -39,17 +42,19 @@ type shard struct {
 }
 
 // hash is what gives a key its place: its lock, its shard, and where its header is.
-func (db *DB) hash(key []byte) uint64 { return probe.Sum64Seed(key, db.meta.keySeed()) }
+func (db *DB) hash(key []byte) uint64 { return probe.Sum64Seed(key, db.meta.KeySeed()) }
 
 func (db *DB) shardOf(key string) *shard {
-	return &db.shards[probe.Sum64SeedString(key, db.meta.keySeed())>>(64-shardBits)]
+	return &db.shards[probe.Sum64SeedString(key, db.meta.KeySeed())>>(64-shardBits)]
 }
 
 // headerKey appends the key that a user key's header is under.
-func (db *DB) headerKey(dst, key []byte) []byte { return appendHeaderKey(dst, db.hash(key), key) }
+func (db *DB) headerKey(dst, key []byte) []byte {
+	return format.AppendHeaderKey(dst, db.hash(key), key)
+}
 
 // keyLock is the write lock of a key. It is held from before a writer reads
-// until its commit is applied and patched, and never while waiting for the disk.
+// until its commit is applied, also to the cache, and never while waiting for the disk.
 func (db *DB) keyLock(key []byte) *sync.Mutex { return &db.keyLocks[db.keyLockIndex(key)].Mutex }
 
 // keyLockIndex is also the group that the key is counted in: the count of a group
@@ -119,18 +124,18 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 		return nil, err
 	}
 	defer db.exit()
-	h, err := db.readHeader(db.disk, key, a.large)
+	h, err := db.readHeader(db.store, key, a.large)
 	if h == nil || err != nil {
 		return nil, err
 	}
-	if h.id == 0 {
+	if h.ID == 0 {
 		// A string is what is stored, at any moment, and nothing of it is in memory that a commit could
-		// patch: who reads a long one holds up nobody.
+		// change: a caller that reads a long one holds up nobody.
 		return newObject(db, string(key), h, nil)
 	}
 	o, opened, err := db.openSteady(sh, key, a.steady) // reads the header again, now that it cannot change
 	if opened {
-		db.residency.put(objectCacheKey(o.header.id), residentObject{o}, o.bytes())
+		db.residency.put(objectCacheKey(o.header.ID), residentObject{o}, o.bytes())
 		db.residency.drain()
 	}
 	return o, err
@@ -184,8 +189,8 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 		}
 		if sh.evictions == evictions {
 			sh.objects[o.key] = o
-			o.gathered.Store(db.gathered.last.Load())
-			o.lastSeq.Store(db.lastSeq.Load())
+			last, _ := db.store.Numbers()
+			o.changed.Store(last)
 			sh.mu.Unlock()
 			return o, true, nil
 		}
@@ -194,15 +199,15 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 }
 
 // readObject makes an object of a key's stored header; nil, nil if there is none.
-func (db *DB) readObject(key []byte) (*Object, error) { return db.readObjectFrom(db.disk, key, nil) }
+func (db *DB) readObject(key []byte) (*Object, error) { return db.readObjectFrom(db.store, key, nil) }
 
-func (db *DB) readObjectFrom(from pebble.Reader, key []byte, large func(value []byte) error) (*Object, error) {
+func (db *DB) readObjectFrom(from storage.Reader, key []byte, large func(value []byte) error) (*Object, error) {
 	h, err := db.readHeader(from, key, large)
 	if h == nil || err != nil {
 		return nil, err
 	}
-	layers := make([]*Layer, len(h.layers))
-	for i, spec := range h.layers {
+	layers := make([]*Layer, len(h.Layers))
+	for i, spec := range h.Layers {
 		layers[i] = newLayer(h, spec)
 		if err := db.readCounters(from, layers[i]); err != nil {
 			return nil, damagedBeside(h, err, true)
@@ -212,49 +217,42 @@ func (db *DB) readObjectFrom(from pebble.Reader, key []byte, large func(value []
 	return o, damagedBeside(h, err, false)
 }
 
-func (db *DB) readHeader(from pebble.Reader, key []byte, large func(value []byte) error) (h *header, err error) {
+func (db *DB) readHeader(from storage.Reader, key []byte, large func(value []byte) error) (h *format.Header, err error) {
 	value, closer, err := from.Get(db.headerKey(nil, key))
-	if errors.Is(err, pebble.ErrNotFound) {
+	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, db.readError(err, "key %q: header", key)
+		return nil, storage.ReadError(err, "key %q: header", key)
 	}
 	defer func() { // large is somebody else's code, and may panic
 		if cerr := closer.Close(); err == nil && cerr != nil {
 			h, err = nil, fmt.Errorf("key %q: %w", key, cerr)
 		}
 	}()
-	h, err = decodeHeaderShared(value)
+	h, err = format.DecodeHeaderShared(value)
 	err = damagedBy(err)
-	if err == nil && h.id == 0 && len(h.params) > LargeValue && large != nil {
-		if err = large(h.params); errors.Is(err, errNoValue) {
-			h.params, err = h.params[:1], nil // what is left says how it is encoded
+	if err == nil && h.ID == 0 && len(h.Params) > LargeValue && large != nil {
+		if err = large(h.Params); errors.Is(err, errNoValue) {
+			h.Params, err = h.Params[:1], nil // what is left says how it is encoded
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("key %q: %w", key, err)
 	}
-	h.params = bytes.Clone(h.params)
+	h.Params = bytes.Clone(h.Params)
 	return h, nil
 }
 
-func (db *DB) readCounters(from pebble.Reader, l *Layer) error {
-	if from == db.disk {
-		if values, gathered := db.gathered.counters(l); gathered { // before Pebble is asked, see gather.go
-			l.setCounters(values)
-			return nil
-		}
-		db.pauseAt("open: gathered")
-	}
-	value, closer, err := from.Get(appendCountersKey(nil, l.object, l.spec.Number))
-	if errors.Is(err, pebble.ErrNotFound) {
+func (db *DB) readCounters(from storage.Reader, l *Layer) error {
+	value, closer, err := from.Get(format.AppendCountersKey(nil, l.object, l.spec.Number))
+	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
-		return db.readError(err, "counters of object %d, layer %d", l.object, l.spec.Number)
+		return storage.ReadError(err, "counters of object %d, layer %d", l.object, l.spec.Number)
 	}
-	c, err := decodeCounters(value)
+	c, err := format.DecodeCounters(value)
 	if cerr := closer.Close(); err == nil {
 		err = cerr
 	}
@@ -266,22 +264,22 @@ func (db *DB) readCounters(from pebble.Reader, l *Layer) error {
 }
 
 // evictObject closes an object to save memory. What a writer has found must not be closed and
-// opened again before it is patched: the commit would patch an incarnation that no lookup
+// opened again before the commit is applied to the cache: it would change an incarnation that no lookup
 // reads, and its items would be missing.
 //
-// A writer of single keys holds the locks of its keys from finding the object to patching it,
+// A writer of single keys holds the locks of its keys from finding the object until the cache has the commit,
 // so the lock of the key has to be free. A transaction holds none, and may last: if it kept
 // objects open, then all that anybody looks up meanwhile. It has them closed instead. While it
 // lasts nothing else is stored, so all incarnations of an object have the same blocks and
 // counters: what was staged with one is right for another. Its commit, if it changes objects,
-// holds apply exclusively, which the opening of objects takes, and patches those that are open
-// then: see addObjects. One that is closed after that was patched in vain, or its layers go on
-// in the incarnation that the commit puts under a key; they were patched, so that is right too.
+// holds apply exclusively, which the opening of objects takes, and changes those that are open
+// then: see addObjects. One that is closed after that was changed in vain, or its layers go on
+// in the incarnation that the commit puts under a key; they were changed, so that is right too.
 //
 // A lock that is taken while a transaction has the gate is that of a writer, or a lookup, that
 // waits for the gate and has found nothing yet. It waits until the object is closed.
 //
-// If somebody else has the lock the object is left to the housekeeper.
+// If another goroutine has the lock, the object is left to the background loop.
 func (db *DB) evictObject(o *Object) {
 	if o.Ended() || db.tryEvict(o) {
 		return
@@ -325,7 +323,7 @@ func (db *DB) tryEvict(o *Object) bool {
 }
 
 // retire ends an object that a commit dropped or replaced. Its blocks are left
-// to the housekeeper, so that dropping costs the same for every size.
+// to the background loop, so that dropping costs the same for every size.
 func (db *DB) retire(o *Object) {
 	o.end()
 	r := db.residency
@@ -354,6 +352,6 @@ func (db *DB) tidy() {
 		for _, l := range o.layers {
 			l.release(r)
 		}
-		r.remove(objectCacheKey(o.header.id), residentObject{o})
+		r.remove(objectCacheKey(o.header.ID), residentObject{o})
 	}
 }

@@ -2,27 +2,25 @@ package kv
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // How a lookup that finds its block not resident gets it without waiting for a
 // writer, and without ever putting a block into the table that lacks a commit.
 //
 // Blocks are dealt to stripes by hash. A writer, for each stripe it touches,
-// counts started up before its batch is applied and finished up after it has
-// patched the resident blocks. A loader remembers started, then finished, both
+// counts started up before its batch goes to Pebble, and finished up after the commit
+// is applied to the resident blocks. A loader remembers started, then finished, both
 // before it reads from Pebble, and installs only if those two remembered values
 // were equal and started is still the same. Then no commit to the stripe was
-// between Apply and patch when the loader read, and none began since: the block
-// read has every commit, and the next writer finds it in the table and patches
+// between Pebble and the cache when the loader read, and none began since: the block
+// read has every commit, and the next writer finds it in the table and changes
 // it. If finished were read at install time, a block read before a commit could
-// get in after that commit's patch had found nothing to patch: lost.
+// get in after that commit had found nothing in the table to change: lost.
 //
 // Nor is anything installed that was read while, or after, a commit under the
 // sequence lock dropped or replaced the object: what was read then may be what is
@@ -176,44 +174,37 @@ func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 
 // readBlock reads a block from Pebble, and has it folded if that was laborious.
 func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
-	var buf [24]byte
-	gathered := db.gathered.positions(l, blk) // before Pebble is asked, see gather.go
-	db.pauseAt("load: gathered")
-	value, closer, err := db.disk.Get(appendBlockKey(buf[:0], l.object, l.spec.Number, blk))
-	if errors.Is(err, pebble.ErrNotFound) {
-		if len(gathered) == 0 {
+	value, closer, pending, err := db.store.Block(l.stored(), blk)
+	if errors.Is(err, storage.ErrNotFound) {
+		if len(pending) == 0 {
 			return zeroLine, nil
 		}
 		first, words := l.newBlock()
-		setPositions(words, gathered)
+		setPositions(words, pending)
 		return first, nil
 	}
 	if err != nil {
-		return nil, db.readError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
 	}
 	first, words := l.newBlock()
-	info, err := block.Decode(words, o.header.family, value)
+	info, err := block.Decode(words, o.header.Family, value)
 	if cerr := closer.Close(); err == nil {
 		err = cerr
 	}
 	db.stats.blocksRead.Add(1)
 	if err != nil {
-		return nil, db.readError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
 	}
 	if info.Operands > foldThreshold {
 		db.queueFold(o.key, l.object, l.spec.Number, blk)
 	}
-	setPositions(words, gathered)
+	setPositions(words, pending)
 	return first, nil
 }
 
-// readError names what was read. Errors of Pebble's checksums and of package
-// block are corruption; everything else keeps its own identity.
-func (db *DB) readError(err error, format string, args ...any) error {
-	what := fmt.Sprintf(format, args...)
-	err = diskError{err}
-	if errors.Is(err, block.ErrCorrupt) || pebble.IsCorruptionError(err) {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
+// setPositions sets bits in a block that nobody else sees yet.
+func setPositions(words []uint64, positions []uint16) {
+	for _, p := range positions {
+		words[p>>6] |= 1 << (p & 63)
 	}
-	return fmt.Errorf("%s: %w", what, err)
 }

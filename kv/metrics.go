@@ -5,21 +5,22 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // stats are what Metrics counts, since Open.
 type stats struct {
-	commits          atomic.Uint64
-	commitBytes      atomic.Uint64 // of batches, before the log's framing
-	syncs            atomic.Uint64
-	blocksRead       atomic.Uint64 // from Pebble, absent ones not counted
-	folds            atomic.Uint64
-	foldsDropped     atomic.Uint64
-	reclaimed        atomic.Uint64
-	expired          atomic.Uint64 // keys swept
-	compactions      atomic.Uint64 // commits of types' Compact
-	backgroundErrors atomic.Uint64
+	commits      atomic.Uint64
+	commitBytes  atomic.Uint64 // of batches, before the log's framing
+	blocksRead   atomic.Uint64 // from Pebble, absent ones not counted
+	folds        atomic.Uint64
+	foldsDropped atomic.Uint64
+	reclaimed    atomic.Uint64
+	expired      atomic.Uint64 // keys swept
+	compactions  atomic.Uint64 // commits of types' Compact
+
+	flushedBefore, syncsBefore atomic.Uint64 // what storage had counted when the counts were set back
 }
 
 // Metrics are counts since Open, and the present state, of a store.
@@ -60,11 +61,7 @@ type Metrics struct {
 }
 
 // LevelMetrics are those of a level of tables.
-type LevelMetrics struct {
-	Tables int64
-	Bytes  int64
-	Fill   float64 // of the size the level is to have; above 1 it waits to be compacted
-}
+type LevelMetrics = storage.LevelMetrics
 
 // Metrics returns the store's metrics.
 func (db *DB) Metrics() (Metrics, error) {
@@ -72,29 +69,20 @@ func (db *DB) Metrics() (Metrics, error) {
 		return Metrics{}, err
 	}
 	defer db.exit()
-	p, cache := db.disk.Metrics(), db.residency.cache
-	durable := db.durable.Load() // before the last sequence, which it never exceeds
-	m := Metrics{
+	p, cache := db.store.Metrics(), db.residency.cache
+	return Metrics{
 		Keys: db.keys.Load(), OpenObjects: db.openObjects(),
 		CacheBudget: cache.MaxCost(), CacheUsed: cache.MaxCost() - cache.RemainingCost(),
 		CacheEvictions: db.residency.evicted.Load(), BlocksRead: db.stats.blocksRead.Load(),
-		Commits: db.stats.commits.Load(), CommitBytes: db.stats.commitBytes.Load(), Syncs: db.stats.syncs.Load(),
-		DurableSequence: durable, LastSequence: db.lastSeq.Load(),
+		Commits: db.stats.commits.Load(), CommitBytes: db.stats.commitBytes.Load() + p.FlushedBytes - db.stats.flushedBefore.Load(),
+		Syncs: p.Syncs - db.stats.syncsBefore.Load(), DurableSequence: p.DurableSequence, LastSequence: p.LastSequence,
 		Folds: db.stats.folds.Load(), FoldsDropped: db.stats.foldsDropped.Load(), FoldBacklog: db.FoldBacklog(),
 		Reclaimed: db.stats.reclaimed.Load(), ExpiredKeys: db.stats.expired.Load(), Compactions: db.stats.compactions.Load(),
-		DiskBytes: diskUsage(p), TableBytes: p.Table.Local.LiveSize, LogBytes: logSize(p), ReserveBytes: uint64(db.space.Ballast()),
-		LogBytesIn: p.WAL.BytesIn, LogBytesWritten: p.WAL.BytesWritten,
-		MemTableBytes: p.MemTable.Size, Flushes: p.Flush.Count, TableCompactions: p.Compact.Count,
-		CompactionDebt: p.Compact.EstimatedDebt, ReadAmp: p.ReadAmp(), BackgroundErrors: db.stats.backgroundErrors.Load(),
-	}
-	for i := range p.Levels {
-		m.Levels = append(m.Levels, levelMetrics(&p.Levels[i]))
-	}
-	return m, nil
-}
-
-func levelMetrics(l *pebble.LevelMetrics) LevelMetrics {
-	return LevelMetrics{Tables: l.TablesCount, Bytes: l.TablesSize, Fill: l.CompensatedFillFactor}
+		DiskBytes: p.DiskBytes, TableBytes: p.TableBytes, LogBytes: p.LogBytes, ReserveBytes: uint64(db.store.Space.Ballast()),
+		LogBytesIn: p.LogBytesIn, LogBytesWritten: p.LogBytesWritten,
+		MemTableBytes: p.MemTableBytes, Flushes: p.Flushes, TableCompactions: p.TableCompactions,
+		CompactionDebt: p.CompactionDebt, ReadAmp: p.ReadAmp, BackgroundErrors: p.BackgroundErrors, Levels: p.Levels,
+	}, nil
 }
 
 // About says what an open store is.
@@ -111,8 +99,8 @@ type About struct {
 // About returns what the store is. It also works on a store that has failed, or is closed.
 func (db *DB) About() About {
 	return About{
-		Directory: db.dir, StoreID: fmt.Sprintf("%x", db.meta.id), FormatVersion: storeVersion, Opened: db.opened,
-		Durability: db.opts.Durability, DiskFull: db.space.Full(), KeptBytes: db.fs.Kept(),
+		Directory: db.dir, StoreID: fmt.Sprintf("%x", db.meta.ID), FormatVersion: format.StoreVersion, Opened: db.opened,
+		Durability: db.opts.Durability, DiskFull: db.store.Space.Full(), KeptBytes: db.store.Files.Kept(),
 	}
 }
 
@@ -122,9 +110,15 @@ func (db *DB) Options() Options { return db.opts }
 // ResetStats sets the counts of Metrics back to 0. What is not a count of events stays, as do
 // background errors: an operator who looks for them must not miss one.
 func (db *DB) ResetStats() {
+	if db.enter() == nil { // else what storage has counted cannot be asked, and stays
+		p := db.store.Metrics()
+		db.stats.flushedBefore.Store(p.FlushedBytes)
+		db.stats.syncsBefore.Store(p.Syncs)
+		db.exit()
+	}
 	s := &db.stats
 	for _, n := range []interface{ Store(uint64) }{
-		&s.commits, &s.commitBytes, &s.syncs, &s.blocksRead, &s.folds, &s.foldsDropped, &s.reclaimed, &s.expired,
+		&s.commits, &s.commitBytes, &s.blocksRead, &s.folds, &s.foldsDropped, &s.reclaimed, &s.expired,
 		&s.compactions, &db.residency.evicted,
 	} {
 		n.Store(0)
@@ -149,38 +143,7 @@ func (db *DB) DiskBytes() (uint64, error) {
 		return 0, err
 	}
 	defer db.exit()
-	return diskUsage(db.disk.Metrics()), nil
-}
-
-// diskUsage is what all files take but tables that are obsolete.
-func diskUsage(m *pebble.Metrics) uint64 {
-	all := m.DiskSpaceUsage() - m.WAL.PhysicalSize - m.WAL.ObsoletePhysicalSize + logSize(m)
-	return all - min(all, m.Table.Local.ObsoleteSize+m.Table.Local.ZombieSize)
-}
-
-// logSize is what logs take, with those that are kept to be used again. Pebble counts the
-// physical size of one only once it is closed.
-func logSize(m *pebble.Metrics) uint64 {
-	return max(m.WAL.Size, m.WAL.PhysicalSize) + m.WAL.ObsoletePhysicalSize
-}
-
-// minBallast is the least that a ballast has, if there is to be one of that size.
-const minBallast = 1 << 20
-
-// sizeBallast has the ballast grow with the store.
-func (db *DB) sizeBallast() {
-	if db.enter() != nil {
-		return
-	}
-	defer db.exit()
-	m := db.disk.Metrics()
-	size := int64(minBallast)
-	for need := int64(m.Table.Local.LiveSize + m.WAL.Size); size < need && size < db.opts.BallastSize; {
-		size *= 2
-	}
-	if size > db.ballast.Load() {
-		db.ballast.Store(size)
-	}
+	return db.store.Metrics().DiskBytes, nil
 }
 
 // LogBytes returns the bytes of write-ahead log this DB has written.
@@ -189,5 +152,6 @@ func (db *DB) LogBytes() (uint64, error) {
 		return 0, err
 	}
 	defer db.exit()
-	return db.pebble().Metrics().WAL.BytesWritten, nil
+	db.store.Flush()
+	return db.store.Metrics().LogBytesWritten, nil
 }

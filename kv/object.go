@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // Object is an open object: one incarnation of what a key maps to. Header,
@@ -16,7 +17,7 @@ import (
 type Object struct {
 	db     *DB
 	key    string
-	header *header
+	header *format.Header
 	typ    *Type // nil if the module is not registered
 	layers []*Layer
 	body   any
@@ -25,15 +26,10 @@ type Object struct {
 	// ended; the bits above: the expiry in Unix milliseconds.
 	state atomic.Uint64
 
-	// lastSeq is the sequence of the last commit applied that changed the object. A
-	// commit raises it after its Apply and before it patches resident blocks,
-	// so that who saw a bit and loads lastSeq afterwards has the commit that
-	// set it.
-	lastSeq atomic.Uint64
-
-	// gathered is the number of the last commit gathered that changed the object, or of
-	// a later one. It goes up before that patches resident blocks; lastSeq does not.
-	gathered atomic.Uint64
+	// changed is the number of the last commit that changed the object, or of a later one. A
+	// commit raises it when it is applied, or pending, and before it is applied to the cache:
+	// a lookup that saw a bit and loads changed afterwards has the commit that set the bit.
+	changed atomic.Uint64
 
 	// handedOver is set when a commit gave the layers to a new incarnation.
 	handedOver atomic.Bool
@@ -44,17 +40,17 @@ const stateEnded = 1
 // EndedObject returns an object that was never under a key: a handle that has
 // found nothing yet holds one.
 func EndedObject() *Object {
-	o := &Object{header: &header{}}
+	o := &Object{header: &format.Header{}}
 	o.end()
 	return o
 }
 
-func newObject(db *DB, key string, h *header, layers []*Layer) (*Object, error) {
+func newObject(db *DB, key string, h *format.Header, layers []*Layer) (*Object, error) {
 	o := &Object{db: db, key: key, header: h, layers: layers}
-	o.state.Store(uint64(h.expiry) << 1)
-	if t := db.registry.types[h.typeName]; t != nil {
-		if h.typeVersion > t.Version {
-			return nil, fmt.Errorf("%w: key %q: type %s has format %d, this program knows %d", ErrUnsupportedVersion, key, h.typeName, h.typeVersion, t.Version)
+	o.state.Store(uint64(h.Expiry) << 1)
+	if t := db.registry.types[h.TypeName]; t != nil {
+		if h.TypeVersion > t.Version {
+			return nil, fmt.Errorf("%w: key %q: type %s has format %d, this program knows %d", ErrUnsupportedVersion, key, h.TypeName, h.TypeVersion, t.Version)
 		}
 		o.typ = t
 		body, err := t.open(o)
@@ -71,7 +67,7 @@ func newObject(db *DB, key string, h *header, layers []*Layer) (*Object, error) 
 func (t *Type) open(o *Object) (body any, err error) {
 	defer func() {
 		if why := recover(); why != nil {
-			body, err = nil, corruptf("type %s: Open panicked: %v", t.Name, why)
+			body, err = nil, format.Corruptf("type %s: Open panicked: %v", t.Name, why)
 		}
 	}()
 	return t.Open(o)
@@ -87,30 +83,30 @@ func (o *Object) Ended() bool { return o.state.Load()&stateEnded != 0 }
 
 // Usable is Live with a look at the clock if the object has an expiry.
 func (o *Object) Usable() bool {
-	return !o.Ended() && (o.header.expiry == 0 || !o.expiredBy(o.db.Now()))
+	return !o.Ended() && (o.header.Expiry == 0 || !o.expiredBy(o.db.Now()))
 }
 
 func (o *Object) end() { o.state.Or(stateEnded) }
 
 func (o *Object) expiredBy(now int64) bool {
-	at := o.header.expiry
+	at := o.header.Expiry
 	return at != 0 && at <= now
 }
 
 // ID returns the object's id, unique in the store for ever. RENAME keeps it.
-func (o *Object) ID() uint64 { return o.header.id }
+func (o *Object) ID() uint64 { return o.header.ID }
 
 // Key returns the key the object is under.
 func (o *Object) Key() string { return o.key }
 
 // TypeName returns the type's name as TYPE prints it.
-func (o *Object) TypeName() string { return o.header.typeName }
+func (o *Object) TypeName() string { return o.header.TypeName }
 
 // Params returns the module's parameters of the object. They must not be changed.
-func (o *Object) Params() []byte { return o.header.params }
+func (o *Object) Params() []byte { return o.header.Params }
 
 // Family returns the block family of the layers.
-func (o *Object) Family() block.Family { return o.header.family }
+func (o *Object) Family() block.Family { return o.header.Family }
 
 // Layers returns the layers, oldest first. The slice must not be changed.
 func (o *Object) Layers() []*Layer { return o.layers }
@@ -120,15 +116,15 @@ func (o *Object) Body() any { return o.body }
 
 // inline reports whether the object is a string kept in its header, which has
 // nothing else stored and is never in the map of open objects.
-func (o *Object) inline() bool { return o.header.id == 0 }
+func (o *Object) inline() bool { return o.header.ID == 0 }
 
 // bytes is what the open object costs beside its full-size blocks: the structs,
 // the two map entries, the residency entry, and the one block of each layer that
 // has only one.
 func (o *Object) bytes() int64 {
-	const perObject = int64(unsafe.Sizeof(Object{})+unsafe.Sizeof(header{})) + 480
+	const perObject = int64(unsafe.Sizeof(Object{})+unsafe.Sizeof(format.Header{})) + 480
 	const perLayer = int64(unsafe.Sizeof(Layer{})) + 160
-	n := perObject + int64(len(o.key)) + int64(len(o.header.params))
+	n := perObject + int64(len(o.key)) + int64(len(o.header.Params))
 	for _, l := range o.layers {
 		n += perLayer + int64(len(l.dir))*8 + int64(len(l.versions))*4 + int64(len(l.spec.Params))
 		if l.dir == nil {

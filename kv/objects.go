@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // Spec describes an object to be created.
@@ -48,26 +49,26 @@ func (w *Writer) newOf(key []byte, s Spec) (*Object, error) {
 	if !known {
 		return nil, fmt.Errorf("%w: of type %q", ErrNoModule, s.Type.Name)
 	}
-	return w.make(key, header{
-		typeName: s.Type.Name, module: module, typeVersion: s.Type.Version,
-		expiry: s.Expiry, family: s.Family, layers: s.Layers, params: s.Params,
+	return w.make(key, format.Header{
+		TypeName: s.Type.Name, Module: module, TypeVersion: s.Type.Version,
+		Expiry: s.Expiry, Family: s.Family, Layers: s.Layers, Params: s.Params,
 	})
 }
 
 // make returns a new object with a header, whose id it chooses.
-func (w *Writer) make(key []byte, h header) (*Object, error) {
-	if err := w.db.checkSpec(h.layers); err != nil {
+func (w *Writer) make(key []byte, h format.Header) (*Object, error) {
+	if err := w.db.checkSpec(h.Layers); err != nil {
 		return nil, err
 	}
-	if w.db.space.Full() {
+	if w.db.store.Space.Full() {
 		return nil, w.db.noSpace() // before much is written ahead
 	}
 	var err error
-	if h.id, err = w.db.newObjectID(); err != nil {
+	if h.ID, err = w.db.newObjectID(); err != nil {
 		return nil, err
 	}
-	layers := make([]*Layer, len(h.layers))
-	for i, spec := range h.layers {
+	layers := make([]*Layer, len(h.Layers))
+	for i, spec := range h.Layers {
 		layers[i] = newLayer(&h, spec)
 	}
 	return newObject(w.db, string(key), &h, layers)
@@ -92,11 +93,11 @@ func (w *Writer) put(key []byte, o *Object) error {
 // more bytes than Options.MaxFilterBytes) and those of the type's Open.
 func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 	h := *o.header
-	if n := len(h.layers); n > 0 {
-		spec.Number = h.layers[n-1].Number + 1
+	if n := len(h.Layers); n > 0 {
+		spec.Number = h.Layers[n-1].Number + 1
 	}
-	h.layers = append(slices.Clip(h.layers), spec)
-	if err := w.db.checkSpec(h.layers); err != nil {
+	h.Layers = append(slices.Clip(h.Layers), spec)
+	if err := w.db.checkSpec(h.Layers); err != nil {
 		return nil, err
 	}
 	layer := newLayer(&h, spec)
@@ -110,12 +111,12 @@ func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 }
 
 func (db *DB) checkSpec(layers []LayerSpec) error {
-	if len(layers) > maxLayers {
-		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, len(layers), maxLayers)
+	if len(layers) > format.MaxLayers {
+		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, len(layers), format.MaxLayers)
 	}
 	var total uint64
 	for _, l := range layers {
-		if err := l.check(); err != nil {
+		if err := l.Check(); err != nil {
 			return fmt.Errorf("%w: %w", ErrTooLarge, err)
 		}
 		total += l.Bytes()
@@ -147,7 +148,7 @@ func (w *Writer) dropObject(o *Object) {
 	for _, l := range o.layers {
 		w.dropLayer(l)
 	}
-	w.drops = append(w.drops, o.header.id)
+	w.drops = append(w.drops, o.header.ID)
 }
 
 // DeleteKeys stages the removal of keys, and returns how many were there. It ends with the context.
@@ -230,21 +231,21 @@ func (w *Writer) DeleteAll() error {
 func (w *Writer) stageDrops() {
 	if w.flush {
 		w.sequence = true
-		for _, tag := range []byte{tagHeader, tagDropped, tagExpiry} {
+		for _, tag := range []byte{format.TagHeader, format.TagDropped, format.TagExpiry} {
 			must(w.batch.DeleteRange([]byte{tag}, []byte{tag + 1}, nil))
 		}
 		// What was built since is written already.
-		from := []byte{tagObject}
+		from := []byte{format.TagObject}
 		for _, id := range slices.Sorted(slices.Values(w.built)) {
-			must(w.batch.DeleteRange(from, appendObjectKey(nil, id), nil))
-			from = appendObjectKey(nil, id+1)
+			must(w.batch.DeleteRange(from, format.AppendObjectKey(nil, id), nil))
+			from = format.AppendObjectKey(nil, id+1)
 		}
-		must(w.batch.DeleteRange(from, []byte{tagObject + 1}, nil))
-		must(w.batch.DeleteRange(appendMetaKey(nil, metaKeys), appendMetaKey(nil, metaKeys+1), nil))
-		w.set(appendDroppedKey(w.scratch[:0], 0), nil) // object 0: all below the next id
+		must(w.batch.DeleteRange(from, []byte{format.TagObject + 1}, nil))
+		must(w.batch.DeleteRange(format.AppendMetaKey(nil, format.MetaKeys), format.AppendMetaKey(nil, format.MetaKeys+1), nil))
+		w.set(format.AppendDroppedKey(w.scratch[:0], 0), nil) // object 0: all below the next id
 	}
 	for _, id := range w.drops {
-		must(w.batch.DeleteRange(appendObjectKey(nil, id), appendObjectKey(nil, id+1), nil))
+		must(w.batch.DeleteRange(format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1), nil))
 	}
 	dropped := make(map[uint64]bool)
 	for _, id := range w.drops {
@@ -252,16 +253,16 @@ func (w *Writer) stageDrops() {
 	}
 	w.stageLayerDrops(dropped)
 	for _, id := range w.built {
-		w.delete(appendDroppedKey(w.scratch[:0], id))
+		w.delete(format.AppendDroppedKey(w.scratch[:0], id))
 	}
 	for _, id := range w.drops {
-		w.set(appendDroppedKey(w.scratch[:0], id), nil)
+		w.set(format.AppendDroppedKey(w.scratch[:0], id), nil)
 	}
 	for _, a := range w.attributes {
 		if dropped[a.object] {
 			continue
 		}
-		key := appendAttributeKey(w.scratch[:0], a.object, a.name)
+		key := format.AppendAttributeKey(w.scratch[:0], a.object, a.name)
 		if a.value == nil {
 			w.delete(key)
 		} else {

@@ -1,13 +1,14 @@
 package kv
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // DefaultMaxFilterBytes is the default of Options.MaxFilterBytes: 64 GiB.
@@ -132,7 +133,7 @@ type Options struct {
 	// goroutine there.
 	pause func(point string)
 
-	// direct has every commit applied to Pebble at once, see gather.go; set by tests.
+	// direct has every commit go to Pebble at once, also small ones; set by tests.
 	direct bool
 }
 
@@ -192,40 +193,12 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	opts.Logger = slog.New(calmHandler{opts.Logger.Handler()})
+	opts.Logger = storage.CalmLogger(opts.Logger)
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
 	return opts, opts.validate()
 }
-
-// calmHandler keeps panics of a logger, which is told of things in the middle of what must
-// go on, such as a store that fails.
-type calmHandler struct{ slog.Handler }
-
-func (h calmHandler) Enabled(ctx context.Context, level slog.Level) (enabled bool) {
-	defer ignorePanic()
-	return h.Handler.Enabled(ctx, level)
-}
-
-func (h calmHandler) Handle(ctx context.Context, r slog.Record) error {
-	defer ignorePanic()
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h calmHandler) WithAttrs(attrs []slog.Attr) (with slog.Handler) {
-	with = h
-	defer ignorePanic()
-	return calmHandler{h.Handler.WithAttrs(attrs)}
-}
-
-func (h calmHandler) WithGroup(name string) (with slog.Handler) {
-	with = h
-	defer ignorePanic()
-	return calmHandler{h.Handler.WithGroup(name)}
-}
-
-func ignorePanic() { _ = recover() }
 
 func (o *Options) validate() error {
 	var errs []error

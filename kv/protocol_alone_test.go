@@ -328,7 +328,7 @@ func (s *store) evictOpen(key string) {
 // Of two stores that do the same, in transactions, one has objects closed and opened again all
 // the time.
 func TestAlone_closedAnywhere(t *testing.T) {
-	for round := range 60 {
+	for round := range 30 {
 		rng := rand.New(rand.NewPCG(14, uint64(round)))
 		with, without := openStore(t, inMemory()), openStore(t, inMemory())
 		for range 3 {

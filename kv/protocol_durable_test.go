@@ -219,6 +219,17 @@ func (s *crashStore) wantAfterCrash(done func(*store) (bool, error)) {
 	crashed.wantConsistent()
 }
 
+// wantDurableOnceAcknowledged acknowledges an object under Always, and checks that a bit of it is there after a crash then.
+func (s *crashStore) wantDurableOnceAcknowledged(key string, blk uint64, position uint16) {
+	s.t.Helper()
+	again := s.next("log: sync")
+	acknowledging := s.begin(func() error { return s.Acknowledge(s.object(key), kv.Always) })
+	until(func() bool { return acknowledging.ended() || again.wasReached() })
+	s.releaseAll()
+	acknowledging.wait()
+	s.wantAfterCrash(func(s *store) (bool, error) { return s.find(key, blk, position) })
+}
+
 // syncs are the ways to sync the log. Each syncs a log that has something new.
 var syncs = map[string]func(s *store) error{
 	"a commit's own": func(s *store) error {
@@ -250,13 +261,49 @@ func TestDurable_committedDuringSync(t *testing.T) {
 			synced.release()
 			syncing.wait()
 
-			again := s.next("log: sync")
-			acknowledging := s.begin(func() error { return s.Acknowledge(s.object("k"), kv.Always) })
-			until(func() bool { return acknowledging.ended() || again.wasReached() })
-			s.releaseAll()
-			acknowledging.wait()
-			s.wantAfterCrash(func(s *store) (bool, error) { return s.find("k", 1, 7) })
+			s.wantDurableOnceAcknowledged("k", 1, 7)
 		})
+	}
+}
+
+// What becomes pending while a sync flushes what was pending before is not covered by it.
+func TestDurable_pendingDuringFlush(t *testing.T) {
+	for name, sync := range syncs {
+		t.Run(name, func(t *testing.T) {
+			s := openGatheredCrash(t)
+			s.makeFilter("f", []string{"before"})
+			s.create("k")
+			s.must(s.Sync())
+			s.set("k", 1, 6)
+			s.wantGathered(1)
+
+			flushed := s.next("flush: applied")
+			syncing := s.begin(func() error { return sync(s.store) })
+			syncing.reaches(flushed)
+			s.set("k", 1, 7)
+			flushed.release()
+			syncing.wait()
+
+			s.wantDurableOnceAcknowledged("k", 1, 7)
+		})
+	}
+}
+
+// A commit that nobody came between is covered by its own sync: to be told that it was done waits for no other.
+func TestDurable_ownSyncCounts(t *testing.T) {
+	s := openCrashStore(t)
+	s.makeFilter("f", []string{"before"})
+	add := repeated["BF add"]
+	s.must(add.write(s.store))
+	syncs := func() uint64 {
+		m, err := s.Metrics()
+		s.must(err)
+		return m.Syncs
+	}
+	before := syncs()
+	s.must(add.write(s.store))
+	if n := syncs() - before; n != 0 {
+		t.Errorf("an answer that rests on a commit with a sync of its own waits for %d syncs more", n)
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *store) wantGathered(n uint64) {
 // holdDrain begins to put what is gathered into Pebble, and holds that before it is there.
 func (s *store) holdDrain() (draining *task, taken *stop) {
 	s.t.Helper()
-	taken = s.next("drain: taken")
+	taken = s.next("flush: taken")
 	draining = s.begin(func() error { s.Drain(); return nil })
 	draining.reaches(taken)
 	return draining, taken
@@ -73,7 +73,7 @@ func TestGather_load(t *testing.T) {
 		}
 	}
 	look("before it is in Pebble")
-	applied := s.next("drain: applied")
+	applied := s.next("flush: applied")
 	draining, taken := s.holdDrain()
 	look("while it is put into Pebble")
 	s.set("k", 1, 8)
@@ -97,7 +97,7 @@ func TestGather_drainedWhileLoading(t *testing.T) {
 	s.create("k")
 	s.set("k", 1, 7)
 	s.forget("k")
-	asked := s.next("load: gathered")
+	asked := s.next("load: pending")
 	find := s.beginFind("k", 1, 7)
 	find.reaches(asked)
 	s.Drain()
@@ -162,7 +162,7 @@ func TestGather_open(t *testing.T) {
 	look("gathered and in Pebble,")
 
 	s.closeObject("f")
-	asked := s.next("open: gathered")
+	asked := s.next("open: pending")
 	s.Drain()
 	opening := s.begin(func() error { _, err := s.Lookup([]byte("f")); return err })
 	opening.reaches(asked)

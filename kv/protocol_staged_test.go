@@ -132,7 +132,7 @@ func TestStaged_steps(t *testing.T) {
 // was staged before and after. Of two stores one has uses refused that the other never sees.
 func TestStaged_refused(t *testing.T) {
 	const seed = 13
-	for round := range 60 {
+	for round := range 30 {
 		rng := rand.New(rand.NewPCG(seed, uint64(round)))
 		with, without := openStore(t, inMemory()), openStore(t, inMemory())
 		for range 3 {

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // Dropping an object is one range deletion; the disk gets its space back when
@@ -38,12 +39,12 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 		return db.dropUnwritten(d.unwritten)
 	case d.large != nil:
 		start, end := droppedRange(*d.large)
-		if err := db.compactRange(ctx, start, end); err != nil {
+		if err := db.store.Compact(ctx, start, end); err != nil {
 			return false, fmt.Errorf("kv: reclaim object %d: %w", *d.large, err)
 		}
 		d.done = append(d.done, *d.large)
 	}
-	if db.space.Full() {
+	if db.store.Space.Full() {
 		if err := db.reclaimSmall(ctx); err != nil {
 			return false, fmt.Errorf("kv: reclaim of small objects and keys: %w", err)
 		}
@@ -51,15 +52,15 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	if len(d.done) == 0 {
 		return false, nil
 	}
-	b := db.disk.NewBatch()
+	b := db.store.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
 	for _, object := range d.done {
-		must(b.Delete(appendDroppedKey(nil, object), nil))
+		must(b.Delete(format.AppendDroppedKey(nil, object), nil))
 	}
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	if err := db.pebble().Apply(b, pebble.NoSync); err != nil {
-		return false, db.fail(fmt.Errorf("kv: reclaim: %w", err))
+	if _, err := db.store.Commit(b, false); err != nil {
+		return false, err
 	}
 	db.stats.reclaimed.Add(uint64(len(d.done)))
 	return true, db.failure()
@@ -76,22 +77,22 @@ func (db *DB) reclaimSmall(ctx context.Context) error {
 	if removed == 0 || removed*many < keys+removed {
 		return nil
 	}
-	size, err := db.disk.EstimateDiskUsage([]byte{tagHeader}, []byte{tagObject + 1})
+	size, err := db.store.Size([]byte{format.TagHeader}, []byte{format.TagObject + 1})
 	if err != nil {
 		return err
 	}
 	left := float64(keys) / float64(keys+removed)
-	if float64(min(size, part))*left > float64(db.space.Free()/2) {
+	if float64(min(size, part))*left > float64(db.store.Space.Free()/2) {
 		return nil
 	}
 	// Headers are sorted by a hash, and objects in the order in which they were made.
 	parts := min(size/part+1, 1<<16)
 	for i := range parts {
-		from, to := appendHeaderKey(nil, i*(math.MaxUint64/parts), nil), []byte{tagHeader + 1}
+		from, to := format.AppendHeaderKey(nil, i*(math.MaxUint64/parts), nil), []byte{format.TagHeader + 1}
 		if i+1 < parts {
-			to = appendHeaderKey(nil, (i+1)*(math.MaxUint64/parts), nil)
+			to = format.AppendHeaderKey(nil, (i+1)*(math.MaxUint64/parts), nil)
 		}
-		if err := db.compactRange(ctx, from, to); err != nil {
+		if err := db.store.Compact(ctx, from, to); err != nil {
 			return err
 		}
 	}
@@ -99,7 +100,7 @@ func (db *DB) reclaimSmall(ctx context.Context) error {
 	ids := db.nextID
 	db.idMu.Unlock()
 	for from, step := uint64(0), ids/parts+1; from < ids; from += step {
-		if err := db.compactRange(ctx, appendObjectKey(nil, from), appendObjectKey(nil, from+step)); err != nil {
+		if err := db.store.Compact(ctx, format.AppendObjectKey(nil, from), format.AppendObjectKey(nil, from+step)); err != nil {
 			return err
 		}
 	}
@@ -116,28 +117,28 @@ type dropped struct {
 }
 
 func (db *DB) findDropped() (d dropped, err error) {
-	it, err := db.disk.NewIter(&pebble.IterOptions{LowerBound: []byte{tagDropped}, UpperBound: []byte{tagDropped + 1}})
+	it, err := db.iterate(context.Background(), []byte{format.TagDropped}, []byte{format.TagDropped + 1})
 	if err != nil {
-		return d, db.readError(err, "dropped objects")
+		return d, storage.ReadError(err, "dropped objects")
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	db.pauseAt("reclaim: reading")
 	for ok := it.First(); ok && len(d.done) < maxNotes; ok = it.Next() {
-		object, n := decodeOrdered(it.Key()[1:])
+		object, n := format.DecodeOrdered(it.Key()[1:])
 		if n != len(it.Key())-1 {
-			return d, corruptf("dropped object key %x", it.Key())
+			return d, format.Corruptf("dropped object key %x", it.Key())
 		}
 		if _, building := db.building.Load(object); building {
 			continue
 		}
-		if len(it.Value()) > 0 && it.Value()[0] == droppedUnwritten {
+		if len(it.Value()) > 0 && it.Value()[0] == format.DroppedUnwritten {
 			d.unwritten = object
 			return d, nil
 		}
 		start, end := droppedRange(object)
-		size, err := db.disk.EstimateDiskUsage(start, end)
+		size, err := db.store.Size(start, end)
 		if err != nil {
-			return d, db.readError(err, "size of dropped object %d", object)
+			return d, storage.ReadError(err, "size of dropped object %d", object)
 		}
 		if size >= smallRange {
 			d.large = &object
@@ -151,9 +152,9 @@ func (db *DB) findDropped() (d dropped, err error) {
 // droppedRange returns the range of a dropped object, or of all for object 0.
 func droppedRange(object uint64) (start, end []byte) {
 	if object == 0 {
-		return []byte{tagHeader}, []byte{tagObject + 1}
+		return []byte{format.TagHeader}, []byte{format.TagObject + 1}
 	}
-	return appendObjectKey(nil, object), appendObjectKey(nil, object+1)
+	return format.AppendObjectKey(nil, object), format.AppendObjectKey(nil, object+1)
 }
 
 // dropUnwritten deletes what a build that was never committed has written. The
@@ -165,23 +166,23 @@ func (db *DB) dropUnwritten(object uint64) (bool, error) {
 	if _, building := db.building.Load(object); building {
 		return false, nil
 	}
-	note := appendDroppedKey(nil, object)
-	_, closer, err := db.disk.Get(note)
-	if errors.Is(err, pebble.ErrNotFound) {
+	note := format.AppendDroppedKey(nil, object)
+	_, closer, err := db.store.Get(note)
+	if errors.Is(err, storage.ErrNotFound) {
 		return true, nil
 	}
 	if err != nil {
-		return false, db.readError(err, "note of object %d", object)
+		return false, storage.ReadError(err, "note of object %d", object)
 	}
 	if err := closer.Close(); err != nil {
 		return false, err
 	}
-	b := db.disk.NewBatch()
+	b := db.store.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
-	must(b.DeleteRange(appendObjectKey(nil, object), appendObjectKey(nil, object+1), nil))
+	must(b.DeleteRange(format.AppendObjectKey(nil, object), format.AppendObjectKey(nil, object+1), nil))
 	must(b.Set(note, nil, nil))
-	if err := db.pebble().Apply(b, pebble.NoSync); err != nil {
-		return false, db.fail(fmt.Errorf("kv: reclaim object %d: %w", object, err))
+	if _, err := db.store.Commit(b, false); err != nil {
+		return false, err
 	}
 	return true, db.failure()
 }
@@ -200,8 +201,8 @@ func (db *DB) CompactAll(ctx context.Context) error {
 		return err
 	}
 	defer db.exit()
-	db.drain()
-	if err := db.compactRange(ctx, []byte{tagMeta}, []byte{tagEnd}); err != nil {
+	db.store.Flush()
+	if err := db.store.Compact(ctx, []byte{format.TagMeta}, []byte{format.TagEnd}); err != nil {
 		return fmt.Errorf("kv: compact %s: %w", db.dir, err)
 	}
 	for db.FoldBacklog() > 0 {

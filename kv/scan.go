@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2"
-
+	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/glob"
+	"github.com/sievekv/sievekv/kv/storage"
 	"github.com/sievekv/sievekv/kv/text"
 )
 
@@ -42,8 +42,8 @@ type ScanOptions struct {
 	Charge func(bytes int) error
 }
 
-func (o ScanOptions) wants(key []byte, h *header) bool {
-	return (!o.Objects || h.id != 0) && (o.Type == "" || text.FoldString(o.Type) == text.FoldString(h.typeName)) &&
+func (o ScanOptions) wants(key []byte, h *format.Header) bool {
+	return (!o.Objects || h.ID != 0) && (o.Type == "" || text.FoldString(o.Type) == text.FoldString(h.TypeName)) &&
 		(o.Pattern == nil || o.Pattern.Match(key))
 }
 
@@ -99,7 +99,7 @@ func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOp
 	}
 	looked := false
 	var refused error
-	err = r.eachHeader(ctx, cursor, func(hash uint64, key []byte, h *header, live bool) bool {
+	err = r.eachHeader(ctx, cursor, func(hash uint64, key []byte, h *format.Header, live bool) bool {
 		if count < 1 && looked && hash != next-1 {
 			return false
 		}
@@ -124,13 +124,13 @@ func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOp
 // eachHeader calls f for the keys from a hash on until it returns false, or end if it
 // never did. Those that are not live have expired. Key and header are valid during the
 // call. A header that does not decode is an empty one.
-func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64, key []byte, h *header, live bool) bool, end func()) (err error) {
+func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64, key []byte, h *format.Header, live bool) bool, end func()) (err error) {
 	db := r.db
 	if err := db.enter(); err != nil {
 		return err
 	}
 	defer db.exit()
-	var source pebble.Reader = db.disk
+	var source storage.Reader = db.store
 	now := r.Now()
 	if r.view != nil {
 		source = r.view.snap
@@ -157,29 +157,29 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 		}
 		return givenUp
 	}
-	it, err := source.NewIterWithContext(ctx, &pebble.IterOptions{
-		LowerBound: appendHeaderKey(nil, from, nil), UpperBound: []byte{tagHeader + 1},
+	it, err := source.NewIterWithContext(ctx, &storage.IterOptions{
+		LowerBound: format.AppendHeaderKey(nil, from, nil), UpperBound: []byte{format.TagHeader + 1},
 	})
 	if err != nil {
-		return db.readError(err, "scan")
+		return storage.ReadError(err, "scan")
 	}
 	defer func() { // f may be somebody else's code, and panic
 		if cerr := it.Close(); err == nil && cerr != nil {
-			err = db.readError(cerr, "scan")
+			err = storage.ReadError(cerr, "scan")
 		}
 	}()
 	for ok := it.First(); ok; ok = it.Next() {
-		hash, key, err := decodeHeaderKey(it.Key())
+		hash, key, err := format.DecodeHeaderKey(it.Key())
 		if err != nil {
 			continue // Check tells of it: nobody can ask for a key that it does not name
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
-			return db.readError(err, "scan: key %q", key)
+			return storage.ReadError(err, "scan: key %q", key)
 		}
-		h, err := decodeHeaderShared(value)
+		h, err := format.DecodeHeaderShared(value)
 		if err != nil {
-			h = &header{}
+			h = &format.Header{}
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -190,12 +190,12 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 		if r.w.hasChanged(key) {
 			continue
 		}
-		if live := h.expiry == 0 || h.expiry > now; !f(hash, key, h, live) {
+		if live := h.Expiry == 0 || h.Expiry > now; !f(hash, key, h, live) {
 			return nil
 		}
 	}
 	if err := it.Error(); err != nil {
-		return db.readError(err, "scan")
+		return storage.ReadError(err, "scan")
 	}
 	if before(0, nil) {
 		end()
@@ -252,7 +252,7 @@ func (db *DB) RandomKey(ctx context.Context) (key string, ok bool, err error) {
 
 // RandomKey is DB.RandomKey of what the Reader reads.
 func (r Reader) RandomKey(ctx context.Context) (key string, ok bool, err error) {
-	first := func(_ uint64, k []byte, _ *header, live bool) bool {
+	first := func(_ uint64, k []byte, _ *format.Header, live bool) bool {
 		if live {
 			key, ok = string(k), true
 		}
@@ -268,7 +268,7 @@ func (r Reader) RandomKey(ctx context.Context) (key string, ok bool, err error) 
 // Size returns the number of keys, with expired ones that were not removed yet.
 func (r Reader) Size(ctx context.Context) (n uint64, err error) {
 	if r.view != nil {
-		err = r.eachHeader(ctx, 0, func(uint64, []byte, *header, bool) bool { n++; return true }, func() {})
+		err = r.eachHeader(ctx, 0, func(uint64, []byte, *format.Header, bool) bool { n++; return true }, func() {})
 		return n, err
 	}
 	n = r.db.keys.Load()

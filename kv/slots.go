@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // Blocks of slots. The bits of a block of bits are only ever set, and any mixture of
@@ -26,11 +27,11 @@ type slotBlock struct {
 	layer  *Layer
 	words  []uint64 // a copy of the whole block, with the changes; nil if it was given up
 
-	// log is what slots were set to, oldest first. Log[saved:] was added in the use of a
-	// transaction's writer that is in nested, see nesting.id.
+	// log is what slots were set to, oldest first. Log[saved:] was added since the savepoint whose
+	// id is in logged.
 	log    []block.Slot
 	saved  int
-	nested uint64
+	logged uint64
 	full   int // length of log at which what counts no more is taken out of it
 }
 
@@ -72,7 +73,7 @@ func (w *Writer) Slots(o *Object, l *Layer, blk uint64) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.journalSlots(b)
+	w.logSlots(b)
 	return b.words, nil
 }
 
@@ -87,8 +88,8 @@ func (w *Writer) SetSlots(o *Object, l *Layer, blk uint64, slots []block.Slot) e
 	if err != nil {
 		return err
 	}
-	w.journalSlots(b)
-	block.SetSlots(b.words, o.header.family, slots)
+	w.logSlots(b)
+	block.SetSlots(b.words, o.header.Family, slots)
 	if b.log = append(b.log, slots...); len(b.log) >= max(fullLog, b.full) {
 		b.shorten()
 	}
@@ -185,7 +186,7 @@ func (w *Writer) copySlots(b *slotBlock) error {
 	}
 	words := w.spareWords(int(b.layer.spec.Lines) * block.LineWords)
 	copyWords(words, b.layer.Words(first))
-	block.SetSlots(words, b.object.header.family, b.log)
+	block.SetSlots(words, b.object.header.Family, b.log)
 	b.words = words
 	w.copied = append(w.copied, b)
 	return nil
@@ -225,19 +226,18 @@ func (w *Writer) spareWords(n int) []uint64 {
 	return make([]uint64, n, block.MaxWords)
 }
 
-// journalSlots has a block restored if the user of a transaction's writer refuses.
-func (w *Writer) journalSlots(b *slotBlock) {
-	if w.nest.id == 0 || b.nested == w.nest.id {
+// logSlots notes at the savepoint how much of a block's log to keep.
+func (w *Writer) logSlots(b *slotBlock) {
+	if w.savepoint.id == 0 || b.logged == w.savepoint.id {
 		return
 	}
-	b.nested, b.saved = w.nest.id, len(b.log)
-	w.nest.slots = append(w.nest.slots, b)
+	b.logged, b.saved = w.savepoint.id, len(b.log)
+	w.savepoint.slots = append(w.savepoint.slots, b)
 }
 
-// takeBackSlots takes back what was staged in this use of a transaction's writer, which had
-// n blocks when that began.
+// takeBackSlots takes back what was staged since the savepoint, at which there were n blocks.
 func (w *Writer) takeBackSlots(n int) {
-	for _, b := range w.nest.slots {
+	for _, b := range w.savepoint.slots {
 		b.log, b.words = b.log[:b.saved], nil
 	}
 	for i := len(w.slots) - 1; i >= n; i-- {
@@ -258,9 +258,9 @@ func (w *Writer) stageSlots() {
 			continue
 		}
 		b.log = lastOfEach(b.log)
-		key := appendBlockKey(w.scratch[:0], b.layer.object, b.layer.spec.Number, b.blk)
+		key := format.AppendBlockKey(w.scratch[:0], b.layer.object, b.layer.spec.Number, b.blk)
 		n := len(key)
-		w.scratch = block.AppendSlotsOperand(key, b.object.header.family, b.log)
+		w.scratch = block.AppendSlotsOperand(key, b.object.header.Family, b.log)
 		must(w.batch.Merge(w.scratch[:n], w.scratch[n:], nil))
 	}
 }
@@ -268,7 +268,7 @@ func (w *Writer) stageSlots() {
 // startVersions makes the versions of the blocks that are changed odd, in the layers that are
 // to be patched, and returns those. The locks of the keys are held, or the gate, so nobody else
 // changes them.
-func (w *Writer) startVersions(p *patcher) (odd []*atomic.Uint32) {
+func (w *Writer) startVersions(p *applier) (odd []*atomic.Uint32) {
 	for _, b := range w.slots {
 		_, l := p.layer(b.layer.object, b.layer.spec.Number)
 		if l == nil {

@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // What a writer has staged. A transaction may stage a hundred thousand things and look
@@ -44,7 +46,7 @@ func (l *Layer) id() layerID { return layerID{l.object, l.spec.Number} }
 // stagedLayer is what a writer has staged of a layer, but for what is in its blocks.
 type stagedLayer struct {
 	layer    *Layer
-	counters [numCounters]uint64
+	counters [format.NumCounters]uint64
 	counted  bool    // counters are staged
 	madeFor  *Object // what this writer made it for, of which nothing is stored then; else nil
 	gone     bool    // it is dropped, and what is staged of it does not count
@@ -147,7 +149,7 @@ func (w *Writer) Counter(l *Layer, i int) uint64 {
 func (w *Writer) SetCounter(l *Layer, i int, v uint64) {
 	n := w.addLayer(l)
 	s := &w.layers[n]
-	w.journalCounters(n)
+	w.logCounters(n)
 	if !s.counted {
 		s.counted = true
 		for j := range s.counters {
@@ -157,15 +159,14 @@ func (w *Writer) SetCounter(l *Layer, i int, v uint64) {
 	s.counters[i] = v
 }
 
-// journalCounters has the counters of a layer restored if the user of a transaction's
-// writer refuses.
-func (w *Writer) journalCounters(i int) {
+// logCounters notes the counters of a layer in the undo log.
+func (w *Writer) logCounters(i int) {
 	s := &w.layers[i]
-	if w.nest.id == 0 || s.counting == w.nest.id {
+	if w.savepoint.id == 0 || s.counting == w.savepoint.id {
 		return
 	}
 	counters, counted, counting := s.counters, s.counted, s.counting
-	s.counting = w.nest.id
+	s.counting = w.savepoint.id
 	w.onUndo(func() {
 		s := &w.layers[i]
 		s.counters, s.counted, s.counting = counters, counted, counting
@@ -319,31 +320,31 @@ func (w *Writer) fits() error {
 func (w *Writer) leastSize() (n int) {
 	for i := range w.views {
 		if v := &w.views[i]; v.changed && (v.object != nil || v.stored != nil) {
-			n += perEntry + len(v.key)
+			n += storage.PerEntry + len(v.key)
 			if v.object != nil {
-				n += len(v.object.header.params)
+				n += len(v.object.header.Params)
 			}
 		}
 	}
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted && !s.gone {
-			n += perEntry
+			n += storage.PerEntry
 		}
 	}
 	for i := range w.bits {
 		if b := &w.bits[i]; b.count > 0 && !w.layers[b.ordinal].gone {
 			w.positions = b.appendPositions(w.positions[:0])
 			w.scratch = block.AppendBitsOperand(w.scratch[:0], w.positions)
-			n += perEntry + len(w.scratch)
+			n += storage.PerEntry + len(w.scratch)
 		}
 	}
 	for _, b := range w.slots {
 		if len(b.log) > 0 && !w.layers[b.ordinal].gone {
-			w.scratch = block.AppendSlotsOperand(w.scratch[:0], b.object.header.family, lastOfEach(slices.Clone(b.log)))
-			n += perEntry + len(w.scratch)
+			w.scratch = block.AppendSlotsOperand(w.scratch[:0], b.object.header.Family, lastOfEach(slices.Clone(b.log)))
+			n += storage.PerEntry + len(w.scratch)
 		}
 	}
-	return n + 2*perEntry*len(w.drops)
+	return n + 2*storage.PerEntry*len(w.drops)
 }
 
 // The most that an idle writer keeps: how many keys and blocks it has room for, and positions

@@ -3,6 +3,8 @@ package kv
 import (
 	"errors"
 	"slices"
+
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // keyView is what a key maps to inside a writer.
@@ -22,7 +24,7 @@ type groupDelta struct {
 	delta int
 }
 
-func (w *Writer) expired(o *Object) bool { return o.header.expiry != 0 && o.expiredBy(w.Now()) }
+func (w *Writer) expired(o *Object) bool { return o.header.Expiry != 0 && o.expiredBy(w.Now()) }
 
 func (w *Writer) view(key []byte) *keyView {
 	if w.index != nil {
@@ -43,12 +45,12 @@ func (w *Writer) view(key []byte) *keyView {
 // setView notes what this writer puts under a key it has looked at, nil for nothing.
 func (w *Writer) setView(key []byte, o *Object) {
 	v := w.view(key)
-	w.journalView(v)
+	w.logView(v)
 	v.object, v.changed = o, true
 	const perKey = 300
 	w.grow(perKey + 2*len(key))
 	if o != nil {
-		w.grow(len(o.header.params))
+		w.grow(len(o.header.Params))
 	}
 }
 
@@ -198,7 +200,7 @@ func (w *Writer) stageKeys() {
 		}
 		if v.object != nil {
 			w.sequence = w.sequence || !v.object.inline()
-			w.set(w.db.headerKey(w.scratch[:0], key), appendHeader(nil, v.object.header))
+			w.set(w.db.headerKey(w.scratch[:0], key), format.AppendHeader(nil, v.object.header))
 		} else {
 			w.delete(w.db.headerKey(w.scratch[:0], key))
 		}
@@ -220,20 +222,20 @@ func (w *Writer) stageKeys() {
 func (w *Writer) stageExpiry(key []byte, old, now *Object) {
 	var was, is int64
 	if old != nil {
-		was = old.header.expiry
+		was = old.header.Expiry
 	}
 	if now != nil {
-		is = now.header.expiry
+		is = now.header.Expiry
 	}
 	if was == is && (is == 0 || old.inline() == now.inline()) {
 		return
 	}
 	// One that stays but for its value goes and comes: each Set counts as one more.
 	if was != 0 {
-		w.delete(appendExpiryKey(w.scratch[:0], was, key))
+		w.delete(format.AppendExpiryKey(w.scratch[:0], was, key))
 	}
 	if is != 0 {
-		w.set(appendExpiryKey(w.scratch[:0], is, key), expiryNoteValue(now.header))
+		w.set(format.AppendExpiryKey(w.scratch[:0], is, key), format.ExpiryNoteValue(now.header))
 	}
 }
 
@@ -267,7 +269,7 @@ func (w *Writer) stored(key []byte) (*Object, error) {
 	case v.changed:
 		return v.object, nil
 	}
-	if v.damage != nil && v.stored.header.id == 0 {
+	if v.damage != nil && v.stored.header.ID == 0 {
 		if v.notes, err = w.db.notesOf(key); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/text"
 )
 
@@ -39,23 +40,23 @@ type SetOptions struct {
 }
 
 // stringOf returns the string in a header. It must not be changed.
-func stringOf(h *header) ([]byte, error) {
-	if h.typeVersion > stringVersion {
-		return nil, fmt.Errorf("%w: string has format %d, this program knows %d", ErrUnsupportedVersion, h.typeVersion, stringVersion)
+func stringOf(h *format.Header) ([]byte, error) {
+	if h.TypeVersion > format.StringVersion {
+		return nil, fmt.Errorf("%w: string has format %d, this program knows %d", ErrUnsupportedVersion, h.TypeVersion, format.StringVersion)
 	}
-	if len(h.params) == 0 || h.params[0] != encodingBytes {
-		return nil, fmt.Errorf("%w: string with encoding %x, this program knows %d", ErrUnsupportedVersion, h.params[:min(1, len(h.params))], encodingBytes)
+	if len(h.Params) == 0 || h.Params[0] != format.EncodingBytes {
+		return nil, fmt.Errorf("%w: string with encoding %x, this program knows %d", ErrUnsupportedVersion, h.Params[:min(1, len(h.Params))], format.EncodingBytes)
 	}
-	return h.params[1:], nil
+	return h.Params[1:], nil
 }
 
 // stringIn returns the string a key has by its header, nil for none.
-func stringIn(key []byte, h *header) ([]byte, error) {
+func stringIn(key []byte, h *format.Header) ([]byte, error) {
 	switch {
 	case h == nil:
 		return nil, nil
-	case h.typeName != stringType:
-		return nil, fmt.Errorf("%w: %q holds a %s", ErrWrongType, key, h.typeName)
+	case h.TypeName != format.StringType:
+		return nil, fmt.Errorf("%w: %q holds a %s", ErrWrongType, key, h.TypeName)
 	}
 	value, err := stringOf(h)
 	if err != nil {
@@ -116,7 +117,7 @@ func (w *Writer) Set(key, value []byte, s SetOptions) (bool, error) {
 	}
 	expiry := s.Expiry
 	if s.KeepTTL && there != nil {
-		expiry = there.header.expiry
+		expiry = there.header.Expiry
 	}
 	return true, w.putString(key, value, expiry)
 }
@@ -130,9 +131,9 @@ func (w *Writer) putString(key, value []byte, expiry int64) error {
 		_, err := w.Delete(key)
 		return err
 	}
-	params := append(append(make([]byte, 0, 1+len(value)), encodingBytes), value...)
-	o, err := newObject(w.db, string(key), &header{
-		typeName: stringType, module: builtInModule, typeVersion: stringVersion, expiry: expiry, params: params,
+	params := append(append(make([]byte, 0, 1+len(value)), format.EncodingBytes), value...)
+	o, err := newObject(w.db, string(key), &format.Header{
+		TypeName: format.StringType, Module: format.BuiltInModule, TypeVersion: format.StringVersion, Expiry: expiry, Params: params,
 	}, nil)
 	if err != nil {
 		return err

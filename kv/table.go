@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // Line is 512 bits, the unit a block is made of.
@@ -28,6 +29,12 @@ const (
 // half a megabyte of blocks.
 type chunk [chunkSlots]slot
 
+// LayerSpec is the stored description of one layer.
+type LayerSpec = format.LayerSpec
+
+// LayoutNative is the layout of layers in which the item's hash picks one block, and all else lies inside it.
+const LayoutNative = format.LayoutNative
+
 // Layer is the block table of one layer of an open object. Its blocks come and
 // go; Resident is how a lookup finds one without a lock.
 type Layer struct {
@@ -45,14 +52,14 @@ type Layer struct {
 
 	// counters are written by commits under the key's write lock and read by
 	// anyone.
-	counters [numCounters]atomic.Uint64
+	counters [format.NumCounters]atomic.Uint64
 
 	versions []atomic.Uint32 // of blocks of slots, see Version; a power of two of them
 }
 
-func newLayer(h *header, spec LayerSpec) *Layer {
-	l := &Layer{object: h.id, spec: spec}
-	if h.family != block.FamilyBits {
+func newLayer(h *format.Header, spec LayerSpec) *Layer {
+	l := &Layer{object: h.ID, spec: spec}
+	if h.Family != block.FamilyBits {
 		l.versions = newVersions(spec.Blocks)
 	}
 	if spec.Blocks > 1 {
@@ -65,11 +72,11 @@ func newLayer(h *header, spec LayerSpec) *Layer {
 // changed.
 func (l *Layer) Spec() LayerSpec { return l.spec }
 
-// Counter returns counter i of the layer, as of the last commit applied or gathered.
+// Counter returns counter i of the layer, as of the last commit applied, or pending.
 func (l *Layer) Counter(i int) uint64 { return l.counters[i].Load() }
 
 // setCounters is for commits, and for who opens the layer.
-func (l *Layer) setCounters(values [numCounters]uint64) {
+func (l *Layer) setCounters(values [format.NumCounters]uint64) {
 	for i, v := range values {
 		l.counters[i].Store(v)
 	}

@@ -234,7 +234,7 @@ func (tx *Transaction) Write(change func(*Writer) error) error {
 	}
 	tx.steps.Add(1)
 	defer tx.steps.Add(1)
-	return tx.w.runNested(change)
+	return tx.w.runWithSavepoint(change)
 }
 
 // Read runs a lookup as DB.Read does, once: nothing changes meanwhile.

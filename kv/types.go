@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // Modules are what a store is opened with beside the engine: data types, and all that works on
@@ -112,8 +114,8 @@ func newRegistry(m Modules) (*registry, error) {
 				errs = append(errs, fmt.Errorf("type name %q: 1 to %d bytes", t.Name, maxName))
 			case r.types[t.Name] != nil:
 				errs = append(errs, fmt.Errorf("type %q is registered twice", t.Name))
-			case t.Open == nil || t.Name == stringType:
-				errs = append(errs, fmt.Errorf("type %q: needs an Open and a name other than %q", t.Name, stringType))
+			case t.Open == nil || t.Name == format.StringType:
+				errs = append(errs, fmt.Errorf("type %q: needs an Open and a name other than %q", t.Name, format.StringType))
 			}
 			r.types[t.Name], r.moduleOf[t.Name] = t, module
 		}

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // KeyStats are what is known of a key.
@@ -63,9 +64,9 @@ func (r Reader) StoredBytes(ctx context.Context, key []byte, samples int64) (tot
 
 func (r Reader) storedBytes(ctx context.Context, o *Object, samples int64) (total uint64, err error) {
 	h, key := o.header, []byte(o.key)
-	total = uint64(headerKeyPrefix + len(key) + len(appendHeader(nil, h)))
-	if h.expiry != 0 {
-		total += uint64(len(appendExpiryKey(nil, h.expiry, key)) + len(expiryNoteValue(h)))
+	total = uint64(format.HeaderKeyPrefix + len(key) + len(format.AppendHeader(nil, h)))
+	if h.Expiry != 0 {
+		total += uint64(len(format.AppendExpiryKey(nil, h.Expiry, key)) + len(format.ExpiryNoteValue(h)))
 	}
 	if o.inline() {
 		return total, nil
@@ -74,15 +75,15 @@ func (r Reader) storedBytes(ctx context.Context, o *Object, samples int64) (tota
 		return 0, err
 	}
 	defer r.db.exit()
-	from := appendObjectKey(nil, h.id)
-	to := appendOrdered(appendObjectKey(nil, h.id), partLayers)
+	from := format.AppendObjectKey(nil, h.ID)
+	to := format.AppendOrdered(format.AppendObjectKey(nil, h.ID), format.PartLayers)
 	rest, _, err := r.measure(ctx, o, from, to, 0)
 	total += rest
-	for _, l := range h.layers {
+	for _, l := range h.Layers {
 		if err != nil {
 			return 0, err
 		}
-		from, to = to, appendOrdered(appendObjectKey(nil, h.id), l.Number+partLayers+1)
+		from, to = to, format.AppendOrdered(format.AppendObjectKey(nil, h.ID), l.Number+format.PartLayers+1)
 		var n, blocks uint64
 		n, blocks, err = r.measure(ctx, o, from, to, samples)
 		if blocks != 0 {
@@ -96,18 +97,18 @@ func (r Reader) storedBytes(ctx context.Context, o *Object, samples int64) (tota
 // measure returns the bytes of what is stored of an object in a range of keys. It stops
 // after so many entries, and returns then how many blocks of the layer are behind it.
 func (r Reader) measure(ctx context.Context, o *Object, from, to []byte, most int64) (n, blocks uint64, err error) {
-	it, err := r.stored().NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from, UpperBound: to})
+	it, err := r.stored().NewIterWithContext(ctx, &storage.IterOptions{LowerBound: from, UpperBound: to})
 	if err == nil {
 		n, blocks, err = measureEntries(ctx, it, most)
 		err = errors.Join(err, it.Close())
 	}
 	if err != nil {
-		return 0, 0, r.db.readError(err, "key %q: stored bytes", o.key)
+		return 0, 0, storage.ReadError(err, "key %q: stored bytes", o.key)
 	}
 	return n, blocks, nil
 }
 
-func measureEntries(ctx context.Context, it *pebble.Iterator, most int64) (n, blocks uint64, err error) {
+func measureEntries(ctx context.Context, it *storage.Iterator, most int64) (n, blocks uint64, err error) {
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err = errors.Join(err, ctx.Err()); err != nil {
@@ -115,17 +116,17 @@ func measureEntries(ctx context.Context, it *pebble.Iterator, most int64) (n, bl
 		}
 		n += uint64(len(it.Key()) + len(value))
 		if most--; most == 0 {
-			k, err := decodeObjectKey(it.Key())
-			return n, k.rest + 1, err
+			k, err := format.DecodeObjectKey(it.Key())
+			return n, k.Rest + 1, err
 		}
 	}
 	return n, 0, nil
 }
 
 // stored is what the Reader reads.
-func (r Reader) stored() pebble.Reader {
+func (r Reader) stored() storage.Reader {
 	if r.view != nil {
 		return r.view.snap
 	}
-	return r.db.pebble()
+	return r.db.store
 }

@@ -5,19 +5,18 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// A view reads the store as of one commit: the snapshot is taken, and the sequence of
-// that commit noted, while no commit is between being applied and patching memory.
+// A view reads the store as of one commit: the snapshot is taken, and the number of
+// that commit noted, while no commit is between Pebble and the cache.
 // What a key maps to, its layers and its counters come from the snapshot, never from
 // the open objects. A block that is in memory is the view's too if nothing has
-// changed its object since: the object's lastSeq, raised before a commit patches blocks, or
-// has them go on in another incarnation, and the number of the last commit gathered are
-// looked at after the block was copied. Read early, they could miss the commit whose bits
-// were just copied. All other blocks are read through the snapshot.
+// changed its object since: the number of the object's last change, raised before a commit changes blocks, or
+// has them go on in another incarnation, is looked at after the block was copied. Read early, it could
+// miss the commit whose bits were just copied. All other blocks are read through the snapshot.
 
 // What a view keeps: blocks, of 8 KiB each at most, and keys with their objects, of which one
 // may be larger.
@@ -27,15 +26,14 @@ const (
 )
 
 type view struct {
-	db       *DB
-	snap     *pebble.Snapshot
-	seq      uint64 // of the last commit in it
-	gathered uint64 // number of the last commit in it that was gathered
-	now      int64  // Unix milliseconds: what has expired by then
-	objects  map[string]*Object
-	kept     int64 // bytes of objects, about
-	blocks   map[viewBlock]*Line
-	loaded   []viewBlock // the keys of blocks
+	db      *DB
+	snap    *storage.Snapshot
+	last    uint64 // number of the last commit in it
+	now     int64  // Unix milliseconds: what has expired by then
+	objects map[string]*Object
+	kept    int64 // bytes of objects, about
+	blocks  map[viewBlock]*Line
+	loaded  []viewBlock // the keys of blocks
 }
 
 type viewBlock struct {
@@ -47,7 +45,7 @@ func (db *DB) newView() (*view, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
 	}
-	db.drain() // the most of it while nobody waits
+	db.store.Flush() // the most of it while nobody waits
 	v := &view{db: db, objects: make(map[string]*Object), blocks: make(map[viewBlock]*Line)}
 	v.take()
 	timed := false
@@ -66,7 +64,7 @@ func (v *view) take() {
 	db := v.db
 	db.lockApply()
 	defer db.apply.Unlock()
-	v.snap, v.seq, v.gathered = db.pebble().NewSnapshot(), db.lastSeq.Load(), db.gathered.last.Load()
+	v.snap, v.last = db.store.Snapshot()
 }
 
 func (v *view) close() {
@@ -83,7 +81,7 @@ func (v *view) find(key []byte, large func(value []byte) error) (*Object, error)
 	if err != nil {
 		return nil, err
 	}
-	if o != nil && o.header.expiry != 0 && o.header.expiry <= v.now {
+	if o != nil && o.header.Expiry != 0 && o.header.Expiry <= v.now {
 		o = nil
 	}
 	if o == nil || !o.inline() {
@@ -137,7 +135,7 @@ func (v *view) resident(o *Object, l *Layer, blk uint64) *Line {
 	sh.mu.RLock()
 	live := sh.objects[o.key]
 	sh.mu.RUnlock()
-	if live == nil || live.header.id != o.header.id {
+	if live == nil || live.header.ID != o.header.ID {
 		return nil
 	}
 	for _, now := range live.layers {
@@ -154,7 +152,7 @@ func (v *view) resident(o *Object, l *Layer, blk uint64) *Line {
 		for i := range words {
 			words[i] = atomic.LoadUint64(&resident[i])
 		}
-		if live.lastSeq.Load() > v.seq || live.gathered.Load() > v.gathered {
+		if live.changed.Load() > v.last {
 			return nil
 		}
 		return first
@@ -163,17 +161,17 @@ func (v *view) resident(o *Object, l *Layer, blk uint64) *Line {
 }
 
 func (v *view) read(o *Object, l *Layer, blk uint64) (*Line, error) {
-	value, closer, err := v.snap.Get(appendBlockKey(nil, l.object, l.spec.Number, blk))
-	if errors.Is(err, pebble.ErrNotFound) {
+	value, closer, err := v.snap.Get(format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
+	if errors.Is(err, storage.ErrNotFound) {
 		return zeroLine, nil
 	}
 	if err != nil {
-		return nil, v.db.readError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
 	}
 	first, words := l.newBlock()
-	_, err = block.Decode(words, o.header.family, value)
+	_, err = block.Decode(words, o.header.Family, value)
 	if err = errors.Join(err, closer.Close()); err != nil {
-		return nil, v.db.readError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
+		return nil, storage.ReadError(err, "key %q: block %d of layer %d", o.key, blk, l.spec.Number)
 	}
 	return first, nil
 }

@@ -128,7 +128,7 @@ func (w *Writer) tellWatches() {
 		v := &w.views[i]
 		// What had expired was missing already for whoever looked.
 		there := v.object != nil || v.stored != nil && !w.expired(v.stored)
-		if !(v.changed && there) && !(v.object != nil && changed[v.object.header.id]) {
+		if !(v.changed && there) && !(v.object != nil && changed[v.object.header.ID]) {
 			continue
 		}
 		shard := ws.of(v.key)

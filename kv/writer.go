@@ -6,22 +6,22 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // Writer stages changes, which are committed as one: all of them or none, within one
-// Pebble batch. It reads its own changes. DB.Write, Transaction.Write and Call.Write lend
-// one to a function, until that returns; it holds the write locks of its keys
-// meanwhile, so keep it short. It is for one goroutine.
+// Pebble batch. It reads its own changes. DB.Write, Transaction.Write and Call.Write give
+// one to a function, which may use it until it returns. A Writer holds the write locks of its keys
+// until then, so keep the function short. It is for one goroutine.
 //
-// A Writer touches only the keys it was lent for.
+// A Writer touches only the keys that it was made for.
 type Writer struct {
 	db    *DB
 	level Durability
 	keys  []uint8 // indices of the key locks held, ascending
 	gate  gateHold
 
-	batch *pebble.Batch
+	batch *storage.Batch
 	changes
 	copied []*slotBlock // blocks of slots there are copies of, and perhaps some more
 	spare  [][]uint64   // memory for blocks of slots
@@ -32,13 +32,13 @@ type Writer struct {
 	lastBlk   uint64
 	lastFirst *Line
 
-	builds     []uint64 // ids of objects this writer has begun to build
-	nest       nesting  // of a transaction's writer
-	uses       uint64   // of it, so far
-	unmeasured int      // bytes staged since it was last looked whether they fit into a commit
-	unsifted   int      // and since it was looked what of them is gone
-	tooLarge   error    // they do not fit
-	steps      int      // things staged that were looked at in search of one, ever, for tests
+	builds     []uint64  // ids of objects this writer has begun to build
+	savepoint  savepoint // of a transaction's writer
+	uses       uint64    // of it, so far
+	unmeasured int       // bytes staged since it was last looked whether they fit into a commit
+	unsifted   int       // and since it was looked what of them is gone
+	tooLarge   error     // they do not fit
+	steps      int       // things staged that were looked at in search of one, ever, for tests
 
 	moment int64 // see now; meaningful if timed
 	timed  bool
@@ -47,7 +47,8 @@ type Writer struct {
 	unseen   bool // nothing changes for lookups: what is changed does not exist for them, or only moves
 	groups   []groupDelta
 
-	patcher   patcher
+	little    storage.SmallCommit // memory for smallCommit
+	applier   applier
 	scratch   []byte
 	positions []uint16
 }
@@ -147,19 +148,19 @@ func (db *DB) newWriter(level Durability) (*Writer, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
 	}
-	if db.space.Exhausted() {
+	if db.store.Space.Exhausted() {
 		db.exit()
 		return nil, db.noSpace()
 	}
 	w := writers.Get().(*Writer)
 	w.db, w.level = db, db.level(level)
-	w.batch = db.disk.NewBatch()
+	w.batch = db.store.NewBatch()
 	return w, nil
 }
 
 func (db *DB) noSpace() error {
 	also := ", only deletions are accepted"
-	if db.space.Exhausted() {
+	if db.store.Space.Exhausted() {
 		also = ", and the reserve is used up"
 	}
 	return fmt.Errorf("%w: less than %d bytes free in %s%s", ErrNoSpace, db.opts.MinFreeSpace, db.dir, also)
@@ -185,9 +186,9 @@ func (w *Writer) release() {
 	w.unlock()
 	_ = w.batch.Close() // releases memory, cannot fail
 	w.db.exit()
-	w.nest = nesting{}
-	clear(w.patcher.layers)
-	w.patcher = patcher{layers: w.patcher.layers[:0]}
+	w.savepoint = savepoint{}
+	clear(w.applier.layers)
+	w.applier = applier{layers: w.applier.layers[:0]}
 	w.releaseChanges()
 	w.groups = w.groups[:0]
 	for _, id := range w.builds {
@@ -218,14 +219,14 @@ func (w *Writer) answer(err error) error {
 }
 
 // settleAnswer lets go of the keys and waits until what was read of them is as
-// durable as the level asks for. Everything committed to these keys has raised
-// lastSeq, or is gathered, by now.
+// durable as the level asks for. Everything committed to these keys has its
+// number by now.
 func (w *Writer) settleAnswer() error {
 	w.unlock()
 	if w.level != Always {
 		return nil
 	}
-	return w.db.awaitAll()
+	return w.db.store.Sync()
 }
 
 // DB returns the store that is written to.

@@ -71,6 +71,14 @@ func (a Asked) Spec(db *kv.DB, plan func(hash.Function) (kv.Spec, error)) (kv.Sp
 	return s, err
 }
 
+// ExpiresAt returns when an object ceases to exist, the zero time for never.
+func ExpiresAt(o *kv.Object) time.Time {
+	if o.Expiry() == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(o.Expiry())
+}
+
 // Cells says what the layers of a type of filters are made of: bits, or counters.
 type Cells struct {
 	Package string // what errors begin with

@@ -3,9 +3,7 @@ package server
 import (
 	"fmt"
 	"math"
-	"net"
 	"strconv"
-	"sync"
 
 	"github.com/sievekv/sievekv/module"
 )
@@ -87,53 +85,4 @@ func (s *Server) fewestClients() int64 {
 	users := int64(len(s.conns) - s.strangers.list.Len()) // strangers make room
 	s.mu.Unlock()
 	return min(users+spareClients, int64(s.room.clients), s.maxClients())
-}
-
-// MetricsListener returns l with 16 connections at a time at most, or fewer if the limit of open files is below 256: others
-// wait until one of them ends. The HTTP server of the metrics should end idle ones.
-func (s *Server) MetricsListener(l net.Listener) net.Listener {
-	return &boundedListener{Listener: l, places: make(chan struct{}, s.room.metrics), closed: make(chan struct{})}
-}
-
-// boundedListener accepts a connection when there is a place for it.
-type boundedListener struct {
-	net.Listener
-	places chan struct{} // holds one for each connection
-	closed chan struct{}
-	once   sync.Once
-}
-
-// Accept implements net.Listener.
-func (l *boundedListener) Accept() (net.Conn, error) {
-	select {
-	case l.places <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err
-	}
-	return &boundedConn{Conn: c, places: l.places}, nil
-}
-
-// Close implements net.Listener.
-func (l *boundedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-// boundedConn is a connection that has a place until it is closed.
-type boundedConn struct {
-	net.Conn
-	places chan struct{}
-	once   sync.Once
-}
-
-// Close implements net.Conn.
-func (c *boundedConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(func() { <-c.places })
-	return err
 }

@@ -6,6 +6,8 @@ import (
 	"log"
 	"net"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
@@ -54,6 +56,47 @@ func Example() {
 	fmt.Println(db.Close())
 	// Output:
 	// (integer) 1 <nil>
+	// <nil>
+	// server: closed
+	// <nil>
+}
+
+// A client for Redis that has RedisBloom's commands.
+func ExampleServer() {
+	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: module.New(server.Module())})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := server.New(db.Store(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free; kvshell serve has 6380
+	if err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- s.Serve(l) }()
+	ctx, addr := context.Background(), l.Addr().String()
+
+	err = func() error {
+		c := redis.NewClient(&redis.Options{Addr: addr}) // github.com/redis/go-redis/v9
+		defer c.Close()
+		if err := c.BFReserve(ctx, "seen", 0.001, 1_000_000).Err(); err != nil {
+			return err
+		}
+		isNew, err := c.BFAdd(ctx, "seen", "https://example.org/").Result()
+		fmt.Println(isNew)
+		return err
+	}()
+	fmt.Println(err)
+
+	fmt.Println(s.Shutdown(ctx))
+	fmt.Println(<-ended)
+	fmt.Println(db.Close())
+	// Output:
+	// true
+	// <nil>
 	// <nil>
 	// server: closed
 	// <nil>

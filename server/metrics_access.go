@@ -32,6 +32,9 @@ type MetricsOptions struct {
 // guard answers requests that may be answered by next.
 func (o *MetricsOptions) guard(s *Server, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := connOf(r.Context())
+		c.begin()
+		defer c.end()
 		if !s.metricsPace.await(r.Context(), s.limits.metricsEvery) {
 			http.Error(w, "given up", http.StatusServiceUnavailable)
 			return
@@ -40,13 +43,14 @@ func (o *MetricsOptions) guard(s *Server, next http.Handler) http.Handler {
 			http.Error(w, "this host name is not among those given by --metrics-host", http.StatusForbidden)
 			return
 		}
-		if r.URL.Path == "/metrics" && o.Password != "" {
+		if r.URL.Path == "/metrics" {
 			if refused, why := o.refusal(s, r); refused != 0 {
 				w.Header().Set("WWW-Authenticate", `Basic realm="metrics"`)
 				w.Header().Set("Connection", "close") // there are few
 				http.Error(w, why, refused)
 				return
 			}
+			c.know()
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -82,12 +86,15 @@ func (p *pace) await(ctx context.Context, every time.Duration) (ok bool) {
 	}
 }
 
-// refusal returns the status and the text for a request that does not give the password, 0 for one that does. Whatever
+// refusal returns the status and the text for a request that does not give the password, 0 for one that does or needs none. Whatever
 // password it gives, its answer takes as long as those to AUTH do, by the wrong ones that came from its address before.
 //
 // A request that waits has one of few connections. So half of these at most are for requests that wait, and one more is
 // refused at once, before its password is looked at: requests side by side must not tell more than one after the other.
 func (o *MetricsOptions) refusal(s *Server, r *http.Request) (status int, why string) {
+	if o.Password == "" {
+		return 0, ""
+	}
 	const needed = "metrics need a password"
 	if r.Header.Get("Authorization") == "" {
 		return http.StatusUnauthorized, needed

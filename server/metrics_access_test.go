@@ -93,7 +93,7 @@ type scraper struct {
 func scrapers(w *world, o *server.MetricsOptions) (connect func(ip string) *scraper) {
 	w.t.Helper()
 	pipes := wire.NewListener()
-	h := &http.Server{Handler: w.server.MetricsHandler(o)}
+	h := &http.Server{Handler: w.server.MetricsHandler(o), ConnContext: w.server.MetricsConnContext}
 	ended := make(chan error)
 	go func() { ended <- h.Serve(w.server.MetricsListener(pipes)) }()
 	w.t.Cleanup(func() {
@@ -226,4 +226,99 @@ func TestMetrics_guessesShutdown(t *testing.T) {
 	if code, _ := c.answer(); code != 503 {
 		t.Errorf("at the end the answer is %d, want 503", code)
 	}
+}
+
+// When all places for metrics are taken, the connection that has been without a request for longest makes room for a new
+// one: one that is silent, has sent half a request, or was answered. One whose request is being answered does not.
+func TestMetrics_idle(t *testing.T) {
+	w := serve(t, server.Options{}.WithTimes(long, long, long).WithGuesses(long, long).WithStrangers(1, 0))
+	w.server.HaveRoom(10, 1, 3)
+	connect := scrapers(w, &server.MetricsOptions{Password: "pw"})
+	wantClosed := func(what string, s *scraper) {
+		t.Helper()
+		if b, err := s.in.ReadByte(); err == nil {
+			t.Errorf("%s is sent %q, want an end", what, b)
+		}
+	}
+	for range server.FreeGuesses {
+		connect("192.0.2.1").wants("wrong", 401)
+	}
+	busy := connect("192.0.2.1")
+	busy.send("wrong") // the answer takes long
+	eventually(t, "it waits", func() bool { return w.server.MetricsDelayed() == 1 })
+	silent, other := connect("192.0.2.2"), connect("192.0.2.2")
+	half := connect("192.0.2.3")
+	if err := half.conn.Send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n"); err != nil { // which is read once it is let in
+		t.Fatal(err)
+	}
+	other.wants("pw", 200) // and comes behind half then
+	wantClosed("a connection that is silent", silent)
+	good := connect("192.0.2.4")
+	good.wants("pw", 200)
+	wantClosed("a connection with half a request", half)
+	other.wants("pw", 200)
+	connect("192.0.2.5").wants("pw", 200)
+	wantClosed("a connection that was answered", good)
+	if got := w.server.MetricsDelayed(); got != 1 {
+		t.Errorf("%d requests wait for their answer, want the first", got)
+	}
+	connect("192.0.2.6").wants("pw", 200)
+	_ = busy.conn.Close()
+}
+
+// A connection that was given metrics is not closed for others, unless more than half are such.
+func TestMetrics_idleKnown(t *testing.T) {
+	w := serve(t, server.Options{}.WithTimes(long, long, long).WithGuesses(long, long).WithStrangers(1, 0))
+	w.server.HaveRoom(10, 1, 4)
+	connect := scrapers(w, &server.MetricsOptions{Password: "pw"})
+	for range server.FreeGuesses {
+		connect("192.0.2.1").wants("wrong", 401)
+	}
+	other, good := connect("192.0.2.2"), connect("192.0.2.2")
+	other.wants("pw", 200)
+	good.wants("pw", 200)
+	for range 10 { // they have been idle for longer, each time
+		half := connect("192.0.2.3")
+		if err := half.conn.Send("GET /metrics HTTP/1.1\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other.wants("pw", 200)
+	good.wants("pw", 200)
+	// So it is while the others have requests: a new one waits for one of these.
+	var busy []*scraper
+	for i := range 2 {
+		busy = append(busy, connect("192.0.2.1"))
+		busy[i].send("wrong") // the answer takes long
+		eventually(t, "it waits", func() bool { return w.server.MetricsDelayed() == i+1 })
+	}
+	second := connect("192.0.2.4")
+	for range 3 {
+		other.wants("pw", 200)
+		good.wants("pw", 200)
+	}
+	_ = busy[0].conn.Close()
+	second.wants("pw", 200)
+	// Now they are more than half, and the one that has been idle for longest makes room.
+	connect("192.0.2.5").wants("pw", 200)
+	good.wants("pw", 200)
+	if b, err := other.in.ReadByte(); err == nil {
+		t.Errorf("the oldest of three is sent %q, want an end", b)
+	}
+}
+
+// A connection for metrics has some time for its request before it makes room. Until then others wait, if need be for one
+// that ends.
+func TestMetrics_idleGrace(t *testing.T) {
+	w := serve(t, server.Options{}.WithTimes(long, long, long).WithStrangers(1, long))
+	w.server.HaveRoom(10, 1, 2)
+	connect := scrapers(w, nil)
+	first, second, third := connect("192.0.2.1"), connect("192.0.2.2"), connect("192.0.2.3")
+	for range 3 {
+		first.wants("", 200)
+		second.wants("", 200)
+	}
+	_ = first.conn.Close()
+	third.wants("", 200)
+	second.wants("", 200)
 }

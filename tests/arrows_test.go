@@ -17,6 +17,7 @@ const modulePath = "github.com/sievekv/sievekv"
 
 const (
 	pebble     = "github.com/cockroachdb/pebble"
+	pebbleVFS  = pebble + "/v2/vfs" // the file system of Options.FS
 	prometheus = "github.com/prometheus/client_golang"
 	ristretto  = "github.com/dgraph-io/ristretto"
 	roaring    = "github.com/RoaringBitmap/roaring"
@@ -57,16 +58,19 @@ func shell(names ...string) (packages []string) {
 var public = []string{".", "kv/...", "module/...", "coreext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "metrics", "server"}
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
-// transactions nor each other, so that a store may have any of them. Types of Pebble and ristretto stop at
-// kv, so that either can be replaced or upgraded there; tests may use them to crash a store.
+// transactions nor each other, so that a store may have any of them. Pebble is used by kv/storage alone, and
+// ristretto by kv, so that either can be replaced or upgraded there; tests may use them to crash a store.
 var rules = []rule{
 	{packages: "kv/probe", others: []string{xxhash}},
 	{packages: "kv/hash", ours: []string{"kv/probe"}},
 	{packages: "kv/block", others: []string{roaring}},
 	{packages: "kv/glob"},
 	{packages: "kv/text"},
-	{packages: "kv/freeze", others: []string{pebble}},
-	{packages: "kv", ours: []string{"kv/block", "kv/probe", "kv/hash", "kv/freeze", "kv/glob", "kv/text"}, others: []string{pebble, ristretto, xxhash}},
+	{packages: "kv/queue"},
+	{packages: "kv/freeze", others: []string{pebbleVFS}},
+	{packages: "kv/format", ours: []string{"kv/block"}},
+	{packages: "kv/storage", ours: []string{"kv/block", "kv/format", "kv/freeze"}, others: []string{pebble}},
+	{packages: "kv", ours: []string{"kv/block", "kv/format", "kv/storage", "kv/queue", "kv/probe", "kv/hash", "kv/glob", "kv/text"}, others: []string{pebbleVFS, ristretto, xxhash}},
 	{packages: "kv/kvtest", ours: []string{"kv/..."}},
 	{packages: "module/reply"},
 	{packages: "module", ours: []string{"kv", "kv/text", "module/reply"}},

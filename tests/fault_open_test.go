@@ -278,7 +278,7 @@ func TestFault_flippedMetadata(t *testing.T) {
 			if !inName {
 				content = readFile(t, disk, disk.PathJoin(storeDir, name))
 			}
-			step := 16
+			step := 40
 			if raceEnabled {
 				step = 300
 			}

@@ -478,15 +478,15 @@ func TestFault_diskFillsFast(t *testing.T) {
 	fillers[0].untilAccepted(t)
 }
 
-// A store whose writers, housekeeper and services wait for a flush that finds no space can be closed all the same.
+// A store whose writers, loops and services wait for a flush that finds no space can be closed all the same.
 func TestFault_closeOnFullDisk(t *testing.T) {
 	for name, tt := range map[string]struct {
 		modules []module.Module
 		waits   []string // calls of who waits for space beside the writer
 	}{
-		"writer":      {waits: []string{"kv.(*Writer).commit(", "pebble/v2.(*DB).makeRoomForWrite(", "sync.(*Cond).Wait("}},
-		"drainer":     {waits: []string{"kv.(*DB).keepDraining(", "kv.(*DB).drain("}}, // or for the housekeeper's drain
-		"housekeeper": {waits: []string{"kv.(*DB).keepHouse(", "kv.(*DB).drain("}},
+		"writer":     {waits: []string{"kv.(*Writer).commit(", "pebble/v2.(*DB).makeRoomForWrite(", "sync.(*Cond).Wait("}},
+		"flush loop": {waits: []string{"storage.(*Store).flushLoop(", "storage.(*Store).Flush("}}, // or for the flush of the loop that syncs
+		"sync loop":  {waits: []string{"kv.(*DB).keep(", "storage.(*Store).Flush("}},
 		"service": {
 			modules: []module.Module{compaction.Module()},
 			waits:   []string{"compaction.(*service).sweep(", "kv.(*Writer).commit("},

@@ -165,9 +165,9 @@ func (w *modelWorker) merge(key string) error {
 func TestModel_bloom(t *testing.T) {
 	t.Parallel()
 	const goroutines, sessions = 8, 4
-	commands := 1_000_000
+	commands := 200_000
 	if raceEnabled {
-		commands = 40_000
+		commands = 8_000
 	}
 	opts := &kv.Options{
 		FS: vfs.NewMem(), CacheSize: 64 << 10, MemTableSize: 512 << 10, BallastSize: -1, MinFreeSpace: -1, Seed: modelSeed,

@@ -357,7 +357,7 @@ func (r *modelRun) verify() {
 //
 //	go test ./tests -run '^TestModel$' -timeout 0 -rapid.checks=20000 -rapid.steps=100
 func TestModel(t *testing.T) {
-	checks := "100"
+	checks := "60"
 	if raceEnabled {
 		checks = "10"
 	}

@@ -174,7 +174,7 @@ func rottenStores(t *testing.T) map[string]*rotten {
 // missing. What a log loses behind a flipped bit looks like the end of a torn write, save where a later chunk says that
 // it was synced: only there damage must be noticed.
 func TestRot(t *testing.T) {
-	flips := 2000
+	flips := 800
 	if raceEnabled {
 		flips = 200
 	}

@@ -131,7 +131,7 @@ func connectFrom(t *testing.T, times string) (leave func()) {
 // client writes meanwhile, enough for several logs and tables, succeeds, and is there afterwards; when they have gone,
 // others are served.
 func TestServe_descriptors(t *testing.T) {
-	for _, limit := range []int{64, 128, 1024, most(t, 20_000)} {
+	for _, limit := range []int{64, 128, 1024, most(t, 5_000)} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
 			s := serveLimited(t, limit, dir, "--set", "maxclients=1000000")

@@ -31,7 +31,7 @@ const mutationVariable = "SIEVEKV_MUTATION"
 // processes, which can be killed.
 func TestMain(m *testing.M) {
 	drainTime, client.TabTimeout, client.TableTimeout = time.Hour, time.Hour, time.Hour
-	metricsTimes.header, metricsTimes.idle = time.Hour, time.Hour
+	metricsTimes.header, metricsTimes.write, metricsTimes.idle = time.Hour, time.Hour, time.Hour
 	testscript.Main(m, map[string]func(){"kvshell": func() {
 		ballastSize = -1
 		crashWhere(os.Getenv(crashVariable))

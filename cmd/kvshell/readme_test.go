@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"go/doc"
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
 	"os/exec"
@@ -140,7 +143,7 @@ func TestDocs_links(t *testing.T) {
 
 // The README's program does what is said below it.
 func TestReadme_program(t *testing.T) {
-	_, rest, found := strings.Cut(readDoc(t, "README.md"), "```go\n")
+	_, rest, found := strings.Cut(readDoc(t, "README.md"), "```go\npackage main\n")
 	program, rest, ended := strings.Cut(rest, "```\n\nprints\n\n```\n")
 	want, _, shown := strings.Cut(rest, "```\n")
 	if !found || !ended || !shown {
@@ -148,7 +151,7 @@ func TestReadme_program(t *testing.T) {
 	}
 	dir := t.TempDir()
 	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	if err := os.WriteFile(source, []byte(program), 0o666); err != nil {
+	if err := os.WriteFile(source, []byte("package main\n"+program), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if output, err := exec.Command("go", "build", "-o", binary, source).CombinedOutput(); err != nil {
@@ -165,4 +168,67 @@ func TestReadme_program(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("prints\n%s\nwant\n%s", got, want)
 	}
+}
+
+// What the documents show of Go, the README's program apart, is part of an example that runs.
+func TestDocs_snippets(t *testing.T) {
+	examples := exampleBodies(t)
+	fence := regexp.MustCompile("(?s)```go\n(.*?)```\n")
+	for file, want := range map[string]int{"README.md": 3, "docs/GO.md": 3} {
+		snippets := fence.FindAllStringSubmatch(readDoc(t, file), -1)
+		if len(snippets) < want {
+			t.Errorf("%s has %d snippets, want at least %d", file, len(snippets), want)
+		}
+		for _, found := range snippets {
+			// The example listens on another port.
+			snippet := strings.ReplaceAll(found[1], `"127.0.0.1:6380"`, "addr")
+			if strings.HasPrefix(snippet, "package main\n") {
+				continue // TestReadme_program runs it
+			}
+			if !slices.ContainsFunc(examples, func(body string) bool { return strings.Contains(body, withoutIndent(snippet)) }) {
+				t.Errorf("%s: no example has\n%s", file, snippet)
+			}
+		}
+	}
+}
+
+// exampleBodies returns the examples of the repository that have an output, without indentation.
+func exampleBodies(t *testing.T) (bodies []string) {
+	t.Helper()
+	var files []string
+	for _, pattern := range []string{"*_test.go", filepath.Join("*", "example*_test.go")} {
+		found, err := filepath.Glob(filepath.Join("..", "..", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, file, text, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, example := range doc.Examples(parsed) {
+			if example.Output != "" {
+				from, to := set.Position(example.Code.Pos()).Offset, set.Position(example.Code.End()).Offset
+				bodies = append(bodies, withoutIndent(string(text[from:to])))
+			}
+		}
+	}
+	return bodies
+}
+
+// withoutIndent returns a text whose lines begin behind their indentation, with a line break before the first and after the
+// last.
+func withoutIndent(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString("\n" + strings.TrimSpace(line))
+	}
+	return b.String() + "\n"
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -51,9 +52,9 @@ var drainTime = 10 * time.Second
 
 const lastTime = 4 * time.Second
 
-// metricsTimes are what a client of the metrics has for the handshake and its headers, and between two requests. Tests have
-// more.
-var metricsTimes = struct{ header, idle time.Duration }{5 * time.Second, 30 * time.Second}
+// metricsTimes are what a client of the metrics has for the handshake and its headers, to take the answer, and between two
+// requests. Tests have more.
+var metricsTimes = struct{ header, write, idle time.Duration }{5 * time.Second, 30 * time.Second, 30 * time.Second}
 
 // lastResort ends the process, with exit, when a time has passed after begin was called first, unless stop was called
 // before. All that was acknowledged is as safe then as if the process had been killed: under level always it is on
@@ -128,8 +129,14 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if f.metrics.Password, err = sh.readPassword("--metrics-password-file", f.metricsSecret); err != nil {
 		return err
 	}
-	if err := errors.Join(f.tls.read(), f.metricsTLS.read()); err != nil {
-		return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
+	for _, files := range []*tlsFiles{&f.tls, &f.metricsTLS} {
+		warnings, err := files.read()
+		if err != nil {
+			return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
+		}
+		for _, text := range warnings {
+			fmt.Fprintln(sh.stderr, "warning:", text)
+		}
 	}
 	if err := f.tryOut(sh.table(), opts.ACL); err != nil {
 		return err
@@ -140,11 +147,12 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if os.Geteuid() == 0 {
 		fmt.Fprintln(sh.stderr, "warning: running as root: serve needs none of its rights; a user of its own is safer")
 	}
-	db, err := sh.openOrCreate()
+	db, at, err := sh.openAndListen(f)
 	if err != nil {
 		return err
 	}
 	defer sh.closeStore(db, &err)
+	defer at.close() // again, if it was served
 	if err := f.set(db); err != nil {
 		return err
 	}
@@ -153,26 +161,20 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err != nil {
 		return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
 	}
-	listeners, err := f.listen()
-	if err != nil {
-		return exit.WithCode(exit.Open, err)
-	}
 	// Whoever reads below that the store is served can find the address in its directory.
-	if err := f.leaveAddress(db.Dir(), listeners); err != nil {
-		closeAll(listeners)
+	if err := f.leaveAddress(db.Dir(), at.clients); err != nil {
 		return err
 	}
-	failed := make(chan error, len(listeners)+1)
-	for _, l := range listeners {
+	failed := make(chan error, len(at.clients)+1)
+	for _, l := range at.clients {
 		go func() { failed <- l.serve(s) }()
 		fmt.Fprintf(sh.stderr, "serving %s at %s\n", db.Dir(), l.Addr())
 	}
-	stopMetrics, err := f.serveMetrics(sh, s, failed)
-	if err == nil {
-		err = f.await(ctx, sh, s, failed, hangups)
-	}
+	stopMetrics := f.serveMetrics(sh, s, at.metrics, failed)
+	logger := sh.logger()
+	err = f.await(ctx, logger, s, failed, hangups)
 	last.begin()
-	fmt.Fprintln(sh.stderr, "shutting down")
+	logger.Info("sievekv: shutting down")
 	removeAddress(db.Dir())
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
@@ -182,7 +184,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 	stopMetrics(draining)
 	if errors.Is(drained, context.DeadlineExceeded) {
 		// Their clients were told nothing, and all that others were told is on the disk.
-		fmt.Fprintf(sh.stderr, "commands that ran for longer than %v were given up\n", drainTime)
+		logger.Warn("sievekv: commands were given up", "ran_for_longer_than", drainTime)
 		if !errors.Is(drained, server.ErrStuck) {
 			drained = db.Sync()
 		}
@@ -191,7 +193,7 @@ func (sh *shell) serve(ctx context.Context, f *serveFlags) (err error) {
 }
 
 // await returns when the server is to end, with an error if it cannot go on. At SIGHUP files are read again.
-func (f *serveFlags) await(ctx context.Context, sh *shell, s *server.Server, failed <-chan error, hangups <-chan os.Signal) error {
+func (f *serveFlags) await(ctx context.Context, logger *slog.Logger, s *server.Server, failed <-chan error, hangups <-chan os.Signal) error {
 	for {
 		select {
 		case <-ctx.Done(): // SIGTERM is how a server is ended, no error
@@ -201,27 +203,31 @@ func (f *serveFlags) await(ctx context.Context, sh *shell, s *server.Server, fai
 		case err := <-failed:
 			return err
 		case <-hangups:
-			f.readAgain(sh)
+			f.readAgain(logger)
 		}
 	}
 }
 
 // readAgain reads the files of TLS again. Connections that exist go on with what they have.
-func (f *serveFlags) readAgain(sh *shell) {
+func (f *serveFlags) readAgain(logger *slog.Logger) {
 	none := true
 	for _, files := range []*tlsFiles{&f.tls, &f.metricsTLS} {
 		if files.cert == "" {
 			continue
 		}
 		none = false
-		if err := files.read(); err != nil {
-			fmt.Fprintf(sh.stderr, "SIGHUP: %v; --%s goes on with what was read before\n", err, files.address)
+		warnings, err := files.read()
+		if err != nil {
+			logger.Warn(fmt.Sprintf("SIGHUP: %v; --%s goes on with what was read before", err, files.address))
 			continue
 		}
-		fmt.Fprintf(sh.stderr, "SIGHUP: --%s has a certificate that is good until %s\n", files.address, files.expires().UTC().Format(time.RFC3339))
+		for _, text := range warnings {
+			logger.Warn("SIGHUP: " + text)
+		}
+		logger.Info(fmt.Sprintf("SIGHUP: --%s has a certificate that is good until %s", files.address, inUTC(files.leaf().NotAfter)))
 	}
 	if none {
-		fmt.Fprintln(sh.stderr, "SIGHUP: there is no certificate to read again")
+		logger.Info("SIGHUP: there is no certificate to read again")
 	}
 }
 
@@ -366,34 +372,69 @@ func othersMay(mode os.FileMode) bool {
 	return runtime.GOOS != "windows" && mode.IsRegular() && mode.Perm()&0o066 != 0
 }
 
-// listen begins to listen on all addresses.
-func (f *serveFlags) listen() (listeners []listener, err error) {
-	defer func() {
-		if err != nil {
-			closeAll(listeners)
+// addresses are where a server listens.
+type addresses struct {
+	clients []listener
+	metrics net.Listener // nil for none
+}
+
+// openAndListen opens the store and begins to listen. A store that is not there is made only when all addresses are free;
+// one that is there is opened first, as whoever finds it in use is told its address.
+func (sh *shell) openAndListen(f *serveFlags) (db *kv.DB, at *addresses, err error) {
+	db, err = sh.openExisting()
+	missing := errors.Is(err, kv.ErrNotExist)
+	if err != nil && !missing {
+		return nil, nil, err
+	}
+	at, err = f.listen()
+	if err == nil && missing {
+		db, err = sh.openOrCreate()
+	}
+	if err != nil {
+		at.close()
+		if db != nil {
+			sh.closeStore(db, &err)
 		}
-	}()
+		return nil, nil, err
+	}
+	return db, at, nil
+}
+
+// listen begins to listen on all addresses. What it returns with an error is to be closed too.
+func (f *serveFlags) listen() (at *addresses, err error) {
+	at = new(addresses)
+	failed := func(flag, address string, err error) (*addresses, error) {
+		return at, exit.WithCode(exit.Open, fmt.Errorf("serve: --%s %s: %w", flag, address, err))
+	}
 	if f.addr != "" {
 		l, err := net.Listen("tcp", f.addr)
 		if err != nil {
-			return nil, fmt.Errorf("serve: --addr %s: %w", f.addr, err)
+			return failed("addr", f.addr, err)
 		}
-		listeners = append(listeners, listener{l, f.tls.config()})
+		at.clients = append(at.clients, listener{l, f.tls.config()})
 	}
 	if f.socket != "" {
 		l, err := listenUnix(f.socket)
 		if err != nil {
-			return listeners, fmt.Errorf("serve: --unixsocket %s: %w", f.socket, err)
+			return failed("unixsocket", f.socket, err)
 		}
-		listeners = append(listeners, listener{l, nil})
+		at.clients = append(at.clients, listener{l, nil})
 	}
-	return listeners, nil
+	if f.metricsAddr != "" {
+		if at.metrics, err = net.Listen("tcp", f.metricsAddr); err != nil {
+			return failed("metrics-addr", f.metricsAddr, err)
+		}
+	}
+	return at, nil
 }
 
-// closeAll closes listeners because of an error, which is the one that counts.
-func closeAll(listeners []listener) {
-	for _, l := range listeners {
+// close ends listening. Errors are of nobody's interest: another one is the reason, or it has ended already.
+func (at *addresses) close() {
+	for _, l := range at.clients {
 		_ = l.Close()
+	}
+	if at.metrics != nil {
+		_ = at.metrics.Close()
 	}
 }
 
@@ -415,14 +456,10 @@ func listenUnix(path string) (net.Listener, error) {
 	return net.Listen("unix", path)
 }
 
-// serveMetrics serves them over HTTP, if that is asked for, until stop is called.
-func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- error) (stop func(context.Context), err error) {
-	if f.metricsAddr == "" {
-		return func(context.Context) {}, nil
-	}
-	l, err := net.Listen("tcp", f.metricsAddr)
-	if err != nil {
-		return func(context.Context) {}, exit.WithCode(exit.Open, fmt.Errorf("serve: --metrics-addr %s: %w", f.metricsAddr, err))
+// serveMetrics serves them over HTTP, if that is asked for and l is not nil, until stop is called.
+func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, l net.Listener, failed chan<- error) (stop func(context.Context)) {
+	if l == nil {
+		return func(context.Context) {}
 	}
 	// Few connections are served at a time: one that says nothing must not keep its place for long. TLS comes above, as
 	// the handler asks for the certificate.
@@ -432,8 +469,8 @@ func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- err
 		l, scheme = tls.NewListener(l, config), "https"
 	}
 	h := &http.Server{
-		Handler: s.MetricsHandler(&f.metrics), ErrorLog: s.ErrorLog(), ReadHeaderTimeout: metricsTimes.header, ReadTimeout: 2 * metricsTimes.header,
-		WriteTimeout: 30 * time.Second, IdleTimeout: metricsTimes.idle, MaxHeaderBytes: 16 << 10,
+		Handler: s.MetricsHandler(&f.metrics), ConnContext: s.MetricsConnContext, ErrorLog: s.ErrorLog(), ReadHeaderTimeout: metricsTimes.header, ReadTimeout: 2 * metricsTimes.header,
+		WriteTimeout: metricsTimes.write, IdleTimeout: metricsTimes.idle, MaxHeaderBytes: 16 << 10,
 	}
 	go func() {
 		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -445,7 +482,7 @@ func (f *serveFlags) serveMetrics(sh *shell, s *server.Server, failed chan<- err
 		if h.Shutdown(ctx) != nil {
 			_ = h.Close() // what it has to tell is of nobody's interest any more
 		}
-	}, nil
+	}
 }
 
 // addressFile is the file in a store's directory that says where the store is served: the

@@ -21,11 +21,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
@@ -79,9 +81,15 @@ func (a *authority) pem() []byte {
 // issue returns a certificate for 127.0.0.1, with a number of its own, and its key, in PEM.
 func (a *authority) issue() (cert, key []byte) {
 	a.t.Helper()
+	return a.issueFor(time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+}
+
+// issueFor is issue of a certificate that is good from one time to another.
+func (a *authority) issueFor(from, to time.Time) (cert, key []byte) {
+	a.t.Helper()
 	private := newKey(a.t)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(a.next), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(a.next), NotBefore: from, NotAfter: to,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	a.next++
@@ -245,7 +253,7 @@ func TestServe_certificatesReload(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range says {
-			if line, ok := s.nextLine(); !ok || !strings.HasPrefix(line, "SIGHUP: ") || !strings.Contains(line, text) {
+			if line, ok := s.nextLine(); !ok || !strings.Contains(line, `msg="SIGHUP: `) || !strings.Contains(line, text) {
 				t.Fatalf("after SIGHUP it says %q, want %q", line, text)
 			}
 		}
@@ -359,6 +367,91 @@ func TestServe_certificatesReload(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
+// A server is not started with a certificate that has expired, and does not take one when files are read again. Of other
+// certificates that are not good now it warns. One that runs goes on with what it has.
+func TestServe_certificateTimes(t *testing.T) {
+	a := newAuthority(t, "ours")
+	now := time.Now()
+	gone, soon := now.Add(-time.Hour), now.Add(time.Hour)
+	at := func(when time.Time) string { return when.UTC().Format(time.RFC3339) }
+	p := newPort(t, "tls")
+	p.write(p.ask, a.pem())
+	p.certify(a.issueFor(gone.Add(-time.Hour), gone))
+	store := filepath.Join(t.TempDir(), "store")
+	taken, err := net.Listen("tcp", "127.0.0.1:0") // so that it does not serve, if it takes the certificate
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }() // nobody connects
+	for _, flag := range []string{"tls", "metrics-tls"} {
+		port := *p
+		port.flag = flag
+		want := "serve: --" + flag + "-cert " + p.cert + ": the certificate expired at " + at(gone)
+		says, code := refused(t, store, append(port.flags(), "--addr", taken.Addr().String(), "--metrics-addr", "127.0.0.1:0")...)
+		if code != exit.Local || !strings.Contains(says, want) {
+			t.Errorf("exit code %d, %s\nwant %d and %s", code, says, exit.Local, want)
+		}
+		if _, err := os.Stat(store); !errors.Is(err, os.ErrNotExist) {
+			t.Error("a store was made")
+		}
+	}
+
+	// Its own is not good yet, one of the two behind it is not good any more, nor is one of the client CA.
+	cert, key := a.issueFor(soon, soon.Add(time.Hour))
+	other, _ := a.issueFor(gone.Add(-time.Hour), gone)
+	p.certify(append(append(cert, a.pem()...), other...), key)
+	p.write(p.ask, append(a.pem(), other...))
+	s := serveStore(t, store, 0, append(p.flags(), "--addr", "127.0.0.1:0")...)
+	// until returns the lines up to the one that has a text.
+	until := func(text string) (lines []string) {
+		for {
+			line, ok := s.nextLine()
+			if !ok {
+				t.Fatalf("it ended: %v", <-s.ended)
+			}
+			if !strings.HasPrefix(line, "warning: running as root: ") && !strings.HasPrefix(line, "created store ") {
+				lines = append(lines, line)
+			}
+			if strings.Contains(line, text) {
+				return lines
+			}
+		}
+	}
+	wantLines := func(got []string, wants ...string) {
+		t.Helper()
+		if !slices.EqualFunc(got, wants, strings.Contains) {
+			t.Errorf("it says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(wants, "\n"))
+		}
+	}
+	reload := func() {
+		t.Helper()
+		if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const serving = "serving "
+	warnings := []string{
+		"--tls-cert " + p.cert + ": certificate 1 is not good before " + at(soon),
+		"--tls-cert " + p.cert + ": certificate 3 expired at " + at(gone),
+		"--tls-client-ca " + p.ask + ": certificate 2 expired at " + at(gone),
+	}
+	started := until(serving)
+	wantLines(started, append(slices.Clone(warnings), serving)...)
+	_, p.addr, _ = strings.Cut(started[len(started)-1], " at ")
+	reload()
+	isTaken := "SIGHUP: --addr has a certificate that is good until " + at(soon.Add(time.Hour))
+	wantLines(until(isTaken), append(slices.Clone(warnings), isTaken)...)
+	p.certify(a.issueFor(gone.Add(-time.Hour), gone))
+	reload()
+	wantLines(until("SIGHUP: "), "the certificate expired at "+at(gone)+"; --addr goes on with what was read before")
+	careless := a.client(a.pool())
+	careless.InsecureSkipVerify = true // also of the times
+	if got := p.serial(careless); got != 3 {
+		t.Errorf("it shows certificate %d, want 3", got)
+	}
+	s.stop(t, syscall.SIGTERM)
+}
+
 // SIGHUP ends no server: not before it serves, not without TLS, and not while it ends.
 func TestServe_hangup(t *testing.T) {
 	s := serveStore(t, filepath.Join(t.TempDir(), "store"), 0, "--addr", "127.0.0.1:0")
@@ -379,12 +472,12 @@ func TestServe_hangup(t *testing.T) {
 		}
 		_, addr, _ = strings.Cut(line, " at ")
 	}
-	const nothing = "SIGHUP: there is no certificate to read again"
-	if line, _ := s.nextLine(); line != nothing {
+	const nothing = `msg="SIGHUP: there is no certificate to read again"`
+	if line, _ := s.nextLine(); !strings.HasSuffix(line, nothing) {
 		t.Errorf("it says %q", line)
 	}
 	hangUp()
-	if line, _ := s.nextLine(); line != nothing {
+	if line, _ := s.nextLine(); !strings.HasSuffix(line, nothing) {
 		t.Errorf("it says %q", line)
 	}
 	c := dial(t, "tcp", addr)
@@ -392,6 +485,35 @@ func TestServe_hangup(t *testing.T) {
 		t.Errorf("PING answers %s", got[0])
 	}
 	s.stop(t, syscall.SIGTERM)
+}
+
+// Idle connections keep nobody from the metrics, with TLS or without.
+func TestServe_metricsIdle(t *testing.T) {
+	ours := newAuthority(t, "ours")
+	p := newPort(t, "metrics-tls")
+	p.certify(ours.issue())
+	for name, flags := range map[string][]string{"plain": nil, "TLS": {"--metrics-tls-cert", p.cert, "--metrics-tls-key", p.key}} {
+		t.Run(name, func(t *testing.T) {
+			s := serveStore(t, filepath.Join(t.TempDir(), "store"), 2, append(flags, "--addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0")...)
+			addr := strings.TrimSuffix(strings.TrimPrefix(s.addrs[1], "https://"), "/metrics")
+			for range 20 { // there are places for 16
+				dial(t, "tcp", strings.TrimPrefix(addr, "http://"))
+			}
+			web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ours.pool()}, DisableKeepAlives: true}}
+			for range 20 {
+				r, err := web.Get(s.addrs[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(r.Body)
+				_ = r.Body.Close() // read to its end
+				if err != nil || !bytes.Contains(text, []byte("sievekv_up 1\n")) {
+					t.Fatalf("the metrics answer %s, %v", text, err)
+				}
+			}
+			s.stop(t, syscall.SIGTERM)
+		})
+	}
 }
 
 // Who speaks to the metrics without a certificate, with another's, or in plain HTTP, is not answered. The log has it as all
@@ -432,7 +554,7 @@ func TestServe_metricsClientCertificates(t *testing.T) {
 	for line := range strings.Lines(s.output()) {
 		if strings.Contains(line, "TLS handshake error") {
 			logged++
-			if !strings.HasPrefix(line, "level=WARN msg=\"sievekv: a client of the metrics failed\" error=") {
+			if !strings.Contains(line, " level=WARN msg=\"sievekv: a client of the metrics failed\" error=") {
 				t.Errorf("it says %s", line)
 			}
 		}

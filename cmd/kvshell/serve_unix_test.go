@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -280,6 +281,12 @@ func TestServe_audit(t *testing.T) {
 	s := serveStore(t, filepath.Join(dir, "store"), 1, "--addr", "127.0.0.1:0", "--requirepass-file", file)
 	ask(t, dial(t, "tcp", s.addrs[0]), "AUTH wrong", "AUTH secret", "CONFIG SET timeout 7")
 	s.stop(t, syscall.SIGTERM)
+	logged := regexp.MustCompile(`^time=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d) level=[A-Z]+ msg="[^"]+"`)
+	for line := range strings.Lines(strings.TrimSpace(s.output())) {
+		if !logged.MatchString(line) {
+			t.Errorf("it says %q, want the time first", line)
+		}
+	}
 	for _, line := range []string{
 		`level=WARN msg="sievekv: wrong password" user=default client=127.0.0.1:`, `level=INFO msg="sievekv: login" user=default client=127.0.0.1:`,
 		`level=INFO msg="sievekv: admin command" user=default client=127.0.0.1:`,
@@ -569,13 +576,28 @@ func TestServe_usage(t *testing.T) {
 			t.Fatalf("serve %q has made a store", tt.flags)
 		}
 	}
-	for _, flags := range [][]string{{"--addr", taken.Addr().String()}, {"--addr", "127.0.0.1:0", "--metrics-addr", taken.Addr().String()}} {
-		if says, code := refused(t, here, flags...); code != exit.Open || !strings.Contains(says, "address already in use") {
-			t.Errorf("serve %q: exit code %d, %s", flags, code, says)
+	// So is an address that is in use, of a store that is not there and of one that is.
+	socket := filepath.Join(dir, "s")
+	for _, there := range []bool{false, true} {
+		for _, flags := range [][]string{
+			{"--addr", taken.Addr().String()}, {"--addr", "127.0.0.1:0", "--metrics-addr", taken.Addr().String()},
+			{"--addr", taken.Addr().String(), "--unixsocket", socket}, {"--addr", "", "--unixsocket", socket, "--metrics-addr", taken.Addr().String()},
+		} {
+			if says, code := refused(t, here, flags...); code != exit.Open || !strings.Contains(says, "address already in use") {
+				t.Errorf("serve %q: exit code %d, %s", flags, code, says)
+			}
+			if _, err := os.Stat(here); errors.Is(err, os.ErrNotExist) == there {
+				t.Fatalf("after serve %q the store is %v", flags, err)
+			}
+			for _, left := range []string{filepath.Join(here, addressFile), socket} {
+				if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("serve %q leaves %s", flags, left)
+				}
+			}
 		}
-	}
-	if _, err := os.Stat(filepath.Join(here, addressFile)); !errors.Is(err, os.ErrNotExist) {
-		t.Error("an address is left, though nothing is served")
+		if out, err := exec.Command("kvshell", "-d", here, "SET", "k", "v").CombinedOutput(); err != nil {
+			t.Fatalf("%v, %s", err, out)
+		}
 	}
 }
 

@@ -109,10 +109,6 @@ var adjust func(*kv.Options)
 
 // open opens the store in a directory, or, for "", one in memory.
 func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
-	level := slog.LevelWarn
-	if sh.served {
-		level = slog.LevelInfo // logins, and what administrators do
-	}
 	o := &kv.Options{
 		InMemory:    dir == "",
 		MustExist:   mustExist,
@@ -120,7 +116,7 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 		Durability:  kv.Durability(sh.sync),
 		Seed:        sh.seed,
 		BallastSize: ballastSize,
-		Logger:      slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: brief})),
+		Logger:      sh.logger(),
 		Modules:     module.New(sh.modules()...),
 	}
 	if adjust != nil {
@@ -137,12 +133,27 @@ func (sh *shell) modules() []module.Module {
 	return sievekv.Modules()
 }
 
-// brief leaves the time out of a line of the log, and shows of an error its text: errors of Pebble's have
-// pages of stack traces, which slog would print.
-func brief(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == slog.TimeKey {
+// logger returns the log, on standard error. The lines of a server have the time, in RFC 3339 with milliseconds. Those of a
+// command that somebody waits for do not.
+func (sh *shell) logger() *slog.Logger {
+	o := &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: timeless}
+	if sh.served {
+		// Logins, and what administrators do, are at this level.
+		o.Level, o.ReplaceAttr = slog.LevelInfo, brief
+	}
+	return slog.New(slog.NewTextHandler(sh.stderr, o))
+}
+
+// timeless is brief without the time.
+func timeless(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.Attr{}
 	}
+	return brief(groups, a)
+}
+
+// brief shows of an error its text: errors of Pebble's have pages of stack traces, which slog would print.
+func brief(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok {
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		a.Value = slog.StringValue(text)

@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
@@ -22,6 +26,31 @@ func TestOpenError(t *testing.T) {
 		wrapped := errors.Join(fmt.Errorf("while it ran: %w", err), fs.ErrClosed)
 		if got := exit.Code(wrapped); got != want {
 			t.Errorf("wrapped %v: %d, want %d", err, got, want)
+		}
+	}
+}
+
+// The log of a server says when and who; that of a command is for somebody who sees it at once, and wants trouble alone.
+func TestShell_logger(t *testing.T) {
+	long := errors.New("first line\nstack trace")
+	for served, want := range map[bool]string{
+		false: `^level=WARN msg=trouble error="first line"\n$`,
+		true: `^time=[-0-9]{10}T[:0-9]{8}\.[0-9]{3}(Z|[-+][:0-9]{5}) level=INFO msg=login\n` +
+			`time=[-0-9]{10}T[:0-9]{8}\.[0-9]{3}(Z|[-+][:0-9]{5}) level=WARN msg=trouble error="first line"\n$`,
+	} {
+		file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		logger := (&shell{stderr: file, served: served}).logger()
+		logger.Info("login")
+		logger.Warn("trouble", slog.Any("error", long))
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(file.Name())
+		if err != nil || !regexp.MustCompile(want).Match(got) {
+			t.Errorf("served %v: the log is %s, %v, want %s", served, got, err, want)
 		}
 	}
 }

@@ -55,43 +55,73 @@ func (f *tlsFiles) requires() bool { return f.clientCA != "" && f.client != clie
 
 // read reads the files. If one of them is bad nothing changes: new handshakes go on with what was read before. Without
 // files it does nothing.
-func (f *tlsFiles) read() error {
+//
+// A certificate of the server's own that has expired is bad: no client would take it. One that is not good yet may be so as
+// soon as the clock is right, and of others than the server's own some may still be of use: of these there are warnings.
+func (f *tlsFiles) read() (warnings []string, err error) {
 	if f.cert == "" {
-		return nil
+		return nil, nil
 	}
 	cert, err := f.readFile("cert", f.cert)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	key, err := f.readFile("key", f.key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := certificates(cert); err != nil {
-		return f.bad("cert", f.cert, err)
+	chain, err := certificates(cert)
+	if err != nil {
+		return nil, f.bad("cert", f.cert, err)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return fmt.Errorf("--%s-cert %s, --%[1]s-key %[3]s: %w", f.flag, f.cert, f.key, err)
+		return nil, fmt.Errorf("--%s-cert %s, --%[1]s-key %[3]s: %w", f.flag, f.cert, f.key, err)
 	}
+	now := time.Now()
+	if now.After(pair.Leaf.NotAfter) {
+		return nil, f.bad("cert", f.cert, fmt.Errorf("the certificate expired at %s", inUTC(pair.Leaf.NotAfter)))
+	}
+	warnings = f.outOfTime("cert", f.cert, chain, now)
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if f.clientCA != "" {
 		text, err := f.readFile("client-ca", f.clientCA)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		authorities, err := certificates(text)
 		if err != nil {
-			return f.bad("client-ca", f.clientCA, err)
+			return nil, f.bad("client-ca", f.clientCA, err)
 		}
+		warnings = append(warnings, f.outOfTime("client-ca", f.clientCA, authorities, now)...)
 		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), f.client.tls()
 		for _, ca := range authorities {
 			config.ClientCAs.AddCert(ca)
 		}
 	}
 	f.current.Store(config)
-	return nil
+	return warnings, nil
 }
+
+// outOfTime says which certificates of a file are not good now.
+func (f *tlsFiles) outOfTime(which, path string, list []*x509.Certificate, now time.Time) (texts []string) {
+	for i, cert := range list {
+		what := "the certificate"
+		if len(list) > 1 {
+			what = fmt.Sprintf("certificate %d", i+1)
+		}
+		switch {
+		case now.After(cert.NotAfter):
+			texts = append(texts, f.bad(which, path, fmt.Errorf("%s expired at %s", what, inUTC(cert.NotAfter))).Error())
+		case now.Before(cert.NotBefore):
+			texts = append(texts, f.bad(which, path, fmt.Errorf("%s is not good before %s", what, inUTC(cert.NotBefore))).Error())
+		}
+	}
+	return texts
+}
+
+// inUTC shows a time of a certificate.
+func inUTC(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 func (f *tlsFiles) readFile(which, path string) ([]byte, error) {
 	if info, err := os.Stat(path); f.current.Load() != nil && err == nil && !info.Mode().IsRegular() {
@@ -127,8 +157,8 @@ func (f *tlsFiles) config() *tls.Config {
 	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.current.Load(), nil }}
 }
 
-// expires returns when the certificate that was read last does.
-func (f *tlsFiles) expires() time.Time { return f.current.Load().Certificates[0].Leaf.NotAfter }
+// leaf returns the server's own certificate, of those that were read last.
+func (f *tlsFiles) leaf() *x509.Certificate { return f.current.Load().Certificates[0].Leaf }
 
 // certificates returns those of a text in PEM. Each of them has to be readable: if those that are not were left out, a
 // file that was cut short would be taken for a whole one.

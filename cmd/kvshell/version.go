@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 )
 
 // versionText is the version of the program in a line.
 func versionText() string {
-	return fmt.Sprintf("kvshell %s %s %s/%s\n", kv.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("kvshell %s %s %s/%s\n", module.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 func (sh *shell) versionCommand() *cobra.Command {

@@ -306,10 +306,11 @@ func retried(s site) bool {
 func isWrite(s site) bool { return s.op == "write" }
 func anySite(site) bool   { return true }
 
-// TestTorture lets every call that Pebble makes to write fail, one in each run. What is promised is checked in session
-// and torture: Pebble sees no error it would not survive, Close returns, the directory is frozen exactly if the error
-// was of that kind and is not changed afterwards, and all that was acknowledged is there when the store is opened again,
-// in the same process as after a crash that takes with it what was not synced. That nothing hangs is checked by ending.
+// TestTorture lets every call that Pebble makes to write fail, one in each run, and some of them in other ways. What is
+// promised is checked in session and torture: Pebble sees no error it would not survive, Close returns, the directory is
+// frozen exactly if the error was of that kind and is not changed afterwards, and all that was acknowledged is there when
+// the store is opened again, in the same process as after a crash that takes with it what was not synced. That nothing
+// hangs is checked by ending.
 func TestTorture(t *testing.T) {
 	reference := &fault{}
 	if err := torture(reference, bare, false, false); err != nil {
@@ -332,7 +333,7 @@ func TestTorture(t *testing.T) {
 		{
 			"one call does its work and fails",
 			func() *fault { return &fault{late: true} },
-			bare, true, 3, anySite, site.freezes,
+			bare, true, 4, anySite, site.freezes,
 		},
 		{
 			"one write is short",
@@ -342,17 +343,17 @@ func TestTorture(t *testing.T) {
 		{
 			"all calls fail from one on",
 			func() *fault { return &fault{after: true} },
-			bare, true, 1, anySite, site.freezes,
+			bare, true, 3, anySite, site.freezes,
 		},
 		{
 			"one call finds no space",
 			func() *fault { return &fault{err: syscall.ENOSPC} },
-			onSpace, false, 3, anySite, func(s site) bool { return s.freezes() && !retried(s) },
+			onSpace, false, 4, anySite, func(s site) bool { return s.freezes() && !retried(s) },
 		},
 		{
 			"no call finds space for a while",
 			func() *fault { return &fault{err: syscall.ENOSPC, after: true, heal: 300} },
-			onSpace, true, 3, anySite, site.freezes,
+			onSpace, true, 6, anySite, site.freezes,
 		},
 	}
 	for _, m := range modes {

@@ -29,9 +29,9 @@ func TestMain(m *testing.M) {
 // was not synced. Opening always works, every acknowledged write is there, what else is there is a prefix of the
 // commits, each whole, and a check of the store finds nothing.
 func TestClones(t *testing.T) {
-	shots := 2000
+	shots := 700
 	if raceEnabled {
-		shots = 150
+		shots = 50
 	}
 	const stores = 2
 	for i := range stores {
@@ -55,7 +55,7 @@ func TestClones(t *testing.T) {
 // TestKills kills processes with kill -9, which takes with it what Pebble had not yet given to the kernel.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	cycles := 40
+	cycles := 20
 	if raceEnabled {
 		cycles = 5
 	}
@@ -77,9 +77,9 @@ func TestKills(t *testing.T) {
 // TestFailures works on stores whose disks fail or fill.
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	rounds := 20
+	rounds := 10
 	if raceEnabled {
-		rounds = 4
+		rounds = 2
 	}
 	seed := uint64(time.Now().UnixNano())
 	f := NewFailures(rand.New(rand.NewPCG(seed, 0)))

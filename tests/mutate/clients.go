@@ -62,7 +62,7 @@ var clients = []mutation{
 	inServer("metrics show keys to everybody", "^TestMetrics_access$",
 		edit{"server/metrics_access.go", "return o.Keys || o.Password != \"\"", "return true"}),
 	inServer("metrics need no password", "^TestMetrics_access$",
-		edit{"server/metrics_access.go", "&& o.Password != \"\" {", "&& false {"}),
+		edit{"server/metrics_access.go", "	if o.Password == \"\" {\n		return 0", "	if true {\n		return 0"}),
 	inServer("any password is right for the metrics", "^TestMetrics_access$",
 		edit{"server/metrics_access.go", "	if o.lets(r) {\n", "	if o.lets(r) || true {\n"}),
 	inServer("passwords for the metrics may be guessed without end", "^TestMetrics_guessesEnd$",

@@ -41,8 +41,8 @@ var guards = []mutation{
 	}},
 	{name: "a sweep forgets keys that are locked", pkg: "./kv", tests: "^TestSweep_lockedKey$", edits: []edit{
 		{"kv/expiry.go",
-			"\t\t\tdb.expiry.lower(appendExpiryKey(nil, n.at, n.key))\n\t\t}\n\t}\n\treturn free",
-			"\t\t\t_ = n.at\n\t\t}\n\t}\n\treturn free"},
+			"			db.expiry.lower(format.AppendExpiryKey(nil, n.at, n.key))\n		}\n	}\n	return free",
+			"			_ = n.at\n		}\n	}\n	return free"},
 	}},
 	{name: "a sweep waits for the lock of a key", pkg: "./kv", tests: "^TestSweep_lockedKey$", edits: []edit{
 		{"kv/expiry.go",
@@ -91,33 +91,33 @@ var guards = []mutation{
 	}},
 	{name: "EXPIRE does not look at its condition", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
 		{"kv/expiry.go",
-			"|| !cond.holds(o.header.expiry, at) {",
+			"|| !cond.holds(o.header.Expiry, at) {",
 			"|| false {"},
 	}},
 	{name: "a commit does not lower the hint of notes", pkg: "./kv", tests: "^TestSweep_earlierTimes$", edits: []edit{
-		{"kv/patch.go",
+		{"kv/apply.go",
 			"\t\t\tp.db.expiry.lower(key)\n",
 			""},
 	}},
 	{name: "a commit does not count the notes it writes", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
-		{"kv/patch.go",
+		{"kv/apply.go",
 			"\t\t\tp.db.expiring.n.Add(1)\n",
 			"\t\t\t_ = key\n"},
 	}},
 	{name: "a commit does not count the notes it takes away", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
-		{"kv/patch.go",
+		{"kv/apply.go",
 			"\t\t\tp.db.expiring.n.Add(-1)\n",
 			"\t\t\t_ = key\n"},
 	}},
 	{name: "removing everything leaves the count of notes", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
-		{"kv/patch.go",
+		{"kv/apply.go",
 			"\t\t\tp.db.expiring.none()\n",
 			"\t\t\t_ = key\n"},
 	}},
 	{name: "notes of keys that do not expire any more stay", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
 		{"kv/staged_keys.go",
-			"\tif was != 0 {\n\t\tw.delete(appendExpiryKey",
-			"\tif was != 0 && is != 0 {\n\t\tw.delete(appendExpiryKey"},
+			"	if was != 0 {\n		w.delete(format.AppendExpiryKey",
+			"	if was != 0 && is != 0 {\n		w.delete(format.AppendExpiryKey"},
 	}},
 	{name: "counting goes on when everything was removed", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
 		{"kv/expiring.go",
@@ -215,7 +215,7 @@ var guards = []mutation{
 			""},
 	}},
 	{name: "a change that failed stays", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
-		{"kv/nest.go",
+		{"kv/savepoint.go",
 			"\t\tif !staged {\n\t\t\tw.rollBack()\n",
 			"\t\tif !staged {\n"},
 	}},
@@ -231,16 +231,16 @@ var guards = []mutation{
 	}},
 	{name: "what was built is removed by a note that is gone", pkg: "./kv", tests: "^TestReclaim_builtMeanwhile$", edits: []edit{
 		{"kv/reclaim.go",
-			"\tif errors.Is(err, pebble.ErrNotFound) {\n\t\treturn true, nil\n\t}\n\tif err != nil {\n\t\treturn false, db.readError(err, \"note",
-			"\tif errors.Is(err, pebble.ErrNotFound) {\n\t\tcloser, err = io.NopCloser(nil), nil\n\t}\n\tif err != nil {\n\t\treturn false, db.readError(err, \"note"},
+			"\tif errors.Is(err, storage.ErrNotFound) {\n\t\treturn true, nil\n\t}\n\tif err != nil {\n\t\treturn false, storage.ReadError(err, \"note",
+			"\tif errors.Is(err, storage.ErrNotFound) {\n\t\tcloser, err = io.NopCloser(nil), nil\n\t}\n\tif err != nil {\n\t\treturn false, storage.ReadError(err, \"note"},
 		{"kv/reclaim.go",
 			"\t\"fmt\"\n",
 			"\t\"fmt\"\n\t\"io\"\n"},
 	}},
 	{name: "what was not built to the end stays", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
 		{"kv/reclaim.go",
-			"\tmust(b.DeleteRange(appendObjectKey(nil, object), appendObjectKey(nil, object+1), nil))\n\tmust(b.Set(note",
-			"\tmust(b.Set(note"},
+			"	must(b.DeleteRange(format.AppendObjectKey(nil, object), format.AppendObjectKey(nil, object+1), nil))\n	must(b.Set(note",
+			"	must(b.Set(note"},
 	}},
 	{name: "what was not built to the end is removed again and again", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
 		{"kv/reclaim.go",
@@ -249,18 +249,18 @@ var guards = []mutation{
 	}},
 	{name: "notes of what was reclaimed stay", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
 		{"kv/reclaim.go",
-			"\t\tmust(b.Delete(appendDroppedKey(nil, object), nil))\n",
-			"\t\t_ = object\n"},
+			"		must(b.Delete(format.AppendDroppedKey(nil, object), nil))\n",
+			"		_ = object\n"},
 	}},
 	{name: "an object that was dropped leaves no note", pkg: "./kv", tests: "^TestReclaim_many$", edits: []edit{
 		{"kv/objects.go",
-			"\t\tw.set(appendDroppedKey(w.scratch[:0], id), nil)\n\t}\n\tfor _, a",
-			"\t\t_ = id\n\t}\n\tfor _, a"},
+			"		w.set(format.AppendDroppedKey(w.scratch[:0], id), nil)\n	}\n	for _, a",
+			"		_ = id\n	}\n	for _, a"},
 	}},
 	{name: "an object that was built keeps its note", pkg: "./kv", tests: "^TestReclaim_building$", edits: []edit{
 		{"kv/objects.go",
-			"\t\tw.delete(appendDroppedKey(w.scratch[:0], id))\n",
-			"\t\t_ = id\n"},
+			"		w.delete(format.AppendDroppedKey(w.scratch[:0], id))\n",
+			"		_ = id\n"},
 	}},
 	{name: "what belongs to a dropped object stays", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
 		{"kv/objects.go",
@@ -269,12 +269,12 @@ var guards = []mutation{
 	}},
 	{name: "a build writes no note", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
 		{"kv/build.go",
-			"\tif err := w.db.pebble().Set(appendDroppedKey(nil, id), []byte{droppedUnwritten}, pebble.NoSync); err",
-			"\tif err := error(nil); err"},
+			"	if err := w.db.set(format.AppendDroppedKey(nil, id), []byte{format.DroppedUnwritten}); err",
+			"	if err := error(nil); err"},
 	}},
 	{name: "a build goes on while the disk is full", pkg: "./kv", tests: "^TestBuild_fullDisk$", edits: []edit{
 		{"kv/build.go",
-			"\tif db.space.Full() {\n\t\treturn db.noSpace()\n\t}\n",
+			"	if db.store.Space.Full() {\n		return db.noSpace()\n	}\n",
 			""},
 	}},
 	{name: "the end of a build is not written", pkg: "./kv", tests: "^TestBuild_fullDisk$", edits: []edit{
@@ -299,7 +299,7 @@ var guards = []mutation{
 	}},
 	{name: "a copy has blocks as stored that the writer has changed", pkg: "./kv", tests: "^TestSlots_copied$", edits: []edit{
 		{"kv/copy.go",
-			"\t\tif err == nil && staged[k.rest] {\n\t\t\tcontinue\n\t\t}\n",
+			"		if err == nil && staged[k.Rest] {\n			continue\n		}\n",
 			""},
 	}},
 	{name: "a block that took long to read is not folded", pkg: "./kv", tests: "^TestFold$", edits: []edit{
@@ -339,8 +339,8 @@ var guards = []mutation{
 	}},
 	{name: "the number of keys is not stored", pkg: "./kv", tests: "^TestAcknowledge_firstNotSynced$", edits: []edit{
 		{"kv/commit.go",
-			"\t\tw.set(appendKeyCountKey(w.scratch[:0], g.group), binary.AppendUvarint(nil, n))\n",
-			"\t\t_ = n\n"},
+			"		w.set(format.AppendKeyCountKey(w.scratch[:0], g.group), binary.AppendUvarint(nil, n))\n",
+			"		_ = n\n"},
 	}},
 	{name: "the store is closed twice", pkg: "./kv", tests: "^TestClose_transactionBegins$", edits: []edit{
 		{"kv/db.go",
@@ -409,8 +409,8 @@ var guards = []mutation{
 	}},
 	{name: "a watch is not told of adds", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
 		{"kv/watch.go",
-			"changed[v.object.header.id]) {",
-			"changed[v.object.header.id] && false) {"},
+			"changed[v.object.header.ID]) {",
+			"changed[v.object.header.ID] && false) {"},
 	}},
 	{name: "a watch is not told of bits alone", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
 		{"kv/staged.go",
@@ -433,7 +433,7 @@ var guards = []mutation{
 			"\t\ts.counting = counting\n\t\t_, _ = counters, counted\n"},
 	}},
 	{name: "views that change are not restored", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
-		{"kv/nest.go",
+		{"kv/savepoint.go",
 			"\tw.onUndo(func() { *w.view([]byte(old.key)) = old })\n",
 			"\t_ = old\n"},
 	}},
@@ -443,9 +443,9 @@ var guards = []mutation{
 			""},
 	}},
 	{name: "what is taken back leaves what others had staged changed", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
-		{"kv/nest.go",
-			"\tfor _, undo := range slices.Backward(w.nest.undo) {\n\t\tundo()\n\t}\n",
-			"\t_ = slices.Backward(w.nest.undo)\n"},
+		{"kv/savepoint.go",
+			"\tfor _, undo := range slices.Backward(w.savepoint.undo) {\n\t\tundo()\n\t}\n",
+			"\t_ = slices.Backward(w.savepoint.undo)\n"},
 	}},
 	{name: "slots that are taken back stay staged", pkg: "./kv", tests: "^TestSlots_manyBlocks$", edits: []edit{
 		{"kv/slots.go",
@@ -744,8 +744,8 @@ var guards = []mutation{
 	}},
 	{name: "layers of any number are made", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
 		{"kv/objects.go",
-			"\tif len(layers) > maxLayers {",
-			"\tif false {"},
+			"	if len(layers) > format.MaxLayers {",
+			"	if false {"},
 	}},
 	{name: "filters of any size are made", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
 		{"kv/objects.go",
@@ -759,11 +759,11 @@ var guards = []mutation{
 	}},
 	{name: "a filter grows beyond what one may be made with", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
 		{"kv/objects.go",
-			"\th.layers = append(slices.Clip(h.layers), spec)\n\tif err := w.db.checkSpec(h.layers); err != nil {",
-			"\th.layers = append(slices.Clip(h.layers), spec)\n\tif err := w.db.checkSpec(nil); err != nil {"},
+			"	h.Layers = append(slices.Clip(h.Layers), spec)\n	if err := w.db.checkSpec(h.Layers); err != nil {",
+			"	h.Layers = append(slices.Clip(h.Layers), spec)\n	if err := w.db.checkSpec(nil); err != nil {"},
 	}},
 	{name: "a commit may be of any size", pkg: "./kv", tests: "^TestCommit_tooLarge$", edits: []edit{
-		{"kv/commit.go",
+		{"kv/storage/store.go",
 			"size > limit {",
 			"size > 1<<40*limit {"},
 	}},
@@ -778,8 +778,8 @@ var guards = []mutation{
 			"\tif db.word.Load()&isClosed != 0 {\n\t\tdb.exit()"},
 	}},
 	{name: "a failed store answers from memory", pkg: "./kv", tests: "^TestFailed_refuses$", edits: []edit{
-		{"kv/db.go",
-			"\t\tdb.word.Or(isFailed)\n",
+		{"kv/open.go",
+			"\tdb.word.Or(isFailed)\n",
 			""},
 	}},
 	{name: "lookups that find a store not ready go on in a failed one", pkg: "./kv", tests: "^TestFailed_refuses$", edits: []edit{
@@ -834,7 +834,7 @@ var guards = []mutation{
 	}},
 	{name: "a copy of a string does not expire", pkg: "./kv", tests: "^TestCopy_string$", edits: []edit{
 		{"kv/copy.go",
-			"putString(dst, value, o.header.expiry)",
+			"putString(dst, value, o.header.Expiry)",
 			"putString(dst, value, 0)"},
 	}},
 	{name: "a copy has in a block what the one before had", pkg: "./kv", tests: "^TestCopy_blocks$", edits: []edit{
@@ -844,17 +844,17 @@ var guards = []mutation{
 	}},
 	{name: "a copy goes on with a block of a layer that it has not", pkg: "./kv", tests: "^TestCopy_corrupt$", edits: []edit{
 		{"kv/copy.go",
-			"k.rest >= from.spec.Blocks {",
+			"k.Rest >= from.spec.Blocks {",
 			"false {"},
 	}},
 	{name: "a copy of what is damaged is made", pkg: "./kv", tests: "^TestCopy_corrupt$", edits: []edit{
 		{"kv/copy.go",
-			"\t\t\t_, err = block.Decode(words, o.header.family, value)\n",
-			"\t\t\t_, _ = block.Decode(words, o.header.family, value)\n"},
+			"			_, err = block.Decode(words, o.header.Family, value)\n",
+			"			_, _ = block.Decode(words, o.header.Family, value)\n"},
 	}},
 	{name: "a fold takes what the key has by now", pkg: "./kv", tests: "^TestFold_needless$", edits: []edit{
 		{"kv/fold.go",
-			" || o.header.id != req.object {",
+			" || o.header.ID != req.object {",
 			" {"},
 	}},
 	{name: "a fold writes blocks that need none", pkg: "./kv", tests: "^TestFold_needless$", edits: []edit{
@@ -904,7 +904,7 @@ var guards = []mutation{
 	}},
 	{name: "the space of large objects comes back by itself", pkg: "./kv", tests: "^TestReclaim_large$", edits: []edit{
 		{"kv/reclaim.go",
-			"\t\tif err := db.compactRange(ctx, start, end); err != nil {\n\t\t\treturn false, fmt",
+			"\t\tif err := db.store.Compact(ctx, start, end); err != nil {\n\t\t\treturn false, fmt",
 			"\t\tif _, _, err := start, end, error(nil); err != nil {\n\t\t\treturn false, fmt"},
 	}},
 	{name: "large objects are taken for small ones", pkg: "./kv", tests: "^TestReclaim_large$", edits: []edit{
@@ -1107,140 +1107,140 @@ var guards = []mutation{
 			" && time.Since(one.since) >= long {",
 			" {"},
 	}},
-	{name: "a sidecar is written when there is nothing new", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
-		{"kv/sidecar.go",
-			"\tif durable == db.sidecarWritten {",
-			"\tif false {"},
+	{name: "a sidecar is written when there is nothing new", pkg: "./kv/storage", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/storage/sidecar.go",
+			"	if durable == s.sidecarWritten {",
+			"	if false {"},
 	}},
-	{name: "a sidecar that could not be written counts as written", pkg: "./kv", tests: "^TestSidecar_fails$", edits: []edit{
-		{"kv/sidecar.go",
-			"\tpath := db.fs.PathJoin(db.dir, sidecarName)\n\tif err := writeFileSync",
-			"\tdb.sidecarWritten = durable\n\tpath := db.fs.PathJoin(db.dir, sidecarName)\n\tif err := writeFileSync"},
+	{name: "a sidecar that could not be written counts as written", pkg: "./kv/storage", tests: "^TestSidecar_fails$", edits: []edit{
+		{"kv/storage/sidecar.go",
+			"	path := s.Files.PathJoin(s.Dir, format.SidecarName)\n	if err := writeFileSync",
+			"	s.sidecarWritten = durable\n	path := s.Files.PathJoin(s.Dir, format.SidecarName)\n	if err := writeFileSync"},
 	}},
-	{name: "a sidecar lets the last record be lost", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
-		{"kv/sidecar.go",
-			"appendSidecar(nil, db.meta.id, durable+1)",
-			"appendSidecar(nil, db.meta.id, durable)"},
+	{name: "a sidecar lets the last record be lost", pkg: "./kv/storage", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/storage/sidecar.go",
+			"AppendSidecar(nil, s.Meta.ID, durable+1)",
+			"AppendSidecar(nil, s.Meta.ID, durable)"},
 	}},
-	{name: "a sidecar is not synced before it is renamed", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
-		{"kv/sidecar.go",
-			"\tif err == nil {\n\t\terr = f.Sync()\n\t}\n",
+	{name: "a sidecar is not synced before it is renamed", pkg: "./kv/storage", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/storage/sidecar.go",
+			"	if err == nil {\n		err = f.Sync()\n	}\n",
 			""},
 	}},
-	{name: "a sidecar written in part is put in place", pkg: "./kv", tests: "^TestSidecar_fails$", edits: []edit{
-		{"kv/sidecar.go",
-			"\tif err == nil && n < len(data) {\n\t\terr = io.ErrShortWrite\n\t}\n",
-			"\t_ = n\n"},
+	{name: "a sidecar written in part is put in place", pkg: "./kv/storage", tests: "^TestSidecar_fails$", edits: []edit{
+		{"kv/storage/sidecar.go",
+			"	if err == nil && n < len(data) {\n		err = io.ErrShortWrite\n	}\n",
+			"	_ = n\n"},
 	}},
-	{name: "the name of a sidecar may be lost", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
-		{"kv/sidecar.go",
-			"\tif err := syncDir(db.fs, db.dir); err != nil {",
-			"\tif err := error(nil); err != nil {"},
+	{name: "the name of a sidecar may be lost", pkg: "./kv/storage", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/storage/sidecar.go",
+			"	if err := syncDir(s.Files, s.Dir); err != nil {",
+			"	if err := error(nil); err != nil {"},
 	}},
-	{name: "a sidecar is read without its checksum", pkg: "./kv", tests: "^TestSidecar_decode$", edits: []edit{
-		{"kv/sidecar.go",
+	{name: "a sidecar is read without its checksum", pkg: "./kv/storage", tests: "^TestSidecar_decode$", edits: []edit{
+		{"kv/format/format.go",
 			" || binary.LittleEndian.Uint32(b[29:]) != crc32.Checksum(b[:29], castagnoli) {",
 			" {"},
 	}},
-	{name: "a sidecar of any length is read", pkg: "./kv", tests: "^TestSidecar_decode$", edits: []edit{
-		{"kv/sidecar.go",
-			"\tif len(b) != sidecarLen || ",
-			"\tif len(b) < sidecarLen || "},
+	{name: "a sidecar of any length is read", pkg: "./kv/storage", tests: "^TestSidecar_decode$", edits: []edit{
+		{"kv/format/format.go",
+			"	if len(b) != SidecarLen || ",
+			"	if len(b) < SidecarLen || "},
 	}},
-	{name: "a sidecar of any version is read", pkg: "./kv", tests: "^TestSidecar_decode$", edits: []edit{
-		{"kv/sidecar.go",
-			"\tif b[4] != sidecarVersion {",
-			"\tif b[4] < sidecarVersion {"},
+	{name: "a sidecar of any version is read", pkg: "./kv/storage", tests: "^TestSidecar_decode$", edits: []edit{
+		{"kv/format/format.go",
+			"	if b[4] != sidecarVersion {",
+			"	if b[4] < sidecarVersion {"},
 	}},
-	{name: "a sidecar of another store is believed", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
-		{"kv/sidecar.go",
-			"\tcase id != db.meta.id:\n",
-			"\tcase false:\n"},
+	{name: "a sidecar of another store is believed", pkg: "./kv/storage", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/storage/sidecar.go",
+			"	case id != s.Meta.ID:\n",
+			"	case false:\n"},
 	}},
-	{name: "a log may lose one record", pkg: "./kv", tests: "^TestSidecar_store$", edits: []edit{
-		{"kv/sidecar.go",
-			"\tcase next < least:\n",
-			"\tcase next+1 < least:\n"},
+	{name: "a log may lose one record", pkg: "./kv/storage", tests: "^TestSidecar_store$", edits: []edit{
+		{"kv/storage/sidecar.go",
+			"	case next < least:\n",
+			"	case next+1 < least:\n"},
 	}},
-	{name: "a sidecar that cannot be read counts as none", pkg: "./kv", tests: "^TestSidecar_missing$", edits: []edit{
-		{"kv/sidecar.go",
-			"\tif err = errors.Join(err, f.Close()); err != nil {\n\t\treturn fmt.Errorf(\"kv: read",
-			"\tif err = errors.Join(err, f.Close()); err != nil {\n\t\treturn nil\n\t}\n\tif err != nil {\n\t\treturn fmt.Errorf(\"kv: read"},
+	{name: "a sidecar that cannot be read counts as none", pkg: "./kv/storage", tests: "^TestSidecar_missing$", edits: []edit{
+		{"kv/storage/sidecar.go",
+			"	if err = errors.Join(err, f.Close()); err != nil {\n		return fmt.Errorf(\"kv: read",
+			"	if err = errors.Join(err, f.Close()); err != nil {\n		return nil\n	}\n	if err != nil {\n		return fmt.Errorf(\"kv: read"},
 	}},
-	{name: "a store without a sidecar is refused", pkg: "./kv", tests: "^TestSidecar_missing$", edits: []edit{
-		{"kv/sidecar.go",
-			"\tif errors.Is(err, fs.ErrNotExist) {\n\t\treturn nil // none",
-			"\tif errors.Is(err, fs.ErrNotExist) && false {\n\t\treturn nil // none"},
+	{name: "a store without a sidecar is refused", pkg: "./kv/storage", tests: "^TestSidecar_missing$", edits: []edit{
+		{"kv/storage/sidecar.go",
+			"	if errors.Is(err, fs.ErrNotExist) {\n		return nil // none",
+			"	if errors.Is(err, fs.ErrNotExist) && false {\n		return nil // none"},
 	}},
-	{name: "compactions begin before the store is open", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
-		{"kv/scheduler.go",
-			"\treturn s.started && !s.closed",
-			"\treturn !s.closed"},
+	{name: "compactions begin before the store is open", pkg: "./kv/storage", tests: "^TestScheduler$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"	return s.started && !s.closed",
+			"	return !s.closed"},
 	}},
-	{name: "compactions are granted in a store that is closed", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
-		{"kv/scheduler.go",
-			"\treturn s.started && !s.closed &&",
-			"\treturn s.started &&"},
+	{name: "compactions are granted in a store that is closed", pkg: "./kv/storage", tests: "^TestScheduler$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"	return s.started && !s.closed &&",
+			"	return s.started &&"},
 	}},
-	{name: "more compactions run than are allowed", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
-		{"kv/scheduler.go",
+	{name: "more compactions run than are allowed", pkg: "./kv/storage", tests: "^TestScheduler$", edits: []edit{
+		{"kv/storage/scheduler.go",
 			" && s.running < s.db.GetAllowedWithoutPermission()",
 			""},
 	}},
-	{name: "a failed store is granted compactions", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
-		{"kv/scheduler.go",
+	{name: "a failed store is granted compactions", pkg: "./kv/storage", tests: "^TestScheduler$", edits: []edit{
+		{"kv/storage/scheduler.go",
 			" && s.may() &&",
 			" &&"},
 	}},
-	{name: "a compaction that was granted is not counted", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
-		{"kv/scheduler.go",
-			"\ts.running++\n\treturn true, s\n",
-			"\treturn true, s\n"},
+	{name: "a compaction that was granted is not counted", pkg: "./kv/storage", tests: "^TestScheduler$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"	s.running++\n	return true, s\n",
+			"	return true, s\n"},
 	}},
-	{name: "a compaction that has ended is counted", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
-		{"kv/scheduler.go",
-			"\ts.running--\n\ts.mu.Unlock()\n\ts.grant()\n",
-			"\ts.mu.Unlock()\n\ts.grant()\n"},
+	{name: "a compaction that has ended is counted", pkg: "./kv/storage", tests: "^TestScheduler$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"	s.running--\n	s.mu.Unlock()\n	s.grant()\n",
+			"	s.mu.Unlock()\n	s.grant()\n"},
 	}},
-	{name: "the end of a compaction grants no other", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
-		{"kv/scheduler.go",
-			"\ts.running--\n\ts.mu.Unlock()\n\ts.grant()\n",
-			"\ts.running--\n\ts.mu.Unlock()\n"},
+	{name: "the end of a compaction grants no other", pkg: "./kv/storage", tests: "^TestScheduler$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"	s.running--\n	s.mu.Unlock()\n	s.grant()\n",
+			"	s.running--\n	s.mu.Unlock()\n"},
 	}},
-	{name: "opening a store grants no compactions", pkg: "./kv", tests: "^TestScheduler$", edits: []edit{
-		{"kv/scheduler.go",
-			"\ts.started = true\n\ts.mu.Unlock()\n\ts.grant()\n",
-			"\ts.started = true\n\ts.mu.Unlock()\n"},
+	{name: "opening a store grants no compactions", pkg: "./kv/storage", tests: "^TestScheduler$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"	s.started = true\n	s.mu.Unlock()\n	s.grant()\n",
+			"	s.started = true\n	s.mu.Unlock()\n"},
 	}},
-	{name: "a place that is not taken is lost", pkg: "./kv", tests: "^TestScheduler_notTaken$", edits: []edit{
-		{"kv/scheduler.go",
-			"\t\t\ts.running--\n\t\t\tif !s.refused",
-			"\t\t\tif !s.refused"},
+	{name: "a place that is not taken is lost", pkg: "./kv/storage", tests: "^TestScheduler_notTaken$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"			s.running--\n			if !s.refused",
+			"			if !s.refused"},
 	}},
-	{name: "who was refused while a place was offered is forgotten", pkg: "./kv", tests: "^TestScheduler_notTaken$", edits: []edit{
-		{"kv/scheduler.go",
-			"\t\ts.refused = true\n\t\treturn false, nil",
-			"\t\treturn false, nil"},
+	{name: "who was refused while a place was offered is forgotten", pkg: "./kv/storage", tests: "^TestScheduler_notTaken$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"		s.refused = true\n		return false, nil",
+			"		return false, nil"},
 	}},
-	{name: "a place that nobody takes is offered for ever", pkg: "./kv", tests: "^TestScheduler_notTaken$", edits: []edit{
-		{"kv/scheduler.go",
-			"\t\t\tif !s.refused { // else one asked while the place was reserved for none\n\t\t\t\treturn\n\t\t\t}\n",
-			"\t\t\tif s.closed {\n\t\t\t\treturn\n\t\t\t}\n"},
+	{name: "a place that nobody takes is offered for ever", pkg: "./kv/storage", tests: "^TestScheduler_notTaken$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"			if !s.refused { // else one asked while the place was reserved for none\n				return\n			}\n",
+			"			if s.closed {\n				return\n			}\n"},
 	}},
-	{name: "a place is given away while it is offered", pkg: "./kv", tests: "^TestScheduler_notTaken$", edits: []edit{
-		{"kv/scheduler.go",
-			"\tfor s.room() {\n\t\ts.running++\n",
-			"\tfor s.room() {\n"},
+	{name: "a place is given away while it is offered", pkg: "./kv/storage", tests: "^TestScheduler_notTaken$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"	for s.room() {\n		s.running++\n",
+			"	for s.room() {\n"},
 	}},
-	{name: "a panic of Pebble is taken for a pick that was given up", pkg: "./kv", tests: "^TestScheduler_panics$", edits: []edit{
-		{"kv/scheduler.go",
-			"\t\tif !strings.HasPrefix(fmt.Sprint(r), \"did not find manual compaction\") {",
-			"\t\tif !strings.HasPrefix(fmt.Sprint(r), \"\") {"},
+	{name: "a panic of Pebble is taken for a pick that was given up", pkg: "./kv/storage", tests: "^TestScheduler_panics$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"		if !strings.HasPrefix(fmt.Sprint(r), \"did not find manual compaction\") {",
+			"		if !strings.HasPrefix(fmt.Sprint(r), \"\") {"},
 	}},
-	{name: "a pick that was given up keeps others waiting", pkg: "./kv", tests: "^TestScheduler_panics$", edits: []edit{
-		{"kv/scheduler.go",
-			"\t\taccepted, s.refused = false, true // there",
-			"\t\taccepted = false // there"},
+	{name: "a pick that was given up keeps others waiting", pkg: "./kv/storage", tests: "^TestScheduler_panics$", edits: []edit{
+		{"kv/storage/scheduler.go",
+			"		accepted, s.refused = false, true // there",
+			"		accepted = false // there"},
 	}},
 	{name: "a setting that cannot be changed is", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
 		{"module/settings.go",
@@ -1314,8 +1314,8 @@ var guards = []mutation{
 	}},
 	{name: "removing everything leaves no note", pkg: "./kv", tests: "^TestReclaim_all$", edits: []edit{
 		{"kv/objects.go",
-			"\t\tw.set(appendDroppedKey(w.scratch[:0], 0), nil)",
-			"\t\t_ = 0"},
+			"		w.set(format.AppendDroppedKey(w.scratch[:0], 0), nil)",
+			"		_ = 0"},
 	}},
 	{name: "a sweep waits for who holds the gate", pkg: "./kv", tests: "^TestSweep_besideTransaction$", edits: []edit{
 		{"kv/expiry.go",
@@ -1329,8 +1329,8 @@ var guards = []mutation{
 	}},
 	{name: "a sweep that is refused forgets its keys", pkg: "./kv", tests: "^TestSweep_fullDisk$", edits: []edit{
 		{"kv/expiry.go",
-			"\tif err != nil {\n\t\tdb.expiry.lower(appendExpiryKey(nil, notes[0].at, notes[0].key))\n\t\treturn err\n",
-			"\tif err != nil {\n\t\treturn err\n"},
+			"	if err != nil {\n		db.expiry.lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))\n		return err\n",
+			"	if err != nil {\n		return err\n"},
 	}},
 	{name: "a filter in place of a string is removed as a string", pkg: "./kv", tests: "^TestSweep_sameTime$", edits: []edit{
 		{"kv/staged_keys.go",

@@ -56,8 +56,8 @@ var shell = []mutation{
 
 	// Whoever is told that a store is served finds the address.
 	inShell("a store is said to be served before its address can be found", "^TestServe_locked$", edit{"cmd/kvshell/serve.go",
-		"	if err := f.leaveAddress(db.Dir(), listeners); err != nil {\n",
-		"	time.AfterFunc(time.Second, func() { _ = f.leaveAddress(db.Dir(), listeners) })\n	if err := error(nil); err != nil {\n"}),
+		"	if err := f.leaveAddress(db.Dir(), at.clients); err != nil {\n",
+		"	time.AfterFunc(time.Second, func() { _ = f.leaveAddress(db.Dir(), at.clients) })\n	if err := error(nil); err != nil {\n"}),
 
 	// What people are told is in their words.
 	inShell("errors are shown with names of packages", "^TestScript$/^(check|dedup)$", edit{"cmd/kvshell/shell.go",
@@ -66,10 +66,10 @@ var shell = []mutation{
 	inKVErrors("names of packages are cut out of what is quoted", edit{"kv/errors.go",
 		"		if found[0] == '\"' {",
 		"		if false {"}),
-	inKVErrors("Pebble's note stays in errors", edit{"kv/load.go",
-		"	err = diskError{err}\n",
+	inKVErrors("Pebble's note stays in errors", edit{"kv/storage/errors.go",
+		"	err = plainError{err}\n",
 		""}),
-	{name: "who has the store open is always somebody else", pkg: "./tests", tests: "^TestFault_locked$", edits: []edit{{"kv/open.go",
+	{name: "who has the store open is always somebody else", pkg: "./tests", tests: "^TestFault_locked$", edits: []edit{{"kv/storage/open.go",
 		"	if isOwnLock(err) {",
 		"	if false {"}}},
 	inShellPackage("suggest", "a name of two other letters is suggested", "^TestClosest$", edit{"cmd/kvshell/internal/suggest/suggest.go",

@@ -74,7 +74,7 @@ func (r *runner) compile(ctx context.Context, name, pkg string, list []mutation)
 		return nil, err
 	}
 	b := &binary{path: filepath.Join(r.dir, name+".test"), dir: filepath.Join(r.root, pkg)}
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-overlay="+overlay, "-vet=off", "-ldflags=-s -w", "-o", b.path, pkg)
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-overlay="+overlay, "-vet=off", "-gcflags=github.com/sievekv/sievekv/...=-e", "-ldflags=-s -w", "-o", b.path, pkg)
 	cmd.Dir = r.root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %w\n%s", errAlone, err, out)

@@ -27,14 +27,15 @@ func Build() (*Program, error) {
 		return nil, err
 	}
 	p := &Program{dir}
-	out, err := exec.Command("go", "build", "-o", p.path(), "github.com/sievekv/sievekv/cmd/kvshell").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", p.Path(), "github.com/sievekv/sievekv/cmd/kvshell").CombinedOutput()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("go build of kvshell: %w\n%s", err, out), p.Remove())
 	}
 	return p, nil
 }
 
-func (p *Program) path() string {
+// Path is where the program is.
+func (p *Program) Path() string {
 	name := "kvshell"
 	if runtime.GOOS == "windows" {
 		name += ".exe"
@@ -61,12 +62,12 @@ const keptOutput = 1 << 20
 
 // Start starts kvshell serve for the store in dir, on a port of its own, with flags besides.
 func (p *Program) Start(dir string, flags ...string) (*Server, error) {
-	return start(exec.Command(p.path(), serveArgs(dir, flags)...))
+	return start(exec.Command(p.Path(), serveArgs(dir, flags)...))
 }
 
 // StartLimited is Start for a process that may have so many descriptors. It needs a shell.
 func (p *Program) StartLimited(descriptors int, dir string, flags ...string) (*Server, error) {
-	script := []string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(descriptors), p.path()}
+	script := []string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(descriptors), p.Path()}
 	return start(exec.Command("sh", append(script, serveArgs(dir, flags)...)...))
 }
 

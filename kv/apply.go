@@ -1,0 +1,280 @@
+package kv
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
+)
+
+// applier applies a commit to the cache, from the bytes of its batch alone: the same batches in the
+// same order give the same blocks, counters and open objects. A small commit has no batch of its own. It
+// uses the applier for the operands that its batch would have.
+type applier struct {
+	db   *DB
+	last uint64 // the commit's number
+
+	// layers are those of open objects that the batch may change. Of two with the same number
+	// the later one counts. index has them once they are many.
+	layers []target
+	index  map[layerID]target
+	steps  int // layers looked at in search of one, for tests
+}
+
+// target is a layer, and an object that has it.
+type target struct {
+	o    *Object
+	l    *Layer
+	open bool // the object is, or was, what lookups find
+}
+
+// add adds an object that a writer has made, if it is one.
+func (p *applier) add(o *Object) { p.addObject(o, false) }
+
+// addOpen adds an object that is open.
+func (p *applier) addOpen(o *Object) { p.addObject(o, true) }
+
+func (p *applier) addObject(o *Object, open bool) {
+	if o == nil || o.inline() {
+		return
+	}
+	raise(&o.changed, p.last)
+	for _, l := range o.layers {
+		p.addLayer(target{o, l, open})
+	}
+}
+
+func (p *applier) addLayer(x target) {
+	p.layers = append(p.layers, x)
+	switch {
+	case p.index != nil:
+		p.index[x.l.id()] = x
+	case len(p.layers) > format.MaxLayers: // of more than one object
+		p.index = make(map[layerID]target)
+		for _, x := range p.layers {
+			p.index[x.l.id()] = x
+		}
+	}
+}
+
+// applied tells the objects of the commit's number, when it is applied.
+func (p *applier) applied(last uint64) {
+	p.last = last
+	for _, x := range p.layers {
+		raise(&x.o.changed, last)
+	}
+}
+
+func (p *applier) applyToCache(b *storage.Batch) {
+	storage.EachChange(b, func(kind storage.Kind, key, value []byte) bool {
+		switch {
+		case key[0] == format.TagObject && kind == storage.KindMerge:
+			p.operand(key, value)
+		case key[0] == format.TagObject && kind == storage.KindSet:
+			p.counters(key, value)
+		case key[0] == format.TagHeader && kind == storage.KindSet:
+			p.header(string(key[format.HeaderKeyPrefix:]), value)
+		case key[0] == format.TagHeader && kind == storage.KindDelete:
+			p.dropKey(string(key[format.HeaderKeyPrefix:]))
+		case key[0] == format.TagHeader && kind == storage.KindRangeDelete:
+			p.dropAll()
+		case key[0] == format.TagExpiry && kind == storage.KindSet:
+			p.db.expiry.lower(key)
+			p.db.expiring.n.Add(1)
+		case key[0] == format.TagExpiry && kind == storage.KindDelete:
+			p.db.expiring.n.Add(-1)
+		case key[0] == format.TagExpiry && kind == storage.KindRangeDelete:
+			p.db.expiring.none()
+		case key[0] == format.TagMeta && key[1] == format.MetaKeys:
+			p.keyCount(key, value, kind)
+		}
+		return true
+	})
+}
+
+func (p *applier) layer(object, number uint64) (*Object, *Layer) {
+	found := p.find(object, number)
+	return found.o, found.l
+}
+
+func (p *applier) find(object, number uint64) target {
+	if p.index != nil {
+		return p.index[layerID{object, number}]
+	}
+	for _, x := range slices.Backward(p.layers) {
+		p.steps++
+		if x.l.object == object && x.l.spec.Number == number {
+			return x
+		}
+	}
+	return target{}
+}
+
+// operand applies an operand to a resident block. One that is not resident is left alone: the
+// stripe's started has gone up, so no load begun before will install it.
+func (p *applier) operand(key, value []byte) {
+	k, err := format.DecodeObjectKey(key)
+	if err != nil || k.Part < format.PartLayers {
+		return
+	}
+	o, l := p.layer(k.Object, k.Part-format.PartLayers)
+	if l == nil {
+		return
+	}
+	s := l.slotOf(k.Rest)
+	if s == nil {
+		return
+	}
+	first := s.Load()
+	switch first {
+	case nil:
+	case zeroLine:
+		p.replaceZero(o, l, k.Rest, s, value)
+	default:
+		if block.Patch(l.Words(first), o.header.Family, value) != nil {
+			// Not resident is always right.
+			s.CompareAndSwap(first, nil)
+		}
+	}
+}
+
+// replaceZero puts a block of its own in the place of the shared zero block.
+func (p *applier) replaceZero(o *Object, l *Layer, blk uint64, s *slot, value []byte) {
+	first, words := l.newBlock()
+	if block.Patch(words, o.header.Family, value) != nil {
+		first = nil
+	}
+	if s.CompareAndSwap(zeroLine, first) && first != nil && l.dir != nil {
+		p.db.residency.put(blockKey(l, blk), residentBlock{s, first}, l.blockBytes())
+	}
+}
+
+// counters takes over a layer's counters. Other Sets in an object's range are
+// attributes, which are not kept in memory, and folded blocks, whose content is
+// what it was.
+func (p *applier) counters(key, value []byte) {
+	k, err := format.DecodeObjectKey(key)
+	if err != nil || k.Part != format.PartCounters {
+		return
+	}
+	_, l := p.layer(k.Object, k.Rest)
+	c, err := format.DecodeCounters(value)
+	if l == nil || err != nil {
+		return
+	}
+	l.setCounters(c)
+}
+
+// header puts a new incarnation under a key. Layers it has in common with an
+// open object of the same id are taken over with their blocks; a new layer
+// starts as zeros, also if one that was removed had its number.
+func (p *applier) header(key string, value []byte) {
+	h, err := format.DecodeHeader(value)
+	if err != nil {
+		return
+	}
+	if h.ID == 0 { // strings are not kept open
+		p.dropKey(key)
+		return
+	}
+	layers := make([]*Layer, len(h.Layers))
+	var old *Object // the open one
+	for i, spec := range h.Layers {
+		if from, l := p.resident(h.ID, spec.Number, key); l != nil {
+			if layers[i] = l; from.open {
+				old = from.o
+			}
+			continue
+		}
+		layers[i] = newLayer(h, spec)
+		if layers[i].dir == nil {
+			layers[i].one.Store(zeroLine)
+		}
+	}
+	if old != nil {
+		p.take(old)
+	}
+	p.dropKey(key)
+	o, err := newObject(p.db, key, h, layers)
+	if err != nil {
+		return // staged with success a moment ago; not open is always right
+	}
+	p.addOpen(o)
+	for _, l := range layers {
+		l.closed.Store(false)
+	}
+	sh := p.db.shardOf(o.key)
+	sh.mu.Lock()
+	sh.objects[o.key] = o
+	sh.mu.Unlock()
+	p.db.residency.put(objectCacheKey(h.ID), residentObject{o}, o.bytes())
+	p.db.residency.drain()
+}
+
+// resident finds the open incarnation that a layer's blocks are resident in.
+func (p *applier) resident(object, number uint64, key string) (from target, l *Layer) {
+	if from := p.find(object, number); from.l != nil {
+		return from, from.l
+	}
+	o := p.db.openObject(key)
+	if o == nil || o.header.ID != object {
+		return target{}, nil
+	}
+	for _, l := range o.layers {
+		if l.spec.Number == number {
+			return target{o, l, true}, l
+		}
+	}
+	return target{}, nil
+}
+
+// take takes an object out of the map whose layers go on in another. From then on it is not
+// closed to save memory; if it was, its blocks are gone, and the commit is applied to what is left of them.
+func (p *applier) take(o *Object) {
+	sh := p.db.shardOf(o.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	o.handedOver.Store(true)
+	if sh.objects[o.key] == o {
+		delete(sh.objects, o.key)
+		p.db.retire(o)
+	}
+}
+
+// keyCount takes over the number of keys of a group, or forgets all of them.
+func (p *applier) keyCount(key, value []byte, kind storage.Kind) {
+	groups, n := p.db.groups[:], uint64(0)
+	if kind == storage.KindSet {
+		groups = groups[key[2]:][:1]
+		n, _ = binary.Uvarint(value)
+	}
+	for i := range groups {
+		p.db.keys.Add(n - groups[i].Swap(n))
+	}
+}
+
+func (p *applier) dropKey(key string) {
+	sh := p.db.shardOf(key)
+	sh.mu.Lock()
+	o := sh.objects[key]
+	delete(sh.objects, key)
+	sh.mu.Unlock()
+	if o != nil {
+		p.db.retire(o)
+	}
+}
+
+func (p *applier) dropAll() {
+	for i := range p.db.shards {
+		sh := &p.db.shards[i]
+		sh.mu.Lock()
+		objects := sh.objects
+		sh.objects = make(map[string]*Object)
+		sh.mu.Unlock()
+		for _, o := range objects {
+			p.db.retire(o)
+		}
+	}
+}

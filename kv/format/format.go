@@ -1,0 +1,482 @@
+// Package format has every byte that the engine stores, but for what is under the keys of blocks,
+// which package block has: how keys are made, and what is in values.
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// Every byte kv stores is described in this file; the values under block keys
+// are package block's. Stored on disk: never reuse or renumber a value.
+//
+// Keys. The first byte is a tag; integers behind it are in the ordered form of
+// AppendOrdered, 1 byte for 0 to 247 and up to 9 for larger ones, so that keys
+// sort by (object, part, block) and a block key takes 4 to 7 bytes:
+//
+//	tag   rest                          value
+//	0x01  one byte, see meta keys       store metadata
+//	0x02  hash of the user key, 8       header, see AppendHeader
+//	      bytes big-endian; user key
+//	0x03  object 0x00 layer             counters of the layer, see AppendCounters
+//	0x03  object 0x01 name              attribute of the object: any bytes
+//	0x03  object layer+2 block          a block or operands for one, package block
+//	0x04  object                        a dropped object whose space is not yet
+//	                                    reclaimed; value empty, or 0x01: blocks of
+//	                                    one being built, not dropped yet
+//	0x05  expiry, user key              the key expires then; value empty for a
+//	                                    string, 0x01 for what has an object
+//
+// All of an object lies in one range, [0x03 object, 0x03 object+1), so that
+// dropping it is one range deletion whatever its size. Object ids are never used twice.
+// The number of a layer that was removed, which is the newest, may be used by the next one
+// its object gets: what is stored of the first goes in the commit that removes it.
+//
+// The hash is XXH64 with the first 8 bytes of the store's id as seed. Sorted by
+// it, keys have a place in 64 bits that never changes: the cursor of a scan. Nobody
+// who chooses keys can know it, and so crowd one place.
+//
+// Header versions, type format versions and the store's format version are
+// checked before anything else is decoded: newer is unsupported, not corrupt.
+// Pebble's checksums cover all of it, log and tables, so there are none here.
+const (
+	TagMeta    = 0x01
+	TagHeader  = 0x02
+	TagObject  = 0x03
+	TagDropped = 0x04
+	TagExpiry  = 0x05
+	TagEnd     = 0x06
+
+	PartCounters   = 0
+	PartAttributes = 1
+	PartLayers     = 2
+)
+
+// Meta keys, the byte after TagMeta.
+const (
+	MetaStore  = 0x01 // see AppendStoreMeta; written once
+	MetaNextID = 0x02 // uvarint: every object id in use is below it
+	MetaSecret = 0x04 // 32 bytes: the secret of keyed hashes; written when the first object needs it
+	MetaKeys   = 0x03 // and a group, a byte: uvarint, the number of headers whose hash begins with that byte
+)
+
+// DroppedUnwritten is the value of the note of an object being built.
+const DroppedUnwritten = 0x01
+
+// expiryOfObject is the value of the note of a key that has an object.
+const expiryOfObject = 0x01
+
+// ExpiryNoteValue returns the value of the note of a key with a header.
+func ExpiryNoteValue(h *Header) []byte {
+	if h.ID == 0 {
+		return nil
+	}
+	return []byte{expiryOfObject}
+}
+
+// MaxKeyLen is the longest user key, in bytes.
+const MaxKeyLen = 64 << 10
+
+// MaxLayers bounds the layers of one object.
+const MaxLayers = 64
+
+// StoreVersion is the format version of the whole store.
+const StoreVersion = 1
+
+// headerVersion is the format version of headers.
+const headerVersion = 1
+
+// AppendOrdered appends v so that byte order is numeric order: values up to 247
+// are one byte; others a byte 247+n followed by n big-endian bytes without
+// leading zeros.
+func AppendOrdered(dst []byte, v uint64) []byte {
+	if v <= 247 {
+		return append(dst, byte(v))
+	}
+	var be [8]byte
+	binary.BigEndian.PutUint64(be[:], v)
+	n := 1
+	for n < 8 && v>>(8*n) != 0 {
+		n++
+	}
+	return append(append(dst, byte(247+n)), be[8-n:]...)
+}
+
+// DecodeOrdered returns the value at the start of b and its length; a length of
+// 0 means that b does not hold one in the only form AppendOrdered makes.
+func DecodeOrdered(b []byte) (v uint64, n int) {
+	if len(b) == 0 {
+		return 0, 0
+	}
+	if b[0] <= 247 {
+		return uint64(b[0]), 1
+	}
+	n = int(b[0]) - 247
+	if len(b) < 1+n || b[1] == 0 {
+		return 0, 0
+	}
+	for _, c := range b[1 : 1+n] {
+		v = v<<8 | uint64(c)
+	}
+	if v <= 247 {
+		return 0, 0
+	}
+	return v, 1 + n
+}
+
+func AppendMetaKey(dst []byte, which byte) []byte { return append(dst, TagMeta, which) }
+
+func AppendKeyCountKey(dst []byte, group uint8) []byte {
+	return append(AppendMetaKey(dst, MetaKeys), group)
+}
+
+func AppendHeaderKey(dst []byte, hash uint64, key []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(append(dst, TagHeader), hash), key...)
+}
+
+// HeaderKeyPrefix is the number of bytes of a header's key before the user key.
+const HeaderKeyPrefix = 1 + 8
+
+// DecodeHeaderKey returns the hash and the user key of a header's key.
+func DecodeHeaderKey(key []byte) (hash uint64, user []byte, err error) {
+	if len(key) < HeaderKeyPrefix || key[0] != TagHeader {
+		return 0, nil, Corruptf("header key %x", key)
+	}
+	return binary.BigEndian.Uint64(key[1:]), key[HeaderKeyPrefix:], nil
+}
+
+func AppendExpiryKey(dst []byte, expiry int64, key []byte) []byte {
+	return append(AppendOrdered(append(dst, TagExpiry), uint64(expiry)), key...)
+}
+
+func DecodeExpiryKey(b []byte) (expiry int64, key []byte, err error) {
+	if len(b) > 0 && b[0] == TagExpiry {
+		if v, n := DecodeOrdered(b[1:]); n > 0 && v <= math.MaxInt64 {
+			return int64(v), b[1+n:], nil
+		}
+	}
+	return 0, nil, Corruptf("expiry key %x", b)
+}
+
+func AppendObjectKey(dst []byte, object uint64) []byte {
+	return AppendOrdered(append(dst, TagObject), object)
+}
+
+func AppendCountersKey(dst []byte, object, layer uint64) []byte {
+	return AppendOrdered(append(AppendObjectKey(dst, object), PartCounters), layer)
+}
+
+func AppendAttributeKey(dst []byte, object uint64, name string) []byte {
+	return append(append(AppendObjectKey(dst, object), PartAttributes), name...)
+}
+
+func AppendBlockKey(dst []byte, object, layer, blk uint64) []byte {
+	return AppendOrdered(AppendOrdered(AppendObjectKey(dst, object), layer+PartLayers), blk)
+}
+
+func AppendDroppedKey(dst []byte, object uint64) []byte {
+	return AppendOrdered(append(dst, TagDropped), object)
+}
+
+// ObjectKey is a decoded key of an object's range.
+type ObjectKey struct {
+	Object uint64
+	Part   uint64 // PartCounters, PartAttributes, or PartLayers + the layer
+	Rest   uint64 // the layer of counters, the block of a layer
+}
+
+// DecodeObjectKey decodes counters and block keys; of attributes it leaves the
+// name out.
+func DecodeObjectKey(key []byte) (ObjectKey, error) {
+	bad := func() (ObjectKey, error) { return ObjectKey{}, Corruptf("object key %x", key) }
+	if len(key) == 0 || key[0] != TagObject {
+		return bad()
+	}
+	object, n := DecodeOrdered(key[1:])
+	if n == 0 {
+		return bad()
+	}
+	key2 := key[1+n:]
+	part, n := DecodeOrdered(key2)
+	if n == 0 {
+		return bad()
+	}
+	if part == PartAttributes {
+		return ObjectKey{Object: object, Part: part}, nil
+	}
+	rest, m := DecodeOrdered(key2[n:])
+	if m == 0 || len(key2) != n+m {
+		return bad()
+	}
+	return ObjectKey{Object: object, Part: part, Rest: rest}, nil
+}
+
+// StoreMeta is the store's identity.
+//
+//	offset  size  field
+//	0       4     magic "SVKV"
+//	4       1     format version, 1
+//	5       16    store id, random
+//	21      8     seed of item hashes, little-endian
+type StoreMeta struct {
+	ID   [16]byte
+	Seed uint64
+}
+
+// KeySeed is the seed of the hashes of keys. It never changes, and nobody sets it.
+func (m *StoreMeta) KeySeed() uint64 { return binary.LittleEndian.Uint64(m.ID[:]) }
+
+func AppendStoreMeta(dst []byte, m StoreMeta) []byte {
+	dst = append(dst, "SVKV"...)
+	dst = append(dst, StoreVersion)
+	dst = append(dst, m.ID[:]...)
+	return binary.LittleEndian.AppendUint64(dst, m.Seed)
+}
+
+func DecodeStoreMeta(b []byte) (m StoreMeta, err error) {
+	if len(b) < 5 || string(b[:4]) != "SVKV" {
+		return m, Corruptf("store metadata: no magic")
+	}
+	if b[4] != StoreVersion {
+		return m, fmt.Errorf("%w: store has format %d, this program knows %d", ErrUnsupportedVersion, b[4], StoreVersion)
+	}
+	if len(b) != 29 {
+		return m, Corruptf("store metadata: %d bytes, want 29", len(b))
+	}
+	copy(m.ID[:], b[5:])
+	m.Seed = binary.LittleEndian.Uint64(b[21:])
+	return m, nil
+}
+
+// Layouts of a layer: which blocks an operation on one item touches.
+const (
+	// LayoutNative: the item's hash picks one block, all else lies inside it.
+	LayoutNative = 0
+)
+
+// LayerSpec is the stored description of one layer.
+type LayerSpec struct {
+	Number uint64 // of an object's layers the newest has the highest; see Writer.Shrink
+	Layout uint8  // LayoutNative; others are the module's
+	Blocks uint64 // number of blocks, at least 1
+	Lines  uint32 // 512-bit lines of each block, 1 to 128
+	Params []byte // the module's own parameters of this layer
+}
+
+// Bytes returns the size, in bytes, of the layer's bit array.
+func (s LayerSpec) Bytes() uint64 { return s.Blocks * uint64(s.Lines) * (block.LineBits / 8) }
+
+// Header is what a user key maps to.
+//
+//	u8        header version, 1
+//	u8        type code: 0 a module's type, 1 string
+//	if 0:     u8 length, type name as TYPE prints it; u8 length, module name
+//	u8        format version of the type
+//	uvarint   object id
+//	uvarint   expiry, Unix milliseconds; 0 means none
+//	u8        block family, package block; 0 if there are no layers
+//	uvarint   number of layers, at most 64; each, oldest first:
+//	  uvarint   layer number, ascending
+//	  u8        layout
+//	  uvarint   blocks, at least 1
+//	  u8        lines per block, 1 to 128
+//	  uvarint   length of the layer's parameters, then these
+//	rest      parameters of the object: the module's own
+//
+// A string is code 1 with its parameters holding an encoding byte and then the
+// bytes; one kept so is no object: its id is 0. The encodings:
+//
+//	0  the bytes themselves
+//
+// Others, for strings coded as blocks, have the length there, an id, and the bits
+// in layer 0.
+type Header struct {
+	TypeName, Module string
+	TypeVersion      uint8
+	ID               uint64
+	Expiry           int64
+	Family           block.Family
+	Layers           []LayerSpec
+	Params           []byte
+}
+
+const (
+	typeCodeModule = 0
+	typeCodeString = 1
+
+	StringVersion = 1
+	EncodingBytes = 0
+)
+
+// StringType is the name TYPE prints for the built-in type with a code.
+const (
+	StringType    = "string"
+	BuiltInModule = "kv"
+)
+
+func AppendHeader(dst []byte, h *Header) []byte {
+	dst = append(dst, headerVersion)
+	if h.TypeName == StringType {
+		dst = append(dst, typeCodeString)
+	} else {
+		dst = append(dst, typeCodeModule, byte(len(h.TypeName)))
+		dst = append(dst, h.TypeName...)
+		dst = append(dst, byte(len(h.Module)))
+		dst = append(dst, h.Module...)
+	}
+	dst = append(dst, h.TypeVersion)
+	dst = binary.AppendUvarint(dst, h.ID)
+	dst = binary.AppendUvarint(dst, uint64(h.Expiry))
+	dst = append(dst, byte(h.Family))
+	dst = binary.AppendUvarint(dst, uint64(len(h.Layers)))
+	for _, l := range h.Layers {
+		dst = binary.AppendUvarint(dst, l.Number)
+		dst = append(dst, l.Layout)
+		dst = binary.AppendUvarint(dst, l.Blocks)
+		dst = append(dst, byte(l.Lines))
+		dst = binary.AppendUvarint(dst, uint64(len(l.Params)))
+		dst = append(dst, l.Params...)
+	}
+	return append(dst, h.Params...)
+}
+
+// headerText is what errors show of a header: not its end, of which a filter's secret is part.
+func headerText(b []byte) string {
+	return fmt.Sprintf("header of %d bytes, %x at their beginning", len(b), b[:min(len(b), 20)])
+}
+
+// DecodeHeader decodes a header. The result shares no memory with b.
+func DecodeHeader(b []byte) (*Header, error) {
+	h, err := DecodeHeaderShared(b)
+	if err == nil {
+		h.Params = append([]byte(nil), h.Params...)
+	}
+	return h, err
+}
+
+// DecodeHeaderShared is DecodeHeader with parameters that are part of b.
+func DecodeHeaderShared(b []byte) (*Header, error) {
+	d := decoder{b: b}
+	if v := d.byte(); v != headerVersion && !d.bad {
+		return nil, fmt.Errorf("%w: header has format %d, this program knows %d", ErrUnsupportedVersion, v, headerVersion)
+	}
+	h := &Header{}
+	switch code := d.byte(); {
+	case d.bad:
+	case code == typeCodeString:
+		h.TypeName, h.Module = StringType, BuiltInModule
+	case code == typeCodeModule:
+		h.TypeName = string(d.bytes(uint64(d.byte())))
+		h.Module = string(d.bytes(uint64(d.byte())))
+	default:
+		return nil, fmt.Errorf("%w: header has type code %d, this program knows 0 and 1", ErrUnsupportedVersion, code)
+	}
+	h.TypeVersion = d.byte()
+	h.ID = d.uvarint()
+	expiry := d.uvarint()
+	h.Family = block.Family(d.byte())
+	layers := d.uvarint()
+	if d.bad || h.TypeName == "" || h.Module == "" || expiry > math.MaxInt64 || layers > MaxLayers ||
+		layers > 0 && !h.Family.Valid() {
+		return nil, Corruptf("%s", headerText(b))
+	}
+	h.Expiry = int64(expiry)
+	for range layers {
+		l := LayerSpec{Number: d.uvarint(), Layout: d.byte(), Blocks: d.uvarint(), Lines: uint32(d.byte())}
+		l.Params = append([]byte(nil), d.bytes(d.uvarint())...)
+		if d.bad || l.Check() != nil || len(h.Layers) > 0 && l.Number <= h.Layers[len(h.Layers)-1].Number {
+			return nil, Corruptf("%s: layer %d", headerText(b), len(h.Layers))
+		}
+		h.Layers = append(h.Layers, l)
+	}
+	h.Params = d.b
+	return h, nil
+}
+
+// MaxBlocks bounds the blocks of a layer: a writer packs a block number into 30
+// bits beside the bit's position.
+const (
+	BlockBits = 30
+	MaxBlocks = 1 << BlockBits
+)
+
+func (s *LayerSpec) Check() error {
+	if s.Blocks < 1 || s.Blocks > MaxBlocks || s.Lines < 1 || s.Lines > block.MaxLines || s.Number > math.MaxUint32 {
+		return fmt.Errorf("layer %d with %d blocks of %d lines: blocks 1 to %d, lines 1 to %d", s.Number, s.Blocks, s.Lines, uint64(MaxBlocks), block.MaxLines)
+	}
+	return nil
+}
+
+// NumCounters is the number of counters a layer has. What they count is the
+// module's affair; the first is the number of items by convention.
+const NumCounters = 8
+
+// AppendCounters appends the counters as uvarints, without zeros at the end: a
+// filter's item count is 1 to 5 bytes.
+func AppendCounters(dst []byte, c [NumCounters]uint64) []byte {
+	n := NumCounters
+	for n > 0 && c[n-1] == 0 {
+		n--
+	}
+	for _, v := range c[:n] {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	return dst
+}
+
+func DecodeCounters(b []byte) (c [NumCounters]uint64, err error) {
+	d := decoder{b: b}
+	for i := 0; len(d.b) > 0; i++ {
+		if i == NumCounters {
+			return c, Corruptf("counters %x: more than %d", b, NumCounters)
+		}
+		c[i] = d.uvarint()
+		if d.bad {
+			return c, Corruptf("counters %x", b)
+		}
+	}
+	return c, nil
+}
+
+// The sidecar tells Open that the log lost its end, see package kv/storage. It is a file of its own in the store's directory.
+//
+//	offset  size  field
+//	0       4     magic "SVSC"
+//	4       1     version, 1
+//	5       16    store id
+//	21      8     durable + 1: the next sequence cannot be below it, little-endian
+//	29      4     CRC-32C of bytes 0 to 28, little-endian
+const (
+	SidecarName    = "DURABLE"
+	sidecarVersion = 1
+	SidecarLen     = 33
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func AppendSidecar(dst []byte, id [16]byte, next uint64) []byte {
+	start := len(dst)
+	dst = append(dst, "SVSC"...)
+	dst = append(dst, sidecarVersion)
+	dst = append(dst, id[:]...)
+	dst = binary.LittleEndian.AppendUint64(dst, next)
+	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+func DecodeSidecar(b []byte) (id [16]byte, next uint64, err error) {
+	if len(b) < 5 || string(b[:4]) != "SVSC" {
+		return id, 0, Corruptf("file %s: no magic", SidecarName)
+	}
+	if b[4] != sidecarVersion {
+		return id, 0, fmt.Errorf("%w: file %s has format %d, this program knows %d", ErrUnsupportedVersion, SidecarName, b[4], sidecarVersion)
+	}
+	if len(b) != SidecarLen || binary.LittleEndian.Uint32(b[29:]) != crc32.Checksum(b[:29], castagnoli) {
+		return id, 0, Corruptf("file %s: wrong length or checksum", SidecarName)
+	}
+	copy(id[:], b[5:21])
+	return id, binary.LittleEndian.Uint64(b[21:29]), nil
+}

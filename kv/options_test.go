@@ -1,0 +1,98 @@
+package kv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sievekv/sievekv/kv/format"
+)
+
+// typedModules are modules that have nothing but types.
+type typedModules map[string][]*Type
+
+func (m typedModules) Types() (map[string][]*Type, error) { return m, nil }
+func (typedModules) Attach(*DB) Running                   { return nil }
+
+func TestOptions_types(t *testing.T) {
+	open := func(*Object) (any, error) { return nil, nil }
+	long := string(bytes.Repeat([]byte("n"), 65))
+	for _, tt := range []struct {
+		modules typedModules
+		want    string
+	}{
+		{typedModules{"m": {{Name: "t", Open: open}, {Name: "t", Open: open}}}, `type "t" is registered twice`},
+		{typedModules{"m": {{Name: "t", Open: open}}, "n": {{Name: "t", Open: open}}}, `type "t" is registered twice`},
+		{typedModules{"m": {{Name: "t"}}}, `type "t": needs an Open`},
+		{typedModules{"m": {{Name: format.StringType, Open: open}}}, `a name other than "string"`},
+		{typedModules{"m": {{Open: open}}}, `type name ""`},
+		{typedModules{"m": {{Name: long, Open: open}}}, `type name "nnn`},
+		{typedModules{"": {{Name: "t", Open: open}}}, `module name ""`},
+		{typedModules{long: {{Name: "t", Open: open}}}, `module name "nnn`},
+	} {
+		if _, err := Open("", &Options{InMemory: true, Modules: tt.modules}); !errors.Is(err, ErrOptions) || !bytes.Contains([]byte(err.Error()), []byte(tt.want)) {
+			t.Errorf("Open = %v, want ErrOptions with %s", err, tt.want)
+		}
+	}
+}
+
+func TestOptions_allProblemsAtOnce(t *testing.T) {
+	_, err := Open("unused", &Options{InMemory: true, CacheSize: 1, MemTableSize: 1, MaxFilterBytes: 1 << 63, Durability: 9, Modules: typedModules{"m": {{Name: "t"}}}})
+	if !errors.Is(err, ErrOptions) {
+		t.Fatalf("Open = %v, want ErrOptions", err)
+	}
+	for _, part := range []string{"CacheSize 1", "MemTableSize 1", "MaxFilterBytes 9223372036854775808", "Durability 9", `type "t": needs an Open`} {
+		if !bytes.Contains([]byte(err.Error()), []byte(part)) {
+			t.Errorf("error %q does not name %q", err, part)
+		}
+	}
+}
+
+// TestOptions_ranges has each option at both ends of its range and just beyond. Stores of such sizes are not opened.
+func TestOptions_ranges(t *testing.T) {
+	const kib, mib, gib, tib, pib = 1 << 10, 1 << 20, 1 << 30, 1 << 40, 1 << 50
+	for _, c := range []struct {
+		name      string
+		low, high int64
+		least     bool // nothing is below low
+		set       func(o *Options, n int64)
+	}{
+		{"CacheSize", 8 * kib, tib, false, func(o *Options, n int64) { o.CacheSize = n }},
+		{"TableCacheSize", mib, tib, false, func(o *Options, n int64) { o.TableCacheSize = n }},
+		{"MemTableSize", 256 * kib, gib, false, func(o *Options, n int64) { o.MemTableSize = int(n) }},
+		{"BallastSize", math.MinInt64, pib, true, func(o *Options, n int64) { o.BallastSize = n }},
+		{"MinFreeSpace", math.MinInt64, pib, true, func(o *Options, n int64) { o.MinFreeSpace = n }},
+		{"FreeSpaceInterval", int64(time.Millisecond), int64(time.Hour), false, func(o *Options, n int64) { o.FreeSpaceInterval = time.Duration(n) }},
+		{"MaxFilterBytes", 1, pib, true, func(o *Options, n int64) { o.MaxFilterBytes = uint64(n) }},
+		{"Durability", 0, int64(NoSync), true, func(o *Options, n int64) { o.Durability = Durability(n) }},
+	} {
+		refused := func(n int64) error {
+			o := &Options{}
+			c.set(o, n)
+			_, err := o.withDefaults()
+			if err != nil && (!errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), fmt.Sprint(c.name, " "))) {
+				t.Errorf("%s %d: %v", c.name, n, err)
+			}
+			return err
+		}
+		for _, n := range []int64{c.low, c.high} {
+			if err := refused(n); err != nil {
+				t.Errorf("%s %d: %v", c.name, n, err)
+			}
+		}
+		if refused(c.high+1) == nil || !c.least && (refused(c.low-1) == nil || refused(-1) == nil) {
+			t.Errorf("%s: a value out of range is taken", c.name)
+		}
+	}
+	for budget, want := range map[int64]int64{
+		minCacheSize: 1024, 256 * mib: 10 * 32 * kib, 100 * gib: 10 * 100 * gib / (8 * kib), maxCacheSize: 1 << 27, math.MaxInt64: 1 << 27,
+	} {
+		if got := touchCounters(budget); got != want {
+			t.Errorf("%d counters for %d bytes, want %d", got, budget, want)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package kv
+
+import "slices"
+
+// A transaction has one writer for all of its changes, one after the other. What a change staged
+// stays if the change returns nil. If not, the writer goes back to the savepoint where the change began:
+// what was added is cut off, and what was replaced is restored by an undo log.
+
+// savepoint is where a change inside a transaction began, and how the writer gets back there.
+type savepoint struct {
+	id    uint64       // number of the change, from 1; 0 outside of transactions
+	undo  []func()     // the undo log, oldest first
+	slots []*slotBlock // blocks of slots that the change has looked at; each knows how much of its log to keep
+	lens  stagedLens
+}
+
+// stagedLens is how much was staged at a savepoint. What is added later is behind it.
+type stagedLens struct {
+	views, layers, bits, slots, built, drops, attributes, layerDrops int
+}
+
+// runWithSavepoint runs a change of a transaction, which is staged if it returns nil, and
+// otherwise, or if it panics, taken back.
+func (w *Writer) runWithSavepoint(change func(*Writer) error) error {
+	w.sift()
+	if err := w.fits(); err != nil {
+		return err
+	}
+	w.setSavepoint()
+	staged := false
+	defer func() {
+		if !staged {
+			w.rollBack()
+		}
+		w.savepoint = savepoint{}
+	}()
+	err := change(w)
+	if staged = err == nil; staged {
+		w.forgetUnchanged(w.savepoint.lens.views)
+	}
+	return err
+}
+
+// setSavepoint begins a change inside a transaction.
+func (w *Writer) setSavepoint() {
+	w.uses++
+	w.savepoint = savepoint{id: w.uses, lens: stagedLens{
+		len(w.views), len(w.layers), len(w.bits), len(w.slots), len(w.built), len(w.drops), len(w.attributes), len(w.layerDrops),
+	}}
+	if w.added = w.added[:0]; cap(w.added) > maxKept {
+		w.added = nil
+	}
+}
+
+// rollBack takes back what was staged since the savepoint.
+func (w *Writer) rollBack() {
+	for _, undo := range slices.Backward(w.savepoint.undo) {
+		undo()
+	}
+	to := w.savepoint.lens
+	w.truncateViews(to.views)
+	w.takeBackBits(to.bits)
+	w.takeBackSlots(to.slots)
+	w.truncateLayers(to.layers)
+	w.built, w.drops, w.attributes, w.layerDrops = w.built[:to.built], w.drops[:to.drops], w.attributes[:to.attributes], w.layerDrops[:to.layerDrops]
+}
+
+func (w *Writer) truncateViews(n int) {
+	for i := n; i < len(w.views); i++ {
+		delete(w.index, w.views[i].key)
+	}
+	clear(w.views[n:])
+	w.views = w.views[:n]
+}
+
+// onUndo adds a function to the undo log: for what is not taken back by cutting off what was added. They are called
+// the last first.
+func (w *Writer) onUndo(undo func()) {
+	if w.savepoint.id != 0 {
+		w.savepoint.undo = append(w.savepoint.undo, undo)
+	}
+}
+
+// logView notes a view in the undo log. Views that are new are only cut off.
+func (w *Writer) logView(v *keyView) {
+	if w.savepoint.id == 0 {
+		return
+	}
+	old := *v
+	w.onUndo(func() { *w.view([]byte(old.key)) = old })
+}

@@ -1,0 +1,78 @@
+package kv
+
+import "github.com/sievekv/sievekv/kv/storage"
+
+// Small commits: those that only set a few bits of one object, and do not wait for the disk, go to Pebble many at a
+// time. Package storage has how; a small commit is applied to the cache as any other.
+
+// small reports whether the commit is a small one.
+func (w *Writer) small() bool {
+	return !w.db.opts.direct && w.level != Always && w.gate == gateShared && 0 < w.bitCount && w.bitCount <= storage.MaxSmallBits &&
+		len(w.views) == 1 && w.views[0].object != nil && !w.views[0].changed && w.batch.Empty() &&
+		!w.sequence && !w.unseen && !w.flush &&
+		len(w.slots)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) == 0
+}
+
+// commitSmall makes a small commit pending and applies it to the cache, and reports whether there was room: if
+// not it is left to be committed by itself.
+func (w *Writer) commitSmall() bool {
+	db := w.db
+	appended, full := w.appendSmall(w.views[0].object)
+	if !appended {
+		return false
+	}
+	w.unlock()
+	db.stats.commits.Add(1)
+	if w.level == EverySec {
+		db.everySec.Store(true)
+	}
+	if full {
+		db.store.FlushSome()
+	}
+	return true
+}
+
+func (w *Writer) appendSmall(o *Object) (appended, full bool) {
+	db := w.db
+	db.apply.RLock()
+	defer db.apply.RUnlock()
+	touched := w.stripes()
+	db.startStripes(touched)
+	defer db.finishStripes(touched)
+	db.pauseAt("commit: started")
+	appended, full = db.store.Append(w.smallCommit(), &o.changed)
+	if !appended {
+		return false, false
+	}
+	db.pauseAt("commit: applied")
+	p := &w.applier
+	p.db = db
+	p.add(o)
+	w.operands(p.operand)
+	for i := range w.layers {
+		if s := &w.layers[i]; s.counted {
+			s.layer.setCounters(s.counters)
+		}
+	}
+	w.tellWatches()
+	return true, full
+}
+
+// smallCommit returns what is staged, in memory of the writer's.
+func (w *Writer) smallCommit() *storage.SmallCommit {
+	c := &w.little
+	c.Blocks, c.Counters = c.Blocks[:0], c.Counters[:0]
+	for i := range w.bits {
+		b := &w.bits[i]
+		c.Blocks = append(c.Blocks, storage.BlockBits{Layer: w.layers[b.ordinal].layer.stored(), Block: b.blk, Positions: b.positions})
+	}
+	for i := range w.layers {
+		if s := &w.layers[i]; s.counted {
+			c.Counters = append(c.Counters, storage.LayerCounters{Layer: s.layer.stored(), Values: s.counters})
+		}
+	}
+	return c
+}
+
+// stored names the layer as storage does.
+func (l *Layer) stored() storage.Layer { return storage.Layer{Object: l.object, Number: l.spec.Number} }

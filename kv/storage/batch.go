@@ -1,0 +1,27 @@
+package storage
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+)
+
+// Kind says what a change of a batch does.
+type Kind = pebble.InternalKeyKind
+
+// The kinds of changes that batches have.
+const (
+	KindSet         = pebble.InternalKeyKindSet
+	KindDelete      = pebble.InternalKeyKindDelete
+	KindMerge       = pebble.InternalKeyKindMerge
+	KindRangeDelete = pebble.InternalKeyKindRangeDelete
+)
+
+// EachChange calls f with each change of a batch, in order, until f returns false.
+func EachChange(b *Batch, f func(kind Kind, key, value []byte) bool) {
+	for r := batchrepr.Read(b.Repr()); ; {
+		kind, key, value, ok, err := r.Next()
+		if !ok || err != nil || !f(kind, key, value) {
+			return // an error is impossible: the batch was made by Batch's methods
+		}
+	}
+}

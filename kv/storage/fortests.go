@@ -1,0 +1,47 @@
+package storage
+
+import "runtime"
+
+// What tests of this package and of the engine hold, begin and ask. Nothing else uses it.
+
+// HoldCompactions has Pebble begin no compaction until ReleaseCompactions.
+func HoldCompactions(s *Store) {
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	s.scheduler.started = false
+}
+
+// ReleaseCompactions ends HoldCompactions.
+func ReleaseCompactions(s *Store) { s.scheduler.start() }
+
+// CompactionWaits reports whether Pebble was refused a compaction that it has not been granted since.
+func CompactionWaits(s *Store) bool {
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	return s.scheduler.refused
+}
+
+// CompactionAsked reports whether somebody waits for a compaction that was asked for.
+func CompactionAsked(s *Store) bool { return s.scheduler.reclaims() }
+
+// GivenUp reports whether compactions have been given up, and are yet to end.
+func GivenUp(s *Store) bool { return s.givenUp() }
+
+// AwaitCompactions begins compactions as long as one may begin, and waits until all have ended.
+func AwaitCompactions(s *Store) {
+	for running := 1; running > 0; runtime.Gosched() {
+		s.startCompactions()
+		s.scheduler.mu.Lock()
+		running = s.scheduler.running
+		s.scheduler.mu.Unlock()
+	}
+}
+
+// StalledByLevel0 reports whether a commit waits for level 0 to shrink. No compaction runs: a
+// commit that waits, for whatever reason, once level 0 is full goes on waiting.
+func StalledByLevel0(s *Store) bool {
+	return s.disk.Metrics().Levels[0].Sublevels >= level0Stop && s.stalled.Load() != 0
+}
+
+// Pending returns the number of commits that are pending.
+func Pending(s *Store) uint64 { return s.pending.added.Load() - s.pending.flushed.Load() }

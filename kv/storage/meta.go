@@ -1,0 +1,106 @@
+package storage
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/kv/format"
+)
+
+// readMeta reads the store's identity and checks that the log is whole. Fresh means there is none yet.
+func (s *Store) readMeta() (fresh bool, err error) {
+	value, err := s.readIdentity()
+	if err != nil {
+		return false, err
+	}
+	if value == nil {
+		return true, s.checkEmpty()
+	}
+	if s.Meta, err = format.DecodeStoreMeta(value); err != nil {
+		return false, fmt.Errorf("%s: %w", s.Dir, err)
+	}
+	if s.opts.Seed != 0 {
+		s.Meta.Seed = s.opts.Seed
+	}
+	return false, s.findSequence()
+}
+
+// readIdentity returns a copy of what is stored of the store's identity, nil if nothing is.
+func (s *Store) readIdentity() ([]byte, error) {
+	return ReadMeta(s.disk, format.AppendMetaKey(nil, format.MetaStore))
+}
+
+// ReadMeta returns a copy of what is stored under a key of metadata, nil if nothing is.
+func ReadMeta(from Reader, key []byte) ([]byte, error) {
+	value, closer, err := from.Get(key)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, ReadError(err, "store metadata %x", key)
+	}
+	return bytes.Clone(value), closer.Close()
+}
+
+// checkEmpty refuses a directory that holds a database of somebody else's.
+func (s *Store) checkEmpty() error {
+	it, err := s.disk.NewIter(nil)
+	if err != nil {
+		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+	}
+	some := it.First()
+	if err := it.Close(); err != nil {
+		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+	}
+	if some {
+		return format.Corruptf("%s holds a database without a store's metadata", s.Dir)
+	}
+	return nil
+}
+
+func (s *Store) writeMeta() error {
+	m := format.StoreMeta{Seed: s.opts.Seed}
+	if _, err := io.ReadFull(rand.Reader, m.ID[:]); err != nil {
+		return fmt.Errorf("kv: store id: %w", err)
+	}
+	var random [8]byte
+	if _, err := io.ReadFull(rand.Reader, random[:]); err != nil {
+		return fmt.Errorf("kv: seed: %w", err)
+	}
+	if m.Seed == 0 {
+		m.Seed = binary.LittleEndian.Uint64(random[:])
+	}
+	if err := s.disk.Set(format.AppendMetaKey(nil, format.MetaStore), format.AppendStoreMeta(nil, m), pebble.Sync); err != nil {
+		return fmt.Errorf("kv: create %s: %w", s.Dir, err)
+	}
+	return s.failure()
+}
+
+// findSequence learns where the log ends. What recovery found is what is on
+// stable storage, once the new log is synced.
+func (s *Store) findSequence() error {
+	b := s.disk.NewBatch()
+	defer func() { _ = b.Close() }() // releases memory, cannot fail
+	if err := b.LogData(nil, nil); err != nil {
+		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+	}
+	if err := s.disk.Apply(b, pebble.Sync); err != nil {
+		return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+	}
+	if err := s.failure(); err != nil {
+		return err
+	}
+	next := uint64(b.SeqNum())
+	if err := s.checkSidecar(next); err != nil {
+		return err
+	}
+	s.lastSeq.Store(next - 1)
+	s.durableSeq.Store(next - 1)
+	return nil
+}

@@ -1,0 +1,274 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/freeze"
+)
+
+// Open opens the store in dir, or creates it. The errors are ErrLocked, ErrNotExist, format.ErrUnsupportedVersion,
+// format.ErrCorrupt, ErrFailed and those of the file system.
+func Open(dir string, opts Options) (*Store, error) {
+	switch {
+	case opts.InMemory:
+		dir = "memory"
+	case opts.FS == vfs.Default:
+		var err error
+		if dir, err = realDir(dir); err != nil {
+			return nil, err
+		}
+	default:
+		dir = opts.FS.PathDir(opts.FS.PathJoin(dir, "x")) // one spelling
+	}
+	s := &Store{
+		Dir: dir, opts: opts, descriptors: shareOf(descriptorLimit()),
+		pending: pending{begun: make(chan struct{}, 1)},
+		stop:    make(chan struct{}), relief: make(chan struct{}), reliefEnded: make(chan struct{}),
+	}
+	s.DescriptorLimit = s.descriptors.limit
+	if !opts.InMemory {
+		s.DescriptorNeed = s.descriptors.need()
+	}
+	s.ending, s.end = context.WithCancel(context.Background())
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	s.loops.Add(2)
+	go s.keep()
+	go s.flushLoop()
+	return s, nil
+}
+
+// open locks the directory, opens Pebble and reads the metadata. On an
+// error everything is closed again.
+func (s *Store) open() (err error) {
+	fsys := s.fileSystem()
+	if err := s.lockDir(fsys); err != nil {
+		return err
+	}
+	if err := s.refuseForeign(fsys); err != nil {
+		return errors.Join(err, s.dirLock.Close())
+	}
+	low := uint64(max(0, s.opts.MinFreeSpace))
+	s.ballast.Store(minBallast)
+	s.Space = freeze.NewSpace(fsys, s.Dir, freeze.Options{
+		Ballast: max(0, s.opts.BallastSize), Wanted: s.ballast.Load,
+		Low: low, High: low + low/2, Floor: low / 4,
+		Interval: s.opts.FreeSpaceInterval, Logger: s.opts.Logger,
+	})
+	s.Space.Start()
+	s.Files = freeze.New(s.Space.FS(), s.Dir, s.frozen)
+	s.Files.KeepCompactions(s.mayCompact)
+	s.Files.GiveUpCompactions(s.givenUp)
+	s.guardDescriptors()
+	defer func() {
+		// Open can seem to succeed on a frozen directory.
+		if f := s.failure(); f != nil {
+			err = f
+		}
+		if err != nil {
+			err = errors.Join(err, s.closeAll())
+		}
+	}()
+	if err := s.openPebble(); err != nil {
+		return err
+	}
+	fresh, err := s.readMeta()
+	if err != nil || !fresh {
+		return err
+	}
+	// The first session of a new database writes the log in the oldest format,
+	// whatever is asked for. The metadata is all that is ever in it.
+	if err := s.writeMeta(); err != nil {
+		return err
+	}
+	if err := s.closePebble(); err != nil {
+		return err
+	}
+	if err := s.openPebble(); err != nil {
+		return err
+	}
+	if fresh, err := s.readMeta(); err != nil || fresh {
+		return errors.Join(err, s.failure(), errors.New("kv: a new store's metadata is gone at once"))
+	}
+	return nil
+}
+
+// lockDir takes the lock of the directory, so that a second open is told whose
+// it is; Pebble's own error names nothing.
+func (s *Store) lockDir(fsys vfs.FS) error {
+	desc, err := pebble.Peek(s.Dir, fsys)
+	switch {
+	case err == nil && desc.Exists, !s.opts.MustExist:
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s", ErrNotExist, s.Dir)
+	default:
+		return openError(s.Dir, err)
+	}
+	if err := makeDir(fsys, s.Dir); err != nil {
+		return fmt.Errorf("kv: create %s: %w", s.Dir, err)
+	}
+	s.dirLock, err = pebble.LockDirectory(s.Dir, fsys)
+	switch {
+	case err == nil:
+		return nil
+	case isLockHeld(err):
+		return fmt.Errorf("%w, by %s: %s", ErrLocked, lockHolder(err), s.Dir)
+	}
+	return fmt.Errorf("kv: lock %s: %w", s.Dir, err)
+}
+
+// makeDir makes a directory and its parents, and syncs each directory that got a
+// new entry: a store whose directory a crash can take away keeps nothing.
+func makeDir(fsys vfs.FS, dir string) error {
+	_, err := fsys.Stat(dir)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := fsys.PathDir(dir)
+	if parent != dir {
+		if err := makeDir(fsys, parent); err != nil {
+			return err
+		}
+	}
+	if err := fsys.MkdirAll(dir, privateDir); err != nil {
+		return err
+	}
+	return syncDir(fsys, parent)
+}
+
+// isLockHeld tells a lock somebody has from one that cannot be taken for another
+// reason: Unix answers EAGAIN or EACCES, Windows a sharing violation, and Pebble
+// a text of its own when it is this process.
+func isLockHeld(err error) bool {
+	const sharingViolation = syscall.Errno(32)
+	return errors.Is(err, syscall.EAGAIN) ||
+		errors.Is(err, syscall.EACCES) && !errors.Is(err, fs.ErrPermission) ||
+		runtime.GOOS == "windows" && errors.Is(err, sharingViolation) ||
+		isOwnLock(err)
+}
+
+// isOwnLock reports whether a lock is held by this process.
+func isOwnLock(err error) bool { return strings.Contains(err.Error(), "lock held by current process") }
+
+func lockHolder(err error) string {
+	if isOwnLock(err) {
+		return "this process"
+	}
+	return "another process"
+}
+
+// realDir returns the one name of a directory, which need not exist yet: locks of
+// this process are by name.
+func realDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("kv: directory %s: %w", dir, err)
+	}
+	for there, rest := abs, ""; ; there, rest = filepath.Dir(there), filepath.Join(filepath.Base(there), rest) {
+		if real, err := filepath.EvalSymlinks(there); err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if filepath.Dir(there) == there {
+			return abs, nil
+		}
+	}
+}
+
+// refuseForeign refuses a database of somebody else's before anything is written
+// to it. A store has a seal from the first, and a sidecar some seconds later; only a
+// database without either is looked into, read-only.
+func (s *Store) refuseForeign(fsys vfs.FS) error {
+	desc, err := pebble.Peek(s.Dir, fsys)
+	if err != nil {
+		return openError(s.Dir, err)
+	}
+	if !desc.Exists {
+		return nil
+	}
+	for _, name := range []string{freeze.SealName, format.SidecarName} {
+		if _, err := fsys.Stat(fsys.PathJoin(s.Dir, name)); err == nil {
+			return nil
+		}
+	}
+	look := &Store{opts: s.opts, Dir: s.Dir, dirLock: s.dirLock, Files: freeze.New(fsys, s.Dir, func(error) {})}
+	po := look.pebbleOptions()
+	po.Lock, po.ReadOnly = s.dirLock, true
+	if look.disk, err = pebble.Open(s.Dir, po); err != nil {
+		if errno := syscall.Errno(0); errors.As(err, &errno) {
+			return fmt.Errorf("kv: open %s: %w", s.Dir, err)
+		}
+		return fmt.Errorf("%w: %s holds a database that is not a store, or is damaged: %w", format.ErrCorrupt, s.Dir, plainError{err})
+	}
+	value, err := look.readIdentity()
+	if err == nil && value == nil {
+		err = look.checkEmpty()
+	}
+	return errors.Join(err, look.disk.Close())
+}
+
+// openError gives an error of Pebble's the kind it is of: what the system below did not
+// say, and that a file is missing, is about what the files hold.
+func openError(dir string, err error) error {
+	errno := syscall.Errno(0)
+	system := errors.As(err, &errno) || errors.Is(err, io.ErrShortWrite)
+	err = plainError{err}
+	switch {
+	case errors.Is(err, freeze.ErrVersion), strings.Contains(err.Error(), "unknown format major version"):
+		err = fmt.Errorf("%w: %w", format.ErrUnsupportedVersion, err)
+	case pebble.IsCorruptionError(err), !system, errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w: %w", format.ErrCorrupt, err)
+	}
+	return fmt.Errorf("kv: open %s: %w", dir, err)
+}
+
+func (s *Store) openPebble() error {
+	if err := s.Files.Verify(); err != nil {
+		return openError(s.Dir, err)
+	}
+	po := s.pebbleOptions()
+	po.Lock = s.dirLock
+	compactions := &scheduler{may: s.mayCompact, full: s.mustSpare}
+	po.Experimental.CompactionScheduler = compactions
+	po.FileCache = s.newFileCache()
+	defer po.FileCache.Unref() // Pebble has taken it
+	p, err := pebble.Open(s.Dir, po)
+	if err != nil {
+		return openError(s.Dir, err)
+	}
+	s.disk, s.scheduler = p, compactions
+	compactions.start()
+	return nil
+}
+
+func (s *Store) closePebble() error {
+	if s.disk == nil {
+		return nil
+	}
+	err := s.disk.Close()
+	s.disk = nil
+	return err
+}
+
+// closeAll undoes open.
+func (s *Store) closeAll() error {
+	err := s.closePebble()
+	if s.failure() != nil {
+		err = nil // Close tells of the failure; what a frozen directory adds says nothing
+	}
+	s.Space.Close()
+	s.Files.ReleaseDescriptors()
+	return errors.Join(err, s.dirLock.Close())
+}

@@ -1,0 +1,43 @@
+package storage
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// oneAtATime is a Pebble that may compact once at a time, and has nothing waiting.
+type oneAtATime struct{}
+
+func (oneAtATime) GetAllowedWithoutPermission() int { return 1 }
+
+func (oneAtATime) GetWaitingCompaction() (bool, pebble.WaitingCompaction) {
+	return false, pebble.WaitingCompaction{}
+}
+
+func (oneAtATime) Schedule(pebble.CompactionGrantHandle) bool { return false }
+
+// On a full disk nothing is compacted but what reclaims.
+func TestScheduler_full(t *testing.T) {
+	full := true
+	s := &scheduler{may: func() bool { return true }, full: func() bool { return full }}
+	s.Register(0, oneAtATime{})
+	s.start()
+	try := func(want bool, when string) {
+		t.Helper()
+		granted, handle := s.TrySchedule()
+		if granted {
+			handle.Done()
+		}
+		if granted != want {
+			t.Errorf("%s: granted %t, want %t", when, granted, want)
+		}
+	}
+	try(false, "on a full disk")
+	s.ask(1)
+	try(true, "to reclaim")
+	s.ask(-1)
+	try(false, "after reclaiming")
+	full = false
+	try(true, "with room")
+}

@@ -1,0 +1,91 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/format"
+)
+
+// The sidecar tells Open that the log lost its end. Pebble takes a log that
+// stops early for a crash in the middle of a write, which is right for a torn
+// tail and wrong for a log file that was removed or cut. So every few seconds,
+// and at Close, the store writes down how far the log is known to be on stable
+// storage; an Open that finds less reports corruption. What was written after
+// the last sidecar is not covered.
+
+// storeSidecar writes the watermark down if it has moved. Temporary file, sync,
+// rename, sync of the directory: a crash leaves the old or the new one.
+func (s *Store) storeSidecar() error {
+	s.sidecarMu.Lock()
+	defer s.sidecarMu.Unlock()
+	durable := s.durableSeq.Load()
+	if durable == s.sidecarWritten {
+		return nil
+	}
+	path := s.Files.PathJoin(s.Dir, format.SidecarName)
+	if err := writeFileSync(s.Files, path+".tmp", format.AppendSidecar(nil, s.Meta.ID, durable+1)); err != nil {
+		return fmt.Errorf("kv: write %s: %w", path, err)
+	}
+	if err := s.Files.Rename(path+".tmp", path); err != nil {
+		return fmt.Errorf("kv: write %s: %w", path, err)
+	}
+	if err := syncDir(s.Files, s.Dir); err != nil {
+		return fmt.Errorf("kv: write %s: %w", path, err)
+	}
+	s.sidecarWritten = durable
+	return nil
+}
+
+func writeFileSync(fsys vfs.FS, path string, data []byte) error {
+	f, err := fsys.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	n, err := f.Write(data)
+	if err == nil && n < len(data) {
+		err = io.ErrShortWrite
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func syncDir(fsys vfs.FS, dir string) error {
+	d, err := fsys.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// checkSidecar compares the sidecar with the next sequence after recovery.
+func (s *Store) checkSidecar(next uint64) error {
+	path := s.Files.PathJoin(s.Dir, format.SidecarName)
+	f, err := s.Files.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // none written yet
+	}
+	if err != nil {
+		return fmt.Errorf("kv: open %s: %w", path, err)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, format.SidecarLen+1))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("kv: read %s: %w", path, err)
+	}
+	id, least, err := format.DecodeSidecar(b)
+	switch {
+	case err != nil:
+		return err
+	case id != s.Meta.ID:
+		return format.Corruptf("file %s is of store %x, this is %x", path, id, s.Meta.ID)
+	case next < least:
+		return format.Corruptf("the log of %s ends at sequence %d, but everything up to %d was on stable storage: the end of the log is lost", s.Dir, next-1, least-1)
+	}
+	return nil
+}

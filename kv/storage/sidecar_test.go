@@ -1,0 +1,205 @@
+package storage
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/freeze"
+)
+
+var anID = [16]byte{1, 2, 3}
+
+// A sidecar is what was written, or it is refused.
+func TestSidecar_decode(t *testing.T) {
+	whole := format.AppendSidecar(nil, anID, 1234)
+	if id, next, err := format.DecodeSidecar(whole); id != anID || next != 1234 || err != nil {
+		t.Errorf("a sidecar of %x and 1234 is %x and %d, %v", anID, id, next, err)
+	}
+	for bit := range 8 * len(whole) {
+		flipped := append([]byte{}, whole...)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		if _, _, err := format.DecodeSidecar(flipped); !errors.Is(err, format.ErrCorrupt) && !errors.Is(err, format.ErrUnsupportedVersion) {
+			t.Errorf("with bit %d flipped: %v", bit, err)
+		}
+	}
+	for n := range whole {
+		if _, _, err := format.DecodeSidecar(whole[:n]); !errors.Is(err, format.ErrCorrupt) {
+			t.Errorf("of %d bytes: %v, want ErrCorrupt", n, err)
+		}
+	}
+	if _, _, err := format.DecodeSidecar(append(whole, 0)); !errors.Is(err, format.ErrCorrupt) {
+		t.Errorf("with a byte too many: %v, want ErrCorrupt", err)
+	}
+	whole[4]++
+	if _, _, err := format.DecodeSidecar(whole); !errors.Is(err, format.ErrUnsupportedVersion) {
+		t.Errorf("of another version: %v, want ErrUnsupportedVersion", err)
+	}
+}
+
+// sidecarFS is a file system on which one step of writing the sidecar fails.
+type sidecarFS struct {
+	vfs.FS
+	fail string // create, write, short, sync, rename
+	made int
+}
+
+var errStep = errors.New("a step fails")
+
+func (f *sidecarFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.Create(name, c)
+	if err != nil || !strings.HasSuffix(name, format.SidecarName+".tmp") {
+		return file, err
+	}
+	f.made++
+	if f.fail == "create" {
+		return nil, errors.Join(errStep, file.Close())
+	}
+	return &sidecarFile{file, f}, nil
+}
+
+func (f *sidecarFS) Rename(from, to string) error {
+	if f.fail == "rename" && strings.HasSuffix(to, format.SidecarName) {
+		return errStep
+	}
+	return f.FS.Rename(from, to)
+}
+
+type sidecarFile struct {
+	vfs.File
+	fs *sidecarFS
+}
+
+func (f *sidecarFile) Write(p []byte) (int, error) {
+	switch f.fs.fail {
+	case "write":
+		return 0, errStep
+	case "short":
+		return f.File.Write(p[:len(p)/2])
+	}
+	return f.File.Write(p)
+}
+
+func (f *sidecarFile) Sync() error {
+	if f.fs.fail == "sync" {
+		return errStep
+	}
+	return f.File.Sync()
+}
+
+// withSidecar returns as much of a store as its sidecar is about, in a directory that is there.
+func withSidecar(t *testing.T, fs vfs.FS) *Store {
+	t.Helper()
+	if err := makeDir(fs, "store"); err != nil {
+		t.Fatal(err)
+	}
+	s := &Store{Dir: "store", Files: freeze.New(fs, "store", nil)}
+	s.Meta.ID = [16]byte{9}
+	// The last that Pebble does as it opens: what fails from now on does not freeze the directory.
+	err := writeFileSync(s.Files, "store/000001.dbtmp", nil)
+	if err = errors.Join(err, s.Files.Rename("store/000001.dbtmp", "store/OPTIONS-000001")); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// sidecarOn returns what a disk's sidecar says.
+func sidecarOn(t *testing.T, disk vfs.FS) (id [16]byte, next uint64) {
+	t.Helper()
+	f, err := disk.Open("store/" + format.SidecarName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if id, next, err = format.DecodeSidecar(b); err != nil {
+		t.Fatal(err)
+	}
+	return id, next
+}
+
+// What a sidecar says survives a crash when it counts as written, and is that everything up to the watermark has to be
+// there.
+func TestSidecar_store(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	fs := &sidecarFS{FS: disk}
+	s := withSidecar(t, fs)
+	for range 3 {
+		s.durableSeq.Add(7)
+		if err := s.storeSidecar(); err != nil {
+			t.Fatal(err)
+		}
+		made := fs.made
+		if err := s.storeSidecar(); err != nil || fs.made > made {
+			t.Errorf("a sidecar is written, %v, when there is nothing new", err)
+		}
+		id, next := sidecarOn(t, disk.CrashClone(vfs.CrashCloneCfg{}))
+		if durable := s.durableSeq.Load(); id != s.Meta.ID || next != durable+1 {
+			t.Errorf("the sidecar says %x and %d, want %x and %d", id, next, s.Meta.ID, durable+1)
+		}
+		if err := s.checkSidecar(next); err != nil {
+			t.Errorf("a log that ends where the sidecar says: %v", err)
+		}
+		if err := s.checkSidecar(next - 1); !errors.Is(err, format.ErrCorrupt) {
+			t.Errorf("a log that has lost its last record: %v, want ErrCorrupt", err)
+		}
+	}
+	s.Meta.ID = anID
+	if err := s.checkSidecar(1 << 40); !errors.Is(err, format.ErrCorrupt) {
+		t.Errorf("the sidecar of another store: %v, want ErrCorrupt", err)
+	}
+}
+
+// A sidecar that could not be written leaves the one before, and is written the next time.
+func TestSidecar_fails(t *testing.T) {
+	for _, step := range []string{"create", "write", "short", "sync", "rename"} {
+		t.Run(step, func(t *testing.T) {
+			disk := vfs.NewCrashableMem()
+			fs := &sidecarFS{FS: disk}
+			s := withSidecar(t, fs)
+			write := func() error {
+				s.durableSeq.Add(7)
+				return s.storeSidecar()
+			}
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
+			_, before := sidecarOn(t, disk)
+			fs.fail = step
+			if err := write(); !errors.Is(err, errStep) && !errors.Is(err, io.ErrShortWrite) {
+				t.Errorf("writing the sidecar = %v, want the error of the step", err)
+			}
+			if _, next := sidecarOn(t, disk); next != before {
+				t.Errorf("a sidecar that could not be written says %d, want %d as before", next, before)
+			}
+			fs.fail = ""
+			if err := s.storeSidecar(); err != nil {
+				t.Fatal(err)
+			}
+			if _, next := sidecarOn(t, disk); next != s.durableSeq.Load()+1 {
+				t.Errorf("the sidecar written after that says %d, want %d", next, s.durableSeq.Load()+1)
+			}
+		})
+	}
+}
+
+// A store without a sidecar has none yet; one that cannot be read is an error.
+func TestSidecar_missing(t *testing.T) {
+	disk := vfs.NewMem()
+	s := withSidecar(t, disk)
+	if err := s.checkSidecar(1); err != nil {
+		t.Errorf("no sidecar: %v", err)
+	}
+	if err := disk.MkdirAll("store/"+format.SidecarName, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.checkSidecar(1); err == nil {
+		t.Error("a sidecar that cannot be read counts as none")
+	}
+}

@@ -1,0 +1,177 @@
+package scalableext_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// tagsType is stored: its name and version are never used for anything else.
+var tagsType = &kv.Type{Name: "example-tags", Version: 1, Open: openTags}
+
+// tags is what an open filter is. It never changes: one that grew is another.
+type tags struct {
+	object *kv.Object
+	chain  *scalableext.Chain[layer]
+}
+
+// layer is a filter of fixed size.
+type layer struct {
+	layout probe.Layout
+	table  *kv.Layer
+}
+
+// items is the counter of a layer that has the number of its items.
+const items = 0
+
+// cells says what layers are made of: bits. The bounds of parameters, and how the error rate is shared out among layers,
+// are those of all filters.
+var cells = scalableext.Cells{
+	Package: "tags", Name: "bits", Count: (*probe.Layout).Bits, Size: probe.Size, From: probe.FromBits,
+	Layer: func(l probe.Layout, _ uint64, _ float64) kv.LayerSpec {
+		return kv.LayerSpec{Layout: kv.LayoutNative, Blocks: l.Blocks, Lines: l.Lines, Params: []byte{l.Hashes, l.LinesPerItem}}
+	},
+}
+
+// small is what a filter that is made by adding to it is for: it has room for a hundred items, and grows.
+func small(db *kv.DB) (kv.Spec, error) {
+	asked := scalableext.Asked{Capacity: 100, ErrorRate: 0.001}
+	return cells.Spec(db, asked, 0, 0, kv.Spec{Type: tagsType, Family: block.FamilyBits})
+}
+
+func openTags(o *kv.Object) (any, error) {
+	chain, err := scalableext.Open(o, func(_ scalableext.Params, l *kv.Layer) (layer, error) {
+		s := l.Spec()
+		if len(s.Params) != 2 {
+			return layer{}, fmt.Errorf("%w: tags with the parameters %x", kv.ErrCorrupt, s.Params)
+		}
+		layout, err := probe.NewLayout(s.Blocks, uint64(s.Lines), uint64(s.Params[0]), uint64(s.Params[1]))
+		return layer{layout, l}, err
+	})
+	return &tags{o, chain}, err
+}
+
+// add stages an item, and reports whether it is new.
+func (t *tags) add(w *kv.Writer, item []byte) (bool, error) {
+	sum := t.chain.Params.Hash.Sum(item)
+	for _, l := range t.chain.NewestFirst() {
+		blk, _ := l.layout.Block(sum)
+		present, err := w.HasBits(t.object, l.table, blk, l.layout.AppendPositions(nil, sum))
+		if present || err != nil {
+			return false, err
+		}
+	}
+	newest := t.chain.Newest()
+	capacity, _, err := t.chain.Params.Layer(len(t.chain.NewestFirst()) - 1)
+	if err != nil {
+		return false, err
+	}
+	if w.Counter(newest.table, items) >= capacity {
+		grown, err := t.chain.Grow(w, t.object, func(capacity uint64, rate float64) (kv.LayerSpec, error) {
+			layout, err := probe.Size(capacity, rate)
+			return cells.Layer(layout, capacity, rate), err
+		})
+		if err != nil {
+			return false, err // scalableext.ErrCannotGrow
+		}
+		if t, err = kv.As[*tags]([]byte(grown.Key()), grown); err != nil {
+			return false, err
+		}
+		newest = t.chain.Newest()
+	}
+	w.SetCounter(newest.table, items, w.Counter(newest.table, items)+1)
+	blk, _ := newest.layout.Block(sum)
+	_, err = w.SetBits(t.object, newest.table, blk, newest.layout.AppendPositions(nil, sum))
+	return true, err
+}
+
+// mayContain looks at one block of each layer.
+func (t *tags) mayContain(r kv.Reader, item []byte) (bool, error) {
+	sum := t.chain.Params.Hash.Sum(item)
+	for _, l := range t.chain.NewestFirst() {
+		blk, rest := l.layout.Block(sum)
+		first, err := r.Load(t.object, l.table, blk)
+		if err != nil || l.layout.Test(first, rest, sum) {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// noTags is where a handle begins.
+var noTags = &tags{object: kv.EndedObject()}
+
+func addCommand(c *module.Call) reply.Reply {
+	h := scalableext.HandleFor(c, c.Args[0], noTags)
+	return scalableext.Bool(h.Change(c.Level(), small, func(w *kv.Writer, t *tags) (bool, error) { return t.add(w, c.Args[1]) }))
+}
+
+func existsCommand(c *module.Call) reply.Reply {
+	h := scalableext.HandleFor(c, c.Args[0], noTags)
+	var present bool
+	err := h.Look(func(r kv.Reader, t *tags) (err error) {
+		present, err = t.mayContain(r, c.Args[1])
+		return err
+	})
+	if scalableext.Absent(err) {
+		present, err = false, nil
+	}
+	return scalableext.Bool(present, err)
+}
+
+// A filter type of a program's own, a Bloom filter that grows, with two commands: the handle finds the filter under a
+// key, makes it, and retries lookups; the chain opens its layers and adds further ones.
+func Example() {
+	define := scalableext.Define("tags")
+	tagsModule := module.Module{Name: "tags", Types: []*kv.Type{tagsType}, Commands: []module.Command{
+		define("TAG.ADD", 3, module.Write|module.DenyOOM|module.ModuleFlag, "key item",
+			"Adds an item; answers 1 if it is new, else 0.", "O(1)", "TAG.ADD post:1 go", addCommand),
+		define("TAG.EXISTS", 3, module.ReadOnly|module.Fast|module.ModuleFlag, "key item",
+			"Answers 1 if the item may have been added, else 0.", "O(1)", "TAG.EXISTS post:1 go", existsCommand),
+	}}
+	db, err := kv.Open("", &kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(tagsModule)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	session := module.NewSession(db)
+	do := func(words ...string) reply.Reply {
+		args := make([][]byte, len(words))
+		for i, word := range words {
+			args[i] = []byte(word)
+		}
+		return session.Do(context.Background(), args)
+	}
+	fmt.Println(do("TAG.ADD", "post:1", "go"))
+	fmt.Println(do("TAG.ADD", "post:1", "go"))
+	fmt.Println(do("TAG.EXISTS", "post:1", "go"))
+	fmt.Println(do("TAG.EXISTS", "post:1", "rust"))
+	fmt.Println(do("TAG.EXISTS", "post:2", "go"))
+
+	for i := range 1000 { // ten times the capacity
+		if r := do("TAG.ADD", "post:1", fmt.Sprint("tag ", i)); r.IsError() {
+			log.Fatal(r)
+		}
+	}
+	layers, err := scalableext.Ask(scalableext.NewHandle(db, []byte("post:1"), nil, noTags), func(t *tags, _ kv.Reader) int {
+		return len(t.chain.NewestFirst())
+	})
+	fmt.Println(layers, "layers", err)
+	fmt.Println(do("TAG.EXISTS", "post:1", "go"))
+	// Output:
+	// (integer) 1
+	// (integer) 0
+	// (integer) 1
+	// (integer) 0
+	// (integer) 0
+	// 4 layers <nil>
+	// (integer) 1
+}

@@ -1,0 +1,89 @@
+package tests_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// packageSize is what there is of a package, without its tests.
+type packageSize struct {
+	lines, longest int
+	names          int // exported, of the package itself
+	methods        int // exported, of exported types
+}
+
+func sizeOf(t *testing.T, dir string) (s packageSize) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("..", dir, "*.go"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: %d files, %v", dir, len(paths), err)
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := bytes.Count(data, []byte("\n"))
+		s.lines, s.longest = s.lines+n, max(s.longest, n)
+		file, err := parser.ParseFile(token.NewFileSet(), path, data, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			s.count(d)
+		}
+	}
+	return s
+}
+
+func (s *packageSize) count(d ast.Decl) {
+	name := func(id *ast.Ident) {
+		if id.IsExported() {
+			s.names++
+		}
+	}
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			name(d.Name)
+			return
+		}
+		of := d.Recv.List[0].Type
+		if star, ok := of.(*ast.StarExpr); ok {
+			of = star.X
+		}
+		if id, ok := of.(*ast.Ident); ok && id.IsExported() && d.Name.IsExported() {
+			s.methods++
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				name(spec.Name)
+			case *ast.ValueSpec:
+				for _, id := range spec.Names {
+					name(id)
+				}
+			}
+		}
+	}
+}
+
+// The engine stays small enough to be read, and storage's interface small enough to be known by heart.
+func TestSize(t *testing.T) {
+	if s := sizeOf(t, "kv"); s.lines > 8400 || s.longest > 450 || s.names > 130 {
+		t.Errorf("kv has %d lines, %d in one file, and %d exported names; want 8400, 450 and 130 at most", s.lines, s.longest, s.names)
+	}
+	if s := sizeOf(t, "kv/storage"); s.longest > 450 || s.methods > 20 {
+		t.Errorf("kv/storage has %d lines in one file and %d exported methods; want 450 and 20 at most", s.longest, s.methods)
+	}
+}

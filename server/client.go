@@ -324,7 +324,7 @@ func clientList(c *conn, call *module.Call) reply.Reply {
 	default:
 		return errSyntax
 	}
-	list := c.server.connections()
+	list := slices.DeleteFunc(c.server.connections(), (*conn).isKilled)
 	slices.SortFunc(list, func(a, b *conn) int { return int(a.id - b.id) })
 	var text strings.Builder
 	for _, other := range list {
@@ -401,18 +401,18 @@ func clientKill(c *conn, call *module.Call) reply.Reply {
 	return reply.Int(int64(n))
 }
 
-// killChosen closes the chosen connections, and this one after its reply.
+// killChosen closes the chosen connections, and this one after its reply. It returns how many it closed: a connection
+// that was closed before is not counted again, also if its last command still runs.
 func (c *conn) killChosen(chosen func(*conn) bool) (n int) {
 	for _, other := range c.server.connections() {
-		if !chosen(other) {
-			continue
-		}
-		n++
-		if other == c {
+		switch {
+		case !chosen(other):
+		case other == c:
 			c.ended = true
-			continue
+			n++
+		case other.kill():
+			n++
 		}
-		other.kill()
 	}
 	return n
 }

@@ -179,13 +179,18 @@ func (c *conn) drain() {
 	_ = c.net.SetReadDeadline(time.Unix(1, 0)) // wakes it; readUntil looks at closing after setting a deadline
 }
 
-// kill has the connection end without another byte sent. It may be called from any goroutine.
-func (c *conn) kill() {
-	c.killed.Store(true)
+// kill has the connection end without another byte sent, and reports whether it was the first to do so. It may be
+// called from any goroutine.
+func (c *conn) kill() bool {
+	first := !c.killed.Swap(true)
 	c.closing.Store(true)
 	c.waking.Do(func() { close(c.wake) })
 	closeNow(c.net)
+	return first
 }
+
+// isKilled reports whether kill was called. Its last command may still run, but for clients it is gone.
+func (c *conn) isKilled() bool { return c.killed.Load() }
 
 // serve runs the connection to its end.
 func (c *conn) serve() {

@@ -119,9 +119,9 @@ func TestSlow_shutdown(t *testing.T) {
 	<-slow.givenUp
 }
 
-// The end of the server does not wait for a command that goes on though it was given up.
-func TestShutdown_stuck(t *testing.T) {
-	begun, end := make(chan struct{}), make(chan struct{})
+// serveStuck serves a store with the command STUCK, which tells that it has begun and runs until end is closed.
+func serveStuck(t *testing.T, options *server.Options) (w *world, begun, end chan struct{}) {
+	begun, end = make(chan struct{}), make(chan struct{})
 	store := kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(module.Module{Name: "stuck", Commands: []module.Command{{
 		Name: "STUCK", Arity: 1, Group: "server", Summary: "Waits.", Complexity: "O(1)", Example: "STUCK",
 		Handler: func(*module.Call) reply.Reply {
@@ -130,7 +130,12 @@ func TestShutdown_stuck(t *testing.T) {
 			return reply.OK
 		},
 	}}})}
-	w := serveStore(t, store, server.Options{}.WithTimes(long, long, long).WithGiveUp(time.Millisecond))
+	return serveStore(t, store, options), begun, end
+}
+
+// The end of the server does not wait for a command that goes on though it was given up.
+func TestShutdown_stuck(t *testing.T) {
+	w, begun, end := serveStuck(t, server.Options{}.WithTimes(long, long, long).WithGiveUp(time.Millisecond))
 	w.client().send(pipeline("STUCK"))
 	<-begun
 	ctx, cancel := context.WithCancel(t.Context())
@@ -139,6 +144,21 @@ func TestShutdown_stuck(t *testing.T) {
 		t.Errorf("Shutdown = %v", err)
 	}
 	close(end)
+}
+
+// A killed connection is gone for other clients, also while its last command still runs.
+func TestClientKill_running(t *testing.T) {
+	w, begun, end := serveStuck(t, server.Options{}.WithTimes(long, long, long))
+	victim, other := w.client(), w.client()
+	id := strings.TrimPrefix(victim.do("CLIENT ID"), ":")
+	victim.send(pipeline("STUCK"))
+	<-begun
+	other.answers("CLIENT KILL ID " + id + " => :1\nCLIENT KILL ID " + id + " => :0\nCLIENT KILL TYPE normal => :0")
+	if list := other.do("CLIENT LIST"); strings.Contains(list, "id="+id+" ") {
+		t.Errorf("CLIENT LIST = %s", list)
+	}
+	close(end)
+	victim.ended()
 }
 
 // Of commands that take much memory while they run only so many run at once, and of those that take very much one.

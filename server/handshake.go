@@ -100,7 +100,7 @@ func (c *conn) shakeHands() (ok bool) {
 			h.owner = nil
 		}()
 	}
-	expire := time.AfterFunc(c.server.limits.handshake, c.kill)
+	expire := time.AfterFunc(c.server.limits.handshake, func() { c.kill() })
 	defer expire.Stop()
 	c.use.add(time.Now(), handshakeTime)
 	if err := t.Handshake(); err != nil {

@@ -732,6 +732,12 @@ var guards = []mutation{
 			"\t\tif other == c && skipMe {\n",
 			"\t\tif other == c && skipMe && false {\n"},
 	}},
+	{name: "CLIENT KILL counts a connection twice", pkg: "./server", tests: "^TestClientKill_running$", edits: []edit{
+		{"server/conn.go", "first := !c.killed.Swap(true)", "first := !c.killed.Swap(true) || true"},
+	}},
+	{name: "CLIENT LIST shows a killed connection", pkg: "./server", tests: "^TestClientKill_running$", edits: []edit{
+		{"server/client.go", "slices.DeleteFunc(c.server.connections(), (*conn).isKilled)", "c.server.connections()"},
+	}},
 	{name: "CLIENT KILL kills who fits one condition", pkg: "./server", tests: "^TestClientKill$", edits: []edit{
 		{"server/client.go",
 			"return !slices.ContainsFunc(conditions, func(holds func(*conn) bool) bool { return !holds(other) })",

@@ -182,7 +182,7 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 		db.removed.Add(uint64(w.removals()))
 	}
 	w.tellWatches() // not before: a watch that begins after this would see blocks without the commit
-	for _, v := range w.views {
+	for _, v := range w.staged {
 		if v.object != nil && v.changed {
 			v.object.end() // staging only; the live one was made from the batch
 		}
@@ -206,13 +206,13 @@ func (db *DB) lockApply() {
 // that is not open, those count that this writer has found: they may go on in what it puts
 // under a key. The caller holds apply exclusively, or the locks of the keys.
 func (w *Writer) addObjects(p *applier) {
-	for i := range w.views {
-		if v := &w.views[i]; v.changed {
+	for i := range w.staged {
+		if v := &w.staged[i]; v.changed {
 			p.add(v.object)
 		}
 	}
-	for i := range w.views {
-		o := w.views[i].stored
+	for i := range w.staged {
+		o := w.staged[i].stored
 		if o == nil || o.inline() {
 			continue
 		}
@@ -260,8 +260,8 @@ func (w *Writer) needsSequence() bool {
 		return true // of a transaction nobody sees a part, be it of one filter; and see evictObject
 	}
 	strings := 0
-	for i := range w.views {
-		if v := &w.views[i]; v.changed && (v.object != nil || v.stored != nil) {
+	for i := range w.staged {
+		if v := &w.staged[i]; v.changed && (v.object != nil || v.stored != nil) {
 			strings++
 		}
 	}

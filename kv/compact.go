@@ -88,7 +88,7 @@ func (w *Writer) Shrink(o *Object) (*Object, error) {
 	}
 	w.dropLayer(gone)
 	w.layerDrops = append(w.layerDrops, layerDrop{h.ID, gone.spec.Number})
-	w.setView([]byte(o.key), left)
+	w.setKey([]byte(o.key), left)
 	return left, nil
 }
 

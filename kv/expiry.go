@@ -124,7 +124,7 @@ func (w *Writer) setExpiry(key []byte, o *Object, at int64) error {
 	if err != nil {
 		return err
 	}
-	w.setView(key, timed)
+	w.setKey(key, timed)
 	return nil
 }
 
@@ -279,9 +279,9 @@ func (w *Writer) removeExpired(n expiryNote) (bool, error) {
 			return false, err
 		}
 		w.dropObject(old)
-		w.setView(n.key, nil)
+		w.setKey(n.key, nil)
 		return true, nil
 	}
-	w.addView(keyView{key: old.key, stored: old, changed: true})
+	w.addKey(stagedKey{key: old.key, stored: old, changed: true})
 	return true, nil
 }

@@ -117,9 +117,9 @@ func (db *DB) GateFixed() bool {
 	return false
 }
 
-// ViewBytes returns what the keys and objects take that a view keeps.
-func (tx *Transaction) ViewBytes() (n int64) {
-	for key, o := range tx.view.objects {
+// SnapshotBytes returns what the keys and objects take that a view keeps.
+func (tx *Transaction) SnapshotBytes() (n int64) {
+	for key, o := range tx.snapshot.objects {
 		n += int64(len(key))
 		if o != nil {
 			n += o.bytes()
@@ -128,11 +128,11 @@ func (tx *Transaction) ViewBytes() (n int64) {
 	return n
 }
 
-// MaxViewObjects is about the most of that.
-const MaxViewObjects = maxViewObjects
+// MaxSnapshotObjects is about the most of that.
+const MaxSnapshotObjects = maxSnapshotObjects
 
 // Views returns how many keys the transaction remembers.
-func (tx *Transaction) Views() int { return len(tx.w.views) }
+func (tx *Transaction) StagedKeys() int { return len(tx.w.staged) }
 
 // AwaitCache waits until ristretto has counted what it was given.
 func (db *DB) AwaitCache() { db.residency.cache.Wait() }
@@ -288,7 +288,7 @@ func (db *DB) CountedExpiring() uint64 {
 
 // StoredExpiring goes through all keys, and returns how many have an expiry.
 func (db *DB) StoredExpiring(ctx context.Context) (n uint64, err error) {
-	err = Reader{db: db}.eachHeader(ctx, 0, func(_ uint64, _ []byte, h *format.Header, _ bool) bool {
+	err = Reader{db: db, source: live{db}}.eachHeader(ctx, 0, func(_ uint64, _ []byte, h *format.Header, _ bool) bool {
 		if h.Expiry != 0 {
 			n++
 		}

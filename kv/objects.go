@@ -83,7 +83,7 @@ func (w *Writer) put(key []byte, o *Object) error {
 	if old != nil {
 		w.dropObject(old)
 	}
-	w.setView(key, o)
+	w.setKey(key, o)
 	return w.fits()
 }
 
@@ -106,7 +106,7 @@ func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 		return nil, err
 	}
 	w.makeFresh(grown, layer)
-	w.setView([]byte(o.key), grown)
+	w.setKey([]byte(o.key), grown)
 	return grown, nil
 }
 
@@ -135,7 +135,7 @@ func (w *Writer) Delete(key []byte) (bool, error) {
 		return false, err
 	}
 	w.dropObject(old)
-	w.setView(key, nil)
+	w.setKey(key, nil)
 	return !w.expired(old), w.fits()
 }
 
@@ -208,8 +208,8 @@ func (w *Writer) Rename(src, dst []byte) error {
 	if old != nil {
 		w.dropObject(old)
 	}
-	w.setView(src, nil)
-	w.setView(dst, moved)
+	w.setKey(src, nil)
+	w.setKey(dst, moved)
 	return nil
 }
 

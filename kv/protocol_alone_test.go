@@ -432,7 +432,7 @@ func TestAlone_bounded(t *testing.T) {
 		}))
 	}
 	s.wantBounded("after lookups in a transaction")
-	if v := tx.Views(); v != 0 {
+	if v := tx.StagedKeys(); v != 0 {
 		t.Errorf("a transaction that changed nothing remembers %d keys", v)
 	}
 	before := liveHeap()
@@ -547,7 +547,7 @@ func TestAlone_strings(t *testing.T) {
 	if took, most := int64(liveHeap()-before), int64(n*size/2); took > most {
 		t.Errorf("a transaction that has read %d strings of %d bytes takes %d, at most %d", n, size, took, most)
 	}
-	if v := tx.Views(); v != 0 {
+	if v := tx.StagedKeys(); v != 0 {
 		t.Errorf("a transaction that changed nothing remembers %d keys", v)
 	}
 }

@@ -16,7 +16,7 @@ type savepoint struct {
 
 // stagedLens is how much was staged at a savepoint. What is added later is behind it.
 type stagedLens struct {
-	views, layers, bits, slots, built, drops, attributes, layerDrops int
+	staged, layers, bits, slots, built, drops, attributes, layerDrops int
 }
 
 // runWithSavepoint runs a change of a transaction, which is staged if it returns nil, and
@@ -36,7 +36,7 @@ func (w *Writer) runWithSavepoint(change func(*Writer) error) error {
 	}()
 	err := change(w)
 	if staged = err == nil; staged {
-		w.forgetUnchanged(w.savepoint.lens.views)
+		w.forgetUnchanged(w.savepoint.lens.staged)
 	}
 	return err
 }
@@ -45,7 +45,7 @@ func (w *Writer) runWithSavepoint(change func(*Writer) error) error {
 func (w *Writer) setSavepoint() {
 	w.uses++
 	w.savepoint = savepoint{id: w.uses, lens: stagedLens{
-		len(w.views), len(w.layers), len(w.bits), len(w.slots), len(w.built), len(w.drops), len(w.attributes), len(w.layerDrops),
+		len(w.staged), len(w.layers), len(w.bits), len(w.slots), len(w.built), len(w.drops), len(w.attributes), len(w.layerDrops),
 	}}
 	if w.added = w.added[:0]; cap(w.added) > maxKept {
 		w.added = nil
@@ -58,19 +58,19 @@ func (w *Writer) rollBack() {
 		undo()
 	}
 	to := w.savepoint.lens
-	w.truncateViews(to.views)
+	w.truncateKeys(to.staged)
 	w.takeBackBits(to.bits)
 	w.takeBackSlots(to.slots)
 	w.truncateLayers(to.layers)
 	w.built, w.drops, w.attributes, w.layerDrops = w.built[:to.built], w.drops[:to.drops], w.attributes[:to.attributes], w.layerDrops[:to.layerDrops]
 }
 
-func (w *Writer) truncateViews(n int) {
-	for i := n; i < len(w.views); i++ {
-		delete(w.index, w.views[i].key)
+func (w *Writer) truncateKeys(n int) {
+	for i := n; i < len(w.staged); i++ {
+		delete(w.index, w.staged[i].key)
 	}
-	clear(w.views[n:])
-	w.views = w.views[:n]
+	clear(w.staged[n:])
+	w.staged = w.staged[:n]
 }
 
 // onUndo adds a function to the undo log: for what is not taken back by cutting off what was added. They are called
@@ -81,11 +81,11 @@ func (w *Writer) onUndo(undo func()) {
 	}
 }
 
-// logView notes a view in the undo log. Views that are new are only cut off.
-func (w *Writer) logView(v *keyView) {
+// logKey puts a staged key into the undo log. A new one is only cut off.
+func (w *Writer) logKey(v *stagedKey) {
 	if w.savepoint.id == 0 {
 		return
 	}
 	old := *v
-	w.onUndo(func() { *w.view([]byte(old.key)) = old })
+	w.onUndo(func() { *w.keyOf([]byte(old.key)) = old })
 }

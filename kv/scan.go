@@ -88,7 +88,7 @@ func (db *DB) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOpti
 	if err := db.settle(); err != nil {
 		return nil, 0, err
 	}
-	return Reader{db: db, at: db.Now()}.ScanFrom(ctx, cursor, count, o)
+	return Reader{db, live{db}, db.Now(), nil}.ScanFrom(ctx, cursor, count, o)
 }
 
 // ScanFrom is DB.ScanFrom of what the Reader reads: inside a transaction with what
@@ -130,12 +130,8 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 		return err
 	}
 	defer db.exit()
-	var source storage.Reader = db.store
-	now := r.Now()
-	if r.view != nil {
-		source = r.view.snap
-	}
-	staged := r.w.changedKeys(from)
+	w := r.source.writer()
+	staged := w.changedKeys(from)
 	// before calls f for the staged keys before a place, and reports whether to go on.
 	var givenUp error
 	before := func(hash uint64, key []byte) bool {
@@ -151,13 +147,13 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 		}
 		return true
 	}
-	if r.w != nil && r.w.flush {
+	if w != nil && w.flush {
 		if before(0, nil) {
 			end()
 		}
 		return givenUp
 	}
-	it, err := source.NewIterWithContext(ctx, &storage.IterOptions{
+	it, err := r.source.disk().NewIterWithContext(ctx, &storage.IterOptions{
 		LowerBound: format.AppendHeaderKey(nil, from, nil), UpperBound: []byte{format.TagHeader + 1},
 	})
 	if err != nil {
@@ -187,10 +183,10 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 		if !before(hash, key) {
 			return givenUp
 		}
-		if r.w.hasChanged(key) {
+		if w.hasChanged(key) {
 			continue
 		}
-		if live := h.Expiry == 0 || h.Expiry > now; !f(hash, key, h, live) {
+		if live := h.Expiry == 0 || h.Expiry > r.now; !f(hash, key, h, live) {
 			return nil
 		}
 	}
@@ -203,31 +199,31 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 	return givenUp
 }
 
-// stagedKey is a key that a writer has changed.
-type stagedKey struct {
+// changedKey is a key that a writer has changed.
+type changedKey struct {
 	hash   uint64
 	key    string
 	object *Object
 }
 
-func (s *stagedKey) before(hash uint64, key []byte) bool {
+func (s *changedKey) before(hash uint64, key []byte) bool {
 	return s.hash < hash || s.hash == hash && s.key < string(key)
 }
 
 // changedKeys returns the keys a writer has changed, from a hash on, in the order of a
 // scan. Those of a writer that is none are none.
-func (w *Writer) changedKeys(from uint64) (keys []stagedKey) {
+func (w *Writer) changedKeys(from uint64) (keys []changedKey) {
 	if w == nil {
 		return nil
 	}
-	for i := range w.views {
-		if v := &w.views[i]; v.changed {
+	for i := range w.staged {
+		if v := &w.staged[i]; v.changed {
 			if hash := w.db.hash([]byte(v.key)); hash >= from {
-				keys = append(keys, stagedKey{hash, v.key, v.object})
+				keys = append(keys, changedKey{hash, v.key, v.object})
 			}
 		}
 	}
-	slices.SortFunc(keys, func(a, b stagedKey) int {
+	slices.SortFunc(keys, func(a, b changedKey) int {
 		return cmp.Or(cmp.Compare(a.hash, b.hash), strings.Compare(a.key, b.key))
 	})
 	return keys
@@ -237,7 +233,7 @@ func (w *Writer) hasChanged(key []byte) bool {
 	if w == nil {
 		return false
 	}
-	v := w.view(key)
+	v := w.keyOf(key)
 	return v != nil && v.changed
 }
 
@@ -247,7 +243,7 @@ func (db *DB) RandomKey(ctx context.Context) (key string, ok bool, err error) {
 	if err := db.settle(); err != nil {
 		return "", false, err
 	}
-	return Reader{db: db, at: db.Now()}.RandomKey(ctx)
+	return Reader{db, live{db}, db.Now(), nil}.RandomKey(ctx)
 }
 
 // RandomKey is DB.RandomKey of what the Reader reads.
@@ -265,27 +261,5 @@ func (r Reader) RandomKey(ctx context.Context) (key string, ok bool, err error) 
 	return key, ok, err
 }
 
-// Size returns the number of keys, with expired ones that were not removed yet.
-func (r Reader) Size(ctx context.Context) (n uint64, err error) {
-	if r.view != nil {
-		err = r.eachHeader(ctx, 0, func(uint64, []byte, *format.Header, bool) bool { n++; return true }, func() {})
-		return n, err
-	}
-	n = r.db.keys.Load()
-	if r.w == nil {
-		return n, nil
-	}
-	if r.w.flush {
-		n = 0
-	}
-	for i := range r.w.views {
-		switch v := &r.w.views[i]; {
-		case !v.changed:
-		case v.object != nil && v.stored == nil:
-			n++
-		case v.object == nil && v.stored != nil:
-			n--
-		}
-	}
-	return n, nil
-}
+// Size returns the number of keys, including expired ones that are still stored.
+func (r Reader) Size(ctx context.Context) (uint64, error) { return r.source.size(ctx) }

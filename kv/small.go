@@ -8,7 +8,7 @@ import "github.com/sievekv/sievekv/kv/storage"
 // small reports whether the commit is a small one.
 func (w *Writer) small() bool {
 	return !w.db.opts.direct && w.level != Always && w.gate == gateShared && 0 < w.bitCount && w.bitCount <= storage.MaxSmallBits &&
-		len(w.views) == 1 && w.views[0].object != nil && !w.views[0].changed && w.batch.Empty() &&
+		len(w.staged) == 1 && w.staged[0].object != nil && !w.staged[0].changed && w.batch.Empty() &&
 		!w.sequence && !w.unseen && !w.flush &&
 		len(w.slots)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) == 0
 }
@@ -17,7 +17,7 @@ func (w *Writer) small() bool {
 // not it is left to be committed by itself.
 func (w *Writer) commitSmall() bool {
 	db := w.db
-	appended, full := w.appendSmall(w.views[0].object)
+	appended, full := w.appendSmall(w.staged[0].object)
 	if !appended {
 		return false
 	}

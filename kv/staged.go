@@ -15,8 +15,8 @@ import (
 
 // changes are everything a writer has staged.
 type changes struct {
-	views []keyView      // what keys map to for this writer
-	index map[string]int // of views, by key, once they are many
+	staged []stagedKey    // what keys map to for this writer
+	index  map[string]int // of staged, by key, once it is long
 
 	layers     []stagedLayer   // layers with changes; a layer's place here is its ordinal
 	layerIndex map[layerID]int // of layers, once they are many, but for those that are gone
@@ -318,8 +318,8 @@ func (w *Writer) fits() error {
 
 // leastSize returns a bound of the size of the commit, which is no less.
 func (w *Writer) leastSize() (n int) {
-	for i := range w.views {
-		if v := &w.views[i]; v.changed && (v.object != nil || v.stored != nil) {
+	for i := range w.staged {
+		if v := &w.staged[i]; v.changed && (v.object != nil || v.stored != nil) {
 			n += storage.PerEntry + len(v.key)
 			if v.object != nil {
 				n += len(v.object.header.Params)
@@ -359,9 +359,9 @@ func (w *Writer) releaseChanges() {
 	w.releaseSlots()
 	old := w.changes
 	w.changes = changes{}
-	if cap(old.views) <= maxKept {
-		clear(old.views)
-		w.views = old.views[:0]
+	if cap(old.staged) <= maxKept {
+		clear(old.staged)
+		w.staged = old.staged[:0]
 	}
 	if cap(old.layers) <= maxKept {
 		clear(old.layers)

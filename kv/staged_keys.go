@@ -7,8 +7,8 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// keyView is what a key maps to inside a writer.
-type keyView struct {
+// stagedKey is what a key maps to inside a writer.
+type stagedKey struct {
 	key     string
 	object  *Object // nil: no live object
 	stored  *Object // as the store has it, also if expired
@@ -26,26 +26,26 @@ type groupDelta struct {
 
 func (w *Writer) expired(o *Object) bool { return o.header.Expiry != 0 && o.expiredBy(w.Now()) }
 
-func (w *Writer) view(key []byte) *keyView {
+func (w *Writer) keyOf(key []byte) *stagedKey {
 	if w.index != nil {
 		if i, ok := w.index[string(key)]; ok {
-			return &w.views[i]
+			return &w.staged[i]
 		}
 		return nil
 	}
-	for i := range w.views {
+	for i := range w.staged {
 		w.steps++
-		if w.views[i].key == string(key) {
-			return &w.views[i]
+		if w.staged[i].key == string(key) {
+			return &w.staged[i]
 		}
 	}
 	return nil
 }
 
-// setView notes what this writer puts under a key it has looked at, nil for nothing.
-func (w *Writer) setView(key []byte, o *Object) {
-	v := w.view(key)
-	w.logView(v)
+// setKey notes what this writer puts under a key it has looked at, nil for nothing.
+func (w *Writer) setKey(key []byte, o *Object) {
+	v := w.keyOf(key)
+	w.logKey(v)
 	v.object, v.changed = o, true
 	const perKey = 300
 	w.grow(perKey + 2*len(key))
@@ -67,15 +67,15 @@ func (w *Writer) Object(key []byte) (*Object, error) {
 // Standing reports whether an object this writer was given is, as it is, what the key maps
 // to for everybody.
 func (w *Writer) Standing(o *Object) bool {
-	v := w.view([]byte(o.key))
+	v := w.keyOf([]byte(o.key))
 	return v != nil && v.stored == o && !v.changed
 }
 
 // look returns the view of a key, valid until the next one is added.
-func (w *Writer) look(key []byte) (*keyView, error) { return w.lookFor(key, nil) }
+func (w *Writer) look(key []byte) (*stagedKey, error) { return w.lookFor(key, nil) }
 
 // lookFor is look for one who may not need a large string; see access.
-func (w *Writer) lookFor(key []byte, large func(value []byte) error) (*keyView, error) {
+func (w *Writer) lookFor(key []byte, large func(value []byte) error) (*stagedKey, error) {
 	v, err := w.lookAt(key, large)
 	if err == nil && v.damage != nil && !v.changed {
 		return nil, v.damage
@@ -84,8 +84,8 @@ func (w *Writer) lookFor(key []byte, large func(value []byte) error) (*keyView, 
 }
 
 // lookAt is lookFor for one who does not need what is there to be whole.
-func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*keyView, error) {
-	if v := w.view(key); v != nil {
+func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*stagedKey, error) {
+	if v := w.keyOf(key); v != nil {
 		return v, w.renew(v)
 	}
 	if len(key) > MaxKeyLen {
@@ -96,12 +96,12 @@ func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*keyView, e
 	if !w.flush { // else there is nothing
 		var err error
 		if o, err = w.db.find(key, access{large: large}); errors.As(err, &broken) {
-			return w.addView(keyView{key: string(key), stored: broken.stand(w.db, key), damage: err}), nil
+			return w.addKey(stagedKey{key: string(key), stored: broken.stand(w.db, key), damage: err}), nil
 		} else if err != nil {
 			return nil, err
 		}
 	}
-	v := keyView{object: o, stored: o}
+	v := stagedKey{object: o, stored: o}
 	if o == nil {
 		v.key = string(key)
 	} else {
@@ -110,12 +110,12 @@ func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*keyView, e
 			v.object = nil
 		}
 	}
-	return w.addView(v), nil
+	return w.addKey(v), nil
 }
 
 // renew has a view of a key that is not changed be of the object that is open now. The one
 // before may have been closed, which in a transaction happens at any time: see evictObject.
-func (w *Writer) renew(v *keyView) error {
+func (w *Writer) renew(v *stagedKey) error {
 	if v.changed || v.object == nil || !v.object.Ended() {
 		return nil
 	}
@@ -126,44 +126,25 @@ func (w *Writer) renew(v *keyView) error {
 	return err
 }
 
-// find is Object for a lookup inside of a transaction. It is not remembered: what a transaction
-// keeps of keys is of those it changes, however many it looks at.
-func (w *Writer) find(key []byte, large func(value []byte) error) (*Object, error) {
-	switch v := w.view(key); {
-	case v != nil && v.damage != nil && !v.changed:
-		return nil, v.damage
-	case v != nil:
-		err := w.renew(v)
-		return v.object, err
-	case w.flush:
-		return nil, nil
-	}
-	o, err := w.db.find(key, access{large: large})
-	if err != nil || o == nil || w.expired(o) {
-		return nil, err
-	}
-	return o, nil
-}
-
 // forgetUnchanged forgets the keys from the n-th on of which nothing is staged.
 func (w *Writer) forgetUnchanged(n int) {
-	kept := min(n, len(w.views)) // fewer are left after the removal of every key
-	for i := kept; i < len(w.views); i++ {
-		v := &w.views[i]
+	kept := min(n, len(w.staged)) // fewer are left after the removal of every key
+	for i := kept; i < len(w.staged); i++ {
+		v := &w.staged[i]
 		if !v.changed && !w.hasStaged(v.object) {
 			delete(w.index, v.key)
 			continue
 		}
 		if i != kept {
-			w.views[kept] = *v
+			w.staged[kept] = *v
 			if w.index != nil {
 				w.index[v.key] = kept
 			}
 		}
 		kept++
 	}
-	clear(w.views[kept:])
-	w.views = w.views[:kept]
+	clear(w.staged[kept:])
+	w.staged = w.staged[:kept]
 }
 
 // hasStaged reports whether something is staged of the layers of an object.
@@ -171,26 +152,26 @@ func (w *Writer) hasStaged(o *Object) bool {
 	return o != nil && slices.ContainsFunc(o.layers, func(l *Layer) bool { return w.ordinal(l) >= 0 })
 }
 
-// addView adds the view of a key that has none.
-func (w *Writer) addView(v keyView) *keyView {
-	w.views = append(w.views, v)
-	switch n := len(w.views); {
+// addKey adds the view of a key that has none.
+func (w *Writer) addKey(v stagedKey) *stagedKey {
+	w.staged = append(w.staged, v)
+	switch n := len(w.staged); {
 	case w.index != nil:
 		w.index[v.key] = n - 1
 	case n > fewStaged:
 		w.index = make(map[string]int)
-		for i := range w.views {
-			w.index[w.views[i].key] = i
+		for i := range w.staged {
+			w.index[w.staged[i].key] = i
 		}
 	}
-	return &w.views[len(w.views)-1]
+	return &w.staged[len(w.staged)-1]
 }
 
 // stageKeys stages the headers of the keys this writer has changed, once each, and
 // what goes with them: the notes of keys that expire, and the numbers of keys.
 func (w *Writer) stageKeys() {
-	for i := range w.views {
-		v := &w.views[i]
+	for i := range w.staged {
+		v := &w.staged[i]
 		if !v.changed || v.object == nil && v.stored == nil {
 			continue
 		}

@@ -68,11 +68,11 @@ func stringIn(key []byte, h *format.Header) ([]byte, error) {
 // Get returns the string under a key, nil if there is none. It must not be changed.
 // The errors are ErrWrongType and those of reading.
 func (r Reader) Get(key []byte) ([]byte, error) {
-	h, err := r.header(key)
-	if err != nil {
+	o, err := r.find(key)
+	if err != nil || o == nil {
 		return nil, err
 	}
-	return stringIn(key, h)
+	return stringIn(key, o.header)
 }
 
 // Peek calls f with the string under a key, nil if there is none. The string is valid during the

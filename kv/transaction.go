@@ -30,14 +30,14 @@ type Transaction struct {
 	// steps counts the beginnings and the ends of uses: it is odd while somebody uses it.
 	steps atomic.Uint64
 
-	mu      sync.Mutex
-	w       *Writer // nil for a view; guarded by mu
-	view    *view   // nil for a writer; guarded by mu
-	ended   error   // guarded by mu
-	settled bool    // nothing more has to come to stable storage for it; guarded by mu
-	over    bool    // its function is; guarded by mu
-	left    bool    // its writer has gone, but not the gate; guarded by mu
-	stop    func() bool
+	mu       sync.Mutex
+	w        *Writer   // nil for a view; guarded by mu
+	snapshot *snapshot // nil for a writer; guarded by mu
+	ended    error     // guarded by mu
+	settled  bool      // nothing more has to come to stable storage for it; guarded by mu
+	over     bool      // its function is; guarded by mu
+	left     bool      // its writer has gone, but not the gate; guarded by mu
+	stop     func() bool
 }
 
 // Scope is what handles on filters can be bound to: a Transaction, or what holds one.
@@ -143,11 +143,11 @@ func (db *DB) NewView(ctx context.Context) (*Transaction, error) {
 	if err := enterTransaction(ctx); err != nil {
 		return nil, err
 	}
-	v, err := db.newView()
+	v, err := db.newSnapshot()
 	if err != nil {
 		return nil, err
 	}
-	return db.track(ctx, &Transaction{db: db, view: v, settled: true}), nil
+	return db.track(ctx, &Transaction{db: db, snapshot: v, settled: true}), nil
 }
 
 // track has a transaction ended by its context, and by Close.
@@ -212,8 +212,8 @@ func (tx *Transaction) release(why error) {
 	if !tx.scoped || tx.over {
 		tx.db.transactions.Delete(tx)
 	}
-	if tx.view != nil {
-		tx.view.close()
+	if tx.snapshot != nil {
+		tx.snapshot.close()
 	}
 }
 
@@ -257,7 +257,10 @@ func (tx *Transaction) read(large func(value []byte) error, look func(Reader) er
 	if err := tx.db.settle(); err != nil {
 		return err
 	}
-	return look(Reader{db: tx.db, w: tx.w, view: tx.view, large: large})
+	if tx.w == nil {
+		return look(Reader{tx.db, tx.snapshot, tx.snapshot.now, large})
+	}
+	return look(Reader{tx.db, tx.w, tx.w.Now(), large})
 }
 
 // Commit ends the transaction with everything staged in it, as one commit. The errors

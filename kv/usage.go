@@ -21,7 +21,7 @@ type KeyStats struct {
 
 // Stats returns what is known of a key, nil if it is missing.
 func (r Reader) Stats(key []byte) (*KeyStats, error) {
-	o, err := r.lookup(key)
+	o, err := r.find(key)
 	if o == nil || err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (r Reader) Stats(key []byte) (*KeyStats, error) {
 // it is missing. Of each layer so many blocks are measured, all if it is 0, and stand for the rest: items are
 // spread evenly. Of changes that a transaction has staged it knows the header alone.
 func (r Reader) StoredBytes(ctx context.Context, key []byte, samples int64) (total uint64, there bool, err error) {
-	o, err := r.lookup(key)
+	o, err := r.find(key)
 	if err != nil || o == nil {
 		return 0, false, err
 	}
@@ -97,7 +97,7 @@ func (r Reader) storedBytes(ctx context.Context, o *Object, samples int64) (tota
 // measure returns the bytes of what is stored of an object in a range of keys. It stops
 // after so many entries, and returns then how many blocks of the layer are behind it.
 func (r Reader) measure(ctx context.Context, o *Object, from, to []byte, most int64) (n, blocks uint64, err error) {
-	it, err := r.stored().NewIterWithContext(ctx, &storage.IterOptions{LowerBound: from, UpperBound: to})
+	it, err := r.source.disk().NewIterWithContext(ctx, &storage.IterOptions{LowerBound: from, UpperBound: to})
 	if err == nil {
 		n, blocks, err = measureEntries(ctx, it, most)
 		err = errors.Join(err, it.Close())
@@ -121,12 +121,4 @@ func measureEntries(ctx context.Context, it *storage.Iterator, most int64) (n, b
 		}
 	}
 	return n, 0, nil
-}
-
-// stored is what the Reader reads.
-func (r Reader) stored() storage.Reader {
-	if r.view != nil {
-		return r.view.snap
-	}
-	return r.db.store
 }

@@ -124,8 +124,8 @@ func (w *Writer) tellWatches() {
 		return
 	}
 	changed := w.changedObjects()
-	for i := range w.views {
-		v := &w.views[i]
+	for i := range w.staged {
+		v := &w.staged[i]
 		// What had expired was missing already for whoever looked.
 		there := v.object != nil || v.stored != nil && !w.expired(v.stored)
 		if !(v.changed && there) && !(v.object != nil && changed[v.object.header.ID]) {

@@ -23,13 +23,13 @@ var guards = []mutation{
 			"due\n"},
 	}},
 	{name: "a list of keys in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
-		{"kv/keys.go", "\tcase r.w != nil:\n\t\treturn r.w.Now()\n", "\tcase r.w != nil:\n\t\treturn r.db.Now()\n"},
+		{"kv/transaction.go", "tx.w.Now(), large}", "tx.db.Now(), large}"},
 	}},
 	{name: "an expiry set in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
 		{"kv/expiry.go", "if at <= w.Now() {", "if at <= w.db.Now() {"},
 	}},
 	{name: "a lookup in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
-		{"kv/staged_keys.go", "o == nil || w.expired(o) {", "o == nil || o.expiredBy(w.db.Now()) {"},
+		{"kv/source.go", "return w.db.lookup(key, access{large: large}, now)", "return w.db.lookup(key, access{large: large}, w.db.Now())"},
 	}},
 	{name: "a deletion in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
 		{"kv/objects.go", "return !w.expired(old), w.fits()", "return !old.expiredBy(w.db.Now()), w.fits()"},
@@ -76,8 +76,8 @@ var guards = []mutation{
 	}},
 	{name: "a sweep leaves the object of a key", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
 		{"kv/expiry.go",
-			"\t\tw.dropObject(old)\n\t\tw.setView(n.key, nil)\n\t\treturn true, nil",
-			"\t\tw.setView(n.key, nil)\n\t\treturn true, nil"},
+			"\t\tw.dropObject(old)\n\t\tw.setKey(n.key, nil)\n\t\treturn true, nil",
+			"\t\tw.setKey(n.key, nil)\n\t\treturn true, nil"},
 	}},
 	{name: "a sweep does not take filters for what they are", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
 		{"kv/expiry.go",
@@ -329,13 +329,13 @@ var guards = []mutation{
 	}},
 	{name: "what a rename replaces stays", pkg: "./kv", tests: "^TestGather_remove$", edits: []edit{
 		{"kv/objects.go",
-			"\tif old != nil {\n\t\tw.dropObject(old)\n\t}\n\tw.setView(src, nil)",
-			"\t_ = old\n\tw.setView(src, nil)"},
+			"\tif old != nil {\n\t\tw.dropObject(old)\n\t}\n\tw.setKey(src, nil)",
+			"\t_ = old\n\tw.setKey(src, nil)"},
 	}},
 	{name: "what is replaced stays", pkg: "./kv", tests: "^TestGather_remove$", edits: []edit{
 		{"kv/objects.go",
-			"\tif old != nil {\n\t\tw.dropObject(old)\n\t}\n\tw.setView(key, o)",
-			"\t_ = old\n\tw.setView(key, o)"},
+			"\tif old != nil {\n\t\tw.dropObject(old)\n\t}\n\tw.setKey(key, o)",
+			"\t_ = old\n\tw.setKey(key, o)"},
 	}},
 	{name: "the number of keys is not stored", pkg: "./kv", tests: "^TestAcknowledge_firstNotSynced$", edits: []edit{
 		{"kv/commit.go",
@@ -434,7 +434,7 @@ var guards = []mutation{
 	}},
 	{name: "views that change are not restored", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
 		{"kv/savepoint.go",
-			"\tw.onUndo(func() { *w.view([]byte(old.key)) = old })\n",
+			"\tw.onUndo(func() { *w.keyOf([]byte(old.key)) = old })\n",
 			"\t_ = old\n"},
 	}},
 	{name: "layers that are dropped and taken back stay dropped", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"sync/atomic"
@@ -21,32 +22,32 @@ import (
 // What a view keeps: blocks, of 8 KiB each at most, and keys with their objects, of which one
 // may be larger.
 const (
-	maxViewBlocks  = 512
-	maxViewObjects = 4 << 20 // bytes
+	maxSnapshotBlocks  = 512
+	maxSnapshotObjects = 4 << 20 // bytes
 )
 
-type view struct {
+type snapshot struct {
 	db      *DB
 	snap    *storage.Snapshot
 	last    uint64 // number of the last commit in it
 	now     int64  // Unix milliseconds: what has expired by then
 	objects map[string]*Object
 	kept    int64 // bytes of objects, about
-	blocks  map[viewBlock]*Line
-	loaded  []viewBlock // the keys of blocks
+	blocks  map[snapshotBlock]*Line
+	loaded  []snapshotBlock // the keys of blocks
 }
 
-type viewBlock struct {
+type snapshotBlock struct {
 	layerID
 	blk uint64
 }
 
-func (db *DB) newView() (*view, error) {
+func (db *DB) newSnapshot() (*snapshot, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
 	}
 	db.store.Flush() // the most of it while nobody waits
-	v := &view{db: db, objects: make(map[string]*Object), blocks: make(map[viewBlock]*Line)}
+	v := &snapshot{db: db, objects: make(map[string]*Object), blocks: make(map[snapshotBlock]*Line)}
 	v.take()
 	timed := false
 	defer func() {
@@ -60,20 +61,20 @@ func (db *DB) newView() (*view, error) {
 }
 
 // take takes the snapshot.
-func (v *view) take() {
+func (v *snapshot) take() {
 	db := v.db
 	db.lockApply()
 	defer db.apply.Unlock()
 	v.snap, v.last = db.store.Snapshot()
 }
 
-func (v *view) close() {
+func (v *snapshot) close() {
 	_ = v.snap.Close() // it fails only for a snapshot closed before
 	v.db.exit()
 }
 
 // find returns what was under a key, nil for nothing.
-func (v *view) find(key []byte, large func(value []byte) error) (*Object, error) {
+func (v *snapshot) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
 	if o, known := v.objects[string(key)]; known {
 		return o, nil
 	}
@@ -81,7 +82,7 @@ func (v *view) find(key []byte, large func(value []byte) error) (*Object, error)
 	if err != nil {
 		return nil, err
 	}
-	if o != nil && o.header.Expiry != 0 && o.header.Expiry <= v.now {
+	if o != nil && o.expiredBy(now) {
 		o = nil
 	}
 	if o == nil || !o.inline() {
@@ -92,13 +93,13 @@ func (v *view) find(key []byte, large func(value []byte) error) (*Object, error)
 
 // keep has what was found under a key found again without a look at the disk. The key may be
 // 64 KiB long, and the table of a large object as long as it has blocks.
-func (v *view) keep(key []byte, o *Object) {
+func (v *snapshot) keep(key []byte, o *Object) {
 	const perKey = 100
 	cost := int64(perKey + len(key))
 	if o != nil {
 		cost += o.bytes()
 	}
-	if v.kept+cost > maxViewObjects {
+	if v.kept+cost > maxSnapshotObjects {
 		v.objects, v.kept = make(map[string]*Object), 0
 	}
 	v.objects[string(key)] = o
@@ -106,8 +107,8 @@ func (v *view) keep(key []byte, o *Object) {
 }
 
 // load returns a block as it was.
-func (v *view) load(o *Object, l *Layer, blk uint64) (*Line, error) {
-	key := viewBlock{l.id(), blk}
+func (v *snapshot) load(o *Object, l *Layer, blk uint64) (*Line, error) {
+	key := snapshotBlock{l.id(), blk}
 	if first := v.blocks[key]; first != nil {
 		return first, nil
 	}
@@ -118,7 +119,7 @@ func (v *view) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 			return nil, err
 		}
 	}
-	if len(v.loaded) < maxViewBlocks {
+	if len(v.loaded) < maxSnapshotBlocks {
 		v.loaded = append(v.loaded, key)
 	} else {
 		i := rand.IntN(len(v.loaded))
@@ -130,7 +131,7 @@ func (v *view) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 }
 
 // resident returns a copy of a block that is in memory, if it is as it was.
-func (v *view) resident(o *Object, l *Layer, blk uint64) *Line {
+func (v *snapshot) resident(o *Object, l *Layer, blk uint64) *Line {
 	sh := v.db.shardOf(o.key)
 	sh.mu.RLock()
 	live := sh.objects[o.key]
@@ -160,7 +161,7 @@ func (v *view) resident(o *Object, l *Layer, blk uint64) *Line {
 	return nil
 }
 
-func (v *view) read(o *Object, l *Layer, blk uint64) (*Line, error) {
+func (v *snapshot) read(o *Object, l *Layer, blk uint64) (*Line, error) {
 	value, closer, err := v.snap.Get(format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
 	if errors.Is(err, storage.ErrNotFound) {
 		return zeroLine, nil
@@ -175,3 +176,17 @@ func (v *view) read(o *Object, l *Layer, blk uint64) (*Line, error) {
 	}
 	return first, nil
 }
+
+func (*snapshot) counter(l *Layer, i int) uint64 { return l.Counter(i) }
+
+func (v *snapshot) size(ctx context.Context) (n uint64, err error) {
+	count := func(uint64, []byte, *format.Header, bool) bool { n++; return true }
+	err = Reader{v.db, v, v.now, nil}.eachHeader(ctx, 0, count, func() {})
+	return n, err
+}
+
+func (v *snapshot) disk() storage.Reader { return v.snap }
+
+func (*snapshot) writer() *Writer { return nil }
+
+func (*snapshot) fixed() bool { return true }

@@ -90,8 +90,8 @@ func TestView_bounded(t *testing.T) {
 			}
 			return err
 		}))
-		if n := tx.ViewBytes(); n > kv.MaxViewObjects {
-			t.Fatalf("a view keeps %d bytes of keys and objects, at most %d", n, kv.MaxViewObjects)
+		if n := tx.SnapshotBytes(); n > kv.MaxSnapshotObjects {
+			t.Fatalf("a view keeps %d bytes of keys and objects, at most %d", n, kv.MaxSnapshotObjects)
 		}
 		return o
 	}

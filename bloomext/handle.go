@@ -61,7 +61,7 @@ func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 func (f *Filter) MayContain(item []byte) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
-	if !h.DB.Ready() || !c.object.Live() && !c.object.Usable() {
+	if !h.DB.Ready() || !c.object.Live() {
 		return lookup(h, item)
 	}
 	hash := c.hash.Sum(item)
@@ -106,7 +106,7 @@ func (f *Filter) Add(item []byte) (bool, error) { return f.add(item, nil) }
 func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
-	if h.DB.Ready() && (c.object.Live() || c.object.Usable()) {
+	if h.DB.Ready() && c.object.Live() {
 		hash := c.hash.Sum(item)
 		if h.DB.Sampled(hash) {
 			c.touch(h.DB, hash)

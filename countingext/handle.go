@@ -62,7 +62,7 @@ func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 func (f *Filter) MayContain(item []byte) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
-	if !h.DB.Ready() || !c.object.Live() && !c.object.Usable() {
+	if !h.DB.Ready() || !c.object.Live() {
 		return lookup(h, item)
 	}
 	hash := c.hash.Sum(item)

@@ -64,7 +64,7 @@ func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 func (f *Filter) MayContain(item []byte) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
-	if !h.DB.Ready() || !c.object.Live() && !c.object.Usable() {
+	if !h.DB.Ready() || !c.object.Live() {
 		return lookup(h, item)
 	}
 	hash := c.hash.Sum(item)
@@ -149,7 +149,7 @@ func (f *Filter) AddIfAbsent(item []byte) (bool, error) { return f.addIfAbsent(i
 // addIfAbsent is AddIfAbsent to a filter that is made as spec describes it if there is none.
 func (f *Filter) addIfAbsent(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
-	if c := h.Current.Load(); h.DB.Ready() && (c.object.Live() || c.object.Usable()) {
+	if c := h.Current.Load(); h.DB.Ready() && c.object.Live() {
 		hash := c.hash.Sum(item)
 		// Halves of two fingerprints must not keep an item from being added.
 		before, even := c.versions(hash)

@@ -16,7 +16,7 @@ func (db *DB) Acknowledge(o *Object, level Durability) error {
 	}
 	// The layers of one that has ended may live on in an incarnation that later commits
 	// changed: the bits the answer came from may be theirs. It ended before they began.
-	if _, durable := db.store.Numbers(); !o.Ended() && durable >= o.changed.Load() {
+	if _, durable := db.store.Numbers(); !o.ended() && durable >= o.changed.Load() {
 		return nil
 	}
 	return db.Sync()

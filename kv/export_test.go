@@ -188,8 +188,8 @@ func (db *DB) CompareResident() (blocks int, err error) {
 		sh := &db.shards[i]
 		sh.mu.RLock()
 		for key, o := range sh.objects {
-			if o.key != key || o.Ended() {
-				errs = append(errs, fmt.Errorf("key %q maps to an object of key %q, ended: %t", key, o.key, o.Ended()))
+			if o.key != key || o.ended() {
+				errs = append(errs, fmt.Errorf("key %q maps to an object of key %q, ended: %t", key, o.key, o.ended()))
 			}
 			for _, l := range o.layers {
 				n, err := db.compareLayer(o, l)
@@ -402,3 +402,6 @@ func WithOtherWatches(db *DB, key string, f func()) error {
 	}
 	return errors.New("all keys are in one shard")
 }
+
+// Ended reports whether this incarnation has ended, other than by its expiry.
+func (o *Object) Ended() bool { return o.ended() }

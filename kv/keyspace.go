@@ -151,7 +151,7 @@ func (db *DB) openSteady(sh *shard, key []byte, steady bool) (o *Object, opened 
 }
 
 // Opened returns the object that is open under a key, nil if none is: there may be one that no
-// lookup has opened yet. A caller that answers from it looks at DB.Ready and Object.Usable first,
+// lookup has opened yet. A caller that answers from it looks at DB.Ready and Object.Live first,
 // as it does with an object that it has found before.
 func (db *DB) Opened(key []byte) *Object {
 	sh := &db.shards[db.hash(key)>>(64-shardBits)]
@@ -281,7 +281,7 @@ func (db *DB) readCounters(from storage.Reader, l *Layer) error {
 //
 // If another goroutine has the lock, the object is left to the background loop.
 func (db *DB) evictObject(o *Object) {
-	if o.Ended() || db.tryEvict(o) {
+	if o.ended() || db.tryEvict(o) {
 		return
 	}
 	r := db.residency
@@ -342,7 +342,7 @@ func (db *DB) tidy() {
 	r.ended = nil
 	r.mu.Unlock()
 	for _, o := range list {
-		if !o.Ended() {
+		if !o.ended() {
 			db.evictObject(o)
 			continue
 		}

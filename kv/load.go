@@ -132,7 +132,7 @@ func (db *DB) readAndInstall(o *Object, l *Layer, blk uint64, st *stripe, starte
 		return first, nil
 	}
 	st.mu.Lock()
-	installed := st.started.Load() == started && word&seqOdd == 0 && db.word.Load() == word && !o.Ended() &&
+	installed := st.started.Load() == started && word&seqOdd == 0 && db.word.Load() == word && !o.ended() &&
 		db.install(o, l, blk, first)
 	st.mu.Unlock()
 	if installed {

@@ -73,18 +73,14 @@ func (t *Type) open(o *Object) (body any, err error) {
 	return t.Open(o)
 }
 
-// Live reports whether the object is, without a look at the clock, known to be
-// what its key maps to: a false means that the caller resolves the key again.
-func (o *Object) Live() bool { return o.state.Load() == 0 }
+// Live reports whether the object is what its key maps to now. A caller that gets false looks the key up again: it was
+// deleted, renamed, replaced or grown, has expired, or was closed to save memory.
+func (o *Object) Live() bool { return o.state.Load() == 0 || o.unexpired() }
 
-// Ended reports whether this incarnation has ended: the key was deleted,
-// renamed, replaced or grown, or the object was closed to save memory.
-func (o *Object) Ended() bool { return o.state.Load()&stateEnded != 0 }
+func (o *Object) unexpired() bool { return !o.ended() && !o.expiredBy(o.db.Now()) }
 
-// Usable is Live with a look at the clock if the object has an expiry.
-func (o *Object) Usable() bool {
-	return !o.Ended() && (o.header.Expiry == 0 || !o.expiredBy(o.db.Now()))
-}
+// ended reports whether this incarnation has ended, other than by its expiry.
+func (o *Object) ended() bool { return o.state.Load()&stateEnded != 0 }
 
 func (o *Object) end() { o.state.Or(stateEnded) }
 

@@ -122,6 +122,9 @@ func TestExpiry(t *testing.T) {
 	if _, err := s.Get([]byte("k0")); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("in time: Get = %v, want ErrNotFound", err)
 	}
+	if _, err := items.MayContainString("x"); !errors.Is(err, kv.ErrNotFound) {
+		t.Errorf("in time: MayContain of a handle that found the filter before = %v, want ErrNotFound", err)
+	}
 	if n, err := s.Exists([]byte("k1"), []byte("items")); n != 0 || err != nil {
 		t.Errorf("in time: %d of two keys exist, %v", n, err)
 	}

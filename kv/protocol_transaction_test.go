@@ -120,7 +120,7 @@ func TestTransaction_stableInside(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
 	s.must(s.Update(t.Context(), kv.NoSync, func(*kv.Transaction) error {
-		return s.Stable([]byte("k"), func(kv.Reader) error { return nil })
+		return s.ReadLocked([]byte("k"), func(kv.Reader) error { return nil })
 	}))
 }
 
@@ -171,7 +171,7 @@ func TestTransaction_nestedElsewhere(t *testing.T) {
 				"add":    func() error { _, err := f.AddString("new"); return err },
 				"flush":  func() error { return s.DeleteAll(kv.NoSync) },
 				"begin":  func() error { _, err := s.BeginExclusive(context.Background(), kv.NoSync); return err },
-				"stable": func() error { return s.Stable([]byte("f"), func(kv.Reader) error { return nil }) },
+				"read locked": func() error { return s.ReadLocked([]byte("f"), func(kv.Reader) error { return nil }) },
 			} {
 				made := make(chan error)
 				go func() { made <- write() }()

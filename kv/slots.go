@@ -295,14 +295,14 @@ func copyWords(to, from []uint64) {
 	}
 }
 
-// Stable runs a lookup while no commit to the key is under way, for one that has seen
-// blocks change under it time and again. It waits for the key's writer.
-func (db *DB) Stable(key []byte, look func(Reader) error) error {
+// ReadLocked is Read with the write lock of a key held, so that no commit changes the key meanwhile. It is for a lookup that
+// has seen blocks change while it ran, time and again. It waits for the key's writer.
+func (db *DB) ReadLocked(key []byte, look func(Reader) error) error {
 	if err := db.enter(); err != nil {
 		return err
 	}
 	defer db.exit()
-	db.pauseAt("stable: waiting")
+	db.pauseAt("read locked: waiting")
 	if db.inside() {
 		return db.Read(look) // nobody commits before the transaction does
 	}

@@ -64,9 +64,9 @@ func (w *Writer) Object(key []byte) (*Object, error) {
 	return v.object, nil
 }
 
-// Standing reports whether an object this writer was given is, as it is, what the key maps
-// to for everybody.
-func (w *Writer) Standing(o *Object) bool {
+// Committed reports whether an object that the writer returned is also what other readers find under its key: the writer has
+// not changed the key.
+func (w *Writer) Committed(o *Object) bool {
 	v := w.keyOf([]byte(o.key))
 	return v != nil && v.stored == o && !v.changed
 }
@@ -116,7 +116,7 @@ func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*stagedKey,
 // renew has a view of a key that is not changed be of the object that is open now. The one
 // before may have been closed, which in a transaction happens at any time: see evictObject.
 func (w *Writer) renew(v *stagedKey) error {
-	if v.changed || v.object == nil || !v.object.Ended() {
+	if v.changed || v.object == nil || !v.object.ended() {
 		return nil
 	}
 	o, err := w.db.find([]byte(v.key), access{})

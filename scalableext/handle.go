@@ -164,7 +164,7 @@ func (h *Handle[F]) readSteady(look func(kv.Reader) error) error {
 			return err
 		}
 	}
-	return h.DB.Stable(h.Key, look)
+	return h.DB.ReadLocked(h.Key, look)
 }
 
 // maxBatch is the most items in one commit; chainBytes what a filter takes of it, beside its
@@ -221,7 +221,7 @@ func (h *Handle[F]) Staged(w *kv.Writer) (*F, error) {
 		return nil, err
 	}
 	f, err := kv.As[*F](h.Key, o)
-	if err == nil && h.Tx == nil && w.Standing(o) {
+	if err == nil && h.Tx == nil && w.Committed(o) {
 		h.Current.Store(f)
 	}
 	return f, err

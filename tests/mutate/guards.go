@@ -22,6 +22,9 @@ var guards = []mutation{
 			"due || h.sweeps > 0\n",
 			"due\n"},
 	}},
+	{name: "a handle answers for a key that has expired", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
+		{"kv/object.go", "return !o.ended() && !o.expiredBy(o.db.Now())", "return !o.ended()"},
+	}},
 	{name: "a list of keys in a transaction has its own time", pkg: "./kv", tests: "^TestAlone_oneTime$", edits: []edit{
 		{"kv/transaction.go", "tx.w.Now(), large}", "tx.db.Now(), large}"},
 	}},
@@ -815,8 +818,8 @@ var guards = []mutation{
 	}},
 	{name: "an object left to be closed is forgotten", pkg: "./kv", tests: "^TestEvictObject_whileWriting$", edits: []edit{
 		{"kv/keyspace.go",
-			"\t\tif !o.Ended() {\n\t\t\tdb.evictObject(o)\n\t\t\tcontinue\n\t\t}\n",
-			"\t\tif !o.Ended() {\n\t\t\tcontinue\n\t\t}\n"},
+			"\t\tif !o.ended() {\n\t\t\tdb.evictObject(o)\n\t\t\tcontinue\n\t\t}\n",
+			"\t\tif !o.ended() {\n\t\t\tcontinue\n\t\t}\n"},
 	}},
 	{name: "the blocks of a closed object stay in memory", pkg: "./kv", tests: "^TestEvictObject_removed$", edits: []edit{
 		{"kv/keyspace.go",

@@ -98,7 +98,7 @@ var memory = []mutation{
 	inAlone("versions of the layers that a transaction has found become odd", edit{"kv/slots.go",
 		"		_, l := p.layer(b.layer.object, b.layer.spec.Number)\n", "		l := b.layer\n"}),
 	inAlone("a transaction goes on with an object that was closed", edit{"kv/staged_keys.go",
-		"	if v.changed || v.object == nil || !v.object.Ended() {", "	if true {"}),
+		"	if v.changed || v.object == nil || !v.object.ended() {", "	if true {"}),
 	inAlone("an object is not closed whose writer waits for a transaction", edit{"kv/keyspace.go",
 		"		if !db.gate.alone {", "		if true {"}),
 	inAlone("an object is closed whose writer has waited for a transaction", edit{"kv/keyspace.go",

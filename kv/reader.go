@@ -1,0 +1,135 @@
+package kv
+
+import (
+	"context"
+	"errors"
+)
+
+// Reader is what a lookup reads the store with: DB.Read, Transaction.Read and a type's Describe have one.
+type Reader struct {
+	db     *DB
+	source source
+	now    int64                    // Unix milliseconds: what has expired by then is missing
+	large  func(value []byte) error // see ReadOptions
+}
+
+// DB returns the store.
+func (r Reader) DB() *DB { return r.db }
+
+// Now returns the time by which keys have expired for the Reader, in Unix milliseconds. It does not move: keys that expire
+// at the same time are all there, or all missing.
+func (r Reader) Now() int64 { return r.now }
+
+// Fixed reports whether no commit changes what the Reader returns, as in a transaction or a snapshot.
+func (r Reader) Fixed() bool { return r.source.fixed() }
+
+// Lookup returns the live object under a key; nil, nil if there is none. The value of a string is not read.
+func (r Reader) Lookup(key []byte) (*Object, error) {
+	r.large = withoutValue
+	return r.find(key)
+}
+
+func (r Reader) find(key []byte) (*Object, error) { return r.source.find(key, r.large, r.now) }
+
+// Count returns how many of the keys are there. A key that is named twice counts twice. Count returns the context's error
+// when the context ends.
+func (r Reader) Count(ctx context.Context, keys [][]byte) (n int, err error) {
+	for i, key := range keys {
+		if err := GivenUp(ctx, i); err != nil {
+			return 0, err
+		}
+		o, err := r.Lookup(key)
+		if err != nil {
+			return 0, err
+		}
+		if o != nil {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// Load returns a block, resident or read from disk, never nil without an error. The caller reads its lines with atomic
+// loads. The block may lack commits that were applied after Load began.
+func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) { return r.source.load(o, l, blk) }
+
+// Counter returns counter i of a layer.
+func (r Reader) Counter(l *Layer, i int) uint64 { return r.source.counter(l, i) }
+
+// Read runs a lookup so that it sees no part of a commit that touches more than
+// one key or replaces an object. If one was under way or applied meanwhile, the
+// lookup may have seen some of it, or read from disk what is left of an object
+// that was dropped, which is nothing: it is repeated, with such commits held
+// off. That an object was closed to save memory is no reason: its blocks have
+// everything up to then, which is after the lookup began. An error of the first
+// time does not count if it is repeated: it may rest on half a commit.
+//
+// Look must not write, and must look with the Reader alone, but for DB.Touch: the second time it
+// runs with a lock held that other lookups of the DB take too.
+func (db *DB) Read(look func(Reader) error) error { return db.read(nil, look) }
+
+// ReadOptions say how ReadWith reads. The zero value is the way of Read.
+type ReadOptions struct {
+	// Large, if set, is told of each stored string of more than LargeValue bytes before it is copied. An
+	// error of its ends the lookup of that string.
+	Large func(value []byte) error
+
+	// Keys is for a lookup of the headers of several keys, and of nothing else: it sees all of
+	// them as of one moment.
+	Keys bool
+
+	// Long is for a lookup that takes long: it sees everything as of one moment, and keeps no
+	// commit waiting.
+	Long bool
+}
+
+// ReadWith is Read with options.
+func (db *DB) ReadWith(o ReadOptions, look func(Reader) error) error {
+	switch {
+	case o.Long:
+		return db.readLong(o.Large, look)
+	case o.Keys:
+		return db.readKeys(o.Large, look)
+	}
+	return db.read(o.Large, look)
+}
+
+func (db *DB) readLong(large func(value []byte) error, look func(Reader) error) error {
+	v, err := db.newSnapshot()
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	return look(Reader{db, v, v.now, large})
+}
+
+func (db *DB) read(large func(value []byte) error, look func(Reader) error) error {
+	if err := db.settle(); err != nil {
+		return err
+	}
+	db.pauseAt("read: settled")
+	before := db.word.Load()
+	err := look(Reader{db, live{db}, db.Now(), large})
+	if before&seqOdd == 0 && db.word.Load() == before || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) {
+		return err
+	}
+	db.pauseAt("read: again")
+	db.apply.RLock()
+	defer db.apply.RUnlock()
+	return look(Reader{db, steady{live{db}}, db.Now(), large})
+}
+
+// readKeys runs a lookup that reads several keys and nothing else. It sees all of them at one moment: a commit that
+// touches a single string does not take the sequence lock, but a snapshot of Pebble's has all of it or nothing.
+func (db *DB) readKeys(large func(value []byte) error, look func(Reader) error) error {
+	if err := db.settle(); err != nil {
+		return err
+	}
+	if err := db.enter(); err != nil {
+		return err
+	}
+	defer db.exit()
+	keys, done := db.store.Keys()
+	defer done()
+	return look(Reader{db, &headers{live{db}, keys}, db.Now(), large})
+}

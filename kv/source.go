@@ -1,0 +1,124 @@
+package kv
+
+import (
+	"context"
+
+	"github.com/sievekv/sievekv/kv/storage"
+)
+
+// source is what a Reader reads from: the store as it is (live), the same while no commit is applied (steady), the headers of
+// one moment (headers), what a transaction has staged over the store (*Writer), or a snapshot (*snapshot).
+type source interface {
+	// find returns the object under a key, nil if there is none or it has expired by now. For large see ReadOptions.
+	find(key []byte, large func(value []byte) error, now int64) (*Object, error)
+
+	// load returns a block, never nil without an error.
+	load(o *Object, l *Layer, blk uint64) (*Line, error)
+
+	counter(l *Layer, i int) uint64
+
+	// size returns the number of keys, including expired ones that are still stored.
+	size(ctx context.Context) (uint64, error)
+
+	// disk returns what stored keys are read from.
+	disk() storage.Reader
+
+	// writer returns the writer whose changes belong on top of what disk has, nil if there is none.
+	writer() *Writer
+
+	// fixed reports whether no commit changes what the source returns.
+	fixed() bool
+}
+
+// live is the store as it is. It is one pointer, so that an interface holds it without an allocation.
+type live struct{ db *DB }
+
+func (s live) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
+	return s.db.lookup(key, access{large: large}, now)
+}
+
+func (s live) load(o *Object, l *Layer, blk uint64) (*Line, error) {
+	return s.db.load(o, l, blk, false)
+}
+
+func (live) counter(l *Layer, i int) uint64 { return l.Counter(i) }
+
+func (s live) size(context.Context) (uint64, error) { return s.db.keys.Load(), nil }
+
+func (s live) disk() storage.Reader { return s.db.store }
+
+func (live) writer() *Writer { return nil }
+
+func (live) fixed() bool { return false }
+
+// steady is the store as it is, for a caller that holds apply, shared.
+type steady struct{ live }
+
+func (s steady) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
+	return s.db.lookup(key, access{steady: true, large: large}, now)
+}
+
+func (s steady) load(o *Object, l *Layer, blk uint64) (*Line, error) {
+	return s.db.load(o, l, blk, true)
+}
+
+// headers is the headers of all keys at one moment. Blocks and counters are those of live.
+type headers struct {
+	live
+	keys storage.Reader
+}
+
+func (s *headers) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
+	if len(key) > MaxKeyLen {
+		return nil, keyTooLong(key)
+	}
+	h, err := s.db.readHeader(s.keys, key, large)
+	if h == nil || err != nil || h.Expiry != 0 && h.Expiry <= now {
+		return nil, err
+	}
+	return &Object{db: s.db, key: string(key), header: h}, nil
+}
+
+// find finds a key in the middle of a transaction. The writer does not remember it: what a transaction keeps of keys is
+// of those that it changes, however many it looks at.
+func (w *Writer) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
+	switch v := w.keyOf(key); {
+	case v != nil && v.damage != nil && !v.changed:
+		return nil, v.damage
+	case v != nil:
+		err := w.renew(v)
+		return v.object, err
+	case w.flush:
+		return nil, nil
+	}
+	return w.db.lookup(key, access{large: large}, now)
+}
+
+func (w *Writer) load(o *Object, l *Layer, blk uint64) (*Line, error) {
+	return w.stagedBlock(o, l, blk)
+}
+
+func (w *Writer) counter(l *Layer, i int) uint64 { return w.Counter(l, i) }
+
+func (w *Writer) size(context.Context) (uint64, error) {
+	n := w.db.keys.Load()
+	if w.flush {
+		n = 0
+	}
+	for i := range w.staged {
+		switch v := &w.staged[i]; {
+		case !v.changed:
+		case v.object != nil && v.stored == nil:
+			n++
+		case v.object == nil && v.stored != nil:
+			n--
+		}
+	}
+	return n, nil
+}
+
+func (w *Writer) disk() storage.Reader { return w.db.store }
+
+func (w *Writer) writer() *Writer { return w }
+
+func (*Writer) fixed() bool { return true }

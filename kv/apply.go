@@ -151,9 +151,8 @@ func (p *applier) replaceZero(o *Object, l *Layer, blk uint64, s *slot, value []
 	}
 }
 
-// counters takes over a layer's counters. Other Sets in an object's range are
-// attributes, which are not kept in memory, and folded blocks, whose content is
-// what it was.
+// counters takes over a layer's counters. Other Sets in an object's range are attributes, which are not kept in
+// memory, and folded blocks, whose content is what it was.
 func (p *applier) counters(key, value []byte) {
 	k, err := format.DecodeObjectKey(key)
 	if err != nil || k.Part != format.PartCounters {
@@ -167,9 +166,8 @@ func (p *applier) counters(key, value []byte) {
 	l.setCounters(c)
 }
 
-// header puts a new incarnation under a key. Layers it has in common with an
-// open object of the same id are taken over with their blocks; a new layer
-// starts as zeros, also if one that was removed had its number.
+// header puts a new incarnation under a key. Layers it has in common with an open object of the same id are taken
+// over with their blocks; a new layer starts as zeros, also if one that was removed had its number.
 func (p *applier) header(key string, value []byte) {
 	h, err := format.DecodeHeader(value)
 	if err != nil {

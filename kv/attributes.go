@@ -16,9 +16,8 @@ type stagedAttribute struct {
 	value  []byte
 }
 
-// Attribute returns the value of an attribute of the object as last committed,
-// nil if it has none. Attributes are small values that live and die with the
-// object and move with it: state of who works on it, not of its type.
+// Attribute returns the value of an attribute of the object as last committed, nil if it has none. Attributes are
+// small values that live and die with the object and move with it: state of who works on it, not of its type.
 func (db *DB) Attribute(o *Object, name string) ([]byte, error) {
 	if err := db.enter(); err != nil {
 		return nil, err

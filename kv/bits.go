@@ -28,9 +28,8 @@ type addedBit struct {
 	position uint16
 }
 
-// SetBits stages the setting of bits of one block, given as ascending positions
-// without repeats, and returns how many of them were not set before, by this
-// writer's own changes included.
+// SetBits stages the setting of bits of one block, given as ascending positions without repeats, and returns how many
+// of them were not set before, by this writer's own changes included.
 func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (int, error) {
 	first, err := w.block(o, l, blk)
 	if err != nil {
@@ -57,8 +56,7 @@ func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (i
 	return changed, w.fits()
 }
 
-// HasBits reports whether all of the bits are set, by this writer's own changes
-// included.
+// HasBits reports whether all of the bits are set, by this writer's own changes included.
 func (w *Writer) HasBits(o *Object, l *Layer, blk uint64, positions []uint16) (bool, error) {
 	first, err := w.block(o, l, blk)
 	if err != nil {
@@ -192,8 +190,7 @@ func (b *bitBlock) set(words []uint64) {
 	}
 }
 
-// takeBackBits takes back the bits staged in this use of a transaction's writer, which had
-// n blocks when that began.
+// takeBackBits takes back the bits staged in this use of a transaction's writer, which had n blocks when that began.
 func (w *Writer) takeBackBits(n int) {
 	for _, bit := range slices.Backward(w.added) {
 		w.bits[bit.block].remove(bit.position)

@@ -9,11 +9,10 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// An object may be larger than a commit. Build writes its blocks ahead, in
-// batches of their own, under an id that no header has; the commit then puts the
-// header in place, and all of it is there at once. A note is written first, as for
-// a dropped object, which the commit takes away again: of a build that ended in a
-// crash or a refusal the reclaiming removes every trace.
+// An object may be larger than a commit. Build writes its blocks ahead, in batches of their own, under an id that no
+// header has; the commit then puts the header in place, and all of it is there at once. A note is written first, as
+// for a dropped object, which the commit takes away again: of a build that ended in a crash or a refusal the
+// reclaiming removes every trace.
 
 // buildBatch is about how many bytes Build writes at once.
 const buildBatch = 1 << 20
@@ -27,10 +26,9 @@ type Builder struct {
 	value  []byte
 }
 
-// Build is Create with blocks, which fill gives to the Builder. They may be more
-// than a commit takes: only the commit makes them visible. Fill may read from the
-// store, and through this writer what is under the key until now, and stage counters
-// of the new object. An error of its is returned, and nothing is staged then.
+// Build is Create with blocks, which fill gives to the Builder. They may be more than a commit takes: only the commit
+// makes them visible. Fill may read from the store, and through this writer what is under the key until now, and
+// stage counters of the new object. An error of its is returned, and nothing is staged then.
 func (w *Writer) Build(ctx context.Context, key []byte, s Spec, fill func(*Builder) error) (*Object, error) {
 	o, err := w.newOf(key, s)
 	if err != nil {
@@ -81,8 +79,7 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 // Object returns the object being built.
 func (b *Builder) Object() *Object { return b.object }
 
-// Put gives a block of a layer its content, once. Words are the whole block; they
-// are not kept.
+// Put gives a block of a layer its content, once. Words are the whole block; they are not kept.
 func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 	if err := b.ctx.Err(); err != nil {
 		return err

@@ -7,21 +7,18 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// residency decides which blocks, chunks and open objects stay in memory within
-// a budget of bytes. The deciding is ristretto's; nothing is ever read from it:
-// its Set is asynchronous, can be dropped and can lose to an older Set, so that
-// a block read from it may be a stale one, a false negative. It only tells what
-// has to go, and what goes is taken out of the block table if it is still there.
+// residency decides which blocks, chunks and open objects stay in memory within a budget of bytes. The deciding is
+// ristretto's; nothing is ever read from it: its Set is asynchronous, can be dropped and can lose to an older Set, so
+// that a block read from it may be a stale one, a false negative. It only tells what has to go, and what goes is
+// taken out of the block table if it is still there.
 type residency struct {
 	cache *ristretto.Cache[uint64, resident]
 
-	// sample is compared with the low bits of item hashes to pick one lookup
-	// in sampleRate to count as a touch; a ticker changes it, so that no item
-	// is always or never the one.
+	// sample is compared with the low bits of item hashes to pick one lookup in sampleRate to count as a touch; a
+	// ticker changes it, so that no item is always or never the one.
 	sample atomic.Uint64
 
-	// loads bounds the loads in flight: each holds a block ristretto does not
-	// know of yet.
+	// loads bounds the loads in flight: each holds a block ristretto does not know of yet.
 	loads chan struct{}
 
 	// Sets wait in a channel of 32 Ki entries before ristretto counts them:
@@ -65,9 +62,8 @@ type residentObject struct{ o *Object }
 
 func (r residentObject) drop() { r.o.db.evictObject(r.o) }
 
-// touchCounters returns how many counters of touches a budget gets: ten for each block that
-// fits, as ristretto advises, but no more than take about half a GiB. Beyond 100 GiB there
-// are fewer for a block.
+// touchCounters returns how many counters of touches a budget gets: ten for each block that fits, as ristretto
+// advises, but no more than take about half a GiB. Beyond 100 GiB there are fewer for a block.
 func touchCounters(budget int64) int64 {
 	const most = 1 << 27
 	return min(most, max(1024, 10*(budget/(8<<10))))
@@ -117,9 +113,8 @@ func (r *residency) put(key uint64, v resident, cost int64) {
 	}
 }
 
-// remove takes something out of memory and of ristretto's books, unless these have
-// something else under the key by now: an object that was closed and opened again
-// uses the same keys.
+// remove takes something out of memory and of ristretto's books, unless these have something else under the key by
+// now: an object that was closed and opened again uses the same keys.
 func (r *residency) remove(key uint64, v resident) {
 	if now, ok := r.cache.Get(key); ok && now == v {
 		r.cache.Del(key)
@@ -136,9 +131,8 @@ func (r *residency) drain() {
 	}
 }
 
-// Sampled reports whether a lookup of an item with hash h is one to be counted
-// as a touch of its block: one in sampleRate. A touch
-// takes half a microsecond, which at this rate adds little to a lookup of 15 ns.
+// Sampled reports whether a lookup of an item with hash h is one to be counted as a touch of its block: one in
+// sampleRate. A touch takes half a microsecond, which at this rate adds little to a lookup of 15 ns.
 func (db *DB) Sampled(h uint64) bool {
 	return (h^db.residency.sample.Load())&(sampleRate-1) == 0
 }

@@ -21,12 +21,11 @@ type CheckReport struct {
 	Notes    []string // what is unlikely, or could not be checked
 }
 
-// Check reads every header, counter and block of the store as of one moment,
-// decodes all of it, and has each type verify its objects. It checks exactly:
-// that everything decodes, that every block lies inside its layer and belongs to
-// an object that a key maps to, that no two keys share one, that each key with an
-// expiry, and no other, is noted to expire then, and that the numbers of keys are
-// right. What types check beyond that may be statistical; they say so.
+// Check reads every header, counter and block of the store as of one moment, decodes all of it, and has each type
+// verify its objects. It checks exactly: that everything decodes, that every block lies inside its layer and belongs
+// to an object that a key maps to, that no two keys share one, that each key with an expiry, and no other, is noted
+// to expire then, and that the numbers of keys are right. What types check beyond that may be statistical; they say
+// so.
 func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
@@ -258,8 +257,7 @@ func (c *checker) object(id uint64) *objectCheck {
 	return oc
 }
 
-// unwritten reports whether an object is one whose building has not ended, or
-// never will: see build.go.
+// unwritten reports whether an object is one whose building has not ended, or never will: see build.go.
 func (c *checker) unwritten(id uint64) (bool, error) {
 	value, closer, err := c.snap.Get(format.AppendDroppedKey(nil, id))
 	if errors.Is(err, storage.ErrNotFound) {

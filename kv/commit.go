@@ -13,51 +13,40 @@ import (
 
 // The crash argument.
 //
-// What is written. Each commit is in one Pebble batch, alone or with other small ones
-// (storage/pending.go): one record of the log, with the headers, operands, counters and
-// attributes of everything it changes. What was pending before a commit is before it
-// in the log, or in the same record.
-// Pebble writes records in the order of their sequences and, after a crash,
-// replays the log up to the first record that is not whole. So a crash leaves a
-// prefix of the commits, each whole or not at all: no filter without its
-// counter, no half MADD, no RENAME with two keys or none. That is the commit
-// point: the record being in the log that survives.
+// What is written. Each commit is in one Pebble batch, alone or with other small ones (storage/pending.go): one
+// record of the log, with the headers, operands, counters and attributes of everything it changes. What was pending
+// before a commit is before it in the log, or in the same record. Pebble writes records in the order of their
+// sequences and, after a crash, replays the log up to the first record that is not whole. So a crash leaves a prefix
+// of the commits, each whole or not at all: no filter without its counter, no half MADD, no RENAME with two keys or
+// none. That is the commit point: the record being in the log that survives.
 //
-// What is acknowledged. A commit under Always is reported only after a sync that
-// covered its record, and so covered every record before it: what its answer
-// was based on. Answers that wrote nothing wait for the watermark to pass what
-// they read (see storage/durable.go). A reported commit is therefore in every prefix a
-// crash can leave.
+// What is acknowledged. A commit under Always is reported only after a sync that covered its record, and so covered
+// every record before it: what its answer was based on. Answers that wrote nothing wait for the watermark to pass
+// what they read (see storage/durable.go). A reported commit is therefore in every prefix a crash can leave.
 //
-// What a failing disk leaves. A failed write or sync of the log or the manifest
-// freezes the directory before Pebble sees it (package freeze): to the disk it
-// is a crash at that instant, to which the above applies. The latch is looked at
-// after the sync and before anything is acknowledged, so no acknowledgement
-// rests on a sync that went nowhere.
+// What a failing disk leaves. A failed write or sync of the log or the manifest freezes the directory before Pebble
+// sees it (package freeze): to the disk it is a crash at that instant, to which the above applies. The latch is
+// looked at after the sync and before anything is acknowledged, so no acknowledgement rests on a sync that went
+// nowhere.
 //
 // What opening repairs. Nothing: Pebble replays its log, and there is no state
 // outside Pebble that reading needs. Object ids are leased in a record that is
 // earlier in the log than any object using them. The sidecar is only compared.
 //
-// What is assumed. Pebble's log keeps its order and its checksums find a torn
-// record; a sync that returned means stable storage; a rename followed by a
-// directory sync is atomic and durable. Bits that rot in tables are found by
-// Pebble's checksums; in the MANIFEST by its seal (freeze/seal.go); in the middle of the
-// log by what later records say was synced (freeze/log.go). At its end a log
-// ends at the first record that rot has reached, as it does at a torn write. One that
-// was cut is found by the sidecar, but for what was written in its last seconds, or
-// before a memtable was flushed: the MANIFEST then has the sequence.
+// What is assumed. Pebble's log keeps its order and its checksums find a torn record; a sync that returned means
+// stable storage; a rename followed by a directory sync is atomic and durable. Bits that rot in tables are found by
+// Pebble's checksums; in the MANIFEST by its seal (freeze/seal.go); in the middle of the log by what later records
+// say was synced (freeze/log.go). At its end a log ends at the first record that rot has reached, as it does at a
+// torn write. One that was cut is found by the sidecar, but for what was written in its last seconds, or before a
+// memtable was flushed: the MANIFEST then has the sequence.
 //
-// Locks, in this order: key locks (by index) or the gate, apply, stripe mutexes.
-// Apply is held from before the batch goes to Pebble until the cache has it:
-// shared by commits that lookups may see item by item, exclusively by those
+// Locks, in this order: key locks (by index) or the gate, apply, stripe mutexes. Apply is held from before the batch
+// goes to Pebble until the cache has it: shared by commits that lookups may see item by item, exclusively by those
 // under the sequence lock. None is held while waiting for the disk.
 
-// commit applies what was staged, as one, and ends the writer. It returns when
-// the level asked for is reached. After ErrFailed the outcome is unknown; after
-// any other error, as ErrNoSpace and ErrTooLarge, nothing was written. A writer
-// without changes waits, under Always, until everything its answers were based on is on
-// stable storage.
+// commit applies what was staged, as one, and ends the writer. It returns when the level asked for is reached. After
+// ErrFailed the outcome is unknown; after any other error, as ErrNoSpace and ErrTooLarge, nothing was written. A
+// writer without changes waits, under Always, until everything its answers were based on is on stable storage.
 func (w *Writer) commit() error {
 	db := w.db
 	defer w.release()
@@ -74,8 +63,7 @@ func (w *Writer) commit() error {
 	if full && !onlyRemoves(w.batch) {
 		return w.answer(db.noSpace())
 	}
-	// Alone at the disk, a commit asks for its own sync as it is applied; more
-	// than one share syncs.
+	// Alone at the disk, a commit asks for its own sync as it is applied; more than one share syncs.
 	solo := w.level == Always && db.syncing.Add(1) == 1
 	if w.level == Always {
 		defer db.syncing.Add(-1)
@@ -117,8 +105,7 @@ func (db *DB) checkSize(batch *storage.Batch) error { return db.refuseSize(stora
 
 func (db *DB) refuseSize(size int) error { return storage.RefuseSize(size, db.MaxCommit()) }
 
-// onlyRemoves reports whether a batch, as build left it, makes nothing but removals, and
-// notes of them.
+// onlyRemoves reports whether a batch, as build left it, makes nothing but removals, and notes of them.
 func onlyRemoves(b *storage.Batch) bool {
 	only := true
 	storage.EachChange(b, func(kind storage.Kind, key, _ []byte) bool {
@@ -192,9 +179,8 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	return receipt, nil
 }
 
-// lockApply takes apply, exclusively. Those who would share it wait as long as somebody waits
-// for it exclusively, and a commit that Pebble has wait shares it: so this keeps out of the
-// way until Pebble has room again.
+// lockApply takes apply, exclusively. Those who would share it wait as long as somebody waits for it exclusively, and
+// a commit that Pebble has wait shares it: so this keeps out of the way until Pebble has room again.
 func (db *DB) lockApply() {
 	db.pauseAt("apply: wanted")
 	db.store.AwaitRoom()
@@ -246,10 +232,9 @@ func (w *Writer) setKeyCounts() {
 	}
 }
 
-// needsSequence reports whether the commit has to be applied under the sequence
-// lock: if it changes what is under more than one key, or which object is under one,
-// or is a transaction's. What else touches a single string, or only changes bits, slots
-// and counters under a single key, may be seen by lookups while it is applied.
+// needsSequence reports whether the commit has to be applied under the sequence lock: if it changes what is under
+// more than one key, or which object is under one, or is a transaction's. What else touches a single string, or only
+// changes bits, slots and counters under a single key, may be seen by lookups while it is applied.
 func (w *Writer) needsSequence() bool {
 	if w.sequence || w.unseen {
 		return w.sequence

@@ -18,8 +18,7 @@ type compactRequest string
 
 func (r compactRequest) About() string { return string(r) }
 
-// QueueCompact asks for the object under a key to be compacted some time. If too many wait,
-// it is to be asked again.
+// QueueCompact asks for the object under a key to be compacted some time. If too many wait, it is to be asked again.
 func (db *DB) QueueCompact(key []byte) { db.compacts.Add(compactRequest(key)) }
 
 // CompactQueued makes one commit of at most about so many bytes for each object that
@@ -71,9 +70,8 @@ func (db *DB) Compactions() uint64 { return db.stats.compactions.Load() }
 // layerDrop names a layer to be dropped.
 type layerDrop struct{ object, layer uint64 }
 
-// Shrink stages the removal of the newest layer of an object, which has others, and
-// returns the object without it; the one with it must not be used any more with this
-// writer. What the layer holds goes with it.
+// Shrink stages the removal of the newest layer of an object, which has others, and returns the object without it;
+// the one with it must not be used any more with this writer. What the layer holds goes with it.
 func (w *Writer) Shrink(o *Object) (*Object, error) {
 	last := len(o.layers) - 1
 	if last < 1 {
@@ -92,9 +90,8 @@ func (w *Writer) Shrink(o *Object) (*Object, error) {
 	return left, nil
 }
 
-// stageLayerDrops stages the removal of layers. A later layer may have the number of
-// one: what is staged for it comes behind in the batch, and stays. Those of objects that are
-// dropped themselves go with these.
+// stageLayerDrops stages the removal of layers. A later layer may have the number of one: what is staged for it comes
+// behind in the batch, and stays. Those of objects that are dropped themselves go with these.
 func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 	for _, d := range w.layerDrops {
 		if dropped[d.object] {

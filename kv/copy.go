@@ -8,10 +8,9 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// Copy stages a copy of what is under src under dst, its expiry too, and reports
-// whether src is there and dst is free, or replace is set. What an object of any size
-// consists of is written ahead, see build.go. Attributes, which are of who works on
-// src, are not copied.
+// Copy stages a copy of what is under src under dst, its expiry too, and reports whether src is there and dst is
+// free, or replace is set. What an object of any size consists of is written ahead, see build.go. Attributes, which
+// are of who works on src, are not copied.
 func (w *Writer) Copy(ctx context.Context, src, dst []byte, replace bool) (bool, error) {
 	from, err := w.look(src)
 	if err != nil || from.object == nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// A key whose header cannot be understood is there all the same: scans list it, counts
-// count it, and it can be deleted and replaced. Everything else that is done to it
-// returns the error.
+// A key whose header cannot be understood is there all the same: scans list it, counts count it, and it can be
+// deleted and replaced. Everything else that is done to it returns the error.
 
 // damaged is the error of such a header, or of what is needed with it to open the object.
 type damaged struct {
@@ -43,9 +42,8 @@ func damagedBeside(h *format.Header, err error, trusted bool) error {
 	return err
 }
 
-// stand returns an object in place of the damaged one, which serves to be removed. Blocks
-// of one whose id cannot be trusted stay behind, and Check tells of them: they may be another
-// key's, or what is left to repair one from.
+// stand returns an object in place of the damaged one, which serves to be removed. Blocks of one whose id cannot be
+// trusted stay behind, and Check tells of them: they may be another key's, or what is left to repair one from.
 func (d *damaged) stand(db *DB, key []byte) *Object {
 	h := d.header
 	if h == nil {

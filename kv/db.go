@@ -16,10 +16,9 @@ import (
 
 // DB is an open store. All methods may be called from any goroutine.
 type DB struct {
-	// word is what every lookup looks at first: whether a commit is under the
-	// sequence lock, and whether the store is closed or failed. Bits 0 to 2 as
-	// below, above them the number of commits that were under the lock. Written
-	// by such commits, which hold apply, and once each by fail and Close.
+	// word is what every lookup looks at first: whether a commit is under the sequence lock, and whether the store is
+	// closed or failed. Bits 0 to 2 as below, above them the number of commits that were under the lock. Written by
+	// such commits, which hold apply, and once each by fail and Close.
 	word atomic.Uint64
 
 	residency *residency
@@ -94,9 +93,8 @@ const (
 // Ready reports whether a lookup may go ahead without Read.
 func (db *DB) Ready() bool { return db.word.Load()&busyMask == 0 }
 
-// settle is for a lookup that found the store not Ready. It returns the store's
-// error, or waits out a commit under the sequence lock, so that nobody sees part
-// of it.
+// settle is for a lookup that found the store not Ready. It returns the store's error, or waits out a commit under
+// the sequence lock, so that nobody sees part of it.
 func (db *DB) settle() error {
 	word := db.word.Load()
 	if word&(isFailed|isClosed) != 0 {
@@ -141,8 +139,7 @@ func (db *DB) Health() error {
 // fail makes the store refuse everything from now on, and freezes its directory.
 func (db *DB) fail(cause error) error { return db.store.Fail(cause) }
 
-// enter announces a use of Pebble or ristretto; if it returns nil, exit must
-// follow. Uses may nest.
+// enter announces a use of Pebble or ristretto; if it returns nil, exit must follow. Uses may nest.
 func (db *DB) enter() error {
 	db.users.Add(1)
 	if db.word.Load()&(isFailed|isClosed) != 0 {
@@ -161,12 +158,11 @@ func (db *DB) exit() {
 	}
 }
 
-// Close rolls back transactions that have not ended, stops the services, gives up
-// compactions of the store, or of dropped objects, and copies and merges, which return ErrClosed, waits for
-// other operations under way, brings everything
-// written to stable storage and closes the store. Operations begun later return
-// ErrClosed; a second Close too. Of a store that has failed it returns ErrFailed,
-// since that may be the first call that can tell: writes below Always may be lost.
+// Close rolls back transactions that have not ended, stops the services, gives up compactions of the store, or of
+// dropped objects, and copies and merges, which return ErrClosed, waits for other operations under way, brings
+// everything written to stable storage and closes the store. Operations begun later return ErrClosed; a second Close
+// too. Of a store that has failed it returns ErrFailed, since that may be the first call that can tell: writes below
+// Always may be lost.
 func (db *DB) Close() error {
 	if !db.closing.CompareAndSwap(false, true) {
 		return ErrClosed
@@ -194,8 +190,7 @@ func (db *DB) Dir() string { return db.dir }
 // Logger returns the logger the store was opened with, for services.
 func (db *DB) Logger() *slog.Logger { return db.opts.Logger }
 
-// MaxCommit returns the limit of a commit's size, in bytes: that of its batch and
-// 256 for each entry.
+// MaxCommit returns the limit of a commit's size, in bytes: that of its batch and 256 for each entry.
 func (db *DB) MaxCommit() int { return storage.MaxCommit(db.opts.MemTableSize) }
 
 // Seed returns the seed for the item hashes of a new object that takes XXH64.

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Acknowledge returns when an answer based on the object's present state may be
-// reported at the level: under Always, when all of that state is on stable
-// storage. Commands flagged write call it for answers that wrote nothing, such
-// as "already there", which would otherwise rest on a commit that a crash takes
-// back. The answer must have come from resident blocks alone.
+// Acknowledge returns when an answer based on the object's present state may be reported at the level: under Always,
+// when all of that state is on stable storage. Commands flagged write call it for answers that wrote nothing, such as
+// "already there", which would otherwise rest on a commit that a crash takes back. The answer must have come from
+// resident blocks alone.
 func (db *DB) Acknowledge(o *Object, level Durability) error {
 	if db.level(level) != Always {
 		return nil

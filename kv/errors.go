@@ -16,47 +16,39 @@ var (
 	// ErrClosed is returned by every operation on a store after Close began.
 	ErrClosed = storage.ErrClosed
 
-	// ErrLocked is returned by Open when another process, or another DB of
-	// this process, has the directory open. The message says which of the two,
-	// and names the path.
+	// ErrLocked is returned by Open when another process, or another DB of this process, has the directory open. The
+	// message says which of the two, and names the path.
 	ErrLocked = storage.ErrLocked
 
-	// ErrNotExist is returned by Open with Options.MustExist when the directory
-	// holds no store.
+	// ErrNotExist is returned by Open with Options.MustExist when the directory holds no store.
 	ErrNotExist = storage.ErrNotExist
 
-	// ErrFailed is returned by every operation after a write or sync of the
-	// log, the manifest or the directory failed. The outcome of a commit that
-	// was waiting for the disk at that moment is unknown: it may or may not be
+	// ErrFailed is returned by every operation after a write or sync of the log, the manifest or the directory
+	// failed. The outcome of a commit that was waiting for the disk at that moment is unknown: it may or may not be
 	// there after the store is opened again. Nothing acknowledged is lost.
 	ErrFailed = storage.ErrFailed
 
-	// ErrCorrupt is returned when stored bytes do not decode, or the store's
-	// log lost its end.
+	// ErrCorrupt is returned when stored bytes do not decode, or the store's log lost its end.
 	ErrCorrupt = format.ErrCorrupt
 
-	// ErrUnsupportedVersion is returned for bytes written by a newer version of
-	// this package or of a module.
+	// ErrUnsupportedVersion is returned for bytes written by a newer version of this package or of a module.
 	ErrUnsupportedVersion = format.ErrUnsupportedVersion
 
-	// ErrNoSpace is returned by writes while the file system has less free
-	// space than Options.MinFreeSpace. Reads go on, and writes are accepted
-	// again when space is back. What only removes keys, be it a DEL, a FLUSHALL, an
-	// Update or an expiry, is accepted all the same, until the reserve (see
-	// Options.BallastSize) is used up: so space can be freed from inside.
+	// ErrNoSpace is returned by writes while the file system has less free space than Options.MinFreeSpace. Reads go
+	// on, and writes are accepted again when space is back. What only removes keys, be it a DEL, a FLUSHALL, an
+	// Update or an expiry, is accepted all the same, until the reserve (see Options.BallastSize) is used up: so space
+	// can be freed from inside.
 	ErrNoSpace = errors.New("kv: disk is full, writes are refused")
 
 	// ErrBusy is returned by a write that has waited for a transaction in which nothing
 	// was done for Options.MaxIdleTransaction. Nothing was written.
 	ErrBusy = errors.New("kv: a transaction keeps all other writes waiting")
 
-	// ErrNested is returned by a write, or the beginning of a transaction, that is made
-	// inside of a transaction's function, or with its context, and is not part of it: it
-	// would wait for itself. Nothing was written.
+	// ErrNested is returned by a write, or the beginning of a transaction, that is made inside of a transaction's
+	// function, or with its context, and is not part of it: it would wait for itself. Nothing was written.
 	ErrNested = errors.New("kv: inside of a transaction, and not part of it")
 
-	// ErrOtherStore is returned by the use of a handle that was bound to a transaction of
-	// another store than its own.
+	// ErrOtherStore is returned by the use of a handle that was bound to a transaction of another store than its own.
 	ErrOtherStore = errors.New("kv: of another store")
 
 	// ErrNotFound is returned when a key is missing or has expired.
@@ -72,12 +64,10 @@ var (
 	// did not register. TYPE, RENAME and DEL work on such a key all the same.
 	ErrNoModule = errors.New("kv: module not registered")
 
-	// ErrTooLarge is returned when a key, a commit or a filter is larger than
-	// its limit. The message names both.
+	// ErrTooLarge is returned when a key, a commit or a filter is larger than its limit. The message names both.
 	ErrTooLarge = storage.ErrTooLarge
 
-	// ErrNotInteger is returned when a value that is to be counted with is not an
-	// integer of 64 bits in decimal.
+	// ErrNotInteger is returned when a value that is to be counted with is not an integer of 64 bits in decimal.
 	ErrNotInteger = errors.New("kv: value is not an integer or out of range")
 
 	// ErrNotFloat is returned when a value that is to be counted with is no number.
@@ -92,8 +82,7 @@ var (
 	// ErrStringTooLong is returned for strings above 512 MiB.
 	ErrStringTooLong = errors.New("kv: string exceeds maximum allowed size (proto-max-bulk-len)")
 
-	// ErrOptions is returned by Open for options that cannot hold. The message
-	// lists every problem found.
+	// ErrOptions is returned by Open for options that cannot hold. The message lists every problem found.
 	ErrOptions = errors.New("kv: bad options")
 )
 

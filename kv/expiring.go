@@ -10,10 +10,9 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// The number of keys with an expiry is that of their notes. It is not stored: commits
-// count the notes they write and take away, and those there were before are counted
-// once, in the background, from when somebody first asks. A store that nobody asks is
-// not read through.
+// The number of keys with an expiry is that of their notes. It is not stored: commits count the notes they write and
+// take away, and those there were before are counted once, in the background, from when somebody first asks. A store
+// that nobody asks is not read through.
 
 // expiringKeys is the number of keys with an expiry.
 type expiringKeys struct {
@@ -68,10 +67,9 @@ func (e *expiringKeys) end(state countState) {
 	}
 }
 
-// ExpiringKeys returns the number of keys that have an expiry. As that of Size, it
-// includes those that have expired and were not removed yet. The first call has the keys
-// counted, which it does not wait for: until that is done the number is of those counted
-// so far. From then on it is kept by commits, and costs nothing.
+// ExpiringKeys returns the number of keys that have an expiry. As that of Size, it includes those that have expired
+// and were not removed yet. The first call has the keys counted, which it does not wait for: until that is done the
+// number is of those counted so far. From then on it is kept by commits, and costs nothing.
 func (db *DB) ExpiringKeys() (uint64, error) {
 	if err := db.settle(); err != nil {
 		return 0, err

@@ -11,20 +11,16 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// A key that has expired is missing for everyone who looks, from that moment on,
-// by the clock alone. What is left of it is removed by Sweep, which finds it by a
-// note that the commit giving a key its expiry writes, and each commit that changes
-// or removes the key takes away: sorted by time, so that a sweep reads no more than
-// has expired.
+// A key that has expired is missing for everyone who looks, from that moment on, by the clock alone. What is left of
+// it is removed by Sweep, which finds it by a note that the commit giving a key its expiry writes, and each commit
+// that changes or removes the key takes away: sorted by time, so that a sweep reads no more than has expired.
 
-// expiryHint is the key of a note before which there is none. The notes of swept keys
-// are deleted, but reading past what is left of them in tables takes as long as they
-// were many: a search begins at the hint.
+// expiryHint is the key of a note before which there is none. The notes of swept keys are deleted, but reading past
+// what is left of them in tables takes as long as they were many: a search begins at the hint.
 //
-// A sweep raises it to the end, then looks, and lowers it to the first note it
-// leaves. A commit lowers it after it is applied: so either the sweep sees the note,
-// or the lowering comes after the raising. While a sweep is under way the hint says
-// nothing of the notes that this sweep is about to remove, or will leave.
+// A sweep raises it to the end, then looks, and lowers it to the first note it leaves. A commit lowers it after it is
+// applied: so either the sweep sees the note, or the lowering comes after the raising. While a sweep is under way the
+// hint says nothing of the notes that this sweep is about to remove, or will leave.
 type expiryHint struct {
 	mu     sync.Mutex
 	from   []byte // guarded by mu
@@ -72,8 +68,7 @@ func (h *expiryHint) due(now int64) (due, more bool) {
 // conditions may be combined as in Redis: ExpireIfSet with one of the last two.
 type ExpireIf uint8
 
-// The conditions of Expire. A key that does not expire counts as expiring after
-// everything.
+// The conditions of Expire. A key that does not expire counts as expiring after everything.
 const (
 	ExpireAlways  ExpireIf = 0
 	ExpireIfUnset ExpireIf = 1 << iota // it does not expire
@@ -93,9 +88,8 @@ func (c ExpireIf) holds(old, at int64) bool {
 	return true
 }
 
-// Expire stages the time at which a key ceases to exist, in Unix milliseconds, and
-// reports whether it is there and the condition let it. A time that has passed
-// removes the key at once.
+// Expire stages the time at which a key ceases to exist, in Unix milliseconds, and reports whether it is there and
+// the condition let it. A time that has passed removes the key at once.
 func (w *Writer) Expire(key []byte, at int64, cond ExpireIf) (bool, error) {
 	o, err := w.Object(key)
 	if err != nil || o == nil || !cond.holds(o.header.Expiry, at) {
@@ -168,8 +162,7 @@ type expiryNote struct {
 	object bool // the key has one; else it is a string
 }
 
-// expiredNotes returns the notes of keys that have expired, of a batch at most, and
-// the first note it leaves.
+// expiredNotes returns the notes of keys that have expired, of a batch at most, and the first note it leaves.
 func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes []expiryNote, next []byte, err error) {
 	lower := from
 	if len(lower) == 0 {
@@ -242,9 +235,8 @@ func (db *DB) sweep(notes []expiryNote) error {
 	return unread
 }
 
-// lockFor takes the locks of the keys of notes that are free, and reports whether it
-// may go on. A sweep waits for no writer, as others would wait for the sweep then:
-// what is locked comes up again.
+// lockFor takes the locks of the keys of notes that are free, and reports whether it may go on. A sweep waits for no
+// writer, as others would wait for the sweep then: what is locked comes up again.
 func (w *Writer) lockFor(notes []expiryNote) bool {
 	db := w.db
 	free := db.gate.TryRLock()
@@ -264,10 +256,9 @@ func (w *Writer) lockFor(notes []expiryNote) bool {
 	return free
 }
 
-// removeExpired stages the removal of a key that has expired, and reports whether it
-// is there: if another commit came first, it took the note away. A string is removed
-// without a look at it, by its note alone: of keys that expire together the notes are
-// together, and the headers are not.
+// removeExpired stages the removal of a key that has expired, and reports whether it is there: if another commit came
+// first, it took the note away. A string is removed without a look at it, by its note alone: of keys that expire
+// together the notes are together, and the headers are not.
 func (w *Writer) removeExpired(n expiryNote) (bool, error) {
 	value, err := w.db.readRaw(format.AppendExpiryKey(nil, n.at, n.key))
 	if err != nil || value == nil {

@@ -10,11 +10,10 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// Folding writes a block that has collected many operands back as a whole, so
-// that reading it becomes one record again. It is a commit of its own, under the
-// write lock of the block's key, with the block read anew under that lock. Done
-// by the loader that noticed, without the lock, the whole block would be written
-// after an operand it does not have, and lose it.
+// Folding writes a block that has collected many operands back as a whole, so that reading it becomes one record
+// again. It is a commit of its own, under the write lock of the block's key, with the block read anew under that
+// lock. Done by the loader that noticed, without the lock, the whole block would be written after an operand it does
+// not have, and lose it.
 
 // foldRequest names a block to be folded.
 type foldRequest struct {
@@ -77,9 +76,8 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	}
 	db.pauseAt("fold: read")
 	must(w.batch.Set(format.AppendBlockKey(nil, l.object, l.spec.Number, req.blk), value, nil))
-	// The block's content stays the same, so there is nothing to apply to the cache, no load
-	// to keep from being installed, and nobody who has to wait for this to be
-	// on stable storage.
+	// The block's content stays the same, so there is nothing to apply to the cache, no load to keep from being
+	// installed, and nobody who has to wait for this to be on stable storage.
 	db.apply.RLock()
 	defer db.apply.RUnlock()
 	if _, err := db.store.Commit(w.batch, false); err != nil {
@@ -89,8 +87,7 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	return len(value), db.failure()
 }
 
-// foldedBlock reads a block's stored form and returns it written whole, nil if
-// there is nothing to fold.
+// foldedBlock reads a block's stored form and returns it written whole, nil if there is nothing to fold.
 func (db *DB) foldedBlock(o *Object, l *Layer, blk uint64) ([]byte, error) {
 	value, closer, err := db.store.Get(format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
 	if errors.Is(err, storage.ErrNotFound) {

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// gate is a read-write lock: writers of single keys share it, and a transaction, which may
-// touch any key, holds it alone. Unlike a sync.RWMutex, waiting for it can be given up.
-// Nobody waits for ever: whoever comes later waits behind, except that all who want to
-// share it are let in when a transaction ends.
+// gate is a read-write lock: writers of single keys share it, and a transaction, which may touch any key, holds it
+// alone. Unlike a sync.RWMutex, waiting for it can be given up. Nobody waits for ever: whoever comes later waits
+// behind, except that all who want to share it are let in when a transaction ends.
 type gate struct {
 	// state is the number of writers who share the gate, and gateShut besides while somebody
 	// holds it alone, or waits: then it changes with mu held, but for those who leave.
@@ -113,8 +112,7 @@ func (g *gate) letIn() {
 	}
 }
 
-// giveUp takes a waiter out of the queue, and reports whether it was there: if not, it has
-// been let in, or refused.
+// giveUp takes a waiter out of the queue, and reports whether it was there: if not, it has been let in, or refused.
 func (g *gate) giveUp(x *gateWaiter) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -217,17 +215,15 @@ func (i *idleWatch) tooLong() bool {
 	return i.seen >= idleLooks
 }
 
-// inside reports whether the goroutine is in the function of the transaction that holds the
-// gate, and would wait for itself there. It does not know what other goroutines do for the
-// function, nor, while functions of several stores' transactions run, whose this is: those
-// who wait for themselves get ErrBusy in the end.
+// inside reports whether the goroutine is in the function of the transaction that holds the gate, and would wait for
+// itself there. It does not know what other goroutines do for the function, nor, while functions of several stores'
+// transactions run, whose this is: those who wait for themselves get ErrBusy in the end.
 func (db *DB) inside() bool {
 	tx := db.gate.holder.Load()
 	return tx != nil && tx.scoped && functions.Load() == 1 && insideFunction()
 }
 
-// functions is the number of functions of transactions under way, in all stores of the program:
-// one at most in each.
+// functions is the number of functions of transactions under way, in all stores of the program: one at most in each.
 var functions atomic.Int64
 
 // runFunction runs the function of a transaction. It is found on the stack by

@@ -26,8 +26,7 @@ func (db *DB) TypeOf(key []byte) (string, error) {
 	return o.TypeName(), nil
 }
 
-// Size returns the number of keys. It includes expired ones that were not removed
-// yet.
+// Size returns the number of keys. It includes expired ones that were not removed yet.
 func (db *DB) Size() (n uint64, err error) {
 	err = db.Read(func(Reader) error { n = db.keys.Load(); return nil })
 	return n, err
@@ -68,8 +67,7 @@ func (db *DB) ObjectBytes(o *Object) (disk, resident uint64, err error) {
 	return disk, resident, nil
 }
 
-// Expiry returns when the object ceases to exist, in Unix milliseconds; 0 means
-// never.
+// Expiry returns when the object ceases to exist, in Unix milliseconds; 0 means never.
 func (o *Object) Expiry() int64 { return o.header.Expiry }
 
 // Now returns the time by the store's clock, in Unix milliseconds. A time before 1970, as

@@ -11,19 +11,16 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// The open objects, by key. An object enters the map in two ways: a commit that
-// creates or changes it puts the new incarnation there, and a lookup that finds
-// it missing reads its header from Pebble. It leaves by a commit that drops,
-// renames or replaces it, or by eviction. At most one live incarnation of an
-// object exists, so that a commit changes the blocks that every lookup reads.
+// The open objects, by key. An object enters the map in two ways: a commit that creates or changes it puts the new
+// incarnation there, and a lookup that finds it missing reads its header from Pebble. It leaves by a commit that
+// drops, renames or replaces it, or by eviction. At most one live incarnation of an object exists, so that a commit
+// changes the blocks that every lookup reads.
 //
-// Strings never enter: an Object of one is a copy of what was stored when it was
-// read, and every lookup reads anew. So a commit that touches one string and no
-// more changes nothing in the map, and needs not hold others off.
+// Strings never enter: an Object of one is a copy of what was stored when it was read, and every lookup reads anew.
+// So a commit that touches one string and no more changes nothing in the map, and needs not hold others off.
 //
-// A header read can go into the map because: commits that change headers hold
-// apply exclusively and the reader holds it shared until the object is in the
-// map; and an object that was opened, written and evicted meanwhile moves the
+// A header read can go into the map because: commits that change headers hold apply exclusively and the reader holds
+// it shared until the object is in the map; and an object that was opened, written and evicted meanwhile moves the
 // shard's count of evictions, on which the reader starts again.
 
 // MaxKeyLen is the longest key, in bytes.
@@ -57,8 +54,7 @@ func (db *DB) headerKey(dst, key []byte) []byte {
 // until its commit is applied, also to the cache, and never while waiting for the disk.
 func (db *DB) keyLock(key []byte) *sync.Mutex { return &db.keyLocks[db.keyLockIndex(key)].Mutex }
 
-// keyLockIndex is also the group that the key is counted in: the count of a group
-// is written by who holds its lock.
+// keyLockIndex is also the group that the key is counted in: the count of a group is written by who holds its lock.
 func (db *DB) keyLockIndex(key []byte) uint8 { return uint8(db.hash(key) >> (64 - keyLockBits)) }
 
 const (
@@ -84,9 +80,8 @@ func (db *DB) Lookup(key []byte) (*Object, error) {
 type access struct {
 	steady bool // the caller holds apply, shared
 
-	// large, if set, is shown a large string, in the form in which it is stored, before it is
-	// copied, and may not keep it. With an error the string is not copied, and the error is
-	// that of the lookup.
+	// large, if set, is shown a large string, in the form in which it is stored, before it is copied, and may not
+	// keep it. With an error the string is not copied, and the error is that of the lookup.
 	large func(value []byte) error
 }
 
@@ -168,8 +163,7 @@ func (db *DB) openObject(key string) *Object {
 	return sh.objects[key]
 }
 
-// open reads the header of a key and puts the object into the map. The caller
-// holds apply, shared.
+// open reads the header of a key and puts the object into the map. The caller holds apply, shared.
 func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 	for {
 		sh.mu.RLock()
@@ -267,14 +261,13 @@ func (db *DB) readCounters(from storage.Reader, l *Layer) error {
 // opened again before the commit is applied to the cache: it would change an incarnation that no lookup
 // reads, and its items would be missing.
 //
-// A writer of single keys holds the locks of its keys from finding the object until the cache has the commit,
-// so the lock of the key has to be free. A transaction holds none, and may last: if it kept
-// objects open, then all that anybody looks up meanwhile. It has them closed instead. While it
-// lasts nothing else is stored, so all incarnations of an object have the same blocks and
-// counters: what was staged with one is right for another. Its commit, if it changes objects,
-// holds apply exclusively, which the opening of objects takes, and changes those that are open
-// then: see addObjects. One that is closed after that was changed in vain, or its layers go on
-// in the incarnation that the commit puts under a key; they were changed, so that is right too.
+// A writer of single keys holds the locks of its keys from finding the object until the cache has the commit, so the
+// lock of the key has to be free. A transaction holds none, and may last: if it kept objects open, then all that
+// anybody looks up meanwhile. It has them closed instead. While it lasts nothing else is stored, so all incarnations
+// of an object have the same blocks and counters: what was staged with one is right for another. Its commit, if it
+// changes objects, holds apply exclusively, which the opening of objects takes, and changes those that are open then:
+// see addObjects. One that is closed after that was changed in vain, or its layers go on in the incarnation that the
+// commit puts under a key; they were changed, so that is right too.
 //
 // A lock that is taken while a transaction has the gate is that of a writer, or a lookup, that
 // waits for the gate and has found nothing yet. It waits until the object is closed.

@@ -12,24 +12,20 @@ import (
 // How a lookup that finds its block not resident gets it without waiting for a
 // writer, and without ever putting a block into the table that lacks a commit.
 //
-// Blocks are dealt to stripes by hash. A writer, for each stripe it touches,
-// counts started up before its batch goes to Pebble, and finished up after the commit
-// is applied to the resident blocks. A loader remembers started, then finished, both
-// before it reads from Pebble, and installs only if those two remembered values
-// were equal and started is still the same. Then no commit to the stripe was
-// between Pebble and the cache when the loader read, and none began since: the block
-// read has every commit, and the next writer finds it in the table and changes
-// it. If finished were read at install time, a block read before a commit could
-// get in after that commit had found nothing in the table to change: lost.
+// Blocks are dealt to stripes by hash. A writer, for each stripe it touches, counts started up before its batch goes
+// to Pebble, and finished up after the commit is applied to the resident blocks. A loader remembers started, then
+// finished, both before it reads from Pebble, and installs only if those two remembered values were equal and started
+// is still the same. Then no commit to the stripe was between Pebble and the cache when the loader read, and none
+// began since: the block read has every commit, and the next writer finds it in the table and changes it. If finished
+// were read at install time, a block read before a commit could get in after that commit had found nothing in the
+// table to change: lost.
 //
-// Nor is anything installed that was read while, or after, a commit under the
-// sequence lock dropped or replaced the object: what was read then may be what is
-// left of it, which is nothing, and a lookup that began before that commit, and
-// looks at memory alone, would take it for an answer.
+// Nor is anything installed that was read while, or after, a commit under the sequence lock dropped or replaced the
+// object: what was read then may be what is left of it, which is nothing, and a lookup that began before that commit,
+// and looks at memory alone, would take it for an answer.
 //
-// A block not installed still answers the lookup that read it: the read came
-// after the lookup began. It need not hold a commit that came later, unless the
-// table meanwhile holds a block, which is then the one to ask.
+// A block not installed still answers the lookup that read it: the read came after the lookup began. It need not hold
+// a commit that came later, unless the table meanwhile holds a block, which is then the one to ask.
 
 const numStripes = 64
 
@@ -60,9 +56,8 @@ func stripeOf(l *Layer, blk uint64) uint64 { return blockKey(l, blk) % numStripe
 // written whole from which a reader has it folded.
 const foldThreshold = 64
 
-// load returns a block for an answer about now: the resident one, or one read
-// from disk, never nil without an error. It may lack commits that were applied
-// after load began. Steady says that the caller holds apply: it must then not
+// load returns a block for an answer about now: the resident one, or one read from disk, never nil without an error.
+// It may lack commits that were applied after load began. Steady says that the caller holds apply: it must then not
 // wait for a load slot, nor for another's load, which may be waiting for one.
 func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) {
 	if first := l.Resident(blk); first != nil {
@@ -111,8 +106,7 @@ func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) 
 	return latest(l, blk, first), err
 }
 
-// latest prefers a block that has appeared in the table to one loaded: it has
-// commits the loaded one may lack.
+// latest prefers a block that has appeared in the table to one loaded: it has commits the loaded one may lack.
 func latest(l *Layer, blk uint64, loaded *Line) *Line {
 	if first := l.Resident(blk); first != nil {
 		return first

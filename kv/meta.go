@@ -120,9 +120,8 @@ func (db *DB) newObjectID() (uint64, error) {
 	return id, nil
 }
 
-// ItemHash returns the hash for the items of a new object. That of a kind is the same for all
-// objects of the store, so that they can be merged, unless the store is opened with another
-// Options.Seed.
+// ItemHash returns the hash for the items of a new object. That of a kind is the same for all objects of the store,
+// so that they can be merged, unless the store is opened with another Options.Seed.
 func (db *DB) ItemHash(kind hash.Kind) (hash.Function, error) {
 	if kind == hash.XXH64 {
 		return hash.NewXXH64(db.meta.Seed), nil

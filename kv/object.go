@@ -9,11 +9,10 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// Object is an open object: one incarnation of what a key maps to. Header,
-// parameters and the list of layers never change in an incarnation; whatever
-// changes them (growth, RENAME, replacement) puts a new Object under the key,
-// sharing the layers that stay, and ends the old one. Holders check Live before
-// they use it; who reads from disk does so inside DB.Read.
+// Object is an open object: one incarnation of what a key maps to. Header, parameters and the list of layers never
+// change in an incarnation; whatever changes them (growth, RENAME, replacement) puts a new Object under the key,
+// sharing the layers that stay, and ends the old one. Holders check Live before they use it; who reads from disk does
+// so inside DB.Read.
 type Object struct {
 	db     *DB
 	key    string
@@ -37,8 +36,7 @@ type Object struct {
 
 const stateEnded = 1
 
-// EndedObject returns an object that was never under a key: a handle that has
-// found nothing yet holds one.
+// EndedObject returns an object that was never under a key: a handle that has found nothing yet holds one.
 func EndedObject() *Object {
 	o := &Object{header: &format.Header{}}
 	o.end()
@@ -114,9 +112,8 @@ func (o *Object) Body() any { return o.body }
 // nothing else stored and is never in the map of open objects.
 func (o *Object) inline() bool { return o.header.ID == 0 }
 
-// bytes is what the open object costs beside its full-size blocks: the structs,
-// the two map entries, the residency entry, and the one block of each layer that
-// has only one.
+// bytes is what the open object costs beside its full-size blocks: the structs, the two map entries, the residency
+// entry, and the one block of each layer that has only one.
 func (o *Object) bytes() int64 {
 	const perObject = int64(unsafe.Sizeof(Object{})+unsafe.Sizeof(format.Header{})) + 480
 	const perLayer = int64(unsafe.Sizeof(Layer{})) + 160

@@ -20,9 +20,8 @@ type Spec struct {
 	Expiry int64
 }
 
-// Create stages a new object under a key; one that is there is replaced. The
-// errors are ErrTooLarge (more bytes than Options.MaxFilterBytes) and those of
-// the type's Open.
+// Create stages a new object under a key; one that is there is replaced. The errors are ErrTooLarge (more bytes than
+// Options.MaxFilterBytes) and those of the type's Open.
 func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
 	o, err := w.newOf(key, s)
 	if err != nil {
@@ -87,9 +86,8 @@ func (w *Writer) put(key []byte, o *Object) error {
 	return w.fits()
 }
 
-// Grow stages another layer for the object under a key, and returns the object
-// with it; the one without must not be used any more with this writer. The
-// layer's number is Grow's to choose. The errors are ErrTooLarge (64 layers, or
+// Grow stages another layer for the object under a key, and returns the object with it; the one without must not be
+// used any more with this writer. The layer's number is Grow's to choose. The errors are ErrTooLarge (64 layers, or
 // more bytes than Options.MaxFilterBytes) and those of the type's Open.
 func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 	h := *o.header
@@ -139,8 +137,7 @@ func (w *Writer) Delete(key []byte) (bool, error) {
 	return !w.expired(old), w.fits()
 }
 
-// dropObject stages the removal of everything under an object's id, and a note
-// for the reclaiming of its space.
+// dropObject stages the removal of everything under an object's id, and a note for the reclaiming of its space.
 func (w *Writer) dropObject(o *Object) {
 	if o.inline() {
 		return
@@ -225,9 +222,8 @@ func (w *Writer) DeleteAll() error {
 	return nil
 }
 
-// stageDrops stages the removal of everything, or of what is stored under the ids of
-// dropped objects, with notes for the reclaiming of the space; and takes away those of
-// objects that were built.
+// stageDrops stages the removal of everything, or of what is stored under the ids of dropped objects, with notes for
+// the reclaiming of the space; and takes away those of objects that were built.
 func (w *Writer) stageDrops() {
 	if w.flush {
 		w.sequence = true

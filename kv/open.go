@@ -8,11 +8,10 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// Open opens the store in dir, creating dir and the store if need be; nil
-// options mean the defaults. What it creates is for the user of the process alone, whatever
-// the umask: modes 0700 and 0600. The errors are ErrOptions, ErrLocked, ErrNotExist
-// (only with MustExist), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and those
-// of the file system.
+// Open opens the store in dir, creating dir and the store if need be; nil options mean the defaults. What it creates
+// is for the user of the process alone, whatever the umask: modes 0700 and 0600. The errors are ErrOptions,
+// ErrLocked, ErrNotExist (only with MustExist), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and those of the file
+// system.
 func Open(dir string, options *Options) (*DB, error) {
 	opts, err := options.withDefaults()
 	if err != nil {

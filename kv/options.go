@@ -18,21 +18,18 @@ const DefaultMaxFilterBytes = 64 << 30
 type Durability uint8
 
 const (
-	// DurabilityDefault means the store's level, Options.Durability; as a
-	// store's level it means Always.
+	// DurabilityDefault means the store's level, Options.Durability; as a store's level it means Always.
 	DurabilityDefault Durability = iota
 
-	// Always reports a write as done when it, and everything its answer was
-	// based on, is on stable storage.
+	// Always reports a write as done when it, and everything its answer was based on, is on stable storage.
 	Always
 
 	// EverySec reports a write at once and syncs the log once a second: a
 	// crash of the machine or of the process loses at most about a second.
 	EverySec
 
-	// NoSync reports a write at once and leaves syncing to the log's own pace.
-	// Pebble keeps up to 32 KiB of log in the memory of the process, and up to
-	// 2,048 small writes of about the last 50 ms are not in the log yet, so that
+	// NoSync reports a write at once and leaves syncing to the log's own pace. Pebble keeps up to 32 KiB of log in
+	// the memory of the process, and up to 2,048 small writes of about the last 50 ms are not in the log yet, so that
 	// even a kill -9 of the process alone can lose the last writes.
 	NoSync
 )
@@ -80,26 +77,23 @@ type Options struct {
 	// a quarter of it. 256 KiB to 1 GiB. Default 32 MiB.
 	MemTableSize int
 
-	// Durability is the level of writes that ask for no other: Always, EverySec or
-	// NoSync. Default Always.
+	// Durability is the level of writes that ask for no other: Always, EverySec or NoSync. Default Always.
 	Durability Durability
 
-	// Seed is what the item hashes of objects created from now on follow from, for
-	// filters that are to be the same in several stores, or in each run of a test.
-	// With 0, the default, they have the store's own secret of 256 random bits, or
-	// with XXH64 its own random seed. Whoever knows the Seed, or can guess it, can
-	// choose items that collide. See package hash. Objects that exist keep theirs.
+	// Seed is what the item hashes of objects created from now on follow from, for filters that are to be the same in
+	// several stores, or in each run of a test. With 0, the default, they have the store's own secret of 256 random
+	// bits, or with XXH64 its own random seed. Whoever knows the Seed, or can guess it, can choose items that
+	// collide. See package hash. Objects that exist keep theirs.
 	Seed uint64
 
 	// MaxFilterBytes limits the size, in bytes of bit arrays, of one object.
 	// 1 byte to 1 PiB. Default DefaultMaxFilterBytes.
 	MaxFilterBytes uint64
 
-	// BallastSize is the size, in bytes, of a file kept in the store's
-	// directory to be removed when the disk is full, so that what is in flight
-	// can end well, and keys can be deleted. It is as large as the store, in powers of
-	// two, but 1 MiB at least, and this at most. 1 byte to 1 PiB. Default 64 MiB;
-	// negative means none. Memory stores have none.
+	// BallastSize is the size, in bytes, of a file kept in the store's directory to be removed when the disk is full,
+	// so that what is in flight can end well, and keys can be deleted. It is as large as the store, in powers of two,
+	// but 1 MiB at least, and this at most. 1 byte to 1 PiB. Default 64 MiB; negative means none. Memory stores have
+	// none.
 	BallastSize int64
 
 	// MinFreeSpace is the free space, in bytes, below which writes other than deletions
@@ -111,15 +105,13 @@ type Options struct {
 	// hour. Default one second.
 	FreeSpaceInterval time.Duration
 
-	// MaxIdleTransaction is how long a write waits for a transaction in which nothing is
-	// done meanwhile: no read and no write of it is under way, or begins. Then it returns
-	// ErrBusy, since one that is made inside of the transaction's function without being
-	// part of it would wait for ever. However long a transaction works, others wait.
-	// From a millisecond on; negative means without end. Default 10 seconds.
+	// MaxIdleTransaction is how long a write waits for a transaction in which nothing is done meanwhile: no read and
+	// no write of it is under way, or begins. Then it returns ErrBusy, since one that is made inside of the
+	// transaction's function without being part of it would wait for ever. However long a transaction works, others
+	// wait. From a millisecond on; negative means without end. Default 10 seconds.
 	MaxIdleTransaction time.Duration
 
-	// Logger receives what an operator should know. Panics of it are ignored. Default
-	// slog.Default().
+	// Logger receives what an operator should know. Panics of it are ignored. Default slog.Default().
 	Logger *slog.Logger
 
 	// Modules are the extensions the store is opened with: data types, commands, services and
@@ -129,8 +121,7 @@ type Options struct {
 	// Clock tells the time for expiry; one before 1970 counts as its beginning. Default time.Now.
 	Clock func() time.Time
 
-	// pause is called at named points of slow paths; set by tests to hold a
-	// goroutine there.
+	// pause is called at named points of slow paths; set by tests to hold a goroutine there.
 	pause func(point string)
 
 	// direct has every commit go to Pebble at once, also small ones; set by tests.
@@ -147,8 +138,7 @@ const (
 	maxDiskSize       = 1 << 50
 )
 
-// withDefaults returns a copy with every default filled in, or an error that
-// lists all problems.
+// withDefaults returns a copy with every default filled in, or an error that lists all problems.
 func (o *Options) withDefaults() (Options, error) {
 	var opts Options
 	if o != nil {

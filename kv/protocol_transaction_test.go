@@ -167,10 +167,10 @@ func TestTransaction_nestedElsewhere(t *testing.T) {
 				until(func() bool { return errors.Is(tx.Read(func(kv.Reader) error { return nil }), kv.ErrEnded) })
 			}
 			for name, write := range map[string]func() error{
-				"SET":    func() error { return setString(s, "k", "v") },
-				"add":    func() error { _, err := f.AddString("new"); return err },
-				"flush":  func() error { return s.DeleteAll(kv.NoSync) },
-				"begin":  func() error { _, err := s.BeginExclusive(context.Background(), kv.NoSync); return err },
+				"SET":         func() error { return setString(s, "k", "v") },
+				"add":         func() error { _, err := f.AddString("new"); return err },
+				"flush":       func() error { return s.DeleteAll(kv.NoSync) },
+				"begin":       func() error { _, err := s.BeginExclusive(context.Background(), kv.NoSync); return err },
 				"read locked": func() error { return s.ReadLocked([]byte("f"), func(kv.Reader) error { return nil }) },
 			} {
 				made := make(chan error)

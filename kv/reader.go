@@ -56,13 +56,11 @@ func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) { return r.
 // Counter returns counter i of a layer.
 func (r Reader) Counter(l *Layer, i int) uint64 { return r.source.counter(l, i) }
 
-// Read runs a lookup so that it sees no part of a commit that touches more than
-// one key or replaces an object. If one was under way or applied meanwhile, the
-// lookup may have seen some of it, or read from disk what is left of an object
-// that was dropped, which is nothing: it is repeated, with such commits held
-// off. That an object was closed to save memory is no reason: its blocks have
-// everything up to then, which is after the lookup began. An error of the first
-// time does not count if it is repeated: it may rest on half a commit.
+// Read runs a lookup so that it sees no part of a commit that touches more than one key or replaces an object. If one
+// was under way or applied meanwhile, the lookup may have seen some of it, or read from disk what is left of an
+// object that was dropped, which is nothing: it is repeated, with such commits held off. That an object was closed to
+// save memory is no reason: its blocks have everything up to then, which is after the lookup began. An error of the
+// first time does not count if it is repeated: it may rest on half a commit.
 //
 // Look must not write, and must look with the Reader alone, but for DB.Touch: the second time it
 // runs with a lock held that other lookups of the DB take too.
@@ -74,12 +72,10 @@ type ReadOptions struct {
 	// error of its ends the lookup of that string.
 	Large func(value []byte) error
 
-	// Keys is for a lookup of the headers of several keys, and of nothing else: it sees all of
-	// them as of one moment.
+	// Keys is for a lookup of the headers of several keys, and of nothing else: it sees all of them as of one moment.
 	Keys bool
 
-	// Long is for a lookup that takes long: it sees everything as of one moment, and keeps no
-	// commit waiting.
+	// Long is for a lookup that takes long: it sees everything as of one moment, and keeps no commit waiting.
 	Long bool
 }
 

@@ -10,22 +10,19 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// Dropping an object is one range deletion; the disk gets its space back when
-// Pebble compacts the range. A note left in the same commit has that done, also
-// after a restart. An object being built has a note from before its first block:
-// if that is found and nobody is building, the range is deleted first.
+// Dropping an object is one range deletion; the disk gets its space back when Pebble compacts the range. A note left
+// in the same commit has that done, also after a restart. An object being built has a note from before its first
+// block: if that is found and nobody is building, the range is deleted first.
 
-// smallRange is the size, in bytes, below which a dropped range is left to
-// Pebble's own compactions.
+// smallRange is the size, in bytes, below which a dropped range is left to Pebble's own compactions.
 const smallRange = 1 << 20
 
 // maxNotes is how many notes of small objects one call of Reclaim deals with.
 const maxNotes = 4096
 
-// Reclaim has the space of dropped objects given back, and reports whether there
-// were any: of many small ones, whose space comes back by itself, or of one large
-// one. The objects behind a FLUSHALL count as one. On a full disk nothing comes back by
-// itself, as nothing is written: then small ones, and keys, are seen to as well.
+// Reclaim has the space of dropped objects given back, and reports whether there were any: of many small ones, whose
+// space comes back by itself, or of one large one. The objects behind a FLUSHALL count as one. On a full disk nothing
+// comes back by itself, as nothing is written: then small ones, and keys, are seen to as well.
 func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	if err := db.enter(); err != nil {
 		return false, err
@@ -108,8 +105,7 @@ func (db *DB) reclaimSmall(ctx context.Context) error {
 	return nil
 }
 
-// dropped is what notes were found: small objects that are done, until one that
-// needs work of its own.
+// dropped is what notes were found: small objects that are done, until one that needs work of its own.
 type dropped struct {
 	done      []uint64
 	large     *uint64
@@ -157,9 +153,8 @@ func droppedRange(object uint64) (start, end []byte) {
 	return format.AppendObjectKey(nil, object), format.AppendObjectKey(nil, object+1)
 }
 
-// dropUnwritten deletes what a build that was never committed has written. The
-// note is looked at again while no commit can take it away: one that has, since
-// it was found, put the object under its key.
+// dropUnwritten deletes what a build that was never committed has written. The note is looked at again while no
+// commit can take it away: one that has, since it was found, put the object under its key.
 func (db *DB) dropUnwritten(object uint64) (bool, error) {
 	db.apply.RLock()
 	defer db.apply.RUnlock()
@@ -193,9 +188,8 @@ func (db *DB) MaintenanceStats() (folds, dropped, reclaimed uint64) {
 	return db.stats.folds.Load(), db.stats.foldsDropped.Load(), db.stats.reclaimed.Load()
 }
 
-// CompactAll folds what waits to be folded and has Pebble compact the whole
-// store: the state a store comes to by itself when nothing is written. It takes
-// as long as reading and writing all of it.
+// CompactAll folds what waits to be folded and has Pebble compact the whole store: the state a store comes to by
+// itself when nothing is written. It takes as long as reading and writing all of it.
 func (db *DB) CompactAll(ctx context.Context) error {
 	if err := db.enter(); err != nil {
 		return err

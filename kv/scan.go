@@ -16,12 +16,10 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 )
 
-// Keys are stored by a hash of 64 bits, and a cursor is the least hash not yet
-// seen. So a cursor is a place that means the same at any time, in any process: a
-// scan keeps no state, and goes on after a restart. A key that is there from the
-// beginning of a scan to its end is returned exactly once; one that comes or goes
-// meanwhile may be returned or not. Keys of one hash, which are as good as
-// impossible, are returned together.
+// Keys are stored by a hash of 64 bits, and a cursor is the least hash not yet seen. So a cursor is a place that
+// means the same at any time, in any process: a scan keeps no state, and goes on after a restart. A key that is there
+// from the beginning of a scan to its end is returned exactly once; one that comes or goes meanwhile may be returned
+// or not. Keys of one hash, which are as good as impossible, are returned together.
 
 // ScanOptions say which keys a scan returns. The zero value means all.
 type ScanOptions struct {
@@ -37,8 +35,7 @@ type ScanOptions struct {
 	// Objects leaves out strings.
 	Objects bool
 
-	// Charge, if set, is told of the bytes of each key that is to be returned. An error of its
-	// ends the scan.
+	// Charge, if set, is told of the bytes of each key that is to be returned. An error of its ends the scan.
 	Charge func(bytes int) error
 }
 
@@ -58,9 +55,8 @@ func (o *ScanOptions) prepare() (err error) {
 	return err
 }
 
-// Scan returns the keys, in no meaningful order. It sees the store as it is while
-// it runs: a key that is there all the time is returned exactly once. An error ends
-// it. Between keys nothing is held.
+// Scan returns the keys, in no meaningful order. It sees the store as it is while it runs: a key that is there all
+// the time is returned exactly once. An error ends it. Between keys nothing is held.
 func (db *DB) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
 	const batch = 1000 // with one iterator of Pebble's
 	return func(yield func(string, error) bool) {
@@ -121,9 +117,8 @@ func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOp
 	return keys, next, err
 }
 
-// eachHeader calls f for the keys from a hash on until it returns false, or end if it
-// never did. Those that are not live have expired. Key and header are valid during the
-// call. A header that does not decode is an empty one.
+// eachHeader calls f for the keys from a hash on until it returns false, or end if it never did. Those that are not
+// live have expired. Key and header are valid during the call. A header that does not decode is an empty one.
 func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64, key []byte, h *format.Header, live bool) bool, end func()) (err error) {
 	db := r.db
 	if err := db.enter(); err != nil {
@@ -237,8 +232,7 @@ func (w *Writer) hasChanged(key []byte) bool {
 	return v != nil && v.changed
 }
 
-// RandomKey returns one of the keys at random, each nearly as likely as another;
-// false if there is none.
+// RandomKey returns one of the keys at random, each nearly as likely as another; false if there is none.
 func (db *DB) RandomKey(ctx context.Context) (key string, ok bool, err error) {
 	if err := db.settle(); err != nil {
 		return "", false, err

@@ -11,10 +11,9 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// Blocks of slots. The bits of a block of bits are only ever set, and any mixture of
-// two states of it answers right. Slots change their values, and an entry that is moved
-// from one to another could be looked for in the second before it is there and in the
-// first when it has gone. So layers of slots have versions, see Layer.Version.
+// Blocks of slots. The bits of a block of bits are only ever set, and any mixture of two states of it answers right.
+// Slots change their values, and an entry that is moved from one to another could be looked for in the second before
+// it is there and in the first when it has gone. So layers of slots have versions, see Layer.Version.
 //
 // A writer changes a copy of its own of each block, and notes which slots are set to what:
 // that is what it stages, and has a copy made again, or taken back.
@@ -27,8 +26,7 @@ type slotBlock struct {
 	layer  *Layer
 	words  []uint64 // a copy of the whole block, with the changes; nil if it was given up
 
-	// log is what slots were set to, oldest first. Log[saved:] was added since the savepoint whose
-	// id is in logged.
+	// log is what slots were set to, oldest first. Log[saved:] was added since the savepoint whose id is in logged.
 	log    []block.Slot
 	saved  int
 	logged uint64
@@ -54,20 +52,18 @@ func newVersions(blocks uint64) []atomic.Uint32 {
 	return make([]atomic.Uint32, n)
 }
 
-// Version returns the version of a block of slots, which it shares with other blocks
-// of the layer: odd while a commit that changes one of them is applied, from before
-// Pebble has it to after memory has it, and another one afterwards. Who found the same
-// even version before and after it looked at blocks, of every one of them, saw them as
-// they were at one moment.
+// Version returns the version of a block of slots, which it shares with other blocks of the layer: odd while a commit
+// that changes one of them is applied, from before Pebble has it to after memory has it, and another one afterwards.
+// Who found the same even version before and after it looked at blocks, of every one of them, saw them as they were
+// at one moment.
 func (l *Layer) Version(blk uint64) uint32 { return l.versionOf(blk).Load() }
 
 func (l *Layer) versionOf(blk uint64) *atomic.Uint32 {
 	return &l.versions[blk&uint64(len(l.versions)-1)]
 }
 
-// Slots returns a block of slots with this writer's changes, to be changed: SetSlots
-// must be told of every slot that is, before the writer is used in another way. The
-// words are the writer's, valid until it is used in another way.
+// Slots returns a block of slots with this writer's changes, to be changed: SetSlots must be told of every slot that
+// is, before the writer is used in another way. The words are the writer's, valid until it is used in another way.
 func (w *Writer) Slots(o *Object, l *Layer, blk uint64) ([]uint64, error) {
 	b, err := w.slotBlock(o, l, blk)
 	if err != nil {
@@ -192,8 +188,7 @@ func (w *Writer) copySlots(b *slotBlock) error {
 	return nil
 }
 
-// giveUpCopies leaves what changed of the blocks alone. Their memory is not used again, as
-// a lookup may be at it.
+// giveUpCopies leaves what changed of the blocks alone. Their memory is not used again, as a lookup may be at it.
 func (w *Writer) giveUpCopies() {
 	for _, b := range w.copied {
 		b.words = nil
@@ -265,9 +260,8 @@ func (w *Writer) stageSlots() {
 	}
 }
 
-// startVersions makes the versions of the blocks that are changed odd, in the layers that are
-// to be patched, and returns those. The locks of the keys are held, or the gate, so nobody else
-// changes them.
+// startVersions makes the versions of the blocks that are changed odd, in the layers that are to be patched, and
+// returns those. The locks of the keys are held, or the gate, so nobody else changes them.
 func (w *Writer) startVersions(p *applier) (odd []*atomic.Uint32) {
 	for _, b := range w.slots {
 		_, l := p.layer(b.layer.object, b.layer.spec.Number)

@@ -11,16 +11,14 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// A view reads the store as of one commit: the snapshot is taken, and the number of
-// that commit noted, while no commit is between Pebble and the cache.
-// What a key maps to, its layers and its counters come from the snapshot, never from
-// the open objects. A block that is in memory is the view's too if nothing has
-// changed its object since: the number of the object's last change, raised before a commit changes blocks, or
-// has them go on in another incarnation, is looked at after the block was copied. Read early, it could
-// miss the commit whose bits were just copied. All other blocks are read through the snapshot.
+// A view reads the store as of one commit: the snapshot is taken, and the number of that commit noted, while no
+// commit is between Pebble and the cache. What a key maps to, its layers and its counters come from the snapshot,
+// never from the open objects. A block that is in memory is the view's too if nothing has changed its object since:
+// the number of the object's last change, raised before a commit changes blocks, or has them go on in another
+// incarnation, is looked at after the block was copied. Read early, it could miss the commit whose bits were just
+// copied. All other blocks are read through the snapshot.
 
-// What a view keeps: blocks, of 8 KiB each at most, and keys with their objects, of which one
-// may be larger.
+// What a view keeps: blocks, of 8 KiB each at most, and keys with their objects, of which one may be larger.
 const (
 	maxSnapshotBlocks  = 512
 	maxSnapshotObjects = 4 << 20 // bytes

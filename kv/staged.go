@@ -79,8 +79,7 @@ func (w *Writer) ordinal(l *Layer) int {
 	return -1
 }
 
-// stagedLayer returns what is staged of a layer, nil if nothing is. It is valid until the
-// next layer is added.
+// stagedLayer returns what is staged of a layer, nil if nothing is. It is valid until the next layer is added.
 func (w *Writer) stagedLayer(l *Layer) *stagedLayer {
 	if i := w.ordinal(l); i >= 0 {
 		return &w.layers[i]
@@ -188,8 +187,7 @@ func (w *Writer) stagedBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	return first, w.ReadBlock(o, l, blk, words)
 }
 
-// ReadBlock copies a block with this writer's changes to words, which are as many
-// as the block has.
+// ReadBlock copies a block with this writer's changes to words, which are as many as the block has.
 func (w *Writer) ReadBlock(o *Object, l *Layer, blk uint64, words []uint64) error {
 	if b := w.findSlots(l, blk); b != nil {
 		if err := w.copySlots(b); err != nil {
@@ -266,8 +264,7 @@ func (w *Writer) forgetGone() {
 	}
 }
 
-// changedObjects returns the ids of the objects of which blocks or counters are staged, after
-// forgetGone.
+// changedObjects returns the ids of the objects of which blocks or counters are staged, after forgetGone.
 func (w *Writer) changedObjects() map[uint64]bool {
 	ids := make(map[uint64]bool)
 	for i := range w.layers {
@@ -286,10 +283,9 @@ func (w *Writer) changedObjects() map[uint64]bool {
 	return ids
 }
 
-// What a transaction stages has to fit into a commit, and takes memory until then. So it is not
-// only at the end that it is measured: whenever as much was staged again as half of a commit, in
-// bytes of memory. What is staged at any time is then no more than a commit and that half, in
-// copies of blocks and lists a few times as much.
+// What a transaction stages has to fit into a commit, and takes memory until then. So it is not only at the end that
+// it is measured: whenever as much was staged again as half of a commit, in bytes of memory. What is staged at any
+// time is then no more than a commit and that half, in copies of blocks and lists a few times as much.
 
 // grow counts bytes of memory that are staged.
 func (w *Writer) grow(bytes int) {
@@ -306,8 +302,7 @@ func (w *Writer) sift() {
 	}
 }
 
-// fits refuses what is staged if that is more than a commit takes. A writer that was refused once
-// commits nothing.
+// fits refuses what is staged if that is more than a commit takes. A writer that was refused once commits nothing.
 func (w *Writer) fits() error {
 	if w.tooLarge == nil && w.unmeasured >= w.db.MaxCommit()/2 {
 		w.unmeasured = 0
@@ -347,8 +342,7 @@ func (w *Writer) leastSize() (n int) {
 	return n + 2*storage.PerEntry*len(w.drops)
 }
 
-// The most that an idle writer keeps: how many keys and blocks it has room for, and positions
-// of a block.
+// The most that an idle writer keeps: how many keys and blocks it has room for, and positions of a block.
 const (
 	maxKept          = 4096
 	maxKeptPositions = 64

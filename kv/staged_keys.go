@@ -54,8 +54,7 @@ func (w *Writer) setKey(key []byte, o *Object) {
 	}
 }
 
-// Object returns the live object under a key, as this writer has left it; nil,
-// nil if there is none.
+// Object returns the live object under a key, as this writer has left it; nil, nil if there is none.
 func (w *Writer) Object(key []byte) (*Object, error) {
 	v, err := w.look(key)
 	if err != nil {
@@ -198,8 +197,7 @@ func (w *Writer) stageKeys() {
 	}
 }
 
-// stageExpiry stages the note of a key that expires, and takes away that of what was
-// there.
+// stageExpiry stages the note of a key that expires, and takes away that of what was there.
 func (w *Writer) stageExpiry(key []byte, old, now *Object) {
 	var was, is int64
 	if old != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 )
 
-// Strings are kept in their headers, so that a read is one read and a write one
-// record. What is done to them here follows Redis; the commands on top only parse
-// and answer.
+// Strings are kept in their headers, so that a read is one read and a write one record. What is done to them here
+// follows Redis; the commands on top only parse and answer.
 
 // maxString is how long Redis lets a string be, in bytes.
 const maxString = 512 << 20
@@ -26,8 +25,7 @@ const (
 	SetIfThere
 )
 
-// SetOptions say how Set writes. The zero value replaces what is there with a
-// value that does not expire.
+// SetOptions say how Set writes. The zero value replaces what is there with a value that does not expire.
 type SetOptions struct {
 	If SetIf
 
@@ -91,8 +89,7 @@ func (r Reader) Peek(key []byte, f func(value []byte)) error {
 	return err
 }
 
-// Get returns the string under a key as this writer has left it, nil if there is
-// none. It must not be changed.
+// Get returns the string under a key as this writer has left it, nil if there is none. It must not be changed.
 func (w *Writer) Get(key []byte) ([]byte, error) {
 	o, err := w.Object(key)
 	if err != nil || o == nil {
@@ -214,10 +211,9 @@ func (w *Writer) Incr(key []byte, n int64) (int64, error) {
 	return old + n, w.change(key, strconv.AppendInt(nil, old+n, 10))
 }
 
-// IncrFloat stages a string that is a number with another added, and returns the
-// sum as it is stored. A missing key counts as 0. Both are read, and added, with
-// the 64 bits of an x86 long double, as Redis does there; the sum has up to 17
-// digits behind the point. The errors are ErrNotFloat and ErrNotFinite.
+// IncrFloat stages a string that is a number with another added, and returns the sum as it is stored. A missing key
+// counts as 0. Both are read, and added, with the 64 bits of an x86 long double, as Redis does there; the sum has up
+// to 17 digits behind the point. The errors are ErrNotFloat and ErrNotFinite.
 func (w *Writer) IncrFloat(key, n []byte) ([]byte, error) {
 	value, err := w.Get(key)
 	if err != nil {

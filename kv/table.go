@@ -14,10 +14,9 @@ type Line = block.Line
 // slot holds the resident block of one block number, as a pointer to its first
 // line, or nil. Behind the pointer lies one allocation of the layer's lines.
 //
-// Writers of the pointer: a loader sets it from nil, under the stripe's mutex
-// (see load); a commit replaces the shared zero block by one of its own, inside
-// its stripe's started/finished window; an eviction sets it to nil, if it is
-// still the block evicted. Every one is a compare-and-swap.
+// Writers of the pointer: a loader sets it from nil, under the stripe's mutex (see load); a commit replaces the
+// shared zero block by one of its own, inside its stripe's started/finished window; an eviction sets it to nil, if it
+// is still the block evicted. Every one is a compare-and-swap.
 type slot = atomic.Pointer[Line]
 
 const (
@@ -25,8 +24,7 @@ const (
 	chunkSlots = 1 << chunkBits
 )
 
-// chunk is the second level of a block table, made on first use: 512 bytes for
-// half a megabyte of blocks.
+// chunk is the second level of a block table, made on first use: 512 bytes for half a megabyte of blocks.
 type chunk [chunkSlots]slot
 
 // LayerSpec is the stored description of one layer.
@@ -50,8 +48,7 @@ type Layer struct {
 	// block is put into one then. Of one that was open it is written with the lock of the shard held.
 	closed atomic.Bool
 
-	// counters are written by commits under the key's write lock and read by
-	// anyone.
+	// counters are written by commits under the key's write lock and read by anyone.
 	counters [format.NumCounters]atomic.Uint64
 
 	versions []atomic.Uint32 // of blocks of slots, see Version; a power of two of them
@@ -68,8 +65,7 @@ func newLayer(h *format.Header, spec LayerSpec) *Layer {
 	return l
 }
 
-// Spec returns the stored description of the layer. Its Params must not be
-// changed.
+// Spec returns the stored description of the layer. Its Params must not be changed.
 func (l *Layer) Spec() LayerSpec { return l.spec }
 
 // Counter returns counter i of the layer, as of the last commit applied, or pending.
@@ -82,10 +78,9 @@ func (l *Layer) setCounters(values [format.NumCounters]uint64) {
 	}
 }
 
-// Resident returns the first line of a block if the block is in memory, else
-// nil. The lines behind it, as many as the layer's, may be read with atomic
-// loads at any time, also after the block was evicted; blk must be below the
-// layer's number of blocks.
+// Resident returns the first line of a block if the block is in memory, else nil. The lines behind it, as many as the
+// layer's, may be read with atomic loads at any time, also after the block was evicted; blk must be below the layer's
+// number of blocks.
 func (l *Layer) Resident(blk uint64) *Line {
 	if l.dir == nil {
 		return l.one.Load()
@@ -112,9 +107,8 @@ func (l *Layer) newBlock() (*Line, []uint64) {
 // blockBytes is what one resident block costs.
 func (l *Layer) blockBytes() int64 { return int64(l.spec.Lines) * block.LineBits / 8 }
 
-// zeroLine is the first line of the block of zeros that stands in every table
-// for blocks never written. It is never changed: a commit that sets a bit in it
-// puts a block of its own in its place.
+// zeroLine is the first line of the block of zeros that stands in every table for blocks never written. It is never
+// changed: a commit that sets a bit in it puts a block of its own in its place.
 var zeroLine = (*Line)(make([]uint64, block.MaxWords))
 
 // slotOf returns the slot of a block, or nil while its chunk does not exist.

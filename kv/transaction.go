@@ -17,10 +17,9 @@ var (
 	ErrReadOnly = errors.New("kv: a view is read-only")
 )
 
-// Transaction is any number of reads and writes of any keys that are as one: either
-// a writer that excludes all others until its end, and reads what it has written, or
-// a view, which sees the store as of one commit and excludes nobody. Its users take
-// turns. It is what package txn is made of.
+// Transaction is any number of reads and writes of any keys that are as one: either a writer that excludes all others
+// until its end, and reads what it has written, or a view, which sees the store as of one commit and excludes nobody.
+// Its users take turns. It is what package txn is made of.
 type Transaction struct {
 	db     *DB
 	ctx    context.Context // that it was begun with, marked as its own
@@ -75,20 +74,18 @@ func enterTransaction(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Update runs f in a transaction, and commits what f staged if it returns nil. If it returns
-// an error or panics, the transaction is rolled back, and Update returns the error, or panics
-// too. Until f has returned no other write of the store begins, not even if the transaction
-// was rolled back before, by the end of its context: so that a write of f's past the
-// transaction, which waits for its end, is not made after all.
+// Update runs f in a transaction, and commits what f staged if it returns nil. If it returns an error or panics, the
+// transaction is rolled back, and Update returns the error, or panics too. Until f has returned no other write of the
+// store begins, not even if the transaction was rolled back before, by the end of its context: so that a write of f's
+// past the transaction, which waits for its end, is not made after all.
 //
 // What is written takes memory until the commit: of the size of a commit, MaxCommit, and half
 // of one more, with the lists and copies of blocks that belong to it a few times that. A
 // transaction that writes more is refused with ErrTooLarge, by the write or the commit, and then
 // commits nothing. What is read is not kept. The cache keeps to its size meanwhile.
 //
-// Under Always, Update returns when everything that was written or read in the transaction
-// is on stable storage. The errors are f's, or in its place ErrFailed, and those of
-// BeginExclusive and DB.Write.
+// Under Always, Update returns when everything that was written or read in the transaction is on stable storage. The
+// errors are f's, or in its place ErrFailed, and those of BeginExclusive and DB.Write.
 func (db *DB) Update(ctx context.Context, level Durability, f func(*Transaction) error) (err error) {
 	tx, err := db.beginExclusive(ctx, level, true)
 	if err != nil {
@@ -116,10 +113,9 @@ func (db *DB) View(ctx context.Context, f func(*Transaction) error) error {
 	return f(tx)
 }
 
-// BeginExclusive begins a transaction that writes. Until its end no other write of the
-// store begins, and none is under way; lookups go on. It is rolled back when the
-// context ends, or the store is closed. The errors are ErrClosed, ErrFailed, ErrNoSpace,
-// ErrBusy, ErrNested, and the context's.
+// BeginExclusive begins a transaction that writes. Until its end no other write of the store begins, and none is
+// under way; lookups go on. It is rolled back when the context ends, or the store is closed. The errors are
+// ErrClosed, ErrFailed, ErrNoSpace, ErrBusy, ErrNested, and the context's.
 func (db *DB) BeginExclusive(ctx context.Context, level Durability) (*Transaction, error) {
 	return db.beginExclusive(ctx, level, false)
 }
@@ -170,8 +166,7 @@ func (db *DB) endTransactions() {
 	})
 }
 
-// end rolls back a transaction that has not ended. The gate stays shut until its function
-// leaves, if it has one.
+// end rolls back a transaction that has not ended. The gate stays shut until its function leaves, if it has one.
 func (tx *Transaction) end(why error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -217,10 +212,9 @@ func (tx *Transaction) release(why error) {
 	}
 }
 
-// Write runs one change with the transaction's writer, which may touch any keys. If the
-// change returns an error or panics, what it staged is taken back, and the transaction
-// goes on as it was before. Other users of the transaction wait meanwhile. The errors are
-// the change's, ErrEnded and ErrReadOnly.
+// Write runs one change with the transaction's writer, which may touch any keys. If the change returns an error or
+// panics, what it staged is taken back, and the transaction goes on as it was before. Other users of the transaction
+// wait meanwhile. The errors are the change's, ErrEnded and ErrReadOnly.
 //
 // The change must not use the transaction but by the writer: it would wait for itself.
 func (tx *Transaction) Write(change func(*Writer) error) error {
@@ -263,9 +257,8 @@ func (tx *Transaction) read(large func(value []byte) error, look func(Reader) er
 	return look(Reader{tx.db, tx.w, tx.w.Now(), large})
 }
 
-// Commit ends the transaction with everything staged in it, as one commit. The errors
-// are those of DB.Write; after one nothing was written but for ErrFailed. The end
-// of a view is nothing but that.
+// Commit ends the transaction with everything staged in it, as one commit. The errors are those of DB.Write; after
+// one nothing was written but for ErrFailed. The end of a view is nothing but that.
 func (tx *Transaction) Commit() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -281,10 +274,9 @@ func (tx *Transaction) Commit() error {
 	return tx.w.commit()
 }
 
-// Rollback ends the transaction without a change. It may be called after its end; after
-// Commit it does nothing. Under Always it returns when everything that was read in the
-// transaction is on stable storage: what its user knows from that, and says, is as good as
-// what he commits. ErrFailed and ErrClosed say that it is not known to be.
+// Rollback ends the transaction without a change. It may be called after its end; after Commit it does nothing. Under
+// Always it returns when everything that was read in the transaction is on stable storage: what its user knows from
+// that, and says, is as good as what he commits. ErrFailed and ErrClosed say that it is not known to be.
 func (tx *Transaction) Rollback() error {
 	tx.stop()
 	tx.end(nil)

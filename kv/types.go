@@ -38,19 +38,17 @@ type Type struct {
 	// later version are refused with ErrUnsupportedVersion before Open sees them.
 	Version uint8
 
-	// Open decodes the parameters of an object just opened or created, and
-	// returns what Object.Body gives to the module's code. An error refuses the
-	// object: ErrCorrupt for parameters that do not decode.
+	// Open decodes the parameters of an object just opened or created, and returns what Object.Body gives to the
+	// module's code. An error refuses the object: ErrCorrupt for parameters that do not decode.
 	Open func(o *Object) (any, error)
 
 	// Verify checks what only the module knows, for a check of the whole store:
 	// it is given every block of every layer, and then, once, ok by Done.
 	Verify func(o *Object) Verifier
 
-	// Compact stages changes that make an object smaller, for a commit of about
-	// budget bytes at most, and reports whether there is more to do. Lookups see
-	// the commit as one, and answer as before. It is called for keys given to
-	// DB.QueueCompact; nil if the type has no use for that.
+	// Compact stages changes that make an object smaller, for a commit of about budget bytes at most, and reports
+	// whether there is more to do. Lookups see the commit as one, and answer as before. It is called for keys given
+	// to DB.QueueCompact; nil if the type has no use for that.
 	Compact func(w *Writer, o *Object, budget int) (more bool, err error)
 
 	// Describe returns what SIEVE.STATS answers of an object, besides what it knows of
@@ -129,10 +127,9 @@ const maxName = 64
 // Modules returns the modules of Options.Modules as this store has them; nil if the options had none.
 func (db *DB) Modules() Running { return db.running }
 
-// GivenUp returns the error of a context that has ended: what goes through many keys or
-// items asks it for each, counted by i from 0, so that nobody waits for the rest of a
-// command that is given up. It looks for every 1024th. A write asks while it stages, so that
-// there is all of it or nothing.
+// GivenUp returns the error of a context that has ended: what goes through many keys or items asks it for each,
+// counted by i from 0, so that nobody waits for the rest of a command that is given up. It looks for every 1024th. A
+// write asks while it stages, so that there is all of it or nothing.
 func GivenUp(ctx context.Context, i int) error {
 	const few = 1024
 	if i%few != 0 {

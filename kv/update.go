@@ -21,8 +21,7 @@ func (db *DB) Get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// MGet returns the strings under keys as of one moment, nil for each that is missing
-// or holds another type.
+// MGet returns the strings under keys as of one moment, nil for each that is missing or holds another type.
 func (db *DB) MGet(keys ...[]byte) (values [][]byte, err error) {
 	values = make([][]byte, len(keys))
 	err = db.readKeys(nil, func(r Reader) error {
@@ -106,9 +105,8 @@ func (db *DB) Delete(level Durability, keys ...[]byte) (n int, err error) {
 	return n, err
 }
 
-// Rename moves what is under src to dst in one commit, replacing what is there.
-// Lookups of dst find the old value or the new one, never neither. It returns
-// ErrNotFound if src is missing. Src and dst may be equal.
+// Rename moves what is under src to dst in one commit, replacing what is there. Lookups of dst find the old value or
+// the new one, never neither. It returns ErrNotFound if src is missing. Src and dst may be equal.
 func (db *DB) Rename(level Durability, src, dst []byte) error {
 	return db.Write(level, [][]byte{src, dst}, func(w *Writer) error { return w.Rename(src, dst) })
 }
@@ -122,9 +120,8 @@ func (db *DB) RenameIfFree(level Durability, src, dst []byte) (done bool, err er
 	return done && err == nil, err
 }
 
-// Copy copies what is under src to dst, its expiry too, and reports whether src is
-// there and dst is free, or replace is set. Writers of both keys wait. With the context of
-// a transaction that writes it returns ErrNested.
+// Copy copies what is under src to dst, its expiry too, and reports whether src is there and dst is free, or replace
+// is set. Writers of both keys wait. With the context of a transaction that writes it returns ErrNested.
 func (db *DB) Copy(ctx context.Context, level Durability, src, dst []byte, replace bool) (done bool, err error) {
 	if err := db.Outside(ctx); err != nil {
 		return false, err
@@ -136,8 +133,7 @@ func (db *DB) Copy(ctx context.Context, level Durability, src, dst []byte, repla
 	return done && err == nil, err
 }
 
-// Exists returns how many of the keys are there; one named twice counts twice.
-// All are seen as of one moment.
+// Exists returns how many of the keys are there; one named twice counts twice. All are seen as of one moment.
 func (db *DB) Exists(keys ...[]byte) (n int, err error) {
 	read := db.readKeys
 	if len(keys) == 1 {

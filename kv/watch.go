@@ -68,8 +68,7 @@ func (x *Watch) Add(key []byte) error {
 	return nil
 }
 
-// Changed reports whether a key was changed, or has expired. The caller holds all
-// writers off if it is to stay true.
+// Changed reports whether a key was changed, or has expired. The caller holds all writers off if it is to stay true.
 func (x *Watch) Changed(r Reader) (bool, error) {
 	if x.dirty.Load() {
 		return true, nil

@@ -9,10 +9,9 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// Writer stages changes, which are committed as one: all of them or none, within one
-// Pebble batch. It reads its own changes. DB.Write, Transaction.Write and Call.Write give
-// one to a function, which may use it until it returns. A Writer holds the write locks of its keys
-// until then, so keep the function short. It is for one goroutine.
+// Writer stages changes, which are committed as one: all of them or none, within one Pebble batch. It reads its own
+// changes. DB.Write, Transaction.Write and Call.Write give one to a function, which may use it until it returns. A
+// Writer holds the write locks of its keys until then, so keep the function short. It is for one goroutine.
 //
 // A Writer touches only the keys that it was made for.
 type Writer struct {
@@ -26,8 +25,7 @@ type Writer struct {
 	copied []*slotBlock // blocks of slots there are copies of, and perhaps some more
 	spare  [][]uint64   // memory for blocks of slots
 
-	// The last block read from disk: a batch sorted by block reads each once,
-	// also when the cache does not keep it.
+	// The last block read from disk: a batch sorted by block reads each once, also when the cache does not keep it.
 	lastLayer *Layer
 	lastBlk   uint64
 	lastFirst *Line
@@ -69,12 +67,11 @@ var writers = sync.Pool{New: func() any { return new(Writer) }}
 // change returns an error or panics, nothing is written; the error is returned, and the
 // panic goes on. Either way the keys' locks are free when Write returns.
 //
-// Under Always, Write returns when what it wrote is on stable storage, and when
-// everything is that its answer was based on: with an error or a panic, too, which may say
-// that a key is there, or missing, or full. The errors are change's, or in its place ErrFailed,
-// and ErrClosed, ErrNoSpace, ErrBusy, ErrNested and ErrTooLarge: for a key above MaxKeyLen, or for more than a
-// commit takes, MaxCommit. After ErrFailed the outcome is unknown; after any other error
-// nothing was written.
+// Under Always, Write returns when what it wrote is on stable storage, and when everything is that its answer was
+// based on: with an error or a panic, too, which may say that a key is there, or missing, or full. The errors are
+// change's, or in its place ErrFailed, and ErrClosed, ErrNoSpace, ErrBusy, ErrNested and ErrTooLarge: for a key above
+// MaxKeyLen, or for more than a commit takes, MaxCommit. After ErrFailed the outcome is unknown; after any other
+// error nothing was written.
 //
 // Change must not write to the store but by the writer: it would wait for itself.
 func (db *DB) Write(level Durability, keys [][]byte, change func(*Writer) error) error {
@@ -101,8 +98,7 @@ func (w *Writer) run(change func(*Writer) error) error {
 	return w.commit()
 }
 
-// begin starts a write to the given keys. The writer must be ended by commit, refuse or
-// release.
+// begin starts a write to the given keys. The writer must be ended by commit, refuse or release.
 func (db *DB) begin(level Durability, keys ...[]byte) (*Writer, error) {
 	if db.inside() {
 		return nil, fmt.Errorf("%w: write by the transaction, or by a handle that is bound to it", ErrNested)
@@ -201,9 +197,8 @@ func (w *Writer) release() {
 	writers.Put(w)
 }
 
-// refuse ends the writer without a change and returns err, the answer it came
-// to: a key that is there, or missing, or full. Under Always it returns when
-// everything that answer was based on is on stable storage, as commit does;
+// refuse ends the writer without a change and returns err, the answer it came to: a key that is there, or missing, or
+// full. Under Always it returns when everything that answer was based on is on stable storage, as commit does;
 // ErrFailed takes the place of err if that fails.
 func (w *Writer) refuse(err error) error {
 	defer w.release()
@@ -218,9 +213,8 @@ func (w *Writer) answer(err error) error {
 	return err
 }
 
-// settleAnswer lets go of the keys and waits until what was read of them is as
-// durable as the level asks for. Everything committed to these keys has its
-// number by now.
+// settleAnswer lets go of the keys and waits until what was read of them is as durable as the level asks for.
+// Everything committed to these keys has its number by now.
 func (w *Writer) settleAnswer() error {
 	w.unlock()
 	if w.level != Always {
@@ -232,9 +226,8 @@ func (w *Writer) settleAnswer() error {
 // DB returns the store that is written to.
 func (w *Writer) DB() *DB { return w.db }
 
-// Now returns the time by which keys have expired for the writer, in Unix milliseconds. It is
-// one moment, that of the first question: keys that expire together are all there, or all
-// missing, in all that a transaction does.
+// Now returns the time by which keys have expired for the writer, in Unix milliseconds. It is one moment, that of the
+// first question: keys that expire together are all there, or all missing, in all that a transaction does.
 func (w *Writer) Now() int64 {
 	if !w.timed {
 		w.moment, w.timed = w.db.Now(), true
@@ -242,8 +235,7 @@ func (w *Writer) Now() int64 {
 	return w.moment
 }
 
-// block returns a block as the last commit left it. The key's write lock is
-// held, so nobody is changing it.
+// block returns a block as the last commit left it. The key's write lock is held, so nobody is changing it.
 func (w *Writer) block(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if first := l.Resident(blk); first != nil {
 		return first, nil

@@ -34,9 +34,8 @@ const MergerName = "sievekv.block.v1"
 // package cannot have written for the block asked for.
 var ErrCorrupt = errors.New("block: corrupt value")
 
-// Family says what the bits of a block mean: it is the width of a slot in bits,
-// 1 in the bits family. The zero Family is no family. Stored on disk, here and in
-// headers: never renumber.
+// Family says what the bits of a block mean: it is the width of a slot in bits, 1 in the bits family. The zero Family
+// is no family. Stored on disk, here and in headers: never renumber.
 type Family uint8
 
 const (
@@ -46,9 +45,8 @@ const (
 	FamilySlots4 Family = 4
 	// FamilySlots8 is the family of blocks of 8-bit slots, up to 8,192 of them.
 	FamilySlots8 Family = 8
-	// FamilySlots12 is the family of blocks of 12-bit slots, up to 5,461 of them.
-	// A slot may lie in two words, and in two lines. The up to 11 bits behind the
-	// last slot are never used.
+	// FamilySlots12 is the family of blocks of 12-bit slots, up to 5,461 of them. A slot may lie in two words, and in
+	// two lines. The up to 11 bits behind the last slot are never used.
 	FamilySlots12 Family = 12
 	// FamilySlots16 is the family of blocks of 16-bit slots, up to 4,096 of them.
 	FamilySlots16 Family = 16
@@ -70,8 +68,7 @@ func (f Family) hasSlots() bool {
 // Width returns the number of bits of a slot: 1 in the bits family.
 func (f Family) Width() int { return int(f) }
 
-// Slots returns the number of slots that a block of the given number of lines has
-// room for. f must be valid.
+// Slots returns the number of slots that a block of the given number of lines has room for. f must be valid.
 func (f Family) Slots(lines int) int { return lines * LineBits / f.Width() }
 
 // String returns "bits", or the width, as in "12-bit slots".
@@ -85,8 +82,7 @@ func (f Family) String() string {
 	return fmt.Sprintf("unknown family %d", uint8(f))
 }
 
-// Count returns the number of set bits. It reads without atomic loads: nobody may
-// be changing the block.
+// Count returns the number of set bits. It reads without atomic loads: nobody may be changing the block.
 func Count(words []uint64) int {
 	n := 0
 	for _, w := range words {
@@ -110,12 +106,10 @@ func SetSlots(words []uint64, fam Family, slots []Slot) {
 	}
 }
 
-// SlotAt returns the value of slot i of a block of slots. Nobody may be changing the
-// block.
+// SlotAt returns the value of slot i of a block of slots. Nobody may be changing the block.
 func SlotAt(words []uint64, fam Family, i int) uint32 { return slotAt(words, fam.Width(), i) }
 
-// setSlot gives slot i of a block of slots of the given width the value v, which
-// is less than 1<<width.
+// setSlot gives slot i of a block of slots of the given width the value v, which is less than 1<<width.
 func setSlot(words []uint64, width, i int, v uint32) {
 	p := i * width
 	k, shift := p>>6, p&63

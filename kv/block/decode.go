@@ -53,9 +53,8 @@ func (v *value) info() Info {
 	return Info{KindSparse, v.operands}
 }
 
-// Decode fills words, 1 to 128 whole lines, with the block that a value stands
-// for; what they held does not matter. fam must be valid. The error wraps
-// ErrCorrupt if the value cannot be decoded, or is of another family, another
+// Decode fills words, 1 to 128 whole lines, with the block that a value stands for; what they held does not matter.
+// fam must be valid. The error wraps ErrCorrupt if the value cannot be decoded, or is of another family, another
 // length or reaches behind the end; words then hold nothing of use.
 func Decode(words []uint64, fam Family, val []byte) (Info, error) {
 	if len(val) == 0 {
@@ -78,8 +77,7 @@ func Decode(words []uint64, fam Family, val []byte) (Info, error) {
 	return v.info(), nil
 }
 
-// fits returns an error unless v can be applied to a block of this length and
-// family.
+// fits returns an error unless v can be applied to a block of this length and family.
 func (v *value) fits(words []uint64, fam Family) error {
 	switch {
 	case v.family != fam:
@@ -98,8 +96,7 @@ func (v *value) fill(words []uint64) {
 	case layoutWords:
 		orWords(words, v.payload)
 	case layoutRoaring:
-		// This unites; a bitmap container, which would replace, is longer than
-		// parse lets through.
+		// This unites; a bitmap container, which would replace, is longer than parse lets through.
 		v.roaring.WriteDenseTo(words)
 	case layoutPositions:
 		for ps := v.positions.first(); len(ps) > 0; ps = v.positions.next() {
@@ -115,18 +112,15 @@ func (v *value) fill(words []uint64) {
 	}
 }
 
-// Patch applies a value, most often one operand, to a block in memory that others
-// may be reading with atomic loads. The caller makes sure that it is the only one
-// writing to the block. An operand sets its bits or slots; a block unites with the
-// bits or replaces the slots, as in a merge; the empty value changes nothing.
+// Patch applies a value, most often one operand, to a block in memory that others may be reading with atomic loads.
+// The caller makes sure that it is the only one writing to the block. An operand sets its bits or slots; a block
+// unites with the bits or replaces the slots, as in a merge; the empty value changes nothing.
 //
-// Every word is changed by one atomic operation, so readers see each bit, and each
-// slot within a word, before or after. A 12-bit slot in two words is changed in
-// two steps, as are several slots: readers to whom that matters check a version
-// that the caller changes before and after. For operands Patch does not allocate.
+// Every word is changed by one atomic operation, so readers see each bit, and each slot within a word, before or
+// after. A 12-bit slot in two words is changed in two steps, as are several slots: readers to whom that matters check
+// a version that the caller changes before and after. For operands Patch does not allocate.
 //
-// The error wraps ErrCorrupt, in the same cases as Decode's; nothing has been
-// changed then.
+// The error wraps ErrCorrupt, in the same cases as Decode's; nothing has been changed then.
 func Patch(words []uint64, fam Family, val []byte) error {
 	if len(val) == 0 {
 		return nil
@@ -153,8 +147,7 @@ func Patch(words []uint64, fam Family, val []byte) error {
 	return nil
 }
 
-// patchWord sets bits. Those already set are not written again: a write takes the
-// cache line away from all readers.
+// patchWord sets bits. Those already set are not written again: a write takes the cache line away from all readers.
 func patchWord(w *uint64, set uint64) {
 	if atomic.LoadUint64(w)&set != set {
 		atomic.OrUint64(w, set)

@@ -19,35 +19,29 @@
 //
 // # Merging
 //
-// A value stands for a sequence of blocks and operands, oldest first. Merging two
-// values concatenates their sequences; what is stored is only shorter. A reader
-// sees the result of applying the sequence in order:
+// A value stands for a sequence of blocks and operands, oldest first. Merging two values concatenates their
+// sequences; what is stored is only shorter. A reader sees the result of applying the sequence in order:
 //
 //   - bits: the union of all bits. A block may stand anywhere and is united with
 //     the rest, so that no order of arrival can lose a bit.
 //   - slots: the newest value of each slot wins. A block gives a value to every
 //     slot, so that it replaces everything older than it.
 //
-// If the sequence has a block in it the result is a block, else a merged operand.
-// The operands counted are those of the whole sequence, also of what a newer
-// block of slots replaced.
+// If the sequence has a block in it the result is a block, else a merged operand. The operands counted are those of
+// the whole sequence, also of what a newer block of slots replaced.
 //
-// Some sequences have no meaning: one of their inputs cannot be decoded, or they
-// are of different families, or blocks of different lengths meet, or an operand
-// reaches behind the end of a block. A merge cannot fail: the storage engine
-// would then never again write this key's level to disk. So the inputs are kept,
-// oldest first: what cannot be decoded byte for byte, the rest merged with its
-// neighbours where that is possible. Such a value decodes as ErrCorrupt, and so
-// does everything merged with it.
+// Some sequences have no meaning: one of their inputs cannot be decoded, or they are of different families, or blocks
+// of different lengths meet, or an operand reaches behind the end of a block. A merge cannot fail: the storage engine
+// would then never again write this key's level to disk. So the inputs are kept, oldest first: what cannot be decoded
+// byte for byte, the rest merged with its neighbours where that is possible. Such a value decodes as ErrCorrupt, and
+// so does everything merged with it.
 //
-// Whether a sequence has a meaning depends only on the families, the shortest
-// block and the farthest change in it, none of which a partial merge forgets. So
-// merging is associative: however a sequence is cut into partial merges, readers
-// see the same. Where it has a meaning the bytes are the same, too.
+// Whether a sequence has a meaning depends only on the families, the shortest block and the farthest change in it,
+// none of which a partial merge forgets. So merging is associative: however a sequence is cut into partial merges,
+// readers see the same. Where it has a meaning the bytes are the same, too.
 //
 // # Concurrency
 //
-// All functions but Patch read and write ordinary memory and are safe to call
-// concurrently on different arguments. Patch changes a block that others are
-// reading with atomic loads.
+// All functions but Patch read and write ordinary memory and are safe to call concurrently on different arguments.
+// Patch changes a block that others are reading with atomic loads.
 package block

@@ -8,10 +8,9 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// AppendBitsOperand appends the operand "set these bits" to dst and returns the
-// extended slice. positions must be ascending and without repeats; an operand of
-// none changes nothing. It is about 9 bytes for six bits in one line, 1 to 2
-// bytes for each bit when there are many, and at most 2 bytes more than the block.
+// AppendBitsOperand appends the operand "set these bits" to dst and returns the extended slice. positions must be
+// ascending and without repeats; an operand of none changes nothing. It is about 9 bytes for six bits in one line, 1
+// to 2 bytes for each bit when there are many, and at most 2 bytes more than the block.
 func AppendBitsOperand(dst []byte, positions []uint16) []byte {
 	n := len(positions)
 	if n == 0 {
@@ -51,10 +50,9 @@ type Slot struct {
 	Value uint32
 }
 
-// AppendSlotsOperand appends the operand "set these slots to" to dst and returns
-// the extended slice. slots must be ascending by index, without repeats, and below
-// fam.Slots of the block's lines; of a value only the lowest fam.Width() bits count.
-// It panics if fam is not a slots family.
+// AppendSlotsOperand appends the operand "set these slots to" to dst and returns the extended slice. slots must be
+// ascending by index, without repeats, and below fam.Slots of the block's lines; of a value only the lowest
+// fam.Width() bits count. It panics if fam is not a slots family.
 func AppendSlotsOperand(dst []byte, fam Family, slots []Slot) []byte {
 	if !fam.hasSlots() {
 		panic(fmt.Sprintf("block: slots operand of %v", fam))
@@ -101,9 +99,8 @@ func appendBlock(dst []byte, fam Family, words []uint64, operands uint32) []byte
 	return appendWords(dst[:payload], words)
 }
 
-// roaringSize returns the size in bytes of a roaring bitmap of up to 4096 bits below
-// 65,536: a header and one array. It is never less than that of the positions, and
-// for more bits never less than raw.
+// roaringSize returns the size in bytes of a roaring bitmap of up to 4096 bits below 65,536: a header and one array.
+// It is never less than that of the positions, and for more bits never less than raw.
 func roaringSize(ones int) int { return 16 + 2*ones }
 
 // appendRoaring appends words as a roaring bitmap. No error is known to be possible

@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// Merger merges the values of one key, see the package comment. It takes anything
-// for a value and never fails. Values may come in any order of MergeNewer and
-// MergeOlder calls, or all at once the one way or the other. It is not safe for
-// concurrent use.
+// Merger merges the values of one key, see the package comment. It takes anything for a value and never fails. Values
+// may come in any order of MergeNewer and MergeOlder calls, or all at once the one way or the other. It is not safe
+// for concurrent use.
 //
 // Values are collected and applied oldest first in Finish, so that age needs no
 // thought and the work is linear in their bytes.
@@ -39,8 +38,7 @@ const maxInputs = 64 << 10
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
-// NewMerger returns a Merger that has value to merge with others. Every value is
-// borrowed for the call only.
+// NewMerger returns a Merger that has value to merge with others. Every value is borrowed for the call only.
 func NewMerger(value []byte) *Merger {
 	m := &Merger{w: workspaces.Get().(*workspace)}
 	m.w.limit = maxInputs
@@ -80,9 +78,8 @@ func (w *workspace) collect(value []byte) span {
 	return span{start, len(w.inputs)}
 }
 
-// bound merges the values collected into one if they are many. The next time is
-// when they are twice as long as what came of it, if that was much: inputs that
-// cannot be merged would else be gone through with every new one.
+// bound merges the values collected into one if they are many. The next time is when they are twice as long as what
+// came of it, if that was much: inputs that cannot be merged would else be gone through with every new one.
 func (w *workspace) bound() {
 	if len(w.inputs) <= w.limit {
 		return
@@ -103,9 +100,8 @@ func (w *workspace) release() {
 	workspaces.Put(w)
 }
 
-// merge applies the values collected, oldest first. One value alone is passed on
-// unseen: most keys of a compaction have no more. The result is valid until the
-// next call that changes w.
+// merge applies the values collected, oldest first. One value alone is passed on unseen: most keys of a compaction
+// have no more. The result is valid until the next call that changes w.
 func (w *workspace) merge() []byte {
 	if len(w.newer)+len(w.older) <= 1 {
 		return w.inputs

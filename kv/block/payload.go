@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// The payloads of values: positions, slots and words. The append functions write
-// them; the check functions take bytes that may be anything and return the number
-// of the bit behind the last one the payload changes, or false. Only a payload so
-// checked may be given to the readers.
+// The payloads of values: positions, slots and words. The append functions write them; the check functions take bytes
+// that may be anything and return the number of the bit behind the last one the payload changes, or false. Only a
+// payload so checked may be given to the readers.
 
 // appendPosition adds position p to positions whose last is prev, or -1.
 func appendPosition(dst []byte, prev, p int) []byte {
@@ -45,8 +44,7 @@ func appendWords(dst []byte, words []uint64) []byte {
 	return dst
 }
 
-// shortUvarint decodes a uvarint of up to three bytes; n is 0 if there is none or
-// it is not minimal.
+// shortUvarint decodes a uvarint of up to three bytes; n is 0 if there is none or it is not minimal.
 func shortUvarint(b []byte) (x, n int) {
 	for n < 3 && n < len(b) {
 		c := b[n]
@@ -62,9 +60,8 @@ func shortUvarint(b []byte) (x, n int) {
 	return 0, 0
 }
 
-// positionReader reads positions in portions, so that the loop that decodes has
-// no calls in it and most operands are decoded once, which costs more than all that
-// is then done with them:
+// positionReader reads positions in portions, so that the loop that decodes has no calls in it and most operands are
+// decoded once, which costs more than all that is then done with them:
 //
 //	for ps := r.first(); len(ps) > 0; ps = r.next() { ... }
 type positionReader struct {
@@ -204,8 +201,7 @@ func orWords(words []uint64, payload []byte) {
 	}
 }
 
-// copyWords sets the first words of the block to those of a payload, and returns
-// how many these are.
+// copyWords sets the first words of the block to those of a payload, and returns how many these are.
 func copyWords(words []uint64, payload []byte) int {
 	words = words[:len(payload)/8]
 	for i := range words {

@@ -6,9 +6,8 @@ import (
 	"math/bits"
 )
 
-// sequence is the result of applying values, oldest first, in memory. It has all
-// that its bytes will hold, and the room of a full block twice; what it costs
-// depends on the lines changed alone. The zero sequence is empty.
+// sequence is the result of applying values, oldest first, in memory. It has all that its bytes will hold, and the
+// room of a full block twice; what it costs depends on the lines changed alone. The zero sequence is empty.
 type sequence struct {
 	family   Family
 	inputs   int
@@ -16,8 +15,7 @@ type sequence struct {
 	lines    int // length of the blocks seen, 0 without one
 	end      int // number of the bit behind the last one changed
 
-	// first is the first input, borrowed, which is also what a sequence of one
-	// is stored as.
+	// first is the first input, borrowed, which is also what a sequence of one is stored as.
 	first []byte
 
 	// words are the bits. In a slots family without a block, mask has all bits set
@@ -26,10 +24,9 @@ type sequence struct {
 	touched     [MaxLines / 64]uint64
 }
 
-// accepts reports whether the sequence still has a meaning with v in it. The answer
-// for a set of values does not depend on their order, nor on how they were merged
-// before: it is no if there are two families, or a change reaches behind the end
-// of the shortest block, a longer block being such a change.
+// accepts reports whether the sequence still has a meaning with v in it. The answer for a set of values does not
+// depend on their order, nor on how they were merged before: it is no if there are two families, or a change reaches
+// behind the end of the shortest block, a longer block being such a change.
 func (s *sequence) accepts(v *value) bool {
 	if s.inputs == 0 {
 		return true

@@ -4,8 +4,7 @@ import (
 	"encoding/binary"
 )
 
-// decoder reads fields off a byte slice; after the first that is not there, bad
-// is set and every later one is zero.
+// decoder reads fields off a byte slice; after the first that is not there, bad is set and every later one is zero.
 type decoder struct {
 	b   []byte
 	bad bool

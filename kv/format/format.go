@@ -14,9 +14,8 @@ import (
 // Every byte kv stores is described in this file; the values under block keys
 // are package block's. Stored on disk: never reuse or renumber a value.
 //
-// Keys. The first byte is a tag; integers behind it are in the ordered form of
-// AppendOrdered, 1 byte for 0 to 247 and up to 9 for larger ones, so that keys
-// sort by (object, part, block) and a block key takes 4 to 7 bytes:
+// Keys. The first byte is a tag; integers behind it are in the ordered form of AppendOrdered, 1 byte for 0 to 247 and
+// up to 9 for larger ones, so that keys sort by (object, part, block) and a block key takes 4 to 7 bytes:
 //
 //	tag   rest                          value
 //	0x01  one byte, see meta keys       store metadata
@@ -31,18 +30,15 @@ import (
 //	0x05  expiry, user key              the key expires then; value empty for a
 //	                                    string, 0x01 for what has an object
 //
-// All of an object lies in one range, [0x03 object, 0x03 object+1), so that
-// dropping it is one range deletion whatever its size. Object ids are never used twice.
-// The number of a layer that was removed, which is the newest, may be used by the next one
-// its object gets: what is stored of the first goes in the commit that removes it.
+// All of an object lies in one range, [0x03 object, 0x03 object+1), so that dropping it is one range deletion
+// whatever its size. Object ids are never used twice. The number of a layer that was removed, which is the newest,
+// may be used by the next one its object gets: what is stored of the first goes in the commit that removes it.
 //
-// The hash is XXH64 with the first 8 bytes of the store's id as seed. Sorted by
-// it, keys have a place in 64 bits that never changes: the cursor of a scan. Nobody
-// who chooses keys can know it, and so crowd one place.
+// The hash is XXH64 with the first 8 bytes of the store's id as seed. Sorted by it, keys have a place in 64 bits that
+// never changes: the cursor of a scan. Nobody who chooses keys can know it, and so crowd one place.
 //
-// Header versions, type format versions and the store's format version are
-// checked before anything else is decoded: newer is unsupported, not corrupt.
-// Pebble's checksums cover all of it, log and tables, so there are none here.
+// Header versions, type format versions and the store's format version are checked before anything else is decoded:
+// newer is unsupported, not corrupt. Pebble's checksums cover all of it, log and tables, so there are none here.
 const (
 	TagMeta    = 0x01
 	TagHeader  = 0x02
@@ -90,9 +86,8 @@ const StoreVersion = 1
 // headerVersion is the format version of headers.
 const headerVersion = 1
 
-// AppendOrdered appends v so that byte order is numeric order: values up to 247
-// are one byte; others a byte 247+n followed by n big-endian bytes without
-// leading zeros.
+// AppendOrdered appends v so that byte order is numeric order: values up to 247 are one byte; others a byte 247+n
+// followed by n big-endian bytes without leading zeros.
 func AppendOrdered(dst []byte, v uint64) []byte {
 	if v <= 247 {
 		return append(dst, byte(v))
@@ -189,8 +184,7 @@ type ObjectKey struct {
 	Rest   uint64 // the layer of counters, the block of a layer
 }
 
-// DecodeObjectKey decodes counters and block keys; of attributes it leaves the
-// name out.
+// DecodeObjectKey decodes counters and block keys; of attributes it leaves the name out.
 func DecodeObjectKey(key []byte) (ObjectKey, error) {
 	bad := func() (ObjectKey, error) { return ObjectKey{}, Corruptf("object key %x", key) }
 	if len(key) == 0 || key[0] != TagObject {
@@ -292,8 +286,7 @@ func (s LayerSpec) Bytes() uint64 { return s.Blocks * uint64(s.Lines) * (block.L
 //
 //	0  the bytes themselves
 //
-// Others, for strings coded as blocks, have the length there, an id, and the bits
-// in layer 0.
+// Others, for strings coded as blocks, have the length there, an id, and the bits in layer 0.
 type Header struct {
 	TypeName, Module string
 	TypeVersion      uint8
@@ -397,8 +390,7 @@ func DecodeHeaderShared(b []byte) (*Header, error) {
 	return h, nil
 }
 
-// MaxBlocks bounds the blocks of a layer: a writer packs a block number into 30
-// bits beside the bit's position.
+// MaxBlocks bounds the blocks of a layer: a writer packs a block number into 30 bits beside the bit's position.
 const (
 	BlockBits = 30
 	MaxBlocks = 1 << BlockBits
@@ -415,8 +407,7 @@ func (s *LayerSpec) Check() error {
 // module's affair; the first is the number of items by convention.
 const NumCounters = 8
 
-// AppendCounters appends the counters as uvarints, without zeros at the end: a
-// filter's item count is 1 to 5 bytes.
+// AppendCounters appends the counters as uvarints, without zeros at the end: a filter's item count is 1 to 5 bytes.
 func AppendCounters(dst []byte, c [NumCounters]uint64) []byte {
 	n := NumCounters
 	for n > 0 && c[n-1] == 0 {

@@ -31,8 +31,7 @@ type cell uint8
 // perLine returns the number of cells of a line.
 func (c cell) perLine() int { return lineBits / int(c) }
 
-// ErrParams is wrapped by every error of this package; the text names the parameter, its value and the range
-// allowed.
+// ErrParams is wrapped by every error of this package; the text names the parameter, its value and the range allowed.
 var ErrParams = errors.New("probe: parameter out of range")
 
 // Layout says where in a layer an item's bits are, or its counters. Size, FromBits and NewLayout, and SizeCounters,

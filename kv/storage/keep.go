@@ -76,10 +76,9 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.closeAll())
 }
 
-// relieve helps Close to its end. Operations that wait for a
-// flush which fails again and again, be it writers, a loop or a service,
-// would wait for ever: then the directory is frozen, which lets them end with
-// ErrFailed and loses nothing acknowledged under Always.
+// relieve helps Close to its end. Operations that wait for a flush which fails again and again, be it writers, a loop
+// or a service, would wait for ever: then the directory is frozen, which lets them end with ErrFailed and loses
+// nothing acknowledged under Always.
 func (s *Store) relieve(busy func() bool) {
 	const patience = 200 * time.Millisecond
 	ticker := time.NewTicker(patience)

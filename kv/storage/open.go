@@ -51,8 +51,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// open locks the directory, opens Pebble and reads the metadata. On an
-// error everything is closed again.
+// open locks the directory, opens Pebble and reads the metadata. On an error everything is closed again.
 func (s *Store) open() (err error) {
 	fsys := s.fileSystem()
 	if err := s.lockDir(fsys); err != nil {
@@ -149,9 +148,8 @@ func makeDir(fsys vfs.FS, dir string) error {
 	return syncDir(fsys, parent)
 }
 
-// isLockHeld tells a lock somebody has from one that cannot be taken for another
-// reason: Unix answers EAGAIN or EACCES, Windows a sharing violation, and Pebble
-// a text of its own when it is this process.
+// isLockHeld tells a lock somebody has from one that cannot be taken for another reason: Unix answers EAGAIN or
+// EACCES, Windows a sharing violation, and Pebble a text of its own when it is this process.
 func isLockHeld(err error) bool {
 	const sharingViolation = syscall.Errno(32)
 	return errors.Is(err, syscall.EAGAIN) ||
@@ -170,8 +168,7 @@ func lockHolder(err error) string {
 	return "another process"
 }
 
-// realDir returns the one name of a directory, which need not exist yet: locks of
-// this process are by name.
+// realDir returns the one name of a directory, which need not exist yet: locks of this process are by name.
 func realDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -187,9 +184,8 @@ func realDir(dir string) (string, error) {
 	}
 }
 
-// refuseForeign refuses a database of somebody else's before anything is written
-// to it. A store has a seal from the first, and a sidecar some seconds later; only a
-// database without either is looked into, read-only.
+// refuseForeign refuses a database of somebody else's before anything is written to it. A store has a seal from the
+// first, and a sidecar some seconds later; only a database without either is looked into, read-only.
 func (s *Store) refuseForeign(fsys vfs.FS) error {
 	desc, err := pebble.Peek(s.Dir, fsys)
 	if err != nil {

@@ -47,9 +47,8 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		Merger:                merger,
 		L0CompactionThreshold: 4,
 		L0StopWritesThreshold: level0Stop,
-		// Collecting them is begun while Pebble opens, and panics in a goroutine of
-		// its own if a later step of opening fails. What they are good for, giving
-		// back the space of deleted ranges, Reclaim does.
+		// Collecting them is begun while Pebble opens, and panics in a goroutine of its own if a later step of
+		// opening fails. What they are good for, giving back the space of deleted ranges, Reclaim does.
 		DisableTableStats: true,
 		EventListener: &pebble.EventListener{
 			BackgroundError: s.backgroundError,
@@ -76,8 +75,7 @@ var merger = &pebble.Merger{
 	},
 }
 
-// valueMerger gives Pebble a merge that never errs: one that does makes flushes
-// fail for ever, also after a reopen.
+// valueMerger gives Pebble a merge that never errs: one that does makes flushes fail for ever, also after a reopen.
 type valueMerger struct{ *block.Merger }
 
 func (m *valueMerger) MergeNewer(value []byte) error { m.Merger.MergeNewer(value); return nil }
@@ -98,16 +96,14 @@ func (s *Store) backgroundError(err error) {
 	}
 }
 
-// mayCompact reports whether Pebble may begin a compaction. In a failed store what it
-// writes would be of no use, and in memory: see freeze.FS. But a commit that waits for
-// level 0 to shrink has to end, as Close waits for it.
+// mayCompact reports whether Pebble may begin a compaction. In a failed store what it writes would be of no use, and
+// in memory: see freeze.FS. But a commit that waits for level 0 to shrink has to end, as Close waits for it.
 func (s *Store) mayCompact() bool {
 	return s.failure() == nil && !s.givenUp() || s.stalled.Load() == stalledByLevel0
 }
 
-// givenUp reports whether the compactions that are under way are to end before they make
-// another table: Close does not wait for one that was asked for, which may be of the whole
-// store. But a commit that waits has to end.
+// givenUp reports whether the compactions that are under way are to end before they make another table: Close does
+// not wait for one that was asked for, which may be of the whole store. But a commit that waits has to end.
 func (s *Store) givenUp() bool { return s.gaveUp.Load() && s.stalled.Load() == 0 }
 
 // mustSpare reports whether compactions are to leave what room there is on the disk. A
@@ -124,9 +120,8 @@ func (s *Store) startCompactions() {
 	s.scheduler.grant()
 }
 
-// pebbleLogger passes Pebble's errors on and keeps its Fatalf from ending the
-// host program: the store fails instead. The freezing of the directory makes
-// that unreachable as far as is known.
+// pebbleLogger passes Pebble's errors on and keeps its Fatalf from ending the host program: the store fails instead.
+// The freezing of the directory makes that unreachable as far as is known.
 type pebbleLogger struct{ s *Store }
 
 func (l *pebbleLogger) Infof(format string, args ...any) {

@@ -14,10 +14,9 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// Group commit. Commits that do not wait for the disk and do no more than set a few bits of one
-// object are pending at first, and are flushed to Pebble many at a time: one Pebble batch, one
-// record of the counters, the bits sorted by block and one operand for each block. That
-// costs a fraction of a batch for each.
+// Group commit. Commits that do not wait for the disk and do no more than set a few bits of one object are pending at
+// first, and are flushed to Pebble many at a time: one Pebble batch, one record of the counters, the bits sorted by
+// block and one operand for each block. That costs a fraction of a batch for each.
 //
 // The store is what Pebble has and what is pending. Wherever another comment says that a commit is
 // applied, a pending commit counts as applied: it is pending from after the stripes' started went up, and
@@ -34,18 +33,16 @@ import (
 // them at most and as many that are being flushed, all of about the last flushAfter.
 
 const (
-	// ManyPending is how many commits are pending before the one that came last flushes
-	// them, unless somebody is about that; MaxPending is how many there
-	// are at most before a commit is applied by itself.
+	// ManyPending is how many commits are pending before the one that came last flushes them, unless somebody is
+	// about that; MaxPending is how many there are at most before a commit is applied by itself.
 	ManyPending = 256
 	MaxPending  = 1024
 
 	// flushAfter is how long a commit that no other follows stays out of Pebble.
 	flushAfter = 50 * time.Millisecond
 
-	// MaxSmallBits is the most bits that a small commit may set, maxPendingBits
-	// how many are pending at once, which a lookup that reads a block looks through, and
-	// maxPendingLayers of how many layers they are.
+	// MaxSmallBits is the most bits that a small commit may set, maxPendingBits how many are pending at once, which a
+	// lookup that reads a block looks through, and maxPendingLayers of how many layers they are.
 	MaxSmallBits     = 64
 	maxPendingBits   = 16384
 	maxPendingLayers = 32
@@ -179,8 +176,7 @@ func (g *group) reset() {
 // none reports whether nothing is pending.
 func (p *pending) none() bool { return p.added.Load() == p.flushed.Load() }
 
-// positions returns the bits of a block that are pending, perhaps with some that are in
-// Pebble.
+// positions returns the bits of a block that are pending, perhaps with some that are in Pebble.
 func (p *pending) positions(l Layer, blk uint64) (positions []uint16) {
 	if p.none() {
 		return nil
@@ -201,8 +197,7 @@ func (p *pending) positions(l Layer, blk uint64) (positions []uint16) {
 	return positions
 }
 
-// counters returns the counters of a layer as a pending commit has left them,
-// if one has.
+// counters returns the counters of a layer as a pending commit has left them, if one has.
 func (p *pending) counters(l Layer) (values [format.NumCounters]uint64, found bool) {
 	if p.none() {
 		return values, false

@@ -8,15 +8,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// scheduler is Pebble's compaction scheduler: it grants as many compactions as
-// Pebble would by itself, but none before Open has returned. Pebble flushes what
-// recovery found while it opens, which can set off a compaction; if a later step
-// of opening fails it takes away what that compaction uses, and the compaction
-// panics in a goroutine of its own.
+// scheduler is Pebble's compaction scheduler: it grants as many compactions as Pebble would by itself, but none
+// before Open has returned. Pebble flushes what recovery found while it opens, which can set off a compaction; if a
+// later step of opening fails it takes away what that compaction uses, and the compaction panics in a goroutine of
+// its own.
 //
-// On a full disk it grants none but those that reclaim: others would take what room there
-// is, the reserve too, before they give some back. When the store has failed it grants
-// none: see Store.mayCompact.
+// On a full disk it grants none but those that reclaim: others would take what room there is, the reserve too, before
+// they give some back. When the store has failed it grants none: see Store.mayCompact.
 type scheduler struct {
 	may func() bool // asked with mu held, and Pebble's mutex
 
@@ -88,9 +86,8 @@ func (s *scheduler) ask(n int) {
 // background loop's next grant takes the news in.
 func (s *scheduler) UpdateGetAllowedWithoutPermission() {}
 
-// grant starts the compactions that are waiting, as far as there is room. It is
-// called when one has ended and, for those that began to wait at a bad moment,
-// by the background loop.
+// grant starts the compactions that are waiting, as far as there is room. It is called when one has ended and, for
+// those that began to wait at a bad moment, by the background loop.
 func (s *scheduler) grant() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +131,7 @@ func (s *scheduler) offer() (accepted bool) {
 	return waits && s.db.Schedule(s)
 }
 
-// Started, MeasureCPU, CumulativeStats and Done are a compaction's side of the
-// grant.
+// Started, MeasureCPU, CumulativeStats and Done are a compaction's side of the grant.
 func (s *scheduler) Started() {}
 
 // MeasureCPU implements pebble.CompactionGrantHandle.

@@ -305,8 +305,7 @@ func (k keysOnly) NewIterWithContext(ctx context.Context, o *IterOptions) (*Iter
 // Size returns about how many bytes the tables take that hold a range of keys.
 func (s *Store) Size(start, end []byte) (uint64, error) { return s.disk.EstimateDiskUsage(start, end) }
 
-// Compact has Pebble compact a range of keys, also on a full disk, unless the store
-// fails or is closed.
+// Compact has Pebble compact a range of keys, also on a full disk, unless the store fails or is closed.
 func (s *Store) Compact(ctx context.Context, start, end []byte) error {
 	s.scheduler.ask(1)
 	defer s.scheduler.ask(-1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/gate"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/queue"
 	"github.com/sievekv/sievekv/kv/storage"
@@ -33,7 +34,8 @@ type DB struct {
 	// apply, see commit.go. gate is held shared by writers of single keys and
 	// exclusively by one that may touch any key.
 	apply    sync.RWMutex
-	gate     gate
+	gate     gate.Gate
+	holder   atomic.Pointer[Transaction] // the transaction that holds the gate, if one does
 	keyLocks [numKeyLocks]paddedMutex
 	stripes  [numStripes]stripe
 	shards   [numShards]shard

@@ -77,7 +77,7 @@ func (db *DB) keep() {
 		case <-samples.C:
 			db.residency.sample.Store(mix64(uint64(time.Now().UnixNano())))
 		case <-tidies.C:
-			db.tidy()
+			db.releaseEnded()
 		}
 	}
 }

@@ -110,11 +110,7 @@ func (db *DB) OpenBytes() (n int64) {
 
 // GateFixed reports whether nobody can come to hold the gate now, or cease to.
 func (db *DB) GateFixed() bool {
-	if !db.gate.mu.TryLock() {
-		return true
-	}
-	db.gate.mu.Unlock()
-	return false
+	return db.gate.Locked()
 }
 
 // SnapshotBytes returns what the keys and objects take that a view keeps.
@@ -137,8 +133,8 @@ func (tx *Transaction) StagedKeys() int { return len(tx.w.staged) }
 // AwaitCache waits until ristretto has counted what it was given.
 func (db *DB) AwaitCache() { db.residency.cache.Wait() }
 
-// Tidy does the housekeeper's work on objects at once.
-func (db *DB) Tidy() { db.tidy() }
+// ReleaseEnded does at once what the background loop does with objects.
+func (db *DB) ReleaseEnded() { db.releaseEnded() }
 
 // KeyFree reports whether nobody holds the write lock of a key.
 func (db *DB) KeyFree(key string) bool {
@@ -152,14 +148,12 @@ func (db *DB) KeyFree(key string) bool {
 
 // GateFree reports whether nobody holds the gate, or waits for it.
 func (db *DB) GateFree() bool {
-	return db.gate.state.Load() == 0
+	return db.gate.Free()
 }
 
 // GateWaiters returns how many wait at the gate.
 func (db *DB) GateWaiters() int {
-	db.gate.mu.Lock()
-	defer db.gate.mu.Unlock()
-	return len(db.gate.queue)
+	return db.gate.Waiting()
 }
 
 // Free reports whether nobody uses the transaction.

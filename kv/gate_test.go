@@ -63,60 +63,16 @@ func TestGate(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if s := db.gate.state.Load(); s != 0 || db.gate.alone || len(db.gate.queue) != 0 {
-		t.Errorf("in the end the gate has state %x, alone %t, %d waiting", s, db.gate.alone, len(db.gate.queue))
-	}
-}
-
-// Those who want to share the gate are not kept out by one who wanted it alone and has given up, nor do they overtake
-// one who waits.
-func TestGate_order(t *testing.T) {
-	var g gate
-	if !g.TryRLock() {
-		t.Fatal("a free gate is not free")
-	}
-	first := g.join(true)
-	if g.TryRLock() {
-		t.Fatal("one who comes later goes before one who waits")
-	}
-	second := g.join(false)
-	if !g.giveUp(first) {
-		t.Fatal("one who waits was let in")
-	}
-	<-second.done
-	if !g.TryRLock() {
-		t.Fatal("nobody waits, and the gate is shut")
-	}
-	third, fourth := g.join(true), g.join(false)
-	for range 3 {
-		g.RUnlock()
-	}
-	<-third.done
-	if g.giveUp(third) {
-		t.Fatal("who has the gate alone waits for it")
-	}
-	fifth := g.join(true)
-	g.refuse(context.Canceled)
-	for _, x := range []*gateWaiter{fourth, fifth, g.join(false)} {
-		if <-x.done; x.err != context.Canceled {
-			t.Errorf("who was refused got %v", x.err)
-		}
-	}
-	g.Unlock()
-	if !g.TryRLock() {
-		t.Fatal("the gate stays shut")
-	}
-	g.RUnlock()
-	if s := g.state.Load(); s != 0 {
-		t.Errorf("in the end the gate has state %x", s)
+	if !db.gate.Free() || db.gate.Waiting() != 0 {
+		t.Errorf("in the end the gate is not free, or %d wait", db.gate.Waiting())
 	}
 }
 
 // A transaction is idle too long if it is found unused at the same step often enough, and never while it is used.
 func TestGate_idle(t *testing.T) {
-	var g gate
+	db := new(DB)
 	look := func(times int) bool {
-		i, idle := idleWatch{gate: &g}, false
+		i, idle := idleWatch{db: db}, false
 		for range times {
 			idle = i.tooLong()
 		}
@@ -126,11 +82,11 @@ func TestGate_idle(t *testing.T) {
 		t.Error("a free gate is idle")
 	}
 	tx := &Transaction{}
-	g.holder.Store(tx)
+	db.holder.Store(tx)
 	if look(idleLooks-1) || !look(idleLooks) {
 		t.Error("a transaction is idle too early, or not at all")
 	}
-	i := idleWatch{gate: &g}
+	i := idleWatch{db: db}
 	for range 2 * idleLooks {
 		tx.steps.Add(2)
 		if i.tooLong() {
@@ -139,13 +95,13 @@ func TestGate_idle(t *testing.T) {
 	}
 	for n := range 2 * idleLooks {
 		if n%(idleLooks-1) == 0 {
-			g.holder.Store(&Transaction{})
+			db.holder.Store(&Transaction{})
 		}
 		if i.tooLong() {
 			t.Fatal("several transactions are one that is idle")
 		}
 	}
-	g.holder.Store(tx)
+	db.holder.Store(tx)
 	tx.steps.Add(1)
 	if look(2 * idleLooks) {
 		t.Error("a transaction that is used is idle")

@@ -286,19 +286,22 @@ func (db *DB) evictObject(o *Object) {
 func (db *DB) tryEvict(o *Object) bool {
 	if lock := db.keyLock([]byte(o.key)); lock.TryLock() {
 		defer lock.Unlock()
-	} else {
-		db.gate.mu.Lock()
-		defer db.gate.mu.Unlock()
-		if !db.gate.alone {
-			return false
-		}
-		db.pauseAt("evict: alone")
+		db.closeObject(o)
+		return true
 	}
+	return db.gate.WhileAlone(func() {
+		db.pauseAt("evict: alone")
+		db.closeObject(o)
+	})
+}
+
+// closeObject takes an object out of the map and ends it, unless a commit has done so.
+func (db *DB) closeObject(o *Object) {
 	sh := db.shardOf(o.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.objects[o.key] != o {
-		return true // ended by a commit; its layers may live on in another
+		return // its layers may live on in another
 	}
 	delete(sh.objects, o.key)
 	sh.evictions++
@@ -312,7 +315,6 @@ func (db *DB) tryEvict(o *Object) bool {
 	if big {
 		db.retire(o)
 	}
-	return true
 }
 
 // retire ends an object that a commit dropped or replaced. Its blocks are left
@@ -325,10 +327,10 @@ func (db *DB) retire(o *Object) {
 	r.mu.Unlock()
 }
 
-// tidy closes the objects that could not be closed when they had to go, and
+// releaseEnded closes the objects that could not be closed when they had to go, and
 // takes the blocks of dropped ones out of memory.
-func (db *DB) tidy() {
-	db.pauseAt("tidy: begins")
+func (db *DB) releaseEnded() {
+	db.pauseAt("ended: released")
 	r := db.residency
 	r.mu.Lock()
 	list := r.ended

@@ -178,7 +178,7 @@ func TestEvictObject_readsInTransaction(t *testing.T) {
 		return err
 	})
 	s.closeObject("k")
-	s.Tidy() // takes the blocks of the closed object out of memory
+	s.ReleaseEnded() // takes the blocks of the closed object out of memory
 	s.Drain()
 	before := s.BlocksRead()
 	for range 10 {
@@ -404,9 +404,9 @@ func withSmallCache(t *testing.T, n int) *store {
 func (s *store) wantBounded(when string) {
 	s.t.Helper()
 	s.AwaitCache()
-	s.Tidy()
+	s.ReleaseEnded()
 	s.AwaitCache()
-	s.Tidy()
+	s.ReleaseEnded()
 	if n := s.OpenBytes(); n > smallCache+smallCache/8 {
 		s.t.Errorf("%s the open objects take %d bytes, at most %d", when, n, smallCache)
 	}
@@ -570,7 +570,7 @@ func TestEvictObject_handedOn(t *testing.T) {
 			s.AwaitCache()
 			s.must(s.Write(kv.NoSync, [][]byte{[]byte("k"), []byte("l")}, change))
 			s.AwaitCache()
-			s.Tidy()
+			s.ReleaseEnded()
 			key := map[string]string{"rename": "l", "expire": "k"}[name]
 			before := s.BlocksRead()
 			if !s.has(key, 1, 7) {

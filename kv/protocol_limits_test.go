@@ -266,14 +266,14 @@ func TestEvictObject_removed(t *testing.T) {
 	s.has("k", 1, 7)
 	s.AwaitCache()
 	l := s.layer("k")
-	housekeeper := s.next("tidy: begins")
+	housekeeper := s.next("ended: released")
 	<-housekeeper.reached
 	_, err := s.Delete(kv.NoSync, []byte("k"))
 	s.must(err)
 	if l.Resident(1) == nil {
 		t.Error("the blocks are gone at once: a removal takes as long as the object is large")
 	}
-	s.Tidy()
+	s.ReleaseEnded()
 	s.AwaitCache()
 	if l.Resident(1) != nil {
 		t.Error("a block of an object that was removed is in memory")
@@ -299,7 +299,7 @@ func TestEvictObject_handedOver(t *testing.T) {
 			if s.object(key) == old {
 				t.Fatalf("%s: the object is the same", name)
 			}
-			s.Tidy()
+			s.ReleaseEnded()
 			kept = s.layer(key).Resident(1) != nil
 			s.wantConsistent()
 			if kept {

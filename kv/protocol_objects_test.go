@@ -104,7 +104,7 @@ func TestEvictObject_whileWriting(t *testing.T) {
 	s.wantConsistent()
 
 	old := s.object("k")
-	s.Tidy()
+	s.ReleaseEnded()
 	if s.object("k") == old {
 		t.Error("an object that could not be closed when it had to go stays open")
 	}
@@ -149,7 +149,7 @@ func TestEvictObject_openedAgain(t *testing.T) {
 	s.has("k", 1, 7)
 	s.AwaitCache()
 	now := s.object("k")
-	s.Tidy()
+	s.ReleaseEnded()
 	if s.object("k") != now {
 		t.Error("the remains of a closed object took the object opened again with them")
 	}

@@ -60,7 +60,7 @@ func (tx *Transaction) Context() context.Context { return tx.ctx }
 // store waiting: one that is not part of it would wait for its end.
 func (db *DB) Outside(ctx context.Context) error {
 	tx, marked := ctx.Value(inTransaction{}).(*Transaction)
-	if !marked || db.gate.holder.Load() != tx {
+	if !marked || db.holder.Load() != tx {
 		return nil
 	}
 	return fmt.Errorf("%w: write by the transaction whose context this is, or by a handle that is bound to it", ErrNested)
@@ -129,7 +129,7 @@ func (db *DB) beginExclusive(ctx context.Context, level Durability, scoped bool)
 		return nil, err
 	}
 	tx := &Transaction{db: db, level: w.level, scoped: scoped, w: w}
-	db.gate.holder.Store(tx)
+	db.holder.Store(tx)
 	return db.track(ctx, tx), nil
 }
 
@@ -180,7 +180,7 @@ func (tx *Transaction) end(why error) {
 		}
 	}
 	if tx.left && errors.Is(why, ErrClosed) {
-		tx.db.gate.refuse(ErrClosed) // Close would wait for those who wait for the function
+		tx.db.gate.Refuse(ErrClosed) // Close would wait for those who wait for the function
 	}
 }
 
@@ -191,7 +191,7 @@ func (tx *Transaction) leave() {
 	tx.over = true
 	if tx.left {
 		tx.left = false
-		tx.db.gate.Unlock()
+		tx.db.unlockGate()
 	}
 	if tx.ended != nil {
 		tx.db.transactions.Delete(tx)

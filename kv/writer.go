@@ -168,7 +168,7 @@ func (w *Writer) unlock() {
 	case gateShared:
 		w.db.gate.RUnlock()
 	case gateExclusive:
-		w.db.gate.Unlock()
+		w.db.unlockGate()
 	}
 	w.gate = gateNone
 	for _, i := range w.keys {

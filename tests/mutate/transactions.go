@@ -60,17 +60,17 @@ var transactions = []mutation{
 	inWrites("a transaction that waits for another ignores its context", edit{"kv/gate.go",
 		"		case <-ctx.Done():\n			err = context.Cause(ctx)\n",
 		""}),
-	inWrites("who gives up waiting keeps others out", edit{"kv/gate.go",
+	inGate("a goroutine that gives up waiting keeps others out", edit{"kv/gate/gate.go",
 		"	g.queue = slices.Delete(g.queue, i, i+1)\n	g.letIn()\n",
 		"	g.queue = slices.Delete(g.queue, i, i+1)\n"}),
-	inWrites("who comes later goes before who waits", edit{"kv/gate.go",
-		"	g.state.Or(gateShut)\n",
-		"	if g.alone || !alone {\n		g.state.Or(gateShut)\n	}\n"}),
-	inWrites("the gate is had alone while others share it", edit{"kv/gate.go",
-		"			if g.state.Load() != gateShut {\n				return // some still share it\n			}\n",
+	inGate("a goroutine that comes later goes before one that waits", edit{"kv/gate/gate.go",
+		"	g.state.Or(shut)\n",
+		"	if g.alone || !alone {\n		g.state.Or(shut)\n	}\n"}),
+	inGate("the gate is had alone while others share it", edit{"kv/gate/gate.go",
+		"			if g.state.Load() != shut {\n				return // it is still shared\n			}\n",
 		""}),
-	inWrites("the last who leaves lets nobody in", edit{"kv/gate.go",
-		"	g.letIn() // the last has left, and somebody waits\n",
+	inGate("the last share that is given back lets nobody in", edit{"kv/gate/gate.go",
+		"	g.letIn() // the last share is back, and a goroutine waits\n",
 		""}),
 	inWrites("a write inside of a transaction's function waits for itself", edit{"kv/writer.go",
 		"	if db.inside() {\n		return nil, fmt.Errorf(\"%w: write by the transaction, or",
@@ -94,7 +94,7 @@ var transactions = []mutation{
 		"	if tx.left && errors.Is(why, ErrClosed) {\n",
 		"	if false {\n"}),
 	inWrites("the gate stays shut after a transaction's function", edit{"kv/transaction.go",
-		"		tx.left = false\n		tx.db.gate.Unlock()\n",
+		"		tx.left = false\n		tx.db.unlockGate()\n",
 		"		tx.left = false\n"}),
 	inWrites("a transaction that works is taken for idle", edit{"kv/gate.go",
 		"	if steps%2 != 0 {\n		return false // somebody uses it\n	}\n",
@@ -127,4 +127,9 @@ func inTransactions(name, tests string, edits ...edit) mutation {
 
 func inWrites(name string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^Test(Write|Transaction|Foreign|Gate)(_|$)"}
+}
+
+// inGate mutates the gate.
+func inGate(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv/gate", tests: "^TestGate"}
 }

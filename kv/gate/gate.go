@@ -1,0 +1,170 @@
+// Package gate has the lock that every writer of a store passes: writers of single keys share it, a transaction, which
+// may touch any key, has it alone.
+package gate
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Gate is a read-write lock. Unlike with a sync.RWMutex, a goroutine can give up waiting. No goroutine waits for ever:
+// the gate is passed in the order of coming, except that all who wait to share it pass when it was held alone and is
+// unlocked. The zero value is open.
+type Gate struct {
+	// state is the number of goroutines that share the gate, and the bit shut while one holds it alone, or waits. With
+	// shut set it changes only with mu held, but for RUnlock.
+	state atomic.Int64
+
+	mu    sync.Mutex
+	alone bool      // a goroutine holds it alone; guarded by mu
+	queue []*Waiter // guarded by mu
+	err   error     // of Refuse, until the gate is unlocked; guarded by mu
+}
+
+const shut = 1 << 62
+
+// Waiter is a place in the queue at the gate.
+type Waiter struct {
+	alone bool
+	done  chan struct{}
+	err   error // set before done is closed
+}
+
+// Done is closed when the waiter has the gate, or was refused: see Err.
+func (x *Waiter) Done() <-chan struct{} { return x.done }
+
+// Err returns the error of Refuse, nil if the waiter has the gate. It may be called once Done is closed.
+func (x *Waiter) Err() error { return x.err }
+
+// TryRLock shares the gate, unless a goroutine holds it alone or waits.
+func (g *Gate) TryRLock() bool {
+	for {
+		s := g.state.Load()
+		if s&shut != 0 {
+			return false
+		}
+		if g.state.CompareAndSwap(s, s+1) {
+			return true
+		}
+	}
+}
+
+// RUnlock gives back a share.
+func (g *Gate) RUnlock() {
+	if g.state.Add(-1) != shut {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.letIn() // the last share is back, and a goroutine waits
+}
+
+// Unlock gives back a gate that was held alone.
+func (g *Gate) Unlock() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.alone, g.err = false, nil
+	g.queue = slices.DeleteFunc(g.queue, func(x *Waiter) bool {
+		if !x.alone {
+			g.state.Add(1)
+			close(x.done)
+		}
+		return !x.alone
+	})
+	g.letIn()
+}
+
+// Join queues for the gate, to hold it alone or to share it. The waiter may have it at once.
+func (g *Gate) Join(alone bool) *Waiter {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	x := &Waiter{alone: alone, done: make(chan struct{})}
+	if g.err != nil {
+		x.err = g.err
+		close(x.done)
+		return x
+	}
+	g.state.Or(shut)
+	g.queue = append(g.queue, x)
+	g.letIn()
+	return x
+}
+
+// letIn gives the gate to the waiters at the head of the queue, as far as that goes. The caller holds mu.
+func (g *Gate) letIn() {
+	for len(g.queue) > 0 && !g.alone {
+		x := g.queue[0]
+		if x.alone {
+			if g.state.Load() != shut {
+				return // it is still shared
+			}
+			g.alone = true
+		} else {
+			g.state.Add(1)
+		}
+		g.queue = g.queue[1:]
+		close(x.done)
+	}
+	if len(g.queue) == 0 && !g.alone {
+		g.state.And(^shut)
+	}
+}
+
+// GiveUp takes a waiter out of the queue. False means that it is not there any more: it has the gate, or was refused.
+func (g *Gate) GiveUp(x *Waiter) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.queue, x)
+	if i < 0 {
+		return false
+	}
+	g.queue = slices.Delete(g.queue, i, i+1)
+	g.letIn()
+	return true
+}
+
+// Refuse gives an error to every waiter, and to those that join before the gate is unlocked. It does nothing unless the
+// gate is held alone.
+func (g *Gate) Refuse(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.alone {
+		return
+	}
+	g.err = err
+	for _, x := range g.queue {
+		x.err = err
+		close(x.done)
+	}
+	g.queue = nil
+}
+
+// WhileAlone calls f if the gate is held alone, and reports whether it is. The gate cannot be unlocked until f returns.
+func (g *Gate) WhileAlone(f func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.alone {
+		f()
+	}
+	return g.alone
+}
+
+// Free reports whether no goroutine holds the gate or waits.
+func (g *Gate) Free() bool { return g.state.Load() == 0 }
+
+// Waiting returns how many goroutines wait.
+func (g *Gate) Waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.queue)
+}
+
+// Locked reports, for tests, whether a method of the gate's is under way: no other can begin.
+func (g *Gate) Locked() bool {
+	if !g.mu.TryLock() {
+		return true
+	}
+	g.mu.Unlock()
+	return false
+}

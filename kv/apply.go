@@ -9,31 +9,31 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// applier applies a commit to the cache, from the bytes of its batch alone: the same batches in the
-// same order give the same blocks, counters and open objects. A small commit has no batch of its own. It
-// uses the applier for the operands that its batch would have.
+// applier applies a commit to the cache, from the bytes of its batch alone: the same batches in the same order give
+// the same blocks, counters and open objects. A small commit has no batch of its own. The applier gets the operands
+// that its batch would have.
 type applier struct {
 	db   *DB
 	last uint64 // the commit's number
 
-	// layers are those of open objects that the batch may change. Of two with the same number
-	// the later one counts. index has them once they are many.
+	// layers are the layers of open objects that the batch may change. If two have the same number, the later one
+	// counts. index finds them once they are many.
 	layers []target
 	index  map[layerID]target
-	steps  int // layers looked at in search of one, for tests
+	steps  int // layers looked at by find, for tests
 }
 
-// target is a layer, and an object that has it.
+// target is a layer with an object that has it.
 type target struct {
 	o    *Object
 	l    *Layer
-	open bool // the object is, or was, what lookups find
+	open bool // lookups find the object, or found it before this commit
 }
 
-// add adds an object that a writer has made, if it is one.
+// add adds an object that a writer has made; nil adds nothing.
 func (p *applier) add(o *Object) { p.addObject(o, false) }
 
-// addOpen adds an object that is open.
+// addOpen adds an object that lookups find.
 func (p *applier) addOpen(o *Object) { p.addObject(o, true) }
 
 func (p *applier) addObject(o *Object, open bool) {
@@ -59,7 +59,7 @@ func (p *applier) addLayer(x target) {
 	}
 }
 
-// applied tells the objects of the commit's number, when it is applied.
+// applied sets the number of the commit, which is known once the commit is applied.
 func (p *applier) applied(last uint64) {
 	p.last = last
 	for _, x := range p.layers {
@@ -112,8 +112,8 @@ func (p *applier) find(object, number uint64) target {
 	return target{}
 }
 
-// operand applies an operand to a resident block. One that is not resident is left alone: the
-// stripe's started has gone up, so no load begun before will install it.
+// operand applies an operand to a resident block. A block that is not resident needs nothing: the stripe's started
+// has gone up, so no load that began before installs what it read.
 func (p *applier) operand(key, value []byte) {
 	k, err := format.DecodeObjectKey(key)
 	if err != nil || k.Part < format.PartLayers {
@@ -134,13 +134,13 @@ func (p *applier) operand(key, value []byte) {
 		p.replaceZero(o, l, k.Rest, s, value)
 	default:
 		if block.Patch(l.Words(first), o.header.Family, value) != nil {
-			// Not resident is always right.
+			// A block may always leave memory.
 			s.CompareAndSwap(first, nil)
 		}
 	}
 }
 
-// replaceZero puts a block of its own in the place of the shared zero block.
+// replaceZero replaces the shared zero block by a block that can be changed.
 func (p *applier) replaceZero(o *Object, l *Layer, blk uint64, s *slot, value []byte) {
 	first, words := l.newBlock()
 	if block.Patch(words, o.header.Family, value) != nil {
@@ -151,8 +151,8 @@ func (p *applier) replaceZero(o *Object, l *Layer, blk uint64, s *slot, value []
 	}
 }
 
-// counters takes over a layer's counters. Other Sets in an object's range are attributes, which are not kept in
-// memory, and folded blocks, whose content is what it was.
+// counters sets a layer's counters. Other Sets in an object's range are attributes, which are not kept in memory, and
+// folded blocks, whose content has not changed.
 func (p *applier) counters(key, value []byte) {
 	k, err := format.DecodeObjectKey(key)
 	if err != nil || k.Part != format.PartCounters {
@@ -166,8 +166,8 @@ func (p *applier) counters(key, value []byte) {
 	l.setCounters(c)
 }
 
-// header puts a new incarnation under a key. Layers it has in common with an open object of the same id are taken
-// over with their blocks; a new layer starts as zeros, also if one that was removed had its number.
+// header puts a new incarnation under a key. A layer that an open object of the same id has too keeps its blocks. A
+// new layer starts as zeros, even if it has the number of a removed one.
 func (p *applier) header(key string, value []byte) {
 	h, err := format.DecodeHeader(value)
 	if err != nil {
@@ -178,7 +178,7 @@ func (p *applier) header(key string, value []byte) {
 		return
 	}
 	layers := make([]*Layer, len(h.Layers))
-	var old *Object // the open one
+	var old *Object // the incarnation that lookups find now
 	for i, spec := range h.Layers {
 		if from, l := p.resident(h.ID, spec.Number, key); l != nil {
 			if layers[i] = l; from.open {
@@ -197,7 +197,7 @@ func (p *applier) header(key string, value []byte) {
 	p.dropKey(key)
 	o, err := newObject(p.db, key, h, layers)
 	if err != nil {
-		return // staged with success a moment ago; not open is always right
+		return // it was staged successfully a moment ago; an object may always be closed
 	}
 	p.addOpen(o)
 	for _, l := range layers {
@@ -208,10 +208,10 @@ func (p *applier) header(key string, value []byte) {
 	sh.objects[o.key] = o
 	sh.mu.Unlock()
 	p.db.residency.put(objectCacheKey(h.ID), residentObject{o}, o.bytes())
-	p.db.residency.drain()
+	p.db.residency.await()
 }
 
-// resident finds the open incarnation that a layer's blocks are resident in.
+// resident finds a layer, with its resident blocks, in the open incarnation of an object.
 func (p *applier) resident(object, number uint64, key string) (from target, l *Layer) {
 	if from := p.find(object, number); from.l != nil {
 		return from, from.l
@@ -228,8 +228,8 @@ func (p *applier) resident(object, number uint64, key string) (from target, l *L
 	return target{}, nil
 }
 
-// take takes an object out of the map whose layers go on in another. From then on it is not
-// closed to save memory; if it was, its blocks are gone, and the commit is applied to what is left of them.
+// take takes an object out of the map when its layers go on in another incarnation. From then on it is not closed to
+// save memory. If it was closed before, its blocks are gone, and the commit changes what is left.
 func (p *applier) take(o *Object) {
 	sh := p.db.shardOf(o.key)
 	sh.mu.Lock()
@@ -241,7 +241,7 @@ func (p *applier) take(o *Object) {
 	}
 }
 
-// keyCount takes over the number of keys of a group, or forgets all of them.
+// keyCount sets the number of keys of a group, or of all groups to 0.
 func (p *applier) keyCount(key, value []byte, kind storage.Kind) {
 	groups, n := p.db.groups[:], uint64(0)
 	if kind == storage.KindSet {

@@ -9,7 +9,7 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// stagedAttribute is an attribute of an object; a nil value removes it.
+// stagedAttribute is a staged attribute of an object; a nil value removes it.
 type stagedAttribute struct {
 	object uint64
 	name   string
@@ -17,7 +17,8 @@ type stagedAttribute struct {
 }
 
 // Attribute returns the value of an attribute of the object as last committed, nil if it has none. Attributes are
-// small values that live and die with the object and move with it: state of who works on it, not of its type.
+// small values that are deleted and renamed with their object. They hold the state of work on the object, such as a
+// compaction, and nothing of its type.
 func (db *DB) Attribute(o *Object, name string) ([]byte, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func (w *Writer) SetAttribute(o *Object, name string, value []byte) {
 	w.grow(storage.PerEntry + len(value))
 }
 
-// KeepAttributes stages for one object the attributes another has, as last committed.
+// KeepAttributes stages, for one object, the attributes that another one has, as last committed.
 func (w *Writer) KeepAttributes(from, to *Object) (err error) {
 	prefix := format.AppendAttributeKey(nil, from.header.ID, "")
 	end := slices.Clone(prefix)

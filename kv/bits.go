@@ -9,27 +9,27 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// bitBlock is what is staged of a block of bits.
+// bitBlock is the bits that are staged for one block.
 type bitBlock struct {
 	stagedPlace
 	before    int      // the block of the same layer before it, plus 1
-	count     int      // bits
-	positions []uint16 // of the bits, ascending, while they are few
-	words     []uint64 // the bits, once they are many
+	count     int      // of the bits
+	positions []uint16 // ascending, while there are few
+	words     []uint64 // instead of positions, once there are many
 }
 
-// manyPositions is the number of staged bits from which a block of bits, 8 KiB, is not much
-// more than their positions and the operand they become.
+// manyPositions is the number of staged bits above which a whole block of bits, 8 KiB, takes hardly more memory than
+// their positions and the operand made of them.
 const manyPositions = 2048
 
-// addedBit is a bit of one of the blocks.
+// addedBit is a bit that was staged since the savepoint.
 type addedBit struct {
-	block    int // its place in changes.bits
+	block    int // index in changes.bits
 	position uint16
 }
 
-// SetBits stages the setting of bits of one block, given as ascending positions without repeats, and returns how many
-// of them were not set before, by this writer's own changes included.
+// SetBits stages the setting of bits of one block, given as ascending positions without repeats. It returns how many
+// of them were not set before, by an earlier commit or this writer.
 func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (int, error) {
 	first, err := w.block(o, l, blk)
 	if err != nil {
@@ -56,7 +56,7 @@ func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (i
 	return changed, w.fits()
 }
 
-// HasBits reports whether all of the bits are set, by this writer's own changes included.
+// HasBits reports whether all of the bits are set, by a commit or this writer.
 func (w *Writer) HasBits(o *Object, l *Layer, blk uint64, positions []uint16) (bool, error) {
 	first, err := w.block(o, l, blk)
 	if err != nil {
@@ -75,7 +75,7 @@ func isSet(words []uint64, p uint16) bool {
 	return atomic.LoadUint64(&words[p>>6])>>(p&63)&1 != 0
 }
 
-// findBits returns the place in bits of a block, -1 if none of its bits are staged.
+// findBits returns the index of a block in w.bits, -1 if none of its bits are staged.
 func (w *Writer) findBits(l *Layer, blk uint64) int {
 	if len(w.bits) == 0 {
 		return -1
@@ -100,13 +100,13 @@ func (w *Writer) findBits(l *Layer, blk uint64) int {
 	return -1
 }
 
-// addBitBlock adds a block none of whose bits are staged.
+// addBitBlock adds a block to w.bits that is not there.
 func (w *Writer) addBitBlock(l *Layer, blk uint64) int {
 	n, i := w.addLayer(l), len(w.bits)
 	w.grow(2 * int(unsafe.Sizeof(bitBlock{})))
 	s := &w.layers[n]
 	if i < cap(w.bits) {
-		w.bits = w.bits[:i+1] // with the memory for positions that it has
+		w.bits = w.bits[:i+1] // its positions keep their memory
 	} else {
 		w.bits = append(w.bits, bitBlock{})
 	}
@@ -158,7 +158,7 @@ func (b *bitBlock) add(p uint16) bool {
 	return true
 }
 
-// remove takes a bit away that is there.
+// remove removes a bit that is staged.
 func (b *bitBlock) remove(p uint16) {
 	b.count--
 	if b.words != nil {
@@ -180,7 +180,7 @@ func (b *bitBlock) appendPositions(dst []uint16) []uint16 {
 	return dst
 }
 
-// set sets the bits in a block that nobody else sees.
+// set sets the bits in a block that no other goroutine uses yet.
 func (b *bitBlock) set(words []uint64) {
 	setPositions(words, b.positions)
 	if b.words != nil {
@@ -190,7 +190,7 @@ func (b *bitBlock) set(words []uint64) {
 	}
 }
 
-// takeBackBits takes back the bits staged in this use of a transaction's writer, which had n blocks when that began.
+// takeBackBits takes back the bits staged since the savepoint, when w.bits had n blocks.
 func (w *Writer) takeBackBits(n int) {
 	for _, bit := range slices.Backward(w.added) {
 		w.bits[bit.block].remove(bit.position)

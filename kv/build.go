@@ -10,11 +10,11 @@ import (
 )
 
 // An object may be larger than a commit. Build writes its blocks ahead, in batches of their own, under an id that no
-// header has; the commit then puts the header in place, and all of it is there at once. A note is written first, as
-// for a dropped object, which the commit takes away again: of a build that ended in a crash or a refusal the
-// reclaiming removes every trace.
+// header has. The commit then writes the header, and so all of the object appears at once. Before the first block,
+// Build writes the note that a dropped object has; the commit removes the note. So if a crash or an error ends the
+// build, the reclaiming of dropped objects removes every block.
 
-// buildBatch is about how many bytes Build writes at once.
+// buildBatch is about how many bytes Build writes in one batch.
 const buildBatch = 1 << 20
 
 // Builder takes the blocks of an object being built.
@@ -26,9 +26,9 @@ type Builder struct {
 	value  []byte
 }
 
-// Build is Create with blocks, which fill gives to the Builder. They may be more than a commit takes: only the commit
-// makes them visible. Fill may read from the store, and through this writer what is under the key until now, and
-// stage counters of the new object. An error of its is returned, and nothing is staged then.
+// Build is Create with blocks, which fill gives to the Builder. They may be more than fits into a commit; none is
+// visible before the commit. Fill may read from the store, stage counters of the new object, and read through this
+// writer what is under the key until now. If fill returns an error, Build returns it and stages nothing.
 func (w *Writer) Build(ctx context.Context, key []byte, s Spec, fill func(*Builder) error) (*Object, error) {
 	o, err := w.newOf(key, s)
 	if err != nil {
@@ -43,7 +43,7 @@ func (w *Writer) Build(ctx context.Context, key []byte, s Spec, fill func(*Build
 // buildObject writes the blocks of a new object, and stages it.
 func (w *Writer) buildObject(ctx context.Context, key []byte, o *Object, fill func(*Builder) error) error {
 	if err := w.writeBlocks(ctx, o, fill); err != nil {
-		return err // counters that were staged are under its id, and go with what was written
+		return err // the counters staged under its id are removed with its blocks
 	}
 	if err := w.put(key, o); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 		switch {
 		case l.dir != nil:
 		case w.gate == gateExclusive:
-			l.closed.Store(true) // a transaction may build any number
+			l.closed.Store(true) // not cached: a transaction may build any number of objects
 		default:
 			l.one.Store(zeroLine)
 		}
@@ -79,7 +79,7 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 // Object returns the object being built.
 func (b *Builder) Object() *Object { return b.object }
 
-// Put gives a block of a layer its content, once. Words are the whole block; they are not kept.
+// Put writes the whole content of a block of a layer, once for each block. Put does not keep words.
 func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 	if err := b.ctx.Err(); err != nil {
 		return err

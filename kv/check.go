@@ -14,32 +14,32 @@ import (
 // CheckReport is what Check found.
 type CheckReport struct {
 	Keys   uint64
-	Blocks uint64 // stored ones; absent blocks are zeros and take no space
-	Bytes  uint64 // of their stored values
+	Blocks uint64 // stored blocks; absent ones are zeros and take no space
+	Bytes  uint64 // of the stored blocks' values
 
-	Problems []error  // what cannot be: corruption, or a mistake of this program
+	Problems []error  // what cannot be true of a sound store: corruption, or a mistake of this program
 	Notes    []string // what is unlikely, or could not be checked
 }
 
-// Check reads every header, counter and block of the store as of one moment, decodes all of it, and has each type
-// verify its objects. It checks exactly: that everything decodes, that every block lies inside its layer and belongs
-// to an object that a key maps to, that no two keys share one, that each key with an expiry, and no other, is noted
-// to expire then, and that the numbers of keys are right. What types check beyond that may be statistical; they say
-// so.
+// Check reads every header, counter and block of the store as of one commit, decodes all of it, and has each type
+// verify its objects. It checks exactly that everything decodes; that every block lies inside its layer and belongs
+// to an object that a key maps to; that no two keys share an object; that each key with an expiry is noted under that
+// expiry, and no other key is; and that the numbers of keys are right. What types check beyond this may be
+// statistical; they say so.
 func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
 	}
 	defer db.exit()
-	db.store.Flush() // the most of it while nobody waits
+	db.store.Flush() // most of it, before take holds up commits
 	c := &checker{db: db, owners: make(map[uint64]string)}
 	c.take()
-	defer func() { _ = c.snap.Close() }() // it fails only for one closed before
+	defer func() { _ = c.snap.Close() }() // it fails only for a snapshot that was closed before
 	err := c.run(ctx)
 	return &c.report, err
 }
 
-// take takes the snapshot, and the counts as of it.
+// take takes the snapshot, and the key counts that belong to it.
 func (c *checker) take() {
 	db := c.db
 	db.lockApply()
@@ -55,11 +55,11 @@ type checker struct {
 	db       *DB
 	snap     *storage.Snapshot
 	owners   map[uint64]string   // by object id
-	want     [numKeyLocks]uint64 // keys by group, as counted by commits
+	want     [numKeyLocks]uint64 // keys by group, as commits counted them
 	expiring uint64              // keys with an expiry
 	report   CheckReport
 
-	wantExpiring uint64 // as counted by commits, if those of before are counted
+	wantExpiring uint64 // as commits counted them, if the keys stored before Open are counted yet
 	counted      bool
 }
 
@@ -121,8 +121,8 @@ func (c *checker) header(stored, value []byte, groups *[numKeyLocks]uint64) {
 	c.owners[h.ID] = string(key)
 }
 
-// expiries finds notes of keys that are not there or do not expire then. Each key
-// that does has one, so it is enough to count them.
+// expiries finds notes of keys that are missing or do not expire then. Each key that expires has one note, so it is
+// enough to count them.
 func (c *checker) expiries(ctx context.Context) error {
 	notes := uint64(0)
 	err := c.each(ctx, []byte{format.TagExpiry}, []byte{format.TagExpiry + 1}, func(key, _ []byte) error {
@@ -141,7 +141,7 @@ func (c *checker) expiries(ctx context.Context) error {
 	return err
 }
 
-// noted reports whether a note is there, as it should be for a header.
+// noted reports whether a note is stored if the header needs it, and not stored if it does not.
 func (c *checker) noted(note []byte, h *format.Header) (bool, error) {
 	value, closer, err := c.snap.Get(note)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -154,7 +154,7 @@ func (c *checker) noted(note []byte, h *format.Header) (bool, error) {
 	return same, closer.Close()
 }
 
-// objects goes through the objects in the order they are stored in.
+// objects checks the objects in the order in which they are stored.
 func (c *checker) objects(ctx context.Context) error {
 	var at *objectCheck
 	finish := func() {
@@ -179,7 +179,7 @@ func (c *checker) objects(ctx context.Context) error {
 		return nil
 	})
 	finish()
-	// Objects nothing was ever stored of have their module's word too.
+	// The module also verifies objects that have nothing stored.
 	for id := range c.owners {
 		if !seen[id] {
 			c.object(id).done()
@@ -217,7 +217,7 @@ func (c *checker) each(ctx context.Context, from, to []byte, f func(key, value [
 type objectCheck struct {
 	c        *checker
 	id       uint64
-	o        *Object // nil if it cannot be opened; a problem has been noted
+	o        *Object // nil if it cannot be opened, which has been reported
 	verifier Verifier
 }
 
@@ -257,7 +257,7 @@ func (c *checker) object(id uint64) *objectCheck {
 	return oc
 }
 
-// unwritten reports whether an object is one whose building has not ended, or never will: see build.go.
+// unwritten reports whether an object belongs to a build that has not ended, or was ended by a crash: see build.go.
 func (c *checker) unwritten(id uint64) (bool, error) {
 	value, closer, err := c.snap.Get(format.AppendDroppedKey(nil, id))
 	if errors.Is(err, storage.ErrNotFound) {

@@ -13,40 +13,41 @@ import (
 
 // The crash argument.
 //
-// What is written. Each commit is in one Pebble batch, alone or with other small ones (storage/pending.go): one
-// record of the log, with the headers, operands, counters and attributes of everything it changes. What was pending
-// before a commit is before it in the log, or in the same record. Pebble writes records in the order of their
-// sequences and, after a crash, replays the log up to the first record that is not whole. So a crash leaves a prefix
-// of the commits, each whole or not at all: no filter without its counter, no half MADD, no RENAME with two keys or
-// none. That is the commit point: the record being in the log that survives.
+// What is written. Each commit is in one Pebble batch, alone or with other small commits (storage/pending.go). A
+// batch is one record of the log. It has the headers, operands, counters and attributes of everything that the commit
+// changes. A commit that was pending before is in an earlier record, or in the same one. Pebble writes records in the
+// order of their sequences. After a crash it replays the log up to the first record that is not whole. So a crash
+// leaves a prefix of the commits, each whole or not at all: no filter without its counter, no half of a MADD, no
+// RENAME with two keys or none. The commit point is that the record is in the log that survives.
 //
-// What is acknowledged. A commit under Always is reported only after a sync that covered its record, and so covered
-// every record before it: what its answer was based on. Answers that wrote nothing wait for the watermark to pass
-// what they read (see storage/durable.go). A reported commit is therefore in every prefix a crash can leave.
+// What is acknowledged. A commit under Always is reported only after a sync that covered its record. That sync also
+// covered every earlier record, and so everything that the commit's answer was based on. An answer that wrote nothing
+// waits until the durable watermark has passed what it read (storage/durable.go). So every prefix that a crash can
+// leave has every reported commit.
 //
-// What a failing disk leaves. A failed write or sync of the log or the manifest freezes the directory before Pebble
-// sees it (package freeze): to the disk it is a crash at that instant, to which the above applies. The latch is
-// looked at after the sync and before anything is acknowledged, so no acknowledgement rests on a sync that went
-// nowhere.
+// What a failing disk leaves. A failed write or sync of the log or the MANIFEST freezes the directory before Pebble
+// sees the error (package freeze). For the disk this is a crash at that instant, and the paragraphs above apply. Each
+// commit looks whether the directory is frozen after its sync and before it is acknowledged, so no acknowledgement
+// rests on a sync that failed.
 //
-// What opening repairs. Nothing: Pebble replays its log, and there is no state
-// outside Pebble that reading needs. Object ids are leased in a record that is
-// earlier in the log than any object using them. The sidecar is only compared.
+// What opening repairs. Nothing: Pebble replays its log, and reading needs no state outside Pebble. Object ids are
+// leased in a record that is earlier in the log than any object with one of them. The sidecar is only compared.
 //
-// What is assumed. Pebble's log keeps its order and its checksums find a torn record; a sync that returned means
-// stable storage; a rename followed by a directory sync is atomic and durable. Bits that rot in tables are found by
-// Pebble's checksums; in the MANIFEST by its seal (freeze/seal.go); in the middle of the log by what later records
-// say was synced (freeze/log.go). At its end a log ends at the first record that rot has reached, as it does at a
-// torn write. One that was cut is found by the sidecar, but for what was written in its last seconds, or before a
-// memtable was flushed: the MANIFEST then has the sequence.
+// What is assumed. Pebble's log keeps its order, and its checksums find a torn record. After a sync has returned, the
+// bytes are on stable storage. A rename followed by a sync of the directory is atomic and durable. Bits that rot are
+// found: in tables by Pebble's checksums, in the MANIFEST by its seal (freeze/seal.go), in the middle of the log by
+// later records, which say how much was synced (freeze/log.go). At the end of the log, rot looks like a torn write:
+// the log ends at the first record that it has reached. The sidecar finds a log that was cut, except for what was
+// written in its last seconds or before a memtable was flushed; then the MANIFEST has the sequence.
 //
-// Locks, in this order: key locks (by index) or the gate, apply, stripe mutexes. Apply is held from before the batch
-// goes to Pebble until the cache has it: shared by commits that lookups may see item by item, exclusively by those
-// under the sequence lock. None is held while waiting for the disk.
+// Locks, in this order: key locks (by index) or the gate, apply, stripe mutexes. A commit holds apply from before the
+// batch goes to Pebble until the batch is applied to the cache: shared if lookups may see the commit item by item,
+// exclusively if it is under the sequence lock. No lock is held while a goroutine waits for the disk.
 
-// commit applies what was staged, as one, and ends the writer. It returns when the level asked for is reached. After
-// ErrFailed the outcome is unknown; after any other error, as ErrNoSpace and ErrTooLarge, nothing was written. A
-// writer without changes waits, under Always, until everything its answers were based on is on stable storage.
+// commit applies everything that is staged as one commit, and ends the writer. It returns when the commit is as
+// durable as the level says. After ErrFailed the outcome is unknown. After any other error, such as ErrNoSpace and
+// ErrTooLarge, nothing was written. Under Always a writer without changes waits until everything that its answers
+// were based on is on stable storage.
 func (w *Writer) commit() error {
 	db := w.db
 	defer w.release()
@@ -55,7 +56,7 @@ func (w *Writer) commit() error {
 		return db.failure()
 	}
 	if err := w.build(); err != nil {
-		return w.answer(err) // what else the function found is known to its caller
+		return w.answer(err) // the caller knows what else the function found
 	}
 	if w.batch.Empty() {
 		return w.settleAnswer()
@@ -63,7 +64,7 @@ func (w *Writer) commit() error {
 	if full && !onlyRemoves(w.batch) {
 		return w.answer(db.noSpace())
 	}
-	// Alone at the disk, a commit asks for its own sync as it is applied; more than one share syncs.
+	// The only commit that waits for the disk asks for its own sync when it is applied; several share one.
 	solo := w.level == Always && db.syncing.Add(1) == 1
 	if w.level == Always {
 		defer db.syncing.Add(-1)
@@ -82,7 +83,7 @@ func (w *Writer) commit() error {
 	return db.failure()
 }
 
-// build moves what is staged into the batch, and checks its size.
+// build moves the staged changes into the batch and checks its size.
 func (w *Writer) build() error {
 	if w.tooLarge != nil {
 		return w.tooLarge
@@ -105,7 +106,7 @@ func (db *DB) checkSize(batch *storage.Batch) error { return db.refuseSize(stora
 
 func (db *DB) refuseSize(size int) error { return storage.RefuseSize(size, db.MaxCommit()) }
 
-// onlyRemoves reports whether a batch, as build left it, makes nothing but removals, and notes of them.
+// onlyRemoves reports whether a batch that build made has nothing but removals and their notes.
 func onlyRemoves(b *storage.Batch) bool {
 	only := true
 	storage.EachChange(b, func(kind storage.Kind, key, _ []byte) bool {
@@ -115,8 +116,8 @@ func onlyRemoves(b *storage.Batch) bool {
 	return only
 }
 
-// operands calls f with the key and the operand of each block in which bits are
-// staged. Both are the writer's, and change with the next call.
+// operands calls f with the key and the operand of each block that has staged bits. The writer uses the memory of
+// both again for the next call.
 func (w *Writer) operands(f func(key, operand []byte)) {
 	w.bitIndex = nil
 	slices.SortFunc(w.bits, func(a, b bitBlock) int { return cmp.Or(cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.blk, b.blk)) })
@@ -139,7 +140,7 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	db := w.db
 	w.setKeyCounts()
 	if w.needsSequence() {
-		db.store.Flush() // before others have to wait for it
+		db.store.Flush() // most of it, before apply holds up others
 		db.lockApply()
 		defer db.apply.Unlock()
 		db.word.Add(seqOdd)
@@ -168,10 +169,10 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	if db.store.Space.Full() {
 		db.removed.Add(uint64(w.removals()))
 	}
-	w.tellWatches() // not before: a watch that begins after this would see blocks without the commit
+	w.tellWatches() // not earlier: a watch that began before would see blocks without the commit
 	for _, v := range w.staged {
 		if v.object != nil && v.changed {
-			v.object.end() // staging only; the live one was made from the batch
+			v.object.end() // it was only staged; the live one was made from the batch
 		}
 	}
 	db.stats.commits.Add(1)
@@ -179,18 +180,19 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	return receipt, nil
 }
 
-// lockApply takes apply, exclusively. Those who would share it wait as long as somebody waits for it exclusively, and
-// a commit that Pebble has wait shares it: so this keeps out of the way until Pebble has room again.
+// lockApply takes apply exclusively. While it waits, and while it holds apply, no other commit and no second lookup
+// goes on. A commit that Pebble makes wait for room holds apply, shared. So lockApply first waits until Pebble has
+// room.
 func (db *DB) lockApply() {
 	db.pauseAt("apply: wanted")
 	db.store.AwaitRoom()
 	db.apply.Lock()
 }
 
-// addObjects gives a applier what the commit may change. Where more than one object has a layer,
-// that of the object that is open counts, unless this writer made one of the same number. Of one
-// that is not open, those count that this writer has found: they may go on in what it puts
-// under a key. The caller holds apply exclusively, or the locks of the keys.
+// addObjects gives an applier the objects that the commit may change. If several incarnations have a layer, the open
+// one counts, except that a layer made by this writer counts before one of the same number. If none is open, the
+// incarnations that this writer found count: their layers may go on in what it puts under a key. The caller holds
+// apply exclusively, or the locks of the keys.
 func (w *Writer) addObjects(p *applier) {
 	for i := range w.staged {
 		if v := &w.staged[i]; v.changed {
@@ -216,8 +218,8 @@ func (w *Writer) addObjects(p *applier) {
 	}
 }
 
-// setKeyCounts stages the number of keys after this commit. That of a group is
-// written by who holds the group's lock, so those commits are in order.
+// setKeyCounts stages the numbers of keys after this commit. Only the holder of a group's key lock writes the number
+// of the group, so these commits are in order.
 func (w *Writer) setKeyCounts() {
 	for _, g := range w.groups {
 		if g.delta == 0 && !w.flush {
@@ -232,9 +234,9 @@ func (w *Writer) setKeyCounts() {
 	}
 }
 
-// needsSequence reports whether the commit has to be applied under the sequence lock: if it changes what is under
-// more than one key, or which object is under one, or is a transaction's. What else touches a single string, or only
-// changes bits, slots and counters under a single key, may be seen by lookups while it is applied.
+// needsSequence reports whether the commit has to be applied under the sequence lock: it changes what is under more
+// than one key, or which object is under a key, or it is a transaction's. Lookups may see any other commit while it
+// is applied: it touches a single string, or only changes bits, slots and counters under one key.
 func (w *Writer) needsSequence() bool {
 	if w.sequence || w.unseen {
 		return w.sequence
@@ -242,7 +244,7 @@ func (w *Writer) needsSequence() bool {
 	changesSlots := slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.log) > 0 })
 	counts := slices.ContainsFunc(w.layers, func(s stagedLayer) bool { return s.counted })
 	if w.gate == gateExclusive && (w.bitCount > 0 || changesSlots || counts) {
-		return true // of a transaction nobody sees a part, be it of one filter; and see evictObject
+		return true // no lookup sees part of a transaction, not even of one filter; and see evictObject
 	}
 	strings := 0
 	for i := range w.staged {
@@ -263,7 +265,7 @@ func (w *Writer) needsSequence() bool {
 		slices.ContainsFunc(w.layers, func(s stagedLayer) bool { return s.counted && more(s.layer) })
 }
 
-// stripes returns the set of stripes whose blocks are changed.
+// stripes returns the set of stripes that have changed blocks.
 func (w *Writer) stripes() (touched uint64) {
 	for i := range w.bits {
 		b := &w.bits[i]

@@ -9,20 +9,21 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// Compacting is what a type does to an object of its own to make it smaller, such as
-// moving what is in a nearly empty layer to others: in commits of bounded size, under
-// the object's write lock, and seen as a whole by lookups. See Type.Compact.
+// A type makes an object smaller by compacting it: it moves, for example, the entries of a nearly empty layer to
+// other layers. It does so in commits of bounded size, under the object's write lock; lookups see each commit as a
+// whole. See Type.Compact.
 
 // compactRequest is the key of an object to be compacted.
 type compactRequest string
 
 func (r compactRequest) About() string { return string(r) }
 
-// QueueCompact asks for the object under a key to be compacted some time. If too many wait, it is to be asked again.
+// QueueCompact asks for a compaction of the object under a key at some later time. If too many requests wait, this
+// one is dropped, and the caller asks again later.
 func (db *DB) QueueCompact(key []byte) { db.compacts.Add(compactRequest(key)) }
 
-// CompactQueued makes one commit of at most about so many bytes for each object that
-// was to be compacted when it was called, and reports whether there is more to do.
+// CompactQueued makes one commit, of at most about budget bytes, for each object that was queued when CompactQueued
+// was called. It reports whether there is more to do.
 func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err error) {
 	keys := slices.Collect(maps.Keys(db.compacts.TakeAll()))
 	for i, key := range keys {
@@ -31,7 +32,7 @@ func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err err
 			again, err = db.compact([]byte(key), budget)
 		}
 		if err != nil {
-			for _, left := range keys[i+1:] { // one that cannot be compacted keeps nobody else from it
+			for _, left := range keys[i+1:] { // an object that cannot be compacted holds up no other
 				db.QueueCompact([]byte(left))
 			}
 			return true, err
@@ -53,7 +54,7 @@ func (db *DB) compact(key []byte, budget int) (more bool, err error) {
 		if err != nil || o == nil || o.typ == nil || o.typ.Compact == nil {
 			return err
 		}
-		// Nothing changes for who looks, if he sees it as a whole, or watches the key.
+		// A lookup that sees the whole commit gets the same answers as before, so watches are not told.
 		w.sequence, w.unseen = true, true
 		if more, err = o.typ.Compact(w, o, min(budget, db.MaxCommit()/2)); err != nil {
 			return fmt.Errorf("compact %q: %w", key, err)
@@ -70,8 +71,8 @@ func (db *DB) Compactions() uint64 { return db.stats.compactions.Load() }
 // layerDrop names a layer to be dropped.
 type layerDrop struct{ object, layer uint64 }
 
-// Shrink stages the removal of the newest layer of an object, which has others, and returns the object without it;
-// the one with it must not be used any more with this writer. What the layer holds goes with it.
+// Shrink stages the removal of the newest layer of an object that has others, and returns the object without it. The
+// writer must not use the object with that layer any more. The layer's content is deleted.
 func (w *Writer) Shrink(o *Object) (*Object, error) {
 	last := len(o.layers) - 1
 	if last < 1 {
@@ -90,8 +91,8 @@ func (w *Writer) Shrink(o *Object) (*Object, error) {
 	return left, nil
 }
 
-// stageLayerDrops stages the removal of layers. A later layer may have the number of one: what is staged for it comes
-// behind in the batch, and stays. Those of objects that are dropped themselves go with these.
+// stageLayerDrops stages the removal of layers. A later layer may reuse the number of a removed one: its records come
+// later in the batch, and stay. Layers of objects that are dropped themselves need nothing of their own.
 func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 	for _, d := range w.layerDrops {
 		if dropped[d.object] {
@@ -104,7 +105,7 @@ func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 	}
 }
 
-// CompactWhole does all that services would do in the course of time, and compacts the store.
+// CompactWhole does at once what services do over time, and compacts all tables of the store.
 func (db *DB) CompactWhole(ctx context.Context) error {
 	steps := []func(context.Context) (more bool, err error){
 		func(ctx context.Context) (bool, error) { return db.CompactQueued(ctx, db.MaxCommit()/2) },

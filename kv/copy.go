@@ -8,9 +8,9 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// Copy stages a copy of what is under src under dst, its expiry too, and reports whether src is there and dst is
-// free, or replace is set. What an object of any size consists of is written ahead, see build.go. Attributes, which
-// are of who works on src, are not copied.
+// Copy stages a copy of what is under src, its expiry included, under dst. It reports false, and stages nothing, if
+// src is missing, or if dst is taken and replace is not set. Blocks are written ahead, see build.go. Attributes are
+// not copied: they hold the state of work on src.
 func (w *Writer) Copy(ctx context.Context, src, dst []byte, replace bool) (bool, error) {
 	from, err := w.look(src)
 	if err != nil || from.object == nil {
@@ -48,8 +48,8 @@ func (w *Writer) Copy(ctx context.Context, src, dst []byte, replace bool) (bool,
 	return err == nil, err
 }
 
-// copyBlocks gives the blocks of a layer to a builder: those stored, and those this
-// writer has changed. No other writer changes them meanwhile.
+// copyBlocks gives a builder the blocks of a layer: the stored ones, and those that this writer has changed. No other
+// writer changes them meanwhile.
 func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 	staged := make(map[uint64]bool)
 	w.eachStagedBlock(from, func(blk uint64) { staged[blk] = true })
@@ -63,7 +63,7 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 		}
 	}
 	if s := w.stagedLayer(from); s != nil && s.madeFor != nil {
-		return nil // what is stored may be of a layer that had the number before
+		return nil // the stored blocks may be those of an earlier layer with the same number
 	}
 	prefix := format.AppendOrdered(format.AppendObjectKey(nil, from.object), from.spec.Number+format.PartLayers)
 	end := format.AppendOrdered(format.AppendObjectKey(nil, from.object), from.spec.Number+format.PartLayers+1)
@@ -90,7 +90,7 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 			err = b.Put(to, k.Rest, words)
 		}
 		if err != nil {
-			_ = it.Close() // the first error is the one to tell
+			_ = it.Close() // the first error is returned
 			return storage.ReadError(err, "key %q: copy", o.key)
 		}
 	}

@@ -9,19 +9,19 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// A key whose header cannot be understood is there all the same: scans list it, counts count it, and it can be
-// deleted and replaced. Everything else that is done to it returns the error.
+// A key whose header does not decode still exists: scans list it, counts count it, and it can be deleted and
+// replaced. Everything else that is done with it returns the error.
 
-// damaged is the error of such a header, or of what is needed with it to open the object.
+// damaged is the error of a header that does not decode, or of something else that opening the object needs.
 type damaged struct {
 	error
-	header *format.Header // nil if nothing of it can be trusted
+	header *format.Header // nil if nothing in it can be trusted
 }
 
 func (d *damaged) Unwrap() error { return d.error }
 
-// damagedBy returns the error of a header as that of a damaged one. A header of a newer
-// version is not damaged: what it says is not known, and is not to be thrown away.
+// damagedBy returns the error of a header as a damaged one. A header of a newer version is not damaged: this program
+// does not know what it says, and must not throw it away.
 func damagedBy(err error) error {
 	if err == nil || !errors.Is(err, ErrCorrupt) {
 		return err
@@ -29,9 +29,9 @@ func damagedBy(err error) error {
 	return &damaged{error: err}
 }
 
-// damagedBeside returns an error that was met in opening an object by a header that
-// decodes. If the type cannot make sense of it, it may say anything. Counters that do not
-// decode, and a type of a newer version, say nothing against the header.
+// damagedBeside returns an error that was met in opening an object whose header decodes. If the type refuses the
+// parameters, the header may say anything. If counters do not decode, or the type has a newer version, the header can
+// still be trusted.
 func damagedBeside(h *format.Header, err error, trusted bool) error {
 	switch {
 	case errors.Is(err, ErrUnsupportedVersion), errors.Is(err, ErrCorrupt) && trusted:
@@ -42,8 +42,8 @@ func damagedBeside(h *format.Header, err error, trusted bool) error {
 	return err
 }
 
-// stand returns an object in place of the damaged one, which serves to be removed. Blocks of one whose id cannot be
-// trusted stay behind, and Check tells of them: they may be another key's, or what is left to repair one from.
+// stand returns an object that stands in for the damaged one, so that it can be removed. If the id cannot be trusted,
+// its blocks stay behind, and Check reports them: they may be another key's, or what is left to repair.
 func (d *damaged) stand(db *DB, key []byte) *Object {
 	h := d.header
 	if h == nil {
@@ -54,8 +54,8 @@ func (d *damaged) stand(db *DB, key []byte) *Object {
 	return o
 }
 
-// notesOf returns the notes that a key expires, whenever that is: for a key whose header
-// does not say. It reads all notes there are. The caller holds the key's lock.
+// notesOf returns the notes that a key expires, for a key whose header cannot say when. It reads all notes. The
+// caller holds the key's lock.
 func (db *DB) notesOf(key []byte) (notes [][]byte, err error) {
 	it, err := db.iterate(context.Background(), []byte{format.TagExpiry}, expiryEnd)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 
 // DB is an open store. All methods may be called from any goroutine.
 type DB struct {
-	// word is what every lookup looks at first: whether a commit is under the sequence lock, and whether the store is
-	// closed or failed. Bits 0 to 2 as below, above them the number of commits that were under the lock. Written by
-	// such commits, which hold apply, and once each by fail and Close.
+	// word is the first thing that every lookup reads: whether a commit is under the sequence lock, and whether the
+	// store is closed or failed. Bits 0 to 2 are the constants below; the bits above count the commits that were
+	// under the lock. Only such commits, which hold apply, change word, and fail and Close once each.
 	word atomic.Uint64
 
 	residency *residency
@@ -31,8 +31,7 @@ type DB struct {
 	running   Running // nil without modules
 	opened    time.Time
 
-	// apply, see commit.go. gate is held shared by writers of single keys and
-	// exclusively by one that may touch any key.
+	// For apply see commit.go. Writers of single keys share the gate; a writer that may touch any key holds it alone.
 	apply    sync.RWMutex
 	gate     gate.Gate
 	holder   atomic.Pointer[Transaction] // the transaction that holds the gate, if one does
@@ -40,27 +39,26 @@ type DB struct {
 	stripes  [numStripes]stripe
 	shards   [numShards]shard
 
-	syncing atomic.Int64 // commits under Always that are on their way
+	syncing atomic.Int64 // commits under Always that are under way
 
-	// users counts operations that use Pebble or ristretto; Close waits for
-	// them, as both panic when used after their own Close.
+	// users counts operations that use Pebble or ristretto. Close waits for them: both panic when they are used after
+	// their own Close.
 	users atomic.Int64
 	idle  chan struct{}
 
 	failed atomic.Pointer[error]
-	// ending ends when the store fails, or is being closed; end ends it.
+	// ending ends when the store fails or is being closed; end ends it.
 	ending context.Context
 	end    context.CancelFunc
 
-	// groups are the numbers of headers by group of keys, written under the
-	// group's key lock or the gate; keys is their sum.
+	// groups are the numbers of keys by group, written under the group's key lock or the gate. keys is their sum.
 	groups [numKeyLocks]atomic.Uint64
 	keys   atomic.Uint64
 
 	expiry   expiryHint
 	expiring expiringKeys
 
-	removed  atomic.Uint64 // keys removed while the disk was full, and not reclaimed
+	removed  atomic.Uint64 // keys removed while the disk was full whose space was not reclaimed
 	everySec atomic.Bool   // a commit asked for EverySec since the last sync
 
 	idMu     sync.Mutex // guards nextID and leasedID
@@ -68,10 +66,10 @@ type DB struct {
 	leasedID uint64
 
 	keyedMu sync.Mutex     // guards keyed
-	keyed   *hash.Function // of the store's own secret, nil until it has one
+	keyed   *hash.Function // with the store's own secret, nil until the store has one
 
-	building     sync.Map // ids of objects being built
-	transactions sync.Map // those open
+	building     sync.Map // ids of objects whose build is under way
+	transactions sync.Map // those that have not ended
 	watches      watches
 
 	folds    queue.Queue[foldRequest]
@@ -92,11 +90,12 @@ const (
 	busyMask = seqOdd | isFailed | isClosed
 )
 
-// Ready reports whether a lookup may go ahead without Read.
+// Ready reports whether a lookup may read blocks without DB.Read: no commit is under the sequence lock, and the store
+// has neither failed nor been closed.
 func (db *DB) Ready() bool { return db.word.Load()&busyMask == 0 }
 
-// settle is for a lookup that found the store not Ready. It returns the store's error, or waits out a commit under
-// the sequence lock, so that nobody sees part of it.
+// settle is for a lookup that found the store not Ready. It returns the store's error, or waits for the end of a
+// commit under the sequence lock, so that no lookup sees part of it.
 func (db *DB) settle() error {
 	word := db.word.Load()
 	if word&(isFailed|isClosed) != 0 {
@@ -125,8 +124,8 @@ func (db *DB) failure() error {
 	return nil
 }
 
-// Health returns nil if the store takes reads and writes; ErrNoSpace if it takes reads
-// and deletions alone, and ErrFailed, with the cause, or ErrClosed if it takes neither.
+// Health returns nil if the store takes reads and writes, ErrNoSpace if it takes only reads and deletions, and
+// ErrFailed, with the cause, or ErrClosed if it takes neither.
 func (db *DB) Health() error {
 	if err := db.enter(); err != nil {
 		return err
@@ -138,10 +137,7 @@ func (db *DB) Health() error {
 	return nil
 }
 
-// fail makes the store refuse everything from now on, and freezes its directory.
-func (db *DB) fail(cause error) error { return db.store.Fail(cause) }
-
-// enter announces a use of Pebble or ristretto; if it returns nil, exit must follow. Uses may nest.
+// enter announces a use of Pebble or ristretto. If it returns nil, the caller calls exit afterwards. Uses may nest.
 func (db *DB) enter() error {
 	db.users.Add(1)
 	if db.word.Load()&(isFailed|isClosed) != 0 {
@@ -160,16 +156,15 @@ func (db *DB) exit() {
 	}
 }
 
-// Close rolls back transactions that have not ended, stops the services, gives up compactions of the store, or of
-// dropped objects, and copies and merges, which return ErrClosed, waits for other operations under way, brings
-// everything written to stable storage and closes the store. Operations begun later return ErrClosed; a second Close
-// too. Of a store that has failed it returns ErrFailed, since that may be the first call that can tell: writes below
-// Always may be lost.
+// Close rolls back the transactions that have not ended, stops the services, and gives up compactions, copies and
+// merges under way, which then return ErrClosed. It waits for all other operations, brings everything written to
+// stable storage and closes the store. Operations begun later return ErrClosed, a second Close too. If the store has
+// failed, Close returns ErrFailed, as it may be the first call that can tell: writes below Always may be lost.
 func (db *DB) Close() error {
 	if !db.closing.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
-	db.endTransactions() // they may keep services waiting
+	db.endTransactions() // services may be waiting for them
 	db.store.End(func() bool { return db.users.Load() != 0 })
 	db.end()
 	if db.running != nil {
@@ -192,13 +187,13 @@ func (db *DB) Dir() string { return db.dir }
 // Logger returns the logger the store was opened with, for services.
 func (db *DB) Logger() *slog.Logger { return db.opts.Logger }
 
-// MaxCommit returns the limit of a commit's size, in bytes: that of its batch and 256 for each entry.
+// MaxCommit returns the limit of a commit's size in bytes: the size of its batch and 256 for each entry.
 func (db *DB) MaxCommit() int { return storage.MaxCommit(db.opts.MemTableSize) }
 
-// Seed returns the seed for the item hashes of a new object that takes XXH64.
+// Seed returns the seed for the XXH64 item hashes of new objects.
 func (db *DB) Seed() uint64 { return db.meta.Seed }
 
-// Durability returns the level of writes that ask for no other.
+// Durability returns the level of writes that do not name one.
 func (db *DB) Durability() Durability { return db.opts.Durability }
 
 func (db *DB) pauseAt(point string) {

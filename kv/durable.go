@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Acknowledge returns when an answer based on the object's present state may be reported at the level: under Always,
-// when all of that state is on stable storage. Commands flagged write call it for answers that wrote nothing, such as
-// "already there", which would otherwise rest on a commit that a crash takes back. The answer must have come from
-// resident blocks alone.
+// Acknowledge waits until an answer based on the object's present state may be reported at the level: under Always,
+// until all of that state is on stable storage. Commands flagged write call it for answers that wrote nothing, such
+// as "already there": without it, a crash could take back the commit that the answer rests on. The answer must have
+// come from resident blocks alone.
 func (db *DB) Acknowledge(o *Object, level Durability) error {
 	if db.level(level) != Always {
 		return nil
 	}
-	// The layers of one that has ended may live on in an incarnation that later commits
-	// changed: the bits the answer came from may be theirs. It ended before they began.
+	// If the object has ended, its layers may be those of a later incarnation, and the bits that the answer came from
+	// may have come by a later commit than changed tells.
 	if _, durable := db.store.Numbers(); !o.ended() && durable >= o.changed.Load() {
 		return nil
 	}
 	return db.Sync()
 }
 
-// Settle returns when an answer based on anything in the store's present state may be
-// reported at the level: under Always, when all of that state is on stable storage.
+// Settle waits until an answer based on anything in the store's present state may be reported at the level: under
+// Always, until all of that state is on stable storage.
 func (db *DB) Settle(level Durability) error {
 	if db.level(level) != Always {
 		return nil
@@ -52,15 +52,15 @@ const (
 	tidyEvery   = 100 * time.Millisecond
 )
 
-// keep is the store's background loop: it syncs for EverySec, moves the sampling of touches on, and closes objects
-// that could not be closed when they had to go.
+// keep is the store's background loop. It syncs for EverySec, changes which lookups are sampled as touches, and
+// closes objects that could not be closed when they were evicted.
 func (db *DB) keep() {
 	defer close(db.keeperDone)
 	syncs, samples, tidies := time.NewTicker(syncEvery), time.NewTicker(sampleEvery), time.NewTicker(tidyEvery)
 	defer syncs.Stop()
 	defer samples.Stop()
 	defer tidies.Stop()
-	told := "" // the last error logged: one that stays is logged once
+	told := "" // the last error logged: an error that stays is logged once
 	for {
 		select {
 		case <-db.stopKeeper:

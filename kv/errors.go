@@ -3,8 +3,6 @@ package kv
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
@@ -35,20 +33,20 @@ var (
 	ErrUnsupportedVersion = format.ErrUnsupportedVersion
 
 	// ErrNoSpace is returned by writes while the file system has less free space than Options.MinFreeSpace. Reads go
-	// on, and writes are accepted again when space is back. What only removes keys, be it a DEL, a FLUSHALL, an
-	// Update or an expiry, is accepted all the same, until the reserve (see Options.BallastSize) is used up: so space
-	// can be freed from inside.
+	// on, and writes are accepted again when there is space. Writes that only remove keys (DEL, FLUSHALL, an Update,
+	// an expiry) are accepted meanwhile, so that the user can free space, until the reserve is used up
+	// (Options.BallastSize).
 	ErrNoSpace = errors.New("kv: disk is full, writes are refused")
 
-	// ErrBusy is returned by a write that has waited for a transaction in which nothing
-	// was done for Options.MaxIdleTransaction. Nothing was written.
+	// ErrBusy is returned by a write that has waited for Options.MaxIdleTransaction while a transaction that was not
+	// used kept it waiting. Nothing was written.
 	ErrBusy = errors.New("kv: a transaction keeps all other writes waiting")
 
-	// ErrNested is returned by a write, or the beginning of a transaction, that is made inside of a transaction's
-	// function, or with its context, and is not part of it: it would wait for itself. Nothing was written.
+	// ErrNested is returned by a write that is made inside a transaction's function, or with the transaction's
+	// context, and is not part of the transaction: it would wait for itself. Nothing was written.
 	ErrNested = errors.New("kv: inside of a transaction, and not part of it")
 
-	// ErrOtherStore is returned by the use of a handle that was bound to a transaction of another store than its own.
+	// ErrOtherStore is returned when a handle is used that was bound to a transaction of a store other than its own.
 	ErrOtherStore = errors.New("kv: of another store")
 
 	// ErrNotFound is returned when a key is missing or has expired.
@@ -67,10 +65,10 @@ var (
 	// ErrTooLarge is returned when a key, a commit or a filter is larger than its limit. The message names both.
 	ErrTooLarge = storage.ErrTooLarge
 
-	// ErrNotInteger is returned when a value that is to be counted with is not an integer of 64 bits in decimal.
+	// ErrNotInteger is returned when a value to be incremented is not a decimal integer of 64 bits.
 	ErrNotInteger = errors.New("kv: value is not an integer or out of range")
 
-	// ErrNotFloat is returned when a value that is to be counted with is no number.
+	// ErrNotFloat is returned when a value to be incremented is not a number.
 	ErrNotFloat = errors.New("kv: value is not a valid float")
 
 	// ErrOverflow is returned when a sum does not fit into 64 bits.
@@ -82,7 +80,7 @@ var (
 	// ErrStringTooLong is returned for strings above 512 MiB.
 	ErrStringTooLong = errors.New("kv: string exceeds maximum allowed size (proto-max-bulk-len)")
 
-	// ErrOptions is returned by Open for options that cannot hold. The message lists every problem found.
+	// ErrOptions is returned by Open for options that are not allowed. The message lists every problem found.
 	ErrOptions = errors.New("kv: bad options")
 )
 
@@ -91,21 +89,3 @@ func notFound(key []byte) error { return fmt.Errorf("%w: %q", ErrNotFound, key) 
 func keyTooLong(key []byte) error {
 	return fmt.Errorf("%w: key of %d bytes, at most %d", ErrTooLarge, len(key), MaxKeyLen)
 }
-
-// PlainText returns the text of an error for people who use a program: without the names of Go packages, except in
-// double quotes, and without what Pebble puts into its errors for itself.
-func PlainText(err error) string {
-	text := strings.ReplaceAll(err.Error(), storage.DetailCarrier, "")
-	return packageNames.ReplaceAllStringFunc(text, func(found string) string {
-		if found[0] == '"' {
-			return found
-		}
-		return packageNames.FindStringSubmatch(found)[1]
-	})
-}
-
-// packageNames matches a text in double quotes, or names of packages where an error's text begins, or that of one that
-// it wraps, with what is before them as its group.
-var packageNames = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(^|: |; |\n)(?:(?:` +
-	`sievekv|kv|block|probe|freeze|storage|module|resp|server|txn|scalableext|bloomext|cuckooext|countingext|compaction|pebble|strconv` +
-	`): )+`)

@@ -10,29 +10,29 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// The number of keys with an expiry is that of their notes. It is not stored: commits count the notes they write and
-// take away, and those there were before are counted once, in the background, from when somebody first asks. A store
-// that nobody asks is not read through.
+// The number of keys with an expiry is the number of their notes. It is not stored. Commits count the notes that they
+// write and delete. The notes stored before are counted once, in the background, when the number is first asked for;
+// a store that is never asked does not read them.
 
 // expiringKeys is the number of keys with an expiry.
 type expiringKeys struct {
-	// n is written by commits, which hold apply, and by the counting. While that goes
-	// on it lacks the notes not counted yet, and is negative if they are taken away.
+	// n is changed by commits, which hold apply, and by the counting. While the counting goes on, n lacks the notes
+	// that are not counted yet, and is negative if commits delete some of them.
 	n atomic.Int64
 
 	mu    sync.Mutex
-	state countState // guarded by mu, as is a change of n that is not a commit's
+	state countState // guarded by mu, like a change of n that no commit makes
 }
 
 type countState uint8
 
 const (
-	notCounted countState = iota // n is what commits have changed, and no more
+	notCounted countState = iota // n is only what commits have changed
 	counting
 	counted
 )
 
-// none is for a commit that removes every key: there is nothing left to count.
+// none is called by a commit that removes every key: nothing is left to count.
 func (e *expiringKeys) none() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,25 +40,25 @@ func (e *expiringKeys) none() {
 	e.state = counted
 }
 
-// known returns the number, and whether it is that of all.
+// known returns the number, and whether all notes are counted.
 func (e *expiringKeys) known() (n uint64, all bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return uint64(max(0, e.n.Load())), e.state == counted
 }
 
-// add adds notes that were counted, and reports whether to go on.
+// add adds counted notes, and reports whether the counting goes on.
 func (e *expiringKeys) add(notes int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state != counting {
-		return false // every key was removed meanwhile
+		return false // meanwhile every key was removed
 	}
 	e.n.Add(notes)
 	return true
 }
 
-// end ends the counting in a state, unless there was nothing left to count.
+// end sets the state that the counting ends in, unless a commit removed every key meanwhile.
 func (e *expiringKeys) end(state countState) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,9 +67,9 @@ func (e *expiringKeys) end(state countState) {
 	}
 }
 
-// ExpiringKeys returns the number of keys that have an expiry. As that of Size, it includes those that have expired
-// and were not removed yet. The first call has the keys counted, which it does not wait for: until that is done the
-// number is of those counted so far. From then on it is kept by commits, and costs nothing.
+// ExpiringKeys returns the number of keys that have an expiry, including expired ones that are still stored. The
+// first call starts the counting and does not wait for it: until it has ended, ExpiringKeys returns what is counted
+// so far. From then on commits keep the number, and the call costs nothing.
 func (db *DB) ExpiringKeys() (uint64, error) {
 	if err := db.settle(); err != nil {
 		return 0, err
@@ -81,7 +81,7 @@ func (db *DB) ExpiringKeys() (uint64, error) {
 	return n, nil
 }
 
-// countExpiring has the keys that expire counted, if they are not.
+// countExpiring starts the counting, unless that was done.
 func (db *DB) countExpiring() error {
 	e := &db.expiring
 	e.mu.Lock()
@@ -93,8 +93,8 @@ func (db *DB) countExpiring() error {
 	if err := db.enter(); err != nil {
 		return err
 	}
-	// Of a commit applied before the iterator is made the notes are counted, of another
-	// what it changes: none is in between.
+	// With apply held no commit is in between: the iterator has all notes of a commit, or n gets what the commit
+	// changes.
 	db.lockApply()
 	defer db.apply.Unlock()
 	e.mu.Lock()
@@ -117,8 +117,8 @@ func (db *DB) countExpiring() error {
 	return nil
 }
 
-// countNotes counts the notes of an iterator. Close waits for it, and has it end early. If
-// they cannot be read, the next who asks has them counted anew.
+// countNotes counts the notes of an iterator. Close ends it early and waits for it. If the notes cannot be read, the
+// next call of ExpiringKeys starts the counting anew.
 func (db *DB) countNotes(it *storage.Iterator) {
 	defer db.pauseAt("expiring: ended")
 	const few = 1024
@@ -130,7 +130,7 @@ func (db *DB) countNotes(it *storage.Iterator) {
 		}
 		db.pauseAt("expiring: counted some")
 		if db.closing.Load() || !e.add(notes) {
-			_ = it.Close() // what it read does not matter any more
+			_ = it.Close() // an error of what was read does not matter any more
 			return
 		}
 		notes = 0

@@ -11,25 +11,27 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// A key that has expired is missing for everyone who looks, from that moment on, by the clock alone. What is left of
-// it is removed by Sweep, which finds it by a note that the commit giving a key its expiry writes, and each commit
-// that changes or removes the key takes away: sorted by time, so that a sweep reads no more than has expired.
+// From the moment of its expiry on, every lookup finds a key missing, by the clock alone. Later Sweep removes what is
+// stored of it. Sweep finds the key by a note: the commit that gives a key its expiry writes the note, and each
+// commit that changes or removes the key deletes it. Notes are sorted by time, so a sweep reads only notes of keys
+// that have expired.
 
-// expiryHint is the key of a note before which there is none. The notes of swept keys are deleted, but reading past
-// what is left of them in tables takes as long as they were many: a search begins at the hint.
+// expiryHint is a key that is not after the first note. Reading past many deleted notes that are still in tables
+// takes long, so a sweep begins to read at the hint.
 //
-// A sweep raises it to the end, then looks, and lowers it to the first note it leaves. A commit lowers it after it is
-// applied: so either the sweep sees the note, or the lowering comes after the raising. While a sweep is under way the
-// hint says nothing of the notes that this sweep is about to remove, or will leave.
+// A sweep first raises the hint to the end, then reads, and then lowers it to the first note that it leaves. A commit
+// lowers it after the commit is applied. So either the sweep reads the note of that commit, or the commit lowers the
+// hint after the sweep has raised it. During a sweep, the hint tells nothing about the notes that this sweep will
+// remove or leave.
 type expiryHint struct {
 	mu     sync.Mutex
 	from   []byte // guarded by mu
-	sweeps int    // under way; guarded by mu
+	sweeps int    // sweeps under way; guarded by mu
 }
 
 var expiryEnd = []byte{format.TagExpiry + 1}
 
-// raise begins a sweep: it returns the hint, and makes it the end.
+// raise begins a sweep: it returns the hint and raises it to the end.
 func (h *expiryHint) raise() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -39,7 +41,7 @@ func (h *expiryHint) raise() []byte {
 	return from
 }
 
-// leave ends a sweep, which leaves a note and those behind it.
+// leave ends a sweep, and lowers the hint to the first note that the sweep leaves.
 func (h *expiryHint) leave(note []byte) {
 	h.lower(note)
 	h.mu.Lock()
@@ -55,8 +57,8 @@ func (h *expiryHint) lower(note []byte) {
 	}
 }
 
-// due reports whether a sweep may find notes of a time that has passed, and whether there may
-// be some: another sweep may not have removed yet what it has found.
+// due reports whether a sweep may find notes of expired keys, and whether there may be more: another sweep may not
+// have removed yet what it has found.
 func (h *expiryHint) due(now int64) (due, more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,16 +66,16 @@ func (h *expiryHint) due(now int64) (due, more bool) {
 	return due, due || h.sweeps > 0
 }
 
-// ExpireIf says for which keys Expire sets a new time, by the one they have. The
-// conditions may be combined as in Redis: ExpireIfSet with one of the last two.
+// ExpireIf says for which keys Expire sets a new time, judging by the time that they have. The conditions can be
+// combined as in Redis: ExpireIfSet with one of the last two.
 type ExpireIf uint8
 
-// The conditions of Expire. A key that does not expire counts as expiring after everything.
+// The conditions of Expire. A key without an expiry counts as expiring later than any other.
 const (
 	ExpireAlways  ExpireIf = 0
-	ExpireIfUnset ExpireIf = 1 << iota // it does not expire
-	ExpireIfSet                        // it expires
-	ExpireIfLater                      // the new time is later
+	ExpireIfUnset ExpireIf = 1 << iota // the key does not expire
+	ExpireIfSet                        // the key expires
+	ExpireIfLater                      // the new time is later than the key's
 	ExpireIfSooner
 )
 
@@ -88,8 +90,8 @@ func (c ExpireIf) holds(old, at int64) bool {
 	return true
 }
 
-// Expire stages the time at which a key ceases to exist, in Unix milliseconds, and reports whether it is there and
-// the condition let it. A time that has passed removes the key at once.
+// Expire stages the time at which a key ceases to exist, in Unix milliseconds. It reports false if the key is
+// missing, or the condition does not hold. A time that has passed removes the key at once.
 func (w *Writer) Expire(key []byte, at int64, cond ExpireIf) (bool, error) {
 	o, err := w.Object(key)
 	if err != nil || o == nil || !cond.holds(o.header.Expiry, at) {
@@ -102,7 +104,7 @@ func (w *Writer) Expire(key []byte, at int64, cond ExpireIf) (bool, error) {
 	return true, w.setExpiry(key, o, at)
 }
 
-// Persist stages that a key does not expire, and reports whether it was to.
+// Persist stages that a key does not expire, and reports whether it had an expiry.
 func (w *Writer) Persist(key []byte) (bool, error) {
 	o, err := w.Object(key)
 	if err != nil || o == nil || o.header.Expiry == 0 {
@@ -122,12 +124,11 @@ func (w *Writer) setExpiry(key []byte, o *Object, at int64) error {
 	return nil
 }
 
-// sweepBatch is how many keys a sweep removes in one commit: the locks of that many
-// are held for about a hundred microseconds.
+// sweepBatch is how many keys a sweep removes in one commit. It holds their locks for about a hundred microseconds.
 const sweepBatch = 16
 
-// Sweep removes keys that have expired, and reports whether there may be more: also those
-// that another call is about to remove. Each call is one commit, of 16 keys at most.
+// Sweep removes keys that have expired, in one commit of at most 16 keys. It reports whether there may be more,
+// including those that another call is about to remove.
 func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	if err := db.enter(); err != nil {
 		return false, err
@@ -159,10 +160,10 @@ func (db *DB) ExpiredKeys() uint64 { return db.stats.expired.Load() }
 type expiryNote struct {
 	at     int64
 	key    []byte
-	object bool // the key has one; else it is a string
+	object bool // the key has an object; else it is a string
 }
 
-// expiredNotes returns the notes of keys that have expired, of a batch at most, and the first note it leaves.
+// expiredNotes returns the notes of keys that have expired, one batch at most, and the first note that it leaves.
 func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes []expiryNote, next []byte, err error) {
 	lower := from
 	if len(lower) == 0 {
@@ -219,7 +220,7 @@ func (db *DB) sweep(notes []expiryNote) error {
 			}
 			gone, err := w.removeExpired(n)
 			if err != nil {
-				unread = err // the others can go all the same; this is for the next Open
+				unread = err // the others can be removed all the same; the next Open counts these
 			}
 			if gone {
 				removed++
@@ -235,8 +236,8 @@ func (db *DB) sweep(notes []expiryNote) error {
 	return unread
 }
 
-// lockFor takes the locks of the keys of notes that are free, and reports whether it may go on. A sweep waits for no
-// writer, as others would wait for the sweep then: what is locked comes up again.
+// lockFor locks the keys of notes whose locks are free, and reports whether the sweep goes on. A sweep never waits
+// for a writer, as other writers would then wait for the sweep. The next sweep comes to the others.
 func (w *Writer) lockFor(notes []expiryNote) bool {
 	db := w.db
 	free := db.gate.TryRLock()
@@ -256,11 +257,11 @@ func (w *Writer) lockFor(notes []expiryNote) bool {
 	return free
 }
 
-// removeExpired stages the removal of a key that has expired, and reports whether it is there: if another commit came
-// first, it took the note away. A string is removed without a look at it, by its note alone: of keys that expire
-// together the notes are together, and the headers are not.
+// removeExpired stages the removal of an expired key, and reports whether the key is there: if another commit came
+// first, the note is gone. A string is removed by its note alone, without reading its header: the notes of keys that
+// expire at the same time are close together, their headers are not.
 func (w *Writer) removeExpired(n expiryNote) (bool, error) {
-	value, err := w.db.readRaw(format.AppendExpiryKey(nil, n.at, n.key))
+	value, err := storage.ReadMeta(w.db.store, format.AppendExpiryKey(nil, n.at, n.key))
 	if err != nil || value == nil {
 		return false, err
 	}

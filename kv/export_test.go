@@ -29,7 +29,7 @@ func WithPause(o *Options, pause func(point string)) *Options {
 }
 
 // Fail makes the store fail as an error of its log does.
-func (db *DB) Fail(cause error) { _ = db.fail(cause) }
+func (db *DB) Fail(cause error) { _ = db.store.Fail(cause) }
 
 // EvictBlock takes a block out of memory as the cache does when it needs room. The cache
 // has counted the block by then: else it may count it after the next one with that number,
@@ -307,7 +307,7 @@ func (db *DB) CloseObjects() {
 // ChangeHeader changes what is stored as the header of a key.
 func (db *DB) ChangeHeader(key string, f func([]byte) []byte) error {
 	stored := db.headerKey(nil, []byte(key))
-	value, err := db.readRaw(stored)
+	value, err := storage.ReadMeta(db.store, stored)
 	if err == nil {
 		err = db.set(stored, f(value))
 	}
@@ -366,7 +366,7 @@ func (db *DB) PutStored(l *Layer, blk uint64, value []byte) error {
 
 // Stored returns what is stored of a block.
 func (db *DB) Stored(l *Layer, blk uint64) ([]byte, error) {
-	return db.readRaw(format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
+	return storage.ReadMeta(db.store, format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
 }
 
 // MaxNotes is how many notes one call of Reclaim deals with.

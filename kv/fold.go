@@ -10,10 +10,10 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// Folding writes a block that has collected many operands back as a whole, so that reading it becomes one record
-// again. It is a commit of its own, under the write lock of the block's key, with the block read anew under that
-// lock. Done by the loader that noticed, without the lock, the whole block would be written after an operand it does
-// not have, and lose it.
+// A block that has collected many operands is folded: it is written back whole, so that reading it takes one record
+// again. This is a commit of its own. It holds the write lock of the block's key, and reads the block again under the
+// lock. Without the lock, the whole block could be written after an operand that it does not contain, and that
+// operand would be lost.
 
 // foldRequest names a block to be folded.
 type foldRequest struct {
@@ -23,16 +23,15 @@ type foldRequest struct {
 
 func (r foldRequest) About() string { return r.key }
 
-// queueFold asks for a block to be folded some time. If there is no room for that, the next
-// load of the block asks again.
+// queueFold asks for a block to be folded later. If the queue is full, the next load of the block asks again.
 func (db *DB) queueFold(key string, object, layer, blk uint64) {
 	if !db.folds.Add(foldRequest{key, object, layer, blk}) {
 		db.stats.foldsDropped.Add(1)
 	}
 }
 
-// Fold serves queued requests until it has written about the given number of
-// bytes or the queue is empty, and returns the bytes written.
+// Fold folds queued blocks until it has written about budget bytes or the queue is empty. It returns the bytes
+// written.
 func (db *DB) Fold(ctx context.Context, budget int) (int, error) {
 	done := 0
 	for done < budget && ctx.Err() == nil {
@@ -63,7 +62,7 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	defer w.release()
 	o, err := db.find([]byte(req.key), access{})
 	if err != nil || o == nil || o.header.ID != req.object {
-		return 0, err // the key holds something else by now
+		return 0, err // something else is under the key now
 	}
 	i := slices.IndexFunc(o.layers, func(l *Layer) bool { return l.spec.Number == req.layer })
 	if i < 0 {
@@ -76,8 +75,8 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	}
 	db.pauseAt("fold: read")
 	must(w.batch.Set(format.AppendBlockKey(nil, l.object, l.spec.Number, req.blk), value, nil))
-	// The block's content stays the same, so there is nothing to apply to the cache, no load to keep from being
-	// installed, and nobody who has to wait for this to be on stable storage.
+	// The content of the block stays the same. So the cache needs no change, loads may go on, and no caller waits for
+	// this commit to reach stable storage.
 	db.apply.RLock()
 	defer db.apply.RUnlock()
 	if _, err := db.store.Commit(w.batch, false); err != nil {
@@ -87,7 +86,7 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	return len(value), db.failure()
 }
 
-// foldedBlock reads a block's stored form and returns it written whole, nil if there is nothing to fold.
+// foldedBlock reads a block's stored form and returns it as it is to be written, nil if there is nothing to fold.
 func (db *DB) foldedBlock(o *Object, l *Layer, blk uint64) ([]byte, error) {
 	value, closer, err := db.store.Get(format.AppendBlockKey(nil, l.object, l.spec.Number, blk))
 	if errors.Is(err, storage.ErrNotFound) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// passGate takes the gate, alone or shared. The errors are the context's, ErrBusy, and
-// ErrClosed if the store is closed while a transaction holds the gate.
+// passGate waits for the gate, to hold it alone or to share it. It returns the error of ctx, ErrBusy, or ErrClosed if
+// the store is closed while a transaction holds the gate.
 func (db *DB) passGate(ctx context.Context, alone bool) error {
 	g := &db.gate
 	if !alone && g.TryRLock() {
@@ -39,24 +39,24 @@ func (db *DB) passGate(ctx context.Context, alone bool) error {
 		if g.GiveUp(x) {
 			return err
 		}
-		<-x.Done() // it has the gate, or was refused, meanwhile
+		<-x.Done() // meanwhile it got the gate, or was refused
 		return x.Err()
 	}
 }
 
-// idleWatch finds that the transaction that holds the gate is not used, by looking several
-// times: a process that stood still sees no more than one idle moment of all of that time.
+// idleWatch finds out that the transaction that holds the gate is not used. It looks several times: after the process
+// was stopped for a while it has seen one idle moment, not all of that time.
 type idleWatch struct {
 	db     *DB
 	holder *Transaction
-	steps  uint64 // of the holder
-	seen   int    // how often it was found idle at that step
+	steps  uint64 // of the holder when seen began to count
+	seen   int    // how often the holder was idle at that step
 }
 
-// idleLooks is how often a transaction is found idle until that is too long.
+// idleLooks is how many idle looks are too many.
 const idleLooks = 8
 
-// start returns what tells when to look; nothing does if the limit is negative.
+// start returns a channel that tells when to look. With a negative limit it never does.
 func (i *idleWatch) start(limit time.Duration) (<-chan time.Time, func()) {
 	if limit <= 0 {
 		return nil, func() {}
@@ -66,7 +66,7 @@ func (i *idleWatch) start(limit time.Duration) (<-chan time.Time, func()) {
 	return ticker.C, ticker.Stop
 }
 
-// tooLong looks at the holder, and reports whether it was idle often enough.
+// tooLong looks at the holder, and reports whether it was idle at idleLooks looks.
 func (i *idleWatch) tooLong() bool {
 	tx := i.db.holder.Load()
 	if tx == nil {
@@ -78,7 +78,7 @@ func (i *idleWatch) tooLong() bool {
 		i.holder, i.steps, i.seen = tx, steps, 0
 	}
 	if steps%2 != 0 {
-		return false // somebody uses it
+		return false // a method of the transaction is running
 	}
 	i.seen++
 	return i.seen >= idleLooks
@@ -90,19 +90,20 @@ func (db *DB) unlockGate() {
 	db.gate.Unlock()
 }
 
-// inside reports whether the goroutine is in the function of the transaction that holds the gate, and would wait for
-// itself there. It does not know what other goroutines do for the function, nor, while functions of several stores'
-// transactions run, whose this is: those who wait for themselves get ErrBusy in the end.
+// inside reports whether the goroutine runs the function of the transaction that holds the gate: it would wait for
+// itself. inside does not recognise other goroutines that work for the function. Nor does it know, while functions of
+// transactions of several stores run, which of them this is. In these cases a goroutine that waits for itself gets
+// ErrBusy in the end.
 func (db *DB) inside() bool {
 	tx := db.holder.Load()
 	return tx != nil && tx.scoped && functions.Load() == 1 && insideFunction()
 }
 
-// functions is the number of functions of transactions under way, in all stores of the program: one at most in each.
+// functions is the number of transactions' functions that are running, in all stores of the program.
 var functions atomic.Int64
 
-// runFunction runs the function of a transaction. It is found on the stack by
-// insideFunction, and therefore a frame of its own.
+// runFunction runs the function of a transaction. It needs a stack frame of its own, by which insideFunction
+// recognises it.
 //
 //go:noinline
 func runFunction(tx *Transaction, f func(*Transaction) error) error {
@@ -113,7 +114,7 @@ func runFunction(tx *Transaction, f func(*Transaction) error) error {
 
 var runFunctionEntry = reflect.ValueOf(runFunction).Pointer()
 
-// insideFunction reports whether the goroutine is inside of runFunction.
+// insideFunction reports whether the goroutine is inside runFunction.
 func insideFunction() bool {
 	var pcs [64]uintptr
 	for skip := 2; ; skip += len(pcs) {

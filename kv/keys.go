@@ -26,14 +26,14 @@ func (db *DB) TypeOf(key []byte) (string, error) {
 	return o.TypeName(), nil
 }
 
-// Size returns the number of keys. It includes expired ones that were not removed yet.
+// Size returns the number of keys, including expired ones that are still stored.
 func (db *DB) Size() (n uint64, err error) {
 	err = db.Read(func(Reader) error { n = db.keys.Load(); return nil })
 	return n, err
 }
 
-// As returns the object's body as a module's own type. The errors are
-// ErrNotFound for a nil object, ErrNoModule and ErrWrongType.
+// As returns the object's body as a module's own type. The errors are ErrNotFound for a nil object, ErrNoModule and
+// ErrWrongType.
 func As[T any](key []byte, o *Object) (T, error) {
 	var none T
 	if o == nil {
@@ -49,8 +49,8 @@ func As[T any](key []byte, o *Object) (T, error) {
 	return body, nil
 }
 
-// ObjectBytes returns an estimate of the bytes an object's blocks take on disk,
-// what is in memtables not included, and the bytes of those in memory.
+// ObjectBytes returns an estimate of the bytes that an object's blocks take on disk, without what is in memtables,
+// and the bytes of its blocks in memory.
 func (db *DB) ObjectBytes(o *Object) (disk, resident uint64, err error) {
 	if err := db.enter(); err != nil {
 		return 0, 0, err
@@ -70,6 +70,6 @@ func (db *DB) ObjectBytes(o *Object) (disk, resident uint64, err error) {
 // Expiry returns when the object ceases to exist, in Unix milliseconds; 0 means never.
 func (o *Object) Expiry() int64 { return o.header.Expiry }
 
-// Now returns the time by the store's clock, in Unix milliseconds. A time before 1970, as
-// a board without a battery may tell after it starts, is 0: expiries are positive.
+// Now returns the time by the store's clock, in Unix milliseconds. A time before 1970, which a board without a
+// battery may have after it starts, counts as 0: expiries are positive.
 func (db *DB) Now() int64 { return max(0, db.opts.Clock().UnixMilli()) }

@@ -12,16 +12,16 @@ import (
 )
 
 // The open objects, by key. An object enters the map in two ways: a commit that creates or changes it puts the new
-// incarnation there, and a lookup that finds it missing reads its header from Pebble. It leaves by a commit that
-// drops, renames or replaces it, or by eviction. At most one live incarnation of an object exists, so that a commit
-// changes the blocks that every lookup reads.
+// incarnation there, or a lookup that does not find it reads its header from Pebble. It leaves the map by a commit
+// that drops, renames or replaces it, or by eviction. At most one live incarnation of an object exists, so a commit
+// changes the same blocks that every lookup reads.
 //
-// Strings never enter: an Object of one is a copy of what was stored when it was read, and every lookup reads anew.
-// So a commit that touches one string and no more changes nothing in the map, and needs not hold others off.
+// Strings never enter the map: the Object of a string is a copy of what was stored when it was read, and every lookup
+// reads it anew. So a commit that only touches one string changes nothing in the map, and need not hold off lookups.
 //
-// A header read can go into the map because: commits that change headers hold apply exclusively and the reader holds
-// it shared until the object is in the map; and an object that was opened, written and evicted meanwhile moves the
-// shard's count of evictions, on which the reader starts again.
+// A lookup may put the header that it read into the map for two reasons. Commits that change headers hold apply
+// exclusively, and the lookup holds it shared until the object is in the map. And if the object was opened, written
+// and evicted meanwhile, the shard's count of evictions has changed, and the lookup starts again.
 
 // MaxKeyLen is the longest key, in bytes.
 const MaxKeyLen = format.MaxKeyLen
@@ -38,7 +38,7 @@ type shard struct {
 	_         [64]byte
 }
 
-// hash is what gives a key its place: its lock, its shard, and where its header is.
+// hash decides which lock and which shard a key has, and where its header is stored.
 func (db *DB) hash(key []byte) uint64 { return probe.Sum64Seed(key, db.meta.KeySeed()) }
 
 func (db *DB) shardOf(key string) *shard {
@@ -50,11 +50,12 @@ func (db *DB) headerKey(dst, key []byte) []byte {
 	return format.AppendHeaderKey(dst, db.hash(key), key)
 }
 
-// keyLock is the write lock of a key. It is held from before a writer reads
-// until its commit is applied, also to the cache, and never while waiting for the disk.
+// keyLock is the write lock of a key. A writer holds it from before it reads until its commit is applied to Pebble
+// and the cache, and never while it waits for the disk.
 func (db *DB) keyLock(key []byte) *sync.Mutex { return &db.keyLocks[db.keyLockIndex(key)].Mutex }
 
-// keyLockIndex is also the group that the key is counted in: the count of a group is written by who holds its lock.
+// keyLockIndex is also the number of the group that the key is counted in: only the holder of the lock writes the
+// group's count.
 func (db *DB) keyLockIndex(key []byte) uint8 { return uint8(db.hash(key) >> (64 - keyLockBits)) }
 
 const (
@@ -67,8 +68,8 @@ type paddedMutex struct {
 	_ [56]byte
 }
 
-// Lookup returns the live object under a key. It returns nil, nil for a key that
-// is missing or expired. Of a string it says no more than that it is one.
+// Lookup returns the live object under a key; nil, nil if the key is missing or has expired. The value of a string is
+// not read.
 func (db *DB) Lookup(key []byte) (*Object, error) {
 	if err := db.settle(); err != nil {
 		return nil, err
@@ -76,25 +77,24 @@ func (db *DB) Lookup(key []byte) (*Object, error) {
 	return db.lookup(key, access{large: withoutValue}, db.Now())
 }
 
-// access is how something is looked up.
+// access is how an object is looked up.
 type access struct {
 	steady bool // the caller holds apply, shared
 
-	// large, if set, is shown a large string, in the form in which it is stored, before it is copied, and may not
-	// keep it. With an error the string is not copied, and the error is that of the lookup.
+	// large, if set, is called with a large string in its stored form, before the string is copied. It must not keep
+	// it. If it returns an error, the string is not copied and the lookup returns the error.
 	large func(value []byte) error
 }
 
-// LargeValue is from how many stored bytes on a string is large, see ReadOptions.Large.
+// LargeValue is the number of stored bytes above which a string is large; see ReadOptions.Large.
 const LargeValue = 32 << 10
 
-// errNoValue has a large string looked up without its value, which then is empty.
+// errNoValue, returned by large, makes the lookup return a large string with an empty value.
 var errNoValue = errors.New("kv: not copied")
 
 func withoutValue([]byte) error { return errNoValue }
 
-// lookup is Lookup at a moment for those who need not look at the sequence lock: writers, and
-// readers that hold apply.
+// lookup is Lookup without a look at the sequence lock, for writers and for readers that hold apply.
 func (db *DB) lookup(key []byte, a access, now int64) (*Object, error) {
 	o, err := db.find(key, a)
 	if err != nil || o == nil || o.expiredBy(now) {
@@ -103,7 +103,7 @@ func (db *DB) lookup(key []byte, a access, now int64) (*Object, error) {
 	return o, nil
 }
 
-// find is lookup with expired objects included.
+// find is lookup that also returns expired objects.
 func (db *DB) find(key []byte, a access) (*Object, error) {
 	if len(key) > MaxKeyLen {
 		return nil, keyTooLong(key)
@@ -124,19 +124,19 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 		return nil, err
 	}
 	if h.ID == 0 {
-		// A string is what is stored, at any moment, and nothing of it is in memory that a commit could
-		// change: a caller that reads a long one holds up nobody.
+		// Nothing of a string is in memory that a commit could change: so a caller that reads a long one holds up no
+		// commit.
 		return newObject(db, string(key), h, nil)
 	}
-	o, opened, err := db.openSteady(sh, key, a.steady) // reads the header again, now that it cannot change
+	o, opened, err := db.openSteady(sh, key, a.steady) // it reads the header again, under apply
 	if opened {
 		db.residency.put(objectCacheKey(o.header.ID), residentObject{o}, o.bytes())
-		db.residency.drain()
+		db.residency.await()
 	}
 	return o, err
 }
 
-// openSteady is open for who holds apply, shared, or, if steady is false, does not.
+// openSteady calls open with apply held, shared. steady says that the caller holds it.
 func (db *DB) openSteady(sh *shard, key []byte, steady bool) (o *Object, opened bool, err error) {
 	if !steady {
 		db.apply.RLock()
@@ -145,9 +145,9 @@ func (db *DB) openSteady(sh *shard, key []byte, steady bool) (o *Object, opened 
 	return db.open(sh, key)
 }
 
-// Opened returns the object that is open under a key, nil if none is: there may be one that no
-// lookup has opened yet. A caller that answers from it looks at DB.Ready and Object.Live first,
-// as it does with an object that it has found before.
+// Opened returns the object that is open under a key, nil if none is: the key may still hold an object that no lookup
+// has opened yet. Before a caller answers from the object, it asks DB.Ready and Object.Live, as with any object found
+// earlier.
 func (db *DB) Opened(key []byte) *Object {
 	sh := &db.shards[db.hash(key)>>(64-shardBits)]
 	sh.mu.RLock()
@@ -192,7 +192,7 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 	}
 }
 
-// readObject makes an object of a key's stored header; nil, nil if there is none.
+// readObject makes an object from a key's stored header; nil, nil if there is none.
 func (db *DB) readObject(key []byte) (*Object, error) { return db.readObjectFrom(db.store, key, nil) }
 
 func (db *DB) readObjectFrom(from storage.Reader, key []byte, large func(value []byte) error) (*Object, error) {
@@ -219,7 +219,7 @@ func (db *DB) readHeader(from storage.Reader, key []byte, large func(value []byt
 	if err != nil {
 		return nil, storage.ReadError(err, "key %q: header", key)
 	}
-	defer func() { // large is somebody else's code, and may panic
+	defer func() { // large is a caller's code, and may panic
 		if cerr := closer.Close(); err == nil && cerr != nil {
 			h, err = nil, fmt.Errorf("key %q: %w", key, cerr)
 		}
@@ -228,7 +228,7 @@ func (db *DB) readHeader(from storage.Reader, key []byte, large func(value []byt
 	err = damagedBy(err)
 	if err == nil && h.ID == 0 && len(h.Params) > LargeValue && large != nil {
 		if err = large(h.Params); errors.Is(err, errNoValue) {
-			h.Params, err = h.Params[:1], nil // what is left says how it is encoded
+			h.Params, err = h.Params[:1], nil // the byte left is the encoding
 		}
 	}
 	if err != nil {
@@ -257,22 +257,23 @@ func (db *DB) readCounters(from storage.Reader, l *Layer) error {
 	return nil
 }
 
-// evictObject closes an object to save memory. What a writer has found must not be closed and
-// opened again before the commit is applied to the cache: it would change an incarnation that no lookup
-// reads, and its items would be missing.
+// evictObject closes an object to save memory. Between the moment a writer finds an object and the moment its commit
+// is applied to the cache, the object must not be closed and opened again: the commit would change an incarnation
+// that no lookup reads, and lookups would miss its items.
 //
-// A writer of single keys holds the locks of its keys from finding the object until the cache has the commit, so the
-// lock of the key has to be free. A transaction holds none, and may last: if it kept objects open, then all that
-// anybody looks up meanwhile. It has them closed instead. While it lasts nothing else is stored, so all incarnations
-// of an object have the same blocks and counters: what was staged with one is right for another. Its commit, if it
-// changes objects, holds apply exclusively, which the opening of objects takes, and changes those that are open then:
-// see addObjects. One that is closed after that was changed in vain, or its layers go on in the incarnation that the
-// commit puts under a key; they were changed, so that is right too.
+// A writer of single keys holds its key locks from finding the object until its commit is applied to the cache, so
+// the object is closed only if the lock of its key is free. A transaction holds no key lock, and may last: if it kept
+// objects open, everything that is looked up during the transaction would stay in memory. So its objects may be
+// closed. This is safe for three reasons. While a transaction lasts, nothing else is stored, so all incarnations of
+// an object have the same blocks and counters, and what was staged with one is right for another. A commit that
+// changes objects holds apply exclusively, so none is opened meanwhile, and it changes the objects that are open
+// then: see addObjects. An object that is closed after that point was changed for nothing, or its layers go on in the
+// incarnation that the commit puts under a key, and have the changes.
 //
-// A lock that is taken while a transaction has the gate is that of a writer, or a lookup, that
-// waits for the gate and has found nothing yet. It waits until the object is closed.
+// While a transaction has the gate, only a writer or a lookup that waits for the gate can hold a key lock. It has
+// found no object yet, so the object may be closed; the gate is not given back until it is.
 //
-// If another goroutine has the lock, the object is left to the background loop.
+// If the lock is taken otherwise, the background loop closes the object later.
 func (db *DB) evictObject(o *Object) {
 	if o.ended() || db.tryEvict(o) {
 		return
@@ -301,7 +302,7 @@ func (db *DB) closeObject(o *Object) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.objects[o.key] != o {
-		return // its layers may live on in another
+		return // its layers may live on in another incarnation
 	}
 	delete(sh.objects, o.key)
 	sh.evictions++
@@ -317,8 +318,8 @@ func (db *DB) closeObject(o *Object) {
 	}
 }
 
-// retire ends an object that a commit dropped or replaced. Its blocks are left
-// to the background loop, so that dropping costs the same for every size.
+// retire ends an object that a commit dropped or replaced. The background loop takes its blocks out of memory, so
+// dropping takes the same time for every size.
 func (db *DB) retire(o *Object) {
 	o.end()
 	r := db.residency
@@ -327,8 +328,8 @@ func (db *DB) retire(o *Object) {
 	r.mu.Unlock()
 }
 
-// releaseEnded closes the objects that could not be closed when they had to go, and
-// takes the blocks of dropped ones out of memory.
+// releaseEnded closes the objects that could not be closed when they were evicted, and takes the blocks of dropped
+// objects out of memory.
 func (db *DB) releaseEnded() {
 	db.pauseAt("ended: released")
 	r := db.residency

@@ -9,32 +9,32 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// How a lookup that finds its block not resident gets it without waiting for a
-// writer, and without ever putting a block into the table that lacks a commit.
+// How a lookup gets a block that is not resident, without waiting for a writer, and without ever putting a block into
+// the table that lacks a commit.
 //
-// Blocks are dealt to stripes by hash. A writer, for each stripe it touches, counts started up before its batch goes
-// to Pebble, and finished up after the commit is applied to the resident blocks. A loader remembers started, then
-// finished, both before it reads from Pebble, and installs only if those two remembered values were equal and started
-// is still the same. Then no commit to the stripe was between Pebble and the cache when the loader read, and none
-// began since: the block read has every commit, and the next writer finds it in the table and changes it. If finished
-// were read at install time, a block read before a commit could get in after that commit had found nothing in the
-// table to change: lost.
+// Each block belongs to a stripe, by hash. For each stripe that a commit touches, its writer increments started
+// before the batch goes to Pebble, and finished after the commit is applied to the resident blocks. A loader reads
+// started, then finished, before it reads from Pebble. It installs the block only if those two values were equal and
+// started has not changed since. Then no commit to the stripe was between Pebble and the cache when the loader read,
+// and none has begun since: the block has every commit, and the next writer finds it in the table and changes it. If
+// finished were read at install time instead, a block read before a commit could be installed after that commit had
+// found nothing in the table to change, and the commit would be lost.
 //
-// Nor is anything installed that was read while, or after, a commit under the sequence lock dropped or replaced the
-// object: what was read then may be what is left of it, which is nothing, and a lookup that began before that commit,
-// and looks at memory alone, would take it for an answer.
+// A block is also not installed if it was read while, or after, a commit under the sequence lock dropped or replaced
+// the object. What was read then may be what is left of the object, which is nothing. A lookup that began before that
+// commit, and reads memory alone, would take it for an answer.
 //
-// A block not installed still answers the lookup that read it: the read came after the lookup began. It need not hold
-// a commit that came later, unless the table meanwhile holds a block, which is then the one to ask.
+// A block that is not installed still answers the lookup that read it, as the read came after the lookup began. It
+// need not have commits that came later. But if the table has the block by then, that one answers.
 
 const numStripes = 64
 
 type stripe struct {
-	mu       sync.Mutex // guards started going up, flights, and installs
+	mu       sync.Mutex // guards increments of started, flights, and installs
 	started  atomic.Uint64
 	finished atomic.Uint64
 	flights  map[flightKey]*flight
-	_        [64]byte // keeps neighbours' counters off this cache line
+	_        [64]byte // keeps the counters of neighbouring stripes off this cache line
 }
 
 type flightKey struct {
@@ -42,23 +42,23 @@ type flightKey struct {
 	blk   uint64
 }
 
-// flight is a load that others may share.
+// flight is a load that several lookups may share.
 type flight struct {
 	started uint64
 	done    chan struct{}
-	first   *Line // set before done is closed; nil with err
+	first   *Line // set before done is closed; nil if err is set
 	err     error
 }
 
 func stripeOf(l *Layer, blk uint64) uint64 { return blockKey(l, blk) % numStripes }
 
-// foldThreshold is the number of operands merged into a block since it was last
-// written whole from which a reader has it folded.
+// foldThreshold is the number of operands, merged into a block since it was last written whole, above which a load
+// has the block folded.
 const foldThreshold = 64
 
 // load returns a block for an answer about now: the resident one, or one read from disk, never nil without an error.
-// It may lack commits that were applied after load began. Steady says that the caller holds apply: it must then not
-// wait for a load slot, nor for another's load, which may be waiting for one.
+// It may lack commits that were applied after load began. steady says that the caller holds apply, shared: then load
+// must not wait for a load slot, nor for the load of another goroutine, which may be waiting for a slot.
 func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) {
 	if first := l.Resident(blk); first != nil {
 		return first, nil
@@ -74,8 +74,8 @@ func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) 
 
 	key := flightKey{l, blk}
 	st.mu.Lock()
-	// Another's load will do if nothing was committed to the stripe between
-	// that load's reading of the counters and this lookup's beginning.
+	// The load of another goroutine will do if nothing was committed to the stripe between its reading of the
+	// counters and the beginning of this lookup.
 	if f := st.flights[key]; f != nil && !steady && quiet && f.started == started {
 		st.mu.Unlock()
 		db.pauseAt("load: shared")
@@ -106,7 +106,7 @@ func (db *DB) load(o *Object, l *Layer, blk uint64, steady bool) (*Line, error) 
 	return latest(l, blk, first), err
 }
 
-// latest prefers a block that has appeared in the table to one loaded: it has commits the loaded one may lack.
+// latest prefers a block that is in the table by now to the loaded one, which may lack commits that the other has.
 func latest(l *Layer, blk uint64, loaded *Line) *Line {
 	if first := l.Resident(blk); first != nil {
 		return first
@@ -130,16 +130,16 @@ func (db *DB) readAndInstall(o *Object, l *Layer, blk uint64, st *stripe, starte
 		db.install(o, l, blk, first)
 	st.mu.Unlock()
 	if installed {
-		db.residency.drain()
+		db.residency.await()
 	}
 	return first, nil
 }
 
-// install puts a block into the table, making its chunk if there is none, and
-// under ristretto's rule. The stripe's mutex is held.
+// install puts a block into the table, under ristretto's rule, and makes its chunk if there is none. The caller holds
+// the stripe's mutex.
 func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 	if l.dir == nil {
-		// The block of a one-block layer was counted with its object, if that is open.
+		// The block of a one-block layer was counted with its object, if the object is open.
 		installed := l.one.CompareAndSwap(nil, first)
 		if installed && l.closed.Load() {
 			l.one.CompareAndSwap(first, nil)
@@ -166,7 +166,7 @@ func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 	return true
 }
 
-// readBlock reads a block from Pebble, and has it folded if that was laborious.
+// readBlock reads a block from Pebble, and has it folded if it had many operands.
 func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	value, closer, pending, err := db.store.Block(l.stored(), blk)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -196,7 +196,7 @@ func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	return first, nil
 }
 
-// setPositions sets bits in a block that nobody else sees yet.
+// setPositions sets bits in a block that no other goroutine uses yet.
 func setPositions(words []uint64, positions []uint16) {
 	for _, p := range positions {
 		words[p>>6] |= 1 << (p & 63)

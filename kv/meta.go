@@ -10,13 +10,13 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// readMeta reads the state of the store that objects and keys rest on.
+// readMeta reads the next object id, the numbers of keys and the secret of hashes.
 func (db *DB) readMeta() (err error) {
 	if err := db.readSecret(); err != nil {
 		return err
 	}
-	if db.nextID, err = db.readMetaNumber(format.MetaNextID, 1); err != nil {
-		return err
+	if db.nextID, err = db.readNumber(format.AppendMetaKey(nil, format.MetaNextID), 1); err != nil {
+		return fmt.Errorf("next object id: %w", err)
 	}
 	db.leasedID = db.nextID
 	return db.readKeyCounts()
@@ -24,14 +24,7 @@ func (db *DB) readMeta() (err error) {
 
 func (db *DB) readKeyCounts() error {
 	for i := range db.groups {
-		value, err := db.readRaw(format.AppendKeyCountKey(nil, uint8(i)))
-		if err != nil || value == nil {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		n, err := decodeMetaNumber(value)
+		n, err := db.readNumber(format.AppendKeyCountKey(nil, uint8(i)), 0)
 		if err != nil {
 			return fmt.Errorf("number of keys of group %d: %w", i, err)
 		}
@@ -41,26 +34,12 @@ func (db *DB) readKeyCounts() error {
 	return nil
 }
 
-func (db *DB) readMetaKey(which byte) ([]byte, error) {
-	return db.readRaw(format.AppendMetaKey(nil, which))
-}
-
-// readRaw returns a copy of what is stored under a key of metadata, nil if nothing is.
-func (db *DB) readRaw(key []byte) ([]byte, error) { return storage.ReadMeta(db.store, key) }
-
-func (db *DB) readMetaNumber(which byte, missing uint64) (uint64, error) {
-	value, err := db.readMetaKey(which)
+// readNumber reads a number of the metadata, or returns missing if there is none.
+func (db *DB) readNumber(key []byte, missing uint64) (uint64, error) {
+	value, err := storage.ReadMeta(db.store, key)
 	if err != nil || value == nil {
 		return missing, err
 	}
-	v, err := decodeMetaNumber(value)
-	if err != nil {
-		return 0, fmt.Errorf("store metadata %d: %w", which, err)
-	}
-	return v, nil
-}
-
-func decodeMetaNumber(value []byte) (uint64, error) {
 	v, n := binary.Uvarint(value)
 	if n != len(value) {
 		return 0, format.Corruptf("number %x", value)
@@ -70,7 +49,7 @@ func decodeMetaNumber(value []byte) (uint64, error) {
 
 // readSecret reads the secret of keyed hashes, if the store has one.
 func (db *DB) readSecret() error {
-	value, err := db.readMetaKey(format.MetaSecret)
+	value, err := storage.ReadMeta(db.store, format.AppendMetaKey(nil, format.MetaSecret))
 	if err != nil || value == nil {
 		return err
 	}
@@ -82,8 +61,8 @@ func (db *DB) readSecret() error {
 	return nil
 }
 
-// keyedHash returns the keyed hash of the store's own secret. A store that has none, as no object
-// needed it yet, gets one in a commit of its own, which is in the log before any object that uses it.
+// keyedHash returns the keyed hash with the store's own secret. The first object that needs the secret makes it, in a
+// commit of its own, which is in the log before the object.
 func (db *DB) keyedHash() (hash.Function, error) {
 	db.keyedMu.Lock()
 	defer db.keyedMu.Unlock()
@@ -102,8 +81,8 @@ func (db *DB) keyedHash() (hash.Function, error) {
 	return f, nil
 }
 
-// newObjectID returns an id no object had. Ids are leased in a commit of their
-// own, which is in the log before any object that uses one of them.
+// newObjectID returns an id that no object has had. Ids are leased in a commit of their own, which is in the log
+// before any object with one of them.
 func (db *DB) newObjectID() (uint64, error) {
 	const lease = 4096
 	db.idMu.Lock()
@@ -120,8 +99,8 @@ func (db *DB) newObjectID() (uint64, error) {
 	return id, nil
 }
 
-// ItemHash returns the hash for the items of a new object. That of a kind is the same for all objects of the store,
-// so that they can be merged, unless the store is opened with another Options.Seed.
+// ItemHash returns the hash for the items of a new object. All objects of a store with hashes of one kind have the
+// same, so that they can be merged, unless the store is opened with another Options.Seed.
 func (db *DB) ItemHash(kind hash.Kind) (hash.Function, error) {
 	if kind == hash.XXH64 {
 		return hash.NewXXH64(db.meta.Seed), nil
@@ -136,8 +115,8 @@ func (db *DB) ItemHash(kind hash.Kind) (hash.Function, error) {
 	return db.keyedHash()
 }
 
-// set stores a record in a commit of its own, which is in the log before any that begins later. It does not wait for
-// the disk.
+// set stores a record in a commit of its own, which is in the log before any commit that begins later. It does not
+// wait for the disk.
 func (db *DB) set(key, value []byte) error {
 	b := db.store.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
@@ -146,7 +125,7 @@ func (db *DB) set(key, value []byte) error {
 	return err
 }
 
-// iterate returns an iterator over the keys from low on, below high.
+// iterate returns an iterator over the stored keys from low on, below high.
 func (db *DB) iterate(ctx context.Context, low, high []byte) (*storage.Iterator, error) {
 	return db.store.NewIterWithContext(ctx, &storage.IterOptions{LowerBound: low, UpperBound: high})
 }

@@ -20,7 +20,7 @@ type stats struct {
 	expired      atomic.Uint64 // keys swept
 	compactions  atomic.Uint64 // commits of types' Compact
 
-	flushedBefore, syncsBefore atomic.Uint64 // what storage had counted when the counts were set back
+	flushedBefore, syncsBefore atomic.Uint64 // what storage had counted at ResetStats
 }
 
 // Metrics are counts since Open, and the present state, of a store.
@@ -31,7 +31,7 @@ type Metrics struct {
 	CacheBudget    int64 // bytes
 	CacheUsed      int64
 	CacheEvictions uint64
-	BlocksRead     uint64 // from tables, absent ones not counted
+	BlocksRead     uint64 // read from tables; absent ones are not counted
 
 	Commits         uint64
 	CommitBytes     uint64
@@ -45,9 +45,9 @@ type Metrics struct {
 	ExpiredKeys         uint64
 	Compactions         uint64 // commits that made an object smaller
 
-	DiskBytes        uint64 // of all files but the reserve
+	DiskBytes        uint64 // of all files except the ballast
 	TableBytes       uint64
-	LogBytes         uint64 // of the log now
+	LogBytes         uint64 // of the log files now
 	ReserveBytes     uint64 // of the ballast, see Options.BallastSize
 	LogBytesIn       uint64 // of commits
 	LogBytesWritten  uint64 // with the log's framing
@@ -55,12 +55,12 @@ type Metrics struct {
 	Flushes          int64
 	TableCompactions int64
 	CompactionDebt   uint64 // bytes
-	ReadAmp          int    // tables that a read may have to look at
+	ReadAmp          int    // most tables that a read may have to look at
 	BackgroundErrors uint64
-	Levels           []LevelMetrics // the newest first
+	Levels           []LevelMetrics // newest level first
 }
 
-// LevelMetrics are those of a level of tables.
+// LevelMetrics describe one level of tables.
 type LevelMetrics = storage.LevelMetrics
 
 // Metrics returns the store's metrics.
@@ -85,7 +85,7 @@ func (db *DB) Metrics() (Metrics, error) {
 	}, nil
 }
 
-// About says what an open store is.
+// About describes an open store.
 type About struct {
 	Directory     string
 	StoreID       string // in hexadecimal
@@ -93,10 +93,10 @@ type About struct {
 	Opened        time.Time
 	Durability    Durability // Options.Durability
 	DiskFull      bool
-	KeptBytes     int64 // of tables, which a store that has failed keeps in memory
+	KeptBytes     int64 // bytes of tables that a failed store keeps in memory
 }
 
-// About returns what the store is. It also works on a store that has failed, or is closed.
+// About describes the store. It also works on a store that has failed or is closed.
 func (db *DB) About() About {
 	return About{
 		Directory: db.dir, StoreID: fmt.Sprintf("%x", db.meta.ID), FormatVersion: format.StoreVersion, Opened: db.opened,
@@ -104,13 +104,13 @@ func (db *DB) About() About {
 	}
 }
 
-// Options returns the options the store was opened with, and the defaults for those that were not set.
+// Options returns the options that the store was opened with, defaults filled in.
 func (db *DB) Options() Options { return db.opts }
 
-// ResetStats sets the counts of Metrics back to 0. What is not a count of events stays, as do
-// background errors: an operator who looks for them must not miss one.
+// ResetStats sets the counts of Metrics back to 0. Sizes and other present state stay. So do background errors: an
+// operator who looks for them must not miss one.
 func (db *DB) ResetStats() {
-	if db.enter() == nil { // else what storage has counted cannot be asked, and stays
+	if db.enter() == nil { // otherwise the counts of storage cannot be read, and stay
 		p := db.store.Metrics()
 		db.stats.flushedBefore.Store(p.FlushedBytes)
 		db.stats.syncsBefore.Store(p.Syncs)
@@ -136,8 +136,8 @@ func (db *DB) openObjects() int {
 	return n
 }
 
-// DiskBytes returns what the store takes on disk, its log included, in bytes. Tables that
-// nothing needs any more, which go in their own time, and the ballast are not counted.
+// DiskBytes returns the bytes that the store takes on disk, its log included, without the ballast and without tables
+// that are not needed any more and will be deleted.
 func (db *DB) DiskBytes() (uint64, error) {
 	if err := db.enter(); err != nil {
 		return 0, err

@@ -9,10 +9,10 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// Object is an open object: one incarnation of what a key maps to. Header, parameters and the list of layers never
-// change in an incarnation; whatever changes them (growth, RENAME, replacement) puts a new Object under the key,
-// sharing the layers that stay, and ends the old one. Holders check Live before they use it; who reads from disk does
-// so inside DB.Read.
+// Object is an open object: one incarnation of what a key maps to. The header, the parameters and the list of layers
+// never change in an incarnation. A commit that changes them (growth, RENAME, replacement) puts a new Object under
+// the key, which shares the layers that stay, and ends the old one. A caller that keeps an Object asks Live before it
+// uses it again. Disk is read inside DB.Read.
 type Object struct {
 	db     *DB
 	key    string
@@ -25,9 +25,9 @@ type Object struct {
 	// ended; the bits above: the expiry in Unix milliseconds.
 	state atomic.Uint64
 
-	// changed is the number of the last commit that changed the object, or of a later one. A
-	// commit raises it when it is applied, or pending, and before it is applied to the cache:
-	// a lookup that saw a bit and loads changed afterwards has the commit that set the bit.
+	// changed is the number of the last commit that changed the object, or of a later one. A commit raises it once it
+	// is applied to Pebble or pending, and before it is applied to the cache. So a lookup that saw a bit and then
+	// loads changed gets the number of the commit that set the bit, or a later one.
 	changed atomic.Uint64
 
 	// handedOver is set when a commit gave the layers to a new incarnation.
@@ -36,7 +36,7 @@ type Object struct {
 
 const stateEnded = 1
 
-// EndedObject returns an object that was never under a key: a handle that has found nothing yet holds one.
+// EndedObject returns an object that was never under a key, for a handle that has not found its object yet.
 func EndedObject() *Object {
 	o := &Object{header: &format.Header{}}
 	o.end()
@@ -60,8 +60,8 @@ func newObject(db *DB, key string, h *format.Header, layers []*Layer) (*Object, 
 	return o, nil
 }
 
-// open has the type decode the parameters of an object. A panic of its is an error: objects
-// are opened in the middle of commits, too, which must go on.
+// open decodes the parameters of an object. A panic of Open becomes an error: objects are also opened in the middle
+// of commits, which must go on.
 func (t *Type) open(o *Object) (body any, err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -87,7 +87,7 @@ func (o *Object) expiredBy(now int64) bool {
 	return at != 0 && at <= now
 }
 
-// ID returns the object's id, unique in the store for ever. RENAME keeps it.
+// ID returns the object's id, which no other object of the store ever has. RENAME keeps it.
 func (o *Object) ID() uint64 { return o.header.ID }
 
 // Key returns the key the object is under.
@@ -105,15 +105,15 @@ func (o *Object) Family() block.Family { return o.header.Family }
 // Layers returns the layers, oldest first. The slice must not be changed.
 func (o *Object) Layers() []*Layer { return o.layers }
 
-// Body returns what the type's Open made of the object.
+// Body returns what the type's Open returned for the object.
 func (o *Object) Body() any { return o.body }
 
-// inline reports whether the object is a string kept in its header, which has
-// nothing else stored and is never in the map of open objects.
+// inline reports whether the object is a string. A string is kept in its header, has nothing else stored, and is
+// never in the map of open objects.
 func (o *Object) inline() bool { return o.header.ID == 0 }
 
-// bytes is what the open object costs beside its full-size blocks: the structs, the two map entries, the residency
-// entry, and the one block of each layer that has only one.
+// bytes returns the memory of an open object without its full-size blocks: the structs, two map entries, the
+// residency entry, and the block of each layer that has only one.
 func (o *Object) bytes() int64 {
 	const perObject = int64(unsafe.Sizeof(Object{})+unsafe.Sizeof(format.Header{})) + 480
 	const perLayer = int64(unsafe.Sizeof(Layer{})) + 160

@@ -20,7 +20,7 @@ type Spec struct {
 	Expiry int64
 }
 
-// Create stages a new object under a key; one that is there is replaced. The errors are ErrTooLarge (more bytes than
+// Create stages a new object under a key, and replaces what is there. The errors are ErrTooLarge (more bytes than
 // Options.MaxFilterBytes) and those of the type's Open.
 func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
 	o, err := w.newOf(key, s)
@@ -33,7 +33,7 @@ func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
 	return o, w.put(key, o)
 }
 
-// makeFresh makes all blocks of a layer of an object just staged zeros.
+// makeFresh stages zeros for all blocks of a new layer.
 func (w *Writer) makeFresh(o *Object, l *Layer) {
 	if l.dir == nil {
 		l.one.Store(zeroLine)
@@ -54,7 +54,7 @@ func (w *Writer) newOf(key []byte, s Spec) (*Object, error) {
 	})
 }
 
-// make returns a new object with a header, whose id it chooses.
+// make returns a new object with the given header and a new id.
 func (w *Writer) make(key []byte, h format.Header) (*Object, error) {
 	if err := w.db.checkSpec(h.Layers); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (w *Writer) make(key []byte, h format.Header) (*Object, error) {
 	return newObject(w.db, string(key), &h, layers)
 }
 
-// put stages an object under a key, in the place of what is there.
+// put stages an object under a key, and replaces what is there.
 func (w *Writer) put(key []byte, o *Object) error {
 	old, err := w.stored(key)
 	if err != nil {
@@ -86,9 +86,9 @@ func (w *Writer) put(key []byte, o *Object) error {
 	return w.fits()
 }
 
-// Grow stages another layer for the object under a key, and returns the object with it; the one without must not be
-// used any more with this writer. The layer's number is Grow's to choose. The errors are ErrTooLarge (64 layers, or
-// more bytes than Options.MaxFilterBytes) and those of the type's Open.
+// Grow stages one more layer for an object, and returns the object with it. The writer must not use the object
+// without it any more. Grow chooses the number of the layer. The errors are ErrTooLarge (64 layers, or more bytes
+// than Options.MaxFilterBytes) and those of the type's Open.
 func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 	h := *o.header
 	if n := len(h.Layers); n > 0 {
@@ -127,7 +127,7 @@ func (db *DB) checkSpec(layers []LayerSpec) error {
 
 // Delete stages the removal of a key and reports whether it was there.
 func (w *Writer) Delete(key []byte) (bool, error) {
-	// If this is taken back, so is the view.
+	// Undoing the staged key undoes this too.
 	old, err := w.stored(key)
 	if err != nil || old == nil {
 		return false, err
@@ -137,7 +137,7 @@ func (w *Writer) Delete(key []byte) (bool, error) {
 	return !w.expired(old), w.fits()
 }
 
-// dropObject stages the removal of everything under an object's id, and a note for the reclaiming of its space.
+// dropObject stages the removal of everything under an object's id, and a note that its space is to be reclaimed.
 func (w *Writer) dropObject(o *Object) {
 	if o.inline() {
 		return
@@ -148,7 +148,8 @@ func (w *Writer) dropObject(o *Object) {
 	w.drops = append(w.drops, o.header.ID)
 }
 
-// DeleteKeys stages the removal of keys, and returns how many were there. It ends with the context.
+// DeleteKeys stages the removal of keys, and returns how many of them existed. It returns the context's error when
+// the context ends.
 func (w *Writer) DeleteKeys(ctx context.Context, keys [][]byte) (n int, err error) {
 	for i, key := range keys {
 		if err := GivenUp(ctx, i); err != nil {
@@ -165,7 +166,7 @@ func (w *Writer) DeleteKeys(ctx context.Context, keys [][]byte) (n int, err erro
 	return n, nil
 }
 
-// RenameIfFree is Rename if nothing is under dst, and reports whether that is so.
+// RenameIfFree is Rename unless something is under dst, and reports whether it renamed.
 func (w *Writer) RenameIfFree(src, dst []byte) (bool, error) {
 	from, err := w.Object(src)
 	if err != nil {
@@ -181,8 +182,8 @@ func (w *Writer) RenameIfFree(src, dst []byte) (bool, error) {
 	return true, w.Rename(src, dst)
 }
 
-// Rename stages moving what is under src to dst, replacing what is there. It
-// returns ErrNotFound if src is missing. Src and dst may be equal.
+// Rename stages moving what is under src to dst, and replaces what is there. It returns ErrNotFound if src is
+// missing. Src and dst may be equal.
 func (w *Writer) Rename(src, dst []byte) error {
 	o, err := w.Object(src)
 	if err != nil {
@@ -210,8 +211,8 @@ func (w *Writer) Rename(src, dst []byte) error {
 	return nil
 }
 
-// DeleteAll stages the removal of every key. The writer must be one that may touch any
-// key: that of a transaction. Any other gets an error.
+// DeleteAll stages the removal of every key. It returns an error unless the writer is a transaction's, which may
+// touch any key.
 func (w *Writer) DeleteAll() error {
 	if w.gate != gateExclusive {
 		return errors.New("kv: a writer of named keys cannot delete all")
@@ -222,15 +223,15 @@ func (w *Writer) DeleteAll() error {
 	return nil
 }
 
-// stageDrops stages the removal of everything, or of what is stored under the ids of dropped objects, with notes for
-// the reclaiming of the space; and takes away those of objects that were built.
+// stageDrops stages the removal of everything, or of the dropped objects, with notes that their space is to be
+// reclaimed. It removes the notes of objects that were built.
 func (w *Writer) stageDrops() {
 	if w.flush {
 		w.sequence = true
 		for _, tag := range []byte{format.TagHeader, format.TagDropped, format.TagExpiry} {
 			must(w.batch.DeleteRange([]byte{tag}, []byte{tag + 1}, nil))
 		}
-		// What was built since is written already.
+		// Objects built since are written already, and stay.
 		from := []byte{format.TagObject}
 		for _, id := range slices.Sorted(slices.Values(w.built)) {
 			must(w.batch.DeleteRange(from, format.AppendObjectKey(nil, id), nil))
@@ -238,7 +239,7 @@ func (w *Writer) stageDrops() {
 		}
 		must(w.batch.DeleteRange(from, []byte{format.TagObject + 1}, nil))
 		must(w.batch.DeleteRange(format.AppendMetaKey(nil, format.MetaKeys), format.AppendMetaKey(nil, format.MetaKeys+1), nil))
-		w.set(format.AppendDroppedKey(w.scratch[:0], 0), nil) // object 0: all below the next id
+		w.set(format.AppendDroppedKey(w.scratch[:0], 0), nil) // object 0: all ids below the next one
 	}
 	for _, id := range w.drops {
 		must(w.batch.DeleteRange(format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1), nil))

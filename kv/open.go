@@ -8,10 +8,10 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// Open opens the store in dir, creating dir and the store if need be; nil options mean the defaults. What it creates
-// is for the user of the process alone, whatever the umask: modes 0700 and 0600. The errors are ErrOptions,
-// ErrLocked, ErrNotExist (only with MustExist), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and those of the file
-// system.
+// Open opens the store in dir. It creates dir and the store if they do not exist. Nil options mean the defaults.
+// Whatever the umask, what it creates is for the user of the process alone: modes 0700 and 0600. The errors are
+// ErrOptions, ErrLocked, ErrNotExist (only with MustExist), ErrUnsupportedVersion, ErrCorrupt, ErrFailed and those of
+// the file system.
 func Open(dir string, options *Options) (*DB, error) {
 	opts, err := options.withDefaults()
 	if err != nil {
@@ -19,7 +19,7 @@ func Open(dir string, options *Options) (*DB, error) {
 	}
 	db := &DB{opts: opts, opened: opts.Clock(), idle: make(chan struct{}, 1)}
 	if db.registry, err = newRegistry(opts.Modules); err != nil {
-		return nil, err // it was checked with the options
+		return nil, err // the modules were checked with the options
 	}
 	if opts.Modules != nil {
 		db.running = opts.Modules.Attach(db)
@@ -57,22 +57,22 @@ func Open(dir string, options *Options) (*DB, error) {
 	return db, nil
 }
 
-// closeStore closes a store that nobody has used yet.
+// closeStore closes a store that Open could not finish.
 func (db *DB) closeStore() error {
 	db.store.End(func() bool { return false })
 	return db.store.Close()
 }
 
-// hasFailed is told when the store fails.
+// hasFailed is called once, when the store fails.
 func (db *DB) hasFailed(err error) {
 	db.failed.Store(&err)
 	db.word.Or(isFailed)
 	db.end()
 }
 
-// Descriptors returns the limit of descriptors of the process, as it was when the store was opened, 0 if there is none or
-// it is not known; and how many of them the store needs, above which it may have to wait for them. A store in memory
-// needs none.
+// Descriptors returns the process's limit of file descriptors when the store was opened, 0 if there is none or it is
+// not known, and how many descriptors the store needs. If fewer are left for it, the store may have to wait for some.
+// A store in memory needs none.
 func (db *DB) Descriptors() (limit, need int) {
 	return db.store.DescriptorLimit, db.store.DescriptorNeed
 }

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,23 +19,23 @@ const DefaultMaxFilterBytes = 64 << 30
 type Durability uint8
 
 const (
-	// DurabilityDefault means the store's level, Options.Durability; as a store's level it means Always.
+	// DurabilityDefault is the store's level, Options.Durability. As the store's level it is Always.
 	DurabilityDefault Durability = iota
 
 	// Always reports a write as done when it, and everything its answer was based on, is on stable storage.
 	Always
 
-	// EverySec reports a write at once and syncs the log once a second: a
-	// crash of the machine or of the process loses at most about a second.
+	// EverySec reports a write at once and syncs the log once a second: a crash of the machine or the process loses
+	// about a second of writes at most.
 	EverySec
 
-	// NoSync reports a write at once and leaves syncing to the log's own pace. Pebble keeps up to 32 KiB of log in
-	// the memory of the process, and up to 2,048 small writes of about the last 50 ms are not in the log yet, so that
-	// even a kill -9 of the process alone can lose the last writes.
+	// NoSync reports a write at once and leaves syncing to the log. Pebble keeps up to 32 KiB of log in the memory of
+	// the process, and up to 2,048 small writes, of about the last 50 ms, are not in the log yet: even a kill -9 of
+	// the process can lose the last writes.
 	NoSync
 )
 
-// String returns the word the configuration and INFO use.
+// String returns the name that settings and INFO use.
 func (d Durability) String() string {
 	switch d {
 	case DurabilityDefault:
@@ -49,82 +50,81 @@ func (d Durability) String() string {
 	return fmt.Sprintf("Durability(%d)", uint8(d))
 }
 
-// Options configure a store. The zero value, and a nil *Options, mean the
-// defaults named at each field. Options are read by Open and not kept.
+// Options configure a store. The zero value and a nil *Options mean the defaults named at each field. Open copies the
+// options.
 type Options struct {
 	// InMemory keeps the store in memory: Open's directory is ignored and
 	// everything is gone after Close. Default false.
 	InMemory bool
 
-	// FS is the file system the store lives on. Tests pass crashable or
-	// failing ones. Default: the operating system's.
+	// FS is the file system that the store is on. Tests pass file systems that crash or fail. Default: the operating
+	// system's.
 	FS vfs.FS
 
 	// MustExist makes Open fail with ErrNotExist, and write nothing, when the
 	// directory holds no store. Default false: a store is created.
 	MustExist bool
 
-	// CacheSize is the budget, in bytes, of resident blocks, block tables and
-	// open objects together. One block (8 KiB) to 1 TiB. Default 256 MiB.
+	// CacheSize is the budget, in bytes, for resident blocks, block tables and open objects together. One block (8
+	// KiB) to 1 TiB. Default 256 MiB.
 	CacheSize int64
 
-	// TableCacheSize is the budget, in bytes, of what was read from tables: keys,
-	// strings, and blocks on their way into memory, which stay there by CacheSize
-	// alone. 1 MiB to 1 TiB. Default an eighth of CacheSize, at least 8 MiB.
+	// TableCacheSize is the budget, in bytes, for what was read from tables: keys, strings, and blocks on their way
+	// into memory (blocks in memory are CacheSize's). 1 MiB to 1 TiB. Default an eighth of CacheSize, at least 8 MiB.
 	TableCacheSize int64
 
-	// MemTableSize is Pebble's memtable size in bytes; a commit may take up to
-	// a quarter of it. 256 KiB to 1 GiB. Default 32 MiB.
+	// MemTableSize is the size of Pebble's memtable in bytes. A commit may take up to a quarter of it. 256 KiB to 1
+	// GiB. Default 32 MiB.
 	MemTableSize int
 
-	// Durability is the level of writes that ask for no other: Always, EverySec or NoSync. Default Always.
+	// Durability is the level of writes that do not name one: Always, EverySec or NoSync. Default Always.
 	Durability Durability
 
-	// Seed is what the item hashes of objects created from now on follow from, for filters that are to be the same in
-	// several stores, or in each run of a test. With 0, the default, they have the store's own secret of 256 random
-	// bits, or with XXH64 its own random seed. Whoever knows the Seed, or can guess it, can choose items that
-	// collide. See package hash. Objects that exist keep theirs.
+	// Seed determines the item hashes of objects created from now on, so that filters are the same in several stores,
+	// or in each run of a test. With 0, the default, item hashes use the store's own secret of 256 random bits, or
+	// with XXH64 its own random seed. A person who knows or guesses the Seed can choose items that collide; see
+	// package hash. Existing objects keep their hashes.
 	Seed uint64
 
 	// MaxFilterBytes limits the size, in bytes of bit arrays, of one object.
 	// 1 byte to 1 PiB. Default DefaultMaxFilterBytes.
 	MaxFilterBytes uint64
 
-	// BallastSize is the size, in bytes, of a file kept in the store's directory to be removed when the disk is full,
-	// so that what is in flight can end well, and keys can be deleted. It is as large as the store, in powers of two,
-	// but 1 MiB at least, and this at most. 1 byte to 1 PiB. Default 64 MiB; negative means none. Memory stores have
-	// none.
+	// BallastSize is the maximum size, in bytes, of the ballast: a file in the store's directory that is removed when
+	// the disk is full, so that operations under way can end well and keys can be deleted. The ballast is as large as
+	// the store, rounded to a power of two, but at least 1 MiB and at most this. 1 byte to 1 PiB. Default 64 MiB;
+	// negative means no ballast. Stores in memory have none.
 	BallastSize int64
 
-	// MinFreeSpace is the free space, in bytes, below which writes other than deletions
-	// are refused with ErrNoSpace. 1 byte to 1 PiB. Default: four memtables and 64 MiB;
-	// negative means no check. Writes are accepted again at one and a half times the value.
+	// MinFreeSpace is the free space, in bytes, below which writes other than deletions are refused with ErrNoSpace.
+	// They are accepted again from one and a half times this on. 1 byte to 1 PiB. Default: four memtables and 64 MiB;
+	// negative means no check.
 	MinFreeSpace int64
 
 	// FreeSpaceInterval is the time between two looks at the free space. A millisecond to an
 	// hour. Default one second.
 	FreeSpaceInterval time.Duration
 
-	// MaxIdleTransaction is how long a write waits for a transaction in which nothing is done meanwhile: no read and
-	// no write of it is under way, or begins. Then it returns ErrBusy, since one that is made inside of the
-	// transaction's function without being part of it would wait for ever. However long a transaction works, others
-	// wait. From a millisecond on; negative means without end. Default 10 seconds.
+	// MaxIdleTransaction is how long a write waits for a transaction that is idle: no read and no write of it is
+	// under way or begins. Then the write returns ErrBusy, as a write inside the transaction's function that is not
+	// part of the transaction would otherwise wait for ever. While a transaction works, other writes wait as long as
+	// it takes. At least a millisecond; negative means no limit. Default 10 seconds.
 	MaxIdleTransaction time.Duration
 
-	// Logger receives what an operator should know. Panics of it are ignored. Default slog.Default().
+	// Logger receives what an operator should know. A panic of the Logger is ignored. Default slog.Default().
 	Logger *slog.Logger
 
-	// Modules are the extensions the store is opened with: data types, commands, services and
-	// settings, see package module. Default none.
+	// Modules are the extensions of the store: data types, commands, services and settings; see package module.
+	// Default none.
 	Modules Modules
 
-	// Clock tells the time for expiry; one before 1970 counts as its beginning. Default time.Now.
+	// Clock returns the time for expiries. A time before 1970 counts as 1970. Default time.Now.
 	Clock func() time.Time
 
-	// pause is called at named points of slow paths; set by tests to hold a goroutine there.
+	// pause is called at named points of slow paths. Tests set it to hold a goroutine there.
 	pause func(point string)
 
-	// direct has every commit go to Pebble at once, also small ones; set by tests.
+	// direct makes every commit go to Pebble at once, including small ones. Tests set it.
 	direct bool
 }
 
@@ -153,33 +153,15 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 	}
-	if opts.CacheSize == 0 {
-		opts.CacheSize = 256 << 20
-	}
-	if opts.TableCacheSize == 0 {
-		opts.TableCacheSize = max(8<<20, opts.CacheSize/8)
-	}
-	if opts.MemTableSize == 0 {
-		opts.MemTableSize = 32 << 20
-	}
-	if opts.Durability == DurabilityDefault {
-		opts.Durability = Always
-	}
-	if opts.MaxFilterBytes == 0 {
-		opts.MaxFilterBytes = DefaultMaxFilterBytes
-	}
-	if opts.BallastSize == 0 {
-		opts.BallastSize = 64 << 20
-	}
-	if opts.MinFreeSpace == 0 {
-		opts.MinFreeSpace = 4*int64(opts.MemTableSize) + 64<<20
-	}
-	if opts.FreeSpaceInterval == 0 {
-		opts.FreeSpaceInterval = time.Second
-	}
-	if opts.MaxIdleTransaction == 0 {
-		opts.MaxIdleTransaction = 10 * time.Second
-	}
+	opts.CacheSize = cmp.Or(opts.CacheSize, 256<<20)
+	opts.TableCacheSize = cmp.Or(opts.TableCacheSize, max(8<<20, opts.CacheSize/8))
+	opts.MemTableSize = cmp.Or(opts.MemTableSize, 32<<20)
+	opts.Durability = cmp.Or(opts.Durability, Always)
+	opts.MaxFilterBytes = cmp.Or(opts.MaxFilterBytes, DefaultMaxFilterBytes)
+	opts.BallastSize = cmp.Or(opts.BallastSize, 64<<20)
+	opts.MinFreeSpace = cmp.Or(opts.MinFreeSpace, 4*int64(opts.MemTableSize)+64<<20)
+	opts.FreeSpaceInterval = cmp.Or(opts.FreeSpaceInterval, time.Second)
+	opts.MaxIdleTransaction = cmp.Or(opts.MaxIdleTransaction, 10*time.Second)
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}

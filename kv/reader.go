@@ -5,19 +5,19 @@ import (
 	"errors"
 )
 
-// Reader is what a lookup reads the store with: DB.Read, Transaction.Read and a type's Describe have one.
+// Reader is what a lookup reads the store with. DB.Read, Transaction.Read and a type's Describe pass one.
 type Reader struct {
 	db     *DB
 	source source
-	now    int64                    // Unix milliseconds: what has expired by then is missing
+	now    int64                    // Unix milliseconds: keys that have expired by then are missing
 	large  func(value []byte) error // see ReadOptions
 }
 
 // DB returns the store.
 func (r Reader) DB() *DB { return r.db }
 
-// Now returns the time by which keys have expired for the Reader, in Unix milliseconds. It does not move: keys that expire
-// at the same time are all there, or all missing.
+// Now returns the time by which keys have expired for the Reader, in Unix milliseconds. It does not change: keys that
+// expire at the same time are all there, or all missing.
 func (r Reader) Now() int64 { return r.now }
 
 // Fixed reports whether no commit changes what the Reader returns, as in a transaction or a snapshot.
@@ -31,7 +31,7 @@ func (r Reader) Lookup(key []byte) (*Object, error) {
 
 func (r Reader) find(key []byte) (*Object, error) { return r.source.find(key, r.large, r.now) }
 
-// Count returns how many of the keys are there. A key that is named twice counts twice. Count returns the context's error
+// Count returns how many of the keys exist. A key that is named twice counts twice. Count returns the context's error
 // when the context ends.
 func (r Reader) Count(ctx context.Context, keys [][]byte) (n int, err error) {
 	for i, key := range keys {
@@ -49,33 +49,33 @@ func (r Reader) Count(ctx context.Context, keys [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// Load returns a block, resident or read from disk, never nil without an error. The caller reads its lines with atomic
-// loads. The block may lack commits that were applied after Load began.
+// Load returns a block, resident or read from disk, never nil without an error. The caller must read its lines with
+// atomic loads. The block may lack commits that were applied after Load began.
 func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) { return r.source.load(o, l, blk) }
 
 // Counter returns counter i of a layer.
 func (r Reader) Counter(l *Layer, i int) uint64 { return r.source.counter(l, i) }
 
-// Read runs a lookup so that it sees no part of a commit that touches more than one key or replaces an object. If one
-// was under way or applied meanwhile, the lookup may have seen some of it, or read from disk what is left of an
-// object that was dropped, which is nothing: it is repeated, with such commits held off. That an object was closed to
-// save memory is no reason: its blocks have everything up to then, which is after the lookup began. An error of the
-// first time does not count if it is repeated: it may rest on half a commit.
+// Read runs a lookup so that it sees no part of a commit that touches more than one key or replaces an object. If
+// such a commit was under way or was applied meanwhile, the lookup may have seen part of it, or have read blocks of a
+// dropped object as absent. Then Read runs the lookup again, with such commits held off. An error of the first run is
+// not returned, as it may rest on half a commit. An object that was closed to save memory is no reason to run again:
+// its blocks have every commit up to then, which is after the lookup began.
 //
-// Look must not write, and must look with the Reader alone, but for DB.Touch: the second time it
-// runs with a lock held that other lookups of the DB take too.
+// Look must not write, and must read with the Reader alone, except for DB.Touch: the second time it runs under a lock
+// that other methods of the DB take.
 func (db *DB) Read(look func(Reader) error) error { return db.read(nil, look) }
 
-// ReadOptions say how ReadWith reads. The zero value is the way of Read.
+// ReadOptions say how ReadWith reads. The zero value means as Read does.
 type ReadOptions struct {
-	// Large, if set, is told of each stored string of more than LargeValue bytes before it is copied. An
-	// error of its ends the lookup of that string.
+	// Large, if set, is called with each stored string of more than LargeValue bytes before it is copied. If it
+	// returns an error, the lookup of that string returns the error.
 	Large func(value []byte) error
 
-	// Keys is for a lookup of the headers of several keys, and of nothing else: it sees all of them as of one moment.
+	// Keys is for a lookup that reads keys and strings, and nothing else. It sees all of them as of one commit.
 	Keys bool
 
-	// Long is for a lookup that takes long: it sees everything as of one moment, and keeps no commit waiting.
+	// Long is for a lookup that takes long. It sees everything as of one commit, and keeps no commit waiting.
 	Long bool
 }
 
@@ -115,8 +115,8 @@ func (db *DB) read(large func(value []byte) error, look func(Reader) error) erro
 	return look(Reader{db, steady{live{db}}, db.Now(), large})
 }
 
-// readKeys runs a lookup that reads several keys and nothing else. It sees all of them at one moment: a commit that
-// touches a single string does not take the sequence lock, but a snapshot of Pebble's has all of it or nothing.
+// readKeys runs a lookup that reads several keys and nothing else, as of one commit. The sequence lock would not do:
+// a commit that touches one string does not take it. Pebble's snapshot has all of such a commit or nothing.
 func (db *DB) readKeys(large func(value []byte) error, look func(Reader) error) error {
 	if err := db.settle(); err != nil {
 		return err

@@ -10,19 +10,20 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// Dropping an object is one range deletion; the disk gets its space back when Pebble compacts the range. A note left
-// in the same commit has that done, also after a restart. An object being built has a note from before its first
-// block: if that is found and nobody is building, the range is deleted first.
+// Dropping an object is one range deletion. The disk gets the space back when Pebble compacts the range. A note in
+// the same commit makes Reclaim see to that, also after a restart. An object that is being built has a note from
+// before its first block. If Reclaim finds such a note and no build is under way, it deletes the range first.
 
-// smallRange is the size, in bytes, below which a dropped range is left to Pebble's own compactions.
+// smallRange is the size, in bytes, below which Pebble's own compactions are left to reclaim a dropped range.
 const smallRange = 1 << 20
 
-// maxNotes is how many notes of small objects one call of Reclaim deals with.
+// maxNotes is how many notes of small objects one call of Reclaim handles.
 const maxNotes = 4096
 
-// Reclaim has the space of dropped objects given back, and reports whether there were any: of many small ones, whose
-// space comes back by itself, or of one large one. The objects behind a FLUSHALL count as one. On a full disk nothing
-// comes back by itself, as nothing is written: then small ones, and keys, are seen to as well.
+// Reclaim gives the disk the space of dropped objects back, and reports whether there were any. One call handles many
+// small objects, which Pebble reclaims by itself, or one large one; the objects of a FLUSHALL count as one. On a full
+// disk nothing is written, so Pebble reclaims nothing by itself: then Reclaim compacts for small objects and removed
+// keys too.
 func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	if err := db.enter(); err != nil {
 		return false, err
@@ -63,12 +64,12 @@ func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	return true, db.failure()
 }
 
-// reclaimSmall has Pebble compact the store, a part at a time, if many of its keys were
-// removed since the disk was full, and there is room for what is left of a part.
+// reclaimSmall makes Pebble compact the store, one part after the other, if many keys were removed while the disk was
+// full, and there is room for the result of a part.
 func (db *DB) reclaimSmall(ctx context.Context) error {
 	const (
-		many = 16        // of the keys, one in so many
-		part = 128 << 20 // bytes, as large as Pebble makes a table
+		many = 16        // one key in so many
+		part = 128 << 20 // bytes, the size of Pebble's largest tables
 	)
 	keys, removed := db.keys.Load(), db.removed.Load()
 	if removed == 0 || removed*many < keys+removed {
@@ -101,15 +102,15 @@ func (db *DB) reclaimSmall(ctx context.Context) error {
 			return err
 		}
 	}
-	db.removed.Add(-removed) // of those that came since the next call will take care
+	db.removed.Add(-removed) // the next call sees to those removed since
 	return nil
 }
 
-// dropped is what notes were found: small objects that are done, until one that needs work of its own.
+// dropped is what the notes say: small objects, which are done, up to the first object that needs work of its own.
 type dropped struct {
 	done      []uint64
 	large     *uint64
-	unwritten uint64 // 0 for none; no object has that id
+	unwritten uint64 // 0 for none, as no object has that id
 }
 
 func (db *DB) findDropped() (d dropped, err error) {
@@ -145,7 +146,7 @@ func (db *DB) findDropped() (d dropped, err error) {
 	return d, nil
 }
 
-// droppedRange returns the range of a dropped object, or of all for object 0.
+// droppedRange returns the range of keys of a dropped object, or of all objects for 0.
 func droppedRange(object uint64) (start, end []byte) {
 	if object == 0 {
 		return []byte{format.TagHeader}, []byte{format.TagObject + 1}
@@ -153,8 +154,8 @@ func droppedRange(object uint64) (start, end []byte) {
 	return format.AppendObjectKey(nil, object), format.AppendObjectKey(nil, object+1)
 }
 
-// dropUnwritten deletes what a build that was never committed has written. The note is looked at again while no
-// commit can take it away: one that has, since it was found, put the object under its key.
+// dropUnwritten deletes what a build that was never committed has written. It reads the note again while no commit
+// can delete it: if a commit has deleted it meanwhile, the object is under its key now.
 func (db *DB) dropUnwritten(object uint64) (bool, error) {
 	db.apply.RLock()
 	defer db.apply.RUnlock()
@@ -182,14 +183,14 @@ func (db *DB) dropUnwritten(object uint64) (bool, error) {
 	return true, db.failure()
 }
 
-// MaintenanceStats returns how many blocks were folded, how many requests for it
-// a full queue dropped, and how many dropped objects were reclaimed, since Open.
+// MaintenanceStats returns, since Open, how many blocks were folded, how many fold requests were dropped as the queue
+// was full, and how many dropped objects were reclaimed.
 func (db *DB) MaintenanceStats() (folds, dropped, reclaimed uint64) {
 	return db.stats.folds.Load(), db.stats.foldsDropped.Load(), db.stats.reclaimed.Load()
 }
 
-// CompactAll folds what waits to be folded and has Pebble compact the whole store: the state a store comes to by
-// itself when nothing is written. It takes as long as reading and writing all of it.
+// CompactAll folds the queued blocks and makes Pebble compact the whole store. A store that is not written comes to
+// the same state by itself. It takes as long as reading and writing all of the store.
 func (db *DB) CompactAll(ctx context.Context) error {
 	if err := db.enter(); err != nil {
 		return err

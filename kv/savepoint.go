@@ -2,25 +2,25 @@ package kv
 
 import "slices"
 
-// A transaction has one writer for all of its changes, one after the other. What a change staged
-// stays if the change returns nil. If not, the writer goes back to the savepoint where the change began:
-// what was added is cut off, and what was replaced is restored by an undo log.
+// A transaction has one writer for all of its changes, which run one after the other. If a change returns nil, what
+// it staged stays. If not, the writer goes back to the savepoint where the change began: what was added is cut off,
+// and what was replaced is restored from an undo log.
 
 // savepoint is where a change inside a transaction began, and how the writer gets back there.
 type savepoint struct {
 	id    uint64       // number of the change, from 1; 0 outside of transactions
 	undo  []func()     // the undo log, oldest first
-	slots []*slotBlock // blocks of slots that the change has looked at; each knows how much of its log to keep
+	slots []*slotBlock // that the change has looked at; each knows how much of its log to keep
 	lens  stagedLens
 }
 
-// stagedLens is how much was staged at a savepoint. What is added later is behind it.
+// stagedLens are the lengths of the writer's lists at a savepoint.
 type stagedLens struct {
 	staged, layers, bits, slots, built, drops, attributes, layerDrops int
 }
 
-// runWithSavepoint runs a change of a transaction, which is staged if it returns nil, and
-// otherwise, or if it panics, taken back.
+// runWithSavepoint runs a change of a transaction. If the change returns an error or panics, everything it staged is
+// undone.
 func (w *Writer) runWithSavepoint(change func(*Writer) error) error {
 	w.sift()
 	if err := w.fits(); err != nil {
@@ -52,7 +52,7 @@ func (w *Writer) setSavepoint() {
 	}
 }
 
-// rollBack takes back what was staged since the savepoint.
+// rollBack undoes what was staged since the savepoint.
 func (w *Writer) rollBack() {
 	for _, undo := range slices.Backward(w.savepoint.undo) {
 		undo()
@@ -73,15 +73,15 @@ func (w *Writer) truncateKeys(n int) {
 	w.staged = w.staged[:n]
 }
 
-// onUndo adds a function to the undo log: for what is not taken back by cutting off what was added. They are called
-// the last first.
+// onUndo adds a function to the undo log, for changes that cutting off does not undo. The last function is called
+// first.
 func (w *Writer) onUndo(undo func()) {
 	if w.savepoint.id != 0 {
 		w.savepoint.undo = append(w.savepoint.undo, undo)
 	}
 }
 
-// logKey puts a staged key into the undo log. A new one is only cut off.
+// logKey saves a staged key in the undo log.
 func (w *Writer) logKey(v *stagedKey) {
 	if w.savepoint.id == 0 {
 		return

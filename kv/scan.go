@@ -16,17 +16,17 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 )
 
-// Keys are stored by a hash of 64 bits, and a cursor is the least hash not yet seen. So a cursor is a place that
-// means the same at any time, in any process: a scan keeps no state, and goes on after a restart. A key that is there
-// from the beginning of a scan to its end is returned exactly once; one that comes or goes meanwhile may be returned
-// or not. Keys of one hash, which are as good as impossible, are returned together.
+// Keys are stored in the order of a 64-bit hash, and a cursor is the smallest hash not seen yet. A cursor means the
+// same at any time, in any process: a scan keeps no state, and goes on after a restart. A key that exists from the
+// beginning of a scan to its end is returned exactly once. A key that is made or removed meanwhile may be returned or
+// not. Keys with the same hash, which hardly exist, are returned together.
 
 // ScanOptions say which keys a scan returns. The zero value means all.
 type ScanOptions struct {
-	// Match is a pattern as of the command KEYS, of glob.MaxLen bytes at most; "" matches every key.
+	// Match is a pattern as KEYS has it, at most glob.MaxLen bytes; "" matches every key.
 	Match string
 
-	// Pattern, if set, takes the place of Match.
+	// Pattern, if set, is used in place of Match.
 	Pattern *glob.Pattern
 
 	// Type is the name of a type as TYPE prints it, in any case; "" means all.
@@ -35,7 +35,8 @@ type ScanOptions struct {
 	// Objects leaves out strings.
 	Objects bool
 
-	// Charge, if set, is told of the bytes of each key that is to be returned. An error of its ends the scan.
+	// Charge, if set, is called with the length of each key before it is added to the result. If it returns an error,
+	// the scan ends with the error.
 	Charge func(bytes int) error
 }
 
@@ -44,7 +45,7 @@ func (o ScanOptions) wants(key []byte, h *format.Header) bool {
 		(o.Pattern == nil || o.Pattern.Match(key))
 }
 
-// prepare makes the pattern once for all keys of a scan.
+// prepare parses the pattern once for all keys of a scan.
 func (o *ScanOptions) prepare() (err error) {
 	if o.Match == "" || o.Pattern != nil {
 		return nil
@@ -55,10 +56,10 @@ func (o *ScanOptions) prepare() (err error) {
 	return err
 }
 
-// Scan returns the keys, in no meaningful order. It sees the store as it is while it runs: a key that is there all
-// the time is returned exactly once. An error ends it. Between keys nothing is held.
+// Scan returns the keys, in no meaningful order. It sees commits that are applied while it runs: a key that exists
+// all the time is returned exactly once. After an error it ends. Between two keys it holds no lock and no iterator.
 func (db *DB) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
-	const batch = 1000 // with one iterator of Pebble's
+	const batch = 1000 // keys for one iterator of Pebble's
 	return func(yield func(string, error) bool) {
 		for cursor := uint64(0); ; {
 			keys, next, err := db.ScanFrom(ctx, cursor, batch, o)
@@ -78,8 +79,8 @@ func (db *DB) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] 
 	}
 }
 
-// ScanFrom looks at count keys from a cursor on, at least one, and returns those
-// wanted and the cursor to go on with; 0 begins, and is returned at the end.
+// ScanFrom looks at count keys from a cursor on, at least one, and returns those that the options want, and the
+// cursor to go on with. The first cursor is 0; after the last key ScanFrom returns 0.
 func (db *DB) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOptions) (keys []string, next uint64, err error) {
 	if err := db.settle(); err != nil {
 		return nil, 0, err
@@ -87,8 +88,8 @@ func (db *DB) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOpti
 	return Reader{db, live{db}, db.Now(), nil}.ScanFrom(ctx, cursor, count, o)
 }
 
-// ScanFrom is DB.ScanFrom of what the Reader reads: inside a transaction with what
-// that has changed, and in a view of what was there.
+// ScanFrom is DB.ScanFrom for what the Reader reads: in a transaction with its own changes, in a snapshot as of its
+// commit.
 func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOptions) (keys []string, next uint64, err error) {
 	if err := o.prepare(); err != nil {
 		return nil, 0, err
@@ -100,7 +101,7 @@ func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOp
 			return false
 		}
 		count, looked = count-1, true
-		next = hash + 1 // 0 after the last hash there is: the end
+		next = hash + 1 // the hash after the largest one is 0, which is the end
 		if live && o.wants(key, h) {
 			if o.Charge != nil {
 				if refused = o.Charge(len(key)); refused != nil {
@@ -117,8 +118,9 @@ func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOp
 	return keys, next, err
 }
 
-// eachHeader calls f for the keys from a hash on until it returns false, or end if it never did. Those that are not
-// live have expired. Key and header are valid during the call. A header that does not decode is an empty one.
+// eachHeader calls f for each key from a hash on until f returns false; if f never does, it calls end. live is false
+// for a key that has expired. Key and header are valid during the call. For a header that does not decode, f gets an
+// empty one.
 func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64, key []byte, h *format.Header, live bool) bool, end func()) (err error) {
 	db := r.db
 	if err := db.enter(); err != nil {
@@ -127,7 +129,7 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 	defer db.exit()
 	w := r.source.writer()
 	staged := w.changedKeys(from)
-	// before calls f for the staged keys before a place, and reports whether to go on.
+	// before calls f for the staged keys that come before a stored key, and reports whether to go on.
 	var givenUp error
 	before := func(hash uint64, key []byte) bool {
 		for len(staged) > 0 && (key == nil || staged[0].before(hash, key)) {
@@ -154,7 +156,7 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 	if err != nil {
 		return storage.ReadError(err, "scan")
 	}
-	defer func() { // f may be somebody else's code, and panic
+	defer func() { // f is a caller's code, and may panic
 		if cerr := it.Close(); err == nil && cerr != nil {
 			err = storage.ReadError(cerr, "scan")
 		}
@@ -162,7 +164,7 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 	for ok := it.First(); ok; ok = it.Next() {
 		hash, key, err := format.DecodeHeaderKey(it.Key())
 		if err != nil {
-			continue // Check tells of it: nobody can ask for a key that it does not name
+			continue // Check reports it; no lookup asks for a key that has no name
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
@@ -205,8 +207,8 @@ func (s *changedKey) before(hash uint64, key []byte) bool {
 	return s.hash < hash || s.hash == hash && s.key < string(key)
 }
 
-// changedKeys returns the keys a writer has changed, from a hash on, in the order of a
-// scan. Those of a writer that is none are none.
+// changedKeys returns the keys that a writer has changed, from a hash on, in the order of a scan; none for a nil
+// writer.
 func (w *Writer) changedKeys(from uint64) (keys []changedKey) {
 	if w == nil {
 		return nil
@@ -232,7 +234,7 @@ func (w *Writer) hasChanged(key []byte) bool {
 	return v != nil && v.changed
 }
 
-// RandomKey returns one of the keys at random, each nearly as likely as another; false if there is none.
+// RandomKey returns a key, each with nearly the same probability; false if there is none.
 func (db *DB) RandomKey(ctx context.Context) (key string, ok bool, err error) {
 	if err := db.settle(); err != nil {
 		return "", false, err
@@ -240,7 +242,7 @@ func (db *DB) RandomKey(ctx context.Context) (key string, ok bool, err error) {
 	return Reader{db, live{db}, db.Now(), nil}.RandomKey(ctx)
 }
 
-// RandomKey is DB.RandomKey of what the Reader reads.
+// RandomKey is DB.RandomKey for what the Reader reads.
 func (r Reader) RandomKey(ctx context.Context) (key string, ok bool, err error) {
 	first := func(_ uint64, k []byte, _ *format.Header, live bool) bool {
 		if live {

@@ -11,33 +11,35 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// Blocks of slots. The bits of a block of bits are only ever set, and any mixture of two states of it answers right.
-// Slots change their values, and an entry that is moved from one to another could be looked for in the second before
-// it is there and in the first when it has gone. So layers of slots have versions, see Layer.Version.
+// Blocks of slots. In a block of bits, bits are only ever set, so a lookup that reads a mixture of two states still
+// answers right. Slots change their values: when an entry is moved from one slot to another, a lookup could look at
+// the second slot before the entry is there, and at the first after it has gone. So layers of slots have versions,
+// see Layer.Version.
 //
-// A writer changes a copy of its own of each block, and notes which slots are set to what:
-// that is what it stages, and has a copy made again, or taken back.
+// A writer changes its own copy of each block, and keeps a log of which slots it set to what. It stages the log, and
+// from it makes the copy again or undoes changes.
 
-// slotBlock is a block of slots as a writer leaves it.
+// slotBlock is a block of slots with a writer's changes.
 type slotBlock struct {
 	stagedPlace
 	before int // the block of the same layer before it in changes.slots, plus 1
 	object *Object
 	layer  *Layer
-	words  []uint64 // a copy of the whole block, with the changes; nil if it was given up
+	words  []uint64 // a copy of the whole block with the changes; nil if the writer gave it up
 
-	// log is what slots were set to, oldest first. Log[saved:] was added since the savepoint whose id is in logged.
+	// log has the values that slots were set to, oldest first. Log[saved:] was added since the savepoint whose id is
+	// in logged.
 	log    []block.Slot
 	saved  int
 	logged uint64
-	full   int // length of log at which what counts no more is taken out of it
+	full   int // length of log at which overwritten values are removed from it
 }
 
-// fullLog is the least length of a log to be shortened.
+// fullLog is the least length at which a log is shortened.
 const fullLog = 64
 
-// maxCopies is how many blocks a writer has copies of, 8 MiB. One that changes more, and a
-// load does where every item has a block of its own, makes the copies of the others again.
+// maxCopies is how many blocks a writer keeps copies of, 8 MiB. A writer that changes more blocks, as a load does
+// when each item has a block of its own, makes the other copies again when it needs them.
 const maxCopies = 1024
 
 // maxVersions is how many versions a layer has at most; blocks share them.
@@ -52,18 +54,19 @@ func newVersions(blocks uint64) []atomic.Uint32 {
 	return make([]atomic.Uint32, n)
 }
 
-// Version returns the version of a block of slots, which it shares with other blocks of the layer: odd while a commit
-// that changes one of them is applied, from before Pebble has it to after memory has it, and another one afterwards.
-// Who found the same even version before and after it looked at blocks, of every one of them, saw them as they were
-// at one moment.
+// Version returns the version of a block of slots, which it shares with other blocks of the layer. It is odd while a
+// commit that changes one of these blocks is applied, from before Pebble has the commit to after memory has it; then
+// it is another even number. If every block's version was even and unchanged across the reads of a lookup, no commit
+// ran in between.
 func (l *Layer) Version(blk uint64) uint32 { return l.versionOf(blk).Load() }
 
 func (l *Layer) versionOf(blk uint64) *atomic.Uint32 {
 	return &l.versions[blk&uint64(len(l.versions)-1)]
 }
 
-// Slots returns a block of slots with this writer's changes, to be changed: SetSlots must be told of every slot that
-// is, before the writer is used in another way. The words are the writer's, valid until it is used in another way.
+// Slots returns a block of slots with this writer's changes, for the caller to change. The caller must then give
+// every slot that it has changed to SetSlots, before it uses the writer in another way. The words are the writer's,
+// and valid until it is used in another way.
 func (w *Writer) Slots(o *Object, l *Layer, blk uint64) ([]uint64, error) {
 	b, err := w.slotBlock(o, l, blk)
 	if err != nil {
@@ -78,7 +81,7 @@ func (w *Writer) Load(o *Object, l *Layer, blk uint64) (*Line, error) {
 	return w.stagedBlock(o, l, blk)
 }
 
-// SetSlots stages new values of slots of a block, whichever was set last for each.
+// SetSlots stages new values of slots of a block. If a slot is given several times, the last value counts.
 func (w *Writer) SetSlots(o *Object, l *Layer, blk uint64, slots []block.Slot) error {
 	b, err := w.slotBlock(o, l, blk)
 	if err != nil {
@@ -93,19 +96,19 @@ func (w *Writer) SetSlots(o *Object, l *Layer, blk uint64, slots []block.Slot) e
 	return w.fits()
 }
 
-// TogetherOnly has the commit seen as one by lookups: for a writer that moves entries
-// between blocks, which would be missing, or there twice, in between.
+// TogetherOnly makes lookups see the commit as a whole. It is for a writer that moves entries between blocks: in
+// between, an entry would be missing, or there twice.
 func (w *Writer) TogetherOnly() { w.sequence = true }
 
-// shorten takes out of the log what others behind it overwrite. What was there before the use
-// of the writer stays apart, to be gone back to.
+// shorten removes values from the log that later ones overwrite. It keeps what was there at the savepoint apart, so
+// that the writer can go back to it.
 func (b *slotBlock) shorten() {
 	before, since := lastOfEach(b.log[:b.saved]), lastOfEach(b.log[b.saved:])
 	b.log, b.saved = append(before, since...), len(before)
 	b.full = 2 * len(b.log)
 }
 
-// lastOfEach keeps of each slot the last value, in the order of the slots.
+// lastOfEach returns the last value of each slot, in the order of the slots.
 func lastOfEach(log []block.Slot) []block.Slot {
 	slices.SortStableFunc(log, func(a, b block.Slot) int { return cmp.Compare(a.Index, b.Index) })
 	n := 0
@@ -168,7 +171,7 @@ func (w *Writer) slotBlock(o *Object, l *Layer, blk uint64) (*slotBlock, error) 
 	return b, nil
 }
 
-// copySlots makes the copy of a block that has none, or not any more.
+// copySlots makes the copy of a block that has none.
 func (w *Writer) copySlots(b *slotBlock) error {
 	if b.words != nil {
 		return nil
@@ -188,7 +191,8 @@ func (w *Writer) copySlots(b *slotBlock) error {
 	return nil
 }
 
-// giveUpCopies leaves what changed of the blocks alone. Their memory is not used again, as a lookup may be at it.
+// giveUpCopies forgets copies of blocks and keeps the logs. Their memory is not used again, as a lookup may be
+// reading it.
 func (w *Writer) giveUpCopies() {
 	for _, b := range w.copied {
 		b.words = nil
@@ -197,7 +201,7 @@ func (w *Writer) giveUpCopies() {
 	w.copied = w.copied[:0]
 }
 
-// releaseSlots gives up the copies, and keeps some of their memory for others.
+// releaseSlots forgets the copies, and keeps some of their memory for other writers.
 func (w *Writer) releaseSlots() {
 	for _, b := range w.slots {
 		if b.words != nil && len(w.spare) < maxSpare {
@@ -208,10 +212,10 @@ func (w *Writer) releaseSlots() {
 	w.copied = w.copied[:0]
 }
 
-// maxSpare bounds the memory an idle writer keeps, in blocks.
+// maxSpare is how many blocks' memory an idle writer keeps.
 const maxSpare = 16
 
-// spareWords returns memory for a block, of any content.
+// spareWords returns memory for a block, with any content.
 func (w *Writer) spareWords(n int) []uint64 {
 	if last := len(w.spare) - 1; last >= 0 && cap(w.spare[last]) >= n {
 		words := w.spare[last][:n]
@@ -221,7 +225,7 @@ func (w *Writer) spareWords(n int) []uint64 {
 	return make([]uint64, n, block.MaxWords)
 }
 
-// logSlots notes at the savepoint how much of a block's log to keep.
+// logSlots saves how much of a block's log was there at the savepoint.
 func (w *Writer) logSlots(b *slotBlock) {
 	if w.savepoint.id == 0 || b.logged == w.savepoint.id {
 		return
@@ -230,7 +234,7 @@ func (w *Writer) logSlots(b *slotBlock) {
 	w.savepoint.slots = append(w.savepoint.slots, b)
 }
 
-// takeBackSlots takes back what was staged since the savepoint, at which there were n blocks.
+// takeBackSlots undoes what was staged since the savepoint, at which there were n blocks.
 func (w *Writer) takeBackSlots(n int) {
 	for _, b := range w.savepoint.slots {
 		b.log, b.words = b.log[:b.saved], nil
@@ -247,7 +251,7 @@ func (w *Writer) takeBackSlots(n int) {
 
 // stageSlots stages the operands of the blocks.
 func (w *Writer) stageSlots() {
-	// In any order: who looks at an entry that moves finds that versions have changed.
+	// The order does not matter: a lookup that misses a moved entry finds that versions have changed.
 	for _, b := range w.slots {
 		if len(b.log) == 0 {
 			continue
@@ -260,13 +264,13 @@ func (w *Writer) stageSlots() {
 	}
 }
 
-// startVersions makes the versions of the blocks that are changed odd, in the layers that are to be patched, and
-// returns those. The locks of the keys are held, or the gate, so nobody else changes them.
+// startVersions makes the versions of the changed blocks odd, in the layers that the commit is applied to, and
+// returns the versions. The caller holds the locks of the keys, or the gate, so no other commit changes them.
 func (w *Writer) startVersions(p *applier) (odd []*atomic.Uint32) {
 	for _, b := range w.slots {
 		_, l := p.layer(b.layer.object, b.layer.spec.Number)
 		if l == nil {
-			continue // of an object that is not open
+			continue // its object is not open
 		}
 		if v := l.versionOf(b.blk); len(b.log) > 0 && v.Load()&1 == 0 {
 			v.Add(1)
@@ -282,15 +286,15 @@ func finishVersions(odd []*atomic.Uint32) {
 	}
 }
 
-// copyWords copies a block that others may be changing.
+// copyWords copies a block that other goroutines may be changing.
 func copyWords(to, from []uint64) {
 	for i := range to {
 		to[i] = atomic.LoadUint64(&from[i])
 	}
 }
 
-// ReadLocked is Read with the write lock of a key held, so that no commit changes the key meanwhile. It is for a lookup that
-// has seen blocks change while it ran, time and again. It waits for the key's writer.
+// ReadLocked is Read with the write lock of a key held, so that no commit changes the key meanwhile. It is for a
+// lookup under which blocks have changed several times. It waits for the key's writer.
 func (db *DB) ReadLocked(key []byte, look func(Reader) error) error {
 	if err := db.enter(); err != nil {
 		return err
@@ -298,7 +302,7 @@ func (db *DB) ReadLocked(key []byte, look func(Reader) error) error {
 	defer db.exit()
 	db.pauseAt("read locked: waiting")
 	if db.inside() {
-		return db.Read(look) // nobody commits before the transaction does
+		return db.Read(look) // the transaction that holds the gate is the caller's, so no other commit is applied
 	}
 	lock := db.keyLock(key)
 	lock.Lock()

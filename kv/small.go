@@ -2,10 +2,10 @@ package kv
 
 import "github.com/sievekv/sievekv/kv/storage"
 
-// Small commits: those that only set a few bits of one object, and do not wait for the disk, go to Pebble many at a
-// time. Package storage has how; a small commit is applied to the cache as any other.
+// Small commits only set a few bits of one object, and do not wait for the disk. They are pending at first, and go to
+// Pebble many at a time: see package storage. A small commit is applied to the cache like any other.
 
-// small reports whether the commit is a small one.
+// small reports whether the commit is small.
 func (w *Writer) small() bool {
 	return !w.db.opts.direct && w.level != Always && w.gate == gateShared && 0 < w.bitCount && w.bitCount <= storage.MaxSmallBits &&
 		len(w.staged) == 1 && w.staged[0].object != nil && !w.staged[0].changed && w.batch.Empty() &&
@@ -13,8 +13,8 @@ func (w *Writer) small() bool {
 		len(w.slots)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) == 0
 }
 
-// commitSmall makes a small commit pending and applies it to the cache, and reports whether there was room: if
-// not it is left to be committed by itself.
+// commitSmall makes a small commit pending and applies it to the cache. It reports false if there was no room; then
+// the caller commits in the ordinary way.
 func (w *Writer) commitSmall() bool {
 	db := w.db
 	appended, full := w.appendSmall(w.staged[0].object)
@@ -58,7 +58,7 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 	return true, full
 }
 
-// smallCommit returns what is staged, in memory of the writer's.
+// smallCommit returns what is staged, in memory that the writer keeps.
 func (w *Writer) smallCommit() *storage.SmallCommit {
 	c := &w.little
 	c.Blocks, c.Counters = c.Blocks[:0], c.Counters[:0]
@@ -74,5 +74,5 @@ func (w *Writer) smallCommit() *storage.SmallCommit {
 	return c
 }
 
-// stored names the layer as storage does.
+// stored returns the layer's name in storage.
 func (l *Layer) stored() storage.Layer { return storage.Layer{Object: l.object, Number: l.spec.Number} }

@@ -11,14 +11,15 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// A view reads the store as of one commit: the snapshot is taken, and the number of that commit noted, while no
-// commit is between Pebble and the cache. What a key maps to, its layers and its counters come from the snapshot,
-// never from the open objects. A block that is in memory is the view's too if nothing has changed its object since:
-// the number of the object's last change, raised before a commit changes blocks, or has them go on in another
-// incarnation, is looked at after the block was copied. Read early, it could miss the commit whose bits were just
-// copied. All other blocks are read through the snapshot.
+// A snapshot reads the store as of one commit. It takes Pebble's snapshot, and the number of its last commit, while
+// no commit is between Pebble and the cache. Keys, layers and counters come from Pebble's snapshot, never from the
+// open objects. A resident block may be used if no commit has changed its object since. To find out, the snapshot
+// copies the block and then looks at the number of the object's last change, which a commit raises before it changes
+// blocks or gives them to another incarnation. If it looked before copying, it could miss the commit whose bits it
+// copied. All other blocks are read from Pebble's snapshot.
 
-// What a view keeps: blocks, of 8 KiB each at most, and keys with their objects, of which one may be larger.
+// A snapshot keeps up to this many blocks, of 8 KiB at most each, and up to this many bytes of keys and objects,
+// except that one object may be larger.
 const (
 	maxSnapshotBlocks  = 512
 	maxSnapshotObjects = 4 << 20 // bytes
@@ -27,8 +28,8 @@ const (
 type snapshot struct {
 	db      *DB
 	snap    *storage.Snapshot
-	last    uint64 // number of the last commit in it
-	now     int64  // Unix milliseconds: what has expired by then
+	last    uint64 // number of the last commit in snap
+	now     int64  // Unix milliseconds: keys that have expired by then are missing
 	objects map[string]*Object
 	kept    int64 // bytes of objects, about
 	blocks  map[snapshotBlock]*Line
@@ -44,7 +45,7 @@ func (db *DB) newSnapshot() (*snapshot, error) {
 	if err := db.enter(); err != nil {
 		return nil, err
 	}
-	db.store.Flush() // the most of it while nobody waits
+	db.store.Flush() // most of it, before take holds up commits
 	v := &snapshot{db: db, objects: make(map[string]*Object), blocks: make(map[snapshotBlock]*Line)}
 	v.take()
 	timed := false
@@ -53,12 +54,12 @@ func (db *DB) newSnapshot() (*snapshot, error) {
 			v.close()
 		}
 	}()
-	v.now = db.Now() // after the snapshot: whatever is in that was written by then
+	v.now = db.Now() // after the snapshot was taken: everything in it was written by then
 	timed = true
 	return v, nil
 }
 
-// take takes the snapshot.
+// take takes Pebble's snapshot.
 func (v *snapshot) take() {
 	db := v.db
 	db.lockApply()
@@ -71,7 +72,7 @@ func (v *snapshot) close() {
 	v.db.exit()
 }
 
-// find returns what was under a key, nil for nothing.
+// find returns the object under a key, nil for none.
 func (v *snapshot) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
 	if o, known := v.objects[string(key)]; known {
 		return o, nil
@@ -89,8 +90,8 @@ func (v *snapshot) find(key []byte, large func(value []byte) error, now int64) (
 	return o, nil
 }
 
-// keep has what was found under a key found again without a look at the disk. The key may be
-// 64 KiB long, and the table of a large object as long as it has blocks.
+// keep remembers what was found under a key. A key takes up to 64 KiB, and the table of an object as much as it has
+// blocks.
 func (v *snapshot) keep(key []byte, o *Object) {
 	const perKey = 100
 	cost := int64(perKey + len(key))
@@ -104,7 +105,7 @@ func (v *snapshot) keep(key []byte, o *Object) {
 	v.kept += cost
 }
 
-// load returns a block as it was.
+// load returns a block as of the snapshot.
 func (v *snapshot) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 	key := snapshotBlock{l.id(), blk}
 	if first := v.blocks[key]; first != nil {
@@ -128,7 +129,7 @@ func (v *snapshot) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 	return first, nil
 }
 
-// resident returns a copy of a block that is in memory, if it is as it was.
+// resident returns a copy of a block in memory, if no commit has changed it since the snapshot; else nil.
 func (v *snapshot) resident(o *Object, l *Layer, blk uint64) *Line {
 	sh := v.db.shardOf(o.key)
 	sh.mu.RLock()

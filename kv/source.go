@@ -79,8 +79,8 @@ func (s *headers) find(key []byte, large func(value []byte) error, now int64) (*
 	return &Object{db: s.db, key: string(key), header: h}, nil
 }
 
-// find finds a key in the middle of a transaction. The writer does not remember it: what a transaction keeps of keys is
-// of those that it changes, however many it looks at.
+// find finds a key inside a transaction. The writer does not remember the key: it only keeps keys that it changes,
+// however many it looks at.
 func (w *Writer) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
 	switch v := w.keyOf(key); {
 	case v != nil && v.damage != nil && !v.changed:

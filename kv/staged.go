@@ -9,59 +9,59 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// What a writer has staged. A transaction may stage a hundred thousand things and look
-// into them at each of its steps, so nothing here is found by going through the others:
-// keys, layers and blocks have an index each once they are many.
+// What a writer has staged. A transaction may stage a hundred thousand changes and look for earlier ones at each
+// step, so nothing here is found by going through a long list: keys, layers and blocks each have an index once there
+// are many.
 
-// changes are everything a writer has staged.
+// changes are everything that a writer has staged.
 type changes struct {
-	staged []stagedKey    // what keys map to for this writer
-	index  map[string]int // of staged, by key, once it is long
+	staged []stagedKey    // the keys that the writer has looked at
+	index  map[string]int // of staged, once it is long
 
-	layers     []stagedLayer   // layers with changes; a layer's place here is its ordinal
-	layerIndex map[layerID]int // of layers, once they are many, but for those that are gone
+	layers     []stagedLayer   // with changes; a layer's index here is its ordinal
+	layerIndex map[layerID]int // of layers, once there are many, without dropped ones
 
-	bits      []bitBlock          // blocks of bits with new ones
-	bitIndex  map[stagedPlace]int // of bits, once they are many
-	bitCount  int                 // bits in all of them
-	added     []addedBit          // those staged in this use of a transaction's writer, oldest first
-	slots     []*slotBlock        // blocks of slots looked at
-	slotIndex map[stagedPlace]int // of slots, once they are many
+	bits      []bitBlock          // blocks of bits with staged bits
+	bitIndex  map[stagedPlace]int // of bits, once there are many
+	bitCount  int                 // staged bits in all of them
+	added     []addedBit          // staged since the savepoint, oldest first
+	slots     []*slotBlock        // blocks of slots that the writer has looked at
+	slotIndex map[stagedPlace]int // of slots, once there are many
 
-	built      []uint64 // ids of objects this writer has built
+	built      []uint64 // ids of objects that this writer has built
 	drops      []uint64 // ids of objects to be dropped
 	attributes []stagedAttribute
-	layerDrops []layerDrop // layers to be dropped, of objects that stay
-	flush      bool        // drops every key
+	layerDrops []layerDrop // to be dropped, of objects that stay
+	flush      bool        // every key is to be removed
 }
 
-// fewStaged is the number of things up to which looking through them beats a map.
+// fewStaged is how many things are found faster by going through them than by a map.
 const fewStaged = 16
 
-// layerID names a layer, in whichever incarnation of its object it is found.
+// layerID names a layer in all incarnations of its object.
 type layerID struct{ object, number uint64 }
 
 func (l *Layer) id() layerID { return layerID{l.object, l.spec.Number} }
 
-// stagedLayer is what a writer has staged of a layer, but for what is in its blocks.
+// stagedLayer is what a writer has staged of a layer, except its blocks.
 type stagedLayer struct {
 	layer    *Layer
 	counters [format.NumCounters]uint64
 	counted  bool    // counters are staged
-	madeFor  *Object // what this writer made it for, of which nothing is stored then; else nil
-	gone     bool    // it is dropped, and what is staged of it does not count
-	counting uint64  // the use of a transaction's writer that last staged counters
-	bits     int     // the last of its blocks in changes.bits, plus 1
-	slots    int     // and in changes.slots
+	madeFor  *Object // the new object that this writer made the layer for, and nothing of it is stored; else nil
+	gone     bool    // the layer is dropped, and nothing staged of it counts
+	counting uint64  // id of the savepoint since which counters were staged
+	bits     int     // index+1 in changes.bits of the last of its blocks
+	slots    int     // index+1 in changes.slots
 }
 
-// stagedPlace names a block: its layer by the ordinal.
+// stagedPlace names a block by the ordinal of its layer.
 type stagedPlace struct {
 	ordinal int
 	blk     uint64
 }
 
-// ordinal returns the place of a layer among those with changes, -1 if it has none.
+// ordinal returns the ordinal of a layer, -1 if it has none.
 func (w *Writer) ordinal(l *Layer) int {
 	id := l.id()
 	if w.layerIndex != nil {
@@ -87,7 +87,7 @@ func (w *Writer) stagedLayer(l *Layer) *stagedLayer {
 	return nil
 }
 
-// addLayer returns the ordinal of a layer, which it adds to those with changes.
+// addLayer returns the ordinal of a layer, and adds the layer if it has none.
 func (w *Writer) addLayer(l *Layer) int {
 	if i := w.ordinal(l); i >= 0 {
 		return i
@@ -109,7 +109,7 @@ func (w *Writer) addLayer(l *Layer) int {
 	return i
 }
 
-// dropLayer forgets what is staged of a layer. One of the same number has another ordinal.
+// dropLayer forgets what is staged of a layer. A later layer with the same number gets another ordinal.
 func (w *Writer) dropLayer(l *Layer) {
 	i := w.ordinal(l)
 	if i < 0 {
@@ -125,7 +125,7 @@ func (w *Writer) dropLayer(l *Layer) {
 	})
 }
 
-// truncateLayers takes away the layers from the n-th on, of which nothing is staged any more.
+// truncateLayers removes the layers from the n-th on, of which nothing is staged any more.
 func (w *Writer) truncateLayers(n int) {
 	for i := n; i < len(w.layers); i++ {
 		if id := w.layers[i].layer.id(); w.layerIndex != nil && w.layerIndex[id] == i {
@@ -158,7 +158,7 @@ func (w *Writer) SetCounter(l *Layer, i int, v uint64) {
 	s.counters[i] = v
 }
 
-// logCounters notes the counters of a layer in the undo log.
+// logCounters saves the counters of a layer in the undo log.
 func (w *Writer) logCounters(i int) {
 	s := &w.layers[i]
 	if w.savepoint.id == 0 || s.counting == w.savepoint.id {
@@ -187,7 +187,7 @@ func (w *Writer) stagedBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	return first, w.ReadBlock(o, l, blk, words)
 }
 
-// ReadBlock copies a block with this writer's changes to words, which are as many as the block has.
+// ReadBlock copies a block with this writer's changes to words. Words must have the block's length.
 func (w *Writer) ReadBlock(o *Object, l *Layer, blk uint64, words []uint64) error {
 	if b := w.findSlots(l, blk); b != nil {
 		if err := w.copySlots(b); err != nil {
@@ -207,7 +207,7 @@ func (w *Writer) ReadBlock(o *Object, l *Layer, blk uint64, words []uint64) erro
 	return nil
 }
 
-// eachStagedBlock calls f for the blocks of a layer in which something is staged.
+// eachStagedBlock calls f for each block of a layer that has staged changes.
 func (w *Writer) eachStagedBlock(l *Layer, f func(blk uint64)) {
 	s := w.stagedLayer(l)
 	if s == nil {
@@ -221,7 +221,7 @@ func (w *Writer) eachStagedBlock(l *Layer, f func(blk uint64)) {
 	}
 }
 
-// forgetGone takes away what is staged of layers that are gone.
+// forgetGone removes what is staged of dropped layers.
 func (w *Writer) forgetGone() {
 	if !slices.ContainsFunc(w.layers, func(s stagedLayer) bool { return s.gone }) {
 		return
@@ -264,7 +264,7 @@ func (w *Writer) forgetGone() {
 	}
 }
 
-// changedObjects returns the ids of the objects of which blocks or counters are staged, after forgetGone.
+// changedObjects returns the ids of the objects with staged blocks or counters. forgetGone was called before.
 func (w *Writer) changedObjects() map[uint64]bool {
 	ids := make(map[uint64]bool)
 	for i := range w.layers {
@@ -283,18 +283,18 @@ func (w *Writer) changedObjects() map[uint64]bool {
 	return ids
 }
 
-// What a transaction stages has to fit into a commit, and takes memory until then. So it is not only at the end that
-// it is measured: whenever as much was staged again as half of a commit, in bytes of memory. What is staged at any
-// time is then no more than a commit and that half, in copies of blocks and lists a few times as much.
+// What a transaction stages has to fit into a commit, and takes memory until then. So it is measured each time that
+// staged memory has grown by half the size of a commit, not only at the end. Staged changes are then never larger
+// than one and a half commits; copies of blocks, and lists, take a few times that.
 
-// grow counts bytes of memory that are staged.
+// grow adds to the bytes of memory that are staged.
 func (w *Writer) grow(bytes int) {
 	w.unmeasured += bytes
 	w.unsifted += bytes
 }
 
-// sift forgets what is staged of layers that are gone, now and then. No use of the writer is
-// under way that could take back that they are.
+// sift calls forgetGone now and then. It is called between two changes of a transaction, so that none can undo the
+// dropping of a layer.
 func (w *Writer) sift() {
 	if w.unsifted >= w.db.MaxCommit()/2 {
 		w.unsifted = 0
@@ -302,7 +302,7 @@ func (w *Writer) sift() {
 	}
 }
 
-// fits refuses what is staged if that is more than a commit takes. A writer that was refused once commits nothing.
+// fits returns an error if what is staged is larger than a commit may be. After that the writer commits nothing.
 func (w *Writer) fits() error {
 	if w.tooLarge == nil && w.unmeasured >= w.db.MaxCommit()/2 {
 		w.unmeasured = 0
@@ -311,7 +311,7 @@ func (w *Writer) fits() error {
 	return w.tooLarge
 }
 
-// leastSize returns a bound of the size of the commit, which is no less.
+// leastSize returns a lower bound of the size of the commit.
 func (w *Writer) leastSize() (n int) {
 	for i := range w.staged {
 		if v := &w.staged[i]; v.changed && (v.object != nil || v.stored != nil) {
@@ -342,13 +342,13 @@ func (w *Writer) leastSize() (n int) {
 	return n + 2*storage.PerEntry*len(w.drops)
 }
 
-// The most that an idle writer keeps: how many keys and blocks it has room for, and positions of a block.
+// The most that an idle writer keeps memory for: keys and blocks, and positions of a block.
 const (
 	maxKept          = 4096
 	maxKeptPositions = 64
 )
 
-// releaseChanges forgets everything, and keeps some memory for others.
+// releaseChanges forgets everything, and keeps some memory for other writers.
 func (w *Writer) releaseChanges() {
 	w.releaseSlots()
 	old := w.changes

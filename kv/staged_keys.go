@@ -7,15 +7,15 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// stagedKey is what a key maps to inside a writer.
+// stagedKey is a key that a writer has looked at, with what the writer has put under it.
 type stagedKey struct {
 	key     string
-	object  *Object // nil: no live object
-	stored  *Object // as the store has it, also if expired
-	changed bool    // object is not as the store has it: made, moved here, or removed
+	object  *Object // nil if there is no live object
+	stored  *Object // in the store, also if it has expired
+	changed bool    // object was made or moved here, or the key was removed, by this writer
 
-	damage error    // stored is a stand-in for an object that cannot be opened
-	notes  [][]byte // those of its expiry, which it does not tell
+	damage error    // stored stands in for an object that cannot be opened
+	notes  [][]byte // keys of its expiry notes, which the damaged header does not tell
 }
 
 // groupDelta is the change of the number of keys of a group.
@@ -42,7 +42,7 @@ func (w *Writer) keyOf(key []byte) *stagedKey {
 	return nil
 }
 
-// setKey notes what this writer puts under a key it has looked at, nil for nothing.
+// setKey stages an object under a key that the writer has looked at, nil for none.
 func (w *Writer) setKey(key []byte, o *Object) {
 	v := w.keyOf(key)
 	w.logKey(v)
@@ -54,7 +54,7 @@ func (w *Writer) setKey(key []byte, o *Object) {
 	}
 }
 
-// Object returns the live object under a key, as this writer has left it; nil, nil if there is none.
+// Object returns the live object under a key, with this writer's changes; nil, nil if there is none.
 func (w *Writer) Object(key []byte) (*Object, error) {
 	v, err := w.look(key)
 	if err != nil {
@@ -70,10 +70,10 @@ func (w *Writer) Committed(o *Object) bool {
 	return v != nil && v.stored == o && !v.changed
 }
 
-// look returns the view of a key, valid until the next one is added.
+// look returns the staged key, valid until the next one is added.
 func (w *Writer) look(key []byte) (*stagedKey, error) { return w.lookFor(key, nil) }
 
-// lookFor is look for one who may not need a large string; see access.
+// lookFor is look for a caller that may not need a large string; see access.
 func (w *Writer) lookFor(key []byte, large func(value []byte) error) (*stagedKey, error) {
 	v, err := w.lookAt(key, large)
 	if err == nil && v.damage != nil && !v.changed {
@@ -82,17 +82,17 @@ func (w *Writer) lookFor(key []byte, large func(value []byte) error) (*stagedKey
 	return v, err
 }
 
-// lookAt is lookFor for one who does not need what is there to be whole.
+// lookAt is lookFor for a caller that can do with a damaged object.
 func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*stagedKey, error) {
 	if v := w.keyOf(key); v != nil {
 		return v, w.renew(v)
 	}
 	if len(key) > MaxKeyLen {
-		return nil, keyTooLong(key) // nothing is staged for a key that was not looked at
+		return nil, keyTooLong(key) // a key that was not looked at is never staged
 	}
 	var o *Object
 	var broken *damaged
-	if !w.flush { // else there is nothing
+	if !w.flush { // otherwise there is nothing stored
 		var err error
 		if o, err = w.db.find(key, access{large: large}); errors.As(err, &broken) {
 			return w.addKey(stagedKey{key: string(key), stored: broken.stand(w.db, key), damage: err}), nil
@@ -104,7 +104,7 @@ func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*stagedKey,
 	if o == nil {
 		v.key = string(key)
 	} else {
-		v.key = o.key // saves a copy
+		v.key = o.key // saves a copy of the key
 		if w.expired(o) {
 			v.object = nil
 		}
@@ -112,8 +112,8 @@ func (w *Writer) lookAt(key []byte, large func(value []byte) error) (*stagedKey,
 	return w.addKey(v), nil
 }
 
-// renew has a view of a key that is not changed be of the object that is open now. The one
-// before may have been closed, which in a transaction happens at any time: see evictObject.
+// renew looks up an unchanged key again if its object has ended: in a transaction objects can be closed at any time,
+// see evictObject.
 func (w *Writer) renew(v *stagedKey) error {
 	if v.changed || v.object == nil || !v.object.ended() {
 		return nil
@@ -125,9 +125,9 @@ func (w *Writer) renew(v *stagedKey) error {
 	return err
 }
 
-// forgetUnchanged forgets the keys from the n-th on of which nothing is staged.
+// forgetUnchanged forgets the keys from the n-th on that have no staged changes.
 func (w *Writer) forgetUnchanged(n int) {
-	kept := min(n, len(w.staged)) // fewer are left after the removal of every key
+	kept := min(n, len(w.staged)) // there are fewer after the removal of every key
 	for i := kept; i < len(w.staged); i++ {
 		v := &w.staged[i]
 		if !v.changed && !w.hasStaged(v.object) {
@@ -146,12 +146,12 @@ func (w *Writer) forgetUnchanged(n int) {
 	w.staged = w.staged[:kept]
 }
 
-// hasStaged reports whether something is staged of the layers of an object.
+// hasStaged reports whether a layer of the object has staged changes.
 func (w *Writer) hasStaged(o *Object) bool {
 	return o != nil && slices.ContainsFunc(o.layers, func(l *Layer) bool { return w.ordinal(l) >= 0 })
 }
 
-// addKey adds the view of a key that has none.
+// addKey adds a key that the writer has not looked at before.
 func (w *Writer) addKey(v stagedKey) *stagedKey {
 	w.staged = append(w.staged, v)
 	switch n := len(w.staged); {
@@ -166,8 +166,7 @@ func (w *Writer) addKey(v stagedKey) *stagedKey {
 	return &w.staged[len(w.staged)-1]
 }
 
-// stageKeys stages the headers of the keys this writer has changed, once each, and
-// what goes with them: the notes of keys that expire, and the numbers of keys.
+// stageKeys stages the headers of the changed keys, their expiry notes, and the numbers of keys.
 func (w *Writer) stageKeys() {
 	for i := range w.staged {
 		v := &w.staged[i]
@@ -197,7 +196,7 @@ func (w *Writer) stageKeys() {
 	}
 }
 
-// stageExpiry stages the note of a key that expires, and takes away that of what was there.
+// stageExpiry stages the note of a key that expires, and removes the note of the object that was there.
 func (w *Writer) stageExpiry(key []byte, old, now *Object) {
 	var was, is int64
 	if old != nil {
@@ -209,7 +208,7 @@ func (w *Writer) stageExpiry(key []byte, old, now *Object) {
 	if was == is && (is == 0 || old.inline() == now.inline()) {
 		return
 	}
-	// One that stays but for its value goes and comes: each Set counts as one more.
+	// If only the value changes, the note is deleted and set again: the applier counts each Set as one note more.
 	if was != 0 {
 		w.delete(format.AppendExpiryKey(w.scratch[:0], was, key))
 	}
@@ -218,7 +217,7 @@ func (w *Writer) stageExpiry(key []byte, old, now *Object) {
 	}
 }
 
-// removals returns how many keys there are less after the commit.
+// removals returns by how many keys the commit makes the store smaller.
 func (w *Writer) removals() (n int) {
 	for _, g := range w.groups {
 		n -= g.delta
@@ -226,7 +225,7 @@ func (w *Writer) removals() (n int) {
 	return max(0, n)
 }
 
-// count stages a change of the number of keys.
+// count stages a change of the number of keys of a key's group.
 func (w *Writer) count(key []byte, delta int) {
 	group := w.db.keyLockIndex(key)
 	for i := range w.groups {
@@ -238,8 +237,8 @@ func (w *Writer) count(key []byte, delta int) {
 	w.groups = append(w.groups, groupDelta{group, delta})
 }
 
-// stored returns what is under a key, also if it has expired, for one who will remove or
-// replace it: of what is damaged a stand-in.
+// stored returns the object under a key, even if it has expired, for a caller that will remove or replace it. For a
+// damaged object it returns a stand-in.
 func (w *Writer) stored(key []byte) (*Object, error) {
 	v, err := w.lookAt(key, withoutValue)
 	switch {

@@ -9,13 +9,13 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 )
 
-// Strings are kept in their headers, so that a read is one read and a write one record. What is done to them here
-// follows Redis; the commands on top only parse and answer.
+// Strings are kept in their headers, so that a read is one read and a write one record. The functions here behave as
+// Redis does; the commands only parse and reply.
 
-// maxString is how long Redis lets a string be, in bytes.
+// maxString is the longest string that Redis allows, in bytes.
 const maxString = 512 << 20
 
-// SetIf says whether Set writes, by what is under the key.
+// SetIf is the condition, on what is under the key, for Set to write.
 type SetIf uint8
 
 // The conditions of Set.
@@ -33,11 +33,11 @@ type SetOptions struct {
 	// never. A time that has passed removes the key.
 	Expiry int64
 
-	// KeepTTL keeps the expiry of what is there. Expiry must be 0 then.
+	// KeepTTL keeps the expiry of the key. Expiry must be 0 then.
 	KeepTTL bool
 }
 
-// stringOf returns the string in a header. It must not be changed.
+// stringOf returns the string in a header. The caller must not change it.
 func stringOf(h *format.Header) ([]byte, error) {
 	if h.TypeVersion > format.StringVersion {
 		return nil, fmt.Errorf("%w: string has format %d, this program knows %d", ErrUnsupportedVersion, h.TypeVersion, format.StringVersion)
@@ -48,12 +48,9 @@ func stringOf(h *format.Header) ([]byte, error) {
 	return h.Params[1:], nil
 }
 
-// stringIn returns the string a key has by its header, nil for none.
+// stringIn returns the string that the header of a key has.
 func stringIn(key []byte, h *format.Header) ([]byte, error) {
-	switch {
-	case h == nil:
-		return nil, nil
-	case h.TypeName != format.StringType:
+	if h.TypeName != format.StringType {
 		return nil, fmt.Errorf("%w: %q holds a %s", ErrWrongType, key, h.TypeName)
 	}
 	value, err := stringOf(h)
@@ -63,8 +60,8 @@ func stringIn(key []byte, h *format.Header) ([]byte, error) {
 	return value, nil
 }
 
-// Get returns the string under a key, nil if there is none. It must not be changed.
-// The errors are ErrWrongType and those of reading.
+// Get returns the string under a key, nil if there is none. The caller must not change it. The errors are
+// ErrWrongType and those of reading.
 func (r Reader) Get(key []byte) ([]byte, error) {
 	o, err := r.find(key)
 	if err != nil || o == nil {
@@ -73,12 +70,12 @@ func (r Reader) Get(key []byte) ([]byte, error) {
 	return stringIn(key, o.header)
 }
 
-// Peek calls f with the string under a key, nil if there is none. The string is valid during the
-// call: a large one is not copied. The errors are those of Get.
+// Peek calls f with the string under a key, nil if there is none. The string is valid during the call, and a large
+// one is not copied. The errors are those of Get.
 func (r Reader) Peek(key []byte, f func(value []byte)) error {
 	seen := false
 	r.large = func(stored []byte) error {
-		f(stored[1:]) // behind the encoding, at which Get looks
+		f(stored[1:]) // without the encoding, which Get checks
 		seen = true
 		return errNoValue
 	}
@@ -89,7 +86,8 @@ func (r Reader) Peek(key []byte, f func(value []byte)) error {
 	return err
 }
 
-// Get returns the string under a key as this writer has left it, nil if there is none. It must not be changed.
+// Get returns the string under a key, with this writer's changes, nil if there is none. The caller must not change
+// it.
 func (w *Writer) Get(key []byte) ([]byte, error) {
 	o, err := w.Object(key)
 	if err != nil || o == nil {
@@ -98,8 +96,8 @@ func (w *Writer) Get(key []byte) ([]byte, error) {
 	return stringIn(key, o.header)
 }
 
-// Set stages a string under a key, whatever was there, and reports whether the
-// condition let it. The error is ErrTooLarge for a value above DB.MaxValueLen.
+// Set stages a string under a key, whatever is there, and reports whether the condition holds. It returns ErrTooLarge
+// for a value longer than DB.MaxValueLen.
 func (w *Writer) Set(key, value []byte, s SetOptions) (bool, error) {
 	if s.If == SetAlways && !s.KeepTTL {
 		return true, w.putString(key, value, s.Expiry)
@@ -138,16 +136,16 @@ func (w *Writer) putString(key, value []byte, expiry int64) error {
 	return w.put(key, o)
 }
 
-// change stages a new value of a string, which keeps its expiry.
+// change stages a new value of a string, and keeps its expiry.
 func (w *Writer) change(key, value []byte) error {
 	_, err := w.Set(key, value, SetOptions{KeepTTL: true})
 	return err
 }
 
-// MaxValueLen is the longest string, in bytes: what a commit of one has room for.
+// MaxValueLen is the length of the longest string, in bytes, that fits into a commit.
 func (db *DB) MaxValueLen() int { return min(maxString, db.MaxCommit()-db.MaxCommit()/8) }
 
-// Append stages a string with more bytes behind it, and returns its length.
+// Append stages a string with tail appended, and returns the new length.
 func (w *Writer) Append(key, tail []byte) (int, error) {
 	value, err := w.Get(key)
 	if err != nil {
@@ -160,8 +158,8 @@ func (w *Writer) Append(key, tail []byte) (int, error) {
 	return len(joined), w.change(key, joined)
 }
 
-// SetRange stages a string with a part of it overwritten, zeros in a gap, and
-// returns its length. An empty part changes nothing.
+// SetRange stages a string with the bytes from offset on overwritten, after zeros if the string is shorter than
+// offset, and returns the new length. An empty part changes nothing.
 func (w *Writer) SetRange(key []byte, offset uint64, part []byte) (int, error) {
 	value, err := w.Get(key)
 	if err != nil || len(part) == 0 {
@@ -180,7 +178,7 @@ func (w *Writer) SetRange(key []byte, offset uint64, part []byte) (int, error) {
 	return len(written), w.change(key, written)
 }
 
-// checkLength refuses a length before memory is made for it.
+// checkLength returns an error for a length that is too large, before memory is allocated for it.
 func (w *Writer) checkLength(key []byte, n uint64) error {
 	switch limit := uint64(w.db.MaxValueLen()); {
 	case n > maxString:
@@ -191,8 +189,8 @@ func (w *Writer) checkLength(key []byte, n uint64) error {
 	return nil
 }
 
-// Incr stages a string that is an integer with n added, and returns the sum. A
-// missing key counts as 0. The errors are ErrNotInteger and ErrOverflow.
+// Incr stages a string that is an integer increased by n, and returns the sum. A missing key counts as 0. The errors
+// are ErrNotInteger and ErrOverflow.
 func (w *Writer) Incr(key []byte, n int64) (int64, error) {
 	value, err := w.Get(key)
 	if err != nil {
@@ -211,9 +209,9 @@ func (w *Writer) Incr(key []byte, n int64) (int64, error) {
 	return old + n, w.change(key, strconv.AppendInt(nil, old+n, 10))
 }
 
-// IncrFloat stages a string that is a number with another added, and returns the sum as it is stored. A missing key
-// counts as 0. Both are read, and added, with the 64 bits of an x86 long double, as Redis does there; the sum has up
-// to 17 digits behind the point. The errors are ErrNotFloat and ErrNotFinite.
+// IncrFloat stages a string that is a number increased by n, and returns the sum as it is stored. A missing key
+// counts as 0. Both are read and added with the 64-bit mantissa of an x86 long double, as Redis does there; the sum
+// has up to 17 digits after the point. The errors are ErrNotFloat and ErrNotFinite.
 func (w *Writer) IncrFloat(key, n []byte) ([]byte, error) {
 	value, err := w.Get(key)
 	if err != nil {
@@ -237,8 +235,8 @@ func (w *Writer) IncrFloat(key, n []byte) ([]byte, error) {
 	return sum, w.change(key, sum)
 }
 
-// GetRange returns the part of a string from one index to another, both included;
-// negative ones count from the end, and those outside are moved inside.
+// GetRange returns the part of a string between two indices, both included. Negative indices count from the end, and
+// those outside are moved inside.
 func GetRange(value []byte, start, end int64) []byte {
 	n := int64(len(value))
 	if start < 0 && end < 0 && start > end || n == 0 {

@@ -11,12 +11,12 @@ import (
 // Line is 512 bits, the unit a block is made of.
 type Line = block.Line
 
-// slot holds the resident block of one block number, as a pointer to its first
-// line, or nil. Behind the pointer lies one allocation of the layer's lines.
+// slot holds the resident block of one block number: a pointer to its first line, or nil. The block is one allocation
+// of as many lines as the layer has.
 //
-// Writers of the pointer: a loader sets it from nil, under the stripe's mutex (see load); a commit replaces the
-// shared zero block by one of its own, inside its stripe's started/finished window; an eviction sets it to nil, if it
-// is still the block evicted. Every one is a compare-and-swap.
+// Three kinds of goroutines change the pointer, each by compare-and-swap. A loader sets it from nil, under the
+// stripe's mutex (see load). A commit replaces the shared zero block by a new one, between its stripe's started and
+// finished. An eviction sets it to nil, if it is still the evicted block.
 type slot = atomic.Pointer[Line]
 
 const (
@@ -30,28 +30,29 @@ type chunk [chunkSlots]slot
 // LayerSpec is the stored description of one layer.
 type LayerSpec = format.LayerSpec
 
-// LayoutNative is the layout of layers in which the item's hash picks one block, and all else lies inside it.
+// LayoutNative is the layout of layers in which the hash of an item picks one block, and everything else about the
+// item lies in that block.
 const LayoutNative = format.LayoutNative
 
-// Layer is the block table of one layer of an open object. Its blocks come and
-// go; Resident is how a lookup finds one without a lock.
+// Layer is the block table of one layer of an open object. Blocks are loaded and evicted; a lookup finds a block
+// without a lock by Resident.
 type Layer struct {
 	object uint64
 	spec   LayerSpec
 
-	// A layer of one block, cut short to its lines, keeps it in one, and the
-	// block stays as long as the object does; larger ones have chunks.
+	// A layer of one block, which is only as long as its lines, keeps it in one; the block stays in memory as long as
+	// the object. Larger layers have chunks.
 	one slot
 	dir []atomic.Pointer[chunk]
 
-	// closed is set when the object was closed to save memory, and while a transaction builds it: no
-	// block is put into one then. Of one that was open it is written with the lock of the shard held.
+	// closed is set when the object is closed to save memory, and while a transaction builds it: then no block is put
+	// into one. For an object that was open it changes under the shard's lock.
 	closed atomic.Bool
 
-	// counters are written by commits under the key's write lock and read by anyone.
+	// counters are written by commits under the key's write lock, and read without a lock.
 	counters [format.NumCounters]atomic.Uint64
 
-	versions []atomic.Uint32 // of blocks of slots, see Version; a power of two of them
+	versions []atomic.Uint32 // of blocks of slots, see Version; their number is a power of two
 }
 
 func newLayer(h *format.Header, spec LayerSpec) *Layer {
@@ -68,19 +69,19 @@ func newLayer(h *format.Header, spec LayerSpec) *Layer {
 // Spec returns the stored description of the layer. Its Params must not be changed.
 func (l *Layer) Spec() LayerSpec { return l.spec }
 
-// Counter returns counter i of the layer, as of the last commit applied, or pending.
+// Counter returns counter i of the layer, as of the last commit that was applied or is pending.
 func (l *Layer) Counter(i int) uint64 { return l.counters[i].Load() }
 
-// setCounters is for commits, and for who opens the layer.
+// setCounters is called by commits, and when the layer is opened.
 func (l *Layer) setCounters(values [format.NumCounters]uint64) {
 	for i, v := range values {
 		l.counters[i].Store(v)
 	}
 }
 
-// Resident returns the first line of a block if the block is in memory, else nil. The lines behind it, as many as the
-// layer's, may be read with atomic loads at any time, also after the block was evicted; blk must be below the layer's
-// number of blocks.
+// Resident returns the first line of a block if the block is in memory, else nil. The caller may read the block's
+// lines with atomic loads at any time, even after the block was evicted. Blk must be below the layer's number of
+// blocks.
 func (l *Layer) Resident(blk uint64) *Line {
 	if l.dir == nil {
 		return l.one.Load()
@@ -92,8 +93,8 @@ func (l *Layer) Resident(blk uint64) *Line {
 	return c[blk&(chunkSlots-1)].Load()
 }
 
-// Words returns the whole block behind its first line, as Resident and Load return
-// it. It may be read with atomic loads only, and not be changed.
+// Words returns the whole block, given its first line as Resident and Load return it. The caller may only read it,
+// with atomic loads.
 func (l *Layer) Words(first *Line) []uint64 {
 	return unsafe.Slice(&first[0], int(l.spec.Lines)*block.LineWords)
 }
@@ -104,14 +105,14 @@ func (l *Layer) newBlock() (*Line, []uint64) {
 	return (*Line)(w), w
 }
 
-// blockBytes is what one resident block costs.
+// blockBytes returns the bytes of memory that a resident block takes.
 func (l *Layer) blockBytes() int64 { return int64(l.spec.Lines) * block.LineBits / 8 }
 
-// zeroLine is the first line of the block of zeros that stands in every table for blocks never written. It is never
-// changed: a commit that sets a bit in it puts a block of its own in its place.
+// zeroLine is the first line of a block of zeros that all tables share for blocks that were never written. It is
+// never changed: a commit that sets a bit in it replaces it by a new block.
 var zeroLine = (*Line)(make([]uint64, block.MaxWords))
 
-// slotOf returns the slot of a block, or nil while its chunk does not exist.
+// slotOf returns the slot of a block, nil while its chunk does not exist.
 func (l *Layer) slotOf(blk uint64) *slot {
 	if l.dir == nil {
 		return &l.one

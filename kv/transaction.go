@@ -10,54 +10,54 @@ import (
 
 // The errors of transactions.
 var (
-	// ErrEnded is returned by the use of a transaction after its end.
+	// ErrEnded is returned when a transaction is used after its end.
 	ErrEnded = errors.New("kv: transaction has ended")
 
-	// ErrReadOnly is returned by a write in a view.
+	// ErrReadOnly is returned by a write in a transaction that only reads.
 	ErrReadOnly = errors.New("kv: a view is read-only")
 )
 
-// Transaction is any number of reads and writes of any keys that are as one: either a writer that excludes all others
-// until its end, and reads what it has written, or a view, which sees the store as of one commit and excludes nobody.
-// Its users take turns. It is what package txn is made of.
+// Transaction is any number of reads and writes of any keys, as one. One kind writes: until its end no other write of
+// the store begins, and it reads its own changes. The other kind, of View, only reads: it sees the store as of one
+// commit, and holds up no other. Goroutines that share a transaction take turns. Package txn is built on it.
 type Transaction struct {
 	db     *DB
-	ctx    context.Context // that it was begun with, marked as its own
-	level  Durability      // of a writer
-	scoped bool            // it is of a function, for which the gate is held
+	ctx    context.Context // the context it began with, marked as the transaction's
+	level  Durability      // of the kind that writes
+	scoped bool            // it runs a function, for which it holds the gate
 
-	// steps counts the beginnings and the ends of uses: it is odd while somebody uses it.
+	// steps counts the beginnings and ends of uses: it is odd while a method runs.
 	steps atomic.Uint64
 
 	mu       sync.Mutex
-	w        *Writer   // nil for a view; guarded by mu
-	snapshot *snapshot // nil for a writer; guarded by mu
+	w        *Writer   // nil for the kind that only reads; guarded by mu
+	snapshot *snapshot // nil for the kind that writes; guarded by mu
 	ended    error     // guarded by mu
-	settled  bool      // nothing more has to come to stable storage for it; guarded by mu
-	over     bool      // its function is; guarded by mu
-	left     bool      // its writer has gone, but not the gate; guarded by mu
+	settled  bool      // nothing has to come to stable storage for it any more; guarded by mu
+	over     bool      // its function has returned; guarded by mu
+	left     bool      // its writer has ended, but it still holds the gate; guarded by mu
 	stop     func() bool
 }
 
-// Scope is what handles on filters can be bound to: a Transaction, or what holds one.
+// Scope is what handles on filters can be bound to: a Transaction, or a type that has one.
 type Scope interface{ Scope() *Transaction }
 
 // Scope returns the transaction.
 func (tx *Transaction) Scope() *Transaction { return tx }
 
-// DB returns the store that the transaction is of. A write to it, and not by the
-// transaction, returns ErrNested or ErrBusy.
+// DB returns the transaction's store. A write to the store that is not made by the transaction returns ErrNested or
+// ErrBusy.
 func (tx *Transaction) DB() *DB { return tx.db }
 
-// inTransaction is what the context of a transaction has its Transaction under.
+// inTransaction is the key under which the context of a transaction has the Transaction.
 type inTransaction struct{}
 
-// Context returns the context the transaction was begun with, as the transaction's own: a
-// call that is given it, and would wait for the transaction, returns ErrNested.
+// Context returns the context that the transaction began with, marked as the transaction's: a call that gets it and
+// would wait for the transaction returns ErrNested.
 func (tx *Transaction) Context() context.Context { return tx.ctx }
 
-// Outside returns ErrNested for the context of a transaction that keeps other writes of the
-// store waiting: one that is not part of it would wait for its end.
+// Outside returns ErrNested for the context of a transaction that holds the gate: a write with this context that is
+// not part of the transaction would wait for itself.
 func (db *DB) Outside(ctx context.Context) error {
 	tx, marked := ctx.Value(inTransaction{}).(*Transaction)
 	if !marked || db.holder.Load() != tx {
@@ -66,7 +66,7 @@ func (db *DB) Outside(ctx context.Context) error {
 	return fmt.Errorf("%w: write by the transaction whose context this is, or by a handle that is bound to it", ErrNested)
 }
 
-// enterTransaction returns the error of a context that no transaction can begin with.
+// enterTransaction returns an error for a context with which no transaction can begin.
 func enterTransaction(ctx context.Context) error {
 	if ctx.Value(inTransaction{}) != nil {
 		return fmt.Errorf("%w: a transaction cannot begin with the context of another", ErrNested)
@@ -74,24 +74,23 @@ func enterTransaction(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Update runs f in a transaction, and commits what f staged if it returns nil. If it returns an error or panics, the
-// transaction is rolled back, and Update returns the error, or panics too. Until f has returned no other write of the
-// store begins, not even if the transaction was rolled back before, by the end of its context: so that a write of f's
-// past the transaction, which waits for its end, is not made after all.
+// Update runs f in a transaction that writes. If f returns nil, Update commits what f staged. If f returns an error
+// or panics, the transaction is rolled back, and Update returns the error or panics too. No other write of the store
+// begins until f has returned, not even if the transaction was rolled back before, at the end of its context: a write
+// of f's that is not part of the transaction, and so waits for its end, is never made.
 //
-// What is written takes memory until the commit: of the size of a commit, MaxCommit, and half
-// of one more, with the lists and copies of blocks that belong to it a few times that. A
-// transaction that writes more is refused with ErrTooLarge, by the write or the commit, and then
-// commits nothing. What is read is not kept. The cache keeps to its size meanwhile.
+// What f stages takes memory until the commit: up to one and a half times MaxCommit, and a few times that for lists
+// and copies of blocks. If f writes more, the write or the commit returns ErrTooLarge, and nothing is committed. What
+// f reads takes no memory. The cache keeps to its size meanwhile.
 //
-// Under Always, Update returns when everything that was written or read in the transaction is on stable storage. The
-// errors are f's, or in its place ErrFailed, and those of BeginExclusive and DB.Write.
+// Under Always, Update returns when everything that f wrote or read is on stable storage. The errors are f's, or
+// ErrFailed in its place, and those of BeginExclusive and DB.Write.
 func (db *DB) Update(ctx context.Context, level Durability, f func(*Transaction) error) (err error) {
 	tx, err := db.beginExclusive(ctx, level, true)
 	if err != nil {
 		return err
 	}
-	defer func() { // also if f panics; after Commit it does nothing
+	defer func() { // also when f panics; after Commit it does nothing
 		tx.leave()
 		if rerr := tx.Rollback(); rerr != nil {
 			err = rerr
@@ -103,18 +102,18 @@ func (db *DB) Update(ctx context.Context, level Durability, f func(*Transaction)
 	return tx.Commit()
 }
 
-// View runs f with a view of the store. It returns f's error.
+// View runs f in a transaction that only reads, and returns f's error.
 func (db *DB) View(ctx context.Context, f func(*Transaction) error) error {
 	tx, err := db.NewView(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // of a view it cannot fail
+	defer func() { _ = tx.Rollback() }() // it cannot fail without a writer
 	return f(tx)
 }
 
-// BeginExclusive begins a transaction that writes. Until its end no other write of the store begins, and none is
-// under way; lookups go on. It is rolled back when the context ends, or the store is closed. The errors are
+// BeginExclusive begins a transaction that writes. It waits for the writes under way, and no other write of the store
+// begins until its end; lookups go on. It is rolled back when the context ends or the store is closed. The errors are
 // ErrClosed, ErrFailed, ErrNoSpace, ErrBusy, ErrNested, and the context's.
 func (db *DB) BeginExclusive(ctx context.Context, level Durability) (*Transaction, error) {
 	return db.beginExclusive(ctx, level, false)
@@ -133,8 +132,8 @@ func (db *DB) beginExclusive(ctx context.Context, level Durability, scoped bool)
 	return db.track(ctx, tx), nil
 }
 
-// NewView begins a transaction that reads the store as it is now. What it costs others
-// is the disk space of what they overwrite and delete until it ends.
+// NewView begins a transaction that reads the store as it is now. Until its end, the disk space of what others
+// overwrite and delete is not reclaimed.
 func (db *DB) NewView(ctx context.Context) (*Transaction, error) {
 	if err := enterTransaction(ctx); err != nil {
 		return nil, err
@@ -146,7 +145,7 @@ func (db *DB) NewView(ctx context.Context) (*Transaction, error) {
 	return db.track(ctx, &Transaction{db: db, snapshot: v, settled: true}), nil
 }
 
-// track has a transaction ended by its context, and by Close.
+// track makes the end of the context, and Close, end a transaction.
 func (db *DB) track(ctx context.Context, tx *Transaction) *Transaction {
 	db.pauseAt("transaction: begun")
 	tx.ctx = context.WithValue(ctx, inTransaction{}, tx)
@@ -158,7 +157,7 @@ func (db *DB) track(ctx context.Context, tx *Transaction) *Transaction {
 	return tx
 }
 
-// endTransactions ends those that are left when the store is closed.
+// endTransactions ends the remaining transactions when the store is closed.
 func (db *DB) endTransactions() {
 	db.transactions.Range(func(tx, _ any) bool {
 		tx.(*Transaction).end(ErrClosed)
@@ -166,7 +165,8 @@ func (db *DB) endTransactions() {
 	})
 }
 
-// end rolls back a transaction that has not ended. The gate stays shut until its function leaves, if it has one.
+// end rolls back a transaction that has not ended. If the transaction runs a function, it holds the gate until the
+// function returns.
 func (tx *Transaction) end(why error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -180,11 +180,11 @@ func (tx *Transaction) end(why error) {
 		}
 	}
 	if tx.left && errors.Is(why, ErrClosed) {
-		tx.db.gate.Refuse(ErrClosed) // Close would wait for those who wait for the function
+		tx.db.gate.Refuse(ErrClosed) // otherwise Close would wait for writers that wait for the function
 	}
 }
 
-// leave tells that the function of a transaction is over.
+// leave is called when the function of a transaction has returned.
 func (tx *Transaction) leave() {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -198,7 +198,7 @@ func (tx *Transaction) leave() {
 	}
 }
 
-// release ends a transaction but for its writer. The caller holds mu.
+// release ends a transaction, except its writer. The caller holds mu.
 func (tx *Transaction) release(why error) {
 	tx.ended = ErrEnded
 	if why != nil {
@@ -213,10 +213,10 @@ func (tx *Transaction) release(why error) {
 }
 
 // Write runs one change with the transaction's writer, which may touch any keys. If the change returns an error or
-// panics, what it staged is taken back, and the transaction goes on as it was before. Other users of the transaction
-// wait meanwhile. The errors are the change's, ErrEnded and ErrReadOnly.
+// panics, what it staged is undone, and the transaction goes on. Other uses of the transaction wait meanwhile. The
+// errors are the change's, ErrEnded and ErrReadOnly.
 //
-// The change must not use the transaction but by the writer: it would wait for itself.
+// The change must use the transaction by its writer alone: any other use would wait for itself.
 func (tx *Transaction) Write(change func(*Writer) error) error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -231,11 +231,11 @@ func (tx *Transaction) Write(change func(*Writer) error) error {
 	return tx.w.runWithSavepoint(change)
 }
 
-// Read runs a lookup as DB.Read does, once: nothing changes meanwhile.
+// Read runs a lookup, as DB.Read does. It runs it once, as nothing changes meanwhile.
 func (tx *Transaction) Read(look func(Reader) error) error { return tx.read(nil, look) }
 
-// ReadWith is Read with Large of the options. The others change nothing: what a transaction reads is
-// of one moment, and keeps nobody waiting.
+// ReadWith is Read with the option Large. The other options have no effect: a transaction reads as of one commit
+// anyway.
 func (tx *Transaction) ReadWith(o ReadOptions, look func(Reader) error) error {
 	return tx.read(o.Large, look)
 }
@@ -257,8 +257,8 @@ func (tx *Transaction) read(large func(value []byte) error, look func(Reader) er
 	return look(Reader{tx.db, tx.w, tx.w.Now(), large})
 }
 
-// Commit ends the transaction with everything staged in it, as one commit. The errors are those of DB.Write; after
-// one nothing was written but for ErrFailed. The end of a view is nothing but that.
+// Commit ends the transaction and commits everything staged in it as one. The errors are those of DB.Write. After any
+// error but ErrFailed nothing was written. A transaction that only reads just ends.
 func (tx *Transaction) Commit() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -275,8 +275,8 @@ func (tx *Transaction) Commit() error {
 }
 
 // Rollback ends the transaction without a change. It may be called after its end; after Commit it does nothing. Under
-// Always it returns when everything that was read in the transaction is on stable storage: what its user knows from
-// that, and says, is as good as what he commits. ErrFailed and ErrClosed say that it is not known to be.
+// Always it returns when everything that was read in the transaction is on stable storage, so that the caller may
+// tell what it has read. After ErrFailed and ErrClosed it may not: what was read may be lost.
 func (tx *Transaction) Rollback() error {
 	tx.stop()
 	tx.end(nil)

@@ -8,24 +8,24 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// Modules are what a store is opened with beside the engine: data types, and all that works on
-// them. Package module has them; the engine knows no more of them than this.
+// Modules are the data types, and what works on them, that a store is opened with. Package module implements it; the
+// engine knows only this interface.
 type Modules interface {
-	// Types returns the data types by the name of the module they belong to, which is 1 to 64
-	// bytes and stored with each object, or what is wrong with the modules.
+	// Types returns the data types by the name of their module, which is 1 to 64 bytes and is stored with each
+	// object. The error says what is wrong with the modules.
 	Types() (map[string][]*Type, error)
 
-	// Attach returns the modules of one store, which is about to be opened. DB.Modules returns the same.
+	// Attach returns the modules of one store that is about to be opened. DB.Modules returns the same value.
 	Attach(db *DB) Running
 }
 
 // Running is the modules of one open store.
 type Running interface {
-	// Start begins what runs beside the store. Open calls it once, when the store can be used; it
-	// must not write before it returns.
+	// Start starts the services. Open calls it once, when the store can be used. A service must not write before
+	// Start returns.
 	Start() error
 
-	// Stop ends what Start has started, and waits for it. Close calls it once.
+	// Stop ends the services and waits for them. Close calls it once.
 	Stop()
 }
 
@@ -38,37 +38,37 @@ type Type struct {
 	// later version are refused with ErrUnsupportedVersion before Open sees them.
 	Version uint8
 
-	// Open decodes the parameters of an object just opened or created, and returns what Object.Body gives to the
-	// module's code. An error refuses the object: ErrCorrupt for parameters that do not decode.
+	// Open decodes the parameters of an object that is being opened or created, and returns the body that Object.Body
+	// gives to the module's code. An error refuses the object: ErrCorrupt for parameters that do not decode.
 	Open func(o *Object) (any, error)
 
-	// Verify checks what only the module knows, for a check of the whole store:
-	// it is given every block of every layer, and then, once, ok by Done.
+	// Verify returns a verifier for an object, when the whole store is checked. The verifier is given every block of
+	// every layer, and then Done is called once.
 	Verify func(o *Object) Verifier
 
 	// Compact stages changes that make an object smaller, for a commit of about budget bytes at most, and reports
-	// whether there is more to do. Lookups see the commit as one, and answer as before. It is called for keys given
-	// to DB.QueueCompact; nil if the type has no use for that.
+	// whether there is more to do. Lookups see the commit as a whole and answer as before. It is called for keys
+	// given to DB.QueueCompact. Nil if the type has nothing to compact.
 	Compact func(w *Writer, o *Object, budget int) (more bool, err error)
 
-	// Describe returns what SIEVE.STATS answers of an object, besides what it knows of
-	// every key. It must not read blocks. Nil if there is nothing to add.
+	// Describe returns what the type adds to the facts that SIEVE.STATS knows of every key. It must not read blocks.
+	// Nil if it adds nothing.
 	Describe func(r Reader, o *Object) (Description, error)
 }
 
-// Description is what a type has to say of an object.
+// Description is what a type tells of an object.
 type Description struct {
-	Bytes uint64 // of what its layers have room for
+	Bytes uint64 // that its layers have room for
 	Facts FactList
 }
 
-// Fact is one thing that a type has to say of an object.
+// Fact is one thing that a type tells of an object.
 type Fact struct {
 	Name  string // in lower case
 	Value any    // string, bool, uint64, int64, float64, or []FactList
 }
 
-// FactList is what a type has to say of a part of an object, such as a layer.
+// FactList is what a type tells of a part of an object, such as a layer.
 type FactList []Fact
 
 // NewFact returns a fact. See Fact for the types of values.
@@ -83,18 +83,18 @@ func IntFact[N ~int | ~int64 | ~uint32 | ~uint64](name string, n N) Fact {
 type Verifier interface {
 	// Block is given each stored block in order; words are valid during the call.
 	Block(l *Layer, blk uint64, words []uint64) error
-	// Done is called after the last block. It returns an error for what cannot
-	// be, and a note for what is unlikely: a statistical remark, or "".
+	// Done is called after the last block. It returns an error for what cannot be true of a sound object, and a note
+	// for what is unlikely, such as a statistical remark; "" for none.
 	Done() (note string, err error)
 }
 
-// registry is the types of the modules that a store was opened with.
+// registry has the types of the modules that a store was opened with.
 type registry struct {
 	types    map[string]*Type
 	moduleOf map[string]string // by type name
 }
 
-// newRegistry returns the registry of modules, or what is wrong with them.
+// newRegistry returns the registry of the modules, or an error that lists what is wrong with them.
 func newRegistry(m Modules) (*registry, error) {
 	r := &registry{types: make(map[string]*Type), moduleOf: make(map[string]string)}
 	if m == nil {
@@ -124,12 +124,12 @@ func newRegistry(m Modules) (*registry, error) {
 // maxName is the most bytes of the name of a module, and of a type.
 const maxName = 64
 
-// Modules returns the modules of Options.Modules as this store has them; nil if the options had none.
+// Modules returns this store's modules, nil if Options.Modules was nil.
 func (db *DB) Modules() Running { return db.running }
 
-// GivenUp returns the error of a context that has ended: what goes through many keys or items asks it for each,
-// counted by i from 0, so that nobody waits for the rest of a command that is given up. It looks for every 1024th. A
-// write asks while it stages, so that there is all of it or nothing.
+// GivenUp returns the error of a context that has ended. A loop over many keys or items calls it with the index of
+// each, from 0, so that a command that is given up ends soon. It looks at the context for every 1024th index. A write
+// calls it while it stages, so that a commit is whole or does not happen.
 func GivenUp(ctx context.Context, i int) error {
 	const few = 1024
 	if i%few != 0 {

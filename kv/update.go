@@ -5,8 +5,20 @@ import (
 	"errors"
 )
 
-// What a Go program does to keys and strings, each a commit of its own. The names
-// and rules are those of Redis' commands.
+// Writes and reads of keys and strings by Go programs, each a commit of its own. Names and rules are those of Redis's
+// commands.
+
+// write commits a change of keys. With an error its result is the zero value.
+func write[T any](db *DB, level Durability, keys [][]byte, change func(*Writer) (T, error)) (result T, err error) {
+	err = db.Write(level, keys, func(w *Writer) error {
+		result, err = change(w)
+		return err
+	})
+	if err != nil {
+		return *new(T), err
+	}
+	return result, nil
+}
 
 // Get returns the string under a key. The errors are ErrNotFound and ErrWrongType.
 func (db *DB) Get(key []byte) (value []byte, err error) {
@@ -21,7 +33,7 @@ func (db *DB) Get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// MGet returns the strings under keys as of one moment, nil for each that is missing or holds another type.
+// MGet returns the strings under keys as of one commit, nil for each key that is missing or holds another type.
 func (db *DB) MGet(keys ...[]byte) (values [][]byte, err error) {
 	values = make([][]byte, len(keys))
 	err = db.readKeys(nil, func(r Reader) error {
@@ -40,43 +52,26 @@ func (db *DB) MGet(keys ...[]byte) (values [][]byte, err error) {
 	return values, err
 }
 
-// Set sets the string under a key, replacing what is there of whatever type, and
-// reports whether the condition let it.
+// Set sets the string under a key, whatever was there, and reports whether the condition holds.
 func (db *DB) Set(level Durability, key, value []byte, o SetOptions) (done bool, err error) {
-	err = db.Write(level, [][]byte{key}, func(w *Writer) error {
-		done, err = w.Set(key, value, o)
-		return err
-	})
-	return done && err == nil, err
+	return write(db, level, [][]byte{key}, func(w *Writer) (bool, error) { return w.Set(key, value, o) })
 }
 
 // Incr adds n to the integer under a key, 0 if it is missing, and returns the sum.
 // The errors are ErrNotInteger, ErrOverflow and ErrWrongType.
 func (db *DB) Incr(level Durability, key []byte, n int64) (sum int64, err error) {
-	err = db.Write(level, [][]byte{key}, func(w *Writer) error {
-		sum, err = w.Incr(key, n)
-		return err
-	})
-	return sum, err
+	return write(db, level, [][]byte{key}, func(w *Writer) (int64, error) { return w.Incr(key, n) })
 }
 
-// Expire sets when a key ceases to exist, in Unix milliseconds, and reports whether
-// it is there and the condition let it.
+// Expire sets when a key ceases to exist, in Unix milliseconds. It reports false if the key is missing or the
+// condition does not hold.
 func (db *DB) Expire(level Durability, key []byte, at int64, cond ExpireIf) (done bool, err error) {
-	err = db.Write(level, [][]byte{key}, func(w *Writer) error {
-		done, err = w.Expire(key, at, cond)
-		return err
-	})
-	return done && err == nil, err
+	return write(db, level, [][]byte{key}, func(w *Writer) (bool, error) { return w.Expire(key, at, cond) })
 }
 
-// Persist makes a key not expire, and reports whether it was to.
+// Persist removes the expiry of a key, and reports whether it had one.
 func (db *DB) Persist(level Durability, key []byte) (done bool, err error) {
-	err = db.Write(level, [][]byte{key}, func(w *Writer) error {
-		done, err = w.Persist(key)
-		return err
-	})
-	return done && err == nil, err
+	return write(db, level, [][]byte{key}, func(w *Writer) (bool, error) { return w.Persist(key) })
 }
 
 // ExpiryOf returns when a key ceases to exist, in Unix milliseconds, 0 for never.
@@ -95,49 +90,38 @@ func (db *DB) ExpiryOf(key []byte) (at int64, err error) {
 	return at, err
 }
 
-// Delete removes keys and returns how many were there. Several keys go in one
-// commit. The work does not depend on the size of what is removed.
+// Delete removes keys in one commit and returns how many existed. The time does not depend on the size of what is
+// removed.
 func (db *DB) Delete(level Durability, keys ...[]byte) (n int, err error) {
-	err = db.Write(level, keys, func(w *Writer) error {
-		n, err = w.DeleteKeys(context.Background(), keys)
-		return err
-	})
-	return n, err
+	return write(db, level, keys, func(w *Writer) (int, error) { return w.DeleteKeys(context.Background(), keys) })
 }
 
-// Rename moves what is under src to dst in one commit, replacing what is there. Lookups of dst find the old value or
-// the new one, never neither. It returns ErrNotFound if src is missing. Src and dst may be equal.
+// Rename moves what is under src to dst in one commit, and replaces what is there. Lookups of dst find the old value
+// or the new one, never none. It returns ErrNotFound if src is missing. Src and dst may be equal.
 func (db *DB) Rename(level Durability, src, dst []byte) error {
 	return db.Write(level, [][]byte{src, dst}, func(w *Writer) error { return w.Rename(src, dst) })
 }
 
-// RenameIfFree is Rename if nothing is under dst, and reports whether that was so.
+// RenameIfFree is Rename unless something is under dst, and reports whether it renamed.
 func (db *DB) RenameIfFree(level Durability, src, dst []byte) (done bool, err error) {
-	err = db.Write(level, [][]byte{src, dst}, func(w *Writer) error {
-		done, err = w.RenameIfFree(src, dst)
-		return err
-	})
-	return done && err == nil, err
+	return write(db, level, [][]byte{src, dst}, func(w *Writer) (bool, error) { return w.RenameIfFree(src, dst) })
 }
 
-// Copy copies what is under src to dst, its expiry too, and reports whether src is there and dst is free, or replace
-// is set. Writers of both keys wait. With the context of a transaction that writes it returns ErrNested.
+// Copy copies what is under src, its expiry included, to dst. It reports false if src is missing, or if dst is taken
+// and replace is not set. Writers of both keys wait meanwhile. With the context of a transaction that writes it
+// returns ErrNested.
 func (db *DB) Copy(ctx context.Context, level Durability, src, dst []byte, replace bool) (done bool, err error) {
 	if err := db.Outside(ctx); err != nil {
 		return false, err
 	}
-	err = db.Write(level, [][]byte{src, dst}, func(w *Writer) error {
-		done, err = w.Copy(ctx, src, dst, replace)
-		return err
-	})
-	return done && err == nil, err
+	return write(db, level, [][]byte{src, dst}, func(w *Writer) (bool, error) { return w.Copy(ctx, src, dst, replace) })
 }
 
-// Exists returns how many of the keys are there; one named twice counts twice. All are seen as of one moment.
+// Exists returns how many of the keys exist, as of one commit. A key that is named twice counts twice.
 func (db *DB) Exists(keys ...[]byte) (n int, err error) {
 	read := db.readKeys
 	if len(keys) == 1 {
-		read = db.read // it may be open
+		read = db.read // the object may be open, which saves reading the disk
 	}
 	err = read(withoutValue, func(r Reader) error {
 		n, err = r.Count(context.Background(), keys)

@@ -12,11 +12,11 @@ import (
 // KeyStats are what is known of a key.
 type KeyStats struct {
 	Key, Type string
-	Bytes     uint64   // of the string, or of what the layers have room for
-	Disk      uint64   // bytes of blocks on disk, what is in memtables not included
+	Bytes     uint64   // of the string, or the room that the layers have
+	Disk      uint64   // bytes of blocks on disk, without what is in memtables
 	Resident  uint64   // bytes of blocks in memory
 	Expiry    int64    // Unix milliseconds, 0 for never
-	Facts     FactList // that the type has to say
+	Facts     FactList // that the type tells
 }
 
 // Stats returns what is known of a key, nil if it is missing.
@@ -50,9 +50,9 @@ func (r Reader) Stats(key []byte) (*KeyStats, error) {
 	return s, nil
 }
 
-// StoredBytes returns the bytes of keys and values that are stored of what is under a key; false if
-// it is missing. Of each layer so many blocks are measured, all if it is 0, and stand for the rest: items are
-// spread evenly. Of changes that a transaction has staged it knows the header alone.
+// StoredBytes returns the bytes of stored keys and values that belong to a key; false if the key is missing. In each
+// layer it measures as many blocks as samples says, all for 0, and takes them for the others: items are spread
+// evenly. Of what a transaction has staged it counts the header alone.
 func (r Reader) StoredBytes(ctx context.Context, key []byte, samples int64) (total uint64, there bool, err error) {
 	o, err := r.find(key)
 	if err != nil || o == nil {
@@ -94,8 +94,8 @@ func (r Reader) storedBytes(ctx context.Context, o *Object, samples int64) (tota
 	return total, err
 }
 
-// measure returns the bytes of what is stored of an object in a range of keys. It stops
-// after so many entries, and returns then how many blocks of the layer are behind it.
+// measure returns the bytes stored of an object in a range of keys. It stops after so many entries, and then also
+// returns the number of the layer's blocks up to there.
 func (r Reader) measure(ctx context.Context, o *Object, from, to []byte, most int64) (n, blocks uint64, err error) {
 	it, err := r.source.disk().NewIterWithContext(ctx, &storage.IterOptions{LowerBound: from, UpperBound: to})
 	if err == nil {

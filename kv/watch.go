@@ -6,17 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// Watch tells whether any of some keys was changed, from when it was made: the WATCH
-// of Redis. It is told by the commits.
+// Watch tells whether one of its keys was changed since the key was added, as WATCH of Redis does. Commits mark it.
 type Watch struct {
 	db    *DB
-	keys  map[string]bool // whether each was there
+	keys  map[string]bool // whether each key existed when it was added
 	bytes int             // of the keys
 	dirty atomic.Bool
 }
 
-// watches are those there are, by key. They are in shards, each with a lock of its own: every commit looks for the
-// watches of the keys that it has changed, and is not to wait for clients that watch many.
+// watches are the watches of the store, by key. They are in shards with a lock each: every commit looks for watches
+// of the keys that it has changed, and must not wait for clients that watch many keys.
 type watches struct {
 	n      atomic.Int64
 	shards [watchShards]watchShard
@@ -38,7 +37,7 @@ func (ws *watches) of(key string) *watchShard {
 // NewWatch returns a watch of no keys. Stop ends it.
 func (db *DB) NewWatch() *Watch { return &Watch{db: db, keys: make(map[string]bool)} }
 
-// Add adds a key. It returns ErrTooLarge for one above MaxKeyLen, and errors of looking whether the key is there.
+// Add adds a key. It returns ErrTooLarge for a key above MaxKeyLen, and the errors of reading the key.
 func (x *Watch) Add(key []byte) error {
 	if len(key) > MaxKeyLen {
 		return keyTooLong(key)
@@ -59,7 +58,7 @@ func (x *Watch) Add(key []byte) error {
 	}
 	shard.byKey[string(key)][x] = struct{}{}
 	shard.mu.Unlock()
-	// Looked at after it is watched: whatever changes it from here on tells.
+	// The watch is in place before this lookup, so it is marked by every change after it.
 	n, err := x.db.Exists(key)
 	if err != nil {
 		return err
@@ -68,7 +67,8 @@ func (x *Watch) Add(key []byte) error {
 	return nil
 }
 
-// Changed reports whether a key was changed, or has expired. The caller holds all writers off if it is to stay true.
+// Changed reports whether a key was changed or has expired. The answer stays true only while the caller holds off all
+// writers.
 func (x *Watch) Changed(r Reader) (bool, error) {
 	if x.dirty.Load() {
 		return true, nil
@@ -84,7 +84,7 @@ func (x *Watch) Changed(r Reader) (bool, error) {
 	return false, nil
 }
 
-// Size returns how many keys there are, and their bytes.
+// Size returns the number of keys and their bytes.
 func (x *Watch) Size() (keys, bytes int) { return len(x.keys), x.bytes }
 
 // Stop ends the watch.
@@ -104,7 +104,7 @@ func (x *Watch) Stop() {
 	x.bytes = 0
 }
 
-// WatchedKeys returns how many keys somebody watches.
+// WatchedKeys returns how many keys have a watch.
 func (db *DB) WatchedKeys() (n int) {
 	for i := range db.watches.shards {
 		shard := &db.watches.shards[i]
@@ -115,8 +115,8 @@ func (db *DB) WatchedKeys() (n int) {
 	return n
 }
 
-// tellWatches marks the watches of the keys that a commit has changed. One that removes
-// every key needs not: Changed finds that a key has gone, and who makes it again tells.
+// tellWatches marks the watches of the keys that a commit has changed. A commit that removes every key need not:
+// Changed finds that the keys are missing, and a commit that makes one again marks its watches.
 func (w *Writer) tellWatches() {
 	ws := &w.db.watches
 	if ws.n.Load() == 0 || w.unseen {
@@ -125,7 +125,7 @@ func (w *Writer) tellWatches() {
 	changed := w.changedObjects()
 	for i := range w.staged {
 		v := &w.staged[i]
-		// What had expired was missing already for whoever looked.
+		// For lookups, an expired key was missing before.
 		there := v.object != nil || v.stored != nil && !w.expired(v.stored)
 		if !(v.changed && there) && !(v.object != nil && changed[v.object.header.ID]) {
 			continue

@@ -9,40 +9,41 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// Writer stages changes, which are committed as one: all of them or none, within one Pebble batch. It reads its own
-// changes. DB.Write, Transaction.Write and Call.Write give one to a function, which may use it until it returns. A
-// Writer holds the write locks of its keys until then, so keep the function short. It is for one goroutine.
+// Writer stages changes that are committed as one. It reads its own changes. DB.Write, Transaction.Write and
+// Call.Write pass a Writer to a function, which may use it until it returns, in one goroutine. Until then the Writer
+// holds the write locks of its keys, so the function should be short.
 //
-// A Writer touches only the keys that it was made for.
+// A Writer may only touch the keys that it was made for.
 type Writer struct {
 	db    *DB
 	level Durability
-	keys  []uint8 // indices of the key locks held, ascending
+	keys  []uint8 // indices of the key locks that it holds, ascending
 	gate  gateHold
 
 	batch *storage.Batch
 	changes
-	copied []*slotBlock // blocks of slots there are copies of, and perhaps some more
+	copied []*slotBlock // blocks of slots that have copies, and perhaps some that gave them up
 	spare  [][]uint64   // memory for blocks of slots
 
-	// The last block read from disk: a batch sorted by block reads each once, also when the cache does not keep it.
+	// The last block read from disk, so that a batch sorted by block reads each block once, even if the cache does
+	// not keep it.
 	lastLayer *Layer
 	lastBlk   uint64
 	lastFirst *Line
 
 	builds     []uint64  // ids of objects this writer has begun to build
-	savepoint  savepoint // of a transaction's writer
-	uses       uint64    // of it, so far
-	unmeasured int       // bytes staged since it was last looked whether they fit into a commit
-	unsifted   int       // and since it was looked what of them is gone
-	tooLarge   error     // they do not fit
-	steps      int       // things staged that were looked at in search of one, ever, for tests
+	savepoint  savepoint // of the change of a transaction that is under way
+	uses       uint64    // changes of the transaction so far
+	unmeasured int       // bytes staged since their sum was compared with a commit's limit
+	unsifted   int       // bytes staged since sift looked for dropped layers
+	tooLarge   error     // what was staged does not fit into a commit
+	steps      int       // staged things that searches have looked at since the program began, for tests
 
-	moment int64 // see now; meaningful if timed
+	moment int64 // see Now; set if timed
 	timed  bool
 
-	sequence bool // has to be applied under the sequence lock
-	unseen   bool // nothing changes for lookups: what is changed does not exist for them, or only moves
+	sequence bool // the commit has to be applied under the sequence lock
+	unseen   bool // lookups do not see the change: it concerns expired keys, or entries move
 	groups   []groupDelta
 
 	little    storage.SmallCommit // memory for smallCommit
@@ -51,8 +52,8 @@ type Writer struct {
 	positions []uint16
 }
 
-// gateHold is how a writer holds the gate: shared beside its key locks, or
-// exclusively, which makes every key its own.
+// gateHold is how a writer holds the gate: it shares it and holds key locks, or has it alone, which stands for the
+// locks of all keys.
 type gateHold uint8
 
 const (
@@ -63,17 +64,17 @@ const (
 
 var writers = sync.Pool{New: func() any { return new(Writer) }}
 
-// Write runs change with a writer to the given keys, and commits what it staged. If
-// change returns an error or panics, nothing is written; the error is returned, and the
-// panic goes on. Either way the keys' locks are free when Write returns.
+// Write runs change with a writer of the given keys, and commits what change staged. If change returns an error or
+// panics, nothing is written, and Write returns the error or panics too. In any case the keys' locks are free when
+// Write returns.
 //
-// Under Always, Write returns when what it wrote is on stable storage, and when everything is that its answer was
-// based on: with an error or a panic, too, which may say that a key is there, or missing, or full. The errors are
-// change's, or in its place ErrFailed, and ErrClosed, ErrNoSpace, ErrBusy, ErrNested and ErrTooLarge: for a key above
-// MaxKeyLen, or for more than a commit takes, MaxCommit. After ErrFailed the outcome is unknown; after any other
-// error nothing was written.
+// Under Always, Write returns when what it wrote, and everything that its answer was based on, is on stable storage.
+// This includes errors and panics, which may tell that a key exists, or is missing, or is full. The errors are
+// change's, or ErrFailed in its place; and ErrClosed, ErrNoSpace, ErrBusy, ErrNested and ErrTooLarge (a key above
+// MaxKeyLen, or more than MaxCommit). After ErrFailed the outcome is unknown. After any other error nothing was
+// written.
 //
-// Change must not write to the store but by the writer: it would wait for itself.
+// Change must write to the store by the writer alone: any other write would wait for itself.
 func (db *DB) Write(level Durability, keys [][]byte, change func(*Writer) error) error {
 	w, err := db.begin(level, keys...)
 	if err != nil {
@@ -82,11 +83,11 @@ func (db *DB) Write(level Durability, keys [][]byte, change func(*Writer) error)
 	return w.run(change)
 }
 
-// run has change stage what is committed then, and ends the writer, however change ends.
+// run runs change, commits what it staged, and ends the writer, whatever change does.
 func (w *Writer) run(change func(*Writer) error) error {
 	returned := false
 	defer func() {
-		if !returned { // change panicked, or ended its goroutine, which may be an answer as any
+		if !returned { // change panicked, or ended its goroutine: this can be an answer too
 			_ = w.refuse(nil)
 		}
 	}()
@@ -98,7 +99,7 @@ func (w *Writer) run(change func(*Writer) error) error {
 	return w.commit()
 }
 
-// begin starts a write to the given keys. The writer must be ended by commit, refuse or release.
+// begin begins a write of the given keys. Commit, refuse or release must end the writer.
 func (db *DB) begin(level Durability, keys ...[]byte) (*Writer, error) {
 	if db.inside() {
 		return nil, fmt.Errorf("%w: write by the transaction, or by a handle that is bound to it", ErrNested)
@@ -123,7 +124,7 @@ func (db *DB) begin(level Durability, keys ...[]byte) (*Writer, error) {
 	return w, nil
 }
 
-// beginAll starts a write to any keys, alone. Waiting for that ends with the context.
+// beginAll begins a write of any keys, with the gate held alone. It stops waiting for the gate when the context ends.
 func (db *DB) beginAll(ctx context.Context, level Durability) (*Writer, error) {
 	if db.inside() {
 		return nil, fmt.Errorf("%w: write by the transaction", ErrNested)
@@ -162,7 +163,7 @@ func (db *DB) noSpace() error {
 	return fmt.Errorf("%w: less than %d bytes free in %s%s", ErrNoSpace, db.opts.MinFreeSpace, db.dir, also)
 }
 
-// unlock lets other writers at the keys.
+// unlock gives back the gate and the key locks.
 func (w *Writer) unlock() {
 	switch w.gate {
 	case gateShared:
@@ -177,7 +178,7 @@ func (w *Writer) unlock() {
 	w.keys = w.keys[:0]
 }
 
-// release returns everything the writer holds.
+// release gives back everything that the writer has.
 func (w *Writer) release() {
 	w.unlock()
 	_ = w.batch.Close() // releases memory, cannot fail
@@ -197,15 +198,15 @@ func (w *Writer) release() {
 	writers.Put(w)
 }
 
-// refuse ends the writer without a change and returns err, the answer it came to: a key that is there, or missing, or
-// full. Under Always it returns when everything that answer was based on is on stable storage, as commit does;
-// ErrFailed takes the place of err if that fails.
+// refuse ends the writer without a commit and returns err. The error is an answer: that a key exists, or is missing,
+// or is full. So under Always refuse returns when everything that the answer was based on is on stable storage, as
+// commit does, or returns ErrFailed in place of err.
 func (w *Writer) refuse(err error) error {
 	defer w.release()
 	return w.answer(err)
 }
 
-// answer is refuse for a writer that is released elsewhere.
+// answer is refuse without the release of the writer.
 func (w *Writer) answer(err error) error {
 	if serr := w.settleAnswer(); serr != nil {
 		return serr
@@ -213,8 +214,8 @@ func (w *Writer) answer(err error) error {
 	return err
 }
 
-// settleAnswer lets go of the keys and waits until what was read of them is as durable as the level asks for.
-// Everything committed to these keys has its number by now.
+// settleAnswer gives back the locks and waits until what was read under them is as durable as the level says. Every
+// commit of these keys has its number by now.
 func (w *Writer) settleAnswer() error {
 	w.unlock()
 	if w.level != Always {
@@ -223,11 +224,11 @@ func (w *Writer) settleAnswer() error {
 	return w.db.store.Sync()
 }
 
-// DB returns the store that is written to.
+// DB returns the writer's store.
 func (w *Writer) DB() *DB { return w.db }
 
-// Now returns the time by which keys have expired for the writer, in Unix milliseconds. It is one moment, that of the
-// first question: keys that expire together are all there, or all missing, in all that a transaction does.
+// Now returns the time by which keys have expired for the writer, in Unix milliseconds. It is the time of the first
+// call: keys that expire at the same time are all there, or all missing, in the whole of a transaction.
 func (w *Writer) Now() int64 {
 	if !w.timed {
 		w.moment, w.timed = w.db.Now(), true
@@ -235,7 +236,7 @@ func (w *Writer) Now() int64 {
 	return w.moment
 }
 
-// block returns a block as the last commit left it. The key's write lock is held, so nobody is changing it.
+// block returns a block as of the last commit. The writer holds the lock of the key, so no commit changes the block.
 func (w *Writer) block(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if first := l.Resident(blk); first != nil {
 		return first, nil
@@ -253,20 +254,20 @@ func (w *Writer) block(o *Object, l *Layer, blk uint64) (*Line, error) {
 	return first, err
 }
 
-// delete stages a Delete; key was built in w.scratch.
+// delete adds a Delete to the batch. Key was built in w.scratch.
 func (w *Writer) delete(key []byte) {
 	w.scratch = key
 	must(w.batch.Delete(key, nil))
 }
 
-// set stages a Set; key was built in w.scratch.
+// set adds a Set to the batch. Key was built in w.scratch.
 func (w *Writer) set(key, value []byte) {
 	w.scratch = key
 	must(w.batch.Set(key, value, nil))
 }
 
-// must is for batch operations, whose errors only tell of a batch already
-// committed or a value of 4 GiB: mistakes of this package.
+// must is for batch operations. They only fail for a batch that was committed before or a value of 4 GiB, which are
+// mistakes of this package.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -54,17 +55,17 @@ func ErrorReply(err error) reply.Reply {
 	return reply.Error("ERR " + plainText(err))
 }
 
-// plainText is PlainText, and cuts the names of packages that are no part of this module, which are a word of letters
+// plainText is text.Plain, and cuts the names of packages that are no part of this module, which are a word of letters
 // and digits and a colon, from the beginning.
 func plainText(err error) string {
-	text := kv.PlainText(err)
+	plain := text.Plain(err.Error())
 	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }
 	for {
-		word, rest, found := strings.Cut(text, ": ")
+		word, rest, found := strings.Cut(plain, ": ")
 		if !found || strings.ContainsFunc(word, other) {
-			return text
+			return plain
 		}
-		text = rest
+		plain = rest
 	}
 }
 

@@ -70,7 +70,7 @@ var rules = []rule{
 	{packages: "kv/gate"},
 	{packages: "kv/freeze", others: []string{pebbleVFS}},
 	{packages: "kv/format", ours: []string{"kv/block"}},
-	{packages: "kv/storage", ours: []string{"kv/block", "kv/format", "kv/freeze"}, others: []string{pebble}},
+	{packages: "kv/storage", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/text"}, others: []string{pebble}},
 	{packages: "kv", ours: []string{"kv/block", "kv/format", "kv/storage", "kv/queue", "kv/gate", "kv/probe", "kv/hash", "kv/glob", "kv/text"}, others: []string{pebbleVFS, ristretto, xxhash}},
 	{packages: "kv/kvtest", ours: []string{"kv/..."}},
 	{packages: "module/reply"},

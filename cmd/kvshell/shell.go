@@ -17,6 +17,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -72,9 +73,9 @@ func (sh *shell) tell(err error) {
 	case !ok && errors.Is(err, context.Canceled):
 		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+"interrupted"))
 	default:
-		text := strings.ReplaceAll(strings.TrimSpace(kv.PlainText(err)), "\n", "; ")
-		text = optionNames.ReplaceAllString(text, "")
-		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+reply.Printable(text)))
+		plain := strings.ReplaceAll(strings.TrimSpace(text.Plain(err.Error())), "\n", "; ")
+		plain = optionNames.ReplaceAllString(plain, "")
+		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+reply.Printable(plain)))
 	}
 }
 

@@ -9,15 +9,15 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
-// DetailCarrier is what Pebble's errors of damaged files end in: an error for programs, joined to the one for people.
-const DetailCarrier = "\n<corruption detail carrier>"
-
-// plainError is an error of Pebble's without DetailCarrier.
+// plainError is an error of Pebble's without text.DetailCarrier.
 type plainError struct{ error }
 
-func (e plainError) Error() string { return strings.ReplaceAll(e.error.Error(), DetailCarrier, "") }
+func (e plainError) Error() string {
+	return strings.ReplaceAll(e.error.Error(), text.DetailCarrier, "")
+}
 
 func (e plainError) Unwrap() error { return e.error }
 

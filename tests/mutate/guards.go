@@ -124,7 +124,7 @@ var guards = []mutation{
 	}},
 	{name: "counting goes on when everything was removed", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
 		{"kv/expiring.go",
-			"\tif e.state != counting {\n\t\treturn false // every key was removed meanwhile\n\t}\n",
+			"\tif e.state != counting {\n\t\treturn false // meanwhile every key was removed\n\t}\n",
 			""},
 	}},
 	{name: "keys that expire are counted to the end while the store is closed", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
@@ -134,7 +134,7 @@ var guards = []mutation{
 	}},
 	{name: "a watch looks at its key before it is registered", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
 		{"kv/watch.go",
-			"\t// Looked at after it is watched: whatever changes it from here on tells.\n\tn, err := x.db.Exists(key)\n\tif err != nil {\n\t\treturn err\n\t}\n\tx.keys[string(key)] = n > 0\n\treturn nil",
+			"\t// The watch is in place before this lookup, so it is marked by every change after it.\n\tn, err := x.db.Exists(key)\n\tif err != nil {\n\t\treturn err\n\t}\n\tx.keys[string(key)] = n > 0\n\treturn nil",
 			"\treturn nil"},
 	}},
 	{name: "a watch is not told of changes", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
@@ -214,7 +214,7 @@ var guards = []mutation{
 	}},
 	{name: "a view stays open", pkg: "./txn", tests: "^TestTx_ends$", edits: []edit{
 		{"kv/transaction.go",
-			"\tdefer func() { _ = tx.Rollback() }() // of a view it cannot fail\n",
+			"\tdefer func() { _ = tx.Rollback() }() // it cannot fail without a writer\n",
 			""},
 	}},
 	{name: "a change that failed stays", pkg: "./txn", tests: "^TestTx_takenBack$", edits: []edit{
@@ -803,7 +803,7 @@ var guards = []mutation{
 	}},
 	{name: "closing leaves transactions open", pkg: "./kv", tests: "^TestClose_endsTransactions$", edits: []edit{
 		{"kv/db.go",
-			"\tdb.endTransactions() // they may keep services waiting\n",
+			"\tdb.endTransactions() // services may be waiting for them\n",
 			""},
 	}},
 	{name: "the blocks of an object that lives on are closed", pkg: "./kv", tests: "^TestEvictObject_handedOver$", edits: []edit{

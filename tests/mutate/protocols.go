@@ -113,7 +113,7 @@ var protocols = []mutation{
 	inKV("a watch is told before memory is patched", edit{"kv/commit.go",
 		"	db.pauseAt(\"commit: applied\")\n",
 		"	w.tellWatches()\n	db.pauseAt(\"commit: applied\")\n"}, edit{"kv/commit.go",
-		"	w.tellWatches() // not before: a watch that begins after this would see blocks without the commit\n",
+		"	w.tellWatches() // not earlier: a watch that began before would see blocks without the commit\n",
 		""}),
 
 	// Views: see kv/snapshot.go.
@@ -168,7 +168,7 @@ var protocols = []mutation{
 		"		default:\n			s.Flush()\n",
 		"		default:\n"}),
 	inKV("a view is without what is pending", edit{"kv/snapshot.go",
-		"	db.store.Flush() // the most of it while nobody waits\n",
+		"	db.store.Flush() // most of it, before take holds up commits\n",
 		""}, edit{"kv/storage/store.go",
 		"	s.Flush()\n	last := s.last.Load()\n",
 		"	last := s.last.Load()\n"}),
@@ -195,7 +195,7 @@ var protocols = []mutation{
 		"	db.pauseAt(\"commit: started\")\n",
 		"	early := &applier{db: db}\n	early.add(o)\n	w.operands(early.operand)\n	db.pauseAt(\"commit: started\")\n"}),
 	inKV("a check is without what is pending", edit{"kv/check.go",
-		"	db.store.Flush() // the most of it while nobody waits\n",
+		"	db.store.Flush() // most of it, before take holds up commits\n",
 		""}, edit{"kv/storage/store.go",
 		"	s.Flush()\n	last := s.last.Load()\n",
 		"	last := s.last.Load()\n"}),

@@ -61,9 +61,9 @@ var shell = []mutation{
 
 	// What people are told is in their words.
 	inShell("errors are shown with names of packages", "^TestScript$/^(check|dedup)$", edit{"cmd/kvshell/shell.go",
-		"kv.PlainText(err)",
+		"text.Plain(err.Error())",
 		"err.Error()"}),
-	inKVErrors("names of packages are cut out of what is quoted", edit{"kv/errors.go",
+	inText("names of packages are cut out of what is quoted", edit{"kv/text/errors.go",
 		"		if found[0] == '\"' {",
 		"		if false {"}),
 	inKVErrors("Pebble's note stays in errors", edit{"kv/storage/errors.go",
@@ -115,6 +115,10 @@ func inShellPackage(pkg, name, tests string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./cmd/kvshell/internal/" + pkg, tests: tests}
 }
 
+func inText(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv/text", tests: "^TestPlain$"}
+}
+
 func inKVErrors(name string, edits ...edit) mutation {
-	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^Test(PlainText|Corrupt_text)$"}
+	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^TestCorrupt_text$"}
 }

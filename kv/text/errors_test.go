@@ -1,14 +1,13 @@
-package kv_test
+package text_test
 
 import (
-	"errors"
 	"testing"
 
-	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/text"
 )
 
 // What people are shown has no names of packages, wherever an error's text has them, but what is quoted is as it is.
-func TestPlainText(t *testing.T) {
+func TestPlain(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"kv: open /x: kv: corrupt data: pebble: file 7: checksum mismatch", "open /x: corrupt data: file 7: checksum mismatch"},
 		{"bloomext: probe: parameter out of range", "parameter out of range"},
@@ -19,8 +18,8 @@ func TestPlainText(t *testing.T) {
 		{"pebble: bad\n<corruption detail carrier>", "bad"},
 		{"", ""},
 	} {
-		if got := kv.PlainText(errors.New(tt.text)); got != tt.want {
-			t.Errorf("PlainText(%q) = %q, want %q", tt.text, got, tt.want)
+		if got := text.Plain(tt.text); got != tt.want {
+			t.Errorf("Plain(%q) = %q, want %q", tt.text, got, tt.want)
 		}
 	}
 }

@@ -1,0 +1,28 @@
+package text
+
+import (
+	"regexp"
+	"strings"
+)
+
+// DetailCarrier is how texts of Pebble's errors of damaged files end: with an error for programs, joined to the error for
+// people.
+const DetailCarrier = "\n<corruption detail carrier>"
+
+// Plain returns an error's text for users of a program: without the names of Go packages, except in double quotes, and
+// without DetailCarrier.
+func Plain(text string) string {
+	text = strings.ReplaceAll(text, DetailCarrier, "")
+	return packageNames.ReplaceAllStringFunc(text, func(found string) string {
+		if found[0] == '"' {
+			return found
+		}
+		return packageNames.FindStringSubmatch(found)[1]
+	})
+}
+
+// packageNames matches a text in double quotes, or package names at the beginning of an error's text or of a wrapped
+// error's text. Its group is what comes before the names.
+var packageNames = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(^|: |; |\n)(?:(?:` +
+	`sievekv|kv|block|probe|freeze|storage|module|resp|server|txn|scalableext|bloomext|cuckooext|countingext|compaction|pebble|strconv` +
+	`): )+`)

@@ -82,7 +82,6 @@ package sievekv
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -182,9 +181,6 @@ func Open(dir string, o *Options) (*DB, error) {
 	var opts Options
 	if o != nil {
 		opts = *o
-	}
-	if dir == "" && !opts.InMemory && opts.FS == nil {
-		return nil, fmt.Errorf(`%w: the directory is "": name one, or set InMemory`, ErrOptions)
 	}
 	opts.Modules = withOwn(opts.Modules)
 	db, err := kv.Open(dir, &opts)

@@ -172,7 +172,7 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 		if o != nil {
 			return o, false, nil
 		}
-		if o, err = db.readObject(key); o == nil || o.inline() {
+		if o, err = db.readObject(db.store, key, nil); o == nil || o.inline() {
 			return o, false, err
 		}
 		db.pauseAt("open: read")
@@ -193,9 +193,7 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 }
 
 // readObject makes an object from a key's stored header; nil, nil if there is none.
-func (db *DB) readObject(key []byte) (*Object, error) { return db.readObjectFrom(db.store, key, nil) }
-
-func (db *DB) readObjectFrom(from storage.Reader, key []byte, large func(value []byte) error) (*Object, error) {
+func (db *DB) readObject(from storage.Reader, key []byte, large func(value []byte) error) (*Object, error) {
 	h, err := db.readHeader(from, key, large)
 	if h == nil || err != nil {
 		return nil, err

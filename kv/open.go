@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -17,10 +19,11 @@ func Open(dir string, options *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{opts: opts, opened: opts.Clock(), idle: make(chan struct{}, 1)}
-	if db.registry, err = newRegistry(opts.Modules); err != nil {
-		return nil, err // the modules were checked with the options
+	if dir == "" && !opts.InMemory && opts.FS == vfs.Default {
+		return nil, fmt.Errorf(`%w: the directory is "": name one, or set InMemory`, ErrOptions)
 	}
+	db := &DB{opts: opts, opened: opts.Clock(), idle: make(chan struct{}, 1)}
+	db.registry, _ = newRegistry(opts.Modules) // withDefaults has looked for errors
 	if opts.Modules != nil {
 		db.running = opts.Modules.Attach(db)
 	}

@@ -77,7 +77,7 @@ func (v *snapshot) find(key []byte, large func(value []byte) error, now int64) (
 	if o, known := v.objects[string(key)]; known {
 		return o, nil
 	}
-	o, err := v.db.readObjectFrom(v.snap, key, large)
+	o, err := v.db.readObject(v.snap, key, large)
 	if err != nil {
 		return nil, err
 	}

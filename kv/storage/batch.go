@@ -5,10 +5,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 )
 
-// Kind says what a change of a batch does.
+// Kind says what one change of a batch does.
 type Kind = pebble.InternalKeyKind
 
-// The kinds of changes that batches have.
+// The kinds of changes.
 const (
 	KindSet         = pebble.InternalKeyKindSet
 	KindDelete      = pebble.InternalKeyKindDelete
@@ -21,7 +21,7 @@ func EachChange(b *Batch, f func(kind Kind, key, value []byte) bool) {
 	for r := batchrepr.Read(b.Repr()); ; {
 		kind, key, value, ok, err := r.Next()
 		if !ok || err != nil || !f(kind, key, value) {
-			return // an error is impossible: the batch was made by Batch's methods
+			return // Batch's methods made the batch, so it cannot fail to parse
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// CalmLogger returns a logger whose panics are kept: it is told of things in the middle of what must
-// go on, such as a store that fails.
+// CalmLogger returns a logger that recovers every panic of l. The store logs in the middle of work that must go on,
+// such as its own failure: a panic there would cut that work short.
 func CalmLogger(l *slog.Logger) *slog.Logger { return slog.New(calmHandler{l.Handler()}) }
 
 type calmHandler struct{ slog.Handler }

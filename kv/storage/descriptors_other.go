@@ -2,5 +2,5 @@
 
 package storage
 
-// descriptorLimit returns that there is no limit.
+// descriptorLimit returns 0: no limit is known.
 func descriptorLimit() int { return 0 }

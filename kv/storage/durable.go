@@ -7,25 +7,30 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The durable watermark: Store.durable is a number up to which all commits are on stable storage. It is raised after
-// a sync, to the number that was the last one before what is pending was flushed and the sync was queued. Never to
-// a number read later: that would count commits the sync did not cover, and acknowledge what a crash takes back.
-// After the sync of one commit's own batch it is raised to that commit's number if no other number was given
-// since the commit began, and else to the last number before it.
+// The durable watermark. Store.durable is a commit number: all commits up to it are on stable storage. A sync raises
+// it, as follows.
 //
-// Pebble's sequences go beside it: durableSeq is what the log is known to reach, for the sidecar.
+//   - A shared sync reads the number of the last commit first, then flushes what is pending, then syncs the log.
+//     Afterwards it raises the watermark to the number that it read. A number read later could belong to a commit
+//     that the sync did not cover. Such a commit would be acknowledged although a crash can still take it back.
+//   - The sync of one commit's own batch covers that commit, and all commits up to the last number before it began.
+//     It raises the watermark to the commit's own number if no other commit got a number in between, else to the last
+//     number before it began.
+//
+// Store.durableSeq says the same in Pebble's sequences: everything in the log up to it is on stable storage. The
+// sidecar needs it.
 
-// syncer lets everyone who waits for the disk share one sync. A round takes in
-// all who ask while the round before it is at the disk.
+// syncer lets all goroutines that wait for the disk share one sync. A round serves every goroutine that asks while
+// the round before it is at the disk.
 type syncer struct {
 	mu      sync.Mutex
 	running bool       // a round is at the disk, or about to go there; guarded by mu
-	waiting *syncRound // the round those asking now join; guarded by mu
+	waiting *syncRound // the round that new callers join; guarded by mu
 }
 
 type syncRound struct {
 	done chan struct{} // closed when err is set
-	lead chan struct{} // receives once, if a waiter has to run the round
+	lead chan struct{} // gets one value if one of the waiters has to run the round
 	err  error
 }
 
@@ -88,10 +93,10 @@ func (s *Store) runRound(r *syncRound) {
 	close(r.done)
 }
 
-// syncLog flushes what is pending and syncs Pebble's log, by a batch without operations: one that is
-// empty altogether would not sync.
+// syncLog flushes what is pending and syncs Pebble's log. It does so with a batch that holds a log record but no
+// operation: Pebble does not sync for a batch that is quite empty.
 func (s *Store) syncLog() error {
-	number := s.last.Load() // before the flush
+	number := s.last.Load() // before the flush, see above
 	s.Flush()
 	b := s.disk.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail
@@ -104,8 +109,8 @@ func (s *Store) syncLog() error {
 	return s.synced(number, uint64(b.SeqNum())-1)
 }
 
-// synced raises the watermarks after a sync that covered all commits up to number, and
-// everything in the log up to seq, unless the store failed: then the sync went nowhere.
+// synced raises the watermarks after a sync that covered all commits up to number, and everything in the log up to
+// seq. It raises nothing if the store has failed: then the sync did not reach the disk.
 func (s *Store) synced(number, seq uint64) error {
 	if err := s.failure(); err != nil {
 		return err

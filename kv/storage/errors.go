@@ -12,7 +12,7 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 )
 
-// plainError is an error of Pebble's without text.DetailCarrier.
+// plainError is one of Pebble's errors, with text.DetailCarrier left out of the text.
 type plainError struct{ error }
 
 func (e plainError) Error() string {
@@ -21,8 +21,8 @@ func (e plainError) Error() string {
 
 func (e plainError) Unwrap() error { return e.error }
 
-// ReadError names what was read. Errors of Pebble's checksums and of package
-// block are format.ErrCorrupt; everything else keeps its own identity.
+// ReadError wraps an error of reading with what was read. Errors of Pebble's checksums and of package block become
+// format.ErrCorrupt; every other error stays what it is.
 func ReadError(err error, form string, args ...any) error {
 	what := fmt.Sprintf(form, args...)
 	err = plainError{err}

@@ -2,9 +2,9 @@ package storage
 
 import "runtime"
 
-// What tests of this package and of the engine hold, begin and ask. Nothing else uses it.
+// Hooks for the tests of this package and of the engine. Nothing else uses them.
 
-// HoldCompactions has Pebble begin no compaction until ReleaseCompactions.
+// HoldCompactions keeps Pebble from beginning compactions until ReleaseCompactions is called.
 func HoldCompactions(s *Store) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
@@ -14,17 +14,17 @@ func HoldCompactions(s *Store) {
 // ReleaseCompactions ends HoldCompactions.
 func ReleaseCompactions(s *Store) { s.scheduler.start() }
 
-// CompactionWaits reports whether Pebble was refused a compaction that it has not been granted since.
+// CompactionWaits reports whether Pebble was refused a compaction and has not been granted one since.
 func CompactionWaits(s *Store) bool {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	return s.scheduler.refused
 }
 
-// CompactionAsked reports whether somebody waits for a compaction that was asked for.
+// CompactionAsked reports whether a call of Compact is under way.
 func CompactionAsked(s *Store) bool { return s.scheduler.reclaims() }
 
-// GivenUp reports whether compactions have been given up, and are yet to end.
+// GivenUp reports whether the store is closing and has given up its compactions, which may still be running.
 func GivenUp(s *Store) bool { return s.givenUp() }
 
 // AwaitCompactions begins compactions as long as one may begin, and waits until all have ended.
@@ -37,8 +37,8 @@ func AwaitCompactions(s *Store) {
 	}
 }
 
-// StalledByLevel0 reports whether a commit waits for level 0 to shrink. No compaction runs: a
-// commit that waits, for whatever reason, once level 0 is full goes on waiting.
+// StalledByLevel0 reports whether a commit waits for level 0 to shrink, in a store where no compaction runs. There,
+// once level 0 is full, a commit that waits for any reason goes on waiting.
 func StalledByLevel0(s *Store) bool {
 	return s.disk.Metrics().Levels[0].Sublevels >= level0Stop && s.stalled.Load() != 0
 }

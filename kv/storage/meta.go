@@ -13,7 +13,8 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// readMeta reads the store's identity and checks that the log is whole. Fresh means there is none yet.
+// readMeta reads the store's identity, and checks that the log has not lost its end. Fresh means that the store has
+// no identity yet.
 func (s *Store) readMeta() (fresh bool, err error) {
 	value, err := s.readIdentity()
 	if err != nil {
@@ -31,12 +32,12 @@ func (s *Store) readMeta() (fresh bool, err error) {
 	return false, s.findSequence()
 }
 
-// readIdentity returns a copy of what is stored of the store's identity, nil if nothing is.
+// readIdentity returns a copy of the stored identity, nil if there is none.
 func (s *Store) readIdentity() ([]byte, error) {
 	return ReadMeta(s.disk, format.AppendMetaKey(nil, format.MetaStore))
 }
 
-// ReadMeta returns a copy of what is stored under a key of metadata, nil if nothing is.
+// ReadMeta returns a copy of the value under a key of metadata, nil if there is none.
 func ReadMeta(from Reader, key []byte) ([]byte, error) {
 	value, closer, err := from.Get(key)
 	if errors.Is(err, ErrNotFound) {
@@ -48,7 +49,7 @@ func ReadMeta(from Reader, key []byte) ([]byte, error) {
 	return bytes.Clone(value), closer.Close()
 }
 
-// checkEmpty refuses a directory that holds a database of somebody else's.
+// checkEmpty refuses a directory that holds the database of another program.
 func (s *Store) checkEmpty() error {
 	it, err := s.disk.NewIter(nil)
 	if err != nil {
@@ -82,8 +83,8 @@ func (s *Store) writeMeta() error {
 	return s.failure()
 }
 
-// findSequence learns where the log ends. What recovery found is what is on
-// stable storage, once the new log is synced.
+// findSequence finds the sequence at which the log ends, and compares it with the sidecar. It syncs the new log
+// first: then everything that recovery found is on stable storage.
 func (s *Store) findSequence() error {
 	b := s.disk.NewBatch()
 	defer func() { _ = b.Close() }() // releases memory, cannot fail

@@ -2,38 +2,38 @@ package storage
 
 import "github.com/cockroachdb/pebble/v2"
 
-// Metrics are counts since Open, and the present state.
+// Metrics are counts since Open, and the present state of the files.
 type Metrics struct {
 	Syncs           uint64 // of the log
 	FlushedBytes    uint64 // of commits that were pending
 	LastSequence    uint64
 	DurableSequence uint64
 
-	DiskBytes        uint64 // of all files but the reserve
+	DiskBytes        uint64 // of all files but the ballast and obsolete tables
 	TableBytes       uint64
-	LogBytes         uint64 // of the log now
-	LogBytesIn       uint64 // of commits
-	LogBytesWritten  uint64 // with the log's framing
+	LogBytes         uint64 // of the logs on disk
+	LogBytesIn       uint64 // of commits since Open
+	LogBytesWritten  uint64 // the same with the log's framing
 	MemTableBytes    uint64
 	Flushes          int64
 	TableCompactions int64
 	CompactionDebt   uint64 // bytes
 	ReadAmp          int    // tables that a read may have to look at
 	BackgroundErrors uint64
-	Levels           []LevelMetrics // the newest first
+	Levels           []LevelMetrics // the newest data first
 }
 
-// LevelMetrics are those of a level of tables.
+// LevelMetrics describe one level of tables.
 type LevelMetrics struct {
 	Tables int64
 	Bytes  int64
-	Fill   float64 // of the size the level is to have; above 1 it waits to be compacted
+	Fill   float64 // share of the level's target size; above 1 the level waits to be compacted
 }
 
 // Metrics returns the store's metrics.
 func (s *Store) Metrics() Metrics {
 	p := s.disk.Metrics()
-	durable := s.durableSeq.Load() // before the last sequence, which it never exceeds
+	durable := s.durableSeq.Load() // read before lastSeq, so that it does not exceed that
 	m := Metrics{
 		Syncs: s.stats.syncs.Load(), FlushedBytes: s.stats.flushedBytes.Load(),
 		DurableSequence: durable, LastSequence: s.lastSeq.Load(),
@@ -49,22 +49,22 @@ func (s *Store) Metrics() Metrics {
 	return m
 }
 
-// diskUsage is what all files take but tables that are obsolete.
+// diskUsage returns the bytes of all files that Pebble knows, except obsolete tables.
 func diskUsage(m *pebble.Metrics) uint64 {
 	all := m.DiskSpaceUsage() - m.WAL.PhysicalSize - m.WAL.ObsoletePhysicalSize + logSize(m)
 	return all - min(all, m.Table.Local.ObsoleteSize+m.Table.Local.ZombieSize)
 }
 
-// logSize is what logs take, with those that are kept to be used again. Pebble counts the
-// physical size of one only once it is closed.
+// logSize returns the bytes of all logs, those kept for reuse included. Pebble knows the physical size of a log only
+// once the log is closed.
 func logSize(m *pebble.Metrics) uint64 {
 	return max(m.WAL.Size, m.WAL.PhysicalSize) + m.WAL.ObsoletePhysicalSize
 }
 
-// minBallast is the least that a ballast has, if there is to be one of that size.
+// minBallast is the smallest size of a ballast, in bytes.
 const minBallast = 1 << 20
 
-// sizeBallast has the ballast grow with the store.
+// sizeBallast raises the size that the ballast is to have, as the store grows.
 func (s *Store) sizeBallast() {
 	m := s.disk.Metrics()
 	size := int64(minBallast)

@@ -19,7 +19,7 @@ import (
 )
 
 // Open opens the store in dir, or creates it. The errors are ErrLocked, ErrNotExist, format.ErrUnsupportedVersion,
-// format.ErrCorrupt, ErrFailed and those of the file system.
+// format.ErrCorrupt, ErrFailed and errors of the file system.
 func Open(dir string, opts Options) (*Store, error) {
 	switch {
 	case opts.InMemory:
@@ -30,7 +30,7 @@ func Open(dir string, opts Options) (*Store, error) {
 			return nil, err
 		}
 	default:
-		dir = opts.FS.PathDir(opts.FS.PathJoin(dir, "x")) // one spelling
+		dir = opts.FS.PathDir(opts.FS.PathJoin(dir, "x")) // cleaned, so that a directory has one spelling
 	}
 	s := &Store{
 		Dir: dir, opts: opts, descriptors: shareOf(descriptorLimit()),
@@ -46,12 +46,12 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s.loops.Add(2)
-	go s.keep()
+	go s.backgroundLoop()
 	go s.flushLoop()
 	return s, nil
 }
 
-// open locks the directory, opens Pebble and reads the metadata. On an error everything is closed again.
+// open locks the directory, opens Pebble and reads the metadata. If it fails it closes everything again.
 func (s *Store) open() (err error) {
 	fsys := s.fileSystem()
 	if err := s.lockDir(fsys); err != nil {
@@ -73,7 +73,7 @@ func (s *Store) open() (err error) {
 	s.Files.GiveUpCompactions(s.givenUp)
 	s.guardDescriptors()
 	defer func() {
-		// Open can seem to succeed on a frozen directory.
+		// On a frozen directory, Open can seem to succeed.
 		if f := s.failure(); f != nil {
 			err = f
 		}
@@ -88,8 +88,8 @@ func (s *Store) open() (err error) {
 	if err != nil || !fresh {
 		return err
 	}
-	// The first session of a new database writes the log in the oldest format,
-	// whatever is asked for. The metadata is all that is ever in it.
+	// Pebble writes the first log of a new database in the oldest format, whatever format is asked for. So that log
+	// gets the metadata alone, and Pebble is opened once more.
 	if err := s.writeMeta(); err != nil {
 		return err
 	}
@@ -105,8 +105,7 @@ func (s *Store) open() (err error) {
 	return nil
 }
 
-// lockDir takes the lock of the directory, so that a second open is told whose
-// it is; Pebble's own error names nothing.
+// lockDir takes the lock of the directory. Pebble would take it too, but its error would not say who holds it.
 func (s *Store) lockDir(fsys vfs.FS) error {
 	desc, err := pebble.Peek(s.Dir, fsys)
 	switch {
@@ -129,8 +128,8 @@ func (s *Store) lockDir(fsys vfs.FS) error {
 	return fmt.Errorf("kv: lock %s: %w", s.Dir, err)
 }
 
-// makeDir makes a directory and its parents, and syncs each directory that got a
-// new entry: a store whose directory a crash can take away keeps nothing.
+// makeDir makes a directory and its missing parents. It syncs every directory that got a new entry: if a crash could
+// take away the store's directory, nothing in the store would be durable.
 func makeDir(fsys vfs.FS, dir string) error {
 	_, err := fsys.Stat(dir)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -148,8 +147,9 @@ func makeDir(fsys vfs.FS, dir string) error {
 	return syncDir(fsys, parent)
 }
 
-// isLockHeld tells a lock somebody has from one that cannot be taken for another reason: Unix answers EAGAIN or
-// EACCES, Windows a sharing violation, and Pebble a text of its own when it is this process.
+// isLockHeld tells a lock that is held from one that cannot be taken for another reason. For a lock that is held Unix
+// answers EAGAIN or EACCES, and Windows a sharing violation. If this process holds it, Pebble answers with a text of
+// its own.
 func isLockHeld(err error) bool {
 	const sharingViolation = syscall.Errno(32)
 	return errors.Is(err, syscall.EAGAIN) ||
@@ -158,7 +158,7 @@ func isLockHeld(err error) bool {
 		isOwnLock(err)
 }
 
-// isOwnLock reports whether a lock is held by this process.
+// isOwnLock reports whether this process holds the lock.
 func isOwnLock(err error) bool { return strings.Contains(err.Error(), "lock held by current process") }
 
 func lockHolder(err error) string {
@@ -168,7 +168,8 @@ func lockHolder(err error) string {
 	return "another process"
 }
 
-// realDir returns the one name of a directory, which need not exist yet: locks of this process are by name.
+// realDir returns the one real name of a directory, which need not exist yet. Pebble knows the locks of this process
+// by name, so every directory must have one name.
 func realDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -184,8 +185,9 @@ func realDir(dir string) (string, error) {
 	}
 }
 
-// refuseForeign refuses a database of somebody else's before anything is written to it. A store has a seal from the
-// first, and a sidecar some seconds later; only a database without either is looked into, read-only.
+// refuseForeign refuses the database of another program before anything is written to it. A store has a seal from its
+// first moment, and a sidecar some seconds later. Only a database without either is opened, read-only, to look
+// inside.
 func (s *Store) refuseForeign(fsys vfs.FS) error {
 	desc, err := pebble.Peek(s.Dir, fsys)
 	if err != nil {
@@ -215,8 +217,8 @@ func (s *Store) refuseForeign(fsys vfs.FS) error {
 	return errors.Join(err, look.disk.Close())
 }
 
-// openError gives an error of Pebble's the kind it is of: what the system below did not
-// say, and that a file is missing, is about what the files hold.
+// openError tells what kind of error Pebble's is. Errors that the operating system did not report are about the
+// contents of files; so is a missing file.
 func openError(dir string, err error) error {
 	errno := syscall.Errno(0)
 	system := errors.As(err, &errno) || errors.Is(err, io.ErrShortWrite)
@@ -239,7 +241,7 @@ func (s *Store) openPebble() error {
 	compactions := &scheduler{may: s.mayCompact, full: s.mustSpare}
 	po.Experimental.CompactionScheduler = compactions
 	po.FileCache = s.newFileCache()
-	defer po.FileCache.Unref() // Pebble has taken it
+	defer po.FileCache.Unref() // Pebble has a reference of its own
 	p, err := pebble.Open(s.Dir, po)
 	if err != nil {
 		return openError(s.Dir, err)
@@ -258,11 +260,11 @@ func (s *Store) closePebble() error {
 	return err
 }
 
-// closeAll undoes open.
+// closeAll closes everything that open opened.
 func (s *Store) closeAll() error {
 	err := s.closePebble()
 	if s.failure() != nil {
-		err = nil // Close tells of the failure; what a frozen directory adds says nothing
+		err = nil // the failure is what the caller reports; errors after it say nothing new
 	}
 	s.Space.Close()
 	s.Files.ReleaseDescriptors()

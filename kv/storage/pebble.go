@@ -15,40 +15,40 @@ import (
 
 // Pebble's options, and the adapters from its interfaces to ours.
 
-// level0Stop is how deep level 0 may be before commits wait for compactions.
+// level0Stop is how many sublevels level 0 may have before commits wait for compactions.
 const level0Stop = 12
 
-// What Store.stalled says of a commit that Pebble has wait: that there is one, and that it
-// waits for level 0, not just for a flush. Only the former is Pebble's to say.
+// The values of Store.stalled: 0, or that Pebble makes a commit wait, and then whether the commit waits for level 0
+// and not just for a flush. Pebble reports only that a commit waits; startCompactions finds out the rest.
 const (
 	stalled         = 1
 	stalledByLevel0 = 2
 )
 
-// tableBlockSize holds one dense block of 8 KiB with room for a neighbour.
+// tableBlockSize is the size of a block of a table: it holds one dense filter block of 8 KiB, and has room for a
+// neighbour.
 const tableBlockSize = 16 << 10
 
 func (s *Store) pebbleOptions() *pebble.Options {
 	logger := &pebbleLogger{s}
 	po := &pebble.Options{
 		FS: s.Files,
-		// Versions before the newest write a log in which one flipped bit can
-		// drop everything behind it without an error.
+		// Pebble's older formats have a log in which one flipped bit can drop everything behind it without an error.
 		FormatMajorVersion: pebble.FormatNewest,
 		CacheSize:          s.opts.TableCacheSize,
 		MemTableSize:       uint64(s.opts.MemTableSize),
-		// One memtable is filled, one is flushed, and one may wait for that: more would be
-		// more memory than a store is said to take.
+		// One memtable is being filled, one is being flushed, and one may wait to be flushed. More would take more
+		// memory than a store is documented to take.
 		MemTableStopWritesThreshold: 3,
-		// When a memtable is full its log is synced while every commit waits. The disk
-		// is given the log bit by bit, so that little is left for then.
+		// When a memtable is full Pebble syncs its log while every commit waits. The log goes to the disk in small
+		// portions before, so that little is left to sync then.
 		WALBytesPerSync:       512 << 10,
 		Logger:                logger,
 		Merger:                merger,
 		L0CompactionThreshold: 4,
 		L0StopWritesThreshold: level0Stop,
-		// Collecting them is begun while Pebble opens, and panics in a goroutine of its own if a later step of
-		// opening fails. What they are good for, giving back the space of deleted ranges, Reclaim does.
+		// Pebble begins to collect table statistics while it opens, and panics in a goroutine of its own if a later
+		// step of opening fails. Pebble needs them to give back the space of deleted ranges; Reclaim does that here.
 		DisableTableStats: true,
 		EventListener: &pebble.EventListener{
 			BackgroundError: s.backgroundError,
@@ -62,12 +62,12 @@ func (s *Store) pebbleOptions() *pebble.Options {
 	for i := range po.Levels {
 		po.Levels[i].BlockSize = tableBlockSize
 	}
-	// Dense blocks are noise and do not compress; sparse ones already are.
+	// Dense blocks are noise, which does not compress. Sparse blocks are compact already.
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
 	return po
 }
 
-// merger folds operands. Its name is stored and must never change.
+// merger merges operands into blocks. Its name is stored and must never change.
 var merger = &pebble.Merger{
 	Name: block.MergerName,
 	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
@@ -75,17 +75,18 @@ var merger = &pebble.Merger{
 	},
 }
 
-// valueMerger gives Pebble a merge that never errs: one that does makes flushes fail for ever, also after a reopen.
+// valueMerger adapts block.Merger to Pebble. It never returns an error: with one, flushes would fail for ever, also
+// after a reopen.
 type valueMerger struct{ *block.Merger }
 
 func (m *valueMerger) MergeNewer(value []byte) error { m.Merger.MergeNewer(value); return nil }
 func (m *valueMerger) MergeOlder(value []byte) error { m.Merger.MergeOlder(value); return nil }
 
-// Finish does not look at includesBase: it can be true without the base.
+// Finish ignores includesBase, which can be true when the base is not there.
 func (m *valueMerger) Finish(bool) ([]byte, io.Closer, error) { return m.Merger.Finish(), nil, nil }
 
-// backgroundError counts Pebble's failed flushes and compactions, which it
-// repeats without a pause, and logs one in a while.
+// backgroundError counts the flushes and compactions that failed. Pebble repeats them without a pause, so only every
+// error whose number is a power of two is logged.
 func (s *Store) backgroundError(err error) {
 	if errors.Is(err, freeze.ErrGivenUp) {
 		return
@@ -96,23 +97,26 @@ func (s *Store) backgroundError(err error) {
 	}
 }
 
-// mayCompact reports whether Pebble may begin a compaction. In a failed store what it writes would be of no use, and
-// in memory: see freeze.FS. But a commit that waits for level 0 to shrink has to end, as Close waits for it.
+// mayCompact reports whether Pebble may begin a compaction. A failed store begins none: its tables would be of no
+// use, and would be kept in memory (see freeze.FS). The exception is a commit that waits for level 0 to shrink: that
+// commit has to end, because Close waits for it.
 func (s *Store) mayCompact() bool {
 	return s.failure() == nil && !s.givenUp() || s.stalled.Load() == stalledByLevel0
 }
 
-// givenUp reports whether the compactions that are under way are to end before they make another table: Close does
-// not wait for one that was asked for, which may be of the whole store. But a commit that waits has to end.
+// givenUp reports whether running compactions are to end before they make another table. Close gives them up because
+// one that Compact asked for may be of the whole store. They go on while a commit waits, because that commit has to
+// end.
 func (s *Store) givenUp() bool { return s.gaveUp.Load() && s.stalled.Load() == 0 }
 
-// mustSpare reports whether compactions are to leave what room there is on the disk. A
-// failed store takes none. A commit that waits may wait for one, and others wait for it.
+// mustSpare reports whether compactions are to leave the room on the disk alone, because it is full. A failed store
+// writes nothing to the disk, so it need not. Neither need it while a commit waits: that commit may need a compaction
+// to go on, and other commits wait for it.
 func (s *Store) mustSpare() bool {
 	return s.failure() == nil && s.stalled.Load() == 0 && s.Space.Full()
 }
 
-// startCompactions starts those that wait. Pebble's mutex is not held.
+// startCompactions starts compactions that wait. The caller does not hold Pebble's mutex.
 func (s *Store) startCompactions() {
 	if s.failure() != nil && s.stalled.Load() == stalled && s.disk.Metrics().Levels[0].Sublevels >= level0Stop {
 		s.stalled.CompareAndSwap(stalled, stalledByLevel0)
@@ -120,8 +124,8 @@ func (s *Store) startCompactions() {
 	s.scheduler.grant()
 }
 
-// pebbleLogger passes Pebble's errors on and keeps its Fatalf from ending the host program: the store fails instead.
-// The freezing of the directory makes that unreachable as far as is known.
+// pebbleLogger passes Pebble's errors on. Its Fatalf fails the store, where Pebble's own would end the host program.
+// As far as is known Fatalf is never called, because the directory is frozen before.
 type pebbleLogger struct{ s *Store }
 
 func (l *pebbleLogger) Infof(format string, args ...any) {

@@ -14,35 +14,37 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// Group commit. Commits that do not wait for the disk and do no more than set a few bits of one object are pending at
-// first, and are flushed to Pebble many at a time: one Pebble batch, one record of the counters, the bits sorted by
-// block and one operand for each block. That costs a fraction of a batch for each.
+// Group commit. A small commit sets a few bits of one object and does not wait for the disk. It is pending at first:
+// it is kept in memory, and flushed to Pebble together with others. A group of commits becomes one Pebble batch, with
+// one operand for each block and one record for each layer's counters. That costs a fraction of a batch for each
+// commit.
 //
-// The store is what Pebble has and what is pending. Wherever another comment says that a commit is
-// applied, a pending commit counts as applied: it is pending from after the stripes' started went up, and
-// before it is applied to the cache. So that this holds,
+// The store is what Pebble has and what is pending. Wherever another comment says that a commit is applied, a pending
+// commit counts as applied. Seen from the engine, a commit becomes pending after the stripes' started went up, and
+// before it is applied to the cache. For this to hold, every reader and writer follows a rule:
 //
-//   - Block and Get look at what is pending first, and then add it to what Pebble has. In
-//     this order: what has been flushed by then is in Pebble.
-//   - every other use of Pebble that has to do with bits or counters flushes first; so does every
-//     commit. So what was pending before a commit is in the log before it, and a crash leaves a prefix
-//     of the commits as ever; and a snapshot that is made while nobody commits has all of it.
-//   - a sync flushes before it looks at Pebble's log.
+//   - Block and Get look at what is pending first, and read from Pebble then. If a commit has been flushed by the
+//     first step, the second step finds it in Pebble.
+//   - Every other read of bits or counters flushes first.
+//   - Every commit flushes first. So what was pending before a commit is in the log before it, and a crash leaves a
+//     prefix of the commits, as it does without group commit.
+//   - A snapshot flushes first. If it is made while no commit is under way, it has every commit.
+//   - A sync flushes before it syncs Pebble's log.
 //
-// A crash loses what is pending, of commits that were not to survive one: MaxPending of
-// them at most and as many that are being flushed, all of about the last flushAfter.
+// A crash loses what is pending. All of that are commits that were not promised to survive a crash. They are at most
+// MaxPending pending commits, and as many that are being flushed, all made within about the last flushAfter.
 
 const (
-	// ManyPending is how many commits are pending before the one that came last flushes them, unless somebody is
-	// about that; MaxPending is how many there are at most before a commit is applied by itself.
+	// When ManyPending commits are pending, the last of them asks its caller to flush, unless a flush is under way.
+	// MaxPending is the most that can be pending: then a commit is not made pending, but goes to Pebble by itself.
 	ManyPending = 256
 	MaxPending  = 1024
 
-	// flushAfter is how long a commit that no other follows stays out of Pebble.
+	// flushAfter is how long a commit stays out of Pebble if no other follows.
 	flushAfter = 50 * time.Millisecond
 
-	// MaxSmallBits is the most bits that a small commit may set, maxPendingBits how many are pending at once, which a
-	// lookup that reads a block looks through, and maxPendingLayers of how many layers they are.
+	// MaxSmallBits is the most bits that a small commit may set. maxPendingBits is the most that are pending at once:
+	// a lookup that reads a block goes through all of them. maxPendingLayers is the most layers that they belong to.
 	MaxSmallBits     = 64
 	maxPendingBits   = 16384
 	maxPendingLayers = 32
@@ -51,8 +53,8 @@ const (
 // Layer names a layer of an object.
 type Layer struct{ Object, Number uint64 }
 
-// SmallCommit is a commit that sets a few bits of one object, and its counters. No bit of it is set already, in Pebble or
-// pending: a writer finds a bit that is set, in memory or as any lookup does.
+// SmallCommit is a commit that sets a few bits of one object, and its layers' counters. None of the bits is set
+// already, in Pebble or by a pending commit: the writer has looked every bit up, and leaves out those that are set.
 type SmallCommit struct {
 	Blocks   []BlockBits
 	Counters []LayerCounters
@@ -73,35 +75,35 @@ type LayerCounters struct {
 	Values [format.NumCounters]uint64
 }
 
-// pending are the commits that are not in Pebble yet, numbered from the opening of the store.
+// pending holds the commits that are not in Pebble yet. They are counted from the opening of the store.
 type pending struct {
-	added   atomic.Uint64 // how many commits were ever pending; written with mu held
+	added   atomic.Uint64 // how many commits have become pending; written with mu held
 	flushed atomic.Uint64 // how many of them are in Pebble; written with flushes held
 
 	mu       sync.Mutex
 	filling  group // guarded by mu
-	flushing group // what is being flushed; written with flushes and mu held, read with either
+	flushing group // what is being flushed; written with both flushes and mu held, read with either held
 
 	flushes sync.Mutex    // held while a group is flushed
 	scratch flushScratch  // guarded by flushes
-	begun   chan struct{} // tells the flush loop of a group begun; of capacity 1
+	begun   chan struct{} // tells the flush loop that a group has begun; of capacity 1
 }
 
-// group is what some commits set. No bit is in it twice for the same layer, see SmallCommit.
+// group is what some commits set together. It has no bit of a layer twice, see SmallCommit.
 type group struct {
 	commits int
-	size    int             // at most, of the batch it becomes, counted as by CommitSize
+	size    int             // upper bound of the size of its batch, as CommitSize counts it
 	bits    []uint64        // ordinal of the layer<<ordinalShift | block<<16 | position
-	layers  []Layer         // those with bits
-	counts  []LayerCounters // the newest, once for each layer
+	layers  []Layer         // the layers with bits; an index here is the layer's ordinal
+	counts  []LayerCounters // the newest of each layer
 }
 
-// ordinalShift makes room for a block and a position.
+// ordinalShift leaves room for a block and a position below the ordinal.
 const ordinalShift = format.BlockBits + 16
 
-// Append makes a small commit pending, if there is room, and reports whether there was: if not the
-// caller commits it by itself. Changed is raised to the commit's number before anybody can read the
-// commit. Full asks the caller to call FlushSome once it holds no lock.
+// Append makes a small commit pending and reports whether it did. If there was no room, the caller commits it by
+// itself. Changed is raised to the commit's number before any goroutine can read the commit. Full asks the caller to
+// call FlushSome once it holds no lock.
 func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full bool) {
 	p := &s.pending
 	p.mu.Lock()
@@ -127,7 +129,8 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	return true, to.commits >= ManyPending || to.size > most/2 || len(to.bits) > maxPendingBits/4
 }
 
-// measure counts the bits and the layers that have some, and returns what the commit adds to a batch, at most.
+// measure counts the bits, and the layers that have some. It returns an upper bound of what the commit adds to a
+// batch.
 func (c *SmallCommit) measure() int {
 	const perBlock = PerEntry + 48 // keys and lengths
 	const perBit = 4               // of an operand: see block.AppendBitsOperand
@@ -159,7 +162,7 @@ func (g *group) add(c *SmallCommit) {
 	}
 }
 
-// ordinal returns the place of a layer, which it adds if it has none.
+// ordinal returns the ordinal of a layer. It adds the layer if the group does not have it yet.
 func (g *group) ordinal(l Layer) int {
 	i := slices.Index(g.layers, l)
 	if i < 0 {
@@ -176,7 +179,7 @@ func (g *group) reset() {
 // none reports whether nothing is pending.
 func (p *pending) none() bool { return p.added.Load() == p.flushed.Load() }
 
-// positions returns the bits of a block that are pending, perhaps with some that are in Pebble.
+// positions returns the bits of a block that are pending. Some may be in Pebble already.
 func (p *pending) positions(l Layer, blk uint64) (positions []uint16) {
 	if p.none() {
 		return nil
@@ -197,14 +200,15 @@ func (p *pending) positions(l Layer, blk uint64) (positions []uint16) {
 	return positions
 }
 
-// counters returns the counters of a layer as a pending commit has left them, if one has.
+// counters returns the counters of a layer as the last pending commit left them. Found is false if no pending commit
+// changed them.
 func (p *pending) counters(l Layer) (values [format.NumCounters]uint64, found bool) {
 	if p.none() {
 		return values, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, from := range []*group{&p.flushing, &p.filling} { // the later is behind
+	for _, from := range []*group{&p.flushing, &p.filling} { // the later one wins
 		if i := slices.IndexFunc(from.counts, func(c LayerCounters) bool { return c.Layer == l }); i >= 0 {
 			values, found = from.counts[i].Values, true
 		}
@@ -212,8 +216,7 @@ func (p *pending) counters(l Layer) (values [format.NumCounters]uint64, found bo
 	return values, found
 }
 
-// Flush puts everything into Pebble that was pending before the call. An error makes the
-// store fail, as that of any commit.
+// Flush puts everything into Pebble that was pending before the call. If that fails, the store fails.
 func (s *Store) Flush() {
 	p := &s.pending
 	upTo := p.added.Load()
@@ -227,7 +230,7 @@ func (s *Store) Flush() {
 	}
 }
 
-// FlushSome is Flush unless somebody else flushes at the moment.
+// FlushSome flushes what is pending, unless another goroutine is flushing.
 func (s *Store) FlushSome() {
 	if p := &s.pending; p.flushes.TryLock() {
 		defer p.flushes.Unlock()
@@ -235,7 +238,7 @@ func (s *Store) FlushSome() {
 	}
 }
 
-// flushLocked flushes. The caller holds flushes.
+// flushLocked flushes what is pending. The caller holds flushes.
 func (s *Store) flushLocked() {
 	p := &s.pending
 	p.mu.Lock()
@@ -268,14 +271,14 @@ func (s *Store) write(from *group) error {
 	return nil
 }
 
-// flushScratch is memory that making a batch takes.
+// flushScratch is memory for making a batch, kept from one flush to the next.
 type flushScratch struct {
 	bits      []uint64
 	positions []uint16
 	record    []byte
 }
 
-// build adds a group to a batch: an operand a block, and the counters.
+// build adds a group to a batch: one operand for each block, and the counters.
 func (s *flushScratch) build(batch *pebble.Batch, from *group) {
 	s.bits = append(s.bits[:0], from.bits...)
 	slices.Sort(s.bits)
@@ -298,7 +301,8 @@ func (s *flushScratch) build(batch *pebble.Batch, from *group) {
 	}
 }
 
-// SetCounters adds a record of counters to a batch. Scratch is memory, which it returns.
+// SetCounters adds the record of a layer's counters to a batch. It builds the record in scratch, and returns scratch,
+// which may have grown.
 func SetCounters(batch *Batch, scratch []byte, c LayerCounters) []byte {
 	key := format.AppendCountersKey(scratch[:0], c.Layer.Object, c.Layer.Number)
 	n := len(key)
@@ -307,14 +311,14 @@ func SetCounters(batch *Batch, scratch []byte, c LayerCounters) []byte {
 	return scratch
 }
 
-// must panics with the error of an operation that cannot fail: of a batch in memory.
+// must panics with the error of a change to a batch in memory, which cannot fail.
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// flushLoop flushes what nobody else does.
+// flushLoop flushes every group that has waited for flushAfter. Most are flushed before, by a commit or a reader.
 func (s *Store) flushLoop() {
 	defer s.loops.Done()
 	for {
@@ -327,7 +331,7 @@ func (s *Store) flushLoop() {
 		select {
 		case <-s.stop:
 			timer.Stop()
-			return // Close does it
+			return // Close flushes the rest
 		case <-timer.C:
 		}
 		s.work(s.Flush)

@@ -10,27 +10,29 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The modes of what a store makes: its directory, and those above it that are missing, and its files are for the user of
-// the process alone, whatever the umask. What exists keeps its mode.
+// The modes of directories and files that a store makes. Only the user of the process can use them, whatever the
+// umask is. This holds for the store's directory, for its missing parents, and for its files. What exists already
+// keeps its mode.
 const (
 	privateDir  fs.FileMode = 0o700
 	privateFile fs.FileMode = 0o600
 )
 
-// privateFS is the operating system's file system, on which Pebble would make everything for whom the umask lets. A file is
-// made with its mode before it is opened, not changed after: whoever has it open would go on reading.
+// privateFS is the operating system's file system, with private modes. Without it the umask alone would decide who
+// can read what Pebble makes. A file has its mode from the start. If the mode were changed after, a program that had
+// opened the file in between could go on reading.
 type privateFS struct{ vfs.FS }
 
-// fileSystem returns what the store lives on.
+// fileSystem returns the file system that the store is on.
 func (s *Store) fileSystem() vfs.FS {
-	if s.opts.FS != vfs.Default || runtime.GOOS == "windows" { // where modes say nothing
+	if s.opts.FS != vfs.Default || runtime.GOOS == "windows" { // Windows has no such modes
 		return s.opts.FS
 	}
 	return privateFS{vfs.Default}
 }
 
-// makeFile makes an empty file. The error is fs.ErrExist if there is one: it is not opened, as to close it would give up
-// this process's lock of it.
+// makeFile makes an empty file, or returns fs.ErrExist if there is one. It does not open a file that exists: closing
+// it again would give up this process's lock of the file.
 func makeFile(name string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, privateFile)
 	if err != nil {
@@ -39,7 +41,7 @@ func makeFile(name string) error {
 	return f.Close()
 }
 
-// makeMissing is makeFile for a file that may be there.
+// makeMissing makes an empty file unless the file exists.
 func makeMissing(name string) error {
 	if err := makeFile(name); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -47,7 +49,8 @@ func makeMissing(name string) error {
 	return nil
 }
 
-// Create implements vfs.FS. As vfs.Default does, it removes a file that is there, which may have other names.
+// Create implements vfs.FS. Like vfs.Default it removes a file that exists, which may have further names, rather than
+// truncate it.
 func (p privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	err := makeFile(name)
 	for errors.Is(err, fs.ErrExist) {

@@ -8,24 +8,26 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// scheduler is Pebble's compaction scheduler: it grants as many compactions as Pebble would by itself, but none
-// before Open has returned. Pebble flushes what recovery found while it opens, which can set off a compaction; if a
-// later step of opening fails it takes away what that compaction uses, and the compaction panics in a goroutine of
-// its own.
+// scheduler decides when Pebble may compact. It grants as many compactions as Pebble's own scheduler would, with
+// these exceptions:
 //
-// On a full disk it grants none but those that reclaim: others would take what room there is, the reserve too, before
-// they give some back. When the store has failed it grants none: see Store.mayCompact.
+//   - It grants none before Open has returned. While Pebble opens it flushes what recovery found, which can set off a
+//     compaction. If a later step of opening fails, Pebble takes away what that compaction uses, and the compaction
+//     panics in a goroutine of its own.
+//   - On a full disk it grants none unless a call of Compact is under way. Other compactions would use up the room
+//     there is, the ballast's too, before they give any back.
+//   - It grants none once the store has failed, but for the exception of Store.mayCompact.
 type scheduler struct {
-	may func() bool // asked with mu held, and Pebble's mutex
+	may func() bool // see Store.mayCompact; called with mu held, and Pebble's mutex
 
 	mu      sync.Mutex
 	db      pebble.DBForCompaction
 	started bool
 	closed  bool
-	full    func() bool // whether the disk is; not asked of a failed store
-	asked   int         // reclaiming that is under way
+	full    func() bool // see Store.mustSpare; called with mu held
+	asked   int         // calls of Compact under way
 	running int
-	refused bool           // one that asked since grant last looked
+	refused bool           // a compaction was refused since grant last looked
 	grants  sync.WaitGroup // calls of grant under way; added to with mu held
 }
 
@@ -52,7 +54,7 @@ func (s *scheduler) Unregister() {
 	s.grants.Wait()
 }
 
-// TrySchedule is asked by Pebble, with its mutex held, for permission to compact.
+// TrySchedule is called by Pebble, with Pebble's mutex held, to ask for permission to compact.
 func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,30 +66,31 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	return true, s
 }
 
-// room reports whether one more may run. The mutex is held.
+// room reports whether one more compaction may run. The caller holds mu.
 func (s *scheduler) room() bool {
 	return s.started && !s.closed && s.may() && (s.asked > 0 || !s.full()) && s.running < s.db.GetAllowedWithoutPermission()
 }
 
-// reclaims reports whether somebody has asked for compactions.
+// reclaims reports whether a call of Compact is under way.
 func (s *scheduler) reclaims() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked > 0
 }
 
+// ask counts a call of Compact that begins (1) or ends (-1).
 func (s *scheduler) ask(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked += n
 }
 
-// UpdateGetAllowedWithoutPermission is called with Pebble's mutex held; the
-// background loop's next grant takes the news in.
+// UpdateGetAllowedWithoutPermission is called by Pebble, with its mutex held, when the number of compactions allowed
+// changes. The next call of grant, by the background loop at the latest, looks at the number again.
 func (s *scheduler) UpdateGetAllowedWithoutPermission() {}
 
-// grant starts the compactions that are waiting, as far as there is room. It is called when one has ended and, for
-// those that began to wait at a bad moment, by the background loop.
+// grant starts compactions that wait, as long as there is room. It is called when a compaction has ended. The
+// background loop calls it too, for compactions that began to wait after such a call.
 func (s *scheduler) grant() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,19 +104,19 @@ func (s *scheduler) grant() {
 		s.refused = false
 		if !s.offer() {
 			s.running--
-			if !s.refused { // else one asked while the place was reserved for none
+			if !s.refused { // else Pebble asked for one while this offer took the room: offer again
 				return
 			}
 		}
 	}
 }
 
-// offer offers Pebble the place of a compaction and reports whether one has begun. It is called with mu held and
-// releases it meanwhile: Pebble's mutex comes first.
+// offer offers Pebble to start one compaction and reports whether one has begun. The caller holds mu, which offer
+// releases meanwhile, as Pebble's mutex comes before it in the lock order.
 //
-// Pebble picks a compaction when it asks for a place, and keeps the pick. If a DB.Compact that it was for has been given
-// up since, Schedule panics: nothing has begun then, the pick is gone, and Pebble's mutexes are free. So the next offer
-// is about something else.
+// Pebble picks a compaction when it asks for permission, and keeps the pick. If the pick was for a DB.Compact that
+// has been given up since, Schedule panics. At that point nothing has begun, the pick is gone, and Pebble's mutexes
+// are free. So offer recovers that panic, and the next offer is about another compaction.
 func (s *scheduler) offer() (accepted bool) {
 	s.mu.Unlock()
 	defer func() {
@@ -125,13 +128,13 @@ func (s *scheduler) offer() (accepted bool) {
 		if !strings.HasPrefix(fmt.Sprint(r), "did not find manual compaction") {
 			panic(r)
 		}
-		accepted, s.refused = false, true // there may be others that wait
+		accepted, s.refused = false, true // there may be other compactions that wait
 	}()
 	waits, _ := s.db.GetWaitingCompaction()
 	return waits && s.db.Schedule(s)
 }
 
-// Started, MeasureCPU, CumulativeStats and Done are a compaction's side of the grant.
+// Started implements pebble.CompactionGrantHandle.
 func (s *scheduler) Started() {}
 
 // MeasureCPU implements pebble.CompactionGrantHandle.

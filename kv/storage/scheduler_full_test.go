@@ -6,7 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// oneAtATime is a Pebble that may compact once at a time, and has nothing waiting.
+// oneAtATime stands for a Pebble that may run one compaction at a time, and has none waiting.
 type oneAtATime struct{}
 
 func (oneAtATime) GetAllowedWithoutPermission() int { return 1 }
@@ -17,7 +17,7 @@ func (oneAtATime) GetWaitingCompaction() (bool, pebble.WaitingCompaction) {
 
 func (oneAtATime) Schedule(pebble.CompactionGrantHandle) bool { return false }
 
-// On a full disk nothing is compacted but what reclaims.
+// On a full disk only a call of Compact may compact.
 func TestScheduler_full(t *testing.T) {
 	full := true
 	s := &scheduler{may: func() bool { return true }, full: func() bool { return full }}

@@ -6,7 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// schedulable is a Pebble with compactions that wait.
+// schedulable stands for a Pebble that has compactions waiting.
 type schedulable struct {
 	t                *testing.T
 	allowed, waiting int
@@ -45,7 +45,7 @@ func (s *scheduler) wantRunning(t *testing.T, n int, when string) {
 	}
 }
 
-// Compactions begin when the store is open, as many at once as are allowed, and the next when one has ended.
+// Compactions begin once the store is open, as many at once as are allowed, and the next when one has ended.
 func TestScheduler(t *testing.T) {
 	p := &schedulable{t: t, allowed: 2, waiting: 3}
 	s, may := newScheduler(p)
@@ -85,8 +85,8 @@ func TestScheduler(t *testing.T) {
 	s.wantRunning(t, 1, "closed")
 }
 
-// A place that Pebble does not take is free again. It is offered once more if somebody was refused it meanwhile, and not
-// for ever.
+// An offer that Pebble does not take leaves the room free. It is repeated if Pebble was refused a compaction
+// meanwhile, but not for ever.
 func TestScheduler_notTaken(t *testing.T) {
 	p := &schedulable{t: t, allowed: 1, waiting: 1}
 	s, _ := newScheduler(p)
@@ -110,7 +110,7 @@ func TestScheduler_notTaken(t *testing.T) {
 	}
 }
 
-// A pick that was given up is forgotten, and any other panic of Pebble's is one.
+// The panic about a compaction that was given up is recovered; every other panic of Pebble's goes on.
 func TestScheduler_panics(t *testing.T) {
 	p := &schedulable{t: t, allowed: 1, waiting: 1}
 	s, _ := newScheduler(p)

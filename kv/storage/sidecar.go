@@ -11,13 +11,13 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// The sidecar tells Open that the log lost its end. Pebble takes a log that stops early for a crash in the middle of
-// a write, which is right for a torn tail and wrong for a log file that was removed or cut. So every few seconds, and
-// at Close, the store writes down how far the log is known to be on stable storage; an Open that finds less reports
-// corruption. What was written after the last sidecar is not covered.
+// The sidecar tells Open that the log has lost its end. If a log stops early, Pebble assumes that a crash interrupted
+// a write. That is right for a torn end, and wrong for a log file that was removed or cut. So every few seconds, and
+// at Close, the store writes into the sidecar how far the log is known to be on stable storage. An Open that finds a
+// shorter log reports corruption. What was written after the last sidecar is not covered.
 
-// storeSidecar writes the watermark down if it has moved. Temporary file, sync,
-// rename, sync of the directory: a crash leaves the old or the new one.
+// storeSidecar writes the watermark into the sidecar, if the watermark has moved. It writes a temporary file, syncs
+// it, renames it and syncs the directory, so that a crash leaves the old sidecar or the new one.
 func (s *Store) storeSidecar() error {
 	s.sidecarMu.Lock()
 	defer s.sidecarMu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 var anID = [16]byte{1, 2, 3}
 
-// A sidecar is what was written, or it is refused.
+// A sidecar decodes to what was written, or is refused.
 func TestSidecar_decode(t *testing.T) {
 	whole := format.AppendSidecar(nil, anID, 1234)
 	if id, next, err := format.DecodeSidecar(whole); id != anID || next != 1234 || err != nil {
@@ -91,7 +91,7 @@ func (f *sidecarFile) Sync() error {
 	return f.File.Sync()
 }
 
-// withSidecar returns as much of a store as its sidecar is about, in a directory that is there.
+// withSidecar returns as much of a store as the sidecar needs, in a directory that exists.
 func withSidecar(t *testing.T, fs vfs.FS) *Store {
 	t.Helper()
 	if err := makeDir(fs, "store"); err != nil {
@@ -99,7 +99,7 @@ func withSidecar(t *testing.T, fs vfs.FS) *Store {
 	}
 	s := &Store{Dir: "store", Files: freeze.New(fs, "store", nil)}
 	s.Meta.ID = [16]byte{9}
-	// The last that Pebble does as it opens: what fails from now on does not freeze the directory.
+	// This is the last file that Pebble makes as it opens. Errors after it do not freeze the directory.
 	err := writeFileSync(s.Files, "store/000001.dbtmp", nil)
 	if err = errors.Join(err, s.Files.Rename("store/000001.dbtmp", "store/OPTIONS-000001")); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func withSidecar(t *testing.T, fs vfs.FS) *Store {
 	return s
 }
 
-// sidecarOn returns what a disk's sidecar says.
+// sidecarOn returns what the sidecar on a disk says.
 func sidecarOn(t *testing.T, disk vfs.FS) (id [16]byte, next uint64) {
 	t.Helper()
 	f, err := disk.Open("store/" + format.SidecarName)
@@ -124,8 +124,7 @@ func sidecarOn(t *testing.T, disk vfs.FS) (id [16]byte, next uint64) {
 	return id, next
 }
 
-// What a sidecar says survives a crash when it counts as written, and is that everything up to the watermark has to be
-// there.
+// A sidecar that counts as written survives a crash. It says that everything up to the watermark must be there.
 func TestSidecar_store(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	fs := &sidecarFS{FS: disk}
@@ -156,7 +155,7 @@ func TestSidecar_store(t *testing.T) {
 	}
 }
 
-// A sidecar that could not be written leaves the one before, and is written the next time.
+// If a sidecar cannot be written, the one before stays, and the next attempt writes it.
 func TestSidecar_fails(t *testing.T) {
 	for _, step := range []string{"create", "write", "short", "sync", "rename"} {
 		t.Run(step, func(t *testing.T) {
@@ -189,7 +188,7 @@ func TestSidecar_fails(t *testing.T) {
 	}
 }
 
-// A store without a sidecar has none yet; one that cannot be read is an error.
+// A new store has no sidecar yet. A sidecar that cannot be read is an error.
 func TestSidecar_missing(t *testing.T) {
 	disk := vfs.NewMem()
 	s := withSidecar(t, disk)

@@ -1,9 +1,10 @@
-// Package storage is Pebble made safe and shared: one log, in which commits are whole or not there at all; small
-// commits that go to it many at a time (pending.go); acknowledgements that rest on a sync (durable.go); and a
-// directory that a failing or full disk cannot hurt (package freeze).
+// Package storage is Pebble made safe and shared. It has one log, in which a commit is whole or not there at all.
+// Small commits go to the log many at a time (pending.go). Acknowledgements rest on a sync (durable.go). A failing or
+// full disk cannot damage the directory (package freeze).
 //
-// It knows keys, batches and the numbers of commits. Of what the keys mean it knows two things: which hold the bits and
-// counters of a layer, as a small commit changes these, and where the identity of the store is.
+// The package knows keys, batches and the numbers of commits. Of what the keys mean it knows two things: which keys
+// hold the bits and counters of a layer, because small commits change these; and which key holds the store's
+// identity.
 package storage
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/sievekv/sievekv/kv/freeze"
 )
 
-// Options configure a store. All fields but Pause are to be set; kv.Options says what they mean.
+// Options configure a store. Every field but Pause has to be set; kv.Options says what the fields mean.
 type Options struct {
 	FS                vfs.FS
 	InMemory          bool
@@ -40,24 +41,25 @@ type Options struct {
 	// Failed is called once, with ErrFailed and its cause, when the store fails.
 	Failed func(error)
 
-	// Pause is called at named points of slow paths; set by tests to hold a goroutine there.
+	// Pause is called at named points of slow paths. Tests set it to hold a goroutine there.
 	Pause func(point string)
 }
 
-// Store is an open store. Its methods may be called from any goroutine, but not once Close has begun.
+// Store is an open store. Any goroutine may call its methods, but none once Close has begun.
 type Store struct {
 	// Meta is the store's identity.
 	Meta format.StoreMeta
 
-	// Dir is its directory.
+	// Dir is the store's directory.
 	Dir string
 
-	// Space tells how much of the disk is left, and Files what happens to its files.
+	// Space tells how much of the disk is free. Files is the file system that Pebble uses.
 	Space *freeze.Space
 	Files *freeze.FS
 
-	// DescriptorLimit is how many descriptors the process might have when the store was opened, 0 if there is no limit or
-	// it is not known. DescriptorNeed is how many of them the store takes; above that it may have to wait for them.
+	// DescriptorLimit is how many descriptors the process might have when the store was opened, 0 if there is no
+	// limit or it is not known. DescriptorNeed is the most that the store takes; with a lower limit it may have to
+	// wait for descriptors.
 	DescriptorLimit, DescriptorNeed int
 
 	opts      Options
@@ -70,7 +72,7 @@ type Store struct {
 	pending pending
 	syncer  syncer
 
-	lastSeq    atomic.Uint64 // Pebble's sequence of the last commit applied to it
+	lastSeq    atomic.Uint64 // Pebble's sequence of the last commit in Pebble
 	durableSeq atomic.Uint64 // everything up to this sequence is on stable storage
 
 	failed  atomic.Pointer[error]
@@ -78,37 +80,37 @@ type Store struct {
 	end     context.CancelFunc
 	closing atomic.Bool
 	gaveUp  atomic.Bool  // see givenUp
-	stalled atomic.Int32 // see pebble.go
+	stalled atomic.Int32 // whether Pebble makes a commit wait, see pebble.go
 	stall   sync.RWMutex // held while stalled is set
 
 	descriptors descriptors  // see descriptors.go
-	ballast     atomic.Int64 // how large it is to be by now, see sizeBallast
+	ballast     atomic.Int64 // the size it is to have by now, see sizeBallast
 
 	sidecarMu      sync.Mutex // guards sidecarWritten and the file
 	sidecarWritten uint64
 
 	stats struct{ syncs, flushedBytes, backgroundErrors atomic.Uint64 }
 
-	working     atomic.Int64  // loops that use Pebble at the moment
+	working     atomic.Int64  // how many loops are using Pebble
 	stop        chan struct{} // ends the loops
 	loops       sync.WaitGroup
 	relief      chan struct{} // ends relieve
 	reliefEnded chan struct{}
 }
 
-// Types of Pebble that hold nothing which Store keeps from being used wrongly.
+// Types of Pebble that can be passed on as they are: nothing in them gets around the rules that Store keeps.
 type (
-	// Batch is a set of changes that are written as one.
+	// Batch is a set of changes that are written as a whole.
 	Batch = pebble.Batch
 	// IterOptions are the bounds of an Iterator.
 	IterOptions = pebble.IterOptions
-	// Iterator goes through keys in order.
+	// Iterator visits keys in order.
 	Iterator = pebble.Iterator
 	// Snapshot reads the store as of one commit.
 	Snapshot = pebble.Snapshot
 )
 
-// The errors of this package are meant for errors.Is; package kv has them under the same names.
+// The errors of this package, for errors.Is. Package kv has them under the same names.
 var (
 	ErrClosed   = errors.New("kv: store is closed")
 	ErrLocked   = errors.New("kv: store is open already")
@@ -120,11 +122,11 @@ var (
 	ErrNotFound = pebble.ErrNotFound
 )
 
-// Reader reads what is stored: a Store, a Snapshot, or what Store.Keys returns.
+// Reader reads what is stored. A Store and a Snapshot are Readers, and so is what Store.Keys returns.
 type Reader interface {
-	// Get returns the value under a key, which is valid until the Closer is closed, or ErrNotFound.
+	// Get returns the value under a key, or ErrNotFound. The value is valid until the Closer is closed.
 	Get(key []byte) ([]byte, io.Closer, error)
-	// NewIterWithContext returns an iterator over a range of keys, which has to be closed.
+	// NewIterWithContext returns an iterator over a range of keys. The caller closes it.
 	NewIterWithContext(ctx context.Context, o *IterOptions) (*Iterator, error)
 }
 
@@ -143,7 +145,7 @@ func (s *Store) Fail(cause error) error {
 	return s.failure()
 }
 
-// frozen is told by the file system of the first failure.
+// frozen is the callback of the file system: the directory was frozen for the given cause.
 func (s *Store) frozen(cause error) {
 	err := fmt.Errorf("%w: %s: %w", ErrFailed, s.Dir, cause)
 	if s.failed.CompareAndSwap(nil, &err) {
@@ -153,17 +155,17 @@ func (s *Store) frozen(cause error) {
 	}
 }
 
-// MaxCommit returns the most bytes a commit may have, counted as CommitSize does: half of what would bypass the
-// memtable.
+// MaxCommit returns the most bytes that a commit may have, counted as CommitSize does. Pebble puts batches of twice
+// that size past the memtable.
 func MaxCommit(memTableSize int) int { return memTableSize / 4 }
 
-// CommitSize returns what counts of a batch.
+// CommitSize returns the size of a batch that is compared with MaxCommit.
 func CommitSize(b *Batch) int { return b.Len() + PerEntry*int(b.Count()) }
 
-// PerEntry is what an entry of a batch costs in the memtable, above its bytes.
+// PerEntry is what an entry of a batch costs in the memtable beside its bytes.
 const PerEntry = 256
 
-// RefuseSize returns ErrTooLarge if a commit of so many bytes is larger than the limit.
+// RefuseSize returns ErrTooLarge if a commit of the given size is larger than the limit.
 func RefuseSize(size, limit int) error {
 	if size > limit {
 		return fmt.Errorf("%w: commit of %d bytes, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, size, limit)
@@ -171,10 +173,10 @@ func RefuseSize(size, limit int) error {
 	return nil
 }
 
-// NewBatch returns an empty batch, which has to be closed.
+// NewBatch returns an empty batch. The caller closes it.
 func (s *Store) NewBatch() *Batch { return s.disk.NewBatch() }
 
-// Receipt is what Commit tells of a commit.
+// Receipt is what Commit returns about a commit, and what Await needs.
 type Receipt struct {
 	Number  uint64
 	covered uint64 // all commits up to this one are on stable storage once the batch is synced
@@ -182,14 +184,14 @@ type Receipt struct {
 	last    uint64 // its last sequence, 0 if it has none
 }
 
-// Commit gives a batch to Pebble, in one record of the log, behind everything pending. It does not wait for the disk:
-// Await does. OwnSync has the sync of this batch begun at once, for a caller who will await it and finds nobody else
-// at the disk. The only error is ErrFailed: then the outcome is unknown.
+// Commit gives a batch to Pebble, as one record of the log, behind everything that is pending. It does not wait for
+// the disk: Await does. With ownSync, the sync of this batch begins at once: that is for a caller that will call
+// Await, at a time when no other sync is under way. The only error is ErrFailed: then the outcome is unknown.
 //
-// The number is given once the batch is applied. So whoever reads a number, and syncs the log then, has all commits
-// up to that number on stable storage.
+// A commit gets its number once its batch is applied. So a goroutine that reads a number, and syncs the log
+// afterwards, has all commits up to that number on stable storage.
 func (s *Store) Commit(b *Batch, ownSync bool) (Receipt, error) {
-	before := s.last.Load() // before the flush: what is pending of these is in the log before the batch
+	before := s.last.Load() // before the flush, which puts those that are pending into the log before the batch
 	s.Flush()
 	var err error
 	if ownSync {
@@ -212,8 +214,8 @@ func (s *Store) Commit(b *Batch, ownSync bool) (Receipt, error) {
 	return r, nil
 }
 
-// lastSequence returns the last sequence of a batch that was applied, 0 if it has none: one that is empty, or larger
-// than half a memtable, as those of a build are.
+// lastSequence returns the last sequence of a batch that was applied. It returns 0 for a batch without a sequence: an
+// empty one, or one larger than half a memtable, as builds have.
 func lastSequence(b *Batch) uint64 {
 	first := uint64(b.SeqNum())
 	if first == 0 {
@@ -222,13 +224,13 @@ func lastSequence(b *Batch) uint64 {
 	return first + uint64(b.Count()) - 1
 }
 
-// Numbers returns the number of the last commit, and of one up to which all are on stable storage.
+// Numbers returns the number of the last commit, and a number up to which all commits are on stable storage.
 func (s *Store) Numbers() (last, durable uint64) {
-	durable = s.durable.Load() // before last, which it never exceeds
+	durable = s.durable.Load() // read before last, so that it does not exceed that
 	return s.last.Load(), durable
 }
 
-// Get implements Reader. What is pending is in the answer.
+// Get implements Reader. The answer includes what is pending.
 func (s *Store) Get(key []byte) ([]byte, io.Closer, error) {
 	if len(key) > 0 && key[0] == format.TagObject {
 		k, err := format.DecodeObjectKey(key)
@@ -246,8 +248,8 @@ func (s *Store) Get(key []byte) ([]byte, io.Closer, error) {
 	return s.disk.Get(key)
 }
 
-// Block returns what is stored of a block, as Get does, and the bits of it that are pending, perhaps with some that are
-// stored.
+// Block returns what Pebble has stored of a block, as Get does, and the bits of the block that are pending. Some of
+// these bits may be stored already.
 func (s *Store) Block(l Layer, blk uint64) (value []byte, closer io.Closer, bits []uint16, err error) {
 	var buf [24]byte
 	bits = s.pending.positions(l, blk) // before Pebble is asked, see pending.go
@@ -264,26 +266,27 @@ func (s *Store) NewIterWithContext(ctx context.Context, o *IterOptions) (*Iterat
 	return s.disk.NewIterWithContext(ctx, o)
 }
 
-// mayBePending reports whether a range may have keys of which something is pending: those of objects. The range of
-// headers ends where theirs begins, and has none.
+// mayBePending reports whether a range contains keys of objects: only these can have something pending. The range of
+// headers ends where the range of objects begins, so it contains none.
 func mayBePending(o *IterOptions) bool {
 	low, high := o.GetLowerBound(), o.GetUpperBound()
 	return (len(high) == 0 || bytes.Compare(high, []byte{format.TagObject}) > 0) && (len(low) == 0 || low[0] <= format.TagObject)
 }
 
-// Snapshot returns a snapshot that has every commit applied or pending, and the number of the last one. It has to be
-// closed. A commit that is made meanwhile may be in the snapshot and have a later number.
+// Snapshot returns a snapshot, and the number of the last commit in it. It has every commit that was applied or
+// pending before the call. The caller closes it. The number is right if no commit is made meanwhile; the caller sees
+// to that.
 func (s *Store) Snapshot() (*Snapshot, uint64) {
 	s.Flush()
 	last := s.last.Load()
 	return s.disk.NewSnapshot(), last
 }
 
-// Keys returns a snapshot without what is pending, which does not wait for a commit that Pebble has wait. The bits and
-// counters of layers cannot be read from it.
+// Keys returns a snapshot without what is pending. So it does not wait for a flush, and not for Pebble when that
+// makes commits wait. The bits and counters of layers cannot be read from it.
 func (s *Store) Keys() (keys Reader, done func()) {
 	snap := s.disk.NewSnapshot()
-	return keysOnly{snap}, func() { _ = snap.Close() } // it fails only for one closed before
+	return keysOnly{snap}, func() { _ = snap.Close() } // closing fails only for a snapshot closed before
 }
 
 type keysOnly struct{ snap *pebble.Snapshot }
@@ -302,17 +305,17 @@ func (k keysOnly) NewIterWithContext(ctx context.Context, o *IterOptions) (*Iter
 	return k.snap.NewIterWithContext(ctx, o)
 }
 
-// Size returns about how many bytes the tables take that hold a range of keys.
+// Size returns about how many bytes of the tables a range of keys takes.
 func (s *Store) Size(start, end []byte) (uint64, error) { return s.disk.EstimateDiskUsage(start, end) }
 
-// Compact has Pebble compact a range of keys, also on a full disk, unless the store fails or is closed.
+// Compact has Pebble compact a range of keys, also on a full disk. It ends early if the store fails or is closed.
 func (s *Store) Compact(ctx context.Context, start, end []byte) error {
 	s.scheduler.ask(1)
 	defer s.scheduler.ask(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()
-	if s.closing.Load() { // looked at after it was asked for, as End looks for who has asked
+	if s.closing.Load() { // read after ask: if End began before, this sees it; else End counts this call
 		return ErrClosed
 	}
 	err := s.disk.Compact(ctx, start, end, false)
@@ -325,7 +328,7 @@ func (s *Store) Compact(ctx context.Context, start, end []byte) error {
 	return err
 }
 
-// AwaitRoom returns when Pebble has no commit wait for room. A caller that is about to hold up others calls it first.
+// AwaitRoom waits while Pebble makes commits wait. A caller calls it before it takes a lock that holds up others.
 func (s *Store) AwaitRoom() {
 	s.stall.RLock()
 	//lint:ignore SA2001 having held the lock is the point
@@ -338,7 +341,7 @@ func (s *Store) pauseAt(point string) {
 	}
 }
 
-// raise sets a to v if that is larger.
+// raise sets a to v if v is larger.
 func raise(a *atomic.Uint64, v uint64) {
 	for {
 		old := a.Load()

@@ -6,8 +6,8 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// A range is flushed for if it has keys of objects: that of the headers, which scans read, is not, so that a scan does not
-// wait for a commit that Pebble has wait.
+// A range with keys of objects makes an iterator flush. The range of the headers, which scans read, does not, so that
+// a scan does not wait while Pebble makes commits wait.
 func TestStore_mayBePending(t *testing.T) {
 	object := format.AppendObjectKey(nil, 7)
 	for _, tt := range []struct {

@@ -1233,7 +1233,7 @@ var guards = []mutation{
 	}},
 	{name: "a place that nobody takes is offered for ever", pkg: "./kv/storage", tests: "^TestScheduler_notTaken$", edits: []edit{
 		{"kv/storage/scheduler.go",
-			"			if !s.refused { // else one asked while the place was reserved for none\n				return\n			}\n",
+			"			if !s.refused { // else Pebble asked for one while this offer took the room: offer again\n				return\n			}\n",
 			"			if s.closed {\n				return\n			}\n"},
 	}},
 	{name: "a place is given away while it is offered", pkg: "./kv/storage", tests: "^TestScheduler_notTaken$", edits: []edit{

@@ -131,10 +131,10 @@ var protocols = []mutation{
 		"		if r.Number == before+1 {",
 		"		if false {"}),
 	inKV("the number before a commit is looked at after what is pending is flushed", edit{"kv/storage/store.go",
-		"	before := s.last.Load() // before the flush: what is pending of these is in the log before the batch\n	s.Flush()\n",
+		"	before := s.last.Load() // before the flush, which puts those that are pending into the log before the batch\n	s.Flush()\n",
 		"	s.Flush()\n	s.pauseAt(\"commit: flushed\")\n	before := s.last.Load()\n"}),
 	inKV("the number that a shared sync covers is looked at after what is pending is flushed", edit{"kv/storage/durable.go",
-		"	number := s.last.Load() // before the flush\n	s.Flush()\n",
+		"	number := s.last.Load() // before the flush, see above\n	s.Flush()\n",
 		"	s.Flush()\n	s.pauseAt(\"sync: flushed\")\n	number := s.last.Load()\n"}),
 
 	// Commits that are pending: see kv/storage/pending.go.
@@ -183,7 +183,7 @@ var protocols = []mutation{
 	inKV("a sync is without what is pending", edit{"kv/storage/durable.go",
 		"	s.Flush()\n	b := s.disk.NewBatch()\n",
 		"	b := s.disk.NewBatch()\n"}),
-	inKV("closing is without what is pending", edit{"kv/storage/keep.go",
+	inKV("closing is without what is pending", edit{"kv/storage/background.go",
 		"	s.Flush()\n	s.working.Add(-1)\n",
 		"	s.working.Add(-1)\n"}, edit{"kv/storage/durable.go",
 		"	s.Flush()\n	b := s.disk.NewBatch()\n",

@@ -33,7 +33,7 @@ var upkeep = []mutation{
 	upkeepOf("Close waits for a compaction of the store, which it has not given up", "./kv", "^TestClose_compactAll", edit{"kv/storage/open.go",
 		"s.Files.GiveUpCompactions(s.givenUp)",
 		"s.Files.GiveUpCompactions(func() bool { return false })"}),
-	upkeepOf("Close gives up nothing", "./kv", "^TestClose_compactAll", edit{"kv/storage/keep.go",
+	upkeepOf("Close gives up nothing", "./kv", "^TestClose_compactAll", edit{"kv/storage/background.go",
 		"s.gaveUp.Store(s.scheduler.reclaims())",
 		"s.scheduler.reclaims()"}),
 	upkeepOf("Close waits for a build", "./kv", "^TestBuild_closing", edit{"kv/build.go",

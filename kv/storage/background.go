@@ -10,13 +10,13 @@ const (
 	compactionEvery = 100 * time.Millisecond
 )
 
-// keep is the store's background loop: it writes the sidecar, has the ballast grow, and starts compactions that wait.
-func (s *Store) keep() {
+// backgroundLoop writes the sidecar, lets the ballast grow, and starts compactions that wait.
+func (s *Store) backgroundLoop() {
 	defer s.loops.Done()
 	sidecars, compactions := time.NewTicker(sidecarEvery), time.NewTicker(compactionEvery)
 	defer sidecars.Stop()
 	defer compactions.Stop()
-	told := "" // the last error logged: one that stays is logged once
+	told := "" // the last error logged; the same one is not logged again
 	for {
 		select {
 		case <-s.stop:
@@ -31,12 +31,12 @@ func (s *Store) keep() {
 				s.sizeBallast()
 			})
 		case <-compactions.C:
-			s.startCompactions() // also of a store that has failed, see mayCompact
+			s.startCompactions() // also when the store has failed, see mayCompact
 		}
 	}
 }
 
-// work has a loop use Pebble, unless the store has failed.
+// work runs f, which uses Pebble, for one of the loops. It does nothing if the store has failed.
 func (s *Store) work(f func()) {
 	s.working.Add(1)
 	defer s.working.Add(-1)
@@ -45,11 +45,11 @@ func (s *Store) work(f func()) {
 	}
 }
 
-// End begins the end of the store: compactions that somebody asked for are given up. Busy reports whether somebody
-// still uses the store; when nobody does any more, Close follows.
+// End prepares the end of the store. It gives up the compactions that Compact asked for. Busy reports whether an
+// operation still uses the store; once it reports false, the caller calls Close.
 func (s *Store) End(busy func() bool) {
 	s.closing.Store(true)
-	// Before those who have asked for compactions go.
+	// This comes before end, which makes the calls of Compact return: they would not be counted any more.
 	s.gaveUp.Store(s.scheduler.reclaims())
 	s.end()
 	go func() {
@@ -58,11 +58,12 @@ func (s *Store) End(busy func() bool) {
 	}()
 }
 
-// Close brings everything written to stable storage, unless the store has failed, and closes it. It follows End.
+// Close brings everything written to stable storage, unless the store has failed, and closes the store. The caller
+// has called End before.
 func (s *Store) Close() error {
 	close(s.stop)
 	s.loops.Wait()
-	s.working.Add(1) // so that relieve helps here too
+	s.working.Add(1) // so that relieve helps this flush too
 	s.Flush()
 	s.working.Add(-1)
 	close(s.relief)
@@ -76,9 +77,9 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.closeAll())
 }
 
-// relieve helps Close to its end. Operations that wait for a flush which fails again and again, be it writers, a loop
-// or a service, would wait for ever: then the directory is frozen, which lets them end with ErrFailed and loses
-// nothing acknowledged under Always.
+// relieve makes sure that Close can end. Writers, loops and services may be waiting for a flush that fails again and
+// again, and would wait for ever. Then relieve freezes the directory, so that they end with ErrFailed. That loses
+// nothing that was acknowledged under Always.
 func (s *Store) relieve(busy func() bool) {
 	const patience = 200 * time.Millisecond
 	ticker := time.NewTicker(patience)
@@ -90,7 +91,7 @@ func (s *Store) relieve(busy func() bool) {
 			return
 		case <-ticker.C:
 		}
-		s.startCompactions() // the background loop, who did, may have ended
+		s.startCompactions() // the background loop, which did this, may have ended
 		failures := s.stats.backgroundErrors.Load()
 		if failures != before && (busy() || s.working.Load() != 0) && s.failure() == nil {
 			_ = s.Fail(errors.New("closed while operations waited for flushes that fail"))

@@ -124,8 +124,9 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	to.add(c)
 	to.commits++
 	to.size += size
+	p.added.Add(1) // before the commit has a number: whatever reads the number then finds something to flush
 	raise(changed, s.last.Add(1))
-	p.added.Add(1)
+	s.pauseAt("append: numbered")
 	return true, to.commits >= ManyPending || to.size > most/2 || len(to.bits) > maxPendingBits/4
 }
 

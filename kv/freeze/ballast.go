@@ -10,32 +10,33 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ballastName is the ballast's name in the store's directory. Pebble leaves names that it does not know alone.
+// ballastName is the ballast's name in the store's directory. Pebble ignores names that it does not know.
 const ballastName = "BALLAST"
 
-// ballastChunk is how much of the ballast is written at once, and so how long release can have to wait for create.
+// ballastChunk is how much of the ballast is written at once. A release that comes during create waits for one chunk
+// at most.
 const ballastChunk = 1 << 20
 
-// errInterrupted is returned by create when release or a stop cut it short.
+// errInterrupted is returned by create if it was stopped before its end.
 var errInterrupted = errors.New("freeze: creation of the ballast was interrupted")
 
-// ballast is a file of bytes nobody needs, which keeps room for those somebody does.
+// ballast is a file of useless bytes. Removing it makes room for useful ones.
 type ballast struct {
 	fs   vfs.FS
 	path string
-	most int64 // 0 if there is to be no ballast
+	most int64 // the largest size; 0 means no ballast
 
-	wanted func() int64 // how much of it is enough; nil for all
+	wanted func() int64 // returns how much of it is enough for now; nil means most
 
 	// giveUp asks create to stop at the next chunk.
 	giveUp atomic.Bool
-	// mu protects the file; size may be read without it.
+	// mu protects the file. Size may be read without it.
 	mu sync.Mutex
-	// size is that of the ballast on the disk, 0 while it is not whole.
+	// size is the size of the ballast on the disk, 0 while the file is not complete.
 	size atomic.Int64
 }
 
-// want returns the size that the ballast is to have.
+// want returns the size that the ballast should have now.
 func (b *ballast) want() int64 {
 	if b.wanted == nil {
 		return b.most
@@ -43,11 +44,11 @@ func (b *ballast) want() int64 {
 	return min(b.most, b.wanted())
 }
 
-// missing reports whether there is to be a ballast and it is not there, or too small.
+// missing reports whether the ballast is too small, or is not there at all though there should be one.
 func (b *ballast) missing() bool { return b.size.Load() < b.want() }
 
-// adopt looks at what an earlier process left behind. A file of another size, whose creation was cut short by a crash
-// or which was made under other options, is removed.
+// adopt takes over the ballast of an earlier process. It removes a file of another size: a crash has interrupted its
+// creation, or it was made under other options.
 func (b *ballast) adopt() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,8 +63,8 @@ func (b *ballast) adopt() error {
 	return b.fs.Remove(b.path)
 }
 
-// create makes the ballast. On an error nothing is left of it. It stops early with errInterrupted if release is called
-// or stop is closed.
+// create makes the ballast. After an error nothing is left of it. It stops early with errInterrupted if release is
+// called or stop is closed.
 func (b *ballast) create(stop <-chan struct{}) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,9 +85,10 @@ func (b *ballast) create(stop <-chan struct{}) error {
 	return nil
 }
 
-// fill writes random bytes: reserving the blocks (fallocate) is not to be had everywhere and does not say so, a
-// sparse file has none, and a file system that compresses makes none of zeros. There is no sync: file systems set the
-// blocks aside when the write is accepted, and a ballast lost in a crash is made anew.
+// fill writes random bytes, so that the file really takes its size on the disk. Reserving blocks (fallocate) does not
+// work everywhere and does not say so. A sparse file has no blocks. A file system that compresses stores zeros in
+// none. There is no sync: file systems set the blocks aside when they accept the write, and a ballast lost in a crash
+// is made anew.
 func (b *ballast) fill(f vfs.File, size int64, stop <-chan struct{}) error {
 	src := rand.NewChaCha8([32]byte{})
 	for left := size; left > 0; {
@@ -108,7 +110,7 @@ func (b *ballast) fill(f vfs.File, size int64, stop <-chan struct{}) error {
 	return nil
 }
 
-// release removes the ballast and returns the size that it had.
+// release removes the ballast and returns the size that it had. It interrupts create.
 func (b *ballast) release() (int64, error) {
 	b.giveUp.Store(true)
 	defer b.giveUp.Store(false)

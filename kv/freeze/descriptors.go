@@ -12,49 +12,51 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Running out of descriptors.
+// Running out of descriptors
 //
-// An open that fails with EMFILE (the process has no descriptor left) or ENFILE (the system has none) has done nothing
-// and says nothing about the disk. It must not freeze the directory: whoever can make the process open files or
-// connections could end the store. So such an open is tried again:
+// An open fails with EMFILE if the process has no descriptor left, and with ENFILE if the system has none. Such an
+// open has changed nothing, and says nothing about the disk. It must not freeze the directory: otherwise anyone who
+// can make the process open files or connections could stop the store. So the open is tried again:
 //
-//   - At once, for each descriptor that the reserve gives up. The reserve is taken back later, see reserve.
-//   - After pauses, for as long as patience. Then a table's error goes to Pebble, which builds the table again, and a
-//     read's error to the reader. They are never counted as failures of the disk.
-//   - A vital file is waited for as long as it takes. Pebble v2.1.7 panics when it cannot create the next log
-//     (DB.rotateWAL), and calls Logger.Fatalf when it cannot create a MANIFEST or its marker
-//     (versionSet.UpdateVersionLocked). While it waits it holds neither DB.mu nor anything that reads need, so this
-//     is a stall of the writers, as on a full disk. DB.rotateWAL closes the log before, which syncs it: a crash during the
-//     wait loses nothing.
+//   - At once, as often as the reserve can give up a descriptor for it. The reserve fills up again later, see type
+//     reserve.
+//   - Then after pauses, for the time of patience. If there is still no descriptor, a table's error goes to Pebble,
+//     which builds the table again, and a read's error goes to the reader. These errors do not count as failures of
+//     the disk.
+//   - The open of a vital file is tried for as long as it takes. Pebble v2.1.7 panics when it cannot create the next
+//     log (DB.rotateWAL), and calls Logger.Fatalf when it cannot create a MANIFEST or its marker
+//     (versionSet.UpdateVersionLocked). While Pebble waits there, it holds neither DB.mu nor anything else that reads
+//     need. So only writers stall, as they do on a full disk. Before DB.rotateWAL creates the next log it closes the
+//     last one, which syncs it. So a crash during the wait loses nothing.
 //
-// Two things end the wait for a vital file with an error, which freezes: the store is being opened, since Open should
-// return, or closed, since Close should.
+// While the store is being opened or closed, the wait for a vital file ends after patience too, with an error that
+// freezes the directory: Open and Close have to return.
 //
-// Only opens are tried again, never a write or a sync: see opener.
+// Only opens are tried again, never a write or a sync that failed: see opener.
 
 const (
-	// patience is how long an open is tried again whoever asked for it.
+	// patience is how long any open is tried again.
 	patience = 2 * time.Second
 
-	// The pauses between two attempts double from the first to the longest.
+	// The pauses between two attempts double, from the first one to the longest.
 	firstPause   = time.Millisecond
 	longestPause = 50 * time.Millisecond
 )
 
-// DescriptorOptions are the options of FS.GuardDescriptors.
+// DescriptorOptions configure FS.GuardDescriptors.
 type DescriptorOptions struct {
-	// Reserve is how many descriptors are held to be given up when there are no others.
+	// Reserve is how many descriptors are held in reserve, to be given up when the process has no others.
 	Reserve int
 
-	// Closing, if set, reports whether the store is being closed: then nothing is waited for without end.
+	// Closing, if set, reports whether the store is being closed. Then no wait is endless.
 	Closing func() bool
 
-	// Logger gets a line when an open has to wait, and when it need not any more. nil means none.
+	// Logger gets a line when an open has to wait, and one when it no longer does. nil means no lines.
 	Logger *slog.Logger
 }
 
-// GuardDescriptors has the file system hold descriptors in reserve, until ReleaseDescriptors. It is to be called before
-// pebble.Open. Without it, there is no reserve and a vital file is waited for without end.
+// GuardDescriptors fills the reserve, which is held until ReleaseDescriptors. It must be called before pebble.Open.
+// Without it there is no reserve, and the wait for a vital file does not end when the store is closed.
 func (fs *FS) GuardDescriptors(opts DescriptorOptions) {
 	if opts.Closing != nil {
 		fs.closing = opts.Closing
@@ -68,7 +70,7 @@ func (fs *FS) GuardDescriptors(opts DescriptorOptions) {
 // ReleaseDescriptors gives up the reserve for good.
 func (fs *FS) ReleaseDescriptors() { fs.reserve.hold(0) }
 
-// errDescriptor marks the error of an open for which there was no descriptor.
+// errDescriptor marks the error of an open that failed for lack of a descriptor.
 type errDescriptor struct{ error }
 
 func (e errDescriptor) Unwrap() error { return e.error }
@@ -78,9 +80,9 @@ func lacksDescriptor(err error) bool {
 	return errors.As(err, &mark)
 }
 
-// opener is the file system beneath, with the errors of opens marked that lacked a descriptor. What has the mark did
-// nothing and may be repeated. An errno alone would not tell: a file system can answer a sync with any, and a failed
-// sync must never be repeated.
+// opener is the file system beneath, with a mark on the errors of opens that failed for lack of a descriptor. An
+// operation whose error has the mark did nothing, and may be repeated. The errno alone would not prove that: a file
+// system can answer a sync with any errno, and a failed sync must never be repeated.
 type opener struct{ vfs.FS }
 
 func mark(err error) error {
@@ -110,7 +112,8 @@ func (o opener) OpenReadWrite(
 	return f, mark(err)
 }
 
-// ReuseForWrite implements vfs.FS. A marked error leaves it open whether the file was renamed, see FS.ReuseForWrite.
+// ReuseForWrite implements vfs.FS. If the error has the mark, the file may or may not have been renamed, see
+// FS.ReuseForWrite.
 func (o opener) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := o.FS.ReuseForWrite(oldname, newname, category)
 	return f, mark(err)
@@ -128,8 +131,8 @@ func (o opener) List(dir string) ([]string, error) {
 	return names, mark(err)
 }
 
-// retry repeats an operation for which there is no descriptor, as the comment at the top says. Nothing is locked
-// meanwhile: a freeze for another reason need not wait.
+// retry runs op, and runs it again as long as it lacks a descriptor, as the comment at the top says. It holds no lock
+// meanwhile, so that a freeze for another reason need not wait.
 func (fs *FS) retry(name string, vital bool, op func() error) error {
 	err := op()
 	if !lacksDescriptor(err) {
@@ -156,24 +159,24 @@ func (fs *FS) retry(name string, vital bool, op func() error) error {
 	return err
 }
 
-// isHint reports whether an open is for reading ahead. Pebble goes without if it fails, so that it is not worth
-// waiting for.
+// isHint reports whether an open is only for reading ahead. If it fails Pebble goes on without, so it is not worth a
+// wait.
 func isHint(opts []vfs.OpenOption) bool { return slices.Contains(opts, vfs.SequentialReadsOption) }
 
-// reserve holds descriptors to give up when there are no others. They are closed one at a time, each right before an
-// open is repeated, so that hardly anybody else in the process gets one of them first.
+// reserve holds open descriptors, to be given up when the process has no others. They are closed one at a time, each
+// right before an open is repeated, so that the rest of the process hardly ever gets one of them first.
 type reserve struct {
 	mu    sync.Mutex
-	want  int         // guarded by mu
+	want  int         // how many to hold; guarded by mu
 	files []*os.File  // at most want; guarded by mu
-	again *time.Timer // nil unless the reserve is to be taken back; guarded by mu
+	again *time.Timer // fills the reserve again; nil if that is not planned; guarded by mu
 }
 
-// reservePause is when the reserve is taken back after something was given up, and, if that fails, tried again. What
-// needed the descriptor should have ended by then.
+// reservePause is the time from giving up a descriptor to filling the reserve again, and between attempts to fill it.
+// By then, the operation that needed the descriptor should have ended.
 const reservePause = time.Second
 
-// hold takes or gives up descriptors until there are want.
+// hold opens or closes descriptors until the reserve has want of them.
 func (r *reserve) hold(want int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +184,7 @@ func (r *reserve) hold(want int) {
 	r.fill()
 }
 
-// fill brings the reserve to its size, or as near as it can now. The caller holds mu.
+// fill brings the reserve to its size, or as near to it as is possible now. The caller holds mu.
 func (r *reserve) fill() {
 	if r.again != nil {
 		r.again.Stop()
@@ -200,7 +203,7 @@ func (r *reserve) fill() {
 	}
 }
 
-// fillLater has the reserve filled in a while, if that is not planned already. The caller holds mu.
+// fillLater plans to fill the reserve after reservePause, unless that is planned already. The caller holds mu.
 func (r *reserve) fillLater() {
 	if r.again == nil {
 		r.again = time.AfterFunc(reservePause, func() {
@@ -211,14 +214,14 @@ func (r *reserve) fillLater() {
 	}
 }
 
-// pop closes one. The caller holds mu.
+// pop closes one descriptor of the reserve. The caller holds mu.
 func (r *reserve) pop() {
 	last := len(r.files) - 1
 	_ = r.files[last].Close() // nothing was written to it
 	r.files = r.files[:last]
 }
 
-// give gives up one descriptor. It reports whether there was one.
+// give gives up one descriptor, and reports whether the reserve had one.
 func (r *reserve) give() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -2,14 +2,14 @@ package freeze
 
 // WaitsForChanges reports whether Freeze waits for the changes under way.
 func (fs *FS) WaitsForChanges() bool {
-	if !fs.gate.TryRLock() {
+	if !fs.changes.TryRLock() {
 		return true
 	}
-	fs.gate.RUnlock()
+	fs.changes.RUnlock()
 	return false
 }
 
-// BallastGivenUp reports whether who makes the ballast is asked to stop.
+// BallastGivenUp reports whether the making of the ballast is asked to stop.
 func (s *Space) BallastGivenUp() bool { return s.ballast.giveUp.Load() }
 
 // Stopping reports whether Close was called.
@@ -22,7 +22,7 @@ func (s *Space) Stopping() bool {
 	}
 }
 
-// LosePatience has opens that lack a descriptor tried again but as long as it takes.
+// LosePatience ends the wait for a descriptor at once, except where it has no end.
 func (fs *FS) LosePatience() { fs.patience = 0 }
 
 // Reserved returns how many descriptors are in reserve.

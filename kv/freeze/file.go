@@ -7,24 +7,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// vitalFile is a handle, opened for writing, of a vital file. None of its operations fails.
+// vitalFile is a handle of a vital file, opened for writing. None of its operations returns an error.
 type vitalFile struct {
 	vfs.File
 	fs   *FS
 	name string
 
-	// Of a log, whose only writer has these: how far it was written, how far there are blocks for it, and how far
-	// there are to be.
+	// These are of a log, and belong to its only writer: how far the log is written, how far it has blocks, and how
+	// far Pebble wants it to have blocks.
 	written, blocks, wanted int64
 }
 
-// What a log is given ahead of what is written: as much again as it has, within these limits.
+// A log is given blocks ahead of what is written: as many again as it has, within these limits.
 const (
 	minAhead = 64 << 10
 	maxAhead = 4 << 20
 )
 
-// allocate gives a log blocks for n bytes more, and some ahead. It is for speed: the write that finds no space tells.
+// allocate gives a log blocks for n more bytes, and some ahead. This is for speed alone. An error is ignored here: if
+// there is no space, the write will say so.
 func (f *vitalFile) allocate(n int) {
 	f.written += int64(n)
 	if f.written <= f.blocks || f.blocks >= f.wanted {
@@ -36,7 +37,7 @@ func (f *vitalFile) allocate(n int) {
 	_, _ = f.fs.change(func() error { return f.File.Preallocate(from, f.blocks-from) })
 }
 
-// Write implements vfs.File. Pebble's log looks at the error only, so that a short write has to be one.
+// Write implements vfs.File. It turns a short write into an error, since Pebble's log looks at nothing but the error.
 func (f *vitalFile) Write(p []byte) (int, error) {
 	f.allocate(len(p))
 	f.fs.vital("write", f.name, func() error {
@@ -83,8 +84,8 @@ func (f *vitalFile) SyncTo(length int64) (fullSync bool, err error) {
 	return fullSync, nil
 }
 
-// Preallocate implements vfs.File. Pebble asks for the blocks of a whole log when that is empty, a tenth more than a
-// memtable: a store of a few keys would take 35 MiB. It gets them as the log grows.
+// Preallocate implements vfs.File. When a log is empty, Pebble asks for the blocks of a whole one, a tenth more than
+// a memtable. So a store of a few keys would take 35 MiB. Here the log gets its blocks as it grows.
 func (f *vitalFile) Preallocate(offset, length int64) error {
 	f.wanted = max(f.wanted, offset+length)
 	return nil
@@ -100,7 +101,7 @@ func (f *vitalFile) Stat() (vfs.FileInfo, error) {
 	return info, nil
 }
 
-// Close implements vfs.File. It releases the handle in a frozen directory too.
+// Close implements vfs.File. It closes the handle in a frozen directory too.
 func (f *vitalFile) Close() error {
 	if err := f.File.Close(); err != nil {
 		f.fs.Freeze(fmt.Errorf("freeze: close %s: %w", f.name, err))
@@ -108,7 +109,7 @@ func (f *vitalFile) Close() error {
 	return nil
 }
 
-// sink is a vital file opened in a frozen directory: an empty file that takes every write.
+// sink is a vital file opened in a frozen directory: an empty file that accepts every write.
 type sink struct{ vfs.File }
 
 func newSink() sink { return sink{vfs.NewMemFile(nil)} }
@@ -137,7 +138,7 @@ func (f *dirFile) SyncData() error {
 	return nil
 }
 
-// SyncTo implements vfs.File. On some systems it is a full sync, of directories too.
+// SyncTo implements vfs.File. On some systems it syncs completely, directories too.
 func (f *dirFile) SyncTo(length int64) (fullSync bool, err error) {
 	f.fs.vital("sync", f.fs.dir, func() (err error) {
 		fullSync, err = f.File.SyncTo(length)
@@ -146,14 +147,14 @@ func (f *dirFile) SyncTo(length int64) (fullSync bool, err error) {
 	return fullSync, nil
 }
 
-// otherFile is a handle, opened for writing before the freeze, of a file that is not vital. Its errors are passed on.
+// otherFile is a handle of a file that is not vital, opened for writing before the freeze. Its errors are passed on.
 type otherFile struct {
 	vfs.File
 	fs   *FS
 	name string
 }
 
-// Write implements vfs.File. In a frozen directory it fails, since what it takes would have to be read again.
+// Write implements vfs.File. In a frozen directory it fails: Pebble would want to read again what it had written.
 func (f *otherFile) Write(p []byte) (n int, err error) {
 	done, err := f.fs.other("write", f.name, func() (err error) {
 		n, err = f.File.Write(p)
@@ -202,7 +203,7 @@ func (f *otherFile) Preallocate(offset, length int64) error {
 	return err
 }
 
-// Close implements vfs.File. It releases the handle in a frozen directory too, and then drops the error.
+// Close implements vfs.File. It closes the handle in a frozen directory too, but returns no error then.
 func (f *otherFile) Close() error {
 	closed := f.File.Close()
 	_, err := f.fs.other("close", f.name, func() error { return closed })

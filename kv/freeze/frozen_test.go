@@ -14,7 +14,7 @@ import (
 	"github.com/sievekv/sievekv/kv/freeze"
 )
 
-// TestFS_frozen_Pebble goes on using Pebble for a while when the directory is frozen.
+// TestFS_frozen_Pebble goes on using Pebble for a while after the directory was frozen.
 func TestFS_frozen_Pebble(t *testing.T) {
 	r := newRun()
 	l := &listener{}
@@ -57,8 +57,8 @@ func TestFS_frozen_Pebble(t *testing.T) {
 	}
 }
 
-// TestFS_callback holds the callback up. Until it has returned, nobody may be told of a success that is none: what the
-// callback does is what the store looks at before it acknowledges.
+// TestFS_callback holds up the callback. Until the callback has returned, no operation may pretend success: the store
+// decides by what the callback did whether to acknowledge.
 func TestFS_callback(t *testing.T) {
 	called, release := make(chan struct{}), make(chan struct{})
 	var released atomic.Bool
@@ -96,8 +96,8 @@ func TestFS_callback(t *testing.T) {
 	others.Wait()
 }
 
-// TestFS_concurrent has many goroutines write to logs of their own, as the store does: a record counts as written if
-// the directory is not frozen after its sync. One of them meets an error.
+// TestFS_concurrent has many goroutines write to logs of their own, as the store does. A record counts as written if
+// the directory is not frozen after its sync. One of the goroutines meets an error.
 func TestFS_concurrent(t *testing.T) {
 	disk := newDir()
 	f := &fault{site: site{"sync", "log"}, nth: 500}
@@ -143,8 +143,8 @@ func TestFS_concurrent(t *testing.T) {
 	}
 }
 
-// TestFS_frozen_compaction has compactions asked for in a frozen directory. They fail, and what was flushed is all that is
-// in memory; those that somebody waits for do not.
+// TestFS_frozen_compaction begins compactions in a frozen directory. They fail, so that memory holds only what was
+// flushed. A compaction that a commit waits for succeeds.
 func TestFS_frozen_compaction(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		r := newRun()

@@ -13,62 +13,64 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrFrozen is returned for the few things that are not pretended in a frozen directory: going on with a table that was
-// half written when it froze, making one for a compaction, and linking a file into it.
+// ErrFrozen is returned for the few operations that do not pretend to succeed in a frozen directory: writing on to a
+// table that was half written at the freeze, making a table for a compaction, and linking a file into the directory.
 var ErrFrozen = errors.New("freeze: the directory is frozen")
 
-// ErrGivenUp is returned for making a table for a compaction that has been given up, see GiveUpCompactions.
+// ErrGivenUp is returned instead of a table for a compaction that has been given up, see GiveUpCompactions.
 var ErrGivenUp = errors.New("freeze: the compaction has been given up")
 
-// maxFailures is how many errors on tables, other than ENOSPC, freeze the directory if no table is completed in between.
-// Pebble repeats what failed at once and without end. A disk that never takes it, because it has become read-only, say,
-// would hang the writers that wait for a flush, and Close with them: no write would reach the log to show the error.
-// When space is lacking, or descriptors are, waiting is right: they come back.
+// maxFailures is how many errors on tables freeze the directory if no table is completed in between. Errors for lack
+// of space or of descriptors do not count: both can come back, so waiting is right. Pebble repeats what failed at
+// once and without end. On a disk that takes nothing any more, because it has become read-only, say, the writers that
+// wait for a flush would hang, and Close with them: none of their writes would reach the log and show the error.
 const maxFailures = 100
 
-// FS is a file system for one Pebble store: see the package comment. Paths outside of the store's directory, and
-// below its subdirectories, are passed on untouched: a backup that fails is the backup's failure alone.
+// FS is a file system for one Pebble store: see the package comment. Operations on paths outside of the store's
+// directory, or below its subdirectories, are passed on as they are. So a backup that fails does no harm to the
+// store.
 type FS struct {
-	// FS is the file system beneath. What is not overridden reads or computes only, except Lock, which must work in
-	// a frozen directory as well.
+	// FS is the file system beneath. The methods that are not overridden only read or compute. The exception is Lock,
+	// which must work in a frozen directory too.
 	vfs.FS
 
-	dir      string // as PathDir spells it
+	dir      string // cleaned as PathDir does it
 	onFreeze func(error)
 	keep     func() bool // see KeepCompactions
 	givenUp  func() bool // see GiveUpCompactions
 
-	// What descriptors.go is about.
+	// See descriptors.go.
 	reserve  reserve
 	patience time.Duration
 	closing  func() bool
 	log      *slog.Logger
 
-	// failure is nil until the directory is frozen, and set once.
+	// failure is nil until the directory is frozen. It is set once.
 	failure atomic.Pointer[error]
-	// told is closed when onFreeze has returned. Nobody is led to believe in a change before.
+	// told is closed when onFreeze has returned. Until then no operation pretends to have succeeded.
 	told chan struct{}
-	// open is set while the store is open, that is when pebble.Open has nothing left to do that it would repeat for ever:
-	// see other.
+	// open is false while pebble.Open runs: it is set by the last file that pebble.Open makes. See other.
 	open atomic.Bool
-	// failures counts the errors on tables since a table was last synced.
+	// failures counts the errors on tables since a table was last synced, see maxFailures.
 	failures atomic.Int32
-	// gate is held shared through every change of the directory, and taken exclusively once, by Freeze, to wait for
-	// the changes under way. No other lock is taken while holding it, but the seal's.
-	gate sync.RWMutex
-	// tables holds, under their last path element, the files other than vital ones created since the freeze.
+	// changes is held shared by every change of the directory. Freeze takes it alone, once, to wait for the changes
+	// under way. A goroutine that holds it takes no other lock but the seal's.
+	changes sync.RWMutex
+	// tables holds the files, other than vital ones, that were created since the freeze. They are under the last
+	// element of their paths.
 	tables *vfs.MemFS
-	// seal is what the MANIFEST is compared with. Its mutex is taken while the gate is held.
+	// seal is how much of the MANIFEST is sealed. Its mutex is taken while changes is held.
 	seal seal
 }
 
-// New returns a file system on top of base in which the directory dir is frozen at the first error that Pebble would
-// not survive. dir is to be spelled as it is given to pebble.Open, save for what cleaning the path removes.
+// New returns a file system on top of base that freezes the directory dir at the first error that Pebble would not
+// survive. Dir must be the directory given to pebble.Open, in the same spelling but for what cleaning the path
+// changes.
 //
-// onFreeze, if not nil, is called once, with what Failed returns, when the directory has been frozen and before Pebble is
-// told of any success that is none. It runs on the goroutine of the operation that failed, which may hold locks of
-// Pebble, and all others that would change the directory wait for it: it must neither call Pebble or this FS nor wait
-// for anyone who does.
+// onFreeze, if not nil, is called once, with the error that Failed returns. At that time the directory is frozen, and
+// Pebble has not been told of any pretended success. The callback runs on the goroutine of the operation that failed,
+// which may hold locks of Pebble. All other goroutines that would change the directory wait for it. So it must not
+// call Pebble or this FS, nor wait for a goroutine that does.
 func New(base vfs.FS, dir string, onFreeze func(error)) *FS {
 	fs := &FS{
 		FS: opener{base}, onFreeze: onFreeze, told: make(chan struct{}), tables: vfs.NewMem(),
@@ -78,17 +80,19 @@ func New(base vfs.FS, dir string, onFreeze func(error)) *FS {
 	return fs
 }
 
-// KeepCompactions has the tables that compactions make in the frozen directory kept in memory, as those of flushes are,
-// whenever keep returns true. By default, and when it returns false, making one fails with ErrFrozen: together they are
-// as large as the store. It is to be called before pebble.Open. Pebble repeats a compaction that fails, so its scheduler
-// is to grant none then.
+// KeepCompactions sets keep, which decides about the tables that compactions make in the frozen directory. While keep
+// returns true they are kept in memory, like those of flushes. While it returns false, or if KeepCompactions is not
+// called, making one fails with ErrFrozen: together such tables are as large as the store. Pebble repeats a
+// compaction that fails, so its scheduler should grant none while keep returns false. KeepCompactions must be called
+// before pebble.Open.
 func (fs *FS) KeepCompactions(keep func() bool) { fs.keep = keep }
 
-// GiveUpCompactions has the making of a table for a compaction fail with ErrGivenUp whenever givenUp returns true, so that
-// those under way end soon. It is to be called before pebble.Open, and its scheduler is to grant none then.
+// GiveUpCompactions sets givenUp. While it returns true, making a table for a compaction fails with ErrGivenUp, so
+// that running compactions end soon. Pebble's scheduler should grant none then. GiveUpCompactions must be called
+// before pebble.Open.
 func (fs *FS) GiveUpCompactions(givenUp func() bool) { fs.givenUp = givenUp }
 
-// Kept returns how many bytes of files, made since the freeze, are in memory.
+// Kept returns how many bytes of files made since the freeze are in memory.
 func (fs *FS) Kept() (n int64) {
 	names, err := fs.tables.List("")
 	if err != nil {
@@ -110,9 +114,9 @@ func (fs *FS) Failed() error {
 	return nil
 }
 
-// Freeze freezes the directory for a reason found elsewhere; err must not be nil. Failed returns err at once; Freeze
-// itself returns when the changes under way have ended and the callback has run. If the directory is frozen already,
-// or is being frozen by another goroutine, Freeze waits for that.
+// Freeze freezes the directory for a reason found elsewhere; err must not be nil. From the start of the call Failed
+// returns err. Freeze returns when the changes under way have ended and the callback has run. If the directory is
+// frozen already, or another goroutine is freezing it, Freeze waits until that is done.
 func (fs *FS) Freeze(err error) {
 	if !fs.failure.CompareAndSwap(nil, &err) {
 		<-fs.told
@@ -125,13 +129,14 @@ func (fs *FS) Freeze(err error) {
 	}
 }
 
-// waitForChanges returns when all changes that began before the latch was set have ended.
+// waitForChanges returns when all changes that began before failure was set have ended.
 func (fs *FS) waitForChanges() {
-	fs.gate.Lock()
-	defer fs.gate.Unlock()
+	fs.changes.Lock()
+	defer fs.changes.Unlock()
 }
 
-// change makes one change of the directory and reports that it has, unless the directory is frozen.
+// change runs op, which makes one change of the directory, unless the directory is frozen. Done reports whether it
+// ran op. If it did not, it returns only after the callback of the freeze has run.
 func (fs *FS) change(op func() error) (done bool, err error) {
 	if done, err = fs.changeIfNotFrozen(op); !done {
 		<-fs.told
@@ -139,19 +144,19 @@ func (fs *FS) change(op func() error) (done bool, err error) {
 	return done, err
 }
 
-// changeIfNotFrozen looks at the latch inside the gate, so that a change which depends on the end of another is never
-// made if the other was not.
+// changeIfNotFrozen looks at failure while it holds changes. So a change that depends on an earlier one is never made
+// if the earlier one was not.
 func (fs *FS) changeIfNotFrozen(op func() error) (done bool, err error) {
-	fs.gate.RLock()
-	defer fs.gate.RUnlock()
+	fs.changes.RLock()
+	defer fs.changes.RUnlock()
 	if fs.failure.Load() != nil {
 		return false, nil
 	}
 	return true, op()
 }
 
-// vital is change for operations whose error freezes the directory. It reports whether the change was made; if not,
-// the directory is frozen and the caller pretends.
+// vital is change for an operation whose error freezes the directory. It reports whether the change was made. If not,
+// the directory is frozen, and the caller pretends success.
 func (fs *FS) vital(what, name string, op func() error) bool {
 	done := false
 	err := fs.retry(name, true, func() (err error) {
@@ -165,9 +170,9 @@ func (fs *FS) vital(what, name string, op func() error) bool {
 	return done
 }
 
-// other is change for operations on files that are not vital. The error is the caller's to pass on. It freezes as well
-// while the store is being opened: what pebble.Open finds in the log it writes to tables, and repeats that until it
-// succeeds, so that it would not return from a full disk.
+// other is change for an operation on a file that is not vital. The caller passes the error on. While the store is
+// being opened the error also freezes the directory: pebble.Open writes what it finds in the log to tables, and
+// repeats that until it succeeds, so that on a full disk it would never return.
 func (fs *FS) other(what, name string, op func() error) (done bool, err error) {
 	err = fs.retry(name, false, func() (err error) {
 		done, err = fs.change(op)
@@ -180,7 +185,7 @@ func (fs *FS) other(what, name string, op func() error) (done bool, err error) {
 	return done, err
 }
 
-// completed is called after a sync of a file that is not vital.
+// completed is called after a sync of a file that is not vital. A sync that succeeded resets failures.
 func (fs *FS) completed(done bool, err error) error {
 	if done && err == nil {
 		fs.failures.Store(0)
@@ -191,9 +196,9 @@ func (fs *FS) completed(done bool, err error) error {
 // Unwrap implements vfs.FS.
 func (fs *FS) Unwrap() vfs.FS { return fs.FS }
 
-// Create implements vfs.FS. Before a marker is made the directory is synced: the file that the marker names was just
-// made too, Pebble syncs the directory once for both, and a file system that keeps entries in another order than they
-// were made in could be left, by a crash, with the marker alone: a store that does not open.
+// Create implements vfs.FS. It syncs the directory before it makes a marker. A marker names a file that was made just
+// before, and Pebble syncs the directory once for both. A file system may keep the two entries in another order than
+// they were made in. Then a crash could leave the marker alone, and the store would not open.
 func (fs *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if fs.inside(name) && strings.HasPrefix(fs.PathBase(name), "marker.") {
 		fs.vital("sync directory before", name, fs.syncDir)
@@ -203,13 +208,13 @@ func (fs *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, err
 
 func (fs *FS) syncDir() error {
 	d, err := fs.FS.OpenDir(fs.dir)
-	if err != nil { // nothing was to be written yet: it may be tried again
+	if err != nil { // nothing was written yet, so the open may be tried again
 		if d, err = fs.FS.OpenDir(fs.dir); err != nil {
 			return err
 		}
 	}
 	err = d.Sync()
-	_ = d.Close() // nothing was written through it: a sync that succeeded holds
+	_ = d.Close() // nothing was written through this handle, so its error does not undo the sync
 	return err
 }
 
@@ -222,8 +227,8 @@ func (fs *FS) OpenReadWrite(
 	})
 }
 
-// ReuseForWrite implements vfs.FS. It renames, then opens. When it lacked a descriptor for the second, only that is
-// repeated.
+// ReuseForWrite implements vfs.FS. It renames a file and then opens it. If only the open failed, for lack of a
+// descriptor, only the open is repeated.
 func (fs *FS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	renamed := false
 	return fs.openForWriting("reuse", newname, category, func() (vfs.File, error) {
@@ -239,7 +244,7 @@ func (fs *FS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCateg
 	})
 }
 
-// compactions is the category under which Pebble writes tables that are not of flushes.
+// compactions is the category under which Pebble writes all tables but those of flushes.
 const compactions vfs.DiskWriteCategory = "pebble-compaction"
 
 func (fs *FS) openForWriting(
@@ -291,7 +296,7 @@ func (fs *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if err != nil || !fs.inside(name) || fs.open.Load() || !fs.keepsSeal() {
 		return f, err
 	}
-	if number, ok := logNumber(fs.PathBase(name)); ok { // Pebble is going to replay it
+	if number, ok := logNumber(fs.PathBase(name)); ok { // Pebble will replay this log
 		if err := checkLog(f, number); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
@@ -308,7 +313,7 @@ func (fs *FS) OpenDir(name string) (vfs.File, error) {
 	return &dirFile{File: f, fs: fs}, nil
 }
 
-// opened opens a file for reading, or a directory, again and again if it lacks a descriptor.
+// opened opens a file for reading, or a directory. It tries again if it lacks a descriptor.
 func (fs *FS) opened(name string, open func() (vfs.File, error)) (f vfs.File, err error) {
 	err = fs.retry(name, false, func() (err error) {
 		f, err = open()
@@ -326,8 +331,8 @@ func (fs *FS) List(dir string) (names []string, err error) {
 	return names, err
 }
 
-// Stat implements vfs.FS. An error is returned and does not freeze: Pebble asks for the size of a vital file only
-// while it opens, which fails with that error.
+// Stat implements vfs.FS. An error does not freeze the directory, but is returned: Pebble asks for the size of a
+// vital file only while it opens, and fails to open then.
 func (fs *FS) Stat(name string) (vfs.FileInfo, error) {
 	if fs.inMemory(name) {
 		return fs.tables.Stat(fs.PathBase(name))
@@ -335,7 +340,8 @@ func (fs *FS) Stat(name string) (vfs.FileInfo, error) {
 	return fs.FS.Stat(name)
 }
 
-// Link implements vfs.FS. A link out of the directory, as a backup makes, changes nothing in it.
+// Link implements vfs.FS. A link from the directory to elsewhere, as a backup makes, changes nothing in the
+// directory.
 func (fs *FS) Link(oldname, newname string) error {
 	if !fs.inside(newname) {
 		return fs.FS.Link(oldname, newname)
@@ -364,7 +370,7 @@ func (fs *FS) Rename(oldname, newname string) error {
 	return err
 }
 
-// Remove implements vfs.FS. An error does not freeze: a file too many harms nobody.
+// Remove implements vfs.FS. An error does not freeze the directory: a file too many does no harm.
 func (fs *FS) Remove(name string) error {
 	return fs.remove(name, fs.FS.Remove)
 }
@@ -400,7 +406,7 @@ func (fs *FS) MkdirAll(name string, perm os.FileMode) error {
 // inside reports whether name is an entry of the store's directory.
 func (fs *FS) inside(name string) bool { return fs.PathDir(name) == fs.dir }
 
-// inMemory reports whether name is a file created since the freeze and kept in memory.
+// inMemory reports whether name is a file that was created since the freeze and is kept in memory.
 func (fs *FS) inMemory(name string) bool {
 	if fs.failure.Load() == nil || !fs.inside(name) {
 		return false
@@ -409,10 +415,10 @@ func (fs *FS) inMemory(name string) bool {
 	return err == nil
 }
 
-// clean spells the path of a directory as PathDir would for its entries.
+// clean spells the path of a directory as PathDir spells it for the directory's entries.
 func (fs *FS) clean(dir string) string { return fs.PathDir(fs.PathJoin(dir, "x")) }
 
-// isVital reports whether errors on a file of this name freeze the directory.
+// isVital reports whether a file of this name is vital, so that an error on it freezes the directory.
 func isVital(entry string) bool {
 	return strings.HasSuffix(entry, ".log") || strings.HasSuffix(entry, ".dbtmp") ||
 		strings.HasPrefix(entry, "MANIFEST-") || strings.HasPrefix(entry, "OPTIONS-") ||

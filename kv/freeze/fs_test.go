@@ -244,7 +244,7 @@ func TestFS_frozen_tables(t *testing.T) {
 	unchanged(t, disk, before)
 }
 
-// TestFS_outside checks that what is not an entry of the directory is none of FS's business, frozen or not.
+// TestFS_outside checks that FS passes on paths that are not entries of the directory, frozen or not.
 func TestFS_outside(t *testing.T) {
 	disk := newDir()
 	frozen := freeze.New(disk, dir, nil)

@@ -304,7 +304,7 @@ func TestLog_notWhole(t *testing.T) {
 	}
 }
 
-// Logs that end as they should, and files that are none.
+// Logs that end as they should, and files that are no logs.
 func TestLog_ends(t *testing.T) {
 	name, _, data := killedLog(t)
 	r := newRun()

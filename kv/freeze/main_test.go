@@ -74,7 +74,7 @@ func finishOpen(t *testing.T, fs vfs.FS) {
 	check(t, fs.Rename("db/000001.dbtmp", "db/OPTIONS-000001"))
 }
 
-// unchanged fails the test if the files of the directory are not those of before.
+// unchanged fails the test if the files of the directory differ from those given.
 func unchanged(t *testing.T, disk vfs.FS, before map[string]string) {
 	t.Helper()
 	if after := contents(disk, dir); !maps.Equal(before, after) {

@@ -43,8 +43,8 @@ func (f *hookFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// The store learns that the directory is frozen when no change of it is under way any more: what it says then of the
-// disk stays so.
+// The callback runs when no change of the directory is under way any more. So what the store sees on the disk then
+// stays as it is.
 func TestFS_callback_changeUnderWay(t *testing.T) {
 	writing, written := make(chan struct{}), make(chan struct{})
 	hooked := &hookFS{FS: newDir(), name: "000002.log", before: func() {
@@ -97,7 +97,7 @@ func TestFS_Create_marker(t *testing.T) {
 	}
 }
 
-// A log of which only part was written has failed, though no error was reported.
+// A log that was written only in part has failed, though no error was reported.
 func TestFS_short(t *testing.T) {
 	f := &fault{site: site{"write", "log"}, nth: 2, short: true}
 	frozen := freeze.New(&faultFS{FS: newDir(), dir: dir, fault: f}, dir, nil)
@@ -109,8 +109,7 @@ func TestFS_short(t *testing.T) {
 	}
 }
 
-// Who needs the ballast's room while that is being made gets it after the piece being written, and who closes the store
-// waits no longer either.
+// While the ballast is being made, a write that needs its room waits for the current chunk at most. So does Close.
 func TestSpace_ballast_interrupted(t *testing.T) {
 	const pieces = 4
 	for name, interrupt := range map[string]func(s *freeze.Space, others *sync.WaitGroup){
@@ -143,7 +142,7 @@ func TestSpace_ballast_interrupted(t *testing.T) {
 	}
 }
 
-// The room that a write was just given is not taken back for a new ballast, though there is enough, until the next look.
+// The room that a write was just given is not used for a new ballast before the next look, even if it is enough.
 func TestSpace_ballast_freed(t *testing.T) {
 	g := newGauge(newDir(), 1<<30)
 	f := &fault{site: site{"write", "log"}, nth: 1, err: syscall.ENOSPC}
@@ -165,7 +164,7 @@ func TestSpace_ballast_freed(t *testing.T) {
 	g.stop(s)
 }
 
-// A ballast that cannot be made, and cannot be made again, is told once, and keeps no writes from a disk that has room.
+// If the ballast cannot be made again and again, one line says so, and a disk that has room takes writes.
 func TestSpace_ballast_failingAgain(t *testing.T) {
 	g, log := newGauge(newDir(), 1<<30), &logLines{}
 	f := &fault{site: site{"create", "BALLAST"}, nth: 1, after: true, err: syscall.EACCES}
@@ -198,7 +197,7 @@ func (f lookFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: 1 << 30}, nil
 }
 
-// Nobody looks at the disk any more when Close has returned.
+// After Close has returned, nothing looks at the disk any more.
 func TestSpace_Close(t *testing.T) {
 	var s *freeze.Space
 	var watched, closed atomic.Bool

@@ -16,27 +16,28 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
-// The seal says how long the MANIFEST is, and its checksum.
+// The seal says how much of the MANIFEST was synced, and the checksum of that part.
 //
 // The MANIFEST says which tables and logs the store consists of. Pebble reads it up to the first record that is not
-// whole, and takes the rest for a torn write. So one flipped bit takes away a flushed table in silence, and all that is
-// in it, as the log that held the same is gone.
+// whole, and takes the rest for an interrupted write. So one flipped bit can take away a flushed table, with all that
+// is in it, and no error says so. The log that held the same commits is gone by then.
 //
-// The file is replaced after every sync of a MANIFEST, before Pebble is told that the sync succeeded: temporary file,
-// sync, rename, sync of the directory. It names the MANIFEST that was synced and the one before.
+// The seal is replaced after every sync of a MANIFEST, before Pebble is told that the sync succeeded. It is written
+// to a temporary file, which is synced and renamed; then the directory is synced. It names the MANIFEST that was
+// synced and the one before.
 //
 // What a crash leaves:
 //
-//   - The marker names one of the two MANIFESTs. Pebble moves the marker to a new MANIFEST after its first sync, so
-//     that the seal names the new one before the marker does.
-//   - What is sealed was synced before, and a MANIFEST only grows. So it is there, unchanged: if it is not, the disk
-//     has changed it. An honest crash is never taken for damage.
-//   - Records behind what is sealed may be there or not, torn or damaged. None of them is needed: Pebble removes and
-//     reuses files only after the sync of the record that no longer names them has returned. Without the records, the
-//     store is the one before them, whose logs and tables are all there.
+//   - The marker names one of the two MANIFESTs. Pebble moves the marker to a new MANIFEST only after the first sync
+//     of that MANIFEST. So the seal names the new MANIFEST before the marker does.
+//   - What is sealed was synced before, and a MANIFEST only grows. So the sealed part is there, unchanged; if it is
+//     not, the disk has changed it. A crash alone is never taken for damage.
+//   - Records behind the sealed part may be there or not, torn or damaged. The store needs none of them. Pebble
+//     removes and reuses a file only after the sync of the record that no longer names the file has returned. So
+//     without those records the store is what it was before them, and its logs and tables are all there.
 //   - If Pebble reads such records when it opens the store, it acts on them. So Verify seals them first.
 //
-// A MANIFEST with a greater number than any in the seal is not checked: it comes from a program that knows no seals.
+// A MANIFEST with a greater number than any in the seal is not checked: a program that knows no seals has written it.
 //
 //	offset  size  field
 //	0       4     magic "SVSL"
@@ -54,10 +55,10 @@ const (
 	manifestName = "MANIFEST-"
 )
 
-// SealName is the name of the file that holds the seal, in the directory of the store.
+// SealName is the name of the file that holds the seal, in the store's directory.
 const SealName = "SEAL"
 
-// The errors of Verify, and of opening a log that is damaged, for errors.Is.
+// The errors of Verify, and of opening a damaged log, for errors.Is.
 var (
 	// ErrDamaged means that a file of the store is not what was written to it.
 	ErrDamaged = errors.New("freeze: damaged file")
@@ -80,7 +81,7 @@ func (s *sealed) add(p []byte) {
 	s.crc = crc32.Update(s.crc, castagnoli, p)
 }
 
-// seal is what the file holds.
+// seal is the content of the seal's file.
 type seal struct {
 	mu   sync.Mutex
 	kept bool     // Verify was called; guarded by mu
@@ -122,9 +123,10 @@ func decodeSeal(b []byte) ([]sealed, error) {
 	return list, nil
 }
 
-// Verify compares the MANIFEST with its seal. It is called before pebble.Open, by who owns the directory and is going to
-// write to it; from then on FS keeps the seal, and looks at each log that Pebble replays (see log.go). The errors are
-// ErrDamaged, ErrVersion and those of the file system. A store without a seal is given one.
+// Verify compares the MANIFEST with its seal. It must be called before pebble.Open, by the process that holds the
+// lock of the directory and is going to write to it. From then on FS keeps the seal up to date, and checks each log
+// that Pebble replays (see log.go). A store without a seal gets one. The errors are ErrDamaged, ErrVersion and errors
+// of the file system.
 func (fs *FS) Verify() error {
 	s := &fs.seal
 	s.mu.Lock()
@@ -139,7 +141,7 @@ func (fs *FS) Verify() error {
 	}
 	s.list, s.kept = nil, true
 	if !ok {
-		return nil // there is no store, or one that Pebble refuses
+		return nil // there is no store, or one that Pebble will refuse
 	}
 	known := sealed{number: number}
 	i := slices.IndexFunc(list, func(m sealed) bool { return m.number == number })
@@ -155,7 +157,8 @@ func (fs *FS) Verify() error {
 	if whole != known {
 		return fs.sealFound(whole)
 	}
-	// A newer one, which a crash has left, was never in use. If it were kept, the next one would take the place of this.
+	// The seal may name a newer MANIFEST, which a crash has left and which was never in use. It is dropped here. If
+	// it were kept, the next MANIFEST would push the one in use out of the seal.
 	s.list = []sealed{known}
 	return nil
 }
@@ -200,7 +203,8 @@ func manifestNumber(name string) (uint64, bool) {
 	return n, err == nil
 }
 
-// measure reads a MANIFEST and checks that it begins with what is sealed of it.
+// measure reads a MANIFEST, and checks that it begins with the part that is sealed. It returns the seal of the whole
+// file.
 func (fs *FS) measure(known sealed) (whole sealed, err error) {
 	name := fs.manifestPath(known.number)
 	f, err := fs.opened(name, func() (vfs.File, error) { return fs.FS.Open(name) })
@@ -233,8 +237,8 @@ func (fs *FS) manifestPath(number uint64) string {
 	return fs.PathJoin(fs.dir, fmt.Sprintf("%s%06d", manifestName, number))
 }
 
-// sealFound seals a MANIFEST that was found. It is synced first: Pebble acts on what it reads there, which a process
-// that was killed may not have synced. The caller holds the seal's mutex.
+// sealFound seals a MANIFEST as it was found. It syncs the MANIFEST first: Pebble will act on everything in it, and a
+// process that was killed may not have synced the end. The caller holds the seal's mutex.
 func (fs *FS) sealFound(whole sealed) error {
 	name := fs.manifestPath(whole.number)
 	fs.vital("seal", name, func() error {
@@ -250,19 +254,20 @@ func (fs *FS) sealFound(whole sealed) error {
 	return fs.Failed()
 }
 
-// sealManifest is called when a MANIFEST was synced.
+// sealManifest is called after a sync of a MANIFEST.
 func (fs *FS) sealManifest(m sealed) error {
 	fs.seal.mu.Lock()
 	defer fs.seal.mu.Unlock()
 	return fs.writeSeal(m)
 }
 
-// writeSeal writes the seal with one MANIFEST added, or replaced. The caller holds the seal's mutex, and the gate.
+// writeSeal writes a seal in which m is added, or replaced. The caller holds the seal's mutex, and holds changes
+// shared.
 func (fs *FS) writeSeal(m sealed) error {
 	list := []sealed{m}
 	for _, old := range fs.seal.list {
 		if old.number != m.number {
-			list = []sealed{old, m} // the last one, if there are two
+			list = []sealed{old, m} // of two others, this keeps the newer one
 		}
 	}
 	path := fs.PathJoin(fs.dir, SealName)
@@ -294,7 +299,7 @@ func (fs *FS) keepsSeal() bool {
 	return fs.seal.kept
 }
 
-// manifestFile is the handle of a new MANIFEST. Pebble writes from one goroutine at a time.
+// manifestFile is the handle of a new MANIFEST. Pebble writes to it from one goroutine at a time.
 type manifestFile struct {
 	*vitalFile
 	written sealed
@@ -306,7 +311,7 @@ func (f *manifestFile) Write(p []byte) (int, error) {
 	return f.vitalFile.Write(p)
 }
 
-// Sync implements vfs.File. What Pebble does after it relies on the seal.
+// Sync implements vfs.File. It also writes the seal, on which Pebble's next steps rely.
 func (f *manifestFile) Sync() error { return f.syncBy(f.File.Sync) }
 
 // SyncData implements vfs.File.

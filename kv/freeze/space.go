@@ -10,45 +10,46 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Options are the options of NewSpace. The zero value watches nothing and keeps no ballast.
+// Options configure NewSpace. The zero value watches nothing and keeps no ballast.
 type Options struct {
-	// Ballast is the size of the ballast file in bytes. It should hold what Pebble still writes when writers have
+	// Ballast is the size of the ballast file, in bytes. It should hold what Pebble still writes after writers have
 	// stopped, above all its memtables. 0 means no ballast.
 	Ballast int64
 
-	// Wanted, if set, says how much of the ballast is enough for now, in bytes: it is made larger when that grows. It is
-	// asked at every look, and must not wait for anything.
+	// Wanted, if set, returns how much of the ballast is enough for now, in bytes. When that grows the ballast is
+	// made larger. Wanted is called at every look at the free space, and must not wait for anything.
 	Wanted func() int64
 
-	// Low is the free space, in bytes, below which Full turns true. 0 means never.
+	// Low is the free space, in bytes, below which Full becomes true. 0 means never.
 	Low uint64
 
-	// High is the free space, in bytes, above which Full turns false again. It is raised to Low if it is less; the
+	// High is the free space, in bytes, above which Full becomes false again. It is raised to Low if it is less. The
 	// distance between the two keeps Full from flapping.
 	High uint64
 
 	// Floor is the free space, in bytes, below which Exhausted is true once the ballast is gone. It should leave room
-	// for the log of what is accepted until then, between two looks. 0 means never.
+	// for the log of the writes that are accepted between two looks. 0 means never.
 	Floor uint64
 
 	// Interval is the time between two looks at the free space. 0 means one second.
 	Interval time.Duration
 
-	// Logger gets one line whenever something changes: the disk becomes full, has room again, the ballast is removed,
-	// cannot be made, the free space cannot be read. nil means none.
+	// Logger gets a line when the disk becomes full or has room again, when the ballast is removed or cannot be made,
+	// and when the free space cannot be read. nil means no lines.
 	Logger *slog.Logger
 }
 
-// ballastPause is how many looks that see enough room for the ballast pass before one that could not be made is tried
-// again. An attempt may write most of it.
+// ballastPause is how many looks pass after a failed attempt to make the ballast before the next attempt. Only looks
+// that see enough room count. An attempt may write most of the ballast.
 const ballastPause = 60
 
-// Space watches the free space of the file system under a store. It exists because Pebble does not stop when the disk
-// is full: it repeats failing flushes and compactions without pause, lets writers hang, and dies if the log is hit.
+// Space watches the free space of the file system that a store is on. Pebble needs this because it does not stop when
+// the disk is full: it repeats failing flushes and compactions without a pause, lets writers hang, and dies if a
+// write to the log fails.
 //
-// Space refuses nothing itself: writers ask Full first. When a write meets ENOSPC in spite of that, the ballast
-// is removed and Pebble's write is repeated once; readers and flushes then have that much room until writes have
-// stopped. A failed sync is not repeated, since the data that it was to write may be lost.
+// Space does not refuse writes itself: writers ask Full first. When a write meets ENOSPC in spite of that, Space
+// removes the ballast, and Pebble's write is repeated once. Readers and flushes then have the ballast's room until
+// the writers have stopped. A failed sync is not repeated, since the data that it was to write may be lost.
 type Space struct {
 	opts    Options
 	base    vfs.FS
@@ -61,19 +62,19 @@ type Space struct {
 	exhausted atomic.Bool
 	free      atomic.Uint64 // at the last look
 
-	struck  chan struct{} // tells the watcher of an ENOSPC; holds one
+	struck  chan struct{} // tells the watcher of an ENOSPC; of capacity 1
 	stop    chan struct{}
 	stopped sync.Once
 	watcher sync.WaitGroup
 
-	// The rest belongs to Start, then to the watcher.
+	// Only Start uses the rest, and then only the watcher.
 
-	pause   int   // looks to let pass before the ballast is tried again
-	failure error // of the last attempt to make the ballast, which was logged, or nil
-	blind   bool  // the free space could not be read, which was logged
+	pause   int   // looks that must pass before the next attempt to make the ballast
+	failure error // of the last attempt to make the ballast; it was logged
+	blind   bool  // the free space cannot be read; that was logged
 }
 
-// NewSpace returns a Space for the store in directory dir of base, the real file system. It touches nothing before
+// NewSpace returns a Space for the store in directory dir of base, the real file system. It touches no file before
 // Start.
 func NewSpace(base vfs.FS, dir string, opts Options) *Space {
 	opts.High = max(opts.High, opts.Low)
@@ -96,14 +97,14 @@ func NewSpace(base vfs.FS, dir string, opts Options) *Space {
 	return s
 }
 
-// FS returns the file system to stack FS on: base, with the ballast removed and the operation repeated when a write
-// meets ENOSPC.
+// FS returns the file system to stack FS on. It is base, except that when a write meets ENOSPC the ballast is removed
+// and the write repeated.
 func (s *Space) FS() vfs.FS { return s.fs }
 
-// Start makes the ballast and begins to watch. It is called once, when the directory exists and is locked, since a
-// process that does not own the store must not touch its ballast, and best before pebble.Open, which may need it.
-// Nothing that goes wrong here is an error; it is logged. When Start returns, Full tells the truth. If the file system
-// cannot tell its free space, nothing is watched and Full stays false.
+// Start makes the ballast and begins to watch. It is called once, when the directory exists and is locked: only the
+// process that owns the store may touch its ballast. It should be called before pebble.Open, which may need the
+// ballast. What goes wrong here is no error, but is logged. When Start has returned, Full tells the truth. If the
+// file system cannot tell its free space, nothing is watched and Full stays false.
 func (s *Space) Start() {
 	if err := s.ballast.adopt(); err != nil {
 		s.log.Warn("freeze: the ballast of an earlier process cannot be removed", "err", err)
@@ -124,8 +125,8 @@ func (s *Space) Start() {
 // Full reports whether the disk is so full that writes should be refused. It is one atomic load.
 func (s *Space) Full() bool { return s.full.Load() }
 
-// Exhausted reports whether there is so little room, the ballast included, that not even writes which make room should be
-// accepted: Full is then true as well. It is one atomic load.
+// Exhausted reports whether there is so little room, the ballast included, that even writes which make room should be
+// refused. Full is true then as well. It is one atomic load.
 func (s *Space) Exhausted() bool { return s.exhausted.Load() }
 
 // Free returns the free space, in bytes, at the last look. It is one atomic load.
@@ -134,14 +135,14 @@ func (s *Space) Free() uint64 { return s.free.Load() }
 // Ballast returns the size, in bytes, of the ballast that is on the disk. It is one atomic load.
 func (s *Space) Ballast() int64 { return s.ballast.size.Load() }
 
-// Close stops watching and waits until the watcher has ended. The ballast stays for the next process. Full keeps its
-// last answer.
+// Close stops the watcher and waits until it has ended. The ballast stays for the next process. Full keeps its last
+// answer.
 func (s *Space) Close() {
 	s.stopped.Do(func() { close(s.stop) })
 	s.watcher.Wait()
 }
 
-// diskFull is called by vfs.OnDiskFull, while it holds up all writes, when one of them has met ENOSPC.
+// diskFull is called by vfs.OnDiskFull when a write has met ENOSPC. All writes wait for it.
 func (s *Space) diskFull() {
 	removed, err := s.ballast.release()
 	switch {
@@ -166,14 +167,14 @@ func (s *Space) watch() {
 		case <-ticker.C:
 			s.check()
 		case <-s.struck:
-			// Not check: it could find that the room just made is enough for a new ballast, and take it from the
-			// write that is being repeated.
+			// This does not call check. That could find that the room just made is enough for a new ballast, and take
+			// it from the write that is being repeated.
 			s.refuseIfLow()
 		}
 	}
 }
 
-// check looks at the free space once.
+// check looks at the free space. It makes the ballast if it can, and accepts writes again if there is room.
 func (s *Space) check() {
 	free, low := s.refuseIfLow()
 	if low || free <= s.opts.High || !s.ensureBallast(free) {
@@ -184,8 +185,8 @@ func (s *Space) check() {
 	}
 }
 
-// refuseIfLow reads the free space and turns Full true if it is below the low mark. If it cannot be read it counts as
-// low, which changes nothing.
+// refuseIfLow reads the free space, and makes Full true if it is below Low. If the free space cannot be read it
+// reports low, and changes nothing.
 func (s *Space) refuseIfLow() (free uint64, low bool) {
 	usage, err := s.base.GetDiskUsage(s.dir)
 	if err != nil {
@@ -199,7 +200,7 @@ func (s *Space) refuseIfLow() (free uint64, low bool) {
 	s.free.Store(usage.AvailBytes)
 	floor := min(s.opts.Floor, s.opts.Low)
 	if want := s.ballast.want(); want > 0 {
-		floor = min(floor, uint64(want)/2) // the ballast alone has room for some
+		floor = min(floor, uint64(want)/2) // so that removing even a small ballast leaves room for some writes
 	}
 	s.exhausted.Store(usage.AvailBytes < floor && s.ballast.size.Load() == 0)
 	if usage.AvailBytes >= s.opts.Low {
@@ -211,14 +212,15 @@ func (s *Space) refuseIfLow() (free uint64, low bool) {
 	return usage.AvailBytes, true
 }
 
-// ensureBallast makes the ballast if it is missing and leaves more than High free. It reports whether writes may go on,
-// which they may without a ballast if space is not what it lacks: a name that is taken must not stop a store for ever.
+// ensureBallast makes the ballast if it is missing and there is room for it above High. It reports whether writes may
+// go on. If the ballast is missing for another reason than lack of space, they may: a file name that is taken must
+// not stop a store for ever.
 func (s *Space) ensureBallast(free uint64) bool {
 	if !s.ballast.missing() {
 		return true
 	}
 	if free-s.opts.High <= uint64(s.ballast.want()) {
-		return s.ballast.size.Load() > 0 // one that is too small will do until there is room
+		return s.ballast.size.Load() > 0 // a ballast that is too small will do until there is room
 	}
 	if s.pause > 0 {
 		s.pause--
@@ -227,7 +229,7 @@ func (s *Space) ensureBallast(free uint64) bool {
 	return s.makeBallast()
 }
 
-// makeBallast makes the ballast and reports what ensureBallast does.
+// makeBallast makes the ballast, and reports whether writes may go on, as ensureBallast does.
 func (s *Space) makeBallast() bool {
 	err := s.ballast.create(s.stop)
 	if errors.Is(err, errInterrupted) {

@@ -50,7 +50,7 @@ func (l *logLines) expect(t *testing.T, texts ...string) {
 	}
 }
 
-// gauge is a file system that has as much free space as it is told, and can hold those who look.
+// gauge is a file system with as much free space as it is told to have. It can hold a goroutine that looks.
 type gauge struct {
 	vfs.FS
 	free   atomic.Int64  // negative: the free space cannot be read
@@ -386,8 +386,8 @@ type ownUsage struct {
 
 func (u ownUsage) GetDiskUsage(name string) (vfs.DiskUsage, error) { return u.disk.GetDiskUsage(name) }
 
-// TestSpace_Pebble fills a disk, stops to write when it is told, makes room, and goes on. The low mark leaves room for
-// a compaction of everything.
+// TestSpace_Pebble fills a disk, stops writing when Full says so, makes room, and goes on. Low leaves room for a
+// compaction of everything.
 func TestSpace_Pebble(t *testing.T) {
 	disk, log, l := newSmallDisk(1<<20), &logLines{}, &listener{}
 	g := newGauge(disk, disk.free())
@@ -420,8 +420,7 @@ func TestSpace_Pebble(t *testing.T) {
 	check(t, r.verify(disk))
 }
 
-// A ballast grows as more of it is wanted, as far as there is room, and is found again by
-// the next process.
+// A ballast grows as more of it is wanted, as far as there is room. The next process finds it again.
 func TestSpace_ballast_grows(t *testing.T) {
 	g, log := newGauge(newDir(), 1<<30), &logLines{}
 	var wanted atomic.Int64
@@ -460,7 +459,7 @@ func TestSpace_ballast_grows(t *testing.T) {
 	log.expect(t)
 }
 
-// What makes room is refused only if there is neither a ballast nor room beside it.
+// Writes that make room are refused only if there is neither a ballast nor other room.
 func TestSpace_Exhausted(t *testing.T) {
 	for _, c := range []struct {
 		ballast int64

@@ -13,7 +13,7 @@ var storage = []mutation{
 		"		if err := sync(); err != nil {\n			return err\n		}\n		return f.fs.sealManifest(f.written)\n",
 		"		if err := f.fs.sealManifest(f.written); err != nil {\n			return err\n		}\n		return sync()\n"}),
 	inFreeze("the seal of the MANIFEST before is dropped", edit{"kv/freeze/seal.go",
-		"			list = []sealed{old, m} // the last one, if there are two\n",
+		"			list = []sealed{old, m} // of two others, this keeps the newer one\n",
 		""}),
 	inFreeze("the directory is not synced after the seal", edit{"kv/freeze/seal.go",
 		"	if err := fs.syncDir(); err != nil {\n		return err\n	}\n	fs.seal.list = list\n",

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// What is wrong with stored bytes.
+// The errors for stored bytes.
 var (
-	// ErrCorrupt is returned when stored bytes do not decode, or the store's log lost its end.
+	// ErrCorrupt is returned when stored bytes cannot be decoded, or the store's log has lost its end.
 	ErrCorrupt = errors.New("kv: corrupt data")
 
-	// ErrUnsupportedVersion is returned for bytes written by a newer version of this package or of a module.
+	// ErrUnsupportedVersion is returned for bytes that a newer version of this package or of a module has written.
 	ErrUnsupportedVersion = errors.New("kv: unsupported format version")
 )
 

@@ -4,7 +4,8 @@ import (
 	"encoding/binary"
 )
 
-// decoder reads fields off a byte slice; after the first that is not there, bad is set and every later one is zero.
+// decoder reads fields from the start of a byte slice. When a field is cut short, bad is set, and that field and all
+// later ones are zero.
 type decoder struct {
 	b   []byte
 	bad bool

@@ -1,5 +1,5 @@
-// Package format has every byte that the engine stores, but for what is under the keys of blocks,
-// which package block has: how keys are made, and what is in values.
+// Package format describes every byte that the engine stores: how keys are made, and what their values hold. Only the
+// values under the keys of blocks are package block's.
 package format
 
 import (
@@ -11,11 +11,10 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// Every byte kv stores is described in this file; the values under block keys
-// are package block's. Stored on disk: never reuse or renumber a value.
+// Every stored byte is described in this file. Stored on disk: never reuse or renumber a value.
 //
-// Keys. The first byte is a tag; integers behind it are in the ordered form of AppendOrdered, 1 byte for 0 to 247 and
-// up to 9 for larger ones, so that keys sort by (object, part, block) and a block key takes 4 to 7 bytes:
+// Keys. The first byte is a tag. The integers behind it are in the form of AppendOrdered, 1 byte for 0 to 247 and up
+// to 9 for larger ones. So keys sort by (object, part, block), and a block key takes 4 to 7 bytes:
 //
 //	tag   rest                          value
 //	0x01  one byte, see meta keys       store metadata
@@ -30,15 +29,17 @@ import (
 //	0x05  expiry, user key              the key expires then; value empty for a
 //	                                    string, 0x01 for what has an object
 //
-// All of an object lies in one range, [0x03 object, 0x03 object+1), so that dropping it is one range deletion
-// whatever its size. Object ids are never used twice. The number of a layer that was removed, which is the newest,
-// may be used by the next one its object gets: what is stored of the first goes in the commit that removes it.
+// All of an object lies in one range, [0x03 object, 0x03 object+1). So one range deletion drops an object, whatever
+// its size. Object ids are never used twice. When the newest layer of an object is removed, the object's next layer
+// may get its number: the commit that removes a layer also removes all that is stored of it.
 //
-// The hash is XXH64 with the first 8 bytes of the store's id as seed. Sorted by it, keys have a place in 64 bits that
-// never changes: the cursor of a scan. Nobody who chooses keys can know it, and so crowd one place.
+// The hash is XXH64, with the first 8 bytes of the store's id as its seed. So each key has a place among 2^64, which
+// never changes; a scan's cursor is such a place. Someone who chooses keys but does not know the id cannot crowd many
+// of them into one place.
 //
-// Header versions, type format versions and the store's format version are checked before anything else is decoded:
-// newer is unsupported, not corrupt. Pebble's checksums cover all of it, log and tables, so there are none here.
+// The versions of headers, of types' formats and of the store's format are checked before anything else is decoded: a
+// newer one is unsupported, not corrupt. There are no checksums here, since Pebble's cover all of this, in the log
+// and in tables.
 const (
 	TagMeta    = 0x01
 	TagHeader  = 0x02
@@ -56,17 +57,17 @@ const (
 const (
 	MetaStore  = 0x01 // see AppendStoreMeta; written once
 	MetaNextID = 0x02 // uvarint: every object id in use is below it
-	MetaSecret = 0x04 // 32 bytes: the secret of keyed hashes; written when the first object needs it
-	MetaKeys   = 0x03 // and a group, a byte: uvarint, the number of headers whose hash begins with that byte
+	MetaSecret = 0x04 // 32 bytes: the secret of keyed hashes; written when an object first needs it
+	MetaKeys   = 0x03 // followed by one byte: uvarint, the number of headers whose hash begins with that byte
 )
 
-// DroppedUnwritten is the value of the note of an object being built.
+// DroppedUnwritten is the value under an object's TagDropped key while the object is being built.
 const DroppedUnwritten = 0x01
 
-// expiryOfObject is the value of the note of a key that has an object.
+// expiryOfObject is the value under an expiry key if the user key has an object.
 const expiryOfObject = 0x01
 
-// ExpiryNoteValue returns the value of the note of a key with a header.
+// ExpiryNoteValue returns the value under the expiry key of a user key with this header.
 func ExpiryNoteValue(h *Header) []byte {
 	if h.ID == 0 {
 		return nil
@@ -86,8 +87,8 @@ const StoreVersion = 1
 // headerVersion is the format version of headers.
 const headerVersion = 1
 
-// AppendOrdered appends v so that byte order is numeric order: values up to 247 are one byte; others a byte 247+n
-// followed by n big-endian bytes without leading zeros.
+// AppendOrdered appends v so that byte order is numeric order. A value up to 247 is one byte. A larger one is a byte
+// 247+n, followed by n big-endian bytes without leading zeros.
 func AppendOrdered(dst []byte, v uint64) []byte {
 	if v <= 247 {
 		return append(dst, byte(v))
@@ -101,8 +102,8 @@ func AppendOrdered(dst []byte, v uint64) []byte {
 	return append(append(dst, byte(247+n)), be[8-n:]...)
 }
 
-// DecodeOrdered returns the value at the start of b and its length; a length of
-// 0 means that b does not hold one in the only form AppendOrdered makes.
+// DecodeOrdered returns the value at the start of b, and its length in bytes. A length of 0 means that b does not
+// begin with a value in the form that AppendOrdered makes.
 func DecodeOrdered(b []byte) (v uint64, n int) {
 	if len(b) == 0 {
 		return 0, 0
@@ -133,7 +134,7 @@ func AppendHeaderKey(dst []byte, hash uint64, key []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(append(dst, TagHeader), hash), key...)
 }
 
-// HeaderKeyPrefix is the number of bytes of a header's key before the user key.
+// HeaderKeyPrefix is the number of bytes before the user key in a header's key.
 const HeaderKeyPrefix = 1 + 8
 
 // DecodeHeaderKey returns the hash and the user key of a header's key.
@@ -177,14 +178,14 @@ func AppendDroppedKey(dst []byte, object uint64) []byte {
 	return AppendOrdered(append(dst, TagDropped), object)
 }
 
-// ObjectKey is a decoded key of an object's range.
+// ObjectKey is a decoded key from an object's range.
 type ObjectKey struct {
 	Object uint64
 	Part   uint64 // PartCounters, PartAttributes, or PartLayers + the layer
-	Rest   uint64 // the layer of counters, the block of a layer
+	Rest   uint64 // for counters the layer, for a layer the block
 }
 
-// DecodeObjectKey decodes counters and block keys; of attributes it leaves the name out.
+// DecodeObjectKey decodes a key from an object's range. It leaves out the name of an attribute.
 func DecodeObjectKey(key []byte) (ObjectKey, error) {
 	bad := func() (ObjectKey, error) { return ObjectKey{}, Corruptf("object key %x", key) }
 	if len(key) == 0 || key[0] != TagObject {
@@ -221,7 +222,7 @@ type StoreMeta struct {
 	Seed uint64
 }
 
-// KeySeed is the seed of the hashes of keys. It never changes, and nobody sets it.
+// KeySeed is the seed of the hashes of keys. It never changes, and cannot be set.
 func (m *StoreMeta) KeySeed() uint64 { return binary.LittleEndian.Uint64(m.ID[:]) }
 
 func AppendStoreMeta(dst []byte, m StoreMeta) []byte {
@@ -248,17 +249,17 @@ func DecodeStoreMeta(b []byte) (m StoreMeta, err error) {
 
 // Layouts of a layer: which blocks an operation on one item touches.
 const (
-	// LayoutNative: the item's hash picks one block, all else lies inside it.
+	// LayoutNative: the item's hash picks one block, and all of the item lies inside it.
 	LayoutNative = 0
 )
 
 // LayerSpec is the stored description of one layer.
 type LayerSpec struct {
-	Number uint64 // of an object's layers the newest has the highest; see Writer.Shrink
-	Layout uint8  // LayoutNative; others are the module's
+	Number uint64 // the newest layer of an object has the highest; see Writer.Shrink
+	Layout uint8  // LayoutNative; other values are for modules to define
 	Blocks uint64 // number of blocks, at least 1
 	Lines  uint32 // 512-bit lines of each block, 1 to 128
-	Params []byte // the module's own parameters of this layer
+	Params []byte // the module's parameters of this layer
 }
 
 // Bytes returns the size, in bytes, of the layer's bit array.
@@ -281,12 +282,13 @@ func (s LayerSpec) Bytes() uint64 { return s.Blocks * uint64(s.Lines) * (block.L
 //	  uvarint   length of the layer's parameters, then these
 //	rest      parameters of the object: the module's own
 //
-// A string is code 1 with its parameters holding an encoding byte and then the
-// bytes; one kept so is no object: its id is 0. The encodings:
+// A string has code 1. Its parameters are an encoding byte, and then what the encoding says. A string with encoding 0
+// is no object: its id is 0. The encodings:
 //
 //	0  the bytes themselves
 //
-// Others, for strings coded as blocks, have the length there, an id, and the bits in layer 0.
+// Other encodings are for strings coded as blocks: the parameters hold the length, the header an id, and layer 0 the
+// bits.
 type Header struct {
 	TypeName, Module string
 	TypeVersion      uint8
@@ -305,7 +307,7 @@ const (
 	EncodingBytes = 0
 )
 
-// StringType is the name TYPE prints for the built-in type with a code.
+// The built-in type: its name, as TYPE prints it, and its module.
 const (
 	StringType    = "string"
 	BuiltInModule = "kv"
@@ -337,7 +339,7 @@ func AppendHeader(dst []byte, h *Header) []byte {
 	return append(dst, h.Params...)
 }
 
-// headerText is what errors show of a header: not its end, of which a filter's secret is part.
+// headerText describes a header in an error. It leaves out the end of the header, which may hold a filter's secret.
 func headerText(b []byte) string {
 	return fmt.Sprintf("header of %d bytes, %x at their beginning", len(b), b[:min(len(b), 20)])
 }
@@ -351,7 +353,7 @@ func DecodeHeader(b []byte) (*Header, error) {
 	return h, err
 }
 
-// DecodeHeaderShared is DecodeHeader with parameters that are part of b.
+// DecodeHeaderShared is DecodeHeader, but the parameters are part of b.
 func DecodeHeaderShared(b []byte) (*Header, error) {
 	d := decoder{b: b}
 	if v := d.byte(); v != headerVersion && !d.bad {
@@ -390,7 +392,7 @@ func DecodeHeaderShared(b []byte) (*Header, error) {
 	return h, nil
 }
 
-// MaxBlocks bounds the blocks of a layer: a writer packs a block number into 30 bits beside the bit's position.
+// MaxBlocks bounds the blocks of a layer: writers pack the number of a block into 30 bits, beside a position.
 const (
 	BlockBits = 30
 	MaxBlocks = 1 << BlockBits
@@ -403,11 +405,12 @@ func (s *LayerSpec) Check() error {
 	return nil
 }
 
-// NumCounters is the number of counters a layer has. What they count is the
-// module's affair; the first is the number of items by convention.
+// NumCounters is the number of counters of a layer. The module decides what they count; by convention the first is
+// the number of items.
 const NumCounters = 8
 
-// AppendCounters appends the counters as uvarints, without zeros at the end: a filter's item count is 1 to 5 bytes.
+// AppendCounters appends the counters as uvarints, and leaves out zeros at the end. So a filter that counts only its
+// items needs 1 to 5 bytes.
 func AppendCounters(dst []byte, c [NumCounters]uint64) []byte {
 	n := NumCounters
 	for n > 0 && c[n-1] == 0 {
@@ -433,7 +436,8 @@ func DecodeCounters(b []byte) (c [NumCounters]uint64, err error) {
 	return c, nil
 }
 
-// The sidecar tells Open that the log lost its end, see package kv/storage. It is a file of its own in the store's directory.
+// The sidecar tells Open that the log has lost its end, see package kv/storage. It is a file of its own in the
+// store's directory.
 //
 //	offset  size  field
 //	0       4     magic "SVSC"

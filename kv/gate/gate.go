@@ -1,5 +1,5 @@
-// Package gate has the lock that every writer of a store passes: writers of single keys share it, a transaction, which
-// may touch any key, has it alone.
+// Package gate has the lock that every writer of a store passes. Writers of single keys share it. A transaction,
+// which may touch any key, has it alone.
 package gate
 
 import (
@@ -8,18 +8,18 @@ import (
 	"sync/atomic"
 )
 
-// Gate is a read-write lock. Unlike with a sync.RWMutex, a goroutine can give up waiting. No goroutine waits for ever:
-// the gate is passed in the order of coming, except that all who wait to share it pass when it was held alone and is
-// unlocked. The zero value is open.
+// Gate is a read-write lock. Unlike with a sync.RWMutex, a goroutine can give up waiting. No goroutine waits for
+// ever: they pass in the order in which they came. There is one exception: when a goroutine that had the gate alone
+// unlocks it, all that wait to share it pass. The zero value is open.
 type Gate struct {
-	// state is the number of goroutines that share the gate, and the bit shut while one holds it alone, or waits. With
-	// shut set it changes only with mu held, but for RUnlock.
+	// state counts the goroutines that share the gate. It also has the bit shut, which is set while a goroutine has
+	// the gate alone, or waits. While shut is set, only RUnlock changes state without holding mu.
 	state atomic.Int64
 
 	mu    sync.Mutex
-	alone bool      // a goroutine holds it alone; guarded by mu
+	alone bool      // a goroutine has the gate alone; guarded by mu
 	queue []*Waiter // guarded by mu
-	err   error     // of Refuse, until the gate is unlocked; guarded by mu
+	err   error     // set by Refuse until the gate is unlocked; guarded by mu
 }
 
 const shut = 1 << 62
@@ -31,13 +31,13 @@ type Waiter struct {
 	err   error // set before done is closed
 }
 
-// Done is closed when the waiter has the gate, or was refused: see Err.
+// Done returns a channel that is closed when the waiter has the gate or was refused, see Err.
 func (x *Waiter) Done() <-chan struct{} { return x.done }
 
-// Err returns the error of Refuse, nil if the waiter has the gate. It may be called once Done is closed.
+// Err returns the error given to Refuse, or nil if the waiter has the gate. It may be called once Done is closed.
 func (x *Waiter) Err() error { return x.err }
 
-// TryRLock shares the gate, unless a goroutine holds it alone or waits.
+// TryRLock shares the gate and reports true, unless a goroutine has it alone or waits.
 func (g *Gate) TryRLock() bool {
 	for {
 		s := g.state.Load()
@@ -57,10 +57,10 @@ func (g *Gate) RUnlock() {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.letIn() // the last share is back, and a goroutine waits
+	g.letIn() // this was the last share, and a goroutine waits
 }
 
-// Unlock gives back a gate that was held alone.
+// Unlock gives back a gate that the caller has alone.
 func (g *Gate) Unlock() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,7 +75,7 @@ func (g *Gate) Unlock() {
 	g.letIn()
 }
 
-// Join queues for the gate, to hold it alone or to share it. The waiter may have it at once.
+// Join queues for the gate, to have it alone or to share it. The waiter may have it when Join returns.
 func (g *Gate) Join(alone bool) *Waiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,7 +91,7 @@ func (g *Gate) Join(alone bool) *Waiter {
 	return x
 }
 
-// letIn gives the gate to the waiters at the head of the queue, as far as that goes. The caller holds mu.
+// letIn gives the gate to waiters at the head of the queue, as long as they can have it. The caller holds mu.
 func (g *Gate) letIn() {
 	for len(g.queue) > 0 && !g.alone {
 		x := g.queue[0]
@@ -111,7 +111,8 @@ func (g *Gate) letIn() {
 	}
 }
 
-// GiveUp takes a waiter out of the queue. False means that it is not there any more: it has the gate, or was refused.
+// GiveUp takes a waiter out of the queue. It reports false if the waiter is not in the queue any more: it has the
+// gate, or was refused.
 func (g *Gate) GiveUp(x *Waiter) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,8 +125,8 @@ func (g *Gate) GiveUp(x *Waiter) bool {
 	return true
 }
 
-// Refuse gives an error to every waiter, and to those that join before the gate is unlocked. It does nothing unless the
-// gate is held alone.
+// Refuse gives an error to every waiter, and to each that joins before the gate is unlocked. It does nothing unless a
+// goroutine has the gate alone.
 func (g *Gate) Refuse(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -140,7 +141,8 @@ func (g *Gate) Refuse(err error) {
 	g.queue = nil
 }
 
-// WhileAlone calls f if the gate is held alone, and reports whether it is. The gate cannot be unlocked until f returns.
+// WhileAlone calls f if a goroutine has the gate alone, and reports whether one has. The gate cannot be unlocked
+// before f returns.
 func (g *Gate) WhileAlone(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,7 +152,7 @@ func (g *Gate) WhileAlone(f func()) bool {
 	return g.alone
 }
 
-// Free reports whether no goroutine holds the gate or waits.
+// Free reports whether no goroutine has the gate or waits.
 func (g *Gate) Free() bool { return g.state.Load() == 0 }
 
 // Waiting returns how many goroutines wait.
@@ -160,7 +162,7 @@ func (g *Gate) Waiting() int {
 	return len(g.queue)
 }
 
-// Locked reports, for tests, whether a method of the gate's is under way: no other can begin.
+// Locked reports whether a goroutine is inside a method of the gate, so that no other can enter one. It is for tests.
 func (g *Gate) Locked() bool {
 	if !g.mu.TryLock() {
 		return true

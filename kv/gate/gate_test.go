@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A goroutine that gives up waiting keeps no other out, and none overtakes one that waits.
+// A goroutine that gives up waiting keeps no other out, and no goroutine overtakes one that waits.
 func TestGate_order(t *testing.T) {
 	var g Gate
 	if !g.TryRLock() {
@@ -13,15 +13,15 @@ func TestGate_order(t *testing.T) {
 	}
 	first := g.Join(true)
 	if g.TryRLock() {
-		t.Fatal("one who comes later goes before one who waits")
+		t.Fatal("a goroutine that comes later goes before one that waits")
 	}
 	second := g.Join(false)
 	if !g.GiveUp(first) {
-		t.Fatal("one who waits was let in")
+		t.Fatal("the first waiter was let in")
 	}
 	<-second.done
 	if !g.TryRLock() {
-		t.Fatal("nobody waits, and the gate is shut")
+		t.Fatal("no goroutine waits, and the gate is shut")
 	}
 	third, fourth := g.Join(true), g.Join(false)
 	for range 3 {
@@ -29,13 +29,13 @@ func TestGate_order(t *testing.T) {
 	}
 	<-third.done
 	if g.GiveUp(third) {
-		t.Fatal("who has the gate alone waits for it")
+		t.Fatal("the waiter that has the gate alone waits for it")
 	}
 	fifth := g.Join(true)
 	g.Refuse(context.Canceled)
 	for _, x := range []*Waiter{fourth, fifth, g.Join(false)} {
 		if <-x.done; x.err != context.Canceled {
-			t.Errorf("who was refused got %v", x.err)
+			t.Errorf("a waiter that was refused got %v", x.err)
 		}
 	}
 	g.Unlock()

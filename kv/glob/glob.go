@@ -1,31 +1,31 @@
-// Package glob matches patterns as Redis has them, in a time that is bounded by pattern and text.
+// Package glob matches patterns as Redis does, in a time that pattern and text bound.
 package glob
 
 import "fmt"
 
-// MaxLen is the most bytes of a pattern.
+// MaxLen is the length of the longest pattern, in bytes.
 const MaxLen = 4 << 10
 
-// Pattern is a pattern as Redis has them: * stands for any bytes, ? for one, [abc], [a-z] and
-// [^a] for one of a set or not of it, and a backslash takes the next byte as it is.
+// Pattern is a pattern in Redis' form: * stands for any bytes, ? for one byte, [abc] and [a-z] for one byte of a set,
+// [^a] for one byte outside of a set. A backslash takes the next byte as it is.
 //
-// It is a list of elements that take one byte each, with stars between them. A match
-// keeps, as bits, all numbers of elements that may have taken what was read so far, and moves
-// them on together. So it takes 1 + elements/64 steps for a byte, whatever the pattern
-// and the text are, where trying one way after the other takes elements times bytes, or more.
+// A pattern is a list of elements, each of which takes one byte, with stars between them. Match reads the text byte
+// by byte. It keeps a set of numbers, as bits: n is in the set if the first n elements can match the text read so
+// far. Each byte moves the whole set on at once, which takes 1 + elements/64 steps for every pattern and text. Trying
+// one way after the other can take elements times bytes, or more.
 type Pattern struct {
 	elements int
-	words    int      // of a list of bits, one for each number of elements from 0 on
-	takes    []uint64 // words for each byte: of the elements that take it
-	stars    []uint64 // words: of the elements that a star stands before, and of the end
+	words    int      // length of a set of numbers of elements, which begins with 0
+	takes    []uint64 // for each byte the set of elements that take it, in as many words
+	stars    []uint64 // the set of elements with a star before them; the end counts as one
 }
 
-// Bytes is what the pattern of a text takes in memory.
+// Bytes returns how much memory the pattern made of a text takes, in bytes.
 func Bytes(text string) int { return (1 + 256) * 8 * wordsOf(min(len(text), MaxLen)) }
 
 func wordsOf(length int) int { return length/64 + 1 }
 
-// New returns the pattern of a text, or an error for a text of more than MaxLen bytes.
+// New returns the pattern that a text describes. It returns an error for a text of more than MaxLen bytes.
 func New(text string) (*Pattern, error) {
 	if len(text) > MaxLen {
 		return nil, fmt.Errorf("pattern of %d bytes, at most %d", len(text), MaxLen)
@@ -50,7 +50,7 @@ func New(text string) (*Pattern, error) {
 	return p, nil
 }
 
-// Match reports whether the whole of a text matches.
+// Match reports whether the pattern matches the whole of a text.
 func (p *Pattern) Match(text []byte) bool {
 	var bits [MaxLen/64 + 1]uint64
 	reached := bits[:p.words]
@@ -75,11 +75,10 @@ func (p *Pattern) Match(text []byte) bool {
 	return reached[last]&end != 0
 }
 
-// byteSet has true for the bytes of a set.
+// byteSet holds true for each byte of a set.
 type byteSet [256]bool
 
-// element returns the bytes that the element at a place of a pattern takes, and the place
-// behind it.
+// element returns the bytes that the element beginning at a place of the text takes, and the place behind it.
 func element(text string, at int) (set byteSet, next int) {
 	switch text[at] {
 	case '?':
@@ -98,8 +97,8 @@ func element(text string, at int) (set byteSet, next int) {
 	return set, at + 1
 }
 
-// bracketed returns the set that begins at a place. One that is not closed goes to the end of
-// the pattern. Ranges compare bytes as signed, as Redis does.
+// bracketed returns the set of a bracket, and the place behind it. It begins behind the opening bracket. A set that
+// is not closed goes to the end of the pattern. Ranges compare bytes as signed numbers, as Redis does.
 func bracketed(text string, at int) (set byteSet, next int) {
 	not := at < len(text) && text[at] == '^'
 	if not {

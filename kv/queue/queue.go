@@ -1,17 +1,17 @@
-// Package queue holds what background work is asked for.
+// Package queue holds requests for background work.
 package queue
 
 import "sync"
 
-// Queue holds requests, each once, in no order. One that finds no room is dropped: whoever asked will ask again. The zero
-// value is empty.
+// Queue holds requests, each once, in no order. A request that finds no room is dropped: the caller will make it
+// again. The zero value is empty.
 type Queue[R Request] struct {
 	mu     sync.Mutex
 	queued map[R]struct{} // guarded by mu
 	bytes  int            // of queued; guarded by mu
 }
 
-// Request is what can be asked for.
+// Request is what a Queue holds.
 type Request interface {
 	comparable
 
@@ -19,13 +19,13 @@ type Request interface {
 	About() string
 }
 
-// MaxBytes bounds the bytes of requests that wait, and requestBytes is about what each takes beside its key.
+// MaxBytes bounds the memory of the requests in a Queue. requestBytes is about what each takes beside its key.
 const (
 	MaxBytes     = 1 << 20
 	requestBytes = 128
 )
 
-// Add reports whether there was room.
+// Add adds a request, unless it is in the queue already. It reports false if there was no room.
 func (q *Queue[R]) Add(r R) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -44,7 +44,7 @@ func (q *Queue[R]) Add(r R) bool {
 	return true
 }
 
-// Take takes one of those that wait.
+// Take removes a request from the queue and returns it.
 func (q *Queue[R]) Take() (r R, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -56,7 +56,7 @@ func (q *Queue[R]) Take() (r R, ok bool) {
 	return r, false
 }
 
-// TakeAll takes all that wait.
+// TakeAll empties the queue and returns the requests that were in it.
 func (q *Queue[R]) TakeAll() map[R]struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,7 +65,7 @@ func (q *Queue[R]) TakeAll() map[R]struct{} {
 	return all
 }
 
-// Len returns how many requests wait.
+// Len returns the number of requests in the queue.
 func (q *Queue[R]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,7 +12,7 @@ type key string
 
 func (k key) About() string { return string(k) }
 
-// What waits is bounded by the bytes of keys, each request waits once, and room comes back.
+// The queue is bounded by the bytes of keys, holds each request once, and has room again when requests are taken.
 func TestQueue(t *testing.T) {
 	var q Queue[key]
 	long := strings.Repeat("k", longest-5)

@@ -1,4 +1,4 @@
-// Package text reads and prints the words of commands as Redis does: case, integers and numbers.
+// Package text reads and prints words and numbers of commands as Redis does.
 package text
 
 import (
@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// FoldCase returns a word in upper case. Only ASCII letters have case, as in C: Unicode
-// would fold the long s and the dotless i, which are no letters of an option, to S
-// and I.
+// FoldCase returns a word in upper case. As in C, only ASCII letters have a case: Unicode would fold the long s and
+// the dotless i, which occur in no option, to S and I.
 func FoldCase(word []byte) string { return FoldString(string(word)) }
 
-// FoldString is FoldCase of a string.
+// FoldString is FoldCase for a string.
 func FoldString(word string) string {
 	for i := range len(word) {
 		if c := word[i]; 'a' <= c && c <= 'z' {
@@ -29,8 +28,7 @@ func FoldString(word string) string {
 	return word
 }
 
-// ParseInt parses an integer in the one form it is printed in: "010", "+5", " 5"
-// and "1e3" are none.
+// ParseInt parses an integer in the one form in which it is printed. It takes none of "010", "+5", " 5" and "1e3".
 func ParseInt(b []byte) (int64, bool) {
 	if len(b) > len("-9223372036854775808") {
 		return 0, false
@@ -39,8 +37,8 @@ func ParseInt(b []byte) (int64, bool) {
 	return n, err == nil && strconv.FormatInt(n, 10) == string(b)
 }
 
-// ParseFloat parses a number as Redis does with C's strtod: decimal, hexadecimal,
-// inf and nan, no blanks. One that overflows, or underflows to 0, is no number.
+// ParseFloat parses a number as Redis does with C's strtod: decimal, hexadecimal, inf or nan, without blanks. It
+// takes no number that overflows, or that underflows to 0.
 func ParseFloat(b []byte) (float64, bool) {
 	s, mantissa, ok := floatForm(b)
 	if !ok {
@@ -51,7 +49,7 @@ func ParseFloat(b []byte) (float64, bool) {
 	return v, err == nil && !underflow
 }
 
-// floatForm returns a number as Go's parsers take it, and its digits.
+// floatForm returns a number in the form that Go's parsers take, and its digits before the exponent.
 func floatForm(b []byte) (s, mantissa string, ok bool) {
 	s = strings.ToLower(string(b))
 	if strings.Contains(s, "_") {
@@ -68,14 +66,13 @@ func floatForm(b []byte) (s, mantissa string, ok bool) {
 	return s, mantissa, true
 }
 
-// longPrecision is the mantissa of the long double of x86, with which Redis adds.
+// longPrecision is the length, in bits, of the mantissa of x86's long double, with which Redis adds.
 const longPrecision = 64
 
-// maxLongDigits is how long a number Redis takes for a long double, in bytes.
+// maxLongDigits bounds the length, in bytes, of a number that Redis takes for a long double.
 const maxLongDigits = 5 * 1024
 
-// ParseLong parses a number with the precision of a long double. Infinities are
-// numbers, not a number is none.
+// ParseLong parses a number with the precision of a long double. It takes infinities, but not "nan".
 func ParseLong(b []byte) (*big.Float, bool) {
 	if len(b) == 0 || len(b) >= maxLongDigits {
 		return nil, false

@@ -70,7 +70,7 @@ var transactions = []mutation{
 		"			if g.state.Load() != shut {\n				return // it is still shared\n			}\n",
 		""}),
 	inGate("the last share that is given back lets nobody in", edit{"kv/gate/gate.go",
-		"	g.letIn() // the last share is back, and a goroutine waits\n",
+		"	g.letIn() // this was the last share, and a goroutine waits\n",
 		""}),
 	inWrites("a write inside of a transaction's function waits for itself", edit{"kv/writer.go",
 		"	if db.inside() {\n		return nil, fmt.Errorf(\"%w: write by the transaction, or",

@@ -26,16 +26,16 @@ const lineBytes = LineBits / 8
 // Line is one line of a block in memory.
 type Line = [LineWords]uint64
 
-// MergerName names the merging of this package to the storage engine, which
-// refuses to open a store made under another name. Part of the stored format.
+// MergerName is the name under which the storage engine knows this package's merging. The engine refuses to open a
+// store made under another name. It is part of the stored format.
 const MergerName = "sievekv.block.v1"
 
-// ErrCorrupt is returned, wrapped with what is wrong, for a value that this
-// package cannot have written for the block asked for.
+// ErrCorrupt is returned, wrapped with what is wrong, for a value that this package cannot have written for this
+// block.
 var ErrCorrupt = errors.New("block: corrupt value")
 
-// Family says what the bits of a block mean: it is the width of a slot in bits, 1 in the bits family. The zero Family
-// is no family. Stored on disk, here and in headers: never renumber.
+// Family says what the bits of a block mean. It is the width of a slot in bits, and 1 in the bits family. The zero
+// Family is not valid. Stored on disk, here and in headers: never renumber.
 type Family uint8
 
 const (
@@ -45,8 +45,8 @@ const (
 	FamilySlots4 Family = 4
 	// FamilySlots8 is the family of blocks of 8-bit slots, up to 8,192 of them.
 	FamilySlots8 Family = 8
-	// FamilySlots12 is the family of blocks of 12-bit slots, up to 5,461 of them. A slot may lie in two words, and in
-	// two lines. The up to 11 bits behind the last slot are never used.
+	// FamilySlots12 is the family of blocks of 12-bit slots, up to 5,461 of them. A slot may lie in two words, even in
+	// two lines. Up to 11 bits behind the last slot are never used.
 	FamilySlots12 Family = 12
 	// FamilySlots16 is the family of blocks of 16-bit slots, up to 4,096 of them.
 	FamilySlots16 Family = 16
@@ -68,7 +68,7 @@ func (f Family) hasSlots() bool {
 // Width returns the number of bits of a slot: 1 in the bits family.
 func (f Family) Width() int { return int(f) }
 
-// Slots returns the number of slots that a block of the given number of lines has room for. f must be valid.
+// Slots returns how many slots a block of the given number of lines has. f must be valid.
 func (f Family) Slots(lines int) int { return lines * LineBits / f.Width() }
 
 // String returns "bits", or the width, as in "12-bit slots".
@@ -82,7 +82,8 @@ func (f Family) String() string {
 	return fmt.Sprintf("unknown family %d", uint8(f))
 }
 
-// Count returns the number of set bits. It reads without atomic loads: nobody may be changing the block.
+// Count returns the number of set bits. It reads without atomic loads, so no other goroutine may be changing the
+// block.
 func Count(words []uint64) int {
 	n := 0
 	for _, w := range words {
@@ -91,22 +92,22 @@ func Count(words []uint64) int {
 	return n
 }
 
-// checkBlock panics if a caller's block has a length or family that cannot be
-// stored: what it would write could never be read again.
+// checkBlock panics if a caller's block has a length or a family that cannot be stored. What was written for it could
+// never be read again.
 func checkBlock(fam Family, words []uint64) {
 	if !fam.Valid() || len(words) == 0 || len(words) > MaxWords || len(words)%LineWords != 0 {
 		panic(fmt.Sprintf("block: %d words of %v: want 8 to %d words in lines of 8", len(words), fam, MaxWords))
 	}
 }
 
-// SetSlots gives slots of a block new values. Nobody else may be using the block.
+// SetSlots gives slots of a block new values. No other goroutine may be using the block.
 func SetSlots(words []uint64, fam Family, slots []Slot) {
 	for _, s := range slots {
 		setSlot(words, fam.Width(), int(s.Index), s.Value&uint32(uint64(1)<<fam.Width()-1))
 	}
 }
 
-// SlotAt returns the value of slot i of a block of slots. Nobody may be changing the block.
+// SlotAt returns the value of slot i of a block of slots. No other goroutine may be changing the block.
 func SlotAt(words []uint64, fam Family, i int) uint32 { return slotAt(words, fam.Width(), i) }
 
 // setSlot gives slot i of a block of slots of the given width the value v, which is less than 1<<width.

@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// Kind says in which form a value holds a block.
+// Kind is the form in which a value holds a block.
 type Kind uint8
 
 const (
 	// KindAbsent is the empty value, a block of zeros.
 	KindAbsent Kind = iota
-	// KindSparse is a block stored as the positions of its bits.
+	// KindSparse is a block stored as the positions of its set bits.
 	KindSparse
-	// KindDense is a block stored as it is.
+	// KindDense is a block stored word by word.
 	KindDense
 	// KindOperands is one or more operands without a block.
 	KindOperands
@@ -38,8 +38,7 @@ func (k Kind) String() string {
 // Info describes a value.
 type Info struct {
 	Kind Kind
-	// Operands is the number of single operands merged since the block was last
-	// folded. It stays at 4,294,967,295 once there.
+	// Operands is the number of single operands merged since the block was last folded. It stops at 4,294,967,295.
 	Operands uint32
 }
 
@@ -53,9 +52,9 @@ func (v *value) info() Info {
 	return Info{KindSparse, v.operands}
 }
 
-// Decode fills words, 1 to 128 whole lines, with the block that a value stands for; what they held does not matter.
-// fam must be valid. The error wraps ErrCorrupt if the value cannot be decoded, or is of another family, another
-// length or reaches behind the end; words then hold nothing of use.
+// Decode fills words, 1 to 128 whole lines, with the block that a value stands for. It overwrites all of words. fam
+// must be valid. The error wraps ErrCorrupt if the value cannot be decoded, is of another family or another length,
+// or reaches behind the end of words; the content of words is then undefined.
 func Decode(words []uint64, fam Family, val []byte) (Info, error) {
 	if len(val) == 0 {
 		clear(words)
@@ -77,7 +76,7 @@ func Decode(words []uint64, fam Family, val []byte) (Info, error) {
 	return v.info(), nil
 }
 
-// fits returns an error unless v can be applied to a block of this length and family.
+// fits returns an error if v cannot be applied to a block of this length and family.
 func (v *value) fits(words []uint64, fam Family) error {
 	switch {
 	case v.family != fam:
@@ -90,13 +89,14 @@ func (v *value) fits(words []uint64, fam Family) error {
 	return nil
 }
 
-// fill applies v, which fits, to words that are zero if v is a block of slots.
+// fill applies v to words. v must fit. If v is a block of slots, words must be zero.
 func (v *value) fill(words []uint64) {
 	switch v.layout {
 	case layoutWords:
 		orWords(words, v.payload)
 	case layoutRoaring:
-		// This unites; a bitmap container, which would replace, is longer than parse lets through.
+		// This unites the bitmap with words. Only a bitmap container would replace words, and parse refuses a bitmap
+		// long enough to have one.
 		v.roaring.WriteDenseTo(words)
 	case layoutPositions:
 		for ps := v.positions.first(); len(ps) > 0; ps = v.positions.next() {
@@ -112,15 +112,16 @@ func (v *value) fill(words []uint64) {
 	}
 }
 
-// Patch applies a value, most often one operand, to a block in memory that others may be reading with atomic loads.
-// The caller makes sure that it is the only one writing to the block. An operand sets its bits or slots; a block
-// unites with the bits or replaces the slots, as in a merge; the empty value changes nothing.
+// Patch applies a value, most often one operand, to a block in memory, which other goroutines may be reading with
+// atomic loads. The caller makes sure that no other goroutine writes to the block. An operand sets its bits or slots.
+// A block unites with the bits, or replaces the slots, as in a merge. The empty value changes nothing.
 //
-// Every word is changed by one atomic operation, so readers see each bit, and each slot within a word, before or
-// after. A 12-bit slot in two words is changed in two steps, as are several slots: readers to whom that matters check
-// a version that the caller changes before and after. For operands Patch does not allocate.
+// Every word is changed by one atomic operation. So a reader sees each bit, and each slot within a word, as it was
+// before or as it is after. A 12-bit slot in two words is changed in two steps; so are several slots. Readers that
+// must not see half of that compare a version that the caller changes before and after. For operands Patch does not
+// allocate.
 //
-// The error wraps ErrCorrupt, in the same cases as Decode's; nothing has been changed then.
+// The error wraps ErrCorrupt, in the same cases as Decode's. Then nothing has been changed.
 func Patch(words []uint64, fam Family, val []byte) error {
 	if len(val) == 0 {
 		return nil
@@ -147,7 +148,8 @@ func Patch(words []uint64, fam Family, val []byte) error {
 	return nil
 }
 
-// patchWord sets bits. Those already set are not written again: a write takes the cache line away from all readers.
+// patchWord sets bits. It does not write a word whose bits are all set: a write would take the cache line away from
+// all readers.
 func patchWord(w *uint64, set uint64) {
 	if atomic.LoadUint64(w)&set != set {
 		atomic.OrUint64(w, set)
@@ -175,7 +177,7 @@ func patchSlots(words []uint64, payload []byte, width int) {
 	}
 }
 
-// patchPart gives the bits of mask in w the value v.
+// patchPart gives the bits of w that mask selects the value v.
 func patchPart(w *uint64, mask, v uint64) {
 	if old := atomic.LoadUint64(w); old&mask != v {
 		atomic.StoreUint64(w, old&^mask|v)

@@ -9,8 +9,8 @@ import (
 )
 
 // AppendBitsOperand appends the operand "set these bits" to dst and returns the extended slice. positions must be
-// ascending and without repeats; an operand of none changes nothing. It is about 9 bytes for six bits in one line, 1
-// to 2 bytes for each bit when there are many, and at most 2 bytes more than the block.
+// ascending and without repeats; with no positions, the operand changes nothing. The operand takes about 9 bytes for
+// six bits in one line, and 1 to 2 bytes a bit when there are many. It is at most 2 bytes longer than the block.
 func AppendBitsOperand(dst []byte, positions []uint16) []byte {
 	n := len(positions)
 	if n == 0 {
@@ -41,7 +41,7 @@ func AppendBitsOperand(dst []byte, positions []uint16) []byte {
 	return dst
 }
 
-// bitmapSize returns the size in bytes of a bitmap whose last bit is p.
+// bitmapSize returns the size, in bytes, of a bitmap whose last set bit is p.
 func bitmapSize(p int) int { return (p/LineBits + 1) * lineBytes }
 
 // Slot is a slot of a block of slots and the value it is set to.
@@ -50,9 +50,9 @@ type Slot struct {
 	Value uint32
 }
 
-// AppendSlotsOperand appends the operand "set these slots to" to dst and returns the extended slice. slots must be
-// ascending by index, without repeats, and below fam.Slots of the block's lines; of a value only the lowest
-// fam.Width() bits count. It panics if fam is not a slots family.
+// AppendSlotsOperand appends the operand "give these slots these values" to dst and returns the extended slice. The
+// slots must be ascending by index, without repeats, and must be in the block. Only the lowest fam.Width() bits of a
+// value count. It panics if fam is not a slots family.
 func AppendSlotsOperand(dst []byte, fam Family, slots []Slot) []byte {
 	if !fam.hasSlots() {
 		panic(fmt.Sprintf("block: slots operand of %v", fam))
@@ -66,9 +66,9 @@ func AppendSlotsOperand(dst []byte, fam Family, slots []Slot) []byte {
 	return dst
 }
 
-// AppendBlock appends the value of a freshly folded block to dst and returns the
-// extended slice: whichever encoding suits its bits, at most 4 bytes more than
-// the block. It panics if fam is not valid or words is not 1 to 128 whole lines.
+// AppendBlock appends the value of a freshly folded block to dst and returns the extended slice. It chooses the
+// encoding by the number of set bits. The value is at most 4 bytes longer than the block. AppendBlock panics if fam
+// is not valid or words is not 1 to 128 whole lines.
 func AppendBlock(dst []byte, fam Family, words []uint64) []byte {
 	checkBlock(fam, words)
 	return appendBlock(dst, fam, words, 0)
@@ -99,12 +99,13 @@ func appendBlock(dst []byte, fam Family, words []uint64, operands uint32) []byte
 	return appendWords(dst[:payload], words)
 }
 
-// roaringSize returns the size in bytes of a roaring bitmap of up to 4096 bits below 65,536: a header and one array.
-// It is never less than that of the positions, and for more bits never less than raw.
+// roaringSize returns the size, in bytes, of a roaring bitmap of up to 4096 bits below 65,536: a header and one
+// array. It is never less than the size of the same bits as positions. For more than 4096 bits it is never less than
+// raw.
 func roaringSize(ones int) int { return 16 + 2*ones }
 
-// appendRoaring appends words as a roaring bitmap. No error is known to be possible
-// for a bitmap just made, but a merge may not fail, and there is another encoding.
+// appendRoaring appends words as a roaring bitmap. As far as is known there is no error for a bitmap just made. But a
+// merge may not fail, and the caller has another encoding to fall back to.
 func appendRoaring(dst []byte, words []uint64) ([]byte, error) {
 	w := appender{dst}
 	_, err := roaring.FromDense(words, false).WriteTo(&w)

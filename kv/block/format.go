@@ -10,8 +10,8 @@ import (
 )
 
 // The values stored under block keys. The first byte is the kind, which includes its version: a new layout gets a new
-// byte. Stored on disk: never reuse or renumber a value. All integers are little-endian; a uvarint is that of
-// encoding/binary in as few bytes as possible, and longer ones are an error.
+// byte. Stored on disk: never reuse or renumber a value. All integers are little-endian. A uvarint is that of
+// encoding/binary in as few bytes as possible; a longer form is an error.
 //
 // Blocks:
 //
@@ -42,14 +42,15 @@ import (
 //
 //	0x40     one or more times: uvarint length, 1 or more; that many bytes
 //
-// Positions are of ascending bits: the first takes two bytes, each of the others is a uvarint of the unset bits
-// between it and its predecessor. A typical add, six bits in one line, is a value of 8 or 9 bytes.
+// Positions are those of ascending bits. The first takes two bytes. Each of the others is a uvarint: the number of
+// unset bits between it and its predecessor. A typical add, six bits in one line, is a value of 8 or 9 bytes.
 //
-// Slots are of ascending indexes. Each is a uvarint of the number of slots between it and its predecessor (for the
-// first: before it), shifted left by w%8 to make room for the lowest w%8 bits of the slot's value, then the other w/8
-// bytes of the value. So a 4-bit counter takes 1 or 2 bytes, a 12-bit fingerprint 2 to 4.
+// Slots are in ascending order of index. Each begins with a uvarint: the number of slots between it and its
+// predecessor (for the first slot, before it), shifted left by w%8, with the lowest w%8 bits of the slot's value in
+// the room so made. The other w/8 bytes of the value follow. So a 4-bit counter takes 1 or 2 bytes, a 12-bit
+// fingerprint 2 to 4.
 //
-// There are no checksums: the storage engine's cover every value.
+// There are no checksums here, because the storage engine's cover every value.
 const (
 	kindRaw         = 0x01
 	kindPositions   = 0x02
@@ -62,22 +63,23 @@ const (
 	kindKept        = 0x40
 )
 
-// maxPositions is the number of bits up to which an operand may be positions, of 1 to 2 bytes each; it then stays
-// below 5 KiB. Beyond it a bitmap takes up to twice the bytes, but is checked and applied several times as fast (0.8
-// ns for a bit patched, not 8; 2 cores of a Xeon, Go 1.26, 2026-11).
+// maxPositions is the most bits for which an operand may be positions, of 1 to 2 bytes each. So these stay below 5
+// KiB. For more bits a bitmap is used. It may take twice the bytes, but is checked and applied several times as fast
+// (0.8 ns for a bit patched, not 8; 2 cores of a Xeon, Go 1.26, 2026-11).
 const maxPositions = 4096
 
-// maxTiny is the number of set bits up to which a block may be stored as positions. That is without roaring's header
-// of 16 bytes, but takes twice roaring's time to decode: 0.6 us at most (same machine), of several for any read.
+// maxTiny is the most set bits for which a block may be stored as positions. These have no header of 16 bytes, as
+// roaring has, but take twice roaring's time to decode. For so few bits that is 0.6 us at most (same machine), where
+// any read takes several.
 const maxTiny = 128
 
-// value is a stored value taken apart and found valid. payload is borrowed.
+// value is a stored value, taken apart and found valid. payload is part of the bytes it was parsed from.
 type value struct {
 	family    Family
 	layout    uint8
 	lines     int // length of a block; 0 for an operand
 	operands  uint32
-	end       int // number of the bit behind the last one changed; of a block, its length
+	end       int // the bit behind the last one changed; for a block, its length in bits
 	payload   []byte
 	roaring   *roaring.Bitmap // the payload, in layoutRoaring
 	positions positionReader  // the payload, in layoutPositions
@@ -91,9 +93,9 @@ const (
 	layoutSlots
 )
 
-// parse takes b, which must not be empty, apart. Kept inputs have no meaning and are an error like everything that
-// cannot be decoded; every error wraps ErrCorrupt. What parse accepts can be applied to any block whose length is at
-// least v.end.
+// parse takes b apart, which must not be empty. Kept inputs have no meaning, so they are an error, like everything
+// that cannot be decoded. Every error wraps ErrCorrupt. A value that parse accepts can be applied to every block of
+// its family that is at least v.end bits long.
 func (v *value) parse(b []byte) (err error) {
 	v.lines, v.operands, v.roaring = 0, 1, nil
 	r := reader{rest: b[1:]}
@@ -145,14 +147,14 @@ func (v *value) parseBlock(kind byte, r reader) (err error) {
 	return err
 }
 
-// roaringCookie begins a roaring bitmap without run containers.
+// roaringCookie begins every roaring bitmap without run containers.
 const roaringCookie = 12346
 
-// parseRoaring reads a roaring bitmap from bytes that may be anything. The library bounds its reads by the bytes
-// there are but believes what they say; Validate then checks that containers are sorted and not empty, and Maximum
-// that there is none behind the block. There are no runs because Validate takes quadratic time in their number (28 ms
-// for 2,000, on 2 cores of a Xeon, 2026-11), and no bitmap container because the length is checked. The bitmap points
-// into b.
+// parseRoaring reads a roaring bitmap from bytes that may be anything. The bitmap points into b. The library reads
+// only the bytes that are there, but believes what they say. Validate then checks that containers are sorted and not
+// empty, and Maximum that none lies behind the block. Bitmaps with runs are refused, because Validate takes quadratic
+// time in their number (28 ms for 2,000, on 2 cores of a Xeon, 2026-11). The check of the length excludes bitmap
+// containers.
 func parseRoaring(b []byte, lines int) (*roaring.Bitmap, error) {
 	if len(b) >= lines*lineBytes {
 		return nil, fmt.Errorf("%d bytes of roaring bitmap for %d lines", len(b), lines)
@@ -227,7 +229,7 @@ var (
 	errKept      = errors.New("list of kept inputs cut short")
 )
 
-// reader reads header fields; bad is set by the first that is not there.
+// reader reads header fields. The first field that is cut short sets bad.
 type reader struct {
 	rest []byte
 	bad  bool
@@ -253,12 +255,12 @@ func (r *reader) uvarint32() uint32 {
 	return uint32(x)
 }
 
-// appendKept adds one input to a list that begins with kindKept.
+// appendKept adds an input to a list that begins with kindKept.
 func appendKept(dst, input []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(input))), input...)
 }
 
-// nextKept splits the first input off what is left of a list of kept inputs; it reports whether there is one.
+// nextKept splits the first input off the rest of a list of kept inputs. It reports whether there is one.
 func nextKept(list []byte) (input, rest []byte, ok bool) {
 	r := reader{rest: list}
 	n := r.uvarint32()
@@ -268,7 +270,7 @@ func nextKept(list []byte) (input, rest []byte, ok bool) {
 	return r.rest[:n], r.rest[n:], true
 }
 
-// countKept returns the number of inputs in a value of kindKept, or false if it is not one.
+// countKept returns the number of inputs in a value of kindKept. It reports false for any other value.
 func countKept(b []byte) (n int, ok bool) {
 	if b[0] != kindKept || len(b) == 1 {
 		return 0, false

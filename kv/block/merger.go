@@ -5,40 +5,39 @@ import (
 	"sync"
 )
 
-// Merger merges the values of one key, see the package comment. It takes anything for a value and never fails. Values
-// may come in any order of MergeNewer and MergeOlder calls, or all at once the one way or the other. It is not safe
-// for concurrent use.
+// Merger merges the values of one key, see the package comment. It takes any bytes as a value and never fails. Values
+// may come by any mixture of MergeNewer and MergeOlder calls. A Merger is not safe for concurrent use.
 //
-// Values are collected and applied oldest first in Finish, so that age needs no
-// thought and the work is linear in their bytes.
+// It collects the values, and applies them oldest first in Finish. So the order in which they come does not matter,
+// and the work is linear in their bytes.
 type Merger struct {
 	w *workspace
 }
 
-// workspace is the memory of a Merger, reused by others after Finish.
+// workspace is the memory of a Merger. After Finish another Merger uses it.
 type workspace struct {
 	inputs []byte
 	newer  []span // newest last
 	older  []span // oldest last
-	limit  int    // size of inputs from which they are merged early
+	limit  int    // inputs above this size are merged early, see bound
 
-	val  value // being applied
+	val  value // the value being applied
 	seq  sequence
 	out  []byte // the result
 	kept []byte // the result if some inputs could not be merged
-	lost bool   // whether there are such
+	lost bool   // some inputs could not be merged
 }
 
-// span is where a value lies in inputs.
+// span is the place of a value in inputs.
 type span struct{ start, end int }
 
-// maxInputs is the size in bytes from which a Merger merges what it has collected,
-// to bound its memory. Merged operands are below 10 KiB for bits, 17 for slots.
+// maxInputs bounds the memory of a Merger: when it has collected more bytes, it merges them. A merged operand is
+// below 10 KiB for bits, 17 for slots.
 const maxInputs = 64 << 10
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
-// NewMerger returns a Merger that has value to merge with others. Every value is borrowed for the call only.
+// NewMerger returns a Merger that has one value already. The Merger copies every value that it is given.
 func NewMerger(value []byte) *Merger {
 	m := &Merger{w: workspaces.Get().(*workspace)}
 	m.w.limit = maxInputs
@@ -46,7 +45,7 @@ func NewMerger(value []byte) *Merger {
 	return m
 }
 
-// MergeNewer adds a value newer than all so far.
+// MergeNewer adds a value that is newer than all so far.
 func (m *Merger) MergeNewer(value []byte) {
 	if len(value) != 0 {
 		m.w.newer = append(m.w.newer, m.w.collect(value))
@@ -54,7 +53,7 @@ func (m *Merger) MergeNewer(value []byte) {
 	}
 }
 
-// MergeOlder adds a value older than all so far.
+// MergeOlder adds a value that is older than all so far.
 func (m *Merger) MergeOlder(value []byte) {
 	if len(value) != 0 {
 		m.w.older = append(m.w.older, m.w.collect(value))
@@ -62,8 +61,8 @@ func (m *Merger) MergeOlder(value []byte) {
 	}
 }
 
-// Finish returns the merged value, which belongs to the caller. One value alone,
-// or with empty ones, is returned as it was. The Merger must not be used again.
+// Finish returns the merged value, which belongs to the caller. If only one value is not empty, it is returned as it
+// was. The Merger must not be used again.
 func (m *Merger) Finish() []byte {
 	w := m.w
 	m.w = nil
@@ -78,8 +77,9 @@ func (w *workspace) collect(value []byte) span {
 	return span{start, len(w.inputs)}
 }
 
-// bound merges the values collected into one if they are many. The next time is when they are twice as long as what
-// came of it, if that was much: inputs that cannot be merged would else be gone through with every new one.
+// bound merges the values collected into one if they are many. It also raises the limit to twice the result, if that
+// is more than maxInputs. Otherwise a long list of inputs that cannot be merged would be merged again with every new
+// one.
 func (w *workspace) bound() {
 	if len(w.inputs) <= w.limit {
 		return
@@ -91,7 +91,7 @@ func (w *workspace) bound() {
 	w.limit = max(maxInputs, 2*len(merged))
 }
 
-// release gives the workspace back, unless it has grown beyond the ordinary.
+// release gives the workspace back for reuse, unless it has grown unusually large.
 func (w *workspace) release() {
 	if max(cap(w.inputs), cap(w.out), cap(w.kept)) > 4*maxInputs {
 		return
@@ -100,8 +100,8 @@ func (w *workspace) release() {
 	workspaces.Put(w)
 }
 
-// merge applies the values collected, oldest first. One value alone is passed on unseen: most keys of a compaction
-// have no more. The result is valid until the next call that changes w.
+// merge applies the values collected, oldest first. A value that is alone is passed on as it is: most keys of a
+// compaction have only one. The result is valid until the next call that changes w.
 func (w *workspace) merge() []byte {
 	if len(w.newer)+len(w.older) <= 1 {
 		return w.inputs
@@ -122,8 +122,8 @@ func (w *workspace) merge() []byte {
 	return w.out
 }
 
-// apply applies a value. Kept inputs are applied one by one, so that they end up
-// in one list whatever was merged before; but they stay lost.
+// apply applies a value. Kept inputs are applied one by one, so that they end up in one list whatever was merged
+// before. The result stays marked as lost.
 func (w *workspace) apply(val []byte) {
 	if _, ok := countKept(val); !ok {
 		w.applyOne(val)
@@ -151,7 +151,7 @@ func (w *workspace) applyOne(val []byte) {
 	w.seq.add(&w.val, val)
 }
 
-// keepSequence moves the sequence to the inputs kept.
+// keepSequence moves the sequence to the kept inputs.
 func (w *workspace) keepSequence() {
 	if w.seq.inputs != 0 {
 		w.out = w.seq.appendTo(w.out[:0])

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// The payloads of values: positions, slots and words. The append functions write them; the check functions take bytes
-// that may be anything and return the number of the bit behind the last one the payload changes, or false. Only a
-// payload so checked may be given to the readers.
+// The payloads of values: positions, slots and words. The append functions write them. The check functions take any
+// bytes. They return the number of the bit behind the last one that the payload changes, or false if it is not valid.
+// The readers must be given only payloads that were checked.
 
-// appendPosition adds position p to positions whose last is prev, or -1.
+// appendPosition adds position p to positions of which prev is the last; -1 means that there are none.
 func appendPosition(dst []byte, prev, p int) []byte {
 	if prev < 0 {
 		return append(dst, byte(p), byte(p>>8))
@@ -22,8 +22,8 @@ func appendPosition(dst []byte, prev, p int) []byte {
 	return binary.AppendUvarint(dst, uint64(gap))
 }
 
-// appendOnes adds the set bits of words, the first of which is bit base of the
-// block, to positions whose last is prev, or -1. It returns the new last one.
+// appendOnes adds the set bits of words to positions of which prev is the last, or -1, and returns the new last one.
+// The first bit of words is bit base of the block.
 func appendOnes(dst []byte, prev int, words []uint64, base int) ([]byte, int) {
 	for i, w := range words {
 		for ; w != 0; w &= w - 1 {
@@ -44,7 +44,7 @@ func appendWords(dst []byte, words []uint64) []byte {
 	return dst
 }
 
-// shortUvarint decodes a uvarint of up to three bytes; n is 0 if there is none or it is not minimal.
+// shortUvarint decodes a uvarint of up to three bytes. n is 0 if there is none or it is longer than need be.
 func shortUvarint(b []byte) (x, n int) {
 	for n < 3 && n < len(b) {
 		c := b[n]
@@ -60,18 +60,17 @@ func shortUvarint(b []byte) (x, n int) {
 	return 0, 0
 }
 
-// positionReader reads positions in portions, so that the loop that decodes has no calls in it and most operands are
-// decoded once, which costs more than all that is then done with them:
-//
-//	for ps := r.first(); len(ps) > 0; ps = r.next() { ... }
+// positionReader reads positions in portions. So the loop that decodes contains no calls. Most operands are one
+// portion, which is decoded only once, in check: decoding costs more than everything that is then done with the
+// positions.
 type positionReader struct {
 	few  [128]uint16 // the portion
-	n    int         // its length, after check
-	rest []byte      // what follows
+	n    int         // the length of the first portion, set by check
+	rest []byte      // the bytes behind the portion
 	prev int         // the last position before rest
 }
 
-// check makes the reader one of the positions in b, which may be anything.
+// check makes the reader read the positions in b, which may be any bytes.
 func (r *positionReader) check(b []byte) (end int, ok bool) {
 	r.n, r.rest = 0, nil
 	if len(b) < 2 {
@@ -102,10 +101,10 @@ func (r *positionReader) check(b []byte) (end int, ok bool) {
 	return p + 1, true
 }
 
-// first returns the first portion, once after check.
+// first returns the first portion. It may be called once after check.
 func (r *positionReader) first() []uint16 { return r.few[:r.n] }
 
-// next returns the next portion, in place of the one before, or none at the end.
+// next returns the next portion, or none at the end. It overwrites the portion before.
 func (r *positionReader) next() []uint16 {
 	if len(r.rest) == 0 {
 		return nil
@@ -124,8 +123,8 @@ func (r *positionReader) next() []uint16 {
 	return r.few[:n]
 }
 
-// appendSlot adds a slot to slots of the given width whose last index is prev, or
-// -1. Bits of the value above the width are dropped.
+// appendSlot adds a slot to slots of the given width, of which prev is the last index; -1 means that there are none.
+// Bits of the value above the width are dropped.
 func appendSlot(dst []byte, width, prev int, s Slot) []byte {
 	low := width % 8
 	gap := uint64(int(s.Index) - prev - 1)
@@ -193,7 +192,7 @@ func checkBitmap(b []byte) (end int, ok bool) {
 	return 0, false
 }
 
-// orWords unites the words of a payload with as many of the block.
+// orWords unites the words of a payload with the first words of the block.
 func orWords(words []uint64, payload []byte) {
 	words = words[:len(payload)/8]
 	for i := range words {
@@ -201,7 +200,7 @@ func orWords(words []uint64, payload []byte) {
 	}
 }
 
-// copyWords sets the first words of the block to those of a payload, and returns how many these are.
+// copyWords sets the first words of the block to those of a payload, and returns their number.
 func copyWords(words []uint64, payload []byte) int {
 	words = words[:len(payload)/8]
 	for i := range words {

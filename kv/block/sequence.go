@@ -6,27 +6,28 @@ import (
 	"math/bits"
 )
 
-// sequence is the result of applying values, oldest first, in memory. It has all that its bytes will hold, and the
-// room of a full block twice; what it costs depends on the lines changed alone. The zero sequence is empty.
+// sequence is the result of applying values in memory, oldest first. It has room for two full blocks. What an
+// operation on it costs depends only on the lines that were changed. The zero sequence is empty.
 type sequence struct {
 	family   Family
 	inputs   int
 	operands uint32
-	lines    int // length of the blocks seen, 0 without one
-	end      int // number of the bit behind the last one changed
+	lines    int // length of the blocks seen; 0 if there was none
+	end      int // the bit behind the last one changed
 
-	// first is the first input, borrowed, which is also what a sequence of one is stored as.
+	// first is the first input. If it is the only one, it is also what the sequence is stored as. It belongs to the
+	// caller of add.
 	first []byte
 
-	// words are the bits. In a slots family without a block, mask has all bits set
-	// of the slots that were given a value. Both are zero in lines not touched.
+	// words are the bits of the result. In a slots family, as long as there was no block, mask has all bits of the
+	// slots that got a value. Both are zero in lines that are not marked in touched.
 	words, mask [MaxWords]uint64
 	touched     [MaxLines / 64]uint64
 }
 
-// accepts reports whether the sequence still has a meaning with v in it. The answer for a set of values does not
-// depend on their order, nor on how they were merged before: it is no if there are two families, or a change reaches
-// behind the end of the shortest block, a longer block being such a change.
+// accepts reports whether the sequence still has a meaning when v is added. The answer for a set of values does not
+// depend on their order, nor on how they were merged before. It is no if there are two families, or if a change
+// reaches behind the end of the shortest block. A longer block counts as such a change.
 func (s *sequence) accepts(v *value) bool {
 	if s.inputs == 0 {
 		return true
@@ -38,7 +39,7 @@ func (s *sequence) accepts(v *value) bool {
 	return s.family == v.family && (lines == 0 || max(s.end, v.end) <= lines*LineBits)
 }
 
-// add applies v, whose bytes are raw and which the sequence accepts.
+// add applies v, which the sequence must accept. raw are the bytes of v.
 func (s *sequence) add(v *value, raw []byte) {
 	if s.inputs == 0 {
 		s.family, s.first = v.family, raw
@@ -59,7 +60,7 @@ func (s *sequence) add(v *value, raw []byte) {
 	}
 }
 
-// addOperands adds counts, staying at the greatest there is.
+// addOperands adds counts, and stops at the greatest count there is.
 func addOperands(a, b uint32) uint32 {
 	if sum := a + b; sum >= a {
 		return sum
@@ -67,7 +68,7 @@ func addOperands(a, b uint32) uint32 {
 	return math.MaxUint32
 }
 
-// touch marks the first lines as touched.
+// touch marks the first lines, as many as given.
 func (s *sequence) touch(lines int) {
 	for i := range s.touched {
 		if n := lines - 64*i; n >= 64 {
@@ -123,7 +124,7 @@ func (s *sequence) touchedLines(yield func(line int) bool) {
 	}
 }
 
-// appendTo appends the value of a sequence that is not empty.
+// appendTo appends the value of the sequence, which must not be empty.
 func (s *sequence) appendTo(dst []byte) []byte {
 	switch {
 	case s.inputs == 1:
@@ -136,7 +137,7 @@ func (s *sequence) appendTo(dst []byte) []byte {
 	return s.appendSlots(dst)
 }
 
-// appendBits follows the same rules as AppendBitsOperand.
+// appendBits chooses an encoding by the same rules as AppendBitsOperand.
 func (s *sequence) appendBits(dst []byte) []byte {
 	start := len(dst)
 	size := bitmapSize(s.end - 1)
@@ -179,8 +180,8 @@ func (s *sequence) appendSlots(dst []byte) []byte {
 	return dst
 }
 
-// firstBits has, for each width divided by 4, the bits of a word that are the
-// first of a slot. They repeat every three words when slots lie across words.
+// firstBits has, for each width divided by 4, three masks for the words of a block. They select the first bit of each
+// slot. The masks repeat every three words when slots lie across words.
 var firstBits = func() (masks [9][3]uint64) {
 	for _, width := range []int{4, 8, 12, 16, 32} {
 		for p := 0; p < 3*64; p += width {

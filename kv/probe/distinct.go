@@ -2,18 +2,18 @@ package probe
 
 import "math"
 
-// fullDeviations is by how many standard deviations the cells set in a full layer are above their mean. That few of
-// 3,000,000 layers are full before they were given their capacity of distinct items.
+// fullDeviations is by how many standard deviations the set cells of a full layer exceed their mean. So fewer than
+// one in 3,000,000 layers is full before it was given its capacity of distinct items.
 const fullDeviations = 5
 
 // ExpectedSet returns the mean and the standard deviation of the number of set bits, or of counters above 0, after a
 // number of random items. Both are exact for uniform hashes.
 //
-// With c cells, let a be the chance that an item sets a given one. Items are independent, so that after n of them it is
-// unset with the chance (1-a)^n, and the mean is c(1-(1-a)^n): for a layer of one line and k probes that is the classic
-// c(1-(1-1/c)^kn). The variance is the sum, over all pairs of cells, of the chance that both are unset less the square of
-// the former. With b for the chance that an item sets both, which depends on whether they are in one line, one block or
-// two, that is (1-2a+b)^n - (1-a)^2n.
+// With c cells, let a be the chance that an item sets a given cell. Items are independent. So after n of them the
+// cell is unset with chance (1-a)^n, and the mean is c(1-(1-a)^n); for a layer of one line and k probes that is the
+// classic c(1-(1-1/c)^kn). The variance is a sum over all pairs of cells: the chance that both are unset, less the
+// square of the chance that one is. Let b be the chance that an item sets both. It depends on whether the two are in
+// one line, in one block or in two blocks. Then the term of the pair is (1-2a+b)^n - (1-a)^2n.
 func (l *Layout) ExpectedSet(items float64) (mean, deviation float64) {
 	s := l.sets()
 	unset := items * math.Log1p(-s.one) // logarithm of the chance for a given cell
@@ -30,20 +30,21 @@ func (l *Layout) ExpectedSet(items float64) (mean, deviation float64) {
 	return s.cells * -math.Expm1(unset), math.Sqrt(max(0, variance))
 }
 
-// DistinctItems estimates how many random items set a number of cells: the inverse of the mean of ExpectedSet (for one
-// line that of Swamidass and Baldi, 2007). Of a layer without an unset cell it is the estimate for one that has one
-// left, as nothing but "many" can be told.
+// DistinctItems estimates how many random items set a number of cells. It is the inverse of the mean of ExpectedSet
+// (for one line that of Swamidass and Baldi, 2007). For a layer without an unset cell it returns the estimate for one
+// unset cell, since all that is known is "many".
 //
-// The estimate's standard error is the deviation of ExpectedSet divided by the mean change of the set cells with one
-// item more: 1.4 % for 1,000 items at a rate of 0.25, 0.8 % at 0.01, and a tenth as much for a hundred times the items.
+// The standard error of the estimate is the deviation of ExpectedSet, divided by the mean number of cells that one
+// item more sets: 1.4 % for 1,000 items at a rate of 0.25, 0.8 % at 0.01, and a tenth as much for a hundred times the
+// items.
 func (l *Layout) DistinctItems(set uint64) float64 {
 	s := l.sets()
 	share := min(float64(set), s.cells-1) / s.cells
 	return math.Log1p(-share) / math.Log1p(-s.one)
 }
 
-// SetRate returns the chance, 0 to 1, that an item never added tests as present in a layer with a number of set bits, or
-// counters above 0: that which ExpectedRate returns for as many random items as set so many.
+// SetRate returns the rate, 0 to 1, of a layer with a number of set bits, or counters above 0. It is what
+// ExpectedRate returns for the number of random items that sets so many.
 func (l *Layout) SetRate(set uint64) float64 {
 	switch {
 	case set == 0:
@@ -54,28 +55,29 @@ func (l *Layout) SetRate(set uint64) float64 {
 	return l.expectedRate(max(1, l.DistinctItems(set)))
 }
 
-// FullSet returns how many set bits, or counters above 0, make a layer full: five standard deviations more than are
-// expected of as many distinct items as it has capacity, so that those have room. (A count of the items that were new
-// does not tell when a layer is full. An item that sets no bit is not counted, and at high rates there are many.)
+// FullSet returns how many set bits, or counters above 0, make a layer full. That is five standard deviations more
+// than its capacity of distinct items is expected to set, so there is room for as many. (A count of the items that
+// were new does not tell when a layer is full. An item that sets no bit is not counted, and at high rates there are
+// many of these.)
 func (l *Layout) FullSet(capacity uint64) uint64 {
 	mean, deviation := l.ExpectedSet(float64(capacity))
 	return uint64(math.Ceil(mean + fullDeviations*deviation))
 }
 
-// FullRate returns the expected rate of a layer that was given distinct items until it was full: until as many were new
-// as it has capacity, or FullSet(capacity) cells were set.
+// FullRate returns the expected rate of a layer that was given distinct items until it was full: until as many items
+// were new as it has capacity, or FullSet(capacity) cells were set.
 func (l *Layout) FullRate(capacity uint64) float64 {
 	most := min(l.TriedItems(capacity), l.DistinctItems(l.FullSet(capacity)))
 	return l.expectedRate(max(float64(capacity), most))
 }
 
-// TriedItems returns how many distinct items are expected to be added until so many were new, at least as many: the
-// others seemed known and set nothing. It is infinite for more than ever seem new.
+// TriedItems returns how many distinct items are expected to be added until a given number of them were new. It is at
+// least that number: the others seemed known and set nothing. It is infinite if so many never seem new.
 func (l *Layout) TriedItems(added uint64) float64 {
 	n := float64(added)
 	for range 8 {
-		// An item seems known with the chance that the rate is at the time. Simpson's rule is exact for a cubic and a
-		// few percent too high for low rates, which are higher powers of the number of items.
+		// An item seems known with the chance that is the rate at that time. Simpson's rule is exact for a cubic. For
+		// low rates, which are higher powers of the number of items, it is a few percent too high.
 		rate := l.expectedRate(max(1, n))
 		if rate == 1 {
 			return math.Inf(1)
@@ -90,13 +92,13 @@ func (l *Layout) TriedItems(added uint64) float64 {
 	return n
 }
 
-// sets says with what chances an item sets cells.
+// sets holds the chances that an item sets given cells.
 type sets struct {
-	cells, perLine, lines float64 // of the layer, of a line; lines of a block
+	cells, perLine, lines float64 // cells of the layer and of a line; lines of a block
 
-	one       float64 // a given cell
-	sameLine  float64 // both of two given ones, in one line
-	sameBlock float64 // in two lines of a block
+	one       float64 // one given cell
+	sameLine  float64 // both of two given cells in one line
+	sameBlock float64 // both of two given cells in two lines of a block
 }
 
 func (l *Layout) sets() sets {
@@ -111,7 +113,7 @@ func (l *Layout) sets() sets {
 			k++
 		}
 		hit := -math.Expm1(k * math.Log1p(-1/b)) // the chance that one of k probes hits a given cell of their line
-		// Of two cells: 1 - 2(1-1/b)^k + (1-2/b)^k, without the loss of digits.
+		// The same for two cells: 1 - 2(1-1/b)^k + (1-2/b)^k, without the loss of digits.
 		both := hit*hit - math.Exp(k*math.Log1p(-2/b))*math.Expm1(k*math.Log1p(1/(b*(b-2))))
 		sum += hit
 		squares += hit * hit

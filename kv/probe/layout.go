@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// Bounds of a layout. With MaxLines a block has 65,536 bits, so that a position in it fits 16 bits. With MaxBits a
-// layer has 2^37 lines, which leaves 27 bits of a hash for the first three probes.
+// Bounds of a layout. With MaxLines a block has 65,536 bits, so that a position in it fits into 16 bits. With MaxBits
+// a layer has 2^37 lines. That leaves 27 bits of a hash for the first three probes.
 const (
 	MaxCapacity     = 1 << 40 // items a layer can be sized for
 	MaxBits         = 1 << 46 // of a layer: 8 TiB
@@ -25,18 +25,18 @@ const (
 	counterCell cell = CounterBits
 )
 
-// cell is the width in bits of what a line consists of.
+// cell is the width in bits of a cell.
 type cell uint8
 
 // perLine returns the number of cells of a line.
 func (c cell) perLine() int { return lineBits / int(c) }
 
-// ErrParams is wrapped by every error of this package; the text names the parameter, its value and the range allowed.
+// ErrParams is wrapped by every error of this package. The text names the parameter, its value and the range allowed.
 var ErrParams = errors.New("probe: parameter out of range")
 
-// Layout says where in a layer an item's bits are, or its counters. Size, FromBits and NewLayout, and SizeCounters,
-// FromCounters and NewCounterLayout, make layouts; one made otherwise is not valid. Two layouts are equal (==) if and
-// only if they place every item alike. The fields are to be read only.
+// Layout says where in a layer an item's bits or counters are. Size, FromBits and NewLayout make layouts of bits, and
+// SizeCounters, FromCounters and NewCounterLayout layouts of counters; a layout made otherwise is not valid. Two
+// layouts are equal (==) if and only if they place every item alike. Nobody may change the fields.
 type Layout struct {
 	Blocks       uint64 // in the layer, 1 to MaxBits/512
 	Lines        uint32 // in each block, 1 to MaxLines
@@ -45,10 +45,10 @@ type Layout struct {
 
 	cell cell
 
-	// What follows from the above.
+	// The rest follows from the fields above.
 
 	head     uint8 // probes taken from the hash itself, 1 to headProbes
-	tail     uint8 // probes of the one and only step if Test has a short cut for it, else 0
+	tail     uint8 // if there is one step and Test has a short cut for it, its probes; else 0
 	numSteps uint8
 	steps    [maxSteps]step
 }
@@ -56,11 +56,10 @@ type Layout struct {
 // step is a group of probes taken from one derived word.
 type step struct {
 	probes uint8 // 1 to probesPerWord
-	line   uint8 // which of the item's lines they are in, 0 to LinesPerItem-1, ascending
+	line   uint8 // which of the item's lines they are in, 0 to LinesPerItem-1; it ascends from step to step
 }
 
-// NewLayout returns the layout that the numbers describe, which may be anything, as those read from a damaged header
-// are.
+// NewLayout returns the layout that the numbers describe. They may be anything, as from a damaged header.
 func NewLayout(blocks, lines, hashes, linesPerItem uint64) (Layout, error) {
 	return newLayout(bitCell, blocks, lines, hashes, linesPerItem)
 }
@@ -86,8 +85,8 @@ func newLayout(c cell, blocks, lines, hashes, linesPerItem uint64) (Layout, erro
 	return makeLayout(c, blocks, lines, hashes, linesPerItem), nil
 }
 
-// makeLayout deals the probes out: each line an equal share, the first ones taking the remainder; in the first line
-// up to headProbes from the hash, everything else in steps.
+// makeLayout deals out the probes. Each line gets an equal share, and the first lines one more if there is a
+// remainder. In the first line up to headProbes come from the hash itself. All other probes come in steps.
 func makeLayout(c cell, blocks, lines, hashes, linesPerItem uint64) Layout {
 	l := Layout{Blocks: blocks, Lines: uint32(lines), Hashes: uint8(hashes), LinesPerItem: uint8(linesPerItem), cell: c}
 	for j := range linesPerItem {
@@ -112,8 +111,8 @@ func makeLayout(c cell, blocks, lines, hashes, linesPerItem uint64) Layout {
 }
 
 // FromBits returns a layout of at least numBits bits, 1 to MaxBits, rounded up to whole lines in equal blocks, with
-// the given number of hashes, 1 to MaxHashes. The lines per item are those that Size uses with as many hashes: one
-// up to 7, two up to 18, then three.
+// the given number of hashes, 1 to MaxHashes. It has as many lines per item as Size uses with so many hashes: one up
+// to 7, two up to 18, then three.
 func FromBits(numBits uint64, hashes int) (Layout, error) {
 	if numBits < 1 || numBits > MaxBits {
 		return Layout{}, fmt.Errorf("%w: bits is %d, want 1 to %d", ErrParams, numBits, uint64(MaxBits))
@@ -132,7 +131,7 @@ func FromBits(numBits uint64, hashes int) (Layout, error) {
 }
 
 // FromCounters returns a layout of at least numCounters counters, 1 to MaxBits/4, rounded up to whole lines in equal
-// blocks, with the given number of hashes, 1 to MaxHashes. The lines per item are those that SizeCounters uses with as
+// blocks, with the given number of hashes, 1 to MaxHashes. It has as many lines per item as SizeCounters uses with so
 // many hashes: two up to 7, then three.
 func FromCounters(numCounters uint64, hashes int) (Layout, error) {
 	if numCounters < 1 || numCounters > MaxBits/CounterBits {
@@ -146,15 +145,15 @@ func FromCounters(numCounters uint64, hashes int) (Layout, error) {
 	return p.spread((numCounters + perLine - 1) / perLine), nil
 }
 
-// Cells returns the number of bits of the layer, or of counters if it is one of those.
+// Cells returns the number of bits of the layer, or of counters in a layer of counters.
 func (l *Layout) Cells() uint64 { return l.Blocks * uint64(l.Lines) * uint64(l.cell.perLine()) }
 
-// Bits returns the size of the layer, 512 to MaxBits.
+// Bits returns the size of the layer in bits, 512 to MaxBits.
 func (l *Layout) Bits() uint64 { return l.Blocks * uint64(l.Lines) * lineBits }
 
 // BlockWords returns the size of each block in 64-bit words, 8 to 1024.
 func (l *Layout) BlockWords() int { return int(l.Lines) * lineWords }
 
-// Block returns the number of the block that the item with hash h belongs to, below l.Blocks, and what is left of
-// the hash for Test and Touch to choose the first line by.
+// Block returns the number of the block, below l.Blocks, that the item with hash h belongs to. Rest is what is left
+// of the hash; Test and Touch choose the first line by it.
 func (l *Layout) Block(h uint64) (block, rest uint64) { return bits.Mul64(h, l.Blocks) }

@@ -10,25 +10,25 @@ import (
 // Line is 512 bits, the size of a cache line: bit p is bit p%64 of word p/64.
 type Line = [lineWords]uint64
 
-// FirstLine returns the first line of a block, which stands for the whole block in Test and Touch: words must be all
-// of the block, l.BlockWords() of them, and the line keeps them alive. It panics if there are fewer than 8.
+// FirstLine returns the first line of a block, which stands for the whole block in Test and Touch. Words must be the
+// whole block, l.BlockWords() of them; the line keeps them alive. FirstLine panics if there are fewer than 8.
 func FirstLine(words []uint64) *Line { return (*Line)(words) }
 
-// lineAt returns line i of the block that begins with first. i is below l.Lines: it comes from a multiplication of a
-// fraction by that number, or was reduced by it.
+// lineAt returns line i of the block that begins with first. i must be below l.Lines. Callers multiply a fraction by
+// that number, or reduce i by it.
 func lineAt(first *Line, i uint64) *Line {
 	return (*Line)(unsafe.Add(unsafe.Pointer(first), i*(lineBits/8)))
 }
 
 const (
-	probeBits     = 9  // of hash for a probe, 2^9 being lineBits
-	headProbes    = 3  // taken from the hash itself, the lowest bits first
-	probesPerWord = 6  // taken from each derived word, the lowest bits first
-	maxSteps      = 16 // 12 are used at most; a power of two saves the bounds checks
+	probeBits     = 9  // bits of hash that a probe takes; 2^9 is lineBits
+	headProbes    = 3  // probes taken from the hash itself, the lowest bits first
+	probesPerWord = 6  // probes taken from each derived word, the lowest bits first
+	maxSteps      = 16 // at most 12 are used; a power of two saves the bounds checks
 )
 
-// multipliers are the first 64 fractional bits of the square roots of the first 16 primes with the last bit set:
-// numbers without a structure of their own, which SHA-2 uses too.
+// multipliers are the first 64 fractional bits of the square roots of the first 16 primes, with the last bit set.
+// They have no structure of their own; SHA-2 uses such numbers too.
 var multipliers = [maxSteps]uint64{
 	0x6a09e667f3bcc909, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
 	0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179,
@@ -36,32 +36,33 @@ var multipliers = [maxSteps]uint64{
 	0x67332667ffc00b31, 0x8eb44a8768581511, 0xdb0c2e0d64f98fa7, 0x47b5481dbefa4fa5,
 }
 
-// word derives word n, 0 to maxSteps-1, from hash h. The halves of the product are folded because neither would do
-// alone: the low bits of the low half do not depend on the high bits of h, so that those of two words would depend on
-// each other, and the high bits of the high half are little but those of h again, which chose block and line.
+// word derives word n, 0 to maxSteps-1, from hash h. It combines both halves of the product because neither would do
+// alone. The low bits of the low half do not depend on the high bits of h, so the low bits of two words would depend
+// on each other. The high bits of the high half are little more than the high bits of h again, which chose block and
+// line.
 func word(h uint64, n int) uint64 {
 	high, low := bits.Mul64(h, multipliers[n&(maxSteps-1)])
 	return high ^ low
 }
 
-// probe returns the bit that the lowest 9 bits of w point to, as bit 0 of a word whose other bits mean nothing.
+// probe returns the bit that the lowest 9 bits of w point to. It is bit 0 of the result; the other bits mean nothing.
 func probe(line *Line, w uint64) uint64 {
 	return atomic.LoadUint64(&line[w>>6&(lineWords-1)]) >> (w & 63)
 }
 
-// isSet is probe where a branch follows: the compiler makes one instruction of it.
+// isSet is probe for use before a branch: the compiler makes one instruction of it.
 func isSet(line *Line, w uint64) bool {
 	return atomic.LoadUint64(&line[w>>6&(lineWords-1)])&(1<<(w&63)) != 0
 }
 
-// Test reports whether all bits of the item with hash h are set in the block that begins with first; rest is what
-// l.Block returned with the number of that block. Bits may be set meanwhile with atomic.OrUint64: an item is found
-// if all of its bits were set before the call.
+// Test reports whether all bits of the item with hash h are set in the block that begins with first. Rest is what
+// l.Block returned with the number of that block. Other goroutines may set bits meanwhile with atomic.OrUint64: an
+// item is found if all of its bits were set before the call.
 //
-// Three probes are loaded before the first branch: seven of eight absent items end there even in a full filter,
-// whereas a branch after each probe would be a coin toss to the processor. It is one function without calls, as a
-// call costs as much as two probes. The short cuts for 6 and 7 hashes, the layouts for rates from 0.5 to 2 %, take
-// 10 % off a lookup including the hash.
+// Three probes are loaded before the first branch. Seven of eight absent items end there even in a full filter,
+// whereas a branch after each probe would be a coin toss to the processor. Test is one function without calls, as a
+// call costs as much as two probes. The short cuts for 6 and 7 hashes, the layouts for rates from 0.5 to 2 %, take 10
+// % off a lookup including the hash.
 func (l *Layout) Test(first *Line, rest, h uint64) bool {
 	i, _ := bits.Mul64(rest, uint64(l.Lines))
 	line := lineAt(first, i)
@@ -112,9 +113,9 @@ func (l *Layout) Test(first *Line, rest, h uint64) bool {
 	return true
 }
 
-// otherLine chooses the item's second (j = 1) or third line (j = 2) by word w, uniformly among the lines not yet
+// otherLine chooses the item's second line (j = 1) or third line (j = 2) by word w, uniformly among the lines not yet
 // chosen. It returns the distance from the first line, 1 to l.Lines-1, and what is left of w for the step's probes.
-// For the third line, second is the distance of the second.
+// For the third line the argument second is the distance of the second line.
 func (l *Layout) otherLine(j uint8, second, w uint64) (distance, rest uint64) {
 	distance, rest = bits.Mul64(w, uint64(l.Lines)-uint64(j))
 	distance++
@@ -124,15 +125,16 @@ func (l *Layout) otherLine(j uint8, second, w uint64) (distance, rest uint64) {
 	return distance, rest >> (64 - probesPerWord*probeBits)
 }
 
-// wrap returns i modulo l.Lines for i below twice that, without a branch for the same reason.
+// wrap returns i modulo l.Lines, for i below 2*l.Lines. It has no branch, as that would be a coin toss too.
 func (l *Layout) wrap(i uint64) uint64 {
 	lines := uint64(l.Lines)
 	i -= lines
 	return i + lines&uint64(int64(i)>>63)
 }
 
-// Least returns the least of the counters, 0 to 15, of the item with hash h in the block of counters that begins with
-// first; rest is as for Test. Counters may change meanwhile. An item never added tests as present if that is not 0.
+// Least returns the least of the item's counters, 0 to 15, in the block of counters that begins with first. The item
+// has hash h, and rest is as for Test. If the result is not 0 the item tests as present, also if it was never added.
+// Counters may change meanwhile.
 func (l *Layout) Least(first *Line, rest, h uint64) uint64 {
 	i, _ := bits.Mul64(rest, uint64(l.Lines))
 	line := lineAt(first, i)
@@ -152,8 +154,8 @@ func (l *Layout) Least(first *Line, rest, h uint64) uint64 {
 	return least
 }
 
-// leastOf returns the least of a number and of the counters that the probes in w point to: each is the lowest 7 of 9
-// bits.
+// leastOf returns the least of the given number and of the counters that the probes in w point to. A probe of a
+// counter is the lowest 7 of its 9 bits.
 func leastOf(line *Line, w uint64, probes uint8, least uint64) uint64 {
 	for range probes {
 		c := atomic.LoadUint64(&line[w>>4&(lineWords-1)]) >> (w & 15 * CounterBits)
@@ -170,9 +172,9 @@ func (l *Layout) Touch(first *Line, rest uint64) uint64 {
 	return atomic.LoadUint64(&lineAt(first, i)[0])
 }
 
-// AppendPositions appends to dst where in its block the bits of the item with hash h are, in ascending order and each
-// once: 1 to l.Hashes positions below l.BlockWords()*64. Position p is bit p%64 of word p/64 of the block. In a layer
-// of counters it is the number of a counter, which is the 4 bits from 4p up.
+// AppendPositions appends to dst where the bits of the item with hash h are in its block: 1 to l.Hashes positions
+// below l.BlockWords()*64, ascending and each once. Position p is bit p%64 of word p/64 of the block. In a layer of
+// counters a position is the number of a counter, which is the 4 bits from 4p up.
 func (l *Layout) AppendPositions(dst []uint16, h uint64) []uint16 {
 	start := len(dst)
 	dst = l.appendProbes(dst, h)
@@ -180,7 +182,7 @@ func (l *Layout) AppendPositions(dst []uint16, h uint64) []uint16 {
 	return dst[:start+len(slices.Compact(dst[start:]))]
 }
 
-// sortPositions sorts by counting for each position how many are below it. For so few numbers in random order that
+// sortPositions sorts by counting, for each position, how many are below it. For so few numbers in random order that
 // takes half the time of slices.Sort, whose branches cannot be predicted.
 func sortPositions(p []uint16) {
 	var drawn [MaxHashes]uint16
@@ -200,7 +202,8 @@ func sortPositions(p []uint16) {
 	}
 }
 
-// appendProbes appends the position of each probe in the order of drawing, the same one twice if it is drawn twice.
+// appendProbes appends the position of each probe in the order in which they are drawn. A position drawn twice is
+// appended twice.
 func (l *Layout) appendProbes(dst []uint16, h uint64) []uint16 {
 	_, rest := l.Block(h)
 	i, _ := bits.Mul64(rest, uint64(l.Lines))

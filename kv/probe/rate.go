@@ -2,12 +2,11 @@ package probe
 
 import "math"
 
-// hashSpace is the number of hashes: a given item and another one have the same with a chance of 1 in so many.
+// hashSpace is the number of hashes. A given item and another one have the same hash with a chance of 1/hashSpace.
 const hashSpace = 1 << 64
 
-// ExpectedRate returns the chance, 0 to 1, that an item never added tests as present when the given number of
-// distinct items was added. It holds for layers of any size and includes the chance of equal hashes. The formula is in
-// the package comment; a call takes 10 to 20 microseconds.
+// ExpectedRate returns the rate, 0 to 1, after a number of distinct items was added. It holds for layers of any size
+// and includes the chance of equal hashes. The formula is in the package comment. A call takes 10 to 20 microseconds.
 func (l *Layout) ExpectedRate(items uint64) float64 {
 	if items == 0 {
 		return 0
@@ -15,19 +14,21 @@ func (l *Layout) ExpectedRate(items uint64) float64 {
 	return l.expectedRate(float64(items))
 }
 
-// expectedRate is ExpectedRate for at least 1 item, not necessarily a whole number.
+// expectedRate is ExpectedRate for at least 1 item; the number need not be whole.
 func (l *Layout) expectedRate(items float64) float64 {
 	p := plan{hashes: int(l.Hashes), linesPerItem: int(l.LinesPerItem), cell: l.cell}
 	return min(1, p.rate(items, float64(l.Blocks), float64(l.Lines))+items/hashSpace)
 }
 
-// rate returns the expected rate of a layer with the given number of items, at least 1, equal hashes not counted.
+// rate returns the expected rate of a layer with the given number of items, at least 1. It does not count equal
+// hashes.
 //
-// The loads of an item's lines are almost independent, and the rate almost the product of the lines' own. What
-// remains is the covariance c of two loads of the same block. In a layer of many blocks it is positive, because some
-// items add to both: to first order it adds c times the product of the slopes, 0.3 % of the rate at 1e-4 and two lines,
-// 2 % at 1e-6 and three. In a single block it is negative, because the number of items is fixed; there the first order
-// can exceed the rate, and the exponential, exact if every item more multiplies a line's rate by the same, cannot.
+// The loads of an item's lines are almost independent, and the rate is almost the product of the lines' own. What
+// remains is the covariance c of the loads of two lines in one block. To first order it adds c times the product of
+// the slopes. In a layer of many blocks c is positive, because some items add to both lines: this adds 0.3 % of the
+// rate at 1e-4 and two lines, 2 % at 1e-6 and three. In a single block c is negative, because the number of items is
+// fixed. There the first order can exceed the rate. So the exponential is used, which cannot; it is exact if every
+// item more multiplies a line's rate by the same factor.
 func (p plan) rate(items, blocks, lines float64) float64 {
 	k, g := float64(p.hashes), float64(p.linesPerItem)
 	load := lineLoad{items: items, chance: g / (blocks * lines), cells: float64(p.cell.perLine())}
@@ -54,11 +55,11 @@ func (p plan) rate(items, blocks, lines float64) float64 {
 	return min(1, product*(1+dependence))
 }
 
-// lineLoad is the distribution of the number of items that use a given line: binomial. In a large layer that is as
-// good as Poisson. In a layer of few lines it is narrower, and has no spread at all where an item uses all of them.
+// lineLoad is the distribution of the number of items that use a given line. It is binomial. In a large layer that is
+// as good as Poisson. In a layer of few lines it is narrower, and it has no spread at all if an item uses all lines.
 type lineLoad struct {
 	items  float64 // in the layer, at least 1
-	chance float64 // that an item uses the line, above 0 and at most 1
+	chance float64 // the chance that an item uses the line, above 0 and at most 1
 	cells  float64 // of the line
 }
 
@@ -68,16 +69,16 @@ type lineRate struct {
 	slope float64 // mean change of that chance with one item more in the line
 }
 
-// maxThrowsPerCell bounds the number of terms that lineLoad.rates adds up. With more throws than that for each cell of
-// the line a given one is unset with a chance below e^-64.
+// maxThrowsPerCell bounds the number of terms that lineLoad.rates adds up. With more throws for each cell of the line
+// than that, the chance that a given cell is unset is below e^-64.
 const maxThrowsPerCell = 64
 
-// rates returns the contributions of a line in which each of its items sets the given number of cells on average, for
-// an absent item with few and for one with more probes in it.
+// rates returns the contributions of a line, in which each of its items sets the given number of cells on average:
+// once for an absent item that has few probes in it, and once for one that has more.
 //
-// The sum over loads starts at the most likely one, with weight 1, and walks outwards by the ratio of
-// neighbouring terms; dividing by the sum of weights replaces the factorials, whose logarithms have no digits left
-// at 2^40 items. The slope is E[f(X+1)-f(X)] = E[f(X)(X-mean)]/variance, Stein's identity for Poisson.
+// The sum over loads starts at the most likely load, with weight 1, and walks outwards by the ratio of neighbouring
+// terms. It is divided by the sum of the weights. That replaces factorials, whose logarithms have no digits left at
+// 2^40 items. The slope is E[f(X+1)-f(X)] = E[f(X)(X-mean)]/variance, Stein's identity for Poisson.
 func (d lineLoad) rates(throws float64, few, more int) (fewProbes, moreProbes lineRate) {
 	mean := d.items * d.chance
 	if mean*throws > maxThrowsPerCell*d.cells {
@@ -109,8 +110,8 @@ type loadSum struct {
 	fewSlope, moreSlope float64
 }
 
-// add adds the term for load i unless neither its weight nor what it could add to the sums matters. It then returns
-// false, and terms further out, which fall at least geometrically, can be left out too.
+// add adds the term for load i, and reports true if that mattered. If neither the term's weight nor what it adds to
+// the sums matters, terms further out can be left out too, since they fall at least geometrically.
 func (s *loadSum) add(i, w float64) bool {
 	if w == 0 || w < 1e-15*s.weight && w < 1e-10*s.moreSum {
 		return false
@@ -135,7 +136,7 @@ type lineFill struct {
 	mean, variance float64
 }
 
-// fillAfter returns the fill of a line of b cells after a number of independent throws, not necessarily whole.
+// fillAfter returns the fill of a line of b cells after a number of independent throws, which need not be whole.
 func fillAfter(throws, b float64) lineFill {
 	unset := math.Exp(throws * math.Log1p(-1/b))
 	bothUnset := math.Exp(throws * math.Log1p(-2/b))

@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	maxRate     = 0.25 // higher rates are lowered to it, as RedisBloom does
+	maxRate     = 0.25 // higher rates are lowered to this one, as RedisBloom does
 	oneLineRate = 5e-3 // from here up an item has one line
-	twoLineRate = 1e-6 // above this it has two lines, else three
+	twoLineRate = 1e-6 // above this an item has two lines, else three
 )
 
-// What is aimed at, as a share of the rate asked for. The expected rate is the mean over filters, and single ones
-// differ from it: by 3 % (standard deviation) for 10,000 items at 1 %, by 12 % at 1e-6, and a tenth as much for a
-// hundred times the items.
+// Size aims at this share of the rate asked for. The expected rate is a mean over filters, and single filters differ
+// from it: by 3 % (standard deviation) for 10,000 items at 1 %, by 12 % at 1e-6, and by a tenth as much for a hundred
+// times the items.
 const (
 	rateMargin    = 0.97
 	lowRateMargin = 0.90 // at twoLineRate and below
 )
 
-// Size returns the layout of a layer for capacity distinct items, 1 to MaxCapacity, whose expected rate when it is full
-// (FullRate) is at most the one given. Rates above 0.25 are lowered to that.
+// Size returns the layout of a layer for capacity distinct items, 1 to MaxCapacity, whose expected rate when it is
+// full (FullRate) is at most the given one. Rates above 0.25 are lowered to that.
 //
-// The rate must be below 1, and not so low that equal 64-bit hashes alone make up half of it: the lower limit is
-// 1.2e-19 per item of the capacity, 1.2e-11 for 1e8 items.
+// The rate must be below 1. It must also not be so low that equal 64-bit hashes alone make up half of it: the lower
+// limit is 1.2e-19 per item of the capacity, 1.2e-11 for 1e8 items.
 func Size(capacity uint64, rate float64) (Layout, error) { return size(bitCell, capacity, rate) }
 
-// SizeCounters is Size for a layer of counters, of which an item has one where it has a bit otherwise.
+// SizeCounters is Size for a layer of counters, in which an item has counters in place of bits.
 func SizeCounters(capacity uint64, rate float64) (Layout, error) {
 	return size(counterCell, capacity, rate)
 }
@@ -44,7 +44,7 @@ func size(c cell, capacity uint64, rate float64) (Layout, error) {
 	return layouts.get(request{cell: c, capacity: capacity, rate: min(rate, maxRate)}, request.layout), nil
 }
 
-// request is what is asked of a layer.
+// request is what Size is asked for.
 type request struct {
 	cell     cell
 	capacity uint64
@@ -55,9 +55,10 @@ func (r request) hash() uint64 {
 	return word(r.capacity, 0) ^ word(math.Float64bits(r.rate), 1) ^ uint64(r.cell)
 }
 
-// layout begins with the size that suits a large layer, and is done at once but for some small capacities: where fewer
-// lines than lines per item or the remainder of a division make the loads less even, and at high rates, where up to
-// some ten thousand items the margin is less than what a full layer may have beyond its capacity.
+// layout begins with the number of lines that suits a large layer, and adds lines until FullRate is low enough. Lines
+// are added only for some small capacities: where an item has fewer lines than it should, or where the remainder of a
+// division makes the loads less even. At high rates, up to some ten thousand items, a full layer can exceed its
+// capacity by more than the margin allows for.
 func (r request) layout() Layout {
 	p := plans.get(r.goal(), goal.plan)
 	needed := float64(r.capacity) * p.cellsPerItem / float64(r.cell.perLine())
@@ -79,23 +80,23 @@ func (r request) goal() goal {
 	if r.cell == counterCell {
 		g.linesPerItem = counterLines(r.rate >= oneLineRate)
 	}
-	// A small share of equal hashes is left to the margin, so that most capacities have the same goal.
+	// If the share of equal hashes is small, the margin covers it, so that most capacities have the same goal.
 	if equal := float64(r.capacity) / hashSpace; equal > r.rate/200 {
 		g.rate -= equal
 	}
 	return g
 }
 
-// goal is a rate for a large layer to have, equal hashes not counted.
+// goal is the rate that a large layer is to have, equal hashes not counted.
 type goal struct {
 	rate         float64
 	linesPerItem int
 	cell         cell
 }
 
-// counterLines returns the lines per item of counters, for high rates or low ones. A line has only 128 counters, whose
-// loads are less even: at 1 %, one line needs 10.9 counters per item, two 9.8, three 9.7 and a classic filter 9.6; at
-// 1e-4 they are 30.9, 21.7, 20.2 and 19.2.
+// counterLines returns the lines per item of counters, for high rates or for low ones. A line has only 128 counters,
+// so the loads of lines are less even. At 1 %, one line needs 10.9 counters per item, two 9.8, three 9.7 and a
+// classic filter 9.6. At 1e-4 the numbers are 30.9, 21.7, 20.2 and 19.2.
 func counterLines(highRate bool) int {
 	if highRate {
 		return 2
@@ -105,7 +106,7 @@ func counterLines(highRate bool) int {
 
 func (g goal) hash() uint64 { return word(math.Float64bits(g.rate), g.linesPerItem) ^ uint64(g.cell) }
 
-// plan is how a goal is reached.
+// plan is how a layer reaches a goal.
 type plan struct {
 	hashes       int
 	linesPerItem int
@@ -114,7 +115,7 @@ type plan struct {
 }
 
 // plan finds the number of hashes that needs the fewest cells. It begins with that of a classic filter, log2(1/rate),
-// and walks as long as it gets better; the best is never far.
+// and goes up and down from there as long as that helps. The best number is never far.
 func (g goal) plan() plan {
 	best := g.planWith(min(max(g.linesPerItem, int(math.Round(-math.Log2(g.rate)))), MaxHashes))
 	for _, direction := range []int{-1, 1} {
@@ -129,8 +130,8 @@ func (g goal) plan() plan {
 	return best
 }
 
-// planWith bisects the cells per item for k hashes between k, where the rate is above 0.6^k, and 16k. The best number
-// of hashes has a rate of about 0.5^k; one for which 16k cells are too few is given infinitely many.
+// planWith finds the cells per item for k hashes by bisection, between k, where the rate is above 0.6^k, and 16k. The
+// best number of hashes has a rate of about 0.5^k. If 16k cells are too few, planWith returns infinitely many.
 func (g goal) planWith(k int) plan {
 	p := plan{hashes: k, linesPerItem: g.linesPerItem, cell: g.cell}
 	low, high := float64(k), 16*float64(k)
@@ -149,26 +150,26 @@ func (g goal) planWith(k int) plan {
 	return p
 }
 
-// spread divides lines into as few blocks as possible, all of one size: a layer slightly larger than a block becomes
-// two of half the size rather than two of full size. Where a block has fewer lines than an item should use, the item
-// uses all of them: their loads are then equal, which beats the choice of one.
+// spread divides lines into as few blocks as possible, all of one size. So a layer slightly larger than a block
+// becomes two blocks of half the size, not two of full size. If a block has fewer lines than an item should use, the
+// item uses all of them. Their loads are then equal, which beats a choice of one.
 func (p plan) spread(lines uint64) Layout {
 	blocks := (lines + MaxLines - 1) / MaxLines
 	perBlock := (lines + blocks - 1) / blocks
 	return makeLayout(p.cell, blocks, perBlock, uint64(p.hashes), min(uint64(p.linesPerItem), perBlock))
 }
 
-// A plan takes a millisecond and a layout 20 microseconds; a store of a million small filters asks for the same few
-// over and over.
+// Results are remembered because a plan takes a millisecond and a layout 20 microseconds, and a store of a million
+// small filters asks for the same few again and again.
 var (
 	plans   memo[goal, plan]
 	layouts memo[request, Layout]
 )
 
-// memo remembers results of a pure function, one for each value of the low bits of the key's hash. Any number of
-// goroutines may use it.
+// memo remembers results of a pure function: for each value of the low bits of a key's hash, the last one. Any number
+// of goroutines may use it.
 type memo[K memoKey, V any] struct {
-	slots [256]atomic.Pointer[memoEntry[K, V]]
+	entries [256]atomic.Pointer[memoEntry[K, V]]
 }
 
 type memoKey interface {
@@ -182,11 +183,11 @@ type memoEntry[K memoKey, V any] struct {
 }
 
 func (m *memo[K, V]) get(key K, compute func(K) V) V {
-	slot := &m.slots[key.hash()%uint64(len(m.slots))]
-	if e := slot.Load(); e != nil && e.key == key {
+	last := &m.entries[key.hash()%uint64(len(m.entries))]
+	if e := last.Load(); e != nil && e.key == key {
 		return e.value
 	}
 	value := compute(key)
-	slot.Store(&memoEntry[K, V]{key, value})
+	last.Store(&memoEntry[K, V]{key, value})
 	return value
 }

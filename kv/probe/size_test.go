@@ -177,7 +177,7 @@ func checkError(t *testing.T, call string, err error, want ...string) {
 	}
 }
 
-// Requests that share the slots of the memos must not get each other's layouts.
+// Requests that share the entries of the memos must not get each other's layouts.
 func TestSize_concurrent(t *testing.T) {
 	const requests = 600
 	ask := func(i uint64) (uint64, float64) { return 1 + i%500, 1 / float64(5+i%19) }

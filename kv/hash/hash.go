@@ -9,22 +9,22 @@ import (
 	"unsafe"
 )
 
-// Kind is a hash without its key.
+// Kind names a hash, without its key.
 type Kind uint8
 
 const (
-	// Default is Keyed for a filter that is made, and any hash for one that is there.
+	// Default is Keyed for a new filter. For a filter that exists it accepts any hash.
 	Default Kind = iota
 
-	// Keyed has a key of 256 bits. Nobody who does not know it can choose items that collide.
+	// Keyed has a key of 256 bits. Without knowing the key, nobody can choose items that collide.
 	Keyed
 
-	// XXH64 is for filters that are to be the same in several stores, or built by other
-	// programs. Whoever chooses items can make them collide, whatever the seed.
+	// XXH64 is for filters that are to be the same in several stores, or built by other programs. Whatever the seed,
+	// anyone who chooses items can make them collide.
 	XXH64
 )
 
-// String returns the word that commands use: "keyed" or "xxh64", and "default".
+// String returns the word that commands use: "keyed", "xxh64" or "default".
 func (k Kind) String() string {
 	switch k {
 	case Default:
@@ -40,7 +40,7 @@ func (k Kind) String() string {
 // Valid reports whether there is such a hash.
 func (k Kind) Valid() bool { return k <= XXH64 }
 
-// ParseKind returns the hash of a word, keyed or xxh64.
+// ParseKind returns the hash that a word names: keyed or xxh64.
 func ParseKind(word string) (k Kind, ok bool) {
 	for k := Keyed; k.Valid(); k++ {
 		if word == k.String() {
@@ -53,10 +53,10 @@ func ParseKind(word string) (k Kind, ok bool) {
 // SecretLen is the length of a Secret, in bytes.
 const SecretLen = 32
 
-// Secret is the key of a keyed hash. Who knows it can choose items that collide.
+// Secret is the key of a keyed hash. Anyone who knows it can choose items that collide.
 type Secret [SecretLen]byte
 
-// Format prints the word secret, and nothing of it, so that no message has it by accident.
+// Format prints the word "secret" and nothing of the secret itself, so that no message has it by accident.
 func (Secret) Format(to fmt.State, _ rune) { io.WriteString(to, "secret") }
 
 // NewSecret returns a secret of random bytes.
@@ -65,21 +65,20 @@ func NewSecret() (s Secret, err error) {
 	return s, err
 }
 
-// SecretOf returns the secret that belongs to a seed, always the same one: the SHA-256 of
-// "sievekv items" and the 8 bytes of the seed, the lowest first. It is no secret to those who
-// know the seed, or can guess it.
+// SecretOf returns the secret that belongs to a seed. For one seed it is always the same: the SHA-256 of "sievekv
+// items" and the 8 bytes of the seed, the lowest first. Anyone who knows or guesses the seed knows it.
 func SecretOf(seed uint64) Secret {
 	return sha256.Sum256(binary.LittleEndian.AppendUint64([]byte("sievekv items"), seed))
 }
 
-// Function is a hash with its key. The zero value is XXH64 of the seed 0. Functions are
-// equal, by ==, if and only if they hash alike.
+// Function is a hash with its key. The zero value is XXH64 with seed 0. Two Functions are equal (==) if and only if
+// they hash alike.
 type Function struct {
 	seed  uint64
-	table *table // of a keyed hash, else nil
+	table *table // nil unless the hash is keyed
 }
 
-// NewKeyed returns the keyed hash of a secret.
+// NewKeyed returns the keyed hash with a secret.
 func NewKeyed(s Secret) Function { return Function{table: tableOf(s)} }
 
 // NewXXH64 returns XXH64 with a seed, as specified in
@@ -94,18 +93,18 @@ func (f Function) Kind() Kind {
 	return XXH64
 }
 
-// String returns the word of its kind, and nothing of its key.
+// String returns the word for the kind of hash, and nothing of the key.
 func (f Function) String() string { return f.Kind().String() }
 
-// Format prints String, whatever the verb.
+// Format prints what String returns, whatever the verb.
 func (f Function) Format(to fmt.State, _ rune) { io.WriteString(to, f.String()) }
 
-// SumString is Sum of the bytes of s, which it does not copy.
+// SumString returns Sum of the bytes of s, without copying them.
 func (f Function) SumString(s string) uint64 {
 	return f.Sum(unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 
-// SumUint64 is Sum of the 8 bytes of v, the lowest first.
+// SumUint64 returns Sum of the 8 bytes of v, the lowest first.
 func (f Function) SumUint64(v uint64) uint64 {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], v)
@@ -122,7 +121,7 @@ const (
 	storedKeyed = 1
 )
 
-// Append appends the stored form, of which the key is part.
+// Append appends the stored form, which includes the key.
 func (f Function) Append(dst []byte) []byte {
 	if f.table != nil {
 		return append(append(dst, storedKeyed), f.table.secret[:]...)
@@ -130,8 +129,8 @@ func (f Function) Append(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint64(append(dst, storedXXH64), f.seed)
 }
 
-// Decode returns the Function at the start of b and the length of its stored form. A length
-// of 0 means that b is too short, and a negative one that the hash, the first byte, is not known.
+// Decode returns the Function at the start of b, and the length of its stored form. The length is 0 if b is too
+// short, and negative if the first byte names no hash that is known.
 func Decode(b []byte) (f Function, n int) {
 	switch {
 	case len(b) == 0:

@@ -15,16 +15,16 @@ const (
 	pairBytes  = 16
 	blockBytes = 1024
 
-	// The classes of items, each of which has an offset of its own: one for each length
-	// up to shortest, and two more.
+	// The classes of items. Each class has an offset of its own. There is one for each length up to shortest, and two
+	// more.
 	shortest    = pairBytes
 	classMedium = shortest + 1 // up to blockBytes
 	classLong   = shortest + 2
 	numClasses  = shortest + 3
 )
 
-// table is a secret and what it expands to: words as good as independent and uniform, in
-// the order in which ChaCha8 gives them out. Filters depend on it: never change it.
+// table is a secret and the words that it expands to: as good as independent and uniform, in the order in which
+// ChaCha8 gives them out. Filters depend on them: never change it.
 type table struct {
 	factors [2]wide
 	offsets [numClasses]wide       // by class
@@ -57,14 +57,14 @@ func expand(s Secret) *table {
 	return t
 }
 
-// tables are those in use: all functions of a secret share one, of 1.4 KiB, so that filters
-// do not take as much each, and functions can be compared by it.
+// tables holds the tables in use, of 1.4 KiB each. All functions with one secret share a table: so filters take less
+// memory, and functions can be compared by it.
 var tables = struct {
 	sync.Mutex
 	of map[Secret]weak.Pointer[table]
 }{of: make(map[Secret]weak.Pointer[table])}
 
-// tableOf returns the one table there is of a secret.
+// tableOf returns the table of a secret. There is only one at a time.
 func tableOf(s Secret) *table {
 	tables.Lock()
 	defer tables.Unlock()
@@ -77,8 +77,7 @@ func tableOf(s Secret) *table {
 	return t
 }
 
-// forget removes the entry of a table that nobody uses any more, unless there is
-// another one by now.
+// forget removes the entry of a table that is no longer used, unless the secret has a new table by now.
 func forget(s Secret) {
 	tables.Lock()
 	defer tables.Unlock()
@@ -89,9 +88,9 @@ func forget(s Secret) {
 
 // Sum returns the hash of an item. It does not allocate.
 //
-// Least nanoseconds for items of 8, 16, 20, 60, 200, 1024 and 4096 bytes: keyed 3.6, 3.6, 4.8, 8.4, 14, 45
-// and 214; XXH64 3.3, 4.0, 4.9, 13, 20, 66 and 242; SipHash-1-3 7.2, 9.6, 10.6, 18, 44, 207 and 804 (AMD
-// EPYC, Go 1.26, November 2026; BenchmarkSum).
+// Best times in nanoseconds for items of 8, 16, 20, 60, 200, 1024 and 4096 bytes: keyed 3.6, 3.6, 4.8, 8.4, 14, 45
+// and 214; XXH64 3.3, 4.0, 4.9, 13, 20, 66 and 242; SipHash-1-3 7.2, 9.6, 10.6, 18, 44, 207 and 804 (AMD EPYC, Go
+// 1.26, November 2026; BenchmarkSum).
 func (f Function) Sum(b []byte) uint64 {
 	t := f.table
 	if t == nil {
@@ -103,7 +102,7 @@ func (f Function) Sum(b []byte) uint64 {
 	switch {
 	case n > 2*pairBytes:
 		v, w, class = t.fold(b)
-	case n > pairBytes: // fold written out, which takes 3 of 8 ns less
+	case n > pairBytes: // fold written out: it takes 5 ns, not 8
 		h0, l0 := bits.Mul64(word(b)+t.pairs[0], word(b[8:])+t.pairs[1])
 		h1, l1 := bits.Mul64(word(b[n-16:])+t.pairs[2], word(b[n-8:])+t.pairs[3])
 		var c0, c1 uint64
@@ -127,7 +126,7 @@ func (f Function) Sum(b []byte) uint64 {
 	_, carry = bits.Add64(lo, offset.lo, 0)
 	h := hi + x0*y1 + x1*y0 + offset.hi + carry
 
-	// A permutation.
+	// The permutation.
 	h = (h^h>>30)*0xBF58476D1CE4E5B9 ^ t.middle
 	h = (h ^ h>>27) * 0x94D049BB133111EB
 	return h ^ h>>31
@@ -135,7 +134,7 @@ func (f Function) Sum(b []byte) uint64 {
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// fold returns the words and the class of an item of more than 16 bytes.
+// fold returns the two words and the class of an item of more than 16 bytes.
 func (t *table) fold(b []byte) (v, w uint64, class int) {
 	n, tail := len(b), b[len(b)-pairBytes:]
 	if n <= blockBytes {
@@ -152,9 +151,9 @@ func (t *table) fold(b []byte) (v, w uint64, class int) {
 	return y.lo, y.hi, classLong
 }
 
-// sumPairs is NH: the sum, modulo 2^128, of the products of pairs of words, to each of
-// which a word of the table is added modulo 2^64. The last pair is tail, 16 bytes, which
-// may begin in the one before or before b; b is 1 to 1024 bytes.
+// sumPairs is NH: the sum, modulo 2^128, of the products of pairs of words. A word of the table is added to each
+// word, modulo 2^64, before they are multiplied. b is 1 to 1024 bytes. The last pair is tail, 16 bytes, which may
+// begin inside the pair before or in front of b.
 func (t *table) sumPairs(b, tail []byte) (sum wide) {
 	keys := t.pairs[:]
 	for len(b) > 2*pairBytes && len(keys) >= 6 {
@@ -181,9 +180,9 @@ func (t *table) sumPairs(b, tail []byte) (sum wide) {
 	return sum
 }
 
-// Numbers modulo 2^127-1, a prime. All but the result of least may be that itself, for 0.
+// Numbers modulo 2^127-1, a prime. In all results but that of least, the prime itself may stand for 0.
 
-// reduced returns a number below 2^127 that is equal modulo the prime.
+// reduced returns a number below 2^127 that is equal to x modulo the prime.
 func (x wide) reduced() wide {
 	for range 2 { // the first may carry into bit 127
 		lo, carry := bits.Add64(x.lo, x.hi>>63, 0)
@@ -192,7 +191,7 @@ func (x wide) reduced() wide {
 	return x
 }
 
-// plus adds any number of 128 bits to one below 2^127.
+// plus adds any number y of 128 bits to x, which is below 2^127.
 func (x wide) plus(y wide) wide {
 	y = y.reduced()
 	lo, carry := bits.Add64(x.lo, y.lo, 0)
@@ -217,7 +216,7 @@ func (x wide) times(y wide) wide {
 	return lower.plus(upper)
 }
 
-// least returns the number below the prime.
+// least returns the number below the prime that is equal to x.
 func (x wide) least() wide {
 	if x.hi == 1<<63-1 && x.lo == 1<<64-1 {
 		return wide{}

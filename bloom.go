@@ -23,7 +23,7 @@ type Bloom struct{ f bloomext.Filter }
 //   - TTL: how long the filter lives from when it is made, at least a millisecond; 0 for ever;
 //   - Bits, 1 to 2^46, and Hashes, 1 to 64, in place of ErrorRate, lay the filter out by hand.
 //
-// See bloomext.Config.
+// Its method Planned tells, without a store, how large the filter is when it holds so many items. See bloomext.Config.
 type BloomConfig = bloomext.Config
 
 // BloomInfo describes a Bloom filter: among others the Items added, its Capacity, the share of its bits that are set (Fill),

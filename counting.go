@@ -22,7 +22,7 @@ type Counting struct{ f countingext.Filter }
 //   - TTL: how long the filter lives from when it is made, at least a millisecond; 0 for ever;
 //   - Counters, 1 to 2^44, and Hashes, 1 to 64, in place of ErrorRate, lay the filter out by hand.
 //
-// See countingext.Config.
+// Its method Planned tells, without a store, how large the filter is when it holds so many items. See countingext.Config.
 type CountingConfig = countingext.Config
 
 // CountingInfo describes a counting filter: among others the Items it has, its Capacity, the share of its counters above 0

@@ -20,7 +20,7 @@ type Cuckoo struct{ f cuckooext.Filter }
 //   - Hash: HashKeyed, or HashXXH64; 0 for HashKeyed;
 //   - TTL: how long the filter lives from when it is made, at least a millisecond; 0 for ever.
 //
-// See cuckooext.Config.
+// Its method Planned tells, without a store, how large the filter is when it holds so many items. See cuckooext.Config.
 type CuckooConfig = cuckooext.Config
 
 // CuckooInfo describes a cuckoo filter: among others the Items it has, its Capacity, the false-positive rate now

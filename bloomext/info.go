@@ -87,6 +87,35 @@ func (f *filter) info(r kv.Reader) Info {
 	return info
 }
 
+// Planned returns what Info is expected to say of the filter of a Config when it holds so many distinct items, each layer
+// filled before the next is added. It needs no store: nothing is said of bytes on disk and in memory, and
+// Options.MaxFilterBytes does not matter. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter does not
+// take so many.
+func (c Config) Planned(items uint64) (Info, error) {
+	p, layers, err := cells.Planned(c.asked(), c.Bits, c.Hashes, items)
+	if err != nil {
+		return Info{}, err
+	}
+	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, Items: items, Distinct: items}
+	var ones uint64
+	var rates []float64
+	for _, l := range layers {
+		set, _ := l.Layout.ExpectedSet(float64(l.Items))
+		li := LayerInfo{
+			Capacity: l.Capacity, ErrorRate: l.Rate, Items: l.Items, Ones: uint64(math.Round(set)),
+			Bits: l.Layout.Bits(), Hashes: int(l.Layout.Hashes), Lines: int(l.Layout.LinesPerItem),
+		}
+		info.Layers = append(info.Layers, li)
+		info.Capacity += li.Capacity
+		info.Bytes += li.Bits / 8
+		rates = append(rates, l.Layout.ExpectedRate(l.Items))
+		ones += li.Ones
+	}
+	info.ExpectedRate = scalableext.ChainRate(rates)
+	info.Fill = float64(ones) / float64(8*info.Bytes)
+	return info, nil
+}
+
 // describe returns what SIEVE.STATS answers of a filter.
 func (f *filter) describe(r kv.Reader) kv.Description {
 	info := f.info(r)

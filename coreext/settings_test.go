@@ -85,6 +85,31 @@ func TestDB_SetSetting(t *testing.T) {
 	}
 }
 
+// A table knows without a store what SetSetting would answer, one setting after the other.
+func TestTable_CheckSettings(t *testing.T) {
+	table := coreext.With(lowAndHigh())
+	for _, tc := range []struct {
+		pairs   [][2]string
+		taken   int
+		refused string
+	}{
+		{nil, 0, ""},
+		{[][2]string{{"number", "1"}, {"NUMBER", "2"}}, 2, ""},
+		{[][2]string{{"number", "1"}, {"number", "11"}}, 1, `number "11": argument must be between -3 and 10`},
+		{[][2]string{{"low", "bbb"}, {"high", "bbb"}}, 0, `low "bbb": argument must not be longer than high`},
+		{[][2]string{{"high", "bbb"}, {"low", "bbb"}}, 2, ""},
+		{[][2]string{{"fixed", "x"}}, 0, "immutable"},
+		{[][2]string{{"dir", "x"}}, 0, "immutable"},
+		{[][2]string{{"other", "x"}}, 0, "no such setting"},
+	} {
+		taken, err := table.CheckSettings(tc.pairs)
+		if taken != tc.taken || (err != nil) != (tc.refused != "") ||
+			err != nil && (!errors.Is(err, module.ErrSetting) || !strings.Contains(err.Error(), tc.refused)) {
+			t.Errorf("CheckSettings(%q) = %d, %v, want %d, %q", tc.pairs, taken, err, tc.taken, tc.refused)
+		}
+	}
+}
+
 // Settings that are changed together are looked at as they are to be, and none of them is changed if one is refused.
 func TestDB_SetSetting_together(t *testing.T) {
 	db := openWith(t, lowAndHigh())

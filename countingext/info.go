@@ -114,6 +114,37 @@ func (f *filter) info(r kv.Reader) Info {
 	return i
 }
 
+// Planned returns what Info is expected to say of the filter of a Config when it holds so many distinct items, each added
+// once and each layer filled before the next is added. It needs no store: nothing is said of bytes on disk and in memory,
+// and Options.MaxFilterBytes does not matter. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter does
+// not take so many.
+func (c Config) Planned(items uint64) (Info, error) {
+	p, layers, err := cells.Planned(c.asked(), c.Counters, c.Hashes, items)
+	if err != nil {
+		return Info{}, err
+	}
+	i := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, Items: items, Distinct: items, Ordered: true}
+	var above, counters uint64
+	var rates []float64
+	for _, l := range layers {
+		set, _ := l.Layout.ExpectedSet(float64(l.Items))
+		li := LayerInfo{
+			Capacity: l.Capacity, ErrorRate: l.Rate, Adds: l.Items, Above: uint64(math.Round(set)), Counters: l.Layout.Cells(),
+			Hashes: int(l.Layout.Hashes), Lines: int(l.Layout.LinesPerItem),
+		}
+		i.Layers = append(i.Layers, li)
+		i.Capacity += li.Capacity
+		i.Bytes += l.Layout.Bits() / 8
+		rates = append(rates, l.Layout.ExpectedRate(l.Items))
+		above += li.Above
+		counters += li.Counters
+	}
+	i.ExpectedRate = scalableext.ChainRate(rates)
+	i.DeletedRate = i.ExpectedRate
+	i.Fill = float64(above) / float64(counters)
+	return i, nil
+}
+
 // describe returns what SIEVE.STATS answers of a filter.
 func (f *filter) describe(r kv.Reader) kv.Description {
 	info := f.info(r)

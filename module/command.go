@@ -71,9 +71,10 @@ type Command struct {
 	// may be nil if the Arity does not allow that.
 	Subcommands []Command
 
-	// Refuse, if set, answers in place of Handler where the number of words is wrong,
-	// and not with WrongArity.
-	Refuse func(c *Call) reply.Reply
+	// Refusal, if set, is the error reply to a wrong number of words, in place of WrongArity.
+	// Refused, if set, is called then.
+	Refusal string
+	Refused func(c *Call)
 
 	module    string     // by which it was registered
 	arguments []Argument // of a command that a server tells of; nil of others, whose Syntax says them

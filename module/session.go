@@ -67,10 +67,11 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 		if s.Refused != nil {
 			s.Refused()
 		}
-		if r, ok := s.host.Refuse(words); ok {
-			return r
+		if cmd != nil && cmd.Refused != nil {
+			cmd.Refused(&Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args})
 		}
-		return cmd.Refuse(&Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args})
+		r, _ := s.host.Refuse(words)
+		return r
 	}
 	if s.Permit != nil {
 		if r, refused := s.Permit(cmd, args); refused {

@@ -3,6 +3,7 @@ package module
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -137,8 +138,8 @@ func (h *Host) SettingFloat(name string) float64 {
 // SetSetting changes a setting until the store is closed. The case of the name does not
 // matter. The error wraps ErrSetting.
 func (h *Host) SetSetting(name, value string) error {
-	if failed, why := h.ChangeSettings(nil, [][2]string{{name, value}}); why != nil {
-		return fmt.Errorf("%w: %s %q: %w", ErrSetting, failed, value, why)
+	if refused, why := h.ChangeSettings(nil, [][2]string{{name, value}}); why != nil {
+		return settingError(refused, value, why)
 	}
 	return nil
 }
@@ -170,56 +171,95 @@ var (
 	errSettingTwice     = errors.New("duplicate parameter")
 )
 
-// ChangeSettings sets settings to values, all or none, and returns the name of that which is
+// ChangeSettings sets settings to values, all or none, and returns the name of the one that is
 // refused, and why. The call is that of CONFIG SET, nil if the program changes them.
-func (h *Host) ChangeSettings(c *Call, pairs [][2]string) (failed string, why error) {
-	names := make([]string, len(pairs))
-	for i, pair := range pairs {
-		j := slices.IndexFunc(h.settingNames, func(name string) bool { return text.FoldString(name) == text.FoldString(pair[0]) })
-		if j < 0 {
-			return pair[0], ErrNoSetting
-		}
-		names[i] = h.settingNames[j]
-		switch {
-		case h.settings[names[i]].Check == nil:
-			return names[i], errImmutableSetting
-		case slices.Contains(names[:i], names[i]):
-			return names[i], errSettingTwice
-		}
-	}
+func (h *Host) ChangeSettings(c *Call, pairs [][2]string) (refused string, why error) {
 	h.settingsMu.Lock()
 	defer h.settingsMu.Unlock()
-	values := make(map[string]*settingValue)
+	values, refused, why := h.checkSettings(c, pairs, h.Setting)
+	if why != nil {
+		return refused, why
+	}
+	for name, v := range values {
+		h.settings[name].value.Store(newSettingValue(v))
+	}
+	return "", nil
+}
+
+// CheckSettings reports how many of these names and values a store that was just opened takes, if they are set one after
+// the other, and the error of Host.SetSetting for the first that it refuses. It needs no store.
+func (t *Table) CheckSettings(pairs [][2]string) (taken int, err error) {
+	values := make(map[string]string)
+	for _, s := range t.settings {
+		values[s.Name] = s.Default
+	}
+	current := func(name string) string { return values[name] }
 	for i, pair := range pairs {
-		text, err := h.settings[names[i]].Check(pair[1])
-		if err != nil {
-			return names[i], err
+		changed, refused, why := t.checkSettings(nil, [][2]string{pair}, current)
+		if why != nil {
+			return i, settingError(refused, pair[1], why)
 		}
-		values[names[i]] = newSettingValue(text)
+		maps.Copy(values, changed)
+	}
+	return len(pairs), nil
+}
+
+func settingError(name, value string, why error) error {
+	return fmt.Errorf("%w: %s %q: %w", ErrSetting, name, value, why)
+}
+
+// checkSettings returns the values that ChangeSettings is to store, by names, or the name of the setting that is refused,
+// and why. Current returns the value of a setting now.
+func (t *Table) checkSettings(c *Call, pairs [][2]string, current func(name string) string) (values map[string]string, refused string, why error) {
+	changed := make([]*Setting, len(pairs))
+	for i, pair := range pairs {
+		s := t.setting(pair[0])
+		switch {
+		case s == nil:
+			return nil, pair[0], ErrNoSetting
+		case s.Check == nil:
+			return nil, s.Name, errImmutableSetting
+		case slices.Contains(changed[:i], s):
+			return nil, s.Name, errSettingTwice
+		}
+		changed[i] = s
+	}
+	values = make(map[string]string)
+	for i, s := range changed {
+		canonical, err := s.Check(pairs[i][1])
+		if err != nil {
+			return nil, s.Name, err
+		}
+		values[s.Name] = canonical
 	}
 	toBe := func(name string) string {
-		if v := values[name]; v != nil {
-			return v.text
+		if v, ok := values[name]; ok {
+			return v
 		}
-		return h.Setting(name)
+		return current(name)
 	}
-	for _, name := range names {
-		s := h.settings[name]
+	for _, s := range changed {
 		if s.Fits != nil {
 			if err := s.Fits(toBe); err != nil {
-				return name, err
+				return nil, s.Name, err
 			}
 		}
 		if s.FitsCall != nil && c != nil {
 			if err := s.FitsCall(c, toBe); err != nil {
-				return name, err
+				return nil, s.Name, err
 			}
 		}
 	}
-	for name, v := range values {
-		h.settings[name].value.Store(v)
+	return values, "", nil
+}
+
+// setting returns the setting of a name, in any case; nil if there is none.
+func (t *Table) setting(name string) *Setting {
+	i := slices.IndexFunc(t.settings, func(s Setting) bool { return text.FoldString(s.Name) == text.FoldString(name) })
+	if i < 0 {
+		return nil
 	}
-	return "", nil
+	return &t.settings[i]
 }
 
 // validateSetting finds what is wrong with a setting by itself.

@@ -134,12 +134,14 @@ func (t *Table) Groups() []string {
 func (t *Table) Settings() []Setting { return slices.Clone(t.settings) }
 
 // Refuse returns the reply to words that call no command, or a command that does not take so many words: it is the same
-// whatever the store. It is not ok for other words, nor for a command with a Refuse of its own. There is at least one word.
+// whatever the store. It is not ok for other words. There is at least one word.
 func (t *Table) Refuse(words [][]byte) (r reply.Reply, ok bool) {
 	switch cmd, _ := t.Resolve(words); {
 	case cmd == nil:
 		return t.unknown(words), true
-	case !cmd.Takes(len(words)) && cmd.Refuse == nil:
+	case !cmd.Takes(len(words)) && cmd.Refusal != "":
+		return reply.Error(cmd.Refusal), true
+	case !cmd.Takes(len(words)):
 		return WrongArity(cmd), true
 	}
 	return reply.Nil, false

@@ -124,6 +124,42 @@ func (k *Cells) plan(a Asked, cells uint64, hashes int, f hash.Function) (Params
 	return p, first, err
 }
 
+// PlannedLayer is a layer of a filter that was not made.
+type PlannedLayer struct {
+	Layout   probe.Layout
+	Capacity uint64
+	Rate     float64 // the layer's share of the filter's error rate
+	Items    uint64
+}
+
+// Planned returns the parameters of a filter, and the layers that it has when it holds so many items, each filled before
+// the next is added. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter does not take so many.
+func (k *Cells) Planned(a Asked, cells uint64, hashes int, items uint64) (Params, []PlannedLayer, error) {
+	p, layout, err := k.plan(a, cells, hashes, hash.Function{})
+	if err != nil {
+		return Params{}, nil, err
+	}
+	var layers []PlannedLayer
+	for {
+		capacity, rate, err := p.Layer(len(layers))
+		switch {
+		case err != nil && p.Expansion == 0:
+			return Params{}, nil, ErrFull
+		case err != nil:
+			return Params{}, nil, err
+		case len(layers) > 0:
+			if layout, err = k.Size(capacity, rate); err != nil {
+				return Params{}, nil, fmt.Errorf("%w: %w", ErrCannotGrow, err)
+			}
+		}
+		held := min(items, capacity)
+		layers = append(layers, PlannedLayer{layout, capacity, rate, held})
+		if items -= held; items == 0 {
+			return p, layers, nil
+		}
+	}
+}
+
 func (k *Cells) planRate(a Asked) (p Params, first probe.Layout, err error) {
 	switch {
 	case !(a.ErrorRate > 0 && a.ErrorRate < 1):

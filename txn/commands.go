@@ -23,7 +23,8 @@ func Module() module.Module {
 	watch.FirstKey, watch.LastKey, watch.KeyStep, watch.KeyFlags = 1, -1, 1, []string{"RO"}
 	execute := row("EXEC", 1, "", "Runs the queued commands as one commit, and answers an array of their replies.",
 		"that of the commands", "MULTI\nSET stock 10\nBF.ADD seen a\nEXEC", exec)
-	execute.Refuse, execute.Flags = refuseExec, module.ModuleFlag
+	execute.Refusal, execute.Refused = "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command", endTransaction
+	execute.Flags = module.ModuleFlag
 	return module.Module{Name: "txn", Commands: []module.Command{
 		row("MULTI", 1, "", "Begins a transaction: commands are queued until EXEC.", "O(1)", "MULTI", multi),
 		execute,
@@ -183,11 +184,8 @@ func exec(c *module.Call) reply.Reply {
 	return reply.Array(list...)
 }
 
-// refuseExec ends the transaction, if there is one: EXEC with words is no way to go on.
-func refuseExec(c *module.Call) reply.Reply {
-	of(c).end(c.Session)
-	return reply.Error("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
-}
+// endTransaction ends the transaction, if there is one: EXEC with words is no way to go on.
+func endTransaction(c *module.Call) { of(c).end(c.Session) }
 
 // run runs what was queued as one commit. Errors of commands stay in their places.
 func (s *session) run(c *module.Call) (list []reply.Reply, err error) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -73,7 +72,7 @@ func runExample(ctx context.Context, c *module.Command) (run *exampleRun, err er
 	if err != nil {
 		return nil, err
 	}
-	defer scratch.Close(db, &err)
+	defer func() { err = errors.Join(err, db.Close()) }()
 	do, stop, err := exampleSession(db, c)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -86,20 +85,13 @@ func (e *storeExecutor) IsMissing(ctx context.Context, key []byte) bool {
 
 func (e *storeExecutor) Close(err *error) { e.shell.closeStore(e.db, err) }
 
-// storelessExecutor answers commands that no store would run, unknown or with a wrong number of words, where there is
-// no store.
+// storelessExecutor stands in where there is no store. It answers commands that no store would run, because they are
+// unknown or have a wrong number of words.
 type storelessExecutor struct{ table *module.Table }
 
-func (e *storelessExecutor) Do(ctx context.Context, words [][]byte) (r reply.Reply, err error) {
-	if r, ok := e.table.Refuse(words); ok {
-		return r, nil
-	}
-	db, err := scratch.Open() // for a command with a reply of its own
-	if err != nil {
-		return reply.Nil, err
-	}
-	defer scratch.Close(db, &err)
-	return module.NewSession(db).Do(ctx, words), nil
+func (e *storelessExecutor) Do(_ context.Context, words [][]byte) (reply.Reply, error) {
+	r, _ := e.table.Refuse(words)
+	return r, nil
 }
 
 func (e *storelessExecutor) Follow(context.Context, [][]byte, reply.Reply, func(reply.Reply) error) error {

@@ -34,7 +34,6 @@
 //	cmdline     words of a command line, and quotes
 //	suggest     names that a mistyped one is close to
 //	system      what differs between operating systems
-//	scratch     empty stores in memory, to try something in
 //	crashpoint  where tests crash a run
 //	servertest  servers for tests
 package main

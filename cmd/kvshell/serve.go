@@ -23,7 +23,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -270,34 +269,34 @@ func (f *serveFlags) options(sh *shell) (*server.Options, error) {
 	return opts, err
 }
 
-// tryOut tries the users of an ACL file, nil for none, with the commands of the table that the store will have, and the
-// settings with an empty store in memory.
-func (f *serveFlags) tryOut(table *module.Table, users []byte) (err error) {
+// tryOut tries the users of an ACL file, nil for none, and the settings with the table that the store will have.
+func (f *serveFlags) tryOut(table *module.Table, users []byte) error {
 	if users != nil {
 		if err := acl.New(table.Commands()).Load(f.aclFile, bytes.NewReader(users)); err != nil {
 			return exit.WithCode(exit.Local, fmt.Errorf("serve: --acl-file %w", err)) // which begins with its name
 		}
 	}
-	if len(f.settings) == 0 {
-		return nil
+	pairs := make([][2]string, len(f.settings))
+	for i, text := range f.settings {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return exit.Usagef("serve: --set %s: must be NAME=VALUE", text)
+		}
+		pairs[i] = [2]string{name, value}
 	}
-	db, err := scratch.Open(server.Module())
+	taken, err := table.CheckSettings(pairs)
 	if err != nil {
-		return err
+		return exit.WithCode(exit.Usage, fmt.Errorf("serve: --set %s: %w", f.settings[taken], err))
 	}
-	defer scratch.Close(db, &err)
-	return f.set(db)
+	return nil
 }
 
-// set changes settings as the flags say.
+// set changes settings as the flags say, which tryOut has found good.
 func (f *serveFlags) set(db *kv.DB) error {
-	for _, pair := range f.settings {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return exit.Usagef("serve: --set %s: must be NAME=VALUE", pair)
-		}
+	for _, text := range f.settings {
+		name, value, _ := strings.Cut(text, "=")
 		if err := module.Of(db).SetSetting(name, value); err != nil {
-			return exit.WithCode(exit.Usage, fmt.Errorf("serve: --set %s: %w", pair, err))
+			return exit.WithCode(exit.Usage, fmt.Errorf("serve: --set %s: %w", text, err))
 		}
 	}
 	return nil

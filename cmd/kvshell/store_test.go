@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -57,7 +56,7 @@ func TestShell_logger(t *testing.T) {
 
 func openScratchFor(t *testing.T) *kv.DB {
 	t.Helper()
-	db, err := scratch.Open()
+	db, err := (&shell{stderr: os.Stderr}).open("", false)
 	return closedAtEnd(t, db, err)
 }
 

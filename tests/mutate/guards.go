@@ -184,8 +184,8 @@ var guards = []mutation{
 	}},
 	{name: "EXEC with words goes on", pkg: "./txn", tests: "^TestMulti_refused$", edits: []edit{
 		{"txn/commands.go",
-			"\tof(c).end(c.Session)\n\treturn reply.Error(\"EXECABORT",
-			"\treturn reply.Error(\"EXECABORT"},
+			"func endTransaction(c *module.Call) { of(c).end(c.Session) }\n",
+			"func endTransaction(c *module.Call) { _ = of(c) }\n"},
 	}},
 	{name: "a command that is not allowed in MULTI does not abort it", pkg: "./txn", tests: "^TestMulti_refused$", edits: []edit{
 		{"txn/commands.go",
@@ -1253,8 +1253,8 @@ var guards = []mutation{
 	}},
 	{name: "a setting that cannot be changed is", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
 		{"module/settings.go",
-			"\t\tcase h.settings[names[i]].Check == nil:\n\t\t\treturn names[i], errImmutableSetting\n",
-			"\t\tcase h.settings[names[i]].Check == nil:\n\t\t\treturn \"\", nil\n"},
+			"\t\tcase s.Check == nil:\n\t\t\treturn nil, s.Name, errImmutableSetting\n",
+			"\t\tcase s.Check == nil:\n\t\t\treturn nil, \"\", nil\n"},
 	}},
 	{name: "settings that do not go together are set", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
 		{"module/settings.go",
@@ -1263,12 +1263,17 @@ var guards = []mutation{
 	}},
 	{name: "settings are looked at one by one", pkg: "./coreext", tests: "^TestDB_SetSetting_together$", edits: []edit{
 		{"module/settings.go",
-			"\t\tif v := values[name]; v != nil {",
-			"\t\tif v := values[name]; v != nil && len(values) == 1 {"},
+			"\t\tif v, ok := values[name]; ok {",
+			"\t\tif v, ok := values[name]; ok && len(values) == 1 {"},
+	}},
+	{name: "a table forgets the settings it has checked", pkg: "./coreext", tests: "^TestTable_CheckSettings$", edits: []edit{
+		{"module/settings.go",
+			"\t\tmaps.Copy(values, changed)\n",
+			"\t\tmaps.Copy(changed, values)\n"},
 	}},
 	{name: "a setting is set twice at once", pkg: "./coreext", tests: "^TestConfig$", edits: []edit{
 		{"module/settings.go",
-			"\t\tcase slices.Contains(names[:i], names[i]):\n",
+			"\t\tcase slices.Contains(changed[:i], s):\n",
 			"\t\tcase false:\n"},
 	}},
 	{name: "a setting of any value is set", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
@@ -1283,13 +1288,13 @@ var guards = []mutation{
 	}},
 	{name: "a setting keeps the form it was given in", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
 		{"module/settings.go",
-			"\t\tvalues[names[i]] = newSettingValue(text)\n",
-			"\t\t_, values[names[i]] = text, newSettingValue(pair[1])\n"},
+			"\t\tvalues[s.Name] = canonical\n",
+			"\t\t_, values[s.Name] = canonical, pairs[i][1]\n"},
 	}},
 	{name: "the name of a setting has to be in lower case", pkg: "./coreext", tests: "^TestDB_SetSetting$", edits: []edit{
 		{"module/settings.go",
-			"return text.FoldString(name) == text.FoldString(pair[0]) })\n\t\tif j",
-			"return name == pair[0] })\n\t\tif j"},
+			"return text.FoldString(s.Name) == text.FoldString(name) })",
+			"return s.Name == name })"},
 	}},
 	{name: "a default that is not allowed is taken", pkg: "./coreext", tests: "^TestOptions_settings$", edits: []edit{
 		{"module/settings.go",

@@ -10,7 +10,6 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv/hash"
@@ -64,11 +63,11 @@ func (f *Flags) Check() error {
 	if f.Kind == Cuckoo && f.Rate == 0 {
 		return exit.Usagef("--capacity %d --error 0: the error rate must be above 0 and below 1", f.Capacity)
 	}
-	planned, err := f.planned()
+	rate, room, err := f.planned()
 	if err != nil {
 		return err
 	}
-	f.asked, f.Rate, f.Room = f.Rate, planned.Rate, planned.Capacity // the rate is lowered if it is higher than any filter's
+	f.asked, f.Rate, f.Room = f.Rate, rate, room // a rate that is higher than any filter's was lowered
 	return nil
 }
 
@@ -96,32 +95,18 @@ func (f *Flags) countingConfig() countingext.Config {
 // Life is how long a filter that is made lives, 0 for ever.
 func (f *Flags) Life() time.Duration { return time.Duration(f.TTL) * time.Second }
 
-// planned returns what a filter made by the flags is, or why there can be none.
-func (f *Flags) planned() (facts Facts, err error) {
-	db, err := scratch.Open()
-	if err != nil {
-		return facts, err
-	}
-	defer scratch.Close(db, &err)
+// planned returns the rate of a filter that the flags make and how many lines it has room for, or why it cannot be made.
+func (f *Flags) planned() (rate float64, room uint64, err error) {
 	switch f.Kind {
 	case Cuckoo:
-		info, err := TryCuckoo(db, f.cuckooConfig())
-		if err != nil {
-			return facts, err
-		}
-		return cuckooFacts(info), nil
+		info, err := PlannedCuckoo(f.cuckooConfig())
+		return info.ErrorRate, info.Capacity, err
 	case Counting:
-		info, err := TryCounting(db, f.countingConfig())
-		if err != nil {
-			return facts, err
-		}
-		return countingFacts(info), nil
+		info, err := PlannedCounting(f.countingConfig())
+		return info.ErrorRate, info.Capacity, err
 	}
-	info, err := TryBloom(db, f.bloomConfig())
-	if err != nil {
-		return facts, err
-	}
-	return bloomFacts(info), nil
+	info, err := PlannedBloom(f.bloomConfig())
+	return info.ErrorRate, info.Capacity, err
 }
 
 // Fits returns an error if the flags ask for another filter than the one there is. A TTL counts from the making and is

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
@@ -21,35 +20,20 @@ import (
 // grownBy is how many times its capacity the filter that grows holds in a plan.
 const grownBy = 10
 
-// Plan returns the plan of a filter of a type, which has the parameters of a Bloom filter. It makes the filter in a scratch
-// store in memory, where a filter of any size takes no room: so a plan has the defaults and the limits of the filter.
-func Plan(kind string, c bloomext.Config) (p Result, err error) {
-	db, err := scratch.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer scratch.Close(db, &err)
+// Plan returns the plan of a filter of a type. A Bloom filter's Config has all parameters that a plan may have. No store is
+// needed: the sizes are computed by the formulas, and with the limits, that filters are made with.
+func Plan(kind string, c bloomext.Config) (Result, error) {
 	switch kind {
 	case filters.Cuckoo:
-		return planCuckoo(db, cuckooext.Config{
+		return planCuckoo(cuckooext.Config{
 			Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling,
 		})
 	case filters.Counting:
-		return planCounting(db, countingext.Config{
+		return planCounting(countingext.Config{
 			Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling,
 		})
 	}
-	return planFilter(db, c)
-}
-
-// Sizes returns the sizes of filters of many capacities and rates, beside those of others.
-func Sizes() (t Result, err error) {
-	db, err := scratch.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer scratch.Close(db, &err)
-	return makeSizeTable(db)
+	return planBloom(c)
 }
 
 // filterPlan is what plan prints of a Bloom filter, counting or not: as it is made, and as it is when it has grown.
@@ -89,41 +73,112 @@ type grownPlan struct {
 	Layers       []layerPlan `json:"layers"`
 }
 
-// planFilter describes the filter of a Config. The layers that it would grow by are computed from its parameters.
-func planFilter(db *kv.DB, c bloomext.Config) (*filterPlan, error) {
-	info, err := filters.TryBloom(db, c)
+// planned is what the Infos of Bloom filters, counting or not, have in common.
+type planned struct {
+	rate      float64
+	expansion uint32
+	bytes     uint64
+	expected  float64 // rate
+	layers    []plannedLayer
+}
+
+type plannedLayer struct {
+	capacity uint64
+	rate     float64
+}
+
+// planBloom describes the filter of a Config.
+func planBloom(c bloomext.Config) (*filterPlan, error) {
+	of := func(info bloomext.Info) planned {
+		p := planned{rate: info.ErrorRate, expansion: info.Expansion, bytes: info.Bytes, expected: info.ExpectedRate}
+		for _, l := range info.Layers {
+			p.layers = append(p.layers, plannedLayer{l.Capacity, l.ErrorRate})
+		}
+		return p
+	}
+	info, err := filters.PlannedBloom(c)
 	if err != nil {
 		return nil, err
 	}
-	return planChain(filters.Bloom, chainOf(info), c.ErrorRate)
+	return planFilter(&filterPlan{Type: filters.Bloom, asked: c.ErrorRate}, probe.Size, of(info), func(items uint64) (planned, error) {
+		info, err := c.Planned(items)
+		return of(info), err
+	})
 }
 
-// planCounting is planFilter for a counting Bloom filter.
-func planCounting(db *kv.DB, c countingext.Config) (*filterPlan, error) {
-	info, err := filters.TryCounting(db, c)
+// planCounting is planBloom for a counting Bloom filter.
+func planCounting(c countingext.Config) (*filterPlan, error) {
+	of := func(info countingext.Info) planned {
+		p := planned{rate: info.ErrorRate, expansion: info.Expansion, bytes: info.Bytes, expected: info.ExpectedRate}
+		for _, l := range info.Layers {
+			p.layers = append(p.layers, plannedLayer{l.Capacity, l.ErrorRate})
+		}
+		return p
+	}
+	info, err := filters.PlannedCounting(c)
 	if err != nil {
 		return nil, err
 	}
-	return planChain(filters.Counting, chainPlan{probe.SizeCounters, scalableext.Params{
-		Capacity: info.Layers[0].Capacity, ErrorRate: info.ErrorRate, Expansion: info.Expansion,
-	}}, c.ErrorRate)
+	return planFilter(&filterPlan{Type: filters.Counting, asked: c.ErrorRate}, probe.SizeCounters, of(info), func(items uint64) (planned, error) {
+		info, err := c.Planned(items)
+		return of(info), err
+	})
 }
 
-// chainPlan are the parameters that a new filter grows by, and how its layers are sized.
-type chainPlan struct {
-	size func(capacity uint64, rate float64) (probe.Layout, error)
-	scalableext.Params
-}
+// sizeLayer returns the layout of a layer.
+type sizeLayer func(capacity uint64, rate float64) (probe.Layout, error)
 
-func planChain(kind string, chain chainPlan, asked float64) (p *filterPlan, err error) {
-	p = &filterPlan{asked: asked, Type: kind, Expansion: chain.Expansion, ErrorRate: chain.ErrorRate, MaxLayers: chain.MaxLayers()}
-	if p.layerPlan, err = planLayer(chain, 0); err != nil {
+// planFilter completes the plan of a filter that begins as first, and is what grow returns when it holds more items.
+func planFilter(p *filterPlan, size sizeLayer, first planned, grow func(items uint64) (planned, error)) (*filterPlan, error) {
+	var err error
+	if p.layerPlan, err = planLayer(size, first.layers[0]); err != nil {
 		return nil, err
 	}
-	if p.Expansion != 0 {
-		p.Grown, err = planGrown(chain, grownBy*chain.Capacity)
+	p.ErrorRate, p.Expansion = first.rate, first.expansion
+	p.MaxLayers = scalableext.Params{Capacity: p.Capacity, Expansion: p.Expansion}.MaxLayers()
+	if p.Expansion == 0 {
+		return p, nil
 	}
-	return p, err
+	items := grownBy * p.Capacity
+	switch grown, err := grow(items); {
+	case growsNoFurther(grown.bytes, err):
+		return p, nil
+	case err != nil:
+		return nil, err
+	default:
+		p.Grown = &grownPlan{
+			Items: items, Bytes: grown.bytes, BitsPerItem: 8 * float64(grown.bytes) / float64(items), ExpectedRate: grown.expected,
+		}
+		for _, l := range grown.layers {
+			one, err := planLayer(size, l)
+			if err != nil {
+				return nil, err
+			}
+			p.Grown.Layers = append(p.Grown.Layers, one)
+		}
+	}
+	return p, nil
+}
+
+// growsNoFurther reports whether a filter cannot grow to what was planned, which has so many bytes.
+func growsNoFurther(bytes uint64, err error) bool {
+	return errors.Is(err, scalableext.ErrCannotGrow) || err == nil && bytes > kv.DefaultMaxFilterBytes
+}
+
+func planLayer(size sizeLayer, l plannedLayer) (layerPlan, error) {
+	layout, err := size(l.capacity, l.rate)
+	if err != nil {
+		return layerPlan{}, err
+	}
+	p := layerPlan{
+		Capacity: l.capacity, Bits: layout.Bits(), Bytes: layout.Bits() / 8, BitsPerItem: float64(layout.Bits()) / float64(l.capacity),
+		Hashes: int(layout.Hashes), LinesPerItem: int(layout.LinesPerItem), Blocks: layout.Blocks, BlockBits: layout.Bits() / layout.Blocks,
+		ExpectedRate: layout.ExpectedRate(l.capacity), layout: layout,
+	}
+	if layout.Cells() != layout.Bits() {
+		p.Counters = layout.Cells()
+	}
+	return p, nil
 }
 
 // askedRate tells the rate that was asked for, and the one of the filter if that was lowered.
@@ -132,57 +187,6 @@ func askedRate(asked, rate float64) string {
 		return fmt.Sprintf("%g asked for, lowered to %g", asked, rate)
 	}
 	return fmt.Sprintf("%g asked for", rate)
-}
-
-// chainOf returns how a new Bloom filter grows.
-func chainOf(info bloomext.Info) chainPlan {
-	return chainPlan{probe.Size, scalableext.Params{
-		Capacity: info.Layers[0].Capacity, ErrorRate: info.ErrorRate, Expansion: info.Expansion,
-	}}
-}
-
-func planLayer(chain chainPlan, i int) (layerPlan, error) {
-	capacity, rate, err := chain.Layer(i)
-	if err != nil {
-		return layerPlan{}, err
-	}
-	l, err := chain.size(capacity, rate)
-	if err != nil {
-		return layerPlan{}, err
-	}
-	var counters uint64
-	if l.Cells() != l.Bits() {
-		counters = l.Cells()
-	}
-	return layerPlan{
-		Counters: counters,
-		Capacity: capacity, Bits: l.Bits(), Bytes: l.Bits() / 8, BitsPerItem: float64(l.Bits()) / float64(capacity),
-		Hashes: int(l.Hashes), LinesPerItem: int(l.LinesPerItem), Blocks: l.Blocks, BlockBits: l.Bits() / l.Blocks,
-		ExpectedRate: l.ExpectedRate(capacity), layout: l,
-	}, nil
-}
-
-// planGrown adds layers until there is room for a number of items; nil if there can never be.
-func planGrown(chain chainPlan, items uint64) (*grownPlan, error) {
-	g := &grownPlan{Items: items}
-	var rates []float64
-	for left := items; left > 0; {
-		l, err := planLayer(chain, len(g.Layers))
-		g.Bytes += l.Bytes
-		switch {
-		case errors.Is(err, scalableext.ErrCannotGrow), errors.Is(err, probe.ErrParams), g.Bytes > kv.DefaultMaxFilterBytes:
-			return nil, nil
-		case err != nil:
-			return nil, err
-		}
-		held := min(left, l.Capacity)
-		left -= held
-		rates = append(rates, l.layout.ExpectedRate(held))
-		g.Layers = append(g.Layers, l)
-	}
-	g.ExpectedRate = scalableext.ChainRate(rates)
-	g.BitsPerItem = 8 * float64(g.Bytes) / float64(items)
-	return g, nil
 }
 
 func (p *filterPlan) Text() string {
@@ -275,15 +279,16 @@ var (
 	tairGrown = map[uint64]string{1e7: "176 MB"}
 )
 
-func makeSizeTable(db *kv.DB) (*sizeTable, error) {
+// Sizes returns the sizes of filters of many capacities and rates, beside those of others.
+func Sizes() (Result, error) {
 	var t sizeTable
 	for _, items := range tableItems {
 		for _, rate := range tableRates {
-			growing, err := planFilter(db, bloomext.Config{Capacity: items, ErrorRate: rate})
+			growing, err := filters.PlannedBloom(bloomext.Config{Capacity: items, ErrorRate: rate})
 			if err != nil {
 				return nil, err
 			}
-			fixed, err := planFilter(db, bloomext.Config{Capacity: items, ErrorRate: rate, NonScaling: true})
+			fixed, err := filters.PlannedBloom(bloomext.Config{Capacity: items, ErrorRate: rate, NonScaling: true})
 			if err != nil {
 				return nil, err
 			}
@@ -297,12 +302,8 @@ func makeSizeTable(db *kv.DB) (*sizeTable, error) {
 			t.Sized = append(t.Sized, row)
 		}
 	}
-	info, err := filters.TryBloom(db, bloomext.Config{Capacity: smallest, ErrorRate: tairRate})
-	if err != nil {
-		return nil, err
-	}
 	for _, items := range tableItems {
-		grown, err := planGrown(chainOf(info), items)
+		grown, err := bloomext.Config{Capacity: smallest, ErrorRate: tairRate}.Planned(items)
 		if err != nil {
 			return nil, err
 		}

@@ -3,18 +3,20 @@ package report
 import (
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"math"
 	"testing"
 
+	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/bloomext"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
 func inMemory(t *testing.T) *kv.DB {
 	t.Helper()
-	db, err := scratch.Open()
+	db, err := kv.Open("", &kv.Options{InMemory: true, Logger: slog.New(slog.DiscardHandler), Modules: module.New(sievekv.Modules()...)})
 	return closedAtTheEnd(t, db, err)
 }
 
@@ -33,7 +35,7 @@ func closedAtTheEnd(t *testing.T, db *kv.DB, err error) *kv.DB {
 }
 
 // A plan is what the filter is: as it is made, and, layer for layer, when it has grown.
-func TestPlanFilter(t *testing.T) {
+func TestPlanBloom(t *testing.T) {
 	db := inMemory(t)
 	configs := []bloomext.Config{
 		{Capacity: 1, ErrorRate: 0.01},
@@ -46,7 +48,7 @@ func TestPlanFilter(t *testing.T) {
 	}
 	for i, c := range configs {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			p, err := planFilter(db, c)
+			p, err := planBloom(c)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,14 +1,11 @@
 package report
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/cuckooext"
-	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/scalableext"
 )
 
 // cuckooPlan is what plan prints of a cuckoo filter: as it is made, and as it is when it has grown.
@@ -42,13 +39,9 @@ type cuckooGrown struct {
 	Layers []cuckooLayerStats `json:"layers"`
 }
 
-// planCuckoo is planFilter for a cuckoo filter. A scratch store has no room for ten times the items, so what it would
-// grow to is computed.
-func planCuckoo(db *kv.DB, c cuckooext.Config) (*cuckooPlan, error) {
-	if _, err := filters.TryCuckoo(db, c); err != nil {
-		return nil, err
-	}
-	info, err := c.Planned(c.Capacity)
+// planCuckoo is planBloom for a cuckoo filter.
+func planCuckoo(c cuckooext.Config) (*cuckooPlan, error) {
+	info, err := filters.PlannedCuckoo(c)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +55,7 @@ func planCuckoo(db *kv.DB, c cuckooext.Config) (*cuckooPlan, error) {
 	}
 	items := grownBy * c.Capacity
 	switch info, err = c.Planned(items); {
-	case errors.Is(err, scalableext.ErrCannotGrow), err == nil && info.Bytes > kv.DefaultMaxFilterBytes:
+	case growsNoFurther(info.Bytes, err):
 		return p, nil
 	case err != nil:
 		return nil, err

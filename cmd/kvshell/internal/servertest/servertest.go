@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv"
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/scratch"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -48,7 +47,7 @@ type Server struct {
 
 // Start serves a new store on an address. A server with an empty password needs none.
 func Start(network, address, password string, config *tls.Config) (*Server, error) {
-	db, err := scratch.Open()
+	db, err := kv.Open("", &kv.Options{InMemory: true, Logger: slog.New(slog.DiscardHandler), Modules: module.New(sievekv.Modules()...)})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,66 @@
+package bloomext_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/sievekv/sievekv/bloomext"
+)
+
+// A filter that is planned is the one that is made, however far it has grown.
+func TestConfig_Planned(t *testing.T) {
+	const items = 5000
+	for _, c := range []bloomext.Config{
+		{Capacity: items, ErrorRate: 0.01},
+		{Capacity: 1000, ErrorRate: 0.9, Expansion: 3},
+		{Bits: 1 << 17, Hashes: 5},
+	} {
+		planned, err := c.Planned(items)
+		if err != nil {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		db := open(t, "", nil)
+		f := bloomext.New(db, "f")
+		if err := f.Reserve(c); err != nil {
+			t.Fatal(err)
+		}
+		for n, i := 0, uint64(0); n < items; i++ {
+			isNew, err := f.AddUint64(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if isNew {
+				n++
+			}
+		}
+		made, err := f.Info()
+		closeDB(t, db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if planned.Items != made.Items || planned.Capacity != made.Capacity || planned.ErrorRate != made.ErrorRate ||
+			planned.Expansion != made.Expansion || planned.Bytes != made.Bytes || math.Abs(planned.Fill-made.Fill) > 0.01 ||
+			planned.ExpectedRate > made.ErrorRate || len(planned.Layers) != len(made.Layers) {
+			t.Fatalf("%+v: planned %+v, made %+v", c, planned, made)
+		}
+		for i, p := range planned.Layers {
+			m := made.Layers[i]
+			if p.Capacity != m.Capacity || p.ErrorRate != m.ErrorRate || p.Bits != m.Bits || p.Hashes != m.Hashes || p.Lines != m.Lines {
+				t.Errorf("%+v: layer %d is planned as %+v, made as %+v", c, i, p, m)
+			}
+		}
+	}
+}
+
+func TestConfig_Planned_errors(t *testing.T) {
+	for want, c := range map[error]bloomext.Config{
+		bloomext.ErrConfig:     {Capacity: 10, ErrorRate: 1},
+		bloomext.ErrFull:       {Capacity: 10, ErrorRate: 0.1, NonScaling: true},
+		bloomext.ErrCannotGrow: {Capacity: 10, ErrorRate: 0.1, Expansion: 1},
+	} {
+		if _, err := c.Planned(1e6); !errors.Is(err, want) {
+			t.Errorf("%+v: %v, want %v", c, err, want)
+		}
+	}
+}

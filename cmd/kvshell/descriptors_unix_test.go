@@ -57,11 +57,11 @@ func serveLimited(t *testing.T, limit int, dir string, flags ...string) *limited
 			if !serving && (err != nil || strings.Contains(s.stderr.String(), "/metrics\n")) {
 				serving = true
 				for line := range strings.Lines(s.stderr.String()) {
-					if _, addr, ok := strings.Cut(line, " at "); ok && strings.HasPrefix(line, "serving ") {
-						s.addr = strings.TrimSpace(addr)
-					}
-					if _, addr, ok := strings.Cut(line, "http://"); ok {
+					at := servedAt(strings.TrimSpace(line))
+					if addr, isMetrics := strings.CutPrefix(at, "http://"); isMetrics {
 						s.metric, _, _ = strings.Cut(addr, "/")
+					} else if at != "" {
+						s.addr = at
 					}
 				}
 				close(told)
@@ -225,7 +225,7 @@ func TestServe_softLimit(t *testing.T) {
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	var said strings.Builder
 	buf := make([]byte, 4096)
-	for !strings.Contains(said.String(), "serving ") {
+	for !strings.Contains(said.String(), "sievekv: serving") {
 		n, err := stderr.Read(buf)
 		said.Write(buf[:n])
 		if err != nil {

@@ -1,16 +1,11 @@
 package main
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
-	"github.com/sievekv/sievekv/module"
 )
 
 // docs/COMMANDS.md is what the program prints, which runs the examples for it.
@@ -33,36 +28,5 @@ func TestCommandDocs_current(t *testing.T) {
 	}
 	if len(got) > len(want) {
 		t.Errorf(differs+"it has %d lines, want %d", len(got), len(want))
-	}
-}
-
-// Every command has an example of its own, and none is answered with an error, alone or within an array.
-func TestRunExamples(t *testing.T) {
-	runs, err := runExamples(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ran []string
-	for _, run := range runs {
-		name, _, _ := strings.Cut(run.lines[len(run.lines)-1], " ")
-		if name != run.command.Name {
-			t.Errorf("%s: the example is of %q", run.command.Name, name)
-		}
-		for i, r := range run.replies {
-			if exit.ReplyCode(r) != exit.OK {
-				t.Errorf("%s: the reply is %s", run.lines[i], r)
-			}
-		}
-		ran = append(ran, run.command.Name)
-	}
-	for _, c := range module.Of(openScratchFor(t)).Commands() {
-		if !slices.Contains(ran, c.Name) {
-			t.Errorf("the example of %s was not run", c.Name)
-		}
-	}
-	for _, name := range examplesVary {
-		if !slices.Contains(ran, name) {
-			t.Errorf("examplesVary has %s, which is no command", name)
-		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/serve"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -43,7 +44,7 @@ func hangWhere(value string) {
 	if value == "" {
 		return
 	}
-	drainTime = time.Second
+	serve.DrainTime = time.Second
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the test has gone, without which nobody would end this process
 		os.Exit(exit.Refused)

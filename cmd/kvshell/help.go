@@ -10,9 +10,12 @@ import (
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/prompt"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/reference"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/module"
 )
+
+//go:generate sh -c "go run . help --markdown >../../docs/COMMANDS.md"
 
 const rootHelp = `kvshell runs commands of a store of filters in a directory, or of a server.
 
@@ -126,7 +129,7 @@ func (p *interactive) helpCommand() *cobra.Command {
 }
 
 func (sh *shell) helpMarkdown(ctx context.Context) error {
-	text, err := commandDocs(ctx)
+	text, err := reference.Markdown(ctx)
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,7 @@
 // Each own word has a file, which is called like it: dedup.go, load.go, stats.go, plan.go, check.go, compact.go, serve.go,
 // help.go, version.go. The commands of a store are in command.go, for one, script.go, for many, and prompt.go, where they are
 // typed. All of these are methods of the shell: shell.go has it and the flags, store.go opens the store, executor.go
-// tells a store from a server, format.go shows replies, hint.go has hints. docs.go makes docs/COMMANDS.md of the command
-// table, tlsfiles.go reads the files that serve needs for TLS.
+// tells a store from a server, format.go shows replies, hint.go has hints.
 //
 // # The packages below
 //
@@ -25,6 +24,8 @@
 //	input       lines that are read ahead, from a file or a pipe
 //	filters     the types of filter as load, dedup and plan see them
 //	dedup, load one run of these words over an input
+//	serve       one run of this word
+//	reference   docs/COMMANDS.md, with the replies to its examples
 //	report      what stats and plan print
 //	prompt      a line at the prompt: the editor, completion, the history
 //	tty         the terminal: text a screen at a time

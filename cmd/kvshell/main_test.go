@@ -16,6 +16,7 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/serve"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/servertest"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -30,8 +31,8 @@ const mutationVariable = "SIEVEKV_MUTATION"
 // The test binary, called kvshell, is the program: testscript.Main puts it on the PATH. So tests run real
 // processes, which can be killed.
 func TestMain(m *testing.M) {
-	drainTime, client.TabTimeout, client.TableTimeout = time.Hour, time.Hour, time.Hour
-	metricsTimes.header, metricsTimes.write, metricsTimes.idle = time.Hour, time.Hour, time.Hour
+	serve.DrainTime, client.TabTimeout, client.TableTimeout = time.Hour, time.Hour, time.Hour
+	serve.MetricsTimes.Header, serve.MetricsTimes.Write, serve.MetricsTimes.Idle = time.Hour, time.Hour, time.Hour
 	testscript.Main(m, map[string]func(){"kvshell": func() {
 		ballastSize = -1
 		crashWhere(os.Getenv(crashVariable))

@@ -42,7 +42,7 @@ func serveOpen(t *testing.T, use func(), dir string, flags ...string) string {
 	for {
 		n, err := stderr.Read(buf)
 		said.Write(buf[:n])
-		if strings.Contains(said.String(), "serving ") {
+		if strings.Contains(said.String(), "sievekv: serving") {
 			used()
 		}
 		if err != nil {
@@ -139,10 +139,10 @@ func TestServe_warnings(t *testing.T) {
 			t.Errorf("with a password file of mode %04o: %s", mode, said)
 		}
 		said = serveOpen(t, func() {}, filepath.Join(dir, "store"), "--unixsocket", socket, "--acl-file", users)
-		if strings.Contains(said, "warning: --acl-file "+users+": others can read or change the users") != warned {
+		if strings.Contains(said, `level=WARN msg="--acl-file `+users+": others can read or change the users") != warned {
 			t.Errorf("with a file of users of mode %04o: %s", mode, said)
 		}
-		if strings.Contains(said, "warning: running as root") != (os.Geteuid() == 0) {
+		if strings.Contains(said, runsAsRoot) != (os.Geteuid() == 0) {
 			t.Errorf("with the user id %d: %s", os.Geteuid(), said)
 		}
 	}

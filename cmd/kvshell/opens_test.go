@@ -98,7 +98,7 @@ func TestOpens_elsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"docs.go", "internal/servertest/servertest.go", "store.go"}; !slices.Equal(openers, want) {
+	if want := []string{"internal/reference/reference.go", "internal/servertest/servertest.go", "store.go"}; !slices.Equal(openers, want) {
 		t.Errorf("stores are opened in %q, want %q", openers, want)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/reference"
 )
 
 // readDoc returns a document, by its path in the repository.
@@ -30,16 +30,9 @@ func readDoc(t *testing.T, path string) string {
 
 // The README's table names the commands of the command table, by group.
 func TestReadme_commands(t *testing.T) {
-	db, err := openForExample()
-	if err != nil {
-		t.Fatal(err)
-	}
 	names := make(map[string][]string)
-	for _, c := range module.Of(db).Commands() {
+	for _, c := range reference.Table().Commands() {
 		names[c.Group] = append(names[c.Group], "`"+c.Name+"`")
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
 	}
 	var table strings.Builder
 	for _, group := range slices.Sorted(maps.Keys(names)) {

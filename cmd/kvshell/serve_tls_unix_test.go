@@ -409,7 +409,7 @@ func TestServe_certificateTimes(t *testing.T) {
 			if !ok {
 				t.Fatalf("it ended: %v", <-s.ended)
 			}
-			if !strings.HasPrefix(line, "warning: running as root: ") && !strings.HasPrefix(line, "created store ") {
+			if !strings.Contains(line, createdStore) && !strings.Contains(line, runsAsRoot) {
 				lines = append(lines, line)
 			}
 			if strings.Contains(line, text) {
@@ -429,7 +429,7 @@ func TestServe_certificateTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const serving = "serving "
+	const serving = "sievekv: serving"
 	warnings := []string{
 		"--tls-cert " + p.cert + ": certificate 1 is not good before " + at(soon),
 		"--tls-cert " + p.cert + ": certificate 3 expired at " + at(gone),
@@ -437,7 +437,7 @@ func TestServe_certificateTimes(t *testing.T) {
 	}
 	started := until(serving)
 	wantLines(started, append(slices.Clone(warnings), serving)...)
-	_, p.addr, _ = strings.Cut(started[len(started)-1], " at ")
+	p.addr = servedAt(started[len(started)-1])
 	reload()
 	isTaken := "SIGHUP: --addr has a certificate that is good until " + at(soon.Add(time.Hour))
 	wantLines(until(isTaken), append(slices.Clone(warnings), isTaken)...)
@@ -467,10 +467,10 @@ func TestServe_hangup(t *testing.T) {
 		if !ok {
 			t.Fatalf("it ended: %v", <-s.ended)
 		}
-		if strings.HasPrefix(line, "created store ") {
+		if strings.Contains(line, createdStore) {
 			hangUp()
 		}
-		_, addr, _ = strings.Cut(line, " at ")
+		addr = servedAt(line)
 	}
 	const nothing = `msg="SIGHUP: there is no certificate to read again"`
 	if line, _ := s.nextLine(); !strings.HasSuffix(line, nothing) {

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/serve"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server/resp"
 )
@@ -70,9 +71,9 @@ func serveWith(t *testing.T, dir string, environment []string, addresses int, fl
 	t.Cleanup(func() { _ = s.cmd.Process.Kill() }) // it has ended, unless the test failed
 	lines := bufio.NewScanner(stderr)
 	for len(s.addrs) < addresses && lines.Scan() {
-		if _, addr, ok := strings.Cut(lines.Text(), " at "); ok {
+		if addr := servedAt(lines.Text()); addr != "" {
 			s.addrs = append(s.addrs, addr)
-		} else if !strings.HasPrefix(lines.Text(), "created store ") && !strings.HasPrefix(lines.Text(), "warning: running as root: ") {
+		} else if !strings.Contains(lines.Text(), createdStore) && !strings.Contains(lines.Text(), runsAsRoot) {
 			t.Errorf("kvshell serve says %q", lines.Text())
 		}
 	}
@@ -87,6 +88,22 @@ func serveWith(t *testing.T, dir string, environment []string, addresses int, fl
 		s.ended <- s.cmd.Wait()
 	}()
 	return s
+}
+
+// These are in lines that a server says before it serves.
+const (
+	createdStore = `level=INFO msg="sievekv: created store" dir=`
+	runsAsRoot   = `level=WARN msg="running as root: `
+)
+
+var servingLine = regexp.MustCompile(`^time=\S+ level=INFO msg="sievekv: serving(?: metrics)?".* (?:addr|url)=(\S+)$`)
+
+// servedAt returns the address of a line that says that it is served now, "" of another line.
+func servedAt(line string) string {
+	if found := servingLine.FindStringSubmatch(line); found != nil {
+		return found[1]
+	}
+	return ""
 }
 
 func (s *served) say(line string, done bool) {
@@ -194,7 +211,7 @@ func TestServe_signals(t *testing.T) {
 	if out, err := exec.Command("kvshell", "-d", dir, "GET", "starts").Output(); err != nil || string(out) != "2\n" {
 		t.Errorf("GET answers %q, %v", out, err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, addressFile)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, serve.AddressFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the address is left in the store's directory: %v", err)
 	}
 }
@@ -323,7 +340,7 @@ func TestServe_aclPipe(t *testing.T) {
 	_ = read.Close()                             // it is the process's
 	addr := ""
 	for lines := bufio.NewScanner(stderr); addr == "" && lines.Scan(); {
-		_, addr, _ = strings.Cut(lines.Text(), " at ")
+		addr = servedAt(lines.Text())
 	}
 	if addr == "" {
 		t.Fatalf("kvshell serve ended: %v", cmd.Wait())
@@ -589,7 +606,7 @@ func TestServe_usage(t *testing.T) {
 			if _, err := os.Stat(here); errors.Is(err, os.ErrNotExist) == there {
 				t.Fatalf("after serve %q the store is %v", flags, err)
 			}
-			for _, left := range []string{filepath.Join(here, addressFile), socket} {
+			for _, left := range []string{filepath.Join(here, serve.AddressFile), socket} {
 				if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("serve %q leaves %s", flags, left)
 				}
@@ -613,29 +630,4 @@ func refused(t *testing.T, dir string, flags ...string) (says string, code int) 
 		return stderr.String(), 0
 	}
 	return stderr.String(), failed.ExitCode()
-}
-
-// A stale address, of a process that does not have the store, is not told.
-func TestHowToConnect(t *testing.T) {
-	dir := t.TempDir()
-	for _, tt := range []struct{ text, want string }{
-		{"7\ntcp 127.0.0.1:6380\n", "kvshell -h 127.0.0.1 -p 6380"},
-		{"7\ntcp [::]:6380\nunix /tmp/s\n", "kvshell -h 127.0.0.1 -p 6380"},
-		{"7\ntcp [::1]:6380\n", "kvshell -h ::1 -p 6380"},
-		{"7\nunix /tmp/s\n", "kvshell -s /tmp/s"},
-		{"7\ntls 127.0.0.1:6380\n", "kvshell -h 127.0.0.1 -p 6380 --tls"},
-		{"7\ntls+cert 127.0.0.1:6380\n", "kvshell -h 127.0.0.1 -p 6380 --tls --cert FILE --key FILE"},
-		{"8\ntcp 127.0.0.1:6380\n", ""},
-		{"7\n", ""}, {"", ""}, {"7\ntcp\n", ""},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, addressFile), []byte(tt.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := howToConnect(dir, 7); got != tt.want {
-			t.Errorf("of %q: %q, want %q", tt.text, got, tt.want)
-		}
-	}
-	if got := howToConnect(filepath.Join(dir, "nosuch"), 7); got != "" {
-		t.Errorf("without a file: %q", got)
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/serve"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -64,7 +65,11 @@ func (sh *shell) openOrCreate() (*kv.DB, error) {
 // create makes a store in a directory that has none.
 func (sh *shell) create(dir string) (*kv.DB, error) {
 	db, err := sh.open(dir, false)
-	if err == nil {
+	switch {
+	case err != nil:
+	case sh.served:
+		sh.logger().Info("sievekv: created store", "dir", dir)
+	default:
 		fmt.Fprintln(sh.stderr, "created store", dir)
 	}
 	return db, openError(dir, err)
@@ -174,7 +179,7 @@ func openError(dir string, err error) error {
 			who = fmt.Sprintf("process %d", pid)
 		}
 		advice := "wait until it ends, or end it"
-		if how := howToConnect(dir, pid); how != "" {
+		if how := serve.HowToConnect(dir, pid); how != "" {
 			advice = "it serves the store: connect to it by " + how
 		}
 		return exit.WithCode(exit.Locked, fmt.Errorf("store %s is in use by %s: %s", dir, who, advice))

@@ -68,7 +68,7 @@ var descriptors = []mutation{
 	inServer("a connection for metrics has no time for its request", "^TestMetrics_idleGrace$",
 		edit{"server/metrics_listener.go", "l.grace - now.Sub(oldest.since)", "0"}),
 	inShell("the metrics of kvshell serve do not know which connections have a request", "^TestServe_metricsIdle$",
-		edit{"cmd/kvshell/serve.go", "ConnContext: s.MetricsConnContext, ", ""}),
+		edit{"cmd/kvshell/internal/serve/metrics.go", "ConnContext: srv.MetricsConnContext, ", ""}),
 	inShell("of connections for metrics with TLS nothing is known", "^TestServe_metricsIdle$",
 		edit{"server/metrics_listener.go", "		c = wrapped.NetConn()\n", "		_ = wrapped\n"}),
 	inShell("maxclients is not lowered to what the limit of open files leaves", "^TestServe_descriptors$",

@@ -10,15 +10,15 @@ var modes = []mutation{
 	inModes("the lock is for whom the umask lets", edit{"kv/storage/private.go",
 		"	if err := makeMissing(name); err != nil {\n		return nil, err\n	}\n	return p.FS.Lock(name)\n",
 		"	return p.FS.Lock(name)\n"}),
-	inModes("the socket is for whom the umask lets", edit{"cmd/kvshell/serve.go",
+	inModes("the socket is for whom the umask lets", edit{"cmd/kvshell/internal/serve/listen.go",
 		"	defer system.SetUmask(system.SetUmask(0o177))\n",
-		""}),
+		"	_ = system.SetUmask\n"}),
 	inShell("the lock of a store is opened, and closed, by a second Open", "^TestStore_lockKept$",
 		edit{"kv/storage/private.go", "|os.O_EXCL, privateFile)", ", privateFile)"}),
 	inShell("a password that others can read is not warned about", "^TestServe_warnings$",
-		edit{"cmd/kvshell/serve.go", "mode.Perm()&0o066 != 0", "mode.Perm()&0o022 != 0"}),
+		edit{"cmd/kvshell/internal/serve/secrets.go", "mode.Perm()&0o066 != 0", "mode.Perm()&0o022 != 0"}),
 	inShell("a password that others can change is not warned about", "^TestServe_warnings$",
-		edit{"cmd/kvshell/serve.go", "mode.Perm()&0o066 != 0", "mode.Perm()&0o044 != 0"}),
+		edit{"cmd/kvshell/internal/serve/secrets.go", "mode.Perm()&0o066 != 0", "mode.Perm()&0o044 != 0"}),
 }
 
 func inModes(name string, edits ...edit) mutation {

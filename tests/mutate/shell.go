@@ -55,9 +55,9 @@ var shell = []mutation{
 		"	crashpoint.Reached(\"synced\")"}),
 
 	// Whoever is told that a store is served finds the address.
-	inShell("a store is said to be served before its address can be found", "^TestServe_locked$", edit{"cmd/kvshell/serve.go",
-		"	if err := f.leaveAddress(db.Dir(), at.clients); err != nil {\n",
-		"	time.AfterFunc(time.Second, func() { _ = f.leaveAddress(db.Dir(), at.clients) })\n	if err := error(nil); err != nil {\n"}),
+	inShell("a store is said to be served before its address can be found", "^TestServe_locked$", edit{"cmd/kvshell/internal/serve/serve.go",
+		"	if err := s.leaveAddress(db.Dir()); err != nil {\n",
+		"	go func() { <-ctx.Done(); _ = s.leaveAddress(db.Dir()) }()\n	if err := error(nil); err != nil {\n"}),
 
 	// What people are told is in their words.
 	inShell("errors are shown with names of packages", "^TestScript$/^(check|dedup)$", edit{"cmd/kvshell/shell.go",

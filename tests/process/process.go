@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -96,6 +97,11 @@ func start(cmd *exec.Cmd) (*Server, error) {
 	return s, nil
 }
 
+var (
+	servingLine = regexp.MustCompile(`msg="sievekv: serving" .*addr=(\S+)`)
+	metricsLine = regexp.MustCompile(`msg="sievekv: serving metrics" url=http://([^/]+)/`)
+)
+
 // keep keeps what the server prints, and sends the addresses it serves at.
 func (s *Server) keep(r io.Reader, serving, metrics chan<- string) {
 	defer close(s.read)
@@ -110,14 +116,13 @@ func (s *Server) keep(r io.Reader, serving, metrics chan<- string) {
 			s.output.WriteString(line)
 		}
 		s.mu.Unlock()
-		if _, addr, ok := strings.Cut(line, " at "); ok && !told && strings.HasPrefix(line, "serving ") {
+		if found := servingLine.FindStringSubmatch(line); found != nil && !told {
 			told = true
-			serving <- strings.TrimSpace(addr)
+			serving <- found[1]
 		}
-		if _, addr, ok := strings.Cut(line, "metrics at http://"); ok {
-			addr, _, _ = strings.Cut(addr, "/")
+		if found := metricsLine.FindStringSubmatch(line); found != nil {
 			select {
-			case metrics <- addr:
+			case metrics <- found[1]:
 			default: // it is told once
 			}
 		}

@@ -1,7 +1,8 @@
-package main
+package serve
 
 import (
 	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -12,16 +13,17 @@ import (
 // The process ends though the store does not close, and says so.
 func TestLastResort(t *testing.T) {
 	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
 	code := make(chan int)
-	l := &lastResort{after: time.Millisecond, stderr: &said, exit: func(c int) { code <- c }}
+	l := &lastResort{after: time.Millisecond, log: log, exit: func(c int) { code <- c }}
 	l.begin()
 	l.begin() // SHUTDOWN after SIGTERM
-	if got := <-code; got != exit.Local || !strings.Contains(said.String(), "could not be closed within 1ms") {
+	if got := <-code; got != exit.Local || !strings.Contains(said.String(), "was not closed in time") {
 		t.Errorf("ended with %d, saying %q", got, said.String())
 	}
 	l.stop()
 	// One that was stopped does not begin any more.
-	ended := &lastResort{after: time.Hour, stderr: &said, exit: func(int) { t.Error("ended") }}
+	ended := &lastResort{after: time.Hour, log: log, exit: func(int) { t.Error("ended") }}
 	ended.stop()
 	ended.begin()
 	if ended.timer.Stop() {

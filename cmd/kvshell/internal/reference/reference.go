@@ -1,4 +1,5 @@
-package main
+// Package reference makes docs/COMMANDS.md, the reference of all commands, of the command table. It runs their examples.
+package reference
 
 import (
 	"context"
@@ -20,10 +21,7 @@ import (
 	"github.com/sievekv/sievekv/server/resp"
 )
 
-//go:generate sh -c "go run . help --markdown >../../docs/COMMANDS.md"
-
-// examplesVary are the commands whose replies have numbers that differ from run to run, as they count what goes on in
-// the background.
+// examplesVary are the commands whose replies have numbers that differ from run to run: they count background work.
 var (
 	examplesVary = []string{"INFO", "SIEVE.COMPACT", "SIEVE.STATS"}
 	fieldValue   = regexp.MustCompile(`(?m)^(\w+:|.*_bytes.*\n.*\(integer\) )\d+`)
@@ -53,9 +51,9 @@ func (e *exampleRun) session() string {
 	return b.String()
 }
 
-// runExamples runs the examples of the command table, with the commands of a server.
+// runExamples runs the examples of all commands, also of those that only a server has.
 func runExamples(ctx context.Context) (runs []*exampleRun, err error) {
-	for _, c := range exampleTable().Commands() {
+	for _, c := range Table().Commands() {
 		run, err := runExample(ctx, c)
 		if err != nil {
 			return nil, err
@@ -65,10 +63,9 @@ func runExamples(ctx context.Context) (runs []*exampleRun, err error) {
 	return runs, nil
 }
 
-// runExample runs an example in a new store in memory. Its clock stands still and its seed is fixed, so that the
-// replies, but for those that vary, are the same every time.
+// runExample runs the example of a command in a new store in memory.
 func runExample(ctx context.Context, c *module.Command) (run *exampleRun, err error) {
-	db, err := openForExample()
+	db, err := open()
 	if err != nil {
 		return nil, err
 	}
@@ -96,21 +93,23 @@ func runExample(ctx context.Context, c *module.Command) (run *exampleRun, err er
 	return run, nil
 }
 
-// exampleTable is the command table of the examples.
-func exampleTable() *module.Table {
+// Table returns the table of a store that is served.
+func Table() *module.Table {
 	return module.New(append(sievekv.Modules(), server.Module())...)
 }
 
-func openForExample() (*kv.DB, error) {
+// open opens a store in memory whose clock stands still and whose seed is fixed. So the replies are the same every time,
+// but for those of examplesVary.
+func open() (*kv.DB, error) {
 	start := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	return kv.Open("", &kv.Options{
 		InMemory: true, Seed: 1, Clock: func() time.Time { return start },
-		Logger: slog.New(slog.DiscardHandler), Modules: exampleTable(),
+		Logger: slog.New(slog.DiscardHandler), Modules: Table(),
 	})
 }
 
-// exampleSession returns what runs the lines of an example: a session of the store, or, for the commands
-// about connections and the server, a connection to one.
+// exampleSession returns a function that runs the lines of an example: in a session of the store or, for commands that
+// only a server has, over a connection to one. stop ends it.
 func exampleSession(db *kv.DB, c *module.Command) (
 	do func(context.Context, [][]byte) (reply.Reply, error), stop func() error, err error,
 ) {
@@ -148,8 +147,8 @@ Each example was run in an empty store; the replies are as kvshell --no-raw show
 differ from run to run.
 `
 
-// commandDocs is docs/COMMANDS.md.
-func commandDocs(ctx context.Context) (string, error) {
+// Markdown returns the text of docs/COMMANDS.md.
+func Markdown(ctx context.Context) (string, error) {
 	runs, err := runExamples(ctx)
 	if err != nil {
 		return "", err
@@ -194,11 +193,11 @@ kept in memory, and the next opening begins with the defaults again. The others 
 |---|---|---|
 `
 
-// settingDocs is the table of settings.
+// settingDocs returns the table of settings.
 func settingDocs() string {
 	var b strings.Builder
 	b.WriteString(settingsIntro)
-	for _, s := range exampleTable().Settings() {
+	for _, s := range Table().Settings() {
 		standard := ""
 		if s.Check != nil {
 			standard = "`" + s.Default + "`"

@@ -1,0 +1,76 @@
+package serve
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+)
+
+// AddressFile is the file in a store's directory that says where the store is served. Its first line is the number of the
+// process. Each further line is an address.
+const AddressFile = "serve.addr"
+
+// leaveAddress writes the address file. With it a process that finds the store locked can tell its user how to connect,
+// whatever directory it runs in.
+func (s *Service) leaveAddress(dir string) error {
+	text := fmt.Sprintf("%d\n", os.Getpid())
+	for _, l := range s.at.clients {
+		network, addr := l.Addr().Network(), l.Addr().String()
+		switch {
+		case network == "unix":
+			path, err := filepath.Abs(addr)
+			if err != nil {
+				return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
+			}
+			addr = path
+		case s.flags.tls.requires():
+			network = "tls+cert"
+		case s.flags.tls.cert != "":
+			network = "tls"
+		}
+		text += network + " " + addr + "\n"
+	}
+	path := filepath.Join(dir, AddressFile)
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
+	}
+	return exit.WithCode(exit.Local, os.Rename(path+".new", path))
+}
+
+// removeAddress removes the address file. If that fails, the file names a process that has ended, and nobody heeds it.
+func removeAddress(dir string) { _ = os.Remove(filepath.Join(dir, AddressFile)) }
+
+// HowToConnect returns the command line that connects to the store in dir, which a process serves; "" if it does not.
+func HowToConnect(dir string, pid int) string {
+	text, err := os.ReadFile(filepath.Join(dir, AddressFile))
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(lines) < 2 || lines[0] != fmt.Sprint(pid) {
+		return ""
+	}
+	network, addr, _ := strings.Cut(lines[1], " ")
+	if network == "unix" {
+		return "kvshell -s " + addr
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	how := "kvshell -h " + host + " -p " + port
+	switch network {
+	case "tls":
+		how += " --tls"
+	case "tls+cert":
+		how += " --tls --cert FILE --key FILE"
+	}
+	return how
+}

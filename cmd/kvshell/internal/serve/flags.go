@@ -1,0 +1,95 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/server"
+)
+
+// Flags are the flags of serve.
+type Flags struct {
+	addr, socket  string
+	passwordFile  string
+	aclFile       string
+	tls           tlsFiles
+	metricsAddr   string
+	metricsSecret string // a file
+	metrics       server.MetricsOptions
+	metricsTLS    tlsFiles
+	openToAll     bool
+	settings      []string
+}
+
+// Register adds the flags to those of a command.
+func (f *Flags) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.addr, "addr", "127.0.0.1:6380", "`HOST:PORT` to listen on; \"\" for none, an empty HOST for every address")
+	flags.StringVar(&f.socket, "unixsocket", "", "`PATH` of a socket to listen on, for clients of this user")
+	flags.StringVar(&f.passwordFile, "requirepass-file", "", "`FILE` whose first line is the password clients have to give")
+	flags.StringVar(&f.aclFile, "acl-file", "", "`FILE` with users and what they may do, in the form of Redis; it takes the place of --requirepass-file")
+	flags.BoolVar(&f.openToAll, "no-protected-mode", false, "serve other machines though there is no password")
+	f.tls.register(flags, "tls", "addr")
+	flags.Var(&f.tls.client, "tls-client-auth", "`WHETHER` clients need such a certificate: required, or optional, for clients that have none (default required)")
+	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "`HOST:PORT` for /metrics, /healthz and /readyz over HTTP, such as 127.0.0.1:9121")
+	flags.StringVar(&f.metricsSecret, "metrics-password-file", "", "`FILE` whose first line is the password for /metrics, which then shows the keys of the largest filters")
+	flags.BoolVar(&f.metrics.Keys, "metrics-keys", false, "show the keys of the largest filters without a password, too")
+	flags.StringArrayVar(&f.metrics.Hosts, "metrics-host", nil, "a `NAME` that /metrics is asked for by, beside localhost and addresses; may be given several times")
+	f.metricsTLS.register(flags, "metrics-tls", "metrics-addr")
+	flags.StringArrayVar(&f.settings, "set", nil, "a setting as of CONFIG SET, `NAME=VALUE`; may be given several times")
+}
+
+// tlsFiles returns the files of both addresses that may take TLS.
+func (f *Flags) tlsFiles() []*tlsFiles { return []*tlsFiles{&f.tls, &f.metricsTLS} }
+
+// check returns an error for flags that do not go together.
+func (f *Flags) check() error {
+	switch {
+	case f.addr == "" && f.socket == "":
+		return exit.Usagef(`serve: --addr "" leaves no address to listen on: give one, or --unixsocket PATH`)
+	case f.addr == "" && f.tls.cert != "":
+		return exit.Usagef(`serve: --tls-cert is for --addr, which is "": give one, or leave it out`)
+	case f.metricsAddr == "" && f.metricsTLS.cert != "":
+		return exit.Usagef("serve: --metrics-tls-cert is for --metrics-addr, which is not given")
+	case f.aclFile != "" && f.passwordFile != "":
+		return exit.Usagef("serve: --acl-file and --requirepass-file: the first says what the default user's password is, give only one")
+	}
+	for _, files := range f.tlsFiles() {
+		if err := files.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSettings returns an error for a setting that a store with this table will not take.
+func (f *Flags) checkSettings(table *module.Table) error {
+	pairs := make([][2]string, len(f.settings))
+	for i, text := range f.settings {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return exit.Usagef("serve: --set %s: must be NAME=VALUE", text)
+		}
+		pairs[i] = [2]string{name, value}
+	}
+	taken, err := table.CheckSettings(pairs)
+	if err != nil {
+		return exit.WithCode(exit.Usage, fmt.Errorf("serve: --set %s: %w", f.settings[taken], err))
+	}
+	return nil
+}
+
+// set changes the settings of a store. They have passed checkSettings.
+func (f *Flags) set(db *kv.DB) error {
+	for _, text := range f.settings {
+		name, value, _ := strings.Cut(text, "=")
+		if err := module.Of(db).SetSetting(name, value); err != nil {
+			return exit.WithCode(exit.Usage, fmt.Errorf("serve: --set %s: %w", text, err))
+		}
+	}
+	return nil
+}

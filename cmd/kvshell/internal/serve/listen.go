@@ -1,0 +1,88 @@
+package serve
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
+	"github.com/sievekv/sievekv/server"
+)
+
+// addresses are where a server listens.
+type addresses struct {
+	clients []listener
+	metrics net.Listener // nil for none
+}
+
+// listener is an address for clients.
+type listener struct {
+	net.Listener
+	tls *tls.Config // nil for an address without TLS
+}
+
+func (l listener) serve(s *server.Server) error {
+	if l.tls != nil {
+		return s.ServeTLS(l, l.tls)
+	}
+	return s.Serve(l)
+}
+
+// Listen begins to listen on all addresses, until Close.
+func (s *Service) Listen() (err error) {
+	f := s.flags
+	failed := func(flag, address string, err error) error {
+		return exit.WithCode(exit.Open, fmt.Errorf("serve: --%s %s: %w", flag, address, err))
+	}
+	if f.addr != "" {
+		l, err := net.Listen("tcp", f.addr)
+		if err != nil {
+			return failed("addr", f.addr, err)
+		}
+		s.at.clients = append(s.at.clients, listener{l, f.tls.config()})
+	}
+	if f.socket != "" {
+		l, err := listenUnix(f.socket)
+		if err != nil {
+			return failed("unixsocket", f.socket, err)
+		}
+		s.at.clients = append(s.at.clients, listener{l, nil})
+	}
+	if f.metricsAddr != "" {
+		if s.at.metrics, err = net.Listen("tcp", f.metricsAddr); err != nil {
+			return failed("metrics-addr", f.metricsAddr, err)
+		}
+	}
+	return nil
+}
+
+// close ends listening. Its errors do not matter: the caller returns another one, or the server has closed the address.
+func (at *addresses) close() {
+	for _, l := range at.clients {
+		_ = l.Close()
+	}
+	if at.metrics != nil {
+		_ = at.metrics.Close()
+	}
+}
+
+// listenUnix makes a socket that only this user may connect to. A socket that a killed server left is replaced. Another
+// file, or a socket that a process listens on, is not.
+func listenUnix(path string) (net.Listener, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+		if c, err := net.Dial("unix", path); err == nil {
+			_ = c.Close() // the connection was only a question
+			return nil, errors.New("another process listens on it")
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	// The socket is made with its mode: if that were changed later, another user could connect in between, and stay. The
+	// umask is that of the whole process; the store's files, which may be made meanwhile, are for this user alone anyway.
+	defer system.SetUmask(system.SetUmask(0o177))
+	return net.Listen("unix", path)
+}

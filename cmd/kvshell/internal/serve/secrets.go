@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/server"
+	"github.com/sievekv/sievekv/server/acl"
+	"github.com/sievekv/sievekv/server/resp"
+)
+
+// readSecrets reads the passwords and the users. It tries the users with the commands of the table: a store must not be
+// made if they are bad.
+func (s *Service) readSecrets(table *module.Table) (err error) {
+	f := s.flags
+	s.options = &server.Options{ProtectedModeOff: f.openToAll, ACLFile: f.aclFile}
+	if s.options.Password, err = s.readPassword("--requirepass-file", f.passwordFile); err != nil {
+		return err
+	}
+	if f.metrics.Password, err = s.readPassword("--metrics-password-file", f.metricsSecret); err != nil {
+		return err
+	}
+	if f.aclFile == "" {
+		return nil
+	}
+	// It is read once: a pipe would be empty the second time, and let everybody in.
+	if s.options.ACL, err = s.readSecret("--acl-file", f.aclFile, "the users"); err != nil {
+		return err
+	}
+	if err := acl.New(table.Commands()).Load(f.aclFile, bytes.NewReader(s.options.ACL)); err != nil {
+		return exit.WithCode(exit.Local, fmt.Errorf("serve: --acl-file %w", err)) // the error begins with the file's name
+	}
+	return nil
+}
+
+// readPassword returns the first line of a file that a flag names, "" without a file.
+func (s *Service) readPassword(flag, file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := s.readSecret(flag, file, "the password")
+	if err != nil {
+		return "", err
+	}
+	password, _, _ := strings.Cut(string(text), "\n")
+	password = strings.TrimSuffix(password, "\r")
+	switch most := resp.UnauthenticatedLimits.Bulk; {
+	case password == "":
+		err = errors.New("its first line, the password, is empty")
+	case int64(len(password)) > most:
+		err = fmt.Errorf("the password has %d bytes, at most %d", len(password), most)
+	default:
+		return password, nil
+	}
+	return "", exit.WithCode(exit.Local, fmt.Errorf("serve: %w", fileError(flag, file, err)))
+}
+
+// readSecret returns what is in a file that a flag names, and warns if other users can read or change it.
+func (s *Service) readSecret(flag, file, what string) ([]byte, error) {
+	text, mode, err := readWithMode(file)
+	if err != nil {
+		return nil, exit.WithCode(exit.Local, fmt.Errorf("serve: %w", fileError(flag, file, err)))
+	}
+	if othersMay(mode) {
+		// This is no error: the secrets of a container often have such a mode, where there are no other users.
+		s.log.Warn(fmt.Sprintf("%s %s: others can read or change %s (mode %04o): chmod go= FILE ends that", flag, file, what, mode.Perm()))
+	}
+	return text, nil
+}
+
+// readWithMode returns what a file holds, and its mode.
+func readWithMode(path string) (text []byte, mode os.FileMode, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	text, err = io.ReadAll(f)
+	return text, info.Mode(), err
+}
+
+// othersMay reports whether the group or other users may read or write a regular file of this mode. On Windows modes say
+// nothing.
+func othersMay(mode os.FileMode) bool {
+	return runtime.GOOS != "windows" && mode.IsRegular() && mode.Perm()&0o066 != 0
+}

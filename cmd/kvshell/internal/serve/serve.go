@@ -1,0 +1,167 @@
+// Package serve is one run of the word serve: a store that is served until the process is told to end.
+//
+// A run is a Service. New checks the flags and reads the files that they name, before there is a store; Listen takes the
+// addresses; Serve serves the store, sees to the signals, and ends the server. Everything that a run tells is a line of
+// the log.
+//
+//	flags.go     the flags, and what they must not be
+//	secrets.go   the password and the users, from files
+//	tls.go       certificates and keys, read at the start and at each SIGHUP
+//	listen.go    the addresses of the clients and of the metrics
+//	address.go   the file in the store's directory that says where the store is served
+//	metrics.go   the metrics over HTTP
+//	shutdown.go  how long the end may take
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/server"
+)
+
+// Service is one run of serve.
+type Service struct {
+	flags   *Flags
+	log     *slog.Logger
+	options *server.Options
+
+	hangups chan os.Signal // SIGHUP
+	at      addresses
+	last    *lastResort
+	unwatch func() bool // ends the watch for the end of New's context
+}
+
+// New checks the flags, and reads the files that they name. The table is that of the store that is to be served. From
+// when ctx ends until Close is called, the process has DrainTime and a little more to end; then it ends itself.
+//
+// From here until Close SIGHUP does not end the process.
+func New(ctx context.Context, f *Flags, table *module.Table, log *slog.Logger) (*Service, error) {
+	s := &Service{flags: f, log: log, hangups: make(chan os.Signal, 1)}
+	signal.Notify(s.hangups, syscall.SIGHUP)
+	if err := s.prepare(table); err != nil {
+		signal.Stop(s.hangups)
+		return nil, err
+	}
+	s.last = &lastResort{after: DrainTime + lastTime, log: log, exit: os.Exit}
+	s.unwatch = context.AfterFunc(ctx, s.last.begin)
+	return s, nil
+}
+
+// Close ends listening, and the watch for signals. It is called after the store was closed.
+func (s *Service) Close() {
+	s.at.close()
+	s.unwatch()
+	s.last.stop()
+	signal.Stop(s.hangups)
+}
+
+func (s *Service) prepare(table *module.Table) (err error) {
+	if err := s.flags.check(); err != nil {
+		return err
+	}
+	if err := s.readSecrets(table); err != nil {
+		return err
+	}
+	for _, files := range s.flags.tlsFiles() {
+		warnings, err := files.read()
+		if err != nil {
+			return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
+		}
+		for _, text := range warnings {
+			s.log.Warn(text)
+		}
+	}
+	if err := s.flags.checkSettings(table); err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 {
+		s.log.Warn("running as root: serve needs none of its rights; a user of its own is safer")
+	}
+	return nil
+}
+
+// Serve serves a store until SIGTERM, Ctrl-C, which both end ctx, or the command SHUTDOWN. Then it syncs the store, which
+// the caller closes. Listen was called before.
+func (s *Service) Serve(ctx context.Context, db *kv.DB) error {
+	if err := s.flags.set(db); err != nil {
+		return err
+	}
+	limitMemory(db)
+	srv, err := server.New(db, s.options)
+	if err != nil {
+		return exit.WithCode(exit.Local, fmt.Errorf("serve: %w", err))
+	}
+	// Programs that read below that the store is served look for the address in its directory.
+	if err := s.leaveAddress(db.Dir()); err != nil {
+		return err
+	}
+	failed := make(chan error, len(s.at.clients)+1)
+	for _, l := range s.at.clients {
+		go func() { failed <- l.serve(srv) }()
+		s.log.Info("sievekv: serving", "dir", db.Dir(), "addr", l.Addr().String())
+	}
+	stopMetrics := s.serveMetrics(srv, failed)
+	err = s.await(ctx, srv, failed)
+	s.last.begin()
+	s.log.Info("sievekv: shutting down")
+	removeAddress(db.Dir())
+	return errors.Join(err, s.drain(ctx, db, srv, stopMetrics))
+}
+
+// await returns when the server is to end, with an error if it cannot go on. At SIGHUP files are read again.
+func (s *Service) await(ctx context.Context, srv *server.Server, failed <-chan error) error {
+	for {
+		select {
+		case <-ctx.Done(): // SIGTERM is how a server is ended, and no error
+			return nil
+		case <-srv.ShutdownAsked():
+			return nil
+		case err := <-failed:
+			return err
+		case <-s.hangups:
+			s.readAgain()
+		}
+	}
+}
+
+// readAgain reads the files of TLS again. Connections that exist keep the certificates that they began with.
+func (s *Service) readAgain() {
+	none := true
+	for _, files := range s.flags.tlsFiles() {
+		if files.cert == "" {
+			continue
+		}
+		none = false
+		warnings, err := files.read()
+		if err != nil {
+			s.log.Warn(fmt.Sprintf("SIGHUP: %v; --%s goes on with what was read before", err, files.address))
+			continue
+		}
+		for _, text := range warnings {
+			s.log.Warn("SIGHUP: " + text)
+		}
+		s.log.Info(fmt.Sprintf("SIGHUP: --%s has a certificate that is good until %s", files.address, inUTC(files.leaf().NotAfter)))
+	}
+	if none {
+		s.log.Info("SIGHUP: there is no certificate to read again")
+	}
+}
+
+// limitMemory has the garbage collector run more often as the process comes near to the memory that it is to take: the
+// cache, the buffers of clients, and 128 MiB for memtables and all the rest. Without it garbage may take as much again.
+// With $GOMEMLIMIT set, that is the limit.
+func limitMemory(db *kv.DB) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(module.Of(db).SettingInt("cache-size") + module.Of(db).SettingInt("maxmemory-clients") + 128<<20)
+	}
+}

@@ -27,7 +27,8 @@ type checkReport struct {
 	notes, problems     []string
 }
 
-// check prints what a check found. A problem found is exit code 5, as if it had been met by chance.
+// check checks the store and prints what it found. A problem makes the exit code 5, as it does when any other command
+// comes upon it.
 func (sh *shell) check(ctx context.Context) error {
 	check := sh.checkStore
 	if sh.address != nil {
@@ -41,12 +42,13 @@ func (sh *shell) check(ctx context.Context) error {
 		return err
 	}
 	if len(report.problems) > 0 {
-		return &exit.Error{Code: exit.Corrupt} // the report said it
+		return &exit.Error{Code: exit.Corrupt} // the report has told the problems
 	}
 	return nil
 }
 
-// checkStore checks the store in the directory. It takes no reply to SIEVE.CHECK, whose errors have fewer codes.
+// checkStore checks the store in the directory. It calls the store and not SIEVE.CHECK: an error reply would tell too little
+// for the exit code.
 func (sh *shell) checkStore(ctx context.Context) (report checkReport, err error) {
 	db, err := sh.openExisting()
 	if err != nil {
@@ -70,7 +72,7 @@ func (sh *shell) checkServer(ctx context.Context) (report checkReport, err error
 		return report, err
 	}
 	defer exec.Close(&err)
-	r, err := figures(ctx, exec, "SIEVE.CHECK")
+	r, err := answer(ctx, exec, "SIEVE.CHECK")
 	if err != nil {
 		return report, err
 	}
@@ -97,7 +99,7 @@ func (r *checkReport) text() string {
 	return text + fmt.Sprintf("problems found: %d\n", len(r.problems))
 }
 
-const checkHelp = `check reads every header, counter and block of the store, and checks that all of it decodes and belongs to a key.
-That filters have about as many bits set as their item counts let expect can only be told statistically: such
-findings are notes. A problem found makes the exit code 5.
+const checkHelp = `check reads every header, counter and block of the store, and checks that each can be decoded and belongs to a
+key. It also compares the bits that filters have set with their item counts. That check is statistical, so what it finds is
+a note and not a problem. If there is a problem, the exit code is 5.
 `

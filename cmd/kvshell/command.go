@@ -38,8 +38,8 @@ func (f *repeatFlags) isGiven() bool {
 	return f.set.Changed("stdin") || f.set.Changed("repeat") || f.set.Changed("interval")
 }
 
-// runCommand runs one command, as often as the flags say, and prints its replies. Forced says that the command was set
-// off from own words by --.
+// runCommand runs one command, as often as the flags say, and prints its replies. Forced is whether -- stood before the
+// command, so that it is no mistyped own word.
 func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (err error) {
 	if sh.repeat.count < -1 || sh.repeat.count == 0 {
 		return exit.Usagef("-r %d: must be 1 or more, or -1 for ever", sh.repeat.count)
@@ -78,12 +78,12 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 		}
 	}
 	if code != exit.OK {
-		return &exit.Error{Code: code} // the replies said it
+		return &exit.Error{Code: code} // the replies have told the errors
 	}
 	return ctx.Err()
 }
 
-// pause waits, and reports whether ctx has not ended.
+// pause waits. It reports false if ctx ended meanwhile.
 func pause(ctx context.Context, wait time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -92,8 +92,8 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// do runs a command that a person typed: it prints the reply and what helps with it. Own are the own words that
-// may have been meant.
+// do runs a command that a person typed, and prints the reply and a hint. If the command is unknown, the hint suggests
+// words of own, too.
 func (sh *shell) do(ctx context.Context, exec executor, words [][]byte, own []*cobra.Command) (reply.Reply, error) {
 	r, err := exec.Do(ctx, words)
 	if errors.Is(err, client.ErrNoReply) {
@@ -118,8 +118,8 @@ func (sh *shell) print(r reply.Reply) error {
 	return exit.WithCode(exit.Local, err)
 }
 
-// paint returns the text of an error as it is shown on out: in red on a terminal that has colours and is to
-// show them (https://no-color.org).
+// paint returns the text of an error as it is shown on out: in red on a terminal with colours, unless $NO_COLOR is set
+// (https://no-color.org).
 func (sh *shell) paint(out *os.File, text string) string {
 	term := os.Getenv("TERM")
 	if !tty.IsTerminal(out) || os.Getenv("NO_COLOR") != "" || term == "" || term == "dumb" {

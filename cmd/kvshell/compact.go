@@ -27,7 +27,7 @@ func (sh *shell) compact(ctx context.Context) (err error) {
 		return err
 	}
 	defer exec.Close(&err)
-	r, err := figures(ctx, exec, "SIEVE.COMPACT")
+	r, err := answer(ctx, exec, "SIEVE.COMPACT")
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (sh *shell) compact(ctx context.Context) (err error) {
 	return sh.write(fmt.Sprintf("on disk  %d bytes before, %d now\n", done["disk_bytes_before"].Int(), done["disk_bytes"].Int()))
 }
 
-const compactHelp = `compact brings the store to the form it comes to by itself when nothing is written: what was deleted is
-removed from the disk, blocks are folded, and filters are brought into fewer layers where their type can. It needs time
-and, for a while, room on the disk for what it writes anew. Ctrl-C ends it, and what was done stays.
+const compactHelp = `compact does at once what the store otherwise does in the background while nothing is written: it removes
+deleted keys from the disk, folds blocks, and merges layers of filters whose type allows that. It takes time and, for a
+while, room on the disk for what it writes anew. Ctrl-C ends it; what was done stays done.
 `

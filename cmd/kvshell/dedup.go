@@ -32,31 +32,32 @@ func (sh *shell) dedupCommand() *cobra.Command {
 	return cmd
 }
 
-const dedupHelp = `dedup prints the lines of FILE, or of standard input for -, that were not seen before, in order. Seen are
-the lines of all earlier runs with the same KEY too: it names a filter, which is made if it is missing: a Bloom
-filter, or with --type cuckoo or counting one from which lines can be deleted again (CF.DEL, CBF.DEL), so that they
-count as new.
-A new line is taken for a seen one at the filter's false-positive rate, and then lost; a seen one is never
-printed again. A filter that holds more lines than it was made for grows, at the same rate: it takes more bits for each
-line then. kvshell plan tells how many.
+const dedupHelp = `dedup prints, in order, the lines of FILE (of standard input for -) that it has not seen before: neither in
+FILE nor in any earlier run with the same KEY. KEY names the filter that holds the lines seen. It is made if it is missing:
+a Bloom filter or, with --type cuckoo or counting, a filter from which lines can be deleted again (CF.DEL, CBF.DEL), so
+that they are new once more.
 
-FILE may be gzipped, with one member or several. Lines may have any length, and end in LF or CRLF, or with the
-file; they are printed with LF. An empty line is a line. What is compared is the bytes.
+A line that was seen is never printed again. A new line is not printed if the filter takes it for a seen one, which
+happens at the filter's false-positive rate. A filter that gets more lines than it was made for grows at the same rate,
+but takes more bits for each line: kvshell plan tells how many.
 
-With -o, the new lines are appended to OUT, each exactly once even if the run is killed or the power fails: the
-same command again goes on where it was. Until then KEY takes no other input and no other OUT, and OUT no other KEY,
-unless --restart forgets the unfinished run. FILE must not change meanwhile (standard input must have the same bytes
-again), nor must OUT: if it is not what was written, the run is refused, and what somebody appended to it goes to
-OUT.cut. If KEY is deleted meanwhile or expires, the run is refused too. What tells of it is the key
-OUT` + dedup.ClaimSuffix + `, which goes with the end of the run. A last line of OUT without a line break is given one.
+FILE may be gzipped, with one member or several. Lines may have any length, and end in LF or CRLF, or with the file; they
+are printed with LF. An empty line is a line. Lines are compared byte by byte.
 
-Without -o, the new lines go to standard output. They count as seen when they were printed, whether or not somebody read
-them: "| head -1" loses all that was printed behind the first line, as far as the pipe took it. If such a run is killed,
-the next one may print its last batch once more. -o has neither of the two. Other news, such as the summary, then goes
-to standard error.
+With -o, the new lines are appended to OUT, each exactly once even if the run is killed or the power fails: run the same
+command again, and it goes on where it was. Until such a run is finished, KEY takes no other input and no other OUT, and
+OUT no other KEY; --restart forgets the unfinished run. FILE must not change meanwhile, and standard input must have the
+same bytes again. OUT must not change either: if what was written to it has changed, the run is refused; what somebody has
+appended to it is moved to OUT.cut. A run is also refused if KEY was deleted meanwhile or has expired: the key
+OUT` + dedup.ClaimSuffix + ` tells of the unfinished run, and is removed when a run is finished. If the last line of OUT
+has no line break, it gets one.
+
+Without -o, the new lines go to standard output, and the summary and notes to standard error. Lines count as seen when
+they were printed, even if nobody read them: with "| head -1" all lines that the pipe took after the first are lost. If
+such a run is killed, the next one may print its last batch once more. With -o neither happens.
 `
 
-// dedup opens what a run needs, and runs it.
+// dedup opens the input, OUT and the store, and runs dedup on them.
 func (sh *shell) dedup(ctx context.Context, key, file string, f dedup.Flags) (err error) {
 	if sh.address != nil {
 		return exit.Usagef("dedup needs the store in a directory: over a connection (%s) it could not promise that each new line is printed exactly once; give -d DIR",

@@ -15,30 +15,30 @@ import (
 	"github.com/sievekv/sievekv/txn"
 )
 
-// executor is what carries out commands: a store that this process has open, or a server.
+// executor runs commands: in a store that this process has open, or on a server.
 type executor interface {
 	// Do runs a command. The error says why there is no reply.
 	Do(ctx context.Context, words [][]byte) (reply.Reply, error)
 
-	// Follow shows what comes after the reply to a command that asks for messages, until ctx ends.
+	// Follow shows the messages that come after the first reply to a command such as SUBSCRIBE, until ctx ends.
 	Follow(ctx context.Context, words [][]byte, first reply.Reply, show func(reply.Reply) error) error
 
-	// Name is what stands in the prompt.
+	// Name returns the name that the prompt shows.
 	Name() string
 
 	// InTransaction reports whether commands are queued, after MULTI.
 	InTransaction() bool
 
-	// Table returns the command table, an empty one if it cannot be had.
+	// Table returns the command table. It is empty if a server does not tell its commands.
 	Table() *module.Table
 
-	// Keys yields keys, among them those that begin with a prefix, some perhaps several times.
+	// Keys yields all keys that begin with a prefix. It may yield other keys too, and a key several times.
 	Keys(prefix string) iter.Seq2[string, error]
 
 	// IsMissing reports whether there is no such key.
 	IsMissing(ctx context.Context, key []byte) bool
 
-	// Close ends it at the end of a function, whose error is kept.
+	// Close is for the end of a function: it adds its error to the function's own.
 	Close(err *error)
 }
 
@@ -72,12 +72,13 @@ func (e *storeExecutor) InTransaction() bool {
 
 func (e *storeExecutor) Table() *module.Table { return module.Of(e.db).Table }
 
-// Keys yields all keys: a pattern could not be bounded in how many keys it looks at, and some characters have a meaning in it.
+// Keys yields all keys, whatever the prefix. With a pattern the caller could not limit how many keys the scan looks at, and
+// some characters of the prefix would have to be quoted.
 func (e *storeExecutor) Keys(string) iter.Seq2[string, error] {
 	return e.db.Scan(context.Background(), kv.ScanOptions{})
 }
 
-// IsMissing asks in a session of its own: one that is in the midst of a transaction would queue it.
+// IsMissing asks in a session of its own: between MULTI and EXEC the shell's session would queue the command.
 func (e *storeExecutor) IsMissing(ctx context.Context, key []byte) bool {
 	r := module.NewSession(e.db).Do(ctx, [][]byte{[]byte("EXISTS"), key})
 	return r.Kind() == reply.KindInt && r.Int() == 0
@@ -107,8 +108,8 @@ func (e *storelessExecutor) Keys(string) iter.Seq2[string, error] {
 func (e *storelessExecutor) IsMissing(context.Context, []byte) bool { return false }
 func (e *storelessExecutor) Close(*error)                           {}
 
-// executorOfAll returns what carries out commands about all of a store that is there, or of a server: SIEVE.CHECK and
-// the like. The replies are as in RESP3.
+// executorOfAll returns the executor for own words about a whole store, such as check. The store must exist. Replies have
+// the types of RESP3.
 func (sh *shell) executorOfAll() (executor, error) {
 	if sh.address != nil {
 		return client.New(sh.address.InRESP3(), nil, sh.stderr), nil
@@ -128,8 +129,8 @@ func (sh *shell) target(exec executor) string {
 	return sh.address.Endpoint
 }
 
-// figures runs a command for its figures: an error reply is an error.
-func figures(ctx context.Context, exec executor, words ...string) (reply.Reply, error) {
+// answer runs a command and returns its reply. An error reply is an error.
+func answer(ctx context.Context, exec executor, words ...string) (reply.Reply, error) {
 	r, err := exec.Do(ctx, cmdline.Words(words...))
 	switch {
 	case err != nil:

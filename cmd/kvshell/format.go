@@ -9,8 +9,8 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// format says how replies are shown. Without a flag it is as redis-cli has it: for people on a terminal,
-// bare values in a pipe or file.
+// format says how replies are shown. Without a flag it is as in redis-cli: with types on a terminal, bare in a pipe or a
+// file.
 type format struct {
 	json, raw, csv, text bool
 }
@@ -25,7 +25,7 @@ func (f *format) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.text, "no-raw", false, "show replies with their types (default on a terminal)")
 }
 
-// append appends a reply as it is to be shown on out.
+// append appends the text of a reply that is to be shown on out.
 func (f *format) append(dst []byte, r reply.Reply, out *os.File) []byte {
 	switch {
 	case f.json:
@@ -38,7 +38,7 @@ func (f *format) append(dst []byte, r reply.Reply, out *os.File) []byte {
 	return reply.AppendText(dst, r)
 }
 
-// formatNamed returns the format of a name as the prompt knows it; not ok if there is none.
+// formatNamed returns the format that the word output of the prompt has this name for. It is not ok for another name.
 func formatNamed(name string) (f format, ok bool) {
 	switch name {
 	case "text":

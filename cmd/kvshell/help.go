@@ -20,43 +20,43 @@ import (
 const rootHelp = `kvshell runs commands of a store of filters in a directory, or of a server.
 
   kvshell -d DIR BF.ADD seen x      runs one command, in any case; all after its name belongs to it
-  kvshell -d DIR -- dedup x         -- makes a command of what would be one of the words below
+  kvshell -d DIR -- dedup x         runs a command that is called like one of the words below
   kvshell -d DIR                    runs commands typed at a prompt, with completion by Tab and a history;
                                     without a directory, in a scratch store in memory
   kvshell -d DIR -f FILE            runs the commands in FILE, one on a line, words quoted as for redis-cli;
-                                    blank lines and those that begin with # are passed over
-  kvshell -d DIR < FILE             the same, without the lines of errors on standard error
+                                    blank lines and lines that begin with # are passed over
+  kvshell -d DIR < FILE             the same, but standard error does not tell the line of an error
   kvshell -d DIR dedup KEY FILE     prints the lines of FILE that were not seen before; see kvshell help dedup
   kvshell -d DIR load KEY FILE      adds the lines of FILE to a filter
-  kvshell -d DIR stats [KEY]        tells facts and figures about the store, or about a key
+  kvshell -d DIR stats [KEY]        tells how large and how full the store is, or a key
   kvshell -d DIR check              reads and checks all of the store
   kvshell -d DIR compact            makes the store as small as it gets
   kvshell -d DIR serve              serves the store to clients of Redis, at 127.0.0.1:6380
-  kvshell -h HOST [-p PORT] ...     the same on a server, also any Redis: one command, a prompt or a script;
-                                    dedup needs a store in a directory
+  kvshell -h HOST [-p PORT] ...     the same on a server, also a Redis; dedup and serve need a directory
   kvshell plan --capacity N --error P
                                     tells how large such a filter would be; needs no store
   kvshell help [WORD|COMMAND|@GROUP]
-                                    tells more, also of a command, or of a group of them
+                                    tells more about a word, a command, or a group of commands
   kvshell version                   tells the version of this program
 
-Without -d, the directory is that in $SIEVEKV_DIR. The first write to a directory without a store makes
-one; reads and check do not. One process at a time can use a store.
+Without -d, $SIEVEKV_DIR names the directory. The first write to a directory without a store makes one;
+reads and check do not. One process at a time can use a store.
 
 Replies are shown as redis-cli shows them: with their types on a terminal, bare in a pipe.
 
-A write is reported as done when it is on stable storage (--sync always), or at once: --sync everysec then
-loses up to about a second of writes in a crash, and --sync no more, even if only the process is killed.
+With --sync always, a write is reported as done when it is on stable storage. With everysec it is reported at
+once, and a crash loses up to about a second of writes. With no a crash loses more, also if only the process
+is killed.
 
-Any of the flags for a server means the one on this machine if -h does not name another. Its password is taken
-from $REDISCLI_AUTH if no flag gives it.
+With any flag for a server but without -h, the server is on this machine. Without a flag for it, the password
+is that in $REDISCLI_AUTH.
 
-Exit codes: 0 all is well; 1 a command answered with an error, or a run was refused; 2 wrong usage; 3 the
-store is not there or cannot be opened, or the server cannot be reached; 4 another process uses the store; 5 it
-is damaged; 6 trouble with a local file or the disk; 130 interrupted.
+Exit codes: 0 success; 1 a command answered with an error, or a run was refused; 2 wrong usage; 3 the store
+is missing or cannot be opened, or the server cannot be reached; 4 another process uses the store; 5 the store
+is damaged; 6 an error of a local file or the disk; 130 interrupted.
 `
 
-// storeless are the annotations of the words that need no store: their usage leaves -d out.
+// storeless are the annotations of words that need no store. The usage of these has no -d.
 var storeless = map[string]string{"storeless": "true"}
 
 const usageTemplate = `Usage:
@@ -65,22 +65,25 @@ const usageTemplate = `Usage:
 Flags:
 {{if .HasParent}}{{.LocalFlags.FlagUsages}}{{.InheritedFlags.FlagUsages}}{{else}}{{.Flags.FlagUsages}}{{end}}`
 
-// rootUsageTemplate is that of the program, in whose help alone the flags for a server are listed: they are many.
+// rootUsageTemplate is the usage of the program. It lists the flags for a server, which are many; that of words does not.
 func rootUsageTemplate(serverFlags string) string {
 	return usageTemplate + "{{if not .HasParent}}\nFlags for a server:\n" + serverFlags + "{{end}}"
 }
 
-const promptHelp = `Type a command of the store, in any case, with its words quoted as for redis-cli, or one of the words below;
--- before a command makes sure that it is none of those. Tab completes, and shows the syntax of a command where there
-is nothing to complete; a tab in pasted text is shown as ` + prompt.PastedTab + ` and is a tab. Ctrl-C cancels the line or the command under
-way, Ctrl-D ends kvshell. A line that begins with # is passed over. One that begins with a blank, or may hold a
-password, is not kept in the history, whose file $SIEVEKV_HISTFILE names; if that is empty, there is none.
+const promptHelp = `Type a command of the store, in any case, with its words quoted as for redis-cli, or one of the words below.
+Type -- before a command that is called like one of these words. A line that begins with # is passed over.
+
+Tab completes what you type; where there is nothing to complete, it shows the syntax of the command. A tab in pasted text
+is shown as ` + prompt.PastedTab + ` and stays a tab. Ctrl-C cancels the line or the running command, Ctrl-D ends kvshell.
+
+$SIEVEKV_HISTFILE names the file of the history; if it is set and empty, there is no history. Lines that begin with a blank
+and lines that may hold a password are not kept.
 `
 
 // helpUse is the Use line of help: see prompt.Completer.
 const helpUse = "help [WORD|COMMAND|@GROUP]"
 
-// helpCommand is help on the command line.
+// helpCommand returns the word help of the command line.
 func (sh *shell) helpCommand() *cobra.Command {
 	var markdown bool
 	cmd := &cobra.Command{
@@ -108,7 +111,7 @@ func (sh *shell) helpCommand() *cobra.Command {
 	return cmd
 }
 
-// helpCommand is help at the prompt.
+// helpCommand returns the word help of the prompt.
 func (p *interactive) helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     helpUse,
@@ -141,7 +144,7 @@ func (sh *shell) write(text string) error {
 	return exit.WithCode(exit.Local, err)
 }
 
-// helpOn is the help on an own word, a group, or a command of the store.
+// helpOn prints the help on an own word, a group, or a command of the store.
 func (sh *shell) helpOn(ctx context.Context, name string, table *module.Table, own []*cobra.Command) error {
 	if word := prompt.FindWord(own, name); word != nil {
 		return sh.page(ctx, helpText(word))
@@ -155,7 +158,7 @@ func (sh *shell) helpOn(ctx context.Context, name string, table *module.Table, o
 	return cmp.Or(didYouMean(name, table, own), exit.Usagef("no word and no command is called %q: help lists them", name))
 }
 
-// didYouMean is the error of a name that is close to others, nil if it is to none.
+// didYouMean returns an error that suggests the names that a name is close to; nil if there are none.
 func didYouMean(name string, table *module.Table, own []*cobra.Command) error {
 	if names := suggestions(name, table, own); names != "" {
 		return exit.Usagef("no word and no command is called %q; did you mean %s?", name, names)
@@ -163,7 +166,7 @@ func didYouMean(name string, table *module.Table, own []*cobra.Command) error {
 	return nil
 }
 
-// mistyped is didYouMean for what is no command of a store.
+// mistyped is didYouMean for a name that is no command of a store; nil for a command.
 func (sh *shell) mistyped(name string, own []*cobra.Command) error {
 	table := sh.table()
 	if table.Command([]byte(name)) != nil {
@@ -188,7 +191,7 @@ func (sh *shell) helpOnGroup(ctx context.Context, group string, table *module.Ta
 // nameWidth is the width of a column of names. Few are longer.
 const nameWidth = 11
 
-// listCommands is a list of commands by their groups.
+// listCommands returns a list of all commands, by group.
 func listCommands(table *module.Table) string {
 	text := "Commands:\n"
 	for _, group := range table.Groups() {
@@ -202,7 +205,7 @@ func listCommands(table *module.Table) string {
 	return text
 }
 
-// describe tells of a command what is known of it: a server need not say everything.
+// describe tells what is known about a command. A server need not tell everything.
 func describe(c *module.Command) string {
 	text := c.Usage() + "\n"
 	if c.Summary != "" {
@@ -218,7 +221,7 @@ func describe(c *module.Command) string {
 	return text
 }
 
-// page writes a text as people read it.
+// page writes a text, on a terminal a screen at a time.
 func (sh *shell) page(ctx context.Context, text string) error {
 	t := &tty.Pager{Stdin: sh.stdin, Stdout: sh.stdout, Keys: sh.stdin}
 	if sh.keys != nil {
@@ -227,7 +230,7 @@ func (sh *shell) page(ctx context.Context, text string) error {
 	return t.Page(ctx, text)
 }
 
-// helpText is the help on a word as cobra would print it.
+// helpText returns the help on a word, in the form that cobra prints.
 func helpText(cmd *cobra.Command) string {
 	text := cmd.Long
 	if text == "" {
@@ -239,7 +242,7 @@ func helpText(cmd *cobra.Command) string {
 	return text + cmd.UsageString()
 }
 
-// contextOf returns the context of a command that runs; one that only tells of itself has none.
+// contextOf returns the context of a command. A command that does not run, and only prints its help, has none of its own.
 func contextOf(cmd *cobra.Command) context.Context {
 	if ctx := cmd.Context(); ctx != nil {
 		return ctx

@@ -34,35 +34,35 @@ func (sh *shell) loadCommand() *cobra.Command {
 	return cmd
 }
 
-const loadHelp = `load adds the lines of FILE, or of standard input for -, to the filter KEY, which is made if it is missing: with
-the same defaults as by dedup, an error rate of 0.000001 and room for 1,000,000 lines before it grows. A filter that is
-there keeps its own; load refuses --error, --capacity or --non-scaling that differ from them. One that is made for as
-many lines as it gets is smaller, and filled faster, than one that has to grow.
+const loadHelp = `load adds the lines of FILE (of standard input for -) to the filter KEY. If the filter is missing, load makes it
+with the defaults of dedup: an error rate of 0.000001, and room for 1,000,000 lines before it grows. A filter that exists
+keeps what it was made with, and load refuses an --error, --capacity or --non-scaling that differs. A filter that is made
+for as many lines as it gets is smaller, and is filled faster, than one that has to grow.
 
 FILE is read as by dedup: plain or gzipped, with one member or several; lines of any length that end in LF or CRLF, or
 with the file. An empty line is a line.
 
-When load has ended without an error, everything is on stable storage, whatever the level of single commits (--sync;
-everysec unless given). A crash before that leaves the lines of whole commits, from the beginning on; the same
-command again adds the rest, and passes over what is there: adding a line twice does no harm.
+When load ends without an error, all lines are on stable storage, even if --sync is lower for single commits (the default
+here is everysec). A crash before the end leaves the lines of some whole commits, from the beginning of FILE on. Run the same
+command again to add the rest: adding a line twice does no harm.
 
-Ctrl-C keeps what was committed, syncs it, and says with which --skip to go on. --skip passes over lines without adding
-them; the file must have so many.
+Ctrl-C keeps what was committed, syncs it, and says with which --skip to go on. --skip passes over so many lines at the
+beginning of FILE, which must have them.
 
 With --type cuckoo or counting, a filter that is made is a cuckoo filter or a counting Bloom filter, from which items
-can be deleted again (CF.DEL, CBF.DEL). Each different line is added to it once, however often it comes.
+can be deleted again (CF.DEL, CBF.DEL). A line that comes several times is added to it once.
 
-With --replace, a filter is made as the flags say, not like the one that is there, under the key KEY` + load.ReplaceSuffix + `.
-When it is complete, one commit renames it to KEY: readers see the old filter or the new one. Ctrl-C and errors remove
-it and leave KEY as it was. What a killed run leaves there is removed by the next with --replace. The time to live of
-the old filter goes with it; the new one has none unless --ttl says so, from the moment it is in place.
+With --replace, load makes a new filter as the flags say, whatever the old one was made with, under the key
+KEY` + load.ReplaceSuffix + `. When it is complete, one commit renames it to KEY: readers see the old filter or the new one.
+Ctrl-C and errors remove the new filter and leave KEY as it was. If a run is killed, the next run with --replace removes
+what it left. The new filter does not take over the old one's time to live: --ttl gives it one, from the rename on.
 
-On a server (-h HOST), also a Redis with RedisBloom, load works in the same way, but for these: --replace needs the
-store in a directory; a filter that is there is not compared with the flags; and the lines are as durable as the server
-makes its writes. If the connection is lost, load says with which --skip to go on.
+On a server (-h HOST), also a Redis with RedisBloom, load works in the same way, with three differences: --replace is
+refused, as it needs the store in a directory; a filter that exists is not compared with the flags; and the lines are as
+durable as the server makes its writes. If the connection is lost, load says with which --skip to go on.
 `
 
-// load opens the input and has it loaded.
+// load opens the input, and adds its lines to a filter in the store or on the server.
 func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err error) {
 	load := sh.loadToServer
 	if sh.address == nil {

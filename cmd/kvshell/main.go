@@ -1,41 +1,42 @@
-// Command kvshell is to a store's directory what redis-cli is to a host: it runs one command and prints
-// the reply, runs a script of commands, or commands as they are typed at a prompt, and has words of its own
-// for work on files. It does the same on a server, also one of Redis.
+// Command kvshell runs commands of a store in a directory, as redis-cli does for a server: one command, a script of
+// commands, or commands that are typed at a prompt. It also has words of its own, such as dedup, for work on files and on
+// whole stores. All of it but dedup and serve works on a server as well, also on Redis.
 //
 // # Terminology
 //
-//	word      a part of the command line; all after the first word belongs to it
+//	word      a part of the command line; all words after the first belong to it
 //	own word  a lower-case word that kvshell itself carries out: dedup, plan, check, help
-//	command   anything else: a command of the store, such as BF.ADD, in any case
-//	prompt    where commands are typed one after the other, without words on the command line
-//	hint      text beside a reply, on standard error, that helps the person who typed the command
-//	executor  what carries out commands: a store in this process, or a server
+//	command   any other first word: a command of the store, such as BF.ADD, in any case
+//	prompt    where commands are typed one after the other; kvshell without words has one
+//	hint      text on standard error that explains a reply to the person who typed the command
+//	executor  what runs commands: a store in this process, or a server
 //
 // # The files
 //
-// Each own word has a file, which is called like it: dedup.go, load.go, stats.go, plan.go, check.go, compact.go, serve.go,
-// help.go, version.go. The commands of a store are in command.go, for one, script.go, for many, and prompt.go, where they are
-// typed. All of these are methods of the shell: shell.go has it and the flags, store.go opens the store, executor.go
-// tells a store from a server, format.go shows replies, hint.go has hints.
+// Each own word has a file of its name: dedup.go, load.go, stats.go, plan.go, check.go, compact.go, serve.go, help.go,
+// version.go. The store's commands are run by command.go, which has one command, script.go, which has many, and prompt.go,
+// where they are typed. All of these are methods of the shell. shell.go has the shell and its flags, store.go opens the
+// store, executor.go hides whether commands go to a store or to a server, format.go shows replies, hint.go has hints.
 //
 // # The packages below
 //
-//	client      a server: its address, the connection, its command table
-//	input       lines that are read ahead, from a file or a pipe
+//	client      the client of a server: address, connection, command table
+//	input       reads lines ahead, from a file or a pipe
 //	filters     the types of filter as load, dedup and plan see them
-//	dedup, load one run of these words over an input
-//	serve       one run of this word
-//	reference   docs/COMMANDS.md, with the replies to its examples
+//	dedup       one run of dedup over its input
+//	load        one run of load over its input
+//	serve       one run of serve
+//	reference   makes docs/COMMANDS.md, and runs the examples in it
 //	report      what stats and plan print
-//	prompt      a line at the prompt: the editor, completion, the history
-//	tty         the terminal: text a screen at a time
-//	progress    the bar, and counts of lines
-//	exit        exit codes, and errors with one
-//	cliflags    types of flags, and their errors
-//	cmdline     words of a command line, and quotes
-//	suggest     names that a mistyped one is close to
+//	prompt      the line that is typed: editor, completion, history
+//	tty         the terminal: shows long text a screen at a time
+//	progress    the progress bar, and counts of lines
+//	exit        exit codes, and errors that have one
+//	cliflags    types of flags, and errors about flags
+//	cmdline     splits command lines into words, and quotes words
+//	suggest     finds the names that a mistyped name is close to
 //	system      what differs between operating systems
-//	crashpoint  where tests crash a run
+//	crashpoint  marks where tests crash a run
 //	servertest  servers for tests
 package main
 

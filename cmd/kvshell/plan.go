@@ -72,7 +72,7 @@ func (f *planFlags) check(flags *pflag.FlagSet) error {
 		return exit.Usagef("--expansion 0: must be 1 to %d; --non-scaling plans a filter that does not grow",
 			scalableext.MaxExpansion)
 	case !f.expansionGiven:
-		f.config.Expansion = 0 // the filter's own default, or none
+		f.config.Expansion = 0 // the default of the type; with --non-scaling it must be 0
 	}
 	return nil
 }
@@ -92,11 +92,13 @@ func (sh *shell) plan(f planFlags) (err error) {
 }
 
 const planHelp = `plan tells how large a filter for ITEMS different items at a false-positive RATE is, how it is laid out, and
-what rate it is expected to have when it holds them; and, of a filter that grows, the layers it has at ten times the
-items. It needs no store. A block is what one lookup reads; a line is 512 bits of it. With --type cuckoo, which items
-can be deleted from, --error 0 plans a filter made without an error rate; blocks are made whole, so that there may be
-room for more than ITEMS. With --type counting, a counting Bloom filter, a line is 128 counters of 4 bits.
+which rate to expect when it holds so many items. For a filter that grows, it also tells which layers the filter has at
+ten times the items. It needs no store.
 
-With --table it prints the sizes for many capacities and rates, beside those of RedisBloom by its formula, without its
-bookkeeping, and of TairBloom as published.
+A block is what one lookup reads; a line is 512 bits of it. With --type counting, a counting Bloom filter, a line is 128
+counters of 4 bits. With --type cuckoo, a cuckoo filter, --error 0 plans one that is made without an error rate. A cuckoo
+filter has whole blocks only, so that it may have room for more than ITEMS.
+
+With --table it prints the sizes for many capacities and rates, beside those of RedisBloom (by its formula, without its
+bookkeeping) and of TairBloom (as published).
 `

@@ -25,13 +25,13 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// interactive is where commands are typed: the interactive mode.
+// interactive is the prompt, where commands are typed.
 type interactive struct {
 	shell      *shell
 	exec       executor
 	client     *client.Client // exec if that is a server, otherwise nil
 	editor     *prompt.Editor
-	interrupts chan os.Signal // Ctrl-C, but while a line is edited: then the editor takes it as a key
+	interrupts chan os.Signal // Ctrl-C while a command runs; while a line is edited the editor reads it as a key
 }
 
 const scratchBanner = `No -d DIR, no $SIEVEKV_DIR: this is a scratch store in memory, and nothing in it is kept. Try
@@ -42,7 +42,7 @@ const scratchBanner = `No -d DIR, no $SIEVEKV_DIR: this is a scratch store in me
 
 `
 
-// runPrompt carries out commands as they are typed, until Ctrl-D.
+// runPrompt runs commands that are typed, until Ctrl-D.
 func (sh *shell) runPrompt(ctx context.Context) (err error) {
 	p := &interactive{shell: sh, interrupts: make(chan os.Signal, 1)}
 	if sh.address != nil {
@@ -61,7 +61,7 @@ func (sh *shell) runPrompt(ctx context.Context) (err error) {
 		p.exec.Close(&err)
 		sh.name = programName
 	}()
-	// From here on, Ctrl-C ends a command and not the process, whose context it would cancel. Other signals do.
+	// From here on Ctrl-C ends a command. Without this it would end the process, by ctx, as other signals do.
 	signal.Reset(os.Interrupt)
 	signal.Notify(p.interrupts, os.Interrupt)
 	defer signal.Stop(p.interrupts)
@@ -78,8 +78,8 @@ func (sh *shell) runPrompt(ctx context.Context) (err error) {
 	return p.run(ctx)
 }
 
-// connect connects to the server, if there is one. That it cannot be reached is told, and not the end: the next command
-// tries again.
+// connect connects to the server, if the prompt is for one. An error is printed and does not end the prompt: the next
+// command tries again.
 func (p *interactive) connect(ctx context.Context) {
 	if p.client == nil {
 		return
@@ -91,7 +91,7 @@ func (p *interactive) connect(ctx context.Context) {
 	}
 }
 
-// openForPrompt opens the store that flags and environment name, or one in memory.
+// openForPrompt opens the store that -d or $SIEVEKV_DIR names, or without these one in memory.
 func (sh *shell) openForPrompt() (*storeExecutor, error) {
 	dir, err := sh.dir()
 	if err != nil {
@@ -116,10 +116,10 @@ func (sh *shell) openForPrompt() (*storeExecutor, error) {
 	return store, nil
 }
 
-// maxStoreName is the most characters of a store's name in the prompt, which has to leave room for a line.
+// maxStoreName is the most characters of a store's name in the prompt, which must leave room for the line.
 const maxStoreName = 24
 
-// storeName is the last part of a directory's path as it can be shown in the prompt.
+// storeName returns the last part of a directory's path in a form that the prompt can show.
 func storeName(dir string) string {
 	name := []rune(filepath.Base(system.RealPath(dir)))
 	for i, r := range name {
@@ -133,19 +133,19 @@ func storeName(dir string) string {
 	return string(name)
 }
 
-// complete returns what completes lines.
+// complete returns the completer of lines.
 func (p *interactive) complete() *prompt.Completer {
 	return &prompt.Completer{Table: p.exec.Table, Keys: p.exec.Keys, Own: p.ownCommands, Out: p.shell.stdout, Prompt: p.text}
 }
 
-// tellHistory tells an error of the history, which is kept no longer then.
+// tellHistory prints an error of the history. After an error the history is not kept any more.
 func (p *interactive) tellHistory(err error) {
 	if err != nil {
 		fmt.Fprintf(p.shell.stderr, "the history is not kept: %v; $%s names another file for it\n", err, prompt.HistoryVariable)
 	}
 }
 
-// text is what stands before the line. Between MULTI and EXEC it says so.
+// text returns the text before the line. Between MULTI and EXEC it has (TX).
 func (p *interactive) text() string {
 	if p.exec.InTransaction() {
 		return p.exec.Name() + "(TX)> "
@@ -153,7 +153,7 @@ func (p *interactive) text() string {
 	return p.exec.Name() + "> "
 }
 
-// run reads and carries out lines until the end.
+// run reads lines and runs them, until Ctrl-D or exit.
 func (p *interactive) run(ctx context.Context) error {
 	for {
 		line, err := p.editor.ReadLine(ctx, p.text, p.interrupts)
@@ -172,7 +172,7 @@ func (p *interactive) run(ctx context.Context) error {
 		} else if err != nil {
 			p.shell.tell(err)
 			if errors.Is(err, context.Canceled) {
-				p.connect(ctx) // the connection on which the reply is missing was closed
+				p.connect(ctx) // the connection was closed, as a reply is missing on it
 			}
 		}
 		if err := ctx.Err(); err != nil {
@@ -181,7 +181,7 @@ func (p *interactive) run(ctx context.Context) error {
 	}
 }
 
-// carryOut carries out a line; Ctrl-C cancels it. What it returns nobody has told yet.
+// carryOut runs a line, until Ctrl-C. The error that it returns has not been printed.
 func (p *interactive) carryOut(ctx context.Context, line string) error {
 	line = prompt.WithTabs(line)
 	words, err := cmdline.Split([]byte(line))
@@ -191,7 +191,7 @@ func (p *interactive) carryOut(ctx context.Context, line string) error {
 	case len(words) == 0:
 		return nil
 	case strings.ContainsRune(line, utf8.RuneError):
-		// The editor puts it in place of what it cannot decode.
+		// The editor has put this character in place of bytes that it cannot decode.
 		return p.shell.print(reply.Errorf(`ERR not UTF-8: write other bytes as \xHH in double quotes`))
 	}
 	ctx, cancel := p.untilInterrupt(ctx)
@@ -211,10 +211,10 @@ func (p *interactive) carryOut(ctx context.Context, line string) error {
 	return err
 }
 
-// untilInterrupt returns a context that Ctrl-C cancels, and what ends the watch for it.
+// untilInterrupt returns a context that Ctrl-C cancels, and a function that ends the watch for Ctrl-C.
 func (p *interactive) untilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	select {
-	case <-p.interrupts: // meant for the command before
+	case <-p.interrupts: // it was meant for the command before
 	default:
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -241,8 +241,8 @@ func runOwn(ctx context.Context, cmd *cobra.Command, args [][]byte) error {
 // errExit ends the prompt.
 var errExit = errors.New("exit")
 
-// ownCommands returns the own words of the prompt: those of the command line, without its flags, and some of its
-// own.
+// ownCommands returns the own words of the prompt: most of those of the command line, without the flags before the word,
+// and some more.
 func (p *interactive) ownCommands() []*cobra.Command {
 	own := p.shell.ownCommands()
 	for _, cmd := range own {
@@ -266,7 +266,7 @@ func (p *interactive) ownCommands() []*cobra.Command {
 	return own
 }
 
-// keepStdin makes a word refuse - for a file: lines typed from then on are the prompt's.
+// keepStdin makes a word refuse - for a file: standard input is where the prompt reads lines.
 func keepStdin(cmd *cobra.Command) {
 	check, places := cmd.Args, prompt.Places(cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {

@@ -31,12 +31,11 @@ func (f *scriptFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stopOnError, "stop-on-error", false, "end a script at the first error")
 }
 
-// runScript runs the commands that standard input has, or the file of -f, one on a line, and prints their
-// replies in order. Blank lines and those that begin with # are passed over. An error does not end the
-// script, unless --stop-on-error says so; the exit code tells of it. With -f, standard error tells its line.
+// runScript runs commands from standard input, or from the file of -f, one on a line, and prints their replies in order. It
+// passes over blank lines and lines that begin with #. After an error reply it goes on, unless --stop-on-error is given, and
+// the exit code tells of the error; with -f, standard error tells the line.
 //
-// Where there is no store, the first command has to be a write, which makes it: a script that only reads
-// ends like a single read.
+// If there is no store, a write makes it. A read before the first write ends the script with an error.
 func (sh *shell) runScript(ctx context.Context) (err error) {
 	if sh.address == nil {
 		if _, err := sh.dir(); err != nil {
@@ -69,8 +68,7 @@ func (sh *shell) runScript(ctx context.Context) (err error) {
 		case <-ctx.Done():
 			return ctx.Err()
 		case line, more := <-lines:
-			// The reading ends with the context, too, and of the two the script may be
-			// told of either.
+			// The end of ctx also ends the reading, so that both cases may be ready.
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -97,8 +95,8 @@ type scriptLine struct {
 	err    error
 }
 
-// readScript reads the lines in a goroutine of its own, so that Ctrl-C is heard while a pipe is silent.
-// It ends with the input, with ctx, or, if the pipe stays silent, with the process.
+// readScript reads the lines in a goroutine of its own, so that Ctrl-C ends a script that waits for a pipe. The goroutine
+// ends with the input or with ctx. If it waits for a pipe then, it ends with the process.
 func readScript(ctx context.Context, in io.Reader) <-chan scriptLine {
 	lines := make(chan scriptLine)
 	go func() {
@@ -123,12 +121,12 @@ func readScript(ctx context.Context, in io.Reader) <-chan scriptLine {
 	return lines
 }
 
-// script is a script on its way.
+// script is a script that runs.
 type script struct {
 	shell *shell
-	name  string   // for messages with the lines of errors; "" for none
+	name  string   // for messages that tell the lines of errors; "" for no messages
 	exec  executor // nil before the first command
-	code  int      // the highest of the replies so far
+	code  int      // the highest exit code of the replies so far
 }
 
 func (s *script) run(ctx context.Context, line scriptLine) error {
@@ -153,7 +151,7 @@ func (s *script) run(ctx context.Context, line scriptLine) error {
 		s.exec = exec
 		return s.do(ctx, exec, line, words)
 	}
-	// An error whatever the store: it says nothing of whether the script is to make one.
+	// The reply is an error in any store. Whether the script makes a store is up to the commands after it.
 	err = s.do(ctx, exec, line, words)
 	exec.Close(&err)
 	return err
@@ -173,7 +171,7 @@ func (s *script) do(ctx context.Context, exec executor, line scriptLine, words [
 	return exec.Follow(ctx, words, r, s.shell.print)
 }
 
-// answer prints the reply to a line and, if the script has a name, where an error was.
+// answer prints the reply to a line and, if the script has a name, the line of an error.
 func (s *script) answer(line scriptLine, r reply.Reply) error {
 	if err := s.shell.print(r); err != nil {
 		return err
@@ -186,7 +184,7 @@ func (s *script) answer(line scriptLine, r reply.Reply) error {
 	return nil
 }
 
-// firstError returns the text of the first error in a reply, which has one.
+// firstError returns the text of the first error in a reply, nil if it has none.
 func firstError(r reply.Reply) []byte {
 	if r.IsError() {
 		return r.Bytes()
@@ -203,5 +201,5 @@ func (s *script) result() error {
 	if s.code == exit.OK {
 		return nil
 	}
-	return &exit.Error{Code: s.code} // the replies said it
+	return &exit.Error{Code: s.code} // the replies have told the errors
 }

@@ -24,23 +24,26 @@ func (sh *shell) serveCommand() *cobra.Command {
 	return cmd
 }
 
-const serveHelp = `serve serves the store over the protocol of Redis, so that clients made for Redis with RedisBloom, redis-cli
-and kvshell -h can use it, until SIGTERM, Ctrl-C or the command SHUTDOWN. Then commands that run have ten
-seconds to end, everything is synced, and the exit code is 0. If a command or the disk still does not end, the process
-ends without closing the store, with exit code 6, four seconds later: nothing that was acknowledged at --sync always is
-lost by it. A second SIGTERM or Ctrl-C ends it at once.
+const serveHelp = `serve serves the store over the protocol of Redis, until SIGTERM, Ctrl-C or the command SHUTDOWN. redis-cli,
+kvshell -h, and clients made for Redis with RedisBloom can use it.
 
-A client's reply to a write comes when the write is as durable as --sync says. Commands that a client sends
-without waiting for replies are made durable together.
+When the server is told to end, running commands have ten seconds to end; then everything is synced, and the exit code is
+0. If a command or the disk takes longer, the process ends four seconds later without closing the store, with exit code 6.
+No write that was acknowledged at --sync always is lost by that. A second SIGTERM or Ctrl-C ends the process at once.
+
+A client gets the reply to a write when the write is as durable as --sync says. Commands that a client sends without
+waiting for replies are made durable together.
 
 Without a password (--requirepass-file) or users (--acl-file) only clients on this machine are served. Whoever has the
-password can read, change and delete everything, and end the server; users of the ACL file can do what it lets them. A
-client's certificate (--tls-client-ca) is asked for beside these, and is no login.
+password can read, change and delete everything, and end the server. Users of the ACL file can do what that file allows.
+With --tls-client-ca clients need a certificate, too; it does not replace the login.
 
-SIGHUP has the files of TLS read again; it ends no server. Connections that exist go on, and if a file is bad those that
-were read before stay in use.
+SIGHUP makes the server read the files of TLS again, and never ends it. Connections that exist go on. If a file is bad, the
+server keeps what it read before.
 
-CONFIG GET * lists the settings; CONFIG SET changes them until the server ends, --set from its start.
+CONFIG GET * lists the settings. CONFIG SET changes one until the server ends; --set changes one from the start.
+
+All that the server tells is a line of its log, on standard error.
 
 `
 

@@ -28,7 +28,7 @@ const dirVariable = "SIEVEKV_DIR"
 type shell struct {
 	stdin, stdout, stderr *os.File
 
-	// name stands before messages: the program's, and none at the prompt.
+	// name stands before messages: the program's name, or nothing at the prompt.
 	name string
 
 	// The flags.
@@ -41,14 +41,14 @@ type shell struct {
 	script    scriptFlags
 
 	version bool
-	keys    io.Reader // at the prompt, where keys are read while no line is edited; else nil
+	keys    io.Reader // at the prompt: keys are read from here while no line is edited; else nil
 
-	// lent is the store that the prompt has open. Own words typed at the prompt work on it in place of opening one, and
-	// closeStore leaves it open. The prompt sets it while no word runs.
+	// lent is the store that the prompt has open, nil elsewhere. Own words that are typed at the prompt use it and open none,
+	// and closeStore leaves it open. The prompt sets it while no word runs.
 	lent *kv.DB
 
-	shown  error // of writing help that was asked for by a flag
-	served bool  // the store is opened to be served
+	shown  error // of writing the help that --help asks for
+	served bool  // the word is serve
 	repeat repeatFlags
 
 	address *client.Address // of the server that the flags ask for, nil for a store in a directory
@@ -66,7 +66,7 @@ func (sh *shell) run(ctx context.Context, args []string) int {
 	return exit.Code(err)
 }
 
-// tell prints an error that nobody has told yet.
+// tell prints an error, unless it was printed before.
 func (sh *shell) tell(err error) {
 	switch told, ok := err.(*exit.Error); {
 	case err == nil, ok && told.Err == nil:
@@ -79,11 +79,11 @@ func (sh *shell) tell(err error) {
 	}
 }
 
-// optionNames matches what errors say of a Go program's options, which nobody sets here.
+// optionNames matches the names of options in errors of package kv. They are for Go programs: users of the shell know flags.
 var optionNames = regexp.MustCompile(` \((a quarter of )?Options\.\w+\)`)
 
-// rootCommand returns the command line's grammar. Cobra finds the own words and their flags; whatever
-// else the first word is, it and all after it go to the store.
+// rootCommand returns the grammar of the command line. Cobra finds own words and their flags. If the first word is none of
+// them, all words are a command of the store.
 func (sh *shell) rootCommand() *cobra.Command {
 	var root *cobra.Command
 	root = &cobra.Command{
@@ -125,7 +125,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	return root
 }
 
-// ownCommands returns kvshell's own words for work on a store or on files. They are of use for one run.
+// ownCommands returns kvshell's own words for work on a store or on files. Each can run once.
 func (sh *shell) ownCommands() []*cobra.Command {
 	return []*cobra.Command{
 		sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.planCommand(), sh.checkCommand(), sh.compactCommand(),
@@ -133,7 +133,7 @@ func (sh *shell) ownCommands() []*cobra.Command {
 	}
 }
 
-// setUp sets what a command that cobra is to run needs in this program.
+// setUp has cobra run a command, and print its help and errors, as this program does.
 func (sh *shell) setUp(cmd *cobra.Command) {
 	cmd.SilenceErrors, cmd.SilenceUsage, cmd.DisableFlagsInUseLine = true, true, true
 	cmd.CompletionOptions.DisableDefaultCmd = true
@@ -167,11 +167,11 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 	return nil
 }
 
-// passwordWarning is that of redis-cli, word by word: programs look for it.
+// passwordWarning is word for word what redis-cli prints: programs look for it.
 const passwordWarning = "Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe."
 
-// runWords runs the words as a command of the store. If there are none, it runs a script, or commands as
-// they are typed at a prompt.
+// runWords runs the words as a command of the store. Without words it runs a script, or commands that are typed at a
+// prompt.
 func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
 	fromFile := cmd.Flags().Changed(fileFlag)
 	atPrompt := len(words) == 0 && !fromFile && tty.IsTerminal(sh.stdin) && tty.IsTerminal(sh.stdout)
@@ -195,7 +195,7 @@ func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
 	return sh.runScript(cmd.Context())
 }
 
-// exactArgs is for own words: a wrong number of arguments is a usage error that shows the usage.
+// exactArgs checks the arguments of an own word: another number than n is an error that shows the usage.
 func exactArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {

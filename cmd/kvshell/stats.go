@@ -12,15 +12,14 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-const statsHelp = `stats tells about the store, or about one KEY of it: of a filter, how many items it holds, how full
-it is, what false-positive rate to expect of it now, and its layers; of anything else, its type, its bytes and when it
-expires.
+const statsHelp = `stats tells about the store, or about one KEY. For a filter it tells how many items it holds, how full it is,
+which false-positive rate to expect now, and its layers; for another key its type, its bytes, and when it expires.
 
-What is counted, such as commits, syncs and blocks read, is counted from the opening of the store, here by this run.
-Bytes on disk of a key are an estimate, without what was written last.
+Commits, syncs, blocks read and the like are counted from when the store was opened: with -d, by this run. The bytes that
+a key has on disk are an estimate, without what was written last.
 
-With --json it is one object on one line, with the same fields every time. Numbers are numbers; of bytes unless their
-name says otherwise. expires_at_ms is in Unix milliseconds, 0 for never; expansion is 0 for a filter that does not grow.
+With --json it prints one object on one line, always with the same fields. Sizes are in bytes. expires_at_ms is in Unix
+milliseconds, 0 for never; expansion is 0 for a filter that does not grow.
 `
 
 func (sh *shell) statsCommand() *cobra.Command {
@@ -44,14 +43,14 @@ func (sh *shell) statsCommand() *cobra.Command {
 	return cmd
 }
 
-// stats prints figures of the store, or of the key that args name.
+// stats prints what SIEVE.STATS answers about the store, or about the key that args name.
 func (sh *shell) stats(ctx context.Context, args []string, asJSON bool) (err error) {
 	exec, err := sh.executorOfAll()
 	if err != nil {
 		return err
 	}
 	defer exec.Close(&err)
-	r, err := figures(ctx, exec, append([]string{"SIEVE.STATS"}, args...)...)
+	r, err := answer(ctx, exec, append([]string{"SIEVE.STATS"}, args...)...)
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,12 @@ import (
 	"github.com/sievekv/sievekv/server"
 )
 
-// client returns the client of the server that the flags ask for. RESP3, which has more kinds of replies, is for JSON.
+// client returns a client of the server that the flags name. It speaks RESP3 for JSON, as RESP3 has more types of replies.
 func (sh *shell) client() *client.Client {
 	return client.New(sh.address, func() bool { return sh.show.json }, sh.stderr)
 }
 
-// dir returns the directory of the store that flags and environment name.
+// dir returns the directory of the store: the one that -d or $SIEVEKV_DIR names, or that of the prompt's store.
 func (sh *shell) dir() (string, error) {
 	if sh.address != nil {
 		return "", exit.Usagef("this needs the store in a directory: give that by -d DIR in place of %s", sh.server.Given())
@@ -39,7 +39,7 @@ func (sh *shell) dir() (string, error) {
 	return "", exit.Usagef("no store: give its directory by -d DIR or in $%s", dirVariable)
 }
 
-// openExisting opens the store and never makes one.
+// openExisting opens the store. It does not make one.
 func (sh *shell) openExisting() (*kv.DB, error) {
 	dir, err := sh.dir()
 	if err != nil || sh.lent != nil {
@@ -49,7 +49,7 @@ func (sh *shell) openExisting() (*kv.DB, error) {
 	return db, openError(dir, err)
 }
 
-// openOrCreate opens the store, and makes it if it is not there.
+// openOrCreate opens the store, and makes it if it is missing.
 func (sh *shell) openOrCreate() (*kv.DB, error) {
 	dir, err := sh.dir()
 	if err != nil || sh.lent != nil {
@@ -75,10 +75,11 @@ func (sh *shell) create(dir string) (*kv.DB, error) {
 	return db, openError(dir, err)
 }
 
-// openFor opens the store for a command. Where there is none, only a write makes one. A command that no store would run,
-// unknown or with a wrong number of words, is then given an executor without a store that says so.
+// openFor returns an executor for a command. If there is no store, a write makes one, and a read gets an error. A command
+// that no store would run, because it is unknown or has a wrong number of words, needs no store: its executor is storeless,
+// and only says what is wrong.
 //
-// A server is connected to by the first command.
+// A client of a server connects when the first command runs.
 func (sh *shell) openFor(words [][]byte) (exec executor, storeless bool, err error) {
 	if sh.address != nil {
 		return sh.client(), false, nil
@@ -103,16 +104,16 @@ func (sh *shell) openFor(words [][]byte) (exec executor, storeless bool, err err
 	return sh.storeExecutor(db), false, nil
 }
 
-// table is the command table of the stores that this run opens.
+// table returns the table of modules that this run opens stores with.
 func (sh *shell) table() *module.Table { return module.New(sh.modules()...) }
 
-// ballastSize is kv.Options.BallastSize, of which tests, with stores by the dozen, make none.
+// ballastSize is kv.Options.BallastSize. Tests open many stores, and set it to -1: no ballast.
 var ballastSize int64
 
-// adjust, if set, changes what stores are opened with: tests have disks and commands that hang.
+// adjust, if set, changes the options of each store before it is opened. Tests add disks and commands that hang.
 var adjust func(*kv.Options)
 
-// open opens the store in a directory, or, for "", one in memory.
+// open opens the store in a directory, or a new one in memory if dir is "".
 func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 	o := &kv.Options{
 		InMemory:    dir == "",
@@ -130,7 +131,7 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 	return kv.Open(dir, o)
 }
 
-// modules are those that a store is opened with in this run.
+// modules returns the modules of the table: a store that is served has those of the server, too.
 func (sh *shell) modules() []module.Module {
 	if sh.served {
 		return append(sievekv.Modules(), server.Module())
@@ -138,18 +139,18 @@ func (sh *shell) modules() []module.Module {
 	return sievekv.Modules()
 }
 
-// logger returns the log, on standard error. The lines of a server have the time, in RFC 3339 with milliseconds. Those of a
-// command that somebody waits for do not.
+// logger returns the log, on standard error. If the word is serve, lines begin with the time in RFC 3339 with
+// milliseconds. Otherwise somebody waits for the program to end, and lines have no time.
 func (sh *shell) logger() *slog.Logger {
 	o := &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: timeless}
 	if sh.served {
-		// Logins, and what administrators do, are at this level.
+		// Logins and administrators' commands are logged at this level.
 		o.Level, o.ReplaceAttr = slog.LevelInfo, brief
 	}
 	return slog.New(slog.NewTextHandler(sh.stderr, o))
 }
 
-// timeless is brief without the time.
+// timeless removes the time from a line of the log. Otherwise it does what brief does.
 func timeless(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.Attr{}
@@ -157,7 +158,7 @@ func timeless(groups []string, a slog.Attr) slog.Attr {
 	return brief(groups, a)
 }
 
-// brief shows of an error its text: errors of Pebble's have pages of stack traces, which slog would print.
+// brief replaces an error by the first line of its text. Errors of Pebble would be printed with pages of stack traces.
 func brief(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok {
 		text, _, _ := strings.Cut(err.Error(), "\n")
@@ -166,8 +167,8 @@ func brief(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// openError adds to an error of kv.Open what the user can do about it. What has no code of its own means
-// that the store cannot be opened.
+// openError adds to an error of kv.Open what the user can do about it, and the exit code. Errors without a code of their own
+// get exit.Open.
 func openError(dir string, err error) error {
 	switch {
 	case err == nil:
@@ -194,7 +195,7 @@ func openError(dir string, err error) error {
 	return exit.WithCode(exit.Open, err)
 }
 
-// noStoreError is kv.ErrNotExist with what the user can do about it.
+// noStoreError is kv.ErrNotExist, and tells what the user can do about it.
 type noStoreError struct{ dir string }
 
 func (e *noStoreError) Error() string {
@@ -203,8 +204,8 @@ func (e *noStoreError) Error() string {
 
 func (e *noStoreError) Unwrap() error { return kv.ErrNotExist }
 
-// closeStore closes the store at the end of a function, unless it is lent, and keeps the function's own error. That the
-// store has failed is told once.
+// closeStore closes the store at the end of a function, unless the prompt has lent it. It adds its error to the function's
+// own; if both say that the store has failed, one of them is enough.
 func (sh *shell) closeStore(db *kv.DB, err *error) {
 	if db == sh.lent {
 		return

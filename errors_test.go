@@ -87,6 +87,25 @@ func TestErrors_options(t *testing.T) {
 	if done, err := db.SetWith("k", nil, o); done || !errors.Is(err, sievekv.ErrOptions) {
 		t.Errorf("SetWith(%+v) = %v, %v, want ErrOptions", o, done, err)
 	}
+	if _, err := db.With(sievekv.NoSync + 1).Bloom("f").AddString("x"); !errors.Is(err, sievekv.ErrOptions) {
+		t.Errorf("an add with a level of durability that there is not = %v, want ErrOptions", err)
+	}
+	var tx *sievekv.Tx
+	if _, err := db.Bloom("f").In(tx).AddString("x"); err == nil {
+		t.Error("a handle in a nil transaction adds")
+	}
+	var snapshot *sievekv.Snapshot
+	if _, err := db.Bloom("f").In(snapshot).MayContainString("x"); err == nil {
+		t.Error("a handle in a nil snapshot answers")
+	}
+	if err := db.Update(t.Context(), func(tx *sievekv.Tx) error {
+		if err := tx.Commit(); err == nil {
+			t.Error("Commit inside the function of Update commits")
+		}
+		return tx.Set("committed", []byte("by Update"))
+	}); err != nil {
+		t.Errorf("Update after a Commit that was refused = %v", err)
+	}
 	err := db.Update(t.Context(), func(tx *sievekv.Tx) error {
 		_, err := tx.SetWith("k", nil, o)
 		return err

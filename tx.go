@@ -65,19 +65,29 @@ func (db *DB) BeginTx(ctx context.Context) (*Tx, error) {
 	return &Tx{tx}, nil
 }
 
-// Commit ends a transaction of BeginTx, and writes all of it as one commit. After an error nothing is
-// written, but after ErrFailed whether it is is not known. It is not for the transaction of Update, which commits by
-// itself, and would return ErrEnded after it.
+// Commit ends a transaction of BeginTx and writes all of it as one commit. After ErrFailed the outcome is unknown; after
+// any other error nothing is written. In the function of Update, which commits by itself, Commit returns an error and does
+// nothing.
 func (tx *Tx) Commit() error { return tx.tx.Commit() }
 
 // Rollback ends a transaction of BeginTx, and writes nothing. After Commit it does nothing, and so can be deferred.
 func (tx *Tx) Rollback() error { return tx.tx.Rollback() }
 
 // Scope returns the transaction of package kv, for handles on types of other packages.
-func (tx *Tx) Scope() *kv.Transaction { return tx.tx }
+func (tx *Tx) Scope() *kv.Transaction {
+	if tx == nil {
+		return nil
+	}
+	return tx.tx
+}
 
 // Scope returns the transaction of package kv, for handles on types of other packages.
-func (s *Snapshot) Scope() *kv.Transaction { return s.tx }
+func (s *Snapshot) Scope() *kv.Transaction {
+	if s == nil {
+		return nil
+	}
+	return s.tx
+}
 
 // Bloom returns a handle on the Bloom filter under a key, in the transaction.
 func (tx *Tx) Bloom(key string) *Bloom { return &Bloom{*bloomext.New(tx.tx.DB(), key).In(tx)} }

@@ -40,7 +40,7 @@ func (p *applier) addObject(o *Object, open bool) {
 	if o == nil || o.inline() {
 		return
 	}
-	raise(&o.changed, p.last)
+	storage.Raise(&o.changed, p.last)
 	for _, l := range o.layers {
 		p.addLayer(target{o, l, open})
 	}
@@ -63,7 +63,7 @@ func (p *applier) addLayer(x target) {
 func (p *applier) applied(last uint64) {
 	p.last = last
 	for _, x := range p.layers {
-		raise(&x.o.changed, last)
+		storage.Raise(&x.o.changed, last)
 	}
 }
 

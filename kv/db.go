@@ -94,9 +94,9 @@ const (
 // has neither failed nor been closed.
 func (db *DB) Ready() bool { return db.word.Load()&busyMask == 0 }
 
-// settle is for a lookup that found the store not Ready. It returns the store's error, or waits for the end of a
+// awaitSequence is for a lookup that found the store not Ready. It returns the store's error, or waits for the end of a
 // commit under the sequence lock, so that no lookup sees part of it.
-func (db *DB) settle() error {
+func (db *DB) awaitSequence() error {
 	word := db.word.Load()
 	if word&(isFailed|isClosed) != 0 {
 		return db.refusal()

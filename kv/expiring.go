@@ -71,7 +71,7 @@ func (e *expiringKeys) end(state countState) {
 // first call starts the counting and does not wait for it: until it has ended, ExpiringKeys returns what is counted
 // so far. From then on commits keep the number, and the call costs nothing.
 func (db *DB) ExpiringKeys() (uint64, error) {
-	if err := db.settle(); err != nil {
+	if err := db.awaitSequence(); err != nil {
 		return 0, err
 	}
 	if err := db.countExpiring(); err != nil {

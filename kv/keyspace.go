@@ -71,7 +71,7 @@ type paddedMutex struct {
 // Lookup returns the live object under a key; nil, nil if the key is missing or has expired. The value of a string is
 // not read.
 func (db *DB) Lookup(key []byte) (*Object, error) {
-	if err := db.settle(); err != nil {
+	if err := db.awaitSequence(); err != nil {
 		return nil, err
 	}
 	return db.lookup(key, access{large: withoutValue}, db.Now())

@@ -126,13 +126,3 @@ func (o *Object) bytes() int64 {
 	}
 	return n
 }
-
-// raise makes *word at least seq.
-func raise(word *atomic.Uint64, seq uint64) {
-	for {
-		old := word.Load()
-		if old >= seq || word.CompareAndSwap(old, seq) {
-			return
-		}
-	}
-}

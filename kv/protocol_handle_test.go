@@ -142,7 +142,7 @@ func TestLookup_replacedByHalf(t *testing.T) {
 // commit takes it.
 func TestLookup_replacingBegan(t *testing.T) {
 	eachReplacement(t, func(s *store, replace, lookup func() error) {
-		settled := s.next("read: settled")
+		settled := s.next("read: begins")
 		asking := s.begin(lookup)
 		asking.reaches(settled)
 		applied := s.next("commit: applied")

@@ -619,7 +619,7 @@ func TestStrings_concurrent(t *testing.T) {
 // Size counts all keys of a commit, or none.
 func TestSize_oneMoment(t *testing.T) {
 	s := openStore(t, inMemory())
-	counting := s.next("read: settled")
+	counting := s.next("read: begins")
 	var n uint64
 	size := s.begin(func() (err error) { n, err = s.Size(); return err })
 	size.reaches(counting)

@@ -100,10 +100,10 @@ func (db *DB) readLong(large func(value []byte) error, look func(Reader) error) 
 }
 
 func (db *DB) read(large func(value []byte) error, look func(Reader) error) error {
-	if err := db.settle(); err != nil {
+	if err := db.awaitSequence(); err != nil {
 		return err
 	}
-	db.pauseAt("read: settled")
+	db.pauseAt("read: begins")
 	before := db.word.Load()
 	err := look(Reader{db, live{db}, db.Now(), large})
 	if before&seqOdd == 0 && db.word.Load() == before || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) {
@@ -118,7 +118,7 @@ func (db *DB) read(large func(value []byte) error, look func(Reader) error) erro
 // readKeys runs a lookup that reads several keys and nothing else, as of one commit. The sequence lock would not do:
 // a commit that touches one string does not take it. Pebble's snapshot has all of such a commit or nothing.
 func (db *DB) readKeys(large func(value []byte) error, look func(Reader) error) error {
-	if err := db.settle(); err != nil {
+	if err := db.awaitSequence(); err != nil {
 		return err
 	}
 	if err := db.enter(); err != nil {

@@ -82,7 +82,7 @@ func (db *DB) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] 
 // ScanFrom looks at count keys from a cursor on, at least one, and returns those that the options want, and the
 // cursor to go on with. The first cursor is 0; after the last key ScanFrom returns 0.
 func (db *DB) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOptions) (keys []string, next uint64, err error) {
-	if err := db.settle(); err != nil {
+	if err := db.awaitSequence(); err != nil {
 		return nil, 0, err
 	}
 	return Reader{db, live{db}, db.Now(), nil}.ScanFrom(ctx, cursor, count, o)
@@ -236,7 +236,7 @@ func (w *Writer) hasChanged(key []byte) bool {
 
 // RandomKey returns a key, each with nearly the same probability; false if there is none.
 func (db *DB) RandomKey(ctx context.Context) (key string, ok bool, err error) {
-	if err := db.settle(); err != nil {
+	if err := db.awaitSequence(); err != nil {
 		return "", false, err
 	}
 	return Reader{db, live{db}, db.Now(), nil}.RandomKey(ctx)

@@ -99,7 +99,7 @@ func (db *DB) Update(ctx context.Context, level Durability, f func(*Transaction)
 	if err := runFunction(tx, f); err != nil {
 		return err
 	}
-	return tx.Commit()
+	return tx.commit()
 }
 
 // View runs f in a transaction that only reads, and returns f's error.
@@ -248,7 +248,7 @@ func (tx *Transaction) read(large func(value []byte) error, look func(Reader) er
 	}
 	tx.steps.Add(1)
 	defer tx.steps.Add(1)
-	if err := tx.db.settle(); err != nil {
+	if err := tx.db.awaitSequence(); err != nil {
 		return err
 	}
 	if tx.w == nil {
@@ -258,8 +258,15 @@ func (tx *Transaction) read(large func(value []byte) error, look func(Reader) er
 }
 
 // Commit ends the transaction and commits everything staged in it as one. The errors are those of DB.Write. After any
-// error but ErrFailed nothing was written. A transaction that only reads just ends.
+// error but ErrFailed nothing was written. In the function of Update it returns an error and does nothing.
 func (tx *Transaction) Commit() error {
+	if tx.scoped {
+		return errors.New("kv: Commit inside the function of Update, which commits when the function returns nil")
+	}
+	return tx.commit()
+}
+
+func (tx *Transaction) commit() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	if tx.ended != nil {

@@ -115,8 +115,8 @@ func (s *Store) synced(number, seq uint64) error {
 	if err := s.failure(); err != nil {
 		return err
 	}
-	raise(&s.durable, number)
-	raise(&s.durableSeq, seq)
+	Raise(&s.durable, number)
+	Raise(&s.durableSeq, seq)
 	s.stats.syncs.Add(1)
 	return nil
 }

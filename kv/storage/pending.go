@@ -125,7 +125,7 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	to.commits++
 	to.size += size
 	p.added.Add(1) // before the commit has a number: whatever reads the number then finds something to flush
-	raise(changed, s.last.Add(1))
+	Raise(changed, s.last.Add(1))
 	s.pauseAt("append: numbered")
 	return true, to.commits >= ManyPending || to.size > most/2 || len(to.bits) > maxPendingBits/4
 }
@@ -267,7 +267,7 @@ func (s *Store) write(from *group) error {
 	if err := s.disk.Apply(batch, pebble.NoSync); err != nil {
 		return err
 	}
-	raise(&s.lastSeq, lastSequence(batch))
+	Raise(&s.lastSeq, lastSequence(batch))
 	s.stats.flushedBytes.Add(uint64(batch.Len()))
 	return nil
 }

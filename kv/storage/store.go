@@ -203,7 +203,7 @@ func (s *Store) Commit(b *Batch, ownSync bool) (Receipt, error) {
 		return Receipt{}, s.Fail(fmt.Errorf("kv: commit: %w", err))
 	}
 	seq := lastSequence(b)
-	raise(&s.lastSeq, seq)
+	Raise(&s.lastSeq, seq)
 	r := Receipt{Number: s.last.Add(1), last: seq}
 	if ownSync {
 		r.own, r.covered = b, before
@@ -341,8 +341,8 @@ func (s *Store) pauseAt(point string) {
 	}
 }
 
-// raise sets a to v if v is larger.
-func raise(a *atomic.Uint64, v uint64) {
+// Raise sets a to v if v is larger.
+func Raise(a *atomic.Uint64, v uint64) {
 	for {
 		old := a.Load()
 		if old >= v || a.CompareAndSwap(old, v) {

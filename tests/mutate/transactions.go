@@ -14,8 +14,9 @@ var transactions = []mutation{
 		"	return tx.w.runWithSavepoint(change)\n",
 		"	err := tx.w.runWithSavepoint(change)\n	tx.mu.Unlock()\n	return err\n"}),
 	inWrites("a lookup in a transaction that panics keeps it taken", edit{"kv/transaction.go",
-		"	defer tx.mu.Unlock()\n	if tx.ended != nil {\n		return tx.ended\n	}\n	tx.steps.Add(1)\n	defer tx.steps.Add(1)\n	if err := tx.db.settle(); err != nil {\n		return err\n	}\n	if tx.w == nil {",
-		"	if tx.ended != nil {\n		tx.mu.Unlock()\n		return tx.ended\n	}\n	if err := tx.db.settle(); err != nil {\n		tx.mu.Unlock()\n		return err\n	}\n	err := look(Reader{db: tx.db, w: tx.w, view: tx.snapshot, large: large})\n	tx.mu.Unlock()\n	return err"}),
+		"	defer tx.mu.Unlock()\n	if tx.ended != nil {\n		return tx.ended\n	}\n	tx.steps.Add(1)\n	defer tx.steps.Add(1)\n	if err := tx.db.awaitSequence(); err != nil {\n		return err\n	}\n	if tx.w == nil {",
+		"	if tx.ended != nil {\n		tx.mu.Unlock()\n		return tx.ended\n	}\n	if err := tx.db.awaitSequence(); err != nil {\n		tx.mu.Unlock()\n		return err\n	}\n" +
+			"	inner := look\n	look = func(r Reader) error {\n		err := inner(r)\n		tx.mu.Unlock()\n		return err\n	}\n	if tx.w == nil {"}),
 
 	inWrites("a panic of a type's Open ends a commit half-way", edit{"kv/object.go",
 		"		if why := recover(); why != nil {\n			body,",

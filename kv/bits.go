@@ -28,8 +28,8 @@ type addedBit struct {
 	position uint16
 }
 
-// SetBits stages the setting of bits of one block, given as ascending positions without repeats. It returns how many
-// of them were not set before, by an earlier commit or this writer.
+// SetBits stages the setting of bits of one block, given as ascending positions without repeats, below 512 for each line
+// of the block. It returns how many of them were not set before, by an earlier commit or this writer.
 func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (int, error) {
 	first, err := w.block(o, l, blk)
 	if err != nil {

@@ -53,7 +53,7 @@ func (r Reader) Count(ctx context.Context, keys [][]byte) (n int, err error) {
 // atomic loads. The block may lack commits that were applied after Load began.
 func (r Reader) Load(o *Object, l *Layer, blk uint64) (*Line, error) { return r.source.load(o, l, blk) }
 
-// Counter returns counter i of a layer.
+// Counter returns counter i of a layer, from 0 to 7.
 func (r Reader) Counter(l *Layer, i int) uint64 { return r.source.counter(l, i) }
 
 // Read runs a lookup so that it sees no part of a commit that touches more than one key or replaces an object. If

@@ -63,8 +63,8 @@ func (db *DB) Incr(level Durability, key []byte, n int64) (sum int64, err error)
 	return write(db, level, [][]byte{key}, func(w *Writer) (int64, error) { return w.Incr(key, n) })
 }
 
-// Expire sets when a key ceases to exist, in Unix milliseconds. It reports false if the key is missing or the
-// condition does not hold.
+// Expire sets when a key ceases to exist, in Unix milliseconds; a time that has passed, 0 too, removes it. It reports
+// false if the key is missing or the condition does not hold.
 func (db *DB) Expire(level Durability, key []byte, at int64, cond ExpireIf) (done bool, err error) {
 	return write(db, level, [][]byte{key}, func(w *Writer) (bool, error) { return w.Expire(key, at, cond) })
 }

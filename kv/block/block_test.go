@@ -84,7 +84,7 @@ func randomSlots(r *rand.Rand, fam block.Family, lines, n int) []block.Slot {
 	return slices.CompactFunc(slots, func(a, b block.Slot) bool { return a.Index == b.Index })
 }
 
-// setModelSlot sets a slot bit by bit, as the definition of a slot has it.
+// setModelSlot sets a slot bit by bit, following the definition of a slot.
 func setModelSlot(words []uint64, fam block.Family, s block.Slot) {
 	for b := range fam.Width() {
 		p := int(s.Index)*fam.Width() + b
@@ -93,15 +93,15 @@ func setModelSlot(words []uint64, fam block.Family, s block.Slot) {
 	}
 }
 
-// change is a block or an operand, as what it does and as the value that says so.
+// change is a block or an operand: the effect that it has, and the value that stands for it.
 type change struct {
 	value    []byte
 	operands uint32
 	apply    func(words []uint64)
 }
 
-// drawChange draws an operand or, if blocks, also a block, for a block of the
-// family and length. Sizes are spread over the encodings there are.
+// drawChange draws an operand, or if blocks is set perhaps a block, for a block of the family and length. Sizes are
+// spread over all encodings.
 func drawChange(t *rapid.T, fam block.Family, lines int, blocks bool) change {
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	size := rapid.SampledFrom([]int{0, 1, 2, 6, 40, 130, 700, 5000, 40000}).Draw(t, "size")
@@ -166,7 +166,7 @@ func brief(value []byte) string {
 	return fmt.Sprintf("%x... (%d bytes)", value[:40], len(value))
 }
 
-// diff says where two blocks differ first; it is empty if they do not.
+// diff says where two blocks first differ. It returns "" if they are equal.
 func diff(got, want []uint64) string {
 	if len(got) != len(want) {
 		return fmt.Sprintf("%d words, want %d", len(got), len(want))

@@ -43,7 +43,7 @@ func TestDecode_model(t *testing.T) {
 	})
 }
 
-// corrupt are values that are wrong for a block of two lines of the family.
+// corrupt are values that are invalid for a block of two lines of the family.
 var corrupt = []struct {
 	name string
 	fam  block.Family
@@ -144,7 +144,7 @@ func TestKind_String(t *testing.T) {
 	}
 }
 
-// Patching a block with a value gives what merging the two and reading gives.
+// Patching a block with a value gives the same as merging the two and decoding the result.
 func TestPatch_model(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fam, lines := drawFamily(t), drawLines(t)
@@ -179,8 +179,8 @@ func TestPatch_empty(t *testing.T) {
 	}
 }
 
-// Readers see a bit that was set stay set, and a slot within a word at one of the
-// values it had, however the patches fall.
+// However the patches fall, readers see a set bit stay set, and a slot within a word with one of the values that it
+// had.
 func TestPatch_readers(t *testing.T) {
 	sets, slotted := blank(128), blank(1)
 	var stop atomic.Bool

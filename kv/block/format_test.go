@@ -12,8 +12,7 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// The bytes here are in stores. A change of any of them needs a new kind beside
-// the old, and a new case.
+// Stores contain these bytes. A change of any of them needs a new kind beside the old one, and a new case.
 
 // slots returns slots from index, value, index, value and so on.
 func slots(pairs ...uint32) []block.Slot {
@@ -33,7 +32,7 @@ func holdingSlots(fam block.Family, lines int, s []block.Slot) []uint64 {
 	return words
 }
 
-// merged returns values, oldest first, merged.
+// merged returns the result of merging values, oldest first.
 func merged(values ...[]byte) []byte {
 	m := block.NewMerger(nil)
 	for _, v := range values {
@@ -142,8 +141,7 @@ var goldens = []golden{
 	},
 }
 
-// alternating returns a line with every other bit set, which no encoding makes
-// shorter.
+// alternating returns a line with every other bit set, which no encoding can shorten.
 func alternating() []uint64 {
 	words := blank(1)
 	for i := range words {
@@ -152,7 +150,7 @@ func alternating() []uint64 {
 	return words
 }
 
-// everyTenth are more positions than a block is stored as.
+// everyTenth are more positions than a block may be stored as.
 var everyTenth = func() (ps []int) {
 	for i := range 129 {
 		ps = append(ps, 10*i)
@@ -241,7 +239,7 @@ func TestAppendBitsOperand_appends(t *testing.T) {
 	}
 }
 
-// Whatever the bits, a block is stored in as few bytes as its encodings promise.
+// Whatever its bits are, a block takes no more bytes than its encodings promise.
 func TestAppendBlock_size(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -11,8 +11,7 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// fuzzValues are the beginnings of all fuzzing: one value of each kind, and the
-// corrupt ones.
+// fuzzValues are the seeds of all fuzzing: one value of each kind, and the corrupt values.
 func fuzzValues(f *testing.F) (values [][]byte) {
 	for _, g := range goldens {
 		values = append(values, g.value)
@@ -27,7 +26,7 @@ func fuzzValues(f *testing.F) (values [][]byte) {
 	return values
 }
 
-// lengths returns numbers of lines that values may be meant for.
+// lengths returns the numbers of lines that values may be for.
 func lengths(values ...[]byte) []int {
 	lines := []int{1, 128}
 	for _, v := range values {
@@ -67,8 +66,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Any three values merge, to the same in every grouping, and a corrupt one stays
-// corrupt.
+// Any three values can be merged, with the same result in every grouping. A corrupt value makes the result corrupt.
 func FuzzMerge(f *testing.F) {
 	values := fuzzValues(f)
 	for i, v := range values {
@@ -122,8 +120,7 @@ func readable(value []byte) bool {
 	return false
 }
 
-// Patching a block gives what merging and reading gives, and changes nothing when
-// that is an error.
+// Patching a block gives the same as merging and decoding. If that is an error, the block does not change.
 func FuzzPatch(f *testing.F) {
 	for _, v := range fuzzValues(f) {
 		f.Add([]byte("\x01\x02\x03\x04\x05\x06\x07\x08"), v)

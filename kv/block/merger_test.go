@@ -13,17 +13,15 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// chooser makes the choices of grouping: rapid.T in properties, so that failures
-// shrink, and nothing else.
+// chooser chooses the grouping. In property tests it is rapid.T, so that failures shrink.
 type chooser func(label string, n int) int
 
 func draws(t *rapid.T) chooser {
 	return func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }
 }
 
-// mergeSomehow merges values, oldest first, as a storage engine might: in partial
-// merges of neighbours, each newest first, oldest first, or from the middle
-// outwards, lending what it passes on.
+// mergeSomehow merges values, oldest first, as a storage engine might: in partial merges of neighbours, newest first,
+// oldest first, or from the middle outwards. It reuses the memory of the values that it passes on.
 func mergeSomehow(choose chooser, values [][]byte) []byte {
 	if len(values) == 1 && choose("alone", 2) == 0 {
 		return values[0]
@@ -53,7 +51,7 @@ func mergeSomehow(choose chooser, values [][]byte) []byte {
 	return m.Finish()
 }
 
-// lend passes on a value whose bytes serve for something else afterwards.
+// lend passes on a value and overwrites its bytes afterwards.
 func lend(value []byte, f func([]byte)) {
 	b := slices.Clone(value)
 	f(b)
@@ -73,8 +71,7 @@ func drawChanges(t *rapid.T, fam block.Family, lines int) (changes []change, val
 	return changes, values
 }
 
-// However changes are merged, reading gives what applying them by age gives, and
-// the bytes are the same.
+// However changes are merged, decoding gives the same as applying them by age, and the merged bytes are the same.
 func TestMerger_model(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fam, lines := drawFamily(t), drawLines(t)
@@ -104,8 +101,8 @@ func TestMerger_model(t *testing.T) {
 	})
 }
 
-// drawValue draws a value that may be anything, but most often is of the family
-// and length, so that about as many sequences have a meaning as have none.
+// drawValue draws a value that may be anything, but is mostly of the family and length. So about half of the
+// sequences have a meaning.
 func drawValue(t *rapid.T, fam block.Family, lines int) []byte {
 	switch rapid.IntRange(0, 11).Draw(t, "what") {
 	case 0:
@@ -120,7 +117,7 @@ func drawValue(t *rapid.T, fam block.Family, lines int) []byte {
 	return drawChange(t, fam, lines, true).value
 }
 
-// readings returns what a value reads as for every family and several lengths.
+// readings returns what a value decodes to, for every family and several lengths.
 func readings(value []byte) string {
 	var b bytes.Buffer
 	for _, fam := range families {
@@ -137,7 +134,7 @@ func readings(value []byte) string {
 	return b.String()
 }
 
-// However any values are merged, reading gives the same.
+// However any values are merged, decoding gives the same.
 func TestMerger_associative(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fam, lines := drawFamily(t), drawLines(t)
@@ -205,8 +202,7 @@ func TestMerger_kept(t *testing.T) {
 	}
 }
 
-// What was merged leaves nothing behind for what is merged next in the same memory,
-// not even of a slot in two lines.
+// A merge leaves nothing behind for the next one in the same memory, not even of a slot in two lines.
 func TestMerger_leavesNothing(t *testing.T) {
 	slot := block.AppendSlotsOperand(nil, block.FamilySlots12, slots(42, 0xfff))
 	value := merged(slot, slot, bitsOperand(600), bitsOperand(601), slot, slot)
@@ -236,7 +232,7 @@ func TestMerger_alone(t *testing.T) {
 	}
 }
 
-// A result is its caller's, whatever is merged afterwards.
+// A result belongs to the caller: later merges do not change it.
 func TestMerger_Finish_ownership(t *testing.T) {
 	first := merged(bitsOperand(1), bitsOperand(2))
 	want := slices.Clone(first)
@@ -254,8 +250,7 @@ func TestMerger_operandsSaturate(t *testing.T) {
 	}
 }
 
-// So many operands that they are merged before Finish, with and without a block,
-// in both directions.
+// Operands are so many that some are merged before Finish: with and without a block, in both directions.
 func TestMerger_many(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, fam := range families {
@@ -310,7 +305,7 @@ func TestMerger_manyKept(t *testing.T) {
 	}
 }
 
-// Operands merged are encoded by the same rules as a single one of all their bits.
+// Merged operands are encoded by the same rules as a single operand with all their bits.
 func TestMerger_encoding(t *testing.T) {
 	for _, n := range []int{2, 62, 63, 64, 65, 300, 1022, 1023, 1024, 4095, 4096, 4097, 20000} {
 		for _, step := range []int{1, 2, 3, 16, 150} {

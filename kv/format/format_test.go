@@ -177,8 +177,7 @@ func FuzzSidecar(f *testing.F) {
 	})
 }
 
-// What an error shows of a header that does not decode has nothing of a filter's parameters, of which a secret is
-// part.
+// An error about a header that does not decode shows nothing of a filter's parameters, which may include a secret.
 func TestFormat_secret(t *testing.T) {
 	h := Header{
 		TypeName: "MBbloom--", Module: "bf", TypeVersion: 1, ID: 1, Family: block.FamilyBits,

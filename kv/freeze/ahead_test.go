@@ -35,8 +35,8 @@ func (f *blocksFile) Preallocate(offset, length int64) error {
 	return nil
 }
 
-// A log gets blocks as it grows, not all that Pebble asks for at its beginning, and always
-// before they are written.
+// A log gets its blocks as it grows, not all that Pebble asks for at the beginning. It always has them before it is
+// written there.
 func TestFS_log_blocks(t *testing.T) {
 	disk := &blocksFS{FS: newDir(), t: t}
 	file := must(freeze.New(disk, dir, nil).Create("db/000002.log", category))

@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TestPebbleAlone shows what FS is for: Pebble on the faulty file system itself, in a process of its own, dies when a
-// log cannot be created.
+// TestPebbleAlone shows what FS is for. It runs Pebble on the faulty file system itself, in a process of its own.
+// Pebble dies when a log cannot be created.
 //
 // Measured with every call of TestTorture whose error freezes the directory, 354 runs, each in a process of its own
 // with one failing call and a logger whose Fatalf returns (Pebble 2.1.7, 2 cores, Linux, November 2026): 153 panicked,

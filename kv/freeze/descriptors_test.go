@@ -16,8 +16,8 @@ import (
 	"github.com/sievekv/sievekv/kv/freeze"
 )
 
-// scarceFS is a file system of a process that may have no descriptor left: each open that may fail does so times times
-// before it succeeds.
+// scarceFS is the file system of a process that has no descriptor left. Each open that may fail does so as often as
+// times says before it succeeds.
 type scarceFS struct {
 	vfs.FS
 	times int
@@ -105,8 +105,8 @@ func (s *scarceFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategor
 	return s.OpenReadWrite(newname, c)
 }
 
-// TestDescriptors_session runs stores, with logs that are used again, a new MANIFEST for each flush, and compactions,
-// on systems where each open lacks a descriptor at first.
+// TestDescriptors_session runs stores on systems where each open lacks a descriptor at first. The stores reuse logs,
+// begin a new MANIFEST with each flush, and compact.
 func TestDescriptors_session(t *testing.T) {
 	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE} {
 		r := newRun()
@@ -125,8 +125,7 @@ func TestDescriptors_session(t *testing.T) {
 	}
 }
 
-// TestDescriptors_vital has opens for what Pebble cannot do without fail for longer than the patience there is for
-// others.
+// TestDescriptors_vital has the opens of vital files fail for longer than other opens are tried again.
 func TestDescriptors_vital(t *testing.T) {
 	for _, name := range []string{"000009.log", "MANIFEST-000009", "marker.manifest.000009.MANIFEST-000009", "000009.dbtmp"} {
 		for _, op := range []string{"create", "reuse"} {
@@ -201,8 +200,8 @@ func TestDescriptors_waits(t *testing.T) {
 	}
 }
 
-// TestDescriptors_tables has tables and reads lack descriptors longer than there is patience, more often than any other
-// error may happen.
+// TestDescriptors_tables has tables and reads lack descriptors for longer than patience, and more often than any
+// other error may happen.
 func TestDescriptors_tables(t *testing.T) {
 	scarce := &scarceFS{FS: newDir()}
 	frozen := freeze.New(scarce, dir, nil)
@@ -230,7 +229,7 @@ func TestDescriptors_tables(t *testing.T) {
 	check(t, writeTable(frozen))
 }
 
-// TestDescriptors_seal has the seal of a MANIFEST lack descriptors, for its file and for its directory.
+// TestDescriptors_seal has the writing of a MANIFEST's seal lack descriptors, for the file and for the directory.
 func TestDescriptors_seal(t *testing.T) {
 	r := sealedRun(t)
 	scarce := &scarceFS{FS: r.disk, times: 3, fails: func(op, name string) bool {
@@ -242,7 +241,7 @@ func TestDescriptors_seal(t *testing.T) {
 	check(t, r.verify(r.disk))
 }
 
-// TestDescriptors_opening opens stores where descriptors do not come: Open returns.
+// TestDescriptors_opening opens stores where no descriptors come back. Open returns all the same.
 func TestDescriptors_opening(t *testing.T) {
 	for _, fails := range []string{"log", "MANIFEST", "dbtmp", "dir"} {
 		scarce := &scarceFS{FS: newDir(), times: 20, fails: func(_, name string) bool { return classOf(dir, name) == fails }}
@@ -272,7 +271,8 @@ func (f *errSync) Sync() error {
 	return syscall.EMFILE
 }
 
-// TestDescriptors_sync has a sync fail with the errno of a lack of descriptors. It must not be repeated.
+// TestDescriptors_sync has a sync fail with an errno that opens use for lack of descriptors. The sync must not be
+// repeated.
 func TestDescriptors_sync(t *testing.T) {
 	scarce := &scarceFS{FS: newDir()}
 	frozen := freeze.New(scarce, dir, nil)
@@ -285,7 +285,7 @@ func TestDescriptors_sync(t *testing.T) {
 	}
 }
 
-// TestDescriptors_reserve looks how many descriptors are in reserve.
+// TestDescriptors_reserve checks how many descriptors are in reserve.
 func TestDescriptors_reserve(t *testing.T) {
 	scarce := &scarceFS{FS: newDir()}
 	frozen := freeze.New(scarce, dir, nil)
@@ -303,7 +303,7 @@ func TestDescriptors_reserve(t *testing.T) {
 	scarce.times = 3
 	f := must(frozen.Create("db/000009.log", category))
 	check(t, f.Close())
-	// Each attempt but the first had one more; nothing was waited for.
+	// Each attempt but the first took one more from the reserve; none waited.
 	if want := "with 6 in reserve: " + syscall.EMFILE.Error(); scarce.err.Error() != want {
 		t.Errorf("the last attempt that failed came %v, want %v", scarce.err, want)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/sievekv/sievekv/kv/freeze"
 )
 
-// A store stacks Pebble on FS, on Space, on the disk, and acknowledges a commit if the directory is not frozen after
-// the sync.
+// A store stacks Pebble on FS, FS on Space, and Space on the disk. It acknowledges a commit if the directory is not
+// frozen after the sync.
 func Example() {
 	disk := vfs.NewMem()
 	space := freeze.NewSpace(disk, "db", freeze.Options{Low: 64 << 20, High: 96 << 20})

@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// site is a kind of call of a file system: the operation and the class of the file it is for.
+// site is a kind of call of a file system: an operation, and the class of the file that it is for.
 type site struct{ op, class string }
 
 func (s site) String() string { return s.op + "-" + s.class }
@@ -71,7 +71,7 @@ type fault struct {
 	atStart bool // it fired before the store was open
 }
 
-// next counts a call and tells whether it fails.
+// next counts a call and reports whether it fails.
 func (f *fault) next(s site) bool {
 	if f.before != nil {
 		f.before()
@@ -107,15 +107,15 @@ func (f *fault) hasFired() bool {
 	return f.fired
 }
 
-// mayFreeze reports whether f fired for a table before pebble.Open had returned. Most of that time it freezes; but
-// compactions begin a moment earlier.
+// mayFreeze reports whether f fired for a table before pebble.Open had returned. Nearly all of that time such an
+// error freezes the directory; but compactions begin a moment before Open returns.
 func (f *fault) mayFreeze() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.atStart && f.site.class == "sst"
 }
 
-// faultFS is a file system whose calls that write, or serve writing, fail as told by a fault.
+// faultFS is a file system on which the calls that write, or serve writing, fail as a fault says.
 type faultFS struct {
 	vfs.FS
 	dir string

@@ -23,10 +23,10 @@ const (
 	chunkHeadLen = 19
 )
 
-// logChunk is a chunk of a log: where it is, and how far it says that the log was synced.
+// logChunk is a chunk of a log: where it is, and how far the log had been synced by its header.
 type logChunk struct{ at, end, synced int }
 
-// chunksOf returns the chunks of a log that is whole.
+// chunksOf returns the chunks of a log without damage.
 func chunksOf(data string, number uint32) (list []logChunk) {
 	at := 0
 	for at+chunkHeadLen <= len(data) {
@@ -45,8 +45,8 @@ func chunksOf(data string, number uint32) (list []logChunk) {
 	return list
 }
 
-// killedLog returns what is in the only log of a store that was killed, some 80 KiB in three blocks, its name and
-// number. All records were synced, but the last three at once.
+// killedLog returns the only log of a store that was killed: some 80 KiB in three blocks, with its name and number.
+// Every record was synced, the last three by one sync.
 func killedLog(t *testing.T) (name string, number uint32, data string) {
 	t.Helper()
 	r := newRun()
@@ -77,7 +77,7 @@ func killedLog(t *testing.T) (name string, number uint32, data string) {
 	return "", 0, ""
 }
 
-// openLog has a log looked at as before it is replayed.
+// openLog opens a log, which checks it as before a replay.
 func openLog(t *testing.T, name string, data []byte) error {
 	t.Helper()
 	disk := newDir()
@@ -91,8 +91,8 @@ func openLog(t *testing.T, name string, data []byte) error {
 	return err
 }
 
-// A bit that flips in a chunk that a later chunk of its block, or of a later block, says was synced is noticed. In a
-// header's number, length and kind that takes a later block, and so it does in a header in two sectors.
+// A flipped bit is noticed in every chunk that a later chunk, of its own or a later block, says was synced. For the
+// number, length and kind in a header, and for a header in two sectors, the later chunk must be in a later block.
 func TestLog_flipped(t *testing.T) {
 	name, number, data := killedLog(t)
 	check(t, openLog(t, name, []byte(data)))
@@ -132,26 +132,26 @@ func TestLog_flipped(t *testing.T) {
 			}
 		}
 	}
-	// Of what the last block alone vouches for, headers are not noticed.
+	// In the last block, damage to headers is not noticed.
 	if all := 7 * len(chunks); noticed < all*3/4 || ofTwo == 0 {
 		t.Errorf("%d of %d flips are to be noticed, %d are in a chunk whose header is in two sectors", noticed, all, ofTwo)
 	}
 }
 
-// No log that a crash leaves is taken for damaged: behind what was synced each sector may hold what was written, zeros,
-// or what an older log left there.
+// No log that a crash leaves is taken for damaged. Behind the synced part each sector may hold what was written,
+// zeros, or bytes of an older log.
 func TestLog_torn(t *testing.T) {
 	name, number, data := killedLog(t)
 	chunks := chunksOf(data, number)
-	// The older log is of the same lengths, as if a store had done the same again, or of others.
+	// The older log has chunks of the same lengths, as if a store had done the same again, or of other lengths.
 	same := []byte(data)
 	for _, c := range chunks {
 		renumber(same[c.at:c.end], number-1)
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i, c := range chunks {
-		// The last chunk to be written is c. What it says was synced is on the disk, and as whole chunks are synced, all of
-		// the last of these.
+		// The last chunk to be written is c. What it says was synced is on the disk. Chunks are synced whole, so all
+		// of the last synced chunk is there.
 		synced := c.synced
 		for _, s := range chunks[:i] {
 			if s.at < c.synced {
@@ -184,8 +184,8 @@ func TestLog_torn(t *testing.T) {
 	}
 }
 
-// What is left of the logs of a store that writes, syncs now and then and uses logs again is not taken for damaged, at
-// whatever moment the machine crashes.
+// A store writes, syncs now and then, and reuses logs. At whatever moment the machine crashes, the logs are not taken
+// for damaged.
 func TestLog_crashed(t *testing.T) {
 	crashes := 3000 / thinning
 	r := sealedRun(t) // the first session writes another format
@@ -238,7 +238,7 @@ func TestLog_crashed(t *testing.T) {
 	}
 }
 
-// renumber makes a chunk one of another log.
+// renumber makes a chunk look like one of another log.
 func renumber(chunk []byte, number uint32) {
 	binary.LittleEndian.PutUint32(chunk[7:], number)
 	sum(chunk)
@@ -260,11 +260,11 @@ func appendChunk(dst []byte, number uint32, synced uint64, payload []byte) []byt
 	return dst
 }
 
-// A value can hold what looks like a chunk of the log that vouches for itself. It is not looked at where a crash may have
-// torn the header that leads there.
+// A value can hold bytes that look like a chunk of this log which vouches for itself. These are not looked at if a
+// crash may have torn the header that leads to them.
 func TestLog_imitated(t *testing.T) {
 	const number = 7
-	// The torn chunk has zeros for its length, which leads to its payload.
+	// The torn chunk has zeros for its length. Its payload then seems to be the next chunk.
 	forged := appendChunk(nil, number, 1<<20, []byte("a value"))
 	for _, c := range []struct {
 		before int // bytes in front of the torn chunk
@@ -285,7 +285,7 @@ func TestLog_imitated(t *testing.T) {
 	}
 }
 
-// What a chunk says that is not whole itself vouches for nothing.
+// A broken chunk does not vouch for another.
 func TestLog_notWhole(t *testing.T) {
 	const number = 7
 	for _, c := range []struct {

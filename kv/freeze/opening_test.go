@@ -11,7 +11,8 @@ import (
 	"github.com/sievekv/sievekv/kv/freeze"
 )
 
-// TestFS_opening has a call for a table fail before, while and after the store is opened, and when it is opened again.
+// TestFS_opening has a call for a table fail before, during and after the opening of a store, and when it is opened
+// again.
 func TestFS_opening(t *testing.T) {
 	for _, op := range []string{"create", "write", "sync", "close"} {
 		for step, freezes := range []bool{true, true, false, true} {
@@ -37,8 +38,8 @@ func TestFS_opening(t *testing.T) {
 	}
 }
 
-// TestFS_opening_full opens a store on a full disk with a log that does not fit into the memtable, which Open writes to
-// a table. Pebble alone would not return.
+// TestFS_opening_full opens a store on a full disk. Its log does not fit into the memtable, so Open writes it to a
+// table. Pebble alone would not return.
 func TestFS_opening_full(t *testing.T) {
 	r := newRun()
 	large := smallOptions(r.disk, &listener{})
@@ -58,7 +59,7 @@ func TestFS_opening_full(t *testing.T) {
 	check(t, r.verify(r.disk))
 }
 
-// TestFS_tables_failing has the calls for tables fail twice 60 times in a row.
+// TestFS_tables_failing has the calls for tables fail 60 times in a row, twice.
 func TestFS_tables_failing(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -19,7 +19,7 @@ import (
 
 const sealFile = "db/SEAL"
 
-// sealedRun returns a run with one session behind it.
+// sealedRun returns a run after one session.
 func sealedRun(t *testing.T) *run {
 	t.Helper()
 	r := newRun()
@@ -36,7 +36,7 @@ func copyOf(disk *vfs.MemFS) *vfs.MemFS {
 // manifestOf returns the name of the MANIFEST that is in use.
 func manifestOf(disk vfs.FS) string { return must(atomicfs.ReadMarker(disk, dir, "manifest")) }
 
-// sealOf encodes a seal, by what seal.go says of it.
+// sealOf encodes a seal as seal.go describes it.
 func sealOf(manifests ...string) string {
 	b := append([]byte("SVSL"), 1, byte(len(manifests)/2))
 	for i := 0; i < len(manifests); i += 2 {
@@ -50,7 +50,7 @@ func sealOf(manifests ...string) string {
 	return string(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))))
 }
 
-// TestSeal_format pins the bytes, and what Verify says of others.
+// TestSeal_format pins the bytes, and what Verify returns for other bytes.
 func TestSeal_format(t *testing.T) {
 	r := sealedRun(t)
 	name := manifestOf(r.disk)
@@ -94,7 +94,8 @@ func TestSeal_format(t *testing.T) {
 	}
 }
 
-// TestSeal_adopted opens a store that has no seal, and one that was opened without: both have one from then on.
+// TestSeal_adopted opens a store that has no seal, and one that a program without seals has written to. Both have a
+// seal from then on.
 func TestSeal_adopted(t *testing.T) {
 	r := sealedRun(t)
 	check(t, r.disk.Remove(sealFile))
@@ -109,8 +110,8 @@ func TestSeal_adopted(t *testing.T) {
 	check(t, r.verify(r.disk))
 }
 
-// TestSeal_found has a record at the end of a MANIFEST that is not sealed, nor synced, as a process that was killed leaves
-// it. From when the store was looked at, it is both: Pebble acts on it.
+// TestSeal_found has a record at the end of a MANIFEST that is neither sealed nor synced, as a killed process leaves
+// it. When the store was opened it is both, since Pebble acts on it.
 func TestSeal_found(t *testing.T) {
 	r := sealedRun(t)
 	name := manifestOf(r.disk)
@@ -133,7 +134,7 @@ func TestSeal_found(t *testing.T) {
 	check(t, r.verify(crashed))
 }
 
-// TestSeal_fails has a call that writes the seal fail: the directory is frozen then.
+// TestSeal_fails has a call fail that writes the seal. That freezes the directory.
 func TestSeal_fails(t *testing.T) {
 	for _, op := range []string{"create", "write", "sync", "close", "rename"} {
 		r := newRun()
@@ -146,8 +147,9 @@ func TestSeal_fails(t *testing.T) {
 	}
 }
 
-// TestSeal_crashes crashes a store before every call to its file system, which begins a new MANIFEST all the time. None
-// is refused, and all that was acknowledged is there, also if the MANIFEST loses what is not sealed.
+// TestSeal_crashes crashes a store before every call to its file system. The store begins new MANIFESTs all the time.
+// After each crash it opens, and has everything that was acknowledged, even if the MANIFEST loses all that is not
+// sealed.
 func TestSeal_crashes(t *testing.T) {
 	type shot struct {
 		disk  *vfs.MemFS
@@ -196,8 +198,8 @@ func TestSeal_crashes(t *testing.T) {
 	}
 }
 
-// TestSeal_crashedTwice opens a store that crashes each time when the seal names the new MANIFEST and the marker does not
-// yet. The one in use stays in the seal.
+// TestSeal_crashedTwice opens a store that crashes each time at the moment when the seal names the new MANIFEST and
+// the marker does not yet. The MANIFEST in use stays in the seal.
 func TestSeal_crashedTwice(t *testing.T) {
 	r := sealedRun(t)
 	var crashed *run // with a log to replay, so that each opening begins a MANIFEST of another number
@@ -234,7 +236,7 @@ func TestSeal_crashedTwice(t *testing.T) {
 	check(t, r.verify(r.disk))
 }
 
-// cutToSeal takes away what is not sealed of the MANIFEST that is in use, and reports whether there was any.
+// cutToSeal cuts the MANIFEST in use to its sealed part, and reports whether there was more.
 func cutToSeal(disk *vfs.MemFS) bool {
 	name, err := atomicfs.ReadMarker(disk, dir, "manifest")
 	if err != nil || name == "" {

@@ -85,20 +85,20 @@ func (g *gauge) hold() {
 	g.looks(2)
 }
 
-// looks lets n looks begin. All before them have been acted on when it returns.
+// looks lets n looks begin. When it returns, all looks before them have had their effect.
 func (g *gauge) looks(n int) {
 	for range n {
 		g.let <- struct{}{}
 	}
 }
 
-// set sets the free space and returns when the watcher has acted on it: if an ENOSPC has struck, in a second look.
+// set sets the free space, and returns when the watcher has acted on it. After an ENOSPC it acts in its second look.
 func (g *gauge) set(free int64) {
 	g.free.Store(free)
 	g.looks(3)
 }
 
-// stop closes s, and has a look after that panic.
+// stop closes s. A look after that panics.
 func (g *gauge) stop(s *freeze.Space) {
 	close(g.let)
 	s.Close()
@@ -342,7 +342,7 @@ func TestSpace_FS(t *testing.T) {
 	log.expect(t, "ballast was removed", "almost full")
 }
 
-// TestSpace_race has the ballast made while others find the disk full.
+// TestSpace_race has the ballast made while other goroutines find the disk full.
 func TestSpace_race(t *testing.T) {
 	const size, chunk = 3 << 20, 64 << 10
 	for range 10 {
@@ -378,7 +378,7 @@ func TestSpace_race(t *testing.T) {
 	}
 }
 
-// ownUsage gives Pebble, which asks for the free space too, a way around a gauge.
+// ownUsage answers Pebble's own question for the free space, which would otherwise reach a gauge.
 type ownUsage struct {
 	vfs.FS
 	disk vfs.FS

@@ -13,7 +13,7 @@ import (
 	"github.com/sievekv/sievekv/kv/freeze"
 )
 
-// TestSpace_Start_blocks looks whether the ballast takes up room on a real disk.
+// TestSpace_Start_blocks checks that the ballast takes up room on a real disk.
 func TestSpace_Start_blocks(t *testing.T) {
 	dir := t.TempDir()
 	const size = 3<<20 + 7

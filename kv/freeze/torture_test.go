@@ -19,7 +19,7 @@ import (
 
 const dir = "db"
 
-// listener collects what Pebble must never do.
+// listener collects the calls that Pebble must never make.
 type listener struct {
 	mu   sync.Mutex
 	errs []error
@@ -41,8 +41,8 @@ func (l *listener) err() error {
 	return errors.Join(l.errs...)
 }
 
-// smallOptions make a few writes reach everything Pebble does with files: memtables are flushed and logs recycled every
-// 14 writes, every flush begins a new MANIFEST, and two tables are compacted.
+// smallOptions make a few writes reach everything that Pebble does with files. Every 14 writes a memtable is flushed
+// and a log recycled, every flush begins a new MANIFEST, and two tables are compacted.
 func smallOptions(fs vfs.FS, l *listener) *pebble.Options {
 	opts := &pebble.Options{
 		FS:                          fs,
@@ -71,7 +71,7 @@ type run struct {
 	onAck func()       // is called after each of them, if not nil
 	wild  bool         // go on writing when the store has failed
 
-	// Of the session under way, or the last:
+	// These are of the session under way, or of the last one:
 
 	told     atomic.Bool       // the callback has run
 	atFreeze map[string]string // the directory when it ran
@@ -94,8 +94,8 @@ func valueOf(i int) []byte {
 	return v
 }
 
-// session opens the store on top of fs, writes n times, and closes it. It returns an error of Open; every other error is
-// a broken promise and returned in broken.
+// session opens the store on top of fs, writes n times, and closes the store. It returns an error of Open as err. It
+// returns every other error, which is a broken promise, as broken.
 func (r *run) session(fs vfs.FS, opened *atomic.Bool, n int) (openErr, broken error) {
 	l := &listener{}
 	r.told.Store(false)
@@ -139,7 +139,8 @@ func (r *run) work(db *pebble.DB, frozen *freeze.FS, l *listener, n int) {
 			l.fail(err)
 		}
 	}
-	// An error on a table may reach a compaction that is asked for, and the error of closing a directory the end.
+	// An error on a table may reach a compaction that was asked for. The error of closing a directory may reach the
+	// end.
 	if err := db.Compact(tctx, []byte("a"), []byte("c"), false); !isInjected(err) {
 		l.fail(fmt.Errorf("compact: %w", err))
 	}
@@ -158,7 +159,8 @@ func isInjected(err error) bool {
 	return false
 }
 
-// write commits once and acknowledges the commit unless the callback has run: Failed would tell of the freeze earlier.
+// write commits once. It acknowledges the commit unless the callback has run, which happens later than Failed tells
+// of the freeze.
 func (r *run) write(db *pebble.DB) error {
 	i := r.next
 	r.next++
@@ -181,7 +183,7 @@ func (r *run) write(db *pebble.DB) error {
 	return nil
 }
 
-// verify opens the store on fs, which does not fail any more, and compares.
+// verify opens the store on fs, which no longer fails, and compares the contents with what was promised.
 func (r *run) verify(fs vfs.FS) error {
 	l := &listener{}
 	frozen := freeze.New(fs, dir, nil)
@@ -201,7 +203,8 @@ func (r *run) verify(fs vfs.FS) error {
 	return errors.Join(l.err(), frozen.Failed())
 }
 
-// verifyWrites checks that every acknowledged write is there, and every other whole or not at all.
+// verifyWrites checks that every acknowledged write is there, and that every other write is there whole or not at
+// all.
 func (r *run) verifyWrites(db *pebble.DB) error {
 	found := make(map[string]string)
 	iter, err := db.NewIter(nil)
@@ -253,8 +256,8 @@ func contents(fs vfs.FS, dir string) map[string]string {
 	return m
 }
 
-// sessions is what a faulted run does, so that the sites of creation, of reopening with a log to replay, and of
-// reopening after a clean close are all among those counted.
+// sessions are what a run with faults does. They include the creation of a store, a reopening with a log to replay,
+// and a reopening after a clean close, so that all of their sites are counted.
 var sessions = []int{45, 20, 10}
 
 // torture runs the sessions with f and returns the first broken promise.
@@ -306,11 +309,11 @@ func retried(s site) bool {
 func isWrite(s site) bool { return s.op == "write" }
 func anySite(site) bool   { return true }
 
-// TestTorture lets every call that Pebble makes to write fail, one in each run, and some of them in other ways. What is
-// promised is checked in session and torture: Pebble sees no error it would not survive, Close returns, the directory is
-// frozen exactly if the error was of that kind and is not changed afterwards, and all that was acknowledged is there when
-// the store is opened again, in the same process as after a crash that takes with it what was not synced. That nothing
-// hangs is checked by ending.
+// TestTorture has every call by which Pebble writes fail, one in each run, and some of them in several ways. The
+// functions session and torture check the promises: Pebble sees no error that it would not survive. Close returns.
+// The directory is frozen exactly if the error was one that freezes, and does not change afterwards. All that was
+// acknowledged is there when the store is opened again: in the same process, and after a crash that takes away what
+// was not synced. If something hung, the test would not end.
 func TestTorture(t *testing.T) {
 	reference := &fault{}
 	if err := torture(reference, bare, false, false); err != nil {
@@ -372,8 +375,8 @@ func TestTorture(t *testing.T) {
 					if err := torture(f, m.stack, m.freezes(s), m.wild); err != nil {
 						t.Errorf("call %d of %d: %v", nth, count, err)
 					}
-					// What compactions find, and so the number of calls, varies a little; but with the compaction that
-					// ends a session each kind of call is made.
+					// What compactions find varies a little, and so does the number of calls. But with the compaction
+					// that ends a session each kind of call is made.
 					if nth == 1 && !f.after && !f.hasFired() {
 						t.Errorf("no such call was made")
 					}

@@ -110,8 +110,8 @@ func redisMatchFrom(p, s string, skip *bool) bool {
 	return i >= len(p) && len(s) == 0
 }
 
-// A pattern without sets matches as path.Match has it, which knows stars and
-// question marks too; its stars stop at slashes, of which there are none here.
+// A pattern without sets matches as path.Match does, which knows stars and question marks too. Its stars stop at
+// slashes; there are none here.
 func TestMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := rapid.StringOfN(rapid.SampledFrom([]rune("ab*?")), 0, 8, -1).Draw(t, "pattern")
@@ -126,7 +126,7 @@ func TestMatch(t *testing.T) {
 	})
 }
 
-// A pattern matches as in Redis, sets that are odd in any way included.
+// Patterns match as in Redis, also with unusual sets.
 func TestMatch_redis(t *testing.T) {
 	bytes := rapid.SampledFrom([]byte("ab-]^\\[*?c\x00\x7f\x80\xff"))
 	rapid.Check(t, func(t *rapid.T) {
@@ -146,7 +146,7 @@ func TestMatch_redis(t *testing.T) {
 	}
 }
 
-// Elements are at their places whatever word of bits these are in.
+// Elements work in every word of bits that they can be in.
 func TestMatch_long(t *testing.T) {
 	for n := 1; n < 200; n++ {
 		as := strings.Repeat("a", n)
@@ -171,7 +171,8 @@ func TestMatch_long(t *testing.T) {
 	}
 }
 
-// Patterns made to try every way at every byte of the longest key match, or not, like others.
+// Patterns match as they should, and fast, that would make other algorithms try every way at every byte of the
+// longest key.
 func TestMatch_hostile(t *testing.T) {
 	text := strings.Repeat("a", 64<<10)
 	for _, pattern := range []string{

@@ -84,8 +84,8 @@ var contenders = []contender{
 
 var benchKeyed = hash.NewKeyed(hash.Secret{1})
 
-// BenchmarkSum has the hashes take turns of a few microseconds, so that they share the
-// machine's good and bad moments, and reports the least nanoseconds per item of each.
+// BenchmarkSum lets the hashes take turns of a few microseconds, so that they share the machine's good and bad
+// moments. It reports the least nanoseconds per item of each.
 func BenchmarkSum(b *testing.B) {
 	for _, n := range []int{8, 16, 20, 60, 200, 1024, 4096} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -8,7 +8,7 @@ import (
 	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
-// What collides under every seed of XXH64 does not under the keyed hash.
+// Items that collide under every seed of XXH64 do not collide under the keyed hash.
 func TestKeyed_Sum_chosen(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{16, 24, 31, 32*3 + 16, 1024 + 20, 4096 + 31} {

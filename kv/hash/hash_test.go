@@ -111,7 +111,7 @@ func (r *reference) sum(b []byte) uint64 {
 	return h ^ h>>31
 }
 
-// allForms fails if the forms of an item do not have one hash, which it returns.
+// allForms returns the hash of an item, and fails if the forms of the item have different hashes.
 func allForms(t *testing.T, f hash.Function, b []byte) uint64 {
 	t.Helper()
 	h := f.Sum(b)
@@ -147,8 +147,8 @@ func TestKeyed_reference(t *testing.T) {
 	}
 }
 
-// Numbers modulo 2^127-1 are right at the ends of their range, too: there NH is chosen by the items, as words of
-// the table can be taken off.
+// Arithmetic modulo 2^127-1 is right at the ends of the range, too. There the items choose NH, as words of the table
+// can be subtracted.
 func TestKeyed_referenceEnds(t *testing.T) {
 	r, f := newReference(secretAt(0)), hash.NewKeyed(secretAt(0))
 	const ones = ^uint64(0)
@@ -170,7 +170,7 @@ func TestKeyed_referenceEnds(t *testing.T) {
 
 const goldenSecret = "ab6fce4ad7bad30c2403f7d874174e99ac3c24db06270e9c4954d04b7b17bc9c"
 
-// goldenSums are hashes of filters that exist: they are as they are.
+// goldenSums are hashes that stored filters rely on. They must never change.
 var goldenSums = []struct {
 	item string
 	want uint64
@@ -196,7 +196,7 @@ func TestKeyed_golden(t *testing.T) {
 	}
 }
 
-// Filters stored with XXH64 have that of the library, see package probe.
+// Filters stored with XXH64 use the hash that the library computes, see package probe.
 func TestXXH64(t *testing.T) {
 	b := []byte(golden(100))
 	f := hash.NewXXH64(77)
@@ -255,7 +255,7 @@ func TestFunction_Append(t *testing.T) {
 	}
 }
 
-// All functions of a secret are one, whatever was collected in between.
+// All functions of a secret are equal, also after a garbage collection in between.
 func TestFunction_equal(t *testing.T) {
 	a, b := hash.NewKeyed(secretAt(1)), hash.NewKeyed(secretAt(1))
 	if a != b {
@@ -272,7 +272,7 @@ func TestFunction_equal(t *testing.T) {
 	}
 }
 
-// What is printed of a function or a secret, however, has nothing of the key.
+// However a function or a secret is printed, nothing of the key is shown.
 func TestFunction_printed(t *testing.T) {
 	s := secretAt(9)
 	key := fmt.Sprintf("%x", s[:])

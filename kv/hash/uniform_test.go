@@ -72,7 +72,7 @@ func flip(b []byte, bit int) []byte {
 	return b
 }
 
-// chiSquare is that of counts that are expected to be equal.
+// chiSquare returns chi-square of counts that are expected to be equal.
 func chiSquare(counts []int, total int) (x float64) {
 	want := float64(total) / float64(len(counts))
 	for _, n := range counts {
@@ -81,10 +81,11 @@ func chiSquare(counts []int, total int) (x float64) {
 	return x
 }
 
-// The hashes of structured items are spread as those of random ones: over the values of each byte, over the blocks of filters of several sizes, and over the values of the exclusive or of the hashes of
-// neighbours. With k degrees of freedom chi-square has the mean k and a deviation of sqrt(2k). Some 1400 are
-// looked at, of which the largest is expected to deviate by 3.7, its upper end being heavier than that of a
-// normal distribution; 6 come up once in a million. The secrets are fixed, so that a test that passed passes again.
+// The hashes of structured items are spread like those of random items: over the values of each byte, over the blocks
+// of filters of several sizes, and over the values of the exclusive or of neighbours' hashes. With k degrees of
+// freedom chi-square has mean k and deviation sqrt(2k). Some 1400 values are checked. The largest is expected to
+// deviate by 3.7, since the upper end is heavier than that of a normal distribution; 6 comes up once in a million.
+// The secrets are fixed, so that a test that passed passes again.
 func TestKeyed_Sum_uniform(t *testing.T) {
 	for _, family := range families {
 		for i := range byte(3) {
@@ -129,8 +130,8 @@ func TestKeyed_Sum_uniform(t *testing.T) {
 	}
 }
 
-// A change of one bit of an item changes each bit of its hash half of the time. Of 2^13 items the share has a
-// deviation of 1/181; some 4000 are looked at, of which the largest deviates by about 3.6.
+// A change of one bit of an item changes each bit of its hash half of the time. The share among 2^13 items has a
+// deviation of 1/181. Some 4000 shares are checked, of which the largest deviates by about 3.6.
 func TestKeyed_Sum_avalanche(t *testing.T) {
 	const items = 1 << 13
 	random := rand.New(rand.NewPCG(7, 8))
@@ -159,8 +160,9 @@ func TestKeyed_Sum_avalanche(t *testing.T) {
 	}
 }
 
-// Over the secrets the hashes of two items that differ little are as two random numbers: all values of each byte of
-// the difference, and of the exclusive or, are equally likely. The bound is that of TestKeyed_Sum_uniform.
+// Over the secrets, the hashes of two items that differ little behave like two random numbers: all values of each
+// byte of their difference, and of their exclusive or, are equally likely. The bound is that of
+// TestKeyed_Sum_uniform.
 func TestKeyed_Sum_pairs(t *testing.T) {
 	const secrets = 1 << 14
 	zeros := func(n int) []byte { return make([]byte, n) }

@@ -11,8 +11,8 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// As TestExpectedRate_measured, for counters: the capacity asked for, and parts of it. The bound leaves 1 % of the
-// rate to what the formula neglects, as the third moment of the fill weighs more in lines of 128.
+// This is TestExpectedRate_measured for counters, for the capacity asked for and for parts of it. The bound leaves 1
+// % of the rate to what the formula neglects: the third moment of the fill weighs more in lines of 128.
 func TestExpectedRate_countersMeasured(t *testing.T) {
 	for i, c := range []measurement{
 		{rate: 0.1, items: 100, filters: 4000, probes: 2e6},
@@ -54,7 +54,8 @@ func TestExpectedRate_countersMeasured(t *testing.T) {
 	}
 }
 
-// Every size keeps to its rate by the formula, and a large one takes at most 15 % more counters than a classic filter.
+// By the formula, every size keeps to its rate, and a large one takes at most 15 % more counters than a classic
+// filter.
 func TestSizeCounters(t *testing.T) {
 	for _, rate := range []float64{0.99, 0.25, 0.1, 0.01, 0.007, 0.005, 0.0049, 1e-3, 1e-4, 1e-5, 1e-6} {
 		asked := min(rate, 0.25)
@@ -93,8 +94,8 @@ func mustCounterLayout(t testing.TB, blocks, lines, hashes, linesPerItem uint64)
 	return l
 }
 
-// The lines per item are those with which the fewest counters do, but for less than 3 % that a third line saves where
-// rates are high.
+// The lines per item are the number that needs the fewest counters. At high rates a third line would save less than 3
+// %, and is not used.
 func TestSizeCounters_linesPerItem(t *testing.T) {
 	for _, rate := range []float64{0.25, 0.1, 0.03, 0.01, 0.005, 0.0049, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8} {
 		l := mustSizeCounters(t, 1e8, rate)

@@ -7,7 +7,7 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// addCounted adds an item and returns how many cells it set that were not.
+// addCounted adds an item and returns how many cells it was the first to set.
 func (f *filter) addCounted(h uint64) (set uint64) {
 	b, _ := f.layout.Block(h)
 	f.buf = f.layout.AppendPositions(f.buf[:0], h)
@@ -28,7 +28,7 @@ func (f *filter) rate() (mean float64) {
 	return mean
 }
 
-// spread is of numbers that were seen.
+// spread is the mean and the deviation of numbers.
 type spread struct{ n, sum, squares float64 }
 
 func (s *spread) add(x float64) { s.n, s.sum, s.squares = s.n+1, s.sum+x, s.squares+x*x }
@@ -39,8 +39,8 @@ func (s *spread) deviation() float64 {
 	return math.Sqrt(max(0, s.squares/s.n-s.mean()*s.mean()))
 }
 
-// The mean and the deviation are exact: over many layers they are off by four standard errors at most, which of the
-// deviation is 1/sqrt(2n) of it. The same items are estimated from the mean.
+// The mean and the deviation are exact. Over many layers they are off by at most four standard errors; that of the
+// deviation is 1/sqrt(2n) of it. The estimate for the mean is the number of items added.
 func TestExpectedSet(t *testing.T) {
 	for i, tt := range []struct {
 		layout probe.Layout
@@ -103,9 +103,9 @@ func TestExpectedSet_edges(t *testing.T) {
 	}
 }
 
-// A layer that is given distinct items until it is full has the rate FullRate says, which is at most the one it was made
-// for, and was given as many items as it has capacity. The bounds are four standard errors over many layers, for the
-// formula plus 1 % of the rate.
+// A layer that is given distinct items until it is full has the rate that FullRate returns. That is at most the rate
+// that it was made for, and the layer got at least as many items as it has capacity. The bounds are four standard
+// errors over many layers, plus 1 % of the rate for the formula.
 func TestFullRate(t *testing.T) {
 	for i, size := range []func(uint64, float64) (probe.Layout, error){probe.Size, probe.SizeCounters} {
 		for _, rate := range []float64{0.25, 0.2, 0.1, 0.05, 0.01, 1e-3} {
@@ -143,7 +143,7 @@ func TestFullRate(t *testing.T) {
 	}
 }
 
-// Of n distinct items those that set no bit are not counted.
+// Of n distinct items, those that set no bit are not counted as new.
 func TestTriedItems(t *testing.T) {
 	for i, rate := range []float64{0.25, 0.1, 0.01} {
 		const items = 20_000
@@ -154,7 +154,7 @@ func TestTriedItems(t *testing.T) {
 				added++
 			}
 		}
-		// Those not counted are as good as Poisson: four deviations.
+		// Their number is as good as Poisson: the bound is four deviations.
 		if got := layout.TriedItems(added); math.Abs(got-items) > 4*math.Sqrt(items-float64(added))+1 {
 			t.Errorf("%g: %d new of %d items, estimated are %.1f", rate, added, items, got)
 		}

@@ -22,7 +22,7 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// filter is the plainest layer: all blocks in memory, one user.
+// filter is a layer at its simplest: all blocks in memory, one user.
 type filter struct {
 	layout probe.Layout
 	blocks [][]uint64
@@ -85,7 +85,7 @@ func (f *filter) blockRate(b int) float64 {
 		x, y, z = x+p, y+q, z+r
 		xy, xz, yz, xyz = xy+p*q, xz+p*r, yz+q*r, xyz+p*q*r
 	}
-	// Choices in which a line comes up twice are taken out of the product of the sums.
+	// The product of the sums includes choices with the same line twice, which are subtracted.
 	switch g {
 	case 1:
 		return x / lines

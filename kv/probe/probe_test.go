@@ -84,8 +84,8 @@ func allLayouts(t *testing.T, f func(l probe.Layout)) {
 	}
 }
 
-// Of a block that has just an item's positions set, Test must find the item, and no longer so when any one of them
-// is cleared: then it tests exactly the positions that are written.
+// In a block with exactly an item's positions set, Test finds the item. When any one of them is cleared it does not.
+// So Test looks at exactly the positions that are written.
 func TestLayout_Test_exactlyThePositions(t *testing.T) {
 	hashes := splitmix(1)
 	words := make([]uint64, 1024)
@@ -163,8 +163,8 @@ func TestLayout_Test_noFalseNegatives(t *testing.T) {
 	}
 }
 
-// chiSquare returns by how many standard deviations the counts are less even than those of a uniform
-// distribution: chi-square has mean n-1 and variance 2(n-1) for n cells.
+// chiSquare returns by how many standard deviations the counts are less even than counts of a uniform distribution.
+// For n cells, chi-square has mean n-1 and variance 2(n-1).
 func chiSquare(counts []int) float64 {
 	total := 0
 	for _, c := range counts {
@@ -229,7 +229,8 @@ func TestLayout_lines_uniform(t *testing.T) {
 }
 
 // Any two probes of an item, also of different words and lines, are independent and uniform among the 512x512 pairs
-// of bits: in a small layer, and among the items of one line of a huge one, whose hashes differ in the lowest 30 bits.
+// of bits. This holds in a small layer, and among the items of one line of a huge layer, whose hashes differ in the
+// lowest 30 bits.
 func TestLayout_probes_independent(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
@@ -270,8 +271,8 @@ func TestLayout_probes_independent(t *testing.T) {
 	}
 }
 
-// Where a probe is in its line does not depend on how that line was chosen: the first one by its number, the others
-// by their distance from the first.
+// The place of a probe in its line does not depend on how that line was chosen: the first line by its number, the
+// others by their distance from the first.
 func TestLayout_probes_independentOfLine(t *testing.T) {
 	for _, c := range []struct{ blocks, lines, hashes, linesPerItem uint64 }{
 		{1, 128, 9, 1}, {1000, 97, 7, 1}, {1, 128, 10, 2}, {7, 65, 18, 2}, {3, 97, 19, 3},

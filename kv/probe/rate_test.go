@@ -8,15 +8,15 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// Two things make a measured rate: how full the lines are, and whether the probes of absent items are spread evenly
-// and independently over them. Each is compared with what it should be by its own statistics.
+// A measured rate has two parts: how full the lines are, and whether the probes of absent items are spread evenly and
+// independently over them. Each part is compared with its expectation.
 //
 // The fill: a block's own rate follows from the bits set in its lines (filter.blockRate). The mean over many blocks
 // must be ExpectedRate. Blocks are as good as independent, so the standard error is their standard deviation divided
 // by the root of their number.
 //
-// The probes: the hits among absent items must be as many as the filters' own rates say, which leaves nothing but
-// the binomial error, as good as Poisson: the root of the number of hits.
+// The probes: the number of hits among absent items must be what the filters' own rates say. Only the binomial error
+// is left, as good as Poisson: the root of the number of hits.
 //
 // The seeds are fixed. The bounds are 4 standard errors, for the fill plus 0.3 % of the rate for what the formula
 // neglects: the third moment of the fill.
@@ -110,8 +110,8 @@ func TestExpectedRate_smallMeasured(t *testing.T) {
 	}
 }
 
-// A layer of one line is a classic filter, whose rate is known exactly: of k probes, the chance that they hit d
-// different bits, times the chance that all of those are set, by inclusion and exclusion.
+// A layer of one line is a classic filter, whose rate is known exactly. It is a sum over d: the chance that k probes
+// hit d different bits, times the chance, by inclusion and exclusion, that all of those are set.
 func TestExpectedRate_oneLine(t *testing.T) {
 	for _, c := range []struct {
 		items  uint64

@@ -11,8 +11,8 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// The figures are those of the Poisson formula without the correction for dependent loads, computed independently;
-// the correction adds up to 0.05 bits.
+// The numbers come from the Poisson formula without the correction for dependent loads, computed independently; the
+// correction adds up to 0.05 bits.
 func TestPlan_bits(t *testing.T) {
 	for _, c := range []struct {
 		rate                 float64
@@ -85,8 +85,8 @@ func TestSize_expectedRate(t *testing.T) {
 			if got := l.ExpectedRate(n); got > min(rate, 0.25) {
 				t.Errorf("Size(%d, %g): expected rate is %g in %+v", n, rate, got, l)
 			}
-			// Beyond what a large layer needs: a line each for rounding up the layer and every block, one more for an
-			// uneven share-out among few lines, and room for equal hashes.
+			// A small layer may need more than the share of a large one: a line each for rounding up the layer and
+			// every block, one more for uneven shares among few lines, and room for equal hashes.
 			most := float64(n)*perItem*1.1 + 512*float64(l.Blocks+2)
 			if float64(l.Bits()) > most {
 				t.Errorf("Size(%d, %g): %d bits in %+v, want at most %.0f", n, rate, l.Bits(), l, most)

@@ -36,7 +36,7 @@ var ErrParams = errors.New("probe: parameter out of range")
 
 // Layout says where in a layer an item's bits or counters are. Size, FromBits and NewLayout make layouts of bits, and
 // SizeCounters, FromCounters and NewCounterLayout layouts of counters; a layout made otherwise is not valid. Two
-// layouts are equal (==) if and only if they place every item alike. Nobody may change the fields.
+// layouts are equal (==) if and only if they place every item alike. The fields must not be changed.
 type Layout struct {
 	Blocks       uint64 // in the layer, 1 to MaxBits/512
 	Lines        uint32 // in each block, 1 to MaxLines

@@ -18,13 +18,13 @@ import (
 //     there is, the ballast's too, before they give any back.
 //   - It grants none once the store has failed, but for the exception of Store.mayCompact.
 type scheduler struct {
-	may func() bool // see Store.mayCompact; called with mu held, and Pebble's mutex
+	may func() bool // see Store.mayCompact; called with mu held, and sometimes Pebble's mutex too
 
 	mu      sync.Mutex
 	db      pebble.DBForCompaction
 	started bool
 	closed  bool
-	full    func() bool // see Store.mustSpare; called with mu held
+	full    func() bool // see Store.mustSpare; called like may
 	asked   int         // calls of Compact under way
 	running int
 	refused bool           // a compaction was refused since grant last looked

@@ -42,7 +42,7 @@ import (
 //
 // Locks, in this order: key locks (by index) or the gate, apply, stripe mutexes. A commit holds apply from before the
 // batch goes to Pebble until the batch is applied to the cache: shared if lookups may see the commit item by item,
-// exclusively if it is under the sequence lock. No lock is held while a goroutine waits for the disk.
+// exclusively if it is under the sequence lock. No lock is held while a goroutine waits for a sync.
 
 // commit applies everything that is staged as one commit, and ends the writer. It returns when the commit is as
 // durable as the level says. After ErrFailed the outcome is unknown. After any other error, such as ErrNoSpace and

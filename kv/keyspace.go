@@ -51,7 +51,7 @@ func (db *DB) headerKey(dst, key []byte) []byte {
 }
 
 // keyLock is the write lock of a key. A writer holds it from before it reads until its commit is applied to Pebble
-// and the cache, and never while it waits for the disk.
+// and the cache, and never while it waits for a sync.
 func (db *DB) keyLock(key []byte) *sync.Mutex { return &db.keyLocks[db.keyLockIndex(key)].Mutex }
 
 // keyLockIndex is also the number of the group that the key is counted in: only the holder of the lock writes the

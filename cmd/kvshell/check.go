@@ -47,8 +47,8 @@ func (sh *shell) check(ctx context.Context) error {
 	return nil
 }
 
-// checkStore checks the store in the directory. It calls the store and not SIEVE.CHECK: an error reply would tell too little
-// for the exit code.
+// checkStore checks the store in the directory. It calls the store and not SIEVE.CHECK: an error reply would tell too
+// little for the exit code.
 func (sh *shell) checkStore(ctx context.Context) (report checkReport, err error) {
 	db, err := sh.openExisting()
 	if err != nil {

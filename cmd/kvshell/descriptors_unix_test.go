@@ -98,7 +98,8 @@ func most(t *testing.T, wanted int) int {
 	return wanted
 }
 
-// connectFrom connects to addresses, as often as is said, from a process that has few other descriptors, until leave is called.
+// connectFrom connects to addresses, as often as is said, from a process that has few other descriptors, until leave
+// is called.
 func connectFrom(t *testing.T, times string) (leave func()) {
 	t.Helper()
 	cmd := exec.Command("kvshell")

@@ -72,8 +72,8 @@ func (e *storeExecutor) InTransaction() bool {
 
 func (e *storeExecutor) Table() *module.Table { return module.Of(e.db).Table }
 
-// Keys yields all keys, whatever the prefix. With a pattern the caller could not limit how many keys the scan looks at, and
-// some characters of the prefix would have to be quoted.
+// Keys yields all keys, whatever the prefix. With a pattern the caller could not limit how many keys the scan looks
+// at, and some characters of the prefix would have to be quoted.
 func (e *storeExecutor) Keys(string) iter.Seq2[string, error] {
 	return e.db.Scan(context.Background(), kv.ScanOptions{})
 }
@@ -108,8 +108,8 @@ func (e *storelessExecutor) Keys(string) iter.Seq2[string, error] {
 func (e *storelessExecutor) IsMissing(context.Context, []byte) bool { return false }
 func (e *storelessExecutor) Close(*error)                           {}
 
-// executorOfAll returns the executor for own words about a whole store, such as check. The store must exist. Replies have
-// the types of RESP3.
+// executorOfAll returns the executor for own words about a whole store, such as check. The store must exist. Replies
+// have the types of RESP3.
 func (sh *shell) executorOfAll() (executor, error) {
 	if sh.address != nil {
 		return client.New(sh.address.InRESP3(), nil, sh.stderr), nil

@@ -9,8 +9,8 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// format says how replies are shown. Without a flag it is as in redis-cli: with types on a terminal, bare in a pipe or a
-// file.
+// format says how replies are shown. Without a flag it is as in redis-cli: with types on a terminal, bare in a pipe
+// or a file.
 type format struct {
 	json, raw, csv, text bool
 }

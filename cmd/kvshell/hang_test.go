@@ -19,8 +19,8 @@ import (
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
-// hangVariable gives a process less time to end, and the command HANG: of COMMAND it never answers, of SYNC no sync ends from
-// then on, of DISK no call to the disk. The value OPENING has no call to the disk end from the start.
+// hangVariable gives a process less time to end, and the command HANG: of COMMAND it never answers, of SYNC no sync
+// ends from then on, of DISK no call to the disk. The value OPENING has no call to the disk end from the start.
 const hangVariable = "KVSHELL_TEST_HANG"
 
 // hangingDisk is a disk that hangs from some time on, at the calls for which hangs says so.

@@ -54,8 +54,8 @@ func writeTo(t *testing.T, name, addr string) *diligent {
 	return d
 }
 
-// A server ends after SIGTERM though a command goes on for ever, or the disk hangs, and what it has acknowledged is there.
-// It takes the five seconds that it may; only one that does not end at all fails.
+// A server ends after SIGTERM though a command goes on for ever, or the disk hangs, and what it has acknowledged is
+// there. It takes the five seconds that it may; only one that does not end at all fails.
 func TestServe_hangs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sent  []string // by a client that reads no reply

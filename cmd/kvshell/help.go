@@ -65,7 +65,8 @@ const usageTemplate = `Usage:
 Flags:
 {{if .HasParent}}{{.LocalFlags.FlagUsages}}{{.InheritedFlags.FlagUsages}}{{else}}{{.Flags.FlagUsages}}{{end}}`
 
-// rootUsageTemplate is the usage of the program. It lists the flags for a server, which are many; that of words does not.
+// rootUsageTemplate is the usage of the program. It lists the flags for a server, which are many; that of words does
+// not.
 func rootUsageTemplate(serverFlags string) string {
 	return usageTemplate + "{{if not .HasParent}}\nFlags for a server:\n" + serverFlags + "{{end}}"
 }
@@ -242,7 +243,8 @@ func helpText(cmd *cobra.Command) string {
 	return text + cmd.UsageString()
 }
 
-// contextOf returns the context of a command. A command that does not run, and only prints its help, has none of its own.
+// contextOf returns the context of a command. A command that does not run, and only prints its help, has none of its
+// own.
 func contextOf(cmd *cobra.Command) context.Context {
 	if ctx := cmd.Context(); ctx != nil {
 		return ctx

@@ -16,9 +16,9 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// hint prints, on standard error, what may help a person with the reply to a command: for an unknown command the names
-// that are close to it, for a wrong number of arguments or a syntax error the syntax, and, on a terminal, that the key of a
-// read does not exist. The reply itself is for programs too, and does not change.
+// hint prints, on standard error, what may help a person with the reply to a command: for an unknown command the
+// names that are close to it, for a wrong number of arguments or a syntax error the syntax, and, on a terminal, that
+// the key of a read does not exist. The reply itself is for programs too, and does not change.
 func (sh *shell) hint(ctx context.Context, exec executor, words [][]byte, r reply.Reply, own []*cobra.Command) {
 	said := func(text string) bool { return r.IsError() && bytes.HasPrefix(r.Bytes(), []byte("ERR "+text)) }
 	if said("Protocol error: invalid bulk length") {
@@ -46,7 +46,8 @@ func (sh *shell) hint(ctx context.Context, exec executor, words [][]byte, r repl
 	}
 }
 
-// suggestions returns the names that a name is close to, in the form "A, B or C" that a question needs; "" if there are none.
+// suggestions returns the names that a name is close to, in the form "A, B or C" that a question needs; "" if there
+// are none.
 func suggestions(name string, table *module.Table, own []*cobra.Command) string {
 	var names []string
 	for _, cmd := range own {
@@ -68,8 +69,8 @@ func suggestions(name string, table *module.Table, own []*cobra.Command) string 
 	return strings.Join(near[:last], ", ") + " or " + near[last]
 }
 
-// readsKey reports whether a command only reads, and has a single key. The replies of commands with many keys tell how many
-// they found.
+// readsKey reports whether a command only reads, and has a single key. The replies of commands with many keys tell
+// how many they found.
 func readsKey(cmd *module.Command) bool {
 	return cmd.Flags&module.ReadOnly != 0 && cmd.FirstKey > 0 && cmd.LastKey == cmd.FirstKey
 }

@@ -1,6 +1,6 @@
 // Command kvshell runs commands of a store in a directory, as redis-cli does for a server: one command, a script of
-// commands, or commands that are typed at a prompt. It also has words of its own, such as dedup, for work on files and on
-// whole stores. All of it but dedup and serve works on a server as well, also on Redis.
+// commands, or commands that are typed at a prompt. It also has words of its own, such as dedup, for work on files
+// and on whole stores. All of it but dedup and serve works on a server as well, also on Redis.
 //
 // # Terminology
 //
@@ -13,10 +13,11 @@
 //
 // # The files
 //
-// Each own word has a file of its name: dedup.go, load.go, stats.go, plan.go, check.go, compact.go, serve.go, help.go,
-// version.go. The store's commands are run by command.go, which has one command, script.go, which has many, and prompt.go,
-// where they are typed. All of these are methods of the shell. shell.go has the shell and its flags, store.go opens the
-// store, executor.go hides whether commands go to a store or to a server, format.go shows replies, hint.go has hints.
+// Each own word has a file of its name: dedup.go, load.go, stats.go, plan.go, check.go, compact.go, serve.go,
+// help.go, version.go. The store's commands are run by command.go, which has one command, script.go, which has many,
+// and prompt.go, where they are typed. All of these are methods of the shell. shell.go has the shell and its flags,
+// store.go opens the store, executor.go hides whether commands go to a store or to a server, format.go shows replies,
+// hint.go has hints.
 //
 // # The packages below
 //

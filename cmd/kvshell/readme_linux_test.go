@@ -106,8 +106,8 @@ func TestDocs_server(t *testing.T) {
 	}
 }
 
-// replayClient runs the commands of a session behind "$ ", and types those behind another prompt. It returns how many of the
-// first kind there were.
+// replayClient runs the commands of a session behind "$ ", and types those behind another prompt. It returns how many
+// of the first kind there were.
 func replayClient(t *testing.T, session string) (ran int) {
 	t.Helper()
 	typed := regexp.MustCompile(`(?m)^[0-9.]+:[0-9]+(?:\(TX\))?> (.*)$`)

@@ -216,8 +216,8 @@ func exampleBodies(t *testing.T) (bodies []string) {
 	return bodies
 }
 
-// withoutIndent returns a text whose lines begin behind their indentation, with a line break before the first and after the
-// last.
+// withoutIndent returns a text whose lines begin behind their indentation, with a line break before the first and
+// after the last.
 func withoutIndent(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

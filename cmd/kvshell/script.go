@@ -31,9 +31,9 @@ func (f *scriptFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stopOnError, "stop-on-error", false, "end a script at the first error")
 }
 
-// runScript runs commands from standard input, or from the file of -f, one on a line, and prints their replies in order. It
-// passes over blank lines and lines that begin with #. After an error reply it goes on, unless --stop-on-error is given, and
-// the exit code tells of the error; with -f, standard error tells the line.
+// runScript runs commands from standard input, or from the file of -f, one on a line, and prints their replies in
+// order. It passes over blank lines and lines that begin with #. After an error reply it goes on, unless
+// --stop-on-error is given, and the exit code tells of the error; with -f, standard error tells the line.
 //
 // If there is no store, a write makes it. A read before the first write ends the script with an error.
 func (sh *shell) runScript(ctx context.Context) (err error) {
@@ -95,8 +95,8 @@ type scriptLine struct {
 	err    error
 }
 
-// readScript reads the lines in a goroutine of its own, so that Ctrl-C ends a script that waits for a pipe. The goroutine
-// ends with the input or with ctx. If it waits for a pipe then, it ends with the process.
+// readScript reads the lines in a goroutine of its own, so that Ctrl-C ends a script that waits for a pipe. The
+// goroutine ends with the input or with ctx. If it waits for a pipe then, it ends with the process.
 func readScript(ctx context.Context, in io.Reader) <-chan scriptLine {
 	lines := make(chan scriptLine)
 	go func() {

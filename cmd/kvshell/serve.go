@@ -63,8 +63,8 @@ func (sh *shell) serve(ctx context.Context, f *serve.Flags) (err error) {
 	return s.Serve(ctx, db)
 }
 
-// openToServe opens the store and begins to listen. A store is made only when all addresses are free. One that exists is
-// opened first: if another process serves it, the error says at which address, and not that the address is taken.
+// openToServe opens the store and begins to listen. A store is made only when all addresses are free. One that exists
+// is opened first: if another process serves it, the error says at which address, and not that the address is taken.
 func (sh *shell) openToServe(s *serve.Service) (db *kv.DB, err error) {
 	db, err = sh.openExisting()
 	missing := errors.Is(err, kv.ErrNotExist)

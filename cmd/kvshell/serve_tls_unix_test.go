@@ -367,8 +367,8 @@ func TestServe_certificatesReload(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
-// A server is not started with a certificate that has expired, and does not take one when files are read again. Of other
-// certificates that are not good now it warns. One that runs goes on with what it has.
+// A server is not started with a certificate that has expired, and does not take one when files are read again. Of
+// other certificates that are not good now it warns. One that runs goes on with what it has.
 func TestServe_certificateTimes(t *testing.T) {
 	a := newAuthority(t, "ours")
 	now := time.Now()
@@ -516,8 +516,8 @@ func TestServe_metricsIdle(t *testing.T) {
 	}
 }
 
-// Who speaks to the metrics without a certificate, with another's, or in plain HTTP, is not answered. The log has it as all
-// that clients do wrong, with a bound.
+// Who speaks to the metrics without a certificate, with another's, or in plain HTTP, is not answered. The log has it
+// as all that clients do wrong, with a bound.
 func TestServe_metricsClientCertificates(t *testing.T) {
 	ours, others := newAuthority(t, "ours"), newAuthority(t, "others")
 	p := newPort(t, "metrics-tls")

@@ -314,8 +314,8 @@ func TestServe_audit(t *testing.T) {
 	}
 }
 
-// An ACL file that can be read only once, such as a pipe, is read once: a second time it would be empty, and everybody would
-// be let in.
+// An ACL file that can be read only once, such as a pipe, is read once: a second time it would be empty, and
+// everybody would be let in.
 func TestServe_aclPipe(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {

@@ -43,8 +43,8 @@ type shell struct {
 	version bool
 	keys    io.Reader // at the prompt: keys are read from here while no line is edited; else nil
 
-	// lent is the store that the prompt has open, nil elsewhere. Own words that are typed at the prompt use it and open none,
-	// and closeStore leaves it open. The prompt sets it while no word runs.
+	// lent is the store that the prompt has open, nil elsewhere. Own words that are typed at the prompt use it and
+	// open none, and closeStore leaves it open. The prompt sets it while no word runs.
 	lent *kv.DB
 
 	shown  error // of writing the help that --help asks for
@@ -79,11 +79,12 @@ func (sh *shell) tell(err error) {
 	}
 }
 
-// optionNames matches the names of options in errors of package kv. They are for Go programs: users of the shell know flags.
+// optionNames matches the names of options in errors of package kv. They are for Go programs: users of the shell know
+// flags.
 var optionNames = regexp.MustCompile(` \((a quarter of )?Options\.\w+\)`)
 
-// rootCommand returns the grammar of the command line. Cobra finds own words and their flags. If the first word is none of
-// them, all words are a command of the store.
+// rootCommand returns the grammar of the command line. Cobra finds own words and their flags. If the first word is
+// none of them, all words are a command of the store.
 func (sh *shell) rootCommand() *cobra.Command {
 	var root *cobra.Command
 	root = &cobra.Command{

@@ -17,7 +17,8 @@ import (
 	"github.com/sievekv/sievekv/server"
 )
 
-// client returns a client of the server that the flags name. It speaks RESP3 for JSON, as RESP3 has more types of replies.
+// client returns a client of the server that the flags name. It speaks RESP3 for JSON, as RESP3 has more types of
+// replies.
 func (sh *shell) client() *client.Client {
 	return client.New(sh.address, func() bool { return sh.show.json }, sh.stderr)
 }
@@ -75,9 +76,9 @@ func (sh *shell) create(dir string) (*kv.DB, error) {
 	return db, openError(dir, err)
 }
 
-// openFor returns an executor for a command. If there is no store, a write makes one, and a read gets an error. A command
-// that no store would run, because it is unknown or has a wrong number of words, needs no store: its executor is storeless,
-// and only says what is wrong.
+// openFor returns an executor for a command. If there is no store, a write makes one, and a read gets an error. A
+// command that no store would run, because it is unknown or has a wrong number of words, needs no store: its executor
+// is storeless, and only says what is wrong.
 //
 // A client of a server connects when the first command runs.
 func (sh *shell) openFor(words [][]byte) (exec executor, storeless bool, err error) {
@@ -167,8 +168,8 @@ func brief(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// openError adds to an error of kv.Open what the user can do about it, and the exit code. Errors without a code of their own
-// get exit.Open.
+// openError adds to an error of kv.Open what the user can do about it, and the exit code. Errors without a code of
+// their own get exit.Open.
 func openError(dir string, err error) error {
 	switch {
 	case err == nil:
@@ -204,8 +205,8 @@ func (e *noStoreError) Error() string {
 
 func (e *noStoreError) Unwrap() error { return kv.ErrNotExist }
 
-// closeStore closes the store at the end of a function, unless the prompt has lent it. It adds its error to the function's
-// own; if both say that the store has failed, one of them is enough.
+// closeStore closes the store at the end of a function, unless the prompt has lent it. It adds its error to the
+// function's own; if both say that the store has failed, one of them is enough.
 func (sh *shell) closeStore(db *kv.DB, err *error) {
 	if db == sh.lent {
 		return

@@ -29,7 +29,8 @@ func TestOpenError(t *testing.T) {
 	}
 }
 
-// The log of a server says when and who; that of a command is for somebody who sees it at once, and wants trouble alone.
+// The log of a server says when and who; that of a command is for somebody who sees it at once, and wants trouble
+// alone.
 func TestShell_logger(t *testing.T) {
 	long := errors.New("first line\nstack trace")
 	for served, want := range map[bool]string{

@@ -18,7 +18,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
-// passwordVariable has the password when no flag does. It is that of redis-cli, too.
+// passwordVariable is the variable with the password, if no flag gives one. redis-cli has the same.
 const passwordVariable = "REDISCLI_AUTH"
 
 const (
@@ -28,7 +28,7 @@ const (
 	uriForm = "redis://[[user:]password@]host[:port][/database]"
 )
 
-// Flags are the flags for a server. They are called as those of redis-cli.
+// Flags are the flags for a server. They have the names that redis-cli gives them.
 type Flags struct {
 	host     string
 	port     port
@@ -54,7 +54,7 @@ type Flags struct {
 // hostFlag is the long name of -h.
 const hostFlag = "host"
 
-// Register adds the flags, hidden, and returns their usages, which only one help lists.
+// Register adds the flags as hidden ones, and returns their usages for the one help that lists them.
 func (f *Flags) Register(flags *pflag.FlagSet) (usages string) {
 	f.port, f.timeout = defaultPort, cliflags.Seconds(5*time.Second)
 	set := pflag.NewFlagSet("server", pflag.ContinueOnError)
@@ -82,13 +82,13 @@ func (f *Flags) Register(flags *pflag.FlagSet) (usages string) {
 	return usages
 }
 
-// IsGiven reports whether the flags ask for a server: any one does, as with redis-cli.
+// IsGiven reports whether the flags ask for a server. As with redis-cli, any of them does.
 func (f *Flags) IsGiven() (given bool) {
 	f.set.VisitAll(func(flag *pflag.Flag) { given = given || flag.Changed })
 	return given
 }
 
-// Given returns one of the flags given, as it was typed but for passwords.
+// Given returns the first of the flags given, as it was typed, without values that may be secret.
 func (f *Flags) Given() (text string) {
 	f.set.VisitAll(func(flag *pflag.Flag) {
 		switch {
@@ -135,7 +135,7 @@ func (f *Flags) Address() (*Address, error) {
 	host, encrypted := f.host, f.tls
 	if f.uri != "" {
 		u, err := url.Parse(f.uri)
-		if err != nil { // which may have parts of a password in its text
+		if err != nil { // its text may have parts of a password
 			return nil, exit.Usagef("-u: not of the form %s; write what is no letter or digit of a password as %%HH", uriForm)
 		}
 		if err := a.setURI(u); err != nil {
@@ -176,7 +176,7 @@ func (f *Flags) check(encrypted bool) error {
 		}
 		return nil
 	}
-	if name, p, err := net.SplitHostPort(f.host); err == nil && p != "" { // no address of IPv6 is of that form
+	if name, p, err := net.SplitHostPort(f.host); err == nil && p != "" { // an IPv6 address does not have this form
 		return exit.Usagef("-h %s: HOST has a port in it: give that by -p, as in -h %s -p %s", f.host, name, p)
 	}
 	err := errors.Join(
@@ -200,7 +200,7 @@ func flagText(set *pflag.FlagSet, name string) string {
 	return "--" + name
 }
 
-// setURI takes from a URI what it has. As for redis-cli, a user without a password is a password.
+// setURI sets the fields of the address that a URI has. As in redis-cli, a user without a password is a password.
 func (a *Address) setURI(u *url.URL) error {
 	if u.User != nil {
 		if password, both := u.User.Password(); both {
@@ -262,7 +262,7 @@ func (f *Flags) tlsConfig(host string) (*tls.Config, error) {
 	return config, nil
 }
 
-// ShowsPassword reports whether the command line has a password, which others on the machine can see.
+// ShowsPassword reports whether the command line has a password. Other users of the machine can see it there.
 func (f *Flags) ShowsPassword() bool {
 	u, err := url.Parse(f.uri)
 	return f.password != "" || err == nil && u.User != nil

@@ -1,7 +1,7 @@
-// Package client carries out commands on a server, also one of Redis.
+// Package client runs commands on a server, which may be a Redis.
 //
-// The file address.go has the flags that say which server, connection.go the bytes, client.go what is known of a connection and when
-// it is made again, table.go what the server tells of its commands.
+// The file address.go has the flags that name the server, connection.go sends and receives, client.go keeps the state
+// of the connection and connects again when it is lost, and fields.go reads replies that are maps.
 package client
 
 import (
@@ -22,41 +22,40 @@ import (
 
 // Times that tests lengthen.
 var (
-	// TabTimeout is how long the prompt waits for what helps with a line: keys for Tab.
+	// TabTimeout is how long the prompt waits for keys that Tab offers.
 	TabTimeout = time.Second
 
-	// TableTimeout is how long it waits for the server's command table, which is some 200 KiB of a Redis.
+	// TableTimeout is how long it waits for the server's command table. That of a Redis is about 200 KiB.
 	TableTimeout = 5 * time.Second
 )
 
-// Client carries out commands on a server. It connects when there is a command to carry out, again after the
-// connection was lost; but a command that was sent is never sent once more, because the server may have carried it out.
-// A transaction, and what was watched for it, ends with its connection: then the next command fails, and is not carried
-// out by itself.
+// Client runs commands on a server. It connects when there is a command to run, also after the connection was lost.
+// It never sends a command twice, because the server may have run it. A transaction and its watched keys are lost
+// with the connection: then the next command gets an error, as it must not run outside of the transaction.
 type Client struct {
 	address *Address
 	notes   io.Writer
-	resp3   func() bool // whether replies are asked for in RESP3, if the user has not chosen; nil for no
+	resp3   func() bool // whether to speak RESP3 if the user has not chosen a protocol; nil for no
 
 	conn     *connection // nil while there is none
 	protocol int         // of conn
-	chosen   int         // by the user's HELLO, 0 for none
+	chosen   int         // the protocol that the user's HELLO chose, 0 for none
 	noRESP3  bool        // the server does not speak RESP3
 	database uint
 	multi    bool // between MULTI and EXEC
 	watching bool
 
-	helper *Client // asks for what helps with a line, as this one may be in a transaction
+	helper *Client // for the client's own questions: this connection may be in a transaction
 	table  *module.Table
 }
 
-// New returns a client that has no connection yet. Resp3, if it is not nil, tells whether replies are better asked for in
-// RESP3. What the user should know besides goes to notes.
+// New returns a client without a connection. Resp3, if it is not nil, reports whether to speak RESP3 if the user has
+// not chosen a protocol. Notes for the user are written to notes.
 func New(a *Address, resp3 func() bool, notes io.Writer) *Client {
 	return &Client{address: a, resp3: resp3, notes: notes, database: a.database}
 }
 
-// Open connects, if need be. A connection in a transaction that was lost is an error.
+// Open connects, unless there is a connection. It is an error if a connection was lost in a transaction.
 func (c *Client) Open(ctx context.Context) error {
 	if c.conn != nil {
 		lost := c.conn.lost()
@@ -87,7 +86,7 @@ func (c *Client) Open(ctx context.Context) error {
 	return nil
 }
 
-// introduce does what comes first on a connection.
+// introduce logs in on a new connection, and chooses the database and the protocol.
 func (c *Client) introduce(ctx context.Context) error {
 	if err := c.authenticate(ctx); err != nil {
 		return err
@@ -104,7 +103,7 @@ func (c *Client) introduce(ctx context.Context) error {
 	return c.speak(ctx)
 }
 
-// authenticate sends the password. That a server needs none is no reason to give up.
+// authenticate sends the password. It is no error if the server needs none.
 func (c *Client) authenticate(ctx context.Context) error {
 	a := c.address
 	if a.password == "" && a.user == "" {
@@ -149,7 +148,7 @@ func (c *Client) speak(ctx context.Context) error {
 		c.protocol = protocol
 		return nil
 	case strings.HasPrefix(string(r.Bytes()), "NOAUTH"):
-		return nil // the reply to the command will say so
+		return nil // the reply to the command will have this error
 	}
 	c.noRESP3 = true
 	if c.address.protocol == 3 {
@@ -172,7 +171,7 @@ func (c *Client) cannotConnect(ctx context.Context, err error) error {
 	return exit.WithCode(exit.Open, &connectError{c.address.Endpoint, connectionError(err)})
 }
 
-// connectError is worded as by redis-cli.
+// connectError has the text that redis-cli prints.
 type connectError struct {
 	endpoint string
 	err      error
@@ -188,10 +187,10 @@ func (c *Client) failed(err error) error {
 	return exit.WithCode(exit.Open, fmt.Errorf("%s: %w", c.address.Endpoint, err))
 }
 
-// ErrNoReply is for a command that was carried out, and has no reply: SHUTDOWN.
+// ErrNoReply is returned for SHUTDOWN, which has no reply when it is run.
 var ErrNoReply = errors.New("no reply")
 
-// Do carries out a command. The error says why there is no reply.
+// Do runs a command. The error says why there is no reply.
 func (c *Client) Do(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	if err := c.Open(ctx); err != nil {
 		return reply.Nil, err
@@ -211,9 +210,9 @@ func (c *Client) Do(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	return r, nil
 }
 
-// Send sends a command to which a reply is yet to be received: for many commands on their way at once.
+// Send sends a command without waiting for its reply, which Receive returns. So several commands can be on their way.
 func (c *Client) Send(ctx context.Context, words [][]byte) error {
-	if c.conn == nil { // it is not made again meanwhile: replies would be missing
+	if c.conn == nil { // a new connection would not have the replies that are still missing
 		return c.failed(errors.New("not connected"))
 	}
 	if err := c.conn.send(ctx, words); err != nil {
@@ -225,7 +224,7 @@ func (c *Client) Send(ctx context.Context, words [][]byte) error {
 	return nil
 }
 
-// Receive returns the reply to the first command sent that has none yet.
+// Receive returns the next reply: that to the oldest command that was sent and has none yet.
 func (c *Client) Receive(ctx context.Context) (reply.Reply, error) {
 	for {
 		in, err := c.conn.receive(ctx)
@@ -247,7 +246,8 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	return c.failed(fmt.Errorf("%w; whether the command was carried out is not known", connectionError(err)))
 }
 
-// Follow shows the messages that a command asked for, until ctx ends, and the connection with it.
+// Follow shows the messages that follow the reply to a command such as SUBSCRIBE, until ctx ends. The connection ends
+// with it.
 func (c *Client) Follow(ctx context.Context, words [][]byte, first reply.Reply, show func(reply.Reply) error) error {
 	if !subscribes(words) || first.IsError() || c.multi {
 		return nil
@@ -263,7 +263,7 @@ func (c *Client) Follow(ctx context.Context, words [][]byte, first reply.Reply, 
 	}
 }
 
-// note keeps in mind what the reply to a command says of the connection.
+// note updates the state of the connection by the reply to a command.
 func (c *Client) note(words [][]byte, r reply.Reply) {
 	name, isOK := strings.ToUpper(string(words[0])), r.Kind() == reply.KindStatus && string(r.Bytes()) == "OK"
 	switch {
@@ -288,8 +288,8 @@ func (c *Client) note(words [][]byte, r reply.Reply) {
 	}
 }
 
-// isText reports whether the reply to a command is a text to be shown as it stands; RESP2 cannot say so itself. The
-// commands are those of redis-cli.
+// isText reports whether the reply to a command is text to be shown as it is. RESP3 would tell; in RESP2 the command
+// decides, as in redis-cli.
 func isText(words [][]byte) bool {
 	var name []string
 	for _, word := range words[:min(len(words), 2)] {
@@ -308,10 +308,10 @@ func (c *Client) InTransaction() bool { return c.multi }
 
 // Close ends the connection.
 func (c *Client) Close(*error) {
-	c.disconnect() // the helper may be in use by Tab; it ends with the process
+	c.disconnect() // Tab may be using the helper, which ends with the process
 }
 
-// help asks for something beside the commands that the user typed.
+// help runs a command of the client's own, beside those that the user typed.
 func (c *Client) help(ctx context.Context, words ...string) (reply.Reply, error) {
 	if c.helper == nil {
 		c.helper = New(c.address, nil, io.Discard)
@@ -324,7 +324,7 @@ func (c *Client) help(ctx context.Context, words ...string) (reply.Reply, error)
 	return r, err
 }
 
-// Keys yields keys that begin with a prefix, some perhaps several times, and gives up when that takes long.
+// Keys yields keys that begin with a prefix, some perhaps several times. It gives up after TabTimeout.
 func (c *Client) Keys(prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		ctx, cancel := context.WithTimeout(context.Background(), TabTimeout)
@@ -371,7 +371,7 @@ func (c *Client) IsMissing(ctx context.Context, key []byte) bool {
 	return err == nil && r.Kind() == reply.KindInt && r.Int() == 0
 }
 
-// Table returns the command table of the server, an empty one if it cannot be had.
+// Table returns the command table of the server. It is empty if the server does not tell its commands.
 func (c *Client) Table() *module.Table {
 	if c.table != nil {
 		return c.table
@@ -384,13 +384,13 @@ func (c *Client) Table() *module.Table {
 	}
 	docs, err := c.help(ctx, "COMMAND", "DOCS")
 	if err != nil {
-		docs = reply.Nil // of a Redis before 7.0, which has none
+		docs = reply.Nil // a Redis before 7.0 has no COMMAND DOCS
 	}
 	c.table = module.ReadTable(commands, docs)
 	return c.table
 }
 
-// Name is what stands in the prompt.
+// Name returns the name that the prompt shows.
 func (c *Client) Name() string {
 	switch {
 	case c.conn == nil:

@@ -15,20 +15,21 @@ import (
 	"github.com/sievekv/sievekv/server/resp"
 )
 
-// connection is a connection to a server. A goroutine reads what comes, so that its end is noticed before something is
-// sent in vain, and so that nothing that is sent has to wait for a reply that is not read. It ends with close.
+// connection is a connection to a server. A goroutine reads what the server sends. So the client notices that the
+// connection has ended before it sends another command, and a send never waits because replies are not read. The
+// goroutine ends with close.
 type connection struct {
 	net.Conn
-	replies chan received // which are kept, up to keptReplies, while nobody asks for them
+	replies chan received // up to keptReplies wait here for receive
 	ended   chan struct{} // closed when nothing more can be read, for the reason err
 	err     error
 	closed  chan struct{}
-	out     []byte // what was sent last, for its memory
+	out     []byte // the last command that was sent; its memory is used again
 }
 
 const keptReplies = 16
 
-// farewellTimeout is how long a server that takes no more may take to say why.
+// farewellTimeout is how long farewell waits for the server's last error.
 const farewellTimeout = 5 * time.Second
 
 // received is what a server sent: a reply, or a push.
@@ -74,13 +75,13 @@ func (c *connection) read() {
 	}
 }
 
-// close ends the connection; there is nothing to be done about an error.
+// close ends the connection. An error does not matter any more.
 func (c *connection) close() {
 	close(c.closed)
 	_ = c.Conn.Close()
 }
 
-// lost returns the error that has ended the connection while nothing was asked.
+// lost returns the error that has ended the connection since the last reply, nil if it has not ended.
 func (c *connection) lost() error {
 	for {
 		select {
@@ -96,7 +97,7 @@ func (c *connection) lost() error {
 	}
 }
 
-// send sends a command, unless ctx ends before; the connection is of no use then.
+// send sends a command. If ctx ends before, the connection is closed.
 func (c *connection) send(ctx context.Context, words [][]byte) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.Conn.Close() })
 	defer stop()
@@ -125,10 +126,10 @@ func (c *connection) receive(ctx context.Context) (received, error) {
 	}
 }
 
-// farewell returns the error that the server sent before it closed the connection, which was noticed in sending: it does
-// not read on what it cannot take. It is not ok if there is none.
+// farewell is called after a send failed. It returns the error that the server sent before it closed the connection,
+// as it does with a command that is too long. It is not ok if there is none.
 func (c *connection) farewell(ctx context.Context) (last reply.Reply, ok bool) {
-	_ = c.SetReadDeadline(time.Now().Add(farewellTimeout)) // of a connection that is broken already
+	_ = c.SetReadDeadline(time.Now().Add(farewellTimeout)) // if it fails, the connection is broken, and reads fail too
 	for {
 		in, err := c.receive(ctx)
 		if err != nil {
@@ -140,8 +141,8 @@ func (c *connection) farewell(ctx context.Context) (last reply.Reply, ok bool) {
 	}
 }
 
-// ask sends a command and waits for the reply. Pushes before it are dropped, unless that is how the command is
-// answered.
+// ask sends a command and waits for the reply. It drops pushes that come before, unless the command is one that is
+// answered by a push.
 func (c *connection) ask(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	if err := c.send(ctx, words); err != nil {
 		if last, ok := c.farewell(ctx); ok {
@@ -157,7 +158,7 @@ func (c *connection) ask(ctx context.Context, words [][]byte) (reply.Reply, erro
 	}
 }
 
-// subscribes reports whether messages without end follow the reply to a command; in RESP3 the reply itself is a push.
+// subscribes reports whether messages without end follow the reply to a command. In RESP3 the reply itself is a push.
 func subscribes(words [][]byte) bool {
 	switch strings.ToUpper(string(words[0])) {
 	case "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "MONITOR":
@@ -173,7 +174,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// connectionError returns an error of a connection without the layers of package net around it.
+// connectionError returns the cause of an error of a connection, without what package net adds.
 func connectionError(err error) error {
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		err = op.Err

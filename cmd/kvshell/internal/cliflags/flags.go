@@ -1,4 +1,5 @@
-// Package cliflags has the types of flags that package pflag does not have, and the errors of flags in words for people.
+// Package cliflags has types of flags that package pflag lacks, and error texts about flags that are easier to
+// understand.
 package cliflags
 
 import (
@@ -27,7 +28,7 @@ func CountVar[T int | uint32 | uint64](flags *pflag.FlagSet, n *T, name string, 
 }
 
 func (c countValue[T]) String() string {
-	if c.n == nil { // pflag makes one to look at
+	if c.n == nil { // pflag makes a zero value, to compare defaults with
 		return "0"
 	}
 	return fmt.Sprint(*c.n)
@@ -56,8 +57,8 @@ var countUnits = map[string]int64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12
 
 var errCount = errors.New("must be a whole number, such as 64000, 64k, 1M or 1e6")
 
-// parseCount reads a number of things: a whole number, perhaps with an exponent, or with k, M, G or T, in either case,
-// for so many powers of 1000, and at most most. 1.5k is 1500.
+// parseCount reads a whole number that is at most most. It may have an exponent, as 1e6, or one of the units k, M, G
+// and T in either case, each a power of 1000. 1.5k is 1500.
 func parseCount(text string, most uint64) (uint64, error) {
 	parts := countForm.FindStringSubmatch(text)
 	if parts == nil {
@@ -77,7 +78,7 @@ func parseCount(text string, most uint64) (uint64, error) {
 	return n.Num().Uint64(), nil
 }
 
-// Error makes a usage error of a flag that does not parse, and a call for help of -h without a host.
+// Error turns an error of parsing flags into a usage error. -h without a host is a request for help.
 func Error(cmd *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
 	var unknown *pflag.NotExistError
@@ -121,7 +122,8 @@ func unknownFlag(cmd *cobra.Command, err *pflag.NotExistError) error {
 	return fmt.Errorf("unknown flag: %s", name)
 }
 
-// invalidFlag says what a flag takes. Those of pflag's own types have errors of package strconv.
+// invalidFlag says which values a flag takes. It replaces errors of package strconv, which flags of pflag's own types
+// have.
 func invalidFlag(err *pflag.InvalidValueError) error {
 	flag, cause := err.GetFlag(), err.Unwrap()
 	if number := (*strconv.NumError)(nil); errors.As(cause, &number) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Seconds is a flag that takes a number of seconds, with decimals if need be.
+// Seconds is a flag that takes a number of seconds, which may have decimals.
 type Seconds time.Duration
 
 func (s *Seconds) String() string {
@@ -28,7 +28,7 @@ func (s *Seconds) Set(text string) error {
 	return nil
 }
 
-// Bytes is a flag that takes a number of bytes, with a unit if need be.
+// Bytes is a flag that takes a number of bytes, which may have a unit.
 type Bytes int64
 
 func (b *Bytes) String() string {

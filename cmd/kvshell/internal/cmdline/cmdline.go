@@ -1,4 +1,4 @@
-// Package cmdline reads and writes command lines: words, quoted as for redis-cli where they need it.
+// Package cmdline splits command lines into words, and quotes words, in the way of redis-cli.
 package cmdline
 
 import (
@@ -27,7 +27,7 @@ func Split(line []byte) ([][]byte, error) {
 	return resp.Split(line)
 }
 
-// Quoted returns a word in quotes, as replies show it and Split reads it.
+// Quoted returns a word in the quotes that replies show and Split reads.
 func Quoted(word []byte) string {
 	return string(bytes.TrimSuffix(reply.AppendText(nil, reply.Bulk(word)), []byte("\n")))
 }

@@ -9,21 +9,22 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// claim says that OUT belongs to a run of dedup that is not finished. The first commit of the run makes it and the last
-// removes it. It is a string under a key of its own, OUT's path with ClaimSuffix, so that it survives the filter and the
-// record in it: without it, a run after that would append its lines to OUT a second time.
+// claim says that OUT belongs to a run of dedup that is not finished. The first commit of the run makes it and the
+// last removes it. It is a string under a key of its own, OUT's path with ClaimSuffix. So it is still there if the
+// filter, which has the run's record, is deleted: without the claim the next run would append the same lines to OUT
+// again.
 //
-// It is stored as JSON, for whoever comes upon the key. Never reuse a name with another meaning.
+// It is stored as JSON, so that people can read it. Never reuse a name with another meaning.
 type claim struct {
 	Version   int    `json:"version"` // 1
 	Run       uint64 `json:"run,string"`
-	Key       string `json:"key"`        // of the filter as the run began, quoted
-	Input     string `json:"input"`      // as in the record
+	Key       string `json:"key"`        // of the filter when the run began, quoted
+	Input     string `json:"input"`      // the same as in the record
 	OutLength int64  `json:"out_length"` // bytes before the run, -1 if unknown
 }
 
 const (
-	ClaimSuffix  = "#kvshell-dedup" // it is in the help of dedup
+	ClaimSuffix  = "#kvshell-dedup" // the help of dedup names it
 	claimVersion = 1
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 )
 
-// maxBatchLines is the most lines of one commit: with every probe of every line in a block of its own it
-// stays below what a commit may hold.
+// maxBatchLines is the most lines of one commit. Even if each probe of each line is in another block, these fit into a
+// commit.
 const maxBatchLines = 4096
 
 // Flags are the flags of dedup.
@@ -31,10 +31,10 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.restart, "restart", false, "forget an unfinished run and begin at the beginning of FILE")
 }
 
-// Check returns a usage error for a run that cannot be, before there is a store.
+// Check returns a usage error for flags that make no run. It needs no store.
 func (f *Flags) Check(key string) error {
 	if f.out == input.Stdin {
-		f.out = "" // as other programs have it, - is standard output
+		f.out = "" // as in other programs, - is standard output
 	}
 	switch {
 	case key == "":

@@ -15,7 +15,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 )
 
-// tailLength is how many bytes of OUT, at its end, the record has a hash of.
+// tailLength is how many bytes at the end of OUT the hash in the record is of.
 const tailLength = 64 << 10
 
 // outFile is OUT.
@@ -23,18 +23,18 @@ type outFile struct {
 	file   *os.File // nil if it does not exist yet
 	path   string   // absolute
 	length int64
-	synced int64  // what of length no crash takes back
+	synced int64  // the part of length that no crash takes back
 	dirty  bool   // something was written or cut off since the last sync
-	tail   []byte // what is before length: all of it, or the last tailLength bytes or more
+	tail   []byte // what the file has before length: at least its last tailLength bytes, or all if it is shorter
 
-	// found is where the file ends if there is something behind length, as a run that goes on with another finds it:
-	// lines that the other wrote and did not record, which are written over, or bytes that somebody else put there,
-	// which are cut off. cut counts those.
+	// found is where the file ends, if a run that goes on with another finds bytes after length; otherwise it is 0.
+	// These are lines that the other run wrote but did not record, which are overwritten, or bytes that somebody else
+	// wrote, which are cut off. cut counts the bytes cut off.
 	found int64
 	cut   int64
 }
 
-// openOutFile opens OUT if it is there. If not, the directory for it has to be; make makes it.
+// openOutFile opens OUT if it exists. If not, its directory must exist, and make makes it later.
 func openOutFile(name string) (*outFile, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -54,14 +54,14 @@ func openOutFile(name string) (*outFile, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.Join(fmt.Errorf("%s is not a regular file; without -o the lines go to standard output", name), f.Close())
 	}
-	o.length, o.dirty = info.Size(), true // whoever wrote it need not have synced it
+	o.length, o.dirty = info.Size(), true // what it has may not be synced
 	if err := o.readTail(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return o, nil
 }
 
-// make makes OUT if it does not exist, durably: a record that names it must not outlive it.
+// make makes OUT if it does not exist, and makes its name durable: a crash must not leave a record without the file.
 func (o *outFile) make() (err error) {
 	if o.file != nil {
 		return nil
@@ -98,7 +98,7 @@ func (o *outFile) identity() (system.FileID, error) {
 	return system.IDOf(info), nil
 }
 
-// syncDir makes names in a directory durable. Windows has no such thing: NTFS does it by itself.
+// syncDir makes the names in a directory durable. On Windows it does nothing: NTFS does that by itself.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -126,8 +126,8 @@ func (o *outFile) isFile(f *os.File) (bool, error) {
 	return os.SameFile(mine, theirs), nil
 }
 
-// goOn goes back to where the record of an unfinished run says that OUT ended. It is an error if OUT is not what that
-// run left. moved says that it is another file with the same content.
+// goOn goes back to where OUT ended, as the record of an unfinished run says. It is an error if OUT is not what that
+// run left. moved reports whether OUT is another file with the same bytes.
 func (o *outFile) goOn(r *record) (moved bool, err error) {
 	length := int64(r.outLength)
 	if o.length < length {
@@ -153,7 +153,7 @@ func (o *outFile) goOn(r *record) (moved bool, err error) {
 	return moved, err
 }
 
-// endLine completes a last line that has no line break, so that none is joined to it.
+// endLine ends a last line that has no line break, so that the next line is not joined to it.
 func (o *outFile) endLine() error {
 	if o.length == 0 {
 		return nil
@@ -186,7 +186,8 @@ func (o *outFile) write(lines []byte) error {
 	return err
 }
 
-// compare looks at what lines are about to be written over. Zeros are what a loss of power may leave of them.
+// compare compares lines with the bytes that they are about to overwrite. If these differ, it cuts them off. Zeros do
+// not count: a power failure may leave them.
 func (o *outFile) compare(lines []byte) error {
 	if o.found <= o.length {
 		return nil
@@ -203,11 +204,10 @@ func (o *outFile) compare(lines []byte) error {
 	return nil
 }
 
-// cutPath is the file that takes what is cut off OUT.
+// cutPath returns the file that takes what is cut off OUT.
 func (o *outFile) cutPath() string { return o.path + ".cut" }
 
-// cutOff cuts off what was found from a position on, if there is something, and keeps it in another file if it is more
-// than zeros.
+// cutOff cuts OUT off at a position, if bytes were found after it. It keeps them in another file, unless all are zeros.
 func (o *outFile) cutOff(from int64) error {
 	if o.found <= from {
 		return nil
@@ -240,7 +240,7 @@ func onlyZeros(r io.Reader) (bool, error) {
 	}
 }
 
-// keep appends what was found from a position on to the file of what is cut off, durably.
+// keep appends what was found after a position to the file of cutPath, durably.
 func (o *outFile) keep(from int64) error {
 	info, err := o.file.Stat()
 	if err != nil {

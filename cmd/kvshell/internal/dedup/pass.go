@@ -1,7 +1,8 @@
-// Package dedup prints the lines of an input that were not seen before, or appends them to a file, each exactly once.
+// Package dedup prints the lines of an input that were not seen before, or appends them to a file, OUT, each exactly
+// once.
 //
-// A run is a Pass over the input. The file record.go has what its commits store in the filter, claim.go what they store for the file
-// that takes the lines, OUT, and out.go writes OUT. In pass.go the argument stands why each line is in OUT exactly once.
+// A run is a Pass over the input; pass.go explains why each line is in OUT exactly once. Its commits store a record
+// in the filter (record.go) and a claim on OUT (claim.go). The file out.go writes OUT.
 package dedup
 
 import (
@@ -26,38 +27,40 @@ import (
 
 // Why each new line is in OUT exactly once, whatever the crash.
 //
-// What is written. The first commit of a run makes the filter, if it is missing, and sets the record: how
-// long OUT is, and that nothing was read yet. It also sets the claim on OUT. It is on stable storage before
-// anything is written to OUT.
-// Then, for each batch in turn: (1) OUT is synced; (2) one commit adds the batch's lines to the filter and
-// sets the record: where the batch lies in the input, which of its lines were new, how long OUT was
-// before it, and how that ends; (3) the new lines are written to OUT. The last commit, after a sync of OUT,
-// removes the record and the claim.
+// What is written. The first commit of a run makes the filter, if it is missing. It sets the record, which says how
+// long OUT is and that nothing was read yet, and the claim on OUT. It is on stable storage before anything is written
+// to OUT. Then each batch takes three steps:
 //
-// What a crash leaves. Commits survive as a prefix, each whole or not at all, so the filter and the record
-// are always those of one batch, say b: the filter has the lines up to the end of b. OUT has all new lines
-// from before b, at least as many bytes as the record says: they were synced before the commit of b was
-// made, so before it could survive. Behind them OUT has any part of what was written later, or bytes that
-// are none of it.
+//  1. OUT is synced.
+//  2. One commit adds the lines of the batch to the filter, and sets the record: where the batch is in the input, which of its
+//     lines were new, how long OUT was before the batch, and a hash of the end of OUT.
+//  3. The new lines are written to OUT.
 //
-// What the next run does. It reads the input up to the end of b and compares its hash: the same bytes are
-// the same lines. It goes back to the recorded length of OUT, writes the new lines of b by the recorded answers,
-// not by the filter, which knows them by now, and goes on behind b. What it finds in OUT behind the recorded
-// length it writes over; as soon as that is something else than what it writes there, or zeros, it moves the rest
-// to another file: somebody may have appended to OUT. A crash of that run changes nothing of
-// this: until its first commit, the record is the same.
+// At the end OUT is synced, and the last commit removes the record and the claim.
 //
-// What else may happen between two runs. OUT is replaced: the hash of its end, or its length, is not as recorded, and
-// the run is refused. The filter, and the record with it, is deleted or expires: then the claim on OUT is there and no
-// record belongs to it, and every run to OUT is refused. A filter that is renamed takes its record along. Another run is
-// told to forget this one and takes OUT: then the claim has its number, and this one is refused.
+// What a crash leaves. Commits survive as a prefix, each whole or not at all. So the filter and the record are always
+// those of one batch, say b, and the filter has the lines up to the end of b. OUT has all new lines from before b, at
+// least as many bytes as the record says: they were synced before the commit of b was made. After these bytes OUT has
+// any part of what was written later, or other bytes.
 //
-// This holds at every level of durability, for a kill and for a loss of power alike: a lower level means
-// that the surviving prefix is shorter, and more is done again. It is assumed that a sync that returned
-// means stable storage, and that nobody else writes to OUT while a run is under way.
+// What the next run does. It reads the input up to the end of b, and compares the hash of what it reads with the
+// record: equal bytes are equal lines. It goes back to the recorded length of OUT, and writes the new lines of b.
+// Which lines are new it takes from the record, as the filter has all of them by now. Then it goes on after b. It
+// overwrites what OUT has after the recorded length. If it finds there other bytes than those it writes, somebody may
+// have appended to OUT: it moves the rest to another file. Zeros do not count, as a power failure may leave them. If
+// this run crashes too, nothing changes: until its first commit the record is the same.
 //
-// On standard output nothing can be taken back, so there the order is the other way: the new lines are
-// printed, then the batch is committed. A crash in between makes the next run print them again.
+// What else may happen between two runs. If OUT is replaced, its length or the hash of its end is not the recorded
+// one, and the run is refused. If the filter is deleted or expires, the record is gone with it, but the claim on OUT
+// is there, and every run to OUT is refused. A filter that is renamed keeps its record. If a run with --restart takes
+// OUT over, the claim has the number of that run, and the old run is refused.
+//
+// This holds at every level of durability, after a kill and after a power failure: with a lower level fewer commits
+// survive, and more work is done again. It is assumed that synced bytes survive, and that nobody else writes to OUT
+// during a run.
+//
+// What was printed to standard output cannot be taken back. So there the new lines are printed first, and then the
+// batch is committed. After a crash in between the next run prints them again.
 
 // Pass is one run of dedup over its input.
 type Pass struct {
@@ -67,30 +70,31 @@ type Pass struct {
 	in       *input.Input
 	out      *outFile  // nil: the lines go to stdout
 	Stdout   io.Writer // for the lines, if there is no OUT
-	Notes    io.Writer // for what the user should know beside them
+	Notes    io.Writer // for notes to the user
 	flags    Flags
 	Progress *progress.Bar
 
 	begun    bool
-	from     *record // of the run that this one goes on with; nil if it is a new one
-	number   uint64  // of this run, and of those that it goes on with
-	started  int64   // length of OUT before the first of them, -1 if unknown
+	from     *record // of the unfinished run that this run goes on with; nil for a new run
+	number   uint64  // of this run, and of the unfinished runs that it goes on with
+	started  int64   // length of OUT before the first of these runs, -1 if unknown
 	claimed  bool    // the claim on OUT was committed
 	capacity uint64  // of the filter
 
-	// Up to the last commit; the digest, which needs an OUT, is ahead while one is made.
+	// These are as of the last commit. While a commit is made, the digest is ahead of it. Without OUT there is no
+	// digest.
 	digest   *xxhash.Digest // of the input
 	position uint64         // in the input, in bytes after decompression
 	done     progress.Counts
-	resumed  progress.Counts // what of done another run did
+	resumed  progress.Counts // the part of done that earlier runs did
 
-	unconfirmed int // lines printed to stdout and not committed
+	unconfirmed int // lines that were printed to stdout and are not committed yet
 
-	answers []bool // of the batch
-	lines   []byte // the new ones of the batch, as they are to be written
+	answers []bool // of the batch: whether each line is new
+	lines   []byte // the new lines of the batch, in the form in which they are written
 }
 
-// Open opens the input and OUT of a run. The store is not needed yet.
+// Open opens the input and OUT of a run. It needs no store.
 func Open(key, file string, stdin *os.File, f Flags) (*Pass, error) {
 	in, err := input.Open(file, stdin, f.batch)
 	if err != nil {
@@ -144,8 +148,7 @@ func (p *Pass) Run(ctx context.Context, db *kv.DB) error {
 	return p.summary(time.Since(started))
 }
 
-// run does the whole of it. When it returns, with an error or without, OUT is on stable storage as far as
-// it was written.
+// run does the whole run. When it returns, also with an error, what was written to OUT is on stable storage.
 func (p *Pass) run(ctx context.Context) error {
 	if err := p.begin(); err != nil {
 		return err
@@ -161,7 +164,7 @@ func (p *Pass) run(ctx context.Context) error {
 		err = errors.Join(err, exit.WithCode(exit.Local, p.out.sync()))
 	}
 	if err == nil {
-		// Ctrl-C ends a whole pipeline: an input that it cut short must not pass for one that is done.
+		// Ctrl-C ends all programs of a pipeline: the end of the input may be where the program before was interrupted.
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -195,7 +198,7 @@ func (p *Pass) batches(ctx context.Context) error {
 	}
 }
 
-// begin decides whether this run is a new one or goes on with another, and makes the filter.
+// begin decides whether this run is new or goes on with an unfinished one, and makes the filter if it is missing.
 func (p *Pass) begin() error {
 	facts, err := p.filter.Facts()
 	exists := !errors.Is(err, kv.ErrNotFound)
@@ -239,12 +242,12 @@ func (p *Pass) stored() (r *record, claimed *claim, err error) {
 		return nil, nil, fmt.Errorf("key %q: %w; --restart forgets it", p.key, err)
 	}
 	if err != nil {
-		r = &record{} // of which nothing is known but that there is one
+		r = &record{} // there is a record, which --restart forgets without knowing what is in it
 	}
 	return r, claimed, nil
 }
 
-// refuseClaimed is the error of a run to a file that another has claimed.
+// refuseClaimed returns the error of a run to an OUT that another run has claimed.
 func (p *Pass) refuseClaimed(c *claim) error {
 	if c.Key != cmdline.Quoted(p.key) {
 		return exit.Refusef("%s has an unfinished run of key %s from %s: finish that first, by the same command as before, or forget it by --restart",
@@ -254,7 +257,7 @@ func (p *Pass) refuseClaimed(c *claim) error {
 		p.out.path, c.Key, c.Input, p.startOver(c.OutLength))
 }
 
-// startOver says what to do about lines that a run wrote before its filter went.
+// startOver says what to do about the lines that a run has written, when its filter is gone.
 func (p *Pass) startOver(length int64) string {
 	if length < 0 {
 		return "--restart appends to OUT, lines that it has already too"
@@ -272,8 +275,9 @@ func (p *Pass) storedRecord() ([]byte, error) {
 	return p.db.Attribute(o, recordAttribute)
 }
 
-// beginNew makes the first commit of a new run, durable whatever the level: without it, what is in OUT by
-// then would be taken for what was there before. It forgets the run of a record or of a claim on OUT, if there is one.
+// beginNew makes the first commit of a new run. It is durable at every level: if it were lost, the next run would
+// take lines of this run for lines that OUT had before. It forgets an unfinished run that has a record, or a claim on
+// OUT.
 func (p *Pass) beginNew(exists bool, r *record, claimed *claim) error {
 	p.digest = xxhash.New()
 	if !exists {
@@ -285,7 +289,7 @@ func (p *Pass) beginNew(exists bool, r *record, claimed *claim) error {
 	if r != nil || claimed != nil {
 		fmt.Fprintln(p.Notes, "note: an unfinished run is forgotten; new lines of its last batch may be missing from what it wrote")
 	}
-	var others []string // files with claims that are forgotten
+	var others []string // files whose claims are removed
 	if r != nil {
 		others = append(others, r.out)
 	}
@@ -314,12 +318,13 @@ func (p *Pass) forget(w *kv.Writer, r *record) error {
 		return err
 	}
 	if c, err := storedClaim(p.db, r.out); err != nil || c == nil || c.Run != r.run {
-		return nil // it is not this run's
+		return nil // the claim is that of another run
 	}
 	return dropClaim(w, r.out)
 }
 
-// stageFirst stages the first record and the claim on OUT, now that the run is not refused any more.
+// stageFirst makes OUT, and stages the first record and the claim on OUT. It is called when the run cannot be refused
+// any more.
 func (p *Pass) stageFirst(w *kv.Writer) error {
 	for _, step := range []func() error{p.out.make, p.out.endLine, p.out.sync} {
 		if err := step(); err != nil {
@@ -330,7 +335,7 @@ func (p *Pass) stageFirst(w *kv.Writer) error {
 	return p.stageRecord(w, 0, nil)
 }
 
-// resume checks that this run may go on with the one of a record.
+// resume checks that this run may go on with the unfinished run of a record.
 func (p *Pass) resume(r *record, claimed *claim) error {
 	out := "standard output"
 	if p.out != nil {
@@ -371,8 +376,8 @@ func (p *Pass) repeat(b *input.Batch) error {
 	return exit.WithCode(exit.Local, p.out.write(p.lines))
 }
 
-// toOut takes a batch through the three steps. Of a batch that the filter has no room for, it is the lines
-// before the first that has none.
+// toOut takes a batch through the three steps. If the filter has no room for a line, it does so with the lines before
+// that line, and returns the error.
 func (p *Pass) toOut(b *input.Batch) error {
 	if err := p.out.sync(); err != nil {
 		return exit.WithCode(exit.Local, err)
@@ -403,9 +408,8 @@ func (p *Pass) toOut(b *input.Batch) error {
 	return full
 }
 
-// toStdout prints the new lines of a batch and commits it. The filter's lock is held while printing,
-// which may take as long as the reader of a pipe likes; this process is the store's only one and wants
-// nothing else of it.
+// toStdout prints the new lines of a batch and commits it. It holds the filter's lock while it prints, which takes as
+// long as the reader of the pipe likes. Nothing else waits for that lock: no other process has the store open.
 func (p *Pass) toStdout(b *input.Batch) error {
 	var n, newLines int
 	var full error
@@ -434,7 +438,7 @@ func (p *Pass) finish() error {
 		err := p.commit(kv.DurabilityDefault, func(w *kv.Writer) error {
 			err := p.setRecord(w, nil)
 			if errors.Is(err, kv.ErrNotFound) {
-				err = nil // the filter went, but all is written
+				err = nil // the filter is gone, but all lines are written
 			}
 			return errors.Join(err, dropClaim(w, p.out.path))
 		})
@@ -455,8 +459,7 @@ func (p *Pass) tellCut() {
 	}
 }
 
-// commit makes one commit of what stage stages, which may be about the filter and the claims on OUT and on other
-// files.
+// commit makes one commit of what stage stages. It may change the filter, and the claims on OUT and on other files.
 func (p *Pass) commit(level kv.Durability, stage func(*kv.Writer) error, others ...string) error {
 	keys := [][]byte{p.key}
 	if p.out != nil {
@@ -468,9 +471,9 @@ func (p *Pass) commit(level kv.Durability, stage func(*kv.Writer) error, others 
 	return p.db.Write(level, keys, stage)
 }
 
-// stage stages the adding of a batch's lines and sets answers. If the filter is full and cannot grow, n is the number
-// of lines before the first that has no room, and full the error; with none before it, there is nothing to
-// commit, and the error is err.
+// stage stages the adding of a batch's lines and sets answers. If a line has no room in the filter, n is the number
+// of lines before it, and full is the error. If that is the first line there is nothing to commit, and the error is
+// err.
 func (p *Pass) stage(w *kv.Writer, b *input.Batch) (n int, full, err error) {
 	p.answers = append(p.answers[:0], make([]bool, len(b.Items))...)
 	n, err = p.filter.AddStaged(w, b.Items, p.answers)
@@ -487,8 +490,8 @@ func (p *Pass) hash(b *input.Batch, n int) (length uint64) {
 	return uint64(len(part))
 }
 
-// selectNew sets p.lines to the lines of a batch that are new, each ended by LF, and returns their number.
-// Lines without an answer are left out.
+// selectNew sets p.lines to the new lines of a batch, each ended by LF, and returns their number. It leaves out lines
+// without an answer.
 func (p *Pass) selectNew(b *input.Batch, answers []bool) (n int) {
 	p.lines = p.lines[:0]
 	for i, isNew := range answers {
@@ -500,8 +503,8 @@ func (p *Pass) selectNew(b *input.Batch, answers []bool) (n int) {
 	return n
 }
 
-// stageRecord stages the record of a batch of length bytes behind position, already in the digest, and the claim on
-// OUT if it was not made yet.
+// stageRecord stages the record of a batch, which has length bytes after position and is in the digest already. It
+// also stages the claim on OUT, if it was not committed yet.
 func (p *Pass) stageRecord(w *kv.Writer, length uint64, answers []bool) error {
 	file, err := p.out.identity()
 	if err != nil {

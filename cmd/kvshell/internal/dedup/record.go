@@ -10,12 +10,12 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// recordAttribute is the attribute of the filter that holds the record of a run of dedup to a file. It is
-// written by each commit of the run and removed by the last. The claim on OUT says that there has to be one.
+// recordAttribute is the attribute of the filter that has the record of a run of dedup to a file. Each commit of the
+// run writes it, and the last removes it. A claim on OUT says that there must be a record.
 const recordAttribute = "dedup"
 
-// record says where a run is: what it read before its last batch, and that batch, committed but perhaps not
-// yet in OUT. A new run's first record has a batch of no lines.
+// record says how far a run has come: what it read before its last batch, and which batch that was. The batch is
+// committed, but perhaps not in OUT yet. The first record of a run has a batch of no lines.
 //
 // Layout, little-endian. Stored on disk: never reuse or renumber a value.
 //
@@ -32,15 +32,15 @@ const recordAttribute = "dedup"
 //	56      4     n, lines of the batch; at most end-start
 //	60      4     a, bytes of the input's name
 //	64      4     b, bytes of OUT's name
-//	68      8     number of the run, which is in its claim on OUT too
-//	76      8     XXH64, seed 0, of what OUT has before the batch, but of no more than the last 64 KiB of that
+//	68      8     number of the run; its claim on OUT has it too
+//	76      8     XXH64, seed 0, of what OUT has before the batch, or of the last 64 KiB of that
 //	84      8     device of OUT, 0 if unknown
 //	92      8     inode of OUT, 0 if unknown
 //	100     n/8   answers, rounded up: bit i&7 of byte i>>3 is set if line i is new; bits behind n are 0
 //	...     a     the input: an absolute path, or "-" for standard input
 //	...     b     OUT: an absolute path
 //
-// Version 1 has none of the fields from 68 to 99; the answers are at 68. It is read, and not written any more. The
+// Version 1 lacks the fields from 68 to 99, and its answers are at 68. It is read, but not written any more. The
 // store's checksums cover the record.
 type record struct {
 	start, end uint64
@@ -57,7 +57,7 @@ type record struct {
 	file    system.FileID // of OUT
 }
 
-// part returns the part of the input that the batch is, nil without a record.
+// part returns the batch as a part of the input, nil without a record.
 func (r *record) part() *input.Part {
 	if r == nil {
 		return nil
@@ -149,7 +149,7 @@ func decodeRecord(b []byte) (*record, error) {
 	return r, nil
 }
 
-// decodeAnswers returns the first n bits, and whether one behind them is set.
+// decodeAnswers returns the first n bits, and whether a bit after them is set.
 func decodeAnswers(bitmap []byte, n int) (answers []bool, padded bool) {
 	answers = make([]bool, n)
 	for i := range len(bitmap) * 8 {

@@ -13,7 +13,7 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// explain adds to the error that ended a run how far it got and how to go on.
+// explain adds to the error that ended a run how far the run came, and how to go on.
 func (p *Pass) explain(err error) error {
 	var own *exit.Error
 	switch {
@@ -51,7 +51,7 @@ func (p *Pass) goOn() string {
 	return "the same command again reads from the beginning and prints what is missing"
 }
 
-// summary tells what a finished run did, beside the lines, or instead of them if those went to a file.
+// summary tells what a finished run did: on standard output, or on standard error if the lines went to standard output.
 func (p *Pass) summary(took time.Duration) error {
 	facts, err := p.filter.Facts()
 	if err != nil {

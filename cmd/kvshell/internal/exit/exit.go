@@ -1,4 +1,4 @@
-// Package exit has the exit codes of kvshell, and errors that say which of them the process ends with.
+// Package exit has the exit codes of kvshell, and errors that carry one of them.
 package exit
 
 import (
@@ -17,14 +17,14 @@ const (
 	OK          = 0
 	Refused     = 1   // a command answered with an error, or a run was refused
 	Usage       = 2   // the command line is wrong
-	Open        = 3   // the store cannot be opened, or is not there
+	Open        = 3   // the store is missing or cannot be opened, or the server cannot be reached
 	Locked      = 4   // another process has the store
-	Corrupt     = 5   // stored bytes do not decode, or check found a problem
-	Local       = 6   // a local file, the disk, or a store that failed
+	Corrupt     = 5   // stored bytes cannot be decoded, or check found a problem
+	Local       = 6   // an error of a local file or the disk, or the store has failed
 	Interrupted = 130 // Ctrl-C or SIGTERM
 )
 
-// Error is an error with an exit code. Err is nil if the user has been told already.
+// Error is an error with an exit code. Err is nil if the error was printed already.
 type Error struct {
 	Code int
 	Err  error
@@ -65,8 +65,8 @@ func Refusef(format string, args ...any) error {
 	return &Error{Refused, fmt.Errorf(format, args...)}
 }
 
-// Code returns the code for an error: the one that an Error has, or else the one for the store's error. What is left are
-// errors of the operating system about local files.
+// Code returns the code for an error: that of an Error in it, or that for an error of the store. Any other error is
+// one of the operating system about local files.
 func Code(err error) int {
 	var own *Error
 	switch {
@@ -100,8 +100,8 @@ func isAny(err error, targets ...error) bool {
 	return false
 }
 
-// ReplyCode returns the code for a reply: OK if neither it nor anything in it is an error. A reply has only the text of an
-// error; its first word tells the two failures of a store that have a code of their own.
+// ReplyCode returns the code for a reply: OK if neither the reply nor anything in it is an error. Error replies are
+// text. The first word of the text tells the two failures of a store that have a code of their own.
 func ReplyCode(r reply.Reply) int {
 	code := OK
 	for _, elem := range r.Elems() {

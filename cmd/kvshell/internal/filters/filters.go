@@ -1,5 +1,5 @@
-// Package filters has the types of filter as the words load, dedup and plan see them: what they are made with, how lines are
-// added to them, and what is told of them.
+// Package filters has one view of all types of filter, for the words load, dedup and plan: the flags that a filter is
+// made with, adding lines to it, and facts about it.
 package filters
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// The types of filter that load, dedup and plan know, as --type has them.
+// The types of filter that load, dedup and plan know, by the names that --type takes.
 const (
 	Bloom    = "bloom"
 	Cuckoo   = "cuckoo"
@@ -37,12 +37,12 @@ func CheckKind(kind string) error {
 
 // Filter is a filter that lines are added to.
 type Filter interface {
-	// ReserveStaged makes it as the flags ask for, with a life of its own, 0 for none,
-	// as part of a writer's commit.
+	// ReserveStaged makes the filter as the flags say, as part of a writer's commit. It expires after ttl, or never
+	// if that is 0.
 	ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) error
 
-	// AddStaged adds those lines that are not there as part of a writer's commit, and tells
-	// which it added. n is how many lines there are before the first without room.
+	// AddStaged adds the lines that the filter does not have, as part of a writer's commit, and sets added for these.
+	// n is the number of lines before the first that has no room.
 	AddStaged(w *kv.Writer, lines [][]byte, added []bool) (n int, err error)
 
 	Facts() (Facts, error)
@@ -57,14 +57,14 @@ type Facts struct {
 	Hash       string // "keyed" or "xxh64"
 
 	Items, Capacity uint64
-	Estimated       bool // items is
+	Estimated       bool // Items is an estimate
 	Layers          int
 	Full            string // how full it is
 	ExpectedRate    float64
 }
 
-// Of returns the filter under a key: of the type it has, or, if there is none, of the given one. If the key cannot
-// be read, the next use of the filter tells why.
+// Of returns the filter under a key. Kind is its type if there is no filter. If the key cannot be read, the next use
+// of the filter returns the error.
 func Of(db *kv.DB, key []byte, kind string) Filter {
 	if name, err := db.TypeOf(key); err == nil {
 		if stored, ok := KindOf(name); ok {
@@ -74,7 +74,8 @@ func Of(db *kv.DB, key []byte, kind string) Filter {
 	return New(db, key, kind)
 }
 
-// KindOf returns the type of filter, as --type has it, for a name that TYPE has. It is not ok if that is no filter.
+// KindOf returns the name that --type takes for a type that the command TYPE answers. It is not ok if that is no
+// filter.
 func KindOf(typeName string) (kind string, ok bool) {
 	for kind, m := range map[string]module.Module{
 		Bloom: bloomext.Module(), Cuckoo: cuckooext.Module(), Counting: countingext.Module(),
@@ -129,7 +130,7 @@ func (l cuckooLines) ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) er
 	return l.Filter.ReserveStaged(w, c)
 }
 
-// AddStaged adds a line once, however often it comes, so that a run that is repeated changes nothing.
+// AddStaged adds a line that comes several times once, so that repeating a run changes nothing.
 func (l cuckooLines) AddStaged(w *kv.Writer, lines [][]byte, added []bool) (int, error) {
 	return l.AddIfAbsentStaged(w, lines, added)
 }
@@ -150,7 +151,7 @@ func cuckooFacts(info cuckooext.Info) Facts {
 	}
 }
 
-// SlotsTaken returns the load of all layers together.
+// SlotsTaken returns the share of slots taken in all layers together.
 func SlotsTaken(info cuckooext.Info) float64 {
 	return float64(info.Items) * float64(info.FingerprintBits) / (8 * float64(info.Bytes))
 }
@@ -163,7 +164,7 @@ func (l countingLines) ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) 
 	return l.Filter.ReserveStaged(w, c)
 }
 
-// AddStaged counts a line once, however often it comes, so that a run that is repeated changes nothing.
+// AddStaged counts a line that comes several times once, so that repeating a run changes nothing.
 func (l countingLines) AddStaged(w *kv.Writer, lines [][]byte, added []bool) (int, error) {
 	return l.AddIfAbsentStaged(w, lines, added)
 }
@@ -184,13 +185,13 @@ func countingFacts(info countingext.Info) Facts {
 	}
 }
 
-// HasNoRoom reports whether an error says that a line had no room in a filter: one that does not grow and is full, or one
-// that has grown as far as it can.
+// HasNoRoom reports whether an error says that a filter had no room for a line: it is full and does not grow, or has
+// grown as far as it can.
 func HasNoRoom(err error) bool {
 	return errors.Is(err, scalableext.ErrFull) || errors.Is(err, scalableext.ErrCannotGrow)
 }
 
-// Summary are the last lines of a summary: about the filter, and the store.
+// Summary returns the last lines of a summary, about the filter and the store.
 func Summary(f Facts, disk uint64) string {
 	made := fmt.Sprintf("%d of %d lines", f.Items, f.Capacity)
 	if f.Layers > 1 {

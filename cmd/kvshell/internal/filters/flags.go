@@ -16,7 +16,7 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Flags are the flags of the words that add lines to a filter: what it is made with if it is missing.
+// Flags are flags of load and dedup: they say how the filter is made if it is missing.
 type Flags struct {
 	Kind       string
 	Rate       float64
@@ -27,9 +27,9 @@ type Flags struct {
 
 	KindGiven, RateGiven, CapacityGiven, NonScalingGiven, TTLGiven bool
 
-	asked float64 // rate as it was given, above rate if that was lowered
+	asked float64 // the rate as it was given; Rate is lower if no filter has so high a rate
 
-	Room uint64 // lines that a filter that is made takes before it grows or is full; 0 if that is not known yet
+	Room uint64 // how many lines a new filter takes before it grows or is full; 0 before Check
 }
 
 // Register adds the flags to those of a command.
@@ -42,14 +42,14 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Hash, "hash", "", "hash of a filter that is made, `keyed|xxh64`; with xxh64, for one that is built alike elsewhere, lines can be chosen that collide (default keyed)")
 }
 
-// Note remembers which flags were given: only they are compared with a filter that is there.
+// Note remembers which flags were given. Only these are compared with a filter that exists.
 func (f *Flags) Note(flags *pflag.FlagSet) {
 	f.KindGiven = flags.Changed("type")
 	f.RateGiven, f.CapacityGiven = flags.Changed("error"), flags.Changed("capacity")
 	f.NonScalingGiven, f.TTLGiven = flags.Changed("non-scaling"), flags.Changed("ttl")
 }
 
-// Check returns a usage error for a filter that cannot be, before a store is made for it.
+// Check returns a usage error if no filter can be made by the flags. It needs no store.
 func (f *Flags) Check() error {
 	if f.TTLGiven && (f.TTL < 1 || f.TTL > scalableext.MaxTTL) {
 		return exit.Usagef("--ttl %d: must be 1 to %d seconds", f.TTL, uint64(scalableext.MaxTTL))
@@ -71,31 +71,32 @@ func (f *Flags) Check() error {
 	return nil
 }
 
-// hashKind is the hash that --hash asks for, the default if it is not given.
+// hashKind returns the hash that --hash names, or the default.
 func (f *Flags) hashKind() hash.Kind {
 	kind, _ := hash.ParseKind(f.Hash)
 	return kind
 }
 
-// bloomConfig is the Bloom filter that the flags ask for, but for its life.
+// bloomConfig returns the Config of a Bloom filter, without its TTL.
 func (f *Flags) bloomConfig() bloomext.Config {
 	return bloomext.Config{Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind()}
 }
 
-// cuckooConfig is the cuckoo filter that the flags ask for, but for its life.
+// cuckooConfig returns the Config of a cuckoo filter, without its TTL.
 func (f *Flags) cuckooConfig() cuckooext.Config {
 	return cuckooext.Config{Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind()}
 }
 
-// countingConfig is the counting Bloom filter that the flags ask for, but for its life.
+// countingConfig returns the Config of a counting Bloom filter, without its TTL.
 func (f *Flags) countingConfig() countingext.Config {
 	return countingext.Config{Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind()}
 }
 
-// Life is how long a filter that is made lives, 0 for ever.
+// Life returns the TTL of a filter that is made, 0 for none.
 func (f *Flags) Life() time.Duration { return time.Duration(f.TTL) * time.Second }
 
-// planned returns the rate of a filter that the flags make and how many lines it has room for, or why it cannot be made.
+// planned returns the rate of a filter that the flags make and how many lines it has room for, or why it cannot be
+// made.
 func (f *Flags) planned() (rate float64, room uint64, err error) {
 	switch f.Kind {
 	case Cuckoo:
@@ -109,8 +110,8 @@ func (f *Flags) planned() (rate float64, room uint64, err error) {
 	return info.ErrorRate, info.Capacity, err
 }
 
-// Fits returns an error if the flags ask for another filter than the one there is. A TTL counts from the making and is
-// not compared.
+// Fits returns an error if the flags do not fit the filter that exists. It does not compare the TTL, which counts
+// from when the filter was made.
 func (f *Flags) Fits(key []byte, made Facts) error {
 	if f.KindGiven && f.Kind != made.Kind {
 		return exit.Refusef("the filter %q was made with --type %s, and keeps it: leave it out, or use another KEY", key, made.Kind)
@@ -126,14 +127,14 @@ func (f *Flags) Fits(key []byte, made Facts) error {
 	return nil
 }
 
-// Tell notes that a TTL does not change a filter that is there.
+// Tell notes that --ttl does not change a filter that exists.
 func (f *Flags) Tell(notes io.Writer, key []byte) {
 	if f.TTLGiven {
 		fmt.Fprintf(notes, "note: the filter %q is there already and keeps its time to live: --ttl is for one that is made\n", key)
 	}
 }
 
-// TellLowered notes that a filter that is made has a lower rate than the one asked for.
+// TellLowered notes that the filter that is made has a lower rate than --error.
 func (f *Flags) TellLowered(notes io.Writer) {
 	if f.asked > f.Rate {
 		fmt.Fprintf(notes, "note: --error %g is lowered to %g, the highest rate of a filter\n", f.asked, f.Rate)

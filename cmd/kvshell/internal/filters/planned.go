@@ -14,8 +14,8 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// PlannedBloom describes the filter of a Config when it holds as many items as it has room for, without a store. The error
-// is the one that making the filter in a store would return, with the names of the flags.
+// PlannedBloom describes the filter of a Config when it holds as many items as it has room for, without a store. The
+// error is the one that making the filter in a store would return, with the names of the flags.
 func PlannedBloom(c bloomext.Config) (bloomext.Info, error) {
 	info, err := c.Planned(c.Capacity)
 	return info, planError(c.Capacity, c.ErrorRate, info.Bytes, err)

@@ -19,64 +19,65 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 )
 
-// Stdin stands for standard input, on the command line and in records.
+// Stdin names standard input, on the command line and in the records of dedup.
 const Stdin = "-"
 
-// batchBytes is the size of a batch, in bytes, at which it takes no further line. A longer line is a batch
-// of its own.
+// batchBytes is the size of a batch, in bytes, from which on it takes no further line.
 const batchBytes = 4 << 20
 
-// pipeAhead is how many batches are read ahead from a pipe. They are as small as what the pipe holds at a time, and
-// load makes one commit of those that wait. Each may hold a line of any length, so they must not be many.
+// pipeAhead is how many batches are read ahead from a pipe. Such batches are small, as a pipe holds little at a time;
+// load makes one commit of those that wait. They must not be many, because each may have a line of any length.
 const pipeAhead = 4
 
 // idleEvery is how often the function given to Await is called.
 const idleEvery = 200 * time.Millisecond
 
-// Input is what dedup and load read: lines of any length, each ended by LF or CRLF, the last one perhaps by the end of the
-// input. An empty line is a line. Gzip is recognized by its first bytes, and may have several members.
+// Input is what dedup and load read: lines of any length, each ended by LF or CRLF, or the last one by the end of the
+// input. An empty line is a line. An input that begins as gzip does is decompressed; it may have several members.
 type Input struct {
 	File *os.File
 	Name string // absolute path, or Stdin
 	Size int64  // of the file in bytes, before decompression; -1 if unknown
 	Skip uint64 // lines passed over before the first batch; set before Start
 
-	eager    bool   // a batch is handed over as soon as the next read might wait
+	eager    bool   // a batch is handed over when the next read might wait, though it is not full
 	maxLines int    // of a batch
-	held     *Batch // that Take has looked at and left for the next call
+	held     *Batch // a batch that Take has received and left for its next call
 
 	read atomic.Int64 // bytes of the file
 
-	r *bufio.Reader // of the file after decompression; used by the reading goroutine alone
+	r *bufio.Reader // of the file after decompression; only the reading goroutine uses it
 
-	// Batches go round between the reading goroutine and the caller: of a file one is filled while the caller works on
-	// another. The batch that the reading goroutine waits to hand over is one of those read ahead.
+	// Batches go round between the reading goroutine and the caller: the goroutine fills one while the caller works on
+	// another. The batch that the goroutine waits to hand over counts as one of those read ahead.
 	full chan *Batch
 	free chan *Batch
 	done chan struct{} // closed by Close
 }
 
-// Batch is lines of the input, or, without any line, the error that ended it. A caller that has taken a batch gives it back
-// by GiveBack.
+// Batch is some lines of the input, or no line and the error that ended the input. A caller gives a batch back by
+// GiveBack.
 type Batch struct {
 	Items [][]byte // the lines without their terminators, in raw
 	Err   error    // io.EOF at the end of the input
 
-	// Digest is set on the batch that Start was asked to read again: it has hashed the input up to the end of the batch.
+	// Digest is set if the batch is the part that Start was asked to read again. It has hashed the input up to the
+	// end of it.
 	Digest *xxhash.Digest
 
 	raw  []byte // as read
 	ends []int  // of each line in raw, its terminator included
 }
 
-// Part is a part of an input that was read before: whole lines from byte Start, after decompression, to byte End.
+// Part is a part of an input that an earlier run has read: whole lines, from byte Start to byte End after
+// decompression.
 type Part struct {
 	Start, End uint64
 	Lines      int
 	Sum        uint64 // XXH64, seed 0, of the input before End
 }
 
-// Open opens a file, or takes standard input for Stdin. Nothing is read yet.
+// Open opens a file, or standard input if name is Stdin. It reads nothing yet.
 func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
 	in := &Input{
 		File: stdin, Name: Stdin, Size: -1, eager: true, maxLines: maxLines, done: make(chan struct{}),
@@ -109,8 +110,8 @@ func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
 	return in, nil
 }
 
-// Close ends the reading and closes the file. A reading goroutine that waits for a silent pipe ends when something comes out
-// of the pipe, or with the process.
+// Close ends the reading and closes the file. If the reading goroutine waits for a pipe, it ends when the pipe has
+// something, or with the process.
 func (in *Input) Close() error {
 	close(in.done)
 	if in.Name == Stdin {
@@ -130,7 +131,7 @@ func (in *Input) String() string {
 // BytesRead returns how much of the file was read.
 func (in *Input) BytesRead() int64 { return in.read.Load() }
 
-// counting reads the file and counts.
+// counting reads the file and counts the bytes.
 type counting struct{ in *Input }
 
 func (c counting) Read(p []byte) (int, error) {
@@ -139,8 +140,8 @@ func (c counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Start begins to read in a goroutine of its own. If from is not nil, the first batch is that part once more, or an error
-// if the input before its end is not what it was.
+// Start begins to read in a goroutine of its own. If from is not nil, the first batch is that part again, or an error
+// if the input before the end of the part has changed.
 func (in *Input) Start(from *Part) {
 	go func() {
 		err := in.open()
@@ -160,7 +161,7 @@ func (in *Input) Start(from *Part) {
 	}()
 }
 
-// named names the input in an error of reading it, unless it is the end of the input or a refusal, which has named it.
+// named adds the name of the input to an error of reading it. The end of the input needs no name, and a refusal has it.
 func (in *Input) named(err error) error {
 	var own *exit.Error
 	if errors.Is(err, io.EOF) || errors.As(err, &own) {
@@ -169,8 +170,7 @@ func (in *Input) named(err error) error {
 	return exit.WithCode(exit.Local, fmt.Errorf("read %s: %w", in, err))
 }
 
-// hand lets read fill a batch and hands it over if there is something in it. It returns read's error, or
-// errStopped.
+// hand has read fill a batch, and hands the batch over if it is not empty. It returns read's error, or errStopped.
 func (in *Input) hand(read func(*Batch) error) error {
 	var b *Batch
 	select {
@@ -190,13 +190,13 @@ func (in *Input) hand(read func(*Batch) error) error {
 	}
 }
 
-// errStopped ends the reading goroutine; nobody is there to see it.
+// errStopped ends the reading goroutine after Close. Nobody receives it.
 var errStopped = errors.New("input was closed")
 
-// Next returns the next batch, waiting for it no longer than ctx lets it.
+// Next waits for the next batch, or for the end of ctx.
 func (in *Input) Next(ctx context.Context) (*Batch, error) { return in.Await(ctx, func() {}) }
 
-// Await is Next with a function that is called now and then while it waits.
+// Await is Next, and calls idle now and then while it waits.
 func (in *Input) Await(ctx context.Context, idle func()) (*Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -218,8 +218,9 @@ func (in *Input) Await(ctx context.Context, idle func()) (*Batch, error) {
 	}
 }
 
-// Take waits for a batch, and takes with it those that are there already, up to the size of one: from a pipe they come in
-// small ones. The error is what ended the input, io.EOF if that is its end, or ctx.
+// Take waits for a batch, and returns it with further ones that are ready, as long as all together have no more lines
+// than a full batch: from a pipe batches are small. The error is that of ctx, or what ended the input: io.EOF at its
+// end.
 func (in *Input) Take(ctx context.Context, idle func()) (taken []*Batch, err error) {
 	b := in.held
 	if in.held = nil; b == nil {
@@ -247,14 +248,14 @@ func (in *Input) Take(ctx context.Context, idle func()) (taken []*Batch, err err
 	return taken, nil
 }
 
-// GiveBack gives batches back that are no longer used, so that the reading goroutine can fill them again.
+// GiveBack gives back batches that the caller uses no longer. The reading goroutine fills them again.
 func (in *Input) GiveBack(batches ...*Batch) {
 	for _, b := range batches {
 		in.free <- b
 	}
 }
 
-// ready returns the next batch if there is one, nil if it has to be waited for.
+// ready returns the next batch, nil if none is ready.
 func (in *Input) ready() *Batch {
 	select {
 	case b := <-in.full:
@@ -264,7 +265,7 @@ func (in *Input) ready() *Batch {
 	}
 }
 
-// open looks whether the input is gzipped.
+// open finds out whether the input is gzipped.
 func (in *Input) open() error {
 	in.r = bufio.NewReaderSize(counting{in}, 256<<10)
 	magic, err := in.r.Peek(3)
@@ -282,9 +283,9 @@ func (in *Input) open() error {
 	return nil
 }
 
-// skipLines reads past the lines to be skipped. It is an error if there are fewer.
+// skipLines reads past the first Skip lines. It is an error if there are fewer.
 func (in *Input) skipLines() error {
-	const look = 1 << 10 // lines from one look at whether the input was closed to the next
+	const look = 1 << 10 // it checks after so many lines whether the input was closed
 	for n := uint64(0); n < in.Skip; n++ {
 		if n%look == 0 && in.closed() {
 			return errStopped
@@ -298,7 +299,7 @@ func (in *Input) skipLines() error {
 	return nil
 }
 
-// skipLine reads past a line. The error is io.EOF where none begins.
+// skipLine reads past a line. The error is io.EOF if there is no further line.
 func (in *Input) skipLine() error {
 	for begun := false; ; begun = true {
 		part, err := in.r.ReadSlice('\n')
@@ -321,7 +322,7 @@ func (in *Input) closed() bool {
 	}
 }
 
-// again reads up to the end of a part, and the part into b. If it is not the same again, b is left empty.
+// again reads up to the end of a part, and the part itself into b. If the input has changed, b stays empty.
 func (in *Input) again(b *Batch, from *Part) error {
 	b.reset()
 	digest := xxhash.New()
@@ -358,14 +359,14 @@ func (in *Input) fill(b *Batch) (err error) {
 	return err
 }
 
-// mayWait reports whether the next line is not all there yet.
+// mayWait reports whether the next line has not been read completely from the file.
 func (in *Input) mayWait() bool {
 	ready, err := in.r.Peek(in.r.Buffered())
 	return err == nil && bytes.IndexByte(ready, '\n') < 0
 }
 
-// appendLine appends a line to the batch. At an error of reading, what there is of a line is left out: it
-// may be only a part.
+// appendLine appends a line to the batch. After an error of reading it leaves out what it has of a line, which may be
+// only a part of it.
 func (in *Input) appendLine(b *Batch) error {
 	length := len(b.raw)
 	for {

@@ -21,17 +21,18 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// maxLoadLines is the most lines of one commit of load, and the default: with every probe of every line in a block of
-// its own it stays below what a commit may hold. Measured by seq 1 10000000 into a filter of the defaults, it loads
-// 195,000 lines/s, commits of 4096 lines 167,000 and of 1024 lines 171,000 (two cores of a Xeon, Go 1.26, November
-// 2026): the more lines, the fewer and larger the operands.
+// maxLoadLines is the most lines of one commit of load, and the default. Even if each probe of each line is in
+// another block, these fit into a commit. With it load adds 195,000 lines/s, with 4096 lines 167,000 and with 1024
+// lines 171,000 (seq 1 10000000 into a filter of the defaults; two cores of a Xeon, Go 1.26, November 2026): with
+// more lines in a commit, operands are fewer and larger.
 const maxLoadLines = 16384
 
-// ReplaceSuffix makes of a key the one that load --replace builds its filter under. It is in the help of load.
+// ReplaceSuffix is what load --replace adds to KEY for the key under which it builds the new filter. The help of load
+// has it.
 const ReplaceSuffix = "#kvshell-load"
 
-// replaceAttribute is an attribute of a filter that load --replace builds, until it is in its place: a filter that has
-// it, under a key with ReplaceSuffix, is what a killed run left. Its value is a version.
+// replaceAttribute is an attribute of the filter that load --replace builds, until the filter is renamed to KEY. A
+// filter that has it, under a key with ReplaceSuffix, was left by a killed run. Its value is a version.
 const replaceAttribute = "load"
 
 var replaceVersion = []byte{1}
@@ -52,7 +53,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.Replace, "replace", false, "make a new filter of FILE, and put it in the place of KEY when it is complete")
 }
 
-// Check returns a usage error for a run that cannot be, before there is a store.
+// Check returns a usage error for flags that make no run. It needs no store.
 func (f *Flags) Check(key string) error {
 	switch {
 	case key == "":
@@ -68,12 +69,12 @@ func (f *Flags) Check(key string) error {
 // Loading is one run of load over its input.
 //
 // Why nothing is lost: each commit has the lines of whole batches, commits survive a crash as a prefix, and adding a
-// line again changes nothing. So whatever a crash leaves, the same command again completes it. A run that ends by
-// itself has everything on stable storage before it says so: it syncs at its end, whatever the level of its commits.
+// line again changes nothing. So the same command completes whatever a crash has left. At its end a run syncs the
+// store, whatever the level of its commits: when it reports success, everything is on stable storage.
 //
-// With replace, the lines go to a filter under a key of its own, and the last commit, under Always, renames that over
-// the live one: a crash leaves the old filter or the new one, and in the first case perhaps the unfinished one, which
-// the next such run removes.
+// With replace, the lines go to a new filter under another key. The last commit, at the level Always, renames that
+// filter to the live key. A crash leaves the old filter or the new one. If it leaves the old one, it may also leave
+// the unfinished one, which the next run with replace removes.
 type Loading struct {
 	db       *kv.DB
 	live     []byte // the key as the user names it
@@ -82,30 +83,29 @@ type Loading struct {
 	in       *input.Input
 	flags    Flags
 	Level    kv.Durability // of the commits but the last
-	Notes    io.Writer     // for what the user should know besides
+	Notes    io.Writer     // for notes to the user
 	Progress *progress.Bar
 
 	begun    bool
-	missing  bool // there is no filter yet
-	synced   bool // what was counted as done is on stable storage
-	unsure   bool // the store failed in the commit that puts the new filter in place
+	missing  bool // the filter is not made yet
+	synced   bool // the lines counted in done are on stable storage
+	unsure   bool // the store has failed during the commit that renames the new filter
 	started  time.Time
 	took     time.Duration
 	capacity uint64          // of the filter as it was made or found
-	done     progress.Counts // of the lines behind those skipped: committed, and new ones among them
+	done     progress.Counts // the lines committed, without those skipped
 
 	added []bool // answers for a batch
 }
 
-// New returns a run that adds the lines of an input to the filter under a key. What the user should know besides goes to
-// Notes.
+// New returns a run that adds the lines of an input to the filter under a key.
 func New(db *kv.DB, key []byte, in *input.Input, f Flags) *Loading {
 	l := &Loading{db: db, live: key, key: key, in: in, flags: f, Level: kv.EverySec, Notes: io.Discard}
 	in.Skip = f.skip
 	l.filter = filters.Of(db, key, f.Kind)
 	if f.Replace {
 		l.key = append(bytes.Clone(key), ReplaceSuffix...)
-		l.filter = filters.New(db, l.key, f.Kind) // whatever the one it replaces is
+		l.filter = filters.New(db, l.key, f.Kind) // of the type of the flags, not of the old filter
 	}
 	return l
 }
@@ -120,8 +120,8 @@ func (l *Loading) Do(ctx context.Context) (string, error) {
 	return l.summary()
 }
 
-// run does the whole of it. When it returns without an error, all of it is on stable storage; with one, what it counted
-// as done is if synced says so, or, with replace, there is nothing left of it unless the store has failed.
+// run does the whole run. If it returns no error, everything is on stable storage. After an error, synced says
+// whether the lines in done are on stable storage; with replace the new filter is gone, unless the store has failed.
 func (l *Loading) run(ctx context.Context) error {
 	if err := l.begin(); err != nil {
 		return err
@@ -130,12 +130,12 @@ func (l *Loading) run(ctx context.Context) error {
 	l.in.Start(nil)
 	err := l.commits(ctx)
 	if err == nil {
-		// Ctrl-C ends a whole pipeline: an input that it cut short must not pass for one that is done.
+		// Ctrl-C ends all programs of a pipeline: the end of the input may be where the program before was interrupted.
 		err = ctx.Err()
 	}
 	if !l.flags.Replace {
 		if failed := l.db.Sync(); failed != nil {
-			err = failed // whatever it was before: what was counted as done may not be
+			err = failed // more important than another error: lines in done may be lost
 		} else {
 			l.synced = true
 		}
@@ -149,7 +149,7 @@ func (l *Loading) run(ctx context.Context) error {
 	return err
 }
 
-// giveUp removes the unfinished filter of a run with replace.
+// giveUp removes the unfinished filter of a run with replace. After an error it leaves that to the next such run.
 func (l *Loading) giveUp() {
 	if _, err := l.db.Delete(kv.Always, l.key); err != nil {
 		fmt.Fprintf(l.Notes, "note: the unfinished filter under the key %q is removed by the next --replace: %v\n",
@@ -157,14 +157,14 @@ func (l *Loading) giveUp() {
 	}
 }
 
-// begin sees that the filter that is there is what the flags ask for, or that one can be made.
+// begin compares a filter that exists with the flags. If there is none, it sees to it that make makes one.
 func (l *Loading) begin() error {
 	facts, err := filters.Of(l.db, l.live, l.flags.Kind).Facts()
 	switch {
 	case errors.Is(err, kv.ErrNotFound), err == nil && l.flags.Replace:
 		l.capacity = max(l.flags.Room, l.flags.Capacity)
 	case err != nil:
-		return err // of another type too: it is not for load to replace it
+		return err // also if the key holds another type, which load never replaces
 	default:
 		l.capacity = facts.Capacity
 		l.flags.Tell(l.Notes, l.key)
@@ -177,7 +177,8 @@ func (l *Loading) begin() error {
 	return l.removeLeftOver()
 }
 
-// removeLeftOver removes what a killed run with replace left. Anything else under its key is somebody's, and kept.
+// removeLeftOver removes the filter that a killed run with replace left. It refuses to remove anything else under
+// that key.
 func (l *Loading) removeLeftOver() error {
 	o, err := l.db.Lookup(l.key)
 	if err != nil || o == nil {
@@ -197,8 +198,8 @@ func (l *Loading) removeLeftOver() error {
 	return nil
 }
 
-// make makes the filter if it is missing. It is not made before there is something to be said of the input: one that
-// cannot be read, or is too short for the lines to be skipped, leaves none.
+// make makes the filter if it is missing. It is called when the first lines were read: an input that cannot be read,
+// or is too short for --skip, makes no filter.
 func (l *Loading) make() error {
 	if !l.missing {
 		return nil
@@ -208,7 +209,7 @@ func (l *Loading) make() error {
 	return l.commit(l.Level, func(w *kv.Writer) error {
 		life := l.flags.Life()
 		if l.flags.Replace {
-			life = 0 // it begins when the filter is put in its place
+			life = 0 // it begins when the filter is renamed
 		}
 		if err := l.filter.ReserveStaged(w, &l.flags.Flags, life); err != nil || !l.flags.Replace {
 			return err
@@ -247,8 +248,7 @@ func (l *Loading) commits(ctx context.Context) error {
 	}
 }
 
-// add commits batches. If the filter is full and cannot grow, the lines before the first that has no room
-// are committed, and the error says so.
+// add commits batches. If a line has no room in the filter, the lines before it are committed, and the error says so.
 func (l *Loading) add(taken []*input.Batch) error {
 	var sum progress.Counts
 	var full error
@@ -275,7 +275,7 @@ func (l *Loading) add(taken []*input.Batch) error {
 	return full
 }
 
-// stage stages the adding of a batch and counts the lines that had room.
+// stage stages the adding of a batch, and adds the lines that had room to sum.
 func (l *Loading) stage(w *kv.Writer, b *input.Batch, sum *progress.Counts) (int, error) {
 	l.added = append(l.added[:0], make([]bool, len(b.Items))...)
 	n, err := l.filter.AddStaged(w, b.Items, l.added)
@@ -288,7 +288,7 @@ func (l *Loading) stage(w *kv.Writer, b *input.Batch, sum *progress.Counts) (int
 	return n, err
 }
 
-// putInPlace renames the complete filter over the live one. Readers see the old one or the new.
+// putInPlace renames the complete filter to the live key. Readers see the old filter or the new one.
 func (l *Loading) putInPlace() error {
 	crashpoint.Reached("complete")
 	err := l.commit(kv.Always, func(w *kv.Writer) error {
@@ -320,7 +320,7 @@ func (l *Loading) show() {
 	l.Progress.Show(l.in.BytesRead(), "%d lines, %.0f/s", l.done.Lines, rate)
 }
 
-// explain adds to the error that ended a run how far it got and how to go on.
+// explain adds to the error that ended a run how far the run came, and how to go on.
 func (l *Loading) explain(err error) error {
 	var own *exit.Error
 	if err == nil || !l.begun || errors.As(err, &own) && own.Code == exit.Refused {
@@ -342,7 +342,7 @@ func (l *Loading) explain(err error) error {
 	return exit.WithCode(exit.Code(err), fmt.Errorf("%w; %s%s", err, l.kept(), l.goOn()))
 }
 
-// kept tells what a run that ended before its time leaves.
+// kept tells what an unfinished run leaves.
 func (l *Loading) kept() string {
 	line := l.flags.skip + l.done.Lines
 	switch {
@@ -359,7 +359,7 @@ func (l *Loading) kept() string {
 	return fmt.Sprintf("%q has the lines up to line %d, %d of them new", l.live, line, l.done.New)
 }
 
-// goOn tells how to go on after that.
+// goOn tells how to go on after an unfinished run.
 func (l *Loading) goOn() string {
 	switch {
 	case l.flags.Replace:

@@ -17,16 +17,16 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// inFlight is how many commands load has a server work on before it waits for the reply to the first. It is less than
-// a connection keeps replies, so that neither end waits for the other to read.
+// inFlight is how many commands load sends before it waits for the reply to the first of them. It is less than the
+// number of replies that a connection keeps, so that the client and the server never wait for each other to read.
 const inFlight = 4
 
-// loadWords are the commands by which load makes a filter of a kind and adds lines to it. Lines are added with
-// NOCREATE, so that one that was deleted meanwhile is not made anew, with other parameters.
+// loadWords are the commands by which load makes a filter of a type and adds lines to it. Lines are added with
+// NOCREATE: if the filter is deleted meanwhile, the server must not make another one with its defaults.
 type loadWords struct {
 	reserve, insert string
-	exists          string // asked first, where insert would count a line again; "" if it does not
-	info, items     string // and the field that has the number of items
+	exists          string // asks which lines are there, if insert would count these once more; "" if it would not
+	info, items     string // items is the field of info that has the number of items
 }
 
 var loadWordsOf = map[string]loadWords{
@@ -37,8 +37,8 @@ var loadWordsOf = map[string]loadWords{
 	},
 }
 
-// ServerLoading is one run of load over a connection. As adding a line again changes nothing, the same command again
-// completes what an interruption leaves.
+// ServerLoading is one run of load over a connection. Adding a line again changes nothing: so the same command
+// completes what an interrupted run has left.
 type ServerLoading struct {
 	client   *client.Client
 	key      string
@@ -52,9 +52,9 @@ type ServerLoading struct {
 	started  time.Time
 	took     time.Duration
 	missing  bool
-	done     progress.Counts // of the lines behind those skipped: acknowledged, and new ones among them
-	unasked  []insertion
-	finished error // why the server adds no more lines
+	done     progress.Counts // the lines acknowledged, without those skipped
+	unasked  []insertion     // sent, without a reply yet
+	finished error           // why the server adds no more lines
 }
 
 // NewOnServer returns a run that adds the lines of an input to a filter on a server.
@@ -110,7 +110,8 @@ func (l *ServerLoading) begin(ctx context.Context) error {
 	return nil
 }
 
-// tellKept notes that a filter that is there keeps what it was made with: a server does not tell what that is.
+// tellKept notes that flags do not change a filter that exists. The server does not tell what the filter was made
+// with, so that they cannot be compared.
 func (l *ServerLoading) tellKept() {
 	f := &l.flags
 	if f.RateGiven || f.CapacityGiven || f.NonScalingGiven || f.TTLGiven || f.Hash != "" {
@@ -119,7 +120,7 @@ func (l *ServerLoading) tellKept() {
 	}
 }
 
-// make makes the filter if it is missing. It is not made before there is something to be said of the input.
+// make makes the filter if it is missing. It is called when the first lines were read.
 func (l *ServerLoading) make(ctx context.Context) error {
 	if !l.missing {
 		return nil
@@ -150,7 +151,7 @@ func (l *ServerLoading) make(ctx context.Context) error {
 	return err
 }
 
-// ask asks for a reply that is no error.
+// ask runs a command and returns its reply. An error reply is an error.
 func (l *ServerLoading) ask(ctx context.Context, words [][]byte) (reply.Reply, error) {
 	r, err := l.client.Do(ctx, words)
 	if err == nil && r.IsError() {
@@ -189,7 +190,7 @@ func (l *ServerLoading) addAll(ctx context.Context) error {
 	return l.finished
 }
 
-// add sends the lines of a batch, and waits for a reply if too many are outstanding.
+// add sends the lines of a batch. It waits for a reply if inFlight commands have none.
 func (l *ServerLoading) add(ctx context.Context, b *input.Batch) error {
 	lines, known := b.Items, []int(nil)
 	if l.words.exists != "" {
@@ -213,17 +214,16 @@ func (l *ServerLoading) add(ctx context.Context, b *input.Batch) error {
 	return l.receive(ctx)
 }
 
-// insertion is a command that adds lines, whose reply has not come yet.
+// insertion is a command that adds lines and has no reply yet.
 type insertion struct {
 	lines int
 
-	// Of a batch of which only the lines that are new were sent: how many were left out before each line, and
-	// in all.
+	// If only the new lines of a batch were sent: how many others were left out before each of them, and in all.
 	known []int
 	after int
 }
 
-// knownBefore returns how many lines of the batch were left out before the i-th line sent.
+// knownBefore returns how many lines of the batch were left out before line i of those sent.
 func (s *insertion) knownBefore(i int) int {
 	if s.known == nil {
 		return 0
@@ -231,7 +231,7 @@ func (s *insertion) knownBefore(i int) int {
 	return s.known[i]
 }
 
-// absent returns those of the lines that the filter does not have, each once, and how many others are before each.
+// absent returns the lines that the filter does not have, each once, and how many other lines are before each of them.
 func (l *ServerLoading) absent(ctx context.Context, lines [][]byte) (absent [][]byte, known []int, err error) {
 	r, err := l.ask(ctx, append(cmdline.Words(l.words.exists, l.key), lines...))
 	if err != nil {
@@ -252,7 +252,7 @@ func (l *ServerLoading) absent(ctx context.Context, lines [][]byte) (absent [][]
 	return absent, known, nil
 }
 
-// receive counts by the reply to the first command that has none yet.
+// receive waits for the reply to the oldest command without one, and counts the lines that it acknowledges.
 func (l *ServerLoading) receive(ctx context.Context) error {
 	r, err := l.client.Receive(ctx)
 	if err != nil {
@@ -261,7 +261,7 @@ func (l *ServerLoading) receive(ctx context.Context) error {
 	sent := l.unasked[0]
 	l.unasked = l.unasked[1:]
 	if l.finished != nil {
-		return nil // what came after the line without room does not count
+		return nil // lines after the first without room do not count
 	}
 	if r.IsError() {
 		l.finished = exit.WithCode(exit.ReplyCode(r), fmt.Errorf("%s: %s", l.words.insert, r.Bytes()))
@@ -276,7 +276,7 @@ func (l *ServerLoading) receive(ctx context.Context) error {
 		case answer.Int() < 0:
 			l.finished = exit.Refusef("%s: the filter is full", l.words.insert)
 		}
-		if l.finished != nil { // the lines before it count, those after it do not, also where they are there
+		if l.finished != nil { // lines before this one count; lines after it do not, even if the filter has them
 			l.done.Lines += uint64(i + sent.knownBefore(i))
 			return nil
 		}
@@ -294,7 +294,7 @@ func (l *ServerLoading) show() {
 	l.Progress.Show(l.in.BytesRead(), "%d lines, %.0f/s", l.done.Lines, rate)
 }
 
-// explain adds to the error that ended a run how far it got and how to go on.
+// explain adds to the error that ended a run how far the run came, and how to go on.
 func (l *ServerLoading) explain(err error) error {
 	if l.started.IsZero() {
 		return err

@@ -9,16 +9,17 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// Bar is a bar on a terminal; a nil one shows nothing. Errors of showing it are ignored: they are no reason to end a run.
+// Bar is a progress bar on a terminal. A nil Bar shows nothing. Errors of writing it are ignored: a run goes on
+// without its bar.
 type Bar struct {
 	bar  *progressbar.ProgressBar
 	size int64
 }
 
-// New returns a bar for size bytes, or, if size is -1, one that only shows that something goes on.
+// New returns a bar for size bytes. If size is -1, for unknown, the bar only shows that the run goes on.
 func New(out *os.File, size int64) *Bar {
 	if size == 0 {
-		return nil // done before it could be shown
+		return nil // the run ends before a bar could be seen
 	}
 	return &Bar{size: size, bar: progressbar.NewOptions64(size,
 		progressbar.OptionSetWriter(out),
@@ -29,8 +30,8 @@ func New(out *os.File, size int64) *Bar {
 	)}
 }
 
-// Show moves the bar to a position in the input and says beside it what was done. A file that grows has more than its
-// size.
+// Show moves the bar to a position in the input, and writes a text beside it. A file that grows may be read beyond
+// its size.
 func (p *Bar) Show(bytesRead int64, format string, args ...any) {
 	if p == nil {
 		return
@@ -49,7 +50,7 @@ func (p *Bar) Clear() {
 	}
 }
 
-// Counts are how many lines were read, and how many of those were new.
+// Counts are how many lines were read, and how many of these were new.
 type Counts struct {
 	Lines, New uint64
 }

@@ -20,26 +20,26 @@ import (
 )
 
 const (
-	// maxKeysScanned and maxOffered bound what a Tab costs: how many keys it looks at, and how many words it offers.
+	// These bound the work of a Tab: it looks at so many keys, and offers so many words.
 	maxKeysScanned = 100_000
 	maxOffered     = 200
 )
 
-// Completer finds what Tab offers at the prompt. What it knows of commands is in the command table, and of own words in
-// their flags and Use lines, where KEY stands for a key, and FILE and OUT for files.
+// Completer finds what Tab offers at the prompt. It knows commands from the command table, and own words from their
+// flags and Use lines. In a Use line KEY stands for a key, and FILE and OUT stand for files.
 type Completer struct {
 	Table  func() *module.Table                         // the command table
-	Keys   func(prefix string) iter.Seq2[string, error] // keys, among them those that begin with a prefix
-	Own    func() []*cobra.Command                      // new ones at each call
+	Keys   func(prefix string) iter.Seq2[string, error] // all keys that begin with a prefix, and perhaps others
+	Own    func() []*cobra.Command                      // own words, made anew at each call
 	Out    io.Writer                                    // for the syntax of a command
-	Prompt func() string                                // what stands before the line
+	Prompt func() string                                // the text before the line
 
-	// rows returns how many rows of the screen a line goes on in after the first; nil if in none.
+	// rows returns how many rows of the screen a line takes after the first; nil if it never takes more than one.
 	rows func(line string) int
 }
 
-// Complete is liner's WordCompleter: the words that the one left of pos, counted in characters, may become.
-// If there are none, it prints the syntax of the line's command.
+// Complete is liner's WordCompleter. It returns the words that the word left of pos, counted in characters, may
+// become. If there are none, it prints the syntax of the line's command.
 func (c *Completer) Complete(line string, pos int) (head string, words []string, tail string) {
 	runes := []rune(line)
 	left, tail := string(runes[:pos]), string(runes[pos:])
@@ -53,10 +53,10 @@ func (c *Completer) Complete(line string, pos int) (head string, words []string,
 		if text := c.syntaxOf(typed); text != "" {
 			fmt.Fprintf(c.Out, "\n%s\n", text)
 			if c.rows != nil {
-				// The editor takes away as many as the line has before it draws that again.
+				// The editor removes as many rows as the line has before it draws the line again.
 				fmt.Fprint(c.Out, strings.Repeat("\n", c.rows(line)))
 			}
-			return left, []string{""}, tail // so that the line is drawn again, below
+			return left, []string{""}, tail // so that the line is drawn again, below the syntax
 		}
 		return left, nil, tail
 	}
@@ -64,8 +64,8 @@ func (c *Completer) Complete(line string, pos int) (head string, words []string,
 	return head, spell(offered, isQuoted, tail), tail
 }
 
-// splitPartial splits what is left of the cursor into its words. The last one, which may be empty, is the one to
-// complete; it begins at byte start, and its quote need not be closed. It is not ok if another quote is wrong.
+// splitPartial splits the text left of the cursor into words. The last word, which may be empty, is the one to
+// complete. It begins at byte start, and its quote may be open. It is not ok if another quote is wrong.
 func splitPartial(left string) (typed []string, start int, ok bool) {
 	for _, closing := range []string{"", `"`, `'`} {
 		if typed, start, ok = splitWhole([]byte(left + closing)); ok {
@@ -75,7 +75,8 @@ func splitPartial(left string) (typed []string, start int, ok bool) {
 	return nil, 0, false
 }
 
-// splitWhole returns all words and where the last one begins, which is behind the line if that ends in a blank.
+// splitWhole returns all words, and where the last one begins. If the line ends in a blank, the last word is empty
+// and begins at its end.
 func splitWhole(line []byte) (typed []string, start int, ok bool) {
 	s := resp.NewSplitter(line)
 	for s.SkipBlanks() {
@@ -91,9 +92,9 @@ func splitWhole(line []byte) (typed []string, start int, ok bool) {
 	return append(typed, ""), len(line), true
 }
 
-// spell writes words as they are to stand in the line: quoted, all of them, if one has to be or the user
-// began with a quote, so that they have as much in common as liner puts in. Behind the only one there is a blank,
-// unless it is a directory, of which more may follow within the quotes.
+// spell returns words in the form in which they go into the line. If one of them needs quotes, or the user began with
+// a quote, all get quotes: liner inserts what all of them begin with. A single word is followed by a blank, unless it
+// is a directory: then more may follow within the quotes.
 func spell(words []string, isQuoted bool, tail string) []string {
 	isQuoted = isQuoted || slices.ContainsFunc(words, needsQuotes)
 	spelled := make([]string, len(words))
@@ -113,8 +114,8 @@ func spell(words []string, isQuoted bool, tail string) []string {
 	return spelled
 }
 
-// needsQuotes reports whether a word has to be quoted at a prompt: resp.Split would read something else, or a terminal
-// would not show it.
+// needsQuotes reports whether a word needs quotes at a prompt: without them resp.Split would read another word, or a
+// terminal would not show this one.
 func needsQuotes(word string) bool {
 	if word == "" || !utf8.ValidString(word) {
 		return true
@@ -145,7 +146,7 @@ func (c *Completer) offer(typed []string, partial string) []string {
 	return inCase(partial, nextWords(cmd, typed[1:]))
 }
 
-// offerOwn is offer for an own word, after whose name args were typed.
+// offerOwn is offer for an own word after which args were typed.
 func (c *Completer) offerOwn(cmd *cobra.Command, args []string, partial string) []string {
 	flags := cmd.Flags()
 	positional := 0
@@ -172,8 +173,8 @@ func (c *Completer) offerOwn(cmd *cobra.Command, args []string, partial string) 
 	return nil
 }
 
-// offerFor returns the words that partial may become where a Use line has a word such as KEY or FILE|-. Lower-case
-// ones stand for themselves.
+// offerFor returns the words that partial may become in place of a word of a Use line, such as KEY or FILE|-. A word
+// in lower case stands for itself.
 func (c *Completer) offerFor(place, partial string) (words []string) {
 	for name := range strings.SplitSeq(place, "|") {
 		switch name {
@@ -208,11 +209,11 @@ func Places(cmd *cobra.Command) []string {
 
 func isFlagWord(word string) bool { return len(word) > 1 && word[0] == '-' }
 
-// flagBefore returns the flag, such as -o or --output, that takes the word after it for its value; nil if none does.
+// flagBefore returns the flag that word is, such as -o or --output, if the next word is its value; otherwise nil.
 func flagBefore(flags *pflag.FlagSet, word string) *pflag.Flag {
 	var flag *pflag.Flag
 	if name, ok := strings.CutPrefix(word, "--"); ok {
-		flag = flags.Lookup(name) // not with = in it
+		flag = flags.Lookup(name) // nil for --name=value
 	} else if len(word) == len("-o") {
 		flag = flags.ShorthandLookup(word[1:])
 	}
@@ -222,8 +223,8 @@ func flagBefore(flags *pflag.FlagSet, word string) *pflag.Flag {
 	return flag
 }
 
-// isKey reports whether word i of a command line, the name being word 0, is a key. How many words follow is not
-// known yet: where keys go on to a word near the end, all are keys.
+// isKey reports whether word i of a command line is a key; the command's name is word 0. How many words will follow
+// is not known: if the last key is counted from the end, all words after the first key may be keys.
 func isKey(cmd *module.Command, i int) bool {
 	if cmd.FirstKey == 0 || i < cmd.FirstKey || cmd.LastKey > 0 && i > cmd.LastKey {
 		return false
@@ -231,12 +232,12 @@ func isKey(cmd *module.Command, i int) bool {
 	return (i-cmd.FirstKey)%max(cmd.KeyStep, 1) == 0
 }
 
-// firstKeys returns, sorted, those keys that begin with a prefix, of as many as may be looked at.
+// firstKeys returns, sorted, keys that begin with a prefix, within the bounds above.
 func firstKeys(scan iter.Seq2[string, error], prefix string) (keys []string) {
 	scanned := 0
 	for key, err := range scan {
 		if err != nil {
-			break // nothing to offer; the next command will tell of it
+			break // the next command will have the same error
 		}
 		if strings.HasPrefix(key, prefix) {
 			keys = append(keys, key)
@@ -249,8 +250,8 @@ func firstKeys(scan iter.Seq2[string, error], prefix string) (keys []string) {
 	return slices.Compact(keys)
 }
 
-// completeFiles returns names of files and, with a separator behind them, directories that begin with a prefix. Hidden
-// ones have to be asked for by their dot.
+// completeFiles returns names of files and directories that begin with a prefix; directories end in a separator. It
+// returns hidden ones only if the prefix has their dot.
 func completeFiles(prefix string) (names []string) {
 	dir, base := filepath.Split(prefix)
 	entries, err := os.ReadDir(filepath.Clean(dir)) // of "" this is "."
@@ -273,7 +274,7 @@ func completeFiles(prefix string) (names []string) {
 	return names
 }
 
-// syntaxOf returns the usage of the command or own word that a line begins with; "" if it does not.
+// syntaxOf returns the usage of the command or own word that a line begins with, "" if it begins with neither.
 func (c *Completer) syntaxOf(typed []string) string {
 	if typed[0] == "--" {
 		typed = typed[1:]
@@ -296,7 +297,7 @@ func (c *Completer) commandNames() (names []string) {
 	return names
 }
 
-// groups returns the groups of commands as help takes them.
+// groups returns the groups of commands, in the form that help takes.
 func (c *Completer) groups() (names []string) {
 	for _, group := range c.Table().Groups() {
 		names = append(names, "@"+group)
@@ -331,12 +332,12 @@ func withPrefix(prefix string, words []string) (found []string) {
 	return found
 }
 
-// inCase returns the upper-case words that begin with a prefix in any case: with the prefix as it was typed, and the
-// rest in lower case if the prefix ends in a lower-case letter.
+// inCase returns those of some upper-case words that begin with a prefix in any case. They begin with the prefix as
+// it was typed; the rest is in lower case if the last letter of the prefix is.
 func inCase(prefix string, words []string) (found []string) {
 	upper := strings.ToUpper(prefix)
 	if len(upper) != len(prefix) {
-		return nil // not ASCII, as some letters that have ASCII ones for upper case
+		return nil // the prefix is not ASCII, but its upper case may be
 	}
 	letter := strings.LastIndexFunc(prefix, unicode.IsLetter)
 	isLower := letter >= 0 && unicode.IsLower(rune(prefix[letter]))

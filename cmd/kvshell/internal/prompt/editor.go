@@ -1,7 +1,8 @@
-// Package prompt reads lines that are typed at a prompt: an editor, what Tab completes, and the history.
+// Package prompt reads the lines that are typed at a prompt.
 //
-// The file editor.go has the editor, keyboard.go what is pasted into it, complete.go what Tab offers, by the command table and
-// the words of the program, options.go the options in a command's syntax, history.go the lines of earlier sessions.
+// The file editor.go has the editor, keyboard.go recognizes pasted text, complete.go finds what Tab offers, from the
+// command table and the program's own words, options.go finds the options in a command's syntax, and history.go keeps
+// the lines of earlier sessions.
 package prompt
 
 import (
@@ -18,22 +19,22 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
-// ErrAborted is for a line that Ctrl-C ended.
+// ErrAborted is the error of a line that Ctrl-C ended.
 var ErrAborted = liner.ErrPromptAborted
 
 // Editor reads lines from a terminal, with completion and a history.
 type Editor struct {
 	liner    *liner.State
 	out      *os.File
-	keyboard *keyboard // nil where the editor does not work by bytes that it reads
+	keyboard *keyboard // nil if the editor does not read keys as bytes
 	stdin    *os.File
 	history  *history
 
-	// HistoryError is why no history is kept.
+	// HistoryError says why no history is kept; nil if one is kept, or none is wanted.
 	HistoryError error
 }
 
-// NewEditor begins to read a terminal. That there can be no history is no error: see HistoryError.
+// NewEditor begins to read a terminal. It is no error if there can be no history: see HistoryError.
 func NewEditor(stdin, stdout *os.File, c *Completer) (e *Editor, err error) {
 	e = &Editor{out: stdout, stdin: stdin}
 	if isEditable() {
@@ -63,7 +64,7 @@ func NewEditor(stdin, stdout *os.File, c *Completer) (e *Editor, err error) {
 	return e, nil
 }
 
-// rowsOf returns how many rows of the screen a text goes on in after the first.
+// rowsOf returns how many rows of the screen a text takes after the first.
 func (e *Editor) rowsOf(text string) int {
 	width, _, err := term.GetSize(int(e.out.Fd()))
 	if err != nil || width < 1 {
@@ -77,7 +78,7 @@ func (e *Editor) write(text string) error {
 	return exit.WithCode(exit.Local, err)
 }
 
-// Keys is where keys are read while no line is edited.
+// Keys returns the reader of keys while no line is edited.
 func (e *Editor) Keys() io.Reader {
 	if e.keyboard == nil {
 		return e.stdin
@@ -93,9 +94,9 @@ func (e *Editor) Close() (err error) {
 	return errors.Join(err, e.liner.Close())
 }
 
-// ReadLine reads a line behind a prompt, in a goroutine of its own, so that the end of ctx can end the session meanwhile.
-// The goroutine ends with the process then. Tabs that were pasted into the line are PastedTab in it. The error is ErrAborted if
-// Ctrl-C ended the line, and io.EOF for Ctrl-D.
+// ReadLine shows the prompt and reads a line. The reading is in a goroutine of its own, so that the end of ctx can
+// end the session meanwhile; the goroutine then ends with the process. A tab that was pasted into the line is
+// PastedTab in it. The error is ErrAborted if Ctrl-C ended the line, and io.EOF for Ctrl-D.
 func (e *Editor) ReadLine(ctx context.Context, prompt func() string, interrupts <-chan os.Signal) (string, error) {
 	type result struct {
 		line string
@@ -111,7 +112,7 @@ func (e *Editor) ReadLine(ctx context.Context, prompt func() string, interrupts 
 		case r := <-read:
 			return r.line, r.err
 		case <-interrupts:
-			// Of a terminal that cannot edit lines, which has dropped the line.
+			// This terminal cannot edit lines. It has dropped the line by itself.
 			fmt.Fprintf(e.out, "\n%s", prompt())
 		case <-ctx.Done():
 			return "", ctx.Err()
@@ -119,7 +120,7 @@ func (e *Editor) ReadLine(ctx context.Context, prompt func() string, interrupts 
 	}
 }
 
-// Keep puts a line into the history, unless it is one that is not kept. After an error no history is kept any more.
+// Keep adds a line to the history, unless isKept says no. After an error the history is not kept any more.
 func (e *Editor) Keep(line string) error {
 	if !isKept(line) {
 		return nil

@@ -25,21 +25,20 @@ const (
 	// HistoryVariable names the file of the history; "" keeps none.
 	HistoryVariable = "SIEVEKV_HISTFILE"
 
-	// maxHistoryLine is the most bytes of a line that is kept: longer ones are data.
+	// maxHistoryLine is the most bytes of a line that is kept. Longer lines are data, and nobody recalls them.
 	maxHistoryLine = 4096
 )
 
-// history is the file that keeps the lines typed at prompts, the oldest first. A line is appended as soon as it was
-// typed, so that none is lost however the process ends; several processes may do so at the same time. When the file has
-// twice the lines that a prompt recalls, it is cut to those. A nil history keeps nothing.
+// history is the file that keeps the lines typed at prompts, the oldest first. A line is appended when it was typed,
+// so that it is there however the process ends. Several processes may append at the same time. When the file has
+// twice the lines that a prompt recalls, the older half is removed. A nil history keeps nothing.
 type history struct {
 	path  string
 	lines int    // in the file, as far as this process knows
 	last  string // line
 }
 
-// openHistory returns the history that the environment names, and its lines. Without an error, it is nil if
-// none is to be kept.
+// openHistory returns the history that the environment names, and its lines. The history is nil if the user wants none.
 func openHistory() (*history, []string, error) {
 	path, err := historyPath()
 	if err != nil || path == "" {
@@ -67,7 +66,7 @@ func historyPath() (string, error) {
 		return path, nil
 	}
 	dir := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(dir) { // to be ignored, says the XDG Base Directory Specification
+	if !filepath.IsAbs(dir) { // the XDG Base Directory Specification says to ignore it
 		var err error
 		if dir, err = stateDir(); err != nil {
 			return "", err
@@ -100,7 +99,7 @@ func (h *history) read() ([]string, error) {
 	return lines, err
 }
 
-// trim replaces the file by one with the last of lines, which it returns.
+// trim replaces the file by one with the last liner.HistoryLimit of some lines, and returns these.
 func (h *history) trim(lines []string) (kept []string, err error) {
 	kept = lines[len(lines)-liner.HistoryLimit:]
 	info, err := os.Stat(h.path)
@@ -113,7 +112,7 @@ func (h *history) trim(lines []string) (kept []string, err error) {
 	}
 	w := bufio.NewWriter(f)
 	for _, line := range kept {
-		fmt.Fprintln(w, line) // an error is Flush's too
+		fmt.Fprintln(w, line) // Flush returns its error
 	}
 	if err := errors.Join(w.Flush(), f.Close()); err != nil {
 		return kept, errors.Join(err, os.Remove(f.Name()))
@@ -130,7 +129,7 @@ func (h *history) add(line string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err = makePrivate(f); err == nil { // else others would read the line
+	if err = makePrivate(f); err == nil { // otherwise others could read the line
 		err = writeLine(f, line)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
@@ -154,7 +153,7 @@ func writeLine(f *os.File, line string) error {
 	return err
 }
 
-// makePrivate takes from others the right to read a file that was there before; a device is left alone.
+// makePrivate makes a regular file that existed before readable for its owner alone. It does not change a device.
 func makePrivate(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 || runtime.GOOS == "windows" {
@@ -163,8 +162,8 @@ func makePrivate(f *os.File) error {
 	return f.Chmod(0o600)
 }
 
-// isKept reports whether a line goes into the history: not if it begins with a blank, which is how the user says so,
-// nor if it may hold a secret. That is judged generously: a line too few can be typed again.
+// isKept reports whether a line goes into the history. A line does not if it begins with a blank, by which the user
+// says so, or may hold a secret. In doubt it does not: it can be typed again.
 func isKept(line string) bool {
 	if line == "" || unicode.IsSpace(rune(line[0])) {
 		return false
@@ -174,7 +173,7 @@ func isKept(line string) bool {
 	for i, word := range split {
 		words[i] = string(word)
 	}
-	if err != nil { // it was not carried out, but may hold a secret all the same
+	if err != nil { // the line was not run, but may hold a secret all the same
 		words = strings.Fields(strings.NewReplacer(`"`, " ", `'`, " ").Replace(line))
 	}
 	return len(words) > 0 && !holdsSecret(words)
@@ -189,7 +188,7 @@ func holdsSecret(words []string) bool {
 		return false
 	}
 	name, args := strings.ToUpper(words[0]), words[1:]
-	// AUTH mistyped is answered with an error, and the password is on the screen as it would be in the file.
+	// A mistyped AUTH is an error, but has a password all the same.
 	if name == "ACL" || suggest.Distance(name, "AUTH") <= 1 {
 		return true
 	}
@@ -197,7 +196,7 @@ func holdsSecret(words []string) bool {
 		if option := strings.ToUpper(arg); isSecretOption(option) || i+1 < len(args) && slices.Contains(secretWords, option) {
 			return true
 		}
-		// A URL with a user, who may have a password; not parsed, as that may fail.
+		// A URL with a user may have a password. It is not parsed, as that could fail.
 		if _, rest, found := strings.Cut(arg, "://"); found && strings.Contains(rest, "@") {
 			return true
 		}
@@ -205,7 +204,7 @@ func holdsSecret(words []string) bool {
 	return false
 }
 
-// secretWords are arguments, in upper case, after which a password follows, of whatever command.
+// secretWords are arguments of any command, in upper case, after which a password follows.
 var secretWords = []string{"AUTH", "AUTH2", "PASS", "PASSWORD", "REQUIREPASS", "MASTERAUTH", "-A"}
 
 // isSecretOption reports whether an argument, in upper case, may have a password in it.

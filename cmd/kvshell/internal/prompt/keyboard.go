@@ -9,25 +9,27 @@ import (
 	"github.com/peterh/liner"
 )
 
-// keyboard stands between the terminal and the editor. The terminal is asked to say where pasted text begins and ends
-// (bracketed paste), as a tab in it is no call for completion: it becomes pastedTab, which the editor can show.
+// keyboard passes bytes from the terminal to the editor. The terminal is asked to mark where pasted text begins and
+// ends (bracketed paste): a tab in pasted text must not complete the line. It becomes PastedTab, which the editor can
+// show.
 type keyboard struct {
 	*os.File // what the editor reads
 	pastes   pastes
 }
 
 const (
-	// PastedTab is what a tab in pasted text is shown as. In a line that was typed it is a tab again.
+	// PastedTab is what a tab in pasted text is shown as. WithTabs makes it a tab again.
 	PastedTab = "␉"
 
+	// These ask the terminal to mark pasted text, and to stop that.
 	MarkPastes   = "\x1b[?2004h"
 	UnmarkPastes = "\x1b[?2004l"
 )
 
-// isEditable reports whether the editor works on this terminal by bytes that it reads.
+// isEditable reports whether the editor works on this terminal, and reads keys as bytes.
 func isEditable() bool { return liner.TerminalSupported() && runtime.GOOS != "windows" }
 
-// newKeyboard begins to read the terminal. The goroutine that does ends with the terminal, or with the process.
+// newKeyboard begins to read the terminal, in a goroutine that ends with the terminal or with the process.
 func newKeyboard(terminal *os.File) (*keyboard, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -51,19 +53,20 @@ func newKeyboard(terminal *os.File) (*keyboard, error) {
 // edit returns the editor, which reads the keyboard.
 func (k *keyboard) edit() *liner.State {
 	defer func(terminal *os.File) { os.Stdin = terminal }(os.Stdin)
-	os.Stdin = k.File // where the editor reads; what it sets of the terminal, it sets by number
+	os.Stdin = k.File // the editor reads os.Stdin; it sets the terminal's mode by the number of the file
 	return liner.NewLiner()
 }
 
-// pastes replaces tabs in pasted text, and takes the marks around that away.
+// pastes replaces tabs in pasted text, and removes the marks around it.
 type pastes struct {
 	inside bool
-	held   []byte // what may be the beginning of a mark
+	held   []byte // bytes that may be the beginning of a mark
 }
 
 var pasteBegins, pasteEnds = []byte("\x1b[200~"), []byte("\x1b[201~")
 
-// pass appends to dst what becomes of src. All says that the terminal had no more: an Escape at the end is a key then.
+// pass appends to dst what the editor is to read for src. All says that the terminal has no more bytes: then an
+// Escape at the end is a key, and no beginning of a mark.
 func (p *pastes) pass(dst, src []byte, all bool) []byte {
 	for _, c := range src {
 		p.held = append(p.held, c)
@@ -95,5 +98,5 @@ func (p *pastes) put(dst []byte, c byte) []byte {
 	return append(dst, c)
 }
 
-// WithTabs returns a line with the tabs that were pasted into it.
+// WithTabs returns a line with tabs in place of PastedTab.
 func WithTabs(line string) string { return strings.ReplaceAll(line, PastedTab, "\t") }

@@ -7,8 +7,8 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// nextWords returns the option words that may follow the words typed after a command's name: of a command with
-// subcommands, their names, and then those of the subcommand.
+// nextWords returns the option words that may follow the words typed after a command's name. If the command has
+// subcommands, these are their names, and after such a name the option words of that subcommand.
 func nextWords(cmd *module.Command, typed []string) []string {
 	if len(cmd.Subcommands) == 0 {
 		return optionsOf(cmd.Arguments()).next(typed)
@@ -32,15 +32,15 @@ func nextWords(cmd *module.Command, typed []string) []string {
 //
 //	key [CAPACITY n] [ERROR r] [NOCREATE] ITEMS item [item ...]
 type options struct {
-	leading int // words before the first place for an option: they are what they are, whatever they look like
+	leading int // words before the first place for an option: they are no options, whatever they look like
 	list    []option
 }
 
 // option is one option word.
 type option struct {
 	word   string
-	values int  // words that belong to it
-	rest   bool // all words behind those are more of the same
+	values int  // words after it that belong to it
+	rest   bool // all words after these belong to it too
 	group  int  // options of a group exclude each other
 }
 
@@ -60,7 +60,7 @@ func optionsOf(arguments []module.Argument) options {
 	return o
 }
 
-// words returns how many words stand for an argument that has no token in it; 0 for others.
+// words returns how many words an argument has, 0 for an argument that has a token.
 func words(a *module.Argument) (n int) {
 	switch {
 	case a.Token != "", a.Kind == "pure-token", a.Kind == "oneof":
@@ -90,8 +90,8 @@ func (o *options) add(a *module.Argument, group int) {
 	}
 }
 
-// values returns how many words belong to the token of an argument, and whether they repeat to the end, as those in
-// ITEMS item [item ...] do.
+// values returns how many words belong to the token of an argument, and whether they repeat to the end of the line,
+// as in ITEMS item [item ...].
 func values(a *module.Argument) (n int, rest bool) {
 	switch a.Kind {
 	case "pure-token", "oneof":

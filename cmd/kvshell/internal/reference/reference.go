@@ -1,4 +1,5 @@
-// Package reference makes docs/COMMANDS.md, the reference of all commands, of the command table. It runs their examples.
+// Package reference makes docs/COMMANDS.md, the reference of all commands, of the command table. It runs their
+// examples.
 package reference
 
 import (
@@ -98,8 +99,8 @@ func Table() *module.Table {
 	return module.New(append(sievekv.Modules(), server.Module())...)
 }
 
-// open opens a store in memory whose clock stands still and whose seed is fixed. So the replies are the same every time,
-// but for those of examplesVary.
+// open opens a store in memory whose clock stands still and whose seed is fixed. So the replies are the same every
+// time, but for those of examplesVary.
 func open() (*kv.DB, error) {
 	start := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	return kv.Open("", &kv.Options{

@@ -17,11 +17,11 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// grownBy is how many times its capacity the filter that grows holds in a plan.
+// grownBy is how many times its capacity a filter holds when a plan shows it grown.
 const grownBy = 10
 
-// Plan returns the plan of a filter of a type. A Bloom filter's Config has all parameters that a plan may have. No store is
-// needed: the sizes are computed by the formulas, and with the limits, that filters are made with.
+// Plan returns the plan of a filter of a type. A Bloom filter's Config has all parameters that a plan may have. No
+// store is needed: the sizes are computed by the formulas, and with the limits, that filters are made with.
 func Plan(kind string, c bloomext.Config) (Result, error) {
 	switch kind {
 	case filters.Cuckoo:
@@ -36,7 +36,7 @@ func Plan(kind string, c bloomext.Config) (Result, error) {
 	return planBloom(c)
 }
 
-// filterPlan is what plan prints of a Bloom filter, counting or not: as it is made, and as it is when it has grown.
+// filterPlan is what plan prints about a Bloom filter, counting or not, when it is new and when it has grown.
 type filterPlan struct {
 	Type      string  `json:"type"`
 	Expansion uint32  `json:"expansion"` // 0: does not grow
@@ -45,14 +45,14 @@ type filterPlan struct {
 	MaxLayers int        `json:"max_layers"`
 	Grown     *grownPlan `json:"grown,omitempty"`
 
-	asked float64 // the rate asked for, above ErrorRate if that was lowered
+	asked float64 // the rate asked for; ErrorRate is lower if no filter has so high a rate
 }
 
 // layerPlan is one layer.
 type layerPlan struct {
 	Capacity     uint64  `json:"capacity"`
 	Bits         uint64  `json:"bits"`
-	Counters     uint64  `json:"counters,omitempty"` // of a counting filter, which the bits are of
+	Counters     uint64  `json:"counters,omitempty"` // of a counting filter; its bits are those of the counters
 	Bytes        uint64  `json:"bytes"`
 	BitsPerItem  float64 `json:"bits_per_item"` // at its capacity
 	Hashes       int     `json:"hashes"`
@@ -181,7 +181,7 @@ func planLayer(size sizeLayer, l plannedLayer) (layerPlan, error) {
 	return p, nil
 }
 
-// askedRate tells the rate that was asked for, and the one of the filter if that was lowered.
+// askedRate tells the rate that was asked for, and the filter's rate if that is lower.
 func askedRate(asked, rate float64) string {
 	if asked > rate {
 		return fmt.Sprintf("%g asked for, lowered to %g", asked, rate)
@@ -237,7 +237,7 @@ func (p *filterPlan) Text() string {
 	return b.String() + columns(rows)
 }
 
-// columns lays rows out in columns, each as wide as its widest cell, with their right ends below each other.
+// columns lays rows out in columns that are aligned on the right.
 func columns(rows [][]string) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -254,10 +254,10 @@ type sizeTable struct {
 	Grown []sizeRow `json:"grown"` // for those made for smallest items and grown
 }
 
-// smallest is the capacity of the filters that the second table lets grow: that of a filter made by adding to it.
+// smallest is the capacity of the filters that grow in the second table. A filter that BF.ADD makes has it.
 const smallest = 100
 
-// sizeRow is a line of the table; what is 0 or "" is not known.
+// sizeRow is a line of the table. 0 and "" stand for unknown.
 type sizeRow struct {
 	Items                uint64  `json:"items"`
 	ErrorRate            float64 `json:"error_rate"`
@@ -272,8 +272,8 @@ var (
 	tableItems = []uint64{1e5, 1e6, 1e7, 1e8, 1e9}
 	tableRates = []float64{0.25, 0.03, 0.01, 0.001, 0.0001}
 
-	// TairBloom's sizes at tairRate as they are published, by the capacity of the filter, and by the items of one
-	// that was made small and has grown.
+	// The sizes that are published for TairBloom at the rate tairRate: of filters made for so many items, and of small
+	// filters that have grown to so many.
 	tairRate  = 0.01
 	tairSized = map[uint64]string{1e5: "0.12 MB", 1e6: "2 MB", 1e7: "16 MB", 1e8: "128 MB"}
 	tairGrown = map[uint64]string{1e7: "176 MB"}
@@ -315,15 +315,16 @@ func Sizes() (Result, error) {
 	return &t, nil
 }
 
-// redisBloomBytes returns the size of a filter of RedisBloom's that does not grow, without its bookkeeping:
-// ln(1/rate)/ln(2)^2 bits for each item, rounded up to 64.
+// redisBloomBytes returns the size of a RedisBloom filter that does not grow, without its bookkeeping:
+// ln(1/rate)/ln(2)^2 bits for each item, rounded up to a multiple of 64.
 func redisBloomBytes(capacity uint64, rate float64) uint64 {
 	bitsPerItem := -math.Log(rate) / (math.Ln2 * math.Ln2)
 	return 8 * ((uint64(float64(capacity)*bitsPerItem) + 63) / 64)
 }
 
-// redisBloomGrown returns the size of one that grows, made for capacity items, when it has room for a number of items:
-// each sub-filter has twice the capacity of the one before and half its rate, the first half of that asked for.
+// redisBloomGrown returns the size of a RedisBloom filter that was made for capacity items and has grown until it has
+// room for items. The first sub-filter has half of the rate; each further one has twice the capacity and half the
+// rate of the one before.
 func redisBloomGrown(capacity, items uint64, rate float64) (bytes uint64) {
 	for room := uint64(0); room < items; capacity *= 2 {
 		rate /= 2

@@ -8,12 +8,12 @@ import (
 	"github.com/sievekv/sievekv/cuckooext"
 )
 
-// cuckooPlan is what plan prints of a cuckoo filter: as it is made, and as it is when it has grown.
+// cuckooPlan is what plan prints about a cuckoo filter, when it is new and when it has grown.
 type cuckooPlan struct {
 	Type            string  `json:"type"`
 	Capacity        uint64  `json:"capacity"`
 	Expansion       uint32  `json:"expansion"`  // 0: does not grow
-	ErrorRate       float64 `json:"error_rate"` // the highest there may be
+	ErrorRate       float64 `json:"error_rate"` // the highest that the filter may come to
 	FingerprintBits int     `json:"fingerprint_bits"`
 	BucketSize      int     `json:"bucket_size"`
 	Buckets         uint64  `json:"buckets"`
@@ -26,7 +26,7 @@ type cuckooPlan struct {
 
 // cuckooSize is a filter that holds a number of items.
 type cuckooSize struct {
-	Room         uint64  `json:"room"` // for items; what there is above the capacity fills the last block
+	Room         uint64  `json:"room"` // for items; more than the capacity, as blocks are whole
 	Bytes        uint64  `json:"bytes"`
 	BitsPerItem  float64 `json:"bits_per_item"` // at the capacity, or the items it has grown to
 	ExpectedRate float64 `json:"expected_rate"`

@@ -1,5 +1,5 @@
-// Package report has what the words stats and plan print: figures of stores, keys and filters, as text for people and, with
-// package json, with fields for programs.
+// Package report has what the words stats and plan print about stores, keys and filters: as text for people and, by
+// package json, as objects for programs.
 package report
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Stats reads the figures of a reply to SIEVE.STATS, of the store or of a key. The reply is as in RESP3.
+// Stats reads a reply to SIEVE.STATS about the store or, if ofKey, about a key. The reply has the types of RESP3.
 func Stats(r reply.Reply, ofKey bool) (result Result, err error) {
 	result = new(storeStats)
 	if ofKey {
@@ -29,11 +29,11 @@ func Stats(r reply.Reply, ofKey bool) (result Result, err error) {
 // Result is what is printed: a text for people, and fields for programs.
 type Result interface{ Text() string }
 
-// storeStats are figures of a store. Its counts are since the store was opened.
+// storeStats is what stats tells about a store. Counts begin when the store is opened.
 type storeStats struct {
 	Directory  string          `json:"directory"`
 	Keys       uint64          `json:"keys"`
-	DiskBytes  uint64          `json:"disk_bytes"` // of all but the reserve
+	DiskBytes  uint64          `json:"disk_bytes"` // without the reserve
 	TableBytes uint64          `json:"table_bytes"`
 	LogBytes   uint64          `json:"log_bytes"`
 	Reserve    uint64          `json:"reserve_bytes"`
@@ -100,7 +100,8 @@ func facts(rows [][2]string) string {
 	return b.String()
 }
 
-// keyStats are figures of a key; those of a filter only of one of its type.
+// keyStats is what stats tells about a key. At most one of bloom, cuckoo and counting is set: that of the filter's
+// type.
 type keyStats struct {
 	Key           string `json:"key"`
 	Type          string `json:"type"`
@@ -136,7 +137,7 @@ type layerStats struct {
 	ErrorRate float64 `json:"error_rate"`
 }
 
-// cuckooStats are filterStats of a cuckoo filter.
+// cuckooStats is filterStats for a cuckoo filter.
 type cuckooStats struct {
 	Items           uint64             `json:"items"`
 	Deletes         uint64             `json:"deletes"` // since the last compaction
@@ -159,7 +160,7 @@ type cuckooLayerStats struct {
 	Load     float64 `json:"load"`
 }
 
-// countingStats are filterStats of a counting Bloom filter.
+// countingStats is filterStats for a counting Bloom filter.
 type countingStats struct {
 	Items        uint64               `json:"items"`
 	DeletesKept  uint64               `json:"deletes_kept"`
@@ -178,7 +179,7 @@ type countingStats struct {
 
 type countingLayerStats struct {
 	Capacity  uint64  `json:"capacity"`
-	Items     uint64  `json:"items"` // without those that changed no counter
+	Items     uint64  `json:"items"` // without adds that changed no counter
 	Fill      float64 `json:"fill"`
 	Stuck     uint64  `json:"stuck"`
 	Counters  uint64  `json:"counters"`
@@ -198,7 +199,7 @@ func cuckooStatsOf(info cuckooext.Info) *cuckooStats {
 	return s
 }
 
-// UnmarshalJSON reads the figures of a filter as those of its type, which have fields of the same names.
+// UnmarshalJSON also reads the fields of a filter into the struct for its type.
 func (s *keyStats) UnmarshalJSON(b []byte) error {
 	type plain keyStats
 	if err := json.Unmarshal(b, (*plain)(s)); err != nil {

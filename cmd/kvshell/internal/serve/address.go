@@ -10,8 +10,8 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
-// AddressFile is the file in a store's directory that says where the store is served. Its first line is the number of the
-// process. Each further line is an address.
+// AddressFile is the file in a store's directory that says where the store is served. Its first line is the number of
+// the process. Each further line is an address.
 const AddressFile = "serve.addr"
 
 // leaveAddress writes the address file. With it a process that finds the store locked can tell its user how to connect,

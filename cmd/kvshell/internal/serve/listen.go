@@ -81,8 +81,9 @@ func listenUnix(path string) (net.Listener, error) {
 			return nil, err
 		}
 	}
-	// The socket is made with its mode: if that were changed later, another user could connect in between, and stay. The
-	// umask is that of the whole process; the store's files, which may be made meanwhile, are for this user alone anyway.
+	// The socket is made with its mode: if that were changed later, another user could connect in between, and stay.
+	// The umask is that of the whole process; the store's files, which may be made meanwhile, are for this user alone
+	// anyway.
 	defer system.SetUmask(system.SetUmask(0o177))
 	return net.Listen("unix", path)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/sievekv/sievekv/server"
 )
 
-// MetricsTimes are how long a client of the metrics may take: for the handshake and the headers of a request, to receive
-// the answer, and between two requests. Tests have more.
+// MetricsTimes are how long a client of the metrics may take: for the handshake and the headers of a request, to
+// receive the answer, and between two requests. Tests have more.
 var MetricsTimes = struct{ Header, Write, Idle time.Duration }{5 * time.Second, 30 * time.Second, 30 * time.Second}
 
 // serveMetrics serves the metrics over HTTP, if they have an address, until stop is called.

@@ -90,8 +90,8 @@ func readWithMode(path string) (text []byte, mode os.FileMode, err error) {
 	return text, info.Mode(), err
 }
 
-// othersMay reports whether the group or other users may read or write a regular file of this mode. On Windows modes say
-// nothing.
+// othersMay reports whether the group or other users may read or write a regular file of this mode. On Windows modes
+// say nothing.
 func othersMay(mode os.FileMode) bool {
 	return runtime.GOOS != "windows" && mode.IsRegular() && mode.Perm()&0o066 != 0
 }

@@ -1,8 +1,8 @@
 // Package serve is one run of the word serve: a store that is served until the process is told to end.
 //
-// A run is a Service. New checks the flags and reads the files that they name, before there is a store; Listen takes the
-// addresses; Serve serves the store, sees to the signals, and ends the server. Everything that a run tells is a line of
-// the log.
+// A run is a Service. New checks the flags and reads the files that they name, before there is a store; Listen takes
+// the addresses; Serve serves the store, sees to the signals, and ends the server. Everything that a run tells is a
+// line of the log.
 //
 //	flags.go     the flags, and what they must not be
 //	secrets.go   the password and the users, from files
@@ -90,8 +90,8 @@ func (s *Service) prepare(table *module.Table) (err error) {
 	return nil
 }
 
-// Serve serves a store until SIGTERM, Ctrl-C, which both end ctx, or the command SHUTDOWN. Then it syncs the store, which
-// the caller closes. Listen was called before.
+// Serve serves a store until SIGTERM, Ctrl-C, which both end ctx, or the command SHUTDOWN. Then it syncs the store,
+// which the caller closes. Listen was called before.
 func (s *Service) Serve(ctx context.Context, db *kv.DB) error {
 	if err := s.flags.set(db); err != nil {
 		return err

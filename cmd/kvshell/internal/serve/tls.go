@@ -17,16 +17,16 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
-// tlsFiles are the files of an address that takes TLS only. They are empty for an address without TLS.
+// tlsFiles are the files of an address that takes TLS only. For an address without TLS cert, key and clientCA are "".
 type tlsFiles struct {
-	flag     string // the names of the flags begin with it
-	address  string // the name of the address's flag
+	flag     string // what the names of the flags begin with
+	address  string // the name of the flag with the address
 	cert     string
 	key      string
 	clientCA string
 	client   clientAuth
 
-	// current is what was read last, nil before that. It is replaced as a whole, and never changed.
+	// current is the configuration read last, nil at first. It is replaced as a whole, and never changed.
 	current atomic.Pointer[tls.Config]
 }
 
@@ -50,14 +50,15 @@ func (f *tlsFiles) check() error {
 	return nil
 }
 
-// requires reports whether clients need a certificate.
+// requires reports whether every client needs a certificate.
 func (f *tlsFiles) requires() bool { return f.clientCA != "" && f.client != clientAuthOptional }
 
-// read reads the files. If one of them is bad nothing changes: new handshakes go on with what was read before. Without
-// files it does nothing.
+// read reads the files. If one of them is bad nothing changes: new handshakes use what was read before. Without files
+// it does nothing.
 //
-// A certificate of the server's own that has expired is bad: no client would take it. One that is not good yet may be so as
-// soon as the clock is right, and of others than the server's own some may still be of use: of these there are warnings.
+// The server's own certificate is bad if it has expired: no client would take it. There is only a warning if it is
+// not valid yet, as the clock may be wrong, or if the time of another certificate in the files is wrong, as the rest
+// may be of use.
 func (f *tlsFiles) read() (warnings []string, err error) {
 	if f.cert == "" {
 		return nil, nil
@@ -103,7 +104,7 @@ func (f *tlsFiles) read() (warnings []string, err error) {
 	return warnings, nil
 }
 
-// outOfTime says which certificates of a file are not good now.
+// outOfTime returns a warning for each certificate of a file that has expired or is not valid yet.
 func (f *tlsFiles) outOfTime(which, path string, list []*x509.Certificate, now time.Time) (texts []string) {
 	for i, cert := range list {
 		what := "the certificate"
@@ -125,7 +126,7 @@ func inUTC(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 func (f *tlsFiles) readFile(which, path string) ([]byte, error) {
 	if info, err := os.Stat(path); f.current.Load() != nil && err == nil && !info.Mode().IsRegular() {
-		// A pipe could have it wait for ever, and the server's end with it.
+		// To read a pipe could take for ever, and the server could not end meanwhile.
 		return nil, f.bad(which, path, errors.New("is no regular file, which could be read again"))
 	}
 	text, err := os.ReadFile(path)
@@ -139,17 +140,17 @@ func (f *tlsFiles) bad(which, path string, err error) error {
 	return fileError(fmt.Sprintf("--%s-%s", f.flag, which), path, err)
 }
 
-// fileError says what is wrong with a file that a flag names.
+// fileError adds the flag and the path to an error of a file that the flag names.
 func fileError(flag, path string, err error) error {
 	if op := (*fs.PathError)(nil); errors.As(err, &op) {
-		err = op.Err // the path is said already
+		err = op.Err // without the path, which is added below
 	}
 	return fmt.Errorf("%s %s: %w", flag, path, err)
 }
 
-// config returns the configuration to listen with, nil without files. Each handshake goes by what was read last. It takes
-// a session up again only if the certificate that the client showed is good for the client CA of now: crypto/tls sees to
-// that.
+// config returns the configuration to listen with, nil without files. Each handshake uses the files that were read
+// last. A client can resume a session only if the certificate that it showed is good for the client CA in use now:
+// crypto/tls checks that.
 func (f *tlsFiles) config() *tls.Config {
 	if f.cert == "" {
 		return nil
@@ -157,11 +158,11 @@ func (f *tlsFiles) config() *tls.Config {
 	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.current.Load(), nil }}
 }
 
-// leaf returns the server's own certificate, of those that were read last.
+// leaf returns the server's own certificate that was read last.
 func (f *tlsFiles) leaf() *x509.Certificate { return f.current.Load().Certificates[0].Leaf }
 
-// certificates returns those of a text in PEM. Each of them has to be readable: if those that are not were left out, a
-// file that was cut short would be taken for a whole one.
+// certificates returns the certificates of a text in PEM. It is an error if one of them cannot be read: otherwise a
+// file that was cut short would pass for a complete one.
 func certificates(text []byte) (list []*x509.Certificate, err error) {
 	begun := bytes.Count(text, []byte("-----BEGIN CERTIFICATE-----"))
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -183,7 +184,7 @@ func certificates(text []byte) (list []*x509.Certificate, err error) {
 	return list, nil
 }
 
-// clientAuth is a flag that says whether clients need a certificate; "" is the default, that they do.
+// clientAuth is a flag that says whether clients need a certificate. The default, "", is that they do.
 type clientAuth string
 
 const (

@@ -29,19 +29,20 @@ import (
 	"github.com/sievekv/sievekv/server/resp"
 )
 
-// Server is a server of a store in memory: as simple as can be, with commands that servers should not have.
+// Server is a simple server of a store in memory. It has commands for tests that real servers do not have, such as
+// HANG.
 type Server struct {
 	DB       *kv.DB
 	password string
 	listener net.Listener
 	serving  sync.WaitGroup
-	Hung     chan struct{} // told of each command that gets no reply
+	Hung     chan struct{} // receives a value for each command that gets no reply
 
 	mu        sync.Mutex
 	stopped   bool
 	conns     map[net.Conn]bool
 	log       []string // commands, as they came
-	dropAfter string   // a command: the connection is closed instead of an answer to number dropCount of them
+	dropAfter string   // a command: in place of the reply to its dropCount-th call the connection is closed
 	dropCount int
 }
 
@@ -78,7 +79,7 @@ func (s *Server) keep(conn net.Conn, keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case keep && s.stopped: // accepted while the others were closed
+	case keep && s.stopped: // it was accepted while Stop closed the others
 		conn.Close()
 	case keep:
 		s.conns[conn] = true
@@ -90,7 +91,7 @@ func (s *Server) keep(conn net.Conn, keep bool) {
 // Addr returns the address of the server.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// DropAt has the connection closed instead of the n-th answer to a command, "" for none.
+// DropAt has the connection closed in place of the reply to the n-th call of a command, "" for none.
 func (s *Server) DropAt(command string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +131,7 @@ func (s *Server) Stop() error {
 	return errors.Join(err, s.DB.Close())
 }
 
-// takes keeps a command in the log. It is false if the connection is to be closed.
+// takes adds a command to the log. It returns false if the connection is to be closed.
 func (s *Server) takes(words [][]byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +148,7 @@ type testClient struct {
 	conn     net.Conn
 	session  *module.Session
 	protocol int
-	known    bool // gave the password
+	known    bool // has given the password
 }
 
 func (c *testClient) serve() {
@@ -171,8 +172,8 @@ func (c *testClient) serve() {
 	}
 }
 
-// hangUp ends the connection so that the client gets the replies before: one that is closed while the other end
-// sends is reset.
+// hangUp ends the connection so that the client still gets earlier replies. A connection that is closed while the
+// other end sends would be reset, and replies would be lost.
 func (c *testClient) hangUp() {
 	if tcp, ok := c.conn.(*net.TCPConn); ok {
 		tcp.CloseWrite()
@@ -180,7 +181,7 @@ func (c *testClient) hangUp() {
 	}
 }
 
-// answer runs a command; it is false to close the connection.
+// answer runs a command. It returns false if the connection is to be closed.
 func (c *testClient) answer(words [][]byte) bool {
 	send := func(r reply.Reply) { c.conn.Write(resp.Append(nil, r, c.protocol)) }
 	push := func(texts ...string) {

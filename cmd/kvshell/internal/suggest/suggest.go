@@ -1,4 +1,4 @@
-// Package suggest finds the names that a mistyped one may stand for.
+// Package suggest finds the names that a mistyped name may stand for.
 package suggest
 
 import (
@@ -6,14 +6,20 @@ import (
 	"strings"
 )
 
-// maxSuggestions is the most names that closest returns.
+// maxSuggestions is the most names that Closest returns.
 const maxSuggestions = 3
 
-// Closest returns the names that a mistyped one may stand for, the closest first, whatever their case: those within
-// one edit for each three characters, and three edits at most, beyond which nearly every name of this length is close;
-// and of these, those that are at most one edit further than the closest. A person who mistypes more than one character
-// rarely mistypes the first: such names have the same first character, unless a dot is in both. If some have what is typed in front of a dot,
-// such as BF, the others are left out: the commands of one type of filter are called like those of another.
+// Closest returns the names that a mistyped name may stand for, the closest first. Case does not matter. A name is
+// close if
+//
+//   - it is within one edit for each three characters typed, and within three edits: with more, nearly every name of this
+//     length would be close;
+//   - it is at most one edit further away than the closest name;
+//   - with more than one edit, it has the same first character, or both names have a dot: people rarely mistype the first
+//     character.
+//
+// If some of these names have the typed part before a dot, such as BF, the others are left out: commands of different
+// types of filter have similar names.
 func Closest(mistyped string, names []string) []string {
 	mistyped = strings.ToUpper(mistyped)
 	limit := min(max(len(mistyped)/3, 1), 3)

@@ -4,5 +4,5 @@ package system
 
 import "os"
 
-// IDOf returns the zero value: a FileInfo does not tell which file it is of.
+// IDOf returns the zero value: on this system a FileInfo does not identify the file.
 func IDOf(os.FileInfo) FileID { return FileID{} }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// IDOf returns what tells a file from others on this machine, whatever its name.
+// IDOf returns what identifies a file on this machine, whatever its name.
 func IDOf(info os.FileInfo) FileID {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// LockOwner returns the id of the process that holds the lock of the store in dir, 0 if it cannot be told:
-// it is on another machine, or has just let go.
+// LockOwner returns the id of the process that holds the lock of the store in dir. It is 0 if that is unknown: the
+// process runs on another machine, or has just given the lock up.
 func LockOwner(dir string) int {
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR, 0)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package system has what differs from one operating system to another: the umask, the identity of a file, and the owner of
-// a lock. It also finds the one name of a file.
+// Package system has what differs from one operating system to another: the umask, the identity of a file, and the
+// owner of a lock. It also resolves the path of a file.
 package system
 
 import "path/filepath"
@@ -7,11 +7,11 @@ import "path/filepath"
 // FileID is the device and the inode of a file; zero if they are unknown.
 type FileID struct{ Device, Inode uint64 }
 
-// RealPath returns the one name of a file, which need not exist.
+// RealPath returns the absolute path of a file without symbolic links. The file need not exist.
 func RealPath(name string) string {
 	abs, err := filepath.Abs(name)
 	if err != nil {
-		return name // no working directory: the name is all there is
+		return name // without a working directory no better name is known
 	}
 	if path, err := filepath.EvalSymlinks(abs); err == nil {
 		return path

@@ -1,4 +1,4 @@
-// Package tty shows texts on a terminal, a screen at a time, in lines that fit.
+// Package tty shows long texts on a terminal: a screen at a time, in lines that fit its width.
 package tty
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
 
-// PagerStatus stands in the last line while the pager waits for a key.
+// PagerStatus is shown in the last line while the pager waits for a key.
 const PagerStatus = "-- more: space for a page, Enter for a line, q to quit --"
 
 // Pager is the terminal on which a text is read.
@@ -24,8 +24,7 @@ type Pager struct {
 	Keys          io.Reader // what is typed
 }
 
-// Page writes a text as people read it: on a terminal, in lines no longer than it is wide, and if they are more than it
-// has, a screen at a time.
+// Page writes a text. On a terminal it wraps long lines, and shows a text that does not fit a screen at a time.
 func (t *Pager) Page(ctx context.Context, text string) error {
 	width, height, err := term.GetSize(int(t.Stdout.Fd()))
 	if !IsTerminal(t.Stdout) || err != nil || width < 20 || height < 3 {
@@ -69,12 +68,12 @@ func HasCursor() bool {
 
 // moreLines shows the status, waits for a key and returns how many lines it asks for, 0 for no more.
 func (t *Pager) moreLines(ctx context.Context, height int) (n int, err error) {
-	mode, err := term.MakeRaw(int(t.Stdin.Fd())) // Ctrl-C is a key
+	mode, err := term.MakeRaw(int(t.Stdin.Fd())) // so that Ctrl-C is read as a key
 	if err != nil {
 		return 0, exit.WithCode(exit.Local, err)
 	}
 	defer func() { err = errors.Join(err, exit.WithCode(exit.Local, term.Restore(int(t.Stdin.Fd()), mode))) }()
-	if err := t.write(PagerStatus); err != nil { // not before: what is typed then would be shown
+	if err := t.write(PagerStatus); err != nil { // in raw mode, so that the key is not shown
 		return 0, err
 	}
 	pressed := make(chan string, 1)
@@ -88,7 +87,7 @@ func (t *Pager) moreLines(ctx context.Context, height int) (n int, err error) {
 	}()
 	for {
 		select {
-		case <-ctx.Done(): // SIGTERM, with which the process ends, and the goroutine
+		case <-ctx.Done(): // SIGTERM: the process ends, and the goroutine with it
 			return 0, ctx.Err()
 		case key := <-pressed:
 			return linesFor(key, height), nil
@@ -107,12 +106,12 @@ func linesFor(key string, height int) int {
 	return height - 1
 }
 
-// filledLine is the length, in characters, from which a line without an indent is taken for one of a paragraph that goes
-// on in the next.
+// filledLine is a length in characters. A line without an indent that is at least so long is taken for part of a
+// paragraph that goes on in the next line.
 const filledLine = 80
 
-// wrap breaks lines between words so that they fit into a width, in characters. Lines of a paragraph are filled anew.
-// What stands in columns goes on below the second.
+// wrap breaks lines between words so that they fit into a width, in characters. It fills the lines of a paragraph
+// anew. A line of two columns goes on below its second column.
 func wrap(text string, width int) string {
 	fits := true
 	for line := range strings.Lines(text) {
@@ -137,13 +136,13 @@ func wrap(text string, width int) string {
 	return b.String()
 }
 
-// paragraph is text that is wrapped as one.
+// paragraph is text whose lines are filled together.
 type paragraph struct {
 	text   string
 	begun  bool
 	indent int // blanks in front
-	column int // where its further lines begin
-	last   int // length of the last line that went into it
+	column int // where its lines after the first begin
+	last   int // length of the last line that was added
 }
 
 func newParagraph(line string) paragraph {
@@ -158,7 +157,7 @@ func newParagraph(line string) paragraph {
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// goesOn reports whether a line belongs to the paragraph.
+// goesOn reports whether the next line of the text belongs to the paragraph.
 func (p *paragraph) goesOn(line string) bool {
 	indent := indentOf(line)
 	switch {
@@ -191,8 +190,8 @@ func (p *paragraph) flush(b *strings.Builder, width int) {
 	}
 }
 
-// breakAt returns where a text that is longer than a number of characters is broken: behind the last word that fits, or
-// within the first if none does.
+// breakAt returns where to break a text that is longer than room characters: after the last word that fits, or within
+// the first word if none does.
 func breakAt(text string, room int) int {
 	start := indentOf(text)
 	n, last := 0, 0

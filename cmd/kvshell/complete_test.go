@@ -140,8 +140,8 @@ func TestCompleter(t *testing.T) {
 	}
 }
 
-// At the beginning everything is offered; a key that has to be quoted makes all of them quoted, so that what they have
-// in common can be put in.
+// At the beginning of a word everything is offered. If one key needs quotes, all keys get quotes, so that the editor
+// can insert what all of them begin with.
 func TestCompleter_all(t *testing.T) {
 	c, _ := testCompleter(t, "a b", "ab")
 	if got, want := completions(c, "BF.CARD "), []string{`BF.CARD "a b"`, `BF.CARD "ab"`}; !slices.Equal(got, want) {

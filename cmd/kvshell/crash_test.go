@@ -20,7 +20,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 )
 
-// crashVariable makes a process crash: "POINT:N" where it reaches a point for the N-th time.
+// crashVariable makes a process crash: with "POINT:N", when it reaches POINT for the N-th time.
 const crashVariable = "KVSHELL_TEST_CRASH"
 
 // crashWhere arranges for this process to be killed, as kill -9 does, at a point.
@@ -160,8 +160,8 @@ func TestDedup_list(t *testing.T) {
 	}
 }
 
-// Killed 20 times at random moments, each time followed by the same command again, a run leaves the same
-// OUT as one that was let alone. With --sync no, a kill also takes back the last commits.
+// A run that is killed 20 times at random moments, and started again each time, leaves the same OUT as a run that is
+// not killed. With --sync no, a kill also takes back the last commits.
 func TestDedup_kill(t *testing.T) {
 	const kills = 20
 	compressed, text := readList(t)
@@ -267,8 +267,7 @@ func (k *killer) outSize(t *testing.T) int64 {
 	return info.Size()
 }
 
-// Crashes at each point where what is on the disk differs, alone and one after the other, with whatever a
-// loss of power may leave at the end of OUT.
+// Crashes at each point, alone and one after the other, with whatever a power failure may leave at the end of OUT.
 func TestDedup_crashPoints(t *testing.T) {
 	var text strings.Builder
 	for i := range 100 {

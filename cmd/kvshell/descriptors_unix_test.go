@@ -98,8 +98,7 @@ func most(t *testing.T, wanted int) int {
 	return wanted
 }
 
-// connectFrom connects to addresses, as often as is said, from a process that has few other descriptors, until leave
-// is called.
+// connectFrom opens connections from another process, which has few other descriptors, until leave is called.
 func connectFrom(t *testing.T, times string) (leave func()) {
 	t.Helper()
 	cmd := exec.Command("kvshell")
@@ -128,9 +127,9 @@ func connectFrom(t *testing.T, times string) (leave func()) {
 	return leave
 }
 
-// Strangers take all the descriptors that they can get, of the clients and of the metrics, and stay for a while. What a
-// client writes meanwhile, enough for several logs and tables, succeeds, and is there afterwards; when they have gone,
-// others are served.
+// Strangers take all the connections that they can get, for clients and for metrics, and keep them for a while.
+// Meanwhile a client writes enough for several logs and tables; all of it succeeds and is there afterwards. When the
+// strangers have gone, other clients are served.
 func TestServe_descriptors(t *testing.T) {
 	for _, limit := range []int{64, 128, 1024, most(t, 5_000)} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {

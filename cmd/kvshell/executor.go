@@ -138,7 +138,7 @@ func answer(ctx context.Context, exec executor, words ...string) (reply.Reply, e
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	case r.IsError() && bytes.HasPrefix(r.Bytes(), []byte("ERR unknown command")):
-		return r, exit.Refusef("%s: the server has no such command: it is none of sievekv", words[0])
+		return r, exit.Refusef("%s: the server has no such command: it does not serve a store of sievekv", words[0])
 	case r.IsError():
 		return r, exit.WithCode(exit.ReplyCode(r), fmt.Errorf("%s", r.Bytes()))
 	}

@@ -19,11 +19,11 @@ import (
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
-// hangVariable gives a process less time to end, and the command HANG: of COMMAND it never answers, of SYNC no sync
-// ends from then on, of DISK no call to the disk. The value OPENING has no call to the disk end from the start.
+// hangVariable gives a process less time to end, and the command HANG. HANG COMMAND never answers. After HANG SYNC no
+// sync ends, and after HANG DISK no call to the disk. With the value OPENING no call to the disk ends from the start.
 const hangVariable = "KVSHELL_TEST_HANG"
 
-// hangingDisk is a disk that hangs from some time on, at the calls for which hangs says so.
+// hangingDisk is a disk on which, from some time on, the calls that hangs chooses never end.
 type hangingDisk struct {
 	hangs atomic.Pointer[func(faultfs.Site) bool]
 	told  sync.Once

@@ -54,8 +54,8 @@ func writeTo(t *testing.T, name, addr string) *diligent {
 	return d
 }
 
-// A server ends after SIGTERM though a command goes on for ever, or the disk hangs, and what it has acknowledged is
-// there. It takes the five seconds that it may; only one that does not end at all fails.
+// A server ends after SIGTERM even if a command runs for ever or the disk hangs, and everything that it acknowledged is
+// there. It may take five seconds; the test fails only if the server does not end at all.
 func TestServe_hangs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sent  []string // by a client that reads no reply
@@ -112,7 +112,7 @@ func TestServe_hangs(t *testing.T) {
 	}
 }
 
-// So does one whose disk hangs while it opens the store.
+// A server also ends if the disk hangs while it opens the store.
 func TestServe_hangsAtOpening(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")

@@ -24,7 +24,7 @@ func numbers(from, to int) string {
 	return b.String()
 }
 
-// Killed behind a commit, a run leaves whole batches, and the same command again adds the rest.
+// A run that is killed after a commit leaves whole batches, and the same command adds the rest.
 func TestLoad_kill(t *testing.T) {
 	const lines = 1000
 	store := filepath.Join(t.TempDir(), "store")

@@ -148,8 +148,8 @@ func TestServe_warnings(t *testing.T) {
 	}
 }
 
-// A process that tries to open its store a second time keeps the lock of it. Locks are given up when any handle of
-// the file is closed.
+// A process that tries to open its store a second time keeps the store's lock, though the system gives up a lock when
+// any handle of the file is closed.
 func TestStore_lockKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	o := &kv.Options{BallastSize: -1}

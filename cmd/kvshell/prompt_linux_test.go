@@ -240,7 +240,7 @@ func TestPrompt_completes(t *testing.T) {
 	p.ends(exit.OK)
 }
 
-// Ctrl-C takes the line back and stays.
+// Ctrl-C drops the line, and the prompt goes on.
 func TestPrompt_cancelsLine(t *testing.T) {
 	p := at(t, nil)
 	p.sees("(scratch)> ")
@@ -254,7 +254,7 @@ func TestPrompt_cancelsLine(t *testing.T) {
 	p.ends(exit.OK)
 }
 
-// Ctrl-C cancels what runs and stays. The input of dedup is a pipe that does not end by itself.
+// Ctrl-C cancels what runs, and the prompt goes on. The input of dedup is a pipe that does not end by itself.
 func TestPrompt_cancelsCommand(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")
@@ -350,7 +350,7 @@ func TestPrompt_colors(t *testing.T) {
 	p.ends(exit.OK)
 }
 
-// Without a file for it, the history is that of the session, and said to be.
+// If the file of the history cannot be made, the history is that of the session, and the user is told.
 func TestPrompt_historyNotKept(t *testing.T) {
 	p := at(t, []string{prompt.HistoryVariable + "=/dev/null/history"})
 	p.sees("the history is not kept: mkdir /dev/null: ")

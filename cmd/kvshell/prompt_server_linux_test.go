@@ -57,7 +57,7 @@ func TestPrompt_server(t *testing.T) {
 	p.types("SELECT 0" + enter)
 	p.sees("OK\n" + ready)
 
-	// Ctrl-C ends a command for whose reply one waits, and messages; then there is a connection again.
+	// Ctrl-C ends a command that has no reply yet, and a stream of messages. Then the client connects again.
 	p.types("HANG" + enter)
 	<-s.Hung
 	p.types(ctrlC)
@@ -67,7 +67,7 @@ func TestPrompt_server(t *testing.T) {
 	p.types(ctrlC)
 	p.sees("interrupted\n" + ready)
 
-	// A command without a reply is told of, and a lost connection is made again.
+	// The user is told of a command without a reply, and the client connects again.
 	p.types("CLOSE" + enter)
 	p.sees("the server closed the connection; whether the command was carried out is not known\nnot connected> ")
 	p.types("PING" + enter)

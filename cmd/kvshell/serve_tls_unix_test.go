@@ -171,8 +171,8 @@ func ping(addr string, config *tls.Config) (string, error) {
 	return strings.TrimSpace(string(reply.AppendText(nil, r))), err
 }
 
-// A certificate of the client's is asked for, or taken if there is one. It is no login. Other certificates, and old
-// versions of TLS, are refused.
+// Clients need a certificate, or may have one. It does not replace the login. Certificates of other authorities, and
+// old versions of TLS, are refused.
 func TestServe_clientCertificates(t *testing.T) {
 	ours, others := newAuthority(t, "ours"), newAuthority(t, "others")
 	good, none, wrong := ours.client(ours.pool()), &tls.Config{RootCAs: ours.pool()}, others.client(ours.pool())
@@ -367,8 +367,8 @@ func TestServe_certificatesReload(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
-// A server is not started with a certificate that has expired, and does not take one when files are read again. Of
-// other certificates that are not good now it warns. One that runs goes on with what it has.
+// A server does not start with a certificate that has expired. If it reads one at SIGHUP, it goes on with what it
+// has. It warns of other certificates that are not valid now.
 func TestServe_certificateTimes(t *testing.T) {
 	a := newAuthority(t, "ours")
 	now := time.Now()
@@ -396,7 +396,8 @@ func TestServe_certificateTimes(t *testing.T) {
 		}
 	}
 
-	// Its own is not good yet, one of the two behind it is not good any more, nor is one of the client CA.
+	// The server's own certificate is not valid yet. One of the two after it has expired, and so has one of the
+	// client CA.
 	cert, key := a.issueFor(soon, soon.Add(time.Hour))
 	other, _ := a.issueFor(gone.Add(-time.Hour), gone)
 	p.certify(append(append(cert, a.pem()...), other...), key)
@@ -452,7 +453,7 @@ func TestServe_certificateTimes(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
-// SIGHUP ends no server: not before it serves, not without TLS, and not while it ends.
+// SIGHUP never ends a server: not before it serves, not without TLS, and not while it shuts down.
 func TestServe_hangup(t *testing.T) {
 	s := serveStore(t, filepath.Join(t.TempDir(), "store"), 0, "--addr", "127.0.0.1:0")
 	hangUp := func() {
@@ -516,8 +517,8 @@ func TestServe_metricsIdle(t *testing.T) {
 	}
 }
 
-// Who speaks to the metrics without a certificate, with another's, or in plain HTTP, is not answered. The log has it
-// as all that clients do wrong, with a bound.
+// A client of the metrics gets no answer without a certificate, with one of another authority, or in plain HTTP. The
+// log tells of it, but not of every time.
 func TestServe_metricsClientCertificates(t *testing.T) {
 	ours, others := newAuthority(t, "ours"), newAuthority(t, "others")
 	p := newPort(t, "metrics-tls")

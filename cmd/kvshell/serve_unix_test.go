@@ -216,7 +216,7 @@ func TestServe_signals(t *testing.T) {
 	}
 }
 
-// Who finds the store in use is told how to connect, and can, from another directory too.
+// A user who finds the store in use is told how to connect, and can do so from another directory, too.
 func TestServe_locked(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -288,7 +288,7 @@ func TestServe_password(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
-// What the log is said to have of logins and of administrators' commands it has.
+// The log has logins and administrators' commands, and every line has the time.
 func TestServe_audit(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "password")
@@ -360,7 +360,7 @@ func TestServe_aclPipe(t *testing.T) {
 	}
 }
 
-// A socket is for its user alone; that of a server that was killed is replaced, that of one that serves is not.
+// A socket is for its user alone. The socket of a server that was killed is replaced; that of a running server is not.
 func TestServe_socket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s")
@@ -527,7 +527,7 @@ func selfSigned(t *testing.T, dir string) (cert, key string, pool *x509.CertPool
 	return cert, key, pool
 }
 
-// What is wrong on the command line, and in files that it names, is said before a store is made or anything is served.
+// Errors of the command line, and of files that it names, end the program before it makes a store or serves anything.
 func TestServe_usage(t *testing.T) {
 	dir := t.TempDir()
 	here := filepath.Join(dir, "store")
@@ -593,7 +593,7 @@ func TestServe_usage(t *testing.T) {
 			t.Fatalf("serve %q has made a store", tt.flags)
 		}
 	}
-	// So is an address that is in use, of a store that is not there and of one that is.
+	// The same is true of an address that is in use, whether or not the store exists.
 	socket := filepath.Join(dir, "s")
 	for _, there := range []bool{false, true} {
 		for _, flags := range [][]string{

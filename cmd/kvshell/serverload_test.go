@@ -54,7 +54,7 @@ func mustReply(t *testing.T, db *kv.DB, line string) reply.Reply {
 	return r
 }
 
-// Of each kind of filter: every line of the list is there afterwards, and adding it again changes nothing.
+// For each type of filter: every line of the list is there afterwards, and adding it again changes nothing.
 func TestLoad_server(t *testing.T) {
 	db, endpoint := servertest.ServeStore(t)
 	for kind, words := range map[string]struct{ card, name string }{
@@ -165,7 +165,7 @@ func TestLoad_serverFull(t *testing.T) {
 	}
 }
 
-// A connection that is lost on the way: the lines acknowledged are told.
+// When the connection is lost, load tells how many lines were acknowledged.
 func TestLoad_serverLost(t *testing.T) {
 	s := servertest.Serve(t, "")
 	s.DropAt("BF.INSERT", 3)

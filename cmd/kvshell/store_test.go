@@ -29,8 +29,7 @@ func TestOpenError(t *testing.T) {
 	}
 }
 
-// The log of a server says when and who; that of a command is for somebody who sees it at once, and wants trouble
-// alone.
+// The log of a server has times and logins. That of another word is read at once, and has only warnings and errors.
 func TestShell_logger(t *testing.T) {
 	long := errors.New("first line\nstack trace")
 	for served, want := range map[bool]string{

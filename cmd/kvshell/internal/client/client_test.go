@@ -91,8 +91,7 @@ func TestClient_keys(t *testing.T) {
 	}
 }
 
-// After a connection was lost, the next command connects again; but not where a transaction was lost with it, or what
-// was watched for one.
+// After a connection was lost, the next command connects again, unless a transaction or watched keys were lost with it.
 func TestClient_lostConnection(t *testing.T) {
 	s := servertest.Serve(t, "")
 	c := clientOf(t, s.Addr())

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What a server says before it closes the connection, as it does not read a word that is too long, is shown. Elsewhere
-// than on Linux it may be lost with the connection.
+// A server that refuses a word that is too long sends an error and closes the connection. The client shows the error.
+// On other systems than Linux it may be lost with the connection.
 func TestClient_wordTooLong(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -142,7 +142,7 @@ func (o *outFile) goOn(r *record) (moved bool, err error) {
 		return false, err
 	}
 	if o.tailSum() != r.tailSum {
-		return false, fmt.Errorf("%s is not what the unfinished run wrote: of its first %d bytes, the last %d differ; put the file back that it was, or give --restart to append to this one",
+		return false, fmt.Errorf("%s is not what the unfinished run wrote: of its first %d bytes, the last %d differ; put the old file back, or give --restart to append to this one",
 			o.path, length, len(o.tail))
 	}
 	file, err := o.identity()

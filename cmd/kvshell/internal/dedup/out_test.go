@@ -8,7 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// What counts as synced is what no crash takes back, and whatever changed OUT makes the next sync a real one.
+// No crash takes back what counts as synced, and after any change of OUT the next sync does sync.
 func TestOutFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "out")
 	if err := os.WriteFile(name, []byte("a\nb"), 0o666); err != nil {

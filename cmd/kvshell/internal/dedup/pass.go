@@ -260,9 +260,9 @@ func (p *Pass) refuseClaimed(c *claim) error {
 // startOver says what to do about the lines that a run has written, when its filter is gone.
 func (p *Pass) startOver(length int64) string {
 	if length < 0 {
-		return "--restart appends to OUT, lines that it has already too"
+		return "--restart appends to OUT, also lines that it has already"
 	}
-	return fmt.Sprintf("OUT had %d bytes before that run: cut it to them (truncate -s %d %s) and give --restart, and its lines are written anew; --restart alone appends to it, lines that it has already too",
+	return fmt.Sprintf("OUT had %d bytes before that run: cut it to these (truncate -s %d %s) and give --restart to write its lines anew; --restart alone appends to OUT, also lines that it has already",
 		length, length, p.out.path)
 }
 
@@ -284,7 +284,7 @@ func (p *Pass) beginNew(exists bool, r *record, claimed *claim) error {
 		p.flags.TellLowered(p.Notes)
 	}
 	if p.out == nil {
-		fmt.Fprintf(p.Notes, "note: lines that are printed count as seen, also those that a pipe took and nobody read, as of | head; and if this run is killed, the next may print its last lines, up to %d, once more. With -o OUT each is written exactly once\n", p.flags.batch)
+		fmt.Fprintf(p.Notes, "note: printed lines count as seen even if nobody reads them, as with | head; if this run is killed, the next one may print up to %d lines once more. With -o OUT each line is written exactly once\n", p.flags.batch)
 	}
 	if r != nil || claimed != nil {
 		fmt.Fprintln(p.Notes, "note: an unfinished run is forgotten; new lines of its last batch may be missing from what it wrote")

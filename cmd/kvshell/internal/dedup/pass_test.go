@@ -27,7 +27,7 @@ import (
 )
 
 // A loss of power at any of the points takes back any part of what was not synced, of the store and of OUT.
-// Whatever it is, the runs that follow leave the same OUT as one that nothing happened to.
+// Whatever is lost, the runs that follow leave the same OUT as a run without a crash.
 func TestPass_powerLoss(t *testing.T) {
 	const trials = 150
 	seed := rand.Uint64()
@@ -264,7 +264,7 @@ func TestPass_filterGone(t *testing.T) {
 	if !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("error is %v, want ErrNotFound", err)
 	}
-	if err := p.explain(err); !strings.Contains(err.Error(), "cut it to them (truncate -s 7 x)") {
+	if err := p.explain(err); !strings.Contains(err.Error(), "cut it to these (truncate -s 7 x)") {
 		t.Errorf("the advice is %v", err)
 	}
 	if err := p.finish(); err != nil {

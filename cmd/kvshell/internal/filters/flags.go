@@ -39,7 +39,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	cliflags.CountVar(flags, &f.Capacity, "capacity", 1000000, "different `LINES`, such as 64k, 1M or 1e6, that a filter that is made has room for before it grows")
 	flags.BoolVar(&f.NonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
 	cliflags.CountVar(flags, &f.TTL, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
-	flags.StringVar(&f.Hash, "hash", "", "hash of a filter that is made, `keyed|xxh64`; with xxh64, for one that is built alike elsewhere, lines can be chosen that collide (default keyed)")
+	flags.StringVar(&f.Hash, "hash", "", "hash of a filter that is made, `keyed|xxh64`; with xxh64 the filter can be built alike elsewhere, but lines can be chosen that collide (default keyed)")
 }
 
 // Note remembers which flags were given. Only these are compared with a filter that exists.

@@ -99,7 +99,7 @@ func TestInput_pipe(t *testing.T) {
 	}
 }
 
-// Who waits for a silent pipe is let go when interrupted.
+// A caller that waits for a silent pipe returns when it is interrupted.
 func TestInput_interrupted(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -120,7 +120,7 @@ func TestInput_interrupted(t *testing.T) {
 	}
 }
 
-// What is whole of an input that breaks off is read; what may be part of a line is not.
+// If an input breaks off, its whole lines are read; what may be a part of a line is not.
 func TestInput_damaged(t *testing.T) {
 	whole := gzipped(t, "a\nb\nc")
 	tests := []struct {
@@ -168,7 +168,7 @@ func TestInput_batches(t *testing.T) {
 	}
 }
 
-// The first batch is that of the record, its size whatever batches have now.
+// The first batch is that of the record, whatever the size of batches is now.
 func TestInput_again(t *testing.T) {
 	const content = "a\nb\r\nc\nd\ne"
 	from := func(start, end int, lines int) *Part {
@@ -286,7 +286,7 @@ func collect(in *Input) (lines []string, err error) {
 	}
 }
 
-// From a pipe, what waits is one commit, of as many lines as a commit may have.
+// From a pipe, all batches that are ready make one commit, up to the lines that a commit may have.
 func TestInput_take(t *testing.T) {
 	lines := func(n int) *Batch { return &Batch{Items: make([][]byte, n)} }
 	tests := []struct {

@@ -347,12 +347,12 @@ func (l *Loading) kept() string {
 	line := l.flags.skip + l.done.Lines
 	switch {
 	case l.unsure:
-		return fmt.Sprintf("the filter %q is whole, the old one or the new: which shows when the store is opened again",
+		return fmt.Sprintf("%q is the old filter or the new one, and complete: open the store again to see which",
 			l.live)
 	case l.flags.Replace:
 		return fmt.Sprintf("the new filter is given up after line %d, and %q is as it was", line, l.live)
 	case !l.synced:
-		return "of what was added last some may be lost"
+		return "some of the lines added last may be lost"
 	case l.missing:
 		return "nothing was added"
 	}

@@ -287,7 +287,7 @@ func TestLoading_replace_givenUp(t *testing.T) {
 	}
 }
 
-// A key that only looks like a left-over is somebody's.
+// A key that only looks like the left-over of a killed run is not removed.
 func TestLoading_replace_inTheWay(t *testing.T) {
 	w := replaceWorld(t)
 	w.use(t, func(db *kv.DB) {
@@ -302,7 +302,7 @@ func TestLoading_replace_inTheWay(t *testing.T) {
 	if n := w.keys(t); n != 2 {
 		t.Errorf("%d keys, want 2", n)
 	}
-	// Nor is a filter a left-over that was put in its place and then renamed.
+	// Nor is a filter removed that a run has renamed to KEY, and a user has renamed back.
 	w.use(t, func(db *kv.DB) { _, err = db.Delete(kv.Always, []byte("seen"+ReplaceSuffix)) })
 	if err != nil {
 		t.Fatal(err)

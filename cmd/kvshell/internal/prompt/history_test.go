@@ -108,7 +108,7 @@ func checkMode(t *testing.T, path string) {
 	}
 }
 
-// A file that others may read is theirs no longer, and lines that cannot be recalled are passed over.
+// A file that others may read is made private, and lines that cannot be recalled are passed over.
 func TestHistory_foreignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
 	t.Setenv(HistoryVariable, path)

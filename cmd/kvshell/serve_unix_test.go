@@ -96,7 +96,7 @@ const (
 	runsAsRoot   = `level=WARN msg="running as root: `
 )
 
-var servingLine = regexp.MustCompile(`^time=\S+ level=INFO msg="sievekv: serving(?: metrics)?".* (?:addr|url)=(\S+)$`)
+var servingLine = regexp.MustCompile(`level=INFO msg="sievekv: serving(?: metrics)?".* (?:addr|url)=(\S+)$`)
 
 // servedAt returns the address of a line that says that it is served now, "" of another line.
 func servedAt(line string) string {

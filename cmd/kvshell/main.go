@@ -1,6 +1,7 @@
 // Command kvshell runs commands of a store in a directory, as redis-cli does for a server: one command, a script of
 // commands, or commands that are typed at a prompt. It also has words of its own, such as dedup, for work on files
-// and on whole stores. All of it but dedup and serve works on a server as well, also on Redis.
+// and on whole stores. On a server, which may be a Redis, commands, scripts, the prompt and load work in the same way;
+// stats, check and compact need a server of a store.
 //
 // # Terminology
 //

@@ -212,7 +212,7 @@ func ExampleCuckoo() {
 		if err := revoked.OpenOrReserve(sievekv.CuckooConfig{Capacity: 1_000_000, ErrorRate: 0.0001}); err != nil {
 			return err
 		}
-		if _, err := revoked.AddString("token 17"); err != nil { // once more if it is there
+		if _, err := revoked.AddString("token 17"); err != nil { // an item may be added several times
 			return err
 		}
 		was, err := revoked.DeleteString("token 17") // one copy of it
@@ -238,7 +238,7 @@ func ExampleCounting() {
 		if err := running.OpenOrReserve(sievekv.CountingConfig{Capacity: 1_000_000, ErrorRate: 0.0001}); err != nil {
 			return err
 		}
-		if _, err := running.AddString("alice"); err != nil { // once more if it is there
+		if _, err := running.AddString("alice"); err != nil { // an item may be added several times
 			return err
 		}
 		n, err := running.CountString("alice")    // never too low; 15 means 15 or more

@@ -23,14 +23,14 @@ import (
 	"github.com/sievekv/sievekv/txn"
 )
 
-// Who may do what: package acl decides, and this file asks it, keeps its file, and has the command ACL.
+// Package acl decides what users may do. This file asks it, keeps the ACL file, and has the command ACL.
 
-// loadUsers makes the users of a new server: those of the file, or the default one with the password.
+// loadUsers makes the users of a new server: those of the ACL file, or the default user with the password.
 func (s *Server) loadUsers() error {
 	s.users = acl.New(module.Of(s.db).Commands())
 	switch {
 	case s.opts.ACLFile != "" && s.opts.Password != "":
-		return errors.New("server: Options.ACLFile and Options.Password: the file says what the default user's password is, give only the file")
+		return errors.New("server: Options.ACLFile and Options.Password: give only one of them; the file has the default user's password")
 	case s.opts.ACLFile != "" && s.opts.ACL != nil:
 		if err := s.users.Load(s.opts.ACLFile, bytes.NewReader(s.opts.ACL)); err != nil {
 			return fmt.Errorf("server: Options.ACL: %w", err)
@@ -54,10 +54,10 @@ func (s *Server) readACLFile() error {
 	return s.users.Load(s.opts.ACLFile, file)
 }
 
-// writeACLFile puts the users in the file, which has the old or the new ones at any time, and the new ones after a
-// crash too once it returns nil. Of a symbolic link it replaces the file that the link leads to.
+// writeACLFile replaces the ACL file. At any time the file has either the old or the new users; once writeACLFile has
+// returned nil, it has the new ones even after a crash. If the path is a symbolic link, it replaces the target.
 func (s *Server) writeACLFile() (err error) {
-	s.savingACL.Lock() // a file written earlier must not replace one written later
+	s.savingACL.Lock() // an older version must not replace a newer one
 	defer s.savingACL.Unlock()
 	path := s.opts.ACLFile
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
@@ -78,14 +78,14 @@ func (s *Server) writeACLFile() (err error) {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(file.Name()) // the error counts
+		_ = os.Remove(file.Name()) // the first error is returned
 		return err
 	}
 	return syncDirectory(dir)
 }
 
-// syncDirectory makes the names in a directory durable. Windows has no such thing: NTFS does it by itself. Tests
-// replace it.
+// syncDirectory makes the names in a directory durable. Windows cannot do that: NTFS does it by itself. Tests replace
+// syncDirectory.
 var syncDirectory = func(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -97,7 +97,7 @@ var syncDirectory = func(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// permit refuses what the connection's user may not do. It is module.Session.Permit.
+// permit refuses commands that the user may not run. It is module.Session.Permit.
 func (c *conn) permit(cmd *module.Command, args [][]byte) (reply.Reply, bool) {
 	if c.user.Removed() {
 		c.ended = true
@@ -121,7 +121,7 @@ func (c *conn) permit(cmd *module.Command, args [][]byte) (reply.Reply, bool) {
 	return reply.Error("NOPERM " + denial.Error()), true
 }
 
-// noteDenial keeps what was refused for ACL LOG.
+// noteDenial records a refusal for ACL LOG.
 func (c *conn) noteDenial(reason, object string, multi bool, user string) {
 	context := "toplevel"
 	if multi {
@@ -131,13 +131,13 @@ func (c *conn) noteDenial(reason, object string, multi bool, user string) {
 	c.server.denials.add(aclEntry{reason: reason, context: context, object: cut(object), user: cut(user), client: c.line()}, most)
 }
 
-// cut bounds what is kept of a name.
+// cut bounds the memory of a name that is recorded.
 func cut(text string) string {
 	const most = 128
 	return text[:min(len(text), most)]
 }
 
-// aclLog is what ACL LOG shows: commands and logins that were refused, the newest last.
+// aclLog is what ACL LOG shows: refused commands and logins, the newest last.
 type aclLog struct {
 	mu      sync.Mutex
 	entries []*aclEntry // guarded by mu
@@ -151,7 +151,7 @@ type aclEntry struct {
 	created, updated              time.Time
 }
 
-// aclSame is how long after another a refusal that is the same counts as one with it.
+// aclSame is how long equal refusals count as one entry.
 const aclSame = time.Minute
 
 func (l *aclLog) add(e aclEntry, most int) {
@@ -214,17 +214,17 @@ func aclCommands() []module.Command {
 	}
 	return []module.Command{
 		sub("CAT", -2, 0, "[category]", "Answers all categories, or the commands of one.", aclCat),
-		sub("DELUSER", -3, module.Admin, "username [username ...]", "Removes users, closes their connections, and answers how many there were.", aclDelUser),
-		sub("DRYRUN", -4, module.Admin, "username command [arg ...]", "Answers OK if a user may run a command, else why not.", aclDryRun),
-		sub("GENPASS", -2, 0, "[bits]", "Answers a random password of 256 bits, or so many, in hexadecimal digits.", aclGenPass),
-		sub("GETUSER", 3, module.Admin, "username", "Answers what a user is and may do, nil if there is none.", aclGetUser),
+		sub("DELUSER", -3, module.Admin, "username [username ...]", "Removes users, closes their connections, and answers how many users it removed.", aclDelUser),
+		sub("DRYRUN", -4, module.Admin, "username command [arg ...]", "Answers OK if a user may run a command, otherwise why not.", aclDryRun),
+		sub("GENPASS", -2, 0, "[bits]", "Answers a random password in hexadecimal digits, of 256 bits or as many as given.", aclGenPass),
+		sub("GETUSER", 3, module.Admin, "username", "Answers the rules of a user, nil if there is no such user.", aclGetUser),
 		sub("LIST", 2, module.Admin, "", "Answers the users as lines of an ACL file.", func(c *conn, _ *module.Call) reply.Reply {
 			return eachUser(c, (*acl.User).String)
 		}),
-		sub("LOAD", 2, module.Admin, "", "Replaces all users by those of the ACL file, or none if a line of it is refused.", aclLoad),
-		sub("LOG", -2, module.Admin, "[count | RESET]", "Answers the last commands and logins that were refused, 10 unless it is said how many.", aclLogCommand),
+		sub("LOAD", 2, module.Admin, "", "Replaces all users by those of the ACL file; changes nothing if a line is wrong.", aclLoad),
+		sub("LOG", -2, module.Admin, "[count | RESET]", "Answers the last commands and logins that were refused, at most count, 10 by default.", aclLogCommand),
 		sub("SAVE", 2, module.Admin, "", "Writes the users to the ACL file.", aclSave),
-		sub("SETUSER", -3, module.Admin, "username [rule [rule ...]]", "Changes a user by rules, all of them or none, and makes it if there is none.", aclSetUser),
+		sub("SETUSER", -3, module.Admin, "username [rule [rule ...]]", "Changes a user by rules, and creates the user if necessary; changes nothing if a rule is wrong.", aclSetUser),
 		sub("USERS", 2, module.Admin, "", "Answers the names of the users.", func(c *conn, _ *module.Call) reply.Reply { return eachUser(c, (*acl.User).Name) }),
 		sub("WHOAMI", 2, 0, "", "Answers the name of the connection's user.", func(c *conn, _ *module.Call) reply.Reply {
 			return reply.BulkString(c.user.Name())
@@ -273,8 +273,8 @@ func aclDelUser(c *conn, call *module.Call) reply.Reply {
 	return reply.Int(n)
 }
 
-// killRemoved closes the connections of users that were removed. One that is logging in meanwhile is
-// closed at its next command.
+// killRemoved closes the connections of removed users. A connection that logs in at the same time is closed at its
+// next command.
 func (c *conn) killRemoved() {
 	c.killChosen(func(other *conn) bool { return other.about.user.Load().Removed() })
 }

@@ -103,7 +103,7 @@ func TestACL(t *testing.T) {
 	other.ended()
 }
 
-// Of a transaction each command is looked at when it is queued, and when it is run.
+// Each command of a transaction is checked when it is queued and when it runs.
 func TestACL_transaction(t *testing.T) {
 	w := serve(t, nil)
 	admin, user := w.client(), w.client()
@@ -127,8 +127,8 @@ func TestACL_transaction(t *testing.T) {
 	admin.answers("EXISTS a => :0")
 }
 
-// What the server does on its own when a connection ends, or is reset, asks nobody for permission: nothing is told of a
-// refusal, and nothing stays watched.
+// When a connection ends or is reset, the server's own work needs no permission: it reports no refusal, and keys stop
+// being watched.
 func TestACL_connectionEnds(t *testing.T) {
 	for name, tt := range map[string]struct{ rules, lines string }{
 		"nothing":   {"+ping", "PING => +PONG"},
@@ -149,7 +149,7 @@ func TestACL_connectionEnds(t *testing.T) {
 			_ = user.Close() // the server may have closed it
 			eventually(t, "the connection is gone", func() bool { return w.server.Connections() == 1 })
 			if n := admin.info("clients", "total_watched_keys"); n != "0" {
-				t.Errorf("%s keys are watched by nobody", n)
+				t.Errorf("%s keys are still watched", n)
 			}
 			admin.answers("ACL LOG => []")
 			if log := w.log.String(); strings.Contains(log, "unwatch") || strings.Contains(log, "discard") {
@@ -159,7 +159,7 @@ func TestACL_connectionEnds(t *testing.T) {
 	}
 }
 
-// A stranger that leaves is not told of as one that was refused something.
+// When a stranger leaves, no refusal is reported.
 func TestACL_strangerEnds(t *testing.T) {
 	w := serve(t, &server.Options{Password: "p"})
 	admin := w.client()
@@ -239,7 +239,7 @@ func TestACL_file(t *testing.T) {
 		ACL LOAD => -ERR open ...`)
 }
 
-// What SAVE was answered for is there after a crash: the file is in its directory durably, and not there in part.
+// After an answered SAVE a crash leaves the file complete and its name durable.
 func TestACL_saveDurably(t *testing.T) {
 	dir := realDir(t)
 	path := filepath.Join(dir, "users.acl")
@@ -269,7 +269,7 @@ func TestACL_saveDurably(t *testing.T) {
 	}
 }
 
-// Users whom an answered SAVE has written are in the file, however many save at a time.
+// The file has all users that an answered SAVE has written, however many SAVEs run at a time.
 func TestACL_saveTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.acl")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -341,7 +341,7 @@ func TestACL_refusedAtStart(t *testing.T) {
 	}
 }
 
-// Refusals that are the same count as one, and the oldest of many go.
+// Equal refusals count as one entry, and the log drops its oldest entries.
 func TestACLLog_bounds(t *testing.T) {
 	w := serve(t, nil)
 	admin, user := w.client(), w.client()

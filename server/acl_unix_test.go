@@ -11,7 +11,7 @@ import (
 	"github.com/sievekv/sievekv/server"
 )
 
-// A symbolic link stays: the file it leads to is replaced.
+// A symbolic link stays: SAVE replaces its target.
 func TestACL_saveLink(t *testing.T) {
 	dir := realDir(t)
 	there := filepath.Join(dir, "there")

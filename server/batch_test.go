@@ -18,7 +18,7 @@ import (
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
-// Replies come in the order of the commands, whatever is sent at once.
+// Replies come in the order of the commands, whatever clients send at once.
 func TestPipeline_order(t *testing.T) {
 	w := serve(t, nil)
 	l := listenTCP(t)
@@ -95,7 +95,7 @@ func (w *world) syncs() uint64 {
 	return m.Syncs
 }
 
-// The writes of a pipeline wait for the disk together.
+// The writes of a pipeline share a sync.
 func TestPipeline_oneSync(t *testing.T) {
 	w := serve(t, nil)
 	c := w.client()
@@ -131,7 +131,7 @@ func TestPipeline_oneSync(t *testing.T) {
 	}
 }
 
-// The replies to a long pipeline are sent in pieces, each after a sync of its own.
+// The replies to a long pipeline are sent in pieces, each after its own sync.
 func TestPipeline_pieces(t *testing.T) {
 	const commands, perPiece = 200, 20
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithBatch(perPiece*len("+OK\r\n")))
@@ -169,7 +169,7 @@ func onDisk(fs vfs.FS) kv.Options {
 	return kv.Options{FS: fs, BallastSize: -1, MinFreeSpace: -1, Seed: 1}
 }
 
-// What was answered is there after a crash at that moment, with nothing that was not synced.
+// After a crash everything answered is there, even if nothing unsynced survives.
 func TestPipeline_crash(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	w := serveStore(t, onDisk(fs), nil)
@@ -212,7 +212,7 @@ func TestPipeline_crash(t *testing.T) {
 	}
 }
 
-// failing returns a file system whose syncs of the log fail from when the switch is on.
+// failing returns a file system whose syncs of the log fail once the switch is on.
 func failing() (fs vfs.FS, broken *atomic.Bool) {
 	broken = &atomic.Bool{}
 	return &faultfs.FS{FS: vfs.NewMem(), Before: func(s faultfs.Site, name string) error {
@@ -223,8 +223,7 @@ func failing() (fs vfs.FS, broken *atomic.Bool) {
 	}}, broken
 }
 
-// If the sync of a pipeline fails, each of its writes is answered with that, and the reads with what they
-// read.
+// If the sync of a pipeline fails, each of its writes gets that error, and each read what it has read.
 func TestPipeline_failingSync(t *testing.T) {
 	for _, protocol := range []int{2, 3} {
 		t.Run(fmt.Sprint("RESP", protocol), func(t *testing.T) {
@@ -242,7 +241,7 @@ func TestPipeline_failingSync(t *testing.T) {
 			failed := "-MISCONF store has failed, ..."
 			c.want(`"v"`, failed, `"w"`, "+PONG", failed, failed, yes, "["+yes+" "+no+"]",
 				failed, failed, "-ERR unknown command 'NOSUCH', ...", `"x"`, "+OK", "+QUEUED", "+QUEUED", failed, ":1")
-			// From here on everything about the store is refused, and the connection lives.
+			// From here on commands on the store fail, but the connection lives.
 			c.answers("GET k => " + failed + "\nSET k y => " + failed + "\nPING => +PONG\nCLIENT ID => :1")
 			if got := c.info("persistence", "aof_last_write_status"); got != "err" {
 				t.Errorf("INFO has aof_last_write_status %s, want err", got)
@@ -256,7 +255,7 @@ func TestPipeline_failingSync(t *testing.T) {
 	}
 }
 
-// The same for one command, for which no others wait.
+// The same for a single command.
 func TestFailingSync(t *testing.T) {
 	for _, command := range []string{"SET k w", "BF.ADD f b", "BF.ADD f a", "MSET a 1 b 2"} {
 		fs, broken := failing()
@@ -264,7 +263,7 @@ func TestFailingSync(t *testing.T) {
 		c := w.client()
 		c.answers("SET k v => +OK\nBF.ADD f a => :1")
 		broken.Store(true)
-		// What is known already rests on nothing that has to be synced.
+		// This answer rests on nothing that must be synced.
 		want := "-MISCONF store has failed, ..."
 		if command == "BF.ADD f a" {
 			want = ":0"
@@ -291,7 +290,7 @@ func TestPipeline_waitsForSync(t *testing.T) {
 	held.Store(true)
 	c.send(pipeline("PING", "SET k v", "GET k"))
 	<-reached
-	// Another connection may see the write already, and is not held up.
+	// Another connection may see the write already, and does not wait.
 	other.answers(`GET k => "v"`)
 	replies := make(chan string)
 	go func() {
@@ -418,7 +417,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A connection that ends within MULTI has done nothing, and is watched by nobody.
+// A connection that ends within MULTI does nothing, and its keys stop being watched.
 func TestMulti_connectionEnds(t *testing.T) {
 	w := serve(t, nil)
 	for _, end := range []func(c *client){

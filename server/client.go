@@ -14,15 +14,15 @@ import (
 	"github.com/sievekv/sievekv/server/acl"
 )
 
-// RedisVersion is the version of Redis that HELLO and INFO name: clients and dashboards choose
-// by it what they ask for. The commands here are of that version or older.
+// RedisVersion is the version of Redis that HELLO and INFO report: clients and dashboards choose their commands by
+// it. The commands here are those of that version or older ones.
 const RedisVersion = "7.4.1"
 
 func lower(word []byte) string { return strings.ToLower(string(word)) }
 
 var wrongPassword = reply.Error("WRONGPASS invalid username-password pair or user is disabled.")
 
-// login authenticates the client, and returns nil, or the error to answer.
+// login authenticates the client. It returns nil, or the error reply.
 func (c *conn) login(name, password []byte) *reply.Reply {
 	s := c.server
 	user := s.users.Login(string(name), password)
@@ -47,7 +47,7 @@ func (c *conn) login(name, password []byte) *reply.Reply {
 	return nil
 }
 
-// become has the connection act as a user.
+// become makes the connection act as a user.
 func (c *conn) become(user *acl.User) {
 	c.user = user
 	c.about.user.Store(user)
@@ -72,7 +72,7 @@ func auth(c *conn, call *module.Call) reply.Reply {
 	return reply.OK
 }
 
-// hello changes nothing unless all of it holds.
+// hello changes nothing unless all its arguments are right.
 func hello(c *conn, call *module.Call) reply.Reply {
 	protocol := c.protocol
 	args := call.Args
@@ -126,7 +126,7 @@ func hello(c *conn, call *module.Call) reply.Reply {
 	)
 }
 
-// modules is the reply of MODULE LIST.
+// modules returns the reply of MODULE LIST.
 func modules(c *conn, call *module.Call) reply.Reply {
 	return module.NewSession(c.server.db).Do(call.Context, [][]byte{[]byte("MODULE"), []byte("LIST")})
 }
@@ -153,10 +153,10 @@ func quit(c *conn, _ *module.Call) reply.Reply {
 	return reply.OK
 }
 
-// maxName is the most bytes of a name: the memory it takes is not counted.
+// maxName is the most bytes of a client's name. The memory of names is not counted.
 const maxName = 256
 
-// notName is the answer to a text that is no name: what it is of, one and many.
+// notName returns the error for a text that is not a valid name. one and many say what the text names.
 func notName(one, many string, text []byte) reply.Reply {
 	if len(text) > maxName {
 		return reply.Errorf("ERR %s of %d bytes, at most %d", one, len(text), maxName)
@@ -164,12 +164,13 @@ func notName(one, many string, text []byte) reply.Reply {
 	return reply.Errorf("ERR %s cannot contain spaces, newlines or special characters.", many)
 }
 
-// isName reports whether a name, or what SETINFO sets, can be kept, and shown by CLIENT LIST.
+// isName reports whether a text is valid as a client's name or a value of SETINFO: CLIENT LIST must be able to show
+// it.
 func isName(name []byte) bool {
 	return len(name) <= maxName && !slices.ContainsFunc(name, func(b byte) bool { return b < '!' || b > '~' })
 }
 
-// clientCommands are the subcommands of CLIENT.
+// clientCommands returns the subcommands of CLIENT.
 func clientCommands() []module.Command {
 	sub := func(name string, arity int, flags module.Flags, syntax, summary string, f func(*conn, *module.Call) reply.Reply) module.Command {
 		return module.Command{Name: name, Arity: arity, Flags: flags, Syntax: syntax, Summary: summary, Handler: onConn(f)}
@@ -186,15 +187,15 @@ func clientCommands() []module.Command {
 			return reply.Verbatim(c.line() + "\n")
 		}),
 		sub("KILL", -3, module.Admin, "ip:port | [ID client-id] [ADDR ip:port] [LADDR ip:port] [TYPE type] [USER username] [SKIPME YES | NO]",
-			"Closes connections: that of an address, or those of which all options hold.", clientKill),
+			"Closes the connection from an address, or all connections that match all options.", clientKill),
 		sub("LIST", -2, module.Admin, "[TYPE type] [ID client-id [client-id ...]]", "Answers a line for each connection.", clientList),
-		sub("NO-EVICT", 3, module.Admin, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *module.Call) reply.Reply {
+		sub("NO-EVICT", 3, module.Admin, "ON | OFF", "Accepted for compatibility; has no effect.", func(c *conn, call *module.Call) reply.Reply {
 			return c.setFlag(call.Args[0], func(a *about, on bool) { a.noEvict = on })
 		}),
-		sub("NO-TOUCH", 3, 0, "ON | OFF", "Is accepted, and changes nothing.", func(c *conn, call *module.Call) reply.Reply {
+		sub("NO-TOUCH", 3, 0, "ON | OFF", "Accepted for compatibility; has no effect.", func(c *conn, call *module.Call) reply.Reply {
 			return c.setFlag(call.Args[0], func(a *about, on bool) { a.noTouch = on })
 		}),
-		sub("SETINFO", 4, 0, "LIB-NAME name | LIB-VER version", "Says what library the client is made with.", clientSetInfo),
+		sub("SETINFO", 4, 0, "LIB-NAME name | LIB-VER version", "Says which library the client uses.", clientSetInfo),
 		sub("SETNAME", 3, 0, "name", "Names the connection.", func(c *conn, call *module.Call) reply.Reply {
 			return c.set(call.Args[0], notName("Client name", "Client names", call.Args[0]), func(a *about, name string) { a.name = name })
 		}),
@@ -214,7 +215,7 @@ func clientSetInfo(c *conn, call *module.Call) reply.Reply {
 	return reply.Errorf("ERR Unrecognized option '%.128s'", args[0])
 }
 
-// set keeps a text about the connection.
+// set stores a text about the connection, or returns bad if it is not a valid name.
 func (c *conn) set(text []byte, bad reply.Reply, put func(*about, string)) reply.Reply {
 	if !isName(text) {
 		return bad
@@ -242,13 +243,13 @@ func (c *conn) clientName() string {
 	return c.about.name
 }
 
-// address is the client's as CLIENT LIST shows it.
+// address returns the client's address as CLIENT LIST shows it.
 func (c *conn) address() string { return showAddress(c.net.RemoteAddr(), c.net.LocalAddr()) }
 
 func (c *conn) localAddress() string { return showAddress(c.net.LocalAddr(), c.net.LocalAddr()) }
 
-// showAddress shows the end of a socket in the file system, which has no name of its own, by
-// the socket's path, as Redis does.
+// showAddress formats an address. The client's end of a Unix socket has no name, so it is shown as the socket's path,
+// as in Redis.
 func showAddress(addr, local net.Addr) string {
 	if addr.Network() == "unix" {
 		return local.String() + ":0"
@@ -256,8 +257,8 @@ func showAddress(addr, local net.Addr) string {
 	return addr.String()
 }
 
-// line is the connection's line of CLIENT LIST, in the form of Redis 7.4 with the fields that
-// have a meaning here.
+// line returns the connection's line of CLIENT LIST in the format of Redis 7.4. Fields without a meaning here are
+// constant.
 func (c *conn) line() string {
 	a := &c.about
 	a.mu.Lock()
@@ -270,7 +271,7 @@ func (c *conn) line() string {
 		a.flags(), a.queued, a.in, a.out, a.out, a.out, a.in+a.out, a.command, a.user.Load().Name(), a.protocol, a.library, a.version)
 }
 
-// flags are those of CLIENT LIST.
+// flags returns the flags that CLIENT LIST shows.
 func (a *about) flags() string {
 	flags := ""
 	if a.queued >= 0 {
@@ -288,8 +289,8 @@ func (a *about) flags() string {
 	return flags
 }
 
-// isType reports whether a client is of a type that CLIENT LIST and KILL name: all here are
-// normal.
+// isType reports whether a word names the type of the clients, and whether it names a type at all. All clients here
+// are normal.
 func isType(word []byte) (normal, known bool) {
 	switch text.FoldCase(word) {
 	case "NORMAL":
@@ -340,7 +341,7 @@ func clientList(c *conn, call *module.Call) reply.Reply {
 	return reply.Verbatim(text.String())
 }
 
-// clientKill closes connections: CLIENT KILL addr, or by options that all have to hold.
+// clientKill closes connections by address, or by options that must all match.
 func clientKill(c *conn, call *module.Call) reply.Reply {
 	args := call.Args
 	if len(args) == 1 {
@@ -401,8 +402,8 @@ func clientKill(c *conn, call *module.Call) reply.Reply {
 	return reply.Int(int64(n))
 }
 
-// killChosen closes the chosen connections, and this one after its reply. It returns how many it closed: a connection
-// that was closed before is not counted again, also if its last command still runs.
+// killChosen closes the chosen connections, this one after its reply, and returns how many. It does not count a
+// connection that was closed before, even if its last command still runs.
 func (c *conn) killChosen(chosen func(*conn) bool) (n int) {
 	for _, other := range c.server.connections() {
 		switch {

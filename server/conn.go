@@ -22,7 +22,7 @@ import (
 	"github.com/sievekv/sievekv/txn"
 )
 
-// conn is one client's connection. What is not said to be shared belongs to its goroutine.
+// conn is one client's connection. Fields that are not marked as shared belong to its goroutine.
 type conn struct {
 	server *Server
 	net    net.Conn
@@ -30,58 +30,58 @@ type conn struct {
 	began  time.Time
 
 	stranger      bool          // see strangers
-	strangerSince time.Time     // when the client was last not authenticated
-	spoke         bool          // a command has come
-	place         *list.Element // among the strangers, nil for others; guarded by server.mu, as is joined
-	joined        time.Time     // when it became one
+	strangerSince time.Time     // since when the client has been a stranger
+	spoke         bool          // the client has sent a command
+	place         *list.Element // in strangers.list, nil if it is not a stranger; guarded by server.mu
+	joined        time.Time     // when it became a stranger; guarded by server.mu
 
 	in            *resp.Decoder
 	out           []byte
 	protocol      int // 2 or 3
 	authenticated bool
 	user          *acl.User
-	executing     bool // EXEC is under way
+	executing     bool // EXEC is running
 	session       *module.Session
-	ended         bool // no more commands are taken: QUIT, SHUTDOWN, a protocol error
-	told          bool // the last that is sent is why the connection ends
-	silent        bool // the command that ran has no reply
+	ended         bool // the connection runs no more commands: after QUIT, SHUTDOWN or a protocol error
+	told          bool // the last reply says why the connection ends
+	silent        bool // the command that ran gets no reply
 
-	// A batch that is to be settled: the replies to writes in out, and whether there are any
-	// but of commands that were durable when they were answered.
+	// writes are the replies to writes in out that replaceWrites replaces if the sync fails. unsettled says that a
+	// command of the batch ran at level no, so that the batch needs a sync.
 	writes    []span
 	unsettled bool
 
-	queuedBytes  int       // of commands queued since MULTI, and of keys watched
-	heldBytes    int       // as told to the server
-	replyBytes   int       // of the reply under way
-	partialSince time.Time // when the command that has come in part began to; zero for none
+	queuedBytes  int       // of the commands that MULTI has queued and the keys that are watched
+	heldBytes    int       // as counted by account
+	replyBytes   int       // of the reply that is being made
+	partialSince time.Time // when the first byte of an incomplete command came; zero if there is none
 
 	use      use           // of the processor
 	turn     *turn         // nil if it has none
-	lastTurn time.Duration // what the last one took
-	entered  chan struct{} // the gate of the large command that runs
+	lastTurn time.Duration // how long the last turn took
+	acquired chan struct{} // the semaphore of the large command that runs, nil for other commands
 
 	ahead []byte // read from net while a command ran, at most aheadBytes
 
-	closing atomic.Bool   // shared: the connection is to end after the command it is at
-	killed  atomic.Bool   // shared: it is to end at once, unanswered
-	wake    chan struct{} // shared: closed when one of both is set
+	closing atomic.Bool   // shared: the connection ends after the current command
+	killed  atomic.Bool   // shared: the connection ends at once, without a reply
+	wake    chan struct{} // shared: closed when closing is set
 	waking  sync.Once
 
-	about about // shared: what CLIENT LIST says
+	about about // shared: what CLIENT LIST shows
 }
 
 // span is a part of out.
 type span struct{ start, end int }
 
-// about is what others may ask about a connection.
+// about is what other connections may ask about a connection.
 type about struct {
 	user atomic.Pointer[acl.User]
 
-	mu               sync.Mutex // guards what follows
+	mu               sync.Mutex // guards the fields below
 	name             string
 	library, version string
-	command          string // the last, in lower case
+	command          string // the last command, in lower case
 	lastActive       time.Time
 	protocol, queued int // queued is -1 outside of MULTI
 	in, out          int // bytes of buffers
@@ -97,7 +97,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	_, encrypted := nc.(*tls.Conn)
 	c.stranger = encrypted || !c.authenticated
 	c.in = resp.NewDecoder(c.commandLimits())
-	// A client that is closed for what it takes, and comes back, has no more of the processor by that.
+	// A client does not get more processor time by reconnecting after it was closed for exceeding a limit.
 	c.use.add(now, s.limits.burst)
 	c.about.lastActive, c.about.protocol, c.about.queued = now, 2, -1
 	c.newSession()
@@ -111,30 +111,30 @@ func (c *conn) newSession() {
 	c.session.Permit = c.permit
 }
 
-// beDefault makes the client the default user, as it is unless it says otherwise; a stranger if that has a
-// password, or is off.
+// beDefault makes the client the default user. It stays unauthenticated if that user is off or has a password.
 func (c *conn) beDefault() {
 	c.become(c.server.users.Default())
 	c.authenticated = c.user.NoPassword()
 }
 
-// refuse tells a client why it is not served. With TLS that would take a handshake, so it is not told.
+// refuse tells a client why it is not served. With TLS it only closes the connection: an answer would need a
+// handshake.
 func (c *conn) refuse(why string) {
 	if t, ok := c.net.(*tls.Conn); ok {
-		_ = t.NetConn().Close() // nothing was promised
+		_ = t.NetConn().Close() // nothing is lost
 		return
 	}
 	_ = c.net.SetDeadline(time.Now().Add(time.Second))
 	_, err := c.net.Write(resp.Append(nil, reply.Error(why), 2))
-	if err != nil { // it may have gone
+	if err != nil { // the client may have gone
 		closeNow(c.net)
 		return
 	}
 	closeTold(c.net, c.server.limits.linger)
 }
 
-// closeNow closes a connection without another byte sent: TLS would try to say farewell, for up to 5
-// seconds to who does not read.
+// closeNow closes a connection without sending another byte. TLS would send an alert, and wait up to 5 seconds for a
+// client that does not read.
 func closeNow(nc net.Conn) {
 	if secret, ok := nc.(*tls.Conn); ok {
 		nc = secret.NetConn()
@@ -142,13 +142,12 @@ func closeNow(nc net.Conn) {
 	_ = nc.Close()
 }
 
-// lingerBytes is the most that is read, and dropped, of what a client sends after it was told why
-// its connection ends.
+// lingerBytes is how much the server reads and drops from a client that was told why its connection ends.
 const lingerBytes = 1 << 20
 
-// closeTold closes a connection on which a client was told why. If anything it has sent were unread
-// then, the system would reset the connection, and the client might see that in place of the reason:
-// what comes is dropped for a while.
+// closeTold closes a connection whose client was told why. If bytes from the client were still unread, the system
+// would reset the connection, and the client might see the reset instead of the reason. So closeTold reads and drops
+// what comes for a while.
 func closeTold(nc net.Conn, linger time.Duration) {
 	defer closeNow(nc)
 	if secret, ok := nc.(*tls.Conn); ok {
@@ -171,15 +170,15 @@ func closeTold(nc net.Conn, linger time.Duration) {
 	}
 }
 
-// drain has the connection end after the batch it is at, or now if it is waiting for a
-// command. It may be called from any goroutine.
-func (c *conn) drain() {
+// finish ends the connection after its current batch, or now if it waits for a command. It may be called from any
+// goroutine.
+func (c *conn) finish() {
 	c.closing.Store(true)
 	c.waking.Do(func() { close(c.wake) })
-	_ = c.net.SetReadDeadline(time.Unix(1, 0)) // wakes it; readUntil looks at closing after setting a deadline
+	_ = c.net.SetReadDeadline(time.Unix(1, 0)) // wakes readUntil, which reads closing after it sets a deadline
 }
 
-// kill has the connection end without another byte sent, and reports whether it was the first to do so. It may be
+// kill ends the connection without sending another byte, and reports whether this call was the first. It may be
 // called from any goroutine.
 func (c *conn) kill() bool {
 	first := !c.killed.Swap(true)
@@ -189,10 +188,11 @@ func (c *conn) kill() bool {
 	return first
 }
 
-// isKilled reports whether kill was called. Its last command may still run, but for clients it is gone.
+// isKilled reports whether kill was called. The last command may still run, but other clients no longer see the
+// connection.
 func (c *conn) isKilled() bool { return c.killed.Load() }
 
-// serve runs the connection to its end.
+// serve runs the connection until it ends.
 func (c *conn) serve() {
 	defer c.end()
 	if !c.shakeHands() {
@@ -220,7 +220,7 @@ func (c *conn) serve() {
 	}
 }
 
-// read waits for bytes. A client that has nothing to say for a while leaves its buffers meanwhile.
+// read waits for bytes. When the client sends nothing for a while, read gives back the connection's buffers.
 func (c *conn) read() (n int, err error) {
 	now := time.Now()
 	deadline := c.readDeadline(now)
@@ -232,7 +232,7 @@ func (c *conn) read() (n int, err error) {
 		if c.in.Rest() {
 			c.account()
 		}
-		if c.out != nil { // empty, as it was sent
+		if c.out != nil { // all of it was sent
 			c.out = nil
 			c.account()
 		}
@@ -240,7 +240,7 @@ func (c *conn) read() (n int, err error) {
 	return c.readUntil(deadline)
 }
 
-// readUntil reads once, and waits no longer than until then; zero for any time.
+// readUntil reads once, until the deadline; the zero deadline means no limit.
 func (c *conn) readUntil(deadline time.Time) (int, error) {
 	if err := c.net.SetReadDeadline(deadline); err != nil {
 		return 0, err
@@ -251,14 +251,14 @@ func (c *conn) readUntil(deadline time.Time) (int, error) {
 	return c.in.Fill((*source)(c))
 }
 
-// runBuffered runs the commands that have come whole, answers them, and reports whether the
+// runBuffered runs the commands that are complete in the buffer, sends their replies, and reports whether the
 // connection goes on.
 func (c *conn) runBuffered() bool {
 	ran := false
 	c.in.SetLimits(c.commandLimits())
-	defer c.giveTurn()
+	defer c.endTurn()
 	for !c.ended {
-		if !c.takeTurn() {
+		if !c.awaitTurn() {
 			return false
 		}
 		words, ok, err := c.in.Next()
@@ -298,20 +298,20 @@ func (c *conn) runBuffered() bool {
 	return !c.ended
 }
 
-// tellAndEnd is for a connection that takes too much with what it sends, between two batches.
-// What it asked for is not done.
+// tellAndEnd ends a connection whose input takes too much memory, and tells the client why. The commands in the input
+// do not run.
 func (c *conn) tellAndEnd() {
 	const why = "clients together hold more memory than " + clientsMemorySetting + " allows"
 	c.server.stats.limited.Add(1)
 	c.server.warnings.warn("sievekv: a connection is closed", "client", c.net.RemoteAddr(), "reason", why)
-	c.in = resp.NewDecoder(resp.Limits{}) // while it reads this, or does not, it holds no more
+	c.in = resp.NewDecoder(resp.Limits{}) // drops the input: the client may be slow to read the reason
 	c.account()
 	c.answer(reply.Error("ERR " + why))
 	c.told = c.send()
 }
 
-// crossProtocol are the first words of HTTP: a page in somebody's browser may have it send
-// commands in the body of a request.
+// crossProtocol are first words of HTTP requests: a web page can make a browser send commands in the body of a
+// request.
 var crossProtocol = []string{"post", "host:"}
 
 // execute runs a command and appends its reply to the batch.
@@ -332,7 +332,7 @@ func (c *conn) execute(words [][]byte) {
 		return
 	}
 	c.noteCommand(cmd, words)
-	if !c.enterGate(cmd, words) {
+	if !c.acquireLarge(cmd, words) {
 		c.answer(module.ErrorReply(c.server.ctx.Err()))
 		return
 	}
@@ -342,17 +342,17 @@ func (c *conn) execute(words [][]byte) {
 	c.executing = cmd != nil && cmd.Name == "EXEC"
 	r := c.runCharged(cmd, words)
 	c.executing = false
-	c.leaveGate()
+	c.releaseLarge()
 	queued := isQueued(r)
 	switch {
 	case c.silent:
 	case c.protocol == 2 && r.Kind() == reply.KindNil && cmd.Name == "EXEC":
-		c.out = append(c.out, "*-1\r\n"...) // the nil of RESP2 where an array was to come
+		c.out = append(c.out, "*-1\r\n"...) // in RESP2 the nil of EXEC is a nil array
 	default:
 		c.answer(r)
 	}
 	if c.replyBytes > 0 {
-		c.account() // as what is in out now; flush looks whether that may be
+		c.account() // counts out with the reply; flush checks the limit
 		c.discharge()
 	}
 	if c.unsettled && cmd != nil && writes(cmd) && !queued {
@@ -366,7 +366,7 @@ func (c *conn) execute(words [][]byte) {
 	c.server.slow.add(c, cmd, words, begin, took)
 }
 
-// runCharged runs a command, if there is memory for it.
+// runCharged runs a command if there is memory for it.
 func (c *conn) runCharged(cmd *module.Command, words [][]byte) reply.Reply {
 	if err := c.chargeWords(words); err != nil {
 		return module.ErrorReply(err)
@@ -380,17 +380,16 @@ func (c *conn) runCharged(cmd *module.Command, words [][]byte) reply.Reply {
 // run runs a command.
 func (c *conn) run(cmd *module.Command, words [][]byte) reply.Reply {
 	if cmd != nil && onConnection[cmd.Name] && cmd.Takes(len(words)) {
-		// Not queued by MULTI.
 		return cmd.Handler(&module.Call{Context: c.server.ctx, DB: c.server.db, Session: c.session, Command: cmd, Args: words[1:]})
 	}
 	if _, multi := txn.Queued(c.session); multi && cmd != nil && outsideMulti[cmd.Name] {
-		c.session.Refused() // and so will be EXEC
+		c.session.Refused() // makes EXEC fail
 		return reply.Error("ERR Command not allowed inside a transaction")
 	}
 	switch {
 	case cmd == nil:
 	case cmd.Flags&module.Admin != 0:
-		c.giveTurn() // it may take minutes
+		c.endTurn() // the command may take minutes
 		return c.runWatched(words)
 	case looksAtAllKeys(cmd) || cmd.Name == "EXEC":
 		return c.runWatched(words)
@@ -398,16 +397,16 @@ func (c *conn) run(cmd *module.Command, words [][]byte) reply.Reply {
 	return c.session.Do(c.server.ctx, words)
 }
 
-// looksAtAllKeys reports whether a command may look at every key, or at more than its words say.
+// looksAtAllKeys reports whether a command may read many keys that are not among its words.
 func looksAtAllKeys(cmd *module.Command) bool {
 	return cmd.FirstKey == 0 && cmd.Flags&(module.Fast|module.Admin) == 0 && !writes(cmd)
 }
 
-// aheadBytes is the most that is read of what a client sends while a command of its own runs.
+// aheadBytes is how much the server reads from a client while one of its commands runs.
 const aheadBytes = 4 << 10
 
-// runWatched runs a command that may take long, and that is given up when the client has
-// gone: to notice that, what it sends next is read meanwhile, once the command has taken some time.
+// runWatched runs a command that may take long, and gives it up when the client is gone. To notice that, it reads
+// from the connection once the command has run for limits.watchAfter.
 func (c *conn) runWatched(words [][]byte) reply.Reply {
 	ctx, cancel := context.WithCancel(c.server.ctx)
 	defer cancel()
@@ -431,13 +430,13 @@ func (c *conn) runWatched(words [][]byte) reply.Reply {
 	})
 	r := c.session.Do(ctx, words)
 	if !watch.Stop() {
-		_ = c.net.SetReadDeadline(time.Unix(1, 0)) // of a connection that has gone, in which case ended is closed, too
+		_ = c.net.SetReadDeadline(time.Unix(1, 0)) // fails if the client is gone; then ended is closed anyway
 		<-ended
 	}
 	return r
 }
 
-// source is what a connection reads from: first what was read ahead.
+// source is where a connection reads from: first the bytes that runWatched read ahead, then the socket.
 type source conn
 
 func (s *source) Read(p []byte) (int, error) {
@@ -451,10 +450,10 @@ func (s *source) Read(p []byte) (int, error) {
 	return s.net.Read(p)
 }
 
-// chooseLevel decides how a command is made durable. One that has come alone is when it is
-// answered, as in any session. If there are more, all of the batch are settled at its end by
-// one sync: they are run at level no, and the sync covers what they wrote and, as its answer
-// comes later, all that they have read. So is one whose turn it is, which others wait for.
+// chooseLevel sets the durability level of the next command. A command that came alone waits for its own sync, as in
+// any session. If more commands are in the buffer, all of the batch run at level no, and flush settles them by one
+// sync before it sends a reply. That sync covers what they wrote and also what they read. A connection with a turn
+// does the same, so that other connections do not wait for its sync.
 func (c *conn) chooseLevel(cmd *module.Command) {
 	level := kv.DurabilityDefault
 	if c.server.db.Durability() == kv.Always && (c.unsettled || c.turn != nil || c.in.Buffered() > 0) {
@@ -464,23 +463,23 @@ func (c *conn) chooseLevel(cmd *module.Command) {
 	c.session.Durability = level
 }
 
-// writes reports whether a command's answer speaks of stable storage.
+// writes reports whether the reply to a command promises that a write is durable.
 func writes(cmd *module.Command) bool { return cmd.Flags&module.Write != 0 || cmd.Name == "EXEC" }
 
-// isQueued reports whether a reply is that of a command that MULTI has queued.
+// isQueued reports whether a reply says that MULTI has queued a command.
 func isQueued(r reply.Reply) bool {
 	return r.Kind() == reply.KindStatus && bytes.Equal(r.Bytes(), queuedReply)
 }
 
-// noteQueued counts what MULTI and WATCH keep, by what is kept: a command that failed may have added to it, and one that was
-// to drop it may have been refused.
+// noteQueued counts the memory that MULTI and WATCH hold. It asks for the present state: a command that failed may
+// still have added to it, and a command that should free it may have been refused.
 func (c *conn) noteQueued() {
 	words, keys, bytes := txn.Held(c.session)
 	c.queuedBytes = words*wordBytes + keys*watchBytes + bytes
 }
 
-// wordBytes is about what a word takes beside its bytes, and watchBytes a watched key, in the maps
-// by which commits find those who watch it (measured: 293 with keys of 6 bytes).
+// wordBytes is roughly the memory of a word besides its bytes. watchBytes is that of a watched key, in the maps by
+// which a commit finds the connections that watch the key (measured: 293 with keys of 6 bytes).
 const (
 	wordBytes  = 48
 	watchBytes = 300
@@ -502,12 +501,12 @@ func isWord(word []byte, name string) bool {
 // answer appends a reply to the batch.
 func (c *conn) answer(r reply.Reply) { c.out = resp.Append(c.out, r, c.protocol) }
 
-// flush settles the batch and sends it, and reports whether that worked.
+// flush settles and sends the batch, and reports whether that worked.
 func (c *conn) flush() bool {
 	if len(c.out) == 0 {
 		return !c.killed.Load()
 	}
-	c.giveTurn() // the disk and the client may take their time
+	c.endTurn() // the disk and the client may be slow
 	if c.unsettled {
 		if err := c.server.db.Sync(); err != nil {
 			c.replaceWrites(module.ErrorReply(err))
@@ -527,7 +526,7 @@ func (c *conn) flush() bool {
 	return sent
 }
 
-// send writes the batch: some of it has to go in each stretch of time.
+// send writes the batch. The client must read some of it before each write deadline.
 func (c *conn) send() bool {
 	const piece = 256 << 10
 	for rest := c.out; len(rest) > 0; {
@@ -547,7 +546,7 @@ func (c *conn) send() bool {
 	return true
 }
 
-// replaceWrites puts an error in the place of each reply to a write of the batch.
+// replaceWrites replaces each reply to a write of the batch by an error.
 func (c *conn) replaceWrites(failure reply.Reply) {
 	var out []byte
 	end := 0
@@ -559,11 +558,11 @@ func (c *conn) replaceWrites(failure reply.Reply) {
 	c.out = append(out, c.out[end:]...)
 }
 
-// reset takes the session back to where a new connection has it.
+// reset gives the connection the state of a new one.
 func (c *conn) reset() {
 	c.leaveTransaction()
 	c.newSession()
-	if c.authenticated { // a stranger has no more time by it
+	if c.authenticated { // RESET gives a stranger no more time
 		c.strangerSince = time.Now()
 	}
 	c.protocol = 2
@@ -575,7 +574,7 @@ func (c *conn) reset() {
 	c.about.mu.Unlock()
 }
 
-// leaveTransaction drops what MULTI and WATCH keep, whatever the user may do.
+// leaveTransaction drops what MULTI and WATCH hold. It needs no permission of the user.
 func (c *conn) leaveTransaction() {
 	txn.Leave(c.session)
 	c.noteQueued()
@@ -589,10 +588,10 @@ func (c *conn) end() {
 		closeTold(c.net, c.server.limits.linger)
 		return
 	}
-	_ = c.net.Close() // there is nobody to tell
+	_ = c.net.Close() // the client is gone
 }
 
-// noteCommand keeps what CLIENT LIST shows.
+// noteCommand notes what CLIENT LIST shows.
 func (c *conn) noteCommand(cmd *module.Command, words [][]byte) {
 	name := "NULL"
 	if cmd != nil {

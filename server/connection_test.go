@@ -128,8 +128,7 @@ CLIENT GETNAME => "ann"
 	}
 }
 
-// A stranger's words are not looked at before the password: a command refused in a pipeline leaves the
-// others be.
+// Before the password the words of commands are not checked: a command refused in a pipeline does not affect others.
 func TestAuth_pipeline(t *testing.T) {
 	c := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long)).client()
 	c.send(pipeline("SET k v", "AUTH secret", "GET k", "SET k w", "AUTH no", "GET k"))
@@ -203,7 +202,7 @@ CLIENT HELP => [+CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:
 	c.answers("CLIENT GETNAME => _")
 }
 
-// Names are kept, and shown to whoever lists the clients: nobody may have one of megabytes.
+// Names are kept and shown to clients that list the clients: they must not have megabytes.
 func TestClient_longNames(t *testing.T) {
 	w := serve(t, nil)
 	c := w.client()
@@ -238,7 +237,7 @@ SET k v => +QUEUED
 `)
 	gone.answers("CLIENT ID => :3\nQUIT => +OK")
 	gone.ended()
-	// Its goroutine may still be on its way out.
+	// Its goroutine may still be ending.
 	eventually(t, "a client that has gone is listed no more", func() bool { return !strings.Contains(a.do("CLIENT LIST"), "id=3") })
 	a.answers(`
 CLIENT LIST => "id=1 addr=... name=a ... cmd=client|list ...\nid=2 addr=... name=b ... flags=x ... cmd=set ...\n"
@@ -297,7 +296,7 @@ CLIENT KILL ID 1 => :0
 	self.ended()
 	a.answers(`GET k => "v"`)
 
-	// All others, in the middle of what they do.
+	// All others end in the middle of their commands.
 	waits, multi, reads := w.client(), w.client(), w.client()
 	waits.send("*2\r\n$3\r\nGE")
 	multi.answers("MULTI => +OK\nSET k x => +QUEUED")
@@ -325,7 +324,7 @@ CLIENT GETNAME => $-1
 CLIENT INFO => "id=1 ... name= ... flags=N ... resp=2 ..."
 RESET x => -ERR wrong number of arguments for 'reset' command
 `)
-	// What was watched before is no more.
+	// The keys watched before are watched no more.
 	other.answers("SET k w => +OK")
 	c.answers(`
 MULTI => +OK
@@ -372,7 +371,7 @@ SLOWLOG LEN => :5
 SLOWLOG RESET => +OK
 SLOWLOG LEN => :1
 `)
-	// What is no command may be a mistyped one, with a password.
+	// An unknown command may be a mistyped AUTH with a password.
 	for _, line := range []string{
 		"AUHT secret", "AUTH default secret secret", "HELLO AUTH secret", "SLOWLOG secret secret", "NOSUCH " + strings.Repeat("secret ", 40),
 	} {
@@ -383,7 +382,7 @@ SLOWLOG LEN => :1
 			t.Errorf("%s is kept as %s", line, entry)
 		}
 	}
-	// Much of what is said to be kept is not.
+	// SLOWLOG keeps only parts of long commands.
 	words := []string{"MGET"}
 	for range 100 {
 		words = append(words, strings.Repeat("k", 300))
@@ -440,7 +439,7 @@ DISCARD => +OK
 	other.ended()
 }
 
-// What the commands answer where there is no connection.
+// The answers of the commands in a session without a connection.
 func TestOutsideOfServer(t *testing.T) {
 	w := serve(t, nil)
 	session := module.NewSession(w.db.Store())

@@ -10,8 +10,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// The time for a command, and that for the password, go on while bytes come: a byte more adds no more than it takes at
-// the lowest rate.
+// Bytes that keep coming do not stop the clock: one more byte adds no more time than it takes at the lowest rate.
 func TestReadDeadline(t *testing.T) {
 	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: coreext.With(Module())})
 	if err != nil {

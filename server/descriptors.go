@@ -8,22 +8,22 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// What a server takes of the descriptors of its process beside the store and its clients.
+// The server's share of the descriptors of the process, besides the store and the clients.
 const (
-	// ownDescriptors are those of the process: the standard ones, the poller, the listeners, and some to spare.
+	// ownDescriptors are for the process: the standard ones, the poller, the listeners, and some to spare.
 	ownDescriptors = 12
 
-	// mostRefused is how many connections are refused at a time, which takes up to a second each, and mostMetrics how
-	// many there may be for metrics. A small limit has a sixteenth of it for each.
+	// mostRefused bounds the connections that are being refused at a time; refusing one takes up to a second.
+	// mostMetrics bounds the connections for metrics. Under a small limit each is a sixteenth of it.
 	mostRefused = 64
 	mostMetrics = 16
 )
 
-// room is how many connections of each kind there is a descriptor for.
+// room is the number of connections of each kind that there are descriptors for.
 type room struct{ clients, refused, metrics int }
 
-// roomUnder returns the connections that the limit of a process, 0 for none, leaves beside a store that needs some
-// descriptors. Clients are less than 1 if it leaves none.
+// roomUnder returns the room under the process's limit of descriptors, 0 for no limit, besides a store that needs
+// some of them. If clients is less than 1, the limit is too low.
 func roomUnder(limit, store int) room {
 	if limit == 0 {
 		return room{math.MaxInt32, mostRefused, mostMetrics}
@@ -33,7 +33,7 @@ func roomUnder(limit, store int) room {
 	return r
 }
 
-// fitClients finds how many clients there may be, and lowers maxclients to that, as Redis does.
+// fitClients computes how many clients there may be, and lowers maxclients to that, as Redis does.
 func (s *Server) fitClients() error {
 	limit, store := s.db.Descriptors()
 	s.room = roomUnder(limit, store)
@@ -53,7 +53,7 @@ func (s *Server) fitClients() error {
 	return nil
 }
 
-// clientsFit refuses a maxclients that is lower than the fewest, or for which the server of a store has no descriptors.
+// clientsFit refuses a maxclients below fewest, or above what the store's server has descriptors for.
 func (h *hub) clientsFit(fewest int64, value func(name string) string) error {
 	s := h.server.Load()
 	if s == nil {
@@ -74,15 +74,15 @@ func (h *hub) clientsFit(fewest int64, value func(name string) string) error {
 	return fmt.Errorf("argument must be between %d and %d inclusive, not %d: %s", fewest, s.room.clients, n, why)
 }
 
-// spareClients is how many clients can connect beside those that there are, whatever a client sets maxclients to: enough
-// to set it again, with a few that come back at the same moment, as those of a pool do.
+// spareClients is how many clients can connect besides the present ones, however low a client sets maxclients. That
+// is enough to raise it again, even if a pool of clients reconnects at the same moment.
 const spareClients = 8
 
-// fewestClients is the lowest maxclients that a client may set: with a lower one, set by mistake, nobody could connect to
-// raise it again. It may be as low as it is, or as it can be at most.
+// fewestClients is the lowest maxclients that a client may set. Below it, a mistake could lock out everybody,
+// including whoever would raise it again. The present value and the highest possible one are always allowed.
 func (s *Server) fewestClients() int64 {
 	s.mu.Lock()
-	users := int64(len(s.conns) - s.strangers.list.Len()) // strangers make room
+	users := int64(len(s.conns) - s.strangers.list.Len()) // new connections replace strangers
 	s.mu.Unlock()
 	return min(users+spareClients, int64(s.room.clients), s.maxClients())
 }

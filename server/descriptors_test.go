@@ -28,7 +28,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// No more clients can be asked for than there are descriptors.
+// maxclients cannot be set higher than the descriptors allow.
 func TestRoom_maxClients(t *testing.T) {
 	w := serve(t, nil)
 	w.server.HaveRoom(2, 1, 1)
@@ -39,7 +39,7 @@ func TestRoom_maxClients(t *testing.T) {
 	w.set("maxclients", "2")
 }
 
-// When as many connections as may be are being refused, others are closed without a word.
+// When the server is refusing as many connections as it may, it closes others without a reply.
 func TestRoom_refused(t *testing.T) {
 	w := serve(t, nil)
 	w.server.HaveRoom(10, 1, 1)
@@ -55,7 +55,7 @@ func TestRoom_refused(t *testing.T) {
 	a.answers("PING => +PONG")
 }
 
-// crowd is a listener to which there is always somebody who connects.
+// crowd is a listener on which somebody always connects.
 type crowd struct {
 	net.Listener
 	open, most atomic.Int32
@@ -77,7 +77,7 @@ func (*crowd) Close() error { return nil }
 
 func (m *member) Close() error { m.of.open.Add(-1); return nil }
 
-// Connections for metrics are bounded, and one that is closed, be it twice, makes room for one. One more is accepted, and
+// Connections for metrics are bounded. Closing one, even twice, makes room for one. The next one is accepted, and
 // waits.
 func TestMetricsListener(t *testing.T) {
 	w := serve(t, nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/sievekv/sievekv/server"
 )
 
-// What a connection watches is watched no more when it has ended, however it did: commits would look for it for ever.
+// However a connection ends, its keys stop being watched: otherwise commits would look for it for ever.
 func TestWatch_connectionEnds(t *testing.T) {
 	w := serve(t, nil)
 	other := w.client()
@@ -39,10 +39,10 @@ func TestWatch_connectionEnds(t *testing.T) {
 	}
 }
 
-// slow is a command that runs until it is told to end, or given up.
+// slow is a command that runs until the test ends it, or it is given up.
 type slow struct{ begun, end, givenUp chan struct{} }
 
-// serveSlow serves a store that has it as SLOW.
+// serveSlow serves a store that has slow as the command SLOW.
 func serveSlow(t *testing.T, flags module.Flags) (*world, *slow) {
 	t.Helper()
 	s := &slow{make(chan struct{}), make(chan struct{}), make(chan struct{})}
@@ -61,7 +61,7 @@ func serveSlow(t *testing.T, flags module.Flags) (*world, *slow) {
 	return serveStore(t, store, server.Options{}.WithTimes(long, long, long)), s
 }
 
-// A command that takes long is given up when its client has gone, also inside EXEC, and whatever was sent after it.
+// A long command is given up when its client is gone, also inside EXEC, and whatever the client has sent after it.
 func TestSlow_clientGone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		flags module.Flags
@@ -87,13 +87,13 @@ func TestSlow_clientGone(t *testing.T) {
 	}
 }
 
-// What a client sends while a command runs that takes long is done after it, from its first byte on.
+// What a client sends while a long command runs is processed after it, from the first byte.
 func TestSlow_ahead(t *testing.T) {
 	w, slow := serveSlow(t, module.Admin)
 	c := w.client()
 	c.send(pipeline("SLOW"))
 	<-slow.begun
-	c.send("P") // until somebody has read it
+	c.send("P") // until the server has read it
 	close(slow.end)
 	c.want("+OK")
 	c.send("ING\r\n")
@@ -105,7 +105,7 @@ func TestSlow_ahead(t *testing.T) {
 	}
 }
 
-// The end of the server gives up a command that takes long, when its time is up.
+// Shutdown gives up a long command when its time is over.
 func TestSlow_shutdown(t *testing.T) {
 	w, slow := serveSlow(t, module.Admin)
 	c := w.client()
@@ -119,7 +119,7 @@ func TestSlow_shutdown(t *testing.T) {
 	<-slow.givenUp
 }
 
-// serveStuck serves a store with the command STUCK, which tells that it has begun and runs until end is closed.
+// serveStuck serves a store with the command STUCK, which reports that it has begun and runs until end is closed.
 func serveStuck(t *testing.T, options *server.Options) (w *world, begun, end chan struct{}) {
 	begun, end = make(chan struct{}), make(chan struct{})
 	store := kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(module.Module{Name: "stuck", Commands: []module.Command{{
@@ -133,7 +133,7 @@ func serveStuck(t *testing.T, options *server.Options) (w *world, begun, end cha
 	return serveStore(t, store, options), begun, end
 }
 
-// The end of the server does not wait for a command that goes on though it was given up.
+// Shutdown does not wait for a command that goes on after it was given up.
 func TestShutdown_stuck(t *testing.T) {
 	w, begun, end := serveStuck(t, server.Options{}.WithTimes(long, long, long).WithGiveUp(time.Millisecond))
 	w.client().send(pipeline("STUCK"))
@@ -146,7 +146,7 @@ func TestShutdown_stuck(t *testing.T) {
 	close(end)
 }
 
-// A killed connection is gone for other clients, also while its last command still runs.
+// A killed connection is gone for other clients, even if its last command still runs.
 func TestClientKill_running(t *testing.T) {
 	w, begun, end := serveStuck(t, server.Options{}.WithTimes(long, long, long))
 	victim, other := w.client(), w.client()
@@ -161,7 +161,7 @@ func TestClientKill_running(t *testing.T) {
 	victim.ended()
 }
 
-// Of commands that take much memory while they run only so many run at once, and of those that take very much one.
+// A few large commands run at a time, and one huge command.
 func TestMemory_largeCommands(t *testing.T) {
 	var running, most atomic.Int32
 	begun, end := make(chan struct{}), make(chan struct{})

@@ -14,7 +14,7 @@ import (
 	"github.com/sievekv/sievekv/server/resp"
 )
 
-// A program serves the store that it uses itself: what it adds, clients find.
+// A program serves the store that it uses itself: clients find what the program adds.
 func Example() {
 	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: module.New(server.Module())})
 	if err != nil {
@@ -39,7 +39,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// A client, here by hand; any library for Redis does the same.
+	// A client, here by hand; any Redis library does the same.
 	client, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		log.Fatal(err)
@@ -61,7 +61,7 @@ func Example() {
 	// <nil>
 }
 
-// A client for Redis that has RedisBloom's commands.
+// A Redis client with RedisBloom's commands.
 func ExampleServer() {
 	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: module.New(server.Module())})
 	if err != nil {

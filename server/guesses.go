@@ -8,35 +8,35 @@ import (
 	"time"
 )
 
-// guesses delays the answers to passwords from addresses that wrong ones have come from. A right one is delayed
-// as a wrong one is: who guesses could otherwise take the lack of an answer for one, and go on at once.
+// guesses delays answers to passwords from addresses that have sent wrong ones. It delays the answer to a right
+// password likewise: otherwise an attacker could take a missing answer for "wrong" and go on at once.
 //
-// A client beside one that guesses, at the same address, has its answer after limits.longestGuess at most.
+// A client at the same address as an attacker gets its answer after limits.longestGuess at most.
 type guesses struct {
 	mu        sync.Mutex
 	byAddress map[netip.Prefix]*list.Element // of *guess
-	recent    list.List                      // the last that was seen in front
+	recent    list.List                      // the most recently seen in front
 }
 
-// guess is an address that wrong passwords have come from.
+// guess is an address that has sent wrong passwords.
 type guess struct {
 	from  netip.Prefix
-	user  string // whom they were given for, "" for several
-	wrong int    // since a right one of that user
+	user  string // the user they were for, "" for several
+	wrong int    // wrong passwords since a right one of that user
 	last  time.Time
 }
 
 const (
-	// maxGuesses is how many addresses are remembered, the last that were seen.
+	// maxGuesses is how many addresses are remembered: the most recently seen.
 	maxGuesses = 4096
-	// freeGuesses is how many wrong passwords delay nothing.
+	// freeGuesses is how many wrong passwords cause no delay.
 	freeGuesses = 5
-	// forgetGuesses is when an address is forgotten.
+	// forgetGuesses is how long an address is remembered after its last wrong password.
 	forgetGuesses = 10 * time.Minute
 )
 
-// given notes that a password was given, and returns how long the answer is to take, between shortest and longest
-// if it is delayed, and how many wrong ones have come from there.
+// given notes a password from an address. It returns how long to delay the answer, from shortest to longest, 0 for no
+// delay, and how many wrong passwords have come from the address.
 func (g *guesses) given(from netip.Prefix, user string, right bool, now time.Time, shortest, longest time.Duration) (wait time.Duration, wrong int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,7 +49,8 @@ func (g *guesses) given(from netip.Prefix, user string, right bool, now time.Tim
 		wait = delayAfter(e.Value.(*guess).wrong, shortest, longest)
 	}
 	if right {
-		// Who has a password of its own must not guess another's without end by giving it now and then.
+		// A right password clears only wrong ones of the same user: an attacker with an account of its own must not
+		// be able to guess other passwords without delay by giving its own now and then.
 		if e != nil && e.Value.(*guess).user == user {
 			g.drop(e)
 		}
@@ -80,7 +81,7 @@ func (g *guesses) drop(e *list.Element) {
 	delete(g.byAddress, g.recent.Remove(e).(*guess).from)
 }
 
-// delayAfter doubles with each wrong password.
+// delayAfter returns the delay after some wrong passwords. It doubles with each one.
 func delayAfter(wrong int, shortest, longest time.Duration) time.Duration {
 	if wrong < freeGuesses {
 		return 0
@@ -95,8 +96,8 @@ func delayAfter(wrong int, shortest, longest time.Duration) time.Duration {
 	return min(wait, longest)
 }
 
-// networkOf is what counts as one address: an IPv4 address, the 64 bits of an IPv6 address that one who has it
-// cannot choose, or one for all others, such as those of a socket in the file system.
+// networkOf returns what counts as one address: an IPv4 address, a /64 of IPv6, because its owner chooses the other
+// 64 bits freely, or one prefix for everything else, such as Unix sockets.
 func networkOf(addr net.Addr) netip.Prefix {
 	if tcp, ok := addr.(*net.TCPAddr); ok {
 		return networkOfIP(tcp.AddrPort().Addr())
@@ -110,17 +111,17 @@ func networkOfIP(ip netip.Addr) netip.Prefix {
 	if ip.Is4() {
 		bits = 32
 	}
-	network, _ := ip.Prefix(bits) // fails for no address of that kind
+	network, _ := ip.Prefix(bits) // never fails for these sizes
 	return network
 }
 
-// delayAnswer waits as long as the answer to a password is to take, without a turn. It is not ok if the connection is
-// to end, or has no more time.
+// delayAnswer delays the answer to a password, without a turn. It is not ok if the connection is to end, or a
+// stranger's time is over.
 func (c *conn) delayAnswer(wait time.Duration) (ok bool) {
 	if wait <= 0 {
 		return true
 	}
-	c.giveTurn()
+	c.endTurn()
 	timely := true
 	if c.stranger {
 		if left := time.Until(c.strangerSince.Add(c.server.limits.login)); left < wait {

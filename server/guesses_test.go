@@ -49,7 +49,7 @@ func TestGuesses_delays(t *testing.T) {
 	}
 }
 
-// Addresses are many: few are remembered, those that were seen last.
+// There are many addresses; the most recently seen are remembered.
 func TestGuesses_bounded(t *testing.T) {
 	var g guesses
 	now := time.Unix(1_000_000, 0)

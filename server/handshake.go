@@ -9,32 +9,34 @@ import (
 	"time"
 )
 
-// handshakeTime is about what a handshake takes of the processor.
+// handshakeTime is roughly the processor time of a handshake.
 const handshakeTime = time.Millisecond
 
-// handshakePlaces is how many handshakes use the processor at a time: half of the processors are left to commands.
+// handshakePlaces is how many handshakes use the processor at a time. Half of the processors are left to commands.
 func handshakePlaces() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
 
-// maxHandshake is the most bytes that a client may send in its handshake. A hello with the keys of today has 2 KiB.
+// maxHandshake is the most bytes that a client may send in its handshake. A typical hello has 2 KiB.
 const maxHandshake = 16 << 10
 
-// ServeTLS is Serve for clients that speak TLS. Their handshakes have 10 seconds, and only some use the
-// processor at a time, behind clients that have used it less; those who have not ended theirs are strangers, as are
-// clients that have not given the password. Connections that somebody else made tls.Conns of, Serve serves too, but
-// bounds the number of their handshakes as that of strangers alone.
+// ServeTLS is Serve for clients that speak TLS. A handshake may take 10 seconds. Few handshakes use the processor at
+// a time, and they need turns as busy connections do. Until the handshake is finished a client is a stranger, as is a
+// client that has not given the password.
+//
+// Serve also serves connections that the caller has wrapped in a tls.Conn, but bounds their handshakes only by the
+// number of strangers.
 func (s *Server) ServeTLS(l net.Listener, config *tls.Config) error {
 	return s.serve(l, func(nc net.Conn) net.Conn {
 		return tls.Server(&handshaking{Conn: nc}, config)
 	})
 }
 
-// handshaking is a connection below TLS. While the handshake lasts, a client that is waited for keeps no place and no
-// turn from others: both are taken when its bytes are there, and given back when it is waited for again.
+// handshaking is the connection below TLS. During the handshake it holds a place in Server.handshakes and a turn,
+// except while it waits for bytes from the client.
 type handshaking struct {
 	net.Conn
 	owner *conn // nil before the handshake and after it
 	read  int
-	holds bool // a place
+	holds bool // has a place in Server.handshakes
 }
 
 var errHandshake = errors.New("handshake of more than 16 KiB")
@@ -75,19 +77,19 @@ func (h *handshaking) enter() (ok bool) {
 	}
 	h.holds = true
 	h.owner.use.add(time.Now(), 0)
-	h.owner.turn = s.turns.take(h.owner.use, h.owner.wake)
+	h.owner.turn = s.admission.await(h.owner.use, h.owner.wake)
 	return h.owner.turn != nil
 }
 
 func (h *handshaking) leave() {
 	if h.holds {
-		h.owner.giveTurn()
+		h.owner.endTurn()
 		<-h.owner.server.handshakes
 		h.holds = false
 	}
 }
 
-// shakeHands does the handshake of a TLS connection. It is not ok if that failed.
+// shakeHands does the TLS handshake, if the connection has TLS. It is not ok if the handshake failed.
 func (c *conn) shakeHands() (ok bool) {
 	t, ok := c.net.(*tls.Conn)
 	if !ok {

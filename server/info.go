@@ -14,7 +14,7 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// services are the module's: the hub itself, and Redis' sections of INFO.
+// services returns the module's services: registration, and the sections of INFO that Redis has.
 func (h *hub) services() []module.Service {
 	section := func(name string, fields func(s *Server) []module.InfoField) module.Service {
 		return &infoSection{hub: h, name: name, fields: fields}
@@ -35,8 +35,8 @@ func (h *hub) services() []module.Service {
 	}
 }
 
-// registration keeps the hub among those of open stores, and has the keys counted that the
-// section Keyspace tells of.
+// registration enters the hub in hubs while the store is open. It also starts the counting of keys that expire, for
+// the section Keyspace.
 type registration struct {
 	module.Service
 	hub *hub
@@ -53,7 +53,7 @@ func (r *registration) Start(db *kv.DB) error {
 
 func (r *registration) Stop() { hubs.Delete(r.hub.db) }
 
-// infoSection is a section of INFO while the store is served.
+// infoSection is a section of INFO. It has fields only while a server serves the store.
 type infoSection struct {
 	hub    *hub
 	name   string
@@ -63,7 +63,7 @@ type infoSection struct {
 func (*infoSection) Start(*kv.DB) error { return nil }
 func (*infoSection) Stop()              {}
 
-// Info returns a section; without fields if nobody serves the store.
+// Info returns the section, without fields if no server serves the store.
 func (i *infoSection) Info() (section string, fields []module.InfoField) {
 	s := i.hub.server.Load()
 	if s == nil {
@@ -121,8 +121,8 @@ func memoryInfo(s *Server) []module.InfoField {
 	return fields
 }
 
-// persistenceInfo is for dashboards that look whether data is kept: every write is in the
-// log, which Redis calls the AOF.
+// persistenceInfo is for dashboards that check whether Redis keeps its data: here every write is in the log, which
+// Redis calls the AOF.
 func persistenceInfo(s *Server) []module.InfoField {
 	status := "ok"
 	if s.db.Health() != nil {
@@ -185,8 +185,8 @@ func errorStatsInfo(s *Server) (fields []module.InfoField) {
 	return fields
 }
 
-// keyspaceInfo says 0 for the average time to live, as Redis does where it has not looked at
-// keys that expire: it would have to be kept of all of them.
+// keyspaceInfo shows 0 as the average time to live, as Redis does before it has sampled keys that expire. The average
+// is not kept.
 func keyspaceInfo(s *Server) []module.InfoField {
 	keys, err := s.db.Size()
 	if err != nil || keys == 0 {

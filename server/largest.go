@@ -17,35 +17,34 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// largest finds the largest filters of a store, for the metrics. To look at all filters
-// each time would take a store of a million of them half a minute; so each time it looks
-// at some more, and remembers the largest it has met. It goes round the store again and again.
+// largest finds the largest filters of a store for the metrics. To look at a million filters takes half a minute, so
+// each collection looks at perCollect more keys, round and round, and remembers the largest filters found so far.
 type largest struct {
 	mu     sync.Mutex
-	cursor uint64            // of the scan
-	bytes  map[string]uint64 // by key
+	cursor uint64            // where the scan goes on
+	bytes  map[string]uint64 // of filters, by key
 }
 
-// perCollect is how many keys are looked at each time.
+// perCollect is how many keys a collection looks at.
 const perCollect = 1000
 
 var (
 	filterLabels = []string{"key", "type"}
 
-	filterBytes = desc("filter_bytes", "What a filter has room for, in bytes.", filterLabels...)
+	filterBytes = desc("filter_bytes", "Size of a filter, in bytes.", filterLabels...)
 
-	// filterMetrics are what types tell of their filters, by the names they give it.
+	// filterMetrics are the metrics of a filter, by their names in SIEVE.STATS.
 	filterMetrics = map[string]*prometheus.Desc{
 		"items":         desc("filter_items", "Items of a filter.", filterLabels...),
-		"capacity":      desc("filter_capacity", "Items a filter is made for, with the layers it has.", filterLabels...),
-		"fill":          desc("filter_fill_ratio", "Bits or counters that are set to all.", filterLabels...),
-		"load":          desc("filter_load_ratio", "Slots that are taken to all.", filterLabels...),
-		"expected_rate": desc("filter_expected_error_rate", "The error rate to expect of a filter as it is.", filterLabels...),
+		"capacity":      desc("filter_capacity", "Items a filter is made for, in all its layers.", filterLabels...),
+		"fill":          desc("filter_fill_ratio", "Share of the bits or counters that are set.", filterLabels...),
+		"load":          desc("filter_load_ratio", "Share of the slots that are taken.", filterLabels...),
+		"expected_rate": desc("filter_expected_error_rate", "The error rate of a filter as full as it is.", filterLabels...),
 		"error_rate":    desc("filter_error_rate", "The error rate a filter was made for; 0 for none.", filterLabels...),
 	}
 )
 
-// collect collects the largest filters, as many as the setting says.
+// collect sends metrics of the largest filters; the setting says how many.
 func (l *largest) collect(s *Server, out chan<- prometheus.Metric) {
 	most := int(module.Of(s.db).SettingInt(metricsSetting))
 	if most == 0 {
@@ -58,7 +57,7 @@ func (l *largest) collect(s *Server, out chan<- prometheus.Metric) {
 	}
 	keys, next, err := s.db.ScanFrom(s.ctx, l.cursor, perCollect, kv.ScanOptions{Objects: true})
 	if err != nil {
-		return // sievekv_up says it
+		return // sievekv_up shows it
 	}
 	l.cursor = next
 	session := module.NewSession(s.db)
@@ -94,7 +93,7 @@ func (l *largest) collect(s *Server, out chan<- prometheus.Metric) {
 	}
 }
 
-// factsOf returns what SIEVE.STATS answers of a key, nil if it is missing or cannot be read.
+// factsOf returns the fields of SIEVE.STATS for a key, nil if the key is missing or cannot be read.
 func (s *Server) factsOf(session *module.Session, key string) map[string]reply.Reply {
 	list := session.Do(s.ctx, [][]byte{[]byte("SIEVE.STATS"), []byte(key)}).Elems()
 	if len(list) != 1 || list[0].Kind() != reply.KindMap {
@@ -108,10 +107,10 @@ func (s *Server) factsOf(session *module.Session, key string) map[string]reply.R
 	return facts
 }
 
-// maxLabel is the most bytes of a key in a label.
+// maxLabel is how many bytes of a key are shown in a label.
 const maxLabel = 256
 
-// label is a key as a label, which has to be UTF-8. Different keys have different ones.
+// label returns a label for a key. Labels must be UTF-8. Different keys have different labels.
 func label(key string) string {
 	if !utf8.ValidString(key) || len(key) > 0 && key[0] == '"' {
 		key = strconv.Quote(key)

@@ -12,8 +12,8 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// The largest filters are found, also if more keys than are looked at in one go come before
-// them; those that have gone are not shown.
+// The largest filters are found, even if more keys than one collection looks at come before them. Removed ones are
+// not shown.
 func TestMetrics_largest(t *testing.T) {
 	db, err := kv.Open("", &kv.Options{InMemory: true, Durability: kv.NoSync, Seed: 1, Modules: coreext.With(bloomext.Module(), Module())})
 	if err != nil {

@@ -58,7 +58,7 @@ func TestNew_twice(t *testing.T) {
 	}
 	w.client().answers("SET k v => +OK") // the first is as before
 	w.shutdown()
-	// Once it has ended there may be another, which does not have the first one's clients and counts.
+	// After Shutdown the store may have another server, with its own clients and counts.
 	second, err := server.New(w.db.Store(), &server.Options{Password: "secret"})
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestServe_afterShutdown(t *testing.T) {
 	(&client{wire.New(ours), t}).ended()
 }
 
-// A listener that ends by itself ends its Serve alone.
+// A listener that fails ends its own Serve only.
 func TestServe_listenerEnds(t *testing.T) {
 	w := serve(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -122,7 +122,7 @@ func TestServe_listenerEnds(t *testing.T) {
 	w.client().answers("PING => +PONG")
 }
 
-// flaky is a listener that fails before each connection as it does without a free descriptor.
+// flaky is a listener that fails before each connection as if no descriptor were free.
 type flaky struct {
 	*wire.Listener
 	failed atomic.Int32
@@ -175,7 +175,7 @@ func TestServeConn(t *testing.T) {
 	c.ended()
 }
 
-// Shutdown ends clients where they are between commands, and lets others finish what they are at.
+// Shutdown ends clients between commands, and lets others finish their batch.
 func TestShutdown(t *testing.T) {
 	var held atomic.Bool
 	reached, release := make(chan struct{}), make(chan struct{})
@@ -221,7 +221,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// What was written without waiting for the disk is on it after Shutdown.
+// After Shutdown, writes that did not wait for the disk are on it.
 func TestShutdown_syncs(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	o := onDisk(fs)
@@ -255,7 +255,7 @@ func TestShutdown_giveUp(t *testing.T) {
 	c.ended()
 }
 
-// Clients that are refused, and do not read why, leave nothing behind.
+// Clients that are refused and do not read why leave nothing behind.
 func TestShutdown_refused(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	w := serve(t, nil)
@@ -341,11 +341,11 @@ func TestTLS(t *testing.T) {
 	w.listen(l)
 	own := listenTCP(t)
 	w.listenTLS(own, &tls.Config{Certificates: []tls.Certificate{pair}})
-	// Who does not speak TLS, or only begins to, has the time that a handshake has.
+	// A client that does not finish its TLS handshake is closed when the time for a handshake is over.
 	for _, l := range []net.Listener{l, own} {
 		beginHandshakes(w, l)
 	}
-	// These two take their time; the handshake is slow with the race detector.
+	// The handshakes of these two are slow with the race detector.
 	slow := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
 	l = listenTCP(t)
 	slow.listenTLS(l, &tls.Config{Certificates: []tls.Certificate{pair}})
@@ -361,7 +361,7 @@ func TestTLS(t *testing.T) {
 	go func() { _ = c.Send(commandOf("SET", "k", strings.Repeat("v", 3<<20)) + pipeline("STRLEN k", "GET k")) }()
 	c.want("+OK", ":3145728", `"`+strings.Repeat("v", 3<<20)+`"`)
 	slow.set("maxclients", "1")
-	// A handshake only to tell that would be work for whoever asks for it.
+	// A handshake only to say why would be work that any client could cause.
 	if conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{RootCAs: pool}); err == nil {
 		t.Errorf("a client has had a handshake, %v, though there is no place for it", conn.Close())
 	}
@@ -370,7 +370,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// beginHandshakes has clients that end no handshake.
+// beginHandshakes connects clients that do not finish their handshakes.
 func beginHandshakes(w *world, l net.Listener) {
 	t := w.t
 	for _, text := range []string{"", "PING\r\n", "\x16\x03\x01", "\x16\x03\x01\xff\xff"} {

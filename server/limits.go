@@ -8,41 +8,40 @@ import (
 	"github.com/sievekv/sievekv/server/resp"
 )
 
-// limits are what clients may take that is no setting. Those that are settings, read by
-// CONFIG GET, are in settings.go.
+// limits are the bounds on clients that are not settings. The settings, which CONFIG GET shows, are in settings.go.
 type limits struct {
-	// batch is how many bytes of replies are collected before they are settled and sent,
-	// and so what a client that does not read costs.
+	// batch is how many bytes of replies the server collects before it settles and sends them. A client that does not
+	// read its replies costs that much memory.
 	batch int
 
-	// small is what a connection may hold whatever others do; above it, it is closed if all
+	// small is the memory that every connection may hold. A connection that holds more is closed if all connections
 	// together hold more than maxmemory-clients allows.
 	small int
 
-	// A command of so many words or bytes is large: it takes many times that in memory
-	// while it runs, and only so many run at once. Of those that are huge one runs at a time.
+	// A command with more words or bytes is large: while it runs it takes many times that in memory, so only
+	// largeCommands run at a time. Huge commands run one at a time.
 	largeWords, largeBytes, largeCommands int
 	hugeWords, hugeBytes                  int
 
-	// half is the time a command may take to arrive once it has begun, and rate the bytes a
-	// second that add to it; login what a client has to authenticate itself; write what
-	// may pass without progress in sending.
+	// half is the time in which a command must be complete after its first byte, with one second more for each rate
+	// bytes of it. login is the time in which a client must authenticate itself. write is the time in which the
+	// client must take a part of the replies.
 	half, login, write time.Duration
-	watchAfter         time.Duration // that a command takes, after which it is looked whether its client has gone
-	linger             time.Duration // for which what a client sends is dropped after it was told why its connection ends
-	giveUp             time.Duration // that Shutdown waits for commands it has given up, and then for the disk
-	rest               time.Duration // without a word, after which a connection leaves its buffers
-	burst              time.Duration // of the processor, above which a connection waits for its turn
+	watchAfter         time.Duration // how long a command runs before runWatched looks whether its client is gone
+	linger             time.Duration // how long closeTold reads from a client that was told why its connection ends
+	giveUp             time.Duration // how long Shutdown waits for commands that it has given up, and then for the disk
+	rest               time.Duration // how long a client sends nothing before its connection gives back its buffers
+	burst              time.Duration // how much processor time a connection may use before it needs a turn
 	rate               int64         // bytes per second
-	first              time.Duration // what a stranger has for its first command
-	handshake          time.Duration // and, before that, for the handshake of TLS
+	first              time.Duration // the time in which a stranger must send its first command
+	handshake          time.Duration // the time for a TLS handshake, before that
 
-	strangers int64         // how many there may be; 0 for a share of the connections
-	grace     time.Duration // what the oldest stranger has before it is closed in favour of another
+	strangers int64         // the most strangers; 0 for a share of maxclients
+	grace     time.Duration // the least time before a stranger is closed to make room for another
 
-	metricsEvery time.Duration // between two requests for metrics
+	metricsEvery time.Duration // the time between two requests for metrics
 
-	// What the answer to a password takes at least and at most once it is delayed.
+	// The least and the most by which the answer to a password is delayed, once it is delayed at all.
 	shortestGuess, longestGuess time.Duration
 }
 
@@ -60,14 +59,14 @@ func defaultLimits() limits {
 	}
 }
 
-// maxWords is the most words a command may have, as in Redis, and decodedBytes about what one takes when it was
-// read. There may be memory for less.
+// maxWords is the most words of a command, as in Redis. The limit is lower if maxmemory-clients leaves no room for so
+// many. decodedBytes is roughly the memory of a word after it was read.
 const (
 	maxWords     = 1 << 20
 	decodedBytes = 32
 )
 
-// commandLimits are what a command may be made of.
+// commandLimits returns the bounds on one command.
 func (c *conn) commandLimits() resp.Limits {
 	if !c.authenticated {
 		return resp.UnauthenticatedLimits
@@ -79,12 +78,12 @@ func (c *conn) commandLimits() resp.Limits {
 	}
 }
 
-// gate returns what a command has to pass while it runs, if it is large: a channel with room for as many as
-// run at once. Nil for most.
-func (c *conn) gate(cmd *module.Command, words [][]byte) chan struct{} {
+// semaphore returns the semaphore that a command must hold while it runs: server.large or server.huge, nil if the
+// command is small.
+func (c *conn) semaphore(cmd *module.Command, words [][]byte) chan struct{} {
 	l := &c.server.limits
 	bytes := 0
-	if c.in.Size() > l.largeBytes { // else it is not large
+	if c.in.Size() > l.largeBytes { // a smaller buffer cannot hold a large command
 		bytes = bytesOf(words, wordBytes)
 	}
 	if cmd != nil && cmd.Name == "EXEC" {
@@ -99,7 +98,8 @@ func (c *conn) gate(cmd *module.Command, words [][]byte) chan struct{} {
 	return nil
 }
 
-// chargeWords counts, before a large command runs, what it and its reply take for each word.
+// chargeWords counts the memory that a large command and its reply take for each word. It does so before the command
+// runs.
 func (c *conn) chargeWords(words [][]byte) error {
 	if len(words) <= c.server.limits.largeWords {
 		return nil
@@ -107,80 +107,80 @@ func (c *conn) chargeWords(words [][]byte) error {
 	return c.charge(len(words) * runningBytes)
 }
 
-// mayWatch reports whether there is memory for keys that are to be watched. It is asked before: with more than may
-// be, the connection would end without a word.
+// mayWatch reports whether there is memory for watching more keys. WATCH asks before it runs: if the keys were too
+// many, account would end the connection without an error.
 func (c *conn) mayWatch(keys [][]byte) bool {
 	n := bytesOf(keys, watchBytes)
 	return c.queuedBytes+n <= c.server.limits.small ||
 		c.server.held.Load()+int64(n) <= module.Of(c.server.db).SettingInt(clientsMemorySetting)
 }
 
-// runningBytes is about what a command takes for a word while it runs, the element of its reply included.
+// runningBytes is roughly the memory of a word of a running command, with the element of the reply.
 const runningBytes = 96
 
-// enterGate waits until a command may run, if it is large. It is not ok if commands are given up.
-func (c *conn) enterGate(cmd *module.Command, words [][]byte) (ok bool) {
-	if c.entered = c.gate(cmd, words); c.entered == nil {
+// acquireLarge waits until a command may run, if it is large. It is not ok if the server has given up commands.
+func (c *conn) acquireLarge(cmd *module.Command, words [][]byte) (ok bool) {
+	if c.acquired = c.semaphore(cmd, words); c.acquired == nil {
 		return true
 	}
-	c.giveTurn() // for those that wait for nothing else
+	c.endTurn() // other connections need not wait for the semaphore
 	select {
-	case c.entered <- struct{}{}:
+	case c.acquired <- struct{}{}:
 	case <-c.server.ctx.Done():
-		c.entered = nil
+		c.acquired = nil
 		return false
 	}
-	if !c.takeTurn() {
-		c.leaveGate()
+	if !c.awaitTurn() {
+		c.releaseLarge()
 		return false
 	}
 	return true
 }
 
-func (c *conn) leaveGate() {
-	if c.entered != nil {
-		<-c.entered
-		c.entered = nil
+func (c *conn) releaseLarge() {
+	if c.acquired != nil {
+		<-c.acquired
+		c.acquired = nil
 	}
 }
 
-// takeTurn waits for the connection's turn, if it is one that has to. It is not ok if commands are given up.
-func (c *conn) takeTurn() (ok bool) {
+// awaitTurn waits for a turn if the connection needs one. It is not ok if the server has given up commands.
+func (c *conn) awaitTurn() (ok bool) {
 	if c.turn != nil || c.use.time <= c.server.limits.burst {
 		return true
 	}
 	began := time.Now()
-	turns := c.server.turns
+	admission := c.server.admission
 	if c.takesLong() {
-		turns = c.server.longTurns
+		admission = c.server.longAdmission
 	}
-	c.turn = turns.take(c.use, c.server.ctx.Done())
+	c.turn = admission.await(c.use, c.server.ctx.Done())
 	if !c.partialSince.IsZero() {
-		c.partialSince = c.partialSince.Add(time.Since(began)) // which is not the client's fault
+		c.partialSince = c.partialSince.Add(time.Since(began)) // waiting for a turn is not the client's fault
 	}
 	return c.turn != nil
 }
 
-// takesLong reports whether the connection's next turn is likely to take long.
+// takesLong reports whether the connection's next turn is expected to be long.
 func (c *conn) takesLong() bool {
-	return c.entered != nil || c.lastTurn > longTurn || c.in.Buffered() > longBytes
+	return c.acquired != nil || c.lastTurn > longTurn || c.in.Buffered() > longBytes
 }
 
-func (c *conn) giveTurn() {
+func (c *conn) endTurn() {
 	if c.turn != nil {
 		c.lastTurn = time.Since(c.turn.since)
-		c.turn.give()
+		c.turn.end()
 		c.turn = nil
 	}
 }
 
-// timeOf is about what so many words and bytes take of the processor.
+// timeOf estimates the processor time of words and bytes.
 func timeOf(words, bytes int) time.Duration {
 	return time.Duration(words)*wordTime + time.Duration(bytes)*time.Microsecond/bytesInMicro
 }
 
-// noteUse counts what a command took of the processor. Of those that may look at all keys that is the time they
-// took. That of others is left out: it may have been waiting, for the disk or for the processor.
+// noteUse counts the processor time of a command. For a command that may look at all keys that is the time it took.
+// For other commands it is an estimate: the time they took may be time they waited for the disk or the processor.
 func (c *conn) noteUse(now time.Time, cmd *module.Command, words, replied int, took time.Duration) {
 	d := commandTime + timeOf(words, replied)
 	if cmd != nil && looksAtAllKeys(cmd) {
@@ -189,7 +189,7 @@ func (c *conn) noteUse(now time.Time, cmd *module.Command, words, replied int, t
 	c.use.add(now, d)
 }
 
-// account tells the server what the connection holds now, and reports whether it may.
+// account counts the memory that the connection holds now, and reports whether that is within the limits.
 func (c *conn) account() bool {
 	size := c.in.Size() + cap(c.out) + c.queuedBytes
 	total := c.holds().Add(int64(size - c.heldBytes))
@@ -200,11 +200,11 @@ func (c *conn) account() bool {
 	return total <= module.Of(c.server.db).SettingInt(clientsMemorySetting)
 }
 
-// errReplies is the answer to a command whose reply there is no memory for.
+// errReplies is the error of a command if there is no memory for its reply.
 var errReplies = reply.TextError("ERR the reply takes more memory than " + clientsMemorySetting +
 	" leaves: ask for less at a time")
 
-// charge counts what the reply under way takes.
+// charge counts memory of the reply that is being made.
 func (c *conn) charge(bytes int) error {
 	c.replyBytes += bytes
 	total := c.server.held.Add(int64(bytes))
@@ -214,9 +214,9 @@ func (c *conn) charge(bytes int) error {
 	return errReplies
 }
 
-// chargeWhole counts a reply that is there whole, and the copy of it that is to be sent, before that is made:
-// many connections may be at this point at once. It returns the reply, or the one that there is no memory
-// for it. What a write answers is not replaced, as it is done: the connection ends, if it has to.
+// chargeWhole counts a complete reply and the copy of it in out, before it makes the copy: many connections may do so
+// at the same time. It returns the reply, or an error if there is no memory. The reply to a write stays, because the
+// write is done: flush ends the connection if it must.
 func (c *conn) chargeWhole(cmd *module.Command, r reply.Reply) reply.Reply {
 	size := r.Size()
 	if size <= c.server.limits.small {
@@ -228,19 +228,19 @@ func (c *conn) chargeWhole(cmd *module.Command, r reply.Reply) reply.Reply {
 	return r
 }
 
-// discharge forgets what the reply took, which is in out now, or was dropped.
+// discharge counts the reply no more: it is in out now, or was dropped.
 func (c *conn) discharge() {
 	c.server.held.Add(-int64(c.replyBytes))
 	c.replyBytes = 0
 }
 
-// readDeadline is until when bytes have to come; zero for any time.
+// readDeadline returns when the next bytes must have come; zero for no limit.
 func (c *conn) readDeadline(now time.Time) time.Time {
 	deadline := c.commandDeadline(now)
 	if c.authenticated {
 		return deadline
 	}
-	// Whatever a stranger sends, its time for the password goes on.
+	// Bytes that a stranger sends do not extend its time for the password.
 	login := c.strangerSince.Add(c.server.limits.login)
 	if first := c.strangerSince.Add(c.server.limits.first); !c.spoke && first.Before(login) {
 		login = first
@@ -251,7 +251,7 @@ func (c *conn) readDeadline(now time.Time) time.Time {
 	return deadline
 }
 
-// writeDeadline is until when some of a reply has to go.
+// writeDeadline returns when the client must have taken some of the replies.
 func (c *conn) writeDeadline(now time.Time) time.Time {
 	deadline := now.Add(c.server.limits.write)
 	if login := c.strangerSince.Add(c.server.limits.login); c.stranger && login.Before(deadline) {
@@ -260,7 +260,7 @@ func (c *conn) writeDeadline(now time.Time) time.Time {
 	return deadline
 }
 
-// batch is how many bytes of replies are collected.
+// batch returns how many bytes of replies the connection collects before it sends them.
 func (c *conn) batch() int {
 	if c.stranger {
 		return min(strangerBatch, c.server.limits.batch)
@@ -268,12 +268,11 @@ func (c *conn) batch() int {
 	return c.server.limits.batch
 }
 
-// commandDeadline is until when a command has to come, or to go on.
+// commandDeadline returns when a command must have begun, or must be complete.
 func (c *conn) commandDeadline(now time.Time) time.Time {
 	l := &c.server.limits
 	if c.in.Partial() {
-		// What came counts, so that a large command may take its time, but no single byte
-		// puts the end off.
+		// A large command gets more time as more of it comes, but single bytes do not extend the deadline for ever.
 		if c.partialSince.IsZero() {
 			c.partialSince = now
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/sievekv/sievekv/server"
 )
 
-// soon is how long clients are given where a test waits for that to pass; long is for what must not.
+// soon is a time for clients that the test waits for; long is one that must not pass.
 const (
 	soon = 50 * time.Millisecond
 	long = time.Hour
@@ -52,12 +52,12 @@ func TestHalfCommand(t *testing.T) {
 		c.send(half)
 		c.ended()
 	}
-	// Replies to what came before are sent.
+	// Replies to earlier commands are sent.
 	c := w.client()
 	c.send(pipeline("SET k v", "GET k") + "*1\r\n")
 	c.want("+OK", `"v"`)
 	c.ended()
-	// One byte at a time puts nothing off.
+	// Single bytes extend no deadline.
 	w.client().keepsSending("*1\r\n$1000\r\n", strings.Repeat("a", 1)) // the first piece is part of the word from its second time on
 	whole.answers("PING => +PONG")
 }
@@ -88,7 +88,7 @@ func TestIdle(t *testing.T) {
 	forever.answers("PING => +PONG")
 }
 
-// A client that gives no password has to go, whatever else it does.
+// A client that gives no password is closed, whatever else it does.
 func TestLogin(t *testing.T) {
 	o := &server.Options{Password: "secret"}
 	w := serve(t, o.WithTimes(long, soon, long))
@@ -113,12 +113,12 @@ func TestLogin(t *testing.T) {
 	}
 	time.Sleep(2 * soon)
 	in.answers("PING => +PONG")
-	// Who had the password and gives it back has the time anew.
+	// A client that logs out has the whole time again.
 	in.answers("RESET => +RESET")
 	in.ended()
 }
 
-// A client that does not read what it is sent is not waited for.
+// The server does not wait for a client that does not read its replies.
 func TestWriteTimeout(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, soon))
 	none := func() bool { return w.server.Connections() == 0 }
@@ -127,7 +127,7 @@ func TestWriteTimeout(t *testing.T) {
 		c.send(pipeline(line))
 		eventually(t, "the client is gone", none)
 	}
-	// Nor for those that are refused: the server's end waits for them.
+	// Nor for refused clients: Shutdown waits for them.
 	w.set("maxclients", "1")
 	for range 3 {
 		w.client()
@@ -153,8 +153,8 @@ func TestMaxClients(t *testing.T) {
 	w.client().answers("PING => +PONG")
 }
 
-// A client cannot lower maxclients so far that nobody could connect to raise it again. The program can, and strangers count
-// for nothing, as they make room.
+// A client cannot lower maxclients so far that nobody could connect to raise it again. The program can. Strangers do
+// not count, because new connections replace them.
 func TestMaxClients_lowered(t *testing.T) {
 	const failed = "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument must be between "
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithStrangers(100, 0))
@@ -230,7 +230,7 @@ func TestProtocolErrors(t *testing.T) {
 		go func() { _ = c.Send(tt.sent) }() // the server may stop reading before the end
 		c.want("-ERR Protocol error: " + tt.malformed)
 		c.ended()
-		// What was right before is answered, and what follows is not run.
+		// Commands before the error are answered, and commands after it do not run.
 		if tt.w != w || len(tt.sent) > 100 {
 			continue
 		}
@@ -240,7 +240,7 @@ func TestProtocolErrors(t *testing.T) {
 		c.ended()
 		w.client().answers(`GET k => "v"`)
 	}
-	// Browsers are sent away without a word: a page may have them send commands.
+	// Browsers are closed without a reply: a web page may make them send commands.
 	for _, http := range []string{
 		"POST / HTTP/1.1\r\nHost: x\r\n\r\nSET k broken\r\n", "post /\r\nSET k broken\r\n", "GET k\r\nHost: example.org\r\nSET k broken\r\n",
 		commandOf("Host:", "x") + pipeline("SET k broken"),
@@ -252,7 +252,7 @@ func TestProtocolErrors(t *testing.T) {
 	w.client().answers(`GET k => "v"`)
 }
 
-// A client that sends more than is read before it is told of an error sees that, and no reset of the connection.
+// A client that sends more than the server reads before an error still sees the error, and no reset.
 func TestProtocolErrors_unread(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithLinger(long))
 	pair, _ := certificate(t)
@@ -279,7 +279,7 @@ func TestProtocolErrors_unread(t *testing.T) {
 	}
 }
 
-// Keys that there is no memory to watch are not watched, and the client is told.
+// If there is no memory to watch keys, they are not watched, and the client gets an error.
 func TestMemory_watch(t *testing.T) {
 	w := serve(t, nil)
 	w.set("maxmemory-clients", "2000000")
@@ -304,7 +304,7 @@ func TestMemory_watch(t *testing.T) {
 	t.Error("4 MB of keys are watched")
 }
 
-// thousandKeys returns words that are others for each round.
+// thousandKeys returns other words in each round.
 func thousandKeys(round int) string {
 	var b strings.Builder
 	for i := range 1000 {
@@ -313,7 +313,7 @@ func thousandKeys(round int) string {
 	return b.String()
 }
 
-// Of a WATCH that fails the keys that are watched are counted, and no others.
+// If WATCH fails, only the keys that it watches are counted.
 func TestMemory_watchFails(t *testing.T) {
 	w := serve(t, nil)
 	c := w.client()
@@ -367,7 +367,7 @@ func wantsAll(t *testing.T, c net.Conn, want string) {
 	_ = c.Close()
 }
 
-// The limits of those who have not given the password end with it, in the middle of a pipeline too.
+// A stranger's limits end with the password, even in the middle of a pipeline.
 func TestLimits_login(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
 	value := strings.Repeat("v", 20_000)
@@ -384,7 +384,7 @@ func TestLimits_login(t *testing.T) {
 	c.want("+OK", "+OK", ":0", "+RESET", "-ERR Protocol error: unauthenticated multibulk length")
 }
 
-// overload is how a client that takes too much is told.
+// overload is the error for a client that takes too much memory.
 const overload = "-ERR clients together hold more memory than maxmemory-clients allows"
 
 func TestMemory_command(t *testing.T) {
@@ -405,7 +405,7 @@ func TestMemory_command(t *testing.T) {
 	c.want("+OK")
 }
 
-// Many that hold less than each may are many, and one that asks for more has to go.
+// Many connections that each hold little hold much together, and one that asks for more is closed.
 func TestMemory_together(t *testing.T) {
 	w := serve(t, nil)
 	w.set("maxmemory-clients", "2200000") // a buffer for each of the four, of twice what is in it, and little more
@@ -421,7 +421,7 @@ func TestMemory_together(t *testing.T) {
 	small.answers(`GET k => "v"`)
 }
 
-// What a transaction has queued, and what is watched, is held too.
+// Queued commands and watched keys count as held.
 func TestMemory_transactions(t *testing.T) {
 	w := serve(t, nil)
 	w.set("maxmemory-clients", "1048576")
@@ -448,7 +448,7 @@ func TestMemory_transactions(t *testing.T) {
 	w.client().answers("EXISTS k1 => :0")
 }
 
-// Until the transaction ends, one way or another.
+// They count until the transaction ends in any way.
 func TestMemory_transactionsEnd(t *testing.T) {
 	w := serve(t, nil)
 	w.set("maxmemory-clients", "1048576")
@@ -474,8 +474,7 @@ func TestMemory_transactionsEnd(t *testing.T) {
 	}
 }
 
-// many sends lines, with a number in them, so often, or until the connection is closed, and returns how
-// often it has.
+// many sends a line with a number in it n times, or until the connection is closed, and returns how often.
 func (c *client) many(times int, lines ...string) (sent int) {
 	c.t.Helper()
 	for ; sent < times; sent += 50 {
@@ -500,7 +499,7 @@ func (c *client) many(times int, lines ...string) (sent int) {
 	return sent
 }
 
-// Replies are held, too: one that there is no room for is refused, and nothing is done for it.
+// Replies count as held: a command whose reply has no room is refused and does nothing.
 func TestMemory_replies(t *testing.T) {
 	w := serve(t, nil)
 	c := w.client()
@@ -521,7 +520,7 @@ DEL big => :1
 `)
 }
 
-// A connection that is idle holds little, and one that was goes on as before.
+// An idle connection holds little, and works as before afterwards.
 func TestMemory_idle(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithRest(soon))
 	large := strings.Repeat("v", 20_000)
@@ -537,31 +536,31 @@ func TestMemory_idle(t *testing.T) {
 	}
 }
 
-// Who does not read its replies keeps no turn meanwhile.
-func TestTurns_notRead(t *testing.T) {
+// A client that does not read its replies holds no turn meanwhile.
+func TestAdmission_notRead(t *testing.T) {
 	w := serve(t, server.Options{}.WithBurst(-1).WithTimes(long, long, long))
 	for range server.Places() + 1 {
 		w.client().send(pipeline("PING"))
 	}
-	none := func() bool { return w.server.TurnsTaken() == 0 }
-	eventually(t, "nobody has a turn", none)
+	none := func() bool { return w.server.TurnsHeld() == 0 }
+	eventually(t, "no connection has a turn", none)
 	c := w.client()
 	c.answers("SET k v => +OK\nGET k => \"v\"")
-	// Nor does who waits for what is to come.
+	// Nor does a client whose command is incomplete.
 	for range server.Places() + 1 {
 		half := w.client()
 		half.answers("PING => +PONG")
 		half.send("*2\r\n$4\r\nEC")
 	}
-	eventually(t, "nobody has a turn", none)
+	eventually(t, "no connection has a turn", none)
 	c.answers("GET k => \"v\"")
 }
 
-// Those whose turns take long wait for each other, and not for those whose turns are short; nor these for them.
-func TestTurns_long(t *testing.T) {
+// Long and short turns wait only for turns of their own kind.
+func TestAdmission_long(t *testing.T) {
 	w := serve(t, server.Options{}.WithBurst(-1).WithTimes(long, long, long))
 	slow, large := w.client(), w.client()
-	// A command that takes longer than a short turn: the key is another's meanwhile.
+	// A command that takes longer than a short turn: a transaction holds the key's lock meanwhile.
 	held, release := make(chan struct{}), make(chan struct{})
 	updated := make(chan error)
 	go func() {
@@ -573,7 +572,7 @@ func TestTurns_long(t *testing.T) {
 	}()
 	<-held
 	slow.send(pipeline("SET k v"))
-	eventually(t, "it has its turn", func() bool { return w.server.TurnsTaken() == 1 })
+	eventually(t, "it has its turn", func() bool { return w.server.TurnsHeld() == 1 })
 	time.Sleep(server.LongTurn)
 	close(release)
 	if err := <-updated; err != nil {
@@ -581,13 +580,13 @@ func TestTurns_long(t *testing.T) {
 	}
 	slow.want("+OK")
 
-	giveBack := w.server.TakeLongTurns()
+	giveBack := w.server.HoldLongTurns()
 	w.client().answers("GET k => \"v\"")
 	slow.send(pipeline("GET k"))
 	eventually(t, "the next turn of one that took long waits", func() bool { return w.server.LongTurnsWanted() == 1 })
 	sent := make(chan error, 1)
 	go func() { sent <- large.Send(commandOf("STRLEN", strings.Repeat("k", 2*server.LongBytes))) }()
-	eventually(t, "who sends much waits", func() bool { return w.server.LongTurnsWanted() == 2 })
+	eventually(t, "a client that sends much waits", func() bool { return w.server.LongTurnsWanted() == 2 })
 	w.client().answers("GET k => \"v\"")
 	giveBack()
 	slow.want("\"v\"")
@@ -597,7 +596,7 @@ func TestTurns_long(t *testing.T) {
 	large.want("-ERR too large: key of ...")
 }
 
-// A command of many words is refused before it runs if there is no memory for what it takes then.
+// A command of many words is refused before it runs if there is no memory for it.
 func TestMemory_words(t *testing.T) {
 	w := serve(t, nil)
 	w.set("maxmemory-clients", strconv.Itoa(1<<20))
@@ -613,15 +612,15 @@ func TestMemory_words(t *testing.T) {
 	c.want(":0")
 	eventually(t, "the connection holds little", func() bool { return w.server.Held() < 64<<10 })
 
-	// For more words than there is memory for nothing is read.
+	// If there is no memory for the words, they are not read.
 	w.set("maxmemory-clients", strconv.Itoa(1<<20))
 	c.send("*8193\r\n")
 	c.want("-ERR Protocol error: invalid multibulk length")
 	c.ended()
 }
 
-// A reply that would take more than clients may is refused while it grows, that of a transaction
-// with all of it; what fits is answered afterwards.
+// A reply that would exceed the memory is refused while it grows, in a transaction with all of it; smaller replies
+// work afterwards.
 func TestMemory_growingReplies(t *testing.T) {
 	w := serve(t, nil)
 	w.set("maxmemory-clients", strconv.Itoa(1<<20))
@@ -651,7 +650,7 @@ func TestMemory_growingReplies(t *testing.T) {
 	eventually(t, "the connection holds little", func() bool { return w.server.Held() < 256<<10 })
 }
 
-// What strangers do is logged, but they do not decide how much.
+// The log shows what strangers do, but they cannot make it long.
 func TestWarnings(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
 	c := w.client()
@@ -673,7 +672,7 @@ func TestWarnings(t *testing.T) {
 		http.ended()
 	}
 	few("HTTP on a port")
-	// What was left out is counted.
+	// The log counts omitted lines.
 	eventually(t, "a line says how many", func() bool {
 		c.answers("AUTH wrong => -WRONGPASS ...")
 		return strings.Contains(w.log.String(), "omitted=")

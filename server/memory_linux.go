@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// residentBytes is the memory the process has, 0 if that is not known.
+// residentBytes returns the resident memory of the process, 0 if it is unknown.
 func residentBytes() uint64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

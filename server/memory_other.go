@@ -2,5 +2,5 @@
 
 package server
 
-// residentBytes is the memory the process has, 0 if that is not known.
+// residentBytes returns the resident memory of the process, 0 if it is unknown.
 func residentBytes() uint64 { return 0 }

@@ -14,9 +14,9 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// MetricsHandler answers GET /metrics in Prometheus' text format; /healthz with 200 while the
-// process can be asked at all; and /readyz with 200 if the store takes reads and writes and
-// the server is not shutting down, else with 503 and the reason.
+// MetricsHandler serves three paths. GET /metrics gives metrics in Prometheus' text format. /healthz answers 200
+// while the process runs. /readyz answers 200 if the store takes reads and writes and the server is not shutting
+// down, otherwise 503 with the reason.
 func (s *Server) MetricsHandler(o *MetricsOptions) http.Handler {
 	if o == nil {
 		o = &MetricsOptions{}
@@ -28,7 +28,7 @@ func (s *Server) MetricsHandler(o *MetricsOptions) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		err := s.db.Health()
-		if err == nil && s.isDraining() {
+		if err == nil && s.isShuttingDown() {
 			err = ErrServerClosed
 		}
 		if err != nil {
@@ -40,19 +40,19 @@ func (s *Server) MetricsHandler(o *MetricsOptions) http.Handler {
 	return o.guard(s, mux)
 }
 
-// collector makes metrics of the counts at the moment it is asked.
+// collector makes metrics from the server's counters when it is asked.
 type collector struct {
 	server *Server
-	keys   bool // of filters are shown
+	keys   bool // show filters by key
 }
 
-// desc returns the description of a metric of ours.
+// desc returns the description of a metric named sievekv_name.
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("sievekv_"+name, help, labels, nil)
 }
 
 var (
-	commandsDesc = desc("command_duration_seconds", "Time a command took, without the wait for a batch to be settled and sent.", "command")
+	commandsDesc = desc("command_duration_seconds", "Time that commands ran, without the time to settle and send their batch.", "command")
 	failedDesc   = desc("command_errors_total", "Commands answered with an error.", "command")
 	errorsDesc   = desc("error_replies_total", "Error replies by their first word.", "kind")
 )
@@ -74,26 +74,25 @@ func gauge(name, help string, value func(*Server) float64) single {
 
 var serverMetrics = []single{
 	gauge("connections", "Open connections.", func(s *Server) float64 { return float64(len(s.connections())) }),
-	gauge("connections_held_bytes", "Memory of the buffers of all connections but those of strangers.",
+	gauge("connections_held_bytes", "Memory of the buffers of all connections except strangers.",
 		func(s *Server) float64 { return float64(s.held.Load()) }),
-	gauge("strangers", "Connections whose clients have not given the password yet, or not ended the TLS handshake.",
+	gauge("strangers", "Connections whose clients have not given the password yet, or not finished the TLS handshake.",
 		func(s *Server) float64 { return float64(s.countStrangers()) }),
-	gauge("strangers_held_bytes", "Memory of their buffers.", func(s *Server) float64 { return float64(s.strangers.held.Load()) }),
-	counter("strangers_closed_total", "Strangers closed in favour of new ones.", func(s *Server) float64 { return float64(s.stats.closedStrangers.Load()) }),
+	gauge("strangers_held_bytes", "Memory of the buffers of strangers.", func(s *Server) float64 { return float64(s.strangers.held.Load()) }),
+	counter("strangers_closed_total", "Strangers closed to make room for new ones.", func(s *Server) float64 { return float64(s.stats.closedStrangers.Load()) }),
 	counter("failed_handshakes_total", "TLS handshakes that failed.", func(s *Server) float64 { return float64(s.stats.handshakes.Load()) }),
 	counter("connections_accepted_total", "Connections accepted.", func(s *Server) float64 { return float64(s.stats.accepted.Load()) }),
-	counter("connections_refused_total", "Connections refused: too many, or from elsewhere without a password.",
+	counter("connections_refused_total", "Connections refused: too many, or from another machine while there is no password.",
 		func(s *Server) float64 { return float64(s.stats.refused.Load()) }),
 	counter("connections_limited_total", "Connections closed for the memory they asked for.",
 		func(s *Server) float64 { return float64(s.stats.limited.Load()) }),
 	counter("protocol_errors_total", "Connections closed for malformed input.", func(s *Server) float64 { return float64(s.stats.protocolErrors.Load()) }),
-	counter("wrong_passwords_total", "Wrong passwords given.", func(s *Server) float64 { return float64(s.stats.wrongPasswords.Load()) }),
-	counter("unknown_commands_total", "Commands of unknown names.", func(s *Server) float64 { return float64(s.stats.unknown.Load()) }),
+	counter("wrong_passwords_total", "Wrong passwords.", func(s *Server) float64 { return float64(s.stats.wrongPasswords.Load()) }),
+	counter("unknown_commands_total", "Commands with unknown names.", func(s *Server) float64 { return float64(s.stats.unknown.Load()) }),
 	counter("sent_bytes_total", "Bytes of replies.", func(s *Server) float64 { return float64(s.stats.bytesOut.Load()) }),
 }
 
-// Describe describes nothing: which commands and filters there are is known when they are
-// collected.
+// Describe describes nothing: the commands and filters are known only when Collect runs.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -112,7 +111,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// commands collects what ran. A command that never did is left out.
+// commands sends the metrics of commands that have run at least once.
 func (c collector) commands(out chan<- prometheus.Metric) {
 	for _, cmd := range module.Of(c.server.db).Commands() {
 		st := c.server.stats.commands[cmd]

@@ -14,22 +14,21 @@ import (
 	"time"
 )
 
-// MetricsOptions say who is answered by MetricsHandler, and what. The zero value, and nil, mean the
-// defaults named at each field.
+// MetricsOptions say whom MetricsHandler answers, and what it shows. The zero value and nil mean the defaults.
 type MetricsOptions struct {
-	// Password is what requests for /metrics have to give, as a bearer token or, with any name, by basic
-	// authentication. Default none.
+	// Password is what requests for /metrics must give, as a bearer token or by basic authentication with any name.
+	// Default none.
 	Password string
 
-	// Hosts are the names by which clients may ask, beside localhost and addresses: a page in somebody's
-	// browser whose own name was made to lead here is refused. Default none.
+	// Hosts are the host names that requests may use, besides localhost and IP addresses. All others are refused,
+	// because a web page can make its own host name resolve to this machine. Default none.
 	Hosts []string
 
-	// Keys shows the largest filters by their keys also to those who gave no password. Default false.
+	// Keys shows the keys of the largest filters even if there is no Password. Default false.
 	Keys bool
 }
 
-// guard answers requests that may be answered by next.
+// guard returns a handler that calls next for requests that the options allow.
 func (o *MetricsOptions) guard(s *Server, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r.Context())
@@ -46,7 +45,7 @@ func (o *MetricsOptions) guard(s *Server, next http.Handler) http.Handler {
 		if r.URL.Path == "/metrics" {
 			if refused, why := o.refusal(s, r); refused != 0 {
 				w.Header().Set("WWW-Authenticate", `Basic realm="metrics"`)
-				w.Header().Set("Connection", "close") // there are few
+				w.Header().Set("Connection", "close") // there are few connections
 				http.Error(w, why, refused)
 				return
 			}
@@ -56,14 +55,14 @@ func (o *MetricsOptions) guard(s *Server, next http.Handler) http.Handler {
 	})
 }
 
-// pace lets requests for metrics go on one after the other, each some time after the one before. They do not take turns with
-// commands, and strangers who never stop asking, were it for what is refused, would have the processors.
+// pace spaces out the requests for metrics. Admission does not know them, so without pace a client that never stops
+// asking would take the processors from commands, even if every request is refused.
 type pace struct {
 	mu   sync.Mutex
-	next time.Time // when the next may go on; guarded by mu
+	next time.Time // when the next request may go on; guarded by mu
 }
 
-// await waits until a request may go on. It is not ok if the request ended meanwhile.
+// await waits until a request may go on. It is not ok if the request has ended.
 func (p *pace) await(ctx context.Context, every time.Duration) (ok bool) {
 	p.mu.Lock()
 	now := time.Now()
@@ -86,11 +85,13 @@ func (p *pace) await(ctx context.Context, every time.Duration) (ok bool) {
 	}
 }
 
-// refusal returns the status and the text for a request that does not give the password, 0 for one that does or needs none. Whatever
-// password it gives, its answer takes as long as those to AUTH do, by the wrong ones that came from its address before.
+// refusal returns the status and the text for a request that lacks the right password; the status is 0 if the request
+// is allowed. After wrong passwords from an address it delays the answers to all passwords from there, right or
+// wrong, as AUTH does.
 //
-// A request that waits has one of few connections. So half of these at most are for requests that wait, and one more is
-// refused at once, before its password is looked at: requests side by side must not tell more than one after the other.
+// A delayed request holds one of few connections. So only half of the connections may be delayed at a time; the next
+// request with a password is refused before its password is checked. Otherwise requests sent in parallel would test
+// more passwords than requests sent one after the other.
 func (o *MetricsOptions) refusal(s *Server, r *http.Request) (status int, why string) {
 	if o.Password == "" {
 		return 0, ""
@@ -103,7 +104,7 @@ func (o *MetricsOptions) refusal(s *Server, r *http.Request) (status int, why st
 	if addr, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		from = networkOfIP(addr.Addr())
 	}
-	// It counts as wrong until it was looked at, also if that never comes.
+	// The password counts as wrong until it has been checked, also if the request ends before that.
 	given := func(right bool) (time.Duration, int) {
 		return s.metricsGuesses.given(from, "", right, time.Now(), s.limits.shortestGuess, s.limits.longestGuess)
 	}
@@ -120,14 +121,14 @@ func (o *MetricsOptions) refusal(s *Server, r *http.Request) (status int, why st
 	return http.StatusUnauthorized, needed
 }
 
-// delayMetrics waits as long as the answer to a request is to take. The status is not 0 if it is not to be answered.
+// delayMetrics delays the answer to a request. If the status is not 0, the password must not be checked.
 func (s *Server) delayMetrics(ctx context.Context, wait time.Duration) (status int, why string) {
 	if wait <= 0 {
 		return 0, ""
 	}
 	defer s.metricsDelayed.Add(-1)
 	if int(s.metricsDelayed.Add(1)) > max(1, s.room.metrics/2) {
-		return http.StatusTooManyRequests, "too many passwords at a time come from where wrong ones came from"
+		return http.StatusTooManyRequests, "after wrong passwords from this address, at most half of the connections may give a password at a time"
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -140,7 +141,8 @@ func (s *Server) delayMetrics(ctx context.Context, wait time.Duration) (status i
 	return http.StatusServiceUnavailable, "given up"
 }
 
-// knows reports whether a request may name a host so. An address is no name that anybody could have led here.
+// knows reports whether a request may use a host name. An IP address is always allowed: no name service can redirect
+// it.
 func (o *MetricsOptions) knows(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -160,11 +162,11 @@ func (o *MetricsOptions) lets(r *http.Request) bool {
 	return ok && subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// showsKeys reports whether the metrics may have keys in them.
+// showsKeys reports whether the metrics may show keys.
 func (o *MetricsOptions) showsKeys() bool { return o.Keys || o.Password != "" }
 
-// ErrorLog returns a logger for the http.Server of MetricsHandler. What it is told, such as handshakes of TLS that failed, the
-// server's logger has once a second at most, as it is others who decide how often that is.
+// ErrorLog returns a logger for the http.Server of MetricsHandler. It logs errors that clients cause, such as failed
+// TLS handshakes, to the server's logger, but at most one a second.
 func (s *Server) ErrorLog() *log.Logger { return log.New(errorLog{s}, "", 0) }
 
 type errorLog struct{ server *Server }

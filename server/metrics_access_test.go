@@ -15,8 +15,8 @@ import (
 	"github.com/sievekv/sievekv/tests/wire"
 )
 
-// Metrics are for those who may have them: not for a page whose name was made to lead here, not without the
-// password, and keys not for everybody.
+// The metrics refuse a page whose host name resolves to this machine, and requests without the password; keys need
+// more.
 func TestMetrics_access(t *testing.T) {
 	w := serve(t, nil)
 	w.client().answers("BF.ADD secret-key x => :1")
@@ -62,7 +62,7 @@ func TestMetrics_access(t *testing.T) {
 	}
 }
 
-// Requests for metrics go on one after the other, whatever they ask for.
+// Requests for metrics are spaced out, whatever they ask for.
 func TestMetrics_pace(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithMetricsEvery(long))
 	h := w.server.MetricsHandler(nil)
@@ -82,14 +82,14 @@ func TestMetrics_pace(t *testing.T) {
 	}
 }
 
-// scraper asks for metrics, from an address of its own.
+// scraper asks for metrics from its own address.
 type scraper struct {
 	t    *testing.T
 	conn *wire.Conn
 	in   *bufio.Reader
 }
 
-// scrapers serves the metrics, and returns what connects to them.
+// scrapers serves the metrics, and returns a function that makes scrapers.
 func scrapers(w *world, o *server.MetricsOptions) (connect func(ip string) *scraper) {
 	w.t.Helper()
 	pipes := wire.NewListener()
@@ -97,7 +97,7 @@ func scrapers(w *world, o *server.MetricsOptions) (connect func(ip string) *scra
 	ended := make(chan error)
 	go func() { ended <- h.Serve(w.server.MetricsListener(pipes)) }()
 	w.t.Cleanup(func() {
-		_ = h.Close() // what it has to tell is of nobody's interest
+		_ = h.Close() // the error does not matter
 		<-ended
 	})
 	return func(ip string) *scraper {
@@ -118,7 +118,7 @@ func (s *scraper) send(password string) {
 	}
 }
 
-// answer returns the code of the answer, and whether the connection ends with it.
+// answer returns the status of the answer, and whether the connection ends with it.
 func (s *scraper) answer() (code int, ends bool) {
 	s.t.Helper()
 	r, err := http.ReadResponse(s.in, nil)
@@ -144,8 +144,8 @@ func (s *scraper) wants(password string, code int) {
 	}
 }
 
-// Passwords for the metrics are delayed as those of AUTH are, those of one address by what came from there. Few requests
-// wait at a time, so that there are connections left for others, and the answer to a wrong one ends its connection.
+// Answers to passwords for the metrics are delayed as those of AUTH, by address. Few requests wait at a time, so that
+// other clients have connections. The answer to a wrong password ends its connection.
 func TestMetrics_guesses(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithGuesses(long, long))
 	const places = 4
@@ -161,7 +161,7 @@ func TestMetrics_guesses(t *testing.T) {
 		}
 	}
 	waits := func(n int) func() bool { return func() bool { return w.server.MetricsDelayed() == n } }
-	// One that guesses on has all places that it can get.
+	// An attacker has all the places that it can get.
 	var waiting []*scraper
 	for i := range places / 2 {
 		c := connect("192.0.2.1")
@@ -169,7 +169,7 @@ func TestMetrics_guesses(t *testing.T) {
 		eventually(t, "it waits", waits(i+1))
 		waiting = append(waiting, c)
 	}
-	for _, password := range []string{"wrong", "pw"} { // by which nobody can tell them apart
+	for _, password := range []string{"wrong", "pw"} { // right and wrong ones wait alike
 		c := connect("192.0.2.1")
 		c.send(password)
 		if code, ends := c.answer(); code != 429 || !ends {
@@ -181,7 +181,7 @@ func TestMetrics_guesses(t *testing.T) {
 	if got := w.server.MetricsDelayed(); got != places/2 {
 		t.Errorf("%d wait, want %d", got, places/2)
 	}
-	// A client that has gone keeps no place; right ones wait too; those of AUTH do not.
+	// A client that is gone holds no place; right passwords wait too; passwords of AUTH do not.
 	for i, c := range waiting {
 		_ = c.conn.Close()
 		eventually(t, "it has gone", waits(places/2-1-i))
@@ -191,7 +191,7 @@ func TestMetrics_guesses(t *testing.T) {
 	w.clientFrom(&net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 1}).answers("AUTH secret => +OK")
 }
 
-// After their time delayed answers are those that they would have been, and a right one ends the delays.
+// Delayed answers are the same as undelayed ones, and a right password ends the delays.
 func TestMetrics_guessesEnd(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithGuesses(soon, soon))
 	connect := scrapers(w, &server.MetricsOptions{Password: "pw"})
@@ -212,7 +212,7 @@ func TestMetrics_guessesEnd(t *testing.T) {
 	}
 }
 
-// The end of the server does not wait for a delayed answer.
+// Shutdown does not wait for a delayed answer.
 func TestMetrics_guessesShutdown(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithGuesses(long, long))
 	connect := scrapers(w, &server.MetricsOptions{Password: "pw"})
@@ -228,8 +228,8 @@ func TestMetrics_guessesShutdown(t *testing.T) {
 	}
 }
 
-// When all places for metrics are taken, the connection that has been without a request for longest makes room for a new
-// one: one that is silent, has sent half a request, or was answered. One whose request is being answered does not.
+// When all places for metrics are taken, the connection that has been idle for longest makes room for a new one: it
+// may be silent, have sent half a request, or have its answer. A connection whose request is being answered stays.
 func TestMetrics_idle(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithGuesses(long, long).WithStrangers(1, 0))
 	w.server.HaveRoom(10, 1, 3)
@@ -266,7 +266,7 @@ func TestMetrics_idle(t *testing.T) {
 	_ = busy.conn.Close()
 }
 
-// A connection that was given metrics is not closed for others, unless more than half are such.
+// A connection that has received metrics is not closed to make room, unless more than half have.
 func TestMetrics_idleKnown(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithGuesses(long, long).WithStrangers(1, 0))
 	w.server.HaveRoom(10, 1, 4)
@@ -285,7 +285,7 @@ func TestMetrics_idleKnown(t *testing.T) {
 	}
 	other.wants("pw", 200)
 	good.wants("pw", 200)
-	// So it is while the others have requests: a new one waits for one of these.
+	// So it is while the others have requests: a new connection waits for one of them.
 	var busy []*scraper
 	for i := range 2 {
 		busy = append(busy, connect("192.0.2.1"))
@@ -307,8 +307,8 @@ func TestMetrics_idleKnown(t *testing.T) {
 	}
 }
 
-// A connection for metrics has some time for its request before it makes room. Until then others wait, if need be for one
-// that ends.
+// A connection for metrics has some time for its request before it makes room. Until then others wait, or until one
+// ends.
 func TestMetrics_idleGrace(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithStrangers(1, long))
 	w.server.HaveRoom(10, 1, 2)

@@ -8,19 +8,21 @@ import (
 	"time"
 )
 
-// MetricsListener returns l with 16 connections at a time at most, or fewer if the limit of open files is below 256. When
-// there are more, the one that has been without a request for longest is closed in favour of a new one, once it has been
-// so for a tenth of a second; for that the http.Server needs MetricsConnContext. Connections that were given metrics, such as
-// that of a Prometheus which asks every 15 seconds, are closed only if they are more than half. While there is none to be
-// closed, one connection is accepted and waits.
+// MetricsListener returns l limited to 16 connections at a time, or fewer if the limit of open files is below 256.
+// When there are more, it closes the connection that has been idle, without a request, for longest, but for at least
+// a tenth of a second. It closes connections that have received metrics, such as that of a Prometheus between two
+// scrapes, only if they are more than half. While no connection can be closed, the next one is accepted and waits.
+//
+// The http.Server needs MetricsConnContext, so that the listener knows which connections are idle.
 func (s *Server) MetricsListener(l net.Listener) net.Listener {
 	return &boundedListener{
 		Listener: l, places: s.room.metrics, grace: s.limits.grace, left: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 }
 
-// MetricsConnContext is for the field ConnContext of the http.Server that serves MetricsHandler on a MetricsListener, with
-// TLS or without: so that the listener knows which connections have a request. Without it none is closed for another.
+// MetricsConnContext is the ConnContext of the http.Server that serves MetricsHandler on a MetricsListener, with TLS
+// or without. It tells the listener which connections have requests. Without it, the listener closes no connection to
+// make room.
 func (s *Server) MetricsConnContext(ctx context.Context, c net.Conn) context.Context {
 	if wrapped, ok := c.(interface{ NetConn() net.Conn }); ok { // a tls.Conn
 		c = wrapped.NetConn()
@@ -32,7 +34,7 @@ func (s *Server) MetricsConnContext(ctx context.Context, c net.Conn) context.Con
 	return ctx
 }
 
-// placeKey is what the context of a request has its connection under.
+// placeKey is the key of the connection in a request's context.
 type placeKey struct{}
 
 // connOf returns the connection of a request, nil if the http.Server has no MetricsConnContext.
@@ -41,22 +43,22 @@ func connOf(ctx context.Context) *boundedConn {
 	return c
 }
 
-// boundedListener lets connections in when there is a place for them.
+// boundedListener bounds the number of connections.
 type boundedListener struct {
 	net.Listener
 	places int
-	grace  time.Duration // without a request, after which a connection may be closed for another
-	left   chan struct{} // has one when a connection may have ended, or have no request any more, since it was last empty
+	grace  time.Duration // how long a connection is idle before it may be closed to make room
+	left   chan struct{} // has an element if a connection may have ended or become idle since awaitChange last looked
 	closed chan struct{}
 	once   sync.Once
 
-	// What follows is guarded by mu.
+	// The fields below are guarded by mu.
 	mu    sync.Mutex
 	taken int // places
-	known int // of these, of connections that were given metrics
+	known int // places of connections that have received metrics
 
-	// Of *boundedConn, the connections without a request, those that are so for longest in front: those that were given
-	// metrics, and the others.
+	// The idle connections, *boundedConn, the longest idle in front: those that have received metrics, and the
+	// others.
 	idleKnown, idle list.List
 }
 
@@ -67,13 +69,13 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if !l.awaitPlace() {
-		_ = c.Close() // nothing was promised
+		_ = c.Close() // nothing is lost
 		return nil, net.ErrClosed
 	}
 	return &boundedConn{Conn: c, of: l}, nil
 }
 
-// awaitPlace takes a place, when there is one. It is not ok if the listener was closed.
+// awaitPlace waits for a free place and takes it. It is not ok if the listener was closed.
 func (l *boundedListener) awaitPlace() (ok bool) {
 	for {
 		oldest, wait, ok := l.takePlace(time.Now())
@@ -81,9 +83,9 @@ func (l *boundedListener) awaitPlace() (ok bool) {
 		case ok:
 			return true
 		case oldest == nil:
-			wait = time.Hour // or until one is left
+			wait = time.Hour // or until a connection ends or becomes idle
 		case wait <= 0:
-			_ = oldest.Close() // its client is told by that alone
+			_ = oldest.Close() // its client gets no reply
 			continue
 		}
 		if !l.awaitChange(wait) {
@@ -92,8 +94,8 @@ func (l *boundedListener) awaitPlace() (ok bool) {
 	}
 }
 
-// awaitChange waits for so long at most, until a connection ends or is without a request. It is not ok if the listener was
-// closed.
+// awaitChange waits until a connection ends or becomes idle, or until the time is over. It is not ok if the listener
+// was closed.
 func (l *boundedListener) awaitChange(most time.Duration) (ok bool) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -106,8 +108,8 @@ func (l *boundedListener) awaitChange(most time.Duration) (ok bool) {
 	return true
 }
 
-// takePlace takes a place if one is free. Otherwise it returns the connection to be closed for it, nil for none, and how
-// long it has until then.
+// takePlace takes a place if one is free. Otherwise it returns the connection to close, nil if there is none, and how
+// long to wait before closing it.
 func (l *boundedListener) takePlace(now time.Time) (oldest *boundedConn, wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +128,7 @@ func (l *boundedListener) takePlace(now time.Time) (oldest *boundedConn, wait ti
 	return oldest, l.grace - now.Sub(oldest.since), false
 }
 
-// tell wakes up a connection that waits for a place.
+// tell wakes a connection that waits for a place.
 func (l *boundedListener) tell() {
 	select {
 	case l.left <- struct{}{}:
@@ -140,20 +142,20 @@ func (l *boundedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// boundedConn is a connection that has a place until it is closed. What is done with nil does nothing.
+// boundedConn is a connection that holds a place until it is closed. Its methods for requests do nothing on nil.
 type boundedConn struct {
 	net.Conn
 	of *boundedListener
 
-	// What follows is guarded by of.mu.
+	// The fields below are guarded by of.mu.
 	requests int
-	known    bool          // it was given metrics
-	place    *list.Element // among those without a request, if it is one
-	since    time.Time     // when it came there
-	gone     bool          // it has given its place back
+	known    bool          // it has received metrics
+	place    *list.Element // in its list of idle connections, nil while it has a request
+	since    time.Time     // when it became idle
+	gone     bool          // its place is free again
 }
 
-// begin is called when a request begins, and end when it was answered.
+// begin and end mark the begin and the end of a request.
 func (c *boundedConn) begin() { c.change(1) }
 func (c *boundedConn) end()   { c.change(-1) }
 
@@ -172,7 +174,7 @@ func (c *boundedConn) change(requests int) {
 	}
 }
 
-// know is called when a request is given metrics.
+// know notes that the connection has received metrics.
 func (c *boundedConn) know() {
 	if c == nil {
 		return
@@ -185,7 +187,7 @@ func (c *boundedConn) know() {
 	}
 }
 
-// idle returns the list that the connection is in while it has no request. The caller holds of.mu.
+// idle returns the list of idle connections that this one belongs to. The caller holds of.mu.
 func (c *boundedConn) idle() *list.List {
 	if c.known {
 		return &c.of.idleKnown
@@ -193,7 +195,7 @@ func (c *boundedConn) idle() *list.List {
 	return &c.of.idle
 }
 
-// leaveIdle takes the connection out of its list. The caller holds of.mu.
+// leaveIdle removes the connection from its list of idle connections. The caller holds of.mu.
 func (c *boundedConn) leaveIdle() {
 	if c.place != nil {
 		c.idle().Remove(c.place)
@@ -208,7 +210,7 @@ func (c *boundedConn) Close() error {
 	return err
 }
 
-// leave gives the place back.
+// leave frees the place.
 func (c *boundedConn) leave() {
 	l := c.of
 	l.mu.Lock()

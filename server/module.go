@@ -10,8 +10,8 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Module is the module to open a store with that is to be served: the commands about
-// connections and the server, its settings, and its sections of INFO.
+// Module returns the module that a store needs to be served: the commands about connections and the server, the
+// server's settings, and its sections of INFO.
 func Module() module.Module {
 	h := &hub{}
 	return module.Module{
@@ -24,14 +24,13 @@ func Module() module.Module {
 	}
 }
 
-// hub is where the commands of a store's module find the store's server. It is the service
-// that knows when the store is opened and closed.
+// hub connects the module of a store with the store's server, so that commands find the server.
 type hub struct {
 	db     *kv.DB // set when the store is opened
 	server atomic.Pointer[Server]
 }
 
-// hubs are those of open stores.
+// hubs has the hubs of the open stores.
 var hubs sync.Map // *kv.DB to *hub
 
 func hubOf(db *kv.DB) *hub {
@@ -40,13 +39,13 @@ func hubOf(db *kv.DB) *hub {
 	return own
 }
 
-// beforeLogin are the commands a client may give before it has authenticated itself.
+// beforeLogin are the commands that need no authentication.
 var beforeLogin = map[string]bool{"AUTH": true, "HELLO": true, "QUIT": true, "RESET": true}
 
 // outsideMulti are the commands that MULTI refuses.
 var outsideMulti = map[string]bool{"SHUTDOWN": true}
 
-// onConnection are the commands that MULTI does not queue, besides its own.
+// onConnection are the commands that run at once even after MULTI, besides the transaction commands.
 var onConnection = map[string]bool{"QUIT": true, "RESET": true}
 
 func commands() []module.Command {
@@ -62,33 +61,33 @@ func commands() []module.Command {
 			Summary: summary, Syntax: syntax, Complexity: "O(1)", Example: example, Handler: f,
 		}
 	}
-	client := connection("CLIENT", -2, "", "Tells about the clients, names this one, or closes connections.", "CLIENT SETNAME loader\nCLIENT GETNAME", nil)
+	client := connection("CLIENT", -2, "", "Lists clients, names this one, or closes connections.", "CLIENT SETNAME loader\nCLIENT GETNAME", nil)
 	client.Complexity = "O(N) for N clients with LIST and KILL, else O(1)"
 	client.Flags, client.Subcommands = module.ModuleFlag, clientCommands()
-	users := server("ACL", -2, 0, "", "Tells and changes who may do what.", "ACL SETUSER reader on >secret ~user:* +@read\nACL GETUSER reader", nil)
+	users := server("ACL", -2, 0, "", "Shows and changes what users may do.", "ACL SETUSER reader on >secret ~user:* +@read\nACL GETUSER reader", nil)
 	users.Complexity, users.Subcommands = "O(N) for N users", aclCommands()
 	slow := server("SLOWLOG", -2, 0, "", "Answers the last commands that took longer than "+slowerThanSetting+".", "SLOWLOG GET 5", nil)
 	slow.Subcommands = slowLogCommands()
-	waiting := server("WAIT", 3, 0, "numreplicas timeout", "Answers how many replicas have what was written: none, as there are none.", "WAIT 0 100", wait)
+	waiting := server("WAIT", 3, 0, "numreplicas timeout", "Answers how many replicas have the writes: 0, because there are no replicas.", "WAIT 0 100", wait)
 	waiting.Categories = []string{"connection"}
 	return []module.Command{
 		connection("HELLO", -1, "[protover [AUTH username password] [SETNAME name]]",
 			"Chooses the protocol, 2 or 3, and answers what the server is.", "HELLO 3", hello),
 		connection("AUTH", -2, "[username] password", "Logs in as a user; without a name as default.", "AUTH default secret", auth),
-		connection("SELECT", 2, "index", "Chooses the database, of which there is one: 0.", "SELECT 0", selectDB),
-		connection("RESET", 1, "", "Takes the connection back to where a new one is.", "RESET", reset),
-		connection("QUIT", -1, "", "Ends the connection after the replies to what was sent before.", "QUIT", quit),
+		connection("SELECT", 2, "index", "Chooses the database. The only one is 0.", "SELECT 0", selectDB),
+		connection("RESET", 1, "", "Gives the connection the state of a new one.", "RESET", reset),
+		connection("QUIT", -1, "", "Ends the connection after the replies to earlier commands.", "QUIT", quit),
 		client,
 		slow,
 		users,
-		server("SHUTDOWN", -1, module.Admin, "[NOSAVE | SAVE] [NOW] [FORCE]", "Ends the server, once everything that was acknowledged is on stable storage.",
+		server("SHUTDOWN", -1, module.Admin, "[NOSAVE | SAVE] [NOW] [FORCE]", "Ends the server, after everything acknowledged is on stable storage.",
 			"SHUTDOWN", shutdown),
 		waiting,
 	}
 }
 
-// onConn makes a handler of one that needs the connection. A session in the process that has
-// the store open has none.
+// onConn makes a command handler of a function that needs the connection. A session without a connection, in the
+// process that has the store open, gets an error.
 func onConn(f func(*conn, *module.Call) reply.Reply) func(*module.Call) reply.Reply {
 	if f == nil {
 		return nil
@@ -102,7 +101,7 @@ func onConn(f func(*conn, *module.Call) reply.Reply) func(*module.Call) reply.Re
 	}
 }
 
-// serverOf returns the server of a call's connection, nil if there is none.
+// serverOf returns the server of the session that runs a call, nil if the session has no connection.
 func serverOf(c *module.Call) *Server {
 	if own, ok := c.Session.Connection.(*conn); ok {
 		return own.server
@@ -119,7 +118,7 @@ func shutdown(c *module.Call) reply.Reply {
 	if s == nil {
 		return noServer(c)
 	}
-	save := "" // of what this and the rest mean in Redis nothing is left to choose here
+	save := "" // SAVE and NOSAVE are checked as in Redis, but mean nothing here
 	for _, arg := range c.Args {
 		switch word := text.FoldCase(arg); {
 		case word == "NOW" || word == "FORCE":
@@ -134,7 +133,7 @@ func shutdown(c *module.Call) reply.Reply {
 	}
 	s.askShutdown()
 	own, _ := c.Session.Connection.(*conn)
-	own.ended, own.silent = true, true // a reply would mean that it goes on
+	own.ended, own.silent = true, true // a reply would mean that the server goes on
 	return reply.OK
 }
 
@@ -149,7 +148,7 @@ func wait(c *module.Call) reply.Reply {
 	case timeout < 0:
 		return reply.Error("ERR timeout is negative")
 	}
-	return reply.Int(0) // nothing is gained by waiting out the timeout
+	return reply.Int(0) // no replica will ever have the writes, so waiting is useless
 }
 
 var (

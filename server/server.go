@@ -17,83 +17,80 @@ import (
 	"github.com/sievekv/sievekv/server/resp"
 )
 
-// Options configure a server. The zero value, and a nil *Options, mean the defaults named at
-// each field.
+// Options configure a server. The zero value and a nil *Options mean the defaults.
 type Options struct {
-	// Password is what clients have to give to AUTH or HELLO before any other command.
-	// Default none: then only clients on the same machine are served, unless
-	// ProtectedModeOff is set.
+	// Password is what clients must give to AUTH or HELLO before any other command. Default none: then the server
+	// accepts only clients on the same machine, unless ProtectedModeOff is set.
 	Password string
 
-	// ACLFile is the name of a file with users, in the form of Redis, which the commands ACL LOAD
-	// and ACL SAVE read and write. It takes the place of Password. Default none: there is the
-	// default user, and those that ACL SETUSER makes, until the server ends.
+	// ACLFile is the name of a file with users in the format of Redis. ACL LOAD reads it, ACL SAVE writes it. Set
+	// either ACLFile or Password. Default none: there is the default user, and the users that ACL SETUSER makes exist
+	// until the server ends.
 	ACLFile string
 
-	// ACL is what was read from ACLFile, for a program that has looked at it before: a pipe can be read
-	// only once. Default nil: New reads the file.
+	// ACL is the content of ACLFile, for a program that has read it already: a pipe can be read only once. Default
+	// nil: New reads the file.
 	ACL []byte
 
-	// ProtectedModeOff serves clients from other machines though there is no password.
+	// ProtectedModeOff accepts clients from other machines even if there is no password.
 	ProtectedModeOff bool
 
-	// Logger receives what an operator should know. Default the store's.
+	// Logger receives what an operator should know. Default: the store's logger.
 	Logger *slog.Logger
 
-	// limits replaces limits that are not settings, for tests.
+	// limits replaces the limits that are not settings, for tests.
 	limits *limits
 }
 
-// ErrServerClosed is returned by Serve after Shutdown, or after the command SHUTDOWN.
+// ErrServerClosed is the error of Serve after Shutdown or the command SHUTDOWN.
 var ErrServerClosed = errors.New("server: closed")
 
 // Server serves one store. Its methods may be called from any goroutine.
 type Server struct {
-	db         *kv.DB
-	opts       Options
-	logger     *slog.Logger
-	warnings   warnings
-	hub        *hub
-	started    time.Time
-	limits     limits
-	room       room          // for connections
-	refusing   chan struct{} // holds one for each connection that is being refused
-	large      chan struct{} // holds one for each large command that runs
-	huge       chan struct{} // and this for each huge one
-	turns      *turns
-	longTurns  *turns       // for those whose turns take long
-	held       atomic.Int64 // bytes of all connections but those of strangers
-	strangers  strangers
-	guesses    guesses
-	handshakes chan struct{} // holds one for each handshake that uses the processor
-	stats      *stats
-	slow       slowLog
-	users      *acl.Lists
-	denials    aclLog
-	largest    largest
-	savingACL  sync.Mutex // held while the ACL file is written
+	db            *kv.DB
+	opts          Options
+	logger        *slog.Logger
+	warnings      warnings
+	hub           *hub
+	started       time.Time
+	limits        limits
+	room          room          // by kind of connection
+	refusing      chan struct{} // one element for each connection that is being refused
+	large         chan struct{} // a semaphore: one element for each large command that runs
+	huge          chan struct{} // likewise for huge commands
+	admission     *admission
+	longAdmission *admission   // for connections whose turns take long
+	held          atomic.Int64 // bytes of all connections except strangers
+	strangers     strangers
+	guesses       guesses
+	handshakes    chan struct{} // a semaphore: one element for each handshake that uses the processor
+	stats         *stats
+	slow          slowLog
+	users         *acl.Lists
+	denials       aclLog
+	largest       largest
+	savingACL     sync.Mutex // held while the ACL file is written
 
-	metricsGuesses guesses      // of the password for metrics
-	metricsDelayed atomic.Int32 // requests for metrics that wait
+	metricsGuesses guesses      // wrong passwords for the metrics
+	metricsDelayed atomic.Int32 // requests for metrics that wait because of wrong passwords
 	metricsPace    pace
 
-	// ctx ends when commands that run are to be given up.
+	// ctx ends when Shutdown gives up the commands that still run.
 	ctx    context.Context
 	cancel context.CancelFunc
 
 	shutdownAsked chan struct{} // closed by the command SHUTDOWN
 	askOnce       sync.Once
 
-	mu        sync.Mutex
-	draining  bool
-	listeners map[net.Listener]struct{}
-	conns     map[*conn]struct{}
-	nextID    int64
-	idle      sync.WaitGroup // of connections, those that are refused included
+	mu           sync.Mutex
+	shuttingDown bool
+	listeners    map[net.Listener]struct{}
+	conns        map[*conn]struct{}
+	nextID       int64
+	idle         sync.WaitGroup // counts connections, including those that are being refused
 }
 
-// New returns a server of a store that was opened with Module among its modules. A store has
-// one server at a time.
+// New returns a server for a store that was opened with Module among its modules. A store has one server at a time.
 func New(db *kv.DB, o *Options) (*Server, error) {
 	s := &Server{
 		db: db, started: time.Now(), limits: defaultLimits(),
@@ -110,13 +107,13 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 		s.logger = db.Logger()
 	}
 	if most := int(resp.UnauthenticatedLimits.Bulk); len(s.opts.Password) > most {
-		return nil, fmt.Errorf("server: Options.Password has %d bytes: at most %d, as clients may send before they are known", len(s.opts.Password), most)
+		return nil, fmt.Errorf("server: Options.Password has %d bytes: at most %d, the most that a client may send before it is authenticated", len(s.opts.Password), most)
 	}
 	s.warnings = warnings{logger: s.logger, kinds: make(map[string]*warning)}
 	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)
 	s.handshakes = make(chan struct{}, handshakePlaces())
 	s.strangers.left = make(chan struct{}, 1)
-	s.turns, s.longTurns = newTurns(places()), newTurns(longPlaces())
+	s.admission, s.longAdmission = newAdmission(places()), newAdmission(longPlaces())
 	s.stats = newStats(module.Of(db).Commands())
 	if err := s.loadUsers(); err != nil {
 		return nil, err
@@ -137,22 +134,22 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	return s, nil
 }
 
-// ShutdownAsked is closed when a client gave the command SHUTDOWN: the program is to call
-// Shutdown, and to close the store.
+// ShutdownAsked returns a channel that the command SHUTDOWN closes. The program should then call Shutdown and close
+// the store.
 func (s *Server) ShutdownAsked() <-chan struct{} { return s.shutdownAsked }
 
 func (s *Server) askShutdown() { s.askOnce.Do(func() { close(s.shutdownAsked) }) }
 
-// Serve accepts connections, and serves them, until Shutdown; it closes the listener. It may
-// be called for several listeners. The error is ErrServerClosed, or the listener's.
+// Serve accepts and serves connections until Shutdown, and closes the listener. It may be called for several
+// listeners. The error is ErrServerClosed or an error of the listener.
 func (s *Server) Serve(l net.Listener) error {
 	return s.serve(l, func(nc net.Conn) net.Conn { return nc })
 }
 
-// serve is Serve for connections of which wrap makes others.
+// serve is Serve, but serves what wrap makes of each connection.
 func (s *Server) serve(l net.Listener, wrap func(net.Conn) net.Conn) error {
 	s.mu.Lock()
-	if s.draining {
+	if s.shuttingDown {
 		s.mu.Unlock()
 		return errors.Join(ErrServerClosed, l.Close())
 	}
@@ -162,16 +159,16 @@ func (s *Server) serve(l net.Listener, wrap func(net.Conn) net.Conn) error {
 		s.mu.Lock()
 		delete(s.listeners, l)
 		s.mu.Unlock()
-		_ = l.Close() // closed by Shutdown, or of no more use
+		_ = l.Close() // Shutdown may have closed it already
 	}()
 	pause := time.Duration(0)
 	for {
 		nc, err := l.Accept()
 		if err != nil {
-			if s.isDraining() {
+			if s.isShuttingDown() {
 				return ErrServerClosed
 			}
-			// Such as too many open files: connections that end make room.
+			// For example, too many open files: connections that end make room.
 			if temporary(err) {
 				pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 				s.logger.Warn("sievekv: accepting a connection failed", "error", err, "again_in", pause)
@@ -191,52 +188,52 @@ func temporary(err error) bool {
 	return errors.As(err, &e) && e.Temporary()
 }
 
-func (s *Server) isDraining() bool {
+func (s *Server) isShuttingDown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.draining
+	return s.shuttingDown
 }
 
-// start serves a connection in a goroutine of its own, or refuses it.
+// start serves a connection, or refuses it, in a goroutine of its own.
 func (s *Server) start(nc net.Conn) {
 	c := newConn(s, nc)
-	why, ok := s.admit(c)
+	why, ok := s.add(c)
 	switch {
 	case ok:
 		go s.run(c)
 	case why == "":
-		_ = nc.Close() // nothing was promised
+		_ = nc.Close() // nothing is lost
 	default:
-		// In the background: a TLS handshake, or a full socket, must not hold up others. If too many are being
-		// refused, this one is closed without a word.
+		// In the background: a TLS handshake or a full socket must not delay other connections. If too many
+		// connections are being refused already, close this one without a reply.
 		select {
 		case s.refusing <- struct{}{}:
 			go func() {
 				defer func() { <-s.refusing }()
-				s.turnAway(c, why)
+				s.refuse(c, why)
 			}()
 		default:
-			_ = nc.Close() // nothing was promised
+			_ = nc.Close() // nothing is lost
 			s.idle.Done()
 		}
 	}
 }
 
-// ServeConn serves one connection, which somebody else accepted, until it ends, and closes it.
+// ServeConn serves a connection that the caller has accepted, until it ends, and closes it.
 func (s *Server) ServeConn(nc net.Conn) {
 	c := newConn(s, nc)
-	switch why, ok := s.admit(c); {
+	switch why, ok := s.add(c); {
 	case ok:
 		s.run(c)
 	case why == "":
-		_ = nc.Close() // nothing was promised
+		_ = nc.Close() // nothing is lost
 	default:
-		s.turnAway(c, why)
+		s.refuse(c, why)
 	}
 }
 
-// admit takes in a connection, or says why not: "" if the server is shutting down.
-func (s *Server) admit(c *conn) (why string, ok bool) {
+// add adds a connection to the server. If it does not, it returns why not: "" if the server is shutting down.
+func (s *Server) add(c *conn) (why string, ok bool) {
 	s.stats.accepted.Add(1)
 	why = s.refusal(c.net)
 	var oldest []*conn
@@ -247,7 +244,7 @@ func (s *Server) admit(c *conn) (why string, ok bool) {
 	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining {
+	if s.shuttingDown {
 		return "", false
 	}
 	if why == "" {
@@ -270,13 +267,13 @@ func (s *Server) admit(c *conn) (why string, ok bool) {
 	return "", true
 }
 
-// turnAway ends a connection that was not admitted.
-func (s *Server) turnAway(c *conn, why string) {
+// refuse tells a client why it is not served, and ends the connection.
+func (s *Server) refuse(c *conn, why string) {
 	defer s.idle.Done()
 	c.refuse(why)
 }
 
-// run serves a connection that was admitted.
+// run serves a connection until it ends.
 func (s *Server) run(c *conn) {
 	defer s.idle.Done()
 	c.serve()
@@ -286,7 +283,7 @@ func (s *Server) run(c *conn) {
 	s.mu.Unlock()
 }
 
-// refusal is why a client is not served, "" if it is.
+// refusal returns why a client is not served, "" if it is.
 func (s *Server) refusal(nc net.Conn) string {
 	if s.users.Default().NoPassword() && !s.opts.ProtectedModeOff && !isLocal(nc) {
 		return "DENIED sievekv is in protected mode: there is no password, so only clients on the same machine are served. " +
@@ -298,10 +295,10 @@ func (s *Server) refusal(nc net.Conn) string {
 // isLocal reports whether a client is on the same machine.
 func isLocal(nc net.Conn) bool {
 	addr, ok := nc.RemoteAddr().(*net.TCPAddr)
-	return !ok || addr.IP.IsLoopback() // not TCP: a socket in the file system, or a pipe
+	return !ok || addr.IP.IsLoopback() // not TCP: a Unix socket or a pipe
 }
 
-// port is that of the first TCP listener, 0 without one.
+// port returns the port of a TCP listener, 0 if there is none.
 func (s *Server) port() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,7 +310,7 @@ func (s *Server) port() int {
 	return 0
 }
 
-// connections returns those that are open, in no order.
+// connections returns the open connections in no order.
 func (s *Server) connections() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,22 +321,24 @@ func (s *Server) connections() []*conn {
 	return list
 }
 
-// ErrStuck is returned by Shutdown if commands did not end though they were given up, or the disk took too long.
+// ErrStuck is the error of Shutdown if commands did not end after they were given up, or the disk took too long.
 var ErrStuck = errors.New("server: gave up waiting")
 
-// Shutdown ends the server: it accepts no more connections, lets each finish the batch it is
-// at, and closes it. When ctx ends, commands that still run are given up, and their
-// connections closed. Everything committed is synced to stable storage. The store stays
-// open. For what takes a second and a half more than that Shutdown does not wait: the error is ErrStuck then, and
-// closing the store may take for ever, as that waits for commands too. Else the error is that of ctx, or of the sync.
+// Shutdown ends the server: it accepts no more connections, lets each connection finish its batch, and closes it.
+// When ctx ends, Shutdown gives up the commands that still run and closes their connections. It syncs everything that
+// is committed. The store stays open.
+//
+// Shutdown waits at most a second and a half longer than ctx. If commands or the disk take longer, the error is
+// ErrStuck; closing the store may then take for ever, because it waits for commands too. Otherwise the error is that
+// of ctx or of the sync.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	s.draining = true
+	s.shuttingDown = true
 	for l := range s.listeners {
 		_ = l.Close() // Serve returns
 	}
 	for c := range s.conns {
-		c.drain()
+		c.finish()
 	}
 	s.mu.Unlock()
 	ended := make(chan struct{})
@@ -374,7 +373,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, unsynced)
 }
 
-// await waits until something is done, and not much longer than until ctx ends; it reports whether it is done.
+// await waits until done is closed, but at most limits.giveUp after ctx ends. It reports whether done is closed.
 func (s *Server) await(ctx context.Context, done <-chan struct{}) bool {
 	select {
 	case <-done:

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a served store. Clients are within the process unless a test listens elsewhere.
+// world is a store with a server. Clients connect within the process unless a test listens elsewhere.
 type world struct {
 	t      *testing.T
 	db     *sievekv.DB
@@ -63,7 +63,7 @@ func serveStore(t *testing.T, store kv.Options, o *server.Options) *world {
 	return w
 }
 
-// listen serves the clients of a listener too.
+// listen also serves the clients of a listener.
 func (w *world) listen(l net.Listener) {
 	w.serves.Go(func() {
 		if err := w.server.Serve(l); !errors.Is(err, server.ErrServerClosed) {
@@ -105,7 +105,7 @@ func (w *world) set(pairs ...string) {
 	}
 }
 
-// client is one that fails the test when a reply is not the one expected.
+// client is a client that fails the test when a reply is not the expected one.
 type client struct {
 	*wire.Conn
 	t *testing.T
@@ -116,7 +116,7 @@ func (w *world) client() *client {
 	return w.clientFrom(nil)
 }
 
-// clientFrom returns a client with an address of its own; nil for that of a pipe.
+// clientFrom returns a client with its own address; nil means the address of a pipe.
 func (w *world) clientFrom(from net.Addr) *client {
 	w.t.Helper()
 	c, err := w.pipes.Dial(from)
@@ -145,7 +145,7 @@ func (c *client) send(text string) {
 	}
 }
 
-// want reads a reply for each of those given, in package wire's notation.
+// want reads a reply for each expected one, in the notation of package wire.
 func (c *client) want(replies ...string) {
 	c.t.Helper()
 	for _, want := range replies {
@@ -159,7 +159,7 @@ func (c *client) want(replies ...string) {
 	}
 }
 
-// like compares text with one in which ... stands for anything.
+// like compares text with a pattern in which ... stands for anything.
 func like(got, want string) bool {
 	parts := strings.Split(want, "...")
 	rest, ok := strings.CutPrefix(got, parts[0])
@@ -199,7 +199,7 @@ func (c *client) answers(script string) {
 	}
 }
 
-// ended waits until the server has closed the connection, and fails if it sends anything before.
+// ended waits until the server has closed the connection, and fails if the server sends anything before.
 func (c *client) ended() {
 	c.t.Helper()
 	rest, err := c.Rest()
@@ -219,7 +219,7 @@ func (c *client) info(section, field string) string {
 	return value
 }
 
-// eventually waits for what has to come.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for !holds() { // as long as the test may take
@@ -227,7 +227,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// logged keeps what was logged.
+// logged keeps what the server logs.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -254,10 +254,10 @@ func listenTCP(t *testing.T) net.Listener {
 	return l
 }
 
-// commandOf is a command of words that may have any bytes.
+// commandOf returns a command of words with any bytes.
 func commandOf(words ...string) string { return wire.Command(words...) }
 
-// pipeline is the bytes of commands given as lines.
+// pipeline returns the bytes of commands given as lines.
 func pipeline(lines ...string) string {
 	var b strings.Builder
 	for _, line := range lines {

@@ -7,7 +7,7 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// The settings, by Redis' names where Redis has them.
+// The names of the settings: those of Redis where Redis has them.
 const (
 	maxClientsSetting    = "maxclients"
 	timeoutSetting       = "timeout"
@@ -34,15 +34,15 @@ func settings(h *hub) []module.Setting {
 	}
 	return []module.Setting{
 		maxClients,
-		integer(timeoutSetting, 0, 0, math.MaxInt32, "After so many seconds without a command a connection is closed; 0 for never."),
+		integer(timeoutSetting, 0, 0, math.MaxInt32, "Seconds without a command after which the server closes a connection; 0 for never."),
 		integer(bulkSetting, 32<<20, 1<<10, 512<<20, "The most bytes of one word of a command."),
-		integer(querySetting, 64<<20, 1<<20, 1<<30, "The most bytes of a command, all its words together."),
+		integer(querySetting, 64<<20, 1<<20, 1<<30, "The most bytes of a whole command."),
 		integer(clientsMemorySetting, 64<<20, 1<<20, math.MaxInt64,
-			"What the buffers of all connections may take together, in bytes: of those that take more than 32 KiB each, who asks for more then is closed."),
-		integer(slowerThanSetting, 10_000, -1, math.MaxInt64, "Commands that take so many microseconds are kept for SLOWLOG; -1 for none."),
-		integer(slowMaxSetting, 128, 0, 10_000, "How many of them are kept."),
-		integer(aclLogMaxSetting, 128, 0, 10_000, "How many refused commands and logins are kept for ACL LOG."),
-		integer(metricsSetting, 20, 0, 1000, "How many filters, the largest ones, are among the metrics."),
+			"The most bytes of the buffers of all connections together. Above it, the server closes a connection that holds more than 32 KiB and asks for more."),
+		integer(slowerThanSetting, 10_000, -1, math.MaxInt64, "Microseconds from which SLOWLOG keeps a command; -1 for none."),
+		integer(slowMaxSetting, 128, 0, 10_000, "How many commands SLOWLOG keeps."),
+		integer(aclLogMaxSetting, 128, 0, 10_000, "How many refused commands and logins ACL LOG keeps."),
+		integer(metricsSetting, 20, 0, 1000, "How many filters the metrics show: the largest ones."),
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// The tables of docs/SERVER.md have every setting that can be changed, with its default and the
-// values it takes, which is what it says itself where it refuses one.
+// The tables of docs/SERVER.md have every setting that can be changed, with its default and the values that its error
+// message allows.
 func TestSettings_documented(t *testing.T) {
 	text, err := os.ReadFile("../docs/SERVER.md")
 	if err != nil {
@@ -39,7 +39,7 @@ func TestSettings_documented(t *testing.T) {
 	}
 }
 
-// valuesOf returns which values a setting takes, in the words of the tables.
+// valuesOf returns the allowed values of a setting in the words of the tables.
 func valuesOf(t *testing.T, s module.Setting) string {
 	t.Helper()
 	const mostNegative, highest = "-9223372036854775808", "9223372036854775807"

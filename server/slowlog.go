@@ -12,7 +12,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// slowLog keeps the last commands that took long, as Redis' SLOWLOG.
+// slowLog keeps the last slow commands, like Redis' SLOWLOG.
 type slowLog struct {
 	mu      sync.Mutex
 	entries []slowEntry // newest last
@@ -27,13 +27,13 @@ type slowEntry struct {
 	client, name string
 }
 
-// What an entry keeps of a command, as in Redis.
+// How many words of a command, and bytes of a word, an entry keeps, as in Redis.
 const (
 	slowWords    = 32
 	slowWordSize = 128
 )
 
-// add keeps a command if it took longer than the setting.
+// add keeps a command if it took at least as long as the setting says.
 func (l *slowLog) add(c *conn, cmd *module.Command, words [][]byte, at time.Time, took time.Duration) {
 	db := c.server.db
 	if least := module.Of(db).SettingInt(slowerThanSetting); least < 0 || took < time.Duration(least)*time.Microsecond {
@@ -51,7 +51,7 @@ func (l *slowLog) add(c *conn, cmd *module.Command, words [][]byte, at time.Time
 	}
 }
 
-// slowCopy returns what is kept of a command, which is nil if there is none of the name.
+// slowCopy returns the words to keep. cmd is nil if no command has that name.
 func slowCopy(cmd *module.Command, words [][]byte) []string {
 	if len(words) > 1 && hasPassword(cmd, words) {
 		words = [][]byte{words[0], []byte("(redacted)")}
@@ -70,8 +70,8 @@ func slowCopy(cmd *module.Command, words [][]byte) []string {
 	return kept
 }
 
-// hasPassword reports whether a command may have a password among its words: one that is not known may be one
-// of those that have, mistyped.
+// hasPassword reports whether a command may have a password among its words. An unknown command may: it may be a
+// mistyped AUTH.
 func hasPassword(cmd *module.Command, words [][]byte) bool {
 	switch {
 	case cmd == nil:
@@ -97,7 +97,7 @@ func (l *slowLog) len() int {
 	return len(l.entries)
 }
 
-// newest returns up to n entries, the newest first; all for -1.
+// newest returns up to n entries, the newest first. For -1 it returns all.
 func (l *slowLog) newest(n int64) reply.Reply {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +128,7 @@ func slowLogCommands() []module.Command {
 		}
 	}
 	return []module.Command{
-		sub("GET", -2, "[count]", "Answers the last entries, 10 unless it is said how many; -1 for all.", slowLogGet),
+		sub("GET", -2, "[count]", "Answers the last entries, at most count, 10 by default; -1 for all.", slowLogGet),
 		sub("LEN", 2, "", "Answers how many entries there are.", func(s *Server, _ *module.Call) reply.Reply {
 			return reply.Int(int64(s.slow.len()))
 		}),
@@ -147,9 +147,8 @@ func slowLogGet(s *Server, c *module.Call) reply.Reply {
 	return s.slow.newest(n)
 }
 
-// countArgument returns the count that is the only argument of a command, 10 if there is none. If the
-// arguments are more, or one that is not a number from least on, it returns the reply that says so; bad is
-// that to a wrong number.
+// countArgument returns the only argument of a command as a count, 10 if there is none. It refuses more arguments
+// with an arity error, and an argument that is not a number from least on with bad.
 func countArgument(c *module.Call, least int64, bad reply.Reply) (n int64, refused *reply.Reply) {
 	switch len(c.Args) {
 	case 0:

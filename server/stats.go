@@ -10,34 +10,34 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// stats are the counts since the server began, or since CONFIG RESETSTAT.
+// stats counts events since the server started, or since CONFIG RESETSTAT.
 type stats struct {
 	accepted        atomic.Uint64 // connections
-	refused         atomic.Uint64 // connections that were not served
-	limited         atomic.Uint64 // connections closed for what they took
+	refused         atomic.Uint64 // connections
+	limited         atomic.Uint64 // connections closed for exceeding a limit
 	protocolErrors  atomic.Uint64
-	refusedCommands atomic.Uint64 // before authentication
+	refusedCommands atomic.Uint64 // because the client was not authenticated
 	wrongPasswords  atomic.Uint64
-	handshakes      atomic.Uint64 // of TLS that failed
-	closedStrangers atomic.Uint64 // in favour of others
-	unknown         atomic.Uint64 // commands of no name in the table
+	handshakes      atomic.Uint64 // TLS handshakes that failed
+	closedStrangers atomic.Uint64 // to make room for other connections
+	unknown         atomic.Uint64 // commands with unknown names
 	bytesOut        atomic.Uint64
 
-	commands map[*module.Command]*commandStats // never changes
+	commands map[*module.Command]*commandStats // the map never changes
 	errors   errorStats
 }
 
-// latencyBuckets is how many buckets of latencies there are: bucket i is of calls that took
-// less than 2^i microseconds and no less than half of that, the last of all that took longer.
+// latencyBuckets is the number of buckets of latencies. Bucket i counts calls that took less than 2^i microseconds
+// and at least half of that; the last bucket also counts all slower calls.
 const latencyBuckets = 26 // up to half a minute
 
-// commandStats are the counts of one command.
+// commandStats counts the calls of one command.
 type commandStats struct {
 	calls    atomic.Uint64
 	failed   atomic.Uint64 // answered with an error
 	nanos    atomic.Uint64
 	latency  [latencyBuckets]atomic.Uint64
-	rejected atomic.Uint64 // refused before they ran: for the number of words
+	rejected atomic.Uint64 // refused before they ran because of their number of words
 }
 
 func newStats(table []*module.Command) *stats {
@@ -93,8 +93,8 @@ func (s *stats) total() (n uint64) {
 	return n
 }
 
-// errorKinds are the first words of errors that are told apart; all others are counted as
-// one, so that no client can make the list longer.
+// errorKinds are the first words of errors that are counted apart. All others count as "other", so that clients
+// cannot make the list longer.
 var errorKinds = []string{"ERR", "WRONGTYPE", "MISCONF", "CORRUPT", "NOAUTH", "WRONGPASS", "NOPROTO", "EXECABORT", "other"}
 
 // errorStats counts error replies by their first word.

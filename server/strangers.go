@@ -6,23 +6,24 @@ import (
 	"time"
 )
 
-// strangers are the connections whose clients have not given the password yet, or have not ended the handshake of
-// TLS. What they may have together is bounded by their number, as each has little: a goroutine, a buffer of
-// resp.UnauthenticatedLimits and replies of strangerBatch.
+// strangers are the connections whose clients have not given the password yet, or have not finished the TLS
+// handshake. Their number bounds the memory they hold together, because each holds little: a goroutine, a buffer of
+// resp.UnauthenticatedLimits, and replies of strangerBatch.
 //
-// When there are as many as there may be, the oldest is closed in favour of a new one. Attackers can fill all places,
-// and if new ones were refused then, no good client could log in any more. As it is, a client that gives its password
-// at once is through before it is the oldest.
+// At that number, a new stranger replaces the oldest one. Attackers can take all places, and if the server refused
+// new strangers then, no client could log in any more. A client that gives its password at once has logged in before
+// it is the oldest.
 type strangers struct {
-	list list.List     // of *conn, those that came first in front; guarded by Server.mu
-	held atomic.Int64  // bytes, which are not among Server.held
-	left chan struct{} // has one when a stranger may have left since it was last empty
+	list list.List     // of *conn, the oldest in front; guarded by Server.mu
+	held atomic.Int64  // bytes; not counted in Server.held
+	left chan struct{} // has an element if a stranger may have left since awaitRoom last looked
 }
 
 // strangerBatch is limits.batch for strangers.
 const strangerBatch = 1 << 10
 
-// maxStrangers is a tenth of all connections, and enough for the clients of a small server to come all at once.
+// maxStrangers returns a tenth of maxclients, but at least 128, so that all clients of a small server can connect at
+// once.
 func (s *Server) maxStrangers() int64 {
 	if n := s.limits.strangers; n > 0 {
 		return n
@@ -30,13 +31,13 @@ func (s *Server) maxStrangers() int64 {
 	return max(s.maxClients()/10, 128)
 }
 
-// isFull reports whether a connection, a stranger or not, has to take the place of another. The caller holds mu.
+// isFull reports whether a new connection, a stranger or not, must replace another one. The caller holds mu.
 func (s *Server) isFull(stranger bool) bool {
 	return int64(len(s.conns)) >= s.maxClients() || stranger && int64(s.strangers.list.Len()) >= s.maxStrangers()
 }
 
-// makeRoom takes the oldest strangers out until a connection can be let in. The caller holds mu, and closes them
-// when it does not. It is not ok if there are only users.
+// makeRoom removes the oldest strangers until there is room for a connection. The caller holds mu, and closes them
+// after it has released mu. It is not ok if only users are left.
 func (s *Server) makeRoom(stranger bool) (oldest []*conn, ok bool) {
 	for s.isFull(stranger) {
 		first := s.strangers.list.Front()
@@ -52,9 +53,9 @@ func (s *Server) makeRoom(stranger bool) (oldest []*conn, ok bool) {
 	return oldest, true
 }
 
-// awaitRoom is called before a connection that was accepted is let in. It waits until there is room for a
-// stranger, or the oldest has had a little time: in a crowd that comes all at once each has that much to log
-// in, and an attacker who does nothing but connect is accepted no faster.
+// awaitRoom runs before the server adds an accepted connection. It waits until there is room for a stranger, or until
+// the oldest stranger has had limits.grace. So each client of a crowd that connects at once has that much time to log
+// in, and an attacker that only connects is accepted no faster.
 func (s *Server) awaitRoom() {
 	for {
 		wait := s.untilRoom(time.Now())
@@ -75,7 +76,7 @@ func (s *Server) untilRoom(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := s.strangers.list.Front()
-	if first == nil || s.draining || s.ctx.Err() != nil || !s.isFull(true) {
+	if first == nil || s.shuttingDown || s.ctx.Err() != nil || !s.isFull(true) {
 		return 0
 	}
 	return s.limits.grace - now.Sub(first.Value.(*conn).joined)
@@ -86,7 +87,7 @@ func (s *Server) joinStrangers(c *conn) {
 	c.joined, c.place = time.Now(), s.strangers.list.PushBack(c)
 }
 
-// leaveStrangers is for one that becomes a user, or ends. The caller holds mu.
+// leaveStrangers removes a connection that becomes a user, or ends, from the strangers. The caller holds mu.
 func (s *Server) leaveStrangers(c *conn) {
 	if c.place == nil {
 		return
@@ -99,14 +100,14 @@ func (s *Server) leaveStrangers(c *conn) {
 	}
 }
 
-// countStrangers returns how many there are.
+// countStrangers returns the number of strangers.
 func (s *Server) countStrangers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.strangers.list.Len()
 }
 
-// setStranger makes the connection a stranger's, or a user's.
+// setStranger says whether the connection is a stranger from now on.
 func (c *conn) setStranger(stranger bool) {
 	if stranger == c.stranger {
 		return
@@ -124,7 +125,7 @@ func (c *conn) setStranger(stranger bool) {
 	}
 }
 
-// holds is where the bytes of the connection are counted. Strangers take nothing of what users may have.
+// holds returns the counter for the memory of the connection. Strangers take no memory from users.
 func (c *conn) holds() *atomic.Int64 {
 	if c.stranger {
 		return &c.server.strangers.held

@@ -14,7 +14,7 @@ import (
 	"github.com/sievekv/sievekv/tests/wire"
 )
 
-// stranger returns a client of which the server knows that it is there.
+// stranger returns a client after the server has counted it.
 func (w *world) stranger() *client {
 	w.t.Helper()
 	c := w.client()
@@ -29,7 +29,7 @@ func (w *world) user() *client {
 	return c
 }
 
-// What strangers hold is little, and takes nothing from users.
+// Strangers hold little memory, and take none from users.
 func TestStrangers_memory(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
 	w.set("maxmemory-clients", "1048576")
@@ -50,7 +50,7 @@ func TestStrangers_memory(t *testing.T) {
 	}
 	go func() { _ = user.Send(commandOf("SET", "k", strings.Repeat("v", 100_000))) }()
 	user.want("+OK")
-	// A buffer that a user has had is not a stranger's, and a stranger's grows when it is a user.
+	// A stranger does not keep a user's large buffer; the buffer of a stranger that logs in grows.
 	user.answers("RESET => +RESET")
 	if held := w.server.Held(); held != 0 {
 		t.Errorf("%d bytes are held by users, of whom there is none", held)
@@ -60,7 +60,7 @@ func TestStrangers_memory(t *testing.T) {
 	all[0].ended()
 }
 
-// Replies to strangers are sent before there are many.
+// Replies to strangers are sent in small batches.
 func TestStrangers_replies(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long))
 	c := w.client()
@@ -74,7 +74,7 @@ func TestStrangers_replies(t *testing.T) {
 	}
 }
 
-// When there are as many strangers as may be, the oldest is closed in favour of a new one; users stay.
+// When there are as many strangers as allowed, a new one replaces the oldest; users stay.
 func TestStrangers_number(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithStrangers(2, 0))
 	user := w.user()
@@ -97,7 +97,7 @@ func TestStrangers_number(t *testing.T) {
 	}
 }
 
-// Strangers take no place that a user could have.
+// Strangers take no connection from users.
 func TestStrangers_maxClients(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithStrangers(100, 0))
 	w.set("maxclients", "3")
@@ -137,7 +137,7 @@ func TestStrangers_grace(t *testing.T) {
 	w.client() // for whom the end does not wait
 }
 
-// Who says nothing has less time than who says something.
+// A client that sends nothing has less time than a client that sends something.
 func TestStrangers_firstCommand(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithFirst(soon))
 	w.client().ended()
@@ -153,7 +153,7 @@ func TestStrangers_firstCommand(t *testing.T) {
 	spoke.answers("AUTH secret => +OK")
 }
 
-// What libraries send at once when they connect is taken, a long password too.
+// The server accepts what libraries send at once when they connect, even with a long password.
 func TestStrangers_pipeline(t *testing.T) {
 	password := strings.Repeat("p", 2048)
 	w := serve(t, server.Options{Password: password}.WithTimes(long, long, long))
@@ -171,7 +171,7 @@ func TestStrangers_pipeline(t *testing.T) {
 	c.want("-NOAUTH Authentication required.", "-NOAUTH Authentication required.", "+OK")
 }
 
-// A password that no client could give is refused.
+// A password too long for any client to give is refused.
 func TestNew_longPassword(t *testing.T) {
 	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Modules: module.New(server.Module())})
 	if err != nil {
@@ -184,7 +184,7 @@ func TestNew_longPassword(t *testing.T) {
 	}
 }
 
-// A few wrong passwords delay nothing, and a right one ends what was counted.
+// A few wrong passwords cause no delay, and a right one resets the count.
 func TestGuesses(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithGuesses(long, long))
 	for range 3 {
@@ -194,8 +194,8 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// After some the answers to that address take their time, to right passwords too. They keep nothing from others, and end
-// with their connections.
+// After some wrong passwords the answers to that address are delayed, also those to right passwords. Delays do not
+// affect other clients, and end with their connections.
 func TestGuesses_delayed(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithBurst(0).WithStrangers(5, 0).WithGuesses(long, long))
 	from := func(ip string) *client { return w.clientFrom(&net.TCPAddr{IP: net.ParseIP(ip), Port: 1}) }
@@ -206,10 +206,10 @@ func TestGuesses_delayed(t *testing.T) {
 	other.send(pipeline("HELLO 3 AUTH default wrong"))
 	eventually(t, "they wait", func() bool { return w.server.Guesses() == server.FreeGuesses+2 })
 	right.send(pipeline("AUTH secret"))
-	eventually(t, "the right one waits", func() bool { return w.server.Guesses() == 0 && w.server.TurnsTaken() == 0 })
+	eventually(t, "the right one waits", func() bool { return w.server.Guesses() == 0 && w.server.TurnsHeld() == 0 })
 	user := from("2001:db8:0:1::1")
 	user.answers("AUTH secret => +OK\nPING => +PONG")
-	for range 5 { // others take the places of those who wait
+	for range 5 { // other clients run while these wait
 		w.stranger()
 	}
 	guesser.ended()
@@ -221,7 +221,7 @@ func TestGuesses_delayed(t *testing.T) {
 	}
 }
 
-// The end of the server does not wait for an answer that is delayed.
+// Shutdown does not wait for a delayed answer.
 func TestGuesses_shutdown(t *testing.T) {
 	w := serve(t, server.Options{Password: "secret"}.WithTimes(long, long, long).WithGuesses(long, long))
 	c := w.client()
@@ -232,7 +232,7 @@ func TestGuesses_shutdown(t *testing.T) {
 	w.shutdown()
 }
 
-// A client that is slow in its handshake keeps no other from its own, and is a stranger, though there is no password.
+// A client with a slow handshake delays no other handshake. It is a stranger even if there is no password.
 func TestTLS_slowHandshakes(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithStrangers(1000, 0))
 	pair, pool := certificate(t)

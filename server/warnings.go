@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// warnings tell an operator what clients do. As it is others who decide how often that is, there is a line
-// of each kind a second at most, with how many were left out since the one before.
+// warnings tells an operator what clients do. Clients decide how often that happens, so each kind of message is
+// logged at most once a second, with the number of messages that were omitted since the last one.
 type warnings struct {
 	logger *slog.Logger
 	mu     sync.Mutex
@@ -22,12 +22,12 @@ type warning struct {
 
 const warningEvery = time.Second
 
-// warn logs a message, which is one of a few, with attributes as slog takes them.
+// warn logs a message, one of a few, with attributes as in slog.
 func (w *warnings) warn(message string, attributes ...any) {
 	w.tell(slog.LevelWarn, "", message, attributes...)
 }
 
-// tell is warn at another level. What is of another kind, one of a few, has lines of its own.
+// tell is warn at any level. Messages are limited by their text and of, the kind, one of a few.
 func (w *warnings) tell(level slog.Level, of, message string, attributes ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

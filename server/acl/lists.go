@@ -13,19 +13,18 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// DefaultUser is the name of the user that a connection is before it has said which it is. It
-// cannot be removed.
+// DefaultUser is the name of the user of a connection that has not logged in. It cannot be removed.
 const DefaultUser = "default"
 
-// Lists are the users of a server. The methods may be called from any goroutine.
+// Lists has the users of a server. Its methods may be called from any goroutine.
 type Lists struct {
 	table *table
 	mu    sync.RWMutex
-	users map[string]*User // guarded by mu; always with DefaultUser
+	users map[string]*User // guarded by mu; always has DefaultUser
 }
 
-// New returns lists with the default user, who may do everything without a password, for the
-// commands of a store, without subcommands.
+// New returns lists with the default user alone, who may do everything without a password. commands are the store's
+// commands without subcommands.
 func New(commands []*module.Command) *Lists {
 	l := &Lists{table: newTable(commands), users: make(map[string]*User)}
 	l.users[DefaultUser] = l.freshDefault()
@@ -42,7 +41,7 @@ func (l *Lists) freshDefault() *User {
 	return u
 }
 
-// change returns rules changed by others, or the first that is refused, as a *RuleError.
+// change returns a copy of r changed by rules. If one is wrong, it returns a *RuleError for the first wrong one.
 func (l *Lists) change(r *rules, words []string) (*rules, error) {
 	words, err := joinSelectors(words)
 	if err != nil {
@@ -57,8 +56,8 @@ func (l *Lists) change(r *rules, words []string) (*rules, error) {
 	return r, nil
 }
 
-// Set changes a user by rules, all of them or none, and makes it if there is none of the name:
-// off and without any permission.
+// Set changes a user by rules. If one is wrong, it changes nothing. A new user starts switched off, without any
+// permission.
 func (l *Lists) Set(name string, words []string) error {
 	if hasSpace(name) {
 		return errName
@@ -82,7 +81,7 @@ func (l *Lists) Set(name string, words []string) error {
 	return nil
 }
 
-// User returns the user of a name, nil if there is none.
+// User returns the user with a name, nil if there is none.
 func (l *Lists) User(name string) *User {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -99,11 +98,12 @@ func (l *Lists) Users() []*User {
 	return slices.SortedFunc(maps.Values(l.users), func(a, b *User) int { return strings.Compare(a.name, b.name) })
 }
 
-// Login returns the user of a name and password, nil if there is none or it is off.
+// Login returns the user with a name and a password. It returns nil if there is no such user, the password is wrong,
+// or the user is off.
 func (l *Lists) Login(name string, password []byte) *User {
 	u := l.User(name)
 	if u == nil {
-		freshRules().accepts(password) // takes its time, so that a name that is none cannot be told
+		freshRules().accepts(password) // takes as long as for a known name, so that nobody can find out names
 		return nil
 	}
 	if !u.rules.Load().accepts(password) {
@@ -112,7 +112,7 @@ func (l *Lists) Login(name string, password []byte) *User {
 	return u
 }
 
-// Remove removes a user, and reports whether there was one; never the default user.
+// Remove removes a user, except the default user, and reports whether it did.
 func (l *Lists) Remove(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,11 +125,11 @@ func (l *Lists) Remove(name string) bool {
 	return true
 }
 
-// Categories returns the names of all categories, without the @, sorted.
+// Categories returns the sorted names of all categories, without the @.
 func (l *Lists) Categories() []string { return slices.Sorted(maps.Keys(l.table.categories)) }
 
-// InCategory returns the commands of a category, subcommands as in "config|get", in the order
-// of the table; nil if there is no such category.
+// InCategory returns the names of the commands in a category in the order of the table, subcommands as "config|get".
+// It returns nil if there is no such category.
 func (l *Lists) InCategory(name string) []string {
 	var names []string
 	for _, cmd := range l.table.categories[strings.ToLower(name)] {
@@ -138,13 +138,13 @@ func (l *Lists) InCategory(name string) []string {
 	return names
 }
 
-// maxLine is the most bytes of a line of an ACL file.
+// maxLine is the most bytes of a line in an ACL file.
 const maxLine = 1 << 20
 
-// Load replaces all users by those of an ACL file: lines "user NAME RULE...", empty ones and
-// those that begin with #. Users that go on keep what is done in their name; a user that is
-// not in the file is removed, and the default user begins anew if the file does not have it.
-// If anything in the file is refused nothing changes, and the error names every such line.
+// Load replaces all users by those of an ACL file. Its lines are "user NAME RULE...", empty, or comments that begin
+// with #. Users that are in the file keep their connections. Users that are not in the file are removed; if the
+// default user is not, it gets its initial rules. If any line is wrong, Load changes nothing, and the error names
+// every wrong line.
 func (l *Lists) Load(name string, file io.Reader) error {
 	loaded := make(map[string]*rules)
 	var errs []error
@@ -215,7 +215,7 @@ func (l *Lists) Save(file io.Writer) error {
 	return nil
 }
 
-// Command returns the command that words call, nil if there is none, and its arguments.
+// Command returns the command or subcommand that words call, nil if there is none, and its arguments.
 func (l *Lists) Command(words [][]byte) (cmd *module.Command, args [][]byte) {
 	name := strings.ToLower(string(words[0]))
 	cmd = l.table.named[name]

@@ -9,7 +9,7 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// access is what is done with a key.
+// access says what a command does with a key.
 type access uint8
 
 const (
@@ -17,8 +17,8 @@ const (
 	writes
 )
 
-// accessOf translates the flags of a key specification, of which Redis counts those that read
-// or change the value: EXISTS does neither.
+// accessOf translates the flags of a key specification. As in Redis, only reading and changing the value counts:
+// EXISTS does neither.
 func accessOf(flags string) (a access) {
 	for word := range strings.FieldsSeq(flags) {
 		switch word {
@@ -31,7 +31,7 @@ func accessOf(flags string) (a access) {
 	return a
 }
 
-// keyPattern allows uses of the keys that match.
+// keyPattern allows some uses of the keys that match a pattern.
 type keyPattern struct {
 	text    string
 	pattern *glob.Pattern
@@ -48,17 +48,16 @@ func (p keyPattern) String() string {
 	return "~" + p.text
 }
 
-// selector is a set of commands and the keys they may be used with. It is changed only before
-// it is published.
+// selector is a set of commands and the keys they may use. It never changes after it is published.
 type selector struct {
-	// Of the commands: those that are allowed, whether that is all of them, those that come
-	// with later versions included, and the rules that led there, after +@all or -@all.
+	// allowed are the commands that are allowed. allCommands also allows those of later versions. base is +@all or
+	// -@all, and rules are the rules applied after it, in order.
 	allowed     map[*module.Command]bool
 	allCommands bool
 	base        string
 	rules       []string
 
-	// first are the first arguments with which a command is allowed that is not among those.
+	// first are commands that are allowed only with certain first arguments.
 	first map[*module.Command][]string
 
 	allKeys bool
@@ -90,7 +89,7 @@ type redisText string
 
 func (t redisText) Error() string { return string(t) }
 
-// The reasons why a rule is refused, in the words of Redis.
+// The reasons why a rule is wrong, in the words of Redis.
 const (
 	errUnknown  = redisText("Unknown command or category name in ACL")
 	errSyntax   = redisText("Syntax error")
@@ -190,8 +189,8 @@ func (s *selector) addChannel(text string) error {
 	return nil
 }
 
-// applyCommands allows or forbids what a name in lower case stands for: a category, a
-// command, a subcommand, or a command with a first argument.
+// applyCommands allows or forbids the commands that a name in lower case stands for: a category, a command, a
+// subcommand, or a command with a first argument.
 func (s *selector) applyCommands(t *table, name string, allow bool) error {
 	if category, ok := strings.CutPrefix(name, "@"); ok {
 		commands := t.categories[category]
@@ -244,7 +243,7 @@ func (s *selector) set(cmd *module.Command, allow bool) {
 	s.allCommands = false
 }
 
-// note keeps a rule on commands in place of those it makes void: the same one, and those on
+// note appends a rule about commands. It removes rules that the new one overrides: the same one, and those about
 // parts of the same command.
 func (s *selector) note(name string, allow bool) {
 	s.rules = slices.DeleteFunc(s.rules, func(old string) bool {
@@ -257,7 +256,7 @@ func (s *selector) note(name string, allow bool) {
 	s.rules = append(s.rules, sign+name)
 }
 
-// allows reports whether the selector has the command.
+// allows reports whether the selector allows the command, for some keys.
 func (s *selector) allows(cmd *module.Command, args [][]byte) bool {
 	if s.allCommands || s.allowed[cmd] {
 		return true
@@ -266,8 +265,8 @@ func (s *selector) allows(cmd *module.Command, args [][]byte) bool {
 	return len(words) > 0 && len(args) > 0 && slices.Contains(words, strings.ToLower(string(args[0])))
 }
 
-// deniedKey returns the first of the command's keys that the selector does not have for what
-// the command does with it, nil if there is none, and how many keys are before it.
+// deniedKey returns the first of the command's keys that the command may not use in its way, nil if there is none,
+// and the number of keys before it.
 func (s *selector) deniedKey(cmd *module.Command, args [][]byte) (denied []byte, before int) {
 	if s.allKeys {
 		return nil, 0
@@ -289,7 +288,7 @@ func (s *selector) allowsKey(key []byte, what access) bool {
 	})
 }
 
-// keysText and channelsText are what GETUSER shows.
+// keysText, channelsText and commandsText are what GETUSER shows.
 func (s *selector) keysText() string {
 	if s.allKeys {
 		return "~*"
@@ -316,7 +315,7 @@ func (s *selector) commandsText() string {
 	return strings.Join(append([]string{s.base}, s.rules...), " ")
 }
 
-// String shows the rules that make the selector.
+// String returns the rules that make the selector.
 func (s *selector) String() string {
 	var words []string
 	if keys := s.keysText(); keys != "" {
@@ -331,19 +330,20 @@ func (s *selector) String() string {
 	return strings.Join(append(words, s.commandsText()), " ")
 }
 
-// hasSpace reports whether a name or pattern has what may be in none: it would end it in a file, or a selector.
+// hasSpace reports whether a name or pattern has a space or a zero byte. These are not allowed: in a file or a
+// selector they would end it.
 func hasSpace(text string) bool { return strings.ContainsAny(text, spaces+"\x00") }
 
-// fields splits text at spaces, which are those of ASCII alone: others may be in names and patterns.
+// fields splits text at ASCII spaces. Other Unicode spaces may be part of names and patterns.
 func fields(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(spaces, r) })
 }
 
 const spaces = " \t\n\v\f\r"
 
-// table is the commands by name, in lower case, and by category.
+// table has the commands by name, in lower case, and by category.
 type table struct {
-	all        []*module.Command // subcommands too
+	all        []*module.Command // with subcommands
 	named      map[string]*module.Command
 	categories map[string][]*module.Command
 }
@@ -374,7 +374,7 @@ func (t *table) subcommands(cmd *module.Command) []*module.Command {
 	return subs
 }
 
-// A RuleError says which rule is refused, and why.
+// RuleError says which rule is wrong, and why.
 type RuleError struct {
 	Rule   string
 	Reason error

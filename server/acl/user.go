@@ -12,15 +12,14 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// User is one user. Its methods may be called from any goroutine; each sees all of a change or
-// none of it.
+// User is one user. Its methods may be called from any goroutine. Each method sees either all or nothing of a change.
 type User struct {
 	name    string
 	rules   atomic.Pointer[rules]
 	removed atomic.Bool
 }
 
-// rules are what a user is and may do. They never change once they are published.
+// rules say what a user may do. They never change after they are published.
 type rules struct {
 	on, nopass   bool
 	skipSanitize bool
@@ -28,7 +27,7 @@ type rules struct {
 	selectors    []*selector // the first is the user's own
 }
 
-// freshRules are those of a user that nothing was said of: it is off and may do nothing.
+// freshRules returns the rules of a new user: it is off and may do nothing.
 func freshRules() *rules { return &rules{selectors: []*selector{newSelector()}} }
 
 func (r *rules) clone() *rules {
@@ -41,7 +40,7 @@ func (r *rules) clone() *rules {
 	return &c
 }
 
-// apply changes the rules by one word, or by a whole selector in parentheses.
+// apply applies one rule, or a whole selector in parentheses.
 func (r *rules) apply(t *table, rule string) error {
 	if rule == "" {
 		return errSyntax
@@ -81,7 +80,7 @@ func (r *rules) apply(t *table, rule string) error {
 		s := newSelector()
 		for _, word := range fields(rule[1 : len(rule)-1]) {
 			if strings.HasSuffix(word, ")") {
-				return errSyntax // shown, it would end the selector
+				return errSyntax // when the selector is shown, the parenthesis would end it
 			}
 			if err := s.apply(t, word); err != nil {
 				return err
@@ -110,8 +109,8 @@ func (r *rules) removePassword(hash string) error {
 	return nil
 }
 
-// hashOf is SHA-256 without salt, as Redis keeps and shows passwords: it is made for long
-// random ones, as of GENPASS, not for words that people think of.
+// hashOf returns the SHA-256 without salt, as Redis keeps and shows passwords. It is meant for long random passwords,
+// such as those of GENPASS. It does not protect words that people choose.
 func hashOf(password []byte) string {
 	sum := sha256.Sum256(password)
 	return hex.EncodeToString(sum[:])
@@ -121,7 +120,7 @@ func isHash(text string) bool {
 	return len(text) == 2*sha256.Size && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// accepts compares digests, in a time that depends on no password.
+// accepts reports whether the user is on and a password is right. The time it takes does not depend on the passwords.
 func (r *rules) accepts(password []byte) bool {
 	given, same := []byte(hashOf(password)), 0
 	for _, hash := range r.passwords {
@@ -147,16 +146,16 @@ func (r *rules) flags() []string {
 // Name returns the user's name.
 func (u *User) Name() string { return u.name }
 
-// Removed reports whether the user was removed, and what was done in its name is to end.
+// Removed reports whether the user was removed. Then its connections must end.
 func (u *User) Removed() bool { return u.removed.Load() }
 
-// NoPassword reports whether anybody may be this user, without a password.
+// NoPassword reports whether anybody may log in as this user without a password.
 func (u *User) NoPassword() bool {
 	r := u.rules.Load()
 	return r.on && r.nopass
 }
 
-// String shows the user as a line of an ACL file, without secrets but the passwords' hashes.
+// String returns the user as a line of an ACL file. The line has the hashes of the passwords.
 func (u *User) String() string {
 	r := u.rules.Load()
 	words := append([]string{"user", u.name}, r.flags()...)
@@ -196,10 +195,10 @@ func (u *User) Describe() Description {
 type Denial struct {
 	user    string
 	command string
-	key     []byte // nil if it is the command itself
+	key     []byte // nil if the command itself is not allowed
 }
 
-// Reason is "command" or "key", as ACL LOG says it.
+// Reason returns "command" or "key", as in ACL LOG.
 func (d *Denial) Reason() string {
 	if d.key != nil {
 		return "key"
@@ -207,7 +206,7 @@ func (d *Denial) Reason() string {
 	return "command"
 }
 
-// Object is the command's name, or the key.
+// Object returns the command's name, or the key.
 func (d *Denial) Object() string {
 	if d.key != nil {
 		return string(d.key)
@@ -215,7 +214,7 @@ func (d *Denial) Object() string {
 	return d.command
 }
 
-// Error is the text of the reply: it does not tell the key, which the client knows.
+// Error returns the text of the error reply. It does not repeat the key, which the client has sent.
 func (d *Denial) Error() string {
 	if d.key != nil {
 		return "No permissions to access a key"
@@ -223,7 +222,7 @@ func (d *Denial) Error() string {
 	return d.Verbose()
 }
 
-// Verbose is the answer of ACL DRYRUN.
+// Verbose returns the answer of ACL DRYRUN.
 func (d *Denial) Verbose() string {
 	if d.key != nil {
 		return fmt.Sprintf("User %s has no permissions to access the '%s' key", d.user, d.key)
@@ -231,12 +230,12 @@ func (d *Denial) Verbose() string {
 	return fmt.Sprintf("User %s has no permissions to run the '%s' command", d.user, d.command)
 }
 
-// unrestricted are the commands that everybody may run: those by which one logs in, or leaves.
+// unrestricted are the commands that every user may run: those that log in or leave.
 var unrestricted = map[string]bool{"AUTH": true, "HELLO": true, "QUIT": true, "RESET": true}
 
-// Check returns nil if the user may run a command with arguments: those that follow its name,
-// or both words of a subcommand; as many as it takes. Of several selectors the denial is that
-// which came farthest.
+// Check returns nil if the user may run a command. args are the words after the command's name, or after both words
+// of a subcommand; their number must be valid. If several selectors allow the command but none allows all its keys,
+// the denial is the one for the last key: of the selector that allowed most keys before it.
 func (u *User) Check(cmd *module.Command, args [][]byte) *Denial {
 	r := u.rules.Load()
 	if own := r.selectors[0]; own.allCommands && own.allKeys || unrestricted[cmd.Name] {
@@ -259,8 +258,7 @@ func (u *User) Check(cmd *module.Command, args [][]byte) *Denial {
 	return denial
 }
 
-// joinSelectors puts the words of selectors in parentheses together: they come as words of a
-// command or of a line.
+// joinSelectors joins the words of each selector in parentheses to one word: in commands and lines they come apart.
 func joinSelectors(words []string) ([]string, error) {
 	var joined []string
 	open := -1
@@ -282,5 +280,5 @@ func joinSelectors(words []string) ([]string, error) {
 	return joined, nil
 }
 
-// errName is why a user cannot have a name.
+// errName is the error for a name that a user cannot have.
 const errName = redisText("Usernames can't contain spaces or null characters")

@@ -6,7 +6,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Append appends a reply as a client of the given protocol gets it: RESP3 for 3, RESP2 for any other.
+// Append appends a reply in the form for a client's protocol: RESP3 for 3, RESP2 for any other number.
 func Append(dst []byte, r reply.Reply, protocol int) []byte {
 	if protocol == 3 {
 		return append3(dst, r)
@@ -67,7 +67,7 @@ func appendAll(dst []byte, elems []reply.Reply) []byte {
 	return dst
 }
 
-// AppendCommand appends the words of a command as a client sends them.
+// AppendCommand appends the words of a command in the form in which clients send them.
 func AppendCommand(dst []byte, words [][]byte) []byte {
 	dst = appendNumber(dst, '*', int64(len(words)))
 	for _, w := range words {

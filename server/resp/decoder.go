@@ -7,15 +7,14 @@ import (
 )
 
 const (
-	minBuffer  = 16 << 10 // size of a Decoder's first buffer: Redis reads as much at once
-	restBuffer = 512      // that after Rest
+	minBuffer  = 16 << 10 // size of a Decoder's first buffer, which is what Redis reads at once
+	restBuffer = 512      // size of the buffer after Rest
 )
 
-// minSpans is the least number of words a Decoder makes room for, unless there are fewer.
+// minSpans is how many words a Decoder makes room for at first, unless the command has fewer.
 const minSpans = 8
 
-// Decoder finds commands in what a client sent. Fill reads bytes into its buffer, Next takes the commands
-// out of it:
+// Decoder finds commands in what a client sent. Fill reads bytes into its buffer, Next takes commands out of it:
 //
 //	for {
 //		words, ok, err := d.Next()
@@ -23,35 +22,35 @@ const minSpans = 8
 //		case err != nil: // tell the client and close
 //		case ok: // run the command
 //		default:
-//			if _, err := d.Fill(conn); err != nil { // the client has gone
+//			if _, err := d.Fill(conn); err != nil { // the client is gone
 //		}
 //	}
 //
-// The buffer doubles when it is full of what was received, up to Limits.Buffer. How far a command is parsed is remembered, so
-// that the pieces of a long one are looked at once each.
+// The buffer doubles when it is full, up to Limits.Buffer. The Decoder remembers how far it has parsed an incomplete
+// command, so that it looks at each byte once.
 //
-// Commands are read as Redis 7.0 reads them. The byte after the CR of a line with a length, and the two bytes
-// after a word, are skipped whatever they are; an inline line ends in LF, with or without a CR before it.
-// Redis reads no inline line that has a zero byte; here that is a byte as any other.
+// Commands are read as Redis 7.0 reads them. The byte after the CR of a line with a length, and the two bytes after a
+// word, are skipped whatever they are. An inline line ends in LF, with or without a CR before it. One difference:
+// Redis never completes an inline line with a zero byte; here a zero byte is like any other.
 type Decoder struct {
-	next   Limits // of the commands to come
-	limits Limits // of the command at start
+	next   Limits // for the next commands
+	limits Limits // for the command at start
 
-	buf   []byte // buf[start:] was received and is of no command that Next returned
+	buf   []byte // buf[start:] was received and not yet returned by Next
 	start int    // where the next command begins
-	pos   int    // how far it is parsed
-	seen  int    // buf[pos:seen] has no end of a line
+	pos   int    // how far that command is parsed
+	seen  int    // buf[pos:seen] has no line end
 
-	missing int    // words to come, 0 before their number is known
-	bulk    int    // bytes of the word at pos, -1 before its length is known
+	missing int    // words that are still missing, 0 before their number is known
+	bulk    int    // length of the word at pos, -1 before it is known
 	size    int64  // bytes of the words so far
 	spans   []span // the words so far
 	words   [][]byte
 	err     error
 }
 
-// span is where a word is, counted from the start of its command: the buffer may move before the command
-// is complete. That no command has 4 GiB, the limits see to.
+// span is where a word is, counted from the start of its command, because the buffer may move before the command is
+// complete. The limits keep commands below 4 GiB.
 type span struct{ from, to uint32 }
 
 // NewDecoder returns a decoder with these limits.
@@ -62,25 +61,24 @@ func NewDecoder(l Limits) *Decoder {
 	return d
 }
 
-// SetLimits sets the limits from the next command on. A command of which Next has already seen a part
-// keeps those it began with.
+// SetLimits sets the limits for the following commands. A command that Next has seen in part keeps its limits.
 func (d *Decoder) SetLimits(l Limits) { d.next = l.orDefaults() }
 
-// Buffered returns the number of bytes that were received and are of no command that Next returned.
+// Buffered returns the number of bytes that were received and not yet returned by Next.
 func (d *Decoder) Buffered() int { return len(d.buf) - d.start }
 
-// Partial reports whether bytes are left. After Next found no command they are the beginning of one.
+// Partial reports whether bytes are left. If Next found no command, they are the beginning of one.
 func (d *Decoder) Partial() bool { return d.Buffered() > 0 }
 
-// Size returns the bytes of memory that are held once more are read: a first buffer, then at most four times the bytes
-// received, and up to 64 bytes for each of their words, but at least 256 if there are any.
+// Size returns how much memory the Decoder holds once more is read: at first one buffer, later at most four times the
+// bytes received, and up to 64 bytes for each word, but at least 256 if there are any words.
 func (d *Decoder) Size() int {
 	const spanSize, wordSize = 8, 24
 	return d.room() + spanSize*cap(d.spans) + wordSize*cap(d.words)
 }
 
-// Shrink gives back the memory that a large command has taken, if no bytes are left: the words of the last
-// command are no longer valid then. So it does with a buffer larger than Limits.Buffer.
+// Shrink frees the memory of large commands and a buffer larger than Limits.Buffer, if no bytes are left. The words
+// of the last command are not valid after it.
 func (d *Decoder) Shrink() {
 	if d.Buffered() > 0 || d.Size() <= 2*minBuffer && cap(d.buf) <= d.next.Buffer {
 		return
@@ -90,9 +88,9 @@ func (d *Decoder) Shrink() {
 	d.begin()
 }
 
-// Rest gives back most of the memory of a Decoder that has no bytes, for a client that has not said anything for
-// a while: the next Fill reads few bytes, and once it has read all that there is room for, the one after it as many
-// as others do. It reports whether there was something to give back.
+// Rest frees most of the memory of a Decoder without bytes, for a client that has been silent for a while. The next
+// Fill reads few bytes; when it has filled the small buffer, the next one reads as many as usual. Rest reports
+// whether it freed anything.
 func (d *Decoder) Rest() bool {
 	if d.Buffered() > 0 || cap(d.buf) <= restBuffer {
 		return false
@@ -103,7 +101,7 @@ func (d *Decoder) Rest() bool {
 	return true
 }
 
-// Fill reads once from r. It returns what r returns.
+// Fill reads once from r, and returns what r.Read returns.
 func (d *Decoder) Fill(r io.Reader) (int, error) {
 	d.makeRoom()
 	n, err := r.Read(d.buf[len(d.buf):cap(d.buf)])
@@ -111,10 +109,10 @@ func (d *Decoder) Fill(r io.Reader) (int, error) {
 	return n, err
 }
 
-// makeRoom sees to it that at least a quarter of the buffer is free. It doubles a buffer only if more than half
-// of it is in use, and moves what is in use only if that makes half of it free: each byte is moved less than
-// twice, and the buffer is less than four times as large as what is in it. One that rested is replaced when it was
-// filled.
+// makeRoom makes sure that at least a quarter of the buffer is free. It doubles the buffer only if more than half of
+// it is in use, and moves the bytes only if that makes half of the buffer free. So it moves each byte less than
+// twice, and the buffer is less than four times as large as its content. It replaces the small buffer of Rest once
+// that is full.
 func (d *Decoder) makeRoom() {
 	used, free := d.Buffered(), cap(d.buf)-len(d.buf)
 	if n := d.room(); n > cap(d.buf) {
@@ -124,13 +122,13 @@ func (d *Decoder) makeRoom() {
 	}
 }
 
-// room returns the size of the buffer once makeRoom was called.
+// room returns the size that makeRoom gives the buffer.
 func (d *Decoder) room() int {
 	used, free := d.Buffered(), cap(d.buf)-len(d.buf)
 	switch {
 	case cap(d.buf) >= d.next.Buffer:
 		return cap(d.buf)
-	case cap(d.buf) == 0 && d.next.Buffer < minBuffer: // one that is to be small begins as one that rested
+	case cap(d.buf) == 0 && d.next.Buffer < minBuffer: // a buffer with a small limit starts as small as after Rest
 		return min(restBuffer, d.next.Buffer)
 	case free == 0 && cap(d.buf) < minBuffer:
 		return min(minBuffer, d.next.Buffer)
@@ -140,7 +138,7 @@ func (d *Decoder) room() int {
 	return cap(d.buf)
 }
 
-// move moves the bytes in use to the beginning of dst.
+// move moves the bytes in use to the start of dst.
 func (d *Decoder) move(dst []byte) {
 	copy(dst, d.buf[d.start:])
 	d.buf = dst
@@ -149,9 +147,9 @@ func (d *Decoder) move(dst []byte) {
 	d.start = 0
 }
 
-// Next returns the words of the next command, at least one. It is not ok if more bytes are needed for it.
-// Commands without words, a blank line or *0, are skipped. The words are valid until the next call of Next,
-// Fill or Shrink. An error is a ProtocolError, which all later calls return too.
+// Next returns the words of the next command, at least one. It is not ok if it needs more bytes. It skips commands
+// without words: a blank line, or *0. The words are valid until the next call of Next, Fill or Shrink. An error is a
+// ProtocolError; all later calls return it too.
 func (d *Decoder) Next() (words [][]byte, ok bool, err error) {
 	for d.err == nil && d.start < len(d.buf) {
 		if d.pos == d.start {
@@ -173,14 +171,14 @@ func (d *Decoder) Next() (words [][]byte, ok bool, err error) {
 	return nil, false, d.err
 }
 
-// begin forgets how far the command before was parsed.
+// begin prepares for parsing the next command.
 func (d *Decoder) begin() {
 	d.pos, d.seen = d.start, d.start
 	d.missing, d.bulk, d.size = 0, -1, 0
 	d.spans = d.spans[:0]
 }
 
-// command parses on, up to the end of the command if it is there. There may be no words.
+// command goes on parsing the command at start, and returns its words if it is complete. There may be no words.
 func (d *Decoder) command() (words [][]byte, ok bool, err error) {
 	if d.buf[d.start] != '*' {
 		return d.inline()
@@ -203,7 +201,7 @@ func (d *Decoder) command() (words [][]byte, ok bool, err error) {
 	return d.words, true, nil
 }
 
-// inline parses a line of words.
+// inline parses an inline command.
 func (d *Decoder) inline() ([][]byte, bool, error) {
 	line, ok, err := d.line('\n', errInline)
 	if !ok {
@@ -217,7 +215,7 @@ func (d *Decoder) inline() ([][]byte, bool, error) {
 	return words, true, nil
 }
 
-// count parses the line with the number of words. It leaves missing at 0 if there are none.
+// count parses the line with the number of words. It leaves missing at 0 if there are no words.
 func (d *Decoder) count() (ok bool, err error) {
 	line, ok, err := d.lengthLine(errArgsLine)
 	if !ok {
@@ -234,7 +232,7 @@ func (d *Decoder) count() (ok bool, err error) {
 	return true, nil
 }
 
-// word parses a word and the line with its length.
+// word parses the line with a word's length, and the word.
 func (d *Decoder) word() (ok bool, err error) {
 	if d.bulk < 0 {
 		if ok, err := d.length(); !ok {
@@ -246,9 +244,9 @@ func (d *Decoder) word() (ok bool, err error) {
 	}
 	from := d.pos - d.start
 	if len(d.spans) == cap(d.spans) {
-		// append adds a quarter to a long slice, which leaves five times as much garbage as this does.
+		// append would grow a long slice by a quarter, which makes five times as much garbage.
 		d.spans = slices.Grow(d.spans, min(max(len(d.spans), minSpans), d.missing))
-		// The words themselves are made at the end. That they take memory is known from now on, and there is room then.
+		// command fills words at the end. Making room for them now lets Size count their memory early.
 		d.words = slices.Grow(d.words[:0], cap(d.spans))
 	}
 	d.spans = append(d.spans, span{uint32(from), uint32(from + d.bulk)})
@@ -282,7 +280,7 @@ func (d *Decoder) length() (ok bool, err error) {
 	return true, nil
 }
 
-// lengthLine moves behind a line with a length and returns it.
+// lengthLine returns a line with a length, and moves behind it.
 func (d *Decoder) lengthLine(tooLong error) (line []byte, ok bool, err error) {
 	line, ok, err = d.line('\r', tooLong)
 	if !ok || len(d.buf)-d.pos < len(line)+len("\r\n") {
@@ -293,7 +291,7 @@ func (d *Decoder) lengthLine(tooLong error) (line []byte, ok bool, err error) {
 	return line, true, nil
 }
 
-// line returns the bytes from pos up to the first one that is end.
+// line returns the bytes from pos up to the first end byte.
 func (d *Decoder) line(end byte, tooLong error) (line []byte, ok bool, err error) {
 	n := bytes.IndexByte(d.buf[d.seen:], end)
 	if n >= 0 {
@@ -307,7 +305,7 @@ func (d *Decoder) line(end byte, tooLong error) (line []byte, ok bool, err error
 	return d.buf[d.pos:d.seen], n >= 0, nil
 }
 
-// parseInt reads a decimal number as Redis does: without a plus, leading zeros or blanks, and within 64 bits.
+// parseInt parses a decimal number as Redis does: no plus sign, leading zeros or blanks, and at most 64 bits.
 func parseInt(text []byte) (n int64, ok bool) {
 	digits, negative := bytes.CutPrefix(text, []byte("-"))
 	if len(digits) == 0 || len(digits) > len("9223372036854775808") {

@@ -2,8 +2,8 @@ package resp
 
 import "fmt"
 
-// ProtocolError says why input is not of the protocol. What follows it cannot be understood, so that a
-// connection is closed. For a Decoder the text is what a server sends after "ERR ", as Redis words it.
+// ProtocolError says why input is not valid. The input after it cannot be understood, so the connection must be
+// closed. A Decoder's text is what Redis sends after "ERR ".
 type ProtocolError string
 
 // Error returns the text.
@@ -20,8 +20,8 @@ const (
 	errBulkAnonymous = ProtocolError("Protocol error: unauthenticated bulk length")
 )
 
-// errExpectedBulk is the error for a word that begins with c. A line break would end the error's line, so
-// Redis sends a space.
+// errExpectedBulk is the error for a word that begins with c. For a line break, which would end the error's line,
+// Redis shows a space.
 func errExpectedBulk(c byte) ProtocolError {
 	if c == '\r' || c == '\n' {
 		c = ' '
@@ -29,7 +29,7 @@ func errExpectedBulk(c byte) ProtocolError {
 	return ProtocolError("Protocol error: expected '$', got '" + string([]byte{c}) + "'")
 }
 
-// errBuffer is the error for a command that is not complete when it has filled the buffer.
+// errBuffer is the error for a command that fills the buffer and is still incomplete.
 func errBuffer(limit int) ProtocolError {
 	return ProtocolError(fmt.Sprintf("Protocol error: command of more than %d bytes with its lengths", limit))
 }

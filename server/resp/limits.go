@@ -2,35 +2,34 @@ package resp
 
 import "math"
 
-// Limits bound what a Decoder accepts. Fields that are zero or less stand for the values of Redis.
+// Limits bound what a Decoder accepts. A field that is zero or less means the default, which is Redis' limit.
 type Limits struct {
-	Args    int   // most words of a command, at most 64 Mi; 1,048,576
-	Bulk    int64 // most bytes of one word; 512 MiB
-	Command int64 // most bytes of all words of a command, at most 2 GiB; 1 GiB
-	Inline  int   // most bytes of an inline command's line, and of a line with a length; 64 KiB
+	Args    int   // most words of a command, at most 64 Mi; default 1,048,576
+	Bulk    int64 // most bytes of one word; default 512 MiB
+	Command int64 // most bytes of all words of a command, at most 2 GiB; default 1 GiB
+	Inline  int   // most bytes of an inline command's line, and of a line with a length; default 64 KiB
 
-	// Buffer is the most bytes of a Decoder's buffer, and so of a command with all that is around its words; no
-	// limit if it is zero or less.
+	// Buffer is the most bytes of a Decoder's buffer, and so of a whole command with the lengths of its words;
+	// default no limit.
 	Buffer int
 
-	// Unauthenticated says that Args and Bulk are those for clients that still have to give a
-	// password: the errors say so.
+	// Unauthenticated makes the errors for Args and Bulk say that the client has not given the password.
 	Unauthenticated bool
 }
 
-// UnauthenticatedLimits are those for clients that have not given the password yet: enough for AUTH and HELLO. Redis
-// allows them words of 16 KiB. Here the sum of what strangers hold is kept small.
+// UnauthenticatedLimits are the limits for clients that have not given the password yet. They are large enough for
+// AUTH and HELLO. Redis allows words of 16 KiB; here they are smaller, so that strangers hold little memory together.
 var UnauthenticatedLimits = Limits{Args: 10, Bulk: 2 << 10, Inline: 2 << 10, Buffer: 4 << 10, Unauthenticated: true}
 
-// The most that Args and Command may be; what is above stands for them. With what is around its words, 15 bytes each, a
-// command then has less than 4 GiB, and 32 bits say where a word is.
+// Larger values of Args and Command are lowered to these. Then a command, with 15 bytes more for each word, has less
+// than 4 GiB, and 32 bits can say where a word is.
 const (
 	maxArgs    = 64 << 20
 	maxCommand = 2 << 30
 )
 
-// orDefaults returns the limits with the defaults filled in. No word may be so long that its end cannot
-// be counted.
+// orDefaults returns the limits with the defaults filled in. It bounds Bulk so that a word's length plus its line end
+// does not overflow.
 func (l Limits) orDefaults() Limits {
 	return Limits{
 		Args:            min(orDefault(l.Args, 1<<20), maxArgs),
@@ -49,7 +48,7 @@ func orDefault[T int | int64](value, otherwise T) T {
 	return value
 }
 
-// checkArgs returns the error for a command of n words.
+// checkArgs returns the error for a command of n words, nil if n is allowed.
 func (l *Limits) checkArgs(n int64) error {
 	switch {
 	case n <= int64(l.Args):
@@ -61,7 +60,7 @@ func (l *Limits) checkArgs(n int64) error {
 	}
 }
 
-// checkBulk returns the error for a word of n bytes in a command of size bytes without it.
+// checkBulk returns the error for a word of n bytes after size bytes of other words, nil if it is allowed.
 func (l *Limits) checkBulk(n, size int64) error {
 	switch {
 	case n < 0:

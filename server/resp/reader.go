@@ -13,12 +13,11 @@ import (
 )
 
 const (
-	// maxDepth is the most arrays, sets and maps within each other, so that no reply exhausts the stack.
+	// maxDepth is how deeply arrays, sets and maps may be nested, so that no reply exhausts the stack.
 	maxDepth = 128
-	// maxLine is the most bytes of a line: the longest ones are texts of errors.
+	// maxLine is the most bytes of a line. The longest lines are error texts.
 	maxLine = 1 << 20
-	// firstChunk is the most bytes of a string, and of an array's elements, that are made room for
-	// before any has come.
+	// firstChunk is how many bytes of a string the Reader makes room for before any has come.
 	firstChunk = 64 << 10
 )
 
@@ -30,16 +29,16 @@ type Reader struct {
 // NewReader returns a reader of replies from r. It reads ahead.
 func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, minBuffer)} }
 
-// Buffered returns the number of bytes that were read from the server and are of no reply yet.
+// Buffered returns the number of bytes that were read from the server and not yet returned as replies.
 func (r *Reader) Buffered() int { return r.r.Buffered() }
 
-// Read returns the next reply. Pushes are skipped, and so are attributes, which tell about a reply. The kinds
-// are those of the wire: in RESP2 a boolean is an integer. Of kinds that package reply has not, a big number is a
-// string and an error with its length before it an error.
+// Read returns the next reply. It skips pushes, and attributes, which describe a reply. The reply has the kind of the
+// wire: in RESP2 a boolean is an integer. A big number becomes a string, and an error with a length an error, because
+// package reply has no kinds for these.
 //
-// The error is a ProtocolError if no reply begins at these bytes, or if it cannot be understood; io.EOF if
-// the server closed the connection between replies, io.ErrUnexpectedEOF if it did within one; otherwise that of
-// the underlying reader. After an error the reader is of no use.
+// The error is a ProtocolError if the bytes are not a valid reply, io.EOF if the server closed the connection between
+// replies, io.ErrUnexpectedEOF if it did so within one, otherwise that of the underlying reader. After an error the
+// Reader cannot be used.
 func (r *Reader) Read() (reply.Reply, error) {
 	for {
 		if answer, push, err := r.ReadAny(); !push || err != nil {
@@ -48,11 +47,11 @@ func (r *Reader) Read() (reply.Reply, error) {
 	}
 }
 
-// ReadAny is Read for pushes too: push says that the reply, an array, is one.
+// ReadAny is Read, but returns pushes too: push says that the reply, an array, is a push.
 func (r *Reader) ReadAny() (answer reply.Reply, push bool, err error) {
 	kind, err := r.r.ReadByte()
 	if err != nil {
-		return reply.Nil, false, err // also io.EOF
+		return reply.Nil, false, err // io.EOF stays as it is here
 	}
 	if push = kind == '>'; push {
 		kind = '*'
@@ -67,7 +66,7 @@ func (r *Reader) ReadAny() (answer reply.Reply, push bool, err error) {
 	return answer, push, nil
 }
 
-// element reads a reply within another.
+// element reads a reply nested in another.
 func (r *Reader) element(depth int) (reply.Reply, error) {
 	kind, err := r.r.ReadByte()
 	if err != nil {
@@ -76,9 +75,9 @@ func (r *Reader) element(depth int) (reply.Reply, error) {
 	return r.of(kind, depth)
 }
 
-// of reads a reply of which the first byte is read, with at most depth arrays within each other.
+// of reads the rest of a reply after its first byte, with arrays nested at most depth deep.
 func (r *Reader) of(kind byte, depth int) (reply.Reply, error) {
-	for kind == '|' { // attributes, a map; the reply itself follows
+	for kind == '|' { // attributes, a map; the reply follows
 		if _, err := r.elements('%', depth); err != nil {
 			return reply.Nil, err
 		}
@@ -103,7 +102,7 @@ func (r *Reader) of(kind byte, depth int) (reply.Reply, error) {
 	}
 }
 
-// scalar returns the reply that a line stands for.
+// scalar returns the reply in a line.
 func scalar(kind byte, line []byte) (reply.Reply, error) {
 	text := string(line)
 	switch kind {
@@ -140,13 +139,13 @@ func isBigNumber(text string) bool {
 	return len(digits) > 0 && !slices.ContainsFunc(digits, func(c byte) bool { return c < '0' || c > '9' })
 }
 
-// malformed is the error for a line that does not fit the kind of its reply.
+// malformed is the error for a line that does not fit the type of its reply.
 func malformed(kind byte, line []byte) error {
-	const most = 64 // bytes of the line that are shown
+	const most = 64 // bytes of the line that the error shows
 	return ProtocolError(fmt.Sprintf("Protocol error, got %q in a reply of type %q", line[:min(len(line), most)], kind))
 }
 
-// line returns what is left of the line, without CRLF. It is valid until the next read.
+// line returns the rest of the line without CRLF. It is valid until the next read.
 func (r *Reader) line() ([]byte, error) {
 	line, err := r.r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -162,7 +161,7 @@ func (r *Reader) line() ([]byte, error) {
 	return text, nil
 }
 
-// longLine reads on after a beginning that filled the buffer.
+// longLine reads the rest of a line that does not fit into the buffer.
 func (r *Reader) longLine(line []byte) ([]byte, error) {
 	line = bytes.Clone(line)
 	for {
@@ -177,7 +176,7 @@ func (r *Reader) longLine(line []byte) ([]byte, error) {
 	}
 }
 
-// count reads the rest of a line with a length. ok is false for -1, the nil of RESP2.
+// count reads the rest of a line with a length. It is not ok for -1, the nil of RESP2.
 func (r *Reader) count(kind byte) (n int64, ok bool, err error) {
 	line, err := r.line()
 	if err != nil {
@@ -202,7 +201,7 @@ func (r *Reader) bulk(kind byte) (reply.Reply, error) {
 	switch kind {
 	case '!':
 		return reply.Error(string(text)), nil
-	case '=': // the format, of three letters, and a colon come first
+	case '=': // begins with the format, three letters, and a colon
 		if len(text) < len("txt:") || text[3] != ':' {
 			return reply.Nil, malformed(kind, text)
 		}
@@ -212,7 +211,7 @@ func (r *Reader) bulk(kind byte) (reply.Reply, error) {
 	}
 }
 
-// text reads n bytes and the CRLF behind them. The room for them grows as they come.
+// text reads n bytes and the CRLF after them. It makes room for them as they come.
 func (r *Reader) text(n int64) ([]byte, error) {
 	text := make([]byte, 0, min(n, firstChunk))
 	for int64(len(text)) < n {
@@ -234,7 +233,7 @@ func (r *Reader) text(n int64) ([]byte, error) {
 	return text, nil
 }
 
-// unexpected makes the end of the input the error that it is within a reply.
+// unexpected turns io.EOF into io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -242,7 +241,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// elements reads the replies that an array, a set or a map holds.
+// elements reads the elements of an array, a set or a map.
 func (r *Reader) elements(kind byte, depth int) (reply.Reply, error) {
 	if depth == 0 {
 		return reply.Nil, ProtocolError(fmt.Sprintf("Protocol error, more than %d arrays within each other", maxDepth))

@@ -5,19 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// Split splits a command line into its words by the rules of Redis, which redis-cli has too:
+// Split splits a command line into words by the rules of Redis and redis-cli:
 //
-//   - Words are separated by blanks: space, tab, line feed, carriage return. Vertical tab and form feed
-//     are blanks before a word and after a closing quote, but part of an unquoted word.
-//   - In double quotes, \n \r \t \b \a are control characters, \xHH is the byte with that hexadecimal
-//     value, and a backslash before any other byte stands for that byte.
-//   - In single quotes all bytes stand for themselves, but \' for a quote.
-//   - Quotes may open within a word, as in ab"c d"; a closing quote ends the word, and a blank or the
-//     end of the line must follow it.
+//   - Blanks separate words: space, tab, line feed, carriage return. Vertical tab and form feed are blanks before a word
+//     and after a closing quote, but part of an unquoted word.
+//   - In double quotes, \n \r \t \b \a are control characters, \xHH is the byte with that hexadecimal value, and a
+//     backslash before any other byte stands for that byte.
+//   - In single quotes all bytes stand for themselves, except \' for a quote.
+//   - A quote may open within a word, as in ab"c d". A closing quote ends the word; a blank or the end of the line must
+//     follow it.
 //
-// Words are any bytes, also none: "" is an empty word. They share no memory with line. An empty or
-// blank line has no words. A quote that is not closed, or followed by something else than a blank, is
-// an error that names its place, counted in characters from 1, and what is missing there.
+// Words are any bytes, and may be empty: "" is an empty word. They do not share memory with line. An empty or blank
+// line has no words. If a quote is not closed, or followed by another byte than a blank, the error says where,
+// counted in characters from 1, and what is missing.
 func Split(line []byte) ([][]byte, error) {
 	var words [][]byte
 	s := NewSplitter(line)
@@ -31,7 +31,7 @@ func Split(line []byte) ([][]byte, error) {
 	return words, nil
 }
 
-// Splitter splits a line word by word, as Split does, for callers that have to know where words begin.
+// Splitter splits a line word by word, as Split does, for callers that need to know where words begin.
 type Splitter struct {
 	line []byte
 	pos  int
@@ -40,7 +40,7 @@ type Splitter struct {
 // NewSplitter returns a splitter at the beginning of line.
 func NewSplitter(line []byte) *Splitter { return &Splitter{line: line} }
 
-// Pos returns the number of bytes of the line that are split.
+// Pos returns the number of bytes that the Splitter has read.
 func (s *Splitter) Pos() int { return s.pos }
 
 // SkipBlanks moves to the next word and reports whether there is one.
@@ -51,7 +51,7 @@ func (s *Splitter) SkipBlanks() bool {
 	return s.pos < len(s.line)
 }
 
-// Word reads a word, never nil, and moves behind it.
+// Word returns the next word, never nil, and moves behind it.
 func (s *Splitter) Word() ([]byte, error) {
 	word := []byte{}
 	for s.pos < len(s.line) {
@@ -68,8 +68,7 @@ func (s *Splitter) Word() ([]byte, error) {
 	return word, nil
 }
 
-// quoted appends the text between the quote at pos and the next of its kind to word, and moves behind
-// it: to a blank or the end of the line.
+// quoted appends to word the text between the quote at pos and the closing quote. It moves behind the closing quote.
 func (s *Splitter) quoted(word []byte, quote byte) ([]byte, error) {
 	opened := s.pos
 	s.pos++
@@ -101,8 +100,8 @@ func (s *Splitter) closeQuote(quote byte) error {
 	return nil
 }
 
-// escape appends what the backslash at pos and the bytes after it stand for in double quotes, and
-// moves behind them. A backslash that ends the line stands for itself; the quote stays open then.
+// escape appends what the backslash at pos and the bytes after it stand for in double quotes, and moves behind them.
+// A backslash at the end of the line stands for itself; the quote is then still open.
 func (s *Splitter) escape(word []byte) []byte {
 	if s.pos+1 == len(s.line) {
 		s.pos++
@@ -129,7 +128,7 @@ func (s *Splitter) escape(word []byte) []byte {
 	return append(word, c)
 }
 
-// at returns the byte i after pos, 0 behind the end of the line: no quote and no hexadecimal digit.
+// at returns the byte i after pos, or 0, which is no quote and no hexadecimal digit, behind the end of the line.
 func (s *Splitter) at(i int) byte {
 	if s.pos+i < len(s.line) {
 		return s.line[s.pos+i]
@@ -137,13 +136,12 @@ func (s *Splitter) at(i int) byte {
 	return 0
 }
 
-// character returns the number, from 1, of the character at byte pos. A byte that is no UTF-8 counts
-// as one.
+// character returns the number, from 1, of the character at byte pos. An invalid byte of UTF-8 counts as one.
 func (s *Splitter) character(pos int) int {
 	return utf8.RuneCount(s.line[:pos]) + 1
 }
 
-// isBlank is C's isspace, which redis-cli uses. Unicode's other spaces are part of words.
+// isBlank is isspace of C, which redis-cli uses. Other Unicode spaces are parts of words.
 func isBlank(c byte) bool {
 	return c == ' ' || '\t' <= c && c <= '\r'
 }

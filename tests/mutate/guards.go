@@ -730,7 +730,7 @@ var guards = []mutation{
 			"\treturn len(name) <= maxName && !slices",
 			"\treturn !slices"},
 	}},
-	{name: "CLIENT KILL kills who asks", pkg: "./server", tests: "^TestClientKill$", edits: []edit{
+	{name: "CLIENT KILL kills the client that asks", pkg: "./server", tests: "^TestClientKill$", edits: []edit{
 		{"server/client.go",
 			"\t\tif other == c && skipMe {\n",
 			"\t\tif other == c && skipMe && false {\n"},
@@ -741,7 +741,7 @@ var guards = []mutation{
 	{name: "CLIENT LIST shows a killed connection", pkg: "./server", tests: "^TestClientKill_running$", edits: []edit{
 		{"server/client.go", "slices.DeleteFunc(c.server.connections(), (*conn).isKilled)", "c.server.connections()"},
 	}},
-	{name: "CLIENT KILL kills who fits one condition", pkg: "./server", tests: "^TestClientKill$", edits: []edit{
+	{name: "CLIENT KILL kills clients that match one condition", pkg: "./server", tests: "^TestClientKill$", edits: []edit{
 		{"server/client.go",
 			"return !slices.ContainsFunc(conditions, func(holds func(*conn) bool) bool { return !holds(other) })",
 			"return slices.ContainsFunc(conditions, func(holds func(*conn) bool) bool { return holds(other) })"},
@@ -1048,8 +1048,8 @@ var guards = []mutation{
 	}},
 	{name: "large commands run all at once", pkg: "./server", tests: "^TestMemory_largeCommands$", edits: []edit{
 		{"server/limits.go",
-			"\tif c.entered = c.gate(cmd, words); c.entered == nil {",
-			"\tif c.entered = nil; c.entered == nil {"},
+			"\tif c.acquired = c.semaphore(cmd, words); c.acquired == nil {",
+			"\tif c.acquired = nil; c.acquired == nil {"},
 	}},
 	{name: "huge commands run as many at once as large ones", pkg: "./server", tests: "^TestMemory_largeCommands$", edits: []edit{
 		{"server/limits.go",
@@ -1058,7 +1058,7 @@ var guards = []mutation{
 	}},
 	{name: "a large command that has ended counts as running", pkg: "./server", tests: "^TestMemory_largeCommands$", edits: []edit{
 		{"server/limits.go",
-			"\t\t<-c.entered\n",
+			"\t\t<-c.acquired\n",
 			""},
 	}},
 	{name: "what a reply took is counted for ever", pkg: "./server", tests: "^TestMemory_replies$", edits: []edit{
@@ -1066,23 +1066,23 @@ var guards = []mutation{
 			"\t\tc.discharge()\n",
 			""},
 	}},
-	{name: "a turn that was lent is given back twice", pkg: "./server", tests: "^TestTurns_lent$", edits: []edit{
-		{"server/turns.go",
-			"\t\t\tone.lent = true\n\t\t\tt.next()\n",
-			"\t\t\tt.next()\n"},
+	{name: "the place of an overdue turn is freed twice", pkg: "./server", tests: "^TestAdmission_passedOn$", edits: []edit{
+		{"server/admission.go",
+			"\t\t\tone.passedOn = true\n\t\t\ta.next()\n",
+			"\t\t\ta.next()\n"},
 	}},
-	{name: "who waits for its turn goes on when commands are given up", pkg: "./server", tests: "^TestTurns$", edits: []edit{
-		{"server/turns.go",
-			"\tif w.turn == nil {\n\t\theap.Remove(&t.waiting, w.index)\n\t}\n",
+	{name: "a connection that waits for a turn stays in the heap when commands are given up", pkg: "./server", tests: "^TestAdmission$", edits: []edit{
+		{"server/admission.go",
+			"\tif w.turn == nil {\n\t\theap.Remove(&a.waiting, w.index)\n\t}\n",
 			""},
 	}},
-	{name: "a place that nobody waits for is lost", pkg: "./server", tests: "^TestTurns$", edits: []edit{
-		{"server/turns.go",
-			"\tif len(t.waiting) == 0 {\n\t\tt.free++\n\t\treturn\n\t}\n\tw :=",
-			"\tif len(t.waiting) == 0 {\n\t\treturn\n\t}\n\tw :="},
+	{name: "a place that no connection waits for is lost", pkg: "./server", tests: "^TestAdmission$", edits: []edit{
+		{"server/admission.go",
+			"\tif len(a.waiting) == 0 {\n\t\ta.free++\n\t\treturn\n\t}\n\tw :=",
+			"\tif len(a.waiting) == 0 {\n\t\treturn\n\t}\n\tw :="},
 	}},
-	{name: "what was used does not run out", pkg: "./server", tests: "^TestUse$", edits: []edit{
-		{"server/turns.go",
+	{name: "what was used does not decrease", pkg: "./server", tests: "^TestUse$", edits: []edit{
+		{"server/admission.go",
 			"\tu.time = max(0, u.time-now.Sub(u.at)/spared) + d",
 			"\tu.time += d"},
 	}},
@@ -1091,29 +1091,29 @@ var guards = []mutation{
 			"\t\t\tc.ended, c.told = true, true\n\t\t\tbreak\n",
 			"\t\t\tbreak\n"},
 	}},
-	{name: "more turns are taken than there are places", pkg: "./server", tests: "^TestTurns$", edits: []edit{
-		{"server/turns.go",
-			"\tif t.free > 0 {\n\t\tt.free--\n",
-			"\tif true {\n\t\tt.free--\n"},
+	{name: "there are more turns than places", pkg: "./server", tests: "^TestAdmission$", edits: []edit{
+		{"server/admission.go",
+			"\tif a.free > 0 {\n\t\ta.free--\n",
+			"\tif true {\n\t\ta.free--\n"},
 	}},
-	{name: "the one that waited longest goes first", pkg: "./server", tests: "^TestTurns$", edits: []edit{
-		{"server/turns.go",
+	{name: "the one that waited longest goes first", pkg: "./server", tests: "^TestAdmission$", edits: []edit{
+		{"server/admission.go",
 			"h[i].used < h[j].used",
 			"h[i].index < h[j].index"},
 	}},
-	{name: "the place of a turn that takes long is not lent", pkg: "./server", tests: "^TestTurns_lent$", edits: []edit{
-		{"server/turns.go",
-			"\t\tif !one.lent && time.Since(one.since) >= long {",
+	{name: "the place of an overdue turn is not passed on", pkg: "./server", tests: "^TestAdmission_passedOn$", edits: []edit{
+		{"server/admission.go",
+			"\t\tif !one.passedOn && time.Since(one.since) >= overdue {",
 			"\t\tif false {"},
 	}},
-	{name: "the place of a turn is lent twice", pkg: "./server", tests: "^TestTurns_lent$", edits: []edit{
-		{"server/turns.go",
-			"\t\tif !one.lent && time.Since",
+	{name: "the place of a turn is passed on twice", pkg: "./server", tests: "^TestAdmission_passedOn$", edits: []edit{
+		{"server/admission.go",
+			"\t\tif !one.passedOn && time.Since",
 			"\t\tif time.Since"},
 	}},
-	{name: "the places of short turns are lent", pkg: "./server", tests: "^TestTurns_lent$", edits: []edit{
-		{"server/turns.go",
-			" && time.Since(one.since) >= long {",
+	{name: "the places of short turns are passed on", pkg: "./server", tests: "^TestAdmission_passedOn$", edits: []edit{
+		{"server/admission.go",
+			" && time.Since(one.since) >= overdue {",
 			" {"},
 	}},
 	{name: "a sidecar is written when there is nothing new", pkg: "./kv/storage", tests: "^TestSidecar_store$", edits: []edit{

@@ -24,7 +24,7 @@ var users = []mutation{
 	inServer("the ACL file takes the place of a symbolic link", "^TestACL_saveLink$", edit{"server/acl.go",
 		"info.Mode()&os.ModeSymlink != 0 {", "info.Mode()&os.ModeSymlink < 0 {"}),
 	inServer("an ACL file written earlier replaces one written later", "^TestACL_saveTogether$", edit{"server/acl.go",
-		"\ts.savingACL.Lock() // a file written earlier must not replace one written later\n\tdefer s.savingACL.Unlock()\n", ""}),
+		"\ts.savingACL.Lock() // an older version must not replace a newer one\n\tdefer s.savingACL.Unlock()\n", ""}),
 	inACL("any password is right", "^TestLogin$", edit{"server/acl/user.go", "(r.nopass || same == 1)", "(r.nopass || same <= 1)"}),
 	inACL("any user has the password", "^TestLogin$", edit{"server/acl/lists.go", "\tu := l.User(name)\n\tif u == nil {\n\t\tfresh", "\tu := l.Default()\n\tif u == nil {\n\t\tfresh"}),
 	inACL("a user that is off logs in", "^TestLogin$", edit{"server/acl/user.go", "return r.on && (r.nopass", "return (r.nopass"}),

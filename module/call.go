@@ -7,7 +7,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Call is one command on its way.
+// Call is one run of a command.
 type Call struct {
 	Context context.Context
 	DB      *kv.DB
@@ -16,12 +16,12 @@ type Call struct {
 	Command *Command
 	Args    [][]byte // the words after the name; valid during the call
 
-	// Transaction is what the command is part of; nil if it is by itself. A
-	// handler that uses Read, Write and Update need not look.
+	// Transaction is the transaction that the command is part of, nil if there is none. Handlers that use Read, Write
+	// and Update need not look at it.
 	Transaction *kv.Transaction
 }
 
-// Write runs a change, as DB.Write does, at the session's level of durability.
+// Write runs a change as DB.Write does, at the session's level of durability.
 func (c *Call) Write(keys [][]byte, change func(*kv.Writer) error) error {
 	if c.Transaction != nil {
 		return c.Transaction.Write(change)
@@ -29,7 +29,7 @@ func (c *Call) Write(keys [][]byte, change func(*kv.Writer) error) error {
 	return c.DB.Write(c.Level(), keys, change)
 }
 
-// Read runs a lookup, as DB.Read does.
+// Read runs a lookup as DB.Read does.
 func (c *Call) Read(look func(kv.Reader) error) error {
 	if c.Transaction != nil {
 		return c.Transaction.ReadWith(kv.ReadOptions{Large: c.Session.large}, look)
@@ -37,7 +37,7 @@ func (c *Call) Read(look func(kv.Reader) error) error {
 	return c.DB.ReadWith(kv.ReadOptions{Large: c.Session.large}, look)
 }
 
-// ReadLong is Read of what takes its time: it is of one moment, and keeps nobody waiting.
+// ReadLong is Read for lookups that take long: they see the store as of one moment, and no writer waits for them.
 func (c *Call) ReadLong(look func(kv.Reader) error) error {
 	if c.Transaction != nil {
 		return c.Read(look)
@@ -45,18 +45,18 @@ func (c *Call) ReadLong(look func(kv.Reader) error) error {
 	return c.DB.ReadWith(kv.ReadOptions{Large: c.Session.large, Long: true}, look)
 }
 
-// Now returns the time at which the command is run, in Unix milliseconds: that of the
-// transaction it is part of. It is not for what the command does inside Write.
+// Now returns the time of the command in Unix milliseconds: in a transaction, the transaction's. Inside Write, use
+// Writer.Now instead.
 func (c *Call) Now() int64 {
 	now := c.DB.Now()
 	if c.Transaction != nil {
-		// Of a transaction that has ended the command will be told by what it does.
+		// If the transaction has ended, the command itself will fail.
 		_ = c.Transaction.Read(func(r kv.Reader) error { now = r.Now(); return nil })
 	}
 	return now
 }
 
-// ReadKeys is Read of the headers of several keys, and of nothing else, as of one moment.
+// ReadKeys is Read for lookups that read only the headers of several keys, as of one moment.
 func (c *Call) ReadKeys(look func(kv.Reader) error) error {
 	if c.Transaction != nil || len(c.Args) == 1 {
 		return c.Read(look)
@@ -64,8 +64,8 @@ func (c *Call) ReadKeys(look func(kv.Reader) error) error {
 	return c.DB.ReadWith(kv.ReadOptions{Large: c.Session.large, Keys: true}, look)
 }
 
-// Update answers a command that writes to keys: with what f returns, once that is
-// committed, or with its error and nothing written.
+// Update runs a change and returns the reply of f once the change is committed. If f fails, nothing is written and
+// the reply is the error.
 func (c *Call) Update(keys [][]byte, f func(*kv.Writer) (reply.Reply, error)) reply.Reply {
 	var answer reply.Reply
 	err := c.Write(keys, func(w *kv.Writer) (err error) {
@@ -78,10 +78,10 @@ func (c *Call) Update(keys [][]byte, f func(*kv.Writer) (reply.Reply, error)) re
 	return answer
 }
 
-// elementBytes is what an element of a reply takes beside its bytes.
+// elementBytes is roughly the memory of an element of a reply, besides its bytes.
 const elementBytes = 64
 
-// Charge tells the session of a string that becomes part of the reply.
+// Charge counts the memory of a string that becomes part of the reply.
 func (c *Call) Charge(bytes int) error {
 	if c.Session.Charge == nil {
 		return nil
@@ -89,12 +89,12 @@ func (c *Call) Charge(bytes int) error {
 	return c.Session.Charge(bytes + elementBytes)
 }
 
-// Borrow tells the session of memory that the command takes for a while, until give is called.
+// Borrow counts memory that the command uses until it calls give.
 func (c *Call) Borrow(bytes int) (give func(), err error) {
 	if c.Session.Charge == nil {
 		return func() {}, nil
 	}
-	give = func() { _ = c.Session.Charge(-bytes) } // which is less, and so no matter of room
+	give = func() { _ = c.Session.Charge(-bytes) } // giving memory back cannot fail
 	if err := c.Session.Charge(bytes); err != nil {
 		give()
 		return nil, err

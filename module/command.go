@@ -6,23 +6,23 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Flags of a command, as COMMAND reports them.
+// Flags describe a command, as COMMAND reports them.
 type Flags uint16
 
-// The flags. A command is Write or ReadOnly, or neither if it does not touch keys.
+// The flags. A command is Write or ReadOnly, or neither if it does not use keys.
 const (
 	Write Flags = 1 << iota
 	ReadOnly
 	DenyOOM // may make the store larger
-	Fast    // does not depend on the size of anything
+	Fast    // takes constant time
 	Admin
-	ModuleFlag // of a module, not built in
+	ModuleFlag // from a module, not built in
 	NoMulti    // cannot be part of a transaction
 )
 
 var flagNames = []string{"write", "readonly", "denyoom", "fast", "admin", "module", "no_multi"}
 
-// Names returns the flags' names as COMMAND prints them.
+// Names returns the names of the flags as COMMAND prints them.
 func (f Flags) Names() []string {
 	var names []string
 	for i, name := range flagNames {
@@ -33,60 +33,58 @@ func (f Flags) Names() []string {
 	return names
 }
 
-// Command is an entry of the command table, from which help, hints, arity errors
-// and COMMAND are made.
+// Command is an entry of the command table. Help, hints, arity errors and COMMAND are made from it.
 type Command struct {
 	Name  string // as documented, in upper case
-	Arity int    // words with the name; negative: at least that many
+	Arity int    // number of words with the name; if negative, the least number
 	Flags Flags
 
-	// FirstKey, LastKey and KeyStep say which words are keys, as COMMAND
-	// reports them: 0 for none, a negative LastKey counts from the end.
+	// FirstKey, LastKey and KeyStep say which words are keys, as COMMAND reports them. FirstKey 0 means no keys; a
+	// negative LastKey counts from the end.
 	FirstKey, LastKey, KeyStep int
 
-	// KeyFlags say what is done with the first key, the second and so on, in the words of
-	// Redis' key specifications, such as "OW update"; the last also of all keys behind it.
-	// By default "RO access" if the command is ReadOnly, and else "RW access update".
+	// KeyFlags say what the command does with the first key, the second and so on, in the words of Redis' key
+	// specifications, such as "OW update". The last one also holds for all following keys. The default is "RO access"
+	// for a ReadOnly command, otherwise "RW access update".
 	KeyFlags []string
 
-	// KeyFlagsOf, if set, is KeyFlags of a command whose other arguments decide that.
+	// KeyFlagsOf, if set, returns KeyFlags for a command whose arguments decide them.
 	KeyFlagsOf func(args [][]byte) []string
 
-	// Categories are those of access control lists, without the @, beside those that Group
-	// and Flags stand for.
+	// Categories are the command's categories for access control lists, without the @, besides those that follow from
+	// Group and Flags.
 	Categories []string
 
 	Group      string // for HELP @group
 	Summary    string // one sentence
 	Syntax     string // the words after the name
 	Complexity string
-	Example    string // command lines that run in an empty store, the last of this command
+	Example    string // command lines that run in an empty store; the last one runs this command
 
 	Handler func(c *Call) reply.Reply
 
-	// Subcommands are what the second word chooses from, as that of CONFIG does. The
-	// name of each is that word; Arity and the places of keys count from the first
-	// word, Args are those behind both. HELP is added, and a Syntax that is "" is made
-	// of theirs. With them, the Handler is for the command without a second word, and
-	// may be nil if the Arity does not allow that.
+	// Subcommands are what the second word of a command such as CONFIG chooses from. A subcommand's Name is that
+	// word. Its Arity and its positions of keys count from the first word; its Args come after both words. HELP is
+	// added to them, and if the command's Syntax is "", it is made from theirs. The command's own Handler runs
+	// without a second word, and may be nil if the Arity does not allow that.
 	Subcommands []Command
 
-	// Refusal, if set, is the error reply to a wrong number of words, in place of WrongArity.
-	// Refused, if set, is called then.
+	// Refusal, if set, is the error reply to a wrong number of words, instead of WrongArity. Refused, if set, is
+	// called then.
 	Refusal string
 	Refused func(c *Call)
 
-	module    string     // by which it was registered
-	arguments []Argument // of a command that a server tells of; nil of others, whose Syntax says them
+	module    string     // the name of its module
+	arguments []Argument // from a server's COMMAND DOCS, see ReadTable; nil if Syntax has them
 }
 
-// Module returns the name of the module that the command is of.
+// Module returns the name of the command's module.
 func (c *Command) Module() string { return c.module }
 
-// LowerName is the command's name as error texts have it.
+// LowerName returns the command's name as in error texts.
 func (c *Command) LowerName() string { return strings.ToLower(c.Name) }
 
-// Takes reports whether the command can have so many words, its name included.
+// Takes reports whether the command may have so many words, with its name.
 func (c *Command) Takes(words int) bool {
 	if c.Arity < 0 {
 		return words >= -c.Arity

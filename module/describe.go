@@ -7,7 +7,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// firstVersion is the version that all commands are there since.
+// firstVersion is the version since which all commands exist.
 const firstVersion = "1.0.0"
 
 // Describe returns the command's entry in the reply of COMMAND: name, arity, flags, first key, last
@@ -18,7 +18,7 @@ func (cmd *Command) Describe() reply.Reply {
 	for i := range cmd.Subcommands {
 		subs = append(subs, cmd.Subcommands[i].Describe())
 	}
-	family := reply.Set() // as Redis has it: a set if it is empty
+	family := reply.Set() // if there are none, Redis answers an empty set here
 	if len(subs) > 0 {
 		family = reply.Array(subs...)
 	}
@@ -41,7 +41,7 @@ func statuses(words []string) []reply.Reply {
 	return list
 }
 
-// AllCategories are the command's categories of access control lists, without the @.
+// AllCategories returns the command's categories for access control lists, without the @.
 func (c *Command) AllCategories() []string {
 	list := slices.Clone(c.Categories)
 	add := func(is bool, name string) {
@@ -49,7 +49,7 @@ func (c *Command) AllCategories() []string {
 			list = append(list, name)
 		}
 	}
-	switch c.Group { // Redis has other names for some, and none for the commands about the server
+	switch c.Group { // Redis has other names for some groups, and no category for server commands
 	case "server":
 	case "generic":
 		add(true, "keyspace")
@@ -67,11 +67,11 @@ func (c *Command) AllCategories() []string {
 	return list
 }
 
-// InCategory reports whether the command is in a category, whose name is in lower case, without the @.
+// InCategory reports whether the command is in a category, given in lower case without the @.
 func (c *Command) InCategory(name string) bool { return slices.Contains(c.AllCategories(), name) }
 
-// keySpecs are the key specifications: from which word on the keys are, which words of those,
-// and what is done with them.
+// keySpecs returns the key specifications: where the keys start, which words are keys, and what the command does with
+// them.
 func (c *Command) keySpecs() []reply.Reply {
 	if c.FirstKey == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (c *Command) keySpecs() []reply.Reply {
 	var specs []reply.Reply
 	flags := c.keyFlags(nil)
 	for i, word := range flags {
-		index, last := c.FirstKey+i*c.KeyStep, 0 // last is counted from the index, or from the end
+		index, last := c.FirstKey+i*c.KeyStep, 0 // last counts from the index, or from the end if negative
 		if i == len(flags)-1 {
 			if last = c.LastKey; last > 0 {
 				last -= index
@@ -104,8 +104,8 @@ func (c *Command) keySpecs() []reply.Reply {
 	return specs
 }
 
-// keyFlags are those of the first key, the second and so on; the last of all behind it. Without
-// arguments they are those that stand for all.
+// keyFlags returns the flags of the first key, the second and so on; the last one also holds for all following keys.
+// Without arguments it returns the flags that cover all cases.
 func (c *Command) keyFlags(args [][]byte) []string {
 	switch {
 	case c.KeyFlagsOf != nil && args != nil:
@@ -118,15 +118,15 @@ func (c *Command) keyFlags(args [][]byte) []string {
 	return []string{"RW access update"}
 }
 
-// Keys calls f with each of the arguments that is a key, and what is done with it, until it
-// returns false. The number of arguments is one that the command takes.
+// Keys calls f with each argument that is a key and with its flags, until f returns false. The number of arguments
+// must be one that the command takes.
 func (c *Command) Keys(args [][]byte, f func(key []byte, flags string) bool) {
 	if c.FirstKey == 0 {
 		return
 	}
 	names := 1
 	if strings.Contains(c.Name, "|") {
-		names = 2 // FirstKey and LastKey count them
+		names = 2 // FirstKey and LastKey count both words of the name
 	}
 	last := c.LastKey - names
 	if c.LastKey < 0 {
@@ -140,8 +140,8 @@ func (c *Command) Keys(args [][]byte, f func(key []byte, flags string) bool) {
 	}
 }
 
-// Docs returns the command's entry in the reply of COMMAND DOCS. Syntax and example are not among
-// what Redis has there.
+// Docs returns the command's entry in the reply of COMMAND DOCS. The fields syntax and example are additions: Redis
+// does not have them.
 func (c *Command) Docs() reply.Pair {
 	var fields []reply.Pair
 	add := func(name, value string) {

@@ -10,13 +10,13 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// WrongArity is the reply to a command with too few or too many words.
+// WrongArity returns the error for a wrong number of words.
 func WrongArity(cmd *Command) reply.Reply {
 	return reply.Errorf("ERR wrong number of arguments for '%s' command", cmd.LowerName())
 }
 
 func unknownCommand(words [][]byte) reply.Reply {
-	// As Redis prints it: at most 128 bytes of name and of arguments.
+	// As in Redis: at most 128 bytes of the name and of the arguments.
 	const limit = 128
 	cut := func(b []byte, n int) string { return string(b[:min(len(b), max(n, 0))]) }
 	var args strings.Builder
@@ -32,9 +32,8 @@ func unknownCommand(words [][]byte) reply.Reply {
 // WrongType is the reply for a key of another type.
 var WrongType = reply.Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 
-// ErrorReply turns an error of the engine, or of a module, into the words that clients know. The
-// names of Go packages that its text begins with are left out: they say nothing to who gave
-// the command.
+// ErrorReply turns an error of the engine or of a module into an error reply with the words that clients know. It
+// cuts names of Go packages from the start of the text: they mean nothing to clients.
 func ErrorReply(err error) reply.Reply {
 	var text reply.TextError
 	switch {
@@ -55,8 +54,8 @@ func ErrorReply(err error) reply.Reply {
 	return reply.Error("ERR " + plainText(err))
 }
 
-// plainText is text.Plain, and cuts the names of packages that are no part of this module, which are a word of letters
-// and digits and a colon, from the beginning.
+// plainText is text.Plain, and also cuts names of packages of other modules from the start: words of letters and
+// digits with a colon.
 func plainText(err error) string {
 	plain := text.Plain(err.Error())
 	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }
@@ -69,5 +68,5 @@ func plainText(err error) string {
 	}
 }
 
-// sameInRedis are the errors whose text Redis has too.
+// sameInRedis are the errors that Redis has with the same text. They are replied without a prefix.
 var sameInRedis = []error{kv.ErrNotInteger, kv.ErrNotFloat, kv.ErrOverflow, kv.ErrNotFinite, kv.ErrStringTooLong}

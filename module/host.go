@@ -8,7 +8,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// Host is the modules of one open store: the values of their settings, and their services.
+// Host has the modules of one open store, the values of their settings, and their services.
 type Host struct {
 	*Table
 	db      *kv.DB
@@ -16,10 +16,10 @@ type Host struct {
 
 	settings     map[string]*setting
 	settingNames []string   // sorted
-	settingsMu   sync.Mutex // held while values change
+	settingsMu   sync.Mutex // held while a change checks and stores values
 }
 
-// Of returns the modules of a store. Those of a store that was opened without a Table are none.
+// Of returns the Host of a store. If the store was opened without a Table, the Host has no modules.
 func Of(db *kv.DB) *Host {
 	if h, ok := db.Modules().(*Host); ok {
 		return h
@@ -41,7 +41,7 @@ func newHost(t *Table, db *kv.DB) *Host {
 // DB returns the store.
 func (h *Host) DB() *kv.DB { return h.db }
 
-// Start starts the services. Open calls it.
+// Start starts the services. kv.Open calls it.
 func (h *Host) Start() error {
 	for _, m := range h.modules {
 		for _, s := range m.Services {
@@ -54,7 +54,7 @@ func (h *Host) Start() error {
 	return nil
 }
 
-// Stop ends the services, the last started first. Close calls it.
+// Stop ends the services, the last started first. DB.Close calls it.
 func (h *Host) Stop() {
 	for _, s := range slices.Backward(h.started) {
 		s.Stop()
@@ -64,7 +64,7 @@ func (h *Host) Stop() {
 // Services returns the services that have started.
 func (h *Host) Services() []Service { return h.started }
 
-// ResetStats sets the counts of INFO back to 0: the store's, and those of modules.
+// ResetStats resets the counters of INFO: the store's and those of modules.
 func (h *Host) ResetStats() {
 	h.db.ResetStats()
 	for _, m := range h.modules {

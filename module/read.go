@@ -9,9 +9,9 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// ReadTable returns the command table of a server, also one of Redis, of its replies to COMMAND and to COMMAND DOCS. Its commands
-// have no handlers: it is for help and completion. What is not as expected is left out. Of a server without COMMAND DOCS
-// the second reply may be any.
+// ReadTable returns the command table of a server, sievekv or Redis, read from its replies to COMMAND and COMMAND
+// DOCS. The commands have no handlers: the table is for help and completion. ReadTable ignores parts with an
+// unexpected form. If the server has no COMMAND DOCS, docs may be any reply.
 func ReadTable(commands, docs reply.Reply) *Table {
 	t := &Table{commands: make(map[string]*Command)}
 	texts := fields(docs)
@@ -36,26 +36,26 @@ func ReadTable(commands, docs reply.Reply) *Table {
 	return t
 }
 
-// readDocs takes from an entry of COMMAND DOCS what Docs put there.
+// readDocs reads an entry of COMMAND DOCS, which Docs wrote.
 func (c *Command) readDocs(docs map[string]reply.Reply) {
 	text := func(name string) string { return string(docs[name].Bytes()) }
 	c.Summary, c.Group = text("summary"), cmp.Or(text("group"), "other")
 	c.Complexity, c.Example = text("complexity"), text("example")
 	c.arguments = readArguments(docs["arguments"].Elems())
 	subs := docs["subcommands"].Elems()
-	for i := 0; i+1 < len(subs); i += 2 { // names are such as config|get
+	for i := 0; i+1 < len(subs); i += 2 { // names have the form config|get
 		sub := Command{Name: strings.ToUpper(string(subs[i].Bytes()))}
 		sub.readDocs(fields(subs[i+1]))
 		c.Subcommands = append(c.Subcommands, sub)
 	}
 	slices.SortFunc(c.Subcommands, func(a, b Command) int { return strings.Compare(a.Name, b.Name) })
-	_, c.Syntax, _ = strings.Cut(text("syntax"), " ") // which begins with the name
+	_, c.Syntax, _ = strings.Cut(text("syntax"), " ") // cuts the name at the start
 	if text("syntax") == "" {
 		c.Syntax = c.syntaxText()
 	}
 }
 
-// syntaxText is a Syntax that says what the arguments do, or the subcommands.
+// syntaxText returns a Syntax made from the arguments or the subcommands.
 func (c *Command) syntaxText() string {
 	if len(c.Subcommands) == 0 {
 		return argumentTexts(c.arguments, " ")
@@ -70,7 +70,7 @@ func (c *Command) syntaxText() string {
 	return strings.Join(forms, " | ")
 }
 
-// readArguments reads what argumentReplies wrote. It is not nil.
+// readArguments reads what argumentReplies wrote. The result is never nil.
 func readArguments(replies []reply.Reply) []Argument {
 	list := []Argument{}
 	for _, r := range replies {
@@ -85,7 +85,7 @@ func readArguments(replies []reply.Reply) []Argument {
 	return list
 }
 
-// argumentTexts returns what arguments look like in a Syntax.
+// argumentTexts returns arguments in the form they have in a Syntax.
 func argumentTexts(list []Argument, separator string) string {
 	var texts []string
 	for i := range list {
@@ -119,7 +119,7 @@ func (a *Argument) text() string {
 	return text
 }
 
-// fields returns the values of a map by their names; RESP2 has maps as arrays of names and values in turn.
+// fields returns the values of a map by name. A RESP2 server sends a map as an array of names and values.
 func fields(r reply.Reply) map[string]reply.Reply {
 	values, elems := make(map[string]reply.Reply), r.Elems()
 	for i := 0; i+1 < len(elems); i += 2 {
@@ -132,7 +132,7 @@ func hasStatus(elems []reply.Reply, name string) bool {
 	return slices.ContainsFunc(elems, func(e reply.Reply) bool { return string(e.Bytes()) == name })
 }
 
-// flagsNamed returns those flags of a command that have a name here.
+// flagsNamed returns the flags with these names, and ignores unknown ones.
 func flagsNamed(names []reply.Reply) (flags Flags) {
 	for i, name := range flagNames {
 		if hasStatus(names, name) {

@@ -7,44 +7,40 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Session is one user of the executor: a connection, a shell, a script. It is
-// for one goroutine.
+// Session runs the commands of one connection, shell or script. It may be used by one goroutine at a time.
 type Session struct {
 	host *Host
 
 	// Durability is the level of the session's writes.
 	Durability kv.Durability
 
-	// Intercept, if set, sees each command before it runs, after its name and
-	// arity were checked, and may answer in its place: it is how transactions
-	// queue commands.
+	// Intercept, if set, sees each command before it runs, after its name and arity were checked. It may answer
+	// instead of the command: transactions queue commands with it.
 	Intercept func(cmd *Command, args [][]byte) (reply.Reply, bool)
 
-	// Permit, if set, is asked about each command after its name and arity were checked: before
-	// Intercept sees it, and again before it is run as part of a transaction. If it refuses the
-	// command, its reply is the answer.
+	// Permit, if set, decides about each command after its name and arity were checked: before Intercept sees it, and
+	// again before it runs in a transaction. If it refuses, its reply is the answer.
 	Permit func(cmd *Command, args [][]byte) (refusal reply.Reply, refused bool)
 
-	// Refused, if set, is told of each command that is refused before it runs: for
-	// its name, for its number of words, or by Permit.
+	// Refused, if set, is called for each command that is refused before it runs: because of its name, its number of
+	// words, or Permit.
 	Refused func()
 
-	// Charge, if set, is told of the bytes of memory that a reply under way takes, as it
-	// grows, of large strings before they are copied, and of what a command takes while it
-	// runs, less than 0 when that is given back. With an error the command ends, and answers it.
+	// Charge, if set, counts memory: of a reply as it grows, of large strings before they are copied, and of what a
+	// command uses while it runs. A negative number gives memory back. If it fails, the command ends with that error.
 	Charge func(bytes int) error
 
 	large func(value []byte) error // Charge for a large string
 
-	// Transactions is the state of the module that provides them.
+	// Transactions is the state of the module that provides transactions.
 	Transactions any
 
-	// Connection is what the session's words come from, if that is a connection of
-	// a server: its own commands use it.
+	// Connection is the server's connection that the session belongs to, nil if there is none. The server's own
+	// commands use it.
 	Connection any
 }
 
-// NewSession returns a session that runs the commands of a store's modules, at the store's level of durability.
+// NewSession returns a session for the commands of a store's modules, at the store's level of durability.
 func NewSession(db *kv.DB) *Session {
 	s := &Session{host: Of(db)}
 	s.large = func(value []byte) error {
@@ -56,8 +52,8 @@ func NewSession(db *kv.DB) *Session {
 	return s
 }
 
-// Do runs one command, given as its words, and returns its reply; a failure is
-// an error reply. The words are not kept.
+// Do runs one command, given as its words, and returns its reply, which is an error reply if it fails. Do does not
+// keep the words.
 func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 	if len(words) == 0 {
 		return reply.Error("ERR empty command")
@@ -92,7 +88,7 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 	return cmd.Handler(&Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args})
 }
 
-// Run runs a command as part of a transaction, past Intercept.
+// Run runs a command in a transaction, without Intercept.
 func (s *Session) Run(ctx context.Context, tx *kv.Transaction, cmd *Command, args [][]byte) reply.Reply {
 	if s.Permit != nil {
 		if r, refused := s.Permit(cmd, args); refused {

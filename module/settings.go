@@ -15,38 +15,35 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 )
 
-// ErrSetting is returned for a setting that does not exist, cannot be changed, or cannot
-// have the value. The message names it, the value, and what is allowed.
+// ErrSetting is returned for a setting that does not exist, cannot be changed, or cannot have the value. The message
+// names the setting, the value, and what is allowed.
 var ErrSetting = errors.New("module: bad setting")
 
-// Setting is a value that a store's users can look at, and most of them change, while it
-// is open: what CONFIG GET and CONFIG SET are about. Values are kept in the open store, in
-// memory: the next Open begins with the defaults again, as a Redis server without CONFIG
-// REWRITE does.
+// Setting is a value that users of an open store can read with CONFIG GET and mostly change with CONFIG SET. Values
+// are in memory only: the next Open starts with the defaults, as a Redis server without CONFIG REWRITE does.
 type Setting struct {
-	// Name is as CONFIG has it, in lower case, 1 to 64 bytes.
+	// Name is the name that CONFIG uses, in lower case, 1 to 64 bytes.
 	Name string
 
 	// Summary says what the setting is for, in one sentence.
 	Summary string
 
-	// Default is the value when the store is opened, in the form Check gives it.
+	// Default is the value when the store is opened, in the form that Check returns.
 	Default string
 
-	// Value, if set, is asked for the value, in place of Default: of a setting that cannot be changed.
+	// Value, if set, returns the value instead of Default, for a setting that cannot be changed.
 	Value func(db *kv.DB) string
 
-	// Check returns the form in which a value is kept and shown. Its error says what is
-	// allowed, and is the end of a sentence of CONFIG SET: "argument must be ...". Nil
-	// means that the setting cannot be changed.
+	// Check returns a value in the form in which it is kept and shown. Its error says what is allowed, and completes
+	// a sentence of CONFIG SET: "argument must be ...". A nil Check means that the setting cannot be changed.
 	Check func(text string) (canonical string, err error)
 
-	// Fits, if set, is asked after Check, about the values that all settings are to have:
-	// it refuses one that does not go with the others, in words as those of Check.
+	// Fits, if set, is called after Check with the new values of all settings. It refuses values that do not go
+	// together, with an error like those of Check.
 	Fits func(value func(name string) string) error
 
-	// FitsCall, if set, is asked after Fits by CONFIG SET alone, with its call: it refuses what the
-	// program may set and a client must not.
+	// FitsCall, if set, is called after Fits, but only for CONFIG SET. It refuses values that a program may set and a
+	// client must not.
 	FitsCall func(c *Call, value func(name string) string) error
 }
 
@@ -56,7 +53,7 @@ type setting struct {
 	value atomic.Pointer[settingValue]
 }
 
-// settingValue is a value in the forms it is asked for.
+// settingValue is a value in the three forms that callers need.
 type settingValue struct {
 	text   string
 	number int64
@@ -84,8 +81,7 @@ func IntegerSetting(low, high int64) func(word string) (string, error) {
 	}
 }
 
-// FloatSetting returns a check of values that are numbers above low and below high. Those
-// above most are taken for most.
+// FloatSetting returns a check of values that are numbers above low and below high. Numbers above most become most.
 func FloatSetting(low, high, most float64) func(word string) (string, error) {
 	return func(word string) (string, error) {
 		x, ok := text.ParseFloat([]byte(word))
@@ -99,8 +95,7 @@ func FloatSetting(low, high, most float64) func(word string) (string, error) {
 	}
 }
 
-// WordSetting returns a check of values that are one of some words, in lower case; how
-// they are written does not matter.
+// WordSetting returns a check of values that are one of some words, in any case. words are in lower case.
 func WordSetting(words ...string) func(word string) (string, error) {
 	return func(word string) (string, error) {
 		if i := slices.IndexFunc(words, func(w string) bool { return text.FoldString(w) == text.FoldString(word) }); i >= 0 {
@@ -110,8 +105,7 @@ func WordSetting(words ...string) func(word string) (string, error) {
 	}
 }
 
-// Setting returns the value of a setting, "" if there is none of the name, which is in
-// lower case.
+// Setting returns the value of a setting, "" if there is none. name is in lower case.
 func (h *Host) Setting(name string) string {
 	if v := h.settingValue(name); v != nil {
 		return v.text
@@ -135,8 +129,7 @@ func (h *Host) SettingFloat(name string) float64 {
 	return 0
 }
 
-// SetSetting changes a setting until the store is closed. The case of the name does not
-// matter. The error wraps ErrSetting.
+// SetSetting changes a setting until the store is closed. name may be in any case. The error wraps ErrSetting.
 func (h *Host) SetSetting(name, value string) error {
 	if refused, why := h.ChangeSettings(nil, [][2]string{{name, value}}); why != nil {
 		return settingError(refused, value, why)
@@ -164,15 +157,15 @@ func (h *Host) settingValue(name string) *settingValue {
 	return s.value.Load()
 }
 
-// The reasons why a setting is not changed that are not about the value.
+// The errors that do not depend on the value.
 var (
 	ErrNoSetting        = errors.New("there is no such setting")
 	errImmutableSetting = errors.New("can't set immutable config")
 	errSettingTwice     = errors.New("duplicate parameter")
 )
 
-// ChangeSettings sets settings to values, all or none, and returns the name of the one that is
-// refused, and why. The call is that of CONFIG SET, nil if the program changes them.
+// ChangeSettings sets several settings, all or none. If one is refused, it returns its name and the reason. c is the
+// call of CONFIG SET, nil if the program makes the change.
 func (h *Host) ChangeSettings(c *Call, pairs [][2]string) (refused string, why error) {
 	h.settingsMu.Lock()
 	defer h.settingsMu.Unlock()
@@ -262,7 +255,7 @@ func (t *Table) setting(name string) *Setting {
 	return &t.settings[i]
 }
 
-// validateSetting finds what is wrong with a setting by itself.
+// validateSetting returns what is wrong with the definition of a setting.
 func validateSetting(s *Setting) error {
 	if strings.ContainsFunc(s.Name, unicode.IsUpper) || s.Summary == "" {
 		return fmt.Errorf("setting %q: needs a name in lower case and a Summary", s.Name)

@@ -8,12 +8,11 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// A command such as CONFIG is a family: its second word names the subcommand that runs.
-// That has an entry of its own, under the name CONFIG|GET, with which it is queued in
-// transactions, named in errors of arity, and listed by COMMAND.
+// A command such as CONFIG is a family: its second word names a subcommand. The subcommand has an entry of its own,
+// such as CONFIG|GET. Transactions queue that name, arity errors show it, and COMMAND lists it.
 
-// withSubcommands returns the command as registered by a module, with what the table leaves
-// to be worked out: the subcommand HELP, full names, and the syntax of the family.
+// withSubcommands completes a command as registered by a module: it adds the subcommand HELP, full names, and the
+// syntax of the family.
 func (c Command) withSubcommands(module string) *Command {
 	c.module = module
 	if len(c.Subcommands) == 0 {
@@ -24,7 +23,7 @@ func (c Command) withSubcommands(module string) *Command {
 	if !own {
 		c.Subcommands = append(c.Subcommands, Command{
 			Name: "HELP", Arity: 2, Flags: c.Flags & ModuleFlag,
-			Summary: "Answers what the subcommands are for.", Handler: help(c),
+			Summary: "Lists the subcommands.", Handler: help(c),
 		})
 	}
 	var forms []string
@@ -48,10 +47,10 @@ func (c Command) withSubcommands(module string) *Command {
 	return &c
 }
 
-// Usage is what is to be typed: the name and the Syntax.
+// Usage returns what users type: the name and the Syntax.
 func (c *Command) Usage() string { return strings.TrimSpace(c.Name + " " + c.Syntax) }
 
-// help answers what the subcommands of a family are for, in the form Redis has for that.
+// help returns a handler that lists the subcommands of a family in the format of Redis.
 func help(family Command) func(*Call) reply.Reply {
 	lines := []reply.Reply{reply.Status(family.Name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")}
 	add := func(usage, summary string) {
@@ -64,7 +63,7 @@ func help(family Command) func(*Call) reply.Reply {
 	return func(*Call) reply.Reply { return reply.Array(lines...) }
 }
 
-// subcommand returns the subcommand that a word names, nil if none is.
+// subcommand returns the subcommand with a name, nil if there is none.
 func (c *Command) subcommand(word []byte) *Command {
 	name := c.Name + "|" + text.FoldCase(word)
 	for i := range c.Subcommands {

@@ -9,19 +9,19 @@ import (
 
 // Argument is a part of a command's syntax, in the terms of COMMAND DOCS.
 type Argument struct {
-	Name     string // a word in lower case, that stands for what is to be typed
+	Name     string // a placeholder in lower case
 	Kind     string // key, string, integer, double, pattern, pure-token, oneof or block
-	Token    string // a word to be typed as it is, before the rest
+	Token    string // a word that users type as it is, before the rest
 	Optional bool
 	Multiple bool       // may be repeated, without the token
 	Parts    []Argument // of oneof and block
 
-	// MultipleToken is Multiple with the token. A Syntax cannot say it; commands of Redis have it.
+	// MultipleToken is Multiple with the token. Commands of Redis have it; a Syntax cannot express it.
 	MultipleToken bool
 }
 
-// Arguments returns what the Syntax of a command says, or, of a command with subcommands, what these say. It is empty for a
-// Syntax with anything in it that it must not have.
+// Arguments returns the arguments in a command's Syntax, or those of its subcommands. It returns none for a Syntax
+// that is not valid.
 func (c *Command) Arguments() []Argument {
 	if len(c.Subcommands) == 0 {
 		list, ok := c.arguments, true
@@ -42,7 +42,7 @@ func (c *Command) Arguments() []Argument {
 	return []Argument{family}
 }
 
-// withToken makes one argument of a token and what follows it.
+// withToken returns one argument for a token and the arguments after it.
 func withToken(token string, list []Argument) Argument {
 	if len(list) == 0 {
 		return Argument{Name: strings.ToLower(token), Kind: "pure-token", Token: token}
@@ -50,16 +50,16 @@ func withToken(token string, list []Argument) Argument {
 	return Argument{Name: list[0].Name, Kind: "block", Token: token, Parts: list}
 }
 
-// brackets makes words of them.
+// brackets separates brackets from words.
 var brackets = strings.NewReplacer("[", " [ ", "]", " ] ")
 
-// parseSyntax makes arguments of a command's Syntax, in which words in lower case stand for
-// others, those in upper case for themselves, brackets hold what may be left out, and
+// parseSyntax parses a command's Syntax. Words in lower case are placeholders, words in upper case stand for
+// themselves, brackets enclose optional parts, and
 //
-//	item [item ...]        is one item or more
-//	EX seconds | KEEPTTL   is one of both; without blanks, as in ON|OFF, of single words
+//	item [item ...]        means one item or more
+//	EX seconds | KEEPTTL   means one of both; single words need no blanks, as in ON|OFF
 //
-// ok is false for a syntax with anything else in it.
+// It is not ok if the syntax has anything else.
 func parseSyntax(c *Command) (list []Argument, ok bool) {
 	text := brackets.Replace(c.Syntax)
 	p := &syntaxParser{tokens: strings.Fields(text), hasKeys: c.FirstKey != 0}
@@ -68,12 +68,12 @@ func parseSyntax(c *Command) (list []Argument, ok bool) {
 }
 
 type syntaxParser struct {
-	tokens  []string // those to come
+	tokens  []string // the remaining tokens
 	hasKeys bool
 	failed  bool
 }
 
-// next returns the token to come, "" at the end.
+// next returns the next token, "" at the end.
 func (p *syntaxParser) next() string {
 	if len(p.tokens) == 0 {
 		return ""
@@ -87,7 +87,7 @@ func (p *syntaxParser) take() string {
 	return token
 }
 
-// alternatives reads up to a closing bracket, or the end.
+// alternatives parses up to a closing bracket or the end.
 func (p *syntaxParser) alternatives() []Argument {
 	list := p.sequence()
 	if p.next() != "|" {
@@ -102,7 +102,7 @@ func (p *syntaxParser) alternatives() []Argument {
 	return []Argument{choice}
 }
 
-// together makes one argument of several.
+// together returns one argument for several.
 func together(list []Argument) Argument {
 	if len(list) == 1 {
 		return list[0]
@@ -114,7 +114,7 @@ func together(list []Argument) Argument {
 	return block
 }
 
-// sequence reads arguments that follow each other.
+// sequence parses arguments that follow each other.
 func (p *syntaxParser) sequence() (list []Argument) {
 	for {
 		switch token := p.next(); {
@@ -130,14 +130,13 @@ func (p *syntaxParser) sequence() (list []Argument) {
 			list = append(list, p.tokenWithValues())
 		default:
 			values := p.values()
-			p.failed = p.failed || len(values) == 0 // what is none of these would be read for ever
+			p.failed = p.failed || len(values) == 0 // otherwise the loop would not end
 			list = append(list, values...)
 		}
 	}
 }
 
-// tokenWithValues reads a word that stands for itself, or one of several, and the values
-// behind it.
+// tokenWithValues parses a word in upper case, or a choice of several, and the placeholders after it.
 func (p *syntaxParser) tokenWithValues() Argument {
 	words := strings.Split(p.take(), "|")
 	token := Argument{Name: strings.ToLower(words[0]), Kind: "pure-token", Token: words[0]}
@@ -160,8 +159,7 @@ func (p *syntaxParser) tokenWithValues() Argument {
 	return part
 }
 
-// values reads words that stand for others, and the brackets that say that the last of
-// them may be repeated.
+// values parses placeholders, and the brackets that say that the last ones may be repeated.
 func (p *syntaxParser) values() (list []Argument) {
 	for {
 		word := p.next()
@@ -177,7 +175,7 @@ func (p *syntaxParser) values() (list []Argument) {
 		from := len(list) - n
 		for i := range n {
 			if from < 0 || list[from+i].Name != p.tokens[1+i] {
-				p.failed = true // more of something that was not there before
+				p.failed = true // the brackets repeat something else
 				return list
 			}
 		}
@@ -188,7 +186,7 @@ func (p *syntaxParser) values() (list []Argument) {
 	}
 }
 
-// repeated returns the number of words in brackets, if dots follow them there, else 0.
+// repeated returns the number of placeholders in brackets that end in dots, 0 if the next tokens are something else.
 func (p *syntaxParser) repeated() int {
 	end := slices.Index(p.tokens, "]")
 	if end < 3 || p.tokens[0] != "[" || p.tokens[end-1] != "..." {
@@ -200,13 +198,13 @@ func (p *syntaxParser) repeated() int {
 	return end - 2
 }
 
-// isToken reports whether a part of a syntax is a word to be typed as it is.
+// isToken reports whether a token is a word that users type as it is.
 func isToken(s string) bool { return s != "" && 'A' <= s[0] && s[0] <= 'Z' }
 
-// isValue reports whether a part of a syntax stands for a word.
+// isValue reports whether a token is a placeholder.
 func isValue(s string) bool { return s != "" && !isToken(s) && !strings.ContainsAny(s, "[]|.") }
 
-// kinds are those of words, where they are known by their names.
+// kinds are the kinds of placeholders, by name. All others are strings.
 var kinds = map[string]string{
 	"pattern": "pattern", "error_rate": "double", "r": "double", "rate": "double",
 	"capacity": "integer", "n": "integer", "e": "integer", "b": "integer", "m": "integer", "count": "integer",
@@ -228,7 +226,7 @@ func (p *syntaxParser) kindOf(word string) string {
 	return "string"
 }
 
-// argumentReplies has arguments as COMMAND DOCS has them.
+// argumentReplies returns arguments in the form of COMMAND DOCS.
 func argumentReplies(list []Argument) reply.Reply {
 	replies := make([]reply.Reply, len(list))
 	for i := range list {

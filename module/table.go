@@ -12,8 +12,8 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Table is what some modules register: types, commands and settings. It needs no store, and does
-// not change. It is what kv.Options.Modules takes, for any number of stores.
+// Table has the types, commands and settings that modules register. It needs no store and never changes. Any number
+// of stores may be opened with it, as kv.Options.Modules.
 type Table struct {
 	modules  []Module
 	commands map[string]*Command
@@ -21,8 +21,8 @@ type Table struct {
 	settings []Setting
 }
 
-// New returns the table of modules. Their services start in the order of the modules. What is
-// wrong with the modules is an error of kv.Open.
+// New returns the table of modules. Their services start in the order given. Mistakes in the modules become errors of
+// kv.Open.
 func New(modules ...Module) *Table {
 	t := &Table{modules: modules, commands: make(map[string]*Command)}
 	for _, m := range modules {
@@ -38,7 +38,7 @@ func New(modules ...Module) *Table {
 	return t
 }
 
-// Modules returns the modules of kv.Options.Modules; none if these are not a Table.
+// Modules returns the modules of kv.Options.Modules, none if its value is not a Table.
 func Modules(of kv.Modules) []Module {
 	if t, ok := of.(*Table); ok && t != nil {
 		return slices.Clone(t.modules)
@@ -46,8 +46,8 @@ func Modules(of kv.Modules) []Module {
 	return nil
 }
 
-// Types returns the types of each module, or what is wrong with the modules: names that two of
-// them register, and commands and settings that lack something.
+// Types returns the types of each module. The error says what is wrong with the modules: names registered twice, or
+// commands and settings that lack something.
 func (t *Table) Types() (map[string][]*kv.Type, error) {
 	types := make(map[string][]*kv.Type)
 	for _, m := range t.modules {
@@ -56,10 +56,10 @@ func (t *Table) Types() (map[string][]*kv.Type, error) {
 	return types, t.validate()
 }
 
-// Attach returns the modules of a store that is about to be opened, a *Host.
+// Attach returns a *Host for a store that is being opened.
 func (t *Table) Attach(db *kv.DB) kv.Running { return newHost(t, db) }
 
-// validate finds what would make two modules get in each other's way.
+// validate returns conflicts between the modules, and incomplete commands and settings.
 func (t *Table) validate() error {
 	var errs []error
 	seen := make(map[string]bool)
@@ -100,13 +100,13 @@ func validateCommand(c *Command, what string) error {
 	return nil
 }
 
-// Modules returns the modules, in the order they were given.
+// Modules returns the modules in the order given.
 func (t *Table) Modules() []Module { return t.modules }
 
-// Command returns the command of a name, in any case; nil if there is none.
+// Command returns the command with a name, in any case, nil if there is none.
 func (t *Table) Command(name []byte) *Command {
 	if c := t.commands[string(name)]; c != nil {
-		return c // upper case already
+		return c // the name was in upper case
 	}
 	return t.commands[text.FoldCase(name)]
 }
@@ -120,7 +120,7 @@ func (t *Table) Commands() []*Command {
 	return list
 }
 
-// Groups returns the groups that commands are in, sorted.
+// Groups returns the sorted groups of the commands.
 func (t *Table) Groups() []string {
 	var groups []string
 	for _, cmd := range t.commands {
@@ -133,8 +133,8 @@ func (t *Table) Groups() []string {
 // Settings returns the settings that the modules register, sorted by name.
 func (t *Table) Settings() []Setting { return slices.Clone(t.settings) }
 
-// Refuse returns the reply to words that call no command, or a command that does not take so many words: it is the same
-// whatever the store. It is not ok for other words. There is at least one word.
+// Refuse returns the error for words that call no command, or a command with a wrong number of words. It does not
+// depend on a store. It is not ok for other words. There is at least one word.
 func (t *Table) Refuse(words [][]byte) (r reply.Reply, ok bool) {
 	switch cmd, _ := t.Resolve(words); {
 	case cmd == nil:
@@ -147,8 +147,7 @@ func (t *Table) Refuse(words [][]byte) (r reply.Reply, ok bool) {
 	return reply.Nil, false
 }
 
-// Resolve returns the command that words call, nil if there is none, and its arguments. There is
-// at least one word.
+// Resolve returns the command that words call, nil if there is none, and its arguments. There is at least one word.
 func (t *Table) Resolve(words [][]byte) (cmd *Command, args [][]byte) {
 	cmd = t.Command(words[0])
 	if cmd == nil || len(cmd.Subcommands) == 0 || len(words) == 1 {
@@ -157,8 +156,7 @@ func (t *Table) Resolve(words [][]byte) (cmd *Command, args [][]byte) {
 	return cmd.subcommand(words[1]), words[2:]
 }
 
-// Named returns a command by the name COMMAND has for it, as in "get" or "config|get"; nil if there
-// is none.
+// Named returns a command by the name that COMMAND uses, such as "get" or "config|get", nil if there is none.
 func (t *Table) Named(name []byte) *Command {
 	family, sub, found := strings.Cut(string(name), "|")
 	cmd := t.Command([]byte(family))
@@ -168,7 +166,7 @@ func (t *Table) Named(name []byte) *Command {
 	return cmd.subcommand([]byte(sub))
 }
 
-// unknown is the reply to words that call no command.
+// unknown returns the error for words that call no command.
 func (t *Table) unknown(words [][]byte) reply.Reply {
 	if family := t.Command(words[0]); family != nil {
 		return reply.Errorf("ERR unknown subcommand '%.128s'. Try %s HELP.", words[1], family.Name)

@@ -5,12 +5,11 @@ import (
 	"sync"
 )
 
-// modulePath is that of the module this package is in.
+// modulePath is the path of the Go module that this package is in.
 const modulePath = "github.com/sievekv/sievekv"
 
-// Version returns the version of sievekv that the program was built with, such as v1.2.3: of its module, or if it was
-// built from a checkout, "devel" with the revision, and "+dirty" if files were changed since. If nothing is known it is
-// "unknown".
+// Version returns the version of sievekv in the program, such as v1.2.3. If it was built from a checkout, that is
+// "devel" with the revision, and "+dirty" if files were changed. If nothing is known, it is "unknown".
 var Version = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -20,7 +19,7 @@ var Version = sync.OnceValue(func() string {
 })
 
 func versionIn(info *debug.BuildInfo) string {
-	if info.Main.Path != modulePath { // another program uses it
+	if info.Main.Path != modulePath { // another program imports sievekv
 		for _, dep := range info.Deps {
 			if dep.Path != modulePath {
 				continue

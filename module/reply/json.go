@@ -16,17 +16,16 @@ import (
 //	map                                {"key":value}, in order
 //	error                              {"error":"ERR not found"}
 //
-// It is what redis-cli --json prints, except for errors, infinities and bytes that are not UTF-8, for
-// which redis-cli prints something that is no JSON.
+// This is what redis-cli --json prints, except for errors, infinities and bytes that are not UTF-8: for these,
+// redis-cli prints invalid JSON.
 //
-// JSON strings hold text only. A string that is not UTF-8 is written in an escaped form, in which \xHH
-// stands for the byte HH and \\ for a backslash; as any backslash is doubled once more by JSON, a lone
-// byte 0xff is "\\xff". So that this can be undone, a string that holds \x itself is written in that
-// form too. A reader who needs exact bytes undoes the escapes in the decoded strings that hold \x,
-// and in no others.
+// JSON strings hold only text. If a string is not UTF-8, AppendJSON writes it escaped: \xHH stands for the byte HH,
+// and \\ for a backslash. JSON then doubles every backslash, so a lone byte 0xff becomes "\\xff". A string that
+// contains \x is escaped too, so that escaping can be undone: a program that needs exact bytes decodes the JSON and
+// undoes the escapes in those strings that contain \x.
 //
-// A map key is written as the string that AppendRaw shows: {"5":6} for the integer 5. (Its JSON in
-// quotes would double in length with each map that is a key of another.)
+// A map key is written as the string that AppendRaw shows: {"5":6} for the integer 5. (Its JSON in quotes would
+// double in length with each map that is a key of another.)
 func AppendJSON(dst []byte, r Reply) []byte {
 	return append(appendJSON(dst, r), '\n')
 }
@@ -91,13 +90,13 @@ func appendJSONString(dst, text []byte) []byte {
 	return append(dst, '"')
 }
 
-// jsonEscapes are the bytes that JSON escapes by a letter or by themselves.
+// jsonEscapes are the bytes that JSON escapes with a backslash and one byte.
 var jsonEscapes = [256]byte{
 	'\\': '\\', '"': '"', '\n': 'n', '\r': 'r', '\t': 't', '\f': 'f', '\b': 'b',
 }
 
-// escapeBytes returns text in the escaped form that AppendJSON describes: always valid UTF-8, and
-// always holding \x if text is not UTF-8 or held it.
+// escapeBytes returns text in the escaped form of AppendJSON. The result is valid UTF-8. It contains \x if text is
+// not UTF-8 or contained it.
 func escapeBytes(text []byte) []byte {
 	escaped := make([]byte, 0, len(text)+16)
 	for len(text) > 0 {

@@ -1,28 +1,28 @@
-// Package reply holds the answer of a command: built once by the command, shown in many ways.
+// Package reply has the replies of commands: a command builds a reply once, and it can be shown in several forms.
 //
 // # Terminology
 //
 //	reply     one answer; a tree, because arrays, sets and maps hold replies
 //	kind      what a reply is: status, error, integer, bulk string, ...
-//	RESP2     the older wire protocol. It knows only nil, status, error, integer, bulk string and array
+//	RESP2     the older wire protocol. It has only nil, status, error, integer, bulk string and array
 //	RESP3     the newer one. It adds booleans, doubles, maps, sets and verbatim strings
-//	bulk      a string of any bytes, as stored
-//	verbatim  a text meant to be read as it stands, such as INFO's
+//	bulk      a string of any bytes
+//	verbatim  a text to be shown as it is, such as INFO's
 //
 // # How it works
 //
-// A command answers with the richest kind that fits: true rather than 1, a map rather than a flat
-// list. RESP2 gives the poorer form that an older client, and redis-cli by default, gets instead.
-// Where the two protocols differ in more than the kind (BF.INFO with one field answers an array of one
-// element in RESP2, and a map of one entry in RESP3) the command gives both forms, with Either.
+// A command answers with the richest kind that fits: true rather than 1, a map rather than a flat list. The method
+// RESP2 gives the simpler form for older clients, and for redis-cli by default. If the protocols need replies of
+// different shapes, the command gives both with Either: BF.INFO with one field answers an array of one element in
+// RESP2 and a map of one entry in RESP3.
 //
-// AppendText, AppendRaw and AppendCSV show the RESP2 form, AppendJSON the RESP3 form, because that is
-// what redis-cli asks its server for in these modes. All four append complete lines.
+// AppendText, AppendRaw and AppendCSV show the RESP2 form, AppendJSON the RESP3 form, because redis-cli uses these
+// protocols in these modes. All four append complete lines.
 //
 // # Concurrency
 //
-// A Reply is a value that never changes once built, and may be read by many goroutines. It borrows the
-// byte slices and the slices of replies it was made from: who built it must leave them alone.
+// A Reply never changes after it is built, and many goroutines may read it. It shares the slices of bytes and replies
+// that it was made from, so the caller must not change these any more.
 package reply
 
 import (
@@ -45,9 +45,9 @@ const (
 	KindArray                // replies in order
 	KindBool                 // true or false; 1 or 0 in RESP2
 	KindDouble               // a 64-bit floating point number; a bulk string in RESP2
-	KindMap                  // pairs in order; in RESP2 an array of keys and values in turn
+	KindMap                  // pairs in order; in RESP2 an array of alternating keys and values
 	KindSet                  // different replies in any order; an array in RESP2
-	KindVerbatim             // a text to be shown as it stands; a bulk string in RESP2
+	KindVerbatim             // a text to be shown as it is; a bulk string in RESP2
 	KindEither               // one form for RESP2 and another for RESP3, see Either
 )
 
@@ -66,8 +66,7 @@ func (k Kind) String() string {
 
 // Reply is the answer of a command. The zero value is Nil.
 //
-// Empty strings and empty lists are held as nil slices, so that reflect.DeepEqual on two replies says
-// whether they are the same answer.
+// Empty strings and lists are nil slices inside, so that reflect.DeepEqual compares two replies.
 type Reply struct {
 	kind    Kind
 	atLeast bool    // KindInt: see AtLeast
@@ -76,21 +75,21 @@ type Reply struct {
 	elems   []Reply // KindArray, KindSet; KindMap: key, value, key, ...; KindEither: RESP2, RESP3
 }
 
-// Nil is the reply that there is no value: a missing key, a part of a result that does not apply.
+// Nil says that there is no value: a missing key, or a part of a result that does not apply.
 var Nil = Reply{}
 
 // OK is the status OK.
 var OK = Status("OK")
 
-// Status returns a short text, such as OK or PONG. Line breaks in s become spaces: on the wire they
-// would end the reply.
+// Status returns a short text, such as OK or PONG. Line breaks in s become spaces, because on the wire they would end
+// the reply.
 func Status(s string) Reply {
 	return Reply{kind: KindStatus, data: oneLine(s)}
 }
 
-// Error returns a failure. The text is complete, as on the wire after the '-': mostly with a code in
-// capitals ("ERR not found", "WRONGTYPE Operation ..."), for some commands without ("Filter is
-// full"). Line breaks become spaces, as in Status.
+// Error returns an error. The text is what follows the '-' on the wire. It usually begins with a code in capitals
+// ("ERR not found", "WRONGTYPE Operation ..."); the errors of some commands have none ("Filter is full"). Line breaks
+// become spaces, as in Status.
 func Error(text string) Reply {
 	return Reply{kind: KindError, data: oneLine(text)}
 }
@@ -105,8 +104,8 @@ func Int(n int64) Reply {
 	return Reply{kind: KindInt, num: n}
 }
 
-// AtLeast returns an integer that stands for itself and all above it: a count of what nobody counts any
-// further. AppendText says so; on the wire, and in the forms for programs, it is the integer.
+// AtLeast returns an integer that means "n or more", for a count that stops at n. Only AppendText shows the
+// difference; on the wire and in the forms for programs it is the integer.
 func AtLeast(n int64) Reply {
 	return Reply{kind: KindInt, num: n, atLeast: true}
 }
@@ -124,8 +123,8 @@ func Double(f float64) Reply {
 	return Reply{kind: KindDouble, num: int64(math.Float64bits(f))}
 }
 
-// Bulk returns a string of any bytes. It keeps b, which must not change afterwards. Bulk(nil) is the
-// empty string; the reply for a missing value is Nil.
+// Bulk returns a string of any bytes. It keeps b, which the caller must not change any more. Bulk(nil) is the empty
+// string; the reply for a missing value is Nil.
 func Bulk(b []byte) Reply {
 	return Reply{kind: KindBulk, data: nilIfEmpty(b)}
 }
@@ -140,14 +139,14 @@ func Verbatim(text string) Reply {
 	return Reply{kind: KindVerbatim, data: nilIfEmpty([]byte(text))}
 }
 
-// Array returns the replies in order. Elements may be of any kinds, errors included: a command with
-// many items answers each on its own. It keeps elems, which must not change afterwards.
+// Array returns a list. Elements may be of any kind, including errors: a command with many items answers each one. It
+// keeps elems, which the caller must not change any more.
 func Array(elems ...Reply) Reply {
 	return Reply{kind: KindArray, elems: nilIfEmpty(elems)}
 }
 
-// Set returns a collection without order. It keeps elems, which must not change afterwards, and
-// relies on the caller that they differ.
+// Set returns a collection without order. It keeps elems, which the caller must not change any more, and which must
+// differ from each other.
 func Set(elems ...Reply) Reply {
 	return Reply{kind: KindSet, elems: nilIfEmpty(elems)}
 }
@@ -170,7 +169,7 @@ func IntField[N ~int | ~int64 | ~uint32 | ~uint64](name string, n N) Pair {
 // DoubleField returns a map entry whose value is a floating point number.
 func DoubleField(name string, f float64) Pair { return Field(name, Double(f)) }
 
-// Map returns a map that keeps the order of its pairs. It relies on the caller that the keys differ.
+// Map returns a map that keeps the order of its pairs. The keys must differ.
 func Map(pairs ...Pair) Reply {
 	if len(pairs) == 0 {
 		return Reply{kind: KindMap}
@@ -182,14 +181,13 @@ func Map(pairs ...Pair) Reply {
 	return Reply{kind: KindMap, elems: elems}
 }
 
-// Either returns a reply with a form for each protocol version, for answers that differ in shape and
-// not only in kind.
+// Either returns a reply with a form for each protocol, for answers that differ in more than their kind.
 func Either(resp2, resp3 Reply) Reply {
 	return Reply{kind: KindEither, elems: []Reply{resp2, resp3}}
 }
 
-// RESP2 returns the reply as a RESP2 client gets it: of kind nil, status, error, integer, bulk string
-// or array. The elements of an array are as they were; apply RESP2 to each in turn.
+// RESP2 returns the reply in the form for a RESP2 client: nil, status, error, integer, bulk string or array. It does
+// not convert the elements of an array: call RESP2 on each.
 func (r Reply) RESP2() Reply {
 	r = r.form(0)
 	switch r.kind {
@@ -206,13 +204,13 @@ func (r Reply) RESP2() Reply {
 	}
 }
 
-// RESP3 returns the reply as a RESP3 client gets it: of any kind but KindEither. The elements of
-// arrays, sets and maps are as they were; apply RESP3 to each in turn.
+// RESP3 returns the reply in the form for a RESP3 client: any kind except KindEither. It does not convert the
+// elements of arrays, sets and maps: call RESP3 on each.
 func (r Reply) RESP3() Reply {
 	return r.form(1)
 }
 
-// form resolves Either, also one inside another, to its form i: 0 for RESP2, 1 for RESP3.
+// form returns form i of an Either, also of nested ones: 0 for RESP2, 1 for RESP3.
 func (r Reply) form(i int) Reply {
 	for r.kind == KindEither {
 		r = r.elems[i]
@@ -220,10 +218,10 @@ func (r Reply) form(i int) Reply {
 	return r
 }
 
-// Kind returns what the reply is.
+// Kind returns the kind of the reply.
 func (r Reply) Kind() Kind { return r.kind }
 
-// Int returns the value of an integer, 1 or 0 for a boolean, and 0 for all other kinds.
+// Int returns the value of an integer, 1 or 0 for a boolean, and 0 for other kinds.
 func (r Reply) Int() int64 {
 	if r.kind == KindInt || r.kind == KindBool {
 		return r.num
@@ -231,7 +229,7 @@ func (r Reply) Int() int64 {
 	return 0
 }
 
-// Double returns the value of a double, and 0 for all other kinds.
+// Double returns the value of a double, and 0 for other kinds.
 func (r Reply) Double() float64 {
 	if r.kind == KindDouble {
 		return math.Float64frombits(uint64(r.num))
@@ -239,16 +237,15 @@ func (r Reply) Double() float64 {
 	return 0
 }
 
-// Bytes returns the text of a status or an error, or the bytes of a bulk or verbatim string; nil if
-// that is empty and for all other kinds. The slice belongs to the reply and must not be changed.
+// Bytes returns the text of a status or an error, or the bytes of a bulk or verbatim string. It returns nil if there
+// are none, and for other kinds. The caller must not change the bytes.
 func (r Reply) Bytes() []byte { return r.data }
 
-// Elems returns the elements of an array or a set, the keys and values of a map in turn, the RESP2 and
-// the RESP3 form of an Either, and nil for all other kinds. The slice belongs to the reply and must
-// not be changed.
+// Elems returns the elements of an array or a set, the alternating keys and values of a map, the RESP2 and the RESP3
+// form of an Either, and nil for other kinds. The caller must not change them.
 func (r Reply) Elems() []Reply { return r.elems }
 
-// Size returns about how many bytes of memory the reply takes.
+// Size returns roughly how much memory the reply takes.
 func (r Reply) Size() int {
 	const own = 64
 	n := own + len(r.data)
@@ -258,17 +255,17 @@ func (r Reply) Size() int {
 	return n
 }
 
-// IsError reports whether the reply itself is an error. An array that holds one is not.
+// IsError reports whether the reply is an error. An array that contains an error is not one.
 func (r Reply) IsError() bool { return r.kind == KindError }
 
-// TextError is an error reply as a Go error: the complete text, as given to Error. Two of them are
-// equal, also for errors.Is, when their texts are.
+// TextError is an error reply as a Go error, with the text that was given to Error. Two of them are equal, also for
+// errors.Is, if their texts are equal.
 type TextError string
 
 // Error returns the text.
 func (e TextError) Error() string { return string(e) }
 
-// Err returns the reply as a TextError if IsError, otherwise nil.
+// Err returns an error reply as a TextError, and nil for other kinds.
 func (r Reply) Err() error {
 	if !r.IsError() {
 		return nil

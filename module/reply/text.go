@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// AppendText appends the reply as redis-cli shows it on a terminal, ending in a line break:
+// AppendText appends the reply as redis-cli shows it on a terminal, with a line break at the end:
 //
 //	OK
 //	(error) ERR not found
@@ -22,17 +22,15 @@ import (
 //	2) 1) "nested"
 //	   2) (empty array)
 //
-// Bulk strings are quoted, with all bytes but the printable ASCII ones escaped, so that one pasted at
-// a prompt is the same string again. A verbatim string, a status and an error stand as they are, but
-// for what is not printable, see Printable. The integer that stands for all
-// above it too, which redis-cli does not know, is one by AtLeast.
+// Bulk strings are quoted, and all bytes except printable ASCII are escaped, so that one pasted at a prompt is the
+// same string again. Verbatim strings, statuses and errors are shown as they are, except for unprintable characters,
+// see Printable. "or more" is for AtLeast; redis-cli does not have it.
 func AppendText(dst []byte, r Reply) []byte {
 	return appendText(dst, r, 0)
 }
 
-// appendText is AppendText for a reply whose first line starts at column indent; it indents all
-// lines of an array but the first. The lines of a verbatim string are not indented: they are not
-// ours to change (and redis-cli does not).
+// appendText is AppendText for a reply whose first line starts at column indent. It indents all other lines of an
+// array, but not the lines of a verbatim string, which redis-cli does not indent either.
 func appendText(dst []byte, r Reply, indent int) []byte {
 	if r = r.form(0); r.kind == KindVerbatim {
 		return appendLines(dst, []byte(Printable(string(r.data))))
@@ -73,10 +71,10 @@ func appendNumbered(dst []byte, elems []Reply, indent int) []byte {
 	return dst
 }
 
-// AppendRaw appends the reply as redis-cli --raw does: bare values, one per line, nested ones in turn;
-// a nil and an empty array are an empty line. An error is followed by an empty line. Since values may
-// contain line breaks, only a single value can be read back for certain: it is all but the last
-// byte. A verbatim string that ends in a line break gets no second one.
+// AppendRaw appends the reply as redis-cli --raw does: plain values, one in each line, nested ones one after the
+// other. A nil and an empty array are an empty line. An empty line follows an error. Values may contain line breaks,
+// so only a reply of a single value can be read back exactly: it is everything but the last byte. A verbatim string
+// that ends in a line break gets no second one.
 func AppendRaw(dst []byte, r Reply) []byte {
 	if r = r.form(0); r.kind == KindVerbatim {
 		return appendLines(dst, r.data)
@@ -100,9 +98,9 @@ func appendRaw(dst []byte, r Reply) []byte {
 	}
 }
 
-// AppendCSV appends the reply as redis-cli --csv does: one line, values separated by commas, nested
-// ones in turn, strings quoted and escaped as in AppendText (not with doubled quotes, as RFC 4180
-// has it), nil as NULL, an error as the two values ERROR and its text, an empty array as an empty value.
+// AppendCSV appends the reply as redis-cli --csv does: one line with values separated by commas, nested ones one
+// after the other. Strings are quoted and escaped as in AppendText (not with doubled quotes as in RFC 4180). Nil is
+// NULL, an error is the two values ERROR and its text, an empty array is an empty value.
 func AppendCSV(dst []byte, r Reply) []byte {
 	return append(appendCSV(dst, r), '\n')
 }
@@ -133,7 +131,7 @@ func appendJoined(dst []byte, elems []Reply, sep byte, appendOne func([]byte, Re
 	return dst
 }
 
-// appendLines appends a text as it is, and a line break if it does not end in one.
+// appendLines appends a text, and a line break unless the text ends in one.
 func appendLines(dst, text []byte) []byte {
 	dst = append(dst, text...)
 	if bytes.HasSuffix(text, []byte("\n")) {
@@ -142,7 +140,7 @@ func appendLines(dst, text []byte) []byte {
 	return append(dst, '\n')
 }
 
-// shortEscapes are the bytes that redis-cli escapes by a letter or by themselves.
+// shortEscapes are the bytes that redis-cli escapes with a backslash and one byte.
 var shortEscapes = [256]byte{
 	'\\': '\\', '"': '"', '\n': 'n', '\r': 'r', '\t': 't', '\a': 'a', '\b': 'b',
 }
@@ -162,8 +160,8 @@ func appendQuoted(dst, text []byte) []byte {
 	return append(dst, '"')
 }
 
-// Printable returns a text with all that is no printable character, no tab and no end of a line, escaped as \xHH for
-// each byte: a terminal would take it for a command, to clear the screen or to write over what was there.
+// Printable returns a text in which all bytes of unprintable characters, except tabs and line ends, are escaped as
+// \xHH: a terminal would take them for commands, for example to clear the screen or to overwrite earlier output.
 func Printable(text string) string { return string(appendPrintable(nil, text, "\t\n")) }
 
 func appendPrintable(dst []byte, text, kept string) []byte {
@@ -190,8 +188,8 @@ func appendHexEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'x', digits[c>>4], digits[c&15])
 }
 
-// appendDouble appends the shortest decimal that reads back as f, with an exponent where C's %.17g,
-// the format of Redis 7.0, has one; inf, -inf and nan as RESP3 spells them.
+// appendDouble appends the shortest decimal number that parses to f. It has an exponent where C's %.17g, the format
+// of Redis 7.0, has one. Infinities and NaN are inf, -inf and nan, as in RESP3.
 func appendDouble(dst []byte, f float64) []byte {
 	abs := math.Abs(f)
 	switch {

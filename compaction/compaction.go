@@ -1,12 +1,9 @@
-// Package compaction is the service that keeps a store in shape while it is
-// open: it folds blocks that collected many operands, compacts objects whose types
-// ask for it, removes keys that have expired, and has the disk space of dropped
-// objects given back.
+// Package compaction is the service that maintains a store in the background. It folds blocks with many operands,
+// compacts objects whose types ask for it, removes expired keys, and reclaims the disk space of dropped objects.
 //
-// The work is bounded: in a second at most FoldBytes of blocks are folded, about
-// CompactBytes written for each object compacted, and one large dropped object, or many
-// small ones, reclaimed; at most half of the time goes to removing expired keys, 16 in
-// a commit. INFO shows what was done and what waits.
+// The work is bounded. In a second the service folds at most FoldBytes of blocks, writes about CompactBytes for each
+// object it compacts, and reclaims one large dropped object or many small ones. It spends at most half of the time on
+// removing expired keys, 16 in each commit. INFO shows what it has done and what is waiting.
 package compaction
 
 import (
@@ -21,10 +18,10 @@ import (
 )
 
 const (
-	// FoldBytes is the most bytes of folded blocks written in a second.
+	// FoldBytes is the most bytes of folded blocks that the service writes in a second.
 	FoldBytes = 8 << 20
 
-	// CompactBytes is about the most bytes written in a second to compact an object.
+	// CompactBytes is roughly the most bytes that it writes in a second to compact an object.
 	CompactBytes = 1 << 20
 
 	foldEvery    = 100 * time.Millisecond
@@ -33,8 +30,7 @@ const (
 	reclaimEvery = time.Second
 )
 
-// Module returns the service as a module, for module.New. Each store
-// needs one of its own.
+// Module returns a module with the service. Each store needs a module of its own.
 func Module() module.Module {
 	return module.Module{Name: "compaction", Services: []module.Service{&service{}}}
 }
@@ -77,8 +73,8 @@ func (s *service) Info() (string, []module.InfoField) {
 	}
 }
 
-// every does work at an interval. An error is logged when it differs from the
-// one before, so that a full disk does not fill the log as well.
+// every calls work at an interval. It logs an error only if it differs from the last one, so that a full disk does
+// not fill the log too.
 func (s *service) every(ctx context.Context, interval time.Duration, work func(context.Context) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -94,7 +90,7 @@ func (s *service) every(ctx context.Context, interval time.Duration, work func(c
 		case err == nil:
 			last = ""
 		case ctx.Err() != nil || errors.Is(err, kv.ErrClosed) || errors.Is(err, kv.ErrFailed):
-			return // the store has told
+			return // the store has logged the reason
 		case err.Error() != last:
 			last = err.Error()
 			s.log.Warn("sievekv: compaction", "dir", s.db.Dir(), "error", err)
@@ -114,8 +110,8 @@ func (s *service) compact(ctx context.Context) error {
 	return err
 }
 
-// sweep removes expired keys. After each commit it rests for as long as that took, so
-// that others get at the processor at once, not after a slice of it.
+// sweep removes expired keys. After each commit it rests as long as the commit took, so that other goroutines get the
+// processor at once.
 func (s *service) sweep(ctx context.Context) error {
 	for {
 		begin := time.Now()

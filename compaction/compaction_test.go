@@ -38,15 +38,14 @@ func openWith(t *testing.T, dir string, modules ...module.Module) *kv.DB {
 	return db
 }
 
-// await returns when done does; a service that never gets there hangs the test.
+// await waits for done; if it never comes, the test hangs.
 func await(done func() bool) {
 	for !done() {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// A block that collected many operands is folded after it was read, and holds
-// what it held.
+// A block with many operands is folded after it was read, and its content stays.
 func TestService_folds(t *testing.T) {
 	const adds = 500
 	dir := t.TempDir()
@@ -86,8 +85,7 @@ func TestService_folds(t *testing.T) {
 	}
 }
 
-// The space of dropped filters comes back, also when the store was closed in
-// between.
+// The space of dropped filters is reclaimed, even if the store was closed in between.
 func TestService_reclaims(t *testing.T) {
 	dir := t.TempDir()
 	db := openWith(t, dir, bloomext.Module()) // nothing is reclaimed before the store is closed
@@ -134,7 +132,7 @@ func TestService_reclaims(t *testing.T) {
 	}
 }
 
-// holding is a logger's handler that holds whoever tells of a compaction that failed.
+// holding is a log handler that blocks the goroutine that logs a failed compaction.
 type holding struct {
 	slog.Handler
 	told, release chan struct{}
@@ -151,7 +149,7 @@ func (h holding) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// The store is not closed before the service has ended, whatever that is at.
+// Closing the store waits for the service, whatever the service is doing.
 func TestService_Stop(t *testing.T) {
 	failing := &kv.Type{
 		Name: "failing", Version: 1, Open: func(o *kv.Object) (any, error) { return o, nil },
@@ -185,7 +183,7 @@ func TestService_Stop(t *testing.T) {
 	}
 }
 
-// waitsInStop reports whether a goroutine waits for the service.
+// waitsInStop reports whether a goroutine waits in Stop.
 func waitsInStop() bool {
 	buf := make([]byte, 1<<20)
 	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {

@@ -13,8 +13,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// Keys are there until their time and not after it, while others are written, and the
-// service removes what is left of them.
+// While other keys are written, keys exist until their time and not after it, and the service removes them.
 func TestService_expires(t *testing.T) {
 	db := open(t, t.TempDir())
 	const keys = 2000
@@ -79,8 +78,8 @@ func TestService_expires(t *testing.T) {
 	}
 }
 
-// How long other commands take while a million keys that expired at once are removed,
-// and, before that, while somebody else deletes keys for half of the time.
+// How long other commands take while a million keys that expired at once are removed, and, before that, while another
+// goroutine deletes keys for half of the time.
 func BenchmarkSweep(b *testing.B) {
 	const keys = 1_000_000
 	for range b.N {
@@ -109,8 +108,8 @@ func BenchmarkSweep(b *testing.B) {
 			b.Fatal(err)
 		}
 		n := 0
-		// others runs other commands until done, and returns the longest time of one and
-		// how many took more than 10 ms.
+		// others runs other commands until done, and returns the longest time of one, and how many took more than 10
+		// ms.
 		others := func(done func() bool) (longest time.Duration, over int) {
 			for ; !done(); n++ {
 				var err error

@@ -8,8 +8,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// commandCommand is COMMAND, by which clients ask for the command table. Its replies have
-// the form Redis gives them.
+// commandCommand is COMMAND, with which clients read the command table. Its replies have Redis' form.
 func commandCommand() module.Command {
 	const perCommand = "O(N) for N commands"
 	return module.Command{
@@ -20,16 +19,16 @@ func commandCommand() module.Command {
 			{Name: "COUNT", Arity: 2, Summary: "Answers the number of commands.", Complexity: "O(1)", Handler: countCommands},
 			{
 				Name: "LIST", Arity: -2, Syntax: "[FILTERBY MODULE|ACLCAT|PATTERN value]",
-				Summary: "Answers the names of the commands of a module, of a category, that match a pattern, or of all.",
+				Summary: "Answers the names of all commands, or of those in a module or category, or that match a pattern.",
 				Handler: listCommands,
 			},
 			{
 				Name: "INFO", Arity: -2, Syntax: "[name [name ...]]",
-				Summary: "Answers arity, flags and places of keys of commands, of all if none is named.", Handler: commandInfo,
+				Summary: "Answers the arity, the flags and the positions of keys of commands, of all if none is named.", Handler: commandInfo,
 			},
 			{
 				Name: "DOCS", Arity: -2, Syntax: "[name [name ...]]",
-				Summary: "Answers what commands, or all, are for and how they are written.", Handler: commandDocs,
+				Summary: "Answers the documentation of commands, of all if none is named.", Handler: commandDocs,
 			},
 			{
 				Name: "GETKEYS", Arity: -4, Syntax: "command [word [word ...]]",
@@ -40,7 +39,7 @@ func commandCommand() module.Command {
 			},
 			{
 				Name: "GETKEYSANDFLAGS", Arity: -4, Syntax: "command [word [word ...]]",
-				Summary: "Answers which words of a command are keys, and what is done with these.", Complexity: "O(N) for N words",
+				Summary: "Answers which words of a command are keys, and what the command does with them.", Complexity: "O(N) for N words",
 				Handler: func(c *module.Call) reply.Reply {
 					return keysOfCommand(c, func(key []byte, flags string) reply.Reply {
 						return reply.Array(reply.Bulk(key), flagSet(flags))
@@ -94,7 +93,7 @@ func commandInfo(c *module.Call) reply.Reply {
 	if len(c.Args) == 0 {
 		return describeAll(c.Host.Commands())
 	}
-	list := make([]reply.Reply, len(c.Args)) // nil for a name that is none
+	list := make([]reply.Reply, len(c.Args)) // nil for an unknown name
 	for i, name := range c.Args {
 		if cmd := c.Host.Named(name); cmd != nil {
 			list[i] = cmd.Describe()
@@ -111,7 +110,7 @@ func describeAll(commands []*module.Command) reply.Reply {
 	return reply.Array(list...)
 }
 
-// keysOfCommand answers for each key of the command that the arguments are.
+// keysOfCommand answers for each key of the command in the arguments.
 func keysOfCommand(c *module.Call, show func(key []byte, flags string) reply.Reply) reply.Reply {
 	var cmd *module.Command
 	var args [][]byte
@@ -151,7 +150,7 @@ func commandDocs(c *module.Call) reply.Reply {
 	return reply.Map(pairs...)
 }
 
-// flagSet has what is done with a key as a set of words.
+// flagSet returns the flags of a key as a set.
 func flagSet(flags string) reply.Reply {
 	var words []reply.Reply
 	for _, word := range strings.Fields(flags) {

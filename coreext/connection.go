@@ -5,7 +5,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// connectionCommands are the commands that every connection has.
+// connectionCommands are the commands that work without a server too.
 func connectionCommands() []module.Command {
 	return []module.Command{{
 		Name: "PING", Arity: -1, Flags: module.Fast, Group: "connection",

@@ -1,6 +1,5 @@
-// Package coreext is the module of the commands that every store has: on keys and strings, on the
-// connection, the server and its settings, and the store's own SIEVE commands. Replies and errors are
-// those of Redis where Redis has the command.
+// Package coreext has the built-in commands: on keys and strings, on the connection, the server and its settings, and
+// the store's own SIEVE commands. If Redis has a command, its replies and errors are those of Redis.
 package coreext
 
 import (
@@ -11,7 +10,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Module returns the module of the built-in commands, for module.New.
+// Module returns the built-in module, for module.New.
 func Module() module.Module {
 	return module.Module{
 		Name: "kv", Settings: settings(), Commands: slices.Concat(
@@ -20,11 +19,11 @@ func Module() module.Module {
 	}
 }
 
-// With returns the table of the built-in module and others, for kv.Options.Modules.
+// With returns a table of the built-in module and others, for kv.Options.Modules.
 func With(others ...module.Module) *module.Table { return Add(nil, others...) }
 
-// Add returns the table of the modules of kv.Options.Modules and others behind them. The built-in
-// module comes first if it is not among them.
+// Add returns a table of the modules in kv.Options.Modules and others after them. If the built-in module is not among
+// them, it comes first.
 func Add(modules kv.Modules, others ...module.Module) *module.Table {
 	all := module.Modules(modules)
 	if own := Module(); !slices.ContainsFunc(all, func(m module.Module) bool { return m.Name == own.Name }) {
@@ -35,7 +34,7 @@ func Add(modules kv.Modules, others ...module.Module) *module.Table {
 
 type handler = func(*module.Call) reply.Reply
 
-// rowsOf returns a function that makes the rows of a group, of commands on one key.
+// rowsOf returns a function that makes the table entries of a group of commands on one key.
 func rowsOf(group string) func(name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f handler) module.Command {
 	return func(name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f handler) module.Command {
 		return module.Command{

@@ -18,8 +18,8 @@ type infoSection struct {
 	fields []module.InfoField
 }
 
-// info answers the sections named, all if none is, as lines "name:value" under
-// "# Section" titles. A name that is none gives nothing.
+// info answers sections of INFO as lines "name:value" under titles "# Section": those named in the arguments, or all.
+// It ignores unknown names.
 func info(c *module.Call) reply.Reply {
 	sections, err := infoSections(c.Host)
 	if err != nil {
@@ -46,7 +46,7 @@ func info(c *module.Call) reply.Reply {
 	return reply.Verbatim(b.String())
 }
 
-// addSection adds fields to the section of the name, which is made if there is none.
+// addSection adds fields to a section, and makes the section if necessary.
 func addSection(sections []infoSection, name string, fields []module.InfoField) []infoSection {
 	if len(fields) == 0 {
 		return sections
@@ -59,8 +59,8 @@ func addSection(sections []infoSection, name string, fields []module.InfoField) 
 	return sections
 }
 
-// infoSections returns the store's own sections and those of the services. Of a store that has failed there are these,
-// which need nothing of it, and why it failed.
+// infoSections returns the sections of the store and of the services. If the store has failed, it returns the
+// sections that do not read the store, and why the store failed.
 func infoSections(h *module.Host) ([]infoSection, error) {
 	about := h.DB().About()
 	sections, err := storeSections(h.DB(), about)
@@ -78,7 +78,7 @@ func infoSections(h *module.Host) ([]infoSection, error) {
 	return sections, nil
 }
 
-// versionSection begins the section that a server says more in.
+// versionSection returns the section Server, to which a server adds fields.
 func versionSection() infoSection {
 	return infoSection{"Server", []module.InfoField{{Name: "sievekv_version", Value: module.Version()}}}
 }

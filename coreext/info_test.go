@@ -8,7 +8,7 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// section is a service that has nothing but a section of INFO.
+// section is a service with nothing but a section of INFO.
 type section struct {
 	name   string
 	fields []module.InfoField

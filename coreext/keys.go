@@ -34,40 +34,40 @@ func keyCommands() []module.Command {
 		perKey   = "O(N) for N keys"
 		constant = "O(1)"
 		options  = " [NX | XX | GT | LT]"
-		when     = "Sets when a key ceases to exist; answers 1, or 0 if it is missing or the condition does not hold."
+		when     = "Sets when a key expires; answers 1, or 0 if the key is missing or the condition does not hold."
 	)
 	return []module.Command{
 		does(keys(row("COPY", -3, module.Write|module.DenyOOM, "source destination [DB 0] [REPLACE]",
-			"Copies what is under a key, its expiry too; answers 1, or 0 if source is missing or destination is there.",
+			"Copies a key with its value and expiry; answers 1, or 0 if source is missing or destination exists.",
 			"O(N) for N bytes stored", "SET user:1 ann\nCOPY user:1 user:2", copyCommand), 1, 2), "RO access", "OW update"),
 		does(keys(row("DEL", -2, module.Write, "key [key ...]",
-			"Removes keys, all or none, and answers how many were there.", "O(N) for N keys, whatever their size", "SET user:1 ann\nDEL user:1 user:2", del), 1, -1), "RM delete"),
+			"Removes keys, all or none, and answers how many existed.", "O(N) for N keys, whatever their size", "SET user:1 ann\nDEL user:1 user:2", del), 1, -1), "RM delete"),
 		does(keys(row("EXISTS", -2, module.ReadOnly|module.Fast, "key [key ...]",
-			"Counts the keys that are there; one named twice counts twice.", perKey, "SET user:1 ann\nEXISTS user:1 user:2", exists), 1, -1), "RO"),
+			"Counts the keys that exist; a key given twice counts twice.", perKey, "SET user:1 ann\nEXISTS user:1 user:2", exists), 1, -1), "RO"),
 		does(row("EXPIRE", -3, module.Write|module.Fast, "key seconds"+options, when, constant, "SET user:1 ann\nEXPIRE user:1 3600", expireIn(1000)), "RW update"),
 		does(row("EXPIREAT", -3, module.Write|module.Fast, "key unix-seconds"+options, when, constant, "SET user:1 ann\nEXPIREAT user:1 4102444800", expireAt(1000)), "RW update"),
 		row("EXPIRETIME", 2, module.ReadOnly|module.Fast, "key",
-			"Answers when a key expires, in Unix seconds; -1 if never, -2 if it is missing.", constant, "SET user:1 ann EXAT 4102444800\nEXPIRETIME user:1", expireTime),
+			"Answers when a key expires, in Unix seconds; -1 if never, -2 if the key is missing.", constant, "SET user:1 ann EXAT 4102444800\nEXPIRETIME user:1", expireTime),
 		dangerous(keys(row("KEYS", 2, module.ReadOnly, "pattern",
 			"Answers all keys that match a pattern: * any bytes, ? one byte, [a-c] one of a set.", perKey, "MSET user:1 ann item:1 book\nKEYS user:*", keysCommand), 0, 0)),
-		does(row("PERSIST", 2, module.Write|module.Fast, "key", "Makes a key not expire; answers 1 if it was to.", constant, "SET user:1 ann EX 60\nPERSIST user:1", persist), "RW update"),
+		does(row("PERSIST", 2, module.Write|module.Fast, "key", "Removes the expiry of a key; answers 1 if it had one.", constant, "SET user:1 ann EX 60\nPERSIST user:1", persist), "RW update"),
 		does(row("PEXPIRE", -3, module.Write|module.Fast, "key milliseconds"+options, when, constant, "SET user:1 ann\nPEXPIRE user:1 90000", expireIn(1)), "RW update"),
 		does(row("PEXPIREAT", -3, module.Write|module.Fast, "key unix-milliseconds"+options, when, constant, "SET user:1 ann\nPEXPIREAT user:1 4102444800000", expireAt(1)), "RW update"),
 		row("PEXPIRETIME", 2, module.ReadOnly|module.Fast, "key",
-			"Answers when a key expires, in Unix milliseconds; -1 if never, -2 if it is missing.", constant, "SET user:1 ann EXAT 4102444800\nPEXPIRETIME user:1", pexpireTime),
+			"Answers when a key expires, in Unix milliseconds; -1 if never, -2 if the key is missing.", constant, "SET user:1 ann EXAT 4102444800\nPEXPIRETIME user:1", pexpireTime),
 		row("PTTL", 2, module.ReadOnly|module.Fast, "key",
-			"Answers how long a key has to live, in milliseconds; -1 if for ever, -2 if it is missing.", constant, "SET user:1 ann PX 90000\nPTTL user:1", pttl),
-		keys(row("RANDOMKEY", 1, module.ReadOnly, "", "Answers one of the keys, nil if there is none.", constant, "SET user:1 ann\nRANDOMKEY", randomKey), 0, 0),
+			"Answers the time to live of a key in milliseconds; -1 if it does not expire, -2 if it is missing.", constant, "SET user:1 ann PX 90000\nPTTL user:1", pttl),
+		keys(row("RANDOMKEY", 1, module.ReadOnly, "", "Answers a random key, nil if there are none.", constant, "SET user:1 ann\nRANDOMKEY", randomKey), 0, 0),
 		does(keys(row("RENAME", 3, module.Write, "key newkey",
-			"Moves a key, replacing what is under the new name.", "O(1), whatever the size", "SET user:1 ann\nRENAME user:1 user:2", rename), 1, 2), "RW access delete", "OW update"),
+			"Renames a key, replacing an existing newkey.", "O(1), whatever the size", "SET user:1 ann\nRENAME user:1 user:2", rename), 1, 2), "RW access delete", "OW update"),
 		does(keys(row("RENAMENX", 3, module.Write|module.Fast, "key newkey",
-			"Moves a key if the new name is free; answers 1 if so, else 0.", "O(1), whatever the size", "MSET user:1 ann user:2 bob\nRENAMENX user:1 user:2", renamenx), 1, 2), "RW access delete", "OW insert"),
+			"Renames a key if newkey does not exist; answers 1 if so, otherwise 0.", "O(1), whatever the size", "MSET user:1 ann user:2 bob\nRENAMENX user:1 user:2", renamenx), 1, 2), "RW access delete", "OW insert"),
 		keys(row("SCAN", -2, module.ReadOnly, "cursor [MATCH pattern] [COUNT count] [TYPE type]",
-			"Answers a part of the keys and the cursor of the next, 0 at the end; begin with 0.",
+			"Answers some of the keys and the cursor for the next call; start with 0, stop at 0.",
 			"O(N) for COUNT N, 10 if not given", "MSET user:1 ann item:1 book\nSCAN 0 MATCH user:* COUNT 100", scan), 0, 0),
-		does(keys(row("TOUCH", -2, module.ReadOnly|module.Fast, "key [key ...]", "Counts the keys that are there.", perKey, "SET user:1 ann\nTOUCH user:1 user:2", exists), 1, -1), "RO"),
+		does(keys(row("TOUCH", -2, module.ReadOnly|module.Fast, "key [key ...]", "Counts the keys that exist.", perKey, "SET user:1 ann\nTOUCH user:1 user:2", exists), 1, -1), "RO"),
 		row("TTL", 2, module.ReadOnly|module.Fast, "key",
-			"Answers how long a key has to live, in seconds; -1 if for ever, -2 if it is missing.", constant, "SET user:1 ann EX 60\nTTL user:1", ttl),
+			"Answers the time to live of a key in seconds; -1 if it does not expire, -2 if it is missing.", constant, "SET user:1 ann EX 60\nTTL user:1", ttl),
 		does(row("TYPE", 2, module.ReadOnly|module.Fast, "key", "Answers the type of a key, none if it is missing.", constant, "SET user:1 ann\nTYPE user:1", typeOf), "RO"),
 		does(keys(row("UNLINK", -2, module.Write|module.Fast, "key [key ...]", "Removes keys, as DEL does.", "O(N) for N keys, whatever their size", "SET user:1 ann\nUNLINK user:1", del), 1, -1), "RM delete"),
 	}
@@ -88,8 +88,8 @@ func exists(c *module.Call) reply.Reply {
 	return reply.Int(int64(n))
 }
 
-// lookup answers a command about what is under a single key, nil if there is nothing,
-// and the time it is looked at.
+// lookup answers a command about one key. It calls f with the object, nil if the key is missing, and the time of the
+// lookup.
 func lookup(c *module.Call, f func(o *kv.Object, now int64) reply.Reply) reply.Reply {
 	var o *kv.Object
 	var now int64
@@ -108,7 +108,7 @@ func typeOf(c *module.Call) reply.Reply {
 	})
 }
 
-// untilExpiry answers when a key expires, or how long that is from the time it is looked at.
+// untilExpiry answers when a key expires, or, if left, how long that is from the time of the lookup.
 func untilExpiry(c *module.Call, left bool, f func(milliseconds int64) int64) reply.Reply {
 	return lookup(c, func(o *kv.Object, from int64) reply.Reply {
 		if !left {
@@ -124,7 +124,7 @@ func untilExpiry(c *module.Call, left bool, f func(milliseconds int64) int64) re
 	})
 }
 
-// inSeconds rounds as Redis does, to the nearest.
+// inSeconds rounds to the nearest second, as Redis does.
 func inSeconds(milliseconds int64) int64 {
 	if milliseconds > math.MaxInt64-500 {
 		return milliseconds / 1000
@@ -244,7 +244,7 @@ func keysCommand(c *module.Call) reply.Reply {
 		return module.ErrorReply(err)
 	}
 	defer give()
-	err = c.Read(func(r kv.Reader) (err error) { // one scan is of one moment
+	err = c.Read(func(r kv.Reader) (err error) { // a single scan sees one moment
 		keys, _, err = r.ScanFrom(c.Context, 0, math.MaxInt, o)
 		return err
 	})
@@ -254,8 +254,8 @@ func keysCommand(c *module.Call) reply.Reply {
 	return bulks(keys)
 }
 
-// match sets the pattern of a scan, an empty one too, which matches the empty key alone. The
-// pattern's memory is charged to the session until give is called.
+// match sets the pattern of a scan. The empty pattern matches only the empty key. The session counts the pattern's
+// memory until give is called.
 func match(c *module.Call, o *kv.ScanOptions, pattern []byte) (give func(), err error) {
 	give, err = c.Borrow(glob.Bytes(string(pattern)))
 	if err != nil {
@@ -281,7 +281,7 @@ func scan(c *module.Call) reply.Reply {
 	if !ok {
 		return reply.Error("ERR invalid cursor")
 	}
-	var pattern []byte // nil for none
+	var pattern []byte // nil if there is no MATCH
 	count, o := int64(10), kv.ScanOptions{Charge: c.Charge}
 	for args := c.Args[1:]; len(args) > 0; args = args[2:] {
 		if len(args) == 1 {
@@ -302,7 +302,7 @@ func scan(c *module.Call) reply.Reply {
 		case "TYPE":
 			o.Type = string(args[1])
 			if o.Type == "" {
-				o.Type = "none" // no type is called that, nor nothing
+				o.Type = "none" // no type has this name, so nothing matches
 			}
 		default:
 			return errSyntax
@@ -327,7 +327,7 @@ func scan(c *module.Call) reply.Reply {
 	return reply.Array(reply.BulkString(strconv.FormatUint(next, 10)), bulks(keys))
 }
 
-// parseCursor reads a cursor as strtoul does.
+// parseCursor parses a cursor as strtoul does.
 func parseCursor(b []byte) (uint64, bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative || len(b) > 0 && b[0] == '+' {

@@ -9,7 +9,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// objectCommands are the commands that tell how a value is kept.
+// objectCommands are the commands about how values are kept.
 func objectCommands() []module.Command {
 	onKey := func(name, summary string, f handler) module.Command {
 		return module.Command{
@@ -18,24 +18,24 @@ func objectCommands() []module.Command {
 		}
 	}
 	return []module.Command{{
-		Name: "OBJECT", Arity: -2, Group: "generic", Summary: "Answers how what is under a key is kept.", Complexity: "O(1)",
+		Name: "OBJECT", Arity: -2, Group: "generic", Summary: "Answers how a value is kept.", Complexity: "O(1)",
 		Example: "SET visits 42\nOBJECT ENCODING visits",
 		Subcommands: []module.Command{
-			onKey("ENCODING", "Answers int, embstr or raw, as the string is one to Redis; raw for all else.", objectEncoding),
-			onKey("FREQ", "Refused, as keys are not evicted by how often they are used.", untracked(
+			onKey("ENCODING", "Answers int, embstr or raw for a string, as Redis does; raw for other types.", objectEncoding),
+			onKey("FREQ", "Refused: how often keys are used is not tracked.", untracked(
 				"ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching "+
 					"between policies at runtime LRU and LFU data will take some time to adjust.")),
-			onKey("IDLETIME", "Refused, as keys are not evicted by when they were used.", untracked(
+			onKey("IDLETIME", "Refused: when keys were used is not tracked.", untracked(
 				"ERR No maxmemory policy is selected, idle time not tracked.")),
-			onKey("REFCOUNT", "Answers 1: nothing is shared between keys.", objectRefCount),
+			onKey("REFCOUNT", "Answers 1: keys share no values.", objectRefCount),
 		},
 	}, {
 		Name: "MEMORY", Arity: -2, Group: "server", Summary: "Answers how many bytes a key takes.",
 		Complexity: "O(N) for N blocks looked at", Example: "SET user:1 ann\nMEMORY USAGE user:1",
 		Subcommands: []module.Command{{
 			Name: "USAGE", Arity: -3, Flags: module.ReadOnly, FirstKey: 2, LastKey: 2, KeyStep: 1, KeyFlags: []string{"RO"}, Syntax: "key [SAMPLES count]",
-			Summary: "Answers how many bytes a key takes in the store, nil if it is missing; 100 blocks of each layer, " +
-				"or count, or all with 0, are measured, and stand for the rest.",
+			Summary: "Answers how many bytes a key takes in the store, nil if it is missing. It measures 100 blocks of each layer, " +
+				"or count, or all for 0, and extrapolates.",
 			Handler: memoryUsage,
 		}},
 	}}
@@ -60,7 +60,7 @@ func objectEncoding(c *module.Call) reply.Reply {
 	return answer
 }
 
-// encodingOf is how Redis keeps a string that was set.
+// encodingOf returns how Redis would keep a string.
 func encodingOf(value []byte) string {
 	const maxEmbedded = 44
 	if _, ok := text.ParseInt(value); ok {
@@ -72,7 +72,7 @@ func encodingOf(value []byte) string {
 	return "raw"
 }
 
-// untracked refuses what is not kept of any key.
+// untracked returns a handler that refuses to answer what is not tracked.
 func untracked(why string) handler {
 	return func(c *module.Call) reply.Reply {
 		return lookup(c, func(o *kv.Object, _ int64) reply.Reply {
@@ -93,7 +93,7 @@ func objectRefCount(c *module.Call) reply.Reply {
 	})
 }
 
-// defaultSamples is how many blocks of a layer are measured if nobody says.
+// defaultSamples is how many blocks of a layer MEMORY USAGE measures by default.
 const defaultSamples = 100
 
 func memoryUsage(c *module.Call) reply.Reply {

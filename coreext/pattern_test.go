@@ -9,7 +9,7 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// The commands that take a pattern refuse a longer one, and say what is allowed.
+// Commands with a pattern refuse one that is too long, and say what is allowed.
 func TestPattern_commands(t *testing.T) {
 	db := openWith(t, module.Module{Name: "none"})
 	long := strings.Repeat("[a]", 15_000)
@@ -25,7 +25,7 @@ func TestPattern_commands(t *testing.T) {
 	}
 }
 
-// What a pattern takes while keys are compared with it is counted, and no longer.
+// The memory of a pattern counts while keys are compared with it, and no longer.
 func TestPattern_charged(t *testing.T) {
 	db := openWith(t, module.Module{Name: "none"})
 	pattern := []byte(strings.Repeat("?*", glob.MaxLen/2))

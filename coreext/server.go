@@ -13,8 +13,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// serverCommands are the commands by which a client learns what it talks to, and sets it up,
-// with Redis' replies and errors.
+// serverCommands are the commands about the server and its settings, with Redis' replies and errors.
 func serverCommands() []module.Command {
 	return []module.Command{commandCommand(), configCommand(), moduleCommand(), {
 		Name: "DBSIZE", Arity: 1, Flags: module.ReadOnly | module.Fast, Group: "server", Categories: []string{"keyspace"},
@@ -29,11 +28,11 @@ func serverCommands() []module.Command {
 		Example: "SET user:1 ann\nFLUSHDB", Handler: flushAll,
 	}, {
 		Name: "INFO", Arity: -1, Group: "server", Categories: []string{"dangerous"},
-		Summary: "Answers facts and figures about the store, in sections.", Syntax: "[section [section ...]]",
+		Summary: "Answers statistics of the store and the server, in sections.", Syntax: "[section [section ...]]",
 		Complexity: "O(1)", Example: "INFO cache", Handler: info,
 	}, {
 		Name: "TIME", Arity: 1, Flags: module.Fast, Group: "server",
-		Summary:    "Answers the time by the store's clock: Unix seconds, and the microseconds of the one that has begun.",
+		Summary:    "Answers the time of the store's clock: Unix seconds, and microseconds since the last full second.",
 		Complexity: "O(1)", Example: "TIME", Handler: timeCommand,
 	}}
 }
@@ -47,7 +46,7 @@ func timeCommand(c *module.Call) reply.Reply {
 func configCommand() module.Command {
 	return module.Command{
 		Name: "CONFIG", Arity: -2, Group: "server",
-		Summary:    "Answers or changes settings, in memory: the next opening of the store begins with the defaults again.",
+		Summary:    "Answers or changes settings. Changes are lost when the store is closed.",
 		Complexity: "O(N) for N settings", Example: "CONFIG GET append* save",
 		Subcommands: []module.Command{
 			{
@@ -56,14 +55,14 @@ func configCommand() module.Command {
 			},
 			{
 				Name: "SET", Arity: -4, Flags: module.Admin, Syntax: "name value [name value ...]",
-				Summary: "Changes settings, all of those named or none.", Handler: configSet,
+				Summary: "Changes settings, all or none.", Handler: configSet,
 			},
 			{
-				Name: "RESETSTAT", Arity: 2, Flags: module.Admin, Summary: "Sets what INFO counts back to 0.", Complexity: "O(1)",
+				Name: "RESETSTAT", Arity: 2, Flags: module.Admin, Summary: "Resets the counters of INFO.", Complexity: "O(1)",
 				Handler: func(c *module.Call) reply.Reply { c.Host.ResetStats(); return reply.OK },
 			},
 			{
-				Name: "REWRITE", Arity: 2, Flags: module.Admin, Summary: "Refused: there is no file of settings.", Complexity: "O(1)",
+				Name: "REWRITE", Arity: 2, Flags: module.Admin, Summary: "Refused: there is no configuration file.", Complexity: "O(1)",
 				Handler: func(*module.Call) reply.Reply { return reply.Error("ERR The server is running without a config file") },
 			},
 		},
@@ -115,10 +114,10 @@ func configSet(c *module.Call) reply.Reply {
 func moduleCommand() module.Command {
 	return module.Command{
 		Name: "MODULE", Arity: -2, Group: "server",
-		Summary:    "Answers which modules with a version of their own the store was opened with.",
+		Summary:    "Answers the store's modules that have a version.",
 		Complexity: "O(N) for N modules", Example: "MODULE LIST",
 		Subcommands: []module.Command{{
-			Name: "LIST", Arity: 2, Flags: module.Admin, Summary: "Answers name and version of each.", Handler: moduleList,
+			Name: "LIST", Arity: 2, Flags: module.Admin, Summary: "Answers the name and version of each module.", Handler: moduleList,
 		}},
 	}
 }
@@ -149,8 +148,7 @@ func dbSize(c *module.Call) reply.Reply {
 	return reply.Int(int64(n))
 }
 
-// flushAll takes Redis' words for how to free the memory; here that is always in
-// the background.
+// flushAll accepts Redis' words for when to free the memory, but always does so in the background.
 func flushAll(c *module.Call) reply.Reply {
 	if len(c.Args) > 1 || len(c.Args) == 1 && text.FoldCase(c.Args[0]) != "ASYNC" && text.FoldCase(c.Args[0]) != "SYNC" {
 		return errSyntax
@@ -166,7 +164,7 @@ func flushAll(c *module.Call) reply.Reply {
 	})
 }
 
-// newPattern returns the pattern of a word, or the error of one that is too long.
+// newPattern returns a pattern, or an error if it is too long.
 func newPattern(word string) (*glob.Pattern, error) {
 	p, err := glob.New(word)
 	if err != nil {

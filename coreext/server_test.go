@@ -62,7 +62,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Subcommands are commands: what is wrong with them is said before a transaction queues them.
+// Subcommands are checked like commands: mistakes are reported before a transaction queues them.
 func TestSubcommands_transactions(t *testing.T) {
 	var queued []string
 	db := openWith(t, lowAndHigh())
@@ -157,7 +157,7 @@ func TestModuleList(t *testing.T) {
 	`)
 }
 
-// Options lists what is wrong with subcommands as with commands.
+// Opening reports mistakes in subcommands like those in commands.
 func TestOptions_subcommands(t *testing.T) {
 	handler := func(*module.Call) reply.Reply { return reply.OK }
 	sub := func(name string) module.Command {
@@ -180,8 +180,8 @@ func TestOptions_subcommands(t *testing.T) {
 	}
 }
 
-// The arguments of COMMAND DOCS, shown as redis-cli shows them in its hints, are the syntax
-// they were made of.
+// The arguments of COMMAND DOCS, shown as redis-cli shows them in its hints, give the syntax that they were made
+// from.
 func TestCommandDocs_arguments(t *testing.T) {
 	w := coretest.NewWorld(t, kv.Options{Modules: coreext.With(bloomext.Module(), syntaxes())})
 	var missing []string
@@ -212,7 +212,7 @@ func TestCommandDocs_arguments(t *testing.T) {
 	}
 }
 
-// syntaxes has commands with syntaxes that others lack.
+// syntaxes has commands with forms of syntax that no other command has.
 func syntaxes() module.Module {
 	m := module.Module{Name: "syntaxes"}
 	for name, syntax := range map[string]string{
@@ -327,7 +327,7 @@ func TestMemory(t *testing.T) {
 	if now := usage("k"); now <= before+1 {
 		t.Errorf("MEMORY USAGE of a key that expires is %d, want more than %d", now, before+1)
 	}
-	// A filter of 126 blocks, full of bits: what is measured of it stands for the rest.
+	// A filter of 126 full blocks: the measured ones are like the rest.
 	w.Do("BF.RESERVE", "f", "0.01", "800000", "NONSCALING")
 	empty := usage("f")
 	f := bloomext.New(w.DB, "f")
@@ -355,7 +355,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// In a transaction, and in a view, a key takes what it does there.
+// In a transaction or a snapshot, the answer is for the key as seen there.
 func TestMemory_transactions(t *testing.T) {
 	w := coretest.NewWorld(t, kv.Options{Modules: coreext.With(bloomext.Module(), txn.Module())})
 	w.Script(`
@@ -384,7 +384,7 @@ func TestMemory_transactions(t *testing.T) {
 	`)
 }
 
-// late is a context that ends after it was looked at once.
+// late is a context that ends after the first look at it.
 type late struct {
 	context.Context
 	looks atomic.Int64
@@ -397,7 +397,7 @@ func (c *late) Err() error {
 	return context.Canceled
 }
 
-// A long look at a key ends with its context.
+// A long lookup of a key ends with its context.
 func TestMemory_canceled(t *testing.T) {
 	w := coretest.NewWorld(t, kv.Options{Modules: coreext.With(bloomext.Module())})
 	w.Do("BF.MADD", "f", "a")

@@ -7,7 +7,7 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// settings are those of the store itself: how it was opened. None can be changed.
+// settings are the settings of the store, which say how it was opened. None can be changed.
 func settings() []module.Setting {
 	of := func(name, summary string, value func(o kv.Options) string) module.Setting {
 		return module.Setting{Name: name, Summary: summary, Value: func(db *kv.DB) string { return value(db.Options()) }}
@@ -21,15 +21,15 @@ func settings() []module.Setting {
 		fixed("appendonly", "yes", "Every write goes to a log."),
 		of("cache-size", "Budget of resident blocks and open objects, in bytes.",
 			func(o kv.Options) string { return strconv.FormatInt(o.CacheSize, 10) }),
-		fixed("databases", "1", "There is database 0 alone."),
+		fixed("databases", "1", "The only database is 0."),
 		{
 			Name: "dir", Summary: "The directory of the store.",
 			Value: func(db *kv.DB) string { return db.About().Directory },
 		},
-		of("max-filter-bytes", "The most bytes a filter may be made for.",
+		of("max-filter-bytes", "The most bytes of a new filter.",
 			func(o kv.Options) string { return strconv.FormatUint(o.MaxFilterBytes, 10) }),
-		fixed("maxmemory", "0", "Data is on disk: its size is not limited by memory."),
+		fixed("maxmemory", "0", "0: data is on disk, and memory does not limit its size."),
 		fixed("maxmemory-policy", "noeviction", "Keys stay until they are removed or expire."),
-		fixed("save", "", "There are no snapshots to save: the log and the tables are all there is."),
+		fixed("save", "", "Empty: there are no snapshots besides the log and the tables."),
 	}
 }

@@ -30,7 +30,7 @@ func openWith(t *testing.T, m module.Module) *kv.DB {
 	return db
 }
 
-// lowAndHigh has two settings of which one must not be above the other, and others.
+// lowAndHigh has two settings, one of which must not exceed the other, and more.
 func lowAndHigh() module.Module {
 	inOrder := func(value func(string) string) error {
 		if len(value("low")) > len(value("high")) {
@@ -110,7 +110,7 @@ func TestTable_CheckSettings(t *testing.T) {
 	}
 }
 
-// Settings that are changed together are looked at as they are to be, and none of them is changed if one is refused.
+// Settings that change together are checked with their new values, and none changes if one is refused.
 func TestDB_SetSetting_together(t *testing.T) {
 	db := openWith(t, lowAndHigh())
 	session := module.NewSession(db)
@@ -140,7 +140,7 @@ func TestDB_SetSetting_together(t *testing.T) {
 	}
 }
 
-// A value is seen whole, in each of its forms, by those who do not wait for whom changes it.
+// Concurrent readers see a value as a whole, in each of its forms, without waiting.
 func TestDB_Setting_concurrent(t *testing.T) {
 	db := openWith(t, lowAndHigh())
 	var wg sync.WaitGroup
@@ -191,7 +191,7 @@ func TestOptions_settings(t *testing.T) {
 	}
 }
 
-// What FitsCall refuses CONFIG SET may not set, and the program may.
+// CONFIG SET may not set what FitsCall refuses; the program may.
 func TestSetting_FitsCall(t *testing.T) {
 	refuse := func(c *module.Call, value func(string) string) error {
 		return errors.New("argument must not be " + value("mine") + " for " + c.Command.LowerName())

@@ -9,22 +9,22 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// sieveCommands are the store's own commands, which Redis has nothing like: what is known of
-// keys and of the whole, and work on all of it. That ends with the call's context.
+// sieveCommands are the store's own commands, which Redis does not have: statistics, and work on the whole store.
+// They stop when the call's context ends.
 func sieveCommands() []module.Command {
 	return []module.Command{{
 		Name: "SIEVE.CHECK", Arity: 1, Flags: module.Admin | module.NoMulti, Group: "server",
-		Summary:    "Reads and checks all of the store; answers what it counted, and the problems it found.",
+		Summary:    "Reads and checks the whole store; answers counts, and the problems it found.",
 		Complexity: "O(N) for N bytes stored", Example: "BF.MADD seen a b\nSIEVE.CHECK", Handler: sieveCheck,
 	}, {
 		Name: "SIEVE.COMPACT", Arity: 1, Flags: module.Admin | module.NoMulti, Group: "server",
-		Summary: "Brings the store to the form it comes to by itself when nothing is written; " +
+		Summary: "Does the store's background work at once, and makes the store as small as it can be; " +
 			"answers its bytes on disk before and after.",
 		Complexity: "O(N) for N bytes stored", Example: "BF.MADD seen a b\nSIEVE.COMPACT", Handler: sieveCompact,
 	}, {
 		Name: "SIEVE.STATS", Arity: -1, Flags: module.ReadOnly, Group: "server", Syntax: "[key [key ...] | LIMIT count]",
-		Summary: "Answers figures of the store, of keys (nil for one that is missing), or of so many keys that are not strings; " +
-			"LIMIT with one word behind it is no key.",
+		Summary: "Answers statistics of the store, of keys (nil for a missing key), or, with LIMIT, of at most count keys that are not strings; " +
+			"LIMIT followed by one word is never a key.",
 		Complexity: "O(N) for N keys", Example: "BF.MADD seen a b\nSIEVE.STATS seen", Handler: sieveStats,
 	}}
 }
@@ -63,7 +63,7 @@ func sieveCompact(c *module.Call) reply.Reply {
 	return reply.Map(reply.IntField("disk_bytes_before", before), reply.IntField("disk_bytes", after))
 }
 
-// maxStats is the most keys that SIEVE.STATS answers for of itself.
+// maxStats is the most keys that SIEVE.STATS LIMIT answers.
 const maxStats = 1_000_000
 
 func sieveStats(c *module.Call) reply.Reply {
@@ -91,7 +91,7 @@ func sieveStats(c *module.Call) reply.Reply {
 	return reply.Array(list...)
 }
 
-// someStats returns what is known of some keys that are not strings.
+// someStats returns statistics of some keys that are not strings.
 func someStats(c *module.Call, limit int) (list []reply.Reply, err error) {
 	const batch = 100
 	for cursor := uint64(0); ; {
@@ -108,7 +108,7 @@ func someStats(c *module.Call, limit int) (list []reply.Reply, err error) {
 			switch {
 			case err != nil:
 				return nil, err
-			case stats.Kind() != reply.KindNil: // it is still there
+			case stats.Kind() != reply.KindNil: // the key still exists
 				list = append(list, stats)
 			}
 			if len(list) == limit {
@@ -121,7 +121,7 @@ func someStats(c *module.Call, limit int) (list []reply.Reply, err error) {
 	}
 }
 
-// keyStats answers what is known of a key, nil if it is missing.
+// keyStats returns the statistics of a key, nil if it is missing.
 func keyStats(c *module.Call, key []byte) (answer reply.Reply, err error) {
 	if err = c.Context.Err(); err == nil {
 		err = c.Read(func(r kv.Reader) error {
@@ -154,7 +154,7 @@ func facts(list []kv.Fact) []reply.Pair {
 	return pairs
 }
 
-// factReply is the reply for the value of a fact.
+// factReply returns the reply for the value of a fact.
 func factReply(value any) reply.Reply {
 	switch v := value.(type) {
 	case string:
@@ -177,8 +177,7 @@ func factReply(value any) reply.Reply {
 	return reply.BulkString(fmt.Sprint(value))
 }
 
-// storeStats answers what is known of the store. The counts are since it was opened, or since
-// they were reset.
+// storeStats returns the statistics of the store. Its counters start when the store is opened or they are reset.
 func storeStats(db *kv.DB) reply.Reply {
 	m, err := db.Metrics()
 	if err != nil {

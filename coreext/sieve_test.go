@@ -91,7 +91,7 @@ EXEC => [:1 :1 [["key" "new" ... "items" :1 ...] _] ...] | [#t :1 [{"key" "new" 
 	}
 }
 
-// Figures of many keys are of as many as asked for, whatever else there is.
+// Statistics are of as many keys as asked for, whatever else the store has.
 func TestSieveStats_many(t *testing.T) {
 	w := sieveWorld(t)
 	for i := range 250 {
@@ -122,7 +122,7 @@ SIEVE.CHECK => -ERR Command not allowed inside a transaction
 EXEC => -EXECABORT Transaction discarded because of previous errors.`)
 }
 
-// liar is a type whose objects are never in order.
+// liar is a type whose check always finds a problem.
 type liar struct{}
 
 func (liar) Block(*kv.Layer, uint64, []uint64) error { return nil }
@@ -148,8 +148,7 @@ func TestSieveCheck_problems(t *testing.T) {
 	}
 }
 
-// SIEVE.COMPACT brings what was written to where it stays, reclaims what was dropped, and
-// nothing else.
+// SIEVE.COMPACT folds what was written and reclaims what was dropped, and changes nothing else.
 func TestSieveCompact(t *testing.T) {
 	w := sieveWorld(t)
 	w.Script(`

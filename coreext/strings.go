@@ -29,40 +29,40 @@ func stringCommands() []module.Command {
 	const perByte = "O(N) for a string of N bytes"
 	return []module.Command{
 		does(row("APPEND", 3, write, "key value",
-			"Adds bytes to the end of a string, making it if there is none; answers its length.", perByte, "SET log one\nAPPEND log ,two", appendCommand), "RW insert"),
-		row("DECR", 2, write, "key", "Takes 1 from a number; a missing key is 0.", "O(1)", "SET stock 10\nDECR stock", decr),
-		row("DECRBY", 3, write, "key decrement", "Takes an integer from a number; a missing key is 0.", "O(1)", "SET stock 10\nDECRBY stock 3", decrBy),
+			"Appends bytes to a string, which may be missing; answers its new length.", perByte, "SET log one\nAPPEND log ,two", appendCommand), "RW insert"),
+		row("DECR", 2, write, "key", "Subtracts 1 from an integer; a missing key counts as 0.", "O(1)", "SET stock 10\nDECR stock", decr),
+		row("DECRBY", 3, write, "key decrement", "Subtracts an integer from another; a missing key counts as 0.", "O(1)", "SET stock 10\nDECRBY stock 3", decrBy),
 		row("GET", 2, read, "key", "Answers the string under a key, nil if there is none.", perByte, "SET user:1 ann\nGET user:1", get),
 		does(row("GETDEL", 2, module.Write|module.Fast, "key", "Answers the string under a key, and removes it.", perByte, "SET ticket A7\nGETDEL ticket", getDel), "RW access delete"),
 		row("GETEX", -2, module.Write|module.Fast, "key [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | PERSIST]",
 			"Answers the string under a key, and sets when it expires.", perByte, "SET user:1 ann\nGETEX user:1 EX 60", getEx),
 		row("GETRANGE", 4, module.ReadOnly, "key start end",
-			"Answers a part of a string, by the indices of its first and last byte; negative ones count from the end.",
+			"Answers a part of a string, given by the indices of its first and last byte; negative ones count from the end.",
 			"O(N) for N bytes answered", "SET user:1 annabel\nGETRANGE user:1 0 2", getRange),
 		row("GETSET", 3, write, "key value", "Replaces a string, and answers the old one.", perByte, "SET user:1 ann\nGETSET user:1 bob", getSet),
-		row("INCR", 2, write, "key", "Adds 1 to a number; a missing key is 0.", "O(1)", "INCR visits", incr),
-		row("INCRBY", 3, write, "key increment", "Adds an integer to a number; a missing key is 0.", "O(1)", "SET visits 10\nINCRBY visits 5", incrBy),
-		row("INCRBYFLOAT", 3, write, "key increment", "Adds a number to another; a missing key is 0.", "O(1)", "SET price 10.50\nINCRBYFLOAT price 0.1", incrByFloat),
+		row("INCR", 2, write, "key", "Adds 1 to an integer; a missing key counts as 0.", "O(1)", "INCR visits", incr),
+		row("INCRBY", 3, write, "key increment", "Adds an integer to another; a missing key counts as 0.", "O(1)", "SET visits 10\nINCRBY visits 5", incrBy),
+		row("INCRBYFLOAT", 3, write, "key increment", "Adds a number to another; a missing key counts as 0.", "O(1)", "SET price 10.50\nINCRBYFLOAT price 0.1", incrByFloat),
 		keys(row("MGET", -2, read, "key [key ...]",
 			"Answers the strings under keys, nil for each that is missing or not a string, as of one moment.",
 			"O(N) for N keys", "MSET user:1 ann user:2 bob\nMGET user:1 user:2 user:3", mget), -1, 1),
 		does(keys(row("MSET", -3, module.Write|module.DenyOOM, "key value [key value ...]",
-			"Sets strings in one commit, replacing what is there.", "O(N) for N keys", "MSET user:1 ann user:2 bob", mset), -1, 2), "OW update"),
+			"Sets strings in one commit, replacing existing keys.", "O(N) for N keys", "MSET user:1 ann user:2 bob", mset), -1, 2), "OW update"),
 		does(keys(row("MSETNX", -3, module.Write|module.DenyOOM, "key value [key value ...]",
-			"Sets strings in one commit if none of the keys is there; answers 1 if so, else 0.",
+			"Sets strings in one commit if none of the keys exists; answers 1 if so, otherwise 0.",
 			"O(N) for N keys", "SET user:1 ann\nMSETNX user:1 eve user:2 dan", msetnx), -1, 2), "OW insert"),
 		does(row("PSETEX", 4, module.Write|module.DenyOOM, "key milliseconds value", "Sets a string that expires.", perByte, "PSETEX ticket 1500 A7", psetEx), "OW update"),
 		setRow(row("SET", -3, module.Write|module.DenyOOM, "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | KEEPTTL]",
-			"Sets a string, replacing what is there.", perByte, "SET user:1 ann EX 3600", set)),
+			"Sets a string, replacing an existing key.", perByte, "SET user:1 ann EX 3600", set)),
 		does(row("SETEX", 4, module.Write|module.DenyOOM, "key seconds value", "Sets a string that expires.", perByte, "SETEX ticket 60 A7", setEx), "OW update"),
-		does(row("SETNX", 3, write, "key value", "Sets a string if the key is missing; answers 1 if so, else 0.", perByte, "SET lock me\nSETNX lock you", setnx), "OW insert"),
+		does(row("SETNX", 3, write, "key value", "Sets a string if the key is missing; answers 1 if so, otherwise 0.", perByte, "SET lock me\nSETNX lock you", setnx), "OW insert"),
 		does(row("SETRANGE", 4, module.Write|module.DenyOOM, "key offset value",
-			"Overwrites a part of a string, zeros in a gap; answers its length.", perByte, "SET greeting hello\nSETRANGE greeting 0 J", setRange), "RW update"),
+			"Overwrites a part of a string, filling a gap with zero bytes; answers its length.", perByte, "SET greeting hello\nSETRANGE greeting 0 J", setRange), "RW update"),
 		does(row("STRLEN", 2, read, "key", "Answers the length of a string in bytes, 0 if there is none.", "O(1)", "SET user:1 ann\nSTRLEN user:1", strlen), "RO"),
 	}
 }
 
-// setRow is the row of SET, which reads the key only with GET.
+// setRow completes the entry of SET, which reads the key only with GET.
 func setRow(c module.Command) module.Command {
 	c.KeyFlags = []string{"RW access update"}
 	c.KeyFlagsOf = func(args [][]byte) []string {
@@ -74,7 +74,8 @@ func setRow(c module.Command) module.Command {
 	return c
 }
 
-// bulk is the reply for a string, nil for none. Strings that were read never change.
+// bulk returns the reply for a string, nil if there is none. Strings never change after they were read, so it need
+// not copy them.
 func bulk(value []byte) reply.Reply {
 	if value == nil {
 		return reply.Nil
@@ -82,8 +83,8 @@ func bulk(value []byte) reply.Reply {
 	return reply.Bulk(value)
 }
 
-// before is bulk for a command that also writes: if there is no memory for the reply, and for the copy of it that
-// is sent, nothing is to be written.
+// before is bulk for a command that also writes. If there is no memory for the reply and the copy to send, the error
+// makes the command write nothing.
 func before(c *module.Call, value []byte) (reply.Reply, error) {
 	if len(value) > kv.LargeValue {
 		if err := c.Charge(2 * len(value)); err != nil {
@@ -102,8 +103,8 @@ func readString(c *module.Call, f func(value []byte) reply.Reply) reply.Reply {
 	return f(value)
 }
 
-// readPart is readString for a command that answers a part of the string: no more than that is
-// copied of a large one. What f returns has to be a copy.
+// readPart is readString for a command that answers a part of the string. It does not copy the rest of a large
+// string. The reply of f must be a copy.
 func readPart(c *module.Call, f func(value []byte) reply.Reply) reply.Reply {
 	var answer reply.Reply
 	err := c.Read(func(r kv.Reader) error {
@@ -155,14 +156,14 @@ func mget(c *module.Call) reply.Reply {
 	return reply.Array(list...)
 }
 
-// expireOption is how a command says when a key expires.
+// expireOption is the option that says when a key expires.
 type expireOption struct {
-	word             string // EX, PX, EXAT, PXAT, KEEPTTL, PERSIST, or "" for none
+	word             string // EX, PX, EXAT, PXAT, KEEPTTL or PERSIST, "" for none
 	value            []byte
 	seconds, instant bool
 }
 
-// timeOptions are the options with a time.
+// timeOptions are the options that have a time.
 var timeOptions = map[string]expireOption{
 	"EX":   {word: "EX", seconds: true},
 	"PX":   {word: "PX"},
@@ -170,9 +171,8 @@ var timeOptions = map[string]expireOption{
 	"PXAT": {word: "PXAT", instant: true},
 }
 
-// take reads an option at the beginning of args, and returns the number of words it
-// took; 0 for one that is none, lacks its value, or does not go with what was read.
-// Flag is the command's own option without a value.
+// take parses the option at the start of args, and returns its number of words, 0 if it is not an option, lacks its
+// value, or conflicts with an earlier one. flag is the command's own option without a value.
 func (o *expireOption) take(args [][]byte, flag string) int {
 	word := text.FoldCase(args[0])
 	if o.word != "" && o.word != word {
@@ -191,7 +191,7 @@ func (o *expireOption) take(args [][]byte, flag string) int {
 	return 2
 }
 
-// at returns the time that the option says, in Unix milliseconds as now is.
+// at returns the option's time in Unix milliseconds. now has the same unit.
 func (o *expireOption) at(c *module.Call, now int64) (int64, error) {
 	n, ok := text.ParseInt(o.value)
 	if !ok {
@@ -243,7 +243,7 @@ func set(c *module.Call) reply.Reply {
 	return setString(c, c.Args[1], o, expire, get)
 }
 
-// setString answers the commands that replace a string.
+// setString runs the commands that replace a string.
 func setString(c *module.Call, value []byte, o kv.SetOptions, expire expireOption, get bool) reply.Reply {
 	if _, timed := timeOptions[expire.word]; timed {
 		var err error
@@ -293,7 +293,7 @@ func setnx(c *module.Call) reply.Reply {
 	})
 }
 
-// one is the reply 1 or 0, an integer also where RESP3 has booleans.
+// one returns 1 or 0, an integer also in RESP3.
 func one(yes bool) reply.Reply {
 	if yes {
 		return reply.Int(1)

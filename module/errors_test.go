@@ -12,7 +12,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Errors have a code, and no names of packages in front; what they tell stays whole.
+// Error replies have a code and no package names at the start; the rest of the text stays.
 func TestErrorReply(t *testing.T) {
 	for _, tt := range []struct {
 		err  error

@@ -8,7 +8,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// What a table says of its commands is read as it was.
+// ReadTable reads back what a table says about its commands.
 func TestReadTable_own(t *testing.T) {
 	handler := func(*Call) reply.Reply { return reply.OK }
 	own := New(Module{Name: "m", Commands: []Command{
@@ -46,7 +46,7 @@ func TestReadTable_own(t *testing.T) {
 	}
 }
 
-// alternatives are the arguments of a command as text; those that exclude each other are sorted.
+// alternatives returns the arguments of a command as text, with alternatives sorted.
 func alternatives(cmd *Command) string {
 	parts := strings.Split(argumentTexts(cmd.Arguments(), " "), "|")
 	slices.Sort(parts)

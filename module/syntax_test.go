@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A syntax that nobody foresaw, of a program's own module, is refused, and reading it ends.
+// An unforeseen syntax, from a program's own module, is refused, and parsing it ends.
 func TestParseSyntax_refused(t *testing.T) {
 	for _, syntax := range []string{"key [HASH keyed|xxh64]", "a|b", "key ...", "key [other ...]", "[key"} {
 		if list, ok := parseSyntax(&Command{Syntax: syntax}); ok {

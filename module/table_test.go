@@ -10,7 +10,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// named is a module with a command that answers the module's name, and a service that notes what it does.
+// named is a module with a command that answers the module's name, and a service that records its calls.
 func named(name string, log *[]string) module.Module {
 	return module.Module{
 		Name: name,
@@ -72,7 +72,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A service that does not start ends those before it, and no other.
+// If a service does not start, those started before it are stopped, and no others.
 func TestTable_serviceFails(t *testing.T) {
 	var log []string
 	_, err := kv.Open("", &kv.Options{InMemory: true, Modules: module.New(named("A", &log), named("bad", &log), named("C", &log))})

@@ -9,8 +9,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Module is the module to open a store with for MULTI, EXEC, DISCARD, WATCH and
-// UNWATCH, with Redis' replies.
+// Module returns a module with MULTI, EXEC, DISCARD, WATCH and UNWATCH, with Redis' replies.
 func Module() module.Module {
 	row := func(name string, arity int, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply) module.Command {
 		return module.Command{
@@ -18,7 +17,7 @@ func Module() module.Module {
 			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
 		}
 	}
-	watch := row("WATCH", -2, "key [key ...]", "Has the next EXEC answer nil, and do nothing, if one of the keys is changed before.",
+	watch := row("WATCH", -2, "key [key ...]", "Makes the next EXEC answer nil and do nothing if one of the keys changes before it.",
 		"O(N) for N keys", "WATCH stock", watchCommand)
 	watch.FirstKey, watch.LastKey, watch.KeyStep, watch.KeyFlags = 1, -1, 1, []string{"RO"}
 	execute := row("EXEC", 1, "", "Runs the queued commands as one commit, and answers an array of their replies.",
@@ -28,17 +27,17 @@ func Module() module.Module {
 	return module.Module{Name: "txn", Commands: []module.Command{
 		row("MULTI", 1, "", "Begins a transaction: commands are queued until EXEC.", "O(1)", "MULTI", multi),
 		execute,
-		row("DISCARD", 1, "", "Ends a transaction without running what was queued.", "O(N) for N commands", "MULTI\nSET stock 10\nDISCARD", discard),
+		row("DISCARD", 1, "", "Ends a transaction without running the queued commands.", "O(N) for N commands", "MULTI\nSET stock 10\nDISCARD", discard),
 		watch,
-		row("UNWATCH", 1, "", "Forgets the watched keys.", "O(N) for N keys", "WATCH stock\nUNWATCH", unwatch),
+		row("UNWATCH", 1, "", "Stops watching all keys.", "O(N) for N keys", "WATCH stock\nUNWATCH", unwatch),
 	}}
 }
 
 // session is the transaction state of a session.
 type session struct {
 	queued  []queued
-	words   int // of queued, the commands' names included
-	bytes   int // of the words, without the names
+	words   int // in queued, with the names of the commands
+	bytes   int // of these words, without the names
 	multi   bool
 	aborted bool
 	watch   *kv.Watch
@@ -49,7 +48,7 @@ type queued struct {
 	args [][]byte
 }
 
-// of returns the state of a call's session.
+// of returns the transaction state of a call's session.
 func of(c *module.Call) *session {
 	s, ok := c.Session.Transactions.(*session)
 	if !ok {
@@ -59,8 +58,7 @@ func of(c *module.Call) *session {
 	return s
 }
 
-// Queued returns how many commands a session has queued since MULTI, and whether there
-// was one.
+// Queued returns how many commands a session has queued, and whether it is inside MULTI.
 func Queued(s *module.Session) (n int, multi bool) {
 	if st, ok := s.Transactions.(*session); ok {
 		return len(st.queued), st.multi
@@ -68,8 +66,8 @@ func Queued(s *module.Session) (n int, multi bool) {
 	return 0, false
 }
 
-// Held returns what a session keeps since MULTI and WATCH: how many words of queued commands, how many watched keys, and
-// the bytes of both.
+// Held returns what a session holds since MULTI and WATCH: the words of queued commands, the watched keys, and the
+// bytes of both.
 func Held(s *module.Session) (words, keys, bytes int) {
 	st, ok := s.Transactions.(*session)
 	if !ok {
@@ -81,8 +79,8 @@ func Held(s *module.Session) (words, keys, bytes int) {
 	return st.words, keys, st.bytes + bytes
 }
 
-// Leave drops what a session keeps since MULTI and WATCH, if anything. It is for the owner of a session that ends: no
-// permission is asked for, as it would be for DISCARD and UNWATCH.
+// Leave ends MULTI and WATCH of a session, if any. It is for the owner of a session that ends: unlike DISCARD and
+// UNWATCH, it asks for no permission.
 func Leave(s *module.Session) {
 	if st, ok := s.Transactions.(*session); ok {
 		st.end(s)
@@ -97,7 +95,7 @@ func multi(c *module.Call) reply.Reply {
 	return reply.OK
 }
 
-// intercept queues commands, but for those that end the transaction.
+// intercept queues all commands except those that end the transaction.
 func (s *session) intercept(cmd *module.Command, args [][]byte) (reply.Reply, bool) {
 	switch cmd.Name {
 	case "EXEC", "DISCARD":
@@ -121,7 +119,7 @@ func (s *session) intercept(cmd *module.Command, args [][]byte) (reply.Reply, bo
 	return reply.Status("QUEUED"), true
 }
 
-// end takes the session back to where it was before MULTI and WATCH.
+// end ends MULTI and WATCH.
 func (s *session) end(owner *module.Session) {
 	owner.Intercept, owner.Refused = nil, nil
 	s.queued, s.words, s.bytes, s.multi, s.aborted = nil, 0, 0, false, false
@@ -162,7 +160,7 @@ func unwatch(c *module.Call) reply.Reply {
 	return reply.OK
 }
 
-// errChanged is that a watched key was changed.
+// errChanged says that a watched key has changed.
 var errChanged = errors.New("txn: a watched key was changed")
 
 func exec(c *module.Call) reply.Reply {
@@ -184,10 +182,10 @@ func exec(c *module.Call) reply.Reply {
 	return reply.Array(list...)
 }
 
-// endTransaction ends the transaction, if there is one: EXEC with words is no way to go on.
+// endTransaction ends the transaction, if there is one: EXEC with further words cannot run it.
 func endTransaction(c *module.Call) { of(c).end(c.Session) }
 
-// run runs what was queued as one commit. Errors of commands stay in their places.
+// run runs the queued commands as one commit. An error of a command becomes its reply in the list.
 func (s *session) run(c *module.Call) (list []reply.Reply, err error) {
 	err = s.transact(c, func(tx *kv.Transaction) (err error) {
 		list, err = s.runIn(c, tx)
@@ -195,7 +193,7 @@ func (s *session) run(c *module.Call) (list []reply.Reply, err error) {
 	})
 	if errors.Is(err, kv.ErrEnded) {
 		if cerr := c.Context.Err(); cerr != nil {
-			err = cerr // and not that the transaction has ended
+			err = cerr // the cause, rather than that the transaction has ended
 		}
 	}
 	if err != nil {
@@ -204,9 +202,9 @@ func (s *session) run(c *module.Call) (list []reply.Reply, err error) {
 	return list, nil
 }
 
-// transact runs f in a transaction for what was queued: in a view if none of it writes, which
-// a full disk does not refuse, and which keeps nobody waiting. A watch that knows of no change
-// when the view has been taken knows that there is none in it.
+// transact runs f in a transaction for the queued commands. If none of them writes, it uses a snapshot, which works
+// on a full disk and makes no writer wait. If the watch has seen no change once the snapshot is taken, the snapshot
+// has none.
 func (s *session) transact(c *module.Call, f func(*kv.Transaction) error) error {
 	for _, q := range s.queued {
 		if q.cmd.Flags&module.Write != 0 {
@@ -214,7 +212,7 @@ func (s *session) transact(c *module.Call, f func(*kv.Transaction) error) error 
 		}
 	}
 	err := c.DB.View(c.Context, f)
-	if errors.Is(err, errChanged) { // an answer that has to be as durable as any
+	if errors.Is(err, errChanged) { // the answer must be as durable as any other
 		if serr := c.DB.Settle(c.Level()); serr != nil {
 			return serr
 		}
@@ -238,15 +236,15 @@ func (s *session) runIn(c *module.Call, tx *kv.Transaction) ([]reply.Reply, erro
 	list := make([]reply.Reply, 0, len(s.queued))
 	for _, q := range s.queued {
 		r := c.Session.Run(tx.Context(), tx, q.cmd, q.args)
-		// A command that the context's end has stopped was not done, and so nothing may be, such as the DEL after
-		// a COPY.
+		// If the end of the context stopped a command, none may take effect: a DEL must not be done without the COPY
+		// before it.
 		if err := c.Context.Err(); err != nil {
 			return nil, err
 		}
 		if err := c.Charge(r.Size()); err != nil {
-			return nil, err // and nothing is done
+			return nil, err // the transaction writes nothing
 		}
-		// The same holds for a command that a full disk has stopped.
+		// The same holds if a full disk stopped a command.
 		if r.IsError() && strings.HasPrefix(string(r.Bytes()), "MISCONF ") {
 			return nil, r.Err()
 		}

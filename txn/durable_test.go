@@ -15,10 +15,10 @@ import (
 	"github.com/sievekv/sievekv/txn"
 )
 
-// errDuplicate is what a program answers for an item that is known.
+// errDuplicate is the error of a program for an item that is known.
 var errDuplicate = errors.New("duplicate")
 
-// unsynced is a store on a disk that can crash, with item x in filter seen that no crash leaves.
+// unsynced is a store on a disk that can crash. A crash loses item x of filter seen.
 type unsynced struct {
 	*kv.DB
 	mem  *vfs.MemFS
@@ -51,7 +51,7 @@ func (s *unsynced) open(t *testing.T, mem *vfs.MemFS) *kv.DB {
 	return db
 }
 
-// durable reports whether a crash leaves x.
+// durable reports whether x survives a crash.
 func (s *unsynced) durable(t *testing.T) bool {
 	t.Helper()
 	there, err := bloomext.New(s.open(t, s.mem.CrashClone(vfs.CrashCloneCfg{})), "seen").MayContainString("x")
@@ -59,7 +59,7 @@ func (s *unsynced) durable(t *testing.T) bool {
 	return there
 }
 
-// find wants x to be known in a transaction.
+// find expects x to be known in a transaction.
 func (s *unsynced) find(tx kv.Scope) error {
 	isNew, err := s.seen.In(tx).AddString("x")
 	if err == nil && !isNew {
@@ -68,7 +68,7 @@ func (s *unsynced) find(tx kv.Scope) error {
 	return err
 }
 
-// answers are the ways in which a transaction answers that x is there.
+// answers are the ways in which a transaction can answer that x is there.
 var answers = map[string]func(t *testing.T, s *unsynced, level kv.Durability){
 	"error": func(t *testing.T, s *unsynced, level kv.Durability) {
 		if err := txn.Update(t.Context(), s.DB, level, func(tx *txn.Tx) error { return s.find(tx) }); !errors.Is(err, errDuplicate) {
@@ -213,8 +213,8 @@ func execClient(t *testing.T, s *unsynced, level kv.Durability) client {
 	return c
 }
 
-// However a transaction under Always answers that an item is there, no crash afterwards takes the item away. One
-// of another level waits for no disk.
+// However a transaction at level Always answers that an item is there, no later crash takes the item away. A
+// transaction at another level does not wait for the disk.
 func TestDurable_answers(t *testing.T) {
 	for name, answer := range answers {
 		for _, level := range []kv.Durability{kv.Always, kv.EverySec, kv.NoSync} {

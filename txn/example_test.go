@@ -23,7 +23,7 @@ func inMemory() *kv.DB {
 	return db
 }
 
-// A row and its entry in a filter are written together. An error takes back both.
+// A row and its entry in a filter are written together. An error undoes both.
 func ExampleUpdate() {
 	db := inMemory()
 	defer db.Close()
@@ -57,7 +57,7 @@ func ExampleUpdate() {
 	// 18 false <nil>
 }
 
-// A view is of one moment: what is written meanwhile is not in it.
+// A snapshot is of one moment: later writes are not in it.
 func ExampleView() {
 	db := inMemory()
 	defer db.Close()
@@ -84,8 +84,8 @@ func ExampleView() {
 	// in the store: pear <nil>
 }
 
-// The commands of Redis, in two sessions, which a server has one of for each connection. EXEC carries out what was queued as one
-// commit, or answers nil and does nothing if a watched key was changed.
+// The commands of Redis in two sessions; a server has one for each connection. EXEC runs the queued commands as one
+// commit, or answers nil and does nothing if a watched key has changed.
 func ExampleModule() {
 	db := inMemory()
 	defer db.Close()

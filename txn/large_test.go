@@ -13,7 +13,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Commands on strings, V among them. Some copy no more of a large one than they need.
+// Commands on strings; V stands for the value. Some commands copy only a part of a large string.
 const largeScript = `
 SET k V
 GET k
@@ -70,7 +70,7 @@ UNLINK k
 DBSIZE
 `
 
-// What is answered for large strings is what is answered for small ones.
+// Commands answer the same for large strings as for small ones.
 func TestLargeStrings(t *testing.T) {
 	const small = "some text."
 	large := strings.Repeat(small, 5000)
@@ -87,8 +87,8 @@ func TestLargeStrings(t *testing.T) {
 	}
 }
 
-// runLarge runs the script with a value, in one transaction or none, and returns the replies, with V for the value and L
-// for its length.
+// runLarge runs the script with a value, in one transaction or none, and returns the replies. In them V stands for
+// the value and L for its length.
 func runLarge(t *testing.T, value string, multi bool) (replies []string) {
 	t.Helper()
 	session := module.NewSession(open(t, kv.Options{}))
@@ -124,7 +124,7 @@ func runLarge(t *testing.T, value string, multi bool) (replies []string) {
 	return replies
 }
 
-// What was deleted in a transaction and is taken back is there as it was.
+// A deletion that is undone in a transaction leaves everything as it was.
 func TestLargeString_deletionTakenBack(t *testing.T) {
 	db := open(t, kv.Options{})
 	value := strings.Repeat("text", 20_000)
@@ -158,7 +158,8 @@ func TestLargeString_deletionTakenBack(t *testing.T) {
 	}
 }
 
-// A large string is counted before it is copied: what there is no room for is refused, and what needs no copy is not.
+// The memory of a large string counts before the copy is made: a command without room is refused, and one that needs
+// no copy is not.
 func TestLargeString_charged(t *testing.T) {
 	db := open(t, kv.Options{})
 	_, err := db.Set(kv.NoSync, []byte("k"), make([]byte, 100_000), kv.SetOptions{})

@@ -16,13 +16,13 @@ import (
 	"github.com/sievekv/sievekv/txn"
 )
 
-// ticking is a clock that goes on by a millisecond each time it is looked at.
+// ticking is a clock that advances by a millisecond each time it is read.
 type ticking struct{ now atomic.Int64 }
 
 func (c *ticking) time() time.Time { return time.UnixMilli(c.now.Add(1)) }
 
-// Keys that expire in the same millisecond are all there, or all missing, in all that one command, transaction, view or
-// commit tells of them, however the clock goes on meanwhile.
+// Keys that expire in the same millisecond either all exist or are all missing for one command, transaction, snapshot
+// or commit, however the clock advances meanwhile.
 func TestMoment(t *testing.T) {
 	clock := new(ticking)
 	clock.now.Store(1_000_000)
@@ -36,7 +36,7 @@ func TestMoment(t *testing.T) {
 		return string(bytes.TrimSpace(reply.AppendJSON(nil, user.Do(context.Background(), words))))
 	}
 	keys := [][]byte{[]byte("a"), []byte("filter"), []byte("c")}
-	// Each returns what it was told of the keys, "1" for one that is there and "0" for one that is missing.
+	// Each returns what it saw of the keys: "1" for an existing key, "0" for a missing one.
 	ways := map[string]func(t *testing.T) string{
 		"EXISTS": func(*testing.T) string { return share(do("EXISTS a filter c")) },
 		"DEL":    func(*testing.T) string { return share(do("DEL a filter c")) },
@@ -115,7 +115,7 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-// share is "0" for none of the three keys and "1" for all.
+// share returns "0" if none of the three keys exists, and "1" if all do.
 func share(n string) string { return strings.NewReplacer("3", "1").Replace(n) }
 
 func lookups(look func([]byte) (*kv.Object, error), keys [][]byte, told *string) error {
@@ -129,7 +129,7 @@ func lookups(look func([]byte) (*kv.Object, error), keys [][]byte, told *string)
 	return nil
 }
 
-// What is left of an expiry that was set in the same transaction is all of it.
+// The time to live of an expiry set in the same transaction is the whole time.
 func TestMoment_left(t *testing.T) {
 	clock := new(ticking)
 	clock.now.Store(1_000_000)

@@ -29,7 +29,7 @@ func panics() module.Module {
 	}}}
 }
 
-// panicsIn wants f to panic, or, if it ends its goroutine, to do so.
+// panicsIn expects f to panic, or to end its goroutine.
 func panicsIn(t *testing.T, name string, f func()) {
 	t.Helper()
 	returned := make(chan bool)
@@ -47,8 +47,8 @@ func panicsIn(t *testing.T, name string, f func()) {
 	}
 }
 
-// Whatever code of somebody else's does in the middle of a write, the locks of its keys are free
-// afterwards, nothing of it is there, and the store and the session go on.
+// If foreign code panics or ends its goroutine inside a write, the locks of the keys are released, the write has no
+// effect, and the store and the session go on.
 func TestPanic_inWrite(t *testing.T) {
 	db := open(t, kv.Options{Modules: coreext.With(panics())})
 	seen := reserve(t, db, "seen", 100)
@@ -105,7 +105,7 @@ func TestPanic_inWrite(t *testing.T) {
 	goesOn("a merge of nil")
 }
 
-// What a panic in a transaction's change staged is gone, and what came before it stays, if the function goes on.
+// A panic in a change of a transaction undoes that change. Earlier changes stay if the function goes on.
 func TestPanic_recoveredInside(t *testing.T) {
 	db := open(t, kv.Options{Modules: coreext.With(panics())})
 	s := module.NewSession(db)

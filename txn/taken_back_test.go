@@ -11,8 +11,7 @@ import (
 	"github.com/sievekv/sievekv/txn"
 )
 
-// A change that fails leaves a transaction as it was before, whatever it had done: what others
-// staged, and what it found.
+// A change that fails leaves the transaction as it was before, whatever the change did and earlier ones staged.
 func TestTx_takenBack(t *testing.T) {
 	refused := errors.New("refused")
 	for name, change := range map[string]func(w *kv.Writer, seen *bloomext.Filter) error{
@@ -52,7 +51,7 @@ func TestTx_takenBack(t *testing.T) {
 				if !errors.Is(err, refused) {
 					t.Errorf("Write = %v, want %v", err, refused)
 				}
-				// What was taken back can be done again.
+				// An undone change can be made again.
 				for _, item := range []string{"b", "c"} {
 					if isNew, err := in.AddString(item); !isNew || err != nil {
 						t.Errorf("Add of %s that was taken back = %v, %v, want true", item, isNew, err)
@@ -76,7 +75,7 @@ func TestTx_takenBack(t *testing.T) {
 	}
 }
 
-// Many bits are found by other means than few.
+// Many bits are undone in another way than few.
 func TestTx_takenBack_many(t *testing.T) {
 	db := open(t, kv.Options{})
 	seen := reserve(t, db, "seen", 10_000)
@@ -116,7 +115,7 @@ func TestTx_takenBack_many(t *testing.T) {
 	}
 }
 
-// A transaction is not begun for who has given up, and none outlives its function.
+// A transaction does not begin if its context has ended, and none outlives its function.
 func TestTx_ends(t *testing.T) {
 	db := open(t, kv.Options{})
 	gone, cancel := context.WithCancel(t.Context())
@@ -134,7 +133,7 @@ func TestTx_ends(t *testing.T) {
 	}
 }
 
-// Commands that are refused end what MULTI began, and words belong to their sender.
+// Refused commands abort what MULTI began, and queued words are copies.
 func TestMulti_refused(t *testing.T) {
 	db := open(t, kv.Options{})
 	session := module.NewSession(db)

@@ -1,5 +1,5 @@
-// Package txn makes many reads and writes as one: a filter and the data it guards
-// change together or not at all, and can be looked at as of one moment.
+// Package txn runs many reads and writes as one: a filter and the data it guards change together or not at all, and
+// can be read as of one moment.
 //
 //	err := txn.Update(ctx, db, kv.Always, func(tx *txn.Tx) error {
 //		isNew, err := seen.In(tx).AddString("order:17") // sievekv's Tx has Bloom, Cuckoo and Counting
@@ -7,12 +7,11 @@
 //		return tx.Set("order:17", row)
 //	})
 //
-// Update is serializable: all of its writes are one commit, no other write of the
-// store is between its reads and that commit, and it reads what it has written. Who
-// looks meanwhile finds the store as it was, and afterwards all of it. View reads the
-// store as of one commit, however long it takes, and keeps nobody waiting.
+// Update is serializable: its writes are one commit, no other write of the store comes between its reads and that
+// commit, and it reads what it has written. Other readers see the store as before until the commit, and then all of
+// it. View reads the store as of one commit, however long it takes, and makes no writer wait.
 //
-// The module of the package has the commands MULTI, EXEC, DISCARD, WATCH and UNWATCH.
+// The package's module has the commands MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 package txn
 
 import (
@@ -22,45 +21,42 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// ErrNested is returned by Update, View and Begin for the context of a transaction,
-// which would wait for itself.
+// ErrNested is returned by Update, View and Begin if their context is that of a transaction: they would wait for
+// themselves.
 var ErrNested = kv.ErrNested
 
-// Tx is a transaction that writes. Handles are bound to it by their In. It may be used
-// by several goroutines, which take turns, until the function it was given to
-// returns: then every use is kv.ErrEnded.
+// Tx is a transaction that writes. The method In of a handle binds the handle to it. Several goroutines may use it,
+// one at a time, until the function of Update returns; later uses return kv.ErrEnded.
 //
-// A write that is made inside of Update's function and is not part of the transaction,
-// such as one by a handle that is not bound to it, would wait for the function's end, and
-// so for itself: it returns kv.ErrNested, or, if that cannot be known because the function
-// has another goroutine make it, kv.ErrBusy after Options.MaxIdleTransaction.
+// A write inside Update's function that is not part of the transaction, such as one by a handle not bound to it,
+// would wait for the end of the function, and so for itself. It returns kv.ErrNested. If another goroutine makes it
+// on behalf of the function, that cannot be detected, and it returns kv.ErrBusy after Options.MaxIdleTransaction.
 type Tx struct{ *kv.Transaction }
 
-// Snapshot is a view of the store as of one commit. Handles are bound to it by their
-// In; a write through one is kv.ErrReadOnly.
+// Snapshot is the store as of one commit. The method In of a handle binds the handle to it; a write through such a
+// handle returns kv.ErrReadOnly.
 type Snapshot struct{ *kv.Transaction }
 
-// Update runs f in a transaction, and commits what f did if it returns nil. If f
-// returns an error or panics nothing is changed, and Update returns the error, or
-// panics too. Other writes of the store wait from before f is called to after it
-// returns, but not for the disk. Under kv.Always, Update returns, or panics, when what f
-// wrote is on stable storage and everything that it read is, so that no crash takes back
-// what an error says. The errors are f's, or in its place kv.ErrFailed; those of
-// kv.DB.BeginExclusive; and kv.ErrTooLarge if the writes do not fit into one commit, a
+// Update runs f in a transaction, and commits its writes if f returns nil. If f returns an error or panics, nothing
+// changes, and Update returns the error or panics too. Other writes of the store wait while f runs, but not while
+// Update waits for the disk.
+//
+// At level kv.Always, Update returns or panics only when everything that f wrote or read is on stable storage, so
+// that no crash takes back what an answer or an error says. The errors are that of f, or kv.ErrFailed instead of it;
+// those of kv.DB.BeginExclusive; and kv.ErrTooLarge if the writes do not fit into one commit, which may have a
 // quarter of Options.MemTableSize.
 func Update(ctx context.Context, db *kv.DB, level kv.Durability, f func(*Tx) error) error {
 	return db.Update(ctx, level, func(tx *kv.Transaction) error { return f(&Tx{tx}) })
 }
 
-// View runs f with a view of the store. It returns f's error.
+// View runs f with a snapshot of the store, and returns the error of f.
 func View(ctx context.Context, db *kv.DB, f func(*Snapshot) error) error {
 	return db.View(ctx, func(tx *kv.Transaction) error { return f(&Snapshot{tx}) })
 }
 
-// Begin begins a transaction that Commit or Rollback ends, or the end of its context.
-// Until then all other writes of the store wait. One that waits since before the
-// context's end is made then, also if the user of the transaction made it: Update has no
-// such case.
+// Begin begins a transaction, which ends with Commit, Rollback, or the end of its context. Until then all other
+// writes of the store wait. When the context ends, a waiting write goes on even if it came from the user of the
+// transaction; that cannot happen with Update.
 func Begin(ctx context.Context, db *kv.DB, level kv.Durability) (*Tx, error) {
 	tx, err := db.BeginExclusive(ctx, level)
 	if err != nil {
@@ -69,10 +65,10 @@ func Begin(ctx context.Context, db *kv.DB, level kv.Durability) (*Tx, error) {
 	return &Tx{tx}, nil
 }
 
-// Get returns the string under a key; kv.ErrNotFound if there is none.
+// Get returns the string under a key, or kv.ErrNotFound if there is none.
 func (tx *Tx) Get(key string) ([]byte, error) { return get(tx.Transaction, key) }
 
-// Get returns the string under a key; kv.ErrNotFound if there was none.
+// Get returns the string under a key, or kv.ErrNotFound if there was none.
 func (s *Snapshot) Get(key string) ([]byte, error) { return get(s.Transaction, key) }
 
 func get(tx *kv.Transaction, key string) (value []byte, err error) {
@@ -87,10 +83,10 @@ func get(tx *kv.Transaction, key string) (value []byte, err error) {
 	return value, err
 }
 
-// Exists returns how many of the keys are there; one named twice counts twice.
+// Exists returns how many of the keys exist; a key given twice counts twice.
 func (tx *Tx) Exists(keys ...string) (int, error) { return exists(tx.Transaction, keys) }
 
-// Exists returns how many of the keys were there; one named twice counts twice.
+// Exists returns how many of the keys existed; a key given twice counts twice.
 func (s *Snapshot) Exists(keys ...string) (int, error) { return exists(s.Transaction, keys) }
 
 func exists(tx *kv.Transaction, keys []string) (n int, err error) {
@@ -109,13 +105,13 @@ func exists(tx *kv.Transaction, keys []string) (n int, err error) {
 	return n, err
 }
 
-// Set sets the string under a key, replacing what is there.
+// Set sets the string under a key, replacing an existing key of any type.
 func (tx *Tx) Set(key string, value []byte) error {
 	_, err := tx.SetWith(key, value, kv.SetOptions{})
 	return err
 }
 
-// SetWith is Set with options, and reports whether the condition let it write.
+// SetWith is Set with options, and reports whether their condition held and the string was set.
 func (tx *Tx) SetWith(key string, value []byte, o kv.SetOptions) (done bool, err error) {
 	err = tx.Write(func(w *kv.Writer) error {
 		done, err = w.Set([]byte(key), value, o)
@@ -133,7 +129,7 @@ func (tx *Tx) Incr(key string, n int64) (sum int64, err error) {
 	return sum, err
 }
 
-// Delete removes keys of any type, and returns how many were there.
+// Delete removes keys of any type, and returns how many existed.
 func (tx *Tx) Delete(keys ...string) (n int, err error) {
 	err = tx.Write(func(w *kv.Writer) error {
 		for _, key := range keys {
@@ -150,14 +146,12 @@ func (tx *Tx) Delete(keys ...string) (n int, err error) {
 	return n, err
 }
 
-// Rename moves what is under src to dst, replacing what is there. It returns
-// kv.ErrNotFound if src is missing.
+// Rename renames src to dst, replacing an existing dst. It returns kv.ErrNotFound if src is missing.
 func (tx *Tx) Rename(src, dst string) error {
 	return tx.Write(func(w *kv.Writer) error { return w.Rename([]byte(src), []byte(dst)) })
 }
 
-// Copy copies what is under src to dst, and reports whether src is there and dst is
-// free, or replace is set.
+// Copy copies src to dst. It reports whether it did: src must exist, and dst must not, unless replace is set.
 func (tx *Tx) Copy(src, dst string, replace bool) (done bool, err error) {
 	err = tx.Write(func(w *kv.Writer) error {
 		done, err = w.Copy(tx.Context(), []byte(src), []byte(dst), replace)
@@ -166,8 +160,7 @@ func (tx *Tx) Copy(src, dst string, replace bool) (done bool, err error) {
 	return done, err
 }
 
-// Expire sets when a key ceases to exist, in Unix milliseconds, and reports whether it
-// is there.
+// Expire sets when a key expires, in Unix milliseconds, and reports whether the key exists.
 func (tx *Tx) Expire(key string, at int64) (done bool, err error) {
 	err = tx.Write(func(w *kv.Writer) error {
 		done, err = w.Expire([]byte(key), at, kv.ExpireAlways)

@@ -63,7 +63,7 @@ func update(t testing.TB, db *kv.DB, f func(*txn.Tx) error) {
 	must(t, txn.Update(t.Context(), db, kv.DurabilityDefault, f))
 }
 
-// A row and its filter entry change together, and are read back before they do.
+// A row and its filter entry change together, and the transaction reads them back before the commit.
 func TestUpdate(t *testing.T) {
 	db := open(t, kv.Options{})
 	seen := reserve(t, db, "seen", 100)
@@ -104,7 +104,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// An error or a panic leaves nothing, and the store goes on.
+// An error or a panic leaves nothing behind, and the store goes on.
 func TestUpdate_rolledBack(t *testing.T) {
 	db := open(t, kv.Options{})
 	seen := reserve(t, db, "seen", 10)
@@ -143,7 +143,7 @@ func TestUpdate_rolledBack(t *testing.T) {
 	}
 }
 
-// What fails inside of a transaction leaves what was staged before it as it was.
+// A failure inside a transaction leaves earlier changes as they were.
 func TestTx_errorInside(t *testing.T) {
 	db := open(t, kv.Options{MemTableSize: 1 << 20})
 	full := bloomext.New(db, "full")
@@ -238,8 +238,8 @@ func TestTx_misuse(t *testing.T) {
 	}
 }
 
-// A view answers as of when it began, for strings and filters, whatever is written
-// afterwards, and however small the cache.
+// A snapshot answers as of its beginning, for strings and filters, whatever is written later, and however small the
+// cache.
 func TestView(t *testing.T) {
 	for _, cache := range []int64{64 << 10, 64 << 20} {
 		db := open(t, kv.Options{CacheSize: cache})
@@ -307,8 +307,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// Who looks at a filter and then at the row it guards, in one view, finds both or
-// neither, while both are written together.
+// A snapshot that reads a filter and then the row that it guards finds both or neither: both are written together.
 func TestView_consistent(t *testing.T) {
 	db := open(t, kv.Options{})
 	seen := reserve(t, db, "seen", 100_000)
@@ -348,8 +347,7 @@ func TestView_consistent(t *testing.T) {
 	wg.Wait()
 }
 
-// Transactions of several goroutines that read and write the same counters are as if
-// one ran after the other.
+// Transactions of several goroutines on the same counters have the same effect as if they ran one after the other.
 func TestUpdate_serializable(t *testing.T) {
 	db := open(t, kv.Options{})
 	var wg sync.WaitGroup
@@ -386,7 +384,7 @@ func TestUpdate_serializable(t *testing.T) {
 	}
 }
 
-// client is a session with its name in failures.
+// client is a session with a name for failures.
 type client struct {
 	t *testing.T
 	s *module.Session
@@ -461,7 +459,8 @@ func TestMulti(t *testing.T) {
 	b.do("BF.MEXISTS h 1 2 3 4", "1) (integer) 1 2) (integer) 1 3) (integer) 1 4) (integer) 0")
 }
 
-// An EXEC that is given up, because its server ends, does nothing: else a DEL would be done whose COPY was not.
+// An EXEC that is given up because its server ends does nothing: otherwise it might do a DEL but not the COPY before
+// it.
 func TestMulti_givenUp(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	stop := module.Module{Name: "test", Commands: []module.Command{{
@@ -539,8 +538,8 @@ func TestWatch(t *testing.T) {
 	transaction(ran)
 }
 
-// A key that has expired is missing, whether or not it was removed already: to remove it
-// changes nothing for who has watched it since.
+// An expired key is missing, whether or not it was removed already: removing it is no change for a session that has
+// watched it since it expired.
 func TestWatch_expired(t *testing.T) {
 	var passed atomic.Int64
 	db := open(t, kv.Options{Clock: func() time.Time { return time.UnixMilli(1_700_000_000_000 + passed.Load()) }})
@@ -567,7 +566,7 @@ func TestWatch_expired(t *testing.T) {
 	a.do("EXEC", "(nil)") // it was there
 }
 
-// A view answers how long keys have to live as of its own time.
+// A snapshot answers times to live as of its own time.
 func TestView_timeToLive(t *testing.T) {
 	var passed atomic.Int64
 	db := open(t, kv.Options{Clock: func() time.Time { return time.UnixMilli(1_700_000_000_000 + passed.Load()) }})

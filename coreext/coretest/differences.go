@@ -11,8 +11,8 @@ import (
 
 var entry = regexp.MustCompile("(?m)^- `([a-z-]+)`: ")
 
-// Differences runs the tests of a section of the document of differences, by the names of
-// its entries. Each entry must have a test, and each test an entry.
+// Differences runs the tests of a section of docs/DIFFERENCES.md, named after its entries. Each entry must have a
+// test, and each test an entry.
 func Differences(t *testing.T, document, heading string, tests map[string]func(t *testing.T)) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(tests)) {

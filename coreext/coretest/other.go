@@ -7,10 +7,10 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// other is a type of another module, for keys of the wrong type.
+// other is a type of another module, for keys of a wrong type.
 var other = &kv.Type{Name: "other", Version: 1, Open: func(*kv.Object) (any, error) { return "other", nil }}
 
-// OtherModule has OTHER.NEW key, which makes a key of a type of its own.
+// OtherModule returns a module with the command OTHER.NEW key, which makes a key of that type.
 func OtherModule() module.Module {
 	return module.Module{Name: "othermodule", Types: []*kv.Type{other}, Commands: []module.Command{{
 		Name: "OTHER.NEW", Arity: 2, Flags: module.Write | module.ModuleFlag, FirstKey: 1, LastKey: 1, KeyStep: 1,

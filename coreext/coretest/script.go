@@ -17,7 +17,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// World is a store with a clock of its own, and a session.
+// World is a store with its own clock, and a session.
 type World struct {
 	DB      *kv.DB
 	t       *testing.T
@@ -25,9 +25,8 @@ type World struct {
 	passed  atomic.Int64 // nanoseconds
 }
 
-// NewWorld opens a store in memory with the options, and a fixed seed if they have none, so
-// that a test's false positives are the same in every run. It is checked and closed when
-// the test ends.
+// NewWorld opens a store in memory with the options, and with a fixed seed unless they have one, so that a test's
+// false positives are the same in every run. When the test ends, the store is checked and closed.
 func NewWorld(t *testing.T, o kv.Options) *World {
 	t.Helper()
 	w := &World{t: t}
@@ -42,7 +41,7 @@ func NewWorld(t *testing.T, o kv.Options) *World {
 	}
 	w.session = module.NewSession(w.DB)
 	t.Cleanup(func() {
-		report, err := w.DB.Check(context.Background()) // that of the test has ended
+		report, err := w.DB.Check(context.Background()) // the test's context has ended
 		if err != nil || len(report.Problems) > 0 {
 			t.Errorf("Check = %v, %v", report.Problems, err)
 		}
@@ -53,12 +52,12 @@ func NewWorld(t *testing.T, o kv.Options) *World {
 	return w
 }
 
-// Do runs a command of the words.
+// Do runs a command, given as its words.
 func (w *World) Do(words ...string) reply.Reply {
 	w.t.Helper()
 	args := make([][]byte, len(words))
 	for i, word := range words {
-		if word != "" { // an empty one is nil: a parser may leave it so
+		if word != "" { // an empty word is nil, as some parsers leave it
 			args[i] = []byte(word)
 		}
 	}
@@ -106,7 +105,7 @@ func (w *World) compare(command, protocol, got, want string) {
 	}
 }
 
-// matches compares a reply with one in which ... stands for any text.
+// matches compares a reply with a pattern in which ... stands for any text.
 func matches(got, want string) bool {
 	parts := strings.Split(want, "...")
 	rest, ok := strings.CutPrefix(got, parts[0])
@@ -154,7 +153,7 @@ func atoi(t *testing.T, s string) int {
 	return n
 }
 
-// Wire writes a reply as scripts do, in the form a protocol has it in.
+// Wire returns a reply in the notation of scripts, in the form of a protocol.
 func Wire(r reply.Reply, form func(reply.Reply) reply.Reply) string {
 	r = form(r)
 	switch r.Kind() {
@@ -191,7 +190,7 @@ func wireElems(r reply.Reply, form func(reply.Reply) reply.Reply) string {
 	return Runs(elems)
 }
 
-// Runs joins elements, with a count in place of repeats.
+// Runs joins elements, and writes repeats as a count.
 func Runs(elems []string) string {
 	var runs []string
 	for len(elems) > 0 {

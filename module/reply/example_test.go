@@ -6,7 +6,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// A command with several items answers each on its own; the answer to one may be an error.
+// A command with several items answers each one; an answer may be an error.
 func ExampleArray() {
 	r := reply.Array(reply.Bool(true), reply.Bool(false), reply.Error("ERR non scaling filter is full"))
 	os.Stdout.Write(reply.AppendText(nil, r))

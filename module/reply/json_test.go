@@ -33,7 +33,7 @@ func TestAppendJSON(t *testing.T) {
 		{"set", reply.Set(reply.BulkString("a"), reply.Int(2)), `["a",2]` + "\n"},
 		{"verbatim", reply.Verbatim("a\nb\""), `"a\nb\""` + "\n"},
 		{"either", oneItem, `{"Number of items inserted":3}` + "\n"},
-		// What redis-cli prints for these is no JSON.
+		// For these redis-cli prints invalid JSON.
 		{"error", reply.Error(`ERR "q"`), `{"error":"ERR \"q\""}` + "\n"},
 		{"array with an error", reply.Array(reply.Bool(true), reply.Error("ERR x")), `[true,{"error":"ERR x"}]` + "\n"},
 		{"not finite", reply.Array(reply.Double(math.Inf(1)), reply.Double(math.Inf(-1)), reply.Double(math.NaN())),
@@ -47,7 +47,7 @@ func TestAppendJSON(t *testing.T) {
 	})
 }
 
-// readJSONString decodes a line that AppendJSON wrote for a string, by the rule in its comment.
+// readJSONString decodes a line that AppendJSON wrote for a string, by the rule in AppendJSON's comment.
 func readJSONString(t *testing.T, line []byte) []byte {
 	t.Helper()
 	var s string
@@ -89,7 +89,7 @@ func TestAppendJSON_stringsReadBack(t *testing.T) {
 	}
 }
 
-// FuzzRender builds a tree from the input and checks what holds for the renderings of any reply.
+// FuzzRender builds a reply from the input and checks properties that all renderings have.
 func FuzzRender(f *testing.F) {
 	f.Add([]byte("a3\x00\x01\x02"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -114,7 +114,7 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// builder makes a reply of the bytes left, which it consumes; once there are none it makes nils.
+// builder makes a reply from the remaining bytes, which it consumes. When there are none left, it makes nils.
 type builder struct{ left []byte }
 
 func (b *builder) byte() byte {

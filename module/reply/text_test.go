@@ -17,11 +17,11 @@ var nested = reply.Array(
 	reply.BulkString("b"),
 )
 
-// tenth is an array whose numbers need two digits, with one of the same inside of it.
+// tenth is an array whose numbers need two digits, nested in another one.
 var tenth = reply.Array(append(repeat(reply.Int(7), 9),
 	reply.Array(reply.BulkString("a"), reply.Array(repeat(reply.BulkString("x"), 10)...)))...)
 
-// oneItem is how BF.INFO key ITEMS answers.
+// oneItem is the answer of BF.INFO key ITEMS.
 var oneItem = reply.Either(
 	reply.Array(reply.Int(3)),
 	reply.Map(reply.Field("Number of items inserted", reply.Int(3))),
@@ -57,8 +57,9 @@ func checkRenderings(t *testing.T, appendReply func([]byte, reply.Reply) []byte,
 	}
 }
 
-// Expected are the outputs of redis-cli 7.0.15 --no-raw for these replies in RESP2, but for "at least", which it does
-// not know, and for bytes that a terminal takes for commands: redis-cli leaves them as they are but in strings.
+// The expected texts are the outputs of redis-cli 7.0.15 --no-raw for these replies in RESP2. There are two
+// exceptions: "or more", which redis-cli does not have, and bytes that a terminal takes for commands, which it
+// escapes only in strings.
 func TestAppendText(t *testing.T) {
 	checkRenderings(t, reply.AppendText, []rendering{
 		{"nil", reply.Nil, "(nil)\n"},

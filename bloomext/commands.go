@@ -18,7 +18,7 @@ func Module() module.Module {
 	)
 	command := scalableext.Define("bloom")
 	merge := command("BF.MERGE", -3, write, "dest src [src ...]",
-		"Adds to dest everything the other filters hold. All must be made with equal parameters.",
+		"Adds the contents of the other filters to dest. All filters must have been made with equal parameters.",
 		"O(M) for M blocks of all filters", "BF.MADD monday a b\nBF.MADD tuesday b c\nBF.MERGE week monday tuesday", merge)
 	merge.LastKey, merge.KeyFlags = -1, []string{"RW access update", "RO access"}
 	m := module.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings()}
@@ -26,14 +26,14 @@ func Module() module.Module {
 		command("BF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
 			"Makes an empty Bloom filter.", "O(1), whatever the size", "BF.RESERVE seen 0.01 1000000", reserve),
 		command("BF.ADD", 3, write|module.Fast, "key item",
-			"Adds an item, making the filter if there is none; answers 1 if it is new, 0 if it was there, perhaps.",
+			"Adds an item, and makes the filter if it is missing; answers 1 if the item is new, 0 if it may have been added before.",
 			"O(k n) for k hashes and n layers", "BF.ADD seen http://example.org/", add),
 		command("BF.MADD", -3, write, "key item [item ...]",
-			"Adds items in one commit, making the filter if there is none; answers 1 or 0 for each.",
+			"Adds items in one commit, and makes the filter if it is missing; answers 1 or 0 for each.",
 			"O(N k n) for N items, k hashes and n layers", "BF.MADD seen a b c", madd),
 		command("BF.INSERT", -4, write,
 			"key [CAPACITY n] [ERROR r] [EXPANSION e] [NOCREATE] [NONSCALING] ITEMS item [item ...]",
-			"Adds items as BF.MADD does, to a filter that is made as the options say if there is none.",
+			"Adds items as BF.MADD does, and makes the filter as the options say if it is missing.",
 			"O(N k n) for N items, k hashes and n layers", "BF.INSERT seen CAPACITY 10000 ITEMS a b c", insert),
 		command("BF.EXISTS", 3, read, "key item",
 			"Answers 1 if the item may have been added, 0 if it was not.",
@@ -42,10 +42,10 @@ func Module() module.Module {
 			"Answers 1 or 0, as BF.EXISTS, for each item.",
 			"O(N k n) for N items, k hashes and n layers", "BF.MADD seen a b\nBF.MEXISTS seen a z", mexists),
 		command("BF.CARD", 2, read, "key",
-			"Answers the number of adds that were new; 0 for a missing key.",
+			"Answers the number of items that were new when added; 0 for a missing key.",
 			"O(n) for n layers", "BF.MADD seen a b\nBF.CARD seen", card),
 		command("BF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | HASH]",
-			"Answers facts about the filter, or one of them.", "O(n) for n layers", "BF.MADD seen a b\nBF.INFO seen", info),
+			"Answers facts about the filter, or one fact.", "O(n) for n layers", "BF.MADD seen a b\nBF.INFO seen", info),
 		command("BF.DEBUG", 2, read, "key",
 			"Answers the number of items and a line for each layer, oldest first.",
 			"O(n) for n layers", "BF.MADD seen a b\nBF.DEBUG seen", debug),
@@ -54,22 +54,22 @@ func Module() module.Module {
 	return m
 }
 
-// filterOf returns a handle for a call.
+// filterOf returns a handle for one command.
 func filterOf(c *module.Call, key []byte) *Filter {
 	return &Filter{h: scalableext.HandleFor(c, key, noFilter), level: c.Level()}
 }
 
-// handleOf returns a handle on the key a call names.
+// handleOf returns a handle on the key of a call.
 func handleOf(c *module.Call) *Filter {
 	return filterOf(c, c.Args[0])
 }
 
-// recalled is handleOf for a command of one item, which may be answered from memory.
+// recalled is handleOf for a command of one item, which can often answer from memory.
 func recalled(c *module.Call) *Filter {
 	return &Filter{h: scalableext.Recalled(c, c.Args[0], noFilter), level: c.Level()}
 }
 
-// configOf is a filter as the words of a command ask for it.
+// configOf returns the Config for the words of a command.
 func configOf(a scalableext.Asked) Config {
 	return Config{
 		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash,
@@ -90,8 +90,8 @@ func insert(c *module.Call) reply.Reply {
 	return scalableext.Insert(c, defaults(c.DB), func(a scalableext.Asked) scalableext.Spec { return configOf(a).spec }, addItems)
 }
 
-// addItems answers for each item. A filter that is missing is made as spec describes it, or,
-// if that is nil, an error.
+// addItems adds items and answers for each. If the filter is missing, it is made as spec says; without spec that is
+// an error.
 func addItems(c *module.Call, spec scalableext.Spec, items [][]byte) reply.Reply {
 	f := handleOf(c)
 	return f.h.AddItems(f.level, spec, items, f.AddStaged)
@@ -105,8 +105,8 @@ func card(c *module.Call) reply.Reply {
 	return scalableext.Card(scalableext.Ask(handleOf(c).h, (*filter).items))
 }
 
-// sizeOf is the size that BF.INFO answers: that of the bit arrays and of
-// RedisBloom's bookkeeping, which clients reckon with.
+// sizeOf returns the size that BF.INFO answers: that of the bit arrays and of RedisBloom's bookkeeping, as clients
+// expect.
 func sizeOf(i Info) uint64 { return 32 + 64*uint64(len(i.Layers)) + i.Bytes }
 
 func info(c *module.Call) reply.Reply {

@@ -10,45 +10,39 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Config says what a new filter is for: a capacity and an error rate, or, for one
-// that is to be laid out by hand, bits and hashes.
+// Config says how a new filter is made: for a capacity and an error rate, or with given Bits and Hashes.
 type Config struct {
-	// Capacity is the number of distinct items expected, 1 to 2^40. A filter
-	// that grows takes more, at the same error rate but with more bits per item
-	// and a lookup in every layer; one that does not returns ErrFull. A layer is
-	// full when so many items were new, or when so many bits are set as that many
-	// distinct items set: those have room, with a chance of 1 in 3,000,000 that
-	// one does not.
+	// Capacity is the number of distinct items expected, 1 to 2^40. A filter that grows takes more at the same error
+	// rate, but with more bits for each item and a lookup in every layer. A filter that does not grow returns
+	// ErrFull. A layer is full when so many items were new, or so many bits are set as that many distinct items set.
+	// The bound on bits leaves room for that many distinct items, except with a probability of 1 in 3,000,000.
 	Capacity uint64
 
 	// ErrorRate is the highest false-positive rate, above 0 and below 1, at any
 	// number of items. Rates above 0.25 are lowered to that.
 	ErrorRate float64
 
-	// Expansion is the capacity of each new layer as a multiple of the one
-	// before, 1 to 32768; 0 means 2.
+	// Expansion is the factor between the capacities of a layer and the next, 1 to 32768; 0 means 2.
 	Expansion uint32
 
-	// NonScaling makes a filter that never grows. Expansion must be 0 then.
+	// NonScaling makes a filter that never grows. Expansion must then be 0.
 	NonScaling bool
 
-	// Hash is the hash of the items; hash.Default is hash.Keyed. hash.XXH64 is for filters that
-	// are to be built alike elsewhere, with Options.Seed: whoever chooses items can make them collide.
+	// Hash is the hash of the items; hash.Default means hash.Keyed. hash.XXH64 is for filters that must be equal to
+	// filters built elsewhere, with Options.Seed: an attacker can choose items that collide.
 	Hash hash.Kind
 
-	// TTL is how long the filter lives from its creation, at least a
-	// millisecond; 0 means for ever.
+	// TTL is the time to live from the filter's creation, at least a millisecond; 0 means for ever.
 	TTL time.Duration
 
-	// Bits, 1 to 2^46, and Hashes, 1 to 64, give the filter's size and number of
-	// probes. Bits are rounded up to whole 512-bit lines. The filter does not
-	// grow and ErrorRate must be 0: it follows from the capacity, which if it
-	// is 0 becomes the number of items that set half of the bits, Bits*ln2/Hashes.
+	// Bits, 1 to 2^46, and Hashes, 1 to 64, set the filter's size and its probes for each item. Bits are rounded up
+	// to whole lines of 512. Such a filter does not grow, and ErrorRate must be 0: it follows from the capacity. A
+	// capacity of 0 becomes the number of items that set half of the bits, Bits*ln2/Hashes.
 	Bits   uint64
 	Hashes int
 }
 
-// cells is what a filter is made of.
+// cells describes the bits of a filter.
 var cells = scalableext.Cells{
 	Package: "bloomext", Name: "bits", Count: (*probe.Layout).Bits, Size: probe.Size, From: probe.FromBits,
 	Layer: specOf,
@@ -60,17 +54,17 @@ func (c Config) asked() scalableext.Asked {
 	}
 }
 
-// spec returns what is stored of a new filter. Its error wraps ErrConfig if a value is out of range.
+// spec returns what is stored for a new filter. Its error wraps ErrConfig if a value is out of range.
 func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 	return cells.Spec(db, c.asked(), c.Bits, c.Hashes, kv.Spec{Type: bloomType, Family: block.FamilyBits})
 }
 
-// mismatch returns how a filter differs from one made by the Config.
+// mismatch returns an error if a filter differs from one made with the Config.
 func (c Config) mismatch(f *filter) error {
 	return cells.Mismatch(c.asked(), c.Bits, c.Hashes, f.object.Key(), f.chain.Params, f.layer(0).layout)
 }
 
-// layerSpec is a layer for a capacity and an error rate.
+// layerSpec returns a layer for a capacity and an error rate.
 func layerSpec(capacity uint64, rate float64) (kv.LayerSpec, error) {
 	layout, err := probe.Size(capacity, rate)
 	return specOf(layout, capacity, rate), err

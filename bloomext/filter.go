@@ -17,18 +17,18 @@ var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (
 	ErrFull       = scalableext.ErrFull       // a filter that does not grow has no room for a new item
-	ErrCannotGrow = scalableext.ErrCannotGrow // one that grows has no room, and can have no further layer
+	ErrCannotGrow = scalableext.ErrCannotGrow // a filter that grows has no room, and can have no further layer
 	ErrMismatch   = scalableext.ErrMismatch   // the filter was made with other parameters
-	ErrUnequal    = scalableext.ErrUnequal    // filters to be merged differ
+	ErrUnequal    = scalableext.ErrUnequal    // filters differ too much to be merged
 	ErrRate       = scalableext.ErrRate       // their union would exceed the error rate
 	ErrConfig     = scalableext.ErrConfig     // a value of a Config is out of range
 )
 
-// filter is what an open object of the type is to this package. It never changes.
+// filter is the Go value of an open object of the type. It never changes.
 type filter struct {
 	object *kv.Object
 	hash   hash.Function
-	newest layer   // layers[0], one dereference nearer
+	newest layer   // layers[0], saves a dereference
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
 }
@@ -39,7 +39,7 @@ type layer struct {
 	table    *kv.Layer
 	capacity uint64
 	rate     float64
-	fullSet  uint64 // set bits that make it full
+	fullSet  uint64 // the number of set bits that makes it full
 }
 
 // estimated reports whether the count of items is an estimate.
@@ -69,8 +69,7 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate, fullSet: layout.FullSet(p.capacity)}, nil
 }
 
-// resident answers from resident blocks alone; known is false if that does not
-// decide it.
+// resident answers from resident blocks alone. If they do not decide, known is false.
 func (f *filter) resident(h uint64) (present, known bool) {
 	known = true
 	for i := range f.layers {
@@ -92,8 +91,8 @@ type stager struct {
 	c *filter // as the writer has left it
 }
 
-// add stages the adding of an item and reports whether it is new. A new item for
-// which there is no room is ErrFull, or an error that wraps ErrCannotGrow.
+// add stages an item, and reports whether it is new. If a new item has no room, the error is ErrFull or wraps
+// ErrCannotGrow.
 func (s *stager) add(h uint64) (bool, error) {
 	var buf [probe.MaxHashes]uint16
 	w, newest := s.w, &s.c.layers[0]
@@ -101,7 +100,7 @@ func (s *stager) add(h uint64) (bool, error) {
 	for i := range s.c.layers {
 		l := &s.c.layers[i]
 		if i == 0 && !full {
-			continue // SetBits below finds out
+			continue // SetBits below reports it
 		}
 		blk, _ := l.layout.Block(h)
 		present, err := w.HasBits(s.c.object, l.table, blk, l.layout.AppendPositions(buf[:0], h))
@@ -125,13 +124,14 @@ func (s *stager) add(h uint64) (bool, error) {
 	return true, nil
 }
 
-// full reports whether a layer takes no more new items. It is not their number alone that tells: an item that sets no bit
-// is not counted, at a rate of 0.25 one in eleven until the layer is full, and the others set more bits than any do.
+// full reports whether a layer takes no more new items. The number of items is not enough: an item that sets no bit
+// is not counted, which at a rate of 0.25 is one in eleven until the layer is full, and the counted items set more
+// bits than average.
 func (s *stager) full(l *layer) bool {
 	return s.w.Counter(l.table, itemsCounter) >= l.capacity || s.w.Counter(l.table, onesCounter) >= l.fullSet
 }
 
-// mayFill reports whether adding so many items may make a layer full before the last of them.
+// mayFill reports whether a layer may become full before the last of so many items is added.
 func (s *stager) mayFill(l *layer, items uint64) bool {
 	return s.w.Counter(l.table, itemsCounter)+items > l.capacity ||
 		s.w.Counter(l.table, onesCounter)+uint64(l.layout.Hashes)*items > l.fullSet
@@ -150,7 +150,7 @@ func (s *stager) grow() error {
 	return err
 }
 
-// items returns the number of items added, those that were new.
+// items returns the number of items that were new when added.
 func (f *filter) items(r kv.Reader) (n uint64) {
 	for i := range f.layers {
 		n += r.Counter(f.layers[i].table, itemsCounter)
@@ -158,7 +158,7 @@ func (f *filter) items(r kv.Reader) (n uint64) {
 	return n
 }
 
-// verifier checks a filter's bits against its counters.
+// verifier compares a filter's bits with its counters.
 type verifier struct {
 	f    *filter
 	ones map[*kv.Layer]uint64
@@ -174,12 +174,10 @@ func (v *verifier) Block(l *kv.Layer, _ uint64, words []uint64) error {
 	return nil
 }
 
-// Done checks exactly that as many bits are set as were counted when they were,
-// that no layer took more than its capacity, and that its items set at least one
-// bit each, as an item is only counted if it did, and no more than they have
-// hashes. Counts that a merge estimated are left out. The share of set bits is
-// compared with what random items set of which so many were new: a statistical
-// check, with a note at six standard deviations.
+// Done checks exactly that the number of set bits is the one counted, that no layer has more items than its capacity,
+// and that each item set at least one bit and at most as many as it has hashes. It does not check counts that a merge
+// estimated. It also compares the share of set bits with what random items set; that check is statistical, and makes
+// a note at six standard deviations.
 func (v *verifier) Done() (note string, err error) {
 	for i := range v.f.layers {
 		l := &v.f.layers[i]

@@ -8,17 +8,16 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// layerParams are a layer's own parameters, as stored with it; its blocks and
-// lines are kv's.
+// layerParams are the parameters of a layer that are stored with it, besides the blocks and lines, which kv stores.
 //
 //	offset  size  field
 //	0       1     k, probes of an item, 1 to 64
-//	1       1     lines those are spread over, 1 to 3
+//	1       1     lines that the probes are spread over, 1 to 3
 //	2       8     error rate of the layer, IEEE 754 bits, little-endian
 //	10      1-10  capacity of the layer, uvarint
 //
-// Counter 0 of a layer is the number of items it took, counter 1 that of its set
-// bits, counter 2 flags: 1 if counter 0 was estimated by a merge.
+// Counter 0 of a layer is the number of items it took, counter 1 the number of its set bits, counter 2 has flags: 1
+// if a merge has estimated counter 0.
 type layerParams struct {
 	hashes, linesPerItem uint8
 	rate                 float64

@@ -7,10 +7,9 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Filter is a handle on the Bloom filter under a key. It holds no resources and
-// follows the key: when the key is deleted, renamed away, or another filter is
-// renamed over it, the handle's next use is about what is there then. A missing
-// or expired key is kv.ErrNotFound, one of another type kv.ErrWrongType.
+// Filter is a handle on the Bloom filter under a key. It holds no resources, and follows the key: if the key is
+// deleted, renamed or replaced, the next use of the handle sees what is there then. A missing or expired key is
+// kv.ErrNotFound, a key of another type kv.ErrWrongType.
 type Filter struct {
 	h     *handle
 	level kv.Durability
@@ -18,7 +17,7 @@ type Filter struct {
 
 type handle = scalableext.Handle[filter]
 
-// noFilter is where a handle begins.
+// noFilter is the filter of a new handle.
 var noFilter = &filter{object: kv.EndedObject()}
 
 // New returns a handle on a key. It reads nothing: the filter may be made later.
@@ -26,38 +25,34 @@ func New(db *kv.DB, key string) *Filter {
 	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
 }
 
-// With returns a handle on the same filter whose writes are made at another
-// level of durability.
+// With returns a handle on the same filter that writes at another level of durability.
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
-// In returns a handle on the same key that reads and writes as part of a transaction,
-// until that ends. Its level of durability is the transaction's. If that is of another
-// store, every use of the handle returns kv.ErrOtherStore.
+// In returns a handle on the same key that reads and writes as part of a transaction, until that ends. Its level of
+// durability is the transaction's. If the transaction is of another store, every use of the handle returns
+// kv.ErrOtherStore.
 func (f *Filter) In(s kv.Scope) *Filter {
 	return &Filter{h: f.h.In(s, noFilter), level: f.level}
 }
 
-// Reserve makes an empty filter under the key. It returns kv.ErrExists if the
-// key holds anything, which is kv.ErrWrongType too if that is no filter,
-// ErrConfig for a Config out of range, and kv.ErrTooLarge for a filter above Options.MaxFilterBytes.
+// Reserve makes an empty filter under the key. If the key exists, it returns kv.ErrExists, which is kv.ErrWrongType
+// too if the key does not hold a Bloom filter. It returns ErrConfig for a Config out of range, and kv.ErrTooLarge for
+// a filter above Options.MaxFilterBytes.
 func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 
-// ReserveStaged is Reserve as part of a writer's commit. The writer was begun
-// with the filter's key.
+// ReserveStaged is Reserve as part of a writer's commit. The writer must have been begun with the filter's key.
 func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.ReserveStaged(w, c.spec) }
 
-// OpenOrReserve makes the filter if there is none under the key, and otherwise
-// checks that it was made with these parameters: if not, the error wraps
-// ErrMismatch. A TTL counts from the filter's making and is not compared, nor is
-// the hash unless the Config names one.
+// OpenOrReserve makes the filter if it is missing. Otherwise it checks that the filter was made with these
+// parameters: if not, the error wraps ErrMismatch. It does not compare the TTL, nor the hash unless the Config names
+// one.
 func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
 
-// Drop removes the whole filter and reports whether there was one. It returns
-// kv.ErrWrongType, and changes nothing, if the key holds another type.
+// Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing
+// and returns kv.ErrWrongType.
 func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 
-// MayContain reports whether the item may have been added: false means that it
-// was not. With an error it is true.
+// MayContain reports whether the item may have been added: false means that it was not. With an error it is true.
 func (f *Filter) MayContain(item []byte) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
@@ -68,8 +63,8 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 	if h.DB.Sampled(hash) {
 		c.touch(h.DB, hash)
 	}
-	// A lookup of a resident block of the newest layer, without a call but those
-	// of hash and test: each call costs as much as two probes.
+	// The fast path: the block of the newest layer is resident. It makes no calls except to hash and test, because
+	// each call costs as much as two probes.
 	blk, rest := c.newest.layout.Block(hash)
 	if first := c.newest.table.Resident(blk); first != nil {
 		if c.newest.layout.Test(first, rest, hash) {
@@ -96,13 +91,12 @@ func (f *Filter) MayContainUint64(item uint64) (bool, error) {
 	return f.MayContain(b[:])
 }
 
-// Add adds an item and reports whether it is new; false means that it was there
-// before, perhaps: at the false-positive rate a new item seems known, and
-// nothing is changed by adding it. The error is ErrFull for a new item where
-// there is no room.
+// Add adds an item, and reports whether it is new. false means that it may have been added before: at the
+// false-positive rate a new item seems known, and then Add changes nothing. If a new item has no room, the error is
+// ErrFull or wraps ErrCannotGrow.
 func (f *Filter) Add(item []byte) (bool, error) { return f.add(item, nil) }
 
-// add is Add to a filter that is made as spec describes it if there is none.
+// add is Add, but makes a missing filter as spec says.
 func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
@@ -136,7 +130,7 @@ func (f *filter) touch(db *kv.DB, hash uint64) {
 	}
 }
 
-// lookup is the way of a lookup that did not find everything in place.
+// lookup is the slow path: a block is not resident, or the key must be resolved again.
 func lookup(h *handle, item []byte) (present bool, err error) {
 	err = h.Look(func(r kv.Reader, c *filter) (err error) {
 		present, err = c.load(r, c.hash.Sum(item), nil)
@@ -151,9 +145,8 @@ type loaded struct {
 	first *kv.Line
 }
 
-// load answers from resident blocks where it can and reads the others. Kept, if
-// not nil, has an entry for each layer, for the block of the item before: it
-// need not be read again, even if the cache did not keep it.
+// load answers from resident blocks where it can, and reads the others. kept, if not nil, has for each layer the
+// block of the previous item, so that load need not read it again even if the cache has dropped it.
 func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
 	for i := range f.layers {
 		l := &f.layers[i]
@@ -184,18 +177,16 @@ func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 	})
 }
 
-// entryBytes is the most that an item takes of a commit: an operand of its own of up to 64
-// positions.
+// entryBytes is the most that an item takes of a commit: its own operand of up to 64 positions.
 const entryBytes = 256 + 32 + 2*probe.MaxHashes
 
-// group is the number of lookups whose memory is asked for at once.
+// group is the number of lookups that wait for memory at the same time.
 const group = 64
 
-// AddMany adds items and sets added[i] to whether items[i] is new; a repeat in
-// the batch is not. It returns how many are new. added may be nil, and must be as long as
-// items otherwise. Up to 4096 items are one commit, fewer with memtables below 8 MiB; longer
-// batches are several. An error is an *scalableext.ItemError that tells the first item that was
-// not added: those before it are, and no others.
+// AddMany adds items, and sets added[i] to whether items[i] is new; a repeated item is new once. It returns how many
+// are new. added may be nil; otherwise it must be as long as items. Up to 4096 items are one commit, fewer if
+// memtables are below 8 MiB; more items are several commits. An error is an *scalableext.ItemError for the first item
+// that was not added: all items before it were added, and none after it.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 	return addMany(f, items, added, hash.Function.Sum)
 }
@@ -216,9 +207,9 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 	})
 }
 
-// AddStaged adds items as part of a writer's commit, and sets added[i] as AddMany does. The
-// writer was begun with the filter's key. Items after the one that had no room are not staged,
-// their answers are false, and n is the number of those before it.
+// AddStaged adds items as part of a writer's commit, and sets added[i] as AddMany does. The writer must have been
+// begun with the filter's key. If an item has no room, n is the number of items before it; later items are not staged
+// and their answers are false.
 func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, err error) {
 	if err := scalableext.SameLength(len(items), added); err != nil {
 		return 0, err
@@ -226,8 +217,8 @@ func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, e
 	return stageMany(f.h, w, items, added, hash.Function.Sum)
 }
 
-// stageMany stages items in the order of their blocks. Where the filter may fill up it is the order
-// given that counts.
+// stageMany stages items in the order of their blocks. If the filter may become full, it keeps the order given, which
+// decides which items have room.
 func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
 	c, err := h.Staged(w)
 	if err != nil {
@@ -240,15 +231,15 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 	return scalableext.StageMany(h, items, added, c.hash, sum, block, s.add)
 }
 
-// block returns the block of the newest layer that an item is in.
+// block returns the item's block of the newest layer.
 func (f *filter) block(hash uint64) uint64 {
 	blk, _ := f.layers[0].layout.Block(hash)
 	return blk
 }
 
-// MayContainMany sets present[i] to whether items[i] may have been added. present
-// must be as long as items. All answers are as of one moment with respect to
-// deleting, renaming and replacing the filter. With an error all are true.
+// MayContainMany sets present[i] to whether items[i] may have been added. present must be as long as items. All
+// answers are for the same filter, even if the key is deleted, renamed or replaced meanwhile. With an error all are
+// true.
 func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 	return mayContainMany(f, items, present, hash.Function.Sum)
 }
@@ -270,9 +261,8 @@ func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.F
 	})
 }
 
-// askMany answers groups of items from resident blocks, having asked for the
-// memory of all of a group before it looks at the first, and then reads each
-// block that is missing once, in the order they are stored in.
+// askMany answers groups of items from resident blocks. Before it looks at the first item of a group, it starts to
+// load the memory of all. Then it reads each missing block once, in the order in which they are stored.
 func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
 	var cold []scalableext.BatchItem
 	var hashes [group]uint64
@@ -291,7 +281,7 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 			c.touchMemory(hashes[:len(part)])
 		}
 		for i := range part {
-			// What is in memory is not what a transaction sees.
+			// Resident blocks lack what the transaction has staged.
 			answer, known := false, false
 			if h.Tx == nil {
 				answer, known = c.resident(hashes[i])
@@ -309,8 +299,8 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 	return scalableext.LoadMany(h, cold, present, func(hash uint64) (bool, error) { return c.load(r, hash, kept) })
 }
 
-// touchMemory loads a word of each item's line in the newest layer, so that the
-// loads wait for memory side by side.
+// touchMemory loads a word of each item's line in the newest layer, so that the processor waits for all of them at
+// the same time.
 func (f *filter) touchMemory(hashes []uint64) {
 	l := &f.layers[0]
 	var sum uint64

@@ -11,25 +11,24 @@ import (
 
 // Info describes a filter.
 type Info struct {
-	Capacity  uint64  // distinct items the layers there are were made for
+	Capacity  uint64  // distinct items that the existing layers were made for
 	ErrorRate float64 // the highest false-positive rate asked for
 	Expansion uint32  // 0 for a filter that does not grow
 
-	// Items is the number of adds that were new. After a merge it is an
-	// estimate, which ItemsEstimated says.
+	// Items is the number of items that were new when added. After a merge it is an estimate, and ItemsEstimated is
+	// true.
 	Items          uint64
 	ItemsEstimated bool
 
-	// Distinct is the number of distinct items estimated from the bits set. It
-	// is a little above Items: those too that were not counted because they
-	// seemed known.
+	// Distinct is the number of distinct items, estimated from the set bits. It is a little above Items, because it
+	// includes items that seemed known when they were added.
 	Distinct uint64
 
-	ExpectedRate float64 // the false-positive rate now, by the bits set
-	Fill         float64 // share of bits set, 0 to 1, exact
+	ExpectedRate float64 // the present false-positive rate, from the set bits
+	Fill         float64 // share of the bits that are set, 0 to 1, exact
 
-	Bytes         uint64 // of bit arrays; on disk and in memory only what is used
-	DiskBytes     uint64 // an estimate, without what was written last
+	Bytes         uint64 // of the bit arrays; only used blocks take space on disk and in memory
+	DiskBytes     uint64 // an estimate, without the last writes
 	ResidentBytes uint64 // of blocks in memory
 
 	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
@@ -40,12 +39,12 @@ type Info struct {
 // LayerInfo describes a layer of a filter.
 type LayerInfo struct {
 	Capacity  uint64
-	ErrorRate float64 // its share of the filter's
+	ErrorRate float64 // its part of the filter's error rate
 	Items     uint64
 	Ones      uint64 // bits set
 	Bits      uint64
 	Hashes    int // probes of an item
-	Lines     int // 512-bit lines those are in
+	Lines     int // 512-bit lines with an item's probes
 }
 
 // Info returns facts about the filter, without reading its blocks.
@@ -59,7 +58,7 @@ func (f *Filter) Info() (Info, error) {
 	return info, err
 }
 
-// info is Info but for the bytes on disk and in memory.
+// info is Info without the bytes on disk and in memory.
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
 	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind()}
@@ -116,7 +115,7 @@ func (c Config) Planned(items uint64) (Info, error) {
 	return info, nil
 }
 
-// describe returns what SIEVE.STATS answers of a filter.
+// describe returns what SIEVE.STATS shows of a filter.
 func (f *filter) describe(r kv.Reader) kv.Description {
 	info := f.info(r)
 	layers := make([]kv.FactList, len(info.Layers))

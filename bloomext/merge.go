@@ -11,25 +11,23 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Merge adds to the filter everything that the sources hold, as one commit: the
-// union of their bits, layer by layer. A filter that is missing is made, unless it is
-// one of the sources; a missing source is kv.ErrNotFound. All must be in one store
-// and have been made with equal parameters, by a store of the same seed: else
-// ErrUnequal. No layer of the union may be fuller than it was made to be, by its bits:
-// else ErrRate, as there would be no error rate left for those that follow.
-// Filters that hold so many items together as they were made for are not refused
-// for having a few bits more than most: five standard deviations are let pass, which
-// is an estimate of 12 % too many items for 100 at 0.01, of 1.2 % for 10,000.
-// Neither is a union that is the same as one of the filters, however full. The
-// number of items afterwards is an estimate from the bits, except for layers that
-// are the same in one of the filters. The work is that of reading and writing all of them;
-// writes to them wait meanwhile.
+// Merge adds the contents of the sources to the filter in one commit: layer by layer it forms the union of their
+// bits. If the filter is missing, it is made, unless it is one of the sources. A missing source is kv.ErrNotFound.
+// All filters must be in one store and have equal parameters, including the hash; otherwise the error is ErrUnequal.
+//
+// No layer of the union may be fuller than it was made to be; otherwise the error is ErrRate, because no error rate
+// would be left for further layers. Filters with as many items together as they were made for may by chance have a
+// few more bits than average: five standard deviations are allowed, which corresponds to 12 % too many items for 100
+// at 0.01, and to 1.2 % for 10,000. A union that equals one of the filters is always allowed.
+//
+// The number of items afterwards is an estimate from the bits, except in layers that equal that layer of one filter.
+// Merge reads and writes all the filters; meanwhile other writes to them wait.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
 	return f.h.Merge(ctx, f.level, scalableext.Each(sources, handleIn), merging)
 }
 
-// MergeStaged is Merge as part of a writer's commit. The writer was begun with the
-// keys of the filter and the sources.
+// MergeStaged is Merge as part of a writer's commit. The writer must have been begun with the keys of the filter and
+// the sources.
 func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filter) error {
 	return f.h.MergeStaged(ctx, w, scalableext.Each(sources, handleIn), merging)
 }
@@ -44,7 +42,7 @@ func handleIn(f *Filter) *handle { return f.h }
 // layer returns layer i, 0 being the oldest.
 func (f *filter) layer(i int) *layer { return &f.layers[len(f.layers)-1-i] }
 
-// unite gives the filter being built the blocks of all parts, and counts.
+// unite fills the filter that is being built with the blocks of all parts, and counts.
 func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 	for i := range union.layers {
 		to := union.layer(i)
@@ -58,7 +56,7 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 		if err != nil {
 			return err
 		}
-		// As many bits as a full layer has set may be by chance more than the rate allows.
+		// By chance a full layer may have more bits set than its rate allows.
 		rate := to.layout.SetRate(ones)
 		if !same && ones > to.fullSet && rate > to.rate {
 			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrRate, i, rate, to.rate)
@@ -67,13 +65,13 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 	return nil
 }
 
-// part is one layer to be united with others.
+// part is one layer that is united with others.
 type part struct {
 	f *filter
 	l *layer
 }
 
-// uniteLayer returns how many bits the union has set, and whether it is the same as one of its parts.
+// uniteLayer returns how many bits of the union are set, and whether the union equals one of its parts.
 func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (same bool, ones uint64, err error) {
 	words := make([]uint64, to.layout.BlockWords())
 	more := make([]uint64, len(words))
@@ -95,7 +93,7 @@ func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (same bool,
 		}
 	}
 	items, flags := uint64(math.Round(to.layout.DistinctItems(ones))), uint64(flagEstimated)
-	// A part that has as many bits set as the union has all of them, and the others have none but those.
+	// If a part has as many bits set as the union, it has all of them, and the other parts have no others.
 	for _, p := range from {
 		if same = w.Counter(p.l.table, onesCounter) == ones; same {
 			items, flags = w.Counter(p.l.table, itemsCounter), w.Counter(p.l.table, flagsCounter)

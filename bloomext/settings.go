@@ -8,12 +8,12 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// moduleVersion is what MODULE LIST says: that of the RedisBloom whose BF and CF commands
-// these are, by which clients tell what they may send.
+// moduleVersion is the version that MODULE LIST shows: that of the RedisBloom whose BF and CF commands these are.
+// Clients decide by it which commands they may send.
 const moduleVersion = 20800
 
-// The settings, which are RedisBloom's: what filters are made of that a command makes without
-// being told. Config, for Go programs, has defaults of its own.
+// RedisBloom's settings: the parameters of filters that commands make without being given any. A Config of a Go
+// program has its own defaults.
 const (
 	errorRateSetting = "bf-error-rate"
 	capacitySetting  = "bf-initial-size"
@@ -26,18 +26,18 @@ const maxInitialCapacity = 1 << 30
 func settings() []module.Setting {
 	return []module.Setting{{
 		Name: errorRateSetting, Default: "0.01", Check: module.FloatSetting(0, 1, scalableext.MaxRate),
-		Summary: "Error rate of filters that BF.ADD, BF.MADD and BF.INSERT make without being told one.",
+		Summary: "Error rate of filters that BF.ADD, BF.MADD and BF.INSERT make if none is given.",
 	}, {
 		Name: capacitySetting, Default: "100", Check: module.IntegerSetting(1, maxInitialCapacity),
-		Summary: "Capacity of filters that BF.ADD, BF.MADD and BF.INSERT make without being told one.",
+		Summary: "Capacity of filters that BF.ADD, BF.MADD and BF.INSERT make if none is given.",
 	}, {
 		Name: expansionSetting, Default: strconv.Itoa(scalableext.DefaultExpansion),
 		Check:   module.IntegerSetting(0, scalableext.MaxExpansion),
-		Summary: "Expansion of filters that are made without being told one; 0 for filters that do not grow.",
+		Summary: "Expansion of new filters if none is given; 0 for filters that do not grow.",
 	}}
 }
 
-// defaults is what a command makes a filter of that it is not told anything about.
+// defaults returns the parameters of a filter that a command makes without being given any.
 func defaults(db *kv.DB) scalableext.Asked {
 	expansion := uint32(module.Of(db).SettingInt(expansionSetting))
 	return scalableext.Asked{
@@ -46,5 +46,5 @@ func defaults(db *kv.DB) scalableext.Asked {
 	}
 }
 
-// defaultSpec is that of filters made by adding to a missing key.
+// defaultSpec is the spec of filters that commands make by adding to a missing key.
 func defaultSpec(db *kv.DB) (kv.Spec, error) { return configOf(defaults(db)).spec(db) }

@@ -11,7 +11,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// The answers of commands that all types of filters have, in RedisBloom's words and forms.
+// Answers of commands that all types of filters have, in RedisBloom's words and forms.
 
 var (
 	errFullReply  = reply.Error("ERR non scaling filter is full")
@@ -20,10 +20,10 @@ var (
 	errNotFound   = reply.Error("ERR not found")
 )
 
-// ErrorReply is module.ErrorReply with the words RedisBloom uses where it has any.
+// ErrorReply is module.ErrorReply, but uses RedisBloom's words where RedisBloom has any.
 func ErrorReply(err error) reply.Reply {
 	switch {
-	case errors.Is(err, kv.ErrWrongType): // what RESERVE finds may be kv.ErrExists, too
+	case errors.Is(err, kv.ErrWrongType): // first, because an error of RESERVE may be kv.ErrExists too
 		return module.WrongType
 	case errors.Is(err, ErrFull):
 		return errFullReply
@@ -45,19 +45,19 @@ func Done(err error) reply.Reply {
 	return reply.OK
 }
 
-// Absent reports whether a lookup's error means, on the wire, that there is nothing: a
-// missing key and one of another type both answer 0.
+// Absent reports whether the error of a lookup is answered like an absent item: for a missing key, and for a key of
+// another type.
 func Absent(err error) bool {
 	return errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrWrongType)
 }
 
-// Lookup is what commands ask a handle.
+// Lookup has the methods of a handle that Exists and MExists need.
 type Lookup interface {
 	MayContain(item []byte) (bool, error)
 	MayContainMany(items [][]byte, present []bool) error
 }
 
-// Exists answers whether a call's item may be in a filter.
+// Exists answers whether an item may be in a filter.
 func Exists(c *module.Call, f Lookup) reply.Reply {
 	present, err := f.MayContain(c.Args[1])
 	if err != nil && !Absent(err) {
@@ -66,7 +66,7 @@ func Exists(c *module.Call, f Lookup) reply.Reply {
 	return reply.Bool(present && err == nil)
 }
 
-// MExists is Exists for each of a call's items.
+// MExists is Exists for several items.
 func MExists(c *module.Call, f Lookup) reply.Reply {
 	items := c.Args[1:]
 	present := make([]bool, len(items))
@@ -79,7 +79,7 @@ func MExists(c *module.Call, f Lookup) reply.Reply {
 	return reply.Array(Bools(present)...)
 }
 
-// Count answers how often an item is in a filter.
+// Count answers a count of an item.
 func Count(n int, err error) reply.Reply {
 	switch {
 	case Absent(err):
@@ -115,8 +115,8 @@ func Bool(answer bool, err error) reply.Reply {
 	return reply.Bool(answer)
 }
 
-// Answer shows what ask says of the filter, without a look at its blocks. It is for commands of a key and at most
-// one word more.
+// Answer answers a command about the filter as a whole with what ask returns. ask must not read blocks. The command
+// has a key and at most one more word.
 func Answer[F, T any](c *module.Call, h *Handle[F], ask func(*F, kv.Reader) T, show func(T) reply.Reply) reply.Reply {
 	if len(c.Args) > 2 {
 		return module.WrongArity(c.Command)
@@ -128,7 +128,7 @@ func Answer[F, T any](c *module.Call, h *Handle[F], ask func(*F, kv.Reader) T, s
 	return show(said)
 }
 
-// Merged answers a MERGE command: of makes handles for its keys, of which the first takes what the others hold.
+// Merged answers a MERGE command. of makes a handle for each key; the first one is merged into.
 func Merged[H any](c *module.Call, of func(*module.Call, []byte) H, merge func(dest H, ctx context.Context, sources ...H) error) reply.Reply {
 	sources := make([]H, len(c.Args)-1)
 	for i, key := range c.Args[1:] {
@@ -137,19 +137,19 @@ func Merged[H any](c *module.Call, of func(*module.Call, []byte) H, merge func(d
 	return Done(merge(of(c, c.Args[0]), c.Context, sources...))
 }
 
-// Fact is a field that an INFO command answers, and the word that asks for it alone.
+// Fact is a field of an INFO command.
 type Fact struct {
-	Word  string
+	Word  string // asks for this field alone
 	Field reply.Pair
-	Alone bool // answered by its word alone: clients of RedisBloom do not expect it among the others
+	Alone bool // answered only for its word: clients of RedisBloom do not expect it among the others
 }
 
-// IntFact is a number.
+// IntFact returns a fact with a number.
 func IntFact(word, name string, n uint64) Fact {
 	return Fact{Word: word, Field: reply.Field(name, reply.Int(int64(n)))}
 }
 
-// ExpansionFact is nil for a filter that does not grow.
+// ExpansionFact returns the expansion, nil for a filter that does not grow.
 func ExpansionFact(expansion uint32) Fact {
 	f := IntFact("EXPANSION", "Expansion rate", uint64(expansion))
 	if expansion == 0 {
@@ -158,13 +158,12 @@ func ExpansionFact(expansion uint32) Fact {
 	return f
 }
 
-// HashFact is the name of a filter's hash, for the word HASH alone.
+// HashFact returns the name of a filter's hash, for the word HASH only.
 func HashFact(kind hash.Kind) Fact {
 	return Fact{Word: "HASH", Field: reply.Field("Hash", reply.BulkString(kind.String())), Alone: true}
 }
 
-// Facts answers all facts, or the one that the call's second word asks for, which is an
-// array of its value in RESP2.
+// Facts answers all facts, or the one for the call's second word; in RESP2 that is an array with its value.
 func Facts(c *module.Call, facts []Fact) reply.Reply {
 	var fields []reply.Pair
 	for _, f := range facts {
@@ -181,11 +180,11 @@ func Facts(c *module.Call, facts []Fact) reply.Reply {
 	return reply.Map(fields...)
 }
 
-// AddItems adds items in a single commit, and answers for each. A filter that is missing is
-// made as spec describes it, or, if that is nil, an error. Add adds items as part of a
-// writer's commit, and returns how many before the first that has no room. The answers end
-// with the error of a full filter, and go on after that of one that cannot grow, which may
-// know later items.
+// AddItems adds items in one commit, and answers for each. If the filter is missing, it is made as spec says; without
+// spec that is an error. add stages items, and returns how many come before the first item without room.
+//
+// If the filter does not grow and is full, the answers end with the error. If it can have no further layer, they go
+// on after the error, because the filter may contain later items.
 func (h *Handle[F]) AddItems(
 	level kv.Durability, spec Spec, items [][]byte,
 	add func(w *kv.Writer, items [][]byte, added []bool) (n int, err error),
@@ -226,5 +225,5 @@ func answersOf(
 	return list, nil
 }
 
-// NoRoom reports whether an add was refused for want of room.
+// NoRoom reports whether an item was refused because the filter has no room for it.
 func NoRoom(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, ErrCannotGrow) }

@@ -12,12 +12,12 @@ import (
 type BatchItem struct {
 	Hash  uint64
 	Block uint64 // of the newest layer
-	I     int    // its place in the batch
+	I     int    // index in the batch
 }
 
-// sortByBlock puts items into the order of their blocks, which is the same in every layer: blocks that are
-// not resident are then read in the order they are stored in, and each once however small the
-// cache. Items of one block keep their order among themselves.
+// sortByBlock sorts items by their blocks, whose order is the same in every layer. So blocks that are not resident
+// are read in the order in which they are stored, and each only once, however small the cache. Items of one block
+// keep their order.
 func sortByBlock(items []BatchItem) {
 	slices.SortFunc(items, func(a, b BatchItem) int {
 		if a.Block != b.Block {
@@ -27,20 +27,20 @@ func sortByBlock(items []BatchItem) {
 	})
 }
 
-// Lookups is what LookMany has to know of a filter.
+// Lookups has the methods of a filter that LookMany needs.
 type Lookups interface {
 	Block(hash uint64) uint64 // of the newest layer
 	Touch(db *kv.DB, hash uint64)
 
-	// Resident answers from resident blocks alone; known is false if they do not tell.
+	// Resident answers from resident blocks alone. If they do not decide, known is false.
 	Resident(hash uint64) (present, known bool)
 
-	// Load answers, and reads what is not resident.
+	// Load answers, and reads blocks that are not resident.
 	Load(r kv.Reader, hash uint64) (present bool, err error)
 }
 
-// LookMany sets present[i] to whether items[i] may be in a filter: first those that resident blocks tell, and then
-// the others, in the order of their blocks.
+// LookMany sets present[i] to whether items[i] may be in a filter. First it answers from resident blocks, then it
+// loads the other blocks in order.
 func LookMany[F, T any](
 	h *Handle[F], c Lookups, r kv.Reader, items []T, present []bool, f hash.Function, sum func(hash.Function, T) uint64,
 ) error {
@@ -50,7 +50,7 @@ func LookMany[F, T any](
 			return err
 		}
 		itemHash, known := sum(f, item), false
-		if h.Tx == nil { // what is in memory is not what a transaction sees
+		if h.Tx == nil { // resident blocks lack what the transaction has staged
 			if i == 0 && h.DB.Sampled(itemHash) {
 				c.Touch(h.DB, itemHash)
 			}
@@ -63,7 +63,7 @@ func LookMany[F, T any](
 	return LoadMany(h, cold, present, func(hash uint64) (bool, error) { return c.Load(r, hash) })
 }
 
-// LoadMany sets the answers of items that load has to tell, in the order of their blocks.
+// LoadMany sets the answers of items with load, in the order of their blocks.
 func LoadMany[F any](h *Handle[F], items []BatchItem, present []bool, load func(hash uint64) (bool, error)) (err error) {
 	sortByBlock(items)
 	for i, item := range items {
@@ -77,7 +77,8 @@ func LoadMany[F any](h *Handle[F], items []BatchItem, present []bool, load func(
 	return nil
 }
 
-// MayContainMany has look set present for so many items, and after an error sets all of it to true.
+// MayContainMany calls look to set present, which must have so many elements. After an error it sets all of them to
+// true.
 func (h *Handle[F]) MayContainMany(items int, present []bool, look func(kv.Reader, *F) error) error {
 	err := SameLength(items, present)
 	if err != nil {
@@ -91,9 +92,9 @@ func (h *Handle[F]) MayContainMany(items int, present []bool, look func(kv.Reade
 	return err
 }
 
-// StageMany has change stage what is to be done with each item, by its hash, and keeps its answers: in the order given,
-// where n is the number of items before the first that cannot be done, or, if block is not nil, in the order of
-// the items' blocks, so that a block that is not resident is read once however small the cache.
+// StageMany calls change with the hash of each item, and keeps its answers. If block is nil, it does so in the order
+// given, and n is the number of items before the first that fails. Otherwise it does so in the order of the items'
+// blocks, so that each block that is not resident is read only once, however small the cache.
 func StageMany[F, T any](
 	h *Handle[F], items []T, answers []bool, f hash.Function, sum func(hash.Function, T) uint64,
 	block func(hash uint64) uint64, change func(hash uint64) (bool, error),
@@ -121,8 +122,8 @@ func StageMany[F, T any](
 	return len(items), nil
 }
 
-// ChangeMany makes commits of batches of items, each of which takes so many bytes of one at most. Stage stages a batch,
-// and returns how many items are done.
+// ChangeMany changes items in commits, each for a batch of items. itemBytes is the most that an item takes of a
+// commit. stage stages a batch, and returns how many items it did.
 func ChangeMany[F, T any](
 	h *Handle[F], level kv.Durability, items []T, answers []bool, itemBytes int,
 	stage func(w *kv.Writer, items []T, answers []bool) (int, error),

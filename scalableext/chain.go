@@ -8,8 +8,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// Chain is an open chain of layers of type L. It never changes: one that grew is
-// another chain, which shares the layers.
+// Chain is an open chain of layers of type L. It never changes: growing makes another chain, which shares the layers.
 type Chain[L any] struct {
 	Params Params
 
@@ -17,8 +16,8 @@ type Chain[L any] struct {
 	newestFirst []L
 }
 
-// Open decodes the parameters of an object and opens its layers with open. The
-// errors wrap kv.ErrCorrupt or kv.ErrUnsupportedVersion.
+// Open decodes the parameters of an object, and opens its layers with open. Its errors wrap kv.ErrCorrupt or
+// kv.ErrUnsupportedVersion.
 func Open[L any](o *kv.Object, open func(p Params, l *kv.Layer) (L, error)) (*Chain[L], error) {
 	p, err := decodeParams(o.Params())
 	if err != nil {
@@ -39,7 +38,7 @@ func Open[L any](o *kv.Object, open func(p Params, l *kv.Layer) (L, error)) (*Ch
 	return c, nil
 }
 
-// Describe returns the function of a kv.Type that has filters describe themselves.
+// Describe returns the field Describe of a kv.Type for filters of type F.
 func Describe[F any](describe func(*F, kv.Reader) kv.Description) func(kv.Reader, *kv.Object) (kv.Description, error) {
 	return func(r kv.Reader, o *kv.Object) (kv.Description, error) {
 		f, err := kv.As[*F]([]byte(o.Key()), o)
@@ -50,16 +49,14 @@ func Describe[F any](describe func(*F, kv.Reader) kv.Description) func(kv.Reader
 	}
 }
 
-// NewestFirst returns the layers in the order of lookups. The slice must not be
-// changed.
+// NewestFirst returns the layers in the order of lookups. The caller must not change the slice.
 func (c *Chain[L]) NewestFirst() []L { return c.newestFirst }
 
 // Newest returns the layer that takes new items.
 func (c *Chain[L]) Newest() *L { return &c.newestFirst[0] }
 
-// Grow stages another layer for the chain's object, which spec describes from its
-// capacity and error rate, and returns the object that has it. The error wraps
-// ErrCannotGrow if there can be none.
+// Grow stages another layer for the chain's object, and returns the object with the layer. spec makes the layer from
+// its capacity and error rate. If no further layer is possible, the error wraps ErrCannotGrow.
 func (c *Chain[L]) Grow(w *kv.Writer, o *kv.Object, spec func(capacity uint64, rate float64) (kv.LayerSpec, error)) (*kv.Object, error) {
 	capacity, rate, err := c.Params.Layer(len(c.newestFirst))
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// reserveWords is the most words of a RESERVE command, its name included, without TTL and HASH. Each
-// of those is two more.
+// reserveWords is the most words of a RESERVE command with its name, but without TTL and HASH, which are two words
+// each.
 const reserveWords = 7
 
 // MaxTTL is the longest time to live of a new filter, in seconds: 100 years.
 const MaxTTL = 100 * 366 * 24 * 60 * 60
 
-// Define returns a function that makes the commands of a group, which are of one key.
+// Define returns a function that makes the commands of a group, each on one key.
 func Define(group string) func(
 	name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply,
 ) module.Command {
@@ -34,7 +34,7 @@ func Define(group string) func(
 	}
 }
 
-// Reserve answers BF.RESERVE and CBF.RESERVE.
+// Reserve runs BF.RESERVE and CBF.RESERVE.
 func Reserve(c *module.Call, defaults Asked, reserve func(Asked) error) reply.Reply {
 	asked, failed, ok := ParseReserve(c, defaults)
 	if !ok {
@@ -43,8 +43,8 @@ func Reserve(c *module.Call, defaults Asked, reserve func(Asked) error) reply.Re
 	return Done(reserve(asked))
 }
 
-// Insert answers BF.INSERT and CBF.INSERT. Add adds items to the filter, and is given no Spec if the words forbid
-// to make it.
+// Insert runs BF.INSERT and CBF.INSERT. add adds items to the filter; its Spec is nil if the words forbid to make
+// one.
 func Insert(c *module.Call, defaults Asked, spec func(Asked) Spec, add func(c *module.Call, s Spec, items [][]byte) reply.Reply) reply.Reply {
 	asked, items, failed, ok := ParseInsert(c, defaults)
 	switch {
@@ -56,12 +56,12 @@ func Insert(c *module.Call, defaults Asked, spec func(Asked) Spec, add func(c *m
 	return add(c, spec(*asked), items)
 }
 
-// ParseReserve reads the words of BF.RESERVE and CBF.RESERVE:
+// ParseReserve parses the words of BF.RESERVE and CBF.RESERVE:
 //
 //	key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH keyed|xxh64]
 //
-// What they leave out is as in defaults. If they are wrong, ok is false and failed the
-// reply, in RedisBloom's words.
+// Options that are missing are as in defaults. If the words are wrong, it is not ok, and failed is the reply in
+// RedisBloom's words.
 func ParseReserve(c *module.Call, defaults Asked) (a Asked, failed reply.Reply, ok bool) {
 	bad := func(r reply.Reply) (Asked, reply.Reply, bool) { return Asked{}, r, false }
 	most := reserveWords
@@ -95,12 +95,11 @@ func ParseReserve(c *module.Call, defaults Asked) (a Asked, failed reply.Reply, 
 	return a, reply.Nil, true
 }
 
-// parseOptions reads the first occurrence of each option; other words are
-// passed over, as RedisBloom does.
+// parseOptions parses the first occurrence of each option. It ignores other words, as RedisBloom does.
 func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	bad := func(text string) (reply.Reply, bool) { return reply.Error(text), false }
 	expansion, ttl := int64(-1), int64(0)
-	a.NonScaling = false // what EXPANSION may change is known at the end
+	a.NonScaling = false // settle decides at the end: EXPANSION may change it
 	for i, arg := range args {
 		switch word := text.FoldCase(arg); {
 		case word == "NONSCALING":
@@ -150,28 +149,27 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	return reply.Nil, true
 }
 
-// ParseHash returns the hash that a word of a command names, in any case of its letters.
+// ParseHash returns the hash with a name, in any case.
 func ParseHash(word []byte) (hash.Kind, bool) { return hash.ParseKind(strings.ToLower(string(word))) }
 
-// settle makes what was asked one thing: a filter that does not scale has expansion 0, and
-// the other way round.
+// settle makes Expansion 0 for a filter that does not scale, and sets NonScaling for one with Expansion 0.
 func (a *Asked) settle() {
 	if a.NonScaling || a.Expansion == 0 {
 		a.Expansion, a.NonScaling = 0, true
 	}
 }
 
-// ParseInsert reads the words of BF.INSERT and CBF.INSERT, the options by their first
-// letters, as RedisBloom does:
+// ParseInsert parses the words of BF.INSERT and CBF.INSERT. It knows options by their first letters, as RedisBloom
+// does:
 //
 //	key [CAPACITY n] [ERROR r] [EXPANSION e] [NOCREATE] [NONSCALING] ITEMS item [item ...]
 //
-// What they leave out is as in defaults. Create is nil if a missing filter is not to be
-// made. If the words are wrong, ok is false and failed the reply.
+// Options that are missing are as in defaults. create is nil if the command must not make a missing filter. If the
+// words are wrong, it is not ok, and failed is the reply.
 func ParseInsert(c *module.Call, defaults Asked) (create *Asked, items [][]byte, failed reply.Reply, ok bool) {
 	bad := func(r reply.Reply) (*Asked, [][]byte, reply.Reply, bool) { return nil, nil, r, false }
 	a := defaults
-	a.NonScaling = false // what EXPANSION may change is known at the end
+	a.NonScaling = false // settle decides at the end: EXPANSION may change it
 	create = &a
 	for i := 1; i < len(c.Args); i++ {
 		word := text.FoldCase(c.Args[i])
@@ -200,7 +198,7 @@ func ParseInsert(c *module.Call, defaults Asked) (create *Asked, items [][]byte,
 	return bad(module.WrongArity(c.Command))
 }
 
-// set sets what an option of an INSERT command with a value says, or returns why not.
+// set sets an option of an INSERT command that has a value, or returns the error.
 func (a *Asked) set(word string, value []byte) (bad string) {
 	switch {
 	case strings.HasPrefix(word, "C"):

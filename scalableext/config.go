@@ -11,8 +11,8 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// Asked is what the configurations of all types have: a Config asks for it, and so do the words of a
-// command.
+// Asked has the parameters that the configurations of all types share. A Config or the words of a command ask for
+// them.
 type Asked struct {
 	Capacity   uint64
 	ErrorRate  float64
@@ -23,19 +23,19 @@ type Asked struct {
 }
 
 const (
-	// DefaultExpansion is that of a filter for which none is asked.
+	// DefaultExpansion is the expansion of a filter that asks for none.
 	DefaultExpansion = 2
 
-	// MaxRate is the highest error rate of a filter of bits or counters: higher ones are lowered to it.
+	// MaxRate is the highest error rate of a filter of bits or counters. Higher rates are lowered to it.
 	MaxRate = 0.25
 )
 
-// BadConfig returns ErrConfig for a value that an extension's Config may not have.
+// BadConfig returns an error that wraps ErrConfig, for a wrong value in an extension's Config.
 func BadConfig(extension, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: %s", extension, ErrConfig, fmt.Sprintf(format, args...))
 }
 
-// CheckLife checks what has nothing to do with a filter's size.
+// CheckLife checks the parameters that do not depend on the filter's size.
 func (a Asked) CheckLife(extension string) error {
 	switch {
 	case a.TTL != 0 && a.TTL < time.Millisecond:
@@ -46,7 +46,7 @@ func (a Asked) CheckLife(extension string) error {
 	return nil
 }
 
-// CheckExpansion checks how a filter is to grow.
+// CheckExpansion checks the parameters of growth.
 func (a Asked) CheckExpansion(extension string) error {
 	switch {
 	case a.Expansion > MaxExpansion:
@@ -57,8 +57,8 @@ func (a Asked) CheckExpansion(extension string) error {
 	return nil
 }
 
-// Spec completes what is stored of a new filter: plan gives all but its expiry for the hash that its
-// items have in the store.
+// Spec returns what is stored for a new filter. plan returns all of it except the expiry, for the hash of the store's
+// items.
 func (a Asked) Spec(db *kv.DB, plan func(hash.Function) (kv.Spec, error)) (kv.Spec, error) {
 	f, err := db.ItemHash(a.Hash)
 	if err != nil {
@@ -71,7 +71,7 @@ func (a Asked) Spec(db *kv.DB, plan func(hash.Function) (kv.Spec, error)) (kv.Sp
 	return s, err
 }
 
-// ExpiresAt returns when an object ceases to exist, the zero time for never.
+// ExpiresAt returns when an object expires, the zero time for never.
 func ExpiresAt(o *kv.Object) time.Time {
 	if o.Expiry() == 0 {
 		return time.Time{}
@@ -79,19 +79,19 @@ func ExpiresAt(o *kv.Object) time.Time {
 	return time.UnixMilli(o.Expiry())
 }
 
-// Cells says what the layers of a type of filters are made of: bits, or counters.
+// Cells describes the cells, bits or counters, in the layers of a type of filter.
 type Cells struct {
-	Package string // what errors begin with
-	Name    string // what errors call the cells
+	Package string // the start of errors
+	Name    string // the name of the cells in errors
 	Count   func(*probe.Layout) uint64
 	Size    func(capacity uint64, rate float64) (probe.Layout, error)
 	From    func(cells uint64, hashes int) (probe.Layout, error)
 
-	// Layer is what is stored of a filter's first layer.
+	// Layer returns what is stored for a layer.
 	Layer func(l probe.Layout, capacity uint64, rate float64) kv.LayerSpec
 }
 
-// Spec completes what is stored of a new filter, of which s has the type and the family.
+// Spec returns what is stored for a new filter. s has its type and family.
 func (k *Cells) Spec(db *kv.DB, a Asked, cells uint64, hashes int, s kv.Spec) (kv.Spec, error) {
 	return a.Spec(db, func(f hash.Function) (kv.Spec, error) {
 		p, layout, err := k.plan(a, cells, hashes, f)
@@ -108,9 +108,9 @@ func (k *Cells) text(l probe.Layout) string {
 	return fmt.Sprintf("%d %s with %d hashes in %d lines", k.Count(&l), k.Name, l.Hashes, l.LinesPerItem)
 }
 
-// plan returns the parameters of a new filter, and the layout of its first layer: for a capacity and an
-// error rate, or for so many cells and hashes if they are not 0. Its error wraps ErrConfig, and names
-// the parameter, its value and what is allowed.
+// plan returns the parameters of a new filter, and the layout of its first layer. They are for a capacity and an
+// error rate, or for cells and hashes if these are not 0. Its error wraps ErrConfig, and names the parameter, its
+// value and what is allowed.
 func (k *Cells) plan(a Asked, cells uint64, hashes int, f hash.Function) (Params, probe.Layout, error) {
 	of := k.planRate
 	if cells != 0 || hashes != 0 {
@@ -211,8 +211,8 @@ func (k *Cells) planCells(a Asked, cells uint64, hashes int) (p Params, first pr
 	return p, first, nil
 }
 
-// Mismatch returns how a filter differs from one that Spec would describe: one of these parameters, with an
-// oldest layer of this layout.
+// Mismatch returns an error if a filter differs from one that Spec would describe. have are the filter's parameters,
+// oldest is the layout of its oldest layer.
 func (k *Cells) Mismatch(a Asked, cells uint64, hashes int, key string, have Params, oldest probe.Layout) error {
 	want, first, err := k.plan(a, cells, hashes, have.Hash)
 	if err != nil {
@@ -229,17 +229,17 @@ func (k *Cells) Mismatch(a Asked, cells uint64, hashes int, key string, have Par
 	return d.Err(key)
 }
 
-// Differences are those of a filter from the one that is asked for.
+// Differences are the differences between a filter and what was asked for.
 type Differences []string
 
-// Add adds a parameter if it differs.
+// Add adds a parameter if its values differ.
 func (d *Differences) Add(name string, have, want any) {
 	if have != want {
 		*d = append(*d, fmt.Sprintf("%s is %v, asked for %v", name, have, want))
 	}
 }
 
-// AddParams adds those parameters that differ in filters of any type. The hash counts if one is asked for.
+// AddParams adds the parameters of all types that differ. It compares the hash only if one is asked for.
 func (d *Differences) AddParams(a Asked, have, want Params) {
 	if a.Hash != hash.Default {
 		d.Add("hash", have.Hash.Kind(), a.Hash)

@@ -6,32 +6,30 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// The errors of all types of filters, for errors.Is. Package sievekv has the same values under the
-// same names, and so their texts begin with its name. The message that a method returns adds the
-// key, and the values that do not fit.
+// The errors of all types of filters, for errors.Is. Package sievekv exports them under the same names, so their
+// texts begin with its name. The errors that methods return wrap them, and add the key and the wrong values.
 var (
-	// ErrFull is returned by an add of an item for which a filter that does not grow has no
-	// room, and by one of an item of which a cuckoo filter has as many copies as it can have.
+	// ErrFull is returned when an item has no room: the filter is full and does not grow, or a cuckoo filter has as
+	// many copies of the item as it can have.
 	ErrFull = errors.New("sievekv: non scaling filter is full")
 
-	// ErrCannotGrow is returned by an add of an item for which there is no room in a filter that
-	// grows, but can have no further layer: it has as many as its parameters allow, or the
-	// next would be larger than a layer, or a filter, may be.
+	// ErrCannotGrow is returned when an item has no room in a filter that grows, but can have no further layer: it
+	// has as many as its parameters allow, or the next one would exceed the size of a layer or a filter.
 	ErrCannotGrow = errors.New("sievekv: full, and cannot grow")
 
-	// ErrMismatch is returned by OpenOrReserve for a filter that was made with other
-	// parameters. The message names each of them with both values.
+	// ErrMismatch is returned by OpenOrReserve if the filter was made with other parameters. The message has each of
+	// them with both values.
 	ErrMismatch = errors.New("sievekv: filter was made with other parameters")
 
-	// ErrUnequal is returned by Merge for filters that cannot be united. The message names what
-	// differs, with both values.
+	// ErrUnequal is returned by Merge for filters that cannot be merged. The message says what differs, with both
+	// values.
 	ErrUnequal = errors.New("sievekv: filters differ, and cannot be merged")
 
-	// ErrRate is returned by Merge when the union would have a higher false-positive rate than
-	// its filters were made for. The message names both.
+	// ErrRate is returned by Merge if the union would have a higher false-positive rate than its filters were made
+	// for. The message has both rates.
 	ErrRate = errors.New("sievekv: the union would exceed the error rate")
 
-	// ErrConfig is returned by Reserve and OpenOrReserve for a configuration with a value out of
-	// range. The message names the field, its value and what is allowed.
+	// ErrConfig is returned by Reserve and OpenOrReserve if a value of the configuration is out of range. The message
+	// has the field, its value and what is allowed.
 	ErrConfig = probe.ErrParams
 )

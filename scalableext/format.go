@@ -21,12 +21,11 @@ import (
 //	..      1-10  capacity asked for, uvarint
 //	..      1-5   expansion, uvarint; 0 means that the chain does not grow
 //
-// Nothing may follow. Growth rules and hash functions that are not known are
-// refused as unsupported.
+// There must be no further bytes. Unknown growth rules and hash functions are unsupported.
 type Params struct {
 	Capacity  uint64  // of the first layer, at least 1
 	ErrorRate float64 // of the whole chain, above 0 and below 1
-	Expansion uint32  // factor between the capacities of two layers; 0: one layer for ever
+	Expansion uint32  // factor between the capacities of two layers; 0 for a chain that does not grow
 	Growth    Growth
 	Hash      hash.Function
 }
@@ -44,8 +43,7 @@ func (p Params) Append(dst []byte) []byte {
 	return binary.AppendUvarint(dst, uint64(p.Expansion))
 }
 
-// decodeParams returns the parameters that Append made. Its errors tell nothing of the bytes,
-// of which a secret may be part.
+// decodeParams decodes what Append appended. Its errors do not show the bytes, which may contain a secret.
 func decodeParams(b []byte) (p Params, err error) {
 	bad := fmt.Errorf("%w: chain parameters of %d bytes", kv.ErrCorrupt, len(b))
 	if len(b) > 0 && b[0] != paramsVersion {
@@ -77,16 +75,16 @@ func decodeParams(b []byte) (p Params, err error) {
 	return p, nil
 }
 
-// DecodeCapacity returns the capacity of a layer, 1 to probe.MaxCapacity, that all of b is the uvarint of, in as few
-// bytes as can be.
+// DecodeCapacity decodes a layer's capacity, 1 to probe.MaxCapacity. b must be its shortest uvarint, with no further
+// bytes.
 func DecodeCapacity(b []byte) (capacity uint64, ok bool) {
 	capacity, n := binary.Uvarint(b)
 	minimal := n == 1 || n > 1 && b[len(b)-1] != 0
 	return capacity, minimal && n == len(b) && capacity >= 1 && capacity <= probe.MaxCapacity
 }
 
-// UnequalHash returns how the hashes of the filters under two keys differ, in words that tell
-// nothing of their own keys, or "".
+// UnequalHash says how the hashes of the filters under two keys differ, "" if they do not. It does not show the hash
+// keys.
 func (p Params) UnequalHash(key string, q Params, other string) string {
 	switch {
 	case p.Hash == q.Hash:

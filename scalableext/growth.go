@@ -7,20 +7,19 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// Growth is the rule by which a chain shares out its error rate among its layers.
-// The chance of a false positive in a chain is at most the sum of those of its
-// layers, so rates that sum to what was asked for keep the chain to it however far
-// it grows. Stored on disk: do not renumber.
+// Growth is the rule by which a chain divides its error rate among its layers. The false-positive rate of a chain is
+// at most the sum of the rates of its layers. So if the layers' rates sum to the rate asked for, the chain keeps it
+// however far it grows. Stored on disk: do not renumber.
 type Growth uint8
 
 const (
-	// Native gives the first layer 0.7 of the rate, so that a filter sized right
-	// loses little, and shares the rest evenly among the layers that may follow:
-	// as many as it takes until one would hold more than 2^40 items, 64 at most.
+	// Native gives the first layer 0.7 of the rate, so that a filter of the right size loses little. It divides the
+	// rest evenly among the layers that may follow: as many as it takes until one would hold more than 2^40 items, at
+	// most 64.
 	Native Growth = 0
 
-	// Halving gives layer i the share 1/2^(i+1), as RedisBloom does: half of the
-	// rate to the first layer, and ever larger layers for ever smaller rates.
+	// Halving gives layer i the share 1/2^(i+1), as RedisBloom does: half of the rate to the first layer, and ever
+	// smaller rates to ever larger layers.
 	Halving Growth = 1
 
 	numGrowths = 2
@@ -51,8 +50,8 @@ func (p Params) MaxLayers() int {
 	return n
 }
 
-// Layer returns capacity and error rate of layer i, the first being 0. The error
-// is ErrCannotGrow for an i that is not below MaxLayers.
+// Layer returns the capacity and the error rate of layer i; the first is 0. The error is ErrCannotGrow if i is not
+// below MaxLayers.
 func (p Params) Layer(i int) (capacity uint64, rate float64, err error) {
 	most := p.MaxLayers()
 	if i >= most {
@@ -77,10 +76,10 @@ func (p Params) layerRate(i, most int) float64 {
 	return (1 - firstShare) * p.ErrorRate / float64(most-1)
 }
 
-// ChainRate returns the false-positive rate of a chain from those of its layers, 0 to 1 each: the chance that at least
-// one answers for an absent item, 1 - (1-r1)(1-r2)... It is 0, not -0, for an empty chain.
+// ChainRate returns the false-positive rate of a chain from those of its layers, 0 to 1 each: the probability that at
+// least one layer answers for an absent item, 1 - (1-r1)(1-r2)... It is 0, not -0, for an empty chain.
 func ChainRate(layers []float64) float64 {
-	absent := 0.0 // logarithm of the chance that no layer answers: a low rate has no digits next to 1
+	absent := 0.0 // logarithm of the probability that no layer answers: near 1 a low rate would lose its digits
 	for _, rate := range layers {
 		absent += math.Log1p(-rate)
 	}

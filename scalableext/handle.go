@@ -10,37 +10,35 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// Handle is what the handles of all types of filters are made of: it follows a key, and
-// remembers the filter of type F found there. It holds no resources.
+// Handle is the common part of the handles of all types of filters. It follows a key, and remembers the filter of
+// type F that it found there. It holds no resources.
 type Handle[F any] struct {
 	DB  *kv.DB
 	Key []byte
-	Tx  *kv.Transaction // what the handle is bound to, nil for the store itself
+	Tx  *kv.Transaction // the transaction that the handle is bound to, nil for the store
 
-	refused error // what every use returns: it could not be bound as it was asked to
+	refused error // the error of every use if In could not bind the handle
 
-	ctx context.Context // of the command that the handle was made for; nil for one that is not for a command
+	ctx context.Context // of the command that the handle is for, nil if it is not for a command
 
-	// Current is the filter that the last use found; its object tells whether it has
-	// ended. Never nil: a handle begins with one that has. A lookup looks at the
-	// store, then at the object, then at the blocks: see kv.DB.Read. That of a
-	// handle bound to a transaction stays as it begins.
+	// Current is the filter that the last use found. Its object says whether it has ended. It is never nil: at first
+	// its object is one that has ended. A lookup looks first at the store, then at the object, then at the blocks:
+	// see kv.DB.Read. If the handle is bound to a transaction, Current never changes.
 	Current atomic.Pointer[F]
 }
 
-// Spec says how a filter is stored that is to be made in a store.
+// Spec returns how a new filter is stored.
 type Spec = func(*kv.DB) (kv.Spec, error)
 
-// NewHandle returns a handle on a key, bound to a transaction if tx is not nil. None is a
-// filter whose object has ended.
+// NewHandle returns a handle on a key, bound to tx unless that is nil. none is a filter whose object has ended.
 func NewHandle[F any](db *kv.DB, key []byte, tx *kv.Transaction, none *F) *Handle[F] {
 	h := &Handle[F]{DB: db, Key: key, Tx: tx}
 	h.Current.Store(none)
 	return h
 }
 
-// In returns a handle on the same key that is bound to a transaction. If that is of another
-// store, or none, every use of the handle returns an error that says so.
+// In returns a handle on the same key that is bound to a transaction. If s is nil or of another store, every use of
+// the handle returns an error that says so.
 func (h *Handle[F]) In(s kv.Scope, none *F) *Handle[F] {
 	var tx *kv.Transaction
 	if s != nil {
@@ -57,8 +55,7 @@ func (h *Handle[F]) In(s kv.Scope, none *F) *Handle[F] {
 	return bound
 }
 
-// Outside returns kv.ErrNested if the handle is not bound to the transaction whose context
-// this is, see kv.DB.Outside.
+// Outside returns kv.ErrNested if ctx is that of a transaction to which the handle is not bound, see kv.DB.Outside.
 func (h *Handle[F]) Outside(ctx context.Context) error {
 	if h.Tx != nil {
 		return nil
@@ -66,15 +63,15 @@ func (h *Handle[F]) Outside(ctx context.Context) error {
 	return h.DB.Outside(ctx)
 }
 
-// HandleFor returns a handle on a key for a command alone.
+// HandleFor returns a handle on a key for one command.
 func HandleFor[F any](c *module.Call, key []byte, none *F) *Handle[F] {
 	h := NewHandle(c.DB, key, c.Transaction, none)
 	h.ctx = c.Context
 	return h
 }
 
-// Recalled is HandleFor with the filter that is open under the key, if there is one. So a command of one
-// item answers from memory what a handle that was used before would, and counts for the cache as its lookups do.
+// Recalled is HandleFor, but starts with the filter that is open under the key, if there is one. So a command of one
+// item answers from memory as a used handle does, and counts for the cache.
 func Recalled[F any](c *module.Call, key []byte, none *F) *Handle[F] {
 	h := HandleFor(c, key, none)
 	if h.Tx != nil { // what is in memory is not what a transaction sees
@@ -88,7 +85,7 @@ func Recalled[F any](c *module.Call, key []byte, none *F) *Handle[F] {
 	return h
 }
 
-// GivenUp returns the error of the command's context if that has ended, see kv.GivenUp.
+// GivenUp returns the error of the command's context if it has ended, see kv.GivenUp.
 func (h *Handle[F]) GivenUp(i int) error {
 	if h.ctx == nil {
 		return nil
@@ -96,7 +93,7 @@ func (h *Handle[F]) GivenUp(i int) error {
 	return kv.GivenUp(h.ctx, i)
 }
 
-// Write runs a change of what is under the key, and under others, see kv.DB.Write.
+// Write runs a change of the key and of others, see kv.DB.Write.
 func (h *Handle[F]) Write(level kv.Durability, change func(*kv.Writer) error, others ...[]byte) error {
 	if h.refused != nil {
 		return h.refused
@@ -107,8 +104,8 @@ func (h *Handle[F]) Write(level kv.Durability, change func(*kv.Writer) error, ot
 	return h.DB.Write(level, append(others, h.Key), change)
 }
 
-// Change runs a change of the filter, and returns its answer, which is false after an error. If there is
-// no filter, it is made as spec describes it, in the same commit; without spec that is an error.
+// Change runs a change of the filter, and returns its answer, which is false after an error. If the filter is
+// missing, it is made as spec says in the same commit; without spec that is an error.
 func (h *Handle[F]) Change(level kv.Durability, spec Spec, change func(*kv.Writer, *F) (bool, error)) (answer bool, err error) {
 	err = h.Write(level, func(w *kv.Writer) error {
 		f, err := h.StagedOrReserved(w, spec)
@@ -132,9 +129,8 @@ func (h *Handle[F]) Read(look func(kv.Reader) error) error {
 	return h.DB.Read(look)
 }
 
-// writeItems is Write of a batch of items, of which stage returns how many it staged. Those
-// before one that has no room are committed all the same, and n is their number; after
-// another error it is 0.
+// writeItems is Write for a batch of items. stage returns how many items it staged. If an item has no room, those
+// before it are committed and n is their number. After another error n is 0.
 func (h *Handle[F]) writeItems(level kv.Durability, stage func(*kv.Writer) (int, error)) (n int, err error) {
 	var full error
 	err = h.Write(level, func(w *kv.Writer) (err error) {
@@ -149,15 +145,14 @@ func (h *Handle[F]) writeItems(level kv.Durability, stage func(*kv.Writer) (int,
 	return n, full
 }
 
-// ErrMoved is how a lookup that saw blocks change under it asks to be repeated.
+// ErrMoved is the error by which a lookup asks to be repeated, because blocks changed while it read them.
 var ErrMoved = errors.New("scalableext: blocks changed during a lookup")
 
-// tries is how often a lookup begins again because blocks changed under it, before it
-// waits for the key's writer.
+// tries is how often a lookup runs before it waits for the key's writer.
 const tries = 3
 
-// readSteady is Read for a lookup that answers ErrMoved if blocks changed while it
-// looked: it is repeated then, in the end while no commit to the key is under way.
+// readSteady is Read for a lookup that returns ErrMoved if blocks changed while it read them. It repeats the lookup,
+// finally while no commit to the key runs.
 func (h *Handle[F]) readSteady(look func(kv.Reader) error) error {
 	for range tries {
 		if err := h.Read(look); !errors.Is(err, ErrMoved) {
@@ -167,20 +162,20 @@ func (h *Handle[F]) readSteady(look func(kv.Reader) error) error {
 	return h.DB.ReadLocked(h.Key, look)
 }
 
-// maxBatch is the most items in one commit; chainBytes what a filter takes of it, beside its
-// key, that grew by all the layers there may be: a header with them, and counters of each.
+// maxBatch is the most items in one commit. chainBytes is the most that a filter takes of a commit, besides its key,
+// if it grows by all possible layers: a header with them, and the counters of each.
 const (
 	maxBatch   = 4096
 	chainBytes = 2048 + MaxLayers*(256+64)
 )
 
-// BatchSize returns how many items may be added in one commit, at least 1 and at most 4096,
-// if each takes so many bytes of it at most, kv.DB.MaxCommit counting.
+// BatchSize returns how many items, 1 to 4096, may be added in one commit if each takes at most itemBytes of it, see
+// kv.DB.MaxCommit.
 func (h *Handle[F]) BatchSize(itemBytes int) int {
 	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes-len(h.Key))/itemBytes))
 }
 
-// Look resolves the key, and has look look at the filter there. If it answers ErrMoved it is repeated, see readSteady.
+// Look resolves the key, and calls look with the filter. It repeats look if it returns ErrMoved, see readSteady.
 func (h *Handle[F]) Look(look func(kv.Reader, *F) error) error {
 	return h.readSteady(func(r kv.Reader) error {
 		f, err := h.Find(r)
@@ -191,7 +186,7 @@ func (h *Handle[F]) Look(look func(kv.Reader, *F) error) error {
 	})
 }
 
-// Ask returns what ask says of the filter.
+// Ask returns what ask returns for the filter.
 func Ask[F, T any](h *Handle[F], ask func(*F, kv.Reader) T) (said T, err error) {
 	err = h.Look(func(r kv.Reader, f *F) error {
 		said = ask(f, r)
@@ -200,7 +195,7 @@ func Ask[F, T any](h *Handle[F], ask func(*F, kv.Reader) T) (said T, err error) 
 	return said, err
 }
 
-// Find resolves the key and remembers what it found.
+// Find resolves the key, and remembers the filter.
 func (h *Handle[F]) Find(r kv.Reader) (*F, error) {
 	o, err := r.Lookup(h.Key)
 	if err != nil {
@@ -213,8 +208,7 @@ func (h *Handle[F]) Find(r kv.Reader) (*F, error) {
 	return f, err
 }
 
-// Staged returns the filter as a writer sees it, and remembers it if it is the one that
-// everybody sees.
+// Staged returns the filter as a writer sees it, and remembers it if the writer has not changed it.
 func (h *Handle[F]) Staged(w *kv.Writer) (*F, error) {
 	o, err := w.Object(h.Key)
 	if err != nil {
@@ -227,8 +221,7 @@ func (h *Handle[F]) Staged(w *kv.Writer) (*F, error) {
 	return f, err
 }
 
-// StagedOrReserved is Staged of a filter that is made as spec describes it if there is none. Without spec
-// that is an error.
+// StagedOrReserved is Staged, but makes a missing filter as spec says; without spec that is an error.
 func (h *Handle[F]) StagedOrReserved(w *kv.Writer, spec Spec) (*F, error) {
 	f, err := h.Staged(w)
 	if spec == nil || !errors.Is(err, kv.ErrNotFound) {
@@ -240,8 +233,8 @@ func (h *Handle[F]) StagedOrReserved(w *kv.Writer, spec Spec) (*F, error) {
 	return h.Staged(w)
 }
 
-// ReserveStaged stages an empty filter under the key, which spec describes. It returns
-// kv.ErrExists if the key holds anything, which is kv.ErrWrongType too if that is no such filter.
+// ReserveStaged stages an empty filter as spec says. If the key exists, it returns kv.ErrExists, which is
+// kv.ErrWrongType too if the key does not hold such a filter.
 func (h *Handle[F]) ReserveStaged(w *kv.Writer, spec Spec) error {
 	o, err := w.Object(h.Key)
 	if err != nil {
@@ -261,13 +254,12 @@ func (h *Handle[F]) ReserveStaged(w *kv.Writer, spec Spec) error {
 	return err
 }
 
-// Reserve is ReserveStaged in a commit of its own.
+// Reserve is ReserveStaged in its own commit.
 func (h *Handle[F]) Reserve(level kv.Durability, spec Spec) error {
 	return h.Write(level, func(w *kv.Writer) error { return h.ReserveStaged(w, spec) })
 }
 
-// OpenOrReserve is Reserve if there is nothing under the key, and otherwise returns what
-// mismatch says of the filter there.
+// OpenOrReserve is Reserve if the key is missing, and otherwise returns the error of mismatch for the filter.
 func (h *Handle[F]) OpenOrReserve(level kv.Durability, spec Spec, mismatch func(*F) error) error {
 	return h.Write(level, func(w *kv.Writer) error {
 		existing, err := h.Staged(w)
@@ -281,8 +273,8 @@ func (h *Handle[F]) OpenOrReserve(level kv.Durability, spec Spec, mismatch func(
 	})
 }
 
-// Drop removes the whole filter and reports whether there was one. It returns
-// kv.ErrWrongType, and changes nothing, if the key holds another type.
+// Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing
+// and returns kv.ErrWrongType.
 func (h *Handle[F]) Drop(level kv.Durability) (found bool, err error) {
 	found, err = h.Change(level, nil, func(w *kv.Writer, _ *F) (bool, error) { return w.Delete(h.Key) })
 	if errors.Is(err, kv.ErrNotFound) {

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// ItemError is what adding or deleting many items returns if one of them could not be: which,
-// and why. It wraps that error.
+// ItemError is the error of adding or deleting many items: it has the index of the item that failed, and wraps its
+// error.
 type ItemError struct {
 	Item int // its index
 	Err  error
@@ -16,10 +16,9 @@ func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Item, e
 
 func (e *ItemError) Unwrap() error { return e.Err }
 
-// EachBatch gives the items to change in batches of so many, each for one commit, and returns how many
-// of the answers that it sets are true. Answers may be nil, if they are not wanted, and is as
-// long as items otherwise. Change returns how many items before the first that could not be
-// changed are; that one ends it, with an *ItemError.
+// EachBatch calls change with batches of items, each for one commit, and returns how many of the answers are true.
+// answers may be nil if they are not wanted; otherwise it is as long as items. change returns how many items it did
+// before the first that failed. A failure ends EachBatch with an *ItemError.
 func EachBatch[T any](items []T, answers []bool, size int, change func(items []T, answers []bool) (done int, err error)) (n int, err error) {
 	if answers != nil {
 		if err := SameLength(len(items), answers); err != nil {
@@ -54,7 +53,7 @@ func EachBatch[T any](items []T, answers []bool, size int, change func(items []T
 	return n, nil
 }
 
-// SameLength returns an error unless there are as many answers as items.
+// SameLength returns an error unless there is one answer for each item.
 func SameLength(items int, answers []bool) error {
 	if len(answers) != items {
 		return fmt.Errorf("sievekv: %d answers for %d items: must be equal", len(answers), items)
@@ -62,10 +61,10 @@ func SameLength(items int, answers []bool) error {
 	return nil
 }
 
-// BytesOf returns the bytes of a string, which must not be changed.
+// BytesOf returns the bytes of a string. The caller must not change them.
 func BytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// LittleEndian returns the 8 bytes of an item that is a number.
+// LittleEndian returns the 8 bytes of a number that is an item.
 func LittleEndian(v uint64) (b [8]byte) {
 	for i := range b {
 		b[i] = byte(v >> (8 * i))

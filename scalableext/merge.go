@@ -10,17 +10,17 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// Merging is how filters of type F are merged.
+// Merging says how filters of type F are merged.
 type Merging[F any] struct {
 	Type   *kv.Type
 	Cells  Cells
 	Layout func(f *F, layer int) probe.Layout // layer 0 is the oldest
 
-	// Unite gives the union, which is being built, what all parts hold.
+	// Unite fills the union, which is being built, with the contents of all parts.
 	Unite func(w *kv.Writer, b *kv.Builder, union *F, parts []*F) error
 }
 
-// Merge adds to the filter what the sources hold, as one commit. A source is nil if the handle that was given is.
+// Merge adds the contents of the sources to the filter, in one commit. A nil source is an error.
 func (h *Handle[F]) Merge(ctx context.Context, level kv.Durability, sources []*Handle[F], m *Merging[F]) error {
 	if err := h.Outside(ctx); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (h *Handle[F]) Merge(ctx context.Context, level kv.Durability, sources []*H
 	return h.Write(level, func(w *kv.Writer) error { return h.MergeStaged(ctx, w, sources, m) }, keys...)
 }
 
-// Each returns what of says of each handle of a list, and nil for one that is nil.
+// Each returns the value of each handle of a list, nil for a nil handle.
 func Each[H, V any](list []*H, of func(*H) *V) []*V {
 	values := make([]*V, len(list))
 	for i, h := range list {
@@ -50,7 +50,7 @@ func (m *Merging[F]) nilSource(i int) error {
 	return fmt.Errorf("%s: merge: source %d is nil: must be a filter", m.Cells.Package, i)
 }
 
-// mergePart is one of the filters to be merged.
+// mergePart is one of the filters that are merged.
 type mergePart[F any] struct {
 	object *kv.Object
 	filter *F
@@ -69,7 +69,7 @@ func (h *Handle[F]) stagedPart(w *kv.Writer) (p mergePart[F], err error) {
 	return p, err
 }
 
-// MergeStaged is Merge as part of a writer's commit, which was begun with all keys.
+// MergeStaged is Merge as part of a writer's commit. The writer must have been begun with all keys.
 func (h *Handle[F]) MergeStaged(ctx context.Context, w *kv.Writer, sources []*Handle[F], m *Merging[F]) error {
 	var parts []mergePart[F]
 	dest, err := h.stagedPart(w)
@@ -128,8 +128,8 @@ func (h *Handle[F]) MergeStaged(ctx context.Context, w *kv.Writer, sources []*Ha
 	return w.KeepAttributes(dest.object, united)
 }
 
-// unequal returns how two filters differ, or nil if they can be merged: layers of the same number
-// have the same shape then.
+// unequal returns an error if two filters differ too much to be merged. If they do not, their layers of the same
+// number have the same shape.
 func (m *Merging[F]) unequal(a, b mergePart[F]) error {
 	p, q := a.params, b.params
 	differ := func(name string, have, other any) error {

@@ -7,25 +7,22 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// blockWords is a block in memory. Slot s is the bits from s*w up; bucket i is the
-// slots from i*b up; what follows the last bucket is not used. A slice of the words
-// of a whole block, as kv has it, converts to a pointer to it.
+// blockWords is a block in memory. Slot s is the w bits from bit s*w on; bucket i is the b slots from slot i*b on;
+// bits after the last bucket are unused. A slice of the words of a whole block, which kv returns, can be converted to
+// a pointer to blockWords.
 type blockWords = [block.MaxWords]uint64
 
-// The functions that read load each word atomically, which costs nothing where words
-// are 64 bits wide, and decide on the copies. So they work on a block that others
-// patch meanwhile, too. What they answer then may mix the states before and after
-// several changes, and of a slot that lies in two words even its halves: such a
-// caller compares the block's version before and after.
+// The functions that read load each word atomically, which costs nothing on 64-bit machines, and decide on the
+// copies. So they also work on a block that a commit is changing. Their answer may then mix the states before and
+// after several changes, and even the halves of a slot that lies in two words. A caller that must know compares the
+// block's version before and after.
 
-// load returns word k. The mask, which changes nothing as k is in the block, saves
-// the check of bounds, and makes of the word behind the last one some other.
+// load returns word k. The mask changes nothing, because k is in the block, but it saves the bounds check.
 func load(words *blockWords, k uint32) uint64 {
 	return atomic.LoadUint64(&words[k&(block.MaxWords-1)])
 }
 
-// group returns the group that begins at bit p of the block, above which any bits
-// may follow.
+// group returns the group that begins at bit p of the block. Any bits may follow above it.
 func (g *geometry) group(words *blockWords, p uint32) uint64 {
 	k, shift := p>>6, p&63
 	x := load(words, k) >> shift
@@ -35,13 +32,13 @@ func (g *geometry) group(words *blockWords, p uint32) uint64 {
 	return x
 }
 
-// hasZero reports, by not being 0, whether one of the lanes of x is 0. The borrow
-// out of a lane that is 0 makes wrong bits in the lanes above only.
+// hasZero returns a value other than 0 if one of the lanes of x is 0. A borrow out of a lane that is 0 causes wrong
+// bits only in the lanes above it.
 func (g *geometry) hasZero(x uint64) uint64 {
 	return (x - g.ones) &^ x & (g.lows + g.ones)
 }
 
-// zeros returns the highest bit of each lane of x that is 0, for the first lanes.
+// zeros returns the highest bit of each lane of x that is 0, in the first lanes.
 func (g *geometry) zeros(x uint64, lanes uint32) uint64 {
 	highs := g.lows + g.ones
 	if lanes < g.groupSlots {
@@ -55,9 +52,8 @@ func (g *geometry) laneOf(found uint64) uint32 {
 	return uint32(bits.TrailingZeros64(found)) * g.reciprocal >> 16
 }
 
-// mayContain reports whether the place's fingerprint is in one of its buckets. Both
-// buckets are read before the first branch: which one an entry is in nobody can
-// predict, and the loads then wait for memory side by side.
+// mayContain reports whether the place's fingerprint is in one of its buckets. It reads both buckets before the first
+// branch: nobody can predict which bucket has the entry, and so both loads wait for memory at the same time.
 func (g *geometry) mayContain(words *blockWords, p place) bool {
 	v := uint64(p.fp) * g.ones
 	switch g.shape {
@@ -81,7 +77,7 @@ func (g *geometry) find(words *blockWords, p place) int {
 	v := uint64(p.fp) * g.ones
 	bucket, found := p.i1, g.zeros(g.group(words, p.i1*g.bucketBits)^v, g.bucketSize)
 	other := g.zeros(g.group(words, p.i2*g.bucketBits)^v, g.bucketSize)
-	if found == 0 { // an assignment on a condition, so that there is no branch
+	if found == 0 { // compiles to a conditional move, without a branch
 		bucket, found = p.i2, other
 	}
 	if found == 0 {
@@ -90,9 +86,9 @@ func (g *geometry) find(words *blockWords, p place) int {
 	return int(bucket*g.bucketSize + g.laneOf(found))
 }
 
-// findEmpty returns the first empty slot of the emptier of the place's buckets, which
-// leaves fewer full ones to the items to come: at a load of 0.8 that saves half of the
-// moves, at 0.9 a quarter. It returns -1 if both are full.
+// findEmpty returns the first empty slot of the emptier of the place's buckets, or -1 if both are full. Using the
+// emptier one leaves fewer full buckets to later items: at a load of 0.8 that saves half of the moves, at 0.9 a
+// quarter.
 func (g *geometry) findEmpty(words *blockWords, p place) int {
 	if g.shape == severalGroups {
 		bucket, empty := p.i1, g.countIn(words, p.i1, 0)
@@ -112,8 +108,7 @@ func (g *geometry) findEmpty(words *blockWords, p place) int {
 	return int(bucket*g.bucketSize + g.laneOf(empty))
 }
 
-// findIn returns the first slot of a bucket that holds fp, which is 0 for an empty
-// one, or -1.
+// findIn returns the first slot of a bucket that holds fp, or -1. An fp of 0 means an empty slot.
 func (g *geometry) findIn(words *blockWords, bucket, fp uint32) int {
 	v := uint64(fp) * g.ones
 	slot := bucket * g.bucketSize
@@ -125,8 +120,8 @@ func (g *geometry) findIn(words *blockWords, bucket, fp uint32) int {
 	return -1
 }
 
-// count returns how many slots of the place's buckets hold its fingerprint, which
-// are counted once if the buckets are one.
+// count returns how many slots of the place's buckets hold its fingerprint. If both buckets are the same one, it
+// counts them once.
 func (g *geometry) count(words *blockWords, p place) int {
 	n := g.countIn(words, p.i1, p.fp)
 	if p.i1 != p.i2 {
@@ -140,7 +135,7 @@ func (g *geometry) countIn(words *blockWords, bucket, fp uint32) int {
 	return g.countSlots(words, slot, slot+g.bucketSize, fp)
 }
 
-// occupied returns how many slots of the block are not empty.
+// occupied returns the number of slots of the block that are not empty.
 func (g *geometry) occupied(words *blockWords) int {
 	slots := g.slots()
 	return slots - g.countSlots(words, 0, uint32(slots), 0)
@@ -162,7 +157,7 @@ func (g *geometry) slotAt(words *blockWords, slot uint32) uint32 {
 	return uint32(g.group(words, slot*g.width) & g.fingerprints)
 }
 
-// set makes a change to a block that nobody else is using.
+// set changes a slot of a block that no other goroutine uses.
 func (g *geometry) set(words *blockWords, s block.Slot) {
 	p := uint32(s.Index) * g.width
 	k, shift := p>>6, p&63

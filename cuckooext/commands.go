@@ -28,34 +28,34 @@ func Module() module.Module {
 			"key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate] [HASH KEYED|XXH64]",
 			"Makes an empty cuckoo filter.", "O(1), whatever the size", "CF.RESERVE sessions 1000000 ERROR 0.001", reserve),
 		command("CF.ADD", 3, write|module.Fast, "key item",
-			"Adds an item, again if it is there, making the filter if there is none.",
+			"Adds one more copy of an item, and makes the filter if it is missing.",
 			"O(n) for n layers", "CF.ADD sessions alice", add),
 		command("CF.ADDNX", 3, write|module.Fast, "key item",
-			"Adds an item that is not there, perhaps, making the filter if there is none; answers 1 if it did, else 0.",
+			"Adds an item unless it may be present, and makes the filter if it is missing; answers 1 if it added the item, otherwise 0.",
 			"O(n) for n layers", "CF.ADDNX sessions alice\nCF.ADDNX sessions alice", addNX),
 		command("CF.INSERT", -4, write, "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]",
-			"Adds items in one commit, to a filter that is made if there is none; answers 1, or -1 without room, for each.",
+			"Adds items in one commit, and makes the filter if it is missing; answers for each 1, or -1 if there is no room.",
 			"O(N n) for N items and n layers", "CF.INSERT sessions CAPACITY 10000 ITEMS alice bob", insert),
 		command("CF.INSERTNX", -4, write, "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]",
-			"Adds those items that are not there; answers 1, 0 if it was, perhaps, or -1 without room, for each.",
+			"Adds those items that are not present; answers for each 1, 0 if it may be present, or -1 if there is no room.",
 			"O(N n) for N items and n layers", "CF.INSERTNX sessions ITEMS alice bob alice", insertNX),
 		command("CF.EXISTS", 3, read, "key item",
-			"Answers 1 if the item may be there, 0 if it is not.",
+			"Answers 1 if the item may be present, 0 if it is not.",
 			"O(n) for n layers", "CF.ADD sessions alice\nCF.EXISTS sessions alice", exists),
 		command("CF.MEXISTS", -3, read&^module.Fast, "key item [item ...]",
 			"Answers 1 or 0, as CF.EXISTS, for each item.",
 			"O(N n) for N items and n layers", "CF.ADD sessions alice\nCF.MEXISTS sessions alice bob", mexists),
 		command("CF.COUNT", 3, read, "key item",
-			"Answers how often the item is there, perhaps a little too high.",
+			"Answers how many copies of the item there are, sometimes a little too many.",
 			"O(n) for n layers", "CF.INSERT sessions ITEMS alice alice\nCF.COUNT sessions alice", countCommand),
 		command("CF.DEL", 3, module.Write|module.Fast|module.ModuleFlag, "key item",
-			"Deletes one copy of an item that was added before; one that was not can take away another's entry.",
+			"Deletes one copy of an item that was added before. Deleting an item that was never added can remove another item.",
 			"O(n) for n layers", "CF.ADD sessions alice\nCF.EXISTS sessions alice\nCF.DEL sessions alice", del),
 		command("CF.COMPACT", 2, module.Write|module.ModuleFlag, "key",
-			"Moves entries to older layers that have room, and takes away layers that are empty then.",
+			"Moves entries to older layers that have room, and removes layers that become empty.",
 			"O(M) for M blocks of all layers", "CF.ADD sessions alice\nCF.COMPACT sessions", compactCommand),
 		command("CF.INFO", -2, read, "key [ERROR | HASH]",
-			"Answers facts about the filter, or its false-positive rate now, or the name of its hash.", "O(n) for n layers",
+			"Answers facts about the filter, or its present false-positive rate, or the name of its hash.", "O(n) for n layers",
 			"CF.ADD sessions alice\nCF.INFO sessions\nCF.INFO sessions ERROR", info),
 		command("CF.DEBUG", 2, read, "key",
 			"Answers a line of facts about the filter.",
@@ -63,7 +63,7 @@ func Module() module.Module {
 	}}
 }
 
-// errorReply gives the words RedisBloom uses where it has any.
+// errorReply is scalableext.ErrorReply with RedisBloom's words for cuckoo filters.
 func errorReply(err error) reply.Reply {
 	switch {
 	case errors.Is(err, ErrFull):
@@ -74,24 +74,24 @@ func errorReply(err error) reply.Reply {
 	return scalableext.ErrorReply(err)
 }
 
-// handleOf returns a handle on the key a call names.
+// handleOf returns a handle on the key of a call.
 func handleOf(c *module.Call) *Filter {
 	return &Filter{h: scalableext.HandleFor(c, c.Args[0], noFilter), level: c.Level()}
 }
 
-// recalled is handleOf for a command of one item, which may be answered from memory.
+// recalled is handleOf for a command of one item, which can often answer from memory.
 func recalled(c *module.Call) *Filter {
 	return &Filter{h: scalableext.Recalled(c, c.Args[0], noFilter), level: c.Level()}
 }
 
-// option is one of CF.RESERVE with an integer value.
+// option is an option of CF.RESERVE with an integer value.
 type option struct {
 	name     string
 	min, max int64
 	value    int64 // -1 if not given
 }
 
-// parse reads the first occurrence of the option, or returns what is wrong.
+// parse parses the first occurrence of the option, or returns the error.
 func (o *option) parse(args [][]byte) (bad string) {
 	o.value = -1
 	i := slices.IndexFunc(args, func(arg []byte) bool { return text.FoldCase(arg) == o.name })
@@ -112,7 +112,7 @@ func (o *option) parse(args [][]byte) (bad string) {
 	return ""
 }
 
-// parseRate reads the first occurrence of ERROR; 0 if it is not given.
+// parseRate parses the first occurrence of ERROR. The rate is 0 if there is none.
 func parseRate(args [][]byte) (rate float64, bad string) {
 	i := slices.IndexFunc(args, func(arg []byte) bool { return text.FoldCase(arg) == "ERROR" })
 	if i < 0 {
@@ -131,7 +131,7 @@ func parseRate(args [][]byte) (rate float64, bad string) {
 	return rate, ""
 }
 
-// parseHash reads the first occurrence of HASH.
+// parseHash parses the first occurrence of HASH.
 func parseHash(args [][]byte) (kind hash.Kind, bad string) {
 	i := slices.IndexFunc(args, func(arg []byte) bool { return text.FoldCase(arg) == "HASH" })
 	if i < 0 {
@@ -192,8 +192,8 @@ func reserve(c *module.Call) reply.Reply {
 	return scalableext.Done(handleOf(c).Reserve(made))
 }
 
-// insertItems adds items in a single commit, and returns 1, 0 or -1 for each. A filter
-// that is missing is made as spec describes it, or, without one, an error.
+// insertItems adds items in one commit, and returns 1, 0 or -1 for each. If the filter is missing, it is made as spec
+// says; without spec that is an error.
 func insertItems(f *Filter, spec scalableext.Spec, items [][]byte, onlyNew bool) (answers []int64, err error) {
 	err = f.batch(spec, func(s *stager) error {
 		answers, err = f.stageItems(s, items, onlyNew)
@@ -249,7 +249,7 @@ func insert(c *module.Call) reply.Reply {
 
 func insertNX(c *module.Call) reply.Reply { return insertCommand(c, true, reply.Int) }
 
-// insertCommand reads the options by their first letters, as RedisBloom does.
+// insertCommand runs the INSERT commands. It knows options by their first letters, as RedisBloom does.
 func insertCommand(c *module.Call, onlyNew bool, show func(int64) reply.Reply) reply.Reply {
 	capacity, create := module.Of(c.DB).SettingInt(capacitySetting), true
 	for i := 1; i < len(c.Args); i++ {

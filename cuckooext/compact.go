@@ -5,25 +5,24 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// operandBytes and slotBytes are at most what a changed block, and a changed slot of it,
-// take of a commit. lookBytes is what a block that was looked at counts for, so that the
-// lock of the key is let go of now and then also where little can be moved.
+// operandBytes and slotBytes are the most that a changed block, and each changed slot of it, take of a commit.
+// lookBytes is what looking at a block counts for, so that the key's lock is released now and then even if little can
+// be moved.
 const (
 	operandBytes = 256 + 32
 	slotBytes    = 6
 	lookBytes    = 256
 
-	// leastBudget makes sure that every step moves something, or looks at a block more.
+	// leastBudget makes sure that every step moves an entry or looks at another block.
 	leastBudget = 4 << 10
 )
 
-// compactBudget is about how many bytes a commit of Filter.Compact takes at most.
+// compactBudget is roughly the most bytes of a commit of Filter.Compact.
 const compactBudget = 256 << 10
 
-// compact moves entries of the newest layer to older ones that have room in one of the
-// buckets there, the oldest first, and takes the layer away when it is empty. There is
-// more to do until it has looked at all blocks of the newest layer, or no older one has
-// room, and after it has taken a layer away, with the next.
+// compact moves entries of the newest layer to older layers that have room in one of the entry's buckets, the oldest
+// layer first, and removes the newest layer when it is empty. more is false when compact has looked at all blocks of
+// the newest layer, or no older layer has room. After it has removed a layer, it goes on with the next.
 func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
 	f, err := kv.As[*filter]([]byte(o.Key()), o)
 	if err != nil {
@@ -41,7 +40,7 @@ func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
 				return false, err
 			}
 			if len(left.Layers()) > 1 {
-				w.SetCounter(f.layers[1].table, compactedCounter, 0) // of a time before the layer taken away
+				w.SetCounter(f.layers[1].table, compactedCounter, 0) // it is from before the removed layer existed
 				return true, nil
 			}
 		}
@@ -53,11 +52,10 @@ func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
 type compacter struct {
 	*stager
 	budget, spent int
-	last          []uint64 // by layer, the block that entries were last moved to, from 1
+	last          []uint64 // by layer, the last block that entries moved to, counted from 1
 }
 
-// emptyNewest goes on moving entries where it ended before, and reports whether there is
-// more to do.
+// emptyNewest moves entries from where it stopped before, and reports whether there is more to do.
 func (c *compacter) emptyNewest() (more bool, err error) {
 	newest := &c.c.layers[0]
 	from := c.w.Counter(newest.table, compactedCounter)
@@ -81,7 +79,7 @@ func (c *compacter) emptyNewest() (more bool, err error) {
 	return more, nil
 }
 
-// useful reports whether there are entries to be moved, and a layer that takes some.
+// useful reports whether there are entries to move, and a layer that can take some.
 func (c *compacter) useful() bool {
 	layers := c.c.layers
 	if c.entries(&layers[0]) == 0 {
@@ -95,8 +93,7 @@ func (c *compacter) useful() bool {
 	return false
 }
 
-// empty moves what it can out of a block of the newest layer, and reports whether the
-// budget sufficed.
+// empty moves all entries that it can out of a block of the newest layer, and reports whether the budget sufficed.
 func (c *compacter) empty(blk uint64) (finished bool, err error) {
 	f, newest := c.c, &c.c.layers[0]
 	first, err := c.w.Load(f.object, newest.table, blk)
@@ -104,7 +101,7 @@ func (c *compacter) empty(blk uint64) (finished bool, err error) {
 		return false, err
 	}
 	c.spent += lookBytes
-	words := newest.words(first) // stays as it is now
+	words := newest.words(first) // the writer's view, which does not change
 	var emptied []block.Slot
 	finished = true
 	for slot := range uint32(f.g.slots()) {
@@ -131,8 +128,7 @@ func (c *compacter) empty(blk uint64) (finished bool, err error) {
 	return finished, c.w.SetSlots(f.object, newest.table, blk, emptied)
 }
 
-// move puts an entry of the newest layer into an older one, if there is room for it
-// without moving others.
+// move puts an entry of the newest layer into an older one, if there is room without moving other entries.
 func (c *compacter) move(blk uint64, bucket, fp uint32) (bool, error) {
 	f, newest := c.c, &c.c.layers[0]
 	for i := len(f.layers) - 1; i > 0; i-- {
@@ -152,7 +148,7 @@ func (c *compacter) move(blk uint64, bucket, fp uint32) (bool, error) {
 		if free < 0 {
 			continue
 		}
-		if c.last[i] != p.blk+1 { // they come in order
+		if c.last[i] != p.blk+1 { // entries come in the order of their blocks
 			c.last[i] = p.blk + 1
 			c.spent += operandBytes
 		}

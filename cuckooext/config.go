@@ -13,52 +13,47 @@ import (
 
 // Config says how a filter is made.
 type Config struct {
-	// Capacity is the number of items expected, copies included, 1 to 2^40. A
-	// filter that grows takes more, as long as its error rate allows another layer.
+	// Capacity is the number of items expected, including copies, 1 to 2^40. A filter that grows takes more, as long
+	// as its error rate allows another layer.
 	Capacity uint64
 
-	// ErrorRate is the highest false-positive rate of the whole filter, above 0 and
-	// below 1: its fingerprints are the shortest of 8, 12, 16 and 32 bits of which
-	// four layers (one, if it does not grow) fit into the rate, and it grows until
-	// the rate is used up. With 0 they have 12 bits, and it grows to up to 32 layers; the
-	// rate of each, when it is full, is 0.0018 with buckets of four.
+	// ErrorRate is the highest false-positive rate of the whole filter, above 0 and below 1. The filter gets the
+	// shortest fingerprints, of 8, 12, 16 or 32 bits, with which four layers (one, if it does not grow) fit into the
+	// rate, and it grows until the rate is used up. With 0 fingerprints have 12 bits, and the filter grows to up to
+	// 32 layers; a full layer then has a rate of 0.0018 with buckets of four.
 	ErrorRate float64
 
-	// Expansion is the number of blocks of each new layer as a multiple of the one
-	// before, 1 to 32768, rounded up to a power of two; 0 means 2.
+	// Expansion is the factor between the blocks of a layer and the next, 1 to 32768, rounded up to a power of two; 0
+	// means 2.
 	Expansion uint32
 
-	// NonScaling makes a filter that never grows. Expansion must be 0 then.
+	// NonScaling makes a filter that never grows. Expansion must then be 0.
 	NonScaling bool
 
-	// BucketSize is the number of slots of a bucket, 1 to 255; 0 means 4. Smaller
-	// buckets have a lower rate and take fewer items before a block is full, larger
-	// ones the other way round.
+	// BucketSize is the number of slots of a bucket, 1 to 255; 0 means 4. Smaller buckets have a lower false-positive
+	// rate, but a block takes fewer items before it is full.
 	BucketSize int
 
-	// MaxIterations is the most entries moved to make room for one, 1 to 65535; 0
-	// means 20. The search for room takes the shortest way, so more than that are
-	// needed only where there is hardly any.
+	// MaxIterations is the most entries that an add moves to make room, 1 to 65535; 0 means 20. The search for room
+	// finds the fewest moves, so more are needed only if there is hardly any room.
 	MaxIterations int
 
-	// Hash is the hash of the items; hash.Default is hash.Keyed. hash.XXH64 is for filters that
-	// are to be built alike elsewhere, with Options.Seed: whoever chooses items can make them collide.
+	// Hash is the hash of the items; hash.Default means hash.Keyed. hash.XXH64 is for filters that must be equal to
+	// filters built elsewhere, with Options.Seed: an attacker can choose items that collide.
 	Hash hash.Kind
 
-	// TTL is how long the filter lives from its creation, at least a millisecond; 0
-	// means for ever.
+	// TTL is the time to live from the filter's creation, at least a millisecond; 0 means for ever.
 	TTL time.Duration
 }
 
-// packageName is what errors begin with.
+// packageName is the start of errors.
 const packageName = "cuckooext"
 
 const (
 	defaultIterations = 20
 	maxIterations     = 1<<16 - 1
 
-	// unratedLayers is the number of layers that a filter without an error rate may
-	// have: as many as RedisBloom gives it.
+	// unratedLayers is the most layers of a filter without an error rate, as in RedisBloom.
 	unratedLayers = 32
 )
 
@@ -68,7 +63,7 @@ type plan struct {
 	first  kv.LayerSpec
 }
 
-// plan checks the Config. Its error wraps ErrConfig, and names the parameter,
+// plan checks the Config and computes the filter's parameters. Its error wraps ErrConfig, and names the parameter,
 // its value and what is allowed.
 func (c Config) plan(f hash.Function) (p plan, err error) {
 	if err := c.asked().CheckLife(packageName); err != nil {
@@ -115,7 +110,7 @@ func (c Config) plan(f hash.Function) (p plan, err error) {
 	return p, nil
 }
 
-// layerSpec is a layer of so many blocks.
+// layerSpec returns a layer of so many blocks.
 func layerSpec(g *geometry, blocks uint64, iterations int) kv.LayerSpec {
 	p := layerParams{
 		bucketSize: uint8(g.bucketSize), maxIterations: uint16(iterations), capacity: min(g.capacity(blocks), probe.MaxCapacity),
@@ -129,7 +124,7 @@ func (c Config) asked() scalableext.Asked {
 	}
 }
 
-// spec returns what is stored of a new filter.
+// spec returns what is stored for a new filter.
 func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 	return c.asked().Spec(db, func(f hash.Function) (kv.Spec, error) {
 		p, err := c.plan(f)
@@ -137,7 +132,7 @@ func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 	})
 }
 
-// mismatch returns how a filter differs from one made by the Config.
+// mismatch returns an error if a filter differs from one made with the Config.
 func (c Config) mismatch(f *filter) error {
 	have := f.chain.Params
 	p, err := c.plan(have.Hash)

@@ -18,23 +18,20 @@ var cuckooType = &kv.Type{
 
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (
-	// ErrFull is returned by an add to a filter that does not grow and has no room for the
-	// item, and by one of an item that is there as often as it can be: twice the bucket
-	// size in a layer.
+	// ErrFull is returned if the filter does not grow and has no room for the item, or if a layer has as many copies
+	// of the item as it can have: twice the bucket size.
 	ErrFull = scalableext.ErrFull
 
-	// ErrCannotGrow is returned, with the reason, by an add to a filter that has no room for
-	// the item and may not grow: another layer would not fit into its error rate, or be
-	// larger than a layer, or a filter, may be.
+	// ErrCannotGrow is returned, with the reason, if the filter has no room for the item and cannot grow: another
+	// layer would exceed its error rate, or the size of a layer or a filter.
 	ErrCannotGrow = scalableext.ErrCannotGrow
 
 	ErrMismatch = scalableext.ErrMismatch // the filter was made with other parameters
 	ErrConfig   = scalableext.ErrConfig   // a value of a Config is out of range
 )
 
-// roomError is ErrFull or ErrCannotGrow with the reason. Its text is made when it is asked
-// for: of a batch, one error is kept, and making text takes ten times as long as finding that
-// there is no room.
+// roomError is ErrFull or ErrCannotGrow with the reason. It makes its text only when asked, because making text takes
+// ten times as long as finding that there is no room, and a batch keeps only one error.
 type roomError struct {
 	kind error
 	why  func() string
@@ -44,7 +41,7 @@ func (e *roomError) Error() string { return e.kind.Error() + ": " + e.why() }
 
 func (e *roomError) Unwrap() error { return e.kind }
 
-// filter is what an open object of the type is to this package. It never changes.
+// filter is the Go value of an open object of the type. It never changes.
 type filter struct {
 	object *kv.Object
 	hash   hash.Function
@@ -98,16 +95,15 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	}, nil
 }
 
-// words returns a block as the operations on buckets take it.
+// words returns a block in the form that operations on buckets need.
 func (l *layer) words(first *kv.Line) *blockWords { return (*blockWords)(l.table.Words(first)) }
 
-// A lookup that finds the item is right, whatever was going on. One that does not has
-// to have seen all blocks as they were at one moment: entries may have moved within a
-// block, or to another layer. Versions only grow, so that their sum is the same only if
-// all are.
+// A lookup that finds the item is always right. A lookup that does not must have seen all blocks as they were at one
+// moment: otherwise an entry may have moved within a block, or to another layer. Versions only grow, so their sum is
+// unchanged only if all of them are.
 
-// versions returns the sum of the versions of the blocks that an item may be in, and
-// whether no commit is changing one of them.
+// versions returns the sum of the versions of the blocks that an item may be in, and whether all are even, which
+// means that no commit is changing these blocks.
 func (f *filter) versions(h uint64) (sum uint64, even bool) {
 	odd := uint32(0)
 	for i := range f.layers {
@@ -119,8 +115,7 @@ func (f *filter) versions(h uint64) (sum uint64, even bool) {
 	return sum, odd&1 == 0
 }
 
-// Resident answers from resident blocks alone; known is false if that does not decide
-// it, or blocks changed meanwhile.
+// Resident answers from resident blocks alone. known is false if they do not decide, or if they changed meanwhile.
 func (f *filter) Resident(h uint64) (present, known bool) {
 	before, known := f.versions(h)
 	for i := range f.layers {
@@ -139,18 +134,17 @@ func (f *filter) Resident(h uint64) (present, known bool) {
 	return false, !f.moved(h, before)
 }
 
-// moved reports whether blocks changed since the sum of their versions was the given one.
-// That the object has ended meanwhile is none of that. Who took its layers over shares their
-// versions; if nobody has, its blocks in memory stay as they were then, and one that is read
-// from disk is as it is now: of several layers an item moves to another under the sequence lock
-// alone, at which kv.DB.Read looks.
+// moved reports whether blocks have changed since the sum of their versions was before.
+//
+// It need not ask whether the object has ended. If another object took over its layers, the two share their versions.
+// If none did, its resident blocks stay as they were, and a block read from disk is as it is now: an item moves from
+// one layer to another only under the sequence lock, which kv.DB.Read checks.
 func (f *filter) moved(h, before uint64) bool {
 	after, _ := f.versions(h)
 	return before != after
 }
 
-// count returns how many copies of an item there are. If one is enough it ends with the first
-// layer that has some.
+// count returns the number of copies of an item. If enough is 1, it stops at the first layer that has one.
 func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 	before, even := f.versions(h)
 	for i := range f.layers {
@@ -173,13 +167,13 @@ func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 	return n, nil
 }
 
-// Load reports whether an item may be there, and reads the blocks that are not resident.
+// Load reports whether an item may be present, and reads the blocks that are not resident.
 func (f *filter) Load(r kv.Reader, h uint64) (bool, error) {
 	n, err := f.count(r, h, 1)
 	return n > 0, err
 }
 
-// Block returns the block of the newest layer that an item is in.
+// Block returns the item's block of the newest layer.
 func (f *filter) Block(h uint64) uint64 {
 	return blockOf(h, f.layers[0].blocks)
 }
@@ -190,7 +184,7 @@ type stager struct {
 	c        *filter // as the writer has left it
 	inserter *inserter
 	slots    []block.Slot
-	met      bool // the item was in a layer that an add has looked at
+	met      bool // add has seen the item in a layer
 }
 
 func newStager(w *kv.Writer, c *filter) *stager {
@@ -199,7 +193,7 @@ func newStager(w *kv.Writer, c *filter) *stager {
 
 func (s *stager) entries(l *layer) uint64 { return s.w.Counter(l.table, entriesCounter) }
 
-// mayContainIn reports whether the item may be in one of the layers, with this writer's changes.
+// mayContainIn reports whether the item may be in one of the layers, including this writer's changes.
 func (s *stager) mayContainIn(layers []layer, h uint64) (bool, error) {
 	for i := range layers {
 		l := &layers[i]
@@ -215,9 +209,8 @@ func (s *stager) mayContainIn(layers []layer, h uint64) (bool, error) {
 	return false, nil
 }
 
-// add stages an entry for an item: in the newest layer if there is room, else in an
-// older one, else in another. The errors are ErrFull and ErrCannotGrow, and those
-// of reading and growing.
+// add stages an entry for an item: in the newest layer if it has room, otherwise in an older one, otherwise in a new
+// one. The errors are ErrFull and ErrCannotGrow, and those of reading and growing.
 func (s *stager) add(h uint64) error {
 	for i := range s.c.layers {
 		switch err := s.addTo(&s.c.layers[i], h); {
@@ -238,8 +231,7 @@ func (s *stager) add(h uint64) error {
 	return s.addTo(&s.c.layers[0], h)
 }
 
-// addTo stages an entry in a layer. The errors are errFull, errDuplicates and those of
-// reading.
+// addTo stages an entry in a layer. The errors are errFull, errDuplicates and those of reading.
 func (s *stager) addTo(l *layer, h uint64) error {
 	p := s.c.g.place(h, l.blocks)
 	if s.entries(l) >= l.capacity {
@@ -305,8 +297,8 @@ func (s *stager) grow() error {
 	return nil
 }
 
-// remove stages the deletion of one copy of an item, the newest, and reports whether
-// there is one. That it is the newest makes deleting safe: see blockOf.
+// remove stages the deletion of the newest copy of an item, and reports whether there is one. Only deleting the
+// newest is safe: see blockOf.
 func (s *stager) remove(h uint64) (bool, error) {
 	for i := range s.c.layers {
 		l := &s.c.layers[i]
@@ -331,7 +323,7 @@ func (s *stager) remove(h uint64) (bool, error) {
 	return false, nil
 }
 
-// countDelete counts a deletion, and has the filter compacted when there were many.
+// countDelete counts a deletion, and queues the filter for compaction after many deletions.
 func (s *stager) countDelete() {
 	oldest := s.c.layers[len(s.c.layers)-1].table
 	deletes, items := s.w.Counter(oldest, deletesCounter)+1, uint64(0)
@@ -347,7 +339,7 @@ func (s *stager) countDelete() {
 	}
 }
 
-// verifier checks a filter's entries against its counters.
+// verifier compares a filter's entries with its counters.
 type verifier struct {
 	f       *filter
 	entries map[*kv.Layer]uint64
@@ -363,8 +355,7 @@ func (v *verifier) Block(l *kv.Layer, _ uint64, words []uint64) error {
 	return nil
 }
 
-// Done checks exactly that as many slots are taken as were counted, and that no layer
-// took more than its capacity.
+// Done checks exactly that as many slots are taken as were counted, and that no layer has more than its capacity.
 func (v *verifier) Done() (note string, err error) {
 	for i := range v.f.layers {
 		l := &v.f.layers[i]

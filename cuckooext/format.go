@@ -8,8 +8,8 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// layerParams are a layer's own parameters, as stored with it; its blocks are kv's,
-// and the width of its fingerprints is that of the slots.
+// layerParams are the parameters of a layer that are stored with it. kv stores its blocks, and the width of its
+// fingerprints, which is that of the slots.
 //
 //	offset  size  field
 //	0       1     version, 1
@@ -18,7 +18,7 @@ import (
 //	              little-endian
 //	4       1-6   capacity of the layer, 1 to 2^40, uvarint
 //
-// Nothing may follow.
+// There must be no further bytes.
 type layerParams struct {
 	bucketSize    uint8
 	maxIterations uint16
@@ -30,11 +30,11 @@ const (
 	layerFixedLen = 4
 )
 
-// The numbers kept with a layer. Stored on disk: do not renumber.
+// The counters of a layer. Stored on disk: do not renumber.
 const (
 	entriesCounter   = 0 // slots that are not empty
-	deletesCounter   = 1 // of the oldest layer: entries deleted from any since the last compaction
-	compactedCounter = 2 // of the newest layer: blocks that the compaction under way is done with
+	deletesCounter   = 1 // in the oldest layer: entries deleted from any layer since the last compaction
+	compactedCounter = 2 // in the newest layer: blocks that the present compaction has finished
 )
 
 func (p layerParams) append(dst []byte) []byte {
@@ -43,8 +43,7 @@ func (p layerParams) append(dst []byte) []byte {
 	return binary.AppendUvarint(dst, p.capacity)
 }
 
-// decodeLayerParams returns parameters that append could have written. The errors
-// wrap kv.ErrUnsupportedVersion or kv.ErrCorrupt.
+// decodeLayerParams decodes what append wrote. Its errors wrap kv.ErrUnsupportedVersion or kv.ErrCorrupt.
 func decodeLayerParams(b []byte) (p layerParams, err error) {
 	if len(b) > 0 && b[0] != layerVersion {
 		return p, fmt.Errorf("%w: cuckoo layer parameters have format %d, this program knows %d",

@@ -15,28 +15,28 @@ const (
 	maxBucketSize     = 255
 )
 
-// geometry is how a block is divided into buckets of slots, the same for all layers
-// of a filter. newGeometry makes geometries; one made otherwise is not valid.
+// geometry says how a block is divided into buckets of slots. It is the same for all layers of a filter. Only
+// newGeometry makes valid geometries.
 type geometry struct {
 	family     block.Family
 	bucketSize uint32 // b, slots of a bucket, 1 to 255
-	buckets    uint32 // n, of a block, 8 to 8192
+	buckets    uint32 // n, buckets of a block, 8 to 8192
 
-	// What follows from the above. A group is as many slots of a bucket as fit into
-	// a word; most buckets are one group. Its lanes are its slots, the first lowest.
+	// The fields below follow from the ones above. A group is as many slots of a bucket as fit into a word; most
+	// buckets are one group. Its lanes are its slots, the first one lowest.
 
 	width        uint32 // w, bits of a fingerprint
 	bucketBits   uint32
-	fingerprints uint64 // 2^w-1, how many there are
+	fingerprints uint64 // 2^w-1, the number of fingerprints
 	xor          bool   // n is a power of two
 	stepBase     uint32 // the lowest step, see partner
-	steps        uint64 // how many there are
+	steps        uint64 // the number of steps
 	shape        shape
 	straddles    bool   // a bucket may lie in two words
-	groupSlots   uint32 // of a whole group
+	groupSlots   uint32 // slots of a whole group
 	ones         uint64 // the lowest bit of each lane of a whole group
-	lows         uint64 // all bits of each but the highest
-	reciprocal   uint32 // of w, times 65536: see laneOf
+	lows         uint64 // all bits of each lane except the highest
+	reciprocal   uint32 // 65536/w, see laneOf
 }
 
 // shape says how a bucket is read.
@@ -48,8 +48,8 @@ const (
 	oneWord                    // a word
 )
 
-// newGeometry returns the geometry of blocks with fingerprints of the given family
-// and b slots in a bucket. The error wraps ErrConfig.
+// newGeometry returns the geometry of blocks with fingerprints of a family and buckets of a size. The error wraps
+// ErrConfig.
 func newGeometry(family block.Family, bucketSize int) (geometry, error) {
 	switch family {
 	case block.FamilySlots8, block.FamilySlots12, block.FamilySlots16, block.FamilySlots32:
@@ -87,31 +87,28 @@ func newGeometry(family block.Family, bucketSize int) (geometry, error) {
 	return g, nil
 }
 
-// place is where an item may be in a layer: its fingerprint is in a slot of bucket
-// i1 or i2 of a block. The buckets are rarely the same one.
+// place is where an item may be in a layer: its fingerprint is in a slot of bucket i1 or i2 of a block. Rarely the
+// two are the same bucket.
 type place struct {
 	blk    uint64
 	i1, i2 uint32
 	fp     uint32 // 1 to 2^w-1; 0 is an empty slot
 }
 
-// mixer is odd, so that multiplying by it loses nothing: the fractional bits of the
-// golden ratio.
+// mixer is the fractional bits of the golden ratio. It is odd, so that multiplication by it is a bijection.
 const mixer = 0x9E3779B97F4A7C15
 
-// place returns the place of the item with hash h in a layer of the given number of
-// blocks.
+// place returns the place of the item with hash h in a layer of so many blocks.
 //
-// The block comes from the highest bits of the hash. Fingerprint and bucket come
-// from the lower and the upper half of a bijection of it, (h ^ h>>32) * mixer. The
-// lower half of h ^ h>>32 is uniform whatever the highest bits are, and with it the
-// lower half of the product; the upper half then still depends on all bits of the
-// upper half of h, of which the block has used the first. So block, bucket and
-// fingerprint are independent as long as they need no more than 64 bits together:
-// for fingerprints of 32 bits and buckets of 4, up to 2^23 blocks or 64 GiB.
+// The block comes from the highest bits of the hash. The fingerprint and the bucket come from the lower and the upper
+// half of (h ^ h>>32) * mixer, which is a bijection. The lower half of h ^ h>>32 is uniform whatever the highest bits
+// of h are, and so is the lower half of the product. Given both, the upper half of the product still depends on all
+// bits of the upper half of h, of which the block has used only the first ones. So block, bucket and fingerprint are
+// independent as long as they need at most 64 bits together: for fingerprints of 32 bits and buckets of 4, up to 2^23
+// blocks or 64 GiB.
 //
-// Bucket and fingerprint do not depend on the number of blocks. Hence an equal place
-// in a layer implies an equal place in every older one; see blockOf.
+// Bucket and fingerprint do not depend on the number of blocks. So items with the same place in a layer have the same
+// place in every older one; see blockOf.
 func (g *geometry) place(h, blocks uint64) place {
 	r := (h ^ h>>32) * mixer
 	p := place{
@@ -123,24 +120,21 @@ func (g *geometry) place(h, blocks uint64) place {
 	return p
 }
 
-// blockOf returns the block of the item with hash h in a layer of the given number
-// of blocks: floor(h*blocks / 2^64).
+// blockOf returns the block of the item with hash h in a layer of so many blocks: floor(h*blocks / 2^64).
 //
-// If a layer has m times the blocks of an older one, items that share a block in it
-// share one in the older, too: with x = h*blocks/2^64, the block in the older is
-// floor(x) and that in the newer floor(m*x), and floor(floor(m*x)/m) = floor(x),
-// so that the block in the newer determines that in the older.
+// If a layer has m times the blocks of an older one, items that share a block in it also share one in the older
+// layer. With x = h*blocks/2^64 for the older layer, the block is floor(x) in the older and floor(m*x) in the newer
+// layer. Because floor(floor(m*x)/m) = floor(x), the block in the newer layer determines the one in the older.
 func blockOf(h, blocks uint64) uint64 {
 	blk, _ := bits.Mul64(h, blocks)
 	return blk
 }
 
-// partner returns the other bucket of an entry with fingerprint fp in bucket i. The
-// partner's partner is i again: i ^ step if n is a power of two, else (step - i)
-// mod n, where the step depends on the fingerprint alone.
+// partner returns the other bucket of an entry with fingerprint fp in bucket i. The partner of the partner is i
+// again. It is i ^ step if n is a power of two, otherwise (step - i) mod n. The step depends only on the fingerprint.
 func (g *geometry) partner(i, fp uint32) uint32 {
-	// Fingerprints that follow one another must not have steps that do, or the
-	// moves of entries lead to few buckets; hence two multiplications.
+	// Consecutive fingerprints must not have consecutive steps, or moves would reach few buckets; hence two
+	// multiplications.
 	x := uint64(fp) * mixer
 	x = (x ^ x>>32) * 0xD6E8FEB86659FD93
 	step := g.stepBase + uint32(x>>32*g.steps>>32)
@@ -155,56 +149,50 @@ func (g *geometry) partner(i, fp uint32) uint32 {
 const maxBlocks = probe.MaxBits / block.Bits
 
 const (
-	// defaultFamily is that of a filter made without an error rate.
+	// defaultFamily is the family of a filter without an error rate.
 	defaultFamily = block.FamilySlots12
 
-	// ratedLayers is the number of layers that must fit into an error rate asked
-	// for, unless the filter does not grow: 15 times its capacity at an expansion
-	// of 2.
+	// ratedLayers is the number of layers that must fit into a given error rate, unless the filter does not grow.
+	// That is 15 times its capacity at an expansion of 2.
 	ratedLayers = 4
 )
 
-// families are those a filter may have, the smallest first.
+// families are the families that a filter may have, the smallest first.
 var families = [...]block.Family{block.FamilySlots8, block.FamilySlots12, block.FamilySlots16, block.FamilySlots32}
 
-// firstFull is when a block first has no room for an item: at a mean load, with a
-// standard deviation of spread divided by the root of its slots. Measured on 1,000
-// blocks of each fingerprint width and bucket size; the widths differ only in their
-// slots. The loads are the known thresholds (Fernholz and Ramachandran, "The
-// k-orientability thresholds for G(n,p)", 2007, with items for edges).
+// firstFull says when a block first has no room for an item: at a mean load, with a standard deviation of spread
+// divided by the square root of its slots. Measured on 1,000 blocks of each fingerprint width and bucket size; the
+// widths differ only in the number of slots. The loads agree with the known thresholds (Fernholz and Ramachandran,
+// "The k-orientability thresholds for G(n,p)", 2007, with items for edges).
 type firstFull struct{ load, spread float64 }
 
-// firstFulls are those by bucket size; larger buckets are like the last.
+// firstFulls has the values by bucket size. Larger buckets are like the last.
 var firstFulls = [...]firstFull{
 	2: {0.897, 0.45}, {0.959, 0.29}, {0.980, 0.20}, {0.989, 0.15}, {0.994, 0.12}, {0.996, 0.10}, {0.998, 0.08},
 }
 
 const (
-	// Above these loads inserts would take ever more moves for a few percent of
-	// memory. A block of 32-bit fingerprints has half the slots of the next
-	// smaller ones, so that blocks differ more in load.
+	// Above these loads inserts would need ever more moves to gain a few percent of memory. A block of 32-bit
+	// fingerprints has half as many slots as one with the next smaller ones, so the loads of blocks vary more.
 	highestLoad   = 0.90
 	highestLoad32 = 0.88
 
-	// singleLoad is the load of buckets of one slot. Three items whose two
-	// buckets are the same make a block full at any load, so that none is safe
-	// for many blocks. At this one a block is full with a chance of about 1e-4
-	// (Drmota and Kutzelnigg, "A precise analysis of Cuckoo hashing", 2012), or
-	// 4e-3 with fingerprints of 8 bits, whose copies are the most (measured).
+	// singleLoad is the load of buckets of one slot. Three items with the same two buckets make a block full at any
+	// load, so no load is safe for many blocks. At this one a block is full with a probability of about 1e-4 (Drmota
+	// and Kutzelnigg, "A precise analysis of Cuckoo hashing", 2012), or 4e-3 with fingerprints of 8 bits, which have
+	// the most equal items (measured).
 	singleLoad = 0.25
 
-	// earlyChance is that of a layer being full before its capacity.
+	// earlyChance is the probability that a layer becomes full before its capacity.
 	earlyChance = 0.01
 )
 
-// load returns the mean load that a layer of so many blocks is sized for: at most
-// the highest, and so low that with a chance of 1-earlyChance no block is full, unless
-// buckets have one slot.
+// load returns the mean load that a layer of so many blocks is sized for: at most the highest load, and so low that
+// with a probability of 1-earlyChance no block is full. That probability does not hold for buckets of one slot.
 //
-// With m items to a block on average, the number in a given block has a variance of
-// m(1-1/blocks), and the number at which it is full one of spread^2 times its slots.
-// The distance between the two means must be as many standard deviations as one in
-// blocks/earlyChance blocks deviates.
+// With m items to a block on average, the number in a given block has a variance of m(1-1/blocks), and the number at
+// which it is full has a variance of spread^2 times its slots. The two means must be as many standard deviations
+// apart as the most extreme one in blocks/earlyChance blocks.
 func (g *geometry) load(blocks uint64) float64 {
 	if g.bucketSize == 1 {
 		return singleLoad
@@ -227,8 +215,8 @@ func (g *geometry) capacity(blocks uint64) uint64 {
 	return uint64(float64(blocks) * float64(g.slots()) * g.load(blocks))
 }
 
-// blocksFor returns the number of blocks of a layer for a capacity, at least one. A
-// block is never cut short. The error wraps ErrConfig.
+// blocksFor returns the number of blocks of a layer for a capacity, at least one. Every block has its full size. The
+// error wraps ErrConfig.
 func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 	if capacity < 1 || capacity > probe.MaxCapacity {
 		return 0, fmt.Errorf("cuckooext: %w: capacity is %d, want 1 to %d",
@@ -236,7 +224,7 @@ func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 	}
 	blocks := uint64(1)
 	for g.capacity(blocks) < capacity {
-		// More blocks have a slightly lower load: a few rounds.
+		// More blocks have a slightly lower load, so this takes a few rounds.
 		need := math.Ceil(float64(capacity) / (float64(g.slots()) * g.load(blocks)))
 		blocks = max(blocks+1, uint64(need))
 	}
@@ -247,9 +235,8 @@ func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 	return blocks, nil
 }
 
-// nextBlocks returns the number of blocks of the layer that follows one: a whole
-// multiple, on which deleting relies (blockOf). The error wraps
-// scalableext.ErrCannotGrow.
+// nextBlocks returns the number of blocks of the next layer: a whole multiple, which deleting needs (blockOf). The
+// error wraps scalableext.ErrCannotGrow.
 func nextBlocks(blocks uint64, expansion uint32) (uint64, error) {
 	if expansion == 0 || blocks > maxBlocks/uint64(expansion) {
 		return 0, fmt.Errorf("%w: newest layer has %d blocks, expansion is %d, a layer has at most %d blocks",
@@ -258,22 +245,21 @@ func nextBlocks(blocks uint64, expansion uint32) (uint64, error) {
 	return blocks * uint64(expansion), nil
 }
 
-// rate returns the false-positive rate of one layer at a load: the chance that an
-// absent item's fingerprint is in one of the 2b slots of its buckets that are not
-// empty, 1-(1-1/(2^w-1))^(2b*load). (Fan et al. 2014, section 5.1, with one
-// fingerprint less, that of the empty slot.)
+// rate returns the false-positive rate of one layer at a load: the probability that an absent item's fingerprint is
+// in one of the 2b slots of its buckets that are not empty, 1-(1-1/(2^w-1))^(2b*load). (Fan et al. 2014, section 5.1,
+// with one fingerprint less, because 0 means empty.)
 func (g *geometry) rate(load float64) float64 {
 	return -math.Expm1(2 * float64(g.bucketSize) * load * math.Log1p(-1/float64(g.fingerprints)))
 }
 
-// chainRate returns the rate of a chain of layers that have the given rate each:
-// absent from all means absent from each.
+// chainRate returns the rate of a chain of layers with the same rate. An absent item is a false positive of the chain
+// if it is one of any layer.
 func chainRate(rate float64, layers int) float64 {
 	return -math.Expm1(float64(layers) * math.Log1p(-rate))
 }
 
-// maxLayers returns how many layers, each as loaded as it is sized for, fit into an
-// error rate: 0 to scalableext.MaxLayers.
+// maxLayers returns how many layers, each at the load it is sized for, fit into an error rate: 0 to
+// scalableext.MaxLayers.
 func (g *geometry) maxLayers(errorRate float64) int {
 	layers, rate := 0, g.rate(g.load(1))
 	for layers < scalableext.MaxLayers && chainRate(rate, layers+1) <= errorRate {
@@ -282,8 +268,8 @@ func (g *geometry) maxLayers(errorRate float64) int {
 	return layers
 }
 
-// layersOf returns how many layers a filter of the parameters may have: as many as fit into
-// its error rate, and as a chain of its capacity and expansion has.
+// layersOf returns the most layers of a filter with these parameters: as many as fit into its error rate, and as a
+// chain of its capacity and expansion may have.
 func (g *geometry) layersOf(p scalableext.Params) int {
 	if p.Expansion == 0 {
 		return 1
@@ -291,17 +277,17 @@ func (g *geometry) layersOf(p scalableext.Params) int {
 	return min(g.maxLayers(p.ErrorRate), p.MaxLayers())
 }
 
-// loadOf returns the load of a layer that has so many entries.
+// loadOf returns the load of a layer with so many entries.
 func (g *geometry) loadOf(blocks, entries uint64) float64 {
 	return float64(entries) / (float64(blocks) * float64(g.slots()))
 }
 
-// bytes returns how many bytes the slots of so many blocks are.
+// bytes returns the size of the slots of so many blocks.
 func (g *geometry) bytes(blocks uint64) uint64 {
 	return blocks * uint64(g.slots()) * uint64(g.width) / 8
 }
 
-// expectedRate returns the false-positive rate of layers as loaded as they are.
+// expectedRate returns the false-positive rate of layers with their present loads.
 func (g *geometry) expectedRate(layers []LayerInfo) float64 {
 	rates := make([]float64, len(layers))
 	for i := range layers {
@@ -310,9 +296,8 @@ func (g *geometry) expectedRate(layers []LayerInfo) float64 {
 	return scalableext.ChainRate(rates)
 }
 
-// ratedGeometry returns the geometry with the shortest fingerprints of which as many
-// layers as a filter should be able to have fit into the error rate: ratedLayers,
-// or one if it does not grow. The error wraps ErrConfig.
+// ratedGeometry returns the geometry with the shortest fingerprints that allow enough layers within the error rate:
+// ratedLayers, or one if the filter does not grow. The error wraps ErrConfig.
 func ratedGeometry(errorRate float64, bucketSize int, grows bool) (geometry, error) {
 	if !(errorRate > 0 && errorRate < 1) {
 		return geometry{}, fmt.Errorf("cuckooext: %w: error rate is %v, want above 0 and below 1",
@@ -334,8 +319,7 @@ func ratedGeometry(errorRate float64, bucketSize int, grows bool) (geometry, err
 		probe.ErrParams, errorRate, roundUp(lowest), bucketSize, layers)
 }
 
-// roundUp returns a rate with three digits that is not lower, so that what an error
-// names can be asked for.
+// roundUp rounds a rate up to three digits, so that the rate in an error message is allowed.
 func roundUp(rate float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(rate))-2)
 	return math.Ceil(rate/unit) * unit

@@ -9,10 +9,9 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Filter is a handle on the cuckoo filter under a key. It holds no resources and
-// follows the key: when the key is deleted, renamed away, or another filter is renamed
-// over it, the handle's next use is about what is there then. A missing or expired key
-// is kv.ErrNotFound, one of another type kv.ErrWrongType.
+// Filter is a handle on the cuckoo filter under a key. It holds no resources, and follows the key: if the key is
+// deleted, renamed or replaced, the next use of the handle sees what is there then. A missing or expired key is
+// kv.ErrNotFound, a key of another type kv.ErrWrongType.
 type Filter struct {
 	h     *handle
 	level kv.Durability
@@ -20,7 +19,7 @@ type Filter struct {
 
 type handle = scalableext.Handle[filter]
 
-// noFilter is where a handle begins.
+// noFilter is the filter of a new handle.
 var noFilter = &filter{object: kv.EndedObject()}
 
 // New returns a handle on a key. It reads nothing: the filter may be made later.
@@ -28,39 +27,35 @@ func New(db *kv.DB, key string) *Filter {
 	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
 }
 
-// With returns a handle on the same filter whose writes are made at another level of
-// durability.
+// With returns a handle on the same filter that writes at another level of durability.
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
-// In returns a handle on the same key that reads and writes as part of a transaction,
-// until that ends. Its level of durability is the transaction's. If that is of another
-// store, every use of the handle returns kv.ErrOtherStore.
+// In returns a handle on the same key that reads and writes as part of a transaction, until that ends. Its level of
+// durability is the transaction's. If the transaction is of another store, every use of the handle returns
+// kv.ErrOtherStore.
 func (f *Filter) In(s kv.Scope) *Filter {
 	return &Filter{h: f.h.In(s, noFilter), level: f.level}
 }
 
-// Reserve makes an empty filter under the key. It returns kv.ErrExists if the key
-// holds anything, which is kv.ErrWrongType too if that is no such filter,
-// ErrConfig for a Config out of range, and kv.ErrTooLarge for a filter above
-// Options.MaxFilterBytes.
+// Reserve makes an empty filter under the key. If the key exists, it returns kv.ErrExists, which is kv.ErrWrongType
+// too if the key does not hold a cuckoo filter. It returns ErrConfig for a Config out of range, and kv.ErrTooLarge
+// for a filter above Options.MaxFilterBytes.
 func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 
-// ReserveStaged is Reserve as part of a writer's commit. The writer was begun with the
-// filter's key.
+// ReserveStaged is Reserve as part of a writer's commit. The writer must have been begun with the filter's key.
 func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.ReserveStaged(w, c.spec) }
 
-// OpenOrReserve makes the filter if there is none under the key, and otherwise checks
-// that it was made with these parameters: if not, the error wraps ErrMismatch. A TTL
-// counts from the filter's making and is not compared, nor is the hash unless the
-// Config names one.
+// OpenOrReserve makes the filter if it is missing. Otherwise it checks that the filter was made with these
+// parameters: if not, the error wraps ErrMismatch. It does not compare the TTL, nor the hash unless the Config names
+// one.
 func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
 
-// Drop removes the whole filter and reports whether there was one. It returns
-// kv.ErrWrongType, and changes nothing, if the key holds another type.
+// Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing
+// and returns kv.ErrWrongType.
 func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 
-// MayContain reports whether the item may be in the filter: false means that it was
-// not added, or deleted as often. With an error it is true.
+// MayContain reports whether the item may be in the filter: false means that it was never added, or was deleted as
+// often as it was added. With an error it is true.
 func (f *Filter) MayContain(item []byte) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
@@ -101,8 +96,7 @@ func lookup(h *handle, item []byte) (bool, error) {
 	return n > 0 || err != nil, err
 }
 
-// count returns how many copies of an item there are, with enough 1 no more than
-// whether there is one.
+// count returns the number of copies of an item; if enough is 1, only whether there is one.
 func count(h *handle, item []byte, enough int) (n int, err error) {
 	err = h.Look(func(r kv.Reader, c *filter) (err error) {
 		n, err = c.count(r, c.hash.Sum(item), enough)
@@ -111,9 +105,8 @@ func count(h *handle, item []byte, enough int) (n int, err error) {
 	return n, err
 }
 
-// Count returns how often the item is in the filter: how often it was added and not
-// deleted, and a little more at times, as false positives count too. A layer holds
-// twice the bucket size of copies at most.
+// Count returns how often the item was added and not deleted. Sometimes it is a little more, because false positives
+// count too. A layer holds at most twice the bucket size of copies.
 func (f *Filter) Count(item []byte) (int, error) { return count(f.h, item, math.MaxInt) }
 
 // CountString is Count for a string.
@@ -125,9 +118,8 @@ func (f *Filter) CountUint64(item uint64) (int, error) {
 	return f.Count(b[:])
 }
 
-// Add adds an item, once more if it is there, and reports whether it was absent; false
-// means that it was there, perhaps. The errors are ErrFull and ErrCannotGrow if there is no
-// room.
+// Add adds one more copy of an item, and reports whether it was absent; false means that it may have been present. If
+// there is no room, the error is ErrFull or ErrCannotGrow.
 func (f *Filter) Add(item []byte) (bool, error) {
 	return f.change(nil, func(s *stager) (bool, error) { return s.addAgain(s.c.hash.Sum(item)) })
 }
@@ -141,17 +133,16 @@ func (f *Filter) AddUint64(item uint64) (bool, error) {
 	return f.Add(b[:])
 }
 
-// AddIfAbsent adds an item that is not there, and reports whether it did: false means
-// that it was there, perhaps, and who did not add it must not delete it. The errors are those of
-// Add.
+// AddIfAbsent adds an item unless it may be present, and reports whether it did. If it did not, the caller must not
+// delete the item later. The errors are those of Add.
 func (f *Filter) AddIfAbsent(item []byte) (bool, error) { return f.addIfAbsent(item, nil) }
 
-// addIfAbsent is AddIfAbsent to a filter that is made as spec describes it if there is none.
+// addIfAbsent is AddIfAbsent, but makes a missing filter as spec says.
 func (f *Filter) addIfAbsent(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
 	if c := h.Current.Load(); h.DB.Ready() && c.object.Live() {
 		hash := c.hash.Sum(item)
-		// Halves of two fingerprints must not keep an item from being added.
+		// Halves of two fingerprints must not look like the item's and keep it from being added.
 		before, even := c.versions(hash)
 		present, _ := c.Resident(hash)
 		if h.DB.Sampled(hash) {
@@ -175,9 +166,9 @@ func (f *Filter) AddIfAbsentUint64(item uint64) (bool, error) {
 	return f.AddIfAbsent(b[:])
 }
 
-// Delete deletes one copy of an item, and reports whether there was one. An item that
-// was never added must not be deleted: at the false-positive rate that takes away the
-// entry of another, which is not found any more.
+// Delete deletes one copy of an item, and reports whether there was one. Only delete items that were added: deleting
+// an item that was never added can, at the false-positive rate, remove the entry of another item and cause false
+// negatives.
 func (f *Filter) Delete(item []byte) (bool, error) {
 	return f.change(nil, func(s *stager) (bool, error) { return s.remove(s.c.hash.Sum(item)) })
 }
@@ -191,18 +182,18 @@ func (f *Filter) DeleteUint64(item uint64) (bool, error) {
 	return f.Delete(b[:])
 }
 
-// change makes a commit of one change; what says that there is none is an answer.
+// change makes a commit of one change.
 func (f *Filter) change(spec scalableext.Spec, stage func(*stager) (bool, error)) (bool, error) {
 	return f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (bool, error) { return stage(newStager(w, c)) })
 }
 
-// addAgain stages the adding of an item, and reports whether it was absent.
+// addAgain stages one more copy of an item, and reports whether it was absent.
 func (s *stager) addAgain(h uint64) (bool, error) {
 	present, err := s.mayContainIn(s.c.layers[1:], h)
 	if err != nil {
 		return false, err
 	}
-	s.met = present // add looks at the block of the newest layer anyway
+	s.met = present // add itself looks at the newest layer
 	err = s.add(h)
 	return !s.met && err == nil, err
 }
@@ -215,15 +206,15 @@ func (s *stager) addIfAbsent(h uint64) (bool, error) {
 	return err == nil, err
 }
 
-// entryBytes is about the most that an item takes of a commit: an operand of a few slots.
+// entryBytes is roughly the most that an item takes of a commit: an operand of a few slots.
 const entryBytes = operandBytes + 8*slotBytes
 
-// AddMany adds items, each once more if it is there, and sets added[i] to whether items[i]
-// was absent, and added. It returns how many were. added may be nil, and must be as long as
-// items otherwise. Up to 4096 items are one commit, fewer with memtables below 8 MiB; longer
-// batches are several. All items are tried: if there is no room for some, the error is an
-// *scalableext.ItemError of the first of them. After another error the items of the commits
-// that were done are added, and it tells the first of the others.
+// AddMany adds one more copy of each item, and sets added[i] to whether items[i] was absent and is added. It returns
+// how many were. added may be nil; otherwise it must be as long as items. Up to 4096 items are one commit, fewer if
+// memtables are below 8 MiB; more items are several commits.
+//
+// AddMany tries all items: if some have no room, the error is an *scalableext.ItemError for the first of them. Any
+// other error ends it: the items of earlier commits are added, and the ItemError is for the first item of the others.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 	return addMany(f, items, added, hash.Function.Sum)
 }
@@ -269,10 +260,9 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 	return n, err
 }
 
-// DeleteMany deletes one copy of each item, and sets deleted[i] to whether items[i] was there,
-// perhaps. It returns how many were. deleted may be nil, and must be as long as items otherwise.
-// Commits are as those of AddMany; an error is an *scalableext.ItemError that tells the first
-// item that was not looked for. See Delete.
+// DeleteMany deletes one copy of each item, and sets deleted[i] to whether items[i] seemed to be present. It returns
+// how many were. deleted may be nil; otherwise it must be as long as items. Its commits are like those of AddMany. An
+// error is an *scalableext.ItemError for the first item that was not tried. See Delete.
 func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
 	return deleteMany(f, items, deleted, hash.Function.Sum)
 }
@@ -297,11 +287,10 @@ func deleteMany[T any](f *Filter, items []T, deleted []bool, sum func(hash.Funct
 	})
 }
 
-// AddIfAbsentStaged adds those items that are not there as part of a writer's commit, and
-// sets added[i] to whether it added items[i]; a repeat in the batch is there. The writer
-// was begun with the filter's key. Items after the first that has no room are not
-// staged; n is the number of those before it, and the error that of Add. added must be
-// as long as items.
+// AddIfAbsentStaged adds the items that are not present as part of a writer's commit, and sets added[i] to whether it
+// added items[i]; a repeated item is added once. The writer must have been begun with the filter's key. If an item
+// has no room, n is the number of items before it, later items are not staged, and the error is that of Add. added
+// must be as long as items.
 func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (n int, err error) {
 	if err := scalableext.SameLength(len(items), added); err != nil {
 		return 0, err
@@ -319,8 +308,8 @@ func (f *Filter) batch(spec scalableext.Spec, stage func(*stager) error) error {
 	return err
 }
 
-// MayContainMany sets present[i] to what MayContain says of items[i]. present must be
-// as long as items. After an error all are true.
+// MayContainMany sets present[i] to what MayContain returns for items[i]. present must be as long as items. After an
+// error all are true.
 func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 	return mayContainMany(f, items, present, hash.Function.Sum)
 }
@@ -341,14 +330,13 @@ func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.F
 	})
 }
 
-// Compact moves entries of the newest layer to where deletions left room in older ones, and
-// takes it away if it is empty then; and so on with the one before, as far as that goes
-// without moving others. If there is much to move it is several commits, of about 256 KiB each;
-// in a transaction all of it is part of that. Where the compaction service runs the store does
-// it by itself some time after many deletions.
+// Compact moves entries of the newest layer into room that deletions have left in older layers, and removes the
+// newest layer if it becomes empty. Then it goes on with the next layer, as long as entries find room without moving
+// others. If there is much to move, it makes several commits of about 256 KiB each; in a transaction it is part of
+// that. If the compaction service runs, the store does this by itself some time after many deletions.
 func (f *Filter) Compact() error { return f.compact(context.Background()) }
 
-// compact is Compact until a context ends.
+// compact is Compact, but stops when a context ends.
 func (f *Filter) compact(ctx context.Context) error {
 	for anew := true; ; anew = false {
 		if err := ctx.Err(); err != nil {

@@ -13,14 +13,14 @@ import (
 // Info describes a filter.
 type Info struct {
 	Asked    uint64 // the capacity asked for when the filter was made
-	Capacity uint64 // entries the layers there are were made for
+	Capacity uint64 // entries that the existing layers were made for
 
-	// ErrorRate is the highest false-positive rate that the filter may come to: the
-	// one asked for, or that of the most layers there may be.
+	// ErrorRate is the highest false-positive rate that the filter can reach: the one asked for, or that of the most
+	// layers it may have.
 	ErrorRate    float64
-	ExpectedRate float64 // the false-positive rate now, by formula
+	ExpectedRate float64 // the present false-positive rate, by formula
 
-	Items   uint64 // added and not deleted
+	Items   uint64 // items added and not deleted
 	Deletes uint64 // since the last compaction
 
 	FingerprintBits int
@@ -28,10 +28,10 @@ type Info struct {
 	Buckets         uint64 // of the oldest layer
 	MaxIterations   int
 	Expansion       uint32 // 0 for a filter that does not grow
-	MaxLayers       int    // by the rate and, in a store, the setting cf-max-expansions; Options.MaxFilterBytes may allow fewer
+	MaxLayers       int    // by the error rate and, in a store, the setting cf-max-expansions; Options.MaxFilterBytes may allow fewer
 
-	Bytes         uint64 // of slots; on disk and in memory only what is used
-	DiskBytes     uint64 // an estimate, without what was written last
+	Bytes         uint64 // of the slots; only used blocks take space on disk and in memory
+	DiskBytes     uint64 // an estimate, without the last writes
 	ResidentBytes uint64 // of blocks in memory
 
 	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
@@ -44,7 +44,7 @@ type LayerInfo struct {
 	Blocks   uint64
 	Capacity uint64
 	Items    uint64
-	Load     float64 // share of slots taken, 0 to 1
+	Load     float64 // share of the slots that are taken, 0 to 1
 }
 
 // Info returns facts about the filter, without reading its blocks.
@@ -57,7 +57,7 @@ func (f *Filter) Info() (info Info, err error) {
 	return info, err
 }
 
-// info is Info but for the bytes on disk and in memory.
+// info is Info without the bytes on disk and in memory.
 func (f *filter) info(r kv.Reader) Info {
 	p, oldest := f.chain.Params, &f.layers[len(f.layers)-1]
 	i := Info{
@@ -80,7 +80,7 @@ func (f *filter) info(r kv.Reader) Info {
 	return i
 }
 
-// describe returns what SIEVE.STATS answers of a filter.
+// describe returns what SIEVE.STATS shows of a filter.
 func (f *filter) describe(r kv.Reader) kv.Description {
 	info := f.info(r)
 	layers := make([]kv.FactList, len(info.Layers))
@@ -101,15 +101,14 @@ func (f *filter) describe(r kv.Reader) kv.Description {
 	}}
 }
 
-// Load returns the share of slots taken in all layers together, 0 to 1.
+// Load returns the share of slots that are taken in all layers together, 0 to 1.
 func (i Info) Load() float64 {
 	return float64(i.Items) * float64(i.FingerprintBits) / (8 * float64(i.Bytes))
 }
 
-// Planned returns what Info says of the filter of a Config when it holds so many items, each
-// layer filled before the next is added, with nothing of bytes but how many slots
-// take. It needs no store, and knows no Options.MaxFilterBytes. The errors are
-// ErrConfig, and ErrFull or ErrCannotGrow if the filter does not take so many.
+// Planned returns what Info would say of a filter made with the Config that holds so many items, if each layer is
+// filled before the next is added. Of the sizes it sets only Bytes. It needs no store, and ignores
+// Options.MaxFilterBytes. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
 func (c Config) Planned(items uint64) (Info, error) {
 	p, err := c.plan(hash.Function{})
 	if err != nil {

@@ -7,25 +7,23 @@ import (
 )
 
 var (
-	// errFull is returned for an item for which no room can be made in its block.
+	// errFull is returned if no room can be made for an item in its block.
 	errFull = errors.New("cuckooext: block is full")
 
-	// errDuplicates is returned instead if the item's buckets hold nothing but its
-	// own fingerprint: no entry there can be moved away, and every further copy
-	// would need a layer of its own.
+	// errDuplicates is returned instead if the item's buckets hold only its own fingerprint: none of these entries
+	// can be moved away, and each further copy would need another layer.
 	errDuplicates = errors.New("cuckooext: buckets are full of the item's own fingerprint")
 )
 
-// inserter inserts into blocks of one geometry. It keeps the memory of its searches
-// and is used by one goroutine at a time.
+// inserter inserts into blocks of one geometry. It reuses the memory of its searches. One goroutine at a time may use
+// it.
 type inserter struct {
 	g       *geometry
-	seen    []uint64 // the buckets reached, a bit each
-	reached []hop    // in the order of reaching, so by the number of moves
+	seen    []uint64 // one bit for each bucket that was reached
+	reached []hop    // in the order in which they were reached, so by the number of moves
 }
 
-// hop is a bucket reached in a search and the slot, of a bucket reached before it,
-// whose entry can be moved into it.
+// hop is a bucket that a search has reached, and the slot, in a bucket reached before, whose entry can move into it.
 type hop struct {
 	bucket uint16
 	from   uint16 // index into reached
@@ -36,15 +34,13 @@ func newInserter(g *geometry) *inserter {
 	return &inserter{g: g}
 }
 
-// insert adds the place's fingerprint to a block that nobody else is using, and
-// appends to dst the slots it changed with what is in them now, each once. If both
-// buckets are full, it makes room by the fewest moves of entries to their partner
-// buckets that there are (Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter:
-// Practically Better Than Bloom", 2014, Algorithm 1, but breadth first and within
-// the block), maxMoves at most. The changes are in an order in which every entry is
-// always in one of its buckets, or in both.
+// insert adds the place's fingerprint to a block that no other goroutine uses. It appends to dst the slots that it
+// changed, each once, with their new values. If both buckets are full, it makes room with the fewest possible moves
+// of entries to their partner buckets, at most maxMoves (Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter:
+// Practically Better Than Bloom", 2014, Algorithm 1, but breadth first and within the block). The order of the
+// changes keeps every entry in one of its buckets, or in both, at any time.
 //
-// The error is errFull or errDuplicates; nothing has been changed then.
+// The error is errFull or errDuplicates; then nothing has changed.
 func (s *inserter) insert(words *blockWords, p place, maxMoves int, dst []block.Slot) ([]block.Slot, error) {
 	g := s.g
 	if free := g.findEmpty(words, p); free >= 0 {
@@ -57,8 +53,7 @@ func (s *inserter) insert(words *blockWords, p place, maxMoves int, dst []block.
 	if free < 0 {
 		return dst, errFull
 	}
-	// From the end of the path: each entry is copied to the slot that was emptied
-	// before it is overwritten.
+	// From the end of the path: each entry is copied to the slot emptied before, and then overwritten.
 	for h := last; ; h = s.reached[h.from] {
 		if h.from == noHop {
 			return s.put(words, free, p.fp, dst), nil
@@ -74,14 +69,14 @@ func (s *inserter) put(words *blockWords, slot int, fp uint32, dst []block.Slot)
 	return append(dst, change)
 }
 
-// noHop is the from of the item's own buckets.
+// noHop is hop.from for the item's own buckets.
 const noHop = 1<<16 - 1
 
-// search looks for the nearest bucket with an empty slot. It returns that bucket and
-// the slot, or -1. Each bucket is reached once, so it ends.
+// search finds the nearest bucket with an empty slot. It returns that bucket and the slot, or -1. It ends because it
+// reaches each bucket only once.
 func (s *inserter) search(words *blockWords, p place, maxMoves int) (last hop, free int) {
 	g := s.g
-	if s.seen == nil { // most inserts find room without a search
+	if s.seen == nil { // most inserts need no search
 		s.seen, s.reached = make([]uint64, (g.buckets+63)/64), make([]hop, 0, g.buckets)
 	}
 	clear(s.seen)
@@ -111,7 +106,7 @@ func (s *inserter) search(words *blockWords, p place, maxMoves int) (last hop, f
 	return hop{}, -1
 }
 
-// reach notes a bucket, unless it was reached before.
+// reach records a bucket, and reports whether it was reached for the first time.
 func (s *inserter) reach(h hop) bool {
 	bit := uint64(1) << (h.bucket & 63)
 	if s.seen[h.bucket>>6]&bit != 0 {
@@ -122,8 +117,8 @@ func (s *inserter) reach(h hop) bool {
 	return true
 }
 
-// remove takes one copy of the place's fingerprint out of a block that nobody else
-// is using. It returns the slot emptied, or false if there is none.
+// remove removes one copy of the place's fingerprint from a block that no other goroutine uses. It returns the
+// emptied slot, or false if there is none.
 func (g *geometry) remove(words *blockWords, p place) (block.Slot, bool) {
 	slot := g.find(words, p)
 	if slot < 0 {

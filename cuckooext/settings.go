@@ -9,8 +9,8 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// The settings, which are RedisBloom's: what filters are made of that a command makes without
-// being told, and how far any grows. Config, for Go programs, has defaults of its own.
+// RedisBloom's settings: the parameters of filters that commands make without being given any, and how far all
+// filters grow. A Config of a Go program has its own defaults.
 const (
 	bucketSizeSetting = "cf-bucket-size"
 	capacitySetting   = "cf-initial-size"
@@ -30,13 +30,13 @@ func settings() []module.Setting {
 	}
 	list := []module.Setting{
 		integer(bucketSizeSetting, defaultBucketSize, 1, maxBucketSize,
-			"Slots of a bucket of filters that are made without being told."),
+			"Bucket size of new filters if none is given."),
 		integer(capacitySetting, 1024, 1, maxInitialCapacity,
-			"Capacity of filters that CF.ADD, CF.ADDNX, CF.INSERT and CF.INSERTNX make without being told."),
+			"Capacity of filters that CF.ADD, CF.ADDNX, CF.INSERT and CF.INSERTNX make if none is given."),
 		integer(iterationsSetting, defaultIterations, 1, maxIterations,
-			"Most entries moved to make room for one, in filters that are made without being told."),
+			"Most entries moved to make room for one, in new filters if none is given."),
 		integer(expansionSetting, scalableext.DefaultExpansion, 0, scalableext.MaxExpansion,
-			"Expansion of filters that are made without being told one; 0 for filters that do not grow."),
+			"Expansion of new filters if none is given; 0 for filters that do not grow."),
 		integer(maxLayersSetting, unratedLayers, 1, 1<<16,
 			"Most sub-filters of any filter; its error rate may allow fewer."),
 	}
@@ -48,7 +48,7 @@ func settings() []module.Setting {
 	return list
 }
 
-// capacityFits refuses a capacity and a bucket size that do not go together.
+// capacityFits refuses a capacity that is too small for the bucket size.
 func capacityFits(value func(name string) string) error {
 	capacity, err := strconv.ParseInt(value(capacitySetting), 10, 64)
 	if err != nil {
@@ -65,13 +65,13 @@ func capacityFits(value func(name string) string) error {
 	return nil
 }
 
-// leastCapacity is the lowest capacity of a filter for which no bucket size is given.
+// leastCapacity returns the lowest capacity of a filter for which no bucket size is given.
 func leastCapacity(db *kv.DB) int64 {
 	return leastCapacityOf(module.Of(db).SettingInt(bucketSizeSetting))
 }
 
-// leastCapacityOf is two buckets, as in RedisBloom. As long as the bucket size is the
-// default it is reckoned by RedisBloom's, which is 2: what that takes is taken here.
+// leastCapacityOf returns the size of two buckets, as in RedisBloom. For the default bucket size it uses RedisBloom's
+// default, which is 2, so that capacities that RedisBloom accepts are accepted here.
 func leastCapacityOf(bucketSize int64) int64 {
 	if bucketSize == defaultBucketSize {
 		bucketSize = 2
@@ -79,12 +79,12 @@ func leastCapacityOf(bucketSize int64) int64 {
 	return 2 * bucketSize
 }
 
-// initialSpec is that of filters made by adding to a missing key.
+// initialSpec returns the spec of filters that commands make by adding to a missing key.
 func initialSpec(db *kv.DB) (kv.Spec, error) {
 	return defaultConfig(db, uint64(module.Of(db).SettingInt(capacitySetting))).spec(db)
 }
 
-// defaultConfig is that of filters of a capacity that are made without being told more.
+// defaultConfig returns the Config of a filter with a capacity and default parameters.
 func defaultConfig(db *kv.DB, capacity uint64) Config {
 	expansion := uint32(module.Of(db).SettingInt(expansionSetting))
 	return Config{

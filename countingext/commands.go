@@ -19,43 +19,43 @@ func Module() module.Module {
 	)
 	command := scalableext.Define("counting")
 	merge := command("CBF.MERGE", -3, write, "dest src [src ...]",
-		"Adds to dest everything the other filters hold, each as often. All must be made with equal parameters.",
+		"Adds the contents of the other filters to dest, each item as often as it is in them. All filters must have been made with equal parameters.",
 		"O(M) for M blocks of all filters", "CBF.MADD monday a b\nCBF.MADD tuesday b c\nCBF.MERGE week monday tuesday", merge)
 	merge.LastKey, merge.KeyFlags = -1, []string{"RW access update", "RO access"}
 	return module.Module{Name: "cbf", Types: []*kv.Type{countingType}, Commands: []module.Command{
 		command("CBF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
 			"Makes an empty counting Bloom filter.", "O(1), whatever the size", "CBF.RESERVE online 0.01 1000000", reserve),
 		command("CBF.ADD", 3, write|module.Fast, "key item",
-			"Adds an item, once more if it is there, making the filter if there is none; answers 1 if it was absent, else 0.",
+			"Adds an item once more, and makes the filter if it is missing; answers 1 if the item was absent, otherwise 0.",
 			"O(k n) for k hashes and n layers", "CBF.ADD online alice", add),
 		command("CBF.MADD", -3, write, "key item [item ...]",
-			"Adds items in one commit, making the filter if there is none; answers 1 or 0, as CBF.ADD, for each.",
+			"Adds items in one commit, and makes the filter if it is missing; answers 1 or 0, as CBF.ADD, for each.",
 			"O(N k n) for N items, k hashes and n layers", "CBF.MADD online alice bob alice", madd),
 		command("CBF.INSERT", -4, write,
 			"key [CAPACITY n] [ERROR r] [EXPANSION e] [NOCREATE] [NONSCALING] ITEMS item [item ...]",
-			"Adds items as CBF.MADD does, to a filter that is made as the options say if there is none.",
+			"Adds items as CBF.MADD does, and makes the filter as the options say if it is missing.",
 			"O(N k n) for N items, k hashes and n layers", "CBF.INSERT online CAPACITY 10000 ITEMS alice bob", insert),
 		command("CBF.DEL", 3, remove|module.Fast, "key item",
-			"Deletes an item, once, and answers 1, or 0 if it is not there. One never added may take others with it.",
+			"Deletes an item once; answers 1, or 0 if it is absent. Deleting an item that was never added can remove other items.",
 			"O(k n) for k hashes and n layers", "CBF.ADD online alice\nCBF.DEL online alice\nCBF.EXISTS online alice\n"+
 				"CBF.DEL online alice", del),
 		command("CBF.MDEL", -3, remove, "key item [item ...]",
 			"Deletes items that were added before, each once, in one commit; answers 1 or 0, as CBF.DEL, for each.",
 			"O(N k n) for N items, k hashes and n layers", "CBF.MADD online alice bob\nCBF.MDEL online alice bob", mdel),
 		command("CBF.EXISTS", 3, read, "key item",
-			"Answers 1 if the item may be there, 0 if it is not.",
+			"Answers 1 if the item may be present, 0 if it is not.",
 			"O(k n) for k hashes and n layers", "CBF.ADD online alice\nCBF.EXISTS online alice", exists),
 		command("CBF.MEXISTS", -3, read&^module.Fast, "key item [item ...]",
 			"Answers 1 or 0, as CBF.EXISTS, for each item.",
 			"O(N k n) for N items, k hashes and n layers", "CBF.MADD online alice bob\nCBF.MEXISTS online alice carol", mexists),
 		command("CBF.COUNT", 3, read, "key item",
-			"Answers how often the item is there, perhaps too high but never too low; 15 means 15 or more.",
+			"Answers how often the item was added and not deleted: sometimes too high, never too low; 15 means 15 or more.",
 			"O(k n) for k hashes and n layers", "CBF.MADD online alice alice\nCBF.COUNT online alice", countCommand),
 		command("CBF.CARD", 2, read, "key",
-			"Answers the number of items there, each as often as it was added and not deleted; 0 for a missing key.",
+			"Answers the number of adds minus deletions; 0 for a missing key.",
 			"O(n) for n layers", "CBF.MADD online alice bob\nCBF.CARD online", card),
 		command("CBF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | KEPT | STUCK | LEFTOVER | DELETED | HASH]",
-			"Answers facts about the filter, or one of them.", "O(n) for n layers",
+			"Answers facts about the filter, or one fact.", "O(n) for n layers",
 			"CBF.MADD online alice bob\nCBF.INFO online", info),
 		command("CBF.DEBUG", 2, read, "key",
 			"Answers the number of items and a line for each layer, oldest first.",
@@ -64,35 +64,35 @@ func Module() module.Module {
 	}}
 }
 
-// filterOf returns a handle for a call.
+// filterOf returns a handle for one command.
 func filterOf(c *module.Call, key []byte) *Filter {
 	return &Filter{h: scalableext.HandleFor(c, key, noFilter), level: c.Level()}
 }
 
-// handleOf returns a handle on the key a call names.
+// handleOf returns a handle on the key of a call.
 func handleOf(c *module.Call) *Filter { return filterOf(c, c.Args[0]) }
 
-// recalled is handleOf for a command of one item, which may be answered from memory.
+// recalled is handleOf for a command of one item, which can often answer from memory.
 func recalled(c *module.Call) *Filter {
 	return &Filter{h: scalableext.Recalled(c, c.Args[0], noFilter), level: c.Level()}
 }
 
-// configOf is a filter as the words of a command ask for it.
+// configOf returns the Config for the words of a command.
 func configOf(a scalableext.Asked) Config {
 	return Config{
 		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash,
 	}
 }
 
-// defaultAsked is what a command makes a filter of that it is not told anything about:
-// RedisBloom's defaults of Bloom filters.
+// defaultAsked has the parameters of a filter that a command makes without being given any: RedisBloom's defaults for
+// Bloom filters.
 var defaultAsked = scalableext.Asked{Capacity: 100, ErrorRate: 0.01, Expansion: scalableext.DefaultExpansion}
 
 func reserve(c *module.Call) reply.Reply {
 	return scalableext.Reserve(c, defaultAsked, func(a scalableext.Asked) error { return handleOf(c).Reserve(configOf(a)) })
 }
 
-// defaultSpec is that of filters made by adding to a missing key.
+// defaultSpec is the spec of filters that commands make by adding to a missing key.
 var defaultSpec = configOf(defaultAsked).spec
 
 func add(c *module.Call) reply.Reply {
@@ -105,8 +105,8 @@ func insert(c *module.Call) reply.Reply {
 	return scalableext.Insert(c, defaultAsked, func(a scalableext.Asked) scalableext.Spec { return configOf(a).spec }, addItems)
 }
 
-// addItems answers for each item. A filter that is missing is made as spec describes it, or,
-// if that is nil, an error.
+// addItems adds items and answers for each. If the filter is missing, it is made as spec says; without spec that is
+// an error.
 func addItems(c *module.Call, spec scalableext.Spec, items [][]byte) reply.Reply {
 	f := handleOf(c)
 	return f.h.AddItems(f.level, spec, items, f.AddStaged)

@@ -10,45 +10,40 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Config says what a new filter is for: a capacity and an error rate, or, for one that
-// is to be laid out by hand, counters and hashes.
+// Config says how a new filter is made: for a capacity and an error rate, or with given Counters and Hashes.
 type Config struct {
-	// Capacity is the number of items expected to be there at once, 1 to 2^40, each
-	// as often as it is added. A filter that grows takes more, at the same error rate
-	// but with more counters per item and a lookup in every layer; one that does not
-	// returns ErrFull.
+	// Capacity is the number of items expected to be present at the same time, 1 to 2^40; an item counts as often as
+	// it is added. A filter that grows takes more at the same error rate, but with more counters for each item and a
+	// lookup in every layer. A filter that does not grow returns ErrFull.
 	Capacity uint64
 
 	// ErrorRate is the highest false-positive rate, above 0 and below 1, at any
 	// number of items. Rates above 0.25 are lowered to that.
 	ErrorRate float64
 
-	// Expansion is the capacity of each new layer as a multiple of the one before, 1
-	// to 32768; 0 means 2. With 1, deletions leave something behind: see the package
-	// comment.
+	// Expansion is the factor between the capacities of a layer and the next, 1 to 32768; 0 means 2. With 1,
+	// deletions leave something behind: see the package comment.
 	Expansion uint32
 
-	// NonScaling makes a filter that never grows. Expansion must be 0 then.
+	// NonScaling makes a filter that never grows. Expansion must then be 0.
 	NonScaling bool
 
-	// Hash is the hash of the items; hash.Default is hash.Keyed. hash.XXH64 is for filters that
-	// are to be built alike elsewhere, with Options.Seed: whoever chooses items can make them collide.
+	// Hash is the hash of the items; hash.Default means hash.Keyed. hash.XXH64 is for filters that must be equal to
+	// filters built elsewhere, with Options.Seed: an attacker can choose items that collide.
 	Hash hash.Kind
 
-	// TTL is how long the filter lives from its creation, at least a millisecond; 0
-	// means for ever.
+	// TTL is the time to live from the filter's creation, at least a millisecond; 0 means for ever.
 	TTL time.Duration
 
-	// Counters, 1 to 2^44, and Hashes, 1 to 64, give the filter's size and number of
-	// probes, as vector size and number of hashes do elsewhere. Counters are rounded up
-	// to whole lines of 128. The filter does not grow and ErrorRate must be 0: it follows
-	// from the capacity, which if it is 0 becomes the number of items that set half of
-	// the counters, Counters*ln2/Hashes.
+	// Counters, 1 to 2^44, and Hashes, 1 to 64, set the filter's size and its probes for each item, which others call
+	// vector size and number of hashes. Counters are rounded up to whole lines of 128. Such a filter does not grow,
+	// and ErrorRate must be 0: it follows from the capacity. A capacity of 0 becomes the number of items that set
+	// half of the counters, Counters*ln2/Hashes.
 	Counters uint64
 	Hashes   int
 }
 
-// cells is what a filter is made of.
+// cells describes the counters of a filter.
 var cells = scalableext.Cells{
 	Package: "countingext", Name: "counters", Count: (*probe.Layout).Cells, Size: probe.SizeCounters, From: probe.FromCounters,
 	Layer: func(l probe.Layout, capacity uint64, rate float64) kv.LayerSpec {
@@ -62,17 +57,17 @@ func (c Config) asked() scalableext.Asked {
 	}
 }
 
-// spec returns what is stored of a new filter. Its error wraps ErrConfig if a value is out of range.
+// spec returns what is stored for a new filter. Its error wraps ErrConfig if a value is out of range.
 func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 	return cells.Spec(db, c.asked(), c.Counters, c.Hashes, kv.Spec{Type: countingType, Family: block.FamilySlots4})
 }
 
-// mismatch returns how a filter differs from one made by the Config.
+// mismatch returns an error if a filter differs from one made with the Config.
 func (c Config) mismatch(f *filter) error {
 	return cells.Mismatch(c.asked(), c.Counters, c.Hashes, f.object.Key(), f.chain.Params, f.layer(0).layout)
 }
 
-// nextLayerSpec is a layer that is added to others.
+// nextLayerSpec returns a layer that is added to others.
 func nextLayerSpec(capacity uint64, rate float64) (kv.LayerSpec, error) {
 	layout, err := probe.SizeCounters(capacity, rate)
 	return specOf(layout, capacity, rate, true), err

@@ -17,24 +17,24 @@ var countingType = &kv.Type{Name: "CBloom---", Version: 1, Open: openFilter, Ver
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (
 	ErrFull       = scalableext.ErrFull       // a filter that does not grow has no room for a new item
-	ErrCannotGrow = scalableext.ErrCannotGrow // one that grows has no room, and can have no further layer
+	ErrCannotGrow = scalableext.ErrCannotGrow // a filter that grows has no room, and can have no further layer
 	ErrMismatch   = scalableext.ErrMismatch   // the filter was made with other parameters
-	ErrUnequal    = scalableext.ErrUnequal    // filters to be merged differ
+	ErrUnequal    = scalableext.ErrUnequal    // filters differ too much to be merged
 	ErrRate       = scalableext.ErrRate       // their union would exceed the error rate
 	ErrConfig     = scalableext.ErrConfig     // a value of a Config is out of range
 )
 
-// MaxCount is the most that a counter counts to, and Count answers: 15 or more.
+// MaxCount is the highest value of a counter and of Count. It means 15 or more.
 const MaxCount = 1<<probe.CounterBits - 1
 
-// filter is what an open object of the type is to this package. It never changes.
+// filter is the Go value of an open object of the type. It never changes.
 type filter struct {
 	object *kv.Object
 	hash   hash.Function
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
 
-	// inOrder is whether all layers but the oldest were added under the rule of ordered.
+	// inOrder says whether all layers except the oldest were added under the rules of an ordered filter, see ordered.
 	inOrder bool
 }
 
@@ -44,7 +44,7 @@ type layer struct {
 	table    *kv.Layer
 	capacity uint64
 	rate     float64
-	fullSet  uint64 // counters above 0 that make it full
+	fullSet  uint64 // the number of counters above 0 that makes it full
 	ordered  bool   // see layerParams
 }
 
@@ -79,16 +79,15 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate, fullSet: layout.FullSet(p.capacity), ordered: p.ordered}, nil
 }
 
-// oldest returns the layer that keeps the numbers of the whole filter.
+// oldest returns the oldest layer, which has the counters of the whole filter.
 func (f *filter) oldest() *layer { return &f.layers[len(f.layers)-1] }
 
-// A lookup that finds the item is right, whatever was going on, but for its count. One
-// that does not has to have seen all blocks as they were at one moment: the item may have
-// been deleted from one layer and added to another, by one commit. Versions only grow,
-// so that their sum is the same only if all are.
+// A lookup that finds the item is always right, though its count may not be. A lookup that does not must have seen
+// all blocks as they were at one moment: otherwise a commit may have deleted the item from one layer and added it to
+// another. Versions only grow, so their sum is unchanged only if all of them are.
 
-// versions returns the sum of the versions of the blocks that an item is in, and whether
-// no commit is changing one of them.
+// versions returns the sum of the versions of the blocks that an item is in, and whether all are even, which means
+// that no commit is changing these blocks.
 func (f *filter) versions(h uint64) (sum uint64, even bool) {
 	odd := uint32(0)
 	for i := range f.layers {
@@ -101,8 +100,7 @@ func (f *filter) versions(h uint64) (sum uint64, even bool) {
 	return sum, odd&1 == 0
 }
 
-// Resident answers from resident blocks alone; known is false if that does not decide
-// it, or blocks changed meanwhile.
+// Resident answers from resident blocks alone. known is false if they do not decide, or if they changed meanwhile.
 func (f *filter) Resident(h uint64) (present, known bool) {
 	before, known := f.versions(h)
 	for i := range f.layers {
@@ -121,18 +119,18 @@ func (f *filter) Resident(h uint64) (present, known bool) {
 	return false, !f.moved(h, before)
 }
 
-// moved reports whether blocks changed since the sum of their versions was the given one.
-// That the object has ended meanwhile is none of that. Who took its layers over shares their
-// versions; if nobody has, its blocks in memory stay as they were then, and one that is read
-// from disk is as it is now: of several layers an item moves to another under the sequence lock
-// alone, at which kv.DB.Read looks.
+// moved reports whether blocks have changed since the sum of their versions was before.
+//
+// It need not ask whether the object has ended. If another object took over its layers, the two share their versions.
+// If none did, its resident blocks stay as they were, and a block read from disk is as it is now: an item moves from
+// one layer to another only under the sequence lock, which kv.DB.Read checks.
 func (f *filter) moved(h uint64, before uint64) bool {
 	after, _ := f.versions(h)
 	return before != after
 }
 
-// count returns how often an item was added, at most enough: the sum over the layers of
-// the least of its counters in each. If 1 is enough it ends with the first that has it.
+// count returns how often an item was added, at most enough: the sum over the layers of the item's smallest counter
+// in each. If enough is 1, it stops at the first layer that has the item.
 func (f *filter) count(r kv.Reader, h uint64, enough uint64) (n uint64, err error) {
 	before, even := f.versions(h)
 	for i := range f.layers {
@@ -152,13 +150,13 @@ func (f *filter) count(r kv.Reader, h uint64, enough uint64) (n uint64, err erro
 	return min(n, enough), nil
 }
 
-// Load reports whether an item may be there, and reads the blocks that are not resident.
+// Load reports whether an item may be present, and reads the blocks that are not resident.
 func (f *filter) Load(r kv.Reader, h uint64) (bool, error) {
 	n, err := f.count(r, h, 1)
 	return n > 0, err
 }
 
-// Block returns the block of the newest layer that an item is in.
+// Block returns the item's block of the newest layer.
 func (f *filter) Block(h uint64) uint64 {
 	blk, _ := f.layers[0].layout.Block(h)
 	return blk
@@ -174,52 +172,54 @@ type stager struct {
 
 func newStager(w *kv.Writer, c *filter) *stager { return &stager{w: w, c: c} }
 
-// bump adds to a number kept with a layer, or takes from it as much as there is.
+// bump adds to one of a layer's own numbers. If by is negative it subtracts, but not below 0.
 func (s *stager) bump(l *layer, counter int, by int) {
 	v := int64(s.w.Counter(l.table, counter))
 	s.w.SetCounter(l.table, counter, uint64(max(0, v+int64(by))))
 }
 
-// load returns how much of a layer's capacity is taken, by its fill and by counters that
-// stick. Those are there for ever, also when the items have gone that made them: k of
-// them are as bad for the rate as an item, so they count as one.
+// load returns how much of a layer's capacity is taken by its fill and by counters that stick. Stuck counters stay
+// for ever, even if the items that caused them are gone. For the rate, k of them are as bad as one item, so they
+// count as one.
 func (s *stager) load(l *layer) uint64 {
 	k := uint64(l.layout.Hashes)
 	return s.w.Counter(l.table, fillCounter) + (s.w.Counter(l.table, stuckCounter)+k-1)/k
 }
 
-// full reports whether a layer takes no more new items. An item that is added only if it is absent is not in the fill if
-// it seemed to be there, so that a layer can be full before its fill has come to the capacity.
+// full reports whether a layer takes no more new items. The fill alone is not enough: an item that AddIfAbsent does
+// not add, because it seems to be present, is not in the fill, so a layer can be full before its fill reaches the
+// capacity.
 func (s *stager) full(l *layer) bool {
 	return s.load(l) >= l.capacity || s.w.Counter(l.table, aboveCounter) >= l.fullSet
 }
 
-// mayFill reports whether adding so many items may make a layer full, so that it is the order given that counts. An add
-// takes one of the capacity, and another if all of its counters come to stick.
+// mayFill reports whether a layer may become full while so many items are added; then their order matters. An add
+// takes one of the capacity, and one more if all its counters come to stick.
 func (s *stager) mayFill(l *layer, items uint64) bool {
 	return s.load(l)+2*items >= l.capacity ||
 		s.w.Counter(l.table, aboveCounter)+uint64(l.layout.Hashes)*items >= l.fullSet
 }
 
-// ordered reports whether the oldest layer in which an item seems to be is the one that has it. It is as long as new
-// items were added to the newest layer alone, and adds and deletions of an item that seemed to be there were made in the
-// oldest layer that seemed to have it. For then no counter of an older layer that is 0 ever comes to be above it, and an
-// item that is not in a layer when it is added to a newer one never seems to be there. So the layer that an item was
-// added to goes on to be the oldest that seems to have it, until it is deleted.
+// ordered reports whether the oldest layer that seems to have an item is the one that has it. That holds as long as
+// new items were added only to the newest layer, and adds and deletions of an item that seemed to be present changed
+// the oldest layer that seemed to have it. Then no counter of an older layer rises from 0, so an item that is not in
+// a layer when it is added to a newer one never seems to be in it. The layer that an item was added to stays the
+// oldest that seems to have it, until the item is deleted.
 func (f *filter) ordered(r counters) bool {
 	return f.inOrder && (len(f.layers) == 1 || r.Counter(f.secondOldest().table, mixedCounter) == 0)
 }
 
-// counters are those of a layer as a reader or a writer sees them.
+// counters gives the counters of a layer as a reader or a writer sees them.
 type counters interface {
 	Counter(l *kv.Layer, i int) uint64
 }
 
-// secondOldest returns the layer that tells whether the filter is mixed. There are two at least.
+// secondOldest returns the layer that stores whether the filter is mixed. There must be at least two layers.
 func (f *filter) secondOldest() *layer { return &f.layers[len(f.layers)-2] }
 
-// matching returns the layer in which adds and deletions of an item are made, and in how many it seems to be, counted up to
-// 2. Of a filter that is not ordered it is the newest that seems to have the item; nobody knows which one does.
+// matching returns the layer in which adds and deletions of an item are made, and the number of layers that seem to
+// have the item, at most 2. If the filter is not ordered, it is the newest layer that seems to have the item; nobody
+// knows which one has it.
 func (s *stager) matching(h uint64) (l *layer, n int, err error) {
 	ordered := s.c.ordered(s.w)
 	for i := range s.c.layers {
@@ -245,8 +245,8 @@ func (s *stager) matching(h uint64) (l *layer, n int, err error) {
 	return l, n, nil
 }
 
-// add stages the adding of an item and reports whether it was absent. An absent item
-// for which there is no room is ErrFull, or an error that wraps ErrCannotGrow.
+// add stages an item, and reports whether it was absent. If an absent item has no room, the error is ErrFull or wraps
+// ErrCannotGrow.
 func (s *stager) add(h uint64) (bool, error) {
 	l, _, err := s.matching(h)
 	if err != nil {
@@ -258,7 +258,7 @@ func (s *stager) add(h uint64) (bool, error) {
 			return false, err
 		}
 	}
-	// Where all counters stick the fill stays too: no deletion will count them down.
+	// If all counters stick, the fill does not change: no deletion will count them down.
 	changed, err := s.change(l, h, 1)
 	if err != nil {
 		return false, err
@@ -270,7 +270,7 @@ func (s *stager) add(h uint64) (bool, error) {
 	return absent, nil
 }
 
-// addIfAbsent is add of an item that is absent, and changes nothing if it is there.
+// addIfAbsent is add, but changes nothing if the item is present.
 func (s *stager) addIfAbsent(h uint64) (bool, error) {
 	if l, _, err := s.matching(h); l != nil || err != nil {
 		return false, err
@@ -278,10 +278,9 @@ func (s *stager) addIfAbsent(h uint64) (bool, error) {
 	return s.add(h)
 }
 
-// withRoom returns the layer that takes a new item: the newest, or if that is full a new
-// one. Where that cannot be, or would be no larger, so that layers would be added for
-// ever while older ones are emptied, it is the newest that has room; the filter is not
-// ordered any more then.
+// withRoom returns the layer that takes a new item: the newest, or, if that is full, a new one. If there can be no
+// new layer, or it would not be larger, so that layers would be added for ever while older ones empty, it is the
+// newest layer that has room. Then the filter is no longer ordered.
 func (s *stager) withRoom() (*layer, error) {
 	newest := &s.c.layers[0]
 	if !s.full(newest) {
@@ -301,8 +300,7 @@ func (s *stager) withRoom() (*layer, error) {
 	return older, nil
 }
 
-// olderWithRoom returns the newest layer that takes new items but for the newest of all, nil
-// if there is none.
+// olderWithRoom returns the newest layer, other than the newest of all, that takes new items, nil if there is none.
 func (s *stager) olderWithRoom() *layer {
 	for i := range s.c.layers[1:] {
 		if l := &s.c.layers[1+i]; !s.full(l) {
@@ -312,7 +310,7 @@ func (s *stager) olderWithRoom() *layer {
 	return nil
 }
 
-// remove stages the deletion of an item and reports whether it was there.
+// remove stages the deletion of an item, and reports whether it was present.
 func (s *stager) remove(h uint64) (bool, error) {
 	l, n, err := s.matching(h)
 	if err != nil || n == 0 {
@@ -333,7 +331,7 @@ func (s *stager) remove(h uint64) (bool, error) {
 	return true, s.watchKept(h)
 }
 
-// watchKept counts, once a deletion has been kept, after how many the item seems to be there.
+// watchKept counts, after the first kept deletion, the deletions after which the item still seems to be present.
 func (s *stager) watchKept(h uint64) error {
 	oldest := s.c.oldest()
 	if s.w.Counter(oldest.table, keptCounter) == 0 {
@@ -355,8 +353,8 @@ func (s *stager) watchKept(h uint64) error {
 	return nil
 }
 
-// change stages the counting up or down, by 1 or -1, of an item's counters in a layer,
-// each once, and reports whether there is one that does not stick.
+// change stages counting up or down an item's counters in a layer by 1 or -1, each once. It reports whether one of
+// them does not stick.
 func (s *stager) change(l *layer, h uint64, by int) (bool, error) {
 	blk, _ := l.layout.Block(h)
 	words, err := s.w.Slots(s.c.object, l.table, blk)
@@ -403,10 +401,10 @@ func (s *stager) grow() error {
 	return err
 }
 
-// tally is what the counters of a layer, or of a block, sum up to.
+// tally has sums over the counters of a layer or a block.
 type tally struct {
 	above, stuck uint64 // counters above 0, and at 15
-	sum          uint64 // of all
+	sum          uint64 // the sum of all counters
 }
 
 func (t *tally) add(words []uint64) {
@@ -424,7 +422,7 @@ func (t *tally) add(words []uint64) {
 	}
 }
 
-// verifier checks a filter's counters against the numbers kept with them.
+// verifier compares a filter's counters with the layers' own numbers.
 type verifier struct {
 	f     *filter
 	found map[*kv.Layer]*tally
@@ -444,10 +442,9 @@ func (v *verifier) Block(l *kv.Layer, _ uint64, words []uint64) error {
 	return nil
 }
 
-// Done checks exactly that as many counters are above 0, and as many stick, as were
-// counted when they came to it, and that all sum up to what they were counted up and
-// down. The sum of those that do not stick is compared with the layer's fill: more than
-// k for each is what deletions of items leave that were never added, and a note.
+// Done checks exactly that as many counters are above 0, and as many stick, as were counted, and that their sum is
+// the one counted. It also compares the sum of the counters that do not stick with the layer's fill. More than k for
+// each add comes from deleting items that were never added, and gives a note.
 func (v *verifier) Done() (note string, err error) {
 	for i := range slices.Backward(v.f.layers) {
 		l := &v.f.layers[i]

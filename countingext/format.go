@@ -9,19 +9,17 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// layerParams are a layer's own parameters, as stored with it; its blocks and lines
-// are kv's.
+// layerParams are the parameters of a layer that are stored with it, besides the blocks and lines, which kv stores.
 //
 //	offset  size  field
 //	0       1     version, 1 or 2
 //	1       1     k, probes of an item, 1 to 64
-//	2       1     lines those are spread over, 1 to 3
+//	2       1     lines that the probes are spread over, 1 to 3
 //	3       8     error rate of the layer, IEEE 754 bits, little-endian
 //	11      1-6   capacity of the layer, 1 to 2^40, uvarint
 //
-// Nothing may follow. Version 2 is of a layer that was added to others which from then on
-// took no new items: see filter.ordered. A program that knows version 1 alone would give
-// them some.
+// There must be no further bytes. Version 2 means that older layers take no new items since the layer was added: see
+// filter.ordered. A program that knows only version 1 would add new items to them.
 type layerParams struct {
 	hashes, linesPerItem uint8
 	rate                 float64
@@ -35,23 +33,22 @@ const (
 	layerFixedLen       = 11
 )
 
-// The numbers kept with a layer. Stored on disk: do not renumber.
+// The layers' own numbers, which kv calls counters. Stored on disk: do not renumber.
 const (
-	fillCounter  = 0 // adds that counted up, less deletions that counted down
+	fillCounter  = 0 // adds that counted up, minus deletions that counted down
 	aboveCounter = 1 // counters above 0
 	stuckCounter = 2 // counters at 15
-	sumCounter   = 3 // what all counters sum up to
+	sumCounter   = 3 // the sum of all counters
 
-	// Of the oldest layer, for the whole filter.
-	itemsCounter = 4 // adds, less deletions
+	// In the oldest layer, for the whole filter.
+	itemsCounter = 4 // adds minus deletions
 	keptCounter  = 5 // deletions that counted nothing down
 
-	// Since the first deletion that was kept, and halved both whenever the first comes to
-	// lateDeletions.
+	// Both count from the first kept deletion, and are halved whenever the first one reaches lateDeletions.
 	deletedLatelyCounter = 6 // deletions
-	foundLatelyCounter   = 7 // of those, after which the item seemed to be there
+	foundLatelyCounter   = 7 // deletions after which the item seemed to be present
 
-	// Of the second oldest layer.
+	// In the second oldest layer.
 	mixedCounter = 4 // 1 if new items may have been added to another layer than the newest
 
 	lateDeletions = 8192
@@ -67,9 +64,8 @@ func (p layerParams) append(dst []byte) []byte {
 	return binary.AppendUvarint(dst, p.capacity)
 }
 
-// decodeLayerParams returns parameters that append could have written; whether k and
-// lines suit each other and the blocks is probe's affair. The errors wrap
-// kv.ErrUnsupportedVersion or kv.ErrCorrupt.
+// decodeLayerParams decodes what append wrote. Package probe checks whether k and the lines fit each other and the
+// blocks. The errors wrap kv.ErrUnsupportedVersion or kv.ErrCorrupt.
 func decodeLayerParams(b []byte) (p layerParams, err error) {
 	if len(b) > 0 && b[0] != layerVersion && b[0] != orderedLayerVersion {
 		return p, fmt.Errorf("%w: counting layer parameters have format %d, this program knows %d and %d",

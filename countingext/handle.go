@@ -7,10 +7,9 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Filter is a handle on the counting Bloom filter under a key. It holds no resources and
-// follows the key: when the key is deleted, renamed away, or another filter is renamed
-// over it, the handle's next use is about what is there then. A missing or expired key
-// is kv.ErrNotFound, one of another type kv.ErrWrongType.
+// Filter is a handle on the counting Bloom filter under a key. It holds no resources, and follows the key: if the key
+// is deleted, renamed or replaced, the next use of the handle sees what is there then. A missing or expired key is
+// kv.ErrNotFound, a key of another type kv.ErrWrongType.
 type Filter struct {
 	h     *handle
 	level kv.Durability
@@ -18,7 +17,7 @@ type Filter struct {
 
 type handle = scalableext.Handle[filter]
 
-// noFilter is where a handle begins.
+// noFilter is the filter of a new handle.
 var noFilter = &filter{object: kv.EndedObject()}
 
 // New returns a handle on a key. It reads nothing: the filter may be made later.
@@ -26,39 +25,35 @@ func New(db *kv.DB, key string) *Filter {
 	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
 }
 
-// With returns a handle on the same filter whose writes are made at another level of
-// durability.
+// With returns a handle on the same filter that writes at another level of durability.
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
-// In returns a handle on the same key that reads and writes as part of a transaction,
-// until that ends. Its level of durability is the transaction's. If that is of another
-// store, every use of the handle returns kv.ErrOtherStore.
+// In returns a handle on the same key that reads and writes as part of a transaction, until that ends. Its level of
+// durability is the transaction's. If the transaction is of another store, every use of the handle returns
+// kv.ErrOtherStore.
 func (f *Filter) In(s kv.Scope) *Filter {
 	return &Filter{h: f.h.In(s, noFilter), level: f.level}
 }
 
-// Reserve makes an empty filter under the key. It returns kv.ErrExists if the key
-// holds anything, which is kv.ErrWrongType too if that is no such filter,
-// ErrConfig for a Config out of range, and kv.ErrTooLarge for a filter above
-// Options.MaxFilterBytes.
+// Reserve makes an empty filter under the key. If the key exists, it returns kv.ErrExists, which is kv.ErrWrongType
+// too if the key does not hold a counting filter. It returns ErrConfig for a Config out of range, and kv.ErrTooLarge
+// for a filter above Options.MaxFilterBytes.
 func (f *Filter) Reserve(c Config) error { return f.h.Reserve(f.level, c.spec) }
 
-// ReserveStaged is Reserve as part of a writer's commit. The writer was begun with the
-// filter's key.
+// ReserveStaged is Reserve as part of a writer's commit. The writer must have been begun with the filter's key.
 func (f *Filter) ReserveStaged(w *kv.Writer, c Config) error { return f.h.ReserveStaged(w, c.spec) }
 
-// OpenOrReserve makes the filter if there is none under the key, and otherwise checks
-// that it was made with these parameters: if not, the error wraps ErrMismatch. A TTL
-// counts from the filter's making and is not compared, nor is the hash unless the
-// Config names one.
+// OpenOrReserve makes the filter if it is missing. Otherwise it checks that the filter was made with these
+// parameters: if not, the error wraps ErrMismatch. It does not compare the TTL, nor the hash unless the Config names
+// one.
 func (f *Filter) OpenOrReserve(c Config) error { return f.h.OpenOrReserve(f.level, c.spec, c.mismatch) }
 
-// Drop removes the whole filter and reports whether there was one. It returns
-// kv.ErrWrongType, and changes nothing, if the key holds another type.
+// Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing
+// and returns kv.ErrWrongType.
 func (f *Filter) Drop() (bool, error) { return f.h.Drop(f.level) }
 
-// MayContain reports whether the item may be in the filter: false means that it was
-// not added, or deleted as often. With an error it is true.
+// MayContain reports whether the item may be in the filter: false means that it was never added, or was deleted as
+// often as it was added. With an error it is true.
 func (f *Filter) MayContain(item []byte) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
@@ -100,7 +95,7 @@ func lookup(h *handle, item []byte) (bool, error) {
 	return n > 0 || err != nil, err
 }
 
-// count returns how often an item was added, with enough 1 no more than whether it was.
+// count returns how often an item was added; if enough is 1, only whether it was.
 func count(h *handle, item []byte, enough uint64) (n uint64, err error) {
 	err = h.Look(func(r kv.Reader, c *filter) (err error) {
 		n, err = c.count(r, c.hash.Sum(item), enough)
@@ -109,11 +104,10 @@ func count(h *handle, item []byte, enough uint64) (n uint64, err error) {
 	return n, err
 }
 
-// Count returns how often the item was added and not deleted: never less, and more at
-// times, as its counters are others' too and deletions may have been kept. From
-// MaxCount, 15, on it is not known: 15 means 15 or more. If the item seems to be in
-// several layers it is the sum, as it may have been added to each; all but one are
-// false positives more often than not.
+// Count returns how often the item was added and not deleted: never too low, and sometimes too high, because other
+// items use its counters too and deletions may have been kept. MaxCount, 15, means 15 or more. If several layers seem
+// to have the item, Count is the sum, because the item may have been added to each; mostly all but one are false
+// positives.
 func (f *Filter) Count(item []byte) (int, error) {
 	n, err := count(f.h, item, MaxCount)
 	return int(n), err
@@ -128,14 +122,13 @@ func (f *Filter) CountUint64(item uint64) (int, error) {
 	return f.Count(b[:])
 }
 
-// Add adds an item, once more if it is there, and reports whether it was absent; false
-// means that it was there, perhaps. The errors are ErrFull and ErrCannotGrow, for an
-// absent item where there is no room.
+// Add adds an item once more, and reports whether it was absent; false means that it may have been present. If an
+// absent item has no room, the error is ErrFull or wraps ErrCannotGrow.
 func (f *Filter) Add(item []byte) (bool, error) {
 	return f.add(item, nil)
 }
 
-// add is Add to a filter that is made as spec describes it if there is none.
+// add is Add, but makes a missing filter as spec says.
 func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 	return f.change(spec, func(s *stager) (bool, error) { return s.add(s.c.hash.Sum(item)) })
 }
@@ -149,9 +142,9 @@ func (f *Filter) AddUint64(item uint64) (bool, error) {
 	return f.Add(b[:])
 }
 
-// Delete deletes an item once, and reports whether it was there, perhaps. An item that
-// was never added must not be deleted: at the false-positive rate that counts down
-// counters of others, which are not found any more then.
+// Delete deletes an item once, and reports whether it seemed to be present. Only delete items that were added:
+// deleting an item that was never added can, at the false-positive rate, count down the counters of other items and
+// cause false negatives.
 func (f *Filter) Delete(item []byte) (bool, error) {
 	return f.change(nil, func(s *stager) (bool, error) { return s.remove(s.c.hash.Sum(item)) })
 }
@@ -170,15 +163,13 @@ func (f *Filter) change(spec scalableext.Spec, stage func(*stager) (bool, error)
 	return f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (bool, error) { return stage(newStager(w, c)) })
 }
 
-// entryBytes is the most that an item takes of a commit: an operand of its own of up to 64
-// slots.
+// entryBytes is the most that an item takes of a commit: its own operand of up to 64 slots.
 const entryBytes = 256 + 32 + 3*probe.MaxHashes
 
-// AddMany adds items, each once more if it is there, and sets added[i] to whether
-// items[i] was absent. It returns how many were. added may be nil, and must be as long as
-// items otherwise. Up to 4096 items are one commit, fewer with memtables below 8 MiB; longer
-// batches are several. An error is an *scalableext.ItemError that tells the first item that was
-// not added: those before it are, and no others.
+// AddMany adds each item once more, and sets added[i] to whether items[i] was absent. It returns how many were. added
+// may be nil; otherwise it must be as long as items. Up to 4096 items are one commit, fewer if memtables are below 8
+// MiB; more items are several commits. An error is an *scalableext.ItemError for the first item that was not added:
+// all items before it were added, and none after it.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 	return addMany(f, items, added, hash.Function.Sum)
 }
@@ -199,16 +190,15 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 	})
 }
 
-// AddStaged adds items as part of a writer's commit, and sets added[i] as AddMany does. The
-// writer was begun with the filter's key. Items after the one that had no room are not staged,
-// their answers are false, and n is the number of those before it.
+// AddStaged adds items as part of a writer's commit, and sets added[i] as AddMany does. The writer must have been
+// begun with the filter's key. If an item has no room, n is the number of items before it; later items are not staged
+// and their answers are false.
 func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (int, error) {
 	return addStaged(f, w, items, added, hash.Function.Sum, (*stager).add)
 }
 
-// AddIfAbsentStaged adds those items that are not there as part of a writer's commit, and
-// sets added[i] to whether it added items[i]; a repeat in the batch is there. It is
-// AddStaged otherwise.
+// AddIfAbsentStaged is AddStaged for items that are not present. It sets added[i] to whether it added items[i]; a
+// repeated item is added once.
 func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (int, error) {
 	return addStaged(f, w, items, added, hash.Function.Sum, (*stager).addIfAbsent)
 }
@@ -230,9 +220,9 @@ func addStaged[T any](
 	return scalableext.StageMany(f.h, items, added, c.hash, sum, block, func(h uint64) (bool, error) { return add(s, h) })
 }
 
-// DeleteMany deletes items, each once, and sets deleted[i] to whether items[i] was
-// there, perhaps. It returns how many were. deleted may be nil, and must be as long as items
-// otherwise. Commits and errors are as those of AddMany. See Delete.
+// DeleteMany deletes each item once, and sets deleted[i] to whether items[i] seemed to be present. It returns how
+// many were. deleted may be nil; otherwise it must be as long as items. Its commits and errors are like those of
+// AddMany. See Delete.
 func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
 	return deleteMany(f, items, deleted, hash.Function.Sum)
 }
@@ -253,8 +243,7 @@ func deleteMany[T any](f *Filter, items []T, deleted []bool, sum func(hash.Funct
 	})
 }
 
-// DeleteStaged is DeleteMany as part of a writer's commit. The writer was begun with
-// the filter's key.
+// DeleteStaged is DeleteMany as part of a writer's commit. The writer must have been begun with the filter's key.
 func (f *Filter) DeleteStaged(w *kv.Writer, items [][]byte, deleted []bool) error {
 	if err := scalableext.SameLength(len(items), deleted); err != nil {
 		return err
@@ -271,8 +260,8 @@ func deleteStaged[T any](f *Filter, w *kv.Writer, items []T, deleted []bool, sum
 	return scalableext.StageMany(f.h, items, deleted, c.hash, sum, c.Block, newStager(w, c).remove)
 }
 
-// MayContainMany sets present[i] to what MayContain says of items[i]. present must be
-// as long as items. After an error all are true.
+// MayContainMany sets present[i] to what MayContain returns for items[i]. present must be as long as items. After an
+// error all are true.
 func (f *Filter) MayContainMany(items [][]byte, present []bool) error {
 	return mayContainMany(f, items, present, hash.Function.Sum)
 }

@@ -11,41 +11,37 @@ import (
 
 // Info describes a filter.
 type Info struct {
-	Capacity  uint64  // items the layers there are were made for
+	Capacity  uint64  // items that the existing layers were made for
 	ErrorRate float64 // the highest false-positive rate asked for
 	Expansion uint32  // 0 for a filter that does not grow
 
-	Items uint64 // adds less deletions of items that were there, each counting
+	Items uint64 // adds minus deletions of items that were present
 
-	// DeletesKept is the number of deletions of items that were there and that counted
-	// nothing down: the item seemed to be in several layers of a filter that is not
-	// Ordered, or all its counters stick. It goes on to seem there. Leftover is the number
-	// of adds that are still counted and of which no item is there any more: for each item
-	// there, Leftover/Items. Stuck is the number of counters that stick. If they are many,
-	// make the filter anew.
+	// DeletesKept is the number of deletions of present items that counted nothing down: several layers of a filter
+	// that is not Ordered seemed to have the item, or all its counters stick. The item still seems to be present.
+	// Leftover is the number of adds that are still counted, but whose items are gone: Leftover/Items for each
+	// present item. Stuck is the number of counters that stick. If they are many, make the filter anew.
 	DeletesKept uint64
 	Leftover    uint64
 	Stuck       uint64
 
-	// Ordered is whether the layer that has an item can be told from those that only seem
-	// to have it, so that a deletion is kept only if the item's counters stick.
+	// Ordered says whether the layer that has an item can be told from layers that only seem to have it, so that a
+	// deletion is kept only if the item's counters stick.
 	Ordered bool
 
-	// Distinct is the number of distinct items there, estimated from the counters
-	// above 0.
+	// Distinct is the number of distinct items, estimated from the counters above 0.
 	Distinct uint64
 
-	ExpectedRate float64 // the false-positive rate now, by the counters above 0
+	ExpectedRate float64 // the present false-positive rate, from the counters above 0
 
-	// DeletedRate is the share of deleted items that seem to be there: of a filter in
-	// which a deletion was kept, that of the last deletions, some thousand, after which
-	// the item seemed to be there. (An item that was added several times and deleted less
-	// often counts too.) Otherwise it is ExpectedRate.
+	// DeletedRate is the share of deleted items that still seem to be present. If a deletion was kept, it is the
+	// share of the last few thousand deletions after which the item seemed to be present. (An item that was added
+	// several times and deleted less often counts too.) Otherwise it is ExpectedRate.
 	DeletedRate float64
-	Fill        float64 // share of counters above 0, 0 to 1, exact
+	Fill        float64 // share of the counters that are above 0, 0 to 1, exact
 
-	Bytes         uint64 // of counters; on disk and in memory only what is used
-	DiskBytes     uint64 // an estimate, without what was written last
+	Bytes         uint64 // of the counters; only used blocks take space on disk and in memory
+	DiskBytes     uint64 // an estimate, without the last writes
 	ResidentBytes uint64 // of blocks in memory
 
 	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
@@ -56,13 +52,13 @@ type Info struct {
 // LayerInfo describes a layer of a filter.
 type LayerInfo struct {
 	Capacity  uint64
-	ErrorRate float64 // its share of the filter's
-	Adds      uint64  // that counted up in it, less deletions that counted down
+	ErrorRate float64 // its part of the filter's error rate
+	Adds      uint64  // adds that counted up in it, minus deletions that counted down
 	Above     uint64  // counters above 0
 	Stuck     uint64  // counters at 15
 	Counters  uint64
 	Hashes    int // probes of an item
-	Lines     int // of 128 counters those are in
+	Lines     int // lines of 128 counters with an item's probes
 }
 
 // Info returns facts about the filter, without reading its blocks.
@@ -75,10 +71,10 @@ func (f *Filter) Info() (info Info, err error) {
 	return info, err
 }
 
-// items returns adds less deletions.
+// items returns adds minus deletions.
 func (f *filter) items(r kv.Reader) uint64 { return r.Counter(f.oldest().table, itemsCounter) }
 
-// info is Info but for the bytes on disk and in memory.
+// info is Info without the bytes on disk and in memory.
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
 	i := Info{
@@ -109,7 +105,7 @@ func (f *filter) info(r kv.Reader) Info {
 	if late := r.Counter(f.oldest().table, deletedLatelyCounter); late > 0 {
 		i.DeletedRate = float64(r.Counter(f.oldest().table, foundLatelyCounter)) / float64(late)
 	}
-	i.Leftover = max(adds, i.Items) - i.Items // fewer adds than items where all counters of an item stick
+	i.Leftover = max(adds, i.Items) - i.Items // adds may be fewer than items if all counters of an item stick
 	i.Fill = float64(above) / float64(counters)
 	return i
 }
@@ -145,7 +141,7 @@ func (c Config) Planned(items uint64) (Info, error) {
 	return i, nil
 }
 
-// describe returns what SIEVE.STATS answers of a filter.
+// describe returns what SIEVE.STATS shows of a filter.
 func (f *filter) describe(r kv.Reader) kv.Description {
 	info := f.info(r)
 	layers := make([]kv.FactList, len(info.Layers))

@@ -10,23 +10,22 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Merge adds to the filter everything that the sources hold, as one commit: the sum of
-// their counters, layer by layer, at most 15 each. An item is there as often afterwards
-// as in all of them together. Each filter counts once, however often it is named. A
-// filter that is missing is made, unless it is one of the sources; a missing source is
-// kv.ErrNotFound. All must be in one store and have been made with equal parameters, by
-// a store of the same seed: else ErrUnequal. No layer of the union may be fuller than it
-// was made to be, by its counters above 0, and than those it is made of: else
-// ErrRate, as there would be no error rate left for those that follow. Filters that
-// hold so many items together as they were made for are not refused for having a few
-// counters more above 0 than most: five standard deviations are let pass. The work is that
-// of reading and writing all of them; writes to them wait meanwhile.
+// Merge adds the contents of the sources to the filter in one commit: layer by layer it adds their counters, up to
+// 15. Afterwards an item is in the filter as often as in all of them together. Each filter counts once, even if it is
+// given several times. If the filter is missing, it is made, unless it is one of the sources. A missing source is
+// kv.ErrNotFound. All filters must be in one store and have equal parameters, including the hash; otherwise the error
+// is ErrUnequal.
+//
+// No layer of the union may have more counters above 0 than it was made for, unless one of its parts has as many;
+// otherwise the error is ErrRate, because no error rate would be left for further layers. Filters with as many items
+// together as they were made for may by chance have a few more counters above 0 than average: five standard
+// deviations are allowed. Merge reads and writes all the filters; meanwhile other writes to them wait.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
 	return f.h.Merge(ctx, f.level, scalableext.Each(sources, handleIn), merging)
 }
 
-// MergeStaged is Merge as part of a writer's commit. The writer was begun with the
-// keys of the filter and the sources.
+// MergeStaged is Merge as part of a writer's commit. The writer must have been begun with the keys of the filter and
+// the sources.
 func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filter) error {
 	return f.h.MergeStaged(ctx, w, scalableext.Each(sources, handleIn), merging)
 }
@@ -41,8 +40,7 @@ func handleIn(f *Filter) *handle { return f.h }
 // layer returns layer i, 0 being the oldest.
 func (f *filter) layer(i int) *layer { return &f.layers[len(f.layers)-1-i] }
 
-// unite gives the filter being built the counters of all parts, and the numbers that
-// are kept with them.
+// unite fills the filter that is being built with the counters of all parts, and sets its layers' own numbers.
 func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 	for i := range union.layers {
 		to := union.layer(i)
@@ -56,7 +54,7 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 		if err != nil {
 			return err
 		}
-		// As many counters as a full layer has above 0 may be by chance more than the rate allows.
+		// By chance a full layer may have more counters above 0 than its rate allows.
 		fuller := !slices.ContainsFunc(from, func(p part) bool { return w.Counter(p.l.table, aboveCounter) >= above })
 		rate := to.layout.SetRate(above)
 		if fuller && above > to.fullSet && rate > to.rate {
@@ -76,8 +74,8 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 	return nil
 }
 
-// unionOrdered reports whether the union of filters is ordered: items of one may seem to be in an older layer that another
-// has filled.
+// unionOrdered reports whether the union of filters is ordered. If two filters have items, those of one may seem to
+// be in an older layer that the other has filled.
 func unionOrdered(w *kv.Writer, parts []*filter) bool {
 	filled := 0
 	for _, f := range parts {
@@ -91,13 +89,13 @@ func unionOrdered(w *kv.Writer, parts []*filter) bool {
 	return true
 }
 
-// part is one layer to be united with others.
+// part is one layer that is united with others.
 type part struct {
 	f *filter
 	l *layer
 }
 
-// uniteLayer returns how many counters are above 0.
+// uniteLayer unites one layer, and returns how many counters are above 0.
 func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (above uint64, err error) {
 	words := make([]uint64, to.layout.BlockWords())
 	more := make([]uint64, len(words))
@@ -128,7 +126,7 @@ func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (above uint
 	return found.above, nil
 }
 
-// addSaturating adds the 16 counters of one word to those of another, to at most 15.
+// addSaturating adds the 16 counters of two words, each up to 15.
 func addSaturating(x, y uint64) (sum uint64) {
 	if x == 0 || y == 0 {
 		return x | y

@@ -6,59 +6,58 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 )
 
-// Bloom is a handle on the Bloom filter under a key: the smallest filter; items cannot be deleted.
-// It reads nothing until it is used, holds no resources, and is safe for any number of
-// goroutines. It follows its key: when another filter is renamed over that, its next use is about
-// the new one. A use of a missing or expired filter, also a lookup or an add, returns ErrNotFound, of a key of another
-// type ErrWrongType: Reserve or OpenOrReserve makes the filter.
+// Bloom is a handle on the Bloom filter under a key. Bloom filters are the smallest, but their items cannot be
+// deleted. A handle reads nothing until it is used, holds no resources, and may be used by any number of goroutines.
+// It follows its key: if another filter is renamed over it, the next use of the handle sees the new filter. Every use
+// of a missing or expired filter, also a lookup or an add, returns ErrNotFound; with a key of another type it returns
+// ErrWrongType. Reserve or OpenOrReserve makes the filter.
 type Bloom struct{ f bloomext.Filter }
 
-// BloomConfig says what a new Bloom filter is for:
+// BloomConfig says how a new Bloom filter is made:
 //
-//   - Capacity: the distinct items expected, 1 to 2^40;
-//   - ErrorRate: the highest false-positive rate, above 0 and below 1; what is above 0.25 is taken for 0.25;
-//   - Expansion: the capacity of each further layer as a multiple of the one before, 1 to 32768; 0 for 2;
-//   - NonScaling: the filter does not grow; Expansion must be 0 then;
-//   - Hash: HashKeyed, or HashXXH64; 0 for HashKeyed;
-//   - TTL: how long the filter lives from when it is made, at least a millisecond; 0 for ever;
-//   - Bits, 1 to 2^46, and Hashes, 1 to 64, in place of ErrorRate, lay the filter out by hand.
+//   - Capacity: the number of distinct items expected, 1 to 2^40;
+//   - ErrorRate: the highest false-positive rate, above 0 and below 1; above 0.25 means 0.25;
+//   - Expansion: the factor between the capacities of a layer and the next, 1 to 32768; 0 means 2;
+//   - NonScaling: the filter does not grow; Expansion must then be 0;
+//   - Hash: HashKeyed or HashXXH64; 0 means HashKeyed;
+//   - TTL: the time to live from the filter's creation, at least a millisecond; 0 means for ever;
+//   - Bits, 1 to 2^46, and Hashes, 1 to 64, set the filter's size directly, instead of ErrorRate.
 //
 // Its method Planned tells, without a store, how large the filter is when it holds so many items. See bloomext.Config.
 type BloomConfig = bloomext.Config
 
-// BloomInfo describes a Bloom filter: among others the Items added, its Capacity, the share of its bits that are set (Fill),
-// the false-positive rate now (ExpectedRate), its size in bytes, and when it expires. See bloomext.Info.
+// BloomInfo describes a Bloom filter. It has, among others, the Items added, the Capacity, the share of its bits that
+// are set (Fill), the present false-positive rate (ExpectedRate), its size in bytes, and when it expires. See
+// bloomext.Info.
 type BloomInfo = bloomext.Info
 
-// With returns a handle on the same filter whose writes are reported as done at another level of durability.
+// With returns a handle on the same filter whose writes have another level of durability.
 func (f *Bloom) With(level Durability) *Bloom { return &Bloom{*f.f.With(level)} }
 
-// In returns a handle on the same key that reads and writes as part of a transaction, or reads
-// a snapshot, until that ends. It is for handles that exist: Tx.Bloom and Snapshot.Bloom make new ones.
-// Its writes are part of the transaction, whatever its level of durability. If the transaction is nil, or of another store
-// (ErrOtherStore), every use of the handle returns an error.
+// In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
+// ends. It is for existing handles; Tx.Bloom and Snapshot.Bloom make new ones. The transaction's level of durability
+// counts. If the transaction is nil or of another store (ErrOtherStore), every use of the handle returns an error.
 func (f *Bloom) In(s Scope) *Bloom { return &Bloom{*f.f.In(s)} }
 
-// Reserve makes an empty filter. It returns ErrExists if the key holds anything, and ErrWrongType
-// too if that is no Bloom filter; ErrConfig for a value out of range; and ErrTooLarge for a filter
-// larger than Options.MaxFilterBytes.
+// Reserve makes an empty filter. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
+// not hold a Bloom filter. It returns ErrConfig for a value out of range, and ErrTooLarge for a filter larger than
+// Options.MaxFilterBytes.
 func (f *Bloom) Reserve(c BloomConfig) error { return f.f.Reserve(c) }
 
-// OpenOrReserve makes the filter if nothing is under the key, and otherwise checks that the filter
-// there was made with these parameters: it returns ErrMismatch if not. A TTL counts from when the
-// filter was made, and is not compared; nor is the hash if the BloomConfig names none. The other
-// errors are those of Reserve.
+// OpenOrReserve makes the filter if the key is missing. Otherwise it checks that the filter was made with these
+// parameters, and returns ErrMismatch if not. It does not compare the TTL, nor the hash unless the BloomConfig names
+// one. The other errors are those of Reserve.
 func (f *Bloom) OpenOrReserve(c BloomConfig) error { return f.f.OpenOrReserve(c) }
 
-// Drop removes the whole filter, and reports whether there was one. It returns ErrWrongType, and
-// changes nothing, if the key holds another type.
+// Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing
+// and returns ErrWrongType.
 func (f *Bloom) Drop() (bool, error) { return f.f.Drop() }
 
-// Info returns facts about the filter: how full it is, its error rate now, its size. It reads no blocks.
+// Info returns facts about the filter: how full it is, its present error rate, its size. It reads no blocks.
 func (f *Bloom) Info() (BloomInfo, error) { return f.f.Info() }
 
-// MayContain reports whether the item may have been added: false means that it was not. With an
-// error, such as ErrNotFound for a missing filter, it is true, as nothing is known of the item.
+// MayContain reports whether the item may have been added: false means that it was not. With an error, such as
+// ErrNotFound for a missing filter, it is true, because nothing is known of the item.
 func (f *Bloom) MayContain(item []byte) (bool, error) { return f.f.MayContain(item) }
 
 // MayContainString is MayContain for a string.
@@ -67,8 +66,8 @@ func (f *Bloom) MayContainString(item string) (bool, error) { return f.f.MayCont
 // MayContainUint64 is MayContain for the 8 bytes of item in little-endian order.
 func (f *Bloom) MayContainUint64(item uint64) (bool, error) { return f.f.MayContainUint64(item) }
 
-// MayContainMany sets present[i] to what MayContain says of items[i]. present must be as long as
-// items: otherwise it returns an error. After an error all of present are true.
+// MayContainMany sets present[i] to what MayContain returns for items[i]. present must be as long as items, otherwise
+// it returns an error. After an error all of present are true.
 func (f *Bloom) MayContainMany(items [][]byte, present []bool) error {
 	return f.f.MayContainMany(items, present)
 }
@@ -83,9 +82,9 @@ func (f *Bloom) MayContainManyUint64(items []uint64, present []bool) error {
 	return f.f.MayContainManyUint64(items, present)
 }
 
-// Add adds an item and reports whether it is new; false means that it was there before, perhaps: at
-// the error rate a new item seems known, and adding it changes nothing. The errors are ErrFull
-// and ErrCannotGrow for a new item for which there is no room. With an error isNew is false.
+// Add adds an item, and reports whether it is new. false means that it may have been added before: at the error rate
+// a new item seems known, and then Add changes nothing. If a new item has no room, the error is ErrFull or
+// ErrCannotGrow. With an error isNew is false.
 func (f *Bloom) Add(item []byte) (isNew bool, err error) { return f.f.Add(item) }
 
 // AddString is Add for a string.
@@ -94,11 +93,11 @@ func (f *Bloom) AddString(item string) (isNew bool, err error) { return f.f.AddS
 // AddUint64 is Add for the 8 bytes of item in little-endian order.
 func (f *Bloom) AddUint64(item uint64) (isNew bool, err error) { return f.f.AddUint64(item) }
 
-// AddMany adds items, and sets isNew[i] to what Add says of items[i]; of equal items only the first
-// can be new. It returns how many are new. isNew may be nil if the answers are not wanted; otherwise it must be as
-// long as items, or nothing is added. Up to 4096 items are one commit, fewer with an Options.MemTableSize below 8 MiB; more
-// items are several. If an item cannot be added the error is an *ItemError: the items before it
-// are added, and no others.
+// AddMany adds items, and sets isNew[i] to what Add returns for items[i]; of equal items only the first can be new.
+// It returns how many are new. isNew may be nil if the answers are not wanted; otherwise it must be as long as items,
+// or nothing is added. Up to 4096 items are one commit, fewer if Options.MemTableSize is below 8 MiB; more items are
+// several commits. If an item cannot be added, the error is an *ItemError: the items before it are added, and none
+// after it.
 func (f *Bloom) AddMany(items [][]byte, isNew []bool) (n int, err error) {
 	return f.f.AddMany(items, isNew)
 }
@@ -113,11 +112,12 @@ func (f *Bloom) AddManyUint64(items []uint64, isNew []bool) (n int, err error) {
 	return f.f.AddManyUint64(items, isNew)
 }
 
-// Merge adds to the filter all that the sources hold, in one commit: the union of their bits. The
-// filter is made if it is missing, unless it is one of the sources; a missing source is
-// ErrNotFound. All must be in one store and made with equal parameters, the hash included: else the error is
-// ErrUnequal. If the union would be fuller than the filters were made to be, it is ErrRate, and
-// nothing is changed. Merge reads and writes all blocks of the filters, while other writes to them wait.
+// Merge adds the contents of the sources to the filter in one commit: the union of their bits.
+//
+// The filter is made if it is missing, unless it is one of the sources; a missing source is ErrNotFound. All filters
+// must be in one store and have equal parameters, including the hash; otherwise the error is ErrUnequal. If the union
+// would be fuller than the filters were made to be, it is ErrRate, and nothing changes. Merge reads and writes all
+// blocks of the filters; meanwhile other writes to them wait.
 func (f *Bloom) Merge(ctx context.Context, sources ...*Bloom) error {
 	list := make([]*bloomext.Filter, len(sources))
 	for i, s := range sources {

@@ -68,8 +68,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What would be taken for something else is refused: a directory without a name for the current one, and a condition
-// that there is not for none.
+// Missing values are refused instead of meaning something else: an empty directory name does not mean the current
+// one, and an unknown condition does not mean none.
 func TestErrors_options(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if db, err := sievekv.Open("", nil); !errors.Is(err, sievekv.ErrOptions) {

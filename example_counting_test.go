@@ -9,10 +9,9 @@ import (
 	"github.com/sievekv/sievekv"
 )
 
-// Of the requests of a client three may run at once. A filter counts those that run: it is added
-// to when one begins, and deleted from when it ends. The count may be too high, rarely, and
-// then a client is turned away too early, but it is never too low. Clients that nothing
-// runs for take no space of their own, however many there are.
+// Three requests of a client may run at the same time. A filter counts them: a request is added when it begins and
+// deleted when it ends. The count may rarely be too high, and then a client is refused too early, but it is never too
+// low. Clients without running requests take no space, however many there are.
 func Example_requestsAtOnce() {
 	db := inMemory()
 	defer db.Close()
@@ -37,7 +36,7 @@ func Example_requestsAtOnce() {
 			return err
 		})
 	}
-	// Only a request that has begun may end: deleting what was not added takes away from others.
+	// Only a request that has begun may end: deleting an item that was never added removes others.
 	end := func(client string) {
 		if _, err := running.DeleteString(client); err != nil {
 			log.Fatal(err)

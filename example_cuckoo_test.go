@@ -10,9 +10,9 @@ import (
 	"github.com/sievekv/sievekv"
 )
 
-// A token that is revoked before its time stays in a filter until that time is over: of the
-// many that are valid hardly any has to be looked up in the database. Un-revoking takes
-// a token out again. A filter for each hour in which tokens end goes by itself, with them.
+// A token that is revoked early stays in a filter until its time is over. So hardly any of the many valid tokens must
+// be looked up in the database. Un-revoking removes a token from the filter. There is a filter for each hour in which
+// tokens end; it expires with them.
 func Example_revokedSessions() {
 	db, clock := withClock()
 	defer db.Close()
@@ -36,7 +36,7 @@ func Example_revokedSessions() {
 		}
 	}
 	unrevoke := func(hour, token string) {
-		// What was never added must not be deleted: it might take out another's entry.
+		// Do not delete an item that was never added: that might remove another one.
 		if !database[token] {
 			return
 		}
@@ -70,10 +70,10 @@ func Example_revokedSessions() {
 	// the filter is gone: true
 }
 
-// A shop has few pieces of many articles. A cart reserves a piece with an entry in a filter and
-// cancelling deletes it; how many are reserved is how often the article is in the filter.
-// That may be too high, rarely, and then somebody is turned away though a piece is left, but
-// never too low: no piece is sold twice. The transaction keeps count and entry together.
+// A shop has few pieces of many articles. A cart reserves a piece with an entry in a filter, and cancelling deletes
+// the entry; the count of the article is the number of reserved pieces. It may rarely be too high, and then a
+// customer is refused though a piece is left, but it is never too low: no piece is sold twice. The transaction keeps
+// count and entry together.
 func Example_reservations() {
 	db := inMemory()
 	defer db.Close()
@@ -102,7 +102,7 @@ func Example_reservations() {
 	for range 4 {
 		fmt.Println("reserve a lamp:", reserve("lamp", 3))
 	}
-	// Only who has reserved a piece may cancel it.
+	// Only a cart that has reserved a piece may cancel it.
 	cancelled, err := reserved.DeleteString("lamp")
 	fmt.Println("cancel a lamp:", cancelled, err)
 	fmt.Println("reserve a lamp:", reserve("lamp", 3))

@@ -11,7 +11,7 @@ import (
 	"github.com/sievekv/sievekv"
 )
 
-// Strings are kept beside the filters: values of any bytes, counters, and keys that expire.
+// The store also keeps strings: values of any bytes, counters, and keys that expire.
 func ExampleDB() {
 	db := inMemory()
 	defer db.Close()
@@ -33,8 +33,8 @@ func ExampleDB() {
 	// 1 <nil>
 }
 
-// A filter and the data it guards change together, or not at all. The row is written whatever the filter says: its answer
-// that the order was there may be a false positive.
+// A transaction changes a filter and the data it guards together. It writes the row whatever the filter says: the
+// filter's answer that the order exists may be a false positive.
 func ExampleDB_Update() {
 	db := inMemory()
 	defer db.Close()
@@ -57,8 +57,8 @@ func ExampleDB_Update() {
 	// Output: two apples <nil>
 }
 
-// A transaction reads what it has written, and nobody else does before it is committed. Rollback after Commit does
-// nothing, so that it can be deferred.
+// A transaction reads what it has written; nobody else does before the commit. Rollback after Commit does nothing, so
+// it can be deferred.
 func ExampleTx() {
 	db := inMemory()
 	defer db.Close()
@@ -93,7 +93,7 @@ func ExampleTx() {
 	// [3 7] <nil>
 }
 
-// A snapshot is the store as of one moment. What is written while it is looked at is not in it, and does not wait for it.
+// A snapshot is the store as of one moment. It does not contain later writes, and these do not wait for it.
 func ExampleSnapshot() {
 	db := inMemory()
 	defer db.Close()
@@ -119,7 +119,7 @@ func ExampleSnapshot() {
 	// <nil>
 }
 
-// A key that must be free, and goes by itself: a lock that its holder need not release.
+// A lock that its holder need not release: a key that must be missing, and expires.
 func ExampleDB_SetWith() {
 	db, clock := withClock()
 	defer db.Close()
@@ -180,7 +180,7 @@ func ExampleBloom() {
 	// false <nil>
 }
 
-// A handle that exists is bound to a transaction.
+// An existing handle is bound to a transaction.
 func ExampleBloom_In() {
 	db := inMemory()
 	defer db.Close()
@@ -203,7 +203,7 @@ func ExampleBloom_In() {
 	// false <nil>
 }
 
-// A cuckoo filter has an item as often as it was added, and deletes it as often.
+// A cuckoo filter has an item as often as it was added, and can delete it as often.
 func ExampleCuckoo() {
 	db := inMemory()
 	defer db.Close()
@@ -252,7 +252,7 @@ func ExampleCounting() {
 	// Output: 1 true <nil>
 }
 
-// A function that works with filters of any type.
+// A function for filters of any type.
 func ExampleFilter() {
 	db := inMemory()
 	defer db.Close()
@@ -286,7 +286,7 @@ func ExampleFilter() {
 	// [plum] <nil>
 }
 
-// Of many items, the error tells which could not be added: those before it are there.
+// If one of many items cannot be added, the error says which. The items before it are added.
 func ExampleItemError() {
 	db := inMemory()
 	defer db.Close()

@@ -57,8 +57,8 @@ func Example() {
 	// true <nil>
 }
 
-// A service makes its filters when it starts, and finds them the next time. That
-// its configuration has changed it is told, with the values.
+// A service makes its filters when it starts, and finds them the next time. If its configuration has changed, the
+// error says so, with the values.
 func ExampleBloom_openOrReserve() {
 	db := inMemory()
 	defer db.Close()
@@ -73,14 +73,14 @@ func ExampleBloom_openOrReserve() {
 	// sievekv: filter was made with other parameters: key "seen": capacity is 10000, asked for 50000 true
 }
 
-// Of the many who try to register for a flash sale most are new, and the filter
-// answers for them from memory. Only for those who seem known the database is asked:
-// it alone decides, so that nobody is turned away by a false positive.
+// Most of the many clients that try to register for a flash sale are new, and the filter says so from memory. Only
+// for clients that seem known the service asks the database, which alone decides, so that no client is refused
+// because of a false positive.
 func Example_flashSale() {
 	db := inMemory()
 	defer db.Close()
 	registered := db.Bloom("sale:42")
-	// No growth: more than this many cannot take part.
+	// No growth: this is the most clients that can take part.
 	if err := registered.Reserve(sievekv.BloomConfig{Capacity: 100_000, ErrorRate: 0.001, NonScaling: true}); err != nil {
 		log.Fatal(err)
 	}
@@ -118,8 +118,8 @@ func Example_flashSale() {
 	// questions to the database below 1,010: true
 }
 
-// Requests carry an id, and a client that got no answer sends one again. A filter
-// for each day, which goes by itself, tells the second time from the first.
+// Requests carry an id, and a client that got no answer sends its request again. A filter for each day, which
+// expires, tells the second time from the first.
 func Example_requestDeduplication() {
 	db := inMemory()
 	defer db.Close()
@@ -129,8 +129,8 @@ func Example_requestDeduplication() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		// Under Always the answer comes when the id is on stable storage:
-		// after a crash the request is still known.
+		// At level Always the answer comes when the id is on stable storage: after a crash the request is still
+		// known.
 		isNew, err := seen.AddString(id)
 		if err != nil {
 			log.Fatal(err)
@@ -149,8 +149,8 @@ func Example_requestDeduplication() {
 	// 8c1f: answered before
 }
 
-// A recommender does not show an article twice: a small filter for each of 20,000
-// users, that grows with what they read and is forgotten after a month.
+// A recommender does not show an article twice. Each of 20,000 users has a small filter, which grows with the
+// articles read and expires after a month.
 func Example_readingHistory() {
 	db := inMemory()
 	defer db.Close()
@@ -162,7 +162,7 @@ func Example_readingHistory() {
 		for i := range read {
 			read[i] = uint64(user*7 + i*13)
 		}
-		// Losing the last second in a crash of the machine is no harm here.
+		// Here a crash of the machine may lose the last second.
 		seen := db.Bloom(fmt.Sprint("read:", user)).With(sievekv.EverySec)
 		if err := seen.OpenOrReserve(history); err != nil {
 			log.Fatal(err)
@@ -171,7 +171,7 @@ func Example_readingHistory() {
 			log.Fatal(err)
 		}
 	}
-	// What to show to user 4711, of these?
+	// Which of these should user 4711 see?
 	candidates := []uint64{4711 * 7, 4711*7 + 13, 1, 2, 3}
 	known := make([]bool, len(candidates))
 	if err := db.Bloom("read:4711").MayContainManyUint64(candidates, known); err != nil {
@@ -185,7 +185,7 @@ func Example_readingHistory() {
 	// a user without a history: true
 }
 
-// Filters made alike, by several workers, become one.
+// Several workers fill filters with equal parameters, which are then merged.
 func ExampleBloom_merge() {
 	db := inMemory()
 	defer db.Close()

@@ -15,7 +15,7 @@ import (
 	"github.com/sievekv/sievekv"
 )
 
-// clock is a time that stands still until it is moved.
+// clock is a time that stands still until it is set.
 type clock struct{ passed atomic.Int64 }
 
 func (c *clock) now() time.Time {
@@ -23,7 +23,7 @@ func (c *clock) now() time.Time {
 }
 func (c *clock) advance(d time.Duration) { c.passed.Add(int64(d)) }
 
-// withClock opens a store whose time the example moves.
+// withClock opens a store whose time the example sets.
 func withClock() (*sievekv.DB, *clock) {
 	c := new(clock)
 	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Seed: 1, Clock: c.now})
@@ -43,8 +43,8 @@ func falsePositive(f *sievekv.Bloom, from uint64) (uint64, error) {
 	}
 }
 
-// insertRow writes a row and its entry in the filter under seen in one commit, and returns what
-// the filter said. The row does not depend on that.
+// insertRow writes a row and its entry in the filter under seen in one commit, and returns the filter's answer. It
+// writes the row whatever the answer is.
 func insertRow(ctx context.Context, db *sievekv.DB, seen string, id uint64, row string) (bool, error) {
 	var isNew bool
 	err := db.Update(ctx, func(tx *sievekv.Tx) (err error) {
@@ -56,7 +56,7 @@ func insertRow(ctx context.Context, db *sievekv.DB, seen string, id uint64, row 
 	return isNew, err
 }
 
-// smallFilter makes a filter of the ids 0 to 199, which is wrong about many others.
+// smallFilter makes a filter of the ids 0 to 199, with many false positives for other ids.
 func smallFilter(db *sievekv.DB, key string) (*sievekv.Bloom, error) {
 	f := db.Bloom(key)
 	if err := f.Reserve(sievekv.BloomConfig{Capacity: 200, ErrorRate: 0.25}); err != nil {
@@ -70,9 +70,8 @@ func smallFilter(db *sievekv.DB, key string) (*sievekv.Bloom, error) {
 	return f, err
 }
 
-// A row and its entry in the filter are inserted together. That the filter takes an id
-// for known may be an error of its own: the row is written all the same, or it would
-// be lost.
+// A row and its entry in the filter are inserted together. That an id seems known to the filter may be a false
+// positive: the row is written all the same, or it would be lost.
 func Example_rowAndFilter() {
 	db := inMemory()
 	defer db.Close()
@@ -97,8 +96,7 @@ func Example_rowAndFilter() {
 	// row: two apples <nil>
 }
 
-// The rows of ids that a filter takes for known, though they were never inserted, are
-// written, each with its first insert.
+// Rows are also written if their ids seem known to the filter but were never inserted, each at its first insert.
 func TestUpdate_falsePositive(t *testing.T) {
 	db := inMemory()
 	defer db.Close()
@@ -137,9 +135,8 @@ func TestUpdate_falsePositive(t *testing.T) {
 	}
 }
 
-// A filter forgets nothing, so that one of what is there now has to be made anew from
-// time to time: under another key, which Rename then moves over the live one. Lookups
-// go on, and a handle follows its key.
+// A Bloom filter forgets nothing. So a filter of the present rows must be rebuilt from time to time, under another
+// key, which Rename then moves over the live one. Lookups go on, and a handle follows its key.
 func Example_rebuild() {
 	db := inMemory()
 	defer db.Close()
@@ -176,8 +173,8 @@ func Example_rebuild() {
 	// 0 <nil>
 }
 
-// Whoever looks while filters are renamed over the live one sees one of them, whole:
-// the item that all have, and of the items that one filter has alone exactly one.
+// A lookup while filters are renamed over the live one sees one filter as a whole: it finds the item that all filters
+// have, and exactly one of the items that only one filter has.
 func TestRename_underReaders(t *testing.T) {
 	db := inMemory()
 	defer db.Close()
@@ -254,10 +251,9 @@ func TestRename_underReaders(t *testing.T) {
 	wg.Wait()
 }
 
-// Questions for ids that do not exist would all reach the database, as no cache has
-// them. The filter of the existing ids answers nearly all; for the few that it takes
-// for known, an empty value is kept for a minute, so that one that is asked for again
-// and again costs the database a question a minute.
+// No cache has ids that do not exist, so all queries for them would reach the database. The filter of the existing
+// ids answers nearly all of them. For the few false positives the cache keeps an empty value for a minute, so that an
+// id that is asked for again and again costs the database one query a minute.
 func Example_cachePenetration() {
 	db, clock := withClock()
 	defer db.Close()
@@ -334,14 +330,13 @@ func Example_cachePenetration() {
 	// existing: "user 7" from the cache
 }
 
-// lock takes a lock for ttl at most, and reports whether it was free. The token is the
-// holder's own.
+// lock takes a lock for at most ttl, and reports whether it was free. The token identifies the holder.
 func lock(db *sievekv.DB, key, token string, ttl time.Duration) (bool, error) {
 	return db.SetWith(key, []byte(token), sievekv.SetOptions{If: sievekv.IfMissing, TTL: ttl})
 }
 
-// unlock releases a lock if the token's holder still has it, and reports whether that
-// was so. Between the look and the delete nobody can take it.
+// unlock releases a lock if the holder of the token still has it, and reports whether it did. Nobody can take the
+// lock between the check and the delete.
 func unlock(ctx context.Context, db *sievekv.DB, key, token string) (held bool, err error) {
 	err = db.Update(ctx, func(tx *sievekv.Tx) error {
 		holder, err := tx.Get(key)
@@ -358,10 +353,9 @@ func unlock(ctx context.Context, db *sievekv.DB, key, token string) (held bool, 
 	return held && err == nil, err
 }
 
-// When the value of a key that everybody asks for expires, one of those who miss it
-// asks the database, and the others wait for what it finds. It holds a lock, which
-// expires in case it never comes back; one that comes back too late does not release
-// the lock of who took it after that.
+// When the value of a key that many clients ask for expires, one of the clients that miss it asks the database, and
+// the others wait for its answer. That client holds a lock, which expires in case the client never comes back. If it
+// comes back too late, it does not release the lock of the client that took it meanwhile.
 func Example_cacheBreakdown() {
 	db, clock := withClock()
 	defer db.Close()
@@ -398,8 +392,7 @@ func Example_cacheBreakdown() {
 	// third asks the database: true
 }
 
-// Of all who miss a value at once exactly one asks the database, and the lock is free
-// afterwards.
+// If many clients miss a value at the same time, exactly one asks the database, and the lock is free afterwards.
 func TestDB_SetWith_breakdown(t *testing.T) {
 	db, _ := withClock()
 	defer db.Close()
@@ -456,15 +449,13 @@ func TestDB_SetWith_breakdown(t *testing.T) {
 	}
 }
 
-// jittered returns base and a random part of share of it: keys that were set together
-// do not expire together.
+// jittered returns base and a random part of share of it: keys that were set together do not expire together.
 func jittered(rng *rand.Rand, base time.Duration, share float64) time.Duration {
 	return base + time.Duration(rng.Float64()*share*float64(base))
 }
 
-// A cache that is filled at once would expire at once, and the database be asked for
-// everything. With a tenth of the hour up to chance the questions are spread over six
-// minutes.
+// A cache that is filled at once would also expire at once, and the database would be asked for everything. If a
+// tenth of the hour is random, the queries are spread over six minutes.
 func Example_cacheAvalanche() {
 	db, clock := withClock()
 	defer db.Close()

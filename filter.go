@@ -5,20 +5,18 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Filter is what handles on filters of all types have. An item is given as bytes, as a string, or as a
-// uint64, which stands for its 8 bytes in little-endian order: as one or as the other, an item of
-// the same bytes is the same item.
+// Filter has the methods that handles on filters of all types share. An item is bytes, a string, or a uint64, which
+// means its 8 bytes in little-endian order. The form does not matter: items of the same bytes are the same item.
 //
-// Adding an item again changes nothing in a Bloom filter; a cuckoo or counting filter has it once
-// more then, and deletes it as often.
+// Adding an item again changes nothing in a Bloom filter. A cuckoo or counting filter then has the item once more,
+// and it can be deleted as often.
 type Filter interface {
-	// MayContain reports whether the item may be there: false means that it is not. With an error
-	// it is true.
+	// MayContain reports whether the item may be present: false means that it is not. With an error it is true.
 	MayContain(item []byte) (bool, error)
 	MayContainString(item string) (bool, error)
 	MayContainUint64(item uint64) (bool, error)
 
-	// MayContainMany sets present[i] to what MayContain says of items[i].
+	// MayContainMany sets present[i] to what MayContain returns for items[i].
 	MayContainMany(items [][]byte, present []bool) error
 	MayContainManyString(items []string, present []bool) error
 	MayContainManyUint64(items []uint64, present []bool) error
@@ -28,8 +26,8 @@ type Filter interface {
 	AddString(item string) (isNew bool, err error)
 	AddUint64(item uint64) (isNew bool, err error)
 
-	// AddMany adds items, sets isNew[i] to what Add says of items[i], unless isNew is nil, and
-	// returns how many are new.
+	// AddMany adds items, sets isNew[i] to what Add returns for items[i], unless isNew is nil, and returns how many
+	// are new.
 	AddMany(items [][]byte, isNew []bool) (n int, err error)
 	AddManyString(items []string, isNew []bool) (n int, err error)
 	AddManyUint64(items []uint64, isNew []bool) (n int, err error)
@@ -44,9 +42,9 @@ var (
 	_ Filter = (*Counting)(nil)
 )
 
-// ItemError is the error of a method that takes many items: it tells the index of the first item that was not
-// added, or deleted, and wraps the reason.
+// ItemError is the error of a method that takes many items. It has the index of the first item that was not added or
+// deleted, and wraps the reason.
 type ItemError = scalableext.ItemError
 
-// Scope is a Tx or a Snapshot: what the In of a handle takes.
+// Scope is a Tx or a Snapshot, for the method In of handles.
 type Scope = kv.Scope

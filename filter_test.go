@@ -26,7 +26,7 @@ func small(t *testing.T, db *sievekv.DB) map[string]sievekv.Filter {
 	return map[string]sievekv.Filter{"bloom": b, "cuckoo": c, "counting": n}
 }
 
-// The forms of an item mean the same on all types, and answers that are not wanted need no slice.
+// The forms of an item mean the same for all types, and unwanted answers need no slice.
 func TestFilter_forms(t *testing.T) {
 	db := inMemory()
 	defer db.Close()
@@ -79,7 +79,7 @@ func TestFilter_forms(t *testing.T) {
 	}
 }
 
-// A batch that does not fit tells the first item that was not added.
+// The error of a batch that does not fit has the first item that was not added.
 func TestFilter_AddMany_full(t *testing.T) {
 	db := inMemory()
 	defer db.Close()
@@ -139,7 +139,7 @@ func TestFilter_Drop(t *testing.T) {
 	}
 }
 
-// When a filter expires is a time, as elsewhere; one that does not has the zero time.
+// The expiry of a filter is a time.Time, the zero time if it does not expire.
 func TestInfo_expiresAt(t *testing.T) {
 	db, clock := withClock()
 	defer db.Close()

@@ -13,49 +13,48 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// With returns the same store with another level of durability for its writes, and
-// those of handles made from it.
+// With returns the same store with another level of durability for its writes, and for those of handles made from it.
 func (db *DB) With(level Durability) *DB { return &DB{store: db.store, level: level} }
 
-// SetOptions say how SetWith writes. The zero value is the way of Set.
+// SetOptions say how SetWith writes. The zero value makes it behave like Set.
 type SetOptions struct {
-	// If is the condition of writing: IfMissing or IfThere; 0 means none.
+	// If is the condition: IfMissing or IfThere; 0 means none.
 	If SetIf
 
-	// At most one of these is given. With none the key lives for ever.
-	TTL      time.Duration // how long it lives, at least a millisecond
-	ExpireAt time.Time     // when it ceases to exist; a time that has passed removes the key
-	KeepTTL  bool          // it keeps the expiry of what is there, if anything is
+	// At most one of the fields below may be set. With none the key does not expire.
+	TTL      time.Duration // the time to live, at least a millisecond
+	ExpireAt time.Time     // when the key expires; a past time removes the key
+	KeepTTL  bool          // an existing key keeps its expiry
 }
 
 // SetIf is a condition of SetWith.
 type SetIf = kv.SetIf
 
-// The conditions of SetWith. What is under the key may be of any type.
+// The conditions of SetWith. They hold for keys of any type.
 const (
-	IfMissing = kv.SetIfMissing // nothing may be under the key
-	IfThere   = kv.SetIfThere   // something must be under the key
+	IfMissing = kv.SetIfMissing // the key must be missing
+	IfThere   = kv.SetIfThere   // the key must exist
 )
 
-// ErrTTL is returned by SetWith for a TTL below a millisecond, and for more than one of TTL, ExpireAt and KeepTTL.
+// ErrTTL is returned by SetWith for a TTL below a millisecond, and if more than one of TTL, ExpireAt and KeepTTL is
+// set.
 var ErrTTL = errors.New("sievekv: a time to live must be at least a millisecond, and the only expiry given")
 
-// Get returns the string under a key, a copy of it. The errors are ErrNotFound, and ErrWrongType for a filter.
+// Get returns a copy of the string under a key. The errors are ErrNotFound, and ErrWrongType for a filter.
 func (db *DB) Get(key string) ([]byte, error) { return db.store.Get([]byte(key)) }
 
-// MGet returns the strings under keys as of one moment, nil for each that is missing
-// or holds another type.
+// MGet returns the strings under keys as of one moment, nil for each key that is missing or holds another type.
 func (db *DB) MGet(keys ...string) ([][]byte, error) { return db.store.MGet(inBytes(keys)...) }
 
-// Set sets the string under a key, replacing what is there, be it a string or a filter. It does
-// not expire. The error is ErrTooLarge for a string above the limit.
+// Set sets the string under a key, replacing an existing string or filter. The key does not expire. The error is
+// ErrTooLarge for a string above the limit.
 func (db *DB) Set(key string, value []byte) error {
 	_, err := db.store.Set(db.level, []byte(key), value, kv.SetOptions{})
 	return err
 }
 
-// SetWith is Set with options, and reports whether the condition let it write. The errors are ErrTTL and ErrOptions for
-// options that do not fit, and ErrTooLarge.
+// SetWith is Set with options, and reports whether their condition held and the string was set. The errors are ErrTTL
+// and ErrOptions for options that do not fit, and ErrTooLarge.
 func (db *DB) SetWith(key string, value []byte, o SetOptions) (bool, error) {
 	opts, err := o.stored(db.store)
 	if err != nil {
@@ -64,7 +63,7 @@ func (db *DB) SetWith(key string, value []byte, o SetOptions) (bool, error) {
 	return db.store.Set(db.level, []byte(key), value, opts)
 }
 
-// stored returns the options as package kv takes them.
+// stored returns the options in the form of package kv.
 func (o SetOptions) stored(store *kv.DB) (kv.SetOptions, error) {
 	if o.If != kv.SetAlways && o.If != IfMissing && o.If != IfThere {
 		return kv.SetOptions{}, fmt.Errorf("%w: SetOptions.If is %d, want IfMissing, IfThere or 0", ErrOptions, o.If)
@@ -105,60 +104,57 @@ func mset(w *kv.Writer, keys [][]byte, values map[string][]byte) error {
 	return nil
 }
 
-// Incr adds n to the integer under a key, a string in decimal, 0 if it is missing, and returns the sum. The key
+// Incr adds n to the integer under a key, a decimal string, and returns the sum. A missing key counts as 0. The key
 // keeps its expiry. The errors are ErrNotInteger, ErrOverflow and ErrWrongType.
 func (db *DB) Incr(key string, n int64) (int64, error) {
 	return db.store.Incr(db.level, []byte(key), n)
 }
 
-// Delete removes keys, all in one commit, and returns how many were there.
+// Delete removes keys in one commit, and returns how many existed.
 func (db *DB) Delete(keys ...string) (int, error) {
 	return db.store.Delete(db.level, inBytes(keys)...)
 }
 
-// Exists returns how many of the keys are there; one named twice counts twice.
+// Exists returns how many of the keys exist; a key given twice counts twice.
 func (db *DB) Exists(keys ...string) (int, error) { return db.store.Exists(inBytes(keys)...) }
 
-// TypeOf returns the type of a key as the command TYPE prints it: "string", "MBbloom--" for a Bloom filter, "MBbloomCF" for a
-// cuckoo filter, "CBloom---" for a counting filter, and "none" if it is missing.
+// TypeOf returns the type of a key as the command TYPE prints it: "string", "MBbloom--" for a Bloom filter,
+// "MBbloomCF" for a cuckoo filter, "CBloom---" for a counting filter, and "none" if the key is missing.
 func (db *DB) TypeOf(key string) (string, error) { return db.store.TypeOf([]byte(key)) }
 
-// Rename moves what is under src to dst in one commit, replacing what is there: a lookup of dst
-// finds the old or the new, never neither. Its expiry goes with it. It returns ErrNotFound if src is
-// missing.
+// Rename renames src to dst in one commit, replacing an existing dst. A lookup of dst always finds the old or the new
+// one. The expiry of src goes with it. It returns ErrNotFound if src is missing.
 func (db *DB) Rename(src, dst string) error {
 	return db.store.Rename(db.level, []byte(src), []byte(dst))
 }
 
-// RenameIfFree is Rename if nothing is under dst, and reports whether that was so. It returns ErrNotFound if src is missing.
+// RenameIfFree is Rename if dst does not exist, and reports whether it renamed. It returns ErrNotFound if src is
+// missing.
 func (db *DB) RenameIfFree(src, dst string) (bool, error) {
 	return db.store.RenameIfFree(db.level, []byte(src), []byte(dst))
 }
 
-// Copy copies what is under src to dst, its expiry too. It reports whether it did: not if src is missing, nor if
-// something is under dst, unless replace is set. Other writes to both keys wait. If the context ends before the copy is
-// complete, nothing is changed.
+// Copy copies src with its expiry to dst. It reports whether it did: src must exist, and dst must not, unless replace
+// is set. Meanwhile other writes to both keys wait. If the context ends before the copy is complete, nothing changes.
 func (db *DB) Copy(ctx context.Context, src, dst string, replace bool) (bool, error) {
 	return db.store.Copy(ctx, db.level, []byte(src), []byte(dst), replace)
 }
 
-// Expire sets how long a key lives from now on, whatever was set before, and reports whether it is there.
-// A ttl below a millisecond removes the key.
+// Expire sets the time to live of a key from now on, and reports whether the key exists. A ttl below a millisecond
+// removes the key.
 func (db *DB) Expire(key string, ttl time.Duration) (bool, error) {
 	return db.store.Expire(db.level, []byte(key), after(db.store, ttl), kv.ExpireAlways)
 }
 
-// ExpireAt sets when a key ceases to exist, whatever was set before, and reports whether it is there. A time that has passed
-// removes the key.
+// ExpireAt sets when a key expires, and reports whether the key exists. A past time removes the key.
 func (db *DB) ExpireAt(key string, at time.Time) (bool, error) {
 	return db.store.Expire(db.level, []byte(key), at.UnixMilli(), kv.ExpireAlways)
 }
 
-// Persist takes the expiry of a key away, and reports whether it had one.
+// Persist removes the expiry of a key, and reports whether it had one.
 func (db *DB) Persist(key string) (bool, error) { return db.store.Persist(db.level, []byte(key)) }
 
-// TTL returns how long a key has to live, 0 for one that does not expire. It returns ErrNotFound for a
-// missing key.
+// TTL returns the time to live of a key, 0 if it does not expire. It returns ErrNotFound for a missing key.
 func (db *DB) TTL(key string) (time.Duration, error) {
 	at, err := db.store.ExpiryOf([]byte(key))
 	if err != nil {
@@ -167,8 +163,7 @@ func (db *DB) TTL(key string) (time.Duration, error) {
 	return remaining(at, db.store.Now()), nil
 }
 
-// remaining returns how long it is from now until at, in Unix milliseconds: at least a millisecond, and
-// 0 if at is 0.
+// remaining returns the time from now until at, in Unix milliseconds: at least a millisecond, and 0 if at is 0.
 func remaining(at, now int64) time.Duration {
 	if at == 0 {
 		return 0
@@ -179,16 +174,16 @@ func remaining(at, now int64) time.Duration {
 
 // ScanOptions say which keys Scan returns; the zero value means all. Most programs need at most
 //
-//   - Match: a pattern as of the command KEYS, with *, ?, [abc] and \ for what stands for itself;
+//   - Match: a pattern as in the command KEYS, with *, ?, [abc], and \ before a character that stands for itself;
 //   - Type: the name of a type as TypeOf returns it, in any case;
-//   - Objects: filters alone, no strings.
+//   - Objects: only filters, no strings.
 //
 // See kv.ScanOptions for the others.
 type ScanOptions = kv.ScanOptions
 
-// Scan returns the keys, to be ranged over, in no meaningful order: one that is there all the time is
-// returned exactly once, one that comes or goes meanwhile once or not at all. An error, such as that of a context that
-// has ended, comes with the key "", and ends it. Keys may be written meanwhile.
+// Scan returns an iterator over the keys, in no meaningful order. A key that exists all the time is returned exactly
+// once; a key that comes or goes meanwhile is returned once or not at all. An error, such as that of a context that
+// has ended, comes with the key "" and ends the iteration. Keys may be written meanwhile.
 func (db *DB) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
 	return db.store.Scan(ctx, o)
 }

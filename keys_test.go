@@ -8,7 +8,7 @@ import (
 	"github.com/sievekv/sievekv"
 )
 
-// A time to live beyond what a Duration holds is the longest it does.
+// A time to live that does not fit into a Duration becomes the longest one.
 func TestDB_TTL(t *testing.T) {
 	db := inMemory()
 	if err := db.Set("k", []byte("v")); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/sievekv/sievekv"
 )
 
-// A program registers the metrics of its store beside its own.
+// A program registers its store's metrics with its own.
 func ExampleNewCollector() {
 	db := inMemory()
 	defer db.Close()
@@ -34,7 +34,7 @@ func ExampleNewCollector() {
 	// sievekv_up 1
 }
 
-// The collector describes every metric that it gives, and of a closed store tells that alone.
+// The collector describes every metric that it collects, and for a closed store collects only sievekv_up.
 func TestNewCollector(t *testing.T) {
 	db := inMemory()
 	registry := prometheus.NewPedanticRegistry() // refuses what was not described

@@ -1,6 +1,6 @@
-// Package sievekv is an embedded store of durable, transactional probabilistic
-// filters: sets that answer "was this item added" from memory, at a false-positive
-// rate that is chosen and with no false negatives, and that survive a crash.
+// Package sievekv is an embedded store of durable, transactional probabilistic filters. A filter is a set that
+// answers "was this item added" from memory, with a false-positive rate that you choose and without false negatives.
+// Filters survive crashes.
 //
 //	db, err := sievekv.Open("data", nil)
 //	...
@@ -10,8 +10,8 @@
 //	isNew, err := seen.AddString("https://example.org/") // true, and on stable storage
 //	maybe, err := seen.MayContainString("https://example.org/")
 //
-// There are three types of filters. Bloom filters are the smallest. Items can be deleted from
-// cuckoo filters, which count copies, too:
+// There are three types of filters. Bloom filters are the smallest. Cuckoo filters can also delete items, and count
+// copies:
 //
 //	revoked := db.Cuckoo("revoked")
 //	err = revoked.OpenOrReserve(sievekv.CuckooConfig{Capacity: 1e6, ErrorRate: 1e-4})
@@ -19,10 +19,10 @@
 //	isNew, err := revoked.AddString("token 17")
 //	was, err := revoked.DeleteString("token 17")
 //
-// and from counting Bloom filters, db.Counting, which count up to 15. They can be merged, as
-// Bloom filters can, and take four times the space of those. Filter is what all types share.
+// Counting Bloom filters, db.Counting, can delete items and count up to 15. They can be merged, as Bloom filters can,
+// and take four times the space of a Bloom filter. The interface Filter has what all types share.
 //
-// Strings can be kept beside the filters, and written together with them, by DB.Update:
+// The store also keeps strings. DB.Update writes strings and filters together:
 //
 //	err = db.Update(ctx, func(tx *sievekv.Tx) error {
 //		if _, err := tx.Bloom("seen").AddString("order:17"); err != nil {
@@ -31,53 +31,50 @@
 //		return tx.Set("order:17", row)
 //	})
 //
-// # Words
+// # Terminology
 //
-//   - item: what is added to a filter and looked for: any bytes, a string, or a uint64 (which
-//     is its 8 bytes in little-endian order).
+//   - item: what is added to a filter and looked up: any bytes, a string, or a uint64, which means its 8 bytes in
+//     little-endian order.
 //   - key: the name of a filter or a string in the store, up to 64 KiB of any bytes.
-//   - capacity: the distinct items a filter is made for; in a cuckoo or counting filter
-//     copies count, too. A filter grows beyond it, unless it is made with NonScaling.
-//   - layer: a filter of fixed size. A filter begins with one, and has one more each time it grows;
-//     RedisBloom says sub-filter.
-//   - commit: writes that are there together, or not at all, after a crash too: those of one call (of AddMany
-//     those of up to 4096 items), or of one transaction.
-//   - block: a part of a layer, of up to 8 KiB: what is stored, and kept in memory, as a unit.
-//   - error rate: the chance that an item never added is answered with true. It is
-//     an upper bound, at any number of items up to the capacity, and beyond it for
-//     a filter that grows.
-//   - durability: when a write is reported as done. Always, the default: when it is
-//     on stable storage. A handle's With chooses another level for its writes.
+//   - capacity: the number of distinct items that a filter is made for; in a cuckoo or counting filter copies count too. A
+//     filter grows beyond it, unless it is made with NonScaling.
+//   - layer: a filter of fixed size. A filter starts with one layer and grows by further ones; RedisBloom says sub-filter.
+//   - commit: writes that after a crash are there together or not at all: those of one call (up to 4096 items of an
+//     AddMany), or of one transaction.
+//   - block: a part of a layer of up to 8 KiB, the unit that is stored and cached.
+//   - error rate: the probability that a lookup of an item that was never added returns true. It is an upper bound for any
+//     number of items up to the capacity, and beyond it for a filter that grows.
+//   - durability: when a write returns. Always, the default: when it is on stable storage. The method With of a handle
+//     chooses another level for its writes.
 //
 // # Concurrency
 //
-// A DB and its handles are safe for any number of goroutines. Lookups of blocks in
-// memory take no lock. Adds to one key are serialized, those to different keys run
-// side by side, and all that wait for the disk share its syncs.
+// A DB and its handles may be used by any number of goroutines. Lookups of blocks in memory take no lock. Adds to the
+// same key run one after the other, adds to different keys at the same time, and all writes that wait for the disk
+// share its syncs.
 //
 // # Errors
 //
-// The errors are for errors.Is. Their messages add the key, or the option, and the values that do not
-// fit. Each method names its own. Besides,
+// The errors are for errors.Is. Their messages add the key or the option, and the wrong values. Each method documents
+// its own errors. Besides these,
 //
-//   - every method returns ErrClosed after Close, ErrFailed after the disk has failed, and ErrCorrupt for
-//     what it reads and cannot decode;
-//   - every write returns ErrNoSpace while the disk is almost full, unless it only removes keys; ErrTooLarge for a
-//     key above 64 KiB; and ErrNested or ErrBusy instead of waiting for ever for a transaction: see DB.Update;
+//   - every method returns ErrClosed after Close, ErrFailed after the disk has failed, and ErrCorrupt if it reads damaged
+//     data;
+//   - every write returns ErrNoSpace while the disk is almost full, unless it only removes keys; ErrTooLarge for a key above
+//     64 KiB; and ErrNested or ErrBusy instead of waiting for ever for a transaction: see DB.Update;
 //   - everything in a transaction or a snapshot returns ErrEnded after its end.
 //
 // # Limits
 //
-// A string may have 7/32 of Options.MemTableSize, 7 MiB by default, and all writes of a transaction together
-// a quarter of it: otherwise the error is ErrTooLarge. Times are kept to the millisecond; what is finer is cut off.
+// A string may have 7/32 of Options.MemTableSize, 7 MiB by default, and all writes of a transaction together a
+// quarter of it; otherwise the error is ErrTooLarge. Times are truncated to milliseconds.
 //
-// # Below
+// # Related packages
 //
-// This package is the store with everything it has. DB.Store returns the engine, of package kv:
-// server.New takes it, and so do types of filters that are not this package's. Package
-// module extends it with types and commands of a program's own; coreext has the built-in commands. bloomext,
-// cuckooext and countingext are the filters, scalableext is what they have in common, txn is transactions,
-// compaction is the service that keeps stored blocks in shape.
+// DB.Store returns the engine, of package kv, for server.New and for other types of filters. Package module extends
+// the store with a program's own types and commands; coreext has the built-in commands. bloomext, cuckooext and
+// countingext are the filters, scalableext is what they share, txn has transactions, and compaction maintains stored
+// blocks in the background.
 package sievekv
 
 import (
@@ -101,51 +98,51 @@ import (
 
 // Options configure a store; nil means the defaults. Most programs need at most
 //
-//   - Durability: the level of writes that ask for no other, Always by default;
+//   - Durability: the level of writes that do not ask for another, Always by default;
 //   - CacheSize: the memory for blocks, in bytes, 256 MiB by default;
 //   - MaxFilterBytes: the largest filter, in bytes, 64 GiB by default;
 //   - InMemory: nothing is kept, and the directory is ignored;
 //   - MustExist: Open makes no store, but returns ErrNotExist if there is none;
-//   - Logger: what an operator should know goes there, slog.Default() by default.
+//   - Logger: receives what an operator should know, slog.Default() by default.
 //
 // See kv.Options for the others.
 type Options = kv.Options
 
-// Durability says when a write is reported as done.
+// Durability says when a write returns.
 type Durability = kv.Durability
 
 // The levels of durability. Whatever the level, a crash keeps or loses each commit as a whole.
 const (
-	Always   = kv.Always   // when it is on stable storage: nothing that was reported is lost
-	EverySec = kv.EverySec // at once; it is synced within about a second, which is what a crash may lose
-	NoSync   = kv.NoSync   // at once; it is synced when the log is, and even a kill of the process may lose the last writes
+	Always   = kv.Always   // when it is on stable storage: no write that has returned is lost
+	EverySec = kv.EverySec // at once; it is synced within about a second, so a crash may lose the last second
+	NoSync   = kv.NoSync   // at once, without a sync of its own; even a kill of the process may lose the last writes
 )
 
-// Hash is how a filter hashes its items: the field Hash of a BloomConfig, CuckooConfig or CountingConfig. The zero
+// Hash is the hash of a filter's items, for the field Hash of a BloomConfig, CuckooConfig or CountingConfig. The zero
 // value means HashKeyed.
 type Hash = hash.Kind
 
-// The hashes of items. See package kv/hash for what they promise.
+// The hashes of items. See package kv/hash for their guarantees.
 const (
-	HashKeyed = hash.Keyed // with a secret of the store: nobody who does not know it can choose items that collide
-	HashXXH64 = hash.XXH64 // for filters that are to be the same in several stores, with Options.Seed
+	HashKeyed = hash.Keyed // with a secret of the store: without it nobody can choose items that collide
+	HashXXH64 = hash.XXH64 // for filters that must be the same in several stores, with Options.Seed
 )
 
 // The errors, for errors.Is. Package kv has the rest.
 var (
 	ErrNotFound   = kv.ErrNotFound   // the key is missing or has expired
-	ErrExists     = kv.ErrExists     // the key is there, and must not be
+	ErrExists     = kv.ErrExists     // the key exists, and must not
 	ErrWrongType  = kv.ErrWrongType  // the key holds another type
-	ErrTooLarge   = kv.ErrTooLarge   // the key, value, filter or commit is larger than may be
-	ErrNotInteger = kv.ErrNotInteger // the string is no integer of 64 bits
+	ErrTooLarge   = kv.ErrTooLarge   // the key, value, filter or commit is too large
+	ErrNotInteger = kv.ErrNotInteger // the string is not a 64-bit integer
 	ErrOverflow   = kv.ErrOverflow   // the sum does not fit into 64 bits
 	ErrLocked     = kv.ErrLocked     // the store is open already, in this process or another
 	ErrNoSpace    = kv.ErrNoSpace    // the disk is almost full; lookups go on
 	ErrFailed     = kv.ErrFailed     // the disk failed: close the store and open it again
-	ErrBusy       = kv.ErrBusy       // the write has waited too long for a transaction that is open and does nothing
-	ErrNested     = kv.ErrNested     // the write is made inside of a transaction, and is not part of it
+	ErrBusy       = kv.ErrBusy       // the write has waited too long for an open transaction that does nothing
+	ErrNested     = kv.ErrNested     // the write is inside a transaction, but not part of it
 	ErrClosed     = kv.ErrClosed     // the store is closed
-	ErrCorrupt    = kv.ErrCorrupt    // what is stored is damaged
+	ErrCorrupt    = kv.ErrCorrupt    // stored data is damaged
 	ErrOptions    = kv.ErrOptions    // a value of Options or SetOptions is out of range
 	ErrNotExist   = kv.ErrNotExist   // there is no store, and Options.MustExist is set
 	ErrEnded      = kv.ErrEnded      // the transaction, or the snapshot, has ended
@@ -153,30 +150,32 @@ var (
 	ErrOtherStore = kv.ErrOtherStore // the transaction is of another store
 )
 
-// The errors of filters, for errors.Is: the same on all types. Their messages name the key or the
-// field, and the values that do not fit.
+// The errors of filters, for errors.Is. They are the same for all types. Their messages name the key or the field,
+// and the wrong values.
 var (
-	ErrFull       = scalableext.ErrFull       // no room for the item, in a filter that does not grow
-	ErrCannotGrow = scalableext.ErrCannotGrow // no room for the item, and there can be no further layer
+	ErrFull       = scalableext.ErrFull       // the filter has no room for the item, and does not grow
+	ErrCannotGrow = scalableext.ErrCannotGrow // the filter has no room for the item, and can have no further layer
 	ErrMismatch   = scalableext.ErrMismatch   // the filter was made with other parameters
-	ErrUnequal    = scalableext.ErrUnequal    // the filters to be merged differ
+	ErrUnequal    = scalableext.ErrUnequal    // the filters differ too much to be merged
 	ErrRate       = scalableext.ErrRate       // the union of the filters would exceed the error rate
 	ErrConfig     = scalableext.ErrConfig     // a value of a BloomConfig, CuckooConfig or CountingConfig is out of range
 )
 
-// DB is an open store. Its writes are reported as done at the level of durability that With has chosen, or else at
-// that of Options.Durability. It is safe for any number of goroutines.
+// DB is an open store. Its writes have the level of durability that With has chosen, by default that of
+// Options.Durability. It may be used by any number of goroutines.
 type DB struct {
 	store *kv.DB
 	level Durability
 }
 
-// Open opens the store in dir, making both if they are not there, readable by this user alone; nil
-// options mean the defaults. One process at a time can have a store open, and only once; Close closes it. The errors are
-// ErrLocked if it is open already, ErrNotExist with Options.MustExist, ErrOptions, which lists every option out of range,
-// ErrCorrupt, ErrFailed, kv.ErrUnsupportedVersion for a store of a newer version, and those of the file system.
+// Open opens the store in dir. If the store or the directory is missing, it makes them, readable by this user only.
+// Nil options mean the defaults. Only one process at a time can have a store open, and only once; Close closes it.
 //
-// Modules in the options come in addition to the store's own; one of the name of an own module takes its place.
+// The errors are ErrLocked if the store is open already, ErrNotExist with Options.MustExist, ErrOptions, which lists
+// every option out of range, ErrCorrupt, ErrFailed, kv.ErrUnsupportedVersion for a store of a newer version, and
+// those of the file system.
+//
+// Modules in the options are added to the store's own. A module with the name of an own one replaces it.
 func Open(dir string, o *Options) (*DB, error) {
 	var opts Options
 	if o != nil {
@@ -190,14 +189,16 @@ func Open(dir string, o *Options) (*DB, error) {
 	return &DB{store: db}, nil
 }
 
-// Modules are the modules that Open gives every store: the built-in commands, the filters, compaction, and transactions.
+// Modules returns the modules that Open gives every store: the built-in commands, the filters, compaction, and
+// transactions.
 func Modules() []module.Module {
 	return []module.Module{
 		coreext.Module(), bloomext.Module(), cuckooext.Module(), countingext.Module(), compaction.Module(), txn.Module(),
 	}
 }
 
-// withOwn returns the modules of a store: its own, and those of a table. What is no table stays.
+// withOwn returns the store's own modules and those of a table. If modules is not a table, withOwn returns it
+// unchanged.
 func withOwn(modules kv.Modules) kv.Modules {
 	if _, isTable := modules.(*module.Table); modules != nil && !isTable {
 		return modules
@@ -212,35 +213,35 @@ func withOwn(modules kv.Modules) kv.Modules {
 	return module.New(append(all, given...)...)
 }
 
-// Store returns the engine below the DB, which package server serves and extensions use.
+// Store returns the engine below the DB, for package server and for extensions.
 func (db *DB) Store() *kv.DB { return db.store }
 
-// Close brings everything written to stable storage and closes the store. Transactions that have
-// not ended are rolled back. Later uses of the store, its handles and Close return ErrClosed. Of a
-// store that has failed it returns ErrFailed: writes below Always may be lost.
+// Close syncs everything written, and closes the store. Open transactions are rolled back. Later uses of the store,
+// its handles and Close return ErrClosed. If the store has failed, Close returns ErrFailed: writes below level Always
+// may be lost.
 func (db *DB) Close() error { return db.store.Close() }
 
-// Sync returns when every commit reported before it is on stable storage.
+// Sync returns when every earlier commit is on stable storage.
 func (db *DB) Sync() error { return db.store.Sync() }
 
-// Health returns nil if the store takes reads and writes; ErrNoSpace if it takes reads and
-// deletions alone; and ErrFailed, with the cause, or ErrClosed if it takes neither.
+// Health returns nil if the store takes reads and writes, ErrNoSpace if it takes only reads and deletions, and
+// ErrFailed, with the cause, or ErrClosed if it takes neither.
 func (db *DB) Health() error { return db.store.Health() }
 
-// CheckReport is what Check has found: how many Keys and Blocks, and Bytes of these, it has read; the Problems, none if
-// the store is sound; and Notes of what is unlikely, or could not be checked.
+// CheckReport is the result of Check. It has the numbers of Keys, Blocks and Bytes that Check has read, the Problems,
+// none if the store is sound, and Notes about what is unlikely or could not be checked.
 type CheckReport = kv.CheckReport
 
-// Check reads all that is stored, as of one moment, and reports what is damaged. Writes go on meanwhile. It returns an
-// error only if it cannot go on: what is damaged is in the report.
+// Check reads everything stored, as of one moment, and reports damage. Writes go on meanwhile. It returns an error
+// only if it cannot go on; damage is in the report.
 func (db *DB) Check(ctx context.Context) (*CheckReport, error) { return db.store.Check(ctx) }
 
-// NewCollector returns a collector of the store's metrics for Prometheus, whose names begin with
-// "sievekv_"; package server serves them, with its own, by itself. For several stores in one registry, register each by
-// prometheus.WrapRegistererWith and a label of its own.
+// NewCollector returns a Prometheus collector of the store's metrics, whose names begin with "sievekv_". Package
+// server serves these and its own metrics without it. If several stores share a registry, register each with
+// prometheus.WrapRegistererWith and its own label.
 func NewCollector(db *DB) prometheus.Collector { return metrics.New(db.store) }
 
-// Size returns the number of keys, of filters and strings. It counts expired keys that were not removed yet.
+// Size returns the number of keys, of filters and strings. It counts expired keys that are not removed yet.
 func (db *DB) Size() (uint64, error) { return db.store.Size() }
 
 // Bloom returns a handle on the Bloom filter under a key. It reads nothing: the filter may be made

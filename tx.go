@@ -15,27 +15,26 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// Tx is a transaction that writes: see DB.Update and DB.BeginTx. It reads what it has written. It may
-// be used by several goroutines, which take turns, until it ends: then every use of it, and of handles that it
-// has made, returns ErrEnded. Its methods are those of DB, with the same errors, for the writes of one commit.
+// Tx is a transaction that writes: see DB.Update and DB.BeginTx. It reads what it has written. Several goroutines may
+// use it, one at a time, until it ends; later uses of it, and of handles that it has made, return ErrEnded. Its
+// methods are those of DB, with the same errors, for the writes of one commit.
 type Tx struct{ tx *kv.Transaction }
 
-// Snapshot is the store as of one commit, for reading: see DB.View. What has not expired at its beginning does not
-// expire in it. A write through one of its handles returns ErrReadOnly, and every use after the end of View's function
-// ErrEnded.
+// Snapshot is the store as of one commit, for reading: see DB.View. Keys that had not expired at its beginning do not
+// expire in it. A write through one of its handles returns ErrReadOnly; every use after the function of View has
+// returned returns ErrEnded.
 type Snapshot struct{ tx *kv.Transaction }
 
-// Update runs f in a transaction. If f returns nil, all that it wrote through tx is one commit; if it
-// returns an error or panics, nothing is written, and Update returns the error, or panics too.
-// Other writes of the store wait from before f is called until it has returned. Lookups go on:
-// they find the store as it was before, or as it is afterwards.
+// Update runs f in a transaction. If f returns nil, everything that it wrote through tx is one commit. If it returns
+// an error or panics, nothing is written, and Update returns the error or panics too. Other writes of the store wait
+// while f runs. Lookups go on: they see the store as it was before or as it is afterwards.
 //
-// Inside of f, write through tx alone. A write that is not, such as one by a handle of db's, would
-// wait for f to return, and so for itself: it returns ErrNested, or ErrBusy after
-// Options.MaxIdleTransaction, 10 seconds by default, if another goroutine makes it. All that f writes has to fit into one
-// commit, a quarter of Options.MemTableSize, 8 MiB by default: otherwise the error is ErrTooLarge.
+// Inside f, write only through tx. A write that is not part of the transaction, such as one by a handle of db, would
+// wait for f to return, and so for itself. It returns ErrNested, or, if another goroutine makes it, ErrBusy after
+// Options.MaxIdleTransaction, 10 seconds by default. Everything that f writes must fit into one commit, which may
+// have a quarter of Options.MemTableSize, 8 MiB by default; otherwise the error is ErrTooLarge.
 //
-// If the context ends while f runs, the transaction is rolled back: further uses of it return ErrEnded together with
+// If the context ends while f runs, the transaction is rolled back: later uses of it return ErrEnded together with
 // the context's error, and so does Update.
 //
 //	err := db.Update(ctx, func(tx *sievekv.Tx) error {
@@ -48,15 +47,15 @@ func (db *DB) Update(ctx context.Context, f func(tx *Tx) error) error {
 	return db.store.Update(ctx, db.level, func(tx *kv.Transaction) error { return f(&Tx{tx}) })
 }
 
-// View runs f with the store as of one commit, and returns f's error. Nobody waits for it, however long it takes; what
-// is overwritten or deleted meanwhile takes its space on the disk until f returns. After the end of the context every use of
-// the snapshot returns an error.
+// View runs f with the store as of one commit, and returns the error of f. No write waits for it, however long it
+// takes. Until f returns, data that is overwritten or deleted meanwhile keeps its space on the disk. After the
+// context has ended, every use of the snapshot returns an error.
 func (db *DB) View(ctx context.Context, f func(s *Snapshot) error) error {
 	return db.store.View(ctx, func(tx *kv.Transaction) error { return f(&Snapshot{tx}) })
 }
 
-// BeginTx begins a transaction that Commit or Rollback ends, or the end of its context, which
-// rolls it back. Until then all other writes of the store wait, as in Update. Prefer Update, which cannot be left open.
+// BeginTx begins a transaction, which ends with Commit, Rollback, or the end of its context, which rolls it back.
+// Until then all other writes of the store wait, as in Update. Prefer Update, which cannot be left open.
 func (db *DB) BeginTx(ctx context.Context) (*Tx, error) {
 	tx, err := db.store.BeginExclusive(ctx, db.level)
 	if err != nil {
@@ -70,7 +69,7 @@ func (db *DB) BeginTx(ctx context.Context) (*Tx, error) {
 // nothing.
 func (tx *Tx) Commit() error { return tx.tx.Commit() }
 
-// Rollback ends a transaction of BeginTx, and writes nothing. After Commit it does nothing, and so can be deferred.
+// Rollback ends a transaction of BeginTx, and writes nothing. After Commit it does nothing, so it can be deferred.
 func (tx *Tx) Rollback() error { return tx.tx.Rollback() }
 
 // Scope returns the transaction of package kv, for handles on types of other packages.
@@ -132,10 +131,10 @@ func get(tx *kv.Transaction, key string) (value []byte, err error) {
 	return value, nil
 }
 
-// MGet returns the strings under keys, nil for each that is missing or holds another type.
+// MGet returns the strings under keys, nil for each key that is missing or holds another type.
 func (tx *Tx) MGet(keys ...string) ([][]byte, error) { return mget(tx.tx, keys) }
 
-// MGet returns the strings under keys, nil for each that was missing or held another type.
+// MGet returns the strings under keys, nil for each key that was missing or held another type.
 func (s *Snapshot) MGet(keys ...string) ([][]byte, error) { return mget(s.tx, keys) }
 
 func mget(tx *kv.Transaction, keys []string) ([][]byte, error) {
@@ -158,10 +157,10 @@ func mget(tx *kv.Transaction, keys []string) ([][]byte, error) {
 	return values, nil
 }
 
-// Exists returns how many of the keys are there; one named twice counts twice.
+// Exists returns how many of the keys exist; a key given twice counts twice.
 func (tx *Tx) Exists(keys ...string) (int, error) { return exists(tx.tx, keys) }
 
-// Exists returns how many of the keys were there; one named twice counts twice.
+// Exists returns how many of the keys existed; a key given twice counts twice.
 func (s *Snapshot) Exists(keys ...string) (int, error) { return exists(s.tx, keys) }
 
 func exists(tx *kv.Transaction, keys []string) (n int, err error) {
@@ -178,7 +177,7 @@ func exists(tx *kv.Transaction, keys []string) (n int, err error) {
 	return n, nil
 }
 
-// lookup calls look with what is under a key, nil for nothing.
+// lookup calls look with the object under a key, nil if the key is missing.
 func lookup(tx *kv.Transaction, key string, look func(kv.Reader, *kv.Object)) error {
 	return tx.Read(func(r kv.Reader) error {
 		o, err := r.Lookup([]byte(key))
@@ -205,10 +204,10 @@ func typeOf(tx *kv.Transaction, key string) (string, error) {
 	return name, err
 }
 
-// TTL returns how long a key has to live, 0 for one that does not expire. It returns ErrNotFound for a missing key.
+// TTL returns the time to live of a key, 0 if it does not expire. It returns ErrNotFound for a missing key.
 func (tx *Tx) TTL(key string) (time.Duration, error) { return ttl(tx.tx, key) }
 
-// TTL returns how long a key had to live, 0 for one that did not expire. It returns ErrNotFound for a missing key.
+// TTL returns the time to live that a key had, 0 if it did not expire. It returns ErrNotFound for a missing key.
 func (s *Snapshot) TTL(key string) (time.Duration, error) { return ttl(s.tx, key) }
 
 func ttl(tx *kv.Transaction, key string) (left time.Duration, err error) {
@@ -224,12 +223,12 @@ func ttl(tx *kv.Transaction, key string) (left time.Duration, err error) {
 	return left, err
 }
 
-// Scan is as DB.Scan, of the keys as the transaction has left them.
+// Scan is DB.Scan for the keys as the transaction has left them.
 func (tx *Tx) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
 	return scan(ctx, tx.tx, o)
 }
 
-// Scan is as DB.Scan, of the keys as they were, each once.
+// Scan is DB.Scan for the keys as they were, each once.
 func (s *Snapshot) Scan(ctx context.Context, o ScanOptions) iter.Seq2[string, error] {
 	return scan(ctx, s.tx, o)
 }
@@ -259,13 +258,13 @@ func scan(ctx context.Context, tx *kv.Transaction, o ScanOptions) iter.Seq2[stri
 	}
 }
 
-// Set sets the string under a key, replacing what is there of whatever type. It does not expire.
+// Set sets the string under a key, replacing an existing key of any type. The key does not expire.
 func (tx *Tx) Set(key string, value []byte) error {
 	_, err := tx.SetWith(key, value, SetOptions{})
 	return err
 }
 
-// SetWith is Set with options, and reports whether the condition let it write.
+// SetWith is Set with options, and reports whether their condition held and the string was set.
 func (tx *Tx) SetWith(key string, value []byte, o SetOptions) (bool, error) {
 	opts, err := o.stored(tx.tx.DB())
 	if err != nil {
@@ -274,7 +273,7 @@ func (tx *Tx) SetWith(key string, value []byte, o SetOptions) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.Set([]byte(key), value, opts) })
 }
 
-// write makes a change, and returns what it answers.
+// write runs a change, and returns its answer.
 func (tx *Tx) write(change func(*kv.Writer) (bool, error)) (done bool, err error) {
 	err = tx.tx.Write(func(w *kv.Writer) error {
 		done, err = change(w)
@@ -288,8 +287,8 @@ func (tx *Tx) MSet(values map[string][]byte) error {
 	return tx.tx.Write(func(w *kv.Writer) error { return mset(w, inBytes(slices.Collect(maps.Keys(values))), values) })
 }
 
-// Incr adds n to the integer under a key, 0 if it is missing, and returns the sum. The errors
-// are ErrNotInteger, ErrOverflow and ErrWrongType.
+// Incr adds n to the integer under a key, and returns the sum. A missing key counts as 0. The errors are
+// ErrNotInteger, ErrOverflow and ErrWrongType.
 func (tx *Tx) Incr(key string, n int64) (sum int64, err error) {
 	err = tx.tx.Write(func(w *kv.Writer) error {
 		sum, err = w.Incr([]byte(key), n)
@@ -298,7 +297,7 @@ func (tx *Tx) Incr(key string, n int64) (sum int64, err error) {
 	return sum, err
 }
 
-// Delete removes keys of any type, and returns how many were there.
+// Delete removes keys of any type, and returns how many existed.
 func (tx *Tx) Delete(keys ...string) (n int, err error) {
 	err = tx.tx.Write(func(w *kv.Writer) error {
 		for _, key := range keys {
@@ -318,37 +317,37 @@ func (tx *Tx) Delete(keys ...string) (n int, err error) {
 	return n, nil
 }
 
-// Rename moves what is under src to dst, replacing what is there. It returns ErrNotFound if src is
-// missing.
+// Rename renames src to dst, replacing an existing dst. It returns ErrNotFound if src is missing.
 func (tx *Tx) Rename(src, dst string) error {
 	return tx.tx.Write(func(w *kv.Writer) error { return w.Rename([]byte(src), []byte(dst)) })
 }
 
-// RenameIfFree is Rename if nothing is under dst, and reports whether that was so. It returns ErrNotFound if src is missing.
+// RenameIfFree is Rename if dst does not exist, and reports whether it renamed. It returns ErrNotFound if src is
+// missing.
 func (tx *Tx) RenameIfFree(src, dst string) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.RenameIfFree([]byte(src), []byte(dst)) })
 }
 
-// Copy copies what is under src to dst, its expiry too. It reports whether it did: not if src is missing, nor if
-// something is under dst, unless replace is set.
+// Copy copies src with its expiry to dst. It reports whether it did: src must exist, and dst must not, unless replace
+// is set.
 func (tx *Tx) Copy(ctx context.Context, src, dst string, replace bool) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.Copy(ctx, []byte(src), []byte(dst), replace) })
 }
 
-// Expire sets how long a key lives from now on, and reports whether it is there. A ttl below a
-// millisecond removes the key.
+// Expire sets the time to live of a key from now on, and reports whether the key exists. A ttl below a millisecond
+// removes the key.
 func (tx *Tx) Expire(key string, ttl time.Duration) (bool, error) {
 	return tx.expire(key, after(tx.tx.DB(), ttl))
 }
 
-// ExpireAt sets when a key ceases to exist, and reports whether it is there. A time that has passed removes the key.
+// ExpireAt sets when a key expires, and reports whether the key exists. A past time removes the key.
 func (tx *Tx) ExpireAt(key string, at time.Time) (bool, error) { return tx.expire(key, at.UnixMilli()) }
 
 func (tx *Tx) expire(key string, at int64) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.Expire([]byte(key), at, kv.ExpireAlways) })
 }
 
-// Persist takes the expiry of a key away, and reports whether it had one.
+// Persist removes the expiry of a key, and reports whether it had one.
 func (tx *Tx) Persist(key string) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.Persist([]byte(key)) })
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/sievekv/sievekv"
 )
 
-// The handles of a transaction, and of a view, are of it; those of the store are refused inside of it, and what they
-// were to write is nowhere.
+// Handles of a transaction or a snapshot see only that. Inside it, handles of the store are refused, and write
+// nothing.
 func TestTx_handles(t *testing.T) {
 	db := inMemory()
 	defer func() {
@@ -86,7 +86,7 @@ func TestTx_handles(t *testing.T) {
 	}
 }
 
-// A transaction and a snapshot have the methods on keys that the store has, with the same answers.
+// A transaction and a snapshot have the store's methods on keys, with the same answers.
 func TestTx_keys(t *testing.T) {
 	db, clock := withClock()
 	defer db.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// inGoroutines runs b.N operations dealt to a number of goroutines.
+// inGoroutines divides b.N operations among goroutines.
 func inGoroutines(b *testing.B, goroutines int, op func(g int, x *uint64) error) {
 	b.Helper()
 	var left atomic.Int64
@@ -36,7 +36,7 @@ func inGoroutines(b *testing.B, goroutines int, op func(g int, x *uint64) error)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
 }
 
-// rawPebble opens Pebble with the options a store uses.
+// rawPebble opens Pebble with the options that a store uses.
 func rawPebble(b *testing.B) *pebble.DB {
 	b.Helper()
 	po := &pebble.Options{FormatMajorVersion: pebble.FormatNewest, MemTableSize: 32 << 20, CacheSize: 8 << 20, Logger: quiet{}}
@@ -51,8 +51,8 @@ func rawPebble(b *testing.B) *pebble.DB {
 	return p
 }
 
-// BenchmarkColdLookup compares lookups in a filter of 1e7 items behind a cache of
-// a tenth of its size with bare Gets of 8 KiB values, by one goroutine and two.
+// BenchmarkColdLookup compares lookups in a filter of 1e7 items behind a cache of a tenth of its size with plain Gets
+// of 8 KiB values, with one goroutine and with two.
 func BenchmarkColdLookup(b *testing.B) {
 	const n, blocks = 10_000_000, 1514
 	dir := b.TempDir()
@@ -104,9 +104,8 @@ func BenchmarkColdLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkTwoFilters compares two goroutines adding to a filter each with two
-// goroutines setting 24 bytes in Pebble, and with two that commit the two records which an
-// add is, the bits and the count. It prints how many adds there are to one of these.
+// BenchmarkTwoFilters compares two goroutines, each adding to its own filter, with two goroutines that set 24 bytes
+// in Pebble, and with two that commit the two records of an add, the bits and the count. It prints the ratios.
 func BenchmarkTwoFilters(b *testing.B) {
 	var ours, raw float64 // ns
 	nsPerOp := func(b *testing.B) float64 { return float64(b.Elapsed().Nanoseconds()) / float64(b.N) }
@@ -159,8 +158,8 @@ func BenchmarkTwoFilters(b *testing.B) {
 	})
 }
 
-// BenchmarkLogBytes prints the log bytes of an add: one at a time, each synced and none,
-// and in batches of 1000 into a filter of 1e6 and one of 1e8.
+// BenchmarkLogBytes prints the log bytes of an add: one at a time, with and without syncs, and in batches of 1000
+// into filters of 1e6 and 1e8.
 func BenchmarkLogBytes(b *testing.B) {
 	for _, c := range []struct {
 		capacity uint64

@@ -9,8 +9,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// residentFilter returns a handle on a filter of n items, one layer, all in memory,
-// and a function that hashes and tests over the same bits without the store.
+// residentFilter returns a handle on a filter of n items with one resident layer, and a function that hashes and
+// tests the same bits without the store.
 func residentFilter(tb testing.TB, n int) (f *Filter, test func(item []byte) bool) {
 	tb.Helper()
 	db, err := kv.Open("", &kv.Options{InMemory: true, CacheSize: 1 << 30, Modules: coreext.With(Module())})
@@ -48,8 +48,8 @@ func residentFilter(tb testing.TB, n int) (f *Filter, test func(item []byte) boo
 	}
 }
 
-// BenchmarkMayContain_overhead prints what a lookup through the handle takes beside
-// a loop in this package over the same bits: the price of the store.
+// BenchmarkMayContain_overhead prints how much longer a lookup through the handle takes than a loop in this package
+// over the same bits.
 func BenchmarkMayContain_overhead(b *testing.B) {
 	const n = 1_000_000
 	f, test := residentFilter(b, n)
@@ -80,7 +80,7 @@ func BenchmarkMayContain_overhead(b *testing.B) {
 	}
 }
 
-// Lookups, and adds of what is there, of resident blocks do not allocate.
+// Lookups in resident blocks do not allocate, nor do adds of items that are present.
 func TestFilter_allocations(t *testing.T) {
 	f, _ := residentFilter(t, 10_000)
 	item, text := binary.LittleEndian.AppendUint64(nil, 5), "absent"

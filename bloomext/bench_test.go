@@ -74,8 +74,8 @@ func add(tb testing.TB, f *bloomext.Filter, n int) {
 	}
 }
 
-// BenchmarkMayContain compares a lookup through the handle with two in-memory
-// libraries, at 1 %: ns per lookup of a 16-byte key, hashing included.
+// BenchmarkMayContain compares a lookup through the handle with two in-memory libraries at 1 %: ns for a lookup of a
+// 16-byte key, including hashing.
 func BenchmarkMayContain(b *testing.B) {
 	for _, n := range sizes() {
 		db := open(b, "", &kv.Options{InMemory: true, CacheSize: 1 << 30})
@@ -134,7 +134,7 @@ func BenchmarkMayContain(b *testing.B) {
 	}
 }
 
-// next returns a number below n; cheaper than what is measured with it.
+// next returns a number below n. It is cheaper than what is measured with it.
 func next(x *uint64, n int) uint64 {
 	*x = *x*0x5851f42d4c957f2d + 0x14057b7ef767814f
 	hi, _ := bits.Mul64(*x, uint64(n))
@@ -143,8 +143,8 @@ func next(x *uint64, n int) uint64 {
 
 func sizes() []int { return []int{1e5, 1e6} }
 
-// BenchmarkAdd compares a durable add at the level No with a raw Set of 24 bytes
-// in Pebble, and prints the log bytes of each add.
+// BenchmarkAdd compares an add at level No with a plain Set of 24 bytes in Pebble, and prints the log bytes of an
+// add.
 func BenchmarkAdd(b *testing.B) {
 	b.Run("new/sievekv", func(b *testing.B) {
 		const capacity = 1e7
@@ -210,8 +210,7 @@ func (quiet) Fatalf(f string, a ...any) {
 	panic(fmt.Sprintf(f, a...))
 }
 
-// BenchmarkSyncedAdd compares adds at the level Always from 64 goroutines with a
-// commit that syncs under a lock.
+// BenchmarkSyncedAdd compares adds at level Always from 64 goroutines with commits that sync under a lock.
 func BenchmarkSyncedAdd(b *testing.B) {
 	const goroutines = 64
 	run := func(b *testing.B, add func(i uint64) error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
-// Items that XXH64 does not tell apart under any seed are told apart by a new filter.
+// Items with equal XXH64 under every seed differ in a new filter.
 func TestFilter_chosenPairs(t *testing.T) {
 	db := open(t, "", &kv.Options{InMemory: true, Durability: kv.NoSync})
 	defer closeDB(t, db)
@@ -65,7 +65,7 @@ func count(answers []bool) (n int) {
 	return n
 }
 
-// Filters made under different seeds, or with different hashes, are not united, and nothing of a key is told.
+// Filters with different seeds or hashes are not merged, and the error does not show the hash key.
 func TestFilter_Merge_hash(t *testing.T) {
 	fs := vfs.NewMem()
 	for i, seed := range []uint64{77, 78} {

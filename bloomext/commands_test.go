@@ -14,9 +14,8 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// script runs commands given a line each, "command => reply in text form on one
-// line", with words split at blanks. A line that begins with two blanks goes on with
-// the one before.
+// script runs commands, one in each line: "command => reply in text form on one line", with words split at blanks. A
+// line that begins with two blanks continues the one before.
 func script(t *testing.T, db *kv.DB, text string) {
 	t.Helper()
 	s := module.NewSession(db)
@@ -33,7 +32,7 @@ func script(t *testing.T, db *kv.DB, text string) {
 	}
 }
 
-// The commands that every store has, over keys of the module's.
+// The built-in commands, on keys of this module.
 func TestCommands(t *testing.T) {
 	modules := []module.Module{bloomext.Module(), compaction.Module(), coretest.OtherModule()}
 	db := open(t, "", &kv.Options{InMemory: true, Modules: coreext.With(modules...)})
@@ -98,8 +97,7 @@ func words(line string) (list [][]byte) {
 	return list
 }
 
-// Every command of the table has what help is made of, and its example runs in an
-// empty store.
+// Every command of the table has what help needs, and its example runs in an empty store.
 func TestCommands_examples(t *testing.T) {
 	db := open(t, "", &kv.Options{InMemory: true, Modules: coreext.With(bloomext.Module())})
 	defer closeDB(t, db)
@@ -125,7 +123,7 @@ func TestCommands_examples(t *testing.T) {
 	}
 }
 
-// A store opened without a module still names, moves and removes its keys.
+// A store opened without a module can still list, rename and remove its keys.
 func TestModule_missing(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir, &kv.Options{BallastSize: -1, Modules: coreext.With(bloomext.Module(), coretest.OtherModule())})

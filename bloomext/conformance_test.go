@@ -22,7 +22,7 @@ func newWorld(t *testing.T, o kv.Options) *coretest.World {
 	return coretest.NewWorld(t, o)
 }
 
-// Replies that do not depend on what came before but by what the script shows.
+// Replies that depend only on what the script shows.
 func TestConformance(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -506,8 +506,7 @@ BF.MERGE new short => -ERR not found
 	}
 }
 
-// Each command refuses a word less and a word more than it takes, naming itself in
-// lower case whatever the case it was called in.
+// Each command refuses one word less and one word more than it takes. The error has its name in lower case.
 func TestConformance_arity(t *testing.T) {
 	w := newWorld(t, kv.Options{})
 	for _, command := range []string{
@@ -551,7 +550,7 @@ func TestConformance_integers(t *testing.T) {
 	w.Script("DBSIZE => :0")
 }
 
-// Error rates are what C's strtod takes, all of it, with no blank in front.
+// Error rates are what C's strtod accepts as a whole, without a blank in front.
 func TestConformance_doubles(t *testing.T) {
 	const (
 		bad = "-ERR bad error rate"
@@ -590,8 +589,8 @@ func TestConformance_doubles(t *testing.T) {
 	w.Script("DBSIZE => :0")
 }
 
-// A filter grows by a layer of expansion times the capacity when a new item meets
-// a newest layer that counts its capacity, and INFO and DEBUG say so at every item.
+// A filter grows by a layer of expansion times the capacity when a new item finds the newest layer at its capacity.
+// INFO and DEBUG are right at every item.
 func TestConformance_growth(t *testing.T) {
 	const rate, first, adds = 0.01, 6, 200
 	for _, expansion := range []int{1, 2, 4} {
@@ -616,7 +615,7 @@ func TestConformance_growth(t *testing.T) {
 	}
 }
 
-// describes checks what BF.INFO, BF.CARD and BF.DEBUG say of filter f.
+// describes checks the answers of BF.INFO, BF.CARD and BF.DEBUG about filter f.
 func describes(t *testing.T, w *coretest.World, rate float64, expansion int, items, capacities []int) {
 	t.Helper()
 	most := 64
@@ -646,8 +645,7 @@ func describes(t *testing.T, w *coretest.World, rate float64, expansion int, ite
 	w.Script(fmt.Sprintf(`BF.DEBUG f => ["size:%d" %s]`, counted, coretest.Runs(lines)))
 }
 
-// An item that seems known is answered with 0 and not counted, and no item is
-// forgotten.
+// An item that seems known is answered with 0 and not counted, and no item is lost.
 func TestConformance_falsePositives(t *testing.T) {
 	const adds = 1000
 	w := newWorld(t, kv.Options{})

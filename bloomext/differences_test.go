@@ -16,7 +16,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// differences are the tests of the entries of docs/DIFFERENCES.md, by their names.
+// differences has the tests of the entries of docs/DIFFERENCES.md, by name.
 var differences = map[string]func(t *testing.T){
 	"option-words": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
@@ -149,7 +149,7 @@ BF.MADD g a b c a => [:1 :1 -ERR problem inserting into filter :0] | [#t #t -ERR
 	},
 	"full": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
-		// Of 10,000 distinct items at 0.25 some 9,200 are new, and then there is room for some 150 more.
+		// Some 9,200 of 10,000 distinct items at 0.25 are new; then there is room for some 150 more.
 		w.Script("BF.RESERVE f 0.25 10000 NONSCALING => +OK")
 		w.Line("BF.MADD f i{1..10000}")
 		w.Script("BF.MADD f j{1..1000} => [... -ERR non scaling filter is full]\nBF.CARD f => :9...")

@@ -10,7 +10,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// measuredRate returns the share of absent items that seem to be there.
+// measuredRate returns the share of absent items that seem to be present.
 func measuredRate(t *testing.T, f *bloomext.Filter, asked int) float64 {
 	t.Helper()
 	items, present := make([]uint64, asked), make([]bool, asked)
@@ -29,8 +29,7 @@ func measuredRate(t *testing.T, f *bloomext.Filter, asked int) float64 {
 	return float64(n) / float64(asked)
 }
 
-// addRange adds the items from to to-1, and fails the test unless all but a share
-// of at most rate are new.
+// addRange adds the items from to to-1, and fails the test unless all but a share of at most rate are new.
 func addRange(t *testing.T, f *bloomext.Filter, from, to int, rate float64) {
 	t.Helper()
 	items, added := make([]uint64, to-from), make([]bool, to-from)
@@ -52,8 +51,8 @@ func addRange(t *testing.T, f *bloomext.Filter, from, to int, rate float64) {
 	}
 }
 
-// A chain keeps to its rate at every moment of growing, measured at ten points and
-// said by Info, and has no more layers and bits than it should.
+// A chain keeps its rate at every moment of growing, measured at ten points and reported by Info, and has no more
+// layers and bits than it should.
 func TestChain_grows(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -89,7 +88,7 @@ func TestChain_grows(t *testing.T) {
 				if point == points-1 {
 					asked = 200_000
 				}
-				// Evenly in the logarithm, so that young chains are seen too.
+				// Evenly in the logarithm, so that young chains are measured too.
 				next := int(math.Pow(float64(to), float64(point+1)/points))
 				addRange(t, f, done, next, tt.config.ErrorRate)
 				done = next
@@ -100,7 +99,7 @@ func TestChain_grows(t *testing.T) {
 				if info.ExpectedRate > tt.config.ErrorRate {
 					t.Errorf("at %d items %.3g is expected, above %g", done, info.ExpectedRate, tt.config.ErrorRate)
 				}
-				// Five standard deviations above what is asked for.
+				// Five standard deviations above the rate asked for.
 				most := tt.config.ErrorRate + 5*math.Sqrt(tt.config.ErrorRate/asked)
 				if rate := measuredRate(t, f, int(asked)); rate > most {
 					t.Errorf("at %d items %.3g was measured, above %g", done, rate, most)
@@ -132,8 +131,7 @@ func checkWhole(t *testing.T, db *kv.DB) {
 	}
 }
 
-// A filter sized right costs little more than a classic one: -ln(rate)/ln(2)^2 bits
-// per item.
+// A filter of the right size costs little more than a classic one: -ln(rate)/ln(2)^2 bits for each item.
 func TestChain_bitsPerItem(t *testing.T) {
 	db := open(t, "", nil)
 	defer closeDB(t, db)
@@ -164,7 +162,7 @@ func TestChain_bitsPerItem(t *testing.T) {
 	}
 }
 
-// A chain that can have no further layer says so and keeps what it has.
+// A chain that can have no further layer says so, and keeps its items.
 func TestChain_cannotGrow(t *testing.T) {
 	t.Run("layers", func(t *testing.T) {
 		db := open(t, "", nil)

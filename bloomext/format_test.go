@@ -10,7 +10,7 @@ import (
 
 var goldenLayer = layerParams{hashes: 6, linesPerItem: 1, rate: 0.5, capacity: 1000}
 
-// The stored bytes of version 1. A change here is a change of the format.
+// The stored bytes of version 1. Changing them changes the format.
 func TestLayerParams_golden(t *testing.T) {
 	const want = "0601" + "000000000000e03f" + "e807"
 	if got := hex.EncodeToString(goldenLayer.append(nil)); got != want {

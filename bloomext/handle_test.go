@@ -8,8 +8,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// A handle used with a writer knows nothing of what the writer does not commit, and of what
-// was under the key before.
+// A handle used with a writer forgets what the writer does not commit, and what was under the key before.
 func TestHandle_staged(t *testing.T) {
 	db := open(t, "", nil)
 	defer closeDB(t, db)

@@ -13,7 +13,7 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// mergeStore is a store with a clean end: everything in it is checked.
+// mergeStore is a store that is checked when the test ends.
 func mergeStore(t *testing.T, o *kv.Options) *kv.DB {
 	t.Helper()
 	if o == nil {
@@ -52,8 +52,7 @@ func mustContainRange(t *testing.T, f *bloomext.Filter, from, to int) {
 	}
 }
 
-// A union that was refused leaves the filter as it is, also if the writer commits
-// what else it has.
+// A refused union leaves the filter unchanged, even if the writer commits other changes.
 func TestMergeStaged_refused(t *testing.T) {
 	for _, capacity := range []int{1000, 100_000} { // one block, several
 		db := mergeStore(t, nil)
@@ -84,7 +83,7 @@ func TestMergeStaged_refused(t *testing.T) {
 	}
 }
 
-// What the same writer added before is in the union.
+// The union has what the same writer added before.
 func TestMergeStaged_afterAdd(t *testing.T) {
 	db := mergeStore(t, nil)
 	c := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
@@ -113,7 +112,7 @@ func TestMerge_ofAnotherStore(t *testing.T) {
 	}
 }
 
-// Who works on a filter finds his notes after it took in another.
+// Attributes of a filter survive a merge into it.
 func TestMerge_keepsAttributes(t *testing.T) {
 	db := mergeStore(t, nil)
 	c := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
@@ -140,8 +139,8 @@ func TestMerge_keepsAttributes(t *testing.T) {
 	}
 }
 
-// A chain keeps to its error rate when it grows after it took in another: a union
-// that leaves nothing for the layers to come is refused.
+// A chain keeps its error rate when it grows after a merge: a union that leaves no rate for further layers is
+// refused.
 func TestMerge_thenGrowth(t *testing.T) {
 	db := mergeStore(t, nil)
 	c := bloomext.Config{Capacity: 10_000, ErrorRate: 0.01, Expansion: 1}
@@ -168,7 +167,7 @@ func TestMerge_thenGrowth(t *testing.T) {
 	mustContainRange(t, d, 200_000, 204_000)
 }
 
-// A copy of a full filter, made by merging it into none, is not refused.
+// Copying a full filter by merging it into a missing one is allowed.
 func TestMerge_copiesFull(t *testing.T) {
 	for i := range 40 {
 		db := mergeStore(t, nil)
@@ -194,7 +193,7 @@ func TestMerge_copiesFull(t *testing.T) {
 	}
 }
 
-// A missing filter among its own sources is missing, wherever it is named.
+// A missing filter that is one of its own sources is missing, in any position.
 func TestMerge_missingAmongSources(t *testing.T) {
 	db := mergeStore(t, nil)
 	s := reserved(t, db, "s", bloomext.Config{Capacity: 100, ErrorRate: 0.01})
@@ -206,7 +205,7 @@ func TestMerge_missingAmongSources(t *testing.T) {
 	}
 }
 
-// Blocks without a bit are not stored, and a merge of nothing else can be cancelled.
+// Blocks without set bits are not stored, and a merge of only such blocks can be cancelled.
 func TestMerge_sparse(t *testing.T) {
 	db := mergeStore(t, nil)
 	s := reserved(t, db, "s", bloomext.Config{Capacity: 1e7, ErrorRate: 0.01})
@@ -228,8 +227,7 @@ func TestMerge_sparse(t *testing.T) {
 	}
 }
 
-// A batch that makes a filter grow by many layers is one commit also where commits
-// are small.
+// A batch that makes a filter grow by many layers is one commit, even if commits are small.
 func TestAddMany_manyLayers(t *testing.T) {
 	db := mergeStore(t, &kv.Options{MemTableSize: 256 << 10})
 	f := reserved(t, db, "f", bloomext.Config{Capacity: 1, ErrorRate: 0.01, Expansion: 1})
@@ -242,8 +240,8 @@ func TestAddMany_manyLayers(t *testing.T) {
 	}
 }
 
-// A union that is no fuller than one of its filters is that filter: what it answers and counts stays as it is. Filters
-// that hold what they were made for are fuller by chance than their mean, half of them.
+// A union that is no fuller than one of its filters equals that filter: its answers and counts stay. By chance half
+// of the filters at their capacity are fuller than average.
 func TestMerge_changesNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -294,8 +292,8 @@ func TestMerge_changesNothing(t *testing.T) {
 	}
 }
 
-// Filters that together hold what each was made for can be merged, although half of the unions are estimated to hold
-// more. One that holds a tenth more is refused: for 10,000 items that is forty standard errors of the estimate.
+// Filters that together hold the items each was made for can be merged, although half of the unions are estimated to
+// hold more. A union with a tenth more is refused: for 10,000 items that is forty standard errors of the estimate.
 func TestMerge_halves(t *testing.T) {
 	for _, capacity := range []int{tightest(t), 1000, 10_000} {
 		for _, config := range []bloomext.Config{

@@ -4,6 +4,6 @@ package bloomext_test
 
 const raceEnabled = false
 
-// sizeTestItems is the size of the filter whose renaming and dropping is
-// measured; filling it takes most of the test's time.
+// sizeTestItems is the size of the filter whose renaming and dropping is measured. Filling it takes most of the
+// test's time.
 const sizeTestItems = 2_000_000

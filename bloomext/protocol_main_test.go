@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Every store a test opens it closes: no goroutine may be left.
+// Every test closes the stores that it opens: no goroutine may be left.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

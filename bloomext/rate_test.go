@@ -12,7 +12,8 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// fillUp adds distinct items, beginning with the one given, until the filter is full, and returns how many it was given.
+// fillUp adds distinct items, from the given one on, until the filter is full, and returns how many it gave to the
+// filter.
 func fillUp(t *testing.T, f *bloomext.Filter, from uint64) int {
 	t.Helper()
 	items, added := make([]uint64, 1000), make([]bool, 1000)
@@ -45,10 +46,10 @@ func firstLeft(t *testing.T, err error) int {
 }
 
 // A filter that does not grow has at most the rate asked for when it refuses an item, and has then been given as many
-// distinct ones as it has capacity. The rate is a mean: single small filters differ by how many items chance put into
-// the same line. So small ones are measured fifty times, and the bound is four standard errors of their mean above the
-// rate; of a large one, sized for 97 % of the rate, it is four standard deviations of the hits, and Info is off by no
-// more than that and 3 %.
+// distinct items as its capacity. The rate is a mean: single small filters differ by how many items chance puts into
+// the same line. So small filters are measured fifty times, and the bound is four standard errors of their mean above
+// the rate. For a large filter, sized for 97 % of the rate, it is four standard deviations of the hits, and Info may
+// differ by that and 3 %.
 func TestFilter_fullRate(t *testing.T) {
 	for _, rate := range []float64{0.25, 0.1, 0.01, 0.001} {
 		for _, capacity := range []int{1, 10, 100, 1000, 100_000} {

@@ -6,8 +6,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// Filters that a command makes without being told are as the settings say, and what is told
-// comes first.
+// Filters that a command makes have the settings' parameters, unless the command gives others.
 func TestSettings(t *testing.T) {
 	for name, script := range map[string]string{
 		"as opened": `

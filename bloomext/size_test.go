@@ -28,7 +28,7 @@ func mustLogBytes(tb testing.TB, db *kv.DB) uint64 {
 	return n
 }
 
-// logged returns the bytes of log that f writes.
+// logged returns how many bytes f writes to the log.
 func logged(tb testing.TB, db *kv.DB, f func() error) uint64 {
 	tb.Helper()
 	before := mustLogBytes(tb, db)
@@ -82,7 +82,7 @@ func closeDB(tb testing.TB, db *kv.DB) {
 	}
 }
 
-// Many small filters stay within the cache's budget, and none forgets an item.
+// Many small filters stay within the cache's budget, and none loses an item.
 func TestFilter_manySmall(t *testing.T) {
 	const filters, items, budget = 20_000, 10, 1 << 20
 	db := open(t, "", &kv.Options{InMemory: true, CacheSize: budget, Durability: kv.NoSync})
@@ -138,8 +138,7 @@ func infoNumber(tb testing.TB, db *kv.DB, name string) int {
 	return 0
 }
 
-// residentMemory returns the process' resident set in bytes, 0 where the system
-// does not tell it.
+// residentMemory returns the process's resident set in bytes, 0 if the system does not report it.
 func residentMemory() uint64 {
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -158,8 +157,8 @@ func residentMemory() uint64 {
 	return 0
 }
 
-// BenchmarkManySmall makes a million filters of ten items on disk and prints what
-// each takes there, and the memory of the process.
+// BenchmarkManySmall makes a million filters of ten items on disk, and prints the space of each and the memory of the
+// process.
 func BenchmarkManySmall(b *testing.B) {
 	const filters, items, budget = 1_000_000, 10, 64 << 20
 	for b.Loop() {
@@ -178,11 +177,9 @@ func BenchmarkManySmall(b *testing.B) {
 	}
 }
 
-// BenchmarkHugeBehindSmallCache fills a filter of 1e8 items and opens it again
-// behind a cache of 16 MiB, an eighth of its size. It prints the time and log
-// bytes of an add in batches of 4096, the time of cold lookups and adds, and how
-// much the memory of the process grew by: it must stay below the cache, four
-// memtables of 32 MiB, and 32 MiB.
+// BenchmarkHugeBehindSmallCache fills a filter of 1e8 items and opens it again behind a cache of 16 MiB, an eighth of
+// its size. It prints the time and the log bytes of an add in batches of 4096, the time of cold lookups and adds, and
+// by how much the memory of the process grew: that must stay below the cache, four memtables of 32 MiB, and 32 MiB.
 func BenchmarkHugeBehindSmallCache(b *testing.B) {
 	const n, lookups, adds = 100_000_000, 200_000, 20_000
 	for b.Loop() {
@@ -222,8 +219,8 @@ func BenchmarkHugeBehindSmallCache(b *testing.B) {
 	}
 }
 
-// A store whose file system is the operating system's and one in memory give the
-// same answers; the former also after it was opened again.
+// A store on the operating system's file system and one in memory give the same answers, the former also after it was
+// opened again.
 func TestFilter_reopen(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir, &kv.Options{FS: vfs.Default, BallastSize: -1})
@@ -253,7 +250,7 @@ func TestFilter_reopen(t *testing.T) {
 	}
 }
 
-// AddMany keeps to what a commit may take, however small the memtables.
+// AddMany keeps to the size of a commit, however small the memtables.
 func TestFilter_AddMany_smallMemtable(t *testing.T) {
 	db := open(t, "", &kv.Options{InMemory: true, MemTableSize: 256 << 10})
 	defer closeDB(t, db)

@@ -8,8 +8,7 @@ import (
 	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
-// Of items that XXH64 does not tell apart under any seed, a new filter counts and deletes one
-// without the other.
+// A new filter counts and deletes items with equal XXH64 under every seed independently.
 func TestFilter_Delete_chosen(t *testing.T) {
 	f := countingext.New(open(t, kv.Options{Durability: kv.NoSync}), "f")
 	if err := f.Reserve(countingext.Config{Capacity: 1e5, ErrorRate: 1e-6}); err != nil {

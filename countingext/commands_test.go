@@ -15,7 +15,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Scripts are as package kvtest has them.
+// Scripts are those of package coretest.
 
 func newWorld(t *testing.T, o kv.Options) *coretest.World {
 	t.Helper()
@@ -258,7 +258,7 @@ CBF.CARD p => :80
 	}
 }
 
-// People are told that 15 means 15 or more; programs get a number.
+// A terminal shows that 15 means 15 or more; programs get a number.
 func TestCommands_countInText(t *testing.T) {
 	w := newWorld(t, kv.Options{})
 	for n := 1; n <= 20; n++ {
@@ -276,7 +276,7 @@ func TestCommands_countInText(t *testing.T) {
 	}
 }
 
-// Each command refuses a word less and a word more than it takes.
+// Each command refuses one word less and one word more than it takes.
 func TestCommands_arity(t *testing.T) {
 	w := newWorld(t, kv.Options{})
 	for _, command := range []string{
@@ -290,7 +290,7 @@ func TestCommands_arity(t *testing.T) {
 	w.Script("DBSIZE => :0")
 }
 
-// Every command has what help is made of, and its example runs in an empty store.
+// Every command has what help needs, and its example runs in an empty store.
 func TestCommands_examples(t *testing.T) {
 	w := newWorld(t, kv.Options{})
 	for _, cmd := range countingext.Module().Commands {
@@ -310,8 +310,7 @@ func TestCommands_examples(t *testing.T) {
 	}
 }
 
-// The work and the memory of a batch of items for none of which there is room do not grow with the square of their
-// number.
+// The time and the memory of a batch of items without room do not grow with the square of their number.
 func TestCommands_fullBatch(t *testing.T) {
 	const items = 4000
 	db := open(t, kv.Options{MaxFilterBytes: 300, Durability: kv.NoSync})

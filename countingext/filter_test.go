@@ -45,7 +45,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// check has every counter of the store compared with the numbers kept with it.
+// check compares every counter of the store with the layers' own numbers.
 func check(t testing.TB, db *kv.DB) {
 	t.Helper()
 	report, err := db.Check(t.Context())
@@ -113,7 +113,7 @@ func mustContain(t testing.TB, f *countingext.Filter, items [][]byte) {
 	}
 }
 
-// rateOf returns the share of absent items that seem to be there.
+// rateOf returns the share of absent items that seem to be present.
 func rateOf(t testing.TB, f *countingext.Filter, asked int) float64 {
 	t.Helper()
 	items, present := itemsFrom("absent/", 0, asked), make([]bool, asked)
@@ -127,8 +127,7 @@ func rateOf(t testing.TB, f *countingext.Filter, asked int) float64 {
 	return float64(n) / float64(asked)
 }
 
-// multiset is what a goroutine has added to a filter, of items of its own, some of them
-// time and again.
+// multiset is what a goroutine has added to a filter, of items that no other goroutine uses, some of them many times.
 type multiset struct {
 	g      int
 	rng    *rand.Rand
@@ -150,8 +149,7 @@ func (m *multiset) any() int {
 	return m.rng.IntN(ownItems)
 }
 
-// step does something and checks the answer: what was added and not deleted is there, at
-// least as often.
+// step makes a change, and checks the answer: an item added and not deleted is present, at least as often.
 func (m *multiset) step(f *countingext.Filter) error {
 	i := m.any()
 	item, have := m.item(i), m.copies[i]
@@ -196,7 +194,7 @@ func (m *multiset) step(f *countingext.Filter) error {
 	}
 }
 
-// batch deletes some items and adds them again, and looks for them.
+// batch deletes some items, adds them again, and looks them up.
 func (m *multiset) batch(f *countingext.Filter) error {
 	var items [][]byte
 	for range 20 {
@@ -236,9 +234,8 @@ func contains(items [][]byte, item []byte) bool {
 	return false
 }
 
-// Several goroutines add, some items up to 100 times, delete, look and count, over a chain
-// that grows, with a cache of a few blocks: no item is ever lost, every deletion counts
-// down or is counted as kept, and the rate holds.
+// Several goroutines add, some items up to 100 times, delete, look up and count in a chain that grows, with a cache
+// of a few blocks. No item is lost, every deletion counts down or is counted as kept, and the rate holds.
 func TestFilter_multiset(t *testing.T) {
 	steps := 300_000
 	if raceEnabled {
@@ -288,7 +285,7 @@ func TestFilter_multiset(t *testing.T) {
 			if info.Items != uint64(total) {
 				t.Errorf("%d items, want %d", info.Items, total)
 			}
-			// Five standard deviations above what was asked for.
+			// Five standard deviations above the rate asked for.
 			if most := rate + 5*math.Sqrt(rate/asked); measured > most || info.ExpectedRate > rate {
 				t.Errorf("rate is %.4g, by formula %.4g, want at most %g", measured, info.ExpectedRate, rate)
 			}
@@ -302,8 +299,8 @@ func TestFilter_multiset(t *testing.T) {
 	}
 }
 
-// An item that one commit deletes from an older layer and adds to the newest is there all
-// the time, also if the filter is closed, to save memory, while it is looked for.
+// An item that one commit deletes from an older layer and adds to the newest is always present, even if the filter is
+// closed, to save memory, during the lookup.
 func TestFilter_movedByOneCommit(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) {
 		db := open(t, kv.Options{Durability: kv.NoSync})
@@ -335,7 +332,7 @@ func TestFilter_movedByOneCommit(t *testing.T) {
 	})
 }
 
-// testMovedByOneCommit moves items while others look them up, beside who evicts blocks.
+// testMovedByOneCommit moves items while other goroutines look them up and one evicts blocks.
 func testMovedByOneCommit(t *testing.T, db *kv.DB, items int, evict func(done func() bool)) {
 	f := countingext.New(db, "f")
 	must(t, f.Reserve(countingext.Config{Capacity: uint64(items), ErrorRate: 1e-4}))
@@ -387,8 +384,8 @@ func testMovedByOneCommit(t *testing.T, db *kv.DB, items int, evict func(done fu
 	check(t, db)
 }
 
-// An item that seems to be in several layers is kept by a deletion, which is counted, if new
-// items went to others than the newest; one whose counters all stick too.
+// If new items went to layers other than the newest, a deletion keeps an item that seems to be in several layers, and
+// counts that. So it does with an item whose counters all stick.
 func TestFilter_deletesKept(t *testing.T) {
 	db := open(t, kv.Options{Seed: 1})
 	f := countingext.New(db, "f")
@@ -437,14 +434,14 @@ func TestFilter_deletesKept(t *testing.T) {
 	check(t, db)
 }
 
-// Counters that stick take the place of items: hot items that come and go do not let the
-// rate rise above the one asked for.
+// Counters that stick take the place of items: hot items that come and go do not raise the rate above the one asked
+// for.
 func TestFilter_stuckCountersGrow(t *testing.T) {
 	db := open(t, kv.Options{Seed: 1, Durability: kv.NoSync})
 	f := countingext.New(db, "f")
 	const rate = 0.02
 	must(t, f.Reserve(countingext.Config{Capacity: 200, ErrorRate: rate}))
-	// 14 copies do not make counters stick, but two items that share one do.
+	// 14 copies do not make counters stick, but two items that share a counter do.
 	for round := range 300 {
 		items := itemsFrom(fmt.Sprintf("%d/", round), 0, 25)
 		for range 14 {
@@ -471,8 +468,8 @@ func TestFilter_stuckCountersGrow(t *testing.T) {
 	check(t, db)
 }
 
-// A check finds counters that were changed without their numbers, and the other way
-// round, and says what deletions of absent items leave.
+// A check finds counters that were changed without the layer's numbers, and numbers without counters, and notes what
+// deletions of absent items leave behind.
 func TestVerify(t *testing.T) {
 	change := func(stage func(w *kv.Writer, o *kv.Object, l *kv.Layer)) func(*testing.T, *kv.DB) {
 		return func(t *testing.T, db *kv.DB) {
@@ -534,7 +531,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Items of a batch are refused in the order given, also where it is counters that stick which leave no room.
+// Items of a batch are refused in the order given, even if stuck counters are what leaves no room.
 func TestFilter_AddMany_fullByStuckCounters(t *testing.T) {
 	const capacity, often = 40, 20
 	f := countingext.New(open(t, kv.Options{Seed: 1}), "f")

@@ -16,7 +16,7 @@ import (
 
 var goldenLayer = layerParams{hashes: 7, linesPerItem: 2, rate: 0.5, capacity: 1000}
 
-// The stored bytes of versions 1 and 2. A change here is a change of the format.
+// The stored bytes of versions 1 and 2. Changing them changes the format.
 func TestLayerParams_golden(t *testing.T) {
 	const want = "07" + "02" + "000000000000e03f" + "e807"
 	if got := hex.EncodeToString(goldenLayer.append(nil)); got != "01"+want {
@@ -34,7 +34,7 @@ func TestLayerParams_golden(t *testing.T) {
 	}
 }
 
-// Where an item's counters are is stored with every item.
+// The positions of an item's counters are part of the format.
 func TestLayout_golden(t *testing.T) {
 	for _, tt := range []struct {
 		capacity uint64
@@ -91,7 +91,7 @@ func TestLayerParams_refused(t *testing.T) {
 	}
 }
 
-// What can be decoded has only one form.
+// Each value that can be decoded has only one encoding.
 func FuzzLayerParams(f *testing.F) {
 	f.Add(goldenLayer.append(nil))
 	f.Add(layerParams{7, 2, 0.5, 1000, true}.append(nil))
@@ -110,7 +110,7 @@ func FuzzLayerParams(f *testing.F) {
 	})
 }
 
-// Layers that were added by a program which gave new items to all of them may have items that seem to be in older ones.
+// Layers of a program that added new items to all layers may have items that seem to be in older ones.
 func TestOrdered_version1(t *testing.T) {
 	db, err := kv.Open("", &kv.Options{InMemory: true, Modules: coreext.With(Module())})
 	if err != nil {

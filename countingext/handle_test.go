@@ -9,7 +9,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// A missing filter is an error, with which items seem to be there.
+// Lookups in a missing filter return an error, and true.
 func TestFilter_missing(t *testing.T) {
 	db := open(t, kv.Options{})
 	f := countingext.New(db, "f")
@@ -47,7 +47,7 @@ func TestFilter_missing(t *testing.T) {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-// A transaction sees what it did; others see all of it, or nothing if it is rolled back.
+// A transaction sees its own changes; others see all of them after the commit, or none after a rollback.
 func TestFilter_In(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		db := open(t, kv.Options{})
@@ -82,7 +82,8 @@ func TestFilter_In(t *testing.T) {
 	}
 }
 
-// AddIfAbsentStaged counts each item once, in whatever order blocks take them, and stops at the first that has no room.
+// AddIfAbsentStaged counts each item once, in whatever order it visits blocks, and stops at the first item without
+// room.
 func TestFilter_AddIfAbsentStaged(t *testing.T) {
 	db := open(t, kv.Options{})
 	f := countingext.New(db, "f")
@@ -124,7 +125,7 @@ func TestFilter_AddIfAbsentStaged(t *testing.T) {
 	check(t, db)
 }
 
-// A batch is cut into commits that hold a key of any length, which goes with each layer that is added.
+// A batch is divided into commits that fit even with the longest key, which is stored with each new layer.
 func TestFilter_AddMany_longKey(t *testing.T) {
 	db := open(t, kv.Options{MemTableSize: 256 << 10, Durability: kv.NoSync})
 	f := countingext.New(db, strings.Repeat("k", 44_000))

@@ -8,15 +8,15 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// Chains are united layer by layer, and can be deleted from like any other; a view goes
-// on seeing what was.
+// Chains are merged layer by layer, and the union can be deleted from like any other filter. A snapshot still sees
+// the filters as they were.
 func TestMerge_chains(t *testing.T) {
 	db := open(t, kv.Options{Seed: 1, Durability: kv.NoSync})
 	c := countingext.Config{Capacity: 1000, ErrorRate: 0.01}
 	a, b, d := countingext.New(db, "a"), countingext.New(db, "b"), countingext.New(db, "d")
 	must(t, a.Reserve(c))
 	must(t, b.Reserve(c))
-	// The first layer of b is full, and has the items of a's.
+	// The first layer of b is full, and has the items of a's first layer.
 	both, ofB := itemsFrom("both/", 0, 900), itemsFrom("b/", 0, 4000)
 	ofA := ofB[:50]
 	for _, f := range []*countingext.Filter{a, b} {

@@ -14,8 +14,8 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// The measured rate is at most the one asked for, of filters sized right and of chains,
-// at every fill. The bound is five standard deviations of the hits above it.
+// The measured rate is at most the one asked for, for filters of the right size and for chains, at every fill. The
+// bound is five standard deviations of the hits above it.
 func TestFilter_rate(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -58,7 +58,7 @@ func TestFilter_rate(t *testing.T) {
 				if most := rate + 5*math.Sqrt(rate/float64(asked)); measured > most {
 					t.Errorf("at %d items the rate is %.4g, above %g", done, measured, rate)
 				}
-				// Of a filter of few blocks the formula of the mean is not exact.
+				// For a filter of few blocks the formula of the mean is not exact.
 				if info.ExpectedRate > 1.05*rate {
 					t.Errorf("at %d items the rate by formula is %.4g, above %g", done, info.ExpectedRate, rate)
 				}
@@ -74,8 +74,8 @@ func TestFilter_rate(t *testing.T) {
 	}
 }
 
-// When half of the items are deleted, nothing of them is left: the rest is there, and
-// the rate is that of a filter which never had the others.
+// When half of the items are deleted, nothing of them is left: the others are present, and the rate is that of a
+// filter that never had the deleted items.
 func TestFilter_rateAfterDeletes(t *testing.T) {
 	const capacity, rate = 20_000, 0.01
 	db := open(t, kv.Options{Seed: 1, Durability: kv.NoSync})
@@ -103,7 +103,7 @@ func TestFilter_rateAfterDeletes(t *testing.T) {
 	}
 	check(t, db)
 
-	// As many new items have room, and then no more, but those that are there.
+	// As many new items as were deleted have room. Then only present items can be added.
 	fresh := itemsFrom("fresh/", 0, capacity/2)
 	addMany(t, f, fresh)
 	if _, err := f.AddString("one too many, and absent"); err == nil {
@@ -119,8 +119,7 @@ func TestFilter_rateAfterDeletes(t *testing.T) {
 	check(t, db)
 }
 
-// In a chain some deletions are kept; what is left of the deleted items is no more than
-// those.
+// In a chain some deletions are kept. What is left of the deleted items is not more than these.
 func TestFilter_chainAfterDeletes(t *testing.T) {
 	for _, expansion := range []uint32{1, 2} {
 		t.Run(fmt.Sprint("expansion ", expansion), func(t *testing.T) {
@@ -140,7 +139,7 @@ func TestFilter_chainAfterDeletes(t *testing.T) {
 			if got := rateOf(t, f, 200_000); got > rate || half.ExpectedRate > full.ExpectedRate/2 {
 				t.Errorf("the rate is %.4g, by formula %.4g, with all items %.4g", got, half.ExpectedRate, full.ExpectedRate)
 			}
-			// Room that deletions made is used before the filter grows.
+			// Room that deletions have made is used before the filter grows.
 			addMany(t, f, itemsFrom("fresh/", 0, n/4))
 			if info := infoOf(t, f); len(info.Layers) != len(full.Layers) {
 				t.Errorf("the filter grew from %d layers to %d", len(full.Layers), len(info.Layers))
@@ -151,8 +150,8 @@ func TestFilter_chainAfterDeletes(t *testing.T) {
 	}
 }
 
-// A filter that does not grow has at most the rate asked for when it is full, also of items that are added only if they
-// are absent, of which those that seem to be there count for nothing. The bound is four standard deviations of the hits.
+// A filter that does not grow has at most the rate asked for when it is full, also if items are added only when they
+// are absent, and those that seem present do not count. The bound is four standard deviations of the hits.
 func TestFilter_fullRate(t *testing.T) {
 	for _, rate := range []float64{0.25, 0.1, 0.01} {
 		for _, ifAbsent := range []bool{false, true} {
@@ -197,9 +196,9 @@ func TestFilter_fullRate(t *testing.T) {
 	}
 }
 
-// Filters that together hold what each was made for can be merged, although half of the unions are estimated to hold
-// more, and one that is empty can be merged into any. A tenth more of 10,000 items is refused: forty standard errors of
-// the estimate.
+// Filters that together hold the items each was made for can be merged, although half of the unions are estimated to
+// hold more, and an empty one can be merged into any. A tenth more of 10,000 items is refused: that is forty standard
+// errors of the estimate.
 func TestMerge_full(t *testing.T) {
 	for _, config := range []countingext.Config{
 		{Capacity: 100, ErrorRate: 0.05, NonScaling: true}, // has few counters to spare
@@ -235,10 +234,10 @@ func TestMerge_full(t *testing.T) {
 	}
 }
 
-// Ids that come and go leave nothing behind, although those of a filter that grew seem to be in several layers: after 500
-// operations an id, deleted ones are found as seldom as those never added. With an expansion of 1, where new items go to
-// older layers too, deletions are kept, and Info tells how many of the deleted ids seem to be there: to five standard
-// deviations.
+// Ids that come and go leave nothing behind, although ids of a filter that has grown seem to be in several layers:
+// after 500 operations for each id, deleted ids are found as seldom as ids never added. With an expansion of 1, where
+// new items go to older layers too, deletions are kept, and Info says how many deleted ids seem to be present: to
+// five standard deviations.
 func TestFilter_idsThatComeBack(t *testing.T) {
 	for _, expansion := range []uint32{1, 2, 4} {
 		t.Run(fmt.Sprint("expansion ", expansion), func(t *testing.T) {
@@ -292,8 +291,8 @@ func TestFilter_idsThatComeBack(t *testing.T) {
 	}
 }
 
-// A filter that takes in another, or is opened with layers of a program that added new items to all of them, does not
-// know which layer has an item: no deletion takes another item away, though some are kept.
+// A filter that was merged, or has layers of a program that added new items to all of them, does not know which layer
+// has an item: no deletion removes another item, though some are kept.
 func TestFilter_mixedLayers(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -349,8 +348,8 @@ func TestFilter_mixedLayers(t *testing.T) {
 	}
 }
 
-// A union of two filters is not ordered, if both hold something: items of one may seem to be in older layers that the
-// other has filled. Where only one does, it is as that is.
+// A union of two filters that both have items is not ordered: items of one may seem to be in older layers that the
+// other has filled. If only one has items, the union is ordered if that one is.
 func TestMerge_ordered(t *testing.T) {
 	db := open(t, kv.Options{Durability: kv.NoSync})
 	config := countingext.Config{Capacity: 100, ErrorRate: 0.1}
@@ -387,7 +386,7 @@ func firstLeft(t *testing.T, err error) int {
 	return left.Item
 }
 
-// Where there can be no further layer, deletions make room in older ones.
+// If there can be no further layer, deletions make room in older ones.
 func TestFilter_room(t *testing.T) {
 	db := open(t, kv.Options{Durability: kv.NoSync, MaxFilterBytes: 2500}) // two layers
 	f := countingext.New(db, "f")
@@ -410,7 +409,7 @@ func TestFilter_room(t *testing.T) {
 	check(t, db)
 }
 
-// Items of older layers seem to be in the newest at its rate, and deleting them takes nothing from that.
+// Items of older layers seem to be in the newest at its rate, and deleting them removes nothing there.
 func TestFilter_deletesFromOldest(t *testing.T) {
 	db := open(t, kv.Options{Durability: kv.NoSync, Seed: 1}) // many items of this seed seem to be in a newer layer, too
 	f := countingext.New(db, "f")
@@ -422,7 +421,7 @@ func TestFilter_deletesFromOldest(t *testing.T) {
 	}
 	deleteMany(t, f, items[:2000])
 	mustContain(t, f, items[2000:])
-	// An item that is there is added once more where it is.
+	// A present item is added once more in the layer that has it.
 	addMany(t, f, items[2000:])
 	deleteMany(t, f, items[2000:])
 	mustContain(t, f, items[2000:])

@@ -8,8 +8,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// BenchmarkLogBytes prints the log bytes of an add, one at a time and in batches of
-// 1000, to a filter of a million entries of 16 bits at several loads of its slots.
+// BenchmarkLogBytes prints the log bytes of an add, one at a time and in batches of 1000, to a filter of a million
+// 16-bit entries at several loads.
 func BenchmarkLogBytes(b *testing.B) {
 	for _, batch := range []int{1, 1000} {
 		for _, load := range []float64{0.5, 0.8, 0.88} {

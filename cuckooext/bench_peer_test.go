@@ -8,11 +8,10 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// BenchmarkPeer compares the algorithms on blocks in memory, with fingerprints of 16 bits,
-// with seiflotfy's filter, whose fingerprints have 8: hit, miss, filling the empty filter
-// with a million items, and emptying it. It prints the ratio of the times. What a lookup
-// through a handle takes, and a durable change, the comparison with other libraries
-// prints.
+// BenchmarkPeer compares the algorithms on blocks in memory, with fingerprints of 16 bits, with seiflotfy's filter,
+// whose fingerprints have 8 bits: hits, misses, filling the empty filter with a million items, and emptying it. It
+// prints the ratios of the times. The comparison with other libraries measures lookups through a handle and durable
+// changes.
 func BenchmarkPeer(b *testing.B) {
 	t, key := benchTable(b, block.FamilySlots16)
 	filled := make([]blockWords, len(t.blocks))
@@ -23,7 +22,7 @@ func BenchmarkPeer(b *testing.B) {
 	}
 	dump := peer.Encode()
 
-	// begin is called before the first operation of every million.
+	// begin is called before each million of operations.
 	run := func(name string, begin, beginPeer func(), op, opPeer func(i uint64)) {
 		measure := func(who string, begin func(), op func(i uint64)) float64 {
 			perOp := 0.0

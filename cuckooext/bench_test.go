@@ -11,7 +11,7 @@ import (
 
 const benchItems = 1_000_000
 
-// benchTable returns a layer of a million items, at the load it is sized for.
+// benchTable returns a layer of a million items at the load that it is sized for.
 func benchTable(b *testing.B, family block.Family) (*table, *benchKey) {
 	b.Helper()
 	g := mustGeometry(b, family, 4)
@@ -29,7 +29,7 @@ func benchTable(b *testing.B, family block.Family) (*table, *benchKey) {
 	return t, &key
 }
 
-// benchKey is 16 bytes, of which a number is the first 8.
+// benchKey is 16 bytes; a number is the first 8.
 type benchKey [16]byte
 
 // bytes is not inlined: where the compiler knows that a number is small it stores it byte
@@ -44,7 +44,7 @@ func (k *benchKey) bytes(i uint64) []byte {
 
 func (k *benchKey) hash(i uint64) uint64 { return probe.Sum64Seed(k.bytes(i), 1) }
 
-// random returns a sequence that jumps about among the items.
+// random returns a sequence of numbers in random order.
 func random(i uint64) uint64 { return i * 0x9E3779B97F4A7C15 >> 20 % benchItems }
 
 var benchFamilies = []block.Family{block.FamilySlots16, block.FamilySlots12, block.FamilySlots8, block.FamilySlots32}
@@ -68,7 +68,7 @@ func BenchmarkMayContain(b *testing.B) {
 	}
 }
 
-// Inserts fill the empty table up to the load it is sized for, then begin again.
+// Inserts fill the empty table up to the load it is sized for, then start again.
 func BenchmarkInsert(b *testing.B) {
 	for _, family := range benchFamilies {
 		b.Run(fmt.Sprint(family.Width()), func(b *testing.B) {
@@ -87,7 +87,7 @@ func BenchmarkInsert(b *testing.B) {
 	}
 }
 
-// Deletes empty the full table, then begin again.
+// Deletes empty the full table, then start again.
 func BenchmarkDelete(b *testing.B) {
 	for _, family := range benchFamilies {
 		b.Run(fmt.Sprint(family.Width()), func(b *testing.B) {

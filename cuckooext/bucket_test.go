@@ -9,13 +9,12 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// entry is what places have in common that cannot be told apart: the fingerprint and
-// the two buckets, the lower one first.
+// entry is what equal-looking places have in common: the fingerprint and the two buckets, the lower one first.
 type entry struct{ low, high, fp uint32 }
 
 func (p place) entry() entry { return entry{min(p.i1, p.i2), max(p.i1, p.i2), p.fp} }
 
-// model is a block and what must be in it.
+// model is a block and its expected contents.
 type model struct {
 	t      *testing.T
 	g      geometry
@@ -30,7 +29,7 @@ func newModel(t *testing.T, g geometry) *model {
 	return &model{t: t, g: g, in: newInserter(&g), counts: map[entry]int{}}
 }
 
-// slotAt is the geometry's, bit by bit.
+// slotAt is geometry.slotAt, bit by bit.
 func (m *model) slotAt(words *blockWords, slot int) (fp uint32) {
 	w := int(m.g.width)
 	for i := range w {
@@ -40,8 +39,8 @@ func (m *model) slotAt(words *blockWords, slot int) (fp uint32) {
 	return fp
 }
 
-// insert inserts, and checks that a failure changes nothing and that no entry is ever
-// absent while the changes are made one by one.
+// insert inserts an item. It checks that a failure changes nothing, and that no entry is absent at any time while the
+// changes are made one by one.
 func (m *model) insert(p place, maxMoves int) error {
 	m.t.Helper()
 	changes, err := m.in.insert(&m.words, p, maxMoves, nil)
@@ -61,7 +60,7 @@ func (m *model) insert(p place, maxMoves int) error {
 	return nil
 }
 
-// checkFull checks that both buckets are full, and of what.
+// checkFull checks that both buckets are full, and what they hold.
 func (m *model) checkFull(p place, err error) {
 	m.t.Helper()
 	own := m.g.count(&m.words, p)
@@ -132,7 +131,7 @@ func (m *model) remove(p place) {
 	m.total--
 }
 
-// check checks what the block says of a place.
+// check checks the block's answers about a place.
 func (m *model) check(p place) {
 	m.t.Helper()
 	want := m.counts[p.entry()]
@@ -178,8 +177,8 @@ func (m *model) checkAll() {
 	}
 }
 
-// Random inserts and removals of all items of a small universe, so that there are
-// copies, full blocks and failures, against a multiset.
+// Random inserts and removals of all items of a small universe, with copies, full blocks and failures, compared with
+// a multiset.
 func TestBlock_model(t *testing.T) {
 	eachGeometry(t, func(t *testing.T, g geometry) {
 		r := rand.New(rand.NewPCG(uint64(g.width), uint64(g.bucketSize)))
@@ -218,7 +217,7 @@ func TestBlock_model(t *testing.T) {
 	})
 }
 
-// The slots are where package block has them.
+// The slots are where package block stores them.
 func TestBlock_operands(t *testing.T) {
 	eachGeometry(t, func(t *testing.T, g geometry) {
 		r := rand.New(rand.NewPCG(5, 5))
@@ -242,8 +241,8 @@ func TestBlock_operands(t *testing.T) {
 	})
 }
 
-// Readers of a block that is being patched see what is in it all the time, if they read
-// again when the version has changed meanwhile or is odd.
+// Readers of a block that is being changed find the entries that stay, if they read again when the version has
+// changed or is odd.
 func TestBlock_patchedMeanwhile(t *testing.T) {
 	for _, family := range families {
 		t.Run(fmt.Sprint(family), func(t *testing.T) {
@@ -298,7 +297,7 @@ func TestBlock_patchedMeanwhile(t *testing.T) {
 			if raceEnabled {
 				rounds = 200
 			}
-			// Items that come and go move those that stay.
+			// Items that come and go move the ones that stay.
 			for range rounds {
 				var passing []place
 				for range 10 {

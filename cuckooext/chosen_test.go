@@ -8,7 +8,7 @@ import (
 	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
-// Items that XXH64 does not tell apart under any seed do not fill two buckets of a new filter.
+// Items with equal XXH64 under every seed do not fill two buckets of a new filter.
 func TestFilter_chosenFull(t *testing.T) {
 	f := cuckooext.New(open(t, kv.Options{Durability: kv.NoSync}), "f")
 	if err := f.Reserve(cuckooext.Config{Capacity: 1e6, ErrorRate: 1e-6}); err != nil {
@@ -20,7 +20,7 @@ func TestFilter_chosenFull(t *testing.T) {
 	}
 }
 
-// Nor does deleting one take away the other.
+// Deleting one does not remove the other.
 func TestFilter_Delete_chosen(t *testing.T) {
 	f := cuckooext.New(open(t, kv.Options{Durability: kv.NoSync}), "f")
 	if err := f.Reserve(cuckooext.Config{Capacity: 1e6, ErrorRate: 1e-8}); err != nil {

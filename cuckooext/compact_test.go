@@ -12,8 +12,8 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// spread opens a store with a filter of full layers, in which there is room again, and a last
-// one of few entries to a block, which can go to any of them. The store's commits are small.
+// spread opens a store with a filter whose full layers have room again, and whose last layer has few entries in each
+// block, which can go to any older layer. The store's commits are small.
 func spread(t *testing.T, full, perBlock int) (*kv.DB, *cuckooext.Filter) {
 	t.Helper()
 	o := kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync, Seed: 1}
@@ -34,8 +34,7 @@ func spread(t *testing.T, full, perBlock int) (*kv.DB, *cuckooext.Filter) {
 	return db, cuckooext.New(db, "f")
 }
 
-// Where the entries of a block spread over the older layers, what is moved at once fits
-// into a commit all the same.
+// If the entries of a block spread over the older layers, each step still fits into a commit.
 func TestFilter_Compact_commitSize(t *testing.T) {
 	const full = 5
 	db, f := spread(t, full, 6)
@@ -54,7 +53,7 @@ func TestFilter_Compact_commitSize(t *testing.T) {
 	check(t, db)
 }
 
-// patience is a context that ends when it was asked so many times.
+// patience is a context that ends after it was asked so many times.
 type patience struct {
 	context.Context
 	left int
@@ -67,7 +66,7 @@ func (p *patience) Err() error {
 	return nil
 }
 
-// CF.COMPACT ends with its context, with what it had done by then.
+// CF.COMPACT ends with its context, and keeps what it has done by then.
 func TestCompactCommand_canceled(t *testing.T) {
 	db, f := spread(t, 2, 6)
 	before := infoOf(t, f).Layers[2].Items
@@ -86,7 +85,7 @@ func TestCompactCommand_canceled(t *testing.T) {
 	check(t, db)
 }
 
-// Where no older layer has room, nothing is looked at.
+// If no older layer has room, nothing is read.
 func TestFilter_Compact_noRoom(t *testing.T) {
 	o := kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync, Seed: 1}
 	db := open(t, o)
@@ -107,9 +106,8 @@ func TestFilter_Compact_noRoom(t *testing.T) {
 	check(t, db)
 }
 
-// Where little can be moved, the filter is compacted in steps all the same, which let
-// others at it; and each goes on where the one before ended, also if the store, and with it
-// the filter, was closed in between.
+// If little can be moved, the filter is still compacted in steps, so that other writes go on. Each step continues
+// where the one before stopped, even if the store, and so the filter, was closed in between.
 func TestFilter_Compact_steps(t *testing.T) {
 	const seed, budget = 1, 64 << 10
 	o := kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync, Seed: seed}
@@ -144,7 +142,7 @@ func TestFilter_Compact_steps(t *testing.T) {
 	if steps < 4 || len(after) != 2 || after[1].Items >= before[1].Items {
 		t.Errorf("%d steps, want several and fewer entries in the second layer:\n%+v\n%+v", steps, before, after)
 	}
-	// Each block that was looked at and, at most, two for each entry that was moved.
+	// Each block that was read, and at most two for each entry that was moved.
 	most := (2*512*256 + int(before[1].Items-after[1].Items)*(2*288+12)) / budget
 	if steps > most+2 {
 		t.Errorf("%d steps, want %d at most", steps, most+2)
@@ -157,7 +155,7 @@ func TestFilter_Compact_steps(t *testing.T) {
 	check(t, db)
 }
 
-// addMany adds items, and returns how many the filter had room for.
+// addMany adds items, and returns how many had room.
 func addMany(f *cuckooext.Filter, items [][]byte) (n int, err error) {
 	before, err := f.Info()
 	if err != nil {

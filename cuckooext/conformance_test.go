@@ -12,8 +12,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// The CF commands, one sentence of RedisBloom's behaviour after the other. Scripts are as
-// package kvtest has them.
+// The CF commands, one sentence of RedisBloom's behaviour after the other, as scripts of package coretest.
 
 func newWorld(t *testing.T, o kv.Options) *coretest.World {
 	t.Helper()
@@ -21,7 +20,7 @@ func newWorld(t *testing.T, o kv.Options) *coretest.World {
 	return coretest.NewWorld(t, o)
 }
 
-// Replies that do not depend on what came before but by what the script shows.
+// Replies that depend only on what the script shows.
 func TestConformance(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -275,8 +274,7 @@ CF.DEBUG f => "bktsize:4 buckets:1365 items:2 deletes:1 filters:1 max_iterations
 	}
 }
 
-// Each command refuses a word less and a word more than it takes, naming itself in
-// lower case whatever the case it was called in.
+// Each command refuses one word less and one word more than it takes. The error has its name in lower case.
 func TestConformance_arity(t *testing.T) {
 	w := newWorld(t, kv.Options{})
 	for _, command := range []string{
@@ -320,8 +318,7 @@ func TestConformance_integers(t *testing.T) {
 	w.Script("DBSIZE => :0")
 }
 
-// INFO tells of growth and of compaction, and COMPACT takes a layer away that deletions
-// have emptied.
+// INFO shows growth and compaction, and COMPACT removes a layer that deletions have emptied.
 func TestConformance_growth(t *testing.T) {
 	w := newWorld(t, kv.Options{})
 	w.Script(`

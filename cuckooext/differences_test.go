@@ -12,7 +12,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// differences are the tests of the entries of docs/DIFFERENCES.md, by their names.
+// differences has the tests of the entries of docs/DIFFERENCES.md, by name.
 var differences = map[string]func(t *testing.T){
 	"option-words": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
@@ -115,7 +115,7 @@ CF.DEL f i1 => :1 | #t
 CF.ADD f new => :1 | #t`)
 	},
 	"layers": func(t *testing.T) {
-		// With 1.05 times what 4 layers of 8-bit fingerprints come to there is room for no fifth.
+		// With 1.05 times the rate of 4 layers of 8-bit fingerprints there is no fifth layer.
 		w := newWorld(t, kv.Options{})
 		w.Script("CF.RESERVE f 1000 EXPANSION 1 ERROR 0.113 => +OK")
 		fillUp(w, "f")
@@ -131,7 +131,7 @@ CONFIG SET cf-max-expansions 100 => +OK
 CF.ADD g new => -Maximum expansions reached`)
 	},
 	"max-iterations": func(t *testing.T) {
-		// A search that moves at most one entry finds no room long before one that moves twenty.
+		// A search that moves at most one entry fails long before one that moves twenty.
 		taken := make(map[int]uint64)
 		for _, moves := range []int{1, 20} {
 			w := newWorld(t, kv.Options{})
@@ -295,7 +295,7 @@ func TestDifferences(t *testing.T) {
 	coretest.Differences(t, "../docs/DIFFERENCES.md", "CF commands", differences)
 }
 
-// fillUp adds i1, i2, and so on to a filter until one has no room.
+// fillUp adds i1, i2, and so on until an item has no room.
 func fillUp(w *coretest.World, key string) {
 	const batch = 1000
 	for first := 1; ; first += batch {

@@ -2,10 +2,10 @@ package cuckooext
 
 import "github.com/sievekv/sievekv/kv/hash"
 
-// RaceEnabled is raceEnabled for the tests from outside.
+// RaceEnabled exports raceEnabled.
 const RaceEnabled = raceEnabled
 
-// BlockOf is blockOf for an item in a filter of a store with a seed.
+// BlockOf is blockOf for an item of a filter in a store with a seed.
 func BlockOf(item []byte, seed, blocks uint64) uint64 {
 	return blockOf(hash.NewKeyed(hash.SecretOf(seed)).Sum(item), blocks)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// A filter grows until a layer would be made for more than 2^40 items, and is then full,
-// not corrupt, also where its error rate and Options.MaxFilterBytes allow more.
+// A filter grows until a layer would be made for more than 2^40 items. Then it is full, not corrupt, even if its
+// error rate and Options.MaxFilterBytes allow more.
 func TestStager_grow_last(t *testing.T) {
 	db, err := kv.Open("store", &kv.Options{
 		FS: vfs.NewMem(), BallastSize: -1, MinFreeSpace: -1, MaxFilterBytes: 1 << 50, Modules: coreext.With(Module()),

@@ -53,7 +53,7 @@ func check(t testing.TB, db *kv.DB) {
 	}
 }
 
-// multiset is what goroutines have added to a filter, in items of their own.
+// multiset is what a goroutine has added to a filter, of items that no other goroutine uses.
 type multiset struct {
 	g      int
 	rng    *rand.Rand
@@ -62,8 +62,8 @@ type multiset struct {
 
 func (m *multiset) item(i int) []byte { return fmt.Appendf(nil, "%d/%d", m.g, i) }
 
-// step does something, and checks the answer: no false negative, and at a rate so low
-// that there is no false positive, counts that are right.
+// step makes a change, and checks the answer: no false negative, and, at a rate so low that there are no false
+// positives, the right count.
 func (m *multiset) step(f *cuckooext.Filter) error {
 	i := m.rng.IntN(3000)
 	item, have := m.item(i), m.copies[i]
@@ -103,8 +103,8 @@ func (m *multiset) step(f *cuckooext.Filter) error {
 	}
 }
 
-// Several goroutines add, delete, look and count, over a chain that grows and is
-// compacted, with a cache of a few blocks; each finds what it has left.
+// Several goroutines add, delete, look up and count in a chain that grows and is compacted, with a cache of a few
+// blocks. Each finds what it has left there.
 func TestFilter_multiset(t *testing.T) {
 	steps := 300_000
 	if raceEnabled {
@@ -175,8 +175,7 @@ func TestFilter_multiset(t *testing.T) {
 	}
 }
 
-// AddIfAbsentStaged stops at the first item that has no room, and what it added before
-// is part of the writer's commit.
+// AddIfAbsentStaged stops at the first item without room. The items before it are part of the writer's commit.
 func TestFilter_AddIfAbsentStaged(t *testing.T) {
 	db := open(t, kv.Options{MaxFilterBytes: 8192})
 	f := cuckooext.New(db, "f")
@@ -215,8 +214,7 @@ func TestFilter_AddIfAbsentStaged(t *testing.T) {
 	check(t, db)
 }
 
-// Layers that do not nest, of which an entry of a newer one would not be where that of an older
-// is, are no filter.
+// Layers that do not nest are refused: an entry of a newer layer would be elsewhere in an older one.
 func TestFilter_nested(t *testing.T) {
 	db := open(t, kv.Options{})
 	f := cuckooext.New(db, "f")
@@ -242,9 +240,8 @@ func TestFilter_nested(t *testing.T) {
 	}
 }
 
-// Deleting items that were added takes no other away, in a chain of layers whose
-// fingerprints are so short that hundreds of items are found in place of others: also
-// after entries were moved to older layers.
+// Deleting items that were added never removes others, in a chain with fingerprints so short that hundreds of items
+// are found in place of others, even after entries were moved to older layers.
 func TestFilter_deleteKeepsOthers(t *testing.T) {
 	const n = 40_000
 	items := make([][]byte, n)
@@ -264,7 +261,7 @@ func TestFilter_deleteKeepsOthers(t *testing.T) {
 	if len(info.Layers) < 3 || info.FingerprintBits != 8 {
 		t.Fatalf("%d layers of %d-bit fingerprints, want at least 3 of 8", len(info.Layers), info.FingerprintBits)
 	}
-	// Not the newest first: then hardly any would be found in place of another.
+	// Not the newest first: otherwise hardly any item would be found in place of another.
 	rng.Shuffle(n, func(i, j int) { items[i], items[j] = items[j], items[i] })
 	present := make([]bool, n)
 	for left := n; left > 0; {

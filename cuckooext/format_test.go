@@ -13,7 +13,7 @@ import (
 
 var goldenLayer = layerParams{bucketSize: 4, maxIterations: 500, capacity: 1000}
 
-// The stored bytes of version 1. A change here is a change of the format.
+// The stored bytes of version 1. Changing them changes the format.
 func TestLayerParams_golden(t *testing.T) {
 	const want = "01" + "04" + "f401" + "e807"
 	if got := hex.EncodeToString(goldenLayer.append(nil)); got != want {
@@ -61,7 +61,7 @@ func TestLayerParams_refused(t *testing.T) {
 	}
 }
 
-// What can be decoded has only one form.
+// Each value that can be decoded has only one encoding.
 func FuzzLayerParams(f *testing.F) {
 	f.Add(goldenLayer.append(nil))
 	f.Add(layerParams{255, math.MaxUint16, probe.MaxCapacity}.append(nil))

@@ -22,8 +22,8 @@ func mustGeometry(t testing.TB, family block.Family, bucketSize int) geometry {
 	return g
 }
 
-// eachGeometry runs a test for every width with bucket sizes of every shape: a part of
-// a word, a word, several, and such that a bucket or a group of it lies in two words.
+// eachGeometry runs a test for every width, with bucket sizes of every shape: a part of a word, a word, several
+// words, and sizes with which a bucket or a group lies in two words.
 func eachGeometry(t *testing.T, test func(t *testing.T, g geometry)) {
 	bucketSizes := []int{1, 2, 3, 4, 5, 6, 8, 16, 21, 64, 255}
 	if raceEnabled {
@@ -80,7 +80,7 @@ func TestNewGeometry(t *testing.T) {
 	}
 }
 
-// For every number of buckets that a block can have, every bucket and many fingerprints.
+// For every possible number of buckets of a block, every bucket and many fingerprints.
 func TestGeometry_partner(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	fingerprints := 255
@@ -104,7 +104,7 @@ func TestGeometry_partner(t *testing.T) {
 					}
 				}
 			}
-			// With xor none; else i = step-i mod n has one solution, or none or two.
+			// With xor none. Otherwise i = step-i mod n has one solution, or none or two.
 			if limit := 2 * fingerprints; same > limit || g.xor && same > 0 {
 				t.Errorf("%v, bucket size %d: %d times the partner is the bucket itself", family, b, same)
 			}
@@ -112,8 +112,7 @@ func TestGeometry_partner(t *testing.T) {
 	}
 }
 
-// chiSquare returns by how many standard deviations the counts differ more from equal
-// ones than they would by chance.
+// chiSquare returns by how many standard deviations the counts differ more from equal ones than chance explains.
 func chiSquare(counts []int) float64 {
 	total := 0
 	for _, n := range counts {
@@ -127,9 +126,9 @@ func chiSquare(counts []int) float64 {
 	return (sum - freedom) / math.Sqrt(2*freedom)
 }
 
-// Block, first bucket, partner and fingerprint must be independent of each other, by
-// their highest as by their lowest bits: all cells of 8x8x8 are equally full. The
-// seeds are fixed; 5 standard deviations come up once in a million.
+// Block, first bucket, partner and fingerprint must be independent of each other, in their highest and in their
+// lowest bits: all cells of 8x8x8 are equally full. The seeds are fixed; 5 standard deviations occur once in a
+// million.
 func TestGeometry_place_independent(t *testing.T) {
 	const items = 1 << 18
 	eighth := func(x, of uint64) uint64 { return x * 8 / of }
@@ -164,7 +163,7 @@ func TestGeometry_place_independent(t *testing.T) {
 					t.Errorf("%d blocks, %s: %.1f standard deviations from uniform", blocks, name, d)
 				}
 			}
-			// Few steps or few buckets make some partners likelier for some buckets.
+			// With few steps or few buckets, some partners are more likely for some buckets.
 			if g.width >= 16 && g.buckets >= 512 {
 				if d := chiSquare(partner[:]); d > 2*tooMuch+slack {
 					t.Errorf("%d blocks, partners: %.1f standard deviations from uniform", blocks, d)
@@ -174,8 +173,8 @@ func TestGeometry_place_independent(t *testing.T) {
 	}
 }
 
-// Within one of 2^20 blocks, where all hashes begin alike, bucket and fingerprint are
-// as uniform and independent as anywhere.
+// Within one of 2^20 blocks, where all hashes have the same first bits, bucket and fingerprint are still uniform and
+// independent.
 func TestGeometry_place_withinBlock(t *testing.T) {
 	const blocks = 1 << 20
 	r := rand.New(rand.NewPCG(2, 2))
@@ -199,8 +198,8 @@ func TestGeometry_place_withinBlock(t *testing.T) {
 	}
 }
 
-// At 32 bits no rate can be measured: what it rests on is that each bit of a
-// fingerprint is set in half of them, whatever each other bit is.
+// At 32 bits no rate can be measured. It depends on this: each bit of a fingerprint is set in half of them, whatever
+// each other bit is.
 func TestGeometry_place_fingerprintBits(t *testing.T) {
 	const items = 1 << 18
 	g := mustGeometry(t, block.FamilySlots32, 4)
@@ -228,8 +227,8 @@ func TestGeometry_place_fingerprintBits(t *testing.T) {
 	}
 }
 
-// An equal place in a newer layer implies an equal place in an older: the older's block
-// follows from the newer's, and the rest is the same.
+// The same place in a newer layer implies the same place in an older one: the newer block determines the older one,
+// and the rest is the same.
 func TestGeometry_place_nested(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	g := mustGeometry(t, block.FamilySlots12, 4)
@@ -283,8 +282,8 @@ func TestGeometry_load(t *testing.T) {
 	}
 }
 
-// The load is where the mean of a block is as many standard deviations below that of a
-// full one as it is for one block in a hundred layers.
+// The mean of a block at the load is as many standard deviations below that of a full one as one block in a hundred
+// layers deviates.
 func TestGeometry_load_deviations(t *testing.T) {
 	for _, family := range families {
 		for _, bucketSize := range []int{2, 3, 4, 8} {
@@ -380,7 +379,7 @@ func TestGeometry_rate(t *testing.T) {
 	}
 }
 
-// What a filter has that was made without an error rate.
+// The parameters of a filter without an error rate.
 func TestDefaultGeometry(t *testing.T) {
 	g := mustGeometry(t, defaultFamily, defaultBucketSize)
 	if rate := g.rate(g.load(1)); g.width != 12 || g.bucketSize != 4 || rate > 1.8e-3 {
@@ -431,7 +430,7 @@ func TestRatedGeometry(t *testing.T) {
 	}
 }
 
-// The lowest rate, which the error of a lower one names, can be asked for.
+// The lowest rate, which the error of a lower one names, is allowed.
 func TestRatedGeometry_lowest(t *testing.T) {
 	for _, bucketSize := range []int{1, 2, 4, 7, 100, 255} {
 		for _, grows := range []bool{false, true} {

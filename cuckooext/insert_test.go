@@ -43,8 +43,8 @@ func (t *table) mayContain(h uint64) bool {
 
 const maxMoves = 20
 
-// Layers take at least what they are sized for before any of their blocks is full. The
-// seeds are fixed; with others, one in a hundred layers may take less.
+// Layers take at least what they are sized for before any of their blocks is full. The seeds are fixed; with others,
+// one in a hundred layers may take less.
 func TestInserter_firstFull(t *testing.T) {
 	for _, tt := range []struct {
 		family     block.Family
@@ -88,8 +88,7 @@ func TestInserter_firstFull(t *testing.T) {
 	}
 }
 
-// Inserts write few slots up to the load that layers are sized for. The bounds are a
-// tenth above what was measured.
+// Inserts write few slots up to the load that layers are sized for. The bounds are a tenth above the measured values.
 func TestInserter_writes(t *testing.T) {
 	for _, tt := range []struct {
 		family block.Family
@@ -128,8 +127,8 @@ func TestInserter_writes(t *testing.T) {
 	}
 }
 
-// Of copies of one item a block takes 2b, and says of the next that growing is in
-// vain, also when it is empty otherwise.
+// A block takes 2b copies of an item. For the next copy it reports that growing does not help, even if it is
+// otherwise empty.
 func TestInserter_duplicates(t *testing.T) {
 	eachGeometry(t, func(t *testing.T, g geometry) {
 		m := newModel(t, g)
@@ -142,7 +141,7 @@ func TestInserter_duplicates(t *testing.T) {
 		if err := m.insert(p, maxMoves); err != errDuplicates {
 			t.Errorf("error is %v with %d copies, want %v", err, m.total, errDuplicates)
 		}
-		// With one entry of another item among them, that can be moved away.
+		// With one entry of another item among them, which can be moved away.
 		m.remove(p)
 		other := p
 		for other.i2 == p.i1 || other.i2 == p.i2 {
@@ -162,7 +161,7 @@ func TestInserter_duplicates(t *testing.T) {
 	})
 }
 
-// Max iterations bounds the moves of an insert, and fewer moves are found if there are.
+// Max iterations bounds the moves of an insert, and the fewest moves are found.
 func TestInserter_maxMoves(t *testing.T) {
 	g := mustGeometry(t, block.FamilySlots16, 4)
 	loads := [3]float64{}
@@ -179,7 +178,7 @@ func TestInserter_maxMoves(t *testing.T) {
 	}
 }
 
-// An insert allocates nothing, nor does one that fails.
+// Neither a successful nor a failed insert allocates.
 func TestInserter_allocations(t *testing.T) {
 	g := mustGeometry(t, block.FamilySlots12, 4)
 	in := newInserter(&g)

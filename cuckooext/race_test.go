@@ -2,5 +2,5 @@
 
 package cuckooext
 
-// Most of what is tested here is arithmetic, ten times slower with the race detector.
+// Most of these tests are arithmetic, ten times slower with the race detector.
 const raceEnabled = true

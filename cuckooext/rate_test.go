@@ -8,14 +8,13 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// The measured rates are those of the formula at the load there is, in layers of
-// several blocks and in chains of nested layers, where an item has the same bucket and
-// fingerprint in all layers and must be absent from each by chance of its own.
+// The measured rates are those of the formula at the present load, in layers of several blocks and in chains of
+// nested layers, where an item has the same bucket and fingerprint in all layers and must be absent from each
+// independently.
 //
-// The seeds are fixed. The bound is 4 standard deviations: of the hits, as good as
-// Poisson, and half the rate of them, as little of which the formula neglects: copies
-// of one place and, if there are few buckets, items whose buckets are the same. The
-// rate of 32 bits is too low for that; see TestGeometry_place_fingerprintBits.
+// The seeds are fixed. The bound is 4 standard deviations of the hits, which are nearly Poisson, and half the rate of
+// them, because the formula neglects a little: copies of one place and, if there are few buckets, items whose buckets
+// are the same. The rate of 32 bits is too low for that; see TestGeometry_place_fingerprintBits.
 func TestGeometry_rate_measured(t *testing.T) {
 	for _, tt := range []struct {
 		family     block.Family
@@ -72,8 +71,8 @@ func TestGeometry_rate_measured(t *testing.T) {
 	}
 }
 
-// fill adds as many items as the layer is sized for, and checks that all are found. It
-// returns the rate by the formula.
+// fill adds as many items as the layer is sized for, and checks that all are found. It returns the rate by the
+// formula.
 func fill(t *testing.T, l *table, k *keys) float64 {
 	t.Helper()
 	first, items := *k, l.g.capacity(uint64(len(l.blocks)))
@@ -90,8 +89,8 @@ func fill(t *testing.T, l *table, k *keys) float64 {
 	return l.g.rate(float64(items) / float64(len(l.blocks)*l.g.slots()))
 }
 
-// In a chain of nested layers with many false positives, deleting the newest copy never
-// makes an item absent that was added and not deleted.
+// In a chain of nested layers with many false positives, deleting the newest copy never makes an item absent that was
+// added and not deleted.
 func TestGeometry_nestedDeletes(t *testing.T) {
 	for _, bucketSize := range []int{2, 3, 4} {
 		t.Run(fmt.Sprintf("bucket size %d", bucketSize), func(t *testing.T) {
@@ -110,8 +109,8 @@ func TestGeometry_nestedDeletes(t *testing.T) {
 					}
 				}
 			}
-			// Every third item goes; most leave by an entry of their own layer, some by
-			// one that another item put into a newer layer.
+			// Every third item is deleted; most by an entry of their own layer, some by one that another item put
+			// into a newer layer.
 			elsewhere := 0
 			for i := 0; i < len(added); i += 3 {
 				for n := len(layers) - 1; ; n-- {

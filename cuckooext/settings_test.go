@@ -7,8 +7,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// Filters that a command makes without being told are as the settings say, and what is told
-// comes first.
+// Filters that a command makes have the settings' parameters, unless the command gives others.
 func TestSettings(t *testing.T) {
 	for name, script := range map[string]string{
 		"as opened": `
@@ -115,8 +114,7 @@ CONFIG SET cf-max-expansions 65536 => +OK`,
 	}
 }
 
-// Growth ends at the setting, for filters that are there already too, and goes on when that
-// is raised.
+// Growth ends at the setting, also for existing filters, and goes on when the setting is raised.
 func TestSettings_layers(t *testing.T) {
 	w := newWorld(t, kv.Options{})
 	w.Script(`

@@ -24,7 +24,7 @@ func numbered(first, n int) [][]byte {
 // absent is above every item that is added.
 const absent = 1 << 40
 
-// A filter that CF.INSERT makes takes a million items, and has them.
+// A filter that CF.INSERT makes takes a million items, and finds them.
 func TestConformance_autoCreatedMillion(t *testing.T) {
 	const items, batch = 1_000_000, 10_000
 	w := newWorld(t, kv.Options{Durability: kv.NoSync})
@@ -54,8 +54,7 @@ func TestConformance_autoCreatedMillion(t *testing.T) {
 	t.Logf("%d layers, %.1f bits per item, rate %.3g", len(info.Layers), 8*float64(info.Bytes)/items, info.ExpectedRate)
 }
 
-// However often an item is added, it takes as many slots as a layer has for it, and what
-// has no room is answered.
+// An item takes at most as many slots as a layer has for its copies; further copies get an answer.
 func TestFilter_Add_oneItem(t *testing.T) {
 	adds := 10_000_000
 	if raceEnabled || testing.Short() {
@@ -96,8 +95,8 @@ func TestFilter_Add_oneItem(t *testing.T) {
 	check(t, db)
 }
 
-// sized are parameters of filters for a million items, and the load at which a layer of
-// them is full. Two slots to a bucket do not get further than that: see firstFulls.
+// sized are parameters of filters for a million items, and the load at which a layer of them is full. Two slots to a
+// bucket reach no more than that: see firstFulls.
 var sized = []struct {
 	bucketSize int
 	rate       float64
@@ -106,8 +105,8 @@ var sized = []struct {
 	{4, 0, 0.88}, {4, 0.12, 0.88}, {4, 5e-4, 0.88}, {4, 1e-8, 0.88}, {8, 0.01, 0.88}, {2, 0.001, 0.83},
 }
 
-// A filter that was made for its items takes them all before it grows, and nearly every
-// slot is taken then. With another seed one in a hundred does not: see earlyChance.
+// A filter made for its items takes all of them before it grows, and then nearly every slot is taken. With another
+// seed one in a hundred does not: see earlyChance.
 func TestFilter_load(t *testing.T) {
 	capacity := 300_000
 	if raceEnabled || testing.Short() {
@@ -144,10 +143,10 @@ func TestFilter_load(t *testing.T) {
 	}
 }
 
-// A filter with an error rate keeps to it while it grows, to the last layer there may be
-// where that is the fourth. The rate is measured at the end of each layer, when it is highest; the bound is four standard
-// deviations above the rate asked for. What cannot be measured, 1e-8, is in rate_test.go
-// by the formula and by the uniformity of fingerprints.
+// A filter with an error rate keeps it while it grows, up to the fourth layer if that is the last. The rate is
+// measured at the end of each layer, when it is highest; the bound is four standard deviations above the rate asked
+// for. Rates that cannot be measured, such as 1e-8, are in rate_test.go, by the formula and by the uniformity of
+// fingerprints.
 func TestFilter_rate(t *testing.T) {
 	for _, tt := range []struct {
 		rate   float64

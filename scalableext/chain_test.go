@@ -15,7 +15,7 @@ var (
 	goldenKeyed  = Params{Capacity: 1000, ErrorRate: 0.5, Expansion: 2, Hash: hash.NewKeyed(hash.Secret{1, 31: 2})}
 )
 
-// The stored bytes of version 1. A change here is a change of the format.
+// The stored bytes of version 1. Changing them changes the format.
 func TestParams_golden(t *testing.T) {
 	tests := []struct {
 		p    Params

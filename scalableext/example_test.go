@@ -14,10 +14,10 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// tagsType is stored: its name and version are never used for anything else.
+// tagsType is the stored type: its name and version are never used for anything else.
 var tagsType = &kv.Type{Name: "example-tags", Version: 1, Open: openTags}
 
-// tags is what an open filter is. It never changes: one that grew is another.
+// tags is the Go value of an open filter. It never changes: growing makes another one.
 type tags struct {
 	object *kv.Object
 	chain  *scalableext.Chain[layer]
@@ -29,11 +29,11 @@ type layer struct {
 	table  *kv.Layer
 }
 
-// items is the counter of a layer that has the number of its items.
+// items is the number of the counter that has a layer's number of items.
 const items = 0
 
-// cells says what layers are made of: bits. The bounds of parameters, and how the error rate is shared out among layers,
-// are those of all filters.
+// cells describes the bits of the layers. The bounds of the parameters, and the shares of the error rate, are those
+// of all filters.
 var cells = scalableext.Cells{
 	Package: "tags", Name: "bits", Count: (*probe.Layout).Bits, Size: probe.Size, From: probe.FromBits,
 	Layer: func(l probe.Layout, _ uint64, _ float64) kv.LayerSpec {
@@ -41,7 +41,7 @@ var cells = scalableext.Cells{
 	},
 }
 
-// small is what a filter that is made by adding to it is for: it has room for a hundred items, and grows.
+// small describes a filter that is made by adding to a missing key: it has room for a hundred items, and grows.
 func small(db *kv.DB) (kv.Spec, error) {
 	asked := scalableext.Asked{Capacity: 100, ErrorRate: 0.001}
 	return cells.Spec(db, asked, 0, 0, kv.Spec{Type: tagsType, Family: block.FamilyBits})
@@ -106,7 +106,7 @@ func (t *tags) mayContain(r kv.Reader, item []byte) (bool, error) {
 	return false, nil
 }
 
-// noTags is where a handle begins.
+// noTags is the filter of a new handle.
 var noTags = &tags{object: kv.EndedObject()}
 
 func addCommand(c *module.Call) reply.Reply {
@@ -127,8 +127,8 @@ func existsCommand(c *module.Call) reply.Reply {
 	return scalableext.Bool(present, err)
 }
 
-// A filter type of a program's own, a Bloom filter that grows, with two commands: the handle finds the filter under a
-// key, makes it, and retries lookups; the chain opens its layers and adds further ones.
+// A program's own type of filter, a Bloom filter that grows, with two commands. The handle finds the filter under a
+// key, makes it, and repeats lookups; the chain opens its layers and adds new ones.
 func Example() {
 	define := scalableext.Define("tags")
 	tagsModule := module.Module{Name: "tags", Types: []*kv.Type{tagsType}, Commands: []module.Command{

@@ -35,8 +35,8 @@ func TestParams_MaxLayers(t *testing.T) {
 	}
 }
 
-// However far a chain grows, the rates of its layers sum to what was asked for at
-// most, and none is larger than a layer may be.
+// However far a chain grows, the rates of its layers sum to at most the rate asked for, and none exceeds what a layer
+// may have.
 func TestParams_budget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Params{

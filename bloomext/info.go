@@ -86,10 +86,9 @@ func (f *filter) info(r kv.Reader) Info {
 	return info
 }
 
-// Planned returns what Info is expected to say of the filter of a Config when it holds so many distinct items, each layer
-// filled before the next is added. It needs no store: nothing is said of bytes on disk and in memory, and
-// Options.MaxFilterBytes does not matter. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter does not
-// take so many.
+// Planned returns what Info would say of a filter made with the Config that holds so many distinct items, if each
+// layer is filled before the next is added. Of the sizes it sets only Bytes. It needs no store, and ignores
+// Options.MaxFilterBytes. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
 func (c Config) Planned(items uint64) (Info, error) {
 	p, layers, err := cells.Planned(c.asked(), c.Bits, c.Hashes, items)
 	if err != nil {

@@ -132,8 +132,8 @@ type PlannedLayer struct {
 	Items    uint64
 }
 
-// Planned returns the parameters of a filter, and the layers that it has when it holds so many items, each filled before
-// the next is added. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter does not take so many.
+// Planned returns the parameters of a filter, and its layers when it holds so many items, if each layer is filled
+// before the next is added. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
 func (k *Cells) Planned(a Asked, cells uint64, hashes int, items uint64) (Params, []PlannedLayer, error) {
 	p, layout, err := k.plan(a, cells, hashes, hash.Function{})
 	if err != nil {

@@ -31,7 +31,8 @@ type BloomConfig = bloomext.Config
 // bloomext.Info.
 type BloomInfo = bloomext.Info
 
-// With returns a handle on the same filter whose writes have another level of durability.
+// With returns a handle on the same filter whose writes have another level of durability: Always, EverySec or
+// NoSync, or 0 for Options.Durability. With another value every write returns ErrOptions.
 func (f *Bloom) With(level Durability) *Bloom { return &Bloom{*f.f.With(level)} }
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
@@ -46,7 +47,7 @@ func (f *Bloom) Reserve(c BloomConfig) error { return f.f.Reserve(c) }
 
 // OpenOrReserve makes the filter if the key is missing. Otherwise it checks that the filter was made with these
 // parameters, and returns ErrMismatch if not. It does not compare the TTL, nor the hash unless the BloomConfig names
-// one. The other errors are those of Reserve.
+// one. The other errors are ErrWrongType for a key of another type, ErrConfig and ErrTooLarge.
 func (f *Bloom) OpenOrReserve(c BloomConfig) error { return f.f.OpenOrReserve(c) }
 
 // Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing

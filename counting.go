@@ -33,7 +33,8 @@ type CountingInfo = countingext.Info
 // MaxCount is the highest answer of Counting.Count. It means 15 or more.
 const MaxCount = countingext.MaxCount
 
-// With returns a handle on the same filter whose writes have another level of durability.
+// With returns a handle on the same filter whose writes have another level of durability: Always, EverySec or
+// NoSync, or 0 for Options.Durability. With another value every write returns ErrOptions.
 func (f *Counting) With(level Durability) *Counting { return &Counting{*f.f.With(level)} }
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
@@ -49,7 +50,7 @@ func (f *Counting) Reserve(c CountingConfig) error { return f.f.Reserve(c) }
 
 // OpenOrReserve makes the filter if the key is missing. Otherwise it checks that the filter was made with these
 // parameters, and returns ErrMismatch if not. It does not compare the TTL, nor the hash unless the CountingConfig
-// names one. The other errors are those of Reserve.
+// names one. The other errors are ErrWrongType for a key of another type, ErrConfig and ErrTooLarge.
 func (f *Counting) OpenOrReserve(c CountingConfig) error { return f.f.OpenOrReserve(c) }
 
 // Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing
@@ -60,7 +61,7 @@ func (f *Counting) Drop() (bool, error) { return f.f.Drop() }
 func (f *Counting) Info() (CountingInfo, error) { return f.f.Info() }
 
 // MayContain reports whether the item may be present: false means that it was never added, or was deleted as often as
-// it was added. With an error, such as ErrNotFound for a missing filter, it is true, because nothing is known of the
+// it was added (or that another item was deleted which was never added, see Delete). With an error, such as ErrNotFound for a missing filter, it is true, because nothing is known of the
 // item.
 func (f *Counting) MayContain(item []byte) (bool, error) { return f.f.MayContain(item) }
 
@@ -87,7 +88,8 @@ func (f *Counting) MayContainManyUint64(items []uint64, present []bool) error {
 }
 
 // Add adds an item once more, and reports whether it is new; false means that it may have been present. If a new item
-// has no room, the error is ErrFull or ErrCannotGrow. With an error isNew is false.
+// has no room, the error is ErrFull or ErrCannotGrow. With an error isNew is false. From the 15th copy on, an item cannot
+// be deleted any more: its counters stay at 15.
 func (f *Counting) Add(item []byte) (isNew bool, err error) { return f.f.Add(item) }
 
 // AddString is Add for a string.
@@ -127,6 +129,8 @@ func (f *Counting) CountUint64(item uint64) (int, error) { return f.f.CountUint6
 
 // Delete deletes an item once, and reports whether it seemed to be present. Only delete items that were added, and at
 // most as often: deleting an item that was never added can remove another one and cause false negatives.
+// A deletion may have to be left out, so that no other item is lost: found is true, and lookups still find the item. See
+// CountingInfo.DeletesKept.
 func (f *Counting) Delete(item []byte) (found bool, err error) { return f.f.Delete(item) }
 
 // DeleteString is Delete for a string.

@@ -26,7 +26,8 @@ type CuckooConfig = cuckooext.Config
 // false-positive rate (ExpectedRate), its size in bytes, and when it expires. See cuckooext.Info.
 type CuckooInfo = cuckooext.Info
 
-// With returns a handle on the same filter whose writes have another level of durability.
+// With returns a handle on the same filter whose writes have another level of durability: Always, EverySec or
+// NoSync, or 0 for Options.Durability. With another value every write returns ErrOptions.
 func (f *Cuckoo) With(level Durability) *Cuckoo { return &Cuckoo{*f.f.With(level)} }
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
@@ -42,7 +43,7 @@ func (f *Cuckoo) Reserve(c CuckooConfig) error { return f.f.Reserve(c) }
 
 // OpenOrReserve makes the filter if the key is missing. Otherwise it checks that the filter was made with these
 // parameters, and returns ErrMismatch if not. It does not compare the TTL, nor the hash unless the CuckooConfig names
-// one. The other errors are those of Reserve.
+// one. The other errors are ErrWrongType for a key of another type, ErrConfig and ErrTooLarge.
 func (f *Cuckoo) OpenOrReserve(c CuckooConfig) error { return f.f.OpenOrReserve(c) }
 
 // Drop removes the whole filter, and reports whether there was one. If the key holds another type, it changes nothing
@@ -53,7 +54,7 @@ func (f *Cuckoo) Drop() (bool, error) { return f.f.Drop() }
 func (f *Cuckoo) Info() (CuckooInfo, error) { return f.f.Info() }
 
 // MayContain reports whether the item may be present: false means that it was never added, or was deleted as often as
-// it was added. With an error, such as ErrNotFound for a missing filter, it is true, because nothing is known of the
+// it was added (or that another item was deleted which was never added, see Delete). With an error, such as ErrNotFound for a missing filter, it is true, because nothing is known of the
 // item.
 func (f *Cuckoo) MayContain(item []byte) (bool, error) { return f.f.MayContain(item) }
 

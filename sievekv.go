@@ -1,6 +1,6 @@
 // Package sievekv is an embedded store of durable, transactional probabilistic filters. A filter is a set that
-// answers "was this item added" from memory, with a false-positive rate that you choose and without false negatives.
-// Filters survive crashes.
+// answers "was this item added" from memory, with a false-positive rate that you choose, and without false negatives as
+// long as only items are deleted that were added. Filters survive crashes.
 //
 //	db, err := sievekv.Open("data", nil)
 //	...
@@ -40,7 +40,8 @@
 //     filter grows beyond it, unless it is made with NonScaling.
 //   - layer: a filter of fixed size. A filter starts with one layer and grows by further ones; RedisBloom says sub-filter.
 //   - commit: writes that after a crash are there together or not at all: those of one call (up to 4096 items of an
-//     AddMany), or of one transaction.
+//     AddMany), or of one transaction. Lookups see a transaction, and a call that writes several keys, as a whole; they may
+//     see an AddMany item by item.
 //   - block: a part of a layer of up to 8 KiB, the unit that is stored and cached.
 //   - error rate: the probability that a lookup of an item that was never added returns true. It is an upper bound for any
 //     number of items up to the capacity, and beyond it for a filter that grows.
@@ -50,24 +51,25 @@
 // # Concurrency
 //
 // A DB and its handles may be used by any number of goroutines. Lookups of blocks in memory take no lock. Adds to the
-// same key run one after the other, adds to different keys at the same time, and all writes that wait for the disk
-// share its syncs.
+// same key run one after the other, adds to different keys mostly at the same time (256 locks serve all keys), and all
+// writes that wait for the disk share its syncs.
 //
 // # Errors
 //
 // The errors are for errors.Is. Their messages add the key or the option, and the wrong values. Each method documents
 // its own errors. Besides these,
 //
-//   - every method returns ErrClosed after Close, ErrFailed after the disk has failed, and ErrCorrupt if it reads damaged
-//     data;
-//   - every write returns ErrNoSpace while the disk is almost full, unless it only removes keys; ErrTooLarge for a key above
-//     64 KiB; and ErrNested or ErrBusy instead of waiting for ever for a transaction: see DB.Update;
+//   - every method returns ErrClosed after Close, ErrFailed after the disk has failed, ErrCorrupt if it reads damaged data,
+//     and ErrTooLarge for a key above 64 KiB;
+//   - every write returns ErrNoSpace while the disk is almost full, unless it only removes whole keys; ErrOptions for a level
+//     of With that there is not; and ErrNested or ErrBusy instead of waiting for ever for a transaction: see DB.Update;
 //   - everything in a transaction or a snapshot returns ErrEnded after its end.
 //
 // # Limits
 //
-// A string may have 7/32 of Options.MemTableSize, 7 MiB by default, and all writes of a transaction together a
-// quarter of it; otherwise the error is ErrTooLarge. Times are truncated to milliseconds.
+// A string may have 7/32 of Options.MemTableSize, 7 MiB by default. All writes of a transaction together may have a
+// quarter of it, 8 MiB by default, where each key and each block written counts 256 bytes more. Otherwise the error is
+// ErrTooLarge. Times are truncated to milliseconds.
 //
 // # Related packages
 //
@@ -153,7 +155,7 @@ var (
 // The errors of filters, for errors.Is. They are the same for all types. Their messages name the key or the field,
 // and the wrong values.
 var (
-	ErrFull       = scalableext.ErrFull       // the filter has no room for the item, and does not grow
+	ErrFull       = scalableext.ErrFull       // the filter has no room for the item and does not grow, or a cuckoo filter has too many copies of it
 	ErrCannotGrow = scalableext.ErrCannotGrow // the filter has no room for the item, and can have no further layer
 	ErrMismatch   = scalableext.ErrMismatch   // the filter was made with other parameters
 	ErrUnequal    = scalableext.ErrUnequal    // the filters differ too much to be merged
@@ -224,8 +226,8 @@ func (db *DB) Close() error { return db.store.Close() }
 // Sync returns when every earlier commit is on stable storage.
 func (db *DB) Sync() error { return db.store.Sync() }
 
-// Health returns nil if the store takes reads and writes, ErrNoSpace if it takes only reads and deletions, and
-// ErrFailed, with the cause, or ErrClosed if it takes neither.
+// Health returns nil if the store takes reads and writes, ErrNoSpace if it takes only reads and deletions of whole
+// keys, and ErrFailed, with the cause, or ErrClosed if it takes neither.
 func (db *DB) Health() error { return db.store.Health() }
 
 // CheckReport is the result of Check. It has the numbers of Keys, Blocks and Bytes that Check has read, the Problems,
@@ -244,18 +246,15 @@ func NewCollector(db *DB) prometheus.Collector { return metrics.New(db.store) }
 // Size returns the number of keys, of filters and strings. It counts expired keys that are not removed yet.
 func (db *DB) Size() (uint64, error) { return db.store.Size() }
 
-// Bloom returns a handle on the Bloom filter under a key. It reads nothing: the filter may be made
-// later.
+// Bloom returns a handle on the Bloom filter under a key. It reads nothing: the filter may be made later.
 func (db *DB) Bloom(key string) *Bloom { return &Bloom{*bloomext.New(db.store, key).With(db.level)} }
 
-// Cuckoo returns a handle on the cuckoo filter under a key. It reads nothing: the filter may be
-// made later.
+// Cuckoo returns a handle on the cuckoo filter under a key. It reads nothing: the filter may be made later.
 func (db *DB) Cuckoo(key string) *Cuckoo {
 	return &Cuckoo{*cuckooext.New(db.store, key).With(db.level)}
 }
 
-// Counting returns a handle on the counting Bloom filter under a key. It reads nothing: the filter may
-// be made later.
+// Counting returns a handle on the counting Bloom filter under a key. It reads nothing: the filter may be made later.
 func (db *DB) Counting(key string) *Counting {
 	return &Counting{*countingext.New(db.store, key).With(db.level)}
 }

@@ -33,8 +33,7 @@ func withClock() (*sievekv.DB, *clock) {
 	return db, c
 }
 
-// falsePositive returns an id of at least from that the filter takes for known. The
-// caller has added none of these.
+// falsePositive returns an id of at least from that the filter takes for known. The caller has added none of these.
 func falsePositive(f *sievekv.Bloom, from uint64) (uint64, error) {
 	for id := from; ; id++ {
 		if maybe, err := f.MayContainUint64(id); maybe || err != nil {

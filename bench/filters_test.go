@@ -14,9 +14,8 @@ import (
 // items is how many there are in each filter.
 const items = 1_000_000
 
-// key16 is an item: 16 bytes that no other number has. It is not inlined: where the
-// compiler knows that a number is small it stores it byte by byte, and loading the 8 bytes
-// at once then waits for all of these stores.
+// key16 is an item: 16 bytes that no other number has. It is not inlined: where the compiler knows that a number is
+// small it stores it byte by byte, and loading the 8 bytes at once then waits for all of these stores.
 //
 //go:noinline
 func key16(b *[16]byte, n uint64) []byte {
@@ -60,8 +59,7 @@ func sure(b *testing.B, op func(item []byte) (bool, error)) func(item []byte) bo
 	}
 }
 
-// compare measures hits, misses, and deleting and adding again, with a million items of
-// 16 bytes in each filter.
+// compare measures hits, misses, and deleting and adding again, with a million items of 16 bytes in each filter.
 func compare(b *testing.B, filters []filter) {
 	for _, f := range filters {
 		b.Run(f.name, func(b *testing.B) {

@@ -19,9 +19,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// key16 writes the i-th 16-byte benchmark key. It is not inlined: where the compiler
-// knows that a number is small it stores it byte by byte, and loading the 8 bytes at once
-// then waits for all of these stores.
+// key16 writes the i-th 16-byte benchmark key. It is not inlined: where the compiler knows that a number is small it
+// stores it byte by byte, and loading the 8 bytes at once then waits for all of these stores.
 //
 //go:noinline
 func key16(buf []byte, i uint64) []byte {

@@ -249,8 +249,7 @@ func (f *Filter) MayContainManyString(items []string, present []bool) error {
 	return mayContainMany(f, items, present, hash.Function.SumString)
 }
 
-// MayContainManyUint64 is MayContainMany for the 8 bytes of each item in
-// little-endian order.
+// MayContainManyUint64 is MayContainMany for the 8 bytes of each item in little-endian order.
 func (f *Filter) MayContainManyUint64(items []uint64, present []bool) error {
 	return mayContainMany(f, items, present, hash.Function.SumUint64)
 }

@@ -32,9 +32,8 @@ func benchTable(b *testing.B, family block.Family) (*table, *benchKey) {
 // benchKey is 16 bytes; a number is the first 8.
 type benchKey [16]byte
 
-// bytes is not inlined: where the compiler knows that a number is small it stores it byte
-// by byte, and loading the 8 bytes at once then waits for all of these stores, which
-// doubles the time of a lookup.
+// bytes is not inlined: where the compiler knows that a number is small it stores it byte by byte, and loading the 8
+// bytes at once then waits for all of these stores, which doubles the time of a lookup.
 //
 //go:noinline
 func (k *benchKey) bytes(i uint64) []byte {

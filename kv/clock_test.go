@@ -16,9 +16,8 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// A board without a battery starts with a clock that is wrong. While that tells a time
-// before 1970 no key has expired, none is stored in a form that cannot be read, and a
-// sweep comes to an end.
+// A board without a battery starts with a clock that is wrong. While that tells a time before 1970 no key has
+// expired, none is stored in a form that cannot be read, and a sweep comes to an end.
 func TestClock_before1970(t *testing.T) {
 	now := time.UnixMilli(-5_000_000)
 	o := &kv.Options{

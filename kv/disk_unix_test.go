@@ -11,8 +11,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// A store of a few keys takes little on a real disk, its reserve and its log's blocks
-// included.
+// A store of a few keys takes little on a real disk, its reserve and its log's blocks included.
 func TestDisk_smallStore(t *testing.T) {
 	dir := t.TempDir()
 	db, err := kv.Open(dir, eitherWay(&kv.Options{}))

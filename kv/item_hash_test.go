@@ -64,8 +64,7 @@ func TestDB_ItemHash(t *testing.T) {
 	}
 }
 
-// Options.Seed is for the objects made while the store is open with it, and its own secret is as random
-// as ever.
+// Options.Seed is for the objects made while the store is open with it, and its own secret is as random as ever.
 func TestDB_ItemHash_seed(t *testing.T) {
 	fs := vfs.NewMem()
 	db := openOn(t, fs, 7)

@@ -12,8 +12,7 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// While a transaction lasts objects are closed and opened again: its commit patches the one
-// there is then.
+// While a transaction lasts objects are closed and opened again: its commit patches the one there is then.
 func TestEvictObject_inTransaction(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
@@ -236,8 +235,7 @@ func TestAlone_everythingRemoved(t *testing.T) {
 	look(false)
 }
 
-// A lookup of slots knows that a commit of a transaction changes the blocks of the object that
-// is open by then.
+// A lookup of slots knows that a commit of a transaction changes the blocks of the object that is open by then.
 func TestSlots_versionOpenedAgain(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.createSlots("k")
@@ -261,8 +259,7 @@ func TestSlots_versionOpenedAgain(t *testing.T) {
 	s.wantConsistent()
 }
 
-// An object is closed whose key somebody waits to write to until a transaction has ended; but
-// not once he goes on.
+// An object is closed whose key somebody waits to write to until a transaction has ended; but not once he goes on.
 func TestEvictObject_writerWaits(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
@@ -317,16 +314,14 @@ func TestEvictObject_writerWaits(t *testing.T) {
 	}))
 }
 
-// evictOpen asks for the open object under a key to be closed, without a lookup that would wait
-// for a commit.
+// evictOpen asks for the open object under a key to be closed, without a lookup that would wait for a commit.
 func (s *store) evictOpen(key string) {
 	if o := s.OpenObject(key); o != nil {
 		s.EvictObject(o)
 	}
 }
 
-// Of two stores that do the same, in transactions, one has objects closed and opened again all
-// the time.
+// Of two stores that do the same, in transactions, one has objects closed and opened again all the time.
 func TestAlone_closedAnywhere(t *testing.T) {
 	for round := range 30 {
 		rng := rand.New(rand.NewPCG(14, uint64(round)))

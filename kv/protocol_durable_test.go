@@ -62,8 +62,7 @@ func openCrashStore(t *testing.T) *crashStore {
 	return &crashStore{openStoreWith(t, &kv.Options{FS: logFS{mem, held}}, held), mem}
 }
 
-// crash returns the store as a crash at this moment leaves it: with nothing that
-// was not synced.
+// crash returns the store as a crash at this moment leaves it: with nothing that was not synced.
 func (s *crashStore) crash() *store {
 	s.t.Helper()
 	return openStore(s.t, &kv.Options{FS: s.mem.CrashClone(vfs.CrashCloneCfg{})})

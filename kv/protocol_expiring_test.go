@@ -151,9 +151,8 @@ func TestExpiringKeys_concurrent(t *testing.T) {
 	s.check("commits from many goroutines")
 }
 
-// While keys are counted the number is no higher than that of all, and right at the end:
-// what was counted may be removed, and what was not. FLUSHALL leaves nothing to count, and
-// Close does not wait for the rest.
+// While keys are counted the number is no higher than that of all, and right at the end: what was counted may be
+// removed, and what was not. FLUSHALL leaves nothing to count, and Close does not wait for the rest.
 func TestExpiringKeys_counting(t *testing.T) {
 	const keys = 5000
 	for name, meanwhile := range map[string]func(s *store){
@@ -232,8 +231,7 @@ func TestExpiringKeys_counting(t *testing.T) {
 	})
 }
 
-// The counting begins between commits: a note is not counted both by the commit and as
-// one that was there before.
+// The counting begins between commits: a note is not counted both by the commit and as one that was there before.
 func TestExpiringKeys_begin(t *testing.T) {
 	s := openStore(t, inMemory())
 	held := s.next("commit: applied")

@@ -7,8 +7,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// collectOperands sets bits 0 to 99 of block 1 one by one and has the block
-// queued for folding.
+// collectOperands sets bits 0 to 99 of block 1 one by one and has the block queued for folding.
 func (s *store) collectOperands(key string) {
 	s.t.Helper()
 	for bit := range uint16(100) {
@@ -94,8 +93,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// A block whose key holds another object by the time its turn comes is left
-// alone.
+// A block whose key holds another object by the time its turn comes is left alone.
 func TestFold_replaced(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")

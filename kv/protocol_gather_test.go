@@ -234,8 +234,7 @@ func TestGather_view(t *testing.T) {
 	}
 }
 
-// What is acknowledged under Always brings what it rests on to the disk, also if that is
-// gathered.
+// What is acknowledged under Always brings what it rests on to the disk, also if that is gathered.
 func TestGather_acknowledge(t *testing.T) {
 	tests := []struct {
 		name string
@@ -362,8 +361,7 @@ func TestGather_many(t *testing.T) {
 	s.wantConsistent()
 }
 
-// Writers do not gather without end while what they gathered cannot be put into Pebble: they
-// wait for it.
+// Writers do not gather without end while what they gathered cannot be put into Pebble: they wait for it.
 func TestGather_held(t *testing.T) {
 	const each = 2 * kv.MaxGathered
 	s := openGathered(t)

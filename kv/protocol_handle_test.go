@@ -10,8 +10,7 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// replacements puts another filter, with the same items, where the filter "f"
-// is, in each way there is.
+// replacements puts another filter, with the same items, where the filter "f" is, in each way there is.
 var replacements = map[string]func(s *store, items []string) error{
 	"rename": func(s *store, items []string) error {
 		return s.Rename(kv.NoSync, []byte("new"), []byte("f"))
@@ -89,9 +88,8 @@ func wantAllPresent(f *bloomext.Filter, items []string) error {
 // added are the items of all filters here.
 var added = []string{"a", "b", "c", "d", "e"}
 
-// eachReplacement runs a test for each way to replace a filter and to look items
-// up, with a store in which "f" and "new" both have the items and no block of
-// "f" is in memory.
+// eachReplacement runs a test for each way to replace a filter and to look items up, with a store in which "f" and
+// "new" both have the items and no block of "f" is in memory.
 func eachReplacement(t *testing.T, test func(s *store, replace, lookup func() error)) {
 	for how, replace := range replacements {
 		for kind, lookup := range lookups {
@@ -109,9 +107,8 @@ func eachReplacement(t *testing.T, test func(s *store, replace, lookup func() er
 	}
 }
 
-// A lookup that has found the filter, and then has to read a block from disk,
-// may read what is left of a filter that was replaced meanwhile: nothing. It has
-// to notice.
+// A lookup that has found the filter, and then has to read a block from disk, may read what is left of a filter that
+// was replaced meanwhile: nothing. It has to notice.
 func TestLookup_replacedBeforeRead(t *testing.T) {
 	eachReplacement(t, func(s *store, replace, lookup func() error) {
 		reading := s.next("load: begun")
@@ -123,8 +120,7 @@ func TestLookup_replacedBeforeRead(t *testing.T) {
 	})
 }
 
-// The same while the replacing commit is between its Apply and the end of the
-// old filter.
+// The same while the replacing commit is between its Apply and the end of the old filter.
 func TestLookup_replacedByHalf(t *testing.T) {
 	eachReplacement(t, func(s *store, replace, lookup func() error) {
 		reading := s.next("load: begun")
@@ -138,8 +134,7 @@ func TestLookup_replacedByHalf(t *testing.T) {
 	})
 }
 
-// The same with a lookup that has not looked at the sequence lock when the
-// commit takes it.
+// The same with a lookup that has not looked at the sequence lock when the commit takes it.
 func TestLookup_replacingBegan(t *testing.T) {
 	eachReplacement(t, func(s *store, replace, lookup func() error) {
 		settled := s.next("read: begins")

@@ -9,8 +9,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// Items are numbered; the number's remainder says which kind of Go value an item
-// is to the filter.
+// Items are numbered; the number's remainder says which kind of Go value an item is to the filter.
 const (
 	kindBytes = iota
 	kindString
@@ -128,13 +127,11 @@ type subject struct {
 	config bloomext.Config
 	limit  int // items it is to have in the end
 
-	// known is the generation, above 32 bits, and the number of items, from 0
-	// up, whose adds have returned. The generation goes up before the filter is
-	// deleted, and then the number is 0.
+	// known is the generation, above 32 bits, and the number of items, from 0 up, whose adds have returned. The
+	// generation goes up before the filter is deleted, and then the number is 0.
 	known atomic.Uint64
 
-	// grow adds items, or replaces the filter by another that has more, until
-	// there are n at least.
+	// grow adds items, or replaces the filter by another that has more, until there are n at least.
 	grow func(t *trial, s *subject, n int) error
 }
 

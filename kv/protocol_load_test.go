@@ -6,8 +6,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// A block read before a commit must not get into memory after the commit, whose
-// patch found nothing there.
+// A block read before a commit must not get into memory after the commit, whose patch found nothing there.
 func TestLoad_commitMeanwhile(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
@@ -69,8 +68,7 @@ func TestLoad_sharedTooLate(t *testing.T) {
 	s.must(w.Commit())
 	shared := s.next("load: shared")
 	second := s.beginFind("k", 1, 8)
-	// The second lookup reads for itself; were it to share the first one's read,
-	// it would be about to wait for it.
+	// The second lookup reads for itself; were it to share the first one's read, it would be about to wait for it.
 	until(func() bool { return second.ended() || shared.wasReached() })
 	s.releaseAll()
 	first.wait()

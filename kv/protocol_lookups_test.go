@@ -20,9 +20,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// phases are run one after the other on the same store, which is closed and
-// opened with another cache budget in between. Most lookups are made where they
-// are cheapest; the small budgets have all the races.
+// phases are run one after the other on the same store, which is closed and opened with another cache budget in
+// between. Most lookups are made where they are cheapest; the small budgets have all the races.
 var phases = []struct {
 	cache   int64
 	lookups int
@@ -83,9 +82,8 @@ type trial struct {
 	items    *items
 	subjects []*subject
 
-	// Of the phase: lookups made, and wanted; writers that have more to do.
-	// Writers take a turn whenever another tenth of the lookups is made, so that
-	// they are at work all the time, and lookups go on until they are done.
+	// Of the phase: lookups made, and wanted; writers that have more to do. Writers take a turn whenever another
+	// tenth of the lookups is made, so that they are at work all the time, and lookups go on until they are done.
 	looked  atomic.Int64
 	target  int64
 	writing atomic.Int64
@@ -93,10 +91,9 @@ type trial struct {
 	failed  atomic.Bool
 }
 
-// No lookup of an item whose add had returned before the lookup began answers
-// "absent": in any layout, block state and cache budget, during adds, evictions,
-// flushes, compactions, folds, renames, replacements and deletions, and after
-// the store was opened again.
+// No lookup of an item whose add had returned before the lookup began answers "absent": in any layout, block state
+// and cache budget, during adds, evictions, flushes, compactions, folds, renames, replacements and deletions, and
+// after the store was opened again.
 func TestLookups_noFalseNegative(t *testing.T) {
 	items := 10_000
 	if raceEnabled {
@@ -195,8 +192,7 @@ func (tr *trial) verify() (lookups int64) {
 	return lookups
 }
 
-// run looks items up while every subject grows to a share of its limit, and
-// returns the number of lookups checked.
+// run looks items up while every subject grows to a share of its limit, and returns the number of lookups checked.
 func (tr *trial) run(share float64, target int64) int64 {
 	tr.looked.Store(0)
 	tr.target = target

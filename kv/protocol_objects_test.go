@@ -7,9 +7,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// A header read before its key was deleted must not become an open object after
-// that: what is added to it would belong to no key. So the deletion waits for
-// the reading.
+// A header read before its key was deleted must not become an open object after that: what is added to it would
+// belong to no key. So the deletion waits for the reading.
 func TestOpen_deletedMeanwhile(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
@@ -66,8 +65,7 @@ func TestOpen_writtenAndClosedMeanwhile(t *testing.T) {
 	s.wantConsistent()
 }
 
-// Of two lookups that open an object at the same time both get the same: only
-// one is patched by commits.
+// Of two lookups that open an object at the same time both get the same: only one is patched by commits.
 func TestOpen_twice(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
@@ -88,8 +86,7 @@ func TestOpen_twice(t *testing.T) {
 	}
 }
 
-// An object somebody is writing to is not closed: the commit would patch one
-// that no lookup reads.
+// An object somebody is writing to is not closed: the commit would patch one that no lookup reads.
 func TestEvictObject_whileWriting(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
@@ -111,8 +108,7 @@ func TestEvictObject_whileWriting(t *testing.T) {
 	s.wantConsistent()
 }
 
-// A handle that resolved its key before the object was closed, and one that did
-// so after, see the same bits.
+// A handle that resolved its key before the object was closed, and one that did so after, see the same bits.
 func TestEvictObject_lookupMeanwhile(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
@@ -187,16 +183,14 @@ func TestCommit_manyObjects(t *testing.T) {
 	s.wantConsistent()
 }
 
-// A lookup of several keys sees all of a commit that moves one over another, or
-// nothing of it.
+// A lookup of several keys sees all of a commit that moves one over another, or nothing of it.
 func TestRead_renameMeanwhile(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("a")
 	s.create("b")
 	s.set("a", 1, 7)
 
-	// The lookup sees that there is no c, then the commit moves a to c, then it
-	// sees that there is no a.
+	// The lookup sees that there is no c, then the commit moves a to c, then it sees that there is no a.
 	var seen []string
 	first := true
 	err := s.Read(func(r kv.Reader) error {

@@ -328,8 +328,7 @@ func TestSlots_seenTogether(t *testing.T) {
 	}
 }
 
-// What a user of a transaction's writer stages and takes back leaves blocks of slots as
-// they were staged before.
+// What a user of a transaction's writer stages and takes back leaves blocks of slots as they were staged before.
 func TestSlots_refused(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.createSlots("k")

@@ -18,9 +18,8 @@ import (
 	"github.com/sievekv/sievekv/module"
 )
 
-// The tests of the protocols between lookups, writers, loaders and evictions
-// force one order of steps that only chance would bring about: a goroutine is
-// held at a named point of a slow path while others run. Each fails if the
+// The tests of the protocols between lookups, writers, loaders and evictions force one order of steps that only
+// chance would bring about: a goroutine is held at a named point of a slow path while others run. Each fails if the
 // protection it is about is taken out.
 
 // stops holds goroutines at named points.
@@ -142,8 +141,7 @@ func openGathering(t *testing.T, o *kv.Options, held *stops) *store {
 	return s
 }
 
-// inMemory are the options of most tests: nothing waits for a disk, and nothing
-// is evicted unless the test does it.
+// inMemory are the options of most tests: nothing waits for a disk, and nothing is evicted unless the test does it.
 func inMemory() *kv.Options { return &kv.Options{InMemory: true, Durability: kv.NoSync} }
 
 // task is something under way in a goroutine.
@@ -163,8 +161,7 @@ func (s *store) begin(f func() error) *task {
 	return t
 }
 
-// wait waits for a task that nothing holds any more, and fails the test with its
-// error.
+// wait waits for a task that nothing holds any more, and fails the test with its error.
 func (t *task) wait() {
 	t.t.Helper()
 	<-t.done
@@ -306,9 +303,8 @@ func (s *store) forget(key string) {
 	}
 }
 
-// closeObject closes an open object as the cache does when it needs room. The cache
-// has counted the object by then: else it may count it after the next one under the
-// key, and refuse that one, which closes it.
+// closeObject closes an open object as the cache does when it needs room. The cache has counted the object by then:
+// else it may count it after the next one under the key, and refuse that one, which closes it.
 func (s *store) closeObject(key string) {
 	s.t.Helper()
 	o := s.object(key)
@@ -319,8 +315,7 @@ func (s *store) closeObject(key string) {
 	}
 }
 
-// wantConsistent checks that what is in memory is what is stored, and that what
-// is stored is whole.
+// wantConsistent checks that what is in memory is what is stored, and that what is stored is whole.
 func (s *store) wantConsistent() {
 	s.t.Helper()
 	if _, err := s.CompareResident(); err != nil {

@@ -91,8 +91,7 @@ func TestWatch_changes(t *testing.T) {
 	}
 }
 
-// An EXEC that does nothing, as a watched key was changed, is answered when that change is on
-// stable storage.
+// An EXEC that does nothing, as a watched key was changed, is answered when that change is on stable storage.
 func TestAcknowledge_exec(t *testing.T) {
 	for _, queued := range [][]string{{"SET", "b", "1"}, {"GET", "b"}} {
 		t.Run(queued[0], func(t *testing.T) {
@@ -133,8 +132,7 @@ func (s stopping) Start(*kv.DB) error                 { return nil }
 func (s stopping) Stop()                              { close(s.stopped) }
 func (s stopping) Info() (string, []module.InfoField) { return "", nil }
 
-// A transaction that begins while the store is closed, too late to be ended by that, ends all
-// the same.
+// A transaction that begins while the store is closed, too late to be ended by that, ends all the same.
 func TestClose_transactionBegins(t *testing.T) {
 	service := stopping{make(chan struct{})}
 	o := inMemory()

@@ -11,9 +11,8 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// cuckooFamily is the commands on cuckoo filters. All are made with so low an error rate
-// that there is no false positive, so that replies follow from how many copies of each
-// item there are.
+// cuckooFamily is the commands on cuckoo filters. All are made with so low an error rate that there is no false
+// positive, so that replies follow from how many copies of each item there are.
 type cuckooFamily struct{}
 
 // multiset is a cuckoo filter beside the store.

@@ -209,9 +209,8 @@ type killer struct {
 	stride int64 // bytes that OUT grows by in a run, at most, before the kill
 }
 
-// kill starts the command and kills it: at any time after its start, or when OUT has grown by a random
-// number of bytes. It reports whether the process was still alive. Where in a batch it is hit is up to
-// chance and a last pause.
+// kill starts the command and kills it: at any time after its start, or when OUT has grown by a random number of
+// bytes. It reports whether the process was still alive. Where in a batch it is hit is up to chance and a last pause.
 func (k *killer) kill(t *testing.T, anyTime bool) bool {
 	t.Helper()
 	target := k.outSize(t) + k.rng.Int64N(k.stride)

@@ -14,9 +14,8 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// The registers are the words of one layer: register i is word i%1024 of block
-// i/1024. The parameters of a counter are the seed of its hashes, 8 bytes,
-// little-endian. Stored: a change needs another version in counterType.
+// The registers are the words of one layer: register i is word i%1024 of block i/1024. The parameters of a counter
+// are the seed of its hashes, 8 bytes, little-endian. Stored: a change needs another version in counterType.
 const (
 	numBlocks     = numRegisters / block.MaxWords
 	linesPerBlock = block.MaxLines

@@ -86,9 +86,8 @@ func wantReply(t *testing.T, s *module.Session, command, want string) {
 	}
 }
 
-// The seed is fixed, as a right estimate too is now and then off by more than that: of random
-// seeds, one in some hundred at 100 and at 1,000,000 items, and one in 25 at 10,000, where the
-// estimate is biased.
+// The seed is fixed, as a right estimate too is now and then off by more than that: of random seeds, one in some
+// hundred at 100 and at 1,000,000 items, and one in 25 at 10,000, where the estimate is biased.
 func TestCount(t *testing.T) {
 	db := open(t, vfs.NewMem(), 1)
 	defer closeDB(t, db)

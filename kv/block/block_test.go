@@ -29,8 +29,7 @@ func holding(lines int, positions ...int) []uint64 {
 	return words
 }
 
-// scattered returns a block with the given number of random bits set, the same
-// ones each time.
+// scattered returns a block with the given number of random bits set, the same ones each time.
 func scattered(lines, ones int) []uint64 {
 	r := rand.New(rand.NewPCG(uint64(lines), uint64(ones)))
 	words := blank(lines)

@@ -81,8 +81,7 @@ type Function struct {
 // NewKeyed returns the keyed hash with a secret.
 func NewKeyed(s Secret) Function { return Function{table: tableOf(s)} }
 
-// NewXXH64 returns XXH64 with a seed, as specified in
-// https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
+// NewXXH64 returns XXH64 with a seed, as specified in https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
 func NewXXH64(seed uint64) Function { return Function{seed: seed} }
 
 // Kind returns the hash without its key, Keyed or XXH64.
@@ -111,8 +110,7 @@ func (f Function) SumUint64(v uint64) uint64 {
 	return f.Sum(b[:])
 }
 
-// The stored form of a Function is a byte for the hash, and then its key. Never reuse or
-// renumber a value.
+// The stored form of a Function is a byte for the hash, and then its key. Never reuse or renumber a value.
 //
 //	0  XXH64: the seed, 8 bytes, little-endian
 //	1  keyed: the secret, 32 bytes

@@ -1,8 +1,7 @@
-// Package crash checks what a store leaves when it crashes. Workers make random commits
-// to keys of their own and to one they share, of every type and in every way there is;
-// what they did is kept as histories. The store is opened on what a crash left of its
-// disk, and must hold every commit that was acknowledged, and of the others a prefix,
-// each whole.
+// Package crash checks what a store leaves when it crashes. Workers make random commits to keys of their own and to
+// one they share, of every type and in every way there is; what they did is kept as histories. The store is opened on
+// what a crash left of its disk, and must hold every commit that was acknowledged, and of the others a prefix, each
+// whole.
 //
 // Crashes are clones of a disk in memory, which lose any share of what was not synced
 // (see Clones), and kill -9 of a process that tells of its commits over a pipe (Kills).
@@ -23,8 +22,7 @@ type data struct {
 	Value    string // of a string; of a Bloom filter its attribute "position"
 	Capacity int    // of a filter
 
-	// Items of a filter, all different and used nowhere else. The slice is never
-	// changed, only replaced by another.
+	// Items of a filter, all different and used nowhere else. The slice is never changed, only replaced by another.
 	Items [][]byte
 
 	// Deleted are items that were deleted, the last of them.

@@ -3,9 +3,8 @@
 //
 //	go run ./tests/histories --histories 1000 --operations 500
 //
-// A history that is not is saved as a page for browsers, in the working directory. The
-// exit code is 1 if there are such. The same seed gives the same operations, which
-// need not overlap the same way again.
+// A history that is not is saved as a page for browsers, in the working directory. The exit code is 1 if there are
+// such. The same seed gives the same operations, which need not overlap the same way again.
 package main
 
 import (

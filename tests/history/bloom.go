@@ -14,9 +14,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// bloom is the Bloom filter: as a value the set of its items, of which there are at
-// most 64, and how many the filter has counted. Its error rate is so low that no
-// history meets a false positive.
+// bloom is the Bloom filter: as a value the set of its items, of which there are at most 64, and how many the filter
+// has counted. Its error rate is so low that no history meets a false positive.
 //
 // A command that adds, outside of a transaction, is seen item by item, and its
 // count after or before; a lookup of several items sees such adds to a part of them.
@@ -27,8 +26,7 @@ const (
 	bloomItems = 48
 )
 
-// capacities are those of new filters: one grows, the other has more blocks than
-// the cache has room for.
+// capacities are those of new filters: one grows, the other has more blocks than the cache has room for.
 var capacities = []string{"4", "6000"}
 
 func (bloom) Name() string { return "MBbloom--" }
@@ -100,8 +98,7 @@ func bitOf(item string) uint64 {
 	return 1 << n
 }
 
-// The parts of an insert. The first has the arguments of one item, the other is how
-// many items are new.
+// The parts of an insert. The first has the arguments of one item, the other is how many items are new.
 const (
 	insertPart = "item of BF.INSERT"
 	countPart  = "count of BF.INSERT"

@@ -135,8 +135,7 @@ func (c *client) plain(ctx context.Context, group int, cmd Command) error {
 	})
 }
 
-// poll does the same lookups of a filter again and again, so fast that some fall into
-// the middle of another's commit.
+// poll does the same lookups of a filter again and again, so fast that some fall into the middle of another's commit.
 func (c *client) poll(ctx context.Context, group int) error {
 	filter := Types[c.random.IntN(len(Types)-1)]
 	for range 20 {

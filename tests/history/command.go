@@ -26,8 +26,7 @@ type Type interface {
 	// Name is what TYPE answers.
 	Name() string
 
-	// Keys are the numbers of the keys it is used under. Commands of any key move
-	// values to others of the same group.
+	// Keys are the numbers of the keys it is used under. Commands of any key move values to others of the same group.
 	Keys() []int
 
 	// Read and Write return random commands.
@@ -38,10 +37,9 @@ type Type interface {
 	// counts as a change for who watches the key.
 	Apply(v Value, c Command) (after Value, reply string, touched bool)
 
-	// Split returns the commands in place of one outside of a transaction that
-	// others, or the lookup itself, may see happening one after the other, in any
-	// order, with their replies; nil for one that happens at once. They need not
-	// be commands of the store.
+	// Split returns the commands in place of one outside of a transaction that others, or the lookup itself, may see
+	// happening one after the other, in any order, with their replies; nil for one that happens at once. They need
+	// not be commands of the store.
 	Split(c Command, reply string) []Part
 
 	// Describe returns a value in words.
@@ -62,8 +60,7 @@ type Part struct {
 
 // Handle does commands by the calls that Go programs use.
 type Handle interface {
-	// Do returns the reply; false if there is no such call. Scope is nil outside
-	// of transactions and views.
+	// Do returns the reply; false if there is no such call. Scope is nil outside of transactions and views.
 	Do(c Command, level kv.Durability, scope kv.Scope) (reply string, ok bool)
 }
 

@@ -12,9 +12,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// counting is the counting Bloom filter: as a value how often each item is there, up to
-// where its counters stick. Its error rate is so low that no history meets a false
-// positive, and so no item seems to be in several layers.
+// counting is the counting Bloom filter: as a value how often each item is there, up to where its counters stick. Its
+// error rate is so low that no history meets a false positive, and so no item seems to be in several layers.
 //
 // A command that adds or deletes, outside of a transaction, is seen item by item; a
 // lookup of several items sees changes to a part of them.
@@ -136,8 +135,7 @@ func (t counting) Apply(v Value, c Command) (Value, string, bool) {
 	return after, list(digits(answers)), changed
 }
 
-// Split returns the parts of changes, also those of one: they may come in the middle of
-// lookups of several items.
+// Split returns the parts of changes, also those of one: they may come in the middle of lookups of several items.
 func (t counting) Split(c Command, reply string) (parts []Part) {
 	part := func(reply string, name string, args ...string) {
 		parts = append(parts, Part{Command{Type: t, Name: name, Keys: c.Keys, Args: args}, reply})

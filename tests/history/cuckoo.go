@@ -15,9 +15,8 @@ import (
 // cuckoo is the cuckoo filter: as a value how many copies of each item it has. Its error
 // rate is so low that no history meets a false positive.
 //
-// Some filters are filled with items that nobody looks for, and so have several layers.
-// A command that adds, outside of a transaction, is seen item by item; a lookup of
-// several items sees changes to a part of them.
+// Some filters are filled with items that nobody looks for, and so have several layers. A command that adds, outside
+// of a transaction, is seen item by item; a lookup of several items sees changes to a part of them.
 type cuckoo struct{}
 
 const (
@@ -75,8 +74,7 @@ func (t cuckoo) Write(random *rand.Rand) Command {
 // fillCommand is CF.INSERTNX of the items that nobody looks for.
 const fillCommand = "filling CF.INSERTNX"
 
-// copies is a value of a filter: the number of copies of each item, and 1 behind them if
-// it was filled.
+// copies is a value of a filter: the number of copies of each item, and 1 behind them if it was filled.
 type copies [cuckooItems + 1]byte
 
 func (t cuckoo) copies(v Value) (c copies) {
@@ -158,8 +156,7 @@ func filled(isNew bool) string {
 	return list(slices.Repeat([]string{digit(isNew)}, filling))
 }
 
-// Split returns the parts of changes, also those of one: they may come in the middle of
-// lookups of several items.
+// Split returns the parts of changes, also those of one: they may come in the middle of lookups of several items.
 func (t cuckoo) Split(c Command, reply string) (parts []Part) {
 	part := func(reply string, name string, args ...string) {
 		parts = append(parts, Part{Command{Type: t, Name: name, Keys: c.Keys, Args: args}, reply})

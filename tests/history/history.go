@@ -1,7 +1,6 @@
-// Package history records what several clients do to one live store at the same time,
-// and has porcupine look for an order in which all of their answers are right: one
-// that keeps to what was over before something else began. There is one if, and only
-// if, the store is linearizable as far as the history shows.
+// Package history records what several clients do to one live store at the same time, and has porcupine look for an
+// order in which all of their answers are right: one that keeps to what was over before something else began. There
+// is one if, and only if, the store is linearizable as far as the history shows.
 //
 // # What is documented to be weaker
 //
@@ -40,12 +39,10 @@ import (
 	"github.com/sievekv/sievekv/txn"
 )
 
-// caches are the sizes of the stores' caches: with the first a block hardly stays in
-// memory, with the last all do.
+// caches are the sizes of the stores' caches: with the first a block hardly stays in memory, with the last all do.
 var caches = []int64{16 << 10, 80 << 10, 4 << 20}
 
-// Open opens a store in memory, with the smallest memtable and one of several caches,
-// by seed.
+// Open opens a store in memory, with the smallest memtable and one of several caches, by seed.
 func Open(seed uint64) (*kv.DB, error) {
 	return kv.Open("store", &kv.Options{
 		FS: vfs.NewMem(), CacheSize: caches[seed%uint64(len(caches))], TableCacheSize: 1 << 20, MemTableSize: 256 << 10,
@@ -129,8 +126,7 @@ func (v *Violation) Error() string {
 // Save writes a page that shows the history, and how far orders were found.
 func (v *Violation) Save(path string) error { return porcupine.VisualizePath(model, v.info, path) }
 
-// limit bounds the search for an order; histories are made such that it takes a small
-// part of that.
+// limit bounds the search for an order; histories are made such that it takes a small part of that.
 const limit = time.Minute
 
 // Check looks for an order of the operations on each group. The error is a *Violation

@@ -83,8 +83,7 @@ var (
 	renames  = Command{Name: "RENAME", Keys: []int{0, 1}}
 )
 
-// at returns an operation of a client from one moment to another; commands and replies
-// take turns.
+// at returns an operation of a client from one moment to another; commands and replies take turns.
 func at(client int, from, to int64, kind Kind, commandsAndReplies ...any) *Operation {
 	op := &Operation{Client: client, Kind: kind, Call: from, Return: to}
 	for _, x := range commandsAndReplies {

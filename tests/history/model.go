@@ -121,9 +121,8 @@ func next(s state, st step) (state, bool) {
 	}
 }
 
-// partial does a part of an operation. What is seen in parts is one commit or one
-// lookup all the same: other commits to the same filter, and those that replace what
-// is under a key, come before or after all of them.
+// partial does a part of an operation. What is seen in parts is one commit or one lookup all the same: other commits
+// to the same filter, and those that replace what is under a key, come before or after all of them.
 func (s state) partial(st step) (state, bool) {
 	client, part := st.op.Client, st.parts[st.part]
 	o := &s.open[client]

@@ -1,8 +1,7 @@
-// Hostile attacks a server with many connections at once, each of a client that means no good, and prints
-// the most resident memory that the server had, beside what it is to have at most: the size of its cache
-// and 256 MiB. Beside it are the times that a good client's commands take, alone and meanwhile, and those that
-// new clients need to connect and to log in, one after the other, from an address that no attacker has (Linux has
-// all of 127.0.0.0/8).
+// Hostile attacks a server with many connections at once, each of a client that means no good, and prints the most
+// resident memory that the server had, beside what it is to have at most: the size of its cache and 256 MiB. Beside
+// it are the times that a good client's commands take, alone and meanwhile, and those that new clients need to
+// connect and to log in, one after the other, from an address that no attacker has (Linux has all of 127.0.0.0/8).
 //
 //	go run ./tests/hostile --connections 1000 --duration 1m
 //	go run ./tests/hostile --connections 2200 --only "half words of strangers"

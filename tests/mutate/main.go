@@ -1,14 +1,12 @@
-// Mutate shows that the tests notice: it takes the protections of the store's
-// concurrency and durability out of the source, one at a time, and runs the
-// tests, which must fail each time.
+// Mutate shows that the tests notice: it takes the protections of the store's concurrency and durability out of the
+// source, one at a time, and runs the tests, which must fail each time.
 //
 //	go run ./tests/mutate [-run regexp] [-v] [-compile]
 //
-// It is run in the module's root directory, whose files it does not change. It
-// prints a line for each mutation, "caught NAME by TESTS" or "SURVIVED NAME", and
-// exits with status 1 if one survived, could not be made or did not compile. The
-// unchanged source is tested first and must pass. With -compile it only finds out whether the
-// mutations compile, which takes a minute.
+// It is run in the module's root directory, whose files it does not change. It prints a line for each mutation,
+// "caught NAME by TESTS" or "SURVIVED NAME", and exits with status 1 if one survived, could not be made or did not
+// compile. The unchanged source is tested first and must pass. With -compile it only finds out whether the mutations
+// compile, which takes a minute.
 package main
 
 import (

@@ -24,8 +24,7 @@ func (e edit) apply(data []byte) ([]byte, error) {
 	return bytes.Replace(data, []byte(e.old), []byte(e.new), 1), nil
 }
 
-// forcedOrders are the tests that force one order of steps each. They are fast, so
-// every mutation faces all of them.
+// forcedOrders are the tests that force one order of steps each. They are fast, so every mutation faces all of them.
 const forcedOrders = "^Test(Load|Evict|EvictObject|Commit|Open|Read|Lookup|Fold|Acknowledge|Durable|Gather|View|Watch|Slots|Shrink|Compact)(_|$)"
 
 func inKV(name string, edits ...edit) mutation {

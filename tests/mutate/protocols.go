@@ -41,8 +41,7 @@ var protocols = []mutation{
 		"before&seqOdd == 0 && db.word.Load() == before ||",
 		"db.word.Load() == before ||"}),
 
-	// The watermark is raised by what a sync covered, and asked by all whose
-	// answer rests on another's commit.
+	// The watermark is raised by what a sync covered, and asked by all whose answer rests on another's commit.
 	inKV("the watermark after a shared sync is read after it", edit{"kv/storage/durable.go",
 		"return s.synced(number, uint64(b.SeqNum())-1)",
 		"return s.synced(max(number, s.last.Load()), uint64(b.SeqNum())-1)"}),
@@ -99,8 +98,7 @@ var protocols = []mutation{
 		"if now := sh.objects[string(key)]; now != nil {",
 		"if now := sh.objects[string(key)]; now != nil && false {"}),
 
-	// A block is written whole under the lock of its key, from what is read
-	// under that lock.
+	// A block is written whole under the lock of its key, from what is read under that lock.
 	inKV("a fold writes without the lock of the key", edit{"kv/fold.go",
 		"	db.pauseAt(\"fold: read\")\n",
 		"	w.unlock()\n	db.pauseAt(\"fold: read\")\n"}),

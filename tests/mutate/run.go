@@ -31,9 +31,8 @@ const hangs = time.Minute
 // patience bounds a run of tests without a mutation.
 const patience = 20 * time.Minute
 
-// test runs the tests of a package that match a pattern, with files replaced,
-// and returns the output. The error is an *exec.ExitError if they did not pass.
-// Name is for a file of its own.
+// test runs the tests of a package that match a pattern, with files replaced, and returns the output. The error is an
+// *exec.ExitError if they did not pass. Name is for a file of its own.
 func (r *runner) test(ctx context.Context, name, pkg, pattern string, replace map[string]string) ([]byte, error) {
 	overlay := filepath.Join(r.dir, name+".json")
 	data, err := json.Marshal(map[string]any{"Replace": replace})
@@ -59,9 +58,8 @@ func (r *runner) test(ctx context.Context, name, pkg, pattern string, replace ma
 	return out.Bytes(), err
 }
 
-// compileTogether compiles those mutations of one package that can be compiled together,
-// tests the source as it is, and returns a program and the places of those mutations in the
-// list. It returns none if that is for nothing.
+// compileTogether compiles those mutations of one package that can be compiled together, tests the source as it is,
+// and returns a program and the places of those mutations in the list. It returns none if that is for nothing.
 func (r *runner) compileTogether(ctx context.Context, list []mutation) (b *binary, together []int, err error) {
 	pkg := list[0].pkg
 	if b, together, err = r.compilePackage(ctx, list); err != nil {
@@ -107,8 +105,7 @@ func (r *runner) compilePackage(ctx context.Context, list []mutation) (b *binary
 	return b, together, nil
 }
 
-// tryAlone runs the tests of a mutation on the source with the mutation made, and
-// returns those that failed.
+// tryAlone runs the tests of a mutation on the source with the mutation made, and returns those that failed.
 func (r *runner) tryAlone(ctx context.Context, m mutation, i int) (failed []string, err error) {
 	name := fmt.Sprint("alone", i)
 	replace := make(map[string]string)

@@ -82,8 +82,7 @@ var upkeep = []mutation{
 	upkeepOf("a header of a newer version is thrown away", "./kv", "^TestDamaged", edit{"kv/damaged.go",
 		"if err == nil || !errors.Is(err, ErrCorrupt) {",
 		"if err == nil {"}),
-	// A full disk takes removals and nothing else, as long as there is a reserve, and what
-	// they free comes back.
+	// A full disk takes removals and nothing else, as long as there is a reserve, and what they free comes back.
 	upkeepOf("a full disk refuses removals", "./kv", "^TestSpace", edit{"kv/commit.go",
 		"if full && !onlyRemoves(w.batch) {",
 		"if full {"}),

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// generator makes random commands on a few keys, which mostly have the right form
-// and often are at an edge.
+// generator makes random commands on a few keys, which mostly have the right form and often are at an edge.
 type generator struct {
 	random *rand.Rand
 	prefix string // of the sequence's keys

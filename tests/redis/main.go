@@ -1,6 +1,5 @@
-// Redis compares the commands on strings and keys, and transactions, with those of a
-// real Redis: it runs random sequences of commands on both and prints every sequence whose replies
-// differ, shortened to what it takes.
+// Redis compares the commands on strings and keys, and transactions, with those of a real Redis: it runs random
+// sequences of commands on both and prints every sequence whose replies differ, shortened to what it takes.
 //
 //	go run ./tests/redis --sequences 100000
 //	go run ./tests/redis --wire --sequences 100000
@@ -156,8 +155,7 @@ func differsAgain(ctx context.Context, real *realRedis, ours *store, g *generato
 	return at, err
 }
 
-// explain takes out of a sequence what the difference at its end does not need, and
-// prints the rest with the replies.
+// explain takes out of a sequence what the difference at its end does not need, and prints the rest with the replies.
 func explain(ctx context.Context, real *realRedis, ours *store, g *generator, sequence [][]string) error {
 	for i := len(sequence) - 2; i >= 0; i-- {
 		shorter := slices.Delete(slices.Clone(sequence), i, i+1)

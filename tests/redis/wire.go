@@ -237,8 +237,7 @@ func (x *comparison) same(words []string, queued [][]string, got, want exchange,
 	return x.sameReply(words, a, b)
 }
 
-// sameReply compares two replies to a command: times with some tolerance, and what a filter is in the place
-// of a set.
+// sameReply compares two replies to a command: times with some tolerance, and what a filter is in the place of a set.
 func (x *comparison) sameReply(words []string, got, want string) bool {
 	name := strings.ToUpper(words[0])
 	switch {

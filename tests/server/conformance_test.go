@@ -14,13 +14,12 @@ import (
 	"github.com/sievekv/sievekv/tests/wire"
 )
 
-// The files of testdata have what RedisBloom does, sentence by sentence, and where this server differs. A
-// paragraph begins with an empty store and its settings as they are without being set, and each line of it
-// is a command and, after "=>", the reply in RESP2, and after "|" that in RESP3 if it is another. Replies
-// are in the notation of package wire, in which different bytes are different text; ... stands for any
-// text. Words in quotes are Go strings, item{1..5} is five words, k*100 a hundred times k. "@store
-// MemTableSize n" begins with an empty store of another size. A paragraph "differs BF name" is about an
-// entry of docs/DIFFERENCES.md.
+// The files of testdata have what RedisBloom does, sentence by sentence, and where this server differs. A paragraph
+// begins with an empty store and its settings as they are without being set, and each line of it is a command and,
+// after "=>", the reply in RESP2, and after "|" that in RESP3 if it is another. Replies are in the notation of
+// package wire, in which different bytes are different text; ... stands for any text. Words in quotes are Go strings,
+// item{1..5} is five words, k*100 a hundred times k. "@store MemTableSize n" begins with an empty store of another
+// size. A paragraph "differs BF name" is about an entry of docs/DIFFERENCES.md.
 
 type paragraph struct {
 	title string

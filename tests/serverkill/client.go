@@ -51,8 +51,7 @@ func (c *client) fresh() string {
 	return c.id + ":" + strconv.Itoa(c.next)
 }
 
-// connect makes a client that tries nothing twice: a write that was not answered would be made
-// twice then.
+// connect makes a client that tries nothing twice: a write that was not answered would be made twice then.
 func connect(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 }

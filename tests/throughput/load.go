@@ -46,8 +46,7 @@ var loads = []load{
 	{"GET", false, 1, func(n uint64) [][]byte { return [][]byte{[]byte("GET"), word("key:", n)} }},
 }
 
-// measure has connections send pipelines of a load, and returns how many commands, or items,
-// were answered a second.
+// measure has connections send pipelines of a load, and returns how many commands, or items, were answered a second.
 func measure(addr string, l load, connections, pipeline int, duration time.Duration) (float64, error) {
 	var counting, stop atomic.Bool
 	var counted, next atomic.Uint64

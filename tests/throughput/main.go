@@ -1,6 +1,5 @@
-// Throughput prints how many commands a second a server answers over loopback, at each level
-// of durability, and beside it redis-server, where that is installed, with its append-only
-// file synced as often.
+// Throughput prints how many commands a second a server answers over loopback, at each level of durability, and
+// beside it redis-server, where that is installed, with its append-only file synced as often.
 //
 //	go run ./tests/throughput
 //

@@ -77,7 +77,7 @@ var memory = []mutation{
 	// Objects are closed while a transaction lasts, whose commit patches those that are open.
 	inAlone("a transaction keeps objects open", edit{"kv/keyspace.go",
 		"	sh := db.shardOf(o.key)\n	sh.mu.Lock()\n	defer sh.mu.Unlock()\n	if sh.objects[o.key] != o {",
-		"	if !db.gate.TryRLock() {\n		return false\n	}\n	defer db.gate.RUnlock()\n	sh := db.shardOf(o.key)\n	sh.mu.Lock()\n	defer sh.mu.Unlock()\n	if sh.objects[o.key] != o {"}),
+		"	if !db.gate.TryRLock() {\n		return\n	}\n	defer db.gate.RUnlock()\n	sh := db.shardOf(o.key)\n	sh.mu.Lock()\n	defer sh.mu.Unlock()\n	if sh.objects[o.key] != o {"}),
 	inAlone("a transaction patches the objects that it has found", edit{"kv/commit.go",
 		"		if w.gate == gateExclusive {\n			if open", "		if false {\n			if open"}),
 	inAlone("a transaction that changes counters alone lets objects be opened", edit{"kv/commit.go",

@@ -90,27 +90,20 @@ func (f *filter) info(r kv.Reader) Info {
 // layer is filled before the next is added. Of the sizes it sets only Bytes. It needs no store, and ignores
 // Options.MaxFilterBytes. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
 func (c Config) Planned(items uint64) (Info, error) {
-	p, layers, err := cells.Planned(c.asked(), c.Bits, c.Hashes, items)
+	p, err := cells.Planned(c.asked(), c.Bits, c.Hashes, items)
 	if err != nil {
 		return Info{}, err
 	}
-	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, Items: items, Distinct: items}
-	var ones uint64
-	var rates []float64
-	for _, l := range layers {
-		set, _ := l.Layout.ExpectedSet(float64(l.Items))
-		li := LayerInfo{
-			Capacity: l.Capacity, ErrorRate: l.Rate, Items: l.Items, Ones: uint64(math.Round(set)),
-			Bits: l.Layout.Bits(), Hashes: int(l.Layout.Hashes), Lines: int(l.Layout.LinesPerItem),
-		}
-		info.Layers = append(info.Layers, li)
-		info.Capacity += li.Capacity
-		info.Bytes += li.Bits / 8
-		rates = append(rates, l.Layout.ExpectedRate(l.Items))
-		ones += li.Ones
+	info := Info{
+		Capacity: p.Room, ErrorRate: p.ErrorRate, Expansion: p.Expansion, Items: items, Distinct: items, Bytes: p.Bytes,
+		ExpectedRate: p.ExpectedRate, Fill: float64(p.Set) / float64(p.Cells),
 	}
-	info.ExpectedRate = scalableext.ChainRate(rates)
-	info.Fill = float64(ones) / float64(8*info.Bytes)
+	for _, l := range p.Layers {
+		info.Layers = append(info.Layers, LayerInfo{
+			Capacity: l.Capacity, ErrorRate: l.Rate, Items: l.Items, Ones: l.Set,
+			Bits: l.Layout.Bits(), Hashes: int(l.Layout.Hashes), Lines: int(l.Layout.LinesPerItem),
+		})
+	}
 	return info, nil
 }
 

@@ -115,29 +115,20 @@ func (f *filter) info(r kv.Reader) Info {
 // ignores Options.MaxFilterBytes. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so
 // many.
 func (c Config) Planned(items uint64) (Info, error) {
-	p, layers, err := cells.Planned(c.asked(), c.Counters, c.Hashes, items)
+	p, err := cells.Planned(c.asked(), c.Counters, c.Hashes, items)
 	if err != nil {
 		return Info{}, err
 	}
-	i := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, Items: items, Distinct: items, Ordered: true}
-	var above, counters uint64
-	var rates []float64
-	for _, l := range layers {
-		set, _ := l.Layout.ExpectedSet(float64(l.Items))
-		li := LayerInfo{
-			Capacity: l.Capacity, ErrorRate: l.Rate, Adds: l.Items, Above: uint64(math.Round(set)), Counters: l.Layout.Cells(),
-			Hashes: int(l.Layout.Hashes), Lines: int(l.Layout.LinesPerItem),
-		}
-		i.Layers = append(i.Layers, li)
-		i.Capacity += li.Capacity
-		i.Bytes += l.Layout.Bits() / 8
-		rates = append(rates, l.Layout.ExpectedRate(l.Items))
-		above += li.Above
-		counters += li.Counters
+	i := Info{
+		Capacity: p.Room, ErrorRate: p.ErrorRate, ExpectedRate: p.ExpectedRate, DeletedRate: p.ExpectedRate, Expansion: p.Expansion,
+		Items: items, Distinct: items, Ordered: true, Bytes: p.Bytes, Fill: float64(p.Set) / float64(p.Cells),
 	}
-	i.ExpectedRate = scalableext.ChainRate(rates)
-	i.DeletedRate = i.ExpectedRate
-	i.Fill = float64(above) / float64(counters)
+	for _, l := range p.Layers {
+		i.Layers = append(i.Layers, LayerInfo{
+			Capacity: l.Capacity, ErrorRate: l.Rate, Adds: l.Items, Above: l.Set, Counters: l.Layout.Cells(),
+			Hashes: int(l.Layout.Hashes), Lines: int(l.Layout.LinesPerItem),
+		})
+	}
 	return i, nil
 }
 

@@ -124,38 +124,57 @@ func (k *Cells) plan(a Asked, cells uint64, hashes int, f hash.Function) (Params
 	return p, first, err
 }
 
-// PlannedLayer is a layer of a filter that was not made.
+// Plan describes a filter that was not made, and holds items.
+type Plan struct {
+	Params
+	Layers       []PlannedLayer
+	Room         uint64 // items that all layers have room for
+	Bytes        uint64 // of the cells of all layers
+	Set, Cells   uint64 // cells that are set, as expected, and all cells
+	ExpectedRate float64
+}
+
+// PlannedLayer is a layer of a Plan.
 type PlannedLayer struct {
 	Layout   probe.Layout
 	Capacity uint64
 	Rate     float64 // the layer's share of the filter's error rate
 	Items    uint64
+	Set      uint64 // cells that are set, as expected
 }
 
-// Planned returns the parameters of a filter, and its layers when it holds so many items, if each layer is filled
-// before the next is added. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
-func (k *Cells) Planned(a Asked, cells uint64, hashes int, items uint64) (Params, []PlannedLayer, error) {
-	p, layout, err := k.plan(a, cells, hashes, hash.Function{})
+// Planned returns the plan of a filter that holds so many items, if each layer is filled before the next is added. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
+func (k *Cells) Planned(a Asked, cells uint64, hashes int, items uint64) (*Plan, error) {
+	params, layout, err := k.plan(a, cells, hashes, hash.Function{})
 	if err != nil {
-		return Params{}, nil, err
+		return nil, err
 	}
-	var layers []PlannedLayer
+	p := &Plan{Params: params}
+	var rates []float64
 	for {
-		capacity, rate, err := p.Layer(len(layers))
+		capacity, rate, err := p.Layer(len(p.Layers))
 		switch {
 		case err != nil && p.Expansion == 0:
-			return Params{}, nil, ErrFull
+			return nil, ErrFull
 		case err != nil:
-			return Params{}, nil, err
-		case len(layers) > 0:
+			return nil, err
+		case len(p.Layers) > 0:
 			if layout, err = k.Size(capacity, rate); err != nil {
-				return Params{}, nil, fmt.Errorf("%w: %w", ErrCannotGrow, err)
+				return nil, fmt.Errorf("%w: %w", ErrCannotGrow, err)
 			}
 		}
 		held := min(items, capacity)
-		layers = append(layers, PlannedLayer{layout, capacity, rate, held})
+		set, _ := layout.ExpectedSet(float64(held))
+		l := PlannedLayer{layout, capacity, rate, held, uint64(math.Round(set))}
+		p.Layers = append(p.Layers, l)
+		p.Room += capacity
+		p.Bytes += layout.Bits() / 8
+		p.Set += l.Set
+		p.Cells += layout.Cells()
+		rates = append(rates, layout.ExpectedRate(held))
 		if items -= held; items == 0 {
-			return p, layers, nil
+			p.ExpectedRate = ChainRate(rates)
+			return p, nil
 		}
 	}
 }

@@ -497,8 +497,9 @@ func TestServe_metricsIdle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serveStore(t, filepath.Join(t.TempDir(), "store"), 2, append(flags, "--addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0")...)
 			addr := strings.TrimSuffix(strings.TrimPrefix(s.addrs[1], "https://"), "/metrics")
+			var idle []net.Conn
 			for range 20 { // there are places for 16
-				dial(t, "tcp", strings.TrimPrefix(addr, "http://"))
+				idle = append(idle, dial(t, "tcp", strings.TrimPrefix(addr, "http://")))
 			}
 			web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ours.pool()}, DisableKeepAlives: true}}
 			for range 20 {
@@ -511,6 +512,9 @@ func TestServe_metricsIdle(t *testing.T) {
 				if err != nil || !bytes.Contains(text, []byte("sievekv_up 1\n")) {
 					t.Fatalf("the metrics answer %s, %v", text, err)
 				}
+			}
+			for _, c := range idle {
+				_ = c.Close() // the server may have closed it; it would wait 5 s for the others
 			}
 			s.stop(t, syscall.SIGTERM)
 		})

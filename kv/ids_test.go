@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 // No object gets the id of another, also of one that was made before the store was closed, or lost by a crash.
 func TestObjectID_lease(t *testing.T) {
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	last := uint64(0)
 	for range 3 {
 		db, err := Open("store", &Options{FS: disk, BallastSize: -1, MinFreeSpace: -1})

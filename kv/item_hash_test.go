@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 func openOn(t *testing.T, fs vfs.FS, seed uint64) *kv.DB {
@@ -91,7 +92,7 @@ func TestDB_ItemHash_seed(t *testing.T) {
 // A crash may take back the secret, but not from an object that was made with it: whatever of the log
 // is there, the secret is before the objects.
 func TestDB_ItemHash_crash(t *testing.T) {
-	fs := vfs.NewCrashableMem()
+	fs := kvtest.NewDisk()
 	db := openOn(t, fs, 0)
 	f := itemHash(t, db, hash.Default)
 	if _, err := db.Set(kv.Always, []byte("after"), []byte("it"), kv.SetOptions{}); err != nil {

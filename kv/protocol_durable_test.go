@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 // logFS is a file system on which syncs of the log can be held, at "log: sync"
@@ -53,12 +54,12 @@ func (f logFile) sync(sync func() error) error {
 // crashStore is a store whose machine can crash.
 type crashStore struct {
 	*store
-	mem *vfs.MemFS
+	mem *kvtest.Disk
 }
 
 func openCrashStore(t *testing.T) *crashStore {
 	t.Helper()
-	held, mem := newStops(), vfs.NewCrashableMem()
+	held, mem := newStops(), kvtest.NewDisk()
 	return &crashStore{openStoreWith(t, &kv.Options{FS: logFS{mem, held}}, held), mem}
 }
 

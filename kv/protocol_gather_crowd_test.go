@@ -13,13 +13,14 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 // crowd are writers that each add the items 1, 2, 3 and so on to a filter of its own, and
 // those who look at that, evict it, view it and crash the store meanwhile.
 type crowd struct {
 	*store
-	mem     *vfs.MemFS
+	mem     *kvtest.Disk
 	adds    uint64 // of each writer
 	writers []*crowdWriter
 	done    atomic.Bool // the writers have ended
@@ -33,7 +34,7 @@ type crowdWriter struct {
 
 // Everything that a filter with gathered commits promises, at once.
 func TestGather_crowd(t *testing.T) {
-	c := &crowd{mem: vfs.NewCrashableMem(), adds: 8000}
+	c := &crowd{mem: kvtest.NewDisk(), adds: 8000}
 	if raceEnabled {
 		c.adds = 1500
 	}

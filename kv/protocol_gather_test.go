@@ -6,10 +6,9 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 func openGathered(t *testing.T) *store {
@@ -19,7 +18,7 @@ func openGathered(t *testing.T) *store {
 
 func openGatheredCrash(t *testing.T) *crashStore {
 	t.Helper()
-	held, mem := newStops(), vfs.NewCrashableMem()
+	held, mem := newStops(), kvtest.NewDisk()
 	return &crashStore{openGathering(t, &kv.Options{FS: logFS{mem, held}}, held), mem}
 }
 

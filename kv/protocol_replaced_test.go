@@ -13,6 +13,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 )
 
@@ -131,7 +132,7 @@ func TestLoad_replacedMeanwhile(t *testing.T) {
 // add, to what the object had become, waits for that one to be on the disk.
 func TestAcknowledge_renamedMeanwhile(t *testing.T) {
 	s := &replacedStore{t: t}
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	s.open(disk)
 	s.make("src", "other")
 	f := bloomext.New(s.DB, "src")

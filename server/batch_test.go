@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/tests/faultfs"
@@ -171,7 +172,7 @@ func onDisk(fs vfs.FS) kv.Options {
 
 // After a crash everything answered is there, even if nothing unsynced survives.
 func TestPipeline_crash(t *testing.T) {
-	fs := vfs.NewCrashableMem()
+	fs := kvtest.NewDisk()
 	w := serveStore(t, onDisk(fs), nil)
 	c := w.client()
 	script := append(numbered("SET s%d v", 20), numbered("BF.ADD bf %d", 20)...)

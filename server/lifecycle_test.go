@@ -21,6 +21,7 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/server"
 	"github.com/sievekv/sievekv/tests/faultfs"
@@ -223,7 +224,7 @@ func TestShutdown(t *testing.T) {
 
 // After Shutdown, writes that did not wait for the disk are on it.
 func TestShutdown_syncs(t *testing.T) {
-	fs := vfs.NewCrashableMem()
+	fs := kvtest.NewDisk()
 	o := onDisk(fs)
 	o.Durability = kv.NoSync
 	w := serveStore(t, o, nil)

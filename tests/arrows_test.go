@@ -72,7 +72,7 @@ var rules = []rule{
 	{packages: "kv/format", ours: []string{"kv/block"}},
 	{packages: "kv/storage", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/text"}, others: []string{pebble}},
 	{packages: "kv", ours: []string{"kv/block", "kv/format", "kv/storage", "kv/queue", "kv/gate", "kv/probe", "kv/hash", "kv/glob", "kv/text"}, others: []string{pebbleVFS, ristretto, xxhash}},
-	{packages: "kv/kvtest", ours: []string{"kv/..."}},
+	{packages: "kv/kvtest", others: []string{pebbleVFS}},
 	{packages: "module/reply"},
 	{packages: "module", ours: []string{"kv", "kv/text", "module/reply"}},
 	{packages: "coreext", ours: []string{"kv", "kv/glob", "kv/text", "module/..."}},

@@ -16,6 +16,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/tests/faultfs"
@@ -24,7 +25,7 @@ import (
 
 // slowLog is a disk whose log can be kept from being synced.
 type slowLog struct {
-	disk  *vfs.MemFS
+	disk  *kvtest.Disk
 	syncs atomic.Int64 // of the log
 
 	mu   sync.Mutex
@@ -32,7 +33,7 @@ type slowLog struct {
 }
 
 func newSlowLog(t *testing.T) *slowLog {
-	l := &slowLog{disk: vfs.NewCrashableMem()}
+	l := &slowLog{disk: kvtest.NewDisk()}
 	must(t, faultfs.MakeDir(l.disk))
 	return l
 }
@@ -366,7 +367,7 @@ func TestCrash_answerFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var broken atomic.Bool
-			disk := vfs.NewCrashableMem()
+			disk := kvtest.NewDisk()
 			must(t, faultfs.MakeDir(disk))
 			opts := tinyOptions(&faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
 				if broken.Load() && s == (faultfs.Site{Op: "sync", Class: "log"}) {

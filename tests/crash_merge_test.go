@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/tests/crash"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
@@ -64,11 +65,11 @@ func reclaimAll(db *kv.DB) error {
 func TestCrash_merge(t *testing.T) {
 	t.Parallel()
 	const n = 4000
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	must(t, faultfs.MakeDir(disk))
 	var mu sync.Mutex
-	var shots []*vfs.MemFS // guarded by mu
-	taking := false        // guarded by mu
+	var shots []*kvtest.Disk // guarded by mu
+	taking := false          // guarded by mu
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	take := func() bool {
 		mu.Lock()

@@ -12,15 +12,16 @@ import (
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 const sidecar = storeDir + "/DURABLE"
 
 // tornStores returns disks with a store that holds item in key k, closed or not, whose sidecar covers that.
-func tornStores(t *testing.T) map[string]*vfs.MemFS {
+func tornStores(t *testing.T) map[string]*kvtest.Disk {
 	t.Helper()
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	must(t, faultfs.MakeDir(disk))
 	db := open(t, storeDir, tinyOptions(disk))
 	must(t, reserve("k", 100)(db, kv.Always))
@@ -33,11 +34,11 @@ func tornStores(t *testing.T) map[string]*vfs.MemFS {
 	// Closing writes the sidecar again if there is something new.
 	must(t, add("k", "y", true)(db, kv.NoSync))
 	must(t, db.Close())
-	return map[string]*vfs.MemFS{"closed": disk, "crashed": crashed}
+	return map[string]*kvtest.Disk{"closed": disk, "crashed": crashed}
 }
 
 // copyOf returns a disk with the same files.
-func copyOf(disk *vfs.MemFS) *vfs.MemFS {
+func copyOf(disk *kvtest.Disk) *kvtest.Disk {
 	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(0, 0))})
 }
 
@@ -103,12 +104,12 @@ func TestCrash_flippedLog(t *testing.T) {
 
 func TestCrash_sidecar(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	must(t, faultfs.MakeDir(disk))
 	must(t, open(t, storeDir, tinyOptions(disk)).Close())
 	whole := readFile(t, disk, sidecar)
 
-	reopen := func(t *testing.T, change func(disk *vfs.MemFS)) error {
+	reopen := func(t *testing.T, change func(disk *kvtest.Disk)) error {
 		disk := copyOf(disk)
 		change(disk)
 		db, err := kv.Open(storeDir, tinyOptions(disk))
@@ -120,15 +121,15 @@ func TestCrash_sidecar(t *testing.T) {
 		}
 		return err
 	}
-	write := func(b []byte) func(*vfs.MemFS) {
-		return func(disk *vfs.MemFS) { writeFile(t, disk, sidecar, b) }
+	write := func(b []byte) func(*kvtest.Disk) {
+		return func(disk *kvtest.Disk) { writeFile(t, disk, sidecar, b) }
 	}
 	t.Run("whole", func(t *testing.T) { must(t, reopen(t, write(whole))) })
 	t.Run("missing", func(t *testing.T) {
-		must(t, reopen(t, func(disk *vfs.MemFS) { must(t, disk.Remove(sidecar)) }))
+		must(t, reopen(t, func(disk *kvtest.Disk) { must(t, disk.Remove(sidecar)) }))
 	})
 	t.Run("rest of a temporary file", func(t *testing.T) {
-		must(t, reopen(t, func(disk *vfs.MemFS) { writeFile(t, disk, sidecar+".tmp", []byte("SVS")) }))
+		must(t, reopen(t, func(disk *kvtest.Disk) { writeFile(t, disk, sidecar+".tmp", []byte("SVS")) }))
 	})
 	t.Run("flipped bits", func(t *testing.T) {
 		const version = 4 // its offset: another version is said to be that, before the checksum is looked for
@@ -159,10 +160,10 @@ func TestCrash_sidecar(t *testing.T) {
 // sidecar never says more than what the log has.
 func TestCrash_whileSidecarIsWritten(t *testing.T) {
 	t.Parallel()
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	must(t, faultfs.MakeDir(disk))
 	var mu sync.Mutex
-	var crashed []*vfs.MemFS // guarded by mu
+	var crashed []*kvtest.Disk // guarded by mu
 	taken := make(map[string]int)
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	writing := false // guarded by mu; the directory is synced for others too

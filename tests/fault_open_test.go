@@ -19,6 +19,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
@@ -90,9 +91,9 @@ func withPebble(t *testing.T, fs vfs.FS, merger string, do func(*pebbledb.DB) er
 func TestFault_newerStore(t *testing.T) {
 	tests := []struct {
 		name  string
-		newer func(t *testing.T, fs *vfs.MemFS)
+		newer func(t *testing.T, fs *kvtest.Disk)
 	}{
-		{"store", func(t *testing.T, fs *vfs.MemFS) {
+		{"store", func(t *testing.T, fs *kvtest.Disk) {
 			withPebble(t, fs, block.MergerName, func(p *pebbledb.DB) error {
 				key := []byte{1, 1}
 				value, closer, err := p.Get(key)
@@ -102,7 +103,7 @@ func TestFault_newerStore(t *testing.T) {
 				return errors.Join(closer.Close(), p.Set(key, newer, pebbledb.Sync))
 			})
 		}},
-		{"pebble", func(t *testing.T, fs *vfs.MemFS) {
+		{"pebble", func(t *testing.T, fs *kvtest.Disk) {
 			marker := newest(t, fs, storeDir, "marker.format-version.", "")
 			at := strings.LastIndex(marker, ".")
 			must(t, fs.Rename(marker, fmt.Sprintf("%s.%03d", marker[:at], pebbledb.FormatNewest+1)))
@@ -110,7 +111,7 @@ func TestFault_newerStore(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			fs := vfs.NewMem()
+			fs := kvtest.NewDisk()
 			must(t, open(t, storeDir, tinyOptions(fs)).Close())
 			tt.newer(t, fs)
 			for range 2 {
@@ -193,7 +194,7 @@ func TestFault_mustExist_unreadable(t *testing.T) {
 
 // A new store is there after a crash, and so are the directories above it.
 func TestFault_newDirectorySurvives(t *testing.T) {
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	db := open(t, storeDir, tinyOptions(disk))
 	must(t, reserve("k", 100)(db, kv.Always))
 	opts := tinyOptions(disk.CrashClone(vfs.CrashCloneCfg{}))
@@ -203,7 +204,7 @@ func TestFault_newDirectorySurvives(t *testing.T) {
 
 // A flipped bit in a table is an error of whoever reads it, and never makes an item seem absent.
 func TestFault_flippedTables(t *testing.T) {
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	must(t, faultfs.MakeDir(disk))
 	db := open(t, storeDir, tinyOptions(disk))
 	f := bloomext.New(db, "k")
@@ -254,7 +255,7 @@ func TestFault_flippedTables(t *testing.T) {
 // A flipped bit in a file that Pebble opens with, in its content or, as that of a marker is all in it, in its name, is an
 // error of Open that says that the store is corrupt or of another version, or changes nothing.
 func TestFault_flippedMetadata(t *testing.T) {
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	must(t, faultfs.MakeDir(disk))
 	db := open(t, storeDir, tinyOptions(disk))
 	f := bloomext.New(db, "k")
@@ -313,7 +314,7 @@ func TestFault_flippedMetadata(t *testing.T) {
 }
 
 // readAll looks for items that were added, one by one and together, and returns how many of these lookups failed.
-func readAll(disk *vfs.MemFS, items [][]byte) (failed int, err error) {
+func readAll(disk *kvtest.Disk, items [][]byte) (failed int, err error) {
 	db, err := kv.Open(storeDir, tinyOptions(disk))
 	if err != nil {
 		return 1, corrupt(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/tests/crash"
 	"github.com/sievekv/sievekv/tests/faultfs"
@@ -38,7 +39,7 @@ type fullDisk struct {
 }
 
 func newFullDisk(t *testing.T, room int64) *fullDisk {
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	must(t, faultfs.MakeDir(disk))
 	return &fullDisk{FS: disk, room: room}
 }
@@ -499,7 +500,7 @@ func TestFault_closeOnFullDisk(t *testing.T) {
 
 func closeOnFullDisk(t *testing.T, modules []module.Module, waits []string) {
 	var full, expired atomic.Bool
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	fs := &faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
 		if full.Load() && s == (faultfs.Site{Op: "write", Class: "sst"}) {
 			return syscall.ENOSPC

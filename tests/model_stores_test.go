@@ -17,6 +17,7 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -37,8 +38,8 @@ type modelStore struct {
 }
 
 // emptyStore is the disk of a store just made, which takes longer than a sequence of commands.
-var emptyStore = sync.OnceValues(func() (*vfs.MemFS, error) {
-	disk := vfs.NewCrashableMem()
+var emptyStore = sync.OnceValues(func() (*kvtest.Disk, error) {
+	disk := kvtest.NewDisk()
 	db, err := kv.Open(storeDir, tinyOptions(disk))
 	if err != nil {
 		return nil, err
@@ -128,10 +129,10 @@ func (r *modelRun) reopenAll(unsynced int) {
 			}
 			continue
 		}
-		var left *vfs.MemFS
+		var left *kvtest.Disk
 		if s.crashes {
 			r.model.crash()
-			left = s.options.FS.(*vfs.MemFS).CrashClone(vfs.CrashCloneCfg{
+			left = s.options.FS.(*kvtest.Disk).CrashClone(vfs.CrashCloneCfg{
 				UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(uint64(unsynced), 0)),
 			})
 		}

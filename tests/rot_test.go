@@ -22,19 +22,20 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // rotten is a store whose bits are flipped, one at a time, and what was acknowledged in it.
 type rotten struct {
-	disk    *vfs.MemFS
+	disk    *kvtest.Disk
 	strings map[string]string
 	deleted []string // keys
 	items   [][]byte // of each filter
 }
 
 // clone returns what was acknowledged up to now, on a disk that is as it is now.
-func (r *rotten) clone(disk *vfs.MemFS) *rotten {
+func (r *rotten) clone(disk *kvtest.Disk) *rotten {
 	return &rotten{disk, maps.Clone(r.strings), slices.Clone(r.deleted), slices.Clone(r.items)}
 }
 
@@ -128,7 +129,7 @@ func (r *rotten) verify(disk vfs.FS) (noticed, missing error) {
 // is that of a table whose log has been used again.
 func rottenStores(t *testing.T) map[string]*rotten {
 	t.Helper()
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	must(t, faultfs.MakeDir(disk))
 	var tables sync.Mutex // taken while none may be made
 	var flushes, reused atomic.Int64

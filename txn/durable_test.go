@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -21,13 +22,13 @@ var errDuplicate = errors.New("duplicate")
 // unsynced is a store on a disk that can crash. A crash loses item x of filter seen.
 type unsynced struct {
 	*kv.DB
-	mem  *vfs.MemFS
+	mem  *kvtest.Disk
 	seen *bloomext.Filter
 }
 
 func openUnsynced(t *testing.T) *unsynced {
 	t.Helper()
-	s := &unsynced{mem: vfs.NewCrashableMem()}
+	s := &unsynced{mem: kvtest.NewDisk()}
 	s.DB = s.open(t, s.mem)
 	s.seen = bloomext.New(s.DB, "seen")
 	must(t, s.seen.With(kv.Always).Reserve(bloomext.Config{Capacity: 100, ErrorRate: 1e-6}))
@@ -37,7 +38,7 @@ func openUnsynced(t *testing.T) *unsynced {
 	return s
 }
 
-func (s *unsynced) open(t *testing.T, mem *vfs.MemFS) *kv.DB {
+func (s *unsynced) open(t *testing.T, mem *kvtest.Disk) *kv.DB {
 	t.Helper()
 	db, err := kv.Open("store", &kv.Options{
 		FS: mem, BallastSize: -1, MinFreeSpace: -1, MemTableSize: 256 << 10, Modules: coreext.With(bloomext.Module(), txn.Module()),

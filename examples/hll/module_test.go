@@ -16,6 +16,7 @@ import (
 	"github.com/sievekv/sievekv/compaction"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
@@ -155,7 +156,7 @@ func TestReopen(t *testing.T) {
 // acknowledged changes a counter that lacks any of it.
 func TestCrash(t *testing.T) {
 	const seed, n, every = 1, 300, 10
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	db := open(t, disk, seed)
 	defer closeDB(t, db)
 	acked := make(chan int)

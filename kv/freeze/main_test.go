@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 var tctx = context.Background()
@@ -41,8 +43,8 @@ func check(t *testing.T, err error) {
 }
 
 // newDir returns a file system with an empty store directory that survives a crash.
-func newDir() *vfs.MemFS {
-	disk := vfs.NewCrashableMem()
+func newDir() *kvtest.Disk {
+	disk := kvtest.NewDisk()
 	if err := errors.Join(disk.MkdirAll(dir, 0o755), must(disk.OpenDir("/")).Sync()); err != nil {
 		panic(err)
 	}

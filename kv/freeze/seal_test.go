@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 
 	"github.com/sievekv/sievekv/kv/freeze"
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 const sealFile = "db/SEAL"
@@ -29,7 +30,7 @@ func sealedRun(t *testing.T) *run {
 }
 
 // copyOf returns a disk with the same files, all synced.
-func copyOf(disk *vfs.MemFS) *vfs.MemFS {
+func copyOf(disk *kvtest.Disk) *kvtest.Disk {
 	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(0, 0))})
 }
 
@@ -152,7 +153,7 @@ func TestSeal_fails(t *testing.T) {
 // sealed.
 func TestSeal_crashes(t *testing.T) {
 	type shot struct {
-		disk  *vfs.MemFS
+		disk  *kvtest.Disk
 		acked map[int]bool
 		next  int
 	}
@@ -213,7 +214,7 @@ func TestSeal_crashedTwice(t *testing.T) {
 	r = crashed
 	for range 3 {
 		var mu sync.Mutex
-		var between *vfs.MemFS // guarded by mu
+		var between *kvtest.Disk // guarded by mu
 		before := must(readFile(r.disk, sealFile))
 		f := &fault{before: func() {
 			mu.Lock()
@@ -237,7 +238,7 @@ func TestSeal_crashedTwice(t *testing.T) {
 }
 
 // cutToSeal cuts the MANIFEST in use to its sealed part, and reports whether there was more.
-func cutToSeal(disk *vfs.MemFS) bool {
+func cutToSeal(disk *kvtest.Disk) bool {
 	name, err := atomicfs.ReadMarker(disk, dir, "manifest")
 	if err != nil || name == "" {
 		return false // there is no store yet

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv/freeze"
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 const dir = "db"
@@ -64,8 +65,8 @@ func smallOptions(fs vfs.FS, l *listener) *pebble.Options {
 
 // A run writes to one store in several sessions and remembers what was promised.
 type run struct {
-	disk *vfs.MemFS // what the store lives on
-	next int        // number of the next write
+	disk *kvtest.Disk // what the store lives on
+	next int          // number of the next write
 
 	acked map[int]bool // writes that were acknowledged
 	onAck func()       // is called after each of them, if not nil
@@ -79,7 +80,7 @@ type run struct {
 }
 
 func newRun() *run {
-	return &run{disk: vfs.NewCrashableMem(), acked: make(map[int]bool)}
+	return &run{disk: kvtest.NewDisk(), acked: make(map[int]bool)}
 }
 
 // A write sets two keys in one batch, so that half a batch would be seen.

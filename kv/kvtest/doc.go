@@ -1,2 +1,3 @@
-// Package kvtest makes items that a hash does not tell apart, for tests that show that filters do.
+// Package kvtest has what tests of filters need: a disk that can crash while a store works on it, and items that a hash
+// does not tell apart.
 package kvtest

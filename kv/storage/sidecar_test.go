@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 var anID = [16]byte{1, 2, 3}
@@ -126,7 +127,7 @@ func sidecarOn(t *testing.T, disk vfs.FS) (id [16]byte, next uint64) {
 
 // A sidecar that counts as written survives a crash. It says that everything up to the watermark must be there.
 func TestSidecar_store(t *testing.T) {
-	disk := vfs.NewCrashableMem()
+	disk := kvtest.NewDisk()
 	fs := &sidecarFS{FS: disk}
 	s := withSidecar(t, fs)
 	for range 3 {
@@ -159,7 +160,7 @@ func TestSidecar_store(t *testing.T) {
 func TestSidecar_fails(t *testing.T) {
 	for _, step := range []string{"create", "write", "short", "sync", "rename"} {
 		t.Run(step, func(t *testing.T) {
-			disk := vfs.NewCrashableMem()
+			disk := kvtest.NewDisk()
 			fs := &sidecarFS{FS: disk}
 			s := withSidecar(t, fs)
 			write := func() error {

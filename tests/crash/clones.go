@@ -11,12 +11,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // camera is a disk that takes shots of what a crash would leave of it.
 type camera struct {
-	disk *vfs.MemFS
+	disk *kvtest.Disk
 	w    *workload // what goes on
 
 	mu    sync.Mutex
@@ -123,7 +124,7 @@ const (
 // Clones crashes one store in memory again and again: it opens it on what the last crash has left, works, and crashes.
 type Clones struct {
 	rng   *rand.Rand
-	disk  *vfs.MemFS
+	disk  *kvtest.Disk
 	start []contents
 	now   int64
 	taken map[string]int // shots verified, by phase
@@ -134,7 +135,7 @@ const firstMoment = 1_700_000_000_000
 
 // NewClones returns a store that is not there yet.
 func NewClones(rng *rand.Rand) (*Clones, error) {
-	c := &Clones{rng: rng, disk: vfs.NewCrashableMem(), now: firstMoment, taken: make(map[string]int)}
+	c := &Clones{rng: rng, disk: kvtest.NewDisk(), now: firstMoment, taken: make(map[string]int)}
 	return c, faultfs.MakeDir(c.disk)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
@@ -44,13 +45,13 @@ func (f *Failures) Round() error {
 // failing is one store on a disk that fails.
 type failing struct {
 	w      *workload
-	disk   *vfs.MemFS
+	disk   *kvtest.Disk
 	failed atomic.Bool  // the store has
 	full   atomic.Int64 // writes refused as the disk was full
 }
 
 func (f *Failures) newFailing() *failing {
-	r := &failing{disk: vfs.NewCrashableMem(), w: newWorkload(f.rng, workers, nil, firstMoment)}
+	r := &failing{disk: kvtest.NewDisk(), w: newWorkload(f.rng, workers, nil, firstMoment)}
 	return r
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/tests/faultfs"
 	"github.com/sievekv/sievekv/txn"
 )
@@ -116,13 +117,13 @@ func (r *faultRun) options(fs vfs.FS) *kv.Options {
 // faultRun is a store used in several sessions on a disk that fails.
 type faultRun struct {
 	*fault
-	disk   *vfs.MemFS
+	disk   *kvtest.Disk
 	w      *workload
 	failed bool // the store has
 }
 
 func newFaultRun(f *fault) *faultRun {
-	r := &faultRun{fault: f, disk: vfs.NewCrashableMem()}
+	r := &faultRun{fault: f, disk: kvtest.NewDisk()}
 	r.w = newWorkload(rand.New(rand.NewPCG(1, 1)), 1, nil, firstMoment)
 	r.w.workers[0].sync = 60
 	r.w.workers[0].pad = 48 << 10
@@ -193,7 +194,7 @@ func (r *faultRun) session(n int) (more bool, err error) {
 }
 
 // verify opens the store on a disk that is whole again and compares.
-func (r *faultRun) verify(disk *vfs.MemFS) error {
+func (r *faultRun) verify(disk *kvtest.Disk) error {
 	db, err := kv.Open(faultfs.StoreDir, r.options(disk))
 	if err != nil {
 		return fmt.Errorf("open: %w", err)

@@ -6,12 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 )
 
 // What can be wrong with a store after a crash. Every error of this package that is about one is one of these, or
@@ -29,7 +28,7 @@ type span struct{ least, most []int }
 // shot is what a crash left of a disk, and the steps that must and may be in it.
 type shot struct {
 	span
-	disk     *vfs.MemFS
+	disk     *kvtest.Disk
 	unsynced int   // percent
 	now      int64 // the store's time, or later
 	taken    string

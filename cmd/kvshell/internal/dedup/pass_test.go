@@ -23,6 +23,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 )
 
@@ -65,7 +66,7 @@ type world struct {
 	rng        *rand.Rand
 	level      kv.Durability
 	capacity   uint64 // of the filter before it grows
-	store      *vfs.MemFS
+	store      *kvtest.Disk
 	input, out string
 	want       string   // what OUT has in the end
 	log        []string // what happened
@@ -75,7 +76,7 @@ func newWorld(t *testing.T, rng *rand.Rand, level kv.Durability) *world {
 	t.Helper()
 	dir := t.TempDir()
 	w := &world{
-		rng: rng, level: level, capacity: []uint64{7, 1000}[rng.IntN(2)], store: vfs.NewCrashableMem(),
+		rng: rng, level: level, capacity: []uint64{7, 1000}[rng.IntN(2)], store: kvtest.NewDisk(),
 		input: filepath.Join(dir, "input"), out: filepath.Join(dir, "out"),
 	}
 	var text strings.Builder
@@ -103,7 +104,7 @@ func (w *world) runAndCrash(t *testing.T) (point string) {
 // runAndCrashWhen is runAndCrash with the point where a function first says so.
 func (w *world) runAndCrashWhen(t *testing.T, is func(point string) bool) (point string) {
 	t.Helper()
-	var store *vfs.MemFS
+	var store *kvtest.Disk
 	var out []byte
 	p, closePass := w.open(t)
 	crashpoint.Reached = func(at string) {
@@ -124,7 +125,7 @@ func (w *world) runAndCrashWhen(t *testing.T, is func(point string) bool) (point
 	return point
 }
 
-func (w *world) crashStore() *vfs.MemFS {
+func (w *world) crashStore() *kvtest.Disk {
 	percent := []int{0, 50, 100}[w.rng.IntN(3)]
 	return w.store.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: w.rng})
 }

@@ -23,13 +23,14 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/module"
 )
 
 // loadWorld is a disk with a store on it, and an input of lines 1 to lines.
 type loadWorld struct {
-	disk   *vfs.MemFS
-	synced *vfs.MemFS // what of it was on stable storage when the last run had ended, before the store was closed
+	disk   *kvtest.Disk
+	synced *kvtest.Disk // what of it was on stable storage when the last run had ended, before the store was closed
 	level  kv.Durability
 	input  string
 }
@@ -40,7 +41,7 @@ func newLoadWorld(t *testing.T, lines int, level kv.Durability) *loadWorld {
 	if err := os.WriteFile(list, []byte(numberLines(1, lines)), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	return &loadWorld{disk: vfs.NewCrashableMem(), level: level, input: list}
+	return &loadWorld{disk: kvtest.NewDisk(), level: level, input: list}
 }
 
 // numberLines returns lines that are the numbers from one to another.
@@ -150,7 +151,7 @@ func TestLoading_powerLoss(t *testing.T) {
 		for n := 1; n <= lines/batch+1; n += 3 {
 			t.Run(fmt.Sprintf("%s, commit %d", level, n), func(t *testing.T) {
 				w := newLoadWorld(t, lines, level)
-				var crashed *vfs.MemFS
+				var crashed *kvtest.Disk
 				atPoint(t, "loaded", n, func() {
 					crashed = w.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng})
 				})
@@ -217,7 +218,7 @@ func TestLoading_replace_powerLoss(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%s %d", tt.point, tt.n), func(t *testing.T) {
 			w := replaceWorld(t)
-			var crashed *vfs.MemFS
+			var crashed *kvtest.Disk
 			atPoint(t, tt.point, tt.n, func() {
 				crashed = w.disk.CrashClone(vfs.CrashCloneCfg{})
 			})

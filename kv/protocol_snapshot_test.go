@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/sievekv/sievekv/bloomext"
-	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 )
@@ -21,19 +18,7 @@ func TestView_committedMeanwhile(t *testing.T) {
 }
 
 func testViewCommittedMeanwhile(t *testing.T, key string) {
-	var during func()
-	o := kv.WithPause(&kv.Options{
-		FS: vfs.NewMem(), BallastSize: -1, Durability: kv.NoSync, Modules: coreext.With(bloomext.Module()),
-	}, func(point string) {
-		if f := during; f != nil && point == "view: found" {
-			during = nil
-			f()
-		}
-	})
-	db, err := kv.Open("store", eitherWay(o))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, during := openInterrupted(t, "view: found")
 	f := newFilter(t, db, "f")
 	if _, err := f.AddString("before"); err != nil {
 		t.Fatal(err)
@@ -43,7 +28,7 @@ func testViewCommittedMeanwhile(t *testing.T, key string) {
 		t.Fatal(err)
 	}
 	added := false
-	during = func() {
+	*during = func() {
 		added = true
 		if err := db.Rename(kv.NoSync, []byte("f"), []byte(key)); err != nil {
 			t.Error(err)

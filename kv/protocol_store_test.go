@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/cuckooext"
@@ -143,6 +145,25 @@ func openGathering(t *testing.T, o *kv.Options, held *stops) *store {
 
 // inMemory are the options of most tests: nothing waits for a disk, and nothing is evicted unless the test does it.
 func inMemory() *kv.Options { return &kv.Options{InMemory: true, Durability: kv.NoSync} }
+
+// openInterrupted opens a store in which a function runs once when a point is reached: the one that during has then.
+func openInterrupted(t *testing.T, at string) (db *kv.DB, during *func()) {
+	t.Helper()
+	during = new(func())
+	o := kv.WithPause(&kv.Options{
+		FS: vfs.NewMem(), BallastSize: -1, Durability: kv.NoSync, Modules: coreext.With(bloomext.Module()),
+	}, func(point string) {
+		if f := *during; f != nil && point == at {
+			*during = nil
+			f()
+		}
+	})
+	db, err := kv.Open("store", eitherWay(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, during
+}
 
 // task is something under way in a goroutine.
 type task struct {

@@ -284,8 +284,9 @@ func TestBuild_canceled(t *testing.T) {
 func TestReclaim_besideBuild(t *testing.T) {
 	s := openStore(t, inMemory())
 	w := s.build("k", 1, 7)
-	s.create("other")
-	_, err := s.Delete(kv.NoSync, []byte("other"))
+	other := s.KeyBeside("k", "other") // the writer holds the lock of k
+	s.create(string(other))
+	_, err := s.Delete(kv.NoSync, other)
 	s.must(err)
 	if !s.reclaim() {
 		t.Error("nothing was reclaimed while an object is built")

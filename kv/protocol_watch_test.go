@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
@@ -17,26 +16,14 @@ import (
 // Who begins to watch a key while a commit to it has not reached memory, and sees what
 // was there before, is told of the commit.
 func TestWatch_duringCommit(t *testing.T) {
-	var during func()
-	o := kv.WithPause(&kv.Options{
-		FS: vfs.NewMem(), BallastSize: -1, Durability: kv.NoSync, Modules: coreext.With(bloomext.Module()),
-	}, func(point string) {
-		if f := during; f != nil && point == "commit: applied" {
-			during = nil
-			f()
-		}
-	})
-	db, err := kv.Open("store", eitherWay(o))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, during := openInterrupted(t, "commit: applied")
 	f := newFilter(t, db, "f")
 	if _, err := f.AddString("before"); err != nil { // the block is in memory
 		t.Fatal(err)
 	}
 	watch := db.NewWatch()
 	defer watch.Stop()
-	during = func() {
+	*during = func() {
 		if err := watch.Add([]byte("f")); err != nil {
 			t.Error(err)
 		}
@@ -47,7 +34,7 @@ func TestWatch_duringCommit(t *testing.T) {
 	if _, err := f.AddString("meanwhile"); err != nil {
 		t.Fatal(err)
 	}
-	err = db.Read(func(r kv.Reader) error {
+	err := db.Read(func(r kv.Reader) error {
 		changed, err := watch.Changed(r)
 		if !changed {
 			t.Error("the watch was not told")

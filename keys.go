@@ -2,7 +2,6 @@ package sievekv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -36,10 +35,6 @@ const (
 	IfThere   = kv.SetIfThere   // the key must exist
 )
 
-// ErrTTL is returned by SetWith for a TTL below a millisecond, and if more than one of TTL, ExpireAt and KeepTTL is
-// set.
-var ErrTTL = errors.New("sievekv: a time to live must be at least a millisecond, and the only expiry given")
-
 // Get returns a copy of the string under a key. The errors are ErrNotFound, and ErrWrongType for a filter.
 func (db *DB) Get(key string) ([]byte, error) { return db.store.Get([]byte(key)) }
 
@@ -53,8 +48,8 @@ func (db *DB) Set(key string, value []byte) error {
 	return err
 }
 
-// SetWith is Set with options, and reports whether their condition held and the string was set. The errors are ErrTTL
-// and ErrOptions for options that do not fit, and ErrTooLarge.
+// SetWith is Set with options, and reports whether their condition held and the string was set. The errors are
+// ErrOptions for options that are out of range or exclude each other, and ErrTooLarge.
 func (db *DB) SetWith(key string, value []byte, o SetOptions) (bool, error) {
 	opts, err := o.stored(db.store)
 	if err != nil {
@@ -81,8 +76,12 @@ func (o SetOptions) stored(store *kv.DB) (kv.SetOptions, error) {
 	if o.KeepTTL {
 		given++
 	}
-	if given > 1 || o.TTL != 0 && o.TTL < time.Millisecond {
-		return kv.SetOptions{}, ErrTTL
+	if given > 1 {
+		return kv.SetOptions{}, fmt.Errorf("%w: SetOptions has TTL %v, ExpireAt %v and KeepTTL %t, want at most one of them",
+			ErrOptions, o.TTL, o.ExpireAt, o.KeepTTL)
+	}
+	if o.TTL != 0 && o.TTL < time.Millisecond {
+		return kv.SetOptions{}, fmt.Errorf("%w: SetOptions.TTL is %v, want at least %v", ErrOptions, o.TTL, time.Millisecond)
 	}
 	return opts, nil
 }

@@ -35,8 +35,8 @@ func TestDB_TTL(t *testing.T) {
 	for _, o := range []sievekv.SetOptions{
 		{TTL: time.Microsecond}, {TTL: -time.Second}, {TTL: time.Hour, KeepTTL: true}, {TTL: time.Hour, ExpireAt: time.Now()},
 	} {
-		if _, err := db.SetWith("k", nil, o); !errors.Is(err, sievekv.ErrTTL) {
-			t.Errorf("SetWith(%+v) = %v, want ErrTTL", o, err)
+		if _, err := db.SetWith("k", nil, o); !errors.Is(err, sievekv.ErrOptions) {
+			t.Errorf("SetWith(%+v) = %v, want ErrOptions", o, err)
 		}
 	}
 	if err := db.Close(); err != nil {

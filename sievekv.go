@@ -132,24 +132,26 @@ const (
 
 // The errors, for errors.Is. Package kv has the rest.
 var (
-	ErrNotFound   = kv.ErrNotFound   // the key is missing or has expired
-	ErrExists     = kv.ErrExists     // the key exists, and must not
-	ErrWrongType  = kv.ErrWrongType  // the key holds another type
-	ErrTooLarge   = kv.ErrTooLarge   // the key, value, filter or commit is too large
-	ErrNotInteger = kv.ErrNotInteger // the string is not a 64-bit integer
-	ErrOverflow   = kv.ErrOverflow   // the sum does not fit into 64 bits
-	ErrLocked     = kv.ErrLocked     // the store is open already, in this process or another
-	ErrNoSpace    = kv.ErrNoSpace    // the disk is almost full; lookups go on
-	ErrFailed     = kv.ErrFailed     // the disk failed: close the store and open it again
-	ErrBusy       = kv.ErrBusy       // the write has waited too long for an open transaction that does nothing
-	ErrNested     = kv.ErrNested     // the write is inside a transaction, but not part of it
-	ErrClosed     = kv.ErrClosed     // the store is closed
-	ErrCorrupt    = kv.ErrCorrupt    // stored data is damaged
-	ErrOptions    = kv.ErrOptions    // a value of Options or SetOptions is out of range
-	ErrNotExist   = kv.ErrNotExist   // there is no store, and Options.MustExist is set
-	ErrEnded      = kv.ErrEnded      // the transaction, or the snapshot, has ended
-	ErrReadOnly   = kv.ErrReadOnly   // the write is to a snapshot, which is for reading
-	ErrOtherStore = kv.ErrOtherStore // the transaction is of another store
+	ErrNotFound           = kv.ErrNotFound           // the key is missing or has expired
+	ErrExists             = kv.ErrExists             // the key exists, and must not
+	ErrWrongType          = kv.ErrWrongType          // the key holds another type
+	ErrTooLarge           = kv.ErrTooLarge           // the key, value, filter or commit is too large
+	ErrNotInteger         = kv.ErrNotInteger         // the string is not a 64-bit integer
+	ErrOverflow           = kv.ErrOverflow           // the sum does not fit into 64 bits
+	ErrLocked             = kv.ErrLocked             // the store is open already, in this process or another
+	ErrNoSpace            = kv.ErrNoSpace            // the disk is almost full; lookups go on
+	ErrFailed             = kv.ErrFailed             // the disk failed: close the store and open it again
+	ErrBusy               = kv.ErrBusy               // the write has waited too long for an open transaction that does nothing
+	ErrNested             = kv.ErrNested             // the write is inside a transaction, but not part of it
+	ErrClosed             = kv.ErrClosed             // the store is closed
+	ErrCorrupt            = kv.ErrCorrupt            // stored data is damaged
+	ErrOptions            = kv.ErrOptions            // a value of Options or SetOptions is out of range, or excludes another
+	ErrNotExist           = kv.ErrNotExist           // there is no store, and Options.MustExist is set
+	ErrEnded              = kv.ErrEnded              // the transaction, or the snapshot, has ended
+	ErrReadOnly           = kv.ErrReadOnly           // the write is to a snapshot, which is for reading
+	ErrOtherStore         = kv.ErrOtherStore         // the transaction is of another store
+	ErrNoModule           = kv.ErrNoModule           // the key holds a type of a module that Options.Modules does not have
+	ErrUnsupportedVersion = kv.ErrUnsupportedVersion // a newer version of this package, or of a module, wrote the bytes
 )
 
 // The errors of filters, for errors.Is. They are the same for all types. Their messages name the key or the field,
@@ -174,7 +176,7 @@ type DB struct {
 // Nil options mean the defaults. Only one process at a time can have a store open, and only once; Close closes it.
 //
 // The errors are ErrLocked if the store is open already, ErrNotExist with Options.MustExist, ErrOptions, which lists
-// every option out of range, ErrCorrupt, ErrFailed, kv.ErrUnsupportedVersion for a store of a newer version, and
+// every option out of range, ErrCorrupt, ErrFailed, ErrUnsupportedVersion for a store of a newer version, and
 // those of the file system.
 //
 // Modules in the options are added to the store's own. A module with the name of an own one replaces it.

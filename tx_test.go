@@ -154,7 +154,7 @@ func TestTx_keys(t *testing.T) {
 		if done, err := tx.SetWith("c", nil, sievekv.SetOptions{If: sievekv.IfMissing}); done || err != nil {
 			t.Errorf("SetWith = %v, %v, want false", done, err)
 		}
-		if _, err := tx.SetWith("c", nil, sievekv.SetOptions{TTL: 1}); !errors.Is(err, sievekv.ErrTTL) {
+		if _, err := tx.SetWith("c", nil, sievekv.SetOptions{TTL: 1}); !errors.Is(err, sievekv.ErrOptions) {
 			t.Errorf("SetWith of a nanosecond = %v", err)
 		}
 		yes(tx.ExpireAt("b", clock.now().Add(time.Hour)))

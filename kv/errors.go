@@ -58,8 +58,8 @@ var (
 	// ErrWrongType is returned when a key holds a value of another type.
 	ErrWrongType = errors.New("kv: key holds another type")
 
-	// ErrNoModule is returned when a key holds a type of a module this program
-	// did not register. TYPE, RENAME and DEL work on such a key all the same.
+	// ErrNoModule is returned when a key holds a type of a module that Options.Modules does not have. TypeOf, Rename
+	// and Delete work on such a key all the same.
 	ErrNoModule = errors.New("kv: module not registered")
 
 	// ErrTooLarge is returned when a key, a commit or a filter is larger than its limit. The message names both.
@@ -80,7 +80,7 @@ var (
 	// ErrStringTooLong is returned for strings above 512 MiB.
 	ErrStringTooLong = errors.New("kv: string exceeds maximum allowed size (proto-max-bulk-len)")
 
-	// ErrOptions is returned by Open for options that are not allowed. The message lists every problem found.
+	// ErrOptions is returned for options that are out of range or exclude each other. The message lists them all.
 	ErrOptions = errors.New("kv: bad options")
 )
 

@@ -39,7 +39,7 @@ with the defaults of dedup: an error rate of 0.000001, and room for 1,000,000 li
 keeps what it was made with, and load refuses an --error, --capacity or --non-scaling that differs. A filter that is made
 for as many lines as it gets is smaller, and is filled faster, than one that has to grow.
 
-FILE is read as by dedup: plain or gzipped, with one member or several; lines of any length that end in LF or CRLF, or
+FILE is read as by dedup: plain or gzipped, with one member or several; lines of up to 512 MiB that end in LF or CRLF, or
 with the file. An empty line is a line.
 
 When load ends without an error, all lines are on stable storage, even if --sync is lower for single commits (the default

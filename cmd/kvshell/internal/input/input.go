@@ -25,15 +25,19 @@ const Stdin = "-"
 // batchBytes is the size of a batch, in bytes, from which on it takes no further line.
 const batchBytes = 4 << 20
 
+// longestLine is how many bytes a line may have, its terminator included: as many as an item that a client sends. A
+// file without line breaks, or a device that never ends, would take all memory otherwise.
+const longestLine = 512 << 20
+
 // pipeAhead is how many batches are read ahead from a pipe. Such batches are small, as a pipe holds little at a time;
-// load makes one commit of those that wait. They must not be many, because each may have a line of any length.
+// load makes one commit of those that wait. They must not be many, because each may have a long line.
 const pipeAhead = 4
 
 // idleEvery is how often the function given to Await is called.
 const idleEvery = 200 * time.Millisecond
 
-// Input is what dedup and load read: lines of any length, each ended by LF or CRLF, or the last one by the end of the
-// input. An empty line is a line. An input that begins as gzip does is decompressed; it may have several members.
+// Input is what dedup and load read: lines of up to 512 MiB, each ended by LF or CRLF, or the last one by the end
+// of the input. An empty line is a line. An input that begins as gzip does is decompressed; it may have several members.
 type Input struct {
 	File *os.File
 	Name string // absolute path, or Stdin
@@ -42,6 +46,7 @@ type Input struct {
 
 	eager    bool   // a batch is handed over when the next read might wait, though it is not full
 	maxLines int    // of a batch
+	longest  int    // a line, in bytes
 	held     *Batch // a batch that Take has received and left for its next call
 
 	read atomic.Int64 // bytes of the file
@@ -80,7 +85,7 @@ type Part struct {
 // Open opens a file, or standard input if name is Stdin. It reads nothing yet.
 func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
 	in := &Input{
-		File: stdin, Name: Stdin, Size: -1, eager: true, maxLines: maxLines, done: make(chan struct{}),
+		File: stdin, Name: Stdin, Size: -1, eager: true, maxLines: maxLines, longest: longestLine, done: make(chan struct{}),
 	}
 	if name != Stdin {
 		f, err := os.Open(name)
@@ -365,14 +370,16 @@ func (in *Input) mayWait() bool {
 	return err == nil && bytes.IndexByte(ready, '\n') < 0
 }
 
-// appendLine appends a line to the batch. After an error of reading it leaves out what it has of a line, which may be
-// only a part of it.
+// appendLine appends a line to the batch. After an error it leaves out what it has of a line, which may be only a part
+// of it.
 func (in *Input) appendLine(b *Batch) error {
 	length := len(b.raw)
 	for {
 		part, err := in.r.ReadSlice('\n')
 		b.raw = append(b.raw, part...)
 		switch {
+		case len(b.raw)-length > in.longest:
+			err = exit.Refusef("%s has a line of more than %d bytes: is it a text?", in, in.longest)
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err == nil, errors.Is(err, io.EOF) && len(b.raw) > length:

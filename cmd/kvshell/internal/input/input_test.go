@@ -61,6 +61,33 @@ func TestInput(t *testing.T) {
 	}
 }
 
+// A line that is too long ends the input before it takes more memory. The lines before it are given.
+func TestInput_longLine(t *testing.T) {
+	long := strings.Repeat("x", 100<<10)
+	tests := []struct {
+		content string
+		lines   int
+		fits    bool
+	}{
+		{long + "\na\n", 2, true},
+		{"a\n" + long + "x", 2, true},
+		{"a\n" + long + "x\nb\n", 1, false},
+		{"a\nb\n" + long + "xx", 2, false},
+		{"a\n" + long + long + long, 1, false},
+	}
+	for i, tt := range tests {
+		in := inputOf(t, []byte(tt.content))
+		in.longest = len(long) + 1
+		lines, err := readAll(in)
+		if len(lines) != tt.lines || errors.Is(err, io.EOF) != tt.fits {
+			t.Errorf("%d: %d lines, %v; want %d", i, len(lines), err, tt.lines)
+		}
+		if !tt.fits && (exit.Code(err) != exit.Refused || !strings.Contains(err.Error(), "of more than 102401 bytes")) {
+			t.Errorf("%d: the error is %v", i, err)
+		}
+	}
+}
+
 // From a pipe, lines are handed over when nothing more is there to be read, however few they are.
 func TestInput_pipe(t *testing.T) {
 	r, w, err := os.Pipe()

@@ -121,9 +121,8 @@ func (f *filter) Resident(h uint64) (present, known bool) {
 
 // moved reports whether blocks have changed since the sum of their versions was before.
 //
-// It need not ask whether the object has ended. If another object took over its layers, the two share their versions.
-// If none did, its resident blocks stay as they were, and a block read from disk is as it is now: an item moves from
-// one layer to another only under the sequence lock, which kv.DB.Read checks.
+// It need not ask whether the object has ended, as long as all blocks were resident: those of an object that was closed
+// stay as they were then, and an object that took over the layers of another shares their versions.
 func (f *filter) moved(h uint64, before uint64) bool {
 	after, _ := f.versions(h)
 	return before != after
@@ -131,6 +130,9 @@ func (f *filter) moved(h uint64, before uint64) bool {
 
 // count returns how often an item was added, at most enough: the sum over the layers of the item's smallest counter
 // in each. If enough is 1, it stops at the first layer that has the item.
+//
+// If the object was closed meanwhile, to save memory, commits change the versions of another. What was read from disk
+// may be newer then than what was resident.
 func (f *filter) count(r kv.Reader, h uint64, enough uint64) (n uint64, err error) {
 	before, even := f.versions(h)
 	for i := range f.layers {
@@ -144,7 +146,7 @@ func (f *filter) count(r kv.Reader, h uint64, enough uint64) (n uint64, err erro
 			return 1, nil
 		}
 	}
-	if !r.Fixed() && (!even || f.moved(h, before)) {
+	if !r.Fixed() && (!even || f.moved(h, before) || !f.object.Live()) {
 		return n, scalableext.ErrMoved
 	}
 	return min(n, enough), nil

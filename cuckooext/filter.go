@@ -136,15 +136,17 @@ func (f *filter) Resident(h uint64) (present, known bool) {
 
 // moved reports whether blocks have changed since the sum of their versions was before.
 //
-// It need not ask whether the object has ended. If another object took over its layers, the two share their versions.
-// If none did, its resident blocks stay as they were, and a block read from disk is as it is now: an item moves from
-// one layer to another only under the sequence lock, which kv.DB.Read checks.
+// It need not ask whether the object has ended, as long as all blocks were resident: those of an object that was closed
+// stay as they were then, and an object that took over the layers of another shares their versions.
 func (f *filter) moved(h, before uint64) bool {
 	after, _ := f.versions(h)
 	return before != after
 }
 
 // count returns the number of copies of an item. If enough is 1, it stops at the first layer that has one.
+//
+// If the object was closed meanwhile, to save memory, commits change the versions of another. What was read from disk
+// may be newer then than what was resident.
 func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 	before, even := f.versions(h)
 	for i := range f.layers {
@@ -161,7 +163,7 @@ func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 	if r.Fixed() {
 		return n, nil
 	}
-	if !even || f.moved(h, before) {
+	if !even || f.moved(h, before) || !f.object.Live() {
 		return n, scalableext.ErrMoved
 	}
 	return n, nil

@@ -60,7 +60,7 @@ func (r Reader) Counter(l *Layer, i int) uint64 { return r.source.counter(l, i) 
 // such a commit was under way or was applied meanwhile, the lookup may have seen part of it, or have read blocks of a
 // dropped object as absent. Then Read runs the lookup again, with such commits held off. An error of the first run is
 // not returned, as it may rest on half a commit. An object that was closed to save memory is no reason to run again:
-// its blocks have every commit up to then, which is after the lookup began.
+// each of its blocks has every commit up to then. For blocks of one moment see Layer.Version and Object.Live.
 //
 // Look must not write, and must read with the Reader alone, except for DB.Touch: the second time it runs under a lock
 // that other methods of the DB take.

@@ -145,21 +145,26 @@ func (h *Handle[F]) writeItems(level kv.Durability, stage func(*kv.Writer) (int,
 	return n, full
 }
 
-// ErrMoved is the error by which a lookup asks to be repeated, because blocks changed while it read them.
+// ErrMoved is the error by which a lookup asks to be repeated, because blocks changed while it read them, or because
+// the filter was closed.
 var ErrMoved = errors.New("scalableext: blocks changed during a lookup")
 
 // tries is how often a lookup runs before it waits for the key's writer.
 const tries = 3
 
-// readSteady is Read for a lookup that returns ErrMoved if blocks changed while it read them. It repeats the lookup,
-// finally while no commit to the key runs.
+// readSteady is Read for a lookup that returns ErrMoved if blocks changed while it read them, or if the filter was
+// closed. It repeats the lookup, finally while no commit to the key runs. Then the filter can only be closed if the
+// caller is inside a transaction's function, as the transaction has the gate in place of the key's lock.
 func (h *Handle[F]) readSteady(look func(kv.Reader) error) error {
-	for range tries {
-		if err := h.Read(look); !errors.Is(err, ErrMoved) {
+	read := h.Read
+	for n := 1; ; n++ {
+		if err := read(look); !errors.Is(err, ErrMoved) {
 			return err
 		}
+		if n == tries {
+			read = func(look func(kv.Reader) error) error { return h.DB.ReadLocked(h.Key, look) }
+		}
 	}
-	return h.DB.ReadLocked(h.Key, look)
 }
 
 // maxBatch is the most items in one commit. chainBytes is the most that a filter takes of a commit, besides its key,

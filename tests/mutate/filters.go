@@ -76,4 +76,8 @@ var filters = []mutation{
 		"	if n > 0 {\n		s.bump(oldest, foundLatelyCounter, 1)", "	if n > 2 {\n		s.bump(oldest, foundLatelyCounter, 1)"}),
 	inCounting("a layer that was added is stored as one of old programs", "^TestLayerParams_golden$", edit{"countingext/format.go",
 		"	if p.ordered {\n		version = orderedLayerVersion\n	}\n", ""}),
+	{name: "a counting filter takes blocks of different moments for one", pkg: "./kv", tests: "^TestRead_movedAfterClosing$", edits: []edit{
+		{"countingext/filter.go", " || !f.object.Live()", ""}}},
+	{name: "a cuckoo filter takes blocks of different moments for one", pkg: "./kv", tests: "^TestRead_closedBetweenBlocks$", edits: []edit{
+		{"cuckooext/filter.go", " || !f.object.Live()", ""}}},
 }

@@ -69,19 +69,19 @@ func (db *DB) Metrics() (Metrics, error) {
 		return Metrics{}, err
 	}
 	defer db.exit()
+	flushed, syncs := db.stats.flushedBefore.Load(), db.stats.syncsBefore.Load() // first: a reset may come between
 	p, cache := db.store.Metrics(), db.residency.cache
 	return Metrics{
-		Keys: db.keys.Load(), OpenObjects: db.openObjects(),
+		Keys: db.keys.Load(), OpenObjects: db.openObjects(), BackgroundErrors: p.BackgroundErrors, Levels: p.Levels,
 		CacheBudget: cache.MaxCost(), CacheUsed: cache.MaxCost() - cache.RemainingCost(),
 		CacheEvictions: db.residency.evicted.Load(), BlocksRead: db.stats.blocksRead.Load(),
-		Commits: db.stats.commits.Load(), CommitBytes: db.stats.commitBytes.Load() + p.FlushedBytes - db.stats.flushedBefore.Load(),
-		Syncs: p.Syncs - db.stats.syncsBefore.Load(), DurableSequence: p.DurableSequence, LastSequence: p.LastSequence,
+		Commits: db.stats.commits.Load(), CommitBytes: db.stats.commitBytes.Load() + p.FlushedBytes - flushed,
+		Syncs: p.Syncs - syncs, DurableSequence: p.DurableSequence, LastSequence: p.LastSequence,
 		Folds: db.stats.folds.Load(), FoldsDropped: db.stats.foldsDropped.Load(), FoldBacklog: db.FoldBacklog(),
 		Reclaimed: db.stats.reclaimed.Load(), ExpiredKeys: db.stats.expired.Load(), Compactions: db.stats.compactions.Load(),
 		DiskBytes: p.DiskBytes, TableBytes: p.TableBytes, LogBytes: p.LogBytes, ReserveBytes: uint64(db.store.Space.Ballast()),
-		LogBytesIn: p.LogBytesIn, LogBytesWritten: p.LogBytesWritten,
-		MemTableBytes: p.MemTableBytes, Flushes: p.Flushes, TableCompactions: p.TableCompactions,
-		CompactionDebt: p.CompactionDebt, ReadAmp: p.ReadAmp, BackgroundErrors: p.BackgroundErrors, Levels: p.Levels,
+		LogBytesIn: p.LogBytesIn, LogBytesWritten: p.LogBytesWritten, MemTableBytes: p.MemTableBytes, Flushes: p.Flushes,
+		TableCompactions: p.TableCompactions, CompactionDebt: p.CompactionDebt, ReadAmp: p.ReadAmp,
 	}, nil
 }
 

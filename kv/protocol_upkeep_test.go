@@ -478,3 +478,34 @@ func TestSweep_fullDisk(t *testing.T) {
 		t.Errorf("%d keys, %v, after a sweep with room", n, err)
 	}
 }
+
+// A reset of the counts that comes while they are read makes none of them negative.
+func TestMetrics_resetMeanwhile(t *testing.T) {
+	s := openStore(t, inMemory())
+	done := make(chan struct{})
+	s.create("k")
+	writing := s.begin(func() error {
+		defer close(done)
+		for bit := range uint16(3000) {
+			s.set("k", 1, bit)
+			if err := s.Sync(); err != nil {
+				return err
+			}
+			s.ResetStats()
+		}
+		return nil
+	})
+	for {
+		m, err := s.Metrics()
+		s.must(err)
+		if m.Syncs > 1<<40 || m.CommitBytes > 1<<40 {
+			t.Fatalf("%d syncs, %d bytes committed", m.Syncs, m.CommitBytes)
+		}
+		select {
+		case <-done:
+			writing.wait()
+			return
+		default:
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -148,6 +149,72 @@ func TestFault_foreignDatabase(t *testing.T) {
 		must(t, err)
 		return closer.Close()
 	})
+}
+
+// A directory without a database that has a file which looks like a part of one is refused and left as it is, whether a
+// store would be made or must exist.
+func TestFault_partOfStore(t *testing.T) {
+	whole := vfs.NewMem()
+	must(t, open(t, storeDir, tinyOptions(whole)).Close())
+	cases := map[string]map[string]string{"no marker": files(t, whole, storeDir)}
+	maps.DeleteFunc(cases["no marker"], func(name, _ string) bool { return strings.HasPrefix(name, "marker.manifest.") })
+	for _, name := range []string{
+		"20240101.log", "000001.sst", "000002.blob", "000001-001.log", "MANIFEST-000001", "MANIFEST-000009", "OPTIONS-000003",
+		"CURRENT", "marker.format-version.000001.013", "temporary.000009.dbtmp", "LOCK", "BALLAST", "SEAL", "SEAL.tmp",
+		"DURABLE", "DURABLE.tmp",
+	} {
+		cases[name] = map[string]string{name: "precious"}
+	}
+	cases["empty log"] = map[string]string{"000001.log": ""}
+	for name, before := range cases {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			must(t, fs.MkdirAll(storeDir, 0o755))
+			for name, data := range before {
+				writeFile(t, fs, fs.PathJoin(storeDir, name), []byte(data))
+			}
+			opts := tinyOptions(fs)
+			opts.BallastSize = 1000
+			for _, opts.MustExist = range []bool{false, true} {
+				wantError(t, refused(t, storeDir, opts), kv.ErrCorrupt, storeDir)
+				names, err := fs.List(storeDir)
+				must(t, err)
+				if len(names) != len(before) {
+					t.Errorf("%d files were there, now %q", len(before), names)
+				}
+				for name, data := range before {
+					if string(readFile(t, fs, fs.PathJoin(storeDir, name))) != data {
+						t.Errorf("%s was changed", name)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Files of other names are nobody's concern, and what a crash leaves while a store is made is no obstacle.
+func TestFault_newStoreBesideFiles(t *testing.T) {
+	fs := vfs.NewMem()
+	must(t, fs.MkdirAll(storeDir, 0o755))
+	before := map[string]string{"notes.txt": "precious", "2024-01-01.log": "precious", "a.sst": "precious", "MANIFEST": "precious"}
+	for name, data := range before {
+		writeFile(t, fs, fs.PathJoin(storeDir, name), []byte(data))
+	}
+	left := map[string]string{"LOCK": "", "BALLAST": strings.Repeat("\x00", 10_000), "SEAL.tmp": "SVSL\x01", "MANIFEST-000001": ""}
+	for name, data := range left {
+		writeFile(t, fs, fs.PathJoin(storeDir, name), []byte(data))
+	}
+	opts := tinyOptions(fs)
+	opts.MustExist = true
+	wantError(t, refused(t, storeDir, opts), kv.ErrNotExist, storeDir)
+	opts.MustExist = false
+	must(t, open(t, storeDir, opts).Close())
+	after := files(t, fs, storeDir)
+	for name, data := range before {
+		if after[name] != data {
+			t.Errorf("file %s was changed", name)
+		}
+	}
 }
 
 // A database that only looks like a store, having none of its metadata, is refused too.

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ballastName is the ballast's name in the store's directory. Pebble ignores names that it does not know.
-const ballastName = "BALLAST"
+// BallastName is the ballast's name in the store's directory. Pebble ignores names that it does not know.
+const BallastName = "BALLAST"
 
 // ballastChunk is how much of the ballast is written at once. A release that comes during create waits for one chunk
 // at most.
@@ -90,7 +90,7 @@ func (b *ballast) create(stop <-chan struct{}) error {
 // none. There is no sync: file systems set the blocks aside when they accept the write, and a ballast lost in a crash
 // is made anew.
 func (b *ballast) fill(f vfs.File, size int64, stop <-chan struct{}) error {
-	src := rand.NewChaCha8([32]byte{})
+	src := newBallast()
 	for left := size; left > 0; {
 		select {
 		case <-stop:
@@ -108,6 +108,16 @@ func (b *ballast) fill(f vfs.File, size int64, stop <-chan struct{}) error {
 		left -= int64(len(chunk))
 	}
 	return nil
+}
+
+// newBallast returns what gives the bytes of a ballast, the same for each.
+func newBallast() *rand.ChaCha8 { return rand.NewChaCha8([32]byte{}) }
+
+// BallastStart returns the first bytes of every ballast.
+func BallastStart() string {
+	b := make([]byte, 16)
+	newBallast().Read(b)
+	return string(b)
 }
 
 // release removes the ballast and returns the size that it had. It interrupts create.

@@ -55,8 +55,11 @@ const (
 	manifestName = "MANIFEST-"
 )
 
-// SealName is the name of the file that holds the seal, in the store's directory.
-const SealName = "SEAL"
+// SealName is the name of the file that holds the seal, in the store's directory. The file begins with SealMagic.
+const (
+	SealName  = "SEAL"
+	SealMagic = "SVSL"
+)
 
 // The errors of Verify, and of opening a damaged log, for errors.Is.
 var (
@@ -90,7 +93,7 @@ type seal struct {
 
 func appendSeal(dst []byte, list []sealed) []byte {
 	start := len(dst)
-	dst = append(dst, "SVSL"...)
+	dst = append(dst, SealMagic...)
 	dst = append(dst, sealVersion, byte(len(list)))
 	for _, s := range list {
 		dst = binary.LittleEndian.AppendUint64(dst, s.number)
@@ -101,7 +104,7 @@ func appendSeal(dst []byte, list []sealed) []byte {
 }
 
 func decodeSeal(b []byte) ([]sealed, error) {
-	if len(b) < sealHeadLen || string(b[:4]) != "SVSL" {
+	if len(b) < sealHeadLen || string(b[:4]) != SealMagic {
 		return nil, fmt.Errorf("%w: %s: no magic", ErrDamaged, SealName)
 	}
 	if b[4] != sealVersion {

@@ -89,7 +89,7 @@ func NewSpace(base vfs.FS, dir string, opts Options) *Space {
 		base:    base,
 		dir:     dir,
 		log:     opts.Logger.With("dir", dir),
-		ballast: ballast{fs: base, path: base.PathJoin(dir, ballastName), most: opts.Ballast, wanted: opts.Wanted},
+		ballast: ballast{fs: base, path: base.PathJoin(dir, BallastName), most: opts.Ballast, wanted: opts.Wanted},
 		struck:  make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 	}

@@ -54,6 +54,9 @@ func Open(dir string, opts Options) (*Store, error) {
 // open locks the directory, opens Pebble and reads the metadata. If it fails it closes everything again.
 func (s *Store) open() (err error) {
 	fsys := s.fileSystem()
+	if err := s.refuseParts(fsys); err != nil {
+		return err
+	}
 	if err := s.lockDir(fsys); err != nil {
 		return err
 	}
@@ -183,38 +186,6 @@ func realDir(dir string) (string, error) {
 			return abs, nil
 		}
 	}
-}
-
-// refuseForeign refuses the database of another program before anything is written to it. A store has a seal from its
-// first moment, and a sidecar some seconds later. Only a database without either is opened, read-only, to look
-// inside.
-func (s *Store) refuseForeign(fsys vfs.FS) error {
-	desc, err := pebble.Peek(s.Dir, fsys)
-	if err != nil {
-		return openError(s.Dir, err)
-	}
-	if !desc.Exists {
-		return nil
-	}
-	for _, name := range []string{freeze.SealName, format.SidecarName} {
-		if _, err := fsys.Stat(fsys.PathJoin(s.Dir, name)); err == nil {
-			return nil
-		}
-	}
-	look := &Store{opts: s.opts, Dir: s.Dir, dirLock: s.dirLock, Files: freeze.New(fsys, s.Dir, func(error) {})}
-	po := look.pebbleOptions()
-	po.Lock, po.ReadOnly = s.dirLock, true
-	if look.disk, err = pebble.Open(s.Dir, po); err != nil {
-		if errno := syscall.Errno(0); errors.As(err, &errno) {
-			return fmt.Errorf("kv: open %s: %w", s.Dir, err)
-		}
-		return fmt.Errorf("%w: %s holds a database that is not a store, or is damaged: %w", format.ErrCorrupt, s.Dir, plainError{err})
-	}
-	value, err := look.readIdentity()
-	if err == nil && value == nil {
-		err = look.checkEmpty()
-	}
-	return errors.Join(err, look.disk.Close())
 }
 
 // openError tells what kind of error Pebble's is. Errors that the operating system did not report are about the

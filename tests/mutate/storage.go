@@ -103,6 +103,15 @@ var storage = []mutation{
 	inOptions("only one problem is told", edit{"kv/options.go",
 		"		if value < low || value > high {",
 		"		if len(errs) == 0 && (value < low || value > high) {"}),
+	inStore("files that look like parts of a database are taken for obsolete ones", "^TestFault_partOfStore$", edit{"kv/storage/foreign.go",
+		"		if !left {", "		if !left && false {"}),
+	inStore("what a crash left of a new store is taken for parts of a database", "^TestFault_newStoreBesideFiles$", edit{"kv/storage/foreign.go",
+		"	return len(rest) == 0 ||", "	return"}),
+	inStore("any file of a name that a crash leaves is taken for one", "^TestFault_partOfStore$", edit{"kv/storage/foreign.go",
+		"bytes.Contains(rest, []byte(text))", "true"}),
+	{name: "a reset of counts makes them negative", pkg: "./kv", tests: "^TestMetrics_resetMeanwhile$", edits: []edit{
+		{"kv/metrics.go", "	p, cache := db.store.Metrics(), db.residency.cache\n", "	p, cache := db.store.Metrics(), db.residency.cache\n" +
+			"	flushed, syncs = db.stats.flushedBefore.Load(), db.stats.syncsBefore.Load()\n"}}},
 }
 
 func inFreeze(name string, edits ...edit) mutation {

@@ -6,8 +6,8 @@
 //   - counter: 4 bits, 0 to 15. A counter that reaches 15 sticks: its true count is no longer known, so it is never counted
 //     down.
 //   - line: 128 counters, 64 bytes; block: up to 128 lines, the unit stored and cached.
-//   - k: hashes, which are probes of an item, in two or three lines of one block (one, if the block has only one). Two probes
-//     may hit the same counter, which then counts once for both.
+//   - k: hashes, which are probes of an item, in two or three lines of one block (in one, if the block has only one
+//     or k is 1). Two probes may hit the same counter, which then counts once for both.
 //   - layer: one filter of fixed size; RedisBloom says sub-filter.
 //   - fill of a layer: the adds that counted something up in it, minus the deletions that counted something down.
 //
@@ -25,15 +25,15 @@
 //
 // A filter grows when its newest layer is full, even if deletions have made room in older layers. In two cases new
 // items go to older layers too: with an expansion of 1, because otherwise the filter would grow for ever, and if
-// there can be no further layer. A merge of two filters that have grown fills older layers as well. Then the filter
-// is no longer ordered. If several layers seem to have an item, only one may have it, and nobody can tell which. A
-// deletion then counts nothing down, and is counted as kept: the item still seems to be present, which is a false
-// positive. Counting down the wrong layer would have made other items absent. If the same items come and go for ever,
-// kept deletions pile up: Info says how many adds are left over, and which share of deleted items still seem to be
-// present.
+// there can be no further layer. A merge of filters with items fills older layers as well, if one of them has grown.
+// Then the filter is no longer ordered, and it fills older layers with room before it grows. If several layers seem
+// to have an item, nobody can tell which of them have it. A deletion then counts nothing down, and is counted as
+// kept: the item still seems to be present, which is a false positive. Counting down the wrong layer would have made
+// other items absent. If the same items come and go for ever, kept deletions pile up: Info says how many adds are
+// left over, and which share of deleted items still seem to be present.
 //
-// A layer takes new items until its fill, plus the counters that stick in it, reaches its capacity. So the error rate
-// holds for items that were never added, however often others come and go.
+// A layer takes new items until its fill, plus one for every k counters that stick in it, reaches its capacity. So
+// the error rate holds for items that were never added, however often others come and go.
 //
 // # Guarantees and limits
 //

@@ -82,9 +82,10 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 // oldest returns the oldest layer, which has the counters of the whole filter.
 func (f *filter) oldest() *layer { return &f.layers[len(f.layers)-1] }
 
-// A lookup that finds the item is always right, though its count may not be. A lookup that does not must have seen
-// all blocks as they were at one moment: otherwise a commit may have deleted the item from one layer and added it to
-// another. Versions only grow, so their sum is unchanged only if all of them are.
+// An answer "present" is not checked: at worst it is one more false positive. A lookup that does not find the item,
+// or counts it, must have seen all blocks as they were at one moment: otherwise a commit may have deleted the item
+// from one layer and added it to another. Versions only grow. They wrap at 32 bits, but none comes back to a value
+// during a lookup. So their sum is unchanged only if all of them are.
 
 // versions returns the sum of the versions of the blocks that an item is in, and whether all are even, which means
 // that no commit is changing these blocks.
@@ -203,10 +204,11 @@ func (s *stager) mayFill(l *layer, items uint64) bool {
 }
 
 // ordered reports whether the oldest layer that seems to have an item is the one that has it. That holds as long as
-// new items were added only to the newest layer, and adds and deletions of an item that seemed to be present changed
-// the oldest layer that seemed to have it. Then no counter of an older layer rises from 0, so an item that is not in
-// a layer when it is added to a newer one never seems to be in it. The layer that an item was added to stays the
-// oldest that seems to have it, until the item is deleted.
+// new items were added only to the newest layer, adds and deletions of an item that seemed to be present changed the
+// oldest layer that seemed to have it, and only items were deleted that had been added. Then in a layer other than
+// the newest no counter rises from 0. An item is added to the newest layer only if each older one has a counter of
+// the item at 0; that counter stays 0. If an older layer seems to have the item, the item is counted there, and no
+// layer older than that will ever seem to have it.
 func (f *filter) ordered(r counters) bool {
 	return f.inOrder && (len(f.layers) == 1 || r.Counter(f.secondOldest().table, mixedCounter) == 0)
 }
@@ -220,8 +222,8 @@ type counters interface {
 func (f *filter) secondOldest() *layer { return &f.layers[len(f.layers)-2] }
 
 // matching returns the layer in which adds and deletions of an item are made, and the number of layers that seem to
-// have the item, at most 2. If the filter is not ordered, it is the newest layer that seems to have the item; nobody
-// knows which one has it.
+// have the item, at most 2, or 1 if the filter is ordered. If the filter is not ordered, it is the newest layer that
+// seems to have the item; nobody knows which one has it.
 func (s *stager) matching(h uint64) (l *layer, n int, err error) {
 	ordered := s.c.ordered(s.w)
 	for i := range s.c.layers {
@@ -280,9 +282,9 @@ func (s *stager) addIfAbsent(h uint64) (bool, error) {
 	return s.add(h)
 }
 
-// withRoom returns the layer that takes a new item: the newest, or, if that is full, a new one. If there can be no
-// new layer, or it would not be larger, so that layers would be added for ever while older ones empty, it is the
-// newest layer that has room. Then the filter is no longer ordered.
+// withRoom returns the layer that takes a new item: the newest, or, if that is full, a new one. In three cases it is
+// the newest older layer that has room: if there can be no new layer; if the expansion is 1, because layers would be
+// added for ever while older ones empty; and if the filter is not ordered any more. Afterwards it is not ordered.
 func (s *stager) withRoom() (*layer, error) {
 	newest := &s.c.layers[0]
 	if !s.full(newest) {
@@ -312,7 +314,7 @@ func (s *stager) olderWithRoom() *layer {
 	return nil
 }
 
-// remove stages the deletion of an item, and reports whether it was present.
+// remove stages the deletion of an item, and reports whether it seemed to be present.
 func (s *stager) remove(h uint64) (bool, error) {
 	l, n, err := s.matching(h)
 	if err != nil || n == 0 {
@@ -356,7 +358,7 @@ func (s *stager) watchKept(h uint64) error {
 }
 
 // change stages counting up or down an item's counters in a layer by 1 or -1, each once. It reports whether one of
-// them does not stick.
+// them was counted; those that stick are not.
 func (s *stager) change(l *layer, h uint64, by int) (bool, error) {
 	blk, _ := l.layout.Block(h)
 	words, err := s.w.Slots(s.c.object, l.table, blk)

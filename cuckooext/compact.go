@@ -128,7 +128,9 @@ func (c *compacter) empty(blk uint64) (finished bool, err error) {
 	return finished, c.w.SetSlots(f.object, newest.table, blk, emptied)
 }
 
-// move puts an entry of the newest layer into an older one, if there is room without moving other entries.
+// move puts an entry of the newest layer into an older one, if there is room without moving other entries. The entry
+// still looks like every item it looked like: it has the same buckets, and blk/m is the block of all of these items,
+// if the newest layer has m times the blocks.
 func (c *compacter) move(blk uint64, bucket, fp uint32) (bool, error) {
 	f, newest := c.c, &c.c.layers[0]
 	for i := len(f.layers) - 1; i > 0; i-- {

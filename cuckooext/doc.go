@@ -21,9 +21,10 @@
 //
 // All layers of a filter divide their blocks in the same way, and the bucket and the fingerprint of an item are the
 // same in each layer. A newer layer has a whole multiple of the blocks of an older one. So items that look alike in a
-// layer also look alike in every older one (blockOf). This makes it safe to delete the newest copy of an item: if
-// that entry belongs to another item, then in every older layer the entries of the two items are interchangeable, and
-// each item keeps as many entries as it needs.
+// layer also look alike in every older one (blockOf). This makes it safe to delete the newest entry that looks like
+// an item. To see this, give each copy of an item an entry that looks like it. Delete x, and let e be the newest
+// entry that looks like x. If e was given to y, then x's own entry is in the same or an older layer; there x and y
+// look alike, so y takes it.
 //
 // # Guarantees and limits
 //

@@ -98,9 +98,10 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 // words returns a block in the form that operations on buckets need.
 func (l *layer) words(first *kv.Line) *blockWords { return (*blockWords)(l.table.Words(first)) }
 
-// A lookup that finds the item is always right. A lookup that does not must have seen all blocks as they were at one
-// moment: otherwise an entry may have moved within a block, or to another layer. Versions only grow, so their sum is
-// unchanged only if all of them are.
+// An answer "present" is not checked: at worst it is one more false positive. A lookup that does not find the item
+// must have seen all blocks as they were at one moment: otherwise an entry may have moved within a block, or to
+// another layer. Versions only grow. They wrap at 32 bits, but none comes back to a value during a lookup. So their
+// sum is unchanged only if all of them are.
 
 // versions returns the sum of the versions of the blocks that an item may be in, and whether all are even, which
 // means that no commit is changing these blocks.

@@ -36,7 +36,7 @@ type geometry struct {
 	groupSlots   uint32 // slots of a whole group
 	ones         uint64 // the lowest bit of each lane of a whole group
 	lows         uint64 // all bits of each lane except the highest
-	reciprocal   uint32 // 65536/w, see laneOf
+	reciprocal   uint32 // 65536/w + 1, see laneOf
 }
 
 // shape says how a bucket is read.
@@ -87,8 +87,8 @@ func newGeometry(family block.Family, bucketSize int) (geometry, error) {
 	return g, nil
 }
 
-// place is where an item may be in a layer: its fingerprint is in a slot of bucket i1 or i2 of a block. Rarely the
-// two are the same bucket.
+// place is where an item may be in a layer: its fingerprint is in a slot of bucket i1 or i2 of a block. If n is not a
+// power of two, the two are the same bucket for one item in n on average.
 type place struct {
 	blk    uint64
 	i1, i2 uint32
@@ -102,10 +102,11 @@ const mixer = 0x9E3779B97F4A7C15
 //
 // The block comes from the highest bits of the hash. The fingerprint and the bucket come from the lower and the upper
 // half of (h ^ h>>32) * mixer, which is a bijection. The lower half of h ^ h>>32 is uniform whatever the highest bits
-// of h are, and so is the lower half of the product. Given both, the upper half of the product still depends on all
-// bits of the upper half of h, of which the block has used only the first ones. So block, bucket and fingerprint are
-// independent as long as they need at most 64 bits together: for fingerprints of 32 bits and buckets of 4, up to 2^23
-// blocks or 64 GiB.
+// of h are, and so is the lower half of the product: block and fingerprint are independent. Given both, the upper
+// half of the product still depends on all bits of the upper half of h, of which the block has used only the first
+// ones. So the bucket is nearly uniform. With fingerprints of 32 bits and buckets of 4 it becomes uneven from about
+// 2^21 blocks (16 GiB) on, where equal fingerprints of a block share a bucket 1.05 times as often, and 1.4 times at
+// 2^23.
 //
 // Bucket and fingerprint do not depend on the number of blocks. So items with the same place in a layer have the same
 // place in every older one; see blockOf.
@@ -258,8 +259,8 @@ func chainRate(rate float64, layers int) float64 {
 	return -math.Expm1(float64(layers) * math.Log1p(-rate))
 }
 
-// maxLayers returns how many layers, each at the load it is sized for, fit into an error rate: 0 to
-// scalableext.MaxLayers.
+// maxLayers returns how many full layers fit into an error rate: 0 to scalableext.MaxLayers. It gives each the load
+// of a layer of one block, which is the highest.
 func (g *geometry) maxLayers(errorRate float64) int {
 	layers, rate := 0, g.rate(g.load(1))
 	for layers < scalableext.MaxLayers && chainRate(rate, layers+1) <= errorRate {

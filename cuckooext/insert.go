@@ -37,8 +37,9 @@ func newInserter(g *geometry) *inserter {
 // insert adds the place's fingerprint to a block that no other goroutine uses. It appends to dst the slots that it
 // changed, each once, with their new values. If both buckets are full, it makes room with the fewest possible moves
 // of entries to their partner buckets, at most maxMoves (Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter:
-// Practically Better Than Bloom", 2014, Algorithm 1, but breadth first and within the block). The order of the
-// changes keeps every entry in one of its buckets, or in both, at any time.
+// Practically Better Than Bloom", 2014, Algorithm 1, but breadth first and within the block). While insert changes
+// its copy, every entry is in one of its buckets, or in both. A commit applies the changes in another order; versions
+// tell lookups.
 //
 // The error is errFull or errDuplicates; then nothing has changed.
 func (s *inserter) insert(words *blockWords, p place, maxMoves int, dst []block.Slot) ([]block.Slot, error) {

@@ -15,10 +15,11 @@ import (
 //
 // What is written. Each commit is in one Pebble batch, alone or with other small commits (storage/pending.go). A
 // batch is one record of the log. It has the headers, operands, counters and attributes of everything that the commit
-// changes. A commit that was pending before is in an earlier record, or in the same one. Pebble writes records in the
-// order of their sequences. After a crash it replays the log up to the first record that is not whole. So a crash
-// leaves a prefix of the commits, each whole or not at all: no filter without its counter, no half of a MADD, no
-// RENAME with two keys or none. The commit point is that the record is in the log that survives.
+// changes. The blocks of an object that is built (MERGE, COPY) are in earlier records, under an id that no header has
+// yet (build.go). A commit that was pending before is in an earlier record, or in the same one. Pebble writes records
+// in the order of their sequences. After a crash it replays the log up to the first record that is not whole. So a
+// crash leaves a prefix of the commits, each whole or not at all: no filter without its counter, no half of a MADD,
+// no RENAME with two keys or none. The commit point is that the record is in the log that survives.
 //
 // What is acknowledged. A commit under Always is reported only after a sync that covered its record. That sync also
 // covered every earlier record, and so everything that the commit's answer was based on. An answer that wrote nothing
@@ -27,8 +28,7 @@ import (
 //
 // What a failing disk leaves. A failed write or sync of the log or the MANIFEST freezes the directory before Pebble
 // sees the error (package freeze). For the disk this is a crash at that instant, and the paragraphs above apply. Each
-// commit looks whether the directory is frozen after its sync and before it is acknowledged, so no acknowledgement
-// rests on a sync that failed.
+// commit looks whether the directory is frozen between its sync and its acknowledgement: none rests on a failed sync.
 //
 // What opening repairs. Nothing: Pebble replays its log, and reading needs no state outside Pebble. Object ids are
 // leased in a record that is earlier in the log than any object with one of them. The sidecar is only compared.
@@ -40,8 +40,8 @@ import (
 // the log ends at the first record that it has reached. The sidecar finds a log that was cut, except for what was
 // written in its last seconds or before a memtable was flushed; then the MANIFEST has the sequence.
 //
-// Locks, in this order: key locks (by index) or the gate, apply, stripe mutexes. A commit holds apply from before the
-// batch goes to Pebble until the batch is applied to the cache: shared if lookups may see the commit item by item,
+// Locks, in this order: key locks (by index), the gate, apply, stripe mutexes. A commit holds apply from before the
+// batch goes to Pebble until it is applied to the cache: shared if lookups may see the commit item by item,
 // exclusively if it is under the sequence lock. No lock is held while a goroutine waits for a sync.
 
 // commit applies everything that is staged as one commit, and ends the writer. It returns when the commit is as

@@ -91,11 +91,11 @@ const (
 )
 
 // Ready reports whether a lookup may read blocks without DB.Read: no commit is under the sequence lock, and the store
-// has neither failed nor been closed.
+// has neither failed nor been closed. The lookup asks Ready, then Object.Live, then reads. A commit that starts after
+// that is concurrent with the lookup, so the old state is a right answer.
 func (db *DB) Ready() bool { return db.word.Load()&busyMask == 0 }
 
-// awaitSequence is for a lookup that found the store not Ready. It returns the store's error, or waits for the end of a
-// commit under the sequence lock, so that no lookup sees part of it.
+// awaitSequence returns the store's error, or waits for the end of a commit under the sequence lock.
 func (db *DB) awaitSequence() error {
 	word := db.word.Load()
 	if word&(isFailed|isClosed) != 0 {

@@ -75,8 +75,8 @@ func (db *DB) foldBlock(req foldRequest) (int, error) {
 	}
 	db.pauseAt("fold: read")
 	must(w.batch.Set(format.AppendBlockKey(nil, l.object, l.spec.Number, req.blk), value, nil))
-	// The content of the block stays the same. So the cache needs no change, loads may go on, and no caller waits for
-	// this commit to reach stable storage.
+	// The content of the block stays the same. So the cache needs no change, and loads may go on. A later answer at
+	// Always that wrote nothing may sync once for this commit: safe, only slower.
 	db.apply.RLock()
 	defer db.apply.RUnlock()
 	if _, err := db.store.Commit(w.batch, false); err != nil {

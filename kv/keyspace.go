@@ -268,8 +268,8 @@ func (db *DB) readCounters(from storage.Reader, l *Layer) error {
 // then: see addObjects. An object that is closed after that point was changed for nothing, or its layers go on in the
 // incarnation that the commit puts under a key, and have the changes.
 //
-// While a transaction has the gate, only a writer or a lookup that waits for the gate can hold a key lock. It has
-// found no object yet, so the object may be closed; the gate is not given back until it is.
+// While a transaction has the gate, a key lock is held only by a writer or a lookup that has found no object yet, or
+// whose commit is in the cache. So the object may be closed; the gate is not given back until it is.
 //
 // If the lock is taken otherwise, the background loop closes the object later.
 func (db *DB) evictObject(o *Object) {

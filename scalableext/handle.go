@@ -23,7 +23,7 @@ type Handle[F any] struct {
 
 	// Current is the filter that the last use found. Its object says whether it has ended. It is never nil: at first
 	// its object is one that has ended. A lookup looks first at the store, then at the object, then at the blocks:
-	// see kv.DB.Read. If the handle is bound to a transaction, Current never changes.
+	// see kv.DB.Ready. If the handle is bound to a transaction, Current never changes.
 	Current atomic.Pointer[F]
 }
 

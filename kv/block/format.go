@@ -47,7 +47,7 @@ import (
 //
 // Slots are in ascending order of index. Each begins with a uvarint: the number of slots between it and its
 // predecessor (for the first slot, before it), shifted left by w%8, with the lowest w%8 bits of the slot's value in
-// the room so made. The other w/8 bytes of the value follow. So a 4-bit counter takes 1 or 2 bytes, a 12-bit
+// the room so made. The other w/8 bytes of the value follow. So a 4-bit counter takes 1 to 3 bytes, a 12-bit
 // fingerprint 2 to 4.
 //
 // There are no checksums here, because the storage engine's cover every value.

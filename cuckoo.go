@@ -82,7 +82,8 @@ func (f *Cuckoo) MayContainManyUint64(items []uint64, present []bool) error {
 
 // Add adds one more copy of an item, and reports whether it is new; false means that it may have been present. If
 // there is no room, the error is ErrFull or ErrCannotGrow. It is also ErrFull if a layer has as many copies of the
-// item as it can have: twice the bucket size, 8 by default. With an error isNew is false.
+// item as it can have: twice the bucket size, 8 by default; half of that for the few items whose two buckets are the
+// same. With an error isNew is false.
 func (f *Cuckoo) Add(item []byte) (isNew bool, err error) { return f.f.Add(item) }
 
 // AddString is Add for a string.

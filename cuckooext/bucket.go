@@ -130,6 +130,14 @@ func (g *geometry) count(words *blockWords, p place) int {
 	return n
 }
 
+// most returns how many copies of an item a layer can have: one for each slot of the place's buckets.
+func (g *geometry) most(p place) int {
+	if p.i1 == p.i2 {
+		return int(g.bucketSize)
+	}
+	return int(2 * g.bucketSize)
+}
+
 func (g *geometry) countIn(words *blockWords, bucket, fp uint32) int {
 	slot := bucket * g.bucketSize
 	return g.countSlots(words, slot, slot+g.bucketSize, fp)

@@ -19,7 +19,7 @@ var cuckooType = &kv.Type{
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (
 	// ErrFull is returned if the filter does not grow and has no room for the item, or if a layer has as many copies
-	// of the item as it can have: twice the bucket size.
+	// of the item as it can have: twice the bucket size; once, for the few items whose two buckets are the same.
 	ErrFull = scalableext.ErrFull
 
 	// ErrCannotGrow is returned, with the reason, if the filter has no room for the item and cannot grow: another
@@ -220,7 +220,7 @@ func (s *stager) add(h uint64) error {
 		case err == nil:
 			return nil
 		case i == 0 && errors.Is(err, errDuplicates):
-			key, most := s.c.object.Key(), 2*s.c.g.bucketSize
+			key, most := s.c.object.Key(), s.c.g.most(s.c.g.place(h, s.c.layers[0].blocks))
 			return &roomError{ErrFull, func() string {
 				return fmt.Sprintf("of an item of %q there are %d copies in a layer, as many as there can be", key, most)
 			}}
@@ -244,7 +244,7 @@ func (s *stager) addTo(l *layer, h uint64) error {
 		}
 		n := s.c.g.count(l.words(first), p)
 		s.met = s.met || n > 0
-		if n >= int(2*s.c.g.bucketSize) {
+		if n >= s.c.g.most(p) {
 			return errDuplicates
 		}
 		return errFull

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 )
 
 const raceEnabled = cuckooext.RaceEnabled
@@ -288,4 +290,41 @@ func TestFilter_deleteKeepsOthers(t *testing.T) {
 		t.Errorf("after all is deleted: %d items in %d layers, %v", info.Items, len(info.Layers), err)
 	}
 	check(t, db)
+}
+
+// An item whose two buckets are the same one has as many copies as that has slots. One more is refused, whether the
+// layer has room for other items or not: the filter does not grow for it.
+func TestFilter_oneBucket(t *testing.T) {
+	db := open(t, kv.Options{Durability: kv.NoSync, Seed: 1})
+	f := cuckooext.New(db, "f")
+	must(t, f.Reserve(cuckooext.Config{Capacity: 1000, Hash: hash.XXH64}))
+	var item []byte
+	for i := 0; ; i++ {
+		item = fmt.Append(nil, "copied ", i)
+		copies := [][]byte{item, item, item, item, item}
+		_, err := f.AddMany(copies, nil)
+		if errors.Is(err, cuckooext.ErrFull) {
+			break
+		}
+		must(t, err)
+		_, err = f.DeleteMany(copies, nil)
+		must(t, err)
+	}
+	refused := func(when string) {
+		t.Helper()
+		if _, err := f.Add(item); !errors.Is(err, cuckooext.ErrFull) || !strings.Contains(err.Error(), "there are 4 copies") {
+			t.Errorf("%s: Add of a fifth copy: %v", when, err)
+		}
+	}
+	refused("with room")
+	info, err := f.Info()
+	must(t, err)
+	for i := info.Items; i < info.Capacity; i++ {
+		_, err := f.Add(fmt.Append(nil, i))
+		must(t, err)
+	}
+	refused("at capacity")
+	if info, err = f.Info(); err != nil || info.Items != info.Capacity || len(info.Layers) != 1 {
+		t.Errorf("%d items in %d layers, made for %d, %v", info.Items, len(info.Layers), info.Capacity, err)
+	}
 }

@@ -106,7 +106,8 @@ func count(h *handle, item []byte, enough int) (n int, err error) {
 }
 
 // Count returns how often the item was added and not deleted. Sometimes it is a little more, because false positives
-// count too. A layer holds at most twice the bucket size of copies.
+// count too. A layer holds at most twice the bucket size of copies; once, for the few items whose two buckets are the
+// same.
 func (f *Filter) Count(item []byte) (int, error) { return count(f.h, item, math.MaxInt) }
 
 // CountString is Count for a string.

@@ -47,7 +47,7 @@ func (s *inserter) insert(words *blockWords, p place, maxMoves int, dst []block.
 	if free := g.findEmpty(words, p); free >= 0 {
 		return s.put(words, free, p.fp, dst), nil
 	}
-	if g.countIn(words, p.i1, p.fp)+g.countIn(words, p.i2, p.fp) == int(2*g.bucketSize) {
+	if g.count(words, p) == g.most(p) {
 		return dst, errDuplicates
 	}
 	last, free := s.search(words, p, maxMoves)

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -35,7 +34,7 @@ func (o *MetricsOptions) guard(s *Server, next http.Handler) http.Handler {
 		c.begin()
 		defer c.end()
 		if !s.metricsPace.await(r.Context(), s.limits.metricsEvery) {
-			http.Error(w, "given up", http.StatusServiceUnavailable)
+			http.Error(w, "too many requests for metrics at a time", http.StatusServiceUnavailable)
 			return
 		}
 		if !o.knows(r.Host) {
@@ -56,29 +55,21 @@ func (o *MetricsOptions) guard(s *Server, next http.Handler) http.Handler {
 }
 
 // pace spaces out the requests for metrics. Admission does not know them, so without pace a client that never stops
-// asking would take the processors from commands, even if every request is refused.
-type pace struct {
-	mu   sync.Mutex
-	next time.Time // when the next request may go on; guarded by mu
-}
+// asking would take the processors from commands, even if every request is refused. It is a semaphore for one request,
+// which holds it for the time until the next may go on.
+type pace chan struct{}
 
-// await waits until a request may go on. It is not ok if the request has ended.
-func (p *pace) await(ctx context.Context, every time.Duration) (ok bool) {
-	p.mu.Lock()
-	now := time.Now()
-	if p.next.Before(now) {
-		p.next = now
-	}
-	wait := p.next.Sub(now)
-	p.next = p.next.Add(every)
-	p.mu.Unlock()
-	if wait <= 0 {
-		return true
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+// longestPace is how long a request waits for pace at most. All connections of a MetricsListener wait less together.
+const longestPace = time.Second
+
+// await waits until a request may go on. It is not ok if the request has ended, which costs the others no time, or if
+// too many wait.
+func (p pace) await(ctx context.Context, every time.Duration) (ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, longestPace)
+	defer cancel()
 	select {
-	case <-timer.C:
+	case p <- struct{}{}:
+		time.AfterFunc(every, func() { <-p })
 		return true
 	case <-ctx.Done():
 		return false

@@ -111,7 +111,7 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	}
 	s.warnings = warnings{logger: s.logger, kinds: make(map[string]*warning)}
 	s.large, s.huge = make(chan struct{}, s.limits.largeCommands), make(chan struct{}, 1)
-	s.handshakes = make(chan struct{}, handshakePlaces())
+	s.handshakes, s.metricsPace = make(chan struct{}, handshakePlaces()), make(pace, 1)
 	s.strangers.left = make(chan struct{}, 1)
 	s.admission, s.longAdmission = newAdmission(places()), newAdmission(longPlaces())
 	s.stats = newStats(module.Of(db).Commands())

@@ -16,12 +16,14 @@ type Bloom struct{ f bloomext.Filter }
 // BloomConfig says how a new Bloom filter is made:
 //
 //   - Capacity: the number of distinct items expected, 1 to 2^40;
-//   - ErrorRate: the highest false-positive rate, above 0 and below 1; above 0.25 means 0.25;
+//   - ErrorRate: the highest false-positive rate, below 1; above 0.25 means 0.25. It must be at least 1.8e-19 times
+//     the Capacity, or 1.3e-19 times if the filter does not grow;
 //   - Expansion: the factor between the capacities of a layer and the next, 1 to 32768; 0 means 2;
 //   - NonScaling: the filter does not grow; Expansion must then be 0;
 //   - Hash: HashKeyed or HashXXH64; 0 means HashKeyed;
 //   - TTL: the time to live from the filter's creation, at least a millisecond; 0 means for ever;
-//   - Bits, 1 to 2^46, and Hashes, 1 to 64, set the filter's size directly, instead of ErrorRate.
+//   - Bits, 1 to 2^46, and Hashes, 1 to 64, set the filter's size directly. Such a filter does not grow, ErrorRate
+//     must be 0, and Capacity may be.
 //
 // Its method Planned tells, without a store, how large the filter is when it holds so many items. See bloomext.Config.
 type BloomConfig = bloomext.Config
@@ -37,7 +39,8 @@ func (f *Bloom) With(level Durability) *Bloom { return &Bloom{*f.f.With(level)} 
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
 // ends. It is for existing handles; Tx.Bloom and Snapshot.Bloom make new ones. The transaction's level of durability
-// counts. If the transaction is nil or of another store (ErrOtherStore), every use of the handle returns an error.
+// counts. If the transaction is of another store, every use of the handle returns ErrOtherStore; if it is nil, an
+// error without a name.
 func (f *Bloom) In(s Scope) *Bloom { return &Bloom{*f.f.In(s)} }
 
 // Reserve makes an empty filter. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
@@ -98,7 +101,7 @@ func (f *Bloom) AddUint64(item uint64) (isNew bool, err error) { return f.f.AddU
 // It returns how many are new. isNew may be nil if the answers are not wanted; otherwise it must be as long as items,
 // or nothing is added. Up to 4096 items are one commit, fewer if Options.MemTableSize is below 8 MiB; more items are
 // several commits. If an item cannot be added, the error is an *ItemError: the items before it are added, and none
-// after it.
+// after it. After ErrFailed the outcome of that item and of up to 4095 after it is unknown.
 func (f *Bloom) AddMany(items [][]byte, isNew []bool) (n int, err error) {
 	return f.f.AddMany(items, isNew)
 }
@@ -115,10 +118,10 @@ func (f *Bloom) AddManyUint64(items []uint64, isNew []bool) (n int, err error) {
 
 // Merge adds the contents of the sources to the filter in one commit: the union of their bits.
 //
-// The filter is made if it is missing, unless it is one of the sources; a missing source is ErrNotFound. All filters
-// must be in one store and have equal parameters, including the hash; otherwise the error is ErrUnequal. If the union
-// would be fuller than the filters were made to be, it is ErrRate, and nothing changes. Merge reads and writes all
-// blocks of the filters; meanwhile other writes to them wait.
+// The filter is made if it is missing, unless it is one of the sources; a missing source is ErrNotFound, and a nil
+// one an error. All filters must be in one store and have equal parameters, including the hash; otherwise the error
+// is ErrUnequal. If the union would be fuller than the filters were made to be, it is ErrRate, and nothing changes.
+// Merge reads and writes all blocks of the filters; meanwhile other writes to them wait.
 func (f *Bloom) Merge(ctx context.Context, sources ...*Bloom) error {
 	list := make([]*bloomext.Filter, len(sources))
 	for i, s := range sources {

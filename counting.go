@@ -15,12 +15,14 @@ type Counting struct{ f countingext.Filter }
 // CountingConfig says how a new counting filter is made:
 //
 //   - Capacity: the number of items expected to be present at the same time, 1 to 2^40; an item counts as often as it is added;
-//   - ErrorRate: the highest false-positive rate, above 0 and below 1; above 0.25 means 0.25;
+//   - ErrorRate: the highest false-positive rate, below 1; above 0.25 means 0.25. It must be at least 1.8e-19 times
+//     the Capacity, or 1.3e-19 times if the filter does not grow;
 //   - Expansion: the factor between the capacities of a layer and the next, 1 to 32768; 0 means 2;
 //   - NonScaling: the filter does not grow; Expansion must then be 0;
 //   - Hash: HashKeyed or HashXXH64; 0 means HashKeyed;
 //   - TTL: the time to live from the filter's creation, at least a millisecond; 0 means for ever;
-//   - Counters, 1 to 2^44, and Hashes, 1 to 64, set the filter's size directly, instead of ErrorRate.
+//   - Counters, 1 to 2^44, and Hashes, 1 to 64, set the filter's size directly. Such a filter does not grow,
+//     ErrorRate must be 0, and Capacity may be.
 //
 // Its method Planned tells, without a store, how large the filter is when it holds so many items. See countingext.Config.
 type CountingConfig = countingext.Config
@@ -30,7 +32,8 @@ type CountingConfig = countingext.Config
 // See countingext.Info.
 type CountingInfo = countingext.Info
 
-// MaxCount is the highest answer of Counting.Count. It means 15 or more.
+// MaxCount, 15, is the highest answer of Counting.Count. It means that the count is not known any more: there may be
+// more copies, or fewer if copies were deleted after the counters stuck.
 const MaxCount = countingext.MaxCount
 
 // With returns a handle on the same filter whose writes have another level of durability: Always, EverySec or
@@ -39,8 +42,8 @@ func (f *Counting) With(level Durability) *Counting { return &Counting{*f.f.With
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
 // ends. It is for existing handles; Tx.Counting and Snapshot.Counting make new ones. The transaction's level of
-// durability counts. If the transaction is nil or of another store (ErrOtherStore), every use of the handle returns
-// an error.
+// durability counts. If the transaction is of another store, every use of the handle returns ErrOtherStore; if it is
+// nil, an error without a name.
 func (f *Counting) In(s Scope) *Counting { return &Counting{*f.f.In(s)} }
 
 // Reserve makes an empty filter. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
@@ -61,8 +64,8 @@ func (f *Counting) Drop() (bool, error) { return f.f.Drop() }
 func (f *Counting) Info() (CountingInfo, error) { return f.f.Info() }
 
 // MayContain reports whether the item may be present: false means that it was never added, or was deleted as often as
-// it was added (or that another item was deleted which was never added, see Delete). With an error, such as ErrNotFound for a missing filter, it is true, because nothing is known of the
-// item.
+// it was added (or that another item was deleted which was never added, see Delete). With an error, such as
+// ErrNotFound for a missing filter, it is true, because nothing is known of the item.
 func (f *Counting) MayContain(item []byte) (bool, error) { return f.f.MayContain(item) }
 
 // MayContainString is MayContain for a string.
@@ -102,7 +105,7 @@ func (f *Counting) AddUint64(item uint64) (isNew bool, err error) { return f.f.A
 // It returns how many are new. isNew may be nil if the answers are not wanted; otherwise it must be as long as items,
 // or nothing is added. Up to 4096 items are one commit, fewer if Options.MemTableSize is below 8 MiB; more items are
 // several commits. If an item cannot be added, the error is an *ItemError: the items before it are added, and none
-// after it.
+// after it. After ErrFailed the outcome of that item and of up to 4095 after it is unknown.
 func (f *Counting) AddMany(items [][]byte, isNew []bool) (n int, err error) {
 	return f.f.AddMany(items, isNew)
 }
@@ -117,8 +120,9 @@ func (f *Counting) AddManyUint64(items []uint64, isNew []bool) (n int, err error
 	return f.f.AddManyUint64(items, isNew)
 }
 
-// Count returns how often the item was added and not deleted: never too low, and rarely too high. MaxCount, 15, means
-// 15 or more. With an error, such as ErrNotFound for a missing filter, it is 0.
+// Count returns how often the item was added and not deleted: never too low below MaxCount, which means that the
+// count is not known any more. It is too high with about the probability of a false positive. With an error, such as
+// ErrNotFound for a missing filter, it is 0.
 func (f *Counting) Count(item []byte) (int, error) { return f.f.Count(item) }
 
 // CountString is Count for a string.
@@ -142,6 +146,7 @@ func (f *Counting) DeleteUint64(item uint64) (found bool, err error) { return f.
 // DeleteMany deletes each item once, and sets found[i] to what Delete returns for items[i]. It returns how many
 // seemed to be present. found may be nil if the answers are not wanted; otherwise it must be as long as items. Its
 // commits are like those of AddMany. An error is an *ItemError: the items before it are deleted, and none after it.
+// After ErrFailed the outcome of that item and of up to 4095 after it is unknown.
 func (f *Counting) DeleteMany(items [][]byte, found []bool) (n int, err error) {
 	return f.f.DeleteMany(items, found)
 }
@@ -157,12 +162,13 @@ func (f *Counting) DeleteManyUint64(items []uint64, found []bool) (n int, err er
 }
 
 // Merge adds the contents of the sources to the filter in one commit: the sum of their counters, at most 15 each.
-// Afterwards an item is in the filter as often as in all of them together.
+// Afterwards an item is in the filter as often as in all of them together, up to 15. A filter that is given twice
+// counts once.
 //
-// The filter is made if it is missing, unless it is one of the sources; a missing source is ErrNotFound. All filters
-// must be in one store and have equal parameters, including the hash; otherwise the error is ErrUnequal. If the union
-// would be fuller than the filters were made to be, it is ErrRate, and nothing changes. Merge reads and writes all
-// blocks of the filters; meanwhile other writes to them wait.
+// The filter is made if it is missing, unless it is one of the sources; a missing source is ErrNotFound, and a nil
+// one an error. All filters must be in one store and have equal parameters, including the hash; otherwise the error
+// is ErrUnequal. If the union would be fuller than the filters were made to be, it is ErrRate, and nothing changes.
+// Merge reads and writes all blocks of the filters; meanwhile other writes to them wait.
 func (f *Counting) Merge(ctx context.Context, sources ...*Counting) error {
 	list := make([]*countingext.Filter, len(sources))
 	for i, s := range sources {

@@ -10,8 +10,9 @@ type Cuckoo struct{ f cuckooext.Filter }
 // CuckooConfig says how a new cuckoo filter is made:
 //
 //   - Capacity: the number of items expected, including copies, 1 to 2^40;
-//   - ErrorRate: the highest false-positive rate, above 0 and below 1. With 0 fingerprints have 12 bits, and the filter has
-//     up to 32 layers with a rate of 0.0018 each;
+//   - ErrorRate: the highest false-positive rate, below 1. With buckets of 4 it must be at least 6.6e-9, or 1.7e-9 if
+//     the filter does not grow. With 0, fingerprints have 12 bits, and the filter has up to 32 layers with a rate of
+//     0.0018 each;
 //   - Expansion: the factor between the sizes of a layer and the next, 1 to 32768, rounded up to a power of two; 0 means 2;
 //   - NonScaling: the filter does not grow; Expansion must then be 0;
 //   - BucketSize: the slots of a bucket, 1 to 255; 0 means 4;
@@ -32,8 +33,8 @@ func (f *Cuckoo) With(level Durability) *Cuckoo { return &Cuckoo{*f.f.With(level
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
 // ends. It is for existing handles; Tx.Cuckoo and Snapshot.Cuckoo make new ones. The transaction's level of
-// durability counts. If the transaction is nil or of another store (ErrOtherStore), every use of the handle returns
-// an error.
+// durability counts. If the transaction is of another store, every use of the handle returns ErrOtherStore; if it is
+// nil, an error without a name.
 func (f *Cuckoo) In(s Scope) *Cuckoo { return &Cuckoo{*f.f.In(s)} }
 
 // Reserve makes an empty filter. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
@@ -54,8 +55,8 @@ func (f *Cuckoo) Drop() (bool, error) { return f.f.Drop() }
 func (f *Cuckoo) Info() (CuckooInfo, error) { return f.f.Info() }
 
 // MayContain reports whether the item may be present: false means that it was never added, or was deleted as often as
-// it was added (or that another item was deleted which was never added, see Delete). With an error, such as ErrNotFound for a missing filter, it is true, because nothing is known of the
-// item.
+// it was added (or that another item was deleted which was never added, see Delete). With an error, such as
+// ErrNotFound for a missing filter, it is true, because nothing is known of the item.
 func (f *Cuckoo) MayContain(item []byte) (bool, error) { return f.f.MayContain(item) }
 
 // MayContainString is MayContain for a string.
@@ -96,7 +97,8 @@ func (f *Cuckoo) AddUint64(item uint64) (isNew bool, err error) { return f.f.Add
 // It returns how many are new. isNew may be nil if the answers are not wanted; otherwise it must be as long as items,
 // or nothing is added. Up to 4096 items are one commit, fewer if Options.MemTableSize is below 8 MiB; more items are
 // several commits. AddMany tries all items: if some have no room, the error is an *ItemError for the first of them.
-// Any other error ends it: the items before that one are added, except those without room, and none after it.
+// Any other error ends it: the items before that one are added, except those without room, and none after it. After
+// ErrFailed the outcome of that item and of up to 4095 after it is unknown.
 func (f *Cuckoo) AddMany(items [][]byte, isNew []bool) (n int, err error) {
 	return f.f.AddMany(items, isNew)
 }
@@ -125,7 +127,8 @@ func (f *Cuckoo) AddIfAbsentUint64(item uint64) (added bool, err error) {
 	return f.f.AddIfAbsentUint64(item)
 }
 
-// Count returns how often the item was added and not deleted. Rarely it is more, because false positives count too.
+// Count returns how often the item was added and not deleted. It is too high with about the probability of a false
+// positive. With an error, such as ErrNotFound for a missing filter, it is 0.
 func (f *Cuckoo) Count(item []byte) (int, error) { return f.f.Count(item) }
 
 // CountString is Count for a string.
@@ -147,6 +150,7 @@ func (f *Cuckoo) DeleteUint64(item uint64) (found bool, err error) { return f.f.
 // DeleteMany deletes each item once, and sets found[i] to what Delete returns for items[i]. It returns how many
 // seemed to be present. found may be nil if the answers are not wanted; otherwise it must be as long as items. Its
 // commits are like those of AddMany. An error is an *ItemError: the items before it are deleted, and none after it.
+// After ErrFailed the outcome of that item and of up to 4095 after it is unknown.
 func (f *Cuckoo) DeleteMany(items [][]byte, found []bool) (n int, err error) {
 	return f.f.DeleteMany(items, found)
 }

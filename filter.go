@@ -43,8 +43,8 @@ var (
 	_ Filter = (*Counting)(nil)
 )
 
-// ItemError is the error of a method that takes many items. It has the index of the first item that was not added or
-// deleted, and wraps the reason.
+// ItemError is the error of a method that takes many items. Its fields are Item, the index of the first item that was
+// not added or deleted, and Err, the reason, which it wraps. Use errors.As with *ItemError.
 type ItemError = scalableext.ItemError
 
 // Scope is a Tx or a Snapshot, for the method In of handles.

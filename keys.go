@@ -12,7 +12,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// With returns the same store with another level of durability for its writes, and for those of handles made from it.
+// With returns the same store with another level of durability for its writes, and for those of handles made from it:
+// Always, EverySec or NoSync, or 0 for Options.Durability. With another value every write returns ErrOptions.
 func (db *DB) With(level Durability) *DB { return &DB{store: db.store, level: level} }
 
 // SetOptions say how SetWith writes. The zero value makes it behave like Set.
@@ -48,8 +49,8 @@ func (db *DB) Set(key string, value []byte) error {
 	return err
 }
 
-// SetWith is Set with options, and reports whether their condition held and the string was set. The errors are
-// ErrOptions for options that are out of range or exclude each other, and ErrTooLarge.
+// SetWith is Set with options, and reports whether If held; then the string was set. The errors are ErrOptions for
+// options that are out of range or exclude each other, and ErrTooLarge.
 func (db *DB) SetWith(key string, value []byte, o SetOptions) (bool, error) {
 	opts, err := o.stored(db.store)
 	if err != nil {
@@ -118,7 +119,8 @@ func (db *DB) Delete(keys ...string) (int, error) {
 func (db *DB) Exists(keys ...string) (int, error) { return db.store.Exists(inBytes(keys)...) }
 
 // TypeOf returns the type of a key as the command TYPE prints it: "string", "MBbloom--" for a Bloom filter,
-// "MBbloomCF" for a cuckoo filter, "CBloom---" for a counting filter, and "none" if the key is missing.
+// "MBbloomCF" for a cuckoo filter, "CBloom---" for a counting filter, the name of a type of another module, and
+// "none" if the key is missing.
 func (db *DB) TypeOf(key string) (string, error) { return db.store.TypeOf([]byte(key)) }
 
 // Rename renames src to dst in one commit, replacing an existing dst. A lookup of dst always finds the old or the new
@@ -133,8 +135,9 @@ func (db *DB) RenameIfFree(src, dst string) (bool, error) {
 	return db.store.RenameIfFree(db.level, []byte(src), []byte(dst))
 }
 
-// Copy copies src with its expiry to dst. It reports whether it did: src must exist, and dst must not, unless replace
-// is set. Meanwhile other writes to both keys wait. If the context ends before the copy is complete, nothing changes.
+// Copy copies src with its expiry to dst. It reports whether it did: false without an error if src is missing, is
+// dst, or dst is taken and replace is not set. Meanwhile other writes to both keys wait. If the context ends before
+// the copy is complete, nothing changes.
 func (db *DB) Copy(ctx context.Context, src, dst string, replace bool) (bool, error) {
 	return db.store.Copy(ctx, db.level, []byte(src), []byte(dst), replace)
 }

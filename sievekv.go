@@ -1,6 +1,7 @@
 // Package sievekv is an embedded store of durable, transactional probabilistic filters. A filter is a set that
-// answers "was this item added" from memory, with a false-positive rate that you choose, and without false negatives as
-// long as only items are deleted that were added. Filters survive crashes.
+// answers "was this item added" from memory, with a false-positive rate that you choose, and without false negatives
+// as long as items are deleted only if they were added, and not more often than they were added. Filters survive
+// crashes.
 //
 //	db, err := sievekv.Open("data", nil)
 //	...
@@ -43,8 +44,8 @@
 //     AddMany), or of one transaction. Lookups see a transaction, and a call that writes several keys, as a whole; they may
 //     see an AddMany item by item.
 //   - block: a part of a layer of up to 8 KiB, the unit that is stored and cached.
-//   - error rate: the probability that a lookup of an item that was never added returns true. It is an upper bound for any
-//     number of items up to the capacity, and beyond it for a filter that grows.
+//   - error rate: the probability that a lookup of an item that was never added returns true. It is an upper bound
+//     for any number of items up to the capacity, and beyond for a filter that grows.
 //   - durability: when a write returns. Always, the default: when it is on stable storage. The method With of a handle
 //     chooses another level for its writes.
 //
@@ -59,11 +60,16 @@
 // The errors are for errors.Is. Their messages add the key or the option, and the wrong values. Each method documents
 // its own errors. Besides these,
 //
-//   - every method returns ErrClosed after Close, ErrFailed after the disk has failed, ErrCorrupt if it reads damaged data,
-//     and ErrTooLarge for a key above 64 KiB;
-//   - every write returns ErrNoSpace while the disk is almost full, unless it only removes whole keys; ErrOptions for a level
-//     of With that there is not; and ErrNested or ErrBusy instead of waiting for ever for a transaction: see DB.Update;
+//   - methods that use the store return ErrClosed after Close, ErrFailed after the disk has failed, ErrCorrupt if
+//     they read damaged data, and ErrTooLarge for a key above 64 KiB;
+//   - writes return ErrNoSpace while the disk is almost full, unless they change nothing or only remove whole keys;
+//     the latter too once the reserve (Options.BallastSize) is used up. They return ErrOptions for a level of With
+//     that there is not, and ErrNested or ErrBusy instead of waiting for ever for a transaction: see DB.Update. A
+//     lookup under which its filter changes several times waits for the writer, and may return ErrBusy too;
 //   - everything in a transaction or a snapshot returns ErrEnded after its end.
+//
+// After ErrFailed the outcome of a write is unknown. After any other error nothing is written, except that an AddMany or
+// DeleteMany has written the items before that of its *ItemError, and a cuckoo filter's AddMany all that found room.
 //
 // # Limits
 //
@@ -115,9 +121,9 @@ type Durability = kv.Durability
 
 // The levels of durability. Whatever the level, a crash keeps or loses each commit as a whole.
 const (
-	Always   = kv.Always   // when it is on stable storage: no write that has returned is lost
-	EverySec = kv.EverySec // at once; it is synced within about a second, so a crash may lose the last second
-	NoSync   = kv.NoSync   // at once, without a sync of its own; even a kill of the process may lose the last writes
+	Always   = kv.Always   // a write returns when it is on stable storage: no crash loses it
+	EverySec = kv.EverySec // a write returns at once, and is synced within about a second: a crash may lose that second
+	NoSync   = kv.NoSync   // a write returns at once: a crash of the process may lose about the last 50 ms and 32 KiB of log, one of the machine more
 )
 
 // Hash is the hash of a filter's items, for the field Hash of a BloomConfig, CuckooConfig or CountingConfig. The zero
@@ -126,8 +132,8 @@ type Hash = hash.Kind
 
 // The hashes of items. See package kv/hash for their guarantees.
 const (
-	HashKeyed = hash.Keyed // with a secret of the store: without it nobody can choose items that collide
-	HashXXH64 = hash.XXH64 // for filters that must be the same in several stores, with Options.Seed
+	HashKeyed = hash.Keyed // with a secret of the store, or of Options.Seed: without it nobody can choose items that collide
+	HashXXH64 = hash.XXH64 // unkeyed, as in earlier versions: with Options.Seed the same in several stores; items that collide can be chosen
 )
 
 // The errors, for errors.Is. Package kv has the rest.
@@ -179,7 +185,8 @@ type DB struct {
 // every option out of range, ErrCorrupt, ErrFailed, ErrUnsupportedVersion for a store of a newer version, and
 // those of the file system.
 //
-// Modules in the options are added to the store's own. A module with the name of an own one replaces it.
+// If Options.Modules is a *module.Table, its modules are added to the store's own; a module with the name of an own
+// one replaces it. Other Options.Modules replace them all.
 func Open(dir string, o *Options) (*DB, error) {
 	var opts Options
 	if o != nil {
@@ -241,8 +248,8 @@ type CheckReport = kv.CheckReport
 func (db *DB) Check(ctx context.Context) (*CheckReport, error) { return db.store.Check(ctx) }
 
 // NewCollector returns a Prometheus collector of the store's metrics, whose names begin with "sievekv_". Package
-// server serves these and its own metrics without it. If several stores share a registry, register each with
-// prometheus.WrapRegistererWith and its own label.
+// server serves these metrics, with its own, without a collector. If several stores share a registry, register each
+// with prometheus.WrapRegistererWith and its own label.
 func NewCollector(db *DB) prometheus.Collector { return metrics.New(db.store) }
 
 // Size returns the number of keys, of filters and strings. It counts expired keys that are not removed yet.

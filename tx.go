@@ -16,8 +16,9 @@ import (
 )
 
 // Tx is a transaction that writes: see DB.Update and DB.BeginTx. It reads what it has written. Several goroutines may
-// use it, one at a time, until it ends; later uses of it, and of handles that it has made, return ErrEnded. Its
-// methods are those of DB, with the same errors, for the writes of one commit.
+// use it, one at a time, until it ends; later uses of it, and of handles that it has made, return ErrEnded. It has
+// the methods of DB for keys and filters, with the same errors, for the writes of one commit. It has not With, Size,
+// Sync, Health, Check, Store and Close, nor Update, View and BeginTx.
 type Tx struct{ tx *kv.Transaction }
 
 // Snapshot is the store as of one commit, for reading: see DB.View. Keys that had not expired at its beginning do not
@@ -264,7 +265,7 @@ func (tx *Tx) Set(key string, value []byte) error {
 	return err
 }
 
-// SetWith is Set with options, and reports whether their condition held and the string was set.
+// SetWith is Set with options, and reports whether If held; then the string was set.
 func (tx *Tx) SetWith(key string, value []byte, o SetOptions) (bool, error) {
 	opts, err := o.stored(tx.tx.DB())
 	if err != nil {
@@ -328,8 +329,7 @@ func (tx *Tx) RenameIfFree(src, dst string) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.RenameIfFree([]byte(src), []byte(dst)) })
 }
 
-// Copy copies src with its expiry to dst. It reports whether it did: src must exist, and dst must not, unless replace
-// is set.
+// Copy copies src with its expiry to dst. It reports whether it did, see DB.Copy.
 func (tx *Tx) Copy(ctx context.Context, src, dst string, replace bool) (bool, error) {
 	return tx.write(func(w *kv.Writer) (bool, error) { return w.Copy(ctx, []byte(src), []byte(dst), replace) })
 }

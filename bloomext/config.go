@@ -18,8 +18,8 @@ type Config struct {
 	// The bound on bits leaves room for that many distinct items, except with a probability of 1 in 3,000,000.
 	Capacity uint64
 
-	// ErrorRate is the highest false-positive rate, above 0 and below 1, at any
-	// number of items. Rates above 0.25 are lowered to that.
+	// ErrorRate is the highest false-positive rate at any number of items, below 1. Rates above 0.25 are lowered to
+	// that. It must be at least 1.8e-19 times the Capacity, or 1.3e-19 times if the filter does not grow.
 	ErrorRate float64
 
 	// Expansion is the factor between the capacities of a layer and the next, 1 to 32768; 0 means 2.

@@ -20,7 +20,8 @@
 // Add was at level kv.Always. An Add that answers "already present" is as durable as a write. A lookup that fails
 // answers true with the error: an error never means "absent".
 //
-// All methods may be called from any goroutine. Adds to one filter run one after the other; lookups never wait for
-// them. A batch of adds is one commit: after a crash it is there whole or not at all. But lookups that run at the
-// same time see its items appear one by one.
+// All methods may be called from any goroutine. Adds to one filter run one after the other. Lookups do not wait for
+// the disk of a write. They wait for a moment while a commit is applied that they must see as a whole: one that grows
+// or replaces the filter or is a transaction. A batch of adds is one commit: after a crash it is there whole or not
+// at all. But lookups that run at the same time see its items appear one by one.
 package bloomext

@@ -186,7 +186,8 @@ const group = 64
 // AddMany adds items, and sets added[i] to whether items[i] is new; a repeated item is new once. It returns how many
 // are new. added may be nil; otherwise it must be as long as items. Up to 4096 items are one commit, fewer if
 // memtables are below 8 MiB; more items are several commits. An error is an *scalableext.ItemError for the first item
-// that was not added: all items before it were added, and none after it.
+// that was not added: all items before it were added, and none after it. After kv.ErrFailed the outcome of that item
+// and of up to 4095 after it is unknown.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 	return addMany(f, items, added, hash.Function.Sum)
 }

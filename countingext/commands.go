@@ -49,7 +49,7 @@ func Module() module.Module {
 			"Answers 1 or 0, as CBF.EXISTS, for each item.",
 			"O(N k n) for N items, k hashes and n layers", "CBF.MADD online alice bob\nCBF.MEXISTS online alice carol", mexists),
 		command("CBF.COUNT", 3, read, "key item",
-			"Answers how often the item was added and not deleted: sometimes too high, never too low; 15 means 15 or more.",
+			"Answers how often the item was added and not deleted: sometimes too high, never too low; 15 means that the count is not known any more.",
 			"O(k n) for k hashes and n layers", "CBF.MADD online alice alice\nCBF.COUNT online alice", countCommand),
 		command("CBF.CARD", 2, read, "key",
 			"Answers the number of adds minus deletions; 0 for a missing key.",

@@ -42,6 +42,8 @@
 // and deleted, the filter fills up with counters that stick. Info says how many counters stick and how many deletions
 // were kept. If they are many, make the filter anew.
 //
-// All methods may be called from any goroutine. Writes to one filter run one after the other. Lookups wait for no
-// write, except if the filter changes under a lookup several times. A lookup that fails answers true with the error.
+// All methods may be called from any goroutine. Writes to one filter run one after the other. Lookups do not wait for
+// the disk of a write. They wait for a moment while a commit is applied that they must see as a whole: one that grows
+// or replaces the filter or is a transaction. A lookup under which the filter changes several times waits for its
+// writer. A lookup that fails answers true with the error.
 package countingext

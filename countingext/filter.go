@@ -24,7 +24,7 @@ var (
 	ErrConfig     = scalableext.ErrConfig     // a value of a Config is out of range
 )
 
-// MaxCount is the highest value of a counter and of Count. It means 15 or more.
+// MaxCount is the highest value of a counter and of Count. It means that the true count is not known any more.
 const MaxCount = 1<<probe.CounterBits - 1
 
 // filter is the Go value of an open object of the type. It never changes.

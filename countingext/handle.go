@@ -104,13 +104,16 @@ func count(h *handle, item []byte, enough uint64) (n uint64, err error) {
 	return n, err
 }
 
-// Count returns how often the item was added and not deleted: never too low, and sometimes too high, because other
-// items use its counters too and deletions may have been kept. MaxCount, 15, means 15 or more. If several layers seem
-// to have the item, Count is the sum, because the item may have been added to each; mostly all but one are false
-// positives.
+// Count returns how often the item was added and not deleted: never too low below MaxCount, which means that the
+// count is not known any more. It is too high with about the probability of a false positive, because other items use
+// its counters too, and if deletions were kept. With an error it is 0. If several layers seem to have the item, Count
+// is the sum, because the item may have been added to each; mostly all but one are false positives.
 func (f *Filter) Count(item []byte) (int, error) {
 	n, err := count(f.h, item, MaxCount)
-	return int(n), err
+	if err != nil {
+		return 0, err
+	}
+	return int(n), nil
 }
 
 // CountString is Count for a string.
@@ -169,7 +172,8 @@ const entryBytes = 256 + 32 + 3*probe.MaxHashes
 // AddMany adds each item once more, and sets added[i] to whether items[i] was absent. It returns how many were. added
 // may be nil; otherwise it must be as long as items. Up to 4096 items are one commit, fewer if memtables are below 8
 // MiB; more items are several commits. An error is an *scalableext.ItemError for the first item that was not added:
-// all items before it were added, and none after it.
+// all items before it were added, and none after it. After kv.ErrFailed the outcome of that item and of up to 4095
+// after it is unknown.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 	return addMany(f, items, added, hash.Function.Sum)
 }

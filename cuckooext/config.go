@@ -17,10 +17,11 @@ type Config struct {
 	// as its error rate allows another layer.
 	Capacity uint64
 
-	// ErrorRate is the highest false-positive rate of the whole filter, above 0 and below 1. The filter gets the
-	// shortest fingerprints, of 8, 12, 16 or 32 bits, with which four layers (one, if it does not grow) fit into the
-	// rate, and it grows until the rate is used up. With 0 fingerprints have 12 bits, and the filter grows to up to
-	// 32 layers; a full layer then has a rate of 0.0018 with buckets of four.
+	// ErrorRate is the highest false-positive rate of the whole filter, 0 or below 1. With buckets of 4 it must be at
+	// least 6.6e-9, or 1.7e-9 if the filter does not grow. The filter gets the shortest fingerprints, of 8, 12, 16 or
+	// 32 bits, with which four layers (one, if it does not grow) fit into the rate, and it grows until the rate is
+	// used up. With 0 fingerprints have 12 bits, and the filter grows to up to 32 layers; a full layer then has a
+	// rate of 0.0018 with buckets of four.
 	ErrorRate float64
 
 	// Expansion is the factor between the blocks of a layer and the next, 1 to 32768, rounded up to a power of two; 0

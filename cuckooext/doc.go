@@ -31,6 +31,8 @@
 // An item that was added and not deleted is found. Deleting an item that was never added can remove the entry of
 // another item and cause a false negative.
 //
-// All methods may be called from any goroutine. Writes to one filter run one after the other. Lookups wait for no
-// write, except if the filter changes under a lookup several times. A lookup that fails answers true with the error.
+// All methods may be called from any goroutine. Writes to one filter run one after the other. Lookups do not wait for
+// the disk of a write. They wait for a moment while a commit is applied that they must see as a whole: one that grows
+// or replaces the filter, compacts it, or is a transaction. A lookup under which the filter changes several times
+// waits for its writer. A lookup that fails answers true with the error.
 package cuckooext

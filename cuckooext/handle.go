@@ -105,10 +105,16 @@ func count(h *handle, item []byte, enough int) (n int, err error) {
 	return n, err
 }
 
-// Count returns how often the item was added and not deleted. Sometimes it is a little more, because false positives
-// count too. A layer holds at most twice the bucket size of copies; once, for the few items whose two buckets are the
-// same.
-func (f *Filter) Count(item []byte) (int, error) { return count(f.h, item, math.MaxInt) }
+// Count returns how often the item was added and not deleted. It is too high with about the probability of a false
+// positive. With an error it is 0. A layer holds at most twice the bucket size of copies; once, for the few items
+// whose two buckets are the same.
+func (f *Filter) Count(item []byte) (int, error) {
+	n, err := count(f.h, item, math.MaxInt)
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
 
 // CountString is Count for a string.
 func (f *Filter) CountString(item string) (int, error) { return f.Count(scalableext.BytesOf(item)) }
@@ -216,6 +222,7 @@ const entryBytes = operandBytes + 8*slotBytes
 //
 // AddMany tries all items: if some have no room, the error is an *scalableext.ItemError for the first of them. Any
 // other error ends it: the items of earlier commits are added, and the ItemError is for the first item of the others.
+// After kv.ErrFailed the outcome of that commit is unknown.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 	return addMany(f, items, added, hash.Function.Sum)
 }

@@ -159,6 +159,7 @@ func (h *Host) settingValue(name string) *settingValue {
 
 // The errors that do not depend on the value.
 var (
+	// ErrNoSetting is the error for the name of a setting that no module has.
 	ErrNoSetting        = errors.New("there is no such setting")
 	errImmutableSetting = errors.New("can't set immutable config")
 	errSettingTwice     = errors.New("duplicate parameter")

@@ -2,7 +2,7 @@
 // can be read as of one moment.
 //
 //	err := txn.Update(ctx, db, kv.Always, func(tx *txn.Tx) error {
-//		isNew, err := seen.In(tx).AddString("order:17") // sievekv's Tx has Bloom, Cuckoo and Counting
+//		isNew, err := seen.In(tx).AddString("order:17") // with sievekv's own Tx: tx.Bloom("seen").AddString
 //		...
 //		return tx.Set("order:17", row)
 //	})
@@ -56,7 +56,7 @@ func View(ctx context.Context, db *kv.DB, f func(*Snapshot) error) error {
 
 // Begin begins a transaction, which ends with Commit, Rollback, or the end of its context. Until then all other
 // writes of the store wait. When the context ends, a waiting write goes on even if it came from the user of the
-// transaction; that cannot happen with Update.
+// transaction. In the function of Update such a write returns kv.ErrNested instead of waiting.
 func Begin(ctx context.Context, db *kv.DB, level kv.Durability) (*Tx, error) {
 	tx, err := db.BeginExclusive(ctx, level)
 	if err != nil {
@@ -160,7 +160,8 @@ func (tx *Tx) Copy(src, dst string, replace bool) (done bool, err error) {
 	return done, err
 }
 
-// Expire sets when a key expires, in Unix milliseconds, and reports whether the key exists.
+// Expire sets when a key expires, at in Unix milliseconds, and reports whether the key exists. A past time removes
+// the key.
 func (tx *Tx) Expire(key string, at int64) (done bool, err error) {
 	err = tx.Write(func(w *kv.Writer) error {
 		done, err = w.Expire([]byte(key), at, kv.ExpireAlways)

@@ -14,6 +14,7 @@ var (
 	ErrUnsupportedVersion = errors.New("kv: unsupported format version")
 )
 
+// Corruptf returns an error that wraps ErrCorrupt and describes the stored bytes.
 func Corruptf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }

@@ -124,12 +124,15 @@ func DecodeOrdered(b []byte) (v uint64, n int) {
 	return v, 1 + n
 }
 
+// AppendMetaKey appends the key of a value of the store's metadata: MetaStore, MetaNextID or MetaSecret.
 func AppendMetaKey(dst []byte, which byte) []byte { return append(dst, TagMeta, which) }
 
+// AppendKeyCountKey appends the key of the number of user keys in a group, see MetaKeys.
 func AppendKeyCountKey(dst []byte, group uint8) []byte {
 	return append(AppendMetaKey(dst, MetaKeys), group)
 }
 
+// AppendHeaderKey appends the key of the header of a user key, which has the given hash.
 func AppendHeaderKey(dst []byte, hash uint64, key []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(append(dst, TagHeader), hash), key...)
 }
@@ -145,10 +148,12 @@ func DecodeHeaderKey(key []byte) (hash uint64, user []byte, err error) {
 	return binary.BigEndian.Uint64(key[1:]), key[HeaderKeyPrefix:], nil
 }
 
+// AppendExpiryKey appends the key that notes when a user key expires, in Unix milliseconds.
 func AppendExpiryKey(dst []byte, expiry int64, key []byte) []byte {
 	return append(AppendOrdered(append(dst, TagExpiry), uint64(expiry)), key...)
 }
 
+// DecodeExpiryKey returns the time and the user key of an expiry key. key is part of b.
 func DecodeExpiryKey(b []byte) (expiry int64, key []byte, err error) {
 	if len(b) > 0 && b[0] == TagExpiry {
 		if v, n := DecodeOrdered(b[1:]); n > 0 && v <= math.MaxInt64 {
@@ -158,22 +163,27 @@ func DecodeExpiryKey(b []byte) (expiry int64, key []byte, err error) {
 	return 0, nil, Corruptf("expiry key %x", b)
 }
 
+// AppendObjectKey appends the start of an object's range, with which all keys of the object begin.
 func AppendObjectKey(dst []byte, object uint64) []byte {
 	return AppendOrdered(append(dst, TagObject), object)
 }
 
+// AppendCountersKey appends the key of the counters of a layer.
 func AppendCountersKey(dst []byte, object, layer uint64) []byte {
 	return AppendOrdered(append(AppendObjectKey(dst, object), PartCounters), layer)
 }
 
+// AppendAttributeKey appends the key of an attribute of an object.
 func AppendAttributeKey(dst []byte, object uint64, name string) []byte {
 	return append(append(AppendObjectKey(dst, object), PartAttributes), name...)
 }
 
+// AppendBlockKey appends the key of a block of a layer.
 func AppendBlockKey(dst []byte, object, layer, blk uint64) []byte {
 	return AppendOrdered(AppendOrdered(AppendObjectKey(dst, object), layer+PartLayers), blk)
 }
 
+// AppendDroppedKey appends the key that notes that the space of an object is to be reclaimed.
 func AppendDroppedKey(dst []byte, object uint64) []byte {
 	return AppendOrdered(append(dst, TagDropped), object)
 }
@@ -225,6 +235,7 @@ type StoreMeta struct {
 // KeySeed is the seed of the hashes of keys. It never changes, and cannot be set.
 func (m *StoreMeta) KeySeed() uint64 { return binary.LittleEndian.Uint64(m.ID[:]) }
 
+// AppendStoreMeta appends the store's identity in the form that StoreMeta shows.
 func AppendStoreMeta(dst []byte, m StoreMeta) []byte {
 	dst = append(dst, "SVKV"...)
 	dst = append(dst, StoreVersion)
@@ -232,6 +243,7 @@ func AppendStoreMeta(dst []byte, m StoreMeta) []byte {
 	return binary.LittleEndian.AppendUint64(dst, m.Seed)
 }
 
+// DecodeStoreMeta decodes what AppendStoreMeta wrote. The errors wrap ErrCorrupt or ErrUnsupportedVersion.
 func DecodeStoreMeta(b []byte) (m StoreMeta, err error) {
 	if len(b) < 5 || string(b[:4]) != "SVKV" {
 		return m, Corruptf("store metadata: no magic")
@@ -303,8 +315,8 @@ const (
 	typeCodeModule = 0
 	typeCodeString = 1
 
-	StringVersion = 1
-	EncodingBytes = 0
+	StringVersion = 1 // the format version of the type string
+	EncodingBytes = 0 // the encoding of a string that is the bytes themselves
 )
 
 // The built-in type: its name, as TYPE prints it, and its module.
@@ -313,6 +325,7 @@ const (
 	BuiltInModule = "kv"
 )
 
+// AppendHeader appends a header in the form that Header shows.
 func AppendHeader(dst []byte, h *Header) []byte {
 	dst = append(dst, headerVersion)
 	if h.TypeName == StringType {
@@ -398,6 +411,7 @@ const (
 	MaxBlocks = 1 << BlockBits
 )
 
+// Check returns an error if the layer has a number, blocks or lines out of range.
 func (s *LayerSpec) Check() error {
 	if s.Blocks < 1 || s.Blocks > MaxBlocks || s.Lines < 1 || s.Lines > block.MaxLines || s.Number > math.MaxUint32 {
 		return fmt.Errorf("layer %d with %d blocks of %d lines: blocks 1 to %d, lines 1 to %d", s.Number, s.Blocks, s.Lines, uint64(MaxBlocks), block.MaxLines)
@@ -422,6 +436,7 @@ func AppendCounters(dst []byte, c [NumCounters]uint64) []byte {
 	return dst
 }
 
+// DecodeCounters decodes what AppendCounters wrote. The error wraps ErrCorrupt.
 func DecodeCounters(b []byte) (c [NumCounters]uint64, err error) {
 	d := decoder{b: b}
 	for i := 0; len(d.b) > 0; i++ {
@@ -453,6 +468,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// AppendSidecar appends the sidecar of the store with the given id. No sequence from now on is below next.
 func AppendSidecar(dst []byte, id [16]byte, next uint64) []byte {
 	start := len(dst)
 	dst = append(dst, "SVSC"...)
@@ -462,6 +478,7 @@ func AppendSidecar(dst []byte, id [16]byte, next uint64) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
+// DecodeSidecar decodes what AppendSidecar wrote. The errors wrap ErrCorrupt or ErrUnsupportedVersion.
 func DecodeSidecar(b []byte) (id [16]byte, next uint64, err error) {
 	if len(b) < 5 || string(b[:4]) != "SVSC" {
 		return id, 0, Corruptf("file %s: no magic", SidecarName)

@@ -39,10 +39,11 @@ func ExampleDB_Update() {
 	db := inMemory()
 	defer db.Close()
 	ctx := context.Background()
-	if err := db.Bloom("orders").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.001}); err != nil {
+	row := []byte("two apples")
+	orders := db.Bloom("orders")
+	if err := orders.OpenOrReserve(sievekv.BloomConfig{Capacity: 1_000_000, ErrorRate: 0.001}); err != nil {
 		log.Fatal(err)
 	}
-	row := []byte("two apples")
 	err := db.Update(ctx, func(tx *sievekv.Tx) error {
 		if _, err := tx.Bloom("orders").AddString("17"); err != nil {
 			return err
@@ -241,7 +242,7 @@ func ExampleCounting() {
 		if _, err := running.AddString("alice"); err != nil { // an item may be added several times
 			return err
 		}
-		n, err := running.CountString("alice")    // never too low; 15 means 15 or more
+		n, err := running.CountString("alice")    // never too low; 15: not known any more
 		was, err := running.DeleteString("alice") // once
 		fmt.Println(n, was, err)
 		return err

@@ -178,7 +178,7 @@ func remaining(at, now int64) time.Duration {
 //
 //   - Match: a pattern as in the command KEYS, with *, ?, [abc], and \ before a character that stands for itself;
 //   - Type: the name of a type as TypeOf returns it, in any case;
-//   - Objects: only filters, no strings.
+//   - Objects: no strings.
 //
 // See kv.ScanOptions for the others.
 type ScanOptions = kv.ScanOptions

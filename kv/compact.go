@@ -22,8 +22,8 @@ func (r compactRequest) About() string { return string(r) }
 // one is dropped, and the caller asks again later.
 func (db *DB) QueueCompact(key []byte) { db.compacts.Add(compactRequest(key)) }
 
-// CompactQueued makes one commit, of at most about budget bytes, for each object that was queued when CompactQueued
-// was called. It reports whether there is more to do.
+// CompactQueued, for services, makes one commit, of at most about budget bytes, for each object that was queued when
+// CompactQueued was called. It reports whether there is more to do.
 func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err error) {
 	keys := slices.Collect(maps.Keys(db.compacts.TakeAll()))
 	for i, key := range keys {

@@ -38,8 +38,8 @@ var (
 	// (Options.BallastSize).
 	ErrNoSpace = errors.New("kv: disk is full, writes are refused")
 
-	// ErrBusy is returned by a write that has waited for Options.MaxIdleTransaction while a transaction that was not
-	// used kept it waiting. Nothing was written.
+	// ErrBusy is returned by a write or a ReadLocked that has waited for Options.MaxIdleTransaction while a
+	// transaction that was not used kept it waiting. Nothing was written.
 	ErrBusy = errors.New("kv: a transaction keeps all other writes waiting")
 
 	// ErrNested is returned by a write that is made inside a transaction's function, or with the transaction's

@@ -127,8 +127,8 @@ func (w *Writer) setExpiry(key []byte, o *Object, at int64) error {
 // sweepBatch is how many keys a sweep removes in one commit. It holds their locks for about a hundred microseconds.
 const sweepBatch = 16
 
-// Sweep removes keys that have expired, in one commit of at most 16 keys. It reports whether there may be more,
-// including those that another call is about to remove.
+// Sweep, for services, removes keys that have expired, in one commit of at most 16 keys. It reports whether there may
+// be more, including those that another call is about to remove.
 func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	if err := db.enter(); err != nil {
 		return false, err

@@ -30,8 +30,8 @@ func (db *DB) queueFold(key string, object, layer, blk uint64) {
 	}
 }
 
-// Fold folds queued blocks until it has written about budget bytes or the queue is empty. It returns the bytes
-// written.
+// Fold, for services, folds queued blocks until it has written about budget bytes or the queue is empty. It returns
+// the bytes written.
 func (db *DB) Fold(ctx context.Context, budget int) (int, error) {
 	done := 0
 	for done < budget && ctx.Err() == nil {

@@ -20,10 +20,10 @@ const smallRange = 1 << 20
 // maxNotes is how many notes of small objects one call of Reclaim handles.
 const maxNotes = 4096
 
-// Reclaim gives the disk the space of dropped objects back, and reports whether there were any. One call handles many
-// small objects, which Pebble reclaims by itself, or one large one; the objects of a FLUSHALL count as one. On a full
-// disk nothing is written, so Pebble reclaims nothing by itself: then Reclaim compacts for small objects and removed
-// keys too.
+// Reclaim, for services, gives the disk the space of dropped objects back, and reports whether there were any. One
+// call handles many small objects, which Pebble reclaims by itself, or one large one; the objects of a FLUSHALL count
+// as one. On a full disk nothing is written, so Pebble reclaims nothing by itself: then Reclaim compacts for small
+// objects and removed keys too.
 func (db *DB) Reclaim(ctx context.Context) (bool, error) {
 	if err := db.enter(); err != nil {
 		return false, err

@@ -55,9 +55,9 @@ func newVersions(blocks uint64) []atomic.Uint32 {
 }
 
 // Version returns the version of a block of slots, which it shares with other blocks of the layer. It is odd while a
-// commit that changes one of these blocks is applied, from before Pebble has the commit to after memory has it; then it
-// is another even number. If the versions of all blocks that a lookup read were even and unchanged across the reads, no
-// commit changed one of them in between. A layer of bits has no versions, and Version must not be called.
+// commit that changes one of these blocks is applied, from before Pebble has the commit to after memory has it; then
+// it is another even number. If the versions of all blocks that a lookup read were even and unchanged across the
+// reads, no commit changed one of them in between. A layer of bits has none. Blk must be below the layer's blocks.
 func (l *Layer) Version(blk uint64) uint32 { return l.versionOf(blk).Load() }
 
 func (l *Layer) versionOf(blk uint64) *atomic.Uint32 {

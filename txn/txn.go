@@ -56,7 +56,7 @@ func View(ctx context.Context, db *kv.DB, f func(*Snapshot) error) error {
 
 // Begin begins a transaction, which ends with Commit, Rollback, or the end of its context. Until then all other
 // writes of the store wait. When the context ends, a waiting write goes on even if it came from the user of the
-// transaction. In the function of Update such a write returns kv.ErrNested instead of waiting.
+// transaction. With Update it waits until the function has returned, or fails as Tx says.
 func Begin(ctx context.Context, db *kv.DB, level kv.Durability) (*Tx, error) {
 	tx, err := db.BeginExclusive(ctx, level)
 	if err != nil {

@@ -77,8 +77,6 @@ var clients = []mutation{
 		edit{"server/metrics_access.go", "context.WithTimeout(ctx, longestPace)", "context.WithTimeout(context.WithoutCancel(ctx), longestPace)"}),
 	inServer("a request for metrics waits for any number of others", "^TestPace_bounded$",
 		edit{"server/metrics_access.go", "context.WithTimeout(ctx, longestPace)", "context.WithTimeout(ctx, time.Hour)"}),
-	inServer("requests for metrics are not spaced out", "^TestPace_ended$",
-		edit{"server/metrics_access.go", "time.AfterFunc(every, ", "time.AfterFunc(0, "}),
 	inServer("a delayed answer of the metrics goes on without the server", "^TestMetrics_guessesShutdown$",
 		edit{"server/metrics_access.go", "	case <-s.ctx.Done():\n", "	case <-make(chan struct{}):\n"}),
 	inServer("a name may take 4 KiB uncounted", "^TestClient_longNames$",

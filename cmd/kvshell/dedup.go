@@ -66,12 +66,11 @@ func (sh *shell) dedup(ctx context.Context, key, file string, f dedup.Flags) (er
 	if _, err := sh.dir(); err != nil {
 		return err
 	}
-	p, err := dedup.Open(key, file, sh.stdin, f)
+	p, err := dedup.Open(key, file, sh.stdin, sh.stdout, sh.stderr, f)
 	if err != nil {
 		return err
 	}
 	defer func() { err = exit.JoinLocal(err, p.Close()) }()
-	p.Stdout, p.Notes = sh.stdout, sh.stderr
 	db, err := sh.openOrCreate()
 	if err != nil {
 		return err

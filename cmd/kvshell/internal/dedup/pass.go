@@ -69,8 +69,8 @@ type Pass struct {
 	key      []byte
 	in       *input.Input
 	out      *outFile  // nil: the lines go to stdout
-	Stdout   io.Writer // for the lines, if there is no OUT
-	Notes    io.Writer // for notes to the user
+	stdout   io.Writer // for the lines, if there is no OUT
+	notes    io.Writer // for notes to the user
 	flags    Flags
 	Progress *progress.Bar
 
@@ -95,31 +95,43 @@ type Pass struct {
 }
 
 // Open opens the input and OUT of a run. It needs no store.
-func Open(key, file string, stdin *os.File, f Flags) (*Pass, error) {
+func Open(key, file string, stdin, stdout, stderr *os.File, f Flags) (*Pass, error) {
 	in, err := input.Open(file, stdin, f.batch)
 	if err != nil {
 		return nil, exit.WithCode(exit.Local, err)
 	}
-	p := &Pass{key: []byte(key), in: in, Stdout: io.Discard, Notes: io.Discard, flags: f}
+	p := &Pass{key: []byte(key), in: in, stdout: stdout, notes: stderr, flags: f}
 	if f.out == "" {
 		return p, nil
 	}
-	if err := p.openOut(file); err != nil {
+	if err := p.openOut(file, stdout, stderr); err != nil {
 		return nil, exit.JoinLocal(err, p.Close())
 	}
 	return p, nil
 }
 
-// openOut opens OUT, which must not be the input.
-func (p *Pass) openOut(file string) (err error) {
+// openOut opens OUT. It must not be the input, nor where the summary or notes go: these would be written over the lines.
+func (p *Pass) openOut(file string, stdout, stderr *os.File) (err error) {
 	if p.out, err = openOutFile(p.flags.out); err != nil {
 		return exit.WithCode(exit.Local, err)
 	}
-	same, err := p.out.isFile(p.in.File)
-	if err == nil && same {
-		return exit.Usagef("%s is both the input and OUT", file)
+	for _, other := range []struct {
+		file   *os.File
+		reason string
+	}{
+		{p.in.File, file + " is both the input and OUT"},
+		{stdout, p.flags.out + " is standard output: give -o - to print the new lines"},
+		{stderr, p.flags.out + " is standard error, which gets notes: give -o - to print the new lines to standard output"},
+	} {
+		same, err := p.out.isFile(other.file)
+		if err != nil {
+			return exit.WithCode(exit.Local, err)
+		}
+		if same {
+			return exit.Usagef("%s", other.reason)
+		}
 	}
-	return exit.WithCode(exit.Local, err)
+	return nil
 }
 
 // Close closes OUT and the input.
@@ -210,7 +222,7 @@ func (p *Pass) begin() error {
 		if err := p.flags.Fits(p.key, facts); err != nil {
 			return err
 		}
-		p.flags.Tell(p.Notes, p.key)
+		p.flags.Tell(p.notes, p.key)
 		p.capacity = facts.Capacity
 	}
 	r, claimed, err := p.stored()
@@ -281,13 +293,13 @@ func (p *Pass) storedRecord() ([]byte, error) {
 func (p *Pass) beginNew(exists bool, r *record, claimed *claim) error {
 	p.digest = xxhash.New()
 	if !exists {
-		p.flags.TellLowered(p.Notes)
+		p.flags.TellLowered(p.notes)
 	}
 	if p.out == nil {
-		fmt.Fprintf(p.Notes, "note: printed lines count as seen even if nobody reads them, as with | head; if this run is killed, the next one may print up to %d lines once more. With -o OUT each line is written exactly once\n", p.flags.batch)
+		fmt.Fprintf(p.notes, "note: printed lines count as seen even if nobody reads them, as with | head; if this run is killed, the next one may print up to %d lines once more. With -o OUT each line is written exactly once\n", p.flags.batch)
 	}
 	if r != nil || claimed != nil {
-		fmt.Fprintln(p.Notes, "note: an unfinished run is forgotten; new lines of its last batch may be missing from what it wrote")
+		fmt.Fprintln(p.notes, "note: an unfinished run is forgotten; new lines of its last batch may be missing from what it wrote")
 	}
 	var others []string // files whose claims are removed
 	if r != nil {
@@ -359,7 +371,7 @@ func (p *Pass) resume(r *record, claimed *claim) error {
 		return exit.WithCode(exit.Local, err)
 	}
 	if moved {
-		fmt.Fprintf(p.Notes, "note: %s is another file than before, with the same lines\n", out)
+		fmt.Fprintf(p.notes, "note: %s is another file than before, with the same lines\n", out)
 	}
 	p.from, p.done = r, progress.Counts{Lines: r.lines, New: r.newLines}
 	return nil
@@ -372,7 +384,7 @@ func (p *Pass) repeat(b *input.Batch) error {
 	p.digest, p.position = b.Digest, p.from.end
 	p.advance(len(b.Items), newLines)
 	p.resumed = p.done
-	fmt.Fprintf(p.Notes, "note: going on after line %d of an unfinished run\n", p.done.Lines)
+	fmt.Fprintf(p.notes, "note: going on after line %d of an unfinished run\n", p.done.Lines)
 	return exit.WithCode(exit.Local, p.out.write(p.lines))
 }
 
@@ -419,7 +431,7 @@ func (p *Pass) toStdout(b *input.Batch) error {
 		}
 		newLines = p.selectNew(b, p.answers[:n])
 		p.unconfirmed = newLines
-		_, err = p.Stdout.Write(p.lines)
+		_, err = p.stdout.Write(p.lines)
 		crashpoint.Reached("printed")
 		return exit.WithCode(exit.Local, err)
 	})
@@ -454,7 +466,7 @@ func (p *Pass) finish() error {
 func (p *Pass) tellCut() {
 	if p.out.cut > 0 {
 		p.Progress.Clear()
-		fmt.Fprintf(p.Notes, "note: %d bytes at the end of %s are not this run's: they were cut off, and are in %s\n",
+		fmt.Fprintf(p.notes, "note: %d bytes at the end of %s are not this run's: they were cut off, and are in %s\n",
 			p.out.cut, p.out.path, p.out.cutPath())
 	}
 }

@@ -179,7 +179,7 @@ func (w *world) open(t *testing.T) (*Pass, func()) {
 		t.Fatalf("%v after %s", err, strings.Join(w.log, ", "))
 	}
 	p := &Pass{
-		db: db, filter: filters.New(db, []byte("seen"), filters.Bloom), key: []byte("seen"), in: in, out: out, Notes: io.Discard,
+		db: db, filter: filters.New(db, []byte("seen"), filters.Bloom), key: []byte("seen"), in: in, out: out, notes: io.Discard,
 		flags: Flags{Flags: filters.Flags{Rate: 1e-6, Capacity: w.capacity}, batch: batch},
 	}
 	return p, func() {
@@ -217,7 +217,7 @@ func TestPass_cannotGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &Pass{
-		db: db, filter: filters.New(db, []byte("seen"), filters.Bloom), key: []byte("seen"), in: in, out: out, Notes: io.Discard,
+		db: db, filter: filters.New(db, []byte("seen"), filters.Bloom), key: []byte("seen"), in: in, out: out, notes: io.Discard,
 		flags: Flags{Flags: filters.Flags{Rate: 1e-6, Capacity: 20}, batch: 16},
 	}
 	err = p.explain(p.run(context.Background()))

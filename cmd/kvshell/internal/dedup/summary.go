@@ -61,9 +61,9 @@ func (p *Pass) summary(took time.Duration) error {
 	if err != nil {
 		return err
 	}
-	to := p.Stdout
+	to := p.stdout
 	if p.out == nil {
-		to = p.Notes
+		to = p.notes
 	}
 	read := fmt.Sprint(p.done.Lines)
 	if p.resumed.Lines > 0 {

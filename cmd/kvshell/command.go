@@ -77,6 +77,9 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 			break
 		}
 	}
+	if exec.InTransaction() {
+		return insideMulti(0, code)
+	}
 	if code != exit.OK {
 		return &exit.Error{Code: code} // the replies have told the errors
 	}

@@ -123,10 +123,11 @@ func readScript(ctx context.Context, in io.Reader) <-chan scriptLine {
 
 // script is a script that runs.
 type script struct {
-	shell *shell
-	name  string   // for messages that tell the lines of errors; "" for no messages
-	exec  executor // nil before the first command
-	code  int      // the highest exit code of the replies so far
+	shell  *shell
+	name   string   // for messages that tell the lines of errors; "" for no messages
+	exec   executor // nil before the first command
+	code   int      // the highest exit code of the replies so far
+	queued int      // commands since MULTI
 }
 
 func (s *script) run(ctx context.Context, line scriptLine) error {
@@ -168,6 +169,12 @@ func (s *script) do(ctx context.Context, exec executor, line scriptLine, words [
 	if err := s.answer(line, r); err != nil {
 		return err
 	}
+	switch {
+	case !exec.InTransaction():
+		s.queued = 0
+	case r.Kind() == reply.KindStatus && string(r.Bytes()) == "QUEUED":
+		s.queued++
+	}
 	return exec.Follow(ctx, words, r, s.shell.print)
 }
 
@@ -198,8 +205,23 @@ func firstError(r reply.Reply) []byte {
 }
 
 func (s *script) result() error {
+	if s.exec != nil && s.exec.InTransaction() {
+		return insideMulti(s.queued, s.code)
+	}
 	if s.code == exit.OK {
 		return nil
 	}
 	return &exit.Error{Code: s.code} // the replies have told the errors
+}
+
+// insideMulti returns the error of input that ended before EXEC. The exit code is that of the replies, if they had errors.
+func insideMulti(queued, code int) error {
+	lost := fmt.Sprintf("%d queued commands were not run", queued)
+	switch queued {
+	case 0:
+		lost = "no command was queued"
+	case 1:
+		lost = "1 queued command was not run"
+	}
+	return exit.WithCode(max(code, exit.Refused), fmt.Errorf("input ended inside MULTI: %s", lost))
 }

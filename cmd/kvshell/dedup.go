@@ -41,8 +41,8 @@ A line that was seen is never printed again. A new line is not printed if the fi
 happens at the filter's false-positive rate. A filter that gets more lines than it was made for grows at the same rate,
 but takes more bits for each line: kvshell plan tells how many.
 
-FILE may be gzipped, with one member or several. Lines may have up to 512 MiB, and end in LF or CRLF, or with the file; they
-are printed with LF. An empty line is a line. Lines are compared byte by byte.
+FILE may be gzipped, with one member or several; xz, bzip2, zstd and zip are refused. Lines may have up to 512 MiB, and end
+in LF or CRLF, or with the file; they are printed with LF. An empty line is a line. Lines are compared byte by byte.
 
 With -o, the new lines are appended to OUT, each exactly once even if the run is killed or the power fails: run the same
 command again, and it goes on where it was. Until such a run is finished, KEY takes no other input and no other OUT, and

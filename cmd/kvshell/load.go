@@ -39,8 +39,8 @@ with the defaults of dedup: an error rate of 0.000001, and room for 1,000,000 li
 keeps what it was made with, and load refuses an --error, --capacity or --non-scaling that differs. A filter that is made
 for as many lines as it gets is smaller, and is filled faster, than one that has to grow.
 
-FILE is read as by dedup: plain or gzipped, with one member or several; lines of up to 512 MiB that end in LF or CRLF, or
-with the file. An empty line is a line.
+FILE is read as by dedup: plain or gzipped, with one member or several, and not compressed otherwise; lines of up to 512
+MiB that end in LF or CRLF, or with the file. An empty line is a line.
 
 When load ends without an error, all lines are on stable storage, even if --sync is lower for single commits (the default
 here is everysec). A crash before the end leaves the lines of some whole commits, from the beginning of FILE on. Run the same
@@ -76,7 +76,7 @@ func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err 
 	}
 	in, err := input.Open(file, sh.stdin, f.Batch)
 	if err != nil {
-		return exit.WithCode(exit.Local, err)
+		return err
 	}
 	defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	var bar *progress.Bar

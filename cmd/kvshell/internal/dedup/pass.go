@@ -98,7 +98,7 @@ type Pass struct {
 func Open(key, file string, stdin, stdout, stderr *os.File, f Flags) (*Pass, error) {
 	in, err := input.Open(file, stdin, f.batch)
 	if err != nil {
-		return nil, exit.WithCode(exit.Local, err)
+		return nil, err
 	}
 	p := &Pass{key: []byte(key), in: in, stdout: stdout, notes: stderr, flags: f}
 	if f.out == "" {

@@ -82,7 +82,8 @@ type Part struct {
 	Sum        uint64 // XXH64, seed 0, of the input before End
 }
 
-// Open opens a file, or standard input if name is Stdin. It reads nothing yet.
+// Open opens a file, or standard input if name is Stdin. Of a file it looks at the first bytes: a compressed form that
+// is not read is an error.
 func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
 	in := &Input{
 		File: stdin, Name: Stdin, Size: -1, eager: true, maxLines: maxLines, longest: longestLine, done: make(chan struct{}),
@@ -90,19 +91,23 @@ func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
 	if name != Stdin {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, err
+			return nil, exit.WithCode(exit.Local, err)
 		}
 		in.File, in.Name = f, system.RealPath(name)
 	}
 	info, err := in.File.Stat()
 	if err != nil {
-		return nil, errors.Join(err, in.Close())
+		return nil, exit.JoinLocal(exit.WithCode(exit.Local, err), in.Close())
 	}
 	if info.IsDir() {
-		return nil, errors.Join(fmt.Errorf("%s is a directory", name), in.Close())
+		return nil, exit.JoinLocal(exit.WithCode(exit.Local, fmt.Errorf("%s is a directory", name)), in.Close())
 	}
 	if info.Mode().IsRegular() {
 		in.Size, in.eager = info.Size(), false
+		// The start of a pipe is looked at when it is read.
+		if err := in.refuseUnread(bufio.NewReader(io.NewSectionReader(in.File, 0, 16))); err != nil {
+			return nil, exit.JoinLocal(in.named(err), in.Close())
+		}
 	}
 	ahead := 1
 	if in.eager {
@@ -270,15 +275,51 @@ func (in *Input) ready() *Batch {
 	}
 }
 
+// unread are the compressed forms that are refused: what files begin with, and the program that reads them.
+var unread = []struct{ magic, by, reader string }{
+	{"\xfd7zXZ\x00", "xz", "xz -dc"},
+	{"BZh?1AY&SY", "bzip2", "bzip2 -dc"}, // the digit stands for the size of blocks
+	{"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
+	{"PK\x03\x04", "zip", "unzip -p"},
+}
+
+// refuseUnread returns an error if the input begins as a compressed form does that is not read.
+func (in *Input) refuseUnread(r *bufio.Reader) error {
+	for _, form := range unread {
+		if is, err := begins(r, form.magic); err != nil {
+			return err
+		} else if is {
+			return exit.Refusef("%s is compressed by %s, which kvshell does not read: decompress it, as in: %s FILE | kvshell ...",
+				in, form.by, form.reader)
+		}
+	}
+	return nil
+}
+
+// begins reports whether r begins with magic, in which ? is any digit but 0. It waits only for bytes that it needs: a
+// pipe may have sent a short line.
+func begins(r *bufio.Reader, magic string) (bool, error) {
+	for i := range len(magic) {
+		first, err := r.Peek(i + 1)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if len(first) <= i || first[i] != magic[i] && (magic[i] != '?' || first[i] < '1' || first[i] > '9') {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // open finds out whether the input is gzipped.
 func (in *Input) open() error {
 	in.r = bufio.NewReaderSize(counting{in}, 256<<10)
-	magic, err := in.r.Peek(3)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err := in.refuseUnread(in.r); err != nil {
 		return err
 	}
-	if !bytes.Equal(magic, []byte{0x1f, 0x8b, 8}) {
-		return nil
+	gzipped, err := begins(in.r, "\x1f\x8b\x08")
+	if err != nil || !gzipped {
+		return err
 	}
 	z, err := gzip.NewReader(in.r)
 	if err != nil {

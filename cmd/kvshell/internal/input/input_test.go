@@ -62,6 +62,58 @@ func TestInput(t *testing.T) {
 }
 
 // A line that is too long ends the input before it takes more memory. The lines before it are given.
+// Input that is compressed in a form that is not read is refused: a file when it is opened, a pipe before its first line.
+// What only begins alike is read.
+func TestInput_unread(t *testing.T) {
+	for _, tt := range []struct{ content, by string }{
+		{"\xfd7zXZ\x00\n", "xz"},
+		{"BZh91AY&SY\n", "bzip2"},
+		{"\x28\xb5\x2f\xfd\n", "zstd"},
+		{"PK\x03\x04\n", "zip"},
+		{"\xfd7zXZ\n", ""},
+		{"BZh01AY&SY\n", ""},
+		{"BZh91AY&S\n", ""},
+		{"BZh9\n", ""},
+		{"\x28\xb5\x2f\n", ""},
+		{"PK\n", ""},
+	} {
+		name := filepath.Join(t.TempDir(), "in")
+		if err := os.WriteFile(name, []byte(tt.content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.WriteString(tt.content); err != nil {
+			t.Fatal(err)
+		}
+		pipe, err := Open(Stdin, r, 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pipe.Start(nil)
+		b, err := pipe.Next(t.Context()) // the writer has not closed the pipe
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, fileErr := Open(name, nil, 16)
+		for what, err := range map[string]error{"pipe": b.Err, "file": fileErr} {
+			if got := err != nil && strings.Contains(err.Error(), " is compressed by "+tt.by+", which kvshell does not read"); got != (tt.by != "") {
+				t.Errorf("a %s with %q: %v", what, tt.content, err)
+			}
+			if tt.by != "" && exit.Code(err) != exit.Refused {
+				t.Errorf("a %s with %q: exit code %d", what, tt.content, exit.Code(err))
+			}
+		}
+		if file != nil {
+			_ = file.Close() // was not written to
+		}
+		_ = pipe.Close()
+		_, _ = w.Close(), r.Close()
+	}
+}
+
 func TestInput_longLine(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	tests := []struct {

@@ -300,6 +300,9 @@ func TestFilter_oneBucket(t *testing.T) {
 	must(t, f.Reserve(cuckooext.Config{Capacity: 1000, Hash: hash.XXH64}))
 	var item []byte
 	for i := 0; ; i++ {
+		if i == 10_000 {
+			t.Fatal("no item has one bucket")
+		}
 		item = fmt.Append(nil, "copied ", i)
 		copies := [][]byte{item, item, item, item, item}
 		_, err := f.AddMany(copies, nil)

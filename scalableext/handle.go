@@ -156,13 +156,14 @@ const tries = 3
 // closed. It repeats the lookup, finally while no commit to the key runs. Then the filter can only be closed if the
 // caller is inside a transaction's function, as the transaction has the gate in place of the key's lock.
 func (h *Handle[F]) readSteady(look func(kv.Reader) error) error {
-	read := h.Read
-	for n := 1; ; n++ {
-		if err := read(look); !errors.Is(err, ErrMoved) {
+	for range tries {
+		if err := h.Read(look); !errors.Is(err, ErrMoved) {
 			return err
 		}
-		if n == tries {
-			read = func(look func(kv.Reader) error) error { return h.DB.ReadLocked(h.Key, look) }
+	}
+	for {
+		if err := h.DB.ReadLocked(h.Key, look); !errors.Is(err, ErrMoved) {
+			return err
 		}
 	}
 }

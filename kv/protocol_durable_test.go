@@ -244,36 +244,23 @@ var syncs = map[string]func(s *store) error{
 	},
 }
 
-// What is committed while a sync is under way is not covered by it.
+// What is committed while a sync is under way is not covered by it, not even a commit of a single operation, the one
+// right after the sync's.
 func TestDurable_committedDuringSync(t *testing.T) {
-	eachSync(t, openCrashStore, func(s *crashStore, key string, sync func() error) {
-		synced := s.next("log: synced")
-		syncing := s.begin(sync)
-		syncing.reaches(synced)
-		// A commit of a single operation, the one right after the sync's.
-		s.set(key, 1, 7)
-		synced.release()
-		syncing.wait()
-	})
+	setDuringSync(t, "log: synced", openCrashStore, func(*crashStore, string) {})
 }
 
 // What becomes pending while a sync flushes what was pending before is not covered by it.
 func TestDurable_pendingDuringFlush(t *testing.T) {
-	eachSync(t, openGatheredCrash, func(s *crashStore, key string, sync func() error) {
+	setDuringSync(t, "flush: applied", openGatheredCrash, func(s *crashStore, key string) {
 		s.set(key, 1, 6)
 		s.wantGathered(1)
-		flushed := s.next("flush: applied")
-		syncing := s.begin(sync)
-		syncing.reaches(flushed)
-		s.set(key, 1, 7)
-		flushed.release()
-		syncing.wait()
 	})
 }
 
-// eachSync has test set bit 7 of the object under a key while a sync is under way, for each way to sync. The sync does
-// not make the bit durable.
-func eachSync(t *testing.T, open func(*testing.T) *crashStore, test func(s *crashStore, key string, sync func() error)) {
+// setDuringSync sets bit 7 of an object when a sync has come to a point, for each way to sync. The sync does not make
+// the bit durable. What comes before the sync is done to the object's key.
+func setDuringSync(t *testing.T, point string, open func(*testing.T) *crashStore, before func(s *crashStore, key string)) {
 	for name, sync := range syncs {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
@@ -281,7 +268,14 @@ func eachSync(t *testing.T, open func(*testing.T) *crashStore, test func(s *cras
 			key := string(s.KeyBeside("f", "k")) // a commit to f holds its lock while it waits
 			s.create(key)
 			s.must(s.Sync())
-			test(s, key, func() error { return sync(s.store) })
+			before(s, key)
+
+			reached := s.next(point)
+			syncing := s.begin(func() error { return sync(s.store) })
+			syncing.reaches(reached)
+			s.set(key, 1, 7)
+			reached.release()
+			syncing.wait()
 			s.wantDurableOnceAcknowledged(key, 1, 7)
 		})
 	}

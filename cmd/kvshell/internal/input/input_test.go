@@ -61,7 +61,6 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// A line that is too long ends the input before it takes more memory. The lines before it are given.
 // Input that is compressed in a form that is not read is refused: a file when it is opened, a pipe before its first line.
 // What only begins alike is read.
 func TestInput_unread(t *testing.T) {
@@ -114,6 +113,7 @@ func TestInput_unread(t *testing.T) {
 	}
 }
 
+// A line that is too long ends the input before it takes more memory. The lines before it are given.
 func TestInput_longLine(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	tests := []struct {

@@ -59,6 +59,7 @@ func TestRoom_refused(t *testing.T) {
 type crowd struct {
 	net.Listener
 	open, most atomic.Int32
+	came       chan struct{} // an element for each connection
 }
 
 type member struct {
@@ -70,6 +71,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 	n := c.open.Add(1)
 	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
 	}
+	c.came <- struct{}{}
 	return &member{of: c}, nil
 }
 
@@ -83,9 +85,9 @@ func TestMetricsListener(t *testing.T) {
 	w := serve(t, nil)
 	const places, rounds = 3, 1000
 	w.server.HaveRoom(10, 1, places)
-	inner := &crowd{}
+	inner := &crowd{came: make(chan struct{}, 2*rounds)}
 	l := w.server.MetricsListener(inner)
-	accepted := make(chan net.Conn)
+	accepted := make(chan net.Conn, 2*rounds) // so that nothing but the listener makes a connection wait
 	ended := make(chan error)
 	go func() {
 		for {
@@ -98,8 +100,10 @@ func TestMetricsListener(t *testing.T) {
 		}
 	}()
 	var open []net.Conn
+	<-inner.came
 	for range rounds {
 		open = append(open, <-accepted)
+		<-inner.came // the next one
 		if len(open) == places {
 			_ = open[0].Close() // of a member: no error
 			_ = open[0].Close()
@@ -107,7 +111,7 @@ func TestMetricsListener(t *testing.T) {
 		}
 	}
 	if most := inner.most.Load(); most != places+1 {
-		t.Errorf("%d connections were open at a time, want %d and one that waits", most, places)
+		t.Fatalf("%d connections were open at a time, want %d and one that waits", most, places)
 	}
 	open = append(open, <-accepted)
 	_ = l.Close() // of a crowd: no error

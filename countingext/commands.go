@@ -88,7 +88,16 @@ func configOf(a scalableext.Asked) Config {
 // Bloom filters.
 var defaultAsked = scalableext.Asked{Capacity: 100, ErrorRate: 0.01, Expansion: scalableext.DefaultExpansion}
 
+// The options of CBF.RESERVE and CBF.INSERT, and how many values each has.
+var (
+	reserveOptions = map[string]int{"EXPANSION": 1, "NONSCALING": 0, "TTL": 1, "HASH": 1}
+	insertOptions  = map[string]int{"CAPACITY": 1, "ERROR": 1, "EXPANSION": 1, "NOCREATE": 0, "NONSCALING": 0, "ITEMS": 0}
+)
+
 func reserve(c *module.Call) reply.Reply {
+	if failed, ok := scalableext.CheckOptions(c.Args[3:], reserveOptions); !ok {
+		return failed
+	}
 	return scalableext.Reserve(c, defaultAsked, func(a scalableext.Asked) error { return handleOf(c).Reserve(configOf(a)) })
 }
 
@@ -102,6 +111,9 @@ func add(c *module.Call) reply.Reply {
 func madd(c *module.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
 
 func insert(c *module.Call) reply.Reply {
+	if failed, ok := scalableext.CheckOptions(c.Args[1:], insertOptions); !ok {
+		return failed
+	}
 	return scalableext.Insert(c, defaultAsked, func(a scalableext.Asked) scalableext.Spec { return configOf(a).spec }, addItems)
 }
 

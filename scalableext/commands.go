@@ -56,6 +56,24 @@ func Insert(c *module.Call, defaults Asked, spec func(Asked) Spec, add func(c *m
 	return add(c, spec(*asked), items)
 }
 
+// CheckOptions refuses a word that is none of the options; options has how many values each takes. It looks no further
+// than ITEMS. ParseReserve and ParseInsert take other words, too, as RedisBloom does: commands that RedisBloom does not
+// have call CheckOptions first.
+func CheckOptions(args [][]byte, options map[string]int) (failed reply.Reply, ok bool) {
+	for i := 0; i < len(args); i++ {
+		word := text.FoldCase(args[i])
+		values, known := options[word]
+		switch {
+		case !known:
+			return reply.Errorf("ERR unknown option '%.128s'", args[i]), false
+		case word == "ITEMS":
+			return reply.Nil, true
+		}
+		i += values
+	}
+	return reply.Nil, true
+}
+
 // ParseReserve parses the words of BF.RESERVE and CBF.RESERVE:
 //
 //	key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH keyed|xxh64]
@@ -95,7 +113,8 @@ func ParseReserve(c *module.Call, defaults Asked) (a Asked, failed reply.Reply, 
 	return a, reply.Nil, true
 }
 
-// parseOptions parses the first occurrence of each option. It ignores other words, as RedisBloom does.
+// parseOptions parses the first occurrence of each option. It ignores other words, as RedisBloom does; see
+// CheckOptions.
 func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	bad := func(text string) (reply.Reply, bool) { return reply.Error(text), false }
 	expansion, ttl := int64(-1), int64(0)

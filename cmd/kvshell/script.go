@@ -14,6 +14,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -42,7 +43,7 @@ func (sh *shell) runScript(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s := script{shell: sh}
+	s := script{shell: sh, hinted: make(map[string]bool)}
 	in := sh.stdin
 	switch sh.script.file {
 	case "":
@@ -128,7 +129,13 @@ type script struct {
 	exec   executor // nil before the first command
 	code   int      // the highest exit code of the replies so far
 	queued int      // commands since MULTI
+
+	table  *module.Table   // of hints, nil before the first that needs it
+	hinted map[string]bool // hints that were told
 }
+
+// maxHints is the most different hints that a script is told.
+const maxHints = 20
 
 func (s *script) run(ctx context.Context, line scriptLine) error {
 	if line.err != nil {
@@ -169,6 +176,7 @@ func (s *script) do(ctx context.Context, exec executor, line scriptLine, words [
 	if err := s.answer(line, r); err != nil {
 		return err
 	}
+	s.hint(exec, line, words, r)
 	switch {
 	case !exec.InTransaction():
 		s.queued = 0
@@ -189,6 +197,29 @@ func (s *script) answer(line scriptLine, r reply.Reply) error {
 		fmt.Fprintf(s.shell.stderr, "%s%s:%d: %s\n", s.shell.name, s.name, line.number, firstError(r))
 	}
 	return nil
+}
+
+// hint tells, with the line, what may help with a reply. It tells each hint once, and asks a server for its table once.
+func (s *script) hint(exec executor, line scriptLine, words [][]byte, r reply.Reply) {
+	if len(s.hinted) == maxHints {
+		return
+	}
+	table := func() *module.Table {
+		if s.table == nil {
+			s.table = exec.Table()
+		}
+		return s.table
+	}
+	hint := s.shell.hintText(table, words, r, nil)
+	if hint == "" || s.hinted[hint] {
+		return
+	}
+	s.hinted[hint] = true
+	place := fmt.Sprintf("line %d", line.number)
+	if s.name != "" {
+		place = fmt.Sprintf("%s:%d", s.name, line.number)
+	}
+	fmt.Fprintf(s.shell.stderr, "%s%s: %s\n", s.shell.name, place, hint)
 }
 
 // firstError returns the text of the first error in a reply, nil if it has none.

@@ -83,7 +83,7 @@ func TestErrors_options(t *testing.T) {
 	}
 	db := inMemory()
 	defer db.Close()
-	o := sievekv.SetOptions{If: sievekv.IfThere + sievekv.IfMissing}
+	o := sievekv.SetOptions{If: sievekv.IfExists + sievekv.IfMissing}
 	if done, err := db.SetWith("k", nil, o); done || !errors.Is(err, sievekv.ErrOptions) {
 		t.Errorf("SetWith(%+v) = %v, %v, want ErrOptions", o, done, err)
 	}

@@ -151,7 +151,7 @@ func ExampleDB_Scan() {
 		log.Fatal(err)
 	}
 	var keys []string
-	for key, err := range db.Scan(context.Background(), sievekv.ScanOptions{Match: "seen:*", Objects: true}) {
+	for key, err := range db.Scan(context.Background(), sievekv.ScanOptions{Match: "seen:*", NoStrings: true}) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -18,7 +18,7 @@ func (db *DB) With(level Durability) *DB { return &DB{store: db.store, level: le
 
 // SetOptions say how SetWith writes. The zero value makes it behave like Set.
 type SetOptions struct {
-	// If is the condition: IfMissing or IfThere; 0 means none.
+	// If is the condition: IfMissing or IfExists; 0 means none.
 	If SetIf
 
 	// At most one of the fields below may be set. With none the key does not expire.
@@ -33,7 +33,7 @@ type SetIf = kv.SetIf
 // The conditions of SetWith. They hold for keys of any type.
 const (
 	IfMissing = kv.SetIfMissing // the key must be missing
-	IfThere   = kv.SetIfThere   // the key must exist
+	IfExists  = kv.SetIfExists  // the key must exist
 )
 
 // Get returns a copy of the string under a key. The errors are ErrNotFound, and ErrWrongType for a filter.
@@ -61,8 +61,8 @@ func (db *DB) SetWith(key string, value []byte, o SetOptions) (bool, error) {
 
 // stored returns the options in the form of package kv.
 func (o SetOptions) stored(store *kv.DB) (kv.SetOptions, error) {
-	if o.If != kv.SetAlways && o.If != IfMissing && o.If != IfThere {
-		return kv.SetOptions{}, fmt.Errorf("%w: SetOptions.If is %d, want IfMissing, IfThere or 0", ErrOptions, o.If)
+	if o.If != kv.SetAlways && o.If != IfMissing && o.If != IfExists {
+		return kv.SetOptions{}, fmt.Errorf("%w: SetOptions.If is %d, want IfMissing, IfExists or 0", ErrOptions, o.If)
 	}
 	opts := kv.SetOptions{If: o.If, KeepTTL: o.KeepTTL}
 	given := 0
@@ -178,7 +178,7 @@ func remaining(at, now int64) time.Duration {
 //
 //   - Match: a pattern as in the command KEYS, with *, ?, [abc], and \ before a character that stands for itself;
 //   - Type: the name of a type as TypeOf returns it, in any case;
-//   - Objects: no strings.
+//   - NoStrings: leaves strings out.
 //
 // See kv.ScanOptions for the others.
 type ScanOptions = kv.ScanOptions

@@ -58,7 +58,7 @@ func BenchmarkColdLookup(b *testing.B) {
 	dir := b.TempDir()
 	db := open(b, dir, &kv.Options{Durability: kv.NoSync})
 	fill(b, db, "f", n, 0.01)
-	if err := db.CompactAll(b.Context()); err != nil { // as a filter at rest is
+	if err := db.CompactTables(b.Context()); err != nil { // as a filter at rest is
 		b.Fatal(err)
 	}
 	closeDB(b, db)

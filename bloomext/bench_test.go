@@ -153,7 +153,7 @@ func BenchmarkAdd(b *testing.B) {
 		if err := g.Reserve(bloomext.Config{Capacity: capacity, ErrorRate: 0.01, NonScaling: true}); err != nil {
 			b.Fatal(err)
 		}
-		before, _ := db.LogBytes()
+		before, _ := db.LogBytesWritten()
 		var buf [16]byte
 		var i uint64
 		b.ReportAllocs()
@@ -166,7 +166,7 @@ func BenchmarkAdd(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		after, _ := db.LogBytes()
+		after, _ := db.LogBytesWritten()
 		b.ReportMetric(float64(after-before)/float64(i), "logB/new")
 	})
 	b.Run("duplicate/sievekv", func(b *testing.B) {

@@ -16,41 +16,65 @@ func Module() module.Module {
 		write = module.Write | module.DenyOOM | module.ModuleFlag
 		read  = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
-	command := scalableext.Define("bloom")
-	merge := command("BF.MERGE", -3, write, "dest src [src ...]",
-		"Adds the contents of the other filters to dest. All filters must have been made with equal parameters.",
-		"O(M) for M blocks of all filters", "BF.MADD monday a b\nBF.MADD tuesday b c\nBF.MERGE week monday tuesday", merge)
-	merge.LastKey, merge.KeyFlags = -1, []string{"RW access update", "RO access"}
 	m := module.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings()}
-	m.Commands = []module.Command{
-		command("BF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
-			"Makes an empty Bloom filter.", "O(1), whatever the size", "BF.RESERVE seen 0.01 1000000", reserve),
-		command("BF.ADD", 3, write|module.Fast, "key item",
-			"Adds an item, and makes the filter if it is missing; answers 1 if the item is new, 0 if it may have been added before.",
-			"O(k n) for k hashes and n layers", "BF.ADD seen http://example.org/", add),
-		command("BF.MADD", -3, write, "key item [item ...]",
-			"Adds items in one commit, and makes the filter if it is missing; answers 1 or 0 for each.",
-			"O(N k n) for N items, k hashes and n layers", "BF.MADD seen a b c", madd),
-		command("BF.INSERT", -4, write,
-			"key [CAPACITY n] [ERROR r] [EXPANSION e] [NOCREATE] [NONSCALING] ITEMS item [item ...]",
-			"Adds items as BF.MADD does, and makes the filter as the options say if it is missing.",
-			"O(N k n) for N items, k hashes and n layers", "BF.INSERT seen CAPACITY 10000 ITEMS a b c", insert),
-		command("BF.EXISTS", 3, read, "key item",
-			"Answers 1 if the item may have been added, 0 if it was not.",
-			"O(k n) for k hashes and n layers", "BF.ADD seen a\nBF.EXISTS seen a", exists),
-		command("BF.MEXISTS", -3, read&^module.Fast, "key item [item ...]",
-			"Answers 1 or 0, as BF.EXISTS, for each item.",
-			"O(N k n) for N items, k hashes and n layers", "BF.MADD seen a b\nBF.MEXISTS seen a z", mexists),
-		command("BF.CARD", 2, read, "key",
-			"Answers the number of items that were new when added; 0 for a missing key.",
-			"O(n) for n layers", "BF.MADD seen a b\nBF.CARD seen", card),
-		command("BF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | HASH]",
-			"Answers facts about the filter, or one fact.", "O(n) for n layers", "BF.MADD seen a b\nBF.INFO seen", info),
-		command("BF.DEBUG", 2, read, "key",
-			"Answers the number of items and a line for each layer, oldest first.",
-			"O(n) for n layers", "BF.MADD seen a b\nBF.DEBUG seen", debug),
-		merge,
-	}
+	m.Commands = scalableext.Commands("bloom", []module.Command{
+		{
+			Name: "BF.RESERVE", Arity: -4, Flags: write,
+			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
+			Summary:    "Makes an empty Bloom filter.",
+			Complexity: "O(1), whatever the size", Example: "BF.RESERVE seen 0.01 1000000", Handler: reserve,
+		},
+		{
+			Name: "BF.ADD", Arity: 3, Flags: write | module.Fast, Syntax: "key item",
+			Summary:    "Adds an item, and makes the filter if it is missing; answers 1 if the item is new, 0 if it may have been added before.",
+			Complexity: "O(k n) for k hashes and n layers", Example: "BF.ADD seen http://example.org/", Handler: add,
+		},
+		{
+			Name: "BF.MADD", Arity: -3, Flags: write, Syntax: "key item [item ...]",
+			Summary:    "Adds items in one commit, and makes the filter if it is missing; answers 1 or 0 for each.",
+			Complexity: "O(N k n) for N items, k hashes and n layers", Example: "BF.MADD seen a b c", Handler: madd,
+		},
+		{
+			Name: "BF.INSERT", Arity: -4, Flags: write,
+			Syntax:     "key [CAPACITY n] [ERROR r] [EXPANSION e] [NOCREATE] [NONSCALING] ITEMS item [item ...]",
+			Summary:    "Adds items as BF.MADD does, and makes the filter as the options say if it is missing.",
+			Complexity: "O(N k n) for N items, k hashes and n layers",
+			Example:    "BF.INSERT seen CAPACITY 10000 ITEMS a b c", Handler: insert,
+		},
+		{
+			Name: "BF.EXISTS", Arity: 3, Flags: read, Syntax: "key item",
+			Summary:    "Answers 1 if the item may have been added, 0 if it was not.",
+			Complexity: "O(k n) for k hashes and n layers", Example: "BF.ADD seen a\nBF.EXISTS seen a", Handler: exists,
+		},
+		{
+			Name: "BF.MEXISTS", Arity: -3, Flags: read &^ module.Fast, Syntax: "key item [item ...]",
+			Summary:    "Answers 1 or 0, as BF.EXISTS, for each item.",
+			Complexity: "O(N k n) for N items, k hashes and n layers",
+			Example:    "BF.MADD seen a b\nBF.MEXISTS seen a z", Handler: mexists,
+		},
+		{
+			Name: "BF.CARD", Arity: 2, Flags: read, Syntax: "key",
+			Summary:    "Answers the number of items that were new when added; 0 for a missing key.",
+			Complexity: "O(n) for n layers", Example: "BF.MADD seen a b\nBF.CARD seen", Handler: card,
+		},
+		{
+			Name: "BF.INFO", Arity: -2, Flags: read, Syntax: "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | HASH]",
+			Summary:    "Answers facts about the filter, or one fact.",
+			Complexity: "O(n) for n layers", Example: "BF.MADD seen a b\nBF.INFO seen", Handler: info,
+		},
+		{
+			Name: "BF.DEBUG", Arity: 2, Flags: read, Syntax: "key",
+			Summary:    "Answers the number of items and a line for each layer, oldest first.",
+			Complexity: "O(n) for n layers", Example: "BF.MADD seen a b\nBF.DEBUG seen", Handler: debug,
+		},
+		{
+			Name: "BF.MERGE", Arity: -3, Flags: write, Syntax: "dest src [src ...]",
+			LastKey: -1, KeyFlags: []string{"RW access update", "RO access"},
+			Summary:    "Adds the contents of the other filters to dest. All filters must have been made with equal parameters.",
+			Complexity: "O(M) for M blocks of all filters",
+			Example:    "BF.MADD monday a b\nBF.MADD tuesday b c\nBF.MERGE week monday tuesday", Handler: merge,
+		},
+	})
 	return m
 }
 

@@ -21,7 +21,7 @@ func mustLogBytes(tb testing.TB, db *kv.DB) uint64 {
 	if err := db.Sync(); err != nil {
 		tb.Fatal(err)
 	}
-	n, err := db.LogBytes()
+	n, err := db.LogBytesWritten()
 	if err != nil {
 		tb.Fatal(err)
 	}

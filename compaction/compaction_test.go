@@ -105,7 +105,7 @@ func TestService_reclaims(t *testing.T) {
 			}
 		}
 	}
-	if err := db.CompactAll(t.Context()); err != nil {
+	if err := db.CompactTables(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	full, err := db.DiskBytes()

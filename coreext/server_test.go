@@ -338,7 +338,7 @@ func TestMemory(t *testing.T) {
 	if _, err := f.AddManyUint64(items, added); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.DB.CompactAll(t.Context()); err != nil {
+	if err := w.DB.CompactTables(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	all, info := usage("f", "SAMPLES", "0"), w.Do("BF.INFO", "f", "SIZE").RESP2().Elems()[0].Int()

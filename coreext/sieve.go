@@ -51,7 +51,7 @@ func sieveCheck(c *module.Call) reply.Reply {
 func sieveCompact(c *module.Call) reply.Reply {
 	before, err := c.DB.DiskBytes()
 	if err == nil {
-		err = c.DB.CompactWhole(c.Context)
+		err = c.DB.Compact(c.Context)
 	}
 	if err != nil {
 		return module.ErrorReply(err)
@@ -97,7 +97,7 @@ func someStats(c *module.Call, limit int) (list []reply.Reply, err error) {
 	for cursor := uint64(0); ; {
 		var keys []string
 		err := c.Read(func(r kv.Reader) (err error) {
-			keys, cursor, err = r.ScanFrom(c.Context, cursor, batch, kv.ScanOptions{Objects: true})
+			keys, cursor, err = r.ScanFrom(c.Context, cursor, batch, kv.ScanOptions{NoStrings: true})
 			return err
 		})
 		if err != nil {

@@ -226,10 +226,10 @@ func set(c *module.Call) reply.Reply {
 	for args := c.Args[2:]; len(args) > 0; {
 		n := 1
 		switch word := text.FoldCase(args[0]); {
-		case word == "NX" && o.If != kv.SetIfThere:
+		case word == "NX" && o.If != kv.SetIfExists:
 			o.If = kv.SetIfMissing
 		case word == "XX" && o.If != kv.SetIfMissing:
-			o.If = kv.SetIfThere
+			o.If = kv.SetIfExists
 		case word == "GET":
 			get = true
 		default:

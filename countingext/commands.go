@@ -17,51 +17,85 @@ func Module() module.Module {
 		remove = module.Write | module.ModuleFlag
 		read   = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
-	command := scalableext.Define("counting")
-	merge := command("CBF.MERGE", -3, write, "dest src [src ...]",
-		"Adds the contents of the other filters to dest, each item as often as it is in them. All filters must have been made with equal parameters.",
-		"O(M) for M blocks of all filters", "CBF.MADD monday a b\nCBF.MADD tuesday b c\nCBF.MERGE week monday tuesday", merge)
-	merge.LastKey, merge.KeyFlags = -1, []string{"RW access update", "RO access"}
-	return module.Module{Name: "cbf", Types: []*kv.Type{countingType}, Commands: []module.Command{
-		command("CBF.RESERVE", -4, write, "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
-			"Makes an empty counting Bloom filter.", "O(1), whatever the size", "CBF.RESERVE online 0.01 1000000", reserve),
-		command("CBF.ADD", 3, write|module.Fast, "key item",
-			"Adds an item once more, and makes the filter if it is missing; answers 1 if the item was absent, otherwise 0.",
-			"O(k n) for k hashes and n layers", "CBF.ADD online alice", add),
-		command("CBF.MADD", -3, write, "key item [item ...]",
-			"Adds items in one commit, and makes the filter if it is missing; answers 1 or 0, as CBF.ADD, for each.",
-			"O(N k n) for N items, k hashes and n layers", "CBF.MADD online alice bob alice", madd),
-		command("CBF.INSERT", -4, write,
-			"key [CAPACITY n] [ERROR r] [EXPANSION e] [NOCREATE] [NONSCALING] ITEMS item [item ...]",
-			"Adds items as CBF.MADD does, and makes the filter as the options say if it is missing.",
-			"O(N k n) for N items, k hashes and n layers", "CBF.INSERT online CAPACITY 10000 ITEMS alice bob", insert),
-		command("CBF.DEL", 3, remove|module.Fast, "key item",
-			"Deletes an item once; answers 1, or 0 if it is absent. Deleting an item that was never added can remove other items.",
-			"O(k n) for k hashes and n layers", "CBF.ADD online alice\nCBF.DEL online alice\nCBF.EXISTS online alice\n"+
-				"CBF.DEL online alice", del),
-		command("CBF.MDEL", -3, remove, "key item [item ...]",
-			"Deletes items that were added before, each once, in one commit; answers 1 or 0, as CBF.DEL, for each.",
-			"O(N k n) for N items, k hashes and n layers", "CBF.MADD online alice bob\nCBF.MDEL online alice bob", mdel),
-		command("CBF.EXISTS", 3, read, "key item",
-			"Answers 1 if the item may be present, 0 if it is not.",
-			"O(k n) for k hashes and n layers", "CBF.ADD online alice\nCBF.EXISTS online alice", exists),
-		command("CBF.MEXISTS", -3, read&^module.Fast, "key item [item ...]",
-			"Answers 1 or 0, as CBF.EXISTS, for each item.",
-			"O(N k n) for N items, k hashes and n layers", "CBF.MADD online alice bob\nCBF.MEXISTS online alice carol", mexists),
-		command("CBF.COUNT", 3, read, "key item",
-			"Answers how often the item was added and not deleted: sometimes too high, never too low; 15 means that the count is not known any more.",
-			"O(k n) for k hashes and n layers", "CBF.MADD online alice alice\nCBF.COUNT online alice", countCommand),
-		command("CBF.CARD", 2, read, "key",
-			"Answers the number of adds minus deletions; 0 for a missing key.",
-			"O(n) for n layers", "CBF.MADD online alice bob\nCBF.CARD online", card),
-		command("CBF.INFO", -2, read, "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | KEPT | STUCK | LEFTOVER | DELETED | HASH]",
-			"Answers facts about the filter, or one fact.", "O(n) for n layers",
-			"CBF.MADD online alice bob\nCBF.INFO online", info),
-		command("CBF.DEBUG", 2, read, "key",
-			"Answers the number of items and a line for each layer, oldest first.",
-			"O(n) for n layers", "CBF.MADD online alice bob\nCBF.DEBUG online", debug),
-		merge,
-	}}
+	return module.Module{Name: "cbf", Types: []*kv.Type{countingType}, Commands: scalableext.Commands("counting", []module.Command{
+		{
+			Name: "CBF.RESERVE", Arity: -4, Flags: write,
+			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
+			Summary:    "Makes an empty counting Bloom filter.",
+			Complexity: "O(1), whatever the size", Example: "CBF.RESERVE online 0.01 1000000", Handler: reserve,
+		},
+		{
+			Name: "CBF.ADD", Arity: 3, Flags: write | module.Fast, Syntax: "key item",
+			Summary:    "Adds an item once more, and makes the filter if it is missing; answers 1 if the item was absent, otherwise 0.",
+			Complexity: "O(k n) for k hashes and n layers", Example: "CBF.ADD online alice", Handler: add,
+		},
+		{
+			Name: "CBF.MADD", Arity: -3, Flags: write, Syntax: "key item [item ...]",
+			Summary:    "Adds items in one commit, and makes the filter if it is missing; answers 1 or 0, as CBF.ADD, for each.",
+			Complexity: "O(N k n) for N items, k hashes and n layers", Example: "CBF.MADD online alice bob alice", Handler: madd,
+		},
+		{
+			Name: "CBF.INSERT", Arity: -4, Flags: write,
+			Syntax:     "key [CAPACITY n] [ERROR r] [EXPANSION e] [NOCREATE] [NONSCALING] ITEMS item [item ...]",
+			Summary:    "Adds items as CBF.MADD does, and makes the filter as the options say if it is missing.",
+			Complexity: "O(N k n) for N items, k hashes and n layers",
+			Example:    "CBF.INSERT online CAPACITY 10000 ITEMS alice bob", Handler: insert,
+		},
+		{
+			Name: "CBF.DEL", Arity: 3, Flags: remove | module.Fast, Syntax: "key item",
+			Summary:    "Deletes an item once; answers 1, or 0 if it is absent. Deleting an item that was never added can remove other items.",
+			Complexity: "O(k n) for k hashes and n layers",
+			Example: "CBF.ADD online alice\nCBF.DEL online alice\nCBF.EXISTS online alice\n" +
+				"CBF.DEL online alice", Handler: del,
+		},
+		{
+			Name: "CBF.MDEL", Arity: -3, Flags: remove, Syntax: "key item [item ...]",
+			Summary:    "Deletes items that were added before, each once, in one commit; answers 1 or 0, as CBF.DEL, for each.",
+			Complexity: "O(N k n) for N items, k hashes and n layers",
+			Example:    "CBF.MADD online alice bob\nCBF.MDEL online alice bob", Handler: mdel,
+		},
+		{
+			Name: "CBF.EXISTS", Arity: 3, Flags: read, Syntax: "key item",
+			Summary:    "Answers 1 if the item may be present, 0 if it is not.",
+			Complexity: "O(k n) for k hashes and n layers",
+			Example:    "CBF.ADD online alice\nCBF.EXISTS online alice", Handler: exists,
+		},
+		{
+			Name: "CBF.MEXISTS", Arity: -3, Flags: read &^ module.Fast, Syntax: "key item [item ...]",
+			Summary:    "Answers 1 or 0, as CBF.EXISTS, for each item.",
+			Complexity: "O(N k n) for N items, k hashes and n layers",
+			Example:    "CBF.MADD online alice bob\nCBF.MEXISTS online alice carol", Handler: mexists,
+		},
+		{
+			Name: "CBF.COUNT", Arity: 3, Flags: read, Syntax: "key item",
+			Summary:    "Answers how often the item was added and not deleted: sometimes too high, never too low; 15 means that the count is not known any more.",
+			Complexity: "O(k n) for k hashes and n layers",
+			Example:    "CBF.MADD online alice alice\nCBF.COUNT online alice", Handler: countCommand,
+		},
+		{
+			Name: "CBF.CARD", Arity: 2, Flags: read, Syntax: "key",
+			Summary:    "Answers the number of adds minus deletions; 0 for a missing key.",
+			Complexity: "O(n) for n layers", Example: "CBF.MADD online alice bob\nCBF.CARD online", Handler: card,
+		},
+		{
+			Name: "CBF.INFO", Arity: -2, Flags: read,
+			Syntax:     "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | KEPT | STUCK | LEFTOVER | DELETED | HASH]",
+			Summary:    "Answers facts about the filter, or one fact.",
+			Complexity: "O(n) for n layers", Example: "CBF.MADD online alice bob\nCBF.INFO online", Handler: info,
+		},
+		{
+			Name: "CBF.DEBUG", Arity: 2, Flags: read, Syntax: "key",
+			Summary:    "Answers the number of items and a line for each layer, oldest first.",
+			Complexity: "O(n) for n layers", Example: "CBF.MADD online alice bob\nCBF.DEBUG online", Handler: debug,
+		},
+		{
+			Name: "CBF.MERGE", Arity: -3, Flags: write, Syntax: "dest src [src ...]",
+			LastKey: -1, KeyFlags: []string{"RW access update", "RO access"},
+			Summary:    "Adds the contents of the other filters to dest, each item as often as it is in them. All filters must have been made with equal parameters.",
+			Complexity: "O(M) for M blocks of all filters",
+			Example:    "CBF.MADD monday a b\nCBF.MADD tuesday b c\nCBF.MERGE week monday tuesday", Handler: merge,
+		},
+	})}
 }
 
 // filterOf returns a handle for one command.

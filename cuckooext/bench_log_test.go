@@ -23,7 +23,7 @@ func BenchmarkLogBytes(b *testing.B) {
 				n, err := addMany(f, numbered(0, int(load*slots)-1000))
 				must(b, err)
 				must(b, db.Sync())
-				before, err := db.LogBytes()
+				before, err := db.LogBytesWritten()
 				must(b, err)
 				const more = 2000 // around the load
 				for i := 0; i < more; i += batch {
@@ -32,7 +32,7 @@ func BenchmarkLogBytes(b *testing.B) {
 					}
 				}
 				must(b, db.Sync())
-				after, err := db.LogBytes()
+				after, err := db.LogBytesWritten()
 				must(b, err)
 				b.ReportMetric(float64(after-before)/more, "logB/add")
 			})

@@ -22,45 +22,76 @@ func Module() module.Module {
 		write = module.Write | module.DenyOOM | module.ModuleFlag
 		read  = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
-	command := scalableext.Define("cuckoo")
-	return module.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Settings: settings(), Commands: []module.Command{
-		command("CF.RESERVE", -3, write,
-			"key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate] [HASH KEYED|XXH64]",
-			"Makes an empty cuckoo filter.", "O(1), whatever the size", "CF.RESERVE sessions 1000000 ERROR 0.001", reserve),
-		command("CF.ADD", 3, write|module.Fast, "key item",
-			"Adds one more copy of an item, and makes the filter if it is missing.",
-			"O(n) for n layers", "CF.ADD sessions alice", add),
-		command("CF.ADDNX", 3, write|module.Fast, "key item",
-			"Adds an item unless it may be present, and makes the filter if it is missing; answers 1 if it added the item, otherwise 0.",
-			"O(n) for n layers", "CF.ADDNX sessions alice\nCF.ADDNX sessions alice", addNX),
-		command("CF.INSERT", -4, write, "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]",
-			"Adds items in one commit, and makes the filter if it is missing; answers for each 1, or -1 if there is no room.",
-			"O(N n) for N items and n layers", "CF.INSERT sessions CAPACITY 10000 ITEMS alice bob", insert),
-		command("CF.INSERTNX", -4, write, "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]",
-			"Adds those items that are not present; answers for each 1, 0 if it may be present, or -1 if there is no room.",
-			"O(N n) for N items and n layers", "CF.INSERTNX sessions ITEMS alice bob alice", insertNX),
-		command("CF.EXISTS", 3, read, "key item",
-			"Answers 1 if the item may be present, 0 if it is not.",
-			"O(n) for n layers", "CF.ADD sessions alice\nCF.EXISTS sessions alice", exists),
-		command("CF.MEXISTS", -3, read&^module.Fast, "key item [item ...]",
-			"Answers 1 or 0, as CF.EXISTS, for each item.",
-			"O(N n) for N items and n layers", "CF.ADD sessions alice\nCF.MEXISTS sessions alice bob", mexists),
-		command("CF.COUNT", 3, read, "key item",
-			"Answers how many copies of the item there are, sometimes a little too many.",
-			"O(n) for n layers", "CF.INSERT sessions ITEMS alice alice\nCF.COUNT sessions alice", countCommand),
-		command("CF.DEL", 3, module.Write|module.Fast|module.ModuleFlag, "key item",
-			"Deletes one copy of an item that was added before. Deleting an item that was never added can remove another item.",
-			"O(n) for n layers", "CF.ADD sessions alice\nCF.EXISTS sessions alice\nCF.DEL sessions alice", del),
-		command("CF.COMPACT", 2, module.Write|module.ModuleFlag, "key",
-			"Moves entries to older layers that have room, and removes layers that become empty.",
-			"O(M) for M blocks of all layers", "CF.ADD sessions alice\nCF.COMPACT sessions", compactCommand),
-		command("CF.INFO", -2, read, "key [ERROR | HASH]",
-			"Answers facts about the filter, or its present false-positive rate, or the name of its hash.", "O(n) for n layers",
-			"CF.ADD sessions alice\nCF.INFO sessions\nCF.INFO sessions ERROR", info),
-		command("CF.DEBUG", 2, read, "key",
-			"Answers a line of facts about the filter.",
-			"O(n) for n layers", "CF.ADD sessions alice\nCF.DEBUG sessions", debug),
-	}}
+	return module.Module{Name: "cf", Types: []*kv.Type{cuckooType}, Settings: settings(), Commands: scalableext.Commands("cuckoo", []module.Command{
+		{
+			Name: "CF.RESERVE", Arity: -3, Flags: write,
+			Syntax:     "key capacity [BUCKETSIZE b] [MAXITERATIONS m] [EXPANSION e] [ERROR rate] [HASH KEYED|XXH64]",
+			Summary:    "Makes an empty cuckoo filter.",
+			Complexity: "O(1), whatever the size", Example: "CF.RESERVE sessions 1000000 ERROR 0.001", Handler: reserve,
+		},
+		{
+			Name: "CF.ADD", Arity: 3, Flags: write | module.Fast, Syntax: "key item",
+			Summary:    "Adds one more copy of an item, and makes the filter if it is missing.",
+			Complexity: "O(n) for n layers", Example: "CF.ADD sessions alice", Handler: add,
+		},
+		{
+			Name: "CF.ADDNX", Arity: 3, Flags: write | module.Fast, Syntax: "key item",
+			Summary:    "Adds an item unless it may be present, and makes the filter if it is missing; answers 1 if it added the item, otherwise 0.",
+			Complexity: "O(n) for n layers", Example: "CF.ADDNX sessions alice\nCF.ADDNX sessions alice", Handler: addNX,
+		},
+		{
+			Name: "CF.INSERT", Arity: -4, Flags: write, Syntax: "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]",
+			Summary:    "Adds items in one commit, and makes the filter if it is missing; answers for each 1, or -1 if there is no room.",
+			Complexity: "O(N n) for N items and n layers",
+			Example:    "CF.INSERT sessions CAPACITY 10000 ITEMS alice bob", Handler: insert,
+		},
+		{
+			Name: "CF.INSERTNX", Arity: -4, Flags: write, Syntax: "key [CAPACITY n] [NOCREATE] ITEMS item [item ...]",
+			Summary:    "Adds those items that are not present; answers for each 1, 0 if it may be present, or -1 if there is no room.",
+			Complexity: "O(N n) for N items and n layers",
+			Example:    "CF.INSERTNX sessions ITEMS alice bob alice", Handler: insertNX,
+		},
+		{
+			Name: "CF.EXISTS", Arity: 3, Flags: read, Syntax: "key item",
+			Summary:    "Answers 1 if the item may be present, 0 if it is not.",
+			Complexity: "O(n) for n layers", Example: "CF.ADD sessions alice\nCF.EXISTS sessions alice", Handler: exists,
+		},
+		{
+			Name: "CF.MEXISTS", Arity: -3, Flags: read &^ module.Fast, Syntax: "key item [item ...]",
+			Summary:    "Answers 1 or 0, as CF.EXISTS, for each item.",
+			Complexity: "O(N n) for N items and n layers",
+			Example:    "CF.ADD sessions alice\nCF.MEXISTS sessions alice bob", Handler: mexists,
+		},
+		{
+			Name: "CF.COUNT", Arity: 3, Flags: read, Syntax: "key item",
+			Summary:    "Answers how many copies of the item there are, sometimes a little too many.",
+			Complexity: "O(n) for n layers",
+			Example:    "CF.INSERT sessions ITEMS alice alice\nCF.COUNT sessions alice", Handler: countCommand,
+		},
+		{
+			Name: "CF.DEL", Arity: 3, Flags: module.Write | module.Fast | module.ModuleFlag, Syntax: "key item",
+			Summary:    "Deletes one copy of an item that was added before. Deleting an item that was never added can remove another item.",
+			Complexity: "O(n) for n layers",
+			Example:    "CF.ADD sessions alice\nCF.EXISTS sessions alice\nCF.DEL sessions alice", Handler: del,
+		},
+		{
+			Name: "CF.COMPACT", Arity: 2, Flags: module.Write | module.ModuleFlag, Syntax: "key",
+			Summary:    "Moves entries to older layers that have room, and removes layers that become empty.",
+			Complexity: "O(M) for M blocks of all layers",
+			Example:    "CF.ADD sessions alice\nCF.COMPACT sessions", Handler: compactCommand,
+		},
+		{
+			Name: "CF.INFO", Arity: -2, Flags: read, Syntax: "key [ERROR | HASH]",
+			Summary:    "Answers facts about the filter, or its present false-positive rate, or the name of its hash.",
+			Complexity: "O(n) for n layers",
+			Example:    "CF.ADD sessions alice\nCF.INFO sessions\nCF.INFO sessions ERROR", Handler: info,
+		},
+		{
+			Name: "CF.DEBUG", Arity: 2, Flags: read, Syntax: "key",
+			Summary:    "Answers a line of facts about the filter.",
+			Complexity: "O(n) for n layers", Example: "CF.ADD sessions alice\nCF.DEBUG sessions", Handler: debug,
+		},
+	})}
 }
 
 // errorReply is scalableext.ErrorReply with RedisBloom's words for cuckoo filters.

@@ -105,8 +105,9 @@ func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 	}
 }
 
-// CompactWhole does at once what services do over time, and compacts all tables of the store.
-func (db *DB) CompactWhole(ctx context.Context) error {
+// Compact does at once what services do over time: it compacts the queued objects and reclaims dropped ones. Then it
+// calls CompactTables.
+func (db *DB) Compact(ctx context.Context) error {
 	steps := []func(context.Context) (more bool, err error){
 		func(ctx context.Context) (bool, error) { return db.CompactQueued(ctx, db.MaxCommit()/2) },
 		db.Reclaim,
@@ -122,5 +123,5 @@ func (db *DB) CompactWhole(ctx context.Context) error {
 			}
 		}
 	}
-	return db.CompactAll(ctx)
+	return db.CompactTables(ctx)
 }

@@ -25,7 +25,7 @@ func TestCorrupt_text(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(db.CompactAll(t.Context()), db.Close()); err != nil {
+	if err := errors.Join(db.CompactTables(t.Context()), db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))

@@ -43,7 +43,7 @@ func TestDisk_compacted(t *testing.T) {
 		if _, err := db.Set(kv.NoSync, []byte("k"), []byte("v"), kv.SetOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.CompactAll(context.Background()); err != nil {
+		if err := db.CompactTables(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -146,8 +146,8 @@ func (db *DB) DiskBytes() (uint64, error) {
 	return db.store.Metrics().DiskBytes, nil
 }
 
-// LogBytes returns the bytes of write-ahead log this DB has written.
-func (db *DB) LogBytes() (uint64, error) {
+// LogBytesWritten is Metrics.LogBytesWritten with what is pending, which it flushes.
+func (db *DB) LogBytesWritten() (uint64, error) {
 	if err := db.enter(); err != nil {
 		return 0, err
 	}

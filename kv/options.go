@@ -53,8 +53,7 @@ func (d Durability) String() string {
 // Options configure a store. The zero value and a nil *Options mean the defaults named at each field. Open copies the
 // options.
 type Options struct {
-	// InMemory keeps the store in memory: Open's directory is ignored and
-	// everything is gone after Close. Default false.
+	// InMemory keeps the store in memory: Open ignores its directory, and Close forgets everything. Default false.
 	InMemory bool
 
 	// FS is the file system that the store is on. Tests pass file systems that crash or fail. Default: the operating

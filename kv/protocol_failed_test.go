@@ -61,8 +61,8 @@ func TestFailed_compaction(t *testing.T) {
 				t.Fatal(err)
 			}
 			all := s.begin(func() error {
-				if err := s.CompactAll(context.Background()); !errors.Is(err, kv.ErrFailed) {
-					return fmt.Errorf("CompactAll = %w, want ErrFailed", err)
+				if err := s.CompactTables(context.Background()); !errors.Is(err, kv.ErrFailed) {
+					return fmt.Errorf("CompactTables = %w, want ErrFailed", err)
 				}
 				return nil
 			})
@@ -124,8 +124,8 @@ func TestScheduler_givenUp(t *testing.T) {
 	s.HoldCompactions()
 	ctx, cancel := context.WithCancel(context.Background())
 	givenUp := s.begin(func() error {
-		if err := s.CompactAll(ctx); !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("CompactAll = %w, want Canceled", err)
+		if err := s.CompactTables(ctx); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("CompactTables = %w, want Canceled", err)
 		}
 		return nil
 	})
@@ -135,8 +135,8 @@ func TestScheduler_givenUp(t *testing.T) {
 	cancel()
 	givenUp.wait()
 	s.ReleaseCompactions()
-	if err := s.CompactAll(context.Background()); err != nil {
-		t.Errorf("CompactAll after one that was given up = %v", err)
+	if err := s.CompactTables(context.Background()); err != nil {
+		t.Errorf("CompactTables after one that was given up = %v", err)
 	}
 }
 
@@ -151,8 +151,8 @@ func TestClose_compactAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			all := s.begin(func() error {
-				if err := s.CompactAll(context.Background()); !errors.Is(err, kv.ErrClosed) {
-					return fmt.Errorf("CompactAll = %w, want ErrClosed", err)
+				if err := s.CompactTables(context.Background()); !errors.Is(err, kv.ErrClosed) {
+					return fmt.Errorf("CompactTables = %w, want ErrClosed", err)
 				}
 				return nil
 			})

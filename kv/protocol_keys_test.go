@@ -456,7 +456,7 @@ func TestAlone_oneTime(t *testing.T) {
 
 	s.set(t, "d", "v", kv.SetOptions{Expiry: at + 1})
 	s.passed.Store(2)
-	if done, err := s.Set(kv.NoSync, []byte("d"), []byte("v"), kv.SetOptions{If: kv.SetIfThere}); done || err != nil {
+	if done, err := s.Set(kv.NoSync, []byte("d"), []byte("v"), kv.SetOptions{If: kv.SetIfExists}); done || err != nil {
 		t.Errorf("Set of a key after it expired = %v, %v, want what is there to be missing", done, err)
 	}
 	s.sweepAll(t)

@@ -226,7 +226,7 @@ func TestReclaim_large(t *testing.T) {
 	const size = 4 << 20
 	s := openStore(t, &kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync})
 	s.must(s.buildLarge(t.Context(), "k", size/(8<<10), func(*kv.Builder) {}))
-	s.must(s.CompactAll(t.Context()))
+	s.must(s.CompactTables(t.Context()))
 	tables := func() uint64 {
 		m, err := s.Metrics()
 		s.must(err)
@@ -303,7 +303,7 @@ func TestReclaim_all(t *testing.T) {
 	const size = 2 << 20
 	s := openStore(t, &kv.Options{FS: vfs.NewMem(), Durability: kv.NoSync})
 	s.must(s.buildLarge(t.Context(), "k", size/(8<<10), func(*kv.Builder) {}))
-	s.must(s.CompactAll(t.Context()))
+	s.must(s.CompactTables(t.Context()))
 	s.must(s.DeleteAll(kv.NoSync))
 	if !s.reclaim() {
 		t.Error("nothing was reclaimed")

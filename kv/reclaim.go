@@ -189,9 +189,9 @@ func (db *DB) MaintenanceStats() (folds, dropped, reclaimed uint64) {
 	return db.stats.folds.Load(), db.stats.foldsDropped.Load(), db.stats.reclaimed.Load()
 }
 
-// CompactAll folds the queued blocks and makes Pebble compact the whole store. A store that is not written comes to
-// the same state by itself. It takes as long as reading and writing all of the store.
-func (db *DB) CompactAll(ctx context.Context) error {
+// CompactTables makes Pebble compact all tables, and folds the queued blocks. It takes as long as reading and writing
+// all of the store.
+func (db *DB) CompactTables(ctx context.Context) error {
 	if err := db.enter(); err != nil {
 		return err
 	}

@@ -32,8 +32,8 @@ type ScanOptions struct {
 	// Type is the name of a type as TYPE prints it, in any case; "" means all.
 	Type string
 
-	// Objects leaves out strings.
-	Objects bool
+	// NoStrings leaves strings out.
+	NoStrings bool
 
 	// Charge, if set, is called with the length of each key before it is added to the result. If it returns an error,
 	// the scan ends with the error.
@@ -41,7 +41,7 @@ type ScanOptions struct {
 }
 
 func (o ScanOptions) wants(key []byte, h *format.Header) bool {
-	return (!o.Objects || h.ID != 0) && (o.Type == "" || text.FoldString(o.Type) == text.FoldString(h.TypeName)) &&
+	return (!o.NoStrings || h.ID != 0) && (o.Type == "" || text.FoldString(o.Type) == text.FoldString(h.TypeName)) &&
 		(o.Pattern == nil || o.Pattern.Match(key))
 }
 

@@ -22,7 +22,7 @@ type SetIf uint8
 const (
 	SetAlways SetIf = iota
 	SetIfMissing
-	SetIfThere
+	SetIfExists
 )
 
 // SetOptions say how Set writes. The zero value replaces what is there with a value that does not expire.
@@ -107,7 +107,7 @@ func (w *Writer) Set(key, value []byte, s SetOptions) (bool, error) {
 		return false, err
 	}
 	there := v.object
-	if s.If == SetIfMissing && there != nil || s.If == SetIfThere && there == nil {
+	if s.If == SetIfMissing && there != nil || s.If == SetIfExists && there == nil {
 		return false, nil
 	}
 	expiry := s.Expiry

@@ -14,7 +14,7 @@ const (
 	Write Flags = 1 << iota
 	ReadOnly
 	DenyOOM // may make the store larger
-	Fast    // takes constant time
+	Fast    // takes constant time, or nearly, such as a look at each layer of a filter
 	Admin
 	ModuleFlag // from a module, not built in
 	NoMulti    // cannot be part of a transaction

@@ -15,9 +15,19 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 )
 
-// ErrSetting is returned for a setting that does not exist, cannot be changed, or cannot have the value. The message
-// names the setting, the value, and what is allowed.
-var ErrSetting = errors.New("module: bad setting")
+// The errors of settings, for errors.Is.
+var (
+	// ErrSetting is returned by SetSetting and CheckSettings for a setting that does not exist, cannot be changed, or
+	// cannot have the value. The message names the setting and the value, and says what is allowed.
+	ErrSetting = errors.New("module: bad setting")
+
+	// ErrNoSetting is the reason if no module has a setting of the name. ChangeSettings returns it alone; an
+	// ErrSetting wraps it.
+	ErrNoSetting = errors.New("there is no such setting")
+
+	errImmutableSetting = errors.New("can't set immutable config")
+	errSettingTwice     = errors.New("duplicate parameter")
+)
 
 // Setting is a value that users of an open store can read with CONFIG GET and mostly change with CONFIG SET. Values
 // are in memory only: the next Open starts with the defaults, as a Redis server without CONFIG REWRITE does.
@@ -34,8 +44,9 @@ type Setting struct {
 	// Value, if set, returns the value instead of Default, for a setting that cannot be changed.
 	Value func(db *kv.DB) string
 
-	// Check returns a value in the form in which it is kept and shown. Its error says what is allowed, and completes
-	// a sentence of CONFIG SET: "argument must be ...". A nil Check means that the setting cannot be changed.
+	// Check returns a value in the form in which it is kept and shown. Its error says what is allowed, such as
+	// "argument must be between 1 and 10 inclusive": CONFIG SET ends its error with it. A nil Check means that the
+	// setting cannot be changed.
 	Check func(text string) (canonical string, err error)
 
 	// Fits, if set, is called after Check with the new values of all settings. It refuses values that do not go
@@ -156,14 +167,6 @@ func (h *Host) settingValue(name string) *settingValue {
 	}
 	return s.value.Load()
 }
-
-// The errors that do not depend on the value.
-var (
-	// ErrNoSetting is the error for the name of a setting that no module has.
-	ErrNoSetting        = errors.New("there is no such setting")
-	errImmutableSetting = errors.New("can't set immutable config")
-	errSettingTwice     = errors.New("duplicate parameter")
-)
 
 // ChangeSettings sets several settings, all or none. If one is refused, it returns its name and the reason. c is the
 // call of CONFIG SET, nil if the program makes the change.

@@ -10,7 +10,9 @@ const modulePath = "github.com/sievekv/sievekv"
 
 // Version returns the version of sievekv in the program, such as v1.2.3. If it was built from a checkout, that is
 // "devel" with the revision, and "+dirty" if files were changed. If nothing is known, it is "unknown".
-var Version = sync.OnceValue(func() string {
+func Version() string { return version() }
+
+var version = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -1,6 +1,7 @@
 package scalableext
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -20,18 +21,15 @@ const reserveWords = 7
 // MaxTTL is the longest time to live of a new filter, in seconds: 100 years.
 const MaxTTL = 100 * 366 * 24 * 60 * 60
 
-// Define returns a function that makes the commands of a group, each on one key.
-func Define(group string) func(
-	name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply,
-) module.Command {
-	return func(
-		name string, arity int, flags module.Flags, syntax, summary, complexity, example string, f func(*module.Call) reply.Reply,
-	) module.Command {
-		return module.Command{
-			Name: name, Arity: arity, Flags: flags, FirstKey: 1, LastKey: 1, KeyStep: 1, Group: group,
-			Summary: summary, Syntax: syntax, Complexity: complexity, Example: example, Handler: f,
-		}
+// Commands completes the commands of a group, and returns them: unless a command says otherwise, its first argument is
+// its only key.
+func Commands(group string, commands []module.Command) []module.Command {
+	for i := range commands {
+		c := &commands[i]
+		c.Group = group
+		c.FirstKey, c.LastKey, c.KeyStep = cmp.Or(c.FirstKey, 1), cmp.Or(c.LastKey, 1), cmp.Or(c.KeyStep, 1)
 	}
+	return commands
 }
 
 // Reserve runs BF.RESERVE and CBF.RESERVE.

@@ -130,13 +130,18 @@ func existsCommand(c *module.Call) reply.Reply {
 // A program's own type of filter, a Bloom filter that grows, with two commands. The handle finds the filter under a
 // key, makes it, and repeats lookups; the chain opens its layers and adds new ones.
 func Example() {
-	define := scalableext.Define("tags")
-	tagsModule := module.Module{Name: "tags", Types: []*kv.Type{tagsType}, Commands: []module.Command{
-		define("TAG.ADD", 3, module.Write|module.DenyOOM|module.ModuleFlag, "key item",
-			"Adds an item; answers 1 if it is new, else 0.", "O(1)", "TAG.ADD post:1 go", addCommand),
-		define("TAG.EXISTS", 3, module.ReadOnly|module.Fast|module.ModuleFlag, "key item",
-			"Answers 1 if the item may have been added, else 0.", "O(1)", "TAG.EXISTS post:1 go", existsCommand),
-	}}
+	tagsModule := module.Module{Name: "tags", Types: []*kv.Type{tagsType}, Commands: scalableext.Commands("tags", []module.Command{
+		{
+			Name: "TAG.ADD", Arity: 3, Flags: module.Write | module.DenyOOM | module.ModuleFlag, Syntax: "key item",
+			Summary:    "Adds an item; answers 1 if it is new, else 0.",
+			Complexity: "O(1)", Example: "TAG.ADD post:1 go", Handler: addCommand,
+		},
+		{
+			Name: "TAG.EXISTS", Arity: 3, Flags: module.ReadOnly | module.Fast | module.ModuleFlag, Syntax: "key item",
+			Summary:    "Answers 1 if the item may have been added, else 0.",
+			Complexity: "O(1)", Example: "TAG.EXISTS post:1 go", Handler: existsCommand,
+		},
+	})}
 	db, err := kv.Open("", &kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(tagsModule)})
 	if err != nil {
 		log.Fatal(err)

@@ -55,7 +55,7 @@ func (l *largest) collect(s *Server, out chan<- prometheus.Metric) {
 	if l.bytes == nil {
 		l.bytes = make(map[string]uint64)
 	}
-	keys, next, err := s.db.ScanFrom(s.ctx, l.cursor, perCollect, kv.ScanOptions{Objects: true})
+	keys, next, err := s.db.ScanFrom(s.ctx, l.cursor, perCollect, kv.ScanOptions{NoStrings: true})
 	if err != nil {
 		return // sievekv_up shows it
 	}

@@ -141,7 +141,7 @@ func TestCrash_merge(t *testing.T) {
 
 func mustDisk(t *testing.T, db *kv.DB) uint64 {
 	t.Helper()
-	must(t, db.CompactAll(t.Context()))
+	must(t, db.CompactTables(t.Context()))
 	size, err := db.DiskBytes()
 	must(t, err)
 	return size

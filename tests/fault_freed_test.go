@@ -124,7 +124,7 @@ func TestFault_freedFromInside(t *testing.T) {
 				f := newFiller(t, db, "k")
 				must(t, tt.fill(db))
 				must(t, f.write(10))
-				must(t, db.CompactAll(ctx))       // what has no room yet is not what is asked
+				must(t, db.CompactTables(ctx))    // what has no room yet is not what is asked
 				for refused := false; !refused; { // tables that are not needed any more go in their own time
 					disk.take(left)
 					disk.await(1)

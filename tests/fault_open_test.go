@@ -280,7 +280,7 @@ func TestFault_flippedTables(t *testing.T) {
 	items := itemsOf("k", 200)
 	_, err := f.AddMany(items, make([]bool, len(items)))
 	must(t, err)
-	must(t, db.CompactAll(t.Context()))
+	must(t, db.CompactTables(t.Context()))
 	must(t, db.Close())
 	must(t, open(t, storeDir, tinyOptions(disk)).Close()) // the log is replayed into a table
 	var tables []string
@@ -330,7 +330,7 @@ func TestFault_flippedMetadata(t *testing.T) {
 	items := itemsOf("k", 50)
 	_, err := f.AddMany(items, make([]bool, len(items)))
 	must(t, err)
-	must(t, db.CompactAll(t.Context()))
+	must(t, db.CompactTables(t.Context()))
 	must(t, db.Close())
 	names, err := disk.List(storeDir)
 	must(t, err)

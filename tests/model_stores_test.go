@@ -162,7 +162,7 @@ func (r *modelRun) maintain(t *rapid.T) {
 			return err
 		},
 		"sweep":   func(s *modelStore) error { return s.sweep(ctx, len(r.model.keys)) },
-		"compact": func(s *modelStore) error { return s.db.CompactAll(ctx) },
+		"compact": func(s *modelStore) error { return s.db.CompactTables(ctx) },
 		"compact filters": func(s *modelStore) error {
 			more, err := true, error(nil)
 			for more && err == nil {

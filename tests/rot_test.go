@@ -151,7 +151,7 @@ func rottenStores(t *testing.T) map[string]*rotten {
 	must(t, cuckooext.New(db, "cuckoo").Reserve(cuckooext.Config{Capacity: 10000}))
 	must(t, countingext.New(db, "counting").Reserve(countingext.Config{Capacity: 10000, ErrorRate: 0.01}))
 	r.write(t, db, "merged", 60)
-	must(t, db.CompactAll(context.Background()))
+	must(t, db.CompactTables(context.Background()))
 	for before := flushes.Load(); flushes.Load() == before; {
 		r.write(t, db, "in a table", 10)
 	}

@@ -98,7 +98,7 @@ func do(s *module.Session, words ...string) reply.Reply {
 
 // addWords adds the words, a thousand in a commit, and prints what that wrote.
 func addWords(out io.Writer, db *kv.DB, words io.Reader) error {
-	before, err := db.LogBytes()
+	before, err := db.LogBytesWritten()
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func addWords(out io.Writer, db *kv.DB, words io.Reader) error {
 	if err := scanner.Err(); err != nil {
 		return fmt.Errorf("reading words: %w", err)
 	}
-	after, err := db.LogBytes()
+	after, err := db.LogBytesWritten()
 	fmt.Fprintf(out, "added %d words: %d bytes of log\n", n, after-before)
 	return err
 }

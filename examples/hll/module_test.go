@@ -73,7 +73,7 @@ func countOf(t *testing.T, s *module.Session, key string) int64 {
 
 func logBytes(t *testing.T, db *kv.DB) uint64 {
 	t.Helper()
-	n, err := db.LogBytes()
+	n, err := db.LogBytesWritten()
 	if err != nil {
 		t.Fatal(err)
 	}

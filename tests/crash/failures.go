@@ -125,7 +125,7 @@ func (r *failing) compact() (stop func() error) {
 	var failed error
 	compacting.Go(func() {
 		for ctx.Err() == nil {
-			if err := r.w.db.CompactAll(ctx); err != nil && ctx.Err() == nil {
+			if err := r.w.db.CompactTables(ctx); err != nil && ctx.Err() == nil {
 				if !r.w.tolerates(err) {
 					failed = fmt.Errorf("compaction: %w", err)
 				}

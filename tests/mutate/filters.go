@@ -23,7 +23,7 @@ var filters = []mutation{
 	{name: "the function of Update commits", pkg: ".", tests: "^TestErrors_options$", edits: []edit{{"kv/transaction.go",
 		"	if tx.scoped {\n		return errors.New", "	if false {\n		return errors.New"}}},
 	{name: "a condition that there is not is none", pkg: ".", tests: "^TestErrors_options$", edits: []edit{{"keys.go",
-		"	if o.If != kv.SetAlways && o.If != IfMissing && o.If != IfThere {", "	if false {"}}},
+		"	if o.If != kv.SetAlways && o.If != IfMissing && o.If != IfExists {", "	if false {"}}},
 	{name: "a filter that does not expire expires in 1970", pkg: ".", tests: "^TestInfo_expiresAt$", edits: []edit{{"scalableext/config.go",
 		"	if o.Expiry() == 0 {\n		return time.Time{}", "	if false {\n		return time.Time{}"}}},
 	{name: "the rate of an empty filter has a sign", pkg: "./scalableext", tests: "^TestChainRate$", edits: []edit{{"scalableext/growth.go",

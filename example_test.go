@@ -59,7 +59,7 @@ func Example() {
 
 // A service makes its filters when it starts, and finds them the next time. If its configuration has changed, the
 // error says so, with the values.
-func ExampleBloom_openOrReserve() {
+func ExampleBloom_OpenOrReserve() {
 	db := inMemory()
 	defer db.Close()
 	seen := db.Bloom("seen")
@@ -186,7 +186,7 @@ func Example_readingHistory() {
 }
 
 // Several workers fill filters with equal parameters, which are then merged.
-func ExampleBloom_merge() {
+func ExampleBloom_Merge() {
 	db := inMemory()
 	defer db.Close()
 	alike := sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01, NonScaling: true}

@@ -8,9 +8,11 @@ import (
 
 // Bloom is a handle on the Bloom filter under a key. Bloom filters are the smallest, but their items cannot be
 // deleted. A handle reads nothing until it is used, holds no resources, and may be used by any number of goroutines.
-// It follows its key: if another filter is renamed over it, the next use of the handle sees the new filter. Every use
-// of a missing or expired filter, also a lookup or an add, returns ErrNotFound; with a key of another type it returns
-// ErrWrongType. Reserve or OpenOrReserve makes the filter.
+// It follows its key: if another filter is renamed over it, the next use of the handle sees the new filter.
+//
+// Reserve and OpenOrReserve make the filter, and so may Merge. All other methods, also lookups and adds, return
+// ErrNotFound if the filter is missing or has expired; only Drop then returns false without an error. With a key of
+// another type methods return ErrWrongType.
 type Bloom struct{ f bloomext.Filter }
 
 // BloomConfig says how a new Bloom filter is made:
@@ -25,12 +27,12 @@ type Bloom struct{ f bloomext.Filter }
 //   - Bits, 1 to 2^46, and Hashes, 1 to 64, set the filter's size directly. Such a filter does not grow, ErrorRate
 //     must be 0, and Capacity may be.
 //
-// Its method Planned tells, without a store, how large the filter is when it holds so many items. See bloomext.Config.
+// Its method Planned tells, without a store, how large the filter is when it holds so many items. See [bloomext.Config].
 type BloomConfig = bloomext.Config
 
 // BloomInfo describes a Bloom filter. It has, among others, the Items added, the Capacity, the share of its bits that
 // are set (Fill), the present false-positive rate (ExpectedRate), its size in bytes, and when it expires. See
-// bloomext.Info.
+// [bloomext.Info].
 type BloomInfo = bloomext.Info
 
 // With returns a handle on the same filter whose writes have another level of durability: Always, EverySec or
@@ -38,9 +40,9 @@ type BloomInfo = bloomext.Info
 func (f *Bloom) With(level Durability) *Bloom { return &Bloom{*f.f.With(level)} }
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
-// ends. It is for existing handles; Tx.Bloom and Snapshot.Bloom make new ones. The transaction's level of durability
-// counts. If the transaction is of another store, every use of the handle returns ErrOtherStore; if it is nil, an
-// error without a name.
+// ends. It is for existing handles; Tx.Bloom and Snapshot.Bloom make new ones. Writes have the transaction's level of
+// durability. If the transaction is of another store, every use of the handle returns ErrOtherStore; a nil s is an
+// error too.
 func (f *Bloom) In(s Scope) *Bloom { return &Bloom{*f.f.In(s)} }
 
 // Reserve makes an empty filter. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
@@ -116,12 +118,13 @@ func (f *Bloom) AddManyUint64(items []uint64, isNew []bool) (n int, err error) {
 	return f.f.AddManyUint64(items, isNew)
 }
 
-// Merge adds the contents of the sources to the filter in one commit: the union of their bits.
+// Merge adds the contents of the sources to the filter in one commit: afterwards the filter is their union.
 //
-// The filter is made if it is missing, unless it is one of the sources; a missing source is ErrNotFound, and a nil
-// one an error. All filters must be in one store and have equal parameters, including the hash; otherwise the error
-// is ErrUnequal. If the union would be fuller than the filters were made to be, it is ErrRate, and nothing changes.
-// Merge reads and writes all blocks of the filters; meanwhile other writes to them wait.
+// If the filter is missing, Merge makes it with the parameters of the sources, and without an expiry. A missing source
+// is ErrNotFound, and a nil one is an error. The filter may be one of the sources, if it exists. All filters must be
+// in one store and have equal parameters, including the hash; otherwise the error is ErrUnequal. If the union would be
+// fuller than the filters were made to be, the error is ErrRate, and nothing changes. Merge reads and writes all blocks
+// of the filters; meanwhile other writes to them wait.
 func (f *Bloom) Merge(ctx context.Context, sources ...*Bloom) error {
 	list := make([]*bloomext.Filter, len(sources))
 	for i, s := range sources {

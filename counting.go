@@ -24,16 +24,16 @@ type Counting struct{ f countingext.Filter }
 //   - Counters, 1 to 2^44, and Hashes, 1 to 64, set the filter's size directly. Such a filter does not grow,
 //     ErrorRate must be 0, and Capacity may be.
 //
-// Its method Planned tells, without a store, how large the filter is when it holds so many items. See countingext.Config.
+// Its method Planned tells, without a store, how large the filter is when it holds so many items. See [countingext.Config].
 type CountingConfig = countingext.Config
 
 // CountingInfo describes a counting filter. It has, among others, the Items in it, the Capacity, the share of its
 // counters above 0 (Fill), the present false-positive rate (ExpectedRate), its size in bytes, and when it expires.
-// See countingext.Info.
+// See [countingext.Info].
 type CountingInfo = countingext.Info
 
 // MaxCount, 15, is the highest answer of Counting.Count. It means that the count is not known any more: there may be
-// more copies, or fewer if copies were deleted after the counters stuck.
+// more copies, or fewer if copies were deleted after the item's counters had reached 15.
 const MaxCount = countingext.MaxCount
 
 // With returns a handle on the same filter whose writes have another level of durability: Always, EverySec or
@@ -41,9 +41,9 @@ const MaxCount = countingext.MaxCount
 func (f *Counting) With(level Durability) *Counting { return &Counting{*f.f.With(level)} }
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
-// ends. It is for existing handles; Tx.Counting and Snapshot.Counting make new ones. The transaction's level of
-// durability counts. If the transaction is of another store, every use of the handle returns ErrOtherStore; if it is
-// nil, an error without a name.
+// ends. It is for existing handles; Tx.Counting and Snapshot.Counting make new ones. Writes have the transaction's level of
+// durability. If the transaction is of another store, every use of the handle returns ErrOtherStore; a nil s is an
+// error too.
 func (f *Counting) In(s Scope) *Counting { return &Counting{*f.f.In(s)} }
 
 // Reserve makes an empty filter. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
@@ -133,8 +133,9 @@ func (f *Counting) CountUint64(item uint64) (int, error) { return f.f.CountUint6
 
 // Delete deletes an item once, and reports whether it seemed to be present. Only delete items that were added, and at
 // most as often: deleting an item that was never added can remove another one and cause false negatives.
-// A deletion may have to be left out, so that no other item is lost: found is true, and lookups still find the item. See
-// CountingInfo.DeletesKept.
+//
+// If counting down could remove another item, Delete leaves the item's counters as they are: found is true, and lookups
+// still find the item. CountingInfo.DeletesKept counts such deletions.
 func (f *Counting) Delete(item []byte) (found bool, err error) { return f.f.Delete(item) }
 
 // DeleteString is Delete for a string.
@@ -162,13 +163,14 @@ func (f *Counting) DeleteManyUint64(items []uint64, found []bool) (n int, err er
 }
 
 // Merge adds the contents of the sources to the filter in one commit: the sum of their counters, at most 15 each.
-// Afterwards an item is in the filter as often as in all of them together, up to 15. A filter that is given twice
-// counts once.
+// Afterwards an item is in the filter as often as in all of them together, up to 15. Each filter counts once, even if
+// it is given several times.
 //
-// The filter is made if it is missing, unless it is one of the sources; a missing source is ErrNotFound, and a nil
-// one an error. All filters must be in one store and have equal parameters, including the hash; otherwise the error
-// is ErrUnequal. If the union would be fuller than the filters were made to be, it is ErrRate, and nothing changes.
-// Merge reads and writes all blocks of the filters; meanwhile other writes to them wait.
+// If the filter is missing, Merge makes it with the parameters of the sources, and without an expiry. A missing source
+// is ErrNotFound, and a nil one is an error. The filter may be one of the sources, if it exists. All filters must be
+// in one store and have equal parameters, including the hash; otherwise the error is ErrUnequal. If the union would be
+// fuller than the filters were made to be, the error is ErrRate, and nothing changes. Merge reads and writes all blocks
+// of the filters; meanwhile other writes to them wait.
 func (f *Counting) Merge(ctx context.Context, sources ...*Counting) error {
 	list := make([]*countingext.Filter, len(sources))
 	for i, s := range sources {

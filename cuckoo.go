@@ -20,11 +20,11 @@ type Cuckoo struct{ f cuckooext.Filter }
 //   - Hash: HashKeyed or HashXXH64; 0 means HashKeyed;
 //   - TTL: the time to live from the filter's creation, at least a millisecond; 0 means for ever.
 //
-// Its method Planned tells, without a store, how large the filter is when it holds so many items. See cuckooext.Config.
+// Its method Planned tells, without a store, how large the filter is when it holds so many items. See [cuckooext.Config].
 type CuckooConfig = cuckooext.Config
 
 // CuckooInfo describes a cuckoo filter. It has, among others, the Items in it, the Capacity, the present
-// false-positive rate (ExpectedRate), its size in bytes, and when it expires. See cuckooext.Info.
+// false-positive rate (ExpectedRate), its size in bytes, and when it expires. See [cuckooext.Info].
 type CuckooInfo = cuckooext.Info
 
 // With returns a handle on the same filter whose writes have another level of durability: Always, EverySec or
@@ -32,9 +32,9 @@ type CuckooInfo = cuckooext.Info
 func (f *Cuckoo) With(level Durability) *Cuckoo { return &Cuckoo{*f.f.With(level)} }
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
-// ends. It is for existing handles; Tx.Cuckoo and Snapshot.Cuckoo make new ones. The transaction's level of
-// durability counts. If the transaction is of another store, every use of the handle returns ErrOtherStore; if it is
-// nil, an error without a name.
+// ends. It is for existing handles; Tx.Cuckoo and Snapshot.Cuckoo make new ones. Writes have the transaction's level of
+// durability. If the transaction is of another store, every use of the handle returns ErrOtherStore; a nil s is an
+// error too.
 func (f *Cuckoo) In(s Scope) *Cuckoo { return &Cuckoo{*f.f.In(s)} }
 
 // Reserve makes an empty filter. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
@@ -113,8 +113,9 @@ func (f *Cuckoo) AddManyUint64(items []uint64, isNew []bool) (n int, err error) 
 	return f.f.AddManyUint64(items, isNew)
 }
 
-// AddIfAbsent adds an item unless it may be present, and reports whether it did. If it did not, the caller must not
-// delete the item later. The errors are those of Add.
+// AddIfAbsent adds an item unless it may be present, and reports whether it did. If it did not, the item may be absent
+// and only look like another one. So only a caller that has added the item may delete it later. The errors are those
+// of Add.
 func (f *Cuckoo) AddIfAbsent(item []byte) (added bool, err error) { return f.f.AddIfAbsent(item) }
 
 // AddIfAbsentString is AddIfAbsent for a string.

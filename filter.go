@@ -27,7 +27,7 @@ type Filter interface {
 	AddUint64(item uint64) (isNew bool, err error)
 
 	// AddMany adds items, sets isNew[i] to what Add returns for items[i], unless isNew is nil, and returns how many
-	// are new. If there is no room for an item, the error is an ItemError; a Bloom or counting filter then leaves out
+	// are new. If there is no room for an item, the error is an *ItemError; a Bloom or counting filter then leaves out
 	// all later items, a cuckoo filter only those that find no room.
 	AddMany(items [][]byte, isNew []bool) (n int, err error)
 	AddManyString(items []string, isNew []bool) (n int, err error)

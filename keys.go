@@ -24,10 +24,10 @@ type SetOptions struct {
 	// At most one of the fields below may be set. With none the key does not expire.
 	TTL      time.Duration // the time to live, at least a millisecond
 	ExpireAt time.Time     // when the key expires; a past time removes the key
-	KeepTTL  bool          // an existing key keeps its expiry
+	KeepTTL  bool          // an existing key keeps its expiry; a new key does not expire
 }
 
-// SetIf is a condition of SetWith.
+// SetIf is a condition of SetWith: IfMissing or IfExists. The zero value means none.
 type SetIf = kv.SetIf
 
 // The conditions of SetWith. They hold for keys of any type.
@@ -180,7 +180,7 @@ func remaining(at, now int64) time.Duration {
 //   - Type: the name of a type as TypeOf returns it, in any case;
 //   - NoStrings: leaves strings out.
 //
-// See kv.ScanOptions for the others.
+// See [kv.ScanOptions] for the others.
 type ScanOptions = kv.ScanOptions
 
 // Scan returns an iterator over the keys, in no meaningful order. A key that exists all the time is returned exactly

@@ -32,6 +32,8 @@
 //		return tx.Set("order:17", row)
 //	})
 //
+// A filter must be made before it is used: adding to a missing filter returns ErrNotFound.
+//
 // # Terminology
 //
 //   - item: what is added to a filter and looked up: any bytes, a string, or a uint64, which means its 8 bytes in
@@ -44,10 +46,10 @@
 //     AddMany), or of one transaction. Lookups see a transaction, and a call that writes several keys, as a whole; they may
 //     see an AddMany item by item.
 //   - block: a part of a layer of up to 8 KiB, the unit that is stored and cached.
-//   - error rate: the probability that a lookup of an item that was never added returns true. It is an upper bound
-//     for any number of items up to the capacity, and beyond for a filter that grows.
-//   - durability: when a write returns. Always, the default: when it is on stable storage. The method With of a handle
-//     chooses another level for its writes.
+//   - error rate: the highest probability that a lookup of an item that was never added returns true. It holds for any
+//     number of items up to the capacity, and beyond it in a filter that grows.
+//   - durability: what a write waits for before it returns. At the level Always, the default, it waits until it is on
+//     stable storage. The method With of a DB or a handle chooses another level.
 //
 // # Concurrency
 //
@@ -62,14 +64,15 @@
 //
 //   - methods that use the store return ErrClosed after Close, ErrFailed after the disk has failed, ErrCorrupt if
 //     they read damaged data, and ErrTooLarge for a key above 64 KiB;
-//   - writes return ErrNoSpace while the disk is almost full, unless they change nothing or only remove whole keys;
-//     the latter too once the reserve (Options.BallastSize) is used up. They return ErrOptions for a level of With
-//     that there is not, and ErrNested or ErrBusy instead of waiting for ever for a transaction: see DB.Update. A
-//     lookup under which its filter changes several times waits for the writer, and may return ErrBusy too;
+//   - writes return ErrNoSpace while the disk is almost full. Those that change nothing, or only remove whole keys,
+//     succeed until the reserve (Options.BallastSize) is used up. Writes return ErrOptions for a level of durability
+//     that does not exist, and ErrNested or ErrBusy instead of waiting for ever for a transaction: see DB.Update. A
+//     lookup whose filter changes several times meanwhile waits for the writer, and may return ErrBusy too;
 //   - everything in a transaction or a snapshot returns ErrEnded after its end.
 //
-// After ErrFailed the outcome of a write is unknown. After any other error nothing is written, except that an AddMany or
-// DeleteMany has written the items before that of its *ItemError, and a cuckoo filter's AddMany all that found room.
+// After ErrFailed the outcome of a write is unknown. After any other error nothing is written, with one exception: if
+// AddMany or DeleteMany returns an *ItemError, the items before that item are written; AddMany of a cuckoo filter also
+// writes later items that find room.
 //
 // # Limits
 //
@@ -78,6 +81,9 @@
 // ErrTooLarge. Times are truncated to milliseconds.
 //
 // # Related packages
+//
+// Some types here are other names for types of these packages: BloomConfig, for instance, is bloomext.Config. Their
+// comments list the usual fields. For all fields see the other type: go doc github.com/sievekv/sievekv/bloomext.Config.
 //
 // DB.Store returns the engine, of package kv, for server.New and for other types of filters. Package module extends
 // the store with a program's own types and commands; coreext has the built-in commands. bloomext, cuckooext and
@@ -113,17 +119,17 @@ import (
 //   - MustExist: Open makes no store, but returns ErrNotExist if there is none;
 //   - Logger: receives what an operator should know, slog.Default() by default.
 //
-// See kv.Options for the others.
+// See [kv.Options] for the others.
 type Options = kv.Options
 
-// Durability says when a write returns.
+// Durability says when a write returns: Always, EverySec or NoSync. The zero value means Options.Durability.
 type Durability = kv.Durability
 
 // The levels of durability. Whatever the level, a crash keeps or loses each commit as a whole.
 const (
 	Always   = kv.Always   // a write returns when it is on stable storage: no crash loses it
 	EverySec = kv.EverySec // a write returns at once, and is synced within about a second: a crash may lose that second
-	NoSync   = kv.NoSync   // a write returns at once: a crash of the process may lose about the last 50 ms and 32 KiB of log, one of the machine more
+	NoSync   = kv.NoSync   // a write returns at once: a crash of the process may lose about the last 50 ms and 32 KiB of log, a crash of the machine more
 )
 
 // Hash is the hash of a filter's items, for the field Hash of a BloomConfig, CuckooConfig or CountingConfig. The zero
@@ -133,7 +139,7 @@ type Hash = hash.Kind
 // The hashes of items. See package kv/hash for their guarantees.
 const (
 	HashKeyed = hash.Keyed // with a secret of the store, or of Options.Seed: without it nobody can choose items that collide
-	HashXXH64 = hash.XXH64 // unkeyed, as in earlier versions: with Options.Seed the same in several stores; items that collide can be chosen
+	HashXXH64 = hash.XXH64 // unkeyed, for filters that other programs build too, see Options.Seed: anyone can choose items that collide
 )
 
 // The errors, for errors.Is. Package kv has the rest.
@@ -185,8 +191,8 @@ type DB struct {
 // every option out of range, ErrCorrupt, ErrFailed, ErrUnsupportedVersion for a store of a newer version, and
 // those of the file system.
 //
-// If Options.Modules is a *module.Table, its modules are added to the store's own; a module with the name of an own
-// one replaces it. Other Options.Modules replace them all.
+// If Options.Modules is a *module.Table, its modules are added to those of Modules, or replace those of the same name.
+// Options.Modules of another type replace all of them.
 func Open(dir string, o *Options) (*DB, error) {
 	var opts Options
 	if o != nil {
@@ -200,7 +206,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	return &DB{store: db}, nil
 }
 
-// Modules returns the modules that Open gives every store: the built-in commands, the filters, compaction, and
+// Modules returns the modules that Open gives to every store: the built-in commands, the filters, compaction, and
 // transactions.
 func Modules() []module.Module {
 	return []module.Module{
@@ -239,20 +245,20 @@ func (db *DB) Sync() error { return db.store.Sync() }
 // keys, and ErrFailed, with the cause, or ErrClosed if it takes neither.
 func (db *DB) Health() error { return db.store.Health() }
 
-// CheckReport is the result of Check. It has the numbers of Keys, Blocks and Bytes that Check has read, the Problems,
-// none if the store is sound, and Notes about what is unlikely or could not be checked.
+// CheckReport is the result of Check. Its fields are the numbers of Keys, Blocks and Bytes that Check has read; the
+// Problems, a list of errors, empty if the store is sound; and Notes about what is unlikely or could not be checked.
 type CheckReport = kv.CheckReport
 
 // Check reads everything stored, as of one moment, and reports damage. Writes go on meanwhile. It returns an error
 // only if it cannot go on; damage is in the report.
 func (db *DB) Check(ctx context.Context) (*CheckReport, error) { return db.store.Check(ctx) }
 
-// NewCollector returns a Prometheus collector of the store's metrics, whose names begin with "sievekv_". Package
-// server serves these metrics, with its own, without a collector. If several stores share a registry, register each
-// with prometheus.WrapRegistererWith and its own label.
+// NewCollector returns a Prometheus collector of the store's metrics, whose names begin with "sievekv_". A program that
+// serves the store with package server needs no collector: Server.MetricsHandler has these metrics and the server's
+// own. If several stores share a registry, register each with prometheus.WrapRegistererWith and its own label.
 func NewCollector(db *DB) prometheus.Collector { return metrics.New(db.store) }
 
-// Size returns the number of keys, of filters and strings. It counts expired keys that are not removed yet.
+// Size returns the number of keys, whatever they hold. It counts expired keys that are not removed yet.
 func (db *DB) Size() (uint64, error) { return db.store.Size() }
 
 // Bloom returns a handle on the Bloom filter under a key. It reads nothing: the filter may be made later.

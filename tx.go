@@ -17,8 +17,8 @@ import (
 
 // Tx is a transaction that writes: see DB.Update and DB.BeginTx. It reads what it has written. Several goroutines may
 // use it, one at a time, until it ends; later uses of it, and of handles that it has made, return ErrEnded. It has
-// the methods of DB for keys and filters, with the same errors, for the writes of one commit. It has not With, Size,
-// Sync, Health, Check, Store and Close, nor Update, View and BeginTx.
+// the methods of DB for keys and filters, with the same errors. It does not have the others: With, Size, Sync, Health,
+// Check, Store and Close, nor Update, View and BeginTx.
 type Tx struct{ tx *kv.Transaction }
 
 // Snapshot is the store as of one commit, for reading: see DB.View. Keys that had not expired at its beginning do not
@@ -37,6 +37,8 @@ type Snapshot struct{ tx *kv.Transaction }
 //
 // If the context ends while f runs, the transaction is rolled back: later uses of it return ErrEnded together with
 // the context's error, and so does Update.
+//
+// In this example the filter must exist: adding to a missing filter returns ErrNotFound, and then nothing is written.
 //
 //	err := db.Update(ctx, func(tx *sievekv.Tx) error {
 //		if _, err := tx.Bloom("seen").AddString("order:17"); err != nil {
@@ -70,10 +72,11 @@ func (db *DB) BeginTx(ctx context.Context) (*Tx, error) {
 // nothing.
 func (tx *Tx) Commit() error { return tx.tx.Commit() }
 
-// Rollback ends a transaction of BeginTx, and writes nothing. After Commit it does nothing, so it can be deferred.
+// Rollback ends a transaction and writes nothing. After Commit it does nothing, so it can be deferred. If the function
+// of Update calls Rollback and returns nil, Update returns ErrEnded.
 func (tx *Tx) Rollback() error { return tx.tx.Rollback() }
 
-// Scope returns the transaction of package kv, for handles on types of other packages.
+// Scope returns the transaction of package kv. The method In of handles uses it, also that of handles of other packages.
 func (tx *Tx) Scope() *kv.Transaction {
 	if tx == nil {
 		return nil
@@ -81,7 +84,7 @@ func (tx *Tx) Scope() *kv.Transaction {
 	return tx.tx
 }
 
-// Scope returns the transaction of package kv, for handles on types of other packages.
+// Scope returns the transaction of package kv. The method In of handles uses it, also that of handles of other packages.
 func (s *Snapshot) Scope() *kv.Transaction {
 	if s == nil {
 		return nil

@@ -41,7 +41,7 @@ func (w *Writer) SetAttribute(o *Object, name string, value []byte) {
 	w.grow(storage.PerEntry + len(value))
 }
 
-// KeepAttributes stages, for one object, the attributes that another one has, as last committed.
+// KeepAttributes stages the attributes of from, as last committed, as those of to.
 func (w *Writer) KeepAttributes(from, to *Object) (err error) {
 	prefix := format.AppendAttributeKey(nil, from.header.ID, "")
 	end := slices.Clone(prefix)

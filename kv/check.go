@@ -22,10 +22,10 @@ type CheckReport struct {
 }
 
 // Check reads every header, counter and block of the store as of one commit, decodes all of it, and has each type
-// verify its objects. It checks exactly that everything decodes; that every block lies inside its layer and belongs
-// to an object that a key maps to; that no two keys share an object; that each key with an expiry is noted under that
-// expiry, and no other key is; and that the numbers of keys are right. What types check beyond this may be
-// statistical; they say so.
+// verify its objects. It checks that everything decodes; that every block lies inside its layer and belongs to an
+// object that a key maps to; that no two keys share an object; that each key with an expiry is noted under that expiry,
+// and no other key is; and that the numbers of keys are right. Types check more; what is unlikely, but not impossible,
+// is in the Notes.
 func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 	if err := db.enter(); err != nil {
 		return nil, err

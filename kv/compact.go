@@ -65,7 +65,7 @@ func (db *DB) compact(key []byte, budget int) (more bool, err error) {
 	return more && err == nil, err
 }
 
-// Compactions returns how many commits of types' Compact there were since Open.
+// Compactions is Metrics.Compactions.
 func (db *DB) Compactions() uint64 { return db.stats.compactions.Load() }
 
 // layerDrop names a layer to be dropped.

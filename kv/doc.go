@@ -4,13 +4,13 @@
 // # Terminology
 //
 //   - key: what a user names a value by, any bytes up to MaxKeyLen.
-//   - object: what a key maps to, known by an id that is never used twice. RENAME moves an object to another key.
+//   - object: what a key maps to. One with layers has an id that is never used twice, and RENAME moves it to another key.
 //   - layer: a part of an object, an array of equal blocks; a growing filter adds layers.
 //   - line: 512 bits; block: 1 to 128 lines, the unit that is stored and cached.
 //   - operand: a change of a block, a few bytes, which Pebble merges into the block.
 //   - commit: what one Writer changes, as one. It is one Pebble batch, or part of one: see small.go.
-//   - number: of a commit, given when it is applied to Pebble or pending. All commits up to the durable watermark are on
-//     stable storage.
+//   - number: what a commit gets when it is applied to Pebble or becomes pending. All commits up to the durable watermark
+//     are on stable storage.
 //   - resident: in memory, in the block table of its layer.
 //   - module: types and more that a program opens the store with; see package module.
 //
@@ -35,8 +35,8 @@
 //
 // All methods of DB may be called from any goroutine. A write reported at the level Always is there after any crash, and
 // so is everything that its answer was based on. A write that was not reported is there whole or not at all. A store
-// whose disk has failed refuses everything; opened again, it has everything it reported. Lookups may see commits that
-// are not on stable storage yet.
+// whose disk has failed refuses everything; opened again, it has everything that it reported at Always. Lookups may see
+// commits that are not on stable storage yet.
 //
 // Package format has every stored byte, except those of blocks, which package block has.
 package kv

@@ -23,19 +23,20 @@ var (
 
 	// ErrFailed is returned by every operation after a write or sync of the log, the manifest or the directory
 	// failed. The outcome of a commit that was waiting for the disk at that moment is unknown: it may or may not be
-	// there after the store is opened again. Nothing acknowledged is lost.
+	// there after the store is opened again. Nothing that was reported at level Always is lost.
 	ErrFailed = storage.ErrFailed
 
-	// ErrCorrupt is returned when stored bytes do not decode, or the store's log lost its end.
+	// ErrCorrupt is returned when stored bytes do not decode, when the store's log lost its end, and by Open when the
+	// directory has files of a database, but no whole store.
 	ErrCorrupt = format.ErrCorrupt
 
 	// ErrUnsupportedVersion is returned for bytes written by a newer version of this package or of a module.
 	ErrUnsupportedVersion = format.ErrUnsupportedVersion
 
 	// ErrNoSpace is returned by writes while the file system has less free space than Options.MinFreeSpace. Reads go
-	// on, and writes are accepted again when there is space. Writes that only remove keys (DEL, FLUSHALL, an Update,
-	// an expiry) are accepted meanwhile, so that the user can free space, until the reserve is used up
-	// (Options.BallastSize).
+	// on, and writes are accepted again when there is space. Meanwhile commits that only remove keys are accepted, such
+	// as DEL, FLUSHALL, or an Update that only deletes, so that the user can free space. Once the reserve
+	// (Options.BallastSize) is used up, they are refused too.
 	ErrNoSpace = errors.New("kv: disk is full, writes are refused")
 
 	// ErrBusy is returned by a write or a ReadLocked that has waited for Options.MaxIdleTransaction while a

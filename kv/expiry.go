@@ -154,7 +154,7 @@ func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// ExpiredKeys returns how many keys were removed by Sweep since Open.
+// ExpiredKeys is Metrics.ExpiredKeys: how many keys Sweep has removed.
 func (db *DB) ExpiredKeys() uint64 { return db.stats.expired.Load() }
 
 type expiryNote struct {

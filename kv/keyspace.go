@@ -23,7 +23,7 @@ import (
 // exclusively, and the lookup holds it shared until the object is in the map. And if the object was opened, written
 // and evicted meanwhile, the shard's count of evictions has changed, and the lookup starts again.
 
-// MaxKeyLen is the longest key, in bytes.
+// MaxKeyLen is the length of the longest key: 64 KiB.
 const MaxKeyLen = format.MaxKeyLen
 
 const (

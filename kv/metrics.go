@@ -23,7 +23,7 @@ type stats struct {
 	flushedBefore, syncsBefore atomic.Uint64 // what storage had counted at ResetStats
 }
 
-// Metrics are counts since Open, and the present state, of a store.
+// Metrics are counts since Open or ResetStats, and the present state of a store.
 type Metrics struct {
 	Keys        uint64
 	OpenObjects int
@@ -49,14 +49,14 @@ type Metrics struct {
 	TableBytes       uint64
 	LogBytes         uint64 // of the log files now
 	ReserveBytes     uint64 // of the ballast, see Options.BallastSize
-	LogBytesIn       uint64 // of commits
-	LogBytesWritten  uint64 // with the log's framing
+	LogBytesIn       uint64 // of commits, since Open
+	LogBytesWritten  uint64 // the same with the log's framing
 	MemTableBytes    uint64
-	Flushes          int64
-	TableCompactions int64
-	CompactionDebt   uint64 // bytes
-	ReadAmp          int    // most tables that a read may have to look at
-	BackgroundErrors uint64
+	Flushes          int64          // since Open
+	TableCompactions int64          // since Open
+	CompactionDebt   uint64         // bytes
+	ReadAmp          int            // most tables that a read may have to look at
+	BackgroundErrors uint64         // since Open
 	Levels           []LevelMetrics // newest level first
 }
 
@@ -107,8 +107,8 @@ func (db *DB) About() About {
 // Options returns the options that the store was opened with, defaults filled in.
 func (db *DB) Options() Options { return db.opts }
 
-// ResetStats sets the counts of Metrics back to 0. Sizes and other present state stay. So do background errors: an
-// operator who looks for them must not miss one.
+// ResetStats, for CONFIG RESETSTAT, sets the counts of Metrics back to 0, except those since Open. Background errors
+// are among these: an operator who looks for them must not miss one.
 func (db *DB) ResetStats() {
 	if db.enter() == nil { // otherwise the counts of storage cannot be read, and stay
 		p := db.store.Metrics()

@@ -87,7 +87,7 @@ func (o *Object) expiredBy(now int64) bool {
 	return at != 0 && at <= now
 }
 
-// ID returns the object's id, which no other object of the store ever has. RENAME keeps it.
+// ID returns the object's id, which no other object of the store ever has; 0 for a string. RENAME keeps it.
 func (o *Object) ID() uint64 { return o.header.ID }
 
 // Key returns the key the object is under.

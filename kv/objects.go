@@ -21,7 +21,7 @@ type Spec struct {
 }
 
 // Create stages a new object under a key, and replaces what is there. The errors are ErrTooLarge (more bytes than
-// Options.MaxFilterBytes) and those of the type's Open.
+// Options.MaxFilterBytes), ErrNoSpace, and those of the type's Open.
 func (w *Writer) Create(key []byte, s Spec) (*Object, error) {
 	o, err := w.newOf(key, s)
 	if err != nil {

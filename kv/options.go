@@ -100,8 +100,7 @@ type Options struct {
 	// negative means no check.
 	MinFreeSpace int64
 
-	// FreeSpaceInterval is the time between two looks at the free space. A millisecond to an
-	// hour. Default one second.
+	// FreeSpaceInterval is the time between two looks at the free space. A millisecond to an hour. Default one second.
 	FreeSpaceInterval time.Duration
 
 	// MaxIdleTransaction is how long a write waits for a transaction that is idle: no read and no write of it is

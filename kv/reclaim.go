@@ -183,8 +183,8 @@ func (db *DB) dropUnwritten(object uint64) (bool, error) {
 	return true, db.failure()
 }
 
-// MaintenanceStats returns, since Open, how many blocks were folded, how many fold requests were dropped as the queue
-// was full, and how many dropped objects were reclaimed.
+// MaintenanceStats returns, as Metrics does, how many blocks were folded, how many fold requests were dropped because
+// the queue was full, and how many dropped objects were reclaimed.
 func (db *DB) MaintenanceStats() (folds, dropped, reclaimed uint64) {
 	return db.stats.folds.Load(), db.stats.foldsDropped.Load(), db.stats.reclaimed.Load()
 }

@@ -29,11 +29,10 @@ const (
 type SetOptions struct {
 	If SetIf
 
-	// Expiry is when the key ceases to exist, in Unix milliseconds; 0 means
-	// never. A time that has passed removes the key.
+	// Expiry is when the key ceases to exist, in Unix milliseconds; 0 means never. A time that has passed removes the key.
 	Expiry int64
 
-	// KeepTTL keeps the expiry of the key. Expiry must be 0 then.
+	// KeepTTL keeps the expiry of an existing key, or that it has none. Then Expiry is only for a missing key.
 	KeepTTL bool
 }
 

@@ -19,7 +19,7 @@ var (
 
 // Transaction is any number of reads and writes of any keys, as one. One kind writes: until its end no other write of
 // the store begins, and it reads its own changes. The other kind, of View, only reads: it sees the store as of one
-// commit, and holds up no other. Goroutines that share a transaction take turns. Package txn is built on it.
+// commit, and keeps no write waiting. Goroutines that share a transaction take turns. Package txn is built on it.
 type Transaction struct {
 	db     *DB
 	ctx    context.Context // the context it began with, marked as the transaction's
@@ -76,8 +76,8 @@ func enterTransaction(ctx context.Context) error {
 
 // Update runs f in a transaction that writes. If f returns nil, Update commits what f staged. If f returns an error
 // or panics, the transaction is rolled back, and Update returns the error or panics too. No other write of the store
-// begins until f has returned, not even if the transaction was rolled back before, at the end of its context: a write
-// of f's that is not part of the transaction, and so waits for its end, is never made.
+// begins until f has returned, even if the end of the context has rolled the transaction back before. So a write by f
+// that is not part of the transaction is never made: it would have to wait for f.
 //
 // What f stages takes memory until the commit: up to one and a half times MaxCommit, and a few times that for lists
 // and copies of blocks. If f writes more, the write or the commit returns ErrTooLarge, and nothing is committed. What

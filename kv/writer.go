@@ -10,8 +10,8 @@ import (
 )
 
 // Writer stages changes that are committed as one. It reads its own changes. DB.Write, Transaction.Write and
-// Call.Write pass a Writer to a function, which may use it until it returns, in one goroutine. Until then the Writer
-// holds the write locks of its keys, so the function should be short.
+// module.Call.Write pass a Writer to a function, which may use it until it returns, in one goroutine. Until then the
+// Writer holds the write locks of its keys, so the function should be short.
 //
 // A Writer may only touch the keys that it was made for.
 type Writer struct {

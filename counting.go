@@ -41,9 +41,9 @@ const MaxCount = countingext.MaxCount
 func (f *Counting) With(level Durability) *Counting { return &Counting{*f.f.With(level)} }
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
-// ends. It is for existing handles; Tx.Counting and Snapshot.Counting make new ones. Writes have the transaction's level of
-// durability. If the transaction is of another store, every use of the handle returns ErrOtherStore; a nil s is an
-// error too.
+// ends. It is for existing handles; Tx.Counting and Snapshot.Counting make new ones. Writes have the transaction's
+// level of durability. If the transaction is of another store, every use of the handle returns ErrOtherStore; a nil s
+// is an error too.
 func (f *Counting) In(s Scope) *Counting { return &Counting{*f.f.In(s)} }
 
 // Reserve makes an empty filter. If the key exists, it returns ErrExists, which is ErrWrongType too if the key does
@@ -134,8 +134,8 @@ func (f *Counting) CountUint64(item uint64) (int, error) { return f.f.CountUint6
 // Delete deletes an item once, and reports whether it seemed to be present. Only delete items that were added, and at
 // most as often: deleting an item that was never added can remove another one and cause false negatives.
 //
-// If counting down could remove another item, Delete leaves the item's counters as they are: found is true, and lookups
-// still find the item. CountingInfo.DeletesKept counts such deletions.
+// If counting down could remove another item, Delete leaves the item's counters as they are: found is true, and
+// lookups still find the item. CountingInfo.DeletesKept counts such deletions.
 func (f *Counting) Delete(item []byte) (found bool, err error) { return f.f.Delete(item) }
 
 // DeleteString is Delete for a string.
@@ -166,11 +166,11 @@ func (f *Counting) DeleteManyUint64(items []uint64, found []bool) (n int, err er
 // Afterwards an item is in the filter as often as in all of them together, up to 15. Each filter counts once, even if
 // it is given several times.
 //
-// If the filter is missing, Merge makes it with the parameters of the sources, and without an expiry. A missing source
-// is ErrNotFound, and a nil one is an error. The filter may be one of the sources, if it exists. All filters must be
-// in one store and have equal parameters, including the hash; otherwise the error is ErrUnequal. If the union would be
-// fuller than the filters were made to be, the error is ErrRate, and nothing changes. Merge reads and writes all blocks
-// of the filters; meanwhile other writes to them wait.
+// If the filter is missing, Merge makes it with the parameters of the sources, and without an expiry. A missing
+// source is ErrNotFound, and a nil one is an error. The filter may be one of the sources, if it exists. All filters
+// must be in one store and have equal parameters, including the hash; otherwise the error is ErrUnequal. If the union
+// would be fuller than the filters were made to be, the error is ErrRate, and nothing changes. Merge reads and writes
+// all blocks of the filters; meanwhile other writes to them wait.
 func (f *Counting) Merge(ctx context.Context, sources ...*Counting) error {
 	list := make([]*countingext.Filter, len(sources))
 	for i, s := range sources {

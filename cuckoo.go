@@ -32,8 +32,8 @@ type CuckooInfo = cuckooext.Info
 func (f *Cuckoo) With(level Durability) *Cuckoo { return &Cuckoo{*f.f.With(level)} }
 
 // In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
-// ends. It is for existing handles; Tx.Cuckoo and Snapshot.Cuckoo make new ones. Writes have the transaction's level of
-// durability. If the transaction is of another store, every use of the handle returns ErrOtherStore; a nil s is an
+// ends. It is for existing handles; Tx.Cuckoo and Snapshot.Cuckoo make new ones. Writes have the transaction's level
+// of durability. If the transaction is of another store, every use of the handle returns ErrOtherStore; a nil s is an
 // error too.
 func (f *Cuckoo) In(s Scope) *Cuckoo { return &Cuckoo{*f.f.In(s)} }
 

@@ -253,9 +253,10 @@ type CheckReport = kv.CheckReport
 // only if it cannot go on; damage is in the report.
 func (db *DB) Check(ctx context.Context) (*CheckReport, error) { return db.store.Check(ctx) }
 
-// NewCollector returns a Prometheus collector of the store's metrics, whose names begin with "sievekv_". A program that
-// serves the store with package server needs no collector: Server.MetricsHandler has these metrics and the server's
-// own. If several stores share a registry, register each with prometheus.WrapRegistererWith and its own label.
+// NewCollector returns a Prometheus collector of the store's metrics, whose names begin with "sievekv_". A program
+// that serves the store with package server needs no collector: Server.MetricsHandler has these metrics and the
+// server's own. If several stores share a registry, register each with prometheus.WrapRegistererWith and its own
+// label.
 func NewCollector(db *DB) prometheus.Collector { return metrics.New(db.store) }
 
 // Size returns the number of keys, whatever they hold. It counts expired keys that are not removed yet.

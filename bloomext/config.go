@@ -14,8 +14,8 @@ import (
 type Config struct {
 	// Capacity is the number of distinct items expected, 1 to 2^40. A filter that grows takes more at the same error
 	// rate, but with more bits for each item and a lookup in every layer. A filter that does not grow returns
-	// ErrFull. A layer is full when so many items were new, or so many bits are set as that many distinct items set.
-	// The bound on bits leaves room for that many distinct items, except with a probability of 1 in 3,000,000.
+	// ErrFull. A layer is full when as many items as its capacity were new in it. It is also full when so many bits are
+	// set that it must hold more distinct items than that; with a probability of 1 in 3,000,000 it does not.
 	Capacity uint64
 
 	// ErrorRate is the highest false-positive rate at any number of items, below 1. Rates above 0.25 are lowered to

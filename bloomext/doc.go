@@ -1,18 +1,19 @@
-// Package bloomext adds Bloom filters to a store: the BF commands, and handles for Go programs.
+// Package bloomext adds Bloom filters to a store: the BF commands, and handles for Go programs that use package kv
+// itself. Package sievekv has its own handles.
 //
-// Terminology
+// # Terminology
 //
-//   - capacity, error rate: a filter with at most capacity distinct items answers "present" for an absent one at most at
-//     the error rate.
+//   - capacity: the number of distinct items that a filter is made for.
+//   - error rate: the highest probability that an item that was never added seems to be present.
 //   - line: 512 bits; block: up to 128 lines, the unit stored and cached.
-//   - k: probes of an item, all in one, two or three lines of one block.
+//   - k: the number of an item's bits, its probes, which are in one, two or three lines of one block.
 //
 // # How it works
 //
-// The item's seeded hash picks a block, lines of the block, and k bits of these lines (package probe). Adding sets
-// the bits that are not set. They are written as an operand of a few bytes, which Pebble merges into the block; the
-// block is not rewritten. If all bits of an item are set, it is probably present: it, or other items with these bits,
-// was added. If one bit is not set, it was never added.
+// The item's hash picks a block, lines of the block, and k bits of these lines (package probe). Adding sets the bits
+// that are not set. They are written as an operand of a few bytes, which Pebble merges into the block; the block is
+// not rewritten. If all bits of an item are set, it is probably present: it, or other items with these bits, was
+// added. If one bit is not set, it was never added.
 //
 // # Guarantees and limits
 //

@@ -25,12 +25,13 @@ func New(db *kv.DB, key string) *Filter {
 	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
 }
 
-// With returns a handle on the same filter that writes at another level of durability.
+// With returns a handle on the same filter that writes at another level of durability. A new handle writes at
+// Options.Durability.
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
-// In returns a handle on the same key that reads and writes as part of a transaction, until that ends. Its level of
-// durability is the transaction's. If the transaction is of another store, every use of the handle returns
-// kv.ErrOtherStore.
+// In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
+// ends. Its level of durability is the transaction's. If the transaction is of another store, every use of the handle
+// returns kv.ErrOtherStore; a nil s is an error too.
 func (f *Filter) In(s kv.Scope) *Filter {
 	return &Filter{h: f.h.In(s, noFilter), level: f.level}
 }

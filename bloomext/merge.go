@@ -12,8 +12,9 @@ import (
 )
 
 // Merge adds the contents of the sources to the filter in one commit: layer by layer it forms the union of their
-// bits. If the filter is missing, it is made, unless it is one of the sources. A missing source is kv.ErrNotFound.
-// All filters must be in one store and have equal parameters, including the hash; otherwise the error is ErrUnequal.
+// bits. If the filter is missing, Merge makes it, without an expiry. A missing source is kv.ErrNotFound. The filter
+// may be one of the sources, if it exists. All filters must be in one store and have equal parameters, including the
+// hash; otherwise the error is ErrUnequal.
 //
 // No layer of the union may be fuller than it was made to be; otherwise the error is ErrRate, because no error rate
 // would be left for further layers. Filters with as many items together as they were made for may by chance have a

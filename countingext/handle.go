@@ -25,12 +25,13 @@ func New(db *kv.DB, key string) *Filter {
 	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
 }
 
-// With returns a handle on the same filter that writes at another level of durability.
+// With returns a handle on the same filter that writes at another level of durability. A new handle writes at
+// Options.Durability.
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
-// In returns a handle on the same key that reads and writes as part of a transaction, until that ends. Its level of
-// durability is the transaction's. If the transaction is of another store, every use of the handle returns
-// kv.ErrOtherStore.
+// In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
+// ends. Its level of durability is the transaction's. If the transaction is of another store, every use of the handle
+// returns kv.ErrOtherStore; a nil s is an error too.
 func (f *Filter) In(s kv.Scope) *Filter {
 	return &Filter{h: f.h.In(s, noFilter), level: f.level}
 }
@@ -169,11 +170,11 @@ func (f *Filter) change(spec scalableext.Spec, stage func(*stager) (bool, error)
 // entryBytes is the most that an item takes of a commit: its own operand of up to 64 slots.
 const entryBytes = 256 + 32 + 3*probe.MaxHashes
 
-// AddMany adds each item once more, and sets added[i] to whether items[i] was absent. It returns how many were. added
-// may be nil; otherwise it must be as long as items. Up to 4096 items are one commit, fewer if memtables are below 8
-// MiB; more items are several commits. An error is an *scalableext.ItemError for the first item that was not added:
-// all items before it were added, and none after it. After kv.ErrFailed the outcome of that item and of up to 4095
-// after it is unknown.
+// AddMany adds each item once more, and sets added[i] to whether items[i] was absent. It returns how many of added
+// are true. added may be nil; otherwise it must be as long as items. Up to 4096 items are one commit, fewer if
+// memtables are below 8 MiB; more items are several commits. An error is an *scalableext.ItemError for the first item
+// that was not added: all items before it were added, and none after it. After kv.ErrFailed the outcome of that item
+// and of up to 4095 after it is unknown.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 	return addMany(f, items, added, hash.Function.Sum)
 }
@@ -225,8 +226,8 @@ func addStaged[T any](
 }
 
 // DeleteMany deletes each item once, and sets deleted[i] to whether items[i] seemed to be present. It returns how
-// many were. deleted may be nil; otherwise it must be as long as items. Its commits and errors are like those of
-// AddMany. See Delete.
+// many of deleted are true. deleted may be nil; otherwise it must be as long as items. Its commits and errors are
+// like those of AddMany. See Delete.
 func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
 	return deleteMany(f, items, deleted, hash.Function.Sum)
 }

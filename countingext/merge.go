@@ -12,13 +12,13 @@ import (
 
 // Merge adds the contents of the sources to the filter in one commit: layer by layer it adds their counters, up to
 // 15. Afterwards an item is in the filter as often as in all of them together. Each filter counts once, even if it is
-// given several times. If the filter is missing, it is made, unless it is one of the sources. A missing source is
-// kv.ErrNotFound. All filters must be in one store and have equal parameters, including the hash; otherwise the error
-// is ErrUnequal.
+// given several times. If the filter is missing, Merge makes it, without an expiry. A missing source is
+// kv.ErrNotFound. The filter may be one of the sources, if it exists. All filters must be in one store and have equal
+// parameters, including the hash; otherwise the error is ErrUnequal.
 //
-// No layer of the union may have more counters above 0 than it was made for, unless one of its parts has as many;
-// otherwise the error is ErrRate, because no error rate would be left for further layers. Filters with as many items
-// together as they were made for may by chance have a few more counters above 0 than average: five standard
+// No layer of the union may have more counters above 0 than it was made for, unless one of the filters has as many in
+// it; otherwise the error is ErrRate, because no error rate would be left for further layers. Filters with as many
+// items together as they were made for may by chance have a few more counters above 0 than average: five standard
 // deviations are allowed. Merge reads and writes all the filters; meanwhile other writes to them wait.
 func (f *Filter) Merge(ctx context.Context, sources ...*Filter) error {
 	return f.h.Merge(ctx, f.level, scalableext.Each(sources, handleIn), merging)

@@ -1,6 +1,8 @@
 // Package cuckooext has cuckoo filters: sets of items from which items can be deleted again, and which count copies.
+// It adds the CF commands to a store, and has handles for Go programs that use package kv itself. Package sievekv has
+// its own handles.
 //
-// Terminology
+// # Terminology
 //
 //   - fingerprint: 8, 12, 16 or 32 bits of an item's hash, never 0.
 //   - slot: room for one fingerprint; 0 means empty.
@@ -13,7 +15,7 @@
 //
 // # How it works
 //
-// The item's seeded hash picks a block, a bucket of the block and a fingerprint (geometry.place). Adding puts the
+// The item's hash picks a block, a bucket of the block and a fingerprint (geometry.place). Adding puts the
 // fingerprint into one of its two buckets, which are in one block. If both are full, entries move to their partner
 // buckets to make room (inserter). If the fingerprint is in one of the two buckets, the item is probably present. A
 // layer has room as long as each of its blocks has room, which is until about the load it is sized for

@@ -19,7 +19,7 @@ var cuckooType = &kv.Type{
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (
 	// ErrFull is returned if the filter does not grow and has no room for the item, or if a layer has as many copies
-	// of the item as it can have: twice the bucket size; once, for the few items whose two buckets are the same.
+	// of the item as it can have: twice the bucket size, or half of that for the few items whose two buckets are the same.
 	ErrFull = scalableext.ErrFull
 
 	// ErrCannotGrow is returned, with the reason, if the filter has no room for the item and cannot grow: another

@@ -27,12 +27,13 @@ func New(db *kv.DB, key string) *Filter {
 	return &Filter{h: scalableext.NewHandle(db, []byte(key), nil, noFilter)}
 }
 
-// With returns a handle on the same filter that writes at another level of durability.
+// With returns a handle on the same filter that writes at another level of durability. A new handle writes at
+// Options.Durability.
 func (f *Filter) With(level kv.Durability) *Filter { return &Filter{h: f.h, level: level} }
 
-// In returns a handle on the same key that reads and writes as part of a transaction, until that ends. Its level of
-// durability is the transaction's. If the transaction is of another store, every use of the handle returns
-// kv.ErrOtherStore.
+// In returns a handle on the same key that reads and writes as part of a transaction, or reads a snapshot, until that
+// ends. Its level of durability is the transaction's. If the transaction is of another store, every use of the handle
+// returns kv.ErrOtherStore; a nil s is an error too.
 func (f *Filter) In(s kv.Scope) *Filter {
 	return &Filter{h: f.h.In(s, noFilter), level: f.level}
 }
@@ -106,8 +107,8 @@ func count(h *handle, item []byte, enough int) (n int, err error) {
 }
 
 // Count returns how often the item was added and not deleted. It is too high with about the probability of a false
-// positive. With an error it is 0. A layer holds at most twice the bucket size of copies; once, for the few items
-// whose two buckets are the same.
+// positive. With an error it is 0. A layer holds at most twice the bucket size of copies, or half of that for the few
+// items whose two buckets are the same.
 func (f *Filter) Count(item []byte) (int, error) {
 	n, err := count(f.h, item, math.MaxInt)
 	if err != nil {
@@ -140,8 +141,9 @@ func (f *Filter) AddUint64(item uint64) (bool, error) {
 	return f.Add(b[:])
 }
 
-// AddIfAbsent adds an item unless it may be present, and reports whether it did. If it did not, the caller must not
-// delete the item later. The errors are those of Add.
+// AddIfAbsent adds an item unless it may be present, and reports whether it did. If it did not, the item may be absent
+// and only look like another one. So only a caller that has added the item may delete it later. The errors are those
+// of Add.
 func (f *Filter) AddIfAbsent(item []byte) (bool, error) { return f.addIfAbsent(item, nil) }
 
 // addIfAbsent is AddIfAbsent, but makes a missing filter as spec says.
@@ -217,8 +219,8 @@ func (s *stager) addIfAbsent(h uint64) (bool, error) {
 const entryBytes = operandBytes + 8*slotBytes
 
 // AddMany adds one more copy of each item, and sets added[i] to whether items[i] was absent and is added. It returns
-// how many were. added may be nil; otherwise it must be as long as items. Up to 4096 items are one commit, fewer if
-// memtables are below 8 MiB; more items are several commits.
+// how many of added are true. added may be nil; otherwise it must be as long as items. Up to 4096 items are one
+// commit, fewer if memtables are below 8 MiB; more items are several commits.
 //
 // AddMany tries all items: if some have no room, the error is an *scalableext.ItemError for the first of them. Any
 // other error ends it: the items of earlier commits are added, and the ItemError is for the first item of the others.
@@ -269,8 +271,8 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 }
 
 // DeleteMany deletes one copy of each item, and sets deleted[i] to whether items[i] seemed to be present. It returns
-// how many were. deleted may be nil; otherwise it must be as long as items. Its commits are like those of AddMany. An
-// error is an *scalableext.ItemError for the first item that was not tried. See Delete.
+// how many of deleted are true. deleted may be nil; otherwise it must be as long as items. Its commits are like those
+// of AddMany. An error is an *scalableext.ItemError for the first item that was not tried. See Delete.
 func (f *Filter) DeleteMany(items [][]byte, deleted []bool) (n int, err error) {
 	return deleteMany(f, items, deleted, hash.Function.Sum)
 }

@@ -9,8 +9,8 @@ import (
 // The errors of all types of filters, for errors.Is. Package sievekv exports them under the same names, so their
 // texts begin with its name. The errors that methods return wrap them, and add the key and the wrong values.
 var (
-	// ErrFull is returned when an item has no room: the filter is full and does not grow, or a cuckoo filter has as
-	// many copies of the item as it can have.
+	// ErrFull is returned when an item has no room: the filter is full and does not grow, or a layer of a cuckoo filter
+	// has as many copies of the item as it can have.
 	ErrFull = errors.New("sievekv: non scaling filter is full")
 
 	// ErrCannotGrow is returned when an item has no room in a filter that grows, but can have no further layer: it
@@ -29,7 +29,7 @@ var (
 	// for. The message has both rates.
 	ErrRate = errors.New("sievekv: the union would exceed the error rate")
 
-	// ErrConfig is returned by Reserve and OpenOrReserve if a value of the configuration is out of range. The message
-	// has the field, its value and what is allowed.
+	// ErrConfig is returned by Reserve, OpenOrReserve and Planned if a value of the configuration is out of range. The
+	// message has the field, its value and what is allowed.
 	ErrConfig = probe.ErrParams
 )

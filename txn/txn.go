@@ -1,8 +1,11 @@
 // Package txn runs many reads and writes as one: a filter and the data it guards change together or not at all, and
-// can be read as of one moment.
+// can be read as of one moment. It is for programs that use package kv itself; the type DB of package sievekv has its
+// own Update and View.
 //
+//	seen := bloomext.New(db, "seen")
+//	...
 //	err := txn.Update(ctx, db, kv.Always, func(tx *txn.Tx) error {
-//		isNew, err := seen.In(tx).AddString("order:17") // with sievekv's own Tx: tx.Bloom("seen").AddString
+//		isNew, err := seen.In(tx).AddString("order:17")
 //		...
 //		return tx.Set("order:17", row)
 //	})
@@ -54,9 +57,9 @@ func View(ctx context.Context, db *kv.DB, f func(*Snapshot) error) error {
 	return db.View(ctx, func(tx *kv.Transaction) error { return f(&Snapshot{tx}) })
 }
 
-// Begin begins a transaction, which ends with Commit, Rollback, or the end of its context. Until then all other
-// writes of the store wait. When the context ends, a waiting write goes on even if it came from the user of the
-// transaction. With Update it waits until the function has returned, or fails as Tx says.
+// Begin begins a transaction, which ends with Commit, Rollback, or the end of its context, which rolls it back. Until
+// then all other writes of the store wait. When the context ends, they go on, also a write that the user of the
+// transaction has made outside of it by mistake. Update fails such a write, see Tx. So prefer Update.
 func Begin(ctx context.Context, db *kv.DB, level kv.Durability) (*Tx, error) {
 	tx, err := db.BeginExclusive(ctx, level)
 	if err != nil {
@@ -65,10 +68,10 @@ func Begin(ctx context.Context, db *kv.DB, level kv.Durability) (*Tx, error) {
 	return &Tx{tx}, nil
 }
 
-// Get returns the string under a key, or kv.ErrNotFound if there is none.
+// Get returns the string under a key. The errors are kv.ErrNotFound and kv.ErrWrongType.
 func (tx *Tx) Get(key string) ([]byte, error) { return get(tx.Transaction, key) }
 
-// Get returns the string under a key, or kv.ErrNotFound if there was none.
+// Get returns the string under a key. The errors are kv.ErrNotFound and kv.ErrWrongType.
 func (s *Snapshot) Get(key string) ([]byte, error) { return get(s.Transaction, key) }
 
 func get(tx *kv.Transaction, key string) (value []byte, err error) {
@@ -151,7 +154,8 @@ func (tx *Tx) Rename(src, dst string) error {
 	return tx.Write(func(w *kv.Writer) error { return w.Rename([]byte(src), []byte(dst)) })
 }
 
-// Copy copies src to dst. It reports whether it did: src must exist, and dst must not, unless replace is set.
+// Copy copies src with its expiry to dst. It reports whether it did: src must exist, and dst must not, unless replace
+// is set.
 func (tx *Tx) Copy(src, dst string, replace bool) (done bool, err error) {
 	err = tx.Write(func(w *kv.Writer) error {
 		done, err = w.Copy(tx.Context(), []byte(src), []byte(dst), replace)

@@ -139,11 +139,13 @@ EXISTS d => :0`)
 	"lowest-rate": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
 BF.RESERVE f 1.19e-13 1000000 NONSCALING
-  => -ERR ... error rate is 1.19e-13, want at least 1.2e-13 (for a capacity of 1000000) and below 1
+  => -ERR ... error rate is 1.19e-13, want at least 1.21e-13 for a capacity of 1000000
 BF.INSERT f CAPACITY 1000000 ERROR 1e-300 NONSCALING ITEMS x
-  => -ERR ... error rate is 1e-300, want at least 1.2e-13 (for a capacity of 1000000) and below 1
+  => -ERR ... error rate is 1e-300, want at least 1.21e-13 for a capacity of 1000000
+BF.RESERVE f 1.72e-13 1000000 => -ERR ... error rate is 1.72e-13, want at least 1.73e-13 for a capacity of 1000000
 EXISTS f => :0
 BF.RESERVE f 1.21e-13 1000000 NONSCALING => +OK
+BF.RESERVE h 1.73e-13 1000000 => +OK
 BF.RESERVE g 1e-18 2 => +OK
 BF.MADD g a b c a => [:1 :1 -ERR problem inserting into filter :0] | [#t #t -ERR problem inserting into filter #f]`)
 	},

@@ -2,7 +2,9 @@ package bloomext_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -61,6 +63,41 @@ func TestConfig_Planned_errors(t *testing.T) {
 	} {
 		if _, err := c.Planned(1e6); !errors.Is(err, want) {
 			t.Errorf("%+v: %v, want %v", c, err, want)
+		}
+	}
+}
+
+// The error of too low a rate names the lowest that the user may give, though a layer has only a share of it.
+func TestConfig_lowestRate(t *testing.T) {
+	for _, tt := range []struct {
+		config bloomext.Config
+		items  uint64
+		errors int // one for each layer that has a higher lowest rate than those before
+	}{
+		{bloomext.Config{Capacity: 1e6, NonScaling: true}, 1e6, 1},
+		{bloomext.Config{Capacity: 1e6}, 1e6, 1},
+		{bloomext.Config{Capacity: 1e6}, 3e6, 2},
+		{bloomext.Config{Capacity: 1, Expansion: 1}, 3, 2},
+	} {
+		c := tt.config
+		c.ErrorRate = 1e-30
+		_, err := c.Planned(tt.items)
+		found := 0
+		for ; err != nil && found < 10; found++ {
+			var lowest float64
+			_, text, _ := strings.Cut(err.Error(), "want at least ")
+			if _, bad := fmt.Sscan(text, &lowest); bad != nil || !errors.Is(err, bloomext.ErrConfig) {
+				t.Fatalf("%+v: %v", c, err)
+			}
+			c.ErrorRate = 0.98 * lowest
+			if _, err := c.Planned(tt.items); err == nil {
+				t.Errorf("%+v is planned, though the lowest rate is %v", c, lowest)
+			}
+			c.ErrorRate = lowest
+			_, err = c.Planned(tt.items)
+		}
+		if found != tt.errors {
+			t.Errorf("%+v: %d errors, want %d", tt.config, found, tt.errors)
 		}
 	}
 }

@@ -316,12 +316,6 @@ func ratedGeometry(errorRate float64, bucketSize int, grows bool) (geometry, err
 		}
 		lowest = chainRate(g.rate(g.load(1)), layers)
 	}
-	return geometry{}, fmt.Errorf("cuckooext: %w: error rate is %v, want at least %.3g for bucket size %d and %d layers",
-		probe.ErrParams, errorRate, roundUp(lowest), bucketSize, layers)
-}
-
-// roundUp rounds a rate up to three digits, so that the rate in an error message is allowed.
-func roundUp(rate float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(rate))-2)
-	return math.Ceil(rate/unit) * unit
+	return geometry{}, fmt.Errorf("cuckooext: %w: error rate is %v, want at least %s for bucket size %d and %d layers",
+		probe.ErrParams, errorRate, probe.LowestText(lowest), bucketSize, layers)
 }

@@ -159,7 +159,7 @@ func (k *Cells) Planned(a Asked, cells uint64, hashes int, items uint64) (*Plan,
 		case err != nil:
 			return nil, err
 		case len(p.Layers) > 0:
-			if layout, err = k.Size(capacity, rate); err != nil {
+			if layout, err = k.layout(params, len(p.Layers)); err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrCannotGrow, err)
 			}
 		}
@@ -193,14 +193,29 @@ func (k *Cells) planRate(a Asked) (p Params, first probe.Layout, err error) {
 	if !a.NonScaling && a.Expansion == 0 {
 		p.Expansion = DefaultExpansion
 	}
-	capacity, rate, err := p.Layer(0)
+	first, err = k.layout(p, 0)
+	return p, first, err
+}
+
+// layout returns the layout of layer i. The error about too low an error rate has the rates of the filter, which the
+// user gives, and not the layer's share of them.
+func (k *Cells) layout(p Params, i int) (probe.Layout, error) {
+	capacity, rate, err := p.Layer(i)
 	if err != nil {
-		return p, first, err
+		return probe.Layout{}, err
 	}
-	if first, err = k.Size(capacity, rate); err != nil {
+	if lowest := probe.LowestRate(capacity); rate < lowest {
+		whole := p
+		whole.ErrorRate = 1
+		_, share, _ := whole.Layer(i)
+		return probe.Layout{}, BadConfig(k.Package, "error rate is %v, want at least %s for a capacity of %d",
+			p.ErrorRate, probe.LowestText(lowest/share), capacity)
+	}
+	l, err := k.Size(capacity, rate)
+	if err != nil {
 		err = fmt.Errorf("%s: %w", k.Package, err)
 	}
-	return p, first, err
+	return l, err
 }
 
 func (k *Cells) planCells(a Asked, cells uint64, hashes int) (p Params, first probe.Layout, err error) {

@@ -23,8 +23,7 @@ const (
 // Size returns the layout of a layer for capacity distinct items, 1 to MaxCapacity, whose expected rate when it is
 // full (FullRate) is at most the given one. Rates above 0.25 are lowered to that.
 //
-// The rate must be below 1. It must also not be so low that equal 64-bit hashes alone make up half of it: the lower
-// limit is 1.2e-19 per item of the capacity, 1.2e-11 for 1e8 items.
+// The rate must be below 1, and not below LowestRate.
 func Size(capacity uint64, rate float64) (Layout, error) { return size(bitCell, capacity, rate) }
 
 // SizeCounters is Size for a layer of counters, in which an item has counters in place of bits.
@@ -36,12 +35,23 @@ func size(c cell, capacity uint64, rate float64) (Layout, error) {
 	if capacity < 1 || capacity > MaxCapacity {
 		return Layout{}, fmt.Errorf("%w: capacity is %d, want 1 to %d", ErrParams, capacity, uint64(MaxCapacity))
 	}
-	lowest := 2 / lowRateMargin * float64(capacity) / hashSpace
+	lowest := LowestRate(capacity)
 	if !(rate >= lowest && rate < 1) { // NaN is refused as well
-		return Layout{}, fmt.Errorf("%w: error rate is %v, want at least %.2g (for a capacity of %d) and below 1",
-			ErrParams, rate, lowest, capacity)
+		return Layout{}, fmt.Errorf("%w: error rate is %v, want at least %s (for a capacity of %d) and below 1",
+			ErrParams, rate, LowestText(lowest), capacity)
 	}
 	return layouts.get(request{cell: c, capacity: capacity, rate: min(rate, maxRate)}, request.layout), nil
+}
+
+// LowestRate returns the lowest error rate that a layer for capacity items can have. Below it, equal 64-bit hashes
+// alone would make up more than half of the rate. It is 1.2e-19 per item of the capacity, 1.2e-11 for 1e8 items.
+func LowestRate(capacity uint64) float64 { return 2 / lowRateMargin * float64(capacity) / hashSpace }
+
+// LowestText returns the lowest rate that is allowed, for an error. It rounds up, so that the rate in the text is
+// allowed.
+func LowestText(rate float64) string {
+	unit := math.Pow(10, math.Floor(math.Log10(rate))-2)
+	return fmt.Sprintf("%.3g", math.Ceil(rate/unit)*unit)
 }
 
 // request is what Size is asked for.

@@ -152,12 +152,12 @@ func TestSize_errors(t *testing.T) {
 	}{
 		{0, 0.01, []string{"capacity is 0", "1 to 1099511627776"}},
 		{1<<40 + 1, 0.01, []string{"capacity is 1099511627777", "1 to 1099511627776"}},
-		{100, 0, []string{"error rate is 0", "at least 1.2e-17", "below 1"}},
+		{100, 0, []string{"error rate is 0", "at least 1.21e-17", "below 1"}},
 		{100, 1, []string{"error rate is 1", "below 1"}},
 		{100, -0.5, []string{"error rate is -0.5"}},
 		{100, math.NaN(), []string{"error rate is NaN"}},
 		{100, math.Inf(1), []string{"error rate is +Inf"}},
-		{1e8, 1e-11, []string{"error rate is 1e-11", "at least 1.2e-11", "capacity of 100000000"}},
+		{1e8, 1e-11, []string{"error rate is 1e-11", "at least 1.21e-11", "capacity of 100000000"}},
 	} {
 		_, err := probe.Size(c.capacity, c.rate)
 		checkError(t, fmt.Sprintf("Size(%d, %v)", c.capacity, c.rate), err, c.want...)

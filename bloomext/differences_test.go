@@ -39,14 +39,14 @@ BF.INSERT d CAPACITY 1099511627777 ITEMS x => -Bad capacity`)
 	},
 	"filter-bytes": func(t *testing.T) {
 		newWorld(t, kv.Options{MaxFilterBytes: 128}).Script(`
-BF.RESERVE f 0.01 1000 => -ERR too large: filter of ... bytes, at most 128 (Options.MaxFilterBytes)
-BF.ADD f x => -ERR too large: filter of 192 bytes, at most 128 (Options.MaxFilterBytes)
-BF.INSERT f CAPACITY 1000 ITEMS x => -ERR too large: filter of ... bytes, at most 128 (Options.MaxFilterBytes)
+BF.RESERVE f 0.01 1000 => -ERR too large: filter of ... bytes, at most 128 (max-filter-bytes)
+BF.ADD f x => -ERR too large: filter of 192 bytes, at most 128 (max-filter-bytes)
+BF.INSERT f CAPACITY 1000 ITEMS x => -ERR too large: filter of ... bytes, at most 128 (max-filter-bytes)
 EXISTS f => :0
 BF.RESERVE f 0.01 30 => +OK`)
 		newWorld(t, kv.Options{}).Script(`
 BF.RESERVE f 0.01 1099511627776
-  => -ERR too large: filter of ... bytes, at most 68719476736 (Options.MaxFilterBytes)`)
+  => -ERR too large: filter of ... bytes, at most 68719476736 (max-filter-bytes)`)
 	},
 	"sub-filters": func(t *testing.T) {
 		w := newWorld(t, kv.Options{MaxFilterBytes: 1 << 42})

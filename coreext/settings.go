@@ -26,7 +26,7 @@ func settings() []module.Setting {
 			Name: "dir", Summary: "The directory of the store.",
 			Value: func(db *kv.DB) string { return db.About().Directory },
 		},
-		of("max-filter-bytes", "The most bytes of a new filter.",
+		of("max-filter-bytes", "The most bytes of a filter; kvshell has a flag of this name.",
 			func(o kv.Options) string { return strconv.FormatUint(o.MaxFilterBytes, 10) }),
 		fixed("maxmemory", "0", "0: data is on disk, and memory does not limit its size."),
 		fixed("maxmemory-policy", "noeviction", "Keys stay until they are removed or expire."),

@@ -79,15 +79,15 @@ CF.MEXISTS b x y => [:1 :0] | [#t #f]`)
 	"filter-bytes": func(t *testing.T) {
 		w := newWorld(t, kv.Options{MaxFilterBytes: 3 * 8192})
 		w.Script(`
-CF.RESERVE f 20000 => -ERR too large: filter of 40960 bytes, at most 24576 (Options.MaxFilterBytes)
-CF.INSERT f CAPACITY 20000 ITEMS x => -ERR too large: filter of 40960 bytes, at most 24576 (Options.MaxFilterBytes)
+CF.RESERVE f 20000 => -ERR too large: filter of 40960 bytes, at most 24576 (max-filter-bytes)
+CF.INSERT f CAPACITY 20000 ITEMS x => -ERR too large: filter of 40960 bytes, at most 24576 (max-filter-bytes)
 EXISTS f => :0
 CF.RESERVE f 1000 => +OK`)
 		fillUp(w, "f")
 		w.Script(`CF.INFO f => [... "Number of filters" :2 ...] | {... "Number of filters" :2 ...}`)
 		newWorld(t, kv.Options{}).Script(`
 CF.RESERVE f 1099511627776
-  => -ERR too large: filter of ... bytes, at most 68719476736 (Options.MaxFilterBytes)`)
+  => -ERR too large: filter of ... bytes, at most 68719476736 (max-filter-bytes)`)
 	},
 	"duplicates": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`

@@ -120,7 +120,7 @@ func (db *DB) checkSpec(layers []LayerSpec) error {
 		total += l.Bytes()
 	}
 	if total > db.opts.MaxFilterBytes {
-		return fmt.Errorf("%w: filter of %d bytes, at most %d (Options.MaxFilterBytes)", ErrTooLarge, total, db.opts.MaxFilterBytes)
+		return fmt.Errorf("%w: filter of %d bytes, at most %d (max-filter-bytes)", ErrTooLarge, total, db.opts.MaxFilterBytes)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ type Options struct {
 	// package hash. Existing objects keep their hashes.
 	Seed uint64
 
-	// MaxFilterBytes limits the size, in bytes of bit arrays, of one object.
+	// MaxFilterBytes limits the size, in bytes of bit arrays, of one object. Errors name the setting max-filter-bytes.
 	// 1 byte to 1 PiB. Default DefaultMaxFilterBytes.
 	MaxFilterBytes uint64
 

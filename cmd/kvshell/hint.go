@@ -50,6 +50,8 @@ func (sh *shell) hintText(table func() *module.Table, words [][]byte, r reply.Re
 		if names := suggestions(name, table(), own); names != "" {
 			return fmt.Sprintf("unknown command '%s'; did you mean %s?", name, names)
 		}
+	case said("ERR too large: filter of") && sh.address == nil:
+		return "the flag --max-filter-bytes allows larger filters"
 	case said("ERR wrong number of arguments"), said("ERR syntax error"), said("ERR unknown option"), said("Unknown argument"):
 		if cmd := table().Command(words[0]); cmd != nil {
 			return "usage: " + cmd.Usage()

@@ -23,6 +23,7 @@ func (sh *shell) loadCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Note(cmd.Flags())
+			f.MaxBytes = sh.maxBytes()
 			if err := f.Check(args[0]); err != nil {
 				return err
 			}

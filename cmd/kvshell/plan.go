@@ -83,7 +83,7 @@ func (sh *shell) plan(f planFlags) (err error) {
 	if f.table {
 		result, err = report.Sizes()
 	} else {
-		result, err = report.Plan(f.kind, f.config)
+		result, err = report.Plan(f.kind, f.config, sh.maxBytes())
 	}
 	if err != nil {
 		return err

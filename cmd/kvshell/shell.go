@@ -32,13 +32,14 @@ type shell struct {
 	name string
 
 	// The flags.
-	directory string
-	server    client.Flags
-	sync      durability
-	cache     cliflags.Bytes
-	seed      uint64
-	show      format
-	script    scriptFlags
+	directory      string
+	server         client.Flags
+	sync           durability
+	cache          cliflags.Bytes
+	maxFilterBytes cliflags.Bytes
+	seed           uint64
+	show           format
+	script         scriptFlags
 
 	version bool
 	keys    io.Reader // at the prompt: keys are read from here while no line is edited; else nil
@@ -75,6 +76,9 @@ func (sh *shell) tell(err error) {
 	default:
 		plain := strings.ReplaceAll(strings.TrimSpace(text.Plain(err.Error())), "\n", "; ")
 		plain = optionNames.ReplaceAllString(plain, "")
+		if sh.address == nil {
+			plain = strings.ReplaceAll(plain, "(max-filter-bytes)", "(--max-filter-bytes)")
+		}
 		fmt.Fprintln(sh.stderr, sh.paint(sh.stderr, sh.name+reply.Printable(plain)))
 	}
 }
@@ -107,6 +111,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags.StringVarP(&sh.directory, "dir", "d", "", "the store's `DIR`ectory; without it, that in $"+dirVariable)
 	flags.Var(&sh.sync, "sync", "when a write is reported as done: always, everysec or no")
 	flags.Var(&sh.cache, "cache", "memory for the store's blocks, such as 64MiB (default 256MiB)")
+	flags.Var(&sh.maxFilterBytes, "max-filter-bytes", "the most `BYTES` of one filter, such as 1TiB (default 64GiB)")
 	flags.Uint64Var(&sh.seed, "seed", 0, "hash seed `N` of filters made by this run, for reproducible ones (default the store's own, random)")
 	flags.BoolP("help", "?", false, "this help")
 	root.SetUsageTemplate(rootUsageTemplate(sh.server.Register(flags)))
@@ -154,7 +159,7 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
-	for _, name := range []string{"sync", "cache", "seed"} {
+	for _, name := range []string{"sync", "cache", "max-filter-bytes", "seed"} {
 		if flags.Changed(name) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}

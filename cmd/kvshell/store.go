@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 
@@ -38,6 +39,14 @@ func (sh *shell) dir() (string, error) {
 		return dir, nil
 	}
 	return "", exit.Usagef("no store: give its directory by -d DIR or in $%s", dirVariable)
+}
+
+// maxBytes returns the most bytes of a filter, 0 for the default. A server has its own limit, and checks it.
+func (sh *shell) maxBytes() uint64 {
+	if sh.address != nil {
+		return math.MaxUint64
+	}
+	return uint64(sh.maxFilterBytes)
 }
 
 // openExisting opens the store. It does not make one.
@@ -117,14 +126,15 @@ var adjust func(*kv.Options)
 // open opens the store in a directory, or a new one in memory if dir is "".
 func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 	o := &kv.Options{
-		InMemory:    dir == "",
-		MustExist:   mustExist,
-		CacheSize:   int64(sh.cache),
-		Durability:  kv.Durability(sh.sync),
-		Seed:        sh.seed,
-		BallastSize: ballastSize,
-		Logger:      sh.logger(),
-		Modules:     module.New(sh.modules()...),
+		InMemory:       dir == "",
+		MustExist:      mustExist,
+		CacheSize:      int64(sh.cache),
+		MaxFilterBytes: uint64(sh.maxFilterBytes),
+		Durability:     kv.Durability(sh.sync),
+		Seed:           sh.seed,
+		BallastSize:    ballastSize,
+		Logger:         sh.logger(),
+		Modules:        module.New(sh.modules()...),
 	}
 	if adjust != nil {
 		adjust(o)
@@ -189,7 +199,8 @@ func openError(dir string, err error) error {
 		return exit.WithCode(exit.Open, &noStoreError{dir})
 	case errors.Is(err, kv.ErrOptions):
 		_, problems, _ := strings.Cut(err.Error(), kv.ErrOptions.Error()+": ")
-		return exit.WithCode(exit.Usage, errors.New(strings.Replace(problems, "CacheSize ", "--cache ", 1)))
+		problems = strings.NewReplacer("CacheSize ", "--cache ", "MaxFilterBytes ", "--max-filter-bytes ").Replace(problems)
+		return exit.WithCode(exit.Usage, errors.New(problems))
 	case errors.Is(err, kv.ErrCorrupt), errors.Is(err, kv.ErrFailed), errors.Is(err, kv.ErrNoSpace):
 		return err
 	}

@@ -24,6 +24,7 @@ type Flags struct {
 	NonScaling bool
 	TTL        uint64 // seconds, 0 for none
 	Hash       string // "keyed" or "xxh64", "" for the default
+	MaxBytes   uint64 // the most bytes of a filter, 0 for the default; a flag of the program
 
 	KindGiven, RateGiven, CapacityGiven, NonScalingGiven, TTLGiven bool
 
@@ -100,13 +101,13 @@ func (f *Flags) Life() time.Duration { return time.Duration(f.TTL) * time.Second
 func (f *Flags) planned() (rate float64, room uint64, err error) {
 	switch f.Kind {
 	case Cuckoo:
-		info, err := PlannedCuckoo(f.cuckooConfig())
+		info, err := PlannedCuckoo(f.cuckooConfig(), f.MaxBytes)
 		return info.ErrorRate, info.Capacity, err
 	case Counting:
-		info, err := PlannedCounting(f.countingConfig())
+		info, err := PlannedCounting(f.countingConfig(), f.MaxBytes)
 		return info.ErrorRate, info.Capacity, err
 	}
-	info, err := PlannedBloom(f.bloomConfig())
+	info, err := PlannedBloom(f.bloomConfig(), f.MaxBytes)
 	return info.ErrorRate, info.Capacity, err
 }
 

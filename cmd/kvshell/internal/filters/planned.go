@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,33 +15,39 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// PlannedBloom describes the filter of a Config when it holds as many items as it has room for, without a store. The
-// error is the one that making the filter in a store would return, with the names of the flags.
-func PlannedBloom(c bloomext.Config) (bloomext.Info, error) {
+// PlannedBloom describes the filter of a Config when it holds as many items as it has room for, without a store. A
+// filter of more than maxBytes is refused, 0 for the most in a store that is opened with the defaults. The error is the
+// one that making the filter in a store would return, with the names of the flags.
+func PlannedBloom(c bloomext.Config, maxBytes uint64) (bloomext.Info, error) {
 	info, err := c.Planned(c.Capacity)
-	return info, planError(c.Capacity, c.ErrorRate, info.Bytes, err)
+	return info, planError(c.Capacity, c.ErrorRate, info.Bytes, maxBytes, err)
 }
 
 // PlannedCounting is PlannedBloom for a counting Bloom filter.
-func PlannedCounting(c countingext.Config) (countingext.Info, error) {
+func PlannedCounting(c countingext.Config, maxBytes uint64) (countingext.Info, error) {
 	info, err := c.Planned(c.Capacity)
-	return info, planError(c.Capacity, c.ErrorRate, info.Bytes, err)
+	return info, planError(c.Capacity, c.ErrorRate, info.Bytes, maxBytes, err)
 }
 
 // PlannedCuckoo is PlannedBloom for a cuckoo filter.
-func PlannedCuckoo(c cuckooext.Config) (cuckooext.Info, error) {
+func PlannedCuckoo(c cuckooext.Config, maxBytes uint64) (cuckooext.Info, error) {
 	info, err := c.Planned(c.Capacity)
 	var bytes uint64 // of whole blocks, which slots of 12 bits do not fill
 	for _, l := range info.Layers {
 		bytes += l.Blocks * block.MaxLines * block.LineBits / 8
 	}
-	return info, planError(c.Capacity, c.ErrorRate, bytes, err)
+	return info, planError(c.Capacity, c.ErrorRate, bytes, maxBytes, err)
+}
+
+// IsTooLarge reports whether a filter is larger than maxBytes, or if that is 0, than the default allows.
+func IsTooLarge(bytes, maxBytes uint64) bool {
+	return bytes > cmp.Or(maxBytes, kv.DefaultMaxFilterBytes)
 }
 
 // planError adds the flags to the error of a plan. A filter that is larger than a store allows is an error, too.
-func planError(capacity uint64, rate float64, bytes uint64, err error) error {
-	if err == nil && bytes > kv.DefaultMaxFilterBytes {
-		err = fmt.Errorf("%w: filter of %d bytes, at most %d", kv.ErrTooLarge, bytes, uint64(kv.DefaultMaxFilterBytes))
+func planError(capacity uint64, rate float64, bytes, maxBytes uint64, err error) error {
+	if err == nil && IsTooLarge(bytes, maxBytes) {
+		err = fmt.Errorf("%w: filter of %d bytes, at most %d (--max-filter-bytes)", kv.ErrTooLarge, bytes, cmp.Or(maxBytes, kv.DefaultMaxFilterBytes))
 	}
 	switch {
 	case err == nil:

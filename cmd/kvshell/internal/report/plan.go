@@ -12,7 +12,6 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
-	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -21,19 +20,20 @@ import (
 const grownBy = 10
 
 // Plan returns the plan of a filter of a type. A Bloom filter's Config has all parameters that a plan may have. No
-// store is needed: the sizes are computed by the formulas, and with the limits, that filters are made with.
-func Plan(kind string, c bloomext.Config) (Result, error) {
+// store is needed: the sizes are computed by the formulas, and with the limits, that filters are made with. maxBytes is
+// as in filters.PlannedBloom.
+func Plan(kind string, c bloomext.Config, maxBytes uint64) (Result, error) {
 	switch kind {
 	case filters.Cuckoo:
 		return planCuckoo(cuckooext.Config{
 			Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling,
-		})
+		}, maxBytes)
 	case filters.Counting:
 		return planCounting(countingext.Config{
 			Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling,
-		})
+		}, maxBytes)
 	}
-	return planBloom(c)
+	return planBloom(c, maxBytes)
 }
 
 // filterPlan is what plan prints about a Bloom filter, counting or not, when it is new and when it has grown.
@@ -88,7 +88,7 @@ type plannedLayer struct {
 }
 
 // planBloom describes the filter of a Config.
-func planBloom(c bloomext.Config) (*filterPlan, error) {
+func planBloom(c bloomext.Config, maxBytes uint64) (*filterPlan, error) {
 	of := func(info bloomext.Info) planned {
 		p := planned{rate: info.ErrorRate, expansion: info.Expansion, bytes: info.Bytes, expected: info.ExpectedRate}
 		for _, l := range info.Layers {
@@ -96,18 +96,18 @@ func planBloom(c bloomext.Config) (*filterPlan, error) {
 		}
 		return p
 	}
-	info, err := filters.PlannedBloom(c)
+	info, err := filters.PlannedBloom(c, maxBytes)
 	if err != nil {
 		return nil, err
 	}
-	return planFilter(&filterPlan{Type: filters.Bloom, asked: c.ErrorRate}, probe.Size, of(info), func(items uint64) (planned, error) {
+	return planFilter(&filterPlan{Type: filters.Bloom, asked: c.ErrorRate}, probe.Size, of(info), maxBytes, func(items uint64) (planned, error) {
 		info, err := c.Planned(items)
 		return of(info), err
 	})
 }
 
 // planCounting is planBloom for a counting Bloom filter.
-func planCounting(c countingext.Config) (*filterPlan, error) {
+func planCounting(c countingext.Config, maxBytes uint64) (*filterPlan, error) {
 	of := func(info countingext.Info) planned {
 		p := planned{rate: info.ErrorRate, expansion: info.Expansion, bytes: info.Bytes, expected: info.ExpectedRate}
 		for _, l := range info.Layers {
@@ -115,11 +115,11 @@ func planCounting(c countingext.Config) (*filterPlan, error) {
 		}
 		return p
 	}
-	info, err := filters.PlannedCounting(c)
+	info, err := filters.PlannedCounting(c, maxBytes)
 	if err != nil {
 		return nil, err
 	}
-	return planFilter(&filterPlan{Type: filters.Counting, asked: c.ErrorRate}, probe.SizeCounters, of(info), func(items uint64) (planned, error) {
+	return planFilter(&filterPlan{Type: filters.Counting, asked: c.ErrorRate}, probe.SizeCounters, of(info), maxBytes, func(items uint64) (planned, error) {
 		info, err := c.Planned(items)
 		return of(info), err
 	})
@@ -129,7 +129,7 @@ func planCounting(c countingext.Config) (*filterPlan, error) {
 type sizeLayer func(capacity uint64, rate float64) (probe.Layout, error)
 
 // planFilter completes the plan of a filter that begins as first, and is what grow returns when it holds more items.
-func planFilter(p *filterPlan, size sizeLayer, first planned, grow func(items uint64) (planned, error)) (*filterPlan, error) {
+func planFilter(p *filterPlan, size sizeLayer, first planned, maxBytes uint64, grow func(items uint64) (planned, error)) (*filterPlan, error) {
 	var err error
 	if p.layerPlan, err = planLayer(size, first.layers[0]); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func planFilter(p *filterPlan, size sizeLayer, first planned, grow func(items ui
 	}
 	items := grownBy * p.Capacity
 	switch grown, err := grow(items); {
-	case growsNoFurther(grown.bytes, err):
+	case growsNoFurther(grown.bytes, maxBytes, err):
 		return p, nil
 	case err != nil:
 		return nil, err
@@ -161,8 +161,8 @@ func planFilter(p *filterPlan, size sizeLayer, first planned, grow func(items ui
 }
 
 // growsNoFurther reports whether a filter cannot grow to what was planned, which has so many bytes.
-func growsNoFurther(bytes uint64, err error) bool {
-	return errors.Is(err, scalableext.ErrCannotGrow) || err == nil && bytes > kv.DefaultMaxFilterBytes
+func growsNoFurther(bytes, maxBytes uint64, err error) bool {
+	return errors.Is(err, scalableext.ErrCannotGrow) || err == nil && filters.IsTooLarge(bytes, maxBytes)
 }
 
 func planLayer(size sizeLayer, l plannedLayer) (layerPlan, error) {
@@ -284,11 +284,11 @@ func Sizes() (Result, error) {
 	var t sizeTable
 	for _, items := range tableItems {
 		for _, rate := range tableRates {
-			growing, err := filters.PlannedBloom(bloomext.Config{Capacity: items, ErrorRate: rate})
+			growing, err := filters.PlannedBloom(bloomext.Config{Capacity: items, ErrorRate: rate}, 0)
 			if err != nil {
 				return nil, err
 			}
-			fixed, err := filters.PlannedBloom(bloomext.Config{Capacity: items, ErrorRate: rate, NonScaling: true})
+			fixed, err := filters.PlannedBloom(bloomext.Config{Capacity: items, ErrorRate: rate, NonScaling: true}, 0)
 			if err != nil {
 				return nil, err
 			}

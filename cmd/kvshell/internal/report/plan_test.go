@@ -48,7 +48,7 @@ func TestPlanBloom(t *testing.T) {
 	}
 	for i, c := range configs {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			p, err := planBloom(c)
+			p, err := planBloom(c, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

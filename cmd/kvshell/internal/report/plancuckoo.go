@@ -40,8 +40,8 @@ type cuckooGrown struct {
 }
 
 // planCuckoo is planBloom for a cuckoo filter.
-func planCuckoo(c cuckooext.Config) (*cuckooPlan, error) {
-	info, err := filters.PlannedCuckoo(c)
+func planCuckoo(c cuckooext.Config, maxBytes uint64) (*cuckooPlan, error) {
+	info, err := filters.PlannedCuckoo(c, maxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func planCuckoo(c cuckooext.Config) (*cuckooPlan, error) {
 	}
 	items := grownBy * c.Capacity
 	switch info, err = c.Planned(items); {
-	case growsNoFurther(info.Bytes, err):
+	case growsNoFurther(info.Bytes, maxBytes, err):
 		return p, nil
 	case err != nil:
 		return nil, err

@@ -30,7 +30,7 @@ const (
 	reclaimEvery = time.Second
 )
 
-// Module returns a module with the service. Each store needs a module of its own.
+// Module returns a module with the service. Stores that are open at the same time need a module each.
 func Module() module.Module {
 	return module.Module{Name: "compaction", Services: []module.Service{&service{}}}
 }

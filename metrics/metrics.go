@@ -1,4 +1,5 @@
-// Package metrics gives the counts of a store to Prometheus. Package server serves them over HTTP, with its own.
+// Package metrics gives the metrics of a store to Prometheus. Server.MetricsHandler of package server has them too,
+// with those of the server.
 package metrics
 
 import (
@@ -10,8 +11,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 )
 
-// New returns a collector of a store's metrics, whose names begin with "sievekv_". It reads them at the moment it
-// is asked. Of a store that has failed or was closed it gives sievekv_up alone, which is 0.
+// New returns a collector of a store's metrics, whose names begin with "sievekv_". It reads them when Prometheus asks.
+// For a store that has failed or was closed it gives sievekv_up alone, which is then 0.
 func New(db *kv.DB) prometheus.Collector { return collector{db} }
 
 type collector struct{ db *kv.DB }
@@ -29,7 +30,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) { _ = Collect(c.db, out) } // sievekv_up says what is wrong
 
-// Collect sends the metrics of a store. After an error they are sievekv_up alone.
+// Collect sends the metrics of a store to out. If it returns an error, it has sent sievekv_up alone.
 func Collect(db *kv.DB, out chan<- prometheus.Metric) error {
 	out <- prometheus.MustNewConstMetric(up, prometheus.GaugeValue, health(db))
 	m, err := db.Metrics()

@@ -21,7 +21,7 @@ type Call struct {
 	Transaction *kv.Transaction
 }
 
-// Write runs a change as DB.Write does, at the session's level of durability.
+// Write runs a change as kv.DB.Write does, at the session's level of durability, or as part of the call's transaction.
 func (c *Call) Write(keys [][]byte, change func(*kv.Writer) error) error {
 	if c.Transaction != nil {
 		return c.Transaction.Write(change)
@@ -29,7 +29,7 @@ func (c *Call) Write(keys [][]byte, change func(*kv.Writer) error) error {
 	return c.DB.Write(c.Level(), keys, change)
 }
 
-// Read runs a lookup as DB.Read does.
+// Read runs a lookup as kv.DB.Read does, or as part of the call's transaction.
 func (c *Call) Read(look func(kv.Reader) error) error {
 	if c.Transaction != nil {
 		return c.Transaction.ReadWith(kv.ReadOptions{Large: c.Session.large}, look)
@@ -56,7 +56,7 @@ func (c *Call) Now() int64 {
 	return now
 }
 
-// ReadKeys is Read for lookups that read only the headers of several keys, as of one moment.
+// ReadKeys is Read for lookups that read keys and strings, and nothing else, as of one moment.
 func (c *Call) ReadKeys(look func(kv.Reader) error) error {
 	if c.Transaction != nil || len(c.Args) == 1 {
 		return c.Read(look)

@@ -64,7 +64,7 @@ func (h *Host) Stop() {
 // Services returns the services that have started.
 func (h *Host) Services() []Service { return h.started }
 
-// ResetStats resets the counters of INFO: the store's and those of modules.
+// ResetStats, for CONFIG RESETSTAT, resets the counters of INFO: the store's, see kv.DB.ResetStats, and those of modules.
 func (h *Host) ResetStats() {
 	h.db.ResetStats()
 	for _, m := range h.modules {

@@ -9,7 +9,8 @@
 //	session := module.NewSession(db)
 //	answer := session.Do(ctx, words)
 //
-// Of returns the Host of an open store: its modules, with the values of their settings.
+// Of returns the Host of an open store: its modules, with the values of their settings. examples/hll is a program
+// with a module of its own.
 package module
 
 import "github.com/sievekv/sievekv/kv"

@@ -78,7 +78,7 @@ func newSettingValue(word string) *settingValue {
 	return v
 }
 
-// IntegerSetting returns a check of values that are integers from low to high.
+// IntegerSetting returns a Check of values that are integers from low to high.
 func IntegerSetting(low, high int64) func(word string) (string, error) {
 	return func(word string) (string, error) {
 		n, ok := text.ParseInt([]byte(word))
@@ -92,7 +92,7 @@ func IntegerSetting(low, high int64) func(word string) (string, error) {
 	}
 }
 
-// FloatSetting returns a check of values that are numbers above low and below high. Numbers above most become most.
+// FloatSetting returns a Check of values that are numbers above low and below high. Numbers above most become most.
 func FloatSetting(low, high, most float64) func(word string) (string, error) {
 	return func(word string) (string, error) {
 		x, ok := text.ParseFloat([]byte(word))
@@ -106,7 +106,7 @@ func FloatSetting(low, high, most float64) func(word string) (string, error) {
 	}
 }
 
-// WordSetting returns a check of values that are one of some words, in any case. words are in lower case.
+// WordSetting returns a Check of values that are one of these words, in any case. words are in lower case.
 func WordSetting(words ...string) func(word string) (string, error) {
 	return func(word string) (string, error) {
 		if i := slices.IndexFunc(words, func(w string) bool { return text.FoldString(w) == text.FoldString(word) }); i >= 0 {
@@ -183,8 +183,9 @@ func (h *Host) ChangeSettings(c *Call, pairs [][2]string) (refused string, why e
 	return "", nil
 }
 
-// CheckSettings reports how many of these names and values a store that was just opened takes, if they are set one after
-// the other, and the error of Host.SetSetting for the first that it refuses. It needs no store.
+// CheckSettings tells, without a store, what a store that was just opened would say to Host.SetSetting for each of these
+// names and values, one after the other: how many it would take before the first that it refuses, and the error for
+// that one.
 func (t *Table) CheckSettings(pairs [][2]string) (taken int, err error) {
 	values := make(map[string]string)
 	for _, s := range t.settings {

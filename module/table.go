@@ -12,8 +12,9 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Table has the types, commands and settings that modules register. It needs no store and never changes. Any number
-// of stores may be opened with it, as kv.Options.Modules.
+// Table has the types, commands and settings that modules register. It needs no store and never changes. Stores are
+// opened with it, as kv.Options.Modules: several at the same time only if its modules have no Services, because a
+// Service works for one store at a time.
 type Table struct {
 	modules  []Module
 	commands map[string]*Command
@@ -133,8 +134,8 @@ func (t *Table) Groups() []string {
 // Settings returns the settings that the modules register, sorted by name.
 func (t *Table) Settings() []Setting { return slices.Clone(t.settings) }
 
-// Refuse returns the error for words that call no command, or a command with a wrong number of words. It does not
-// depend on a store. It is not ok for other words. There is at least one word.
+// Refuse returns the error reply to words that call no command, or a command with a wrong number of words; ok is false
+// for all other words. It needs no store. words has at least one word.
 func (t *Table) Refuse(words [][]byte) (r reply.Reply, ok bool) {
 	switch cmd, _ := t.Resolve(words); {
 	case cmd == nil:
@@ -147,7 +148,7 @@ func (t *Table) Refuse(words [][]byte) (r reply.Reply, ok bool) {
 	return reply.Nil, false
 }
 
-// Resolve returns the command that words call, nil if there is none, and its arguments. There is at least one word.
+// Resolve returns the command that words call, nil if there is none, and its arguments. words has at least one word.
 func (t *Table) Resolve(words [][]byte) (cmd *Command, args [][]byte) {
 	cmd = t.Command(words[0])
 	if cmd == nil || len(cmd.Subcommands) == 0 || len(words) == 1 {

@@ -11,7 +11,7 @@ import (
 )
 
 // Module returns the module that a store needs to be served: the commands about connections and the server, the
-// server's settings, and its sections of INFO.
+// server's settings, and its sections of INFO. Stores that are open at the same time need a module each.
 func Module() module.Module {
 	h := &hub{}
 	return module.Module{

@@ -40,7 +40,7 @@
 //     little-endian order.
 //   - key: the name of a filter or a string in the store, up to 64 KiB of any bytes.
 //   - capacity: the number of distinct items that a filter is made for; in a cuckoo or counting filter copies count too. A
-//     filter grows beyond it, unless it is made with NonScaling.
+//     filter grows beyond it, unless it is made with NonScaling, Bits or Counters.
 //   - layer: a filter of fixed size. A filter starts with one layer and grows by further ones; RedisBloom says sub-filter.
 //   - commit: writes that after a crash are there together or not at all: those of one call (up to 4096 items of an
 //     AddMany), or of one transaction. Lookups see a transaction, and a call that writes several keys, as a whole; they may
@@ -82,13 +82,14 @@
 //
 // # Related packages
 //
-// Some types here are other names for types of these packages: BloomConfig, for instance, is bloomext.Config. Their
-// comments list the usual fields. For all fields see the other type: go doc github.com/sievekv/sievekv/bloomext.Config.
-//
 // DB.Store returns the engine, of package kv, for server.New and for other types of filters. Package module extends
 // the store with a program's own types and commands; coreext has the built-in commands. bloomext, cuckooext and
 // countingext are the filters, scalableext is what they share, txn has transactions, and compaction maintains stored
 // blocks in the background.
+//
+// Some types here are other names for types of these packages: BloomConfig, for instance, is bloomext.Config. The
+// comments here list the most used fields. For all of them, and for their methods, look there, as in
+// go doc github.com/sievekv/sievekv/bloomext.Config.
 package sievekv
 
 import (

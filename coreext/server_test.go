@@ -83,7 +83,7 @@ func TestSubcommands_transactions(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	w := coretest.NewWorld(t, kv.Options{Modules: coreext.With(bloomext.Module())})
+	w := coretest.NewWorld(t, kv.Options{Modules: coreext.With(bloomext.Module(), coretest.OtherModule())})
 	w.Script(`
 		COMMAND foo => -ERR unknown subcommand 'foo'. Try COMMAND HELP.
 		COMMAND COUNT x => -ERR wrong number of arguments for 'command|count' command
@@ -95,7 +95,7 @@ func TestCommand(t *testing.T) {
   | [["time" :1 ~[+fast] ... ["memory|usage" :-3 ~[+readonly] :2 :2 :1 ...]]
 		COMMAND INFO object => [["object" :-2 [] :0 :0 :0 [+@keyspace +@slow] [] [] [["object|encoding" :3 [+readonly] :2 :2 :1 ... ["object|help" :2 ...]]]]
   | [["object" :-2 ~[] ... ~[] ~[] [["object|encoding" :3 ... ["object|help" :2 ...]]]]
-		COMMAND LIST FILTERBY MODULE bf => ["bf.add" ... "bf.reserve"]
+		COMMAND LIST FILTERBY MODULE othermodule => ["other.new"]
 		COMMAND LIST FILTERBY MODULE kv => []
 		COMMAND LIST FILTERBY ACLCAT Connection => ["command" "command|count" "command|list" "command|info" "command|docs" "command|getkeys" "command|getkeysandflags" "command|help" "echo" "ping"]
 		COMMAND LIST FILTERBY ACLCAT nosuch => []

@@ -14,12 +14,12 @@ import (
 // The crash argument.
 //
 // What is written. Each commit is in one Pebble batch, alone or with other small commits (storage/pending.go). A
-// batch is one record of the log. It has the headers, operands, counters and attributes of everything that the commit
-// changes. The blocks of an object that is built (MERGE, COPY) are in earlier records, under an id that no header has
-// yet (build.go). A commit that was pending before is in an earlier record, or in the same one. Pebble writes records
-// in the order of their sequences. After a crash it replays the log up to the first record that is not whole. So a
-// crash leaves a prefix of the commits, each whole or not at all: no filter without its counter, no half of a MADD,
-// no RENAME with two keys or none. The commit point is that the record is in the log that survives.
+// batch is one record of the log. It has the headers, operands, counters and attributes that the commit changes.
+// Blocks of an object being built (MERGE, COPY) are in earlier records, under an id that no header has yet
+// (build.go). What was pending before a commit is in an earlier record, or perhaps in the same one if both are small.
+// Pebble writes records in the order of their sequences. After a crash it replays the log up to the first record that
+// is not whole. So a crash leaves a prefix of the log, each commit whole or not at all: no filter without its
+// counter, no half of a MADD, no RENAME with two keys or none. The commit point: the record is in the surviving log.
 //
 // What is acknowledged. A commit under Always is reported only after a sync that covered its record. That sync also
 // covered every earlier record, and so everything that the commit's answer was based on. An answer that wrote nothing
@@ -234,9 +234,9 @@ func (w *Writer) setKeyCounts() {
 	}
 }
 
-// needsSequence reports whether the commit has to be applied under the sequence lock: it changes what is under more
-// than one key, or which object is under a key, or it is a transaction's. Lookups may see any other commit while it
-// is applied: it touches a single string, or only changes bits, slots and counters under one key.
+// needsSequence reports whether the commit has to be applied under the sequence lock: it changes several keys, or
+// which object is under a key, or moves entries between layers (TogetherOnly), or is a transaction that changes a
+// filter. Lookups may see any other commit while it is applied: of a string, or of bits, slots and counters of a key.
 func (w *Writer) needsSequence() bool {
 	if w.sequence || w.unseen {
 		return w.sequence

@@ -51,7 +51,7 @@ type DB struct {
 	ending context.Context
 	end    context.CancelFunc
 
-	// groups are the numbers of keys by group, written under the group's key lock or the gate. keys is their sum.
+	// groups are the numbers of keys by group, written with the group's key lock or the gate alone. keys is their sum.
 	groups [numKeyLocks]atomic.Uint64
 	keys   atomic.Uint64
 

@@ -96,8 +96,8 @@ func (w *Writer) SetSlots(o *Object, l *Layer, blk uint64, slots []block.Slot) e
 	return w.fits()
 }
 
-// TogetherOnly makes lookups see the commit as a whole. It is for a writer that moves entries between blocks: in
-// between, an entry would be missing, or there twice.
+// TogetherOnly makes lookups see the commit as a whole. It is for a writer that moves entries from layer to layer:
+// meanwhile, an entry would be missing, or there twice.
 func (w *Writer) TogetherOnly() { w.sequence = true }
 
 // shorten removes values from the log that later ones overwrite. It keeps what was there at the savepoint apart, so

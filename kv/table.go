@@ -49,7 +49,7 @@ type Layer struct {
 	// into one. For an object that was open it changes under the shard's lock.
 	closed atomic.Bool
 
-	// counters are changed by commits, under the key's write lock or the gate, and read without a lock.
+	// counters are changed by commits, under the key's write lock or with the gate held alone, and read without a lock.
 	counters [format.NumCounters]atomic.Uint64
 
 	versions []atomic.Uint32 // of blocks of slots, see Version; their number is a power of two

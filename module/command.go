@@ -9,7 +9,7 @@ import (
 // Flags describe a command, as COMMAND reports them.
 type Flags uint16
 
-// The flags. A command is Write or ReadOnly, or neither if it does not use keys.
+// The flags. A command is Write or ReadOnly, or neither if it uses no keys, or only watches them.
 const (
 	Write Flags = 1 << iota
 	ReadOnly

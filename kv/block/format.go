@@ -26,6 +26,10 @@ import (
 //	         roaring: one 32-bit roaring bitmap in the portable format, without
 //	         run containers and shorter than raw
 //
+// Bit p of a block is bit p%8 of byte p/8, in raw blocks and in bitmaps. Slot i of width w is bits i*w to i*w+w-1,
+// its lowest bit first. A block with at most 128 set bits is written as positions, one with more as roaring; but as
+// raw wherever that is not longer.
+//
 // Operands of the bits family, "set these bits":
 //
 //	0x10     one operand; positions

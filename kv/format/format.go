@@ -11,7 +11,8 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// Every stored byte is described in this file. Stored on disk: never reuse or renumber a value.
+// All keys are described in this file, and all values but two kinds: those of blocks, which package block has, and
+// what modules store as parameters and attributes. Stored on disk: never reuse or renumber a value.
 //
 // Keys. The first byte is a tag. The integers behind it are in the form of AppendOrdered, 1 byte for 0 to 247 and up
 // to 9 for larger ones. So keys sort by (object, part, block), and a block key takes 4 to 7 bytes:

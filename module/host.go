@@ -1,6 +1,7 @@
 package module
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ type Host struct {
 	*Table
 	db      *kv.DB
 	started []Service
+	serving bool // it is this store that the Table's services work for
 
 	settings     map[string]*setting
 	settingNames []string   // sorted
@@ -43,6 +45,12 @@ func (h *Host) DB() *kv.DB { return h.db }
 
 // Start starts the services. kv.Open calls it.
 func (h *Host) Start() error {
+	if h.hasServices() {
+		if !h.Table.serving.CompareAndSwap(false, true) {
+			return errors.New("module: another open store has the same Table, and services work for one store at a time: make a Table, and its modules, for each store")
+		}
+		h.serving = true
+	}
 	for _, m := range h.modules {
 		for _, s := range m.Services {
 			if err := s.Start(h.db); err != nil {
@@ -58,6 +66,9 @@ func (h *Host) Start() error {
 func (h *Host) Stop() {
 	for _, s := range slices.Backward(h.started) {
 		s.Stop()
+	}
+	if h.serving {
+		h.Table.serving.Store(false)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
@@ -13,13 +14,20 @@ import (
 )
 
 // Table has the types, commands and settings that modules register. It needs no store and never changes. Stores are
-// opened with it, as kv.Options.Modules: several at the same time only if its modules have no Services, because a
-// Service works for one store at a time.
+// opened with it, as kv.Options.Modules. If its modules have Services, a second store cannot be opened with it at the
+// same time, because a Service works for one store.
 type Table struct {
 	modules  []Module
 	commands map[string]*Command
 	names    []string // of commands, sorted
 	settings []Setting
+
+	serving atomic.Bool // the services work for an open store
+}
+
+// hasServices reports whether a module has services.
+func (t *Table) hasServices() bool {
+	return slices.ContainsFunc(t.modules, func(m Module) bool { return len(m.Services) > 0 })
 }
 
 // New returns the table of modules. Their services start in the order given. Mistakes in the modules become errors of

@@ -3,6 +3,7 @@ package module_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
@@ -97,5 +98,44 @@ func TestOf_noModules(t *testing.T) {
 	}
 	if r := module.NewSession(db).Do(t.Context(), [][]byte{[]byte("GET"), []byte("k")}); !r.IsError() {
 		t.Errorf("GET = %v, want an error", r)
+	}
+}
+
+// The services of a table work for one store at a time: a second store that would have them is refused, which does not
+// disturb the first.
+func TestTable_twoStores(t *testing.T) {
+	var log []string
+	table := module.New(named("A", &log))
+	open := func() (*kv.DB, error) { return kv.Open("", &kv.Options{InMemory: true, Modules: table}) }
+	first, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := open(); err == nil || !strings.Contains(err.Error(), "for each store") {
+			t.Errorf("a second store with the same services: %v", err)
+		}
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"start A", "stop A", "start A", "stop A"}; !slices.Equal(log, want) {
+		t.Errorf("services: %v, want %v", log, want)
+	}
+	// Without services any number of stores may have it.
+	plain := module.New()
+	for range 2 {
+		db, err := kv.Open("", &kv.Options{InMemory: true, Modules: plain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
 	}
 }

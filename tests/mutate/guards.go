@@ -1376,6 +1376,12 @@ var guards = []mutation{
 			"\ts.done.Wait()\n",
 			""},
 	}},
+	{name: "a second store has the services of the first", pkg: "./module", tests: "^TestTable", edits: []edit{
+		{"module/host.go", "CompareAndSwap(false, true) {", "CompareAndSwap(false, true) && false {"},
+	}},
+	{name: "a store that was refused frees the services of another", pkg: "./module", tests: "^TestTable", edits: []edit{
+		{"module/host.go", "	if h.serving {\n", "	if h.hasServices() {\n"},
+	}},
 	{name: "bits that are taken back stay", pkg: "./txn", tests: "^Test(Watch|Multi(_refused)?$|Tx|Update$|Update_rolledBack|View$)", edits: []edit{
 		{"kv/bits.go",
 			"\t\tw.bits[bit.block].remove(bit.position)\n\t\tw.bitCount--\n",

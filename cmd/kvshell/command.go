@@ -57,7 +57,7 @@ func (sh *shell) runCommand(root *cobra.Command, words []string, forced bool) (e
 			return cmp.Or(sh.mistyped(words[0], root.Commands()), err)
 		}
 	}
-	exec, _, err := sh.openFor(args)
+	exec, _, err := sh.openFor(root.Context(), args)
 	if err != nil {
 		return err
 	}

@@ -86,14 +86,13 @@ func (e *storeExecutor) IsMissing(ctx context.Context, key []byte) bool {
 
 func (e *storeExecutor) Close(err *error) { e.shell.closeStore(e.db, err) }
 
-// storelessExecutor stands in where there is no store. It answers commands that no store would run, because they are
-// unknown or have a wrong number of words.
-type storelessExecutor struct{ table *module.Table }
-
-func (e *storelessExecutor) Do(_ context.Context, words [][]byte) (reply.Reply, error) {
-	r, _ := e.table.Refuse(words)
-	return r, nil
+// storelessExecutor stands in where there is no store, for a command that every new store refuses.
+type storelessExecutor struct {
+	table   *module.Table
+	refusal reply.Reply
 }
+
+func (e *storelessExecutor) Do(context.Context, [][]byte) (reply.Reply, error) { return e.refusal, nil }
 
 func (e *storelessExecutor) Follow(context.Context, [][]byte, reply.Reply, func(reply.Reply) error) error {
 	return nil

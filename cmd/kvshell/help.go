@@ -39,8 +39,8 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory, or
                                     tells more about a word, a command, or a group of commands
   kvshell version                   tells the version of this program
 
-Without -d, $SIEVEKV_DIR names the directory. The first write to a directory without a store makes one;
-reads and check do not. One process at a time can use a store.
+Without -d, $SIEVEKV_DIR names the directory. The first write to a directory without a store makes one,
+unless it is refused; reads and check do not. One process at a time can use a store.
 
 Replies are shown as redis-cli shows them: with their types on a terminal, bare in a pipe.
 

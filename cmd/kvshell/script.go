@@ -151,7 +151,7 @@ func (s *script) run(ctx context.Context, line scriptLine) error {
 	if s.exec != nil {
 		return s.do(ctx, s.exec, line, words)
 	}
-	exec, storeless, err := s.shell.openFor(words)
+	exec, storeless, err := s.shell.openFor(ctx, words)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (s *script) run(ctx context.Context, line scriptLine) error {
 		s.exec = exec
 		return s.do(ctx, exec, line, words)
 	}
-	// The reply is an error in any store. Whether the script makes a store is up to the commands after it.
+	// The reply is an error in any new store. Whether the script makes a store is up to the commands after it.
 	err = s.do(ctx, exec, line, words)
 	exec.Close(&err)
 	return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/server"
 )
 
@@ -86,11 +88,10 @@ func (sh *shell) create(dir string) (*kv.DB, error) {
 }
 
 // openFor returns an executor for a command. If there is no store, a write makes one, and a read gets an error. A
-// command that no store would run, because it is unknown or has a wrong number of words, needs no store: its executor
-// is storeless, and only says what is wrong.
+// command that every new store refuses makes none: its executor is storeless, and only says what is wrong.
 //
 // A client of a server connects when the first command runs.
-func (sh *shell) openFor(words [][]byte) (exec executor, storeless bool, err error) {
+func (sh *shell) openFor(ctx context.Context, words [][]byte) (exec executor, storeless bool, err error) {
 	if sh.address != nil {
 		return sh.client(), false, nil
 	}
@@ -101,17 +102,32 @@ func (sh *shell) openFor(words [][]byte) (exec executor, storeless bool, err err
 	db, err := sh.open(dir, true)
 	if err = openError(dir, err); errors.Is(err, kv.ErrNotExist) {
 		table := sh.table()
-		switch cmd := table.Command(words[0]); {
-		case cmd == nil, !cmd.Takes(len(words)):
-			return &storelessExecutor{table}, true, nil
-		case cmd.Flags&module.Write != 0:
-			db, err = sh.create(dir)
+		refusal, refused := table.Refuse(words)
+		if cmd, _ := table.Resolve(words); !refused && cmd.Flags&module.Write != 0 {
+			if refusal, err = sh.tryNew(ctx, words); err != nil {
+				return nil, false, err
+			}
+			if refused = refusal.IsError(); !refused {
+				db, err = sh.create(dir)
+			}
+		}
+		if refused {
+			return &storelessExecutor{table, refusal}, true, nil
 		}
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	return sh.storeExecutor(db), false, nil
+}
+
+// tryNew returns the reply of a new store to a write. The store is in memory, and goes again.
+func (sh *shell) tryNew(ctx context.Context, words [][]byte) (r reply.Reply, err error) {
+	db, err := sh.open("", false)
+	if err != nil {
+		return r, openError("", err)
+	}
+	return module.NewSession(db).Do(ctx, words), db.Close()
 }
 
 // table returns the table of modules that this run opens stores with.

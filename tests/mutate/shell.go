@@ -9,6 +9,8 @@ var shell = []mutation{
 		"{stdout, p.flags.out", "{p.in.File, p.flags.out"}),
 	inShell("dedup writes its notes over the lines of OUT", "^TestScript$/^dedup$", edit{"cmd/kvshell/internal/dedup/pass.go",
 		"{stderr, p.flags.out", "{p.in.File, p.flags.out"}),
+	inShell("a write that is refused makes a store", "^TestOpens$", edit{"cmd/kvshell/store.go",
+		"			if refused = refusal.IsError(); !refused {", "			if refused = false; !refused {"}),
 	inShell("a script has no hints", "^TestScript$/^hints$", edit{"cmd/kvshell/script.go",
 		"	s.hint(exec, line, words, r)\n", ""}),
 	inShell("a script is told a hint again and again", "^TestScript$/^hints$", edit{"cmd/kvshell/script.go",

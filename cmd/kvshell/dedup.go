@@ -72,6 +72,9 @@ func (sh *shell) dedup(ctx context.Context, key, file string, f dedup.Flags) (er
 		return err
 	}
 	defer func() { err = exit.JoinLocal(err, p.Close()) }()
+	if err := p.Look(ctx); err != nil {
+		return err
+	}
 	db, err := sh.openOrCreate()
 	if err != nil {
 		return err

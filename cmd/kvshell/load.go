@@ -80,6 +80,9 @@ func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err 
 		return err
 	}
 	defer func() { err = exit.JoinLocal(err, in.Close()) }()
+	if err := in.Look(ctx); err != nil {
+		return err
+	}
 	var bar *progress.Bar
 	if tty.IsTerminal(sh.stderr) {
 		bar = progress.New(sh.stderr, in.Size)

@@ -142,6 +142,9 @@ func (p *Pass) Close() (err error) {
 	return errors.Join(err, p.in.Close())
 }
 
+// Look is input.Look. It is for before the store is opened.
+func (p *Pass) Look(ctx context.Context) error { return p.in.Look(ctx) }
+
 // ToFile reports whether the lines go to a file.
 func (p *Pass) ToFile() bool { return p.out != nil }
 

@@ -45,6 +45,7 @@ type Input struct {
 	Skip uint64 // lines passed over before the first batch; set before Start
 
 	eager    bool   // a batch is handed over when the next read might wait, though it is not full
+	device   bool   // a terminal, or a device such as /dev/zero
 	maxLines int    // of a batch
 	longest  int    // a line, in bytes
 	held     *Batch // a batch that Take has received and left for its next call
@@ -102,9 +103,10 @@ func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
 	if info.IsDir() {
 		return nil, exit.JoinLocal(exit.WithCode(exit.Local, fmt.Errorf("%s is a directory", name)), in.Close())
 	}
+	in.device = info.Mode()&os.ModeCharDevice != 0
 	if info.Mode().IsRegular() {
 		in.Size, in.eager = info.Size(), false
-		// The start of a pipe is looked at when it is read.
+		// At the start of a pipe, Look looks.
 		if err := in.refuseUnread(bufio.NewReader(io.NewSectionReader(in.File, 0, 16))); err != nil {
 			return nil, exit.JoinLocal(in.named(err), in.Close())
 		}
@@ -118,6 +120,25 @@ func Open(name string, stdin *os.File, maxLines int) (*Input, error) {
 		in.free <- &Batch{}
 	}
 	return in, nil
+}
+
+// Look waits for the first bytes of a pipe, and refuses a compressed form that is not read. It is for before Start, and
+// before anything is changed. It does not wait for somebody who types.
+func (in *Input) Look(ctx context.Context) error {
+	if !in.eager || in.device {
+		return nil
+	}
+	opened := make(chan error, 1)
+	go func() { opened <- in.open() }()
+	select {
+	case err := <-opened:
+		if err != nil {
+			err = in.named(err)
+		}
+		return err
+	case <-ctx.Done(): // the input is not used any more
+		return ctx.Err()
+	}
 }
 
 // Close ends the reading and closes the file. If the reading goroutine waits for a pipe, it ends when the pipe has
@@ -154,7 +175,10 @@ func (c counting) Read(p []byte) (int, error) {
 // if the input before the end of the part has changed.
 func (in *Input) Start(from *Part) {
 	go func() {
-		err := in.open()
+		var err error
+		if in.r == nil {
+			err = in.open()
+		}
 		if err == nil {
 			err = in.skipLines()
 		}

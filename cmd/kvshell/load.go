@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/dedup"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/load"
@@ -38,7 +39,8 @@ func (sh *shell) loadCommand() *cobra.Command {
 const loadHelp = `load adds the lines of FILE (of standard input for -) to the filter KEY. If the filter is missing, load makes it
 with the defaults of dedup: an error rate of 0.000001, and room for 1,000,000 lines before it grows. A filter that exists
 keeps what it was made with, and load refuses an --error, --capacity or --non-scaling that differs. A filter that is made
-for as many lines as it gets is smaller, and is filled faster, than one that has to grow.
+for as many lines as it gets is smaller, and is filled faster, than one that has to grow. A filter with an unfinished
+run of dedup -o is refused: that run would take the lines of load for lines that it has written.
 
 FILE is read as by dedup: plain or gzipped, with one member or several, and not compressed otherwise; lines of up to 512
 MiB that end in LF or CRLF, or with the file. An empty line is a line.
@@ -96,6 +98,9 @@ func (sh *shell) loadToStore(ctx context.Context, key string, in *input.Input, f
 		return err
 	}
 	defer sh.closeStore(db, &err)
+	if err := dedup.CheckFinished(db, []byte(key)); err != nil {
+		return err
+	}
 	l := load.New(db, []byte(key), in, f)
 	l.Notes, l.Progress = sh.stderr, bar
 	if sh.sync != durability(kv.DurabilityDefault) {

@@ -31,6 +31,8 @@ var shell = []mutation{
 		"	if err := in.Look(ctx); err != nil {", "	if err := in.Look(ctx); false {"}),
 	inShell("Ctrl-C is not heard before the first bytes of a pipe", "^TestInterrupted_firstBytes$", edit{"cmd/kvshell/internal/input/input.go",
 		"	case <-ctx.Done(): // the input is not used any more\n", "	case <-context.Background().Done():\n"}),
+	inShell("load adds to the filter of an unfinished dedup", "^TestScript$/^resume$", edit{"cmd/kvshell/load.go",
+		"	if err := dedup.CheckFinished(db, []byte(key)); err != nil {", "	if err := dedup.CheckFinished(db, []byte(key)); false {"}),
 	{name: "a compressed file is refused only when it is read", pkg: "./cmd/kvshell/internal/input", tests: "^TestInput_unread$", edits: []edit{{"cmd/kvshell/internal/input/input.go",
 		"in.refuseUnread(bufio.NewReader(io.NewSectionReader(in.File, 0, 16))); err != nil {", "in.refuseUnread(bufio.NewReader(io.NewSectionReader(in.File, 0, 16))); false {"}}},
 	inShell("a run of dedup does not claim OUT", "^TestScript$/^orphan$", edit{"cmd/kvshell/internal/dedup/pass.go",

@@ -249,7 +249,7 @@ func (p *Pass) stored() (r *record, claimed *claim, err error) {
 			return nil, nil, err
 		}
 	}
-	b, err := p.storedRecord()
+	b, err := storedRecord(p.db, p.key)
 	if err != nil || b == nil {
 		return nil, claimed, err
 	}
@@ -281,13 +281,28 @@ func (p *Pass) startOver(length int64) string {
 		length, length, p.out.path)
 }
 
-// storedRecord returns the record of an unfinished run, nil if there is none.
-func (p *Pass) storedRecord() ([]byte, error) {
-	o, err := p.db.Lookup(p.key)
+// storedRecord returns the record of an unfinished run of a filter, nil if there is none.
+func storedRecord(db *kv.DB, key []byte) ([]byte, error) {
+	o, err := db.Lookup(key)
 	if err != nil || o == nil {
 		return nil, err
 	}
-	return p.db.Attribute(o, recordAttribute)
+	return db.Attribute(o, recordAttribute)
+}
+
+// CheckFinished returns an error if a filter has an unfinished run, which would take lines that are added meanwhile for
+// lines that it has written.
+func CheckFinished(db *kv.DB, key []byte) error {
+	b, err := storedRecord(db, key)
+	if err != nil || b == nil {
+		return err
+	}
+	r, err := decodeRecord(b)
+	if err != nil {
+		return fmt.Errorf("key %q: %w; dedup --restart forgets it", key, err)
+	}
+	return exit.Refusef("key %q has an unfinished run of dedup from %s to %s, which would take the lines of load for lines that it has written: finish it by the same command, or forget it by dedup --restart",
+		key, r.input, r.out)
 }
 
 // beginNew makes the first commit of a new run. It is durable at every level: if it were lost, the next run would

@@ -302,7 +302,7 @@ func TestPass_version1(t *testing.T) {
 	claims := func(rewrite bool) (n int) {
 		p, closePass := w.open(t)
 		defer closePass()
-		b, err := p.storedRecord()
+		b, err := storedRecord(p.db, p.key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,6 +25,8 @@ func BenchmarkCommands(b *testing.B) {
 		{"PING", "PING", "PING"},
 		{"SET", "PING", "SET k v"},
 		{"GET", "SET k v", "GET k"},
+		{"EXISTS/2", "SET k v", "EXISTS k k"},
+		{"MGET/2", "SET k v", "MGET k k"},
 		{"BF.ADD/new", "BF.RESERVE f 0.01 10000000", "BF.ADD f %d"},
 		{"BF.ADD/known", "BF.ADD f a", "BF.ADD f a"},
 		{"BF.EXISTS", "BF.ADD f a", "BF.EXISTS f a"},

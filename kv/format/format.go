@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"github.com/sievekv/sievekv/kv/block"
 )
@@ -135,7 +136,8 @@ func AppendKeyCountKey(dst []byte, group uint8) []byte {
 
 // AppendHeaderKey appends the key of the header of a user key, which has the given hash.
 func AppendHeaderKey(dst []byte, hash uint64, key []byte) []byte {
-	return append(binary.BigEndian.AppendUint64(append(dst, TagHeader), hash), key...)
+	dst = append(slices.Grow(dst, HeaderKeyPrefix+len(key)), TagHeader)
+	return append(binary.BigEndian.AppendUint64(dst, hash), key...)
 }
 
 // HeaderKeyPrefix is the number of bytes before the user key in a header's key.

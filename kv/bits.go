@@ -1,26 +1,20 @@
 package kv
 
 import (
-	"math/bits"
 	"slices"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // bitBlock is the bits that are staged for one block.
 type bitBlock struct {
 	stagedPlace
-	before    int      // the block of the same layer before it, plus 1
-	count     int      // of the bits
-	positions []uint16 // ascending, while there are few
-	words     []uint64 // instead of positions, once there are many
+	before int // the block of the same layer before it, plus 1
+	block.BitSet
 }
-
-// manyPositions is the number of staged bits above which a whole block of bits, 8 KiB, takes hardly more memory than
-// their positions and the operand made of them.
-const manyPositions = 2048
 
 // addedBit is a bit that was staged since the savepoint.
 type addedBit struct {
@@ -44,7 +38,7 @@ func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (i
 		if staged < 0 {
 			staged = w.addBitBlock(l, blk)
 		}
-		if w.bits[staged].add(p) {
+		if w.bits[staged].Add(p) {
 			changed++
 			w.grow(4)
 			w.bitCount++
@@ -64,11 +58,73 @@ func (w *Writer) HasBits(o *Object, l *Layer, blk uint64, positions []uint16) (b
 	}
 	words, staged := l.Words(first), w.findBits(l, blk)
 	for _, p := range positions {
-		if !isSet(words, p) && (staged < 0 || !w.bits[staged].has(p)) {
+		if !isSet(words, p) && (staged < 0 || !w.bits[staged].Has(p)) {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// HasItem reports whether all bits of the item with hash h are set, by a commit or this writer.
+func (w *Writer) HasItem(o *Object, l *Layer, layout *probe.Layout, h uint64) (bool, error) {
+	blk, rest := layout.Block(h)
+	first, err := w.block(o, l, blk)
+	if err != nil || layout.Test(first, rest, h) {
+		return err == nil, err
+	}
+	if w.findBits(l, blk) < 0 {
+		return false, nil
+	}
+	var buf [probe.MaxHashes]uint16
+	return w.HasBits(o, l, blk, layout.AppendPositions(buf[:0], h))
+}
+
+// SetItems stages the setting of the bits of items of one block, given by their hashes, one after the other. It sets
+// added[i] to whether item i set a bit that was not set before. It returns how many items did, and how many bits they
+// set. It is SetBits
+// for many items of a block at a time.
+func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64, hashes []uint64, added []bool) (items, ones int, err error) {
+	first, err := w.block(o, l, blk)
+	if err != nil {
+		return 0, 0, err
+	}
+	if w.draft == nil {
+		w.draft = new(probe.Draft)
+	}
+	d, staged := w.draft, w.findBits(l, blk)
+	d.Begin(first)
+	defer d.Begin(nil) // so that an idle writer keeps no block in memory
+	layout.TouchAll(d, hashes)
+	if staged >= 0 {
+		w.positions = w.bits[staged].AppendTo(w.positions[:0])
+		d.SetBits(w.positions)
+	}
+	for i, h := range hashes {
+		n := layout.Add(d, h)
+		if added[i] = n > 0; added[i] {
+			items++
+			ones += n
+		}
+	}
+	if ones == 0 {
+		return 0, 0, nil
+	}
+	if staged < 0 {
+		staged = w.addBitBlock(l, blk)
+	}
+	w.positions = d.AppendNew(w.positions[:0])
+	if w.savepoint.id == 0 {
+		w.bits[staged].AddAll(w.positions)
+	} else {
+		for _, p := range w.positions {
+			if w.bits[staged].Add(p) {
+				w.added = append(w.added, addedBit{staged, p})
+			}
+		}
+	}
+	w.grow(4 * ones)
+	w.bitCount += ones
+	return items, ones, w.fits()
 }
 
 func isSet(words []uint64, p uint16) bool {
@@ -111,7 +167,8 @@ func (w *Writer) addBitBlock(l *Layer, blk uint64) int {
 		w.bits = append(w.bits, bitBlock{})
 	}
 	b := &w.bits[i]
-	*b = bitBlock{stagedPlace: stagedPlace{n, blk}, before: s.bits, positions: b.positions[:0]}
+	b.stagedPlace, b.before = stagedPlace{n, blk}, s.bits
+	b.Reset(maxKept)
 	s.bits = i + 1
 	switch {
 	case w.bitIndex != nil:
@@ -125,82 +182,17 @@ func (w *Writer) addBitBlock(l *Layer, blk uint64) int {
 	return i
 }
 
-// has reports whether a bit is staged.
-func (b *bitBlock) has(p uint16) bool {
-	if b.words != nil {
-		return b.words[p>>6]>>(p&63)&1 != 0
-	}
-	_, found := slices.BinarySearch(b.positions, p)
-	return found
-}
-
-// add adds a bit and reports whether it was not there.
-func (b *bitBlock) add(p uint16) bool {
-	if b.words == nil {
-		i, found := slices.BinarySearch(b.positions, p)
-		if found {
-			return false
-		}
-		if b.count < manyPositions {
-			b.positions = slices.Insert(b.positions, i, p)
-			b.count++
-			return true
-		}
-		b.words = make([]uint64, block.MaxWords)
-		setPositions(b.words, b.positions)
-		b.positions = nil
-	}
-	if b.words[p>>6]>>(p&63)&1 != 0 {
-		return false
-	}
-	b.words[p>>6] |= 1 << (p & 63)
-	b.count++
-	return true
-}
-
-// remove removes a bit that is staged.
-func (b *bitBlock) remove(p uint16) {
-	b.count--
-	if b.words != nil {
-		b.words[p>>6] &^= 1 << (p & 63)
-		return
-	}
-	i, _ := slices.BinarySearch(b.positions, p)
-	b.positions = slices.Delete(b.positions, i, i+1)
-}
-
-// appendPositions appends the bits, ascending.
-func (b *bitBlock) appendPositions(dst []uint16) []uint16 {
-	dst = append(dst, b.positions...)
-	for i, word := range b.words {
-		for ; word != 0; word &= word - 1 {
-			dst = append(dst, uint16(i<<6|bits.TrailingZeros64(word)))
-		}
-	}
-	return dst
-}
-
-// set sets the bits in a block that no other goroutine uses yet.
-func (b *bitBlock) set(words []uint64) {
-	setPositions(words, b.positions)
-	if b.words != nil {
-		for i := range words {
-			words[i] |= b.words[i]
-		}
-	}
-}
-
 // takeBackBits takes back the bits staged since the savepoint, when w.bits had n blocks.
 func (w *Writer) takeBackBits(n int) {
 	for _, bit := range slices.Backward(w.added) {
-		w.bits[bit.block].remove(bit.position)
+		w.bits[bit.block].Remove(bit.position)
 		w.bitCount--
 	}
 	for i := len(w.bits) - 1; i >= n; i-- {
 		b := &w.bits[i]
 		w.layers[b.ordinal].bits = b.before
 		delete(w.bitIndex, b.stagedPlace)
-		b.words = nil
+		b.Reset(maxKept)
 	}
 	w.bits = w.bits[:n]
 }

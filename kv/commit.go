@@ -123,10 +123,10 @@ func (w *Writer) operands(f func(key, operand []byte)) {
 	slices.SortFunc(w.bits, func(a, b bitBlock) int { return cmp.Or(cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.blk, b.blk)) })
 	for i := range w.bits {
 		b := &w.bits[i]
-		if b.count == 0 {
+		if b.Len() == 0 {
 			continue
 		}
-		w.positions = b.appendPositions(w.positions[:0])
+		w.positions = b.AppendTo(w.positions[:0])
 		l := w.layers[b.ordinal].layer
 		key := format.AppendBlockKey(w.scratch[:0], l.object, l.spec.Number, b.blk)
 		n := len(key)

@@ -223,6 +223,11 @@ func randomChange(w *kv.Writer, rng *rand.Rand) error {
 	l := o.Layers()[rng.IntN(len(o.Layers()))]
 	w.SetCounter(l, rng.IntN(3), uint64(rng.IntN(100)))
 	blk := rng.Uint64N(l.Spec().Blocks)
+	if o.Family() == block.FamilyBits && rng.IntN(2) == 0 {
+		layout, hashes := itemsOf(rng, l, blk, rng.IntN(400))
+		_, _, err = w.SetItems(o, l, layout, blk, hashes, make([]bool, len(hashes)))
+		return err
+	}
 	if o.Family() == block.FamilyBits {
 		positions := make([]uint16, rng.IntN(2500)) // a block with more than 2048 is kept in another way
 		for i := range positions {

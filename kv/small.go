@@ -64,7 +64,7 @@ func (w *Writer) smallCommit() *storage.SmallCommit {
 	c.Blocks, c.Counters = c.Blocks[:0], c.Counters[:0]
 	for i := range w.bits {
 		b := &w.bits[i]
-		c.Blocks = append(c.Blocks, storage.BlockBits{Layer: w.layers[b.ordinal].layer.stored(), Block: b.blk, Positions: b.positions})
+		c.Blocks = append(c.Blocks, storage.BlockBits{Layer: w.layers[b.ordinal].layer.stored(), Block: b.blk, Positions: b.Few()})
 	}
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {

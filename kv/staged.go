@@ -202,7 +202,7 @@ func (w *Writer) ReadBlock(o *Object, l *Layer, blk uint64, words []uint64) erro
 	}
 	copyWords(words, l.Words(first))
 	if i := w.findBits(l, blk); i >= 0 {
-		w.bits[i].set(words)
+		w.bits[i].Set(words)
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (w *Writer) forgetGone() {
 	}
 	for i := range w.bits {
 		if b := &w.bits[i]; w.layers[b.ordinal].gone {
-			w.bitCount -= b.count
+			w.bitCount -= b.Len()
 		}
 	}
 	w.bits = slices.DeleteFunc(w.bits, func(b bitBlock) bool { return w.layers[b.ordinal].gone })
@@ -311,6 +311,9 @@ func (w *Writer) fits() error {
 	return w.tooLarge
 }
 
+// Room returns how many bytes of the commit are left, counted as MaxCommit does.
+func (w *Writer) Room() int { return w.db.MaxCommit() - w.leastSize() }
+
 // leastSize returns a lower bound of the size of the commit.
 func (w *Writer) leastSize() (n int) {
 	for i := range w.staged {
@@ -327,8 +330,8 @@ func (w *Writer) leastSize() (n int) {
 		}
 	}
 	for i := range w.bits {
-		if b := &w.bits[i]; b.count > 0 && !w.layers[b.ordinal].gone {
-			w.positions = b.appendPositions(w.positions[:0])
+		if b := &w.bits[i]; b.Len() > 0 && !w.layers[b.ordinal].gone {
+			w.positions = b.AppendTo(w.positions[:0])
 			w.scratch = block.AppendBitsOperand(w.scratch[:0], w.positions)
 			n += storage.PerEntry + len(w.scratch)
 		}
@@ -363,10 +366,7 @@ func (w *Writer) releaseChanges() {
 	}
 	if cap(old.bits) <= maxKept {
 		for i := range old.bits {
-			b := &old.bits[i]
-			if b.words = nil; cap(b.positions) > maxKeptPositions {
-				b.positions = nil
-			}
+			old.bits[i].Reset(maxKeptPositions)
 		}
 		w.bits = old.bits[:0]
 	}

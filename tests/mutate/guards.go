@@ -1384,7 +1384,7 @@ var guards = []mutation{
 	}},
 	{name: "bits that are taken back stay", pkg: "./txn", tests: "^Test(Watch|Multi(_refused)?$|Tx|Update$|Update_rolledBack|View$)", edits: []edit{
 		{"kv/bits.go",
-			"\t\tw.bits[bit.block].remove(bit.position)\n\t\tw.bitCount--\n",
+			"\t\tw.bits[bit.block].Remove(bit.position)\n\t\tw.bitCount--\n",
 			"\t\t_ = bit\n"},
 	}},
 	{name: "a writer of named keys deletes all", pkg: "./kv", tests: "^TestWriter_DeleteAll", edits: []edit{

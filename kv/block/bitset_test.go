@@ -1,0 +1,90 @@
+package block_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// A BitSet is what a map says, with few bits and with many, whatever was added and removed.
+func TestBitSet(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var s block.BitSet
+	want := make(map[uint16]bool)
+	check := func(step int) {
+		t.Helper()
+		sorted := slices.Sorted(maps.Keys(want))
+		if got := s.AppendTo(nil); s.Len() != len(want) || !slices.Equal(got, sorted) {
+			t.Fatalf("after step %d the set has %d bits, %d of them listed, want %d", step, s.Len(), len(got), len(want))
+		}
+		words, wantWords := make([]uint64, block.MaxWords), make([]uint64, block.MaxWords)
+		words[7], wantWords[7] = 1<<9, 1<<9 // stays
+		s.Set(words)
+		for p := range want {
+			wantWords[p>>6] |= 1 << (p & 63)
+		}
+		if !slices.Equal(words, wantWords) {
+			t.Fatalf("after step %d other bits are set than listed", step)
+		}
+		if few := s.Few(); few != nil && !slices.Equal(few, sorted) {
+			t.Fatalf("after step %d Few returns %d bits, want %d", step, len(few), len(sorted))
+		}
+	}
+	for round := range 4 {
+		for step := range 6000 {
+			p := uint16(random.Uint32())
+			switch random.IntN(8) {
+			case 0:
+				if want[p] {
+					s.Remove(p)
+					delete(want, p)
+				}
+			case 1:
+				var all []uint16
+				for range random.IntN(3) {
+					all = append(all, uint16(random.Uint32()))
+				}
+				slices.Sort(all)
+				s.AddAll(slices.Compact(all))
+				for _, p := range all {
+					want[p] = true
+				}
+			default:
+				if s.Has(p) != want[p] || s.Add(p) == want[p] || !s.Has(p) {
+					t.Fatalf("step %d: the set does not know whether it has bit %d", step, p)
+				}
+				want[p] = true
+			}
+			if step%499 == 0 || len(want) > 2040 && len(want) < 2056 {
+				check(step)
+			}
+		}
+		if (s.Few() == nil) != (len(want) > 2048) {
+			t.Errorf("Few returns %d bits of %d", len(s.Few()), len(want))
+		}
+		s.Reset([]int{0, 64, 4096, 0}[round])
+		clear(want)
+		check(-1)
+	}
+	// Many at once, into an empty set and into one that has few.
+	for _, n := range []int{2048, 2049, 5000} {
+		for _, before := range []int{0, 1, 2047} {
+			s.Reset(4096)
+			clear(want)
+			for i := range before {
+				s.Add(uint16(3 * i))
+				want[uint16(3*i)] = true
+			}
+			var all []uint16
+			for i := range n {
+				all = append(all, uint16(2*i))
+				want[uint16(2*i)] = true
+			}
+			s.AddAll(all)
+			check(n)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package probe
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// Draft is a private copy of a block to which items are added, so that each addition knows which bits are new. It
+// copies a line when it is first needed. The zero value must be begun with Begin.
+type Draft struct {
+	first  *Line // of the block
+	words  [MaxLines * lineWords]uint64
+	copied [MaxLines / 64]uint64 // the lines that words has
+
+	touched uint64 // what TouchAll has loaded: without a use the compiler would not load it
+}
+
+// Begin makes d a draft of the block that begins with first. Other goroutines must not change the block until the
+// last use of the draft.
+func (d *Draft) Begin(first *Line) {
+	d.first, d.copied = first, [MaxLines / 64]uint64{}
+}
+
+// TouchAll loads a word of the first line of each item, so that Add need not wait for the memory of one item after the
+// other.
+func (l *Layout) TouchAll(d *Draft, hashes []uint64) {
+	for _, h := range hashes {
+		_, rest := l.Block(h)
+		d.touched += l.Touch(d.first, rest)
+	}
+}
+
+// line returns the copy of a line.
+func (d *Draft) line(i uint64) *Line {
+	copied := (*Line)(d.words[i*lineWords:])
+	if d.copied[i>>6]>>(i&63)&1 == 0 {
+		d.copied[i>>6] |= 1 << (i & 63)
+		for j, from := 0, lineAt(d.first, i); j < lineWords; j++ {
+			copied[j] = atomic.LoadUint64(&from[j])
+		}
+	}
+	return copied
+}
+
+// SetBits sets bits, given as positions.
+func (d *Draft) SetBits(positions []uint16) {
+	for _, p := range positions {
+		d.line(uint64(p) / lineBits)[p>>6&(lineWords-1)] |= 1 << (p & 63)
+	}
+}
+
+// AppendNew appends the positions of the bits that are set in the draft, but not in the block, ascending.
+func (d *Draft) AppendNew(dst []uint16) []uint16 {
+	for k, lines := range d.copied {
+		for ; lines != 0; lines &= lines - 1 {
+			i := uint64(k<<6 + bits.TrailingZeros64(lines))
+			from := lineAt(d.first, i)
+			for j, word := range (*Line)(d.words[i*lineWords:]) {
+				for added := word &^ atomic.LoadUint64(&from[j]); added != 0; added &= added - 1 {
+					dst = append(dst, uint16(i*lineBits)+uint16(j<<6+bits.TrailingZeros64(added)))
+				}
+			}
+		}
+	}
+	return dst
+}
+
+// Add sets the bits of the item with hash h in a draft of its block, and returns how many of them were not set.
+func (l *Layout) Add(d *Draft, h uint64) (added int) {
+	_, rest := l.Block(h)
+	i, _ := bits.Mul64(rest, uint64(l.Lines))
+	line := d.line(i)
+	added = setProbes(line, h, l.head)
+	var chosen uint8
+	var distance uint64
+	for n := range int(l.numSteps) {
+		s := l.steps[n&(maxSteps-1)]
+		w := word(h, n)
+		if s.line != chosen {
+			chosen = s.line
+			distance, w = l.otherLine(chosen, distance, w)
+			line = d.line(l.wrap(i + distance))
+		}
+		added += setProbes(line, w, s.probes)
+	}
+	return added
+}
+
+// setProbes sets the bits that the lowest probes of w point to, and returns how many of them were not set.
+func setProbes(line *Line, w uint64, probes uint8) (added int) {
+	for range probes {
+		word := &line[w>>6&(lineWords-1)]
+		added += int(^*word >> (w & 63) & 1)
+		*word |= 1 << (w & 63)
+		w >>= probeBits
+	}
+	return added
+}

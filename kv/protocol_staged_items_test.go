@@ -1,0 +1,105 @@
+package kv_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// itemsOf returns a layout of a layer, and the hashes of n items of one of its blocks.
+func itemsOf(rng *rand.Rand, l *kv.Layer, blk uint64, n int) (*probe.Layout, []uint64) {
+	layout, err := probe.NewLayout(l.Spec().Blocks, uint64(l.Spec().Lines), 9, 2)
+	if err != nil {
+		panic(err)
+	}
+	hashes := make([]uint64, 0, n)
+	for len(hashes) < n {
+		h := rng.Uint64()
+		if of, _ := layout.Block(h); of == blk {
+			hashes = append(hashes, h)
+		}
+	}
+	return &layout, hashes
+}
+
+// SetItems stages what SetBits stages of the items one after the other, and answers the same, on top of what is
+// committed and of what is staged. HasItem finds them while they are staged.
+func TestStaged_items(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("many")
+	s.create("single")
+	rng := rand.New(rand.NewPCG(7, 8))
+	blocks := s.layer("many").Spec().Blocks
+	for range 60 {
+		blk := rng.Uint64N(blocks)
+		layout, hashes := itemsOf(rng, s.layer("many"), blk, 1+rng.IntN(60))
+		for range rng.IntN(10) {
+			hashes = append(hashes, hashes[rng.IntN(len(hashes))]) // once more
+		}
+		cut := rng.IntN(len(hashes)) // the first ones are staged before the others
+		var first []bool             // what SetItems and HasItem answered
+		var items, ones int
+		s.must(s.write("many", func(w *kv.Writer, o *kv.Object) error {
+			l := o.Layers()[0]
+			for _, part := range [][]uint64{hashes[:cut], hashes[cut:]} {
+				for _, h := range part {
+					found, err := w.HasItem(o, l, layout, h)
+					if err != nil {
+						return err
+					}
+					first = append(first, found)
+				}
+				added := make([]bool, len(part))
+				n, bits, err := w.SetItems(o, l, layout, blk, part, added)
+				if err != nil {
+					return err
+				}
+				first, items, ones = append(first, added...), items+n, ones+bits
+				for _, h := range part {
+					if found, err := w.HasItem(o, l, layout, h); !found || err != nil {
+						return fmt.Errorf("HasItem does not find an item that is staged: %w", err)
+					}
+				}
+			}
+			return nil
+		}))
+		var second []bool
+		s.must(s.write("single", func(w *kv.Writer, o *kv.Object) error {
+			l := o.Layers()[0]
+			for _, part := range [][]uint64{hashes[:cut], hashes[cut:]} {
+				for _, h := range part {
+					found, err := w.HasBits(o, l, blk, layout.AppendPositions(nil, h))
+					if err != nil {
+						return err
+					}
+					second = append(second, found)
+				}
+				for _, h := range part {
+					n, err := w.SetBits(o, l, blk, layout.AppendPositions(nil, h))
+					if err != nil {
+						return err
+					}
+					second = append(second, n > 0)
+					ones -= n
+					if n > 0 {
+						items--
+					}
+				}
+			}
+			return nil
+		}))
+		if !slices.Equal(first, second) || items != 0 || ones != 0 {
+			t.Fatalf("SetItems and SetBits answer differently: %d items, %d bits", items, ones)
+		}
+	}
+	for blk := range blocks {
+		many, single := s.stored("many", blk), s.stored("single", blk)
+		if !slices.Equal(many, single) {
+			t.Errorf("block %d is stored in other bytes by SetItems than by SetBits", blk)
+		}
+	}
+}

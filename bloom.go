@@ -101,9 +101,10 @@ func (f *Bloom) AddUint64(item uint64) (isNew bool, err error) { return f.f.AddU
 
 // AddMany adds items, and sets isNew[i] to what Add returns for items[i]; of equal items only the first can be new.
 // It returns how many are new. isNew may be nil if the answers are not wanted; otherwise it must be as long as items,
-// or nothing is added. Up to 4096 items are one commit, fewer if Options.MemTableSize is below 8 MiB; more items are
-// several commits. If an item cannot be added, the error is an *ItemError: the items before it are added, and none
-// after it. After ErrFailed the outcome of that item and of up to 4095 after it is unknown.
+// or nothing is added. Up to 65,536 items are one commit, fewer if that would be larger than a quarter of
+// Options.MemTableSize; more items are several commits. If an item cannot be added, the error is an *ItemError: the
+// items before it are added, and none after it. After ErrFailed the outcome of that item and of up to 65,535 after it
+// is unknown.
 func (f *Bloom) AddMany(items [][]byte, isNew []bool) (n int, err error) {
 	return f.f.AddMany(items, isNew)
 }

@@ -42,7 +42,7 @@
 //   - capacity: the number of distinct items that a filter is made for; in a cuckoo or counting filter copies count too. A
 //     filter grows beyond it, unless it is made with NonScaling, Bits or Counters.
 //   - layer: a filter of fixed size. A filter starts with one layer and grows by further ones; RedisBloom says sub-filter.
-//   - commit: writes that after a crash are there together or not at all: those of one call (up to 4096 items of an
+//   - commit: writes that after a crash are there together or not at all: those of one call (up to 65,536 items of an
 //     AddMany), or of one transaction. Lookups see a transaction, and a call that writes several keys, as a whole; they may
 //     see an AddMany item by item.
 //   - block: a part of a layer of up to 8 KiB, the unit that is stored and cached.

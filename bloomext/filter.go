@@ -89,6 +89,9 @@ func (f *filter) resident(h uint64) (present, known bool) {
 type stager struct {
 	w *kv.Writer
 	c *filter // as the writer has left it
+
+	hashes []uint64 // memory for addAll
+	added  []bool
 }
 
 // add stages an item, and reports whether it is new. If a new item has no room, the error is ErrFull or wraps
@@ -102,8 +105,7 @@ func (s *stager) add(h uint64) (bool, error) {
 		if i == 0 && !full {
 			continue // SetBits below reports it
 		}
-		blk, _ := l.layout.Block(h)
-		present, err := w.HasBits(s.c.object, l.table, blk, l.layout.AppendPositions(buf[:0], h))
+		present, err := w.HasItem(s.c.object, l.table, &l.layout, h)
 		if present || err != nil {
 			return false, err
 		}
@@ -131,10 +133,69 @@ func (s *stager) full(l *layer) bool {
 	return s.w.Counter(l.table, itemsCounter) >= l.capacity || s.w.Counter(l.table, onesCounter) >= l.fullSet
 }
 
-// mayFill reports whether a layer may become full before the last of so many items is added.
-func (s *stager) mayFill(l *layer, items uint64) bool {
-	return s.w.Counter(l.table, itemsCounter)+items > l.capacity ||
-		s.w.Counter(l.table, onesCounter)+uint64(l.layout.Hashes)*items > l.fullSet
+// room returns how many items, at most n, may be added without looking whether the newest layer is full.
+func (s *stager) room(n int) int {
+	l := &s.c.layers[0]
+	items, ones := s.w.Counter(l.table, itemsCounter), s.w.Counter(l.table, onesCounter)
+	if items >= l.capacity || ones >= l.fullSet {
+		return 0
+	}
+	return int(min(uint64(n), l.capacity-items, (l.fullSet-ones)/uint64(l.layout.Hashes)))
+}
+
+// addAll stages items for which the newest layer has room, block by block. It sets answers[item.I] of each to whether
+// it is new.
+func (s *stager) addAll(h *handle, items []scalableext.BatchItem, answers []bool) error {
+	newest := &s.c.layers[0]
+	var newItems, newOnes uint64
+	looked := 0 // items before which GivenUp was asked
+	for start := 0; start < len(items); {
+		for ; looked <= start; looked++ {
+			if err := h.GivenUp(looked); err != nil {
+				return err
+			}
+		}
+		end := start + 1
+		for end < len(items) && items[end].Block == items[start].Block {
+			end++
+		}
+		absent, err := s.absent(items[start:end])
+		if err != nil {
+			return err
+		}
+		s.added = append(s.added[:0], make([]bool, len(s.hashes))...)
+		n, ones, err := s.w.SetItems(s.c.object, newest.table, &newest.layout, items[start].Block, s.hashes, s.added)
+		if err != nil {
+			return err
+		}
+		for i, item := range absent {
+			answers[item.I] = s.added[i]
+		}
+		newItems, newOnes, start = newItems+uint64(n), newOnes+uint64(ones), end
+	}
+	s.w.SetCounter(newest.table, itemsCounter, s.w.Counter(newest.table, itemsCounter)+newItems)
+	s.w.SetCounter(newest.table, onesCounter, s.w.Counter(newest.table, onesCounter)+newOnes)
+	return nil
+}
+
+// absent moves the items that older layers do not have to the front, returns them, and sets hashes to theirs.
+func (s *stager) absent(items []scalableext.BatchItem) ([]scalableext.BatchItem, error) {
+	s.hashes = s.hashes[:0]
+	for _, item := range items {
+		present := false
+		for i := 1; i < len(s.c.layers) && !present; i++ {
+			l := &s.c.layers[i]
+			var err error
+			if present, err = s.w.HasItem(s.c.object, l.table, &l.layout, item.Hash); err != nil {
+				return nil, err
+			}
+		}
+		if !present {
+			items[len(s.hashes)] = item
+			s.hashes = append(s.hashes, item.Hash)
+		}
+	}
+	return items[:len(s.hashes)], nil
 }
 
 // grow stages another layer.

@@ -173,22 +173,25 @@ func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
 
 func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 	return f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (bool, error) {
-		s := stager{w, c}
+		s := stager{w: w, c: c}
 		return s.add(c.hash.Sum(item))
 	})
 }
 
-// entryBytes is the most that an item takes of a commit: its own operand of up to 64 positions.
-const entryBytes = 256 + 32 + 2*probe.MaxHashes
+// What items take of a commit: an operand for each block, of at most 2 bytes for each bit and 4 more.
+const (
+	blockBytes = 256 + 32
+	bitBytes   = 2
+)
 
 // group is the number of lookups that wait for memory at the same time.
 const group = 64
 
 // AddMany adds items, and sets added[i] to whether items[i] is new; a repeated item is new once. It returns how many
-// are new. added may be nil; otherwise it must be as long as items. Up to 4096 items are one commit, fewer if
-// memtables are below 8 MiB; more items are several commits. An error is an *scalableext.ItemError for the first item
-// that was not added: all items before it were added, and none after it. After kv.ErrFailed the outcome of that item
-// and of up to 4095 after it is unknown.
+// are new. added may be nil; otherwise it must be as long as items. Up to 65,536 items are one
+// commit, fewer if so many do not fit (BatchSize); more items are several commits. An error is an
+// *scalableext.ItemError for the first item that was not added: all items before it were added, and none after it.
+// After kv.ErrFailed the outcome of that item and of up to 65,535 after it is unknown.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 	return addMany(f, items, added, hash.Function.Sum)
 }
@@ -204,9 +207,41 @@ func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) 
 }
 
 func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	return scalableext.ChangeMany(f.h, f.level, items, added, entryBytes, func(w *kv.Writer, items []T, added []bool) (int, error) {
-		return stageMany(f.h, w, items, added, sum)
+	return scalableext.ChangeMany(f.h, f.level, items, added, manyItems, func(w *kv.Writer, items []T, added []bool) (int, error) {
+		size, err := f.BatchSize(w)
+		if err != nil {
+			return 0, err
+		}
+		size = min(max(size, 1), len(items))
+		return stageMany(f.h, w, items[:size], added[:size], sum)
 	})
+}
+
+// manyItems is the most items in one commit of AddMany: other writers of the filter wait for it. maxBatch is the most
+// that BatchSize returns.
+const (
+	manyItems = 1 << 16
+	maxBatch  = 1 << 18
+)
+
+// BatchSize returns how many items, 0 to 262,144, AddStaged can surely add to what a writer has staged, so that all
+// fit into its commit (kv.DB.MaxCommit).
+func (f *Filter) BatchSize(w *kv.Writer) (int, error) {
+	if f.h.Tx != nil { // room is not measured at each change of a transaction
+		return f.h.BatchSize(blockBytes + bitBytes*probe.MaxHashes), nil
+	}
+	c, err := f.h.Staged(w)
+	if err != nil {
+		return 0, err
+	}
+	s, newest := stager{w: w, c: c}, c.chain.Newest()
+	room := max(0, f.h.Room(w))
+	perItem := bitBytes * (int(newest.layout.Hashes) + 2)
+	size := room / (blockBytes + bitBytes*probe.MaxHashes) // whatever block each item is in, and of what layer
+	if blocks := blockBytes * int(min(newest.layout.Blocks, uint64(room))); blocks < room {
+		size = max(size, s.room(min(maxBatch, (room-blocks)/perItem)))
+	}
+	return min(size, maxBatch), nil
 }
 
 // AddStaged adds items as part of a writer's commit, and sets added[i] as AddMany does. The writer must have been
@@ -219,18 +254,37 @@ func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, e
 	return stageMany(f.h, w, items, added, hash.Function.Sum)
 }
 
-// stageMany stages items in the order of their blocks. If the filter may become full, it keeps the order given, which
-// decides which items have room.
+// few is the number of items below which it is not worth sorting them.
+const few = 32
+
+// stageMany stages items. Those for which the newest layer has room are staged in the order of their blocks, so that
+// each block is looked at once. The others are staged one by one, because their order decides which have room.
 func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
 	c, err := h.Staged(w)
 	if err != nil {
 		return 0, err
 	}
-	s, newest, block := stager{w, c}, c.chain.Newest(), c.block
-	if s.mayFill(newest, uint64(len(items))) || len(items) == 1 || newest.layout.Blocks == 1 {
-		block = nil
+	clear(added)
+	s := stager{w: w, c: c}
+	for done := 0; done < len(items); {
+		n := s.room(len(items) - done)
+		if n >= few {
+			batch := scalableext.Sorted(items[done:][:n], s.c.hash, sum, s.c.block)
+			if err := s.addAll(h, batch, added[done:]); err != nil {
+				return done, err
+			}
+			done += n
+			continue
+		}
+		if err := h.GivenUp(done); err != nil {
+			return done, err
+		}
+		if added[done], err = s.add(sum(s.c.hash, items[done])); err != nil {
+			return done, err
+		}
+		done++
 	}
-	return scalableext.StageMany(h, items, added, c.hash, sum, block, s.add)
+	return len(items), nil
 }
 
 // block returns the item's block of the newest layer.

@@ -190,7 +190,7 @@ func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) 
 }
 
 func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	return scalableext.ChangeMany(f.h, f.level, items, added, entryBytes, func(w *kv.Writer, items []T, added []bool) (int, error) {
+	return scalableext.ChangeMany(f.h, f.level, items, added, f.h.BatchSize(entryBytes), func(w *kv.Writer, items []T, added []bool) (int, error) {
 		return addStaged(f, w, items, added, sum, (*stager).add)
 	})
 }
@@ -243,7 +243,7 @@ func (f *Filter) DeleteManyUint64(items []uint64, deleted []bool) (n int, err er
 }
 
 func deleteMany[T any](f *Filter, items []T, deleted []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	return scalableext.ChangeMany(f.h, f.level, items, deleted, entryBytes, func(w *kv.Writer, items []T, deleted []bool) (int, error) {
+	return scalableext.ChangeMany(f.h, f.level, items, deleted, f.h.BatchSize(entryBytes), func(w *kv.Writer, items []T, deleted []bool) (int, error) {
 		return deleteStaged(f, w, items, deleted, sum)
 	})
 }

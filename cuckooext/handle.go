@@ -288,7 +288,7 @@ func (f *Filter) DeleteManyUint64(items []uint64, deleted []bool) (n int, err er
 }
 
 func deleteMany[T any](f *Filter, items []T, deleted []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	return scalableext.ChangeMany(f.h, f.level, items, deleted, entryBytes, func(w *kv.Writer, items []T, deleted []bool) (int, error) {
+	return scalableext.ChangeMany(f.h, f.level, items, deleted, f.h.BatchSize(entryBytes), func(w *kv.Writer, items []T, deleted []bool) (int, error) {
 		c, err := f.h.Staged(w)
 		if err != nil {
 			return 0, err

@@ -2,6 +2,7 @@ package scalableext
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"github.com/sievekv/sievekv/kv"
@@ -17,14 +18,47 @@ type BatchItem struct {
 
 // sortByBlock sorts items by their blocks, whose order is the same in every layer. So blocks that are not resident
 // are read in the order in which they are stored, and each only once, however small the cache. Items of one block
-// keep their order.
-func sortByBlock(items []BatchItem) {
-	slices.SortFunc(items, func(a, b BatchItem) int {
-		if a.Block != b.Block {
-			return cmp.Compare(a.Block, b.Block)
+// keep their order. It may return other memory than it was given.
+func sortByBlock(items []BatchItem) []BatchItem {
+	const digit = 8 // bits
+	highest := uint64(0)
+	for i := range items {
+		highest |= items[i].Block
+	}
+	passes := (bits.Len64(highest) + digit - 1) / digit
+	if len(items) < 1<<digit {
+		slices.SortStableFunc(items, func(a, b BatchItem) int { return cmp.Compare(a.Block, b.Block) })
+		return items
+	}
+	// A radix sort: a stable sort by each digit, the lowest first.
+	spare := make([]BatchItem, len(items))
+	for shift := 0; shift < passes*digit; shift += digit {
+		var next [1 << digit]int // where the next item with a digit goes
+		for i := range items {
+			next[items[i].Block>>shift&(1<<digit-1)]++
 		}
-		return a.I - b.I
-	})
+		sum := 0
+		for i, n := range next {
+			next[i], sum = sum, sum+n
+		}
+		for _, item := range items {
+			d := item.Block >> shift & (1<<digit - 1)
+			spare[next[d]] = item
+			next[d]++
+		}
+		items, spare = spare, items
+	}
+	return items
+}
+
+// Sorted returns the items' hashes in the order of their blocks, as sortByBlock does. The index of the first item is 0.
+func Sorted[T any](items []T, f hash.Function, sum func(hash.Function, T) uint64, block func(hash uint64) uint64) []BatchItem {
+	batch := make([]BatchItem, len(items))
+	for i, item := range items {
+		itemHash := sum(f, item)
+		batch[i] = BatchItem{itemHash, block(itemHash), i}
+	}
+	return sortByBlock(batch)
 }
 
 // Lookups has the methods of a filter that LookMany needs.
@@ -65,7 +99,7 @@ func LookMany[F, T any](
 
 // LoadMany sets the answers of items with load, in the order of their blocks.
 func LoadMany[F any](h *Handle[F], items []BatchItem, present []bool, load func(hash uint64) (bool, error)) (err error) {
-	sortByBlock(items)
+	items = sortByBlock(items)
 	for i, item := range items {
 		if err := h.GivenUp(i); err != nil {
 			return err
@@ -111,24 +145,20 @@ func StageMany[F, T any](
 		}
 		return len(items), nil
 	}
-	batch := make([]BatchItem, len(items))
-	for i, item := range items {
-		itemHash := sum(f, item)
-		batch[i] = BatchItem{itemHash, block(itemHash), i}
-	}
+	batch := Sorted(items, f, sum, block)
 	if err := LoadMany(h, batch, answers, change); err != nil {
 		return 0, err
 	}
 	return len(items), nil
 }
 
-// ChangeMany changes items in commits, each for a batch of items. itemBytes is the most that an item takes of a
-// commit. stage stages a batch, and returns how many items it did.
+// ChangeMany changes items in commits, each of at most size items. stage stages as many of the items as fit into the
+// commit, at least one, and returns their number.
 func ChangeMany[F, T any](
-	h *Handle[F], level kv.Durability, items []T, answers []bool, itemBytes int,
+	h *Handle[F], level kv.Durability, items []T, answers []bool, size int,
 	stage func(w *kv.Writer, items []T, answers []bool) (int, error),
 ) (n int, err error) {
-	return EachBatch(items, answers, h.BatchSize(itemBytes), func(items []T, answers []bool) (int, error) {
+	return EachBatch(items, answers, size, func(items []T, answers []bool) (int, error) {
 		return h.writeItems(level, func(w *kv.Writer) (int, error) { return stage(w, items, answers) })
 	})
 }

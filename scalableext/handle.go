@@ -168,7 +168,7 @@ func (h *Handle[F]) readSteady(look func(kv.Reader) error) error {
 	}
 }
 
-// maxBatch is the most items in one commit. chainBytes is the most that a filter takes of a commit, besides its key,
+// maxBatch is the most items in one commit that takes itemBytes for each. chainBytes is the most that a filter takes of a commit, besides its key,
 // if it grows by all possible layers: a header with them, and the counters of each.
 const (
 	maxBatch   = 4096
@@ -180,6 +180,9 @@ const (
 func (h *Handle[F]) BatchSize(itemBytes int) int {
 	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes-len(h.Key))/itemBytes))
 }
+
+// Room returns how many bytes of w's commit are left for items.
+func (h *Handle[F]) Room(w *kv.Writer) int { return w.Room() - chainBytes - len(h.Key) }
 
 // Look resolves the key, and calls look with the filter. It repeats look if it returns ErrMoved, see readSteady.
 func (h *Handle[F]) Look(look func(kv.Reader, *F) error) error {

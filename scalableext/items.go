@@ -16,9 +16,10 @@ func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Item, e
 
 func (e *ItemError) Unwrap() error { return e.Err }
 
-// EachBatch calls change with batches of items, each for one commit, and returns how many of the answers are true.
-// answers may be nil if they are not wanted; otherwise it is as long as items. change returns how many items it did
-// before the first that failed. A failure ends EachBatch with an *ItemError.
+// EachBatch calls change until all items are done, each time with those that are left, at most size of them, and
+// returns how many of the answers are true. answers may be nil if they are not wanted; otherwise it is as long as
+// items. change makes one commit, and returns how many of the items it did: at least one, if it returns no error. A
+// failure ends EachBatch with an *ItemError.
 func EachBatch[T any](items []T, answers []bool, size int, change func(items []T, answers []bool) (done int, err error)) (n int, err error) {
 	if answers != nil {
 		if err := SameLength(len(items), answers); err != nil {
@@ -26,7 +27,7 @@ func EachBatch[T any](items []T, answers []bool, size int, change func(items []T
 		}
 	}
 	var own []bool
-	for start := 0; start < len(items); start += size {
+	for start := 0; start < len(items); {
 		batch := items[start:min(start+size, len(items))]
 		var set []bool
 		if answers != nil {
@@ -49,6 +50,7 @@ func EachBatch[T any](items []T, answers []bool, size int, change func(items []T
 			}
 			return n, &ItemError{start + done, err}
 		}
+		start += done
 	}
 	return n, nil
 }

@@ -1,0 +1,165 @@
+package bloomext_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// AddMany answers as Add does for one item after the other, in filters that grow, and in those that become full.
+func TestAddMany_asAdd(t *testing.T) {
+	const seed = 5
+	db := open(t, "", &kv.Options{InMemory: true, Seed: seed, Durability: kv.NoSync})
+	defer func() { _ = db.Close() }()
+	random := rand.New(rand.NewPCG(9, 10))
+	for i, c := range []bloomext.Config{
+		{Capacity: 100, ErrorRate: 0.01},
+		{Capacity: 100, ErrorRate: 0.25, Expansion: 1},
+		{Capacity: 20_000, ErrorRate: 1e-6},
+		{Capacity: 3000, ErrorRate: 0.25, NonScaling: true},
+		{Capacity: 6000, ErrorRate: 0.001, NonScaling: true},
+	} {
+		t.Run(fmt.Sprint(c.Capacity, c.ErrorRate, c.NonScaling), func(t *testing.T) {
+			many, single := bloomext.New(db, fmt.Sprint("many", i)), bloomext.New(db, fmt.Sprint("single", i))
+			for _, f := range []*bloomext.Filter{many, single} {
+				if err := f.Reserve(c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			full := false
+			for total := 0; total < 12_000 && !full; {
+				items := make([]uint64, 1+random.IntN(3000))
+				for i := range items {
+					items[i] = random.Uint64N(10_000) // some come again
+				}
+				total += len(items)
+				added, want := make([]bool, len(items)), make([]bool, len(items))
+				n, err := many.AddManyUint64(items, added)
+				wantN, failed := 0, -1
+				for i, item := range items {
+					var err error
+					if want[i], err = single.AddUint64(item); err != nil {
+						failed = i
+						break
+					}
+					if want[i] {
+						wantN++
+					}
+				}
+				var item *scalableext.ItemError
+				full = failed >= 0
+				if full != errors.As(err, &item) || full && item.Item != failed || !full && err != nil {
+					t.Fatalf("AddMany returned %v, Add fails at item %d", err, failed)
+				}
+				if n != wantN || !slices.Equal(added, want) {
+					t.Fatalf("AddMany found %d new items, Add %d", n, wantN)
+				}
+			}
+			a, err := many.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := single.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Items != b.Items || a.Fill != b.Fill || len(a.Layers) != len(b.Layers) || full != c.NonScaling {
+				t.Errorf("AddMany made %+v, Add %+v", a, b)
+			}
+		})
+	}
+}
+
+// What BatchSize says fits into a commit, whatever the size of the memtables, and many items fit into few commits.
+func TestAddMany_commits(t *testing.T) {
+	for _, tt := range []struct {
+		memtable int
+		config   bloomext.Config
+		items    int
+		most     int // commits, with some of upkeep
+	}{
+		{256 << 10, bloomext.Config{Capacity: 30_000, ErrorRate: 1e-6, NonScaling: true}, 30_000, 120},
+		{1 << 20, bloomext.Config{Capacity: 1e9, ErrorRate: 1e-6, NonScaling: true}, 3000, 20}, // more blocks than items
+		{8 << 20, bloomext.Config{Capacity: 100, ErrorRate: 0.01}, 60_000, 30},
+		{32 << 20, bloomext.Config{Capacity: 300_000, ErrorRate: 1e-6, NonScaling: true}, 300_000, 20},
+		{32 << 20, bloomext.Config{Capacity: 10, ErrorRate: 1e-9, Expansion: 1000}, 100_000, 30},
+	} {
+		t.Run(fmt.Sprint(tt.memtable, tt.config.Capacity), func(t *testing.T) {
+			db := open(t, "", &kv.Options{InMemory: true, MemTableSize: tt.memtable, Durability: kv.NoSync})
+			defer func() { _ = db.Close() }()
+			f := bloomext.New(db, "f")
+			if err := f.Reserve(tt.config); err != nil {
+				t.Fatal(err)
+			}
+			items := make([]uint64, tt.items)
+			for i := range items {
+				items[i] = uint64(i) * 0x9e3779b97f4a7c15
+			}
+			before, err := db.Metrics()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := f.AddManyUint64(items, nil)
+			if err != nil || n < tt.items*9/10 {
+				t.Fatalf("%d of %d items are new: %v", n, tt.items, err)
+			}
+			after, err := db.Metrics()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if commits := int(after.Commits - before.Commits); commits > tt.most {
+				t.Errorf("%d items took %d commits, want at most %d", tt.items, commits, tt.most)
+			}
+			present := make([]bool, len(items))
+			if err := f.MayContainManyUint64(items, present); err != nil || slices.Contains(present, false) {
+				t.Errorf("an item that was added is missing: %v", err)
+			}
+		})
+	}
+}
+
+// BatchSize is not more when a writer has staged more, is 0 in the end, and what it says fits.
+func TestFilter_batchSize(t *testing.T) {
+	db := open(t, "", &kv.Options{InMemory: true, MemTableSize: 1 << 20, Durability: kv.NoSync})
+	defer func() { _ = db.Close() }()
+	f := bloomext.New(db, "f")
+	if err := f.Reserve(bloomext.Config{Capacity: 1e6, ErrorRate: 1e-6}); err != nil {
+		t.Fatal(err)
+	}
+	next, first := uint64(0), 0
+	for range 3 {
+		err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+			last := 1 << 30
+			for {
+				size, err := f.BatchSize(w)
+				if err != nil || size > last {
+					return fmt.Errorf("a batch of %d items fits after one of %d: %w", size, last, err)
+				}
+				if first = max(first, size); size == 0 {
+					return nil
+				}
+				last = size
+				items := make([][]byte, (size+1)/2)
+				for i := range items {
+					next++
+					items[i] = fmt.Append(nil, next)
+				}
+				if _, err := f.AddStaged(w, items, make([]bool, len(items))); err != nil {
+					return err
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first < 1000 || next < 3000 {
+		t.Errorf("a commit of 256 KiB takes at most %d items at once, three took %d", first, next)
+	}
+}

@@ -11,9 +11,12 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/input"
 )
 
-// maxBatchLines is the most lines of one commit. Even if each probe of each line is in another block, these fit into a
-// commit.
-const maxBatchLines = 4096
+// maxBatchLines is the most lines of one commit, and the default of runs with OUT. printedLines is the default of other
+// runs: so many lines may be printed twice.
+const (
+	maxBatchLines = 1 << 18
+	printedLines  = 4096
+)
 
 // Flags are the flags of dedup.
 type Flags struct {
@@ -21,13 +24,21 @@ type Flags struct {
 	out     string // "" for standard output
 	batch   int
 	restart bool
+
+	batchGiven bool
+}
+
+// Note notes which flags were given.
+func (f *Flags) Note(flags *pflag.FlagSet) {
+	f.Flags.Note(flags)
+	f.batchGiven = flags.Changed("batch")
 }
 
 // Register adds the flags to those of a command.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.out, "output", "o", "", "append the new lines to the file `OUT`, each exactly once")
 	f.Flags.Register(flags)
-	cliflags.CountVar(flags, &f.batch, "batch", maxBatchLines, fmt.Sprintf("`LINES` in one commit, at most %d", maxBatchLines))
+	cliflags.CountVar(flags, &f.batch, "batch", maxBatchLines, fmt.Sprintf("`LINES` in one commit, at most %d; without -o %d if it is not given", maxBatchLines, printedLines))
 	flags.BoolVar(&f.restart, "restart", false, "forget an unfinished run and begin at the beginning of FILE")
 }
 
@@ -35,6 +46,9 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 func (f *Flags) Check(key string) error {
 	if f.out == input.Stdin {
 		f.out = "" // as in other programs, - is standard output
+	}
+	if f.out == "" && !f.batchGiven {
+		f.batch = printedLines
 	}
 	switch {
 	case key == "":

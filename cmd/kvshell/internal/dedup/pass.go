@@ -200,10 +200,14 @@ func (p *Pass) batches(ctx context.Context) error {
 			return b.Err
 		case b.Digest != nil:
 			err = p.repeat(b)
-		case p.out != nil:
-			err = p.toOut(b)
 		default:
-			err = p.toStdout(b)
+			for err == nil && len(b.Items) > 0 { // a commit has the lines that fit into it
+				if p.out != nil {
+					err = p.toOut(b)
+				} else {
+					err = p.toStdout(b)
+				}
+			}
 		}
 		if err != nil {
 			return err
@@ -406,7 +410,7 @@ func (p *Pass) repeat(b *input.Batch) error {
 	return exit.WithCode(exit.Local, p.out.write(p.lines))
 }
 
-// toOut takes a batch through the three steps. If the filter has no room for a line, it does so with the lines before
+// toOut takes the lines of a batch that fit into a commit through the three steps. If the filter has no room for a line, it does so with the lines before
 // that line, and returns the error.
 func (p *Pass) toOut(b *input.Batch) error {
 	if err := p.out.sync(); err != nil {
@@ -435,10 +439,11 @@ func (p *Pass) toOut(b *input.Batch) error {
 		return exit.WithCode(exit.Local, err)
 	}
 	crashpoint.Reached("written")
+	b.Pass(n)
 	return full
 }
 
-// toStdout prints the new lines of a batch and commits it. It holds the filter's lock while it prints, which takes as
+// toStdout prints the new lines of a batch, as many as fit into a commit, and commits them. It holds the filter's lock while it prints, which takes as
 // long as the reader of the pipe likes. Nothing else waits for that lock: no other process has the store open.
 func (p *Pass) toStdout(b *input.Batch) error {
 	var n, newLines int
@@ -458,6 +463,7 @@ func (p *Pass) toStdout(b *input.Batch) error {
 	}
 	p.unconfirmed = 0
 	p.advance(n, newLines)
+	b.Pass(n)
 	return full
 }
 
@@ -501,12 +507,17 @@ func (p *Pass) commit(level kv.Durability, stage func(*kv.Writer) error, others 
 	return p.db.Write(level, keys, stage)
 }
 
-// stage stages the adding of a batch's lines and sets answers. If a line has no room in the filter, n is the number
-// of lines before it, and full is the error. If that is the first line there is nothing to commit, and the error is
-// err.
+// stage stages the adding of as many lines of a batch as fit into a commit, and sets answers. If a line has no room in
+// the filter, n is the number of lines before it, and full is the error. If that is the first line there is nothing
+// to commit, and the error is err.
 func (p *Pass) stage(w *kv.Writer, b *input.Batch) (n int, full, err error) {
-	p.answers = append(p.answers[:0], make([]bool, len(b.Items))...)
-	n, err = p.filter.AddStaged(w, b.Items, p.answers)
+	size, err := p.filter.BatchSize(w)
+	if err != nil {
+		return 0, nil, err
+	}
+	lines := b.Items[:min(max(size, 1), len(b.Items))]
+	p.answers = append(p.answers[:0], make([]bool, len(lines))...)
+	n, err = p.filter.AddStaged(w, lines, p.answers)
 	if filters.HasNoRoom(err) && n > 0 {
 		return n, err, nil
 	}

@@ -45,7 +45,18 @@ type Filter interface {
 	// n is the number of lines before the first that has no room.
 	AddStaged(w *kv.Writer, lines [][]byte, added []bool) (n int, err error)
 
+	// BatchSize returns how many lines, 0 or more, AddStaged can surely add to what a writer has staged, so that all
+	// fit into its commit.
+	BatchSize(w *kv.Writer) (int, error)
+
 	Facts() (Facts, error)
+}
+
+// slotBatch returns how many lines fit into the commit of a writer, if each changes a block of its own: a cuckoo or a
+// counting filter logs that in at most slotBytes.
+func slotBatch(w *kv.Writer) (int, error) {
+	const slotBytes = 416
+	return max(0, w.Room()/slotBytes), nil
 }
 
 // Facts are what load and dedup tell and check of a filter.
@@ -135,6 +146,8 @@ func (l cuckooLines) AddStaged(w *kv.Writer, lines [][]byte, added []bool) (int,
 	return l.AddIfAbsentStaged(w, lines, added)
 }
 
+func (cuckooLines) BatchSize(w *kv.Writer) (int, error) { return slotBatch(w) }
+
 func (l cuckooLines) Facts() (Facts, error) {
 	info, err := l.Info()
 	if err != nil {
@@ -168,6 +181,8 @@ func (l countingLines) ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) 
 func (l countingLines) AddStaged(w *kv.Writer, lines [][]byte, added []bool) (int, error) {
 	return l.AddIfAbsentStaged(w, lines, added)
 }
+
+func (countingLines) BatchSize(w *kv.Writer) (int, error) { return slotBatch(w) }
 
 func (l countingLines) Facts() (Facts, error) {
 	info, err := l.Info()

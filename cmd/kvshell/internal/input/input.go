@@ -23,7 +23,7 @@ import (
 const Stdin = "-"
 
 // batchBytes is the size of a batch, in bytes, from which on it takes no further line.
-const batchBytes = 4 << 20
+const batchBytes = 16 << 20
 
 // longestLine is how many bytes a line may have, its terminator included: as many as an item that a client sends. A
 // file without line breaks, or a device that never ends, would take all memory otherwise.
@@ -64,15 +64,23 @@ type Input struct {
 // Batch is some lines of the input, or no line and the error that ended the input. A caller gives a batch back by
 // GiveBack.
 type Batch struct {
-	Items [][]byte // the lines without their terminators, in raw
+	Items [][]byte // the lines without their terminators, in raw; those that Pass was called for are left out
 	Err   error    // io.EOF at the end of the input
 
 	// Digest is set if the batch is the part that Start was asked to read again. It has hashed the input up to the
 	// end of it.
 	Digest *xxhash.Digest
 
-	raw  []byte // as read
-	ends []int  // of each line in raw, its terminator included
+	raw    []byte   // as read
+	ends   []int    // of each line in raw, its terminator included
+	lines  [][]byte // all of them; Items are the last ones
+	passed int      // lines that are left out of Items
+}
+
+// Pass leaves the first n lines out of the batch.
+func (b *Batch) Pass(n int) {
+	b.passed += n
+	b.Items = b.lines[b.passed:]
 }
 
 // Part is a part of an input that an earlier run has read: whole lines, from byte Start to byte End after
@@ -457,19 +465,26 @@ func (in *Input) appendLine(b *Batch) error {
 }
 
 func (b *Batch) reset() {
-	b.raw, b.ends, b.Items = b.raw[:0], b.ends[:0], b.Items[:0]
-	b.Err, b.Digest = nil, nil
+	b.raw, b.ends, b.lines = b.raw[:0], b.ends[:0], b.lines[:0]
+	b.Items, b.passed, b.Err, b.Digest = nil, 0, nil, nil
 }
 
-// FirstLines returns the first n lines as they were read, n being 1 or more.
-func (b *Batch) FirstLines(n int) []byte { return b.raw[:b.ends[n-1]] }
+// FirstLines returns the first n of Items as they were read, with their terminators. n is 1 or more.
+func (b *Batch) FirstLines(n int) []byte {
+	start := 0
+	if b.passed > 0 {
+		start = b.ends[b.passed-1]
+	}
+	return b.raw[start:b.ends[b.passed+n-1]]
+}
 
 // split makes the items: the lines without their terminators.
 func (b *Batch) split() {
 	start := 0
 	for _, end := range b.ends {
 		line := bytes.TrimSuffix(b.raw[start:end], []byte("\n"))
-		b.Items = append(b.Items, bytes.TrimSuffix(line, []byte("\r")))
+		b.lines = append(b.lines, bytes.TrimSuffix(line, []byte("\r")))
 		start = end
 	}
+	b.Items = b.lines
 }

@@ -21,11 +21,9 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// maxLoadLines is the most lines of one commit of load, and the default. Even if each probe of each line is in
-// another block, these fit into a commit. With it load adds 195,000 lines/s, with 4096 lines 167,000 and with 1024
-// lines 171,000 (seq 1 10000000 into a filter of the defaults; two cores of a Xeon, Go 1.26, November 2026): with
-// more lines in a commit, operands are fewer and larger.
-const maxLoadLines = 16384
+// maxLoadLines is the most lines of one commit of load, and the default. With more lines in a commit, operands are
+// fewer and larger.
+const maxLoadLines = 1 << 18
 
 // ReplaceSuffix is what load --replace adds to KEY for the key under which it builds the new filter. The help of load
 // has it.
@@ -248,13 +246,28 @@ func (l *Loading) commits(ctx context.Context) error {
 	}
 }
 
-// add commits batches. If a line has no room in the filter, the lines before it are committed, and the error says so.
-func (l *Loading) add(taken []*input.Batch) error {
+// add commits batches, each commit with as many lines as fit. If a line has no room in the filter, the lines before it
+// are committed, and the error says so.
+func (l *Loading) add(taken []*input.Batch) (err error) {
+	for len(taken) > 0 && err == nil {
+		if len(taken[0].Items) == 0 {
+			taken = taken[1:]
+			continue
+		}
+		err = l.addSome(taken)
+	}
+	return err
+}
+
+// addSome makes one commit of the first lines of batches, and leaves them out of the batches.
+func (l *Loading) addSome(taken []*input.Batch) error {
 	var sum progress.Counts
 	var full error
+	var staged []int // lines of each batch
 	err := l.commit(l.Level, func(w *kv.Writer) error {
 		for _, b := range taken {
 			n, err := l.stage(w, b, &sum)
+			staged = append(staged, n)
 			switch {
 			case filters.HasNoRoom(err) && sum.Lines > 0:
 				full = err
@@ -262,7 +275,7 @@ func (l *Loading) add(taken []*input.Batch) error {
 			case err != nil:
 				return err
 			case n < len(b.Items):
-				return fmt.Errorf("%d of %d lines of a batch were added", n, len(b.Items))
+				return nil
 			}
 		}
 		return nil
@@ -270,15 +283,27 @@ func (l *Loading) add(taken []*input.Batch) error {
 	if err != nil {
 		return err
 	}
+	for i, n := range staged {
+		taken[i].Pass(n)
+	}
 	l.done.Lines += sum.Lines
 	l.done.New += sum.New
 	return full
 }
 
-// stage stages the adding of a batch, and adds the lines that had room to sum.
+// stage stages the adding of the lines of a batch that fit into the commit, at least one if sum has none yet. It adds
+// those that had room to sum, and returns their number.
 func (l *Loading) stage(w *kv.Writer, b *input.Batch, sum *progress.Counts) (int, error) {
-	l.added = append(l.added[:0], make([]bool, len(b.Items))...)
-	n, err := l.filter.AddStaged(w, b.Items, l.added)
+	size, err := l.filter.BatchSize(w)
+	if err != nil {
+		return 0, err
+	}
+	if sum.Lines == 0 {
+		size = max(size, 1)
+	}
+	lines := b.Items[:min(size, len(b.Items))]
+	l.added = append(l.added[:0], make([]bool, len(lines))...)
+	n, err := l.filter.AddStaged(w, lines, l.added)
 	sum.Lines += uint64(n)
 	for _, isNew := range l.added[:n] {
 		if isNew {

@@ -27,13 +27,20 @@ import (
 type limited struct {
 	cmd          *exec.Cmd
 	addr, metric string
-	stderr       bytes.Buffer
+	stderr       bytes.Buffer  // to be read when ended is closed
+	ended        chan struct{} // all of stderr is read
+}
+
+// wait waits until the process has ended, and all that it said was read.
+func (s *limited) wait() error {
+	<-s.ended
+	return s.cmd.Wait()
 }
 
 // serveLimited starts kvshell serve with a limit of descriptors, and waits until it serves.
 func serveLimited(t *testing.T, limit int, dir string, flags ...string) *limited {
 	t.Helper()
-	s := &limited{cmd: limitedCommand(limit, dir, flags...)}
+	s := &limited{cmd: limitedCommand(limit, dir, flags...), ended: make(chan struct{})}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -42,13 +49,12 @@ func serveLimited(t *testing.T, limit int, dir string, flags ...string) *limited
 		t.Fatal(err)
 	}
 	told := make(chan struct{})
-	ended := make(chan struct{})
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill() // it has ended, unless the test failed
-		<-ended
+		<-s.ended
 	})
 	go func() {
-		defer close(ended)
+		defer close(s.ended)
 		buf := make([]byte, 4096)
 		serving := false
 		for {
@@ -73,8 +79,7 @@ func serveLimited(t *testing.T, limit int, dir string, flags ...string) *limited
 	}()
 	<-told
 	if s.addr == "" || s.metric == "" {
-		<-ended
-		t.Fatalf("with %d descriptors: %v\n%s", limit, s.cmd.Wait(), s.stderr.Bytes())
+		t.Fatalf("with %d descriptors: %v\n%s", limit, s.wait(), s.stderr.Bytes())
 	}
 	return s
 }
@@ -187,7 +192,7 @@ func TestServe_descriptors(t *testing.T) {
 			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.cmd.Wait(); err != nil {
+			if err := s.wait(); err != nil {
 				t.Errorf("the server ended with %v\n%s", err, s.stderr.Bytes())
 			}
 			out, err := exec.Command("kvshell", "-d", dir, "DBSIZE").Output()

@@ -148,6 +148,13 @@ func (s *stager) room(n int) int {
 func (s *stager) addAll(h *handle, items []scalableext.BatchItem, answers []bool) error {
 	newest := &s.c.layers[0]
 	var newItems, newOnes uint64
+	defer func() { // also after an error: what is staged is counted
+		if newItems == 0 {
+			return
+		}
+		s.w.SetCounter(newest.table, itemsCounter, s.w.Counter(newest.table, itemsCounter)+newItems)
+		s.w.SetCounter(newest.table, onesCounter, s.w.Counter(newest.table, onesCounter)+newOnes)
+	}()
 	looked := 0 // items before which GivenUp was asked
 	for start := 0; start < len(items); {
 		for ; looked <= start; looked++ {
@@ -163,18 +170,19 @@ func (s *stager) addAll(h *handle, items []scalableext.BatchItem, answers []bool
 		if err != nil {
 			return err
 		}
+		if start = end; len(absent) == 0 {
+			continue
+		}
 		s.added = append(s.added[:0], make([]bool, len(s.hashes))...)
-		n, ones, err := s.w.SetItems(s.c.object, newest.table, &newest.layout, items[start].Block, s.hashes, s.added)
+		n, ones, err := s.w.SetItems(s.c.object, newest.table, &newest.layout, absent[0].Block, s.hashes, s.added)
 		if err != nil {
 			return err
 		}
 		for i, item := range absent {
 			answers[item.I] = s.added[i]
 		}
-		newItems, newOnes, start = newItems+uint64(n), newOnes+uint64(ones), end
+		newItems, newOnes = newItems+uint64(n), newOnes+uint64(ones)
 	}
-	s.w.SetCounter(newest.table, itemsCounter, s.w.Counter(newest.table, itemsCounter)+newItems)
-	s.w.SetCounter(newest.table, onesCounter, s.w.Counter(newest.table, onesCounter)+newOnes)
 	return nil
 }
 

@@ -238,8 +238,8 @@ func (f *Filter) BatchSize(w *kv.Writer) (int, error) {
 	room := max(0, f.h.Room(w))
 	perItem := bitBytes * (int(newest.layout.Hashes) + 2)
 	size := room / (blockBytes + bitBytes*probe.MaxHashes) // whatever block each item is in, and of what layer
-	if blocks := blockBytes * int(min(newest.layout.Blocks, uint64(room))); blocks < room {
-		size = max(size, s.room(min(maxBatch, (room-blocks)/perItem)))
+	if blocks := blockBytes * newest.layout.Blocks; blocks < uint64(room) {
+		size = max(size, s.room(min(maxBatch, (room-int(blocks))/perItem)))
 	}
 	return min(size, maxBatch), nil
 }

@@ -163,3 +163,30 @@ func TestFilter_batchSize(t *testing.T) {
 		t.Errorf("a commit of 256 KiB takes at most %d items at once, three took %d", first, next)
 	}
 }
+
+// Adding items that are there already writes nothing.
+func TestAddMany_known(t *testing.T) {
+	db := open(t, "", &kv.Options{InMemory: true, Durability: kv.NoSync})
+	defer func() { _ = db.Close() }()
+	f := bloomext.New(db, "f")
+	if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}); err != nil {
+		t.Fatal(err)
+	}
+	items := make([]uint64, 5000) // in several layers
+	for i := range items {
+		items[i] = uint64(i)
+	}
+	if _, err := f.AddManyUint64(items, nil); err != nil {
+		t.Fatal(err)
+	}
+	wrote, err := db.LogBytesWritten()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := f.AddManyUint64(items, nil); n != 0 || err != nil {
+		t.Fatalf("%d items are new, %v", n, err)
+	}
+	if now, err := db.LogBytesWritten(); now != wrote || err != nil {
+		t.Errorf("adding known items wrote %d bytes of log, %v", now-wrote, err)
+	}
+}

@@ -81,8 +81,7 @@ func (w *Writer) HasItem(o *Object, l *Layer, layout *probe.Layout, h uint64) (b
 
 // SetItems stages the setting of the bits of items of one block, given by their hashes, one after the other. It sets
 // added[i] to whether item i set a bit that was not set before. It returns how many items did, and how many bits they
-// set. It is SetBits
-// for many items of a block at a time.
+// set. It is SetBits for many items of a block at a time.
 func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64, hashes []uint64, added []bool) (items, ones int, err error) {
 	first, err := w.block(o, l, blk)
 	if err != nil {

@@ -311,8 +311,15 @@ func (w *Writer) fits() error {
 	return w.tooLarge
 }
 
-// Room returns how many bytes of the commit are left, counted as MaxCommit does.
-func (w *Writer) Room() int { return w.db.MaxCommit() - w.leastSize() }
+// Room returns how many bytes of the commit are surely left, counted as MaxCommit does.
+func (w *Writer) Room() int {
+	const most = 128 // bytes of a counter's or a block's key, lengths, and counters
+	n := w.leastSize() + most*(len(w.staged)+len(w.layers)+len(w.bits)+len(w.slots)+len(w.drops))
+	for _, a := range w.attributes {
+		n += storage.PerEntry + most + len(a.name) + len(a.value)
+	}
+	return w.db.MaxCommit() - n
+}
 
 // leastSize returns a lower bound of the size of the commit.
 func (w *Writer) leastSize() (n int) {
@@ -365,8 +372,8 @@ func (w *Writer) releaseChanges() {
 		w.layers = old.layers[:0]
 	}
 	if cap(old.bits) <= maxKept {
-		for i := range old.bits {
-			old.bits[i].Reset(maxKeptPositions)
+		for i := range old.bits[:cap(old.bits)] { // also those that were taken back
+			old.bits[:cap(old.bits)][i].Reset(maxKeptPositions)
 		}
 		w.bits = old.bits[:0]
 	}

@@ -99,7 +99,11 @@ func LookMany[F, T any](
 
 // LoadMany sets the answers of items with load, in the order of their blocks.
 func LoadMany[F any](h *Handle[F], items []BatchItem, present []bool, load func(hash uint64) (bool, error)) (err error) {
-	items = sortByBlock(items)
+	return loadSorted(h, sortByBlock(items), present, load)
+}
+
+// loadSorted is LoadMany for items that are in order.
+func loadSorted[F any](h *Handle[F], items []BatchItem, present []bool, load func(hash uint64) (bool, error)) (err error) {
 	for i, item := range items {
 		if err := h.GivenUp(i); err != nil {
 			return err
@@ -146,7 +150,7 @@ func StageMany[F, T any](
 		return len(items), nil
 	}
 	batch := Sorted(items, f, sum, block)
-	if err := LoadMany(h, batch, answers, change); err != nil {
+	if err := loadSorted(h, batch, answers, change); err != nil {
 		return 0, err
 	}
 	return len(items), nil

@@ -67,9 +67,9 @@ durable as the server makes its writes. If the connection is lost, load says wit
 
 // load opens the input, and adds its lines to a filter in the store or on the server.
 func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err error) {
-	load := sh.loadToServer
+	run := sh.loadToServer
 	if sh.address == nil {
-		load = sh.loadToStore
+		run = sh.loadToStore
 		if _, err := sh.dir(); err != nil {
 			return err
 		}
@@ -77,7 +77,11 @@ func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err 
 		return exit.Usagef("load --replace needs the store in a directory: over a connection (%s) it could not tell what a killed run left "+
 			"from other keys; give -d DIR", sh.server.Given())
 	}
-	in, err := input.Open(file, sh.stdin, f.Batch)
+	most := f.Batch
+	if sh.address != nil {
+		most = min(most, load.MaxSentLines)
+	}
+	in, err := input.Open(file, sh.stdin, most)
 	if err != nil {
 		return err
 	}
@@ -89,7 +93,7 @@ func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err 
 	if tty.IsTerminal(sh.stderr) {
 		bar = progress.New(sh.stderr, in.Size)
 	}
-	return load(ctx, key, in, f, bar)
+	return run(ctx, key, in, f, bar)
 }
 
 func (sh *shell) loadToStore(ctx context.Context, key string, in *input.Input, f load.Flags, bar *progress.Bar) (err error) {

@@ -84,6 +84,19 @@ func TestLoad_server(t *testing.T) {
 	}
 }
 
+// Each command to a server has so few lines that they fit into a commit, even if each is in another block.
+func TestLoad_serverMany(t *testing.T) {
+	_, endpoint := servertest.ServeStore(t)
+	stdout, stderr, code := runAt(endpoint, "load", "large", urlList, "--capacity", "100M")
+	if code != 0 || !strings.Contains(stdout, "\nadded                30072\n") {
+		t.Errorf("code %d, %s%s", code, stdout, stderr)
+	}
+	stats, _, _ := runAt(endpoint, "INFO", "commandstats")
+	if want := "cmdstat_bf.insert:calls=4,"; !strings.Contains(stats, want) { // of 59,206 lines, at most 16,384 each
+		t.Errorf("INFO lacks %s:\n%s", want, stats)
+	}
+}
+
 func TestLoad_serverFlags(t *testing.T) {
 	db, endpoint := servertest.ServeStore(t)
 	lines := writeLines(t, "a", "b", "", "a", "c")

@@ -60,9 +60,6 @@ func (s *BitSet) AddAll(positions []uint16) {
 		s.count = len(positions)
 		return
 	}
-	if s.words == nil && s.count+len(positions) > manyPositions {
-		s.spread()
-	}
 	for _, p := range positions {
 		s.Add(p)
 	}

@@ -29,7 +29,8 @@ import (
 //
 // What is written. The first commit of a run makes the filter, if it is missing. It sets the record, which says how
 // long OUT is and that nothing was read yet, and the claim on OUT. It is on stable storage before anything is written
-// to OUT. Then each batch takes three steps:
+// to OUT. Then the input is taken in batches. Here a batch is the lines of one commit: those that were read ahead
+// together, or a part of them if not all fit into a commit. Each batch takes three steps:
 //
 //  1. OUT is synced.
 //  2. One commit adds the lines of the batch to the filter, and sets the record: where the batch is in the input, which of its
@@ -201,20 +202,34 @@ func (p *Pass) batches(ctx context.Context) error {
 		case b.Digest != nil:
 			err = p.repeat(b)
 		default:
-			for err == nil && len(b.Items) > 0 { // a commit has the lines that fit into it
-				if p.out != nil {
-					err = p.toOut(b)
-				} else {
-					err = p.toStdout(b)
-				}
-			}
+			err = p.parts(ctx, b)
 		}
 		if err != nil {
 			return err
 		}
-		p.Progress.Show(p.in.BytesRead(), "%d lines, %d new", p.done.Lines, p.done.New)
+		p.show()
 		p.in.GiveBack(b)
 	}
+}
+
+// parts commits the lines of a batch, each time as many as fit into a commit.
+func (p *Pass) parts(ctx context.Context, b *input.Batch) (err error) {
+	for err == nil && len(b.Items) > 0 {
+		if err = ctx.Err(); err != nil {
+			return err
+		}
+		if p.out != nil {
+			err = p.toOut(b)
+		} else {
+			err = p.toStdout(b)
+		}
+		p.show()
+	}
+	return err
+}
+
+func (p *Pass) show() {
+	p.Progress.Show(p.in.BytesRead(), "%d lines, %d new", p.done.Lines, p.done.New)
 }
 
 // begin decides whether this run is new or goes on with an unfinished one, and makes the filter if it is missing.

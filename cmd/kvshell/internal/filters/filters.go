@@ -55,8 +55,11 @@ type Filter interface {
 // slotBatch returns how many lines fit into the commit of a writer, if each changes a block of its own: a cuckoo or a
 // counting filter logs that in at most slotBytes.
 func slotBatch(w *kv.Writer) (int, error) {
-	const slotBytes = 416
-	return max(0, w.Room()/slotBytes), nil
+	const (
+		slotBytes = 416
+		others    = 64 << 10 // a header, counters, and the record of dedup
+	)
+	return max(0, (w.Room()-others)/slotBytes), nil
 }
 
 // Facts are what load and dedup tell and check of a filter.

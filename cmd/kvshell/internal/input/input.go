@@ -23,14 +23,14 @@ import (
 const Stdin = "-"
 
 // batchBytes is the size of a batch, in bytes, from which on it takes no further line.
-const batchBytes = 16 << 20
+const batchBytes = 4 << 20
 
 // longestLine is how many bytes a line may have, its terminator included: as many as an item that a client sends. A
 // file without line breaks, or a device that never ends, would take all memory otherwise.
 const longestLine = 512 << 20
 
 // pipeAhead is how many batches are read ahead from a pipe. Such batches are small, as a pipe holds little at a time;
-// load makes one commit of those that wait. They must not be many, because each may have a long line.
+// load puts those that wait into one commit if they fit. They must not be many, because each may have a long line.
 const pipeAhead = 4
 
 // idleEvery is how often the function given to Await is called.

@@ -25,6 +25,10 @@ import (
 // fewer and larger.
 const maxLoadLines = 1 << 18
 
+// MaxSentLines is the most lines of one command that load sends to a server: many more would not fit into the server's
+// commit, or be served one command at a time.
+const MaxSentLines = 16384
+
 // ReplaceSuffix is what load --replace adds to KEY for the key under which it builds the new filter. The help of load
 // has it.
 const ReplaceSuffix = "#kvshell-load"
@@ -46,7 +50,7 @@ type Flags struct {
 // Register adds the flags to those of a command.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.Flags.Register(flags)
-	cliflags.CountVar(flags, &f.Batch, "batch", maxLoadLines, fmt.Sprintf("`LINES` in one commit, at most %d", maxLoadLines))
+	cliflags.CountVar(flags, &f.Batch, "batch", maxLoadLines, fmt.Sprintf("`LINES` in one commit, at most %d; in one command to a server at most %d", maxLoadLines, MaxSentLines))
 	cliflags.CountVar(flags, &f.skip, "skip", 0, "`LINES` at the beginning of FILE to pass over, as an interrupted run names them")
 	flags.BoolVar(&f.Replace, "replace", false, "make a new filter of FILE, and put it in the place of KEY when it is complete")
 }
@@ -66,7 +70,7 @@ func (f *Flags) Check(key string) error {
 
 // Loading is one run of load over its input.
 //
-// Why nothing is lost: each commit has the lines of whole batches, commits survive a crash as a prefix, and adding a
+// Why nothing is lost: each commit has the next lines of the input, commits survive a crash as a prefix, and adding a
 // line again changes nothing. So the same command completes whatever a crash has left. At its end a run syncs the
 // store, whatever the level of its commits: when it reports success, everything is on stable storage.
 //
@@ -236,8 +240,7 @@ func (l *Loading) commits(ctx context.Context) error {
 		if err := l.make(); err != nil || ended != nil {
 			return err
 		}
-		err := l.add(taken)
-		l.show()
+		err := l.add(ctx, taken)
 		if err != nil {
 			return err
 		}
@@ -248,13 +251,16 @@ func (l *Loading) commits(ctx context.Context) error {
 
 // add commits batches, each commit with as many lines as fit. If a line has no room in the filter, the lines before it
 // are committed, and the error says so.
-func (l *Loading) add(taken []*input.Batch) (err error) {
+func (l *Loading) add(ctx context.Context, taken []*input.Batch) (err error) {
 	for len(taken) > 0 && err == nil {
 		if len(taken[0].Items) == 0 {
 			taken = taken[1:]
 			continue
 		}
-		err = l.addSome(taken)
+		if err = ctx.Err(); err == nil {
+			err = l.addSome(taken)
+			l.show()
+		}
 	}
 	return err
 }

@@ -61,6 +61,9 @@ type conn struct {
 	lastTurn time.Duration // how long the last turn took
 	acquired chan struct{} // the semaphore of the large command that runs, nil for other commands
 
+	hugeBegan time.Time // when the last huge command began
+	ranBefore uint64    // the commands that had run by then
+
 	ahead []byte // read from net while a command ran, at most aheadBytes
 
 	closing atomic.Bool   // shared: the connection ends after the current command
@@ -342,7 +345,7 @@ func (c *conn) execute(words [][]byte) {
 	c.executing = cmd != nil && cmd.Name == "EXEC"
 	r := c.runCharged(cmd, words)
 	c.executing = false
-	c.releaseLarge()
+	c.releaseLarge(cmd)
 	queued := isQueued(r)
 	switch {
 	case c.silent:

@@ -216,3 +216,49 @@ func TestMemory_largeCommands(t *testing.T) {
 		})
 	}
 }
+
+// After a huge write, the next huge command waits, but only if other clients gave commands meanwhile, and not for long.
+func TestMemory_hugeRest(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		flags    module.Flags
+		others   bool
+		times    int
+		longest  time.Duration
+		stillHas bool // its place
+	}{
+		{"beside others", module.Write, true, 1 << 30, long, true},
+		{"alone", module.Write, false, 1 << 30, long, false},
+		{"a read", module.ReadOnly, true, 1 << 30, long, false},
+		{"no rest", module.Write, true, 0, long, false},
+		{"at most", module.Write, true, 1 << 30, 0, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			begun, end := make(chan struct{}), make(chan struct{})
+			store := kv.Options{InMemory: true, Seed: 1, Modules: coreext.With(module.Module{Name: "hold", Commands: []module.Command{{
+				Name: "HOLD", Arity: -1, Flags: tt.flags, Group: "server", Syntax: "[word ...]", Summary: "Waits.", Complexity: "O(1)", Example: "HOLD",
+				Handler: func(*module.Call) reply.Reply {
+					begun <- struct{}{}
+					<-end
+					return reply.OK
+				},
+			}}})}
+			w := serveStore(t, store, server.Options{}.WithTimes(long, long, long).WithHugeRest(tt.times, tt.longest))
+			c, other := w.client(), w.client()
+			go func() { _ = c.Send(pipeline("HOLD" + strings.Repeat(" x", server.HugeWords))) }()
+			<-begun
+			if tt.others {
+				other.answers("PING => +PONG")
+			}
+			end <- struct{}{}
+			c.want("+OK")
+			if tt.stillHas {
+				if _, huge := w.server.LargeCommands(); huge != 1 {
+					t.Errorf("%d places for huge commands are taken, want 1", huge)
+				}
+				return
+			}
+			eventually(t, "the place is free", func() bool { _, huge := w.server.LargeCommands(); return huge == 0 })
+		})
+	}
+}

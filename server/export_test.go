@@ -11,6 +11,13 @@ func (o Options) WithTimes(half, login, write time.Duration) *Options {
 	return &o
 }
 
+// WithHugeRest returns options with another wait after a huge write.
+func (o Options) WithHugeRest(times int, longest time.Duration) *Options {
+	l := o.own()
+	l.hugeRest, l.longestRest = times, longest
+	return &o
+}
+
 // WithFirst returns options with another time for a stranger's first command.
 func (o Options) WithFirst(d time.Duration) *Options {
 	o.own().first = d

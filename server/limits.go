@@ -23,6 +23,11 @@ type limits struct {
 	largeWords, largeBytes, largeCommands int
 	hugeWords, hugeBytes                  int
 
+	// After a huge write beside commands of others, the next huge command waits hugeRest times as long as the write
+	// took, at most longestRest. Its record of the log holds up what others write meanwhile.
+	hugeRest    int
+	longestRest time.Duration
+
 	// half is the time in which a command must be complete after its first byte, with one second more for each rate
 	// bytes of it. login is the time in which a client must authenticate itself. write is the time in which the
 	// client must take a part of the replies.
@@ -50,6 +55,7 @@ func defaultLimits() limits {
 		batch: 16 << 10, small: 32 << 10,
 		largeWords: 4096, largeBytes: 256 << 10, largeCommands: 4,
 		hugeWords: 64 << 10, hugeBytes: 4 << 20,
+		hugeRest: 4, longestRest: 500 * time.Millisecond,
 		half: 30 * time.Second, login: 30 * time.Second, write: 30 * time.Second, rate: 16 << 10,
 		watchAfter: 100 * time.Millisecond, linger: time.Second, giveUp: 1500 * time.Millisecond,
 		first: 10 * time.Second, handshake: 10 * time.Second, grace: 100 * time.Millisecond,
@@ -131,17 +137,28 @@ func (c *conn) acquireLarge(cmd *module.Command, words [][]byte) (ok bool) {
 		return false
 	}
 	if !c.awaitTurn() {
-		c.releaseLarge()
+		c.releaseLarge(nil)
 		return false
+	}
+	if c.acquired == c.server.huge {
+		c.hugeBegan, c.ranBefore = time.Now(), c.server.stats.total()
 	}
 	return true
 }
 
-func (c *conn) releaseLarge() {
-	if c.acquired != nil {
-		<-c.acquired
-		c.acquired = nil
+// releaseLarge lets the next large command run: at once, or after a huge write beside commands of others later.
+func (c *conn) releaseLarge(cmd *module.Command) {
+	place := c.acquired
+	if place == nil {
+		return
 	}
+	c.acquired = nil
+	if place == c.server.huge && cmd != nil && writes(cmd) && c.server.stats.total() > c.ranBefore {
+		l := &c.server.limits
+		time.AfterFunc(min(time.Duration(l.hugeRest)*time.Since(c.hugeBegan), l.longestRest), func() { <-place })
+		return
+	}
+	<-place
 }
 
 // awaitTurn waits for a turn if the connection needs one. It is not ok if the server has given up commands.

@@ -199,12 +199,3 @@ func TestFormat_secret(t *testing.T) {
 		t.Errorf("%d changed headers were refused, want some", refused)
 	}
 }
-
-// A header's key is made in one piece: every command that reads a key makes one.
-func TestAppendHeaderKey_allocations(t *testing.T) {
-	key := bytes.Repeat([]byte("k"), 100)
-	var made []byte
-	if n := testing.AllocsPerRun(100, func() { made = AppendHeaderKey(nil, 1, key) }); n != 1 {
-		t.Errorf("%v allocations for %d bytes, want 1", n, len(made))
-	}
-}

@@ -3,6 +3,7 @@ package bloomext
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
@@ -173,7 +174,7 @@ func (s *stager) addAll(h *handle, items []scalableext.BatchItem, answers []bool
 		if start = end; len(absent) == 0 {
 			continue
 		}
-		s.added = append(s.added[:0], make([]bool, len(s.hashes))...)
+		s.added = slices.Grow(s.added[:0], len(s.hashes))[:len(s.hashes)]
 		n, ones, err := s.w.SetItems(s.c.object, newest.table, &newest.layout, absent[0].Block, s.hashes, s.added)
 		if err != nil {
 			return err

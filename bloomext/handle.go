@@ -178,7 +178,7 @@ func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 	})
 }
 
-// What items take of a commit: an operand for each block, of at most 2 bytes for each bit and 4 more.
+// What items take of a commit at most: so much for each block that they change, and for each bit that they set.
 const (
 	blockBytes = 256 + 32
 	bitBytes   = 2
@@ -188,10 +188,10 @@ const (
 const group = 64
 
 // AddMany adds items, and sets added[i] to whether items[i] is new; a repeated item is new once. It returns how many
-// are new. added may be nil; otherwise it must be as long as items. Up to 65,536 items are one
-// commit, fewer if so many do not fit (BatchSize); more items are several commits. An error is an
-// *scalableext.ItemError for the first item that was not added: all items before it were added, and none after it.
-// After kv.ErrFailed the outcome of that item and of up to 65,535 after it is unknown.
+// are new. added may be nil; otherwise it must be as long as items. Up to 65,536 items are one commit, fewer if so
+// many do not fit (BatchSize); more items are several commits. An error is an *scalableext.ItemError for the first
+// item that was not added: all items before it were added, and none after it. After kv.ErrFailed the outcome of that
+// item and of up to 65,535 after it is unknown.
 func (f *Filter) AddMany(items [][]byte, added []bool) (n int, err error) {
 	return addMany(f, items, added, hash.Function.Sum)
 }
@@ -236,7 +236,7 @@ func (f *Filter) BatchSize(w *kv.Writer) (int, error) {
 	}
 	s, newest := stager{w: w, c: c}, c.chain.Newest()
 	room := max(0, f.h.Room(w))
-	perItem := bitBytes * (int(newest.layout.Hashes) + 2)
+	perItem := bitBytes * (int(newest.layout.Hashes) + 2)  // 4 bytes are for what the caller stages of each item
 	size := room / (blockBytes + bitBytes*probe.MaxHashes) // whatever block each item is in, and of what layer
 	if blocks := blockBytes * newest.layout.Blocks; blocks < uint64(room) {
 		size = max(size, s.room(min(maxBatch, (room-int(blocks))/perItem)))

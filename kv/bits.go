@@ -191,7 +191,7 @@ func (w *Writer) takeBackBits(n int) {
 		b := &w.bits[i]
 		w.layers[b.ordinal].bits = b.before
 		delete(w.bitIndex, b.stagedPlace)
-		b.Reset(maxKept)
+		b.Reset(maxKeptPositions)
 	}
 	w.bits = w.bits[:n]
 }

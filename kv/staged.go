@@ -372,8 +372,8 @@ func (w *Writer) releaseChanges() {
 		w.layers = old.layers[:0]
 	}
 	if cap(old.bits) <= maxKept {
-		for i := range old.bits[:cap(old.bits)] { // also those that were taken back
-			old.bits[:cap(old.bits)][i].Reset(maxKeptPositions)
+		for i := range old.bits {
+			old.bits[i].Reset(maxKeptPositions)
 		}
 		w.bits = old.bits[:0]
 	}

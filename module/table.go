@@ -13,9 +13,9 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Table has the types, commands and settings that modules register. It needs no store and never changes. Stores are
-// opened with it, as kv.Options.Modules. If its modules have Services, a second store cannot be opened with it at the
-// same time, because a Service works for one store.
+// Table has the types, commands and settings that modules register. It needs no store, and what it has never changes.
+// Stores are opened with it, as kv.Options.Modules. If its modules have Services, a second store cannot be opened with
+// it at the same time, because a Service works for one store.
 type Table struct {
 	modules  []Module
 	commands map[string]*Command

@@ -51,7 +51,7 @@ func sortByBlock(items []BatchItem) []BatchItem {
 	return items
 }
 
-// Sorted returns the items' hashes in the order of their blocks, as sortByBlock does. The index of the first item is 0.
+// Sorted returns the items' hashes in the order of their blocks, see sortByBlock. The index of the first item is 0.
 func Sorted[T any](items []T, f hash.Function, sum func(hash.Function, T) uint64, block func(hash uint64) uint64) []BatchItem {
 	batch := make([]BatchItem, len(items))
 	for i, item := range items {

@@ -168,7 +168,7 @@ func (h *Handle[F]) readSteady(look func(kv.Reader) error) error {
 	}
 }
 
-// maxBatch is the most items in one commit that takes itemBytes for each. chainBytes is the most that a filter takes of a commit, besides its key,
+// maxBatch is the most that BatchSize returns. chainBytes is the most that a filter takes of a commit, besides its key,
 // if it grows by all possible layers: a header with them, and the counters of each.
 const (
 	maxBatch   = 4096

@@ -146,7 +146,8 @@ func (c *conn) acquireLarge(cmd *module.Command, words [][]byte) (ok bool) {
 	return true
 }
 
-// releaseLarge lets the next large command run: at once, or after a huge write beside commands of others later.
+// releaseLarge ends a large command, and lets the next one run. After a huge write beside commands of others, the next
+// huge command waits, see limits.hugeRest.
 func (c *conn) releaseLarge(cmd *module.Command) {
 	place := c.acquired
 	if place == nil {

@@ -47,11 +47,11 @@ in LF or CRLF, or with the file; they are printed with LF. An empty line is a li
 
 With -o, the new lines are appended to OUT, each exactly once even if the run is killed or the power fails: run the same
 command again, and it goes on where it was. Until such a run is finished, dedup and load take no other input for KEY, and
-dedup no other OUT for KEY, and no other KEY for OUT; --restart forgets the unfinished run. FILE must not change meanwhile, and standard input must have the
-same bytes again. OUT must not change either: if what was written to it has changed, the run is refused; what somebody has
-appended to it is moved to OUT.cut. A run is also refused if KEY was deleted meanwhile or has expired: the key
-OUT` + dedup.ClaimSuffix + ` tells of the unfinished run, and is removed when a run is finished. If the last line of OUT
-has no line break, it gets one.
+dedup no other OUT for KEY, and no other KEY for OUT; --restart forgets the unfinished run. FILE must not change meanwhile,
+and standard input must have the same bytes again. OUT must not change either: if what was written to it has changed, the
+run is refused; what somebody has appended to it is moved to OUT.cut. A run is also refused if KEY was deleted meanwhile or
+has expired: the key OUT` + dedup.ClaimSuffix + ` tells of the unfinished run, and is removed when a run is finished. If
+the last line of OUT has no line break, it gets one.
 
 Without -o, the new lines go to standard output, and the summary and notes to standard error. Lines count as seen when
 they were printed, even if nobody read them: with "| head -1" all lines that the pipe took after the first are lost. If

@@ -207,7 +207,6 @@ func (p *Pass) batches(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p.show()
 		p.in.GiveBack(b)
 	}
 }
@@ -223,13 +222,9 @@ func (p *Pass) parts(ctx context.Context, b *input.Batch) (err error) {
 		} else {
 			err = p.toStdout(b)
 		}
-		p.show()
+		p.Progress.Show(p.in.BytesRead(), "%d lines, %d new", p.done.Lines, p.done.New)
 	}
 	return err
-}
-
-func (p *Pass) show() {
-	p.Progress.Show(p.in.BytesRead(), "%d lines, %d new", p.done.Lines, p.done.New)
 }
 
 // begin decides whether this run is new or goes on with an unfinished one, and makes the filter if it is missing.
@@ -425,8 +420,8 @@ func (p *Pass) repeat(b *input.Batch) error {
 	return exit.WithCode(exit.Local, p.out.write(p.lines))
 }
 
-// toOut takes the lines of a batch that fit into a commit through the three steps. If the filter has no room for a line, it does so with the lines before
-// that line, and returns the error.
+// toOut takes the lines of a batch that fit into a commit through the three steps. If the filter has no room for a
+// line, it does so with the lines before that line, and returns the error.
 func (p *Pass) toOut(b *input.Batch) error {
 	if err := p.out.sync(); err != nil {
 		return exit.WithCode(exit.Local, err)
@@ -458,8 +453,9 @@ func (p *Pass) toOut(b *input.Batch) error {
 	return full
 }
 
-// toStdout prints the new lines of a batch, as many as fit into a commit, and commits them. It holds the filter's lock while it prints, which takes as
-// long as the reader of the pipe likes. Nothing else waits for that lock: no other process has the store open.
+// toStdout prints the new lines of a batch, as many as fit into a commit, and commits them. It holds the filter's lock
+// while it prints, which takes as long as the reader of the pipe likes. Nothing else waits for that lock: no other
+// process has the store open.
 func (p *Pass) toStdout(b *input.Batch) error {
 	var n, newLines int
 	var full error

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// command is what the client sends, again and again, with other arguments each time.
+type command struct {
+	name  string
+	items int // each counts as so many
+
+	// append appends the n-th command to a pipeline. random is a random number.
+	append func(out []byte, n, random uint64) []byte
+}
+
+// connections is how many connections the client has.
+const connections = 50
+
+// measureServer has connections send pipelines of a command for a time, and returns how many commands, or items, were
+// answered a second. It is the client of every server. next numbers the commands.
+func measureServer(addr string, c command, pipeline int, during time.Duration, next *atomic.Uint64) (perSec float64, err error) {
+	var counting, stop atomic.Bool
+	var counted atomic.Uint64
+	errs := make(chan error, connections)
+	var all sync.WaitGroup
+	for i := range connections {
+		all.Go(func() {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				errs <- err
+				return
+			}
+			defer func() { _ = conn.Close() }() // nothing is lost
+			p := pipelines{conn: conn, in: bufio.NewReaderSize(conn, 16<<10), x: uint64(i) + uint64(time.Now().UnixNano())}
+			for !stop.Load() {
+				if err := p.send(c, pipeline, next.Add(uint64(pipeline))-uint64(pipeline)); err != nil {
+					errs <- err
+					return
+				}
+				if counting.Load() {
+					counted.Add(uint64(pipeline * c.items))
+				}
+			}
+		})
+	}
+	time.Sleep(during / 5) // to warm up
+	counting.Store(true)
+	begin := time.Now()
+	time.Sleep(during)
+	n, took := counted.Load(), time.Since(begin)
+	stop.Store(true)
+	all.Wait()
+	close(errs)
+	return float64(n) / took.Seconds(), <-errs
+}
+
+// pipelines are sent over a connection, one after the other.
+type pipelines struct {
+	conn net.Conn
+	in   *bufio.Reader
+	out  []byte
+	x    uint64 // random numbers
+}
+
+// send sends a pipeline, and reads the replies.
+func (p *pipelines) send(c command, n int, first uint64) error {
+	p.out = p.out[:0]
+	for i := range uint64(n) {
+		p.x = p.x*0x5851f42d4c957f2d + 0x14057b7ef767814f
+		p.out = c.append(p.out, first+i, p.x>>20)
+	}
+	if _, err := p.conn.Write(p.out); err != nil {
+		return err
+	}
+	for range n {
+		if err := p.skipReply(); err != nil {
+			return fmt.Errorf("reply of %s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+// skipReply reads a reply. One that is an error is an error.
+func (p *pipelines) skipReply() error {
+	line, err := p.in.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	switch line[0] {
+	case '-':
+		return errors.New(string(bytes.TrimSpace(line)))
+	case '$', '*':
+		n, err := strconv.Atoi(string(bytes.TrimSpace(line[1:])))
+		if err != nil || n < 0 {
+			return err
+		}
+		if line[0] == '$' {
+			_, err = p.in.Discard(n + 2)
+			return err
+		}
+		for range n {
+			if err := p.skipReply(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// once sends a command and reads its reply.
+func once(addr string, words ...string) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // nothing is lost
+	p := pipelines{conn: conn, in: bufio.NewReader(conn)}
+	return p.send(command{name: words[0], append: func(out []byte, _, _ uint64) []byte {
+		return appendWords(out, len(words), words...)
+	}}, 1, 0)
+}
+
+func appendCount(out []byte, kind byte, n int) []byte {
+	return append(strconv.AppendInt(append(out, kind), int64(n), 10), "\r\n"...)
+}
+
+// appendWords appends the beginning of a command, or all of it: how many words it has, and the first ones.
+func appendWords(out []byte, all int, words ...string) []byte {
+	out = appendCount(out, '*', all)
+	for _, word := range words {
+		out = appendWord(out, word)
+	}
+	return out
+}
+
+func appendWord(out []byte, word string) []byte {
+	return append(append(appendCount(out, '$', len(word)), word...), "\r\n"...)
+}
+
+// appendNumber appends a word: a prefix and a number.
+func appendNumber(out []byte, prefix string, n uint64) []byte {
+	var digits [20]byte
+	text := strconv.AppendUint(digits[:0], n, 10)
+	out = appendCount(out, '$', len(prefix)+len(text))
+	return append(append(append(out, prefix...), text...), "\r\n"...)
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // bitBlock is the bits that are staged for one block.
@@ -29,7 +30,7 @@ func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (i
 	if err != nil {
 		return 0, err
 	}
-	words, staged := l.Words(first), w.findBits(l, blk)
+	words, staged := l.Words(first), w.findSingleBits(l, blk, first)
 	changed := 0
 	for _, p := range positions {
 		if isSet(words, p) {
@@ -56,7 +57,7 @@ func (w *Writer) HasBits(o *Object, l *Layer, blk uint64, positions []uint16) (b
 	if err != nil {
 		return false, err
 	}
-	words, staged := l.Words(first), w.findBits(l, blk)
+	words, staged := l.Words(first), w.findSingleBits(l, blk, first)
 	for _, p := range positions {
 		if !isSet(words, p) && (staged < 0 || !w.bits[staged].Has(p)) {
 			return false, nil
@@ -93,9 +94,14 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 	d, staged := w.draft, w.findBits(l, blk)
 	d.Begin(first)
 	defer d.Begin(nil) // so that an idle writer keeps no block in memory
-	layout.TouchAll(d, hashes)
+	layout.Prepare(d, hashes)
 	if staged >= 0 {
-		w.positions = w.bits[staged].AppendTo(w.positions[:0])
+		b := &w.bits[staged]
+		layout.Prepare(d, b.Items())
+		for _, h := range b.Items() {
+			layout.Add(d, h)
+		}
+		w.positions = b.AppendTo(w.positions[:0])
 		d.SetBits(w.positions)
 	}
 	for i, h := range hashes {
@@ -111,19 +117,32 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 	if staged < 0 {
 		staged = w.addBitBlock(l, blk)
 	}
-	w.positions = d.AppendNew(w.positions[:0])
-	if w.savepoint.id == 0 {
-		w.bits[staged].AddAll(w.positions)
-	} else {
-		for _, p := range w.positions {
-			if w.bits[staged].Add(p) {
-				w.added = append(w.added, addedBit{staged, p})
-			}
-		}
-	}
 	w.grow(4 * ones)
 	w.bitCount += ones
+	b := &w.bits[staged]
+	// A small commit has bits alone, and so has what may be taken back.
+	if w.savepoint.id == 0 && w.bitCount > storage.MaxSmallBits && b.AddItems(layout, hashes, added, items, ones) {
+		return items, ones, w.fits()
+	}
+	if b.HasItems() {
+		b.Expand(l.Words(first))
+	}
+	w.positions = d.AppendNew(w.positions[:0])
+	for _, p := range w.positions {
+		if b.Add(p) && w.savepoint.id != 0 {
+			w.added = append(w.added, addedBit{staged, p})
+		}
+	}
 	return items, ones, w.fits()
+}
+
+// findSingleBits is findBits, and expands what it finds.
+func (w *Writer) findSingleBits(l *Layer, blk uint64, first *probe.Line) int {
+	staged := w.findBits(l, blk)
+	if staged >= 0 && w.bits[staged].HasItems() {
+		w.bits[staged].Expand(l.Words(first))
+	}
+	return staged
 }
 
 func isSet(words []uint64, p uint16) bool {

@@ -6,7 +6,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
 )
@@ -126,11 +125,10 @@ func (w *Writer) operands(f func(key, operand []byte)) {
 		if b.Len() == 0 {
 			continue
 		}
-		w.positions = b.AppendTo(w.positions[:0])
 		l := w.layers[b.ordinal].layer
 		key := format.AppendBlockKey(w.scratch[:0], l.object, l.spec.Number, b.blk)
 		n := len(key)
-		w.scratch = block.AppendBitsOperand(key, w.positions)
+		w.scratch = b.AppendOperand(key, b.blk, &w.positions)
 		f(w.scratch[:n], w.scratch[n:])
 	}
 }

@@ -338,8 +338,7 @@ func (w *Writer) leastSize() (n int) {
 	}
 	for i := range w.bits {
 		if b := &w.bits[i]; b.Len() > 0 && !w.layers[b.ordinal].gone {
-			w.positions = b.AppendTo(w.positions[:0])
-			w.scratch = block.AppendBitsOperand(w.scratch[:0], w.positions)
+			w.scratch = b.AppendOperand(w.scratch[:0], b.blk, &w.positions)
 			n += storage.PerEntry + len(w.scratch)
 		}
 	}

@@ -63,7 +63,7 @@ var public = []string{".", "kv/...", "module/...", "coreext", "bloomext", "cucko
 var rules = []rule{
 	{packages: "kv/probe", others: []string{xxhash}},
 	{packages: "kv/hash", ours: []string{"kv/probe"}},
-	{packages: "kv/block", others: []string{roaring}},
+	{packages: "kv/block", ours: []string{"kv/probe"}, others: []string{roaring}},
 	{packages: "kv/glob"},
 	{packages: "kv/text"},
 	{packages: "kv/queue"},

@@ -3,13 +3,20 @@ package block
 import (
 	"math/bits"
 	"slices"
+	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// BitSet is a set of bits of one block, such as those that a writer has staged. The zero value is empty.
+// BitSet is a set of bits of one block, such as those that a writer has staged. The zero value is empty. A set that
+// has items (HasItems) has no bits one by one: only Len, AddItems, Items, Expand, AppendOperand and Reset may be called.
 type BitSet struct {
 	count     int
 	positions []uint16 // ascending, while there are few
 	words     []uint64 // instead of positions, once there are many
+
+	items  []uint64 // instead of both, hashes of items that set the bits
+	layout *probe.Layout
 }
 
 // manyPositions is the number of bits above which a whole block of bits, 8 KiB, takes hardly more memory than their
@@ -21,6 +28,55 @@ func (s *BitSet) Len() int { return s.count }
 
 // Few returns the positions of the bits, ascending, nil if there are more than 2048. The set keeps the slice.
 func (s *BitSet) Few() []uint16 { return s.positions }
+
+// HasItems reports whether the set has items in place of bits.
+func (s *BitSet) HasItems() bool { return len(s.items) > 0 }
+
+// Items returns the hashes of the items. The set keeps the slice.
+func (s *BitSet) Items() []uint64 { return s.items }
+
+// AddItems adds the bits that some items set: those whose added is true, n of them, which set so many bits that neither
+// the block nor the set has. Hashes and layout are as for AppendItemsOperand; the set keeps the layout. AddItems does
+// nothing and returns false if the set has bits, or if the operand of all bits might be shorter than that of the items.
+func (s *BitSet) AddItems(layout *probe.Layout, hashes []uint64, added []bool, n, ones int) bool {
+	if s.count > 0 && !s.HasItems() || itemsSize(layout, n) > 2*n*int(layout.Hashes) {
+		return false
+	}
+	s.items = slices.Grow(s.items, n)
+	for i, h := range hashes {
+		if added[i] {
+			s.items = append(s.items, h)
+		}
+	}
+	s.layout = layout
+	s.count += ones
+	return true
+}
+
+// Expand replaces the items by the bits that they set. Words are the block's, which has none of these bits. Other
+// goroutines may read the block meanwhile, but none may change it.
+func (s *BitSet) Expand(words []uint64) {
+	items := s.items
+	s.count, s.items = 0, s.items[:0]
+	var probes [probe.MaxHashes]uint16
+	for _, h := range items {
+		for _, p := range s.layout.AppendProbes(probes[:0], h) {
+			if atomic.LoadUint64(&words[p>>6])>>(p&63)&1 == 0 {
+				s.Add(p)
+			}
+		}
+	}
+}
+
+// AppendOperand appends the operand that sets the bits to dst and returns the extended slice. The bits are of block blk
+// of a layer. Scratch is memory for positions.
+func (s *BitSet) AppendOperand(dst []byte, blk uint64, scratch *[]uint16) []byte {
+	if s.HasItems() {
+		return AppendItemsOperand(dst, s.layout, blk, s.items)
+	}
+	*scratch = s.AppendTo((*scratch)[:0])
+	return AppendBitsOperand(dst, *scratch)
+}
 
 // Has reports whether a bit is in the set.
 func (s *BitSet) Has(p uint16) bool {
@@ -106,10 +162,10 @@ func (s *BitSet) Set(words []uint64) {
 	}
 }
 
-// Reset empties the set. It keeps memory for up to most positions.
+// Reset empties the set. It keeps memory for up to most positions, or as many items.
 func (s *BitSet) Reset(most int) {
-	s.count, s.words, s.positions = 0, nil, s.positions[:0]
-	if cap(s.positions) > most {
-		s.positions = nil
+	s.count, s.words, s.positions, s.items, s.layout = 0, nil, s.positions[:0], s.items[:0], nil
+	if cap(s.positions)+cap(s.items) > most {
+		s.positions, s.items = nil, nil
 	}
 }

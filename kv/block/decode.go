@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // Kind is the form in which a value holds a block.
@@ -83,10 +85,18 @@ func (v *value) fits(words []uint64, fam Family) error {
 		return fmt.Errorf("%w: %v in a block of %v", ErrCorrupt, v.family, fam)
 	case v.lines != 0 && v.lines*LineWords != len(words):
 		return fmt.Errorf("%w: %d lines in a block of %d", ErrCorrupt, v.lines, len(words)/LineWords)
-	case v.end > len(words)*64:
-		return fmt.Errorf("%w: bit %d in a block of %d", ErrCorrupt, v.end-1, len(words)*64)
+	case v.end > len(words)*64 && v.lastEnd() > len(words)*64:
+		return fmt.Errorf("%w: bit %d in a block of %d", ErrCorrupt, v.lastEnd()-1, len(words)*64)
 	}
 	return nil
+}
+
+// lastEnd returns the bit behind the last one changed.
+func (v *value) lastEnd() int {
+	if v.layout == layoutItems {
+		return v.items.end()
+	}
+	return v.end
 }
 
 // fill applies v to words. v must fit. If v is a block of slots, words must be zero.
@@ -104,6 +114,8 @@ func (v *value) fill(words []uint64) {
 				words[p>>6] |= 1 << (p & 63)
 			}
 		}
+	case layoutItems:
+		v.items.setBits(words)
 	case layoutSlots:
 		r := readSlots(v.payload, v.family.Width())
 		for i, s, ok := r.next(); ok; i, s, ok = r.next() {
@@ -138,6 +150,8 @@ func Patch(words []uint64, fam Family, val []byte) error {
 		v.patchBlock(words)
 	case v.layout == layoutPositions:
 		v.patchPositions(words)
+	case v.layout == layoutItems:
+		v.patchItems(words)
 	case v.layout == layoutWords:
 		for i := 0; i < len(v.payload); i += 8 {
 			patchWord(&words[i/8], binary.LittleEndian.Uint64(v.payload[i:]))
@@ -159,6 +173,22 @@ func patchWord(w *uint64, set uint64) {
 func (v *value) patchPositions(words []uint64) {
 	for ps := v.positions.first(); len(ps) > 0; ps = v.positions.next() {
 		for _, p := range ps {
+			patchWord(&words[p>>6], 1<<(p&63))
+		}
+	}
+}
+
+// patchItems sets the bits of a few items one by one. It collects those of many: the words of a block are written
+// faster in order, and each once.
+func (v *value) patchItems(words []uint64) {
+	if len(v.payload)/v.items.width*int(v.items.layout.Hashes) > len(words)/2 {
+		v.patchBlock(words)
+		return
+	}
+	items := v.items
+	var probes [probe.MaxHashes]uint16
+	for h, ok := items.next(); ok; h, ok = items.next() {
+		for _, p := range items.layout.AppendProbes(probes[:0], h) {
 			patchWord(&words[p>>6], 1<<(p&63))
 		}
 	}

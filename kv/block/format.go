@@ -36,6 +36,7 @@ import (
 //	0x11     merged: uvarint operands, 1 or more, 32 bits; positions
 //	0x12     one or merged: uvarint operands as above; bitmap: 64 bytes for each
 //	         line up to that of the last bit set
+//	0x13     one operand; items
 //
 // Operands of the slots families, "set these slots to"; w is the width:
 //
@@ -48,6 +49,11 @@ import (
 //
 // Positions are those of ascending bits. The first takes two bytes. Each of the others is a uvarint: the number of
 // unset bits between it and its predecessor. A typical add, six bits in one line, is a value of 8 or 9 bytes.
+//
+// Items are those of one block of a Bloom filter's layer. Three bytes come first, of the layer's layout (package
+// probe): lines of a block, hashes, and lines per item. Then come two uvarints: the layer's blocks, and the number of
+// this block. Each item follows, in any order, as the difference between its hash and the lowest hash of the block, in
+// as many bytes as the greatest such difference needs: 8 in a layer of one block, 6 in one of a million.
 //
 // Slots are in ascending order of index. Each begins with a uvarint: the number of slots between it and its
 // predecessor (for the first slot, before it), shifted left by w%8, with the lowest w%8 bits of the slot's value in
@@ -62,6 +68,7 @@ const (
 	kindBits        = 0x10
 	kindBitsMerged  = 0x11
 	kindBitmap      = 0x12
+	kindItems       = 0x13
 	kindSlots       = 0x20
 	kindSlotsMerged = 0x30
 	kindKept        = 0x40
@@ -83,10 +90,11 @@ type value struct {
 	layout    uint8
 	lines     int // length of a block; 0 for an operand
 	operands  uint32
-	end       int // the bit behind the last one changed; for a block, its length in bits
+	end       int // the bit behind the last one changed, for items perhaps more; for a block, its length in bits
 	payload   []byte
 	roaring   *roaring.Bitmap // the payload, in layoutRoaring
 	positions positionReader  // the payload, in layoutPositions
+	items     itemReader      // the payload, in layoutItems
 }
 
 // The layouts of a payload.
@@ -95,6 +103,7 @@ const (
 	layoutPositions
 	layoutRoaring
 	layoutSlots
+	layoutItems
 )
 
 // parse takes b apart, which must not be empty. Kept inputs have no meaning, so they are an error, like everything
@@ -106,6 +115,8 @@ func (v *value) parse(b []byte) (err error) {
 	switch kind := b[0]; {
 	case kind == kindBits || kind == kindBitsMerged || kind == kindBitmap:
 		err = v.parseBits(kind, r)
+	case kind == kindItems:
+		err = v.parseItems(r)
 	case kind == kindRaw || kind == kindPositions || kind == kindRoaring:
 		err = v.parseBlock(kind, r)
 	case kind&0xf0 == kindSlots || kind&0xf0 == kindSlotsMerged:
@@ -250,13 +261,22 @@ func (r *reader) byte() byte {
 }
 
 func (r *reader) uvarint32() uint32 {
+	x := r.uvarint()
+	if x > math.MaxUint32 {
+		r.bad = true
+		return 0
+	}
+	return uint32(x)
+}
+
+func (r *reader) uvarint() uint64 {
 	x, n := binary.Uvarint(r.rest)
-	if n <= 0 || n > 1 && r.rest[n-1] == 0 || x > math.MaxUint32 {
+	if n <= 0 || n > 1 && r.rest[n-1] == 0 {
 		r.bad = true
 		return 0
 	}
 	r.rest = r.rest[n:]
-	return uint32(x)
+	return x
 }
 
 // appendKept adds an input to a list that begins with kindKept.

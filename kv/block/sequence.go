@@ -13,7 +13,7 @@ type sequence struct {
 	inputs   int
 	operands uint32
 	lines    int // length of the blocks seen; 0 if there was none
-	end      int // the bit behind the last one changed
+	end      int // the bit behind the last one changed, perhaps more, see lastEnd
 
 	// first is the first input. If it is the only one, it is also what the sequence is stored as. It belongs to the
 	// caller of add.
@@ -36,7 +36,24 @@ func (s *sequence) accepts(v *value) bool {
 	if lines == 0 || v.lines != 0 && v.lines < lines {
 		lines = v.lines
 	}
-	return s.family == v.family && (lines == 0 || max(s.end, v.end) <= lines*LineBits)
+	return s.family == v.family && (lines == 0 || max(s.end, v.end) <= lines*LineBits ||
+		max(s.lastEnd(), v.lastEnd()) <= lines*LineBits)
+}
+
+// lastEnd returns the bit behind the last one changed; behind a block, its length in bits.
+func (s *sequence) lastEnd() int {
+	if s.family != FamilyBits {
+		return s.end
+	}
+	end := 0
+	for line := range s.touchedLines {
+		for i, w := range s.line(line) {
+			if w != 0 {
+				end = line*LineBits + i<<6 + bits.Len64(w)
+			}
+		}
+	}
+	return max(end, s.lines*LineBits)
 }
 
 // add applies v, which the sequence must accept. raw are the bytes of v.
@@ -52,6 +69,9 @@ func (s *sequence) add(v *value, raw []byte) {
 		s.addBlock(v)
 	case v.layout == layoutPositions:
 		s.addPositions(v)
+	case v.layout == layoutItems:
+		s.touch(int(v.items.layout.Lines))
+		v.items.setBits(s.words[:])
 	case v.layout == layoutWords:
 		s.touch(len(v.payload) / lineBytes)
 		orWords(s.words[:], v.payload)
@@ -140,7 +160,7 @@ func (s *sequence) appendTo(dst []byte) []byte {
 // appendBits chooses an encoding by the same rules as AppendBitsOperand.
 func (s *sequence) appendBits(dst []byte) []byte {
 	start := len(dst)
-	size := bitmapSize(s.end - 1)
+	size := bitmapSize(s.lastEnd() - 1)
 	ones := 0
 	for line := range s.touchedLines {
 		ones += Count(s.line(line))

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// Draft is a private copy of a block to which items are added, so that each addition knows which bits are new. It
-// copies a line when it is first needed. The zero value must be begun with Begin.
+// Draft is a private copy of a block to which items are added, so that each addition knows which bits are new. It has
+// the lines that the items need. The zero value must be begun with Begin.
 type Draft struct {
 	first  *Line // of the block
 	words  [MaxLines * lineWords]uint64
 	copied [MaxLines / 64]uint64 // the lines that words has
 
-	touched uint64 // what TouchAll has loaded: without a use the compiler would not load it
+	touched uint64 // what Prepare has loaded: without a use the compiler would not load it
 }
 
 // Begin makes d a draft of the block that begins with first. Other goroutines must not change the block until the
@@ -21,31 +21,53 @@ func (d *Draft) Begin(first *Line) {
 	d.first, d.copied = first, [MaxLines / 64]uint64{}
 }
 
-// TouchAll loads a word of the first line of each item, so that Add need not wait for the memory of one item after the
-// other.
-func (l *Layout) TouchAll(d *Draft, hashes []uint64) {
+// Prepare copies the lines of items, which can then be added. If that is most of the block, it copies all lines: memory
+// is read several times as fast in order. Else it first loads a word of the first line of each item, so that it does
+// not wait for the memory of one item after the other.
+func (l *Layout) Prepare(d *Draft, hashes []uint64) {
+	if len(hashes)*int(l.LinesPerItem) >= int(l.Lines)/2 {
+		for i := range uint64(l.Lines) {
+			d.copy(i)
+		}
+		return
+	}
 	for _, h := range hashes {
 		_, rest := l.Block(h)
 		d.touched += l.Touch(d.first, rest)
 	}
-}
-
-// line returns the copy of a line.
-func (d *Draft) line(i uint64) *Line {
-	copied := (*Line)(d.words[i*lineWords:])
-	if d.copied[i>>6]>>(i&63)&1 == 0 {
-		d.copied[i>>6] |= 1 << (i & 63)
-		for j, from := 0, lineAt(d.first, i); j < lineWords; j++ {
-			copied[j] = atomic.LoadUint64(&from[j])
+	for _, h := range hashes {
+		_, rest := l.Block(h)
+		i, _ := bits.Mul64(rest, uint64(l.Lines))
+		d.copy(i)
+		var chosen uint8
+		var distance uint64
+		for n, s := range l.steps[:l.numSteps] {
+			if s.line != chosen {
+				chosen = s.line
+				distance, _ = l.otherLine(chosen, distance, word(h, n))
+				d.copy(l.wrap(i + distance))
+			}
 		}
 	}
-	return copied
+}
+
+// copy copies a line, unless words has it.
+func (d *Draft) copy(i uint64) {
+	if d.copied[i>>6]>>(i&63)&1 != 0 {
+		return
+	}
+	d.copied[i>>6] |= 1 << (i & 63)
+	to := (*Line)(d.words[i*lineWords:])
+	for j, from := 0, lineAt(d.first, i); j < lineWords; j++ {
+		to[j] = atomic.LoadUint64(&from[j])
+	}
 }
 
 // SetBits sets bits, given as positions.
 func (d *Draft) SetBits(positions []uint16) {
 	for _, p := range positions {
-		d.line(uint64(p) / lineBits)[p>>6&(lineWords-1)] |= 1 << (p & 63)
+		d.copy(uint64(p) / lineBits)
+		d.words[p>>6] |= 1 << (p & 63)
 	}
 }
 
@@ -65,11 +87,16 @@ func (d *Draft) AppendNew(dst []uint16) []uint16 {
 	return dst
 }
 
-// Add sets the bits of the item with hash h in a draft of its block, and returns how many of them were not set.
-func (l *Layout) Add(d *Draft, h uint64) (added int) {
+// Add sets the bits of the item with hash h in a draft of its block, and returns how many of them were not set. The
+// item's lines must have been prepared.
+func (l *Layout) Add(d *Draft, h uint64) (added int) { return l.Set(d.words[:], h) }
+
+// Set sets the bits of the item with hash h in its block, and returns how many of them were not set. No other goroutine
+// may use the block.
+func (l *Layout) Set(words []uint64, h uint64) (added int) {
 	_, rest := l.Block(h)
 	i, _ := bits.Mul64(rest, uint64(l.Lines))
-	line := d.line(i)
+	line := (*Line)(words[i*lineWords:])
 	added = setProbes(line, h, l.head)
 	var chosen uint8
 	var distance uint64
@@ -79,7 +106,7 @@ func (l *Layout) Add(d *Draft, h uint64) (added int) {
 		if s.line != chosen {
 			chosen = s.line
 			distance, w = l.otherLine(chosen, distance, w)
-			line = d.line(l.wrap(i + distance))
+			line = (*Line)(words[l.wrap(i+distance)*lineWords:])
 		}
 		added += setProbes(line, w, s.probes)
 	}

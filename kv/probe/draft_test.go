@@ -31,8 +31,12 @@ func TestDraft(t *testing.T) {
 				want[p>>6] |= 1 << (p & 63)
 			}
 			d.SetBits(staged)
-			for range random.IntN(100) {
-				h := random.Uint64()
+			hashes := make([]uint64, random.IntN(1+random.IntN(100)))
+			for i := range hashes {
+				hashes[i] = random.Uint64()
+			}
+			l.Prepare(d, hashes)
+			for _, h := range hashes {
 				added := 0
 				for _, p := range l.AppendPositions(nil, h) {
 					if want[p>>6]>>(p&63)&1 == 0 {

@@ -21,7 +21,7 @@ func planCells(c cell, rate float64, linesPerItem, k int) (cellsPerItem float64,
 }
 
 // AppendDraws appends the position of each probe of an item in the order they are drawn.
-func AppendDraws(dst []uint16, l *Layout, h uint64) []uint16 { return l.appendProbes(dst, h) }
+func AppendDraws(dst []uint16, l *Layout, h uint64) []uint16 { return l.AppendProbes(dst, h) }
 
 // Multipliers returns the multipliers of the derived words.
 func Multipliers() [maxSteps]uint64 { return multipliers }

@@ -178,7 +178,7 @@ func (l *Layout) Touch(first *Line, rest uint64) uint64 {
 // package comment, The hash bits.
 func (l *Layout) AppendPositions(dst []uint16, h uint64) []uint16 {
 	start := len(dst)
-	dst = l.appendProbes(dst, h)
+	dst = l.AppendProbes(dst, h)
 	sortPositions(dst[start:])
 	return dst[:start+len(slices.Compact(dst[start:]))]
 }
@@ -203,9 +203,9 @@ func sortPositions(p []uint16) {
 	}
 }
 
-// appendProbes appends the position of each probe in the order in which they are drawn. A position drawn twice is
-// appended twice.
-func (l *Layout) appendProbes(dst []uint16, h uint64) []uint16 {
+// AppendProbes is AppendPositions without sorting: the positions are in the order in which they are drawn, and one that
+// is drawn twice is appended twice.
+func (l *Layout) AppendProbes(dst []uint16, h uint64) []uint16 {
 	_, rest := l.Block(h)
 	i, _ := bits.Mul64(rest, uint64(l.Lines))
 	dst = l.appendStep(dst, i, h, l.head)

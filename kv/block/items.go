@@ -1,0 +1,117 @@
+package block
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/bits"
+
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// An operand of items names the items of a Bloom filter that it adds, by their hashes, in place of the bits that these
+// set. An item takes 5 to 8 bytes; its bits would take 9 at an error rate of 1 % and 30 at 1e-6. The bits follow from
+// the hash and the layout of the filter's layer, see package probe.
+
+var errItems = errors.New("items cut short or out of range")
+
+// AppendItemsOperand appends the operand "set the bits of these items" to dst and returns the extended slice. The items
+// are given by their hashes, in any order. All must be in block blk of a layer with the given layout, which must be one
+// of bits.
+func AppendItemsOperand(dst []byte, layout *probe.Layout, blk uint64, hashes []uint64) []byte {
+	dst = append(dst, kindItems, byte(layout.Lines), layout.Hashes, layout.LinesPerItem)
+	dst = binary.AppendUvarint(dst, layout.Blocks)
+	dst = binary.AppendUvarint(dst, blk)
+	first, width := firstHash(layout, blk), itemWidth(layout)
+	for _, h := range hashes {
+		for rest, n := h-first, width; n > 0; n-- {
+			dst = append(dst, byte(rest))
+			rest >>= 8
+		}
+	}
+	return dst
+}
+
+// itemsSize returns the most bytes that an operand of so many items takes.
+func itemsSize(layout *probe.Layout, items int) int {
+	return 4 + 2*(bits.Len64(layout.Blocks)+6)/7 + items*itemWidth(layout)
+}
+
+// firstHash returns the lowest hash of a block's items. Block blk of n has the hashes h with h*n/2^64 = blk, rounded
+// down, which are those from blk*2^64/n, rounded up.
+func firstHash(layout *probe.Layout, blk uint64) uint64 {
+	h, remainder := bits.Div64(blk, 0, layout.Blocks)
+	if remainder > 0 {
+		h++
+	}
+	return h
+}
+
+// itemWidth returns how many bytes an item takes: those of the greatest difference from the first hash of its block.
+func itemWidth(layout *probe.Layout) int {
+	return (bits.Len64(math.MaxUint64/layout.Blocks) + 7) / 8
+}
+
+// itemReader reads the items of an operand.
+type itemReader struct {
+	layout probe.Layout
+	first  uint64
+	width  int
+	rest   []byte
+}
+
+// next returns the hash of the next item.
+func (r *itemReader) next() (h uint64, ok bool) {
+	if len(r.rest) == 0 {
+		return 0, false
+	}
+	for i := r.width - 1; i >= 0; i-- {
+		h = h<<8 | uint64(r.rest[i])
+	}
+	r.rest = r.rest[r.width:]
+	return h + r.first, true
+}
+
+// setBits sets the bits of all items in words, which no other goroutine uses.
+func (r itemReader) setBits(words []uint64) {
+	for h, ok := r.next(); ok; h, ok = r.next() {
+		r.layout.Set(words, h)
+	}
+}
+
+// end returns the bit behind the last one that the items set.
+func (r itemReader) end() (end int) {
+	var probes [probe.MaxHashes]uint16
+	for h, ok := r.next(); ok; h, ok = r.next() {
+		for _, p := range r.layout.AppendProbes(probes[:0], h) {
+			end = max(end, int(p)+1)
+		}
+	}
+	return end
+}
+
+// parseItems takes an operand of items apart. Every item must be in the block that the operand names.
+func (v *value) parseItems(r reader) error {
+	lines, hashes, linesPerItem := r.byte(), r.byte(), r.byte()
+	blocks, blk := r.uvarint(), r.uvarint()
+	if r.bad || blk >= blocks {
+		return errHeader
+	}
+	layout, err := probe.NewLayout(blocks, uint64(lines), uint64(hashes), uint64(linesPerItem))
+	if err != nil {
+		return err
+	}
+	v.family, v.layout, v.payload = FamilyBits, layoutItems, r.rest
+	v.items = itemReader{layout, firstHash(&layout, blk), itemWidth(&layout), r.rest}
+	if len(r.rest)%v.items.width != 0 {
+		return errItems
+	}
+	items := v.items
+	for h, ok := items.next(); ok; h, ok = items.next() {
+		if in, _ := layout.Block(h); in != blk || h < v.items.first {
+			return errItems
+		}
+	}
+	v.end = int(lines) * LineBits
+	return nil
+}

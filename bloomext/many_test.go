@@ -72,6 +72,9 @@ func TestAddMany_asAdd(t *testing.T) {
 			if a.Items != b.Items || a.Fill != b.Fill || len(a.Layers) != len(b.Layers) || full != c.NonScaling {
 				t.Errorf("AddMany made %+v, Add %+v", a, b)
 			}
+			if report, err := db.Check(t.Context()); err != nil || len(report.Problems) > 0 {
+				t.Errorf("what is stored: %v, %v", report, err)
+			}
 		})
 	}
 }
@@ -188,5 +191,28 @@ func TestAddMany_known(t *testing.T) {
 	}
 	if now, err := db.LogBytesWritten(); now != wrote || err != nil {
 		t.Errorf("adding known items wrote %d bytes of log, %v", now-wrote, err)
+	}
+}
+
+// Items added many at a time take about 8 bytes of log each, however many bits they set.
+func TestAddMany_logBytes(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	items := make([]uint64, 65_536)
+	for i := range items {
+		items[i] = uint64(i)
+	}
+	for i, rate := range []float64{0.01, 1e-6} {
+		f := bloomext.New(db, fmt.Sprint(i))
+		if err := f.Reserve(bloomext.Config{Capacity: 1_000_000, ErrorRate: rate}); err != nil {
+			t.Fatal(err)
+		}
+		wrote := logged(t, db, func() error {
+			_, err := f.AddManyUint64(items, nil)
+			return err
+		})
+		if perItem := float64(wrote) / float64(len(items)); perItem > 8.5 {
+			t.Errorf("at a rate of %g an item takes %.1f bytes of log, want at most 8.5", rate, perItem)
+		}
 	}
 }

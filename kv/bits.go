@@ -25,13 +25,12 @@ type addedBit struct {
 
 // SetBits stages the setting of bits of one block, given as ascending positions without repeats, below 512 for each line
 // of the block. It returns how many of them were not set before, by an earlier commit or this writer.
-func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (int, error) {
+func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (changed int, err error) {
 	first, err := w.block(o, l, blk)
 	if err != nil {
 		return 0, err
 	}
 	words, staged := l.Words(first), w.findSingleBits(l, blk, first)
-	changed := 0
 	for _, p := range positions {
 		if isSet(words, p) {
 			continue
@@ -88,21 +87,10 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 	if err != nil {
 		return 0, 0, err
 	}
-	if w.draft == nil {
-		w.draft = new(probe.Draft)
-	}
-	d, staged := w.draft, w.findBits(l, blk)
-	d.Begin(first)
-	defer d.Begin(nil) // so that an idle writer keeps no block in memory
-	layout.Prepare(d, hashes)
-	if staged >= 0 {
-		b := &w.bits[staged]
-		layout.Prepare(d, b.Items())
-		for _, h := range b.Items() {
-			layout.Add(d, h)
-		}
-		w.positions = b.AppendTo(w.positions[:0])
-		d.SetBits(w.positions)
+	d, staged := probe.NewDraft(first), w.findBits(l, blk)
+	defer d.Release()
+	if layout.Prepare(d, hashes); staged >= 0 {
+		w.bits[staged].AddTo(d, &w.positions)
 	}
 	for i, h := range hashes {
 		n := layout.Add(d, h)
@@ -124,9 +112,7 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 	if w.savepoint.id == 0 && w.bitCount > storage.MaxSmallBits && b.AddItems(layout, hashes, added, items, ones) {
 		return items, ones, w.fits()
 	}
-	if b.HasItems() {
-		b.Expand(l.Words(first))
-	}
+	b.Expand(l.Words(first))
 	w.positions = d.AppendNew(w.positions[:0])
 	for _, p := range w.positions {
 		if b.Add(p) && w.savepoint.id != 0 {
@@ -139,7 +125,7 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 // findSingleBits is findBits, and expands what it finds.
 func (w *Writer) findSingleBits(l *Layer, blk uint64, first *probe.Line) int {
 	staged := w.findBits(l, blk)
-	if staged >= 0 && w.bits[staged].HasItems() {
+	if staged >= 0 {
 		w.bits[staged].Expand(l.Words(first))
 	}
 	return staged

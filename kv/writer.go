@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -51,7 +50,6 @@ type Writer struct {
 	applier   applier
 	scratch   []byte
 	positions []uint16
-	draft     *probe.Draft // memory for SetItems
 }
 
 // gateHold is how a writer holds the gate: it shares it and holds key locks, or has it alone, which stands for the

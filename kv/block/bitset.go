@@ -9,7 +9,7 @@ import (
 )
 
 // BitSet is a set of bits of one block, such as those that a writer has staged. The zero value is empty. A set that
-// has items (HasItems) has no bits one by one: only Len, AddItems, Items, Expand, AppendOperand and Reset may be called.
+// has items (HasItems) has no bits one by one: only Len, AddItems, AddTo, Expand, AppendOperand and Reset may be called.
 type BitSet struct {
 	count     int
 	positions []uint16 // ascending, while there are few
@@ -32,8 +32,17 @@ func (s *BitSet) Few() []uint16 { return s.positions }
 // HasItems reports whether the set has items in place of bits.
 func (s *BitSet) HasItems() bool { return len(s.items) > 0 }
 
-// Items returns the hashes of the items. The set keeps the slice.
-func (s *BitSet) Items() []uint64 { return s.items }
+// AddTo sets the bits in a draft of the block. Scratch is memory for positions.
+func (s *BitSet) AddTo(d *probe.Draft, scratch *[]uint16) {
+	if s.HasItems() {
+		s.layout.Prepare(d, s.items)
+	}
+	for _, h := range s.items {
+		s.layout.Add(d, h)
+	}
+	*scratch = s.AppendTo((*scratch)[:0])
+	d.SetBits(*scratch)
+}
 
 // AddItems adds the bits that some items set: those whose added is true, n of them, which set so many bits that neither
 // the block nor the set has. Hashes and layout are as for AppendItemsOperand; the set keeps the layout. AddItems does
@@ -53,9 +62,12 @@ func (s *BitSet) AddItems(layout *probe.Layout, hashes []uint64, added []bool, n
 	return true
 }
 
-// Expand replaces the items by the bits that they set. Words are the block's, which has none of these bits. Other
+// Expand replaces the items, if there are any, by the bits that they set. Words are the block's, which has none of these bits. Other
 // goroutines may read the block meanwhile, but none may change it.
 func (s *BitSet) Expand(words []uint64) {
+	if !s.HasItems() {
+		return
+	}
 	items := s.items
 	s.count, s.items = 0, s.items[:0]
 	var probes [probe.MaxHashes]uint16
@@ -107,18 +119,6 @@ func (s *BitSet) Add(p uint16) bool {
 	s.words[p>>6] |= 1 << (p & 63)
 	s.count++
 	return true
-}
-
-// AddAll adds bits, given as ascending positions.
-func (s *BitSet) AddAll(positions []uint16) {
-	if s.count == 0 && s.words == nil && len(positions) <= manyPositions {
-		s.positions = append(s.positions, positions...)
-		s.count = len(positions)
-		return
-	}
-	for _, p := range positions {
-		s.Add(p)
-	}
 }
 
 // spread moves the positions to words.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
 )
 
 var slotFamilies = []block.Family{
@@ -120,6 +121,13 @@ func drawChange(t *rapid.T, fam block.Family, lines int, blocks bool) change {
 				}
 			}
 		}}
+	case fam == block.FamilyBits && rapid.Bool().Draw(t, "items"):
+		layout, blk, hashes := randomItems(r, lines, size/8)
+		return change{block.AppendItemsOperand(nil, layout, blk, hashes), 1, func(w []uint64) {
+			for _, p := range positionsOf(layout, hashes) {
+				w[p/64] |= 1 << (p % 64)
+			}
+		}}
 	case fam == block.FamilyBits:
 		var ps []uint16
 		for range size {
@@ -138,6 +146,31 @@ func drawChange(t *rapid.T, fam block.Family, lines int, blocks bool) change {
 			setModelSlot(w, fam, s)
 		}
 	}}
+}
+
+// randomItems returns a layout with blocks of so many lines, one of its blocks, and hashes of n items in it.
+func randomItems(r *rand.Rand, lines, n int) (layout *probe.Layout, blk uint64, hashes []uint64) {
+	made, err := probe.NewLayout(1+r.Uint64N(1<<r.IntN(30)), uint64(lines), 3+r.Uint64N(20), 1+r.Uint64N(uint64(min(lines, 3))))
+	if err != nil {
+		panic(err)
+	}
+	blk = r.Uint64N(made.Blocks)
+	for range n {
+		// The hashes of a block follow each other, and a hash in the middle of its range is in it.
+		h := uint64((float64(blk) + 0.25 + r.Float64()/2) / float64(made.Blocks) * (1 << 63) * 2)
+		if in, _ := made.Block(h); in == blk {
+			hashes = append(hashes, h)
+		}
+	}
+	return &made, blk, hashes
+}
+
+// positionsOf returns the bits that items set, ascending and without repeats.
+func positionsOf(layout *probe.Layout, hashes []uint64) (ps []uint16) {
+	for _, h := range hashes {
+		ps = layout.AppendPositions(ps, h)
+	}
+	return ascending(ps)
 }
 
 func drawFamily(t *rapid.T) block.Family { return rapid.SampledFrom(families).Draw(t, "family") }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // Stores contain these bytes. A change of any of them needs a new kind beside the old one, and a new case.
@@ -102,6 +104,24 @@ var goldens = []golden{
 		block.FamilyBits, alternating(), block.Info{Kind: block.KindOperands, Operands: 1},
 	},
 	{
+		"items operand, of a layer of one block",
+		block.AppendItemsOperand(nil, &oneBlock, 0, []uint64{0x8123456789abcdef, 0}),
+		"13" + "02" + "03" + "01" + "01" + "00" + "efcdab8967452381" + "0000000000000000",
+		block.FamilyBits, holding(2, 0, 512+0x1ef, 512+0x1e6, 512+0x06a), block.Info{Kind: block.KindOperands, Operands: 1},
+	},
+	{
+		"items operand, of the last block of 300",
+		block.AppendItemsOperand(nil, &manyBlocks, 299, []uint64{math.MaxUint64, 0xff258bf258bf258c}),
+		"13" + "80" + "06" + "02" + "ac02" + "ab02" + "73da40a70d74da" + "00000000000000",
+		block.FamilyBits, holdingItems(&manyBlocks, math.MaxUint64, 0xff258bf258bf258c), block.Info{Kind: block.KindOperands, Operands: 1},
+	},
+	{
+		"items operands merged",
+		merged(block.AppendItemsOperand(nil, &oneBlock, 0, []uint64{0}), block.AppendItemsOperand(nil, &oneBlock, 0, []uint64{0x1ff})),
+		"11" + "02" + "0000" + "fe03",
+		block.FamilyBits, holding(2, 0, 511), block.Info{Kind: block.KindOperands, Operands: 2},
+	},
+	{
 		"4-bit slots operand",
 		block.AppendSlotsOperand(nil, block.FamilySlots4, slots(7, 15, 8, 1, 16383, 9)),
 		"21" + "7f" + "01" + "e9fe0f",
@@ -139,6 +159,28 @@ var goldens = []golden{
 		"33" + "02" + "5000" + "1777",
 		block.FamilySlots12, holdingSlots(block.FamilySlots12, 128, slots(7, 0x777)), block.Info{Kind: block.KindOperands, Operands: 2},
 	},
+}
+
+var (
+	oneBlock   = mustLayout(1, 2, 3, 1)
+	manyBlocks = mustLayout(300, 128, 6, 2)
+)
+
+func mustLayout(blocks, lines, hashes, linesPerItem uint64) probe.Layout {
+	l, err := probe.NewLayout(blocks, lines, hashes, linesPerItem)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// holdingItems returns a block with the bits of items set.
+func holdingItems(layout *probe.Layout, hashes ...uint64) []uint64 {
+	words := blank(int(layout.Lines))
+	for _, p := range positionsOf(layout, hashes) {
+		words[p/64] |= 1 << (p % 64)
+	}
+	return words
 }
 
 // alternating returns a line with every other bit set, which no encoding can shorten.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -30,8 +31,10 @@ func fuzzValues(f *testing.F) (values [][]byte) {
 func lengths(values ...[]byte) []int {
 	lines := []int{1, 128}
 	for _, v := range values {
-		if len(v) > 2 && v[2] >= 1 && v[2] <= block.MaxLines {
-			lines = append(lines, int(v[2]))
+		for _, at := range []int{1, 2} { // in items, and in blocks
+			if len(v) > at && v[at] >= 1 && v[at] <= block.MaxLines {
+				lines = append(lines, int(v[at]))
+			}
 		}
 	}
 	slices.Sort(lines)
@@ -124,6 +127,11 @@ func readable(value []byte) bool {
 func FuzzPatch(f *testing.F) {
 	for _, v := range fuzzValues(f) {
 		f.Add([]byte("\x01\x02\x03\x04\x05\x06\x07\x08"), v)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{3, 100} {
+		layout, blk, hashes := randomItems(random, 3, n)
+		f.Add([]byte{0, 1}, block.AppendItemsOperand(nil, layout, blk, hashes))
 	}
 	f.Fuzz(func(t *testing.T, pattern, value []byte) {
 		for _, fam := range families {

@@ -2,11 +2,12 @@ package probe
 
 import (
 	"math/bits"
+	"sync"
 	"sync/atomic"
 )
 
 // Draft is a private copy of a block to which items are added, so that each addition knows which bits are new. It has
-// the lines that the items need. The zero value must be begun with Begin.
+// the lines that the items need.
 type Draft struct {
 	first  *Line // of the block
 	words  [MaxLines * lineWords]uint64
@@ -15,10 +16,20 @@ type Draft struct {
 	touched uint64 // what Prepare has loaded: without a use the compiler would not load it
 }
 
-// Begin makes d a draft of the block that begins with first. Other goroutines must not change the block until the
+var drafts = sync.Pool{New: func() any { return new(Draft) }}
+
+// NewDraft returns a draft of the block that begins with first. Other goroutines must not change the block until the
 // last use of the draft.
-func (d *Draft) Begin(first *Line) {
+func NewDraft(first *Line) *Draft {
+	d := drafts.Get().(*Draft)
 	d.first, d.copied = first, [MaxLines / 64]uint64{}
+	return d
+}
+
+// Release gives the draft's memory back. The draft must not be used after that.
+func (d *Draft) Release() {
+	d.first = nil
+	drafts.Put(d)
 }
 
 // Prepare copies the lines of items, which can then be added. If that is most of the block, it copies all lines: memory

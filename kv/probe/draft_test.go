@@ -12,7 +12,6 @@ import (
 // it is.
 func TestDraft(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	d := new(probe.Draft) // used again for block after block
 	for _, c := range []struct{ blocks, lines, hashes, linesPerItem uint64 }{
 		{1, 1, 1, 1}, {1, 2, 6, 1}, {153, 128, 7, 1}, {304, 128, 13, 2}, {458, 97, 19, 3}, {3, 3, 31, 3}, {1, 128, 64, 3},
 	} {
@@ -23,7 +22,7 @@ func TestDraft(t *testing.T) {
 				words[random.IntN(len(words))] |= random.Uint64() & random.Uint64()
 			}
 			before, want := slices.Clone(words), slices.Clone(words)
-			d.Begin(probe.FirstLine(words))
+			d := probe.NewDraft(probe.FirstLine(words)) // most likely with the memory of the one before
 			var staged []uint16
 			for range random.IntN(3) {
 				p := uint16(random.IntN(64 * len(words)))
@@ -60,6 +59,7 @@ func TestDraft(t *testing.T) {
 			if !slices.Equal(words, before) {
 				t.Fatalf("%+v: adding to a draft has changed the block", c)
 			}
+			d.Release()
 		}
 	}
 }

@@ -4,6 +4,10 @@ func inStaged(name string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^TestStaged(_|$)"}
 }
 
+func inItems(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv/block", tests: "^Test"}
+}
+
 func inAlone(name string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./kv", tests: "^Test(EvictObject|Alone|Slots|Staged_refused)(_|$)"}
 }
@@ -67,10 +71,46 @@ var memory = []mutation{
 		"	s.Set(s.words)\n", ""}),
 	inStaged("a lookup in a block with many bits sees the few alone", edit{"kv/block/bitset.go",
 		"	if s.words != nil {\n		for i := range words {", "	if false {\n		for i := range words {"}),
-	inStaged("items that are staged do not see what was staged before", edit{"kv/bits.go",
-		"		d.SetBits(w.positions)\n", ""}),
+	inStaged("items that are staged do not see what was staged before", edit{"kv/block/bitset.go",
+		"	d.SetBits(*scratch)\n", ""}),
+	inStaged("items that are staged do not see items that were staged before", edit{"kv/block/bitset.go",
+		"		s.layout.Add(d, h)\n	}\n", "		_ = h\n	}\n"}),
+	inStaged("bits that are staged do not see items that were staged before", edit{"kv/bits.go",
+		"		w.bits[staged].Expand(l.Words(first))\n", ""}),
+	inStaged("a transaction stages items, which it cannot take back", edit{"kv/bits.go",
+		"	if w.savepoint.id == 0 && w.bitCount", "	if w.bitCount"}),
+	inStaged("a small commit has items, of which storage knows nothing", edit{"kv/bits.go",
+		" && w.bitCount > storage.MaxSmallBits && b.AddItems(", " && b.AddItems("}),
+	inItems("a block of bits takes items", edit{"kv/block/bitset.go",
+		"	if s.count > 0 && !s.HasItems() || itemsSize", "	if itemsSize"}),
+	inItems("items are stored also if their bits are shorter", edit{"kv/block/bitset.go",
+		" || itemsSize(layout, n) > 2*n*int(layout.Hashes) {", " {"}),
+	inItems("a set of items has those that set nothing", edit{"kv/block/bitset.go",
+		"		if added[i] {\n			s.items", "		if added[i] || true {\n			s.items"}),
+	inItems("items that are expanded set bits that the block has", edit{"kv/block/bitset.go",
+		"			if atomic.LoadUint64(&words[p>>6])>>(p&63)&1 == 0 {\n", "			if true {\n"}),
+	inItems("items that are expanded stay", edit{"kv/block/bitset.go",
+		"	s.count, s.items = 0, s.items[:0]\n", "	s.count = 0\n"}),
+	inItems("the first hash of a block is rounded down", edit{"kv/block/items.go",
+		"	if remainder > 0 {\n", "	if remainder > 0 && false {\n"}),
+	inItems("an item has too few bytes", edit{"kv/block/items.go",
+		"layout.Blocks) + 7) / 8", "layout.Blocks) + 0) / 8"}),
+	inItems("items of another block are taken", edit{"kv/block/items.go",
+		"		if in, _ := layout.Block(h); in != blk || h < v.items.first {", "		if in, _ := layout.Block(h); in != blk && false {"}),
+	inItems("half an item is taken", edit{"kv/block/items.go",
+		"	if len(r.rest)%v.items.width != 0 {\n		return errItems", "	if n := len(r.rest) % v.items.width; n != 0 {\n		v.items.rest = r.rest[:len(r.rest)-n]"}),
+	inItems("items of a block that the layer does not have are taken", edit{"kv/block/items.go",
+		"	if r.bad || blk >= blocks {", "	if r.bad {"}),
+	inItems("items that reach behind the block are applied", edit{"kv/block/decode.go",
+		"	case v.end > len(words)*64 && v.lastEnd() > len(words)*64:\n", "	case v.layout != layoutItems && v.end > len(words)*64:\n"}),
+	inItems("items of longer blocks are refused", edit{"kv/block/decode.go",
+		"	case v.end > len(words)*64 && v.lastEnd() > len(words)*64:\n", "	case v.end > len(words)*64:\n"}),
+	inItems("items of longer blocks are not merged", edit{"kv/block/sequence.go",
+		" ||\n		max(s.lastEnd(), v.lastEnd()) <= lines*LineBits)", ")"}),
+	inItems("the lines of items are not cleared after a merge", edit{"kv/block/sequence.go",
+		"		s.touch(int(v.items.layout.Lines))\n", ""}),
 	inStaged("items that are refused leave bits", edit{"kv/bits.go",
-		"			if w.bits[staged].Add(p) {\n", "			if w.bits[staged].Add(p) && p == 0 {\n"}),
+		"		if b.Add(p) && w.savepoint.id != 0 {\n", "		if b.Add(p) && w.savepoint.id != 0 && p == 0 {\n"}),
 	inStaged("an item whose bits are staged is not found", edit{"kv/bits.go",
 		"	if w.findBits(l, blk) < 0 {\n		return false, nil\n	}\n	var buf", "	if true {\n		return false, nil\n	}\n	var buf"}),
 

@@ -1,0 +1,135 @@
+package block_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// Every item of a block can be stored: also the first and the last, in layers of any number of blocks.
+func TestItems_ends(t *testing.T) {
+	for _, blocks := range []uint64{1, 2, 3, 255, 256, 257, 65535, 65536, 1<<30 - 1, 1 << 30} {
+		layout := mustLayout(blocks, 128, 9, 2)
+		for _, blk := range []uint64{0, blocks / 2, blocks - 1} {
+			hashes := []uint64{firstHash(blk, blocks), lastHash(blk, blocks)}
+			value := block.AppendItemsOperand(nil, &layout, blk, hashes)
+			words, _ := mustDecode(t, block.FamilyBits, 128, value)
+			if d := diff(words, holdingItems(&layout, hashes...)); d != "" {
+				t.Errorf("block %d of %d: %s", blk, blocks, d)
+			}
+			if blk+1 < blocks && blocks%256 != 0 { // else the bytes of an item have no room for it
+				value = block.AppendItemsOperand(nil, &layout, blk, []uint64{firstHash(blk+1, blocks)})
+				if _, err := block.Decode(words, block.FamilyBits, value); err == nil {
+					t.Errorf("block %d of %d takes an item of the next", blk, blocks)
+				}
+			}
+		}
+	}
+}
+
+// firstHash finds the lowest hash of a block by trying.
+func firstHash(blk, blocks uint64) uint64 {
+	layout := mustLayout(blocks, 128, 9, 2)
+	low, high := uint64(0), uint64(math.MaxUint64)
+	for low < high {
+		middle := low + (high-low)/2
+		if of, _ := layout.Block(middle); of < blk {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+func lastHash(blk, blocks uint64) uint64 {
+	if blk+1 == blocks {
+		return math.MaxUint64
+	}
+	return firstHash(blk+1, blocks) - 1
+}
+
+// Items of a layer of longer blocks belong to a block if their bits do, whatever was merged before.
+func TestItems_moreLines(t *testing.T) {
+	layout := mustLayout(1, 4, 3, 1)
+	inside := block.AppendItemsOperand(nil, &layout, 0, []uint64{1 << 61, 5})
+	outside := block.AppendItemsOperand(nil, &layout, 0, []uint64{1 << 63})
+	short := block.AppendBlock(nil, block.FamilyBits, holding(2, 100))
+	want := holding(2, 100)
+	for i, w := range holdingItems(&layout, 1<<61, 5)[:2*block.LineWords] {
+		want[i] |= w
+	}
+	for _, values := range [][][]byte{{short, inside}, {inside, short}, {inside, inside, short}, {merged(inside, inside), short}} {
+		words, _ := mustDecode(t, block.FamilyBits, 2, merged(values...))
+		if d := diff(words, want); d != "" {
+			t.Error(d)
+		}
+	}
+	words := holding(2, 100)
+	if err := block.Patch(words, block.FamilyBits, inside); err != nil || diff(words, want) != "" {
+		t.Errorf("Patch: %v, %s", err, diff(words, want))
+	}
+	for _, values := range [][][]byte{{short, outside}, {outside, short}, {inside, outside, short}} {
+		if _, err := block.Decode(words, block.FamilyBits, merged(values...)); err == nil {
+			t.Error("items behind the end of the block are taken")
+		}
+	}
+}
+
+// A set of items makes their operand, and expanded the one of the bits that the block does not have.
+func TestBitSet_items(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	layout, blk, hashes := randomItems(random, 128, 40)
+	words := holdingItems(layout, hashes[:3]...)
+	var set block.BitSet
+	added := make([]bool, len(hashes))
+	ones := 0
+	for i, h := range hashes {
+		n := layout.Set(slices.Clone(words), h)
+		if added[i] = n > 0; added[i] {
+			ones = len(newBits(words, positionsOf(layout, hashes[:i+1])))
+		}
+	}
+	half := len(hashes) / 2
+	first := len(newBits(words, positionsOf(layout, hashes[:half])))
+	if !set.AddItems(layout, hashes[:half], added[:half], half-3, first) ||
+		!set.AddItems(layout, hashes[half:], added[half:], len(hashes)-half, ones-first) {
+		t.Fatal("the set has not taken items")
+	}
+	var scratch []uint16
+	if got, want := set.AppendOperand(nil, blk, &scratch), block.AppendItemsOperand(nil, layout, blk, hashes[3:]); !slices.Equal(got, want) {
+		t.Errorf("the operand is %x, want %x", got, want)
+	}
+	if set.Len() != ones || !set.HasItems() {
+		t.Errorf("the set has %d bits, want %d", set.Len(), ones)
+	}
+	set.Expand(words)
+	want := newBits(words, positionsOf(layout, hashes))
+	if set.HasItems() || set.Len() != ones || !slices.Equal(set.AppendTo(nil), want) {
+		t.Errorf("the set has %d bits %v, want %d, %v", set.Len(), set.AppendTo(nil), ones, want)
+	}
+	if set.AddItems(layout, hashes, added, len(hashes), ones) {
+		t.Error("a set of bits has taken items")
+	}
+	if got := set.AppendOperand(nil, blk, &scratch); !slices.Equal(got, block.AppendBitsOperand(nil, want)) {
+		t.Errorf("the operand is %x", got)
+	}
+	set.Reset(0)
+	few := mustLayout(1, 128, 2, 1)
+	if set.AddItems(&few, hashes, added, len(hashes), 2*len(hashes)) {
+		t.Error("the set takes items that are longer than their bits")
+	}
+}
+
+// newBits returns the positions that are not set in a block.
+func newBits(words []uint64, positions []uint16) (ps []uint16) {
+	for _, p := range positions {
+		if words[p/64]>>(p%64)&1 == 0 {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 )
@@ -114,5 +115,40 @@ func checkInterrupted(t *testing.T, err error) {
 	var failed *exec.ExitError
 	if !errors.As(err, &failed) || failed.ExitCode() != exit.Interrupted {
 		t.Fatalf("ended with %v, want exit code %d", err, exit.Interrupted)
+	}
+}
+
+// Ctrl-C ends bench, and nothing that it has made stays.
+func TestBench_interrupted(t *testing.T) {
+	for _, made := range []string{"", "adds"} { // what is there when the signal comes
+		dir := t.TempDir()
+		cmd := exec.Command("kvshell", "-d", dir, "bench", "--duration", "1000h")
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		for {
+			if found, _ := filepath.Glob(filepath.Join(dir, "kvshell-bench-*", made)); len(found) > 0 {
+				break
+			}
+			select {
+			case err := <-ended:
+				t.Fatalf("ended before it was interrupted: %v: %s", err, out.Bytes())
+			case <-time.After(time.Millisecond):
+			}
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		checkInterrupted(t, <-ended)
+		if got, want := out.String(), "kvshell: interrupted\n"; got != want {
+			t.Errorf("printed %q, want %q", got, want)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("left %v, %v", left, err)
+		}
 	}
 }

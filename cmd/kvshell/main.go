@@ -15,7 +15,7 @@
 // # The files
 //
 // Each own word has a file of its name: dedup.go, load.go, stats.go, plan.go, check.go, compact.go, serve.go,
-// help.go, version.go. The store's commands are run by command.go, which has one command, script.go, which has many,
+// bench.go, help.go, version.go. The store's commands are run by command.go, which has one command, script.go, which has many,
 // and prompt.go, where they are typed. All of these are methods of the shell. shell.go has the shell and its flags,
 // store.go opens the store, executor.go hides whether commands go to a store or to a server, format.go shows replies,
 // hint.go has hints.
@@ -28,6 +28,7 @@
 //	dedup       one run of dedup over its input
 //	load        one run of load over its input
 //	serve       one run of serve
+//	bench       one run of bench
 //	reference   makes docs/COMMANDS.md, and runs the examples in it
 //	report      what stats and plan print
 //	prompt      the line that is typed: editor, completion, history

@@ -135,7 +135,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 func (sh *shell) ownCommands() []*cobra.Command {
 	return []*cobra.Command{
 		sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.planCommand(), sh.checkCommand(), sh.compactCommand(),
-		sh.versionCommand(),
+		sh.benchCommand(), sh.versionCommand(),
 	}
 }
 

@@ -141,6 +141,11 @@ var adjust func(*kv.Options)
 
 // open opens the store in a directory, or a new one in memory if dir is "".
 func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
+	return sh.openChanged(dir, mustExist, func(*kv.Options) {})
+}
+
+// openChanged is open with other options.
+func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options)) (*kv.DB, error) {
 	o := &kv.Options{
 		InMemory:       dir == "",
 		MustExist:      mustExist,
@@ -152,6 +157,7 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 		Logger:         sh.logger(),
 		Modules:        module.New(sh.modules()...),
 	}
+	change(o)
 	if adjust != nil {
 		adjust(o)
 	}

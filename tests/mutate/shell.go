@@ -134,6 +134,20 @@ var shell = []mutation{
 	inShellPackage("client", "what a server says before it closes is lost", "^TestClient_wordTooLong$", edit{"cmd/kvshell/internal/client/connection.go",
 		"		if last, ok := c.farewell(ctx); ok {\n			return last, nil\n		}\n",
 		""}),
+
+	// bench.
+	inShell("bench leaves its stores after Ctrl-C", "^TestBench_interrupted$", edit{"cmd/kvshell/bench.go",
+		"	defer func() { err = exit.JoinLocal(err, os.RemoveAll(dir)) }()\n",
+		"	defer func() {\n		if err == nil {\n			err = os.RemoveAll(dir)\n		}\n	}()\n"}),
+	inShell("bench works inside of a store", "^TestScript$/^bench$", edit{"cmd/kvshell/bench.go",
+		"	case errors.Is(err, fs.ErrNotExist), err == nil && len(entries) > 0:",
+		"	case errors.Is(err, fs.ErrNotExist), err == nil && len(entries) < 0:"}),
+	inShellPackage("bench", "bench does not hear Ctrl-C while it measures", "^TestRun_canceled$", edit{"cmd/kvshell/internal/bench/bench.go",
+		"	if err := ctx.Err(); err != nil {\n		return line, err\n	}\n	var sum",
+		"	var sum"}),
+	inShellPackage("bench", "bench puts long times into the bucket below", "^TestBucket$", edit{"cmd/kvshell/internal/bench/histogram.go",
+		"	shift := max(0, bits.Len64(x)-exact-1)",
+		"	shift := max(0, bits.Len64(x)-exact)"}),
 }
 
 func inShell(name, tests string, edits ...edit) mutation {

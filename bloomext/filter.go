@@ -1,6 +1,7 @@
 package bloomext
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -91,7 +92,8 @@ type stager struct {
 	w *kv.Writer
 	c *filter // as the writer has left it
 
-	hashes []uint64 // memory for addAll
+	hashes []uint64 // memory for absent and addAll
+	found  []bool
 	added  []bool
 }
 
@@ -99,6 +101,7 @@ type stager struct {
 // ErrCannotGrow.
 func (s *stager) add(h uint64) (bool, error) {
 	var buf [probe.MaxHashes]uint16
+	hashes, found := [1]uint64{h}, [1]bool{}
 	w, newest := s.w, &s.c.layers[0]
 	full := s.full(newest)
 	for i := range s.c.layers {
@@ -106,8 +109,7 @@ func (s *stager) add(h uint64) (bool, error) {
 		if i == 0 && !full {
 			continue // SetBits below reports it
 		}
-		present, err := w.HasItem(s.c.object, l.table, &l.layout, h)
-		if present || err != nil {
+		if err := w.HasItems(s.c.object, l.table, &l.layout, hashes[:], found[:]); found[0] || err != nil {
 			return false, err
 		}
 	}
@@ -167,7 +169,7 @@ func (s *stager) addAll(h *handle, items []scalableext.BatchItem, answers []bool
 		for end < len(items) && items[end].Block == items[start].Block {
 			end++
 		}
-		absent, err := s.absent(items[start:end])
+		absent, err := s.absent(items[start:end], 1)
 		if err != nil {
 			return err
 		}
@@ -187,24 +189,60 @@ func (s *stager) addAll(h *handle, items []scalableext.BatchItem, answers []bool
 	return nil
 }
 
-// absent moves the items that older layers do not have to the front, returns them, and sets hashes to theirs.
-func (s *stager) absent(items []scalableext.BatchItem) ([]scalableext.BatchItem, error) {
-	s.hashes = s.hashes[:0]
-	for _, item := range items {
-		present := false
-		for i := 1; i < len(s.c.layers) && !present; i++ {
-			l := &s.c.layers[i]
-			var err error
-			if present, err = s.w.HasItem(s.c.object, l.table, &l.layout, item.Hash); err != nil {
-				return nil, err
-			}
+// addFull adds items while the newest layer has no room for many. It sets answers[item.I] to whether the item is new.
+// It returns how many of the items it added, which are fewer if the filter has grown or with an error.
+func (s *stager) addFull(h *handle, items []scalableext.BatchItem, answers []bool) (int, error) {
+	const part = 1024 // as often GivenUp looks at the context
+	absent := items[:0]
+	for start := 0; start < len(items); start += part {
+		if err := h.GivenUp(start); err != nil {
+			return 0, err
 		}
-		if !present {
-			items[len(s.hashes)] = item
-			s.hashes = append(s.hashes, item.Hash)
+		more, err := s.absent(items[start:min(start+part, len(items))], 0)
+		if err != nil {
+			return 0, err
+		}
+		absent = append(absent, more...)
+	}
+	slices.SortFunc(absent, func(a, b scalableext.BatchItem) int { return cmp.Compare(a.I, b.I) })
+	for i, item := range absent {
+		err := h.GivenUp(i)
+		if err == nil {
+			answers[item.I], err = s.add(item.Hash)
+		}
+		if err != nil {
+			return item.I, err
+		}
+		if s.room(few) >= few {
+			return item.I + 1, nil
 		}
 	}
-	return items[:len(s.hashes)], nil
+	return len(items), nil
+}
+
+// absent moves the items that no layer has, from the given one on, to the front, returns them, and sets hashes to theirs.
+// Items are in the order of their blocks.
+func (s *stager) absent(items []scalableext.BatchItem, from int) ([]scalableext.BatchItem, error) {
+	s.hashes = s.hashes[:0]
+	for _, item := range items {
+		s.hashes = append(s.hashes, item.Hash)
+	}
+	for i := from; i < len(s.c.layers); i++ {
+		l := &s.c.layers[i]
+		s.found = slices.Grow(s.found[:0], len(items))[:len(items)]
+		if err := s.w.HasItems(s.c.object, l.table, &l.layout, s.hashes, s.found); err != nil {
+			return nil, err
+		}
+		n := 0
+		for j, found := range s.found {
+			if !found {
+				items[n], s.hashes[n] = items[j], s.hashes[j]
+				n++
+			}
+		}
+		items, s.hashes = items[:n], s.hashes[:n]
+	}
+	return items, nil
 }
 
 // grow stages another layer.

@@ -258,7 +258,8 @@ func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, e
 const few = 32
 
 // stageMany stages items. Those for which the newest layer has room are staged in the order of their blocks, so that
-// each block is looked at once. The others are staged one by one, because their order decides which have room.
+// each block is looked at once. Of the others, those that the filter has are found in this order, too. The rest are
+// staged one by one, because their order decides which have room.
 func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
 	c, err := h.Staged(w)
 	if err != nil {
@@ -266,23 +267,22 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 	}
 	clear(added)
 	s := stager{w: w, c: c}
-	for done := 0; done < len(items); {
-		n := s.room(len(items) - done)
-		if n >= few {
+	for done, known := 0, few; done < len(items); {
+		if n := s.room(len(items) - done); n >= few {
 			batch := scalableext.Sorted(items[done:][:n], s.c.hash, sum, s.c.block)
 			if err := s.addAll(h, batch, added[done:]); err != nil {
 				return done, err
 			}
-			done += n
+			done, known = done+n, few
 			continue
 		}
-		if err := h.GivenUp(done); err != nil {
+		n := min(known, len(items)-done)
+		batch := scalableext.Sorted(items[done:][:n], s.c.hash, sum, s.c.block)
+		n, err := s.addFull(h, batch, added[done:])
+		if done += n; err != nil {
 			return done, err
 		}
-		if added[done], err = s.add(sum(s.c.hash, items[done])); err != nil {
-			return done, err
-		}
-		done++
+		known *= 2 // until the filter grows; then what was found out of the items after that is in vain
 	}
 	return len(items), nil
 }

@@ -216,3 +216,36 @@ func TestAddMany_logBytes(t *testing.T) {
 		}
 	}
 }
+
+// A filter that is almost full takes the few new items among many that it has.
+func TestAddMany_almostFull(t *testing.T) {
+	db := open(t, "", &kv.Options{InMemory: true, Durability: kv.NoSync})
+	defer func() { _ = db.Close() }()
+	f := bloomext.New(db, "f")
+	if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.001, NonScaling: true}); err != nil {
+		t.Fatal(err)
+	}
+	items := make([]uint64, 980)
+	for i := range items {
+		items[i] = uint64(i)
+	}
+	if _, err := f.AddManyUint64(items, nil); err != nil {
+		t.Fatal(err)
+	}
+	many := make([]uint64, 10_000)
+	for i := range many {
+		many[i] = uint64(i % len(items))
+	}
+	want := make([]bool, len(many))
+	for i, at := range []int{0, 100, 2100, 3500, 3501, 9000, 9999} {
+		many[at], want[at] = uint64(1_000_000+i), true
+	}
+	added := make([]bool, len(many))
+	if n, err := f.AddManyUint64(many, added); n != 7 || err != nil || !slices.Equal(added, want) {
+		t.Errorf("%d items are new, %v", n, err)
+	}
+	present := make([]bool, len(many))
+	if err := f.MayContainManyUint64(many, present); err != nil || slices.Contains(present, false) {
+		t.Errorf("items are missing, %v", err)
+	}
+}

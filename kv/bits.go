@@ -2,7 +2,6 @@ package kv
 
 import (
 	"slices"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
@@ -30,9 +29,12 @@ func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (c
 	if err != nil {
 		return 0, err
 	}
-	words, staged := l.Words(first), w.findSingleBits(l, blk, first)
+	words, staged := l.Words(first), w.findBits(l, blk)
+	if staged >= 0 {
+		w.bits[staged].Expand(words)
+	}
 	for _, p := range positions {
-		if isSet(words, p) {
+		if block.IsSet(words, p) {
 			continue
 		}
 		if staged < 0 {
@@ -56,27 +58,39 @@ func (w *Writer) HasBits(o *Object, l *Layer, blk uint64, positions []uint16) (b
 	if err != nil {
 		return false, err
 	}
-	words, staged := l.Words(first), w.findSingleBits(l, blk, first)
+	words, staged := l.Words(first), w.findBits(l, blk)
+	if staged >= 0 {
+		w.bits[staged].Expand(words)
+	}
 	for _, p := range positions {
-		if !isSet(words, p) && (staged < 0 || !w.bits[staged].Has(p)) {
+		if !block.IsSet(words, p) && (staged < 0 || !w.bits[staged].Has(p)) {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// HasItem reports whether all bits of the item with hash h are set, by a commit or this writer.
-func (w *Writer) HasItem(o *Object, l *Layer, layout *probe.Layout, h uint64) (bool, error) {
-	blk, rest := layout.Block(h)
-	first, err := w.block(o, l, blk)
-	if err != nil || layout.Test(first, rest, h) {
-		return err == nil, err
-	}
-	if w.findBits(l, blk) < 0 {
-		return false, nil
-	}
+// HasItems sets found[i] to whether all bits of the item with hash hashes[i] are set, by a commit or this writer. It is
+// fastest if items of one block follow each other.
+func (w *Writer) HasItems(o *Object, l *Layer, layout *probe.Layout, hashes []uint64, found []bool) (err error) {
 	var buf [probe.MaxHashes]uint16
-	return w.HasBits(o, l, blk, layout.AppendPositions(buf[:0], h))
+	var first *probe.Line
+	blk, staged := uint64(0), false
+	for i, h := range hashes {
+		of, rest := layout.Block(h)
+		if first == nil || of != blk {
+			if first, err = w.block(o, l, of); err != nil {
+				return err
+			}
+			blk, staged = of, w.findBits(l, of) >= 0
+		}
+		if found[i] = layout.Test(first, rest, h); staged && !found[i] {
+			if found[i], err = w.HasBits(o, l, blk, layout.AppendPositions(buf[:0], h)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // SetItems stages the setting of the bits of items of one block, given by their hashes, one after the other. It sets
@@ -120,19 +134,6 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 		}
 	}
 	return items, ones, w.fits()
-}
-
-// findSingleBits is findBits, and expands what it finds.
-func (w *Writer) findSingleBits(l *Layer, blk uint64, first *probe.Line) int {
-	staged := w.findBits(l, blk)
-	if staged >= 0 {
-		w.bits[staged].Expand(l.Words(first))
-	}
-	return staged
-}
-
-func isSet(words []uint64, p uint16) bool {
-	return atomic.LoadUint64(&words[p>>6])>>(p&63)&1 != 0
 }
 
 // findBits returns the index of a block in w.bits, -1 if none of its bits are staged.

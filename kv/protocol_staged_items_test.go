@@ -27,13 +27,14 @@ func itemsOf(rng *rand.Rand, l *kv.Layer, blk uint64, n int) (*probe.Layout, []u
 }
 
 // SetItems stages what SetBits stages of the items one after the other, and answers the same, on top of what is
-// committed and of what is staged. HasItem finds them while they are staged.
+// committed and of what is staged. HasItems finds them while they are staged.
 func TestStaged_items(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("many")
 	s.create("single")
 	rng := rand.New(rand.NewPCG(7, 8))
 	blocks := s.layer("many").Spec().Blocks
+	var last []uint64
 	for range 60 {
 		blk := rng.Uint64N(blocks)
 		layout, hashes := itemsOf(rng, s.layer("many"), blk, 1+rng.IntN(60))
@@ -41,21 +42,22 @@ func TestStaged_items(t *testing.T) {
 			hashes = append(hashes, hashes[rng.IntN(len(hashes))]) // once more
 		}
 		cut := rng.IntN(len(hashes)) // the first ones are staged before the others
-		looks := rng.IntN(2) == 0    // HasItem looks at what is staged
-		var first []bool             // what SetItems and HasItem answered
+		looks := rng.IntN(2) == 0    // HasItems looks at what is staged
+		_, others := itemsOf(rng, s.layer("many"), (blk+1)%blocks, 3)
+		others = append(others, last...) // of the round before
+		last = hashes
+		var first []bool // what SetItems and HasItems answered
 		var items, ones int
 		s.must(s.write("many", func(w *kv.Writer, o *kv.Object) error {
 			l := o.Layers()[0]
 			for _, part := range [][]uint64{hashes[:cut], hashes[cut:]} {
-				for _, h := range part {
-					if !looks {
-						break
-					}
-					found, err := w.HasItem(o, l, layout, h)
-					if err != nil {
+				if looks {
+					ask := slices.Concat(part, others, part)
+					found := make([]bool, len(ask))
+					if err := w.HasItems(o, l, layout, ask, found); err != nil {
 						return err
 					}
-					first = append(first, found)
+					first = append(first, found...)
 				}
 				added := make([]bool, len(part))
 				n, bits, err := w.SetItems(o, l, layout, blk, part, added)
@@ -63,12 +65,9 @@ func TestStaged_items(t *testing.T) {
 					return err
 				}
 				first, items, ones = append(first, added...), items+n, ones+bits
-				for _, h := range part {
-					if !looks {
-						break
-					}
-					if found, err := w.HasItem(o, l, layout, h); !found || err != nil {
-						return fmt.Errorf("HasItem does not find an item that is staged: %w", err)
+				if found := make([]bool, len(part)); looks {
+					if err := w.HasItems(o, l, layout, part, found); err != nil || slices.Contains(found, false) {
+						return fmt.Errorf("HasItems does not find an item that is staged: %w", err)
 					}
 				}
 			}
@@ -78,11 +77,12 @@ func TestStaged_items(t *testing.T) {
 		s.must(s.write("single", func(w *kv.Writer, o *kv.Object) error {
 			l := o.Layers()[0]
 			for _, part := range [][]uint64{hashes[:cut], hashes[cut:]} {
-				for _, h := range part {
+				for _, h := range slices.Concat(part, others, part) {
 					if !looks {
 						break
 					}
-					found, err := w.HasBits(o, l, blk, layout.AppendPositions(nil, h))
+					of, _ := layout.Block(h)
+					found, err := w.HasBits(o, l, of, layout.AppendPositions(nil, h))
 					if err != nil {
 						return err
 					}

@@ -62,6 +62,9 @@ func (s *BitSet) AddItems(layout *probe.Layout, hashes []uint64, added []bool, n
 	return true
 }
 
+// IsSet reports whether a bit of a block is set. Other goroutines may change the block meanwhile, as Patch does.
+func IsSet(words []uint64, p uint16) bool { return atomic.LoadUint64(&words[p>>6])>>(p&63)&1 != 0 }
+
 // Expand replaces the items, if there are any, by the bits that they set. Words are the block's, which has none of these bits. Other
 // goroutines may read the block meanwhile, but none may change it.
 func (s *BitSet) Expand(words []uint64) {
@@ -73,7 +76,7 @@ func (s *BitSet) Expand(words []uint64) {
 	var probes [probe.MaxHashes]uint16
 	for _, h := range items {
 		for _, p := range s.layout.AppendProbes(probes[:0], h) {
-			if atomic.LoadUint64(&words[p>>6])>>(p&63)&1 == 0 {
+			if !IsSet(words, p) {
 				s.Add(p)
 			}
 		}

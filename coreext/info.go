@@ -105,6 +105,11 @@ func storeSections(db *kv.DB, about kv.About) ([]infoSection, error) {
 			{Name: "cache_used_bytes", Value: m.CacheUsed},
 			{Name: "cache_evictions", Value: m.CacheEvictions},
 			{Name: "blocks_read", Value: m.BlocksRead},
+			{Name: "string_cache_budget_bytes", Value: m.Strings.Budget},
+			{Name: "string_cache_used_bytes", Value: m.Strings.Used},
+			{Name: "string_cache_keys", Value: m.Strings.Keys},
+			{Name: "string_cache_hits", Value: m.Strings.Hits},
+			{Name: "string_cache_misses", Value: m.Strings.Misses},
 		}},
 		{"Durability", []module.InfoField{
 			{Name: "last_sequence", Value: m.LastSequence},

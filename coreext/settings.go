@@ -31,5 +31,7 @@ func settings() []module.Setting {
 		fixed("maxmemory", "0", "0: data is on disk, and memory does not limit its size."),
 		fixed("maxmemory-policy", "noeviction", "Keys stay until they are removed or expire."),
 		fixed("save", "", "Empty: there are no snapshots besides the log and the tables."),
+		of("string-cache-size", "Budget of strings in memory, in bytes; negative for none.",
+			func(o kv.Options) string { return strconv.FormatInt(o.StringCacheSize, 10) }),
 	}
 }

@@ -128,7 +128,7 @@ func getRange(c *module.Call) reply.Reply {
 	if !ok1 || !ok2 {
 		return module.ErrorReply(kv.ErrNotInteger)
 	}
-	return readPart(c, func(value []byte) reply.Reply { return reply.Bulk(append([]byte{}, kv.GetRange(value, start, end)...)) })
+	return readPart(c, func(value []byte) reply.Reply { return reply.Bulk(append([]byte{}, text.Range(value, start, end)...)) })
 }
 
 func mget(c *module.Call) reply.Reply {

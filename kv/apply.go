@@ -81,7 +81,7 @@ func (p *applier) applyToCache(b *storage.Batch) {
 		case key[0] == format.TagHeader && kind == storage.KindRangeDelete:
 			p.dropAll()
 		case key[0] == format.TagExpiry && kind == storage.KindSet:
-			p.db.expiry.lower(key)
+			p.db.expiry.Lower(key)
 			p.db.expiring.n.Add(1)
 		case key[0] == format.TagExpiry && kind == storage.KindDelete:
 			p.db.expiring.n.Add(-1)

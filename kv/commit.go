@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/hot"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -60,7 +61,7 @@ func (w *Writer) commit() error {
 	if w.batch.Empty() {
 		return w.settleAnswer()
 	}
-	if full && !onlyRemoves(w.batch) {
+	if full && !storage.OnlyRemoves(w.batch) {
 		return w.answer(db.noSpace())
 	}
 	// The only commit that waits for the disk asks for its own sync when it is applied; several share one.
@@ -105,16 +106,6 @@ func (db *DB) checkSize(batch *storage.Batch) error { return db.refuseSize(stora
 
 func (db *DB) refuseSize(size int) error { return storage.RefuseSize(size, db.MaxCommit()) }
 
-// onlyRemoves reports whether a batch that build made has nothing but removals and their notes.
-func onlyRemoves(b *storage.Batch) bool {
-	only := true
-	storage.EachChange(b, func(kind storage.Kind, key, _ []byte) bool {
-		only = kind == storage.KindDelete || kind == storage.KindRangeDelete || key[0] == format.TagDropped
-		return only
-	})
-	return only
-}
-
 // operands calls f with the key and the operand of each block that has staged bits. The writer uses the memory of
 // both again for the next call.
 func (w *Writer) operands(f func(key, operand []byte)) {
@@ -154,6 +145,9 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	db.startStripes(touched)
 	defer db.finishStripes(touched)
 	defer finishVersions(w.startVersions(p))
+	w.beginStrings()
+	kept := false
+	defer func() { w.endStrings(kept) }()
 	db.pauseAt("commit: started")
 
 	receipt, err := db.store.Commit(w.batch, ownSync)
@@ -163,6 +157,7 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	db.pauseAt("commit: applied")
 	p.applied(receipt.Number)
 	p.applyToCache(w.batch)
+	kept = true
 	w.steps += p.steps
 	if db.store.Space.Full() {
 		db.removed.Add(uint64(w.removals()))
@@ -176,6 +171,37 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	db.stats.commits.Add(1)
 	db.stats.commitBytes.Add(uint64(w.batch.Len()))
 	return receipt, nil
+}
+
+// beginStrings tells the strings in memory what the commit changes, and endStrings what Pebble has now. Known is false
+// if the commit failed.
+func (w *Writer) beginStrings() {
+	if w.flush {
+		w.db.strings.BeginAll()
+	}
+	for i := range w.staged {
+		if v := &w.staged[i]; v.changed {
+			key := []byte(v.key)
+			w.db.strings.Begin(w.db.hash(key), key)
+		}
+	}
+}
+
+func (w *Writer) endStrings(known bool) {
+	if w.flush {
+		w.db.strings.EndAll(known)
+	}
+	for i := range w.staged {
+		if v := &w.staged[i]; v.changed {
+			now := hot.Change{Had: v.stored != nil, Has: v.object != nil}
+			if now.Has {
+				h := v.object.header
+				now.Value, now.Expiry, now.Keep = h.Params, h.Expiry, keepsInMemory(h)
+			}
+			key := []byte(v.key)
+			w.db.strings.End(w.db.hash(key), key, now, known)
+		}
+	}
 }
 
 // lockApply takes apply exclusively. While it waits, and while it holds apply, no other commit and no second lookup

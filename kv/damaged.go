@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sievekv/sievekv/kv/expiry"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
 )
@@ -57,7 +58,7 @@ func (d *damaged) stand(db *DB, key []byte) *Object {
 // notesOf returns the notes that a key expires, for a key whose header cannot say when. It reads all notes. The
 // caller holds the key's lock.
 func (db *DB) notesOf(key []byte) (notes [][]byte, err error) {
-	it, err := db.iterate(context.Background(), []byte{format.TagExpiry}, expiryEnd)
+	it, err := db.iterate(context.Background(), []byte{format.TagExpiry}, expiry.End)
 	if err != nil {
 		return nil, storage.ReadError(err, "key %q: when it expires", key)
 	}

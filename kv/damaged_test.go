@@ -31,7 +31,7 @@ func newDamageTest(t *testing.T) *damageTest {
 	d := &damageTest{t: t, now: 1_000}
 	var err error
 	d.db, err = kv.Open("", eitherWay(&kv.Options{
-		InMemory: true, Clock: func() time.Time { return time.UnixMilli(d.now) },
+		InMemory: true, StringCacheSize: -1, Clock: func() time.Time { return time.UnixMilli(d.now) },
 		Modules: coreext.With(bloomext.Module(), txn.Module()),
 	}))
 	if err != nil {

@@ -8,9 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievekv/sievekv/kv/expiry"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/gate"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/hot"
 	"github.com/sievekv/sievekv/kv/queue"
 	"github.com/sievekv/sievekv/kv/storage"
 )
@@ -23,6 +25,7 @@ type DB struct {
 	word atomic.Uint64
 
 	residency *residency
+	strings   *hot.Cache
 	store     *storage.Store
 	opts      Options
 	dir       string
@@ -55,7 +58,7 @@ type DB struct {
 	groups [numKeyLocks]atomic.Uint64
 	keys   atomic.Uint64
 
-	expiry   expiryHint
+	expiry   expiry.Hint
 	expiring expiringKeys
 
 	removed  atomic.Uint64 // keys removed while the disk was full whose space was not reclaimed

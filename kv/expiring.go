@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sievekv/sievekv/kv/expiry"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
 )
@@ -103,7 +104,7 @@ func (db *DB) countExpiring() error {
 		db.exit()
 		return nil
 	}
-	it, err := db.iterate(context.Background(), []byte{format.TagExpiry}, expiryEnd)
+	it, err := db.iterate(context.Background(), []byte{format.TagExpiry}, expiry.End)
 	if err != nil {
 		db.exit()
 		return storage.ReadError(err, "keys that expire")

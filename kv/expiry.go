@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
+	"github.com/sievekv/sievekv/kv/expiry"
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
 )
@@ -14,57 +14,7 @@ import (
 // From the moment of its expiry on, every lookup finds a key missing, by the clock alone. Later Sweep removes what is
 // stored of it. Sweep finds the key by a note: the commit that gives a key its expiry writes the note, and each
 // commit that changes or removes the key deletes it. Notes are sorted by time, so a sweep reads only notes of keys
-// that have expired.
-
-// expiryHint is a key that is not after the first note. Reading past many deleted notes that are still in tables
-// takes long, so a sweep begins to read at the hint.
-//
-// A sweep first raises the hint to the end, then reads, and then lowers it to the first note that it leaves. A commit
-// lowers it after the commit is applied. So either the sweep reads the note of that commit, or the commit lowers the
-// hint after the sweep has raised it. During a sweep, the hint tells nothing about the notes that this sweep will
-// remove or leave.
-type expiryHint struct {
-	mu     sync.Mutex
-	from   []byte // guarded by mu
-	sweeps int    // sweeps under way; guarded by mu
-}
-
-var expiryEnd = []byte{format.TagExpiry + 1}
-
-// raise begins a sweep: it returns the hint and raises it to the end.
-func (h *expiryHint) raise() []byte {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.sweeps++
-	from := h.from
-	h.from = expiryEnd
-	return from
-}
-
-// leave ends a sweep, and lowers the hint to the first note that the sweep leaves.
-func (h *expiryHint) leave(note []byte) {
-	h.lower(note)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.sweeps--
-}
-
-func (h *expiryHint) lower(note []byte) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if bytes.Compare(note, h.from) < 0 {
-		h.from = bytes.Clone(note)
-	}
-}
-
-// due reports whether a sweep may find notes of expired keys, and whether there may be more: another sweep may not
-// have removed yet what it has found.
-func (h *expiryHint) due(now int64) (due, more bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	due = bytes.Compare(h.from, format.AppendExpiryKey(nil, now+1, nil)) < 0
-	return due, due || h.sweeps > 0
-}
+// that have expired, from a hint on (package expiry).
 
 // ExpireIf says for which keys Expire sets a new time, judging by the time that they have. The conditions can be
 // combined as in Redis: ExpireIfSet with one of the last two.
@@ -135,10 +85,10 @@ func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	}
 	defer db.exit()
 	now := db.Now()
-	if due, more := db.expiry.due(now); !due {
+	if due, more := db.expiry.Due(now); !due {
 		return more, nil
 	}
-	from := db.expiry.raise()
+	from := db.expiry.Raise()
 	notes, next, err := db.expiredNotes(ctx, from, now)
 	db.pauseAt("sweep: found")
 	if err == nil {
@@ -146,11 +96,11 @@ func (db *DB) Sweep(ctx context.Context) (more bool, err error) {
 	} else {
 		next = from
 	}
-	db.expiry.leave(next)
+	db.expiry.Leave(next)
 	if err != nil {
 		return false, err
 	}
-	_, more = db.expiry.due(now)
+	_, more = db.expiry.Due(now)
 	return more, nil
 }
 
@@ -169,12 +119,12 @@ func (db *DB) expiredNotes(ctx context.Context, from []byte, now int64) (notes [
 	if len(lower) == 0 {
 		lower = []byte{format.TagExpiry}
 	}
-	it, err := db.iterate(ctx, lower, expiryEnd)
+	it, err := db.iterate(ctx, lower, expiry.End)
 	if err != nil {
 		return nil, nil, storage.ReadError(err, "expired keys")
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
-	next = expiryEnd
+	next = expiry.End
 	room := db.MaxCommit() / 2
 	for ok := it.First(); ok; ok = it.Next() {
 		at, key, err := format.DecodeExpiryKey(it.Key())
@@ -204,7 +154,7 @@ func (db *DB) sweep(notes []expiryNote) error {
 	}
 	w, err := db.newWriter(NoSync)
 	if err != nil {
-		db.expiry.lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))
+		db.expiry.Lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))
 		return err
 	}
 	w.unseen = true
@@ -229,7 +179,7 @@ func (db *DB) sweep(notes []expiryNote) error {
 		return nil
 	})
 	if err != nil {
-		db.expiry.lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))
+		db.expiry.Lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))
 		return errors.Join(err, unread)
 	}
 	db.stats.expired.Add(removed)
@@ -251,7 +201,7 @@ func (w *Writer) lockFor(notes []expiryNote) bool {
 		case free && db.keyLocks[i].TryLock():
 			w.keys = append(w.keys, i)
 		default:
-			db.expiry.lower(format.AppendExpiryKey(nil, n.at, n.key))
+			db.expiry.Lower(format.AppendExpiryKey(nil, n.at, n.key))
 		}
 	}
 	return free

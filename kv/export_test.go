@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/hot"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -399,3 +400,9 @@ func WithOtherWatches(db *DB, key string, f func()) error {
 
 // Ended reports whether this incarnation has ended, other than by its expiry.
 func (o *Object) Ended() bool { return o.ended() }
+
+// ForgetString takes a string out of the cache.
+func (db *DB) ForgetString(key []byte) {
+	db.strings.Begin(db.hash(key), key)
+	db.strings.End(db.hash(key), key, hot.Change{}, false)
+}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/hot"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/storage"
 )
@@ -17,7 +18,8 @@ import (
 // changes the same blocks that every lookup reads.
 //
 // Strings never enter the map: the Object of a string is a copy of what was stored when it was read, and every lookup
-// reads it anew. So a commit that only touches one string changes nothing in the map, and need not hold off lookups.
+// reads it anew, from Pebble or from db.strings (package hot). So a commit that only touches one string changes nothing
+// in the map, and need not hold off lookups.
 //
 // A lookup may put the header that it read into the map for two reasons. Commits that change headers hold apply
 // exclusively, and the lookup holds it shared until the object is in the map. And if the object was opened, written
@@ -108,24 +110,33 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 	if len(key) > MaxKeyLen {
 		return nil, keyTooLong(key)
 	}
-	sh := &db.shards[db.hash(key)>>(64-shardBits)]
+	hash := db.hash(key)
+	sh := &db.shards[hash>>(64-shardBits)]
 	sh.mu.RLock()
 	o := sh.objects[string(key)]
 	sh.mu.RUnlock()
 	if o != nil {
 		return o, nil
 	}
+	found, params, expiry, token := db.strings.Get(hash, key, nil)
+	switch found {
+	case hot.String:
+		return newObject(db, string(key), stringHeader(params, expiry), nil)
+	case hot.Nothing:
+		return nil, nil
+	}
 	if err := db.enter(); err != nil {
 		return nil, err
 	}
 	defer db.exit()
 	h, err := db.readHeader(db.store, key, a.large)
+	db.pauseAt("find: read")
 	if h == nil || err != nil {
 		return nil, err
 	}
+	db.strings.Fill(token, hash, key, h.Params, h.Expiry, keepsInMemory(h))
 	if h.ID == 0 {
-		// Nothing of a string is in memory that a commit could change: so a caller that reads a long one holds up no
-		// commit.
+		// No object in memory has the string. So a caller that reads a long one holds up no commit.
 		return newObject(db, string(key), h, nil)
 	}
 	o, opened, err := db.openSteady(sh, key, a.steady) // it reads the header again, under apply

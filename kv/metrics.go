@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/hot"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -32,6 +33,8 @@ type Metrics struct {
 	CacheUsed      int64
 	CacheEvictions uint64
 	BlocksRead     uint64 // read from tables; absent ones are not counted
+
+	Strings hot.Stats // strings in memory
 
 	Commits         uint64
 	CommitBytes     uint64
@@ -74,7 +77,7 @@ func (db *DB) Metrics() (Metrics, error) {
 	return Metrics{
 		Keys: db.keys.Load(), OpenObjects: db.openObjects(), BackgroundErrors: p.BackgroundErrors, Levels: p.Levels,
 		CacheBudget: cache.MaxCost(), CacheUsed: cache.MaxCost() - cache.RemainingCost(),
-		CacheEvictions: db.residency.evicted.Load(), BlocksRead: db.stats.blocksRead.Load(),
+		CacheEvictions: db.residency.evicted.Load(), BlocksRead: db.stats.blocksRead.Load(), Strings: db.strings.Stats(),
 		Commits: db.stats.commits.Load(), CommitBytes: db.stats.commitBytes.Load() + p.FlushedBytes - flushed,
 		Syncs: p.Syncs - syncs, DurableSequence: p.DurableSequence, LastSequence: p.LastSequence,
 		Folds: db.stats.folds.Load(), FoldsDropped: db.stats.foldsDropped.Load(), FoldBacklog: db.FoldBacklog(),
@@ -116,6 +119,7 @@ func (db *DB) ResetStats() {
 		db.stats.syncsBefore.Store(p.Syncs)
 		db.exit()
 	}
+	db.strings.Reset()
 	s := &db.stats
 	for _, n := range []interface{ Store(uint64) }{
 		&s.commits, &s.commitBytes, &s.blocksRead, &s.folds, &s.foldsDropped, &s.reclaimed, &s.expired,

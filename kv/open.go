@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/kv/hot"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -22,7 +23,7 @@ func Open(dir string, options *Options) (*DB, error) {
 	if dir == "" && !opts.InMemory && opts.FS == vfs.Default {
 		return nil, fmt.Errorf(`%w: the directory is "": name one, or set InMemory`, ErrOptions)
 	}
-	db := &DB{opts: opts, opened: opts.Clock(), idle: make(chan struct{}, 1)}
+	db := &DB{opts: opts, opened: opts.Clock(), idle: make(chan struct{}, 1), strings: hot.New(opts.StringCacheSize)}
 	db.registry, _ = newRegistry(opts.Modules) // withDefaults has looked for errors
 	if opts.Modules != nil {
 		db.running = opts.Modules.Attach(db)

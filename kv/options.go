@@ -72,6 +72,10 @@ type Options struct {
 	// into memory (blocks in memory are CacheSize's). 1 MiB to 1 TiB. Default an eighth of CacheSize, at least 8 MiB.
 	TableCacheSize int64
 
+	// StringCacheSize is the budget, in bytes, for strings kept in memory with their keys, besides CacheSize. The
+	// memory is taken as strings are read and written. Up to 1 TiB. Default a quarter of CacheSize; negative means none.
+	StringCacheSize int64
+
 	// MemTableSize is the size of Pebble's memtable in bytes. A commit may take up to a quarter of it. 256 KiB to 1
 	// GiB. Default 32 MiB.
 	MemTableSize int
@@ -153,6 +157,7 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	opts.CacheSize = cmp.Or(opts.CacheSize, 256<<20)
 	opts.TableCacheSize = cmp.Or(opts.TableCacheSize, max(8<<20, opts.CacheSize/8))
+	opts.StringCacheSize = cmp.Or(opts.StringCacheSize, opts.CacheSize/4)
 	opts.MemTableSize = cmp.Or(opts.MemTableSize, 32<<20)
 	opts.Durability = cmp.Or(opts.Durability, Always)
 	opts.MaxFilterBytes = cmp.Or(opts.MaxFilterBytes, DefaultMaxFilterBytes)
@@ -179,6 +184,7 @@ func (o *Options) validate() error {
 	}
 	size("CacheSize", o.CacheSize, minCacheSize, maxCacheSize)
 	size("TableCacheSize", o.TableCacheSize, minTableCacheSize, maxTableCacheSize)
+	size("StringCacheSize", max(1, o.StringCacheSize), 1, maxCacheSize)
 	size("MemTableSize", int64(o.MemTableSize), minMemTableSize, maxMemTableSize)
 	size("BallastSize", max(1, o.BallastSize), 1, maxDiskSize)
 	size("MinFreeSpace", max(1, o.MinFreeSpace), 1, maxDiskSize)

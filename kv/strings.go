@@ -59,6 +59,20 @@ func stringIn(key []byte, h *format.Header) ([]byte, error) {
 	return value, nil
 }
 
+// stringHeader returns the header of a string.
+func stringHeader(params []byte, expiry int64) *format.Header {
+	return &format.Header{
+		TypeName: format.StringType, Module: format.BuiltInModule, TypeVersion: format.StringVersion, Expiry: expiry, Params: params,
+	}
+}
+
+// keepsInMemory reports whether stringHeader makes the header from its parameters and expiry. A large string was
+// perhaps not read whole.
+func keepsInMemory(h *format.Header) bool {
+	return h.TypeName == format.StringType && h.TypeVersion == format.StringVersion && h.ID == 0 && h.Family == 0 &&
+		len(h.Layers) == 0 && len(h.Params) > 1
+}
+
 // Get returns the string under a key, nil if there is none. The caller must not change it. The errors are
 // ErrWrongType and those of reading.
 func (r Reader) Get(key []byte) ([]byte, error) {
@@ -126,9 +140,7 @@ func (w *Writer) putString(key, value []byte, expiry int64) error {
 		return err
 	}
 	params := append(append(make([]byte, 0, 1+len(value)), format.EncodingBytes), value...)
-	o, err := newObject(w.db, string(key), &format.Header{
-		TypeName: format.StringType, Module: format.BuiltInModule, TypeVersion: format.StringVersion, Expiry: expiry, Params: params,
-	}, nil)
+	o, err := newObject(w.db, string(key), stringHeader(params, expiry), nil)
 	if err != nil {
 		return err
 	}
@@ -232,24 +244,4 @@ func (w *Writer) IncrFloat(key, n []byte) ([]byte, error) {
 	}
 	sum := text.AppendLong(nil, a.Add(a, b))
 	return sum, w.change(key, sum)
-}
-
-// GetRange returns the part of a string between two indices, both included. Negative indices count from the end, and
-// those outside are moved inside.
-func GetRange(value []byte, start, end int64) []byte {
-	n := int64(len(value))
-	if start < 0 && end < 0 && start > end || n == 0 {
-		return nil
-	}
-	inside := func(i int64) int64 {
-		if i < 0 {
-			i += n
-		}
-		return max(0, i)
-	}
-	start, end = inside(start), min(inside(end), n-1)
-	if start > end {
-		return nil
-	}
-	return value[start : end+1]
 }

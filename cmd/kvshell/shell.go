@@ -36,6 +36,7 @@ type shell struct {
 	server         client.Flags
 	sync           durability
 	cache          cliflags.Bytes
+	stringCache    cliflags.Bytes
 	maxFilterBytes cliflags.Bytes
 	seed           uint64
 	show           format
@@ -111,6 +112,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags.StringVarP(&sh.directory, "dir", "d", "", "the store's `DIR`ectory; without it, that in $"+dirVariable)
 	flags.Var(&sh.sync, "sync", "when a write is reported as done: always, everysec or no")
 	flags.Var(&sh.cache, "cache", "memory for the store's blocks, such as 64MiB (default 256MiB)")
+	flags.Var(&sh.stringCache, "string-cache", "memory for strings and their keys, besides --cache (default a quarter of it)")
 	flags.Var(&sh.maxFilterBytes, "max-filter-bytes", "the most `BYTES` of one filter, such as 1TiB (default 64GiB)")
 	flags.Uint64Var(&sh.seed, "seed", 0, "hash seed `N` of filters made by this run, for reproducible ones (default the store's own, random)")
 	flags.BoolP("help", "?", false, "this help")
@@ -159,7 +161,7 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
-	for _, name := range []string{"sync", "cache", "max-filter-bytes", "seed"} {
+	for _, name := range []string{"sync", "cache", "string-cache", "max-filter-bytes", "seed"} {
 		if flags.Changed(name) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}

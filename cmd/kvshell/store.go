@@ -147,15 +147,16 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 // openChanged is open with other options.
 func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options)) (*kv.DB, error) {
 	o := &kv.Options{
-		InMemory:       dir == "",
-		MustExist:      mustExist,
-		CacheSize:      int64(sh.cache),
-		MaxFilterBytes: uint64(sh.maxFilterBytes),
-		Durability:     kv.Durability(sh.sync),
-		Seed:           sh.seed,
-		BallastSize:    ballastSize,
-		Logger:         sh.logger(),
-		Modules:        module.New(sh.modules()...),
+		InMemory:        dir == "",
+		MustExist:       mustExist,
+		CacheSize:       int64(sh.cache),
+		StringCacheSize: int64(sh.stringCache),
+		MaxFilterBytes:  uint64(sh.maxFilterBytes),
+		Durability:      kv.Durability(sh.sync),
+		Seed:            sh.seed,
+		BallastSize:     ballastSize,
+		Logger:          sh.logger(),
+		Modules:         module.New(sh.modules()...),
 	}
 	change(o)
 	if adjust != nil {
@@ -221,7 +222,7 @@ func openError(dir string, err error) error {
 		return exit.WithCode(exit.Open, &noStoreError{dir})
 	case errors.Is(err, kv.ErrOptions):
 		_, problems, _ := strings.Cut(err.Error(), kv.ErrOptions.Error()+": ")
-		problems = strings.NewReplacer("CacheSize ", "--cache ", "MaxFilterBytes ", "--max-filter-bytes ").Replace(problems)
+		problems = strings.NewReplacer("StringCacheSize ", "--string-cache ", "CacheSize ", "--cache ", "MaxFilterBytes ", "--max-filter-bytes ").Replace(problems)
 		return exit.WithCode(exit.Usage, errors.New(problems))
 	case errors.Is(err, kv.ErrCorrupt), errors.Is(err, kv.ErrFailed), errors.Is(err, kv.ErrNoSpace):
 		return err

@@ -3,6 +3,8 @@ package storage
 import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
+
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // Kind says what one change of a batch does.
@@ -24,4 +26,14 @@ func EachChange(b *Batch, f func(kind Kind, key, value []byte) bool) {
 			return // Batch's methods made the batch, so it cannot fail to parse
 		}
 	}
+}
+
+// OnlyRemoves reports whether a batch of the engine has nothing but removals and their notes.
+func OnlyRemoves(b *Batch) bool {
+	only := true
+	EachChange(b, func(kind Kind, key, _ []byte) bool {
+		only = kind == KindDelete || kind == KindRangeDelete || key[0] == format.TagDropped
+		return only
+	})
+	return only
 }

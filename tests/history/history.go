@@ -42,11 +42,15 @@ import (
 // caches are the sizes of the stores' caches: with the first a block hardly stays in memory, with the last all do.
 var caches = []int64{16 << 10, 80 << 10, 4 << 20}
 
-// Open opens a store in memory, with the smallest memtable and one of several caches, by seed.
+// stringCaches are the sizes of the caches of strings: none, one that a large string empties, and one that keeps all.
+var stringCaches = []int64{-1, 4 << 10, 1 << 20}
+
+// Open opens a store in memory, with the smallest memtable and some of several caches, by seed.
 func Open(seed uint64) (*kv.DB, error) {
 	return kv.Open("store", &kv.Options{
 		FS: vfs.NewMem(), CacheSize: caches[seed%uint64(len(caches))], TableCacheSize: 1 << 20, MemTableSize: 256 << 10,
-		BallastSize: -1, MinFreeSpace: -1, Logger: slog.New(slog.DiscardHandler),
+		StringCacheSize: stringCaches[seed/3%uint64(len(stringCaches))],
+		BallastSize:     -1, MinFreeSpace: -1, Logger: slog.New(slog.DiscardHandler),
 		Modules: coreext.With(
 			yielding(bloomext.Module()), yielding(countingext.Module()), yielding(cuckooext.Module()), compaction.Module(),
 			txn.Module(),

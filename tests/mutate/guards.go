@@ -8,17 +8,17 @@ var guards = []mutation{
 			"\tif err != nil {\n\t\treturn false, err\n\t}\n\told :="},
 	}},
 	{name: "a sweep begins at the first note for ever", pkg: "./kv", tests: "^TestSweep_longKey$", edits: []edit{
-		{"kv/expiry.go",
-			"\tfrom := h.from\n\th.from = expiryEnd\n\treturn from",
+		{"kv/expiry/hint.go",
+			"\tfrom := h.from\n\th.from = End\n\treturn from",
 			"\tfrom := h.from\n\treturn from"},
 	}},
 	{name: "a sweep does not lower the hint to what it leaves", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
 		{"kv/expiry.go",
-			"\tdb.expiry.leave(next)\n",
-			"\t_ = next\n\tdb.expiry.leave(expiryEnd)\n"},
+			"\tdb.expiry.Leave(next)\n",
+			"\t_ = next\n\tdb.expiry.Leave(expiry.End)\n"},
 	}},
 	{name: "a sweep does not know of another that is under way", pkg: "./kv", tests: "^TestSweep_another$", edits: []edit{
-		{"kv/expiry.go",
+		{"kv/expiry/hint.go",
 			"due || h.sweeps > 0\n",
 			"due\n"},
 	}},
@@ -38,13 +38,13 @@ var guards = []mutation{
 		{"kv/objects.go", "return !w.expired(old), w.fits()", "return !old.expiredBy(w.db.Now()), w.fits()"},
 	}},
 	{name: "a sweep is under way for ever", pkg: "./kv", tests: "^TestSweep_another$", edits: []edit{
-		{"kv/expiry.go",
+		{"kv/expiry/hint.go",
 			"\th.sweeps--\n",
 			""},
 	}},
 	{name: "a sweep forgets keys that are locked", pkg: "./kv", tests: "^TestSweep_lockedKey$", edits: []edit{
 		{"kv/expiry.go",
-			"			db.expiry.lower(format.AppendExpiryKey(nil, n.at, n.key))\n		}\n	}\n	return free",
+			"			db.expiry.Lower(format.AppendExpiryKey(nil, n.at, n.key))\n		}\n	}\n	return free",
 			"			_ = n.at\n		}\n	}\n	return free"},
 	}},
 	{name: "a sweep waits for the lock of a key", pkg: "./kv", tests: "^TestSweep_lockedKey$", edits: []edit{
@@ -99,7 +99,7 @@ var guards = []mutation{
 	}},
 	{name: "a commit does not lower the hint of notes", pkg: "./kv", tests: "^TestSweep_earlierTimes$", edits: []edit{
 		{"kv/apply.go",
-			"\t\t\tp.db.expiry.lower(key)\n",
+			"\t\t\tp.db.expiry.Lower(key)\n",
 			""},
 	}},
 	{name: "a commit does not count the notes it writes", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
@@ -1343,7 +1343,7 @@ var guards = []mutation{
 	}},
 	{name: "a sweep that is refused forgets its keys", pkg: "./kv", tests: "^TestSweep_fullDisk$", edits: []edit{
 		{"kv/expiry.go",
-			"	if err != nil {\n		db.expiry.lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))\n		return err\n",
+			"	if err != nil {\n		db.expiry.Lower(format.AppendExpiryKey(nil, notes[0].at, notes[0].key))\n		return err\n",
 			"	if err != nil {\n		return err\n"},
 	}},
 	{name: "a filter in place of a string is removed as a string", pkg: "./kv", tests: "^TestSweep_sameTime$", edits: []edit{

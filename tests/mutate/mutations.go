@@ -51,6 +51,7 @@ var mutations = slices.Concat(
 	descriptors,
 	modes,
 	upkeep,
+	hot,
 	memory,
 	hash,
 	filters,

@@ -84,10 +84,10 @@ var upkeep = []mutation{
 		"if err == nil {"}),
 	// A full disk takes removals and nothing else, as long as there is a reserve, and what they free comes back.
 	upkeepOf("a full disk refuses removals", "./kv", "^TestSpace", edit{"kv/commit.go",
-		"if full && !onlyRemoves(w.batch) {",
+		"if full && !storage.OnlyRemoves(w.batch) {",
 		"if full {"}),
 	upkeepOf("a full disk takes every write", "./kv", "^TestSpace", edit{"kv/commit.go",
-		"if full && !onlyRemoves(w.batch) {",
+		"if full && !storage.OnlyRemoves(w.batch) {",
 		"if false {"}),
 	upkeepOf("a full disk takes what is gathered", "./kv", "^TestSpace", edit{"kv/commit.go",
 		"if !full && w.small()",

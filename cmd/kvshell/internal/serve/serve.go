@@ -158,10 +158,11 @@ func (s *Service) readAgain() {
 }
 
 // limitMemory has the garbage collector run more often as the process comes near to the memory that it is to take: the
-// cache, the buffers of clients, and 128 MiB for memtables and all the rest. Without it garbage may take as much again.
+// caches, the buffers of clients, and 128 MiB for memtables and all the rest. Without it garbage may take as much again.
 // With $GOMEMLIMIT set, that is the limit.
 func limitMemory(db *kv.DB) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(module.Of(db).SettingInt("cache-size") + module.Of(db).SettingInt("maxmemory-clients") + 128<<20)
+		o := db.Options()
+		debug.SetMemoryLimit(o.CacheSize + max(0, o.StringCacheSize) + module.Of(db).SettingInt("maxmemory-clients") + 128<<20)
 	}
 }

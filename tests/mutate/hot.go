@@ -1,0 +1,62 @@
+package main
+
+// inHot are mutations of the cache of strings.
+func inHot(name, tests string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv/hot", tests: tests}
+}
+
+// hot are what lookups of strings in memory rest on.
+var hot = []mutation{
+	inHot("a string that a commit is changing is found in memory", "^TestCache_commit$", edit{"kv/hot/hot.go",
+		"	case i >= 0 && s.slots[i].changing():\n", "	case false:\n"}),
+	inHot("a string read before a commit is kept after it", "^TestCache_fill$", edit{"kv/hot/hot.go",
+		"if s.version == t && s.find", "if s.find"}),
+	inHot("a commit is not noticed by those that read before it", "^TestCache_fill$", edit{"kv/hot/hot.go",
+		"	s.version++\n", ""}),
+	inHot("a string read during a commit is kept", "^TestCache_fill$", edit{"kv/hot/hot.go",
+		"	case s.commits > 0:\n", "	case false:\n"}),
+	inHot("a lookup replaces what another has kept", "^TestCache_fill$", edit{"kv/hot/hot.go",
+		"if s.version == t && s.find(hash, key) < 0 {", "if s.version == t {"}),
+	inHot("a key is taken for missing though not all keys are known", "^TestCache_missing$", edit{"kv/hot/hot.go",
+		"	case s.total == int64(s.n):\n", "	case true:\n"}),
+	inHot("keys that were stored before do not count", "^TestCache_missing$", edit{"kv/hot/hot.go",
+		"		c.shardOf(hash).total += int64(keys)\n", "		c.shardOf(hash).total += 0\n"}),
+	inHot("new keys do not count", "^TestCache_missing$|^TestCache_model$", edit{"kv/hot/hot.go",
+		"	} else if now.Has != now.Had {\n", "	} else if now.Had && !now.Has {\n"}),
+	inHot("removed keys count", "^TestCache_commit$", edit{"kv/hot/hot.go",
+		"	} else if now.Has != now.Had {\n", "	} else if now.Has && !now.Had {\n"}),
+	inHot("a key whose value is not kept is taken for an empty string", "^TestCache_missing$", edit{"kv/hot/store.go",
+		"if value, flags = nil, 0; !l.fit(key, nil) {", "if value = nil; !l.fit(key, nil) {"}),
+	inHot("what a failed commit would have set is found", "^TestCache_failedCommit$", edit{"kv/hot/hot.go",
+		"known && now.Keep && e.replace(", "now.Keep && e.replace("}),
+	inHot("after a failed commit the number of keys is trusted", "^TestCache_failedCommit$", edit{"kv/hot/hot.go",
+		"		s.total = math.MaxInt64 / 2 // never as many as the entries\n", "		s.total = min(s.total, math.MaxInt64)\n"}),
+	inHot("strings stay when all keys go", "^TestCache_fill$", edit{"kv/hot/hot.go",
+		"		s.store = store{}\n", ""}),
+	inHot("keys count that all went", "^TestCache_fill$", edit{"kv/hot/hot.go",
+		"			s.total = 0\n", ""}),
+	inHot("an entry that had to go is found", "^TestCache_model$", edit{"kv/hot/store.go",
+		"	default:\n		s.drop(i)\n	}\n	return returns", "	default:\n	}\n	return returns"}),
+	inHot("an entry is found by the hash of its key", "^TestCache_sameHash$", edit{"kv/hot/store.go",
+		" && string(x.entry(s).key()) == string(key) {", " {"}),
+	inHot("a replaced string keeps its expiry", "^TestCache_model$", edit{"kv/hot/store.go",
+		"	binary.LittleEndian.PutUint64(e[8:], uint64(expiry))\n",
+		"	if e.expiry() == 0 {\n		binary.LittleEndian.PutUint64(e[8:], uint64(expiry))\n	}\n"}),
+	inHot("strings of any length are kept", "^TestCache_model$|^TestCache_missing$", edit{"kv/hot/store.go",
+		"<= min(l.ring/mostPart, mostEntry)", "<= 1<<30"}),
+	inHot("what lookups find has to go like all else", "^TestCache_keepsWhatIsFound$", edit{"kv/hot/store.go",
+		"	case returns > 0 && e.flag(touched) && !s.slots[i].changing():\n", "	case false:\n"}),
+
+	{name: "lookups find the old string in memory after Pebble has the new one", pkg: "./kv", tests: "^TestStrings_duringCommit$", edits: []edit{{"kv/commit.go",
+		"	w.beginStrings()\n", ""}, {"kv/commit.go",
+		"	db.pauseAt(\"commit: applied\")\n	p.applied", "	db.pauseAt(\"commit: applied\")\n	w.beginStrings()\n	p.applied"}}},
+	{name: "a large string is taken for an empty one", pkg: "./kv", tests: "^TestStrings_large$", edits: []edit{{"kv/strings.go",
+		" && len(h.Params) > 1\n", "\n"}}},
+	{name: "memory does not know of the keys stored before", pkg: "./kv", tests: "^TestStrings_reopened$", edits: []edit{{"kv/meta.go",
+		"		db.strings.Stored(uint64(i)<<(64-keyLockBits), n)\n", ""}}},
+	{name: "FLUSHALL leaves strings in memory", pkg: "./kv", tests: "^TestStrings_", edits: []edit{{"kv/commit.go",
+		"	if w.flush {\n		w.db.strings.BeginAll()\n	}\n", ""}, {"kv/commit.go",
+		"	if w.flush {\n		w.db.strings.EndAll(known)\n	}\n", ""}}},
+	{name: "a commit leaves the old string in memory", pkg: "./kv", tests: "^TestStrings_cached$", edits: []edit{{"kv/commit.go",
+		"now.Value, now.Expiry, now.Keep = h.Params, h.Expiry, keepsInMemory(h)", "now.Value, now.Expiry, now.Keep = v.object.header.Params[:1], h.Expiry, keepsInMemory(h)"}}},
+}

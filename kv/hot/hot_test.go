@@ -292,7 +292,7 @@ func TestCache_keepsWhatIsFound(t *testing.T) {
 // A lookup never finds a value that is older than one whose commit had returned when the lookup began, and never an
 // older one than it has found before.
 func TestCache_neverStale(t *testing.T) {
-	const keys, writers, readers, commits = 16, 2, 4, 20_000
+	const keys, writers, readers, commits = 16, 2, 4, 3_000
 	c := tested{hot.New(4 << 10)}
 	var locks [keys]sync.Mutex
 	var pebble, acknowledged [keys]atomic.Uint64

@@ -38,7 +38,7 @@ func cold(b *bench) error {
 	if err := s.Store().CompactTables(b.ctx); err != nil { // as a filter at rest is
 		return err
 	}
-	if err := s.reopen(&sievekv.Options{Durability: sievekv.NoSync, CacheSize: int64(size / 10)}); err != nil {
+	if err := s.reopen(&sievekv.Options{Durability: sievekv.NoSync, CacheSize: int64(size / 10), TableCacheSize: tableCache}); err != nil {
 		return err
 	}
 	f := s.Bloom("f")
@@ -95,10 +95,13 @@ func (s series) inverse() (ns series) {
 	return ns
 }
 
+// tableCache is the least that sievekv has for what was read from tables. Pebble has as much more, too.
+const tableCache = 1 << 20
+
 // openValues opens a Pebble with values of 8 KiB, and a cache for a tenth of them.
 func (b *bench) openValues(n uint64) (*rawStore, error) {
 	o := pebbleOptions()
-	o.CacheSize = max(1<<20, int64(n)*(8<<10)/10)
+	o.CacheSize = int64(n)*(8<<10)/10 + tableCache
 	raw, err := b.openPebble(o)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -57,6 +58,13 @@ func describeMachine(b *bench) *machine {
 		}
 	}
 	return m
+}
+
+// busy reports whether something else kept half of a processor or more busy before the run.
+func (m *machine) busy() bool {
+	first, _, _ := strings.Cut(m.load, " ")
+	load, err := strconv.ParseFloat(first, 64)
+	return err == nil && load >= 0.5
 }
 
 // end notes the load and the time at the end.

@@ -30,14 +30,23 @@ stored: such a row tells what storing costs.
 
 `
 
+const busyWarning = `**Other programs kept this machine busy when this page was made. Figures of time are not to be relied on.**
+
+`
+
 // writePage writes BENCHMARKS.md and the plots.
 func writePage(docs string, about *machine, results []result) error {
 	var out strings.Builder
 	out.WriteString(pageIntro)
+	if about.busy() {
+		out.WriteString(busyWarning)
+	}
 	out.WriteString("| | |\n|---|---|\n")
 	for _, line := range about.lines() {
 		fmt.Fprintf(&out, "| %s | %s |\n", line[0], escape(line[1]))
 	}
+	met, all := countMet(results)
+	fmt.Fprintf(&out, "\n%d of %d figures are as they must be.\n", met, all)
 	var errs []error
 	for _, r := range results {
 		r.markdown(&out)

@@ -152,18 +152,32 @@ func (r *result) text() string {
 	return out.String()
 }
 
-// verdict counts the figures that are as they must be, and lists the others.
-func verdict(results []result) string {
-	var out strings.Builder
-	met, all := 0, 0
+// countMet counts the figures that are as they must be, and all that must be something.
+func countMet(results []result) (met, all int) {
 	for _, r := range results {
 		for _, row := range r.rows {
-			if row.must == nil {
-				continue
+			if row.must != nil {
+				all++
 			}
-			all++
 			if ok, known := row.met(); ok && known {
 				met++
+			}
+		}
+	}
+	return met, all
+}
+
+// verdict tells how many figures are as they must be, and lists the others.
+func verdict(results []result) string {
+	met, all := countMet(results)
+	if all == 0 {
+		return ""
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n%d of %d figures are as they must be\n", met, all)
+	for _, r := range results {
+		for _, row := range r.rows {
+			if ok, known := row.met(); row.must == nil || ok && known {
 				continue
 			}
 			cells := row.cells()
@@ -171,10 +185,7 @@ func verdict(results []result) string {
 				r.topic.name, row.what, cells[2], row.unit, orDash(cells[5]), cells[7], cells[8])
 		}
 	}
-	if all == 0 {
-		return ""
-	}
-	return fmt.Sprintf("\n%d of %d figures are as they must be\n%s", met, all, out.String())
+	return out.String()
 }
 
 func orDash(text string) string {

@@ -39,14 +39,16 @@ func measureServer(addr string, c command, pipeline int, during time.Duration, n
 				return
 			}
 			defer func() { _ = conn.Close() }() // nothing is lost
-			p := pipelines{conn: conn, in: bufio.NewReaderSize(conn, 16<<10), x: uint64(i) + uint64(time.Now().UnixNano())}
+			answered := func() {
+				if counting.Load() {
+					counted.Add(uint64(c.items))
+				}
+			}
+			p := pipelines{answered: answered, conn: conn, in: bufio.NewReaderSize(conn, 16<<10), x: uint64(i) + uint64(time.Now().UnixNano())}
 			for !stop.Load() {
 				if err := p.send(c, pipeline, next.Add(uint64(pipeline))-uint64(pipeline)); err != nil {
 					errs <- err
 					return
-				}
-				if counting.Load() {
-					counted.Add(uint64(pipeline * c.items))
 				}
 			}
 		})
@@ -68,6 +70,8 @@ type pipelines struct {
 	in   *bufio.Reader
 	out  []byte
 	x    uint64 // random numbers
+
+	answered func() // if not nil, is called for each reply
 }
 
 // send sends a pipeline, and reads the replies.
@@ -83,6 +87,9 @@ func (p *pipelines) send(c command, n int, first uint64) error {
 	for range n {
 		if err := p.skipReply(); err != nil {
 			return fmt.Errorf("reply of %s: %w", c.name, err)
+		}
+		if p.answered != nil {
+			p.answered()
 		}
 	}
 	return nil

@@ -194,25 +194,34 @@ func TestAddMany_known(t *testing.T) {
 	}
 }
 
-// Items added many at a time take about 8 bytes of log each, however many bits they set.
+// Items added many at a time take 8 bytes of log each at most, fewer where a bitmap is shorter.
 func TestAddMany_logBytes(t *testing.T) {
-	db := open(t, "", nil)
+	db := open(t, "", &kv.Options{Seed: 3})
 	defer closeDB(t, db)
 	items := make([]uint64, 65_536)
 	for i := range items {
 		items[i] = uint64(i)
 	}
-	for i, rate := range []float64{0.01, 1e-6} {
+	for i, c := range []struct {
+		capacity   uint64
+		rate, most float64
+	}{
+		{10_000_000, 1e-6, 8.5}, {10_000_000, 0.01, 7.7}, {1_000_000, 1e-6, 7.5}, {1_000_000, 0.01, 8.3}, // items
+		{200_000, 0.01, 4.2}, {100_000, 0.01, 2.2}, {100_000, 1e-6, 6.3}, {20_000, 1e-6, 4.2}, {6000, 0.01, 1.5}, // bits
+	} {
 		f := bloomext.New(db, fmt.Sprint(i))
-		if err := f.Reserve(bloomext.Config{Capacity: 1_000_000, ErrorRate: rate}); err != nil {
+		if err := f.Reserve(bloomext.Config{Capacity: c.capacity, ErrorRate: c.rate}); err != nil {
 			t.Fatal(err)
 		}
+		some := items[:min(uint64(len(items)), c.capacity)]
 		wrote := logged(t, db, func() error {
-			_, err := f.AddManyUint64(items, nil)
+			_, err := f.AddManyUint64(some, nil)
 			return err
 		})
-		if perItem := float64(wrote) / float64(len(items)); perItem > 8.5 {
-			t.Errorf("at a rate of %g an item takes %.1f bytes of log, want at most 8.5", rate, perItem)
+		perItem := float64(wrote) / float64(len(some))
+		t.Logf("capacity %d, rate %g: %.2f bytes of log for each of %d items", c.capacity, c.rate, perItem, len(some))
+		if perItem > c.most {
+			t.Errorf("capacity %d, rate %g: an item takes %.2f bytes of log, want at most %.1f", c.capacity, c.rate, perItem, c.most)
 		}
 	}
 }
@@ -247,5 +256,80 @@ func TestAddMany_almostFull(t *testing.T) {
 	present := make([]bool, len(many))
 	if err := f.MayContainManyUint64(many, present); err != nil || slices.Contains(present, false) {
 		t.Errorf("items are missing, %v", err)
+	}
+}
+
+// A copy and a merge have the items that their commit has added before.
+func TestAddStaged_copied(t *testing.T) {
+	db := open(t, "", &kv.Options{InMemory: true, Durability: kv.NoSync})
+	defer func() { _ = db.Close() }()
+	f, copied, merged := bloomext.New(db, "f"), bloomext.New(db, "copied"), bloomext.New(db, "merged")
+	if err := f.Reserve(bloomext.Config{Capacity: 1_000_000, ErrorRate: 0.0001}); err != nil {
+		t.Fatal(err)
+	}
+	items := make([][]byte, 20_000)
+	for i := range items {
+		items[i] = fmt.Append(nil, i)
+	}
+	err := db.Write(kv.NoSync, [][]byte{[]byte("f"), []byte("copied"), []byte("merged")}, func(w *kv.Writer) error {
+		if _, err := f.AddStaged(w, items, make([]bool, len(items))); err != nil {
+			return err
+		}
+		if ok, err := w.Copy(t.Context(), []byte("f"), []byte("copied"), false); !ok || err != nil {
+			return fmt.Errorf("copied: %v, %w", ok, err)
+		}
+		return merged.MergeStaged(t.Context(), w, f)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []*bloomext.Filter{f, copied, merged} {
+		present := make([]bool, len(items))
+		if err := x.MayContainMany(items, present); err != nil || slices.Contains(present, false) {
+			t.Errorf("items are missing, %v", err)
+		}
+	}
+	if report, err := db.Check(t.Context()); err != nil || len(report.Problems) > 0 {
+		t.Errorf("%v, %v", report, err)
+	}
+}
+
+// What BatchSize says fits into what is left of a commit, also while the filter grows.
+func TestBatchSize_whileGrowing(t *testing.T) {
+	for _, share := range []int{10, 14, 17, 18, 19, 20, 21, 22, 24, 26} {
+		db := open(t, "", &kv.Options{InMemory: true, MemTableSize: 1 << 20, Durability: kv.NoSync})
+		f := bloomext.New(db, "f")
+		const capacity = 100_000
+		if err := f.Reserve(bloomext.Config{Capacity: capacity, ErrorRate: 1e-9, Expansion: 1}); err != nil {
+			t.Fatal(err)
+		}
+		items := make([][]byte, 3*capacity)
+		for i := range items {
+			items[i] = fmt.Append(nil, i)
+		}
+		next := capacity - 1640*share
+		if _, err := f.AddMany(items[:next], nil); err != nil {
+			t.Fatal(err)
+		}
+		batches := 0
+		err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+			for {
+				size, err := f.BatchSize(w)
+				if err != nil || size == 0 {
+					return err
+				}
+				size = min(size, len(items)-next)
+				if _, err := f.AddStaged(w, items[next:][:size], make([]bool, size)); err != nil {
+					return err
+				}
+				next, batches = next+size, batches+1
+			}
+		})
+		if err != nil {
+			t.Errorf("share %d: after %d batches: %v", share, batches, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

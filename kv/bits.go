@@ -122,7 +122,7 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 	w.grow(4 * ones)
 	w.bitCount += ones
 	b := &w.bits[staged]
-	// A small commit has bits alone, and so has what may be taken back.
+	// A small commit cannot have items, and items cannot be taken back.
 	if w.savepoint.id == 0 && w.bitCount > storage.MaxSmallBits && b.AddItems(layout, hashes, added, items, ones) {
 		return items, ones, w.fits()
 	}

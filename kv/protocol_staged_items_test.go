@@ -2,6 +2,7 @@ package kv_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -24,6 +25,38 @@ func itemsOf(rng *rand.Rand, l *kv.Layer, blk uint64, n int) (*probe.Layout, []u
 		}
 	}
 	return &layout, hashes
+}
+
+// A few items may come after many of the same block.
+func TestStaged_fewItemsAfterMany(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	rng := rand.New(rand.NewPCG(7, 8))
+	spec := s.layer("k").Spec()
+	layout, err := probe.NewLayout(spec.Blocks, uint64(spec.Lines), 6, 1)
+	s.must(err)
+	var hashes []uint64
+	for len(hashes) < 601 {
+		if h := rng.Uint64(); h < math.MaxUint64/spec.Blocks {
+			hashes = append(hashes, h)
+		}
+	}
+	added := make([]bool, len(hashes))
+	s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
+		l := o.Layers()[0]
+		for _, part := range [][]uint64{hashes[:20], hashes[20:600], hashes[600:]} { // the bits of so many take less
+			if _, _, err := w.SetItems(o, l, &layout, 0, part, added[:len(part)]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
+		if err := w.HasItems(o, o.Layers()[0], &layout, hashes, added); err != nil || slices.Contains(added, false) {
+			return fmt.Errorf("items are missing, %w", err)
+		}
+		return nil
+	}))
 }
 
 // SetItems stages what SetBits stages of the items one after the other, and answers the same, on top of what is

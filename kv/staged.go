@@ -315,6 +315,9 @@ func (w *Writer) fits() error {
 func (w *Writer) Room() int {
 	const most = 128 // bytes of a counter's or a block's key, lengths, and counters
 	n := w.leastSize() + most*(len(w.staged)+len(w.layers)+len(w.bits)+len(w.slots)+len(w.drops))
+	for i := range w.bits {
+		n += w.bits[i].Growth() // a lookup may expand the items of a block
+	}
 	for _, a := range w.attributes {
 		n += storage.PerEntry + most + len(a.name) + len(a.value)
 	}

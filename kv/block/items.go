@@ -9,15 +9,16 @@ import (
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
-// An operand of items names the items of a Bloom filter that it adds, by their hashes, in place of the bits that these
-// set. An item takes 5 to 8 bytes; its bits would take 9 at an error rate of 1 % and 30 at 1e-6. The bits follow from
-// the hash and the layout of the filter's layer, see package probe.
+// An operand of items has the hashes of items that are added to a Bloom filter, in place of the bits that they set. An
+// item takes 4 to 8 bytes. Its bits take 9 at an error rate of 1 %, and 30 at 1e-6; but 1 to 2 bytes, if so many items
+// of a block are added at once that a bitmap is shorter. The bits follow from the hash and from the layout of the
+// filter's layer, see package probe.
 
 var errItems = errors.New("items cut short or out of range")
 
-// AppendItemsOperand appends the operand "set the bits of these items" to dst and returns the extended slice. The items
-// are given by their hashes, in any order. All must be in block blk of a layer with the given layout, which must be one
-// of bits.
+// AppendItemsOperand appends the operand "set the bits of these items" to dst and returns the extended slice. The
+// items are given by their hashes, in any order. All must be in block blk of a layer with the given layout of bits. If
+// one is not, no reader can decode the operand.
 func AppendItemsOperand(dst []byte, layout *probe.Layout, blk uint64, hashes []uint64) []byte {
 	dst = append(dst, kindItems, byte(layout.Lines), layout.Hashes, layout.LinesPerItem)
 	dst = binary.AppendUvarint(dst, layout.Blocks)
@@ -108,7 +109,7 @@ func (v *value) parseItems(r reader) error {
 	}
 	items := v.items
 	for h, ok := items.next(); ok; h, ok = items.next() {
-		if in, _ := layout.Block(h); in != blk || h < v.items.first {
+		if in, _ := layout.Block(h); in != blk {
 			return errItems
 		}
 	}

@@ -86,7 +86,7 @@ var memory = []mutation{
 	{name: "a copy lacks items of its commit", pkg: "./bloomext", tests: "^TestAddStaged_copied$", edits: []edit{{"kv/block/bitset.go",
 		"		s.layout.Set(words, h)\n", "		_ = h\n"}}},
 	{name: "room forgets that items may be expanded", pkg: "./bloomext", tests: "^TestBatchSize_whileGrowing$", edits: []edit{{"kv/staged.go",
-		"		n += w.bits[i].Growth() // a lookup may expand the items of a block\n", ""}}},
+		"		n += w.bits[i].Growth() // a lookup may expand the items of a block\n", "		_ = i\n"}}},
 	{name: "a bitmap is not taken for shorter than items", pkg: "./bloomext", tests: "^TestAddMany_logBytes$", edits: []edit{{"kv/block/bitset.go",
 		"5*min(least, lines*lineBytes)", "5*least"}}},
 	inItems("a block of bits takes items", edit{"kv/block/bitset.go",

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -132,7 +133,7 @@ func rottenStores(t *testing.T) map[string]*rotten {
 	disk := kvtest.NewDisk()
 	must(t, faultfs.MakeDir(disk))
 	var tables sync.Mutex // taken while none may be made
-	var flushes, reused atomic.Int64
+	var flushes, logs, reused atomic.Int64
 	fs := &faultfs.FS{FS: disk, Before: func(s faultfs.Site, _ string) error {
 		switch s {
 		case faultfs.Site{Op: "create", Class: "sst"}:
@@ -140,7 +141,10 @@ func rottenStores(t *testing.T) map[string]*rotten {
 			defer tables.Unlock()
 		case faultfs.Site{Op: "sync", Class: "MANIFEST"}:
 			flushes.Add(1)
+		case faultfs.Site{Op: "create", Class: "log"}:
+			logs.Add(1)
 		case faultfs.Site{Op: "reuse", Class: "log"}:
+			logs.Add(1)
 			reused.Add(1)
 		}
 		return nil
@@ -155,9 +159,18 @@ func rottenStores(t *testing.T) map[string]*rotten {
 	for before := flushes.Load(); flushes.Load() == before; {
 		r.write(t, db, "in a table", 10)
 	}
-	tables.Lock()
-	for before := reused.Load(); reused.Load() == before; {
-		r.write(t, db, "in the log", 10)
+	for before := reused.Load(); ; tables.Unlock() {
+		// While no table may be made there is room for one more memtable, so none may be waiting to be written now.
+		for memtables(t, db) > 1 {
+			time.Sleep(time.Millisecond)
+		}
+		tables.Lock()
+		for n := logs.Load(); logs.Load() == n; {
+			r.write(t, db, "in the log", 10)
+		}
+		if reused.Load() > before {
+			break
+		}
 	}
 	r.write(t, db, "at the end of the log", 20)
 	stores := map[string]*rotten{
@@ -169,6 +182,14 @@ func rottenStores(t *testing.T) map[string]*rotten {
 	must(t, db.Close())
 	stores["closed"] = r
 	return stores
+}
+
+// memtables returns how many memtables a store has.
+func memtables(t *testing.T, db *kv.DB) uint64 {
+	t.Helper()
+	m, err := db.Metrics()
+	must(t, err)
+	return m.MemTableBytes / uint64(tinyOptions(nil).MemTableSize)
 }
 
 // TestRot flips one bit of a store that was closed, or was not, and opens it: either the damage is noticed, or nothing is

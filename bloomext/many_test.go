@@ -141,7 +141,7 @@ func TestFilter_batchSize(t *testing.T) {
 			last := 1 << 30
 			for {
 				size, err := f.BatchSize(w)
-				if err != nil || size > last+last/2 { // it may be more, if the bits of items are fewer than they may be
+				if err != nil || size > last+last/2+1 { // it may be more, if the bits of items are fewer than they may be
 					return fmt.Errorf("a batch of %d items fits after one of %d: %w", size, last, err)
 				}
 				if first = max(first, size); size == 0 {

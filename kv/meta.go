@@ -30,7 +30,6 @@ func (db *DB) readKeyCounts() error {
 		}
 		db.groups[i].Store(n)
 		db.keys.Add(n)
-		db.strings.Stored(uint64(i)<<(64-keyLockBits), n)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func Open(dir string, options *Options) (*DB, error) {
 	if dir == "" && !opts.InMemory && opts.FS == vfs.Default {
 		return nil, fmt.Errorf(`%w: the directory is "": name one, or set InMemory`, ErrOptions)
 	}
-	db := &DB{opts: opts, opened: opts.Clock(), idle: make(chan struct{}, 1), strings: hot.New(opts.StringCacheSize)}
+	db := &DB{opts: opts, opened: opts.Clock(), idle: make(chan struct{}, 1)}
 	db.registry, _ = newRegistry(opts.Modules) // withDefaults has looked for errors
 	if opts.Modules != nil {
 		db.running = opts.Modules.Attach(db)
@@ -45,6 +45,7 @@ func Open(dir string, options *Options) (*DB, error) {
 		return nil, err
 	}
 	db.dir, db.meta = db.store.Dir, db.store.Meta
+	db.strings = hot.New(opts.StringCacheSize, db.store.Fresh)
 	if err := db.readMeta(); err != nil {
 		return nil, errors.Join(err, db.closeStore())
 	}

@@ -11,9 +11,11 @@
 //     since. So no commit has changed the key between the answer and Fill.
 //   - The caller sees to it that no two commits that change a key overlap.
 //
-// The cache also knows of keys that are missing. It counts the keys that Pebble has, and keeps an entry without a value
-// for a key whose value it may not keep. While no commit is between Begin and End, and there are as many entries as
-// keys, each key has an entry: a key without one is missing. That makes the first SET of a key as fast as the next.
+// The cache of a store that was empty at first also knows of keys that are missing. It counts the keys that Pebble has,
+// and keeps an entry without a value for a key whose value it may not keep. While no commit is between Begin and End,
+// and there are as many entries as keys, each key has an entry: a key without one is missing. That makes the first SET
+// of a key as fast as the next. A count that another process has stored is not trusted for it: in a store that was not
+// empty, no key is taken for missing until a commit has removed all keys.
 //
 // The memory is bounded: the entries of a shard lie in one ring of bytes, without pointers, and an index of buckets
 // leads to them. When the ring is full, the oldest entry has to go. If it was found since it was put there, it goes
@@ -41,8 +43,9 @@ const (
 	leastShare = 64 << 10
 )
 
-// New returns a cache that takes so many bytes of memory at most; nil if they are too few to be of use.
-func New(budget int64) *Cache {
+// New returns a cache that takes so many bytes of memory at most; nil if they are too few to be of use. Empty says that
+// Pebble has no keys.
+func New(budget int64, empty bool) *Cache {
 	const least = 4 << 10
 	if budget < least {
 		return nil
@@ -54,20 +57,15 @@ func New(budget int64) *Cache {
 	c := &Cache{shards: make([]shard, n), shift: shift, limits: limitsOf(budget / int64(n))}
 	for i := range c.shards {
 		c.shards[i].version = 1 // a Token is not 0
+		if !empty {
+			c.shards[i].total = uncounted
+		}
 	}
 	return c
 }
 
 func (c *Cache) shardOf(hash uint64) *shard {
 	return &c.shards[hash>>c.shift] // with one shard the shift is 64, which leaves 0
-}
-
-// Stored tells a new cache that Pebble has so many more keys whose hashes begin as this one does, in the bits that
-// choose a shard.
-func (c *Cache) Stored(hash, keys uint64) {
-	if c != nil {
-		c.shardOf(hash).total += int64(keys)
-	}
 }
 
 // Found is what a lookup finds out about a key.
@@ -160,7 +158,7 @@ func (c *Cache) End(hash uint64, key []byte, now Change, known bool) {
 	defer s.mu.Unlock()
 	s.commits--
 	if !known {
-		s.total = math.MaxInt64 / 2 // never as many as the entries
+		s.total = uncounted
 	} else if now.Has != now.Had {
 		s.total += count(now.Has) - count(now.Had)
 	}
@@ -256,11 +254,14 @@ type shard struct {
 	mu      sync.Mutex
 	version Token // goes up with every Begin
 	commits int   // commits between Begin and End
-	total   int64 // the keys that Pebble has, as of the last End
+	total   int64 // the keys that Pebble has, as of the last End; uncounted if that is not known
 	store
 	hits, misses uint64
 	_            [16]byte // keeps neighbours in other cache lines
 }
+
+// uncounted is more than the entries of a shard will ever be, whatever commits add or remove.
+const uncounted = math.MaxInt64 / 2
 
 func (s *shard) begin() {
 	s.version++

@@ -46,7 +46,7 @@ func (c tested) want(t *testing.T, key string, found hot.Found, value string) {
 }
 
 func TestCache_commit(t *testing.T) {
-	c := tested{hot.New(1 << 20)}
+	c := tested{hot.New(1<<20, true)}
 	c.want(t, "k", hot.Nothing, "")
 	c.begin("k")
 	c.want(t, "k", hot.Unknown, "")
@@ -70,7 +70,7 @@ func TestCache_commit(t *testing.T) {
 }
 
 func TestCache_failedCommit(t *testing.T) {
-	c := tested{hot.New(1 << 20)}
+	c := tested{hot.New(1<<20, true)}
 	c.set("k", "one")
 	c.begin("k")
 	c.end("k", hot.Change{Had: true, Has: true, Value: []byte("two"), Keep: true}, false)
@@ -84,7 +84,7 @@ func TestCache_failedCommit(t *testing.T) {
 }
 
 func TestCache_fill(t *testing.T) {
-	c := tested{hot.New(4 << 10)} // one shard
+	c := tested{hot.New(4<<10, true)} // one shard
 	c.Stored(0, 3)
 	_, _, _, token := c.get("k")
 	c.fill(token, "k", "one")
@@ -115,7 +115,7 @@ func TestCache_fill(t *testing.T) {
 
 // A key that is missing is known to be missing only if every key has an entry.
 func TestCache_missing(t *testing.T) {
-	c := tested{hot.New(4 << 10)}
+	c := tested{hot.New(4<<10, true)}
 	c.Stored(0, 2)
 	c.want(t, "missing", hot.Unknown, "")
 	_, _, _, token := c.get("a")
@@ -134,9 +134,24 @@ func TestCache_missing(t *testing.T) {
 	c.want(t, "another", hot.Unknown, "")
 }
 
+// In a store that had keys at first, no key is known to be missing before all were removed.
+func TestCache_uncounted(t *testing.T) {
+	c := tested{hot.New(4<<10, false)}
+	c.want(t, "missing", hot.Unknown, "")
+	c.set("a", "v")
+	c.begin("b")
+	c.end("b", hot.Change{Had: true}, true)
+	c.want(t, "missing", hot.Unknown, "")
+	c.want(t, "a", hot.String, "v")
+	c.BeginAll()
+	c.EndAll(true)
+	c.want(t, "missing", hot.Nothing, "")
+	c.want(t, "a", hot.Nothing, "")
+}
+
 // Keys whose hashes are the same are different keys, and no more of them stay than two buckets hold.
 func TestCache_sameHash(t *testing.T) {
-	c := hot.New(1 << 20)
+	c := hot.New(1<<20, true)
 	for i := range 100 {
 		key := fmt.Append(nil, i)
 		c.Begin(7, key)
@@ -152,7 +167,7 @@ func TestCache_sameHash(t *testing.T) {
 
 // As long as there is memory, every key stays: so it is known which are missing.
 func TestCache_allStay(t *testing.T) {
-	c := tested{hot.New(8 << 20)}
+	c := tested{hot.New(8<<20, true)}
 	for i := range 100_000 {
 		c.set(fmt.Sprint("a key of some length ", i), "v")
 	}
@@ -163,7 +178,7 @@ func TestCache_allStay(t *testing.T) {
 }
 
 func TestCache_none(t *testing.T) {
-	c := tested{hot.New(-1)}
+	c := tested{hot.New(-1, true)}
 	if c.Cache != nil {
 		t.Fatal("a cache without memory")
 	}
@@ -181,7 +196,7 @@ func TestCache_none(t *testing.T) {
 }
 
 func TestCache_stats(t *testing.T) {
-	c := tested{hot.New(1 << 20)}
+	c := tested{hot.New(1<<20, true)}
 	c.set("k", "v")
 	c.get("k")
 	c.get("other")
@@ -200,7 +215,7 @@ func TestCache_stats(t *testing.T) {
 func TestCache_model(t *testing.T) {
 	for _, budget := range []int64{4 << 10, 64 << 10, 300 << 10} {
 		random := rand.New(rand.NewPCG(1, uint64(budget)))
-		c := tested{hot.New(budget)}
+		c := tested{hot.New(budget, true)}
 		type stored struct {
 			value  string
 			expiry int64
@@ -270,7 +285,7 @@ func TestCache_model(t *testing.T) {
 
 // The keys that lookups find again stay when many others pass by.
 func TestCache_keepsWhatIsFound(t *testing.T) {
-	c := tested{hot.New(64 << 10)}
+	c := tested{hot.New(64<<10, true)}
 	for i := range 100 {
 		c.set(fmt.Sprint("found ", i), "v")
 	}
@@ -293,7 +308,7 @@ func TestCache_keepsWhatIsFound(t *testing.T) {
 // older one than it has found before.
 func TestCache_neverStale(t *testing.T) {
 	const keys, writers, readers, commits = 16, 2, 4, 3_000
-	c := tested{hot.New(4 << 10)}
+	c := tested{hot.New(4<<10, true)}
 	var locks [keys]sync.Mutex
 	var pebble, acknowledged [keys]atomic.Uint64
 	name := func(i int) string { return fmt.Sprint("key ", i, string(make([]byte, 100))) } // too many to keep all

@@ -91,6 +91,7 @@ func (s *Store) open() (err error) {
 	if err != nil || !fresh {
 		return err
 	}
+	s.Fresh = true
 	// Pebble writes the first log of a new database in the oldest format, whatever format is asked for. So that log
 	// gets the metadata alone, and Pebble is opened once more.
 	if err := s.writeMeta(); err != nil {

@@ -49,6 +49,8 @@ type Options struct {
 type Store struct {
 	// Meta is the store's identity.
 	Meta format.StoreMeta
+	// Fresh is true if Open has made the store.
+	Fresh bool
 
 	// Dir is the store's directory.
 	Dir string

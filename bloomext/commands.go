@@ -88,7 +88,7 @@ func handleOf(c *module.Call) *Filter {
 	return filterOf(c, c.Args[0])
 }
 
-// recalled is handleOf for a command of one item, which can often answer from memory.
+// recalled is handleOf for a command that looks up or adds one item, which can often answer from memory.
 func recalled(c *module.Call) *Filter {
 	return &Filter{h: scalableext.Recalled(c, c.Args[0], noFilter), level: c.Level()}
 }

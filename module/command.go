@@ -13,7 +13,7 @@ type Flags uint16
 const (
 	Write Flags = 1 << iota
 	ReadOnly
-	DenyOOM // may make the store larger
+	DenyOOM // may make the store larger; COMMAND and the reference tell it, nothing else uses it
 	Fast    // takes constant time, or nearly, such as a look at each layer of a filter
 	Admin
 	ModuleFlag // from a module, not built in

@@ -1,6 +1,9 @@
 package bloomext
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
@@ -182,6 +185,7 @@ func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 const (
 	blockBytes = 256 + 32
 	bitBytes   = 2
+	knownBytes = 4 // for what the caller of AddFitting stages of an item that the filter has
 )
 
 // group is the number of lookups that wait for memory at the same time.
@@ -252,6 +256,51 @@ func (f *Filter) AddStaged(w *kv.Writer, items [][]byte, added []bool) (n int, e
 		return 0, err
 	}
 	return stageMany(f.h, w, items, added, hash.Function.Sum)
+}
+
+// AddFitting is AddStaged for as many of the items, from the first on, as surely fit into the commit, but for at least
+// so many. Without an error, n is their number. Items that the filter has take little of the commit, so n may be much
+// larger than BatchSize.
+func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least int) (n int, err error) {
+	if err := scalableext.SameLength(len(items), added); err != nil {
+		return 0, err
+	}
+	size, err := f.BatchSize(w)
+	if err != nil {
+		return 0, err
+	}
+	if size = max(size, least); size >= len(items) {
+		return stageMany(f.h, w, items, added, hash.Function.Sum)
+	}
+	c, err := f.h.Staged(w)
+	if err != nil {
+		return 0, err
+	}
+	clear(added)
+	// Half of the room is for items that the filter has.
+	items = items[:min(max(least, size*blockBytes/(2*knownBytes)), len(items))]
+	s := stager{w: w, c: c}
+	absent, err := s.absent(scalableext.Sorted(items, c.hash, hash.Function.Sum, c.block), 0)
+	if err != nil {
+		return 0, err
+	}
+	slices.SortFunc(absent, func(a, b scalableext.BatchItem) int { return cmp.Compare(a.I, b.I) })
+	end := len(items)
+	if size = max(least, size-knownBytes*len(items)/blockBytes); size < len(absent) {
+		absent, end = absent[:size], absent[size].I
+	}
+	part, answers := make([][]byte, len(absent)), make([]bool, len(absent))
+	for i, item := range absent {
+		part[i] = items[item.I]
+	}
+	n, err = stageMany(f.h, w, part, answers, hash.Function.Sum)
+	for i, item := range absent {
+		added[item.I] = answers[i]
+	}
+	if n < len(absent) {
+		end = absent[n].I
+	}
+	return end, err
 }
 
 // few is the number of items below which it is not worth sorting them.

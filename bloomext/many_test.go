@@ -1,6 +1,7 @@
 package bloomext_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -331,5 +332,100 @@ func TestBatchSize_whileGrowing(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// AddFitting answers as Add does, and known items take no room of a commit, also in a filter that is full.
+func TestAddFitting(t *testing.T) {
+	db := open(t, "", &kv.Options{InMemory: true, MemTableSize: 256 << 10, Durability: kv.NoSync, Seed: 6})
+	defer closeDB(t, db)
+	const capacity = 5000
+	many, single := bloomext.New(db, "many"), bloomext.New(db, "single")
+	for _, f := range []*bloomext.Filter{many, single} {
+		if err := f.Reserve(bloomext.Config{Capacity: capacity, ErrorRate: 1e-6, Expansion: 1000}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint64(capacity) { // makes it full
+			if _, err := f.AddUint64(i); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	random := rand.New(rand.NewPCG(11, 12))
+	for _, share := range []int{0, 100, 1} { // percent of the items that are new
+		items := make([][]byte, 20_000)
+		for i := range items {
+			item := random.Uint64N(capacity)
+			if random.IntN(100) < share {
+				item = uint64(share)<<32 + random.Uint64N(20_000) // some come again
+			}
+			items[i] = binary.LittleEndian.AppendUint64(nil, item)
+		}
+		added, want := make([]bool, len(items)), make([]bool, len(items))
+		calls := 0
+		for next := 0; next < len(items); {
+			err := db.Write(kv.NoSync, [][]byte{[]byte("many")}, func(w *kv.Writer) error {
+				for least := 1; next < len(items); least = 0 {
+					calls++
+					n, err := many.AddFitting(w, items[next:], added[next:], least)
+					if n == 0 || err != nil {
+						return err
+					}
+					next += n
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, item := range items {
+			var err error
+			if want[i], err = single.Add(item); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(added, want) {
+			t.Errorf("%d %% new items: other answers than those of Add", share)
+		}
+		if share == 0 && calls > 10 {
+			t.Errorf("%d known items took %d calls, want few", len(items), calls)
+		}
+	}
+}
+
+// If a filter has no room for an item, AddFitting returns the number of items before it, those that are known included.
+func TestAddFitting_full(t *testing.T) {
+	db := open(t, "", &kv.Options{InMemory: true, MemTableSize: 1 << 20, Durability: kv.NoSync, Seed: 6})
+	defer closeDB(t, db)
+	f := bloomext.New(db, "f")
+	if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 1e-6, NonScaling: true}); err != nil {
+		t.Fatal(err)
+	}
+	items := make([][]byte, 20_000)
+	for i := range items {
+		items[i] = fmt.Append(nil, i%998)
+	}
+	if _, err := f.AddMany(items[:998], nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range []int{100, 15_000, 16_000, 17_000} { // there is room for two
+		items[at] = fmt.Append(nil, 2000+i)
+	}
+	added := make([]bool, len(items))
+	err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+		n, err := f.AddFitting(w, items, added, 1)
+		if n != 16_000 || !errors.Is(err, bloomext.ErrFull) {
+			return fmt.Errorf("AddFitting = %d, %w", n, err)
+		}
+		return nil
+	})
+	for i, is := range added {
+		if is != (i == 100 || i == 15_000) {
+			t.Errorf("item %d is new: %v", i, is)
+		}
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -72,23 +72,24 @@ func (w *Writer) HasBits(o *Object, l *Layer, blk uint64, positions []uint16) (b
 
 // HasItems sets found[i] to whether all bits of the item with hash hashes[i] are set, by a commit or this writer. It is
 // fastest if items of one block follow each other.
-func (w *Writer) HasItems(o *Object, l *Layer, layout *probe.Layout, hashes []uint64, found []bool) (err error) {
+func (w *Writer) HasItems(o *Object, l *Layer, layout *probe.Layout, hashes []uint64, found []bool) error {
 	var buf [probe.MaxHashes]uint16
-	var first *probe.Line
-	blk, staged := uint64(0), false
-	for i, h := range hashes {
-		of, rest := layout.Block(h)
-		if first == nil || of != blk {
-			if first, err = w.block(o, l, of); err != nil {
+	for len(hashes) > 0 {
+		blk, n := layout.SameBlock(hashes)
+		first, err := w.block(o, l, blk)
+		if err != nil {
+			return err
+		}
+		layout.TestAll(first, hashes[:n], found)
+		for i := 0; i < n && w.findBits(l, blk) >= 0; i++ {
+			if found[i] {
+				continue
+			}
+			if found[i], err = w.HasBits(o, l, blk, layout.AppendPositions(buf[:0], hashes[i])); err != nil {
 				return err
 			}
-			blk, staged = of, w.findBits(l, of) >= 0
 		}
-		if found[i] = layout.Test(first, rest, h); staged && !found[i] {
-			if found[i], err = w.HasBits(o, l, blk, layout.AppendPositions(buf[:0], h)); err != nil {
-				return err
-			}
-		}
+		hashes, found = hashes[n:], found[n:]
 	}
 	return nil
 }

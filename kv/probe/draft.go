@@ -36,7 +36,7 @@ func (d *Draft) Release() {
 // is read several times as fast in order. Else it first loads a word of the first line of each item, so that it does
 // not wait for the memory of one item after the other.
 func (l *Layout) Prepare(d *Draft, hashes []uint64) {
-	if len(hashes)*int(l.LinesPerItem) >= int(l.Lines)/2 {
+	if l.needMany(len(hashes)) {
 		for i := range uint64(l.Lines) {
 			d.copy(i)
 		}

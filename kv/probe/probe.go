@@ -20,6 +20,10 @@ func lineAt(first *Line, i uint64) *Line {
 	return (*Line)(unsafe.Add(unsafe.Pointer(first), i*(lineBits/8)))
 }
 
+// manyLines is the share of a block's lines, one in so many, from which on it is faster to read the whole block in
+// order than only the lines that items need.
+const manyLines = 8
+
 const (
 	probeBits     = 9  // bits of hash that a probe takes; 2^9 is lineBits
 	headProbes    = 3  // probes taken from the hash itself, the lowest bits first
@@ -171,6 +175,45 @@ func (l *Layout) Touch(first *Line, rest uint64) uint64 {
 	i, _ := bits.Mul64(rest, uint64(l.Lines))
 	return atomic.LoadUint64(&lineAt(first, i)[0])
 }
+
+// TestAll sets found[i] to what Test answers for the item with hash hashes[i]. All items must be in the block that begins
+// with first. It reads the block's memory ahead: one item after the other would wait for each of its lines.
+func (l *Layout) TestAll(first *Line, hashes []uint64, found []bool) {
+	l.fetch(first, hashes)
+	for i, h := range hashes {
+		_, rest := l.Block(h)
+		found[i] = l.Test(first, rest, h)
+	}
+}
+
+// fetch loads a word of each line that items may need, so that the processor waits for all of them at the same time.
+// Unless the items are few, these are all lines of the block: memory is read several times as fast in order.
+func (l *Layout) fetch(first *Line, hashes []uint64) {
+	if !l.needMany(len(hashes)) {
+		for _, h := range hashes {
+			_, rest := l.Block(h)
+			l.Touch(first, rest)
+		}
+		return
+	}
+	for i := range uint64(l.Lines) {
+		atomic.LoadUint64(&lineAt(first, i)[0])
+	}
+}
+
+// SameBlock returns the block of the item with the first hash, and how many items, from the first on, are in it.
+func (l *Layout) SameBlock(hashes []uint64) (blk uint64, n int) {
+	blk, _ = l.Block(hashes[0])
+	for n = 1; n < len(hashes); n++ {
+		if of, _ := l.Block(hashes[n]); of != blk {
+			break
+		}
+	}
+	return blk, n
+}
+
+// needMany reports whether it is faster to read a block in order than the lines of so many items.
+func (l *Layout) needMany(items int) bool { return items*int(l.LinesPerItem) >= int(l.Lines)/manyLines }
 
 // AppendPositions appends to dst where the bits of the item with hash h are in its block: 1 to l.Hashes positions
 // below l.BlockWords()*64, ascending and each once. Position p is bit p%64 of word p/64 of the block. In a layer of

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -416,4 +417,46 @@ func ExampleLayout_Test() {
 	// Output:
 	// apple true
 	// pear false
+}
+
+// TestAll answers as Test does, for few items and for many. SameBlock finds where the items of a block end.
+func TestLayout_testAll(t *testing.T) {
+	random := rand.New(rand.NewPCG(13, 14))
+	for _, c := range []struct{ blocks, lines, hashes, linesPerItem uint64 }{
+		{1, 1, 1, 1}, {7, 128, 7, 1}, {7, 128, 19, 3}, {7, 5, 13, 2},
+	} {
+		l := mustLayout(t, c.blocks, c.lines, c.hashes, c.linesPerItem)
+		for _, items := range []int{1, 10, 100, 1000} {
+			hashes := make([]uint64, items)
+			for i := range hashes {
+				hashes[i] = random.Uint64()
+			}
+			slices.Sort(hashes)
+			blocks := uint64(0)
+			for len(hashes) > 0 {
+				blk, n := l.SameBlock(hashes)
+				for i, h := range hashes {
+					if of, _ := l.Block(h); (of == blk) != (i < n) {
+						t.Fatalf("%+v: SameBlock found %d items, item %d is in block %d", c, n, i, of)
+					}
+				}
+				words := make([]uint64, l.BlockWords())
+				for i := 0; i < n; i += 2 {
+					l.Set(words, hashes[i])
+				}
+				found := make([]bool, n)
+				l.TestAll(probe.FirstLine(words), hashes[:n], found)
+				for i, h := range hashes[:n] {
+					_, rest := l.Block(h)
+					if want := l.Test(probe.FirstLine(words), rest, h); found[i] != want || i%2 == 0 && !want {
+						t.Fatalf("%+v: item %d of %d: %v, want %v", c, i, n, found[i], want)
+					}
+				}
+				hashes, blocks = hashes[n:], blocks+1
+			}
+			if blocks > c.blocks {
+				t.Errorf("%+v: %d blocks", c, blocks)
+			}
+		}
+	}
 }

@@ -120,7 +120,7 @@ var memory = []mutation{
 	inStaged("items that are refused leave bits", edit{"kv/bits.go",
 		"		if b.Add(p) && w.savepoint.id != 0 {\n", "		if b.Add(p) && w.savepoint.id != 0 && p == 0 {\n"}),
 	inStaged("an item whose bits are staged is not found", edit{"kv/bits.go",
-		"blk, staged = of, w.findBits(l, of) >= 0\n", "blk = of\n"}),
+		"		for i := 0; i < n && w.findBits(l, blk) >= 0; i++ {\n", "		for i := n; i < n; i++ {\n"}),
 
 	inStaged("each use keeps a copy of every block of slots", edit{"kv/slots.go",
 		"	b.logged, b.saved = w.savepoint.id, len(b.log)\n",

@@ -522,13 +522,8 @@ func (p *Pass) commit(level kv.Durability, stage func(*kv.Writer) error, others 
 // the filter, n is the number of lines before it, and full is the error. If that is the first line there is nothing
 // to commit, and the error is err.
 func (p *Pass) stage(w *kv.Writer, b *input.Batch) (n int, full, err error) {
-	size, err := p.filter.BatchSize(w)
-	if err != nil {
-		return 0, nil, err
-	}
-	lines := b.Items[:min(max(size, 1), len(b.Items))]
-	p.answers = append(p.answers[:0], make([]bool, len(lines))...)
-	n, err = p.filter.AddStaged(w, lines, p.answers)
+	p.answers = append(p.answers[:0], make([]bool, len(b.Items))...)
+	n, err = p.filter.AddFitting(w, b.Items, p.answers, 1)
 	if filters.HasNoRoom(err) && n > 0 {
 		return n, err, nil
 	}

@@ -41,25 +41,25 @@ type Filter interface {
 	// if that is 0.
 	ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) error
 
-	// AddStaged adds the lines that the filter does not have, as part of a writer's commit, and sets added for these.
-	// n is the number of lines before the first that has no room.
-	AddStaged(w *kv.Writer, lines [][]byte, added []bool) (n int, err error)
-
-	// BatchSize returns how many lines, 0 or more, AddStaged can surely add to what a writer has staged, so that all
-	// fit into its commit.
-	BatchSize(w *kv.Writer) (int, error)
+	// AddFitting adds the lines that the filter does not have, as part of a writer's commit, and sets added for these.
+	// It does so for as many lines, from the first on, as surely fit into the commit, but for at least so many. n is
+	// their number; with an error, the number of lines before the first that has no room.
+	AddFitting(w *kv.Writer, lines [][]byte, added []bool, least int) (n int, err error)
 
 	Facts() (Facts, error)
 }
 
-// slotBatch returns how many lines fit into the commit of a writer, if each changes a block of its own: a cuckoo or a
-// counting filter logs that in at most slotBytes.
-func slotBatch(w *kv.Writer) (int, error) {
+// addToSlots is AddFitting by a function that adds lines: a cuckoo or a counting filter logs a line in at most slotBytes,
+// if each changes a block of its own.
+func addToSlots(
+	w *kv.Writer, lines [][]byte, added []bool, least int, add func(w *kv.Writer, lines [][]byte, added []bool) (int, error),
+) (n int, err error) {
 	const (
 		slotBytes = 416
 		others    = 64 << 10 // a header, counters, and the record of dedup
 	)
-	return max(0, (w.Room()-others)/slotBytes), nil
+	n = min(max((w.Room()-others)/slotBytes, least, 0), len(lines))
+	return add(w, lines[:n], added[:n])
 }
 
 // Facts are what load and dedup tell and check of a filter.
@@ -144,12 +144,10 @@ func (l cuckooLines) ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) er
 	return l.Filter.ReserveStaged(w, c)
 }
 
-// AddStaged adds a line that comes several times once, so that repeating a run changes nothing.
-func (l cuckooLines) AddStaged(w *kv.Writer, lines [][]byte, added []bool) (int, error) {
-	return l.AddIfAbsentStaged(w, lines, added)
+// AddFitting adds a line that comes several times once, so that repeating a run changes nothing.
+func (l cuckooLines) AddFitting(w *kv.Writer, lines [][]byte, added []bool, least int) (int, error) {
+	return addToSlots(w, lines, added, least, l.AddIfAbsentStaged)
 }
-
-func (cuckooLines) BatchSize(w *kv.Writer) (int, error) { return slotBatch(w) }
 
 func (l cuckooLines) Facts() (Facts, error) {
 	info, err := l.Info()
@@ -180,12 +178,10 @@ func (l countingLines) ReserveStaged(w *kv.Writer, f *Flags, ttl time.Duration) 
 	return l.Filter.ReserveStaged(w, c)
 }
 
-// AddStaged counts a line that comes several times once, so that repeating a run changes nothing.
-func (l countingLines) AddStaged(w *kv.Writer, lines [][]byte, added []bool) (int, error) {
-	return l.AddIfAbsentStaged(w, lines, added)
+// AddFitting counts a line that comes several times once, so that repeating a run changes nothing.
+func (l countingLines) AddFitting(w *kv.Writer, lines [][]byte, added []bool, least int) (int, error) {
+	return addToSlots(w, lines, added, least, l.AddIfAbsentStaged)
 }
-
-func (countingLines) BatchSize(w *kv.Writer) (int, error) { return slotBatch(w) }
 
 func (l countingLines) Facts() (Facts, error) {
 	info, err := l.Info()

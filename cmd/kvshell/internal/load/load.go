@@ -300,16 +300,12 @@ func (l *Loading) addSome(taken []*input.Batch) error {
 // stage stages the adding of the lines of a batch that fit into the commit, at least one if sum has none yet. It adds
 // those that had room to sum, and returns their number.
 func (l *Loading) stage(w *kv.Writer, b *input.Batch, sum *progress.Counts) (int, error) {
-	size, err := l.filter.BatchSize(w)
-	if err != nil {
-		return 0, err
-	}
+	least := 0
 	if sum.Lines == 0 {
-		size = max(size, 1)
+		least = 1
 	}
-	lines := b.Items[:min(size, len(b.Items))]
-	l.added = append(l.added[:0], make([]bool, len(lines))...)
-	n, err := l.filter.AddStaged(w, lines, l.added)
+	l.added = append(l.added[:0], make([]bool, len(b.Items))...)
+	n, err := l.filter.AddFitting(w, b.Items, l.added, least)
 	sum.Lines += uint64(n)
 	for _, isNew := range l.added[:n] {
 		if isNew {

@@ -361,10 +361,11 @@ func (s *stager) watchKept(h uint64) error {
 // them was counted; those that stick are not.
 func (s *stager) change(l *layer, h uint64, by int) (bool, error) {
 	blk, _ := l.layout.Block(h)
-	words, err := s.w.Slots(s.c.object, l.table, blk)
+	first, err := s.w.Load(s.c.object, l.table, blk)
 	if err != nil {
 		return false, err
 	}
+	words := l.table.Words(first)
 	s.slots = s.slots[:0]
 	above, stuck := 0, 0
 	for _, p := range l.layout.AppendPositions(s.positions[:0], h) {

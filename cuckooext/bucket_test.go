@@ -26,7 +26,7 @@ type model struct {
 }
 
 func newModel(t *testing.T, g geometry) *model {
-	return &model{t: t, g: g, in: newInserter(&g), counts: map[entry]int{}}
+	return &model{t: t, g: g, in: &inserter{g: &g}, counts: map[entry]int{}}
 }
 
 // slotAt is geometry.slotAt, bit by bit.
@@ -221,7 +221,7 @@ func TestBlock_model(t *testing.T) {
 func TestBlock_operands(t *testing.T) {
 	eachGeometry(t, func(t *testing.T, g geometry) {
 		r := rand.New(rand.NewPCG(5, 5))
-		in := newInserter(&g)
+		in := &inserter{g: &g}
 		var words, patched blockWords
 		for range g.slots() / 2 {
 			changes, err := in.insert(&words, g.place(r.Uint64(), 1), 20, nil)
@@ -248,7 +248,7 @@ func TestBlock_patchedMeanwhile(t *testing.T) {
 		t.Run(fmt.Sprint(family), func(t *testing.T) {
 			g := mustGeometry(t, family, 4)
 			r := rand.New(rand.NewPCG(6, 6))
-			in := newInserter(&g)
+			in := &inserter{g: &g}
 			var words, shared blockWords
 			var version atomic.Uint64
 			apply := func(changes []block.Slot) {

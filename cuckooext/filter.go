@@ -185,13 +185,13 @@ func (f *filter) Block(h uint64) uint64 {
 type stager struct {
 	w        *kv.Writer
 	c        *filter // as the writer has left it
-	inserter *inserter
+	inserter inserter
 	slots    []block.Slot
 	met      bool // add has seen the item in a layer
 }
 
 func newStager(w *kv.Writer, c *filter) *stager {
-	return &stager{w: w, c: c, inserter: newInserter(&c.g)}
+	return &stager{w: w, c: c, inserter: inserter{g: &c.g}}
 }
 
 func (s *stager) entries(l *layer) uint64 { return s.w.Counter(l.table, entriesCounter) }
@@ -237,25 +237,30 @@ func (s *stager) add(h uint64) error {
 // addTo stages an entry in a layer. The errors are errFull, errDuplicates and those of reading.
 func (s *stager) addTo(l *layer, h uint64) error {
 	p := s.c.g.place(h, l.blocks)
+	first, err := s.w.Load(s.c.object, l.table, p.blk)
+	if err != nil {
+		return err
+	}
+	words := l.words(first)
 	if s.entries(l) >= l.capacity {
-		first, err := s.w.Load(s.c.object, l.table, p.blk)
-		if err != nil {
-			return err
-		}
-		n := s.c.g.count(l.words(first), p)
+		n := s.c.g.count(words, p)
 		s.met = s.met || n > 0
 		if n >= s.c.g.most(p) {
 			return errDuplicates
 		}
 		return errFull
 	}
-	words, err := s.w.Slots(s.c.object, l.table, p.blk)
-	if err != nil {
-		return err
-	}
-	s.met = s.met || s.c.g.mayContain((*blockWords)(words), p)
-	if s.slots, err = s.inserter.insert((*blockWords)(words), p, l.maxIterations, s.slots[:0]); err != nil {
-		return err
+	s.met = s.met || s.c.g.mayContain(words, p)
+	if free := s.c.g.findEmpty(words, p); free >= 0 { // most adds end here, and need no copy of the block
+		s.slots = append(s.slots[:0], block.Slot{Index: uint16(free), Value: p.fp})
+	} else {
+		copied, err := s.w.Slots(s.c.object, l.table, p.blk)
+		if err != nil {
+			return err
+		}
+		if s.slots, err = s.inserter.insert((*blockWords)(copied), p, l.maxIterations, s.slots[:0]); err != nil {
+			return err
+		}
 	}
 	s.w.SetCounter(l.table, entriesCounter, s.entries(l)+1)
 	return s.w.SetSlots(s.c.object, l.table, p.blk, s.slots)
@@ -296,7 +301,7 @@ func (s *stager) grow() error {
 	if s.c, err = kv.As[*filter]([]byte(o.Key()), o); err != nil {
 		return err
 	}
-	s.inserter = newInserter(&s.c.g)
+	s.inserter = inserter{g: &s.c.g}
 	return nil
 }
 
@@ -310,15 +315,11 @@ func (s *stager) remove(h uint64) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if s.c.g.find(l.words(first), p) < 0 {
+		slot := s.c.g.find(l.words(first), p)
+		if slot < 0 {
 			continue
 		}
-		words, err := s.w.Slots(s.c.object, l.table, p.blk)
-		if err != nil {
-			return false, err
-		}
-		change, _ := s.c.g.remove((*blockWords)(words), p)
-		s.slots = append(s.slots[:0], change)
+		s.slots = append(s.slots[:0], block.Slot{Index: uint16(slot)})
 		s.w.SetCounter(l.table, entriesCounter, s.entries(l)-1)
 		s.countDelete()
 		return true, s.w.SetSlots(s.c.object, l.table, p.blk, s.slots)

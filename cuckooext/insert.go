@@ -30,10 +30,6 @@ type hop struct {
 	slot   uint16
 }
 
-func newInserter(g *geometry) *inserter {
-	return &inserter{g: g}
-}
-
 // insert adds the place's fingerprint to a block that no other goroutine uses. It appends to dst the slots that it
 // changed, each once, with their new values. If both buckets are full, it makes room with the fewest possible moves
 // of entries to their partner buckets, at most maxMoves (Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter:
@@ -116,16 +112,4 @@ func (s *inserter) reach(h hop) bool {
 	s.seen[h.bucket>>6] |= bit
 	s.reached = append(s.reached, h)
 	return true
-}
-
-// remove removes one copy of the place's fingerprint from a block that no other goroutine uses. It returns the
-// emptied slot, or false if there is none.
-func (g *geometry) remove(words *blockWords, p place) (block.Slot, bool) {
-	slot := g.find(words, p)
-	if slot < 0 {
-		return block.Slot{}, false
-	}
-	change := block.Slot{Index: uint16(slot)}
-	g.set(words, change)
-	return change, true
 }

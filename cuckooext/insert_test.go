@@ -17,7 +17,7 @@ type table struct {
 }
 
 func newTable(g *geometry, blocks uint64) *table {
-	return &table{g: g, in: newInserter(g), blocks: make([]blockWords, blocks)}
+	return &table{g: g, in: &inserter{g: g}, blocks: make([]blockWords, blocks)}
 }
 
 func (t *table) place(h uint64) place { return t.g.place(h, uint64(len(t.blocks))) }
@@ -181,7 +181,7 @@ func TestInserter_maxMoves(t *testing.T) {
 // Neither a successful nor a failed insert allocates.
 func TestInserter_allocations(t *testing.T) {
 	g := mustGeometry(t, block.FamilySlots12, 4)
-	in := newInserter(&g)
+	in := &inserter{g: &g}
 	buf := make([]block.Slot, 0, maxMoves+1)
 	k := keys{seed: 10}
 	var words blockWords
@@ -194,4 +194,16 @@ func TestInserter_allocations(t *testing.T) {
 	if n != 0 || refused == 0 {
 		t.Errorf("%v allocations for an insert, %d refused, want 0 and some", n, refused)
 	}
+}
+
+// remove removes one copy of the place's fingerprint from a block that no other goroutine uses. It returns the
+// emptied slot, or false if there is none.
+func (g *geometry) remove(words *blockWords, p place) (block.Slot, bool) {
+	slot := g.find(words, p)
+	if slot < 0 {
+		return block.Slot{}, false
+	}
+	change := block.Slot{Index: uint16(slot)}
+	g.set(words, change)
+	return change, true
 }

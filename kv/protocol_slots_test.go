@@ -375,7 +375,8 @@ func TestSlots_manyBlocks(t *testing.T) {
 	s.must(s.putSlot("k", 0, 0, 9, 9))
 	putAll := func(w *kv.Writer, o *kv.Object, i uint16, v uint32) (err error) {
 		for blk := range uint64(blocks) {
-			err = errors.Join(err, put(w, o, 0, blk, i, v))
+			_, lerr := w.Load(o, o.Layers()[0], blk) // makes a copy, if the block has changes
+			err = errors.Join(err, lerr, put(w, o, 0, blk, i, v))
 		}
 		if n := w.BlockCopies(); n == 0 || n > kv.MaxBlockCopies {
 			t.Errorf("a writer that changed %d blocks has copies of %d, want 1 to %d", blocks, n, kv.MaxBlockCopies)

@@ -16,8 +16,9 @@ import (
 // the second slot before the entry is there, and at the first after it has gone. So layers of slots have versions,
 // see Layer.Version.
 //
-// A writer changes its own copy of each block, and keeps a log of which slots it set to what. It stages the log, and
-// from it makes the copy again or undoes changes.
+// A writer keeps a log of which slots it set to what. It stages the log. To read a block that it has changed, or to
+// work on a block, it makes a copy of the block with the changes. From the log it makes the copy again or undoes
+// changes.
 
 // slotBlock is a block of slots with a writer's changes.
 type slotBlock struct {
@@ -25,7 +26,7 @@ type slotBlock struct {
 	before int // the block of the same layer before it in changes.slots, plus 1
 	object *Object
 	layer  *Layer
-	words  []uint64 // a copy of the whole block with the changes; nil if the writer gave it up
+	words  []uint64 // a copy of the whole block with the changes; nil if the writer has none, or gave it up
 
 	// log has the values that slots were set to, oldest first. Log[saved:] was added since the savepoint whose id is
 	// in logged.
@@ -68,8 +69,8 @@ func (l *Layer) versionOf(blk uint64) *atomic.Uint32 {
 // every slot that it has changed to SetSlots, before it uses the writer in another way. The words are the writer's,
 // and valid until it is used in another way.
 func (w *Writer) Slots(o *Object, l *Layer, blk uint64) ([]uint64, error) {
-	b, err := w.slotBlock(o, l, blk)
-	if err != nil {
+	b := w.slotBlock(o, l, blk)
+	if err := w.copySlots(b); err != nil {
 		return nil, err
 	}
 	w.logSlots(b)
@@ -83,12 +84,11 @@ func (w *Writer) Load(o *Object, l *Layer, blk uint64) (*Line, error) {
 
 // SetSlots stages new values of slots of a block. If a slot is given several times, the last value counts.
 func (w *Writer) SetSlots(o *Object, l *Layer, blk uint64, slots []block.Slot) error {
-	b, err := w.slotBlock(o, l, blk)
-	if err != nil {
-		return err
-	}
+	b := w.slotBlock(o, l, blk)
 	w.logSlots(b)
-	block.SetSlots(b.words, o.header.Family, slots)
+	if b.words != nil {
+		block.SetSlots(b.words, o.header.Family, slots)
+	}
 	if b.log = append(b.log, slots...); len(b.log) >= max(fullLog, b.full) {
 		b.shorten()
 	}
@@ -145,16 +145,13 @@ func (w *Writer) findSlots(l *Layer, blk uint64) *slotBlock {
 	return nil
 }
 
-func (w *Writer) slotBlock(o *Object, l *Layer, blk uint64) (*slotBlock, error) {
+// slotBlock returns a block of slots, perhaps without a copy.
+func (w *Writer) slotBlock(o *Object, l *Layer, blk uint64) *slotBlock {
 	if b := w.findSlots(l, blk); b != nil {
-		return b, w.copySlots(b)
+		return b
 	}
 	b := &slotBlock{object: o, layer: l}
-	b.blk = blk
-	if err := w.copySlots(b); err != nil {
-		return nil, err
-	}
-	b.ordinal = w.addLayer(l)
+	b.blk, b.ordinal = blk, w.addLayer(l)
 	s, i := &w.layers[b.ordinal], len(w.slots)
 	b.before, s.slots = s.slots, i+1
 	w.slots = append(w.slots, b)
@@ -168,7 +165,7 @@ func (w *Writer) slotBlock(o *Object, l *Layer, blk uint64) (*slotBlock, error) 
 			w.slotIndex[b.stagedPlace] = i
 		}
 	}
-	return b, nil
+	return b
 }
 
 // copySlots makes the copy of a block that has none.

@@ -123,6 +123,7 @@ func (p *applier) operand(key, value []byte) {
 	if l == nil {
 		return
 	}
+	l.changed.Changed(k.Rest, p.last)
 	s := l.slotOf(k.Rest)
 	if s == nil {
 		return
@@ -201,6 +202,7 @@ func (p *applier) header(key string, value []byte) {
 	}
 	p.addOpen(o)
 	for _, l := range layers {
+		l.changed.ChangedAll(p.last)
 		l.closed.Store(false)
 	}
 	sh := p.db.shardOf(o.key)

@@ -114,6 +114,9 @@ func (db *DB) GateFixed() bool {
 	return db.gate.Locked()
 }
 
+// SnapshotBlocks returns how many blocks a view has read and keeps.
+func (tx *Transaction) SnapshotBlocks() int { return len(tx.snapshot.blocks) }
+
 // SnapshotBytes returns what the keys and objects take that a view keeps.
 func (tx *Transaction) SnapshotBytes() (n int64) {
 	for key, o := range tx.snapshot.objects {

@@ -196,6 +196,9 @@ func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {
 			sh.objects[o.key] = o
 			last, _ := db.store.Numbers()
 			o.changed.Store(last)
+			for _, l := range o.layers {
+				l.changed.ChangedAll(last)
+			}
 			sh.mu.Unlock()
 			return o, true, nil
 		}

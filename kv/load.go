@@ -174,7 +174,7 @@ func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 			return zeroLine, nil
 		}
 		first, words := l.newBlock()
-		setPositions(words, pending)
+		block.SetBits(words, pending)
 		return first, nil
 	}
 	if err != nil {
@@ -192,13 +192,6 @@ func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if info.Operands > foldThreshold {
 		db.queueFold(o.key, l.object, l.spec.Number, blk)
 	}
-	setPositions(words, pending)
+	block.SetBits(words, pending)
 	return first, nil
-}
-
-// setPositions sets bits in a block that no other goroutine uses yet.
-func setPositions(words []uint64, positions []uint16) {
-	for _, p := range positions {
-		words[p>>6] |= 1 << (p & 63)
-	}
 }

@@ -119,7 +119,7 @@ func (o *Object) bytes() int64 {
 	const perLayer = int64(unsafe.Sizeof(Layer{})) + 160
 	n := perObject + int64(len(o.key)) + int64(len(o.header.Params))
 	for _, l := range o.layers {
-		n += perLayer + int64(len(l.dir))*8 + int64(len(l.versions))*4 + int64(len(l.spec.Params))
+		n += perLayer + int64(len(l.dir))*8 + int64(len(l.versions))*4 + l.changed.Bytes() + int64(len(l.spec.Params))
 		if l.dir == nil {
 			n += l.blockBytes()
 		}

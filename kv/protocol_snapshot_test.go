@@ -2,6 +2,7 @@ package kv_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -67,6 +68,7 @@ func TestView_bounded(t *testing.T) {
 	tx, err := s.NewView(t.Context())
 	s.must(err)
 	defer tx.Rollback()
+	s.set("k5", 5, 8) // the view reads the block from disk
 	var first *kv.Line
 	lookup := func(key []byte) (o *kv.Object) {
 		s.must(tx.Read(func(r kv.Reader) (err error) {
@@ -97,4 +99,70 @@ func TestView_bounded(t *testing.T) {
 	if first != kept {
 		t.Error("a view reads a block again whose object it has read again")
 	}
+}
+
+// A view uses the blocks in memory that no commit has changed since, also if commits have changed other blocks of the
+// filter, and reads the others as they were: whether a small commit has changed them or a large one, and also if the
+// filter has been closed and opened since.
+func TestView_blocks(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.must(s.Write(kv.NoSync, [][]byte{[]byte("k")}, func(w *kv.Writer) error {
+		layers := []kv.LayerSpec{{Blocks: 7, Lines: 128}}
+		_, err := w.Create([]byte("k"), kv.Spec{Type: bitsType, Family: block.FamilyBits, Layers: layers})
+		return err
+	}))
+	s.set("k", 5, 1)
+	s.set("k", 6, 1)
+	tx, err := s.NewView(t.Context())
+	s.must(err)
+	defer tx.Rollback()
+	want := func(read int, bits ...uint64) {
+		t.Helper()
+		for blk, word := range bits {
+			s.must(tx.Read(func(r kv.Reader) error {
+				o, err := r.Lookup([]byte("k"))
+				s.must(err)
+				first, err := r.Load(o, o.Layers()[0], uint64(blk))
+				if got := atomic.LoadUint64(&first[0]); err == nil && got != word {
+					t.Errorf("block %d begins with %b, want %b", blk, got, word)
+				}
+				return err
+			}))
+		}
+		if n := tx.SnapshotBlocks(); n != read {
+			t.Errorf("the view has read %d blocks, want %d", n, read)
+		}
+	}
+	inMemory := func() {
+		t.Helper()
+		for blk := range uint64(7) {
+			s.has("k", blk, 0)
+		}
+	}
+	inMemory()
+	want(0, 0, 0, 0, 0, 0, 2, 2)
+	s.set("k", 5, 2) // a small commit
+	want(1, 0, 0, 0, 0, 0, 2, 2)
+	s.must(s.stage(kv.Always, "k", 6, 2).Commit())
+	s.must(s.stage(kv.Always, "k", 4, 2).Commit()) // a block of zeros before
+	want(3, 0, 0, 0, 0, 0, 2, 2)
+	s.set("k", 3, 2)
+	s.closeObject("k")
+	inMemory()
+	want(7, 0, 0, 0, 0, 0, 2, 2)
+}
+
+// A view does not take a layer for one that had its number before.
+func TestView_numberUsedAgain(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.createSlots("k")
+	s.must(s.write("k", grow))
+	s.must(s.putSlot("k", 1, 0, 0, 7))
+	tx, err := s.NewView(t.Context())
+	s.must(err)
+	defer tx.Rollback()
+	s.must(s.write("k", shrink))
+	s.must(s.write("k", grow))
+	s.wantSlot(s.Read, "k", 1, 0, 0, 0) // the block is in memory now
+	s.wantSlot(tx.Read, "k", 1, 0, 0, 7)
 }

@@ -46,15 +46,6 @@ const maxCopies = 1024
 // maxVersions is how many versions a layer has at most; blocks share them.
 const maxVersions = 64
 
-// newVersions returns the versions of a layer of slots.
-func newVersions(blocks uint64) []atomic.Uint32 {
-	n := 1
-	for n < maxVersions && uint64(n) < blocks {
-		n *= 2
-	}
-	return make([]atomic.Uint32, n)
-}
-
 // Version returns the version of a block of slots, which it shares with other blocks of the layer. It is odd while a
 // commit that changes one of these blocks is applied, from before Pebble has the commit to after memory has it; then
 // it is another even number. If the versions of all blocks that a lookup read were even and unchanged across the
@@ -181,7 +172,7 @@ func (w *Writer) copySlots(b *slotBlock) error {
 		w.giveUpCopies()
 	}
 	words := w.spareWords(int(b.layer.spec.Lines) * block.LineWords)
-	copyWords(words, b.layer.Words(first))
+	block.Copy(words, b.layer.Words(first))
 	block.SetSlots(words, b.object.header.Family, b.log)
 	b.words = words
 	w.copied = append(w.copied, b)
@@ -280,13 +271,6 @@ func (w *Writer) startVersions(p *applier) (odd []*atomic.Uint32) {
 func finishVersions(odd []*atomic.Uint32) {
 	for _, v := range odd {
 		v.Add(1)
-	}
-}
-
-// copyWords copies a block that other goroutines may be changing.
-func copyWords(to, from []uint64) {
-	for i := range to {
-		to[i] = atomic.LoadUint64(&from[i])
 	}
 }
 

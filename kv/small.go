@@ -46,7 +46,7 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 	}
 	db.pauseAt("commit: applied")
 	p := &w.applier
-	p.db = db
+	p.db, p.last = db, o.changed.Load()
 	p.add(o)
 	w.operands(p.operand)
 	for i := range w.layers {

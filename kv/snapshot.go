@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync/atomic"
+	"slices"
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
@@ -13,10 +13,10 @@ import (
 
 // A snapshot reads the store as of one commit. It takes Pebble's snapshot, and the number of its last commit, while
 // no commit is between Pebble and the cache. Keys, layers and counters come from Pebble's snapshot, never from the
-// open objects. A resident block may be used if no commit has changed its object since. To find out, the snapshot
-// copies the block and then looks at the number of the object's last change, which a commit raises before it changes
-// blocks or gives them to another incarnation. If it looked before copying, it could miss the commit whose bits it
-// copied. All other blocks are read from Pebble's snapshot.
+// open objects. A lookup may use a resident block if no commit has changed it since. To find out, the snapshot looks at
+// the number of the last commit that may have changed the block, when the lookup has ended. A commit raises it before it
+// changes the block. If the snapshot looked only before, it could miss the commit whose bits the lookup has seen. All
+// other blocks are read from Pebble's snapshot.
 
 // A snapshot keeps up to this many blocks, of 8 KiB at most each, and up to this many bytes of keys and objects,
 // except that one object may be larger.
@@ -34,6 +34,15 @@ type snapshot struct {
 	kept    int64 // bytes of objects, about
 	blocks  map[snapshotBlock]*Line
 	loaded  []snapshotBlock // the keys of blocks
+
+	borrows  bool            // a lookup runs that lookup can run again
+	borrowed []borrowedBlock // the blocks in memory that it has used
+}
+
+// borrowedBlock is a block of an open object, in memory.
+type borrowedBlock struct {
+	layer *Layer
+	blk   uint64
 }
 
 type snapshotBlock struct {
@@ -105,18 +114,20 @@ func (v *snapshot) keep(key []byte, o *Object) {
 	v.kept += cost
 }
 
-// load returns a block as of the snapshot.
+// load returns a block as of the snapshot. While the snapshot borrows, it may be a block that commits change.
 func (v *snapshot) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 	key := snapshotBlock{l.id(), blk}
 	if first := v.blocks[key]; first != nil {
 		return first, nil
 	}
-	first := v.resident(o, l, blk)
-	if first == nil {
-		var err error
-		if first, err = v.read(o, l, blk); err != nil {
-			return nil, err
+	if v.borrows {
+		if first := v.borrow(o, l, blk); first != nil {
+			return first, nil
 		}
+	}
+	first, err := v.read(o, l, blk)
+	if err != nil {
+		return nil, err
 	}
 	if len(v.loaded) < maxSnapshotBlocks {
 		v.loaded = append(v.loaded, key)
@@ -129,35 +140,40 @@ func (v *snapshot) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 	return first, nil
 }
 
-// resident returns a copy of a block in memory, if no commit has changed it since the snapshot; else nil.
-func (v *snapshot) resident(o *Object, l *Layer, blk uint64) *Line {
-	sh := v.db.shardOf(o.key)
-	sh.mu.RLock()
-	live := sh.objects[o.key]
-	sh.mu.RUnlock()
+// lookup runs a lookup, which may borrow blocks. If a commit may have changed one of them meanwhile, the lookup runs
+// again, and finally without borrowing.
+func (v *snapshot) lookup(look func() error) (err error) {
+	for range 3 {
+		v.borrows = true
+		err = look()
+		v.borrows = false
+		kept := !slices.ContainsFunc(v.borrowed, func(b borrowedBlock) bool { return b.layer.changed.After(b.blk, v.last) })
+		clear(v.borrowed)
+		if v.borrowed = v.borrowed[:0]; kept {
+			return err
+		}
+	}
+	return look()
+}
+
+// borrow returns a block in memory if no commit has changed it since the snapshot; else nil.
+func (v *snapshot) borrow(o *Object, l *Layer, blk uint64) *Line {
+	live := v.db.openObject(o.key)
 	if live == nil || live.header.ID != o.header.ID {
 		return nil
 	}
-	for _, now := range live.layers {
-		if now.spec.Number != l.spec.Number {
-			continue
-		}
-		from := now.Resident(blk)
-		if from == nil {
-			return nil
-		}
-		v.db.pauseAt("view: found")
-		first, words := l.newBlock()
-		resident := now.Words(from)
-		for i := range words {
-			words[i] = atomic.LoadUint64(&resident[i])
-		}
-		if live.changed.Load() > v.last {
-			return nil
-		}
-		return first
+	i := slices.IndexFunc(live.layers, func(now *Layer) bool { return now.spec.Number == l.spec.Number })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	now := live.layers[i]
+	first := now.Resident(blk)
+	if first == nil || now.changed.After(blk, v.last) {
+		return nil
+	}
+	v.borrowed = append(v.borrowed, borrowedBlock{now, blk})
+	v.db.pauseAt("view: found")
+	return first
 }
 
 func (v *snapshot) read(o *Object, l *Layer, blk uint64) (*Line, error) {

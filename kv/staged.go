@@ -200,7 +200,7 @@ func (w *Writer) ReadBlock(o *Object, l *Layer, blk uint64, words []uint64) erro
 	if err != nil {
 		return err
 	}
-	copyWords(words, l.Words(first))
+	block.Copy(words, l.Words(first))
 	if i := w.findBits(l, blk); i >= 0 {
 		w.bits[i].Set(words)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/lastchange"
 )
 
 // Line is 512 bits, the unit a block is made of.
@@ -52,13 +53,14 @@ type Layer struct {
 	// counters are changed by commits, under the key's write lock or with the gate held alone, and read without a lock.
 	counters [format.NumCounters]atomic.Uint64
 
-	versions []atomic.Uint32 // of blocks of slots, see Version; their number is a power of two
+	versions []atomic.Uint32    // of blocks of slots, see Version; their number is a power of two
+	changed  lastchange.Numbers // which commit changed a block last; a commit raises it before it is applied to the block
 }
 
 func newLayer(h *format.Header, spec LayerSpec) *Layer {
-	l := &Layer{object: h.ID, spec: spec}
+	l := &Layer{object: h.ID, spec: spec, changed: lastchange.New(spec.Blocks)}
 	if h.Family != block.FamilyBits {
-		l.versions = newVersions(spec.Blocks)
+		l.versions = make([]atomic.Uint32, lastchange.Places(spec.Blocks, maxVersions))
 	}
 	if spec.Blocks > 1 {
 		l.dir = make([]atomic.Pointer[chunk], (spec.Blocks+chunkSlots-1)>>chunkBits)

@@ -252,7 +252,7 @@ func (tx *Transaction) read(large func(value []byte) error, look func(Reader) er
 		return err
 	}
 	if tx.w == nil {
-		return look(Reader{tx.db, tx.snapshot, tx.snapshot.now, large})
+		return tx.snapshot.lookup(func() error { return look(Reader{tx.db, tx.snapshot, tx.snapshot.now, large}) })
 	}
 	return look(Reader{tx.db, tx.w, tx.w.Now(), large})
 }

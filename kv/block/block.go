@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"sync/atomic"
 )
 
 const (
@@ -104,6 +105,20 @@ func checkBlock(fam Family, words []uint64) {
 func SetSlots(words []uint64, fam Family, slots []Slot) {
 	for _, s := range slots {
 		setSlot(words, fam.Width(), int(s.Index), s.Value&uint32(uint64(1)<<fam.Width()-1))
+	}
+}
+
+// SetBits sets bits of a block. No other goroutine may be using the block.
+func SetBits(words []uint64, positions []uint16) {
+	for _, p := range positions {
+		words[p>>6] |= 1 << (p & 63)
+	}
+}
+
+// Copy copies a block that other goroutines may be changing, as Patch does.
+func Copy(to, from []uint64) {
+	for i := range to {
+		to[i] = atomic.LoadUint64(&from[i])
 	}
 }
 

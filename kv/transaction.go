@@ -231,7 +231,8 @@ func (tx *Transaction) Write(change func(*Writer) error) error {
 	return tx.w.runWithSavepoint(change)
 }
 
-// Read runs a lookup, as DB.Read does. It runs it once, as nothing changes meanwhile.
+// Read runs a lookup, as DB.Read does. It runs it once, unless it is a view's and a commit has changed a block that the
+// lookup has read in memory: then Read runs it again, for the answer as of the view.
 func (tx *Transaction) Read(look func(Reader) error) error { return tx.read(nil, look) }
 
 // ReadWith is Read with the option Large. The other options have no effect: a transaction reads as of one commit

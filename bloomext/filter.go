@@ -100,14 +100,13 @@ type stager struct {
 // add stages an item, and reports whether it is new. If a new item has no room, the error is ErrFull or wraps
 // ErrCannotGrow.
 func (s *stager) add(h uint64) (bool, error) {
-	var buf [probe.MaxHashes]uint16
 	hashes, found := [1]uint64{h}, [1]bool{}
 	w, newest := s.w, &s.c.layers[0]
 	full := s.full(newest)
 	for i := range s.c.layers {
 		l := &s.c.layers[i]
 		if i == 0 && !full {
-			continue // SetBits below reports it
+			continue // SetItems below reports it
 		}
 		if err := w.HasItems(s.c.object, l.table, &l.layout, hashes[:], found[:]); found[0] || err != nil {
 			return false, err
@@ -120,7 +119,7 @@ func (s *stager) add(h uint64) (bool, error) {
 		newest = &s.c.layers[0]
 	}
 	blk, _ := newest.layout.Block(h)
-	ones, err := w.SetBits(s.c.object, newest.table, blk, newest.layout.AppendPositions(buf[:0], h))
+	_, ones, err := w.SetItems(s.c.object, newest.table, &newest.layout, blk, hashes[:], found[:])
 	if err != nil || ones == 0 {
 		return false, err
 	}
@@ -158,8 +157,13 @@ func (s *stager) addAll(h *handle, items []scalableext.BatchItem, answers []bool
 		s.w.SetCounter(newest.table, itemsCounter, s.w.Counter(newest.table, itemsCounter)+newItems)
 		s.w.SetCounter(newest.table, onesCounter, s.w.Counter(newest.table, onesCounter)+newOnes)
 	}()
-	looked := 0 // items before which GivenUp was asked
+	looked := 0  // items before which GivenUp was asked
+	touched := 0 // items whose memory was touched
 	for start := 0; start < len(items); {
+		if start >= touched && len(items) <= fewTouched {
+			touched = min(start+group, len(items))
+			s.touchMemory(items[start:touched])
+		}
 		for ; looked <= start; looked++ {
 			if err := h.GivenUp(looked); err != nil {
 				return err
@@ -187,6 +191,19 @@ func (s *stager) addAll(h *handle, items []scalableext.BatchItem, answers []bool
 		newItems, newOnes = newItems+uint64(n), newOnes+uint64(ones)
 	}
 	return nil
+}
+
+// fewTouched is the number of items above which most blocks have so many that the memory of one item after the other
+// need not be waited for.
+const fewTouched = 4096
+
+// touchMemory loads a word of each item's line, as filter.touchMemory does.
+func (s *stager) touchMemory(items []scalableext.BatchItem) {
+	s.hashes = s.hashes[:0]
+	for _, item := range items {
+		s.hashes = append(s.hashes, item.Hash)
+	}
+	s.c.touchMemory(s.hashes)
 }
 
 // addFull adds items while the newest layer has no room for many. It sets answers[item.I] to whether the item is new.

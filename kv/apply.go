@@ -10,8 +10,7 @@ import (
 )
 
 // applier applies a commit to the cache, from the bytes of its batch alone: the same batches in the same order give
-// the same blocks, counters and open objects. A small commit has no batch of its own. The applier gets the operands
-// that its batch would have.
+// the same blocks, counters and open objects. A small commit has no batch of its own: see Writer.appendSmall.
 type applier struct {
 	db   *DB
 	last uint64 // the commit's number
@@ -112,43 +111,42 @@ func (p *applier) find(object, number uint64) target {
 	return target{}
 }
 
-// operand applies an operand to a resident block. A block that is not resident needs nothing: the stripe's started
-// has gone up, so no load that began before installs what it read.
+// operand applies an operand.
 func (p *applier) operand(key, value []byte) {
-	k, err := format.DecodeObjectKey(key)
-	if err != nil || k.Part < format.PartLayers {
-		return
-	}
-	o, l := p.layer(k.Object, k.Part-format.PartLayers)
-	if l == nil {
-		return
-	}
-	l.changed.Changed(k.Rest, p.last)
-	s := l.slotOf(k.Rest)
-	if s == nil {
-		return
-	}
-	first := s.Load()
-	switch first {
-	case nil:
-	case zeroLine:
-		p.replaceZero(o, l, k.Rest, s, value)
-	default:
-		if block.Patch(l.Words(first), o.header.Family, value) != nil {
-			// A block may always leave memory.
-			s.CompareAndSwap(first, nil)
-		}
+	if k, err := format.DecodeObjectKey(key); err == nil && k.Part >= format.PartLayers {
+		p.patch(k.Object, k.Part-format.PartLayers, k.Rest, func(o *Object, words []uint64) error {
+			return block.Patch(words, o.header.Family, value)
+		})
 	}
 }
 
-// replaceZero replaces the shared zero block by a block that can be changed.
-func (p *applier) replaceZero(o *Object, l *Layer, blk uint64, s *slot, value []byte) {
-	first, words := l.newBlock()
-	if block.Patch(words, o.header.Family, value) != nil {
-		first = nil
+// patch changes a resident block. A block that is not resident needs nothing: the stripe's started has gone up, so no
+// load that began before installs what it read.
+func (p *applier) patch(object, number, blk uint64, change func(o *Object, words []uint64) error) {
+	o, l := p.layer(object, number)
+	if l == nil {
+		return
 	}
-	if s.CompareAndSwap(zeroLine, first) && first != nil && l.dir != nil {
-		p.db.residency.put(blockKey(l, blk), residentBlock{s, first}, l.blockBytes())
+	l.changed.Changed(blk, p.last)
+	s := l.slotOf(blk)
+	if s == nil {
+		return
+	}
+	switch first := s.Load(); first {
+	case nil:
+	case zeroLine: // which all share: a new block takes its place
+		first, words := l.newBlock()
+		if change(o, words) != nil {
+			first = nil
+		}
+		if s.CompareAndSwap(zeroLine, first) && first != nil && l.dir != nil {
+			p.db.residency.put(blockKey(l, blk), residentBlock{s, first}, l.blockBytes())
+		}
+	default:
+		if change(o, l.Words(first)) != nil {
+			// A block may always leave memory.
+			s.CompareAndSwap(first, nil)
+		}
 	}
 }
 

@@ -1,12 +1,12 @@
 package kv
 
 import (
+	"cmp"
 	"slices"
 	"unsafe"
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/probe"
-	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // bitBlock is the bits that are staged for one block.
@@ -123,8 +123,8 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 	w.grow(4 * ones)
 	w.bitCount += ones
 	b := &w.bits[staged]
-	// A small commit cannot have items, and items cannot be taken back.
-	if w.savepoint.id == 0 && w.bitCount > storage.MaxSmallBits && b.AddItems(layout, hashes, added, items, ones) {
+	// Items cannot be taken back.
+	if w.savepoint.id == 0 && b.AddItems(layout, hashes, added, items, ones) {
 		return items, ones, w.fits()
 	}
 	b.Expand(l.Words(first))
@@ -139,14 +139,20 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 
 // findBits returns the index of a block in w.bits, -1 if none of its bits are staged.
 func (w *Writer) findBits(l *Layer, blk uint64) int {
-	if len(w.bits) == 0 {
-		return -1
-	}
 	n := w.ordinal(l)
-	if n < 0 {
+	if n < 0 || len(w.bits) == 0 {
 		return -1
 	}
 	place := stagedPlace{n, blk}
+	if !w.shuffled && w.bits[len(w.bits)-1].compare(place) < 0 {
+		return -1
+	}
+	if w.bitIndex == nil && len(w.bits) > fewStaged {
+		w.bitIndex = make(map[stagedPlace]int)
+		for i := range w.bits {
+			w.bitIndex[w.bits[i].stagedPlace] = i
+		}
+	}
 	if w.bitIndex != nil {
 		if i, ok := w.bitIndex[place]; ok {
 			return i
@@ -160,6 +166,11 @@ func (w *Writer) findBits(l *Layer, blk uint64) int {
 		}
 	}
 	return -1
+}
+
+// compare compares places: by their layers first, then by their blocks.
+func (p stagedPlace) compare(other stagedPlace) int {
+	return cmp.Or(cmp.Compare(p.ordinal, other.ordinal), cmp.Compare(p.blk, other.blk))
 }
 
 // addBitBlock adds a block to w.bits that is not there.
@@ -176,15 +187,10 @@ func (w *Writer) addBitBlock(l *Layer, blk uint64) int {
 	b.stagedPlace, b.before = stagedPlace{n, blk}, s.bits
 	b.Reset(maxKept)
 	s.bits = i + 1
-	switch {
-	case w.bitIndex != nil:
+	if w.bitIndex != nil {
 		w.bitIndex[b.stagedPlace] = i
-	case len(w.bits) > fewStaged:
-		w.bitIndex = make(map[stagedPlace]int)
-		for i := range w.bits {
-			w.bitIndex[w.bits[i].stagedPlace] = i
-		}
 	}
+	w.shuffled = w.shuffled || i > 0 && w.bits[i-1].compare(b.stagedPlace) > 0
 	return i
 }
 

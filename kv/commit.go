@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -91,7 +90,7 @@ func (w *Writer) build() error {
 	w.forgetGone()
 	w.stageDrops()
 	w.stageKeys()
-	w.operands(func(key, operand []byte) { must(w.batch.Merge(key, operand, nil)) })
+	w.stageBits()
 	w.stageSlots()
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {
@@ -106,11 +105,10 @@ func (db *DB) checkSize(batch *storage.Batch) error { return db.refuseSize(stora
 
 func (db *DB) refuseSize(size int) error { return storage.RefuseSize(size, db.MaxCommit()) }
 
-// operands calls f with the key and the operand of each block that has staged bits. The writer uses the memory of
-// both again for the next call.
-func (w *Writer) operands(f func(key, operand []byte)) {
+// stageBits adds the operand of each block that has staged bits to the batch.
+func (w *Writer) stageBits() {
 	w.bitIndex = nil
-	slices.SortFunc(w.bits, func(a, b bitBlock) int { return cmp.Or(cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.blk, b.blk)) })
+	slices.SortFunc(w.bits, func(a, b bitBlock) int { return a.compare(b.stagedPlace) })
 	for i := range w.bits {
 		b := &w.bits[i]
 		if b.Len() == 0 {
@@ -120,7 +118,7 @@ func (w *Writer) operands(f func(key, operand []byte)) {
 		key := format.AppendBlockKey(w.scratch[:0], l.object, l.spec.Number, b.blk)
 		n := len(key)
 		w.scratch = b.AppendOperand(key, b.blk, &w.positions)
-		f(w.scratch[:n], w.scratch[n:])
+		must(w.batch.Merge(w.scratch[:n], w.scratch[n:], nil))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
 )
 
 // wantString checks a string and when it expires.
@@ -136,4 +137,13 @@ func (s *store) stored(key string, blk uint64) []byte {
 	value, err := s.Stored(s.layer(key), blk)
 	s.must(err)
 	return value
+}
+
+// storedBits returns the words of a block as they are stored.
+func (s *store) storedBits(key string, blk uint64) []uint64 {
+	s.t.Helper()
+	words := make([]uint64, int(s.layer(key).Spec().Lines)*block.LineWords)
+	_, err := block.Decode(words, block.FamilyBits, s.stored(key, blk))
+	s.must(err)
+	return words
 }

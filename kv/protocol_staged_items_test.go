@@ -140,9 +140,9 @@ func TestStaged_items(t *testing.T) {
 		}
 	}
 	for blk := range blocks {
-		many, single := s.stored("many", blk), s.stored("single", blk)
+		many, single := s.storedBits("many", blk), s.storedBits("single", blk)
 		if !slices.Equal(many, single) {
-			t.Errorf("block %d is stored in other bytes by SetItems than by SetBits", blk)
+			t.Errorf("block %d is stored with other bits by SetItems than by SetBits", blk)
 		}
 	}
 }

@@ -48,7 +48,11 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 	p := &w.applier
 	p.db, p.last = db, o.changed.Load()
 	p.add(o)
-	w.operands(p.operand)
+	for i := range w.bits {
+		b := &w.bits[i]
+		l := w.layers[b.ordinal].layer
+		p.patch(l.object, l.spec.Number, b.blk, func(_ *Object, words []uint64) error { return b.Patch(words) })
+	}
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {
 			s.layer.setCounters(s.counters)
@@ -64,7 +68,7 @@ func (w *Writer) smallCommit() *storage.SmallCommit {
 	c.Blocks, c.Counters = c.Blocks[:0], c.Counters[:0]
 	for i := range w.bits {
 		b := &w.bits[i]
-		c.Blocks = append(c.Blocks, storage.BlockBits{Layer: w.layers[b.ordinal].layer.stored(), Block: b.blk, Positions: b.Few()})
+		c.Blocks = append(c.Blocks, storage.BlockBits{Layer: w.layers[b.ordinal].layer.stored(), Block: b.blk, Bits: &b.BitSet})
 	}
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {

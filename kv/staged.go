@@ -22,7 +22,8 @@ type changes struct {
 	layerIndex map[layerID]int // of layers, once there are many, without dropped ones
 
 	bits      []bitBlock          // blocks of bits with staged bits
-	bitIndex  map[stagedPlace]int // of bits, once there are many
+	bitIndex  map[stagedPlace]int // of bits, once one of many is looked for that may be there
+	shuffled  bool                // bits are not in the order of their places
 	bitCount  int                 // staged bits in all of them
 	added     []addedBit          // staged since the savepoint, oldest first
 	slots     []*slotBlock        // blocks of slots that the writer has looked at

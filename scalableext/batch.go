@@ -20,13 +20,13 @@ type BatchItem struct {
 // are read in the order in which they are stored, and each only once, however small the cache. Items of one block
 // keep their order. It may return other memory than it was given.
 func sortByBlock(items []BatchItem) []BatchItem {
-	const digit = 8 // bits
+	const digit, few = 8, 64 // bits, and items that are sorted faster otherwise
 	highest := uint64(0)
 	for i := range items {
 		highest |= items[i].Block
 	}
 	passes := (bits.Len64(highest) + digit - 1) / digit
-	if len(items) < 1<<digit {
+	if len(items) < few {
 		slices.SortStableFunc(items, func(a, b BatchItem) int { return cmp.Compare(a.Block, b.Block) })
 		return items
 	}

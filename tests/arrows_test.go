@@ -73,7 +73,7 @@ var rules = []rule{
 	{packages: "kv/format", ours: []string{"kv/block"}},
 	{packages: "kv/expiry", ours: []string{"kv/format"}},
 	{packages: "kv/hot"},
-	{packages: "kv/storage", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/text"}, others: []string{pebble}},
+	{packages: "kv/storage", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/probe", "kv/text"}, others: []string{pebble}},
 	{packages: "kv", ours: []string{"kv/block", "kv/format", "kv/storage", "kv/queue", "kv/lastchange", "kv/gate", "kv/expiry", "kv/hot", "kv/probe", "kv/hash", "kv/glob", "kv/text"}, others: []string{pebbleVFS, ristretto, xxhash}},
 	{packages: "kv/kvtest", others: []string{pebbleVFS}},
 	{packages: "module/reply"},

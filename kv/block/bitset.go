@@ -19,15 +19,18 @@ type BitSet struct {
 	layout *probe.Layout
 }
 
-// manyPositions is the number of bits above which a whole block of bits, 8 KiB, takes hardly more memory than their
-// positions and the operand made of them.
-const manyPositions = 2048
+// MaxFew is the number of bits above which a whole block of bits, 8 KiB, takes hardly more memory than their positions
+// and the operand made of them.
+const MaxFew = 2048
 
 // Len returns the number of bits.
 func (s *BitSet) Len() int { return s.count }
 
-// Few returns the positions of the bits, ascending, nil if there are more than 2048. The set keeps the slice.
+// Few returns the positions of the bits, ascending, nil if there are more than MaxFew. The set keeps the slice.
 func (s *BitSet) Few() []uint16 { return s.positions }
+
+// Items returns the hashes of the items that the set has in place of bits, and their layout. The set keeps both.
+func (s *BitSet) Items() ([]uint64, *probe.Layout) { return s.items, s.layout }
 
 // HasItems reports whether the set has items in place of bits.
 func (s *BitSet) HasItems() bool { return len(s.items) > 0 }
@@ -46,18 +49,13 @@ func (s *BitSet) AddTo(d *probe.Draft, scratch *[]uint16) {
 
 // AddItems adds the bits that items set. The items are those of hashes whose added is true, n of them. They set so many
 // bits that neither the block nor the set has. Hashes and layout are as for AppendItemsOperand; the set keeps the
-// layout. AddItems does nothing and returns false if the set has bits one by one, or if the operand of the items may be
-// longer by a quarter than that of the bits. It is made and applied in half the time.
+// layout. AddItems does nothing and returns false if the set has bits one by one, or if the items are so many that their
+// bits take less memory.
 func (s *BitSet) AddItems(layout *probe.Layout, hashes []uint64, added []bool, n, ones int) bool {
 	if s.count > 0 && !s.HasItems() {
 		return false
 	}
-	items, lines := len(s.items)+n, int(layout.Lines)
-	least := s.count + ones // bytes of positions
-	if items < lines {
-		least += items // most are alone in their lines, and a gap takes two bytes
-	}
-	if 4*itemsSize(layout, items) > 5*min(least, lines*lineBytes) {
+	if items := len(s.items) + n; items >= int(layout.Lines) && !preferItems(layout, items, s.count+ones) {
 		return false
 	}
 	s.items = slices.Grow(s.items, n)
@@ -76,7 +74,7 @@ func (s *BitSet) Growth() int {
 	if !s.HasItems() {
 		return 0
 	}
-	return max(0, 2+min(2*s.count, int(s.layout.Lines)*lineBytes)-len(s.items)*itemWidth(s.layout))
+	return max(0, 2+min(2*s.count, int(s.layout.Lines)*lineBytes)-min(s.count, len(s.items)*itemWidth(s.layout)))
 }
 
 // IsSet reports whether a bit of a block is set. Other goroutines may change the block meanwhile, as Patch does.
@@ -104,10 +102,23 @@ func (s *BitSet) Expand(words []uint64) {
 // of a layer. Scratch is memory for positions.
 func (s *BitSet) AppendOperand(dst []byte, blk uint64, scratch *[]uint16) []byte {
 	if s.HasItems() {
-		return AppendItemsOperand(dst, s.layout, blk, s.items)
+		return appendShorter(dst, s.layout, blk, s.items, s.count, scratch)
 	}
 	*scratch = s.AppendTo((*scratch)[:0])
 	return AppendBitsOperand(dst, *scratch)
+}
+
+// Patch sets the bits in a block in memory, as the function Patch does. Its error is always nil.
+func (s *BitSet) Patch(words []uint64) error {
+	var probes [probe.MaxHashes]uint16
+	for _, h := range s.items {
+		patchBits(words, s.layout.AppendProbes(probes[:0], h))
+	}
+	patchBits(words, s.positions)
+	for i, set := range s.words[:min(len(s.words), len(words))] {
+		patchWord(&words[i], set)
+	}
+	return nil
 }
 
 // Has reports whether a bit is in the set.
@@ -126,7 +137,7 @@ func (s *BitSet) Add(p uint16) bool {
 		if found {
 			return false
 		}
-		if s.count < manyPositions {
+		if s.count < MaxFew {
 			s.positions = slices.Insert(s.positions, i, p)
 			s.count++
 			return true
@@ -175,9 +186,7 @@ func (s *BitSet) Set(words []uint64) {
 	for _, h := range s.items {
 		s.layout.Set(words, h)
 	}
-	for _, p := range s.positions {
-		words[p>>6] |= 1 << (p & 63)
-	}
+	SetBits(words, s.positions)
 	if s.words != nil {
 		for i := range words {
 			words[i] |= s.words[i]

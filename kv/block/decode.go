@@ -170,11 +170,15 @@ func patchWord(w *uint64, set uint64) {
 	}
 }
 
+func patchBits(words []uint64, positions []uint16) {
+	for _, p := range positions {
+		patchWord(&words[p>>6], 1<<(p&63))
+	}
+}
+
 func (v *value) patchPositions(words []uint64) {
 	for ps := v.positions.first(); len(ps) > 0; ps = v.positions.next() {
-		for _, p := range ps {
-			patchWord(&words[p>>6], 1<<(p&63))
-		}
+		patchBits(words, ps)
 	}
 }
 
@@ -188,9 +192,7 @@ func (v *value) patchItems(words []uint64) {
 	items := v.items
 	var probes [probe.MaxHashes]uint16
 	for h, ok := items.next(); ok; h, ok = items.next() {
-		for _, p := range items.layout.AppendProbes(probes[:0], h) {
-			patchWord(&words[p>>6], 1<<(p&63))
-		}
+		patchBits(words, items.layout.AppendProbes(probes[:0], h))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/sievekv/sievekv/kv/probe"
 )
@@ -31,6 +32,36 @@ func AppendItemsOperand(dst []byte, layout *probe.Layout, blk uint64, hashes []u
 		}
 	}
 	return dst
+}
+
+// AppendShorter appends an operand that sets the bits of these items: one of items, or one of their bits if that is
+// shorter by much. Items are as for AppendItemsOperand. Scratch is memory for positions.
+func AppendShorter(dst []byte, layout *probe.Layout, blk uint64, hashes []uint64, scratch *[]uint16) []byte {
+	return appendShorter(dst, layout, blk, hashes, len(hashes)*int(layout.Hashes), scratch)
+}
+
+// appendShorter is AppendShorter for items of which it is known how many bits the block does not have yet.
+func appendShorter(dst []byte, layout *probe.Layout, blk uint64, hashes []uint64, ones int, scratch *[]uint16) []byte {
+	if preferItems(layout, len(hashes), ones) {
+		return AppendItemsOperand(dst, layout, blk, hashes)
+	}
+	all := (*scratch)[:0]
+	for _, h := range hashes {
+		all = layout.AppendProbes(all, h)
+	}
+	*scratch = all
+	slices.Sort(all)
+	return AppendBitsOperand(dst, slices.Compact(all))
+}
+
+// preferItems reports whether items are stored as they are, and not as the bits that they set, of which the block does
+// not have so many yet. The operand of items may be longer by a quarter: it is made and applied in half the time.
+func preferItems(layout *probe.Layout, items, ones int) bool {
+	lines := int(layout.Lines)
+	if items < lines {
+		ones += items // most are alone in their lines, and a gap takes two bytes
+	}
+	return 4*itemsSize(layout, items) <= 5*min(ones, lines*lineBytes) // a position takes a byte
 }
 
 // itemsSize returns the most bytes that an operand of so many items takes.

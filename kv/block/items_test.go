@@ -118,9 +118,61 @@ func TestBitSet_items(t *testing.T) {
 		t.Errorf("the operand is %x", got)
 	}
 	set.Reset(0)
-	few := mustLayout(1, 128, 2, 1)
+	few := mustLayout(1, 16, 2, 1)
 	if set.AddItems(&few, hashes, added, len(hashes), 2*len(hashes)) {
-		t.Error("the set takes items that are longer than their bits")
+		t.Error("the set takes many items that are longer than their bits")
+	}
+}
+
+// A set of few items keeps them, also if their bits are shorter. Then its operand has the bits. Either way it sets in
+// memory what the operand sets, and the operand is not longer than the set's growth says after it was expanded.
+func TestBitSet_fewItems(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	var scratch []uint16
+	for _, hashCount := range []uint64{1, 3, 6, 18} {
+		for n := 1; n < 100; n += 1 + n/4 {
+			layout := mustLayout(1500, 128, hashCount, 1)
+			blk := random.Uint64N(1500)
+			hashes, added := make([]uint64, n), make([]bool, n)
+			for i := range hashes {
+				hashes[i], added[i] = firstHash(blk, 1500)+random.Uint64N(1<<50), true
+			}
+			all := newBits(make([]uint64, block.MaxWords), positionsOf(&layout, hashes))
+			var set block.BitSet
+			if !set.AddItems(&layout, hashes, added, n, len(all)) || !set.HasItems() || len(set.Few()) > 0 {
+				t.Fatalf("the set has not taken %d items", n)
+			}
+			if items, of := set.Items(); !slices.Equal(items, hashes) || of != &layout {
+				t.Errorf("the set has items %x, want %x", items, hashes)
+			}
+			operand := set.AppendOperand(nil, blk, &scratch)
+			bits, items := block.AppendBitsOperand(nil, all), block.AppendItemsOperand(nil, &layout, blk, hashes)
+			if len(operand) > min(len(bits)*5/4+4, len(items)) && len(operand) > len(bits) {
+				t.Errorf("the operand of %d items has %d bytes, of the bits it would have %d, of the items %d", n, len(operand), len(bits), len(items))
+			}
+			want := make([]uint64, block.MaxWords)
+			block.SetBits(want, all)
+			words, _ := mustDecode(t, block.FamilyBits, 128, operand)
+			if d := diff(words, want); d != "" {
+				t.Errorf("the operand of %d items: %s", n, d)
+			}
+			words = make([]uint64, block.MaxWords)
+			if err := set.Patch(words); err != nil || diff(words, want) != "" {
+				t.Errorf("Patch with %d items: %v, %s", n, err, diff(words, want))
+			}
+			growth := set.Growth()
+			set.Expand(make([]uint64, block.MaxWords))
+			if expanded := set.AppendOperand(nil, blk, &scratch); len(expanded) > len(operand)+growth {
+				t.Errorf("the operand of %d items grew by %d bytes, by %d at most was said", n, len(expanded)-len(operand), growth)
+			}
+			words = make([]uint64, block.MaxWords)
+			if err := set.Patch(words); err != nil || diff(words, want) != "" {
+				t.Errorf("Patch with the bits of %d items: %v, %s", n, err, diff(words, want))
+			}
+			if got := block.AppendShorter(nil, &layout, blk, hashes, &scratch); len(got) > max(len(bits), len(items)) {
+				t.Errorf("the shorter operand of %d items has %d bytes", n, len(got))
+			}
+		}
 	}
 }
 

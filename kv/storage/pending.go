@@ -37,36 +37,41 @@ import (
 const (
 	// When ManyPending commits are pending, the last of them asks its caller to flush, unless a flush is under way.
 	// MaxPending is the most that can be pending: then a commit is not made pending, but goes to Pebble by itself.
-	ManyPending = 256
-	MaxPending  = 1024
+	ManyPending = 4096
+	MaxPending  = 8192
 
 	// flushAfter is how long a commit stays out of Pebble if no other follows.
 	flushAfter = 50 * time.Millisecond
 
-	// MaxSmallBits is the most bits that a small commit may set. maxPendingBits is the most that are pending at once:
-	// a lookup that reads a block goes through all of them. maxPendingLayers is the most layers that they belong to.
-	MaxSmallBits     = 64
+	// MaxSmallBits is the most bits that a small commit may set. maxPendingBits is the most that are pending one by
+	// one: a lookup that reads a block goes through all of them. maxPendingLayers is the most layers that they belong
+	// to. When manyPendingItems items are pending, the commit that added the last of them asks for a flush;
+	// maxPendingItems is the most.
+	MaxSmallBits     = block.MaxFew
 	maxPendingBits   = 16384
 	maxPendingLayers = 32
+	manyPendingItems = 1 << 15
+	maxPendingItems  = 1 << 17
 )
 
 // Layer names a layer of an object.
 type Layer struct{ Object, Number uint64 }
 
-// SmallCommit is a commit that sets a few bits of one object, and its layers' counters. None of the bits is set
-// already, in Pebble or by a pending commit: the writer has looked every bit up, and leaves out those that are set.
+// SmallCommit is a commit that sets a few bits of one object, and its layers' counters. None of the bits that are given
+// by their positions is set already, in Pebble or by a pending commit: the writer has looked every bit up, and leaves
+// out those that are set.
 type SmallCommit struct {
 	Blocks   []BlockBits
 	Counters []LayerCounters
 
-	bits, layers int // see measure
+	bits, items, layers int // see measure
 }
 
-// BlockBits are the positions of bits in one block.
+// BlockBits are at most MaxSmallBits bits in one block. If they are items, these are kept.
 type BlockBits struct {
-	Layer     Layer
-	Block     uint64
-	Positions []uint16
+	Layer Layer
+	Block uint64
+	Bits  *block.BitSet
 }
 
 // LayerCounters are all the counters of a layer.
@@ -89,12 +94,13 @@ type pending struct {
 	begun   chan struct{} // tells the flush loop that a group has begun; of capacity 1
 }
 
-// group is what some commits set together. It has no bit of a layer twice, see SmallCommit.
+// group is what some commits set together. Bits has no bit of a layer twice, see SmallCommit.
 type group struct {
 	commits int
-	size    int             // upper bound of the size of its batch, as CommitSize counts it
+	size    int             // upper bound of the size of its batch without items, as CommitSize counts it
 	bits    []uint64        // ordinal of the layer<<ordinalShift | block<<16 | position
 	layers  []Layer         // the layers with bits; an index here is the layer's ordinal
+	items   itemIndex       // items that set bits
 	counts  []LayerCounters // the newest of each layer
 }
 
@@ -111,8 +117,10 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	to := &p.filling
 	most := MaxCommit(s.opts.MemTableSize)
 	size := c.measure()
-	if to.commits >= MaxPending || to.size+size > most ||
-		len(to.bits)+c.bits > maxPendingBits || len(to.layers)+c.layers > maxPendingLayers {
+	itemsSize := to.items.sizeWith(c)
+	if to.commits >= MaxPending || to.size+size+itemsSize > most ||
+		len(to.bits)+c.bits > maxPendingBits || len(to.layers)+c.layers > maxPendingLayers ||
+		len(to.items.hashes)+c.items > maxPendingItems || len(to.items.layers)+c.layers > maxPendingLayers {
 		return false, false
 	}
 	if to.commits == 0 {
@@ -124,32 +132,43 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	to.add(c)
 	to.commits++
 	to.size += size
+	to.items.size = itemsSize
 	p.added.Add(1) // before the commit has a number: whatever reads the number then finds something to flush
 	Raise(changed, s.last.Add(1))
 	s.pauseAt("append: numbered")
-	return true, to.commits >= ManyPending || to.size > most/2 || len(to.bits) > maxPendingBits/4
+	return true, to.commits >= ManyPending || to.size+itemsSize > most/2 || len(to.bits) > maxPendingBits/4 ||
+		len(to.items.hashes) >= manyPendingItems
 }
 
-// measure counts the bits, and the layers that have some. It returns an upper bound of what the commit adds to a
-// batch.
+// measure counts the bits, the items, and the layers that have some. It returns an upper bound of what the commit adds
+// to a batch, without items.
 func (c *SmallCommit) measure() int {
 	const perBlock = PerEntry + 48 // keys and lengths
 	const perBit = 4               // of an operand: see block.AppendBitsOperand
-	c.bits, c.layers = 0, 0
+	c.bits, c.items, c.layers = 0, 0, 0
+	blocks := 0
 	for i := range c.Blocks {
-		c.bits += len(c.Blocks[i].Positions)
+		c.items += c.Blocks[i].items()
+		if n := len(c.Blocks[i].Bits.Few()); n > 0 {
+			c.bits += n
+			blocks++
+		}
 		if i == 0 || c.Blocks[i].Layer != c.Blocks[i-1].Layer {
 			c.layers++
 		}
 	}
-	return len(c.Blocks)*perBlock + c.bits*perBit + len(c.Counters)*(perBlock+format.NumCounters*binary.MaxVarintLen64)
+	return blocks*perBlock + c.bits*perBit + len(c.Counters)*(perBlock+format.NumCounters*binary.MaxVarintLen64)
 }
 
 func (g *group) add(c *SmallCommit) {
 	for i := range c.Blocks {
 		b := &c.Blocks[i]
+		if b.Bits.HasItems() {
+			g.items.add(b)
+			continue
+		}
 		n := g.ordinal(b.Layer)
-		for _, p := range b.Positions {
+		for _, p := range b.Bits.Few() {
 			g.bits = append(g.bits, uint64(n)<<ordinalShift|b.Block<<16|uint64(p))
 		}
 	}
@@ -174,7 +193,8 @@ func (g *group) ordinal(l Layer) int {
 }
 
 func (g *group) reset() {
-	*g = group{bits: g.bits[:0], layers: g.layers[:0], counts: g.counts[:0]}
+	g.items.reset()
+	*g = group{bits: g.bits[:0], layers: g.layers[:0], items: g.items, counts: g.counts[:0]}
 }
 
 // none reports whether nothing is pending.
@@ -188,6 +208,7 @@ func (p *pending) positions(l Layer, blk uint64) (positions []uint16) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, from := range []*group{&p.flushing, &p.filling} {
+		positions = from.items.appendBits(positions, l, blk)
 		i := slices.Index(from.layers, l)
 		if i < 0 {
 			continue
@@ -275,11 +296,12 @@ func (s *Store) write(from *group) error {
 // flushScratch is memory for making a batch, kept from one flush to the next.
 type flushScratch struct {
 	bits      []uint64
+	hashes    []uint64
 	positions []uint16
 	record    []byte
 }
 
-// build adds a group to a batch: one operand for each block, and the counters.
+// build adds a group to a batch: one operand for each block with bits, one for each block with items, and the counters.
 func (s *flushScratch) build(batch *pebble.Batch, from *group) {
 	s.bits = append(s.bits[:0], from.bits...)
 	slices.Sort(s.bits)
@@ -297,6 +319,7 @@ func (s *flushScratch) build(batch *pebble.Batch, from *group) {
 		must(batch.Merge(s.record[:n], s.record[n:], nil))
 		start = end
 	}
+	s.buildItems(batch, &from.items)
 	for i := range from.counts {
 		s.record = SetCounters(batch, s.record, from.counts[i])
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/block"
 )
 
 // A commit counts as pending before it has a number. Otherwise a sync could read the number, find nothing to flush,
@@ -31,7 +33,9 @@ func TestAppend_countedFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := SmallCommit{Blocks: []BlockBits{{Layer: Layer{Object: 1}, Positions: []uint16{7}}}}
+	var bits block.BitSet
+	bits.Add(7)
+	c := SmallCommit{Blocks: []BlockBits{{Layer: Layer{Object: 1}, Bits: &bits}}}
 	if appended, _ := s.Append(&c, new(atomic.Uint64)); !appended || paused != 1 {
 		t.Errorf("appended %t, and paused %d times, want once", appended, paused)
 	}

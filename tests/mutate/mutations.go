@@ -31,6 +31,10 @@ func inKV(name string, edits ...edit) mutation {
 	return mutation{name: name, edits: edits, pkg: "./kv", tests: forcedOrders}
 }
 
+func inPending(name string, edits ...edit) mutation {
+	return mutation{name: name, edits: edits, pkg: "./kv/storage", tests: "^Test(Group|Append)_"}
+}
+
 func inCounting(name, tests string, e edit) mutation {
 	return mutation{name: name, edits: []edit{e}, pkg: "./countingext", tests: tests}
 }

@@ -146,3 +146,25 @@ func TestStaged_items(t *testing.T) {
 		}
 	}
 }
+
+// Bits that are staged are found also if their blocks were staged in descending order, and are not counted again.
+func TestStaged_order(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	blocks := s.layer("k").Spec().Blocks
+	s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
+		l := o.Layers()[0]
+		for again := range 2 {
+			for i := range blocks {
+				n, err := w.SetBits(o, l, blocks-1-i, []uint16{7})
+				if err != nil {
+					return err
+				}
+				if n != 1-again {
+					t.Errorf("block %d: %d bits are new, want %d", blocks-1-i, n, 1-again)
+				}
+			}
+		}
+		return nil
+	}))
+}

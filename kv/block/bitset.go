@@ -74,7 +74,7 @@ func (s *BitSet) Growth() int {
 	if !s.HasItems() {
 		return 0
 	}
-	return max(0, 2+min(2*s.count, int(s.layout.Lines)*lineBytes)-min(s.count, len(s.items)*itemWidth(s.layout)))
+	return max(0, 2+min(2*s.count, int(s.layout.Lines)*lineBytes)-len(s.items)*itemWidth(s.layout))
 }
 
 // IsSet reports whether a bit of a block is set. Other goroutines may change the block meanwhile, as Patch does.

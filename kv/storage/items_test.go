@@ -85,6 +85,14 @@ func TestGroup_items(t *testing.T) {
 			for range 2 { // an index that was emptied is as good as a new one
 				layers := []Layer{{Object: 7, Number: 1}, {Object: 7, Number: 2}, {Object: 9, Number: 1}}
 				want := make(map[Layer]map[uint64][]uint64)
+				built := func() *pebble.Batch {
+					batch := new(pebble.Batch)
+					new(flushScratch).build(batch, &g)
+					if size, most := CommitSize(batch), g.size+g.items.size; size > most && !batch.Empty() {
+						t.Errorf("the batch takes %d bytes, estimated were %d at most", size, most)
+					}
+					return batch
+				}
 				for i := range 60 {
 					l := layers[i%len(layers)]
 					if want[l] == nil {
@@ -101,6 +109,9 @@ func TestGroup_items(t *testing.T) {
 					g.size += c.measure()
 					g.items.size = g.items.sizeWith(c)
 					g.add(c)
+					if i == 0 {
+						built()
+					}
 				}
 				for l, blocks := range want {
 					for blk, words := range blocks {
@@ -113,13 +124,8 @@ func TestGroup_items(t *testing.T) {
 						}
 					}
 				}
-				var batch pebble.Batch
-				new(flushScratch).build(&batch, &g)
-				if size, most := CommitSize(&batch), g.size+g.items.size; size > most && !batch.Empty() {
-					t.Errorf("the batch takes %d bytes, estimated were %d at most", size, most)
-				}
 				operands, stored := make(map[string]int), make(map[Layer]map[uint64][]uint64)
-				EachChange(&batch, func(_ Kind, key, value []byte) bool {
+				EachChange(built(), func(_ Kind, key, value []byte) bool {
 					k, err := format.DecodeObjectKey(key)
 					if err != nil {
 						t.Fatal(err)

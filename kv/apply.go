@@ -114,9 +114,7 @@ func (p *applier) find(object, number uint64) target {
 // operand applies an operand.
 func (p *applier) operand(key, value []byte) {
 	if k, err := format.DecodeObjectKey(key); err == nil && k.Part >= format.PartLayers {
-		p.patch(k.Object, k.Part-format.PartLayers, k.Rest, func(o *Object, words []uint64) error {
-			return block.Patch(words, o.header.Family, value)
-		})
+		p.patch(k.Object, k.Part-format.PartLayers, k.Rest, func(o *Object, words []uint64) error { return block.Patch(words, o.header.Family, value) })
 	}
 }
 

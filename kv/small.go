@@ -48,10 +48,8 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 	p := &w.applier
 	p.db, p.last = db, o.changed.Load()
 	p.add(o)
-	for i := range w.bits {
-		b := &w.bits[i]
-		l := w.layers[b.ordinal].layer
-		p.patch(l.object, l.spec.Number, b.blk, func(_ *Object, words []uint64) error { return b.Patch(words) })
+	for _, b := range w.little.Blocks {
+		p.patch(b.Layer.Object, b.Layer.Number, b.Block, func(_ *Object, words []uint64) error { return b.Bits.Patch(words) })
 	}
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {

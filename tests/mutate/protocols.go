@@ -121,7 +121,7 @@ var protocols = []mutation{
 	inKV("a small commit has no number for a view", edit{"kv/small.go",
 		"	p.db, p.last = db, o.changed.Load()\n", "	p.db = db\n"}),
 	inKV("a view takes a block that a commit has changed for unchanged", edit{"kv/apply.go",
-		"	l.changed.Changed(k.Rest, p.last)\n", ""}),
+		"	l.changed.Changed(blk, p.last)\n", ""}),
 	inKV("a view takes a new layer for the one that had its number", edit{"kv/apply.go",
 		"		l.changed.ChangedAll(p.last)\n", ""}),
 	inKV("a view takes the blocks of a filter that was opened since for unchanged", edit{"kv/keyspace.go",

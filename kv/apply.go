@@ -142,8 +142,7 @@ func (p *applier) patch(object, number, blk uint64, change func(o *Object, words
 		}
 	default:
 		if change(o, l.Words(first)) != nil {
-			// A block may always leave memory.
-			s.CompareAndSwap(first, nil)
+			s.CompareAndSwap(first, nil) // a block may always leave memory
 		}
 	}
 }

@@ -123,8 +123,7 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 	w.grow(4 * ones)
 	w.bitCount += ones
 	b := &w.bits[staged]
-	// Items cannot be taken back.
-	if w.savepoint.id == 0 && b.AddItems(layout, hashes, added, items, ones) {
+	if w.savepoint.id == 0 && b.AddItems(layout, hashes, added, items, ones) { // items cannot be taken back
 		return items, ones, w.fits()
 	}
 	b.Expand(l.Words(first))

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Draft is a private copy of a block to which items are added, so that each addition knows which bits are new. It has
@@ -37,9 +38,7 @@ func (d *Draft) Release() {
 // not wait for the memory of one item after the other.
 func (l *Layout) Prepare(d *Draft, hashes []uint64) {
 	if l.needMany(len(hashes)) {
-		for i := range uint64(l.Lines) {
-			d.copy(i)
-		}
+		d.copyAll(uint64(l.Lines))
 		return
 	}
 	for _, h := range hashes {
@@ -59,6 +58,21 @@ func (l *Layout) Prepare(d *Draft, hashes []uint64) {
 				d.copy(l.wrap(i + distance))
 			}
 		}
+	}
+}
+
+// copyAll copies the lines that words does not have, up to a number. Nobody changes the block meanwhile, so it need not
+// be read by atomic loads, which take twice as long.
+func (d *Draft) copyAll(lines uint64) {
+	if d.copied == [MaxLines / 64]uint64{} {
+		copy(d.words[:lines*lineWords], unsafe.Slice(&d.first[0], lines*lineWords))
+		for i := range lines {
+			d.copied[i>>6] |= 1 << (i & 63)
+		}
+		return
+	}
+	for i := range lines {
+		d.copy(i)
 	}
 }
 

@@ -75,7 +75,7 @@ var filters = []mutation{
 	{name: "a draft lacks the other lines of an item", pkg: "./kv/probe", tests: "^TestDraft", edits: []edit{{"kv/probe/draft.go",
 		"				d.copy(l.wrap(i + distance))\n", "				_ = i\n"}}},
 	{name: "a draft of most lines lacks the last", pkg: "./kv/probe", tests: "^TestDraft", edits: []edit{{"kv/probe/draft.go",
-		"		for i := range uint64(l.Lines) {\n", "		for i := range uint64(l.Lines) - 1 {\n"}}},
+		"		d.copyAll(uint64(l.Lines))\n", "		d.copyAll(uint64(l.Lines) - 1)\n"}}},
 	{name: "a draft has lines of the block before", pkg: "./kv/probe", tests: "^TestDraft", edits: []edit{{"kv/probe/draft.go",
 		"	d.first, d.copied = first, [MaxLines / 64]uint64{}\n", "	d.first = first\n"}}},
 	{name: "the rate of a Bloom filter is that of its counted items", pkg: "./bloomext", tests: "^TestFilter_fullRate$", edits: []edit{{"bloomext/info.go",

@@ -269,18 +269,17 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 	if err != nil {
 		return 0, err
 	}
-	if size = max(size, least); size >= len(items) {
-		return stageMany(f.h, w, items, added, hash.Function.Sum)
-	}
-	c, err := f.h.Staged(w)
-	if err != nil {
+	s := stager{w: w}
+	if s.c, err = f.h.Staged(w); err != nil {
 		return 0, err
 	}
 	clear(added)
-	// Half of the room is for items that the filter has.
+	if size = min(max(size, least), len(items)); size == len(items) || s.room(size) == size {
+		return stageMany(f.h, w, items[:size], added[:size], hash.Function.Sum)
+	}
+	// The newest layer is almost full, and the filter may have most of the items. Half of the room is for these.
 	items = items[:min(max(least, size*blockBytes/(2*knownBytes)), len(items))]
-	s := stager{w: w, c: c}
-	absent, err := s.absent(scalableext.Sorted(items, c.hash, hash.Function.Sum, c.block), 0)
+	absent, err := s.absent(scalableext.Sorted(items, s.c.hash, hash.Function.Sum, s.c.block), 0)
 	if err != nil {
 		return 0, err
 	}

@@ -151,6 +151,7 @@ func mget(tx *kv.Transaction, keys []string) ([][]byte, error) {
 			if err != nil && !errors.Is(err, ErrWrongType) {
 				return err
 			}
+			values[i] = nil
 			if stored != nil {
 				values[i] = append([]byte{}, stored...)
 			}

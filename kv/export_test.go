@@ -114,6 +114,9 @@ func (db *DB) GateFixed() bool {
 	return db.gate.Locked()
 }
 
+// BorrowedBlocks returns how many blocks in memory the lookup of a view that is under way has read.
+func (tx *Transaction) BorrowedBlocks() int { return len(tx.snapshot.borrowed) }
+
 // SnapshotBlocks returns how many blocks a view has read and keeps.
 func (tx *Transaction) SnapshotBlocks() int { return len(tx.snapshot.blocks) }
 

@@ -166,3 +166,64 @@ func TestView_numberUsedAgain(t *testing.T) {
 	s.wantSlot(s.Read, "k", 1, 0, 0, 0) // the block is in memory now
 	s.wantSlot(tx.Read, "k", 1, 0, 0, 7)
 }
+
+// The number of a layer may be that of a smaller one by now.
+func TestView_smallerLayer(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.createSlots("k")
+	grow := func(blocks uint64) {
+		t.Helper()
+		s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
+			_, err := w.Grow(o, kv.LayerSpec{Blocks: blocks, Lines: 128})
+			return err
+		}))
+	}
+	grow(300)
+	s.must(s.putSlot("k", 1, 299, 0, 7))
+	tx, err := s.NewView(t.Context())
+	s.must(err)
+	defer tx.Rollback()
+	s.must(s.write("k", shrink))
+	grow(3)
+	s.wantSlot(tx.Read, "k", 1, 299, 0, 7)
+}
+
+// A view whose lookup has panicked has forgotten the blocks of that lookup, and remembers a bounded number of blocks.
+func TestView_borrowed(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.must(s.Write(kv.NoSync, [][]byte{[]byte("k")}, func(w *kv.Writer) error {
+		layers := []kv.LayerSpec{{Blocks: 7, Lines: 128}}
+		_, err := w.Create([]byte("k"), kv.Spec{Type: bitsType, Family: block.FamilyBits, Layers: layers})
+		return err
+	}))
+	for _, blk := range []uint64{0, 5} {
+		s.set("k", blk, 1)
+		s.has("k", blk, 1)
+	}
+	tx, err := s.NewView(t.Context())
+	s.must(err)
+	defer tx.Rollback()
+	most := 0
+	look := func(r kv.Reader) {
+		o, err := r.Lookup([]byte("k"))
+		s.must(err)
+		for i := range 10_000 {
+			_, err = r.Load(o, o.Layers()[0], uint64(i%2*5))
+			s.must(err)
+			most = max(most, tx.BorrowedBlocks())
+		}
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = tx.Read(func(r kv.Reader) error { look(r); panic("on purpose") })
+	}()
+	if most == 0 || most > 1000 {
+		t.Errorf("a lookup remembered up to %d blocks", most)
+	}
+	s.set("k", 5, 2)
+	runs := 0
+	s.must(tx.Read(func(kv.Reader) error { runs++; return nil }))
+	if runs != 1 {
+		t.Errorf("a lookup of no block ran %d times", runs)
+	}
+}

@@ -144,16 +144,22 @@ func (v *snapshot) load(o *Object, l *Layer, blk uint64) (*Line, error) {
 // again, and finally without borrowing.
 func (v *snapshot) lookup(look func() error) (err error) {
 	for range 3 {
-		v.borrows = true
-		err = look()
-		v.borrows = false
-		kept := !slices.ContainsFunc(v.borrowed, func(b borrowedBlock) bool { return b.layer.changed.After(b.blk, v.last) })
-		clear(v.borrowed)
-		if v.borrowed = v.borrowed[:0]; kept {
+		if kept, err := v.borrowing(look); kept {
 			return err
 		}
 	}
 	return look()
+}
+
+// borrowing runs a lookup, and reports whether no commit has changed a block that it has borrowed.
+func (v *snapshot) borrowing(look func() error) (kept bool, err error) {
+	v.borrows = true
+	defer func() { // look is a caller's code, and may panic
+		clear(v.borrowed)
+		v.borrows, v.borrowed = false, v.borrowed[:0]
+	}()
+	err = look()
+	return !slices.ContainsFunc(v.borrowed, func(b borrowedBlock) bool { return b.layer.changed.After(b.blk, v.last) }), err
 }
 
 // borrow returns a block in memory if no commit has changed it since the snapshot; else nil.
@@ -163,15 +169,17 @@ func (v *snapshot) borrow(o *Object, l *Layer, blk uint64) *Line {
 		return nil
 	}
 	i := slices.IndexFunc(live.layers, func(now *Layer) bool { return now.spec.Number == l.spec.Number })
-	if i < 0 {
+	if i < 0 || live.layers[i].changed.After(blk, v.last) { // also if the number is now that of a smaller layer
 		return nil
 	}
-	now := live.layers[i]
-	first := now.Resident(blk)
-	if first == nil || now.changed.After(blk, v.last) {
+	b := borrowedBlock{live.layers[i], blk}
+	first := b.layer.Resident(blk)
+	switch n := len(v.borrowed); {
+	case first == nil || n == maxSnapshotBlocks:
 		return nil
+	case n == 0 || v.borrowed[n-1] != b:
+		v.borrowed = append(v.borrowed, b)
 	}
-	v.borrowed = append(v.borrowed, borrowedBlock{now, blk})
 	v.db.pauseAt("view: found")
 	return first
 }

@@ -94,6 +94,7 @@ func (s *Snapshot) Exists(keys ...string) (int, error) { return exists(s.Transac
 
 func exists(tx *kv.Transaction, keys []string) (n int, err error) {
 	err = tx.Read(func(r kv.Reader) error {
+		n = 0
 		for _, key := range keys {
 			o, err := r.Lookup([]byte(key))
 			if err != nil {

@@ -115,9 +115,16 @@ var protocols = []mutation{
 
 	// Views: see kv/snapshot.go.
 	inKV("a view does not look whether a block has changed after a lookup has read it", edit{"kv/snapshot.go",
-		"v.borrowed[:0]; kept {", "v.borrowed[:0]; kept || true {"}),
+		"v.borrowing(look); kept {", "v.borrowing(look); kept || true {"}),
 	inKV("a view does not use the blocks in memory", edit{"kv/snapshot.go",
-		"		v.borrows = true\n", "		v.borrows = false\n"}),
+		"	v.borrows = true\n", "	v.borrows = false\n"}),
+	inKV("a lookup that panicked is remembered by its view", edit{"kv/snapshot.go",
+		"	defer func() { // look is a caller's code, and may panic\n		clear(v.borrowed)\n		v.borrows, v.borrowed = false, v.borrowed[:0]\n	}()\n	err = look()\n",
+		"	err = look()\n	v.borrows = false\n	defer func() { v.borrowed = v.borrowed[:0] }()\n"}),
+	inKV("a view remembers a block for each lookup", edit{"kv/snapshot.go",
+		"first == nil || n == maxSnapshotBlocks:", "first == nil:"}),
+	inKV("a view looks for a block in a smaller layer", edit{"kv/snapshot.go",
+		"if i < 0 || live.layers[i].changed.After(blk, v.last) {", "if i < 0 {"}),
 	inKV("a small commit has no number for a view", edit{"kv/small.go",
 		"	p.db, p.last = db, o.changed.Load()\n", "	p.db = db\n"}),
 	inKV("a view takes a block that a commit has changed for unchanged", edit{"kv/apply.go",

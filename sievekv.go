@@ -23,7 +23,8 @@
 // Counting Bloom filters, db.Counting, can delete items and count up to 15. They can be merged, as Bloom filters can,
 // and take four times the space of a Bloom filter. The interface Filter has what all types share.
 //
-// The store also keeps strings. DB.Update writes strings and filters together:
+// Bitmaps, db.Bitmap, are exact sets of numbers. The store also keeps strings. DB.Update writes strings, bitmaps and
+// filters together:
 //
 //	err = db.Update(ctx, func(tx *sievekv.Tx) error {
 //		if _, err := tx.Bloom("seen").AddString("order:17"); err != nil {
@@ -76,9 +77,9 @@
 //
 // # Limits
 //
-// A string may have 7/32 of Options.MemTableSize, 7 MiB by default. All writes of a transaction together may have a
-// quarter of it, 8 MiB by default, where each key and each block written counts 256 bytes more. Otherwise the error is
-// ErrTooLarge. Times are truncated to milliseconds.
+// A string that is set may have 7/32 of Options.MemTableSize, 7 MiB by default; a Bitmap has no such limit. All
+// writes of a transaction together may have a quarter of it, 8 MiB by default, where each key and each block written
+// counts 256 bytes more. Otherwise the error is ErrTooLarge. Times are truncated to milliseconds.
 //
 // # Related packages
 //

@@ -5,6 +5,7 @@ package coreext
 import (
 	"slices"
 
+	"github.com/sievekv/sievekv/bitmapext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -13,8 +14,9 @@ import (
 // Module returns the built-in module, for module.New.
 func Module() module.Module {
 	return module.Module{
-		Name: "kv", Settings: settings(), Commands: slices.Concat(
-			connectionCommands(), serverCommands(), objectCommands(), sieveCommands(), stringCommands(), keyCommands(),
+		Name: "kv", Types: []*kv.Type{bitmapext.Type()}, Settings: settings(), Commands: slices.Concat(
+			connectionCommands(), serverCommands(), objectCommands(), sieveCommands(), stringCommands(), bitmapext.Commands(),
+			keyCommands(),
 		),
 	}
 }

@@ -45,11 +45,15 @@ func objectEncoding(c *module.Call) reply.Reply {
 	answer := reply.Nil
 	err := c.Read(func(r kv.Reader) error {
 		answer = reply.Nil
-		return r.Peek(c.Args[0], func(value []byte) {
+		blocks, err := r.Peek(c.Args[0], func(value []byte) {
 			if value != nil {
 				answer = reply.BulkString(encodingOf(value))
 			}
 		})
+		if blocks != nil {
+			answer = reply.BulkString("raw")
+		}
+		return err
 	})
 	switch {
 	case errors.Is(err, kv.ErrWrongType):

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sievekv/sievekv/bitmapext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
@@ -83,32 +84,55 @@ func bulk(value []byte) reply.Reply {
 	return reply.Bulk(value)
 }
 
-// before is bulk for a command that also writes. If there is no memory for the reply and the copy to send, the error
-// makes the command write nothing.
-func before(c *module.Call, value []byte) (reply.Reply, error) {
-	if len(value) > kv.LargeValue {
-		if err := c.Charge(2 * len(value)); err != nil {
-			return reply.Nil, err
+// before returns the string under the first key, for a command that also writes, and whether there is one. If there
+// is no memory for the reply and the copy to send, the error makes the command write nothing.
+func before(c *module.Call, w *kv.Writer) (answer reply.Reply, there bool, err error) {
+	value, blocks, err := w.String(c.Args[0])
+	if err != nil || blocks == nil && value == nil {
+		return reply.Nil, false, err
+	}
+	n := len(value)
+	if blocks != nil {
+		n = int(bitmapext.InBlocks(w, blocks).Len())
+	}
+	if n > kv.LargeValue {
+		if err := c.Charge(2 * n); err != nil {
+			return reply.Nil, true, err
 		}
 	}
-	return bulk(value), nil
+	if blocks != nil {
+		value, err = bitmapext.InBlocks(w, blocks).Bytes()
+	}
+	return bulk(value), true, err
+}
+
+// stringUnder returns the string under a key, nil if there is none.
+func stringUnder(c *module.Call, r kv.Reader, key []byte) ([]byte, error) {
+	value, blocks, err := r.String(key)
+	if blocks == nil {
+		return value, err
+	}
+	s := bitmapext.InBlocks(r, blocks)
+	if err := c.Charge(int(s.Len())); err != nil {
+		return nil, err
+	}
+	return s.Bytes()
 }
 
 // readString answers a command about a single string.
 func readString(c *module.Call, f func(value []byte) reply.Reply) reply.Reply {
 	var value []byte
-	if err := c.Read(func(r kv.Reader) (err error) { value, err = r.Get(c.Args[0]); return err }); err != nil {
+	if err := c.Read(func(r kv.Reader) (err error) { value, err = stringUnder(c, r, c.Args[0]); return err }); err != nil {
 		return module.ErrorReply(err)
 	}
 	return f(value)
 }
 
-// readPart is readString for a command that answers a part of the string. It does not copy the rest of a large
-// string. The reply of f must be a copy.
-func readPart(c *module.Call, f func(value []byte) reply.Reply) reply.Reply {
+// readPart answers a command about a part of a single string. It does not copy the rest of a large string.
+func readPart(c *module.Call, f func(*bitmapext.String) (reply.Reply, error)) reply.Reply {
 	var answer reply.Reply
 	err := c.Read(func(r kv.Reader) error {
-		return r.Peek(c.Args[0], func(value []byte) { answer = f(value) })
+		return bitmapext.Look(r, c.Args[0], func(s *bitmapext.String) (err error) { answer, err = f(s); return err })
 	})
 	if err != nil {
 		return module.ErrorReply(err)
@@ -119,7 +143,7 @@ func readPart(c *module.Call, f func(value []byte) reply.Reply) reply.Reply {
 func get(c *module.Call) reply.Reply { return readString(c, bulk) }
 
 func strlen(c *module.Call) reply.Reply {
-	return readPart(c, func(value []byte) reply.Reply { return reply.Int(int64(len(value))) })
+	return readPart(c, func(s *bitmapext.String) (reply.Reply, error) { return reply.Int(int64(s.Len())), nil })
 }
 
 func getRange(c *module.Call) reply.Reply {
@@ -128,7 +152,14 @@ func getRange(c *module.Call) reply.Reply {
 	if !ok1 || !ok2 {
 		return module.ErrorReply(kv.ErrNotInteger)
 	}
-	return readPart(c, func(value []byte) reply.Reply { return reply.Bulk(append([]byte{}, text.Range(value, start, end)...)) })
+	return readPart(c, func(s *bitmapext.String) (reply.Reply, error) {
+		from, end := text.Range(s.Len(), start, end)
+		if err := c.Charge(int(end - from)); err != nil {
+			return reply.Nil, err
+		}
+		value, err := s.Range(from, end)
+		return reply.Bulk(value), err
+	})
 }
 
 func mget(c *module.Call) reply.Reply {
@@ -139,7 +170,7 @@ func mget(c *module.Call) reply.Reply {
 			if err := kv.GivenUp(c.Context, i); err != nil {
 				return err
 			}
-			value, err := r.Get(key)
+			value, err := stringUnder(c, r, key)
 			if err != nil && !errors.Is(err, kv.ErrWrongType) {
 				return err
 			}
@@ -254,11 +285,8 @@ func setString(c *module.Call, value []byte, o kv.SetOptions, expire expireOptio
 	return c.Update(c.Args[:1], func(w *kv.Writer) (reply.Reply, error) {
 		answer := reply.OK
 		if get {
-			old, err := w.Get(c.Args[0])
-			if err != nil {
-				return reply.Nil, err
-			}
-			if answer, err = before(c, old); err != nil {
+			var err error
+			if answer, _, err = before(c, w); err != nil {
 				return reply.Nil, err
 			}
 		}
@@ -303,12 +331,8 @@ func one(yes bool) reply.Reply {
 
 func getDel(c *module.Call) reply.Reply {
 	return c.Update(c.Args[:1], func(w *kv.Writer) (reply.Reply, error) {
-		value, err := w.Get(c.Args[0])
-		if err != nil || value == nil {
-			return reply.Nil, err
-		}
-		answer, err := before(c, value)
-		if err == nil {
+		answer, there, err := before(c, w)
+		if err == nil && there {
 			_, err = w.Delete(c.Args[0])
 		}
 		return answer, err
@@ -325,12 +349,8 @@ func getEx(c *module.Call) reply.Reply {
 		args = args[n:]
 	}
 	return c.Update(c.Args[:1], func(w *kv.Writer) (reply.Reply, error) {
-		value, err := w.Get(c.Args[0])
-		if err != nil || value == nil {
-			return reply.Nil, err
-		}
-		answer, err := before(c, value)
-		if err != nil {
+		answer, there, err := before(c, w)
+		if err != nil || !there {
 			return reply.Nil, err
 		}
 		switch expire.word {
@@ -386,7 +406,7 @@ func msetnx(c *module.Call) reply.Reply { return pairs(c, kv.SetIfMissing) }
 
 func appendCommand(c *module.Call) reply.Reply {
 	return c.Update(c.Args[:1], func(w *kv.Writer) (reply.Reply, error) {
-		n, err := w.Append(c.Args[0], c.Args[1])
+		n, err := bitmapext.Append(c.Context, w, c.Args[0], c.Args[1])
 		return reply.Int(int64(n)), err
 	})
 }
@@ -400,7 +420,7 @@ func setRange(c *module.Call) reply.Reply {
 		return reply.Error("ERR offset is out of range")
 	}
 	return c.Update(c.Args[:1], func(w *kv.Writer) (reply.Reply, error) {
-		n, err := w.SetRange(c.Args[0], uint64(offset), c.Args[2])
+		n, err := bitmapext.SetRange(c.Context, w, c.Args[0], uint64(offset), c.Args[2])
 		return reply.Int(int64(n)), err
 	})
 }

@@ -22,11 +22,11 @@ func (w *Writer) Copy(ctx context.Context, src, dst []byte, replace bool) (bool,
 		return false, err
 	}
 	if o.inline() {
-		value, err := stringIn(src, o.header)
-		if err != nil {
-			return false, err
+		value, _, err := o.string()
+		if err == nil {
+			err = w.putString(dst, value, o.header.Expiry)
 		}
-		return true, w.putString(dst, value, o.header.Expiry)
+		return err == nil, err
 	}
 	copied, err := w.make(dst, *o.header)
 	if err != nil {

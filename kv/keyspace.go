@@ -17,9 +17,9 @@ import (
 // that drops, renames or replaces it, or by eviction. At most one live incarnation of an object exists, so a commit
 // changes the same blocks that every lookup reads.
 //
-// Strings never enter the map: the Object of a string is a copy of what was stored when it was read, and every lookup
-// reads it anew, from Pebble or from db.strings (package hot). So a commit that only touches one string changes nothing
-// in the map, and need not hold off lookups.
+// Strings in headers never enter the map: the Object of one is a copy of what was stored when it was read, and every
+// lookup reads it anew, from Pebble or from db.strings (package hot). So a commit that only touches one changes nothing in
+// the map, and need not hold off lookups.
 //
 // A lookup may put the header that it read into the map for two reasons. Commits that change headers hold apply
 // exclusively, and the lookup holds it shared until the object is in the map. And if the object was opened, written

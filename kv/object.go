@@ -46,7 +46,7 @@ func EndedObject() *Object {
 func newObject(db *DB, key string, h *format.Header, layers []*Layer) (*Object, error) {
 	o := &Object{db: db, key: key, header: h, layers: layers}
 	o.state.Store(uint64(h.Expiry) << 1)
-	if t := db.registry.types[h.TypeName]; t != nil {
+	if t := db.registry.types[h.TypeName]; t != nil && h.ID != 0 {
 		if h.TypeVersion > t.Version {
 			return nil, fmt.Errorf("%w: key %q: type %s has format %d, this program knows %d", ErrUnsupportedVersion, key, h.TypeName, h.TypeVersion, t.Version)
 		}
@@ -87,7 +87,8 @@ func (o *Object) expiredBy(now int64) bool {
 	return at != 0 && at <= now
 }
 
-// ID returns the object's id, which no other object of the store ever has; 0 for a string. RENAME keeps it.
+// ID returns the object's id, which no other object of the store ever has; 0 for a string kept in its header. RENAME
+// keeps it.
 func (o *Object) ID() uint64 { return o.header.ID }
 
 // Key returns the key the object is under.
@@ -108,8 +109,8 @@ func (o *Object) Layers() []*Layer { return o.layers }
 // Body returns what the type's Open returned for the object.
 func (o *Object) Body() any { return o.body }
 
-// inline reports whether the object is a string. A string is kept in its header, has nothing else stored, and is
-// never in the map of open objects.
+// inline reports whether the object is a string that is kept in its header. It has nothing else stored, and is never in
+// the map of open objects.
 func (o *Object) inline() bool { return o.header.ID == 0 }
 
 // bytes returns the memory of an open object without its full-size blocks: the structs, two map entries, the

@@ -56,7 +56,7 @@ func (w *Writer) newOf(key []byte, s Spec) (*Object, error) {
 
 // make returns a new object with the given header and a new id.
 func (w *Writer) make(key []byte, h format.Header) (*Object, error) {
-	if err := w.db.checkSpec(h.Layers); err != nil {
+	if err := w.db.checkSpec(&h); err != nil {
 		return nil, err
 	}
 	if w.db.store.Space.Full() {
@@ -95,7 +95,7 @@ func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 		spec.Number = h.Layers[n-1].Number + 1
 	}
 	h.Layers = append(slices.Clip(h.Layers), spec)
-	if err := w.db.checkSpec(h.Layers); err != nil {
+	if err := w.db.checkSpec(&h); err != nil {
 		return nil, err
 	}
 	layer := newLayer(&h, spec)
@@ -108,18 +108,18 @@ func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 	return grown, nil
 }
 
-func (db *DB) checkSpec(layers []LayerSpec) error {
-	if len(layers) > format.MaxLayers {
-		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, len(layers), format.MaxLayers)
+func (db *DB) checkSpec(h *format.Header) error {
+	if n := len(h.Layers); n > format.MaxLayers {
+		return fmt.Errorf("%w: %d layers, at most %d", ErrTooLarge, n, format.MaxLayers)
 	}
 	var total uint64
-	for _, l := range layers {
+	for _, l := range h.Layers {
 		if err := l.Check(); err != nil {
 			return fmt.Errorf("%w: %w", ErrTooLarge, err)
 		}
 		total += l.Bytes()
 	}
-	if total > db.opts.MaxFilterBytes {
+	if total > db.opts.MaxFilterBytes && h.TypeName != format.StringType { // few of a string's blocks may be stored
 		return fmt.Errorf("%w: filter of %d bytes, at most %d (max-filter-bytes)", ErrTooLarge, total, db.opts.MaxFilterBytes)
 	}
 	return nil

@@ -60,11 +60,12 @@ func (r Reader) Counter(l *Layer, i int) uint64 { return r.source.counter(l, i) 
 // such a commit was under way or was applied meanwhile, the lookup may have seen part of it, or have read blocks of a
 // dropped object as absent. Then Read runs the lookup again, with such commits held off. An error of the first run is
 // not returned, as it may rest on half a commit. An object that was closed to save memory is no reason to run again:
-// each of its blocks has every commit up to then. For blocks of one moment see Layer.Version and Object.Live.
+// each of its blocks has every commit up to then. For blocks of one moment see Layer.Version and Object.Live: a lookup
+// that finds by them that blocks have changed returns ErrMoved, and Read runs it again as of one commit.
 //
 // Look must not write, and must read with the Reader alone, except for DB.Touch: the second time it runs under a lock
 // that other methods of the DB take.
-func (db *DB) Read(look func(Reader) error) error { return db.read(nil, look) }
+func (db *DB) Read(look func(Reader) error) error { return db.ReadWith(ReadOptions{}, look) }
 
 // ReadOptions say how ReadWith reads. The zero value means as Read does.
 type ReadOptions struct {
@@ -81,13 +82,16 @@ type ReadOptions struct {
 
 // ReadWith is Read with options.
 func (db *DB) ReadWith(o ReadOptions, look func(Reader) error) error {
-	switch {
-	case o.Long:
-		return db.readLong(o.Large, look)
-	case o.Keys:
-		return db.readKeys(o.Large, look)
+	read := db.read
+	if o.Keys {
+		read = db.readKeys
 	}
-	return db.read(o.Large, look)
+	if !o.Long {
+		if err := read(o.Large, look); !errors.Is(err, ErrMoved) && !errors.Is(err, errInBlocks) {
+			return err
+		}
+	}
+	return db.readLong(o.Large, look)
 }
 
 func (db *DB) readLong(large func(value []byte) error, look func(Reader) error) error {

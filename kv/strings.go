@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -9,11 +10,8 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 )
 
-// Strings are kept in their headers, so that a read is one read and a write one record. The functions here behave as
-// Redis does; the commands only parse and reply.
-
-// maxString is the longest string that Redis allows, in bytes.
-const maxString = 512 << 20
+// Strings are kept in their headers, so that a read is one read and a write one record. A string that is changed in place
+// may be an object of the type "string", which package bitmapext makes and reads. The functions here behave as Redis does.
 
 // SetIf is the condition, on what is under the key, for Set to write.
 type SetIf uint8
@@ -47,16 +45,27 @@ func stringOf(h *format.Header) ([]byte, error) {
 	return h.Params[1:], nil
 }
 
-// stringIn returns the string that the header of a key has.
-func stringIn(key []byte, h *format.Header) ([]byte, error) {
-	if h.TypeName != format.StringType {
-		return nil, fmt.Errorf("%w: %q holds a %s", ErrWrongType, key, h.TypeName)
+// errInBlocks is returned for a string in blocks that the caller cannot read.
+var errInBlocks = fmt.Errorf("%w: for strings in blocks", ErrNoModule)
+
+// string returns the string that an object is. If it is in blocks, it returns the object instead.
+func (o *Object) string() (value []byte, blocks *Object, err error) {
+	switch {
+	case o == nil:
+		return nil, nil, nil
+	case o.header.TypeName != format.StringType:
+		return nil, nil, fmt.Errorf("%w: %q holds a %s", ErrWrongType, o.key, o.header.TypeName)
+	case o.inline():
+		value, err = stringOf(o.header)
+	case o.typ == nil:
+		err = errInBlocks
+	default:
+		return nil, o, nil
 	}
-	value, err := stringOf(h)
 	if err != nil {
-		return nil, fmt.Errorf("key %q: %w", key, err)
+		return nil, nil, fmt.Errorf("key %q: %w", o.key, err)
 	}
-	return value, nil
+	return value, nil, nil
 }
 
 // stringHeader returns the header of a string.
@@ -73,40 +82,67 @@ func keepsInMemory(h *format.Header) bool {
 		len(h.Layers) == 0 && len(h.Params) > 1
 }
 
-// Get returns the string under a key, nil if there is none. The caller must not change it. The errors are
-// ErrWrongType and those of reading.
-func (r Reader) Get(key []byte) ([]byte, error) {
+// String returns the string under a key, nil if there is none. The caller must not change it. If the string is in
+// blocks, String returns the object instead. The errors are ErrWrongType and those of reading.
+func (r Reader) String(key []byte) (value []byte, blocks *Object, err error) {
 	o, err := r.find(key)
-	if err != nil || o == nil {
-		return nil, err
+	if err != nil {
+		return nil, nil, err
 	}
-	return stringIn(key, o.header)
+	return o.string()
 }
 
-// Peek calls f with the string under a key, nil if there is none. The string is valid during the call, and a large
-// one is not copied. The errors are those of Get.
-func (r Reader) Peek(key []byte, f func(value []byte)) error {
+// Get is String, but reads a string in blocks.
+func (r Reader) Get(key []byte) ([]byte, error) {
+	value, o, err := r.String(key)
+	if o != nil {
+		return o.typ.Value(r, o)
+	}
+	return value, err
+}
+
+// Peek is String, but calls f with the string. It is valid during the call, and a large one is not copied. If the
+// string is in blocks, Peek does not call f.
+func (r Reader) Peek(key []byte, f func(value []byte)) (blocks *Object, err error) {
 	seen := false
 	r.large = func(stored []byte) error {
-		f(stored[1:]) // without the encoding, which Get checks
+		f(stored[1:]) // without the encoding, which String checks
 		seen = true
 		return errNoValue
 	}
-	value, err := r.Get(key)
-	if err == nil && !seen {
+	value, blocks, err := r.String(key)
+	if err == nil && blocks == nil && !seen {
 		f(value)
 	}
-	return err
+	return blocks, err
 }
 
-// Get returns the string under a key, with this writer's changes, nil if there is none. The caller must not change
-// it.
-func (w *Writer) Get(key []byte) ([]byte, error) {
+// String returns the string under a key, as Reader.String does, with this writer's changes.
+func (w *Writer) String(key []byte) (value []byte, blocks *Object, err error) {
 	o, err := w.Object(key)
-	if err != nil || o == nil {
-		return nil, err
+	if err != nil {
+		return nil, nil, err
 	}
-	return stringIn(key, o.header)
+	return o.string()
+}
+
+// Get is String, but reads a string in blocks.
+func (w *Writer) Get(key []byte) ([]byte, error) {
+	value, o, err := w.String(key)
+	if o != nil {
+		return o.typ.Value(Reader{db: w.db, source: w}, o)
+	}
+	return value, err
+}
+
+// number is Get for a string that may be a number. If it is in blocks, and too long to be one, the error is bad.
+func (w *Writer) number(key []byte, bad error) ([]byte, error) {
+	if _, o, _ := w.String(key); o != nil {
+		if d, err := o.typ.Describe(Reader{db: w.db, source: w}, o); err != nil || d.Bytes > 5<<10 { // more than a number has
+			return nil, cmp.Or(err, bad)
+		}
+	}
+	return w.Get(key)
 }
 
 // Set stages a string under a key, whatever is there, and reports whether the condition holds. It returns ErrTooLarge
@@ -153,57 +189,13 @@ func (w *Writer) change(key, value []byte) error {
 	return err
 }
 
-// MaxValueLen is the length of the longest string, in bytes, that fits into a commit.
-func (db *DB) MaxValueLen() int { return min(maxString, db.MaxCommit()-db.MaxCommit()/8) }
-
-// Append stages a string with tail appended, and returns the new length.
-func (w *Writer) Append(key, tail []byte) (int, error) {
-	value, err := w.Get(key)
-	if err != nil {
-		return 0, err
-	}
-	if err := w.checkLength(key, uint64(len(value))+uint64(len(tail))); err != nil {
-		return 0, err
-	}
-	joined := append(append(make([]byte, 0, len(value)+len(tail)), value...), tail...)
-	return len(joined), w.change(key, joined)
-}
-
-// SetRange stages a string with the bytes from offset on overwritten, after zeros if the string is shorter than
-// offset, and returns the new length. An empty part changes nothing.
-func (w *Writer) SetRange(key []byte, offset uint64, part []byte) (int, error) {
-	value, err := w.Get(key)
-	if err != nil || len(part) == 0 {
-		return len(value), err
-	}
-	if offset > maxString {
-		return 0, ErrStringTooLong
-	}
-	end := offset + uint64(len(part))
-	if err := w.checkLength(key, end); err != nil {
-		return 0, err
-	}
-	written := make([]byte, max(uint64(len(value)), end))
-	copy(written, value)
-	copy(written[offset:], part)
-	return len(written), w.change(key, written)
-}
-
-// checkLength returns an error for a length that is too large, before memory is allocated for it.
-func (w *Writer) checkLength(key []byte, n uint64) error {
-	switch limit := uint64(w.db.MaxValueLen()); {
-	case n > maxString:
-		return ErrStringTooLong
-	case n > limit:
-		return fmt.Errorf("%w: value of %d bytes under key %q, at most %d (a quarter of Options.MemTableSize)", ErrTooLarge, n, key, limit)
-	}
-	return nil
-}
+// MaxValueLen is the length of the longest string, in bytes, that fits into a header, and so into a commit.
+func (db *DB) MaxValueLen() int { return min(512<<20, db.MaxCommit()-db.MaxCommit()/8) }
 
 // Incr stages a string that is an integer increased by n, and returns the sum. A missing key counts as 0. The errors
 // are ErrNotInteger and ErrOverflow.
 func (w *Writer) Incr(key []byte, n int64) (int64, error) {
-	value, err := w.Get(key)
+	value, err := w.number(key, ErrNotInteger)
 	if err != nil {
 		return 0, err
 	}
@@ -224,24 +216,16 @@ func (w *Writer) Incr(key []byte, n int64) (int64, error) {
 // counts as 0. Both are read and added with the 64-bit mantissa of an x86 long double, as Redis does there; the sum
 // has up to 17 digits after the point. The errors are ErrNotFloat and ErrNotFinite.
 func (w *Writer) IncrFloat(key, n []byte) ([]byte, error) {
-	value, err := w.Get(key)
+	value, err := w.number(key, ErrNotFloat)
 	if err != nil {
 		return nil, err
 	}
-	if value == nil {
-		value = []byte("0")
-	}
-	a, ok := text.ParseLong(value)
-	if !ok {
+	switch sum, ok := text.AddLong(value, n); {
+	case !ok:
 		return nil, ErrNotFloat
-	}
-	b, ok := text.ParseLong(n)
-	if !ok {
-		return nil, ErrNotFloat
-	}
-	if a.IsInf() || b.IsInf() {
+	case sum == nil:
 		return nil, ErrNotFinite
+	default:
+		return sum, w.change(key, sum)
 	}
-	sum := text.AppendLong(nil, a.Add(a, b))
-	return sum, w.change(key, sum)
 }

@@ -54,6 +54,8 @@ type Type struct {
 	// Describe returns what the type adds to the facts that SIEVE.STATS knows of every key. It must not read blocks.
 	// Nil if it adds nothing.
 	Describe func(r Reader, o *Object) (Description, error)
+	// Value returns the bytes of an object whose type is "string": a string that is stored in blocks. Nil for other types.
+	Value func(r Reader, o *Object) ([]byte, error)
 }
 
 // Description is what a type tells of an object.
@@ -112,8 +114,8 @@ func newRegistry(m Modules) (*registry, error) {
 				errs = append(errs, fmt.Errorf("type name %q: 1 to %d bytes", t.Name, maxName))
 			case r.types[t.Name] != nil:
 				errs = append(errs, fmt.Errorf("type %q is registered twice", t.Name))
-			case t.Open == nil || t.Name == format.StringType:
-				errs = append(errs, fmt.Errorf("type %q: needs an Open and a name other than %q", t.Name, format.StringType))
+			case t.Open == nil || t.Name == format.StringType && (t.Value == nil || t.Describe == nil):
+				errs = append(errs, fmt.Errorf("type %q: needs an Open, and if its name is %q, a Value and a Describe", t.Name, format.StringType))
 			}
 			r.types[t.Name], r.moduleOf[t.Name] = t, module
 		}

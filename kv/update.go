@@ -36,7 +36,7 @@ func (db *DB) Get(key []byte) (value []byte, err error) {
 // MGet returns the strings under keys as of one commit, nil for each key that is missing or holds another type.
 func (db *DB) MGet(keys ...[]byte) (values [][]byte, err error) {
 	values = make([][]byte, len(keys))
-	err = db.readKeys(nil, func(r Reader) error {
+	err = db.ReadWith(ReadOptions{Keys: true}, func(r Reader) error {
 		for i, key := range keys {
 			stored, err := r.Get(key)
 			if err != nil && !errors.Is(err, ErrWrongType) {

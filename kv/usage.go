@@ -27,12 +27,9 @@ func (r Reader) Stats(key []byte) (*KeyStats, error) {
 	}
 	s := &KeyStats{Key: o.key, Type: o.TypeName(), Expiry: o.Expiry()}
 	if o.inline() {
-		value, err := stringIn(key, o.header)
-		if err != nil {
-			return nil, err
-		}
+		value, _, err := o.string()
 		s.Bytes = uint64(len(value))
-		return s, nil
+		return s, err
 	}
 	for _, l := range o.layers {
 		s.Bytes += l.spec.Bytes()

@@ -55,7 +55,7 @@ func shell(names ...string) (packages []string) {
 }
 
 // public are the packages that programs of users build on.
-var public = []string{".", "kv/...", "module/...", "coreext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "metrics", "server"}
+var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "metrics", "server"}
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
 // transactions nor each other, so that a store may have any of them. Pebble is used by kv/storage alone, and
@@ -78,7 +78,8 @@ var rules = []rule{
 	{packages: "kv/kvtest", others: []string{pebbleVFS}},
 	{packages: "module/reply"},
 	{packages: "module", ours: []string{"kv", "kv/text", "module/reply"}},
-	{packages: "coreext", ours: []string{"kv", "kv/glob", "kv/text", "module/..."}},
+	{packages: "bitmapext", ours: []string{"kv/...", "module/..."}, others: []string{roaring}},
+	{packages: "coreext", ours: []string{"kv", "kv/glob", "kv/text", "module/...", "bitmapext"}},
 	{packages: "coreext/coretest", ours: []string{"kv/...", "module/...", "coreext"}},
 	{packages: "scalableext", ours: []string{"kv/...", "module/..."}},
 	{packages: "bloomext", ours: extension},
@@ -87,7 +88,7 @@ var rules = []rule{
 	{packages: "txn", ours: []string{"kv/...", "module/..."}},
 	{packages: "compaction", ours: []string{"kv/...", "module"}},
 	{packages: "metrics", ours: []string{"kv"}, others: []string{prometheus}},
-	{packages: ".", ours: []string{"bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus}},
+	{packages: ".", ours: []string{"bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus, roaring}},
 	{packages: "server/resp", ours: []string{"module/reply"}},
 	{packages: "server/acl", ours: []string{"kv/glob", "kv/text", "module"}},
 	{packages: "server", ours: []string{"kv/...", "module/...", "txn", "metrics", "server/resp", "server/acl"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},

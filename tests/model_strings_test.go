@@ -24,7 +24,7 @@ func (modelString) typeName() string { return "string" }
 func (s modelString) clone() modelValue { return s }
 
 func (modelString) questions(key string) [][]string {
-	return [][]string{{"GET", key}, {"STRLEN", key}, {"MGET", key}}
+	return [][]string{{"GET", key}, {"STRLEN", key}, {"MGET", key}, {"BITCOUNT", key}}
 }
 
 func drawValue(t *rapid.T) string {

@@ -53,7 +53,7 @@ type family interface {
 }
 
 var families = map[string]family{
-	"strings": stringFamily{}, "keys": keyFamily{},
+	"strings": stringFamily{}, "bitmaps": bitmapFamily{}, "keys": keyFamily{},
 	"bloom": bloomFamily{}, "counting": countingFamily{}, "cuckoo": cuckooFamily{},
 }
 

@@ -71,14 +71,23 @@ func TestReadme_sizes(t *testing.T) {
 	}
 }
 
-// The README's session with kvshell gives these replies.
+// The sessions with kvshell in the documents give these replies. The sessions of a document have one directory.
 func TestReadme_session(t *testing.T) {
-	_, session, found := strings.Cut(readDoc(t, "README.md"), "```\n$ ")
-	session, _, ended := strings.Cut("\n$ "+session, "```\n")
-	if !found || !ended {
-		t.Fatal("README.md has no session")
+	for file, want := range map[string]int{"README.md": 1, "docs/BITMAPS.md": 2} {
+		sessions := regexp.MustCompile("(?s)```(\n\\$ .*?)```\n").FindAllStringSubmatch(readDoc(t, file), -1)
+		if len(sessions) != want {
+			t.Errorf("%s has %d sessions, want %d", file, len(sessions), want)
+		}
+		dir := t.TempDir()
+		for _, session := range sessions {
+			testSession(t, dir, session[1])
+		}
 	}
-	dir := t.TempDir()
+}
+
+// testSession runs the lines of a session that begin with a dollar sign in a directory.
+func testSession(t *testing.T, dir, session string) {
+	t.Helper()
 	for _, part := range strings.Split(session, "\n$ ")[1:] {
 		line, replies, _ := strings.Cut(part+"\n", "\n")
 		cmd := exec.Command("sh", "-c", line)
@@ -167,7 +176,7 @@ func TestReadme_program(t *testing.T) {
 func TestDocs_snippets(t *testing.T) {
 	examples := exampleBodies(t)
 	fence := regexp.MustCompile("(?s)```go\n(.*?)```\n")
-	for file, want := range map[string]int{"README.md": 3, "docs/GO.md": 3} {
+	for file, want := range map[string]int{"README.md": 3, "docs/GO.md": 3, "docs/BITMAPS.md": 1} {
 		snippets := fence.FindAllStringSubmatch(readDoc(t, file), -1)
 		if len(snippets) < want {
 			t.Errorf("%s has %d snippets, want at least %d", file, len(snippets), want)

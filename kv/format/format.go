@@ -301,9 +301,7 @@ func (s LayerSpec) Bytes() uint64 { return s.Blocks * uint64(s.Lines) * (block.L
 // is no object: its id is 0. The encodings:
 //
 //	0  the bytes themselves
-//
-// Other encodings are for strings coded as blocks: the parameters hold the length, the header an id, and layer 0 the
-// bits.
+//	1  nothing: the bytes are in blocks of 8-bit slots, see package bitmapext. The header has an id and layers
 type Header struct {
 	TypeName, Module string
 	TypeVersion      uint8
@@ -320,6 +318,8 @@ const (
 
 	StringVersion = 1 // the format version of the type string
 	EncodingBytes = 0 // the encoding of a string that is the bytes themselves
+
+	EncodingBlocks = 1 // the encoding of a string in blocks
 )
 
 // The built-in type: its name, as TYPE prints it, and its module.

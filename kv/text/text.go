@@ -72,8 +72,8 @@ const longPrecision = 64
 // maxLongDigits bounds the length, in bytes, of a number that Redis takes for a long double.
 const maxLongDigits = 5 * 1024
 
-// ParseLong parses a number with the precision of a long double. It takes infinities, but not "nan".
-func ParseLong(b []byte) (*big.Float, bool) {
+// parseLong parses a number with the precision of a long double. It takes infinities, but not "nan".
+func parseLong(b []byte) (*big.Float, bool) {
 	if len(b) == 0 || len(b) >= maxLongDigits {
 		return nil, false
 	}
@@ -106,8 +106,24 @@ func ParseLong(b []byte) (*big.Float, bool) {
 	return v, true
 }
 
-// AppendLong appends a number with up to 17 digits behind the point.
-func AppendLong(dst []byte, v *big.Float) []byte {
+// AddLong returns the sum of two numbers, with up to 17 digits behind the point; nil if it is not finite. It is not ok if
+// a or b is no number. A nil a counts as 0. Numbers have the 64-bit mantissa of an x86 long double.
+func AddLong(a, b []byte) (sum []byte, ok bool) {
+	if a == nil {
+		a = []byte("0")
+	}
+	x, ok1 := parseLong(a)
+	y, ok2 := parseLong(b)
+	switch {
+	case !ok1 || !ok2:
+		return nil, false
+	case x.IsInf() || y.IsInf():
+		return nil, true
+	}
+	return appendLong(nil, x.Add(x, y)), true
+}
+
+func appendLong(dst []byte, v *big.Float) []byte {
 	s := v.Append(nil, 'f', 17)
 	s = bytes.TrimRight(s, "0")
 	s = bytes.TrimSuffix(s, []byte("."))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sievekv/sievekv/bitmapext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -74,7 +75,7 @@ func (w *worker) operation(s *scene) operation {
 	case r < 23:
 		return w.expiring(s, key, have)
 	case t == nil:
-		return w.set(s, key)
+		return w.change(s, key, have)
 	case t.removeMany != nil && r < 31 && len(have.Items) > 0:
 		return w.deletionOfMany(t, key, have, s.most)
 	case t.remove != nil && r < 38 && len(have.Items) > 0:
@@ -125,6 +126,71 @@ func (w *worker) set(s *scene, key string) operation {
 	o.api = func(a api) error { return a.set(key, to.Value, to.Expiry) }
 	return o
 }
+
+// change changes a string in place, most often where its form changes or over the border of two blocks. The string stays
+// valid UTF-8, and so what tells of it can be JSON.
+func (w *worker) change(s *scene, key string, have data) operation {
+	offset := []int{w.rng.IntN(len(have.Value) + 1), 1020, 8185, 8195}[w.rng.IntN(4)]
+	tail := string(w.newItems(1)[0]) + strings.Repeat("y", w.rng.IntN(30))
+	to := have
+	var o operation
+	keys := [][]byte{[]byte(key)}
+	var stage func(w *kv.Writer) error
+	switch r := w.rng.IntN(5); {
+	case r == 0 || len(have.Value) > 20_000:
+		return w.set(s, key)
+	case r == 1:
+		n := 8*offset + 1 + w.rng.IntN(7)
+		value := extended(have.Value, offset+1)
+		old := int(value[offset] >> (7 - n%8) & 1)
+		value[offset] ^= 0x80 >> (n % 8)
+		to.Value = string(value)
+		o.words, o.want = []string{"SETBIT", key, fmt.Sprint(n), fmt.Sprint(1 - old)}, integer(old)
+		stage = func(w *kv.Writer) error {
+			was, err := bitmapext.SetBit(background, w, []byte(key), uint64(n), old == 0)
+			return errors.Join(err, expect(err != nil || was == (old == 1), fmt.Sprintf("bit %d was %v", n, was)))
+		}
+	case r == 2:
+		to.Value += tail
+		o.words, o.want = []string{"APPEND", key, tail}, integer(len(to.Value))
+		stage = func(w *kv.Writer) error {
+			_, err := bitmapext.Append(background, w, []byte(key), []byte(tail))
+			return err
+		}
+	case r == 3:
+		other := s.keys[w.rng.IntN(len(s.keys))]
+		if d, ok := s.held[other]; !ok || d.Type != stringType {
+			other = key
+		}
+		from := s.held[other].Value
+		value := extended(have.Value, len(from))
+		for i := range len(from) {
+			value[i] |= from[i]
+		}
+		to.Value, to.Expiry = string(value), 0
+		o.words, o.want = []string{"BITOP", "OR", key, key, other}, integer(len(value))
+		stage = func(w *kv.Writer) error {
+			_, err := bitmapext.Store(background, w, bitmapext.Or, []byte(key), []byte(key), []byte(other))
+			return err
+		}
+		keys = append(keys, []byte(other))
+	default:
+		value := extended(have.Value, offset+len(tail))
+		copy(value[offset:], tail)
+		to.Value = string(value)
+		o.words, o.want = []string{"SETRANGE", key, fmt.Sprint(offset), tail}, integer(len(value))
+		stage = func(w *kv.Writer) error {
+			_, err := bitmapext.SetRange(background, w, []byte(key), uint64(offset), []byte(tail))
+			return err
+		}
+	}
+	o.api = func(a api) error { return a.write(keys, stage) }
+	o.to = map[string]*data{key: &to}
+	return o
+}
+
+// extended returns the bytes of a string, with zeros behind it if it is shorter than n.
+func extended(s string, n int) []byte { return append([]byte(s), make([]byte, max(0, n-len(s)))...) }
 
 // expiry returns a time that may come, or not.
 func (w *worker) expiry(now int64) int64 { return now + 1 + w.rng.Int64N(20_000) }

@@ -211,6 +211,14 @@ func (a api) set(key, value string, expiry int64) error {
 	return err
 }
 
+// write makes a change of keys.
+func (a api) write(keys [][]byte, change func(*kv.Writer) error) error {
+	if a.tx != nil {
+		return a.tx.Write(change)
+	}
+	return a.db.Write(a.level, keys, change)
+}
+
 func (a api) remove(keys ...string) (int, error) {
 	if a.tx != nil {
 		return a.tx.Delete(keys...)

@@ -135,11 +135,11 @@ func (c *client) plain(ctx context.Context, group int, cmd Command) error {
 	})
 }
 
-// poll does the same lookups of a filter again and again, so fast that some fall into the middle of another's commit.
+// poll does the same lookups again and again, so fast that some fall into the middle of another's commit.
 func (c *client) poll(ctx context.Context, group int) error {
-	filter := Types[c.random.IntN(len(Types)-1)]
+	t := c.filterOrRow()
 	for range 20 {
-		if err := c.plain(ctx, group, filter.Read(c.random)); err != nil {
+		if err := c.plain(ctx, group, t.Read(c.random)); err != nil {
 			return err
 		}
 	}

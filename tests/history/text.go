@@ -1,6 +1,9 @@
 package history
 
 import (
+	"bytes"
+	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -25,8 +28,60 @@ func pad(value string) string {
 	return value
 }
 
+// unpad returns a value in a short form: 50 or more equal bytes in a row, and any "<", are
+// written as in "<46 3000>".
 func unpad(value string) string {
-	return strings.TrimSuffix(value, strings.Repeat(".", padding))
+	var b strings.Builder
+	for rest := value; rest != ""; {
+		n := len(rest) - len(strings.TrimLeft(rest, rest[:1]))
+		if n < 50 && rest[0] != '<' {
+			b.WriteString(rest[:n])
+		} else {
+			fmt.Fprintf(&b, "<%d %d>", rest[0], n)
+		}
+		rest = rest[n:]
+	}
+	return b.String()
+}
+
+// whole returns the value of which unpad has returned the short form.
+func whole(short string) []byte {
+	var b []byte
+	for {
+		before, rest, found := strings.Cut(short, "<")
+		b = append(b, before...)
+		if !found {
+			return b
+		}
+		var c, n int
+		if _, err := fmt.Sscanf(rest, "%d %d>", &c, &n); err != nil {
+			panic(err)
+		}
+		b = append(b, bytes.Repeat([]byte{byte(c)}, n)...)
+		_, short, _ = strings.Cut(rest, ">")
+	}
+}
+
+// changeBytes returns what SETBIT or SETRANGE makes of a value, and the reply.
+func changeBytes(value []byte, c Command) ([]byte, string, bool) {
+	n, err := strconv.Atoi(c.Args[0])
+	if err != nil {
+		panic(err)
+	}
+	extend := func(n int) { value = append(value, make([]byte, max(0, n-len(value)))...) }
+	if c.Name == "SETRANGE" {
+		extend(n + len(c.Args[1]))
+		copy(value[n:], c.Args[1])
+		return value, strconv.Itoa(len(value)), true
+	}
+	longer := n/8 >= len(value)
+	extend(n/8 + 1)
+	mask := byte(0x80) >> (n % 8)
+	was := value[n/8]&mask != 0
+	if value[n/8] &^= mask; c.Args[1] == "1" {
+		value[n/8] |= mask
+	}
+	return value, digit(was), longer || was != (c.Args[1] == "1")
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
@@ -34,12 +89,19 @@ func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 func (t text) key(random *rand.Rand) []int { return []int{2 + random.IntN(3)} }
 
 func (t text) Read(random *rand.Rand) Command {
+	if random.IntN(2) == 0 {
+		return Command{Type: t, Name: "BITCOUNT", Keys: t.key(random)}
+	}
 	return Command{Type: t, Name: "GET", Keys: t.key(random)}
 }
 
 func (t text) Write(random *rand.Rand) Command {
 	c := Command{Type: t, Keys: t.key(random)}
-	switch r := random.IntN(10); {
+	switch r := random.IntN(15); {
+	case r >= 14: // over the border of two blocks
+		c.Name, c.Args = "SETRANGE", []string{"8190", "v" + strconv.Itoa(100+random.IntN(100))}
+	case r >= 10: // in the header, if the string is short, or in one of two blocks
+		c.Name, c.Args = "SETBIT", []string{strconv.Itoa([]int{3, 13, 8*2000 + 3, 8*9000 + 2}[random.IntN(4)]), strconv.Itoa(random.IntN(2))}
 	case r < 3:
 		c.Name, c.Args = "SET", []string{"v" + strconv.Itoa(random.IntN(1000))}
 	case r < 5:
@@ -56,7 +118,7 @@ func (t text) Apply(v Value, c Command) (Value, string, bool) {
 	missing := v.Type == ""
 	switch {
 	case c.Name == "SET":
-		return Value{t.Name(), c.Args[0]}, ok, true
+		return Value{t.Name(), unpad(pad(c.Args[0]))}, ok, true
 	case c.Name == "SETNX" && missing:
 		return Value{t.Name(), c.Args[0]}, "1", true
 	case c.Name == "SETNX":
@@ -67,6 +129,15 @@ func (t text) Apply(v Value, c Command) (Value, string, bool) {
 		return v, none, false
 	case c.Name == "GET":
 		return v, v.Data, false
+	case c.Name == "BITCOUNT":
+		n := 0
+		for _, b := range whole(v.Data) {
+			n += bits.OnesCount8(b)
+		}
+		return v, strconv.Itoa(n), false
+	case c.Name == "SETBIT" || c.Name == "SETRANGE":
+		value, reply, touched := changeBytes(whole(v.Data), c)
+		return Value{t.Name(), unpad(string(value))}, reply, touched
 	}
 	sum := int64(0)
 	if !missing {
@@ -90,7 +161,10 @@ func (text) Describe(v Value) string { return strconv.Quote(v.Data) }
 func (text) Words(c Command, key string) []string {
 	words := []string{c.Name, key}
 	for _, arg := range c.Args {
-		words = append(words, pad(arg))
+		if c.Name != "SETRANGE" {
+			arg = pad(arg)
+		}
+		words = append(words, arg)
 	}
 	return words
 }
@@ -103,6 +177,10 @@ type textHandle struct {
 }
 
 func (h textHandle) Do(c Command, level kv.Durability, scope kv.Scope) (string, bool) {
+	switch c.Name {
+	case "BITCOUNT", "SETBIT", "SETRANGE":
+		return "", false
+	}
 	var reply string
 	var err error
 	switch s := scope.(type) {

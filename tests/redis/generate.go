@@ -148,6 +148,9 @@ func (g *generator) wellFormed() []string {
 		}
 		return words
 	}
+	if g.random.IntN(3) == 0 {
+		return g.bitmaps()
+	}
 	switch g.random.IntN(37) {
 	case 0, 1, 2, 3:
 		return join("SET", []string{g.key(), g.value()}, g.setOptions())
@@ -226,4 +229,99 @@ func (g *generator) wellFormed() []string {
 		return join("EXISTS", g.keys(4))
 	}
 	return []string{"GET", g.key()}
+}
+
+// bit is the number of a bit, often at an edge: of a byte, of the bytes that stay in a header, of a block, or of a layer
+// of blocks.
+func (g *generator) bit() string {
+	switch g.random.IntN(12) {
+	case 0:
+		return g.one("-1", "abc", "", "4294967296", "9223372036854775808", "01", "1.5")
+	case 1, 2:
+		edge := []int{1024, 8192, 64 * 8192}[g.random.IntN(3)]
+		if edge > 8192 && g.random.IntN(4) > 0 {
+			edge = 8192 // copies of strings of 512 KiB take long
+		}
+		return fmt.Sprint(8*edge + g.random.IntN(20) - 10)
+	case 3:
+		return fmt.Sprint(g.random.IntN(100_000))
+	}
+	return fmt.Sprint(g.random.IntN(40))
+}
+
+// index is an end of a range of bytes or bits.
+func (g *generator) index() string {
+	switch g.random.IntN(8) {
+	case 0:
+		return g.integer()
+	case 1, 2:
+		return fmt.Sprint(-1 - g.random.IntN(20))
+	case 3:
+		return g.bit()
+	}
+	return fmt.Sprint(g.random.IntN(20))
+}
+
+func (g *generator) indexRange() []string {
+	switch g.random.IntN(8) {
+	case 0, 1:
+		return nil
+	case 2:
+		return []string{g.index()}
+	case 3:
+		return []string{g.index(), g.index(), g.one("BYTE", "bit", "x", "")}
+	case 4, 5:
+		return []string{g.index(), g.index(), g.one("BIT", "BYTE")}
+	}
+	return []string{g.index(), g.index()}
+}
+
+func (g *generator) field(ops ...string) []string {
+	op := g.one(ops...)
+	if op == "OVERFLOW" {
+		return []string{op, g.one("WRAP", "SAT", "FAIL", "sat", "fail", "bad")}
+	}
+	encoding := g.one("u1", "u2", "i1", "i2", "i5", "u7", "u8", "i8", "u13", "i16", "u31", "i32", "i33", "u63", "i63", "i64", "i64", "u64", "i65", "u0", "x8", "i", "", "I8")
+	words := []string{op, encoding, g.one("", "", "#") + g.bit()}
+	if op != "GET" && op != "get" {
+		words = append(words, g.one(g.integer(), g.integer(), "127", "-128", "128", "255", "256", "-129", "32767", "65536", "2147483648", "-9223372036854775807"))
+	}
+	return words
+}
+
+// bitmaps returns a command on bits, or one that writes a longer string.
+func (g *generator) bitmaps() []string {
+	switch g.random.IntN(14) {
+	case 0, 1, 2, 3:
+		return []string{"SETBIT", g.key(), g.bit(), g.one("0", "1", "1", "1", "1", "2", "x")}
+	case 4:
+		return []string{"GETBIT", g.key(), g.bit()}
+	case 5, 6:
+		return append([]string{"BITCOUNT", g.key()}, g.indexRange()...)
+	case 7, 8:
+		return append([]string{"BITPOS", g.key(), g.one("0", "1", "0", "1", "0", "1", "2", "x")}, g.indexRange()...)
+	case 9, 10:
+		return append([]string{"BITOP", g.one("AND", "OR", "XOR", "NOT", "and", "bad"), g.key()}, g.keys(3)...)
+	case 11:
+		words := []string{"BITFIELD", g.key()}
+		for range g.random.IntN(4) {
+			words = append(words, g.field("GET", "SET", "INCRBY", "OVERFLOW", "INCRBY", "SET", "bad")...)
+		}
+		return words
+	case 12:
+		words := []string{"BITFIELD_RO", g.key()}
+		for range 1 + g.random.IntN(3) {
+			words = append(words, g.field("GET", "GET", "GET", "get", "GET", "GET", "GET", "SET")...)
+		}
+		return words
+	}
+	n := []int{1020, 1024, 1025, 8190, 8192, 8193, 70_000}[g.random.IntN(7)]
+	long := strings.Repeat(g.one("a", "\x00", "\xff", "\x01\x80"), n)[:n]
+	if g.random.IntN(2) == 0 {
+		return []string{"SET", g.key(), long}
+	}
+	if g.random.IntN(2) == 0 {
+		return []string{"APPEND", g.key(), long}
+	}
+	return []string{"SETRANGE", g.key(), g.one("0", "1", "1000", "1023", "8190", "20000"), long}
 }

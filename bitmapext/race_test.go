@@ -1,0 +1,5 @@
+//go:build race
+
+package bitmapext_test
+
+const raceEnabled = true

@@ -1,0 +1,236 @@
+package bitmapext
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// Source is what a string is read from: a kv.Reader or a *kv.Writer.
+type Source interface {
+	Load(o *kv.Object, l *kv.Layer, blk uint64) (*kv.Line, error)
+	Counter(l *kv.Layer, i int) uint64
+}
+
+// String is the string under a key, in either form. It is valid as long as what it was found with, until the string is
+// changed.
+type String struct {
+	from   Source
+	object *kv.Object // of a string in blocks, else nil
+	inline []byte     // the string otherwise
+	there  bool
+	expiry int64
+
+	block []byte // the block that part read last
+	read  uint64 // its number plus 1; 0 if there is none
+
+	// For a lookup while commits go on: the versions of the blocks read. Bit n of seen[i] stands for version n of layer
+	// i. sum is the sum of these versions; versions only grow.
+	live bool
+	seen [len(layerBlocks)]uint64
+	sum  uint64
+	odd  bool // one of them was odd
+}
+
+// Look calls look with the string under a key. The string is valid during the call. A large string in a header is not
+// copied. All that look reads is as of one commit: if blocks change meanwhile, Look returns kv.ErrMoved, and kv.DB.Read
+// repeats the lookup. The other errors are kv.ErrWrongType and those of reading.
+func Look(r kv.Reader, key []byte, look func(*String) error) error {
+	var answer error
+	o, err := r.Peek(key, func(value []byte) {
+		answer = look(&String{inline: value, there: value != nil})
+	})
+	switch {
+	case err != nil:
+		return err
+	case o == nil:
+		return answer
+	}
+	s := InBlocks(r, o)
+	err = look(s)
+	if s.moved() {
+		return kv.ErrMoved
+	}
+	return err
+}
+
+// InBlocks returns a string in blocks, given what String of a kv.Reader or kv.Writer has returned for it.
+func InBlocks(from Source, o *kv.Object) *String {
+	r, reads := from.(kv.Reader)
+	return &String{from: from, object: o, there: true, expiry: o.Expiry(), live: reads && !r.Fixed()}
+}
+
+// note remembers the version of block n of a layer, which is about to be read.
+func (s *String) note(layer int, n uint64) {
+	const versions = 64 // a layer has a power of two of them, at most these
+	layers, bit := s.object.Layers(), uint64(1)<<(n%versions)
+	if !s.live || layer >= len(layers) || s.seen[layer]&bit != 0 {
+		return
+	}
+	v := layers[layer].Version(n)
+	s.seen[layer] |= bit
+	s.sum += uint64(v)
+	s.odd = s.odd || v&1 != 0
+}
+
+// moved reports whether blocks may have changed since they were read first, so that not all is of one commit.
+func (s *String) moved() bool {
+	if s.seen == [len(layerBlocks)]uint64{} {
+		return false
+	}
+	sum := uint64(0)
+	for i, seen := range s.seen {
+		for ; seen != 0; seen &= seen - 1 {
+			sum += uint64(s.object.Layers()[i].Version(uint64(bits.TrailingZeros64(seen))))
+		}
+	}
+	return s.odd || sum != s.sum || !s.object.Live()
+}
+
+// Staged returns the string under a key with a writer's changes.
+func Staged(w *kv.Writer, key []byte) (*String, error) {
+	value, o, err := w.String(key)
+	if err != nil {
+		return nil, err
+	}
+	s := &String{from: w, object: o, inline: value, there: o != nil || value != nil}
+	if s.there {
+		o, err = w.Object(key)
+		s.expiry = o.Expiry()
+	}
+	return s, err
+}
+
+// Exists reports whether there is a string.
+func (s *String) Exists() bool { return s.there }
+
+// Len returns the length of the string in bytes, 0 if it is missing.
+func (s *String) Len() uint64 {
+	if s.object == nil {
+		return uint64(len(s.inline))
+	}
+	return s.from.Counter(s.object.Layers()[0], lengthIndex)
+}
+
+// blocks returns the number of blocks that a string of n bytes takes.
+func blocksOf(n uint64) uint64 { return (n + blockBytes - 1) / blockBytes }
+
+// part returns the bytes of block blk of the string, up to the string's end; nil if all of them are zero. They are
+// valid until the next call.
+func (s *String) part(blk uint64) ([]byte, error) {
+	n := s.Len()
+	if blk >= blocksOf(n) {
+		return nil, nil
+	}
+	end := min(n, (blk+1)*blockBytes)
+	if s.object == nil {
+		return s.inline[blk*blockBytes : end], nil
+	}
+	if s.read != blk+1 {
+		layer, i := place(blk)
+		s.note(layer, i)
+		words, err := s.words(layer, i)
+		if words == nil || err != nil {
+			return nil, err
+		}
+		if s.block == nil {
+			s.block = make([]byte, blockBytes)
+		}
+		for j := range words {
+			binary.LittleEndian.PutUint64(s.block[8*j:], atomic.LoadUint64(&words[j]))
+		}
+		s.read = blk + 1
+	}
+	return s.block[:end-blk*blockBytes], nil
+}
+
+// words returns block n of a layer, which must be read with atomic loads; nil if nothing is in it.
+func (s *String) words(layer int, n uint64) ([]uint64, error) {
+	layers := s.object.Layers()
+	if layer >= len(layers) {
+		return nil, nil
+	}
+	l := layers[layer]
+	if layer == 2 && !marked(func(i int) uint64 { return s.from.Counter(l, i) }, n) {
+		return nil, nil
+	}
+	first, err := s.from.Load(s.object, l, n)
+	if err != nil {
+		return nil, err
+	}
+	return l.Words(first), nil
+}
+
+// next returns the first block from blk on, below end, that may have a set bit; end if there is none.
+func (s *String) next(blk, end uint64) uint64 {
+	if s.object == nil {
+		return min(blk, end)
+	}
+	layers := s.object.Layers()
+	for blk < end {
+		layer, n := place(blk)
+		if layer >= len(layers) {
+			return end
+		}
+		if layer < 2 || marked(func(i int) uint64 { return s.from.Counter(layers[2], i) }, n) {
+			return blk
+		}
+		blk += markedBlocks - n%markedBlocks
+	}
+	return end
+}
+
+// Bytes returns a copy of the string, or kv.ErrMoved if it changed meanwhile.
+func (s *String) Bytes() ([]byte, error) {
+	b, err := s.Range(0, s.Len())
+	if s.moved() {
+		return nil, kv.ErrMoved
+	}
+	return b, err
+}
+
+// Range returns a copy of the bytes from from on, below to, which is at most Len.
+func (s *String) Range(from, to uint64) ([]byte, error) {
+	if from >= to {
+		return []byte{}, nil
+	}
+	if s.object == nil {
+		return append([]byte{}, s.inline[from:to]...), nil
+	}
+	b := make([]byte, to-from)
+	last := blocksOf(to)
+	for blk := s.next(from/blockBytes, last); blk < last; blk = s.next(blk+1, last) {
+		part, err := s.part(blk)
+		if err != nil {
+			return nil, err
+		}
+		start := blk * blockBytes
+		if start < from {
+			part = part[min(uint64(len(part)), from-start):]
+			start = from
+		}
+		copy(b[start-from:], part)
+	}
+	return b, nil
+}
+
+// Bit reports whether bit n is set. Unlike other methods, it does not see the same commit as another call.
+func (s *String) Bit(n uint64) (bool, error) {
+	i := n / 8
+	if i >= s.Len() {
+		return false, nil
+	}
+	if s.object == nil {
+		return s.inline[i]>>(7-n%8)&1 != 0, nil
+	}
+	layer, blk := place(i / blockBytes)
+	words, err := s.words(layer, blk)
+	if words == nil || err != nil {
+		return false, err
+	}
+	i %= blockBytes
+	b := byte(atomic.LoadUint64(&words[i/8]) >> (i % 8 * 8))
+	return b>>(7-n%8)&1 != 0, nil
+}

@@ -82,16 +82,18 @@ type ReadOptions struct {
 
 // ReadWith is Read with options.
 func (db *DB) ReadWith(o ReadOptions, look func(Reader) error) error {
-	read := db.read
-	if o.Keys {
-		read = db.readKeys
+	err := ErrMoved
+	switch {
+	case o.Long:
+	case o.Keys:
+		err = db.readKeys(o.Large, look)
+	default:
+		err = db.read(o.Large, look)
 	}
-	if !o.Long {
-		if err := read(o.Large, look); !errors.Is(err, ErrMoved) && !errors.Is(err, errInBlocks) {
-			return err
-		}
+	if errors.Is(err, ErrMoved) || errors.Is(err, errInBlocks) {
+		return db.readLong(o.Large, look)
 	}
-	return db.readLong(o.Large, look)
+	return err
 }
 
 func (db *DB) readLong(large func(value []byte) error, look func(Reader) error) error {

@@ -137,7 +137,7 @@ func TestFilter_batchSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	next, first := uint64(0), 0
-	for range 3 {
+	for round := range 4 {
 		err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
 			last := 1 << 30
 			for {
@@ -149,7 +149,11 @@ func TestFilter_batchSize(t *testing.T) {
 					return nil
 				}
 				last = size
-				items := make([][]byte, (size+1)/2)
+				staged := (size + 1) / 2
+				if round == 3 {
+					staged = size
+				}
+				items := make([][]byte, staged)
 				for i := range items {
 					next++
 					items[i] = fmt.Append(nil, next)
@@ -164,7 +168,7 @@ func TestFilter_batchSize(t *testing.T) {
 		}
 	}
 	if first < 1000 || next < 3000 {
-		t.Errorf("a commit of 256 KiB takes at most %d items at once, three took %d", first, next)
+		t.Errorf("a commit of 256 KiB takes at most %d items at once, four took %d", first, next)
 	}
 }
 
@@ -427,5 +431,37 @@ func TestAddFitting_full(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A batch of BatchSize items fits into a commit also if the blocks alone take most of it.
+func TestFilter_batchSizeManyBlocks(t *testing.T) {
+	db := open(t, "", &kv.Options{InMemory: true, MemTableSize: 1 << 20, Durability: kv.NoSync})
+	defer func() { _ = db.Close() }()
+	most := 0
+	for blocks := uint64(100); blocks < 1000; blocks += 25 {
+		f := bloomext.New(db, fmt.Sprint(blocks))
+		if err := f.Reserve(bloomext.Config{Bits: blocks * 65536, Hashes: 2}); err != nil {
+			t.Fatal(err)
+		}
+		err := db.Write(kv.NoSync, [][]byte{[]byte(fmt.Sprint(blocks))}, func(w *kv.Writer) error {
+			size, err := f.BatchSize(w)
+			if err != nil {
+				return err
+			}
+			most = max(most, size)
+			items := make([][]byte, size)
+			for i := range items {
+				items[i] = fmt.Append(nil, i)
+			}
+			_, err = f.AddStaged(w, items, make([]bool, size))
+			return err
+		})
+		if err != nil {
+			t.Errorf("%d blocks: %v", blocks, err)
+		}
+	}
+	if most < 5000 {
+		t.Errorf("batches had up to %d items", most)
 	}
 }

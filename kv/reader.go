@@ -20,7 +20,7 @@ func (r Reader) DB() *DB { return r.db }
 // expire at the same time are all there, or all missing.
 func (r Reader) Now() int64 { return r.now }
 
-// Fixed reports whether no commit changes what the Reader returns, as in a transaction or a snapshot.
+// Fixed reports whether all that one lookup reads is as of one commit, as in a transaction or a snapshot.
 func (r Reader) Fixed() bool { return r.source.fixed() }
 
 // Lookup returns the live object under a key; nil, nil if there is none. The value of a string is not read.

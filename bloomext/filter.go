@@ -100,13 +100,14 @@ type stager struct {
 // add stages an item, and reports whether it is new. If a new item has no room, the error is ErrFull or wraps
 // ErrCannotGrow.
 func (s *stager) add(h uint64) (bool, error) {
+	var buf [probe.MaxHashes]uint16
 	hashes, found := [1]uint64{h}, [1]bool{}
 	w, newest := s.w, &s.c.layers[0]
 	full := s.full(newest)
 	for i := range s.c.layers {
 		l := &s.c.layers[i]
 		if i == 0 && !full {
-			continue // SetItems below reports it
+			continue // it is found out below
 		}
 		if err := w.HasItems(s.c.object, l.table, &l.layout, hashes[:], found[:]); found[0] || err != nil {
 			return false, err
@@ -118,8 +119,14 @@ func (s *stager) add(h uint64) (bool, error) {
 		}
 		newest = &s.c.layers[0]
 	}
+	var ones int
+	var err error
 	blk, _ := newest.layout.Block(h)
-	_, ones, err := w.SetItems(s.c.object, newest.table, &newest.layout, blk, hashes[:], found[:])
+	if w.Counter(newest.table, onesCounter) == newest.table.Counter(onesCounter) {
+		_, ones, err = w.SetItems(s.c.object, newest.table, &newest.layout, blk, hashes[:], found[:])
+	} else { // not the writer's first item: SetItems would go through all that is staged of the block
+		ones, err = w.SetBits(s.c.object, newest.table, blk, newest.layout.AppendPositions(buf[:0], h))
+	}
 	if err != nil || ones == 0 {
 		return false, err
 	}

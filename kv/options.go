@@ -30,8 +30,8 @@ const (
 	EverySec
 
 	// NoSync reports a write at once and leaves syncing to the log. Pebble keeps up to 32 KiB of log in the memory of
-	// the process, and up to 2,048 small writes, of about the last 50 ms, are not in the log yet: even a kill -9 of
-	// the process can lose the last writes.
+	// the process, and small writes of about the last 50 ms are not in the log yet, hundred thousands of items perhaps:
+	// even a kill -9 of the process can lose the last writes.
 	NoSync
 )
 

@@ -82,7 +82,7 @@ func (x *itemIndex) reset() {
 // appendBits appends the positions of the bits that the items of a block set.
 func (x *itemIndex) appendBits(positions []uint16, l Layer, blk uint64) []uint16 {
 	from := x.find(l)
-	if from == nil {
+	if from == nil || blk >= from.layout.Blocks { // a lookup may still have a larger layer of the same number
 		return positions
 	}
 	first := blk * itemBuckets / from.layout.Blocks

@@ -226,3 +226,19 @@ func TestAppend_manyItems(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A lookup that began with a larger layer of the same number finds no items in blocks that the layer has no more.
+func TestItems_largerLayer(t *testing.T) {
+	layout, err := probe.NewLayout(4, 16, 6, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng, l := rand.New(rand.NewPCG(1, 2)), Layer{Object: 7, Number: 1}
+	var g group
+	g.add(commitOf(rng, l, &layout, 4, make(map[uint64][]uint64)))
+	for _, blk := range []uint64{4, 5, 999, 1 << 29} {
+		if found := g.items.appendBits(nil, l, blk); found != nil {
+			t.Errorf("block %d has bits %d", blk, found)
+		}
+	}
+}

@@ -170,6 +170,8 @@ var protocols = []mutation{
 		"				positions = append(positions, uint16(bit))\n", "				_ = bit\n"}),
 	inPending("a lookup goes through the first bucket of a block", edit{"kv/storage/items.go",
 		"	end := min((blk+1)*itemBuckets/from.layout.Blocks+1, itemBuckets)\n", "	end := first + 1\n"}),
+	inPending("a lookup looks for items in blocks that a layer does not have", edit{"kv/storage/items.go",
+		"	if from == nil || blk >= from.layout.Blocks {", "	if from == nil {"}),
 	inPending("a lookup leaves out the last bucket of a block", edit{"kv/storage/items.go",
 		"from.layout.Blocks+1, itemBuckets)", "from.layout.Blocks, itemBuckets)"}),
 	inPending("a lookup finds items of other blocks", edit{"kv/storage/items.go",

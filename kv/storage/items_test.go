@@ -228,7 +228,7 @@ func TestAppend_manyItems(t *testing.T) {
 }
 
 // A lookup that began with a larger layer of the same number finds no items in blocks that the layer has no more.
-func TestItems_largerLayer(t *testing.T) {
+func TestGroup_largerLayer(t *testing.T) {
 	layout, err := probe.NewLayout(4, 16, 6, 1)
 	if err != nil {
 		t.Fatal(err)

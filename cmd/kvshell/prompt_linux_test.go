@@ -191,7 +191,7 @@ func TestPrompt_store(t *testing.T) {
 	p.types("HELP bf.add" + enter)
 	p.sees("BF.ADD key item\n  Adds an item")
 	p.types("help @nosuch" + enter)
-	p.sees("no commands are in the group @nosuch: there are @bloom, ")
+	p.sees("no commands are in the group @nosuch: there are @bitmap, @bloom, ")
 	p.types("help check" + enter)
 	p.sees("Usage:\n  check\n")
 	p.types("dedup seen" + enter)

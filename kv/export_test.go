@@ -63,7 +63,13 @@ func (db *DB) ChunkEviction(l *Layer, blk uint64) (drop func()) {
 
 // Direct has every commit applied to Pebble at once.
 func Direct(o *Options) *Options {
-	o.direct = true
+	o.flushAfter = -1
+	return o
+}
+
+// Gathering has commits stay gathered until something drains them, however long that takes.
+func Gathering(o *Options) *Options {
+	o.flushAfter = 1 << 62
 	return o
 }
 

@@ -39,7 +39,7 @@ func Open(dir string, options *Options) (*DB, error) {
 		FS: opts.FS, InMemory: opts.InMemory, MustExist: opts.MustExist,
 		TableCacheSize: opts.TableCacheSize, MemTableSize: opts.MemTableSize, Seed: opts.Seed,
 		BallastSize: opts.BallastSize, MinFreeSpace: opts.MinFreeSpace, FreeSpaceInterval: opts.FreeSpaceInterval,
-		Logger: opts.Logger, Failed: db.hasFailed, Pause: opts.pause,
+		Logger: opts.Logger, Failed: db.hasFailed, FlushAfter: opts.flushAfter, Pause: opts.pause,
 	})
 	if err != nil {
 		return nil, err

@@ -126,8 +126,8 @@ type Options struct {
 	// pause is called at named points of slow paths. Tests set it to hold a goroutine there.
 	pause func(point string)
 
-	// direct makes every commit go to Pebble at once, including small ones. Tests set it.
-	direct bool
+	// flushAfter is how long a small commit is pending. Tests set it. 0 means the default, and below 0 none is pending.
+	flushAfter time.Duration
 }
 
 const (

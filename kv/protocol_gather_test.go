@@ -13,13 +13,13 @@ import (
 
 func openGathered(t *testing.T) *store {
 	t.Helper()
-	return openGathering(t, inMemory(), newStops())
+	return openGathering(t, kv.Gathering(inMemory()), newStops())
 }
 
 func openGatheredCrash(t *testing.T) *crashStore {
 	t.Helper()
 	held, mem := newStops(), kvtest.NewDisk()
-	return &crashStore{openGathering(t, &kv.Options{FS: logFS{mem, held}}, held), mem}
+	return &crashStore{openGathering(t, kv.Gathering(&kv.Options{FS: logFS{mem, held}}), held), mem}
 }
 
 // wantGathered checks that so many commits are not in Pebble: else a test is about nothing.
@@ -317,7 +317,7 @@ func TestGather_remove(t *testing.T) {
 
 // A commit that no other follows gets into Pebble by itself.
 func TestGather_byItself(t *testing.T) {
-	s := openGathered(t)
+	s := openGathering(t, inMemory(), newStops())
 	newFilter(t, s.DB, "f")
 	for i := range 3 {
 		s.mustAdd(kv.NoSync, "f", fmt.Sprint("item ", i), true)

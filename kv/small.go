@@ -7,9 +7,9 @@ import "github.com/sievekv/sievekv/kv/storage"
 
 // small reports whether the commit is small.
 func (w *Writer) small() bool {
-	return !w.db.opts.direct && w.level != Always && w.gate == gateShared && 0 < w.bitCount && w.bitCount <= storage.MaxSmallBits &&
+	return w.level != Always && w.gate == gateShared && 0 < w.bitCount && w.bitCount <= storage.MaxSmallBits &&
 		len(w.staged) == 1 && w.staged[0].object != nil && !w.staged[0].changed && w.batch.Empty() &&
-		!w.sequence && !w.unseen && !w.flush &&
+		!w.sequence && !w.unseen && !w.flush && w.db.opts.flushAfter >= 0 &&
 		len(w.slots)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) == 0
 }
 

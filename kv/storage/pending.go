@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -32,7 +33,7 @@ import (
 //   - A sync flushes before it syncs Pebble's log.
 //
 // A crash loses what is pending. All of that are commits that were not promised to survive a crash. They are at most
-// MaxPending pending commits, and as many that are being flushed, all made within about the last flushAfter.
+// MaxPending pending commits, and as many that are being flushed, all made within about the last FlushAfter.
 
 const (
 	// When ManyPending commits are pending, the last of them asks its caller to flush, unless a flush is under way.
@@ -40,8 +41,8 @@ const (
 	ManyPending = 4096
 	MaxPending  = 8192
 
-	// flushAfter is how long a commit stays out of Pebble if no other follows.
-	flushAfter = 50 * time.Millisecond
+	// defaultFlushAfter is the default of Options.FlushAfter.
+	defaultFlushAfter = 50 * time.Millisecond
 
 	// MaxSmallBits is the most bits that a small commit may set. maxPendingBits is the most that are pending one by
 	// one: a lookup that reads a block goes through all of them. maxPendingLayers is the most layers that they belong
@@ -342,7 +343,7 @@ func must(err error) {
 	}
 }
 
-// flushLoop flushes every group that has waited for flushAfter. Most are flushed before, by a commit or a reader.
+// flushLoop flushes every group that has waited for FlushAfter. Most are flushed before, by a commit or a reader.
 func (s *Store) flushLoop() {
 	defer s.loops.Done()
 	for {
@@ -351,7 +352,7 @@ func (s *Store) flushLoop() {
 			return
 		case <-s.pending.begun:
 		}
-		timer := time.NewTimer(flushAfter)
+		timer := time.NewTimer(cmp.Or(s.opts.FlushAfter, defaultFlushAfter))
 		select {
 		case <-s.stop:
 			timer.Stop()

@@ -25,7 +25,7 @@ import (
 	"github.com/sievekv/sievekv/kv/freeze"
 )
 
-// Options configure a store. Every field but Pause has to be set; kv.Options says what the fields mean.
+// Options configure a store. Every field but FlushAfter and Pause has to be set; kv.Options says what the fields mean.
 type Options struct {
 	FS                vfs.FS
 	InMemory          bool
@@ -37,6 +37,9 @@ type Options struct {
 	MinFreeSpace      int64
 	FreeSpaceInterval time.Duration
 	Logger            *slog.Logger
+
+	// FlushAfter is how long a pending commit stays out of Pebble if no other follows. 0 means 50 milliseconds.
+	FlushAfter time.Duration
 
 	// Failed is called once, with ErrFailed and its cause, when the store fails.
 	Failed func(error)

@@ -22,6 +22,7 @@ const (
 	ristretto  = "github.com/dgraph-io/ristretto"
 	roaring    = "github.com/RoaringBitmap/roaring"
 	xxhash     = "github.com/cespare/xxhash"
+	gobreaker  = "github.com/sony/gobreaker"
 )
 
 // rule says what the packages that match a pattern may import besides the standard library. Patterns are
@@ -55,7 +56,7 @@ func shell(names ...string) (packages []string) {
 }
 
 // public are the packages that programs of users build on.
-var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "metrics", "server"}
+var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "metrics", "guard", "server"}
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
 // transactions nor each other, so that a store may have any of them. Pebble is used by kv/storage alone, and
@@ -89,6 +90,7 @@ var rules = []rule{
 	{packages: "compaction", ours: []string{"kv/...", "module"}},
 	{packages: "metrics", ours: []string{"kv"}, others: []string{prometheus}},
 	{packages: ".", ours: []string{"bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus, roaring}},
+	{packages: "guard", ours: []string{".", "kv"}, others: []string{prometheus, gobreaker, "golang.org/x/sync", "golang.org/x/time"}},
 	{packages: "server/resp", ours: []string{"module/reply"}},
 	{packages: "server/acl", ours: []string{"kv/glob", "kv/text", "module"}},
 	{packages: "server", ours: []string{"kv/...", "module/...", "txn", "metrics", "server/resp", "server/acl"}, others: []string{prometheus, "github.com/dustin/go-humanize"}},
@@ -261,6 +263,10 @@ func TestArrows_rules(t *testing.T) {
 		{"compaction", own + "scalableext", false},
 		{".", own + "txn", true},
 		{".", own + "server", false},
+		{".", own + "guard", false},
+		{"guard", modulePath, true},
+		{"guard", gobreaker + "/v2", true},
+		{"guard", own + "bloomext", false},
 		{".", ristretto + "/v2", false},
 		{"server", own + "txn", true},
 		{"server", modulePath, false},

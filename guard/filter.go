@@ -1,0 +1,262 @@
+package guard
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sievekv/sievekv"
+)
+
+// What a guard stores, besides the entries (entry.go):
+//
+//   - guard:NAME is the meta record, as JSON.
+//   - guard:NAME:filter is the filter in use. guard:NAME:next is the one that Rebuild fills. Rebuild renames it.
+//   - guard:NAME:id:ID is the record of an id, if the filter can delete: the generations of the filters that have the id, as
+//     varints. An id is added to a filter once, and deleted only if the filter has it: deleting another could take away
+//     ids that have the same fingerprint.
+//   - guard:NAME:value:ID is an entry.
+//
+// Each filter has a generation. Generations only grow, so that a record's old generations mean nothing.
+
+type keys struct{ meta, filter, next, id, value string }
+
+func keysOf(name string) keys {
+	base := "guard:" + name
+	return keys{meta: base, filter: base + ":filter", next: base + ":next", id: base + ":id:", value: base + ":value:"}
+}
+
+func (k *keys) ofValue(id string) []byte {
+	return append(append(make([]byte, 0, len(k.value)+len(id)), k.value...), id...)
+}
+
+// meta is the meta record.
+type meta struct {
+	Version int    `json:"version"`
+	Filter  Filter `json:"filter"` // the type of both filters
+	InUse   uint64 `json:"in_use"` // the generation of the filter in use; 0 if there is none
+	Next    uint64 `json:"next"`   // the generation of the filter that Rebuild fills; 0 if there is none
+	Last    uint64 `json:"last"`   // the highest generation so far
+
+	// Of the rebuild under way:
+	Taken uint64 `json:"taken"` // ids, as often as they were given
+	After []byte `json:"after"` // the last id given to RebuildFrom
+}
+
+const metaVersion = 1
+
+// readMeta returns the meta record, or an empty one if it is missing: then there is no filter.
+func (g *Guard) readMeta(tx reader) (m meta, err error) {
+	stored, err := tx.Get(g.keys.meta)
+	if errors.Is(err, sievekv.ErrNotFound) {
+		return meta{}, nil
+	}
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(stored, &m); err != nil {
+		return m, fmt.Errorf("%w: key %q: %w", sievekv.ErrCorrupt, g.keys.meta, err)
+	}
+	if m.Version != metaVersion {
+		return m, fmt.Errorf("%w: key %q has version %d, this program knows %d", sievekv.ErrUnsupportedVersion, g.keys.meta, m.Version, metaVersion)
+	}
+	return m, nil
+}
+
+// reader is a store, a transaction or a snapshot.
+type reader interface {
+	Get(key string) ([]byte, error)
+}
+
+func (g *Guard) writeMeta(tx *sievekv.Tx, m *meta) error {
+	m.Version, m.Filter = metaVersion, g.opts.Filter
+	stored, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return tx.Set(g.keys.meta, stored)
+}
+
+// prepare makes the guard if the store does not have it.
+func (g *Guard) prepare() error {
+	var m meta
+	changed := false
+	err := g.db.With(sievekv.Always).Update(background, func(tx *sievekv.Tx) (err error) {
+		if m, err = g.readMeta(tx); err != nil {
+			return err
+		}
+		isNew := m.Version == 0
+		if changed = !isNew && m.Filter != g.opts.Filter; changed {
+			if _, err := tx.Delete(g.keys.filter, g.keys.next); err != nil {
+				return err
+			}
+			m.InUse, m.Next = 0, 0
+		}
+		if isNew && g.opts.Empty {
+			m.InUse, m.Last = 1, 1
+			if err := g.reserve(tx, g.keys.filter); err != nil {
+				return err
+			}
+		}
+		if !isNew && !changed {
+			return nil
+		}
+		return g.writeMeta(tx, &m)
+	})
+	if err == nil && m.InUse == 0 {
+		g.opts.Logger.Warn("guard: there is no filter until Rebuild ends, every lookup is let through", "guard", g.name, "type changed", changed)
+	}
+	return err
+}
+
+// handles makes handles on filters: a store or a transaction.
+type handles interface {
+	Bloom(key string) *sievekv.Bloom
+	Cuckoo(key string) *sievekv.Cuckoo
+	Counting(key string) *sievekv.Counting
+}
+
+func (g *Guard) filterOf(of handles, key string) sievekv.Filter {
+	switch g.opts.Filter {
+	case Cuckoo:
+		return of.Cuckoo(key)
+	case Counting:
+		return of.Counting(key)
+	}
+	return of.Bloom(key)
+}
+
+// reserve makes an empty filter as the options say. If there is one, it must have been made so: otherwise the error is
+// sievekv.ErrMismatch.
+func (g *Guard) reserve(tx *sievekv.Tx, key string) error {
+	capacity, rate := g.opts.Capacity, g.opts.ErrorRate
+	switch g.opts.Filter {
+	case Cuckoo:
+		return tx.Cuckoo(key).OpenOrReserve(sievekv.CuckooConfig{Capacity: capacity, ErrorRate: rate})
+	case Counting:
+		return tx.Counting(key).OpenOrReserve(sievekv.CountingConfig{Capacity: capacity, ErrorRate: rate})
+	}
+	return tx.Bloom(key).OpenOrReserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: rate})
+}
+
+// deletes reports whether ids can be deleted from the filter.
+func (g *Guard) deletes() bool { return g.opts.Filter != Bloom }
+
+// generation is one of the filters, with its number.
+type generation struct {
+	number uint64
+	key    string
+}
+
+// generations returns the filters that there are.
+func (g *Guard) generations(m *meta) (all []generation) {
+	if m.InUse != 0 {
+		all = append(all, generation{m.InUse, g.keys.filter})
+	}
+	if m.Next != 0 {
+		all = append(all, generation{m.Next, g.keys.next})
+	}
+	return all
+}
+
+// add adds an id to filters that do not have it. Of is what generations returns.
+func (g *Guard) add(tx *sievekv.Tx, id string, of, to []generation) error {
+	if !g.deletes() {
+		for _, filter := range to {
+			if _, err := tx.Bloom(filter.key).AddString(id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	has, err := g.record(tx, id, of)
+	if err != nil {
+		return err
+	}
+	changed := false
+	for _, filter := range to {
+		if slices.Contains(has, filter.number) {
+			continue
+		}
+		if _, err := g.filterOf(tx, filter.key).AddString(id); err != nil {
+			return err
+		}
+		has, changed = append(has, filter.number), true
+	}
+	if !changed {
+		return nil
+	}
+	var record []byte
+	for _, number := range has {
+		record = binary.AppendUvarint(record, number)
+	}
+	return tx.Set(g.keys.id+id, record)
+}
+
+// record returns those of the filters that have an id, by their numbers.
+func (g *Guard) record(tx reader, id string, of []generation) (has []uint64, err error) {
+	stored, err := tx.Get(g.keys.id + id)
+	if err != nil && !errors.Is(err, sievekv.ErrNotFound) {
+		return nil, err
+	}
+	for len(stored) > 0 {
+		number, n := binary.Uvarint(stored)
+		if n <= 0 {
+			return nil, fmt.Errorf("%w: key %q", sievekv.ErrCorrupt, g.keys.id+id)
+		}
+		if slices.ContainsFunc(of, func(f generation) bool { return f.number == number }) {
+			has = append(has, number)
+		}
+		stored = stored[n:]
+	}
+	return has, nil
+}
+
+// addEverywhere adds an id to every filter that there is. A filter whose key somebody has removed refuses nothing.
+func (g *Guard) addEverywhere(tx *sievekv.Tx, id string) error {
+	m, err := g.readMeta(tx)
+	if err != nil {
+		return err
+	}
+	of := g.generations(&m)
+	for _, filter := range of {
+		if err := g.add(tx, id, of, []generation{filter}); err != nil && !errors.Is(err, sievekv.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteEverywhere deletes an id from the filters that have it.
+func (g *Guard) deleteEverywhere(tx *sievekv.Tx, id string) error {
+	if !g.deletes() {
+		return nil
+	}
+	m, err := g.readMeta(tx)
+	if err != nil {
+		return err
+	}
+	of := g.generations(&m)
+	has, err := g.record(tx, id, of)
+	if err != nil {
+		return err
+	}
+	for _, filter := range of {
+		if !slices.Contains(has, filter.number) {
+			continue
+		}
+		var err error
+		if g.opts.Filter == Cuckoo {
+			_, err = tx.Cuckoo(filter.key).DeleteString(id)
+		} else {
+			_, err = tx.Counting(filter.key).DeleteString(id)
+		}
+		if err != nil && !errors.Is(err, sievekv.ErrNotFound) {
+			return err
+		}
+	}
+	_, err = tx.Delete(g.keys.id + id)
+	return err
+}

@@ -1,0 +1,278 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
+
+	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// The errors, for errors.Is. Errors of the store and of Load are returned too, as they are or wrapped.
+var (
+	// ErrNotFound is returned for an id that is absent. Load returns it, or wraps it, for such an id.
+	ErrNotFound = errors.New("guard: not found")
+
+	// ErrUnavailable is returned if the source was not asked, and there is no value that may be served: the breaker is
+	// open, or no load was free within Options.LoadTimeout.
+	ErrUnavailable = errors.New("guard: source unavailable")
+
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("guard: closed")
+
+	// ErrOpen is returned by New if the store has an open guard of this name.
+	ErrOpen = errors.New("guard: open already")
+
+	// ErrRebuilding is returned by Rebuild while another Rebuild of the guard runs.
+	ErrRebuilding = errors.New("guard: another rebuild is running")
+)
+
+// Guard stands before a source. New makes one, and Close ends it.
+type Guard struct {
+	db     *sievekv.DB
+	store  *kv.DB
+	name   string
+	opts   Options
+	keys   keys
+	filter sievekv.Filter // in use
+
+	breaker *gobreaker.CircuitBreaker[struct{}] // nil for none
+	atOnce  *semaphore.Weighted
+	rate    *rate.Limiter
+
+	ctx   context.Context // ends with Close; loads end with it
+	close context.CancelFunc
+
+	mu     sync.Mutex // taken for a few instructions
+	closed bool       // guarded by mu
+	uses   sync.WaitGroup
+	ids    map[string]*idState        // those with a load or a write under way; guarded by mu
+	via    map[chan struct{}]struct{} // calls of PutVia under way, each closes its channel; guarded by mu
+
+	rebuilding sync.Mutex // held by Rebuild
+
+	counts       counts
+	filterFaults faults
+	readFaults   faults // of the cache
+	writeFaults  faults
+}
+
+// open has the guards that are open, so that no two have the same keys: each knows of its own Puts alone.
+var open sync.Map // of opened
+
+type opened struct {
+	store *kv.DB
+	name  string
+}
+
+// New opens the guard of a name, and makes it if the store does not have it. What it stores is under keys that begin with
+// "guard:" and the name, which has 1 to 200 bytes and no colon. Writes have the level of durability of db, except that
+// PutVia, RemoveVia and Rebuild always reach stable storage.
+//
+// The errors are sievekv.ErrOptions, which lists every option out of range, sievekv.ErrConfig for a Capacity or ErrorRate
+// out of range, ErrOpen, and those of sievekv.DB.Update.
+func New(db *sievekv.DB, name string, o Options) (*Guard, error) {
+	o, err := o.withDefaults(name)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{
+		db: db, store: db.Store(), name: name, opts: o, keys: keysOf(name),
+		atOnce: semaphore.NewWeighted(int64(o.MaxLoads)), rate: rate.NewLimiter(rate.Inf, 1),
+		ids: make(map[string]*idState), via: make(map[chan struct{}]struct{}),
+	}
+	g.filter = g.filterOf(db, g.keys.filter)
+	if o.LoadsPerSecond > 0 {
+		g.rate = rate.NewLimiter(rate.Limit(o.LoadsPerSecond), max(1, int(o.LoadsPerSecond/10)))
+	}
+	if o.BreakerFailures > 0 {
+		g.breaker = gobreaker.NewCircuitBreaker[struct{}](g.breakerSettings())
+	}
+	self := opened{g.store, name}
+	if _, there := open.LoadOrStore(self, g); there {
+		return nil, fmt.Errorf("%w: %q", ErrOpen, name)
+	}
+	if err := g.prepare(); err != nil {
+		open.Delete(self)
+		return nil, fmt.Errorf("guard %q: %w", name, err)
+	}
+	g.ctx, g.close = context.WithCancel(context.Background())
+	return g, nil
+}
+
+// Close ends loads, and waits for them and for every call of Put, Remove, Rebuild and Warm. Get answers from the filter and
+// the cache afterwards, and otherwise returns ErrClosed, as other methods do. The store stays open, and must be closed
+// later. Close must not be called by Load.
+func (g *Guard) Close() {
+	g.mu.Lock()
+	first := !g.closed
+	g.closed = true
+	g.mu.Unlock()
+	g.close()
+	g.uses.Wait()
+	if first {
+		open.Delete(opened{g.store, g.name})
+	}
+}
+
+// use keeps Close waiting until the caller calls g.uses.Done. The errors are ErrClosed.
+func (g *Guard) use() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return ErrClosed
+	}
+	g.uses.Add(1)
+	return nil
+}
+
+// Get returns the value of an id; the caller may change the slice. If the filter says that the id is absent, it returns
+// ErrNotFound at once, itself, so that no error is made. A value past its soft TTL is returned at once, too, and is loaded
+// anew in the background.
+//
+// Otherwise Get waits for a load. If the context ends before, Get returns the context's error, and the load goes on. If the
+// source fails, Get returns a stale value if there is one, or the error of Load, or ErrUnavailable. The error is
+// ErrClosed after Close, if a load is needed.
+func (g *Guard) Get(ctx context.Context, id string) ([]byte, error) {
+	maybe, err := g.filter.MayContainString(id)
+	if !maybe {
+		g.counts.refused.Add(1)
+		return nil, ErrNotFound
+	}
+	filtered := err == nil
+	if g.note(&g.filterFaults, "the filter", err); !filtered && g.opts.RefuseUnfiltered {
+		return nil, err
+	}
+	e, is := g.read(ctx, id)
+	switch is {
+	case fresh:
+		g.counts.hits.Add(1)
+		return e.value, nil
+	case soft:
+		g.counts.soft.Add(1)
+		g.refresh(ctx, id)
+		return e.value, nil
+	case absent:
+		g.counts.nulls.Add(1)
+		g.falsePositive(filtered)
+		return nil, ErrNotFound
+	}
+	g.counts.misses.Add(1)
+	l, err := g.load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return g.await(ctx, l, filtered)
+}
+
+// Result is what GetMany returns for an id: a value, or an error of Get.
+type Result struct {
+	Value []byte
+	Err   error
+}
+
+// GetMany returns the values of ids, in their order, as Get does. Ids that need a load are loaded together by one call of
+// LoadMany, except those that are being loaded already. Equal ids have equal results.
+func (g *Guard) GetMany(ctx context.Context, ids ...string) []Result {
+	maybe := make([]bool, len(ids))
+	err := g.filter.MayContainManyString(ids, maybe)
+	g.note(&g.filterFaults, "the filter", err)
+	results := make([]Result, len(ids))
+	var rest []int // the ids that the filter lets through
+	for i := range ids {
+		switch {
+		case err != nil && g.opts.RefuseUnfiltered:
+			results[i].Err = err
+		case !maybe[i]:
+			g.counts.refused.Add(1)
+			results[i].Err = ErrNotFound
+		default:
+			rest = append(rest, i)
+		}
+	}
+	g.getMany(ctx, ids, rest, results, err == nil)
+	return results
+}
+
+// getMany fills in the results of some of the ids, without asking the filter.
+func (g *Guard) getMany(ctx context.Context, ids []string, which []int, results []Result, filtered bool) {
+	var missed []string
+	var at []int
+	for _, i := range which {
+		e, is := g.read(ctx, ids[i])
+		switch is {
+		case fresh:
+			g.counts.hits.Add(1)
+			results[i].Value = e.value
+		case soft:
+			g.counts.soft.Add(1)
+			g.refresh(ctx, ids[i])
+			results[i].Value = e.value
+		case absent:
+			g.counts.nulls.Add(1)
+			g.falsePositive(filtered)
+			results[i].Err = ErrNotFound
+		default:
+			g.counts.misses.Add(1)
+			missed, at = append(missed, ids[i]), append(at, i)
+		}
+	}
+	loads, err := g.loadMany(ctx, missed)
+	for j, i := range at {
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		results[i].Value, results[i].Err = g.await(ctx, loads[j], filtered)
+	}
+}
+
+// read looks an id up in the cache. A cache that cannot be read has nothing.
+func (g *Guard) read(ctx context.Context, id string) (entry, state) {
+	key := g.keys.ofValue(id)
+	var stored []byte
+	var now int64
+	var err error
+	if g.opts.Cache == nil {
+		err = g.store.Read(func(r kv.Reader) (err error) {
+			stored, err = r.Get(key) // a slice of the lookup's own
+			now = r.Now()
+			return err
+		})
+	} else {
+		stored, err = g.opts.Cache.Get(ctx, string(key))
+		stored, now = bytes.Clone(stored), g.store.Now()
+	}
+	if err != nil && ctx.Err() != nil {
+		return entry{}, missing // the caller has given up
+	}
+	if g.note(&g.readFaults, "reading the cache", err); err != nil {
+		return entry{}, missing
+	}
+	e := decodeEntry(stored)
+	return e, e.at(now, &g.opts)
+}
+
+// write puts an entry into the cache.
+func (g *Guard) write(ctx context.Context, id string, e *entry) {
+	ttl := e.lifetime(&g.opts)
+	if ttl < msec {
+		return
+	}
+	key, stored := string(g.keys.ofValue(id)), e.append(make([]byte, 0, headerBytes+len(e.value)))
+	var err error
+	if g.opts.Cache == nil {
+		// A crash may lose the entry: then it is missing, and it is loaded again.
+		_, err = g.db.With(sievekv.NoSync).SetWith(key, stored, sievekv.SetOptions{TTL: ttl})
+	} else {
+		err = g.opts.Cache.Set(ctx, key, stored, ttl)
+	}
+	g.note(&g.writeFaults, "writing the cache", err)
+}

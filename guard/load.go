@@ -1,0 +1,379 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// One load of an id runs at a time, and its callers share it. Package singleflight could not give one call of LoadMany to
+// many ids. It also does not know of Puts, and what a load may remember depends on them:
+//
+//   - A load must not put what it has read into the cache if a Put or Remove of the id has ended since the load began: the
+//     cache would hide the newer row. So each id has a count of the writes that have ended. A load compares it before it
+//     writes its entry, with idState.writing held, which a Put holds from before its first step to its end.
+//   - A Get that begins after a Put has ended must not join a load that began before. So the end of a Put takes the load
+//     off the id, and later Gets start another.
+//
+// All of this is in memory: only this process writes through the guard, and a crash ends every load.
+
+// idState is what is known of an id while a load or a write of it is under way.
+type idState struct {
+	writing chan struct{} // of capacity 1; full while somebody changes the id's entry
+	writes  atomic.Uint64 // Puts and Removes of the id that have ended
+	refs    int           // loads and writes that use it; guarded by Guard.mu
+	load    *load         // what a Get joins, nil for none; guarded by Guard.mu
+}
+
+// load is one load of one id. Its result may be read after done is closed.
+type load struct {
+	id     string
+	state  *idState
+	writes uint64 // of the id, when the load began
+	done   chan struct{}
+
+	old    entry // what the cache had when the load began
+	mayUse bool  // old may be served if the source cannot be asked
+
+	value []byte
+	stale bool // value is old
+	err   error
+}
+
+// stateOf returns the state of an id, for a load or write, which calls leave later. The caller holds mu.
+func (g *Guard) stateOf(id string) *idState {
+	s := g.ids[id]
+	if s == nil {
+		s = &idState{writing: make(chan struct{}, 1)}
+		g.ids[id] = s
+	}
+	s.refs++
+	return s
+}
+
+// leave ends a use of the state of an id. The caller holds mu.
+func (g *Guard) leave(id string, s *idState) {
+	if s.refs--; s.refs == 0 {
+		delete(g.ids, id)
+	}
+}
+
+// join returns the load of an id that is under way, or a new one. The caller runs a new one.
+func (g *Guard) join(id string) (l *load, isNew bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, false, ErrClosed
+	}
+	if s := g.ids[id]; s != nil && s.load != nil {
+		return s.load, false, nil
+	}
+	s := g.stateOf(id)
+	g.uses.Add(1)
+	s.load = &load{id: id, state: s, writes: s.writes.Load(), done: make(chan struct{})}
+	return s.load, true, nil
+}
+
+// finish ends loads, whatever has become of them.
+func (g *Guard) finish(loads []*load) {
+	g.mu.Lock()
+	for _, l := range loads {
+		if l.state.load == l {
+			l.state.load = nil
+		}
+		g.leave(l.id, l.state)
+	}
+	g.mu.Unlock()
+	for _, l := range loads {
+		close(l.done)
+		g.uses.Done()
+	}
+}
+
+// load joins or starts the load of an id.
+func (g *Guard) load(ctx context.Context, id string) (*load, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l, isNew, err := g.join(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case isNew:
+		go g.run(context.WithoutCancel(ctx), []*load{l}, false)
+	default:
+		g.counts.shared.Add(1)
+	}
+	return l, nil
+}
+
+// loadMany joins or starts the loads of ids. Those that are new are one call of LoadMany, if there is one.
+func (g *Guard) loadMany(ctx context.Context, ids []string) ([]*load, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	all := make([]*load, len(ids))
+	var own []*load
+	var failed error
+	for i, id := range ids {
+		l, isNew, err := g.join(id)
+		switch {
+		case err != nil:
+			failed = err
+			continue
+		case isNew:
+			own = append(own, l)
+		default:
+			g.counts.shared.Add(1)
+		}
+		all[i] = l
+	}
+	ctx = context.WithoutCancel(ctx)
+	if g.opts.LoadMany != nil && len(own) > 0 {
+		go g.run(ctx, own, false)
+	} else {
+		for i := range own {
+			go g.run(ctx, own[i:i+1], false)
+		}
+	}
+	return all, failed
+}
+
+// refresh starts a load of an id whose value is soft, unless one is under way or the source cannot be asked now.
+func (g *Guard) refresh(ctx context.Context, id string) {
+	if g.isOpen() || !g.enterNow() {
+		return
+	}
+	l, isNew, err := g.join(id)
+	if err != nil || !isNew {
+		g.atOnce.Release(1)
+		return
+	}
+	go g.run(context.WithoutCancel(ctx), []*load{l}, true)
+}
+
+// await returns the result of a load, or the context's error if that ends before.
+func (g *Guard) await(ctx context.Context, l *load, filtered bool) ([]byte, error) {
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	switch {
+	case errors.Is(l.err, ErrNotFound):
+		g.falsePositive(filtered)
+		return nil, ErrNotFound
+	case l.err != nil:
+		return nil, l.err
+	case l.stale:
+		g.counts.stale.Add(1)
+	}
+	return append(make([]byte, 0, len(l.value)), l.value...), nil // several callers may share the load
+}
+
+// run does loads of different ids. entered says that the caller has entered for it.
+func (g *Guard) run(ctx context.Context, loads []*load, entered bool) {
+	defer g.finish(loads)
+	var rest []*load
+	wait := false
+	for _, l := range loads {
+		// Another load may have ended between this one's caller's look at the cache and join.
+		e, is := g.read(ctx, l.id)
+		switch is {
+		case fresh:
+			l.value = e.value
+			continue
+		case absent:
+			l.err = ErrNotFound
+			continue
+		}
+		l.old, l.mayUse = e, is != missing
+		wait = wait || !l.mayUse
+		l.err = errors.New("guard: the load has ended its goroutine") // until it has a result
+		rest = append(rest, l)
+	}
+	if len(rest) == 0 {
+		if entered {
+			g.atOnce.Release(1)
+		}
+		return
+	}
+	born := g.store.Now() // before the source is read: no value is older than its entry says
+	err := g.ask(ctx, rest, entered, wait)
+	for _, l := range rest {
+		g.settle(ctx, l, born, err)
+	}
+}
+
+// settle remembers what a load has found out, or finds a stale value in its place. err is why nothing was found out.
+func (g *Guard) settle(ctx context.Context, l *load, born int64, err error) {
+	if err != nil {
+		if l.mayUse && l.old.at(g.store.Now(), &g.opts) != missing {
+			l.value, l.err, l.stale = l.old.value, nil, true
+			return
+		}
+		if l.err = err; !g.opts.FailedIsAbsent || errors.Is(err, ErrUnavailable) {
+			return
+		}
+		l.err = ErrNotFound
+	}
+	e := g.newEntry(l.value, born)
+	if l.err != nil {
+		e = g.newAbsent(born)
+	}
+	g.remember(ctx, l, &e)
+}
+
+// remember puts the entry of a load into the cache, unless the id was written since the load began, or is being written.
+func (g *Guard) remember(ctx context.Context, l *load, e *entry) {
+	select {
+	case l.state.writing <- struct{}{}:
+	default:
+		return // a Put may take long, and this load's callers must not wait for it
+	}
+	defer func() { <-l.state.writing }()
+	if l.state.writes.Load() == l.writes {
+		g.write(ctx, l.id, e)
+	}
+}
+
+// ask asks the source for loads, when it is their turn. wait says that they wait for their turn, entered that it has come.
+func (g *Guard) ask(ctx context.Context, loads []*load, entered, wait bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(g.ctx, cancel)()
+	if !entered {
+		if err := g.enter(ctx, wait); err != nil {
+			return err
+		}
+	}
+	defer g.atOnce.Release(1)
+	call := func() (struct{}, error) {
+		ctx, cancel := context.WithTimeout(ctx, g.opts.LoadTimeout)
+		defer cancel()
+		g.counts.loads.Add(1)
+		err := g.callSource(ctx, loads)
+		if err != nil {
+			g.counts.failed.Add(1)
+			if g.ctx.Err() != nil {
+				err = fmt.Errorf("%w: %w", ErrClosed, err)
+			}
+		}
+		return struct{}{}, err
+	}
+	if g.breaker == nil {
+		_, err := call()
+		return err
+	}
+	_, err := g.breaker.Execute(call)
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+// callSource calls Load or LoadMany, and notes what each load has found. A panic is an error, as it would otherwise end the
+// process: no caller of Get could recover it.
+func (g *Guard) callSource(ctx context.Context, loads []*load) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("guard: the source panicked: %v", p)
+		}
+	}()
+	if len(loads) == 1 && g.opts.Load != nil {
+		l := loads[0]
+		value, err := g.opts.Load(ctx, l.id)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		l.found(value, err == nil)
+		return nil
+	}
+	ids := make([]string, len(loads))
+	for i, l := range loads {
+		ids[i] = l.id
+	}
+	values, err := g.opts.LoadMany(ctx, ids)
+	if errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("guard: LoadMany failed: %v", err) // without ErrNotFound, which would be an answer
+	}
+	if err != nil {
+		return err
+	}
+	for _, l := range loads {
+		value, there := values[l.id]
+		l.found(value, there)
+	}
+	return nil
+}
+
+func (l *load) found(value []byte, there bool) {
+	if !there {
+		l.err = ErrNotFound
+		return
+	}
+	l.value, l.err = bytes.Clone(value), nil // the source may go on using its slice
+}
+
+// enter waits until the limits allow a load, for up to LoadTimeout if wait is set and not at all otherwise. The error is
+// ErrUnavailable, or ErrClosed.
+func (g *Guard) enter(ctx context.Context, wait bool) error {
+	switch {
+	case g.isOpen():
+		return fmt.Errorf("%w: the breaker is open", ErrUnavailable)
+	case !wait && g.enterNow():
+		return nil
+	case !wait:
+		return fmt.Errorf("%w: too many loads", ErrUnavailable)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.opts.LoadTimeout)
+	defer cancel()
+	err := g.atOnce.Acquire(ctx, 1)
+	if err == nil {
+		if err = g.rate.Wait(ctx); err != nil {
+			g.atOnce.Release(1)
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case g.ctx.Err() != nil:
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: no load was free within %v", ErrUnavailable, g.opts.LoadTimeout)
+}
+
+// enterNow is enter without waiting, and without the breaker. It reports whether the caller may load.
+func (g *Guard) enterNow() bool {
+	if !g.atOnce.TryAcquire(1) {
+		return false
+	}
+	if !g.rate.Allow() {
+		g.atOnce.Release(1)
+		return false
+	}
+	return true
+}
+
+// isOpen reports whether the breaker is open.
+func (g *Guard) isOpen() bool {
+	return g.breaker != nil && g.breaker.State() == gobreaker.StateOpen
+}
+
+func (g *Guard) breakerSettings() gobreaker.Settings {
+	return gobreaker.Settings{
+		Name: g.name, Timeout: g.opts.BreakerPause,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return int64(c.ConsecutiveFailures) >= int64(g.opts.BreakerFailures) },
+		IsExcluded:  func(err error) bool { return errors.Is(err, ErrClosed) },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			g.opts.Logger.Warn("guard: breaker", "guard", g.name, "from", from.String(), "to", to.String())
+		},
+	}
+}
+
+const msec = time.Millisecond

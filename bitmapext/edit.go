@@ -27,17 +27,17 @@ func SetRange(ctx context.Context, w *kv.Writer, key []byte, offset uint64, part
 	if err != nil {
 		return 0, err
 	}
+	if len(part) == 0 {
+		return s.Len(), nil
+	}
 	return s.setRange(ctx, w, key, offset, part)
 }
 
-// Append stages a string with tail appended, and returns its new length. The errors are those of SetRange.
+// Append stages a string with tail appended, and returns its new length. As in Redis, an empty tail is written too: a
+// missing key is made, and those that watch the key are told. The errors are those of SetRange.
 func Append(ctx context.Context, w *kv.Writer, key, tail []byte) (length uint64, err error) {
 	s, err := Staged(w, key)
 	if err != nil {
-		return 0, err
-	}
-	if len(tail) == 0 && !s.there { // as in Redis, the key is there afterwards
-		_, err := w.Set(key, nil, kv.SetOptions{})
 		return 0, err
 	}
 	return s.setRange(ctx, w, key, s.Len(), tail)
@@ -45,9 +45,6 @@ func Append(ctx context.Context, w *kv.Writer, key, tail []byte) (length uint64,
 
 func (s *String) setRange(ctx context.Context, w *kv.Writer, key []byte, offset uint64, part []byte) (uint64, error) {
 	n := s.Len()
-	if len(part) == 0 {
-		return n, nil
-	}
 	if offset > MaxLen || offset+uint64(len(part)) > MaxLen {
 		return 0, kv.ErrStringTooLong
 	}

@@ -118,6 +118,9 @@ func editFields(ctx context.Context, w *kv.Writer, key []byte, ops []field) ([]*
 		if f.op == fieldSet {
 			answers[i] = &old
 		}
+		if now == old {
+			continue // as in Redis, this is no change for those that watch the key
+		}
 		setField(&b, f.offset%8, f.width, uint64(now))
 		if err := e.put(f.offset/8, b[:(f.offset%8+f.width+7)/8]); err != nil {
 			return nil, err

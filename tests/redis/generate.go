@@ -177,7 +177,7 @@ func (g *generator) wellFormed() []string {
 	case 13:
 		return []string{"STRLEN", g.key()}
 	case 14:
-		return []string{"GETRANGE", g.key(), g.integer(), g.integer()}
+		return []string{"GETRANGE", g.key(), g.index(), g.index()}
 	case 15:
 		return []string{"SETRANGE", g.key(), g.one("0", "1", "5", "200", "-1", "abc", "536870912", "9223372036854775807"), g.value()}
 	case 16:
@@ -291,7 +291,7 @@ func (g *generator) field(ops ...string) []string {
 
 // bitmaps returns a command on bits, or one that writes a longer string.
 func (g *generator) bitmaps() []string {
-	switch g.random.IntN(14) {
+	switch g.random.IntN(15) {
 	case 0, 1, 2, 3:
 		return []string{"SETBIT", g.key(), g.bit(), g.one("0", "1", "1", "1", "1", "2", "x")}
 	case 4:
@@ -314,6 +314,8 @@ func (g *generator) bitmaps() []string {
 			words = append(words, g.field("GET", "GET", "GET", "get", "GET", "GET", "GET", "SET")...)
 		}
 		return words
+	case 13:
+		return []string{"WATCH", g.key()}
 	}
 	n := []int{1020, 1024, 1025, 8190, 8192, 8193, 70_000}[g.random.IntN(7)]
 	long := strings.Repeat(g.one("a", "\x00", "\xff", "\x01\x80"), n)[:n]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"sync/atomic"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -24,8 +25,9 @@ type Bitmap struct {
 	store   *kv.DB
 	level   Durability
 	key     []byte
-	tx      *kv.Transaction // nil outside of a transaction or snapshot
-	refused error           // the error of every use if In could not bind the handle
+	found   *atomic.Pointer[kv.Object] // what Test found last, if the string is in blocks
+	tx      *kv.Transaction            // nil outside of a transaction or snapshot
+	refused error                      // the error of every use if In could not bind the handle
 }
 
 // BitOp combines bitmaps. A missing bitmap counts as an empty one.
@@ -48,8 +50,13 @@ var ErrBitOp = bitmapext.ErrOp
 
 // Bitmap returns a handle on the bitmap under a key. It reads nothing.
 func (db *DB) Bitmap(key string) *Bitmap {
-	return &Bitmap{store: db.store, level: db.level, key: []byte(key)}
+	b := &Bitmap{store: db.store, level: db.level, key: []byte(key), found: new(atomic.Pointer[kv.Object])}
+	b.found.Store(noString)
+	return b
 }
+
+// noString is what a new handle has found.
+var noString = kv.EndedObject()
 
 // Bitmap returns a handle on the bitmap under a key, in the transaction.
 func (tx *Tx) Bitmap(key string) *Bitmap {
@@ -130,7 +137,20 @@ func (b *Bitmap) change(n uint32, on bool) (was bool, err error) {
 
 // Test reports whether a number is there.
 func (b *Bitmap) Test(n uint32) (on bool, err error) {
+	if b.tx == nil && b.refused == nil {
+		if on, known := bitmapext.Resident(b.store, b.found.Load(), uint64(n)); known {
+			return on, nil
+		}
+	}
+	return b.find(n)
+}
+
+// find is Test that looks the key up.
+func (b *Bitmap) find(n uint32) (on bool, err error) {
 	err = b.look(func(s *bitmapext.String) (err error) {
+		if o := s.Object(); o != nil && b.tx == nil {
+			b.found.Store(o)
+		}
 		on, err = s.Bit(uint64(n))
 		return err
 	})

@@ -274,21 +274,28 @@ func bitOp(c *module.Call) reply.Reply {
 		return *refused
 	}
 	return c.Update(keys, func(w *kv.Writer) (reply.Reply, error) {
-		var gives []func()
-		defer func() {
-			for _, give := range gives {
-				give()
-			}
-		}()
-		n, err := store(c.Context, w, op, keys[0], keys[1:], func(bytes int) error {
-			give, err := c.Borrow(bytes)
-			if err == nil {
-				gives = append(gives, give)
-			}
-			return err
-		})
+		charge, give := borrower(c)
+		defer give()
+		n, err := store(c.Context, w, op, keys[0], keys[1:], charge)
 		return reply.Int(int64(n)), err
 	})
+}
+
+// borrower returns a function that counts memory, until give is called.
+func borrower(c *module.Call) (charge func(bytes int) error, give func()) {
+	var gives []func()
+	charge = func(bytes int) error {
+		back, err := c.Borrow(bytes)
+		if err == nil {
+			gives = append(gives, back)
+		}
+		return err
+	}
+	return charge, func() {
+		for _, back := range gives {
+			back()
+		}
+	}
 }
 
 func bitCountOp(c *module.Call) reply.Reply {
@@ -299,7 +306,9 @@ func bitCountOp(c *module.Call) reply.Reply {
 	}
 	var n uint64
 	err := c.ReadLong(func(r kv.Reader) (err error) {
-		n, err = CountOf(c.Context, r, op, keys...)
+		charge, give := borrower(c)
+		defer give()
+		n, err = countOf(c.Context, r, op, keys, charge)
 		return err
 	})
 	if err != nil {

@@ -216,6 +216,35 @@ func TestBitOp(t *testing.T) {
 		BITPOS d 0 => :16777215`)
 }
 
+// SIEVE.BITCOUNTOP and BITOP count the memory that they take for each key, and give it back.
+func TestBitCountOp_memory(t *testing.T) {
+	w := newWorld(t)
+	w.Script("SETBIT blocks 100000 1 => :0\nSETBIT header 0 1 => :0")
+	s := module.NewSession(w.DB)
+	used, most, limit := 0, 0, 1<<30
+	s.Charge = func(n int) error {
+		used += n
+		most = max(most, used)
+		if used > limit {
+			return errors.New("no memory")
+		}
+		return nil
+	}
+	const keys = 20_000
+	for _, line := range []string{"SIEVE.BITCOUNTOP OR", "BITOP OR result"} {
+		for _, key := range []string{" blocks", " header", " missing"} {
+			most, limit = 0, 1<<30
+			if r := s.Do(t.Context(), words(line+strings.Repeat(key, keys))); r.IsError() || used != 0 || most < 100*keys || most > 2000*keys {
+				t.Errorf("%s of %d keys%s: %v, %d bytes at most, %d at the end", line, keys, key, r, most, used)
+			}
+			limit = most / 2
+			if r := s.Do(t.Context(), words(line+strings.Repeat(key, keys))); string(r.Bytes()) != "ERR no memory" || used != 0 {
+				t.Errorf("%s of %d keys%s with half of the memory: %v, %d bytes at the end", line, keys, key, r, used)
+			}
+		}
+	}
+}
+
 func TestStreak(t *testing.T) {
 	newWorld(t).Script(`
 		SET k "\x07\xff\xfd" => +OK

@@ -192,6 +192,22 @@ func TestBitCountOp_bitsMeanwhile(t *testing.T) {
 	}
 }
 
+// A combination is of one commit, so a lookup that may see several is refused, and DB.Read runs it again.
+func TestCountOf_live(t *testing.T) {
+	db := open(t, vfs.NewMem())
+	setBits(t, db, "k", true, 0, far)
+	times, fixed := 0, false
+	var n uint64
+	err := db.Read(func(r kv.Reader) (err error) {
+		times, fixed = times+1, r.Fixed()
+		n, err = bitmapext.CountOf(t.Context(), r, bitmapext.Or, []byte("k"))
+		return err
+	})
+	if err != nil || n != 2 || times != 2 || !fixed {
+		t.Errorf("%d bits, read %d times, as of one commit %v: %v", n, times, fixed, err)
+	}
+}
+
 // covers reports whether a has all bits of b.
 func covers(a, b []byte) bool {
 	for i := range b {

@@ -2,7 +2,6 @@ package bitmapext
 
 import (
 	"context"
-	"encoding/binary"
 	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
@@ -51,20 +50,23 @@ func (s *String) setRange(ctx context.Context, w *kv.Writer, key []byte, offset 
 	end := offset + uint64(len(part))
 	n = max(n, end)
 	if !few(w, len(part)) {
-		return n, s.rebuild(ctx, w, key, n, s.expiry, func(blk uint64) ([]byte, error) {
-			old, err := s.part(blk)
+		var now words
+		b := make([]byte, 0, blockBytes)
+		return n, s.rebuild(ctx, w, key, n, s.expiry, func(blk uint64) (*words, error) {
+			old, err := s.wordsOf(blk, &now)
 			start := blk * blockBytes
 			if err != nil || end <= start || offset >= start+blockBytes {
 				return old, err
 			}
-			b := make([]byte, blockBytes)
-			copy(b, old)
+			now.set(old)
+			b = now.appendBytes(b[:0], blockBytes)
 			if offset >= start {
 				copy(b[offset-start:], part)
 			} else {
 				copy(b, part[start-offset:])
 			}
-			return b, nil
+			now.setBytes(b)
+			return &now, nil
 		})
 	}
 	e, err := s.edit(ctx, w, key, n)
@@ -84,22 +86,20 @@ func SetBit(ctx context.Context, w *kv.Writer, key []byte, n uint64, on bool) (w
 	if err != nil {
 		return false, err
 	}
-	if was, err = s.Bit(n); err != nil || was == on && n/8 < s.Len() {
+	b, err := s.byteAt(n / 8)
+	bit := byte(0x80) >> (n % 8)
+	if was = b&bit != 0; err != nil || was == on && n/8 < s.Len() {
 		return was, err
 	}
 	e, err := s.edit(ctx, w, key, n/8+1)
 	if err != nil {
 		return false, err
 	}
-	var b [1]byte
-	if err := e.read(n/8, b[:]); err != nil {
-		return false, err
-	}
-	b[0] &^= 0x80 >> (n % 8)
+	b &^= bit
 	if on {
-		b[0] |= 0x80 >> (n % 8)
+		b |= bit
 	}
-	if err := e.put(n/8, b[:]); err != nil {
+	if err := e.put(n/8, []byte{b}); err != nil {
 		return false, err
 	}
 	return was, e.done()
@@ -113,7 +113,7 @@ type editor struct {
 
 	inline  []byte // the changed string, if it stays in its header
 	wrote   bool   // bytes, the same ones perhaps, or the length
-	changed int    // bytes in blocks
+	changed bool   // bytes in blocks
 	slots   []block.Slot
 }
 
@@ -150,7 +150,8 @@ func (s *String) edit(ctx context.Context, w *kv.Writer, key []byte, least uint6
 // intoBlocks stages a string that is in its header as one of n bytes in blocks.
 func (s *String) intoBlocks(ctx context.Context, w *kv.Writer, key []byte, n uint64) error {
 	if !few(w, len(s.inline)) {
-		return s.rebuild(ctx, w, key, n, s.expiry, s.part)
+		var spare words
+		return s.rebuild(ctx, w, key, n, s.expiry, func(blk uint64) (*words, error) { return s.wordsOf(blk, &spare) })
 	}
 	o, err := w.Create(key, specOf(n, s.expiry))
 	if err != nil {
@@ -170,23 +171,22 @@ func specOf(n uint64, expiry int64) kv.Spec {
 	}
 }
 
-// rebuild stages a string of n bytes in blocks in place of what is under the key. content returns the bytes of a
-// block, nil if all are zero. s is then the new string.
-func (s *String) rebuild(ctx context.Context, w *kv.Writer, key []byte, n uint64, expiry int64, content func(blk uint64) ([]byte, error)) error {
+// rebuild stages a string of n bytes in blocks in place of what is under the key. content returns a block, nil
+// if all of it is zero. s is then the new string.
+func (s *String) rebuild(ctx context.Context, w *kv.Writer, key []byte, n uint64, expiry int64, content func(blk uint64) (*words, error)) error {
 	o, err := w.Build(ctx, key, specOf(n, expiry), func(b *kv.Builder) error {
 		layers := b.Object().Layers()
 		var marks [8]uint64
-		words := make([]uint64, block.MaxWords)
 		for blk := range blocksOf(n) {
-			bytes, err := content(blk)
+			words, err := content(blk)
 			if err != nil {
 				return err
 			}
-			if bytes == nil || !toWords(words, bytes) {
+			if words == nil || !words.some() {
 				continue
 			}
 			layer, i := place(blk)
-			if err := b.Put(layers[layer], i, words); err != nil {
+			if err := b.Put(layers[layer], i, words[:]); err != nil {
 				return err
 			}
 			if layer == 2 {
@@ -208,47 +208,26 @@ func (s *String) rebuild(ctx context.Context, w *kv.Writer, key []byte, n uint64
 	return nil
 }
 
-// toWords writes bytes to the words of a block, with zeros after them, and reports whether any is not zero.
-func toWords(words []uint64, bytes []byte) (some bool) {
-	clear(words)
-	var last [8]byte
-	for i := 0; len(bytes) > 0; i++ {
-		if len(bytes) < 8 {
-			copy(last[:], bytes)
-			bytes = last[:]
-		}
-		words[i] = binary.LittleEndian.Uint64(bytes)
-		some = some || words[i] != 0
-		bytes = bytes[8:]
-	}
-	return some
-}
-
 // read copies bytes of the changed string, from offset on, to b. Those behind its end are zero.
 func (e *editor) read(offset uint64, b []byte) error {
-	clear(b)
 	if e.inline != nil {
+		clear(b)
 		if offset < uint64(len(e.inline)) {
 			copy(b, e.inline[offset:])
 		}
 		return nil
 	}
-	end := min(e.s.Len(), offset+uint64(len(b)))
-	for i := offset; i < end; i++ {
-		layer, blk := place(i / blockBytes)
-		words, err := e.s.words(layer, blk)
-		if err != nil {
+	for i := range b {
+		var err error
+		if b[i], err = e.s.byteAt(offset + uint64(i)); err != nil {
 			return err
-		}
-		if words != nil {
-			b[i-offset] = byteOf(words, i)
 		}
 	}
 	return nil
 }
 
 // byteOf returns byte i of a string, which is in the block of the words.
-func byteOf(words []uint64, i uint64) byte {
+func byteOf(words *words, i uint64) byte {
 	i %= blockBytes
 	return byte(atomic.LoadUint64(&words[i/8]) >> (i % 8 * 8))
 }
@@ -277,7 +256,7 @@ func (e *editor) putInBlock(offset uint64, part []byte) error {
 	if err != nil {
 		return err
 	}
-	words := l.Words(first)
+	words := (*words)(l.Words(first))
 	e.slots = e.slots[:0]
 	for i, b := range part {
 		at := offset + uint64(i)
@@ -288,7 +267,7 @@ func (e *editor) putInBlock(offset uint64, part []byte) error {
 	if len(e.slots) == 0 {
 		return nil
 	}
-	e.changed += len(e.slots)
+	e.changed = true
 	if layer == 2 && !marked(func(i int) uint64 { return e.w.Counter(l, i) }, blk) {
 		m := blk / markedBlocks
 		i := int(m / 64)
@@ -307,10 +286,8 @@ func (e *editor) done() error {
 		_, err := e.w.Set(e.key, e.inline, kv.SetOptions{KeepTTL: true})
 		return err
 	}
-	switch length := e.s.object.Layers()[0]; {
-	case e.changed > 1:
-		e.w.TogetherOnly()
-	case e.changed == 0:
+	if !e.changed {
+		length := e.s.object.Layers()[0]
 		e.w.SetCounter(length, lengthIndex, e.w.Counter(length, lengthIndex))
 	}
 	return nil

@@ -2,7 +2,6 @@ package bitmapext
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -10,7 +9,6 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 )
 
 // Op combines bitmaps bit by bit. A bitmap that is shorter than others, or missing, counts as zeros there.
@@ -66,90 +64,66 @@ type combination struct {
 	op      Op
 	sources []*String
 	length  uint64 // of the result, in bytes
-	words   []uint64
-	one     []uint64
-	more    []uint64
+	words   words  // the block that block made
+	more    words  // for block
+	spare   words  // for a block of a source that is in its header
 }
 
 func combine(op Op, sources []*String) (*combination, error) {
 	if err := op.check(len(sources)); err != nil {
 		return nil, err
 	}
-	c := &combination{op: op, sources: sources, words: make([]uint64, block.MaxWords), one: make([]uint64, block.MaxWords)}
+	c := &combination{op: op, sources: sources}
 	for _, s := range sources {
 		c.length = max(c.length, s.Len())
-	}
-	if op == One || op == Diff || op == Diff1 || op == AndOr {
-		c.more = make([]uint64, block.MaxWords)
 	}
 	return c, nil
 }
 
 // block computes block blk of the result, and reports whether a bit of it is set. The result is in c.words.
-func (c *combination) block(blk uint64) (some bool, err error) {
+func (c *combination) block(ctx context.Context, blk uint64) (some bool, err error) {
+	c.more = words{}
 	for i, s := range c.sources {
-		part, err := s.part(blk)
+		if err := kv.GivenUp(ctx, i); err != nil {
+			return false, err
+		}
+		w, err := s.wordsOf(blk, &c.spare)
 		if err != nil {
 			return false, err
 		}
-		if i == 0 {
-			toWords(c.words, part)
-			clear(c.more)
-			continue
+		going := true
+		switch {
+		case i == 0:
+			c.words.set(w)
+		case c.op == And:
+			going = c.words.and(w)
+		case c.op == Diff:
+			going = c.words.andNot(w)
+		case c.op == Or:
+			c.words.or(w)
+		case c.op == Xor:
+			c.words.xor(w)
+		case c.op == One: // more is what several have
+			c.words.orTwice(w, &c.more)
+		default: // more is the union of the others
+			c.more.or(w)
 		}
-		toWords(c.one, part)
-		switch c.op {
-		case And:
-			for j, w := range c.one {
-				c.words[j] &= w
-			}
-		case Or:
-			for j, w := range c.one {
-				c.words[j] |= w
-			}
-		case Xor:
-			for j, w := range c.one {
-				c.words[j] ^= w
-			}
-		case Diff, Diff1, AndOr: // more is the union of the others
-			for j, w := range c.one {
-				c.more[j] |= w
-			}
-		case One: // more is what is set in several
-			for j, w := range c.one {
-				c.more[j] |= c.words[j] & w
-				c.words[j] |= w
-			}
+		if !going {
+			return false, nil
 		}
 	}
-	some = false
-	for j := range c.words {
-		switch c.op {
-		case Not:
-			c.words[j] = ^c.words[j]
-		case Diff, One:
-			c.words[j] &^= c.more[j]
-		case Diff1:
-			c.words[j] = c.more[j] &^ c.words[j]
-		case AndOr:
-			c.words[j] &= c.more[j]
-		}
-		some = some || c.words[j] != 0
+	switch c.op {
+	case Not:
+		c.words.flip(min(blockBytes, c.length-blk*blockBytes))
+	case AndOr:
+		c.words.and(&c.more)
+	case One:
+		c.words.andNot(&c.more)
+	case Diff1:
+		c.more.andNot(&c.words)
+		c.words = c.more
 	}
-	if c.op == Not && (blk+1)*blockBytes > c.length {
-		b := c.bytes()[:c.length-blk*blockBytes]
-		some = toWords(c.words, b)
-	}
-	return some, nil
-}
-
-// bytes returns the result's block as bytes.
-func (c *combination) bytes() []byte {
-	b := make([]byte, 0, blockBytes)
-	for _, w := range c.words {
-		b = binary.LittleEndian.AppendUint64(b, w)
-	}
-	return b
+	return c.words.some(), nil
 }
 
 // next returns the first block from blk on, below end, that may have a set bit; end if there is none.
@@ -157,8 +131,12 @@ func (c *combination) next(blk, end uint64) uint64 {
 	if c.op == Not {
 		return blk
 	}
+	sources := c.sources
+	if c.op == And || c.op == Diff || c.op == AndOr {
+		sources = sources[:1] // the result has no bit that the first has not
+	}
 	first := end
-	for _, s := range c.sources {
+	for _, s := range sources {
 		first = min(first, s.next(blk, min(end, blocksOf(s.Len()))))
 		if first == blk {
 			break
@@ -171,10 +149,7 @@ func (c *combination) next(blk, end uint64) uint64 {
 func (c *combination) each(ctx context.Context, f func(blk uint64) error) error {
 	last := blocksOf(c.length)
 	for blk := c.next(0, last); blk < last; blk = c.next(blk+1, last) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		some, err := c.block(blk)
+		some, err := c.block(ctx, blk)
 		if err == nil && some {
 			err = f(blk)
 		}
@@ -196,6 +171,9 @@ func Store(ctx context.Context, w *kv.Writer, op Op, dst []byte, sources ...[]by
 func store(ctx context.Context, w *kv.Writer, op Op, dst []byte, sources [][]byte, charge func(bytes int) error) (length uint64, err error) {
 	list := make([]*String, len(sources))
 	for i, key := range sources {
+		if err := kv.GivenUp(ctx, i); err != nil {
+			return 0, err
+		}
 		if list[i], err = Staged(w, key); err != nil {
 			return 0, err
 		}
@@ -212,58 +190,61 @@ func store(ctx context.Context, w *kv.Writer, op Op, dst []byte, sources [][]byt
 		_, err := w.Delete(dst)
 		return 0, err
 	case c.length <= MaxInline:
-		if _, err := c.block(0); err != nil {
+		if _, err := c.block(ctx, 0); err != nil {
 			return 0, err
 		}
-		_, err := w.Set(dst, c.bytes()[:c.length], kv.SetOptions{})
+		_, err := w.Set(dst, c.words.appendBytes(nil, c.length), kv.SetOptions{})
 		return c.length, err
 	}
 	var s String
-	return c.length, s.rebuild(ctx, w, dst, c.length, 0, func(blk uint64) ([]byte, error) {
-		if err := kv.GivenUp(ctx, int(blk)); err != nil {
-			return nil, err
-		}
+	return c.length, s.rebuild(ctx, w, dst, c.length, 0, func(blk uint64) (*words, error) {
 		if c.next(blk, blk+1) != blk {
-			return nil, nil
+			return nil, kv.GivenUp(ctx, int(blk))
 		}
-		if some, err := c.block(blk); err != nil || !some {
+		if some, err := c.block(ctx, blk); err != nil || !some {
 			return nil, err
 		}
-		return c.bytes(), nil
+		return &c.words, nil
 	})
 }
 
-// memory returns the bytes of memory that a string takes while it is read block by block.
-func (s *String) memory() int {
-	if s.object != nil {
-		return blockBytes
-	}
-	return len(s.inline)
-}
+// memory returns about how many bytes of memory a string takes while it is read block by block.
+func (s *String) memory() int { return 512 + len(s.inline) }
 
-// with calls f with the result of an operation on the bitmaps under keys.
-func with(r kv.Reader, op Op, keys [][]byte, f func(*combination) error) error {
-	list := make([]*String, 0, len(keys))
-	var next func() error
-	next = func() error { // each string in a header is valid during a call
-		if len(list) == len(keys) {
-			c, err := combine(op, list)
-			if err != nil {
-				return err
-			}
-			return f(c)
+// with calls f with the result of an operation on the bitmaps under keys. It calls charge as store does.
+func with(ctx context.Context, r kv.Reader, op Op, keys [][]byte, charge func(bytes int) error, f func(*combination) error) error {
+	if !r.Fixed() {
+		return kv.ErrMoved // the strings would not be of one commit
+	}
+	list := make([]*String, len(keys))
+	for i, key := range keys {
+		if err := kv.GivenUp(ctx, i); err != nil {
+			return err
 		}
-		return Look(r, keys[len(list)], func(s *String) error {
-			list = append(list, s)
-			return next()
-		})
+		value, o, err := r.String(key)
+		if err != nil {
+			return err
+		}
+		list[i] = &String{from: r, object: o, inline: value}
+		if err := charge(list[i].memory()); err != nil {
+			return err
+		}
 	}
-	return next()
+	c, err := combine(op, list)
+	if err != nil {
+		return err
+	}
+	return f(c)
 }
 
-// CountOf returns how many bits the result of an operation on the bitmaps under keys has set.
-func CountOf(ctx context.Context, r kv.Reader, op Op, keys ...[]byte) (n uint64, err error) {
-	err = with(r, op, keys, func(c *combination) error {
+// CountOf returns how many bits the result of an operation on the bitmaps under keys has set, all as of one commit. If r
+// is not Fixed, it returns kv.ErrMoved.
+func CountOf(ctx context.Context, r kv.Reader, op Op, keys ...[]byte) (uint64, error) {
+	return countOf(ctx, r, op, keys, func(int) error { return nil })
+}
+
+func countOf(ctx context.Context, r kv.Reader, op Op, keys [][]byte, charge func(bytes int) error) (n uint64, err error) {
+	err = with(ctx, r, op, keys, charge, func(c *combination) error {
 		n = 0
 		return c.each(ctx, func(uint64) error {
 			for _, w := range c.words {
@@ -275,9 +256,10 @@ func CountOf(ctx context.Context, r kv.Reader, op Op, keys ...[]byte) (n uint64,
 	return n, err
 }
 
-// Roaring returns the result of an operation on the bitmaps under keys as the set of the numbers of its set bits.
+// Roaring returns the result of an operation on the bitmaps under keys as the set of the numbers of its set bits, all as
+// of one commit. If r is not Fixed, it returns kv.ErrMoved.
 func Roaring(ctx context.Context, r kv.Reader, op Op, keys ...[]byte) (set *roaring.Bitmap, err error) {
-	err = with(r, op, keys, func(c *combination) error {
+	err = with(ctx, r, op, keys, func(int) error { return nil }, func(c *combination) error {
 		set = roaring.New()
 		var numbers []uint32
 		return c.each(ctx, func(blk uint64) error {
@@ -307,26 +289,26 @@ func StoreRoaring(ctx context.Context, w *kv.Writer, key []byte, set *roaring.Bi
 	}
 	length := uint64(set.Maximum())/8 + 1
 	members := set.Iterator()
-	b := make([]byte, blockBytes)
-	content := func(blk uint64) ([]byte, error) {
+	var b words
+	content := func(blk uint64) (*words, error) {
 		if err := kv.GivenUp(ctx, int(blk)); err != nil {
 			return nil, err
 		}
 		if !members.HasNext() || uint64(members.PeekNext())/8/blockBytes > blk {
 			return nil, nil
 		}
-		clear(b)
+		b = words{}
 		for members.HasNext() && uint64(members.PeekNext())/8/blockBytes == blk {
 			n := members.Next() % (8 * blockBytes)
-			b[n/8] |= 0x80 >> (n % 8)
+			b[n/64] |= 1 << (n%64 ^ 7)
 		}
-		return b, nil
+		return &b, nil
 	}
 	if length <= MaxInline {
 		if _, err := content(0); err != nil {
 			return err
 		}
-		_, err := w.Set(key, b[:length], kv.SetOptions{})
+		_, err := w.Set(key, b.appendBytes(nil, length), kv.SetOptions{})
 		return err
 	}
 	var s String

@@ -131,7 +131,7 @@ func (s *String) part(blk uint64) ([]byte, error) {
 	if s.read != blk+1 {
 		layer, i := place(blk)
 		s.note(layer, i)
-		words, err := s.words(layer, i)
+		words, err := s.load(layer, i)
 		if words == nil || err != nil {
 			return nil, err
 		}
@@ -146,8 +146,21 @@ func (s *String) part(blk uint64) ([]byte, error) {
 	return s.block[:end-blk*blockBytes], nil
 }
 
-// words returns block n of a layer, which must be read with atomic loads; nil if nothing is in it.
-func (s *String) words(layer int, n uint64) ([]uint64, error) {
+// wordsOf returns block blk of the string, nil if all of it is zero. It may use spare for it.
+func (s *String) wordsOf(blk uint64, spare *words) (*words, error) {
+	switch n := s.Len(); {
+	case blk >= blocksOf(n):
+		return nil, nil
+	case s.object == nil:
+		spare.setBytes(s.inline[blk*blockBytes : min(n, (blk+1)*blockBytes)])
+		return spare, nil
+	}
+	layer, i := place(blk)
+	return s.load(layer, i)
+}
+
+// load returns block n of a layer, which must be read with atomic loads; nil if nothing is in it.
+func (s *String) load(layer int, n uint64) (*words, error) {
 	layers := s.object.Layers()
 	if layer >= len(layers) {
 		return nil, nil
@@ -160,7 +173,7 @@ func (s *String) words(layer int, n uint64) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.Words(first), nil
+	return (*words)(l.Words(first)), nil
 }
 
 // next returns the first block from blk on, below end, that may have a set bit; end if there is none.
@@ -218,19 +231,47 @@ func (s *String) Range(from, to uint64) ([]byte, error) {
 
 // Bit reports whether bit n is set. Unlike other methods, it does not see the same commit as another call.
 func (s *String) Bit(n uint64) (bool, error) {
-	i := n / 8
+	b, err := s.byteAt(n / 8)
+	return b>>(7-n%8)&1 != 0, err
+}
+
+// byteAt returns byte i of the string, 0 behind its end.
+func (s *String) byteAt(i uint64) (byte, error) {
 	if i >= s.Len() {
-		return false, nil
+		return 0, nil
 	}
 	if s.object == nil {
-		return s.inline[i]>>(7-n%8)&1 != 0, nil
+		return s.inline[i], nil
 	}
 	layer, blk := place(i / blockBytes)
-	words, err := s.words(layer, blk)
+	words, err := s.load(layer, blk)
 	if words == nil || err != nil {
-		return false, err
+		return 0, err
 	}
-	i %= blockBytes
-	b := byte(atomic.LoadUint64(&words[i/8]) >> (i % 8 * 8))
-	return b>>(7-n%8)&1 != 0, nil
+	return byteOf(words, i), nil
+}
+
+// Object returns the object of a string in blocks, nil if the string is in its header or missing.
+func (s *String) Object() *kv.Object { return s.object }
+
+// Resident reports whether bit n is set of a string in blocks that an earlier lookup has found. known is false if the
+// object is not what its key maps to now, or if the block is not in memory.
+func Resident(db *kv.DB, o *kv.Object, n uint64) (on, known bool) {
+	if !db.Ready() || !o.Live() {
+		return false, false
+	}
+	layers, i := o.Layers(), n/8
+	layer, blk := place(i / blockBytes)
+	if layer >= len(layers) || i >= layers[0].Counter(lengthIndex) {
+		return false, true
+	}
+	l := layers[layer]
+	if db.Sampled(n * 0x9e3779b97f4a7c15 >> 40) {
+		db.Touch(o, l, blk)
+	}
+	first := l.Resident(blk)
+	if first == nil {
+		return false, false
+	}
+	return byteOf((*words)(l.Words(first)), i)>>(7-n%8)&1 != 0, true
 }

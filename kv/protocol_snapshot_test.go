@@ -207,7 +207,7 @@ func TestView_borrowed(t *testing.T) {
 	look := func(r kv.Reader) {
 		o, err := r.Lookup([]byte("k"))
 		s.must(err)
-		for i := range 10_000 {
+		for i := range 20_000 {
 			_, err = r.Load(o, o.Layers()[0], uint64(i%2*5))
 			s.must(err)
 			most = max(most, tx.BorrowedBlocks())
@@ -217,7 +217,7 @@ func TestView_borrowed(t *testing.T) {
 		defer func() { _ = recover() }()
 		_ = tx.Read(func(r kv.Reader) error { look(r); panic("on purpose") })
 	}()
-	if most == 0 || most > 1000 {
+	if most == 0 || most > 10_000 {
 		t.Errorf("a lookup remembered up to %d blocks", most)
 	}
 	s.set("k", 5, 2)

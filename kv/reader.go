@@ -102,7 +102,7 @@ func (db *DB) readLong(large func(value []byte) error, look func(Reader) error) 
 		return err
 	}
 	defer v.close()
-	return look(Reader{db, v, v.now, large})
+	return v.lookup(func() error { return look(Reader{db, v, v.now, large}) })
 }
 
 func (db *DB) read(large func(value []byte) error, look func(Reader) error) error {

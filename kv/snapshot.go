@@ -19,7 +19,7 @@ import (
 // other blocks are read from Pebble's snapshot.
 
 // A snapshot keeps up to this many blocks, of 8 KiB at most each, and up to this many bytes of keys and objects,
-// except that one object may be larger.
+// except that one object may be larger. A lookup borrows up to 16 times as many blocks.
 const (
 	maxSnapshotBlocks  = 512
 	maxSnapshotObjects = 4 << 20 // bytes
@@ -175,7 +175,7 @@ func (v *snapshot) borrow(o *Object, l *Layer, blk uint64) *Line {
 	b := borrowedBlock{live.layers[i], blk}
 	first := b.layer.Resident(blk)
 	switch n := len(v.borrowed); {
-	case first == nil || n == maxSnapshotBlocks:
+	case first == nil || n == 16*maxSnapshotBlocks:
 		return nil
 	case n == 0 || v.borrowed[n-1] != b:
 		v.borrowed = append(v.borrowed, b)

@@ -47,7 +47,8 @@ func TestCommands_givenUp(t *testing.T) {
 		loops int // through the words, in a transaction
 	}{
 		{"MGET" + keys, 1}, {"EXISTS" + keys, 1}, {"TOUCH" + keys, 1}, {"KEYS *", 1}, {"SCAN 0 COUNT 100000", 1},
-		{"MSETNX" + newValues, 2}, {"MSET" + keyValues, 1}, {"DEL" + keys, 1}, {"UNLINK" + keys, 1},
+		{"MSETNX" + newValues, 2}, {"MSET" + keyValues, 1},
+		{"BITOP OR result" + keys, 2}, {"SIEVE.BITCOUNTOP OR" + keys, 2}, {"DEL" + keys, 1}, {"UNLINK" + keys, 1},
 		{"BF.MADD bf" + keys, 1}, {"BF.MADD new-bf" + keys, 1}, {"BF.MADD large-bf" + keys, 1},
 		{"BF.INSERT small-bf CAPACITY 10 ITEMS" + keys, 1}, {"BF.MEXISTS large-bf" + keys, 2},
 		{"CF.INSERT cf ITEMS" + keys, 1}, {"CF.INSERTNX new-cf ITEMS" + keys, 1}, {"CF.MEXISTS cf" + keys, 2},

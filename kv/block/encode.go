@@ -3,9 +3,8 @@ package block
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"slices"
-
-	"github.com/RoaringBitmap/roaring/v2"
 )
 
 // AppendBitsOperand appends the operand "set these bits" to dst and returns the extended slice. positions must be
@@ -90,11 +89,8 @@ func appendBlock(dst []byte, fam Family, words []uint64, operands uint32) []byte
 			return dst
 		}
 	case ones > maxTiny && roaringSize(ones) < raw:
-		var err error
-		if dst, err = appendRoaring(dst, words); err == nil {
-			dst[start] = kindRoaring
-			return dst
-		}
+		dst[start] = kindRoaring
+		return appendRoaring(dst, words, ones)
 	}
 	return appendWords(dst[:payload], words)
 }
@@ -104,17 +100,18 @@ func appendBlock(dst []byte, fam Family, words []uint64, operands uint32) []byte
 // raw.
 func roaringSize(ones int) int { return 16 + 2*ones }
 
-// appendRoaring appends words as a roaring bitmap. As far as is known there is no error for a bitmap just made. But a
-// merge may not fail, and the caller has another encoding to fall back to.
-func appendRoaring(dst []byte, words []uint64) ([]byte, error) {
-	w := appender{dst}
-	_, err := roaring.FromDense(words, false).WriteTo(&w)
-	return w.dst, err
-}
-
-type appender struct{ dst []byte }
-
-func (a *appender) Write(p []byte) (int, error) {
-	a.dst = append(a.dst, p...)
-	return len(p), nil
+// appendRoaring appends words, of which up to 4096 bits are set, as a roaring bitmap of one array, see format.go. The
+// library takes several times as long.
+func appendRoaring(dst []byte, words []uint64, ones int) []byte {
+	dst = slices.Grow(dst, roaringSize(ones))
+	dst = binary.LittleEndian.AppendUint32(dst, roaringCookie)
+	dst = binary.LittleEndian.AppendUint32(dst, 1)                      // containers
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(ones-1)<<16)     // the key, 0, and the number of positions
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(roaringSize(0))) // where the positions begin
+	for i, w := range words {
+		for ; w != 0; w &= w - 1 {
+			dst = binary.LittleEndian.AppendUint16(dst, uint16(i<<6+bits.TrailingZeros64(w)))
+		}
+	}
+	return dst
 }

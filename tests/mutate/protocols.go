@@ -122,7 +122,7 @@ var protocols = []mutation{
 		"	defer func() { // look is a caller's code, and may panic\n		clear(v.borrowed)\n		v.borrows, v.borrowed = false, v.borrowed[:0]\n	}()\n	err = look()\n",
 		"	err = look()\n	v.borrows = false\n	defer func() { v.borrowed = v.borrowed[:0] }()\n"}),
 	inKV("a view remembers a block for each lookup", edit{"kv/snapshot.go",
-		"first == nil || n == maxSnapshotBlocks:", "first == nil:"}),
+		"first == nil || n == 16*maxSnapshotBlocks:", "first == nil:"}),
 	inKV("a view looks for a block in a smaller layer", edit{"kv/snapshot.go",
 		"if i < 0 || live.layers[i].changed.After(blk, v.last) {", "if i < 0 {"}),
 	inKV("a small commit has no number for a view", edit{"kv/small.go",

@@ -35,11 +35,11 @@ func (g *Guard) RebuildFrom(ctx context.Context, from func(after string) iter.Se
 	return g.rebuild(ctx, true, from)
 }
 
-// rebuildBatch is the number of ids in a commit of Rebuild; batchBytes is about the most bytes that they have.
-const (
-	rebuildBatch = 1000
-	batchBytes   = 256 << 10
-)
+// rebuildBatch is the number of ids in a commit of Rebuild. Tests change it.
+var rebuildBatch = 1000
+
+// batchBytes is about the most bytes of the ids in a commit.
+const batchBytes = 256 << 10
 
 func (g *Guard) rebuild(ctx context.Context, ordered bool, from func(after string) iter.Seq2[string, error]) error {
 	if err := g.use(); err != nil {

@@ -1,0 +1,561 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/guard"
+	"github.com/sievekv/sievekv/kv/kvtest"
+)
+
+var (
+	modelRuns  = flag.Int("model.runs", 24, "runs of TestModel")
+	modelSteps = flag.Int("model.steps", 250, "steps of a run")
+	modelSeed  = flag.Uint64("model.seed", 0, "seed of the only run of TestModel; 0 for random ones")
+)
+
+// Whatever happens to a guard, Get returns ErrNotFound only for an id that was absent during the call, and no value that is
+// older than it may be. Each run has other options, and does random things: rows are put, removed, and changed past the
+// guard, in the store or elsewhere; loads and rebuilds go on meanwhile; the source fails; time passes; the store crashes,
+// also in the middle of a write, and is opened again.
+func TestModel(t *testing.T) {
+	defer guard.SetRebuildBatch(3)()
+	var total guard.Stats
+	done := make(map[string]int)
+	runs, seed := *modelRuns, *modelSeed
+	if seed != 0 {
+		runs = 1
+	}
+	for range runs {
+		s := seed
+		if s == 0 {
+			s = rand.Uint64()
+		}
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(t, s)
+			m.open()
+			for range *modelSteps {
+				if m.step(); t.Failed() {
+					break
+				}
+			}
+			m.close()
+			if t.Failed() {
+				t.Logf("model.seed=%d, the last steps:\n%s", s, strings.Join(m.log[max(0, len(m.log)-60):], "\n"))
+			}
+			for name, n := range m.done {
+				done[name] += n
+			}
+			total.Refused += m.total.Refused
+			total.Hits += m.total.Hits
+			total.Soft += m.total.Soft
+			total.Stale += m.total.Stale
+			total.Nulls += m.total.Nulls
+			total.Shared += m.total.Shared
+			total.Failed += m.total.Failed
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%v %+v", done, total)
+	if runs >= 20 && *modelSteps >= 250 && slices.Min([]uint64{total.Refused, total.Hits, total.Soft, total.Stale, total.Nulls, total.Shared, total.Failed}) == 0 {
+		t.Errorf("some answers never came: %+v", total)
+	}
+}
+
+// version is what an id had from a step on. There is no row if value is "".
+type version struct {
+	step  int
+	at    time.Time
+	value string
+}
+
+// asked is a Get or GetMany under way.
+type asked struct {
+	ids    []string
+	step   int
+	at     time.Time
+	floors []int // for each id, the version when the last write before had ended
+	result chan []guard.Result
+}
+
+type model struct {
+	*testing.T
+	rng  *rand.Rand
+	opts guard.Options
+	out  *outside // nil if the cache is in the store
+	in   bool     // the rows are in the store
+
+	disk *kvtest.Disk
+	db   *sievekv.DB
+	g    *guard.Guard
+
+	ids      []string
+	versions map[string][]version
+	floors   map[string]int // the version when the last write had ended
+	next     int            // number of the next value
+	now      int            // number of the step
+	failing  bool           // the source is
+	hold     bool           // the next loads wait
+	held     []chan struct{}
+	pending  []*asked
+	step1    chan struct{} // lets the rebuild take an id; nil if none runs
+	rebuilt  chan error
+	crash    *kvtest.Disk // what a crash in the middle of the step leaves
+
+	log   []string
+	done  map[string]int
+	total guard.Stats
+}
+
+func newModel(t *testing.T, seed uint64) *model {
+	m := &model{
+		T: t, rng: rand.New(rand.NewPCG(seed, 1)), disk: kvtest.NewDisk(), ids: make([]string, 24), done: make(map[string]int),
+		versions: make(map[string][]version), floors: make(map[string]int),
+	}
+	m.in = m.rng.IntN(2) == 0
+	if m.rng.IntN(3) == 0 {
+		m.out = newOutside()
+		m.opts.Cache = m.out
+	}
+	seconds := func(most int) time.Duration { return time.Duration(1+m.rng.IntN(most)) * time.Second }
+	o := &m.opts
+	o.Logger, o.LoadTimeout = quiet, 5*time.Second
+	o.Filter = filters[m.rng.IntN(len(filters))]
+	o.Empty = m.rng.IntN(2) == 0
+	o.Capacity, o.ErrorRate = 24, []float64{0.25, 0.01}[m.rng.IntN(2)]
+	o.TTL, o.MaxStale, o.NullTTL = seconds(10), seconds(10), seconds(10)
+	if m.rng.IntN(2) == 0 {
+		o.Jitter = -1
+	}
+	o.BreakerFailures, o.BreakerPause = []int{-1, 3}[m.rng.IntN(2)], seconds(5)
+	if m.rng.IntN(2) == 0 {
+		o.LoadMany = m.loadMany
+	} else {
+		o.Load = m.load
+	}
+	begin := version{at: time.Now()}
+	for i := range m.ids {
+		m.ids[i] = fmt.Sprintf("id%02d", i)
+		m.versions[m.ids[i]] = []version{begin}
+	}
+	return m
+}
+
+func (m *model) open() {
+	m.Helper()
+	db, err := sievekv.Open("/store", &sievekv.Options{FS: m.disk, BallastSize: -1, MinFreeSpace: -1, Logger: quiet, CacheSize: 1 << 20, MemTableSize: 1 << 20})
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.db = db
+	if m.g, err = guard.New(db, "users", m.opts); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// close ends all that is under way, and closes the store.
+func (m *model) close() {
+	m.hold = false
+	for _, let := range m.held {
+		close(let)
+	}
+	m.held = nil
+	synctest.Wait()
+	m.settle()
+	if m.step1 != nil {
+		close(m.step1)
+	}
+	s := m.g.Stats()
+	m.g.Close()
+	if m.step1 != nil {
+		<-m.rebuilt
+		m.step1 = nil
+	}
+	m.total.Refused += s.Refused
+	m.total.Hits += s.Hits
+	m.total.Soft += s.Soft
+	m.total.Stale += s.Stale
+	m.total.Nulls += s.Nulls
+	m.total.Shared += s.Shared
+	m.total.Failed += s.Failed
+	if err := m.db.Close(); err != nil {
+		m.Error(err)
+	}
+}
+
+func (m *model) note(format string, args ...any) {
+	m.log = append(m.log, fmt.Sprintf("%d %s: ", m.now, time.Now().Format("05.000"))+fmt.Sprintf(format, args...))
+}
+
+// row returns what an id has now.
+func (m *model) row(id string) string {
+	all := m.versions[id]
+	return all[len(all)-1].value
+}
+
+// set notes that the row of an id has changed.
+func (m *model) set(id, value string) {
+	m.versions[id] = append(m.versions[id], version{m.now, time.Now(), value})
+}
+
+func (m *model) fresh() string { m.next++; return fmt.Sprint("v", m.next) }
+
+func (m *model) id() string { return m.ids[m.rng.IntN(len(m.ids))] }
+
+// load is the source.
+func (m *model) load(ctx context.Context, id string) ([]byte, error) {
+	values, err := m.loadMany(ctx, []string{id})
+	if err == nil && values[id] == nil {
+		err = guard.ErrNotFound
+	}
+	return values[id], err
+}
+
+func (m *model) loadMany(ctx context.Context, ids []string) (map[string][]byte, error) {
+	values := make(map[string][]byte)
+	for _, id := range ids {
+		if row := m.row(id); row != "" {
+			values[id] = []byte(row)
+		}
+	}
+	var err error
+	if m.failing {
+		err = errSource
+	}
+	if m.hold {
+		let := make(chan struct{})
+		m.held = append(m.held, let)
+		select {
+		case <-let:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return values, err
+}
+
+// step does something. Goroutines of the bubble that are not its own only run while it waits for all of them.
+func (m *model) step() {
+	m.now++
+	steps := []struct {
+		weight int
+		name   string
+		do     func()
+	}{
+		{20, "put", m.put}, {6, "remove", m.remove}, {6, "past", m.past}, {40, "get", m.get}, {10, "time", m.time},
+		{6, "fail", func() { m.failing = !m.failing; m.note("failing: %v", m.failing) }},
+		{6, "hold", func() { m.hold = !m.hold; m.note("hold: %v", m.hold) }}, {10, "let", m.let},
+		{20, "rebuild", m.rebuild}, {2, "crash", func() { m.crash = m.clone() }},
+		{1, "open", func() { m.note("open again"); m.close(); m.open() }},
+	}
+	sum := 0
+	for _, s := range steps {
+		sum += s.weight
+	}
+	n := m.rng.IntN(sum)
+	for _, s := range steps {
+		if n -= s.weight; n < 0 {
+			m.done[s.name]++
+			s.do()
+			break
+		}
+	}
+	synctest.Wait()
+	m.settle()
+	if m.crash != nil {
+		m.note("crash")
+		m.close()
+		m.disk, m.crash = m.crash, nil
+		m.open()
+		if m.in {
+			m.checkRows()
+		}
+	}
+}
+
+func (m *model) clone() *kvtest.Disk {
+	return m.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: m.rng.IntN(101), RNG: m.rng})
+}
+
+// write does a write of an id by the guard, to a row in the store or elsewhere. Some fail, before or after the row has
+// changed, and some end in a crash. A crash undoes nothing of a row elsewhere.
+func (m *model) write(name, id, to string, in func(row func(*sievekv.Tx) error) error, via func(write func(context.Context) error) error) {
+	fails, crashes := m.rng.IntN(8), m.rng.IntN(12)
+	var err error
+	if m.in {
+		err = in(func(tx *sievekv.Tx) error {
+			err := m.store(tx, id, to)
+			if err == nil && fails == 0 {
+				err = errOther
+			}
+			return err
+		})
+		if err == nil {
+			m.set(id, to)
+		}
+	} else {
+		err = via(func(context.Context) error {
+			if crashes == 0 {
+				m.crash = m.clone()
+			}
+			if fails == 0 {
+				return errOther
+			}
+			m.set(id, to)
+			if crashes == 1 {
+				m.crash = m.clone()
+			}
+			if fails == 1 {
+				return errOther
+			}
+			return nil
+		})
+	}
+	if err != nil && !errors.Is(err, errOther) {
+		m.Error(err)
+	}
+	if m.crash == nil && err == nil {
+		m.floors[id] = len(m.versions[id]) - 1
+	}
+	m.note("%s %s %s: %v, crash %v", name, id, to, err, m.crash != nil)
+}
+
+// keys is a store or a transaction.
+type keys interface {
+	Set(key string, value []byte) error
+	Delete(keys ...string) (int, error)
+}
+
+// store changes a row in the store.
+func (m *model) store(in keys, id, to string) error {
+	if to == "" {
+		_, err := in.Delete("row:" + id)
+		return err
+	}
+	return in.Set("row:"+id, []byte(to))
+}
+
+// checkRows checks that the store has the rows that were reported as written, and no others.
+func (m *model) checkRows() {
+	for _, id := range m.ids {
+		if stored, err := m.db.MGet("row:" + id); err != nil || string(stored[0]) != m.row(id) {
+			m.Errorf("the row of %s is %q, %v, want %q", id, stored, err, m.row(id))
+		}
+	}
+}
+
+func (m *model) put() {
+	id, to := m.id(), m.fresh()
+	value := []byte(to)
+	if m.rng.IntN(5) == 0 {
+		value = nil
+	}
+	m.write("put", id, to,
+		func(row func(*sievekv.Tx) error) error { return m.g.Put(m.Context(), id, value, row) },
+		func(write func(context.Context) error) error { return m.g.PutVia(m.Context(), id, value, write) })
+}
+
+func (m *model) remove() {
+	id := m.id()
+	m.write("remove", id, "",
+		func(row func(*sievekv.Tx) error) error { return m.g.Remove(m.Context(), id, row) },
+		func(erase func(context.Context) error) error { return m.g.RemoveVia(m.Context(), id, erase) })
+}
+
+// past changes or removes a row that is there, and the guard does not know.
+func (m *model) past() {
+	id := m.id()
+	if m.row(id) == "" {
+		return
+	}
+	to := ""
+	if m.rng.IntN(2) == 0 {
+		to = m.fresh()
+	}
+	m.set(id, to)
+	if m.in {
+		if err := m.store(m.db, id, to); err != nil {
+			m.Error(err)
+		}
+	}
+	m.note("past the guard %s %s", id, to)
+}
+
+func (m *model) time() {
+	d := time.Duration(m.rng.IntN(4000)) * time.Millisecond
+	if m.rng.IntN(5) == 0 {
+		d *= 4
+	}
+	m.note("time %v", d)
+	time.Sleep(d)
+}
+
+func (m *model) get() {
+	a := &asked{ids: []string{m.id()}, step: m.now, at: time.Now(), result: make(chan []guard.Result, 1)}
+	many := m.rng.IntN(4) == 0
+	if many {
+		for range m.rng.IntN(5) {
+			a.ids = append(a.ids, m.id())
+		}
+	}
+	for _, id := range a.ids {
+		a.floors = append(a.floors, m.floors[id])
+	}
+	m.pending = append(m.pending, a)
+	ctx := m.Context()
+	g := m.g
+	go func() {
+		if many {
+			a.result <- g.GetMany(ctx, a.ids...)
+			return
+		}
+		value, err := g.Get(ctx, a.ids[0])
+		a.result <- []guard.Result{{Value: value, Err: err}}
+	}()
+}
+
+// let lets a load go on.
+func (m *model) let() {
+	if len(m.held) == 0 {
+		return
+	}
+	i := m.rng.IntN(len(m.held))
+	m.note("let a load go on")
+	close(m.held[i])
+	m.held = slices.Delete(m.held, i, i+1)
+}
+
+// rebuild begins a rebuild, or lets it take an id.
+func (m *model) rebuild() {
+	if m.step1 != nil {
+		select {
+		case m.step1 <- struct{}{}:
+		case err := <-m.rebuilt:
+			m.note("rebuilt: %v", err)
+			m.done["rebuilt"]++
+			m.step1 = nil
+			if err != nil {
+				m.Errorf("Rebuild: %v", err)
+			}
+		}
+		return
+	}
+	if m.rng.IntN(4) != 0 {
+		return
+	}
+	step, rebuilt := make(chan struct{}), make(chan error, 1)
+	m.step1, m.rebuilt = step, rebuilt
+	ended := m.rng.IntN(4) == 0 // the ids end in an error
+	from := func(after string) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			var ids []string
+			for _, id := range m.ids {
+				if id > after && m.row(id) != "" {
+					ids = append(ids, id)
+				}
+			}
+			for i, id := range ids {
+				<-step
+				if ended && i == len(ids)/2 {
+					yield("", errSource)
+					return
+				}
+				if !yield(id, nil) {
+					return
+				}
+			}
+			<-step
+		}
+	}
+	ordered, g, ctx := m.rng.IntN(2) == 0, m.g, m.Context()
+	m.note("rebuild: ordered %v, ended %v", ordered, ended)
+	go func() {
+		var err error
+		if ordered {
+			err = g.RebuildFrom(ctx, from)
+		} else {
+			err = g.Rebuild(ctx, from(""))
+		}
+		if ended && errors.Is(err, errSource) || errors.Is(err, guard.ErrClosed) {
+			err = nil
+		}
+		rebuilt <- err
+	}()
+}
+
+// settle checks the answers that have come.
+func (m *model) settle() {
+	m.pending = slices.DeleteFunc(m.pending, func(a *asked) bool {
+		select {
+		case results := <-a.result:
+			for i, id := range a.ids {
+				m.note("Get %s of step %d: %s %v", id, a.step, results[i].Value, results[i].Err)
+				if wrong := m.wrong(a, id, a.floors[i], results[i]); wrong != "" {
+					m.Errorf("Get %s, begun in step %d, ended in %d: %q, %v: %s; versions %v, at least %d",
+						id, a.step, m.now, results[i].Value, results[i].Err, wrong, m.versions[id], a.floors[i])
+				}
+			}
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// wrong tells what is wrong with a result.
+func (m *model) wrong(a *asked, id string, floor int, r guard.Result) string {
+	switch {
+	case errors.Is(r.Err, guard.ErrNotFound):
+		for i, v := range m.versions[id] {
+			if v.value == "" && m.until(id, i).step >= a.step {
+				return ""
+			}
+		}
+		return "it was there all the time"
+	case errors.Is(r.Err, guard.ErrUnavailable):
+		if m.opts.BreakerFailures < 0 {
+			return "there is no breaker"
+		}
+		return ""
+	case errors.Is(r.Err, errSource), errors.Is(r.Err, context.DeadlineExceeded):
+		return ""
+	case r.Err != nil:
+		return "another error"
+	}
+	oldest := max(m.opts.TTL+m.opts.MaxStale, m.opts.LoadTimeout)
+	for i, v := range m.versions[id] {
+		if v.value != string(r.Value) {
+			continue
+		}
+		switch until := m.until(id, i); {
+		case i < floor:
+			return "it is older than the last write by the guard"
+		case a.at.Sub(until.at) > oldest:
+			return "it is older than MaxStale"
+		}
+		return ""
+	}
+	return "it never was there"
+}
+
+// until returns the version that came after one, or what is now.
+func (m *model) until(id string, i int) version {
+	if all := m.versions[id]; i+1 < len(all) {
+		return all[i+1]
+	}
+	return version{step: m.now, at: time.Now()}
+}

@@ -6,3 +6,10 @@ func SetRebuildBatch(n int) (reset func()) {
 	rebuildBatch = n
 	return func() { rebuildBatch = before }
 }
+
+// States returns the number of ids that the guard has in memory.
+func (g *Guard) States() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.ids)
+}

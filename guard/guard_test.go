@@ -71,7 +71,9 @@ func TestGet_ownSlice(t *testing.T) {
 		w.set("a", "1")
 		let := w.holding("a")
 		first, second := w.get(w.Context(), "a"), w.get(w.Context(), "a")
-		let.next()()
+		free := let.next()
+		synctest.Wait()
+		free()
 		for _, result := range []<-chan guard.Result{first, second} {
 			got := <-result
 			wantResult(t, "a", got, "1")
@@ -274,6 +276,67 @@ func TestGet_ages(t *testing.T) {
 	})
 }
 
+// A value's age begins when its load does.
+func TestGet_born(t *testing.T) {
+	var w *world
+	load := func(ctx context.Context, id string) ([]byte, error) {
+		value, err := w.load(ctx, id)
+		time.Sleep(4 * time.Second)
+		return value, err
+	}
+	inWorld(t, &guard.Options{Load: load, TTL: 10 * time.Second, SoftTTL: 10 * time.Second, Jitter: -1, MaxStale: -1}, func(inner *world) {
+		w = inner
+		w.set("a", "1")
+		w.want("a", "1")
+		w.set("a", "2")
+		time.Sleep(6*time.Second - time.Millisecond)
+		w.want("a", "1")
+		time.Sleep(time.Millisecond)
+		w.want("a", "2")
+	})
+}
+
+// A stale value that becomes too old while a load tries to replace it is not served.
+func TestGet_tooOld(t *testing.T) {
+	down := func(context.Context, string) ([]byte, error) {
+		time.Sleep(2 * time.Second)
+		return nil, errSource
+	}
+	inWorld(t, &guard.Options{Empty: true, Load: down, TTL: 10 * time.Second, MaxStale: 5 * time.Second, Jitter: -1}, func(w *world) {
+		w.put("a", "1")
+		time.Sleep(12 * time.Second)
+		w.want("a", "1")
+		w.want("a", errSource)
+	})
+}
+
+// If the clock was set back, nothing is known of the age of what was stored.
+func TestGet_clock(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	db, err := sievekv.Open("", &sievekv.Options{InMemory: true, Clock: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	loads := 0
+	load := func(context.Context, string) ([]byte, error) { loads++; return []byte("row"), nil }
+	g, err := guard.New(db, "users", guard.Options{Load: load, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for _, step := range []struct {
+		by    time.Duration
+		loads int
+	}{{0, 1}, {-time.Second, 1}, {-time.Millisecond, 2}, {0, 2}} {
+		now = now.Add(step.by)
+		value, err := g.Get(t.Context(), "a")
+		if wantResult(t, "a", guard.Result{Value: value, Err: err}, "row"); loads != step.loads {
+			t.Errorf("after %v: %d loads, want %d", step.by, loads, step.loads)
+		}
+	}
+}
+
 // Jitter makes every entry live for a part of its times.
 func TestGet_jitter(t *testing.T) {
 	const ids, ttl = 2000, 100 * time.Second
@@ -307,16 +370,19 @@ func TestGet_jitter(t *testing.T) {
 
 // What was stored under other options expires by the present ones.
 func TestNew_otherTimes(t *testing.T) {
-	o := guard.Options{Empty: true, TTL: time.Hour, Jitter: -1}
+	o := guard.Options{TTL: time.Hour, NullTTL: time.Hour, Jitter: -1}
 	inWorld(t, &o, func(w *world) {
 		w.put("a", "1")
 		w.set("a", "2")
+		w.want("b", guard.ErrNotFound)
+		w.set("b", "2")
 		w.g.Close()
-		o.TTL, o.MaxStale = time.Second, -1
+		o.TTL, o.MaxStale, o.NullTTL = time.Second, -1, time.Second
 		w.g = w.open("users", w.options(o))
 		w.want("a", "1")
 		time.Sleep(time.Second)
 		w.want("a", "2")
+		w.want("b", "2")
 	})
 }
 
@@ -415,7 +481,11 @@ func TestClose(t *testing.T) {
 		}}))
 		result := w.get(w.Context(), "b")
 		synctest.Wait()
+		begin := time.Now()
 		w.g.Close() // ends the load
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("Close took %v", took)
+		}
 		select {
 		case <-ended:
 		default:

@@ -211,3 +211,70 @@ func TestBreaker_soft(t *testing.T) {
 		w.wantLoads("a", 1)
 	})
 }
+
+// Callers of a source that is down do not wait for their turn to be told so.
+func TestBreaker_turn(t *testing.T) {
+	inWorld(t, &guard.Options{BreakerFailures: 1, LoadsPerSecond: 1}, func(w *world) {
+		w.fail(errSource)
+		w.want("a", errSource)
+		begin := time.Now()
+		w.want("b", guard.ErrUnavailable)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// Close is no failure of the source.
+func TestBreaker_closed(t *testing.T) {
+	load := func(ctx context.Context, _ string) ([]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	inWorld(t, &guard.Options{Load: load, BreakerFailures: 1}, func(w *world) {
+		result := w.get(w.Context(), "a")
+		synctest.Wait()
+		w.g.Close()
+		wantResult(t, "a", <-result, guard.ErrClosed)
+		if s := w.g.Stats(); s.Breaker != "closed" {
+			t.Errorf("the breaker is %s", s.Breaker)
+		}
+	})
+}
+
+// A refresh that turns out not to be needed leaves its place to others.
+func TestLimits_refreshed(t *testing.T) {
+	o := &guard.Options{Empty: true, MaxLoads: 2, TTL: time.Hour, SoftTTL: time.Second, Jitter: -1}
+	inWorld(t, o, func(w *world) { // one is under way
+		w.put("a", "1")
+		w.set("b", "1")
+		w.check(w.g.Put(w.Context(), "b", nil, nil))
+		time.Sleep(time.Second)
+		let := w.holding("a")
+		w.want("a", "1")
+		free := let.next()
+		w.want("a", "1")
+		w.want("a", "1")
+		w.want("b", "1")
+		free()
+	})
+	c := newOutside()
+	o.Cache, o.MaxLoads = c, 1
+	inWorld(t, o, func(w *world) { // the value has just been put
+		w.put("a", "1")
+		w.set("b", "1")
+		w.check(w.g.Put(w.Context(), "b", nil, nil))
+		time.Sleep(time.Second)
+		looking := make(gate)
+		c.change(func() { c.get = looking })
+		late := w.get(w.Context(), "a")
+		goOn := looking.next() // it has found a soft value
+		c.change(func() { c.get = nil })
+		w.put("a", "2")
+		goOn()
+		wantResult(t, "a", <-late, "1")
+		synctest.Wait()
+		w.wantLoads("a", 0)
+		w.want("b", "1")
+	})
+}

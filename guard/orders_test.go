@@ -58,6 +58,9 @@ func TestLoad_givenUp(t *testing.T) {
 		wantResult(t, "a", <-first, context.Canceled)
 		wantResult(t, "a", <-w.get(ctx, "a"), context.Canceled)
 		wantResult(t, "a", w.g.GetMany(ctx, "a")[0], context.Canceled)
+		wantResult(t, "c", <-w.get(ctx, "c"), context.Canceled)
+		synctest.Wait()
+		w.wantLoads("c", 0) // nobody waits for it
 		free()
 		wantResult(t, "a", <-second, "1")
 		w.free("a")
@@ -181,6 +184,45 @@ func TestLoad_thenRemove(t *testing.T) {
 		free()
 		wantResult(t, "a", <-before, "2")
 		w.want("a", guard.ErrNotFound)
+	})
+}
+
+// A load that ends late takes no later one off its id.
+func TestLoad_laterLoad(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.set("a", "1")
+		let := w.holding("a")
+		first := w.get(w.Context(), "a")
+		freeFirst := let.next()
+		w.check(w.g.Put(w.Context(), "a", nil, nil))
+		second := w.get(w.Context(), "a")
+		freeSecond := let.next()
+		w.free("a")
+		freeFirst()
+		wantResult(t, "a", <-first, "1")
+		third := w.get(w.Context(), "a")
+		synctest.Wait()
+		freeSecond()
+		wantResult(t, "a", <-second, "1")
+		wantResult(t, "a", <-third, "1")
+		w.wantLoads("a", 2)
+	})
+}
+
+// Nothing is kept in memory of ids that nobody loads or writes.
+func TestLoad_forgotten(t *testing.T) {
+	inWorld(t, &guard.Options{Empty: true}, func(w *world) {
+		w.put("a", "1")
+		w.check(w.g.Put(w.Context(), "a", nil, nil))
+		w.want("a", "1")
+		w.g.GetMany(w.Context(), "a", "b", "c")
+		w.remove("a")
+		ctx, cancel := context.WithCancel(w.Context())
+		cancel()
+		_ = w.g.Put(ctx, "a", nil, nil)
+		if n := w.g.States(); n != 0 {
+			t.Errorf("%d ids are in memory", n)
+		}
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -58,6 +59,8 @@ func (x gate) next() (let func()) {
 func inWorld(t *testing.T, o *guard.Options, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		dog := time.AfterFunc(6*time.Hour, func() { panic("the test hangs") })
+		defer dog.Stop()
 		w := &world{T: t, rows: make(map[string]string), loads: make(map[string]int), hold: make(map[string]gate)}
 		var err error
 		if w.db, err = sievekv.Open("", &sievekv.Options{InMemory: true, Seed: 1, Logger: quiet}); err != nil {

@@ -64,4 +64,5 @@ var mutations = slices.Concat(
 	guards,
 	users,
 	clients,
+	ofGuard,
 )

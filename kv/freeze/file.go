@@ -3,6 +3,7 @@ package freeze
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -13,9 +14,10 @@ type vitalFile struct {
 	fs   *FS
 	name string
 
-	// These are of a log, and belong to its only writer: how far the log is written, how far it has blocks, and how
-	// far Pebble wants it to have blocks.
-	written, blocks, wanted int64
+	// These are of a log: how far it is written, how far it has blocks, and how far Pebble wants it to have blocks.
+	// Only the log's only writer changes them.
+	written        atomic.Int64
+	blocks, wanted int64
 }
 
 // A log is given blocks ahead of what is written: as many again as it has, within these limits.
@@ -27,13 +29,13 @@ const (
 // allocate gives a log blocks for n more bytes, and some ahead. This is for speed alone. An error is ignored here: if
 // there is no space, the write will say so.
 func (f *vitalFile) allocate(n int) {
-	f.written += int64(n)
-	if f.written <= f.blocks || f.blocks >= f.wanted {
+	need := f.written.Load() + int64(n)
+	if need <= f.blocks || f.blocks >= f.wanted {
 		return
 	}
-	ahead := min(max(f.written, minAhead), maxAhead)
+	ahead := min(max(need, minAhead), maxAhead)
 	from := f.blocks
-	f.blocks = min(f.written+ahead, f.wanted)
+	f.blocks = min(need+ahead, f.wanted)
 	_, _ = f.fs.change(func() error { return f.File.Preallocate(from, f.blocks-from) })
 }
 
@@ -44,6 +46,7 @@ func (f *vitalFile) Write(p []byte) (int, error) {
 		n, err := f.File.Write(p)
 		return shortWrite(n, len(p), err)
 	})
+	f.written.Add(int64(len(p)))
 	return len(p), nil
 }
 
@@ -103,11 +106,23 @@ func (f *vitalFile) Stat() (vfs.FileInfo, error) {
 
 // Close implements vfs.File. It closes the handle in a frozen directory too.
 func (f *vitalFile) Close() error {
+	f.fs.logs.CompareAndDelete(f.name, f)
 	if err := f.File.Close(); err != nil {
 		f.fs.Freeze(fmt.Errorf("freeze: close %s: %w", f.name, err))
 	}
 	return nil
 }
+
+// logPrefix is a log that is read while it is written. It ends where the log was written to when it was opened. The
+// rest may be an older log's, or be half written. A reader that went on could also miss a part of the log, and then
+// read a later part, which says that the missed part was synced.
+type logPrefix struct {
+	vfs.File
+	prefix io.LimitedReader
+}
+
+// Read implements vfs.File.
+func (f *logPrefix) Read(p []byte) (int, error) { return f.prefix.Read(p) }
 
 // sink is a vital file opened in a frozen directory: an empty file that accepts every write.
 type sink struct{ vfs.File }

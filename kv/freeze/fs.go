@@ -3,6 +3,7 @@ package freeze
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -56,6 +57,8 @@ type FS struct {
 	// changes is held shared by every change of the directory. Freeze takes it alone, once, to wait for the changes
 	// under way. A goroutine that holds it takes no other lock but the seal's.
 	changes sync.RWMutex
+	// logs holds the logs that are being written, each a *vitalFile under its path.
+	logs sync.Map
 	// tables holds the files, other than vital ones, that were created since the freeze. They are under the last
 	// element of their paths.
 	tables *vfs.MemFS
@@ -263,6 +266,9 @@ func (fs *FS) openForWriting(
 			return newSink(), nil
 		}
 		file := &vitalFile{File: f, fs: fs, name: name}
+		if _, ok := logNumber(fs.PathBase(name)); ok {
+			fs.logs.Store(name, file)
+		}
 		if number, ok := manifestNumber(fs.PathBase(name)); ok && fs.keepsSeal() {
 			return &manifestFile{vitalFile: file, written: sealed{number: number}}, nil
 		}
@@ -288,6 +294,13 @@ func (fs *FS) openForWriting(
 func (fs *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if fs.inMemory(name) {
 		return fs.tables.Open(fs.PathBase(name))
+	}
+	if log, ok := fs.logs.Load(name); ok {
+		f, err := fs.FS.Open(name, opts...)
+		if err != nil {
+			return nil, err
+		}
+		return &logPrefix{f, io.LimitedReader{R: f, N: log.(*vitalFile).written.Load()}}, nil
 	}
 	if isHint(opts) {
 		return fs.FS.Open(name, opts...)

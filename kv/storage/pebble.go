@@ -31,8 +31,9 @@ const tableBlockSize = 16 << 10
 
 func (s *Store) pebbleOptions() *pebble.Options {
 	logger := &pebbleLogger{s}
+	s.backups.FS = s.Files
 	po := &pebble.Options{
-		FS: s.Files,
+		FS: &s.backups,
 		// Pebble's older formats have a log in which one flipped bit can drop everything behind it without an error.
 		FormatMajorVersion: pebble.FormatNewest,
 		CacheSize:          s.opts.TableCacheSize,

@@ -62,6 +62,8 @@ type Store struct {
 	Space *freeze.Space
 	Files *freeze.FS
 
+	backups backups // Pebble's file system, above Files
+
 	// DescriptorLimit is how many descriptors the process might have when the store was opened, 0 if there is no
 	// limit or it is not known. DescriptorNeed is the most that the store takes; with a lower limit it may have to
 	// wait for descriptors.

@@ -1,0 +1,427 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/kvtest"
+	"github.com/sievekv/sievekv/tests/faultfs"
+)
+
+// numbered is a store in which commit n sets a key to n. So a backup of it must have the keys 0 to n-1, for some n.
+type numbered struct {
+	*Store
+	t    *testing.T
+	next uint64
+}
+
+func openNumbered(t *testing.T, fsys vfs.FS, dir string) *numbered {
+	t.Helper()
+	s, err := Open(dir, Options{
+		FS: fsys, TableCacheSize: 1 << 20, MemTableSize: 256 << 10,
+		Logger: slog.New(slog.DiscardHandler), Failed: func(error) {},
+	})
+	if err != nil {
+		t.Fatalf("opening %s: %v", dir, err)
+	}
+	return &numbered{Store: s, t: t}
+}
+
+func (s *numbered) close() {
+	s.t.Helper()
+	s.End(func() bool { return false })
+	if err := s.Close(); err != nil && !errors.Is(err, ErrFailed) {
+		s.t.Error(err)
+	}
+}
+
+func numberedKey(n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{format.TagHeader}, n) }
+
+// commit makes so many commits that do not wait for the disk.
+func (s *numbered) commit(n int) error {
+	for range n {
+		b := s.NewBatch()
+		must(b.Set(numberedKey(s.next), make([]byte, 100), nil))
+		_, err := s.Commit(b, false)
+		if err = errors.Join(err, b.Close()); err != nil {
+			return err
+		}
+		s.next++
+	}
+	return nil
+}
+
+// length opens the store in a directory and returns how many numbers it has. They must be those of the first commits.
+func length(t *testing.T, fsys vfs.FS, dir string) uint64 {
+	t.Helper()
+	s := openNumbered(t, fsys, dir)
+	defer s.close()
+	it, err := s.NewIterWithContext(t.Context(), &IterOptions{LowerBound: numberedKey(0), UpperBound: []byte{format.TagHeader + 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := uint64(0)
+	for ok := it.First(); ok; ok = it.Next() {
+		if got := binary.BigEndian.Uint64(it.Key()[1:]); got != n {
+			t.Fatalf("%s: commit %d follows commit %d", dir, got, n)
+		}
+		n++
+	}
+	if err := it.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func unverified(string) error { return nil }
+
+// wantNoBackup checks that nothing of a backup is there.
+func wantNoBackup(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
+	names, err := fsys.List("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, dir) {
+			t.Errorf("%s is there", name)
+		}
+	}
+}
+
+// A backup has every commit made before it, and is a store that no longer depends on the other.
+func TestBackup(t *testing.T) {
+	for _, o := range []BackupOptions{{}, {Copy: true}} {
+		t.Run(fmt.Sprintf("copy=%t", o.Copy), func(t *testing.T) {
+			mem := kvtest.NewDisk()
+			s := openNumbered(t, mem, "store")
+			for range 3 { // tables
+				if err := s.commit(3000); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var last, whole uint64
+			o.Progress = func(done, total uint64) {
+				if done < last || done > total || whole != 0 && total != whole {
+					t.Errorf("progress %d of %d, after %d of %d", done, total, last, whole)
+				}
+				last, whole = done, total
+			}
+			var made string
+			err := s.Backup(t.Context(), "copy", o, func(dir string) error {
+				made = dir
+				if _, err := mem.Stat("copy"); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("the backup has its name before it is verified: %v", err)
+				}
+				if n := length(t, mem, dir); n != 9000 {
+					t.Errorf("%d commits are in the backup, want 9000", n)
+				}
+				return nil
+			})
+			if err != nil || made == "" {
+				t.Fatalf("backup: %v, verified in %q", err, made)
+			}
+			if last < 500_000 {
+				t.Errorf("%d bytes were told of", last)
+			}
+			if err := s.commit(1); err != nil {
+				t.Fatal(err)
+			}
+			wantNoBackup(t, mem, made)
+			if err := s.Backup(t.Context(), "copy", o, unverified); !errors.Is(err, fs.ErrExist) || !errors.Is(err, ErrUnfinishedBackup) {
+				t.Errorf("a backup over another: %v", err)
+			}
+			s.close()
+			if err := mem.RemoveAll("store"); err != nil {
+				t.Fatal(err)
+			}
+			if n := length(t, mem, "copy"); n != 9000 {
+				t.Errorf("%d commits are in the backup, want 9000", n)
+			}
+		})
+	}
+}
+
+// A backup made while commits go on has all that were made before, and of the others the first ones.
+func TestBackup_meanwhile(t *testing.T) {
+	mem := kvtest.NewDisk()
+	s := openNumbered(t, mem, "store")
+	defer s.close()
+	for i := range 20 {
+		if err := s.commit(100); err != nil {
+			t.Fatal(err)
+		}
+		before, stop, ended := s.next, make(chan struct{}), make(chan error)
+		go func() {
+			var err error
+			for on := true; on && err == nil; {
+				select {
+				case <-stop:
+					on = false
+				default:
+					err = s.commit(10)
+				}
+			}
+			ended <- err
+		}()
+		dir := fmt.Sprint("copy", i)
+		err := s.Backup(t.Context(), dir, BackupOptions{}, unverified)
+		close(stop)
+		if err := errors.Join(err, <-ended); err != nil {
+			t.Fatal(err)
+		}
+		if n := length(t, mem, dir); n < before || n > s.next {
+			t.Errorf("%d commits are in the backup, want %d to %d", n, before, s.next)
+		}
+	}
+}
+
+// A log that is copied while it is written ends at a place that had been written when the copy began: here commits are
+// made, and synced, between any two reads.
+func TestBackup_logWrittenMeanwhile(t *testing.T) {
+	mem := kvtest.NewDisk()
+	disk := &faultfs.FS{FS: mem, Before: func(faultfs.Site, string) error { return nil }}
+	s := openNumbered(t, disk, "store")
+	defer s.close()
+	for range 2 { // the log is the second that uses its file
+		if err := s.commit(3000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, opened, reads, inside := s.next, s.next, 0, false
+	disk.Before = func(at faultfs.Site, name string) error {
+		if !strings.HasPrefix(name, "store") || !strings.HasSuffix(name, ".log") || inside {
+			return nil
+		}
+		if at.Op == "open" {
+			opened = s.next
+		}
+		if at.Op != "read" {
+			return nil
+		}
+		inside = true
+		defer func() { inside = false }()
+		reads++
+		if err := s.commit(50); err != nil {
+			return err
+		}
+		return s.disk.LogData(nil, nil) // with a sync
+	}
+	if err := s.Backup(t.Context(), "copy", BackupOptions{}, unverified); err != nil {
+		t.Fatal(err)
+	}
+	disk.Before = func(faultfs.Site, string) error { return nil }
+	if n := length(t, mem, "copy"); n < before || n > opened || reads < 2 {
+		t.Errorf("%d commits are in the backup after %d reads of logs, want %d to %d", n, reads, before, opened)
+	}
+}
+
+// If a call to the disk fails, there is no backup, and the store goes on.
+func TestBackup_faults(t *testing.T) {
+	injected := errors.New("injected")
+	for _, copied := range []bool{false, true} {
+		for at := 0; ; at++ {
+			mem := kvtest.NewDisk()
+			calls, failed := -1, ""
+			disk := &faultfs.FS{FS: mem, Before: func(site faultfs.Site, name string) error {
+				if calls < 0 || !strings.HasPrefix(name, "copy") {
+					return nil
+				}
+				if calls++; calls-1 == at {
+					failed = site.Op + " " + name
+					return injected
+				}
+				return nil
+			}}
+			s := openNumbered(t, disk, "store")
+			if err := s.commit(3000); err != nil {
+				t.Fatal(err)
+			}
+			calls = 0
+			err := s.Backup(t.Context(), "copy", BackupOptions{Copy: copied}, unverified)
+			calls = -1
+			switch {
+			case err == nil && failed == "":
+				s.close()
+			case err == nil: // the call did not matter
+				if n := length(t, mem, "copy"); n != 3000 {
+					t.Errorf("%s failed: %d commits are in the backup, want 3000", failed, n)
+				}
+			case !errors.Is(err, ErrUnfinishedBackup):
+				t.Errorf("%s failed: %v", failed, err)
+			case !strings.HasPrefix(failed, "remove"):
+				if !strings.HasPrefix(failed, "sync directory") {
+					wantNoBackup(t, mem, "copy")
+				}
+			}
+			if failed == "" {
+				if at < 20 {
+					t.Errorf("%d calls", at)
+				}
+				break
+			}
+			if err := s.commit(1); err != nil || s.failure() != nil {
+				t.Errorf("%s failed: the store: %v, %v", failed, err, s.failure())
+			}
+			s.close()
+		}
+	}
+}
+
+// Whenever a process is killed, there is a whole backup or none, and the next backup removes what was left.
+func TestBackup_crash(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for at := 0; ; at++ {
+		mem := kvtest.NewDisk()
+		calls := -1
+		var after *kvtest.Disk
+		disk := &faultfs.FS{FS: mem, Before: func(_ faultfs.Site, name string) error {
+			if calls >= 0 && strings.HasPrefix(name, "copy") {
+				if calls++; calls-1 == at {
+					after = mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng})
+				}
+			}
+			return nil
+		}}
+		s := openNumbered(t, disk, "store")
+		if err := s.commit(3000); err != nil {
+			t.Fatal(err)
+		}
+		calls = 0
+		if err := s.Backup(t.Context(), "copy", BackupOptions{Copy: at%2 == 1}, unverified); err != nil {
+			t.Fatal(err)
+		}
+		calls = -1
+		s.close()
+		if after == nil {
+			if at < 20 {
+				t.Errorf("%d calls", at)
+			}
+			return
+		}
+		if _, err := after.Stat("copy"); err == nil {
+			if n := length(t, after, "copy"); n != 3000 {
+				t.Errorf("crash at call %d: %d commits are in the backup, want 3000", at, n)
+			}
+			continue
+		}
+		again := openNumbered(t, after, "store")
+		if err := again.Backup(t.Context(), "copy", BackupOptions{}, unverified); err != nil {
+			t.Errorf("crash at call %d: the next backup: %v", at, err)
+		}
+		again.close()
+		wantNoBackup(t, after, "copy.partial")
+	}
+}
+
+// A backup that has not ended is no store: its directory gets the marker last.
+func TestBackup_marker(t *testing.T) {
+	mem := kvtest.NewDisk()
+	last := ""
+	disk := &faultfs.FS{FS: mem, Before: func(at faultfs.Site, name string) error {
+		if at.Op == "create" && strings.HasPrefix(name, "copy") {
+			last = name
+		}
+		return nil
+	}}
+	s := openNumbered(t, disk, "store")
+	defer s.close()
+	if err := s.commit(10); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Backup(t.Context(), "copy", BackupOptions{}, unverified); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(last, manifestMarker) {
+		t.Errorf("the last file made is %s, want the marker", last)
+	}
+}
+
+// A backup is given up when its context ends, when the store fails, and when verify says so.
+func TestBackup_givenUp(t *testing.T) {
+	cause := errors.New("the cause")
+	for name, tt := range map[string]struct {
+		want error
+		do   func(s *numbered, cancel context.CancelFunc)
+	}{
+		"cancelled": {context.Canceled, func(_ *numbered, cancel context.CancelFunc) { cancel() }},
+		"failed":    {ErrFailed, func(s *numbered, _ context.CancelFunc) { _ = s.Fail(cause) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := kvtest.NewDisk()
+			s := openNumbered(t, mem, "store")
+			defer s.close()
+			if err := s.commit(3000); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			once := func() {}
+			once = func() { once = func() {}; tt.do(s, cancel) }
+			o := BackupOptions{Copy: true, Progress: func(uint64, uint64) { once() }}
+			if err := s.Backup(ctx, "copy", o, unverified); !errors.Is(err, tt.want) {
+				t.Errorf("backup: %v, want %v", err, tt.want)
+			}
+			wantNoBackup(t, mem, "copy")
+		})
+	}
+	mem := kvtest.NewDisk()
+	s := openNumbered(t, mem, "store")
+	defer s.close()
+	if err := s.Backup(t.Context(), "copy", BackupOptions{}, func(string) error { return cause }); !errors.Is(err, cause) {
+		t.Errorf("backup: %v, want %v", err, cause)
+	}
+	wantNoBackup(t, mem, "copy")
+}
+
+// noLinks is a file system that cannot link, or a disk with little room.
+type noLinks struct {
+	*kvtest.Disk
+	err  error
+	free uint64
+}
+
+func (f *noLinks) Link(string, string) error { return f.err }
+
+func (f *noLinks) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: f.free, TotalBytes: 1 << 40}, nil
+}
+
+// Tables are copied where they cannot be linked, and a backup does not take the last room of a disk.
+func TestBackup_noLinks(t *testing.T) {
+	for _, err := range []error{syscall.EPERM, syscall.EXDEV} {
+		disk := &noLinks{kvtest.NewDisk(), err, 1 << 30}
+		s := openNumbered(t, disk, "store")
+		s.opts.MinFreeSpace = 2 << 20
+		if err := s.commit(60_000); err != nil { // 6 MB
+			t.Fatal(err)
+		}
+		if err := s.Backup(t.Context(), "copy", BackupOptions{}, unverified); err != nil {
+			t.Errorf("links fail with %v: %v", err, err)
+		}
+		disk.free = 3<<20 + 4<<20 - 1
+		if err := s.Backup(t.Context(), "full", BackupOptions{}, unverified); !errors.Is(err, ErrUnfinishedBackup) ||
+			!strings.Contains(err.Error(), "7340031 bytes are free") {
+			t.Errorf("backup to a full disk: %v", err)
+		}
+		wantNoBackup(t, disk, "full")
+		disk.free++
+		if err := s.Backup(t.Context(), "room", BackupOptions{}, unverified); err != nil {
+			t.Error(err)
+		}
+		if n := length(t, disk, "copy"); n != 60_000 {
+			t.Errorf("%d commits are in the backup, want 60000", n)
+		}
+		s.close()
+	}
+}

@@ -26,6 +26,9 @@ var (
 	// there after the store is opened again. Nothing that was reported at level Always is lost.
 	ErrFailed = storage.ErrFailed
 
+	// ErrUnfinishedBackup is returned when a backup could not be made, with the cause.
+	ErrUnfinishedBackup = storage.ErrUnfinishedBackup
+
 	// ErrCorrupt is returned when stored bytes do not decode, when the store's log lost its end, and by Open when the
 	// directory has files of a database, but no whole store.
 	ErrCorrupt = format.ErrCorrupt

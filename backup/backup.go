@@ -1,0 +1,60 @@
+// Package backup makes a second store from an open one: in a directory, or as a tar archive.
+//
+// A backup has everything that was committed before it was asked for, and of what is committed meanwhile a first part,
+// each transaction whole. Other operations go on. Tables, which never change, are linked where the file system can do
+// it, so that a backup costs little time and no space, however large the store is. It is opened before it is called
+// done. To restore a backup is to open it, or a copy of it.
+package backup
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// Options say how a backup is made.
+type Options struct {
+	// Copy copies tables also where they could be linked. A linked table is one file with two names, until the store
+	// no longer needs it: damage to the file is damage to both.
+	Copy bool
+
+	// Check reads and checks every key and block of the backup before it is called done.
+	Check bool
+
+	// Progress, if not nil, is called while files are linked and copied, on the caller's goroutine. Done and total
+	// are bytes. Total is an estimate, and done is never more.
+	Progress func(done, total uint64)
+}
+
+// Make makes a backup of an open store in dir, which must not exist; missing parents are made. Until the backup is
+// whole it has another name, which begins with that of dir. A process that is killed may leave such a directory; the
+// next Make of the same store and dir removes it. The errors are kv.ErrUnfinishedBackup with its cause, kv.ErrFailed and
+// kv.ErrClosed; after all of them there is nothing in dir.
+func Make(ctx context.Context, db *kv.DB, dir string, o Options) error {
+	return db.Backup(ctx, dir, kv.BackupOptions{Copy: o.Copy, Progress: o.Progress}, o.verify(ctx))
+}
+
+// WriteTo writes a backup to w as a tar archive, which Restore takes. The backup is made inside the store's directory
+// first, with links, and removed afterwards. The last entry of the archive has the SHA-256 of every other. The errors
+// are those of Make; what was written to w is of no use then.
+func WriteTo(ctx context.Context, db *kv.DB, w io.Writer, o Options) error {
+	return db.Archive(ctx, w, kv.BackupOptions{Copy: o.Copy, Progress: o.Progress}, o.verify(ctx))
+}
+
+func (o *Options) verify(ctx context.Context) func(*kv.DB) error {
+	return func(copy *kv.DB) error {
+		if !o.Check {
+			return nil
+		}
+		report, err := copy.Check(ctx)
+		if err != nil {
+			return fmt.Errorf("check of the backup: %w", err)
+		}
+		if n := len(report.Problems); n > 0 {
+			return fmt.Errorf("check of the backup found %d problems, the first: %w", n, report.Problems[0])
+		}
+		return nil
+	}
+}

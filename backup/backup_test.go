@@ -1,0 +1,369 @@
+package backup_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sievekv/sievekv/backup"
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/txn"
+)
+
+const items = 5000
+
+func open(t *testing.T, dir string, o kv.Options) *kv.DB {
+	t.Helper()
+	o.Logger, o.BallastSize = slog.New(slog.DiscardHandler), -1
+	o.Modules = coreext.With(bloomext.Module(), compaction.Module())
+	db, err := kv.Open(dir, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil && !errors.Is(err, kv.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// fill puts a string and a filter into a store, without waiting for the disk.
+func fill(t *testing.T, db *kv.DB) {
+	t.Helper()
+	if _, err := db.Set(kv.NoSync, []byte("row"), []byte("value"), kv.SetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	seen := bloomext.New(db, "seen").With(kv.NoSync)
+	if err := seen.Reserve(bloomext.Config{Capacity: 10_000, ErrorRate: 0.01}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(items) {
+		if _, err := seen.AddUint64(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// wantFilled checks that all of it is in a store.
+func wantFilled(t *testing.T, dir string) {
+	t.Helper()
+	db := open(t, dir, kv.Options{MustExist: true})
+	row, err := db.Get([]byte("row"))
+	if err != nil || string(row) != "value" {
+		t.Errorf("row = %q, %v", row, err)
+	}
+	for i := range uint64(items) {
+		if there, err := bloomext.New(db, "seen").MayContainUint64(i); err != nil || !there {
+			t.Fatalf("item %d: %t, %v", i, there, err)
+		}
+	}
+	report, err := db.Check(t.Context())
+	if err != nil || len(report.Problems) > 0 {
+		t.Errorf("check: %v, %v", report, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func wantNothing(t *testing.T, dir string) {
+	t.Helper()
+	if left, err := filepath.Glob(dir + "*"); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+// A backup of an open store has all that was committed, also what is pending and in the log alone.
+func TestMake(t *testing.T) {
+	for _, o := range []backup.Options{{}, {Copy: true, Check: true}} {
+		t.Run(fmt.Sprintf("%+v", o.Copy), func(t *testing.T) {
+			top := t.TempDir()
+			db := open(t, filepath.Join(top, "store"), kv.Options{})
+			fill(t, db)
+			dir := filepath.Join(top, "new", "copy")
+			if err := backup.Make(t.Context(), db, dir, o); err != nil {
+				t.Fatal(err)
+			}
+			wantFilled(t, dir)
+			if err := backup.Make(t.Context(), db, dir, o); !errors.Is(err, fs.ErrExist) {
+				t.Errorf("a backup over another: %v", err)
+			}
+			wantFilled(t, dir)
+		})
+	}
+}
+
+// A transaction is in a backup whole or not at all.
+func TestMake_transactions(t *testing.T) {
+	top := t.TempDir()
+	db := open(t, filepath.Join(top, "store"), kv.Options{Durability: kv.NoSync})
+	if err := bloomext.New(db, "seen").Reserve(bloomext.Config{Capacity: 10_000, ErrorRate: 1e-6}); err != nil {
+		t.Fatal(err)
+	}
+	n := uint64(0)
+	commit := func() error {
+		n++
+		return txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+			if _, err := bloomext.New(db, "seen").In(tx.Transaction).AddUint64(n); err != nil {
+				return err
+			}
+			return tx.Set("last", fmt.Append(nil, n))
+		})
+	}
+	for i := range 5 {
+		if err := commit(); err != nil {
+			t.Fatal(err)
+		}
+		before, stop, ended := n, make(chan struct{}), make(chan error)
+		go func() {
+			var err error
+			for on := true; on && err == nil && n < before+2000; {
+				select {
+				case <-stop:
+					on = false
+				default:
+					err = commit()
+				}
+			}
+			ended <- err
+		}()
+		dir := filepath.Join(top, fmt.Sprint("copy", i))
+		err := backup.Make(t.Context(), db, dir, backup.Options{Check: true})
+		close(stop)
+		if err := errors.Join(err, <-ended); err != nil {
+			t.Fatal(err)
+		}
+		copied := open(t, dir, kv.Options{})
+		value, err := copied.Get([]byte("last"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := uint64(0)
+		if _, err := fmt.Sscan(string(value), &last); err != nil || last < before || last > n {
+			t.Errorf("the last of the backup is %q (%v), want %d to %d", value, err, before, n)
+		}
+		for item := uint64(1); item <= n; item++ {
+			if there, err := bloomext.New(copied, "seen").MayContainUint64(item); err != nil || there != (item <= last) {
+				t.Fatalf("item %d of %d: %t, %v", item, last, there, err)
+			}
+		}
+		if err := copied.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// archived returns an archive of a filled store.
+func archived(t *testing.T, o kv.Options) []byte {
+	t.Helper()
+	top := t.TempDir()
+	db := open(t, filepath.Join(top, "store"), o)
+	fill(t, db)
+	var archive bytes.Buffer
+	if err := backup.WriteTo(t.Context(), db, &archive, backup.Options{Check: true}); err != nil {
+		t.Fatal(err)
+	}
+	if !o.InMemory {
+		wantNothing(t, filepath.Join(top, "store", "archive"))
+	}
+	return archive.Bytes()
+}
+
+// A store becomes an archive, and an archive a store: also one in memory.
+func TestRestore(t *testing.T) {
+	for name, o := range map[string]kv.Options{"disk": {}, "memory": {InMemory: true}} {
+		t.Run(name, func(t *testing.T) {
+			archive := archived(t, o)
+			dir := filepath.Join(t.TempDir(), "new", "copy")
+			if err := backup.Restore(t.Context(), bytes.NewReader(archive), dir); err != nil {
+				t.Fatal(err)
+			}
+			wantFilled(t, dir)
+			if err := backup.Restore(t.Context(), bytes.NewReader(archive), dir); !errors.Is(err, fs.ErrExist) {
+				t.Errorf("restoring over a store: %v", err)
+			}
+		})
+	}
+}
+
+type entry struct {
+	tar.Header
+	body []byte
+}
+
+func entries(t *testing.T, archive []byte) (list []entry) {
+	t.Helper()
+	for r := tar.NewReader(bytes.NewReader(archive)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		body, rerr := io.ReadAll(r)
+		if err := errors.Join(err, rerr); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, entry{*h, body})
+	}
+}
+
+func tarOf(t *testing.T, list []entry) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, e := range list {
+		e.Size = int64(len(e.body))
+		if err := w.WriteHeader(&e.Header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(e.body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Archives that are cut, changed or made by somebody else are refused, and nothing is left of them.
+func TestRestore_bad(t *testing.T) {
+	archive := archived(t, kv.Options{})
+	whole := entries(t, archive)
+	last := len(whole) - 1
+	if whole[last].Name != kv.ArchiveSums {
+		t.Fatalf("the last entry is %q", whole[last].Name)
+	}
+	bad := map[string][]byte{"empty": nil, "text": []byte(strings.Repeat("no archive\n", 100))}
+	for _, n := range []int{1, 511, 512, 600, len(archive) / 2, len(archive) - 1500} {
+		bad[fmt.Sprintf("cut to %d of %d", n, len(archive))] = archive[:n]
+	}
+	changed := func(name string, change func(list []entry) []entry) {
+		list := make([]entry, len(whole))
+		for i, e := range whole {
+			list[i] = entry{e.Header, bytes.Clone(e.body)}
+		}
+		bad[name] = tarOf(t, change(list))
+	}
+	changed("a bit flipped", func(list []entry) []entry { list[0].body[100] ^= 1; return list })
+	changed("a checksum flipped", func(list []entry) []entry { list[last].body[3] ^= 1; return list })
+	changed("checksums cut", func(list []entry) []entry { list[last].body = list[last].body[:70]; return list })
+	changed("without checksums", func(list []entry) []entry { return list[:last] })
+	changed("a file less", func(list []entry) []entry { return list[1:] })
+	changed("a file twice", func(list []entry) []entry { return append(list[:1:1], list...) })
+	for _, name := range []string{"../out", "/out", "a/b", ".", "..", "a\\b", strings.Repeat("x", 101), ""} {
+		changed(fmt.Sprintf("name %.20q", name), func(list []entry) []entry {
+			list[0].Name, list[0].Format = name, tar.FormatPAX
+			return list
+		})
+	}
+	changed("a link", func(list []entry) []entry {
+		list[0].Typeflag, list[0].Linkname, list[0].body = tar.TypeSymlink, "/etc/passwd", nil
+		return list
+	})
+	for name, archive := range bad {
+		dir := filepath.Join(t.TempDir(), "copy")
+		if err := backup.Restore(t.Context(), bytes.NewReader(archive), dir); !errors.Is(err, backup.ErrArchive) {
+			t.Errorf("%s: %v, want %v", name, err, backup.ErrArchive)
+		}
+		wantNothing(t, dir)
+	}
+
+	// Whole archives, but not of a store.
+	sums := func(list ...entry) []byte {
+		var text []byte
+		for _, e := range list {
+			text = fmt.Appendf(text, "%x  %s\n", sha256.Sum256(e.body), e.Name)
+		}
+		return tarOf(t, append(list, entry{tar.Header{Name: kv.ArchiveSums, Typeflag: tar.TypeReg}, text}))
+	}
+	dir := filepath.Join(t.TempDir(), "copy")
+	if err := backup.Restore(t.Context(), bytes.NewReader(sums(whole[0])), dir); !errors.Is(err, kv.ErrNotExist) && !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("an archive of one file: %v", err)
+	}
+	wantNothing(t, dir)
+}
+
+// failing is a reader, or a writer, that fails, or ends a context, after some bytes.
+type failing struct {
+	from io.Reader
+	n    int
+	fail func() error
+}
+
+func (f *failing) Read(p []byte) (int, error) {
+	if f.n -= len(p); f.n < 0 {
+		if err := f.fail(); err != nil {
+			return 0, err
+		}
+	}
+	return f.from.Read(p)
+}
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.n -= len(p); f.n < 0 {
+		if err := f.fail(); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// What is given up, or cannot be read or written on, leaves nothing.
+func TestGivenUp(t *testing.T) {
+	archive := archived(t, kv.Options{})
+	top := t.TempDir()
+	db := open(t, filepath.Join(top, "store"), kv.Options{})
+	fill(t, db)
+	cause := errors.New("the cause")
+	var ctx context.Context
+	var cancel context.CancelFunc
+	for _, tt := range []struct {
+		want error
+		fail func() error
+	}{
+		{cause, func() error { return cause }},
+		{context.Canceled, func() error { cancel(); return nil }},
+	} {
+		dir := filepath.Join(top, "copy")
+		ctx, cancel = context.WithCancel(t.Context())
+		defer cancel()
+		if err := backup.Restore(ctx, &failing{bytes.NewReader(archive), len(archive) / 2, tt.fail}, dir); !errors.Is(err, tt.want) {
+			t.Errorf("restore: %v, want %v", err, tt.want)
+		}
+		wantNothing(t, dir)
+		ctx, cancel = context.WithCancel(t.Context())
+		defer cancel()
+		if err := backup.WriteTo(ctx, db, &failing{nil, 2000, tt.fail}, backup.Options{}); !errors.Is(err, tt.want) {
+			t.Errorf("archive: %v, want %v", err, tt.want)
+		}
+		wantNothing(t, filepath.Join(top, "store", "archive"))
+	}
+	if err := backup.Make(ctx, db, filepath.Join(top, "copy"), backup.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("backup: %v", err)
+	}
+	wantNothing(t, filepath.Join(top, "copy"))
+	wantRest, err := os.ReadDir(top)
+	if err != nil || len(wantRest) != 1 {
+		t.Errorf("%v is there, %v, want the store alone", wantRest, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := backup.Make(t.Context(), db, filepath.Join(top, "copy"), backup.Options{}); !errors.Is(err, kv.ErrClosed) {
+		t.Errorf("backup of a closed store: %v", err)
+	}
+}

@@ -1,0 +1,144 @@
+package backup
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+
+	"github.com/sievekv/sievekv/kv"
+)
+
+// ErrArchive is returned by Restore for an archive that is not whole, or is none that WriteTo has written.
+var ErrArchive = errors.New("backup: bad archive")
+
+// Restore makes a store in dir from an archive. Dir must not exist; missing parents are made. The store is opened
+// before it gets its name: after an error there is nothing in dir. A process that is killed may leave a directory whose
+// name begins with that of dir, with ".partial-" behind it. The errors are ErrArchive, those of kv.Open, and those of
+// reading the archive and of the file system.
+func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("backup: restore to %s: %w", dir, errors.Join(err, fs.ErrExist))
+	}
+	parent := filepath.Dir(filepath.Clean(dir))
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return err
+	}
+	part, err := os.MkdirTemp(parent, filepath.Base(dir)+".partial-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(part))
+		}
+	}()
+	if err := extract(ctx, archive, part); err != nil {
+		return err
+	}
+	db, err := kv.Open(part, &kv.Options{MustExist: true, BallastSize: -1, MinFreeSpace: -1})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(db.Close(), ctx.Err()); err != nil {
+		return err
+	}
+	if err := os.Rename(part, dir); err != nil {
+		return err
+	}
+	return syncDir(parent)
+}
+
+// fileName matches the names of the files of a store.
+var fileName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
+
+// extract writes the files of an archive to a directory, in the order of the archive, in which the file comes last that
+// makes the directory a store.
+func extract(ctx context.Context, archive io.Reader, dir string) error {
+	var sums bytes.Buffer // what the last entry must be
+	from := tar.NewReader(archive)
+	for {
+		entry, err := from.Next()
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("%w: it ends before %s, its last entry", ErrArchive, kv.ArchiveSums)
+		}
+		if err != nil {
+			return archiveError(err)
+		}
+		if entry.Name == kv.ArchiveSums {
+			got, err := io.ReadAll(io.LimitReader(from, int64(sums.Len())+1))
+			if err != nil {
+				return archiveError(err)
+			}
+			if !bytes.Equal(got, sums.Bytes()) {
+				return fmt.Errorf("%w: the checksums of its files are not those of %s", ErrArchive, kv.ArchiveSums)
+			}
+			return syncDir(dir)
+		}
+		if entry.Typeflag != tar.TypeReg || !fileName.MatchString(entry.Name) {
+			return fmt.Errorf("%w: entry %q is no file of a store", ErrArchive, entry.Name)
+		}
+		sum, err := extractFile(ctx, from, filepath.Join(dir, entry.Name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sum, entry.Name)
+	}
+}
+
+func archiveError(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrHeader) {
+		return fmt.Errorf("%w: %w", ErrArchive, err)
+	}
+	return fmt.Errorf("backup: read the archive: %w", err)
+}
+
+// extractFile writes a file and returns the SHA-256 of it.
+func extractFile(ctx context.Context, from io.Reader, path string) (sum []byte, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("%w: entry %q is there twice", ErrArchive, filepath.Base(path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	hash := sha256.New()
+	buf := make([]byte, 1<<20)
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		n, err := from.Read(buf)
+		hash.Write(buf[:n])
+		if _, werr := f.Write(buf[:n]); werr != nil {
+			return nil, werr
+		}
+		if errors.Is(err, io.EOF) {
+			return hash.Sum(nil), f.Sync()
+		}
+		if err != nil {
+			return nil, archiveError(err)
+		}
+	}
+}
+
+// syncDir makes the names in a directory durable. On Windows it does nothing: NTFS does that by itself.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,16 +1,19 @@
 package sievekv_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/backup"
 )
 
 // Health tells a program whether its store can be used, for instance for the health check of a service.
@@ -39,6 +42,47 @@ func ExampleDB_Check() {
 	}
 	fmt.Println(report.Keys, "key,", len(report.Problems), "problems")
 	// Output: 1 key, 0 problems
+}
+
+// A backup of a store that is in use, and the same as an archive, which becomes a store again.
+func ExampleDB_Backup() {
+	ctx := context.Background()
+	top, err := os.MkdirTemp("", "sievekv")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(top)
+	db := inMemory()
+	defer db.Close()
+	if err := db.Set("user:17", []byte("alice")); err != nil {
+		log.Fatal(err)
+	}
+
+	if err := db.Backup(ctx, filepath.Join(top, "monday")); err != nil {
+		log.Fatal(err)
+	}
+	var archive bytes.Buffer
+	if err := db.BackupTo(ctx, &archive); err != nil {
+		log.Fatal(err)
+	}
+	if err := backup.Restore(ctx, &archive, filepath.Join(top, "restored")); err != nil {
+		log.Fatal(err)
+	}
+
+	for _, name := range []string{"monday", "restored"} {
+		copied, err := sievekv.Open(filepath.Join(top, name), nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		value, err := copied.Get("user:17")
+		fmt.Printf("%s: %s %v\n", name, value, err)
+		if err := copied.Close(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// monday: alice <nil>
+	// restored: alice <nil>
 }
 
 // Many writes that do not wait for the disk, and one Sync that does.

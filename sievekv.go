@@ -95,7 +95,10 @@ package sievekv
 
 import (
 	"context"
+	"io"
 	"slices"
+
+	"github.com/sievekv/sievekv/backup"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -254,6 +257,19 @@ type CheckReport = kv.CheckReport
 // Check reads everything stored, as of one moment, and reports damage. Writes go on meanwhile. It returns an error
 // only if it cannot go on; damage is in the report.
 func (db *DB) Check(ctx context.Context) (*CheckReport, error) { return db.store.Check(ctx) }
+
+// Backup makes a second store, as of one commit, in dir, which must not exist. It has everything that was committed
+// before; other operations go on meanwhile. Tables are linked where the file system can do it, and else copied. The new
+// store is opened before it gets its name: after an error, ErrUnfinishedBackup with its cause, there is nothing in dir.
+// Package backup has options, and restores archives.
+func (db *DB) Backup(ctx context.Context, dir string) error {
+	return backup.Make(ctx, db.store, dir, backup.Options{})
+}
+
+// BackupTo writes such a backup to w, as a tar archive for backup.Restore.
+func (db *DB) BackupTo(ctx context.Context, w io.Writer) error {
+	return backup.WriteTo(ctx, db.store, w, backup.Options{})
+}
 
 // NewCollector returns a Prometheus collector of the store's metrics, whose names begin with "sievekv_". A program
 // that serves the store with package server needs no collector: Server.MetricsHandler has these metrics and the

@@ -8,6 +8,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -33,28 +34,75 @@ type Options struct {
 // next Make of the same store and dir removes it. The errors are kv.ErrUnfinishedBackup with its cause, kv.ErrFailed and
 // kv.ErrClosed; after all of them there is nothing in dir.
 func Make(ctx context.Context, db *kv.DB, dir string, o Options) error {
-	return db.Backup(ctx, dir, kv.BackupOptions{Copy: o.Copy, Progress: o.Progress}, o.verify(ctx))
+	if db.Options().InMemory {
+		return fromMemory(ctx, db, dir, o)
+	}
+	return db.Backup(ctx, dir, kv.BackupOptions{Copy: o.Copy, Progress: o.Progress}, o.verify(ctx, db))
+}
+
+// fromMemory makes a backup on the disk of a store in memory: it restores an archive of it.
+func fromMemory(ctx context.Context, db *kv.DB, dir string, o Options) error {
+	from, to := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := WriteTo(ctx, db, to, o)
+		to.CloseWithError(err)
+		written <- err
+	}()
+	err := Restore(ctx, from, dir)
+	from.CloseWithError(err) // so that WriteTo ends
+	werr := <-written
+	if err == nil {
+		return werr
+	}
+	return fmt.Errorf("%w: %w", kv.ErrUnfinishedBackup, err)
 }
 
 // WriteTo writes a backup to w as a tar archive, which Restore takes. The backup is made inside the store's directory
 // first, with links, and removed afterwards. The last entry of the archive has the SHA-256 of every other. The errors
 // are those of Make; what was written to w is of no use then.
 func WriteTo(ctx context.Context, db *kv.DB, w io.Writer, o Options) error {
-	return db.Archive(ctx, w, kv.BackupOptions{Copy: o.Copy, Progress: o.Progress}, o.verify(ctx))
+	return db.Archive(ctx, w, kv.BackupOptions{Copy: o.Copy, Progress: o.Progress}, o.verify(ctx, db))
 }
 
-func (o *Options) verify(ctx context.Context) func(*kv.DB) error {
-	return func(copy *kv.DB) error {
-		if !o.Check {
-			return nil
-		}
-		report, err := copy.Check(ctx)
+// verify returns a function that opens the backup, and checks it if that was asked for.
+func (o *Options) verify(ctx context.Context, db *kv.DB) func(dir string) error {
+	of := db.Options()
+	return func(dir string) error {
+		made, err := kv.Open(dir, &kv.Options{
+			FS: of.FS, MustExist: true, BallastSize: -1, MinFreeSpace: -1, Logger: of.Logger, Modules: typesOnly{of.Modules},
+		})
 		if err != nil {
-			return fmt.Errorf("check of the backup: %w", err)
+			return err
 		}
-		if n := len(report.Problems); n > 0 {
-			return fmt.Errorf("check of the backup found %d problems, the first: %w", n, report.Problems[0])
+		if o.Check {
+			err = check(ctx, made)
 		}
-		return nil
+		return errors.Join(err, made.Close())
 	}
+}
+
+func check(ctx context.Context, made *kv.DB) error {
+	report, err := made.Check(ctx)
+	if err != nil {
+		return fmt.Errorf("check of the backup: %w", err)
+	}
+	if n := len(report.Problems); n > 0 {
+		return fmt.Errorf("check of the backup found %d problems, the first: %w", n, report.Problems[0])
+	}
+	return nil
+}
+
+// typesOnly are modules without services: a service would begin to change the backup.
+type typesOnly struct{ kv.Modules }
+
+// Attach implements kv.Modules.
+func (typesOnly) Attach(*kv.DB) kv.Running { return nil }
+
+// Types implements kv.Modules.
+func (m typesOnly) Types() (map[string][]*kv.Type, error) {
+	if m.Modules == nil {
+		return nil, nil
+	}
+	return m.Modules.Types()
 }

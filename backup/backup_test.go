@@ -239,6 +239,16 @@ func tarOf(t *testing.T, list []entry) []byte {
 	return b.Bytes()
 }
 
+// sums returns an archive of some files, with their checksums.
+func sums(t *testing.T, list ...entry) []byte {
+	t.Helper()
+	var text []byte
+	for _, e := range list {
+		text = fmt.Appendf(text, "%x  %s\n", sha256.Sum256(e.body), e.Name)
+	}
+	return tarOf(t, append(list, entry{tar.Header{Name: kv.ArchiveSums, Typeflag: tar.TypeReg}, text}))
+}
+
 // Archives that are cut, changed or made by somebody else are refused, and nothing is left of them.
 func TestRestore_bad(t *testing.T) {
 	archive := archived(t, kv.Options{})
@@ -262,6 +272,7 @@ func TestRestore_bad(t *testing.T) {
 	changed("a checksum flipped", func(list []entry) []entry { list[last].body[3] ^= 1; return list })
 	changed("checksums cut", func(list []entry) []entry { list[last].body = list[last].body[:70]; return list })
 	changed("without checksums", func(list []entry) []entry { return list[:last] })
+	changed("more behind it", func(list []entry) []entry { return append(list, list[0]) })
 	changed("a file less", func(list []entry) []entry { return list[1:] })
 	changed("a file twice", func(list []entry) []entry { return append(list[:1:1], list...) })
 	for _, name := range []string{"../out", "/out", "a/b", ".", "..", "a\\b", strings.Repeat("x", 101), ""} {
@@ -270,10 +281,7 @@ func TestRestore_bad(t *testing.T) {
 			return list
 		})
 	}
-	changed("a link", func(list []entry) []entry {
-		list[0].Typeflag, list[0].Linkname, list[0].body = tar.TypeSymlink, "/etc/passwd", nil
-		return list
-	})
+	bad["a link"] = sums(t, entry{tar.Header{Name: "000001.log", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, nil})
 	for name, archive := range bad {
 		dir := filepath.Join(t.TempDir(), "copy")
 		if err := backup.Restore(t.Context(), bytes.NewReader(archive), dir); !errors.Is(err, backup.ErrArchive) {
@@ -283,15 +291,8 @@ func TestRestore_bad(t *testing.T) {
 	}
 
 	// Whole archives, but not of a store.
-	sums := func(list ...entry) []byte {
-		var text []byte
-		for _, e := range list {
-			text = fmt.Appendf(text, "%x  %s\n", sha256.Sum256(e.body), e.Name)
-		}
-		return tarOf(t, append(list, entry{tar.Header{Name: kv.ArchiveSums, Typeflag: tar.TypeReg}, text}))
-	}
 	dir := filepath.Join(t.TempDir(), "copy")
-	if err := backup.Restore(t.Context(), bytes.NewReader(sums(whole[0])), dir); !errors.Is(err, kv.ErrNotExist) && !errors.Is(err, kv.ErrCorrupt) {
+	if err := backup.Restore(t.Context(), bytes.NewReader(sums(t, whole[0])), dir); !errors.Is(err, kv.ErrNotExist) && !errors.Is(err, kv.ErrCorrupt) {
 		t.Errorf("an archive of one file: %v", err)
 	}
 	wantNothing(t, dir)
@@ -366,4 +367,24 @@ func TestGivenUp(t *testing.T) {
 	if err := backup.Make(t.Context(), db, filepath.Join(top, "copy"), backup.Options{}); !errors.Is(err, kv.ErrClosed) {
 		t.Errorf("backup of a closed store: %v", err)
 	}
+}
+
+// A store in memory is backed up to the disk.
+func TestMake_fromMemory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "copy")
+	db := open(t, "", kv.Options{InMemory: true})
+	fill(t, db)
+	if err := backup.Make(t.Context(), db, dir, backup.Options{Check: true}); err != nil {
+		t.Fatal(err)
+	}
+	wantFilled(t, dir)
+	if err := backup.Make(t.Context(), db, dir, backup.Options{}); !errors.Is(err, fs.ErrExist) || !errors.Is(err, kv.ErrUnfinishedBackup) {
+		t.Errorf("a backup over another: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := backup.Make(ctx, db, dir+"2", backup.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a backup that was given up: %v", err)
+	}
+	wantNothing(t, dir+"2")
 }

@@ -81,6 +81,9 @@ func extract(ctx context.Context, archive io.Reader, dir string) error {
 			if !bytes.Equal(got, sums.Bytes()) {
 				return fmt.Errorf("%w: the checksums of its files are not those of %s", ErrArchive, kv.ArchiveSums)
 			}
+			if _, err := from.Next(); !errors.Is(err, io.EOF) { // this also reads the rest of a pipe
+				return fmt.Errorf("%w: there is more behind %s, its last entry", ErrArchive, kv.ArchiveSums)
+			}
 			return syncDir(dir)
 		}
 		if entry.Typeflag != tar.TypeReg || !fileName.MatchString(entry.Name) {

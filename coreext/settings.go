@@ -19,6 +19,7 @@ func settings() []module.Setting {
 		of("appendfsync", "When a write is reported as done: always, everysec or no.",
 			func(o kv.Options) string { return o.Durability.String() }),
 		fixed("appendonly", "yes", "Every write goes to a log."),
+		backupDir(),
 		of("cache-size", "Budget of resident blocks and open objects, in bytes.",
 			func(o kv.Options) string { return strconv.FormatInt(o.CacheSize, 10) }),
 		fixed("databases", "1", "The only database is 0."),

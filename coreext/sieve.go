@@ -12,7 +12,7 @@ import (
 // sieveCommands are the store's own commands, which Redis does not have: statistics, and work on the whole store.
 // They stop when the call's context ends.
 func sieveCommands() []module.Command {
-	return []module.Command{{
+	return []module.Command{backupCommand(), {
 		Name: "SIEVE.CHECK", Arity: 1, Flags: module.Admin | module.NoMulti, Group: "server",
 		Summary:    "Reads and checks the whole store; answers counts, and the problems it found.",
 		Complexity: "O(N) for N bytes stored", Example: "BF.MADD seen a b\nSIEVE.CHECK", Handler: sieveCheck,

@@ -15,6 +15,7 @@ import (
 	"github.com/sievekv/sievekv/kv/hot"
 	"github.com/sievekv/sievekv/kv/queue"
 	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/kv/watch"
 )
 
 // DB is an open store. All methods may be called from any goroutine.
@@ -73,7 +74,7 @@ type DB struct {
 
 	building     sync.Map // ids of objects whose build is under way
 	transactions sync.Map // those that have not ended
-	watches      watches
+	watches      watch.Table
 
 	folds    queue.Queue[foldRequest]
 	compacts queue.Queue[compactRequest]

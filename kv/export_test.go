@@ -396,20 +396,6 @@ func (db *DB) AskFold(key string, l *Layer, blk uint64) {
 	db.queueFold(key, l.object, l.spec.Number, blk)
 }
 
-// WithOtherWatches calls f while the lock is held that watches of keys have that are not in the shard of this one.
-func WithOtherWatches(db *DB, key string, f func()) error {
-	own := db.watches.of(key)
-	for i := range 100 * watchShards {
-		if other := db.watches.of(fmt.Sprint(i)); other != own {
-			other.mu.Lock()
-			defer other.mu.Unlock()
-			f()
-			return nil
-		}
-	}
-	return errors.New("all keys are in one shard")
-}
-
 // Ended reports whether this incarnation has ended, other than by its expiry.
 func (o *Object) Ended() bool { return o.ended() }
 

@@ -144,13 +144,3 @@ func TestClose_transactionBegins(t *testing.T) {
 	transaction.wait()
 	closing.wait()
 }
-
-// A commit waits for nobody who watches other keys.
-func TestWatch_shards(t *testing.T) {
-	s := openStore(t, inMemory())
-	s.create("bits")
-	watch := s.NewWatch()
-	s.must(watch.Add([]byte("bits")))
-	defer watch.Stop()
-	s.must(kv.WithOtherWatches(s.DB, "bits", func() { s.set("bits", 1, 7) }))
-}

@@ -1,10 +1,6 @@
 package kv
 
-import (
-	"hash/maphash"
-	"sync"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // Watch tells whether one of its keys was changed since the key was added, as WATCH of Redis does. Commits mark it.
 type Watch struct {
@@ -12,26 +8,6 @@ type Watch struct {
 	keys  map[string]bool // whether each key existed when it was added
 	bytes int             // of the keys
 	dirty atomic.Bool
-}
-
-// watches are the watches of the store, by key. They are in shards with a lock each: every commit looks for watches
-// of the keys that it has changed, and must not wait for clients that watch many keys.
-type watches struct {
-	n      atomic.Int64
-	shards [watchShards]watchShard
-}
-
-const watchShards = 256
-
-var watchSeed = maphash.MakeSeed()
-
-type watchShard struct {
-	mu    sync.Mutex
-	byKey map[string]map[*Watch]struct{} // guarded by mu
-}
-
-func (ws *watches) of(key string) *watchShard {
-	return &ws.shards[maphash.String(watchSeed, key)%watchShards]
 }
 
 // NewWatch returns a watch of no keys. Stop ends it.
@@ -47,17 +23,7 @@ func (x *Watch) Add(key []byte) error {
 	}
 	x.keys[string(key)] = false
 	x.bytes += len(key)
-	x.db.watches.n.Add(1)
-	shard := x.db.watches.of(string(key))
-	shard.mu.Lock()
-	if shard.byKey == nil {
-		shard.byKey = make(map[string]map[*Watch]struct{})
-	}
-	if shard.byKey[string(key)] == nil {
-		shard.byKey[string(key)] = make(map[*Watch]struct{})
-	}
-	shard.byKey[string(key)][x] = struct{}{}
-	shard.mu.Unlock()
+	x.db.watches.Add(string(key), &x.dirty)
 	// The watch is in place before this lookup, so it is marked by every change after it.
 	n, err := x.db.Exists(key)
 	if err != nil {
@@ -89,37 +55,20 @@ func (x *Watch) Size() (keys, bytes int) { return len(x.keys), x.bytes }
 
 // Stop ends the watch.
 func (x *Watch) Stop() {
-	ws := &x.db.watches
 	for key := range x.keys {
-		shard := ws.of(key)
-		shard.mu.Lock()
-		delete(shard.byKey[key], x)
-		if len(shard.byKey[key]) == 0 {
-			delete(shard.byKey, key)
-		}
-		shard.mu.Unlock()
-		ws.n.Add(-1)
+		x.db.watches.Remove(key, &x.dirty)
 	}
 	clear(x.keys)
 	x.bytes = 0
 }
 
 // WatchedKeys returns how many keys have a watch.
-func (db *DB) WatchedKeys() (n int) {
-	for i := range db.watches.shards {
-		shard := &db.watches.shards[i]
-		shard.mu.Lock()
-		n += len(shard.byKey)
-		shard.mu.Unlock()
-	}
-	return n
-}
+func (db *DB) WatchedKeys() int { return db.watches.Len() }
 
 // tellWatches marks the watches of the keys that a commit has changed. A commit that removes every key need not:
 // Changed finds that the keys are missing, and a commit that makes one again marks its watches.
 func (w *Writer) tellWatches() {
-	ws := &w.db.watches
-	if ws.n.Load() == 0 || w.unseen {
+	if w.db.watches.Empty() || w.unseen {
 		return
 	}
 	changed := w.changedObjects()
@@ -127,14 +76,8 @@ func (w *Writer) tellWatches() {
 		v := &w.staged[i]
 		// For lookups, an expired key was missing before.
 		there := v.object != nil || v.stored != nil && !w.expired(v.stored)
-		if !(v.changed && there) && !(v.object != nil && changed[v.object.header.ID]) {
-			continue
+		if v.changed && there || v.object != nil && changed[v.object.header.ID] {
+			w.db.watches.Set(v.key)
 		}
-		shard := ws.of(v.key)
-		shard.mu.Lock()
-		for x := range shard.byKey[v.key] {
-			x.dirty.Store(true)
-		}
-		shard.mu.Unlock()
 	}
 }

@@ -56,7 +56,7 @@ func shell(names ...string) (packages []string) {
 }
 
 // public are the packages that programs of users build on.
-var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "txn", "metrics", "guard", "server"}
+var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "backup", "txn", "metrics", "guard", "server"}
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
 // transactions nor each other, so that a store may have any of them. Pebble is used by kv/storage alone, and
@@ -74,13 +74,15 @@ var rules = []rule{
 	{packages: "kv/format", ours: []string{"kv/block"}},
 	{packages: "kv/expiry", ours: []string{"kv/format"}},
 	{packages: "kv/hot"},
+	{packages: "kv/watch"},
 	{packages: "kv/storage", ours: []string{"kv/block", "kv/format", "kv/freeze", "kv/probe", "kv/text"}, others: []string{pebble}},
-	{packages: "kv", ours: []string{"kv/block", "kv/format", "kv/storage", "kv/queue", "kv/lastchange", "kv/gate", "kv/expiry", "kv/hot", "kv/probe", "kv/hash", "kv/glob", "kv/text"}, others: []string{pebbleVFS, ristretto, xxhash}},
+	{packages: "kv", ours: []string{"kv/block", "kv/format", "kv/storage", "kv/queue", "kv/lastchange", "kv/gate", "kv/expiry", "kv/hot", "kv/watch", "kv/probe", "kv/hash", "kv/glob", "kv/text"}, others: []string{pebbleVFS, ristretto, xxhash}},
 	{packages: "kv/kvtest", others: []string{pebbleVFS}},
 	{packages: "module/reply"},
 	{packages: "module", ours: []string{"kv", "kv/text", "module/reply"}},
 	{packages: "bitmapext", ours: []string{"kv/...", "module/..."}, others: []string{roaring}},
-	{packages: "coreext", ours: []string{"kv", "kv/glob", "kv/text", "module/...", "bitmapext"}},
+	{packages: "backup", ours: []string{"kv"}},
+	{packages: "coreext", ours: []string{"kv", "kv/glob", "kv/text", "module/...", "bitmapext", "backup"}},
 	{packages: "coreext/coretest", ours: []string{"kv/...", "module/...", "coreext"}},
 	{packages: "scalableext", ours: []string{"kv/...", "module/..."}},
 	{packages: "bloomext", ours: extension},
@@ -89,7 +91,7 @@ var rules = []rule{
 	{packages: "txn", ours: []string{"kv/...", "module/..."}},
 	{packages: "compaction", ours: []string{"kv/...", "module"}},
 	{packages: "metrics", ours: []string{"kv"}, others: []string{prometheus}},
-	{packages: ".", ours: []string{"bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus, roaring}},
+	{packages: ".", ours: []string{"bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "backup", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus, roaring}},
 	{packages: "guard", ours: []string{".", "kv"}, others: []string{prometheus, gobreaker, "golang.org/x/sync", "golang.org/x/time"}},
 	{packages: "server/resp", ours: []string{"module/reply"}},
 	{packages: "server/acl", ours: []string{"kv/glob", "kv/text", "module"}},

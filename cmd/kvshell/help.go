@@ -31,6 +31,7 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory, or
   kvshell -d DIR stats [KEY]        tells how large and how full the store is, or a key
   kvshell -d DIR check              reads and checks all of the store
   kvshell -d DIR compact            makes the store as small as it gets
+  kvshell -d DIR backup TARGET      makes a second store, or with - an archive; restore FILE DIR is the way back
   kvshell -d DIR bench              measures adds and lookups on this machine and disk
   kvshell -d DIR serve              serves the store to clients of Redis, at 127.0.0.1:6380
   kvshell -h HOST [-p PORT] ...     the same on a server, also a Redis; dedup and serve need a directory

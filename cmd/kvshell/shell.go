@@ -137,6 +137,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 func (sh *shell) ownCommands() []*cobra.Command {
 	return []*cobra.Command{
 		sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.planCommand(), sh.checkCommand(), sh.compactCommand(),
+		sh.backupCommand(), sh.restoreCommand(),
 		sh.benchCommand(), sh.versionCommand(),
 	}
 }

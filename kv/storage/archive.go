@@ -23,10 +23,10 @@ const ArchiveSums = "SHA256SUMS"
 // archiveDir is where the backup is made that an archive is written from, inside the store's directory.
 const archiveDir = "archive"
 
-// Archive makes a backup and writes it to w. See Backup.
-func (s *Store) Archive(ctx context.Context, w io.Writer, o BackupOptions, verify func(dir string) error) error {
+// Archive makes a backup of a store and writes it to w. See Backup.
+func Archive(ctx context.Context, s *Store, w io.Writer, o BackupOptions, verify func(dir string) error) error {
 	dir := s.Files.PathJoin(s.Dir, archiveDir)
-	err := s.Backup(ctx, dir, o, func(part string) error {
+	err := Backup(ctx, s, dir, o, func(part string) error {
 		if err := verify(part); err != nil {
 			return err
 		}

@@ -35,10 +35,10 @@ type BackupOptions struct {
 	Progress func(done, total uint64)
 }
 
-// Backup makes a backup in dir, which must not exist. Before the backup gets its name, verify is given the directory in
+// Backup makes a backup of a store in dir, which must not exist. Before the backup gets its name, verify is given the directory in
 // which it was made; if verify returns an error, the backup is removed. The errors are ErrUnfinishedBackup, with the
 // cause, and ErrFailed.
-func (s *Store) Backup(ctx context.Context, dir string, o BackupOptions, verify func(dir string) error) error {
+func Backup(ctx context.Context, s *Store, dir string, o BackupOptions, verify func(dir string) error) error {
 	err := s.backup(ctx, dir, o, verify)
 	if failure := s.failure(); failure != nil {
 		return failure

@@ -138,9 +138,9 @@ var guards = []mutation{
 			"\treturn nil"},
 	}},
 	{name: "a watch is not told of changes", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
-		{"kv/watch.go",
-			"\t\t\tx.dirty.Store(true)\n",
-			"\t\t\t_ = x\n"},
+		{"kv/watch/table.go",
+			"\t\tmark.Store(true)\n",
+			"\t\t_ = mark\n"},
 	}},
 	{name: "a watch does not look whether keys have expired", pkg: "./txn", tests: "^TestWatch_expired$", edits: []edit{
 		{"kv/watch.go",
@@ -159,8 +159,8 @@ var guards = []mutation{
 	}},
 	{name: "a watch is told of what is looked at", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
 		{"kv/watch.go",
-			"if !(v.changed && there) && !(",
-			"if !there && !("},
+			"if v.changed && there ||",
+			"if there ||"},
 	}},
 	{name: "EXEC does not look whether watched keys were changed", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
 		{"txn/commands.go",
@@ -396,24 +396,24 @@ var guards = []mutation{
 			"\t\tif serr := error(nil); serr != nil {\n"},
 	}},
 	{name: "a watch that has ended stays", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
-		{"kv/watch.go",
-			"\t\tdelete(shard.byKey[key], x)\n\t\tif len",
-			"\t\tif len"},
+		{"kv/watch/table.go",
+			"\tdelete(s.byKey[key], mark)\n",
+			""},
 	}},
 	{name: "the end of a watch ends others of the key", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
-		{"kv/watch.go",
-			"\t\tif len(shard.byKey[key]) == 0 {\n",
-			"\t\tif true {\n"},
+		{"kv/watch/table.go",
+			"\tif len(s.byKey[key]) == 0 {\n",
+			"\tif true {\n"},
 	}},
-	{name: "a commit waits for those who watch other keys", pkg: "./kv", tests: "^TestWatch_shards$", edits: []edit{
-		{"kv/watch.go",
-			"%watchShards]",
+	{name: "a commit waits for those who watch other keys", pkg: "./kv/watch", tests: "^TestTable_shards$", edits: []edit{
+		{"kv/watch/table.go",
+			"%numShards]",
 			"%1]"},
 	}},
 	{name: "a watch is not told of adds", pkg: "./txn", tests: "^TestWatch$", edits: []edit{
 		{"kv/watch.go",
-			"changed[v.object.header.ID]) {",
-			"changed[v.object.header.ID] && false) {"},
+			"changed[v.object.header.ID] {",
+			"changed[v.object.header.ID] && false {"},
 	}},
 	{name: "a watch is not told of bits alone", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
 		{"kv/staged.go",

@@ -56,6 +56,7 @@ var mutations = slices.Concat(
 	modes,
 	upkeep,
 	hot,
+	backups,
 	bitmaps,
 	memory,
 	hash,

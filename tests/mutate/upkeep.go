@@ -116,10 +116,10 @@ var upkeep = []mutation{
 
 	// A small store takes little room, and says what takes it.
 	upkeepOf("a log gets all its blocks at once", "./kv/freeze", "^TestFS_log_blocks$", edit{"kv/freeze/file.go",
-		"	f.blocks = min(f.written+ahead, f.wanted)",
+		"	f.blocks = min(need+ahead, f.wanted)",
 		"	f.blocks = f.wanted + 0*ahead"}),
 	upkeepOf("a log gets no blocks ahead", "./kv/freeze", "^TestFS_log_blocks$", edit{"kv/freeze/file.go",
-		"	f.blocks = min(f.written+ahead, f.wanted)",
+		"	f.blocks = min(need+ahead, f.wanted)",
 		"	f.blocks = min(f.written, f.wanted) + 0*ahead"}),
 	upkeepOf("the ballast of a small store is a large one", "./kv", "^TestDisk_smallStore$", edit{"kv/storage/open.go",
 		"	s.ballast.Store(minBallast)",

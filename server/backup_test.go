@@ -1,0 +1,50 @@
+package server_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sievekv/sievekv"
+)
+
+// Clients make backups in the directory that the operator chose, and nowhere else.
+func TestBackup(t *testing.T) {
+	w := serve(t, nil)
+	top := t.TempDir()
+	t.Chdir(top) // what a mistake would make stays in there
+	dir := filepath.Join(top, "backups")
+	c := w.client()
+	c.answers(`
+		SET row value => +OK
+		SIEVE.BACKUP monday => -ERR this server makes no backups: start it with --set backup-dir=DIR
+		CONFIG SET backup-dir /tmp => -ERR CONFIG SET failed (possibly related to argument 'backup-dir') - argument can only be set when the server is started, with --set
+		CONFIG SET backup-dir monday => -ERR CONFIG SET failed ... argument must be an absolute path, or empty
+		CONFIG SET maxclients 100 => +OK
+		CONFIG GET backup-dir => ["backup-dir" ""]`)
+	w.set("backup-dir", dir)
+	c.answers(`
+		SIEVE.BACKUP monday CHECK copy => +OK
+		SIEVE.BACKUP tuesday => +OK
+		SIEVE.BACKUP monday => -...file already exists
+		SIEVE.BACKUP wednesday FAST => -ERR option 'FAST' of SIEVE.BACKUP, want COPY or CHECK
+		SIEVE.BACKUP ../out => -ERR directory is '../out', want a name of 1 to 128 bytes ...
+		SIEVE.BACKUP a/b => -ERR directory is 'a/b', ...
+		SIEVE.BACKUP a\b => -ERR directory is 'a\b', ...
+		SIEVE.BACKUP c:x => -ERR directory is 'c:x', ...
+		SIEVE.BACKUP . => -ERR directory is '.', ...
+		SIEVE.BACKUP .hidden => -ERR directory is '.hidden', ...
+		CONFIG SET backup-dir / => -ERR CONFIG SET failed ... argument can only be set when the server is started, with --set`)
+	names, err := os.ReadDir(dir)
+	if err != nil || len(names) != 2 {
+		t.Errorf("%v is there (%v), want monday and tuesday", names, err)
+	}
+	copied, err := sievekv.Open(filepath.Join(dir, "monday"), &sievekv.Options{MustExist: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	if value, err := copied.Get("row"); string(value) != "value" {
+		t.Errorf("row = %q, %v", value, err)
+	}
+}

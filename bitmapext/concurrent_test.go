@@ -192,6 +192,42 @@ func TestBitCountOp_bitsMeanwhile(t *testing.T) {
 	}
 }
 
+// A lookup of many blocks that is repeated keeps no commit waiting: it ends in a snapshot.
+func TestLook_longAndRepeated(t *testing.T) {
+	o := options(vfs.NewMem())
+	o.CacheSize = 64 << 20 // the string stays open
+	db, err := kv.Open("bitmaps", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for _, blocks := range []uint64{100, 600} {
+		for blk := range blocks + 1 {
+			setBits(t, db, "k", true, blk*far)
+		}
+		times, fixed, n := 0, false, uint64(0)
+		err := db.Read(func(r kv.Reader) error {
+			times, fixed = times+1, r.Fixed()
+			return bitmapext.Look(r, []byte("k"), func(s *bitmapext.String) (err error) {
+				if times == 1 {
+					setBits(t, db, "other", true, blocks*far) // lookups see this commit whole
+				}
+				for blk := range blocks + 1 {
+					on, err := s.Count(blk*far, blk*far+1)
+					if err != nil {
+						return err
+					}
+					n += on
+				}
+				return nil
+			})
+		})
+		if err != nil || times < 2 || fixed != (blocks == 600) {
+			t.Errorf("a lookup of %d blocks ran %d times, the last one in a snapshot: %v; %v", blocks, times, fixed, err)
+		}
+	}
+}
+
 // A combination is of one commit, so a lookup that may see several is refused, and DB.Read runs it again.
 func TestCountOf_live(t *testing.T) {
 	db := open(t, vfs.NewMem())

@@ -118,7 +118,7 @@ func (db *DB) read(large func(value []byte) error, look func(Reader) error) erro
 	db.pauseAt("read: again")
 	db.apply.RLock()
 	defer db.apply.RUnlock()
-	return look(Reader{db, steady{live{db}}, db.Now(), large})
+	return look(Reader{db, steady{live{db}, new(int)}, db.Now(), large})
 }
 
 // readKeys runs a lookup that reads several keys and nothing else, as of one commit. The sequence lock would not do:

@@ -51,14 +51,21 @@ func (live) writer() *Writer { return nil }
 
 func (live) fixed() bool { return false }
 
-// steady is the store as it is, for a caller that holds apply, shared.
-type steady struct{ live }
+// steady is the store as it is, for a caller that holds apply, shared. A lookup of many blocks would hold up commits for
+// long: it gets ErrMoved.
+type steady struct {
+	live
+	loads *int // so far
+}
 
 func (s steady) find(key []byte, large func(value []byte) error, now int64) (*Object, error) {
 	return s.db.lookup(key, access{steady: true, large: large}, now)
 }
 
 func (s steady) load(o *Object, l *Layer, blk uint64) (*Line, error) {
+	if *s.loads++; *s.loads > maxSnapshotBlocks {
+		return nil, ErrMoved
+	}
 	return s.db.load(o, l, blk, true)
 }
 

@@ -128,11 +128,7 @@ func (w *Writer) String(key []byte) (value []byte, blocks *Object, err error) {
 
 // Get is String, but reads a string in blocks.
 func (w *Writer) Get(key []byte) ([]byte, error) {
-	value, o, err := w.String(key)
-	if o != nil {
-		return o.typ.Value(Reader{db: w.db, source: w}, o)
-	}
-	return value, err
+	return Reader{db: w.db, source: w, now: w.Now()}.Get(key)
 }
 
 // number is Get for a string that may be a number. If it is in blocks, and too long to be one, the error is bad.
@@ -199,12 +195,9 @@ func (w *Writer) Incr(key []byte, n int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var old int64
-	if value != nil {
-		var ok bool
-		if old, ok = text.ParseInt(value); !ok {
-			return 0, ErrNotInteger
-		}
+	old, ok := text.ParseInt(value)
+	if value != nil && !ok {
+		return 0, ErrNotInteger
 	}
 	if n < 0 && old < math.MinInt64-n || n > 0 && old > math.MaxInt64-n {
 		return 0, ErrOverflow

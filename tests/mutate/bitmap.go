@@ -17,6 +17,8 @@ var bitmaps = []mutation{
 		"return s.odd || sum != s.sum || !s.object.Live()", "return s.odd || sum != s.sum"}),
 	inBitmaps("a lookup that found changed blocks is not repeated", "^TestLook_bitsMeanwhile$", edit{"kv/reader.go",
 		"	if errors.Is(err, ErrMoved) || errors.Is(err, errInBlocks) {", "	if errors.Is(err, errInBlocks) {"}),
+	inBitmaps("a lookup of many blocks that is repeated holds up commits", "^TestLook_longAndRepeated$", edit{"kv/source.go",
+		"*s.loads > maxSnapshotBlocks {", "false {"}),
 	inBitmaps("MGET does not read strings in blocks", "^TestInBlocks$", edit{"kv/reader.go",
 		"	if errors.Is(err, ErrMoved) || errors.Is(err, errInBlocks) {", "	if errors.Is(err, ErrMoved) {"}),
 	inBitmaps("the length of a string changes during a lookup", "^TestLook_lengthMeanwhile$", edit{"bitmapext/edit.go",

@@ -69,8 +69,9 @@ func bitNumber(arg []byte) (uint64, bool) {
 	return uint64(n), ok && n >= 0 && n <= MaxBit
 }
 
-// look answers a command that reads the string under the first key.
-func look(c *module.Call, f func(*String) (reply.Reply, error)) reply.Reply {
+// Answer answers a command that reads the string under the first key, or a part of it. It does not copy the rest of a
+// large string.
+func Answer(c *module.Call, f func(*String) (reply.Reply, error)) reply.Reply {
 	var answer reply.Reply
 	err := c.Read(func(r kv.Reader) error {
 		return Look(r, c.Args[0], func(s *String) (err error) {
@@ -96,7 +97,7 @@ func getBit(c *module.Call) reply.Reply {
 	if !ok {
 		return errBitOffset
 	}
-	return look(c, func(s *String) (reply.Reply, error) {
+	return Answer(c, func(s *String) (reply.Reply, error) {
 		on, err := s.Bit(n)
 		return bit(on), err
 	})
@@ -129,7 +130,7 @@ func unit(arg []byte) (inBits, ok bool) {
 }
 
 func bitCount(c *module.Call) reply.Reply {
-	return look(c, func(s *String) (reply.Reply, error) {
+	return Answer(c, func(s *String) (reply.Reply, error) {
 		if !s.Exists() { // as in Redis, whatever the other words are
 			return reply.Int(0), nil
 		}
@@ -174,7 +175,7 @@ func bitPos(c *module.Call) reply.Reply {
 	if on != 0 && on != 1 {
 		return reply.Error("ERR The bit argument must be 1 or 0.")
 	}
-	return look(c, func(s *String) (reply.Reply, error) {
+	return Answer(c, func(s *String) (reply.Reply, error) {
 		if !s.Exists() { // as in Redis, whatever the other words are
 			return reply.Int(-on), nil
 		}
@@ -322,7 +323,7 @@ func streakCommand(c *module.Call) reply.Reply {
 	if !ok {
 		return errBitOffset
 	}
-	return look(c, func(s *String) (reply.Reply, error) {
+	return Answer(c, func(s *String) (reply.Reply, error) {
 		n, err := s.Streak(end)
 		return reply.Int(int64(n)), err
 	})
@@ -357,7 +358,7 @@ func bitFieldRO(c *module.Call) reply.Reply {
 }
 
 func readFields(c *module.Call, ops []field) reply.Reply {
-	return look(c, func(s *String) (reply.Reply, error) {
+	return Answer(c, func(s *String) (reply.Reply, error) {
 		answers, err := fieldsIn(s, ops)
 		return integers(answers), err
 	})

@@ -33,6 +33,26 @@ func setBits(t *testing.T, db *kv.DB, key string, on bool, numbers ...uint64) {
 	}
 }
 
+// meanwhile makes a change again and again until the test ends.
+func meanwhile(t *testing.T, change func()) {
+	stop := make(chan struct{})
+	var changes sync.WaitGroup
+	changes.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				change()
+			}
+		}
+	})
+	t.Cleanup(func() {
+		close(stop)
+		changes.Wait()
+	})
+}
+
 // A lookup that reads several blocks sees them as of one commit, though single bits change meanwhile.
 func TestLook_bitsMeanwhile(t *testing.T) {
 	db := open(t, vfs.NewMem())
@@ -103,27 +123,14 @@ func TestCommands_bitsMeanwhile(t *testing.T) {
 	db := open(t, vfs.NewMem())
 	setBits(t, db, "k", true, 0, far)
 	setBits(t, db, "other", true, 0, far)
-	stop := make(chan struct{})
-	var writers sync.WaitGroup
-	writers.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default: // k has one of two bits at least, and all of the other's
-				setBits(t, db, "other", false, far)
-				setBits(t, db, "k", false, far)
-				setBits(t, db, "k", true, far)
-				setBits(t, db, "other", true, far)
-				setBits(t, db, "other", false, 0)
-				setBits(t, db, "k", false, 0)
-				setBits(t, db, "k", true, 0)
-				setBits(t, db, "other", true, 0)
-			}
+	meanwhile(t, func() { // k has one of two bits at least, and all of the other's
+		for _, n := range []uint64{far, 0} {
+			setBits(t, db, "other", false, n)
+			setBits(t, db, "k", false, n)
+			setBits(t, db, "k", true, n)
+			setBits(t, db, "other", true, n)
 		}
 	})
-	defer writers.Wait()
-	defer close(stop)
 	s := module.NewSession(db)
 	rounds := 30
 	if raceEnabled {
@@ -166,23 +173,12 @@ func TestCommands_bitsMeanwhile(t *testing.T) {
 // SIEVE.BITCOUNTOP sees all of its keys as of one commit. The missing keys in the middle make it take longer.
 func TestBitCountOp_bitsMeanwhile(t *testing.T) {
 	db := open(t, vfs.NewMem())
-	stop := make(chan struct{})
-	var writer sync.WaitGroup
-	writer.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default: // last has the bit whenever first has it
-				setBits(t, db, "last", true, 0)
-				setBits(t, db, "first", true, 0)
-				setBits(t, db, "first", false, 0)
-				setBits(t, db, "last", false, 0)
-			}
-		}
+	meanwhile(t, func() { // last has the bit whenever first has it
+		setBits(t, db, "last", true, 0)
+		setBits(t, db, "first", true, 0)
+		setBits(t, db, "first", false, 0)
+		setBits(t, db, "last", false, 0)
 	})
-	defer writer.Wait()
-	defer close(stop)
 	s := module.NewSession(db)
 	line := words("SIEVE.BITCOUNTOP DIFF first " + strings.Repeat("missing ", 300) + "last")
 	for range 200 {

@@ -135,48 +135,45 @@ func (f *field) change(old int64) (now int64, fits bool) {
 	if f.op == fieldSet {
 		base, incr = f.value, 0
 	}
+	add := f.addUnsigned
 	if f.signed {
-		return f.changeSigned(base, incr)
+		add = f.addSigned
 	}
-	return f.changeUnsigned(uint64(base), incr)
+	switch wrapped, limit, out := add(base, incr); {
+	case !out || f.overflow == wrap:
+		return wrapped, true
+	case f.overflow == saturate:
+		return limit, true
+	}
+	return 0, false
 }
 
-func (f *field) changeUnsigned(base uint64, incr int64) (int64, bool) {
-	most := ^uint64(0) >> (64 - f.width)
-	over := base > most || incr > 0 && uint64(incr) > most-base
-	under := !over && incr < 0 && uint64(-incr) > base
-	if over || under {
-		switch f.overflow {
-		case fail:
-			return 0, false
-		case saturate:
-			if over {
-				return int64(most), true
-			}
-			return 0, true
-		}
+// addUnsigned returns the sum, wrapped around if it is out of the field's range. Then limit is the end of the range that
+// it is beyond.
+func (f *field) addUnsigned(old, incr int64) (wrapped, limit int64, out bool) {
+	base, most := uint64(old), ^uint64(0)>>(64-f.width)
+	wrapped = int64((base + uint64(incr)) & most)
+	switch {
+	case base > most || incr > 0 && uint64(incr) > most-base:
+		return wrapped, int64(most), true
+	case incr < 0 && uint64(-incr) > base:
+		return wrapped, 0, true
 	}
-	return int64((base + uint64(incr)) & most), true
+	return wrapped, 0, false
 }
 
-func (f *field) changeSigned(base, incr int64) (int64, bool) {
+// addSigned is addUnsigned for a signed field.
+func (f *field) addSigned(base, incr int64) (wrapped, limit int64, out bool) {
 	most := int64(^uint64(0) >> (65 - f.width))
 	least := -most - 1
+	wrapped = f.extended(uint64(base+incr) & (^uint64(0) >> (64 - f.width)))
 	// These differences can wrap around. Redis' do, and so a value far below the least can count as too large.
 	up, down := most-base, least-base
-	over := base > most || f.width < 64 && incr > up || base >= 0 && incr > 0 && incr > up
-	under := !over && (base < least || f.width < 64 && incr < down || base < 0 && incr < 0 && incr < down)
-	if over || under {
-		switch f.overflow {
-		case fail:
-			return 0, false
-		case saturate:
-			if over {
-				return most, true
-			}
-			return least, true
-		}
+	switch {
+	case base > most || f.width < 64 && incr > up || base >= 0 && incr > 0 && incr > up:
+		return wrapped, most, true
+	case base < least || f.width < 64 && incr < down || base < 0 && incr < 0 && incr < down:
+		return wrapped, least, true
 	}
-	v := uint64(base+incr) & (^uint64(0) >> (64 - f.width))
-	return f.extended(v), true
+	return wrapped, 0, false
 }

@@ -128,22 +128,10 @@ func readString(c *module.Call, f func(value []byte) reply.Reply) reply.Reply {
 	return f(value)
 }
 
-// readPart answers a command about a part of a single string. It does not copy the rest of a large string.
-func readPart(c *module.Call, f func(*bitmapext.String) (reply.Reply, error)) reply.Reply {
-	var answer reply.Reply
-	err := c.Read(func(r kv.Reader) error {
-		return bitmapext.Look(r, c.Args[0], func(s *bitmapext.String) (err error) { answer, err = f(s); return err })
-	})
-	if err != nil {
-		return module.ErrorReply(err)
-	}
-	return answer
-}
-
 func get(c *module.Call) reply.Reply { return readString(c, bulk) }
 
 func strlen(c *module.Call) reply.Reply {
-	return readPart(c, func(s *bitmapext.String) (reply.Reply, error) { return reply.Int(int64(s.Len())), nil })
+	return bitmapext.Answer(c, func(s *bitmapext.String) (reply.Reply, error) { return reply.Int(int64(s.Len())), nil })
 }
 
 func getRange(c *module.Call) reply.Reply {
@@ -152,7 +140,7 @@ func getRange(c *module.Call) reply.Reply {
 	if !ok1 || !ok2 {
 		return module.ErrorReply(kv.ErrNotInteger)
 	}
-	return readPart(c, func(s *bitmapext.String) (reply.Reply, error) {
+	return bitmapext.Answer(c, func(s *bitmapext.String) (reply.Reply, error) {
 		from, end := text.Range(s.Len(), start, end)
 		if err := c.Charge(int(end - from)); err != nil {
 			return reply.Nil, err

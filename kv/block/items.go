@@ -45,13 +45,27 @@ func appendShorter(dst []byte, layout *probe.Layout, blk uint64, hashes []uint64
 	if preferItems(layout, len(hashes), ones) {
 		return AppendItemsOperand(dst, layout, blk, hashes)
 	}
-	all := (*scratch)[:0]
-	for _, h := range hashes {
-		all = layout.AppendProbes(all, h)
+	*scratch = appendBits((*scratch)[:0], layout, hashes)
+	return AppendBitsOperand(dst, *scratch)
+}
+
+// appendBits appends the positions of the bits that items set, ascending. Sorting many positions takes several times as
+// long as setting them in a block and looking for them there.
+func appendBits(positions []uint16, layout *probe.Layout, hashes []uint64) []uint16 {
+	const many = 128
+	if len(hashes)*int(layout.Hashes) < many {
+		for _, h := range hashes {
+			positions = layout.AppendProbes(positions, h)
+		}
+		slices.Sort(positions)
+		return slices.Compact(positions)
 	}
-	*scratch = all
-	slices.Sort(all)
-	return AppendBitsOperand(dst, slices.Compact(all))
+	var words [MaxWords]uint64
+	for _, h := range hashes {
+		layout.Set(words[:], h)
+	}
+	set := BitSet{words: words[:layout.Lines*LineWords]}
+	return set.AppendTo(positions)
 }
 
 // preferItems reports whether items are stored as they are, and not as the bits that they set, of which the block does

@@ -167,7 +167,7 @@ func (s *stager) addAll(h *handle, items []scalableext.BatchItem, answers []bool
 	looked := 0  // items before which GivenUp was asked
 	touched := 0 // items whose memory was touched
 	for start := 0; start < len(items); {
-		if start >= touched && len(items) <= fewTouched {
+		if start >= touched && uint64(len(items)) <= max(fewTouched, newest.layout.Blocks*fewPerBlock) {
 			touched = min(start+group, len(items))
 			s.touchMemory(items[start:touched])
 		}
@@ -200,9 +200,12 @@ func (s *stager) addAll(h *handle, items []scalableext.BatchItem, answers []bool
 	return nil
 }
 
-// fewTouched is the number of items above which most blocks have so many that the memory of one item after the other
-// need not be waited for.
-const fewTouched = 4096
+// fewTouched is the number of items, and fewPerBlock the number for each block, above which most blocks have so many that
+// the memory of one item after the other need not be waited for.
+const (
+	fewTouched  = 4096
+	fewPerBlock = 8
+)
 
 // touchMemory loads a word of each item's line, as filter.touchMemory does.
 func (s *stager) touchMemory(items []scalableext.BatchItem) {

@@ -97,13 +97,8 @@ func (w *Writer) build() error {
 			w.scratch = storage.SetCounters(w.batch, w.scratch, storage.LayerCounters{Layer: s.layer.stored(), Values: s.counters})
 		}
 	}
-	return w.db.checkSize(w.batch)
+	return storage.RefuseSize(storage.CommitSize(w.batch), w.db.MaxCommit())
 }
-
-// checkSize refuses a batch that is too large.
-func (db *DB) checkSize(batch *storage.Batch) error { return db.refuseSize(storage.CommitSize(batch)) }
-
-func (db *DB) refuseSize(size int) error { return storage.RefuseSize(size, db.MaxCommit()) }
 
 // stageBits adds the operand of each block that has staged bits to the batch.
 func (w *Writer) stageBits() {
@@ -145,7 +140,7 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 	defer finishVersions(w.startVersions(p))
 	w.beginStrings()
 	kept := false
-	defer func() { w.endStrings(kept) }()
+	defer func() { w.endStrings(kept, true) }()
 	db.pauseAt("commit: started")
 
 	receipt, err := db.store.Commit(w.batch, ownSync)
@@ -172,7 +167,7 @@ func (w *Writer) apply(ownSync bool) (storage.Receipt, error) {
 }
 
 // beginStrings tells the strings in memory what the commit changes, and endStrings what Pebble has now. Known is false
-// if the commit failed.
+// if the commit failed, applied is false if it was not tried.
 func (w *Writer) beginStrings() {
 	if w.flush {
 		w.db.strings.BeginAll()
@@ -185,16 +180,19 @@ func (w *Writer) beginStrings() {
 	}
 }
 
-func (w *Writer) endStrings(known bool) {
+func (w *Writer) endStrings(known, applied bool) {
 	if w.flush {
 		w.db.strings.EndAll(known)
 	}
 	for i := range w.staged {
 		if v := &w.staged[i]; v.changed {
-			now := hot.Change{Had: v.stored != nil, Has: v.object != nil}
+			o := v.stored
+			if applied {
+				o = v.object
+			}
+			now := hot.Change{Had: v.stored != nil, Has: o != nil}
 			if now.Has {
-				h := v.object.header
-				now.Value, now.Expiry, now.Keep = h.Params, h.Expiry, keepsInMemory(h)
+				now.Value, now.Expiry, now.Keep = o.header.Params, o.header.Expiry, keepsInMemory(o.header)
 			}
 			key := []byte(v.key)
 			w.db.strings.End(w.db.hash(key), key, now, known)

@@ -42,7 +42,7 @@ var (
 	// (Options.BallastSize) is used up, they are refused too.
 	ErrNoSpace = errors.New("kv: disk is full, writes are refused")
 
-	// ErrBusy is returned by a write or a ReadLocked that has waited for Options.MaxIdleTransaction while a
+	// ErrBusy is returned by a write that has waited for Options.MaxIdleTransaction while a
 	// transaction that was not used kept it waiting. Nothing was written.
 	ErrBusy = errors.New("kv: a transaction keeps all other writes waiting")
 

@@ -167,12 +167,7 @@ func (db *DB) Opened(key []byte) *Object {
 }
 
 // openObject returns the object that is open under a key, nil if none is.
-func (db *DB) openObject(key string) *Object {
-	sh := db.shardOf(key)
-	sh.mu.RLock()
-	defer sh.mu.RUnlock()
-	return sh.objects[key]
-}
+func (db *DB) openObject(key string) *Object { return db.Opened([]byte(key)) }
 
 // open reads the header of a key and puts the object into the map. The caller holds apply, shared.
 func (db *DB) open(sh *shard, key []byte) (o *Object, opened bool, err error) {

@@ -246,7 +246,7 @@ func TestSlots_lookupDuringCommit(t *testing.T) {
 				if _, err := f.MayContainString("old"); err != nil {
 					t.Fatal(err)
 				}
-				applied, waiting := s.next("commit: applied"), s.next("read locked: waiting")
+				applied, waiting := s.next("commit: applied"), s.next("apply: wanted")
 				adding := s.begin(func() error { _, err := f.AddString("new"); return err })
 				adding.reaches(applied)
 				item, copies := "new", 1 // which memory does not have yet

@@ -2,7 +2,6 @@ package kv
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -272,25 +271,4 @@ func finishVersions(odd []*atomic.Uint32) {
 	for _, v := range odd {
 		v.Add(1)
 	}
-}
-
-// ReadLocked is Read with the write lock of a key held, so that no commit changes the key meanwhile. It is for a
-// lookup under which blocks have changed several times. It waits for the key's writer.
-func (db *DB) ReadLocked(key []byte, look func(Reader) error) error {
-	if err := db.enter(); err != nil {
-		return err
-	}
-	defer db.exit()
-	db.pauseAt("read locked: waiting")
-	if db.inside() {
-		return db.Read(look) // the transaction that holds the gate is the caller's, so no other commit is applied
-	}
-	lock := db.keyLock(key)
-	lock.Lock()
-	defer lock.Unlock()
-	if err := db.passGate(context.Background(), false); err != nil {
-		return err
-	}
-	defer db.gate.RUnlock()
-	return db.Read(look)
 }

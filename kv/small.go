@@ -1,17 +1,33 @@
 package kv
 
-import "github.com/sievekv/sievekv/kv/storage"
+import (
+	"encoding/binary"
 
-// Small commits only set a few bits of one object, and do not wait for the disk. They are pending at first, and go to
-// Pebble many at a time: see package storage. A small commit is applied to the cache like any other.
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
+)
+
+// A small commit sets bits of one object, or a short string that does not expire, and does not wait for the disk. It is
+// pending at first, and goes to Pebble together with others: see package storage. It is applied to the cache like any
+// other.
 
 // small reports whether the commit is small.
 func (w *Writer) small() bool {
-	return w.level != Always && w.gate == gateShared && 0 < w.bitCount && w.bitCount <= storage.MaxSmallBits &&
-		len(w.staged) == 1 && w.staged[0].object != nil && !w.staged[0].changed && w.batch.Empty() &&
-		!w.sequence && !w.unseen && !w.flush && w.db.opts.flushAfter >= 0 &&
-		len(w.slots)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) == 0
+	if w.level == Always || w.gate != gateShared || len(w.staged) != 1 || w.staged[0].object == nil || !w.batch.Empty() ||
+		w.sequence || w.unseen || w.flush || w.db.opts.flushAfter < 0 ||
+		len(w.slots)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) > 0 {
+		return false
+	}
+	if v := &w.staged[0]; v.changed {
+		h := v.object.header
+		return keepsInMemory(h) && h.Expiry == 0 && len(v.key)+len(h.Params) <= maxSmallString && len(w.layers) == 0 &&
+			(v.stored == nil || v.stored.inline() && v.stored.header.Expiry == 0) && v.damage == nil
+	}
+	return w.bitCount > 0
 }
+
+// maxSmallString is the most bytes of a string that is pending, with its key.
+const maxSmallString = 1 << 10
 
 // commitSmall makes a small commit pending and applies it to the cache. It reports false if there was no room; then
 // the caller commits in the ordinary way.
@@ -33,14 +49,16 @@ func (w *Writer) commitSmall() bool {
 }
 
 func (w *Writer) appendSmall(o *Object) (appended, full bool) {
-	db := w.db
+	db, c := w.db, w.smallCommit()
 	db.apply.RLock()
 	defer db.apply.RUnlock()
 	touched := w.stripes()
 	db.startStripes(touched)
 	defer db.finishStripes(touched)
+	w.beginStrings()
+	defer func() { w.endStrings(true, appended) }()
 	db.pauseAt("commit: started")
-	appended, full = db.store.Append(w.smallCommit(), &o.changed)
+	appended, full = db.store.Append(c, &o.changed)
 	if !appended {
 		return false, false
 	}
@@ -48,7 +66,7 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 	p := &w.applier
 	p.db, p.last = db, o.changed.Load()
 	p.add(o)
-	for _, b := range w.little.Blocks {
+	for _, b := range c.Blocks {
 		p.patch(b.Layer.Object, b.Layer.Number, b.Block, func(_ *Object, words []uint64) error { return b.Bits.Patch(words) })
 	}
 	for i := range w.layers {
@@ -56,14 +74,18 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 			s.layer.setCounters(s.counters)
 		}
 	}
+	if len(c.Records) > 1 {
+		p.keyCount(c.Records[1].Key, c.Records[1].Value, storage.KindSet)
+	}
 	w.tellWatches()
 	return true, full
 }
 
-// smallCommit returns what is staged, in memory that the writer keeps.
+// smallCommit returns what is staged, in memory that the writer keeps. Records are the header of a string, and the
+// number of keys if its key is new.
 func (w *Writer) smallCommit() *storage.SmallCommit {
 	c := &w.little
-	c.Blocks, c.Counters = c.Blocks[:0], c.Counters[:0]
+	c.Blocks, c.Counters, c.Records = c.Blocks[:0], c.Counters[:0], c.Records[:0]
 	for i := range w.bits {
 		b := &w.bits[i]
 		c.Blocks = append(c.Blocks, storage.BlockBits{Layer: w.layers[b.ordinal].layer.stored(), Block: b.blk, Bits: &b.BitSet})
@@ -71,6 +93,16 @@ func (w *Writer) smallCommit() *storage.SmallCommit {
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {
 			c.Counters = append(c.Counters, storage.LayerCounters{Layer: s.layer.stored(), Values: s.counters})
+		}
+	}
+	if v := &w.staged[0]; v.changed {
+		key := w.db.headerKey(w.scratch[:0], []byte(v.key))
+		w.scratch = format.AppendHeader(key, v.object.header)
+		c.Records = append(c.Records, storage.Record{Key: w.scratch[:len(key)], Value: w.scratch[len(key):]})
+		if v.stored == nil {
+			group := w.db.keyLockIndex([]byte(v.key))
+			n := binary.AppendUvarint(nil, w.db.groups[group].Load()+1)
+			c.Records = append(c.Records, storage.Record{Key: format.AppendKeyCountKey(nil, group), Value: n})
 		}
 	}
 	return c

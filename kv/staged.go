@@ -307,7 +307,7 @@ func (w *Writer) sift() {
 func (w *Writer) fits() error {
 	if w.tooLarge == nil && w.unmeasured >= w.db.MaxCommit()/2 {
 		w.unmeasured = 0
-		w.tooLarge = w.db.refuseSize(w.leastSize())
+		w.tooLarge = storage.RefuseSize(w.leastSize(), w.db.MaxCommit())
 	}
 	return w.tooLarge
 }

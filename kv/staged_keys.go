@@ -174,11 +174,8 @@ func (w *Writer) stageKeys() {
 			continue
 		}
 		key := []byte(v.key)
-		if v.stored != nil {
-			w.sequence = w.sequence || !v.stored.inline()
-		}
+		w.sequence = w.sequence || v.stored != nil && !v.stored.inline() || v.object != nil && !v.object.inline()
 		if v.object != nil {
-			w.sequence = w.sequence || !v.object.inline()
 			w.set(w.db.headerKey(w.scratch[:0], key), format.AppendHeader(nil, v.object.header))
 		} else {
 			w.delete(w.db.headerKey(w.scratch[:0], key))

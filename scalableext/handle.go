@@ -149,23 +149,18 @@ func (h *Handle[F]) writeItems(level kv.Durability, stage func(*kv.Writer) (int,
 // the filter was closed.
 var ErrMoved = errors.New("scalableext: blocks changed during a lookup")
 
-// tries is how often a lookup runs before it waits for the key's writer.
+// tries is how often a lookup runs before it reads a snapshot.
 const tries = 3
 
 // readSteady is Read for a lookup that returns ErrMoved if blocks changed while it read them, or if the filter was
-// closed. It repeats the lookup, finally while no commit to the key runs. Then the filter can only be closed if the
-// caller is inside a transaction's function, as the transaction has the gate in place of the key's lock.
+// closed. It repeats the lookup, finally on a snapshot, which no commit changes.
 func (h *Handle[F]) readSteady(look func(kv.Reader) error) error {
 	for range tries {
 		if err := h.Read(look); !errors.Is(err, ErrMoved) {
 			return err
 		}
 	}
-	for {
-		if err := h.DB.ReadLocked(h.Key, look); !errors.Is(err, ErrMoved) {
-			return err
-		}
-	}
+	return h.DB.ReadWith(kv.ReadOptions{Long: true}, look)
 }
 
 // maxBatch is the most that BatchSize returns. chainBytes is the most that a filter takes of a commit, besides its key,
@@ -211,7 +206,7 @@ func (h *Handle[F]) Find(r kv.Reader) (*F, error) {
 		return nil, err
 	}
 	f, err := kv.As[*F](h.Key, o)
-	if err == nil && h.Tx == nil {
+	if err == nil && !r.Fixed() { // no commit changes what a snapshot finds
 		h.Current.Store(f)
 	}
 	return f, err

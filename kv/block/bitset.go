@@ -110,6 +110,9 @@ func (s *BitSet) AppendOperand(dst []byte, blk uint64, scratch *[]uint16) []byte
 
 // Patch sets the bits in a block in memory, as the function Patch does. Its error is always nil.
 func (s *BitSet) Patch(words []uint64) error {
+	if s.HasItems() {
+		s.layout.Fetch((*probe.Line)(words), s.items) // a word that is set makes the processor wait for all memory
+	}
 	var probes [probe.MaxHashes]uint16
 	for _, h := range s.items {
 		patchBits(words, s.layout.AppendProbes(probes[:0], h))

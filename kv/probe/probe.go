@@ -179,16 +179,16 @@ func (l *Layout) Touch(first *Line, rest uint64) uint64 {
 // TestAll sets found[i] to what Test answers for the item with hash hashes[i]. All items must be in the block that begins
 // with first. It reads the block's memory ahead: one item after the other would wait for each of its lines.
 func (l *Layout) TestAll(first *Line, hashes []uint64, found []bool) {
-	l.fetch(first, hashes)
+	l.Fetch(first, hashes)
 	for i, h := range hashes {
 		_, rest := l.Block(h)
 		found[i] = l.Test(first, rest, h)
 	}
 }
 
-// fetch loads a word of each line that items may need, so that the processor waits for all of them at the same time.
+// Fetch loads a word of each line that items may need, so that the processor waits for all of them at the same time.
 // Unless the items are few, these are all lines of the block: memory is read several times as fast in order.
-func (l *Layout) fetch(first *Line, hashes []uint64) {
+func (l *Layout) Fetch(first *Line, hashes []uint64) {
 	if !l.needMany(len(hashes)) {
 		for _, h := range hashes {
 			_, rest := l.Block(h)

@@ -227,6 +227,31 @@ func TestAppend_manyItems(t *testing.T) {
 	}
 }
 
+// A commit that sets many bits of one block is not pending, be they kept as positions or not.
+func TestAppend_manyBits(t *testing.T) {
+	s, err := Open("store", Options{
+		FS: vfs.NewMem(), InMemory: true, TableCacheSize: 1 << 20, MemTableSize: 32 << 20,
+		Logger: slog.New(slog.DiscardHandler), Failed: func(error) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, MaxSmallBits, MaxSmallBits + 1, 3 * MaxSmallBits} {
+		var bits block.BitSet
+		for p := range n {
+			bits.Add(uint16(p))
+		}
+		c := SmallCommit{Blocks: []BlockBits{{Layer: Layer{Object: 1}, Bits: &bits}}}
+		if appended, _ := s.Append(&c, new(atomic.Uint64)); appended != (n <= MaxSmallBits) {
+			t.Errorf("a commit of %d bits is pending: %t", n, appended)
+		}
+	}
+	s.End(func() bool { return false })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A lookup that began with a larger layer of the same number finds no items in blocks that the layer has no more.
 func TestGroup_largerLayer(t *testing.T) {
 	layout, err := probe.NewLayout(4, 16, 6, 1)

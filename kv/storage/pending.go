@@ -15,10 +15,11 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// Group commit. A small commit sets a few bits of one object and does not wait for the disk. It is pending at first:
-// it is kept in memory, and flushed to Pebble together with others. A group of commits becomes one Pebble batch, with
-// one operand for each block and one record for each layer's counters. That costs a fraction of a batch for each
-// commit.
+// Group commit. A small commit sets bits of one object, those of items or a few, or a few records. It does not wait for
+// the disk. It is pending at first: it is kept in memory, and flushed to Pebble together with others. A group of commits
+// becomes one Pebble batch, with one operand for each block and one record for each layer's counters, in the order of
+// their keys. That costs a fraction of a batch for each commit: most of the time of a batch is that Pebble looks for the
+// places of its keys in the memtable, and they are near each other if there are many.
 //
 // The store is what Pebble has and what is pending. Wherever another comment says that a commit is applied, a pending
 // commit counts as applied. Seen from the engine, a commit becomes pending after the stripes' started went up, and
@@ -26,7 +27,7 @@ import (
 //
 //   - Block and Get look at what is pending first, and read from Pebble then. If a commit has been flushed by the
 //     first step, the second step finds it in Pebble.
-//   - Every other read of bits or counters flushes first.
+//   - Every other read of what may be pending flushes first.
 //   - Every commit flushes first. So what was pending before a commit is in the log before it, and a crash leaves a
 //     prefix of the commits, as it does without group commit.
 //   - A snapshot flushes first. If it is made while no commit is under way, it has every commit.
@@ -38,8 +39,8 @@ import (
 const (
 	// When ManyPending commits are pending, the last of them asks its caller to flush, unless a flush is under way.
 	// MaxPending is the most that can be pending: then a commit is not made pending, but goes to Pebble by itself.
-	ManyPending = 4096
-	MaxPending  = 8192
+	ManyPending = 1 << 14
+	MaxPending  = 1 << 15
 
 	// defaultFlushAfter is the default of Options.FlushAfter.
 	defaultFlushAfter = 50 * time.Millisecond
@@ -51,8 +52,8 @@ const (
 	MaxSmallBits     = block.MaxFew
 	maxPendingBits   = 16384
 	maxPendingLayers = 32
-	manyPendingItems = 1 << 15
-	maxPendingItems  = 1 << 17
+	manyPendingItems = 1 << 17
+	maxPendingItems  = 1 << 18
 )
 
 // Layer names a layer of an object.
@@ -64,6 +65,7 @@ type Layer struct{ Object, Number uint64 }
 type SmallCommit struct {
 	Blocks   []BlockBits
 	Counters []LayerCounters
+	Records  []Record
 
 	bits, items, layers int // see measure
 }
@@ -86,6 +88,8 @@ type pending struct {
 	added   atomic.Uint64 // how many commits have become pending; written with mu held
 	flushed atomic.Uint64 // how many of them are in Pebble; written with flushes held
 
+	recorded atomic.Int64 // how many records are pending; written with mu held
+
 	mu       sync.Mutex
 	filling  group // guarded by mu
 	flushing group // what is being flushed; written with both flushes and mu held, read with either held
@@ -103,6 +107,7 @@ type group struct {
 	layers  []Layer         // the layers with bits; an index here is the layer's ordinal
 	items   itemIndex       // items that set bits
 	counts  []LayerCounters // the newest of each layer
+	records recordIndex
 }
 
 // ordinalShift leaves room for a block and a position below the ordinal.
@@ -112,15 +117,14 @@ const ordinalShift = format.BlockBits + 16
 // itself. Changed is raised to the commit's number before any goroutine can read the commit. Full asks the caller to
 // call FlushSome once it holds no lock.
 func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full bool) {
-	p := &s.pending
+	p, size, most := &s.pending, c.measure(), MaxCommit(s.opts.MemTableSize)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	to := &p.filling
-	most := MaxCommit(s.opts.MemTableSize)
-	size := c.measure()
+	size += to.newCounts(c) * (perSmall + format.NumCounters*binary.MaxVarintLen64)
 	itemsSize := to.items.sizeWith(c)
 	if to.commits >= MaxPending || to.size+size+itemsSize > most ||
-		len(to.bits)+c.bits > maxPendingBits || len(to.layers)+c.layers > maxPendingLayers ||
+		c.bits > MaxSmallBits || len(to.bits)+c.bits > maxPendingBits || len(to.layers)+c.layers > maxPendingLayers ||
 		len(to.items.hashes)+c.items > maxPendingItems || len(to.items.layers)+c.layers > maxPendingLayers {
 		return false, false
 	}
@@ -130,7 +134,7 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 		default:
 		}
 	}
-	to.add(c)
+	p.recorded.Add(int64(to.add(c)))
 	to.commits++
 	to.size += size
 	to.items.size = itemsSize
@@ -142,26 +146,45 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 }
 
 // measure counts the bits, the items, and the layers that have some. It returns an upper bound of what the commit adds
-// to a batch, without items.
-func (c *SmallCommit) measure() int {
-	const perBlock = PerEntry + 48 // keys and lengths
-	const perBit = 4               // of an operand: see block.AppendBitsOperand
+// to a batch, without items and counters.
+func (c *SmallCommit) measure() (size int) {
+	const perBit = 4 // of an operand: see block.AppendBitsOperand
 	c.bits, c.items, c.layers = 0, 0, 0
-	blocks := 0
 	for i := range c.Blocks {
 		c.items += c.Blocks[i].items()
-		if n := len(c.Blocks[i].Bits.Few()); n > 0 {
-			c.bits += n
-			blocks++
+		if b := c.Blocks[i].Bits; !b.HasItems() {
+			c.bits += b.Len()
+			size += perSmall + b.Len()*perBit
 		}
 		if i == 0 || c.Blocks[i].Layer != c.Blocks[i-1].Layer {
 			c.layers++
 		}
 	}
-	return blocks*perBlock + c.bits*perBit + len(c.Counters)*(perBlock+format.NumCounters*binary.MaxVarintLen64)
+	for _, r := range c.Records {
+		size += perSmall + len(r.Key) + len(r.Value)
+	}
+	return size
 }
 
-func (g *group) add(c *SmallCommit) {
+// perSmall is an upper bound of what an entry takes in a batch, with the key of a block or of counters, and lengths.
+const perSmall = PerEntry + 48
+
+// newCounts returns of how many layers the group has no counters and the commit has some.
+func (g *group) newCounts(c *SmallCommit) (n int) {
+	for i := range c.Counters {
+		if g.indexOfCounts(c.Counters[i].Layer) < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (g *group) indexOfCounts(l Layer) int {
+	return slices.IndexFunc(g.counts, func(old LayerCounters) bool { return old.Layer == l })
+}
+
+// add adds a commit, and returns how many records have keys that the group did not have.
+func (g *group) add(c *SmallCommit) (recorded int) {
 	for i := range c.Blocks {
 		b := &c.Blocks[i]
 		if b.Bits.HasItems() {
@@ -174,13 +197,19 @@ func (g *group) add(c *SmallCommit) {
 		}
 	}
 	for _, c := range c.Counters {
-		i := slices.IndexFunc(g.counts, func(old LayerCounters) bool { return old.Layer == c.Layer })
+		i := g.indexOfCounts(c.Layer)
 		if i < 0 {
 			g.counts = append(g.counts, c)
 		} else {
 			g.counts[i] = c
 		}
 	}
+	for _, r := range c.Records {
+		if g.records.set(r) {
+			recorded++
+		}
+	}
+	return recorded
 }
 
 // ordinal returns the ordinal of a layer. It adds the layer if the group does not have it yet.
@@ -195,7 +224,8 @@ func (g *group) ordinal(l Layer) int {
 
 func (g *group) reset() {
 	g.items.reset()
-	*g = group{bits: g.bits[:0], layers: g.layers[:0], items: g.items, counts: g.counts[:0]}
+	g.records.reset()
+	*g = group{bits: g.bits[:0], layers: g.layers[:0], items: g.items, counts: g.counts[:0], records: g.records}
 }
 
 // none reports whether nothing is pending.
@@ -232,7 +262,7 @@ func (p *pending) counters(l Layer) (values [format.NumCounters]uint64, found bo
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, from := range []*group{&p.flushing, &p.filling} { // the later one wins
-		if i := slices.IndexFunc(from.counts, func(c LayerCounters) bool { return c.Layer == l }); i >= 0 {
+		if i := from.indexOfCounts(l); i >= 0 {
 			values, found = from.counts[i].Values, true
 		}
 	}
@@ -274,6 +304,7 @@ func (s *Store) flushLocked() {
 	}
 	s.pauseAt("flush: applied")
 	p.mu.Lock()
+	p.recorded.Add(-int64(len(p.flushing.records.entries)))
 	p.flushing.reset()
 	p.mu.Unlock()
 	p.flushed.Store(upTo)
@@ -300,6 +331,7 @@ type flushScratch struct {
 	hashes    []uint64
 	positions []uint16
 	record    []byte
+	order     []int32
 }
 
 // build adds a group to a batch: one operand for each block with bits, one for each block with items, and the counters.
@@ -324,6 +356,7 @@ func (s *flushScratch) build(batch *pebble.Batch, from *group) {
 	for i := range from.counts {
 		s.record = SetCounters(batch, s.record, from.counts[i])
 	}
+	s.order = from.records.build(batch, s.order)
 }
 
 // SetCounters adds the record of a layer's counters to a batch. It builds the record in scratch, and returns scratch,

@@ -239,6 +239,9 @@ func (s *Store) Numbers() (last, durable uint64) {
 
 // Get implements Reader. The answer includes what is pending.
 func (s *Store) Get(key []byte) ([]byte, io.Closer, error) {
+	if value, found := s.pending.record(key); found { // before Pebble is asked, see pending.go
+		return value, io.NopCloser(nil), nil
+	}
 	if len(key) > 0 && key[0] == format.TagObject {
 		k, err := format.DecodeObjectKey(key)
 		switch {
@@ -267,7 +270,7 @@ func (s *Store) Block(l Layer, blk uint64) (value []byte, closer io.Closer, bits
 
 // NewIterWithContext implements Reader.
 func (s *Store) NewIterWithContext(ctx context.Context, o *IterOptions) (*Iterator, error) {
-	if mayBePending(o) {
+	if s.pending.recorded.Load() > 0 || mayBePending(o) {
 		s.Flush()
 	}
 	return s.disk.NewIterWithContext(ctx, o)
@@ -292,6 +295,9 @@ func (s *Store) Snapshot() (*Snapshot, uint64) {
 // Keys returns a snapshot without what is pending. So it does not wait for a flush, and not for Pebble when that
 // makes commits wait. The bits and counters of layers cannot be read from it.
 func (s *Store) Keys() (keys Reader, done func()) {
+	if s.pending.recorded.Load() > 0 {
+		s.Flush()
+	}
 	snap := s.disk.NewSnapshot()
 	return keysOnly{snap}, func() { _ = snap.Close() } // closing fails only for a snapshot closed before
 }

@@ -58,5 +58,5 @@ var hot = []mutation{
 		"	if w.flush {\n		w.db.strings.BeginAll()\n	}\n", ""}, {"kv/commit.go",
 		"	if w.flush {\n		w.db.strings.EndAll(known)\n	}\n", ""}}},
 	{name: "a commit leaves the old string in memory", pkg: "./kv", tests: "^TestStrings_cached$", edits: []edit{{"kv/commit.go",
-		"now.Value, now.Expiry, now.Keep = h.Params, h.Expiry, keepsInMemory(h)", "now.Value, now.Expiry, now.Keep = v.object.header.Params[:1], h.Expiry, keepsInMemory(h)"}}},
+		"now.Value, now.Expiry, now.Keep = o.header.Params, ", "now.Value, now.Expiry, now.Keep = o.header.Params[:1], "}}},
 }

@@ -21,7 +21,7 @@ func (w *Writer) small() bool {
 	if v := &w.staged[0]; v.changed {
 		h := v.object.header
 		return keepsInMemory(h) && h.Expiry == 0 && len(v.key)+len(h.Params) <= maxSmallString && len(w.layers) == 0 &&
-			(v.stored == nil || v.stored.inline() && v.stored.header.Expiry == 0) && v.damage == nil
+			(v.stored == nil || v.stored.header.Expiry == 0) && v.damage == nil
 	}
 	return w.bitCount > 0
 }

@@ -56,6 +56,7 @@ type conn struct {
 	replyBytes   int       // of the reply that is being made
 	partialSince time.Time // when the first byte of an incomplete command came; zero if there is none
 
+	clock    time.Time     // when the last command ended; zero if the connection has waited since
 	use      use           // of the processor
 	turn     *turn         // nil if it has none
 	lastTurn time.Duration // how long the last turn took
@@ -258,6 +259,7 @@ func (c *conn) readUntil(deadline time.Time) (int, error) {
 // connection goes on.
 func (c *conn) runBuffered() bool {
 	ran := false
+	c.clock = time.Time{}
 	c.in.SetLimits(c.commandLimits())
 	defer c.endTurn()
 	for !c.ended {
@@ -334,12 +336,18 @@ func (c *conn) execute(words [][]byte) {
 		c.answer(reply.Error("NOAUTH Authentication required."))
 		return
 	}
-	c.noteCommand(cmd, words)
+	begin := c.clock
+	if begin.IsZero() { // else the command begins when the one before ended: asking for the time is slow
+		begin = time.Now()
+	}
+	c.noteCommand(cmd, words, begin)
 	if !c.acquireLarge(cmd, words) {
 		c.answer(module.ErrorReply(c.server.ctx.Err()))
 		return
 	}
-	begin := time.Now()
+	if c.acquired != nil { // it may have waited
+		begin = time.Now()
+	}
 	c.chooseLevel(cmd)
 	start := len(c.out)
 	c.executing = cmd != nil && cmd.Name == "EXEC"
@@ -367,6 +375,7 @@ func (c *conn) execute(words [][]byte) {
 	c.noteUse(now, cmd, len(words), len(c.out)-start, took)
 	c.server.stats.count(cmd, len(words), took, r)
 	c.server.slow.add(c, cmd, words, begin, took)
+	c.clock = now
 }
 
 // runCharged runs a command if there is memory for it.
@@ -510,6 +519,7 @@ func (c *conn) flush() bool {
 		return !c.killed.Load()
 	}
 	c.endTurn() // the disk and the client may be slow
+	c.clock = time.Time{}
 	if c.unsettled {
 		if err := c.server.db.Sync(); err != nil {
 			c.replaceWrites(module.ErrorReply(err))
@@ -595,7 +605,7 @@ func (c *conn) end() {
 }
 
 // noteCommand notes what CLIENT LIST shows.
-func (c *conn) noteCommand(cmd *module.Command, words [][]byte) {
+func (c *conn) noteCommand(cmd *module.Command, words [][]byte, now time.Time) {
 	name := "NULL"
 	if cmd != nil {
 		name = cmd.LowerName()
@@ -608,7 +618,7 @@ func (c *conn) noteCommand(cmd *module.Command, words [][]byte) {
 		n = -1
 	}
 	c.about.mu.Lock()
-	c.about.command, c.about.lastActive, c.about.queued = name, time.Now(), n
+	c.about.command, c.about.lastActive, c.about.queued = name, now, n
 	c.about.in, c.about.out = c.in.Size(), cap(c.out)
 	c.about.mu.Unlock()
 }

@@ -168,6 +168,7 @@ func (c *conn) awaitTurn() (ok bool) {
 		return true
 	}
 	began := time.Now()
+	c.clock = time.Time{}
 	admission := c.server.admission
 	if c.takesLong() {
 		admission = c.server.longAdmission

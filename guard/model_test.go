@@ -98,6 +98,7 @@ type model struct {
 	opts guard.Options
 	out  *outside // nil if the cache is in the store
 	in   bool     // the rows are in the store
+	lazy bool     // the store does not sync by itself
 
 	disk *kvtest.Disk
 	db   *sievekv.DB
@@ -127,6 +128,7 @@ func newModel(t *testing.T, seed uint64) *model {
 		versions: make(map[string][]version), floors: make(map[string]int),
 	}
 	m.in = m.rng.IntN(2) == 0
+	m.lazy = !m.in && m.rng.IntN(2) == 0
 	if m.rng.IntN(3) == 0 {
 		m.out = newOutside()
 		m.opts.Cache = m.out
@@ -157,7 +159,11 @@ func newModel(t *testing.T, seed uint64) *model {
 
 func (m *model) open() {
 	m.Helper()
-	db, err := sievekv.Open("/store", &sievekv.Options{FS: m.disk, BallastSize: -1, MinFreeSpace: -1, Logger: quiet, CacheSize: 1 << 20, MemTableSize: 1 << 20})
+	o := &sievekv.Options{FS: m.disk, BallastSize: -1, MinFreeSpace: -1, Logger: quiet, CacheSize: 1 << 20, MemTableSize: 1 << 20}
+	if m.lazy {
+		o.Durability = sievekv.NoSync
+	}
+	db, err := sievekv.Open("/store", o)
 	if err != nil {
 		m.Fatal(err)
 	}

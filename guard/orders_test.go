@@ -269,6 +269,59 @@ func TestPutVia_entry(t *testing.T) {
 	})
 }
 
+// Whatever the store's level of durability, the filter has an id before its row is written, and no entry is left. What
+// Rebuild has put in place stays.
+func TestPutVia_crash(t *testing.T) {
+	load := func(context.Context, string) ([]byte, error) { return []byte("2"), nil }
+	o := guard.Options{Empty: true, ErrorRate: exact, Load: load, Logger: quiet}
+	open := func(db *sievekv.DB) *guard.Guard {
+		t.Helper()
+		g, err := guard.New(db, "users", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	for name, run := range map[string]func(g *guard.Guard, crash func()) error{
+		"first write": func(g *guard.Guard, crash func()) error {
+			return g.PutVia(t.Context(), "a", []byte("1"), func(context.Context) error { crash(); return nil })
+		},
+		"second write": func(g *guard.Guard, crash func()) error {
+			if err := g.Put(t.Context(), "a", []byte("1"), nil); err != nil {
+				return err
+			}
+			return g.PutVia(t.Context(), "a", []byte("1"), func(context.Context) error { crash(); return nil })
+		},
+		"erase": func(g *guard.Guard, crash func()) error {
+			if err := g.PutVia(t.Context(), "a", []byte("1"), func(context.Context) error { return nil }); err != nil {
+				return err
+			}
+			return g.RemoveVia(t.Context(), "a", func(context.Context) error { crash(); return nil })
+		},
+		"rebuild": func(g *guard.Guard, crash func()) error {
+			defer crash()
+			return g.Rebuild(t.Context(), seqOf("a"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := crashed(t, func(db *sievekv.DB, crash func()) {
+				g := open(db)
+				defer g.Close()
+				if err := run(g, crash); err != nil {
+					t.Error(err)
+				}
+			})
+			g := open(db)
+			defer g.Close()
+			value, err := g.Get(t.Context(), "a")
+			wantResult(t, "a", guard.Result{Value: value, Err: err}, "2")
+			if n := g.Stats().Loads; n != 1 {
+				t.Errorf("%d loads, want 1", n)
+			}
+		})
+	}
+}
+
 // Writes of one id run one after the other, also those that panic; others do not wait for them.
 func TestPut_oneByOne(t *testing.T) {
 	inWorld(t, &guard.Options{Empty: true}, func(w *world) {

@@ -97,6 +97,11 @@ var ofGuard = []mutation{
 	inGuard("the record of an id stays when it is removed", "^TestRemove_lookalikes$", edit{"guard/filter.go",
 		"	_, err = tx.Delete(g.keys.id + id)\n	return err\n", "	return err\n"}),
 
+	inGuard("a row is written before its id in the filter is durable", "^TestPutVia_crash$", edit{"guard/put.go",
+		"g.commit(ctx, g.db.With(sievekv.Always), id, g.addEverywhere, nil, nil)", "g.commit(ctx, g.db, id, g.addEverywhere, nil, nil)"}),
+	inGuard("a row is erased before its entry", "^TestPutVia_crash$|^TestPutVia_entry$", edit{"guard/put.go",
+		"		if err := g.commit(ctx, g.db.With(sievekv.Always), id, keep, nil, nil); err != nil {\n			return err\n		}\n", "		_ = keep\n"}),
+
 	// The filter.
 	inGuard("a filter that cannot be read refuses", "^TestGet_unfiltered$", edit{"guard/guard.go",
 		"	if !maybe {\n", "	if !maybe || err != nil {\n"}),
@@ -137,6 +142,27 @@ var ofGuard = []mutation{
 		"				if err == nil && len(has) == 0 {\n", "				if err == nil && len(has) >= 0 {\n"}),
 	inGuard("Warm loads what is fresh", "^TestWarm$", edit{"guard/rebuild.go",
 		"is != fresh && is != absent {", "is != absent {"}),
+
+	inGuard("a crash takes back the filter that Rebuild has put in place", "^TestPutVia_crash$", edit{"guard/rebuild.go",
+		"	err = g.db.With(sievekv.Always).Update(ctx,", "	err = g.db.Update(ctx,"}),
+
+	// Once.
+	inGuard("Once runs a key whose outcome is unknown", "^TestOnce_", edit{"guard/once.go",
+		"	if !begun {\n		stored, err := db.Get(key)\n", "	if !begun {\n		stored, err := db.Get(key)\n		if string(stored) == \"{}\" {\n			return f(ctx)\n		}\n"}),
+	inGuard("Once runs before its record is durable", "^TestOnce_crash$", edit{"guard/once.go",
+		"return runOnce(context.WithoutCancel(ctx), db.With(sievekv.Always), onceKey(key)", "return runOnce(context.WithoutCancel(ctx), db, onceKey(key)"}),
+	inGuard("Once keeps no record of a run that began", "^TestOnce_", edit{"guard/once.go",
+		"	case errors.Is(err, ErrUnknown):\n", "	case err == context.Canceled:\n"}),
+	inGuard("Once keeps a record of a run that failed", "^TestOnce$", edit{"guard/once.go",
+		"		_, derr := db.Delete(key)\n		return nil, errors.Join(err, derr)\n", "		return nil, err\n"}),
+	inGuard("a caller of Once that gives up ends the run", "^TestOnce_together$", edit{"guard/once.go",
+		"runOnce(context.WithoutCancel(ctx), db", "runOnce(ctx, db"}),
+	inGuard("a caller of Once does not give up", "^TestOnce_together$", edit{"guard/once.go",
+		"	case <-ctx.Done():\n		return answer, ctx.Err()\n	}\n", "	}\n"}),
+	inGuard("an effect is kept without its answer", "^TestOnceTx$", edit{"guard/once.go",
+		"		_, err = tx.SetWith(onceKey(key), record, sievekv.SetOptions{TTL: ttl})\n		return err\n", "		_ = record\n		return nil\n"}),
+	inGuard("an answer of OnceTx is not durable", "^TestOnceTx$", edit{"guard/once.go",
+		"	err = db.With(sievekv.Always).Update(ctx,", "	err = db.Update(ctx,"}),
 
 	// Limits.
 	inGuard("any number of loads run at once", "^TestLimits_atOnce$", edit{"guard/guard.go",

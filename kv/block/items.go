@@ -69,13 +69,14 @@ func appendBits(positions []uint16, layout *probe.Layout, hashes []uint64) []uin
 }
 
 // preferItems reports whether items are stored as they are, and not as the bits that they set, of which the block does
-// not have so many yet. The operand of items may be longer by a quarter: it is made and applied in half the time.
+// not have so many yet. The operand of items may be longer by half than one of positions, and by a quarter than a bitmap:
+// it is made and applied in half the time.
 func preferItems(layout *probe.Layout, items, ones int) bool {
 	lines := int(layout.Lines)
 	if items < lines {
 		ones += items // most are alone in their lines, and a gap takes two bytes
 	}
-	return 4*itemsSize(layout, items) <= 5*min(ones, lines*lineBytes) // a position takes a byte
+	return 4*itemsSize(layout, items) <= min(6*ones, 5*lines*lineBytes) // a position takes a byte
 }
 
 // itemsSize returns the most bytes that an operand of so many items takes.

@@ -9,11 +9,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/sievekv/sievekv/backup"
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -22,6 +24,8 @@ type event struct {
 	Step    *stepEvent // about to be committed
 	Ended   *endEvent
 	Acked   *ackEvent
+	Backup  int    // about to be made; the first is 1
+	Made    int    // this backup was made
 	Now     int64  // the time is about to be this
 	Failure string // what went wrong
 }
@@ -76,7 +80,13 @@ func Child(in io.Reader, out io.Writer) error {
 			w.fail(fmt.Errorf("%w: %w", ErrRefused, err))
 			break
 		}
+		done, backups := make(chan struct{}), sync.WaitGroup{}
+		if rng.IntN(3) == 0 {
+			backups.Go(func() { w.backUp(j.Dir, done) })
+		}
 		w.run(1 + rng.IntN(actions))
+		close(done)
+		backups.Wait()
 		if err := w.db.Close(); err != nil {
 			w.fail(err)
 		}
@@ -85,8 +95,67 @@ func Child(in io.Reader, out io.Writer) error {
 	return w.err()
 }
 
-// replay makes of what a process told the histories it had. It calls told after each event.
-func (w *workload) replay(r io.Reader, told func(n int)) error {
+// backUp makes backups of a store beside its directory until done is closed.
+func (w *workload) backUp(dir string, done <-chan struct{}) {
+	for w.err() == nil {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		w.backups++
+		w.tell(event{Backup: w.backups})
+		if err := backup.Make(background, w.db, backupDir(dir, w.backups), backup.Options{Copy: w.backups%2 == 0}); err != nil {
+			w.fail(err)
+			return
+		}
+		w.tell(event{Made: w.backups})
+	}
+}
+
+func backupDir(dir string, n int) string { return fmt.Sprintf("%s.backup-%d", dir, n) }
+
+// verifyBackups checks that each backup has what was acknowledged before, and a state that the store had, and that each
+// one that was made is there. It removes them, and returns how many there were.
+func (w *workload) verifyBackups(dir string, least [][]int, made int) (verified int, err error) {
+	var s span
+	for _, h := range w.histories() {
+		s.most = append(s.most, h.len())
+	}
+	for i := range least {
+		s.least = least[i]
+		of := backupDir(dir, i+1)
+		db, err := kv.Open(of, w.backupOptions())
+		switch {
+		case errors.Is(err, kv.ErrNotExist) && i >= made:
+			continue
+		case errors.Is(err, kv.ErrNotExist):
+			return verified, fmt.Errorf("%w: backup %d, which was made, is not there", ErrLost, i+1)
+		case err != nil:
+			return verified, fmt.Errorf("%w: backup %d: %w", ErrRefused, i+1, err)
+		}
+		verified++
+		_, err = w.verify(db, s)
+		if err := errors.Join(err, db.Close()); err != nil {
+			return verified, fmt.Errorf("backup %d: %w", i+1, err)
+		}
+	}
+	left, err := filepath.Glob(dir + ".backup-*")
+	for _, name := range left {
+		err = errors.Join(err, os.RemoveAll(name))
+	}
+	return verified, err
+}
+
+func (w *workload) backupOptions() *kv.Options {
+	o := w.options(vfs.Default)
+	o.MustExist = true
+	return o
+}
+
+// replay makes of what a process told the histories it had. It calls told after each event. It returns how far each
+// history was acknowledged when each backup was begun, and how many backups were made.
+func (w *workload) replay(r io.Reader, told func(n int)) (backups [][]int, made int, err error) {
 	dec := gob.NewDecoder(r)
 	commits := make(map[uint64]*commit)
 	histories := w.histories()
@@ -94,9 +163,9 @@ func (w *workload) replay(r io.Reader, told func(n int)) error {
 		var e event
 		if err := dec.Decode(&e); err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				return nil // killed, perhaps in the middle of a word
+				return backups, made, nil // killed, perhaps in the middle of a word
 			}
-			return err
+			return backups, made, err
 		}
 		switch {
 		case e.Step != nil:
@@ -114,7 +183,15 @@ func (w *workload) replay(r io.Reader, told func(n int)) error {
 		case e.Acked != nil:
 			histories[e.Acked.History].acknowledge(e.Acked.Steps)
 		case e.Failure != "":
-			return fmt.Errorf("the process that was to be killed: %s", e.Failure)
+			return backups, made, fmt.Errorf("the process that was to be killed: %s", e.Failure)
+		case e.Backup > 0:
+			var least []int
+			for _, h := range histories {
+				least = append(least, int(h.acked.Load()))
+			}
+			backups = append(backups, least)
+		case e.Made > 0:
+			made = e.Made
 		default:
 			w.now.Store(e.Now)
 		}
@@ -130,6 +207,7 @@ type Kills struct {
 	start   []contents
 	now     int64
 	cycles  int
+	backups int // that were there after a kill
 	age     int // of the store, in crashes
 }
 
@@ -145,6 +223,9 @@ func (k *Kills) Close() error { return os.RemoveAll(k.dir) }
 
 // Count returns how many processes were killed.
 func (k *Kills) Count() int { return k.cycles }
+
+// Backups returns how many backups were verified that those processes made.
+func (k *Kills) Backups() int { return k.backups }
 
 // Restart has the next cycle begin without a store, after one that was wrong.
 func (k *Kills) Restart() { k.age = 0 }
@@ -163,7 +244,12 @@ func (k *Kills) Cycle() error {
 	k.age = (k.age + 1) % storesLive
 	k.cycles++
 	w := newWorkload(k.rng, workers, k.start, k.now)
-	if err := k.kill(w); err != nil {
+	backups, made, err := k.kill(w)
+	if err != nil {
+		return err
+	}
+	verified, err := w.verifyBackups(k.dir, backups, made)
+	if k.backups += verified; err != nil {
 		return err
 	}
 	var s span
@@ -185,20 +271,20 @@ func (k *Kills) Cycle() error {
 	return nil
 }
 
-// kill runs a process, kills it at a random moment, and puts what it told into w.
-func (k *Kills) kill(w *workload) error {
+// kill runs a process, kills it at a random moment, and puts what it told into w. It returns what replay does.
+func (k *Kills) kill(w *workload) (backups [][]int, made int, err error) {
 	cmd := k.command()
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, 0, err
 	}
 	// One in four dies at a time, which may be while it opens the store; the others after some events.
 	after := 1 + k.rng.IntN(1+k.rng.IntN(600))
@@ -211,12 +297,12 @@ func (k *Kills) kill(w *workload) error {
 	// It may be dead before it has read this.
 	_ = gob.NewEncoder(in).Encode(j)
 	_ = in.Close()
-	err = w.replay(out, func(n int) {
+	backups, made, err = w.replay(out, func(n int) {
 		if n == after {
 			_ = cmd.Process.Kill()
 		}
 	})
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait() // it was killed
-	return err
+	return backups, made, err
 }

@@ -49,6 +49,8 @@ type workload struct {
 	// tolerates says of an error that it is no surprise and the work goes on; nil if every one is.
 	tolerates func(error) bool
 
+	backups int // that were begun
+
 	// tell is told of everything before it is done, if not nil.
 	tell func(event)
 }

@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/serve"
 	"github.com/sievekv/sievekv/kv"
 )
@@ -21,7 +24,29 @@ func (sh *shell) serveCommand() *cobra.Command {
 	}
 	cmd.Flags().SortFlags = false
 	f.Register(cmd.Flags())
+	cmd.Flags().StringVar(&sh.log.format, "log-format", "text", "the form of the log's lines: text, or json for programs")
+	cmd.Flags().StringVar(&sh.log.level, "log-level", "info", "the least important lines of the log: debug, info, warn or error")
 	return cmd
+}
+
+// logFlags say how serve logs.
+type logFlags struct{ format, level string }
+
+// handler returns the log's handler.
+func (f *logFlags) handler(out io.Writer) (slog.Handler, error) {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	level, ok := levels[f.level]
+	if !ok {
+		return nil, exit.Usagef("serve: --log-level is %q, want debug, info, warn or error", f.level)
+	}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: brief}
+	switch f.format {
+	case "text":
+		return slog.NewTextHandler(out, o), nil
+	case "json":
+		return slog.NewJSONHandler(out, o), nil
+	}
+	return nil, exit.Usagef("serve: --log-format is %q, want text or json", f.format)
 }
 
 const serveHelp = `serve serves the store over the protocol of Redis, until SIGTERM, Ctrl-C or the command SHUTDOWN. redis-cli,
@@ -49,7 +74,9 @@ All that the server tells is a line of its log, on standard error.
 
 // serve serves the store until SIGTERM, Ctrl-C or the command SHUTDOWN.
 func (sh *shell) serve(ctx context.Context, f *serve.Flags) (err error) {
-	sh.served = true
+	if sh.serveLog, err = sh.log.handler(sh.stderr); err != nil {
+		return err
+	}
 	s, err := serve.New(ctx, f, sh.table(), sh.logger())
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"regexp"
 	"strings"
@@ -49,9 +50,10 @@ type shell struct {
 	// open none, and closeStore leaves it open. The prompt sets it while no word runs.
 	lent *kv.DB
 
-	shown  error // of writing the help that --help asks for
-	served bool  // the word is serve
-	repeat repeatFlags
+	shown    error // of writing the help that --help asks for
+	log      logFlags
+	serveLog slog.Handler // of the word serve, nil for all others
+	repeat   repeatFlags
 
 	address *client.Address // of the server that the flags ask for, nil for a store in a directory
 }

@@ -79,7 +79,7 @@ func (sh *shell) create(dir string) (*kv.DB, error) {
 	db, err := sh.open(dir, false)
 	switch {
 	case err != nil:
-	case sh.served:
+	case sh.serveLog != nil:
 		sh.logger().Info("sievekv: created store", "dir", dir)
 	default:
 		fmt.Fprintln(sh.stderr, "created store", dir)
@@ -167,7 +167,7 @@ func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options
 
 // modules returns the modules of the table: a store that is served has those of the server, too.
 func (sh *shell) modules() []module.Module {
-	if sh.served {
+	if sh.serveLog != nil {
 		return append(sievekv.Modules(), server.Module())
 	}
 	return sievekv.Modules()
@@ -176,12 +176,10 @@ func (sh *shell) modules() []module.Module {
 // logger returns the log, on standard error. If the word is serve, lines begin with the time in RFC 3339 with
 // milliseconds. Otherwise somebody waits for the program to end, and lines have no time.
 func (sh *shell) logger() *slog.Logger {
-	o := &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: timeless}
-	if sh.served {
-		// Logins and administrators' commands are logged at this level.
-		o.Level, o.ReplaceAttr = slog.LevelInfo, brief
+	if sh.serveLog != nil {
+		return slog.New(sh.serveLog)
 	}
-	return slog.New(slog.NewTextHandler(sh.stderr, o))
+	return slog.New(slog.NewTextHandler(sh.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: timeless}))
 }
 
 // timeless removes the time from a line of the log. Otherwise it does what brief does.

@@ -29,27 +29,47 @@ func TestOpenError(t *testing.T) {
 	}
 }
 
-// The log of a server has times and logins. That of another word is read at once, and has only warnings and errors.
+// The log of a server has times and logins, unless flags say otherwise. That of another word is read at once, and has
+// only warnings and errors.
 func TestShell_logger(t *testing.T) {
 	long := errors.New("first line\nstack trace")
-	for served, want := range map[bool]string{
-		false: `^level=WARN msg=trouble error="first line"\n$`,
-		true: `^time=[-0-9]{10}T[:0-9]{8}\.[0-9]{3}(Z|[-+][:0-9]{5}) level=INFO msg=login\n` +
-			`time=[-0-9]{10}T[:0-9]{8}\.[0-9]{3}(Z|[-+][:0-9]{5}) level=WARN msg=trouble error="first line"\n$`,
+	const stamp = `[-0-9]{10}T[:0-9]{8}\.[0-9]{3,9}(Z|[-+][:0-9]{5})`
+	for _, tt := range []struct {
+		format, level string // "" for another word than serve
+		want          string
+	}{
+		{"", "", `^level=WARN msg=trouble error="first line"\n$`},
+		{"text", "info", `^time=` + stamp + ` level=INFO msg=login\ntime=` + stamp + ` level=WARN msg=trouble error="first line"\n$`},
+		{"text", "debug", `level=DEBUG msg=detail\n.*\n.* level=WARN msg=trouble error="first line"\n$`},
+		{"text", "warn", `^time=` + stamp + ` level=WARN msg=trouble error="first line"\n$`},
+		{"json", "error", `^$`},
+		{"json", "info", `^{"time":"` + stamp + `","level":"INFO","msg":"login"}\n{.*"level":"WARN","msg":"trouble","error":"first line"}\n$`},
 	} {
 		file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		logger := (&shell{stderr: file, served: served}).logger()
+		sh := &shell{stderr: file}
+		if tt.format != "" {
+			if sh.serveLog, err = (&logFlags{tt.format, tt.level}).handler(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		logger := sh.logger()
+		logger.Debug("detail")
 		logger.Info("login")
 		logger.Warn("trouble", slog.Any("error", long))
 		if err := file.Close(); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(file.Name())
-		if err != nil || !regexp.MustCompile(want).Match(got) {
-			t.Errorf("served %v: the log is %s, %v, want %s", served, got, err, want)
+		if err != nil || !regexp.MustCompile(tt.want).Match(got) {
+			t.Errorf("%s %s: the log is %s, %v, want %s", tt.format, tt.level, got, err, tt.want)
+		}
+	}
+	for _, f := range []logFlags{{"xml", "info"}, {"text", "loud"}, {"", "info"}, {"text", ""}} {
+		if _, err := f.handler(os.Stderr); exit.Code(err) != exit.Usage {
+			t.Errorf("%+v: %v", f, err)
 		}
 	}
 }

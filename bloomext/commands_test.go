@@ -116,6 +116,9 @@ func TestCommands_examples(t *testing.T) {
 		if cmd.Group == "" || cmd.Complexity == "" || !strings.HasPrefix(lines[len(lines)-1], cmd.Name) {
 			t.Errorf("%s: group %q, complexity %q, example %q", cmd.Name, cmd.Group, cmd.Complexity, cmd.Example)
 		}
+		if cmd.Name == "SIEVE.BACKUP" {
+			continue // its example is refused: it would leave a directory
+		}
 		run("FLUSHALL")
 		for _, line := range lines {
 			run(line)

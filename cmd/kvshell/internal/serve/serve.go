@@ -17,11 +17,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+
+	"github.com/mdlayher/sdnotify"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
@@ -111,11 +114,25 @@ func (s *Service) Serve(ctx context.Context, db *kv.DB) error {
 		s.log.Info("sievekv: serving", "dir", db.Dir(), "addr", l.Addr().String())
 	}
 	stopMetrics := s.serveMetrics(srv, failed)
+	systemd, err := sdnotify.New() // nil, which does nothing, if systemd has not started the process
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("sievekv: systemd cannot be told", "error", err)
+	}
+	s.notify(systemd, sdnotify.Ready)
 	err = s.await(ctx, srv, failed)
+	s.notify(systemd, sdnotify.Stopping)
+	_ = systemd.Close() // nothing more is told
 	s.last.begin()
 	s.log.Info("sievekv: shutting down")
 	removeAddress(db.Dir())
 	return errors.Join(err, s.drain(ctx, db, srv, stopMetrics))
+}
+
+// notify tells systemd a state of the process.
+func (s *Service) notify(systemd *sdnotify.Notifier, state string) {
+	if err := systemd.Notify(state); err != nil {
+		s.log.Warn("sievekv: systemd cannot be told", "state", state, "error", err)
+	}
 }
 
 // await returns when the server is to end, with an error if it cannot go on. At SIGHUP files are read again.

@@ -171,6 +171,14 @@ var differences = map[string]func(t *testing.T, s *store){
 		answers(t, s, "OBJECT ENCODING k", `"embstr"`)
 		answers(t, s, "OBJECT IDLETIME k", "(error) ERR No maxmemory policy is selected, idle time not tracked.")
 	},
+	"failed-bitfield": func(t *testing.T, s *store) {
+		answers(t, s, "WATCH k", "OK")
+		answers(t, s, "BITFIELD k OVERFLOW FAIL INCRBY u2 100 5", "1) (nil)")
+		answers(t, s, "STRLEN k", "(integer) 13")
+		answers(t, s, "MULTI", "OK")
+		answers(t, s, "PING", "QUEUED")
+		answers(t, s, "EXEC", "(nil)")
+	},
 	"memory-usage": func(t *testing.T, s *store) {
 		answers(t, s, "SET k "+strings.Repeat("v", 1000), "OK")
 		answers(t, s, "MEMORY USAGE k", "(integer) 1018") // with the key, and 17 bytes about both

@@ -1,6 +1,7 @@
 package kv_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/probe"
 )
 
@@ -167,4 +169,58 @@ func TestStaged_order(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// Bits are looked for in an index once there are many blocks. It has the blocks of uses that stay, also after others
+// were forgotten, and none of a use that was refused.
+func TestStaged_bitIndex(t *testing.T) {
+	o := inMemory()
+	o.MemTableSize = 1 << 20
+	s := openStore(t, o)
+	const kept = 30 // blocks, more than are looked for one by one
+	tx := s.exclusive()
+	s.use(tx, "other", func(w *kv.Writer, _ *kv.Object) error {
+		_, err := w.Create([]byte("k"), kv.Spec{Type: bitsType, Family: block.FamilyBits, Layers: []kv.LayerSpec{{Blocks: 64, Lines: 1}}})
+		return err
+	})
+	set := func(w *kv.Writer, o *kv.Object, blk uint64, want int) error {
+		n, err := w.SetBits(o, o.Layers()[0], blk, []uint16{7})
+		if err == nil && n != want {
+			err = fmt.Errorf("block %d: %d bits are new, want %d", blk, n, want)
+		}
+		return err
+	}
+	again := func(w *kv.Writer, o *kv.Object) (err error) {
+		for blk := kept; blk > 0 && err == nil; blk-- {
+			err = set(w, o, uint64(blk), 0)
+		}
+		return err
+	}
+	s.use(tx, "k", func(w *kv.Writer, o *kv.Object) (err error) {
+		for blk := kept; blk > 0 && err == nil; blk-- { // descending, so that it is not known that a block is new
+			err = set(w, o, uint64(blk), 1)
+		}
+		return err
+	})
+	s.use(tx, "k", func(w *kv.Writer, o *kv.Object) error {
+		return errors.Join(again(w, o), set(w, o, kept+1, 1), errRefused)
+	})
+	s.use(tx, "k", func(w *kv.Writer, o *kv.Object) error { return set(w, o, kept+2, 1) })
+	s.use(tx, "k", func(w *kv.Writer, o *kv.Object) error { return errors.Join(again(w, o), set(w, o, kept+1, 1)) })
+	for range 40 { // what is staged of those that are gone is forgotten now and then
+		s.use(tx, "other", func(w *kv.Writer, _ *kv.Object) error {
+			o, err := w.Create([]byte("gone"), bitsSpec())
+			if err == nil {
+				_, err = w.SetBits(o, o.Layers()[0], 0, []uint16{1})
+			}
+			return err
+		})
+		s.use(tx, "other", func(w *kv.Writer, _ *kv.Object) error {
+			_, err := w.Set([]byte("gone"), make([]byte, 10_000), kv.SetOptions{})
+			return err
+		})
+		s.use(tx, "k", again)
+	}
+	s.must(tx.Commit())
+	s.wantConsistent()
 }

@@ -339,7 +339,8 @@ func TestStaged_slotsTwice(t *testing.T) {
 	change := func(v uint32) func(w *kv.Writer, o *kv.Object) error {
 		return func(w *kv.Writer, o *kv.Object) error {
 			for blk := range uint64(blocks) {
-				if err := put(w, o, 0, blk, 5, v); err != nil {
+				_, err := w.Slots(o, o.Layers()[0], blk) // makes a copy
+				if err := errors.Join(err, put(w, o, 0, blk, 5, v)); err != nil {
 					return err
 				}
 			}

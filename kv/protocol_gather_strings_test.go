@@ -215,6 +215,61 @@ func TestGather_stringsCrash(t *testing.T) {
 	}
 }
 
+// Whatever commands there were, a crash leaves what was there after one of them: no earlier one than the last that was
+// synced.
+func TestGather_stringsPrefix(t *testing.T) {
+	random := rand.New(rand.NewPCG(35, 36))
+	var keys []string
+	for i := range 6 {
+		keys = append(keys, fmt.Sprint("k", i))
+	}
+	lost := 0
+	for range 4 {
+		s := openGatheredCrash(t)
+		session := module.NewSession(s.DB)
+		states, synced := [][]string{nil}, 0 // what was there after each command
+		for range 200 {
+			words := strings.Fields(randomCommand(random))
+			if random.IntN(100) == 0 {
+				words = []string{"FLUSHALL"}
+			}
+			session.Durability = kv.NoSync
+			if random.IntN(30) == 0 {
+				session.Durability = kv.Always
+			}
+			var bytes [][]byte
+			for _, word := range words {
+				bytes = append(bytes, []byte(word))
+			}
+			answer := session.Do(t.Context(), bytes)
+			states = append(states, s.contentsOf(s.Read, keys...))
+			if session.Durability == kv.Always && !answer.IsError() && !slices.Equal(states[len(states)-1], states[len(states)-2]) {
+				synced = len(states) - 1
+			}
+			if random.IntN(20) == 0 {
+				s.Drain()
+			}
+			if random.IntN(15) > 0 {
+				continue
+			}
+			left := openStore(t, &kv.Options{FS: s.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: random.IntN(101), RNG: random})})
+			found, n := left.contentsOf(left.Read, keys...), len(states)-1
+			for n >= synced && !slices.Equal(found, states[n]) {
+				n--
+			}
+			if n < synced {
+				t.Fatalf("a crash left %.300q, which was not there after the last of the commands that was synced, nor later", found)
+			}
+			lost += len(states) - 1 - n
+			left.wantConsistent()
+			left.must(left.Close())
+		}
+	}
+	if lost == 0 {
+		t.Error("no crash lost a command: nothing was pending")
+	}
+}
+
 // A string that has no room among those that are pending is committed by itself. The cache of strings knows as much
 // as before.
 func TestGather_stringsNoRoom(t *testing.T) {

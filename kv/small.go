@@ -23,7 +23,7 @@ func (w *Writer) small() bool {
 		return keepsInMemory(h) && h.Expiry == 0 && len(v.key)+len(h.Params) <= maxSmallString && len(w.layers) == 0 &&
 			(v.stored == nil || v.stored.header.Expiry == 0) && v.damage == nil
 	}
-	return w.bitCount > 0
+	return w.bitCount > 0 && len(w.bits) <= maxKept // as smallCommit lists the blocks in memory that the writer keeps
 }
 
 // maxSmallString is the most bytes of a string that is pending, with its key.

@@ -190,6 +190,7 @@ func (w *Writer) release() {
 	clear(w.applier.layers)
 	w.applier = applier{layers: w.applier.layers[:0]}
 	w.releaseChanges()
+	clear(w.little.Blocks)
 	w.groups = w.groups[:0]
 	for _, id := range w.builds {
 		w.db.building.Delete(id)

@@ -292,8 +292,8 @@ func (s *Store) Snapshot() (*Snapshot, uint64) {
 	return s.disk.NewSnapshot(), last
 }
 
-// Keys returns a snapshot without what is pending. So it does not wait for a flush, and not for Pebble when that
-// makes commits wait. The bits and counters of layers cannot be read from it.
+// Keys returns a snapshot for readers of keys and strings: the bits and counters of layers cannot be read from it. It
+// flushes only if records are pending. Otherwise it waits for no flush, and not for Pebble when that makes commits wait.
 func (s *Store) Keys() (keys Reader, done func()) {
 	if s.pending.recorded.Load() > 0 {
 		s.Flush()

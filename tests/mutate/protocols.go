@@ -230,6 +230,8 @@ var protocols = []mutation{
 		"(v.stored == nil || v.stored.header.Expiry == 0) && ", ""}),
 	inKV("a long string is pending", edit{"kv/small.go",
 		"len(v.key)+len(h.Params) <= maxSmallString && ", ""}),
+	inKV("a commit with any number of blocks is pending", edit{"kv/small.go",
+		"w.bitCount > 0 && len(w.bits) <= maxKept", "w.bitCount > 0"}),
 	inKV("a commit for which there is no room has changed the strings in memory", edit{"kv/commit.go",
 		"			if applied {\n", "			if true {\n"}),
 	inKV("a commit for which there is no room makes the strings in memory forget", edit{"kv/small.go",

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -199,23 +200,16 @@ func TestBackup_meanwhile(t *testing.T) {
 // made, and synced, between any two reads.
 func TestBackup_logWrittenMeanwhile(t *testing.T) {
 	mem := kvtest.NewDisk()
-	disk := &faultfs.FS{FS: mem, Before: func(faultfs.Site, string) error { return nil }}
-	s := openNumbered(t, disk, "store")
-	defer s.close()
-	for range 2 { // the log is the second that uses its file
-		if err := s.commit(3000); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before, opened, reads, inside := s.next, s.next, 0, false
-	disk.Before = func(at faultfs.Site, name string) error {
-		if !strings.HasPrefix(name, "store") || !strings.HasSuffix(name, ".log") || inside {
+	var s *numbered
+	var during atomic.Bool // the backup runs: only it opens or reads a log then
+	opened, reads, inside := uint64(0), 0, false
+	s = openNumbered(t, &faultfs.FS{FS: mem, Before: func(at faultfs.Site, name string) error {
+		if at.Op != "open" && at.Op != "read" || !strings.HasPrefix(name, "store") || !strings.HasSuffix(name, ".log") ||
+			!during.Load() || inside {
 			return nil
 		}
 		if at.Op == "open" {
 			opened = s.next
-		}
-		if at.Op != "read" {
 			return nil
 		}
 		inside = true
@@ -225,11 +219,19 @@ func TestBackup_logWrittenMeanwhile(t *testing.T) {
 			return err
 		}
 		return s.disk.LogData(nil, nil) // with a sync
+	}}, "store")
+	defer s.close()
+	for range 2 { // the log is the second that uses its file
+		if err := s.commit(3000); err != nil {
+			t.Fatal(err)
+		}
 	}
+	before := s.next
+	during.Store(true)
 	if err := Backup(t.Context(), s.Store, "copy", BackupOptions{}, unverified); err != nil {
 		t.Fatal(err)
 	}
-	disk.Before = func(faultfs.Site, string) error { return nil }
+	during.Store(false)
 	if n := length(t, mem, "copy"); n < before || n > opened || reads < 2 {
 		t.Errorf("%d commits are in the backup after %d reads of logs, want %d to %d", n, reads, before, opened)
 	}
@@ -243,7 +245,7 @@ func TestBackup_faults(t *testing.T) {
 			mem := kvtest.NewDisk()
 			calls, failed := -1, ""
 			disk := &faultfs.FS{FS: mem, Before: func(site faultfs.Site, name string) error {
-				if calls < 0 || !strings.HasPrefix(name, "copy") {
+				if !strings.HasPrefix(name, "copy") || calls < 0 { // in this order: only the backup's own calls look at calls
 					return nil
 				}
 				if calls++; calls-1 == at {
@@ -295,7 +297,7 @@ func TestBackup_crash(t *testing.T) {
 		calls := -1
 		var after *kvtest.Disk
 		disk := &faultfs.FS{FS: mem, Before: func(_ faultfs.Site, name string) error {
-			if calls >= 0 && strings.HasPrefix(name, "copy") {
+			if strings.HasPrefix(name, "copy") && calls >= 0 { // in this order: only the backup's own calls look at calls
 				if calls++; calls-1 == at {
 					after = mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng})
 				}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,17 +106,19 @@ type model struct {
 	g    *guard.Guard
 
 	ids      []string
+	mu       sync.Mutex // held where loads in goroutines of their own read or write what follows, and when it is written
 	versions map[string][]version
-	floors   map[string]int // the version when the last write had ended
-	next     int            // number of the next value
-	now      int            // number of the step
-	failing  bool           // the source is
-	hold     bool           // the next loads wait
+	failing  bool // the source is
+	hold     bool // the next loads wait
 	held     []chan struct{}
-	pending  []*asked
-	step1    chan struct{} // lets the rebuild take an id; nil if none runs
-	rebuilt  chan error
-	crash    *kvtest.Disk // what a crash in the middle of the step leaves
+
+	floors  map[string]int // the version when the last write had ended
+	next    int            // number of the next value
+	now     int            // number of the step
+	pending []*asked
+	step1   chan struct{} // lets the rebuild take an id; nil if none runs
+	rebuilt chan error
+	crash   *kvtest.Disk // what a crash in the middle of the step leaves
 
 	log   []string
 	done  map[string]int
@@ -175,11 +178,13 @@ func (m *model) open() {
 
 // close ends all that is under way, and closes the store.
 func (m *model) close() {
+	m.mu.Lock()
 	m.hold = false
 	for _, let := range m.held {
 		close(let)
 	}
 	m.held = nil
+	m.mu.Unlock()
 	synctest.Wait()
 	m.settle()
 	if m.step1 != nil {
@@ -215,6 +220,8 @@ func (m *model) row(id string) string {
 
 // set notes that the row of an id has changed.
 func (m *model) set(id, value string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.versions[id] = append(m.versions[id], version{m.now, time.Now(), value})
 }
 
@@ -233,18 +240,23 @@ func (m *model) load(ctx context.Context, id string) ([]byte, error) {
 
 func (m *model) loadMany(ctx context.Context, ids []string) (map[string][]byte, error) {
 	values := make(map[string][]byte)
+	var err error
+	var let chan struct{}
+	m.mu.Lock()
 	for _, id := range ids {
 		if row := m.row(id); row != "" {
 			values[id] = []byte(row)
 		}
 	}
-	var err error
 	if m.failing {
 		err = errSource
 	}
 	if m.hold {
-		let := make(chan struct{})
+		let = make(chan struct{})
 		m.held = append(m.held, let)
+	}
+	m.mu.Unlock()
+	if let != nil {
 		select {
 		case <-let:
 		case <-ctx.Done():
@@ -263,8 +275,7 @@ func (m *model) step() {
 		do     func()
 	}{
 		{20, "put", m.put}, {6, "remove", m.remove}, {6, "past", m.past}, {40, "get", m.get}, {10, "time", m.time},
-		{6, "fail", func() { m.failing = !m.failing; m.note("failing: %v", m.failing) }},
-		{6, "hold", func() { m.hold = !m.hold; m.note("hold: %v", m.hold) }}, {10, "let", m.let},
+		{6, "fail", func() { m.turn("failing", &m.failing) }}, {6, "hold", func() { m.turn("hold", &m.hold) }}, {10, "let", m.let},
 		{20, "rebuild", m.rebuild}, {2, "crash", func() { m.crash = m.clone() }},
 		{1, "open", func() { m.note("open again"); m.close(); m.open() }},
 	}
@@ -291,6 +302,13 @@ func (m *model) step() {
 			m.checkRows()
 		}
 	}
+}
+
+func (m *model) turn(what string, on *bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	*on = !*on
+	m.note("%s: %v", what, *on)
 }
 
 func (m *model) clone() *kvtest.Disk {
@@ -436,6 +454,8 @@ func (m *model) get() {
 
 // let lets a load go on.
 func (m *model) let() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if len(m.held) == 0 {
 		return
 	}
@@ -469,11 +489,13 @@ func (m *model) rebuild() {
 	from := func(after string) iter.Seq2[string, error] {
 		return func(yield func(string, error) bool) {
 			var ids []string
+			m.mu.Lock()
 			for _, id := range m.ids {
 				if id > after && m.row(id) != "" {
 					ids = append(ids, id)
 				}
 			}
+			m.mu.Unlock()
 			for i, id := range ids {
 				<-step
 				if ended && i == len(ids)/2 {

@@ -34,6 +34,7 @@ var topics = []topic{
 	{"bytes", bytesAbout, logBytes},
 	{"small", smallAbout, small},
 	{"open", openAbout, opening},
+	{"guard", guardAbout, guards},
 	{"views", viewsAbout, views},
 	{"transactions", transactionsAbout, transactions},
 	{"growth", growthAbout, growth},

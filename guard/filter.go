@@ -28,10 +28,6 @@ func keysOf(name string) keys {
 	return keys{meta: base, filter: base + ":filter", next: base + ":next", id: base + ":id:", value: base + ":value:"}
 }
 
-func (k *keys) ofValue(id string) []byte {
-	return append(append(make([]byte, 0, len(k.value)+len(id)), k.value...), id...)
-}
-
 // meta is the meta record.
 type meta struct {
 	Version int    `json:"version"`

@@ -115,7 +115,7 @@ func (g *Guard) change(ctx context.Context, id string, write func() error) error
 // commit changes the filter, the row and the entry of an id in one commit. A nil entry removes it, and so does one that is
 // good for nothing. The caller changes the id.
 func (g *Guard) commit(ctx context.Context, db *sievekv.DB, id string, filter func(*sievekv.Tx, string) error, row func(*sievekv.Tx) error, e *entry) error {
-	key := string(g.keys.ofValue(id))
+	key := g.keys.value + id
 	if g.opts.Cache != nil {
 		if err := g.opts.Cache.Set(ctx, key, nil, 0); err != nil {
 			return err

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/guard"
+)
+
+// A small load: what does not depend on the speed of the machine is as it must be.
+func TestScenes(t *testing.T) {
+	z := sizes{users: 3000, lookups: 3000, callers: 100, keys: 1000, ttl: 2 * time.Second, outage: 2 * time.Second, pause: time.Minute}
+	rows, err := runScenes(t.Context(), t.TempDir(), z, func(line string) { t.Log(line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", text(rows))
+	if n := rows[0].off.queries; n != int64(z.lookups) {
+		t.Errorf("%d of %d lookups reach the database without the guard", n, z.lookups)
+	}
+	for i, r := range rows {
+		if i != 2 && !r.met() { // an avalanche takes its time
+			t.Errorf("%s: %s is %s, must be at most %v", r.scene, r.what, r.measured, r.atMost)
+		}
+	}
+
+	docs := t.TempDir()
+	page := filepath.Join(docs, "GUARD.md")
+	if err := os.WriteFile(page, []byte("before\n"+begins+"old\n"+ends+"after\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := writePage(docs, "Measured.", rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || !strings.HasPrefix(string(text), "before\n") || !strings.HasSuffix(string(text), "after\n") ||
+		strings.Count(string(text), "| scene |") != 1 || strings.Contains(string(text), "old") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if drawn, err := os.ReadFile(filepath.Join(docs, "guard-avalanche.svg")); err != nil || !strings.HasPrefix(string(drawn), "<svg") {
+		t.Errorf("the plot: %v", err)
+	}
+}
+
+func TestService(t *testing.T) {
+	db, err := openDatabase(t.TempDir(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.close()
+	store, err := sievekv.Open("", &sievekv.Options{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for _, guarded := range []bool{false, true} {
+		var o *guard.Options
+		if guarded {
+			o = &guard.Options{Filter: guard.Cuckoo}
+		}
+		s, err := openService(store, db, o, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if guarded {
+			defer s.users.Close()
+			if err := s.fill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		handler := s.handler()
+		ask := func(method, path, body string, status int, want string) {
+			t.Helper()
+			request := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+			request.Header.Set("Idempotency-Key", body)
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, request)
+			got, err := io.ReadAll(answer.Body)
+			if answer.Code != status || !strings.Contains(string(got), want) || err != nil {
+				t.Errorf("guarded %v, %s %s: %d %s, want %d %s", guarded, method, path, answer.Code, got, status, want)
+			}
+		}
+		ask("GET", "/users/0000017", "", http.StatusOK, `"user 17"`)
+		ask("GET", "/users/nobody", "", http.StatusNotFound, "")
+		ask("PUT", "/users/new", "{}", http.StatusOK, "")
+		ask("GET", "/users/new", "", http.StatusOK, "{}")
+		ask("DELETE", "/users/new", "", http.StatusOK, "")
+		ask("GET", "/users/new", "", http.StatusNotFound, "")
+		ask("POST", "/orders", "", http.StatusBadRequest, "")
+		ask("POST", "/orders", "key", http.StatusOK, `{"order":1}`)
+		ask("POST", "/orders", "key", http.StatusOK, `{"order":1}`)
+		if guarded {
+			ask("GET", "/metrics", "", http.StatusOK, `sievekv_guard_asked_total{guard="users"} 4`)
+		}
+	}
+}

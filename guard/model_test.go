@@ -22,10 +22,18 @@ import (
 )
 
 var (
-	modelRuns  = flag.Int("model.runs", 24, "runs of TestModel")
+	modelRuns  = flag.Int("model.runs", defaultRuns(), "runs of TestModel")
 	modelSteps = flag.Int("model.steps", 250, "steps of a run")
 	modelSeed  = flag.Uint64("model.seed", 0, "seed of the only run of TestModel; 0 for random ones")
 )
+
+// defaultRuns is less with the race detector, which makes a run six times as long: only one goroutine at a time does much.
+func defaultRuns() int {
+	if raceEnabled {
+		return 2
+	}
+	return 24
+}
 
 // Whatever happens to a guard, Get returns ErrNotFound only for an id that was absent during the call, and no value that is
 // older than it may be. Each run has other options, and does random things: rows are put, removed, and changed past the

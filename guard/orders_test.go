@@ -409,8 +409,8 @@ func TestPut_row(t *testing.T) {
 // is so coarse that most ids look like others.
 func TestRemove_lookalikes(t *testing.T) {
 	for _, filter := range filters[1:] {
-		inWorld(t, &guard.Options{Empty: true, Filter: filter, Capacity: 300, ErrorRate: 0.25}, func(w *world) {
-			const ids = 300
+		inWorld(t, &guard.Options{Empty: true, Filter: filter, Capacity: 100, ErrorRate: 0.25}, func(w *world) {
+			const ids = 100
 			for i := range ids {
 				w.put(fmt.Sprint(i), "row")
 			}

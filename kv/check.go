@@ -110,7 +110,7 @@ func (c *checker) header(stored, value []byte, groups *[numKeyLocks]uint64) {
 		}
 	}
 	if h.ID == 0 {
-		if _, err := stringOf(h); err != nil {
+		if _, err := format.StringOf(h); err != nil {
 			c.problem("key %q: %w", key, err)
 		}
 		return
@@ -143,15 +143,20 @@ func (c *checker) expiries(ctx context.Context) error {
 
 // noted reports whether a note is stored if the header needs it, and not stored if it does not.
 func (c *checker) noted(note []byte, h *format.Header) (bool, error) {
-	value, closer, err := c.snap.Get(note)
+	value, found, err := c.get(note)
+	return found && bytes.Equal(value, format.ExpiryNoteValue(h)), err
+}
+
+// get returns a copy of what is stored under a key, and whether anything is.
+func (c *checker) get(key []byte) (value []byte, found bool, err error) {
+	stored, closer, err := c.snap.Get(key)
 	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
-	same := bytes.Equal(value, format.ExpiryNoteValue(h))
-	return same, closer.Close()
+	return bytes.Clone(stored), true, closer.Close()
 }
 
 // objects checks the objects in the order in which they are stored.
@@ -259,15 +264,8 @@ func (c *checker) object(id uint64) *objectCheck {
 
 // unwritten reports whether an object belongs to a build that has not ended, or was ended by a crash: see build.go.
 func (c *checker) unwritten(id uint64) (bool, error) {
-	value, closer, err := c.snap.Get(format.AppendDroppedKey(nil, id))
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	unwritten := len(value) > 0 && value[0] == format.DroppedUnwritten
-	return unwritten, closer.Close()
+	value, _, err := c.get(format.AppendDroppedKey(nil, id))
+	return len(value) > 0 && value[0] == format.DroppedUnwritten, err
 }
 
 func (oc *objectCheck) entry(k format.ObjectKey, value []byte) {

@@ -192,7 +192,7 @@ func (w *Writer) endStrings(known, applied bool) {
 			}
 			now := hot.Change{Had: v.stored != nil, Has: o != nil}
 			if now.Has {
-				now.Value, now.Expiry, now.Keep = o.header.Params, o.header.Expiry, keepsInMemory(o.header)
+				now.Value, now.Expiry, now.Keep = o.header.Params, o.header.Expiry, format.KeepsString(o.header)
 			}
 			key := []byte(v.key)
 			w.db.strings.End(w.db.hash(key), key, now, known)

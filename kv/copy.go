@@ -71,30 +71,26 @@ func (w *Writer) copyBlocks(b *Builder, o *Object, from, to *Layer) error {
 	if err != nil {
 		return storage.ReadError(err, "key %q: copy", o.key)
 	}
-	for ok := it.First(); ok; ok = it.Next() {
-		k, err := format.DecodeObjectKey(it.Key())
-		if err == nil && k.Rest >= from.spec.Blocks {
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		var k format.ObjectKey
+		if k, err = format.DecodeObjectKey(it.Key()); err == nil && k.Rest >= from.spec.Blocks {
 			err = format.Corruptf("block %d of layer %d, which has %d", k.Rest, from.spec.Number, from.spec.Blocks)
 		}
-		if err == nil && staged[k.Rest] {
+		if err != nil || staged[k.Rest] {
 			continue
 		}
 		var value []byte
-		if err == nil {
-			value, err = it.ValueAndErr()
-		}
-		if err == nil {
+		if value, err = it.ValueAndErr(); err == nil {
 			_, err = block.Decode(words, o.header.Family, value)
 		}
 		if err == nil {
 			err = b.Put(to, k.Rest, words)
 		}
-		if err != nil {
-			_ = it.Close() // the first error is returned
-			return storage.ReadError(err, "key %q: copy", o.key)
-		}
 	}
-	if err := it.Close(); err != nil {
+	if cerr := it.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
 		return storage.ReadError(err, "key %q: copy", o.key)
 	}
 	return nil

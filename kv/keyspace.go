@@ -121,7 +121,7 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 	found, params, expiry, token := db.strings.Get(hash, key, nil)
 	switch found {
 	case hot.String:
-		return newObject(db, string(key), stringHeader(params, expiry), nil)
+		return newObject(db, string(key), format.StringHeader(params, expiry), nil)
 	case hot.Nothing:
 		return nil, nil
 	}
@@ -134,7 +134,7 @@ func (db *DB) find(key []byte, a access) (*Object, error) {
 	if h == nil || err != nil {
 		return nil, err
 	}
-	db.strings.Fill(token, hash, key, h.Params, h.Expiry, keepsInMemory(h))
+	db.strings.Fill(token, hash, key, h.Params, h.Expiry, format.KeepsString(h))
 	if h.ID == 0 {
 		// No object in memory has the string. So a caller that reads a long one holds up no commit.
 		return newObject(db, string(key), h, nil)

@@ -100,6 +100,9 @@ func (o *Object) TypeName() string { return o.header.TypeName }
 // Params returns the module's parameters of the object. They must not be changed.
 func (o *Object) Params() []byte { return o.header.Params }
 
+// Header returns the object's header. Its layers and parameters must not be changed.
+func (o *Object) Header() format.Header { return *o.header }
+
 // Family returns the block family of the layers.
 func (o *Object) Family() block.Family { return o.header.Family }
 

@@ -20,7 +20,7 @@ func (w *Writer) small() bool {
 	}
 	if v := &w.staged[0]; v.changed {
 		h := v.object.header
-		return keepsInMemory(h) && h.Expiry == 0 && len(v.key)+len(h.Params) <= maxSmallString && len(w.layers) == 0 &&
+		return format.KeepsString(h) && h.Expiry == 0 && len(v.key)+len(h.Params) <= maxSmallString && len(w.layers) == 0 &&
 			(v.stored == nil || v.stored.header.Expiry == 0) && v.damage == nil
 	}
 	return w.bitCount > 0 && len(w.bits) <= maxKept // as smallCommit lists the blocks in memory that the writer keeps

@@ -34,17 +34,6 @@ type SetOptions struct {
 	KeepTTL bool
 }
 
-// stringOf returns the string in a header. The caller must not change it.
-func stringOf(h *format.Header) ([]byte, error) {
-	if h.TypeVersion > format.StringVersion {
-		return nil, fmt.Errorf("%w: string has format %d, this program knows %d", ErrUnsupportedVersion, h.TypeVersion, format.StringVersion)
-	}
-	if len(h.Params) == 0 || h.Params[0] != format.EncodingBytes {
-		return nil, fmt.Errorf("%w: string with encoding %x, this program knows %d", ErrUnsupportedVersion, h.Params[:min(1, len(h.Params))], format.EncodingBytes)
-	}
-	return h.Params[1:], nil
-}
-
 // errInBlocks is returned for a string in blocks that the caller cannot read.
 var errInBlocks = fmt.Errorf("%w: for strings in blocks", ErrNoModule)
 
@@ -56,7 +45,7 @@ func (o *Object) string() (value []byte, blocks *Object, err error) {
 	case o.header.TypeName != format.StringType:
 		return nil, nil, fmt.Errorf("%w: %q holds a %s", ErrWrongType, o.key, o.header.TypeName)
 	case o.inline():
-		value, err = stringOf(o.header)
+		value, err = format.StringOf(o.header)
 	case o.typ == nil:
 		err = errInBlocks
 	default:
@@ -66,20 +55,6 @@ func (o *Object) string() (value []byte, blocks *Object, err error) {
 		return nil, nil, fmt.Errorf("key %q: %w", o.key, err)
 	}
 	return value, nil, nil
-}
-
-// stringHeader returns the header of a string.
-func stringHeader(params []byte, expiry int64) *format.Header {
-	return &format.Header{
-		TypeName: format.StringType, Module: format.BuiltInModule, TypeVersion: format.StringVersion, Expiry: expiry, Params: params,
-	}
-}
-
-// keepsInMemory reports whether stringHeader makes the header from its parameters and expiry. A large string was
-// perhaps not read whole.
-func keepsInMemory(h *format.Header) bool {
-	return h.TypeName == format.StringType && h.TypeVersion == format.StringVersion && h.ID == 0 && h.Family == 0 &&
-		len(h.Layers) == 0 && len(h.Params) > 1
 }
 
 // String returns the string under a key, nil if there is none. The caller must not change it. If the string is in
@@ -172,7 +147,7 @@ func (w *Writer) putString(key, value []byte, expiry int64) error {
 		return err
 	}
 	params := append(append(make([]byte, 0, 1+len(value)), format.EncodingBytes), value...)
-	o, err := newObject(w.db, string(key), stringHeader(params, expiry), nil)
+	o, err := newObject(w.db, string(key), format.StringHeader(params, expiry), nil)
 	if err != nil {
 		return err
 	}

@@ -302,8 +302,8 @@ var guards = []mutation{
 	}},
 	{name: "a copy has blocks as stored that the writer has changed", pkg: "./kv", tests: "^TestSlots_copied$", edits: []edit{
 		{"kv/copy.go",
-			"		if err == nil && staged[k.Rest] {\n			continue\n		}\n",
-			""},
+			"if err != nil || staged[k.Rest] {",
+			"if err != nil {"},
 	}},
 	{name: "a block that took long to read is not folded", pkg: "./kv", tests: "^TestFold$", edits: []edit{
 		{"kv/load.go",

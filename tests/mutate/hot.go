@@ -50,7 +50,7 @@ var hot = []mutation{
 	{name: "lookups find the old string in memory after Pebble has the new one", pkg: "./kv", tests: "^TestStrings_duringCommit$", edits: []edit{{"kv/commit.go",
 		"	w.beginStrings()\n", ""}, {"kv/commit.go",
 		"	db.pauseAt(\"commit: applied\")\n	p.applied", "	db.pauseAt(\"commit: applied\")\n	w.beginStrings()\n	p.applied"}}},
-	{name: "a large string is taken for an empty one", pkg: "./kv", tests: "^TestStrings_large$", edits: []edit{{"kv/strings.go",
+	{name: "a large string is taken for an empty one", pkg: "./kv", tests: "^TestStrings_large$", edits: []edit{{"kv/format/string.go",
 		" && len(h.Params) > 1\n", "\n"}}},
 	{name: "memory does not know of the keys stored before", pkg: "./kv", tests: "^TestStrings_reopened$", edits: []edit{{"kv/open.go",
 		"hot.New(opts.StringCacheSize, db.store.Fresh)", "hot.New(opts.StringCacheSize, true)"}}},

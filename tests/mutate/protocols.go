@@ -225,7 +225,7 @@ var protocols = []mutation{
 	inKV("a new key that is pending is not counted in the store", edit{"kv/small.go",
 		"storage.Record{Key: format.AppendKeyCountKey(nil, group), Value: n})\n", "storage.Record{Key: format.AppendKeyCountKey(nil, group), Value: n})\n			c.Records[1].Key = format.AppendMetaKey(nil, 99)\n"}),
 	inKV("a string that expires is pending", edit{"kv/small.go",
-		"keepsInMemory(h) && h.Expiry == 0 && ", "keepsInMemory(h) && "}),
+		"format.KeepsString(h) && h.Expiry == 0 && ", "format.KeepsString(h) && "}),
 	inKV("a string that is pending leaves the note of one that expires", edit{"kv/small.go",
 		"(v.stored == nil || v.stored.header.Expiry == 0) && ", ""}),
 	inKV("a long string is pending", edit{"kv/small.go",

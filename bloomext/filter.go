@@ -52,6 +52,9 @@ func openFilter(o *kv.Object) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Family() != block.FamilyBits {
+		return nil, fmt.Errorf("%w: Bloom filter of %v, want %v", kv.ErrCorrupt, o.Family(), block.FamilyBits)
+	}
 	return &filter{object: o, hash: chain.Params.Hash, newest: *chain.Newest(), layers: chain.NewestFirst(), chain: chain}, nil
 }
 
@@ -85,6 +88,18 @@ func (f *filter) resident(h uint64) (present, known bool) {
 		}
 	}
 	return false, known
+}
+
+// Function returns the hash of the filter's items.
+func (f *filter) Function() hash.Function { return f.hash }
+
+// Copies returns 1 if an item may be present, else 0, and reads the blocks that are not resident.
+func (f *filter) Copies(r kv.Reader, h uint64) (n uint64, err error) {
+	present, err := f.load(r, h, nil)
+	if present {
+		n = 1
+	}
+	return n, err
 }
 
 // stager adds items to a filter inside a writer's commit.

@@ -3,6 +3,7 @@ package cuckooext
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
@@ -174,6 +175,15 @@ func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 func (f *filter) Load(r kv.Reader, h uint64) (bool, error) {
 	n, err := f.count(r, h, 1)
 	return n > 0, err
+}
+
+// Function returns the hash of the filter's items.
+func (f *filter) Function() hash.Function { return f.hash }
+
+// Copies returns how many copies of an item there seem to be, and reads the blocks that are not resident.
+func (f *filter) Copies(r kv.Reader, h uint64) (uint64, error) {
+	n, err := f.count(r, h, math.MaxInt)
+	return uint64(n), err
 }
 
 // Block returns the item's block of the newest layer.

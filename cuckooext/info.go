@@ -62,9 +62,12 @@ func (f *filter) info(r kv.Reader) Info {
 	p, oldest := f.chain.Params, &f.layers[len(f.layers)-1]
 	i := Info{
 		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(),
-		MaxLayers:       int(min(int64(f.g.layersOf(p)), module.Of(r.DB()).SettingInt(maxLayersSetting))),
+		MaxLayers:       f.g.layersOf(p),
 		FingerprintBits: f.g.family.Width(), BucketSize: int(f.g.bucketSize), MaxIterations: oldest.maxIterations,
 		Buckets: oldest.blocks * uint64(f.g.buckets), Deletes: r.Counter(oldest.table, deletesCounter),
+	}
+	if db := r.DB(); db != nil { // nil for a filter of no store
+		i.MaxLayers = int(min(int64(i.MaxLayers), module.Of(db).SettingInt(maxLayersSetting)))
 	}
 	for n := len(f.layers) - 1; n >= 0; n-- {
 		l := &f.layers[n]

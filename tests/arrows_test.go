@@ -56,7 +56,7 @@ func shell(names ...string) (packages []string) {
 }
 
 // public are the packages that programs of users build on.
-var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "backup", "txn", "metrics", "guard", "server"}
+var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "backup", "portable", "txn", "metrics", "guard", "server"}
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
 // transactions nor each other, so that a store may have any of them. Pebble is used by kv/storage alone, and
@@ -88,10 +88,11 @@ var rules = []rule{
 	{packages: "bloomext", ours: extension},
 	{packages: "cuckooext", ours: extension},
 	{packages: "countingext", ours: extension},
+	{packages: "portable", ours: []string{"kv/...", "module", "bitmapext", "bloomext", "cuckooext", "countingext"}},
 	{packages: "txn", ours: []string{"kv/...", "module/..."}},
 	{packages: "compaction", ours: []string{"kv/...", "module"}},
 	{packages: "metrics", ours: []string{"kv"}, others: []string{prometheus}},
-	{packages: ".", ours: []string{"bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "backup", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus, roaring}},
+	{packages: ".", ours: []string{"bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "backup", "portable", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus, roaring}},
 	{packages: "guard", ours: []string{".", "kv"}, others: []string{prometheus, gobreaker, "golang.org/x/sync", "golang.org/x/time"}},
 	{packages: "server/resp", ours: []string{"module/reply"}},
 	{packages: "server/acl", ours: []string{"kv/glob", "kv/text", "module"}},

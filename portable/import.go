@@ -55,7 +55,7 @@ func Import(ctx context.Context, db *kv.DB, level kv.Durability, key []byte, r i
 		return err
 	}
 	defer done()
-	im := importer{ctx, newReading(ctx, checked), key, fmt.Append(nil, "import ", rand.Text()), o}
+	im := importer{ctx, newReading(ctx, checked), key, fmt.Append(nil, "the file ", rand.Text()[:8]), o}
 	if err := im.in.open(t); err != nil {
 		return err
 	}

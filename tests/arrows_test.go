@@ -107,7 +107,7 @@ var rules = []rule{
 	{packages: "cmd/kvshell/internal/input", ours: shell("exit", "system"), others: []string{xxhash}},
 	{packages: "cmd/kvshell/internal/filters", ours: slices.Concat(shell("exit", "cliflags"), kinds), others: flagModules},
 	{packages: "cmd/kvshell/internal/dedup", ours: slices.Concat(runs, shell("crashpoint", "cmdline", "system")), others: slices.Concat(flagModules, []string{xxhash})},
-	{packages: "cmd/kvshell/internal/report", ours: slices.Concat(shell("exit", "filters"), kinds)},
+	{packages: "cmd/kvshell/internal/report", ours: slices.Concat(shell("exit", "filters"), kinds, []string{"portable"})},
 	{packages: "cmd/kvshell/internal/bench", ours: []string{"bloomext", "kv"}},
 	{packages: "cmd/kvshell/internal/tty", ours: shell("exit"), others: []string{"golang.org/x/term"}},
 	{packages: "cmd/kvshell/internal/prompt", ours: append(shell("exit", "cmdline", "suggest", "system"), "module", "server/resp"), others: append([]string{"github.com/peterh/liner", "golang.org/x/term"}, flagModules...)},

@@ -32,6 +32,9 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory, or
   kvshell -d DIR check              reads and checks all of the store
   kvshell -d DIR compact            makes the store as small as it gets
   kvshell -d DIR backup TARGET      makes a second store, or with - an archive; restore FILE DIR is the way back
+  kvshell -d DIR export KEY FILE    writes a filter, bitmap or string to a file; import KEY FILE is the way back
+  kvshell info FILE                 tells what such a file has, and whether it is whole; FILE has a dot or a slash in
+                                    its name, or is -: with another word, or none, info is the command INFO
   kvshell -d DIR bench              measures adds and lookups on this machine and disk
   kvshell -d DIR serve              serves the store to clients of Redis, at 127.0.0.1:6380
   kvshell -h HOST [-p PORT] ...     the same on a server, also a Redis; dedup and serve need a directory

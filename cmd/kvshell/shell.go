@@ -139,7 +139,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 func (sh *shell) ownCommands() []*cobra.Command {
 	return []*cobra.Command{
 		sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.planCommand(), sh.checkCommand(), sh.compactCommand(),
-		sh.backupCommand(), sh.restoreCommand(),
+		sh.backupCommand(), sh.restoreCommand(), sh.exportCommand(), sh.importCommand(),
 		sh.benchCommand(), sh.versionCommand(),
 	}
 }
@@ -197,6 +197,8 @@ func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
 		return exit.Usagef("-x, -r and -i are for a single command: give its words")
 	case sh.script.stopOnError && (len(words) > 0 || atPrompt):
 		return exit.Usagef("--stop-on-error is for scripts: give one by -f FILE, or on standard input")
+	case cmd.ArgsLenAtDash() != 0 && sh.asksAboutFile(words):
+		return sh.describeFile(cmd.Context(), words[1])
 	case len(words) > 0:
 		forced := cmd.ArgsLenAtDash() == 0
 		return sh.runCommand(cmd, words, forced)

@@ -217,11 +217,25 @@ func (s *keyStats) UnmarshalJSON(b []byte) error {
 }
 
 func (s *keyStats) Text() string {
-	rows := [][2]string{{"key", fmt.Sprintf("%q", s.Key)}, {"type", s.Type}}
+	rows := append([][2]string{{"key", fmt.Sprintf("%q", s.Key)}, {"type", s.Type}}, s.kindRows()...)
 	bytes := fmt.Sprint(s.Bytes)
 	if s.Type != "string" && s.Bytes > 0 {
 		bytes = fmt.Sprintf("%d reserved, %d on disk, %d in memory", s.Bytes, s.DiskBytes, s.ResidentBytes)
 	}
+	expires := "never"
+	if s.ExpiresAt != 0 {
+		at := time.UnixMilli(s.ExpiresAt).UTC().Format(time.RFC3339)
+		expires = fmt.Sprintf("%s, in %d seconds", at, (s.ExpiresAt-time.Now().UnixMilli())/1000)
+	}
+	rows = append(rows, [][2]string{
+		{"bytes", bytes},
+		{"expires", expires},
+	}...)
+	return facts(rows) + s.layers()
+}
+
+// kindRows returns what is told of a filter, none for another key.
+func (s *keyStats) kindRows() (rows [][2]string) {
 	if f := s.bloom; f != nil {
 		items, growth := fmt.Sprint(f.Items), "no further layer"
 		if f.ItemsEstimated {
@@ -244,27 +258,23 @@ func (s *keyStats) Text() string {
 	if s.counting != nil {
 		rows = append(rows, s.counting.rows()...)
 	}
-	expires := "never"
-	if s.ExpiresAt != 0 {
-		at := time.UnixMilli(s.ExpiresAt).UTC().Format(time.RFC3339)
-		expires = fmt.Sprintf("%s, in %d seconds", at, (s.ExpiresAt-time.Now().UnixMilli())/1000)
-	}
 	if s.Hash != "" {
 		rows = append(rows, [2]string{"hash", s.Hash})
 	}
-	rows = append(rows, [][2]string{
-		{"bytes", bytes},
-		{"expires", expires},
-	}...)
+	return rows
+}
+
+// layers returns the table of a filter's layers, with a blank line before it; "" for another key.
+func (s *keyStats) layers() string {
 	switch {
 	case s.bloom != nil:
-		return facts(rows) + "\n" + s.bloom.layerTable()
+		return "\n" + s.bloom.layerTable()
 	case s.cuckoo != nil:
-		return facts(rows) + "\n" + s.cuckoo.layerTable()
+		return "\n" + s.cuckoo.layerTable()
 	case s.counting != nil:
-		return facts(rows) + "\n" + s.counting.layerTable()
+		return "\n" + s.counting.layerTable()
 	}
-	return facts(rows)
+	return ""
 }
 
 func (s *cuckooStats) rows() [][2]string {

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/portable"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+func (sh *shell) exportCommand() *cobra.Command {
+	var replace bool
+	cmd := &cobra.Command{
+		Use:                   "export KEY FILE|- [flags]",
+		Short:                 "Writes a filter, bitmap or string to a file",
+		Long:                  exportHelp,
+		Args:                  exactArgs(2),
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return sh.export(cmd.Context(), args[0], args[1], replace)
+		},
+	}
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace FILE if it exists")
+	return cmd
+}
+
+const exportHelp = `export writes what is under KEY, a filter, a bitmap or a string, to FILE, or to standard output for -. The file does not
+depend on the store: import takes it into another one, with the same answers for every item, and a Go program reads a filter
+from it without a store. FILE appears when all of it is written. It has checksums, but neither the key nor its expiry.
+
+The file of a filter has the secret of the filter's hash, as the store has: who can read it can choose items that collide.
+
+  kvshell -d DIR export seen seen.svkf
+  kvshell info seen.svkf
+  kvshell -d OTHER import seen seen.svkf
+`
+
+func (sh *shell) export(ctx context.Context, key, file string, replace bool) (err error) {
+	switch {
+	case file == "":
+		return exit.Usagef(`export: FILE is "", want a file, or - for standard output`)
+	case file == "-" && tty.IsTerminal(sh.stdout):
+		return exit.Usagef("export %s -: standard output is a terminal: send it to a file, as in export KEY - >FILE", key)
+	}
+	db, err := sh.openExisting()
+	if err != nil {
+		return err
+	}
+	defer sh.closeStore(db, &err)
+	write := func(to *os.File) error {
+		out := bufio.NewWriterSize(to, 1<<20)
+		if err := portable.Export(ctx, db, []byte(key), out); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	if file == "-" {
+		return write(sh.stdout)
+	}
+	if old, err := os.Stat(file); err == nil && !old.Mode().IsRegular() {
+		to, err := os.OpenFile(file, os.O_WRONLY, 0)
+		if err != nil {
+			return exit.WithCode(exit.Local, err)
+		}
+		return errors.Join(write(to), to.Close())
+	} else if err == nil && !replace {
+		return exit.Refusef("export: %s exists: --replace replaces it", file)
+	}
+	return whole(file, write)
+}
+
+// whole makes a file, which appears, or replaces another, when write has written it and the disk has it. Others cannot
+// read it: it may have a secret.
+func whole(file string, write func(*os.File) error) (err error) {
+	to, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".partial-")
+	if err != nil {
+		return exit.WithCode(exit.Local, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(to.Name()) // the first error is returned
+		}
+	}()
+	if err := errors.Join(write(to), to.Sync(), to.Close()); err != nil {
+		return err
+	}
+	return exit.WithCode(exit.Local, os.Rename(to.Name(), file))
+}
+
+func (sh *shell) importCommand() *cobra.Command {
+	var o portable.ImportOptions
+	cmd := &cobra.Command{
+		Use:                   "import KEY FILE|- [flags]",
+		Short:                 "Makes a key of a file that export has written",
+		Long:                  importHelp,
+		Args:                  exactArgs(2),
+		DisableFlagsInUseLine: true,
+		RunE:                  func(cmd *cobra.Command, args []string) error { return sh.importKey(cmd.Context(), args[0], args[1], o) },
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&o.Replace, "replace", false, "replace what is under KEY")
+	cmd.Flags().BoolVar(&o.Merge, "merge", false, "add it to the filter under KEY, which must have been made alike")
+	return cmd
+}
+
+const importHelp = `import makes KEY of a file that export has written: FILE, or standard input for -. All of it is checked first. KEY
+appears as a whole or, if the file is cut or damaged, not at all. It does not expire. If KEY exists, that is an error
+without --replace or --merge.
+
+--merge adds what the file has to the filter under KEY, as BF.MERGE and CBF.MERGE do. Both must have been made with the same
+parameters, and with the same secret of the hash: one is a copy of the other, or both were made by runs with the same
+--seed. Cuckoo filters, bitmaps and strings cannot be merged.
+
+  kvshell -d OTHER import seen seen.svkf
+  kvshell -d DIR export seen - | ssh HOST kvshell -d DIR import seen - --replace
+  kvshell -d ALL --seed 17 import seen monday.svkf --merge
+`
+
+func (sh *shell) importKey(ctx context.Context, key, file string, o portable.ImportOptions) (err error) {
+	if o.Replace && o.Merge {
+		return exit.Usagef("import: --replace and --merge exclude each other")
+	}
+	in := sh.stdin
+	switch {
+	case file == "":
+		return exit.Usagef(`import: FILE is "", want a file, or - for standard input`)
+	case file == "-" && tty.IsTerminal(in):
+		return exit.Usagef("import %s -: standard input is a terminal: give the file, as in import KEY - <FILE", key)
+	case file != "-":
+		if in, err = os.Open(file); err != nil {
+			return exit.WithCode(exit.Local, err)
+		}
+		defer func() { err = exit.JoinLocal(err, in.Close()) }()
+	}
+	db, err := sh.openForFile(ctx, in)
+	if err != nil {
+		return fileError(err)
+	}
+	defer sh.closeStore(db, &err)
+	if err := portable.Import(ctx, db, kv.DurabilityDefault, []byte(key), in, o); err != nil {
+		return fileError(err)
+	}
+	return sh.write(fmt.Sprintf("imported %s\n", key))
+}
+
+// openForFile opens the store, and makes it if it is missing, unless a file to be imported is damaged.
+func (sh *shell) openForFile(ctx context.Context, in *os.File) (*kv.DB, error) {
+	db, err := sh.openExisting()
+	if !errors.Is(err, kv.ErrNotExist) {
+		return db, err
+	}
+	if start, err := in.Seek(0, io.SeekCurrent); err == nil {
+		if _, err := portable.Describe(ctx, in); err != nil {
+			return nil, err
+		}
+		if _, err := in.Seek(start, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+	return sh.openOrCreate()
+}
+
+// fileError gives an error that may be about a file of export its code.
+func fileError(err error) error {
+	switch {
+	case errors.Is(err, portable.ErrDamaged):
+		return exit.WithCode(exit.Corrupt, err)
+	case errors.Is(err, scalableext.ErrUnequal), errors.Is(err, scalableext.ErrRate):
+		return exit.WithCode(exit.Refused, err)
+	}
+	return err
+}

@@ -1,0 +1,26 @@
+package portable
+
+import "encoding/binary"
+
+// Repaired returns a file whose checksums are those of its chunks, as far as there are whole chunks.
+func Repaired(file []byte) []byte {
+	file = append([]byte(nil), file...)
+	header := uint32(0)
+	for at := prefixLen; at+chunkHead+checksumLen <= len(file); {
+		n := int(binary.LittleEndian.Uint32(file[at+1:]))
+		end := at + chunkHead + n
+		if n > maxPayload || end+checksumLen > len(file) {
+			break
+		}
+		sum := checksum(header, int64(at), file[at:end])
+		binary.LittleEndian.PutUint32(file[end:], sum)
+		if at == prefixLen {
+			header = sum
+		}
+		at = end + checksumLen
+	}
+	return file
+}
+
+// PrefixLen is where the header chunk begins.
+const PrefixLen = prefixLen

@@ -24,3 +24,13 @@ func Repaired(file []byte) []byte {
 
 // PrefixLen is where the header chunk begins.
 const PrefixLen = prefixLen
+
+// Memory returns how many bytes the blocks of a filter take.
+func (f *Filter) Memory() (n int) {
+	for _, l := range f.layers {
+		for _, s := range l.blocks {
+			n += 8*len(s.words) + len(s.value)
+		}
+	}
+	return n
+}

@@ -2,6 +2,7 @@ package portable_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"os"
@@ -104,4 +105,137 @@ func TestImport_hostile(t *testing.T) {
 		}
 	}
 	sound(t, db, 0)
+}
+
+// forge returns a file with another header or other chunks, whose checksums are right. Each chunk is a kind and a payload.
+func forge(file []byte, change func(chunks [][]byte) [][]byte) []byte {
+	var chunks [][]byte
+	for rest := file[portable.PrefixLen:]; len(rest) > 0; {
+		n := int(binary.LittleEndian.Uint32(rest[1:]))
+		chunks = append(chunks, append([]byte{rest[0]}, rest[5:5+n]...))
+		rest = rest[5+n+4:]
+	}
+	forged := bytes.Clone(file[:portable.PrefixLen])
+	for _, c := range change(chunks) {
+		forged = binary.LittleEndian.AppendUint32(append(forged, c[0]), uint32(len(c)-1))
+		forged = append(append(forged, c[1:]...), 0, 0, 0, 0)
+	}
+	return portable.Repaired(forged)
+}
+
+// Every field is checked, though all checksums are right.
+func TestImport_forged(t *testing.T) {
+	db := open(t, 1)
+	file, err := os.ReadFile(filepath.Join("testdata", "bloom-grown.svkf"))
+	must(t, err)
+	blocks := func(list ...[]byte) []byte { return append([]byte{2}, bytes.Join(list, nil)...) }
+	for name, change := range map[string]func(chunks [][]byte) [][]byte{
+		"more in the header":   func(c [][]byte) [][]byte { c[0] = append(c[0], 0); return c },
+		"two headers":          func(c [][]byte) [][]byte { return [][]byte{c[0], c[0], c[1], c[2]} },
+		"no header":            func(c [][]byte) [][]byte { return c[1:] },
+		"no blocks":            func(c [][]byte) [][]byte { return [][]byte{c[0], {4, 0}} },
+		"an empty chunk":       func(c [][]byte) [][]byte { return [][]byte{c[0], {2}, c[1], c[2]} },
+		"an unknown chunk":     func(c [][]byte) [][]byte { return [][]byte{c[0], c[1], {5, 1}, c[2]} },
+		"bytes of a string":    func(c [][]byte) [][]byte { return [][]byte{c[0], c[1], {3, 1}, c[2]} },
+		"blocks twice":         func(c [][]byte) [][]byte { return [][]byte{c[0], c[1], c[1], {4, 2 * c[2][1]}} },
+		"another number":       func(c [][]byte) [][]byte { c[2][1]++; return c },
+		"more in the end":      func(c [][]byte) [][]byte { c[2] = append(c[2], 0); return c },
+		"no number":            func(c [][]byte) [][]byte { c[2] = c[2][:1]; return c },
+		"a layer too many":     func(c [][]byte) [][]byte { c[1] = blocks([]byte{9, 0, 1, 0}); return c },
+		"a block too many":     func(c [][]byte) [][]byte { c[1] = blocks([]byte{0, 1, 1, 0}); return c },
+		"a block cut short":    func(c [][]byte) [][]byte { c[1] = c[1][:len(c[1])-1]; return c },
+		"a change for a block": func(c [][]byte) [][]byte { c[1] = blocks([]byte{0, 0, 3, 0x10, 1, 0}); c[2] = []byte{4, 1}; return c },
+		"an empty block":       func(c [][]byte) [][]byte { c[1] = blocks([]byte{0, 0, 0}); c[2] = []byte{4, 1}; return c },
+	} {
+		forged := forge(file, change)
+		err := db.Import(t.Context(), "k", bytes.NewReader(forged))
+		if !errors.Is(err, sievekv.ErrDamaged) || !strings.Contains(err.Error(), "at byte ") {
+			t.Errorf("%s: Import = %v, want %v", name, err, sievekv.ErrDamaged)
+		}
+	}
+	same := forge(file, func(c [][]byte) [][]byte { return c })
+	if !bytes.Equal(same, file) {
+		t.Errorf("a file that is not changed is another")
+	}
+	sound(t, db, 0)
+}
+
+// A chunk that is right where it stood is not right at another place or in another file.
+func TestImport_moved(t *testing.T) {
+	db := open(t, 1)
+	must(t, db.Set("a", bytes.Repeat([]byte("a"), 200_000)))
+	must(t, db.Bloom("b").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01}))
+	a := export(t, db, "a")
+	const chunk = 5 + 64<<10 + 4
+	header := portable.PrefixLen + 5 + int(a[portable.PrefixLen+1]) + 4
+	first, rest := a[:header], a[header:]
+	twice := bytes.Join([][]byte{first, rest[:chunk], rest[:chunk], rest[2*chunk:]}, nil)
+	if len(twice) != len(a) || bytes.Equal(twice, a) {
+		t.Fatalf("the chunks are not where they are expected")
+	}
+	if err := db.Import(t.Context(), "k", bytes.NewReader(twice)); !errors.Is(err, sievekv.ErrDamaged) {
+		t.Errorf("a chunk at another place: Import = %v, want %v", err, sievekv.ErrDamaged)
+	}
+	// Two filters that differ in their secrets alone.
+	other := open(t, 2)
+	var files [][]byte
+	for _, db := range []*sievekv.DB{db, other} {
+		must(t, db.Bloom("c").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01}))
+		_, err := db.Bloom("c").AddString("c")
+		must(t, err)
+		files = append(files, export(t, db, "c"))
+	}
+	at := portable.PrefixLen + 5 + int(binary.LittleEndian.Uint32(files[0][portable.PrefixLen+1:])) + 4
+	mixed := append(bytes.Clone(files[0][:at]), files[1][at:]...)
+	if err := db.Import(t.Context(), "k", bytes.NewReader(mixed)); !errors.Is(err, sievekv.ErrDamaged) {
+		t.Errorf("chunks of another file: Import = %v, want %v", err, sievekv.ErrDamaged)
+	}
+	sound(t, db, 3)
+}
+
+// The blocks of a file that has far less bytes than they have are kept as they are in the file, beyond a limit.
+func TestFilter_memory(t *testing.T) {
+	db := open(t, 1)
+	must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 100_000_000, ErrorRate: 0.01}))
+	fill(t, db.Bloom("k"), 40_000)
+	file := export(t, db, "k")
+	f, err := sievekv.ReadFilter(bytes.NewReader(file))
+	must(t, err)
+	if n, most := f.Memory(), 64<<20+17*len(file); n > most || n < 32<<20 {
+		t.Errorf("blocks take %d bytes, want at most %d for a file of %d", n, most, len(file))
+	}
+	for i := range uint64(60_000) {
+		want, err := db.Bloom("k").MayContainUint64(i)
+		must(t, err)
+		if f.MayContainUint64(i) != want {
+			t.Fatalf("MayContain(%d) = %t, want %t", i, !want, want)
+		}
+	}
+	again, err := f.MarshalBinary()
+	must(t, err)
+	if !bytes.Equal(again, file) {
+		t.Errorf("MarshalBinary differs from the file")
+	}
+}
+
+// Nothing is written ahead for a file that is damaged at its end.
+func TestImport_checksFirst(t *testing.T) {
+	from, db := open(t, 1), open(t, 2)
+	must(t, from.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 3_000_000, ErrorRate: 0.01}))
+	fill(t, from.Bloom("k"), 1_000_000)
+	file := export(t, from, "k")
+	commits := func() uint64 {
+		m, err := db.Store().Metrics()
+		must(t, err)
+		return m.Commits
+	}
+	before := commits()
+	if err := db.Import(t.Context(), "k", bytes.NewReader(file[:len(file)-1])); !errors.Is(err, sievekv.ErrDamaged) {
+		t.Errorf("Import = %v, want %v", err, sievekv.ErrDamaged)
+	}
+	report, err := db.Check(t.Context())
+	must(t, err)
+	if after := commits(); after != before || report.Blocks > 0 {
+		t.Errorf("%d commits, %d before; %d blocks", after, before, report.Blocks)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -62,24 +63,24 @@ func fill(t testing.TB, f sievekv.Filter, n int) {
 	must(t, err)
 }
 
-// probes is how many items are looked up: those that were added, and others.
-const probes = 60_000
+// probes is how many items are looked up: up to 30,000 that were added, and others.
+var probes = flag.Int("probes", 60_000, "how many items are looked up in each filter")
 
 func sameFilter(of func(db *sievekv.DB, key string) sievekv.Filter) func(t *testing.T, a, b *sievekv.DB, key string) {
 	return func(t *testing.T, a, b *sievekv.DB, key string) {
 		t.Helper()
-		items := make([]uint64, probes)
+		items := make([]uint64, *probes)
 		for i := range items {
 			items[i] = uint64(i)
 		}
-		want, have := make([]bool, probes), make([]bool, probes)
+		want, have := make([]bool, *probes), make([]bool, *probes)
 		must(t, of(a, key).MayContainManyUint64(items, want))
 		must(t, of(b, key).MayContainManyUint64(items, have))
 		if !slices.Equal(want, have) {
 			t.Errorf("lookups differ")
 		}
-		if n := count(want); n == 0 || n == probes {
-			t.Errorf("%d of %d items are present", n, probes)
+		if n := count(want); n == 0 || n == *probes {
+			t.Errorf("%d of %d items are present", n, *probes)
 		}
 	}
 }
@@ -520,7 +521,7 @@ func TestFilter(t *testing.T) {
 			}
 			must(t, copied.UnmarshalBinary(data))
 			stored := of[name](db, "k")
-			for i := range uint64(probes) {
+			for i := range uint64(*probes) {
 				want, err := stored.MayContainUint64(i)
 				must(t, err)
 				if have := copied.MayContainUint64(i); have != want {

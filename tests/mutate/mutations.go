@@ -57,6 +57,7 @@ var mutations = slices.Concat(
 	upkeep,
 	hot,
 	backups,
+	portables,
 	bitmaps,
 	memory,
 	hash,

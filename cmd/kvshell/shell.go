@@ -130,8 +130,12 @@ func (sh *shell) rootCommand() *cobra.Command {
 	local.BoolVarP(&sh.version, "version", "v", false, "the version of this program")
 
 	root.AddCommand(sh.ownCommands()...)
-	root.AddCommand(sh.serveCommand())
-	root.SetHelpCommand(sh.helpCommand())
+	root.AddCommand(sh.serveCommand(), sh.completionCommand(), sh.manCommand())
+	help := sh.helpCommand()
+	root.SetHelpCommand(help)
+	if err := sh.completeWords(root, help); err != nil {
+		panic(err) // a flag that is named there does not exist
+	}
 	return root
 }
 

@@ -48,7 +48,7 @@ func (c *Completer) Complete(line string, pos int) (head string, words []string,
 		return left, nil, tail
 	}
 	partial := typed[len(typed)-1]
-	offered := c.offer(typed[:len(typed)-1], partial)
+	offered := c.Offer(typed[:len(typed)-1], partial)
 	if len(offered) == 0 {
 		if text := c.syntaxOf(typed); text != "" {
 			fmt.Fprintf(c.Out, "\n%s\n", text)
@@ -125,8 +125,8 @@ func needsQuotes(word string) bool {
 	})
 }
 
-// offer returns the words that partial may become after the words typed before it.
-func (c *Completer) offer(typed []string, partial string) []string {
+// Offer returns the words that partial may become after the words typed before it.
+func (c *Completer) Offer(typed []string, partial string) []string {
 	if len(typed) > 0 && typed[0] == "--" { // a command of the store follows, whatever its name
 		if typed = typed[1:]; len(typed) == 0 {
 			return inCase(partial, c.commandNames())
@@ -146,7 +146,7 @@ func (c *Completer) offer(typed []string, partial string) []string {
 	return inCase(partial, nextWords(cmd, typed[1:]))
 }
 
-// offerOwn is offer for an own word after which args were typed.
+// offerOwn is Offer for an own word after which args were typed.
 func (c *Completer) offerOwn(cmd *cobra.Command, args []string, partial string) []string {
 	flags := cmd.Flags()
 	positional := 0

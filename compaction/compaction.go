@@ -3,7 +3,8 @@
 //
 // The work is bounded. In a second the service folds at most FoldBytes of blocks, writes about CompactBytes for each
 // object it compacts, and reclaims one large dropped object or many small ones. It spends at most half of the time on
-// removing expired keys, 16 in each commit. INFO shows what it has done and what is waiting.
+// removing expired keys, 16 in each commit. While Pebble's compactions are behind, the service folds and compacts
+// nothing: commits would wait for what that writes. INFO shows what it has done and what is waiting.
 package compaction
 
 import (
@@ -11,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sievekv/sievekv/kv"
@@ -37,6 +39,8 @@ func Module() module.Module {
 
 type service struct {
 	db     *kv.DB
+	behind func() bool   // see kv.Metrics
+	waits  atomic.Uint64 // how often work was put off because of it
 	log    *slog.Logger
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -46,6 +50,10 @@ type service struct {
 func (s *service) Start(db *kv.DB) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.db, s.cancel, s.log = db, cancel, db.Logger()
+	s.behind = func() bool {
+		m, err := db.Metrics()
+		return err == nil && m.Behind
+	}
 	s.done.Go(func() { s.every(ctx, foldEvery, s.fold) })
 	s.done.Go(func() { s.every(ctx, compactEvery, s.compact) })
 	s.done.Go(func() { s.every(ctx, sweepEvery, s.sweep) })
@@ -69,6 +77,7 @@ func (s *service) Info() (string, []module.InfoField) {
 		{Name: "fold_bytes_per_second_limit", Value: FoldBytes},
 		{Name: "objects_reclaimed", Value: reclaimed},
 		{Name: "compactions", Value: s.db.Compactions()},
+		{Name: "put_off", Value: s.waits.Load()},
 		{Name: "expired_keys", Value: s.db.ExpiredKeys()},
 	}
 }
@@ -98,13 +107,28 @@ func (s *service) every(ctx context.Context, interval time.Duration, work func(c
 	}
 }
 
+// putOff reports whether work has to wait.
+func (s *service) putOff() bool {
+	if !s.behind() {
+		return false
+	}
+	s.waits.Add(1)
+	return true
+}
+
 func (s *service) fold(ctx context.Context) error {
+	if s.db.FoldBacklog() == 0 || s.putOff() {
+		return nil
+	}
 	const perTick = FoldBytes * int(foldEvery) / int(time.Second)
 	_, err := s.db.Fold(ctx, perTick)
 	return err
 }
 
 func (s *service) compact(ctx context.Context) error {
+	if s.db.CompactBacklog() == 0 || s.putOff() {
+		return nil
+	}
 	const perTick = CompactBytes * int(compactEvery) / int(time.Second)
 	_, err := s.db.CompactQueued(ctx, perTick)
 	return err

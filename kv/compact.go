@@ -9,9 +9,8 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// A type makes an object smaller by compacting it: it moves, for example, the entries of a nearly empty layer to
-// other layers. It does so in commits of bounded size, under the object's write lock; lookups see each commit as a
-// whole. See Type.Compact.
+// A type makes an object smaller by compacting it: it moves, for example, the entries of a nearly empty layer to other
+// layers, in commits of bounded size. Lookups see each commit as a whole. See Type.Compact.
 
 // compactRequest is the key of an object to be compacted.
 type compactRequest string
@@ -64,6 +63,9 @@ func (db *DB) compact(key []byte, budget int) (more bool, err error) {
 	})
 	return more && err == nil, err
 }
+
+// CompactBacklog returns the number of objects waiting to be compacted.
+func (db *DB) CompactBacklog() int { return db.compacts.Len() }
 
 // Compactions is Metrics.Compactions.
 func (db *DB) Compactions() uint64 { return db.stats.compactions.Load() }

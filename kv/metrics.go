@@ -59,6 +59,7 @@ type Metrics struct {
 	TableCompactions int64          // since Open
 	CompactionDebt   uint64         // bytes
 	ReadAmp          int            // most tables that a read may have to look at
+	Behind           bool           // compactions of tables are behind: a commit waits for them, or soon will
 	BackgroundErrors uint64         // since Open
 	Levels           []LevelMetrics // newest level first
 }
@@ -84,7 +85,7 @@ func (db *DB) Metrics() (Metrics, error) {
 		Reclaimed: db.stats.reclaimed.Load(), ExpiredKeys: db.stats.expired.Load(), Compactions: db.stats.compactions.Load(),
 		DiskBytes: p.DiskBytes, TableBytes: p.TableBytes, LogBytes: p.LogBytes, ReserveBytes: uint64(db.store.Space.Ballast()),
 		LogBytesIn: p.LogBytesIn, LogBytesWritten: p.LogBytesWritten, MemTableBytes: p.MemTableBytes, Flushes: p.Flushes,
-		TableCompactions: p.TableCompactions, CompactionDebt: p.CompactionDebt, ReadAmp: p.ReadAmp,
+		TableCompactions: p.TableCompactions, CompactionDebt: p.CompactionDebt, ReadAmp: p.ReadAmp, Behind: p.Behind,
 	}, nil
 }
 

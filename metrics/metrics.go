@@ -121,6 +121,13 @@ var singles = []single{
 	counter("flushes_total", "Memtables written as tables.", func(m *kv.Metrics) float64 { return float64(m.Flushes) }),
 	counter("table_compactions_total", "Compactions of tables.", func(m *kv.Metrics) float64 { return float64(m.TableCompactions) }),
 	gauge("compaction_debt_bytes", "What compactions of tables have before them.", func(m *kv.Metrics) float64 { return float64(m.CompactionDebt) }),
+	gauge("compactions_behind", "1 while a commit waits for compactions of tables, or soon will.",
+		func(m *kv.Metrics) float64 {
+			if m.Behind {
+				return 1
+			}
+			return 0
+		}),
 	gauge("read_amplification", "Tables a read may have to look at.", func(m *kv.Metrics) float64 { return float64(m.ReadAmp) }),
 	counter("background_errors_total", "Failed flushes and compactions, which are tried again.",
 		func(m *kv.Metrics) float64 { return float64(m.BackgroundErrors) }),

@@ -19,6 +19,7 @@ type Metrics struct {
 	TableCompactions int64
 	CompactionDebt   uint64 // bytes
 	ReadAmp          int    // tables that a read may have to look at
+	Behind           bool   // compactions of tables are behind: a commit waits, or soon will
 	BackgroundErrors uint64
 	Levels           []LevelMetrics // the newest data first
 }
@@ -40,6 +41,7 @@ func (s *Store) Metrics() Metrics {
 		DiskBytes: diskUsage(p), TableBytes: p.Table.Local.LiveSize, LogBytes: logSize(p),
 		LogBytesIn: p.WAL.BytesIn, LogBytesWritten: p.WAL.BytesWritten,
 		MemTableBytes: p.MemTable.Size, Flushes: p.Flush.Count, TableCompactions: p.Compact.Count,
+		Behind:         s.stalled.Load() != 0 || p.Levels[0].Sublevels >= level0Behind,
 		CompactionDebt: p.Compact.EstimatedDebt, ReadAmp: p.ReadAmp(), BackgroundErrors: s.stats.backgroundErrors.Load(),
 	}
 	for i := range p.Levels {

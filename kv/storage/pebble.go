@@ -15,8 +15,12 @@ import (
 
 // Pebble's options, and the adapters from its interfaces to ours.
 
-// level0Stop is how many sublevels level 0 may have before commits wait for compactions.
-const level0Stop = 12
+// level0Stop is how many sublevels level 0 may have before commits wait for compactions. From level0Behind on,
+// compactions are behind.
+const (
+	level0Stop   = 12
+	level0Behind = level0Stop * 2 / 3
+)
 
 // The values of Store.stalled: 0, or that Pebble makes a commit wait, and then whether the commit waits for level 0
 // and not just for a flush. Pebble reports only that a commit waits; startCompactions finds out the rest.

@@ -9,11 +9,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
 )
 
 // unpack unpacks files of an archive into a new directory.
@@ -47,6 +50,46 @@ func unpack(t *testing.T, archive string) (dir string) {
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(h.Name)), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Each store in testdata/stores answers what it answered when it was made. Of the files with its name, "made-by" has the
+// commands that made it, "asked" the commands that are given now, and "answered" their replies as JSON.
+func TestOldStores(t *testing.T) {
+	archives, err := filepath.Glob("testdata/stores/*.tar.gz")
+	if err != nil || len(archives) == 0 {
+		t.Fatal(archives, err)
+	}
+	for _, archive := range archives {
+		name := strings.TrimSuffix(archive, ".tar.gz")
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			lines := func(suffix string) []string {
+				data, err := os.ReadFile(name + suffix)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+			}
+			asked, answered := lines(".asked"), lines(".answered")
+			if len(asked) != len(answered) {
+				t.Fatalf("%d commands and %d replies", len(asked), len(answered))
+			}
+			db, err := sievekv.Open(unpack(t, archive), &sievekv.Options{MustExist: true, BallastSize: -1, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			session := module.NewSession(db.Store())
+			for i, line := range asked {
+				got := strings.TrimRight(string(reply.AppendJSON(nil, session.Do(t.Context(), commandWords(line)))), "\n")
+				if got != answered[i] {
+					t.Errorf("%s answers %s, answered %s", line, got, answered[i])
+				}
+			}
+			if report, err := db.Check(t.Context()); err != nil || len(report.Problems)+len(report.Notes) > 0 {
+				t.Errorf("check: %v, %v", report, err)
+			}
+		})
 	}
 }
 

@@ -69,16 +69,19 @@ func (s *service) Stop() {
 
 // Info returns the service's section of INFO.
 func (s *service) Info() (string, []module.InfoField) {
-	folds, dropped, reclaimed := s.db.MaintenanceStats()
+	m, err := s.db.Metrics()
+	if err != nil {
+		return "Compaction", nil // the store is closed
+	}
 	return "Compaction", []module.InfoField{
-		{Name: "folds", Value: folds},
-		{Name: "fold_backlog", Value: s.db.FoldBacklog()},
-		{Name: "fold_requests_dropped", Value: dropped},
+		{Name: "folds", Value: m.Folds},
+		{Name: "fold_backlog", Value: m.FoldBacklog},
+		{Name: "fold_requests_dropped", Value: m.FoldsDropped},
 		{Name: "fold_bytes_per_second_limit", Value: FoldBytes},
-		{Name: "objects_reclaimed", Value: reclaimed},
-		{Name: "compactions", Value: s.db.Compactions()},
+		{Name: "objects_reclaimed", Value: m.Reclaimed},
+		{Name: "compactions", Value: m.Compactions},
 		{Name: "put_off", Value: s.waits.Load()},
-		{Name: "expired_keys", Value: s.db.ExpiredKeys()},
+		{Name: "expired_keys", Value: m.ExpiredKeys},
 	}
 }
 

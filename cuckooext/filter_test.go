@@ -158,7 +158,9 @@ func TestFilter_multiset(t *testing.T) {
 			if info.Items != uint64(total) {
 				t.Errorf("%d items, want %d", info.Items, total)
 			}
-			t.Logf("%d items, up to %d layers, now %d, %d commits of compaction", total, layers.Load(), len(info.Layers), db.Compactions())
+			stats, err := db.Metrics()
+			must(t, err)
+			t.Logf("%d items, up to %d layers, now %d, %d commits of compaction", total, layers.Load(), len(info.Layers), stats.Compactions)
 			for _, m := range sets {
 				for i, have := range m.copies {
 					for range have {

@@ -67,9 +67,6 @@ func (db *DB) compact(key []byte, budget int) (more bool, err error) {
 // CompactBacklog returns the number of objects waiting to be compacted.
 func (db *DB) CompactBacklog() int { return db.compacts.Len() }
 
-// Compactions is Metrics.Compactions.
-func (db *DB) Compactions() uint64 { return db.stats.compactions.Load() }
-
 // layerDrop names a layer to be dropped.
 type layerDrop struct{ object, layer uint64 }
 

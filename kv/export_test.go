@@ -333,6 +333,9 @@ func (db *DB) HoldCompactions() { storage.HoldCompactions(db.store) }
 // ReleaseCompactions ends HoldCompactions.
 func (db *DB) ReleaseCompactions() { storage.ReleaseCompactions(db.store) }
 
+// Compactions is Metrics.Compactions.
+func (db *DB) Compactions() uint64 { return db.stats.compactions.Load() }
+
 // CompactionWaits reports whether Pebble was refused one that it has not been granted since.
 func (db *DB) CompactionWaits() bool { return storage.CompactionWaits(db.store) }
 

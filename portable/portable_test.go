@@ -587,7 +587,9 @@ func (f *failing) Write(b []byte) (int, error) {
 // The temporary file of an import is removed.
 func TestImport_temporary(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
+	for _, name := range []string{"TMPDIR", "TMP", "TEMP"} {
+		t.Setenv(name, dir)
+	}
 	db := open(t, 1)
 	must(t, db.Set("a", []byte("1")))
 	file := export(t, db, "a")

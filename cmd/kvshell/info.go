@@ -11,9 +11,18 @@ import (
 )
 
 // asksAboutFile reports whether words ask about a file of export, and not for INFO, whose sections have neither a dot nor
-// a slash in their names.
+// a slash in their names. Without a store there is no INFO.
 func (sh *shell) asksAboutFile(words []string) bool {
-	return len(words) == 2 && words[0] == "info" && (words[1] == "-" || strings.ContainsAny(words[1], `./\`))
+	if len(words) != 2 || words[0] != "info" {
+		return false
+	}
+	name := words[1]
+	if name == "-" || strings.ContainsAny(name, `./\`) {
+		return true
+	}
+	_, err := os.Stat(name)
+	_, noStore := sh.dir()
+	return err == nil && noStore != nil && sh.address == nil
 }
 
 // describeFile prints what a file of export has. It reads all of it, and says whether the checksums hold.

@@ -43,11 +43,12 @@ type meta struct {
 
 const metaVersion = 1
 
-// readMeta returns the meta record, or an empty one if it is missing: then there is no filter.
+// readMeta returns the meta record, or one without a filter if it is missing. Its generations then begin at the time, so that
+// records of ids that somebody has left, who removed the meta record alone, mean nothing.
 func (g *Guard) readMeta(tx reader) (m meta, err error) {
 	stored, err := tx.Get(g.keys.meta)
 	if errors.Is(err, sievekv.ErrNotFound) {
-		return meta{}, nil
+		return meta{Last: uint64(max(0, g.store.Now())) / 1000}, nil
 	}
 	if err != nil {
 		return m, err
@@ -85,13 +86,19 @@ func (g *Guard) prepare() error {
 		}
 		isNew := m.Version == 0
 		if changed = !isNew && m.Filter != g.opts.Filter; changed {
-			if _, err := tx.Delete(g.keys.filter, g.keys.next); err != nil {
+			if err := g.dropFilters(tx); err != nil {
 				return err
 			}
 			m.InUse, m.Next = 0, 0
 		}
+		if isNew && !g.opts.Empty {
+			if err := g.dropFilters(tx); err != nil {
+				return err
+			}
+		}
 		if isNew && g.opts.Empty {
-			m.InUse, m.Last = 1, 1
+			m.Last++
+			m.InUse = m.Last
 			if err := g.reserve(tx, g.keys.filter); err != nil {
 				return err
 			}
@@ -104,6 +111,12 @@ func (g *Guard) prepare() error {
 	if err == nil && m.InUse == 0 {
 		g.opts.Logger.Warn("guard: there is no filter until Rebuild ends, every lookup is let through", "guard", g.name, "type changed", changed)
 	}
+	return err
+}
+
+// dropFilters removes the filters that there are, so that every lookup is let through.
+func (g *Guard) dropFilters(tx *sievekv.Tx) error {
+	_, err := tx.Delete(g.keys.filter, g.keys.next)
 	return err
 }
 
@@ -215,6 +228,9 @@ func (g *Guard) addEverywhere(tx *sievekv.Tx, id string) error {
 	m, err := g.readMeta(tx)
 	if err != nil {
 		return err
+	}
+	if m.Version == 0 { // somebody has removed the meta record: a filter that nothing is added to must refuse nothing
+		return g.dropFilters(tx)
 	}
 	of := g.generations(&m)
 	for _, filter := range of {

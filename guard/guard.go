@@ -165,11 +165,12 @@ func (g *Guard) Get(ctx context.Context, id string) ([]byte, error) {
 		return nil, ErrNotFound
 	}
 	g.counts.misses.Add(1)
+	since := g.store.Now()
 	l, err := g.load(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return g.await(ctx, l, filtered)
+	return g.await(ctx, l, since, filtered)
 }
 
 // Result is what GetMany returns for an id: a value, or an error of Get.
@@ -224,13 +225,14 @@ func (g *Guard) getMany(ctx context.Context, ids []string, which []int, results 
 			missed, at = append(missed, ids[i]), append(at, i)
 		}
 	}
+	since := g.store.Now()
 	loads, err := g.loadMany(ctx, missed)
 	for j, i := range at {
 		if err != nil {
 			results[i].Err = err
 			continue
 		}
-		results[i].Value, results[i].Err = g.await(ctx, loads[j], filtered)
+		results[i].Value, results[i].Err = g.await(ctx, loads[j], since, filtered)
 	}
 }
 

@@ -173,6 +173,37 @@ func TestGet_unfiltered(t *testing.T) {
 	})
 }
 
+// A guard whose meta record somebody has removed refuses no id that is there, and begins anew.
+func TestGet_lostMeta(t *testing.T) {
+	for _, filter := range filters {
+		for _, again := range []bool{false, true} {
+			o := guard.Options{Empty: true, Filter: filter, ErrorRate: exact}
+			inWorld(t, &o, func(w *world) {
+				w.put("a", "1")
+				time.Sleep(time.Minute)
+				if _, err := w.db.Delete("guard:users"); err != nil {
+					t.Fatal(err)
+				}
+				if again {
+					w.g.Close()
+					o.Empty = false
+					w.g = w.open("users", w.options(o))
+					w.set("b", "2")
+				} else {
+					w.put("b", "2")
+				}
+				w.want("a", "1")
+				w.want("b", "2")
+				w.check(w.g.Rebuild(w.Context(), w.allRows()))
+				w.want("a", "1")
+				w.want("b", "2")
+				w.want("c", guard.ErrNotFound)
+				w.wantLoads("c", 0)
+			})
+		}
+	}
+}
+
 func TestGetMany(t *testing.T) {
 	var calls [][]string
 	var w *world

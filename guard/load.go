@@ -34,6 +34,7 @@ type idState struct {
 type load struct {
 	id     string
 	state  *idState
+	born   int64  // before the source is read, in Unix milliseconds: no value is older than its entry says
 	writes uint64 // of the id, when the load began
 	done   chan struct{}
 
@@ -75,7 +76,7 @@ func (g *Guard) join(id string) (l *load, isNew bool, err error) {
 	}
 	s := g.stateOf(id)
 	g.uses.Add(1)
-	s.load = &load{id: id, state: s, writes: s.writes.Load(), done: make(chan struct{})}
+	s.load = &load{id: id, state: s, born: g.store.Now(), writes: s.writes.Load(), done: make(chan struct{})}
 	return s.load, true, nil
 }
 
@@ -157,12 +158,20 @@ func (g *Guard) refresh(ctx context.Context, id string) {
 	go g.run(context.WithoutCancel(ctx), []*load{l}, true)
 }
 
-// await returns the result of a load, or the context's error if that ends before.
-func (g *Guard) await(ctx context.Context, l *load, filtered bool) ([]byte, error) {
+// await returns the result of a load, or the context's error if that ends before. A load that had read the source too long
+// before the caller came, which is the moment since, is made again.
+func (g *Guard) await(ctx context.Context, l *load, since int64, filtered bool) ([]byte, error) {
 	select {
 	case <-l.done:
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+	if l.tooOld(since, &g.opts) {
+		again, err := g.load(ctx, l.id)
+		if err != nil {
+			return nil, err
+		}
+		return g.await(ctx, again, since, filtered)
 	}
 	switch {
 	case errors.Is(l.err, ErrNotFound):
@@ -174,6 +183,18 @@ func (g *Guard) await(ctx context.Context, l *load, filtered bool) ([]byte, erro
 		g.counts.stale.Add(1)
 	}
 	return append(make([]byte, 0, len(l.value)), l.value...), nil // several callers may share the load
+}
+
+// tooOld reports whether what a load has found out was too old for a caller that came at a moment.
+func (l *load) tooOld(since int64, o *Options) bool {
+	switch age := since - l.born; {
+	case errors.Is(l.err, ErrNotFound):
+		return age > o.NullTTL.Milliseconds()
+	case l.err != nil || l.stale:
+		return false
+	default:
+		return age > (o.TTL + o.MaxStale).Milliseconds()
+	}
 }
 
 // run does loads of different ids. entered says that the caller has entered for it.
@@ -203,15 +224,14 @@ func (g *Guard) run(ctx context.Context, loads []*load, entered bool) {
 		}
 		return
 	}
-	born := g.store.Now() // before the source is read: no value is older than its entry says
 	err := g.ask(ctx, rest, entered, wait)
 	for _, l := range rest {
-		g.settle(ctx, l, born, err)
+		g.settle(ctx, l, err)
 	}
 }
 
 // settle remembers what a load has found out, or finds a stale value in its place. err is why nothing was found out.
-func (g *Guard) settle(ctx context.Context, l *load, born int64, err error) {
+func (g *Guard) settle(ctx context.Context, l *load, err error) {
 	if err != nil {
 		if l.mayUse && l.old.at(g.store.Now(), &g.opts) != missing {
 			l.value, l.err, l.stale = l.old.value, nil, true
@@ -222,9 +242,9 @@ func (g *Guard) settle(ctx context.Context, l *load, born int64, err error) {
 		}
 		l.err = ErrNotFound
 	}
-	e := g.newEntry(l.value, born)
+	e := g.newEntry(l.value, l.born)
 	if l.err != nil {
-		e = g.newAbsent(born)
+		e = g.newAbsent(l.born)
 	}
 	g.remember(ctx, l, &e)
 }

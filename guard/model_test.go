@@ -151,6 +151,9 @@ func newModel(t *testing.T, seed uint64) *model {
 	o.Empty = m.rng.IntN(2) == 0
 	o.Capacity, o.ErrorRate = 24, []float64{0.25, 0.01}[m.rng.IntN(2)]
 	o.TTL, o.MaxStale, o.NullTTL = seconds(10), seconds(10), seconds(10)
+	if m.rng.IntN(3) == 0 {
+		o.TTL, o.MaxStale = time.Second, -1
+	}
 	if m.rng.IntN(2) == 0 {
 		o.Jitter = -1
 	}
@@ -572,7 +575,7 @@ func (m *model) wrong(a *asked, id string, floor int, r guard.Result) string {
 	case r.Err != nil:
 		return "another error"
 	}
-	oldest := max(m.opts.TTL+m.opts.MaxStale, m.opts.LoadTimeout)
+	oldest := m.opts.TTL + max(0, m.opts.MaxStale)
 	for i, v := range m.versions[id] {
 		if v.value != string(r.Value) {
 			continue

@@ -110,6 +110,40 @@ func TestLoad_absentThenPut(t *testing.T) {
 	})
 }
 
+// A caller that joins a load gets nothing that the load read too long before the caller came.
+func TestLoad_long(t *testing.T) {
+	o := &guard.Options{TTL: time.Second, MaxStale: -1, NullTTL: time.Second, Jitter: -1}
+	for _, before := range []string{"old", ""} {
+		for _, late := range []time.Duration{time.Second, time.Second + time.Millisecond} {
+			inWorld(t, o, func(w *world) {
+				var found any = before
+				if before != "" {
+					w.set("a", before)
+				} else {
+					found = guard.ErrNotFound
+				}
+				let := w.holding("a")
+				first := w.get(w.Context(), "a")
+				free := let.next()
+				w.free("a")
+				w.set("a", "new") // past the guard
+				time.Sleep(late)
+				second := w.get(w.Context(), "a")
+				many := make(chan guard.Result, 1)
+				go func() { many <- w.g.GetMany(w.Context(), "a")[0] }()
+				synctest.Wait()
+				free()
+				wantResult(t, "a", <-first, found)
+				if late > o.TTL {
+					found = "new"
+				}
+				wantResult(t, "a", <-second, found)
+				wantResult(t, "a", <-many, found)
+			})
+		}
+	}
+}
+
 // A load of an old value does not hide a newer one.
 func TestLoad_oldThenPut(t *testing.T) {
 	writesOf(t, func(w *world, write func(id, row string)) {

@@ -285,12 +285,13 @@ func (g *Guard) Warm(ctx context.Context, ids iter.Seq2[string, error]) (loaded 
 				cold = append(cold, id)
 			}
 		}
+		since := g.store.Now()
 		loads, err := g.loadMany(ctx, cold)
 		if err != nil {
 			return err
 		}
 		for _, l := range loads {
-			switch _, err := g.await(ctx, l, false); {
+			switch _, err := g.await(ctx, l, since, false); {
 			case err == nil && l.stale:
 				return fmt.Errorf("%w: %q has a stale value", ErrUnavailable, l.id)
 			case err == nil:

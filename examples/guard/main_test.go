@@ -16,7 +16,10 @@ import (
 
 // A small load: what does not depend on the speed of the machine is as it must be.
 func TestScenes(t *testing.T) {
-	z := sizes{users: 3000, lookups: 3000, callers: 100, keys: 1000, ttl: 2 * time.Second, outage: 2 * time.Second, pause: time.Minute}
+	z := sizes{
+		users: 3000, lookups: 3000, callers: 100, keys: 1000, second: 20 * time.Millisecond, ttl: 200 * time.Millisecond,
+		outage: 500 * time.Millisecond, pause: time.Hour,
+	}
 	rows, err := runScenes(t.Context(), t.TempDir(), z, func(line string) { t.Log(line) })
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sievekv/sievekv"
@@ -22,14 +23,15 @@ type sizes struct {
 	lookups int           // of ids that are not there
 	callers int           // of one id at once
 	keys    int           // that are written in one second
-	ttl     time.Duration // of these
+	second  time.Duration // of an avalanche; tests have shorter ones
+	ttl     time.Duration // of these keys
 	outage  time.Duration
 	pause   time.Duration // of the breaker
 }
 
 var (
-	fullSize  = sizes{users: 1_000_000, lookups: 1_000_000, callers: 1000, keys: 100_000, ttl: 30 * time.Second, outage: 10 * time.Second, pause: time.Second}
-	quickSize = sizes{users: 50_000, lookups: 50_000, callers: 1000, keys: 10_000, ttl: 6 * time.Second, outage: 3 * time.Second, pause: time.Second}
+	fullSize  = sizes{users: 1_000_000, lookups: 1_000_000, callers: 1000, keys: 100_000, second: time.Second, ttl: 30 * time.Second, outage: 10 * time.Second, pause: time.Second}
+	quickSize = sizes{users: 50_000, lookups: 50_000, callers: 1000, keys: 10_000, second: time.Second, ttl: 6 * time.Second, outage: 3 * time.Second, pause: time.Second}
 )
 
 // row is a row of the table: one scene, without and with the guard.
@@ -53,7 +55,7 @@ const (
 
 	// Of breakdown:
 	slowQuery = 20 * time.Millisecond
-	hotTTL    = 5 * time.Second
+	hotTTL    = 5 * time.Minute
 )
 
 // scene runs a load twice, on a new store without a guard and with one.
@@ -90,8 +92,8 @@ var scenes = []scene{
 	{
 		options: func(z sizes) guard.Options {
 			// A value is refreshed after 0.4 to 0.8 of the TTL: the soft TTL is 0.8 of it, of which half is random.
-			mean := float64(z.keys) / (0.6 * z.ttl.Seconds())
-			return guard.Options{TTL: z.ttl, MaxLoads: 1024, LoadsPerSecond: 1.4 * mean}
+			mean := float64(z.keys) / (0.6 * z.ttl.Seconds()) // a second
+			return guard.Options{TTL: z.ttl, MaxLoads: 1024, LoadsPerSecond: 1.2 * mean}
 		},
 		run: avalanche,
 		row: func(z sizes, off, on *figures) row {
@@ -104,7 +106,7 @@ var scenes = []scene{
 	},
 	{
 		options: func(z sizes) guard.Options {
-			return guard.Options{TTL: time.Second, MaxStale: time.Hour, BreakerPause: z.pause, BreakerFailures: 5}
+			return guard.Options{TTL: z.outage / 10, MaxStale: time.Hour, BreakerPause: z.pause, BreakerFailures: 5}
 		},
 		run: outage,
 		row: func(z sizes, off, on *figures) row {
@@ -165,7 +167,9 @@ func (sc *scene) once(ctx context.Context, dir string, db *database, z sizes, on
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(at)) }()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	store, err := sievekv.Open(at, &sievekv.Options{Seed: 1, Logger: quiet})
+	var ahead atomic.Int64
+	clock := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	store, err := sievekv.Open(at, &sievekv.Options{Seed: 1, Logger: quiet, Clock: clock})
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +187,7 @@ func (sc *scene) once(ctx context.Context, dir string, db *database, z sizes, on
 	if err != nil {
 		return nil, err
 	}
+	s.ahead = &ahead
 	if on {
 		defer s.users.Close()
 		if err := s.fill(ctx); err != nil {
@@ -202,7 +207,7 @@ func breakdown(ctx context.Context, s *service, z sizes) (*figures, error) {
 	if _, err := s.get(ctx, userID(7)); err != nil {
 		return nil, err
 	}
-	time.Sleep(hotTTL + hotTTL/50)
+	s.ahead.Add(int64(hotTTL)) // it expires
 	s.db.slow.Store(int64(slowQuery))
 	defer s.db.slow.Store(0)
 	var ready sync.WaitGroup
@@ -222,14 +227,14 @@ func avalanche(ctx context.Context, s *service, z sizes) (*figures, error) {
 	}
 	f := &figures{}
 	begin, first := time.Now(), s.db.queries.Load()
-	rounds := int(3 * z.ttl / time.Second)
+	rounds := int(3 * z.ttl / z.second)
 	parts, errs := make([][]time.Duration, workers), make([]error, workers)
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
 			for i := w; i < rounds*z.keys; i += workers {
 				if i/workers%16 == 0 { // not sooner than is its turn
-					time.Sleep(time.Until(begin.Add(time.Duration(float64(i) / float64(z.keys) * float64(time.Second)))))
+					time.Sleep(time.Until(begin.Add(time.Duration(float64(i) / float64(z.keys) * float64(z.second)))))
 				}
 				from := time.Now()
 				if _, err := s.get(ctx, userID(i%z.keys)); err != nil {
@@ -243,7 +248,7 @@ func avalanche(ctx context.Context, s *service, z sizes) (*figures, error) {
 		})
 	}
 	for last := first; len(f.seconds) < rounds; {
-		time.Sleep(time.Until(begin.Add(time.Duration(len(f.seconds)+1) * time.Second)))
+		time.Sleep(time.Until(begin.Add(time.Duration(len(f.seconds)+1) * z.second)))
 		now := s.db.queries.Load()
 		f.seconds, last = append(f.seconds, now-last), now
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,7 @@ type service struct {
 	db    *database
 	users *guard.Guard // nil without a guard
 	ttl   time.Duration
+	ahead *atomic.Int64 // of a scene: how far its store's clock is ahead, in nanoseconds
 }
 
 // openService opens a service whose users are in db, with a guard if o is not nil. ttl is for the cache without one.

@@ -97,7 +97,11 @@ func TestImport_hostile(t *testing.T) {
 	for name := range small {
 		file, err := os.ReadFile(filepath.Join("testdata", name+".svkf"))
 		must(t, err)
-		for i := portable.PrefixLen; i < len(file); i++ {
+		step := 1
+		if race { // to save time
+			step = 7
+		}
+		for i := portable.PrefixLen; i < len(file); i += step {
 			for _, bit := range []byte{1, 0x10, 0x80} {
 				changed := bytes.Clone(file)
 				changed[i] ^= bit

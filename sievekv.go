@@ -122,6 +122,7 @@ import (
 //   - MaxFilterBytes: the largest filter, in bytes, 64 GiB by default;
 //   - InMemory: nothing is kept, and the directory is ignored;
 //   - MustExist: Open makes no store, but returns ErrNotExist if there is none;
+//   - ReadOnly: nothing is changed, and others can read at the same time;
 //   - Logger: receives what an operator should know, slog.Default() by default.
 //
 // See [kv.Options] for the others.
@@ -165,7 +166,7 @@ var (
 	ErrOptions            = kv.ErrOptions            // a value of Options or SetOptions is out of range, or excludes another
 	ErrNotExist           = kv.ErrNotExist           // there is no store, and Options.MustExist is set
 	ErrEnded              = kv.ErrEnded              // the transaction, or the snapshot, has ended
-	ErrReadOnly           = kv.ErrReadOnly           // the write is to a snapshot, which is for reading
+	ErrReadOnly           = kv.ErrReadOnly           // the write is to a snapshot, or to a store that is open read-only
 	ErrOtherStore         = kv.ErrOtherStore         // the transaction is of another store
 	ErrNoModule           = kv.ErrNoModule           // the key holds a type of a module that Options.Modules does not have
 	ErrUnsupportedVersion = kv.ErrUnsupportedVersion // a newer version of this package, or of a module, wrote the bytes
@@ -251,12 +252,22 @@ func (db *DB) Sync() error { return db.store.Sync() }
 func (db *DB) Health() error { return db.store.Health() }
 
 // CheckReport is the result of Check. Its fields are the numbers of Keys, Blocks and Bytes that Check has read; the
-// Problems, a list of errors, empty if the store is sound; and Notes about what is unlikely or could not be checked.
+// Problems, a list of errors, empty if the store is sound; Notes about what is unlikely or could not be checked; the
+// Damaged keys, each with what it has lost; and what was Repaired.
 type CheckReport = kv.CheckReport
+
+// CheckOptions are Deep, which has a check read all of every table and compare its checksums, and Repair, which mends
+// what needs no guessing.
+type CheckOptions = kv.CheckOptions
 
 // Check reads everything stored, as of one moment, and reports damage. Writes go on meanwhile. It returns an error
 // only if it cannot go on; damage is in the report.
 func (db *DB) Check(ctx context.Context) (*CheckReport, error) { return db.store.Check(ctx) }
+
+// CheckWith is Check with options.
+func (db *DB) CheckWith(ctx context.Context, o CheckOptions) (*CheckReport, error) {
+	return db.store.CheckWith(ctx, o)
+}
 
 // Backup makes a second store, as of one commit, in dir, which must not exist. It has everything that was committed
 // before; other operations go on meanwhile. Tables are linked where the file system can do it, and else copied. The new

@@ -16,6 +16,9 @@ const ArchiveSums = storage.ArchiveSums
 // Backup makes a second store in dir, for package backup, which says what it promises. Before the store gets its name,
 // verify is given the directory that it has until then.
 func (db *DB) Backup(ctx context.Context, dir string, o BackupOptions, verify func(dir string) error) error {
+	if err := db.readOnly(); err != nil {
+		return err // its files can be copied: nothing changes them
+	}
 	if err := db.enter(); err != nil {
 		return err
 	}
@@ -25,6 +28,9 @@ func (db *DB) Backup(ctx context.Context, dir string, o BackupOptions, verify fu
 
 // Archive writes such a store to w as a tar archive.
 func (db *DB) Archive(ctx context.Context, w io.Writer, o BackupOptions, verify func(dir string) error) error {
+	if err := db.readOnly(); err != nil {
+		return err // its files can be copied: nothing changes them
+	}
 	if err := db.enter(); err != nil {
 		return err
 	}

@@ -107,6 +107,9 @@ func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 // Compact does at once what services do over time: it compacts the queued objects and reclaims dropped ones. Then it
 // calls CompactTables.
 func (db *DB) Compact(ctx context.Context) error {
+	if err := db.readOnly(); err != nil {
+		return err
+	}
 	steps := []func(context.Context) (more bool, err error){
 		func(ctx context.Context) (bool, error) { return db.CompactQueued(ctx, db.MaxCommit()/2) },
 		db.Reclaim,

@@ -43,7 +43,10 @@ func TestCorrupt_text(t *testing.T) {
 		}
 	}
 	if db, err = kv.Open(dir, options()); err == nil {
-		_, err = db.Check(t.Context())
+		var report *kv.CheckReport
+		if report, err = db.Check(t.Context()); err == nil && len(report.Problems) > 0 {
+			err = report.Problems[0]
+		}
 		if cerr := db.Close(); cerr != nil {
 			t.Error(cerr)
 		}

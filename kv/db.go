@@ -171,7 +171,7 @@ func (db *DB) Close() error {
 	db.endTransactions() // services may be waiting for them
 	db.store.End(func() bool { return db.users.Load() != 0 })
 	db.end()
-	if db.running != nil {
+	if db.running != nil && !db.opts.ReadOnly {
 		db.running.Stop()
 	}
 	close(db.stopKeeper)
@@ -184,6 +184,25 @@ func (db *DB) Close() error {
 	db.residency.cache.Close()
 	return db.store.Close()
 }
+
+// ReadOnly reports whether the store was opened with Options.ReadOnly.
+func (db *DB) ReadOnly() bool { return db.opts.ReadOnly }
+
+// readOnly returns an error if the store is open read-only.
+func (db *DB) readOnly() error {
+	if db.opts.ReadOnly {
+		return readOnlyError(db.dir)
+	}
+	return nil
+}
+
+// readOnlyError is ErrReadOnly for the store in a directory.
+type readOnlyError string
+
+func (e readOnlyError) Error() string { return "kv: the store is open read-only: " + string(e) }
+
+// Is implements what errors.Is asks for.
+func (e readOnlyError) Is(target error) bool { return target == ErrReadOnly }
 
 // Dir returns the directory the store was opened with.
 func (db *DB) Dir() string { return db.dir }

@@ -10,8 +10,8 @@ import (
 // as "already there": without it, a crash could take back the commit that the answer rests on. The answer must have
 // come from resident blocks alone.
 func (db *DB) Acknowledge(o *Object, level Durability) error {
-	if db.level(level) != Always {
-		return nil
+	if db.opts.ReadOnly || db.level(level) != Always {
+		return db.readOnly()
 	}
 	// If the object has ended, its layers may be those of a later incarnation, and the bits that the answer came from
 	// may have come by a later commit than changed tells.
@@ -24,8 +24,8 @@ func (db *DB) Acknowledge(o *Object, level Durability) error {
 // Settle waits until an answer based on anything in the store's present state may be reported at the level: under
 // Always, until all of that state is on stable storage.
 func (db *DB) Settle(level Durability) error {
-	if db.level(level) != Always {
-		return nil
+	if db.opts.ReadOnly || db.level(level) != Always {
+		return db.readOnly()
 	}
 	return db.Sync()
 }

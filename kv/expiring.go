@@ -41,6 +41,17 @@ func (e *expiringKeys) none() {
 	e.state = counted
 }
 
+// mend is called by a commit that mends notes, of which there are n then, that many more than before.
+func (e *expiringKeys) mend(n uint64, more int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state == counted {
+		e.n.Store(int64(n))
+	} else {
+		e.n.Add(more)
+	}
+}
+
 // known returns the number, and whether all notes are counted.
 func (e *expiringKeys) known() (n uint64, all bool) {
 	e.mu.Lock()

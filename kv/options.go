@@ -64,6 +64,13 @@ type Options struct {
 	// directory holds no store. Default false: a store is created.
 	MustExist bool
 
+	// ReadOnly opens a store that exists, and changes nothing in its directory: no file is made, written or removed,
+	// and no permission to write is needed. Any number of DBs and processes may have a store open read-only at the
+	// same time, beside none that writes: Open returns ErrLocked if one does. What is seen is the store as its last
+	// writer left it: what is in the log is read into memory, as much as a memtable or a few. Writes return
+	// ErrReadOnly, services do not run. Expired keys are not found, but stay stored. Default false.
+	ReadOnly bool
+
 	// CacheSize is the budget, in bytes, for resident blocks, block tables and open objects together. One block (8
 	// KiB) to 1 TiB. Default 256 MiB.
 	CacheSize int64
@@ -196,6 +203,9 @@ func (o *Options) validate() error {
 	}
 	if d := o.MaxIdleTransaction; d > 0 && d < time.Millisecond {
 		errs = append(errs, fmt.Errorf("MaxIdleTransaction %v: at least 1ms, or negative", d))
+	}
+	if o.ReadOnly && o.InMemory {
+		errs = append(errs, errors.New("ReadOnly with InMemory: a store in memory is new"))
 	}
 	if o.Durability > NoSync {
 		errs = append(errs, fmt.Errorf("Durability %d: Always, EverySec or NoSync", o.Durability))

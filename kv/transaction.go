@@ -13,7 +13,8 @@ var (
 	// ErrEnded is returned when a transaction is used after its end.
 	ErrEnded = errors.New("kv: transaction has ended")
 
-	// ErrReadOnly is returned by a write in a transaction that only reads.
+	// ErrReadOnly is returned by a write in a transaction that only reads, and by a write to a store that is open
+	// with Options.ReadOnly.
 	ErrReadOnly = errors.New("kv: a view is read-only")
 )
 

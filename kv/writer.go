@@ -145,6 +145,9 @@ func (db *DB) newWriter(level Durability) (*Writer, error) {
 	if level > NoSync {
 		return nil, fmt.Errorf("%w: level of durability %d: Always, EverySec or NoSync, 0 for Options.Durability", ErrOptions, level)
 	}
+	if err := db.readOnly(); err != nil {
+		return nil, err
+	}
 	if err := db.enter(); err != nil {
 		return nil, err
 	}

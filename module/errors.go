@@ -32,6 +32,9 @@ func unknownCommand(words [][]byte) reply.Reply {
 // WrongType is the reply for a key of another type.
 var WrongType = reply.Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 
+// readOnly is the reply for a write to a store that is open read-only, with the words of Redis for a replica.
+var readOnly = reply.Error("READONLY You can't write against a read only store.")
+
 // ErrorReply turns an error of the engine or of a module into an error reply with the words that clients know. It
 // cuts names of Go packages from the start of the text: they mean nothing to clients.
 func ErrorReply(err error) reply.Reply {

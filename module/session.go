@@ -77,6 +77,12 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 			return r
 		}
 	}
+	if cmd.Flags&Write != 0 && s.host.db.ReadOnly() {
+		if s.Refused != nil {
+			s.Refused()
+		}
+		return readOnly
+	}
 	if s.Intercept != nil {
 		if r, done := s.Intercept(cmd, args); done {
 			return r

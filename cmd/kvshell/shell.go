@@ -40,6 +40,7 @@ type shell struct {
 	stringCache    cliflags.Bytes
 	maxFilterBytes cliflags.Bytes
 	seed           uint64
+	readOnly       bool
 	show           format
 	script         scriptFlags
 
@@ -117,6 +118,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags.Var(&sh.stringCache, "string-cache", "memory for strings and their keys, besides --cache (default a quarter of it)")
 	flags.Var(&sh.maxFilterBytes, "max-filter-bytes", "the most `BYTES` of one filter, such as 1TiB (default 64GiB)")
 	flags.Uint64Var(&sh.seed, "seed", 0, "hash seed `N` of filters made by this run, for reproducible ones (default the store's own, random)")
+	flags.BoolVar(&sh.readOnly, "read-only", false, "change nothing in DIR, beside other readers; writes are refused")
 	flags.BoolP("help", "?", false, "this help")
 	root.SetUsageTemplate(rootUsageTemplate(sh.server.Register(flags)))
 	flags.SortFlags = false
@@ -168,7 +170,7 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
-	for _, name := range []string{"sync", "cache", "string-cache", "max-filter-bytes", "seed"} {
+	for _, name := range []string{"sync", "cache", "string-cache", "max-filter-bytes", "seed", "read-only"} {
 		if flags.Changed(name) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}

@@ -68,7 +68,7 @@ func (sh *shell) openOrCreate() (*kv.DB, error) {
 		return sh.lent, err
 	}
 	db, err := sh.open(dir, true)
-	if errors.Is(err, kv.ErrNotExist) {
+	if errors.Is(err, kv.ErrNotExist) && !sh.readOnly {
 		return sh.create(dir)
 	}
 	return db, openError(dir, err)
@@ -103,7 +103,7 @@ func (sh *shell) openFor(ctx context.Context, words [][]byte) (exec executor, st
 	if err = openError(dir, err); errors.Is(err, kv.ErrNotExist) {
 		table := sh.table()
 		refusal, refused := table.Refuse(words)
-		if cmd, _ := table.Resolve(words); !refused && cmd.Flags&module.Write != 0 {
+		if cmd, _ := table.Resolve(words); !refused && cmd.Flags&module.Write != 0 && !sh.readOnly {
 			if refusal, err = sh.tryNew(ctx, words); err != nil {
 				return nil, false, err
 			}
@@ -149,6 +149,7 @@ func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options
 	o := &kv.Options{
 		InMemory:        dir == "",
 		MustExist:       mustExist,
+		ReadOnly:        sh.readOnly && dir != "",
 		CacheSize:       int64(sh.cache),
 		StringCacheSize: int64(sh.stringCache),
 		MaxFilterBytes:  uint64(sh.maxFilterBytes),

@@ -146,17 +146,11 @@ func (fs *FS) Verify() error {
 	if !ok {
 		return nil // there is no store, or one that Pebble will refuse
 	}
-	known := sealed{number: number}
-	i := slices.IndexFunc(list, func(m sealed) bool { return m.number == number })
-	if i >= 0 {
-		known = list[i]
-	} else if n := len(list); n > 0 && number < list[n-1].number {
-		return fmt.Errorf("%w: the marker names MANIFEST %d, but %d was in use", ErrDamaged, number, list[n-1].number)
-	}
-	whole, err := fs.measure(known)
+	whole, err := fs.compare(list, number)
 	if err != nil {
 		return err
 	}
+	known := sealedOf(list, number)
 	if whole != known {
 		return fs.sealFound(whole)
 	}
@@ -164,6 +158,23 @@ func (fs *FS) Verify() error {
 	// it were kept, the next MANIFEST would push the one in use out of the seal.
 	s.list = []sealed{known}
 	return nil
+}
+
+// sealedOf returns how much of a MANIFEST is sealed.
+func sealedOf(list []sealed, number uint64) sealed {
+	if i := slices.IndexFunc(list, func(m sealed) bool { return m.number == number }); i >= 0 {
+		return list[i]
+	}
+	return sealed{number: number}
+}
+
+// compare compares the MANIFEST that the marker names with the seal. It returns the seal of the whole file.
+func (fs *FS) compare(list []sealed, number uint64) (whole sealed, err error) {
+	known := sealedOf(list, number)
+	if n := len(list); known.length == 0 && n > 0 && number < list[n-1].number {
+		return whole, fmt.Errorf("%w: the marker names MANIFEST %d, but %d was in use", ErrDamaged, number, list[n-1].number)
+	}
+	return fs.measure(known)
 }
 
 func (fs *FS) readSeal() ([]sealed, error) {

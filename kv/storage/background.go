@@ -69,7 +69,7 @@ func (s *Store) Close() error {
 	close(s.relief)
 	<-s.reliefEnded
 	err := s.failure()
-	if err == nil {
+	if err == nil && !s.opts.ReadOnly {
 		if err = s.syncLog(); err == nil {
 			err = s.storeSidecar()
 		}

@@ -46,7 +46,12 @@ func (s *Store) Await(r Receipt) error {
 }
 
 // Sync returns when every commit made before the call, pending or not, is on stable storage.
-func (s *Store) Sync() error { return s.awaitDurable(s.last.Load()) }
+func (s *Store) Sync() error {
+	if s.opts.ReadOnly {
+		return nil
+	}
+	return s.awaitDurable(s.last.Load())
+}
 
 func (s *Store) awaitDurable(number uint64) error {
 	if s.durable.Load() >= number {

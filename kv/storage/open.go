@@ -21,27 +21,26 @@ import (
 // Open opens the store in dir, or creates it. The errors are ErrLocked, ErrNotExist, format.ErrUnsupportedVersion,
 // format.ErrCorrupt, ErrFailed and errors of the file system.
 func Open(dir string, opts Options) (*Store, error) {
-	switch {
-	case opts.InMemory:
-		dir = "memory"
-	case opts.FS == vfs.Default:
-		var err error
-		if dir, err = realDir(dir); err != nil {
-			return nil, err
-		}
-	default:
-		dir = opts.FS.PathDir(opts.FS.PathJoin(dir, "x")) // cleaned, so that a directory has one spelling
-	}
 	s := &Store{
-		Dir: dir, opts: opts, descriptors: shareOf(descriptorLimit()),
+		opts: opts, descriptors: shareOf(descriptorLimit()),
 		pending: pending{begun: make(chan struct{}, 1)},
 		stop:    make(chan struct{}), relief: make(chan struct{}), reliefEnded: make(chan struct{}),
+	}
+	var err error
+	if s.Dir, err = s.cleanDir(dir); err != nil {
+		return nil, err
 	}
 	s.DescriptorLimit = s.descriptors.limit
 	if !opts.InMemory {
 		s.DescriptorNeed = s.descriptors.need()
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
+	if opts.ReadOnly {
+		if err := s.openReadOnly(); err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -49,6 +48,17 @@ func Open(dir string, opts Options) (*Store, error) {
 	go s.backgroundLoop()
 	go s.flushLoop()
 	return s, nil
+}
+
+// cleanDir returns the one spelling of a store's directory.
+func (s *Store) cleanDir(dir string) (string, error) {
+	switch {
+	case s.opts.InMemory:
+		return "memory", nil
+	case s.opts.FS == vfs.Default:
+		return realDir(dir)
+	}
+	return s.opts.FS.PathDir(s.opts.FS.PathJoin(dir, "x")), nil
 }
 
 // open locks the directory, opens Pebble and reads the metadata. If it fails it closes everything again.
@@ -61,7 +71,7 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	if err := s.refuseForeign(fsys); err != nil {
-		return errors.Join(err, s.dirLock.Close())
+		return errors.Join(err, s.unlock())
 	}
 	low := uint64(max(0, s.opts.MinFreeSpace))
 	s.ballast.Store(minBallast)
@@ -122,14 +132,7 @@ func (s *Store) lockDir(fsys vfs.FS) error {
 	if err := makeDir(fsys, s.Dir); err != nil {
 		return fmt.Errorf("kv: create %s: %w", s.Dir, err)
 	}
-	s.dirLock, err = pebble.LockDirectory(s.Dir, fsys)
-	switch {
-	case err == nil:
-		return nil
-	case isLockHeld(err):
-		return fmt.Errorf("%w, by %s: %s", ErrLocked, lockHolder(err), s.Dir)
-	}
-	return fmt.Errorf("kv: lock %s: %w", s.Dir, err)
+	return s.lockAlone(fsys)
 }
 
 // makeDir makes a directory and its missing parents. It syncs every directory that got a new entry: if a crash could
@@ -240,5 +243,5 @@ func (s *Store) closeAll() error {
 	}
 	s.Space.Close()
 	s.Files.ReleaseDescriptors()
-	return errors.Join(err, s.dirLock.Close())
+	return errors.Join(err, s.unlock())
 }

@@ -30,6 +30,7 @@ type Options struct {
 	FS                vfs.FS
 	InMemory          bool
 	MustExist         bool
+	ReadOnly          bool // see readonly.go
 	TableCacheSize    int64
 	MemTableSize      int
 	Seed              uint64
@@ -72,6 +73,7 @@ type Store struct {
 	opts      Options
 	disk      *pebble.DB
 	dirLock   *pebble.Lock
+	unlock    func() error // gives back the lock of the directory
 	scheduler *scheduler
 
 	last    atomic.Uint64 // number of the last commit
@@ -198,6 +200,9 @@ type Receipt struct {
 // A commit gets its number once its batch is applied. So a goroutine that reads a number, and syncs the log
 // afterwards, has all commits up to that number on stable storage.
 func (s *Store) Commit(b *Batch, ownSync bool) (Receipt, error) {
+	if s.opts.ReadOnly {
+		return Receipt{}, ErrReadOnly
+	}
 	before := s.last.Load() // before the flush, which puts those that are pending into the log before the batch
 	s.Flush()
 	var err error
@@ -323,6 +328,9 @@ func (s *Store) Size(start, end []byte) (uint64, error) { return s.disk.Estimate
 
 // Compact has Pebble compact a range of keys, also on a full disk. It ends early if the store fails or is closed.
 func (s *Store) Compact(ctx context.Context, start, end []byte) error {
+	if s.opts.ReadOnly {
+		return ErrReadOnly
+	}
 	s.scheduler.ask(1)
 	defer s.scheduler.ask(-1)
 	ctx, cancel := context.WithCancel(ctx)

@@ -28,7 +28,7 @@ var transactions = []mutation{
 	inWrites("a panic in a scan leaves its iterator open", edit{"kv/scan.go",
 		"	defer func() { // f is a caller's code, and may panic\n		if cerr := it.Close();",
 		"	defer func() {\n		if p := recover(); p != nil {\n			panic(p)\n		}\n		if cerr := it.Close();"}),
-	inWrites("a panic in a check leaves its iterator open", edit{"kv/check.go",
+	inWrites("a panic in a check leaves its iterator open", edit{"kv/check/check.go",
 		"	defer func() { // a type's verifier may panic in f\n		if cerr := it.Close();",
 		"	defer func() {\n		if p := recover(); p != nil {\n			panic(p)\n		}\n		if cerr := it.Close();"}),
 	inWrites("a panic of the clock leaves a view open", edit{"kv/snapshot.go",

@@ -1,0 +1,492 @@
+// Package check reads every header, counter and block of a store, as of one commit, and finds what is wrong. It goes
+// on behind parts of tables that cannot be read.
+package check
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/kv/storage/remains"
+)
+
+// Groups is the number of groups that keys are counted in, by the first bits of their hash.
+const (
+	groupBits = 8
+	Groups    = 1 << groupBits
+)
+
+// Report is what a check found.
+type Report struct {
+	Keys   uint64
+	Blocks uint64 // stored blocks; absent ones are zeros and take no space
+	Bytes  uint64 // of the stored blocks' values
+
+	Problems []error  // what cannot be true of a sound store: corruption, or a mistake of this program
+	Notes    []string // what is unlikely, or could not be checked
+	Damaged  []Key    // the keys concerned
+	Repaired []string // what was mended
+}
+
+// Key is a key that something is wrong with.
+type Key struct {
+	Key  string
+	Type string // as TYPE prints it, "" if that is not known
+	Lost []string
+}
+
+// Store is what a check needs to know of a store.
+type Store interface {
+	// Hash returns the hash of a key, which decides where its header is stored.
+	Hash(key []byte) uint64
+	// String checks a string that is kept in its header.
+	String(h *format.Header) error
+	// Object returns the object under a key for the check, and a note if some of it cannot be checked. If it returns
+	// an error, the blocks of the object are not checked.
+	Object(key string, h *format.Header) (Object, string, error)
+	// Damage returns the ranges of keys that tables have lost, in order, and what is wrong with the tables.
+	Damage(ctx context.Context) ([]remains.Range, []string, error)
+}
+
+// Object is an object that is checked. Its methods are called in the order in which they are here.
+type Object interface {
+	// Counters sets the counters of a layer.
+	Counters(layer uint64, counters [format.NumCounters]uint64)
+	// Block checks a stored block.
+	Block(layer, blk uint64, value []byte) error
+	// Done returns an error for what cannot be true of a sound object, and a note for what is unlikely.
+	Done() (note string, err error)
+}
+
+// Checker checks a store. Every field but Report has to be set.
+type Checker struct {
+	Store  Store
+	From   storage.Reader // of one commit
+	Counts [Groups]uint64 // keys by group, as commits counted them
+	// Expiring is the number of keys with an expiry, as commits counted them. ExpiringKnown is false if they have not.
+	Expiring      uint64
+	ExpiringKnown bool
+
+	// Mend has Run remember what Repair needs.
+	Mend bool
+
+	Report Report
+	Found  [Groups]uint64 // keys by group, as they were found
+
+	orphans   []uint64 // ids of objects that no key has
+	lostNotes []note
+	badNotes  [][]byte // keys of notes that no key needs
+
+	owners   map[uint64]string // by object id
+	expiring uint64            // keys with an expiry
+	damaged  map[string]int    // indices in Report.Damaged
+	ranges   []remains.Range   // that cannot be read; nil if that is not known
+	looked   bool              // whether it is known
+	partly   bool              // something else could not be read
+}
+
+func (c *Checker) problem(key, kind, lost, form string, args ...any) {
+	c.Report.Problems = append(c.Report.Problems, fmt.Errorf(form, args...))
+	if key != "" {
+		c.Damage(key, kind, lost)
+	}
+}
+
+// Damage notes that a key has lost something.
+func (c *Checker) Damage(key, kind, lost string) {
+	if c.damaged == nil {
+		c.damaged = make(map[string]int)
+	}
+	i, ok := c.damaged[key]
+	if !ok {
+		i = len(c.Report.Damaged)
+		c.damaged[key] = i
+		c.Report.Damaged = append(c.Report.Damaged, Key{Key: key})
+	}
+	k := &c.Report.Damaged[i]
+	if kind != "" {
+		k.Type = kind
+	}
+	if !slices.Contains(k.Lost, lost) {
+		k.Lost = append(k.Lost, lost)
+	}
+}
+
+// Whole reports whether all that is stored could be read, so that a repair need not guess.
+func (c *Checker) Whole() bool { return len(c.ranges) == 0 && !c.partly }
+
+// Deep reads all tables before Run.
+func (c *Checker) Deep(ctx context.Context) error { return c.look(ctx) }
+
+// look finds out what cannot be read.
+func (c *Checker) look(ctx context.Context) error {
+	if c.looked {
+		return nil
+	}
+	ranges, problems, err := c.Store.Damage(ctx)
+	if err != nil {
+		return err
+	}
+	c.looked, c.ranges = true, ranges
+	for _, p := range problems {
+		c.problem("", "", "", "%w: %s", format.ErrCorrupt, p)
+	}
+	return nil
+}
+
+// Run checks all. The error is one of reading that is no damage of the store.
+func (c *Checker) Run(ctx context.Context) error {
+	c.owners = make(map[uint64]string)
+	err := c.each(ctx, []byte{format.TagHeader}, []byte{format.TagHeader + 1}, func(key, value []byte) {
+		c.Report.Keys++
+		c.header(key, value)
+	})
+	if err != nil {
+		return err
+	}
+	for i, n := range c.Found {
+		if n != c.Counts[i] {
+			c.problem("", "", "", "%w: %d keys in group %d, but the count says %d", format.ErrCorrupt, n, i, c.Counts[i])
+		}
+	}
+	if err := c.expiries(ctx); err != nil {
+		return err
+	}
+	if err := c.objects(ctx); err != nil {
+		return err
+	}
+	c.inRanges()
+	return nil
+}
+
+func (c *Checker) header(stored, value []byte) {
+	hash, key, err := format.DecodeHeaderKey(stored)
+	if err != nil {
+		c.problem("", "", "", "%w", err)
+		return
+	}
+	c.Found[hash>>(64-groupBits)]++
+	if want := c.Store.Hash(key); hash != want {
+		c.problem(string(key), "", "its place", "%w: key %q: stored at hash %x, has hash %x", format.ErrCorrupt, key, hash, want)
+	}
+	h, err := format.DecodeHeader(value)
+	if err != nil {
+		c.partly = true
+		c.problem(string(key), "", "its header", "key %q: %w", key, err)
+		return
+	}
+	if at := h.Expiry; at != 0 {
+		c.expiring++
+		n := note{format.AppendExpiryKey(nil, at, key), format.ExpiryNoteValue(h)}
+		if noted, err := c.noted(n); err != nil || !noted {
+			c.lostNotes = append(c.lostNotes, n)
+			c.problem(string(key), h.TypeName, "the note of its expiry", "%w: key %q expires at %d, which is not noted", errors.Join(format.ErrCorrupt, err), key, at)
+		}
+	}
+	if h.ID == 0 {
+		if err := c.Store.String(h); err != nil {
+			c.problem(string(key), h.TypeName, "its value", "key %q: %w", key, err)
+		}
+		return
+	}
+	if other, taken := c.owners[h.ID]; taken {
+		c.problem(string(key), h.TypeName, "its blocks, which another key has", "%w: keys %q and %q share object %d", format.ErrCorrupt, other, key, h.ID)
+	}
+	c.owners[h.ID] = string(key)
+}
+
+// expiries finds notes of keys that are missing or do not expire then.
+func (c *Checker) expiries(ctx context.Context) error {
+	notes := uint64(0)
+	err := c.each(ctx, []byte{format.TagExpiry}, []byte{format.TagExpiry + 1}, func(key, _ []byte) {
+		if _, _, err := format.DecodeExpiryKey(key); err != nil {
+			c.problem("", "", "", "%w", err)
+		}
+		if c.Mend && !c.needed(key) {
+			c.badNotes = append(c.badNotes, bytes.Clone(key))
+		}
+		notes++
+	})
+	if err == nil && notes != c.expiring {
+		c.problem("", "", "", "%w: %d keys expire, but %d are noted to", format.ErrCorrupt, c.expiring, notes)
+	}
+	if err == nil && c.ExpiringKnown && c.Expiring != c.expiring {
+		c.problem("", "", "", "%w: %d keys expire, but the count says %d", format.ErrCorrupt, c.expiring, c.Expiring)
+	}
+	return err
+}
+
+// note is a note of when a key expires.
+type note struct{ key, value []byte }
+
+// needed reports whether a key expires as a note says. It also does so if that is not known.
+func (c *Checker) needed(noteKey []byte) bool {
+	at, key, err := format.DecodeExpiryKey(noteKey)
+	if err != nil {
+		return false
+	}
+	h, err := c.headerOf(string(key))
+	if errors.Is(err, storage.ErrNotFound) {
+		return false
+	}
+	return err != nil || h.Expiry == at
+}
+
+func (c *Checker) headerOf(key string) (*format.Header, error) {
+	value, closer, err := c.From.Get(format.AppendHeaderKey(nil, c.Store.Hash([]byte(key)), []byte(key)))
+	if err != nil {
+		return nil, err
+	}
+	h, err := format.DecodeHeader(bytes.Clone(value))
+	return h, errors.Join(err, closer.Close())
+}
+
+// noted reports whether a note is stored.
+func (c *Checker) noted(n note) (bool, error) {
+	value, closer, err := c.From.Get(n.key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	same := bytes.Equal(value, n.value)
+	return same, closer.Close()
+}
+
+// objects checks the objects in the order in which they are stored.
+func (c *Checker) objects(ctx context.Context) error {
+	var at *object
+	finish := func() {
+		if at != nil {
+			at.done()
+		}
+		at = nil
+	}
+	seen := make(map[uint64]bool)
+	err := c.each(ctx, []byte{format.TagObject}, []byte{format.TagObject + 1}, func(key, value []byte) {
+		k, err := format.DecodeObjectKey(key)
+		if err != nil {
+			c.problem("", "", "", "%w", err)
+			return
+		}
+		if at == nil || at.id != k.Object {
+			finish()
+			at = c.object(k.Object)
+			seen[k.Object] = true
+		}
+		at.entry(k, value)
+	})
+	finish()
+	// The module also verifies objects that have nothing stored.
+	for id := range c.owners {
+		if !seen[id] {
+			c.object(id).done()
+		}
+	}
+	return err
+}
+
+// each calls f with every entry of a range that can be read.
+func (c *Checker) each(ctx context.Context, from, to []byte, f func(key, value []byte)) error {
+	parts := c.readable(from, to)
+	for len(parts) > 0 {
+		stopped, err := c.part(ctx, parts[0][0], parts[0][1], f)
+		switch {
+		case err == nil:
+			parts = parts[1:]
+			continue
+		case !errors.Is(err, format.ErrCorrupt) || ctx.Err() != nil:
+			return err
+		case !c.looked:
+			if err := c.look(ctx); err != nil {
+				return err
+			}
+			if len(c.ranges) > 0 {
+				parts = c.readable(stopped, to)
+				continue
+			}
+		}
+		// Nothing says how to go on.
+		c.partly = true
+		c.problem("", "", "", "%w", err)
+		return nil
+	}
+	return nil
+}
+
+// readable returns the parts of a range that are outside of what is lost: from the first key on, below the second.
+func (c *Checker) readable(from, to []byte) (parts [][2][]byte) {
+	for _, r := range c.ranges {
+		if bytes.Compare(r.High, from) < 0 {
+			continue
+		}
+		if bytes.Compare(r.Low, to) >= 0 {
+			break
+		}
+		if bytes.Compare(from, r.Low) < 0 {
+			parts = append(parts, [2][]byte{from, r.Low})
+		}
+		from = append(bytes.Clone(r.High), 0)
+	}
+	if bytes.Compare(from, to) < 0 {
+		parts = append(parts, [2][]byte{from, to})
+	}
+	return parts
+}
+
+// part calls f with the entries of a range. If one cannot be read, it returns where the rest begins.
+func (c *Checker) part(ctx context.Context, from, to []byte, f func(key, value []byte)) (stopped []byte, err error) {
+	stopped = from
+	it, err := c.From.NewIterWithContext(ctx, &storage.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return stopped, storage.ReadError(err, "check")
+	}
+	defer func() { // a type's verifier may panic in f
+		if cerr := it.Close(); err == nil && cerr != nil {
+			err = storage.ReadError(cerr, "check")
+		}
+	}()
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := ctx.Err(); err != nil {
+			return stopped, err
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return stopped, storage.ReadError(err, "check: key %x", it.Key())
+		}
+		f(it.Key(), value)
+		stopped = append(bytes.Clone(it.Key()), 0)
+	}
+	return stopped, nil
+}
+
+// inRanges names the keys that may have lost something to a range that cannot be read.
+func (c *Checker) inRanges() {
+	if len(c.ranges) == 0 {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.owners)) {
+		if Overlaps(c.ranges, format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1)) {
+			c.Damage(c.owners[id], "", "blocks, counters, or their newest version")
+		}
+	}
+}
+
+// Overlaps reports whether one of the ranges has keys from low on, below high.
+func Overlaps(ranges []remains.Range, low, high []byte) bool {
+	return slices.ContainsFunc(ranges, func(r remains.Range) bool {
+		return bytes.Compare(r.Low, high) < 0 && bytes.Compare(low, r.High) <= 0
+	})
+}
+
+// object checks one object.
+type object struct {
+	c      *Checker
+	id     uint64
+	key    string
+	header *format.Header
+	opened Object // nil if it cannot be opened, which has been reported
+}
+
+func (c *Checker) object(id uint64) *object {
+	o := &object{c: c, id: id}
+	key, owned := c.owners[id]
+	if !owned {
+		if unwritten, err := c.unwritten(id); err != nil || !unwritten {
+			c.orphans = append(c.orphans, id)
+			c.problem("", "", "", "%w: object %d belongs to no key", errors.Join(format.ErrCorrupt, err), id)
+		}
+		return o
+	}
+	header, err := c.headerOf(key)
+	if err != nil {
+		c.partly = true
+		c.problem(key, "", "its header", "key %q: %w", key, storage.ReadError(err, "header"))
+		return o
+	}
+	o.key, o.header = key, header
+	opened, note, err := c.Store.Object(key, header)
+	if err != nil {
+		o.problem("its parameters", "%w", err)
+		return o
+	}
+	o.opened = opened
+	if note != "" {
+		c.Report.Notes = append(c.Report.Notes, fmt.Sprintf("key %q: %s", key, note))
+	}
+	return o
+}
+
+func (o *object) problem(lost, form string, args ...any) {
+	o.c.problem(o.key, o.header.TypeName, lost, form, args...)
+}
+
+// unwritten reports whether an object belongs to a build that has not ended, or was ended by a crash.
+func (c *Checker) unwritten(id uint64) (bool, error) {
+	value, closer, err := c.From.Get(format.AppendDroppedKey(nil, id))
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	unwritten := len(value) > 0 && value[0] == format.DroppedUnwritten
+	return unwritten, closer.Close()
+}
+
+func (o *object) entry(k format.ObjectKey, value []byte) {
+	if o.opened == nil || k.Part == format.PartAttributes {
+		return
+	}
+	number := k.Rest
+	if k.Part != format.PartCounters {
+		number = k.Part - format.PartLayers
+	}
+	i := slices.IndexFunc(o.header.Layers, func(l format.LayerSpec) bool { return l.Number == number })
+	key := o.key
+	switch {
+	case i < 0:
+		o.problem("a layer", "%w: key %q: entry of layer %d, which it does not have", format.ErrCorrupt, key, number)
+	case k.Part == format.PartCounters:
+		counters, err := format.DecodeCounters(value)
+		if err != nil {
+			o.problem(fmt.Sprintf("the counters of layer %d", number), "key %q: layer %d: %w", key, number, err)
+			return
+		}
+		o.opened.Counters(number, counters)
+	default:
+		o.block(&o.header.Layers[i], k.Rest, value)
+	}
+}
+
+func (o *object) block(l *format.LayerSpec, blk uint64, value []byte) {
+	o.c.Report.Blocks++
+	o.c.Report.Bytes += uint64(len(value))
+	lost := fmt.Sprintf("block %d of layer %d", blk, l.Number)
+	if blk >= l.Blocks {
+		o.problem(lost, "%w: key %q: block %d of layer %d, which has %d", format.ErrCorrupt, o.key, blk, l.Number, l.Blocks)
+		return
+	}
+	if err := o.opened.Block(l.Number, blk, value); err != nil {
+		o.problem(lost, "%w", err)
+	}
+}
+
+func (o *object) done() {
+	if o.opened == nil {
+		return
+	}
+	note, err := o.opened.Done()
+	if err != nil {
+		o.problem("what its counters count", "key %q: %w", o.key, err)
+	}
+	if note != "" {
+		o.c.Report.Notes = append(o.c.Report.Notes, fmt.Sprintf("key %q: %s", o.key, note))
+	}
+}

@@ -1,0 +1,56 @@
+package check
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
+)
+
+// Repair adds to a batch what mends the problems that Run has found and that need no guessing, and reports whether
+// there is anything to mend. What it mends is in Report.Repaired. If something could not be read, it mends nothing: an
+// object whose header is lost looks like one that no key has.
+func (c *Checker) Repair(b *storage.Batch) bool {
+	if !c.Whole() {
+		c.Report.Notes = append(c.Report.Notes, "nothing was repaired, as some of the store cannot be read")
+		return false
+	}
+	for _, id := range c.orphans {
+		must(b.DeleteRange(format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1), nil))
+		must(b.Set(format.AppendDroppedKey(nil, id), nil, nil))
+		c.repaired("object %d, which no key has: removed", id)
+	}
+	for _, n := range c.lostNotes {
+		must(b.Set(n.key, n.value, nil))
+		at, key, _ := format.DecodeExpiryKey(n.key)
+		c.repaired("key %q: noted that it expires at %d", key, at)
+	}
+	for _, key := range c.badNotes {
+		must(b.Delete(key, nil))
+		c.repaired("note %x of an expiry, which no key needs: removed", key)
+	}
+	for i, n := range c.Found {
+		if n != c.Counts[i] {
+			must(b.Set(format.AppendKeyCountKey(nil, uint8(i)), binary.AppendUvarint(nil, n), nil))
+			c.repaired("group %d: the count says %d keys in place of %d", i, n, c.Counts[i])
+		}
+	}
+	return !b.Empty()
+}
+
+// Expires returns how many notes of expiries there are after Repair, and how many more that is than before.
+func (c *Checker) Expires() (n uint64, more int64) {
+	return c.expiring, int64(len(c.lostNotes)) - int64(len(c.badNotes))
+}
+
+func (c *Checker) repaired(form string, args ...any) {
+	c.Report.Repaired = append(c.Report.Repaired, fmt.Sprintf(form, args...))
+}
+
+// must is for batch operations, which only fail for a batch that was committed before.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

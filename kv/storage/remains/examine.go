@@ -1,0 +1,354 @@
+package remains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/freeze"
+)
+
+// ErrNoStore is returned for a directory in which nothing of a store is left.
+var ErrNoStore = errors.New("remains: no tables and no logs of a store here")
+
+// Damage is what is wrong with a file.
+type Damage struct{ File, What string }
+
+// String returns both.
+func (d Damage) String() string { return d.File + " " + d.What }
+
+// Remains is what is left of a store.
+type Remains struct {
+	Damage  []Damage
+	Lost    []Range // whatever is stored under these keys may be an older version, or may have been deleted
+	Guessed bool    // the MANIFEST is lost: every table that was found is taken, also those that were obsolete
+	Tail    bool    // the end of the log is lost: FS has an earlier state of the store
+	FS      *FS
+}
+
+// Deep is how much Examine reads.
+type Deep bool
+
+// Examine finds out what is left of the store in dir. If deep, it reads every table; otherwise it only looks whether
+// tables are there and have the right size. The caller holds a lock of the directory, shared or alone, until it needs
+// FS no more.
+func Examine(ctx context.Context, base vfs.FS, dir string, deep Deep) (*Remains, error) {
+	names, err := base.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	e := &examination{
+		checker: newChecker(ctx, base), base: base, dir: dir, fs: newFS(base, dir), deep: bool(deep),
+		found: map[string]map[uint64]string{".log": {}, ".sst": {}, "MANIFEST-": {}},
+	}
+	e.list(names)
+	if len(e.found[".log"])+len(e.found[".sst"])+len(e.found["MANIFEST-"]) == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrNoStore, dir)
+	}
+	if err := e.run(); err != nil {
+		return nil, err
+	}
+	e.fs.lost, e.fs.damages, e.fs.deep = Merged(e.lost), e.damages, e.deep
+	return &Remains{Damage: e.damages, Lost: e.fs.lost, Guessed: e.guessed, Tail: e.tail, FS: e.fs}, nil
+}
+
+type examination struct {
+	*checker
+	base    vfs.FS
+	dir     string
+	fs      *FS
+	deep    bool
+	found   map[string]map[uint64]string // names of files by kind and number
+	others  []string
+	damages []Damage
+	lost    []Range
+	guessed bool
+	tail    bool
+}
+
+func (e *examination) damage(file, what string) { e.damages = append(e.damages, Damage{file, what}) }
+
+func (e *examination) list(names []string) {
+	slices.Sort(names)
+	for _, name := range names {
+		kind, digits := "", ""
+		if rest, ok := strings.CutPrefix(name, "MANIFEST-"); ok {
+			kind, digits = "MANIFEST-", rest
+		} else if i := strings.IndexByte(name, '.'); i > 0 {
+			kind, digits = name[i:], name[:i]
+		}
+		if n, err := strconv.ParseUint(digits, 10, 64); err == nil && e.found[kind] != nil {
+			e.found[kind][n] = name
+		} else {
+			e.others = append(e.others, name)
+		}
+	}
+}
+
+func (e *examination) read(name string) ([]byte, error) {
+	f, err := e.base.Open(e.base.PathJoin(e.dir, name))
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	return data, errors.Join(err, f.Close())
+}
+
+func (e *examination) run() error {
+	v, err := e.manifest()
+	if err != nil {
+		return err
+	}
+	if v == nil {
+		if v, err = e.guess(); err != nil {
+			return err
+		}
+	} else if err := e.tables(v); err != nil {
+		return err
+	}
+	next, err := e.logs(v.minLog)
+	if err != nil {
+		return err
+	}
+	if err := e.sidecar(max(next, v.lastSeq+1)); err != nil {
+		return err
+	}
+	if err := e.formatMarker(); err != nil {
+		return err
+	}
+	return e.small()
+}
+
+// marker returns the value of a marker: the part of its name behind its number. The one with the greatest number is in
+// force.
+func (e *examination) marker(of string) (value string, ok bool) {
+	best := uint64(0)
+	for _, name := range e.others {
+		rest, is := strings.CutPrefix(name, "marker."+of+".")
+		digits, text, cut := strings.Cut(rest, ".")
+		n, err := strconv.ParseUint(digits, 10, 64)
+		if is && cut && err == nil && (!ok || n > best) {
+			best, value, ok = n, text, true
+		}
+	}
+	return value, ok
+}
+
+// manifest reads the MANIFEST that is in use. It returns nil if that is lost.
+func (e *examination) manifest() (*version, error) {
+	seals, err := freeze.ReadSeal(e.base, e.dir)
+	switch {
+	case errors.Is(err, freeze.ErrDamaged):
+		e.damage(freeze.SealName, "is damaged: "+plain(err))
+	case err != nil:
+		return nil, err
+	case seals == nil:
+		e.damage(freeze.SealName, "is missing")
+	}
+	name, marked := e.marker("manifest")
+	number, isNumber := uint64(0), false
+	if digits, ok := strings.CutPrefix(name, "MANIFEST-"); ok {
+		n, err := strconv.ParseUint(digits, 10, 64)
+		number, isNumber = n, err == nil
+	}
+	newest := uint64(0)
+	if n := len(seals); n > 0 {
+		newest = seals[n-1].Number
+	}
+	if !marked || !isNumber {
+		// The seal names a MANIFEST before the marker does, and all that it says has been synced by then.
+		e.damage("marker.manifest", "is missing: it names the MANIFEST in use")
+		if number = newest; number == 0 {
+			for n := range e.found["MANIFEST-"] {
+				number = max(number, n)
+			}
+		}
+	}
+	name = fmt.Sprintf("MANIFEST-%06d", number)
+	data, err := e.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		e.damage(name, "is missing")
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, clean, verr := readManifest(data)
+	sealed := slices.IndexFunc(seals, func(s freeze.Sealed) bool { return s.Number == number })
+	switch {
+	case sealed >= 0 && !seals[sealed].Matches(data):
+		e.damage(name, "is damaged: it is not what was written to it")
+	case sealed < 0 && number < newest:
+		e.damage(name, fmt.Sprintf("is out of date: MANIFEST %d was in use", newest))
+	case verr != nil:
+		e.damage(name, "is damaged: "+plain(verr))
+	case sealed < 0 && !clean:
+		e.damage(name, "is damaged: it does not end with a whole record, and no seal says how long it has to be")
+	case v.comparer != e.options.Comparer.Name:
+		e.damage(name, "is not that of a store")
+	default:
+		e.fs.pass(name)
+		return v, e.fs.add("marker.manifest.000001."+name, nil)
+	}
+	return nil, nil
+}
+
+// tables looks at the tables of the store.
+func (e *examination) tables(v *version) error {
+	for _, t := range v.sorted() {
+		name := fmt.Sprintf("%06d.sst", t.Number)
+		path := e.base.PathJoin(e.dir, name)
+		if !e.deep {
+			if info, err := e.base.Stat(path); err == nil && uint64(info.Size()) == t.Size {
+				e.fs.pass(name)
+				continue
+			}
+		}
+		state, err := e.table(path, t, true)
+		if err != nil {
+			return err
+		}
+		if err := e.found1(name, state); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *examination) found1(name string, state tableState) error {
+	if state.repaired == nil {
+		e.fs.pass(name)
+		return nil
+	}
+	for _, p := range state.problems {
+		e.damage(name, p)
+	}
+	e.lost = append(e.lost, state.lost...)
+	return e.fs.add(name, state.repaired)
+}
+
+// CheckTable reads all of a table. It returns what keys are lost, and what is wrong with the table. The size is
+// compared if size is true.
+func CheckTable(ctx context.Context, fsys vfs.FS, dir string, t Table, size bool) ([]Range, []string, error) {
+	name := fmt.Sprintf("%06d.sst", t.Number)
+	state, err := newChecker(ctx, fsys).table(fsys.PathJoin(dir, name), t, size)
+	for i, p := range state.problems {
+		state.problems[i] = Damage{name, p}.String()
+	}
+	return state.lost, state.problems, err
+}
+
+// guess makes a MANIFEST of the tables that are there.
+func (e *examination) guess() (*version, error) {
+	e.guessed = true
+	v := &version{comparer: e.options.Comparer.Name, tables: make(map[uint64]Table)}
+	for n, name := range e.found[".sst"] {
+		t, state, err := e.foundTable(e.base.PathJoin(e.dir, name), n)
+		if err != nil {
+			return nil, err
+		}
+		if t != nil {
+			v.tables[n] = *t
+			v.lastSeq = max(v.lastSeq, t.LargestSeq)
+		}
+		if err := e.found1(name, state); err != nil {
+			return nil, err
+		}
+		v.nextFile = max(v.nextFile, n+1)
+	}
+	for n := range e.found[".log"] {
+		v.nextFile = max(v.nextFile, n+1)
+	}
+	manifest := fmt.Sprintf("MANIFEST-%06d", v.nextFile)
+	v.nextFile++
+	if err := e.fs.add(manifest, v.encode()); err != nil {
+		return nil, err
+	}
+	return v, e.fs.add("marker.manifest.000001."+manifest, nil)
+}
+
+// sidecar compares the end of the log with what the sidecar says.
+func (e *examination) sidecar(next uint64) error {
+	data, err := e.read(format.SidecarName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a store that is some seconds old has none
+	}
+	if err != nil {
+		return err
+	}
+	id, least, err := format.DecodeSidecar(data)
+	switch {
+	case errors.Is(err, format.ErrCorrupt):
+		e.damage(format.SidecarName, "is damaged: "+plain(err))
+	case err != nil:
+		return err
+	case next < least:
+		e.fs.id = &id
+		e.tail = true
+		e.damage("the log", fmt.Sprintf("ends at sequence %d, but everything up to %d was on stable storage: the commits after %d are lost",
+			next-1, least-1, next-1))
+	default:
+		e.fs.id = &id
+		e.fs.pass(format.SidecarName)
+	}
+	return nil
+}
+
+// formatMarker gives the store the marker of Pebble's format.
+func (e *examination) formatMarker() error {
+	if _, ok := e.marker("format-version"); !ok {
+		e.damage("marker.format-version", "is missing")
+	}
+	v := pebble.FormatNewest
+	return e.fs.add(fmt.Sprintf("marker.format-version.%06d.%03d", v, uint64(v)), nil)
+}
+
+// small looks at the files that a store can do without.
+func (e *examination) small() error {
+	for _, name := range e.others {
+		if !strings.HasPrefix(name, "OPTIONS-") {
+			continue
+		}
+		data, err := e.read(name)
+		if err != nil {
+			return err
+		}
+		if why := checkOptions(string(data)); why != "" {
+			e.damage(name, why)
+		}
+	}
+	return nil
+}
+
+// checkOptions returns what is wrong with Pebble's record of its options. Opening does not use their values.
+func checkOptions(text string) string {
+	o := &pebble.Options{}
+	if err := o.Parse(text, &pebble.ParseHooks{SkipUnknown: func(string, string) bool { return false }}); err != nil {
+		return "is damaged: " + plain(err)
+	}
+	return ""
+}
+
+// Merged returns ranges that do not overlap, in order.
+func Merged(list []Range) (out []Range) {
+	slices.SortFunc(list, func(a, b Range) int { return strings.Compare(string(a.Low), string(b.Low)) })
+	for _, r := range list {
+		if n := len(out); n > 0 && string(r.Low) <= string(out[n-1].High) {
+			if string(r.High) > string(out[n-1].High) {
+				out[n-1].High = r.High
+			}
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}

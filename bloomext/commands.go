@@ -145,6 +145,7 @@ func info(c *module.Call) reply.Reply {
 		if i.ItemsEstimated && len(c.Args) == 1 {
 			facts = append(facts, scalableext.IntFact("", "Number of items is estimated", 1))
 		}
+		facts = append(facts, scalableext.LossyFact(c, i.Lossy)...)
 		return scalableext.Facts(c, append(facts, scalableext.HashFact(i.Hash)))
 	})
 }

@@ -31,6 +31,7 @@ type Info struct {
 	DiskBytes     uint64 // an estimate, without the last writes
 	ResidentBytes uint64 // of blocks in memory
 
+	Lossy     bool        // it was salvaged without all of its blocks, and may miss items
 	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
 	ExpiresAt time.Time   // to the millisecond; zero for never
 	Layers    []LayerInfo // oldest first
@@ -61,7 +62,7 @@ func (f *Filter) Info() (Info, error) {
 // info is Info without the bytes on disk and in memory.
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
-	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind()}
+	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(), Lossy: f.object.Lossy()}
 	var ones, distinct float64
 	var rates []float64
 	for i := len(f.layers) - 1; i >= 0; i-- {

@@ -190,7 +190,7 @@ func card(c *module.Call) reply.Reply {
 
 func info(c *module.Call) reply.Reply {
 	return scalableext.Answer(c, handleOf(c).h, (*filter).info, func(i Info) reply.Reply {
-		return scalableext.Facts(c, []scalableext.Fact{
+		return scalableext.Facts(c, append([]scalableext.Fact{
 			scalableext.IntFact("CAPACITY", "Capacity", i.Capacity),
 			scalableext.IntFact("SIZE", "Size", i.Bytes),
 			scalableext.IntFact("FILTERS", "Number of filters", uint64(len(i.Layers))),
@@ -201,7 +201,7 @@ func info(c *module.Call) reply.Reply {
 			scalableext.IntFact("LEFTOVER", "Adds left over", i.Leftover),
 			{Word: "DELETED", Field: reply.Field("Error rate of deleted items", reply.Double(i.DeletedRate))},
 			scalableext.HashFact(i.Hash),
-		})
+		}, scalableext.LossyFact(c, i.Lossy)...))
 	})
 }
 

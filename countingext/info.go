@@ -44,6 +44,7 @@ type Info struct {
 	DiskBytes     uint64 // an estimate, without the last writes
 	ResidentBytes uint64 // of blocks in memory
 
+	Lossy     bool        // it was salvaged without all of its blocks, and may miss items
 	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
 	ExpiresAt time.Time   // to the millisecond; zero for never
 	Layers    []LayerInfo // oldest first
@@ -78,7 +79,7 @@ func (f *filter) items(r kv.Reader) uint64 { return r.Counter(f.oldest().table, 
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
 	i := Info{
-		ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(),
+		ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(), Lossy: f.object.Lossy(),
 		Items: f.items(r), DeletesKept: r.Counter(f.oldest().table, keptCounter), Ordered: f.ordered(r),
 	}
 	var rates []float64

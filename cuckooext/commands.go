@@ -363,7 +363,7 @@ func info(c *module.Call) reply.Reply {
 			return reply.Error("Invalid information value")
 		}
 		field := func(name string, n int64) reply.Pair { return reply.Field(name, reply.Int(n)) }
-		return reply.Map(
+		fields := []reply.Pair{
 			field("Size", 40+16*int64(len(i.Layers))+int64(i.Bytes)),
 			field("Number of buckets", int64(i.Buckets)),
 			field("Number of filters", int64(len(i.Layers))),
@@ -372,7 +372,11 @@ func info(c *module.Call) reply.Reply {
 			field("Bucket size", int64(i.BucketSize)),
 			field("Expansion rate", int64(i.Expansion)),
 			field("Max iterations", int64(i.MaxIterations)),
-		)
+		}
+		for _, f := range scalableext.LossyFact(c, i.Lossy) {
+			fields = append(fields, f.Field)
+		}
+		return reply.Map(fields...)
 	})
 }
 

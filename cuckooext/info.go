@@ -34,6 +34,7 @@ type Info struct {
 	DiskBytes     uint64 // an estimate, without the last writes
 	ResidentBytes uint64 // of blocks in memory
 
+	Lossy     bool        // it was salvaged without all of its blocks, and may miss items
 	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
 	ExpiresAt time.Time   // to the millisecond; zero for never
 	Layers    []LayerInfo // oldest first
@@ -61,7 +62,7 @@ func (f *Filter) Info() (info Info, err error) {
 func (f *filter) info(r kv.Reader) Info {
 	p, oldest := f.chain.Params, &f.layers[len(f.layers)-1]
 	i := Info{
-		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(),
+		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(), Lossy: f.object.Lossy(),
 		MaxLayers:       f.g.layersOf(p),
 		FingerprintBits: f.g.family.Width(), BucketSize: int(f.g.bucketSize), MaxIterations: oldest.maxIterations,
 		Buckets: oldest.blocks * uint64(f.g.buckets), Deletes: r.Counter(oldest.table, deletesCounter),

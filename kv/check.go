@@ -53,8 +53,8 @@ func (db *DB) check(ctx context.Context, o CheckOptions) (*check.Checker, error)
 	db.store.Flush() // most of it, before checker holds up commits
 	c, snap := db.checker()
 	defer func() { _ = snap.Close() }() // it fails only for a snapshot that was closed before
-	c.Mend = o.Repair
-	if o.Deep || storage.Damaged(db.store) {
+	c.Mend, c.Left = o.Repair, storage.Damaged(db.store)
+	if o.Deep || c.Left {
 		if err := c.Deep(ctx); err != nil {
 			return c, err
 		}

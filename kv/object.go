@@ -106,6 +106,10 @@ func (o *Object) Header() format.Header { return *o.header }
 // Family returns the block family of the layers.
 func (o *Object) Family() block.Family { return o.header.Family }
 
+// Lossy reports whether blocks or changes of the object were lost, and it was salvaged all the same, or was merged from
+// such a one. A filter may then miss items that were added to it.
+func (o *Object) Lossy() bool { return o.header.Lossy }
+
 // Layers returns the layers, oldest first. The slice must not be changed.
 func (o *Object) Layers() []*Layer { return o.layers }
 

@@ -18,6 +18,8 @@ type Spec struct {
 	Params []byte
 	// Expiry is when the object ceases to exist, in Unix milliseconds; 0 means never.
 	Expiry int64
+	// Lossy marks the object as one that misses what it should have, see Object.Lossy.
+	Lossy bool
 }
 
 // Create stages a new object under a key, and replaces what is there. The errors are ErrTooLarge (more bytes than
@@ -50,7 +52,7 @@ func (w *Writer) newOf(key []byte, s Spec) (*Object, error) {
 	}
 	return w.make(key, format.Header{
 		TypeName: s.Type.Name, Module: module, TypeVersion: s.Type.Version,
-		Expiry: s.Expiry, Family: s.Family, Layers: s.Layers, Params: s.Params,
+		Expiry: s.Expiry, Family: s.Family, Layers: s.Layers, Params: s.Params, Lossy: s.Lossy,
 	})
 }
 

@@ -44,6 +44,9 @@ func (r Reader) Stats(key []byte) (*KeyStats, error) {
 		}
 		s.Bytes, s.Facts = d.Bytes, d.Facts
 	}
+	if o.Lossy() {
+		s.Facts = append(FactList{NewFact("lossy", true)}, s.Facts...)
+	}
 	return s, nil
 }
 

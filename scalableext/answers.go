@@ -163,6 +163,14 @@ func HashFact(kind hash.Kind) Fact {
 	return Fact{Word: "HASH", Field: reply.Field("Hash", reply.BulkString(kind.String())), Alone: true}
 }
 
+// LossyFact returns what INFO says of a filter that was salvaged without all of its blocks, nothing for others.
+func LossyFact(c *module.Call, lossy bool) []Fact {
+	if !lossy || len(c.Args) != 1 {
+		return nil
+	}
+	return []Fact{IntFact("", "Lossy", 1)}
+}
+
 // Facts answers all facts, or the one for the call's second word; in RESP2 that is an array with its value.
 func Facts(c *module.Call, facts []Fact) reply.Reply {
 	var fields []reply.Pair

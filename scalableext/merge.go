@@ -112,6 +112,9 @@ func (h *Handle[F]) MergeStaged(ctx context.Context, w *kv.Writer, sources []*Ha
 	if !missing {
 		spec.Expiry = dest.object.Expiry()
 	}
+	for _, p := range parts {
+		spec.Lossy = spec.Lossy || p.object.Lossy()
+	}
 	for _, l := range longest.Layers() {
 		spec.Layers = append(spec.Layers, l.Spec())
 	}

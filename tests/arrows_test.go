@@ -56,7 +56,7 @@ func shell(names ...string) (packages []string) {
 }
 
 // public are the packages that programs of users build on.
-var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "backup", "portable", "txn", "metrics", "guard", "server"}
+var public = []string{".", "kv/...", "module/...", "coreext", "bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "compaction", "backup", "portable", "salvage", "txn", "metrics", "guard", "server"}
 
 // rules is the plan of the packages, from the bottom up: arrows point down only. Extensions know neither
 // transactions nor each other, so that a store may have any of them. Pebble is used by kv/storage alone, and
@@ -84,6 +84,7 @@ var rules = []rule{
 	{packages: "module", ours: []string{"kv", "kv/text", "module/reply"}},
 	{packages: "bitmapext", ours: []string{"kv/...", "module/..."}, others: []string{roaring}},
 	{packages: "backup", ours: []string{"kv"}},
+	{packages: "salvage", ours: []string{"kv", "kv/block", "kv/check", "kv/format", "kv/storage", "kv/storage/remains"}, others: []string{pebbleVFS}},
 	{packages: "coreext", ours: []string{"kv", "kv/glob", "kv/text", "module/...", "bitmapext", "backup"}},
 	{packages: "coreext/coretest", ours: []string{"kv/...", "module/...", "coreext"}},
 	{packages: "scalableext", ours: []string{"kv/...", "module/..."}},
@@ -94,7 +95,7 @@ var rules = []rule{
 	{packages: "txn", ours: []string{"kv/...", "module/..."}},
 	{packages: "compaction", ours: []string{"kv/...", "module"}},
 	{packages: "metrics", ours: []string{"kv"}, others: []string{prometheus}},
-	{packages: ".", ours: []string{"bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "backup", "portable", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus, roaring}},
+	{packages: ".", ours: []string{"bitmapext", "bloomext", "cuckooext", "countingext", "scalableext", "txn", "compaction", "backup", "portable", "salvage", "metrics", "module", "coreext", "kv/..."}, others: []string{prometheus, roaring}},
 	{packages: "guard", ours: []string{".", "kv"}, others: []string{prometheus, gobreaker, "golang.org/x/sync", "golang.org/x/time"}},
 	{packages: "server/resp", ours: []string{"module/reply"}},
 	{packages: "server/acl", ours: []string{"kv/glob", "kv/text", "module"}},

@@ -72,6 +72,10 @@ type Checker struct {
 	Expiring      uint64
 	ExpiringKnown bool
 
+	// Left is true if From has what is left of a damaged store: it can be read as a whole, but keys in the ranges of
+	// Damage may be older versions.
+	Left bool
+
 	// Mend has Run remember what Repair needs.
 	Mend bool
 
@@ -171,6 +175,9 @@ func (c *Checker) header(stored, value []byte) {
 		return
 	}
 	c.Found[hash>>(64-groupBits)]++
+	if Overlaps(c.ranges, stored, append(bytes.Clone(stored), 0)) {
+		c.Damage(string(key), "", "its newest version, or its deletion")
+	}
 	if want := c.Store.Hash(key); hash != want {
 		c.problem(string(key), "", "its place", "%w: key %q: stored at hash %x, has hash %x", format.ErrCorrupt, key, hash, want)
 	}
@@ -207,7 +214,7 @@ func (c *Checker) expiries(ctx context.Context) error {
 		if _, _, err := format.DecodeExpiryKey(key); err != nil {
 			c.problem("", "", "", "%w", err)
 		}
-		if c.Mend && !c.needed(key) {
+		if (c.Mend || len(c.ranges) > 0) && !c.needed(key) {
 			c.badNotes = append(c.badNotes, bytes.Clone(key))
 		}
 		notes++
@@ -322,6 +329,9 @@ func (c *Checker) each(ctx context.Context, from, to []byte, f func(key, value [
 
 // readable returns the parts of a range that are outside of what is lost: from the first key on, below the second.
 func (c *Checker) readable(from, to []byte) (parts [][2][]byte) {
+	if c.Left {
+		return [][2][]byte{{from, to}}
+	}
 	for _, r := range c.ranges {
 		if bytes.Compare(r.High, from) < 0 {
 			continue
@@ -370,6 +380,14 @@ func (c *Checker) part(ctx context.Context, from, to []byte, f func(key, value [
 func (c *Checker) inRanges() {
 	if len(c.ranges) == 0 {
 		return
+	}
+	for _, n := range c.badNotes {
+		// The key may have been lost. A note in a range may be an older one.
+		if _, key, err := format.DecodeExpiryKey(n); err == nil && !Overlaps(c.ranges, n, append(bytes.Clone(n), 0)) {
+			if _, err := c.headerOf(string(key)); errors.Is(err, storage.ErrNotFound) {
+				c.Damage(string(key), "", "all but the note of its expiry")
+			}
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.owners)) {
 		if Overlaps(c.ranges, format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1)) {
@@ -483,7 +501,10 @@ func (o *object) done() {
 		return
 	}
 	note, err := o.opened.Done()
-	if err != nil {
+	switch {
+	case err != nil && o.header.Lossy:
+		note = fmt.Sprintf("lossy: %v", err)
+	case err != nil:
 		o.problem("what its counters count", "key %q: %w", o.key, err)
 	}
 	if note != "" {

@@ -283,8 +283,8 @@ func (s LayerSpec) Bytes() uint64 { return s.Blocks * uint64(s.Lines) * (block.L
 // Header is what a user key maps to.
 //
 //	u8        header version, 1
-//	u8        type code: 0 a module's type, 1 string
-//	if 0:     u8 length, type name as TYPE prints it; u8 length, module name
+//	u8        type code: 0 a module's type, 1 string, 2 and 3 the same, lossy
+//	if 0, 2:  u8 length, type name as TYPE prints it; u8 length, module name
 //	u8        format version of the type
 //	uvarint   object id
 //	uvarint   expiry, Unix milliseconds; 0 means none
@@ -310,11 +310,16 @@ type Header struct {
 	Family           block.Family
 	Layers           []LayerSpec
 	Params           []byte
+
+	// Lossy means that blocks or changes of the object were lost, and that it was salvaged all the same. A filter may
+	// then miss items that were added to it.
+	Lossy bool
 }
 
 const (
 	typeCodeModule = 0
 	typeCodeString = 1
+	typeCodeLossy  = 2 // is added to the code
 
 	StringVersion = 1 // the format version of the type string
 	EncodingBytes = 0 // the encoding of a string that is the bytes themselves
@@ -331,10 +336,14 @@ const (
 // AppendHeader appends a header in the form that Header shows.
 func AppendHeader(dst []byte, h *Header) []byte {
 	dst = append(dst, headerVersion)
+	lossy := byte(0)
+	if h.Lossy {
+		lossy = typeCodeLossy
+	}
 	if h.TypeName == StringType {
-		dst = append(dst, typeCodeString)
+		dst = append(dst, typeCodeString+lossy)
 	} else {
-		dst = append(dst, typeCodeModule, byte(len(h.TypeName)))
+		dst = append(dst, typeCodeModule+lossy, byte(len(h.TypeName)))
 		dst = append(dst, h.TypeName...)
 		dst = append(dst, byte(len(h.Module)))
 		dst = append(dst, h.Module...)
@@ -378,14 +387,15 @@ func DecodeHeaderShared(b []byte) (*Header, error) {
 	h := &Header{}
 	switch code := d.byte(); {
 	case d.bad:
-	case code == typeCodeString:
+	case code&^typeCodeLossy == typeCodeString:
 		h.TypeName, h.Module = StringType, BuiltInModule
-	case code == typeCodeModule:
+	case code&^typeCodeLossy == typeCodeModule:
 		h.TypeName = string(d.bytes(uint64(d.byte())))
 		h.Module = string(d.bytes(uint64(d.byte())))
 	default:
-		return nil, fmt.Errorf("%w: header has type code %d, this program knows 0 and 1", ErrUnsupportedVersion, code)
+		return nil, fmt.Errorf("%w: header has type code %d, this program knows 0 to 3", ErrUnsupportedVersion, code)
 	}
+	h.Lossy = len(b) > 1 && b[1]&typeCodeLossy != 0
 	h.TypeVersion = d.byte()
 	h.ID = d.uvarint()
 	expiry := d.uvarint()

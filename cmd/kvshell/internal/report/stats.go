@@ -110,6 +110,7 @@ type keyStats struct {
 	ResidentBytes uint64 `json:"resident_bytes"`
 	ExpiresAt     int64  `json:"expires_at_ms"`
 	Hash          string `json:"hash"` // of the items of a filter
+	Lossy         bool   `json:"lossy,omitempty"`
 
 	bloom    *filterStats
 	cuckoo   *cuckooStats
@@ -257,6 +258,9 @@ func (s *keyStats) kindRows() (rows [][2]string) {
 	}
 	if s.counting != nil {
 		rows = append(rows, s.counting.rows()...)
+	}
+	if s.Lossy {
+		rows = append(rows, [2]string{"lossy", "salvaged without all of its blocks: it may miss items"})
 	}
 	if s.Hash != "" {
 		rows = append(rows, [2]string{"hash", s.Hash})

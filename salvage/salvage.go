@@ -1,0 +1,271 @@
+// Package salvage reads stores that are damaged: it checks them, and makes a new store of what is whole. It never
+// changes the damaged store.
+//
+// # What is recovered
+//
+// A key is recovered if all that is stored of it can be read, and nothing that cannot be read may be a newer version of
+// it: see package kv/storage/remains. All other keys are named, and left out. So a recovered string is the newest one,
+// and a recovered filter has every item that was added to it.
+//
+// With Options.Lossy the others are recovered too, as far as they can be read. Such a filter may miss items that were
+// added to it. It is marked: INFO and SIEVE.STATS say so, and copies and merged filters are marked too. Such a string
+// may be an older one, or one that was deleted: strings have no mark, but the Report names them.
+//
+// If the end of the log is lost, the new store is an earlier state of the old one, with everything up to some commit:
+// Report.Earlier says so. That is no reason to leave anything out.
+//
+// If the MANIFEST is lost, tables that were obsolete cannot be told from the others: what they hold may come back.
+// Then no key is known to be whole, so nothing is recovered without Options.Lossy.
+package salvage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/check"
+	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/kv/storage/remains"
+)
+
+// ErrNotRecovered is returned if nothing can be recovered without Options.Lossy.
+var ErrNotRecovered = errors.New("salvage: no key is known to be whole")
+
+// Options say what is recovered.
+type Options struct {
+	// Lossy also recovers keys that are not whole, see the package comment.
+	Lossy bool
+
+	// Progress, if not nil, is called after each key.
+	Progress func(done, total uint64)
+}
+
+// Key is a key that has lost something.
+type Key = check.Key
+
+// Report is what Recover has done.
+type Report struct {
+	Damage    []string // what is wrong with files
+	Recovered uint64   // keys, those of Lossy included
+	Lossy     []Key    // recovered though they are not whole
+	Left      []Key    // left out
+	Missing   uint64   // keys that are lost with their names, if that is known
+	Earlier   bool     // the end of the log is lost: the new store is an earlier state
+	Guessed   bool     // the MANIFEST is lost: what was deleted may have come back
+}
+
+// Whole reports whether nothing was lost.
+func (r *Report) Whole() bool {
+	return len(r.Lossy) == 0 && len(r.Left) == 0 && r.Missing == 0 && !r.Earlier && !r.Guessed
+}
+
+// Check checks the store in dir without a change, also one that kv.Open refuses. Only the FS, the Modules, the cache
+// sizes, the Clock and the Logger of the options count. With CheckOptions.Repair the store is opened for writing; if
+// that is refused, nothing is repaired.
+func Check(ctx context.Context, dir string, o kv.Options, c kv.CheckOptions) (report *kv.CheckReport, err error) {
+	if c.Repair {
+		// Log, MANIFEST and all tables must be whole before anything is changed.
+		if report, err = Check(ctx, dir, o, kv.CheckOptions{Deep: c.Deep}); err != nil {
+			return nil, err
+		}
+		db, err := kv.Open(dir, &o)
+		if errors.Is(err, kv.ErrCorrupt) {
+			report.Notes = append(report.Notes, "nothing was repaired, as the store does not open")
+			return report, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		return db.CheckWith(ctx, c)
+	}
+	left, err := open(ctx, dir, o, remains.Deep(c.Deep))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, left.close()) }()
+	return left.db.CheckWith(ctx, c)
+}
+
+// left is what is left of a damaged store, open read-only.
+type left struct {
+	*remains.Remains
+	db     *kv.DB
+	unlock func() error
+}
+
+func (l *left) close() error { return errors.Join(l.db.Close(), l.unlock()) }
+
+// open opens what is left of a store.
+func open(ctx context.Context, dir string, o kv.Options, deep remains.Deep) (*left, error) {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	l := &left{}
+	unlock, err := storage.Examine(storage.Options{FS: o.FS}, dir, func(fsys vfs.FS, real string) (err error) {
+		dir = real
+		l.Remains, err = remains.Examine(ctx, fsys, real, deep)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, remains.ErrNoStore) {
+		return nil, fmt.Errorf("%w: %s", kv.ErrNotExist, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.unlock = unlock
+	o.FS, o.ReadOnly, o.MustExist = l.FS, true, true
+	if l.db, err = kv.Open(dir, &o); err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	return l, nil
+}
+
+// Recover makes a store in newDir, which must not exist, of what can be recovered of the one in dir. The store in
+// newDir appears when it is whole and on stable storage. Its options are o, with the same file system for both.
+func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options) (report *Report, err error) {
+	if o.FS != nil && o.FS != vfs.Default {
+		return nil, errors.New("salvage: only on the file system of the operating system")
+	}
+	if _, err := os.Lstat(newDir); !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("salvage: %s: %w", newDir, errors.Join(err, fs.ErrExist))
+	}
+	from, err := open(ctx, dir, o, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, from.close()) }()
+	part := filepath.Clean(newDir) + ".partial"
+	if err := os.RemoveAll(part); err != nil {
+		return nil, err
+	}
+	report, err = recoverTo(ctx, from, part, o, opts)
+	if err == nil {
+		err = os.Rename(part, newDir)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(filepath.Clean(newDir)))
+	}
+	if err != nil {
+		return report, errors.Join(err, os.RemoveAll(part))
+	}
+	return report, nil
+}
+
+func syncDir(dir string) error {
+	d, err := vfs.Default.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func recoverTo(ctx context.Context, from *left, part string, o kv.Options, opts Options) (report *Report, err error) {
+	checked, err := from.db.CheckWith(ctx, kv.CheckOptions{Deep: true})
+	if err != nil {
+		return nil, err
+	}
+	report = &Report{Earlier: from.Tail, Guessed: from.Guessed}
+	for _, d := range from.Damage {
+		report.Damage = append(report.Damage, d.String())
+	}
+	if from.Guessed && !opts.Lossy {
+		return report, fmt.Errorf("%w: the MANIFEST is lost, which says what tables belong to the store", ErrNotRecovered)
+	}
+	if size, err := from.db.Size(); err == nil && size > checked.Keys {
+		report.Missing = size - checked.Keys
+	}
+	db, err := kv.Open(part, &o)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	r := &recovery{ctx: ctx, from: from, to: db, opts: opts, report: report, damaged: make(map[string]Key)}
+	for _, k := range checked.Damaged {
+		r.damaged[k.Key] = k
+	}
+	if err := r.all(checked.Keys); err != nil {
+		return report, err
+	}
+	return report, db.Sync()
+}
+
+type recovery struct {
+	ctx     context.Context
+	from    *left
+	to      *kv.DB
+	opts    Options
+	report  *Report
+	damaged map[string]Key // not met yet
+}
+
+// all copies the keys.
+func (r *recovery) all(total uint64) error {
+	const batch = 1000
+	done := uint64(0)
+	for cursor := uint64(0); ; {
+		var keys []string
+		err := r.from.db.Read(func(read kv.Reader) (err error) {
+			keys, cursor, err = read.ScanFrom(r.ctx, cursor, batch, kv.ScanOptions{})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if err := r.key(key); err != nil {
+				return err
+			}
+			if done++; r.opts.Progress != nil {
+				r.opts.Progress(min(done, total), total)
+			}
+		}
+		if cursor == 0 {
+			break
+		}
+	}
+	for _, k := range r.damaged { // that have no header
+		r.report.Left = append(r.report.Left, k)
+	}
+	return nil
+}
+
+// key copies a key.
+func (r *recovery) key(key string) error {
+	k, lossy := r.damaged[key]
+	delete(r.damaged, key)
+	if r.from.Guessed && !lossy {
+		k, lossy = Key{Key: key, Lost: []string{"its newest version, or its deletion"}}, true
+	}
+	if lossy && !r.opts.Lossy {
+		r.report.Left = append(r.report.Left, k)
+		return nil
+	}
+	there := false
+	err := r.to.Write(kv.NoSync, [][]byte{[]byte(key)}, func(w *kv.Writer) (err error) {
+		c := &copying{ctx: r.ctx, from: r.from.db, key: []byte(key), lossy: lossy}
+		there, err = c.to(w)
+		return err
+	})
+	switch {
+	case err == nil && !there: // expired
+	case err == nil:
+		r.report.Recovered++
+		if lossy {
+			r.report.Lossy = append(r.report.Lossy, k)
+		}
+	case r.ctx.Err() != nil, errors.Is(err, kv.ErrFailed), errors.Is(err, kv.ErrNoSpace):
+		return err
+	default:
+		k.Key = key
+		k.Lost = append(k.Lost, err.Error())
+		r.report.Left = append(r.report.Left, k)
+	}
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/check"
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -13,8 +14,9 @@ import (
 // They stop when the call's context ends.
 func sieveCommands() []module.Command {
 	return []module.Command{backupCommand(), {
-		Name: "SIEVE.CHECK", Arity: 1, Flags: module.Admin | module.NoMulti, Group: "server",
-		Summary:    "Reads and checks the whole store; answers counts, and the problems it found.",
+		Name: "SIEVE.CHECK", Arity: -1, Flags: module.Admin | module.NoMulti, Group: "server", Syntax: "[DEEP] [REPAIR]",
+		Summary: "Reads and checks the whole store; answers counts, the problems it found, and the keys concerned. " +
+			"With DEEP it reads all of every table. With REPAIR it mends what needs no guessing, while writers wait.",
 		Complexity: "O(N) for N bytes stored", Example: "BF.MADD seen a b\nSIEVE.CHECK", Handler: sieveCheck,
 	}, {
 		Name: "SIEVE.COMPACT", Arity: 1, Flags: module.Admin | module.NoMulti, Group: "server",
@@ -30,22 +32,55 @@ func sieveCommands() []module.Command {
 }
 
 func sieveCheck(c *module.Call) reply.Reply {
-	report, err := c.DB.Check(c.Context)
+	var o kv.CheckOptions
+	for _, word := range c.Args {
+		switch text.FoldCase(word) {
+		case "DEEP":
+			o.Deep = true
+		case "REPAIR":
+			o.Repair = true
+		default:
+			return reply.Error("ERR syntax error")
+		}
+	}
+	report, err := c.DB.CheckWith(c.Context, o)
 	if err != nil {
 		return module.ErrorReply(err)
-	}
-	notes := make([]reply.Reply, len(report.Notes))
-	for i, note := range report.Notes {
-		notes[i] = reply.BulkString(note)
 	}
 	problems := make([]reply.Reply, len(report.Problems))
 	for i, problem := range report.Problems {
 		problems[i] = reply.BulkString(problem.Error())
 	}
-	return reply.Map(
+	fields := []reply.Pair{
 		reply.IntField("keys", report.Keys), reply.IntField("blocks", report.Blocks), reply.IntField("bytes", report.Bytes),
-		reply.Field("notes", reply.Array(notes...)), reply.Field("problems", reply.Array(problems...)),
-	)
+		reply.Field("notes", bulkStrings(report.Notes)), reply.Field("problems", reply.Array(problems...)),
+	}
+	if len(report.Damaged) > 0 {
+		fields = append(fields, reply.Field("damaged", damagedReply(report.Damaged)))
+	}
+	if o.Repair {
+		fields = append(fields, reply.Field("repaired", bulkStrings(report.Repaired)))
+	}
+	return reply.Map(fields...)
+}
+
+func bulkStrings(list []string) reply.Reply {
+	replies := make([]reply.Reply, len(list))
+	for i, s := range list {
+		replies[i] = reply.BulkString(s)
+	}
+	return reply.Array(replies...)
+}
+
+func damagedReply(keys []check.Key) reply.Reply {
+	list := make([]reply.Reply, len(keys))
+	for i, k := range keys {
+		list[i] = reply.Map(
+			reply.Field("key", reply.BulkString(k.Key)), reply.Field("type", reply.BulkString(k.Type)),
+			reply.Field("lost", bulkStrings(k.Lost)),
+		)
+	}
+	return reply.Array(list...)
 }
 
 func sieveCompact(c *module.Call) reply.Reply {

@@ -25,11 +25,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/check"
+	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
 	"github.com/sievekv/sievekv/kv/storage/remains"
 )
@@ -55,14 +57,16 @@ type Report struct {
 	Recovered uint64   // keys, those of Lossy included
 	Lossy     []Key    // recovered though they are not whole
 	Left      []Key    // left out
-	Missing   uint64   // keys that are lost with their names, if that is known
+	Missing   uint64   // so many keys may be lost with their names
+	Unknown   bool     // there may be more such keys: their number is lost too
 	Earlier   bool     // the end of the log is lost: the new store is an earlier state
+	Unclosed  bool     // the store was not closed: if the commits of its last seconds are lost, nothing tells of it
 	Guessed   bool     // the MANIFEST is lost: what was deleted may have come back
 }
 
 // Whole reports whether nothing was lost.
 func (r *Report) Whole() bool {
-	return len(r.Lossy) == 0 && len(r.Left) == 0 && r.Missing == 0 && !r.Earlier && !r.Guessed
+	return len(r.Lossy) == 0 && len(r.Left) == 0 && r.Missing == 0 && !r.Unknown && !r.Earlier && !r.Guessed
 }
 
 // Check checks the store in dir without a change, also one that kv.Open refuses. Only the FS, the Modules, the cache
@@ -171,15 +175,22 @@ func recoverTo(ctx context.Context, from *left, part string, o kv.Options, opts 
 	if err != nil {
 		return nil, err
 	}
-	report = &Report{Earlier: from.Tail, Guessed: from.Guessed}
+	report = &Report{Earlier: from.Tail, Guessed: from.Guessed, Unclosed: from.Unclosed}
 	for _, d := range from.Damage {
 		report.Damage = append(report.Damage, d.String())
 	}
 	if from.Guessed && !opts.Lossy {
 		return report, fmt.Errorf("%w: the MANIFEST is lost, which says what tables belong to the store", ErrNotRecovered)
 	}
-	if size, err := from.db.Size(); err == nil && size > checked.Keys {
-		report.Missing = size - checked.Keys
+	report.Unknown = from.Guessed || check.Overlaps(from.Lost, format.AppendMetaKey(nil, format.MetaKeys), format.AppendMetaKey(nil, format.MetaKeys+1))
+	sure := checked.Keys // keys that were there at the end
+	for _, k := range checked.Damaged {
+		if slices.Contains(k.Lost, check.LostVersion) {
+			sure--
+		}
+	}
+	if size, err := from.db.Size(); err == nil && size > sure {
+		report.Missing = size - sure
 	}
 	db, err := kv.Open(part, &o)
 	if err != nil {
@@ -241,7 +252,7 @@ func (r *recovery) key(key string) error {
 	k, lossy := r.damaged[key]
 	delete(r.damaged, key)
 	if r.from.Guessed && !lossy {
-		k, lossy = Key{Key: key, Lost: []string{"its newest version, or its deletion"}}, true
+		k, lossy = Key{Key: key, Lost: []string{check.LostVersion}}, true
 	}
 	if lossy && !r.opts.Lossy {
 		r.report.Left = append(r.report.Left, k)

@@ -30,6 +30,7 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory, or
   kvshell -d DIR load KEY FILE      adds the lines of FILE to a filter
   kvshell -d DIR stats [KEY]        tells how large and how full the store is, or a key
   kvshell -d DIR check              reads and checks all of the store
+  kvshell salvage DIR NEWDIR        makes a new store of what is whole of a damaged one
   kvshell -d DIR compact            makes the store as small as it gets
   kvshell -d DIR backup TARGET      makes a second store, or with - an archive; restore FILE DIR is the way back
   kvshell -d DIR export KEY FILE    writes a filter, bitmap or string to a file; import KEY FILE is the way back

@@ -146,6 +146,7 @@ func (sh *shell) ownCommands() []*cobra.Command {
 	return []*cobra.Command{
 		sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.planCommand(), sh.checkCommand(), sh.compactCommand(),
 		sh.backupCommand(), sh.restoreCommand(), sh.exportCommand(), sh.importCommand(),
+		sh.salvageCommand(),
 		sh.benchCommand(), sh.versionCommand(),
 	}
 }

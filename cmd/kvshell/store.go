@@ -146,6 +146,13 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 
 // openChanged is open with other options.
 func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options)) (*kv.DB, error) {
+	o := sh.options(dir, mustExist)
+	change(o)
+	return kv.Open(dir, o)
+}
+
+// options returns the options that the flags ask for.
+func (sh *shell) options(dir string, mustExist bool) *kv.Options {
 	o := &kv.Options{
 		InMemory:        dir == "",
 		MustExist:       mustExist,
@@ -159,11 +166,10 @@ func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options
 		Logger:          sh.logger(),
 		Modules:         module.New(sh.modules()...),
 	}
-	change(o)
 	if adjust != nil {
 		adjust(o)
 	}
-	return kv.Open(dir, o)
+	return o
 }
 
 // modules returns the modules of the table: a store that is served has those of the server, too.

@@ -40,6 +40,9 @@ type Key struct {
 	Lost []string
 }
 
+// LostVersion is in Key.Lost if a newer header of the key, or its deletion, may be lost.
+const LostVersion = "its newest version, or its deletion"
+
 // Store is what a check needs to know of a store.
 type Store interface {
 	// Hash returns the hash of a key, which decides where its header is stored.
@@ -176,7 +179,7 @@ func (c *Checker) header(stored, value []byte) {
 	}
 	c.Found[hash>>(64-groupBits)]++
 	if Overlaps(c.ranges, stored, append(bytes.Clone(stored), 0)) {
-		c.Damage(string(key), "", "its newest version, or its deletion")
+		c.Damage(string(key), "", LostVersion)
 	}
 	if want := c.Store.Hash(key); hash != want {
 		c.problem(string(key), "", "its place", "%w: key %q: stored at hash %x, has hash %x", format.ErrCorrupt, key, hash, want)

@@ -58,6 +58,7 @@ var mutations = slices.Concat(
 	hot,
 	backups,
 	portables,
+	damage,
 	bitmaps,
 	memory,
 	hash,

@@ -32,7 +32,9 @@ type Remains struct {
 	Lost    []Range // whatever is stored under these keys may be an older version, or may have been deleted
 	Guessed bool    // the MANIFEST is lost: every table that was found is taken, also those that were obsolete
 	Tail    bool    // the end of the log is lost: FS has an earlier state of the store
-	FS      *FS
+	// Unclosed means that the store was not closed. Then the end of the log may be lost and nothing tells of it.
+	Unclosed bool
+	FS       *FS
 }
 
 // Deep is how much Examine reads.
@@ -58,7 +60,7 @@ func Examine(ctx context.Context, base vfs.FS, dir string, deep Deep) (*Remains,
 		return nil, err
 	}
 	e.fs.lost, e.fs.damages, e.fs.deep = Merged(e.lost), e.damages, e.deep
-	return &Remains{Damage: e.damages, Lost: e.fs.lost, Guessed: e.guessed, Tail: e.tail, FS: e.fs}, nil
+	return &Remains{Damage: e.damages, Lost: e.fs.lost, Guessed: e.guessed, Tail: e.tail, Unclosed: e.unclosed, FS: e.fs}, nil
 }
 
 type examination struct {
@@ -71,8 +73,11 @@ type examination struct {
 	others  []string
 	damages []Damage
 	lost    []Range
+	latest  uint64 // the first commit in the logs is not after this one
 	guessed bool
 	tail    bool
+
+	unclosed bool
 }
 
 func (e *examination) damage(file, what string) { e.damages = append(e.damages, Damage{file, what}) }
@@ -115,7 +120,7 @@ func (e *examination) run() error {
 	} else if err := e.tables(v); err != nil {
 		return err
 	}
-	next, err := e.logs(v.minLog)
+	next, err := e.logs(v)
 	if err != nil {
 		return err
 	}
@@ -196,10 +201,31 @@ func (e *examination) manifest() (*version, error) {
 	case v.comparer != e.options.Comparer.Name:
 		e.damage(name, "is not that of a store")
 	default:
+		if err := e.oldManifests(seals, number); err != nil {
+			return nil, err
+		}
 		e.fs.pass(name)
 		return v, e.fs.add("marker.manifest.000001."+name, nil)
 	}
 	return nil, nil
+}
+
+// oldManifests looks at those that are not in use any more.
+func (e *examination) oldManifests(seals []freeze.Sealed, current uint64) error {
+	for _, s := range seals {
+		name, ok := e.found["MANIFEST-"][s.Number]
+		if !ok || s.Number >= current {
+			continue
+		}
+		data, err := e.read(name)
+		if err != nil {
+			return err
+		}
+		if !s.Matches(data) {
+			e.damage(name, "is damaged; it is not in use any more")
+		}
+	}
+	return nil
 }
 
 // tables looks at the tables of the store.
@@ -279,6 +305,7 @@ func (e *examination) guess() (*version, error) {
 // sidecar compares the end of the log with what the sidecar says.
 func (e *examination) sidecar(next uint64) error {
 	data, err := e.read(format.SidecarName)
+	e.unclosed = true
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // a store that is some seconds old has none
 	}
@@ -297,6 +324,7 @@ func (e *examination) sidecar(next uint64) error {
 		e.damage("the log", fmt.Sprintf("ends at sequence %d, but everything up to %d was on stable storage: the commits after %d are lost",
 			next-1, least-1, next-1))
 	default:
+		e.unclosed = next > least
 		e.fs.id = &id
 		e.fs.pass(format.SidecarName)
 	}

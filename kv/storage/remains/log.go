@@ -18,18 +18,22 @@ const batchHead = 12
 
 // logs reads the logs that the store needs, in order, up to the first damage. It returns the next sequence. What is
 // behind the damage is left out of the store.
-func (e *examination) logs(minLog uint64) (next uint64, err error) {
+func (e *examination) logs(v *version) (next uint64, err error) {
 	var numbers []uint64
 	for n := range e.found[".log"] {
-		if n >= minLog {
+		if n >= v.minLog {
 			numbers = append(numbers, n)
 		}
 	}
 	slices.Sort(numbers)
-	if minLog > 0 && (len(numbers) == 0 || numbers[0] != minLog) {
-		e.damage(fmt.Sprintf("%06d.log", minLog), "is missing: commits since the last flush may be lost")
-		numbers = nil // later ones do not follow on what is left
+	if len(numbers) == 0 {
+		e.tail = true
+		e.damage("the log", "is missing: commits since the last flush may be lost")
 	}
+	if v.flushed > 0 {
+		next = v.flushed + 1
+	}
+	e.latest = v.lastSeq + 1
 	for i, n := range numbers {
 		name := e.found[".log"][n]
 		good, end, err := e.log(name, n, &next, i == len(numbers)-1)
@@ -75,8 +79,8 @@ func (e *examination) log(name string, number uint64, next *uint64, last bool) (
 			return data[:at], fmt.Sprintf("has no commit at offset %d", at), nil
 		}
 		seq, count := binary.LittleEndian.Uint64(batch), uint64(binary.LittleEndian.Uint32(batch[8:]))
-		if *next != 0 && seq != *next {
-			return data[:at], fmt.Sprintf("goes on at sequence %d, but commits from %d on are missing before", seq, *next), nil
+		if *next != 0 && seq != *next || *next == 0 && !e.guessed && seq > e.latest {
+			return data[:at], fmt.Sprintf("goes on at sequence %d, but commits before that are missing", seq), nil
 		}
 		*next = seq + count
 	}

@@ -42,6 +42,7 @@ type Table struct {
 type version struct {
 	comparer                  string
 	minLog, nextFile, lastSeq uint64
+	flushed                   uint64 // all commits up to this sequence are in tables, and no others; 0 if it is not known
 	tables                    map[uint64]Table
 }
 
@@ -74,12 +75,15 @@ func (v *version) apply(edit []byte) error {
 	}
 	var deleted []place
 	var added []Table
+	flush, whole := false, false
 	for len(d.b) > 0 && !d.bad {
 		switch tag := d.uvarint(); tag {
 		case tagComparer:
 			v.comparer = string(d.bytes())
+			whole = true // this edit has all tables
 		case tagMinLog:
 			v.minLog = d.uvarint()
+			flush = true
 		case tagNextFile:
 			v.nextFile = d.uvarint()
 		case tagLastSeq:
@@ -101,6 +105,14 @@ func (v *version) apply(edit []byte) error {
 	for _, p := range deleted {
 		if v.tables[p.n].Level == p.level {
 			delete(v.tables, p.n)
+		}
+	}
+	if flush {
+		v.flushed = 0
+	}
+	for _, t := range added {
+		if flush && !whole && t.Level == 0 {
+			v.flushed = max(v.flushed, t.LargestSeq) // a flush keeps the newest entry
 		}
 	}
 	for _, t := range added { // after the deletions: a table may move to another level

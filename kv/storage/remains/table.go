@@ -16,9 +16,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
-	"github.com/cockroachdb/pebble/v2/sstable/block"
+	tableblock "github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/sstable/colblk"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/kv/block"
 )
 
 // Range is a range of stored keys, both ends included.
@@ -48,7 +50,7 @@ type checker struct {
 }
 
 func newChecker(ctx context.Context, fsys vfs.FS) *checker {
-	o := &pebble.Options{FormatMajorVersion: pebble.FormatNewest}
+	o := &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Merger: &pebble.Merger{Name: block.MergerName}}
 	o.EnsureDefaults()
 	return &checker{ctx, fsys, o}
 }
@@ -176,7 +178,7 @@ func plain(err error) string {
 }
 
 type namedBlock struct {
-	block.Handle
+	tableblock.Handle
 	what string
 }
 
@@ -192,7 +194,7 @@ func (c *checker) layout(path string) (*sstable.Layout, []namedBlock, error) {
 		return nil, nil, err
 	}
 	var list []namedBlock
-	add := func(h block.Handle, what string) {
+	add := func(h tableblock.Handle, what string) {
 		if h.Length > 0 {
 			list = append(list, namedBlock{h, what})
 		}
@@ -234,7 +236,7 @@ func (c *checker) reader(path string) (*sstable.Reader, error) {
 	return r, nil
 }
 
-func checkBlock(f io.ReaderAt, h block.Handle) error {
+func checkBlock(f io.ReaderAt, h tableblock.Handle) error {
 	b := make([]byte, h.Length+trailerLen)
 	if _, err := f.ReadAt(b, int64(h.Offset)); err != nil {
 		return err
@@ -370,7 +372,7 @@ func (c *checker) decode(data []byte, compression byte) (points []point, err err
 	d.Init(schema, aligned)
 	var it colblk.DataBlockIter
 	it.InitOnce(schema, c.options.Comparer, nil)
-	if err := it.Init(&d, block.NoTransforms); err != nil {
+	if err := it.Init(&d, tableblock.NoTransforms); err != nil {
 		return nil, err
 	}
 	for kv := it.First(); kv != nil; kv = it.Next() {
@@ -405,7 +407,7 @@ func (r *rebuild) deletions(path string) {
 		return
 	}
 	defer func() { _ = tr.Close() }()
-	it, err := tr.NewRawRangeDelIter(r.ctx, block.NoFragmentTransforms, sstable.NoReadEnv)
+	it, err := tr.NewRawRangeDelIter(r.ctx, tableblock.NoFragmentTransforms, sstable.NoReadEnv)
 	if err != nil {
 		r.lost = []Range{r.whole}
 		return

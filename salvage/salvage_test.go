@@ -1,0 +1,174 @@
+package salvage_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/salvage"
+)
+
+func options() kv.Options {
+	return kv.Options{
+		BallastSize: -1, Logger: slog.New(slog.DiscardHandler), Modules: module.New(sievekv.Modules()...),
+	}
+}
+
+func check(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, dir string) *sievekv.DB {
+	t.Helper()
+	db, err := sievekv.Open(dir, &sievekv.Options{BallastSize: -1, Logger: slog.New(slog.DiscardHandler)})
+	check(t, err)
+	return db
+}
+
+// flip flips a bit in the middle of the newest table.
+func flip(t *testing.T, dir string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	check(t, err)
+	slices.Sort(names)
+	name := names[len(names)-1]
+	b, err := os.ReadFile(name)
+	check(t, err)
+	b[len(b)/2] ^= 1
+	check(t, os.WriteFile(name, b, 0o600))
+}
+
+// damaged makes a store with filters of every type in one table, and flips a bit in the table.
+func damaged(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "store")
+	db := open(t, dir)
+	bloom, counting := db.Bloom("bloom"), db.Counting("counting")
+	check(t, bloom.Reserve(sievekv.BloomConfig{Capacity: 100_000, ErrorRate: 0.001}),
+		counting.Reserve(sievekv.CountingConfig{Capacity: 10_000, ErrorRate: 0.01}), db.Set("name", []byte("alice")))
+	var items []string
+	for i := range 100_000 {
+		items = append(items, string(rune('a'+i%26))+strings.Repeat("x", i%7)+string(rune(i)))
+	}
+	_, err := bloom.AddManyString(items, nil)
+	check(t, err)
+	check(t, db.Store().CompactTables(t.Context()), db.Close())
+	flip(t, dir)
+	return dir
+}
+
+func do(t *testing.T, db *sievekv.DB, line string) string {
+	t.Helper()
+	var words [][]byte
+	for _, w := range strings.Fields(line) {
+		words = append(words, []byte(w))
+	}
+	return string(reply.AppendText(nil, module.NewSession(db.Store()).Do(context.Background(), words)))
+}
+
+// TestRecover_mark recovers a filter with losses, and looks at its mark and at those of its copies.
+func TestRecover_mark(t *testing.T) {
+	dir := damaged(t)
+	whole, lossy := dir+".whole", dir+".lossy"
+	report, err := salvage.Recover(t.Context(), dir, whole, options(), salvage.Options{})
+	check(t, err)
+	if report.Recovered != 2 || len(report.Left) != 1 || report.Left[0].Key != "bloom" || len(report.Damage) != 1 {
+		t.Fatalf("%+v", report)
+	}
+	report, err = salvage.Recover(t.Context(), dir, lossy, options(), salvage.Options{Lossy: true})
+	check(t, err)
+	if report.Recovered != 3 || len(report.Left) != 0 || len(report.Lossy) != 1 || report.Lossy[0].Key != "bloom" {
+		t.Fatalf("%+v", report)
+	}
+	db := open(t, lossy)
+	for _, line := range []string{
+		"COPY bloom copied", "RENAME bloom moved", "BF.MERGE merged moved", "PEXPIRE merged 100000000", "PERSIST merged",
+	} {
+		if got := do(t, db, line); strings.HasPrefix(got, "(error)") {
+			t.Fatal(line, got)
+		}
+	}
+	check(t, db.Close())
+	db = open(t, lossy)
+	defer db.Close()
+	for _, key := range []string{"copied", "moved", "merged"} {
+		info, err := db.Bloom(key).Info()
+		check(t, err)
+		if !info.Lossy || !strings.Contains(do(t, db, "BF.INFO "+key), "Lossy") || !strings.Contains(do(t, db, "SIEVE.STATS "+key), "lossy") {
+			t.Errorf("%s is not marked: %+v, %s", key, info, do(t, db, "BF.INFO "+key))
+		}
+	}
+	info, err := db.Counting("counting").Info()
+	check(t, err)
+	if info.Lossy || strings.Contains(do(t, db, "CBF.INFO counting"), "Lossy") {
+		t.Error("a whole filter is marked")
+	}
+	if got := do(t, db, "BF.RESERVE moved2 0.01 100"); got != "OK\n" {
+		t.Error(got)
+	}
+	if info, err = db.Counting("counting").Info(); err != nil || info.Lossy {
+		t.Error(info, err)
+	}
+}
+
+// TestRecover_refused has a target that exists, and no store.
+func TestRecover_refused(t *testing.T) {
+	dir := damaged(t)
+	if _, err := salvage.Recover(t.Context(), dir, t.TempDir(), options(), salvage.Options{}); !errors.Is(err, fs.ErrExist) {
+		t.Error(err)
+	}
+	if _, err := salvage.Recover(t.Context(), t.TempDir(), dir+".new", options(), salvage.Options{}); !errors.Is(err, kv.ErrNotExist) {
+		t.Error(err)
+	}
+	db, err := kv.Open(dir, &kv.Options{BallastSize: -1, Logger: slog.New(slog.DiscardHandler)})
+	check(t, err)
+	if _, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{}); !errors.Is(err, kv.ErrLocked) {
+		t.Error(err)
+	}
+	check(t, db.Close())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := salvage.Recover(ctx, dir, dir+".new", options(), salvage.Options{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if names, err := filepath.Glob(dir + ".new*"); err != nil || len(names) > 0 {
+		t.Error(names, err)
+	}
+}
+
+// TestCheck_manifest checks a store that does not open.
+func TestCheck_manifest(t *testing.T) {
+	dir := damaged(t)
+	names, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
+	check(t, err)
+	for _, name := range names {
+		check(t, os.Remove(name))
+	}
+	report, err := salvage.Check(t.Context(), dir, options(), kv.CheckOptions{})
+	check(t, err)
+	if len(report.Problems) == 0 || !strings.Contains(report.Problems[0].Error(), "MANIFEST-") {
+		t.Errorf("%+v", report)
+	}
+	_, err = salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
+	if !errors.Is(err, salvage.ErrNotRecovered) {
+		t.Error(err)
+	}
+	recovered, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{Lossy: true})
+	check(t, err)
+	if !recovered.Guessed || recovered.Recovered != 3 || len(recovered.Lossy) != 3 {
+		t.Errorf("%+v", recovered)
+	}
+}

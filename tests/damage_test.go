@@ -1,0 +1,408 @@
+package tests_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/countingext"
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/salvage"
+)
+
+var damages = flag.Int("damages", 36, "how many stores TestDamage damages")
+
+// damagedStore is a store that was closed, or killed, and every commit that was acknowledged in it, in order.
+type damagedStore struct {
+	files   map[string][]byte
+	commits []damageCommit
+	filters []string // keys
+}
+
+// damageCommit sets a string, deletes a key, or adds an item to a filter.
+type damageCommit struct {
+	key, value string
+	deleted    bool
+	filter     bool // value is an item of the filter under key
+}
+
+func damageOptions() kv.Options {
+	o := rotOptions(vfs.Default)
+	o.BallastSize = 1 << 20
+	return *o
+}
+
+type damageFilter interface {
+	AddString(string) (bool, error)
+	MayContainString(string) (bool, error)
+}
+
+func damageFilterOf(db *kv.DB, key string) damageFilter {
+	switch {
+	case strings.HasPrefix(key, "bloom"):
+		return bloomext.New(db, key)
+	case strings.HasPrefix(key, "cuckoo"):
+		return cuckooext.New(db, key)
+	}
+	return countingext.New(db, key)
+}
+
+// newDamagedStore makes a store with tables in several levels, deletions that hide older versions, and commits that are
+// in the log alone.
+func newDamagedStore(t *testing.T, seed uint64) *damagedStore {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	dir := filepath.Join(t.TempDir(), "store")
+	o := damageOptions()
+	db, err := kv.Open(dir, &o)
+	must(t, err)
+	s := &damagedStore{}
+	for _, kind := range []string{"bloom", "cuckoo", "counting"} {
+		for i := range 3 {
+			key := fmt.Sprint(kind, " ", i)
+			s.filters = append(s.filters, key)
+			switch kind {
+			case "bloom":
+				must(t, bloomext.New(db, key).Reserve(bloomext.Config{Capacity: 10 << (4 * i), ErrorRate: 0.001}))
+			case "cuckoo":
+				must(t, cuckooext.New(db, key).Reserve(cuckooext.Config{Capacity: 10 << (4 * i)}))
+			case "counting":
+				must(t, countingext.New(db, key).Reserve(countingext.Config{Capacity: 10 << (4 * i), ErrorRate: 0.001}))
+			}
+		}
+	}
+	must(t, db.Close()) // writes the sidecar, as a store that is some seconds old has it
+	db, err = kv.Open(dir, &o)
+	must(t, err)
+	commit := func(n int) {
+		for range n {
+			c := damageCommit{key: fmt.Sprint("key ", rng.IntN(150)), value: fmt.Sprintf("%d %x", len(s.commits), rng.Uint64())}
+			switch rng.IntN(8) {
+			case 0:
+				c.deleted = true
+				_, err := db.Delete(kv.Always, []byte(c.key))
+				must(t, err)
+			case 1, 2, 3:
+				c.key, c.filter = s.filters[rng.IntN(len(s.filters))], true
+				_, err := damageFilterOf(db, c.key).AddString(c.value)
+				must(t, err)
+			default:
+				c.value += strings.Repeat("x", rng.IntN(400))
+				_, err := db.Set(kv.Always, []byte(c.key), []byte(c.value), kv.SetOptions{})
+				must(t, err)
+			}
+			s.commits = append(s.commits, c)
+		}
+	}
+	commit(300)
+	must(t, db.CompactTables(t.Context()))
+	commit(300)
+	if seed%2 == 0 { // the log goes to a table of level 0
+		must(t, db.Close())
+		db, err = kv.Open(dir, &o)
+		must(t, err)
+	}
+	commit(100)
+	if seed%3 == 0 {
+		s.files = readDir(t, dir) // as after a kill
+	}
+	must(t, db.Close())
+	if s.files == nil {
+		s.files = readDir(t, dir)
+	}
+	return s
+}
+
+func readDir(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	files := make(map[string][]byte)
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		must(t, err)
+		files[e.Name()] = data
+	}
+	return files
+}
+
+func hashesOf(files map[string][]byte) map[string][32]byte {
+	sums := make(map[string][32]byte)
+	for name, data := range files {
+		sums[name] = sha256.Sum256(data)
+	}
+	return sums
+}
+
+// classOf returns what kind of file a file of a store is.
+func classOf(name string) string {
+	switch {
+	case strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"):
+		return name[:8]
+	case strings.HasPrefix(name, "marker."):
+		return name[:14]
+	case strings.Contains(name, "."):
+		return filepath.Ext(name)
+	}
+	return name
+}
+
+// damage damages a file of a class, and says what it did.
+func (s *damagedStore) damage(t *testing.T, dir string, rng *rand.Rand, class string, way int) string {
+	t.Helper()
+	var names []string
+	for name := range s.files {
+		if classOf(name) == class {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	name := names[rng.IntN(len(names))]
+	path, data := filepath.Join(dir, name), slices.Clone(s.files[name])
+	if len(data) == 0 {
+		way = 2
+	}
+	switch way {
+	case 0:
+		at, bit := rng.IntN(len(data)), rng.IntN(8)
+		data[at] ^= 1 << bit
+		must(t, os.WriteFile(path, data, 0o600))
+		return fmt.Sprintf("%s: bit %d of byte %d of %d flipped", name, bit, at, len(data))
+	case 1:
+		n := rng.IntN(len(data))
+		must(t, os.WriteFile(path, data[:n], 0o600))
+		return fmt.Sprintf("%s: cut to %d of %d bytes", name, n, len(data))
+	}
+	must(t, os.Remove(path))
+	return name + ": removed"
+}
+
+// harmless are files that a store can do without, or whose damage cannot always be told. Of logs, those may be damaged
+// that are not needed any more.
+var harmless = map[string]bool{"LOCK": true, "BALLAST": true, "OPTIONS-": true, "DURABLE": true}
+
+// TestDamage damages one file of a store. A check has to name the damage. A salvage has to recover or to name every
+// key, must not change the store, and must recover nothing that is not what was stored: no older string, no deleted one,
+// no filter that misses an item.
+func TestDamage(t *testing.T) {
+	const perStore = 12
+	var s *damagedStore
+	total, whole := map[string]int{}, map[string]int{}
+	for i := range *damages {
+		if i%perStore == 0 {
+			s = newDamagedStore(t, uint64(i/perStore+1))
+			s.sound(t)
+		}
+		classes := map[string]bool{}
+		for name := range s.files {
+			classes[classOf(name)] = true
+		}
+		list := slices.Sorted(maps.Keys(classes))
+		rng := rand.New(rand.NewPCG(uint64(i), 2))
+		class := list[i%len(list)]
+		if i%3 == 2 { // tables and logs have nearly all
+			class = []string{".sst", ".log"}[rng.IntN(2)]
+		}
+		dir := filepath.Join(t.TempDir(), "damaged")
+		must(t, os.Mkdir(dir, 0o700))
+		for name, data := range s.files {
+			must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+		}
+		what := s.damage(t, dir, rng, class, (i/2)%3)
+		share, err := s.salvaged(t, dir, class, what)
+		if err != nil {
+			t.Errorf("store %d, %s: %v", i, what, err)
+		}
+		t.Logf("%s: %d of %d keys recovered", what, share[0], share[1])
+		total[class] += share[1]
+		whole[class] += share[0]
+	}
+	for _, class := range slices.Sorted(maps.Keys(total)) {
+		t.Logf("%s: %d of %d keys", class, whole[class], total[class])
+	}
+}
+
+// isOld reports whether a file is a MANIFEST that is not in use any more, and that was removed.
+func isOld(class, what string) bool {
+	return class == "MANIFEST" && strings.HasSuffix(what, "removed")
+}
+
+// salvaged checks and salvages a damaged store, and returns how many keys were recovered, and how many there were.
+func (s *damagedStore) salvaged(t *testing.T, dir, class, what string) (share [2]int, err error) {
+	o, ctx := damageOptions(), context.Background()
+	before := hashesOf(readDir(t, dir))
+	checked, err := salvage.Check(ctx, dir, o, kv.CheckOptions{Deep: true})
+	if err != nil {
+		return share, fmt.Errorf("check: %w", err)
+	}
+	strings, items := s.state(len(s.commits))
+	keys := len(strings) + len(s.filters)
+	share[1] = keys
+
+	to := dir + ".new"
+	report, err := salvage.Recover(ctx, dir, to, o, salvage.Options{})
+	refused := errors.Is(err, salvage.ErrNotRecovered)
+	if err != nil && !refused {
+		return share, fmt.Errorf("salvage: %w", err)
+	}
+	if len(checked.Problems) == 0 && (!harmless[class] && !isOld(class, what) && class != ".log" || !report.Whole()) {
+		return share, errors.New("the check has not found the damage")
+	}
+	if !refused {
+		if share[0], err = s.verify(t, to, report, strings, items); err != nil {
+			return share, err
+		}
+	}
+	report, err = salvage.Recover(ctx, dir, to+".lossy", o, salvage.Options{Lossy: true})
+	if err != nil {
+		return share, fmt.Errorf("lossy salvage: %w", err)
+	}
+	if _, err := s.verify(t, to+".lossy", report, strings, items); err != nil {
+		return share, fmt.Errorf("lossy: %w", err)
+	}
+	if !maps.Equal(before, hashesOf(readDir(t, dir))) {
+		return share, errors.New("the damaged store was changed")
+	}
+	return share, nil
+}
+
+// sound fails the test if a check finds something while nothing is damaged.
+func (s *damagedStore) sound(t *testing.T) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "sound")
+	must(t, os.Mkdir(dir, 0o700))
+	for name, data := range s.files {
+		must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+	report, err := salvage.Check(t.Context(), dir, damageOptions(), kv.CheckOptions{Deep: true})
+	must(t, err)
+	must(t, errors.Join(report.Problems...))
+}
+
+// state returns what is in the store after n commits.
+func (s *damagedStore) state(n int) (values map[string]string, items map[string][]string) {
+	values, items = make(map[string]string), make(map[string][]string)
+	for _, c := range s.commits[:n] {
+		switch {
+		case c.filter:
+			items[c.key] = append(items[c.key], c.value)
+		case c.deleted:
+			delete(values, c.key)
+		default:
+			values[c.key] = c.value
+		}
+	}
+	return values, items
+}
+
+// verify compares a recovered store with what was stored, and returns how many of its keys are right.
+func (s *damagedStore) verify(t *testing.T, dir string, report *salvage.Report, values map[string]string, items map[string][]string) (n int, err error) {
+	o := damageOptions()
+	db, err := kv.Open(dir, &o)
+	if err != nil {
+		return 0, fmt.Errorf("open what was recovered: %w", err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	checked, err := db.Check(context.Background())
+	if err := errors.Join(err, errors.Join(checked.Problems...)); err != nil {
+		return 0, fmt.Errorf("check of what was recovered: %w", err)
+	}
+	named := make(map[string]bool)
+	for _, k := range slices.Concat(report.Left, report.Lossy) {
+		named[k.Key] = true
+	}
+	if report.Earlier || report.Unclosed {
+		// It has to be what the store was after some commit.
+		for n := len(s.commits); n >= 0; n-- {
+			values, items = s.state(n)
+			unnamed := 0
+			_, unnamed, err = compare(db, s.filters, values, items, named, report.Guessed)
+			if err == nil && uint64(unnamed) <= report.Missing {
+				break
+			}
+		}
+		if err != nil {
+			return 0, fmt.Errorf("not an earlier state: %w", err)
+		}
+	}
+	right, unnamed, err := compare(db, s.filters, values, items, named, report.Guessed)
+	if err == nil && uint64(unnamed) > report.Missing && !report.Unknown {
+		err = fmt.Errorf("%d keys are missing without a word, %d with one", unnamed, report.Missing)
+	}
+	return right, err
+}
+
+// compare returns how many keys are right, and how many are missing and not named. Named keys may be wrong.
+func compare(db *kv.DB, filters []string, values map[string]string, items map[string][]string, named map[string]bool, guessed bool) (right, unnamed int, err error) {
+	for i := range 150 {
+		key := fmt.Sprint("key ", i)
+		want, there := values[key]
+		got, err := db.Get([]byte(key))
+		found := !errors.Is(err, kv.ErrNotFound)
+		switch {
+		case found && err != nil:
+			return 0, 0, err
+		case found && there && string(got) == want:
+			right++
+		case named[key], guessed:
+		case found:
+			return 0, 0, fmt.Errorf("key %q is %.20q, want %.20q", key, got, want)
+		case there:
+			unnamed++
+		}
+	}
+	for _, key := range filters {
+		missing := 0
+		_, err := damageFilterOf(db, key).MayContainString("")
+		if errors.Is(err, kv.ErrNotFound) {
+			if !named[key] && !guessed {
+				unnamed++
+			}
+			continue
+		}
+		for _, item := range items[key] {
+			found, err := damageFilterOf(db, key).MayContainString(item)
+			if err != nil {
+				return 0, 0, err
+			}
+			if !found {
+				missing++
+			}
+		}
+		marked, err := lossy(db, key)
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case marked != (named[key] || guessed):
+			return 0, 0, fmt.Errorf("filter %q: marked %t, named %t", key, marked, named[key])
+		case missing > 0 && !marked:
+			return 0, 0, fmt.Errorf("filter %q misses %d items", key, missing)
+		case missing == 0:
+			right++
+		}
+	}
+	return right, unnamed, nil
+}
+
+// lossy reports whether a filter is marked.
+func lossy(db *kv.DB, key string) (marked bool, err error) {
+	err = db.Read(func(r kv.Reader) error {
+		o, err := r.Lookup([]byte(key))
+		marked = err == nil && o != nil && o.Lossy()
+		return err
+	})
+	return marked, err
+}

@@ -1,0 +1,100 @@
+package tests_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/salvage"
+)
+
+// forge changes a closed store behind its back.
+func forge(t *testing.T, dir string, change func(db *pebbledb.DB)) {
+	t.Helper()
+	db, err := pebbledb.Open(dir, &pebbledb.Options{FormatMajorVersion: pebbledb.FormatNewest, Merger: &pebbledb.Merger{
+		Name: block.MergerName, Merge: pebbledb.DefaultMerger.Merge,
+	}, Logger: silentPebble{}})
+	must(t, err)
+	change(db)
+	must(t, db.Close())
+}
+
+type silentPebble struct{}
+
+func (silentPebble) Infof(string, ...any)         {}
+func (silentPebble) Errorf(string, ...any)        {}
+func (silentPebble) Fatalf(form string, a ...any) { panic(fmt.Sprintf(form, a...)) }
+
+// TestRepair has a check mend what needs no guessing.
+func TestRepair(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	o := damageOptions()
+	db, err := kv.Open(dir, &o)
+	must(t, err)
+	must(t, bloomext.New(db, "filter").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}))
+	_, err = bloomext.New(db, "filter").AddString("item")
+	must(t, err)
+	at := time.Now().Add(time.Hour).UnixMilli()
+	_, err = db.Set(kv.Always, []byte("expires"), []byte("x"), kv.SetOptions{Expiry: at})
+	must(t, err)
+	must(t, db.Close())
+
+	set := func(db *pebbledb.DB, key, value []byte) { must(t, db.Set(key, value, pebbledb.Sync)) }
+	forge(t, dir, func(db *pebbledb.DB) {
+		value, closer, err := db.Get(format.AppendBlockKey(nil, 1, 0, 0))
+		must(t, err)
+		set(db, format.AppendBlockKey(nil, 77, 0, 0), value)
+		must(t, closer.Close())
+		must(t, db.Delete(format.AppendExpiryKey(nil, at, []byte("expires")), pebbledb.Sync))
+		set(db, format.AppendExpiryKey(nil, at+1, []byte("expires")), nil)
+		for group := range 256 {
+			set(db, format.AppendKeyCountKey(nil, uint8(group)), binary.AppendUvarint(nil, 3))
+		}
+	})
+	report, err := salvage.Check(t.Context(), dir, damageOptions(), kv.CheckOptions{Deep: true})
+	must(t, err)
+	if len(report.Problems) == 0 || len(report.Repaired) != 0 {
+		t.Fatalf("%+v", report)
+	}
+	report, err = salvage.Check(t.Context(), dir, damageOptions(), kv.CheckOptions{Repair: true})
+	must(t, err)
+	text := strings.Join(report.Repaired, "\n")
+	for _, want := range []string{
+		"object 77, which no key has: removed", `key "expires": noted that it expires at`, "which no key needs: removed",
+		"the count says 1 keys in place of 3",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not repaired: %s", want, text)
+		}
+	}
+	for range 2 { // now, and after the store was opened again
+		report, err = salvage.Check(t.Context(), dir, damageOptions(), kv.CheckOptions{Deep: true})
+		must(t, err)
+		if report.Keys != 2 || len(report.Problems) > 0 || len(report.Damaged) > 0 {
+			t.Errorf("after the repair: %+v", report)
+		}
+		db = open(t, dir, &o)
+		size, err := db.Size()
+		must(t, err)
+		expiring, err := db.ExpiringKeys()
+		must(t, err)
+		if size != 2 || expiring > 1 {
+			t.Errorf("%d keys, %d expire", size, expiring)
+		}
+		again, err := db.CheckWith(t.Context(), kv.CheckOptions{Repair: true})
+		must(t, err)
+		if len(again.Repaired) > 0 {
+			t.Errorf("repaired again: %v", again.Repaired)
+		}
+		must(t, db.Close())
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // A type makes an object smaller by compacting it: it moves, for example, the entries of a nearly empty layer to other
@@ -99,7 +100,7 @@ func (w *Writer) stageLayerDrops(dropped map[uint64]bool) {
 		}
 		from := format.AppendOrdered(format.AppendObjectKey(nil, d.object), d.layer+format.PartLayers)
 		to := format.AppendOrdered(format.AppendObjectKey(nil, d.object), d.layer+format.PartLayers+1)
-		must(w.batch.DeleteRange(from, to, nil))
+		storage.DeleteAll(w.db.store, w.batch, from, to)
 		w.delete(format.AppendCountersKey(w.scratch[:0], d.object, d.layer))
 	}
 }

@@ -23,6 +23,18 @@ func (w *Writer) Commit() error { return w.commit() }
 
 func (w *Writer) Discard() { w.release() }
 
+// RangeDeletions builds the writer's batch, and returns how many range deletions it has.
+func (w *Writer) RangeDeletions() (n int, err error) {
+	err = w.build()
+	storage.EachChange(w.batch, func(kind storage.Kind, _, _ []byte) bool {
+		if kind == storage.KindRangeDelete {
+			n++
+		}
+		return true
+	})
+	return n, err
+}
+
 // WithPause sets what is called at the named points of slow paths.
 func WithPause(o *Options, pause func(point string)) *Options {
 	o.pause = pause

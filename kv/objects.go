@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
 )
 
 // Spec describes an object to be created.
@@ -244,7 +245,7 @@ func (w *Writer) stageDrops() {
 		w.set(format.AppendDroppedKey(w.scratch[:0], 0), nil) // object 0: all ids below the next one
 	}
 	for _, id := range w.drops {
-		must(w.batch.DeleteRange(format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1), nil))
+		storage.DeleteAll(w.db.store, w.batch, format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1))
 	}
 	dropped := make(map[uint64]bool)
 	for _, id := range w.drops {

@@ -55,6 +55,29 @@ func compactSlots(w *kv.Writer, o *kv.Object, _ int) (more bool, err error) {
 	return false, err
 }
 
+// A small object or layer is removed without a range deletion, thousands of which make reads slow.
+func TestDrop_small(t *testing.T) {
+	s := openStore(t, &kv.Options{FS: vfs.NewMem()})
+	s.createSlots("k")
+	s.must(s.write("k", grow))
+	s.must(s.putSlot("k", 0, 0, 1, 1))
+	s.must(s.putSlot("k", 1, 0, 1, 1))
+	for name, stage := range map[string]func(w *kv.Writer, o *kv.Object) error{
+		"Shrink": shrink,
+		"Delete": func(w *kv.Writer, _ *kv.Object) error { _, err := w.Delete([]byte("k")); return err },
+	} {
+		w, err := s.Begin(kv.NoSync, []byte("k"))
+		s.must(err)
+		o, err := w.Object([]byte("k"))
+		s.must(err)
+		s.must(stage(w, o))
+		if n, err := w.RangeDeletions(); n > 0 || err != nil {
+			t.Errorf("%s: %d range deletions, %v, want none", name, n, err)
+		}
+		w.Discard()
+	}
+}
+
 // write makes a commit.
 func (s *store) write(key string, stage func(w *kv.Writer, o *kv.Object) error) error {
 	w, err := s.Begin(kv.NoSync, []byte(key))

@@ -10,7 +10,7 @@ import (
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// Dropping an object is one range deletion. The disk gets the space back when Pebble compacts the range. A note in
+// Dropping an object deletes a range of keys, see storage.DeleteAll. The disk gets the space back when Pebble compacts the range. A note in
 // the same commit makes Reclaim see to that, also after a restart. An object that is being built has a note from
 // before its first block. If Reclaim finds such a note and no build is under way, it deletes the range first.
 

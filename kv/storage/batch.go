@@ -1,11 +1,52 @@
 package storage
 
 import (
+	"bytes"
+	"context"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 
 	"github.com/sievekv/sievekv/kv/format"
 )
+
+const (
+	// fewKeys is the most keys of a range that are deleted one by one, and manyChanges the number of changes from which
+	// on a batch gets no more of them.
+	fewKeys     = 32
+	manyChanges = 4096
+)
+
+// DeleteAll adds the deletion of a range of keys of objects to a batch. No other commit may change the range before the
+// batch is applied.
+//
+// Where the range has few keys, they are deleted one by one. Pebble keeps the range deletions of a memtable in a list
+// that the first read after each new one makes anew. So with thousands of them each read that is not answered from
+// memory would take milliseconds.
+func DeleteAll(s *Store, b *Batch, from, to []byte) {
+	if b.Count() < manyChanges {
+		if keys, few := s.keysOf(from, to); few {
+			for _, key := range keys {
+				must(b.Delete(key, nil))
+			}
+			return
+		}
+	}
+	must(b.DeleteRange(from, to, nil))
+}
+
+// keysOf returns the keys of a range, if they are few and can be read.
+func (s *Store) keysOf(from, to []byte) (keys [][]byte, few bool) {
+	it, err := s.NewIterWithContext(context.Background(), &IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return nil, false
+	}
+	few = true
+	for ok := it.First(); ok && few; ok = it.Next() {
+		keys, few = append(keys, bytes.Clone(it.Key())), len(keys) < fewKeys
+	}
+	return keys, it.Close() == nil && few
+}
 
 // Kind says what one change of a batch does.
 type Kind = pebble.InternalKeyKind

@@ -244,11 +244,9 @@ func (w *Writer) stageDrops() {
 		must(w.batch.DeleteRange(format.AppendMetaKey(nil, format.MetaKeys), format.AppendMetaKey(nil, format.MetaKeys+1), nil))
 		w.set(format.AppendDroppedKey(w.scratch[:0], 0), nil) // object 0: all ids below the next one
 	}
-	for _, id := range w.drops {
-		storage.DeleteAll(w.db.store, w.batch, format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1))
-	}
 	dropped := make(map[uint64]bool)
 	for _, id := range w.drops {
+		storage.DeleteAll(w.db.store, w.batch, format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1))
 		dropped[id] = true
 	}
 	w.stageLayerDrops(dropped)

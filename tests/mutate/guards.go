@@ -267,8 +267,8 @@ var guards = []mutation{
 	}},
 	{name: "what belongs to a dropped object stays", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
 		{"kv/objects.go",
-			"\tfor _, id := range w.drops {\n\t\tmust(w.batch.DeleteRange(",
-			"\tfor _, id := range w.drops[:0] {\n\t\tmust(w.batch.DeleteRange("},
+			"\tfor _, id := range w.drops {\n\t\tstorage.DeleteAll(",
+			"\tfor _, id := range w.drops[:0] {\n\t\tstorage.DeleteAll("},
 	}},
 	{name: "a build writes no note", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
 		{"kv/build.go",

@@ -193,7 +193,7 @@ func TestPrompt_store(t *testing.T) {
 	p.types("help @nosuch" + enter)
 	p.sees("no commands are in the group @nosuch: there are @bitmap, @bloom, ")
 	p.types("help check" + enter)
-	p.sees("Usage:\n  check\n")
+	p.sees("Usage:\n  check [flags]\n")
 	p.types("dedup seen" + enter)
 	p.sees("usage: dedup KEY FILE|- ")
 	p.types("dedup seen -" + enter)

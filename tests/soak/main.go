@@ -240,12 +240,12 @@ func (t *truth) backup(ctx context.Context, parent string) {
 
 // check reports what Check finds in a store. It returns false if it has reported something, or ctx has ended.
 func (t *truth) check(ctx context.Context, db *sievekv.DB, what string) bool {
-	report, err := db.Check(ctx)
+	report, err := db.CheckWith(ctx, sievekv.CheckOptions{Deep: true})
 	if ctx.Err() != nil {
 		return false
 	}
-	if err != nil || len(report.Problems)+len(report.Notes) > 0 {
-		t.report("check of %s: %v: %v, %v", what, err, report.Problems, report.Notes)
+	if err != nil || len(report.Problems)+len(report.Damaged)+len(report.Notes) > 0 {
+		t.report("check of %s: %v: %+v", what, err, report)
 		return false
 	}
 	return true

@@ -43,7 +43,7 @@ type Guard struct {
 	keys   keys
 	filter sievekv.Filter // in use
 
-	breaker *gobreaker.CircuitBreaker[struct{}] // nil for none
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}] // nil for none
 	atOnce  *semaphore.Weighted
 	rate    *rate.Limiter
 
@@ -93,7 +93,7 @@ func New(db *sievekv.DB, name string, o Options) (*Guard, error) {
 		g.rate = rate.NewLimiter(rate.Limit(o.LoadsPerSecond), max(1, int(o.LoadsPerSecond/10)))
 	}
 	if o.BreakerFailures > 0 {
-		g.breaker = gobreaker.NewCircuitBreaker[struct{}](g.breakerSettings())
+		g.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](g.breakerSettings())
 	}
 	self := opened{g.store, name}
 	if _, there := open.LoadOrStore(self, g); there {
@@ -281,19 +281,27 @@ func (l *lookup) read(r kv.Reader) (err error) {
 	return err
 }
 
-// write puts an entry into the cache.
-func (g *Guard) write(ctx context.Context, id string, e *entry) {
+// write puts an entry into the cache. One that is good for nothing takes away the entry that is there.
+func (g *Guard) write(ctx context.Context, id string, e *entry, there bool) {
 	ttl := e.lifetime(&g.opts)
-	if ttl < msec {
+	if ttl < msec && !there {
 		return
 	}
-	key, stored := g.keys.value+id, e.append(make([]byte, 0, headerBytes+len(e.value)))
-	var err error
-	if g.opts.Cache == nil {
-		// A crash may lose the entry: then it is missing, and it is loaded again.
-		_, err = g.db.With(sievekv.NoSync).SetWith(key, stored, sievekv.SetOptions{TTL: ttl})
-	} else {
-		err = g.opts.Cache.Set(ctx, key, stored, ttl)
+	key := g.keys.value + id
+	var stored []byte
+	if ttl >= msec {
+		stored = e.append(make([]byte, 0, headerBytes+len(e.value)))
 	}
-	g.note(&g.writeFaults, "writing the cache", err)
+	var err error
+	switch db := g.db.With(sievekv.NoSync); { // a crash may lose the entry: then it is missing, and it is loaded again
+	case g.opts.Cache != nil:
+		err = g.opts.Cache.Set(ctx, key, stored, ttl)
+	case stored == nil:
+		_, err = db.Delete(key)
+	default:
+		_, err = db.SetWith(key, stored, sievekv.SetOptions{TTL: ttl})
+	}
+	if err == nil || !errors.Is(ctx.Err(), context.Canceled) { // Close ends loads
+		g.note(&g.writeFaults, "writing the cache", err)
+	}
 }

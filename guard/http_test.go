@@ -43,7 +43,7 @@ func TestMiddleware(t *testing.T) {
 		ask(ctx, "b", 504, "Gateway Timeout\n")
 		ctx, cancel = context.WithCancel(w.Context())
 		cancel()
-		ask(ctx, "b", 200, "") // nothing is written
+		ask(ctx, "b", 503, "Service Unavailable\n") // not 200: the server itself may have ended the request
 		let.next()()
 		synctest.Wait()
 		w.free("b")
@@ -54,6 +54,11 @@ func TestMiddleware(t *testing.T) {
 		if retry := ask(w.Context(), "b", 503, "Service Unavailable\n").Get("Retry-After"); retry != "2" {
 			t.Errorf("Retry-After is %q", retry)
 		}
+		w.g.Close()
+		w.g = w.open("users", w.options(guard.Options{}))
+		handler = guard.Middleware(w.g, func(r *http.Request) string { return r.URL.Query().Get("id") })(nil)
+		w.fail(context.Canceled) // of the source's own
+		ask(w.Context(), "b", 502, "Bad Gateway\n")
 		if served != 2 {
 			t.Errorf("the handler was called %d times, want 2", served)
 		}

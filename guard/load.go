@@ -34,7 +34,7 @@ type idState struct {
 type load struct {
 	id     string
 	state  *idState
-	born   int64  // before the source is read, in Unix milliseconds: no value is older than its entry says
+	born   int64  // before the source is read, in Unix milliseconds: what it finds is no older, nor its entry
 	writes uint64 // of the id, when the load began
 	done   chan struct{}
 
@@ -190,7 +190,7 @@ func (l *load) tooOld(since int64, o *Options) bool {
 	switch age := since - l.born; {
 	case errors.Is(l.err, ErrNotFound):
 		return age > o.NullTTL.Milliseconds()
-	case l.err != nil || l.stale:
+	case l.err != nil:
 		return false
 	default:
 		return age > (o.TTL + o.MaxStale).Milliseconds()
@@ -200,32 +200,51 @@ func (l *load) tooOld(since int64, o *Options) bool {
 // run does loads of different ids. entered says that the caller has entered for it.
 func (g *Guard) run(ctx context.Context, loads []*load, entered bool) {
 	defer g.finish(loads)
-	var rest []*load
-	wait := false
-	for _, l := range loads {
-		// Another load may have ended between this one's caller's look at the cache and join.
-		e, is := g.read(ctx, l.id)
-		switch is {
-		case fresh:
-			l.value = e.value
-			continue
-		case absent:
-			l.err = ErrNotFound
-			continue
-		}
-		l.old, l.mayUse = e, is != missing
-		wait = wait || !l.mayUse
-		l.err = errors.New("guard: the load has ended its goroutine") // until it has a result
-		rest = append(rest, l)
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(g.ctx, cancel)()
+	rest, wait := g.lookAgain(ctx, loads)
 	if len(rest) == 0 {
 		if entered {
 			g.atOnce.Release(1)
 		}
 		return
 	}
-	err := g.ask(ctx, rest, entered, wait)
-	for _, l := range rest {
+	err := errEnded
+	defer func() { g.settleAll(ctx, rest, err) }()
+	err = g.ask(ctx, rest, entered, wait)
+}
+
+// errEnded is the error of a load whose source has ended its goroutine, by runtime.Goexit.
+var errEnded = errors.New("guard: the source has ended the goroutine of the load")
+
+// lookAgain looks loads up in the cache: another load may have ended between the look of this one's caller and join. It
+// returns the loads that must ask the source, and whether one of them has to wait for its turn.
+func (g *Guard) lookAgain(ctx context.Context, loads []*load) (rest []*load, wait bool) {
+	ctx, cancel := context.WithTimeout(ctx, g.opts.LoadTimeout)
+	defer cancel()
+	for _, l := range loads {
+		e, is := g.read(ctx, l.id)
+		switch is {
+		case fresh:
+			l.value, l.born = e.value, e.born
+			continue
+		case absent:
+			l.err, l.born = ErrNotFound, e.born
+			continue
+		}
+		l.old, l.mayUse = e, is != missing
+		wait = wait || !l.mayUse
+		rest = append(rest, l)
+	}
+	return rest, wait
+}
+
+// settleAll settles loads, one after the other.
+func (g *Guard) settleAll(ctx context.Context, loads []*load, err error) {
+	ctx, cancel := context.WithTimeout(ctx, g.opts.LoadTimeout)
+	defer cancel()
+	for _, l := range loads {
 		g.settle(ctx, l, err)
 	}
 }
@@ -234,7 +253,7 @@ func (g *Guard) run(ctx context.Context, loads []*load, entered bool) {
 func (g *Guard) settle(ctx context.Context, l *load, err error) {
 	if err != nil {
 		if l.mayUse && l.old.at(g.store.Now(), &g.opts) != missing {
-			l.value, l.err, l.stale = l.old.value, nil, true
+			l.value, l.err, l.stale, l.born = l.old.value, nil, true, l.old.born
 			return
 		}
 		if l.err = err; !g.opts.FailedIsAbsent || errors.Is(err, ErrUnavailable) {
@@ -258,41 +277,37 @@ func (g *Guard) remember(ctx context.Context, l *load, e *entry) {
 	}
 	defer func() { <-l.state.writing }()
 	if l.state.writes.Load() == l.writes {
-		g.write(ctx, l.id, e)
+		g.write(ctx, l.id, e, l.mayUse)
 	}
 }
 
 // ask asks the source for loads, when it is their turn. wait says that they wait for their turn, entered that it has come.
 func (g *Guard) ask(ctx context.Context, loads []*load, entered, wait bool) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(g.ctx, cancel)()
 	if !entered {
 		if err := g.enter(ctx, wait); err != nil {
 			return err
 		}
 	}
 	defer g.atOnce.Release(1)
-	call := func() (struct{}, error) {
-		ctx, cancel := context.WithTimeout(ctx, g.opts.LoadTimeout)
-		defer cancel()
-		g.counts.loads.Add(1)
-		err := g.callSource(ctx, loads)
+	tell := func(error) {}
+	if g.breaker != nil {
+		var err error
+		if tell, err = g.breaker.Allow(); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.opts.LoadTimeout)
+	defer cancel()
+	g.counts.loads.Add(1)
+	err := errEnded
+	defer func() { // also if the source ends the goroutine: a breaker that is not told lets no load try again
 		if err != nil {
 			g.counts.failed.Add(1)
-			if g.ctx.Err() != nil {
-				err = fmt.Errorf("%w: %w", ErrClosed, err)
-			}
 		}
-		return struct{}{}, err
-	}
-	if g.breaker == nil {
-		_, err := call()
-		return err
-	}
-	_, err := g.breaker.Execute(call)
-	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		tell(err)
+	}()
+	if err = g.callSource(ctx, loads); err != nil && g.ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return err
 }

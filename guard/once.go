@@ -13,7 +13,7 @@ import (
 )
 
 // ErrUnknown is returned by Once if an earlier run of the same key began, and nobody knows whether it had its effect: the
-// process died while it ran, or the function panicked.
+// process died while it ran, or the function panicked or ended its goroutine.
 var ErrUnknown = errors.New("guard: the outcome of an earlier run is unknown")
 
 // onceRecord is what the store has under a key of Once, as JSON. Without an answer, the run has begun.
@@ -33,7 +33,7 @@ var runs singleflight.Group
 // is before Once returns. If the process dies in between, nobody knows whether f has had its effect: then, for ttl from the
 // beginning of f on, Once returns ErrUnknown. The caller may find out whether the effect is there, and let the key run
 // again by OnceForget. If f returns an error, it must have had no effect: nothing is kept, Once returns the error, and the
-// next call runs f again. A panic of f is an error for its callers, and the outcome is unknown, as after a crash.
+// next call runs f again. If f panics or ends its goroutine, the outcome is unknown, as after a crash.
 //
 // For an effect in the store itself use OnceTx, which has no such gap.
 //
@@ -45,21 +45,8 @@ func Once[T any](ctx context.Context, db *sievekv.DB, key string, ttl time.Durat
 		return answer, err
 	}
 	result := runs.DoChan(fmt.Sprintf("%p %s", db.Store(), key), func() (any, error) {
-		return runOnce(context.WithoutCancel(ctx), db.With(sievekv.Always), onceKey(key), ttl, func(ctx context.Context) (stored []byte, err error) {
-			defer func() {
-				if p := recover(); p != nil {
-					err = fmt.Errorf("%w: the function panicked: %v", ErrUnknown, p)
-				}
-			}()
-			answer, err := f(ctx)
-			if err != nil {
-				return nil, err
-			}
-			stored, err = json.Marshal(answer)
-			if err != nil {
-				err = fmt.Errorf("%w: its answer cannot be stored: %w", ErrUnknown, err)
-			}
-			return stored, err
+		return runOnce(context.WithoutCancel(ctx), db.With(sievekv.Always), onceKey(key), ttl, func(ctx context.Context) ([]byte, error) {
+			return encoded(ctx, f)
 		})
 	})
 	select {
@@ -71,6 +58,30 @@ func Once[T any](ctx context.Context, db *sievekv.DB, key string, ttl time.Durat
 	case <-ctx.Done():
 		return answer, ctx.Err()
 	}
+}
+
+// encoded runs f, and returns its answer as JSON. f has a goroutine of its own: if it ends that, its callers must hear of it.
+func encoded[T any](ctx context.Context, f func(ctx context.Context) (T, error)) (stored []byte, err error) {
+	err = fmt.Errorf("%w: the function has ended its goroutine", ErrUnknown)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("%w: the function panicked: %v", ErrUnknown, p)
+			}
+		}()
+		answer, ferr := f(ctx)
+		if ferr != nil {
+			err = ferr
+			return
+		}
+		if stored, err = json.Marshal(answer); err != nil {
+			err = fmt.Errorf("%w: its answer cannot be stored: %w", ErrUnknown, err)
+		}
+	}()
+	<-ended
+	return stored, err
 }
 
 func onceKey(key string) string { return "once:" + key }

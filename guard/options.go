@@ -25,8 +25,8 @@ const (
 // Options configure a Guard. Times are rounded down to milliseconds, and are at least one, unless a field says otherwise.
 type Options struct {
 	// Load returns the value of an id from the source, or an error that is ErrNotFound if the id is absent there. Any
-	// other error, and a panic, is a failure of the source. A nil value without an error is an empty value. Load must
-	// return soon after its context ends.
+	// other error, a panic, and runtime.Goexit are failures of the source. A nil value without an error is an empty value.
+	// Load must return soon after its context ends.
 	Load func(ctx context.Context, id string) ([]byte, error)
 
 	// LoadMany returns the values of several different ids, up to those of one GetMany. An id that is not in the map is
@@ -34,7 +34,8 @@ type Options struct {
 	// required.
 	LoadMany func(ctx context.Context, ids []string) (map[string][]byte, error)
 
-	// LoadTimeout ends the context of a load, and bounds the time that a load waits for its turn. Default 10 seconds.
+	// LoadTimeout ends the context of a load, and bounds the time that a load waits for its turn, and for Cache. Default 10
+	// seconds.
 	LoadTimeout time.Duration
 
 	// Filter is the type of the filter of ids. Default Bloom. If a store has this guard with another type, New drops that

@@ -59,7 +59,7 @@ func (g *Guard) PutVia(ctx context.Context, id string, value []byte, write func(
 			return err
 		}
 		e := g.newEntry(value, born)
-		g.write(context.WithoutCancel(ctx), id, &e)
+		g.write(context.WithoutCancel(ctx), id, &e, false)
 		return nil
 	})
 }
@@ -141,7 +141,7 @@ func (g *Guard) commit(ctx context.Context, db *sievekv.DB, id string, filter fu
 		return err
 	})
 	if err == nil && g.opts.Cache != nil && e != nil {
-		g.write(context.WithoutCancel(ctx), id, e)
+		g.write(context.WithoutCancel(ctx), id, e, false)
 	}
 	return err
 }

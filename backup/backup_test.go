@@ -249,6 +249,42 @@ func sums(t *testing.T, list ...entry) []byte {
 	return tarOf(t, append(list, entry{tar.Header{Name: kv.ArchiveSums, Typeflag: tar.TypeReg}, text}))
 }
 
+// holes returns an archive of 3 KiB whose only file is a hole of 1 MiB, with the right checksum.
+func holes(t *testing.T) []byte {
+	t.Helper()
+	const size = 1 << 20
+	var b bytes.Buffer
+	add := func(kind byte, name string, body []byte) {
+		head := make([]byte, 512)
+		copy(head, name)
+		copy(head[100:], "0000600\x000000000\x000000000\x00")
+		copy(head[124:], fmt.Sprintf("%011o\x00%011o\x00        ", len(body), 0))
+		head[156] = kind
+		copy(head[257:], "ustar\x0000")
+		sum := 0
+		for _, c := range head {
+			sum += int(c)
+		}
+		copy(head[148:], fmt.Sprintf("%06o\x00 ", sum))
+		b.Write(head)
+		b.Write(body)
+		b.Write(make([]byte, -len(body)&511))
+	}
+	var records []byte
+	for _, record := range []string{fmt.Sprintf("GNU.sparse.size=%d", size), "GNU.sparse.numblocks=1", fmt.Sprintf("GNU.sparse.map=%d,0", size)} {
+		n := len(record) + 2
+		n += len(fmt.Sprint(n + 2))
+		records = fmt.Appendf(records, "%d %s\n", n, record)
+	}
+	add(tar.TypeXHeader, "holes", records)
+	add(tar.TypeReg, "000001.log", nil)
+	b.Write(sums(t, entry{tar.Header{Name: "000001.log", Typeflag: tar.TypeReg}, make([]byte, size)})[512+size:])
+	if list := entries(t, b.Bytes()); len(list) != 2 || len(list[0].body) != size || b.Len() > 10<<10 {
+		t.Fatalf("%d entries in %d bytes", len(list), b.Len())
+	}
+	return b.Bytes()
+}
+
 // Archives that are cut, changed or made by somebody else are refused, and nothing is left of them.
 func TestRestore_bad(t *testing.T) {
 	archive := archived(t, kv.Options{})
@@ -282,6 +318,7 @@ func TestRestore_bad(t *testing.T) {
 		})
 	}
 	bad["a link"] = sums(t, entry{tar.Header{Name: "000001.log", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, nil})
+	bad["holes"] = holes(t)
 	for name, archive := range bad {
 		dir := filepath.Join(t.TempDir(), "copy")
 		if err := backup.Restore(t.Context(), bytes.NewReader(archive), dir); !errors.Is(err, backup.ErrArchive) {

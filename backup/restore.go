@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strings"
 
 	"github.com/sievekv/sievekv/kv"
 )
@@ -86,7 +87,7 @@ func extract(ctx context.Context, archive io.Reader, dir string) error {
 			}
 			return syncDir(dir)
 		}
-		if entry.Typeflag != tar.TypeReg || !fileName.MatchString(entry.Name) {
+		if entry.Typeflag != tar.TypeReg || isSparse(entry) || !fileName.MatchString(entry.Name) {
 			return fmt.Errorf("%w: entry %q is no file of a store", ErrArchive, entry.Name)
 		}
 		sum, err := extractFile(ctx, from, filepath.Join(dir, entry.Name))
@@ -95,6 +96,16 @@ func extract(ctx context.Context, archive io.Reader, dir string) error {
 		}
 		fmt.Fprintf(&sums, "%x  %s\n", sum, entry.Name)
 	}
+}
+
+// isSparse reports whether an entry has holes: a few bytes of an archive may be terabytes of them.
+func isSparse(entry *tar.Header) bool {
+	for key := range entry.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
 }
 
 func archiveError(err error) error {

@@ -70,31 +70,43 @@ func (r *Report) Whole() bool {
 }
 
 // Check checks the store in dir without a change, also one that kv.Open refuses. Only the FS, the Modules, the cache
-// sizes, the Clock and the Logger of the options count. With CheckOptions.Repair the store is opened for writing; if
-// that is refused, nothing is repaired.
+// sizes, the Clock and the Logger of the options count. With CheckOptions.Repair the store is then opened for writing,
+// unless some of it is lost or that is refused: then nothing is repaired.
 func Check(ctx context.Context, dir string, o kv.Options, c kv.CheckOptions) (report *kv.CheckReport, err error) {
-	if c.Repair {
-		// Log, MANIFEST and all tables must be whole before anything is changed.
-		if report, err = Check(ctx, dir, o, kv.CheckOptions{Deep: c.Deep}); err != nil {
-			return nil, err
-		}
-		db, err := kv.Open(dir, &o)
-		if errors.Is(err, kv.ErrCorrupt) {
-			report.Notes = append(report.Notes, "nothing was repaired, as the store does not open")
-			return report, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, db.Close()) }()
-		return db.CheckWith(ctx, c)
+	if !c.Repair {
+		report, _, err := look(ctx, dir, o, c.Deep)
+		return report, err
 	}
-	left, err := open(ctx, dir, o, remains.Deep(c.Deep))
+	// Log, MANIFEST and all tables must be whole before anything is changed.
+	report, whole, err := look(ctx, dir, o, true)
 	if err != nil {
 		return nil, err
 	}
+	if !whole {
+		report.Notes = append(report.Notes, "nothing was repaired, as some of the store is lost")
+		return report, nil
+	}
+	db, err := kv.Open(dir, &o)
+	if errors.Is(err, kv.ErrCorrupt) {
+		report.Notes = append(report.Notes, "nothing was repaired, as the store does not open")
+		return report, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.CheckWith(ctx, c)
+}
+
+// look checks the store without a change, and reports whether no part of it is lost.
+func look(ctx context.Context, dir string, o kv.Options, deep bool) (report *kv.CheckReport, whole bool, err error) {
+	left, err := open(ctx, dir, o, remains.Deep(deep))
+	if err != nil {
+		return nil, false, err
+	}
 	defer func() { err = errors.Join(err, left.close()) }()
-	return left.db.CheckWith(ctx, c)
+	report, err = left.db.CheckWith(ctx, kv.CheckOptions{Deep: deep})
+	return report, len(left.Lost) == 0 && !left.Tail && !left.Guessed, err
 }
 
 // left is what is left of a damaged store, open read-only.
@@ -131,8 +143,10 @@ func open(ctx context.Context, dir string, o kv.Options, deep remains.Deep) (*le
 	return l, nil
 }
 
-// Recover makes a store in newDir, which must not exist, of what can be recovered of the one in dir. The store in
-// newDir appears when it is whole and on stable storage. Its options are o, with the same file system for both.
+// Recover makes a store in newDir, which must not exist, of what can be recovered of the one in dir; missing parents are
+// made. The store in newDir appears when it is whole and on stable storage. A process that is killed may leave a directory
+// whose name begins with that of newDir, with ".partial-" behind it. The options of the new store are o, with the same file
+// system for both.
 func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options) (report *Report, err error) {
 	if o.FS != nil && o.FS != vfs.Default {
 		return nil, errors.New("salvage: only on the file system of the operating system")
@@ -145,8 +159,12 @@ func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, from.close()) }()
-	part := filepath.Clean(newDir) + ".partial"
-	if err := os.RemoveAll(part); err != nil {
+	parent := filepath.Dir(filepath.Clean(newDir))
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, err
+	}
+	part, err := os.MkdirTemp(parent, filepath.Base(newDir)+".partial-") // a new one: what is there may be the user's
+	if err != nil {
 		return nil, err
 	}
 	report, err = recoverTo(ctx, from, part, o, opts)
@@ -154,7 +172,7 @@ func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options
 		err = os.Rename(part, newDir)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(filepath.Clean(newDir)))
+		err = syncDir(parent)
 	}
 	if err != nil {
 		return report, errors.Join(err, os.RemoveAll(part))

@@ -149,6 +149,52 @@ func TestRecover_refused(t *testing.T) {
 	}
 }
 
+// TestRecover_partial salvages a store beside directories that a name of what is not yet whole must not meet.
+func TestRecover_partial(t *testing.T) {
+	dir := damaged(t)
+	to := filepath.Join(filepath.Dir(dir), "new", "store")
+	check(t, os.MkdirAll(filepath.Dir(to), 0o700), os.Rename(dir, to+".partial"))
+	report, err := salvage.Recover(t.Context(), to+".partial", to, options(), salvage.Options{})
+	check(t, err)
+	if report.Recovered != 2 {
+		t.Errorf("%+v", report)
+	}
+	report, err = salvage.Recover(t.Context(), to+".partial", filepath.Join(to+"-more", "store"), options(), salvage.Options{})
+	check(t, err) // the damaged store is still there, and parents are made
+	if report.Recovered != 2 {
+		t.Errorf("%+v", report)
+	}
+	names, err := filepath.Glob(to + "*")
+	check(t, err)
+	if len(names) != 3 {
+		t.Errorf("%q", names)
+	}
+}
+
+// TestCheck_repairDamaged has a check repair a store some of which is lost: nothing is changed.
+func TestCheck_repairDamaged(t *testing.T) {
+	dir := damaged(t)
+	read := func() (files []string) {
+		entries, err := os.ReadDir(dir)
+		check(t, err)
+		for _, e := range entries {
+			b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			check(t, err)
+			files = append(files, e.Name()+string(b))
+		}
+		return files
+	}
+	before := read()
+	report, err := salvage.Check(t.Context(), dir, options(), kv.CheckOptions{Repair: true})
+	check(t, err)
+	if len(report.Problems) == 0 || len(report.Repaired) > 0 || !slices.ContainsFunc(report.Notes, func(n string) bool { return strings.HasPrefix(n, "nothing was repaired") }) {
+		t.Errorf("%+v", report)
+	}
+	if !slices.Equal(before, read()) {
+		t.Error("the store was changed")
+	}
+}
+
 // TestCheck_manifest checks a store that does not open.
 func TestCheck_manifest(t *testing.T) {
 	dir := damaged(t)

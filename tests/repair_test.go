@@ -1,7 +1,9 @@
 package tests_test
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -96,5 +98,51 @@ func TestRepair(t *testing.T) {
 			t.Errorf("repaired again: %v", again.Repaired)
 		}
 		must(t, db.Close())
+	}
+}
+
+// TestRepair_guess has a key that says nothing certain: a repair must not take its object for one that no key has, nor count it.
+func TestRepair_guess(t *testing.T) {
+	stay := func(key []byte) []byte { return key }
+	move := func(key []byte) []byte { key[1] ^= 1; return key }
+	for name, tt := range map[string]struct {
+		filter bool
+		place  func(key []byte) []byte
+		mends  bool
+	}{
+		"filter":            {true, stay, true},
+		"filter, key cut":   {true, func(key []byte) []byte { return key[:5] }, false},
+		"filter, key moved": {true, move, false},
+		"string":            {false, stay, true},
+		"string, key moved": {false, move, false},
+	} {
+		dir := filepath.Join(t.TempDir(), "store")
+		o := damageOptions()
+		db, err := kv.Open(dir, &o)
+		must(t, err)
+		if tt.filter {
+			must(t, bloomext.New(db, "key").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, TTL: time.Hour}))
+			_, err = bloomext.New(db, "key").AddString("item")
+		} else {
+			_, err = db.Set(kv.Always, []byte("key"), []byte("value"), kv.SetOptions{Expiry: time.Now().Add(time.Hour).UnixMilli()})
+		}
+		must(t, errors.Join(err, db.Close()))
+		forge(t, dir, func(db *pebbledb.DB) {
+			it, err := db.NewIter(&pebbledb.IterOptions{LowerBound: []byte{format.TagHeader}, UpperBound: []byte{format.TagHeader + 1}})
+			must(t, err)
+			if !it.First() {
+				t.Fatal("no header")
+			}
+			key, value := bytes.Clone(it.Key()), bytes.Clone(it.Value())
+			must(t, it.Close())
+			must(t, db.Delete(key, pebbledb.Sync))
+			must(t, db.Set(tt.place(key), value, pebbledb.Sync))
+			must(t, db.Set(format.AppendKeyCountKey(nil, 0), binary.AppendUvarint(nil, 3), pebbledb.Sync))
+		})
+		report, err := salvage.Check(t.Context(), dir, damageOptions(), kv.CheckOptions{Repair: true})
+		must(t, err)
+		if mended := len(report.Repaired) > 0; mended != tt.mends {
+			t.Errorf("%s: %q", name, report.Repaired)
+		}
 	}
 }

@@ -94,7 +94,7 @@ type Checker struct {
 	damaged  map[string]int    // indices in Report.Damaged
 	ranges   []remains.Range   // that cannot be read; nil if that is not known
 	looked   bool              // whether it is known
-	partly   bool              // something else could not be read
+	partly   bool              // something else could not be read, or understood
 }
 
 func (c *Checker) problem(key, kind, lost, form string, args ...any) {
@@ -174,6 +174,7 @@ func (c *Checker) Run(ctx context.Context) error {
 func (c *Checker) header(stored, value []byte) {
 	hash, key, err := format.DecodeHeaderKey(stored)
 	if err != nil {
+		c.partly = true // an object may belong to this key
 		c.problem("", "", "", "%w", err)
 		return
 	}
@@ -182,6 +183,7 @@ func (c *Checker) header(stored, value []byte) {
 		c.Damage(string(key), "", LostVersion)
 	}
 	if want := c.Store.Hash(key); hash != want {
+		c.partly = true // whether the key is to be counted, and its expiry noted, is a guess
 		c.problem(string(key), "", "its place", "%w: key %q: stored at hash %x, has hash %x", format.ErrCorrupt, key, hash, want)
 	}
 	h, err := format.DecodeHeader(value)
@@ -420,6 +422,7 @@ func (c *Checker) object(id uint64) *object {
 	key, owned := c.owners[id]
 	if !owned {
 		if unwritten, err := c.unwritten(id); err != nil || !unwritten {
+			c.partly = c.partly || err != nil
 			c.orphans = append(c.orphans, id)
 			c.problem("", "", "", "%w: object %d belongs to no key", errors.Join(format.ErrCorrupt, err), id)
 		}

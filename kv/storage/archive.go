@@ -26,6 +26,7 @@ const archiveDir = "archive"
 // Archive makes a backup of a store and writes it to w. See Backup.
 func Archive(ctx context.Context, s *Store, w io.Writer, o BackupOptions, verify func(dir string) error) error {
 	dir := s.Files.PathJoin(s.Dir, archiveDir)
+	written := false
 	err := Backup(ctx, s, dir, o, func(part string) error {
 		if err := verify(part); err != nil {
 			return err
@@ -33,9 +34,10 @@ func Archive(ctx context.Context, s *Store, w io.Writer, o BackupOptions, verify
 		if err := writeArchive(ctx, s.fileSystem(), part, w); err != nil {
 			return err
 		}
+		written = true
 		return errArchived
 	})
-	if errors.Is(err, errArchived) {
+	if written {
 		return nil
 	}
 	return err

@@ -40,13 +40,13 @@ type BackupOptions struct {
 // cause, and ErrFailed.
 func Backup(ctx context.Context, s *Store, dir string, o BackupOptions, verify func(dir string) error) error {
 	err := s.backup(ctx, dir, o, verify)
+	if err == nil {
+		return nil // even if the store has failed since it was copied
+	}
 	if failure := s.failure(); failure != nil {
 		return failure
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrUnfinishedBackup, dir, plainError{err})
-	}
-	return nil
+	return fmt.Errorf("%w: %s: %w", ErrUnfinishedBackup, dir, plainError{err})
 }
 
 func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify func(dir string) error) error {
@@ -82,12 +82,15 @@ func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify 
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = fsys.Rename(part, dir)
+		if err = fsys.Rename(part, dir); err == nil {
+			part = dir
+			err = syncDir(fsys, fsys.PathDir(dir))
+		}
 	}
 	if err != nil {
 		return errors.Join(err, fsys.RemoveAll(part))
 	}
-	return syncDir(fsys, fsys.PathDir(dir))
+	return nil
 }
 
 // backupReserve returns how many bytes a backup leaves free, so that the store goes on if the two share a disk.

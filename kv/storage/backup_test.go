@@ -394,6 +394,36 @@ func TestBackup_givenUp(t *testing.T) {
 	wantNoBackup(t, mem, "copy")
 }
 
+// What happens after a backup was made and verified does not change whether it is there: a store that fails keeps it, and if
+// its name cannot be made durable, it is removed.
+func TestBackup_end(t *testing.T) {
+	cause := errors.New("the cause")
+	mem, renamed := kvtest.NewDisk(), false
+	disk := &faultfs.FS{FS: mem, Before: func(at faultfs.Site, name string) error {
+		if renamed && at.Op == "sync" && name != "copy" {
+			return cause
+		}
+		renamed = renamed || at.Op == "rename" && strings.HasPrefix(name, "copy")
+		return nil
+	}}
+	s := openNumbered(t, disk, "store")
+	defer s.close()
+	if err := s.commit(3000); err != nil {
+		t.Fatal(err)
+	}
+	if err := Backup(t.Context(), s.Store, "copy", BackupOptions{}, unverified); !errors.Is(err, cause) || !errors.Is(err, ErrUnfinishedBackup) || !renamed {
+		t.Errorf("backup: %v, want %v", err, cause)
+	}
+	wantNoBackup(t, mem, "copy")
+	disk.Before = func(faultfs.Site, string) error { return nil }
+	if err := Backup(t.Context(), s.Store, "copy", BackupOptions{}, func(string) error { _ = s.Fail(cause); return nil }); err != nil {
+		t.Errorf("backup: %v, though it is there", err)
+	}
+	if n := length(t, mem, "copy"); n != 3000 {
+		t.Errorf("%d commits are in the backup, want 3000", n)
+	}
+}
+
 // noLinks is a file system that cannot link, or a disk with little room.
 type noLinks struct {
 	*kvtest.Disk

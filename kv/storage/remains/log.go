@@ -33,7 +33,7 @@ func (e *examination) logs(v *version) (next uint64, err error) {
 	if v.flushed > 0 {
 		next = v.flushed + 1
 	}
-	e.latest = v.lastSeq + 1
+	e.latest = v.loggedBy + 1
 	for i, n := range numbers {
 		name := e.found[".log"][n]
 		good, end, err := e.log(name, n, &next, i == len(numbers)-1)

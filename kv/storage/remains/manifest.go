@@ -43,7 +43,10 @@ type version struct {
 	comparer                  string
 	minLog, nextFile, lastSeq uint64
 	flushed                   uint64 // all commits up to this sequence are in tables, and no others; 0 if it is not known
+	loggedBy                  uint64 // the last sequence when minLog was written: the log begins at the next one, or before
 	tables                    map[uint64]Table
+
+	sequenceNext bool // the edit with minLog had no sequence: that of the next edit counts
 }
 
 // readManifest reads a MANIFEST. Clean is false if it does not end with a whole record.
@@ -106,6 +109,9 @@ func (v *version) apply(edit []byte) error {
 		if v.tables[p.n].Level == p.level {
 			delete(v.tables, p.n)
 		}
+	}
+	if flush || v.sequenceNext {
+		v.loggedBy, v.sequenceNext = v.lastSeq, whole // an edit that has all tables has no sequence
 	}
 	if flush {
 		v.flushed = 0

@@ -18,7 +18,10 @@ type Cuckoo struct{ f cuckooext.Filter }
 //   - BucketSize: the slots of a bucket, 1 to 255; 0 means 4;
 //   - MaxIterations: the most entries moved to make room for one, 1 to 65535; 0 means 20;
 //   - Hash: HashKeyed or HashXXH64; 0 means HashKeyed;
+//   - Layout: LayoutNative or LayoutCompatible; 0 means LayoutNative;
 //   - TTL: the time to live from the filter's creation, at least a millisecond; 0 means for ever.
+//
+// A filter with LayoutCompatible is RedisBloom's, byte for byte. It has other defaults, see [cuckooext.Config].
 //
 // Its method Planned tells, without a store, how large the filter is when it holds so many items. See [cuckooext.Config].
 type CuckooConfig = cuckooext.Config

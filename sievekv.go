@@ -148,6 +148,16 @@ const (
 	HashXXH64 = hash.XXH64 // unkeyed, for filters that other programs build too, see Options.Seed: anyone can choose items that collide
 )
 
+// Layout says where the slots of an item are in a new filter, for the field Layout of a CuckooConfig. The zero value means
+// LayoutNative.
+type Layout = scalableext.Layout
+
+// The layouts of filters.
+const (
+	LayoutNative     = scalableext.LayoutNative     // an item lies in one block, and its hash is the one asked for
+	LayoutCompatible = scalableext.LayoutCompatible // RedisBloom's, with a public hash: anyone can choose items that collide
+)
+
 // The errors, for errors.Is. Package kv has the rest.
 var (
 	ErrNotFound           = kv.ErrNotFound           // the key is missing or has expired

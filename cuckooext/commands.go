@@ -9,7 +9,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -91,12 +90,24 @@ func Module() module.Module {
 			Summary:    "Answers a line of facts about the filter.",
 			Complexity: "O(n) for n layers", Example: "CF.ADD sessions alice\nCF.DEBUG sessions", Handler: debug,
 		},
+		{
+			Name: "CF.SCANDUMP", Arity: 3, Flags: read &^ module.Fast, Syntax: "key iterator",
+			Summary:    "Answers a chunk of the filter's dump, and the iterator of the next; begins at 0, and ends with 0.",
+			Complexity: "O(M) for M bytes of the chunk", Example: "CONFIG SET cf-layout compatible\nCF.ADD sessions alice\nCF.SCANDUMP sessions 0", Handler: scanDump,
+		},
+		{
+			Name: "CF.LOADCHUNK", Arity: 4, Flags: write | module.NoMulti, Syntax: "key iterator data",
+			Summary:    "Loads a chunk of a dump, with the iterator that came with it; the filter appears when all of it has come.",
+			Complexity: "O(M) for M bytes of the chunk", Example: loadExample, Handler: loadChunk,
+		},
 	})}
 }
 
 // errorReply is scalableext.ErrorReply with RedisBloom's words for cuckoo filters.
 func errorReply(err error) reply.Reply {
 	switch {
+	case errors.Is(err, errNoMemory):
+		return reply.Error("ERR Insufficient memory")
 	case errors.Is(err, ErrFull):
 		return reply.Error("Filter is full")
 	case errors.Is(err, ErrCannotGrow):
@@ -202,14 +213,22 @@ func reserve(c *module.Call) reply.Reply {
 	if bad != "" {
 		return reply.Error(bad)
 	}
-	least := leastCapacity(c.DB)
+	least, most := capacityRange(c.DB)
 	if bucket.value > 0 {
 		least = 2 * bucket.value
 	}
-	if capacity < least || capacity > probe.MaxCapacity {
-		return reply.Errorf("Capacity must be in the range [2 * BUCKETSIZE, %d]", int64(probe.MaxCapacity))
+	if capacity < least || capacity > most {
+		return reply.Errorf("Capacity must be in the range [2 * BUCKETSIZE, %d]", most)
 	}
 	made := defaultConfig(c.DB, uint64(capacity))
+	if made.Layout == scalableext.LayoutCompatible {
+		if rate != 0 {
+			return reply.Errorf("ERROR: not with %s compatible, where it follows from BUCKETSIZE", layoutSetting)
+		}
+		if kind != hash.Default {
+			return reply.Errorf("HASH: not with %s compatible, which has its own hash", layoutSetting)
+		}
+	}
 	made.ErrorRate, made.Hash = rate, kind
 	if bucket.value > 0 {
 		made.BucketSize = int(bucket.value)
@@ -226,9 +245,9 @@ func reserve(c *module.Call) reply.Reply {
 // insertItems adds items in one commit, and returns 1, 0 or -1 for each. If the filter is missing, it is made as spec
 // says; without spec that is an error.
 func insertItems(f *Filter, spec scalableext.Spec, items [][]byte, onlyNew bool) (answers []int64, err error) {
-	err = f.batch(spec, func(s *stager) error {
+	_, err = f.adding(spec, func(s *stager) (bool, error) {
 		answers, err = f.stageItems(s, items, onlyNew)
-		return err
+		return true, err
 	})
 	return answers, err
 }
@@ -267,7 +286,7 @@ func boolReply(answer bool, err error) reply.Reply {
 }
 
 func add(c *module.Call) reply.Reply {
-	return boolReply(handleOf(c).change(initialSpec, func(s *stager) (bool, error) { return true, s.add(s.c.hash.Sum(c.Args[1])) }))
+	return boolReply(handleOf(c).adding(initialSpec, func(s *stager) (bool, error) { return true, s.add(s.c.hash.Sum(c.Args[1])) }))
 }
 
 func addNX(c *module.Call) reply.Reply {
@@ -290,8 +309,8 @@ func insertCommand(c *module.Call, onlyNew bool, show func(int64) reply.Reply) r
 			if i+1 == len(c.Args) {
 				return module.WrongArity(c.Command)
 			}
-			if capacity < leastCapacity(c.DB) || capacity > probe.MaxCapacity {
-				return reply.Errorf("Capacity must be in the range [cf-bucket-size * 2, %d]", int64(probe.MaxCapacity))
+			if least, most := capacityRange(c.DB); capacity < least || capacity > most {
+				return reply.Errorf("Capacity must be in the range [cf-bucket-size * 2, %d]", most)
 			}
 			var spec scalableext.Spec
 			if create {

@@ -28,6 +28,9 @@ func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if f.compatible { // it is compacted when RedisBloom's would be, never later
+		return false, nil
+	}
 	c := &compacter{stager: newStager(w, f), budget: max(budget, leastBudget), last: make([]uint64, len(f.layers))}
 	w.TogetherOnly()
 	if len(f.layers) > 1 {

@@ -1,6 +1,8 @@
 package cuckooext
 
 import (
+	"cmp"
+	"math"
 	"math/bits"
 	"time"
 
@@ -43,6 +45,13 @@ type Config struct {
 	// filters built elsewhere, with Options.Seed: an attacker can choose items that collide.
 	Hash hash.Kind
 
+	// Layout is scalableext.LayoutNative, or scalableext.LayoutCompatible for a filter that is RedisBloom's, byte for
+	// byte. A compatible filter has fingerprints of 8 bits, and takes RedisBloom's parameters: a Capacity of twice
+	// the bucket size to 2^30, buckets of 2 unless asked for others, an Expansion of 1 unless asked for another. It
+	// has no ErrorRate: one layer has about 2*BucketSize/255, and each further layer adds as much. Its Hash is
+	// MurmurHash64A, with a public seed: an attacker can choose items that collide.
+	Layout scalableext.Layout
+
 	// TTL is the time to live from the filter's creation, at least a millisecond; 0 means for ever.
 	TTL time.Duration
 }
@@ -73,6 +82,9 @@ func (c Config) plan(f hash.Function) (p plan, err error) {
 	if err := c.asked().CheckExpansion(packageName); err != nil {
 		return plan{}, err
 	}
+	if !c.Layout.Valid() {
+		return plan{}, scalableext.BadConfig(packageName, "layout is %v, want native or compatible", c.Layout)
+	}
 	if c.MaxIterations < 0 || c.MaxIterations > maxIterations {
 		return plan{}, scalableext.BadConfig(packageName, "max iterations are %d, want 1 to %d, or 0 for %d",
 			c.MaxIterations, maxIterations, defaultIterations)
@@ -83,6 +95,9 @@ func (c Config) plan(f hash.Function) (p plan, err error) {
 	}
 	if iterations == 0 {
 		iterations = defaultIterations
+	}
+	if c.Layout == scalableext.LayoutCompatible {
+		return c.planCompatible(iterations)
 	}
 	rate := c.ErrorRate
 	if rate == 0 {
@@ -111,6 +126,43 @@ func (c Config) plan(f hash.Function) (p plan, err error) {
 	return p, nil
 }
 
+// planCompatible is plan for the compatible layout.
+func (c Config) planCompatible(iterations int) (p plan, err error) {
+	bucketSize := cmp.Or(c.BucketSize, compatibleBucketSize)
+	if p.g, err = newGeometry(compatibleFamily, bucketSize); err != nil {
+		return plan{}, err
+	}
+	b := uint64(bucketSize)
+	switch {
+	case c.ErrorRate != 0:
+		return plan{}, scalableext.BadConfig(packageName, "error rate is %v in a filter with the compatible layout, want 0: it follows from the bucket size", c.ErrorRate)
+	case c.Hash != hash.Default:
+		return plan{}, scalableext.BadConfig(packageName, "hash is %v in a filter with the compatible layout, which has its own", c.Hash)
+	case c.Capacity < 2*b || c.Capacity > compatibleMaxCapacity:
+		return plan{}, scalableext.BadConfig(packageName, "capacity is %d in a filter with the compatible layout, want %d to %d", c.Capacity, 2*b, compatibleMaxCapacity)
+	}
+	buckets := uint64(1) << bits.Len64(c.Capacity/b-1)
+	p.params = scalableext.Params{Capacity: c.Capacity, Hash: compatibleHash()}
+	if !c.NonScaling {
+		p.params.Expansion = 1 << bits.Len32(cmp.Or(c.Expansion, compatibleExpansion)-1)
+	}
+	p.params.ErrorRate = p.g.compatibleRate(p.params.Expansion)
+	p.first = compatibleSpec(bucketSize, iterations, buckets)
+	return p, nil
+}
+
+// compatibleHash is the hash of the items of filters with the compatible layout.
+func compatibleHash() hash.Function { return hash.NewMurmur64A(0) }
+
+// compatibleRate returns the error rate of a filter with the compatible layout that has as many layers as RedisBloom's
+// filters have by default, all full.
+func (g *geometry) compatibleRate(expansion uint32) float64 {
+	if expansion == 0 {
+		return g.rate(1)
+	}
+	return min(chainRate(g.rate(1), unratedLayers), math.Nextafter(1, 0))
+}
+
 // layerSpec returns a layer of so many blocks.
 func layerSpec(g *geometry, blocks uint64, iterations int) kv.LayerSpec {
 	p := layerParams{
@@ -127,6 +179,14 @@ func (c Config) asked() scalableext.Asked {
 
 // spec returns what is stored for a new filter.
 func (c Config) spec(db *kv.DB) (kv.Spec, error) {
+	if c.Layout == scalableext.LayoutCompatible {
+		p, err := c.plan(compatibleHash())
+		s := kv.Spec{Type: cuckooType, Family: p.g.family, Params: p.params.Append(nil), Layers: []kv.LayerSpec{p.first}}
+		if c.TTL != 0 {
+			s.Expiry = db.Now() + c.TTL.Milliseconds()
+		}
+		return s, err
+	}
 	return c.asked().Spec(db, func(f hash.Function) (kv.Spec, error) {
 		p, err := c.plan(f)
 		return kv.Spec{Type: cuckooType, Family: p.g.family, Params: p.params.Append(nil), Layers: []kv.LayerSpec{p.first}}, err
@@ -145,9 +205,10 @@ func (c Config) mismatch(f *filter) error {
 		return err
 	}
 	var d scalableext.Differences
+	d.Add("layout", f.layout(), c.Layout)
 	d.Add("error rate", have.ErrorRate, p.params.ErrorRate)
 	d.AddParams(c.asked(), have, p.params)
-	d.Add("bucket size", f.g.bucketSize, uint32(want.bucketSize))
+	d.Add("bucket size", uint32(f.layers[0].bucketSize), uint32(want.bucketSize))
 	d.Add("max iterations", f.layers[0].maxIterations, int(want.maxIterations))
 	return d.Err(f.object.Key())
 }

@@ -1,7 +1,10 @@
 package cuckooext_test
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -264,11 +267,124 @@ CF.EXISTS a x => :1 | #t
 CF.RESERVE d 1000 HASH md5 => -HASH: must be keyed or xxh64
 EXISTS d => :0`)
 	},
-	"no-dump": func(t *testing.T) {
+	"compatible-options": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+CONFIG SET cf-layout compatible => +OK
+CF.RESERVE f 100 ERROR 0.01 => -ERROR: not with cf-layout compatible, where it follows from BUCKETSIZE
+CF.RESERVE f 100 HASH xxh64 => -HASH: not with cf-layout compatible, which has its own hash
+CF.RESERVE f 100 TTL 5 => +OK`)
+	},
+	"compatible-layers": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		w.Script(`
+CONFIG SET cf-layout compatible cf-max-expansions 100 => +OK
+CF.RESERVE f 4 => +OK`)
+		all := w.Do(append(strings.Fields("CF.INSERT f ITEMS"), slices.Repeat([]string{"x"}, 260)...)...)
+		if got := coretest.Wire(all, reply.Reply.RESP2); got != "[256*:1 4*:-1]" {
+			t.Errorf("260 times the same item, 4 to a sub-filter: %s", got)
+		}
+		w.Script(`
+CF.ADD f x => -ERR Insufficient memory
+CF.INFO f => [... "Number of filters" :64 ...] | {... "Number of filters" :64 ...}
+CF.RESERVE g 4 EXPANSION 32768 => +OK
+CF.INSERT g ITEMS x x x x x x x x x => [8*:1 :-1] | [8*#t #f]
+CF.INFO g => ["Size" :131148 ... "Number of filters" :2 ...] | {"Size" :131148 ... "Number of filters" :2 ...}`)
+	},
+	"compatible-compact": func(t *testing.T) {
+		w := newWorld(t, kv.Options{MemTableSize: 256 << 10})
+		w.Script(`
+CONFIG SET cf-layout compatible => +OK
+CF.RESERVE f 1024 => +OK
+CF.INSERT f ITEMS a{1..100} => [100*:1] | [100*#t]`)
+		for i := range 80 {
+			w.Script(fmt.Sprintf("CF.INSERTNX f ITEMS i%d{1..100} => [...]", i))
+		}
+		deletes := func() (n int) {
+			line := w.Do("CF.DEBUG", "f").String()
+			if _, err := fmt.Sscanf(line[strings.Index(line, "deletes:"):], "deletes:%d", &n); err != nil {
+				t.Fatal(line, err)
+			}
+			return n
+		}
+		for i := range 4000 {
+			w.Do("CF.DEL", "f", fmt.Sprintf("i%d%d", i/100, i%100+1))
+		}
+		if n := deletes(); n < 3000 {
+			t.Errorf("%d deletions are counted, want as many as there were since the first: none was followed by a compaction", n)
+		}
+		w.Script("CF.COMPACT f => +OK")
+		if n := deletes(); n != 0 {
+			t.Errorf("after CF.COMPACT %d deletions are counted, want none", n)
+		}
+		for i := range 3000 {
+			w.Do("CF.DEL", "f", fmt.Sprintf("i%d%d", 40+i/100, i%100+1))
+		}
+		if n := deletes(); n > 500 {
+			t.Errorf("of a small filter %d deletions are counted, want at most a tenth of its items: a deletion compacts it", n)
+		}
+	},
+	"half-loaded": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		beginLoad(t, w)
+		w.Script(`
+EXISTS f => :0
+DBSIZE => :1
+@pass 3600s
+CF.LOADCHUNK f 17 xxxxxxxx => -ERR not found`)
+	},
+	"loaded-items": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		beginLoad(t, w) // the header says 5
+		load(w, 17, []byte("12345678"))
+		w.Script(`CF.INFO f => [... "Number of items inserted" :13 ...] | {... "Number of items inserted" :13 ...}`)
+	},
+	"loaded-again": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		beginLoad(t, w)
+		w.Script(`
+CF.LOADCHUNK f 17 12345678 => +OK
+CF.LOADCHUNK f 17 12345678 => +OK
+CF.LOADCHUNK f 17 12345679 => -Couldn't load chunk!`)
+	},
+	"compatible-kicks": func(t *testing.T) {
+		w := newWorld(t, kv.Options{MemTableSize: 256 << 10})
+		const slots = 8 << 20 // few of which are empty
+		header := headerOf(func(h []byte) {
+			binary.LittleEndian.PutUint64(h[8:], slots)
+			binary.LittleEndian.PutUint16(h[32:], 1)
+			binary.LittleEndian.PutUint16(h[34:], 65535)
+			h[24], h[36] = 1, 0
+		})
+		data, r := make([]byte, slots), rand.New(rand.NewPCG(1, 2))
+		for i := range data {
+			data[i] = byte(1 + r.IntN(255))
+			if i%2000 == 5 {
+				data[i] = 0
+			}
+		}
+		if got := load(w, 1, header) + load(w, slots+1, data); got != "+OK+OK" {
+			t.Fatal(got)
+		}
+		refused, added := 0, 0
+		for i := range 100 {
+			switch got := coretest.Wire(w.Do("CF.ADD", "f", fmt.Sprint(i)), reply.Reply.RESP2); {
+			case got == ":1":
+				added++
+			case strings.HasPrefix(got, "-ERR too large: commit of"):
+				refused++
+			case got != "-Filter is full":
+				t.Fatal(got)
+			}
+		}
+		if refused == 0 || added == 0 {
+			t.Errorf("%d adds were refused, %d done, want some of both", refused, added)
+		}
+	},
+	"native-dump": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
 CF.ADD f x => :1 | #t
-CF.SCANDUMP f 0 => -ERR unknown command 'CF.SCANDUMP', with args beginning with: 'f' '0'...
-CF.LOADCHUNK g 1 x => -ERR unknown command 'CF.LOADCHUNK', with args beginning with: 'g' '1' 'x'...`)
+CF.SCANDUMP f 0 => -ERR the filter is not in RedisBloom's layout (cf-layout compatible): kvshell export and import move it
+CF.SCANDUMP f x => -Invalid position`)
 	},
 	"key-length": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(fmt.Sprintf(`

@@ -8,7 +8,6 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
-	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -26,6 +25,9 @@ var (
 	// ErrCannotGrow is returned, with the reason, if the filter has no room for the item and cannot grow: another
 	// layer would exceed its error rate, or the size of a layer or a filter.
 	ErrCannotGrow = scalableext.ErrCannotGrow
+
+	// errNoMemory is ErrCannotGrow for a filter with the compatible layout whose next layer would be too large.
+	errNoMemory = &roomError{ErrCannotGrow, func() string { return "too large" }}
 
 	ErrMismatch = scalableext.ErrMismatch // the filter was made with other parameters
 	ErrConfig   = scalableext.ErrConfig   // a value of a Config is out of range
@@ -49,13 +51,16 @@ type filter struct {
 	g      geometry
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
+
+	compatible bool // it has the compatible layout, and of g only the rates count
 }
 
 // layer is one filter of fixed size.
 type layer struct {
 	table         *kv.Layer
 	blocks        uint64
-	capacity      uint64
+	buckets       uint64 // in the compatible layout; otherwise 0
+	capacity      uint64 // in the compatible layout the number of slots
 	bucketSize    int
 	maxIterations int
 }
@@ -69,9 +74,17 @@ func openFilter(o *kv.Object) (any, error) {
 	if f.g, err = newGeometry(o.Family(), f.layers[0].bucketSize); err != nil {
 		return nil, fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
 	}
+	f.compatible = f.layers[0].buckets > 0
 	for i, l := range f.layers[1:] {
 		newer := f.layers[i]
-		if l.bucketSize != newer.bucketSize || newer.blocks%l.blocks != 0 {
+		if f.compatible {
+			if !newer.follows(&l, chain.Params.Expansion) {
+				return nil, fmt.Errorf("%w: compatible cuckoo layer of %d buckets of %d after one of %d buckets of %d, with expansion %d",
+					kv.ErrCorrupt, newer.buckets, newer.bucketSize, l.buckets, l.bucketSize, chain.Params.Expansion)
+			}
+			continue
+		}
+		if l.buckets > 0 || l.bucketSize != newer.bucketSize || newer.blocks%l.blocks != 0 {
 			return nil, fmt.Errorf("%w: cuckoo layer of %d blocks and bucket size %d after one of %d and %d", kv.ErrCorrupt,
 				newer.blocks, newer.bucketSize, l.blocks, l.bucketSize)
 		}
@@ -81,12 +94,15 @@ func openFilter(o *kv.Object) (any, error) {
 
 func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	s := l.Spec()
-	if s.Layout != kv.LayoutNative {
+	if s.Layout != kv.LayoutNative && s.Layout != kv.LayoutCompatible {
 		return layer{}, fmt.Errorf("%w: cuckoo layout %d", kv.ErrUnsupportedVersion, s.Layout)
 	}
 	p, err := decodeLayerParams(s.Params)
 	if err != nil {
 		return layer{}, err
+	}
+	if s.Layout == kv.LayoutCompatible {
+		return openCompatible(l, p)
 	}
 	if int(s.Lines) != block.MaxLines {
 		return layer{}, fmt.Errorf("%w: cuckoo blocks of %d lines, want %d", kv.ErrCorrupt, s.Lines, block.MaxLines)
@@ -107,6 +123,9 @@ func (l *layer) words(first *kv.Line) *blockWords { return (*blockWords)(l.table
 // versions returns the sum of the versions of the blocks that an item may be in, and whether all are even, which
 // means that no commit is changing these blocks.
 func (f *filter) versions(h uint64) (sum uint64, even bool) {
+	if f.compatible {
+		return f.compatibleVersions(h)
+	}
 	odd := uint32(0)
 	for i := range f.layers {
 		l := &f.layers[i]
@@ -119,6 +138,9 @@ func (f *filter) versions(h uint64) (sum uint64, even bool) {
 
 // Resident answers from resident blocks alone. known is false if they do not decide, or if they changed meanwhile.
 func (f *filter) Resident(h uint64) (present, known bool) {
+	if f.compatible {
+		return f.compatibleResident(h)
+	}
 	before, known := f.versions(h)
 	for i := range f.layers {
 		l := &f.layers[i]
@@ -153,12 +175,11 @@ func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 	before, even := f.versions(h)
 	for i := range f.layers {
 		l := &f.layers[i]
-		p := f.g.place(h, l.blocks)
-		first, err := r.Load(f.object, l.table, p.blk)
+		copies, err := f.countIn(r, l, h)
 		if err != nil {
 			return n, err
 		}
-		if n += f.g.count(l.words(first), p); n >= enough && enough == 1 {
+		if n += copies; n >= enough && enough == 1 {
 			return n, nil
 		}
 	}
@@ -169,6 +190,24 @@ func (f *filter) count(r kv.Reader, h uint64, enough int) (n int, err error) {
 		return n, scalableext.ErrMoved
 	}
 	return n, nil
+}
+
+// countIn returns the number of copies of an item in a layer.
+func (f *filter) countIn(r kv.Reader, l *layer, h uint64) (int, error) {
+	if f.compatible {
+		return f.copiesIn(r, l, spotOf(h))
+	}
+	p := f.g.place(h, l.blocks)
+	first, err := r.Load(f.object, l.table, p.blk)
+	if err != nil {
+		return 0, err
+	}
+	return f.g.count(l.words(first), p), nil
+}
+
+// layout returns the layout that a Config asks for.
+func (f *filter) layout() scalableext.Layout {
+	return scalableext.Layout(f.layers[0].table.Spec().Layout)
 }
 
 // Load reports whether an item may be present, and reads the blocks that are not resident.
@@ -186,9 +225,15 @@ func (f *filter) Copies(r kv.Reader, h uint64) (uint64, error) {
 	return uint64(n), err
 }
 
-// Block returns the item's block of the newest layer.
-func (f *filter) Block(h uint64) uint64 {
-	return blockOf(h, f.layers[0].blocks)
+// Block returns the item's block of the newest layer, or the first of them.
+func (f *filter) Block(h uint64) uint64 { return f.layers[0].block(h) }
+
+// block returns the item's block of a layer. In the compatible layout it may have others.
+func (l *layer) block(h uint64) uint64 {
+	if l.buckets > 0 {
+		return l.bucket(h) / blockSlots
+	}
+	return blockOf(h, l.blocks)
 }
 
 // stager changes a filter inside a writer's commit.
@@ -198,10 +243,16 @@ type stager struct {
 	inserter inserter
 	slots    []block.Slot
 	met      bool // add has seen the item in a layer
+
+	*compatibleStager // nil unless the filter is compatible
 }
 
 func newStager(w *kv.Writer, c *filter) *stager {
-	return &stager{w: w, c: c, inserter: inserter{g: &c.g}}
+	s := &stager{w: w, c: c, inserter: inserter{g: &c.g}}
+	if c.compatible {
+		s.compatibleStager = &compatibleStager{room: -1}
+	}
+	return s
 }
 
 func (s *stager) entries(l *layer) uint64 { return s.w.Counter(l.table, entriesCounter) }
@@ -210,6 +261,12 @@ func (s *stager) entries(l *layer) uint64 { return s.w.Counter(l.table, entriesC
 func (s *stager) mayContainIn(layers []layer, h uint64) (bool, error) {
 	for i := range layers {
 		l := &layers[i]
+		if s.c.compatible {
+			if n, err := s.c.copiesIn(s.w, l, spotOf(h)); n > 0 || err != nil {
+				return n > 0, err
+			}
+			continue
+		}
 		p := s.c.g.place(h, l.blocks)
 		first, err := s.w.Load(s.c.object, l.table, p.blk)
 		if err != nil {
@@ -225,6 +282,9 @@ func (s *stager) mayContainIn(layers []layer, h uint64) (bool, error) {
 // add stages an entry for an item: in the newest layer if it has room, otherwise in an older one, otherwise in a new
 // one. The errors are ErrFull and ErrCannotGrow, and those of reading and growing.
 func (s *stager) add(h uint64) error {
+	if s.c.compatible {
+		return s.addCompatible(h)
+	}
 	for i := range s.c.layers {
 		switch err := s.addTo(&s.c.layers[i], h); {
 		case err == nil:
@@ -285,11 +345,8 @@ func (s *stager) grow() error {
 			return fmt.Sprintf("%q has %d entries, is made for %d and does not grow", key, entries, newest.capacity)
 		}}
 	}
-	if most := module.Of(s.w.DB()).SettingInt(maxLayersSetting); int64(len(s.c.layers)) >= most {
-		n := len(s.c.layers)
-		return &roomError{ErrCannotGrow, func() string {
-			return fmt.Sprintf("%q has %d layers, the setting %s is %d", key, n, maxLayersSetting, most)
-		}}
+	if most := maxLayers(s.w.DB()); int64(len(s.c.layers)) >= most {
+		return layersError(key, len(s.c.layers), most)
 	}
 	if most := s.c.g.layersOf(p); len(s.c.layers) >= most {
 		return &roomError{ErrCannotGrow, func() string {
@@ -301,9 +358,21 @@ func (s *stager) grow() error {
 	if err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrCannotGrow, key, err)
 	}
-	o, err := s.w.Grow(s.c.object, layerSpec(&s.c.g, blocks, newest.maxIterations))
+	return s.growBy(layerSpec(&s.c.g, blocks, newest.maxIterations), ErrCannotGrow)
+}
+
+// layersError says that a filter has as many layers as the setting allows.
+func layersError(key string, n int, most int64) error {
+	return &roomError{ErrCannotGrow, func() string {
+		return fmt.Sprintf("%q has %d layers, the setting %s is %d", key, n, maxLayersSetting, most)
+	}}
+}
+
+// growBy stages a layer. If the filter would be too large, the error wraps tooLarge.
+func (s *stager) growBy(spec kv.LayerSpec, tooLarge error) error {
+	o, err := s.w.Grow(s.c.object, spec)
 	if errors.Is(err, kv.ErrTooLarge) {
-		return fmt.Errorf("%w: %q: %w", ErrCannotGrow, key, err)
+		return fmt.Errorf("%w: %q: %w", tooLarge, s.c.object.Key(), err)
 	}
 	if err != nil {
 		return err
@@ -318,6 +387,9 @@ func (s *stager) grow() error {
 // remove stages the deletion of the newest copy of an item, and reports whether there is one. Only deleting the
 // newest is safe: see blockOf.
 func (s *stager) remove(h uint64) (bool, error) {
+	if s.c.compatible {
+		return s.removeCompatible(h)
+	}
 	for i := range s.c.layers {
 		l := &s.c.layers[i]
 		p := s.c.g.place(h, l.blocks)
@@ -364,7 +436,12 @@ func verify(o *kv.Object) kv.Verifier {
 	return &verifier{f: f, entries: make(map[*kv.Layer]uint64)}
 }
 
-func (v *verifier) Block(l *kv.Layer, _ uint64, words []uint64) error {
+func (v *verifier) Block(l *kv.Layer, blk uint64, words []uint64) error {
+	if v.f.compatible {
+		n, err := v.f.occupied(l, blk, words)
+		v.entries[l] += n
+		return err
+	}
 	v.entries[l] += uint64(v.f.g.occupied((*blockWords)(words)))
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 //	1       1     b, slots of a bucket, 1 to 255
 //	2       2     max iterations: the most moves of an insert, 1 to 65535,
 //	              little-endian
-//	4       1-6   capacity of the layer, 1 to 2^40, uvarint
+//	4       1-6   capacity of the layer, 1 to 2^40, uvarint; in the
+//	              compatible layout the number of slots
 //
 // There must be no further bytes.
 type layerParams struct {

@@ -88,7 +88,7 @@ func (f *Filter) MayContainUint64(item uint64) (bool, error) {
 func (f *filter) Touch(db *kv.DB, hash uint64) {
 	for i := range f.layers {
 		l := &f.layers[i]
-		db.Touch(f.object, l.table, blockOf(hash, l.blocks))
+		db.Touch(f.object, l.table, l.block(hash))
 	}
 }
 
@@ -129,7 +129,7 @@ func (f *Filter) CountUint64(item uint64) (int, error) {
 // Add adds one more copy of an item, and reports whether it was absent; false means that it may have been present. If
 // there is no room, the error is ErrFull or ErrCannotGrow.
 func (f *Filter) Add(item []byte) (bool, error) {
-	return f.change(nil, func(s *stager) (bool, error) { return s.addAgain(s.c.hash.Sum(item)) })
+	return f.adding(nil, func(s *stager) (bool, error) { return s.addAgain(s.c.hash.Sum(item)) })
 }
 
 // AddString is Add for a string.
@@ -154,6 +154,7 @@ func (f *Filter) addIfAbsent(item []byte, spec scalableext.Spec) (bool, error) {
 		// Halves of two fingerprints must not look like the item's and keep it from being added.
 		before, even := c.versions(hash)
 		present, _ := c.Resident(hash)
+		present = present && (!c.compatible || int64(len(c.layers)) < maxLayers(h.DB)) // see stager.mayAdd
 		if h.DB.Sampled(hash) {
 			c.Touch(h.DB, hash)
 		}
@@ -161,7 +162,7 @@ func (f *Filter) addIfAbsent(item []byte, spec scalableext.Spec) (bool, error) {
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}
 	}
-	return f.change(spec, func(s *stager) (bool, error) { return s.addIfAbsent(s.c.hash.Sum(item)) })
+	return f.adding(spec, func(s *stager) (bool, error) { return s.addIfAbsent(s.c.hash.Sum(item)) })
 }
 
 // AddIfAbsentString is AddIfAbsent for a string.
@@ -196,13 +197,27 @@ func (f *Filter) change(spec scalableext.Spec, stage func(*stager) (bool, error)
 	return f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (bool, error) { return stage(newStager(w, c)) })
 }
 
+// adding is change for a change that adds items.
+func (f *Filter) adding(spec scalableext.Spec, stage func(*stager) (bool, error)) (bool, error) {
+	return f.change(spec, func(s *stager) (bool, error) {
+		if err := s.mayAdd(); err != nil {
+			return false, err
+		}
+		return stage(s)
+	})
+}
+
 // addAgain stages one more copy of an item, and reports whether it was absent.
 func (s *stager) addAgain(h uint64) (bool, error) {
-	present, err := s.mayContainIn(s.c.layers[1:], h)
+	layers := s.c.layers[1:] // add itself looks at the newest layer
+	if s.c.compatible {
+		layers = s.c.layers
+	}
+	present, err := s.mayContainIn(layers, h)
 	if err != nil {
 		return false, err
 	}
-	s.met = present // add itself looks at the newest layer
+	s.met = present
 	err = s.add(h)
 	return !s.met && err == nil, err
 }
@@ -243,12 +258,18 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 	var full error
 	start := 0
 	n, err = scalableext.EachBatch(items, added, f.h.BatchSize(entryBytes), func(items []T, added []bool) (int, error) {
-		err := f.batch(nil, func(s *stager) (err error) {
+		done := len(items)
+		_, err := f.adding(nil, func(s *stager) (_ bool, err error) {
+			enough := s.enough(f.h)
 			for i, item := range items {
+				if i > 0 && enough() {
+					done = i
+					break
+				}
 				switch added[i], err = s.addAgain(sum(s.c.hash, item)); {
 				case err == nil:
 				case !scalableext.NoRoom(err):
-					return err
+					return false, err
 				default:
 					added[i] = false
 					if full == nil {
@@ -256,13 +277,13 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 					}
 				}
 			}
-			return nil
+			return true, nil
 		})
 		if err != nil {
 			return 0, err
 		}
-		start += len(items)
-		return len(items), nil
+		start += done
+		return done, nil
 	})
 	if err == nil {
 		err = full
@@ -309,13 +330,11 @@ func (f *Filter) AddIfAbsentStaged(w *kv.Writer, items [][]byte, added []bool) (
 	if err != nil {
 		return 0, err
 	}
-	return scalableext.StageMany(f.h, items, added, c.hash, hash.Function.Sum, nil, newStager(w, c).addIfAbsent)
-}
-
-// batch makes a commit of several changes.
-func (f *Filter) batch(spec scalableext.Spec, stage func(*stager) error) error {
-	_, err := f.change(spec, func(s *stager) (bool, error) { return true, stage(s) })
-	return err
+	s := newStager(w, c)
+	if err := s.mayAdd(); err != nil {
+		return 0, err
+	}
+	return scalableext.StageMany(f.h, items, added, c.hash, hash.Function.Sum, nil, s.addIfAbsent)
 }
 
 // MayContainMany sets present[i] to what MayContain returns for items[i]. present must be as long as items. After an
@@ -348,11 +367,15 @@ func (f *Filter) Compact() error { return f.compact(context.Background()) }
 
 // compact is Compact, but stops when a context ends.
 func (f *Filter) compact(ctx context.Context) error {
+	at := cursor{layer: math.MaxInt}
 	for anew := true; ; anew = false {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		more, err := f.h.Change(f.level, nil, func(w *kv.Writer, c *filter) (bool, error) {
+			if c.compatible {
+				return newStager(w, c).compactFrom(&at, max(leastBudget, min(compactBudget, f.h.DB.MaxCommit()/2)), true)
+			}
 			if anew {
 				w.SetCounter(c.layers[0].table, compactedCounter, 0)
 			}

@@ -6,7 +6,6 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
-	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -23,19 +22,20 @@ type Info struct {
 	Items   uint64 // items added and not deleted
 	Deletes uint64 // since the last compaction
 
+	Layout          scalableext.Layout
 	FingerprintBits int
 	BucketSize      int
 	Buckets         uint64 // of the oldest layer
 	MaxIterations   int
 	Expansion       uint32 // 0 for a filter that does not grow
-	MaxLayers       int    // by the error rate and, in a store, the setting cf-max-expansions; Options.MaxFilterBytes may allow fewer
+	MaxLayers       int    // by the error rate (in the compatible layout, the most of any filter) and, in a store, the setting cf-max-expansions; Options.MaxFilterBytes may allow fewer
 
 	Bytes         uint64 // of the slots; only used blocks take space on disk and in memory
 	DiskBytes     uint64 // an estimate, without the last writes
 	ResidentBytes uint64 // of blocks in memory
 
 	Lossy     bool        // it was salvaged without all of its blocks, and may miss items
-	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
+	Hash      hash.Kind   // of the items: hash.Keyed, hash.XXH64 or, in the compatible layout, hash.Murmur64A
 	ExpiresAt time.Time   // to the millisecond; zero for never
 	Layers    []LayerInfo // oldest first
 }
@@ -64,21 +64,27 @@ func (f *filter) info(r kv.Reader) Info {
 	i := Info{
 		Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(), Lossy: f.object.Lossy(),
 		MaxLayers:       f.g.layersOf(p),
+		Layout:          f.layout(),
 		FingerprintBits: f.g.family.Width(), BucketSize: int(f.g.bucketSize), MaxIterations: oldest.maxIterations,
 		Buckets: oldest.blocks * uint64(f.g.buckets), Deletes: r.Counter(oldest.table, deletesCounter),
 	}
+	if f.compatible {
+		i.MaxLayers, i.Buckets = compatibleLayers(oldest.capacity, p.Expansion), oldest.buckets
+	}
 	if db := r.DB(); db != nil { // nil for a filter of no store
-		i.MaxLayers = int(min(int64(i.MaxLayers), module.Of(db).SettingInt(maxLayersSetting)))
+		i.MaxLayers = int(min(int64(i.MaxLayers), maxLayers(db)))
 	}
 	for n := len(f.layers) - 1; n >= 0; n-- {
 		l := &f.layers[n]
 		entries := r.Counter(l.table, entriesCounter)
-		i.Layers = append(i.Layers, LayerInfo{
-			Blocks: l.blocks, Capacity: l.capacity, Items: entries, Load: f.g.loadOf(l.blocks, entries),
-		})
+		load, size := f.g.loadOf(l.blocks, entries), f.g.bytes(l.blocks)
+		if f.compatible {
+			load, size = float64(entries)/float64(l.capacity), l.capacity
+		}
+		i.Layers = append(i.Layers, LayerInfo{Blocks: l.blocks, Capacity: l.capacity, Items: entries, Load: load})
 		i.Capacity += l.capacity
 		i.Items += entries
-		i.Bytes += f.g.bytes(l.blocks)
+		i.Bytes += size
 	}
 	i.ExpectedRate = f.g.expectedRate(i.Layers)
 	return i
@@ -94,7 +100,7 @@ func (f *filter) describe(r kv.Reader) kv.Description {
 			kv.NewFact("load", l.Load),
 		}
 	}
-	return kv.Description{Bytes: info.Bytes, Facts: kv.FactList{
+	facts := kv.FactList{
 		kv.IntFact("items", info.Items), kv.IntFact("deletes", info.Deletes),
 		kv.IntFact("capacity", info.Capacity),
 		kv.NewFact("load", info.Load()), kv.NewFact("expected_rate", info.ExpectedRate),
@@ -102,7 +108,11 @@ func (f *filter) describe(r kv.Reader) kv.Description {
 		kv.IntFact("bucket_size", info.BucketSize), kv.IntFact("max_iterations", info.MaxIterations),
 		kv.IntFact("expansion", info.Expansion), kv.IntFact("max_layers", info.MaxLayers),
 		kv.NewFact("hash", info.Hash.String()), kv.NewFact("layers", layers),
-	}}
+	}
+	if f.compatible {
+		facts = append(facts, kv.NewFact("layout", info.Layout.String()))
+	}
+	return kv.Description{Bytes: info.Bytes, Facts: facts}
 }
 
 // Load returns the share of slots that are taken in all layers together, 0 to 1.
@@ -124,8 +134,12 @@ func (c Config) Planned(items uint64) (Info, error) {
 	}
 	i := Info{
 		Asked: c.Capacity, ErrorRate: p.params.ErrorRate, Expansion: p.params.Expansion, MaxLayers: p.g.layersOf(p.params), Items: items,
+		Layout:          c.Layout,
 		FingerprintBits: p.g.family.Width(), BucketSize: int(p.g.bucketSize), MaxIterations: int(first.maxIterations),
 		Buckets: p.first.Blocks * uint64(p.g.buckets),
+	}
+	if c.Layout == scalableext.LayoutCompatible {
+		return i.fillCompatible(&p.g, first.capacity)
 	}
 	for blocks := p.first.Blocks; ; {
 		l := LayerInfo{Blocks: blocks, Capacity: min(p.g.capacity(blocks), probe.MaxCapacity)}
@@ -145,6 +159,29 @@ func (c Config) Planned(items uint64) (Info, error) {
 			return Info{}, ErrCannotGrow
 		}
 		if blocks, err = nextBlocks(blocks, i.Expansion); err != nil {
+			return Info{}, ErrCannotGrow
+		}
+	}
+}
+
+// fillCompatible completes what Planned returns of a filter with the compatible layout whose first layer has so many
+// slots.
+func (i Info) fillCompatible(g *geometry, slots uint64) (Info, error) {
+	i.MaxLayers, i.Buckets = compatibleLayers(slots, i.Expansion), slots/uint64(i.BucketSize)
+	for items := i.Items; ; slots *= uint64(i.Expansion) {
+		l := LayerInfo{Blocks: (slots + blockSlots - 1) / blockSlots, Capacity: slots, Items: min(items, compatibleItems(slots, i.BucketSize))}
+		l.Load = float64(l.Items) / float64(slots)
+		items -= l.Items
+		i.Layers = append(i.Layers, l)
+		i.Capacity += slots
+		i.Bytes += slots
+		switch {
+		case items == 0:
+			i.ExpectedRate = g.expectedRate(i.Layers)
+			return i, nil
+		case i.Expansion == 0:
+			return Info{}, ErrFull
+		case len(i.Layers) == i.MaxLayers:
 			return Info{}, ErrCannotGrow
 		}
 	}

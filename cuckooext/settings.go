@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
 )
@@ -17,6 +18,7 @@ const (
 	iterationsSetting = "cf-max-iterations"
 	expansionSetting  = "cf-expansion-factor"
 	maxLayersSetting  = "cf-max-expansions"
+	layoutSetting     = "cf-layout"
 )
 
 // maxInitialCapacity is the highest cf-initial-size.
@@ -41,12 +43,30 @@ func settings() []module.Setting {
 			"Most sub-filters of any filter; its error rate may allow fewer."),
 	}
 	for i := range list {
-		if name := list[i].Name; name == bucketSizeSetting || name == capacitySetting {
-			list[i].Fits = capacityFits
+		switch s := &list[i]; s.Name {
+		case bucketSizeSetting:
+			s.Fits, s.Unset = capacityFits, byLayout(s.Default, compatibleBucketSize)
+		case capacitySetting:
+			s.Fits = capacityFits
+		case expansionSetting:
+			s.Unset = byLayout(s.Default, compatibleExpansion)
 		}
 	}
-	return list
+	return append(list, scalableext.LayoutSetting(layoutSetting, "cuckoo filters"))
 }
+
+// byLayout returns the values that a setting has until it is set: RedisBloom's for filters with the compatible layout.
+func byLayout(native string, compatible int) func(value func(name string) string) string {
+	return func(value func(name string) string) string {
+		if value(layoutSetting) == scalableext.LayoutCompatible.String() {
+			return strconv.Itoa(compatible)
+		}
+		return native
+	}
+}
+
+// maxLayers returns the most layers that the setting allows.
+func maxLayers(db *kv.DB) int64 { return module.Of(db).SettingInt(maxLayersSetting) }
 
 // capacityFits refuses a capacity that is too small for the bucket size.
 func capacityFits(value func(name string) string) error {
@@ -58,16 +78,24 @@ func capacityFits(value func(name string) string) error {
 	if err != nil {
 		return err
 	}
-	if least := leastCapacityOf(bucket); capacity < least {
+	least := leastCapacityOf(bucket)
+	if value(layoutSetting) == scalableext.LayoutCompatible.String() {
+		least = 2 * bucket
+	}
+	if capacity < least {
 		return fmt.Errorf("%s must be between %d and %d inclusive with a %s of %d",
 			capacitySetting, least, maxInitialCapacity, bucketSizeSetting, bucket)
 	}
 	return nil
 }
 
-// leastCapacity returns the lowest capacity of a filter for which no bucket size is given.
-func leastCapacity(db *kv.DB) int64 {
-	return leastCapacityOf(module.Of(db).SettingInt(bucketSizeSetting))
+// capacityRange returns the lowest and the highest capacity of a filter for which no bucket size is given.
+func capacityRange(db *kv.DB) (least, most int64) {
+	least, most = leastCapacityOf(module.Of(db).SettingInt(bucketSizeSetting)), probe.MaxCapacity
+	if scalableext.LayoutOf(db, layoutSetting) == scalableext.LayoutCompatible {
+		least, most = 2*module.Of(db).SettingInt(bucketSizeSetting), compatibleMaxCapacity
+	}
+	return least, most
 }
 
 // leastCapacityOf returns the size of two buckets, as in RedisBloom. For the default bucket size it uses RedisBloom's
@@ -88,7 +116,7 @@ func initialSpec(db *kv.DB) (kv.Spec, error) {
 func defaultConfig(db *kv.DB, capacity uint64) Config {
 	expansion := uint32(module.Of(db).SettingInt(expansionSetting))
 	return Config{
-		Capacity: capacity, BucketSize: int(module.Of(db).SettingInt(bucketSizeSetting)),
+		Layout: scalableext.LayoutOf(db, layoutSetting), Capacity: capacity, BucketSize: int(module.Of(db).SettingInt(bucketSizeSetting)),
 		MaxIterations: int(module.Of(db).SettingInt(iterationsSetting)), Expansion: expansion, NonScaling: expansion == 0,
 	}
 }

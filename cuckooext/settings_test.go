@@ -11,8 +11,8 @@ import (
 func TestSettings(t *testing.T) {
 	for name, script := range map[string]string{
 		"as opened": `
-CONFIG GET cf-* => ["cf-bucket-size" "4" "cf-expansion-factor" "2" "cf-initial-size" "1024" "cf-max-expansions" "32" "cf-max-iterations" "20"]
-  | {"cf-bucket-size" "4" "cf-expansion-factor" "2" "cf-initial-size" "1024" "cf-max-expansions" "32" "cf-max-iterations" "20"}
+CONFIG GET cf-* => ["cf-bucket-size" "4" "cf-expansion-factor" "2" "cf-initial-size" "1024" "cf-layout" "native" "cf-max-expansions" "32" "cf-max-iterations" "20"]
+  | {"cf-bucket-size" "4" "cf-expansion-factor" "2" "cf-initial-size" "1024" "cf-layout" "native" "cf-max-expansions" "32" "cf-max-iterations" "20"}
 CF.ADD f x => :1 | #t
 CF.DEBUG f => "bktsize:4 buckets:1365 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"`,
 		"bucket size": `

@@ -51,7 +51,7 @@ func (w *Writer) Expire(key []byte, at int64, cond ExpireIf) (bool, error) {
 		_, err := w.Delete(key)
 		return true, err
 	}
-	return true, w.setExpiry(key, o, at)
+	return true, w.setExpiry(key, o, at, false)
 }
 
 // Persist stages that a key does not expire, and reports whether it had an expiry.
@@ -60,12 +60,17 @@ func (w *Writer) Persist(key []byte) (bool, error) {
 	if err != nil || o == nil || o.header.Expiry == 0 {
 		return false, err
 	}
-	return true, w.setExpiry(key, o, 0)
+	return true, w.setExpiry(key, o, 0, false)
 }
 
-func (w *Writer) setExpiry(key []byte, o *Object, at int64) error {
+// Hide stages when a hidden object ceases to exist, in Unix milliseconds; or, with 0, that it is hidden no longer.
+func (w *Writer) Hide(o *Object, until int64) error {
+	return w.setExpiry([]byte(o.key), o, until, until != 0)
+}
+
+func (w *Writer) setExpiry(key []byte, o *Object, at int64, hidden bool) error {
 	h := *o.header
-	h.Expiry = at
+	h.Expiry, h.Hidden = at, hidden
 	timed, err := newObject(w.db, o.key, &h, o.layers)
 	if err != nil {
 		return err

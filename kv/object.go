@@ -84,7 +84,7 @@ func (o *Object) end() { o.state.Or(stateEnded) }
 
 func (o *Object) expiredBy(now int64) bool {
 	at := o.header.Expiry
-	return at != 0 && at <= now
+	return at != 0 && at <= now || o.header.Hidden
 }
 
 // ID returns the object's id, which no other object of the store ever has; 0 for a string kept in its header. RENAME
@@ -109,6 +109,9 @@ func (o *Object) Family() block.Family { return o.header.Family }
 // Lossy reports whether blocks or changes of the object were lost, and it was salvaged all the same, or was merged from
 // such a one. A filter may then miss items that were added to it.
 func (o *Object) Lossy() bool { return o.header.Lossy }
+
+// Hidden reports whether the object is hidden, see Writer.Hidden.
+func (o *Object) Hidden() bool { return o.header.Hidden }
 
 // Layers returns the layers, oldest first. The slice must not be changed.
 func (o *Object) Layers() []*Layer { return o.layers }

@@ -21,6 +21,8 @@ type Spec struct {
 	Expiry int64
 	// Lossy marks the object as one that misses what it should have, see Object.Lossy.
 	Lossy bool
+	// Hidden makes an object that every lookup finds missing, see Writer.Hidden. It must have an expiry.
+	Hidden bool
 }
 
 // Create stages a new object under a key, and replaces what is there. The errors are ErrTooLarge (more bytes than
@@ -53,7 +55,7 @@ func (w *Writer) newOf(key []byte, s Spec) (*Object, error) {
 	}
 	return w.make(key, format.Header{
 		TypeName: s.Type.Name, Module: module, TypeVersion: s.Type.Version,
-		Expiry: s.Expiry, Family: s.Family, Layers: s.Layers, Params: s.Params, Lossy: s.Lossy,
+		Expiry: s.Expiry, Family: s.Family, Layers: s.Layers, Params: s.Params, Lossy: s.Lossy, Hidden: s.Hidden,
 	})
 }
 

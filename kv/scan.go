@@ -119,7 +119,7 @@ func (r Reader) ScanFrom(ctx context.Context, cursor uint64, count int, o ScanOp
 }
 
 // eachHeader calls f for each key from a hash on until f returns false; if f never does, it calls end. live is false
-// for a key that has expired. Key and header are valid during the call. For a header that does not decode, f gets an
+// for a key that has expired, or whose object is hidden. Key and header are valid during the call. For a header that does not decode, f gets an
 // empty one.
 func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64, key []byte, h *format.Header, live bool) bool, end func()) (err error) {
 	db := r.db
@@ -183,7 +183,7 @@ func (r Reader) eachHeader(ctx context.Context, from uint64, f func(hash uint64,
 		if w.hasChanged(key) {
 			continue
 		}
-		if live := h.Expiry == 0 || h.Expiry > r.now; !f(hash, key, h, live) {
+		if live := (h.Expiry == 0 || h.Expiry > r.now) && !h.Hidden; !f(hash, key, h, live) {
 			return nil
 		}
 	}

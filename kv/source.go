@@ -80,7 +80,7 @@ func (s *headers) find(key []byte, large func(value []byte) error, now int64) (*
 		return nil, keyTooLong(key)
 	}
 	h, err := s.db.readHeader(s.keys, key, large)
-	if h == nil || err != nil || h.Expiry != 0 && h.Expiry <= now {
+	if h == nil || err != nil || h.Expiry != 0 && h.Expiry <= now || h.Hidden {
 		return nil, err
 	}
 	return &Object{db: s.db, key: string(key), header: h}, nil

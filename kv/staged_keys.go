@@ -234,6 +234,17 @@ func (w *Writer) count(key []byte, delta int) {
 	w.groups = append(w.groups, groupDelta{group, delta})
 }
 
+// Hidden returns the hidden object under a key, nil if there is none or it has expired. Every lookup finds its key missing,
+// and a command that makes or deletes the key removes it. A transaction must not make one or change it, as it would find
+// its own.
+func (w *Writer) Hidden(key []byte) (*Object, error) {
+	o, err := w.stored(key)
+	if err != nil || o == nil || !o.header.Hidden || o.header.Expiry <= w.Now() {
+		return nil, err
+	}
+	return o, nil
+}
+
 // stored returns the object under a key, even if it has expired, for a caller that will remove or replace it. For a
 // damaged object it returns a stand-in.
 func (w *Writer) stored(key []byte) (*Object, error) {

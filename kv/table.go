@@ -32,8 +32,11 @@ type chunk [chunkSlots]slot
 type LayerSpec = format.LayerSpec
 
 // LayoutNative is the layout of layers in which the hash of an item picks one block, and everything else about the
-// item lies in that block.
-const LayoutNative = format.LayoutNative
+// item lies in that block. A layer in LayoutCompatible is an array as RedisBloom has it.
+const (
+	LayoutNative     = format.LayoutNative
+	LayoutCompatible = format.LayoutCompatible
+)
 
 // Layer is the block table of one layer of an open object. Blocks are loaded and evicted; a lookup finds a block
 // without a lock by Resident.

@@ -33,7 +33,9 @@ func newHost(t *Table, db *kv.DB) *Host {
 	h := &Host{Table: t, db: db, settings: make(map[string]*setting)}
 	for _, s := range t.settings {
 		one := &setting{Setting: s}
-		one.value.Store(newSettingValue(s.Default))
+		if s.Unset == nil {
+			one.value.Store(newSettingValue(s.Default))
+		}
 		h.settings[s.Name] = one
 		h.settingNames = append(h.settingNames, s.Name)
 	}

@@ -41,6 +41,10 @@ type Setting struct {
 	// Default is the value when the store is opened, in the form that Check returns.
 	Default string
 
+	// Unset, if set, returns the value until the setting is set, given the values of others. Default is what it returns
+	// when the store is opened.
+	Unset func(value func(name string) string) string
+
 	// Value, if set, returns the value instead of Default, for a setting that cannot be changed.
 	Value func(db *kv.DB) string
 
@@ -165,7 +169,10 @@ func (h *Host) settingValue(name string) *settingValue {
 	case s.Value != nil:
 		return newSettingValue(s.Value(h.db))
 	}
-	return s.value.Load()
+	if v := s.value.Load(); v != nil || s.Unset == nil {
+		return v
+	}
+	return newSettingValue(s.Unset(h.Setting))
 }
 
 // ChangeSettings sets several settings, all or none. If one is refused, it returns its name and the reason. c is the
@@ -188,10 +195,18 @@ func (h *Host) ChangeSettings(c *Call, pairs [][2]string) (refused string, why e
 // that one.
 func (t *Table) CheckSettings(pairs [][2]string) (taken int, err error) {
 	values := make(map[string]string)
-	for _, s := range t.settings {
-		values[s.Name] = s.Default
+	var current func(name string) string
+	current = func(name string) string {
+		v, set := values[name]
+		switch s := t.setting(name); {
+		case set || s == nil:
+			return v
+		case s.Unset != nil:
+			return s.Unset(current)
+		default:
+			return s.Default
+		}
 	}
-	current := func(name string) string { return values[name] }
 	for i, pair := range pairs {
 		changed, refused, why := t.checkSettings(nil, [][2]string{pair}, current)
 		if why != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +69,40 @@ func TestGolden(t *testing.T) {
 	}
 	if n := len(golden(t)); n != len(small) {
 		t.Errorf("%d golden files, want %d", n, len(small))
+	}
+}
+
+// A filter that was salvaged with losses is marked in its file, in what is imported, and in what that is merged into.
+func TestImport_lossy(t *testing.T) {
+	db := open(t, 20261124)
+	file, err := os.ReadFile(filepath.Join("testdata", "bloom.svkf"))
+	must(t, err)
+	must(t, db.Import(t.Context(), "k", bytes.NewReader(file)))
+	marked := bytes.Clone(file)
+	marked[bytes.Index(marked, []byte("MBbloom--"))-2] += 2 // the type code
+	marked = portable.Repaired(marked)
+	lossy := func(key string) bool {
+		info, err := db.Bloom(key).Info()
+		must(t, err)
+		return info.Lossy
+	}
+	must(t, db.Import(t.Context(), "lossy", bytes.NewReader(marked)))
+	if lossy("k") || !lossy("lossy") {
+		t.Errorf("marked: %t, %t", lossy("k"), lossy("lossy"))
+	}
+	must(t, db.ImportWith(t.Context(), "k", bytes.NewReader(marked), sievekv.ImportOptions{Merge: true}))
+	if !lossy("k") {
+		t.Error("what it is merged into is not marked")
+	}
+	if !bytes.Equal(export(t, db, "lossy"), marked) {
+		t.Error("what is exported again differs")
+	}
+	frozen, err := sievekv.ReadFilter(bytes.NewReader(marked))
+	must(t, err)
+	again, err := frozen.MarshalBinary()
+	must(t, err)
+	if !bytes.Equal(again, marked) || fmt.Sprint(frozen.Info().Facts[0]) != "{lossy true}" {
+		t.Errorf("%v", frozen.Info().Facts)
 	}
 }
 

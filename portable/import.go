@@ -163,7 +163,8 @@ func (im *importer) put(w *kv.Writer, key []byte) error {
 	}
 	h, typ := im.in.c.header, *im.in.typ
 	typ.Version = h.TypeVersion
-	_, err := w.Build(im.ctx, key, kv.Spec{Type: &typ, Family: h.Family, Layers: h.Layers, Params: h.Params}, func(b *kv.Builder) error {
+	spec := kv.Spec{Type: &typ, Family: h.Family, Layers: h.Layers, Params: h.Params, Lossy: h.Lossy}
+	_, err := w.Build(im.ctx, key, spec, func(b *kv.Builder) error {
 		layers := b.Object().Layers()
 		for i, counters := range im.in.c.counters {
 			for n, v := range counters {

@@ -159,6 +159,9 @@ func (r *reading) header(t types) error {
 		return inFile(start, err)
 	}
 	r.info.Bytes, r.info.Facts = d.Bytes, d.Facts
+	if h.Lossy {
+		r.info.Facts = append(kv.FactList{kv.NewFact("lossy", true)}, d.Facts...)
+	}
 	return nil
 }
 

@@ -40,7 +40,7 @@ func (a Asked) CheckLife(extension string) error {
 	switch {
 	case a.TTL != 0 && a.TTL < time.Millisecond:
 		return BadConfig(extension, "TTL is %v, want at least 1ms, or 0 for none", a.TTL)
-	case !a.Hash.Valid():
+	case a.Hash > hash.XXH64:
 		return BadConfig(extension, "hash is %v, want keyed or xxh64", a.Hash)
 	}
 	return nil

@@ -47,6 +47,9 @@ func valuesOf(t *testing.T, s module.Setting) string {
 	if err == nil {
 		t.Fatalf("%s takes %s", s.Name, mostNegative)
 	}
+	if words, found := strings.CutPrefix(err.Error(), "argument(s) must be one of the following: "); found {
+		return words
+	}
 	said, found := strings.CutPrefix(err.Error(), "argument must be ")
 	var low, high string
 	if _, err := fmt.Sscanf(said, "between %s and %s inclusive", &low, &high); err != nil {

@@ -266,12 +266,16 @@ func DecodeStoreMeta(b []byte) (m StoreMeta, err error) {
 const (
 	// LayoutNative: the item's hash picks one block, and all of the item lies inside it.
 	LayoutNative = 0
+
+	// LayoutCompatible: the layer is one array, as RedisBloom has it, cut into blocks: bit i of the array is bit
+	// i%65536 of block i/65536. An item may lie in several blocks.
+	LayoutCompatible = 1
 )
 
 // LayerSpec is the stored description of one layer.
 type LayerSpec struct {
 	Number uint64 // the newest layer of an object has the highest; see Writer.Shrink
-	Layout uint8  // LayoutNative; other values are for modules to define
+	Layout uint8  // LayoutNative or LayoutCompatible; other values are for modules to define
 	Blocks uint64 // number of blocks, at least 1
 	Lines  uint32 // 512-bit lines of each block, 1 to 128
 	Params []byte // the module's parameters of this layer
@@ -283,8 +287,8 @@ func (s LayerSpec) Bytes() uint64 { return s.Blocks * uint64(s.Lines) * (block.L
 // Header is what a user key maps to.
 //
 //	u8        header version, 1
-//	u8        type code: 0 a module's type, 1 string, 2 and 3 the same, lossy
-//	if 0, 2:  u8 length, type name as TYPE prints it; u8 length, module name
+//	u8        type code: 0 a module's type, 1 string; 2 is added if it is lossy, 4 if it is hidden
+//	if even:  u8 length, type name as TYPE prints it; u8 length, module name
 //	u8        format version of the type
 //	uvarint   object id
 //	uvarint   expiry, Unix milliseconds; 0 means none
@@ -314,12 +318,16 @@ type Header struct {
 	// Lossy means that blocks or changes of the object were lost, and that it was salvaged all the same. A filter may
 	// then miss items that were added to it.
 	Lossy bool
+
+	// Hidden means that every lookup finds the key missing: the object is not complete. It has an expiry.
+	Hidden bool
 }
 
 const (
 	typeCodeModule = 0
 	typeCodeString = 1
 	typeCodeLossy  = 2 // is added to the code
+	typeCodeHidden = 4 // likewise
 
 	StringVersion = 1 // the format version of the type string
 	EncodingBytes = 0 // the encoding of a string that is the bytes themselves
@@ -336,14 +344,17 @@ const (
 // AppendHeader appends a header in the form that Header shows.
 func AppendHeader(dst []byte, h *Header) []byte {
 	dst = append(dst, headerVersion)
-	lossy := byte(0)
+	added := byte(0)
 	if h.Lossy {
-		lossy = typeCodeLossy
+		added = typeCodeLossy
+	}
+	if h.Hidden {
+		added += typeCodeHidden
 	}
 	if h.TypeName == StringType {
-		dst = append(dst, typeCodeString+lossy)
+		dst = append(dst, typeCodeString+added)
 	} else {
-		dst = append(dst, typeCodeModule+lossy, byte(len(h.TypeName)))
+		dst = append(dst, typeCodeModule+added, byte(len(h.TypeName)))
 		dst = append(dst, h.TypeName...)
 		dst = append(dst, byte(len(h.Module)))
 		dst = append(dst, h.Module...)
@@ -387,21 +398,22 @@ func DecodeHeaderShared(b []byte) (*Header, error) {
 	h := &Header{}
 	switch code := d.byte(); {
 	case d.bad:
-	case code&^typeCodeLossy == typeCodeString:
+	case code&^(typeCodeLossy|typeCodeHidden) == typeCodeString:
 		h.TypeName, h.Module = StringType, BuiltInModule
-	case code&^typeCodeLossy == typeCodeModule:
+	case code&^(typeCodeLossy|typeCodeHidden) == typeCodeModule:
 		h.TypeName = string(d.bytes(uint64(d.byte())))
 		h.Module = string(d.bytes(uint64(d.byte())))
 	default:
-		return nil, fmt.Errorf("%w: header has type code %d, this program knows 0 to 3", ErrUnsupportedVersion, code)
+		return nil, fmt.Errorf("%w: header has type code %d, this program knows 0 to 7", ErrUnsupportedVersion, code)
 	}
 	h.Lossy = len(b) > 1 && b[1]&typeCodeLossy != 0
+	h.Hidden = len(b) > 1 && b[1]&typeCodeHidden != 0
 	h.TypeVersion = d.byte()
 	h.ID = d.uvarint()
 	expiry := d.uvarint()
 	h.Family = block.Family(d.byte())
 	layers := d.uvarint()
-	if d.bad || h.TypeName == "" || h.Module == "" || expiry > math.MaxInt64 || layers > MaxLayers ||
+	if d.bad || h.TypeName == "" || h.Module == "" || expiry > math.MaxInt64 || layers > MaxLayers || h.Hidden && expiry == 0 ||
 		layers > 0 && !h.Family.Valid() {
 		return nil, Corruptf("%s", headerText(b))
 	}

@@ -23,6 +23,24 @@ var goldenHeader = &Header{
 	Params: []byte("rest"),
 }
 
+// goldenBitmap is the header of a string in blocks.
+var goldenBitmap = &Header{
+	TypeName: StringType, Module: BuiltInModule, TypeVersion: StringVersion, ID: 7, Family: block.FamilySlots8,
+	Layers: []LayerSpec{{Blocks: 2, Lines: 1}}, Params: []byte{EncodingBlocks},
+}
+
+func lossy(h *Header) *Header {
+	marked := *h
+	marked.Lossy = true
+	return &marked
+}
+
+func hidden(h *Header) *Header {
+	marked := *h
+	marked.Hidden = true
+	return &marked
+}
+
 // The stored bytes of version 1. A change here is a change of the format.
 func TestFormat_golden(t *testing.T) {
 	tests := []struct {
@@ -33,6 +51,12 @@ func TestFormat_golden(t *testing.T) {
 		{"header", AppendHeader(nil, goldenHeader), "010009" + "4d42626c6f6f6d2d2d" + "02" + "6266" + "01" + "ac02" + "cb89ec8ff723" + "01" +
 			"02" + "0000" + "0102" + "02" + "7879" + "0200" + "a1768000" + "72657374"},
 		{"string header", AppendHeader(nil, &Header{TypeName: StringType, Module: BuiltInModule, TypeVersion: 1, Params: []byte("\x00v")}), "0101010000000000" + "76"},
+		{"lossy header", AppendHeader(nil, lossy(goldenHeader)), "010209" + "4d42626c6f6f6d2d2d" + "02" + "6266" + "01" + "ac02" + "cb89ec8ff723" + "01" +
+			"02" + "0000" + "0102" + "02" + "7879" + "0200" + "a1768000" + "72657374"},
+		{"hidden header", AppendHeader(nil, hidden(goldenHeader)), "010409" + "4d42626c6f6f6d2d2d" + "02" + "6266" + "01" + "ac02" + "cb89ec8ff723" + "01" +
+			"02" + "0000" + "0102" + "02" + "7879" + "0200" + "a1768000" + "72657374"},
+		{"lossy string header", AppendHeader(nil, lossy(goldenBitmap)), "0103010700" + "08" + "01" + "0000" + "0201" + "00" + "01"},
+		{"bitmap header", AppendHeader(nil, goldenBitmap), "0101010700" + "08" + "01" + "0000" + "0201" + "00" + "01"},
 		{"store metadata", AppendStoreMeta(nil, StoreMeta{ID: [16]byte{1, 15: 2}, Seed: 3}), "53564b5601" + "01000000000000000000000000000002" + "0300000000000000"},
 		{"sidecar", AppendSidecar(nil, [16]byte{1, 15: 2}, 500), "5356534301" + "01000000000000000000000000000002" + "f401000000000000" + "b96a1395"},
 		{"counters", AppendCounters(nil, [NumCounters]uint64{1000, 0, 0}), "e807"},
@@ -57,13 +81,19 @@ func TestFormat_golden(t *testing.T) {
 }
 
 func TestHeader_roundTrip(t *testing.T) {
-	got, err := DecodeHeader(AppendHeader(nil, goldenHeader))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got.Layers[1].Params = []byte{} // nil and empty are one
-	if !reflect.DeepEqual(got, goldenHeader) {
-		t.Errorf("decoded %+v, want %+v", got, goldenHeader)
+	for _, want := range []*Header{goldenHeader, lossy(goldenHeader), hidden(goldenHeader), hidden(lossy(goldenHeader)), goldenBitmap, lossy(goldenBitmap)} {
+		got, err := DecodeHeader(AppendHeader(nil, want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range got.Layers {
+			if len(got.Layers[i].Params) == 0 {
+				got.Layers[i].Params = want.Layers[i].Params // nil and empty are one
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("decoded %+v, want %+v", got, want)
+		}
 	}
 }
 
@@ -83,6 +113,7 @@ func TestHeader_refused(t *testing.T) {
 		{"cut", good[:20], ErrCorrupt},
 		{"newer", change(0, 2), ErrUnsupportedVersion},
 		{"unknown type code", change(1, 9), ErrUnsupportedVersion},
+		{"hidden for ever", AppendHeader(nil, hidden(goldenBitmap)), ErrCorrupt},
 		{"no type name", change(2, 0), ErrCorrupt},
 		{"no lines", change(30, 0), ErrCorrupt},
 		{"family of none", change(24, 0), ErrCorrupt},

@@ -22,9 +22,13 @@ const (
 	// XXH64 is for filters that are to be the same in several stores, or built by other programs. Whatever the seed,
 	// anyone who chooses items can make them collide.
 	XXH64
+
+	// Murmur64A is MurmurHash64A, which RedisBloom uses, for filters that are RedisBloom's bit for bit. Its seed is
+	// public: anyone who chooses items can make them collide.
+	Murmur64A
 )
 
-// String returns the word that commands use: "keyed", "xxh64" or "default".
+// String returns the word that commands use: "keyed", "xxh64", "murmur64a" or "default".
 func (k Kind) String() string {
 	switch k {
 	case Default:
@@ -33,16 +37,19 @@ func (k Kind) String() string {
 		return "keyed"
 	case XXH64:
 		return "xxh64"
+	case Murmur64A:
+		return "murmur64a"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
 // Valid reports whether there is such a hash.
-func (k Kind) Valid() bool { return k <= XXH64 }
+func (k Kind) Valid() bool { return k <= Murmur64A }
 
-// ParseKind returns the hash that a word names: keyed or xxh64.
+// ParseKind returns the hash that a word names: keyed or xxh64. Murmur64A belongs to a layout, and is not chosen by a
+// word.
 func ParseKind(word string) (k Kind, ok bool) {
-	for k := Keyed; k.Valid(); k++ {
+	for k := Keyed; k <= XXH64; k++ {
 		if word == k.String() {
 			return k, true
 		}
@@ -74,8 +81,9 @@ func SecretOf(seed uint64) Secret {
 // Function is a hash with its key. The zero value is XXH64 with seed 0. Two Functions are equal (==) if and only if
 // they hash alike.
 type Function struct {
-	seed  uint64
-	table *table // nil unless the hash is keyed
+	seed   uint64
+	table  *table // nil unless the hash is keyed
+	murmur bool   // the hash is MurmurHash64A
 }
 
 // NewKeyed returns the keyed hash with a secret.
@@ -84,10 +92,16 @@ func NewKeyed(s Secret) Function { return Function{table: tableOf(s)} }
 // NewXXH64 returns XXH64 with a seed, as specified in https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
 func NewXXH64(seed uint64) Function { return Function{seed: seed} }
 
-// Kind returns the hash without its key, Keyed or XXH64.
+// NewMurmur64A returns MurmurHash64A with a seed.
+func NewMurmur64A(seed uint64) Function { return Function{seed: seed, murmur: true} }
+
+// Kind returns the hash without its key: Keyed, XXH64 or Murmur64A.
 func (f Function) Kind() Kind {
-	if f.table != nil {
+	switch {
+	case f.table != nil:
 		return Keyed
+	case f.murmur:
+		return Murmur64A
 	}
 	return XXH64
 }
@@ -114,9 +128,11 @@ func (f Function) SumUint64(v uint64) uint64 {
 //
 //	0  XXH64: the seed, 8 bytes, little-endian
 //	1  keyed: the secret, 32 bytes
+//	2  MurmurHash64A: the seed, 8 bytes, little-endian
 const (
-	storedXXH64 = 0
-	storedKeyed = 1
+	storedXXH64     = 0
+	storedKeyed     = 1
+	storedMurmur64A = 2
 )
 
 // Append appends the stored form, which includes the key.
@@ -124,7 +140,11 @@ func (f Function) Append(dst []byte) []byte {
 	if f.table != nil {
 		return append(append(dst, storedKeyed), f.table.secret[:]...)
 	}
-	return binary.LittleEndian.AppendUint64(append(dst, storedXXH64), f.seed)
+	kind := byte(storedXXH64)
+	if f.murmur {
+		kind = storedMurmur64A
+	}
+	return binary.LittleEndian.AppendUint64(append(dst, kind), f.seed)
 }
 
 // Decode returns the Function at the start of b, and the length of its stored form. The length is 0 if b is too
@@ -137,7 +157,9 @@ func Decode(b []byte) (f Function, n int) {
 		return NewXXH64(binary.LittleEndian.Uint64(b[1:])), 1 + 8
 	case b[0] == storedKeyed && len(b) > SecretLen:
 		return NewKeyed(Secret(b[1:])), 1 + SecretLen
-	case b[0] > storedKeyed:
+	case b[0] == storedMurmur64A && len(b) > 8:
+		return NewMurmur64A(binary.LittleEndian.Uint64(b[1:])), 1 + 8
+	case b[0] > storedMurmur64A:
 		return f, -1
 	}
 	return f, 0

@@ -207,6 +207,20 @@ func TestXXH64(t *testing.T) {
 	}
 }
 
+// MurmurHash64A is the published one: this is the verification of its author's test suite, SMHasher, with the value that
+// the suite expects.
+func TestMurmur64A(t *testing.T) {
+	var key [256]byte
+	var sums []byte
+	for i := range key {
+		key[i] = byte(i)
+		sums = binary.LittleEndian.AppendUint64(sums, allForms(t, hash.NewMurmur64A(uint64(256-i)), key[:i]))
+	}
+	if got := uint32(hash.NewMurmur64A(0).Sum(sums)); got != 0x1F0D3804 {
+		t.Errorf("verification value is %#x, want 0x1F0D3804", got)
+	}
+}
+
 func FuzzFunction_Sum(f *testing.F) {
 	f.Add([]byte(nil), uint64(0))
 	for _, n := range []int{1, 3, 4, 7, 8, 9, 16, 17, 32, 33, 48, 1024, 1025, 1040, 2048, 2049} {
@@ -218,6 +232,7 @@ func FuzzFunction_Sum(f *testing.F) {
 			t.Errorf("keyed: got %#x, want %#x", got, want)
 		}
 		allForms(t, hash.NewXXH64(seed), b)
+		allForms(t, hash.NewMurmur64A(seed), b)
 	})
 }
 
@@ -228,6 +243,7 @@ func TestFunction_Append(t *testing.T) {
 	}{
 		{hash.NewXXH64(7), "000700000000000000"},
 		{hash.NewXXH64(1 << 63), "000000000000000080"},
+		{hash.NewMurmur64A(7), "020700000000000000"},
 		{hash.NewKeyed(hash.Secret{1, 31: 2}), "0101" + strings.Repeat("00", 30) + "02"},
 	}
 	for _, tt := range tests {
@@ -246,7 +262,7 @@ func TestFunction_Append(t *testing.T) {
 			}
 		}
 	}
-	for first := 2; first < 256; first++ {
+	for first := 3; first < 256; first++ {
 		b := make([]byte, 100)
 		b[0] = byte(first)
 		if _, n := hash.Decode(b); n >= 0 {
@@ -261,7 +277,7 @@ func TestFunction_equal(t *testing.T) {
 	if a != b {
 		t.Error("two functions of one secret differ")
 	}
-	for _, other := range []hash.Function{hash.NewKeyed(secretAt(2)), hash.NewXXH64(0), hash.NewXXH64(1)} {
+	for _, other := range []hash.Function{hash.NewKeyed(secretAt(2)), hash.NewXXH64(0), hash.NewXXH64(1), hash.NewMurmur64A(0)} {
 		if a == other {
 			t.Errorf("%v is equal to a keyed function", other)
 		}
@@ -269,6 +285,10 @@ func TestFunction_equal(t *testing.T) {
 	again := hash.NewXXH64(1)
 	if hash.NewXXH64(1) != again || again == hash.NewXXH64(2) {
 		t.Error("functions of XXH64 are not compared by their seed")
+	}
+	murmur := hash.NewMurmur64A(1)
+	if hash.NewMurmur64A(1) != murmur || murmur == hash.NewMurmur64A(2) || murmur == again {
+		t.Error("functions of MurmurHash64A are not compared by their hash and their seed")
 	}
 }
 
@@ -288,7 +308,7 @@ func TestFunction_printed(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(hash.NewKeyed(s), hash.NewXXH64(5)); got != "keyed xxh64" {
+	if got := fmt.Sprint(hash.NewKeyed(s), hash.NewXXH64(5), hash.NewMurmur64A(5)); got != "keyed xxh64 murmur64a" {
 		t.Errorf("functions print as %q", got)
 	}
 }
@@ -299,13 +319,13 @@ func TestParseKind(t *testing.T) {
 			t.Errorf("ParseKind(%q) = %v, %t", k.String(), got, ok)
 		}
 	}
-	for _, word := range []string{"", "Keyed", "xxh", "default", "Kind(3)"} {
+	for _, word := range []string{"", "Keyed", "xxh", "default", "murmur64a", "Kind(4)"} {
 		if got, ok := hash.ParseKind(word); ok {
 			t.Errorf("ParseKind(%q) = %v", word, got)
 		}
 	}
-	if !hash.Default.Valid() || hash.Kind(3).Valid() {
-		t.Error("the default is not valid, or kind 3 is")
+	if !hash.Default.Valid() || !hash.Murmur64A.Valid() || hash.Kind(4).Valid() {
+		t.Error("the default or MurmurHash64A is not valid, or kind 4 is")
 	}
 }
 
@@ -325,7 +345,7 @@ func TestNewSecret(t *testing.T) {
 
 func TestFunction_Sum_allocs(t *testing.T) {
 	b, s := []byte(golden(3000)), golden(50)
-	for _, f := range []hash.Function{hash.NewKeyed(secretAt(1)), hash.NewXXH64(1)} {
+	for _, f := range []hash.Function{hash.NewKeyed(secretAt(1)), hash.NewXXH64(1), hash.NewMurmur64A(1)} {
 		if n := testing.AllocsPerRun(100, func() {
 			sink += f.Sum(b) + f.Sum(b[:20]) + f.SumString(s) + f.SumUint64(5)
 		}); n != 0 {

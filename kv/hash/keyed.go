@@ -94,6 +94,9 @@ func forget(s Secret) {
 func (f Function) Sum(b []byte) uint64 {
 	t := f.table
 	if t == nil {
+		if f.murmur {
+			return murmur64A(b, f.seed)
+		}
 		return probe.Sum64Seed(b, f.seed)
 	}
 	var v, w uint64

@@ -63,6 +63,8 @@ var mutations = slices.Concat(
 	memory,
 	hash,
 	filters,
+	flatCuckoo,
+	ofLoading,
 	shell,
 	guards,
 	users,

@@ -1,0 +1,147 @@
+package cuckooext
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
+)
+
+// dumpHeader begins the dump of a filter with the compatible layout, as RedisBloom's CF.SCANDUMP gives it. All fields are
+// little-endian:
+//
+//	offset  size  field
+//	0       8     items: slots that are taken
+//	8       8     buckets of the oldest layer
+//	16      8     deletes since the last compaction
+//	24      8     layers
+//	32      2     bucket size
+//	34      2     max iterations
+//	36      2     expansion, 0 for a filter that does not grow
+//
+// The arrays of the layers follow, the oldest first.
+type dumpHeader struct {
+	items, buckets, deletes, layers      uint64
+	bucketSize, maxIterations, expansion uint16
+}
+
+func (h dumpHeader) append(dst []byte) []byte {
+	for _, v := range []uint64{h.items, h.buckets, h.deletes, h.layers} {
+		dst = binary.LittleEndian.AppendUint64(dst, v)
+	}
+	for _, v := range []uint16{h.bucketSize, h.maxIterations, h.expansion} {
+		dst = binary.LittleEndian.AppendUint16(dst, v)
+	}
+	return dst
+}
+
+// dumpHeader returns the header of the filter's dump.
+func (f *filter) dumpHeader(r kv.Reader) dumpHeader {
+	oldest := &f.layers[len(f.layers)-1]
+	h := dumpHeader{
+		buckets: oldest.buckets, deletes: r.Counter(oldest.table, deletesCounter), layers: uint64(len(f.layers)),
+		bucketSize: uint16(oldest.bucketSize), maxIterations: uint16(oldest.maxIterations), expansion: uint16(f.chain.Params.Expansion),
+	}
+	for i := range f.layers {
+		h.items += r.Counter(f.layers[i].table, entriesCounter)
+	}
+	return h
+}
+
+// maxDumpChunk is the most bytes of a chunk of a dump.
+const maxDumpChunk = 16 << 20
+
+// dumpChunk returns the chunk of a dump that begins at an offset of the arrays, and the offset of the next; nil behind
+// the end. In a layer of at most maxDumpChunk bytes a chunk is the whole layer, wherever in it the offset is: RedisBloom
+// does that.
+func (f *filter) dumpChunk(r kv.Reader, offset uint64) (chunk []byte, next uint64, err error) {
+	start := offset
+	for i := len(f.layers) - 1; i >= 0; i-- {
+		l := &f.layers[i]
+		if start >= l.capacity {
+			start -= l.capacity
+			continue
+		}
+		end := min(start+maxDumpChunk, l.capacity)
+		if l.capacity <= maxDumpChunk {
+			start, end = 0, l.capacity
+		}
+		chunk, err = f.array(r, l, start, end)
+		return chunk, offset + end - start, err
+	}
+	return nil, 0, nil
+}
+
+// array returns the slots from at to end-1 of a layer.
+func (f *filter) array(r kv.Reader, l *layer, at, end uint64) ([]byte, error) {
+	b := make([]byte, 0, end-at)
+	for at < end {
+		p := spanAt(at, end)
+		first, err := r.Load(f.object, l.table, p.blk)
+		if err != nil {
+			return nil, err
+		}
+		words := l.table.Words(first)
+		for slot := p.from; slot < p.to; slot++ {
+			b = append(b, slotOf(words, slot))
+		}
+		at += p.slots()
+	}
+	return b, nil
+}
+
+// steady runs a lookup of many blocks, all as of one commit.
+func (f *Filter) steady(look func(kv.Reader, *filter) error) error {
+	read := f.h.Read
+	if f.h.Tx == nil {
+		read = func(look func(kv.Reader) error) error { return f.h.DB.ReadWith(kv.ReadOptions{Long: true}, look) }
+	}
+	return read(func(r kv.Reader) error {
+		c, err := f.h.Find(r)
+		if err != nil {
+			return err
+		}
+		return look(r, c)
+	})
+}
+
+var (
+	errPosition = reply.Error("Invalid position")
+
+	errNative = errors.New("the filter is not in RedisBloom's layout (cf-layout compatible): kvshell export and import move it")
+)
+
+func scanDump(c *module.Call) reply.Reply {
+	iter, ok := text.ParseInt(c.Args[1])
+	if !ok || iter < 0 {
+		return errPosition
+	}
+	var chunk []byte
+	next := int64(0)
+	err := handleOf(c).steady(func(r kv.Reader, f *filter) (err error) {
+		if !f.compatible {
+			return errNative
+		}
+		h := f.dumpHeader(r)
+		switch {
+		case h.items == 0:
+		case iter == 0:
+			chunk, next = h.append(nil), 1
+		default:
+			var end uint64
+			chunk, end, err = f.dumpChunk(r, uint64(iter-1))
+			next = int64(end) + 1
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return errorReply(err)
+	case chunk == nil:
+		return reply.Array(reply.Int(0), reply.Nil)
+	}
+	return reply.Array(reply.Int(next), reply.Bulk(chunk))
+}

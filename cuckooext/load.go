@@ -1,0 +1,192 @@
+package cuckooext
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+const dumpHeaderLen = 38
+
+// decodeDumpHeader decodes a header of dumpHeaderLen bytes, which may hold anything.
+func decodeDumpHeader(b []byte) dumpHeader {
+	wide := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
+	short := func(at int) uint16 { return binary.LittleEndian.Uint16(b[at:]) }
+	return dumpHeader{
+		items: wide(0), buckets: wide(8), deletes: wide(16), layers: wide(24),
+		bucketSize: short(32), maxIterations: short(34), expansion: short(36),
+	}
+}
+
+var errDumpHeader = errors.New("cuckooext: header of a dump is out of range")
+
+// spec returns what is stored for the filter of a dump.
+func (h dumpHeader) spec() (kv.Spec, error) {
+	none := kv.Spec{}
+	pow2 := func(n uint64) bool { return n&(n-1) == 0 }
+	switch {
+	case h.bucketSize < 1 || h.bucketSize > maxBucketSize, h.maxIterations < 1,
+		h.buckets < 1 || !pow2(h.buckets), h.layers < 1 || h.layers > format.MaxLayers,
+		h.expansion > scalableext.MaxExpansion || !pow2(uint64(h.expansion)), h.expansion == 0 && h.layers > 1:
+		return none, errDumpHeader
+	}
+	g, err := newGeometry(compatibleFamily, int(h.bucketSize))
+	if err != nil {
+		return none, err
+	}
+	s := kv.Spec{Type: cuckooType, Family: compatibleFamily}
+	buckets := h.buckets
+	for range h.layers {
+		if high, slots := bits.Mul64(buckets, uint64(h.bucketSize)); high > 0 || slots >= slotsLimit {
+			return none, errDumpHeader
+		}
+		l := compatibleSpec(int(h.bucketSize), int(h.maxIterations), buckets)
+		l.Number = uint64(len(s.Layers))
+		s.Layers = append(s.Layers, l)
+		buckets *= uint64(h.expansion)
+	}
+	s.Params = scalableext.Params{
+		Capacity: h.buckets * uint64(h.bucketSize), ErrorRate: g.compatibleRate(uint32(h.expansion)), Expansion: uint32(h.expansion),
+		Hash: compatibleHash(),
+	}.Append(nil)
+	return s, nil
+}
+
+// loading says how the slots of a dump become a filter.
+var loading = scalableext.Loading[filter]{
+	Check: func(f *filter) error {
+		if !f.compatible {
+			return errNative
+		}
+		return nil
+	},
+	Bytes: func(f *filter, i int) uint64 {
+		if i >= len(f.layers) {
+			return 0
+		}
+		return f.layers[len(f.layers)-1-i].capacity
+	},
+	Put: putSlots, PutWhole: sameSlots,
+}
+
+// putSlots stages slots of a layer, and counts the entries among them.
+func putSlots(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
+	l := &f.layers[len(f.layers)-1-i]
+	entries := w.Counter(l.table, entriesCounter)
+	var changed []block.Slot
+	for end := at + uint64(len(data)); at < end; {
+		p := spanAt(at, end)
+		first, err := w.Load(f.object, l.table, p.blk)
+		if err != nil {
+			return err
+		}
+		words := l.table.Words(first)
+		changed = changed[:0]
+		for slot := p.from; slot < p.to; slot++ {
+			was, is := slotOf(words, slot), data[slot-p.from]
+			if was == is {
+				continue
+			}
+			changed = append(changed, block.Slot{Index: uint16(slot), Value: uint32(is)})
+			switch {
+			case was == 0:
+				entries++
+			case is == 0:
+				entries--
+			}
+		}
+		if len(changed) > 0 {
+			if err := w.SetSlots(f.object, l.table, p.blk, changed); err != nil {
+				return err
+			}
+		}
+		at, data = at+p.slots(), data[p.slots():]
+	}
+	w.SetCounter(l.table, entriesCounter, entries)
+	return nil
+}
+
+// sameSlots returns ErrChunk unless the slots of a layer have these values. Slots of a complete filter are not overwritten:
+// items could get lost. But a client that repeats what it has sent last is told that it is there.
+func sameSlots(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
+	l := &f.layers[len(f.layers)-1-i]
+	for end := at + uint64(len(data)); at < end; {
+		p := spanAt(at, end)
+		first, err := w.Load(f.object, l.table, p.blk)
+		if err != nil {
+			return err
+		}
+		words := l.table.Words(first)
+		for slot := p.from; slot < p.to; slot++ {
+			if slotOf(words, slot) != data[slot-p.from] {
+				return scalableext.ErrChunk
+			}
+		}
+		at, data = at+p.slots(), data[p.slots():]
+	}
+	return nil
+}
+
+func loadChunk(c *module.Call) reply.Reply {
+	iter, ok := text.ParseInt(c.Args[1])
+	if !ok || iter == 0 {
+		return errPosition
+	}
+	f, data := handleOf(c), c.Args[2]
+	var err error
+	if iter == 1 {
+		err = f.beginLoad(data)
+	} else {
+		err = f.loadSlots(iter, data)
+	}
+	switch {
+	case err == nil:
+		return reply.OK
+	case errors.Is(err, errHeaderLength):
+		return reply.Error("Invalid header")
+	case errors.Is(err, errDumpHeader), iter == 1 && errors.Is(err, kv.ErrTooLarge):
+		return reply.Error("Couldn't create filter!")
+	case errors.Is(err, scalableext.ErrBadData), errors.Is(err, scalableext.ErrOffset), errors.Is(err, scalableext.ErrChunk),
+		errors.Is(err, scalableext.ErrGaps):
+		return reply.Error("Couldn't load chunk!")
+	}
+	return errorReply(err)
+}
+
+var errHeaderLength = errors.New("cuckooext: header of a dump has another length")
+
+// loadSlots takes data of a dump.
+func (f *Filter) loadSlots(iter int64, data []byte) error {
+	if len(data) == 0 { // RedisBloom refuses it, if there is a filter
+		iter = 0
+	}
+	return loading.Load(f.h, f.level, iter, data)
+}
+
+// beginLoad makes a half-loaded filter of a header.
+func (f *Filter) beginLoad(header []byte) error {
+	var h dumpHeader
+	spec := func(*kv.DB) (kv.Spec, error) {
+		if len(header) != dumpHeaderLen {
+			return kv.Spec{}, errHeaderLength
+		}
+		h = decodeDumpHeader(header)
+		return h.spec()
+	}
+	return f.h.BeginLoad(f.level, spec, func(w *kv.Writer, c *filter) error {
+		w.SetCounter(c.layers[len(c.layers)-1].table, deletesCounter, h.deletes)
+		return nil
+	})
+}
+
+// loadExample loads the header of a filter of 4 slots, and then the slots.
+const loadExample = `CF.LOADCHUNK sessions 1 "\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x14\x00\x01\x00"
+CF.LOADCHUNK sessions 5 "\x00\x07\x00\x00"`

@@ -34,6 +34,8 @@ const rootHelp = `kvshell runs commands of a store of filters in a directory, or
   kvshell -d DIR compact            makes the store as small as it gets
   kvshell -d DIR backup TARGET      makes a second store, or with - an archive; restore FILE DIR is the way back
   kvshell -d DIR export KEY FILE    writes a filter, bitmap or string to a file; import KEY FILE is the way back
+  kvshell -d DIR import-rdb FILE    copies strings and filters of a dump.rdb of Redis; pull --from redis://HOST
+                                    copies from a running one, push --to redis://HOST to it
   kvshell info FILE                 tells what such a file has, and whether it is whole; FILE has a dot or a slash in
                                     its name, or is -: with another word, or none, info is the command INFO
   kvshell -d DIR bench              measures adds and lookups on this machine and disk

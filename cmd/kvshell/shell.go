@@ -20,6 +20,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // dirVariable names the store's directory when -d does not.
@@ -39,6 +40,7 @@ type shell struct {
 	cache          cliflags.Bytes
 	stringCache    cliflags.Bytes
 	maxFilterBytes cliflags.Bytes
+	cuckooLayout   layout
 	seed           uint64
 	readOnly       bool
 	show           format
@@ -117,6 +119,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags.Var(&sh.cache, "cache", "memory for the store's blocks, such as 64MiB (default 256MiB)")
 	flags.Var(&sh.stringCache, "string-cache", "memory for strings and their keys, besides --cache (default a quarter of it)")
 	flags.Var(&sh.maxFilterBytes, "max-filter-bytes", "the most `BYTES` of one filter, such as 1TiB (default 64GiB)")
+	flags.Var(&sh.cuckooLayout, cuckooLayoutFlag, "layout of cuckoo filters that commands make: native or compatible, which is RedisBloom's")
 	flags.Uint64Var(&sh.seed, "seed", 0, "hash seed `N` of filters made by this run, for reproducible ones (default the store's own, random)")
 	flags.BoolVar(&sh.readOnly, "read-only", false, "change nothing in DIR, beside other readers; writes are refused")
 	flags.BoolP("help", "?", false, "this help")
@@ -146,7 +149,7 @@ func (sh *shell) ownCommands() []*cobra.Command {
 	return []*cobra.Command{
 		sh.dedupCommand(), sh.loadCommand(), sh.statsCommand(), sh.planCommand(), sh.checkCommand(), sh.compactCommand(),
 		sh.backupCommand(), sh.restoreCommand(), sh.exportCommand(), sh.importCommand(),
-		sh.salvageCommand(),
+		sh.salvageCommand(), sh.importRDBCommand(), sh.pullCommand(), sh.pushCommand(),
 		sh.benchCommand(), sh.versionCommand(),
 	}
 }
@@ -171,7 +174,7 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
-	for _, name := range []string{"sync", "cache", "string-cache", "max-filter-bytes", "seed", "read-only"} {
+	for _, name := range []string{"sync", "cache", "string-cache", "max-filter-bytes", cuckooLayoutFlag, "seed", "read-only"} {
 		if flags.Changed(name) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}
@@ -223,6 +226,25 @@ func exactArgs(n int) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// cuckooLayoutFlag is the name of a flag and of its setting.
+const cuckooLayoutFlag = "cf-layout"
+
+// layout is the flag for a setting of the layout of filters.
+type layout scalableext.Layout
+
+func (l *layout) String() string { return scalableext.Layout(*l).String() }
+
+func (l *layout) Type() string { return "LAYOUT" }
+
+func (l *layout) Set(word string) error {
+	parsed, ok := scalableext.ParseLayout(strings.ToLower(word))
+	if !ok {
+		return errors.New("must be native or compatible")
+	}
+	*l = layout(parsed)
+	return nil
 }
 
 // durability is the flag --sync.

@@ -148,7 +148,14 @@ func (sh *shell) open(dir string, mustExist bool) (*kv.DB, error) {
 func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options)) (*kv.DB, error) {
 	o := sh.options(dir, mustExist)
 	change(o)
-	return kv.Open(dir, o)
+	db, err := kv.Open(dir, o)
+	if err != nil || sh.cuckooLayout == 0 {
+		return db, err
+	}
+	if err := module.Of(db).SetSetting(cuckooLayoutFlag, sh.cuckooLayout.String()); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
 }
 
 // options returns the options that the flags ask for.

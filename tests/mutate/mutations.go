@@ -58,6 +58,8 @@ var mutations = slices.Concat(
 	hot,
 	backups,
 	portables,
+	rdbs,
+	transfers,
 	damage,
 	bitmaps,
 	memory,

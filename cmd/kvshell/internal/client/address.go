@@ -166,6 +166,22 @@ func (f *Flags) Address() (*Address, error) {
 	return a, err
 }
 
+// AddressOf returns the server that a URI names, which is the value of a flag. ShowsPassword reports whether the URI has
+// a password.
+func AddressOf(flag, uri string) (a *Address, showsPassword bool, err error) {
+	var f Flags
+	f.Register(pflag.NewFlagSet(flag, pflag.ContinueOnError))
+	f.uri = uri
+	if uri == "" {
+		return nil, false, exit.Usagef("%s: give the server, as %s", flag, uriForm)
+	}
+	if a, err = f.Address(); err != nil {
+		text, _ := strings.CutPrefix(err.Error(), "-u: ")
+		return nil, false, exit.WithCode(exit.Code(err), fmt.Errorf("%s: %s", flag, text))
+	}
+	return a, f.ShowsPassword(), nil
+}
+
 // check returns an error for flags that do not go together.
 func (f *Flags) check(encrypted bool) error {
 	exclude := func(first string, others ...string) error {

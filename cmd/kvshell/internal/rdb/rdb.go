@@ -1,0 +1,371 @@
+// Package rdb reads what a Redis stores: the keys of an RDB file, or one value as DUMP returns it. Of the values it
+// reads strings, and RedisBloom's Bloom and cuckoo filters. All others are passed over.
+//
+// # Terminology
+//
+//	opcode   the byte before each part of a file: above 240 for what is no key, below that the type of a value
+//	length   a number in 1, 2, 5 or 9 bytes
+//	string   a length and bytes; or a number of up to 32 bits; or bytes that are compressed by LZF
+//	array    the bits of a Bloom filter's sub-filter, or the slots of a cuckoo filter's
+//
+// # Files from anywhere
+//
+// A file may have any bytes. Nothing in memory is larger than what was read of the file, but for what LZF has
+// compressed: that may be 88 times as long. Arrays are never in memory as a whole.
+//
+// # Where the format is described
+//
+// The opcodes, types and lengths are those of src/rdb.h in Redis 7.4 and in Valkey. What a value has is in the function
+// rdbLoadObject of src/rdb.c there. What a filter has is in the functions BFRdbSave and CFRdbSave of RedisBloom's
+// src/rebloom.c.
+package rdb
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc64"
+	"io"
+	"strconv"
+)
+
+// ErrDamaged is in the error about a file that is no RDB file, is cut, or was changed.
+var ErrDamaged = errors.New("damaged RDB")
+
+// ErrUnsupported is in the error about a file that a newer server has written.
+var ErrUnsupported = errors.New("unsupported RDB")
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
+}
+
+// The versions of files.
+const (
+	magic       = "REDIS"
+	magicValkey = "VALKEY"
+	minVersion  = 1
+	MaxVersion  = 12 // of Redis 7.4 to 8.2
+	firstSummed = 5  // files from this version on end in a checksum
+	dumpFooter  = 2 + 8
+)
+
+// MaxString is the length of the longest string that String and Next return. A Redis has no longer ones.
+const MaxString = 512 << 20
+
+// The opcodes of parts that are no keys.
+const (
+	opSlotInfo       = 244
+	opFunction       = 245
+	opFunctionOld    = 246
+	opModuleAux      = 247
+	opIdle           = 248
+	opFrequency      = 249
+	opAux            = 250
+	opResize         = 251
+	opExpireMillis   = 252
+	opExpireSeconds  = 253
+	opSelectDatabase = 254
+	opEnd            = 255
+)
+
+// jones is the polynomial of the checksum. Redis computes it without inverting anything: see checksum.
+var jones = crc64.MakeTable(0x95ac9329ac4bc9b5)
+
+// checksum adds p to the checksum of what comes before it.
+func checksum(sum uint64, p []byte) uint64 { return ^crc64.Update(^sum, jones, p) }
+
+// Reader reads a file from the beginning to the end.
+type Reader struct {
+	in       *bufio.Reader
+	version  int
+	offset   int64 // of the next byte
+	sum      uint64
+	database uint64
+	key      Key
+	unread   bool // nothing was read yet of the value of key
+}
+
+// Key is a key, and what is known of its value before that is read.
+type Key struct {
+	Database uint64
+	Name     []byte
+	Expires  bool
+	ExpireAt int64 // if Expires, the time in milliseconds since 1970
+
+	// Type is the word that TYPE answers: string, list, or for a module's value the name of the module's type, such as
+	// MBbloom--.
+	Type string
+
+	kind    byte // the opcode
+	version int  // of a module's value
+}
+
+// NewReader returns a reader of a file. It reads the file's first bytes.
+func NewReader(r io.Reader) (*Reader, error) {
+	f := newReader(r)
+	head := make([]byte, len(magic)+4)
+	if err := f.read(head); errors.Is(err, ErrDamaged) {
+		return nil, damaged("it is shorter than the first words of an RDB file")
+	} else if err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(head, []byte(magicValkey)) {
+		return nil, fmt.Errorf("%w: the file is of Valkey 9 or newer", ErrUnsupported)
+	}
+	version, err := strconv.ParseUint(string(head[len(magic):]), 10, 16)
+	if !bytes.HasPrefix(head, []byte(magic)) || err != nil || version < minVersion {
+		return nil, damaged("no RDB file begins with %q", head)
+	}
+	if version > MaxVersion {
+		return nil, fmt.Errorf("%w: the file is of version %d, the newest known is %d", ErrUnsupported, version, MaxVersion)
+	}
+	f.version = int(version)
+	return f, nil
+}
+
+func newReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(r, 1<<16)} }
+
+// OpenDump returns a reader that has read the key of a value that DUMP has returned, and the key. It has no name.
+func OpenDump(dump []byte) (*Reader, Key, error) {
+	if len(dump) < 1+dumpFooter {
+		return nil, Key{}, damaged("a dump of %d bytes", len(dump))
+	}
+	body, footer := dump[:len(dump)-8], dump[len(dump)-8:]
+	if sum := binary.LittleEndian.Uint64(footer); sum != 0 && sum != checksum(0, body) {
+		return nil, Key{}, damaged("the checksum of the dump is wrong")
+	}
+	body, footer = body[:len(body)-2], body[len(body)-2:]
+	f := newReader(bytes.NewReader(body))
+	f.version = int(binary.LittleEndian.Uint16(footer))
+	if f.version > MaxVersion {
+		return nil, Key{}, fmt.Errorf("%w: the dump is of version %d, the newest known is %d", ErrUnsupported, f.version, MaxVersion)
+	}
+	kind, err := f.byte()
+	if err == nil {
+		err = f.begin(Key{kind: kind})
+	}
+	return f, f.key, err
+}
+
+// Version returns the version of the file.
+func (r *Reader) Version() int { return r.version }
+
+// Offset returns how many bytes were read.
+func (r *Reader) Offset() int64 { return r.offset }
+
+// Next returns the next key. What was not read of the last one's value is passed over. The error is io.EOF at the end
+// of the file, when the checksum was right.
+func (r *Reader) Next() (Key, error) {
+	if err := r.pass(); err != nil {
+		return Key{}, err
+	}
+	var key Key
+	for {
+		op, err := r.byte()
+		if err != nil {
+			return Key{}, err
+		}
+		switch op {
+		case opEnd:
+			return Key{}, r.end()
+		case opExpireMillis, opExpireSeconds:
+			key.Expires = true
+			key.ExpireAt, err = r.expiry(op)
+		default:
+			if op < opSlotInfo {
+				if key.Name, err = r.string(); err != nil {
+					return Key{}, err
+				}
+				key.kind, key.Database = op, r.database
+				err = r.begin(key)
+				return r.key, err
+			}
+			err = r.part(op)
+		}
+		if err != nil {
+			return Key{}, err
+		}
+	}
+}
+
+// begin begins the value of a key: it reads what tells the type.
+func (r *Reader) begin(key Key) (err error) {
+	if key.kind == typeModule2 {
+		id, err := r.length()
+		if err != nil {
+			return err
+		}
+		key.Type, key.version = moduleType(id)
+	} else if key.Type, err = typeName(key.kind); err != nil {
+		return err
+	}
+	r.key, r.unread = key, true
+	return nil
+}
+
+// moduleType returns the name of a module's type, and the version of its values: 9 characters of 6 bits, and 10 bits.
+func moduleType(id uint64) (name string, version int) {
+	const characters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	for shift := 58; shift >= 10; shift -= 6 {
+		name += string(characters[id>>shift&63])
+	}
+	return name, int(id & 1023)
+}
+
+func (r *Reader) expiry(op byte) (millis int64, err error) {
+	if op == opExpireSeconds {
+		var b [4]byte
+		err = r.read(b[:])
+		return 1000 * int64(int32(binary.LittleEndian.Uint32(b[:]))), err
+	}
+	var b [8]byte
+	err = r.read(b[:])
+	return int64(binary.LittleEndian.Uint64(b[:])), err
+}
+
+// part reads a part that is no key.
+func (r *Reader) part(op byte) (err error) {
+	switch op {
+	case opSelectDatabase:
+		r.database, err = r.length()
+		return err
+	case opFrequency:
+		return r.skip(1)
+	case opIdle:
+		return r.lengths(1)
+	case opResize:
+		return r.lengths(2)
+	case opSlotInfo:
+		return r.lengths(3)
+	case opAux:
+		return r.strings(2)
+	case opFunction:
+		return r.strings(1)
+	case opModuleAux:
+		if err := r.lengths(1); err != nil { // the module's type
+			return err
+		}
+		return r.fields()
+	case opFunctionOld:
+		return fmt.Errorf("%w: the file has functions as a release candidate of Redis 7.0 wrote them", ErrUnsupported)
+	}
+	panic("part: no opcode")
+}
+
+// end checks the checksum.
+func (r *Reader) end() error {
+	if r.version < firstSummed {
+		return io.EOF
+	}
+	sum := r.sum
+	var b [8]byte
+	if err := r.read(b[:]); err != nil {
+		return err
+	}
+	if stored := binary.LittleEndian.Uint64(b[:]); stored != 0 && stored != sum { // 0: the server had checksums off
+		return damaged("its checksum is wrong")
+	}
+	return io.EOF
+}
+
+// String returns the value of a key of the type string.
+func (r *Reader) String() ([]byte, error) {
+	r.unread = false
+	return r.string()
+}
+
+// The functions below read bytes, and return ErrDamaged where the file ends.
+
+func (r *Reader) byte() (byte, error) {
+	var b [1]byte
+	err := r.read(b[:])
+	return b[0], err
+}
+
+func (r *Reader) read(p []byte) error {
+	n, err := io.ReadFull(r.in, p)
+	r.took(p[:n])
+	return cut(err)
+}
+
+func (r *Reader) took(p []byte) {
+	r.offset += int64(len(p))
+	r.sum = checksum(r.sum, p)
+}
+
+func cut(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return damaged("it ends in the middle")
+	}
+	return err
+}
+
+func (r *Reader) skip(n uint64) error {
+	for n > 0 {
+		p, err := r.in.Peek(int(min(n, uint64(max(r.in.Buffered(), 1)))))
+		if err != nil {
+			return cut(err)
+		}
+		r.took(p)
+		if _, err := r.in.Discard(len(p)); err != nil {
+			return err
+		}
+		n -= uint64(len(p))
+	}
+	return nil
+}
+
+// number reads a length. If it is special, it is no length, but says how a string is encoded.
+func (r *Reader) number() (n uint64, special bool, err error) {
+	first, err := r.byte()
+	if err != nil {
+		return 0, false, err
+	}
+	var b [8]byte
+	switch {
+	case first < 0x40:
+		return uint64(first), false, nil
+	case first < 0x80:
+		second, err := r.byte()
+		return uint64(first&0x3f)<<8 | uint64(second), false, err
+	case first == 0x80:
+		err = r.read(b[4:])
+	case first == 0x81:
+		err = r.read(b[:])
+	case first >= 0xc0:
+		return uint64(first & 0x3f), true, nil
+	default:
+		return 0, false, damaged("a length begins with %#x", first)
+	}
+	return binary.BigEndian.Uint64(b[:]), false, err
+}
+
+func (r *Reader) length() (uint64, error) {
+	n, special, err := r.number()
+	if err == nil && special {
+		return 0, damaged("a string is where a length must be")
+	}
+	return n, err
+}
+
+// lengths passes over n lengths.
+func (r *Reader) lengths(n uint64) error {
+	for range n {
+		if _, err := r.length(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strings passes over n strings.
+func (r *Reader) strings(n uint64) error {
+	for range n {
+		if err := r.skipString(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
+	"github.com/sievekv/sievekv/module/reply"
+)
+
+// scanCount is how many keys one SCAN asks for.
+const scanCount = 256
+
+// most is how many bytes of strings are in memory at a time, if no string is longer.
+const most = 32 << 20
+
+// Copy copies from one server, or store, to another.
+func Copy(ctx context.Context, from, to Doer, o Options) (Report, error) {
+	r := newRun(to, o)
+	for cursor := "0"; ; {
+		words := command("SCAN", []byte(cursor), []byte("COUNT"), number(scanCount))
+		if o.Match != "" {
+			words = append(words, []byte("MATCH"), []byte(o.Match))
+		}
+		got, err := do(ctx, from, words)
+		if err != nil {
+			return r.report, err
+		}
+		elems := got.Elems()
+		if len(elems) != 2 {
+			return r.report, exit.Refusef("the reply to SCAN is not a cursor and keys")
+		}
+		var keys [][]byte
+		for _, key := range elems[1].Elems() {
+			if !isCopy(key.Bytes()) {
+				keys = append(keys, key.Bytes())
+			}
+		}
+		if err := r.copyKeys(ctx, from, keys); err != nil {
+			return r.report, err
+		}
+		r.show()
+		if cursor = string(elems[0].Bytes()); cursor == "0" {
+			return r.report, nil
+		}
+	}
+}
+
+// about are the replies to a command about each of several keys.
+func about(ctx context.Context, from Doer, name string, keys [][]byte) ([]reply.Reply, error) {
+	var commands [][][]byte
+	for _, key := range keys {
+		commands = append(commands, command(name, key))
+	}
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	replies, err := doAll(ctx, from, commands)
+	for i, r := range replies {
+		if err == nil && name != "GET" && name != "STRLEN" { // these fail if another value has come meanwhile
+			err = replyError(commands[i], r)
+		}
+	}
+	return replies, err
+}
+
+// copyKeys copies the values of some keys.
+func (r *run) copyKeys(ctx context.Context, from Doer, keys [][]byte) error {
+	r.report.seenKeys += len(keys)
+	types, err := about(ctx, from, "TYPE", keys)
+	if err != nil {
+		return err
+	}
+	lives, err := about(ctx, from, "PTTL", keys)
+	if err != nil {
+		return err
+	}
+	now := r.Now()
+	var texts []item
+	for n, key := range keys {
+		i := item{key: key}
+		if life := lives[n].Int(); life >= 0 {
+			i.expires = now.Add(time.Duration(life) * time.Millisecond)
+		}
+		name := string(types[n].Bytes())
+		switch {
+		case name == "none" || lives[n].Int() == -2: // gone
+			continue
+		case name != "string" && words(name) == "":
+			r.report.Others[name]++
+			continue
+		case r.DryRun:
+			if err := r.list(name, key, ""); err != nil {
+				return err
+			}
+			continue
+		case name == "string":
+			texts = append(texts, i)
+			continue
+		}
+		i.filter = &serverFilter{from: from, key: key, name: words(name)}
+		if err := r.putFilter(ctx, i); err != nil {
+			return err
+		}
+		r.show()
+	}
+	return r.copyStrings(ctx, from, texts)
+}
+
+// copyStrings copies strings, as many at a time as most allows.
+func (r *run) copyStrings(ctx context.Context, from Doer, items []item) error {
+	var keys [][]byte
+	for _, i := range items {
+		keys = append(keys, i.key)
+	}
+	lengths, err := about(ctx, from, "STRLEN", keys)
+	if err != nil {
+		return err
+	}
+	for begin := 0; begin < len(items); {
+		end, total := begin, int64(0)
+		for end < len(items) && (end == begin || total+lengths[end].Int() <= most) {
+			total += lengths[end].Int()
+			end++
+		}
+		values, err := about(ctx, from, "GET", keys[begin:end])
+		if err != nil {
+			return err
+		}
+		var part []item
+		for n, value := range values {
+			if !value.IsError() && !isNone(value) {
+				items[begin+n].value = value.Bytes()
+				part = append(part, items[begin+n])
+			}
+		}
+		if err := r.putStrings(ctx, part); err != nil {
+			return err
+		}
+		begin = end
+	}
+	return nil
+}
+
+// serverFilter is a filter on a server, or in a store.
+type serverFilter struct {
+	from   Doer
+	key    []byte
+	name   string // BF or CF
+	header []byte // that chunks gave
+	dump   []byte // what DUMP has returned, if SCANDUMP is not allowed
+}
+
+func (f *serverFilter) words() string { return f.name }
+
+// scan answers SCANDUMP.
+func (f *serverFilter) scan(ctx context.Context, iter int64) (c rdb.Chunk, err error) {
+	got, err := do(ctx, f.from, command(f.name+".SCANDUMP", f.key, number(iter)))
+	if err != nil {
+		return c, err
+	}
+	elems := got.Elems()
+	if len(elems) != 2 {
+		return c, &filterError{f.name + ".SCANDUMP: the reply is not a number and bytes"}
+	}
+	return rdb.Chunk{Iter: elems[0].Int(), Data: elems[1].Bytes()}, nil
+}
+
+func (f *serverFilter) chunks(ctx context.Context, give func(rdb.Chunk) error) error {
+	c, err := f.scan(ctx, 0)
+	switch {
+	case isRefusal(err):
+		return f.dumped(ctx, err, give)
+	case err != nil:
+		return err
+	case c.Iter == 0:
+		return f.empty(ctx, give)
+	}
+	f.header = bytes.Clone(c.Data)
+	for c.Iter != 0 {
+		if err := give(c); err != nil {
+			return err
+		}
+		next, err := f.scan(ctx, c.Iter)
+		if err != nil {
+			return err
+		}
+		if next.Iter != 0 && next.Iter <= c.Iter {
+			return &filterError{f.name + ".SCANDUMP goes in circles"}
+		}
+		c = next
+	}
+	return nil
+}
+
+// dumped gives the chunks of what DUMP returns. Refused is why SCANDUMP is not used.
+func (f *serverFilter) dumped(ctx context.Context, refused error, give func(rdb.Chunk) error) error {
+	got, err := do(ctx, f.from, command("DUMP", f.key))
+	if err != nil {
+		if isRefusal(err) {
+			return refused
+		}
+		return err
+	}
+	f.dump = got.Bytes()
+	r, key, err := rdb.OpenDump(f.dump)
+	if err == nil && !key.IsFilter() {
+		err = errors.New("it is of another version")
+	}
+	var parsed *rdb.Filter
+	if err == nil {
+		parsed, err = r.Filter()
+	}
+	if err != nil {
+		return &filterError{"DUMP: " + err.Error()}
+	}
+	return (&fileFilter{parsed, bytes.NewReader(f.dump)}).chunks(ctx, give)
+}
+
+// empty gives the chunks of a cuckoo filter without items, for which CF.SCANDUMP has none.
+func (f *serverFilter) empty(ctx context.Context, give func(rdb.Chunk) error) error {
+	got, err := do(ctx, f.from, command(f.name+".INFO", f.key))
+	if err != nil {
+		return err
+	}
+	info := map[string]uint64{}
+	elems := got.Elems()
+	for n := 0; n+1 < len(elems); n += 2 {
+		info[string(elems[n].Bytes())] = uint64(elems[n+1].Int())
+	}
+	buckets, filters := info["Number of buckets"], info["Number of filters"]
+	size, expansion := info["Bucket size"], info["Expansion rate"]
+	if f.name != "CF" || buckets == 0 || size == 0 || filters == 0 {
+		return &filterError{f.name + ".SCANDUMP has nothing"}
+	}
+	le := binary.LittleEndian
+	var h []byte
+	for _, n := range []uint64{info["Number of items inserted"], buckets, info["Number of items deleted"], filters} {
+		h = le.AppendUint64(h, n)
+	}
+	for _, n := range []uint64{size, info["Max iterations"], expansion} {
+		h = le.AppendUint16(h, uint16(n))
+	}
+	f.header = nil
+	if err := give(rdb.Chunk{Iter: 1, Data: h}); err != nil {
+		return err
+	}
+	iter := int64(1)
+	for range filters {
+		for left := buckets * size; left > 0; {
+			zeros := make([]byte, min(left, chunkSize))
+			iter += int64(len(zeros))
+			if err := give(rdb.Chunk{Iter: iter, Data: zeros}); err != nil {
+				return err
+			}
+			left -= uint64(len(zeros))
+		}
+		buckets *= expansion
+	}
+	return nil
+}
+
+// changed reports whether the header has changed since chunks, which counts what was added and deleted. A DUMP is of
+// one moment.
+func (f *serverFilter) changed(ctx context.Context) (bool, error) {
+	if f.dump != nil {
+		return false, nil
+	}
+	c, err := f.scan(ctx, 0)
+	return !bytes.Equal(c.Data, f.header), err
+}

@@ -1,0 +1,334 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"strconv"
+	"time"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
+	"github.com/sievekv/sievekv/module/reply"
+)
+
+// attempts is how often a filter is copied that changes meanwhile.
+const attempts = 3
+
+// sameExpiry is how far apart two times may be at which a key expires.
+const sameExpiry = time.Second
+
+// putStrings copies strings.
+func (r *run) putStrings(ctx context.Context, items []item) error {
+	var left []item
+	var sets [][][]byte
+	for _, i := range items {
+		words, ok := r.set(i)
+		if !ok {
+			r.report.Expired++
+			continue
+		}
+		left, sets = append(left, i), append(sets, append(words, []byte("NX")))
+	}
+	if len(sets) == 0 {
+		return nil
+	}
+	replies, err := doAll(ctx, r.to, sets)
+	if err != nil {
+		return err
+	}
+	for n, answer := range replies {
+		if err := replyError(sets[n], answer); err != nil {
+			return err
+		}
+		if !isNone(answer) {
+			r.report.Strings++
+		} else if err := r.existing(ctx, left[n]); err != nil {
+			return err
+		}
+	}
+	r.Step("strings")
+	return nil
+}
+
+// set returns the SET of a string, unless it has expired.
+func (r *run) set(i item) (words [][]byte, ok bool) {
+	words = command("SET", r.target(i.key), i.value)
+	life, ok := r.life(i)
+	if ok && life > 0 {
+		words = append(words, []byte("PX"), number(life.Milliseconds()))
+	}
+	return words, ok
+}
+
+// life returns how long a key still lives, 0 for ever. It is not ok if the key has expired.
+func (r *run) life(i item) (life time.Duration, ok bool) {
+	if i.expires.IsZero() {
+		return 0, true
+	}
+	life = i.expires.Sub(r.Now())
+	return life, life >= time.Millisecond
+}
+
+func number(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
+
+// existing deals with a string whose key exists at the target.
+func (r *run) existing(ctx context.Context, i item) error {
+	got, err := do(ctx, r.to, command("GET", r.target(i.key)))
+	if err != nil && !isRefusal(err) {
+		return err
+	}
+	if err == nil && !isNone(got) && bytes.Equal(got.Bytes(), i.value) {
+		return r.unchanged(ctx, i)
+	}
+	if replace, err := r.conflict(i); !replace {
+		return err
+	}
+	words, ok := r.set(i)
+	if !ok {
+		r.report.Expired++
+		return nil
+	}
+	if _, err := do(ctx, r.to, words); err != nil {
+		return err
+	}
+	r.report.Strings++
+	return nil
+}
+
+// conflict reports whether the value at the target is to be replaced.
+func (r *run) conflict(i item) (replace bool, err error) {
+	switch r.OnConflict {
+	case Replace:
+		return true, nil
+	case Skip:
+		r.report.Skipped++
+		return false, nil
+	}
+	return false, exit.Refusef("%s exists with another value: nothing more is copied; --on-conflict skip or replace goes on",
+		cmdline.Quoted(r.target(i.key)))
+}
+
+// unchanged sees to the expiry of a key whose value is equal already.
+func (r *run) unchanged(ctx context.Context, i item) error {
+	r.report.Unchanged++
+	got, err := do(ctx, r.to, command("PTTL", r.target(i.key)))
+	if err != nil {
+		return err
+	}
+	life, ok := r.life(i)
+	has := time.Duration(got.Int()) * time.Millisecond
+	switch {
+	case !ok || got.Int() == -2:
+		return nil
+	case life == 0 && got.Int() == -1, life > 0 && got.Int() >= 0 && (life-has).Abs() <= sameExpiry:
+		return nil
+	}
+	return r.expire(ctx, r.target(i.key), life)
+}
+
+func (r *run) expire(ctx context.Context, key []byte, life time.Duration) error {
+	words := command("PERSIST", key)
+	if life > 0 {
+		words = command("PEXPIRE", key, number(life.Milliseconds()))
+	}
+	_, err := do(ctx, r.to, words)
+	return err
+}
+
+// putFilter copies a filter. What concerns this filter alone is no error, but is reported.
+func (r *run) putFilter(ctx context.Context, i item) error {
+	err := r.tryFilter(ctx, i)
+	var failed *filterError
+	if isRefusal(err) {
+		failed = &filterError{err.Error()}
+	}
+	if failed == nil && !errors.As(err, &failed) {
+		return err
+	}
+	r.report.Failed = append(r.report.Failed, cmdline.Quoted(i.key)+": "+failed.text)
+	_, err = do(ctx, r.to, command("DEL", r.target(append(bytes.Clone(i.key), Suffix...))))
+	return err
+}
+
+// filterError is why a filter is not copied.
+type filterError struct{ text string }
+
+func (e *filterError) Error() string { return e.text }
+
+func (r *run) tryFilter(ctx context.Context, i item) error {
+	if _, ok := r.life(i); !ok {
+		r.report.Expired++
+		return nil
+	}
+	key := r.target(i.key)
+	got, err := do(ctx, r.to, command("TYPE", key))
+	if err != nil {
+		return err
+	}
+	missing := string(got.Bytes()) == "none"
+	if !missing {
+		equal := false
+		if words(string(got.Bytes())) == i.filter.words() {
+			if equal, err = r.equal(ctx, i); err != nil {
+				return err
+			}
+		}
+		if equal {
+			return r.unchanged(ctx, i)
+		}
+		if replace, err := r.conflict(i); !replace {
+			return err
+		}
+	}
+	beside := append(bytes.Clone(key), Suffix...)
+	if err := r.load(ctx, i, beside); err != nil {
+		return err
+	}
+	r.Step("loaded")
+	return r.finish(ctx, i, beside, missing)
+}
+
+// finish renames a filter that was loaded.
+func (r *run) finish(ctx context.Context, i item, beside []byte, missing bool) error {
+	life, ok := r.life(i)
+	if !ok {
+		r.report.Expired++
+		_, err := do(ctx, r.to, command("DEL", beside))
+		return err
+	}
+	if life > 0 {
+		if err := r.expire(ctx, beside, life); err != nil {
+			return err
+		}
+	}
+	name := "RENAME"
+	if missing && r.OnConflict != Replace {
+		name = "RENAMENX"
+	}
+	got, err := do(ctx, r.to, command(name, beside, r.target(i.key)))
+	if err != nil {
+		return err
+	}
+	if name == "RENAMENX" && got.Int() == 0 { // somebody made the key meanwhile
+		return &filterError{"the key was made meanwhile"}
+	}
+	r.report.Filters++
+	r.Step("filter")
+	return nil
+}
+
+// load loads a filter under a key, and checks it.
+func (r *run) load(ctx context.Context, i item, beside []byte) error {
+	for range attempts {
+		if _, err := do(ctx, r.to, command("DEL", beside)); err != nil {
+			return err
+		}
+		sent := newDigest()
+		err := i.filter.chunks(ctx, func(c rdb.Chunk) error {
+			sent.add(c)
+			_, err := do(ctx, r.to, command(i.filter.words()+".LOADCHUNK", beside, number(c.Iter), c.Data))
+			if err == nil {
+				r.Step("chunk")
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		changed, err := i.filter.changed(ctx)
+		if err != nil {
+			return err
+		}
+		if changed {
+			continue
+		}
+		got := newDigest()
+		loaded := &serverFilter{from: r.to, key: beside, name: i.filter.words()}
+		if err := loaded.chunks(ctx, got.addNext); err != nil {
+			return err
+		}
+		if !bytes.Equal(got.sum(), sent.sum()) {
+			return &filterError{"what the target has is not what was sent"}
+		}
+		if from, ok := i.filter.(*serverFilter); ok {
+			return sameInfo(ctx, from, loaded)
+		}
+		return nil
+	}
+	return &filterError{fmt.Sprintf("it changed %d times while it was copied", attempts)}
+}
+
+// equal reports whether the target has the same filter already.
+func (r *run) equal(ctx context.Context, i item) (bool, error) {
+	at := &serverFilter{from: r.to, key: r.target(i.key), name: i.filter.words()}
+	errDiffers := errors.New("differs")
+	var first [2][]byte
+	header := func(n int) func(rdb.Chunk) error {
+		return func(c rdb.Chunk) error {
+			first[n] = bytes.Clone(c.Data)
+			return errDiffers // the header is enough
+		}
+	}
+	if err := at.chunks(ctx, header(0)); err != nil && err != errDiffers {
+		if isRefusal(err) { // a filter that has no dump is another one
+			return false, nil
+		}
+		return false, err
+	}
+	if err := i.filter.chunks(ctx, header(1)); err != nil && err != errDiffers {
+		return false, err
+	}
+	if !bytes.Equal(first[0], first[1]) {
+		return false, nil
+	}
+	var sums [2]*digest
+	for n, f := range []filter{at, i.filter} {
+		sums[n] = newDigest()
+		if err := f.chunks(ctx, sums[n].addNext); err != nil {
+			return false, err
+		}
+	}
+	return bytes.Equal(sums[0].sum(), sums[1].sum()), nil
+}
+
+// digest is of the bytes of a dump, however they are cut into chunks.
+type digest struct{ hash.Hash }
+
+func newDigest() *digest { return &digest{sha256.New()} }
+
+func (d *digest) add(c rdb.Chunk) { d.Write(c.Data) }
+
+func (d *digest) addNext(c rdb.Chunk) error {
+	d.add(c)
+	return nil
+}
+
+func (d *digest) sum() []byte { return d.Sum(nil) }
+
+// sameInfo compares what INFO tells of two filters. Size counts memory, which differs between versions of RedisBloom.
+func sameInfo(ctx context.Context, a, b *serverFilter) error {
+	var infos [2]map[string]reply.Reply
+	for i, f := range []*serverFilter{a, b} {
+		r, err := do(ctx, f.from, command(f.name+".INFO", f.key))
+		if err != nil {
+			return err
+		}
+		infos[i] = map[string]reply.Reply{}
+		elems := r.Elems()
+		for n := 0; n+1 < len(elems); n += 2 {
+			infos[i][string(elems[n].Bytes())] = elems[n+1]
+		}
+	}
+	for name, value := range infos[0] {
+		other, ok := infos[1][name]
+		if ok && name != "Size" && value.String() != other.String() {
+			return &filterError{fmt.Sprintf("%s.INFO tells %s of %s, and of the copy %s", a.name, name, value, other)}
+		}
+	}
+	return nil
+}

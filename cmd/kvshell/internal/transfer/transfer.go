@@ -1,0 +1,278 @@
+// Package transfer copies strings and RedisBloom's filters, from an RDB file or a server, to a store or a server.
+//
+// # How a key is copied
+//
+// A string is one SET. A filter is loaded by LOADCHUNK under another key, its own with Suffix. Its dump is read back
+// and compared with what was sent. Then it gets its time to live, and is renamed. So under a key that was missing
+// there is nothing, or all of the value; and under one that existed the old value, or the new one. A run that ends
+// early is run again: it passes over what is equal already.
+//
+// The file source.go reads a server, file.go reads an RDB file, target.go writes.
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
+	"github.com/sievekv/sievekv/module/reply"
+)
+
+// Suffix is what is added to a key for the key under which its filter is loaded.
+const Suffix = "#kvshell-copy"
+
+// Doer runs commands: in a store, or on a server.
+type Doer interface {
+	Do(ctx context.Context, words [][]byte) (reply.Reply, error)
+}
+
+// Conflict says what is done about a key that holds another value at the target.
+type Conflict string
+
+// The answers to a conflict.
+const (
+	Fail    Conflict = "fail"
+	Skip    Conflict = "skip"
+	Replace Conflict = "replace"
+)
+
+// Set sets the answer that a word names.
+func (c *Conflict) Set(word string) error {
+	switch Conflict(word) {
+	case Fail, Skip, Replace:
+		*c = Conflict(word)
+		return nil
+	}
+	return errors.New("must be fail, skip or replace")
+}
+
+func (c *Conflict) String() string { return string(*c) }
+
+// Type returns what help shows for the flag's value.
+func (c *Conflict) Type() string { return "WHAT" }
+
+// Options are what a run is asked to do.
+type Options struct {
+	OnConflict Conflict
+	DryRun     bool
+	Match      string // a pattern, "" for all keys; of a server
+	Prefix     string // put before the keys at the target
+	Database   uint64 // of a file
+
+	List     io.Writer         // gets a line for each key of a dry run
+	Progress func(Report)      // if it is not nil, called after each step
+	Now      func() time.Time  // for tests
+	Step     func(name string) // for tests, called between steps
+}
+
+// Report is what a run did.
+type Report struct {
+	Strings, Filters  int // copied
+	Unchanged         int // equal already
+	Skipped           int // hold another value
+	Expired           int
+	OfOtherDatabases  int
+	Others            map[string]int // values that are neither, by type
+	Failed            []string       // filters that could not be copied, and why
+	BytesRead         int64          // of the file
+	wouldBe, seenKeys int
+}
+
+// Keys returns how many keys were looked at.
+func (r *Report) Keys() int { return r.seenKeys }
+
+// Text returns the report for a person.
+func (r *Report) Text(dry bool) string {
+	var b strings.Builder
+	line := func(name string, n int) { fmt.Fprintf(&b, "%-20s %d\n", name, n) }
+	if dry {
+		line("would be copied", r.wouldBe)
+	} else {
+		line("strings copied", r.Strings)
+		line("filters copied", r.Filters)
+		line("equal already", r.Unchanged)
+	}
+	for _, optional := range []struct {
+		name string
+		n    int
+	}{{"skipped", r.Skipped}, {"expired", r.Expired}, {"of other databases", r.OfOtherDatabases}} {
+		if optional.n > 0 {
+			line(optional.name, optional.n)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Others)) {
+		fmt.Fprintf(&b, "%-20s %d of type %s\n", "left out", r.Others[name], name)
+	}
+	for _, failed := range r.Failed {
+		fmt.Fprintf(&b, "%-20s %s\n", "not copied", failed)
+	}
+	return b.String()
+}
+
+// Err returns an error if filters could not be copied.
+func (r *Report) Err() error {
+	if len(r.Failed) > 0 {
+		return exit.Refusef("%d filters could not be copied", len(r.Failed))
+	}
+	return nil
+}
+
+// run is one run.
+type run struct {
+	Options
+	to     Doer
+	report Report
+}
+
+func newRun(to Doer, o Options) *run {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Step == nil {
+		o.Step = func(string) {}
+	}
+	if o.OnConflict == "" {
+		o.OnConflict = Fail
+	}
+	return &run{Options: o, to: to, report: Report{Others: map[string]int{}}}
+}
+
+func (r *run) show() {
+	if r.Progress != nil {
+		r.Progress(r.report)
+	}
+}
+
+// item is a key that is being copied.
+type item struct {
+	key     []byte    // at the source
+	expires time.Time // zero for never
+	value   []byte    // of a string
+	filter  filter    // nil for a string
+}
+
+// filter is a filter at the source.
+type filter interface {
+	// words returns BF or CF.
+	words() string
+
+	// chunks gives the chunks of a dump, the header first. The data of a chunk is valid until give returns.
+	chunks(ctx context.Context, give func(rdb.Chunk) error) error
+
+	// changed reports whether items were added or deleted since chunks gave the header.
+	changed(ctx context.Context) (bool, error)
+}
+
+// words returns the first words of a filter's commands, "" for another type.
+func words(typeName string) string {
+	switch typeName {
+	case rdb.Bloom:
+		return "BF"
+	case rdb.Cuckoo:
+		return "CF"
+	}
+	return ""
+}
+
+// target returns the key at the target.
+func (r *run) target(key []byte) []byte { return append([]byte(r.Prefix), key...) }
+
+// list writes the line of a dry run.
+func (r *run) list(typeName string, key []byte, more string) error {
+	r.report.wouldBe++
+	_, err := fmt.Fprintf(r.List, "%s %s%s\n", typeName, cmdline.Quoted(r.target(key)), more)
+	return err
+}
+
+// command returns the words of a command.
+func command(first string, more ...[]byte) [][]byte { return append([][]byte{[]byte(first)}, more...) }
+
+// do runs a command. An error reply is an error.
+func do(ctx context.Context, d Doer, words [][]byte) (reply.Reply, error) {
+	replies, err := doAll(ctx, d, [][][]byte{words})
+	if err != nil {
+		return reply.Nil, err
+	}
+	return replies[0], replyError(words, replies[0])
+}
+
+// refusal is an error reply.
+type refusal struct {
+	command string
+	text    string
+}
+
+func (e *refusal) Error() string { return e.command + ": " + e.text }
+
+func replyError(words [][]byte, r reply.Reply) error {
+	if !r.IsError() {
+		return nil
+	}
+	return exit.WithCode(exit.ReplyCode(r), &refusal{string(words[0]), string(r.Bytes())})
+}
+
+// isRefusal reports whether a command was answered with an error that concerns one key, or one command.
+func isRefusal(err error) bool {
+	own, ok := errors.AsType[*refusal](err)
+	return ok && !strings.HasPrefix(own.text, "MISCONF ") && !strings.HasPrefix(own.text, "OOM ") && !strings.HasPrefix(own.text, "CORRUPT ")
+}
+
+// sender is a server, which takes several commands at a time.
+type sender interface {
+	Open(ctx context.Context) error
+	Send(ctx context.Context, words [][]byte) error
+	Receive(ctx context.Context) (reply.Reply, error)
+}
+
+// inFlight is how many commands are sent before their replies are read. A connection keeps that many replies.
+const inFlight = 16
+
+// doAll runs commands and returns their replies.
+func doAll(ctx context.Context, d Doer, commands [][][]byte) (replies []reply.Reply, err error) {
+	s, ok := d.(sender)
+	if !ok || len(commands) == 1 {
+		for _, words := range commands {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			r, err := d.Do(ctx, words)
+			if err != nil {
+				return nil, err
+			}
+			replies = append(replies, r.RESP2())
+		}
+		return replies, nil
+	}
+	for part := range slices.Chunk(commands, inFlight) {
+		if err := s.Open(ctx); err != nil {
+			return nil, err
+		}
+		for _, words := range part {
+			if err := s.Send(ctx, words); err != nil {
+				return nil, err
+			}
+		}
+		for range part {
+			r, err := s.Receive(ctx)
+			if err != nil {
+				return nil, err
+			}
+			replies = append(replies, r.RESP2())
+		}
+	}
+	return replies, nil
+}
+
+// isNone reports whether a reply says that there is no value.
+func isNone(r reply.Reply) bool { return r.Kind() == reply.KindNil }
+
+func isCopy(key []byte) bool { return bytes.HasSuffix(key, []byte(Suffix)) }

@@ -1,0 +1,549 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb/rdbtest"
+	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/tests/redisbloom"
+)
+
+// value is a value of a fake: text, a *redisbloom.Bloom, a *redisbloom.Cuckoo, or a list for nil.
+type value struct {
+	text   string
+	bloom  *redisbloom.Bloom
+	cuckoo *redisbloom.Cuckoo
+	list   bool
+	life   time.Duration // 0 for ever
+}
+
+// fake is a Redis with RedisBloom, made of the model.
+type fake struct {
+	keys    map[string]*value
+	refused string // the commands of this name are refused
+	before  func(words []string)
+	log     []string
+}
+
+func newFake() *fake { return &fake{keys: map[string]*value{}} }
+
+func (f *fake) Do(_ context.Context, words [][]byte) (reply.Reply, error) {
+	var w []string
+	for _, word := range words {
+		w = append(w, string(word))
+	}
+	if f.before != nil {
+		f.before(w)
+	}
+	f.log = append(f.log, w[0])
+	if f.refused != "" && strings.HasSuffix(w[0], f.refused) {
+		return reply.Error("NOPERM this user has no permissions to run the command"), nil
+	}
+	return f.answer(w), nil
+}
+
+func (f *fake) answer(w []string) reply.Reply {
+	var v *value
+	if len(w) > 1 {
+		v = f.keys[w[1]]
+	}
+	switch w[0] {
+	case "SCAN":
+		var keys []reply.Reply
+		at, _ := strconv.Atoi(w[1])
+		all := slices.Sorted(maps.Keys(f.keys))
+		next := min(at+3, len(all))
+		for _, key := range all[at:next] {
+			if len(w) < 6 || strings.HasPrefix(key, strings.TrimSuffix(w[5], "*")) {
+				keys = append(keys, reply.BulkString(key))
+			}
+		}
+		return reply.Array(reply.BulkString(strconv.Itoa(next%len(all))), reply.Array(keys...))
+	case "SET":
+		if v != nil && w[len(w)-1] == "NX" {
+			return reply.Nil
+		}
+		f.keys[w[1]] = &value{text: w[2]}
+		if len(w) > 4 {
+			f.keys[w[1]].life = millis(w[4])
+		}
+		return reply.Status("OK")
+	case "DEL":
+		delete(f.keys, w[1])
+		return reply.Int(1)
+	case "TYPE":
+		return reply.Status(v.typeName())
+	}
+	if name, word, ok := strings.Cut(w[0], "."); ok {
+		return f.ofFilter(name, word, w, v)
+	}
+	if v == nil {
+		if w[0] == "PTTL" {
+			return reply.Int(-2)
+		}
+		return reply.Nil
+	}
+	switch w[0] {
+	case "GET":
+		if v.typeName() != "string" {
+			return reply.Error("WRONGTYPE Operation against a key holding the wrong kind of value")
+		}
+		return reply.BulkString(v.text)
+	case "STRLEN":
+		return reply.Int(int64(len(v.text)))
+	case "PTTL":
+		if v.life == 0 {
+			return reply.Int(-1)
+		}
+		return reply.Int(v.life.Milliseconds())
+	case "PEXPIRE":
+		v.life = millis(w[2])
+		return reply.Int(1)
+	case "PERSIST":
+		v.life = 0
+		return reply.Int(1)
+	case "RENAME", "RENAMENX":
+		if w[0] == "RENAMENX" && f.keys[w[2]] != nil {
+			return reply.Int(0)
+		}
+		f.keys[w[2]] = v
+		delete(f.keys, w[1])
+		return reply.Int(1)
+	case "DUMP":
+		name, chunks := rdb.Bloom, []redisbloom.Chunk(nil)
+		if v.bloom != nil {
+			chunks = v.bloom.Dump()
+		} else {
+			name, chunks = rdb.Cuckoo, v.cuckoo.Dump()
+		}
+		return reply.Bulk(rdbtest.Dump(7, 11, func(f *rdbtest.File) { f.FilterValue(name, chunks) }))
+	}
+	return reply.Error("ERR unknown command '" + w[0] + "'")
+}
+
+func millis(word string) time.Duration {
+	n, _ := strconv.Atoi(word)
+	return time.Duration(n) * time.Millisecond
+}
+
+func (v *value) typeName() string {
+	switch {
+	case v == nil:
+		return "none"
+	case v.list:
+		return "list"
+	case v.bloom != nil:
+		return rdb.Bloom
+	case v.cuckoo != nil:
+		return rdb.Cuckoo
+	}
+	return "string"
+}
+
+func (f *fake) ofFilter(name, word string, w []string, v *value) reply.Reply {
+	failed := func(err error) reply.Reply { return reply.Error(err.Error()) }
+	var iter int64
+	if len(w) > 2 {
+		iter, _ = strconv.ParseInt(w[2], 10, 64)
+	}
+	switch {
+	case word == "LOADCHUNK" && v == nil:
+		var err error
+		v = &value{}
+		if name == "BF" {
+			v.bloom, err = redisbloom.LoadBloomHeader([]byte(w[3]))
+		} else {
+			v.cuckoo, err = redisbloom.LoadCuckooHeader([]byte(w[3]))
+		}
+		if err != nil {
+			return failed(err)
+		}
+		f.keys[w[1]] = v
+		return reply.Status("OK")
+	case v == nil:
+		return reply.Error("ERR not found")
+	case word == "LOADCHUNK":
+		c := redisbloom.Chunk{Iter: iter, Data: []byte(w[3])}
+		err := error(nil)
+		if name == "BF" {
+			err = v.bloom.LoadChunk(c)
+		} else {
+			err = v.cuckoo.LoadChunk(c)
+		}
+		if err != nil {
+			return failed(err)
+		}
+		return reply.Status("OK")
+	case word == "SCANDUMP":
+		c := redisbloom.Chunk{}
+		if name == "BF" {
+			c = v.bloom.Scan(iter)
+		} else {
+			c = v.cuckoo.Scan(iter)
+		}
+		return reply.Array(reply.Int(c.Iter), reply.Bulk(c.Data))
+	}
+	info := []reply.Reply{reply.BulkString("Size"), reply.Int(int64(len(f.keys)))} // no two are equal
+	field := func(name string, n uint64) { info = append(info, reply.BulkString(name), reply.Int(int64(n))) }
+	if name == "BF" {
+		i := v.bloom.Info()
+		field("Capacity", i.Capacity)
+		field("Number of items inserted", i.Items)
+		return reply.Array(info...)
+	}
+	i := v.cuckoo.Info()
+	field("Number of buckets", i.Buckets)
+	field("Number of filters", i.Filters)
+	field("Number of items inserted", i.Items)
+	field("Number of items deleted", i.Deletes)
+	field("Bucket size", i.BucketSize)
+	field("Expansion rate", i.Expansion)
+	field("Max iterations", i.MaxIterations)
+	return reply.Array(info...)
+}
+
+func name(i int) []byte { return fmt.Appendf(nil, "item:%d", i) }
+
+func bloomOf(t *testing.T, n int) *redisbloom.Bloom {
+	t.Helper()
+	b, err := redisbloom.NewBloom(100, 0.01, 2, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if _, err := b.Add(name(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+func cuckooOf(t *testing.T, n int) *redisbloom.Cuckoo {
+	t.Helper()
+	c, err := redisbloom.NewCuckoo(64, 2, 20, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if err := c.Add(name(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// source returns a server with values of all types.
+func source(t *testing.T) *fake {
+	f := newFake()
+	for i := range 40 {
+		f.keys[fmt.Sprint("s", i)] = &value{text: fmt.Sprint("value ", i), life: time.Duration(i%2) * time.Hour}
+	}
+	f.keys["bloom"] = &value{bloom: bloomOf(t, 500)}
+	f.keys["bloom that expires"] = &value{bloom: bloomOf(t, 50), life: time.Hour}
+	f.keys["cuckoo"] = &value{cuckoo: cuckooOf(t, 300)}
+	f.keys["empty cuckoo"] = &value{cuckoo: cuckooOf(t, 0)}
+	f.keys["empty bloom"] = &value{bloom: bloomOf(t, 0)}
+	return f
+}
+
+var now = time.UnixMilli(1_800_000_000_000)
+
+func options() Options { return Options{Now: func() time.Time { return now }} }
+
+// same compares the keys of two servers.
+func same(t *testing.T, got, want map[string]*value) {
+	t.Helper()
+	for key, v := range want {
+		if !reflect.DeepEqual(got[key], v) {
+			t.Errorf("%q: %+v, want %+v", key, got[key], v)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d keys, want %d", len(got), len(want))
+	}
+}
+
+func TestCopy(t *testing.T) {
+	for _, refused := range []string{"", "SCANDUMP"} {
+		from, to := source(t), newFake()
+		want := maps.Clone(from.keys)
+		from.keys["list"] = &value{list: true}
+		from.keys["left"+Suffix] = &value{text: "of another run"}
+		if from.refused = refused; refused != "" {
+			delete(from.keys, "empty cuckoo") // the fake has no dump of it
+			delete(want, "empty cuckoo")
+		}
+		report, err := Copy(t.Context(), from, to, options())
+		if err != nil || report.Err() != nil {
+			t.Fatal(err, report.Failed)
+		}
+		same(t, to.keys, want)
+		if report.Strings != 40 || report.Filters != len(want)-40 || report.Others["list"] != 1 || report.Unchanged != 0 {
+			t.Errorf("%+v", report)
+		}
+		to.log = nil
+		report, err = Copy(t.Context(), from, to, options())
+		if err != nil || report.Unchanged != len(want) || report.Strings+report.Filters != 0 {
+			t.Errorf("again: %+v, %v", report, err)
+		}
+		same(t, to.keys, want)
+		if slices.Contains(to.log, "BF.LOADCHUNK") || slices.Contains(to.log, "RENAME") || slices.Contains(to.log, "PEXPIRE") {
+			t.Errorf("equal values were written again: %q", to.log)
+		}
+	}
+}
+
+func TestCopy_some(t *testing.T) {
+	from, to := source(t), newFake()
+	o := options()
+	o.Match, o.Prefix = "bloom*", "old:"
+	if _, err := Copy(t.Context(), from, to, o); err != nil {
+		t.Fatal(err)
+	}
+	same(t, to.keys, map[string]*value{"old:bloom": from.keys["bloom"], "old:bloom that expires": from.keys["bloom that expires"]})
+}
+
+func TestCopy_dryRun(t *testing.T) {
+	from := newFake()
+	from.keys["a b"], from.keys["bloom"] = &value{text: "x"}, &value{bloom: bloomOf(t, 1)}
+	var list bytes.Buffer
+	o := options()
+	o.DryRun, o.List = true, &list
+	report, err := Copy(t.Context(), from, nil, o)
+	if err != nil || report.wouldBe != 2 || list.String() != "string \"a b\"\nMBbloom-- \"bloom\"\n" {
+		t.Errorf("%+v, %v, %s", report, err, list.String())
+	}
+}
+
+// TestCopy_conflict copies to keys that hold other values of every type.
+func TestCopy_conflict(t *testing.T) {
+	others := map[string]*value{
+		"s0": {text: "other"}, "s1": {bloom: bloomOf(t, 1)}, "s2": {list: true},
+		"bloom": {bloom: bloomOf(t, 499)}, "cuckoo": {text: "other"}, "empty bloom": {cuckoo: cuckooOf(t, 1)},
+	}
+	for _, what := range []Conflict{Fail, Skip, Replace} {
+		from, to := source(t), newFake()
+		maps.Copy(to.keys, others)
+		o := options()
+		o.OnConflict = what
+		report, err := Copy(t.Context(), from, to, o)
+		want := maps.Clone(from.keys)
+		switch what {
+		case Fail:
+			if exit.Code(err) != exit.Refused {
+				t.Errorf("%v", err)
+			}
+			want = maps.Clone(to.keys)
+			maps.Copy(want, others)
+		case Skip:
+			maps.Copy(want, others)
+			if err != nil || report.Skipped != len(others) {
+				t.Errorf("%+v, %v", report, err)
+			}
+		default:
+			if err != nil || report.Skipped != 0 {
+				t.Errorf("%+v, %v", report, err)
+			}
+		}
+		same(t, to.keys, want)
+	}
+}
+
+// TestCopy_sameHeader replaces a filter that differs in its bits alone.
+func TestCopy_sameHeader(t *testing.T) {
+	from, to := newFake(), newFake()
+	other, err := redisbloom.NewBloom(100, 0.01, 2, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Add([]byte("another")); err != nil {
+		t.Fatal(err)
+	}
+	from.keys["k"], to.keys["k"] = &value{bloom: bloomOf(t, 1)}, &value{bloom: other}
+	o := options()
+	o.OnConflict = Replace
+	if report, err := Copy(t.Context(), from, to, o); err != nil || report.Filters != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	same(t, to.keys, from.keys)
+}
+
+func TestCopy_expiry(t *testing.T) {
+	from, to := newFake(), newFake()
+	for key, lives := range map[string][2]time.Duration{"longer": {3 * time.Hour, time.Hour}, "for ever": {0, time.Hour}, "not for ever": {time.Hour, 0}} {
+		from.keys[key], to.keys[key] = &value{text: "x", life: lives[0]}, &value{text: "x", life: lives[1]}
+		from.keys["b"+key], to.keys["b"+key] = &value{bloom: bloomOf(t, 3), life: lives[0]}, &value{bloom: bloomOf(t, 3), life: lives[1]}
+	}
+	if report, err := Copy(t.Context(), from, to, options()); err != nil || report.Unchanged != 6 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	same(t, to.keys, from.keys)
+}
+
+// TestCopy_changing adds an item to a filter while it is copied.
+func TestCopy_changing(t *testing.T) {
+	for _, changes := range []int{1, attempts} {
+		from, to := newFake(), newFake()
+		filter := bloomOf(t, 50)
+		from.keys["k"] = &value{bloom: filter}
+		added := 0
+		to.before = func(words []string) {
+			if words[0] == "BF.LOADCHUNK" && words[2] != "1" && added < changes {
+				for fresh := false; !fresh; added++ {
+					fresh, _ = filter.Add(name(1000 + added))
+				}
+			}
+		}
+		report, err := Copy(t.Context(), from, to, options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := maps.Clone(from.keys)
+		if changes == attempts {
+			want = nil
+			if len(report.Failed) != 1 || exit.Code(report.Err()) != exit.Refused {
+				t.Errorf("%+v", report)
+			}
+		}
+		same(t, to.keys, want)
+	}
+}
+
+// TestCopy_damagedByTarget flips a bit of what was loaded.
+func TestCopy_damagedByTarget(t *testing.T) {
+	from, to := newFake(), newFake()
+	from.keys["bloom"], from.keys["cuckoo"] = &value{bloom: bloomOf(t, 50)}, &value{cuckoo: cuckooOf(t, 50)}
+	to.before = func(words []string) {
+		if strings.HasSuffix(words[0], "LOADCHUNK") && words[2] != "1" {
+			words[3] = string(words[3][0]^1) + words[3][1:]
+		}
+	}
+	report, err := Copy(t.Context(), from, to, options())
+	if err != nil || len(report.Failed) != 2 || len(to.keys) != 0 {
+		t.Errorf("%+v, %v, %d keys", report, err, len(to.keys))
+	}
+}
+
+func TestCopy_refused(t *testing.T) {
+	from, to := newFake(), newFake()
+	from.keys["bloom"], from.keys["s"] = &value{bloom: bloomOf(t, 50)}, &value{text: "x"}
+	to.refused = "LOADCHUNK"
+	report, err := Copy(t.Context(), from, to, options())
+	if err != nil || len(report.Failed) != 1 || !strings.Contains(report.Failed[0], "BF.LOADCHUNK: NOPERM") || report.Strings != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	from.refused = "STRLEN"
+	from.keys = map[string]*value{"s": {text: "x"}}
+	to.refused = "SET"
+	if _, err := Copy(t.Context(), from, to, options()); exit.Code(err) != exit.Refused {
+		t.Error(err)
+	}
+}
+
+// TestCopy_interrupted ends a run between any two steps. After each, every key is missing or whole; a second run
+// completes.
+func TestCopy_interrupted(t *testing.T) {
+	type crash struct{}
+	for at := 1; ; at++ {
+		from, to := source(t), newFake()
+		step := 0
+		o := options()
+		o.Step = func(string) {
+			if step++; step == at {
+				panic(crash{})
+			}
+		}
+		ended := func() (ended bool) {
+			defer func() {
+				r := recover()
+				if _, ok := r.(crash); r != nil && !ok {
+					panic(r)
+				}
+				ended = r == nil
+			}()
+			if _, err := Copy(t.Context(), from, to, o); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}()
+		for key, v := range to.keys {
+			if !isCopy([]byte(key)) && !reflect.DeepEqual(v, from.keys[key]) {
+				t.Fatalf("step %d: %q is not whole", at, key)
+			}
+		}
+		o.Step = nil
+		if _, err := Copy(t.Context(), from, to, o); err != nil {
+			t.Fatal(err)
+		}
+		same(t, to.keys, from.keys)
+		if ended {
+			if at < 10 {
+				t.Errorf("%d steps", at)
+			}
+			return
+		}
+	}
+}
+
+func TestImport(t *testing.T) {
+	bloom, cuckoo := bloomOf(t, 500), cuckooOf(t, 300)
+	hour := now.Add(time.Hour).UnixMilli()
+	file := rdbtest.New(11).Aux("redis-ver", "7.2.4").
+		Set("plain", "value").Key(0, "int").Raw(0xc0, 7).Key(0, "zeros").Zeros(100).
+		ExpireAt(hour).Set("lives", "x").ExpireAt(now.UnixMilli()).Set("expired", "x").
+		Key(1, "list").Raw(1).Text("a").
+		Filter("bloom", rdb.Bloom, bloom.Dump()).
+		ExpireAt(hour).Filter("cuckoo", rdb.Cuckoo, cuckoo.Dump()).
+		ExpireAt(now.Add(-1).UnixMilli()).Filter("expired filter", rdb.Cuckoo, cuckoo.Dump()).
+		Select(1).Set("plain", "of another database").
+		Bytes()
+	want := map[string]*value{
+		"plain": {text: "value"}, "int": {text: "7"}, "zeros": {text: strings.Repeat("\x00", 100)}, "lives": {text: "x", life: time.Hour},
+		"bloom": {bloom: bloom}, "cuckoo": {cuckoo: cuckoo, life: time.Hour},
+	}
+	to := newFake()
+	report, err := Import(t.Context(), bytes.NewReader(file), to, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, to.keys, want)
+	const text = `strings copied       4
+filters copied       2
+equal already        0
+expired              2
+of other databases   1
+left out             1 of type list
+`
+	if got := report.Text(false); got != text {
+		t.Errorf("%s", got)
+	}
+	if report, err := Import(t.Context(), bytes.NewReader(file), to, options()); err != nil || report.Unchanged != 6 {
+		t.Errorf("again: %+v, %v", report, err)
+	}
+	var list bytes.Buffer
+	o := options()
+	o.Database, o.DryRun, o.List = 1, true, &list
+	if _, err := Import(t.Context(), bytes.NewReader(file), nil, o); err != nil || list.String() != "string \"plain\" 19 bytes\n" {
+		t.Errorf("%q, %v", list.String(), err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	file := rdbtest.New(11).Set("k", "v").Filter("bloom", rdb.Bloom, bloomOf(t, 5).Dump()).Bytes()
+	file[len(file)-1] ^= 1
+	if err := Check(t.Context(), bytes.NewReader(file)); !errors.Is(err, rdb.ErrDamaged) || exit.Code(err) != exit.Corrupt {
+		t.Error(err)
+	}
+}

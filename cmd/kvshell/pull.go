@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/crashpoint"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/progress"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/transfer"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
+	"github.com/sievekv/sievekv/kv"
+)
+
+func (sh *shell) pullCommand() *cobra.Command {
+	return sh.betweenServers("pull", "from", "Copies strings and filters from a running Redis", pullHelp)
+}
+
+func (sh *shell) pushCommand() *cobra.Command {
+	return sh.betweenServers("push", "to", "Copies strings and filters to a running Redis", pushHelp)
+}
+
+// betweenServers returns the word pull or push. The flag names the other server.
+func (sh *shell) betweenServers(word, flag, short, long string) *cobra.Command {
+	var uri string
+	o := transfer.Options{OnConflict: transfer.Fail}
+	cmd := &cobra.Command{
+		Use:                   word + " --" + flag + " URI [flags]",
+		Short:                 short,
+		Long:                  long,
+		Args:                  exactArgs(0),
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			other, shows, err := client.AddressOf("--"+flag, uri)
+			if err != nil {
+				return err
+			}
+			if shows && !sh.server.NoWarning {
+				fmt.Fprintln(sh.stderr, passwordWarning)
+			}
+			return sh.copyKeys(cmd.Context(), client.New(other, nil, sh.stderr), word == "push", o)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVar(&uri, flag, "", "`URI` of the server: redis://[[user:]password@]host[:port][/database], rediss:// or unix://path")
+	cmd.Flags().StringVar(&o.Match, "match", "", "copy only keys that match the `PATTERN`, as SCAN does")
+	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "`TEXT` to put before each key")
+	registerCopy(cmd, &o)
+	return cmd
+}
+
+func registerCopy(cmd *cobra.Command, o *transfer.Options) {
+	cmd.Flags().Var(&o.OnConflict, "on-conflict", "what to do about a key that holds another value: fail, skip or replace")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "list what would be copied, and copy nothing")
+}
+
+const pullHelp = `pull copies strings, and RedisBloom's Bloom and cuckoo filters, from a running server to the store, or to the server that -h
+names. Filters keep their bits: they answer as before, also with the same false positives, and have RedisBloom's layout. Times to
+live are kept. Values of other types are left out, and counted. Filters that the store cannot take, as it has no LOADCHUNK for
+them, are named, and the exit code is 1.
+
+  kvshell -d DIR pull --from redis://127.0.0.1:6379
+  kvshell -d DIR pull --from redis://127.0.0.1:6379/2 --match 'seen:*' --prefix old:
+
+A key appears as a whole or not at all. A filter is loaded under its key with ` + transfer.Suffix + ` behind it, read back and
+compared with what was sent, and then renamed; a filter that changes meanwhile is copied again, up to three times. Run a pull
+that was interrupted again: it passes over what is equal already. The password is best in $REDISCLI_AUTH.
+
+pull reads by SCAN, TYPE, PTTL, STRLEN, GET, and BF.SCANDUMP, CF.SCANDUMP and the INFO of filters; where SCANDUMP is not allowed,
+by DUMP. It changes nothing on the server. Writes that the server gets meanwhile may be missed: see docs/MIGRATING.md.
+`
+
+const pushHelp = `push copies strings, and filters that have RedisBloom's layout, from the store, or from the server that -h names, to a running
+server. It is the way back from pull, and works as that does. Filters with the native layout are not copied: no other server
+knows their bits. They are named, and the exit code is 1.
+
+  kvshell -d DIR push --to redis://127.0.0.1:6379
+`
+
+func (sh *shell) importRDBCommand() *cobra.Command {
+	o := transfer.Options{OnConflict: transfer.Fail}
+	cmd := &cobra.Command{
+		Use:                   "import-rdb FILE|- [flags]",
+		Short:                 "Copies strings and filters of an RDB file of Redis",
+		Long:                  importRDBHelp,
+		Args:                  exactArgs(1),
+		DisableFlagsInUseLine: true,
+		RunE:                  func(cmd *cobra.Command, args []string) error { return sh.importRDB(cmd.Context(), args[0], o) },
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().Uint64Var(&o.Database, "db", 0, "`NUMBER` of the database to copy")
+	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "`TEXT` to put before each key")
+	registerCopy(cmd, &o)
+	return cmd
+}
+
+const importRDBHelp = `import-rdb copies strings, and RedisBloom's Bloom and cuckoo filters, from an RDB file, such as the dump.rdb of a Redis, or from
+standard input for -. Filters keep their bits: they answer as before, also with the same false positives, and have
+RedisBloom's layout. Times to live are kept, and keys that have expired are left out. Values of other types are left out,
+and counted.
+
+  kvshell -d DIR import-rdb dump.rdb
+  kvshell -d DIR import-rdb dump.rdb --dry-run
+
+All of FILE is checked first, also its checksum. It may be of RDB versions 1 to 12, which are those of Redis up to 8.2 and of
+Valkey up to 8. A key appears as a whole or not at all. Run an import that was interrupted again: it passes over what is
+equal already.
+`
+
+func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options) (err error) {
+	in := sh.stdin
+	switch {
+	case name == "":
+		return exit.Usagef(`import-rdb: FILE is "", want a file, or - for standard input`)
+	case name == "-" && tty.IsTerminal(in):
+		return exit.Usagef("import-rdb -: standard input is a terminal: give the file, as in import-rdb - <FILE")
+	case name != "-":
+		if in, err = os.Open(name); err != nil {
+			return exit.WithCode(exit.Local, err)
+		}
+		defer func() { err = exit.JoinLocal(err, in.Close()) }()
+	}
+	if in, err = seekable(in); err != nil {
+		return exit.WithCode(exit.Local, err)
+	}
+	if in != sh.stdin && name == "-" {
+		defer func() { err = exit.JoinLocal(err, errors.Join(in.Close(), os.Remove(in.Name()))) }()
+	}
+	if err := transfer.Check(ctx, in); err != nil {
+		return err
+	}
+	info, err := in.Stat()
+	if err != nil {
+		return exit.WithCode(exit.Local, err)
+	}
+	return sh.copying(o, info.Size(), func(to transfer.Doer, o transfer.Options) (transfer.Report, error) {
+		return transfer.Import(ctx, in, to, o)
+	})
+}
+
+// seekable returns a file with the bytes of another that can be read anywhere: a copy in the directory for temporary
+// files if need be.
+func seekable(in *os.File) (_ *os.File, err error) {
+	if info, err := in.Stat(); err == nil && info.Mode().IsRegular() {
+		return in, nil
+	}
+	file, err := os.CreateTemp("", "kvshell-import-rdb-")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(file, in); err != nil {
+		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
+	}
+	return file, nil
+}
+
+// copyKeys copies between another server and the store, or the server of -h: away from it for push.
+func (sh *shell) copyKeys(ctx context.Context, other *client.Client, push bool, o transfer.Options) (err error) {
+	defer other.Close(&err)
+	if err := other.Open(ctx); err != nil {
+		return err
+	}
+	if !push {
+		return sh.copying(o, -1, func(to transfer.Doer, o transfer.Options) (transfer.Report, error) {
+			return transfer.Copy(ctx, other, to, o)
+		})
+	}
+	from, err := sh.pushSource()
+	if err != nil {
+		return err
+	}
+	defer from.Close(&err)
+	return sh.reporting(o, -1, func(o transfer.Options) (transfer.Report, error) { return transfer.Copy(ctx, from, other, o) })
+}
+
+func (sh *shell) pushSource() (executor, error) {
+	if sh.address != nil {
+		return sh.client(), nil
+	}
+	db, err := sh.openExisting()
+	if err != nil {
+		return nil, err
+	}
+	return sh.storeExecutor(db), nil
+}
+
+// copying opens what is copied to, and copies. Commits need not wait for the disk: at the end all is synced.
+func (sh *shell) copying(o transfer.Options, size int64, copyAll func(transfer.Doer, transfer.Options) (transfer.Report, error)) (err error) {
+	if o.DryRun {
+		return sh.reporting(o, size, func(o transfer.Options) (transfer.Report, error) { return copyAll(nil, o) })
+	}
+	if sh.address != nil {
+		to := sh.client()
+		defer to.Close(&err)
+		return sh.reporting(o, size, func(o transfer.Options) (transfer.Report, error) { return copyAll(to, o) })
+	}
+	if sh.sync == durability(kv.DurabilityDefault) {
+		sh.sync = durability(kv.EverySec)
+		defer func() { sh.sync = durability(kv.DurabilityDefault) }()
+	}
+	db, err := sh.openOrCreate()
+	if err != nil {
+		return err
+	}
+	defer sh.closeStore(db, &err)
+	return sh.reporting(o, size, func(o transfer.Options) (transfer.Report, error) {
+		report, err := copyAll(sh.storeExecutor(db), o)
+		if failed := db.Sync(); failed != nil {
+			err = failed
+		}
+		return report, err
+	})
+}
+
+// reporting shows progress, and prints the report. Size is that of the file, -1 for none.
+func (sh *shell) reporting(o transfer.Options, size int64, copyAll func(transfer.Options) (transfer.Report, error)) error {
+	o.List = sh.stdout
+	o.Step = func(name string) { crashpoint.Reached(name) }
+	var bar *progress.Bar
+	if tty.IsTerminal(sh.stderr) && !o.DryRun {
+		bar = progress.New(sh.stderr, size)
+	}
+	o.Progress = func(r transfer.Report) { bar.Show(r.BytesRead, "%d keys", r.Keys()) }
+	report, err := copyAll(o)
+	bar.Clear()
+	if err != nil {
+		code := exit.Code(err)
+		if errors.Is(err, context.Canceled) {
+			err = errors.New("interrupted")
+		}
+		return exit.WithCode(code, fmt.Errorf("%w; %d strings and %d filters were copied: the same command again copies the rest",
+			err, report.Strings, report.Filters))
+	}
+	if err := sh.write(report.Text(o.DryRun)); err != nil {
+		return err
+	}
+	return report.Err()
+}

@@ -183,9 +183,9 @@ func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 
 // What items take of a commit at most: so much for each block that they change, and for each bit that they set.
 const (
-	blockBytes = 256 + 32
-	bitBytes   = 2
-	knownBytes = 4 // for what the caller of AddFitting stages of an item that the filter has
+	blockBytes  = 256 + 32
+	bitBytes    = 2
+	callerBytes = 4 // for what the caller stages of an item
 )
 
 // group is the number of lookups that wait for memory at the same time.
@@ -240,7 +240,7 @@ func (f *Filter) BatchSize(w *kv.Writer) (int, error) {
 	}
 	s, newest := stager{w: w, c: c}, c.chain.Newest()
 	room := max(0, f.h.Room(w))
-	perItem := bitBytes * (int(newest.layout.Hashes) + 2)  // 4 bytes are for what the caller stages of each item
+	perItem := w.ItemBytes(&newest.layout) + callerBytes
 	size := room / (blockBytes + bitBytes*probe.MaxHashes) // whatever block each item is in, and of what layer
 	if blocks := blockBytes * newest.layout.Blocks; blocks < uint64(room) {
 		size = max(size, s.room(min(maxBatch, (room-int(blocks))/perItem)))
@@ -278,14 +278,14 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 		return stageMany(f.h, w, items[:size], added[:size], hash.Function.Sum)
 	}
 	// The newest layer is almost full, and the filter may have most of the items. Half of the room is for these.
-	items = items[:min(max(least, size*blockBytes/(2*knownBytes)), len(items))]
+	items = items[:min(max(least, size*blockBytes/(2*callerBytes)), len(items))]
 	absent, err := s.absent(scalableext.Sorted(items, s.c.hash, hash.Function.Sum, s.c.block), 0)
 	if err != nil {
 		return 0, err
 	}
 	slices.SortFunc(absent, func(a, b scalableext.BatchItem) int { return cmp.Compare(a.I, b.I) })
 	end := len(items)
-	if size = max(least, size-knownBytes*len(items)/blockBytes); size < len(absent) {
+	if size = max(least, size-callerBytes*len(items)/blockBytes); size < len(absent) {
 		absent, end = absent[:size], absent[size].I
 	}
 	part, answers := make([][]byte, len(absent)), make([]bool, len(absent))

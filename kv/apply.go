@@ -3,6 +3,7 @@ package kv
 import (
 	"encoding/binary"
 	"slices"
+	"sync"
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
@@ -20,7 +21,30 @@ type applier struct {
 	layers []target
 	index  map[layerID]target
 	steps  int // layers looked at by find, for tests
+
+	// A large commit changes thousands of blocks. Its changes are collected, and two goroutines make them, each in
+	// blocks of its own.
+	large   bool
+	changes []blockChange
 }
+
+// blockChange is what a commit changes in a block: an operand, or the bits of a small commit.
+type blockChange struct {
+	target
+	blk     uint64
+	operand []byte
+	bits    *block.BitSet
+}
+
+func (c *blockChange) apply(words []uint64) error {
+	if c.bits != nil {
+		return c.bits.Patch(words)
+	}
+	return block.Patch(words, c.o.header.Family, c.operand)
+}
+
+// largeCommit is the number of entries from which on a commit is large: two goroutines then save more than they cost.
+const largeCommit = 512
 
 // target is a layer with an object that has it.
 type target struct {
@@ -67,6 +91,8 @@ func (p *applier) applied(last uint64) {
 }
 
 func (p *applier) applyToCache(b *storage.Batch) {
+	p.large = b.Count() >= largeCommit
+	defer p.finish()
 	storage.EachChange(b, func(kind storage.Kind, key, value []byte) bool {
 		switch {
 		case key[0] == format.TagObject && kind == storage.KindMerge:
@@ -93,11 +119,6 @@ func (p *applier) applyToCache(b *storage.Batch) {
 	})
 }
 
-func (p *applier) layer(object, number uint64) (*Object, *Layer) {
-	found := p.find(object, number)
-	return found.o, found.l
-}
-
 func (p *applier) find(object, number uint64) target {
 	if p.index != nil {
 		return p.index[layerID{object, number}]
@@ -114,19 +135,46 @@ func (p *applier) find(object, number uint64) target {
 // operand applies an operand.
 func (p *applier) operand(key, value []byte) {
 	if k, err := format.DecodeObjectKey(key); err == nil && k.Part >= format.PartLayers {
-		p.patch(k.Object, k.Part-format.PartLayers, k.Rest, func(o *Object, words []uint64) error { return block.Patch(words, o.header.Family, value) })
+		p.change(blockChange{target: p.find(k.Object, k.Part-format.PartLayers), blk: k.Rest, operand: value})
 	}
 }
 
-// patch changes a resident block. A block that is not resident needs nothing: the stripe's started has gone up, so no
-// load that began before installs what it read.
-func (p *applier) patch(object, number, blk uint64, change func(o *Object, words []uint64) error) {
-	o, l := p.layer(object, number)
-	if l == nil {
-		return
+// change changes a block in memory, or collects the change for finish.
+func (p *applier) change(c blockChange) {
+	switch {
+	case c.l == nil:
+	case p.large:
+		p.changes = append(p.changes, c)
+	default:
+		p.patch(&c)
 	}
-	l.changed.Changed(blk, p.last)
-	s := l.slotOf(blk)
+}
+
+// finish makes the changes that were collected. Two of one block are made by the same goroutine, in their order.
+func (p *applier) finish() {
+	half := func(odd uint64) {
+		for i := range p.changes {
+			if c := &p.changes[i]; c.blk&1 == odd {
+				p.patch(c)
+			}
+		}
+	}
+	if len(p.changes) > 0 {
+		var other sync.WaitGroup
+		other.Go(func() { half(1) })
+		half(0)
+		other.Wait()
+	}
+	clear(p.changes)
+	p.changes = p.changes[:0]
+}
+
+// patch changes a resident block. A block that is not resident needs nothing: the stripe's started has gone up, so no
+// load that began before installs what it read. No other goroutine changes the block.
+func (p *applier) patch(c *blockChange) {
+	l := c.l
+	l.changed.Changed(c.blk, p.last)
+	s := l.slotOf(c.blk)
 	if s == nil {
 		return
 	}
@@ -134,14 +182,14 @@ func (p *applier) patch(object, number, blk uint64, change func(o *Object, words
 	case nil:
 	case zeroLine: // which all share: a new block takes its place
 		first, words := l.newBlock()
-		if change(o, words) != nil {
+		if c.apply(words) != nil {
 			first = nil
 		}
 		if s.CompareAndSwap(zeroLine, first) && first != nil && l.dir != nil {
-			p.db.residency.put(blockKey(l, blk), residentBlock{s, first}, l.blockBytes())
+			p.db.residency.put(blockKey(l, c.blk), residentBlock{s, first}, l.blockBytes())
 		}
 	default:
-		if change(o, l.Words(first)) != nil {
+		if c.apply(l.Words(first)) != nil {
 			s.CompareAndSwap(first, nil) // a block may always leave memory
 		}
 	}
@@ -154,7 +202,7 @@ func (p *applier) counters(key, value []byte) {
 	if err != nil || k.Part != format.PartCounters {
 		return
 	}
-	_, l := p.layer(k.Object, k.Rest)
+	l := p.find(k.Object, k.Rest).l
 	c, err := format.DecodeCounters(value)
 	if l == nil || err != nil {
 		return

@@ -120,12 +120,13 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 	if staged < 0 {
 		staged = w.addBitBlock(l, blk)
 	}
-	w.grow(4 * ones)
 	w.bitCount += ones
 	b := &w.bits[staged]
 	if w.savepoint.id == 0 && b.AddItems(layout, hashes, added, items, ones) { // items cannot be taken back
+		w.grow(8 * items)
 		return items, ones, w.fits()
 	}
+	w.grow(4 * ones)
 	b.Expand(l.Words(first))
 	w.positions = d.AppendNew(w.positions[:0])
 	for _, p := range w.positions {
@@ -134,6 +135,14 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 		}
 	}
 	return items, ones, w.fits()
+}
+
+// ItemBytes returns how many bytes of the commit an item of SetItems takes at most, besides the block's operand.
+func (w *Writer) ItemBytes(layout *probe.Layout) int {
+	if w.savepoint.id != 0 || w.bitCount > 0 { // what is staged of the block may keep items from being stored as such
+		return 2 * int(layout.Hashes)
+	}
+	return block.ItemBytes(layout)
 }
 
 // findBits returns the index of a block in w.bits, -1 if none of its bits are staged.

@@ -230,7 +230,7 @@ func TestGather_manyBlocks(t *testing.T) {
 	o := kv.Gathering(inMemory())
 	o.MemTableSize = 256 << 20
 	s := openGathering(t, o, newStops())
-	const blocks, kept = 1 << 13, 4096
+	const blocks, kept = 1 << 14, 8192
 	s.must(s.write("k", func(w *kv.Writer, _ *kv.Object) error {
 		_, err := w.Create([]byte("k"), kv.Spec{Type: bitsType, Family: block.FamilyBits, Layers: []kv.LayerSpec{{Blocks: blocks, Lines: 8}}})
 		return err
@@ -241,7 +241,7 @@ func TestGather_manyBlocks(t *testing.T) {
 		s.Drain()
 		s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
 			for blk := range n {
-				if _, _, err := w.SetItems(o, o.Layers()[0], &layout, blk, []uint64{blk<<51 | n<<8}, make([]bool, 1)); err != nil {
+				if _, _, err := w.SetItems(o, o.Layers()[0], &layout, blk, []uint64{blk<<50 | n<<8}, make([]bool, 1)); err != nil {
 					return err
 				}
 			}
@@ -249,6 +249,54 @@ func TestGather_manyBlocks(t *testing.T) {
 		}))
 		if gathered := s.Gathered() == 1; gathered != (n == kept) {
 			t.Errorf("a commit of items in %d blocks is gathered: %t", n, gathered)
+		}
+	}
+}
+
+// A large commit is applied to each of its blocks, whether the block is in memory, is zeros that all blocks share, or is
+// not in memory.
+func TestApply_large(t *testing.T) {
+	const blocks = 2048
+	for _, way := range []func(*kv.Options) *kv.Options{kv.Direct, kv.Gathering} {
+		s := openStore(t, way(inMemory()))
+		s.must(s.write("k", func(w *kv.Writer, _ *kv.Object) error {
+			_, err := w.Create([]byte("k"), kv.Spec{Type: bitsType, Family: block.FamilyBits, Layers: []kv.LayerSpec{{Blocks: blocks, Lines: 8}}})
+			return err
+		}))
+		layout, err := probe.NewLayout(blocks, 8, 12, 1)
+		s.must(err)
+		hash := func(blk, i uint64) uint64 { return blk<<53 | i<<40 }
+		add := func(from, i uint64) {
+			t.Helper()
+			s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
+				for blk := from; blk < blocks; blk++ {
+					if _, _, err := w.SetItems(o, o.Layers()[0], &layout, blk, []uint64{hash(blk, i)}, make([]bool, 1)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+		add(blocks/2, 1)
+		for blk := uint64(0); blk < blocks; blk += 5 {
+			s.EvictBlock(s.layer("k"), blk)
+		}
+		add(0, 2)
+		found := make([]bool, 1)
+		s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
+			for blk := range uint64(blocks) {
+				for i := uint64(2); i > 0 && (i == 2 || blk >= blocks/2); i-- {
+					if err := w.HasItems(o, o.Layers()[0], &layout, []uint64{hash(blk, i)}, found); err != nil || !found[0] {
+						return fmt.Errorf("block %d lacks item %d, %w", blk, i, err)
+					}
+				}
+			}
+			return nil
+		}))
+		s.wantConsistent()
+		compared, err := s.CompareResident()
+		if s.must(err); compared < blocks/2 {
+			t.Errorf("%d blocks are in memory, want most of %d", compared, blocks)
 		}
 	}
 }

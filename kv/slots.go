@@ -255,7 +255,7 @@ func (w *Writer) stageSlots() {
 // returns the versions. The caller holds the locks of the keys, or the gate, so no other commit changes them.
 func (w *Writer) startVersions(p *applier) (odd []*atomic.Uint32) {
 	for _, b := range w.slots {
-		_, l := p.layer(b.layer.object, b.layer.spec.Number)
+		l := p.find(b.layer.object, b.layer.spec.Number).l
 		if l == nil {
 			continue // its object is not open
 		}

@@ -23,7 +23,7 @@ func (w *Writer) small() bool {
 		return format.KeepsString(h) && h.Expiry == 0 && len(v.key)+len(h.Params) <= maxSmallString && len(w.layers) == 0 &&
 			(v.stored == nil || v.stored.header.Expiry == 0) && v.damage == nil
 	}
-	return w.bitCount > 0 && len(w.bits) <= maxKept // as smallCommit lists the blocks in memory that the writer keeps
+	return w.bitCount > 0 && len(w.bits) <= maxKeptBlocks // as smallCommit lists the blocks in memory that the writer keeps
 }
 
 // maxSmallString is the most bytes of a string that is pending, with its key.
@@ -66,9 +66,11 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 	p := &w.applier
 	p.db, p.last = db, o.changed.Load()
 	p.add(o)
+	p.large = len(c.Blocks) >= largeCommit
 	for _, b := range c.Blocks {
-		p.patch(b.Layer.Object, b.Layer.Number, b.Block, func(_ *Object, words []uint64) error { return b.Bits.Patch(words) })
+		p.change(blockChange{target: p.find(b.Layer.Object, b.Layer.Number), blk: b.Block, bits: b.Bits})
 	}
+	p.finish()
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {
 			s.layer.setCounters(s.counters)

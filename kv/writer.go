@@ -191,7 +191,10 @@ func (w *Writer) release() {
 	w.db.exit()
 	w.savepoint = savepoint{}
 	clear(w.applier.layers)
-	w.applier = applier{layers: w.applier.layers[:0]}
+	w.applier = applier{layers: w.applier.layers[:0], changes: w.applier.changes}
+	if cap(w.applier.changes) > 2*maxKeptBlocks {
+		w.applier.changes = nil
+	}
 	w.releaseChanges()
 	clear(w.little.Blocks)
 	w.groups = w.groups[:0]

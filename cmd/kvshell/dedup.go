@@ -75,6 +75,7 @@ func (sh *shell) dedup(ctx context.Context, key, file string, f dedup.Flags) (er
 	if err := p.Look(ctx); err != nil {
 		return err
 	}
+	defer collectMore()()
 	db, err := sh.openOrCreate()
 	if err != nil {
 		return err

@@ -97,6 +97,7 @@ func (sh *shell) load(ctx context.Context, key, file string, f load.Flags) (err 
 }
 
 func (sh *shell) loadToStore(ctx context.Context, key string, in *input.Input, f load.Flags, bar *progress.Bar) (err error) {
+	defer collectMore()()
 	db, err := sh.openOrCreate()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/sievekv/sievekv"
@@ -260,4 +261,15 @@ func (sh *shell) closeStore(db *kv.DB, err *error) {
 	if closed := db.Close(); closed != nil && !(errors.Is(closed, kv.ErrFailed) && errors.Is(*err, kv.ErrFailed)) {
 		*err = errors.Join(*err, closed)
 	}
+}
+
+// collectMore has the garbage collector run twice as often, and returns what undoes that. Most memory of a run over many
+// lines has no pointers, so this takes little time, and saves a quarter of the memory. GOGC in the environment counts
+// instead.
+func collectMore() (undo func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	before := debug.SetGCPercent(50)
+	return func() { debug.SetGCPercent(before) }
 }

@@ -79,6 +79,13 @@ func preferItems(layout *probe.Layout, items, ones int) bool {
 	return 4*itemsSize(layout, items) <= min(6*ones, 5*lines*lineBytes) // a position takes a byte
 }
 
+// ItemBytes returns how many bytes an item takes at most in an operand that AppendShorter appends, besides those of the
+// operand. preferItems prefers positions, 2 bytes each at most, only if they are fewer than two thirds of the bytes of
+// the items, and a bitmap only if it is shorter than the items.
+func ItemBytes(layout *probe.Layout) int {
+	return min(2*int(layout.Hashes), (4*itemWidth(layout)+2)/3)
+}
+
 // itemsSize returns the most bytes that an operand of so many items takes.
 func itemsSize(layout *probe.Layout, items int) int {
 	return 4 + 2*(bits.Len64(layout.Blocks)+6)/7 + items*itemWidth(layout)

@@ -2,11 +2,13 @@ package block_test
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // Every item of a block can be stored: also the first and the last, in layers of any number of blocks.
@@ -184,4 +186,26 @@ func newBits(words []uint64, positions []uint16) (ps []uint16) {
 		}
 	}
 	return ps
+}
+
+// No item takes more of an operand than ItemBytes says, however many there are.
+func TestItemBytes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	var scratch []uint16
+	for range 3000 {
+		layout, err := probe.NewLayout(1+rng.Uint64N(1<<rng.IntN(30)), 1+rng.Uint64N(128), 1+rng.Uint64N(64), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashes := make([]uint64, 1+rng.IntN(1<<rng.IntN(11)))
+		first, _ := bits.Div64(layout.Blocks-1, 0, layout.Blocks)
+		for i := range hashes {
+			hashes[i] = first + 1 + rng.Uint64N(math.MaxUint64-first)
+		}
+		const header = 4 + 2*10
+		got := len(block.AppendShorter(nil, &layout, layout.Blocks-1, hashes, &scratch))
+		if most := header + len(hashes)*block.ItemBytes(&layout); got > most {
+			t.Fatalf("%d items of %+v take %d bytes, want at most %d", len(hashes), layout, got, most)
+		}
+	}
 }

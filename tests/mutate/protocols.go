@@ -2,6 +2,13 @@ package main
 
 // protocols are what lookups, commits, gathering and views of the engine rest on.
 var protocols = []mutation{
+	inKV("a large commit is applied to every other block", edit{"kv/apply.go",
+		"other.Go(func() { half(1) })",
+		"other.Go(func() {})"}),
+	inKV("a large commit does not wait until all blocks have it", edit{"kv/apply.go",
+		"\t\tother.Wait()\n",
+		""}),
+
 	// A loader installs what it read only if no commit was at work on the stripe
 	// when it read, and none has begun since.
 	inKV("a loader does not look at started again", edit{"kv/load.go",

@@ -6,6 +6,7 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +33,13 @@ import (
 // to OUT. Then the input is taken in batches. Here a batch is the lines of one commit: those that were read ahead
 // together, or a part of them if not all fit into a commit. Each batch takes three steps:
 //
-//  1. OUT is synced.
+//  1. OUT is synced. Meanwhile it is found out which lines of the batch are new.
 //  2. One commit adds the lines of the batch to the filter, and sets the record: where the batch is in the input, which of its
 //     lines were new, how long OUT was before the batch, and a hash of the end of OUT.
 //  3. The new lines are written to OUT.
+//
+// The commit is made without a sync of its own. At the level "always" the log is synced while the next batch is worked
+// on, and the commit of that batch waits for it: so a power failure takes back the last two commits at most.
 //
 // At the end OUT is synced, and the last commit removes the record and the claim.
 //
@@ -423,21 +427,31 @@ func (p *Pass) repeat(b *input.Batch) error {
 // toOut takes the lines of a batch that fit into a commit through the three steps. If the filter has no room for a
 // line, it does so with the lines before that line, and returns the error.
 func (p *Pass) toOut(b *input.Batch) error {
-	if err := p.out.sync(); err != nil {
-		return exit.WithCode(exit.Local, err)
-	}
-	crashpoint.Reached("synced")
 	var n, newLines int
 	var length uint64
 	var full error
-	err := p.commit(kv.DurabilityDefault, func(w *kv.Writer) (err error) {
-		if n, full, err = p.stage(w, b); err != nil {
+	synced := make(chan error, 1)
+	go func() { synced <- p.syncBoth() }()
+	awaited := false
+	level := kv.DurabilityDefault
+	if p.db.Durability() == kv.Always {
+		level = kv.NoSync // syncBoth syncs it
+	}
+	err := p.commit(level, func(w *kv.Writer) (err error) {
+		n, full, err = p.stage(w, b)
+		serr := <-synced // OUT is as it was until here
+		awaited = true
+		if err = cmp.Or(serr, err); err != nil {
 			return err
 		}
+		crashpoint.Reached("synced")
 		length = p.hash(b, n)
 		newLines = p.selectNew(b, p.answers[:n])
 		return p.stageRecord(w, length, p.answers[:n])
 	})
+	if !awaited { // the commit could not begin
+		err = cmp.Or(<-synced, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -451,6 +465,17 @@ func (p *Pass) toOut(b *input.Batch) error {
 	crashpoint.Reached("written")
 	b.Pass(n)
 	return full
+}
+
+// syncBoth syncs OUT, and the log if the store's level is Always.
+func (p *Pass) syncBoth() error {
+	if err := p.out.sync(); err != nil {
+		return exit.WithCode(exit.Local, err)
+	}
+	if p.db.Durability() != kv.Always {
+		return nil
+	}
+	return p.db.Sync()
 }
 
 // toStdout prints the new lines of a batch, as many as fit into a commit, and commits them. It holds the filter's lock

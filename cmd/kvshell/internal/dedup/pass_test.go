@@ -293,9 +293,14 @@ func TestPass_version1(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want = string(before) + firstLines(text)
-	crash := func() {
-		if w.runAndCrashWhen(t, func(at string) bool { return at == "committed" }) == "" {
-			t.Fatal("the run committed no batch")
+	crash := func() { // after a commit that is on stable storage
+		committed := false
+		is := func(at string) bool {
+			committed = committed || at == "committed"
+			return committed && at == "synced"
+		}
+		if w.runAndCrashWhen(t, is) == "" {
+			t.Fatal("the run committed less than two batches")
 		}
 	}
 	crash()

@@ -110,17 +110,23 @@ func (s *BitSet) AppendOperand(dst []byte, blk uint64, scratch *[]uint16) []byte
 
 // Patch sets the bits in a block in memory, as the function Patch does. Its error is always nil.
 func (s *BitSet) Patch(words []uint64) error {
-	if s.HasItems() {
+	switch {
+	case !s.HasItems():
+	case manyProbes(s.layout, len(s.items), words):
+		var block [MaxWords]uint64
+		for _, h := range s.items {
+			s.layout.Set(block[:len(words)], h)
+		}
+		patchWords(words, block[:len(words)])
+	default:
 		s.layout.Fetch((*probe.Line)(words), s.items) // a word that is set makes the processor wait for all memory
-	}
-	var probes [probe.MaxHashes]uint16
-	for _, h := range s.items {
-		patchBits(words, s.layout.AppendProbes(probes[:0], h))
+		var probes [probe.MaxHashes]uint16
+		for _, h := range s.items {
+			patchBits(words, s.layout.AppendProbes(probes[:0], h))
+		}
 	}
 	patchBits(words, s.positions)
-	for i, set := range s.words[:min(len(s.words), len(words))] {
-		patchWord(&words[i], set)
-	}
+	patchWords(words, s.words[:min(len(s.words), len(words))])
 	return nil
 }
 

@@ -170,6 +170,19 @@ func patchWord(w *uint64, set uint64) {
 	}
 }
 
+// patchWords sets the bits of each word.
+func patchWords(words, set []uint64) {
+	for i := range set {
+		patchWord(&words[i], set[i])
+	}
+}
+
+// manyProbes reports whether items set so many bits that it is faster to collect them, and to set those of each word of
+// the block at once.
+func manyProbes(layout *probe.Layout, items int, words []uint64) bool {
+	return items*int(layout.Hashes) > len(words)/2
+}
+
 func patchBits(words []uint64, positions []uint16) {
 	for _, p := range positions {
 		patchWord(&words[p>>6], 1<<(p&63))
@@ -185,7 +198,7 @@ func (v *value) patchPositions(words []uint64) {
 // patchItems sets the bits of a few items one by one. It collects those of many: the words of a block are written
 // faster in order, and each once.
 func (v *value) patchItems(words []uint64) {
-	if len(v.payload)/v.items.width*int(v.items.layout.Hashes) > len(words)/2 {
+	if manyProbes(&v.items.layout, len(v.payload)/v.items.width, words) {
 		v.patchBlock(words)
 		return
 	}
@@ -219,11 +232,11 @@ func patchPart(w *uint64, mask, v uint64) {
 func (v *value) patchBlock(words []uint64) {
 	var block [MaxWords]uint64
 	v.fill(block[:len(words)])
+	if v.family == FamilyBits {
+		patchWords(words, block[:len(words)])
+		return
+	}
 	for i := range words {
-		if v.family == FamilyBits {
-			patchWord(&words[i], block[i])
-		} else {
-			patchPart(&words[i], ^uint64(0), block[i])
-		}
+		patchPart(&words[i], ^uint64(0), block[i])
 	}
 }

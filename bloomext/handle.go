@@ -109,8 +109,12 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 		if h.DB.Sampled(hash) {
 			c.touch(h.DB, hash)
 		}
-		if present, _ := c.resident(hash); present {
+		present, known := c.resident(hash)
+		if present {
 			return false, h.DB.Acknowledge(c.object, f.level)
+		}
+		if !known { // blocks are read into memory before the key is locked, so that other adds need not wait meanwhile
+			_, _ = lookup(h, item) // an error comes again below
 		}
 	}
 	return f.stage(item, spec)

@@ -2,6 +2,7 @@ package bloomext_test
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
@@ -46,5 +47,57 @@ func TestHandle_staged(t *testing.T) {
 	}
 	if there, err := f.MayContainString("x"); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("MayContain of a deleted filter = %v, %v, want ErrNotFound", there, err)
+	}
+}
+
+// An add reads blocks that are not in memory before it waits for the key, so that adds of other goroutines go on.
+func TestFilter_Add_readsFirst(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir, nil)
+	f := bloomext.New(db, "f")
+	items := make([]uint64, 100_000)
+	for i := range items {
+		items[i] = uint64(i)
+	}
+	if err := f.Reserve(bloomext.Config{Capacity: 200_000, ErrorRate: 0.01}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.AddManyUint64(items, nil); err != nil {
+		t.Fatal(err)
+	}
+	closeDB(t, db)
+	db = open(t, dir, nil)
+	defer closeDB(t, db)
+	f = bloomext.New(db, "f")
+	if there, err := f.MayContainUint64(0); err != nil || !there { // finds the filter, and reads one of its blocks
+		t.Fatal(there, err)
+	}
+	blocksRead := func() uint64 {
+		m, err := db.Metrics()
+		if err != nil {
+			t.Error(err)
+		}
+		return m.BlocksRead
+	}
+	const adds = 20 // at least one of them to another block
+	added := make(chan error, adds)
+	err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(*kv.Writer) error { // nobody else changes the key meanwhile
+		before := blocksRead()
+		for i := range uint64(adds) {
+			go func() {
+				_, err := f.AddUint64(1<<32 + i)
+				added <- err
+			}()
+		}
+		for blocksRead() == before && !t.Failed() {
+			runtime.Gosched()
+		}
+		return nil
+	})
+	for range adds {
+		err = errors.Join(err, <-added)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

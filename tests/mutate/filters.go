@@ -2,6 +2,8 @@ package main
 
 // filters are what filling, merging and the rates of filters rest on.
 var filters = []mutation{
+	{name: "an add to a block that is not in memory reads it with the key locked", pkg: "./bloomext", tests: "^TestFilter_Add_readsFirst$", edits: []edit{{"bloomext/handle.go",
+		"if !known { //", "if !known && present { //"}}},
 	{name: "a batch returns how many items it had, not how many are new", pkg: ".", tests: "^TestFilter_forms$", edits: []edit{{"scalableext/items.go",
 		"\t\t\tif yes {\n", "\t\t\tif yes || true {\n"}}},
 	{name: "a cuckoo filter says of every item that it is new", pkg: ".", tests: "^TestFilter_forms$", edits: []edit{{"cuckooext/handle.go",

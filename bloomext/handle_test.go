@@ -53,7 +53,7 @@ func TestHandle_staged(t *testing.T) {
 // An add reads blocks that are not in memory before it waits for the key, so that adds of other goroutines go on.
 func TestFilter_Add_readsFirst(t *testing.T) {
 	dir := t.TempDir()
-	db := open(t, dir, nil)
+	db := open(t, dir, &kv.Options{})
 	f := bloomext.New(db, "f")
 	items := make([]uint64, 100_000)
 	for i := range items {
@@ -66,7 +66,7 @@ func TestFilter_Add_readsFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeDB(t, db)
-	db = open(t, dir, nil)
+	db = open(t, dir, &kv.Options{})
 	defer closeDB(t, db)
 	f = bloomext.New(db, "f")
 	if there, err := f.MayContainUint64(0); err != nil || !there { // finds the filter, and reads one of its blocks

@@ -2,6 +2,8 @@ package kv_test
 
 import (
 	"context"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv"
@@ -91,6 +93,39 @@ func TestFold(t *testing.T) {
 	if n := s.FoldBacklog(); n != 0 {
 		t.Errorf("%d blocks wait for folding just after it", n)
 	}
+}
+
+// An operand of many items takes as long to read as many operands, and counts as several.
+func TestFold_items(t *testing.T) {
+	s := openStore(t, inMemory())
+	s.create("k")
+	layout, hashes := itemsOf(rand.New(rand.NewPCG(9, 10)), s.layer("k"), 1, 600)
+	for i, part := range [][]uint64{hashes[:300], hashes[300:]} {
+		s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
+			_, _, err := w.SetItems(o, o.Layers()[0], layout, 1, part, make([]bool, len(part)))
+			return err
+		}))
+		s.Drain()
+		s.forget("k")
+		s.has("k", 1, 0)
+		if n := s.FoldBacklog(); n != i {
+			t.Fatalf("with %d items in %d operands %d blocks wait for folding, want %d", 300*(i+1), i+1, n, i)
+		}
+	}
+	s.must(s.fold())
+	s.forget("k")
+	s.has("k", 1, 0)
+	if n := s.FoldBacklog(); n != 0 {
+		t.Errorf("%d blocks wait for folding just after it", n)
+	}
+	found := make([]bool, len(hashes))
+	s.must(s.write("k", func(w *kv.Writer, o *kv.Object) error {
+		return w.HasItems(o, o.Layers()[0], layout, hashes, found)
+	}))
+	if slices.Contains(found, false) {
+		t.Error("items are lost with the folding of their block")
+	}
+	s.wantConsistent()
 }
 
 // A block whose key holds another object by the time its turn comes is left alone.

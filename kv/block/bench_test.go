@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // The operands of the benchmarks are adds to a Bloom filter of one line and six
@@ -77,6 +78,63 @@ func BenchmarkMerger(b *testing.B) {
 				m.Finish()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*c.n), "ns/operand")
+		})
+	}
+}
+
+// BenchmarkRead measures what a read of a dense block takes when operands have come since it was written whole: they are
+// merged, and the result is decoded. The first line is of a block that has none.
+func BenchmarkRead(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	layout, err := probe.NewLayout(1_000_000, block.MaxLines, 6, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	base := block.AppendBlock(nil, block.FamilyBits, scattered(block.MaxLines, 32768))
+	ofItems := func(n int) []byte {
+		hashes := make([]uint64, n)
+		for i := range hashes {
+			hashes[i] = r.Uint64() / layout.Blocks // of block 0
+		}
+		return block.AppendItemsOperand(nil, &layout, 0, hashes)
+	}
+	ofBits := func(int) []byte { return block.AppendBitsOperand(nil, adds(r, 1)) }
+	for _, c := range []struct {
+		name        string
+		operands, n int
+		make        func(n int) []byte
+	}{
+		{"folded", 0, 0, nil},
+		{"operands=1/items=1", 1, 1, ofItems},
+		{"operands=1/items=100", 1, 100, ofItems},
+		{"operands=1/items=200", 1, 200, ofItems},
+		{"operands=1/items=400", 1, 400, ofItems},
+		{"operands=1/items=800", 1, 800, ofItems},
+		{"operands=1/items=1600", 1, 1600, ofItems},
+		{"operands=8/items=200", 8, 200, ofItems},
+		{"operands=64/items=1", 64, 1, ofItems},
+		{"operands=64/bits=6", 64, 6, ofBits},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			operands := make([][]byte, c.operands)
+			for i := range operands {
+				operands[i] = c.make(c.n)
+			}
+			words := make([]uint64, block.MaxWords)
+			for b.Loop() {
+				value := base
+				if len(operands) > 0 {
+					m := block.NewMerger(operands[0])
+					for _, op := range operands[1:] {
+						m.MergeOlder(op)
+					}
+					m.MergeOlder(base)
+					value = m.Finish()
+				}
+				if _, err := block.Decode(words, block.FamilyBits, value); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }

@@ -123,7 +123,7 @@ func drawChange(t *rapid.T, fam block.Family, lines int, blocks bool) change {
 		}}
 	case fam == block.FamilyBits && rapid.Bool().Draw(t, "items"):
 		layout, blk, hashes := randomItems(r, lines, size/8)
-		return change{block.AppendItemsOperand(nil, layout, blk, hashes), 1, func(w []uint64) {
+		return change{block.AppendItemsOperand(nil, layout, blk, hashes), uint32(max(1, (len(hashes)+7)/8)), func(w []uint64) {
 			for _, p := range positionsOf(layout, hashes) {
 				w[p/64] |= 1 << (p % 64)
 			}

@@ -40,7 +40,8 @@ func (k Kind) String() string {
 // Info describes a value.
 type Info struct {
 	Kind Kind
-	// Operands is the number of single operands merged since the block was last folded. It stops at 4,294,967,295.
+	// Operands is the number of single operands merged since the block was last folded, in which an operand of many
+	// items counts as several, see itemsPerOperand. It stops at 4,294,967,295.
 	Operands uint32
 }
 

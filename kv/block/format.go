@@ -19,7 +19,8 @@ import (
 //	1        kind: 0x01 raw, 0x02 positions, 0x03 roaring
 //	1        family: 1 bits, else the width of a slot: 4, 8, 12, 16 or 32
 //	1        length in lines of 512 bits, 1 to 128
-//	uvarint  operands merged into the block since it was last folded, 32 bits
+//	uvarint  operands merged into the block since it was last folded, 32 bits;
+//	         an operand of items counts as one for each 8 items, rounded up
 //	rest     the bits of the block
 //	         raw: 64 bytes for each line, trailing zeros included
 //	         positions: as below, of the set bits

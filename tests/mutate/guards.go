@@ -871,6 +871,11 @@ var guards = []mutation{
 			"\tif info.Operands <= foldThreshold {\n",
 			"\tif info.Operands < 0 {\n"},
 	}},
+	{name: "an operand of many items counts as one", pkg: "./kv", tests: "^TestFold_items$", edits: []edit{
+		{"kv/block/items.go",
+			"	v.operands = uint32(max(1, (len(r.rest)/v.items.width+itemsPerOperand-1)/itemsPerOperand))\n",
+			""},
+	}},
 	{name: "a fold takes no notice of its budget", pkg: "./kv", tests: "^TestFold_budget$", edits: []edit{
 		{"kv/fold.go",
 			"\tfor done < budget && ctx.Err() == nil {",

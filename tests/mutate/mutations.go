@@ -65,6 +65,7 @@ var mutations = slices.Concat(
 	memory,
 	hash,
 	filters,
+	costs,
 	flatCuckoo,
 	ofLoading,
 	shell,

@@ -13,7 +13,7 @@ in random order, or for "ascending keys" in the order of Pebble's keys, which is
 // adds compares single writes.
 func adds(b *bench) error {
 	const slice = 50_000
-	reps := pick(b, 7, 21, 41)
+	reps := pick(b, 5, 21, 41)
 	all := uint64(reps * slice)
 	s, err := b.openStore(nil)
 	if err != nil {

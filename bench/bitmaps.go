@@ -85,7 +85,7 @@ func (b *bench) bitOps() error {
 					return float64(time.Since(begin).Microseconds()) / 1000, err
 				}
 			}
-			figures, err := b.interleave(pick(b, 15, 41, 81), side{"sievekv", run(clients[0])}, side{"redis-server", run(clients[1])})
+			figures, err := b.interleave(pick(b, 7, 41, 81), side{"sievekv", run(clients[0])}, side{"redis-server", run(clients[1])})
 			if err != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ func (b *bench) singleBits() error {
 	}
 	x := uint64(1)
 	var buf [16]byte
-	figures, err := b.interleave(pick(b, 7, 21, 41),
+	figures, err := b.interleave(pick(b, 5, 21, 41),
 		side{"SETBIT", nsEach(50_000, func(uint64) error { _, err := bitmap.Set(uint32(next(&x, bitmapUsers))); return err })},
 		side{"Pebble", nsEach(50_000, func(i uint64) error { return raw.Set(key16(&buf, i), buf[:8], pebble.NoSync) })},
 		side{"GETBIT", nsEach(500_000, func(uint64) error { _, err := dense.Test(uint32(next(&x, bitmapUsers))); return err })})

@@ -25,10 +25,12 @@ type command struct {
 const connections = 50
 
 // measureServer has connections send pipelines of a command for a time, and returns how many commands, or items, were
-// answered a second. It is the client of every server. next numbers the commands.
+// answered a second. It is the client of every server. next numbers the commands. The time begins when each connection
+// has had its first replies, on average, and goes on until twice as many have come again: a slow server may need longer
+// than during for them.
 func measureServer(addr string, c command, pipeline int, during time.Duration, next *atomic.Uint64) (perSec float64, err error) {
-	var counting, stop atomic.Bool
-	var counted atomic.Uint64
+	var stop atomic.Bool
+	var replies atomic.Uint64
 	errs := make(chan error, connections)
 	var all sync.WaitGroup
 	for i := range connections {
@@ -39,11 +41,7 @@ func measureServer(addr string, c command, pipeline int, during time.Duration, n
 				return
 			}
 			defer func() { _ = conn.Close() }() // nothing is lost
-			answered := func() {
-				if counting.Load() {
-					counted.Add(uint64(c.items))
-				}
-			}
+			answered := func() { replies.Add(1) }
 			p := pipelines{answered: answered, conn: conn, in: bufio.NewReaderSize(conn, 16<<10), x: uint64(i) + uint64(time.Now().UnixNano())}
 			for !stop.Load() {
 				if err := p.send(c, pipeline, next.Add(uint64(pipeline))-uint64(pipeline)); err != nil {
@@ -53,15 +51,21 @@ func measureServer(addr string, c command, pipeline int, during time.Duration, n
 			}
 		})
 	}
-	time.Sleep(during / 5) // to warm up
-	counting.Store(true)
-	begin := time.Now()
-	time.Sleep(during)
-	n, took := counted.Load(), time.Since(begin)
+	round := uint64(connections * pipeline)
+	// await waits for a time, and until there were so many replies, unless a connection has failed.
+	await := func(least time.Duration, enough uint64) {
+		for begin := time.Now(); len(errs) == 0 && (time.Since(begin) < least || replies.Load() < enough); {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	await(during/5, round) // to warm up
+	before, begin := replies.Load(), time.Now()
+	await(during, before+2*round)
+	n, took := replies.Load()-before, time.Since(begin)
 	stop.Store(true)
 	all.Wait()
 	close(errs)
-	return float64(n) / took.Seconds(), <-errs
+	return float64(n) * float64(c.items) / took.Seconds(), <-errs
 }
 
 // pipelines are sent over a connection, one after the other.

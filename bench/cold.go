@@ -18,7 +18,7 @@ have, beside one.`
 
 // cold compares lookups that read a block.
 func cold(b *bench) error {
-	n := pick(b, uint64(1e7), 1e7, 1e8)
+	n := pick(b, uint64(3e6), 1e7, 1e8)
 	s, err := b.openStore(nil)
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ round: half of its lines are different.`
 
 // dedup compares dedup -o with awk and sort.
 func dedup(b *bench) error {
-	n := pick(b, 1_000_000, 10_000_000, 10_000_000)
+	n := pick(b, 500_000, 10_000_000, 10_000_000)
 	numbers := filepath.Join(b.dir, "numbers.txt")
 	if err := writeNumbers(numbers, n); err != nil {
 		return err
@@ -43,7 +43,7 @@ func dedup(b *bench) error {
 	d.rows(what+", again", d.again, figureAtLeast(4e6), reduced)
 	b.note("Of %s different lines dedup printed %d.", format(float64(n)), d.printed)
 
-	rounds := pick(b, 20, 100, 100)
+	rounds := pick(b, 10, 100, 100)
 	urls := filepath.Join(b.dir, "urls.txt")
 	lines, err := writeURLs(urls, rounds)
 	if err != nil {

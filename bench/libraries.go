@@ -12,7 +12,8 @@ import (
 
 const librariesAbout = `Cuckoo and counting filters of sievekv beside those of libraries that keep theirs in memory only, with a
 million items of 16 bytes (with --quick 200,000). Adds and deletes of sievekv are stored, not synced. Cuckoo filters: sievekv and linvon have
-fingerprints of 16 bits, seiflotfy of 8, BoomFilters is asked for a rate of 0.1 %. Counting filters have a rate of 1 %.`
+fingerprints of 16 bits, seiflotfy of 8, BoomFilters is asked for a rate of 0.1 %. Counting filters have a rate of 1 %. The filter of go-zero is not among them,
+nor among the Bloom filters: it keeps its bits in a Redis server, and runs a Lua script there for each item.`
 
 // deletable is a filter from which items can be deleted.
 type deletable struct {

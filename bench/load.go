@@ -11,7 +11,7 @@ process to its end: into a filter that was made for them, and into one that grow
 
 // load measures kvshell load.
 func load(b *bench) error {
-	n := pick(b, 1_000_000, 10_000_000, 10_000_000)
+	n := pick(b, 500_000, 10_000_000, 10_000_000)
 	numbers := filepath.Join(b.dir, "numbers.txt")
 	if err := writeNumbers(numbers, n); err != nil {
 		return err

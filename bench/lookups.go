@@ -20,7 +20,7 @@ func lookups(b *bench) error {
 	for _, c := range []struct {
 		n               uint64
 		present, absent float64 // what must be reached
-	}{{1e6, 1, 0.7}, {pick(b, uint64(1e7), 3e7, 3e7), 1, 1}} {
+	}{{1e6, 1, 0.7}, {pick(b, uint64(5e6), 3e7, 3e7), 1, 1}} {
 		if err := b.lookupsOf(c.n, ratioAtMost(c.present), ratioAtMost(c.absent), b.mode == quickMode && c.n > 1e6); err != nil {
 			return err
 		}

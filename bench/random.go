@@ -23,7 +23,7 @@ func random(b *bench) error {
 	if err := s.Bloom("f").Reserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: 0.01, NonScaling: true}); err != nil {
 		return err
 	}
-	filled := pick(b, uint64(5e6), 3e7, 5e7)
+	filled := pick(b, uint64(2e6), 3e7, 5e7)
 	b.progress("filling")
 	if err := fill(s.Bloom("f"), 0, filled); err != nil {
 		return err
@@ -37,7 +37,7 @@ func random(b *bench) error {
 	b.note("Before, the filter had %s items.", format(float64(filled)))
 	n := filled
 	var runs [2]latencies
-	during := pick(b, 2*time.Second, 5*time.Second, 15*time.Second)
+	during := pick(b, time.Second, 5*time.Second, 15*time.Second)
 	sides := make([]side, 2)
 	kinds := []struct {
 		level      sievekv.Durability

@@ -7,7 +7,7 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// Call is one run of a command.
+// Call is one run of a command. A handler must not use it after it has returned.
 type Call struct {
 	Context context.Context
 	DB      *kv.DB

@@ -75,14 +75,24 @@ type Command struct {
 	Refused func(c *Call)
 
 	module    string     // the name of its module
+	number    int        // its place among Table.Commands; 0 for a subcommand
+	lower     string     // see LowerName; "" if the command is not in a Table
 	arguments []Argument // from a server's COMMAND DOCS, see ReadTable; nil if Syntax has them
 }
 
 // Module returns the name of the command's module.
 func (c *Command) Module() string { return c.module }
 
+// Number returns the command's place among Table.Commands, from 0 on. It is not for subcommands.
+func (c *Command) Number() int { return c.number }
+
 // LowerName returns the command's name as in error texts.
-func (c *Command) LowerName() string { return strings.ToLower(c.Name) }
+func (c *Command) LowerName() string {
+	if c.lower != "" {
+		return c.lower
+	}
+	return strings.ToLower(c.Name)
+}
 
 // Takes reports whether the command may have so many words, with its name.
 func (c *Command) Takes(words int) bool {

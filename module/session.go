@@ -31,6 +31,7 @@ type Session struct {
 	Charge func(bytes int) error
 
 	large func(value []byte) error // Charge for a large string
+	spare *Call                    // the memory of the last Call, nil while a handler has it
 
 	// Transactions is the state of the module that provides transactions.
 	Transactions any
@@ -58,7 +59,12 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 	if len(words) == 0 {
 		return reply.Error("ERR empty command")
 	}
-	cmd, args := s.host.Resolve(words)
+	return s.DoNamed(ctx, s.host.Command(words[0]), words)
+}
+
+// DoNamed is Do for a caller that has looked up the command that the first word names (Table.Command).
+func (s *Session) DoNamed(ctx context.Context, named *Command, words [][]byte) reply.Reply {
+	cmd, args := named.resolve(words)
 	if cmd == nil || !cmd.Takes(len(words)) {
 		if s.Refused != nil {
 			s.Refused()
@@ -91,7 +97,25 @@ func (s *Session) Do(ctx context.Context, words [][]byte) reply.Reply {
 	if err := ctx.Err(); err != nil {
 		return ErrorReply(err)
 	}
-	return cmd.Handler(&Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args})
+	c := s.borrowCall()
+	*c = Call{Context: ctx, DB: s.host.db, Host: s.host, Session: s, Command: cmd, Args: args}
+	r := cmd.Handler(c)
+	s.returnCall(c)
+	return r
+}
+
+// borrowCall returns memory for a Call: that of the last one, unless a handler that is running has it.
+func (s *Session) borrowCall() *Call {
+	c := s.spare
+	if s.spare = nil; c == nil {
+		c = new(Call)
+	}
+	return c
+}
+
+func (s *Session) returnCall(c *Call) {
+	*c = Call{}
+	s.spare = c
 }
 
 // Run runs a command in a transaction, without Intercept.

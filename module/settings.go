@@ -136,6 +136,17 @@ func (h *Host) SettingInt(name string) int64 {
 	return 0
 }
 
+// IntReader returns a function that does what SettingInt does for this setting, but does not look for its name each time.
+func (h *Host) IntReader(name string) func() int64 {
+	s := h.settings[name]
+	return func() int64 {
+		if v := s.current(h); v != nil {
+			return v.number
+		}
+		return 0
+	}
+}
+
 // SettingFloat returns the value of a setting that is a number, 0 for any other.
 func (h *Host) SettingFloat(name string) float64 {
 	if v := h.settingValue(name); v != nil {
@@ -161,8 +172,10 @@ func (h *Host) Settings() []Setting {
 	return list
 }
 
-func (h *Host) settingValue(name string) *settingValue {
-	s := h.settings[name]
+func (h *Host) settingValue(name string) *settingValue { return h.settings[name].current(h) }
+
+// current returns the setting's value, nil if s is nil.
+func (s *setting) current(h *Host) *settingValue {
 	switch {
 	case s == nil:
 		return nil

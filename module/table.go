@@ -43,6 +43,9 @@ func New(modules ...Module) *Table {
 		t.settings = append(t.settings, m.Settings...)
 	}
 	slices.Sort(t.names)
+	for i, cmd := range t.Commands() {
+		cmd.number, cmd.lower = i, strings.ToLower(cmd.Name)
+	}
 	slices.SortFunc(t.settings, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
 	return t
 }
@@ -158,11 +161,15 @@ func (t *Table) Refuse(words [][]byte) (r reply.Reply, ok bool) {
 
 // Resolve returns the command that words call, nil if there is none, and its arguments. words has at least one word.
 func (t *Table) Resolve(words [][]byte) (cmd *Command, args [][]byte) {
-	cmd = t.Command(words[0])
-	if cmd == nil || len(cmd.Subcommands) == 0 || len(words) == 1 {
-		return cmd, words[1:]
+	return t.Command(words[0]).resolve(words)
+}
+
+// resolve is Table.Resolve for the command that the first word names, nil if there is none.
+func (c *Command) resolve(words [][]byte) (cmd *Command, args [][]byte) {
+	if c == nil || len(c.Subcommands) == 0 || len(words) == 1 {
+		return c, words[1:]
 	}
-	return cmd.subcommand(words[1]), words[2:]
+	return c.subcommand(words[1]), words[2:]
 }
 
 // Named returns a command by the name that COMMAND uses, such as "get" or "config|get", nil if there is none.

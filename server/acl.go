@@ -27,7 +27,7 @@ import (
 
 // loadUsers makes the users of a new server: those of the ACL file, or the default user with the password.
 func (s *Server) loadUsers() error {
-	s.users = acl.New(module.Of(s.db).Commands())
+	s.users = acl.New(s.host.Commands())
 	switch {
 	case s.opts.ACLFile != "" && s.opts.Password != "":
 		return errors.New("server: Options.ACLFile and Options.Password: give only one of them; the file has the default user's password")
@@ -127,7 +127,7 @@ func (c *conn) noteDenial(reason, object string, multi bool, user string) {
 	if multi {
 		context = "multi"
 	}
-	most := int(module.Of(c.server.db).SettingInt(aclLogMaxSetting))
+	most := int(c.server.host.SettingInt(aclLogMaxSetting))
 	c.server.denials.add(aclEntry{reason: reason, context: context, object: cut(object), user: cut(user), client: c.line()}, most)
 }
 

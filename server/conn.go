@@ -322,15 +322,14 @@ var crossProtocol = []string{"post", "host:"}
 // execute runs a command and appends its reply to the batch.
 func (c *conn) execute(words [][]byte) {
 	c.spoke = true
-	name := string(words[0][:min(len(words[0]), 64)])
 	for _, http := range crossProtocol {
-		if strings.EqualFold(name, http) {
+		if isWord(words[0], http) {
 			c.server.warnings.warn("sievekv: possible attack: HTTP on a port for Redis' protocol", "client", c.net.RemoteAddr())
 			c.out, c.ended = c.out[:0], true
 			return
 		}
 	}
-	cmd := module.Of(c.server.db).Command(words[0])
+	cmd := c.server.host.Command(words[0])
 	if !c.authenticated && (cmd == nil || !beforeLogin[cmd.Name]) {
 		c.server.stats.refusedCommands.Add(1)
 		c.answer(reply.Error("NOAUTH Authentication required."))
@@ -383,7 +382,7 @@ func (c *conn) runCharged(cmd *module.Command, words [][]byte) reply.Reply {
 	if err := c.chargeWords(words); err != nil {
 		return module.ErrorReply(err)
 	}
-	if isWord(words[0], "WATCH") && !c.mayWatch(words[1:]) {
+	if cmd != nil && cmd.Name == "WATCH" && !c.mayWatch(words[1:]) {
 		return reply.Error("ERR watching so many keys takes more memory than " + clientsMemorySetting + " leaves")
 	}
 	return c.chargeWhole(cmd, c.run(cmd, words))
@@ -406,7 +405,7 @@ func (c *conn) run(cmd *module.Command, words [][]byte) reply.Reply {
 	case looksAtAllKeys(cmd) || cmd.Name == "EXEC":
 		return c.runWatched(words)
 	}
-	return c.session.Do(c.server.ctx, words)
+	return c.session.DoNamed(c.server.ctx, cmd, words)
 }
 
 // looksAtAllKeys reports whether a command may read many keys that are not among its words.
@@ -604,6 +603,9 @@ func (c *conn) end() {
 	_ = c.net.Close() // the client is gone
 }
 
+// idleExact is how exactly the time of a connection's last command is known: CLIENT LIST shows seconds.
+const idleExact = 10 * time.Millisecond
+
 // noteCommand notes what CLIENT LIST shows.
 func (c *conn) noteCommand(cmd *module.Command, words [][]byte, now time.Time) {
 	name := "NULL"
@@ -617,8 +619,14 @@ func (c *conn) noteCommand(cmd *module.Command, words [][]byte, now time.Time) {
 	if !multi {
 		n = -1
 	}
-	c.about.mu.Lock()
-	c.about.command, c.about.lastActive, c.about.queued = name, now, n
-	c.about.in, c.about.out = c.in.Size(), cap(c.out)
-	c.about.mu.Unlock()
+	in, out := c.in.Size(), cap(c.out)
+	a := &c.about
+	// Only this goroutine writes these fields, so it may read them without the lock.
+	if a.command == name && a.queued == n && a.in == in && a.out == out && now.Sub(a.lastActive) < idleExact {
+		return
+	}
+	a.mu.Lock()
+	a.command, a.lastActive, a.queued = name, now, n
+	a.in, a.out = in, out
+	a.mu.Unlock()
 }

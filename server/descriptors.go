@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/sievekv/sievekv/module"
 )
 
 // The server's share of the descriptors of the process, besides the store and the clients.
@@ -44,7 +43,7 @@ func (s *Server) fitClients() error {
 		return fmt.Errorf("server: a process that may open %d files has none left for clients: the store needs %d, the server %d; "+
 			"raise the limit, as by ulimit -n", limit, store, others)
 	case most < asked:
-		if err := module.Of(s.db).SetSetting(maxClientsSetting, strconv.FormatInt(most, 10)); err != nil {
+		if err := s.host.SetSetting(maxClientsSetting, strconv.FormatInt(most, 10)); err != nil {
 			return err
 		}
 		s.logger.Warn("sievekv: maxclients is lowered to what the limit of open files leaves; raise it, as by ulimit -n",

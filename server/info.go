@@ -161,8 +161,8 @@ func statsInfo(s *Server) []module.InfoField {
 }
 
 func commandStatsInfo(s *Server) (fields []module.InfoField) {
-	for _, cmd := range module.Of(s.db).Commands() {
-		c := s.stats.commands[cmd]
+	for _, cmd := range s.host.Commands() {
+		c := s.stats.of(cmd)
 		calls, rejected := c.calls.Load(), c.rejected.Load()
 		if calls+rejected == 0 {
 			continue

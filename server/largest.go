@@ -46,7 +46,7 @@ var (
 
 // collect sends metrics of the largest filters; the setting says how many.
 func (l *largest) collect(s *Server, out chan<- prometheus.Metric) {
-	most := int(module.Of(s.db).SettingInt(metricsSetting))
+	most := int(s.host.SettingInt(metricsSetting))
 	if most == 0 {
 		return
 	}

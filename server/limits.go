@@ -78,9 +78,9 @@ func (c *conn) commandLimits() resp.Limits {
 		return resp.UnauthenticatedLimits
 	}
 	return resp.Limits{
-		Args:    int(min(maxWords, module.Of(c.server.db).SettingInt(clientsMemorySetting)/(decodedBytes+runningBytes))),
-		Bulk:    module.Of(c.server.db).SettingInt(bulkSetting),
-		Command: module.Of(c.server.db).SettingInt(querySetting),
+		Args:    int(min(maxWords, c.server.host.SettingInt(clientsMemorySetting)/(decodedBytes+runningBytes))),
+		Bulk:    c.server.host.SettingInt(bulkSetting),
+		Command: c.server.host.SettingInt(querySetting),
 	}
 }
 
@@ -118,7 +118,7 @@ func (c *conn) chargeWords(words [][]byte) error {
 func (c *conn) mayWatch(keys [][]byte) bool {
 	n := bytesOf(keys, watchBytes)
 	return c.queuedBytes+n <= c.server.limits.small ||
-		c.server.held.Load()+int64(n) <= module.Of(c.server.db).SettingInt(clientsMemorySetting)
+		c.server.held.Load()+int64(n) <= c.server.host.SettingInt(clientsMemorySetting)
 }
 
 // runningBytes is roughly the memory of a word of a running command, with the element of the reply.
@@ -216,7 +216,7 @@ func (c *conn) account() bool {
 	if c.stranger || size <= c.server.limits.small {
 		return true
 	}
-	return total <= module.Of(c.server.db).SettingInt(clientsMemorySetting)
+	return total <= c.server.host.SettingInt(clientsMemorySetting)
 }
 
 // errReplies is the error of a command if there is no memory for its reply.
@@ -227,7 +227,7 @@ var errReplies = reply.TextError("ERR the reply takes more memory than " + clien
 func (c *conn) charge(bytes int) error {
 	c.replyBytes += bytes
 	total := c.server.held.Add(int64(bytes))
-	if c.replyBytes <= c.server.limits.small || total <= module.Of(c.server.db).SettingInt(clientsMemorySetting) {
+	if c.replyBytes <= c.server.limits.small || total <= c.server.host.SettingInt(clientsMemorySetting) {
 		return nil
 	}
 	return errReplies
@@ -299,7 +299,7 @@ func (c *conn) commandDeadline(now time.Time) time.Time {
 		return c.partialSince.Add(allowed)
 	}
 	c.partialSince = time.Time{}
-	if idle := module.Of(c.server.db).SettingInt(timeoutSetting); idle > 0 {
+	if idle := c.server.host.SettingInt(timeoutSetting); idle > 0 {
 		return now.Add(time.Duration(idle) * time.Second)
 	}
 	return time.Time{}

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/sievekv/sievekv/metrics"
-	"github.com/sievekv/sievekv/module"
 )
 
 // MetricsHandler serves three paths. GET /metrics gives metrics in Prometheus' text format. /healthz answers 200
@@ -113,8 +112,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 
 // commands sends the metrics of commands that have run at least once.
 func (c collector) commands(out chan<- prometheus.Metric) {
-	for _, cmd := range module.Of(c.server.db).Commands() {
-		st := c.server.stats.commands[cmd]
+	for _, cmd := range c.server.host.Commands() {
+		st := c.server.stats.of(cmd)
 		count := uint64(0)
 		buckets := make(map[float64]uint64, latencyBuckets)
 		for i := range st.latency {

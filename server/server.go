@@ -48,6 +48,8 @@ var ErrServerClosed = errors.New("server: closed")
 // Server serves one store. Its methods may be called from any goroutine.
 type Server struct {
 	db            *kv.DB
+	host          *module.Host
+	slowerThan    func() int64 // the setting slowerThanSetting
 	opts          Options
 	logger        *slog.Logger
 	warnings      warnings
@@ -93,7 +95,7 @@ type Server struct {
 // New returns a server for a store that was opened with Module among its modules. A store has one server at a time.
 func New(db *kv.DB, o *Options) (*Server, error) {
 	s := &Server{
-		db: db, started: time.Now(), limits: defaultLimits(),
+		db: db, host: module.Of(db), started: time.Now(), limits: defaultLimits(),
 		shutdownAsked: make(chan struct{}),
 		listeners:     make(map[net.Listener]struct{}), conns: make(map[*conn]struct{}),
 	}
@@ -114,7 +116,8 @@ func New(db *kv.DB, o *Options) (*Server, error) {
 	s.handshakes, s.metricsPace = make(chan struct{}, handshakePlaces()), make(pace, 1)
 	s.strangers.left = make(chan struct{}, 1)
 	s.admission, s.longAdmission = newAdmission(places()), newAdmission(longPlaces())
-	s.stats = newStats(module.Of(db).Commands())
+	s.stats = newStats(len(s.host.Commands()))
+	s.slowerThan = s.host.IntReader(slowerThanSetting)
 	if err := s.loadUsers(); err != nil {
 		return nil, err
 	}

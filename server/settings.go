@@ -46,4 +46,4 @@ func settings(h *hub) []module.Setting {
 	}
 }
 
-func (s *Server) maxClients() int64 { return module.Of(s.db).SettingInt(maxClientsSetting) }
+func (s *Server) maxClients() int64 { return s.host.SettingInt(maxClientsSetting) }

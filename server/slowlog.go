@@ -35,12 +35,11 @@ const (
 
 // add keeps a command if it took at least as long as the setting says.
 func (l *slowLog) add(c *conn, cmd *module.Command, words [][]byte, at time.Time, took time.Duration) {
-	db := c.server.db
-	if least := module.Of(db).SettingInt(slowerThanSetting); least < 0 || took < time.Duration(least)*time.Microsecond {
+	if least := c.server.slowerThan(); least < 0 || took < time.Duration(least)*time.Microsecond {
 		return
 	}
 	e := slowEntry{at: at, took: took, words: slowCopy(cmd, words), client: c.address(), name: c.clientName()}
-	most := int(module.Of(db).SettingInt(slowMaxSetting))
+	most := int(c.server.host.SettingInt(slowMaxSetting))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.id = l.nextID

@@ -23,7 +23,7 @@ type stats struct {
 	unknown         atomic.Uint64 // commands with unknown names
 	bytesOut        atomic.Uint64
 
-	commands map[*module.Command]*commandStats // the map never changes
+	commands []*commandStats // by module.Command.Number; the slice never changes
 	errors   errorStats
 }
 
@@ -40,13 +40,16 @@ type commandStats struct {
 	rejected atomic.Uint64 // refused before they ran because of their number of words
 }
 
-func newStats(table []*module.Command) *stats {
-	s := &stats{commands: make(map[*module.Command]*commandStats, len(table))}
-	for _, cmd := range table {
-		s.commands[cmd] = &commandStats{}
+func newStats(commands int) *stats {
+	s := &stats{commands: make([]*commandStats, commands)}
+	for i := range s.commands {
+		s.commands[i] = &commandStats{}
 	}
 	return s
 }
+
+// of returns the counts of a command.
+func (s *stats) of(cmd *module.Command) *commandStats { return s.commands[cmd.Number()] }
 
 func (s *stats) count(cmd *module.Command, words int, took time.Duration, r reply.Reply) {
 	if r.IsError() {
@@ -56,7 +59,7 @@ func (s *stats) count(cmd *module.Command, words int, took time.Duration, r repl
 		s.unknown.Add(1)
 		return
 	}
-	c := s.commands[cmd]
+	c := s.of(cmd)
 	if !cmd.Takes(words) {
 		c.rejected.Add(1)
 		return

@@ -27,7 +27,7 @@ func Module() module.Module {
 		{
 			Name: "BF.ADD", Arity: 3, Flags: write | module.Fast, Syntax: "key item",
 			Summary:    "Adds an item, and makes the filter if it is missing; answers 1 if the item is new, 0 if it may have been added before.",
-			Complexity: "O(k n) for k hashes and n layers", Example: "BF.ADD seen http://example.org/", Handler: add,
+			Complexity: "O(k n) for k hashes and n layers", Example: "BF.ADD seen http://example.org/", Handler: add, Series: addSeries,
 		},
 		{
 			Name: "BF.MADD", Arity: -3, Flags: write, Syntax: "key item [item ...]",
@@ -44,7 +44,7 @@ func Module() module.Module {
 		{
 			Name: "BF.EXISTS", Arity: 3, Flags: read, Syntax: "key item",
 			Summary:    "Answers 1 if the item may have been added, 0 if it was not.",
-			Complexity: "O(k n) for k hashes and n layers", Example: "BF.ADD seen a\nBF.EXISTS seen a", Handler: exists,
+			Complexity: "O(k n) for k hashes and n layers", Example: "BF.ADD seen a\nBF.EXISTS seen a", Handler: exists, Series: existsSeries,
 		},
 		{
 			Name: "BF.MEXISTS", Arity: -3, Flags: read &^ module.Fast, Syntax: "key item [item ...]",
@@ -106,6 +106,28 @@ func reserve(c *module.Call) reply.Reply {
 
 func add(c *module.Call) reply.Reply {
 	return scalableext.Bool(recalled(c).add(c.Args[1], defaultSpec))
+}
+
+// addSeries answers items that the filter has from memory, up to the first that is perhaps new. It adds the rest in one
+// commit.
+func addSeries(c *module.Call, calls *module.Series) {
+	f := recalled(c)
+	known := f.residentSeries(calls, true)
+	if known > 0 {
+		if err := f.h.DB.Acknowledge(f.h.Current.Load().object, f.level); err != nil {
+			known = 0
+		}
+	}
+	if known < calls.Len() {
+		f.h.AddSeries(f.level, defaultSpec, calls, known, f.AddStaged, func(item []byte) (bool, error) { return f.add(item, defaultSpec) })
+	}
+}
+
+func existsSeries(c *module.Call, calls *module.Series) {
+	f := recalled(c)
+	for i := f.residentSeries(calls, false); i < calls.Len(); i++ {
+		calls.Replies[i] = scalableext.Existence(f.MayContain(calls.Args(i)[1]))
+	}
 }
 
 func madd(c *module.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }

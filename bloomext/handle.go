@@ -7,6 +7,8 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -82,6 +84,33 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 		return present, nil
 	}
 	return lookup(h, item)
+}
+
+// residentSeries answers calls from resident blocks, up to the first that they do not decide, and returns how many it
+// answered. With known, it also stops at the first item that is absent, and answers 0 for those before it: they are not
+// new. It does for each item what MayContain does, but loads the memory of all first.
+func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
+	h := f.h
+	c := h.Current.Load()
+	if !h.DB.Ready() || !c.object.Live() {
+		return 0
+	}
+	var hashes [module.MaxSeries]uint64
+	for i := range calls.Len() {
+		hashes[i] = c.hash.Sum(calls.Args(i)[1])
+		if h.DB.Sampled(hashes[i]) {
+			c.touch(h.DB, hashes[i])
+		}
+	}
+	c.touchMemory(hashes[:calls.Len()])
+	for ; n < calls.Len() && h.DB.Ready() && c.object.Live(); n++ {
+		present, decided := c.resident(hashes[n])
+		if !decided || known && !present {
+			return n
+		}
+		calls.Replies[n] = reply.Bool(present && !known)
+	}
+	return n
 }
 
 // MayContainString is MayContain for a string.
@@ -320,7 +349,7 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 	clear(added)
 	s := stager{w: w, c: c}
 	for done, known := 0, few; done < len(items); {
-		if n := s.room(len(items) - done); n >= few {
+		if n := s.room(len(items) - done); n >= few || n == len(items)-done && n > 1 {
 			batch := scalableext.Sorted(items[done:][:n], s.c.hash, sum, s.c.block)
 			if err := s.addAll(h, batch, added[done:]); err != nil {
 				return done, err

@@ -63,6 +63,9 @@ type Command struct {
 
 	Handler func(c *Call) reply.Reply
 
+	// Series, if set, does what Handler does for several calls, none of them in a transaction. c is the first one.
+	Series func(c *Call, calls *Series)
+
 	// Subcommands are what the second word of a command such as CONFIG chooses from. A subcommand's Name is that
 	// word. Its Arity and its positions of keys count from the first word; its Args come after both words. HELP is
 	// added to them, and if the command's Syntax is "", it is made from theirs. The command's own Handler runs

@@ -59,7 +59,11 @@ type Lookup interface {
 
 // Exists answers whether an item may be in a filter.
 func Exists(c *module.Call, f Lookup) reply.Reply {
-	present, err := f.MayContain(c.Args[1])
+	return Existence(f.MayContain(c.Args[1]))
+}
+
+// Existence answers what MayContain has returned.
+func Existence(present bool, err error) reply.Reply {
 	if err != nil && !Absent(err) {
 		return ErrorReply(err)
 	}
@@ -231,6 +235,56 @@ func answersOf(
 		start += n + 1
 	}
 	return list, nil
+}
+
+// AddSeries adds the items of a series of calls, from one call on, in one commit. Spec and add are as for AddItems. If
+// there is an error that holds for all items, nothing was written, or the store has failed: then one adds the items one
+// after the other, as some of them may be answered all the same.
+func (h *Handle[F]) AddSeries(
+	level kv.Durability, spec Spec, calls *module.Series, from int,
+	add func(w *kv.Writer, items [][]byte, added []bool) (n int, err error), one func(item []byte) (bool, error),
+) {
+	var items [module.MaxSeries][]byte
+	n := 0
+	for i := from; i < calls.Len(); i++ {
+		items[n] = calls.Args(i)[1]
+		n++
+	}
+	replies := calls.Replies[from:]
+	err := h.Write(level, func(w *kv.Writer) error {
+		if _, err := h.StagedOrReserved(w, spec); err != nil {
+			return err
+		}
+		return addSeries(w, items[:n], replies, add)
+	})
+	if err == nil {
+		return
+	}
+	for i, item := range items[:n] {
+		replies[i] = Bool(one(item))
+	}
+}
+
+// addSeries stages items, and answers each. An item without room is no error: the filter may have later ones.
+func addSeries(
+	w *kv.Writer, items [][]byte, replies []reply.Reply, add func(w *kv.Writer, items [][]byte, added []bool) (n int, err error),
+) error {
+	var added [module.MaxSeries]bool
+	for len(items) > 0 {
+		n, err := add(w, items, added[:len(items)])
+		if err != nil && !NoRoom(err) {
+			return err
+		}
+		for i, yes := range added[:n] {
+			replies[i] = reply.Bool(yes)
+		}
+		if err == nil {
+			return nil
+		}
+		replies[n] = ErrorReply(err)
+		items, replies = items[n+1:], replies[n+1:]
+	}
+	return nil
 }
 
 // NoRoom reports whether an item was refused because the filter has no room for it.

@@ -36,6 +36,7 @@ type conn struct {
 	joined        time.Time     // when it became a stranger; guarded by server.mu
 
 	in            *resp.Decoder
+	after         [][]byte // the next command, if in has returned it already
 	out           []byte
 	protocol      int // 2 or 3
 	authenticated bool
@@ -266,7 +267,7 @@ func (c *conn) runBuffered() bool {
 		if !c.awaitTurn() {
 			return false
 		}
-		words, ok, err := c.in.Next()
+		words, ok, err := c.next()
 		if err != nil {
 			c.server.stats.protocolErrors.Add(1)
 			c.answer(reply.Error("ERR " + err.Error()))
@@ -278,7 +279,7 @@ func (c *conn) runBuffered() bool {
 		}
 		ran = true
 		stranger := !c.authenticated
-		c.execute(words)
+		c.executeNext(words)
 		if stranger == c.authenticated {
 			c.in.SetLimits(c.commandLimits())
 		}
@@ -319,8 +320,8 @@ func (c *conn) tellAndEnd() {
 // request.
 var crossProtocol = []string{"post", "host:"}
 
-// execute runs a command and appends its reply to the batch.
-func (c *conn) execute(words [][]byte) {
+// execute runs a command, nil for an unknown one, and appends its reply to the batch.
+func (c *conn) execute(cmd *module.Command, words [][]byte) {
 	c.spoke = true
 	for _, http := range crossProtocol {
 		if isWord(words[0], http) {
@@ -329,7 +330,6 @@ func (c *conn) execute(words [][]byte) {
 			return
 		}
 	}
-	cmd := c.server.host.Command(words[0])
 	if !c.authenticated && (cmd == nil || !beforeLogin[cmd.Name]) {
 		c.server.stats.refusedCommands.Add(1)
 		c.answer(reply.Error("NOAUTH Authentication required."))
@@ -347,7 +347,7 @@ func (c *conn) execute(words [][]byte) {
 	if c.acquired != nil { // it may have waited
 		begin = time.Now()
 	}
-	c.chooseLevel(cmd)
+	c.chooseLevel(cmd, false)
 	start := len(c.out)
 	c.executing = cmd != nil && cmd.Name == "EXEC"
 	r := c.runCharged(cmd, words)
@@ -465,9 +465,12 @@ func (s *source) Read(p []byte) (int, error) {
 // any session. If more commands are in the buffer, all of the batch run at level no, and flush settles them by one
 // sync before it sends a reply. That sync covers what they wrote and also what they read. A connection with a turn
 // does the same, so that other connections do not wait for its sync.
-func (c *conn) chooseLevel(cmd *module.Command) {
+//
+// Several says that it is not one command but a series.
+func (c *conn) chooseLevel(cmd *module.Command, several bool) {
 	level := kv.DurabilityDefault
-	if c.server.db.Durability() == kv.Always && (c.unsettled || c.turn != nil || c.in.Buffered() > 0) {
+	more := several || c.in.Buffered() > 0 || c.after != nil
+	if c.server.db.Durability() == kv.Always && (c.unsettled || c.turn != nil || more) {
 		level = kv.NoSync
 		c.unsettled = c.unsettled || cmd != nil && writes(cmd)
 	}

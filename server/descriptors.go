@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-
 )
 
 // The server's share of the descriptors of the process, besides the store and the clients.

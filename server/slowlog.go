@@ -33,9 +33,15 @@ const (
 	slowWordSize = 128
 )
 
+// keeps reports whether a command is slow that took so long.
+func (l *slowLog) keeps(s *Server, took time.Duration) bool {
+	least := s.slowerThan()
+	return least >= 0 && took >= time.Duration(least)*time.Microsecond
+}
+
 // add keeps a command if it took at least as long as the setting says.
 func (l *slowLog) add(c *conn, cmd *module.Command, words [][]byte, at time.Time, took time.Duration) {
-	if least := c.server.slowerThan(); least < 0 || took < time.Duration(least)*time.Microsecond {
+	if !l.keeps(c.server, took) {
 		return
 	}
 	e := slowEntry{at: at, took: took, words: slowCopy(cmd, words), client: c.address(), name: c.clientName()}

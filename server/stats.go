@@ -59,16 +59,26 @@ func (s *stats) count(cmd *module.Command, words int, took time.Duration, r repl
 		s.unknown.Add(1)
 		return
 	}
-	c := s.of(cmd)
 	if !cmd.Takes(words) {
-		c.rejected.Add(1)
+		s.of(cmd).rejected.Add(1)
 		return
 	}
-	c.calls.Add(1)
-	c.nanos.Add(uint64(took))
-	c.latency[min(bits.Len64(uint64(took/time.Microsecond)), latencyBuckets-1)].Add(1)
+	failed := 0
 	if r.IsError() {
-		c.failed.Add(1)
+		failed = 1
+	}
+	s.countSeries(cmd, 1, took, failed)
+}
+
+// countSeries counts calls of a command that took so long together.
+func (s *stats) countSeries(cmd *module.Command, calls int, took time.Duration, failed int) {
+	c, n := s.of(cmd), uint64(calls)
+	c.calls.Add(n)
+	c.nanos.Add(uint64(took))
+	each := took / time.Duration(calls)
+	c.latency[min(bits.Len64(uint64(each/time.Microsecond)), latencyBuckets-1)].Add(n)
+	if failed > 0 {
+		c.failed.Add(uint64(failed))
 	}
 }
 

@@ -218,3 +218,39 @@ func TestCheck_manifest(t *testing.T) {
 		t.Errorf("%+v", recovered)
 	}
 }
+
+// TestRecover_manifestCompacted has a store without its MANIFEST, in which the sequences of all that is stored are
+// zero. So the log alone tells how far the store had come.
+func TestRecover_manifestCompacted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db := open(t, dir)
+	check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01}))
+	_, err := db.Bloom("bloom").AddString("alice")
+	check(t, err, db.Set("name", []byte("alice")))
+	check(t, db.Close())
+	db = open(t, dir) // now nothing but a table has what was written
+	check(t, db.Store().CompactTables(t.Context()), db.Close())
+	names, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
+	check(t, err)
+	for _, name := range names {
+		check(t, os.Remove(name))
+	}
+	report, err := salvage.Check(t.Context(), dir, options(), kv.CheckOptions{})
+	check(t, err)
+	if len(report.Problems) != 1 || !strings.Contains(report.Problems[0].Error(), "MANIFEST-") {
+		t.Errorf("%+v", report)
+	}
+	if _, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{}); !errors.Is(err, salvage.ErrNotRecovered) {
+		t.Error(err)
+	}
+	recovered, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{Lossy: true})
+	check(t, err)
+	if !recovered.Guessed || recovered.Earlier || recovered.Recovered != 2 {
+		t.Errorf("%+v", recovered)
+	}
+	db = open(t, dir+".new")
+	defer db.Close()
+	if found, err := db.Bloom("bloom").MayContainString("alice"); !found || err != nil {
+		t.Error(found, err)
+	}
+}

@@ -124,8 +124,14 @@ func (e *examination) run() error {
 	if err != nil {
 		return err
 	}
-	if err := e.sidecar(max(next, v.lastSeq+1)); err != nil {
+	next = max(next, v.lastSeq+1)
+	if err := e.sidecar(next); err != nil {
 		return err
+	}
+	if e.guessed {
+		if err := e.guessedManifest(v, next); err != nil {
+			return err
+		}
 	}
 	if err := e.formatMarker(); err != nil {
 		return err
@@ -273,7 +279,7 @@ func CheckTable(ctx context.Context, fsys vfs.FS, dir string, t Table, size bool
 	return state.lost, state.problems, err
 }
 
-// guess makes a MANIFEST of the tables that are there.
+// guess makes a version of the tables that are there.
 func (e *examination) guess() (*version, error) {
 	e.guessed = true
 	v := &version{comparer: e.options.Comparer.Name, tables: make(map[uint64]Table)}
@@ -294,12 +300,20 @@ func (e *examination) guess() (*version, error) {
 	for n := range e.found[".log"] {
 		v.nextFile = max(v.nextFile, n+1)
 	}
+	return v, nil
+}
+
+// guessedManifest makes a MANIFEST of a version that was guessed. It is made after the logs are read, as these say what
+// the next sequence is: the tables do not, because compaction sets the sequences of what is in the last level to zero,
+// and Pebble does not count records of the log without a change.
+func (e *examination) guessedManifest(v *version, next uint64) error {
 	manifest := fmt.Sprintf("MANIFEST-%06d", v.nextFile)
 	v.nextFile++
+	v.lastSeq = next - 1
 	if err := e.fs.add(manifest, v.encode()); err != nil {
-		return nil, err
+		return err
 	}
-	return v, e.fs.add("marker.manifest.000001."+manifest, nil)
+	return e.fs.add("marker.manifest.000001."+manifest, nil)
 }
 
 // sidecar compares the end of the log with what the sidecar says.

@@ -171,7 +171,7 @@ func (db *DB) Close() error {
 	db.endTransactions() // services may be waiting for them
 	db.store.End(func() bool { return db.users.Load() != 0 })
 	db.end()
-	if db.running != nil && !db.opts.ReadOnly {
+	if db.running != nil {
 		db.running.Stop()
 	}
 	close(db.stopKeeper)

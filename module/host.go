@@ -45,9 +45,9 @@ func newHost(t *Table, db *kv.DB) *Host {
 // DB returns the store.
 func (h *Host) DB() *kv.DB { return h.db }
 
-// Start starts the services. kv.Open calls it.
+// Start starts the services, of a store that is open read-only those alone that only read. kv.Open calls it.
 func (h *Host) Start() error {
-	if h.hasServices() {
+	if h.hasServices(h.runs) {
 		if !h.Table.serving.CompareAndSwap(false, true) {
 			return errors.New("module: another open store has the same Table, and services work for one store at a time: make a Table, and its modules, for each store")
 		}
@@ -55,6 +55,9 @@ func (h *Host) Start() error {
 	}
 	for _, m := range h.modules {
 		for _, s := range m.Services {
+			if !h.runs(s) {
+				continue
+			}
 			if err := s.Start(h.db); err != nil {
 				return fmt.Errorf("module: start a service of module %s: %w", m.Name, err)
 			}
@@ -62,6 +65,12 @@ func (h *Host) Start() error {
 		}
 	}
 	return nil
+}
+
+// runs reports whether a service works for the store.
+func (h *Host) runs(s Service) bool {
+	_, reads := s.(ReadingService)
+	return reads || !h.db.ReadOnly()
 }
 
 // Stop ends the services, the last started first. DB.Close calls it.

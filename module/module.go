@@ -45,6 +45,14 @@ type Service interface {
 	Info() (section string, fields []InfoField)
 }
 
+// ReadingService is a Service that also works for a store that is open read-only, as it writes nothing to the store. All
+// others are not started for such a store.
+type ReadingService interface {
+	Service
+	// OnlyReads does nothing.
+	OnlyReads()
+}
+
 // InfoField is a line of INFO.
 type InfoField struct {
 	Name  string

@@ -25,9 +25,9 @@ type Table struct {
 	serving atomic.Bool // the services work for an open store
 }
 
-// hasServices reports whether a module has services.
-func (t *Table) hasServices() bool {
-	return slices.ContainsFunc(t.modules, func(m Module) bool { return len(m.Services) > 0 })
+// hasServices reports whether a module has services that run.
+func (t *Table) hasServices(run func(Service) bool) bool {
+	return slices.ContainsFunc(t.modules, func(m Module) bool { return slices.ContainsFunc(m.Services, run) })
 }
 
 // New returns the table of modules. Their services start in the order given. Mistakes in the modules become errors of

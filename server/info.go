@@ -51,6 +51,9 @@ func (r *registration) Start(db *kv.DB) error {
 	return nil
 }
 
+// OnlyReads implements module.ReadingService.
+func (*registration) OnlyReads() {}
+
 func (r *registration) Stop() { hubs.Delete(r.hub.db) }
 
 // infoSection is a section of INFO. It has fields only while a server serves the store.
@@ -62,6 +65,9 @@ type infoSection struct {
 
 func (*infoSection) Start(*kv.DB) error { return nil }
 func (*infoSection) Stop()              {}
+
+// OnlyReads implements module.ReadingService.
+func (*infoSection) OnlyReads() {}
 
 // Info returns the section, without fields if no server serves the store.
 func (i *infoSection) Info() (section string, fields []module.InfoField) {

@@ -52,6 +52,36 @@ func serveStore(t *testing.T, dir string, addresses int, flags ...string) *serve
 	return serveWith(t, dir, nil, addresses, flags...)
 }
 
+// TestServe_readOnly serves a store that another process reads, too.
+func TestServe_readOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	run := func(words ...string) string {
+		t.Helper()
+		out, _ := exec.Command("kvshell", words...).CombinedOutput() // the exit code of an error is not 0
+		return string(out)
+	}
+	run("-d", dir, "BF.ADD", "seen", "alice")
+	s := serveStore(t, dir, 1, "--addr", "127.0.0.1:0", "--read-only")
+	_, port, err := net.SplitHostPort(s.addrs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for words, want := range map[string]string{
+		"BF.EXISTS seen alice": "1\n", "BF.ADD seen bob": "READONLY", "INFO server": "redis_version", "CLIENT ID": "\n",
+	} {
+		if got := run(append([]string{"-p", port}, strings.Fields(words)...)...); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", words, got, want)
+		}
+	}
+	if got := run("-d", dir, "--read-only", "BF.EXISTS", "seen", "alice"); got != "1\n" {
+		t.Errorf("another reader gets %q", got)
+	}
+	run("-p", port, "SHUTDOWN")
+	if err := <-s.ended; err != nil {
+		t.Error(err, s.output())
+	}
+}
+
 // serveWith is serveStore with more in the environment.
 func serveWith(t *testing.T, dir string, environment []string, addresses int, flags ...string) *served {
 	t.Helper()

@@ -1391,7 +1391,7 @@ var guards = []mutation{
 		{"module/host.go", "CompareAndSwap(false, true) {", "CompareAndSwap(false, true) && false {"},
 	}},
 	{name: "a store that was refused frees the services of another", pkg: "./module", tests: "^TestTable", edits: []edit{
-		{"module/host.go", "	if h.serving {\n", "	if h.hasServices() {\n"},
+		{"module/host.go", "	if h.serving {\n", "	if h.hasServices(h.runs) {\n"},
 	}},
 	{name: "bits that are taken back stay", pkg: "./txn", tests: "^Test(Watch|Multi(_refused)?$|Tx|Update$|Update_rolledBack|View$)", edits: []edit{
 		{"kv/bits.go",

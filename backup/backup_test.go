@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/sievekv/sievekv/backup"
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
@@ -424,4 +426,40 @@ func TestMake_fromMemory(t *testing.T) {
 		t.Errorf("a backup that was given up: %v", err)
 	}
 	wantNothing(t, dir+"2")
+}
+
+// A restore asks the disk for room before it writes, and leaves nothing if there is none.
+func TestRestore_room(t *testing.T) {
+	archive := archived(t, kv.Options{})
+	defer backup.SetDiskUsage(func(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{AvailBytes: 100 << 20}, nil })()
+	dir := filepath.Join(t.TempDir(), "copy")
+	if err := backup.Restore(t.Context(), bytes.NewReader(archive), dir); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Error(err)
+	}
+	wantNothing(t, dir)
+}
+
+// What a restore leaves that is killed is no store.
+func TestRestore_killed(t *testing.T) {
+	archive := archived(t, kv.Options{})
+	top := t.TempDir()
+	dir := filepath.Join(top, "copy")
+	killed := filepath.Join(t.TempDir(), "killed")
+	in := &failing{bytes.NewReader(archive), len(archive) - 1, func() error {
+		parts, err := filepath.Glob(dir + ".partial-*")
+		if err != nil || len(parts) != 1 {
+			t.Fatal(parts, err)
+		}
+		if err := os.CopyFS(killed, os.DirFS(parts[0])); err != nil {
+			t.Fatal(err)
+		}
+		return nil
+	}}
+	if err := backup.Restore(t.Context(), in, dir); err != nil {
+		t.Fatal(err)
+	}
+	wantFilled(t, dir)
+	if _, err := kv.Open(killed, nil); !errors.Is(err, kv.ErrUnfinished) {
+		t.Error(err)
+	}
 }

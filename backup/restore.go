@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -42,6 +44,15 @@ func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 			err = errors.Join(err, os.RemoveAll(part))
 		}
 	}()
+	finished, err := kv.Unfinished(vfs.Default, part)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if finished != nil {
+			err = errors.Join(err, finished())
+		}
+	}()
 	if err := extract(ctx, archive, part); err != nil {
 		return err
 	}
@@ -50,6 +61,10 @@ func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 		return err
 	}
 	if err := errors.Join(db.Close(), ctx.Err()); err != nil {
+		return err
+	}
+	err, finished = finished(), nil
+	if err != nil {
 		return err
 	}
 	if err := os.Rename(part, dir); err != nil {
@@ -65,6 +80,7 @@ var fileName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
 // makes the directory a store.
 func extract(ctx context.Context, archive io.Reader, dir string) error {
 	var sums bytes.Buffer // what the last entry must be
+	r := &room{dir: dir, written: askEvery}
 	from := tar.NewReader(archive)
 	for {
 		entry, err := from.Next()
@@ -90,7 +106,7 @@ func extract(ctx context.Context, archive io.Reader, dir string) error {
 		if entry.Typeflag != tar.TypeReg || isSparse(entry) || !fileName.MatchString(entry.Name) {
 			return fmt.Errorf("%w: entry %q is no file of a store", ErrArchive, entry.Name)
 		}
-		sum, err := extractFile(ctx, from, filepath.Join(dir, entry.Name))
+		sum, err := extractFile(ctx, from, r, filepath.Join(dir, entry.Name))
 		if err != nil {
 			return err
 		}
@@ -115,8 +131,37 @@ func archiveError(err error) error {
 	return fmt.Errorf("backup: read the archive: %w", err)
 }
 
+// askEvery is after how many bytes a restore asks the disk whether there is room for more, and reserve is what it leaves
+// free: as much as a backup does, so that other stores on the disk go on.
+const (
+	askEvery = 4 << 20
+	reserve  = 288 << 20
+)
+
+// diskUsage tells how much of a disk is free. Tests replace it.
+var diskUsage = vfs.Default.GetDiskUsage
+
+// room looks that a restore leaves room on its disk.
+type room struct {
+	dir     string
+	written int // since the disk was asked
+}
+
+// take returns an error if there is no room for n more bytes.
+func (r *room) take(n int) error {
+	if r.written += n; r.written < askEvery {
+		return nil
+	}
+	r.written = 0
+	usage, err := diskUsage(r.dir)
+	if err == nil && usage.AvailBytes < reserve+askEvery {
+		return fmt.Errorf("backup: no space left: %d bytes are free, and a restore leaves %d for stores", usage.AvailBytes, reserve)
+	}
+	return nil // a file system that cannot tell says ErrUnsupported
+}
+
 // extractFile writes a file and returns the SHA-256 of it.
-func extractFile(ctx context.Context, from io.Reader, path string) (sum []byte, err error) {
+func extractFile(ctx context.Context, from io.Reader, r *room, path string) (sum []byte, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("%w: entry %q is there twice", ErrArchive, filepath.Base(path))
@@ -133,6 +178,9 @@ func extractFile(ctx context.Context, from io.Reader, path string) (sum []byte, 
 		}
 		n, err := from.Read(buf)
 		hash.Write(buf[:n])
+		if rerr := r.take(n); rerr != nil {
+			return nil, rerr
+		}
 		if _, werr := f.Write(buf[:n]); werr != nil {
 			return nil, werr
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
@@ -24,6 +26,12 @@ func (db *DB) Backup(ctx context.Context, dir string, o BackupOptions, verify fu
 	}
 	defer db.exit()
 	return storage.Backup(ctx, db.store, dir, o, verify)
+}
+
+// Unfinished marks a store that is about to be made in dir, which exists. Until done is called, only this process can open
+// it, so that what a process leaves that is killed is not taken for a store.
+func Unfinished(fsys vfs.FS, dir string) (done func() error, err error) {
+	return storage.Unfinished(fsys, dir)
 }
 
 // Archive writes such a store to w as a tar archive.

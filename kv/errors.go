@@ -28,6 +28,8 @@ var (
 
 	// ErrUnfinishedBackup is returned when a backup could not be made, with the cause.
 	ErrUnfinishedBackup = storage.ErrUnfinishedBackup
+	// ErrUnfinished is returned by Open for a store that another process is making, or was making when it was killed.
+	ErrUnfinished = storage.ErrUnfinished
 
 	// ErrCorrupt is returned when stored bytes do not decode, when the store's log lost its end, and by Open when the
 	// directory has files of a database, but no whole store.

@@ -106,14 +106,20 @@ func look(ctx context.Context, dir string, o kv.Options, deep bool) (report *kv.
 	}
 	defer func() { err = errors.Join(err, left.close()) }()
 	report, err = left.db.CheckWith(ctx, kv.CheckOptions{Deep: deep})
+	if err == nil {
+		for _, name := range left.Archives {
+			report.Notes = append(report.Notes, name+" was left by an archive that was not finished: opening the store for writing removes it")
+		}
+	}
 	return report, len(left.Lost) == 0 && !left.Tail && !left.Guessed, err
 }
 
 // left is what is left of a damaged store, open read-only.
 type left struct {
 	*remains.Remains
-	db     *kv.DB
-	unlock func() error
+	db       *kv.DB
+	Archives []string // directories that unfinished archives have left
+	unlock   func() error
 }
 
 func (l *left) close() error { return errors.Join(l.db.Close(), l.unlock()) }
@@ -126,6 +132,9 @@ func open(ctx context.Context, dir string, o kv.Options, deep remains.Deep) (*le
 	l := &left{}
 	unlock, err := storage.Examine(storage.Options{FS: o.FS}, dir, func(fsys vfs.FS, real string) (err error) {
 		dir = real
+		if l.Archives, err = storage.LeftArchives(fsys, real); err != nil {
+			return err
+		}
 		l.Remains, err = remains.Examine(ctx, fsys, real, deep)
 		return err
 	})
@@ -167,7 +176,11 @@ func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options
 	if err != nil {
 		return nil, err
 	}
-	report, err = recoverTo(ctx, from, part, o, opts)
+	finished, err := kv.Unfinished(vfs.Default, part)
+	if err == nil {
+		report, err = recoverTo(ctx, from, part, o, opts)
+		err = errors.Join(err, finished())
+	}
 	if err == nil {
 		err = os.Rename(part, newDir)
 	}

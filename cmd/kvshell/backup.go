@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -75,6 +77,8 @@ func (sh *shell) backup(ctx context.Context, target string, o backup.Options) (e
 		}
 		return sh.write(fmt.Sprintf("backup in %s\n", target))
 	}
+	// A reader that goes away early must not end the process, which would leave the backup in the store's directory.
+	signal.Ignore(syscall.SIGPIPE)
 	out := bufio.NewWriterSize(sh.stdout, 1<<20)
 	if err := backup.WriteTo(ctx, db, out, o); err != nil {
 		return backupError(err)

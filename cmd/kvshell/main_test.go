@@ -62,6 +62,7 @@ func TestScript(t *testing.T) {
 			"hold":    holdStore,
 			"release": releaseStore,
 			"foreign": makeForeign,
+			"cut":     cutPipe,
 			"flip":    flipBit,
 			"serve":   serveScript,
 		},
@@ -82,6 +83,20 @@ func expectCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if strconv.Itoa(got) != args[0] {
 		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+// cut PROGRAM ARGS... runs a program whose standard output is a pipe that nobody reads. It must fail, and not be killed.
+func cutPipe(ts *testscript.TestScript, _ bool, args []string) {
+	r, w, err := os.Pipe()
+	ts.Check(err)
+	ts.Check(r.Close())
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Stdout = ts.MkAbs("."), w
+	err = cmd.Run()
+	ts.Check(w.Close())
+	if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) || !failed.Exited() {
+		ts.Fatalf("%v, want an exit code", err)
 	}
 }
 

@@ -27,7 +27,7 @@ const archiveDir = "archive"
 func Archive(ctx context.Context, s *Store, w io.Writer, o BackupOptions, verify func(dir string) error) error {
 	dir := s.Files.PathJoin(s.Dir, archiveDir)
 	written := false
-	err := Backup(ctx, s, dir, o, func(part string) error {
+	err := s.backupError("-", s.backup(ctx, dir, o, func(part string) error {
 		if err := verify(part); err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func Archive(ctx context.Context, s *Store, w io.Writer, o BackupOptions, verify
 		}
 		written = true
 		return errArchived
-	})
+	}))
 	if written {
 		return nil
 	}
@@ -55,7 +55,7 @@ func writeArchive(ctx context.Context, fsys vfs.FS, dir string, w io.Writer) err
 	var sums strings.Builder
 	archive := tar.NewWriter(w)
 	for _, name := range names {
-		if name == "LOCK" {
+		if name == "LOCK" || name == UnfinishedName {
 			continue
 		}
 		sum, err := addFile(ctx, archive, fsys, fsys.PathJoin(dir, name), name)

@@ -39,7 +39,15 @@ type BackupOptions struct {
 // which it was made; if verify returns an error, the backup is removed. The errors are ErrUnfinishedBackup, with the
 // cause, and ErrFailed.
 func Backup(ctx context.Context, s *Store, dir string, o BackupOptions, verify func(dir string) error) error {
-	err := s.backup(ctx, dir, o, verify)
+	err := s.refuseInside(dir)
+	if err == nil {
+		err = s.backup(ctx, dir, o, verify)
+	}
+	return s.backupError(dir, err)
+}
+
+// backupError returns the error of a backup.
+func (s *Store) backupError(dir string, err error) error {
 	if err == nil {
 		return nil // even if the store has failed since it was copied
 	}
@@ -47,6 +55,24 @@ func Backup(ctx context.Context, s *Store, dir string, o BackupOptions, verify f
 		return failure
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnfinishedBackup, dir, plainError{err})
+}
+
+// refuseInside refuses a backup at or below the store's directory: it would go with the store, and be in the way of what
+// the store makes there.
+func (s *Store) refuseInside(dir string) error {
+	target := &Store{opts: s.opts}
+	at, err := target.cleanDir(dir)
+	if err != nil || s.opts.InMemory {
+		return err
+	}
+	for up := at; ; up = s.opts.FS.PathDir(up) {
+		if up == s.Dir {
+			return fmt.Errorf("it would be inside the directory of the store, %s", s.Dir)
+		}
+		if parent := s.opts.FS.PathDir(up); parent == up || parent == "." {
+			return nil
+		}
+	}
 }
 
 func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify func(dir string) error) error {
@@ -64,7 +90,7 @@ func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify 
 	if err := fsys.RemoveAll(part); err != nil {
 		return err
 	}
-	run := &backup{ctx: ctx, fs: fsys, dir: part, options: o, total: s.disk.Metrics().DiskSpaceUsage(), keep: s.backupReserve()}
+	run := &backup{ctx: ctx, fs: fsys, dir: part, options: o, total: s.disk.Metrics().DiskSpaceUsage(), keep: s.backupReserve(), asked: askEvery}
 	err := s.backups.run(run, func() error {
 		s.Flush()
 		return s.disk.Checkpoint(part, pebble.WithFlushedWAL())
@@ -72,11 +98,18 @@ func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify 
 	if err == nil {
 		err = s.failure() // then the log was not synced, and what is copied may lack its end
 	}
+	var finished func() error
+	if err == nil {
+		finished, err = Unfinished(s.opts.FS, part)
+	}
 	if err == nil {
 		err = run.finish()
 	}
 	if err == nil {
 		err = verify(part)
+	}
+	if finished != nil {
+		err = errors.Join(err, finished())
 	}
 	if err == nil {
 		err = ctx.Err()
@@ -223,15 +256,17 @@ func (r *backup) progress(n uint64) {
 	}
 }
 
-// room returns an error if the disk has no room for more. It asks the disk every few MiB.
+// askEvery is after how many bytes a backup asks the disk whether there is room for more.
+const askEvery = 4 << 20
+
+// room returns an error if the disk has no room for more. It asks the disk at the beginning, and every few MiB.
 func (r *backup) room(n uint64) error {
-	const every = 4 << 20
-	if r.asked += n; r.asked < every {
+	if r.asked += n; r.asked < askEvery {
 		return nil
 	}
 	r.asked = 0
 	usage, err := r.fs.GetDiskUsage(r.dir)
-	if err == nil && usage.AvailBytes < r.keep+every {
+	if err == nil && usage.AvailBytes < r.keep+askEvery {
 		return fmt.Errorf("no space left: %d bytes are free, and a backup leaves %d for stores", usage.AvailBytes, r.keep)
 	}
 	return nil // a file system that cannot tell says ErrUnsupported

@@ -465,3 +465,91 @@ func TestBackup_noLinks(t *testing.T) {
 		s.close()
 	}
 }
+
+// A backup inside the store's own directory is refused.
+func TestBackup_inside(t *testing.T) {
+	mem := kvtest.NewDisk()
+	s := openNumbered(t, mem, "store")
+	defer s.close()
+	for _, dir := range []string{"store", "store/", "store/archive", "store/deep/er", "store/../store/x"} {
+		if err := Backup(t.Context(), s.Store, dir, BackupOptions{}, unverified); !errors.Is(err, ErrUnfinishedBackup) || !strings.Contains(err.Error(), "inside") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if err := Backup(t.Context(), s.Store, "store2", BackupOptions{}, unverified); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a backup leaves that is killed while it is verified is refused by name, also by a salvage. The process that makes
+// it can open it.
+func TestBackup_unfinished(t *testing.T) {
+	mem := vfs.NewMem()
+	s := openNumbered(t, mem, "store")
+	defer s.close()
+	if err := s.commit(10); err != nil {
+		t.Fatal(err)
+	}
+	killed := vfs.NewMem()
+	err := Backup(t.Context(), s.Store, "copy", BackupOptions{}, func(dir string) error {
+		if ok, err := vfs.Clone(mem, killed, dir, "killed"); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		length(t, mem, dir)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := length(t, mem, "copy"); n != 10 {
+		t.Errorf("%d commits", n)
+	}
+	for _, readOnly := range []bool{false, true} {
+		_, err := Open("killed", Options{FS: killed, ReadOnly: readOnly, MemTableSize: 256 << 10, Logger: slog.New(slog.DiscardHandler), Failed: func(error) {}})
+		if !errors.Is(err, ErrUnfinished) {
+			t.Errorf("read-only %t: %v", readOnly, err)
+		}
+	}
+	if _, err := Examine(Options{FS: killed}, "killed", func(vfs.FS, string) error { return nil }); !errors.Is(err, ErrUnfinished) {
+		t.Error(err)
+	}
+}
+
+// An open for writing removes what archives that were killed have left.
+func TestArchive_killed(t *testing.T) {
+	mem := vfs.NewMem()
+	openNumbered(t, mem, "store").close()
+	for _, name := range []string{"archive.partial-0123abcd", "archive.partial-mine"} {
+		if err := mem.MkdirAll("store/"+name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names, err := LeftArchives(mem, "store"); err != nil || len(names) != 1 {
+		t.Error(names, err)
+	}
+	openNumbered(t, mem, "store").close()
+	_, err := mem.Stat("store/archive.partial-0123abcd")
+	_, other := mem.Stat("store/archive.partial-mine")
+	if !errors.Is(err, fs.ErrNotExist) || other != nil {
+		t.Error(err, other)
+	}
+}
+
+// A backup asks the disk for room before it writes anything.
+func TestBackup_roomAtOnce(t *testing.T) {
+	mem := vfs.NewMem()
+	s := openNumbered(t, &noRoom{mem}, "store")
+	defer s.close()
+	err := Backup(t.Context(), s.Store, "copy", BackupOptions{}, unverified)
+	if err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Error(err)
+	}
+	wantNoBackup(t, mem, "copy")
+}
+
+// noRoom is a disk that is full.
+type noRoom struct{ vfs.FS }
+
+func (noRoom) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{TotalBytes: 1 << 40}, nil
+}

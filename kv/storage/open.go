@@ -18,7 +18,7 @@ import (
 	"github.com/sievekv/sievekv/kv/freeze"
 )
 
-// Open opens the store in dir, or creates it. The errors are ErrLocked, ErrNotExist, format.ErrUnsupportedVersion,
+// Open opens the store in dir, or creates it. The errors are ErrLocked, ErrNotExist, ErrUnfinished, format.ErrUnsupportedVersion,
 // format.ErrCorrupt, ErrFailed and errors of the file system.
 func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{
@@ -33,6 +33,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	s.DescriptorLimit = s.descriptors.limit
 	if !opts.InMemory {
 		s.DescriptorNeed = s.descriptors.need()
+	}
+	if err := s.refuseUnfinished(s.fileSystem()); err != nil {
+		return nil, err
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
 	if opts.ReadOnly {
@@ -71,6 +74,9 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	if err := s.refuseForeign(fsys); err != nil {
+		return errors.Join(err, s.unlock())
+	}
+	if err := s.removeArchives(fsys); err != nil {
 		return errors.Join(err, s.unlock())
 	}
 	low := uint64(max(0, s.opts.MinFreeSpace))

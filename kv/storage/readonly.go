@@ -192,6 +192,9 @@ func Examine(o Options, dir string, examine func(fsys vfs.FS, dir string) error)
 	if s.Dir, err = s.cleanDir(dir); err != nil {
 		return nil, err
 	}
+	if err := s.refuseUnfinished(s.fileSystem()); err != nil {
+		return nil, err
+	}
 	done, err = LockShared(s.fileSystem(), s.Dir)
 	if err != nil {
 		return nil, err

@@ -71,4 +71,8 @@ var damage = []mutation{
 		"if *next != 0 && seq != *next ||", "if"}),
 	inSalvage("the log does not tell how far a store without its MANIFEST had come", "./salvage", "^TestRecover_manifestCompacted$", edit{"kv/storage/remains/examine.go",
 		"	v.lastSeq = next - 1\n", ""}),
+	inSalvage("a newer store is checked as a damaged one", "./tests", "^TestFault_newerStore$", edit{"kv/storage/remains/examine.go",
+		"n > uint64(pebble.FormatNewest) {", "n > 1<<32 {"}),
+	inSalvage("a store that is open read-only cannot be served", "./cmd/kvshell", "^TestServe_readOnly$", edit{"server/info.go",
+		"func (*registration) OnlyReads() {}", "func (*registration) OnlyReadsNot() {}"}),
 }

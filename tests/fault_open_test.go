@@ -21,6 +21,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/kvtest"
+	"github.com/sievekv/sievekv/salvage"
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
@@ -115,11 +116,36 @@ func TestFault_newerStore(t *testing.T) {
 			fs := kvtest.NewDisk()
 			must(t, open(t, storeDir, tinyOptions(fs)).Close())
 			tt.newer(t, fs)
+			state := func() map[string]string { return files(t, fs, storeDir) }
+			if tt.name == "store" { // only Pebble knows what its files say, so it opens them; what is stored has to stay
+				state = func() map[string]string { return contents(t, fs) }
+			}
+			before := state()
 			for range 2 {
 				wantError(t, refused(t, storeDir, tinyOptions(fs)), kv.ErrUnsupportedVersion, storeDir)
+				_, err := salvage.Check(t.Context(), storeDir, *tinyOptions(fs), kv.CheckOptions{})
+				wantError(t, err, kv.ErrUnsupportedVersion, storeDir)
+			}
+			if after := state(); !maps.Equal(before, after) {
+				t.Errorf("there was %q, and is %q", slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
 			}
 		})
 	}
+}
+
+// contents returns all that Pebble has in the store's directory.
+func contents(t *testing.T, fs *kvtest.Disk) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	withPebble(t, fs, block.MergerName, func(p *pebbledb.DB) error {
+		it, err := p.NewIter(nil)
+		must(t, err)
+		for ok := it.First(); ok; ok = it.Next() {
+			all[string(it.Key())] = string(it.Value())
+		}
+		return it.Close()
+	})
+	return all
 }
 
 // A database of another program's is refused and left as it is.

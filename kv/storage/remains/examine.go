@@ -109,6 +109,9 @@ func (e *examination) read(name string) ([]byte, error) {
 }
 
 func (e *examination) run() error {
+	if err := e.refuseNewer(); err != nil {
+		return err
+	}
 	v, err := e.manifest()
 	if err != nil {
 		return err
@@ -160,6 +163,8 @@ func (e *examination) manifest() (*version, error) {
 	switch {
 	case errors.Is(err, freeze.ErrDamaged):
 		e.damage(freeze.SealName, "is damaged: "+plain(err))
+	case errors.Is(err, freeze.ErrVersion):
+		return nil, fmt.Errorf("%w: %s: %w", format.ErrUnsupportedVersion, e.dir, err)
 	case err != nil:
 		return nil, err
 	case seals == nil:
@@ -341,6 +346,16 @@ func (e *examination) sidecar(next uint64) error {
 		e.unclosed = next > least
 		e.fs.id = &id
 		e.fs.pass(format.SidecarName)
+	}
+	return nil
+}
+
+// refuseNewer refuses a store that a newer Pebble has written: what this program does not know would look like damage.
+func (e *examination) refuseNewer() error {
+	value, _ := e.marker("format-version")
+	if n, err := strconv.ParseUint(value, 10, 64); err == nil && n > uint64(pebble.FormatNewest) {
+		return fmt.Errorf("%w: %s has tables of the format %d, this program knows formats up to %d",
+			format.ErrUnsupportedVersion, e.dir, n, uint64(pebble.FormatNewest))
 	}
 	return nil
 }

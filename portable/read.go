@@ -238,7 +238,10 @@ func (r *reading) end(start int64, payload []byte) error {
 	}
 	if r.verifier != nil {
 		note, err := r.verifier.Done()
-		if err != nil {
+		switch {
+		case err != nil && r.c.header.Lossy: // its counters may count what was lost
+			note = fmt.Sprintf("lossy: %v", err)
+		case err != nil:
 			return inFile(start, err)
 		}
 		r.info.Note = note

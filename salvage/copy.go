@@ -15,7 +15,8 @@ type copying struct {
 	ctx      context.Context
 	from     *kv.DB
 	key      []byte
-	lossy    bool // leave out what does not decode, and mark the copy
+	lossy    bool // leave out what does not decode
+	marked   bool // mark the copy, unless it is a string
 	object   *kv.Object
 	value    []byte // of a string in its header
 	counters [][format.NumCounters]uint64
@@ -33,7 +34,7 @@ func (c *copying) to(w *kv.Writer) (bool, error) {
 	}
 	spec := kv.Spec{
 		Type: &kv.Type{Name: h.TypeName, Version: h.TypeVersion}, Family: h.Family, Layers: h.Layers, Params: h.Params,
-		Expiry: h.Expiry, Lossy: h.Lossy || c.lossy,
+		Expiry: h.Expiry, Lossy: h.Lossy || c.lossy || c.marked && h.TypeName != format.StringType,
 	}
 	_, err := w.Build(c.ctx, c.key, spec, func(b *kv.Builder) error {
 		for i, l := range b.Object().Layers() {

@@ -12,7 +12,9 @@
 // may be an older one, or one that was deleted: strings have no mark, but the Report names them.
 //
 // If the end of the log is lost, the new store is an earlier state of the old one, with everything up to some commit:
-// Report.Earlier says so. That is no reason to leave anything out.
+// Report.Earlier says so. That is no reason to leave anything out: a crash before these commits would have left the same.
+// But filters may miss items that were added after that, and which filters these are is known only of commits that can be
+// read behind the damage: Report.Changed has their keys. So all filters are marked, as with Options.Lossy.
 //
 // If the MANIFEST is lost, tables that were obsolete cannot be told from the others: what they hold may come back.
 // Then no key is known to be whole, so nothing is recovered without Options.Lossy.
@@ -59,7 +61,8 @@ type Report struct {
 	Left      []Key    // left out
 	Missing   uint64   // so many keys may be lost with their names
 	Unknown   bool     // there may be more such keys: their number is lost too
-	Earlier   bool     // the end of the log is lost: the new store is an earlier state
+	Earlier   bool     // the end of the log is lost: the new store is an earlier state, and all filters are marked lossy
+	Changed   []string // if Earlier: keys that lost commits have changed, of those commits that can still be read
 	Unclosed  bool     // the store was not closed: if the commits of its last seconds are lost, nothing tells of it
 	Guessed   bool     // the MANIFEST is lost: what was deleted may have come back
 }
@@ -230,11 +233,20 @@ func recoverTo(ctx context.Context, from *left, part string, o kv.Options, opts 
 	defer func() { err = errors.Join(err, db.Close()) }()
 	r := &recovery{ctx: ctx, from: from, to: db, opts: opts, report: report, damaged: make(map[string]Key)}
 	for _, k := range checked.Damaged {
+		if slices.Equal(k.Lost, []string{check.LostNote}) {
+			continue // the copy gets a note of its own
+		}
 		r.damaged[k.Key] = k
 	}
 	if err := r.all(checked.Keys); err != nil {
 		return report, err
 	}
+	for key := range from.Later.Keys {
+		if !slices.Contains(report.Changed, key) {
+			report.Changed = append(report.Changed, key)
+		}
+	}
+	slices.Sort(report.Changed)
 	return report, db.Sync()
 }
 
@@ -291,8 +303,11 @@ func (r *recovery) key(key string) error {
 	}
 	there := false
 	err := r.to.Write(kv.NoSync, [][]byte{[]byte(key)}, func(w *kv.Writer) (err error) {
-		c := &copying{ctx: r.ctx, from: r.from.db, key: []byte(key), lossy: lossy}
+		c := &copying{ctx: r.ctx, from: r.from.db, key: []byte(key), lossy: lossy, marked: lossy || r.from.Tail}
 		there, err = c.to(w)
+		if c.object != nil && r.from.Later.Objects[c.object.ID()] {
+			r.report.Changed = append(r.report.Changed, key)
+		}
 		return err
 	})
 	switch {

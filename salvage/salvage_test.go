@@ -1,6 +1,7 @@
 package salvage_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -8,13 +9,20 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/portable"
 	"github.com/sievekv/sievekv/salvage"
 )
 
@@ -252,5 +260,128 @@ func TestRecover_manifestCompacted(t *testing.T) {
 	defer db.Close()
 	if found, err := db.Bloom("bloom").MayContainString("alice"); !found || err != nil {
 		t.Error(found, err)
+	}
+}
+
+// corruptLog flips a bit at the beginning of the log, which has the names of keys behind that. It returns the store.
+func corruptLog(t *testing.T) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "store")
+	db := open(t, dir)
+	check(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01}), db.Close())
+	db = open(t, dir)
+	for i := range 100 {
+		check(t, db.Set("key "+strconv.Itoa(i), make([]byte, 1000)))
+	}
+	_, err := db.Bloom("bloom").AddString("alice")
+	check(t, err, db.Close())
+	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	check(t, err)
+	slices.Sort(names)
+	name := names[len(names)-1]
+	b, err := os.ReadFile(name)
+	check(t, err)
+	b[500] ^= 1
+	check(t, os.WriteFile(name, b, 0o600))
+	return dir
+}
+
+// TestRecover_earlier recovers an earlier state. Its filters may miss items, so all are marked. What can be read behind
+// the damage is told.
+func TestRecover_earlier(t *testing.T) {
+	dir := corruptLog(t)
+	report, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
+	check(t, err)
+	if !report.Earlier || report.Whole() || report.Recovered != 1 || !slices.Contains(report.Changed, "bloom") ||
+		!slices.Contains(report.Changed, "key 99") || slices.Contains(report.Changed, "key 0") {
+		t.Errorf("%+v", report)
+	}
+	db := open(t, dir+".new")
+	defer db.Close()
+	if info, err := db.Bloom("bloom").Info(); err != nil || !info.Lossy {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+// TestRecover_noLog removes a log that has commits, and one that has none.
+func TestRecover_noLog(t *testing.T) {
+	dir := corruptLog(t)
+	remove := func() {
+		names, err := filepath.Glob(filepath.Join(dir, "*.log"))
+		check(t, err)
+		for _, name := range names {
+			check(t, os.Remove(name))
+		}
+	}
+	remove()
+	report, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
+	check(t, err)
+	if !report.Earlier || report.Whole() {
+		t.Errorf("%+v", report)
+	}
+	dir += ".new"
+	db := open(t, dir)
+	check(t, db.Set("name", []byte("alice")), db.Close())
+	db = open(t, dir)
+	check(t, db.Close())
+	remove()
+	report, err = salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
+	check(t, err)
+	if !report.Whole() || !report.Unclosed || len(report.Damage) != 1 || report.Recovered != 2 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// TestRecover_note has a key whose note of its expiry is lost. The header tells the same.
+func TestRecover_note(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db := open(t, dir)
+	at := time.Now().Add(time.Hour)
+	_, err := db.SetWith("name", []byte("alice"), sievekv.SetOptions{ExpireAt: at})
+	check(t, err, db.Close())
+	p, err := pebble.Open(dir, &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Merger: &pebble.Merger{Name: block.MergerName}, Logger: silent{}})
+	check(t, err)
+	check(t, p.DeleteRange([]byte{format.TagExpiry}, []byte{format.TagExpiry + 1}, pebble.Sync), p.Close())
+	for _, name := range []string{"SEAL", "DURABLE"} { // a store can do without them
+		check(t, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	report, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
+	check(t, err)
+	if report.Recovered != 1 || len(report.Left) > 0 || !report.Whole() {
+		t.Errorf("%+v", report)
+	}
+	db = open(t, dir+".new")
+	defer db.Close()
+	if left, err := db.TTL("name"); err != nil || left <= 0 {
+		t.Error(left, err)
+	}
+	if r, err := db.Store().Check(t.Context()); err != nil || len(r.Problems) > 0 {
+		t.Error(r, err)
+	}
+}
+
+type silent struct{}
+
+func (silent) Infof(string, ...any)  {}
+func (silent) Errorf(string, ...any) {}
+func (silent) Fatalf(string, ...any) {}
+
+// TestRecover_export exports a filter that was recovered with losses, and imports it: it stays marked.
+func TestRecover_export(t *testing.T) {
+	dir := damaged(t)
+	_, err := salvage.Recover(t.Context(), dir, dir+".lossy", options(), salvage.Options{Lossy: true})
+	check(t, err)
+	db := open(t, dir+".lossy")
+	defer db.Close()
+	var file bytes.Buffer
+	check(t, db.Export(t.Context(), "bloom", &file))
+	info, err := portable.Describe(t.Context(), bytes.NewReader(file.Bytes()))
+	check(t, err)
+	if !strings.Contains(info.Note, "lossy") {
+		t.Errorf("%+v", info)
+	}
+	check(t, db.Import(t.Context(), "imported", &file))
+	if info, err := db.Bloom("imported").Info(); err != nil || !info.Lossy {
+		t.Errorf("%+v, %v", info, err)
 	}
 }

@@ -1,6 +1,7 @@
 package tests_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -20,16 +21,24 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/check"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/storage"
+	"github.com/sievekv/sievekv/kv/storage/remains"
 	"github.com/sievekv/sievekv/salvage"
 )
 
-var damages = flag.Int("damages", 36, "how many stores TestDamage damages")
+var damages = flag.Int("damages", 48, "how many stores TestDamage damages")
 
 // damagedStore is a store that was closed, or killed, and every commit that was acknowledged in it, in order.
 type damagedStore struct {
 	files   map[string][]byte
 	commits []damageCommit
 	filters []string // keys
+	sealed  bool     // all was compacted and closed: no log has a commit, and no table is obsolete
+
+	stored map[string][]byte // the key of the header of each key, where it has one
+	ids    map[string]uint64 // the object of each filter
 }
 
 // damageCommit sets a string, deletes a key, or adds an item to a filter.
@@ -116,6 +125,12 @@ func newDamagedStore(t *testing.T, seed uint64) *damagedStore {
 		must(t, err)
 	}
 	commit(100)
+	if s.sealed = seed%4 == 0; s.sealed {
+		must(t, db.CompactTables(t.Context()))
+		must(t, db.Close())
+		db, err = kv.Open(dir, &o) // this removes the tables that are obsolete
+		must(t, err)
+	}
 	if seed%3 == 0 {
 		s.files = readDir(t, dir) // as after a kill
 	}
@@ -123,7 +138,59 @@ func newDamagedStore(t *testing.T, seed uint64) *damagedStore {
 	if s.files == nil {
 		s.files = readDir(t, dir)
 	}
+	s.places(t, dir)
 	return s
+}
+
+// places finds out where the keys are stored.
+func (s *damagedStore) places(t *testing.T, dir string) {
+	t.Helper()
+	s.stored, s.ids = make(map[string][]byte), make(map[string]uint64)
+	o := damageOptions()
+	store, err := storage.Open(dir, storage.Options{FS: vfs.Default, ReadOnly: true, MustExist: true, TableCacheSize: 1 << 20, MemTableSize: o.MemTableSize, Logger: o.Logger})
+	must(t, err)
+	snapshot, _ := store.Snapshot()
+	it, err := snapshot.NewIterWithContext(t.Context(), &storage.IterOptions{LowerBound: []byte{format.TagHeader}, UpperBound: []byte{format.TagHeader + 1}})
+	must(t, err)
+	for ok := it.First(); ok; ok = it.Next() {
+		_, key, err := format.DecodeHeaderKey(it.Key())
+		must(t, err)
+		h, err := format.DecodeHeader(it.Value())
+		must(t, err)
+		s.stored[string(key)], s.ids[string(key)] = bytes.Clone(it.Key()), h.ID
+	}
+	must(t, it.Close())
+	must(t, snapshot.Close())
+	store.End(func() bool { return false })
+	must(t, store.Close())
+}
+
+// wholeKeys returns the keys that are stored outside of what tables have lost.
+func (s *damagedStore) wholeKeys(lost []remains.Range) (keys []string) {
+	for key, stored := range s.stored {
+		id := s.ids[key]
+		if check.Overlaps(lost, stored, append(bytes.Clone(stored), 0)) ||
+			id != 0 && check.Overlaps(lost, format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1)) {
+			continue
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// promised returns the keys that docs/OPERATING.md promises to be recovered, with everything in them, from a store with
+// a damaged file of a class.
+func (s *damagedStore) promised(t *testing.T, dir, class string, guessed, earlier bool) []string {
+	t.Helper()
+	switch {
+	case guessed, earlier: // no key, or all of an earlier state
+		return nil
+	case class != ".sst":
+		return slices.Collect(maps.Keys(s.stored))
+	}
+	left, err := remains.Examine(t.Context(), vfs.Default, dir, true)
+	must(t, err)
+	return s.wholeKeys(left.Lost)
 }
 
 func readDir(t *testing.T, dir string) map[string][]byte {
@@ -265,13 +332,29 @@ func (s *damagedStore) salvaged(t *testing.T, dir, class, what string) (share [2
 		if share[0], err = s.verify(t, to, report, strings, items); err != nil {
 			return share, err
 		}
+		for _, key := range s.promised(t, dir, class, report.Guessed, report.Earlier) {
+			i := slices.IndexFunc(slices.Concat(report.Left, report.Lossy), func(k salvage.Key) bool { return k.Key == key })
+			if i >= 0 {
+				return share, fmt.Errorf("%q is left out, though all of it is there: %v", key, report.Left[i])
+			}
+		}
+	}
+	if class != ".sst" && class != ".log" && class != "MANIFEST" && (refused || !report.Whole() || share[0] != share[1]) {
+		return share, fmt.Errorf("%d of %d keys were recovered, though the store can do without the file: %+v", share[0], share[1], report)
+	}
+	if s.sealed && class == ".log" && (refused || !report.Whole() || share[0] != share[1]) {
+		return share, fmt.Errorf("%d of %d keys were recovered, though no log has a commit: %+v", share[0], share[1], report)
 	}
 	report, err = salvage.Recover(ctx, dir, to+".lossy", o, salvage.Options{Lossy: true})
 	if err != nil {
 		return share, fmt.Errorf("lossy salvage: %w", err)
 	}
-	if _, err := s.verify(t, to+".lossy", report, strings, items); err != nil {
+	right, err := s.verify(t, to+".lossy", report, strings, items)
+	if err != nil {
 		return share, fmt.Errorf("lossy: %w", err)
+	}
+	if s.sealed && report.Guessed && right != share[1] {
+		return share, fmt.Errorf("lossy: %d of %d keys are right, though all tables are whole", right, share[1])
 	}
 	if !maps.Equal(before, hashesOf(readDir(t, dir))) {
 		return share, errors.New("the damaged store was changed")
@@ -329,8 +412,9 @@ func (s *damagedStore) verify(t *testing.T, dir string, report *salvage.Report, 
 		for n := len(s.commits); n >= 0; n-- {
 			values, items = s.state(n)
 			unnamed := 0
-			_, unnamed, err = compare(db, s.filters, values, items, named, report.Guessed)
+			_, unnamed, err = compare(db, s.filters, values, items, named, report.Guessed, report.Earlier)
 			if err == nil && uint64(unnamed) <= report.Missing {
+				err = s.changedAfter(n, report.Changed)
 				break
 			}
 		}
@@ -338,15 +422,25 @@ func (s *damagedStore) verify(t *testing.T, dir string, report *salvage.Report, 
 			return 0, fmt.Errorf("not an earlier state: %w", err)
 		}
 	}
-	right, unnamed, err := compare(db, s.filters, values, items, named, report.Guessed)
+	right, unnamed, err := compare(db, s.filters, values, items, named, report.Guessed, report.Earlier)
 	if err == nil && uint64(unnamed) > report.Missing && !report.Unknown {
 		err = fmt.Errorf("%d keys are missing without a word, %d with one", unnamed, report.Missing)
 	}
 	return right, err
 }
 
+// changedAfter returns an error if one of the keys was not changed after n commits.
+func (s *damagedStore) changedAfter(n int, keys []string) error {
+	for _, key := range keys {
+		if !slices.ContainsFunc(s.commits[n:], func(c damageCommit) bool { return c.key == key }) {
+			return fmt.Errorf("%q is said to be changed by a lost commit", key)
+		}
+	}
+	return nil
+}
+
 // compare returns how many keys are right, and how many are missing and not named. Named keys may be wrong.
-func compare(db *kv.DB, filters []string, values map[string]string, items map[string][]string, named map[string]bool, guessed bool) (right, unnamed int, err error) {
+func compare(db *kv.DB, filters []string, values map[string]string, items map[string][]string, named map[string]bool, guessed, earlier bool) (right, unnamed int, err error) {
 	for i := range 150 {
 		key := fmt.Sprint("key ", i)
 		want, there := values[key]
@@ -386,9 +480,9 @@ func compare(db *kv.DB, filters []string, values map[string]string, items map[st
 		switch {
 		case err != nil:
 			return 0, 0, err
-		case marked != (named[key] || guessed):
+		case marked != (named[key] || guessed || earlier):
 			return 0, 0, fmt.Errorf("filter %q: marked %t, named %t", key, marked, named[key])
-		case missing > 0 && !marked:
+		case missing > 0 && !named[key] && !guessed:
 			return 0, 0, fmt.Errorf("filter %q misses %d items", key, missing)
 		case missing == 0:
 			right++

@@ -102,7 +102,10 @@ func salvageText(r *salvage.Report) string {
 		text += "missing: perhaps keys whose names are lost; their number is lost too\n"
 	}
 	if r.Earlier {
-		text += "earlier: the end of the log is lost, and this is the store as it was before\n"
+		text += "earlier: the end of the log is lost, and this is the store as it was before; all filters are marked lossy\n"
+	}
+	for _, key := range r.Changed {
+		text += fmt.Sprintf("changed by lost commits: %q\n", key)
 	}
 	if r.Guessed {
 		text += "guessed: the MANIFEST is lost, and what was deleted may have come back\n"

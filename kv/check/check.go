@@ -40,6 +40,9 @@ type Key struct {
 	Lost []string
 }
 
+// LostNote is in Key.Lost if the key expires, and the note of it is lost. That is no loss: its header says when.
+const LostNote = "the note of its expiry"
+
 // LostVersion is in Key.Lost if a newer header of the key, or its deletion, may be lost.
 const LostVersion = "its newest version, or its deletion"
 
@@ -197,7 +200,7 @@ func (c *Checker) header(stored, value []byte) {
 		n := note{format.AppendExpiryKey(nil, at, key), format.ExpiryNoteValue(h)}
 		if noted, err := c.noted(n); err != nil || !noted {
 			c.lostNotes = append(c.lostNotes, n)
-			c.problem(string(key), h.TypeName, "the note of its expiry", "%w: key %q expires at %d, which is not noted", errors.Join(format.ErrCorrupt, err), key, at)
+			c.problem(string(key), h.TypeName, LostNote, "%w: key %q expires at %d, which is not noted", errors.Join(format.ErrCorrupt, err), key, at)
 		}
 	}
 	if h.ID == 0 {

@@ -32,6 +32,7 @@ type Remains struct {
 	Lost    []Range // whatever is stored under these keys may be an older version, or may have been deleted
 	Guessed bool    // the MANIFEST is lost: every table that was found is taken, also those that were obsolete
 	Tail    bool    // the end of the log is lost: FS has an earlier state of the store
+	Later   Changes // if Tail: what lost commits have changed, of those that can still be read
 	// Unclosed means that the store was not closed. Then the end of the log may be lost and nothing tells of it.
 	Unclosed bool
 	FS       *FS
@@ -60,7 +61,7 @@ func Examine(ctx context.Context, base vfs.FS, dir string, deep Deep) (*Remains,
 		return nil, err
 	}
 	e.fs.lost, e.fs.damages, e.fs.deep = Merged(e.lost), e.damages, e.deep
-	return &Remains{Damage: e.damages, Lost: e.fs.lost, Guessed: e.guessed, Tail: e.tail, Unclosed: e.unclosed, FS: e.fs}, nil
+	return &Remains{Damage: e.damages, Lost: e.fs.lost, Guessed: e.guessed, Tail: e.tail, Later: e.later, Unclosed: e.unclosed, FS: e.fs}, nil
 }
 
 type examination struct {
@@ -76,6 +77,10 @@ type examination struct {
 	latest  uint64 // the first commit in the logs is not after this one
 	guessed bool
 	tail    bool
+	later   Changes
+	logless bool   // there is no log
+	tabled  uint64 // see version
+	flushed bool   // everything that the sidecar knows of is in tables
 
 	unclosed bool
 }
@@ -127,9 +132,12 @@ func (e *examination) run() error {
 	if err != nil {
 		return err
 	}
-	next = max(next, v.lastSeq+1)
+	next, e.tabled = max(next, v.lastSeq+1), v.tabled
 	if err := e.sidecar(next); err != nil {
 		return err
+	}
+	if e.logless {
+		e.noLog()
 	}
 	if e.guessed {
 		if err := e.guessedManifest(v, next); err != nil {
@@ -321,6 +329,19 @@ func (e *examination) guessedManifest(v *version, next uint64) error {
 	return e.fs.add("marker.manifest.000001."+manifest, nil)
 }
 
+// noLog says what is lost with the log. When a store is closed, the sidecar gets the number of the last commit, and if
+// the tables have that one, the log had nothing more. But then the store may have been opened again, and killed within
+// seconds: that is as if it had not been closed.
+func (e *examination) noLog() {
+	if e.flushed {
+		e.unclosed = true
+		e.damage("the log", "is missing: all commits that were known to be on stable storage are in tables")
+		return
+	}
+	e.tail = true
+	e.damage("the log", "is missing: commits since the last flush may be lost")
+}
+
 // sidecar compares the end of the log with what the sidecar says.
 func (e *examination) sidecar(next uint64) error {
 	data, err := e.read(format.SidecarName)
@@ -344,6 +365,7 @@ func (e *examination) sidecar(next uint64) error {
 			next-1, least-1, next-1))
 	default:
 		e.unclosed = next > least
+		e.flushed = e.tabled+1 >= least
 		e.fs.id = &id
 		e.fs.pass(format.SidecarName)
 	}

@@ -8,8 +8,10 @@ import (
 	"io"
 	"slices"
 
+	"github.com/cockroachdb/pebble/v2/batchrepr"
 	"github.com/cockroachdb/pebble/v2/record"
 
+	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/freeze"
 )
 
@@ -26,15 +28,13 @@ func (e *examination) logs(v *version) (next uint64, err error) {
 		}
 	}
 	slices.Sort(numbers)
-	if len(numbers) == 0 {
-		e.tail = true
-		e.damage("the log", "is missing: commits since the last flush may be lost")
-	}
+	e.logless = len(numbers) == 0
 	if v.flushed > 0 {
 		next = v.flushed + 1
 	}
 	e.latest = v.loggedBy + 1
 	for i, n := range numbers {
+		before := next
 		name := e.found[".log"][n]
 		good, end, err := e.log(name, n, &next, i == len(numbers)-1)
 		if err != nil {
@@ -49,6 +49,9 @@ func (e *examination) logs(v *version) (next uint64, err error) {
 			e.damage(e.found[".log"][later], "comes after a damaged log: its commits are left out")
 		}
 		e.tail = true
+		if err := e.changedLater(numbers[i:], max(before, next)); err != nil {
+			return 0, err
+		}
 		return next, e.fs.add(name, good)
 	}
 	return next, nil
@@ -83,6 +86,63 @@ func (e *examination) log(name string, number uint64, next *uint64, last bool) (
 			return data[:at], fmt.Sprintf("goes on at sequence %d, but commits before that are missing", seq), nil
 		}
 		*next = seq + count
+	}
+}
+
+// changedLater finds out what the commits of logs have changed, from a sequence on, as far as they can be read.
+func (e *examination) changedLater(logs []uint64, from uint64) error {
+	for _, n := range logs {
+		data, err := e.read(e.found[".log"][n])
+		if err != nil {
+			return err
+		}
+		// A log consists of blocks. Behind damage, reading can begin again with the next block.
+		for start := int64(0); start < int64(len(data)); {
+			r := newReader(record.NewReader, data[start:], n)
+			for {
+				rec, err := r.Next()
+				var batch []byte
+				if err == nil {
+					batch, err = io.ReadAll(rec)
+				}
+				if err != nil {
+					break
+				}
+				if len(batch) >= batchHead && binary.LittleEndian.Uint64(batch) >= from {
+					e.later.add(batch)
+				}
+			}
+			start = (start+r.Offset())/logBlock*logBlock + logBlock
+		}
+	}
+	return nil
+}
+
+// logBlock is the size of the blocks of a log.
+const logBlock = 32 << 10
+
+// Changes are what commits have changed.
+type Changes struct {
+	Keys    map[string]bool // whose headers were written or removed
+	Objects map[uint64]bool
+}
+
+// add adds what a commit has changed, up to what does not decode.
+func (c *Changes) add(batch []byte) {
+	if c.Keys == nil {
+		c.Keys, c.Objects = make(map[string]bool), make(map[uint64]bool)
+	}
+	r := batchrepr.Read(batch)
+	for {
+		_, key, _, ok, err := r.Next()
+		if !ok || err != nil {
+			return
+		}
+		if _, user, err := format.DecodeHeaderKey(key); err == nil {
+			c.Keys[string(user)] = true
+		} else if k, err := format.DecodeObjectKey(key); err == nil {
+			c.Objects[k.Object] = true
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type version struct {
 	comparer                  string
 	minLog, nextFile, lastSeq uint64
 	flushed                   uint64 // all commits up to this sequence are in tables, and no others; 0 if it is not known
+	tabled                    uint64 // all commits up to this sequence are in tables; 0 if it is not known
 	loggedBy                  uint64 // the last sequence when minLog was written: the log begins at the next one, or before
 	tables                    map[uint64]Table
 
@@ -114,11 +115,15 @@ func (v *version) apply(edit []byte) error {
 		v.loggedBy, v.sequenceNext = v.lastSeq, whole // an edit that has all tables has no sequence
 	}
 	if flush {
-		v.flushed = 0
+		v.flushed, v.tabled = 0, 0
+		if !whole {
+			v.tabled = v.loggedBy // an open begins a log, and all before it is in tables
+		}
 	}
 	for _, t := range added {
 		if flush && !whole && t.Level == 0 {
 			v.flushed = max(v.flushed, t.LargestSeq) // a flush keeps the newest entry
+			v.tabled = v.flushed
 		}
 	}
 	for _, t := range added { // after the deletions: a table may move to another level

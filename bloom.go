@@ -23,9 +23,12 @@ type Bloom struct{ f bloomext.Filter }
 //   - Expansion: the factor between the capacities of a layer and the next, 1 to 32768; 0 means 2;
 //   - NonScaling: the filter does not grow; Expansion must then be 0;
 //   - Hash: HashKeyed or HashXXH64; 0 means HashKeyed;
+//   - Layout: LayoutNative or LayoutCompatible; 0 means LayoutNative;
 //   - TTL: the time to live from the filter's creation, at least a millisecond; 0 means for ever;
 //   - Bits, 1 to 2^46, and Hashes, 1 to 64, set the filter's size directly. Such a filter does not grow, ErrorRate
 //     must be 0, and Capacity may be.
+//
+// A filter with LayoutCompatible is RedisBloom's, byte for byte. It grows as RedisBloom's does, see [bloomext.Config].
 //
 // Its method Planned tells, without a store, how large the filter is when it holds so many items. See [bloomext.Config].
 type BloomConfig = bloomext.Config

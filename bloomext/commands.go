@@ -1,10 +1,12 @@
 package bloomext
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/scalableext"
@@ -68,6 +70,16 @@ func Module() module.Module {
 			Complexity: "O(n) for n layers", Example: "BF.MADD seen a b\nBF.DEBUG seen", Handler: debug,
 		},
 		{
+			Name: "BF.SCANDUMP", Arity: 3, Flags: read &^ module.Fast, Syntax: "key iterator",
+			Summary:    "Answers a chunk of the filter's dump, and the iterator of the next; begins at 0, and ends with 0.",
+			Complexity: "O(M) for M bytes of the chunk", Example: "CONFIG SET bf-layout compatible\nBF.ADD seen a\nBF.SCANDUMP seen 0", Handler: scanDump,
+		},
+		{
+			Name: "BF.LOADCHUNK", Arity: 4, Flags: write | module.NoMulti, Syntax: "key iterator data",
+			Summary:    "Loads a chunk of a dump, with the iterator that came with it; the filter appears when all of it has come.",
+			Complexity: "O(M) for M bytes of the chunk", Example: loadExample, Handler: loadChunk,
+		},
+		{
 			Name: "BF.MERGE", Arity: -3, Flags: write, Syntax: "dest src [src ...]",
 			LastKey: -1, KeyFlags: []string{"RW access update", "RO access"},
 			Summary:    "Adds the contents of the other filters to dest. All filters must have been made with equal parameters.",
@@ -94,15 +106,32 @@ func recalled(c *module.Call) *Filter {
 }
 
 // configOf returns the Config for the words of a command.
-func configOf(a scalableext.Asked) Config {
+func configOf(db *kv.DB, a scalableext.Asked) Config {
 	return Config{
 		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash,
+		Layout: scalableext.LayoutOf(db, layoutSetting), unused: a.Unused + 1,
 	}
 }
 
 func reserve(c *module.Call) reply.Reply {
-	return scalableext.Reserve(c, defaults(c.DB), func(a scalableext.Asked) error { return handleOf(c).Reserve(configOf(a)) })
+	asked, failed, ok := scalableext.ParseReserve(c, defaults(c.DB))
+	if !ok {
+		return failed
+	}
+	config := configOf(c.DB, asked)
+	compatible := config.Layout == scalableext.LayoutCompatible
+	if compatible && config.Hash != hash.Default {
+		return reply.Errorf("ERR bad hash: not with %s compatible, which has its own hash", layoutSetting)
+	}
+	err := handleOf(c).Reserve(config)
+	if compatible && errors.Is(err, kv.ErrTooLarge) {
+		return errNoMemory
+	}
+	return scalableext.Done(err)
 }
+
+// errNoMemory is RedisBloom's answer to a filter that is too large.
+var errNoMemory = reply.Error("ERR Insufficient memory to create filter")
 
 func add(c *module.Call) reply.Reply {
 	return scalableext.Bool(recalled(c).add(c.Args[1], defaultSpec))
@@ -133,7 +162,7 @@ func existsSeries(c *module.Call, calls *module.Series) {
 func madd(c *module.Call) reply.Reply { return addItems(c, defaultSpec, c.Args[1:]) }
 
 func insert(c *module.Call) reply.Reply {
-	return scalableext.Insert(c, defaults(c.DB), func(a scalableext.Asked) scalableext.Spec { return configOf(a).spec }, addItems)
+	return scalableext.Insert(c, defaults(c.DB), func(a scalableext.Asked) scalableext.Spec { return configOf(c.DB, a).spec }, addItems)
 }
 
 // addItems adds items and answers for each. If the filter is missing, it is made as spec says; without spec that is

@@ -2,6 +2,7 @@ package bloomext_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -89,9 +90,12 @@ COMMAND NOPE => (error) ERR unknown subcommand 'NOPE'. Try COMMAND HELP.
 	}
 }
 
-// words splits a command line at blanks.
+// words splits a command line at blanks. A word may be in quotes.
 func words(line string) (list [][]byte) {
 	for _, w := range strings.Fields(line) {
+		if quoted, err := strconv.Unquote(w); err == nil {
+			w = quoted
+		}
 		list = append(list, []byte(w))
 	}
 	return list

@@ -32,6 +32,13 @@ type Config struct {
 	// filters built elsewhere, with Options.Seed: an attacker can choose items that collide.
 	Hash hash.Kind
 
+	// Layout is scalableext.LayoutNative, or scalableext.LayoutCompatible for a filter that is RedisBloom's, byte for byte.
+	// A compatible filter takes a Capacity of up to 2^30, any ErrorRate, and no Bits and Hashes. It grows as RedisBloom's
+	// does: the first layer has half of the ErrorRate, and each further one half of the rate of the one before. It is full
+	// when the items that were new are as many as its Capacity. Its Hash is MurmurHash64A, with a public seed: an attacker
+	// can choose items that collide.
+	Layout scalableext.Layout
+
 	// TTL is the time to live from the filter's creation, at least a millisecond; 0 means for ever.
 	TTL time.Duration
 
@@ -40,6 +47,9 @@ type Config struct {
 	// capacity of 0 becomes the number of items that set half of the bits, Bits*ln2/Hashes.
 	Bits   uint64
 	Hashes int
+
+	// unused is the expansion that dumps of a filter have that does not grow, plus 1; 0 means the default.
+	unused uint32
 }
 
 // cells describes the bits of a filter.
@@ -56,11 +66,29 @@ func (c Config) asked() scalableext.Asked {
 
 // spec returns what is stored for a new filter. Its error wraps ErrConfig if a value is out of range.
 func (c Config) spec(db *kv.DB) (kv.Spec, error) {
+	switch c.Layout {
+	case scalableext.LayoutNative:
+	case scalableext.LayoutCompatible:
+		return c.compatibleSpec(db)
+	default:
+		return kv.Spec{}, badLayout(c.Layout)
+	}
 	return cells.Spec(db, c.asked(), c.Bits, c.Hashes, kv.Spec{Type: bloomType, Family: block.FamilyBits})
 }
 
 // mismatch returns an error if a filter differs from one made with the Config.
 func (c Config) mismatch(f *filter) error {
+	if c.Layout == scalableext.LayoutCompatible {
+		return c.compatibleMismatch(f)
+	}
+	if !c.Layout.Valid() {
+		return badLayout(c.Layout)
+	}
+	if f.compatible {
+		var d scalableext.Differences
+		d.Add("layout", f.layout(), c.Layout)
+		return d.Err(f.object.Key())
+	}
 	return cells.Mismatch(c.asked(), c.Bits, c.Hashes, f.object.Key(), f.chain.Params, f.layer(0).layout)
 }
 

@@ -195,11 +195,63 @@ BF.INFO a
 BF.INFO b => ["Capacity" ... "Expansion rate" :2] | {"Capacity" ... "Expansion rate" :2}
 BF.INFO a ESTIMATED => -Invalid information value`)
 	},
-	"no-dump": func(t *testing.T) {
+	"native-dump": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
 BF.ADD f x => :1 | #t
-BF.SCANDUMP f 0 => -ERR unknown command 'BF.SCANDUMP', with args beginning with: 'f' '0'...
-BF.LOADCHUNK g 1 x => -ERR unknown command 'BF.LOADCHUNK', with args beginning with: 'g' '1' 'x'...`)
+BF.SCANDUMP f 0 => -ERR the filter is not in RedisBloom's layout (bf-layout compatible): kvshell export and import move it
+BF.LOADCHUNK f 9 x => -ERR the filter is not in RedisBloom's layout (bf-layout compatible): kvshell export and import move it`)
+	},
+	"compatible-options": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+CONFIG SET bf-layout compatible => +OK
+BF.RESERVE f 0.01 100 HASH xxh64 => -ERR bad hash: not with bf-layout compatible, which has its own hash
+BF.RESERVE f 0.01 100 TTL 5 => +OK
+TTL f => :5`)
+	},
+	"compatible-layers": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+CONFIG SET bf-layout compatible => +OK
+BF.RESERVE f 1e-9 20 EXPANSION 1 => +OK
+BF.MADD f i{1..1400} => [...]
+BF.INFO f FILTERS => [:64] | {"Number of filters" :64}
+BF.CARD f => :1280
+BF.MADD f new i1 new i9 => [-ERR problem inserting into filter :0 -ERR problem inserting into filter :0]
+  | [-ERR problem inserting into filter #f -ERR problem inserting into filter #f]`)
+	},
+	"compatible-merge": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+CONFIG SET bf-layout compatible => +OK
+BF.ADD f x => :1 | #t
+BF.ADD g y => :1 | #t
+BF.MERGE f g => -ERR filters differ, and cannot be merged: "f" has the compatible layout, in which filters cannot be merged
+BF.MERGE h f => -ERR filters differ, and cannot be merged: "f" has the compatible layout, in which filters cannot be merged
+EXISTS h => :0`)
+	},
+	"half-loaded": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		beginLoad(t, w)
+		w.Script(`
+EXISTS f => :0
+DBSIZE => :1
+@pass 3600s
+BF.LOADCHUNK f 17 xxxxxxxx => -ERR not found`)
+	},
+	"loaded-header": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		header := headerOf(2, 5, 2, with(func(l *layerHeader) { l.capacity = 0 }))
+		if got := load(w, 1, header); got != "-ERR received bad data" { // TestLoadChunk_errors has the others
+			t.Error(got)
+		}
+	},
+	"loaded-again": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		beginLoad(t, w)
+		w.Script(`
+BF.LOADCHUNK f 9 "" => +OK
+BF.LOADCHUNK f 9 22222222 => -ERR other data has come for this place before: load the filter anew, from its header on
+BF.LOADCHUNK f 17 12345678 => +OK
+BF.LOADCHUNK f 17 12345678 => +OK
+BF.LOADCHUNK f 17 12345679 => -ERR other data has come for this place before: load the filter anew, from its header on`)
 	},
 	"configuration": func(t *testing.T) {
 		opts := kv.Options{FS: vfs.NewMem(), BallastSize: -1, MinFreeSpace: -1, Modules: coreext.With(bloomext.Module())}

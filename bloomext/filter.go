@@ -2,6 +2,7 @@ package bloomext
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -33,15 +34,51 @@ type filter struct {
 	newest layer   // layers[0], saves a dereference
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
+
+	compatible bool // it has the compatible layout; in this file, resident, load, add, addAll and addFull are for the native one
 }
 
 // layer is one filter of fixed size.
 type layer struct {
-	layout   probe.Layout
+	layout   probe.Layout // in the compatible layout zero
 	table    *kv.Layer
 	capacity uint64
 	rate     float64
 	fullSet  uint64 // the number of set bits that makes it full
+
+	flat *flat // in the compatible layout; otherwise nil
+}
+
+// numBits returns the bits of the layer.
+func (l *layer) numBits() uint64 {
+	if l.flat != nil {
+		return l.flat.bits
+	}
+	return l.layout.Bits()
+}
+
+// setRate returns the false-positive rate of a layer with so many bits set.
+func (l *layer) setRate(ones uint64) float64 {
+	if l.flat != nil {
+		return l.flat.setRate(ones)
+	}
+	return l.layout.SetRate(ones)
+}
+
+// distinctItems estimates how many items set so many bits.
+func (l *layer) distinctItems(ones uint64) float64 {
+	if l.flat != nil {
+		return l.flat.distinctItems(ones, l.flat.length)
+	}
+	return l.layout.DistinctItems(ones)
+}
+
+// hashes returns how many bits of the layer an item has.
+func (l *layer) hashes() int {
+	if l.flat != nil {
+		return int(l.flat.hashes)
+	}
+	return int(l.layout.Hashes)
 }
 
 // estimated reports whether the count of items is an estimate.
@@ -55,12 +92,28 @@ func openFilter(o *kv.Object) (any, error) {
 	if o.Family() != block.FamilyBits {
 		return nil, fmt.Errorf("%w: Bloom filter of %v, want %v", kv.ErrCorrupt, o.Family(), block.FamilyBits)
 	}
-	return &filter{object: o, hash: chain.Params.Hash, newest: *chain.Newest(), layers: chain.NewestFirst(), chain: chain}, nil
+	f := &filter{object: o, hash: chain.Params.Hash, newest: *chain.Newest(), layers: chain.NewestFirst(), chain: chain}
+	f.compatible = f.newest.flat != nil
+	for i := range f.layers {
+		l := f.layers[i].flat
+		if (l != nil) != f.compatible {
+			return nil, fmt.Errorf("%w: Bloom filter with layers of both layouts", kv.ErrCorrupt)
+		}
+		if f.compatible && (l.options != f.newest.flat.options || l.expansion != f.newest.flat.expansion) {
+			return nil, fmt.Errorf("%w: compatible Bloom filter with layers of options %d and %d, expansion %d and %d", kv.ErrCorrupt,
+				l.options, f.newest.flat.options, l.expansion, f.newest.flat.expansion)
+		}
+	}
+	return f, nil
 }
 
 func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	s := l.Spec()
-	if s.Layout != kv.LayoutNative {
+	switch s.Layout {
+	case kv.LayoutNative:
+	case kv.LayoutCompatible:
+		return openFlat(l)
+	default:
 		return layer{}, fmt.Errorf("%w: Bloom layout %d", kv.ErrUnsupportedVersion, s.Layout)
 	}
 	p, err := decodeLayerParams(s.Params)
@@ -90,12 +143,9 @@ func (f *filter) resident(h uint64) (present, known bool) {
 	return false, known
 }
 
-// Function returns the hash of the filter's items.
-func (f *filter) Function() hash.Function { return f.hash }
-
 // Copies returns 1 if an item may be present, else 0, and reads the blocks that are not resident.
-func (f *filter) Copies(r kv.Reader, h uint64) (n uint64, err error) {
-	present, err := f.load(r, h, nil)
+func (f *filter) Copies(r kv.Reader, item []byte) (n uint64, err error) {
+	present, err := f.look(r, item)
 	if present {
 		n = 1
 	}
@@ -110,6 +160,8 @@ type stager struct {
 	hashes []uint64 // memory for absent and addAll
 	found  []bool
 	added  []bool
+
+	spent int // in the compatible layout, bytes of the commit, at most, of the bits that were set
 }
 
 // add stages an item, and reports whether it is new. If a new item has no room, the error is ErrFull or wraps
@@ -153,7 +205,12 @@ func (s *stager) add(h uint64) (bool, error) {
 // full reports whether a layer takes no more new items. The number of items is not enough: an item that sets no bit
 // is not counted, which at a rate of 0.25 is one in eleven until the layer is full, and the counted items set more
 // bits than average.
+//
+// A layer with the compatible layout is full when its number of items is, as in RedisBloom.
 func (s *stager) full(l *layer) bool {
+	if l.flat != nil {
+		return s.w.Counter(l.table, itemsCounter) >= l.capacity
+	}
 	return s.w.Counter(l.table, itemsCounter) >= l.capacity || s.w.Counter(l.table, onesCounter) >= l.fullSet
 }
 
@@ -161,7 +218,12 @@ func (s *stager) full(l *layer) bool {
 func (s *stager) room(n int) int {
 	l := &s.c.layers[0]
 	items, ones := s.w.Counter(l.table, itemsCounter), s.w.Counter(l.table, onesCounter)
-	if items >= l.capacity || ones >= l.fullSet {
+	switch {
+	case items >= l.capacity:
+		return 0
+	case l.flat != nil:
+		return int(min(uint64(n), l.capacity-items))
+	case ones >= l.fullSet:
 		return 0
 	}
 	return int(min(uint64(n), l.capacity-items, (l.fullSet-ones)/uint64(l.layout.Hashes)))
@@ -300,6 +362,19 @@ func (s *stager) grow() error {
 	return err
 }
 
+// growBy stages a layer.
+func (s *stager) growBy(spec kv.LayerSpec) error {
+	o, err := s.w.Grow(s.c.object, spec)
+	if errors.Is(err, kv.ErrTooLarge) {
+		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, s.c.object.Key(), err)
+	}
+	if err != nil {
+		return err
+	}
+	s.c, err = kv.As[*filter]([]byte(o.Key()), o)
+	return err
+}
+
 // items returns the number of items that were new when added.
 func (f *filter) items(r kv.Reader) (n uint64) {
 	for i := range f.layers {
@@ -319,8 +394,13 @@ func verify(o *kv.Object) kv.Verifier {
 	return &verifier{f: f, ones: make(map[*kv.Layer]uint64)}
 }
 
-func (v *verifier) Block(l *kv.Layer, _ uint64, words []uint64) error {
+func (v *verifier) Block(l *kv.Layer, blk uint64, words []uint64) error {
 	v.ones[l] += uint64(block.Count(words))
+	for i := range v.f.layers {
+		if in := &v.f.layers[i]; in.table == l && in.flat != nil {
+			return in.flat.checkEnd(blk, words)
+		}
+	}
 	return nil
 }
 
@@ -337,6 +417,12 @@ func (v *verifier) Done() (note string, err error) {
 			return "", fmt.Errorf("%w: layer %d has %d bits set, counted were %d", kv.ErrCorrupt, number, ones, counted)
 		}
 		if l.estimated() {
+			continue
+		}
+		if l.flat != nil { // the items of a filter that was loaded are what the dump says
+			if float64(ones) > float64(items)*float64(l.flat.hashes) {
+				note = fmt.Sprintf("layer %d has %d bits set by %d items of %d hashes (a dump with a wrong number of items does that)", number, ones, items, l.flat.hashes)
+			}
 			continue
 		}
 		if items > l.capacity {

@@ -66,6 +66,9 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 		return lookup(h, item)
 	}
 	hash := c.hash.Sum(item)
+	if c.compatible {
+		return mayContainPair(h, c, pairOf(hash, item), item)
+	}
 	if h.DB.Sampled(hash) {
 		c.touch(h.DB, hash)
 	}
@@ -98,19 +101,29 @@ func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 	var hashes [module.MaxSeries]uint64
 	for i := range calls.Len() {
 		hashes[i] = c.hash.Sum(calls.Args(i)[1])
-		if h.DB.Sampled(hashes[i]) {
-			c.touch(h.DB, hashes[i])
-		}
 	}
-	c.touchMemory(hashes[:calls.Len()])
+	if !c.compatible {
+		c.touchMemory(hashes[:calls.Len()])
+	}
 	for ; n < calls.Len() && h.DB.Ready() && c.object.Live(); n++ {
-		present, decided := c.resident(hashes[n])
+		present, decided := c.seen(h.DB, hashes[n], calls.Args(n)[1])
 		if !decided || known && !present {
 			return n
 		}
 		calls.Replies[n] = reply.Bool(present && !known)
 	}
 	return n
+}
+
+// mayContainPair is MayContain for a filter that was found, with the compatible layout.
+func mayContainPair(h *handle, c *filter, p pair, item []byte) (bool, error) {
+	if h.DB.Sampled(p.a) {
+		c.touchPair(h.DB, p)
+	}
+	if present, known := c.residentPair(p); known {
+		return present, nil
+	}
+	return lookup(h, item)
 }
 
 // MayContainString is MayContain for a string.
@@ -134,11 +147,7 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
 	if h.DB.Ready() && c.object.Live() {
-		hash := c.hash.Sum(item)
-		if h.DB.Sampled(hash) {
-			c.touch(h.DB, hash)
-		}
-		present, known := c.resident(hash)
+		present, known := c.seen(h.DB, c.hash.Sum(item), item)
 		if present {
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}
@@ -147,6 +156,22 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 		}
 	}
 	return f.stage(item, spec)
+}
+
+// seen is resident for an item, and counts the lookup for the cache.
+func (f *filter) seen(db *kv.DB, hash uint64, item []byte) (present, known bool) {
+	sampled := db.Sampled(hash)
+	if f.compatible {
+		p := pairOf(hash, item)
+		if sampled {
+			f.touchPair(db, p)
+		}
+		return f.residentPair(p)
+	}
+	if sampled {
+		f.touch(db, hash)
+	}
+	return f.resident(hash)
 }
 
 // AddString is Add for a string.
@@ -170,10 +195,19 @@ func (f *filter) touch(db *kv.DB, hash uint64) {
 // lookup is the slow path: a block is not resident, or the key must be resolved again.
 func lookup(h *handle, item []byte) (present bool, err error) {
 	err = h.Look(func(r kv.Reader, c *filter) (err error) {
-		present, err = c.load(r, c.hash.Sum(item), nil)
+		present, err = c.look(r, item)
 		return err
 	})
 	return present || err != nil, err
+}
+
+// look answers from resident blocks where it can, and reads the others.
+func (f *filter) look(r kv.Reader, item []byte) (bool, error) {
+	h := f.hash.Sum(item)
+	if f.compatible {
+		return f.loadPair(r, pairOf(h, item))
+	}
+	return f.load(r, h, nil)
 }
 
 // loaded is a block that a lookup of many items has read.
@@ -210,6 +244,9 @@ func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
 func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 	return f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (bool, error) {
 		s := stager{w: w, c: c}
+		if c.compatible {
+			return s.addPair(pairOf(c.hash.Sum(item), item))
+		}
 		return s.add(c.hash.Sum(item))
 	})
 }
@@ -245,6 +282,13 @@ func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) 
 
 func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
 	return scalableext.ChangeMany(f.h, f.level, items, added, manyItems, func(w *kv.Writer, items []T, added []bool) (int, error) {
+		c, err := f.h.Staged(w)
+		if err != nil {
+			return 0, err
+		}
+		if c.compatible {
+			return stageFitting(f.h, w, items, added, 1, sum)
+		}
 		size, err := f.BatchSize(w)
 		if err != nil {
 			return 0, err
@@ -264,14 +308,21 @@ const (
 // BatchSize returns how many items, 0 to 262,144, AddStaged can surely add to what a writer has staged, so that all
 // fit into its commit (kv.DB.MaxCommit).
 func (f *Filter) BatchSize(w *kv.Writer) (int, error) {
-	if f.h.Tx != nil { // room is not measured at each change of a transaction
-		return f.h.BatchSize(blockBytes + bitBytes*probe.MaxHashes), nil
-	}
 	c, err := f.h.Staged(w)
+	if f.h.Tx != nil { // room is not measured at each change of a transaction
+		perItem := blockBytes + bitBytes*probe.MaxHashes
+		if err == nil && c.compatible {
+			perItem = c.mostPerItem()
+		}
+		return f.h.BatchSize(perItem), nil
+	}
 	if err != nil {
 		return 0, err
 	}
 	s, newest := stager{w: w, c: c}, c.chain.Newest()
+	if c.compatible {
+		return s.pairsFor(max(0, f.h.Room(w))), nil
+	}
 	room := max(0, f.h.Room(w))
 	perItem := w.ItemBytes(&newest.layout) + callerBytes
 	size := room / (blockBytes + bitBytes*probe.MaxHashes) // whatever block each item is in, and of what layer
@@ -307,6 +358,9 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 		return 0, err
 	}
 	clear(added)
+	if s.c.compatible {
+		return stageFitting(f.h, w, items, added, least, hash.Function.Sum)
+	}
 	if size = min(max(size, least), len(items)); size == len(items) || s.room(size) == size {
 		return stageMany(f.h, w, items[:size], added[:size], hash.Function.Sum)
 	}
@@ -347,6 +401,9 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 		return 0, err
 	}
 	clear(added)
+	if c.compatible {
+		return stagePairs(h, &stager{w: w, c: c}, items, added, sum, nil)
+	}
 	s := stager{w: w, c: c}
 	for done, known := 0, few; done < len(items); {
 		if n := s.room(len(items) - done); n >= few || n == len(items)-done && n > 1 {
@@ -400,6 +457,9 @@ func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.F
 // askMany answers groups of items from resident blocks. Before it looks at the first item of a group, it starts to
 // load the memory of all. Then it reads each missing block once, in the order in which they are stored.
 func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
+	if c.compatible {
+		return askPairs(h, c, r, items, present, sum)
+	}
 	var cold []scalableext.BatchItem
 	var hashes [group]uint64
 	for start := 0; start < len(items); start += group {

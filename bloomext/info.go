@@ -31,8 +31,9 @@ type Info struct {
 	DiskBytes     uint64 // an estimate, without the last writes
 	ResidentBytes uint64 // of blocks in memory
 
-	Lossy     bool        // it was salvaged without all of its blocks, and may miss items
-	Hash      hash.Kind   // of the items: hash.Keyed or hash.XXH64
+	Lossy     bool // it was salvaged without all of its blocks, and may miss items
+	Layout    scalableext.Layout
+	Hash      hash.Kind   // of the items: hash.Keyed, hash.XXH64 or, in the compatible layout, hash.Murmur64A
 	ExpiresAt time.Time   // to the millisecond; zero for never
 	Layers    []LayerInfo // oldest first
 }
@@ -45,7 +46,7 @@ type LayerInfo struct {
 	Ones      uint64 // bits set
 	Bits      uint64
 	Hashes    int // probes of an item
-	Lines     int // 512-bit lines with an item's probes
+	Lines     int // 512-bit lines with an item's probes; 0 in the compatible layout, where they may be anywhere
 }
 
 // Info returns facts about the filter, without reading its blocks.
@@ -62,7 +63,7 @@ func (f *Filter) Info() (Info, error) {
 // info is Info without the bytes on disk and in memory.
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
-	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(), Lossy: f.object.Lossy()}
+	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(), Layout: f.layout(), Lossy: f.object.Lossy()}
 	var ones, distinct float64
 	var rates []float64
 	for i := len(f.layers) - 1; i >= 0; i-- {
@@ -70,16 +71,16 @@ func (f *filter) info(r kv.Reader) Info {
 		li := LayerInfo{
 			Capacity: l.capacity, ErrorRate: l.rate,
 			Items: r.Counter(l.table, itemsCounter), Ones: r.Counter(l.table, onesCounter),
-			Bits: l.layout.Bits(), Hashes: int(l.layout.Hashes), Lines: int(l.layout.LinesPerItem),
+			Bits: l.numBits(), Hashes: l.hashes(), Lines: int(l.layout.LinesPerItem),
 		}
 		info.Layers = append(info.Layers, li)
 		info.Capacity += li.Capacity
 		info.Items += li.Items
 		info.ItemsEstimated = info.ItemsEstimated || r.Counter(l.table, flagsCounter)&flagEstimated != 0
 		info.Bytes += li.Bits / 8
-		rates = append(rates, l.layout.SetRate(li.Ones))
+		rates = append(rates, l.setRate(li.Ones))
 		ones += float64(li.Ones)
-		distinct += l.layout.DistinctItems(li.Ones)
+		distinct += l.distinctItems(li.Ones)
 	}
 	info.Distinct = uint64(math.Round(distinct))
 	info.ExpectedRate = scalableext.ChainRate(rates)
@@ -91,6 +92,13 @@ func (f *filter) info(r kv.Reader) Info {
 // layer is filled before the next is added. Of the sizes it sets only Bytes. It needs no store, and ignores
 // Options.MaxFilterBytes. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
 func (c Config) Planned(items uint64) (Info, error) {
+	switch c.Layout {
+	case scalableext.LayoutNative:
+	case scalableext.LayoutCompatible:
+		return c.plannedCompatible(items)
+	default:
+		return Info{}, badLayout(c.Layout)
+	}
 	p, err := cells.Planned(c.asked(), c.Bits, c.Hashes, items)
 	if err != nil {
 		return Info{}, err
@@ -119,12 +127,16 @@ func (f *filter) describe(r kv.Reader) kv.Description {
 			kv.IntFact("hashes", l.Hashes), kv.NewFact("error_rate", l.ErrorRate),
 		}
 	}
-	return kv.Description{Bytes: info.Bytes, Facts: kv.FactList{
+	facts := kv.FactList{
 		kv.IntFact("items", info.Items), kv.NewFact("items_estimated", info.ItemsEstimated),
 		kv.IntFact("distinct", info.Distinct), kv.IntFact("capacity", info.Capacity),
 		kv.NewFact("fill", info.Fill),
 		kv.NewFact("expected_rate", info.ExpectedRate), kv.NewFact("error_rate", info.ErrorRate),
 		kv.IntFact("expansion", info.Expansion), kv.NewFact("hash", info.Hash.String()),
 		kv.NewFact("layers", layers),
-	}}
+	}
+	if f.compatible {
+		facts = append(facts, kv.NewFact("layout", info.Layout.String()))
+	}
+	return kv.Description{Bytes: info.Bytes, Facts: facts}
 }

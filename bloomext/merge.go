@@ -34,8 +34,16 @@ func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filt
 }
 
 var merging = &scalableext.Merging[filter]{
-	Type: bloomType, Cells: cells, Unite: unite,
+	Type: bloomType, Cells: cells, Unite: unite, Check: mergeable,
 	Layout: func(f *filter, i int) probe.Layout { return f.layer(i).layout },
+}
+
+// mergeable refuses filters with the compatible layout.
+func mergeable(f *filter) error {
+	if f.compatible {
+		return fmt.Errorf("%w: %q has the compatible layout, in which filters cannot be merged", ErrUnequal, f.object.Key())
+	}
+	return nil
 }
 
 func handleIn(f *Filter) *handle { return f.h }

@@ -18,6 +18,7 @@ const (
 	errorRateSetting = "bf-error-rate"
 	capacitySetting  = "bf-initial-size"
 	expansionSetting = "bf-expansion-factor"
+	layoutSetting    = "bf-layout"
 )
 
 // maxInitialCapacity is the highest bf-initial-size.
@@ -34,17 +35,21 @@ func settings() []module.Setting {
 		Name: expansionSetting, Default: strconv.Itoa(scalableext.DefaultExpansion),
 		Check:   module.IntegerSetting(0, scalableext.MaxExpansion),
 		Summary: "Expansion of new filters if none is given; 0 for filters that do not grow.",
-	}}
+	}, scalableext.LayoutSetting(layoutSetting, "Bloom filters")}
 }
 
 // defaults returns the parameters of a filter that a command makes without being given any.
 func defaults(db *kv.DB) scalableext.Asked {
 	expansion := uint32(module.Of(db).SettingInt(expansionSetting))
-	return scalableext.Asked{
+	a := scalableext.Asked{
 		Capacity: uint64(module.Of(db).SettingInt(capacitySetting)), ErrorRate: module.Of(db).SettingFloat(errorRateSetting),
 		Expansion: expansion, NonScaling: expansion == 0,
 	}
+	if scalableext.LayoutOf(db, layoutSetting) == scalableext.LayoutCompatible {
+		a.MostCapacity = compatibleMaxCapacity
+	}
+	return a
 }
 
 // defaultSpec is the spec of filters that commands make by adding to a missing key.
-func defaultSpec(db *kv.DB) (kv.Spec, error) { return configOf(defaults(db)).spec(db) }
+func defaultSpec(db *kv.DB) (kv.Spec, error) { return configOf(db, defaults(db)).spec(db) }

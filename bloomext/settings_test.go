@@ -10,8 +10,8 @@ import (
 func TestSettings(t *testing.T) {
 	for name, script := range map[string]string{
 		"as opened": `
-CONFIG GET bf-* => ["bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-initial-size" "100"]
-  | {"bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-initial-size" "100"}
+CONFIG GET bf-* => ["bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-initial-size" "100" "bf-layout" "native"]
+  | {"bf-error-rate" "0.01" "bf-expansion-factor" "2" "bf-initial-size" "100" "bf-layout" "native"}
 BF.ADD f x => :1 | #t
 BF.INFO f => ["Capacity" :100 ... "Expansion rate" :2] | {"Capacity" :100 ... "Expansion rate" :2}
 BF.DEBUG f => ["size:1" "... capacity:100 ... ratio:0.007"]`,

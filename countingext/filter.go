@@ -159,12 +159,11 @@ func (f *filter) Load(r kv.Reader, h uint64) (bool, error) {
 	return n > 0, err
 }
 
-// Function returns the hash of the filter's items.
-func (f *filter) Function() hash.Function { return f.hash }
-
 // Copies returns how often an item seems to have been added, at most MaxCount, and reads the blocks that are not
 // resident.
-func (f *filter) Copies(r kv.Reader, h uint64) (uint64, error) { return f.count(r, h, MaxCount) }
+func (f *filter) Copies(r kv.Reader, item []byte) (uint64, error) {
+	return f.count(r, f.hash.Sum(item), MaxCount)
+}
 
 // Block returns the item's block of the newest layer.
 func (f *filter) Block(h uint64) uint64 {

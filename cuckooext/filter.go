@@ -216,12 +216,9 @@ func (f *filter) Load(r kv.Reader, h uint64) (bool, error) {
 	return n > 0, err
 }
 
-// Function returns the hash of the filter's items.
-func (f *filter) Function() hash.Function { return f.hash }
-
 // Copies returns how many copies of an item there seem to be, and reads the blocks that are not resident.
-func (f *filter) Copies(r kv.Reader, h uint64) (uint64, error) {
-	n, err := f.count(r, h, math.MaxInt)
+func (f *filter) Copies(r kv.Reader, item []byte) (uint64, error) {
+	n, err := f.count(r, f.hash.Sum(item), math.MaxInt)
 	return uint64(n), err
 }
 

@@ -3,6 +3,7 @@ package portable
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,13 +13,11 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
-	"github.com/sievekv/sievekv/kv/hash"
 )
 
 // lookups are what the filters of all types answer without a store.
 type lookups interface {
-	Function() hash.Function
-	Copies(r kv.Reader, h uint64) (uint64, error)
+	Copies(r kv.Reader, item []byte) (uint64, error)
 }
 
 // Filter is a filter in memory, read from a file, which needs no store. It never changes, and any number of goroutines
@@ -163,7 +162,7 @@ func (f *Filter) MayContainString(item string) bool { return f.MayContain(bytesO
 
 // MayContainUint64 is MayContain for the 8 bytes of item in little-endian order.
 func (f *Filter) MayContainUint64(item uint64) bool {
-	return f.filter == nil || f.count(f.filter.Function().SumUint64(item)) > 0
+	return f.filter == nil || f.Count(binary.LittleEndian.AppendUint64(nil, item)) > 0
 }
 
 // Count returns how often an item seems to have been added: the copies of a cuckoo filter, the count of a counting
@@ -172,19 +171,15 @@ func (f *Filter) Count(item []byte) uint64 {
 	if f.filter == nil {
 		return 0
 	}
-	return f.count(f.filter.Function().Sum(item))
-}
-
-// CountString is Count for a string.
-func (f *Filter) CountString(item string) uint64 { return f.Count(bytesOf(item)) }
-
-func (f *Filter) count(h uint64) uint64 {
-	n, err := f.filter.Copies(f.from, h)
+	n, err := f.filter.Copies(f.from, item)
 	if err != nil {
 		return 1 // it was decoded before: this cannot be, and nothing is known of the item
 	}
 	return n
 }
+
+// CountString is Count for a string.
+func (f *Filter) CountString(item string) uint64 { return f.Count(bytesOf(item)) }
 
 // bytesOf returns the bytes of a string, without copying them. They must not be changed.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

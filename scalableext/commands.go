@@ -100,8 +100,8 @@ func ParseReserve(c *module.Call, defaults Asked) (a Asked, failed reply.Reply, 
 	switch {
 	case !ok:
 		return bad(reply.Error("ERR bad capacity"))
-	case capacity < 1 || capacity > probe.MaxCapacity:
-		return bad(reply.Errorf("ERR capacity must be in the range [1, %d]", int64(probe.MaxCapacity)))
+	case capacity < 1 || capacity > defaults.mostCapacity():
+		return bad(reply.Errorf("ERR capacity must be in the range [1, %d]", defaults.mostCapacity()))
 	}
 	a = defaults
 	a.Capacity, a.ErrorRate = uint64(capacity), rate
@@ -166,12 +166,16 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	return reply.Nil, true
 }
 
+// mostCapacity returns the highest capacity that commands take.
+func (a *Asked) mostCapacity() int64 { return int64(cmp.Or(a.MostCapacity, probe.MaxCapacity)) }
+
 // ParseHash returns the hash with a name, in any case.
 func ParseHash(word []byte) (hash.Kind, bool) { return hash.ParseKind(strings.ToLower(string(word))) }
 
 // settle makes Expansion 0 for a filter that does not scale, and sets NonScaling for one with Expansion 0.
 func (a *Asked) settle() {
 	if a.NonScaling || a.Expansion == 0 {
+		a.Unused = a.Expansion
 		a.Expansion, a.NonScaling = 0, true
 	}
 }
@@ -220,7 +224,7 @@ func (a *Asked) set(word string, value []byte) (bad string) {
 	switch {
 	case strings.HasPrefix(word, "C"):
 		n, ok := text.ParseInt(value)
-		if !ok || n < 1 || n > probe.MaxCapacity {
+		if !ok || n < 1 || n > a.mostCapacity() {
 			return "Bad capacity"
 		}
 		a.Capacity = uint64(n)

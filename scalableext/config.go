@@ -20,6 +20,9 @@ type Asked struct {
 	NonScaling bool
 	TTL        time.Duration
 	Hash       hash.Kind
+
+	MostCapacity uint64 // that commands take; 0 means probe.MaxCapacity
+	Unused       uint32 // the Expansion that words asked for together with NonScaling
 }
 
 const (

@@ -18,8 +18,9 @@ const (
 	// most 64.
 	Native Growth = 0
 
-	// Halving gives layer i the share 1/2^(i+1), as RedisBloom does: half of the rate to the first layer, and ever
-	// smaller rates to ever larger layers.
+	// Halving is RedisBloom's rule: a layer has half of the rate of the one before it, and the first has half of the rate
+	// asked for. A layer's capacity and rate are stored with it, as a loaded filter may have any. There are at most 64
+	// layers.
 	Halving Growth = 1
 
 	numGrowths = 2
@@ -37,10 +38,12 @@ const (
 
 // MaxLayers returns the most layers the chain may have, 1 to MaxLayers.
 func (p Params) MaxLayers() int {
-	switch p.Expansion {
-	case 0:
+	switch {
+	case p.Growth == Halving:
+		return MaxLayers
+	case p.Expansion == 0:
 		return 1
-	case 1:
+	case p.Expansion == 1:
 		return MaxLayers
 	}
 	n := 1
@@ -50,7 +53,7 @@ func (p Params) MaxLayers() int {
 	return n
 }
 
-// Layer returns the capacity and the error rate of layer i; the first is 0. The error is ErrCannotGrow if i is not
+// Layer returns the capacity and the error rate of layer i of a chain with Native growth; the first is 0. The error is ErrCannotGrow if i is not
 // below MaxLayers.
 func (p Params) Layer(i int) (capacity uint64, rate float64, err error) {
 	most := p.MaxLayers()
@@ -68,8 +71,6 @@ func (p Params) layerRate(i, most int) float64 {
 	switch {
 	case p.Expansion == 0 || most == 1:
 		return p.ErrorRate
-	case p.Growth == Halving:
-		return math.Ldexp(p.ErrorRate, -(i + 1))
 	case i == 0:
 		return firstShare * p.ErrorRate
 	}

@@ -35,6 +35,16 @@ func TestParams_MaxLayers(t *testing.T) {
 	}
 }
 
+// A filter that was loaded from a dump may have several layers though it does not grow.
+func TestParams_halving(t *testing.T) {
+	for _, expansion := range []uint32{0, 1, 2, MaxExpansion} {
+		p := Params{Capacity: probe.MaxCapacity, ErrorRate: 0.01, Expansion: expansion, Growth: Halving}
+		if got := p.MaxLayers(); got != MaxLayers {
+			t.Errorf("expansion %d: %d layers", expansion, got)
+		}
+	}
+}
+
 // However far a chain grows, the rates of its layers sum to at most the rate asked for, and none exceeds what a layer
 // may have.
 func TestParams_budget(t *testing.T) {
@@ -43,7 +53,6 @@ func TestParams_budget(t *testing.T) {
 			Capacity:  rapid.Uint64Range(1, probe.MaxCapacity).Draw(t, "capacity"),
 			ErrorRate: rapid.Float64Range(1e-9, 0.99).Draw(t, "rate"),
 			Expansion: rapid.Uint32Range(0, MaxExpansion).Draw(t, "expansion"),
-			Growth:    rapid.SampledFrom([]Growth{Native, Halving}).Draw(t, "growth"),
 		}
 		if rapid.Bool().Draw(t, "small") {
 			p.Capacity, p.Expansion = p.Capacity%1000+1, p.Expansion%5

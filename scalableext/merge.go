@@ -16,6 +16,9 @@ type Merging[F any] struct {
 	Cells  Cells
 	Layout func(f *F, layer int) probe.Layout // layer 0 is the oldest
 
+	// Check, if set, refuses filters that cannot be merged at all.
+	Check func(f *F) error
+
 	// Unite fills the union, which is being built, with the contents of all parts.
 	Unite func(w *kv.Writer, b *kv.Builder, union *F, parts []*F) error
 }
@@ -100,6 +103,11 @@ func (h *Handle[F]) MergeStaged(ctx context.Context, w *kv.Writer, sources []*Ha
 	}
 	longest, filters := parts[0].object, make([]*F, len(parts))
 	for i, p := range parts {
+		if m.Check != nil {
+			if err := m.Check(p.filter); err != nil {
+				return err
+			}
+		}
 		if err := m.unequal(parts[0], p); err != nil {
 			return err
 		}

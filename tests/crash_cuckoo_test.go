@@ -23,10 +23,21 @@ import (
 // dumpSum returns the sum of what CF.SCANDUMP answers, "" for a missing key.
 func dumpSum(t *testing.T, db *kv.DB, key string) string {
 	t.Helper()
+	return scanSum(t, db, "CF.SCANDUMP", key)
+}
+
+// bloomSum is dumpSum for BF.SCANDUMP.
+func bloomSum(t *testing.T, db *kv.DB, key string) string {
+	t.Helper()
+	return scanSum(t, db, "BF.SCANDUMP", key)
+}
+
+func scanSum(t *testing.T, db *kv.DB, command, key string) string {
+	t.Helper()
 	sum := sha256.New()
 	session := module.NewSession(db)
 	for iter := int64(0); ; {
-		r := session.Do(t.Context(), [][]byte{[]byte("CF.SCANDUMP"), []byte(key), strconv.AppendInt(nil, iter, 10)})
+		r := session.Do(t.Context(), [][]byte{[]byte(command), []byte(key), strconv.AppendInt(nil, iter, 10)})
 		if r.IsError() {
 			if r.Err().Error() != "ERR not found" {
 				t.Fatal(r.Err())

@@ -62,8 +62,8 @@ func registerCopy(cmd *cobra.Command, o *transfer.Options) {
 
 const pullHelp = `pull copies strings, and RedisBloom's Bloom and cuckoo filters, from a running server to the store, or to the server that -h
 names. Filters keep their bits: they answer as before, also with the same false positives, and have RedisBloom's layout. Times to
-live are kept. Values of other types are left out, and counted. Filters that the store cannot take, as it has no LOADCHUNK for
-them, are named, and the exit code is 1.
+live are kept. Values of other types are left out, and counted. Filters that the store cannot take are named, and the exit code
+is 1.
 
   kvshell -d DIR pull --from redis://127.0.0.1:6379
   kvshell -d DIR pull --from redis://127.0.0.1:6379/2 --match 'seen:*' --prefix old:

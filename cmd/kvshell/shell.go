@@ -40,6 +40,7 @@ type shell struct {
 	cache          cliflags.Bytes
 	stringCache    cliflags.Bytes
 	maxFilterBytes cliflags.Bytes
+	bloomLayout    layout
 	cuckooLayout   layout
 	seed           uint64
 	readOnly       bool
@@ -119,6 +120,7 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags.Var(&sh.cache, "cache", "memory for the store's blocks, such as 64MiB (default 256MiB)")
 	flags.Var(&sh.stringCache, "string-cache", "memory for strings and their keys, besides --cache (default a quarter of it)")
 	flags.Var(&sh.maxFilterBytes, "max-filter-bytes", "the most `BYTES` of one filter, such as 1TiB (default 64GiB)")
+	flags.Var(&sh.bloomLayout, bloomLayoutFlag, "layout of Bloom filters that commands make: native or compatible, which is RedisBloom's")
 	flags.Var(&sh.cuckooLayout, cuckooLayoutFlag, "layout of cuckoo filters that commands make: native or compatible, which is RedisBloom's")
 	flags.Uint64Var(&sh.seed, "seed", 0, "hash seed `N` of filters made by this run, for reproducible ones (default the store's own, random)")
 	flags.BoolVar(&sh.readOnly, "read-only", false, "change nothing in DIR, beside other readers; writes are refused")
@@ -174,7 +176,7 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
-	for _, name := range []string{"sync", "cache", "string-cache", "max-filter-bytes", cuckooLayoutFlag, "seed", "read-only"} {
+	for _, name := range []string{"sync", "cache", "string-cache", "max-filter-bytes", bloomLayoutFlag, cuckooLayoutFlag, "seed", "read-only"} {
 		if flags.Changed(name) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}
@@ -228,8 +230,11 @@ func exactArgs(n int) cobra.PositionalArgs {
 	}
 }
 
-// cuckooLayoutFlag is the name of a flag and of its setting.
-const cuckooLayoutFlag = "cf-layout"
+// The names of flags, which are those of their settings.
+const (
+	bloomLayoutFlag  = "bf-layout"
+	cuckooLayoutFlag = "cf-layout"
+)
 
 // layout is the flag for a setting of the layout of filters.
 type layout scalableext.Layout

@@ -150,11 +150,16 @@ func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options
 	o := sh.options(dir, mustExist)
 	change(o)
 	db, err := kv.Open(dir, o)
-	if err != nil || sh.cuckooLayout == 0 {
-		return db, err
+	if err != nil {
+		return nil, err
 	}
-	if err := module.Of(db).SetSetting(cuckooLayoutFlag, sh.cuckooLayout.String()); err != nil {
-		return nil, errors.Join(err, db.Close())
+	for name, l := range map[string]layout{bloomLayoutFlag: sh.bloomLayout, cuckooLayoutFlag: sh.cuckooLayout} {
+		if l == 0 {
+			continue
+		}
+		if err := module.Of(db).SetSetting(name, l.String()); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
 	}
 	return db, nil
 }

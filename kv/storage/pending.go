@@ -46,11 +46,12 @@ const (
 	defaultFlushAfter = 50 * time.Millisecond
 
 	// MaxSmallBits is the most bits that a small commit may set. maxPendingBits is the most that are pending one by
-	// one: a lookup that reads a block goes through all of them. maxPendingLayers is the most layers that they belong
+	// one, and manyPendingBits is when a flush is asked for. maxPendingLayers is the most layers that they belong
 	// to. When manyPendingItems items are pending, the commit that added the last of them asks for a flush;
 	// maxPendingItems is the most.
 	MaxSmallBits     = block.MaxFew
-	maxPendingBits   = 16384
+	maxPendingBits   = 1 << 17
+	manyPendingBits  = 1 << 16
 	maxPendingLayers = 32
 	manyPendingItems = 1 << 17
 	maxPendingItems  = 1 << 18
@@ -67,7 +68,7 @@ type SmallCommit struct {
 	Counters []LayerCounters
 	Records  []Record
 
-	bits, items, layers int // see measure
+	bits, blocks, items, layers int // see measure
 }
 
 // BlockBits are at most MaxSmallBits bits in one block. If they are items, these are kept.
@@ -102,9 +103,13 @@ type pending struct {
 // group is what some commits set together. Bits has no bit of a layer twice, see SmallCommit.
 type group struct {
 	commits int
-	size    int             // upper bound of the size of its batch without items, as CommitSize counts it
+	size    int             // upper bound of the size of its batch, as CommitSize counts it, without items and entries
+	entries int             // upper bound of the entries for blocks with bits
 	bits    []uint64        // ordinal of the layer<<ordinalShift | block<<16 | position
+	before  []int32         // of each bit, the one before in its bucket, counted from 1; 0 for none
+	last    []int32         // of each bucket, the last bit, counted from 1; 0 for none. Nil while there are no bits
 	layers  []Layer         // the layers with bits; an index here is the layer's ordinal
+	blocks  []layerBlocks   // of each of them
 	items   itemIndex       // items that set bits
 	counts  []LayerCounters // the newest of each layer
 	records recordIndex
@@ -123,7 +128,7 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	to := &p.filling
 	size += to.newCounts(c) * (perSmall + format.NumCounters*binary.MaxVarintLen64)
 	itemsSize := to.items.sizeWith(c)
-	if to.commits >= MaxPending || to.size+size+itemsSize > most ||
+	if to.commits >= MaxPending || to.size+size+(to.entries+c.blocks)*perSmall+itemsSize > most ||
 		c.bits > MaxSmallBits || len(to.bits)+c.bits > maxPendingBits || len(to.layers)+c.layers > maxPendingLayers ||
 		len(to.items.hashes)+c.items > maxPendingItems || len(to.items.layers)+c.layers > maxPendingLayers {
 		return false, false
@@ -141,20 +146,21 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	p.added.Add(1) // before the commit has a number: whatever reads the number then finds something to flush
 	Raise(changed, s.last.Add(1))
 	s.pauseAt("append: numbered")
-	return true, to.commits >= ManyPending || to.size+itemsSize > most/2 || len(to.bits) > maxPendingBits/4 ||
+	return true, to.commits >= ManyPending || to.size+to.entries*perSmall+itemsSize > most/2 || len(to.bits) > manyPendingBits ||
 		len(to.items.hashes) >= manyPendingItems
 }
 
-// measure counts the bits, the items, and the layers that have some. It returns an upper bound of what the commit adds
-// to a batch, without items and counters.
+// measure counts the bits, the blocks that have some, the items, and the layers of both. It returns an upper bound of what
+// the commit adds to a batch, without items, entries of blocks, and counters.
 func (c *SmallCommit) measure() (size int) {
 	const perBit = 4 // of an operand: see block.AppendBitsOperand
-	c.bits, c.items, c.layers = 0, 0, 0
+	c.bits, c.blocks, c.items, c.layers = 0, 0, 0, 0
 	for i := range c.Blocks {
 		c.items += c.Blocks[i].items()
 		if b := c.Blocks[i].Bits; !b.HasItems() {
 			c.bits += b.Len()
-			size += perSmall + b.Len()*perBit
+			c.blocks++
+			size += b.Len() * perBit
 		}
 		if i == 0 || c.Blocks[i].Layer != c.Blocks[i-1].Layer {
 			c.layers++
@@ -192,8 +198,9 @@ func (g *group) add(c *SmallCommit) (recorded int) {
 			continue
 		}
 		n := g.ordinal(b.Layer)
+		g.addBlock(&g.blocks[n], b.Block)
 		for _, p := range b.Bits.Few() {
-			g.bits = append(g.bits, uint64(n)<<ordinalShift|b.Block<<16|uint64(p))
+			g.addBit(uint64(n)<<ordinalShift | b.Block<<16 | uint64(p))
 		}
 	}
 	for _, c := range c.Counters {
@@ -212,12 +219,55 @@ func (g *group) add(c *SmallCommit) (recorded int) {
 	return recorded
 }
 
+// layerBlocks counts the blocks of a layer with bits. There are at most as many as were added, and as there are up to the
+// highest.
+type layerBlocks struct{ added, end uint64 }
+
+func (b layerBlocks) most() int { return int(min(b.added, b.end)) }
+
+func (g *group) addBlock(b *layerBlocks, blk uint64) {
+	g.entries -= b.most()
+	b.added++
+	b.end = max(b.end, blk+1)
+	g.entries += b.most()
+}
+
+// bitBuckets is the number of buckets of bits. The bits of a block are in one bucket, so that a lookup that reads a block
+// does not go through all bits.
+const bitBuckets = 1 << 10
+
+func bitBucket(bit uint64) uint64 { return bit >> 16 * 0x9e3779b97f4a7c15 >> 54 }
+
+func (g *group) addBit(bit uint64) {
+	if g.last == nil {
+		g.last = make([]int32, bitBuckets)
+	}
+	last := &g.last[bitBucket(bit)]
+	g.bits, g.before = append(g.bits, bit), append(g.before, *last)
+	*last = int32(len(g.bits))
+}
+
+// appendBits appends the positions of the bits of a block that are given one by one.
+func (g *group) appendBits(positions []uint16, l Layer, blk uint64) []uint16 {
+	n := slices.Index(g.layers, l)
+	if n < 0 || g.last == nil {
+		return positions
+	}
+	first := uint64(n)<<ordinalShift | blk<<16
+	for i := g.last[bitBucket(first)]; i > 0; i = g.before[i-1] {
+		if bit := g.bits[i-1]; bit>>16 == first>>16 {
+			positions = append(positions, uint16(bit))
+		}
+	}
+	return positions
+}
+
 // ordinal returns the ordinal of a layer. It adds the layer if the group does not have it yet.
 func (g *group) ordinal(l Layer) int {
 	i := slices.Index(g.layers, l)
 	if i < 0 {
 		i = len(g.layers)
-		g.layers = append(g.layers, l)
+		g.layers, g.blocks = append(g.layers, l), append(g.blocks, layerBlocks{})
 	}
 	return i
 }
@@ -225,7 +275,8 @@ func (g *group) ordinal(l Layer) int {
 func (g *group) reset() {
 	g.items.reset()
 	g.records.reset()
-	*g = group{bits: g.bits[:0], layers: g.layers[:0], items: g.items, counts: g.counts[:0], records: g.records}
+	clear(g.last)
+	*g = group{bits: g.bits[:0], before: g.before[:0], last: g.last, layers: g.layers[:0], blocks: g.blocks[:0], items: g.items, counts: g.counts[:0], records: g.records}
 }
 
 // none reports whether nothing is pending.
@@ -240,15 +291,7 @@ func (p *pending) positions(l Layer, blk uint64) (positions []uint16) {
 	defer p.mu.Unlock()
 	for _, from := range []*group{&p.flushing, &p.filling} {
 		positions = from.items.appendBits(positions, l, blk)
-		i := slices.Index(from.layers, l)
-		if i < 0 {
-			continue
-		}
-		for _, bit := range from.bits {
-			if bit>>16 == uint64(i)<<format.BlockBits|blk {
-				positions = append(positions, uint16(bit))
-			}
-		}
+		positions = from.appendBits(positions, l, blk)
 	}
 	return positions
 }

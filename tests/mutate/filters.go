@@ -81,7 +81,7 @@ var filters = []mutation{
 	{name: "a draft has lines of the block before", pkg: "./kv/probe", tests: "^TestDraft", edits: []edit{{"kv/probe/draft.go",
 		"	d.first, d.copied = first, [MaxLines / 64]uint64{}\n", "	d.first = first\n"}}},
 	{name: "the rate of a Bloom filter is that of its counted items", pkg: "./bloomext", tests: "^TestFilter_fullRate$", edits: []edit{{"bloomext/info.go",
-		"l.layout.SetRate(li.Ones)", "l.layout.ExpectedRate(li.Items)"}}},
+		"l.setRate(li.Ones)", "l.layout.ExpectedRate(li.Items)"}}},
 	{name: "a check expects the bits of counted items", pkg: "./bloomext", tests: "^TestFilter_fullRate$", edits: []edit{{"bloomext/filter.go",
 		"tried := l.layout.TriedItems(items)", "tried := float64(items)"}}},
 	inCounting("a counting layer is full by its fill alone", "^TestFilter_fullRate$", edit{"countingext/filter.go",

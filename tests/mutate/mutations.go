@@ -66,7 +66,7 @@ var mutations = slices.Concat(
 	hash,
 	filters,
 	costs,
-	flatCuckoo,
+	flatBloom, flatCuckoo,
 	ofLoading,
 	shell,
 	guards,

@@ -174,7 +174,7 @@ var protocols = []mutation{
 	inKV("items that were pending are lost", edit{"kv/storage/pending.go",
 		"	s.buildItems(batch, &from.items)\n", ""}),
 	inPending("a lookup leaves out pending bits", edit{"kv/storage/pending.go",
-		"				positions = append(positions, uint16(bit))\n", "				_ = bit\n"}),
+		"			positions = append(positions, uint16(bit))\n", "			_ = bit\n"}),
 	inPending("a lookup goes through the first bucket of a block", edit{"kv/storage/items.go",
 		"	end := min((blk+1)*itemBuckets/from.layout.Blocks+1, itemBuckets)\n", "	end := first + 1\n"}),
 	inPending("a lookup looks for items in blocks that a layer does not have", edit{"kv/storage/items.go",
@@ -313,9 +313,9 @@ var protocols = []mutation{
 		"	w.tellWatches()\n	return true, full\n",
 		"	return true, full\n"}),
 	inKV("what is pending may be more than a memtable takes", edit{"kv/storage/pending.go",
-		" || to.size+size+itemsSize > most ||",
+		" || to.size+size+(to.entries+c.blocks)*perSmall+itemsSize > most ||",
 		" || to.size+size+itemsSize > 64*most ||"}, edit{"kv/storage/pending.go",
-		" || to.size+itemsSize > most/2",
+		" || to.size+to.entries*perSmall+itemsSize > most/2",
 		" || to.size+itemsSize > 64*most"}),
 
 	// Blocks of slots: see kv/slots.go.

@@ -1,0 +1,158 @@
+package bloomext
+
+import (
+	"encoding/binary"
+	"errors"
+	"github.com/sievekv/sievekv/scalableext"
+	"math"
+	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/text"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
+)
+
+// The dump of a filter with the compatible layout, as RedisBloom's BF.SCANDUMP gives it, begins with a header. All
+// fields are little-endian:
+//
+//	offset  size  field
+//	0       8     items that were new when added, of all layers
+//	8       4     layers
+//	12      4     options, see flatParams
+//	16      4     expansion
+//
+// For each layer, the oldest first, 53 bytes follow:
+//
+//	offset  size  field
+//	0       8     bytes of the array
+//	8       8     bits of the array
+//	16      8     items that were new when added
+//	24      8     error rate, IEEE 754 bits
+//	32      8     bits per item, IEEE 754 bits
+//	40      4     k, bits of an item
+//	44      8     capacity
+//	52      1     n2, see flatParams
+//
+// The arrays of the layers follow, the oldest first.
+const (
+	dumpHeaderLen = 20
+	dumpLayerLen  = 53
+)
+
+// dumpHeader returns the header of the filter's dump.
+func (f *filter) dumpHeader(r kv.Reader) []byte {
+	newest := f.newest.flat
+	b := binary.LittleEndian.AppendUint64(nil, f.items(r))
+	for _, v := range []uint32{uint32(len(f.layers)), newest.options, newest.expansion} {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	for i := range f.layers {
+		l := f.layer(i).flat
+		for _, v := range []uint64{l.bits / 8, l.bits, r.Counter(l.table, itemsCounter), math.Float64bits(l.rate), math.Float64bits(l.perItem)} {
+			b = binary.LittleEndian.AppendUint64(b, v)
+		}
+		b = binary.LittleEndian.AppendUint32(b, l.hashes)
+		b = append(binary.LittleEndian.AppendUint64(b, l.capacity), l.n2)
+	}
+	return b
+}
+
+// maxDumpChunk is the most bytes of a chunk of a dump.
+const maxDumpChunk = 16 << 20
+
+// dumpChunk returns the chunk of a dump that begins at an offset of the arrays, which ends with its layer or after
+// maxDumpChunk bytes; nil behind the end.
+func (f *filter) dumpChunk(r kv.Reader, offset uint64) ([]byte, error) {
+	for i := range f.layers {
+		l := f.layer(i).flat
+		if n := l.bits / 8; offset >= n {
+			offset -= n
+			continue
+		}
+		return l.array(r, f.object, offset, min(offset+maxDumpChunk, l.bits/8))
+	}
+	return nil, nil
+}
+
+const blockLen = flatBits / 8 // bytes of a block, except in a layer that has one block only
+
+// array returns the bytes from at to end-1 of the array.
+func (l *flat) array(r kv.Reader, o *kv.Object, at, end uint64) ([]byte, error) {
+	b := make([]byte, 0, end-at)
+	for at < end {
+		p := stretchAt(at, end)
+		first, err := r.Load(o, l.table, p.blk)
+		if err != nil {
+			return nil, err
+		}
+		b = appendBytes(b, l.table.Words(first), p.from, p.to)
+		at += p.to - p.from
+	}
+	return b, nil
+}
+
+// appendBytes appends the bytes from to to-1 of a block. Other goroutines may set bits of the block meanwhile.
+func appendBytes(dst []byte, words []uint64, from, to uint64) []byte {
+	var word [8]byte
+	for from < to {
+		binary.LittleEndian.PutUint64(word[:], atomic.LoadUint64(&words[from/8]))
+		n := min(8-from%8, to-from)
+		dst = append(dst, word[from%8:from%8+n]...)
+		from += n
+	}
+	return dst
+}
+
+// stretch is what lies in one block of a range of bytes of a layer.
+type stretch struct{ blk, from, to uint64 }
+
+// stretchAt returns the first stretch of the bytes from at to end-1, which are not none.
+func stretchAt(at, end uint64) stretch {
+	from := at % blockLen
+	return stretch{at / blockLen, from, min(from+end-at, blockLen)}
+}
+
+// steady runs a lookup of many blocks, all as of one commit.
+func (f *Filter) steady(look func(kv.Reader, *filter) error) error {
+	read := f.h.Read
+	if f.h.Tx == nil {
+		read = func(look func(kv.Reader) error) error { return f.h.DB.ReadWith(kv.ReadOptions{Long: true}, look) }
+	}
+	return read(func(r kv.Reader) error {
+		c, err := f.h.Find(r)
+		if err != nil {
+			return err
+		}
+		return look(r, c)
+	})
+}
+
+var errNative = errors.New("the filter is not in RedisBloom's layout (bf-layout compatible): kvshell export and import move it")
+
+func scanDump(c *module.Call) reply.Reply {
+	iter, numeric := text.ParseInt(c.Args[1])
+	var chunk []byte
+	next := int64(0)
+	err := handleOf(c).steady(func(r kv.Reader, f *filter) (err error) {
+		switch {
+		case !f.compatible:
+			return errNative
+		case !numeric:
+		case iter == 0:
+			chunk, next = f.dumpHeader(r), 1
+		case iter > 0:
+			if chunk, err = f.dumpChunk(r, uint64(iter-1)); len(chunk) > 0 {
+				next = iter + int64(len(chunk))
+			}
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return scalableext.ErrorReply(err)
+	case !numeric:
+		return reply.Error("Second argument must be numeric")
+	}
+	return reply.Array(reply.Int(next), reply.Bulk(chunk))
+}

@@ -1,0 +1,451 @@
+package bloomext_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/portable"
+	"github.com/sievekv/sievekv/scalableext"
+	"github.com/sievekv/sievekv/tests/redisbloom"
+)
+
+var compatibleConfig = bloomext.Config{Capacity: 1000, ErrorRate: 0.01, Layout: scalableext.LayoutCompatible}
+
+func TestCompatible_config(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(c *bloomext.Config)
+		want   string // "" for none
+	}{
+		{"defaults", func(*bloomext.Config) {}, ""},
+		{"most", func(c *bloomext.Config) { c.Capacity, c.Expansion = 1<<30, 32768 }, ""},
+		{"capacity 0", func(c *bloomext.Config) { c.Capacity = 0 }, "capacity is 0 in a filter with the compatible layout, want 1 to 1073741824"},
+		{"capacity too high", func(c *bloomext.Config) { c.Capacity = 1<<30 + 1 }, "want 1 to 1073741824"},
+		{"error rate", func(c *bloomext.Config) { c.ErrorRate = 1 }, "error rate is 1, want above 0 and below 1"},
+		{"hash", func(c *bloomext.Config) { c.Hash = hash.Keyed }, "hash is keyed in a filter with the compatible layout"},
+		{"bits", func(c *bloomext.Config) { c.Bits, c.Hashes = 100, 1 }, "bits are 100 and hashes 1 in a filter with the compatible layout"},
+		{"expansion", func(c *bloomext.Config) { c.Expansion, c.NonScaling = 2, true }, "expansion is 2"},
+		{"TTL", func(c *bloomext.Config) { c.TTL = 1 }, "TTL is 1ns"},
+		{"layout", func(c *bloomext.Config) { c.Layout = 2 }, "layout is Layout(2), want native or compatible"},
+	} {
+		c := compatibleConfig
+		tt.change(&c)
+		_, planned := c.Planned(1)
+		reserved := bloomext.New(newWorld(t, kv.Options{}).DB, "f").Reserve(c)
+		for _, err := range []error{planned, reserved} {
+			if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, bloomext.ErrConfig) || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+			}
+		}
+	}
+}
+
+func TestCompatible_planned(t *testing.T) {
+	c := compatibleConfig
+	c.Capacity, c.NonScaling = 1e6, true
+	info, err := c.Planned(1e6)
+	if err != nil || info.Bytes != 1_198_136 || info.Layers[0].Hashes != 7 || math.Abs(info.ExpectedRate-0.01) > 1e-4 || math.Abs(info.Fill-0.5) > 0.02 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if _, err := c.Planned(1e6 + 1); !errors.Is(err, bloomext.ErrFull) {
+		t.Errorf("an item too many: %v", err)
+	}
+	c.NonScaling, c.Capacity = false, 100
+	if info, err := c.Planned(1e6); err != nil || len(info.Layers) != 14 || info.Capacity != 1638300 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	c.Expansion = 1
+	if _, err := c.Planned(6401); !errors.Is(err, bloomext.ErrCannotGrow) {
+		t.Errorf("65 layers: %v", err)
+	}
+}
+
+func TestCompatible_openOrReserve(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	f := bloomext.New(w.DB, "f")
+	for range 2 {
+		if err := f.OpenOrReserve(compatibleConfig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := f.Info()
+	if err != nil || info.Layout != scalableext.LayoutCompatible || info.Hash != hash.Murmur64A || info.Bytes != 1384 || info.Expansion != 2 || info.Layers[0].Hashes != 8 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	native := bloomext.Config{Capacity: 1000, ErrorRate: 0.01}
+	if err := f.OpenOrReserve(native); !errors.Is(err, bloomext.ErrMismatch) || !strings.Contains(err.Error(), "layout is compatible, asked for native") {
+		t.Errorf("a native filter: %v", err)
+	}
+	if err := bloomext.New(w.DB, "n").Reserve(native); err != nil {
+		t.Fatal(err)
+	}
+	if err := bloomext.New(w.DB, "n").OpenOrReserve(compatibleConfig); !errors.Is(err, bloomext.ErrMismatch) {
+		t.Errorf("a compatible filter: %v", err)
+	}
+	for _, change := range []func(c *bloomext.Config){
+		func(c *bloomext.Config) { c.Capacity = 1001 },
+		func(c *bloomext.Config) { c.ErrorRate = 0.02 },
+		func(c *bloomext.Config) { c.Expansion = 3 },
+		func(c *bloomext.Config) { c.NonScaling = true },
+	} {
+		c := compatibleConfig
+		change(&c)
+		if err := f.OpenOrReserve(c); !errors.Is(err, bloomext.ErrMismatch) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// AddMany, AddStaged and AddFitting do what the same adds one after the other do, in commits that fit.
+func TestCompatible_many(t *testing.T) {
+	for _, memTable := range []int{0, 256 << 10} {
+		p := newPair(t, kv.Options{MemTableSize: memTable}, 40_000, 0.001, 2)
+		f := bloomext.New(p.w.DB, "f")
+		items := make([][]byte, 60_000)
+		for i := range items {
+			items[i] = fmt.Append(nil, i*2/3)
+		}
+		check := func(items [][]byte, isNew []bool) {
+			t.Helper()
+			for i, item := range items {
+				if want, err := p.model.Add(item); isNew[i] != want || err != nil {
+					t.Fatalf("item %d: new %t, want %t, %v", i, isNew[i], want, err)
+				}
+			}
+		}
+		isNew := make([]bool, len(items))
+		if _, err := f.AddMany(items, isNew); err != nil {
+			t.Fatal(err)
+		}
+		check(items, isNew)
+		for rest := items; len(rest) > 0; {
+			for i := range rest {
+				rest[i] = append(rest[i], "more"...)
+			}
+			var n int
+			err := p.w.DB.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) (err error) {
+				n, err = f.AddFitting(w, rest, isNew[:len(rest)], 1)
+				return err
+			})
+			if err != nil || n < 1 {
+				t.Fatalf("AddFitting = %d, %v", n, err)
+			}
+			check(rest[:n], isNew)
+			rest = rest[n:]
+			if len(rest) > 5000 {
+				rest = rest[len(rest)-5000:]
+			}
+		}
+		for range 3 {
+			err := p.w.DB.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+				n, err := f.BatchSize(w)
+				if err != nil || n < 1 {
+					return fmt.Errorf("BatchSize = %d, %w", n, err)
+				}
+				batch := make([][]byte, min(n, 20_000))
+				for i := range batch {
+					batch[i] = fmt.Append(nil, "batch", i, p.model.Info().Items)
+				}
+				if _, err = f.AddStaged(w, batch, isNew[:len(batch)]); err == nil {
+					check(batch, isNew)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.compare()
+		present := make([]bool, len(items))
+		if err := f.MayContainMany(items, present); err != nil {
+			t.Fatal(err)
+		}
+		for i := range items {
+			if present[i] != p.model.Exists(items[i]) {
+				t.Fatalf("item %d: present %t", i, present[i])
+			}
+		}
+	}
+}
+
+// Items of very many bits, of which few fit into a commit.
+func TestCompatible_manyBits(t *testing.T) {
+	p := newPair(t, kv.Options{MemTableSize: 1 << 20}, 50_000, 1e-100, 2)
+	items := make([][]byte, 200)
+	for i := range items {
+		items[i] = fmt.Append(nil, i)
+		if _, err := p.model.Add(items[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := bloomext.New(p.w.DB, "f").AddMany(items, nil); n != len(items) || err != nil {
+		t.Fatalf("AddMany = %d, %v", n, err)
+	}
+	p.compare()
+}
+
+// A batch for which there is no room says so for the first item.
+func TestCompatible_manyFull(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	f := bloomext.New(w.DB, "f")
+	c := compatibleConfig
+	c.Capacity, c.NonScaling = 2, true
+	if err := f.Reserve(c); err != nil {
+		t.Fatal(err)
+	}
+	var full *scalableext.ItemError
+	isNew := make([]bool, 5)
+	if n, err := f.AddMany(bytes.Fields([]byte("x x y z x")), isNew); n != 2 || !errors.As(err, &full) || full.Item != 3 || !errors.Is(err, bloomext.ErrFull) {
+		t.Errorf("AddMany = %d, %v", n, err)
+	}
+	w.Script(`BF.MEXISTS f x y z => [:1 :1 :0] | [#t #t #f]`)
+}
+
+// A filter is copied and exported, and answers in a transaction, on a snapshot and without a store as before.
+func TestCompatible_elsewhere(t *testing.T) {
+	p := newPair(t, kv.Options{}, 10_000, 0.05, 2)
+	for i := range 20_000 {
+		p.do("BF.ADD", fmt.Sprint(i))
+	}
+	var file bytes.Buffer
+	if err := portable.Export(t.Context(), p.w.DB, []byte("f"), &file); err != nil {
+		t.Fatal(err)
+	}
+	frozen, err := portable.ReadFilter(bytes.NewReader(file.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := make([]bool, 3000)
+	for i := range wants {
+		wants[i] = p.model.Exists(fmt.Append(nil, i*17))
+	}
+	same := func(name string, look func(item []byte) (bool, error)) error {
+		for i, want := range wants {
+			item := fmt.Append(nil, i*17)
+			if got, err := look(item); got != want || err != nil {
+				return fmt.Errorf("item %s %s: %t, %v, want %t", item, name, got, err, want)
+			}
+		}
+		return nil
+	}
+	f := bloomext.New(p.w.DB, "f")
+	err = p.w.DB.View(t.Context(), func(tx *kv.Transaction) error {
+		for i := range 2000 {
+			p.do("BF.ADD", fmt.Sprint("later", i))
+		}
+		return same("on a snapshot", f.In(tx).MayContain)
+	})
+	if err := errors.Join(err, same("without a store", func(item []byte) (bool, error) { return frozen.MayContain(item), nil })); err != nil {
+		t.Fatal(err)
+	}
+	number := binary.LittleEndian.AppendUint64(nil, 77)
+	if frozen.MayContainUint64(77) != frozen.MayContain(number) {
+		t.Error("MayContainUint64 differs")
+	}
+	p.w.Script("COPY f g => :1")
+	if err := portable.Import(t.Context(), p.w.DB, kv.NoSync, []byte("h"), &file, portable.ImportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.w.Script(`
+DEL f => :1
+RENAME g f => +OK`)
+	p.compare()
+	if err := same("after an import", bloomext.New(p.w.DB, "h").MayContain); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a transaction does to a filter is done in one commit or not at all, and it sees what it has done.
+func TestCompatible_transaction(t *testing.T) {
+	p := newPair(t, kv.Options{}, 20_000, 0.01, 2)
+	give := errors.New("given up")
+	run := func(err error) {
+		t.Helper()
+		got := p.w.DB.Update(t.Context(), kv.NoSync, func(tx *kv.Transaction) error {
+			f := bloomext.New(p.w.DB, "f").In(tx)
+			for i := range uint64(30) {
+				if isNew, err := f.AddUint64(i); err != nil || !isNew {
+					return fmt.Errorf("item %d: new %t, %w", i, isNew, err)
+				}
+				if isNew, err := f.AddUint64(i); err != nil || isNew {
+					return fmt.Errorf("item %d again: new %t, %w", i, isNew, err)
+				}
+			}
+			items, present := make([]uint64, 40), make([]bool, 40)
+			for i := range items {
+				items[i] = uint64(i)
+			}
+			if err := f.MayContainManyUint64(items, present); err != nil || !present[29] || present[30] {
+				return fmt.Errorf("%t, %w", present, err)
+			}
+			if n, err := f.AddManyUint64(items, present); err != nil || n != 10 {
+				return fmt.Errorf("AddMany = %d, %w", n, err)
+			}
+			return err
+		})
+		if !errors.Is(got, err) {
+			t.Fatal(got)
+		}
+	}
+	run(give)
+	p.compare()
+	for i := range 40 {
+		if _, err := p.model.Add([]byte{byte(i), 7: 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(nil)
+	p.compare()
+}
+
+// Lookups in blocks of which some are not in memory.
+func TestCompatible_smallCache(t *testing.T) {
+	p := newPair(t, kv.Options{CacheSize: 1 << 20}, 2_000_000, 0.01, 2)
+	f := bloomext.New(p.w.DB, "f")
+	items := make([]uint64, 20_000)
+	for i := range items {
+		items[i] = uint64(i)
+		if _, err := p.model.Add(binary.LittleEndian.AppendUint64(nil, uint64(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.AddManyUint64(items, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(5000) {
+		for _, item := range []uint64{i, 1<<40 + i} {
+			got, err := f.MayContainUint64(item)
+			if want := p.model.Exists(binary.LittleEndian.AppendUint64(nil, item)); got != want || err != nil {
+				t.Fatalf("item %d: %t, %v, want %t", item, got, err, want)
+			}
+		}
+	}
+	present := make([]bool, len(items))
+	if err := f.MayContainManyUint64(items, present); err != nil {
+		t.Fatal(err)
+	}
+	for i, yes := range present {
+		if !yes {
+			t.Fatalf("item %d is missing", i)
+		}
+	}
+	p.compare()
+}
+
+// Filters cannot be merged, but natives can beside them.
+func TestCompatible_merge(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	f, g := bloomext.New(w.DB, "f"), bloomext.New(w.DB, "g")
+	for _, one := range []*bloomext.Filter{f, g} {
+		if err := one.Reserve(compatibleConfig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Merge(context.Background(), g); !errors.Is(err, bloomext.ErrUnequal) || !strings.Contains(err.Error(), `"f" has the compatible layout`) {
+		t.Errorf("Merge: %v", err)
+	}
+}
+
+// A filter that was loaded from a dump and has more layers than a filter may have does not grow.
+func TestCompatible_mostLayers(t *testing.T) {
+	model, err := redisbloom.NewBloom(1, 0.25, 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pair{t: t, w: newWorld(t, kv.Options{}), model: model}
+	i := 0
+	for ; model.Info().Filters < 64; i++ {
+		if _, err := model.Add(fmt.Append(nil, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loadAll(t, p.w, model.Dump(), 1000)
+	p.compare()
+	for model.Exists(fmt.Append(nil, i)) {
+		i++
+	}
+	p.w.Script(fmt.Sprintf(`BF.ADD f %d => -ERR problem inserting into filter`, i))
+	p.compare()
+}
+
+// As many items as BatchSize says fit into a commit, though each lies in many blocks.
+func TestCompatible_batchSize(t *testing.T) {
+	w := newWorld(t, kv.Options{MemTableSize: 256 << 10})
+	f := bloomext.New(w.DB, "f")
+	c := compatibleConfig
+	c.Capacity = 1e8
+	if err := f.Reserve(c); err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range []int{0, 10} {
+		err := w.DB.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+			items := make([][]byte, known)
+			for i := range items {
+				items[i] = fmt.Append(nil, "known", i)
+			}
+			if _, err := f.AddStaged(w, items, make([]bool, known)); err != nil {
+				return err
+			}
+			n, err := f.BatchSize(w)
+			if err != nil || n < 1 || n > 100 {
+				return fmt.Errorf("BatchSize = %d, %w", n, err)
+			}
+			items = make([][]byte, n)
+			for i := range items {
+				items[i] = fmt.Append(nil, known, i)
+			}
+			_, err = f.AddStaged(w, items, make([]bool, n))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An item whose add has returned is found by every lookup after that, while other items are added and blocks leave memory.
+func TestCompatible_concurrent(t *testing.T) {
+	w := newWorld(t, kv.Options{CacheSize: 1 << 20})
+	f := bloomext.New(w.DB, "f").With(kv.NoSync)
+	c := compatibleConfig
+	c.Capacity = 300_000 // and several megabytes, of which the cache has one
+	if err := f.Reserve(c); err != nil {
+		t.Fatal(err)
+	}
+	var added atomic.Uint64 // items below it are added
+	const items = 3000
+	var lookups sync.WaitGroup
+	for g := range uint64(3) {
+		lookups.Go(func() {
+			own := bloomext.New(w.DB, "f")
+			for i := g; added.Load() < items; i += 7 {
+				n := added.Load()
+				if n == 0 {
+					continue
+				}
+				if yes, err := own.MayContainUint64(i % n); !yes || err != nil {
+					t.Errorf("item %d of %d: %t, %v", i%n, n, yes, err)
+					return
+				}
+			}
+		})
+	}
+	for i := range uint64(items) {
+		if _, err := f.AddUint64(i); err != nil {
+			t.Error(err)
+		}
+		added.Store(i + 1)
+	}
+	lookups.Wait()
+}

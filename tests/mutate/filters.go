@@ -60,7 +60,7 @@ var filters = []mutation{
 	{name: "a batch has the answers of other items", pkg: "./bloomext", tests: "^TestAddMany", edits: []edit{{"bloomext/filter.go",
 		"			answers[item.I] = s.added[i]", "			answers[item.I] = s.added[i/2]"}}},
 	{name: "a batch larger than a commit", pkg: "./bloomext", tests: "^TestAddMany|^TestFilter_batchSize", edits: []edit{{"bloomext/handle.go",
-		"	perItem := bitBytes * (int(newest.layout.Hashes) + 2)", "	perItem := bitBytes"}}},
+		"	perItem := w.ItemBytes(&newest.layout) + callerBytes", "	perItem := bitBytes"}}},
 	{name: "load sends a server more lines than fit into a commit", pkg: "./cmd/kvshell", tests: "^TestLoad_serverMany$", edits: []edit{{"cmd/kvshell/load.go",
 		"		most = min(most, load.MaxSentLines)\n", ""}}},
 	{name: "a batch of known items writes its counters", pkg: "./bloomext", tests: "^TestAddMany", edits: []edit{{"bloomext/filter.go",

@@ -49,7 +49,7 @@ var flatBloom = []mutation{
 	{name: "compatible layout: the expansion of a filter that does not grow is forgotten", pkg: "./bloomext", tests: "^TestCompatible_conformance$", edits: []edit{{"scalableext/commands.go",
 		"		a.Unused = a.Expansion\n", ""}}},
 	{name: "compatible layout: a batch takes more than a commit", pkg: "./bloomext", tests: "^TestCompatible_many", edits: []edit{{"bloomext/flat_many.go",
-		"		return i >= least && left-s.spent-knownBytes*i < need\n", "		return false\n"}}},
+		"		return i >= least && left-s.spent-callerBytes*i < need\n", "		return false\n"}}},
 	{name: "compatible layout: BatchSize counts one block of an item", pkg: "./bloomext", tests: "^TestCompatible_batchSize$", edits: []edit{{"bloomext/flat_many.go",
 		"	return blockBytes*int(min(uint64(l.hashes), l.table.Spec().Blocks)) + bitBytes*int(l.hashes)\n", "	return blockBytes + bitBytes*int(l.hashes)\n"}}},
 	{name: "compatible layout: a batch looks at resident blocks in a transaction", pkg: "./bloomext", tests: "^TestCompatible_transaction$", edits: []edit{{"bloomext/flat_many.go",

@@ -156,7 +156,7 @@ var memory = []mutation{
 		"	key := snapshotBlock{l.id(), blk}\n	if first := v.blocks[key]; first != nil {", "	key := snapshotBlock{l.id(), blk}\n	if first := v.blocks[key]; first != nil && false {"}),
 
 	inAlone("versions of the layers that a transaction has found become odd", edit{"kv/slots.go",
-		"		_, l := p.layer(b.layer.object, b.layer.spec.Number)\n", "		l := b.layer\n"}),
+		"		l := p.find(b.layer.object, b.layer.spec.Number).l\n", "		l := b.layer\n"}),
 	inAlone("a transaction goes on with an object that was closed", edit{"kv/staged_keys.go",
 		"	if v.changed || v.object == nil || !v.object.ended() {", "	if true {"}),
 	inAlone("an object is not closed whose writer waits for a transaction", edit{"kv/gate/gate.go",

@@ -32,7 +32,7 @@ var portables = []mutation{
 	inPortable("an import lacks the blocks of a filter", "^TestImport$", edit{"portable/import.go",
 		"return b.Put(layers[layer], blk, words) }", "return nil }"}),
 	inPortable("the type does not verify what a file has", "^TestImport_hostile$|^TestImport_forged$", edit{"portable/read.go",
-		"		note, err := r.verifier.Done()\n		if err != nil {", "		note, err := r.verifier.Done()\n		if false && err != nil {"}),
+		"		case err != nil:\n			return inFile(start, err)\n", ""}),
 	inPortable("blocks come in any order", "^TestImport_forged$", edit{"portable/read.go",
 		"int(layer) == r.layer && blk < r.next:", "false:"}),
 	inPortable("a file has blocks that its layers lack", "^TestImport_forged$", edit{"portable/read.go",

@@ -135,7 +135,7 @@ var protocols = []mutation{
 	inKV("a small commit has no number for a view", edit{"kv/small.go",
 		"	p.db, p.last = db, o.changed.Load()\n", "	p.db = db\n"}),
 	inKV("a view takes a block that a commit has changed for unchanged", edit{"kv/apply.go",
-		"	l.changed.Changed(blk, p.last)\n", ""}),
+		"	l.changed.Changed(c.blk, p.last)\n", ""}),
 	inKV("a view takes a new layer for the one that had its number", edit{"kv/apply.go",
 		"		l.changed.ChangedAll(p.last)\n", ""}),
 	inKV("a view takes the blocks of a filter that was opened since for unchanged", edit{"kv/keyspace.go",
@@ -320,8 +320,8 @@ var protocols = []mutation{
 
 	// Blocks of slots: see kv/slots.go.
 	inKV("blocks of slots have no version", edit{"kv/slots.go",
-		"	for _, b := range w.slots {\n		_, l := p.layer(",
-		"	for _, b := range w.slots[:0] {\n		_, l := p.layer("}),
+		"	for _, b := range w.slots {\n		l := p.find(",
+		"	for _, b := range w.slots[:0] {\n		l := p.find("}),
 	inKV("the version of a block becomes odd when Pebble has the commit", edit{"kv/commit.go",
 		"	defer finishVersions(w.startVersions(p))\n",
 		""}, edit{"kv/commit.go",

@@ -128,7 +128,14 @@ func readString(c *module.Call, f func(value []byte) reply.Reply) reply.Reply {
 	return f(value)
 }
 
-func get(c *module.Call) reply.Reply { return readString(c, bulk) }
+func get(c *module.Call) reply.Reply {
+	if c.Transaction == nil {
+		if value, known := c.DB.StringInMemory(c.Args[0], c.Memory()); known {
+			return bulk(c.Remember(value))
+		}
+	}
+	return readString(c, bulk)
+}
 
 func strlen(c *module.Call) reply.Reply {
 	return bitmapext.Answer(c, func(s *bitmapext.String) (reply.Reply, error) { return reply.Int(int64(s.Len())), nil })

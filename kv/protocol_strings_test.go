@@ -141,6 +141,60 @@ func TestStrings_expire(t *testing.T) {
 	s.wantConsistent()
 }
 
+// wantInMemory wants a string, "" for a missing key, that memory tells or does not tell.
+func (s *store) wantInMemory(key, want string, known bool) {
+	s.t.Helper()
+	if got, ok := s.StringInMemory([]byte(key), []byte("dst ")); ok != known || string(got) != want || got != nil && want == "" {
+		s.t.Errorf("%s: %q, %v, want %q, %v", key, got, ok, want, known)
+	}
+}
+
+func TestStrings_inMemory(t *testing.T) {
+	now := atomic.Int64{}
+	now.Store(1000)
+	o := inMemory()
+	o.StringCacheSize = 1 << 20
+	o.Clock = func() time.Time { return time.UnixMilli(now.Load()) }
+	s := openStore(t, o)
+	s.wantInMemory("k", "", true)
+	s.put("k", "v")
+	s.wantInMemory("k", "dst v", true)
+	s.wantInMemory(string(make([]byte, kv.MaxKeyLen+1)), "", false)
+	s.put("large", string(make([]byte, 100_000)))
+	s.wantInMemory("large", "", false)
+	s.create("filter")
+	s.wantInMemory("filter", "", false)
+	_, err := s.Set(kv.NoSync, []byte("short"), []byte("v"), kv.SetOptions{Expiry: 2000})
+	s.must(err)
+	s.wantInMemory("short", "dst v", true)
+	now.Store(2000)
+	s.wantInMemory("short", "", true)
+
+	// While a commit of several keys is under way, memory tells nothing, also of other keys.
+	s.put("from", "v")
+	applied := s.next("commit: applied")
+	renaming := s.begin(func() error { return s.Rename(kv.NoSync, []byte("from"), []byte("to")) })
+	renaming.reaches(applied)
+	for _, key := range []string{"from", "to", "k"} {
+		s.wantInMemory(key, "", false)
+	}
+	applied.release()
+	renaming.wait()
+	s.wantInMemory("from", "", true)
+	s.wantInMemory("to", "dst v", true)
+
+	tx := s.exclusive()
+	s.must(tx.Write(func(w *kv.Writer) error {
+		_, err := w.Set([]byte("k"), []byte("new"), kv.SetOptions{})
+		return err
+	}))
+	s.wantInMemory("k", "dst v", true)
+	s.must(tx.Commit())
+	s.wantInMemory("k", "dst new", true)
+	s.must(s.Close())
+	s.wantInMemory("k", "", false)
+}
+
 // A lookup that has read Pebble before a commit does not leave what it read in the cache.
 func TestStrings_slowLookup(t *testing.T) {
 	for _, change := range []string{"set", "delete", "all"} {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/hot"
 	"github.com/sievekv/sievekv/kv/text"
 )
 
@@ -74,6 +75,28 @@ func (r Reader) Get(key []byte) ([]byte, error) {
 		return o.typ.Value(r, o)
 	}
 	return value, err
+}
+
+// StringInMemory appends the string under a key to dst and returns it, nil if the key is missing. If memory does not
+// tell, or the store must not be read now, known is false. It takes part in no transaction.
+//
+// Unlike Read it looks at the sequence lock only before: it reads one key, as some commit has left it, so it cannot see
+// half a commit. If a commit has begun since, the old string and the new one are both right. Who has seen the new one,
+// and then reads another key that the commit changes, finds the lock taken.
+func (db *DB) StringInMemory(key, dst []byte) (value []byte, known bool) {
+	if !db.Ready() || len(key) > MaxKeyLen {
+		return nil, false
+	}
+	found, stored, expiry := db.strings.Try(db.hash(key), key, dst)
+	switch {
+	case found == hot.Unknown:
+		return nil, false
+	case found == hot.Nothing, expiry != 0 && expiry <= db.Now():
+		return nil, true
+	case stored[len(dst)] != format.EncodingBytes:
+		return nil, false
+	}
+	return append(stored[:len(dst)], stored[len(dst)+1:]...), true
 }
 
 // Peek is String, but calls f with the string. It is valid during the call, and a large one is not copied. If the

@@ -89,6 +89,26 @@ func (c *Call) Charge(bytes int) error {
 	return c.Session.Charge(bytes + elementBytes)
 }
 
+// keptBytes is the most memory for a string that a session keeps.
+const keptBytes = 1 << 10
+
+// Memory returns an empty slice for a short string that is the whole reply; nil if the reply may be needed for longer
+// than until the next command. The handler passes what it has appended to it to Remember.
+func (c *Call) Memory() []byte {
+	if !c.Session.ShortLived {
+		return nil
+	}
+	return c.Session.memory[:0]
+}
+
+// Remember keeps the memory of a string for the next call of Memory, and returns the string.
+func (c *Call) Remember(value []byte) []byte {
+	if c.Session.ShortLived && cap(value) <= keptBytes && cap(value) > 0 {
+		c.Session.memory = value[:0]
+	}
+	return value
+}
+
 // Borrow counts memory that the command uses until it calls give.
 func (c *Call) Borrow(bytes int) (give func(), err error) {
 	if c.Session.Charge == nil {

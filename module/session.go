@@ -30,6 +30,12 @@ type Session struct {
 	// command uses while it runs. A negative number gives memory back. If it fails, the command ends with that error.
 	Charge func(bytes int) error
 
+	// ShortLived says that the caller of Do needs a reply only until the next command. Then that may use the memory of
+	// the reply.
+	ShortLived bool
+
+	memory []byte // of such a reply, see Call.Memory
+
 	large func(value []byte) error // Charge for a large string
 	spare *Call                    // the memory of the last Call, nil while a handler has it
 
@@ -52,6 +58,9 @@ func NewSession(db *kv.DB) *Session {
 	}
 	return s
 }
+
+// Rest gives back the memory that the session keeps for the next command.
+func (s *Session) Rest() { s.memory, s.spare = nil, nil }
 
 // Do runs one command, given as its words, and returns its reply, which is an error reply if it fails. Do does not
 // keep the words.

@@ -52,6 +52,21 @@ func TestPipeline_order(t *testing.T) {
 	}
 }
 
+// Each reply has its own string, though replies that were sent lend their memory to the next.
+func TestPipeline_strings(t *testing.T) {
+	c := serve(t, nil).client()
+	long := strings.Repeat("l", 5000)
+	c.send(commandOf("MSET", "a", "first", "b", "2nd", "empty", "", "long", long))
+	c.want("+OK")
+	c.send(commandOf("GET", "a") + commandOf("GET", "b") + commandOf("GET", "long") + commandOf("GET", "none") +
+		commandOf("GET", "empty") + commandOf("GET", "a") + commandOf("ECHO", "e") + commandOf("GET", "b"))
+	c.want(`"first"`, `"2nd"`, `"`+long+`"`, "$-1", `""`, `"first"`, `"e"`, `"2nd"`)
+	c.send(commandOf("MULTI") + commandOf("GET", "a") + commandOf("SET", "a", "new") + commandOf("GET", "a") + commandOf("GET", "b") + commandOf("EXEC"))
+	c.want("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED", `..."first"...OK..."new"..."2nd"...`)
+	c.send(commandOf("GET", "a"))
+	c.want(`"new"`)
+}
+
 func TestInline(t *testing.T) {
 	c := serve(t, nil).client()
 	c.send("PING\r\n")

@@ -114,6 +114,7 @@ func (c *conn) newSession() {
 	c.session.Connection = c
 	c.session.Charge = c.charge
 	c.session.Permit = c.permit
+	c.session.ShortLived = true // a reply is copied to out
 }
 
 // beDefault makes the client the default user. It stays unauthenticated if that user is off or has a password.
@@ -237,6 +238,7 @@ func (c *conn) read() (n int, err error) {
 		if c.in.Rest() {
 			c.account()
 		}
+		c.session.Rest()
 		if c.out != nil { // all of it was sent
 			c.out = nil
 			c.account()

@@ -87,6 +87,27 @@ func (c *Cache) Get(hash uint64, key, dst []byte) (found Found, value []byte, ex
 	s := c.shardOf(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if found, value, expiry, t = s.get(hash, key, dst); found == Unknown {
+		s.misses++
+	}
+	return found, value, expiry, t
+}
+
+// Try is Get for a caller that calls Get, too, if the answer is Unknown: only Get counts a lookup that does not find its
+// key.
+func (c *Cache) Try(hash uint64, key, dst []byte) (found Found, value []byte, expiry int64) {
+	if c == nil {
+		return Unknown, nil, 0
+	}
+	s := c.shardOf(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, value, expiry, _ = s.get(hash, key, dst)
+	return found, value, expiry
+}
+
+// get is Get without the count of misses. The caller holds mu.
+func (s *shard) get(hash uint64, key, dst []byte) (found Found, value []byte, expiry int64, t Token) {
 	i := s.find(hash, key)
 	switch {
 	case i >= 0 && s.slots[i].changing():
@@ -103,7 +124,6 @@ func (c *Cache) Get(hash uint64, key, dst []byte) (found Found, value []byte, ex
 	default:
 		t = s.version
 	}
-	s.misses++
 	return Unknown, nil, 0, t
 }
 

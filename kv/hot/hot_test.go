@@ -202,12 +202,33 @@ func TestCache_stats(t *testing.T) {
 	c.get("other")
 	c.begin("k")
 	c.get("k")
+	if found, _, _ := c.Try(hashOf("k"), []byte("k"), nil); found != hot.Unknown {
+		t.Error(found)
+	}
 	if s := c.Stats(); s.Budget > 1<<20 || s.Budget < 1<<19 || s.Keys != 1 || s.Hits != 2 || s.Misses != 1 || s.Used == 0 {
 		t.Errorf("%+v", s)
 	}
 	c.Reset()
 	if s := c.Stats(); s.Hits+s.Misses != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+func TestCache_try(t *testing.T) {
+	c := tested{hot.New(1<<20, true)}
+	c.set("k", "v")
+	if found, value, expiry := c.Try(hashOf("k"), []byte("k"), []byte("before ")); found != hot.String || string(value) != "before v" || expiry != 0 {
+		t.Errorf("%v, %q, %d", found, value, expiry)
+	}
+	if found, _, _ := c.Try(hashOf("other"), []byte("other"), nil); found != hot.Nothing {
+		t.Error(found)
+	}
+	if s := c.Stats(); s.Hits != 2 || s.Misses != 0 {
+		t.Errorf("%+v", s)
+	}
+	none := hot.New(0, true)
+	if found, _, _ := none.Try(hashOf("k"), []byte("k"), nil); found != hot.Unknown {
+		t.Error(found)
 	}
 }
 

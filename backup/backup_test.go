@@ -15,8 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/sievekv/sievekv/backup"
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/compaction"
@@ -431,7 +429,7 @@ func TestMake_fromMemory(t *testing.T) {
 // A restore asks the disk for room before it writes, and leaves nothing if there is none.
 func TestRestore_room(t *testing.T) {
 	archive := archived(t, kv.Options{})
-	defer backup.SetDiskUsage(func(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{AvailBytes: 100 << 20}, nil })()
+	defer backup.SetFreeSpace(func(string) (uint64, error) { return 100 << 20, nil })()
 	dir := filepath.Join(t.TempDir(), "copy")
 	if err := backup.Restore(t.Context(), bytes.NewReader(archive), dir); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Error(err)

@@ -15,8 +15,6 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/sievekv/sievekv/kv"
 )
 
@@ -44,7 +42,7 @@ func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 			err = errors.Join(err, os.RemoveAll(part))
 		}
 	}()
-	finished, err := kv.Unfinished(vfs.Default, part)
+	finished, err := kv.Unfinished(part)
 	if err != nil {
 		return err
 	}
@@ -138,8 +136,8 @@ const (
 	reserve  = 288 << 20
 )
 
-// diskUsage tells how much of a disk is free. Tests replace it.
-var diskUsage = vfs.Default.GetDiskUsage
+// freeSpace tells how much of a disk is free. Tests replace it.
+var freeSpace = kv.FreeSpace
 
 // room looks that a restore leaves room on its disk.
 type room struct {
@@ -153,9 +151,9 @@ func (r *room) take(n int) error {
 		return nil
 	}
 	r.written = 0
-	usage, err := diskUsage(r.dir)
-	if err == nil && usage.AvailBytes < reserve+askEvery {
-		return fmt.Errorf("backup: no space left: %d bytes are free, and a restore leaves %d for stores", usage.AvailBytes, reserve)
+	free, err := freeSpace(r.dir)
+	if err == nil && free < reserve+askEvery {
+		return fmt.Errorf("backup: no space left: %d bytes are free, and a restore leaves %d for stores", free, reserve)
 	}
 	return nil // a file system that cannot tell says ErrUnsupported
 }

@@ -28,10 +28,16 @@ func (db *DB) Backup(ctx context.Context, dir string, o BackupOptions, verify fu
 	return storage.Backup(ctx, db.store, dir, o, verify)
 }
 
-// Unfinished marks a store that is about to be made in dir, which exists. Until done is called, only this process can open
-// it, so that what a process leaves that is killed is not taken for a store.
-func Unfinished(fsys vfs.FS, dir string) (done func() error, err error) {
-	return storage.Unfinished(fsys, dir)
+// Unfinished marks a store that is about to be made in dir, which exists on the file system of the operating system. Until
+// done is called, only this process can open it, so that what a process leaves that is killed is not taken for a store.
+func Unfinished(dir string) (done func() error, err error) {
+	return storage.Unfinished(vfs.Default, dir)
+}
+
+// FreeSpace returns how many bytes are free on the disk that has dir. The error is that of a file system that cannot tell.
+func FreeSpace(dir string) (uint64, error) {
+	usage, err := vfs.Default.GetDiskUsage(dir)
+	return usage.AvailBytes, err
 }
 
 // Archive writes such a store to w as a tar archive.

@@ -179,7 +179,7 @@ func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options
 	if err != nil {
 		return nil, err
 	}
-	finished, err := kv.Unfinished(vfs.Default, part)
+	finished, err := kv.Unfinished(part)
 	if err == nil {
 		report, err = recoverTo(ctx, from, part, o, opts)
 		err = errors.Join(err, finished())

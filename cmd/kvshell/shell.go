@@ -40,6 +40,8 @@ type shell struct {
 	cache          cliflags.Bytes
 	stringCache    cliflags.Bytes
 	maxFilterBytes cliflags.Bytes
+	memtable       cliflags.Bytes
+	ballast        cliflags.Bytes
 	bloomLayout    layout
 	cuckooLayout   layout
 	seed           uint64
@@ -119,6 +121,8 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags.Var(&sh.sync, "sync", "when a write is reported as done: always, everysec or no")
 	flags.Var(&sh.cache, "cache", "memory for the store's blocks, such as 64MiB (default 256MiB)")
 	flags.Var(&sh.stringCache, "string-cache", "memory for strings and their keys, besides --cache (default a quarter of it)")
+	flags.Var(&sh.memtable, "memtable", "memory for what was written last, at least 256KiB (default 32MiB); a string can have a quarter of it")
+	flags.Var(&sh.ballast, "ballast", "the most `BYTES` of the reserve on the disk (default 64MiB)")
 	flags.Var(&sh.maxFilterBytes, "max-filter-bytes", "the most `BYTES` of one filter, such as 1TiB (default 64GiB)")
 	flags.Var(&sh.bloomLayout, bloomLayoutFlag, "layout of Bloom filters that commands make: native or compatible, which is RedisBloom's")
 	flags.Var(&sh.cuckooLayout, cuckooLayoutFlag, "layout of cuckoo filters that commands make: native or compatible, which is RedisBloom's")
@@ -176,7 +180,7 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
-	for _, name := range []string{"sync", "cache", "string-cache", "max-filter-bytes", bloomLayoutFlag, cuckooLayoutFlag, "seed", "read-only"} {
+	for _, name := range []string{"sync", "cache", "string-cache", "memtable", "ballast", "max-filter-bytes", bloomLayoutFlag, cuckooLayoutFlag, "seed", "read-only"} {
 		if flags.Changed(name) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}

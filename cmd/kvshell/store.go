@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,7 +176,8 @@ func (sh *shell) options(dir string, mustExist bool) *kv.Options {
 		MaxFilterBytes:  uint64(sh.maxFilterBytes),
 		Durability:      kv.Durability(sh.sync),
 		Seed:            sh.seed,
-		BallastSize:     ballastSize,
+		MemTableSize:    int(min(int64(sh.memtable), math.MaxInt32)),
+		BallastSize:     cmp.Or(int64(sh.ballast), ballastSize),
 		Logger:          sh.logger(),
 		Modules:         module.New(sh.modules()...),
 	}
@@ -240,7 +242,7 @@ func openError(dir string, err error) error {
 		return exit.WithCode(exit.Open, &noStoreError{dir})
 	case errors.Is(err, kv.ErrOptions):
 		_, problems, _ := strings.Cut(err.Error(), kv.ErrOptions.Error()+": ")
-		problems = strings.NewReplacer("StringCacheSize ", "--string-cache ", "CacheSize ", "--cache ", "MaxFilterBytes ", "--max-filter-bytes ").Replace(problems)
+		problems = strings.NewReplacer("StringCacheSize ", "--string-cache ", "CacheSize ", "--cache ", "MemTableSize ", "--memtable ", "BallastSize ", "--ballast ", "MaxFilterBytes ", "--max-filter-bytes ").Replace(problems)
 		return exit.WithCode(exit.Usage, errors.New(problems))
 	case errors.Is(err, kv.ErrCorrupt), errors.Is(err, kv.ErrFailed), errors.Is(err, kv.ErrNoSpace):
 		return err

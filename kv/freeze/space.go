@@ -135,6 +135,16 @@ func (s *Space) Free() uint64 { return s.free.Load() }
 // Ballast returns the size, in bytes, of the ballast that is on the disk. It is one atomic load.
 func (s *Space) Ballast() int64 { return s.ballast.size.Load() }
 
+// Shrink makes the ballast as small as Options.Wanted says. It does nothing while the disk is full.
+func (s *Space) Shrink() {
+	if s.Full() || s.ballast.size.Load() <= s.ballast.want() {
+		return
+	}
+	if err := s.ballast.create(s.stop); err != nil && !errors.Is(err, errInterrupted) {
+		s.log.Warn("freeze: the ballast cannot be made smaller", "bytes", s.ballast.want(), "err", err)
+	}
+}
+
 // Close stops the watcher and waits until it has ended. The ballast stays for the next process. Full keeps its last
 // answer.
 func (s *Space) Close() {

@@ -68,12 +68,27 @@ const minBallast = 1 << 20
 
 // sizeBallast raises the size that the ballast is to have, as the store grows.
 func (s *Store) sizeBallast() {
+	if size := s.ballastWanted(); size > s.ballast.Load() {
+		s.ballast.Store(size)
+	}
+}
+
+// shrinkBallast makes the ballast smaller if it is more than twice as large as the store needs. It is called when a store
+// has been opened, and after a compaction.
+func (s *Store) shrinkBallast() {
+	size := s.ballastWanted()
+	if s.Space.Ballast() > 2*size {
+		s.ballast.Store(size)
+		s.Space.Shrink()
+	}
+}
+
+// ballastWanted returns the size of a ballast for what is stored.
+func (s *Store) ballastWanted() int64 {
 	m := s.disk.Metrics()
 	size := int64(minBallast)
 	for need := int64(m.Table.Local.LiveSize + m.WAL.Size); size < need && size < s.opts.BallastSize; {
 		size *= 2
 	}
-	if size > s.ballast.Load() {
-		s.ballast.Store(size)
-	}
+	return size
 }

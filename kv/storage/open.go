@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -47,6 +48,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
+	s.shrinkBallast()
 	s.loops.Add(2)
 	go s.backgroundLoop()
 	go s.flushLoop()
@@ -241,6 +243,22 @@ func (s *Store) closePebble() error {
 	return err
 }
 
+// trimLogs gives back the blocks that logs have beyond their ends: a log gets them ahead of what is written, see package
+// freeze. To cut a file to the length that it has changes nothing else. Errors do not count: the blocks are used by the
+// next open, or go with the log.
+func (s *Store) trimLogs() {
+	if s.opts.FS != vfs.Default {
+		return
+	}
+	names, _ := s.opts.FS.List(s.Dir)
+	for _, name := range names {
+		path := s.opts.FS.PathJoin(s.Dir, name)
+		if info, err := os.Stat(path); err == nil && strings.HasSuffix(name, ".log") {
+			_ = os.Truncate(path, info.Size())
+		}
+	}
+}
+
 // closeAll closes everything that open opened.
 func (s *Store) closeAll() error {
 	err := s.closePebble()
@@ -249,5 +267,8 @@ func (s *Store) closeAll() error {
 	}
 	s.Space.Close()
 	s.Files.ReleaseDescriptors()
+	if err == nil && s.failure() == nil && !s.opts.ReadOnly {
+		s.trimLogs()
+	}
 	return errors.Join(err, s.unlock())
 }

@@ -346,6 +346,9 @@ func (s *Store) Compact(ctx context.Context, start, end []byte) error {
 	if err != nil && s.closing.Load() {
 		return ErrClosed
 	}
+	if err == nil {
+		s.shrinkBallast()
+	}
 	return err
 }
 

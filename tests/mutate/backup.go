@@ -79,4 +79,8 @@ var backups = []mutation{
 		", asked: askEvery}", "}"}),
 	inBackup("a small restore does not ask for room", "./backup", "^TestRestore_room$", edit{"backup/restore.go",
 		"&room{dir: dir, written: askEvery}", "&room{dir: dir}"}),
+	inBackup("the reserve of a store that was large stays large", "./kv/storage", "^TestStore_small$", edit{"kv/storage/open.go",
+		"	s.shrinkBallast()\n", ""}),
+	inBackup("a compaction leaves the reserve as it is", "./kv/storage", "^TestStore_small$", edit{"kv/storage/store.go",
+		"		s.shrinkBallast()\n", "		_ = s\n"}),
 }

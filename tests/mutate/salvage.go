@@ -29,7 +29,7 @@ var damage = []mutation{
 	inSalvage("deletions of ranges that cannot be read deleted nothing", "./tests", "^TestDamage$", edit{"kv/storage/remains/table.go",
 		"		if !r.noDeletions() {\n", "		if r.data == nil {\n"}),
 	inSalvage("a log is read on behind its damage", "./tests", "^TestDamage$", edit{"kv/storage/remains/log.go",
-		"		return next, e.fs.add(name, good)\n", "		if err := e.fs.add(name, good); err != nil {\n			return 0, err\n		}\n"}),
+		"		return next, e.fs.add(name, good)\n", "		if err := e.fs.add(name, good); err != nil {\n			return 0, err\n		}\n		e.tail = false\n"}),
 	inSalvage("a MANIFEST that is not what was written is believed", "./tests", "^TestDamage$", edit{"kv/storage/remains/examine.go",
 		"case sealed >= 0 && !seals[sealed].Matches(data):", "case false:"}),
 	inSalvage("a filter whose blocks may be lost is recovered", "./tests", "^TestDamage$", edit{"salvage/salvage.go",

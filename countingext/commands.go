@@ -169,7 +169,7 @@ func mdel(c *module.Call) reply.Reply {
 	if err := f.h.Write(f.level, func(w *kv.Writer) error { return f.DeleteStaged(w, items, deleted) }); err != nil {
 		return scalableext.ErrorReply(err)
 	}
-	return reply.Array(scalableext.Bools(deleted)...)
+	return reply.Bools(deleted)
 }
 
 func exists(c *module.Call) reply.Reply { return scalableext.Exists(c, recalled(c)) }

@@ -80,7 +80,7 @@ func MExists(c *module.Call, f Lookup) reply.Reply {
 	case err != nil:
 		return ErrorReply(err)
 	}
-	return reply.Array(Bools(present)...)
+	return reply.Bools(present)
 }
 
 // Count answers a count of an item.
@@ -100,15 +100,6 @@ func Card(items uint64, err error) reply.Reply {
 		return ErrorReply(err)
 	}
 	return reply.Int(int64(items))
-}
-
-// Bools answers 1 or 0 for each item.
-func Bools(answers []bool) []reply.Reply {
-	list := make([]reply.Reply, len(answers))
-	for i, yes := range answers {
-		list[i] = reply.Bool(yes)
-	}
-	return list
 }
 
 // Bool answers 1 or 0, or an error.
@@ -201,30 +192,36 @@ func (h *Handle[F]) AddItems(
 	level kv.Durability, spec Spec, items [][]byte,
 	add func(w *kv.Writer, items [][]byte, added []bool) (n int, err error),
 ) reply.Reply {
-	var list []reply.Reply
+	var answer reply.Reply
 	err := h.Write(level, func(w *kv.Writer) error {
 		_, err := h.StagedOrReserved(w, spec)
 		if err == nil {
-			list, err = answersOf(w, items, add)
+			answer, err = answersOf(w, items, add)
 		}
 		return err
 	})
 	if err != nil {
 		return ErrorReply(err)
 	}
-	return reply.Array(list...)
+	return answer
 }
 
 func answersOf(
 	w *kv.Writer, items [][]byte, add func(w *kv.Writer, items [][]byte, added []bool) (n int, err error),
-) (list []reply.Reply, err error) {
+) (reply.Reply, error) {
+	var list []reply.Reply // with errors; without any, added has all answers
 	added := make([]bool, len(items))
 	for start := 0; start < len(items); {
 		n, err := add(w, items[start:], added[start:])
-		if err != nil && !NoRoom(err) {
-			return nil, err
+		switch {
+		case err != nil && !NoRoom(err):
+			return reply.Nil, err
+		case err == nil && start == 0:
+			return reply.Bools(added), nil
 		}
-		list = append(list, Bools(added[start:start+n])...)
+		for _, yes := range added[start : start+n] {
+			list = append(list, reply.Bool(yes))
+		}
 		if err == nil {
 			break
 		}
@@ -234,7 +231,7 @@ func answersOf(
 		}
 		start += n + 1
 	}
-	return list, nil
+	return reply.Array(list...), nil
 }
 
 // AddSeries adds the items of a series of calls, from one call on, in one commit. Spec and add are as for AddItems. If

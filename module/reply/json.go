@@ -44,9 +44,9 @@ func appendJSON(dst []byte, r Reply) []byte {
 	case KindError:
 		return append(appendJSONString(append(dst, `{"error":`...), r.data), '}')
 	case KindArray, KindSet:
-		return append(appendJoined(append(dst, '['), r.elems, ',', appendJSON), ']')
+		return append(appendJoined(append(dst, '['), r.Elems(), ',', appendJSON), ']')
 	case KindMap:
-		return appendJSONMap(dst, r.elems)
+		return appendJSONMap(dst, r.Elems())
 	default:
 		return appendJSONString(dst, r.data)
 	}

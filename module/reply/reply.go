@@ -70,6 +70,7 @@ func (k Kind) String() string {
 type Reply struct {
 	kind    Kind
 	atLeast bool    // KindInt: see AtLeast
+	bools   bool    // KindArray: of booleans, which data has instead of elems, 1 or 0 for each
 	num     int64   // KindInt: the value; KindBool: 0 or 1; KindDouble: its IEEE 754 bits
 	data    []byte  // KindStatus, KindError, KindBulk, KindVerbatim
 	elems   []Reply // KindArray, KindSet; KindMap: key, value, key, ...; KindEither: RESP2, RESP3
@@ -143,6 +144,30 @@ func Verbatim(text string) Reply {
 // keeps elems, which the caller must not change any more.
 func Array(elems ...Reply) Reply {
 	return Reply{kind: KindArray, elems: nilIfEmpty(elems)}
+}
+
+// Bools returns an array of booleans. It takes a byte for each: the answer to a command with many items is made and sent
+// without a Reply for each.
+func Bools(values []bool) Reply {
+	if len(values) == 0 {
+		return Array()
+	}
+	data := make([]byte, len(values))
+	for i, yes := range values {
+		if yes {
+			data[i] = 1
+		}
+	}
+	return Reply{kind: KindArray, bools: true, data: data}
+}
+
+// AsBools returns the elements of an array that Bools has made, 1 or 0 for each; ok is false for any other reply. The
+// caller must not change them.
+func (r Reply) AsBools() (values []byte, ok bool) {
+	if !r.bools {
+		return nil, false
+	}
+	return r.data, true
 }
 
 // Set returns a collection without order. It keeps elems, which the caller must not change any more, and which must
@@ -239,16 +264,33 @@ func (r Reply) Double() float64 {
 
 // Bytes returns the text of a status or an error, or the bytes of a bulk or verbatim string. It returns nil if there
 // are none, and for other kinds. The caller must not change the bytes.
-func (r Reply) Bytes() []byte { return r.data }
+func (r Reply) Bytes() []byte {
+	if r.bools {
+		return nil
+	}
+	return r.data
+}
 
 // Elems returns the elements of an array or a set, the alternating keys and values of a map, the RESP2 and the RESP3
 // form of an Either, and nil for other kinds. The caller must not change them.
-func (r Reply) Elems() []Reply { return r.elems }
+func (r Reply) Elems() []Reply {
+	if !r.bools {
+		return r.elems
+	}
+	elems := make([]Reply, len(r.data))
+	for i, value := range r.data {
+		elems[i] = Bool(value != 0)
+	}
+	return elems
+}
 
 // Size returns roughly how much memory the reply takes.
 func (r Reply) Size() int {
 	const own = 64
 	n := own + len(r.data)
+	if r.bools {
+		n = own + len(":1\r\n")*len(r.data) // as it is sent
+	}
 	for _, elem := range r.elems {
 		n += elem.Size()
 	}

@@ -51,7 +51,7 @@ func appendText(dst []byte, r Reply, indent int) []byte {
 	case KindBulk:
 		dst = appendQuoted(dst, r.data)
 	default:
-		return appendNumbered(dst, r.elems, indent)
+		return appendNumbered(dst, r.Elems(), indent)
 	}
 	return append(dst, '\n')
 }
@@ -92,7 +92,7 @@ func appendRaw(dst []byte, r Reply) []byte {
 	case KindError:
 		return append(append(dst, r.data...), '\n')
 	case KindArray:
-		return appendJoined(dst, r.elems, '\n', appendRaw)
+		return appendJoined(dst, r.Elems(), '\n', appendRaw)
 	default:
 		return append(dst, r.data...)
 	}
@@ -115,7 +115,7 @@ func appendCSV(dst []byte, r Reply) []byte {
 	case KindError:
 		return appendQuoted(append(dst, "ERROR,"...), r.data)
 	case KindArray:
-		return appendJoined(dst, r.elems, ',', appendCSV)
+		return appendJoined(dst, r.Elems(), ',', appendCSV)
 	default:
 		return appendQuoted(dst, r.data)
 	}

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/sievekv/sievekv/module/reply"
@@ -25,6 +26,9 @@ func append2(dst []byte, r reply.Reply) []byte {
 	case reply.KindInt:
 		return appendNumber(dst, ':', r.Int())
 	case reply.KindArray:
+		if values, ok := r.AsBools(); ok {
+			return appendBools(dst, values, ":0\r\n", ":1\r\n")
+		}
 		dst = appendNumber(dst, '*', int64(len(r.Elems())))
 		for _, e := range r.Elems() {
 			dst = append2(dst, e)
@@ -50,6 +54,9 @@ func append3(dst []byte, r reply.Reply) []byte {
 		dst = appendNumber(dst, '=', int64(len("txt:")+len(r.Bytes())))
 		return append(append(append(dst, "txt:"...), r.Bytes()...), "\r\n"...)
 	case reply.KindArray:
+		if values, ok := r.AsBools(); ok {
+			return appendBools(dst, values, "#f\r\n", "#t\r\n")
+		}
 		return appendAll(appendNumber(dst, '*', int64(len(r.Elems()))), r.Elems())
 	case reply.KindSet:
 		return appendAll(appendNumber(dst, '~', int64(len(r.Elems()))), r.Elems())
@@ -58,6 +65,20 @@ func append3(dst []byte, r reply.Reply) []byte {
 	default: // as in RESP2
 		return append2(dst, r)
 	}
+}
+
+// appendBools appends an array of booleans, given as 0 or 1.
+func appendBools(dst []byte, values []byte, no, yes string) []byte {
+	dst = appendNumber(dst, '*', int64(len(values)))
+	dst = slices.Grow(dst, len(yes)*len(values))
+	for _, value := range values {
+		if value != 0 {
+			dst = append(dst, yes...)
+		} else {
+			dst = append(dst, no...)
+		}
+	}
+	return dst
 }
 
 func appendAll(dst []byte, elems []reply.Reply) []byte {

@@ -490,13 +490,13 @@ func TestInBlocks(t *testing.T) {
 	}
 }
 
-// A write makes EXEC fail for those that watch the key, in either form of the string. As in Redis, SETBIT and BITFIELD
+// A write makes EXEC fail for those that watch the key, in each form of the string. As in Redis, SETBIT and BITFIELD
 // that leave the bits as they are do not, others do even if they write what was there. Unlike in Redis, a BITFIELD that
 // makes the string longer does, though it refuses all values.
 func TestWatch(t *testing.T) {
 	w := newWorld(t)
 	other := module.NewSession(w.DB)
-	for _, long := range []string{"SETBIT k 100 1", "SETBIT k 100000 1"} {
+	for _, long := range []string{"SETBIT k 100 1", "SETBIT k 100000 1", "SET k " + strings.Repeat("\x00", 2000)} {
 		for line, fails := range map[string]bool{
 			"SETBIT k 5 1": true, "SETBIT k 100000000 0": true, "APPEND k x": true, "SETRANGE k 0 x": true, "BITFIELD k SET u8 0 7": true, "BITOP NOT k k": true,
 			"SETRANGE k 0 \x00": true, "APPEND k ": true, "BITFIELD k SET u8 0 5 SET u8 0 0": true, "BITFIELD k SET u8 100000000 0": true,
@@ -504,11 +504,13 @@ func TestWatch(t *testing.T) {
 			"BITFIELD k SET u8 0 0": false, "BITFIELD k INCRBY i8 0 0": false, "SETRANGE k 9 ": false,
 			"SETBIT k 5 0": false, "GETBIT k 5": false, "BITFIELD k GET u8 0": false, "SETBIT other 5 1": false,
 		} {
-			w.Script("FLUSHALL => +OK\n" + long + " => :0\nWATCH k => +OK")
+			w.Script("FLUSHALL => +OK")
+			other.Do(t.Context(), bytes.Split([]byte(long), []byte(" ")))
+			w.Script("WATCH k => +OK")
 			other.Do(t.Context(), bytes.Split([]byte(line), []byte(" ")))
 			w.Script("MULTI => +OK\nPING => +QUEUED")
 			if got := w.Line("EXEC"); (got.Kind() == reply.KindNil) != fails {
-				t.Errorf("%s; WATCH k; %s: EXEC answers %v", long, line, got)
+				t.Errorf("%.20q; WATCH k; %q: EXEC answers %v", long, line, got)
 			}
 		}
 	}

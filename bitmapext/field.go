@@ -94,9 +94,20 @@ func editFields(ctx context.Context, w *kv.Writer, key []byte, ops []field) ([]*
 			least = max(least, (f.offset+f.width-1)/8+1)
 		}
 	}
-	e, err := s.edit(ctx, w, key, least)
-	if err != nil {
-		return nil, err
+	// Until a value changes, e only reads: edit moves a long string into blocks, and is a change for those that watch
+	// the key.
+	e, edited := &editor{w: w, key: key, s: s}, false
+	edit := func() (err error) {
+		if !edited {
+			e, err = s.edit(ctx, w, key, least)
+			edited = true
+		}
+		return err
+	}
+	if least > s.Len() {
+		if err := edit(); err != nil {
+			return nil, err
+		}
 	}
 	answers := make([]*int64, len(ops))
 	for i := range ops {
@@ -120,6 +131,9 @@ func editFields(ctx context.Context, w *kv.Writer, key []byte, ops []field) ([]*
 		}
 		if now == old {
 			continue // as in Redis, this is no change for those that watch the key
+		}
+		if err := edit(); err != nil {
+			return nil, err
 		}
 		setField(&b, f.offset%8, f.width, uint64(now))
 		if err := e.put(f.offset/8, b[:(f.offset%8+f.width+7)/8]); err != nil {

@@ -179,6 +179,12 @@ var differences = map[string]func(t *testing.T, s *store){
 		answers(t, s, "PING", "QUEUED")
 		answers(t, s, "EXEC", "(nil)")
 	},
+	"field-offset": func(t *testing.T, s *store) {
+		answers(t, s, "SETBIT k 7 1", "(integer) 0")
+		for _, command := range []string{"BITFIELD", "BITFIELD_RO"} {
+			answers(t, s, command+" k GET u8 #2305843009213693952", "(error) ERR bit offset is not an integer or out of range")
+		}
+	},
 	"memory-usage": func(t *testing.T, s *store) {
 		answers(t, s, "SET k "+strings.Repeat("v", 1000), "OK")
 		answers(t, s, "MEMORY USAGE k", "(integer) 1018") // with the key, and 17 bytes about both

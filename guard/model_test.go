@@ -22,9 +22,9 @@ import (
 )
 
 var (
-	modelRuns  = flag.Int("model.runs", defaultRuns(), "runs of TestModel")
+	modelRuns  = flag.Int("model.runs", defaultRuns(), "runs of TestGuardModel")
 	modelSteps = flag.Int("model.steps", 250, "steps of a run")
-	modelSeed  = flag.Uint64("model.seed", 0, "seed of the only run of TestModel; 0 for random ones")
+	modelSeed  = flag.Uint64("model.seed", 0, "seed of the only run of TestGuardModel; 0 for random ones")
 )
 
 // defaultRuns is less with the race detector, which makes a run six times as long: only one goroutine at a time does much.
@@ -39,7 +39,7 @@ func defaultRuns() int {
 // older than it may be. Each run has other options, and does random things: rows are put, removed, and changed past the
 // guard, in the store or elsewhere; loads and rebuilds go on meanwhile; the source fails; time passes; the store crashes,
 // also in the middle of a write, and is opened again.
-func TestModel(t *testing.T) {
+func TestGuardModel(t *testing.T) {
 	defer guard.SetRebuildBatch(3)()
 	var total guard.Stats
 	done := make(map[string]int)

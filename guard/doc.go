@@ -46,7 +46,9 @@
 //   - A load that fails is never remembered as absent, unless Options.FailedIsAbsent says so.
 //   - A filter that is missing or cannot be read refuses nothing, unless Options.RefuseUnfiltered says so.
 //
-// A new guard has no filter until the first Rebuild ends, unless Options.Empty says that there are no ids yet.
+// A new guard has no filter until the first Rebuild ends, unless Options.Empty says that there are no ids at the moment.
+// Options.Empty must not say so if there are: they would be refused. After an older backup of the store was restored while
+// the rows are elsewhere, Rebuild before Get: the filter refuses the ids that came since.
 //
 // With Options.Cache, the entries are in another program, and change in steps beside the store's commit: see Cache.
 //

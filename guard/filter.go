@@ -35,6 +35,7 @@ type meta struct {
 	InUse   uint64 `json:"in_use"` // the generation of the filter in use; 0 if there is none
 	Next    uint64 `json:"next"`   // the generation of the filter that Rebuild fills; 0 if there is none
 	Last    uint64 `json:"last"`   // the highest generation so far
+	Full    uint64 `json:"full"`   // the generation of the filter that was dropped last because it had no room; 0 for none
 
 	// Of the rebuild under way:
 	Taken uint64 `json:"taken"` // ids, as often as they were given
@@ -79,7 +80,7 @@ func (g *Guard) writeMeta(tx *sievekv.Tx, m *meta) error {
 // prepare makes the guard if the store does not have it.
 func (g *Guard) prepare() error {
 	var m meta
-	changed := false
+	changed, made := false, false
 	err := g.db.With(sievekv.Always).Update(background, func(tx *sievekv.Tx) (err error) {
 		if m, err = g.readMeta(tx); err != nil {
 			return err
@@ -96,7 +97,7 @@ func (g *Guard) prepare() error {
 				return err
 			}
 		}
-		if isNew && g.opts.Empty {
+		if made = isNew && g.opts.Empty; made {
 			m.Last++
 			m.InUse = m.Last
 			if err := g.reserve(tx, g.keys.filter); err != nil {
@@ -108,6 +109,9 @@ func (g *Guard) prepare() error {
 		}
 		return g.writeMeta(tx, &m)
 	})
+	if err == nil && made {
+		g.opts.Logger.Warn("guard: the filter begins empty, as Options.Empty says: ids that are there already are refused", "guard", g.name)
+	}
 	if err == nil && m.InUse == 0 {
 		g.opts.Logger.Warn("guard: there is no filter until Rebuild ends, every lookup is let through", "guard", g.name, "type changed", changed)
 	}
@@ -223,37 +227,76 @@ func (g *Guard) record(tx reader, id string, of []generation) (has []uint64, err
 	return has, nil
 }
 
-// addEverywhere adds an id to every filter that there is. A filter whose key somebody has removed refuses nothing.
-func (g *Guard) addEverywhere(tx *sievekv.Tx, id string) error {
+// hasNoRoom reports whether an id could not be added because the ids outgrew the filter.
+func hasNoRoom(err error) bool {
+	return errors.Is(err, sievekv.ErrFull) || errors.Is(err, sievekv.ErrCannotGrow)
+}
+
+// dropFull removes one of the filters, which has no room for an id that is there: it must refuse nothing any more. The
+// caller writes the meta record.
+func (g *Guard) dropFull(tx *sievekv.Tx, m *meta, filter generation) error {
+	m.Full = filter.number
+	if filter.number == m.InUse {
+		m.InUse = 0
+	} else {
+		m.Next, m.Taken, m.After = 0, 0, nil
+	}
+	_, err := tx.Delete(filter.key)
+	return err
+}
+
+// addEverywhere adds an id to every filter that there is. A filter whose key somebody has removed refuses nothing. A filter
+// that has no room is removed, for the same reason, and its error is full: the row is more than the filter.
+func (g *Guard) addEverywhere(tx *sievekv.Tx, id string) (full, err error) {
 	m, err := g.readMeta(tx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if m.Version == 0 { // somebody has removed the meta record: a filter that nothing is added to must refuse nothing
-		return g.dropFilters(tx)
+		return nil, g.dropFilters(tx)
 	}
 	of := g.generations(&m)
 	for _, filter := range of {
-		if err := g.add(tx, id, of, []generation{filter}); err != nil && !errors.Is(err, sievekv.ErrNotFound) {
-			return err
+		err := g.add(tx, id, of, []generation{filter})
+		switch {
+		case hasNoRoom(err):
+			if filter.number == m.InUse { // a rebuild tells of the next filter
+				full = err
+			}
+			if err := g.dropFull(tx, &m, filter); err != nil {
+				return nil, err
+			}
+			if err := g.writeMeta(tx, &m); err != nil {
+				return nil, err
+			}
+		case err != nil && !errors.Is(err, sievekv.ErrNotFound):
+			return nil, err
 		}
 	}
-	return nil
+	return full, nil
+}
+
+// tellFull tells that the filter in use was removed because it had no room.
+func (g *Guard) tellFull(err error) {
+	g.counts.full.Add(1)
+	g.counts.beginRate()
+	g.opts.Logger.Warn("guard: the filter is full and was dropped, every lookup is let through; Rebuild with a larger Capacity",
+		"guard", g.name, "capacity", g.opts.Capacity, "error", err)
 }
 
 // deleteEverywhere deletes an id from the filters that have it.
-func (g *Guard) deleteEverywhere(tx *sievekv.Tx, id string) error {
+func (g *Guard) deleteEverywhere(tx *sievekv.Tx, id string) (full, err error) {
 	if !g.deletes() {
-		return nil
+		return nil, nil
 	}
 	m, err := g.readMeta(tx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	of := g.generations(&m)
 	has, err := g.record(tx, id, of)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, filter := range of {
 		if !slices.Contains(has, filter.number) {
@@ -266,9 +309,9 @@ func (g *Guard) deleteEverywhere(tx *sievekv.Tx, id string) error {
 			_, err = tx.Counting(filter.key).DeleteString(id)
 		}
 		if err != nil && !errors.Is(err, sievekv.ErrNotFound) {
-			return err
+			return nil, err
 		}
 	}
 	_, err = tx.Delete(g.keys.id + id)
-	return err
+	return nil, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/sync/semaphore"
@@ -56,7 +57,8 @@ type Guard struct {
 	ids    map[string]*idState        // those with a load or a write under way; guarded by mu
 	via    map[chan struct{}]struct{} // calls of PutVia under way, each closes its channel; guarded by mu
 
-	rebuilding sync.Mutex // held by Rebuild
+	rebuilding sync.Mutex    // held by Rebuild
+	warmed     atomic.Uint64 // ids that Warm is done with
 
 	counts       counts
 	filterFaults faults

@@ -42,15 +42,22 @@ type Options struct {
 	// filter, and the guard lets everything through until the next Rebuild.
 	Filter Filter
 
-	// Capacity is the number of ids expected, 1 to 2^40. The filter grows beyond it. Default 1,000,000. Capacity and
-	// ErrorRate are for filters made from now on: New does not change one that exists, but Rebuild does.
+	// Capacity is the number of ids expected, 1 to 2^40. Default 1,000,000. The filter grows beyond it, but not for ever: a
+	// cuckoo filter for few ids has room for some hundred thousand. A Put for which there is no room drops the filter,
+	// so that every lookup is let through, and a Rebuild fails. Capacity and ErrorRate are for filters made from now on:
+	// New does not change one that exists, but Rebuild does.
 	Capacity uint64
 
 	// ErrorRate is the highest share of absent ids that the filter lets through, below 1. Default 0.01.
 	ErrorRate float64
 
-	// Empty says that the source has no ids when the guard is first made in a store, so that the filter can begin empty.
-	// Default false: the first Rebuild makes the filter, and until then all lookups are let through.
+	// Empty says that the source has no ids when the guard is made in a store, so that the filter can begin empty. Default
+	// false: the first Rebuild makes the filter, and until then all lookups are let through.
+	//
+	// New believes it whenever the store does not have the guard, which is also so after FLUSHALL, or after the store's
+	// directory was lost: then an empty filter refuses all ids that are there, until a Rebuild. So set it to what the
+	// source says at the moment, or only in the program that makes the source, but not to true for ever. New tells the
+	// log when it makes an empty filter.
 	Empty bool
 
 	// TTL is the longest time for which a value is served without asking the source for it again. Default 10 minutes.

@@ -16,7 +16,8 @@ var background = context.Background()
 //
 // Put is for rows in the guard's store, and for a program that only wants an entry removed or an id added. For rows
 // elsewhere use PutVia. Gets that begin after Put has returned find the new value. Calls of Put, PutVia, Remove and
-// RemoveVia for the same id run one after the other. The errors are those of sievekv.DB.Update, such as
+// RemoveVia for the same id run one after the other. If the filter has no room for the id, Put drops the filter, and every
+// lookup is let through until Rebuild has made a larger one. The errors are those of sievekv.DB.Update, such as
 // sievekv.ErrTooLarge for a value above 7 MiB, of Options.Cache, the context's, and ErrClosed.
 func (g *Guard) Put(ctx context.Context, id string, value []byte, row func(tx *sievekv.Tx) error) error {
 	return g.change(ctx, id, func() error {
@@ -45,9 +46,13 @@ func (g *Guard) Remove(ctx context.Context, id string, row func(tx *sievekv.Tx) 
 //  3. It puts the value into the cache.
 //
 // Until the end nothing that loads find is remembered. So whatever step a crash follows, or if write fails, the filter has
-// the id and the cache does not have the old value. If write returns an error, PutVia returns it; the outcome may be
-// unknown. An error of step 3 only goes to the log: the row is written, and the next Get loads it. write must not call Put
+// the id and the cache does not have the old value. An error of step 3 only goes to the log: the row is written, and the next Get loads it. write must not call Put
 // or Remove for the same id.
+//
+// If write returns an error, PutVia returns it. If the row may come into being nevertheless, later even, as when the
+// connection breaks during a commit, call PutVia again until it succeeds: a Rebuild that begins after the error and reads
+// the source before the row is there makes a filter without the id. So does one after a crash of this program in step 2.
+// Otherwise Rebuild again once the outcome is settled.
 func (g *Guard) PutVia(ctx context.Context, id string, value []byte, write func(ctx context.Context) error) error {
 	return g.change(ctx, id, func() error {
 		defer g.beginVia()()
@@ -68,7 +73,7 @@ func (g *Guard) PutVia(ctx context.Context, id string, value []byte, write func(
 // succeeds it does what Remove does. After a crash in between, the filter may still have the id, until the next Rebuild.
 func (g *Guard) RemoveVia(ctx context.Context, id string, erase func(ctx context.Context) error) error {
 	return g.change(ctx, id, func() error {
-		keep := func(*sievekv.Tx, string) error { return nil }
+		keep := func(*sievekv.Tx, string) (full, err error) { return nil, nil }
 		if err := g.commit(ctx, g.db.With(sievekv.Always), id, keep, nil, nil); err != nil {
 			return err
 		}
@@ -114,15 +119,16 @@ func (g *Guard) change(ctx context.Context, id string, write func() error) error
 
 // commit changes the filter, the row and the entry of an id in one commit. A nil entry removes it, and so does one that is
 // good for nothing. The caller changes the id.
-func (g *Guard) commit(ctx context.Context, db *sievekv.DB, id string, filter func(*sievekv.Tx, string) error, row func(*sievekv.Tx) error, e *entry) error {
+func (g *Guard) commit(ctx context.Context, db *sievekv.DB, id string, filter func(*sievekv.Tx, string) (full, err error), row func(*sievekv.Tx) error, e *entry) error {
 	key := g.keys.value + id
 	if g.opts.Cache != nil {
 		if err := g.opts.Cache.Set(ctx, key, nil, 0); err != nil {
 			return err
 		}
 	}
-	err := db.Update(ctx, func(tx *sievekv.Tx) error {
-		if err := filter(tx, id); err != nil {
+	var full error
+	err := db.Update(ctx, func(tx *sievekv.Tx) (err error) {
+		if full, err = filter(tx, id); err != nil {
 			return err
 		}
 		if row != nil {
@@ -137,9 +143,12 @@ func (g *Guard) commit(ctx context.Context, db *sievekv.DB, id string, filter fu
 			_, err := tx.Delete(key)
 			return err
 		}
-		_, err := tx.SetWith(key, e.append(nil), sievekv.SetOptions{TTL: e.lifetime(&g.opts)})
+		_, err = tx.SetWith(key, e.append(nil), sievekv.SetOptions{TTL: e.lifetime(&g.opts)})
 		return err
 	})
+	if err == nil && full != nil {
+		g.tellFull(full)
+	}
 	if err == nil && g.opts.Cache != nil && e != nil {
 		g.write(context.WithoutCancel(ctx), id, e, false)
 	}

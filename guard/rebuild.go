@@ -15,15 +15,20 @@ import (
 // Rebuild makes the filter anew from the ids of all rows, in any order, and then puts it in the place of the one in use, in
 // one commit. Lookups go on with the old filter meanwhile, or are all let through if there is none. Ids that are Put
 // meanwhile go into both filters. So after Rebuild the filter has all ids whose rows were there, and none that went away
-// before.
+// before it began.
 //
 // ids must read the source when Rebuild ranges over it, not before. An error that it yields ends Rebuild, which returns it.
 //
 // A Rebuild that was ended, by an error, its context or a crash, is continued by the next one: the filter so far is kept,
 // and goes on taking what is Put. The next call needs all ids again, but those that are known cost little; RebuildFrom
-// need not read them again. Every commit has up to 1000 ids; Guard.Progress counts them.
+// need not read them again. Every commit has up to 1000 ids; Guard.Progress counts them. What went away between the two
+// calls may be in the filter: ids that were taken before and whose rows went away without a Remove, and from a Bloom filter
+// also those with one.
 //
-// The errors are ErrRebuilding, ErrClosed, sievekv.ErrConfig, the context's, and those of the store.
+// If the ids outgrow the new filter, Rebuild drops it and returns an error that says so and names Capacity. The filter in
+// use stays. The error is sievekv.ErrFull or sievekv.ErrCannotGrow.
+//
+// The other errors are ErrRebuilding, ErrClosed, sievekv.ErrConfig, the context's, and those of the store.
 func (g *Guard) Rebuild(ctx context.Context, ids iter.Seq2[string, error]) error {
 	return g.rebuild(ctx, false, func(string) iter.Seq2[string, error] { return ids })
 }
@@ -62,7 +67,7 @@ func (g *Guard) rebuild(ctx context.Context, ordered bool, from func(after strin
 		return g.take(ctx, m.Next, ids, ordered)
 	})
 	if err != nil {
-		return err
+		return g.dropNext(ctx, m.Next, err)
 	}
 	err = g.db.With(sievekv.Always).Update(ctx, func(tx *sievekv.Tx) error {
 		now, err := g.readNext(tx, m.Next)
@@ -77,10 +82,30 @@ func (g *Guard) rebuild(ctx context.Context, ordered bool, from func(after strin
 		return g.writeMeta(tx, &now)
 	})
 	if err != nil {
-		return err
+		return g.dropNext(ctx, m.Next, err)
 	}
+	g.counts.beginRate()
 	g.opts.Logger.Info("guard: rebuild ends", "guard", g.name, "taken", m.Taken)
 	return g.forgetRecords(ctx)
+}
+
+// dropNext removes the next filter if the error that ended its rebuild says that it has no room: later rebuilds would
+// only continue it. It returns the error.
+func (g *Guard) dropNext(ctx context.Context, number uint64, err error) error {
+	if !hasNoRoom(err) {
+		return err
+	}
+	dropped := g.db.Update(context.WithoutCancel(ctx), func(tx *sievekv.Tx) error {
+		m, err := g.readMeta(tx)
+		if err != nil || m.Next != number {
+			return err
+		}
+		if err := g.dropFull(tx, &m, generation{number, g.keys.next}); err != nil {
+			return err
+		}
+		return g.writeMeta(tx, &m)
+	})
+	return errors.Join(fmt.Errorf("guard %q: the ids outgrew Options.Capacity %d: set a larger one and Rebuild: %w", g.name, g.opts.Capacity, err), dropped)
 }
 
 // beginRebuild makes the next filter, unless there is one with the parameters of the options.
@@ -168,7 +193,11 @@ func (g *Guard) batches(ctx context.Context, ids iter.Seq2[string, error], size 
 // readNext returns the meta record if it has the next filter of this number.
 func (g *Guard) readNext(tx *sievekv.Tx, number uint64) (m meta, err error) {
 	m, err = g.readMeta(tx)
-	if err == nil && m.Next != number {
+	switch {
+	case err != nil || m.Next == number:
+	case m.Full == number: // a Put has found it so
+		err = sievekv.ErrCannotGrow
+	default:
 		err = fmt.Errorf("%w: the keys of guard %q were changed during its rebuild", sievekv.ErrNotFound, g.name)
 	}
 	return m, err
@@ -259,12 +288,13 @@ type Progress struct {
 	Rebuilding bool   // a Rebuild has begun and not come to its end; it may run, or wait to be continued
 	Taken      uint64 // ids that it was given so far, counting those that were given again
 	After      string // the last id that RebuildFrom has taken
+	Warmed     uint64 // ids that all Warms since New are done with, counting those whose values were fresh
 }
 
-// Progress returns how far the guard's filter is, also when Rebuild runs in another goroutine.
+// Progress returns how far the guard's filter is, also when Rebuild or Warm runs in another goroutine.
 func (g *Guard) Progress() (Progress, error) {
 	m, err := g.readMeta(g.db)
-	return Progress{Filled: m.InUse != 0, Rebuilding: m.Next != 0, Taken: m.Taken, After: string(m.After)}, err
+	return Progress{Filled: m.InUse != 0, Rebuilding: m.Next != 0, Taken: m.Taken, After: string(m.After), Warmed: g.warmed.Load()}, err
 }
 
 // warmBatch is the number of ids that Warm loads at a time.
@@ -272,7 +302,10 @@ const warmBatch = 100
 
 // Warm loads the values of ids, unless they are fresh, and returns how many it has loaded. Ids that are absent in the
 // source are remembered as such. The limits of loads hold. Warm ends at the first load that fails, and returns its error,
-// or the context's, or that which ids yields. To continue it, call it again: fresh values cost one lookup each.
+// or the context's, or that which ids yields.
+//
+// To continue it, call it again with the same ids, or with those that are left: it skips values that are fresh and ids
+// remembered as absent, which costs one lookup each. Progress counts the ids that it is done with.
 func (g *Guard) Warm(ctx context.Context, ids iter.Seq2[string, error]) (loaded int, err error) {
 	if err := g.use(); err != nil {
 		return 0, err
@@ -300,6 +333,7 @@ func (g *Guard) Warm(ctx context.Context, ids iter.Seq2[string, error]) (loaded 
 				return err
 			}
 		}
+		g.warmed.Add(uint64(len(batch)))
 		return nil
 	})
 	return loaded, err

@@ -435,6 +435,9 @@ func TestWarm(t *testing.T) {
 				t.Errorf("%d calls of LoadMany, want 4", calls)
 			}
 			warm(0, nil, append(ids, "nobody")...)
+			if p, err := w.g.Progress(); p.Warmed != 252+251 || err != nil {
+				t.Errorf("%+v, %v", p, err)
+			}
 			w.wantLoads("7", 1)
 			w.wantLoads("nobody", 1)
 			w.want("8", "row")

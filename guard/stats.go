@@ -29,13 +29,15 @@ type Stats struct {
 
 	Breaker string // "closed", "half-open" or "open"; "none" if there is no breaker
 
-	// FalsePositives counts lookups of absent ids that the filter let through, and FalsePositiveRate is their share of all
-	// lookups of absent ids. Ids that went away without a Remove, or from a Bloom filter, count until the next Rebuild.
+	FullFilters uint64 // filters that had no room for an id that was put, and were dropped: see Options.Capacity
+
+	// FalsePositives counts lookups of absent ids that the filter let through. FalsePositiveRate is their share of all
+	// lookups of absent ids, since New or since Rebuild made the filter in use. Ids that went away without a Remove, or from a Bloom filter, count until the next Rebuild.
 	FalsePositives    uint64
 	FalsePositiveRate float64
 
-	// AboveRate says that the last thousand such lookups, or more, had more false positives than Options.ErrorRate, and
-	// not by chance: for instance, as ids were removed, or the filter was made for another rate.
+	// AboveRate says that the last thousand such lookups of this filter, or more, had more false positives than
+	// Options.ErrorRate, and not by chance: for instance, as ids were removed, or the filter was made for another rate.
 	AboveRate bool
 }
 
@@ -46,18 +48,13 @@ func (g *Guard) Stats() Stats {
 		Refused: c.refused.Load(), Hits: c.hits.Load(), Soft: c.soft.Load(), Nulls: c.nulls.Load(), Misses: c.misses.Load(),
 		Stale: c.stale.Load(), Shared: c.shared.Load(), Loads: c.loads.Load(), Failed: c.failed.Load(),
 		FilterFaults: g.filterFaults.n.Load(), CacheFaults: g.readFaults.n.Load() + g.writeFaults.n.Load(),
-		FalsePositives: c.falsePositives.Load(), Breaker: "none",
+		FalsePositives: c.falsePositives.Load(), FullFilters: c.full.Load(), Breaker: "none",
 	}
 	s.Asked = s.Refused + s.Hits + s.Soft + s.Nulls + s.Misses
-	if all := s.FalsePositives + s.Refused; all > 0 {
-		s.FalsePositiveRate = float64(s.FalsePositives) / float64(all)
-	}
+	s.FalsePositiveRate, s.AboveRate = g.rates()
 	if g.breaker != nil {
 		s.Breaker = g.breaker.State().String()
 	}
-	c.window.Lock()
-	s.AboveRate = c.above
-	c.window.Unlock()
 	return s
 }
 
@@ -65,9 +62,11 @@ func (g *Guard) Stats() Stats {
 type counts struct {
 	refused, hits, soft, nulls, misses           atomic.Uint64
 	stale, shared, loads, failed, falsePositives atomic.Uint64
+	full                                         atomic.Uint64
 
 	window sync.Mutex // guards what follows
-	from   [2]uint64  // false positives and refusals when the window began
+	since  [2]uint64  // false positives and refusals when the filter in use came
+	from   [2]uint64  // the same when the window began
 	above  bool       // the last whole window had more false positives than the filter should have
 }
 
@@ -79,25 +78,44 @@ func (g *Guard) falsePositive(filtered bool) {
 	if !filtered {
 		return
 	}
-	c := &g.counts
-	now := [2]uint64{c.falsePositives.Add(1), c.refused.Load()}
+	g.counts.falsePositives.Add(1)
+	g.rates()
+}
+
+// beginRate begins the rate of false positives anew, as there is another filter.
+func (c *counts) beginRate() {
 	c.window.Lock()
 	defer c.window.Unlock()
-	if now[0] < c.from[0] || now[1] < c.from[1] {
-		return // another call has begun a window meanwhile
+	c.since = [2]uint64{c.falsePositives.Load(), c.refused.Load()}
+	c.from, c.above = c.since, false
+}
+
+// rates returns the rate of false positives of the filter in use, and whether it is above ErrorRate in the last whole
+// window.
+func (g *Guard) rates() (rate float64, above bool) {
+	c := &g.counts
+	c.window.Lock()
+	defer c.window.Unlock()
+	now := [2]uint64{c.falsePositives.Load(), c.refused.Load()}
+	share := func(since [2]uint64) (found, asked float64) {
+		found = float64(now[0] - since[0])
+		return found, found + float64(now[1]-since[1])
 	}
-	found := float64(now[0] - c.from[0])
-	asked := found + float64(now[1]-c.from[1])
+	if found, asked := share(c.since); asked > 0 {
+		rate = found / asked
+	}
+	found, asked := share(c.from)
 	if asked < rateWindow {
-		return
+		return rate, c.above
 	}
 	mean := asked * g.opts.ErrorRate
-	above := found > mean+5*math.Sqrt(mean) // five standard deviations: not by chance
+	above = found > mean+5*math.Sqrt(mean) // five standard deviations: not by chance
 	if above && !c.above {
 		g.opts.Logger.Warn("guard: the filter lets more absent ids through than asked for; Rebuild makes it anew",
 			"guard", g.name, "rate", found/asked, "asked", g.opts.ErrorRate)
 	}
 	c.from, c.above = now, above
+	return rate, above
 }
 
 // faults counts failures of one kind, and tells the log of their beginning and end, not of each.
@@ -174,6 +192,7 @@ var metrics = []metric{
 	counter("loads_total", "Calls of the source.", func(s *Stats) uint64 { return s.Loads }),
 	counter("failed_total", "Calls of the source that failed.", func(s *Stats) uint64 { return s.Failed }),
 	counter("filter_faults_total", "Lookups without a filter.", func(s *Stats) uint64 { return s.FilterFaults }),
+	counter("full_filters_total", "Filters that had no room for an id, and were dropped.", func(s *Stats) uint64 { return s.FullFilters }),
 	counter("cache_faults_total", "Reads and writes of the cache that failed.", func(s *Stats) uint64 { return s.CacheFaults }),
 	counter("false_positives_total", "Lookups of absent ids that the filter let through.", func(s *Stats) uint64 { return s.FalsePositives }),
 	gauge("false_positive_ratio", "Share of the lookups of absent ids that the filter let through.",

@@ -72,5 +72,6 @@ var mutations = slices.Concat(
 	guards,
 	users,
 	clients,
+	inSeries,
 	ofGuard,
 )

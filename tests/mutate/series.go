@@ -1,0 +1,31 @@
+package main
+
+// inSeries are the lines by which commands that run together are as commands one after the other.
+var inSeries = []mutation{
+	inServer("a series has commands of several keys", "^TestSeries_oneByOne$", edit{"server/series.go",
+		" || !bytes.Equal(next[cmd.FirstKey], key) ||", " || key == nil ||"}),
+	inServer("a series has several commands", "^TestSeries_oneByOne$", edit{"server/series.go",
+		"c.server.host.Command(next[0]) != cmd || len(next) != len(s.Words(0))", "len(next) != len(s.Words(0))"}),
+	inServer("the command after a series is lost", "^TestSeries_oneByOne$", edit{"server/series.go",
+		"			c.after = next\n", ""}),
+	inServer("a series needs no permission", "^TestSeries_permissions$", edit{"server/series.go",
+		" && c.user.Check(cmd, words[1:]) == nil\n", "\n"}),
+	inServer("a transaction does not queue a series", "^TestSeries_oneByOne$", edit{"module/series.go",
+		" && s.Intercept == nil &&", " &&"}),
+	inServer("a series writes to a store that is open read-only", "^TestSeries_readOnly$", edit{"module/series.go",
+		" &&\n		(cmd.Flags&Write == 0 || !s.host.db.ReadOnly())\n", "\n"}),
+	inServer("only the last write of a series is refused when the sync fails", "^TestSeries_failingSync$", edit{"server/series.go",
+		"		if c.unsettled && writes(cmd) {\n", "		if c.unsettled && writes(cmd) && i == len(s.Replies)-1 {\n"}),
+	inServer("an item without room ends a series", "^TestSeries_oneByOne$", edit{"scalableext/answers.go",
+		"		items, replies = items[n+1:], replies[n+1:]\n", "		break\n"}),
+	inServer("an error of a series leaves replies unset", "^TestSeries_oneByOne$", edit{"scalableext/answers.go",
+		"		replies[i] = Bool(one(item))\n", "		if i < 0 {\n			replies[i] = Bool(one(item))\n		}\n"}),
+	inServer("a series takes a new item for known", "^TestSeries_oneByOne$", edit{"bloomext/handle.go",
+		"if !decided || known && !present {", "if !decided {"}),
+	inServer("a series counts as one command", "^TestSeries_oneCommit$", edit{"server/series.go",
+		"c.server.stats.countSeries(cmd, n, took, failed)", "c.server.stats.countSeries(cmd, 1, took, failed)"}),
+	inServer("errors of a series are not counted", "^TestSeries_oneByOne$", edit{"server/series.go",
+		"			failed++\n", ""}),
+	inServer("the slow log has one command of a series", "^TestSeries_slowLog$", edit{"server/series.go",
+		"	for i := range s.Len() {\n		log.add", "	for i := range 1 {\n		log.add"}),
+}

@@ -3,6 +3,7 @@ package backup
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -27,7 +28,7 @@ var ErrArchive = errors.New("backup: bad archive")
 // reading the archive and of the file system.
 func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("backup: restore to %s: %w", dir, errors.Join(err, fs.ErrExist))
+		return fmt.Errorf("backup: restore to %s: %w", dir, cmp.Or(err, fs.ErrExist))
 	}
 	parent := filepath.Dir(filepath.Clean(dir))
 	if err := os.MkdirAll(parent, 0o700); err != nil {
@@ -55,6 +56,9 @@ func Restore(ctx context.Context, archive io.Reader, dir string) (err error) {
 		return err
 	}
 	db, err := kv.Open(part, &kv.Options{MustExist: true, BallastSize: -1, MinFreeSpace: -1})
+	if errors.Is(err, kv.ErrNotExist) {
+		return fmt.Errorf("%w: it has no store", ErrArchive)
+	}
 	if err != nil {
 		return err
 	}

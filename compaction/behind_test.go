@@ -49,8 +49,8 @@ func TestService_putsOff(t *testing.T) {
 		if n := db.FoldBacklog(); n != want {
 			t.Errorf("behind %t: %d blocks wait, want %d", behind, n, want)
 		}
-		if n := s.waits.Load(); n != 1 {
-			t.Errorf("behind %t: put off %d times, want once", behind, n)
+		if m, err := db.Metrics(); err != nil || m.PutOff != 1 {
+			t.Errorf("behind %t: put off %d times, want once: %v", behind, m.PutOff, err)
 		}
 		behind = false
 	}

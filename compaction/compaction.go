@@ -12,7 +12,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sievekv/sievekv/kv"
@@ -39,8 +38,7 @@ func Module() module.Module {
 
 type service struct {
 	db     *kv.DB
-	behind func() bool   // see kv.Metrics
-	waits  atomic.Uint64 // how often work was put off because of it
+	behind func() bool // see kv.Metrics
 	log    *slog.Logger
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -80,7 +78,7 @@ func (s *service) Info() (string, []module.InfoField) {
 		{Name: "fold_bytes_per_second_limit", Value: FoldBytes},
 		{Name: "objects_reclaimed", Value: m.Reclaimed},
 		{Name: "compactions", Value: m.Compactions},
-		{Name: "put_off", Value: s.waits.Load()},
+		{Name: "put_off", Value: m.PutOff},
 		{Name: "expired_keys", Value: m.ExpiredKeys},
 	}
 }
@@ -115,7 +113,7 @@ func (s *service) putOff() bool {
 	if !s.behind() {
 		return false
 	}
-	s.waits.Add(1)
+	s.db.CountPutOff()
 	return true
 }
 

@@ -40,7 +40,7 @@ func sieveCheck(c *module.Call) reply.Reply {
 		case "REPAIR":
 			o.Repair = true
 		default:
-			return reply.Error("ERR syntax error")
+			return reply.Errorf("ERR syntax error: %.60q is neither DEEP nor REPAIR", word)
 		}
 	}
 	report, err := c.DB.CheckWith(c.Context, o)

@@ -111,7 +111,7 @@ func TestSieveStats_many(t *testing.T) {
 
 func TestSieveCheck(t *testing.T) {
 	sieveWorld(t).Script(`
-SIEVE.CHECK x => -ERR syntax error
+SIEVE.CHECK x => -ERR syntax error: "x" is neither DEEP nor REPAIR
 SIEVE.CHECK deep REPAIR => ["keys" :0 "blocks" :0 "bytes" :0 "notes" [] "problems" [] "repaired" []] | {"keys" :0 "blocks" :0 ...}
 SIEVE.CHECK => ["keys" :0 "blocks" :0 "bytes" :0 "notes" [] "problems" []] | {"keys" :0 "blocks" :0 "bytes" :0 "notes" [] "problems" []}
 BF.RESERVE f 0.01 100 => +OK

@@ -20,6 +20,7 @@ type stats struct {
 	reclaimed    atomic.Uint64
 	expired      atomic.Uint64 // keys swept
 	compactions  atomic.Uint64 // commits of types' Compact
+	putOff       atomic.Uint64 // see Metrics
 
 	flushedBefore, syncsBefore atomic.Uint64 // what storage had counted at ResetStats
 }
@@ -47,6 +48,7 @@ type Metrics struct {
 	Reclaimed           uint64 // removed objects whose blocks are gone
 	ExpiredKeys         uint64
 	Compactions         uint64 // commits that made an object smaller
+	PutOff              uint64 // how often background work waited because compactions of tables were behind
 
 	DiskBytes        uint64 // of all files except the ballast
 	TableBytes       uint64
@@ -83,6 +85,7 @@ func (db *DB) Metrics() (Metrics, error) {
 		Syncs: p.Syncs - syncs, DurableSequence: p.DurableSequence, LastSequence: p.LastSequence,
 		Folds: db.stats.folds.Load(), FoldsDropped: db.stats.foldsDropped.Load(), FoldBacklog: db.FoldBacklog(),
 		Reclaimed: db.stats.reclaimed.Load(), ExpiredKeys: db.stats.expired.Load(), Compactions: db.stats.compactions.Load(),
+		PutOff:    db.stats.putOff.Load(),
 		DiskBytes: p.DiskBytes, TableBytes: p.TableBytes, LogBytes: p.LogBytes, ReserveBytes: uint64(db.store.Space.Ballast()),
 		LogBytesIn: p.LogBytesIn, LogBytesWritten: p.LogBytesWritten, MemTableBytes: p.MemTableBytes, Flushes: p.Flushes,
 		TableCompactions: p.TableCompactions, CompactionDebt: p.CompactionDebt, ReadAmp: p.ReadAmp, Behind: p.Behind,
@@ -111,6 +114,9 @@ func (db *DB) About() About {
 // Options returns the options that the store was opened with, defaults filled in.
 func (db *DB) Options() Options { return db.opts }
 
+// CountPutOff counts background work that was put off, for Metrics.
+func (db *DB) CountPutOff() { db.stats.putOff.Add(1) }
+
 // ResetStats, for CONFIG RESETSTAT, sets the counts of Metrics back to 0, except those since Open. Background errors
 // are among these: an operator who looks for them must not miss one.
 func (db *DB) ResetStats() {
@@ -124,7 +130,7 @@ func (db *DB) ResetStats() {
 	s := &db.stats
 	for _, n := range []interface{ Store(uint64) }{
 		&s.commits, &s.commitBytes, &s.blocksRead, &s.folds, &s.foldsDropped, &s.reclaimed, &s.expired,
-		&s.compactions, &db.residency.evicted,
+		&s.compactions, &s.putOff, &db.residency.evicted,
 	} {
 		n.Store(0)
 	}

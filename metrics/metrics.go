@@ -111,6 +111,8 @@ var singles = []single{
 	counter("reclaimed_objects_total", "Removed objects whose blocks are gone.", func(m *kv.Metrics) float64 { return float64(m.Reclaimed) }),
 	counter("expired_keys_total", "Keys removed after their time.", func(m *kv.Metrics) float64 { return float64(m.ExpiredKeys) }),
 	counter("object_compactions_total", "Commits that made an object smaller.", func(m *kv.Metrics) float64 { return float64(m.Compactions) }),
+	counter("put_off_total", "Background work that waited because compactions of tables were behind.",
+		func(m *kv.Metrics) float64 { return float64(m.PutOff) }),
 	gauge("disk_bytes", "All files of the store but the reserve.", func(m *kv.Metrics) float64 { return float64(m.DiskBytes) }),
 	gauge("table_bytes", "Size of the tables.", func(m *kv.Metrics) float64 { return float64(m.TableBytes) }),
 	gauge("log_bytes", "Size of the log.", func(m *kv.Metrics) float64 { return float64(m.LogBytes) }),

@@ -21,6 +21,7 @@
 package salvage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,7 +165,7 @@ func Recover(ctx context.Context, dir, newDir string, o kv.Options, opts Options
 		return nil, errors.New("salvage: only on the file system of the operating system")
 	}
 	if _, err := os.Lstat(newDir); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("salvage: %s: %w", newDir, errors.Join(err, fs.ErrExist))
+		return nil, fmt.Errorf("salvage: %s: %w", newDir, cmp.Or(err, fs.ErrExist))
 	}
 	from, err := open(ctx, dir, o, true)
 	if err != nil {

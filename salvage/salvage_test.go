@@ -385,3 +385,27 @@ func TestRecover_export(t *testing.T) {
 		t.Errorf("%+v, %v", info, err)
 	}
 }
+
+// TestCheck_unmarked has a store without the marker of its MANIFEST. It is damaged, and not missing.
+func TestCheck_unmarked(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db := open(t, dir)
+	check(t, db.Set("name", []byte("alice")), db.Close())
+	names, err := filepath.Glob(filepath.Join(dir, "marker.manifest.*"))
+	check(t, err)
+	for _, name := range names {
+		check(t, os.Remove(name))
+	}
+	for _, readOnly := range []bool{false, true} {
+		o := options()
+		o.ReadOnly = readOnly
+		if _, err := kv.Open(dir, &o); !errors.Is(err, kv.ErrCorrupt) || errors.Is(err, kv.ErrNotExist) {
+			t.Errorf("read-only %t: %v", readOnly, err)
+		}
+	}
+	report, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
+	check(t, err)
+	if !report.Whole() || report.Recovered != 1 {
+		t.Errorf("%+v", report)
+	}
+}

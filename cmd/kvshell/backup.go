@@ -147,6 +147,9 @@ func (sh *shell) restore(ctx context.Context, file, dir string) (err error) {
 		return exit.Usagef("restore -: standard input is a terminal: give the archive, as in restore - DIR <FILE")
 	}
 	err = backup.Restore(ctx, bufio.NewReaderSize(in, 1<<20), dir)
+	if err != nil && file != "-" {
+		err = fmt.Errorf("restore of %s: %w", file, err)
+	}
 	switch {
 	case errors.Is(err, backup.ErrArchive):
 		return exit.WithCode(exit.Corrupt, err)

@@ -92,7 +92,7 @@ func (sh *shell) checkStore(ctx context.Context, o kv.CheckOptions) (report chec
 		options := sh.options(dir, true)
 		options.ReadOnly = false // only a repair writes
 		if found, err = salvage.Check(ctx, dir, *options, o); err != nil {
-			err = openError(dir, err)
+			err = withoutWrites(openError(dir, err))
 		}
 	}
 	if err != nil {

@@ -144,11 +144,14 @@ func (sh *shell) importKey(ctx context.Context, key, file string, o portable.Imp
 	}
 	db, err := sh.openForFile(ctx, in)
 	if err != nil {
-		return fileError(err)
+		return fileError(file, err)
 	}
 	defer sh.closeStore(db, &err)
 	if err := portable.Import(ctx, db, kv.DurabilityDefault, []byte(key), in, o); err != nil {
-		return fileError(err)
+		if errors.Is(err, kv.ErrExists) {
+			return exit.Refusef("import: the key %q exists: --replace replaces it, --merge adds to it", key)
+		}
+		return fileError(file, err)
 	}
 	return sh.write(fmt.Sprintf("imported %s\n", key))
 }
@@ -170,13 +173,18 @@ func (sh *shell) openForFile(ctx context.Context, in *os.File) (*kv.DB, error) {
 	return sh.openOrCreate()
 }
 
-// fileError gives an error that may be about a file of export its code.
-func fileError(err error) error {
+// fileError gives an error that may be about a file of export its code, and the name of the file.
+func fileError(file string, err error) error {
+	if file == "-" {
+		file = "standard input"
+	}
 	switch {
+	case errors.Is(err, kv.ErrNoModule), errors.Is(err, kv.ErrUnsupportedVersion):
+		return fmt.Errorf("%s: %w", file, err)
 	case errors.Is(err, portable.ErrDamaged):
-		return exit.WithCode(exit.Corrupt, err)
+		return exit.WithCode(exit.Corrupt, fmt.Errorf("%s: %w", file, err))
 	case errors.Is(err, scalableext.ErrUnequal), errors.Is(err, scalableext.ErrRate):
-		return exit.WithCode(exit.Refused, err)
+		return exit.WithCode(exit.Refused, fmt.Errorf("%s: %w", file, err))
 	}
 	return err
 }

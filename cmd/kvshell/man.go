@@ -35,6 +35,7 @@ func (sh *shell) man(root *cobra.Command, dir string) error {
 	if dir == "" {
 		return exit.Usagef(`man: DIR is "", want a directory for the pages`)
 	}
+	root.AddCommand(&cobra.Command{Use: "info FILE|-", Short: "Describes a file that export has written", Long: infoHelp, Run: func(*cobra.Command, []string) {}})
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.Long, cmd.DisableAutoGenTag = manText(cmd), true
 	}

@@ -77,7 +77,7 @@ func (sh *shell) salvage(ctx context.Context, dir, newDir string, o salvage.Opti
 	case errors.Is(err, fs.ErrExist):
 		return exit.WithCode(exit.Local, err)
 	case err != nil:
-		return openError(dir, err)
+		return withoutWrites(openError(dir, err))
 	case !report.Whole():
 		return &exit.Error{Code: exit.Corrupt} // the report has told what is lost
 	}

@@ -214,7 +214,7 @@ func (sh *shell) runWords(cmd *cobra.Command, words []string) error {
 	case sh.script.stopOnError && (len(words) > 0 || atPrompt):
 		return exit.Usagef("--stop-on-error is for scripts: give one by -f FILE, or on standard input")
 	case cmd.ArgsLenAtDash() != 0 && sh.asksAboutFile(words):
-		return sh.describeFile(cmd.Context(), words[1])
+		return sh.describeFile(cmd.Context(), words)
 	case len(words) > 0:
 		forced := cmd.ArgsLenAtDash() == 0
 		return sh.runCommand(cmd, words, forced)

@@ -60,7 +60,15 @@ func (sh *shell) openExisting() (*kv.DB, error) {
 		return sh.lent, err
 	}
 	db, err := sh.open(dir, true)
-	return db, openError(dir, err)
+	return db, sh.openError(dir, err)
+}
+
+// openError is openError for the flags of this run.
+func (sh *shell) openError(dir string, err error) error {
+	if err = openError(dir, err); sh.readOnly {
+		return withoutWrites(err)
+	}
+	return err
 }
 
 // openOrCreate opens the store, and makes it if it is missing.
@@ -73,7 +81,7 @@ func (sh *shell) openOrCreate() (*kv.DB, error) {
 	if errors.Is(err, kv.ErrNotExist) && !sh.readOnly {
 		return sh.create(dir)
 	}
-	return db, openError(dir, err)
+	return db, sh.openError(dir, err)
 }
 
 // create makes a store in a directory that has none.
@@ -102,7 +110,7 @@ func (sh *shell) openFor(ctx context.Context, words [][]byte) (exec executor, st
 		return nil, false, err
 	}
 	db, err := sh.open(dir, true)
-	if err = openError(dir, err); errors.Is(err, kv.ErrNotExist) {
+	if err = sh.openError(dir, err); errors.Is(err, kv.ErrNotExist) {
 		table := sh.table()
 		refusal, refused := table.Refuse(words)
 		if cmd, _ := table.Resolve(words); !refused && cmd.Flags&module.Write != 0 && !sh.readOnly {
@@ -239,7 +247,7 @@ func openError(dir string, err error) error {
 		}
 		return exit.WithCode(exit.Locked, fmt.Errorf("store %s is in use by %s: %s", dir, who, advice))
 	case errors.Is(err, kv.ErrNotExist):
-		return exit.WithCode(exit.Open, &noStoreError{dir})
+		return exit.WithCode(exit.Open, &noStoreError{dir: dir})
 	case errors.Is(err, kv.ErrOptions):
 		_, problems, _ := strings.Cut(err.Error(), kv.ErrOptions.Error()+": ")
 		problems = strings.NewReplacer("StringCacheSize ", "--string-cache ", "CacheSize ", "--cache ", "MemTableSize ", "--memtable ", "BallastSize ", "--ballast ", "MaxFilterBytes ", "--max-filter-bytes ").Replace(problems)
@@ -250,10 +258,24 @@ func openError(dir string, err error) error {
 	return exit.WithCode(exit.Open, err)
 }
 
+// withoutWrites returns an error of openError for a run that makes no store.
+func withoutWrites(err error) error {
+	if missing := (*noStoreError)(nil); errors.As(err, &missing) {
+		missing.only = true
+	}
+	return err
+}
+
 // noStoreError is kv.ErrNotExist, and tells what the user can do about it.
-type noStoreError struct{ dir string }
+type noStoreError struct {
+	dir  string
+	only bool // nothing that this run can do makes one
+}
 
 func (e *noStoreError) Error() string {
+	if e.only {
+		return "no store in " + e.dir
+	}
 	return fmt.Sprintf("no store in %s: the first write, such as BF.RESERVE, makes one", e.dir)
 }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -79,7 +80,7 @@ func (s *Store) backup(ctx context.Context, dir string, o BackupOptions, verify 
 	fsys := s.fileSystem()
 	dir = fsys.PathDir(fsys.PathJoin(dir, "x")) // cleaned
 	if _, err := fsys.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(err, fs.ErrExist)
+		return cmp.Or(err, fs.ErrExist)
 	}
 	s.backups.making.Lock()
 	defer s.backups.making.Unlock()

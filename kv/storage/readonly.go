@@ -29,7 +29,10 @@ func (s *Store) openReadOnly() (err error) {
 	switch {
 	case err == nil && desc.Exists:
 	case err == nil, errors.Is(err, fs.ErrNotExist):
-		return errors.Join(s.refuseParts(fsys), fmt.Errorf("%w: %s", ErrNotExist, s.Dir))
+		if err := s.refuseParts(fsys); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: %s", ErrNotExist, s.Dir)
 	default:
 		return openError(s.Dir, err)
 	}

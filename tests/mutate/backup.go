@@ -16,7 +16,7 @@ var backups = []mutation{
 	inBackup("a backup lacks what is in the buffer of the log", "./kv/storage", "^TestBackup$", edit{"kv/storage/backup.go",
 		"Checkpoint(part, pebble.WithFlushedWAL())", "Checkpoint(part)"}),
 	inBackup("a backup is made over what is there", "./kv/storage", "^TestBackup$", edit{"kv/storage/backup.go",
-		"!errors.Is(err, fs.ErrNotExist) {\n		return errors.Join(err, fs.ErrExist)", "err != nil && !errors.Is(err, fs.ErrNotExist) {\n		return errors.Join(err, fs.ErrExist)"}),
+		"!errors.Is(err, fs.ErrNotExist) {\n		return cmp.Or(err, fs.ErrExist)", "err != nil && !errors.Is(err, fs.ErrNotExist) {\n		return cmp.Or(err, fs.ErrExist)"}),
 	inBackup("what a killed backup left is in the way of the next", "./kv/storage", "^TestBackup_crash$", edit{"kv/storage/backup.go",
 		"	if err := fsys.RemoveAll(part); err != nil {\n		return err\n	}\n", ""}),
 	inBackup("a backup of a store that failed meanwhile is kept", "./kv/storage", "^TestBackup_givenUp$", edit{"kv/storage/backup.go",

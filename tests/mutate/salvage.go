@@ -87,4 +87,8 @@ var damage = []mutation{
 		"e.flushed = e.tabled+1 >= least", "e.flushed = true"}),
 	inSalvage("the file of a lossy filter is called damaged", "./salvage", "^TestRecover_export$", edit{"portable/read.go",
 		"case err != nil && r.c.header.Lossy:", "case false:"}),
+	inSalvage("a store without its marker is called missing", "./salvage", "^TestCheck_unmarked$", edit{"kv/storage/readonly.go",
+		"		if err := s.refuseParts(fsys); err != nil {\n			return err\n		}\n", ""}),
+	inSalvage("bytes of damaged files go to the terminal", "./kv/storage/remains", "^TestPlain$", edit{"kv/storage/remains/table.go",
+		"if r == utf8.RuneError || !unicode.IsPrint(r) {", "if r == utf8.RuneError && !unicode.IsPrint(r) {"}),
 }

@@ -3,6 +3,7 @@ package remains
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -380,5 +381,16 @@ func TestMerged(t *testing.T) {
 	got := Merged([]Range{r("m", "p"), r("a", "c"), r("c", "d"), r("n", "o"), r("q", "q")})
 	if want := []Range{r("a", "d"), r("m", "p"), r("q", "q")}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestPlain has errors with bytes of damaged files.
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"a line\nmore": "a line", "\x1b[31mred\x07": `\x1b[31mred\a`, "caf\u00e9 \"x\"": "caf\u00e9 \"x\"", "\xff": `\ufffd`, "a\rb": `a\rb`,
+	} {
+		if got := plain(errors.New(text)); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }

@@ -12,6 +12,10 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
@@ -171,10 +175,20 @@ func (r *rebuild) read(f io.ReaderAt, path string, layout *sstable.Layout, broke
 	return nil
 }
 
-// plain returns the first line of an error's text.
+// plain returns the first line of an error's text. The text may have bytes of a damaged file: those that do not print are
+// written as in Go, so that a terminal does not obey them.
 func plain(err error) string {
-	text, _, _ := bytes.Cut([]byte(err.Error()), []byte("\n"))
-	return string(text)
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	var b strings.Builder
+	for _, r := range text {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 type namedBlock struct {

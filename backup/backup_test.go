@@ -25,7 +25,7 @@ import (
 
 const items = 5000
 
-func open(t *testing.T, dir string, o kv.Options) *kv.DB {
+func open(t testing.TB, dir string, o kv.Options) *kv.DB {
 	t.Helper()
 	o.Logger, o.BallastSize = slog.New(slog.DiscardHandler), -1
 	o.Modules = coreext.With(bloomext.Module(), compaction.Module())

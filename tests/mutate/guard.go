@@ -127,7 +127,7 @@ var ofGuard = []mutation{
 	inGuard("an id is deleted from a filter that does not have it", "^TestRemove_lookalikes$", edit{"guard/filter.go",
 		"		if !slices.Contains(has, filter.number) {\n			continue\n		}\n", "		if len(has) > len(of) {\n			continue\n		}\n"}),
 	inGuard("the record of an id stays when it is removed", "^TestRemove_lookalikes$", edit{"guard/filter.go",
-		"	_, err = tx.Delete(g.keys.id + id)\n	return err\n", "	return err\n"}),
+		"	_, err = tx.Delete(g.keys.id + id)\n	return nil, err\n", "	return nil, err\n"}),
 
 	inGuard("a row is written before its id in the filter is durable", "^TestPutVia_crash$", edit{"guard/put.go",
 		"g.commit(ctx, g.db.With(sievekv.Always), id, g.addEverywhere, nil, nil)", "g.commit(ctx, g.db, id, g.addEverywhere, nil, nil)"}),
@@ -136,7 +136,7 @@ var ofGuard = []mutation{
 
 	// The filter.
 	inGuard("a filter without a meta record refuses what is put", "^TestGet_lostMeta$", edit{"guard/filter.go",
-		"		return g.dropFilters(tx)\n	}\n	of :=", "		return nil\n	}\n	of :="}),
+		"		return nil, g.dropFilters(tx)\n	}\n	of :=", "		return nil, nil\n	}\n	of :="}),
 	inGuard("a new guard keeps a filter that was left", "^TestGet_lostMeta$", edit{"guard/filter.go",
 		"		if isNew && !g.opts.Empty {\n", "		if false {\n"}),
 	inGuard("records of ids that were left are taken for those of a new filter", "^TestGet_lostMeta$", edit{"guard/filter.go",
@@ -146,7 +146,7 @@ var ofGuard = []mutation{
 	inGuard("a guard with another type of filter keeps the old one", "^TestNew_again$", edit{"guard/filter.go",
 		"changed = !isNew && m.Filter != g.opts.Filter; changed {", "changed = false; changed {"}),
 	inGuard("a new guard refuses everything", "^TestGet_null$|^TestRebuild$", edit{"guard/filter.go",
-		"		if isNew && g.opts.Empty {\n", "		if isNew {\n"}),
+		"made = isNew && g.opts.Empty; made {", "made = isNew; made {"}),
 	inGuard("a guard is open twice", "^TestNew_errors$", edit{"guard/guard.go",
 		"LoadOrStore(self, g); there {", "LoadOrStore(self, g); false && there {"}),
 
@@ -171,7 +171,7 @@ var ofGuard = []mutation{
 	inGuard("the new filter has the number of the old one", "^TestRebuild", edit{"guard/rebuild.go",
 		"now.InUse, now.Next, now.Taken, now.After = now.Next, 0, 0, nil", "now.Next, now.Taken, now.After = 0, 0, nil"}),
 	inGuard("a rebuild of keys that were changed is put in place", "^TestRebuild_anew$", edit{"guard/rebuild.go",
-		"	if err == nil && m.Next != number {\n", "	if false {\n"}),
+		"	case err != nil || m.Next == number:\n", "	case true:\n"}),
 	inGuard("two rebuilds run together", "^TestRebuild_putViaBefore$", edit{"guard/rebuild.go",
 		"	if !g.rebuilding.TryLock() {\n", "	if g.rebuilding.TryLock(); false {\n"}),
 	inGuard("records of ids that are gone stay", "^TestRebuild$", edit{"guard/rebuild.go",

@@ -37,6 +37,8 @@ func TestReply_accessors(t *testing.T) {
 		{r: reply.Verbatim("a\n"), kind: reply.KindVerbatim, bytes: "a\n"},
 		{r: reply.Array(one, two), kind: reply.KindArray, elems: []reply.Reply{one, two}},
 		{r: reply.Array(), kind: reply.KindArray},
+		{r: reply.Bools([]bool{true, false}), kind: reply.KindArray, elems: []reply.Reply{reply.Bool(true), reply.Bool(false)}},
+		{r: reply.Bools(nil), kind: reply.KindArray},
 		{r: reply.Set(one, two), kind: reply.KindSet, elems: []reply.Reply{one, two}},
 		{r: reply.Map(reply.Field("b", one)), kind: reply.KindMap, elems: []reply.Reply{two, one}},
 		{r: reply.Map(), kind: reply.KindMap},
@@ -142,5 +144,23 @@ func TestKind_String(t *testing.T) {
 		if got := k.String(); got != want {
 			t.Errorf("kind %d is named %q, want %q", uint8(k), got, want)
 		}
+	}
+}
+
+// An array of booleans is shown as the same array of replies is.
+func TestBools(t *testing.T) {
+	compact, plain := reply.Bools([]bool{true, false, true}), reply.Array(reply.Bool(true), reply.Bool(false), reply.Bool(true))
+	for name, show := range map[string]func(dst []byte, r reply.Reply) []byte{
+		"text": reply.AppendText, "raw": reply.AppendRaw, "CSV": reply.AppendCSV, "JSON": reply.AppendJSON,
+	} {
+		if got, want := string(show(nil, compact)), string(show(nil, plain)); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if values, ok := compact.AsBools(); !ok || string(values) != "\x01\x00\x01" {
+		t.Errorf("AsBools = %v, %v", values, ok)
+	}
+	if _, ok := plain.AsBools(); ok {
+		t.Error("an array of replies has AsBools")
 	}
 }

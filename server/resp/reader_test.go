@@ -30,6 +30,8 @@ var wireForms = []struct {
 	{"array", reply.Array(reply.Int(1), reply.Array(), reply.Nil), "*3\r\n:1\r\n*0\r\n$-1\r\n", "*3\r\n:1\r\n*0\r\n_\r\n"},
 	{"true", reply.Bool(true), ":1\r\n", "#t\r\n"},
 	{"false", reply.Bool(false), ":0\r\n", "#f\r\n"},
+	{"booleans", reply.Bools([]bool{true, false}), "*2\r\n:1\r\n:0\r\n", "*2\r\n#t\r\n#f\r\n"},
+	{"no booleans", reply.Bools(nil), "*0\r\n", "*0\r\n"},
 	{"double", reply.Double(3.25), "$4\r\n3.25\r\n", ",3.25\r\n"},
 	{"large double", reply.Double(1e100), "$6\r\n1e+100\r\n", ",1e+100\r\n"},
 	{"infinity", reply.Double(math.Inf(1)), "$3\r\ninf\r\n", ",inf\r\n"},

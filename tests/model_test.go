@@ -77,11 +77,19 @@ type want func(got reply.Reply) error
 // exactly wants one reply, in the forms of both protocols.
 func exactly(r reply.Reply) want {
 	return func(got reply.Reply) error {
-		if reflect.DeepEqual(got, r) {
+		if same(got, r) {
 			return nil
 		}
 		return fmt.Errorf("want %v, in RESP3 %s", r, reply.AppendJSON(nil, r))
 	}
+}
+
+// same compares replies. An array of booleans has a form of its own, which counts as the same.
+func same(a, b reply.Reply) bool {
+	if a.Kind() != reply.KindArray || b.Kind() != reply.KindArray {
+		return reflect.DeepEqual(a, b)
+	}
+	return slices.EqualFunc(a.Elems(), b.Elems(), same)
 }
 
 func fails(text string) want { return exactly(reply.Error(text)) }

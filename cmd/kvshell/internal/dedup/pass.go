@@ -38,9 +38,6 @@ import (
 //     lines were new, how long OUT was before the batch, and a hash of the end of OUT.
 //  3. The new lines are written to OUT.
 //
-// The commit is made without a sync of its own. At the level "always" the log is synced while the next batch is worked
-// on, and the commit of that batch waits for it: so a power failure takes back the last two commits at most.
-//
 // At the end OUT is synced, and the last commit removes the record and the claim.
 //
 // What a crash leaves. Commits survive as a prefix, each whole or not at all. So the filter and the record are always
@@ -431,13 +428,9 @@ func (p *Pass) toOut(b *input.Batch) error {
 	var length uint64
 	var full error
 	synced := make(chan error, 1)
-	go func() { synced <- p.syncBoth() }()
+	go func() { synced <- exit.WithCode(exit.Local, p.out.sync()) }()
 	awaited := false
-	level := kv.DurabilityDefault
-	if p.db.Durability() == kv.Always {
-		level = kv.NoSync // syncBoth syncs it
-	}
-	err := p.commit(level, func(w *kv.Writer) (err error) {
+	err := p.commit(kv.DurabilityDefault, func(w *kv.Writer) (err error) {
 		n, full, err = p.stage(w, b)
 		serr := <-synced // OUT is as it was until here
 		awaited = true
@@ -465,17 +458,6 @@ func (p *Pass) toOut(b *input.Batch) error {
 	crashpoint.Reached("written")
 	b.Pass(n)
 	return full
-}
-
-// syncBoth syncs OUT, and the log if the store's level is Always.
-func (p *Pass) syncBoth() error {
-	if err := p.out.sync(); err != nil {
-		return exit.WithCode(exit.Local, err)
-	}
-	if p.db.Durability() != kv.Always {
-		return nil
-	}
-	return p.db.Sync()
 }
 
 // toStdout prints the new lines of a batch, as many as fit into a commit, and commits them. It holds the filter's lock

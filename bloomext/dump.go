@@ -5,7 +5,6 @@ import (
 	"errors"
 	"github.com/sievekv/sievekv/scalableext"
 	"math"
-	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
@@ -70,62 +69,9 @@ func (f *filter) dumpChunk(r kv.Reader, offset uint64) ([]byte, error) {
 			offset -= n
 			continue
 		}
-		return l.array(r, f.object, offset, min(offset+maxDumpChunk, l.bits/8))
+		return scalableext.LayerBytes(r, f.object, l.table, offset, min(offset+maxDumpChunk, l.bits/8))
 	}
 	return nil, nil
-}
-
-const blockLen = flatBits / 8 // bytes of a block, except in a layer that has one block only
-
-// array returns the bytes from at to end-1 of the array.
-func (l *flat) array(r kv.Reader, o *kv.Object, at, end uint64) ([]byte, error) {
-	b := make([]byte, 0, end-at)
-	for at < end {
-		p := stretchAt(at, end)
-		first, err := r.Load(o, l.table, p.blk)
-		if err != nil {
-			return nil, err
-		}
-		b = appendBytes(b, l.table.Words(first), p.from, p.to)
-		at += p.to - p.from
-	}
-	return b, nil
-}
-
-// appendBytes appends the bytes from to to-1 of a block. Other goroutines may set bits of the block meanwhile.
-func appendBytes(dst []byte, words []uint64, from, to uint64) []byte {
-	var word [8]byte
-	for from < to {
-		binary.LittleEndian.PutUint64(word[:], atomic.LoadUint64(&words[from/8]))
-		n := min(8-from%8, to-from)
-		dst = append(dst, word[from%8:from%8+n]...)
-		from += n
-	}
-	return dst
-}
-
-// stretch is what lies in one block of a range of bytes of a layer.
-type stretch struct{ blk, from, to uint64 }
-
-// stretchAt returns the first stretch of the bytes from at to end-1, which are not none.
-func stretchAt(at, end uint64) stretch {
-	from := at % blockLen
-	return stretch{at / blockLen, from, min(from+end-at, blockLen)}
-}
-
-// steady runs a lookup of many blocks, all as of one commit.
-func (f *Filter) steady(look func(kv.Reader, *filter) error) error {
-	read := f.h.Read
-	if f.h.Tx == nil {
-		read = func(look func(kv.Reader) error) error { return f.h.DB.ReadWith(kv.ReadOptions{Long: true}, look) }
-	}
-	return read(func(r kv.Reader) error {
-		c, err := f.h.Find(r)
-		if err != nil {
-			return err
-		}
-		return look(r, c)
-	})
 }
 
 var errNative = errors.New("the filter is not in RedisBloom's layout (bf-layout compatible): kvshell export and import move it")
@@ -134,7 +80,7 @@ func scanDump(c *module.Call) reply.Reply {
 	iter, numeric := text.ParseInt(c.Args[1])
 	var chunk []byte
 	next := int64(0)
-	err := handleOf(c).steady(func(r kv.Reader, f *filter) (err error) {
+	err := handleOf(c).h.LookLong(func(r kv.Reader, f *filter) (err error) {
 		switch {
 		case !f.compatible:
 			return errNative

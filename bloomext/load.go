@@ -83,31 +83,11 @@ var loading = scalableext.Loading[filter]{
 // errOther is the error of data that differs from what came before for the same place.
 var errOther = errors.New("other data has come for this place before: load the filter anew, from its header on")
 
-// eachStretch calls change for the bytes of each block that data, which begins at a byte of layer i, has some of. It gives the
-// bytes that are there now.
-func eachStretch(w *kv.Writer, f *filter, i int, at uint64, data []byte, change func(l *flat, p stretch, was, is []byte) error) error {
-	l := f.layer(i).flat
-	var was []byte
-	for end := at + uint64(len(data)); at < end; {
-		p := stretchAt(at, end)
-		first, err := w.Load(f.object, l.table, p.blk)
-		if err != nil {
-			return err
-		}
-		n := p.to - p.from
-		was = appendBytes(was[:0], l.table.Words(first), p.from, p.to)
-		if err := change(l, p, was, data[:n]); err != nil {
-			return err
-		}
-		at, data = at+n, data[n:]
-	}
-	return nil
-}
-
 // putBytes stages bytes of a layer, and counts the bits that are set.
 func putBytes(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
+	l := f.layer(i).flat
 	var positions []uint16
-	return eachStretch(w, f, i, at, data, func(l *flat, p stretch, was, is []byte) error {
+	return scalableext.EachStretch(w, f.object, l.table, at, data, func(p scalableext.Stretch, was, is []byte) error {
 		positions = positions[:0]
 		for j, b := range is {
 			if was[j]&^b != 0 {
@@ -115,14 +95,14 @@ func putBytes(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 			}
 			for bit, set := uint64(0), b&^was[j]; set != 0; bit, set = bit+1, set>>1 {
 				if set&1 != 0 {
-					positions = append(positions, uint16((p.from+uint64(j))*8+bit))
+					positions = append(positions, uint16((p.From+uint64(j))*8+bit))
 				}
 			}
 		}
 		if len(positions) == 0 {
 			return nil
 		}
-		ones, err := w.SetBits(f.object, l.table, p.blk, positions)
+		ones, err := w.SetBits(f.object, l.table, p.Block, positions)
 		w.SetCounter(l.table, onesCounter, w.Counter(l.table, onesCounter)+uint64(ones))
 		return err
 	})
@@ -131,7 +111,7 @@ func putBytes(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 // sameBytes returns errOther unless the bytes of a layer are these. Bytes of a complete filter are not overwritten: items
 // could get lost. But a client that repeats what it has sent last is told that it is there.
 func sameBytes(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
-	return eachStretch(w, f, i, at, data, func(_ *flat, _ stretch, was, is []byte) error {
+	return scalableext.EachStretch(w, f.object, f.layer(i).table, at, data, func(_ scalableext.Stretch, was, is []byte) error {
 		if string(was) != string(is) {
 			return errOther
 		}

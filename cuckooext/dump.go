@@ -8,6 +8,7 @@ import (
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // dumpHeader begins the dump of a filter with the compatible layout, as RedisBloom's CF.SCANDUMP gives it. All fields are
@@ -69,43 +70,10 @@ func (f *filter) dumpChunk(r kv.Reader, offset uint64) (chunk []byte, next uint6
 		if l.capacity <= maxDumpChunk {
 			start, end = 0, l.capacity
 		}
-		chunk, err = f.array(r, l, start, end)
+		chunk, err = scalableext.LayerBytes(r, f.object, l.table, start, end)
 		return chunk, offset + end - start, err
 	}
 	return nil, 0, nil
-}
-
-// array returns the slots from at to end-1 of a layer.
-func (f *filter) array(r kv.Reader, l *layer, at, end uint64) ([]byte, error) {
-	b := make([]byte, 0, end-at)
-	for at < end {
-		p := spanAt(at, end)
-		first, err := r.Load(f.object, l.table, p.blk)
-		if err != nil {
-			return nil, err
-		}
-		words := l.table.Words(first)
-		for slot := p.from; slot < p.to; slot++ {
-			b = append(b, slotOf(words, slot))
-		}
-		at += p.slots()
-	}
-	return b, nil
-}
-
-// steady runs a lookup of many blocks, all as of one commit.
-func (f *Filter) steady(look func(kv.Reader, *filter) error) error {
-	read := f.h.Read
-	if f.h.Tx == nil {
-		read = func(look func(kv.Reader) error) error { return f.h.DB.ReadWith(kv.ReadOptions{Long: true}, look) }
-	}
-	return read(func(r kv.Reader) error {
-		c, err := f.h.Find(r)
-		if err != nil {
-			return err
-		}
-		return look(r, c)
-	})
 }
 
 var (
@@ -121,7 +89,7 @@ func scanDump(c *module.Call) reply.Reply {
 	}
 	var chunk []byte
 	next := int64(0)
-	err := handleOf(c).steady(func(r kv.Reader, f *filter) (err error) {
+	err := handleOf(c).h.LookLong(func(r kv.Reader, f *filter) (err error) {
 		if !f.compatible {
 			return errNative
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // The compatible layout: a filter has the bytes that RedisBloom's has after the same commands.
@@ -156,17 +157,6 @@ func slotOf(words []uint64, slot uint64) byte {
 	return byte(atomic.LoadUint64(&words[slot>>3]) >> (slot & 7 * 8))
 }
 
-// span is what lies in one block of a range of slots of a layer.
-type span struct{ blk, from, to uint64 }
-
-// spanAt returns the first span of the slots from at to end-1, which are not none.
-func spanAt(at, end uint64) span {
-	from := at % blockSlots
-	return span{at / blockSlots, from, min(from+end-at, blockSlots)}
-}
-
-func (p span) slots() uint64 { return p.to - p.from }
-
 // compatibleVersions is versions for the compatible layout.
 func (f *filter) compatibleVersions(h uint64) (sum uint64, even bool) {
 	s, odd := spotOf(h), uint32(0)
@@ -192,60 +182,55 @@ func (f *filter) compatibleResident(h uint64) (present, known bool) {
 		l := &f.layers[i]
 		for _, start := range l.both(s) {
 			for at, end := start, start+uint64(l.bucketSize); at < end; {
-				p := spanAt(at, end)
-				first := l.table.Resident(p.blk)
+				p := scalableext.StretchAt(at, end)
+				first := l.table.Resident(p.Block)
 				if first == nil {
 					known = false
-				} else if _, found := findSlot(l.table.Words(first), p.from, p.to, s.fp); found {
+				} else if _, found := findSlot(l.table.Words(first), p.From, p.To, s.fp); found {
 					return true, true
 				}
-				at += p.slots()
+				at += p.Len()
 			}
 		}
 	}
 	return false, known && !f.moved(h, before)
 }
 
-// loader is a kv.Reader or a *kv.Writer.
-type loader interface {
-	Load(o *kv.Object, l *kv.Layer, blk uint64) (*kv.Line, error)
-}
-
 // copiesIn returns how many slots of the buckets of a spot have its fingerprint. If both buckets are the same, each slot
 // counts twice, as in RedisBloom.
-func (f *filter) copiesIn(r loader, l *layer, s spot) (n int, err error) {
+func (f *filter) copiesIn(r scalableext.Loader, l *layer, s spot) (n int, err error) {
 	for _, start := range l.both(s) {
 		for at, end := start, start+uint64(l.bucketSize); at < end; {
-			p := spanAt(at, end)
-			first, err := r.Load(f.object, l.table, p.blk)
+			p := scalableext.StretchAt(at, end)
+			first, err := r.Load(f.object, l.table, p.Block)
 			if err != nil {
 				return n, err
 			}
-			n += countSlots(l.table.Words(first), p.from, p.to, s.fp)
-			at += p.slots()
+			n += countSlots(l.table.Words(first), p.From, p.To, s.fp)
+			at += p.Len()
 		}
 	}
 	return n, nil
 }
 
 // findIn returns the first slot of a bucket that has a value.
-func (f *filter) findIn(r loader, l *layer, start uint64, value byte) (slot uint64, ok bool, err error) {
+func (f *filter) findIn(r scalableext.Loader, l *layer, start uint64, value byte) (slot uint64, ok bool, err error) {
 	for at, end := start, start+uint64(l.bucketSize); at < end; {
-		p := spanAt(at, end)
-		first, err := r.Load(f.object, l.table, p.blk)
+		p := scalableext.StretchAt(at, end)
+		first, err := r.Load(f.object, l.table, p.Block)
 		if err != nil {
 			return 0, false, err
 		}
-		if slot, ok := findSlot(l.table.Words(first), p.from, p.to, value); ok {
-			return p.blk*blockSlots + slot, true, nil
+		if slot, ok := findSlot(l.table.Words(first), p.From, p.To, value); ok {
+			return p.Block*blockSlots + slot, true, nil
 		}
-		at += p.slots()
+		at += p.Len()
 	}
 	return 0, false, nil
 }
 
 // find returns the first slot that has a value in the buckets of a spot, that of h1 first.
-func (f *filter) find(r loader, l *layer, s spot, value byte) (slot uint64, ok bool, err error) {
+func (f *filter) find(r scalableext.Loader, l *layer, s spot, value byte) (slot uint64, ok bool, err error) {
 	for _, start := range l.both(s) {
 		if slot, ok, err = f.findIn(r, l, start, value); ok || err != nil {
 			return slot, ok, err
@@ -538,16 +523,16 @@ func (s *stager) empty(at *cursor, limit int) (finished bool, err error) {
 		if s.spent >= limit {
 			return false, nil
 		}
-		p := spanAt(at.slot, l.capacity)
-		first, err := s.w.Load(s.c.object, l.table, p.blk)
+		p := scalableext.StretchAt(at.slot, l.capacity)
+		first, err := s.w.Load(s.c.object, l.table, p.Block)
 		if err != nil {
 			return false, err
 		}
 		s.spent += lookBytes
 		words := l.table.Words(first) // as they are now: what is staged here below changes only slots that were passed
-		for ; p.from < p.to && s.spent < limit; p.from++ {
-			slot := p.blk*blockSlots + p.from
-			if fp := slotOf(words, p.from); fp != 0 {
+		for ; p.From < p.To && s.spent < limit; p.From++ {
+			slot := p.Block*blockSlots + p.From
+			if fp := slotOf(words, p.From); fp != 0 {
 				if err := s.relocate(at.layer, slot, spot{h1: slot / b, h2: slot/b ^ uint64(fp)*alternate, fp: fp}); err != nil {
 					return false, err
 				}

@@ -82,57 +82,41 @@ func putSlots(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 	l := &f.layers[len(f.layers)-1-i]
 	entries := w.Counter(l.table, entriesCounter)
 	var changed []block.Slot
-	for end := at + uint64(len(data)); at < end; {
-		p := spanAt(at, end)
-		first, err := w.Load(f.object, l.table, p.blk)
-		if err != nil {
-			return err
-		}
-		words := l.table.Words(first)
+	err := scalableext.EachStretch(w, f.object, l.table, at, data, func(p scalableext.Stretch, was, is []byte) error {
 		changed = changed[:0]
-		for slot := p.from; slot < p.to; slot++ {
-			was, is := slotOf(words, slot), data[slot-p.from]
-			if was == is {
+		for j := range is {
+			if was[j] == is[j] {
 				continue
 			}
-			changed = append(changed, block.Slot{Index: uint16(slot), Value: uint32(is)})
+			changed = append(changed, block.Slot{Index: uint16(p.From + uint64(j)), Value: uint32(is[j])})
 			switch {
-			case was == 0:
+			case was[j] == 0:
 				entries++
-			case is == 0:
+			case is[j] == 0:
 				entries--
 			}
 		}
-		if len(changed) > 0 {
-			if err := w.SetSlots(f.object, l.table, p.blk, changed); err != nil {
-				return err
-			}
+		if len(changed) == 0 {
+			return nil
 		}
-		at, data = at+p.slots(), data[p.slots():]
+		return w.SetSlots(f.object, l.table, p.Block, changed)
+	})
+	if err == nil {
+		w.SetCounter(l.table, entriesCounter, entries)
 	}
-	w.SetCounter(l.table, entriesCounter, entries)
-	return nil
+	return err
 }
 
 // sameSlots returns ErrChunk unless the slots of a layer have these values. Slots of a complete filter are not overwritten:
 // items could get lost. But a client that repeats what it has sent last is told that it is there.
 func sameSlots(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 	l := &f.layers[len(f.layers)-1-i]
-	for end := at + uint64(len(data)); at < end; {
-		p := spanAt(at, end)
-		first, err := w.Load(f.object, l.table, p.blk)
-		if err != nil {
-			return err
+	return scalableext.EachStretch(w, f.object, l.table, at, data, func(_ scalableext.Stretch, was, is []byte) error {
+		if string(was) != string(is) {
+			return scalableext.ErrChunk
 		}
-		words := l.table.Words(first)
-		for slot := p.from; slot < p.to; slot++ {
-			if slotOf(words, slot) != data[slot-p.from] {
-				return scalableext.ErrChunk
-			}
-		}
-		at, data = at+p.slots(), data[p.slots():]
-	}
-	return nil
+		return nil
+	})
 }
 
 func loadChunk(c *module.Call) reply.Reply {

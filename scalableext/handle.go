@@ -190,6 +190,21 @@ func (h *Handle[F]) Look(look func(kv.Reader, *F) error) error {
 	})
 }
 
+// LookLong is Look for a lookup of many blocks: it sees everything as of one commit, and keeps no commit waiting.
+func (h *Handle[F]) LookLong(look func(kv.Reader, *F) error) error {
+	read := h.Read
+	if h.Tx == nil {
+		read = func(look func(kv.Reader) error) error { return h.DB.ReadWith(kv.ReadOptions{Long: true}, look) }
+	}
+	return read(func(r kv.Reader) error {
+		f, err := h.Find(r)
+		if err != nil {
+			return err
+		}
+		return look(r, f)
+	})
+}
+
 // Ask returns what ask returns for the filter.
 func Ask[F, T any](h *Handle[F], ask func(*F, kv.Reader) T) (said T, err error) {
 	err = h.Look(func(r kv.Reader, f *F) error {

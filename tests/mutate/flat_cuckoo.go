@@ -32,7 +32,7 @@ var flatCuckoo = []mutation{
 	inFlat("layers of any size are added", "./cuckooext", "^TestDifferences$",
 		"	if newest.capacity*uint64(expansion) >= slotsLimit {\n", "	if false {\n"),
 	inFlat("a bucket ends with its block", "./cuckooext", "^TestCompatible_model$",
-		"		at += p.slots()\n	}\n	return 0, false, nil\n", "		at = end\n	}\n	return 0, false, nil\n"),
+		"		at += p.Len()\n	}\n	return 0, false, nil\n", "		at = end\n	}\n	return 0, false, nil\n"),
 	inFlat("layers of another number of buckets are opened", "./cuckooext", "^TestCompatible_damaged$",
 		"l.buckets == older.buckets*uint64(expansion) && ", "l.buckets >= older.buckets && "),
 	inFlat("what is behind the last bucket is not checked", "./cuckooext", "^TestCompatible_damaged$",

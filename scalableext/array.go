@@ -1,0 +1,78 @@
+package scalableext
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+)
+
+// A layer with the compatible layout is an array of bytes, which RedisBloom's dumps have as it is. Byte j of the array is
+// byte j%8192 of block j/8192.
+
+// blockLen is the number of bytes of a block, except in a layer that has one block only.
+const blockLen = block.MaxLines * block.LineBits / 8
+
+// Stretch is what lies in one block of a range of bytes of a layer: the bytes From to To-1 of the block.
+type Stretch struct{ Block, From, To uint64 }
+
+// StretchAt returns the first stretch of the bytes at to end-1 of a layer. At must be below end.
+func StretchAt(at, end uint64) Stretch {
+	from := at % blockLen
+	return Stretch{at / blockLen, from, min(from+end-at, blockLen)}
+}
+
+// Len returns the number of bytes.
+func (p Stretch) Len() uint64 { return p.To - p.From }
+
+// Loader is a kv.Reader or a *kv.Writer.
+type Loader interface {
+	Load(o *kv.Object, l *kv.Layer, blk uint64) (*kv.Line, error)
+}
+
+// appendTo appends the stretch of a block. Other goroutines may change the block meanwhile.
+func (p Stretch) appendTo(dst []byte, words []uint64) []byte {
+	var word [8]byte
+	for from := p.From; from < p.To; {
+		binary.LittleEndian.PutUint64(word[:], atomic.LoadUint64(&words[from/8]))
+		n := min(8-from%8, p.To-from)
+		dst = append(dst, word[from%8:from%8+n]...)
+		from += n
+	}
+	return dst
+}
+
+// LayerBytes returns the bytes at to end-1 of a layer.
+func LayerBytes(r Loader, o *kv.Object, l *kv.Layer, at, end uint64) ([]byte, error) {
+	b := make([]byte, 0, end-at)
+	for at < end {
+		p := StretchAt(at, end)
+		first, err := r.Load(o, l, p.Block)
+		if err != nil {
+			return nil, err
+		}
+		b = p.appendTo(b, l.Words(first))
+		at += p.Len()
+	}
+	return b, nil
+}
+
+// EachStretch calls change for each block of which data, which begins at a byte of a layer, has some bytes. It gives the
+// bytes that are there now, and those of data. Both are valid during the call.
+func EachStretch(r Loader, o *kv.Object, l *kv.Layer, at uint64, data []byte, change func(p Stretch, was, is []byte) error) error {
+	var was []byte
+	for end := at + uint64(len(data)); at < end; {
+		p := StretchAt(at, end)
+		first, err := r.Load(o, l, p.Block)
+		if err != nil {
+			return err
+		}
+		was = p.appendTo(was[:0], l.Words(first))
+		if err := change(p, was, data[:p.Len()]); err != nil {
+			return err
+		}
+		at, data = at+p.Len(), data[p.Len():]
+	}
+	return nil
+}

@@ -135,7 +135,7 @@ func ExampleOptions() {
 	fmt.Println(errors.Is(err, kv.ErrOptions), err)
 	// Output:
 	// everysec <nil>
-	// true kv: bad options: CacheSize 1000: 8192 to 1099511627776 bytes
+	// true kv: bad options: CacheSize 1000: must be 8192 to 1099511627776 bytes
 }
 
 // A scan goes through all keys that match. It is a sequence, to be ranged over.

@@ -186,7 +186,7 @@ func (o *Options) validate() error {
 	var errs []error
 	size := func(name string, value, low, high int64) {
 		if value < low || value > high {
-			errs = append(errs, fmt.Errorf("%s %d: %d to %d bytes", name, value, low, high))
+			errs = append(errs, fmt.Errorf("%s %d: must be %d to %d bytes", name, value, low, high))
 		}
 	}
 	size("CacheSize", o.CacheSize, minCacheSize, maxCacheSize)
@@ -196,7 +196,7 @@ func (o *Options) validate() error {
 	size("BallastSize", max(1, o.BallastSize), 1, maxDiskSize)
 	size("MinFreeSpace", max(1, o.MinFreeSpace), 1, maxDiskSize)
 	if o.MaxFilterBytes > maxDiskSize {
-		errs = append(errs, fmt.Errorf("MaxFilterBytes %d: 1 to %d bytes", o.MaxFilterBytes, uint64(maxDiskSize)))
+		errs = append(errs, fmt.Errorf("MaxFilterBytes %d: must be 1 to %d bytes", o.MaxFilterBytes, uint64(maxDiskSize)))
 	}
 	if d := o.FreeSpaceInterval; d < time.Millisecond || d > time.Hour {
 		errs = append(errs, fmt.Errorf("FreeSpaceInterval %v: 1ms to 1h", d))

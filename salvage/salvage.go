@@ -304,7 +304,7 @@ func (r *recovery) key(key string) error {
 	}
 	there := false
 	err := r.to.Write(kv.NoSync, [][]byte{[]byte(key)}, func(w *kv.Writer) (err error) {
-		c := &copying{ctx: r.ctx, from: r.from.db, key: []byte(key), lossy: lossy, marked: lossy || r.from.Tail}
+		c := &copying{ctx: r.ctx, from: r.from.db, key: []byte(key), lossy: lossy, marked: r.from.Tail}
 		there, err = c.to(w)
 		if c.object != nil && r.from.Later.Objects[c.object.ID()] {
 			r.report.Changed = append(r.report.Changed, key)

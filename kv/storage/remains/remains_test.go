@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 func must(t *testing.T, err error) {
@@ -240,6 +241,24 @@ func logOf(first uint64, counts ...uint32) []byte {
 	return b.Bytes()
 }
 
+func flipped(data []byte, at int) []byte {
+	data[at] ^= 1
+	return data
+}
+
+// A missing log had nothing more if the tables have every commit that the sidecar knows of.
+func TestLogs_noneWithSidecar(t *testing.T) {
+	for tabled, tail := range map[uint64]bool{7: false, 6: true, 5: true} { // the sidecar knows of commits up to 7
+		mem := vfs.NewMem()
+		write(t, mem, format.SidecarName, format.AppendSidecar(nil, [16]byte{1}, 8))
+		e := &examination{base: mem, fs: newFS(mem, ""), tabled: tabled}
+		must(t, e.sidecar(8))
+		if e.noLog(); e.tail != tail || e.unclosed == tail || len(e.damages) != 1 {
+			t.Errorf("tables up to %d: the end is lost: %t, not closed: %t, %v", tabled, e.tail, e.unclosed, e.damages)
+		}
+	}
+}
+
 // TestLogs_missing has logs some of which are lost.
 func TestLogs_missing(t *testing.T) {
 	known := version{minLog: 5, flushed: 9, loggedBy: 30, lastSeq: 100}
@@ -260,6 +279,7 @@ func TestLogs_missing(t *testing.T) {
 		"all, not flushed":    {unknown, false, map[uint64][]byte{5: logOf(13, 1, 2), 7: logOf(16, 4)}, 20, false, "5 7"},
 		"the first missing, the others not flushed": {unknown, false, map[uint64][]byte{7: logOf(14, 4)}, 0, true, ""},
 		"the first empty, the others not flushed":   {unknown, false, map[uint64][]byte{5: nil, 7: logOf(14, 4)}, 0, true, "5"},
+		"the first damaged, the others not flushed": {unknown, false, map[uint64][]byte{5: flipped(logOf(13, 1, 2), 10), 7: logOf(16, 4)}, 0, true, ""},
 		"guessed":   {unknown, true, map[uint64][]byte{7: logOf(14, 4)}, 18, false, "7"},
 		"no commit": {known, false, map[uint64][]byte{5: commitless()}, 10, true, ""},
 	} {

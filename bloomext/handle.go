@@ -393,8 +393,8 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 const few = 32
 
 // stageMany stages items. Those for which the newest layer has room are staged in the order of their blocks, so that
-// each block is looked at once. Of the others, those that the filter has are found in this order, too. The rest are
-// staged one by one, because their order decides which have room.
+// each block is looked at once: few items only if they are all that is left. Of the others, those that the filter has
+// are found in this order, too. The rest are staged one by one, because their order decides which have room.
 func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
 	c, err := h.Staged(w)
 	if err != nil {

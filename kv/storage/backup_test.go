@@ -398,12 +398,15 @@ func TestBackup_givenUp(t *testing.T) {
 // its name cannot be made durable, it is removed.
 func TestBackup_end(t *testing.T) {
 	cause := errors.New("the cause")
-	mem, renamed := kvtest.NewDisk(), false
+	mem := kvtest.NewDisk()
+	var renamed, repaired atomic.Bool // the store's own goroutines read them too
 	disk := &faultfs.FS{FS: mem, Before: func(at faultfs.Site, name string) error {
-		if renamed && at.Op == "sync" && name != "copy" {
+		if renamed.Load() && !repaired.Load() && at.Op == "sync" && name == "." {
 			return cause
 		}
-		renamed = renamed || at.Op == "rename" && strings.HasPrefix(name, "copy")
+		if at.Op == "rename" && name == "copy" {
+			renamed.Store(true)
+		}
 		return nil
 	}}
 	s := openNumbered(t, disk, "store")
@@ -411,11 +414,11 @@ func TestBackup_end(t *testing.T) {
 	if err := s.commit(3000); err != nil {
 		t.Fatal(err)
 	}
-	if err := Backup(t.Context(), s.Store, "copy", BackupOptions{}, unverified); !errors.Is(err, cause) || !errors.Is(err, ErrUnfinishedBackup) || !renamed {
+	if err := Backup(t.Context(), s.Store, "copy", BackupOptions{}, unverified); !errors.Is(err, cause) || !errors.Is(err, ErrUnfinishedBackup) || !renamed.Load() {
 		t.Errorf("backup: %v, want %v", err, cause)
 	}
 	wantNoBackup(t, mem, "copy")
-	disk.Before = func(faultfs.Site, string) error { return nil }
+	repaired.Store(true)
 	if err := Backup(t.Context(), s.Store, "copy", BackupOptions{}, func(string) error { _ = s.Fail(cause); return nil }); err != nil {
 		t.Errorf("backup: %v, though it is there", err)
 	}

@@ -98,7 +98,7 @@ func refusedIDs(b *bench, g *guard.Guard, from, n int) (ids []string, err error)
 		if _, err := g.Get(b.ctx, guardID(i)); g.Stats().Refused == before {
 			continue // a false positive
 		} else if !errors.Is(err, guard.ErrNotFound) {
-			return nil, fmt.Errorf("Get of an id that is not there: %w", err)
+			return nil, fmt.Errorf("looking up an id that is not there: %w", err)
 		}
 		ids = append(ids, guardID(i))
 	}

@@ -17,8 +17,9 @@ type BatchItem struct {
 }
 
 // sortByBlock sorts items by their blocks, whose order is the same in every layer. So blocks that are not resident
-// are read in the order in which they are stored, and each only once, however small the cache. Items of one block
-// keep their order. It may return other memory than it was given.
+// are read in the order in which they are stored, and each only once: a writer keeps the last block it has read, and a
+// reader needs a cache with room for one block of each layer. Items of one block keep their order. It may return other
+// memory than it was given.
 func sortByBlock(items []BatchItem) []BatchItem {
 	const digit, few = 8, 64 // bits, and items that are sorted faster otherwise
 	highest := uint64(0)
@@ -132,7 +133,7 @@ func (h *Handle[F]) MayContainMany(items int, present []bool, look func(kv.Reade
 
 // StageMany calls change with the hash of each item, and keeps its answers. If block is nil, it does so in the order
 // given, and n is the number of items before the first that fails. Otherwise it does so in the order of the items'
-// blocks, so that each block that is not resident is read only once, however small the cache.
+// blocks, so that each block that is not resident is read only once, see sortByBlock.
 func StageMany[F, T any](
 	h *Handle[F], items []T, answers []bool, f hash.Function, sum func(hash.Function, T) uint64,
 	block func(hash uint64) uint64, change func(hash uint64) (bool, error),

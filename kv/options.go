@@ -199,7 +199,7 @@ func (o *Options) validate() error {
 		errs = append(errs, fmt.Errorf("MaxFilterBytes %d: must be 1 to %d bytes", o.MaxFilterBytes, uint64(maxDiskSize)))
 	}
 	if d := o.FreeSpaceInterval; d < time.Millisecond || d > time.Hour {
-		errs = append(errs, fmt.Errorf("FreeSpaceInterval %v: 1ms to 1h", d))
+		errs = append(errs, fmt.Errorf("FreeSpaceInterval %v: must be 1ms to 1h", d))
 	}
 	if d := o.MaxIdleTransaction; d > 0 && d < time.Millisecond {
 		errs = append(errs, fmt.Errorf("MaxIdleTransaction %v: at least 1ms, or negative", d))

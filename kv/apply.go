@@ -28,17 +28,22 @@ type applier struct {
 	changes []blockChange
 }
 
-// blockChange is what a commit changes in a block: an operand, or the bits of a small commit.
+// blockChange is what a commit changes in a block: an operand, or the bits or slots of a small commit.
 type blockChange struct {
 	target
 	blk     uint64
 	operand []byte
 	bits    *block.BitSet
+	slots   []block.Slot
 }
 
 func (c *blockChange) apply(words []uint64) error {
 	if c.bits != nil {
 		return c.bits.Patch(words)
+	}
+	if c.slots != nil {
+		block.PatchSlots(words, c.o.header.Family, c.slots)
+		return nil
 	}
 	return block.Patch(words, c.o.header.Family, c.operand)
 }

@@ -261,9 +261,8 @@ func (w *Writer) needsSequence() bool {
 	if w.sequence || w.unseen {
 		return w.sequence
 	}
-	changesSlots := slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.log) > 0 })
 	counts := slices.ContainsFunc(w.layers, func(s stagedLayer) bool { return s.counted })
-	if w.gate == gateExclusive && (w.bitCount > 0 || changesSlots || counts) {
+	if w.gate == gateExclusive && (w.bitCount > 0 || w.changesSlots() || counts) {
 		return true // no lookup sees part of a transaction, not even of one filter; and see evictObject
 	}
 	strings := 0

@@ -173,11 +173,11 @@ func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	value, closer, pending, err := db.store.Block(l.stored(), blk)
 	if errors.Is(err, storage.ErrNotFound) {
-		if len(pending) == 0 {
+		if pending.None() {
 			return zeroLine, nil
 		}
 		first, words := l.newBlock()
-		block.SetBits(words, pending)
+		pending.Apply(words, o.header.Family)
 		return first, nil
 	}
 	if err != nil {
@@ -195,6 +195,6 @@ func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if info.Operands > foldThreshold {
 		db.queueFold(o.key, l.object, l.spec.Number, blk)
 	}
-	block.SetBits(words, pending)
+	pending.Apply(words, o.header.Family)
 	return first, nil
 }

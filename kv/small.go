@@ -2,20 +2,21 @@ package kv
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// A small commit sets bits of one object, or a short string that does not expire, and does not wait for the disk. It is
-// pending at first, and goes to Pebble together with others: see package storage. It is applied to the cache like any
-// other.
+// A small commit sets bits of one object or changes its slots, or sets a short string that does not expire, and does not
+// wait for the disk. It is pending at first, and goes to Pebble together with others: see package storage. It is applied
+// to the cache like any other.
 
 // small reports whether the commit is small.
 func (w *Writer) small() bool {
 	if w.level == Always || w.gate != gateShared || len(w.staged) != 1 || w.staged[0].object == nil || !w.batch.Empty() ||
 		w.sequence || w.unseen || w.flush || w.db.opts.flushAfter < 0 ||
-		len(w.slots)+len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) > 0 {
+		len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) > 0 {
 		return false
 	}
 	if v := &w.staged[0]; v.changed {
@@ -23,7 +24,16 @@ func (w *Writer) small() bool {
 		return format.KeepsString(h) && h.Expiry == 0 && len(v.key)+len(h.Params) <= maxSmallString && len(w.layers) == 0 &&
 			(v.stored == nil || v.stored.header.Expiry == 0) && v.damage == nil
 	}
-	return w.bitCount > 0 && len(w.bits) <= maxKeptBlocks // as smallCommit lists the blocks in memory that the writer keeps
+	// smallCommit lists the blocks in memory that the writer keeps.
+	return len(w.bits) <= maxKeptBlocks && len(w.slots) <= maxSmallSlotBlocks && (w.bitCount > 0 || w.changesSlots())
+}
+
+// maxSmallSlotBlocks is the most blocks of slots that a small commit has looked at.
+const maxSmallSlotBlocks = 16
+
+// changesSlots reports whether slots have staged values.
+func (w *Writer) changesSlots() bool {
+	return slices.ContainsFunc(w.slots, func(b *slotBlock) bool { return len(b.log) > 0 })
 }
 
 // maxSmallString is the most bytes of a string that is pending, with its key.
@@ -55,6 +65,10 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 	touched := w.stripes()
 	db.startStripes(touched)
 	defer db.finishStripes(touched)
+	p := &w.applier
+	p.db = db
+	p.add(o)
+	defer finishVersions(w.startVersions(p))
 	w.beginStrings()
 	defer func() { w.endStrings(true, appended) }()
 	db.pauseAt("commit: started")
@@ -63,12 +77,13 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 		return false, false
 	}
 	db.pauseAt("commit: applied")
-	p := &w.applier
-	p.db, p.last = db, o.changed.Load()
-	p.add(o)
+	p.applied(o.changed.Load())
 	p.large = len(c.Blocks) >= largeCommit
 	for _, b := range c.Blocks {
 		p.change(blockChange{target: p.find(b.Layer.Object, b.Layer.Number), blk: b.Block, bits: b.Bits})
+	}
+	for _, b := range c.Slots {
+		p.change(blockChange{target: p.find(b.Layer.Object, b.Layer.Number), blk: b.Block, slots: b.Slots})
 	}
 	p.finish()
 	for i := range w.layers {
@@ -87,10 +102,15 @@ func (w *Writer) appendSmall(o *Object) (appended, full bool) {
 // number of keys if its key is new.
 func (w *Writer) smallCommit() *storage.SmallCommit {
 	c := &w.little
-	c.Blocks, c.Counters, c.Records = c.Blocks[:0], c.Counters[:0], c.Records[:0]
+	c.Blocks, c.Slots, c.Counters, c.Records = c.Blocks[:0], c.Slots[:0], c.Counters[:0], c.Records[:0]
 	for i := range w.bits {
 		b := &w.bits[i]
 		c.Blocks = append(c.Blocks, storage.BlockBits{Layer: w.layers[b.ordinal].layer.stored(), Block: b.blk, Bits: &b.BitSet})
+	}
+	for _, b := range w.slots {
+		if len(b.log) > 0 {
+			c.Slots = append(c.Slots, storage.BlockSlots{Layer: b.layer.stored(), Block: b.blk, Family: b.object.header.Family, Slots: b.log})
+		}
 	}
 	for i := range w.layers {
 		if s := &w.layers[i]; s.counted {

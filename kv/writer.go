@@ -197,6 +197,7 @@ func (w *Writer) release() {
 	}
 	w.releaseChanges()
 	clear(w.little.Blocks)
+	clear(w.little.Slots)
 	w.groups = w.groups[:0]
 	for _, id := range w.builds {
 		w.db.building.Delete(id)

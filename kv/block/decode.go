@@ -211,15 +211,19 @@ func (v *value) patchItems(words []uint64) {
 }
 
 func patchSlots(words []uint64, payload []byte, width int) {
-	mask := uint64(1)<<width - 1
 	r := readSlots(payload, width)
 	for i, v, ok := r.next(); ok; i, v, ok = r.next() {
-		p := i * width
-		k, shift := p>>6, p&63
-		patchPart(&words[k], mask<<shift, uint64(v)<<shift)
-		if shift+width > 64 {
-			patchPart(&words[k+1], mask>>(64-shift), uint64(v)>>(64-shift))
-		}
+		patchSlot(words, width, i, v)
+	}
+}
+
+// patchSlot is setSlot for a block that other goroutines may be reading.
+func patchSlot(words []uint64, width, i int, v uint32) {
+	p, mask := i*width, uint64(1)<<width-1
+	k, shift := p>>6, p&63
+	patchPart(&words[k], mask<<shift, uint64(v)<<shift)
+	if shift+width > 64 {
+		patchPart(&words[k+1], mask>>(64-shift), uint64(v)>>(64-shift))
 	}
 }
 

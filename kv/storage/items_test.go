@@ -118,7 +118,8 @@ func TestGroup_items(t *testing.T) {
 						got := make([]uint64, layout.BlockWords())
 						p := pending{filling: g}
 						p.added.Store(1)
-						block.SetBits(got, p.positions(l, blk))
+						changes := p.changes(l, blk)
+						changes.Apply(got, block.FamilyBits)
 						if !slices.Equal(got, words) {
 							t.Fatalf("block %d of layer %v has other bits pending", blk, l)
 						}
@@ -201,7 +202,7 @@ func TestAppend_manyItems(t *testing.T) {
 	check := func() {
 		t.Helper()
 		for blk := range layout.Blocks {
-			value, closer, bits, err := s.Block(l, blk)
+			value, closer, changes, err := s.Block(l, blk)
 			words := make([]uint64, layout.BlockWords())
 			if err == nil {
 				_, err = block.Decode(words, block.FamilyBits, value)
@@ -210,7 +211,7 @@ func TestAppend_manyItems(t *testing.T) {
 			if err != nil && err != ErrNotFound {
 				t.Fatal(err)
 			}
-			block.SetBits(words, bits)
+			changes.Apply(words, block.FamilyBits)
 			for i, w := range words {
 				if w != want[blk][i] {
 					t.Fatalf("block %d has other bits", blk)

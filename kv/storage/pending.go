@@ -15,8 +15,8 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// Group commit. A small commit sets bits of one object, those of items or a few, or a few records. It does not wait for
-// the disk. It is pending at first: it is kept in memory, and flushed to Pebble together with others. A group of commits
+// Group commit. A small commit changes one object: it sets bits, those of items or a few, or gives slots new values. Or
+// it sets a few records. It does not wait for the disk. It is pending at first: it is kept in memory, and flushed to Pebble together with others. A group of commits
 // becomes one Pebble batch, with one operand for each block and one record for each layer's counters, in the order of
 // their keys. That costs a fraction of a batch for each commit: most of the time of a batch is that Pebble looks for the
 // places of its keys in the memtable, and they are near each other if there are many.
@@ -26,7 +26,9 @@ import (
 // before it is applied to the cache. For this to hold, every reader and writer follows a rule:
 //
 //   - Block and Get look at what is pending first, and read from Pebble then. If a commit has been flushed by the
-//     first step, the second step finds it in Pebble.
+//     first step, the second step finds it in Pebble. If commits are made and flushed between the steps, Block may put
+//     the older value of a slot over a newer one. The block is not put into the cache then (kv/load.go); a lookup that
+//     needs a whole state finds that the block's version has changed; and writers hold the lock of the key.
 //   - Every other read of what may be pending flushes first.
 //   - Every commit flushes first. So what was pending before a commit is in the log before it, and a crash leaves a
 //     prefix of the commits, as it does without group commit.
@@ -55,20 +57,27 @@ const (
 	maxPendingLayers = 32
 	manyPendingItems = 1 << 17
 	maxPendingItems  = 1 << 18
+
+	// MaxSmallSlots is the most slots that a small commit may change. maxPendingSlots is the most new values of slots
+	// that are pending, and manyPendingSlots is when a flush is asked for.
+	MaxSmallSlots    = 256
+	maxPendingSlots  = 1 << 17
+	manyPendingSlots = 1 << 16
 )
 
 // Layer names a layer of an object.
 type Layer struct{ Object, Number uint64 }
 
-// SmallCommit is a commit that sets a few bits of one object, and its layers' counters. None of the bits that are given
-// by their positions is set already, in Pebble or by a pending commit: the writer has looked every bit up, and leaves
-// out those that are set.
+// SmallCommit is a commit that sets a few bits of one object or changes a few slots, and sets its layers' counters. None
+// of the bits that are given by their positions is set already, in Pebble or by a pending commit: the writer has looked
+// every bit up, and leaves out those that are set.
 type SmallCommit struct {
 	Blocks   []BlockBits
+	Slots    []BlockSlots
 	Counters []LayerCounters
 	Records  []Record
 
-	bits, blocks, items, layers int // see measure
+	bits, blocks, items, slots, layers int // see measure
 }
 
 // BlockBits are at most MaxSmallBits bits in one block. If they are items, these are kept.
@@ -76,6 +85,14 @@ type BlockBits struct {
 	Layer Layer
 	Block uint64
 	Bits  *block.BitSet
+}
+
+// BlockSlots are new values of slots of one block, in the order in which they were given: the last of a slot counts.
+type BlockSlots struct {
+	Layer  Layer
+	Block  uint64
+	Family block.Family
+	Slots  []block.Slot
 }
 
 // LayerCounters are all the counters of a layer.
@@ -111,6 +128,7 @@ type group struct {
 	layers  []Layer         // the layers with bits; an index here is the layer's ordinal
 	blocks  []layerBlocks   // of each of them
 	items   itemIndex       // items that set bits
+	slots   slotIndex       // new values of slots
 	counts  []LayerCounters // the newest of each layer
 	records recordIndex
 }
@@ -130,6 +148,8 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	itemsSize := to.items.sizeWith(c)
 	if to.commits >= MaxPending || to.size+size+(to.entries+c.blocks)*perSmall+itemsSize > most ||
 		c.bits > MaxSmallBits || len(to.bits)+c.bits > maxPendingBits || len(to.layers)+c.layers > maxPendingLayers ||
+		c.slots > MaxSmallSlots || len(to.slots.slots)+c.slots > maxPendingSlots ||
+		len(to.slots.layers)+len(c.Slots) > maxPendingLayers ||
 		len(to.items.hashes)+c.items > maxPendingItems || len(to.items.layers)+c.layers > maxPendingLayers {
 		return false, false
 	}
@@ -147,14 +167,14 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	Raise(changed, s.last.Add(1))
 	s.pauseAt("append: numbered")
 	return true, to.commits >= ManyPending || to.size+to.entries*perSmall+itemsSize > most/2 || len(to.bits) > manyPendingBits ||
-		len(to.items.hashes) >= manyPendingItems
+		len(to.items.hashes) >= manyPendingItems || len(to.slots.slots) > manyPendingSlots
 }
 
-// measure counts the bits, the blocks that have some, the items, and the layers of both. It returns an upper bound of what
-// the commit adds to a batch, without items, entries of blocks, and counters.
+// measure counts the bits, the blocks that have some, the items, the layers of both, and the slots. It returns an upper
+// bound of what the commit adds to a batch, without items, entries of blocks with bits, and counters.
 func (c *SmallCommit) measure() (size int) {
 	const perBit = 4 // of an operand: see block.AppendBitsOperand
-	c.bits, c.blocks, c.items, c.layers = 0, 0, 0, 0
+	c.bits, c.blocks, c.items, c.slots, c.layers = 0, 0, 0, 0, 0
 	for i := range c.Blocks {
 		c.items += c.Blocks[i].items()
 		if b := c.Blocks[i].Bits; !b.HasItems() {
@@ -165,6 +185,10 @@ func (c *SmallCommit) measure() (size int) {
 		if i == 0 || c.Blocks[i].Layer != c.Blocks[i-1].Layer {
 			c.layers++
 		}
+	}
+	for i := range c.Slots {
+		c.slots += len(c.Slots[i].Slots)
+		size += perSmall + len(c.Slots[i].Slots)*perSlot
 	}
 	for _, r := range c.Records {
 		size += perSmall + len(r.Key) + len(r.Value)
@@ -202,6 +226,9 @@ func (g *group) add(c *SmallCommit) (recorded int) {
 		for _, p := range b.Bits.Few() {
 			g.addBit(uint64(n)<<ordinalShift | b.Block<<16 | uint64(p))
 		}
+	}
+	for i := range c.Slots {
+		g.slots.add(&c.Slots[i])
 	}
 	for _, c := range c.Counters {
 		i := g.indexOfCounts(c.Layer)
@@ -274,26 +301,46 @@ func (g *group) ordinal(l Layer) int {
 
 func (g *group) reset() {
 	g.items.reset()
+	g.slots.reset()
 	g.records.reset()
 	clear(g.last)
-	*g = group{bits: g.bits[:0], before: g.before[:0], last: g.last, layers: g.layers[:0], blocks: g.blocks[:0], items: g.items, counts: g.counts[:0], records: g.records}
+	*g = group{
+		bits: g.bits[:0], before: g.before[:0], last: g.last, layers: g.layers[:0], blocks: g.blocks[:0],
+		items: g.items, slots: g.slots, counts: g.counts[:0], records: g.records,
+	}
 }
 
 // none reports whether nothing is pending.
 func (p *pending) none() bool { return p.added.Load() == p.flushed.Load() }
 
-// positions returns the bits of a block that are pending. Some may be in Pebble already.
-func (p *pending) positions(l Layer, blk uint64) (positions []uint16) {
+// BlockChanges are the pending changes of a block: bits that are set, and the values that slots get, oldest first.
+type BlockChanges struct {
+	bits  []uint16
+	slots []block.Slot
+}
+
+// None reports whether nothing is pending.
+func (c *BlockChanges) None() bool { return len(c.bits) == 0 && len(c.slots) == 0 }
+
+// Apply makes the changes. No other goroutine may be using the block.
+func (c *BlockChanges) Apply(words []uint64, family block.Family) {
+	block.SetBits(words, c.bits)
+	block.SetSlots(words, family, c.slots)
+}
+
+// changes returns the pending changes of a block. Some may be in Pebble already.
+func (p *pending) changes(l Layer, blk uint64) (c BlockChanges) {
 	if p.none() {
-		return nil
+		return c
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, from := range []*group{&p.flushing, &p.filling} {
-		positions = from.items.appendBits(positions, l, blk)
-		positions = from.appendBits(positions, l, blk)
+	for _, from := range []*group{&p.flushing, &p.filling} { // the later one wins
+		c.bits = from.items.appendBits(c.bits, l, blk)
+		c.bits = from.appendBits(c.bits, l, blk)
+		c.slots = from.slots.appendSlots(c.slots, l, blk)
 	}
-	return positions
+	return c
 }
 
 // counters returns the counters of a layer as the last pending commit left them. Found is false if no pending commit
@@ -375,9 +422,10 @@ type flushScratch struct {
 	positions []uint16
 	record    []byte
 	order     []int32
+	slots     slotScratch
 }
 
-// build adds a group to a batch: one operand for each block with bits, one for each block with items, and the counters.
+// build adds a group to a batch: one operand for each block with bits, with items or with slots, and the counters.
 func (s *flushScratch) build(batch *pebble.Batch, from *group) {
 	s.bits = append(s.bits[:0], from.bits...)
 	slices.Sort(s.bits)
@@ -396,6 +444,7 @@ func (s *flushScratch) build(batch *pebble.Batch, from *group) {
 		start = end
 	}
 	s.buildItems(batch, &from.items)
+	s.buildSlots(batch, &from.slots)
 	for i := range from.counts {
 		s.record = SetCounters(batch, s.record, from.counts[i])
 	}

@@ -263,14 +263,14 @@ func (s *Store) Get(key []byte) ([]byte, io.Closer, error) {
 	return s.disk.Get(key)
 }
 
-// Block returns what Pebble has stored of a block, as Get does, and the bits of the block that are pending. Some of
-// these bits may be stored already.
-func (s *Store) Block(l Layer, blk uint64) (value []byte, closer io.Closer, bits []uint16, err error) {
+// Block returns what Pebble has stored of a block, as Get does, and the pending changes of the block. Some of these may
+// be stored already.
+func (s *Store) Block(l Layer, blk uint64) (value []byte, closer io.Closer, changes BlockChanges, err error) {
 	var buf [24]byte
-	bits = s.pending.positions(l, blk) // before Pebble is asked, see pending.go
+	changes = s.pending.changes(l, blk) // before Pebble is asked, see pending.go
 	s.pauseAt("load: pending")
 	value, closer, err = s.disk.Get(format.AppendBlockKey(buf[:0], l.Object, l.Number, blk))
-	return value, closer, bits, err
+	return value, closer, changes, err
 }
 
 // NewIterWithContext implements Reader.

@@ -141,7 +141,7 @@ var memory = []mutation{
 	inAlone("a transaction patches the objects that it has found", edit{"kv/commit.go",
 		"		if w.gate == gateExclusive {\n			if open", "		if false {\n			if open"}),
 	inAlone("a transaction that changes counters alone lets objects be opened", edit{"kv/commit.go",
-		"changesSlots || counts)", "changesSlots || counts && false)"}),
+		"w.changesSlots() || counts)", "w.changesSlots() || counts && false)"}),
 	inAlone("the blocks of an object that another takes the place of go", edit{"kv/apply.go",
 		"	o.handedOver.Store(true)\n", ""}),
 	inAlone("an object that another takes the place of is not told", edit{"kv/apply.go",

@@ -63,7 +63,8 @@ func (r *rotten) write(t *testing.T, db *kv.DB, name string, n int) {
 			_, err1 := bloom.Add(item)
 			_, err2 := counting.Add(item)
 			_, err3 := cuckoo.Add(item)
-			must(t, errors.Join(err1, err2, err3))
+			_, err4 := bitmapOfItems{db, []byte("bitmap")}.Add(item)
+			must(t, errors.Join(err1, err2, err3, err4))
 			r.items = append(r.items, item)
 		}
 		if i%7 == 0 {
@@ -101,13 +102,14 @@ func (r *rotten) verify(disk vfs.FS) (noticed, missing error) {
 		}
 	}
 	size, err := db.Size()
-	if want := uint64(len(r.strings) + 3); err != nil || size != want {
+	if want := uint64(len(r.strings) + 4); err != nil || size != want {
 		return nil, fmt.Errorf("%d keys, want %d, %w", size, want, err)
 	}
 	for name, f := range map[string]interface {
 		MayContainMany([][]byte, []bool) error
 	}{
 		"bloom": bloomext.New(db, "bloom"), "cuckoo": cuckooext.New(db, "cuckoo"), "counting": countingext.New(db, "counting"),
+		"bitmap": bitmapOfItems{db, []byte("bitmap")},
 	} {
 		present := make([]bool, len(r.items))
 		err := f.MayContainMany(r.items, present)

@@ -159,7 +159,7 @@ func (c *Clones) Round() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	w.db = db
+	w.use(db)
 	done := make(chan struct{})
 	var taking sync.WaitGroup
 	taking.Go(func() { cam.takeDuring(shotsPerRun, workers*actions, done) })

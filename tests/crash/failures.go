@@ -102,7 +102,7 @@ func (f *Failures) breakDisk() error {
 		}
 		return fmt.Errorf("%s: open: %w", what, err)
 	}
-	r.w.db = db
+	r.w.use(db)
 	stop := r.compact()
 	r.w.run(actions)
 	errs := []error{stop(), r.w.err()}
@@ -218,7 +218,7 @@ func (f *Failures) fill() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	r.w.db = db
+	r.w.use(db)
 	cam := &camera{disk: r.disk, w: r.w, rng: rand.New(rand.NewPCG(f.rng.Uint64(), f.rng.Uint64()))}
 	stop := r.compact()
 	var working sync.WaitGroup

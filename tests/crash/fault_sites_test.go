@@ -150,11 +150,11 @@ func (r *faultRun) work(n int) {
 		case i%12 == 4, i%12 == 7, i%12 == 10:
 			w.transact()
 		case i%6 == 1:
-			w.operate()
+			w.operateAny()
 		case have.Type == "bloom" && have.room() >= manyItems:
 			w.addWithPosition(key, have)
 		default:
-			w.operate()
+			w.operateAny()
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (r *faultRun) session(n int) (more bool, err error) {
 	}
 	r.opened.Store(true)
 	defer r.opened.Store(false)
-	r.w.db = db
+	r.w.use(db)
 	r.work(n)
 	errs := []error{r.w.err()}
 	if r.failed {

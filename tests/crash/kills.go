@@ -80,6 +80,7 @@ func Child(in io.Reader, out io.Writer) error {
 			w.fail(fmt.Errorf("%w: %w", ErrRefused, err))
 			break
 		}
+		w.use(w.db)
 		done, backups := make(chan struct{}), sync.WaitGroup{}
 		if rng.IntN(3) == 0 {
 			backups.Go(func() { w.backUp(j.Dir, done) })

@@ -12,6 +12,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -55,6 +56,13 @@ func (s *scene) apply(o operation) {
 
 const mostItems = 1000 // in a filter, so that looking for all of them takes no time
 
+// A Bloom filter of wideCapacity has tens of thousands of blocks. A batch of up to wideItems is in so many of them that
+// two goroutines apply the commit to the cache.
+const (
+	wideCapacity = 50_000_000
+	wideItems    = 800
+)
+
 // room returns how many more items a filter may be given.
 func (d data) room() int { return min(d.Capacity, mostItems) - len(d.Items) }
 
@@ -93,7 +101,7 @@ func (w *worker) operation(s *scene) operation {
 
 func integer(n int) string { return fmt.Sprintf("(integer) %d", n) }
 
-// creation makes a string or a filter, of one block, of a dozen, or one that grows.
+// creation makes a string or a filter, of one block, of a dozen, of thousands, or one that grows.
 func (w *worker) creation(s *scene, key string) operation {
 	t := types[typeNames[w.rng.IntN(len(typeNames))]]
 	if t == nil {
@@ -108,11 +116,18 @@ func (w *worker) creation(s *scene, key string) operation {
 }
 
 func (w *worker) size(t *filterType) (to data, capacity uint64, expansion uint32) {
+	if t.name == "bloom" && w.layout == scalableext.LayoutCompatible {
+		// A smaller one finds some items that were not added, however low its rate: so few are the pairs of positions.
+		return data{Type: t.name, Capacity: 20_000}, 20_000, 0
+	}
 	if w.rng.IntN(2) == 0 {
 		// 64 layers of 20 take all items.
 		return data{Type: t.name, Capacity: math.MaxInt}, 20 + w.rng.Uint64N(40), 1 + w.rng.Uint32N(4)
 	}
 	n := []int{400, 20_000}[w.rng.IntN(2)]
+	if t.name == "bloom" && w.roomy && w.rng.IntN(2) == 0 {
+		n = wideCapacity
+	}
 	return data{Type: t.name, Capacity: n}, uint64(n), 0
 }
 

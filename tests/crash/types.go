@@ -9,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -72,7 +73,7 @@ var types = map[string]*filterType{
 		name: "bloom", typeName: "MBbloom--",
 		open: func(a api, key string) filter { return a.bloom(key) },
 		reserve: func(a api, key string, capacity uint64, expansion uint32) error {
-			return a.bloom(key).Reserve(bloomConfig(capacity, expansion))
+			return a.bloom(key).Reserve(bloomConfig(a.db, capacity, expansion))
 		},
 		reserveWords: func(key string, capacity uint64, expansion uint32) []string {
 			words := []string{"BF.RESERVE", key, fmt.Sprint(rate), fmt.Sprint(capacity)}
@@ -154,8 +155,11 @@ const stringType = "string"
 // typeNames are what a new key can be, in a fixed order.
 var typeNames = []string{"bloom", "counting", "cuckoo", stringType}
 
-func bloomConfig(capacity uint64, expansion uint32) bloomext.Config {
-	return bloomext.Config{Capacity: capacity, ErrorRate: rate, Expansion: expansion, NonScaling: expansion == 0}
+// bloomConfig returns one of the store's layout, which commands make too.
+func bloomConfig(db *kv.DB, capacity uint64, expansion uint32) bloomext.Config {
+	return bloomext.Config{
+		Capacity: capacity, ErrorRate: rate, Expansion: expansion, NonScaling: expansion == 0, Layout: scalableext.LayoutOf(db, "bf-layout"),
+	}
 }
 
 // cuckooConfig returns one of blocks for some 500 items if it grows, and 1,800 if not.

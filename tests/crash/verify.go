@@ -268,7 +268,7 @@ func verifyOrder(histories []*history, at span) error {
 // WriteAndForget writes to a store and leaves no trace.
 func WriteAndForget(db *kv.DB) error {
 	f := bloomext.New(db, "after")
-	if err := f.Reserve(bloomConfig(10, 0)); err != nil {
+	if err := f.Reserve(bloomConfig(db, 10, 0)); err != nil {
 		return err
 	}
 	added, err := f.AddString("x")

@@ -21,6 +21,8 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -51,6 +53,9 @@ type workload struct {
 
 	backups int // that were begun
 
+	layout scalableext.Layout // of Bloom filters
+	roomy  bool               // a commit may be large
+
 	// tell is told of everything before it is done, if not nil.
 	tell func(event)
 }
@@ -76,6 +81,10 @@ func newWorkload(rng *rand.Rand, workers int, start []contents, now int64) *work
 		start = make([]contents, workers+1)
 	}
 	w := &workload{shared: newHistory(start[workers], sharedKey)}
+	if rng.IntN(3) == 0 {
+		w.layout = scalableext.LayoutCompatible
+	}
+	w.roomy = rng.IntN(4) == 0
 	w.now.Store(now)
 	syncs := []int{0, 3, 20, 80}[rng.IntN(4)]
 	for id := range workers {
@@ -91,16 +100,28 @@ func newWorkload(rng *rand.Rand, workers int, start []contents, now int64) *work
 	return w
 }
 
-// options make a few commits reach everything a store does: memtables and cache are the smallest there are. Every
-// commit replaces their level by its own.
+// options make a few commits reach everything a store does: memtables and cache are the smallest there are, but for the
+// memtables of a store in which commits may be large. Every commit replaces their level by its own.
 func (w *workload) options(fs vfs.FS) *kv.Options {
+	memtable := 256 << 10
+	if w.roomy {
+		memtable = 1 << 20
+	}
 	return &kv.Options{
-		FS: fs, CacheSize: 64 << 10, MemTableSize: 256 << 10, BallastSize: -1, MinFreeSpace: -1,
+		FS: fs, CacheSize: 64 << 10, MemTableSize: memtable, BallastSize: -1, MinFreeSpace: -1,
 		Logger: slog.New(slog.DiscardHandler),
 		Clock:  func() time.Time { return time.UnixMilli(w.now.Load()) },
 		Modules: coreext.With(
 			bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module(), compaction.Module(),
 		),
+	}
+}
+
+// use has the workload go on in a store.
+func (w *workload) use(db *kv.DB) {
+	w.db = db
+	if err := module.Of(db).SetSetting("bf-layout", w.layout.String()); err != nil {
+		w.fail(err)
 	}
 }
 
@@ -258,18 +279,22 @@ func (w *worker) act() {
 		w.addAgain(key, have)
 	case have.Type == "bloom" && r < 52 && have.room() >= manyItems:
 		w.addWithPosition(key, have)
+	case have.Capacity == wideCapacity && w.roomy && r < 70 && have.room() >= wideItems:
+		w.operate(w.addMany(types[have.Type], key, have, wideItems))
 	default:
-		w.operate()
+		w.operateAny()
 	}
 }
 
 const manyItems = 60 // at once
 
-// operate makes a commit of one operation on the worker's keys.
-func (w *worker) operate() {
-	s := &scene{w.own.keys, w.held(w.own), manyItems, w.now.Load()}
-	o := w.operation(s)
-	s.apply(o)
+// operateAny makes a commit of one operation on the worker's keys.
+func (w *worker) operateAny() {
+	w.operate(w.operation(&scene{w.own.keys, w.held(w.own), manyItems, w.now.Load()}))
+}
+
+// operate makes a commit of an operation on the worker's keys.
+func (w *worker) operate(o operation) {
 	w.commit(o.String(), []change{{w.own, o.to, o.added}}, func(level kv.Durability) error {
 		return w.do(level, w.how(), []operation{o})
 	})
@@ -340,7 +365,7 @@ func (w *worker) createWithItems(key string) {
 func (w *worker) createBloom(level kv.Durability, key string, capacity uint64, expansion uint32, items [][]byte) error {
 	return w.write(level, key, func(kw *kv.Writer) error {
 		f := bloomext.New(w.db, key)
-		if err := f.ReserveStaged(kw, bloomConfig(capacity, expansion)); err != nil {
+		if err := f.ReserveStaged(kw, bloomConfig(w.db, capacity, expansion)); err != nil {
 			return err
 		}
 		return addAllStaged(f, kw, items)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -23,6 +25,7 @@ type client struct {
 	values  map[string]string
 	counter int64
 	pairs   []string // of transactions: a string and an item of the Bloom filter
+	bits    []byte   // of the bitmap
 
 	doubt doubt
 }
@@ -33,7 +36,11 @@ type doubt struct {
 	key, value string // of SET
 	pair       string // of a transaction
 	entry      string // of the cuckoo filter
+	bits       []byte // of the bitmap, as they are if the write was made
 }
+
+// bitmapBits is how many bits a bitmap has at most: so many that it is kept in blocks.
+const bitmapBits = 200_000
 
 // silent drops what go-redis logs: that a server that was killed cannot be reached.
 type silent struct{}
@@ -77,7 +84,7 @@ func (c *client) write(ctx context.Context, addr string) error {
 
 // step makes one write. What it is told of is noted once that is acknowledged.
 func (c *client) step(ctx context.Context, r *redis.Client) error {
-	switch c.random.IntN(7) {
+	switch c.random.IntN(8) {
 	case 0:
 		item := c.fresh()
 		if err := r.BFAdd(ctx, c.name("bf"), item).Err(); err != nil {
@@ -121,6 +128,15 @@ func (c *client) step(ctx context.Context, r *redis.Client) error {
 			return err
 		}
 		c.counter++
+	case 6:
+		n := c.random.IntN(bitmapBits)
+		changed := append(slices.Clone(c.bits), make([]byte, max(0, n/8+1-len(c.bits)))...)
+		changed[n/8] ^= 0x80 >> (n % 8)
+		c.doubt.bits = changed
+		if err := r.SetBit(ctx, c.name("bits"), int64(n), int(changed[n/8]>>(7-n%8)&1)).Err(); err != nil {
+			return err
+		}
+		c.bits = changed
 	default:
 		pair := c.fresh()
 		c.doubt.pair = pair
@@ -153,6 +169,14 @@ func (c *client) verify(ctx context.Context, addr string) (findings []string, er
 		report("%s is %d, want %d", c.name("n"), n, c.counter)
 	}
 	c.counter = n
+	bits, err := r.Get(ctx, c.name("bits")).Bytes()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	if !bytes.Equal(bits, c.bits) && (c.doubt.bits == nil || !bytes.Equal(bits, c.doubt.bits)) {
+		report("%s is not the bitmap that was acknowledged", c.name("bits"))
+	}
+	c.bits = bits
 	for key, want := range c.values {
 		got, err := r.Get(ctx, key).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {

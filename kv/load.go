@@ -173,11 +173,11 @@ func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	value, closer, pending, err := db.store.Block(l.stored(), blk)
 	if errors.Is(err, storage.ErrNotFound) {
-		if pending.None() {
+		if len(pending.Bits)+len(pending.Slots) == 0 {
 			return zeroLine, nil
 		}
 		first, words := l.newBlock()
-		pending.Apply(words, o.header.Family)
+		makeChanges(words, o, &pending)
 		return first, nil
 	}
 	if err != nil {
@@ -195,6 +195,12 @@ func (db *DB) readBlock(o *Object, l *Layer, blk uint64) (*Line, error) {
 	if info.Operands > foldThreshold {
 		db.queueFold(o.key, l.object, l.spec.Number, blk)
 	}
-	pending.Apply(words, o.header.Family)
+	makeChanges(words, o, &pending)
 	return first, nil
+}
+
+// makeChanges makes the pending changes of a block of an object.
+func makeChanges(words []uint64, o *Object, pending *storage.BlockChanges) {
+	block.SetBits(words, pending.Bits)
+	block.SetSlots(words, o.header.Family, pending.Slots)
 }

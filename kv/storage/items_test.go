@@ -119,7 +119,7 @@ func TestGroup_items(t *testing.T) {
 						p := pending{filling: g}
 						p.added.Store(1)
 						changes := p.changes(l, blk)
-						changes.Apply(got, block.FamilyBits)
+						block.SetBits(got, changes.Bits)
 						if !slices.Equal(got, words) {
 							t.Fatalf("block %d of layer %v has other bits pending", blk, l)
 						}
@@ -211,7 +211,7 @@ func TestAppend_manyItems(t *testing.T) {
 			if err != nil && err != ErrNotFound {
 				t.Fatal(err)
 			}
-			changes.Apply(words, block.FamilyBits)
+			block.SetBits(words, changes.Bits)
 			for i, w := range words {
 				if w != want[blk][i] {
 					t.Fatalf("block %d has other bits", blk)

@@ -65,42 +65,6 @@ const (
 	manyPendingSlots = 1 << 16
 )
 
-// Layer names a layer of an object.
-type Layer struct{ Object, Number uint64 }
-
-// SmallCommit is a commit that sets a few bits of one object or changes a few slots, and sets its layers' counters. None
-// of the bits that are given by their positions is set already, in Pebble or by a pending commit: the writer has looked
-// every bit up, and leaves out those that are set.
-type SmallCommit struct {
-	Blocks   []BlockBits
-	Slots    []BlockSlots
-	Counters []LayerCounters
-	Records  []Record
-
-	bits, blocks, items, slots, layers int // see measure
-}
-
-// BlockBits are at most MaxSmallBits bits in one block. If they are items, these are kept.
-type BlockBits struct {
-	Layer Layer
-	Block uint64
-	Bits  *block.BitSet
-}
-
-// BlockSlots are new values of slots of one block, in the order in which they were given: the last of a slot counts.
-type BlockSlots struct {
-	Layer  Layer
-	Block  uint64
-	Family block.Family
-	Slots  []block.Slot
-}
-
-// LayerCounters are all the counters of a layer.
-type LayerCounters struct {
-	Layer  Layer
-	Values [format.NumCounters]uint64
-}
-
 // pending holds the commits that are not in Pebble yet. They are counted from the opening of the store.
 type pending struct {
 	added   atomic.Uint64 // how many commits have become pending; written with mu held
@@ -169,35 +133,6 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	return true, to.commits >= ManyPending || to.size+to.entries*perSmall+itemsSize > most/2 || len(to.bits) > manyPendingBits ||
 		len(to.items.hashes) >= manyPendingItems || len(to.slots.slots) > manyPendingSlots
 }
-
-// measure counts the bits, the blocks that have some, the items, the layers of both, and the slots. It returns an upper
-// bound of what the commit adds to a batch, without items, entries of blocks with bits, and counters.
-func (c *SmallCommit) measure() (size int) {
-	const perBit = 4 // of an operand: see block.AppendBitsOperand
-	c.bits, c.blocks, c.items, c.slots, c.layers = 0, 0, 0, 0, 0
-	for i := range c.Blocks {
-		c.items += c.Blocks[i].items()
-		if b := c.Blocks[i].Bits; !b.HasItems() {
-			c.bits += b.Len()
-			c.blocks++
-			size += b.Len() * perBit
-		}
-		if i == 0 || c.Blocks[i].Layer != c.Blocks[i-1].Layer {
-			c.layers++
-		}
-	}
-	for i := range c.Slots {
-		c.slots += len(c.Slots[i].Slots)
-		size += perSmall + len(c.Slots[i].Slots)*perSlot
-	}
-	for _, r := range c.Records {
-		size += perSmall + len(r.Key) + len(r.Value)
-	}
-	return size
-}
-
-// perSmall is an upper bound of what an entry takes in a batch, with the key of a block or of counters, and lengths.
-const perSmall = PerEntry + 48
 
 // newCounts returns of how many layers the group has no counters and the commit has some.
 func (g *group) newCounts(c *SmallCommit) (n int) {
@@ -313,21 +248,6 @@ func (g *group) reset() {
 // none reports whether nothing is pending.
 func (p *pending) none() bool { return p.added.Load() == p.flushed.Load() }
 
-// BlockChanges are the pending changes of a block: bits that are set, and the values that slots get, oldest first.
-type BlockChanges struct {
-	bits  []uint16
-	slots []block.Slot
-}
-
-// None reports whether nothing is pending.
-func (c *BlockChanges) None() bool { return len(c.bits) == 0 && len(c.slots) == 0 }
-
-// Apply makes the changes. No other goroutine may be using the block.
-func (c *BlockChanges) Apply(words []uint64, family block.Family) {
-	block.SetBits(words, c.bits)
-	block.SetSlots(words, family, c.slots)
-}
-
 // changes returns the pending changes of a block. Some may be in Pebble already.
 func (p *pending) changes(l Layer, blk uint64) (c BlockChanges) {
 	if p.none() {
@@ -336,9 +256,9 @@ func (p *pending) changes(l Layer, blk uint64) (c BlockChanges) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, from := range []*group{&p.flushing, &p.filling} { // the later one wins
-		c.bits = from.items.appendBits(c.bits, l, blk)
-		c.bits = from.appendBits(c.bits, l, blk)
-		c.slots = from.slots.appendSlots(c.slots, l, blk)
+		c.Bits = from.items.appendBits(c.Bits, l, blk)
+		c.Bits = from.appendBits(c.Bits, l, blk)
+		c.Slots = from.slots.appendSlots(c.Slots, l, blk)
 	}
 	return c
 }

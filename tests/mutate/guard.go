@@ -117,7 +117,7 @@ var ofGuard = []mutation{
 	inGuard("Put removes no entry", "^TestLoad_thenRemove$|^TestPutVia_entry$", edit{"guard/put.go",
 		"			_, err := tx.Delete(key)\n			return err\n", "			return nil\n"}),
 	inGuard("a row is written before the filter has its id", "^TestPutVia_entry$|^TestRebuild", edit{"guard/put.go",
-		"g.commit(ctx, g.db.With(sievekv.Always), id, g.addEverywhere, nil, nil)", "g.commit(ctx, g.db.With(sievekv.Always), id, func(*sievekv.Tx, string) error { return nil }, nil, nil)"}),
+		"g.commit(ctx, g.db.With(sievekv.Always), id, g.addEverywhere, nil, nil)", "g.commit(ctx, g.db.With(sievekv.Always), id, func(*sievekv.Tx, string) (full, err error) { return nil, nil }, nil, nil)"}),
 	inGuard("an id stays in the filter without its row", "^TestPut_row$", edit{"guard/put.go",
 		"			if err := row(tx); err != nil {\n				return err\n			}\n", "			if err := row(tx); err != nil {\n				return nil\n			}\n"}),
 	inGuard("a row is written though the cache keeps an old value", "^TestCache_fails$", edit{"guard/put.go",

@@ -2,14 +2,13 @@ package bloomext
 
 import (
 	"encoding/binary"
-	"errors"
-	"github.com/sievekv/sievekv/scalableext"
 	"math"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // The dump of a filter with the compatible layout, as RedisBloom's BF.SCANDUMP gives it, begins with a header. All
@@ -74,20 +73,19 @@ func (f *filter) dumpChunk(r kv.Reader, offset uint64) ([]byte, error) {
 	return nil, nil
 }
 
-var errNative = errors.New("the filter is not in RedisBloom's layout (bf-layout compatible): kvshell export and import move it")
-
 func scanDump(c *module.Call) reply.Reply {
 	iter, numeric := text.ParseInt(c.Args[1])
 	var chunk []byte
 	next := int64(0)
 	err := handleOf(c).h.LookLong(func(r kv.Reader, f *filter) (err error) {
 		switch {
+		case !numeric, iter < 0:
 		case !f.compatible:
-			return errNative
-		case !numeric:
+			chunk, next, err = scalableext.NewDump(r, f.object, false).Chunk(iter)
+			return err
 		case iter == 0:
 			chunk, next = f.dumpHeader(r), 1
-		case iter > 0:
+		default:
 			if chunk, err = f.dumpChunk(r, uint64(iter-1)); len(chunk) > 0 {
 				next = iter + int64(len(chunk))
 			}

@@ -146,8 +146,7 @@ BF.SCANDUMP f 9 => [:0 ""]
 BF.SCANDUMP f -1 => [:0 ""]
 CONFIG SET bf-layout native => +OK
 BF.ADD n x => :1 | #t
-BF.SCANDUMP n 0
-  => -ERR the filter is not in RedisBloom's layout (bf-layout compatible): kvshell export and import move it
+BF.SCANDUMP n 0 => [:1 "\x89SVKD\r\n\x1a\x01..."]
 `},
 		{"MERGE refuses such filters, COPY takes them", `
 CONFIG SET bf-layout compatible => +OK

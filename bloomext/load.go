@@ -65,17 +65,12 @@ func (d dumped) spec() kv.Spec {
 
 // loading says how the bytes of a dump become a filter.
 var loading = scalableext.Loading[filter]{
-	Check: func(f *filter) error {
-		if !f.compatible {
-			return errNative
-		}
-		return nil
-	},
+	Native: func(f *filter) bool { return !f.compatible },
 	Bytes: func(f *filter, i int) uint64 {
 		if i >= len(f.layers) {
 			return 0
 		}
-		return f.layer(i).flat.bits / 8
+		return f.layer(i).numBits() / 8
 	},
 	Put: putBytes, PutWhole: sameBytes,
 }
@@ -85,7 +80,7 @@ var errOther = errors.New("other data has come for this place before: load the f
 
 // putBytes stages bytes of a layer, and counts the bits that are set.
 func putBytes(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
-	l := f.layer(i).flat
+	l := f.layer(i)
 	var positions []uint16
 	return scalableext.EachStretch(w, f.object, l.table, at, data, func(p scalableext.Stretch, was, is []byte) error {
 		positions = positions[:0]
@@ -146,6 +141,9 @@ func loadChunk(c *module.Call) reply.Reply {
 
 // beginLoad makes a half-loaded filter of a header.
 func (f *Filter) beginLoad(header []byte) error {
+	if scalableext.IsNativeDump(header) {
+		return loading.BeginNative(f.h, f.level, header, bloomType, false, onesCounter)
+	}
 	var d dumped
 	spec := func(*kv.DB) (kv.Spec, error) {
 		var ok bool

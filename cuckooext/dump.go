@@ -2,7 +2,6 @@ package cuckooext
 
 import (
 	"encoding/binary"
-	"errors"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
@@ -76,11 +75,7 @@ func (f *filter) dumpChunk(r kv.Reader, offset uint64) (chunk []byte, next uint6
 	return nil, 0, nil
 }
 
-var (
-	errPosition = reply.Error("Invalid position")
-
-	errNative = errors.New("the filter is not in RedisBloom's layout (cf-layout compatible): kvshell export and import move it")
-)
+var errPosition = reply.Error("Invalid position")
 
 func scanDump(c *module.Call) reply.Reply {
 	iter, ok := text.ParseInt(c.Args[1])
@@ -91,7 +86,8 @@ func scanDump(c *module.Call) reply.Reply {
 	next := int64(0)
 	err := handleOf(c).h.LookLong(func(r kv.Reader, f *filter) (err error) {
 		if !f.compatible {
-			return errNative
+			chunk, next, err = scalableext.NewDump(r, f.object, true).Chunk(iter)
+			return err
 		}
 		h := f.dumpHeader(r)
 		switch {

@@ -62,15 +62,13 @@ func (h dumpHeader) spec() (kv.Spec, error) {
 
 // loading says how the slots of a dump become a filter.
 var loading = scalableext.Loading[filter]{
-	Check: func(f *filter) error {
-		if !f.compatible {
-			return errNative
-		}
-		return nil
-	},
+	Native: func(f *filter) bool { return !f.compatible },
 	Bytes: func(f *filter, i int) uint64 {
-		if i >= len(f.layers) {
+		switch {
+		case i >= len(f.layers):
 			return 0
+		case !f.compatible:
+			return scalableext.LayerLen(f.layers[len(f.layers)-1-i].table)
 		}
 		return f.layers[len(f.layers)-1-i].capacity
 	},
@@ -79,6 +77,9 @@ var loading = scalableext.Loading[filter]{
 
 // putSlots stages slots of a layer, and counts the entries among them.
 func putSlots(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
+	if !f.compatible {
+		return putNative(w, f, i, at, data)
+	}
 	l := &f.layers[len(f.layers)-1-i]
 	entries := w.Counter(l.table, entriesCounter)
 	var changed []block.Slot
@@ -103,6 +104,48 @@ func putSlots(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 	})
 	if err == nil {
 		w.SetCounter(l.table, entriesCounter, entries)
+	}
+	return err
+}
+
+// putNative is putSlots for a filter with the native layout, whose data is whole blocks.
+func putNative(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
+	l, family := f.layers[len(f.layers)-1-i].table, f.object.Family()
+	entries := w.Counter(l, entriesCounter)
+	words := make([]uint64, int(l.Spec().Lines)*block.LineWords)
+	now := make([]uint64, len(words))
+	var changed []block.Slot
+	err := scalableext.EachStretch(w, f.object, l, at, data, func(p scalableext.Stretch, was, is []byte) error {
+		if string(was) == string(is) {
+			return nil
+		}
+		if err := w.ReadBlock(f.object, l, p.Block, words); err != nil {
+			return err
+		}
+		for j := range now {
+			now[j] = binary.LittleEndian.Uint64(is[8*j:])
+		}
+		changed = changed[:0]
+		for j := range family.Slots(int(l.Spec().Lines)) {
+			old, v := block.SlotAt(words, family, j), block.SlotAt(now, family, j)
+			if old == v {
+				continue
+			}
+			changed = append(changed, block.Slot{Index: uint16(j), Value: v})
+			switch {
+			case old == 0:
+				entries++
+			case v == 0:
+				entries--
+			}
+		}
+		if len(changed) == 0 {
+			return nil
+		}
+		return w.SetSlots(f.object, l, p.Block, changed)
+	})
+	if err == nil {
+		w.SetCounter(l, entriesCounter, entries)
 	}
 	return err
 }
@@ -157,6 +200,9 @@ func (f *Filter) loadSlots(iter int64, data []byte) error {
 
 // beginLoad makes a half-loaded filter of a header.
 func (f *Filter) beginLoad(header []byte) error {
+	if scalableext.IsNativeDump(header) {
+		return loading.BeginNative(f.h, f.level, header, cuckooType, true, entriesCounter)
+	}
 	var h dumpHeader
 	spec := func(*kv.DB) (kv.Spec, error) {
 		if len(header) != dumpHeaderLen {

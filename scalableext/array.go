@@ -8,20 +8,27 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// A layer with the compatible layout is an array of bytes, which RedisBloom's dumps have as it is. Byte j of the array is
-// byte j%8192 of block j/8192.
+// A layer is an array of bytes, that of its blocks one after another. Dumps have it as it is. In a layer with the
+// compatible layout byte j of the array is byte j%8192 of block j/8192.
 
-// blockLen is the number of bytes of a block, except in a layer that has one block only.
-const blockLen = block.MaxLines * block.LineBits / 8
+const (
+	lineLen  = block.LineBits / 8
+	blockLen = block.MaxLines * lineLen
+)
 
 // Stretch is what lies in one block of a range of bytes of a layer: the bytes From to To-1 of the block.
 type Stretch struct{ Block, From, To uint64 }
 
-// StretchAt returns the first stretch of the bytes at to end-1 of a layer. At must be below end.
-func StretchAt(at, end uint64) Stretch {
+// StretchAt returns the first stretch of the bytes at to end-1 of a layer with the compatible layout. At must be below end.
+func StretchAt(at, end uint64) Stretch { return stretchAt(at, end, blockLen) }
+
+func stretchAt(at, end, blockLen uint64) Stretch {
 	from := at % blockLen
 	return Stretch{at / blockLen, from, min(from+end-at, blockLen)}
 }
+
+// blockLenOf returns the number of bytes of each block of a layer.
+func blockLenOf(l *kv.Layer) uint64 { return uint64(l.Spec().Lines) * lineLen }
 
 // Len returns the number of bytes.
 func (p Stretch) Len() uint64 { return p.To - p.From }
@@ -47,7 +54,7 @@ func (p Stretch) appendTo(dst []byte, words []uint64) []byte {
 func LayerBytes(r Loader, o *kv.Object, l *kv.Layer, at, end uint64) ([]byte, error) {
 	b := make([]byte, 0, end-at)
 	for at < end {
-		p := StretchAt(at, end)
+		p := stretchAt(at, end, blockLenOf(l))
 		first, err := r.Load(o, l, p.Block)
 		if err != nil {
 			return nil, err
@@ -63,7 +70,7 @@ func LayerBytes(r Loader, o *kv.Object, l *kv.Layer, at, end uint64) ([]byte, er
 func EachStretch(r Loader, o *kv.Object, l *kv.Layer, at uint64, data []byte, change func(p Stretch, was, is []byte) error) error {
 	var was []byte
 	for end := at + uint64(len(data)); at < end; {
-		p := StretchAt(at, end)
+		p := stretchAt(at, end, blockLenOf(l))
 		first, err := r.Load(o, l, p.Block)
 		if err != nil {
 			return err

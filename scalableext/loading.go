@@ -39,7 +39,7 @@ var (
 
 // LoadReply is ErrorReply for the errors of loading, in RedisBloom's words for Bloom filters.
 func LoadReply(err error) reply.Reply {
-	for _, known := range []error{ErrBadData, ErrOffset, ErrChunk, ErrGaps} {
+	for _, known := range []error{ErrBadData, ErrOffset, ErrChunk, ErrGaps, errDumpSum} {
 		if errors.Is(err, known) {
 			return reply.Error("ERR " + known.Error())
 		}
@@ -50,13 +50,14 @@ func LoadReply(err error) reply.Reply {
 // Loading says how the data of a dump becomes a filter of type F. In a dump the arrays of the layers follow each other, the
 // oldest first.
 type Loading[F any] struct {
-	// Check, if set, refuses filters that take no data.
-	Check func(f *F) error
+	// Native, if set, reports whether the filter has the native layout. See NewDump for its dump.
+	Native func(f *F) bool
 
 	// Bytes returns how many bytes of a dump layer i has; 0 is the oldest. It is 0 if there is no such layer.
 	Bytes func(f *F, i int) uint64
 
-	// Put stages bytes of layer i of a half-loaded filter. They begin at the given byte of the layer.
+	// Put stages bytes of layer i of a half-loaded filter. They begin at the given byte of the layer. For a filter with
+	// the native layout they are whole blocks.
 	Put func(w *kv.Writer, f *F, i int, at uint64, data []byte) error
 
 	// PutWhole is Put for a filter that is complete: a client may repeat what it has sent. It may refuse.
@@ -96,14 +97,21 @@ const loadPart = 1 << 20
 // Load puts data of a dump into the filter: a half-loaded one if there is one under the key, else a complete one. iter is
 // 1 more than the bytes of the dump's arrays up to the end of the data. With the last byte, a half-loaded filter appears
 // under its key. The data must be of one layer. Much data is several commits. The errors are ErrBadData, ErrOffset,
-// ErrChunk, ErrGaps, kv.ErrNotFound, kv.ErrWrongType, and those of Check, Put and PutWhole.
+// ErrChunk, ErrGaps, kv.ErrNotFound, kv.ErrWrongType, those of Put and PutWhole, and for a filter with the native layout
+// one for a chunk with another checksum.
 func (m *Loading[F]) Load(h *Handle[F], level kv.Durability, iter int64, data []byte) error {
 	var id uint64 // of the object that took the first part
-	from := iter - 1 - int64(len(data))
-	size := min(loadPart, h.DB.MaxCommit()/4)
+	var from int64
+	var part []byte
+	size := min(loadPart, h.DB.MaxCommit()/4) / blockLen * blockLen // of filters with the native layout whole blocks
 	for first := true; first || len(data) > 0; first = false {
-		part := data[:min(len(data), size)]
-		err := h.Write(level, func(w *kv.Writer) error {
+		err := h.Write(level, func(w *kv.Writer) (err error) {
+			if first {
+				if data, from, err = m.payload(h, w, iter, data); err != nil {
+					return err
+				}
+			}
+			part = data[:min(len(data), size)]
 			o, err := m.stage(h, w, from, part, len(data))
 			switch {
 			case err != nil:
@@ -125,25 +133,9 @@ func (m *Loading[F]) Load(h *Handle[F], level kv.Durability, iter int64, data []
 // stage stages a part of data, and returns the object that takes it. All is how many bytes from the part's beginning on
 // have come in this call.
 func (m *Loading[F]) stage(h *Handle[F], w *kv.Writer, from int64, part []byte, all int) (*kv.Object, error) {
-	put := m.Put
-	o, err := w.Hidden(h.Key)
+	put, o, f, err := m.target(h, w)
 	if err != nil {
 		return nil, err
-	}
-	f, err := kv.As[*F](h.Key, o)
-	if err != nil { // there is none of this type
-		if f, err = h.Staged(w); err != nil {
-			return nil, err
-		}
-		if o, err = w.Object(h.Key); err != nil {
-			return nil, err
-		}
-		put = m.PutWhole
-	}
-	if m.Check != nil {
-		if err := m.Check(f); err != nil {
-			return nil, err
-		}
 	}
 	switch end := from + int64(all); { // the iterator, less 1
 	case end < 0, from < -1:
@@ -159,6 +151,23 @@ func (m *Loading[F]) stage(h *Handle[F], w *kv.Writer, from int64, part []byte, 
 		return o, err
 	}
 	return o, m.progress(h, w, o, f, span{uint64(from), uint64(from) + uint64(len(part))}, total)
+}
+
+// target returns the filter that takes data, and how: the half-loaded one under the key, or a complete one.
+func (m *Loading[F]) target(h *Handle[F], w *kv.Writer) (
+	put func(w *kv.Writer, f *F, i int, at uint64, data []byte) error, o *kv.Object, f *F, err error,
+) {
+	if o, err = w.Hidden(h.Key); err != nil {
+		return nil, nil, nil, err
+	}
+	if f, err = kv.As[*F](h.Key, o); err == nil {
+		return m.Put, o, f, nil
+	}
+	if f, err = h.Staged(w); err != nil { // there is none of this type
+		return nil, nil, nil, err
+	}
+	o, err = w.Object(h.Key)
+	return m.PutWhole, o, f, err
 }
 
 // place returns the layer in which data begins, the byte there, and the bytes of all layers.
@@ -207,6 +216,7 @@ func (m *Loading[F]) progress(h *Handle[F], w *kv.Writer, o *kv.Object, f *F, co
 		}
 	}
 	w.SetAttribute(o, loadedAttribute, nil)
+	w.SetAttribute(o, markAttribute, nil)
 	return w.Hide(o, 0)
 }
 

@@ -76,8 +76,6 @@ var flatBloom = []mutation{
 		"	return d, sum == items\n", "	return d, sum == items || sum > 0\n"),
 	inLoadingBloom("the number of layers is not checked", "bloomext/load.go",
 		"|| layers > scalableext.MaxLayers ||", "||"),
-	inLoadingBloom("native Bloom filters take data", "bloomext/load.go",
-		"		if !f.compatible {\n			return errNative\n		}\n		return nil\n", "		return nil\n"),
 }
 
 // inFlatBloom is a mutation of bloomext/flat.go.

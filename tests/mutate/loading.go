@@ -26,14 +26,36 @@ var ofLoading = []mutation{
 		"deletesCounter, h.deletes)", "deletesCounter, 0)"),
 	inLoading("layers of 4 GiB are loaded", "cuckooext/load.go",
 		"high > 0 || slots >= slotsLimit {", "high > 0 || slots > 1<<40 {"),
-	inLoading("native filters take data", "cuckooext/load.go",
-		"		if !f.compatible {\n			return errNative\n		}\n		return nil\n", "		return nil\n"),
+	inNativeDump("a damaged chunk is taken", "scalableext/dump.go",
+		"chunkSum(binary.LittleEndian.Uint32(mark), uint64(from), payload) != binary.LittleEndian.Uint32(data[end:])", "false"),
+	inNativeDump("a chunk's place is not in its checksum", "scalableext/dump.go",
+		"binary.LittleEndian.AppendUint32(nil, mark), offset)", "binary.LittleEndian.AppendUint32(nil, mark), 0*offset)"),
+	inNativeDump("a chunk of another dump is taken", "scalableext/dump.go",
+		"	b := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, mark), offset)", "	b := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, mark&0), offset)"),
+	inNativeDump("a damaged header is taken", "scalableext/dump.go",
+		"	if crc32.Checksum(b[:body], castagnoli) != binary.LittleEndian.Uint32(b[body:]) {", "	if false {"),
+	inNativeDump("a cuckoo filter may change while it is dumped", "cuckooext/dump.go",
+		"scalableext.NewDump(r, f.object, true)", "scalableext.NewDump(r, f.object, false)"),
+	inNativeDump("a Bloom filter may not grow fuller while it is dumped", "bloomext/dump.go",
+		"scalableext.NewDump(r, f.object, false)", "scalableext.NewDump(r, f.object, true)"),
+	inNativeDump("counters of a dump are forgotten", "scalableext/dump.go",
+		"				if v != 0 && n != counted {", "				if false {"),
+	inNativeDump("bits of a dump count twice", "scalableext/dump.go",
+		"				if v != 0 && n != counted {", "				if v != 0 {"),
+	inNativeDump("blocks of a dump are of 8 KiB", "scalableext/array.go",
+		"{ return uint64(l.Spec().Lines) * lineLen }", "{ return max(uint64(l.Spec().Lines)*lineLen, min(blockLen, l.Spec().Blocks>>1<<13)) }"),
+	inNativeDump("entries of a dump are not counted", "cuckooext/load.go",
+		"			case old == 0:\n				entries++\n", "			case old == 0:\n"),
 	inLoading("empty data is taken", "cuckooext/load.go",
 		"	if len(data) == 0 { // RedisBloom", "	if false { // RedisBloom"),
 	inLoading("a chunk of a dump begins where its iterator says", "cuckooext/dump.go",
 		"			start, end = 0, l.capacity\n", "			end = l.capacity\n"),
 	{name: "loading: a hidden object without an end is opened", pkg: "./kv/format", tests: "^TestHeader_refused$", edits: []edit{{"kv/format/format.go",
 		" || h.Hidden && expiry == 0 ||", " ||"}}},
+}
+
+func inNativeDump(name, file, from, to string) mutation {
+	return mutation{name: "dump: " + name, pkg: "./tests", tests: "^TestNativeDump", edits: []edit{{file, from, to}}}
 }
 
 func inLoading(name, file, from, to string) mutation {

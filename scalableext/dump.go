@@ -1,0 +1,232 @@
+package scalableext
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/format"
+)
+
+// The dump of a filter with the native layout, as BF.SCANDUMP and CF.SCANDUMP give it in chunks. RedisBloom cannot read
+// it. The first chunk is the header. Integers are little-endian; a uvarint is that of encoding/binary.
+//
+//	size  field
+//	8     magic: 0x89 "SVKD" 0x0d 0x0a 0x1a
+//	1     version, 1
+//	uvarint  length of the next field
+//	      what the key maps to, see format.Header. The object id is 1, and the expiry is 0
+//	for each layer, oldest first:
+//	  u8  length of the next field
+//	      counters, see format.AppendCounters
+//	4     CRC-32C of everything before it
+//
+// Every other chunk has the next bytes of the layers' blocks, the oldest layer first, and behind them 4 bytes: the CRC-32C
+// of the dump's mark, 4 bytes, of where in all bytes of the layers the chunk begins, 8 bytes, and of the chunk's bytes.
+//
+// The mark is the CRC-32C of the header's fields up to the counters, or, for a filter whose entries move, of the counters
+// too. So a chunk of another dump does not pass. Items that are added to a Bloom filter while it is dumped may be in the
+// dump or not. A cuckoo filter that changes meanwhile has to be dumped anew: an entry could be missing.
+const (
+	dumpMagic   = "\x89SVKD\r\n\x1a"
+	dumpVersion = 1
+	dumpSumLen  = 4
+
+	// maxDumpChunk is the most bytes of blocks in a chunk.
+	maxDumpChunk = 16 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var errDumpSum = errors.New("the chunk is damaged, or of another dump, or the filter was changed while it was dumped: begin anew with the header")
+
+// IsNativeDump reports whether a chunk begins the dump of a filter with the native layout.
+func IsNativeDump(chunk []byte) bool {
+	return len(chunk) >= len(dumpMagic) && string(chunk[:len(dumpMagic)]) == dumpMagic
+}
+
+// Dump gives the dump of a filter with the native layout.
+type Dump struct {
+	r      kv.Reader
+	object *kv.Object
+	header []byte
+	mark   uint32
+}
+
+// NewDump begins to dump an object. Moves says that its entries move.
+func NewDump(r kv.Reader, o *kv.Object, moves bool) *Dump {
+	h := o.Header()
+	h.ID, h.Expiry, h.Hidden = 1, 0, false
+	stored := format.AppendHeader(nil, &h)
+	b := append([]byte(dumpMagic), dumpVersion)
+	b = append(binary.AppendUvarint(b, uint64(len(stored))), stored...)
+	fixed := len(b)
+	for _, l := range o.Layers() {
+		var counters [format.NumCounters]uint64
+		for i := range counters {
+			counters[i] = r.Counter(l, i)
+		}
+		stored := format.AppendCounters(nil, counters)
+		b = append(append(b, byte(len(stored))), stored...)
+	}
+	d := &Dump{r: r, object: o, mark: dumpMark(b, fixed, moves)}
+	d.header = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return d
+}
+
+// dumpMark returns the mark of a dump, of whose header fixed bytes come before the counters.
+func dumpMark(header []byte, fixed int, moves bool) uint32 {
+	if !moves {
+		header = header[:fixed]
+	}
+	return crc32.Checksum(header, castagnoli)
+}
+
+// Chunk returns the chunk that iter asks for, which is 0 or what was returned with the chunk before, and what asks for the
+// next. Behind the end it returns nothing and 0.
+func (d *Dump) Chunk(iter int64) (chunk []byte, next int64, err error) {
+	if iter == 0 {
+		return d.header, 1, nil
+	}
+	offset := uint64(iter - 1)
+	start := offset
+	for _, l := range d.object.Layers() {
+		n := LayerLen(l)
+		if start >= n {
+			start -= n
+			continue
+		}
+		end := min(start+maxDumpChunk, n)
+		if chunk, err = LayerBytes(d.r, d.object, l, start, end); err != nil {
+			return nil, 0, err
+		}
+		chunk = binary.LittleEndian.AppendUint32(chunk, chunkSum(d.mark, offset, chunk))
+		return chunk, iter + int64(end-start), nil
+	}
+	return nil, 0, nil
+}
+
+// LayerLen returns the number of bytes of a layer's blocks.
+func LayerLen(l *kv.Layer) uint64 { return l.Spec().Blocks * blockLenOf(l) }
+
+func chunkSum(mark uint32, offset uint64, data []byte) uint32 {
+	b := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, mark), offset)
+	return crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, data)
+}
+
+// dumpedHeader is what the header of a dump says.
+type dumpedHeader struct {
+	spec     kv.Spec
+	counters [][format.NumCounters]uint64 // of each layer
+	mark     uint32
+}
+
+// decodeDumpHeader decodes the header of a dump, which may be anything. The errors are ErrBadData, and
+// kv.ErrUnsupportedVersion for a header of a newer version.
+func decodeDumpHeader(b []byte, typ *kv.Type, moves bool) (d dumpedHeader, err error) {
+	body := len(b) - dumpSumLen
+	if !IsNativeDump(b) || body <= len(dumpMagic) {
+		return d, ErrBadData
+	}
+	if v := b[len(dumpMagic)]; v != dumpVersion {
+		return d, fmt.Errorf("%w: dump of version %d, this program knows %d", kv.ErrUnsupportedVersion, v, dumpVersion)
+	}
+	if crc32.Checksum(b[:body], castagnoli) != binary.LittleEndian.Uint32(b[body:]) {
+		return d, errDumpSum
+	}
+	rest := b[len(dumpMagic)+1 : body]
+	n, size := binary.Uvarint(rest)
+	if size <= 0 || n > uint64(len(rest)-size) {
+		return d, ErrBadData
+	}
+	h, err := format.DecodeHeader(rest[size:][:n])
+	switch {
+	case errors.Is(err, kv.ErrUnsupportedVersion):
+		return d, err
+	case err != nil, h.TypeName != typ.Name, h.ID != 1, h.Expiry != 0, h.Hidden, len(h.Layers) == 0:
+		return d, ErrBadData
+	case h.TypeVersion > typ.Version:
+		return d, fmt.Errorf("%w: dump of a %s of version %d, this program knows %d", kv.ErrUnsupportedVersion, h.TypeName, h.TypeVersion, typ.Version)
+	}
+	rest = rest[uint64(size)+n:]
+	d.mark = dumpMark(b[:body], body-len(rest), moves)
+	for i := range h.Layers {
+		if h.Layers[i].Layout != kv.LayoutNative || len(rest) < 1 || len(rest)-1 < int(rest[0]) {
+			return d, ErrBadData
+		}
+		counters, err := format.DecodeCounters(rest[1:][:rest[0]])
+		if err != nil {
+			return d, ErrBadData
+		}
+		d.counters = append(d.counters, counters)
+		rest = rest[1+rest[0]:]
+	}
+	if len(rest) > 0 {
+		return d, ErrBadData
+	}
+	stored := *typ
+	stored.Version = h.TypeVersion
+	d.spec = kv.Spec{Type: &stored, Family: h.Family, Layers: h.Layers, Params: h.Params, Lossy: h.Lossy}
+	return d, nil
+}
+
+// markAttribute is the attribute of a half-loaded filter with the native layout that has the mark of its dump.
+const markAttribute = "dump"
+
+// BeginNative is Handle.BeginLoad for the header of a dump of a filter with the native layout. Typ is the filter's type.
+// Moves is as for NewDump. Counted is the counter of a layer that Put keeps; the others are those of the header. The
+// errors are those of BeginLoad, ErrBadData, kv.ErrUnsupportedVersion, and one for a header with another checksum.
+func (m *Loading[F]) BeginNative(h *Handle[F], level kv.Durability, header []byte, typ *kv.Type, moves bool, counted int) error {
+	var d dumpedHeader
+	spec := func(*kv.DB) (_ kv.Spec, err error) {
+		d, err = decodeDumpHeader(header, typ, moves)
+		return d.spec, err
+	}
+	return h.BeginLoad(level, spec, func(w *kv.Writer, _ *F) error {
+		o, err := w.Object(h.Key) // staged by this writer, which finds it
+		if err != nil {
+			return err
+		}
+		for i, l := range o.Layers() {
+			for n, v := range d.counters[i] {
+				if v != 0 && n != counted {
+					w.SetCounter(l, n, v)
+				}
+			}
+		}
+		w.SetAttribute(o, markAttribute, binary.LittleEndian.AppendUint32(nil, d.mark))
+		return nil
+	})
+}
+
+// payload returns the bytes of blocks that a chunk of data has, and where they begin in all bytes of the layers. For a
+// filter with the native layout it checks the chunk first; if the filter is complete it need not be checked, as data is
+// compared with what is there.
+func (m *Loading[F]) payload(h *Handle[F], w *kv.Writer, iter int64, data []byte) (payload []byte, from int64, err error) {
+	_, o, f, err := m.target(h, w)
+	if err != nil {
+		return nil, 0, err
+	}
+	if m.Native == nil || !m.Native(f) {
+		return data, iter - 1 - int64(len(data)), nil
+	}
+	end := len(data) - dumpSumLen
+	if end < 0 {
+		return nil, 0, ErrBadData
+	}
+	payload, from = data[:end], iter-1-int64(end)
+	if !o.Hidden() {
+		return payload, from, nil
+	}
+	mark, err := h.DB.Attribute(o, markAttribute)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(mark) != dumpSumLen || from < 0 ||
+		chunkSum(binary.LittleEndian.Uint32(mark), uint64(from), payload) != binary.LittleEndian.Uint32(data[end:]) {
+		return nil, 0, errDumpSum
+	}
+	return payload, from, nil
+}

@@ -1,0 +1,107 @@
+package scalableext
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"testing"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+)
+
+var dumpedType = &kv.Type{Name: "MBbloom--", Version: 1}
+
+// dumpOf returns the header of a dump of what a key maps to, with other bytes in place of counters.
+func dumpOf(h *format.Header, counters []byte) []byte {
+	stored := format.AppendHeader(nil, h)
+	b := binary.AppendUvarint(append([]byte(dumpMagic), dumpVersion), uint64(len(stored)))
+	b = append(append(b, stored...), counters...)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+func dumpedObject() *format.Header {
+	return &format.Header{
+		TypeName: "MBbloom--", Module: "bf", TypeVersion: 1, ID: 1, Family: block.FamilyBits, Params: []byte("params"),
+		Layers: []kv.LayerSpec{{Blocks: 1, Lines: 2, Params: []byte("one")}, {Number: 3, Blocks: 4, Lines: 128}},
+	}
+}
+
+// Headers of dumps are taken apart as they were put together, and what is none is refused.
+func TestDecodeDumpHeader(t *testing.T) {
+	counters := func(first uint64) []byte {
+		one := format.AppendCounters(nil, [format.NumCounters]uint64{first, 2, 3})
+		b := append([]byte{byte(len(one))}, one...)
+		return append(b, b...)
+	}
+	good := dumpOf(dumpedObject(), counters(1))
+	d, err := decodeDumpHeader(good, dumpedType, false)
+	if err != nil || len(d.counters) != 2 || d.counters[1] != [format.NumCounters]uint64{1, 2, 3} || len(d.spec.Layers) != 2 ||
+		d.spec.Layers[1].Number != 3 || string(d.spec.Params) != "params" || d.spec.Family != block.FamilyBits || d.spec.Type.Name != dumpedType.Name {
+		t.Errorf("decoded %+v, %v", d, err)
+	}
+	other, _ := decodeDumpHeader(dumpOf(dumpedObject(), counters(9)), dumpedType, false)
+	if other.mark != d.mark {
+		t.Error("dumps of a filter whose counters grow have different marks")
+	}
+	moving, _ := decodeDumpHeader(good, dumpedType, true)
+	other, _ = decodeDumpHeader(dumpOf(dumpedObject(), counters(9)), dumpedType, true)
+	if other.mark == moving.mark {
+		t.Error("dumps of a filter whose entries move have the same mark after a change")
+	}
+	with := func(change func(h *format.Header)) []byte {
+		h := dumpedObject()
+		change(h)
+		return dumpOf(h, counters(1))
+	}
+	for name, bad := range map[string][]byte{
+		"another type":           with(func(h *format.Header) { h.TypeName = "MBbloomCF" }),
+		"a newer type":           with(func(h *format.Header) { h.TypeVersion = 2 }),
+		"an id":                  with(func(h *format.Header) { h.ID = 2 }),
+		"an expiry":              with(func(h *format.Header) { h.Expiry = 1 }),
+		"hidden":                 with(func(h *format.Header) { h.Hidden, h.Expiry = true, 1 }),
+		"no layers":              with(func(h *format.Header) { h.Layers = nil }),
+		"a compatible layer":     with(func(h *format.Header) { h.Layers[1].Layout = kv.LayoutCompatible }),
+		"counters of one layer":  dumpOf(dumpedObject(), counters(1)[:4]),
+		"counters of none":       dumpOf(dumpedObject(), nil),
+		"counters of three":      dumpOf(dumpedObject(), append(counters(1), counters(1)[:4]...)),
+		"counters cut short":     dumpOf(dumpedObject(), counters(1)[:7]),
+		"counters that are none": dumpOf(dumpedObject(), []byte{1, 0x80, 1, 0x80}),
+		"nothing":                nil,
+		"the magic alone":        []byte(dumpMagic),
+		"a version alone":        good[:len(dumpMagic)+1],
+		"another version":        append([]byte(dumpMagic), 2, 0, 0, 0, 0),
+		"a long field":           dumpOfField(1 << 40),
+		"a field without end":    dumpOfField(1 << 63),
+	} {
+		if d, err := decodeDumpHeader(bad, dumpedType, false); err == nil {
+			t.Errorf("%s is taken: %+v", name, d)
+		}
+	}
+}
+
+// dumpOfField returns a header whose first field claims a length, and has none.
+func dumpOfField(n uint64) []byte {
+	b := binary.AppendUvarint(append([]byte(dumpMagic), dumpVersion), n)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// No header makes the program fail, and what is taken is what its own encoding gives.
+func FuzzDumpHeader(f *testing.F) {
+	one := format.AppendCounters(nil, [format.NumCounters]uint64{1})
+	one = append([]byte{byte(len(one))}, one...)
+	f.Add(format.AppendHeader(nil, dumpedObject()), append(one, one...))
+	f.Add([]byte{}, []byte{})
+	f.Fuzz(func(t *testing.T, stored, rest []byte) {
+		b := binary.AppendUvarint(append([]byte(dumpMagic), dumpVersion), uint64(len(stored)))
+		b = append(append(b, stored...), rest...)
+		d, err := decodeDumpHeader(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)), dumpedType, true)
+		if err != nil {
+			return
+		}
+		if len(d.counters) != len(d.spec.Layers) || len(d.counters) == 0 || bytes.Contains(stored, []byte("MBbloomCF")) && !bytes.Contains(stored, []byte("MBbloom--")) {
+			t.Errorf("%x is taken as %+v", stored, d)
+		}
+	})
+}

@@ -108,9 +108,13 @@ func appendRoaring(dst []byte, words []uint64, ones int) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, 1)                      // containers
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(ones-1)<<16)     // the key, 0, and the number of positions
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(roaringSize(0))) // where the positions begin
+	n := len(dst)
+	dst = dst[:n+2*ones]
+	positions := dst[n:]
 	for i, w := range words {
 		for ; w != 0; w &= w - 1 {
-			dst = binary.LittleEndian.AppendUint16(dst, uint16(i<<6+bits.TrailingZeros64(w)))
+			binary.LittleEndian.PutUint16(positions, uint16(i<<6|bits.TrailingZeros64(w)))
+			positions = positions[2:]
 		}
 	}
 	return dst

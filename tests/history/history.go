@@ -36,6 +36,7 @@ import (
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -45,9 +46,10 @@ var caches = []int64{16 << 10, 80 << 10, 4 << 20}
 // stringCaches are the sizes of the caches of strings: none, one that a large string empties, and one that keeps all.
 var stringCaches = []int64{-1, 4 << 10, 1 << 20}
 
-// Open opens a store in memory, with the smallest memtable and some of several caches, by seed.
+// Open opens a store in memory, with the smallest memtable, some of several caches, and one of two layouts of the Bloom
+// filters that commands make, by seed.
 func Open(seed uint64) (*kv.DB, error) {
-	return kv.Open("store", &kv.Options{
+	db, err := kv.Open("store", &kv.Options{
 		FS: vfs.NewMem(), CacheSize: caches[seed%uint64(len(caches))], TableCacheSize: 1 << 20, MemTableSize: 256 << 10,
 		StringCacheSize: stringCaches[seed/3%uint64(len(stringCaches))],
 		BallastSize:     -1, MinFreeSpace: -1, Logger: slog.New(slog.DiscardHandler),
@@ -56,6 +58,10 @@ func Open(seed uint64) (*kv.DB, error) {
 			txn.Module(),
 		),
 	})
+	if err == nil && seed/uint64(len(caches)*len(stringCaches))%2 == 1 {
+		err = module.Of(db).SetSetting("bf-layout", scalableext.LayoutCompatible.String())
+	}
+	return db, err
 }
 
 // yielding returns a module whose types let other goroutines run whenever an object is

@@ -25,11 +25,8 @@ func (w *Writer) small() bool {
 			(v.stored == nil || v.stored.header.Expiry == 0) && v.damage == nil
 	}
 	// smallCommit lists the blocks in memory that the writer keeps.
-	return len(w.bits) <= maxKeptBlocks && len(w.slots) <= maxSmallSlotBlocks && (w.bitCount > 0 || w.changesSlots())
+	return len(w.bits) <= maxKeptBlocks && (w.bitCount > 0 || w.changesSlots())
 }
-
-// maxSmallSlotBlocks is the most blocks of slots that a small commit has looked at.
-const maxSmallSlotBlocks = 16
 
 // changesSlots reports whether slots have staged values.
 func (w *Writer) changesSlots() bool {

@@ -113,7 +113,7 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	if to.commits >= MaxPending || to.size+size+(to.entries+c.blocks)*perSmall+itemsSize > most ||
 		c.bits > MaxSmallBits || len(to.bits)+c.bits > maxPendingBits || len(to.layers)+c.layers > maxPendingLayers ||
 		c.slots > MaxSmallSlots || len(to.slots.slots)+c.slots > maxPendingSlots ||
-		len(to.slots.layers)+len(c.Slots) > maxPendingLayers ||
+		len(to.slots.layers)+c.slotLayers > maxPendingLayers ||
 		len(to.items.hashes)+c.items > maxPendingItems || len(to.items.layers)+c.layers > maxPendingLayers {
 		return false, false
 	}

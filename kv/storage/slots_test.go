@@ -183,6 +183,14 @@ func TestAppend_slotLimits(t *testing.T) {
 			t.Errorf("a commit of %d slots is pending: %t", n, appended)
 		}
 	}
+	many := commit(1, 1)
+	for blk := range uint64(2 * maxPendingLayers) {
+		many.Slots = append(many.Slots, many.Slots[0])
+		many.Slots[blk+1].Block = blk + 1
+	}
+	if appended, _ := s.Append(many, new(atomic.Uint64)); !appended {
+		t.Errorf("a commit to %d blocks of a layer is not pending", len(many.Slots))
+	}
 	for object := uint64(2); object <= maxPendingLayers+1; object++ {
 		if appended, _ := s.Append(commit(object, 1), new(atomic.Uint64)); appended != (object <= maxPendingLayers) {
 			t.Errorf("a commit to layer %d of %d is pending: %t", object, maxPendingLayers, appended)

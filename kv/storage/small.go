@@ -17,7 +17,7 @@ type SmallCommit struct {
 	Counters []LayerCounters
 	Records  []Record
 
-	bits, blocks, items, slots, layers int // see measure
+	bits, blocks, items, layers, slots, slotLayers int // see measure
 }
 
 // BlockBits are at most MaxSmallBits bits in one block. If they are items, these are kept.
@@ -47,11 +47,11 @@ type LayerCounters struct {
 	Values [format.NumCounters]uint64
 }
 
-// measure counts the bits, the blocks that have some, the items, the layers of both, and the slots. It returns an upper
+// measure counts the bits, the blocks that have some, the items, the layers of both, the slots, and their layers. It returns an upper
 // bound of what the commit adds to a batch, without items, entries of blocks with bits, and counters.
 func (c *SmallCommit) measure() (size int) {
 	const perBit = 4 // of an operand: see block.AppendBitsOperand
-	c.bits, c.blocks, c.items, c.slots, c.layers = 0, 0, 0, 0, 0
+	c.bits, c.blocks, c.items, c.layers, c.slots, c.slotLayers = 0, 0, 0, 0, 0, 0
 	for i := range c.Blocks {
 		c.items += c.Blocks[i].items()
 		if b := c.Blocks[i].Bits; !b.HasItems() {
@@ -65,6 +65,9 @@ func (c *SmallCommit) measure() (size int) {
 	}
 	for i := range c.Slots {
 		c.slots += len(c.Slots[i].Slots)
+		if i == 0 || c.Slots[i].Layer != c.Slots[i-1].Layer {
+			c.slotLayers++
+		}
 		size += perSmall + len(c.Slots[i].Slots)*perSlot
 	}
 	for _, r := range c.Records {

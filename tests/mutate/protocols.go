@@ -195,7 +195,7 @@ var protocols = []mutation{
 	inPending("slots are pending without end", edit{"kv/storage/pending.go",
 		" || len(to.slots.slots)+c.slots > maxPendingSlots", ""}),
 	inPending("slots of any number of layers are pending", edit{"kv/storage/pending.go",
-		"		len(to.slots.layers)+len(c.Slots) > maxPendingLayers ||\n", ""}),
+		"		len(to.slots.layers)+c.slotLayers > maxPendingLayers ||\n", ""}),
 	inPending("nobody asks for a flush of many slots", edit{"kv/storage/pending.go",
 		" || len(to.slots.slots) > manyPendingSlots", ""}),
 	inPending("the size of slots is not counted", edit{"kv/storage/small.go",

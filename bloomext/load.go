@@ -65,7 +65,8 @@ func (d dumped) spec() kv.Spec {
 
 // loading says how the bytes of a dump become a filter.
 var loading = scalableext.Loading[filter]{
-	Native: func(f *filter) bool { return !f.compatible },
+	Native:  func(f *filter) bool { return !f.compatible },
+	Counted: onesCounter,
 	Bytes: func(f *filter, i int) uint64 {
 		if i >= len(f.layers) {
 			return 0
@@ -142,7 +143,7 @@ func loadChunk(c *module.Call) reply.Reply {
 // beginLoad makes a half-loaded filter of a header.
 func (f *Filter) beginLoad(header []byte) error {
 	if scalableext.IsNativeDump(header) {
-		return loading.BeginNative(f.h, f.level, header, bloomType, false, onesCounter)
+		return loading.BeginNative(f.h, f.level, header, bloomType, false)
 	}
 	var d dumped
 	spec := func(*kv.DB) (kv.Spec, error) {

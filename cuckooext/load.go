@@ -62,7 +62,8 @@ func (h dumpHeader) spec() (kv.Spec, error) {
 
 // loading says how the slots of a dump become a filter.
 var loading = scalableext.Loading[filter]{
-	Native: func(f *filter) bool { return !f.compatible },
+	Native:  func(f *filter) bool { return !f.compatible },
+	Counted: entriesCounter,
 	Bytes: func(f *filter, i int) uint64 {
 		switch {
 		case i >= len(f.layers):
@@ -201,7 +202,7 @@ func (f *Filter) loadSlots(iter int64, data []byte) error {
 // beginLoad makes a half-loaded filter of a header.
 func (f *Filter) beginLoad(header []byte) error {
 	if scalableext.IsNativeDump(header) {
-		return loading.BeginNative(f.h, f.level, header, cuckooType, true, entriesCounter)
+		return loading.BeginNative(f.h, f.level, header, cuckooType, true)
 	}
 	var h dumpHeader
 	spec := func(*kv.DB) (kv.Spec, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/sievekv/sievekv"
@@ -44,12 +45,13 @@ type meta struct {
 
 const metaVersion = 1
 
-// readMeta returns the meta record, or one without a filter if it is missing. Its generations then begin at the time, so that
-// records of ids that somebody has left, who removed the meta record alone, mean nothing.
+// readMeta returns the meta record, or one without a filter if it is missing. Its generations then begin at the time,
+// with a random part, so that records of ids that somebody has left, who removed the meta record alone, mean nothing.
 func (g *Guard) readMeta(tx reader) (m meta, err error) {
 	stored, err := tx.Get(g.keys.meta)
 	if errors.Is(err, sievekv.ErrNotFound) {
-		return meta{Last: uint64(max(0, g.store.Now())) / 1000}, nil
+		const perMilli = 1_000_000
+		return meta{Last: uint64(max(0, g.store.Now()))*perMilli + rand.Uint64N(perMilli)}, nil
 	}
 	if err != nil {
 		return m, err

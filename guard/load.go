@@ -256,8 +256,8 @@ func (g *Guard) settle(ctx context.Context, l *load, err error) {
 			l.value, l.err, l.stale, l.born = l.old.value, nil, true, l.old.born
 			return
 		}
-		if l.err = err; !g.opts.FailedIsAbsent || errors.Is(err, ErrUnavailable) {
-			return
+		if l.err = err; !g.opts.FailedIsAbsent || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrClosed) {
+			return // or nothing has been asked
 		}
 		l.err = ErrNotFound
 	}

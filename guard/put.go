@@ -52,7 +52,7 @@ func (g *Guard) Remove(ctx context.Context, id string, row func(tx *sievekv.Tx) 
 // If write returns an error, PutVia returns it. If the row may come into being nevertheless, later even, as when the
 // connection breaks during a commit, call PutVia again until it succeeds: a Rebuild that begins after the error and reads
 // the source before the row is there makes a filter without the id. So does one after a crash of this program in step 2.
-// Otherwise Rebuild again once the outcome is settled.
+// Otherwise call Rebuild again once the outcome is settled, not RebuildFrom, which may go on behind the row.
 func (g *Guard) PutVia(ctx context.Context, id string, value []byte, write func(ctx context.Context) error) error {
 	return g.change(ctx, id, func() error {
 		defer g.beginVia()()
@@ -64,7 +64,7 @@ func (g *Guard) PutVia(ctx context.Context, id string, value []byte, write func(
 			return err
 		}
 		e := g.newEntry(value, born)
-		g.write(context.WithoutCancel(ctx), id, &e, false)
+		g.writeSoon(ctx, id, &e)
 		return nil
 	})
 }
@@ -122,7 +122,10 @@ func (g *Guard) change(ctx context.Context, id string, write func() error) error
 func (g *Guard) commit(ctx context.Context, db *sievekv.DB, id string, filter func(*sievekv.Tx, string) (full, err error), row func(*sievekv.Tx) error, e *entry) error {
 	key := g.keys.value + id
 	if g.opts.Cache != nil {
-		if err := g.opts.Cache.Set(ctx, key, nil, 0); err != nil {
+		limited, cancel := g.cacheContext(ctx)
+		err := g.opts.Cache.Set(limited, key, nil, 0)
+		cancel()
+		if err != nil {
 			return err
 		}
 	}
@@ -150,9 +153,21 @@ func (g *Guard) commit(ctx context.Context, db *sievekv.DB, id string, filter fu
 		g.tellFull(full)
 	}
 	if err == nil && g.opts.Cache != nil && e != nil {
-		g.write(context.WithoutCancel(ctx), id, e, false)
+		g.writeSoon(ctx, id, e)
 	}
 	return err
+}
+
+// cacheContext returns a context for a call of Options.Cache, which has to end before writes of the id, and Close, go on.
+func (g *Guard) cacheContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, g.opts.LoadTimeout)
+}
+
+// writeSoon is write after a change that is made, whatever becomes of the caller's context.
+func (g *Guard) writeSoon(ctx context.Context, id string, e *entry) {
+	limited, cancel := g.cacheContext(context.WithoutCancel(ctx))
+	defer cancel()
+	g.write(limited, id, e, false)
 }
 
 // beginVia notes that a call of PutVia is under way until the function that it returns is called. Rebuild waits for it.

@@ -35,7 +35,8 @@ func (g *Guard) Rebuild(ctx context.Context, ids iter.Seq2[string, error]) error
 
 // RebuildFrom is Rebuild for a source that has an order of ids that never changes, such as that of a primary key. from
 // returns the ids behind an id in that order, all of them for "". If an earlier RebuildFrom was ended, from gets the last id
-// that it has taken.
+// that it has taken: rows with smaller ids that another program has written since are not seen. After such writes, and
+// after a PutVia that failed, call Rebuild.
 func (g *Guard) RebuildFrom(ctx context.Context, from func(after string) iter.Seq2[string, error]) error {
 	return g.rebuild(ctx, true, from)
 }

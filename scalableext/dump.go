@@ -68,12 +68,34 @@ func NewDump(r kv.Reader, o *kv.Object, moves bool) *Dump {
 		for i := range counters {
 			counters[i] = r.Counter(l, i)
 		}
-		stored := format.AppendCounters(nil, counters)
-		b = append(append(b, byte(len(stored))), stored...)
+		b = appendCounters(b, counters)
 	}
 	d := &Dump{r: r, object: o, mark: dumpMark(b, fixed, moves)}
 	d.header = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	return d
+}
+
+func appendCounters(b []byte, counters [format.NumCounters]uint64) []byte {
+	stored := format.AppendCounters(nil, counters)
+	return append(append(b, byte(len(stored))), stored...)
+}
+
+// decodeCounters decodes the counters of so many layers, and nothing else.
+func decodeCounters(b []byte, layers int) (all [][format.NumCounters]uint64, err error) {
+	for range layers {
+		if len(b) < 1 || len(b)-1 < int(b[0]) {
+			return nil, ErrBadData
+		}
+		counters, err := format.DecodeCounters(b[1:][:b[0]])
+		if err != nil {
+			return nil, ErrBadData
+		}
+		all, b = append(all, counters), b[1+b[0]:]
+	}
+	if len(b) > 0 {
+		return nil, ErrBadData
+	}
+	return all, nil
 }
 
 // dumpMark returns the mark of a dump, of whose header fixed bytes come before the counters.
@@ -119,7 +141,7 @@ func chunkSum(mark uint32, offset uint64, data []byte) uint32 {
 // dumpedHeader is what the header of a dump says.
 type dumpedHeader struct {
 	spec     kv.Spec
-	counters [][format.NumCounters]uint64 // of each layer
+	counters []byte // of each layer, as they are in the header
 	mark     uint32
 }
 
@@ -151,34 +173,29 @@ func decodeDumpHeader(b []byte, typ *kv.Type, moves bool) (d dumpedHeader, err e
 		return d, fmt.Errorf("%w: dump of a %s of version %d, this program knows %d", kv.ErrUnsupportedVersion, h.TypeName, h.TypeVersion, typ.Version)
 	}
 	rest = rest[uint64(size)+n:]
-	d.mark = dumpMark(b[:body], body-len(rest), moves)
 	for i := range h.Layers {
-		if h.Layers[i].Layout != kv.LayoutNative || len(rest) < 1 || len(rest)-1 < int(rest[0]) {
+		if h.Layers[i].Layout != kv.LayoutNative {
 			return d, ErrBadData
 		}
-		counters, err := format.DecodeCounters(rest[1:][:rest[0]])
-		if err != nil {
-			return d, ErrBadData
-		}
-		d.counters = append(d.counters, counters)
-		rest = rest[1+rest[0]:]
 	}
-	if len(rest) > 0 {
-		return d, ErrBadData
+	if _, err := decodeCounters(rest, len(h.Layers)); err != nil {
+		return d, err
 	}
+	d.counters, d.mark = rest, dumpMark(b[:body], body-len(rest), moves)
 	stored := *typ
 	stored.Version = h.TypeVersion
 	d.spec = kv.Spec{Type: &stored, Family: h.Family, Layers: h.Layers, Params: h.Params, Lossy: h.Lossy}
 	return d, nil
 }
 
-// markAttribute is the attribute of a half-loaded filter with the native layout that has the mark of its dump.
-const markAttribute = "dump"
+// dumpAttribute is the attribute of a half-loaded filter with the native layout that has the mark of its dump, and the
+// counters of its layers, as the header has them. The filter gets them at the end.
+const dumpAttribute = "dump"
 
 // BeginNative is Handle.BeginLoad for the header of a dump of a filter with the native layout. Typ is the filter's type.
-// Moves is as for NewDump. Counted is the counter of a layer that Put keeps; the others are those of the header. The
-// errors are those of BeginLoad, ErrBadData, kv.ErrUnsupportedVersion, and one for a header with another checksum.
-func (m *Loading[F]) BeginNative(h *Handle[F], level kv.Durability, header []byte, typ *kv.Type, moves bool, counted int) error {
+// Moves is as for NewDump. The errors are those of BeginLoad, ErrBadData, kv.ErrUnsupportedVersion, and one for a header
+// with another checksum.
+func (m *Loading[F]) BeginNative(h *Handle[F], level kv.Durability, header []byte, typ *kv.Type, moves bool) error {
 	var d dumpedHeader
 	spec := func(*kv.DB) (_ kv.Spec, err error) {
 		d, err = decodeDumpHeader(header, typ, moves)
@@ -189,16 +206,31 @@ func (m *Loading[F]) BeginNative(h *Handle[F], level kv.Durability, header []byt
 		if err != nil {
 			return err
 		}
-		for i, l := range o.Layers() {
-			for n, v := range d.counters[i] {
-				if v != 0 && n != counted {
-					w.SetCounter(l, n, v)
-				}
-			}
-		}
-		w.SetAttribute(o, markAttribute, binary.LittleEndian.AppendUint32(nil, d.mark))
+		w.SetAttribute(o, dumpAttribute, append(binary.LittleEndian.AppendUint32(nil, d.mark), d.counters...))
 		return nil
 	})
+}
+
+// endNative stages the counters of a filter with the native layout of which all bytes have come, but for the one that Put
+// keeps.
+func (m *Loading[F]) endNative(h *Handle[F], w *kv.Writer, o *kv.Object) error {
+	stored, err := h.DB.Attribute(o, dumpAttribute)
+	if err != nil || len(stored) < dumpSumLen {
+		return err
+	}
+	all, err := decodeCounters(stored[dumpSumLen:], len(o.Layers()))
+	if err != nil {
+		return fmt.Errorf("%w: key %q: counters of a dump %x", kv.ErrCorrupt, h.Key, stored)
+	}
+	for i, l := range o.Layers() {
+		for n, v := range all[i] {
+			if v != 0 && n != m.Counted {
+				w.SetCounter(l, n, v)
+			}
+		}
+	}
+	w.SetAttribute(o, dumpAttribute, nil)
+	return nil
 }
 
 // payload returns the bytes of blocks that a chunk of data has, and where they begin in all bytes of the layers. For a
@@ -220,12 +252,12 @@ func (m *Loading[F]) payload(h *Handle[F], w *kv.Writer, iter int64, data []byte
 	if !o.Hidden() {
 		return payload, from, nil
 	}
-	mark, err := h.DB.Attribute(o, markAttribute)
+	stored, err := h.DB.Attribute(o, dumpAttribute)
 	if err != nil {
 		return nil, 0, err
 	}
-	if len(mark) != dumpSumLen || from < 0 ||
-		chunkSum(binary.LittleEndian.Uint32(mark), uint64(from), payload) != binary.LittleEndian.Uint32(data[end:]) {
+	if len(stored) < dumpSumLen || from < 0 ||
+		chunkSum(binary.LittleEndian.Uint32(stored), uint64(from), payload) != binary.LittleEndian.Uint32(data[end:]) {
 		return nil, 0, errDumpSum
 	}
 	return payload, from, nil

@@ -56,6 +56,9 @@ type Loading[F any] struct {
 	// Bytes returns how many bytes of a dump layer i has; 0 is the oldest. It is 0 if there is no such layer.
 	Bytes func(f *F, i int) uint64
 
+	// Counted is the counter of a layer that Put keeps.
+	Counted int
+
 	// Put stages bytes of layer i of a half-loaded filter. They begin at the given byte of the layer. For a filter with
 	// the native layout they are whole blocks.
 	Put func(w *kv.Writer, f *F, i int, at uint64, data []byte) error
@@ -215,8 +218,10 @@ func (m *Loading[F]) progress(h *Handle[F], w *kv.Writer, o *kv.Object, f *F, co
 			return err
 		}
 	}
+	if err := m.endNative(h, w, o); err != nil {
+		return err
+	}
 	w.SetAttribute(o, loadedAttribute, nil)
-	w.SetAttribute(o, markAttribute, nil)
 	return w.Hide(o, 0)
 }
 

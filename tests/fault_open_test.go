@@ -20,6 +20,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/freeze"
 	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/salvage"
 	"github.com/sievekv/sievekv/tests/faultfs"
@@ -104,6 +105,11 @@ func TestFault_newerStore(t *testing.T) {
 				newer[len("SVKV")]++
 				return errors.Join(closer.Close(), p.Set(key, newer, pebbledb.Sync))
 			})
+		}},
+		{"seal", func(t *testing.T, fs *kvtest.Disk) { // which has the version of the store
+			seal := []byte(readFile(t, fs, fs.PathJoin(storeDir, freeze.SealName)))
+			seal[len(freeze.SealMagic)]++
+			writeFile(t, fs, fs.PathJoin(storeDir, freeze.SealName), seal)
 		}},
 		{"pebble", func(t *testing.T, fs *kvtest.Disk) {
 			marker := newest(t, fs, storeDir, "marker.format-version.", "")

@@ -307,6 +307,9 @@ func TestNativeDump_restart(t *testing.T) {
 		if there := to.mustDo("EXISTS", "f").Int() == 1; there != (i == len(chunks)-1) {
 			t.Errorf("after chunk %d of %d the key is seen: %t", i, len(chunks), there)
 		}
+		if report, err := to.db.Check(t.Context()); err != nil || len(report.Problems)+len(report.Notes) > 0 {
+			t.Errorf("check after chunk %d of %d: %+v, %v", i, len(chunks), report, err)
+		}
 		must(t, to.db.Close())
 	}
 	to.use(kv.Options{}, dir)

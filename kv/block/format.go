@@ -125,7 +125,7 @@ func (v *value) parse(b []byte) (err error) {
 	case kind == kindKept:
 		return keptError(b)
 	default:
-		err = errors.New("unknown kind")
+		err = errors.New("unknown kind: damaged, or of a newer version")
 	}
 	if err != nil {
 		return fmt.Errorf("%w: kind %#02x: %w", ErrCorrupt, b[0], err)

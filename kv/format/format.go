@@ -83,7 +83,8 @@ const MaxKeyLen = 64 << 10
 // MaxLayers bounds the layers of one object.
 const MaxLayers = 64
 
-// StoreVersion is the format version of the whole store.
+// StoreVersion is the format version of the whole store. It is raised for every new form of what is stored that programs
+// before it cannot read, such as a new kind of value of a block; and freeze.SealVersion with it.
 const StoreVersion = 1
 
 // headerVersion is the format version of headers.

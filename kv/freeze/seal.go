@@ -47,13 +47,17 @@ import (
 //	              that, 4 bytes; all little-endian
 //	6+20n   4     CRC-32C of all before, little-endian
 const (
-	sealVersion  = 1
 	maxSealed    = 2
 	sealHeadLen  = 6
 	sealedLen    = 20
 	maxSealLen   = sealHeadLen + maxSealed*sealedLen + 4
 	manifestName = "MANIFEST-"
 )
+
+// SealVersion is the version in the seal, and that of the whole store: it is raised with format.StoreVersion. The seal is
+// read before Pebble opens the store. So a store of a newer version is refused before Pebble can merge, and write
+// anew, values of a form that this program does not know.
+const SealVersion = 1
 
 // SealName is the name of the file that holds the seal, in the store's directory. The file begins with SealMagic.
 const (
@@ -94,7 +98,7 @@ type seal struct {
 func appendSeal(dst []byte, list []sealed) []byte {
 	start := len(dst)
 	dst = append(dst, SealMagic...)
-	dst = append(dst, sealVersion, byte(len(list)))
+	dst = append(dst, SealVersion, byte(len(list)))
 	for _, s := range list {
 		dst = binary.LittleEndian.AppendUint64(dst, s.number)
 		dst = binary.LittleEndian.AppendUint64(dst, s.length)
@@ -107,8 +111,8 @@ func decodeSeal(b []byte) ([]sealed, error) {
 	if len(b) < sealHeadLen || string(b[:4]) != SealMagic {
 		return nil, fmt.Errorf("%w: %s: no magic", ErrDamaged, SealName)
 	}
-	if b[4] != sealVersion {
-		return nil, fmt.Errorf("%w: %s has format %d, this program knows %d", ErrVersion, SealName, b[4], sealVersion)
+	if b[4] != SealVersion {
+		return nil, fmt.Errorf("%w: %s has format %d, this program knows %d", ErrVersion, SealName, b[4], SealVersion)
 	}
 	n := int(b[5])
 	end := sealHeadLen + n*sealedLen

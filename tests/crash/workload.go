@@ -105,7 +105,7 @@ func newWorkload(rng *rand.Rand, workers int, start []contents, now int64) *work
 func (w *workload) options(fs vfs.FS) *kv.Options {
 	memtable := 256 << 10
 	if w.roomy {
-		memtable = 1 << 20
+		memtable = 2 << 20 // a quarter is enough for one commit of wideItems
 	}
 	return &kv.Options{
 		FS: fs, CacheSize: 64 << 10, MemTableSize: memtable, BallastSize: -1, MinFreeSpace: -1,

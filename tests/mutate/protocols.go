@@ -323,7 +323,7 @@ var protocols = []mutation{
 		"	_ = touched\n"}),
 	inKV("a commit is seen before it is pending", edit{"kv/small.go",
 		"	db.pauseAt(\"commit: started\")\n",
-		"	early := &applier{db: db}\n	early.add(o)\n	for i := range w.bits {\n		b := &w.bits[i]\n		l := w.layers[b.ordinal].layer\n		early.patch(l.object, l.spec.Number, b.blk, func(_ *Object, words []uint64) error { return b.Patch(words) })\n	}\n	db.pauseAt(\"commit: started\")\n"}),
+		"	early := &applier{db: db}\n	early.add(o)\n	for i := range w.bits {\n		b := &w.bits[i]\n		l := w.layers[b.ordinal].layer\n		early.patch(&blockChange{target: early.find(l.object, l.spec.Number), blk: b.blk, bits: &b.BitSet})\n	}\n	db.pauseAt(\"commit: started\")\n"}),
 	inKV("a check is without what is pending", edit{"kv/check.go",
 		"	db.store.Flush() // most of it, before checker holds up commits\n",
 		""}, edit{"kv/storage/store.go",

@@ -80,6 +80,14 @@ func (g *Guard) join(id string) (l *load, isNew bool, err error) {
 	return s.load, true, nil
 }
 
+// isLoading reports whether a load of an id is under way.
+func (g *Guard) isLoading(id string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.ids[id]
+	return s != nil && s.load != nil
+}
+
 // finish ends loads, whatever has become of them.
 func (g *Guard) finish(loads []*load) {
 	g.mu.Lock()
@@ -147,7 +155,7 @@ func (g *Guard) loadMany(ctx context.Context, ids []string) ([]*load, error) {
 
 // refresh starts a load of an id whose value is soft, unless one is under way or the source cannot be asked now.
 func (g *Guard) refresh(ctx context.Context, id string) {
-	if g.isOpen() || !g.enterNow() {
+	if g.isLoading(id) || g.isOpen() || !g.enterNow() { // a load under way must not cost one of LoadsPerSecond
 		return
 	}
 	l, isNew, err := g.join(id)

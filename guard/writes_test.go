@@ -85,3 +85,29 @@ func TestRebuild_metaLostAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// Asking for a soft value that is being loaded already takes no load away from others.
+func TestLimits_softAndHot(t *testing.T) {
+	o := &guard.Options{
+		Empty: true, LoadsPerSecond: 10, TTL: 100 * time.Second, SoftTTL: time.Second, MaxStale: time.Hour, Jitter: -1, LoadTimeout: time.Minute,
+	}
+	inWorld(t, o, func(w *world) {
+		w.put("hot", "1")
+		w.put("b", "old")
+		w.set("b", "new") // past the guard
+		time.Sleep(time.Second)
+		let := w.holding("hot")
+		w.want("hot", "1")
+		free := let.next()
+		for range 2000 { // two seconds
+			w.want("hot", "1")
+			time.Sleep(time.Millisecond)
+		}
+		if got, err := w.g.Get(w.Context(), "b"); string(got) != "old" || err != nil {
+			t.Errorf("a soft value is %q, %v", got, err)
+		}
+		synctest.Wait()
+		w.want("b", "new")
+		free()
+	})
+}

@@ -95,6 +95,8 @@ var ofGuard = []mutation{
 		"!g.opts.FailedIsAbsent || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrClosed) {", "false {"}),
 	inGuard("loads that Close has ended say that ids are absent", "^TestGet_failedIsAbsentClosed$", edit{"guard/load.go",
 		" || errors.Is(err, ErrClosed) {\n			return // or", " {\n			return // or"}),
+	inGuard("asking for what is being loaded takes loads away", "^TestLimits_softAndHot$", edit{"guard/load.go",
+		"	if g.isLoading(id) || g.isOpen()", "	if g.isOpen()"}),
 	inGuard("writes wait for a cache that does not answer", "^TestCache_stuckWrite$", edit{"guard/put.go",
 		"	return context.WithTimeout(ctx, g.opts.LoadTimeout)\n", "	return context.WithTimeout(ctx, 9*g.opts.LoadTimeout)\n"}),
 	inGuard("an error of LoadMany says that ids are absent", "^TestGetMany_failure$", edit{"guard/load.go",

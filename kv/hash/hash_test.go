@@ -233,7 +233,36 @@ func FuzzFunction_Sum(f *testing.F) {
 		}
 		allForms(t, hash.NewXXH64(seed), b)
 		allForms(t, hash.NewMurmur64A(seed), b)
+		allForms(t, hash.NewMurmur3(), b)
 	})
+}
+
+// MurmurHash3 of texts for which other implementations have the same values, and of all lengths of the rest.
+func TestMurmur3(t *testing.T) {
+	for text, want := range map[string][2]uint64{
+		"":                          {0, 0},
+		"hello":                     {0xcbd8a7b341bd9b02, 0x5b1e906a48ae1d19},
+		"hello, world":              {0x342fac623a5ebc8e, 0x4cdcbc079642414d},
+		"19 Jan 2038 at 3:14:07 AM": {0xb89e5988b737affc, 0x664fc2950231b2cb},
+		"The quick brown fox jumps over the lazy dog.": {0xcd99481f9ee902c9, 0x695da1a38987b6e7},
+	} {
+		a, b := hash.Sum128([]byte(text))
+		if got := [2]uint64{a, b}; got != want || allForms(t, hash.NewMurmur3(), []byte(text)) != want[0] {
+			t.Errorf("%q: %x, want %x", text, got, want)
+		}
+	}
+	item := []byte(golden(70))
+	for n := range item {
+		a, b := hash.Sum128(item[:n])
+		c, d := hash.Sum128(append(item[:n:n], 1))
+		e, f, g, h := hash.Sum256(item[:n])
+		if e != a || f != b || g != c || h != d {
+			t.Errorf("%d bytes: Sum256 = %x %x %x %x, want %x %x %x %x", n, e, f, g, h, a, b, c, d)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { hash.Sum256(item) }); n != 0 {
+		t.Errorf("Sum256 allocates %v times", n)
+	}
 }
 
 func TestFunction_Append(t *testing.T) {
@@ -244,6 +273,7 @@ func TestFunction_Append(t *testing.T) {
 		{hash.NewXXH64(7), "000700000000000000"},
 		{hash.NewXXH64(1 << 63), "000000000000000080"},
 		{hash.NewMurmur64A(7), "020700000000000000"},
+		{hash.NewMurmur3(), "030000000000000000"},
 		{hash.NewKeyed(hash.Secret{1, 31: 2}), "0101" + strings.Repeat("00", 30) + "02"},
 	}
 	for _, tt := range tests {
@@ -262,7 +292,7 @@ func TestFunction_Append(t *testing.T) {
 			}
 		}
 	}
-	for first := 3; first < 256; first++ {
+	for first := 4; first < 256; first++ {
 		b := make([]byte, 100)
 		b[0] = byte(first)
 		if _, n := hash.Decode(b); n >= 0 {
@@ -286,6 +316,9 @@ func TestFunction_equal(t *testing.T) {
 	if hash.NewXXH64(1) != again || again == hash.NewXXH64(2) {
 		t.Error("functions of XXH64 are not compared by their seed")
 	}
+	if hash.NewMurmur3() != hash.NewMurmur3() || hash.NewMurmur3() == hash.NewMurmur64A(0) || hash.NewMurmur3() == hash.NewXXH64(0) {
+		t.Error("functions of MurmurHash3 are not compared by their hash")
+	}
 	murmur := hash.NewMurmur64A(1)
 	if hash.NewMurmur64A(1) != murmur || murmur == hash.NewMurmur64A(2) || murmur == again {
 		t.Error("functions of MurmurHash64A are not compared by their hash and their seed")
@@ -308,7 +341,7 @@ func TestFunction_printed(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(hash.NewKeyed(s), hash.NewXXH64(5), hash.NewMurmur64A(5)); got != "keyed xxh64 murmur64a" {
+	if got := fmt.Sprint(hash.NewKeyed(s), hash.NewXXH64(5), hash.NewMurmur64A(5), hash.NewMurmur3()); got != "keyed xxh64 murmur64a murmur3" {
 		t.Errorf("functions print as %q", got)
 	}
 }
@@ -319,13 +352,13 @@ func TestParseKind(t *testing.T) {
 			t.Errorf("ParseKind(%q) = %v, %t", k.String(), got, ok)
 		}
 	}
-	for _, word := range []string{"", "Keyed", "xxh", "default", "murmur64a", "Kind(4)"} {
+	for _, word := range []string{"", "Keyed", "xxh", "default", "murmur64a", "murmur3", "Kind(5)"} {
 		if got, ok := hash.ParseKind(word); ok {
 			t.Errorf("ParseKind(%q) = %v", word, got)
 		}
 	}
-	if !hash.Default.Valid() || !hash.Murmur64A.Valid() || hash.Kind(4).Valid() {
-		t.Error("the default or MurmurHash64A is not valid, or kind 4 is")
+	if !hash.Default.Valid() || !hash.Murmur3.Valid() || hash.Kind(5).Valid() {
+		t.Error("the default or MurmurHash3 is not valid, or kind 5 is")
 	}
 }
 

@@ -94,8 +94,12 @@ func forget(s Secret) {
 func (f Function) Sum(b []byte) uint64 {
 	t := f.table
 	if t == nil {
-		if f.murmur {
+		switch f.other {
+		case Murmur64A:
 			return murmur64A(b, f.seed)
+		case Murmur3:
+			a, _ := Sum128(b)
+			return a
 		}
 		return probe.Sum64Seed(b, f.seed)
 	}

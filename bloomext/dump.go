@@ -82,7 +82,7 @@ func scanDump(c *module.Call) reply.Reply {
 	next := int64(0)
 	err := handleOf(c).h.LookLong(func(r kv.Reader, f *filter) (err error) {
 		switch {
-		case !f.compatible:
+		case f.layout() != scalableext.LayoutCompatible:
 			return errNative
 		case !numeric:
 		case iter == 0:

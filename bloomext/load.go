@@ -66,7 +66,7 @@ func (d dumped) spec() kv.Spec {
 // loading says how the bytes of a dump become a filter.
 var loading = scalableext.Loading[filter]{
 	Check: func(f *filter) error {
-		if !f.compatible {
+		if f.layout() != scalableext.LayoutCompatible {
 			return errNative
 		}
 		return nil

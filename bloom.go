@@ -2,6 +2,7 @@ package sievekv
 
 import (
 	"context"
+	"io"
 
 	"github.com/sievekv/sievekv/bloomext"
 )
@@ -37,6 +38,31 @@ type BloomConfig = bloomext.Config
 // are set (Fill), the present false-positive rate (ExpectedRate), its size in bytes, and when it expires. See
 // [bloomext.Info].
 type BloomInfo = bloomext.Info
+
+// ForeignFile says how ImportForeign takes a file: Format is ForeignGuava or ForeignBitsAndBlooms, and Replace makes the file
+// replace what is under the key. Its method Check checks the beginning and the length of a file without a store. See
+// [bloomext.ForeignFile].
+type ForeignFile = bloomext.ForeignFile
+
+// ForeignFormat is the form of a file in which another library keeps a Bloom filter.
+type ForeignFormat = bloomext.ForeignFormat
+
+// The files of other libraries. See [bloomext.ForeignFormat] for the versions, and for what the items are.
+const (
+	ForeignGuava         = bloomext.Guava         // BloomFilter.writeTo of Guava for Java
+	ForeignBitsAndBlooms = bloomext.BitsAndBlooms // WriteTo of github.com/bits-and-blooms/bloom/v3 for Go
+)
+
+// ImportForeign makes the filter of a file in which another library keeps a Bloom filter. It answers as it did there, with
+// the same false positives, and takes more items. It does not grow, and is never full: as there, its error rate rises with
+// each new item. Its layout is LayoutForeign, and its hash is public: anyone can choose items that collide. Info has
+// estimates of the items, and of the capacity. All of it appears in one commit, or nothing. The filter does not expire.
+//
+// The file reaches from where in is to its end. It is read block by block, while transactions and other writes to the key
+// wait. The errors are ErrExists, ErrDamaged, ErrTooLarge, ErrConfig for another format, and those of in.
+func (f *Bloom) ImportForeign(ctx context.Context, in io.ReadSeeker, how ForeignFile) error {
+	return f.f.ImportForeign(ctx, in, how)
+}
 
 // With returns a handle on the same filter whose writes have another level of durability: Always, EverySec or
 // NoSync, or 0 for Options.Durability. With another value every write returns ErrOptions.

@@ -39,9 +39,13 @@ type BloomConfig = bloomext.Config
 // [bloomext.Info].
 type BloomInfo = bloomext.Info
 
-// ForeignFile says how ImportForeign takes a file: Format is ForeignGuava or ForeignBitsAndBlooms, and Replace makes the file
-// replace what is under the key. Its method Check checks the beginning and the length of a file without a store. See
-// [bloomext.ForeignFile].
+// ForeignFile says how ImportForeign takes a file:
+//
+//   - Format: ForeignGuava, ForeignBitsAndBlooms or ForeignRedisson;
+//   - Bits and Hashes: for Redisson alone, the filter's size and hashIterations;
+//   - Replace: what is under the key is replaced, and its expiry removed; otherwise a key that exists is ErrExists.
+//
+// Its method Check checks the beginning and the length of a file without a store. See [bloomext.ForeignFile].
 type ForeignFile = bloomext.ForeignFile
 
 // ForeignFormat is the form of a file in which another library keeps a Bloom filter.
@@ -51,15 +55,17 @@ type ForeignFormat = bloomext.ForeignFormat
 const (
 	ForeignGuava         = bloomext.Guava         // BloomFilter.writeTo of Guava for Java
 	ForeignBitsAndBlooms = bloomext.BitsAndBlooms // WriteTo of github.com/bits-and-blooms/bloom/v3 for Go
+	ForeignRedisson      = bloomext.Redisson      // the string of a RBloomFilter of Redisson for Java
 )
 
 // ImportForeign makes the filter of a file in which another library keeps a Bloom filter. It answers as it did there, with
 // the same false positives, and takes more items. It does not grow, and is never full: as there, its error rate rises with
-// each new item. Its layout is LayoutForeign, and its hash is public: anyone can choose items that collide. Info has
-// estimates of the items, and of the capacity. All of it appears in one commit, or nothing. The filter does not expire.
+// each new item. Its layout is LayoutForeign, and its hash is public: anyone can choose items that collide. Info has an
+// estimate of the items from the bits that are set; the capacity is the number of items that set half of them. All of the
+// filter appears in one commit, or nothing. It does not expire.
 //
 // The file reaches from where in is to its end. It is read block by block, while transactions and other writes to the key
-// wait. The errors are ErrExists, ErrDamaged, ErrTooLarge, ErrConfig for another format, and those of in.
+// wait. The errors are ErrExists, ErrDamaged, ErrTooLarge, ErrConfig for a value out of range, and those of in.
 func (f *Bloom) ImportForeign(ctx context.Context, in io.ReadSeeker, how ForeignFile) error {
 	return f.f.ImportForeign(ctx, in, how)
 }

@@ -20,8 +20,8 @@ import (
 // scheme says how an item chooses its bits. Stored: do not renumber.
 //
 // Each scheme makes a number for each bit j, from 0 to k-1, of which the bit is the remainder modulo the bits of the array.
-// The items are bytes. A and B are the halves of MurmurHash3 x64 128 of an item, with seed 0. Sums and products are modulo
-// 2^64.
+// The items are bytes. A and B are the halves of MurmurHash3 x64 128 of an item, with seed 0, unless the scheme has another
+// hash. Sums and products are modulo 2^64.
 type scheme uint8
 
 const (
@@ -40,20 +40,27 @@ const (
 	// B + jC.
 	schemeBitsAndBlooms scheme = 3
 
-	numSchemes = 4
+	// schemeRedisson is that of Redisson's RBloomFilter, since Redisson 3.6.0. A and B are the halves of HighwayHash 128 of
+	// the item, with a key of Redisson. The number is A, to which B and A are added in turn j times, without the highest bit.
+	schemeRedisson scheme = 4
+
+	numSchemes = 5
 )
 
 // String returns what Info calls the scheme, "" for the compatible layout.
 func (s scheme) String() string {
-	return [numSchemes]string{"", "guava MURMUR128_MITZ_32", "guava MURMUR128_MITZ_64", "bits-and-blooms v3"}[s]
+	return [numSchemes]string{"", "guava MURMUR128_MITZ_32", "guava MURMUR128_MITZ_64", "bits-and-blooms v3", "redisson"}[s]
 }
 
 // pair returns the hashes of an item.
 func (s scheme) pair(item []byte) (p pair) {
-	if s == schemeBitsAndBlooms {
-		p.a, p.b, p.c, p.d = hash.Sum256(item)
-	} else {
-		p.a, p.b = hash.Sum128(item)
+	switch s {
+	case schemeBitsAndBlooms:
+		p.a, p.b, p.c, p.d = hash.SumMurmur3Twice(item)
+	case schemeRedisson:
+		p.a, p.b = hash.SumHighway(hash.RedissonKey(), item)
+	default:
+		p.a, p.b = hash.SumMurmur3(item)
 	}
 	return p
 }
@@ -66,6 +73,8 @@ func (s scheme) number(p pair, j uint64) uint64 {
 		return uint64(n ^ n>>31)
 	case schemeGuava64:
 		return (p.a + j*p.b) & math.MaxInt64
+	case schemeRedisson:
+		return ((1+j/2)*p.a + (j+1)/2*p.b) & math.MaxInt64
 	}
 	first, step := p.a, p.c
 	if j%2 == 1 {
@@ -77,8 +86,13 @@ func (s scheme) number(p pair, j uint64) uint64 {
 	return first + j*step
 }
 
-// foreignHash is the hash of the items of filters with the foreign layout.
-func foreignHash() hash.Function { return hash.NewMurmur3() }
+// hash returns the hash of the items, as it is stored with the filter.
+func (s scheme) hash() hash.Function {
+	if s == schemeRedisson {
+		return hash.NewHighway()
+	}
+	return hash.NewMurmur3()
+}
 
 const (
 	foreignParamsLen = 27
@@ -136,9 +150,10 @@ func newForeign(s scheme, bits, hashes uint64) flatParams {
 
 // openForeign opens the layer of a filter with the foreign layout.
 func openForeign(chain scalableext.Params, l *kv.Layer) (layer, error) {
-	if chain.Growth != scalableext.Native || chain.Expansion != 0 || chain.Hash != foreignHash() {
-		return layer{}, fmt.Errorf("%w: foreign Bloom filter with growth rule %d, expansion %d and hash %v", kv.ErrCorrupt,
+	opened, err := openFlat(l, decodeForeignParams)
+	if err == nil && (chain.Growth != scalableext.Native || chain.Expansion != 0 || chain.Hash != opened.flat.scheme.hash()) {
+		err = fmt.Errorf("%w: foreign Bloom filter with growth rule %d, expansion %d and hash %v", kv.ErrCorrupt,
 			chain.Growth, chain.Expansion, chain.Hash)
 	}
-	return openFlat(l, decodeForeignParams)
+	return opened, err
 }

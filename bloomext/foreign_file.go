@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/bits"
 	"slices"
 
 	"github.com/sievekv/sievekv/kv"
@@ -16,8 +17,8 @@ import (
 // ForeignFormat is the form of a file in which another library keeps a Bloom filter.
 type ForeignFormat uint8
 
-// The files of other libraries. Bit i of a filter is bit i%64 of word i/64, the lowest bit being bit 0. All numbers have
-// their highest byte first.
+// The files of other libraries. All numbers have their highest byte first. Unless something else is said, bit i of a filter
+// is bit i%64 of word i/64, the lowest bit being bit 0.
 const (
 	// Guava is BloomFilter.writeTo of Guava for Java, for the strategies MURMUR128_MITZ_32 (filters made by Guava 11 to 16)
 	// and MURMUR128_MITZ_64 (by later versions):
@@ -44,11 +45,20 @@ const (
 	// It is that of a program that has not called LittleEndian of package bitset. An item here is the bytes that it was
 	// there.
 	BitsAndBlooms ForeignFormat = 2
+
+	// Redisson is the string that a RBloomFilter of Redisson 3.6.0 (2.11.0) or later keeps under its name in Redis. It has no
+	// beginning: Bits and Hashes of the ForeignFile are what the hash {name}:config has as size and hashIterations. Bit i of
+	// the filter is bit i%8 of byte i/8, the highest bit being bit 0. The string may be shorter than the filter; what is
+	// missing is 0.
+	//
+	// An item here is what the filter's codec made of it there: UTF-8 with StringCodec, the bytes with ByteArrayCodec, the
+	// decimal digits with LongCodec. A filter of RClusteredBloomFilter is in several strings, and is not taken.
+	Redisson ForeignFormat = 3
 )
 
-var foreignWords = []string{"", "guava", "bits-and-blooms"}
+var foreignWords = []string{"", "guava", "bits-and-blooms", "redisson"}
 
-// String returns the word of flags: "guava" or "bits-and-blooms".
+// String returns the word of flags: "guava", "bits-and-blooms" or "redisson".
 func (f ForeignFormat) String() string {
 	if f.Valid() {
 		return foreignWords[f]
@@ -76,14 +86,19 @@ func damaged(at int64, form string, args ...any) error {
 type ForeignFile struct {
 	Format ForeignFormat
 
+	// Bits and Hashes are the size and the hashIterations of a filter of Redisson: 1 to 2^32 bits, 1 to 1100 of an item. For
+	// other formats they are 0.
+	Bits   uint64
+	Hashes int
+
 	// Replace makes the file replace what is under the key, and removes its expiry. Otherwise a key that exists is an error.
 	Replace bool
 }
 
 // ImportForeign makes the filter of a file of another library, in one commit. It answers as it did there, with the same
 // false positives, and takes more items. The layout is scalableext.LayoutForeign: the filter does not grow, and is never
-// full, and its hash is public. Info has estimates of the items, and of the capacity, which is the number of items that set
-// half of the bits. The filter does not expire.
+// full, and its hash is public. Info has an estimate of the items from the bits that are set. The capacity is the number of
+// items that set half of the bits, and the error rate the one that is expected then. The filter does not expire.
 //
 // The file reaches from where in is to its end. First the length is compared with what the beginning of the file says. The
 // rest is read block by block, while transactions and other writes to the key wait. Blocks are written ahead of the commit,
@@ -108,7 +123,7 @@ func (f *Filter) ImportForeign(ctx context.Context, in io.ReadSeeker, how Foreig
 		if old != nil && !how.Replace {
 			return fmt.Errorf("%w: %q", kv.ErrExists, h.Key)
 		}
-		p := scalableext.Params{Capacity: file.capacity, ErrorRate: file.rate, Growth: scalableext.Native, Hash: foreignHash()}
+		p := scalableext.Params{Capacity: file.capacity, ErrorRate: file.rate, Growth: scalableext.Native, Hash: file.scheme.hash()}
 		s := kv.Spec{Type: bloomType, Family: block.FamilyBits, Params: p.Append(nil), Layers: []kv.LayerSpec{file.spec()}}
 		_, err = w.Build(ctx, h.Key, s, func(b *kv.Builder) error { return file.copyTo(w, b) })
 		return err
@@ -131,19 +146,24 @@ type foreignFile struct {
 	flatParams
 	in    io.ReadSeeker
 	start int64 // where the file begins
-	head  int64 // bytes before the words
+	size  int64 // bytes of the file
+	head  int64 // bytes before the array
 }
 
 // openForeignFile reads the beginning of a file, and checks its length.
 func openForeignFile(in io.ReadSeeker, how ForeignFile) (f *foreignFile, err error) {
+	if err := how.valid(); err != nil {
+		return nil, err
+	}
 	f = &foreignFile{in: in}
-	decode := decodeGuava
-	switch f.head = 6; how.Format {
+	var decode func(head []byte) (flatParams, error)
+	switch how.Format {
 	case Guava:
+		f.head, decode = 6, decodeGuava
 	case BitsAndBlooms:
 		f.head, decode = 24, decodeBitsAndBlooms
-	default:
-		return nil, scalableext.BadConfig(cells.Package, "format is %v, want guava or bits-and-blooms", how.Format)
+	case Redisson:
+		decode = func([]byte) (flatParams, error) { return newForeign(schemeRedisson, how.Bits, uint64(how.Hashes)), nil }
 	}
 	if f.start, err = in.Seek(0, io.SeekCurrent); err != nil {
 		return nil, err
@@ -155,18 +175,19 @@ func openForeignFile(in io.ReadSeeker, how ForeignFile) (f *foreignFile, err err
 	if _, err := in.Seek(f.start, io.SeekStart); err != nil {
 		return nil, err
 	}
-	size, head := end-f.start, make([]byte, f.head)
+	head := make([]byte, f.head)
+	f.size = end - f.start
 	if err := readPart(in, 0, head); err != nil {
 		return nil, err
 	}
 	if f.flatParams, err = decode(head); err != nil {
 		return nil, err
 	}
-	switch want := f.head + 8*int64(f.words()); {
-	case size < want:
-		return nil, damaged(size, "the file ends here, want %d bytes for %d bits", want, f.bits)
-	case size > want:
-		return nil, damaged(want, "%d bytes follow the last of %d bits", size-want, f.bits)
+	switch want := f.head + int64(f.bytes()); {
+	case f.size < want && f.scheme != schemeRedisson:
+		return nil, damaged(f.size, "the file ends here, want %d bytes for %d bits", want, f.bits)
+	case f.size > want:
+		return nil, damaged(want, "%d bytes follow the last of %d bits", f.size-want, f.bits)
 	}
 	return f, nil
 }
@@ -197,8 +218,32 @@ func decodeBitsAndBlooms(head []byte) (flatParams, error) {
 	return newForeign(schemeBitsAndBlooms, m, k), nil
 }
 
-// words returns the number of words of the array.
-func (f *foreignFile) words() uint64 { return (f.bits + 63) / 64 }
+// valid returns ErrConfig unless the values are in range.
+func (how ForeignFile) valid() error {
+	bad := func(form string, args ...any) error { return scalableext.BadConfig(cells.Package, form, args...) }
+	switch redisson := how.Format == Redisson; {
+	case !how.Format.Valid():
+		return bad("format is %v, want guava, bits-and-blooms or redisson", how.Format)
+	case !redisson && (how.Bits != 0 || how.Hashes != 0):
+		return bad("bits are %d and hashes %d for a file of %v, want 0: the file has them", how.Bits, how.Hashes, how.Format)
+	case redisson && (how.Bits < 1 || how.Bits > maxRedissonBits):
+		return bad("bits are %d for a file of redisson, want 1 to %d, the size in its config", how.Bits, uint64(maxRedissonBits))
+	case redisson && (how.Hashes < 1 || how.Hashes > maxFlatHashes):
+		return bad("hashes are %d for a file of redisson, want 1 to %d, the hashIterations in its config", how.Hashes, maxFlatHashes)
+	}
+	return nil
+}
+
+// maxRedissonBits is how many bits a string of Redis may have.
+const maxRedissonBits = 1 << 32
+
+// bytes returns the number of bytes of the array in the file. One of Redisson may have fewer.
+func (f *foreignFile) bytes() uint64 {
+	if f.scheme == schemeRedisson {
+		return (f.bits + 7) / 8
+	}
+	return (f.bits + 63) / 64 * 8
+}
 
 // readPart reads the bytes of a file that begin at a place.
 func readPart(in io.Reader, at int64, b []byte) error {
@@ -223,19 +268,20 @@ func (f *foreignFile) copyTo(w *kv.Writer, b *kv.Builder) error {
 	words := make([]uint64, l.table.Spec().Lines*block.LineWords)
 	bytes := make([]byte, 8*len(words))
 	var ones uint64
-	at, left := f.head, f.words()
-	for blk := range l.table.Spec().Blocks {
-		n := min(left, uint64(len(words)))
-		if err := readPart(in, at, bytes[:8*n]); err != nil {
+	for blk, at := uint64(0), f.head; blk < l.table.Spec().Blocks; blk++ {
+		n := min(f.size-at, int64(len(bytes)))
+		if err := readPart(in, at, bytes[:n]); err != nil {
 			return err
 		}
-		clear(words)
-		for i := range n {
+		clear(bytes[n:])
+		for i := range words {
 			words[i] = binary.BigEndian.Uint64(bytes[8*i:])
+			if f.scheme == schemeRedisson {
+				words[i] = bits.Reverse64(words[i])
+			}
 		}
-		at, left = at+8*int64(n), left-n
-		if l.checkEnd(blk, words) != nil {
-			return damaged(at-8, "bits behind the end of %d are set", f.bits)
+		if at += n; l.checkEnd(blk, words) != nil {
+			return damaged(at-1, "bits behind the end of %d are set", f.bits)
 		}
 		ones += uint64(block.Count(words))
 		if err := b.Put(l.table, blk, words); err != nil {

@@ -34,7 +34,7 @@ type Info struct {
 	Lossy     bool // it was salvaged without all of its blocks, and may miss items
 	Layout    scalableext.Layout
 	Scheme    string      // with scalableext.LayoutForeign how an item chooses its bits, otherwise ""
-	Hash      hash.Kind   // of the items: hash.Keyed, hash.XXH64, in the compatible layout hash.Murmur64A, in the foreign one hash.Murmur3
+	Hash      hash.Kind   // of the items: hash.Keyed, hash.XXH64, in the compatible layout hash.Murmur64A, in the foreign one hash.Murmur3 or hash.Highway
 	ExpiresAt time.Time   // to the millisecond; zero for never
 	Layers    []LayerInfo // oldest first
 }

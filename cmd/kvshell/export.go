@@ -102,7 +102,9 @@ func whole(file string, write func(*os.File) error) (err error) {
 // importFlags are the flags of import.
 type importFlags struct {
 	portable.ImportOptions
-	from foreignFormat
+	from   foreignFormat
+	bits   uint64
+	hashes int
 }
 
 // foreignFormat is the flag for the library that has written a file.
@@ -120,7 +122,7 @@ func (f *foreignFormat) Type() string { return "LIBRARY" }
 func (f *foreignFormat) Set(word string) error {
 	parsed, ok := bloomext.ParseForeignFormat(strings.ToLower(word))
 	if !ok {
-		return errors.New("must be guava or bits-and-blooms")
+		return errors.New("must be guava, bits-and-blooms or redisson")
 	}
 	*f = foreignFormat(parsed)
 	return nil
@@ -139,7 +141,9 @@ func (sh *shell) importCommand() *cobra.Command {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "replace what is under KEY")
 	cmd.Flags().BoolVar(&o.Merge, "merge", false, "add it to the filter under KEY, which must have been made alike")
-	cmd.Flags().Var(&o.from, "from", "the `LIBRARY` that has written FILE: guava or bits-and-blooms")
+	cmd.Flags().Var(&o.from, "from", "the `LIBRARY` that has written FILE: guava, bits-and-blooms or redisson")
+	cmd.Flags().Uint64Var(&o.bits, "bits", 0, "for --from redisson: the `NUMBER` that its config has as size")
+	cmd.Flags().IntVar(&o.hashes, "hashes", 0, "for --from redisson: the `NUMBER` that its config has as hashIterations")
 	return cmd
 }
 
@@ -151,8 +155,9 @@ without --replace or --merge.
 parameters, and with the same secret of the hash: one is a copy of the other, or both were made by runs with the same
 --seed. Cuckoo filters, bitmaps and strings cannot be merged.
 
---from guava takes a file of BloomFilter.writeTo of Guava for Java, and --from bits-and-blooms one of WriteTo of
-github.com/bits-and-blooms/bloom/v3 for Go. KEY becomes a Bloom filter that answers as that one, also with the same false
+--from guava takes a file of BloomFilter.writeTo of Guava for Java, --from bits-and-blooms one of WriteTo of
+github.com/bits-and-blooms/bloom/v3 for Go, and --from redisson the string that a RBloomFilter of Redisson keeps in Redis, with
+the --bits and --hashes of its config. KEY becomes a Bloom filter that answers as that one, also with the same false
 positives, and takes more items. It does not grow and is never full, and cannot be merged. An item is what the hash got there:
 see docs/MIGRATING.md.
 
@@ -166,6 +171,8 @@ func (sh *shell) importKey(ctx context.Context, key, file string, o importFlags)
 	switch {
 	case o.Replace && o.Merge:
 		return exit.Usagef("import: --replace and --merge exclude each other")
+	case o.from == 0 && (o.bits != 0 || o.hashes != 0):
+		return exit.Usagef("import: --bits and --hashes need --from redisson")
 	case o.Merge && o.from != 0:
 		return exit.Usagef("import: --merge and --from exclude each other: filters of other libraries cannot be merged")
 	}
@@ -182,7 +189,8 @@ func (sh *shell) importKey(ctx context.Context, key, file string, o importFlags)
 		defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	}
 	if o.from != 0 {
-		err = sh.importForeign(ctx, key, in, bloomext.ForeignFile{Format: bloomext.ForeignFormat(o.from), Replace: o.Replace})
+		how := bloomext.ForeignFile{Format: bloomext.ForeignFormat(o.from), Bits: o.bits, Hashes: o.hashes, Replace: o.Replace}
+		err = sh.importForeign(ctx, key, in, how)
 	} else {
 		err = sh.importPortable(ctx, key, in, o.ImportOptions)
 	}

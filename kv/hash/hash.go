@@ -30,9 +30,14 @@ const (
 	// Murmur3 is MurmurHash3 x64 128, which Guava and bits-and-blooms use, for filters that come from there. Its seed is
 	// 0: anyone who chooses items can make them collide.
 	Murmur3
+
+	// Highway is HighwayHash 128 with the key of Redisson, for filters that come from there. The key is public: anyone who
+	// chooses items can make them collide.
+	Highway
 )
 
-// String returns the word that commands use: "keyed", "xxh64", "murmur64a", "murmur3" or "default".
+// String returns the word that commands use: "keyed", "xxh64", "murmur64a", "murmur3", "highwayhash" or
+// "default".
 func (k Kind) String() string {
 	switch k {
 	case Default:
@@ -45,15 +50,17 @@ func (k Kind) String() string {
 		return "murmur64a"
 	case Murmur3:
 		return "murmur3"
+	case Highway:
+		return "highwayhash"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
 // Valid reports whether there is such a hash.
-func (k Kind) Valid() bool { return k <= Murmur3 }
+func (k Kind) Valid() bool { return k <= Highway }
 
-// ParseKind returns the hash that a word names: keyed or xxh64. Murmur64A and Murmur3 belong to a layout, and are not
-// chosen by a word.
+// ParseKind returns the hash that a word names: keyed or xxh64. The others belong to a layout, and are not chosen by a
+// word.
 func ParseKind(word string) (k Kind, ok bool) {
 	for k := Keyed; k <= XXH64; k++ {
 		if word == k.String() {
@@ -89,7 +96,7 @@ func SecretOf(seed uint64) Secret {
 type Function struct {
 	seed  uint64
 	table *table // nil unless the hash is keyed
-	other Kind   // Murmur64A or Murmur3; Default for the others
+	other Kind   // Murmur64A, Murmur3 or Highway; Default for the others
 }
 
 // NewKeyed returns the keyed hash with a secret.
@@ -101,10 +108,13 @@ func NewXXH64(seed uint64) Function { return Function{seed: seed} }
 // NewMurmur64A returns MurmurHash64A with a seed.
 func NewMurmur64A(seed uint64) Function { return Function{seed: seed, other: Murmur64A} }
 
-// NewMurmur3 returns the first half of MurmurHash3 x64 128 with seed 0, see Sum128.
+// NewMurmur3 returns the first half of MurmurHash3 x64 128 with seed 0, see SumMurmur3.
 func NewMurmur3() Function { return Function{other: Murmur3} }
 
-// Kind returns the hash without its key: Keyed, XXH64, Murmur64A or Murmur3.
+// NewHighway returns the first half of HighwayHash 128 with RedissonKey, see SumHighway.
+func NewHighway() Function { return Function{other: Highway} }
+
+// Kind returns the hash without its key.
 func (f Function) Kind() Kind {
 	switch {
 	case f.table != nil:
@@ -139,11 +149,13 @@ func (f Function) SumUint64(v uint64) uint64 {
 //	1  keyed: the secret, 32 bytes
 //	2  MurmurHash64A: the seed, 8 bytes, little-endian
 //	3  MurmurHash3 x64 128: the seed, 8 bytes, which is 0
+//	4  HighwayHash 128 with the key of Redisson: 8 bytes, which are 0
 const (
 	storedXXH64     = 0
 	storedKeyed     = 1
 	storedMurmur64A = 2
 	storedMurmur3   = 3
+	storedHighway   = 4
 )
 
 // Append appends the stored form, which includes the key.
@@ -157,6 +169,8 @@ func (f Function) Append(dst []byte) []byte {
 		kind = storedMurmur64A
 	case Murmur3:
 		kind = storedMurmur3
+	case Highway:
+		kind = storedHighway
 	}
 	return binary.LittleEndian.AppendUint64(append(dst, kind), f.seed)
 }
@@ -175,7 +189,9 @@ func Decode(b []byte) (f Function, n int) {
 		return NewMurmur64A(binary.LittleEndian.Uint64(b[1:])), 1 + 8
 	case b[0] == storedMurmur3 && len(b) > 8 && binary.LittleEndian.Uint64(b[1:]) == 0:
 		return NewMurmur3(), 1 + 8
-	case b[0] > storedMurmur3:
+	case b[0] == storedHighway && len(b) > 8 && binary.LittleEndian.Uint64(b[1:]) == 0:
+		return NewHighway(), 1 + 8
+	case b[0] > storedHighway:
 		return f, -1
 	}
 	return f, 0

@@ -98,7 +98,10 @@ func (f Function) Sum(b []byte) uint64 {
 		case Murmur64A:
 			return murmur64A(b, f.seed)
 		case Murmur3:
-			a, _ := Sum128(b)
+			a, _ := SumMurmur3(b)
+			return a
+		case Highway:
+			a, _ := SumHighway(RedissonKey(), b)
 			return a
 		}
 		return probe.Sum64Seed(b, f.seed)

@@ -44,15 +44,15 @@ func murmur3Mix(k uint64) uint64 {
 	return k ^ k>>33
 }
 
-// Sum128 returns both halves of MurmurHash3 x64 128 of an item, with seed 0. It does not allocate.
-func Sum128(item []byte) (a, b uint64) {
+// SumMurmur3 returns both halves of MurmurHash3 x64 128 of an item, with seed 0. It does not allocate.
+func SumMurmur3(item []byte) (a, b uint64) {
 	var m murmur3
 	rest := m.blocks(item)
 	return m.end(rest, len(item))
 }
 
-// Sum256 returns Sum128 of an item, and then that of the item with a byte 1 behind it. It does not allocate.
-func Sum256(item []byte) (a, b, c, d uint64) {
+// SumMurmur3Twice returns SumMurmur3 of an item, and then that of the item with a byte 1 behind it. It does not allocate.
+func SumMurmur3Twice(item []byte) (a, b, c, d uint64) {
 	var m murmur3
 	rest := m.blocks(item)
 	a, b = m.end(rest, len(item))

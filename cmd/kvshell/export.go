@@ -195,6 +195,8 @@ func (sh *shell) importKey(ctx context.Context, key, file string, o importFlags)
 		err = sh.importPortable(ctx, key, in, o.ImportOptions)
 	}
 	switch {
+	case errors.Is(err, scalableext.ErrConfig):
+		return exit.WithCode(exit.Usage, fmt.Errorf("import: %w", err))
 	case errors.Is(err, kv.ErrExists) && o.from != 0:
 		return exit.Refusef("import: the key %q exists: --replace replaces it", key)
 	case errors.Is(err, kv.ErrExists):

@@ -57,7 +57,7 @@ func TestNewForeign(t *testing.T) {
 	for _, tt := range []struct {
 		bits, hashes, capacity uint64
 		rate                   float64
-	}{{1, 1, 1, 0.5}, {1, 1100, 1, math.SmallestNonzeroFloat64}, {1 << 46, 7, 6967976413096, 1.0 / 128}} {
+	}{{1, 1, 1, 0.5}, {1, 1100, 1, math.SmallestNonzeroFloat64}, {1 << 46, 7, 6967985232327, 1.0 / 128}} {
 		p := newForeign(schemeBitsAndBlooms, tt.bits, tt.hashes)
 		if p.capacity != tt.capacity || p.rate != tt.rate {
 			t.Errorf("%d bits, %d hashes: capacity %d, rate %g, want %d and %g", tt.bits, tt.hashes, p.capacity, p.rate, tt.capacity, tt.rate)
@@ -65,7 +65,8 @@ func TestNewForeign(t *testing.T) {
 		if _, err := decodeForeignParams(p.appendForeign(nil)); err != nil {
 			t.Error(err)
 		}
-		if err := p.spec().Check(); err != nil {
+		s := p.spec()
+		if err := s.Check(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -237,6 +237,31 @@ func TestImportForeign_full(t *testing.T) {
 	}
 }
 
+// A string of Redis may be shorter than its filter by any number of blocks.
+func TestImportForeign_short(t *testing.T) {
+	for _, last := range []int{0, 7, 8, 511, 65_535, 65_536, 70_000, 131_071, 131_072, 299_999} {
+		w := newWorld(t, kv.Options{})
+		f := newForeign(foreignKinds[3], 300_000, 3)
+		for i := range last + 1 {
+			f.set[i] = i == last || i%5 == 0
+		}
+		if err := bloomext.New(w.DB, "f").ImportForeign(t.Context(), bytes.NewReader(f.file(f)), f.how()); err != nil {
+			t.Fatal(err)
+		}
+		compareForeign(t, w, f, 0)
+	}
+}
+
+// A filter may have fewer bits than a byte.
+func TestImportForeign_small(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	f := imported(t, w, foreignKinds[2], 3, 2, 1)
+	info, err := bloomext.New(w.DB, "f").Info()
+	if err != nil || info.Bytes != 1 || info.Fill != float64(f.ones())/3 {
+		t.Errorf("%+v, %v, want %d of 3 bits set", info, err, f.ones())
+	}
+}
+
 // The files in testdata are those of the models, and are imported.
 func TestImportForeign_golden(t *testing.T) {
 	for _, kind := range foreignKinds {

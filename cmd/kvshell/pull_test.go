@@ -299,7 +299,15 @@ func TestDocs_migrating(t *testing.T) {
 	_, uri := serverOf(t, filled()...)
 	dir := t.TempDir()
 	file := rdbtest.New(11).Set("row of a file", "value").Filter("bag of a file", "MBbloomCF", cuckooDump(t, 300)).Bytes()
-	for name, data := range map[string][]byte{"dump.rdb": file, "items.txt": []byte("a\nb\n")} {
+	files := map[string][]byte{"dump.rdb": file, "items.txt": []byte("a\nb\n")}
+	for name, from := range map[string]string{"users.bloom": "guava64", "urls.bloom": "bits-and-blooms", "sessions.bits": "redisson"} {
+		data, err := os.ReadFile(filepath.Join("..", "..", "bloomext", "testdata", from+".bloom"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = data
+	}
+	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +324,7 @@ func TestDocs_migrating(t *testing.T) {
 			t.Errorf("%s: %v\n%s", line, err, out)
 		}
 	}
-	if n != 10 {
-		t.Errorf("%d commands, want 10", n)
+	if n != 13 {
+		t.Errorf("%d commands, want 13", n)
 	}
 }

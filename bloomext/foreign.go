@@ -36,8 +36,7 @@ const (
 	schemeGuava64 scheme = 2
 
 	// schemeBitsAndBlooms is that of bits-and-blooms/bloom v3. C and D are the halves of the hash of the item with a byte 1
-	// behind it. The numbers for j from 0 on are A, B + D, A + 2D, B + 3C, and then again with j: A + jC, B + jD, A + jD,
-	// B + jC.
+	// behind it. The numbers for j from 0 on are in turn A + jC, B + jD, A + jD and B + jC.
 	schemeBitsAndBlooms scheme = 3
 
 	// schemeRedisson is that of Redisson's RBloomFilter, since Redisson 3.6.0. A and B are the halves of HighwayHash 128 of

@@ -40,8 +40,6 @@ var foreignBloom = []mutation{
 		"		if old != nil && !how.Replace {\n", "		if old != nil && how.Bits > 0 {\n"),
 	inForeignFile("a file that ends in the middle is whole", "^TestImportForeign_halfway$",
 		"if err == io.EOF || err == io.ErrUnexpectedEOF {\n		return damaged(at+int64(n), \"the file ends here\")", "if err == io.EOF || err == io.ErrUnexpectedEOF {\n		return nil"),
-	inForeignFile("the context is not asked whether it is a transaction's", "^TestImportForeign_transaction$",
-		"	if err := h.Outside(ctx); err != nil {\n		return err\n	}\n", ""),
 	{name: "imported Bloom filters: an item too many is refused", pkg: "./bloomext", tests: "^TestImportForeign_full$", edits: []edit{{"bloomext/filter.go",
 		"return l.flat.scheme == schemeCompatible && s.w", "return s.w"}}},
 	{name: "imported Bloom filters: items of a batch have RedisBloom's bits", pkg: "./bloomext", tests: "^TestImportForeign$", edits: []edit{{"bloomext/flat_many.go",

@@ -2,6 +2,7 @@ package sievekv
 
 import (
 	"context"
+	"io"
 
 	"github.com/sievekv/sievekv/bloomext"
 )
@@ -37,6 +38,37 @@ type BloomConfig = bloomext.Config
 // are set (Fill), the present false-positive rate (ExpectedRate), its size in bytes, and when it expires. See
 // [bloomext.Info].
 type BloomInfo = bloomext.Info
+
+// ForeignFile says how ImportForeign takes a file:
+//
+//   - Format: ForeignGuava, ForeignBitsAndBlooms or ForeignRedisson;
+//   - Bits and Hashes: for Redisson alone, the filter's size and hashIterations;
+//   - Replace: what is under the key is replaced, and its expiry removed; otherwise a key that exists is ErrExists.
+//
+// Its method Check checks the beginning and the length of a file without a store. See [bloomext.ForeignFile].
+type ForeignFile = bloomext.ForeignFile
+
+// ForeignFormat is the form of a file in which another library keeps a Bloom filter.
+type ForeignFormat = bloomext.ForeignFormat
+
+// The files of other libraries. See [bloomext.ForeignFormat] for the versions, and for what the items are.
+const (
+	ForeignGuava         = bloomext.Guava         // BloomFilter.writeTo of Guava for Java
+	ForeignBitsAndBlooms = bloomext.BitsAndBlooms // WriteTo of github.com/bits-and-blooms/bloom/v3 for Go
+	ForeignRedisson      = bloomext.Redisson      // the string of a RBloomFilter of Redisson for Java
+)
+
+// ImportForeign makes the filter of a file in which another library keeps a Bloom filter. It answers as it did there, with
+// the same false positives, and takes more items. It does not grow, and is never full: as there, its error rate rises with
+// each new item. Its layout is LayoutForeign, and its hash is public: anyone can choose items that collide. Info has an
+// estimate of the items from the bits that are set; the capacity is the number of items that set half of them. All of the
+// filter appears in one commit, or nothing. It does not expire.
+//
+// The file reaches from where in is to its end. It is read block by block, while transactions and other writes to the key
+// wait. The errors are ErrExists, ErrDamaged, ErrTooLarge, ErrConfig for a value out of range, and those of in.
+func (f *Bloom) ImportForeign(ctx context.Context, in io.ReadSeeker, how ForeignFile) error {
+	return f.f.ImportForeign(ctx, in, how)
+}
 
 // With returns a handle on the same filter whose writes have another level of durability: Always, EverySec or
 // NoSync, or 0 for Options.Durability. With another value every write returns ErrOptions.

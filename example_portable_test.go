@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/sievekv/sievekv"
 )
@@ -71,6 +72,26 @@ func ExampleDB_ImportWith() {
 	for i := range parts {
 		fmt.Println(parts[0].Bloom("seen").MayContainString(fmt.Sprint("page of part ", i)))
 	}
+	// Output:
+	// true <nil>
+	// true <nil>
+}
+
+// A filter that a program in Java has written with Guava, BloomFilter.writeTo, goes on here.
+func ExampleBloom_ImportForeign() {
+	db := inMemory()
+	defer db.Close()
+	file, err := os.Open("bloomext/testdata/guava64.bloom") // of strings, with Funnels.stringFunnel(UTF_8)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer file.Close()
+	users := db.Bloom("users")
+	if err := users.ImportForeign(context.Background(), file, sievekv.ForeignFile{Format: sievekv.ForeignGuava}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(users.MayContainString("7 of the item"))
+	fmt.Println(users.AddString("zebra"))
 	// Output:
 	// true <nil>
 	// true <nil>

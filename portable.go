@@ -15,7 +15,8 @@ import (
 //     stores have the same Options.Seed. Cuckoo filters and strings cannot be merged. A missing key is made.
 type ImportOptions = portable.ImportOptions
 
-// ErrDamaged is returned, with the place, for a file that Export has not written, or that is damaged or cut short.
+// ErrDamaged is returned, with the place, for a file that Export has not written, or that is damaged or cut short. Bloom's
+// ImportForeign returns it for a file that the other library has not written.
 var ErrDamaged = portable.ErrDamaged
 
 // Export writes the filter, bitmap or string under a key to w, as one file, for Import and ReadFilter. The file does not

@@ -156,6 +156,7 @@ type Layout = scalableext.Layout
 const (
 	LayoutNative     = scalableext.LayoutNative     // an item lies in one block, and its hash is the one asked for
 	LayoutCompatible = scalableext.LayoutCompatible // RedisBloom's, with a public hash: anyone can choose items that collide
+	LayoutForeign    = scalableext.LayoutForeign    // of Bloom.ImportForeign alone: another library's, with its public hash
 )
 
 // The errors, for errors.Is. Package kv has the rest.

@@ -207,7 +207,7 @@ func debug(c *module.Call) reply.Reply {
 		for _, l := range i.Layers {
 			lines = append(lines, reply.BulkString(fmt.Sprintf(
 				"bytes:%d bits:%d hashes:%d hashwidth:64 capacity:%d size:%d ratio:%s",
-				l.Bits/8, l.Bits, l.Hashes, l.Capacity, l.Items, strconv.FormatFloat(l.ErrorRate, 'g', 6, 64))))
+				(l.Bits+7)/8, l.Bits, l.Hashes, l.Capacity, l.Items, strconv.FormatFloat(l.ErrorRate, 'g', 6, 64))))
 		}
 		return reply.Array(lines...)
 	})

@@ -84,7 +84,7 @@ func (c Config) mismatch(f *filter) error {
 	if !c.Layout.Valid() {
 		return badLayout(c.Layout)
 	}
-	if f.compatible {
+	if f.flat {
 		var d scalableext.Differences
 		d.Add("layout", f.layout(), c.Layout)
 		return d.Err(f.object.Key())

@@ -80,7 +80,7 @@ func scanDump(c *module.Call) reply.Reply {
 	err := handleOf(c).h.LookLong(func(r kv.Reader, f *filter) (err error) {
 		switch {
 		case !numeric, iter < 0:
-		case !f.compatible:
+		case f.layout() != scalableext.LayoutCompatible:
 			chunk, next, err = scalableext.NewDump(r, f.object, false).Chunk(iter)
 			return err
 		case iter == 0:

@@ -35,18 +35,18 @@ type filter struct {
 	layers []layer // newest first
 	chain  *scalableext.Chain[layer]
 
-	compatible bool // it has the compatible layout; in this file, resident, load, add, addAll and addFull are for the native one
+	flat bool // its layout is compatible or foreign; in this file, resident, load, add, addAll and addFull are for the native one
 }
 
 // layer is one filter of fixed size.
 type layer struct {
-	layout   probe.Layout // in the compatible layout zero
+	layout   probe.Layout // zero unless the filter's layout is native
 	table    *kv.Layer
 	capacity uint64
 	rate     float64
 	fullSet  uint64 // the number of set bits that makes it full
 
-	flat *flat // in the compatible layout; otherwise nil
+	flat *flat // nil if the filter's layout is native
 }
 
 // numBits returns the bits of the layer.
@@ -93,13 +93,13 @@ func openFilter(o *kv.Object) (any, error) {
 		return nil, fmt.Errorf("%w: Bloom filter of %v, want %v", kv.ErrCorrupt, o.Family(), block.FamilyBits)
 	}
 	f := &filter{object: o, hash: chain.Params.Hash, newest: *chain.Newest(), layers: chain.NewestFirst(), chain: chain}
-	f.compatible = f.newest.flat != nil
+	f.flat = f.newest.flat != nil
 	for i := range f.layers {
 		l := f.layers[i].flat
-		if (l != nil) != f.compatible {
-			return nil, fmt.Errorf("%w: Bloom filter with layers of both layouts", kv.ErrCorrupt)
+		if (l != nil) != f.flat {
+			return nil, fmt.Errorf("%w: Bloom filter with layers of several layouts", kv.ErrCorrupt)
 		}
-		if f.compatible && (l.options != f.newest.flat.options || l.expansion != f.newest.flat.expansion) {
+		if f.flat && (l.options != f.newest.flat.options || l.expansion != f.newest.flat.expansion) {
 			return nil, fmt.Errorf("%w: compatible Bloom filter with layers of options %d and %d, expansion %d and %d", kv.ErrCorrupt,
 				l.options, f.newest.flat.options, l.expansion, f.newest.flat.expansion)
 		}
@@ -107,12 +107,14 @@ func openFilter(o *kv.Object) (any, error) {
 	return f, nil
 }
 
-func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
+func openLayer(chain scalableext.Params, l *kv.Layer) (layer, error) {
 	s := l.Spec()
 	switch s.Layout {
 	case kv.LayoutNative:
 	case kv.LayoutCompatible:
-		return openFlat(l)
+		return openFlat(l, decodeFlatParams)
+	case uint8(scalableext.LayoutForeign):
+		return openForeign(chain, l)
 	default:
 		return layer{}, fmt.Errorf("%w: Bloom layout %d", kv.ErrUnsupportedVersion, s.Layout)
 	}
@@ -161,7 +163,7 @@ type stager struct {
 	found  []bool
 	added  []bool
 
-	spent int // in the compatible layout, bytes of the commit, at most, of the bits that were set
+	spent int // unless the layout is native, bytes of the commit, at most, of the bits that were set
 }
 
 // add stages an item, and reports whether it is new. If a new item has no room, the error is ErrFull or wraps
@@ -206,10 +208,11 @@ func (s *stager) add(h uint64) (bool, error) {
 // is not counted, which at a rate of 0.25 is one in eleven until the layer is full, and the counted items set more
 // bits than average.
 //
-// A layer with the compatible layout is full when its number of items is, as in RedisBloom.
+// A layer with the compatible layout is full when its number of items is, as in RedisBloom. One with the foreign layout
+// never is: the other libraries refuse no item.
 func (s *stager) full(l *layer) bool {
 	if l.flat != nil {
-		return s.w.Counter(l.table, itemsCounter) >= l.capacity
+		return l.flat.scheme == schemeCompatible && s.w.Counter(l.table, itemsCounter) >= l.capacity
 	}
 	return s.w.Counter(l.table, itemsCounter) >= l.capacity || s.w.Counter(l.table, onesCounter) >= l.fullSet
 }
@@ -219,6 +222,8 @@ func (s *stager) room(n int) int {
 	l := &s.c.layers[0]
 	items, ones := s.w.Counter(l.table, itemsCounter), s.w.Counter(l.table, onesCounter)
 	switch {
+	case l.flat != nil && l.flat.scheme != schemeCompatible:
+		return n
 	case items >= l.capacity:
 		return 0
 	case l.flat != nil:

@@ -19,7 +19,7 @@ import (
 // The compatible layout: a filter has the bytes that RedisBloom's has after the same commands.
 //
 // A layer is one array of bits. Two hashes of an item, a and b, choose its bits: bit j, from 0 to k-1, is a + j*b modulo
-// the length of the array. Byte i of the array is byte i%8192 of block i/8192, so the bits of an item mostly lie in k
+// the length of the array. The foreign layout differs in that alone: see foreign.go. Byte i of the array is byte i%8192 of block i/8192, so the bits of an item mostly lie in k
 // blocks. An item is in a filter if one layer has all of its bits. An add sets them in the newest layer.
 //
 // Lookups while bits are set. An add is one commit, but it is applied to the blocks in memory one after the other. A
@@ -46,19 +46,25 @@ const (
 	firstSeed = 0xc6a4a7935bd1e995
 )
 
-// pair is the two hashes of an item.
-type pair struct{ a, b uint64 }
+// pair is the two hashes of an item; in some filters with the foreign layout it has two more.
+type pair struct{ a, b, c, d uint64 }
 
-// pairOf returns both hashes of an item, given the first one.
-func pairOf(a uint64, item []byte) pair { return pair{a, hash.NewMurmur64A(a).Sum(item)} }
+// pair returns the hashes of an item.
+func (f *filter) pair(item []byte) pair {
+	if s := f.newest.flat.scheme; s != schemeCompatible {
+		return s.pair(item)
+	}
+	a := f.hash.Sum(item)
+	return pair{a: a, b: hash.NewMurmur64A(a).Sum(item)}
+}
 
 // compatibleHash is the first hash of the items of filters with the compatible layout.
 func compatibleHash() hash.Function { return hash.NewMurmur64A(firstSeed) }
 
-// flat is the bit array of a layer with the compatible layout.
+// flat is the bit array of a layer with the compatible or the foreign layout.
 type flat struct {
 	table   *kv.Layer
-	length  uint64 // bits that items may set: all, or 2^n2
+	length  uint64 // bits that items may set: all, or fewer at the beginning
 	inverse uint64 // (2^64-1) / length, rounded down
 	flatParams
 }
@@ -77,7 +83,10 @@ type flat struct {
 //	41      4     expansion of the filter
 //
 // All layers have the same options and expansion. The counters are those of layerParams.
+//
+// The foreign layout has other parameters, of which scheme, rate, capacity, bits and hashes are stored: see appendForeign.
 type flatParams struct {
+	scheme        scheme // schemeCompatible unless the layout is foreign
 	rate, perItem float64
 	capacity      uint64
 	bits          uint64
@@ -171,8 +180,11 @@ func logarithm(x float64) float64 {
 
 // spec returns what is stored for the layer.
 func (p *flatParams) spec() kv.LayerSpec {
-	s := kv.LayerSpec{
-		Layout: kv.LayoutCompatible, Blocks: (p.bits + flatBits - 1) / flatBits, Lines: block.MaxLines, Params: p.append(nil),
+	s := kv.LayerSpec{Layout: kv.LayoutCompatible, Blocks: (p.bits + flatBits - 1) / flatBits, Lines: block.MaxLines}
+	if p.scheme == schemeCompatible {
+		s.Params = p.append(nil)
+	} else {
+		s.Layout, s.Params = uint8(scalableext.LayoutForeign), p.appendForeign(nil)
 	}
 	if s.Blocks == 1 {
 		s.Lines = uint32((p.bits + block.LineBits - 1) / block.LineBits)
@@ -180,22 +192,34 @@ func (p *flatParams) spec() kv.LayerSpec {
 	return s
 }
 
-// openFlat opens a layer with the compatible layout.
-func openFlat(l *kv.Layer) (layer, error) {
+// openFlat opens a layer with the compatible or the foreign layout. Decode decodes its parameters.
+func openFlat(l *kv.Layer, decode func([]byte) (flatParams, error)) (layer, error) {
 	s := l.Spec()
-	p, err := decodeFlatParams(s.Params)
+	p, err := decode(s.Params)
 	if err != nil {
 		return layer{}, err
 	}
 	if want := p.spec(); s.Blocks != want.Blocks || s.Lines != want.Lines {
-		return layer{}, fmt.Errorf("%w: compatible Bloom layer of %d bits in %d blocks of %d lines", kv.ErrCorrupt, p.bits, s.Blocks, s.Lines)
+		return layer{}, fmt.Errorf("%w: %v Bloom layer of %d bits in %d blocks of %d lines", kv.ErrCorrupt,
+			scalableext.Layout(s.Layout), p.bits, s.Blocks, s.Lines)
 	}
 	f := &flat{table: l, length: p.bits, flatParams: p}
 	if p.n2 > 0 {
 		f.length = 1 << p.n2
 	}
+	if p.scheme == schemeGuava32 { // whose numbers are below 2^31
+		f.length = min(f.length, 1<<31)
+	}
 	f.inverse = math.MaxUint64 / f.length
 	return layer{table: l, capacity: p.capacity, rate: p.rate, flat: f}, nil
+}
+
+// number returns the number that, modulo the length of the array, is bit j of an item.
+func (l *flat) number(p pair, j uint64) uint64 {
+	if l.scheme == schemeCompatible {
+		return p.a + j*p.b
+	}
+	return l.scheme.number(p, j)
 }
 
 // place returns x modulo the length of the array, without a division: the estimate of the quotient is at most 1 too low.
@@ -212,8 +236,8 @@ func (l *flat) place(x uint64) uint64 {
 // memory.
 func (l *flat) resident(p pair) (present, known bool) {
 	known = true
-	for j, x := uint32(0), p.a; j < l.hashes; j, x = j+1, x+p.b {
-		at := l.place(x)
+	for j := range uint64(l.hashes) {
+		at := l.place(l.number(p, j))
 		first := l.table.Resident(at >> flatShift)
 		if first == nil {
 			known = false
@@ -226,8 +250,8 @@ func (l *flat) resident(p pair) (present, known bool) {
 
 // load answers, and reads the blocks that are not resident.
 func (l *flat) load(r kv.Reader, o *kv.Object, p pair) (bool, error) {
-	for j, x := uint32(0), p.a; j < l.hashes; j, x = j+1, x+p.b {
-		at := l.place(x)
+	for j := range uint64(l.hashes) {
+		at := l.place(l.number(p, j))
 		first, err := r.Load(o, l.table, at>>flatShift)
 		if err != nil {
 			return true, err
@@ -239,7 +263,7 @@ func (l *flat) load(r kv.Reader, o *kv.Object, p pair) (bool, error) {
 	return true, nil
 }
 
-// residentPair is resident for the compatible layout.
+// residentPair is resident for the layouts other than the native one.
 func (f *filter) residentPair(p pair) (present, known bool) {
 	known = true
 	for i := range f.layers {
@@ -252,7 +276,7 @@ func (f *filter) residentPair(p pair) (present, known bool) {
 	return false, known
 }
 
-// loadPair is load for the compatible layout.
+// loadPair is load for the layouts other than the native one.
 func (f *filter) loadPair(r kv.Reader, p pair) (bool, error) {
 	for i := range f.layers {
 		if present, err := f.layers[i].flat.load(r, f.object, p); present || err != nil {
@@ -267,11 +291,11 @@ func (f *filter) touchPair(db *kv.DB, p pair) {
 	for i := range f.layers {
 		l := f.layers[i].flat
 		j := p.b >> 32 % uint64(l.hashes)
-		db.Touch(f.object, l.table, l.place(p.a+j*p.b)>>flatShift)
+		db.Touch(f.object, l.table, l.place(l.number(p, j))>>flatShift)
 	}
 }
 
-// addPair is add for the compatible layout.
+// addPair is add for the layouts other than the native one.
 func (s *stager) addPair(p pair) (bool, error) {
 	full := s.full(&s.c.layers[0])
 	for i := range s.c.layers {
@@ -299,8 +323,8 @@ func (s *stager) addPair(p pair) (bool, error) {
 
 // hasPair reports whether all bits of an item are set, by a commit or this writer.
 func (s *stager) hasPair(l *flat, p pair) (bool, error) {
-	for j, x := uint32(0), p.a; j < l.hashes; j, x = j+1, x+p.b {
-		at := l.place(x)
+	for j := range uint64(l.hashes) {
+		at := l.place(l.number(p, j))
 		if set, err := s.w.HasBits(s.c.object, l.table, at>>flatShift, []uint16{uint16(at)}); !set || err != nil {
 			return false, err
 		}
@@ -315,8 +339,8 @@ func (s *stager) setPair(l *flat, p pair) (ones int, err error) {
 	var bufPositions [many]uint16
 	places, positions := bufPlaces[:0], bufPositions[:0]
 	sum := uint64(0) // so that the processor waits for the memory of all bits at the same time
-	for j, x := uint32(0), p.a; j < l.hashes; j, x = j+1, x+p.b {
-		at := l.place(x)
+	for j := range uint64(l.hashes) {
+		at := l.place(l.number(p, j))
 		places = append(places, at)
 		if first := l.table.Resident(at >> flatShift); first != nil {
 			sum += atomic.LoadUint64(&l.table.Words(first)[at%flatBits/64])

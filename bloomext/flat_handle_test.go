@@ -37,7 +37,8 @@ func TestCompatible_config(t *testing.T) {
 		{"bits", func(c *bloomext.Config) { c.Bits, c.Hashes = 100, 1 }, "bits are 100 and hashes 1 in a filter with the compatible layout"},
 		{"expansion", func(c *bloomext.Config) { c.Expansion, c.NonScaling = 2, true }, "expansion is 2"},
 		{"TTL", func(c *bloomext.Config) { c.TTL = 1 }, "TTL is 1ns"},
-		{"layout", func(c *bloomext.Config) { c.Layout = 2 }, "layout is Layout(2), want native or compatible"},
+		{"layout", func(c *bloomext.Config) { c.Layout = 3 }, "layout is Layout(3), want native or compatible"},
+		{"foreign", func(c *bloomext.Config) { c.Layout = scalableext.LayoutForeign }, "layout is foreign, want native or compatible"},
 	} {
 		c := compatibleConfig
 		tt.change(&c)

@@ -6,13 +6,30 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Many items of filters with the compatible layout. An item is in several blocks, so the items are taken in the order
+// Many items of filters with the compatible or the foreign layout. An item is in several blocks, so the items are taken in the order
 // given, and not block by block.
 
-// sumPair returns both hashes of an item.
+// sumPair returns the hashes of an item.
 func sumPair[T any](f *filter, item T, sum func(hash.Function, T) uint64) pair {
+	if s := f.newest.flat.scheme; s != schemeCompatible {
+		var number [8]byte
+		return s.pair(bytesOf(item, &number))
+	}
 	a := sum(f.hash, item)
-	return pair{a, sum(hash.NewMurmur64A(a), item)}
+	return pair{a: a, b: sum(hash.NewMurmur64A(a), item)}
+}
+
+// bytesOf returns the bytes of an item: a []byte, a string, or a uint64, whose bytes go to number.
+func bytesOf[T any](item T, number *[8]byte) []byte {
+	switch item := any(item).(type) {
+	case []byte:
+		return item
+	case string:
+		return scalableext.BytesOf(item)
+	case uint64:
+		*number = scalableext.LittleEndian(item)
+	}
+	return number[:]
 }
 
 // commitBytes returns the most that an item takes of a commit if the newest layer has room for it.

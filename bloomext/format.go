@@ -17,7 +17,7 @@ import (
 //	10      1-10  capacity of the layer, uvarint
 //
 // Counter 0 of a layer is the number of items it took, counter 1 the number of its set bits, counter 2 has flags: 1
-// if a merge has estimated counter 0.
+// if a merge or an import has estimated counter 0.
 type layerParams struct {
 	hashes, linesPerItem uint8
 	rate                 float64

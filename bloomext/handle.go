@@ -65,10 +65,10 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 	if !h.DB.Ready() || !c.object.Live() {
 		return lookup(h, item)
 	}
-	hash := c.hash.Sum(item)
-	if c.compatible {
-		return mayContainPair(h, c, pairOf(hash, item), item)
+	if c.flat {
+		return mayContainPair(h, c, c.pair(item), item)
 	}
+	hash := c.hash.Sum(item)
 	if h.DB.Sampled(hash) {
 		c.touch(h.DB, hash)
 	}
@@ -99,14 +99,19 @@ func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 		return 0
 	}
 	var hashes [module.MaxSeries]uint64
-	for i := range calls.Len() {
-		hashes[i] = c.hash.Sum(calls.Args(i)[1])
-	}
-	if !c.compatible {
+	if !c.flat {
+		for i := range calls.Len() {
+			hashes[i] = c.hash.Sum(calls.Args(i)[1])
+		}
 		c.touchMemory(hashes[:calls.Len()])
 	}
 	for ; n < calls.Len() && h.DB.Ready() && c.object.Live(); n++ {
-		present, decided := c.seen(h.DB, hashes[n], calls.Args(n)[1])
+		var present, decided bool
+		if c.flat {
+			present, decided = c.seenPair(h.DB, c.pair(calls.Args(n)[1]))
+		} else {
+			present, decided = c.seen(h.DB, hashes[n])
+		}
 		if !decided || known && !present {
 			return n
 		}
@@ -115,12 +120,9 @@ func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 	return n
 }
 
-// mayContainPair is MayContain for a filter that was found, with the compatible layout.
+// mayContainPair is MayContain for a filter that was found, with another layout than the native one.
 func mayContainPair(h *handle, c *filter, p pair, item []byte) (bool, error) {
-	if h.DB.Sampled(p.a) {
-		c.touchPair(h.DB, p)
-	}
-	if present, known := c.residentPair(p); known {
+	if present, known := c.seenPair(h.DB, p); known {
 		return present, nil
 	}
 	return lookup(h, item)
@@ -147,7 +149,12 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 	h := f.h
 	c := h.Current.Load()
 	if h.DB.Ready() && c.object.Live() {
-		present, known := c.seen(h.DB, c.hash.Sum(item), item)
+		var present, known bool
+		if c.flat {
+			present, known = c.seenPair(h.DB, c.pair(item))
+		} else {
+			present, known = c.seen(h.DB, c.hash.Sum(item))
+		}
 		if present {
 			return false, h.DB.Acknowledge(c.object, f.level)
 		}
@@ -158,20 +165,20 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 	return f.stage(item, spec)
 }
 
-// seen is resident for an item, and counts the lookup for the cache.
-func (f *filter) seen(db *kv.DB, hash uint64, item []byte) (present, known bool) {
-	sampled := db.Sampled(hash)
-	if f.compatible {
-		p := pairOf(hash, item)
-		if sampled {
-			f.touchPair(db, p)
-		}
-		return f.residentPair(p)
-	}
-	if sampled {
+// seen is resident, and counts the lookup for the cache.
+func (f *filter) seen(db *kv.DB, hash uint64) (present, known bool) {
+	if db.Sampled(hash) {
 		f.touch(db, hash)
 	}
 	return f.resident(hash)
+}
+
+// seenPair is seen for the layouts other than the native one.
+func (f *filter) seenPair(db *kv.DB, p pair) (present, known bool) {
+	if db.Sampled(p.a) {
+		f.touchPair(db, p)
+	}
+	return f.residentPair(p)
 }
 
 // AddString is Add for a string.
@@ -203,11 +210,10 @@ func lookup(h *handle, item []byte) (present bool, err error) {
 
 // look answers from resident blocks where it can, and reads the others.
 func (f *filter) look(r kv.Reader, item []byte) (bool, error) {
-	h := f.hash.Sum(item)
-	if f.compatible {
-		return f.loadPair(r, pairOf(h, item))
+	if f.flat {
+		return f.loadPair(r, f.pair(item))
 	}
-	return f.load(r, h, nil)
+	return f.load(r, f.hash.Sum(item), nil)
 }
 
 // loaded is a block that a lookup of many items has read.
@@ -244,8 +250,8 @@ func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
 func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 	return f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (bool, error) {
 		s := stager{w: w, c: c}
-		if c.compatible {
-			return s.addPair(pairOf(c.hash.Sum(item), item))
+		if c.flat {
+			return s.addPair(c.pair(item))
 		}
 		return s.add(c.hash.Sum(item))
 	})
@@ -286,7 +292,7 @@ func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, 
 		if err != nil {
 			return 0, err
 		}
-		if c.compatible {
+		if c.flat {
 			return stageFitting(f.h, w, items, added, 1, sum)
 		}
 		size, err := f.BatchSize(w)
@@ -311,7 +317,7 @@ func (f *Filter) BatchSize(w *kv.Writer) (int, error) {
 	c, err := f.h.Staged(w)
 	if f.h.Tx != nil { // room is not measured at each change of a transaction
 		perItem := blockBytes + bitBytes*probe.MaxHashes
-		if err == nil && c.compatible {
+		if err == nil && c.flat {
 			perItem = c.mostPerItem()
 		}
 		return f.h.BatchSize(perItem), nil
@@ -320,7 +326,7 @@ func (f *Filter) BatchSize(w *kv.Writer) (int, error) {
 		return 0, err
 	}
 	s, newest := stager{w: w, c: c}, c.chain.Newest()
-	if c.compatible {
+	if c.flat {
 		return s.pairsFor(max(0, f.h.Room(w))), nil
 	}
 	room := max(0, f.h.Room(w))
@@ -358,7 +364,7 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 		return 0, err
 	}
 	clear(added)
-	if s.c.compatible {
+	if s.c.flat {
 		return stageFitting(f.h, w, items, added, least, hash.Function.Sum)
 	}
 	if size = min(max(size, least), len(items)); size == len(items) || s.room(size) == size {
@@ -401,7 +407,7 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 		return 0, err
 	}
 	clear(added)
-	if c.compatible {
+	if c.flat {
 		return stagePairs(h, &stager{w: w, c: c}, items, added, sum, nil)
 	}
 	s := stager{w: w, c: c}
@@ -457,7 +463,7 @@ func mayContainMany[T any](f *Filter, items []T, present []bool, sum func(hash.F
 // askMany answers groups of items from resident blocks. Before it looks at the first item of a group, it starts to
 // load the memory of all. Then it reads each missing block once, in the order in which they are stored.
 func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool, sum func(hash.Function, T) uint64) error {
-	if c.compatible {
+	if c.flat {
 		return askPairs(h, c, r, items, present, sum)
 	}
 	var cold []scalableext.BatchItem

@@ -15,8 +15,8 @@ type Info struct {
 	ErrorRate float64 // the highest false-positive rate asked for
 	Expansion uint32  // 0 for a filter that does not grow
 
-	// Items is the number of items that were new when added. After a merge it is an estimate, and ItemsEstimated is
-	// true.
+	// Items is the number of items that were new when added. After a merge, and in an imported filter, it is an estimate, and
+	// ItemsEstimated is true.
 	Items          uint64
 	ItemsEstimated bool
 
@@ -33,7 +33,8 @@ type Info struct {
 
 	Lossy     bool // it was salvaged without all of its blocks, and may miss items
 	Layout    scalableext.Layout
-	Hash      hash.Kind   // of the items: hash.Keyed, hash.XXH64 or, in the compatible layout, hash.Murmur64A
+	Scheme    string      // with scalableext.LayoutForeign how an item chooses its bits, otherwise ""
+	Hash      hash.Kind   // of the items: hash.Keyed, hash.XXH64, in the compatible layout hash.Murmur64A, in the foreign one hash.Murmur3 or hash.Highway
 	ExpiresAt time.Time   // to the millisecond; zero for never
 	Layers    []LayerInfo // oldest first
 }
@@ -46,7 +47,7 @@ type LayerInfo struct {
 	Ones      uint64 // bits set
 	Bits      uint64
 	Hashes    int // probes of an item
-	Lines     int // 512-bit lines with an item's probes; 0 in the compatible layout, where they may be anywhere
+	Lines     int // 512-bit lines with an item's probes; 0 unless the layout is native: they may be anywhere then
 }
 
 // Info returns facts about the filter, without reading its blocks.
@@ -64,7 +65,10 @@ func (f *Filter) Info() (Info, error) {
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
 	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(), Layout: f.layout(), Lossy: f.object.Lossy()}
-	var ones, distinct float64
+	if f.flat {
+		info.Scheme = f.newest.flat.scheme.String()
+	}
+	var ones, bits, distinct float64
 	var rates []float64
 	for i := len(f.layers) - 1; i >= 0; i-- {
 		l := &f.layers[i]
@@ -77,14 +81,15 @@ func (f *filter) info(r kv.Reader) Info {
 		info.Capacity += li.Capacity
 		info.Items += li.Items
 		info.ItemsEstimated = info.ItemsEstimated || r.Counter(l.table, flagsCounter)&flagEstimated != 0
-		info.Bytes += li.Bits / 8
+		info.Bytes += (li.Bits + 7) / 8
+		bits += float64(li.Bits)
 		rates = append(rates, l.setRate(li.Ones))
 		ones += float64(li.Ones)
 		distinct += l.distinctItems(li.Ones)
 	}
 	info.Distinct = uint64(math.Round(distinct))
 	info.ExpectedRate = scalableext.ChainRate(rates)
-	info.Fill = ones / float64(8*info.Bytes)
+	info.Fill = ones / bits
 	return info
 }
 
@@ -135,8 +140,11 @@ func (f *filter) describe(r kv.Reader) kv.Description {
 		kv.IntFact("expansion", info.Expansion), kv.NewFact("hash", info.Hash.String()),
 		kv.NewFact("layers", layers),
 	}
-	if f.compatible {
+	if f.flat {
 		facts = append(facts, kv.NewFact("layout", info.Layout.String()))
+	}
+	if info.Scheme != "" {
+		facts = append(facts, kv.NewFact("scheme", info.Scheme))
 	}
 	return kv.Description{Bytes: info.Bytes, Facts: facts}
 }

@@ -65,11 +65,14 @@ func (d dumped) spec() kv.Spec {
 
 // loading says how the bytes of a dump become a filter.
 var loading = scalableext.Loading[filter]{
-	Native:  func(f *filter) bool { return !f.compatible },
+	Native:  func(f *filter) bool { return f.layout() != scalableext.LayoutCompatible },
 	Counted: onesCounter,
 	Bytes: func(f *filter, i int) uint64 {
-		if i >= len(f.layers) {
+		switch {
+		case i >= len(f.layers):
 			return 0
+		case f.layout() != scalableext.LayoutCompatible:
+			return scalableext.LayerLen(f.layer(i).table)
 		}
 		return f.layer(i).numBits() / 8
 	},

@@ -38,10 +38,10 @@ var merging = &scalableext.Merging[filter]{
 	Layout: func(f *filter, i int) probe.Layout { return f.layer(i).layout },
 }
 
-// mergeable refuses filters with the compatible layout.
+// mergeable refuses filters with another layout than the native one.
 func mergeable(f *filter) error {
-	if f.compatible {
-		return fmt.Errorf("%w: %q has the compatible layout, in which filters cannot be merged", ErrUnequal, f.object.Key())
+	if f.flat {
+		return fmt.Errorf("%w: %q has the %v layout, in which filters cannot be merged", ErrUnequal, f.object.Key(), f.layout())
 	}
 	return nil
 }

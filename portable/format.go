@@ -2,7 +2,6 @@ package portable
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // A file, of one filter, bitmap or string. Never reuse or renumber a value. Integers are little-endian; a uvarint is
@@ -82,7 +82,7 @@ func checksum(header uint32, at int64, chunk []byte) uint32 {
 }
 
 // ErrDamaged is returned, wrapped with the place in the file, for bytes that cannot be what Export has written.
-var ErrDamaged = errors.New("portable: damaged file")
+var ErrDamaged = scalableext.ErrDamaged
 
 func damaged(at int64, form string, args ...any) error {
 	return fmt.Errorf("%w: at byte %d: %s", ErrDamaged, at, fmt.Sprintf(form, args...))

@@ -54,7 +54,7 @@ func TestParams_refused(t *testing.T) {
 		{"longer", append(goldenParams.Append(nil), 0), kv.ErrCorrupt},
 		{"newer", change(0, 2), kv.ErrUnsupportedVersion},
 		{"growth rule", change(1, 2), kv.ErrUnsupportedVersion},
-		{"hash function", change(2, 3), kv.ErrUnsupportedVersion},
+		{"hash function", change(2, 5), kv.ErrUnsupportedVersion},
 		{"other hash function", change(2, 1), kv.ErrCorrupt},
 		{"cut in the secret", goldenKeyed.Append(nil)[:34], kv.ErrCorrupt},
 		{"cut behind the secret", goldenKeyed.Append(nil)[:35], kv.ErrCorrupt},

@@ -10,8 +10,8 @@ import (
 	"github.com/sievekv/sievekv/kv/format"
 )
 
-// The dump of a filter with the native layout, as BF.SCANDUMP and CF.SCANDUMP give it in chunks. RedisBloom cannot read
-// it. The first chunk is the header. Integers are little-endian; a uvarint is that of encoding/binary.
+// The dump of a filter with the native or the foreign layout, as BF.SCANDUMP and CF.SCANDUMP give it in chunks. RedisBloom
+// cannot read it. The first chunk is the header. Integers are little-endian; a uvarint is that of encoding/binary.
 //
 //	size  field
 //	8     magic: 0x89 "SVKD" 0x0d 0x0a 0x1a
@@ -174,7 +174,7 @@ func decodeDumpHeader(b []byte, typ *kv.Type, moves bool) (d dumpedHeader, err e
 	}
 	rest = rest[uint64(size)+n:]
 	for i := range h.Layers {
-		if h.Layers[i].Layout != kv.LayoutNative {
+		if h.Layers[i].Layout == kv.LayoutCompatible { // whose dumps are others
 			return d, ErrBadData
 		}
 	}

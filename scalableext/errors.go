@@ -29,6 +29,9 @@ var (
 	// for. The message has both rates.
 	ErrRate = errors.New("sievekv: the union would exceed the error rate")
 
+	// ErrDamaged is returned, with the place, for a file of a filter that is not what it should be, is damaged or cut short.
+	ErrDamaged = errors.New("sievekv: damaged file")
+
 	// ErrConfig is returned by Reserve, OpenOrReserve and Planned if a value of the configuration is out of range. The
 	// message has the field, its value and what is allowed.
 	ErrConfig = probe.ErrParams

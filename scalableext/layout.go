@@ -18,24 +18,30 @@ const (
 	// chooses items can make them collide.
 	LayoutCompatible Layout = kv.LayoutCompatible
 
-	numLayouts = 2
+	numLayouts = 2 // that a new filter may have
+
+	// LayoutForeign: the Bloom filter was imported from a file of another library, bit for bit, with that library's public
+	// hash. New filters cannot have it. Stored on disk: do not renumber.
+	LayoutForeign Layout = 2
 )
 
-// String returns the word of settings and flags: "native" or "compatible".
+// String returns the word of settings and flags: "native" or "compatible", and "foreign".
 func (l Layout) String() string {
 	switch l {
 	case LayoutNative:
 		return "native"
 	case LayoutCompatible:
 		return "compatible"
+	case LayoutForeign:
+		return "foreign"
 	}
 	return fmt.Sprintf("Layout(%d)", uint8(l))
 }
 
-// Valid reports whether there is such a layout.
+// Valid reports whether a new filter may have the layout.
 func (l Layout) Valid() bool { return l < numLayouts }
 
-// ParseLayout returns the layout that a word names.
+// ParseLayout returns the layout of new filters that a word names.
 func ParseLayout(word string) (l Layout, ok bool) {
 	for l := LayoutNative; l.Valid(); l++ {
 		if word == l.String() {

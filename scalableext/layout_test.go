@@ -12,13 +12,13 @@ func TestParseLayout(t *testing.T) {
 			t.Errorf("ParseLayout(%q) = %v, %t, and it is valid: %t", l.String(), got, ok, l.Valid())
 		}
 	}
-	for _, word := range []string{"", "Native", "Layout(2)"} {
+	for _, word := range []string{"", "Native", "foreign", "Layout(3)"} {
 		if got, ok := scalableext.ParseLayout(word); ok {
 			t.Errorf("ParseLayout(%q) = %v", word, got)
 		}
 	}
-	if scalableext.Layout(2).Valid() {
-		t.Error("layout 2 is valid")
+	if scalableext.LayoutForeign.Valid() || scalableext.Layout(3).Valid() {
+		t.Error("a new filter may have the layout foreign, or layout 3")
 	}
 }
 

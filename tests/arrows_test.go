@@ -91,7 +91,7 @@ var rules = []rule{
 	{packages: "bloomext", ours: extension},
 	{packages: "cuckooext", ours: extension},
 	{packages: "countingext", ours: extension},
-	{packages: "portable", ours: []string{"kv/...", "module", "bitmapext", "bloomext", "cuckooext", "countingext"}},
+	{packages: "portable", ours: []string{"kv/...", "module", "bitmapext", "scalableext", "bloomext", "cuckooext", "countingext"}},
 	{packages: "txn", ours: []string{"kv/...", "module/..."}},
 	{packages: "compaction", ours: []string{"kv/...", "module"}},
 	{packages: "metrics", ours: []string{"kv"}, others: []string{prometheus}},

@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
@@ -97,8 +99,37 @@ func whole(file string, write func(*os.File) error) (err error) {
 	return exit.WithCode(exit.Local, os.Rename(to.Name(), file))
 }
 
+// importFlags are the flags of import.
+type importFlags struct {
+	portable.ImportOptions
+	from   foreignFormat
+	bits   uint64
+	hashes int
+}
+
+// foreignFormat is the flag for the library that has written a file.
+type foreignFormat bloomext.ForeignFormat
+
+func (f *foreignFormat) String() string {
+	if *f == 0 {
+		return ""
+	}
+	return bloomext.ForeignFormat(*f).String()
+}
+
+func (f *foreignFormat) Type() string { return "LIBRARY" }
+
+func (f *foreignFormat) Set(word string) error {
+	parsed, ok := bloomext.ParseForeignFormat(strings.ToLower(word))
+	if !ok {
+		return errors.New("must be guava, bits-and-blooms or redisson")
+	}
+	*f = foreignFormat(parsed)
+	return nil
+}
+
 func (sh *shell) importCommand() *cobra.Command {
-	var o portable.ImportOptions
+	var o importFlags
 	cmd := &cobra.Command{
 		Use:                   "import KEY FILE|- [flags]",
 		Short:                 "Makes a key of a file that export has written",
@@ -110,6 +141,9 @@ func (sh *shell) importCommand() *cobra.Command {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "replace what is under KEY")
 	cmd.Flags().BoolVar(&o.Merge, "merge", false, "add it to the filter under KEY, which must have been made alike")
+	cmd.Flags().Var(&o.from, "from", "the `LIBRARY` that has written FILE: guava, bits-and-blooms or redisson")
+	cmd.Flags().Uint64Var(&o.bits, "bits", 0, "for --from redisson: the `NUMBER` that its config has as size")
+	cmd.Flags().IntVar(&o.hashes, "hashes", 0, "for --from redisson: the `NUMBER` that its config has as hashIterations")
 	return cmd
 }
 
@@ -121,14 +155,26 @@ without --replace or --merge.
 parameters, and with the same secret of the hash: one is a copy of the other, or both were made by runs with the same
 --seed. Cuckoo filters, bitmaps and strings cannot be merged.
 
+--from guava takes a file of BloomFilter.writeTo of Guava for Java, --from bits-and-blooms one of WriteTo of
+github.com/bits-and-blooms/bloom/v3 for Go, and --from redisson the string that a RBloomFilter of Redisson keeps in Redis, with
+the --bits and --hashes of its config. KEY becomes a Bloom filter that answers as that one, also with the same false
+positives, and takes more items. It does not grow and is never full, and cannot be merged. An item is what the hash got there:
+see docs/MIGRATING.md.
+
   kvshell -d OTHER import seen seen.svkf
   kvshell -d DIR export seen - | ssh HOST kvshell -d DIR import seen - --replace
   kvshell -d ALL --seed 17 import seen monday.svkf --merge
+  kvshell -d DIR import users users.bloom --from guava
 `
 
-func (sh *shell) importKey(ctx context.Context, key, file string, o portable.ImportOptions) (err error) {
-	if o.Replace && o.Merge {
+func (sh *shell) importKey(ctx context.Context, key, file string, o importFlags) (err error) {
+	switch {
+	case o.Replace && o.Merge:
 		return exit.Usagef("import: --replace and --merge exclude each other")
+	case o.from == 0 && (o.bits != 0 || o.hashes != 0):
+		return exit.Usagef("import: --bits and --hashes need --from redisson")
+	case o.Merge && o.from != 0:
+		return exit.Usagef("import: --merge and --from exclude each other: filters of other libraries cannot be merged")
 	}
 	in := sh.stdin
 	switch {
@@ -142,38 +188,78 @@ func (sh *shell) importKey(ctx context.Context, key, file string, o portable.Imp
 		}
 		defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	}
-	db, err := sh.openForFile(ctx, in)
-	if err != nil {
-		return fileError(file, err)
+	if o.from != 0 {
+		how := bloomext.ForeignFile{Format: bloomext.ForeignFormat(o.from), Bits: o.bits, Hashes: o.hashes, Replace: o.Replace}
+		err = sh.importForeign(ctx, key, in, how)
+	} else {
+		err = sh.importPortable(ctx, key, in, o.ImportOptions)
 	}
-	defer sh.closeStore(db, &err)
-	if err := portable.Import(ctx, db, kv.DurabilityDefault, []byte(key), in, o); err != nil {
-		if errors.Is(err, kv.ErrExists) {
-			return exit.Refusef("import: the key %q exists: --replace replaces it, --merge adds to it", key)
-		}
+	switch {
+	case errors.Is(err, scalableext.ErrConfig):
+		return exit.WithCode(exit.Usage, fmt.Errorf("import: %w", err))
+	case errors.Is(err, kv.ErrExists) && o.from != 0:
+		return exit.Refusef("import: the key %q exists: --replace replaces it", key)
+	case errors.Is(err, kv.ErrExists):
+		return exit.Refusef("import: the key %q exists: --replace replaces it, --merge adds to it", key)
+	case err != nil:
 		return fileError(file, err)
 	}
 	return sh.write(fmt.Sprintf("imported %s\n", key))
 }
 
-// openForFile opens the store, and makes it if it is missing, unless a file to be imported is damaged.
-func (sh *shell) openForFile(ctx context.Context, in *os.File) (*kv.DB, error) {
+// importPortable imports a file that export has written.
+func (sh *shell) importPortable(ctx context.Context, key string, in *os.File, o portable.ImportOptions) (err error) {
+	db, err := sh.openForFile(func() error {
+		start, err := in.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return nil // a pipe cannot be read twice
+		}
+		if _, err := portable.Describe(ctx, in); err != nil {
+			return err
+		}
+		_, err = in.Seek(start, io.SeekStart)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer sh.closeStore(db, &err)
+	return portable.Import(ctx, db, kv.DurabilityDefault, []byte(key), in, o)
+}
+
+// importForeign imports a file that another library has written.
+func (sh *shell) importForeign(ctx context.Context, key string, in *os.File, how bloomext.ForeignFile) (err error) {
+	regular, err := seekable(in)
+	if err != nil {
+		return exit.WithCode(exit.Local, err)
+	}
+	if regular != in {
+		defer func() { err = exit.JoinLocal(err, errors.Join(regular.Close(), os.Remove(regular.Name()))) }()
+		if _, err := regular.Seek(0, io.SeekStart); err != nil {
+			return exit.WithCode(exit.Local, err)
+		}
+	}
+	db, err := sh.openForFile(func() error { return how.Check(regular) })
+	if err != nil {
+		return err
+	}
+	defer sh.closeStore(db, &err)
+	return bloomext.New(db, key).ImportForeign(ctx, regular, how)
+}
+
+// openForFile opens the store, and makes it if it is missing, unless check returns an error for the file to be imported.
+func (sh *shell) openForFile(check func() error) (*kv.DB, error) {
 	db, err := sh.openExisting()
 	if !errors.Is(err, kv.ErrNotExist) {
 		return db, err
 	}
-	if start, err := in.Seek(0, io.SeekCurrent); err == nil {
-		if _, err := portable.Describe(ctx, in); err != nil {
-			return nil, err
-		}
-		if _, err := in.Seek(start, io.SeekStart); err != nil {
-			return nil, err
-		}
+	if err := check(); err != nil {
+		return nil, err
 	}
 	return sh.openOrCreate()
 }
 
-// fileError gives an error that may be about a file of export its code, and the name of the file.
+// fileError gives an error that may be about an imported file its code, and the name of the file.
 func fileError(file string, err error) error {
 	if file == "-" {
 		file = "standard input"

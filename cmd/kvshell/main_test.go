@@ -53,6 +53,7 @@ func TestScript(t *testing.T) {
 			env.Setenv("PID", strconv.Itoa(os.Getpid()))
 			env.Setenv(mutationVariable, os.Getenv(mutationVariable))
 			env.Setenv("LIST", filepath.Join(dir, urlList))
+			env.Setenv("FOREIGN", filepath.Join(dir, "..", "..", "bloomext", "testdata"))
 			env.Values[heldStores{}] = new(*kv.DB)
 			return nil
 		},

@@ -150,7 +150,7 @@ func seekable(in *os.File) (_ *os.File, err error) {
 	if info, err := in.Stat(); err == nil && info.Mode().IsRegular() {
 		return in, nil
 	}
-	file, err := os.CreateTemp("", "kvshell-import-rdb-")
+	file, err := os.CreateTemp("", "kvshell-import-")
 	if err != nil {
 		return nil, err
 	}

@@ -264,13 +264,26 @@ func TestPull_redisBloom(t *testing.T) {
 	}
 }
 
-// TestPull_native pushes a filter with another layout than RedisBloom's: it is named.
+// TestPull_native pushes filters with the native layout to another store, and pulls them from there.
 func TestPull_native(t *testing.T) {
 	_, uri := serverOf(t)
-	store := filepath.Join(t.TempDir(), "store")
-	mustRun(t, "-d", store, "CF.ADD", "native", "x")
-	if out, code := runs(t, nil, "-d", store, "push", "--to", uri); code != exit.Refused || !strings.Contains(out, `not copied           "native": CF.`) {
-		t.Errorf("code %d, %s", code, out)
+	dir := t.TempDir()
+	store, again := filepath.Join(dir, "store"), filepath.Join(dir, "again")
+	mustRun(t, "-d", store, "CF.ADD", "cuckoo", "x")
+	mustRun(t, "-d", store, "BF.ADD", "bloom", "x")
+	mustRun(t, "-d", store, "push", "--to", uri)
+	mustRun(t, "-d", again, "pull", "--from", uri)
+	for _, c := range []string{"CF.EXISTS cuckoo", "BF.EXISTS bloom"} {
+		words := strings.Fields(c)
+		if got := mustRun(t, "-d", again, words[0], words[1], "x"); got != "1\n" {
+			t.Errorf("%s x answers %q", c, got)
+		}
+	}
+	for _, c := range []string{"CF.SCANDUMP cuckoo 1", "BF.SCANDUMP bloom 1"} {
+		words := strings.Fields(c)
+		if mustRun(t, append([]string{"-d", again}, words...)...) != mustRun(t, append([]string{"-d", store}, words...)...) {
+			t.Errorf("%s answers in another way", c)
+		}
 	}
 }
 
@@ -299,7 +312,15 @@ func TestDocs_migrating(t *testing.T) {
 	_, uri := serverOf(t, filled()...)
 	dir := t.TempDir()
 	file := rdbtest.New(11).Set("row of a file", "value").Filter("bag of a file", "MBbloomCF", cuckooDump(t, 300)).Bytes()
-	for name, data := range map[string][]byte{"dump.rdb": file, "items.txt": []byte("a\nb\n")} {
+	files := map[string][]byte{"dump.rdb": file, "items.txt": []byte("a\nb\n")}
+	for name, from := range map[string]string{"users.bloom": "guava64", "urls.bloom": "bits-and-blooms", "sessions.bits": "redisson"} {
+		data, err := os.ReadFile(filepath.Join("..", "..", "bloomext", "testdata", from+".bloom"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = data
+	}
+	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +337,7 @@ func TestDocs_migrating(t *testing.T) {
 			t.Errorf("%s: %v\n%s", line, err, out)
 		}
 	}
-	if n != 10 {
-		t.Errorf("%d commands, want 10", n)
+	if n != 13 {
+		t.Errorf("%d commands, want 13", n)
 	}
 }

@@ -9,6 +9,8 @@
 //   - XXH64: the hash of filters made by earlier versions, and of filters that other programs are to build in the
 //     same way. Its key is a seed of 64 bits.
 //   - Murmur64A: MurmurHash64A, the hash of filters in RedisBloom's layout. Its key is a seed that everybody knows.
+//   - Murmur3: MurmurHash3 x64 128, the hash of filters that come from Guava or bits-and-blooms. It has no key.
+//   - Highway: HighwayHash 128, the hash of filters that come from Redisson. Its key is one that everybody knows.
 //
 // # What the keyed hash promises
 //
@@ -75,8 +77,8 @@
 // breaks the regularity of step 2, where items that count up have hashes that count up too. Filters would see that:
 // they take sums and slices of the hash to choose blocks and bits.
 //
-// Murmur64A promises nothing either: its steps are invertible, its seed is RedisBloom's, and sets of items that collide
-// have been published.
+// Murmur64A, Murmur3 and Highway promise nothing either: their keys are known. The steps of the first two are invertible, and
+// sets of items that collide have been published.
 //
 // All hashes are part of the stored format: they never change for filters that exist.
 package hash

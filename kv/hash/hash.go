@@ -26,9 +26,18 @@ const (
 	// Murmur64A is MurmurHash64A, which RedisBloom uses, for filters that are RedisBloom's bit for bit. Its seed is
 	// public: anyone who chooses items can make them collide.
 	Murmur64A
+
+	// Murmur3 is MurmurHash3 x64 128, which Guava and bits-and-blooms use, for filters that come from there. Its seed is
+	// 0: anyone who chooses items can make them collide.
+	Murmur3
+
+	// Highway is HighwayHash 128 with the key of Redisson, for filters that come from there. The key is public: anyone who
+	// chooses items can make them collide.
+	Highway
 )
 
-// String returns the word that commands use: "keyed", "xxh64", "murmur64a" or "default".
+// String returns the word that commands use: "keyed", "xxh64", "murmur64a", "murmur3", "highwayhash" or
+// "default".
 func (k Kind) String() string {
 	switch k {
 	case Default:
@@ -39,14 +48,18 @@ func (k Kind) String() string {
 		return "xxh64"
 	case Murmur64A:
 		return "murmur64a"
+	case Murmur3:
+		return "murmur3"
+	case Highway:
+		return "highwayhash"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
 // Valid reports whether there is such a hash.
-func (k Kind) Valid() bool { return k <= Murmur64A }
+func (k Kind) Valid() bool { return k <= Highway }
 
-// ParseKind returns the hash that a word names: keyed or xxh64. Murmur64A belongs to a layout, and is not chosen by a
+// ParseKind returns the hash that a word names: keyed or xxh64. The others belong to a layout, and are not chosen by a
 // word.
 func ParseKind(word string) (k Kind, ok bool) {
 	for k := Keyed; k <= XXH64; k++ {
@@ -81,9 +94,9 @@ func SecretOf(seed uint64) Secret {
 // Function is a hash with its key. The zero value is XXH64 with seed 0. Two Functions are equal (==) if and only if
 // they hash alike.
 type Function struct {
-	seed   uint64
-	table  *table // nil unless the hash is keyed
-	murmur bool   // the hash is MurmurHash64A
+	seed  uint64
+	table *table // nil unless the hash is keyed
+	other Kind   // Murmur64A, Murmur3 or Highway; Default for the others
 }
 
 // NewKeyed returns the keyed hash with a secret.
@@ -93,15 +106,21 @@ func NewKeyed(s Secret) Function { return Function{table: tableOf(s)} }
 func NewXXH64(seed uint64) Function { return Function{seed: seed} }
 
 // NewMurmur64A returns MurmurHash64A with a seed.
-func NewMurmur64A(seed uint64) Function { return Function{seed: seed, murmur: true} }
+func NewMurmur64A(seed uint64) Function { return Function{seed: seed, other: Murmur64A} }
 
-// Kind returns the hash without its key: Keyed, XXH64 or Murmur64A.
+// NewMurmur3 returns the first half of MurmurHash3 x64 128 with seed 0, see SumMurmur3.
+func NewMurmur3() Function { return Function{other: Murmur3} }
+
+// NewHighway returns the first half of HighwayHash 128 with RedissonKey, see SumHighway.
+func NewHighway() Function { return Function{other: Highway} }
+
+// Kind returns the hash without its key.
 func (f Function) Kind() Kind {
 	switch {
 	case f.table != nil:
 		return Keyed
-	case f.murmur:
-		return Murmur64A
+	case f.other != Default:
+		return f.other
 	}
 	return XXH64
 }
@@ -129,10 +148,14 @@ func (f Function) SumUint64(v uint64) uint64 {
 //	0  XXH64: the seed, 8 bytes, little-endian
 //	1  keyed: the secret, 32 bytes
 //	2  MurmurHash64A: the seed, 8 bytes, little-endian
+//	3  MurmurHash3 x64 128: the seed, 8 bytes, which is 0
+//	4  HighwayHash 128 with the key of Redisson: 8 bytes, which are 0
 const (
 	storedXXH64     = 0
 	storedKeyed     = 1
 	storedMurmur64A = 2
+	storedMurmur3   = 3
+	storedHighway   = 4
 )
 
 // Append appends the stored form, which includes the key.
@@ -141,8 +164,13 @@ func (f Function) Append(dst []byte) []byte {
 		return append(append(dst, storedKeyed), f.table.secret[:]...)
 	}
 	kind := byte(storedXXH64)
-	if f.murmur {
+	switch f.other {
+	case Murmur64A:
 		kind = storedMurmur64A
+	case Murmur3:
+		kind = storedMurmur3
+	case Highway:
+		kind = storedHighway
 	}
 	return binary.LittleEndian.AppendUint64(append(dst, kind), f.seed)
 }
@@ -159,7 +187,11 @@ func Decode(b []byte) (f Function, n int) {
 		return NewKeyed(Secret(b[1:])), 1 + SecretLen
 	case b[0] == storedMurmur64A && len(b) > 8:
 		return NewMurmur64A(binary.LittleEndian.Uint64(b[1:])), 1 + 8
-	case b[0] > storedMurmur64A:
+	case b[0] == storedMurmur3 && len(b) > 8 && binary.LittleEndian.Uint64(b[1:]) == 0:
+		return NewMurmur3(), 1 + 8
+	case b[0] == storedHighway && len(b) > 8 && binary.LittleEndian.Uint64(b[1:]) == 0:
+		return NewHighway(), 1 + 8
+	case b[0] > storedHighway:
 		return f, -1
 	}
 	return f, 0

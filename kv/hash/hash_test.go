@@ -233,7 +233,65 @@ func FuzzFunction_Sum(f *testing.F) {
 		}
 		allForms(t, hash.NewXXH64(seed), b)
 		allForms(t, hash.NewMurmur64A(seed), b)
+		allForms(t, hash.NewMurmur3(), b)
+		allForms(t, hash.NewHighway(), b)
 	})
+}
+
+// MurmurHash3 of texts for which other implementations have the same values, and of all lengths of the rest.
+func TestMurmur3(t *testing.T) {
+	for text, want := range map[string][2]uint64{
+		"":                          {0, 0},
+		"hello":                     {0xcbd8a7b341bd9b02, 0x5b1e906a48ae1d19},
+		"hello, world":              {0x342fac623a5ebc8e, 0x4cdcbc079642414d},
+		"19 Jan 2038 at 3:14:07 AM": {0xb89e5988b737affc, 0x664fc2950231b2cb},
+		"The quick brown fox jumps over the lazy dog.": {0xcd99481f9ee902c9, 0x695da1a38987b6e7},
+	} {
+		a, b := hash.SumMurmur3([]byte(text))
+		if got := [2]uint64{a, b}; got != want || allForms(t, hash.NewMurmur3(), []byte(text)) != want[0] {
+			t.Errorf("%q: %x, want %x", text, got, want)
+		}
+	}
+	item := []byte(golden(70))
+	for n := range item {
+		a, b := hash.SumMurmur3(item[:n])
+		c, d := hash.SumMurmur3(append(item[:n:n], 1))
+		e, f, g, h := hash.SumMurmur3Twice(item[:n])
+		if e != a || f != b || g != c || h != d {
+			t.Errorf("%d bytes: SumMurmur3Twice = %x %x %x %x, want %x %x %x %x", n, e, f, g, h, a, b, c, d)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { hash.SumMurmur3Twice(item) }); n != 0 {
+		t.Errorf("SumMurmur3Twice allocates %v times", n)
+	}
+}
+
+// HighwayHash of the bytes 0, 1, 2 and so on with a key of such bytes: values that its authors have published.
+func TestHighway(t *testing.T) {
+	var item [65]byte
+	for i := range item {
+		item[i] = byte(i)
+	}
+	key := [4]uint64{0x0706050403020100, 0x0f0e0d0c0b0a0908, 0x1716151413121110, 0x1f1e1d1c1b1a1918}
+	for n, want := range map[int]string{
+		0: "c7fe8f9d8f26ed0f6f3e097f765e5633", 1: "a8e7813689a8b0d6b4dc9cebf91d29dc", 2: "04da165a26ad153d68e832dc38560878",
+		3: "eb0b5f291b62070679ddced90f9ae6bf", 4: "9ee4ac6db49e392608923139d02a922e", 5: "d82ed186c3bd50323ac2636c90103819",
+		15: "54afc42ba5372214d7bc266e0b6c79e0", 16: "ad01a4d5ff604441c8189f01d5a39e02", 17: "62991cc5964b2ac5a05e9b16b178b8ec",
+		31: "297ca5e865b4e70646d4f5073a5e4152", 32: "aa4a43c166df8419b9e4b3f95819fc16", 33: "6cc3c6e0af7816119d84a2e59db558f9",
+		63: "f03e2f021870bd74cb4b5fada894ea3a", 64: "f2c4d498711fbb98c88f91de7105bce0",
+	} {
+		a, b := hash.SumHighway(key, item[:n])
+		if got := fmt.Sprintf("%x", binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, a), b)); got != want {
+			t.Errorf("%d bytes: %s, want %s", n, got, want)
+		}
+	}
+	a, _ := hash.SumHighway(hash.RedissonKey(), item[:])
+	if got := allForms(t, hash.NewHighway(), item[:]); got != a {
+		t.Errorf("the function's hash is %x, want %x", got, a)
+	}
+	if n := testing.AllocsPerRun(100, func() { hash.SumHighway(key, item[:]) }); n != 0 {
+		t.Errorf("SumHighway allocates %v times", n)
+	}
 }
 
 func TestFunction_Append(t *testing.T) {
@@ -244,6 +302,8 @@ func TestFunction_Append(t *testing.T) {
 		{hash.NewXXH64(7), "000700000000000000"},
 		{hash.NewXXH64(1 << 63), "000000000000000080"},
 		{hash.NewMurmur64A(7), "020700000000000000"},
+		{hash.NewMurmur3(), "030000000000000000"},
+		{hash.NewHighway(), "040000000000000000"},
 		{hash.NewKeyed(hash.Secret{1, 31: 2}), "0101" + strings.Repeat("00", 30) + "02"},
 	}
 	for _, tt := range tests {
@@ -262,7 +322,7 @@ func TestFunction_Append(t *testing.T) {
 			}
 		}
 	}
-	for first := 3; first < 256; first++ {
+	for first := 5; first < 256; first++ {
 		b := make([]byte, 100)
 		b[0] = byte(first)
 		if _, n := hash.Decode(b); n >= 0 {
@@ -286,6 +346,12 @@ func TestFunction_equal(t *testing.T) {
 	if hash.NewXXH64(1) != again || again == hash.NewXXH64(2) {
 		t.Error("functions of XXH64 are not compared by their seed")
 	}
+	if hash.NewMurmur3() != hash.NewMurmur3() || hash.NewMurmur3() == hash.NewMurmur64A(0) || hash.NewMurmur3() == hash.NewXXH64(0) {
+		t.Error("functions of MurmurHash3 are not compared by their hash")
+	}
+	if hash.NewHighway() != hash.NewHighway() || hash.NewHighway() == hash.NewMurmur3() {
+		t.Error("functions of HighwayHash are not compared by their hash")
+	}
 	murmur := hash.NewMurmur64A(1)
 	if hash.NewMurmur64A(1) != murmur || murmur == hash.NewMurmur64A(2) || murmur == again {
 		t.Error("functions of MurmurHash64A are not compared by their hash and their seed")
@@ -308,7 +374,7 @@ func TestFunction_printed(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(hash.NewKeyed(s), hash.NewXXH64(5), hash.NewMurmur64A(5)); got != "keyed xxh64 murmur64a" {
+	if got := fmt.Sprint(hash.NewKeyed(s), hash.NewXXH64(5), hash.NewMurmur64A(5), hash.NewMurmur3(), hash.NewHighway()); got != "keyed xxh64 murmur64a murmur3 highwayhash" {
 		t.Errorf("functions print as %q", got)
 	}
 }
@@ -319,13 +385,13 @@ func TestParseKind(t *testing.T) {
 			t.Errorf("ParseKind(%q) = %v, %t", k.String(), got, ok)
 		}
 	}
-	for _, word := range []string{"", "Keyed", "xxh", "default", "murmur64a", "Kind(4)"} {
+	for _, word := range []string{"", "Keyed", "xxh", "default", "murmur64a", "murmur3", "highwayhash", "Kind(6)"} {
 		if got, ok := hash.ParseKind(word); ok {
 			t.Errorf("ParseKind(%q) = %v", word, got)
 		}
 	}
-	if !hash.Default.Valid() || !hash.Murmur64A.Valid() || hash.Kind(4).Valid() {
-		t.Error("the default or MurmurHash64A is not valid, or kind 4 is")
+	if !hash.Default.Valid() || !hash.Highway.Valid() || hash.Kind(6).Valid() {
+		t.Error("the default or HighwayHash is not valid, or kind 6 is")
 	}
 }
 

@@ -94,8 +94,15 @@ func forget(s Secret) {
 func (f Function) Sum(b []byte) uint64 {
 	t := f.table
 	if t == nil {
-		if f.murmur {
+		switch f.other {
+		case Murmur64A:
 			return murmur64A(b, f.seed)
+		case Murmur3:
+			a, _ := SumMurmur3(b)
+			return a
+		case Highway:
+			a, _ := SumHighway(RedissonKey(), b)
+			return a
 		}
 		return probe.Sum64Seed(b, f.seed)
 	}

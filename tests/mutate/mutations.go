@@ -67,6 +67,7 @@ var mutations = slices.Concat(
 	filters,
 	costs,
 	flatBloom, flatCuckoo,
+	foreignBloom,
 	ofLoading,
 	shell,
 	guards,

@@ -183,7 +183,7 @@ var protocols = []mutation{
 	inKV("a commit with any number of slots is pending", edit{"kv/storage/pending.go",
 		"c.slots > MaxSmallSlots || ", ""}),
 	inPending("pending values of a slot are found newest first", edit{"kv/storage/slots.go",
-		"	slices.Reverse(slots[start:])\n", ""}),
+		"	slices.Reverse(slots[start:])\n", "	_ = start\n"}),
 	inPending("the first of two pending values is flushed", edit{"kv/storage/slots.go",
 		"; *word&bit == 0 {", "; true {"}),
 	inPending("slots that were flushed are flushed again", edit{"kv/storage/slots.go",

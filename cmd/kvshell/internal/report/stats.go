@@ -126,7 +126,8 @@ type filterStats struct {
 	ExpectedRate   float64      `json:"expected_rate"`
 	ErrorRate      float64      `json:"error_rate"`
 	Expansion      uint32       `json:"expansion"`
-	Layers         []layerStats `json:"layers"` // oldest first
+	Scheme         string       `json:"scheme,omitempty"` // of a filter that was imported from another library
+	Layers         []layerStats `json:"layers"`           // oldest first
 }
 
 type layerStats struct {
@@ -245,13 +246,20 @@ func (s *keyStats) kindRows() (rows [][2]string) {
 		if f.Expansion != 0 {
 			growth = fmt.Sprintf("by layers for %d times the items of the one before", f.Expansion)
 		}
+		rate := fmt.Sprintf("%.3g expected now, at most %g asked for", f.ExpectedRate, f.ErrorRate)
+		if f.Scheme != "" { // nobody has asked
+			rate = fmt.Sprintf("%.3g expected now, %.3g with %d items", f.ExpectedRate, f.ErrorRate, f.Capacity)
+		}
 		rows = append(rows, [][2]string{
 			{"items", fmt.Sprintf("%s of %d", items, f.Capacity)},
 			{"distinct", fmt.Sprintf("%d estimated by the bits set", f.Distinct)},
 			{"fill", fmt.Sprintf("%.2f %% of the bits", 100*f.Fill)},
-			{"error rate", fmt.Sprintf("%.3g expected now, at most %g asked for", f.ExpectedRate, f.ErrorRate)},
+			{"error rate", rate},
 			{"growth", growth},
 		}...)
+		if f.Scheme != "" {
+			rows = append(rows, [2]string{"layout", "foreign: " + f.Scheme})
+		}
 	}
 	if s.cuckoo != nil {
 		rows = append(rows, s.cuckoo.rows()...)

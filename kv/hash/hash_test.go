@@ -346,10 +346,11 @@ func TestFunction_equal(t *testing.T) {
 	if hash.NewXXH64(1) != again || again == hash.NewXXH64(2) {
 		t.Error("functions of XXH64 are not compared by their seed")
 	}
-	if hash.NewMurmur3() != hash.NewMurmur3() || hash.NewMurmur3() == hash.NewMurmur64A(0) || hash.NewMurmur3() == hash.NewXXH64(0) {
+	murmur3, highway := hash.NewMurmur3(), hash.NewHighway()
+	if hash.NewMurmur3() != murmur3 || murmur3 == hash.NewMurmur64A(0) || murmur3 == hash.NewXXH64(0) {
 		t.Error("functions of MurmurHash3 are not compared by their hash")
 	}
-	if hash.NewHighway() != hash.NewHighway() || hash.NewHighway() == hash.NewMurmur3() {
+	if hash.NewHighway() != highway || highway == murmur3 {
 		t.Error("functions of HighwayHash are not compared by their hash")
 	}
 	murmur := hash.NewMurmur64A(1)

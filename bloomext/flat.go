@@ -19,8 +19,8 @@ import (
 // The compatible layout: a filter has the bytes that RedisBloom's has after the same commands.
 //
 // A layer is one array of bits. Two hashes of an item, a and b, choose its bits: bit j, from 0 to k-1, is a + j*b modulo
-// the length of the array. The foreign layout differs in that alone: see foreign.go. Byte i of the array is byte i%8192 of block i/8192, so the bits of an item mostly lie in k
-// blocks. An item is in a filter if one layer has all of its bits. An add sets them in the newest layer.
+// the length of the array. The foreign layout differs in that alone: see foreign.go. Byte i of the array is byte i%8192 of
+// block i/8192, so the bits of an item mostly lie in k blocks. An item is in a filter if one layer has all of its bits. An add sets them in the newest layer.
 //
 // Lookups while bits are set. An add is one commit, but it is applied to the blocks in memory one after the other. A
 // lookup that runs meanwhile may see some of the item's bits and not others. It then answers "absent", which is right:

@@ -6,8 +6,8 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Many items of filters with the compatible or the foreign layout. An item is in several blocks, so the items are taken in the order
-// given, and not block by block.
+// Many items of filters with the compatible or the foreign layout. An item is in several blocks, so the items are taken in
+// the order given, and not block by block.
 
 // sumPair returns the hashes of an item.
 func sumPair[T any](f *filter, item T, sum func(hash.Function, T) uint64) pair {

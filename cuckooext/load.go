@@ -109,11 +109,15 @@ func putSlots(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 	return err
 }
 
-// putNative is putSlots for a filter with the native layout, whose data is whole blocks.
+// putNative is putSlots for a filter with the native layout. Its slots may lie in parts of bytes, so data that is not whole
+// blocks, as those of a dump are, is refused.
 func putNative(w *kv.Writer, f *filter, i int, at uint64, data []byte) error {
 	l, family := f.layers[len(f.layers)-1-i].table, f.object.Family()
 	entries := w.Counter(l, entriesCounter)
 	words := make([]uint64, int(l.Spec().Lines)*block.LineWords)
+	if size := 8 * len(words); at%uint64(size) != 0 || len(data)%size != 0 {
+		return scalableext.ErrBadData
+	}
 	now := make([]uint64, len(words))
 	var changed []block.Slot
 	err := scalableext.EachStretch(w, f.object, l, at, data, func(p scalableext.Stretch, was, is []byte) error {

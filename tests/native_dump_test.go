@@ -1,9 +1,12 @@
 package tests_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"strconv"
 	"strings"
 	"testing"
@@ -257,6 +260,36 @@ func TestNativeDump_place(t *testing.T) {
 	}
 	if tried == 0 {
 		t.Errorf("no two of %d chunks are equally long", len(chunks))
+	}
+}
+
+// A client may make chunks of its own, with right checksums. None makes the program fail.
+func TestNativeDump_forged(t *testing.T) {
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	for _, family := range []string{"BF", "CF"} {
+		from, to := openDumping(t, 1), openDumping(t, 2)
+		reserve := map[string][]string{"BF": {"0.01", "90000"}, "CF": {"9000", "ERROR", "0.001"}}[family]
+		from.mustDo(append([]string{family + ".RESERVE", "f"}, reserve...)...)
+		header := from.dump(family, "f", nil)[0].data
+		end := len(header) - 4
+		if family == "BF" { // the mark is without the counters
+			end = 10 + int(header[9])
+		}
+		mark, taken := crc32.Checksum([]byte(header[:end]), castagnoli), 0
+		for _, at := range []int{0, 1, 3, 4096, 8191, 8192, 8193, 16384} {
+			for _, n := range []int{0, 1, 3, 8, 4096, 8191, 8192, 8193, 12288} {
+				place := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, mark), uint64(at))
+				data := bytes.Repeat([]byte{0x11}, n)
+				sum := crc32.Update(crc32.Checksum(place, castagnoli), castagnoli, data)
+				to.mustDo(family+".LOADCHUNK", "f", "1", header)
+				if r := to.do(family+".LOADCHUNK", "f", strconv.Itoa(at+n+1), string(binary.LittleEndian.AppendUint32(data, sum))); !r.IsError() {
+					taken++
+				}
+			}
+		}
+		if taken == 0 {
+			t.Errorf("%s: no chunk was taken", family)
+		}
 	}
 }
 

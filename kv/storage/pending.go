@@ -16,10 +16,11 @@ import (
 )
 
 // Group commit. A small commit changes one object: it sets bits, those of items or a few, or gives slots new values. Or
-// it sets a few records. It does not wait for the disk. It is pending at first: it is kept in memory, and flushed to Pebble together with others. A group of commits
-// becomes one Pebble batch, with one operand for each block and one record for each layer's counters, in the order of
-// their keys. That costs a fraction of a batch for each commit: most of the time of a batch is that Pebble looks for the
-// places of its keys in the memtable, and they are near each other if there are many.
+// it sets a few records. It does not wait for the disk. It is pending at first: it is kept in memory, and flushed to
+// Pebble together with others. A group of commits becomes one Pebble batch, with one operand for each block and one
+// record for each layer's counters, in the order of their keys. That costs a fraction of a batch for each commit: most of
+// the time of a batch is that Pebble looks for the places of its keys in the memtable, and they are near each other if
+// there are many.
 //
 // The store is what Pebble has and what is pending. Wherever another comment says that a commit is applied, a pending
 // commit counts as applied. Seen from the engine, a commit becomes pending after the stripes' started went up, and

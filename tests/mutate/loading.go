@@ -44,6 +44,8 @@ var ofLoading = []mutation{
 		"			if v != 0 && n != m.Counted {", "			if v != 0 {"),
 	inNativeDump("blocks of a dump are of 8 KiB", "scalableext/array.go",
 		"{ return uint64(l.Spec().Lines) * lineLen }", "{ return max(uint64(l.Spec().Lines)*lineLen, min(blockLen, l.Spec().Blocks>>1<<13)) }"),
+	inNativeDump("a part of a block is taken for a block", "cuckooext/load.go",
+		"; at%uint64(size) != 0 || len(data)%size != 0 {", "; at > uint64(size)<<40 {"),
 	inNativeDump("entries of a dump are not counted", "cuckooext/load.go",
 		"			case old == 0:\n				entries++\n", "			case old == 0:\n"),
 	inLoading("empty data is taken", "cuckooext/load.go",

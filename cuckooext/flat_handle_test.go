@@ -32,7 +32,8 @@ func TestCompatible_config(t *testing.T) {
 		{"error rate", func(c *cuckooext.Config) { c.ErrorRate = 0.1 }, "error rate is 0.1 in a filter with the compatible layout"},
 		{"hash", func(c *cuckooext.Config) { c.Hash = hash.Keyed }, "hash is keyed in a filter with the compatible layout"},
 		{"bucket size", func(c *cuckooext.Config) { c.BucketSize = 256 }, "bucket size is 256"},
-		{"layout", func(c *cuckooext.Config) { c.Layout = 2 }, "layout is Layout(2), want native or compatible"},
+		{"layout", func(c *cuckooext.Config) { c.Layout = 3 }, "layout is Layout(3), want native or compatible"},
+		{"foreign layout", func(c *cuckooext.Config) { c.Layout = scalableext.LayoutForeign }, "layout is foreign, want native or compatible"},
 	} {
 		c := compatibleConfig
 		tt.change(&c)

@@ -10,12 +10,11 @@ type Cuckoo struct{ f cuckooext.Filter }
 // CuckooConfig says how a new cuckoo filter is made:
 //
 //   - Capacity: the number of items expected, including copies, 1 to 2^40;
-//   - ErrorRate: the highest false-positive rate, below 1. With buckets of 4 it must be at least 6.6e-9, or 1.7e-9 if
-//     the filter does not grow. With 0, fingerprints have 12 bits, and the filter has up to 32 layers with a rate of
-//     0.0018 each;
+//   - ErrorRate: the highest false-positive rate, below 1. It must be at least 1.7e-9, or 4.1e-10 if the filter does not
+//     grow. With 0, fingerprints have 12 bits, and the filter has up to 32 layers with a rate of 0.0018 each;
 //   - Expansion: the factor between the sizes of a layer and the next, 1 to 32768, rounded up to a power of two; 0 means 2;
 //   - NonScaling: the filter does not grow; Expansion must then be 0;
-//   - BucketSize: the slots of a bucket, 1 to 255; 0 means 4;
+//   - BucketSize: the slots of a bucket, 1 to 255; 0 means 4, and with an ErrorRate the best of 2 to 4;
 //   - MaxIterations: the most entries moved to make room for one, 1 to 65535; 0 means 20;
 //   - Hash: HashKeyed or HashXXH64; 0 means HashKeyed;
 //   - Layout: LayoutNative or LayoutCompatible; 0 means LayoutNative;

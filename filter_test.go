@@ -84,7 +84,7 @@ func TestFilter_AddMany_full(t *testing.T) {
 	db := inMemory()
 	defer db.Close()
 	for name, f := range small(t, db) {
-		items := make([]uint64, 2000)
+		items := make([]uint64, 3000)
 		for i := range items {
 			items[i] = uint64(i)
 		}

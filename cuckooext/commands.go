@@ -230,8 +230,11 @@ func reserve(c *module.Call) reply.Reply {
 		}
 	}
 	made.ErrorRate, made.Hash = rate, kind
-	if bucket.value > 0 {
+	switch {
+	case bucket.value > 0:
 		made.BucketSize = int(bucket.value)
+	case rate != 0 && made.BucketSize == defaultBucketSize:
+		made.BucketSize = 0 // the one with which the filter is smallest
 	}
 	if iterations.value > 0 {
 		made.MaxIterations = int(iterations.value)

@@ -19,11 +19,11 @@ type Config struct {
 	// as its error rate allows another layer.
 	Capacity uint64
 
-	// ErrorRate is the highest false-positive rate of the whole filter, 0 or below 1. With buckets of 4 it must be at
-	// least 6.6e-9, or 1.7e-9 if the filter does not grow. The filter gets the shortest fingerprints, of 8, 12, 16 or
-	// 32 bits, with which four layers (one, if it does not grow) fit into the rate, and it grows until the rate is
-	// used up. With 0 fingerprints have 12 bits, and the filter grows to up to 32 layers; a full layer then has a
-	// rate of 0.0018 with buckets of four.
+	// ErrorRate is the highest false-positive rate of the whole filter, 0 or below 1. It must be at least 1.7e-9, or
+	// 4.1e-10 if the filter does not grow. The filter gets the fingerprints, of 8, 10, 12, 14, 16, 18, 20, 24 or 32 bits,
+	// and the load with which it is smallest, if four layers (one, if it does not grow) are to fit into the rate; and it
+	// grows until the rate is used up. With 0 fingerprints have 12 bits, and the filter grows to up to 32 layers; a full layer
+	// then has a rate of 0.0018 with buckets of four.
 	ErrorRate float64
 
 	// Expansion is the factor between the blocks of a layer and the next, 1 to 32768, rounded up to a power of two; 0
@@ -33,8 +33,9 @@ type Config struct {
 	// NonScaling makes a filter that never grows. Expansion must then be 0.
 	NonScaling bool
 
-	// BucketSize is the number of slots of a bucket, 1 to 255; 0 means 4. Smaller buckets have a lower false-positive
-	// rate, but a block takes fewer items before it is full.
+	// BucketSize is the number of slots of a bucket, 1 to 255. 0 means 4, and with an ErrorRate the size of 2 to 4 with
+	// which the filter is smallest. Smaller buckets have a lower false-positive rate, but a block takes fewer items before
+	// it is full.
 	BucketSize int
 
 	// MaxIterations is the most entries that an add moves to make room, 1 to 65535; 0 means 20. The search for room
@@ -89,23 +90,17 @@ func (c Config) plan(f hash.Function) (p plan, err error) {
 		return plan{}, scalableext.BadConfig(packageName, "max iterations are %d, want 1 to %d, or 0 for %d",
 			c.MaxIterations, maxIterations, defaultIterations)
 	}
-	bucketSize, iterations := c.BucketSize, c.MaxIterations
-	if bucketSize == 0 {
-		bucketSize = defaultBucketSize
-	}
-	if iterations == 0 {
-		iterations = defaultIterations
-	}
+	iterations := cmp.Or(c.MaxIterations, defaultIterations)
 	if c.Layout == scalableext.LayoutCompatible {
 		return c.planCompatible(iterations)
 	}
 	rate := c.ErrorRate
 	if rate == 0 {
-		if p.g, err = newGeometry(defaultFamily, bucketSize); err == nil {
+		if p.g, err = newGeometry(defaultFamily, cmp.Or(c.BucketSize, defaultBucketSize)); err == nil {
 			rate = chainRate(p.g.rate(p.g.load(1)), unratedLayers)
 		}
 	} else {
-		p.g, err = ratedGeometry(rate, bucketSize, !c.NonScaling)
+		p.g, err = ratedGeometry(rate, c.BucketSize, !c.NonScaling)
 	}
 	if err != nil {
 		return plan{}, err
@@ -208,7 +203,9 @@ func (c Config) mismatch(f *filter) error {
 	d.Add("layout", f.layout(), c.Layout)
 	d.Add("error rate", have.ErrorRate, p.params.ErrorRate)
 	d.AddParams(c.asked(), have, p.params)
-	d.Add("bucket size", uint32(f.layers[0].bucketSize), uint32(want.bucketSize))
+	if c.BucketSize != 0 || c.ErrorRate == 0 {
+		d.Add("bucket size", uint32(f.layers[0].bucketSize), uint32(want.bucketSize))
+	}
 	d.Add("max iterations", f.layers[0].maxIterations, int(want.maxIterations))
 	return d.Err(f.object.Key())
 }

@@ -33,12 +33,12 @@ CF.RESERVE a 1000 ERROR 0.2 => +OK
 CF.RESERVE b 1000 ERROR 0.01 => +OK
 CF.RESERVE c 1000 error 0.001 => +OK
 CF.RESERVE d 1000 ERROR 1e-8 => +OK
-CF.INFO a => ["Size" :8248 "Number of buckets" :2048 ...] | {"Size" :8248 "Number of buckets" :2048 ...}
-CF.INFO b => ["Size" :8246 "Number of buckets" :1365 ...] | {"Size" :8246 "Number of buckets" :1365 ...}
-CF.INFO c => ["Size" :8248 "Number of buckets" :1024 ...] | {"Size" :8248 "Number of buckets" :1024 ...}
-CF.INFO d => ["Size" :8248 "Number of buckets" :512 ...] | {"Size" :8248 "Number of buckets" :512 ...}
-CF.RESERVE e 1000 ERROR 1.64e-9 => -ERR parameter out of range: error rate is 1.64e-09, want at least ... for bucket size 4 and 4 layers
-CF.RESERVE e 1000 ERROR 1.64e-9 EXPANSION 0 => +OK
+CF.INFO a => ["Size" :8246 "Number of buckets" :2730 ...] | {"Size" :8246 "Number of buckets" :2730 ...}
+CF.INFO b => ["Size" :8246 "Number of buckets" :1820 ...] | {"Size" :8246 "Number of buckets" :1820 ...}
+CF.INFO c => ["Size" :8246 "Number of buckets" :2340 ...] | {"Size" :8246 "Number of buckets" :2340 ...}
+CF.INFO d => ["Size" :8240 "Number of buckets" :682 ...] | {"Size" :8240 "Number of buckets" :682 ...}
+CF.RESERVE e 1000 ERROR 1e-9 => -ERR parameter out of range: error rate is 1e-09, want at least ... for bucket size 2 and 4 layers
+CF.RESERVE e 1000 ERROR 1e-9 EXPANSION 0 => +OK
 CF.RESERVE f 3 ERROR x => -Couldn't parse ERROR
 CF.RESERVE f 3 ERROR 0 => -ERROR: value must be in the range (0, 1)
 CF.RESERVE f 3 ERROR 1 => -ERROR: value must be in the range (0, 1)
@@ -118,9 +118,9 @@ CF.DEL f i1 => :1 | #t
 CF.ADD f new => :1 | #t`)
 	},
 	"layers": func(t *testing.T) {
-		// With 1.05 times the rate of 4 layers of 8-bit fingerprints there is no fifth layer.
+		// With 1.05 times the rate of 4 layers of 8-bit fingerprints, in buckets of four, there is no fifth layer.
 		w := newWorld(t, kv.Options{})
-		w.Script("CF.RESERVE f 1000 EXPANSION 1 ERROR 0.113 => +OK")
+		w.Script("CF.RESERVE f 1000 EXPANSION 1 ERROR 0.113 BUCKETSIZE 4 => +OK")
 		fillUp(w, "f")
 		w.Script(`
 CF.INFO f => [... "Number of filters" :4 ...] | {... "Number of filters" :4 ...}

@@ -4,7 +4,7 @@
 //
 // # Terminology
 //
-//   - fingerprint: 8, 12, 16 or 32 bits of an item's hash, never 0.
+//   - fingerprint: 8 to 32 bits of an item's hash, never 0.
 //   - slot: room for one fingerprint; 0 means empty.
 //   - bucket: b slots, the bucket size; block: n buckets, 8 KiB, the unit stored and cached. Every block has its full size.
 //   - entry: a fingerprint in a slot. It may be in two buckets, which are partners: each follows from the other and the

@@ -74,7 +74,9 @@ func openFilter(o *kv.Object) (any, error) {
 	if f.g, err = newGeometry(o.Family(), f.layers[0].bucketSize); err != nil {
 		return nil, fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
 	}
-	f.compatible = f.layers[0].buckets > 0
+	if f.compatible = f.layers[0].buckets > 0; !f.compatible {
+		f.g = f.g.forParams(chain.Params)
+	}
 	for i, l := range f.layers[1:] {
 		newer := f.layers[i]
 		if f.compatible {

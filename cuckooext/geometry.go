@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/probe"
@@ -21,6 +22,10 @@ type geometry struct {
 	family     block.Family
 	bucketSize uint32 // b, slots of a bucket, 1 to 255
 	buckets    uint32 // n, buckets of a block, 8 to 8192
+
+	// ratedLoad is the load at which as many layers as there must be use up the error rate, see within; otherwise at
+	// least 1.
+	ratedLoad float64
 
 	// The fields below follow from the ones above. A group is as many slots of a bucket as fit into a word; most
 	// buckets are one group. Its lanes are its slots, the first one lowest.
@@ -48,13 +53,11 @@ const (
 	oneWord                    // a word
 )
 
-// newGeometry returns the geometry of blocks with fingerprints of a family and buckets of a size. The error wraps
-// ErrConfig.
+// newGeometry returns the geometry of blocks with fingerprints of a family and buckets of a size, for layers of any error
+// rate. The error wraps ErrConfig.
 func newGeometry(family block.Family, bucketSize int) (geometry, error) {
-	switch family {
-	case block.FamilySlots8, block.FamilySlots12, block.FamilySlots16, block.FamilySlots32:
-	default:
-		return geometry{}, fmt.Errorf("cuckooext: %w: fingerprints are %v, want slots of 8, 12, 16 or 32 bits",
+	if !slices.Contains(families[:], family) {
+		return geometry{}, fmt.Errorf("cuckooext: %w: fingerprints are %v, want slots of 8, 10, 12, 14, 16, 18, 20, 24 or 32 bits",
 			probe.ErrParams, family)
 	}
 	if bucketSize < 1 || bucketSize > maxBucketSize {
@@ -64,7 +67,7 @@ func newGeometry(family block.Family, bucketSize int) (geometry, error) {
 	b, w := uint32(bucketSize), uint32(family.Width())
 	n := uint32(family.Slots(block.MaxLines)) / b
 	g := geometry{
-		family: family, bucketSize: b, buckets: n,
+		family: family, bucketSize: b, buckets: n, ratedLoad: 1,
 		width: w, bucketBits: b * w, fingerprints: 1<<w - 1,
 		xor: n&(n-1) == 0, steps: uint64(n),
 		groupSlots: min(b, 64/w), reciprocal: 65536/w + 1,
@@ -154,12 +157,22 @@ const (
 	defaultFamily = block.FamilySlots12
 
 	// ratedLayers is the number of layers that must fit into a given error rate, unless the filter does not grow.
-	// That is 15 times its capacity at an expansion of 2.
+	// That is 15 times its capacity at an expansion of 2, for 2 bits an item.
 	ratedLayers = 4
 )
 
+// ratedBucketSizes are the bucket sizes of which a filter with an error rate has the best, if it is not given one. Smaller
+// buckets have a lower rate, larger ones a higher load.
+var ratedBucketSizes = [...]int{2, 3, 4}
+
+// leastLoad is the least part of the load that a layer could have, to which it is filled for the sake of the rate.
+const leastLoad = 0.5
+
 // families are the families that a filter may have, the smallest first.
-var families = [...]block.Family{block.FamilySlots8, block.FamilySlots12, block.FamilySlots16, block.FamilySlots32}
+var families = [...]block.Family{
+	block.FamilySlots8, block.FamilySlots10, block.FamilySlots12, block.FamilySlots14, block.FamilySlots16, block.FamilySlots18,
+	block.FamilySlots20, block.FamilySlots24, block.FamilySlots32,
+}
 
 // firstFull says when a block first has no room for an item: at a mean load, with a standard deviation of spread
 // divided by the square root of its slots. Measured on 1,000 blocks of each fingerprint width and bucket size; the
@@ -173,10 +186,10 @@ var firstFulls = [...]firstFull{
 }
 
 const (
-	// Above these loads inserts would need ever more moves to gain a few percent of memory. A block of 32-bit
-	// fingerprints has half as many slots as one with the next smaller ones, so the loads of blocks vary more.
-	highestLoad   = 0.90
-	highestLoad32 = 0.88
+	// Above these loads inserts would need ever more moves to gain a few percent of memory. Of 24-bit fingerprints, and of
+	// longer ones, a block has fewer, so the loads of blocks vary more.
+	highestLoad     = 0.90
+	highestLoadLong = 0.88
 
 	// singleLoad is the load of buckets of one slot. Three items with the same two buckets make a block full at any
 	// load, so no load is safe for many blocks. At this one a block is full with a probability of about 1e-4 (Drmota
@@ -188,19 +201,19 @@ const (
 	earlyChance = 0.01
 )
 
-// load returns the mean load that a layer of so many blocks is sized for: at most the highest load, and so low that
-// with a probability of 1-earlyChance no block is full. That probability does not hold for buckets of one slot.
+// load returns the mean load that a layer of so many blocks is sized for: at most the rated and the highest load, and so
+// low that with a probability of 1-earlyChance no block is full. That probability does not hold for buckets of one slot.
 //
 // With m items to a block on average, the number in a given block has a variance of m(1-1/blocks), and the number at
 // which it is full has a variance of spread^2 times its slots. The two means must be as many standard deviations
 // apart as the most extreme one in blocks/earlyChance blocks.
 func (g *geometry) load(blocks uint64) float64 {
 	if g.bucketSize == 1 {
-		return singleLoad
+		return min(g.ratedLoad, singleLoad)
 	}
-	highest := highestLoad
-	if g.family == block.FamilySlots32 {
-		highest = highestLoad32
+	highest := min(g.ratedLoad, highestLoad)
+	if g.family >= block.FamilySlots24 {
+		highest = min(g.ratedLoad, highestLoadLong)
 	}
 	full := firstFulls[min(int(g.bucketSize), len(firstFulls)-1)]
 	slots, all := float64(g.slots()), float64(blocks)
@@ -297,25 +310,63 @@ func (g *geometry) expectedRate(layers []LayerInfo) float64 {
 	return scalableext.ChainRate(rates)
 }
 
-// ratedGeometry returns the geometry with the shortest fingerprints that allow enough layers within the error rate:
-// ratedLayers, or one if the filter does not grow. The error wraps ErrConfig.
-func ratedGeometry(errorRate float64, bucketSize int, grows bool) (geometry, error) {
+// within returns the geometry for layers that are filled no further than an error rate allows: that of the whole filter, if
+// so many layers are full.
+func (g geometry) within(errorRate float64, layers int) geometry {
+	// The load at which chainRate(g.rate(load), layers) is the rate. It is less by more than what is rounded.
+	const less = 1 - 1e-9
+	g.ratedLoad = less * math.Log1p(-errorRate) / (float64(layers) * 2 * float64(g.bucketSize) * math.Log1p(-1/float64(g.fingerprints)))
+	return g
+}
+
+// forParams returns the geometry for the layers of a filter with these parameters.
+func (g geometry) forParams(p scalableext.Params) geometry {
+	return g.within(p.ErrorRate, neededLayers(p.Expansion > 0))
+}
+
+// neededLayers returns how many layers must fit into an error rate.
+func neededLayers(grows bool) int {
+	if grows {
+		return ratedLayers
+	}
+	return 1
+}
+
+// bitsPerItem returns how many bits an item takes in a layer of one block that has as many items as it is sized for.
+func (g *geometry) bitsPerItem() float64 { return float64(g.width) / g.load(1) }
+
+// ratedGeometry returns the geometry in which an item takes the fewest bits, if enough layers are to fit into the error
+// rate: ratedLayers, or one if the filter does not grow. A bucketSize of 0 stands for one of ratedBucketSizes. The error
+// wraps ErrConfig.
+func ratedGeometry(errorRate float64, bucketSize int, grows bool) (best geometry, err error) {
 	if !(errorRate > 0 && errorRate < 1) {
 		return geometry{}, fmt.Errorf("cuckooext: %w: error rate is %v, want above 0 and below 1",
 			probe.ErrParams, errorRate)
 	}
-	layers := 1
-	if grows {
-		layers = ratedLayers
+	layers, lowest := neededLayers(grows), 1.0
+	sizes := ratedBucketSizes[:]
+	if bucketSize != 0 {
+		sizes = []int{bucketSize}
 	}
-	lowest := 0.0
 	for _, family := range families {
-		g, err := newGeometry(family, bucketSize)
-		if err != nil || g.maxLayers(errorRate) >= layers {
-			return g, err
+		for _, size := range sizes {
+			g, err := newGeometry(family, size)
+			if err != nil {
+				return geometry{}, err
+			}
+			least := leastLoad * g.load(1)
+			lowest = min(lowest, chainRate(g.rate(least), layers))
+			if g = g.within(errorRate, layers); g.ratedLoad < least {
+				continue
+			}
+			if best.family == 0 || g.bitsPerItem() < best.bitsPerItem() {
+				best = g
+			}
 		}
-		lowest = chainRate(g.rate(g.load(1)), layers)
 	}
-	return geometry{}, fmt.Errorf("cuckooext: %w: error rate is %v, want at least %s for bucket size %d and %d layers",
-		probe.ErrParams, errorRate, probe.LowestText(lowest), bucketSize, layers)
+	if best.family == 0 {
+		return geometry{}, fmt.Errorf("cuckooext: %w: error rate is %v, want at least %s for bucket size %d and %d layers",
+			probe.ErrParams, errorRate, probe.LowestText(lowest), sizes[0], layers)
+	}
+	return best, nil
 }

@@ -55,10 +55,15 @@ func TestNewGeometry(t *testing.T) {
 	}{
 		{block.FamilySlots8, 4, 2048, true},
 		{block.FamilySlots8, 1, 8192, true},
+		{block.FamilySlots10, 3, 2184, false},
 		{block.FamilySlots12, 4, 1365, false},
 		{block.FamilySlots12, 2, 2730, false},
 		{block.FamilySlots16, 4, 1024, true},
 		{block.FamilySlots16, 3, 1365, false},
+		{block.FamilySlots14, 3, 1560, false},
+		{block.FamilySlots18, 3, 1213, false},
+		{block.FamilySlots20, 3, 1092, false},
+		{block.FamilySlots24, 3, 910, false},
 		{block.FamilySlots32, 4, 512, true},
 		{block.FamilySlots32, 255, 8, true},
 	} {
@@ -68,7 +73,7 @@ func TestNewGeometry(t *testing.T) {
 				tt.family, tt.bucketSize, g.buckets, g.xor, tt.buckets, tt.xor)
 		}
 	}
-	for _, family := range []block.Family{0, block.FamilyBits, block.FamilySlots4, 24} {
+	for _, family := range []block.Family{0, block.FamilyBits, block.FamilySlots4, 28} {
 		if _, err := newGeometry(family, 4); !errors.Is(err, probe.ErrParams) {
 			t.Errorf("%v: error is %v, want %v", family, err, probe.ErrParams)
 		}
@@ -189,8 +194,8 @@ func TestGeometry_place_withinBlock(t *testing.T) {
 				}
 				counts[uint64(p.i1)*64/uint64(g.buckets)<<6|uint64(p.fp-1)*64/(g.fingerprints+1)]++
 			}
-			// One of the 64 parts has 3 fingerprints or 21 buckets, the others 4 and 22.
-			slack := map[block.Family]float64{block.FamilySlots8: 45, block.FamilySlots12: 5}[family]
+			// One of the 64 parts has 3 fingerprints or 21 buckets, the others 4 and 22; or 10 buckets, the others 11.
+			slack := map[block.Family]float64{block.FamilySlots8: 45, block.FamilySlots12: 5, block.FamilySlots24: 5}[family]
 			if d := chiSquare(counts[:]); d > 5+slack {
 				t.Errorf("%v, block %d: %.1f standard deviations from uniform", family, blk, d)
 			}
@@ -294,7 +299,7 @@ func TestGeometry_load_deviations(t *testing.T) {
 				items := load * slots * (1 - 1/float64(blocks))
 				deviation := math.Sqrt(items + full.spread*full.spread*slots)
 				early := float64(blocks) * math.Erfc((full.load-load)*slots/deviation/math.Sqrt2) / 2
-				atMost := load == highestLoad || family == block.FamilySlots32 && load == highestLoad32
+				atMost := load == highestLoad || family >= block.FamilySlots24 && load == highestLoadLong
 				if early > 1.01*earlyChance || early < 0.99*earlyChance && !atMost {
 					t.Errorf("%v, bucket size %d, %d blocks: full early with a chance of %.3g at load %.3f, want %v",
 						family, bucketSize, blocks, early, load, earlyChance)
@@ -397,13 +402,14 @@ func TestRatedGeometry(t *testing.T) {
 	}{
 		{0.9, 4, true, block.FamilySlots8, 64},
 		{0.12, 4, true, block.FamilySlots8, 4},
-		{0.10, 4, true, block.FamilySlots12, 59},
+		{0.10, 4, true, block.FamilySlots8, 4},
+		{0.06, 4, true, block.FamilySlots10, 8},
 		{0.10, 4, false, block.FamilySlots8, 3},
 		{0.028, 4, false, block.FamilySlots8, 1},
 		{0.01, 4, true, block.FamilySlots12, 5},
 		{0.01, 2, true, block.FamilySlots12, 11},
 		{0.001, 4, true, block.FamilySlots16, 9},
-		{0.0001, 4, false, block.FamilySlots32, 64},
+		{0.0001, 4, false, block.FamilySlots16, 1},
 		{1e-8, 4, true, block.FamilySlots32, 6},
 		{1e-8, 255, true, 0, 0},
 		{1e-9, 4, true, 0, 0},
@@ -425,8 +431,43 @@ func TestRatedGeometry(t *testing.T) {
 			t.Errorf("rate %v: error is %v, want %v", rate, err, probe.ErrParams)
 		}
 	}
-	if _, err := ratedGeometry(0.01, 0, true); !errors.Is(err, probe.ErrParams) {
-		t.Errorf("bucket size 0: error is %v, want %v", err, probe.ErrParams)
+	if _, err := ratedGeometry(0.01, 256, true); !errors.Is(err, probe.ErrParams) {
+		t.Errorf("bucket size 256: error is %v, want %v", err, probe.ErrParams)
+	}
+}
+
+// An item takes at most 15 % more bits than (log2(1/rate)+3)/0.9, those of a table with a load of 0.9 and buckets of four
+// (Fan et al. 2014, section 5.1), whose rate is that of one of the layers. Enough full layers keep the rate.
+func TestRatedGeometry_size(t *testing.T) {
+	for _, rate := range []float64{1e-2, 1e-3, 1e-4, 1e-5, 1e-6} {
+		for _, grows := range []bool{false, true} {
+			g, err := ratedGeometry(rate, 0, grows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, blocks := range []uint64{1, 100} {
+				bits, most := float64(g.width)/g.load(blocks), 1.15*(math.Log2(float64(neededLayers(grows))/rate)+3)/0.9
+				if bits > most {
+					t.Errorf("rate %v, grows %t, %d blocks: %.2f bits an item, want %.2f at most", rate, grows, blocks, bits, most)
+				}
+			}
+			if got := chainRate(g.rate(g.load(1)), neededLayers(grows)); got > rate || g.maxLayers(rate) < neededLayers(grows) {
+				t.Errorf("rate %v, grows %t: layers have %v together, and there may be %d", rate, grows, got, g.maxLayers(rate))
+			}
+		}
+	}
+}
+
+// Of what is filled less for the sake of the rate, neededLayers layers use up the rate, and no more.
+func TestGeometry_within(t *testing.T) {
+	for _, layers := range []int{1, 4} {
+		g := mustGeometry(t, block.FamilySlots16, 4).within(1e-4, layers)
+		if got := chainRate(g.rate(g.load(1)), layers); got > 1e-4 || got < 1e-4*(1-1e-6) {
+			t.Errorf("%d layers at a load of %v have a rate of %v, want 1e-4", layers, g.load(1), got)
+		}
+		if g.maxLayers(1e-4) != layers {
+			t.Errorf("at most %d layers, want %d", g.maxLayers(1e-4), layers)
+		}
 	}
 }
 

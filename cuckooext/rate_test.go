@@ -26,15 +26,20 @@ func TestGeometry_rate_measured(t *testing.T) {
 		{block.FamilySlots8, 4, []uint64{7}, 1e6},
 		{block.FamilySlots8, 4, []uint64{2, 4, 12}, 1e6},
 		{block.FamilySlots8, 1, []uint64{5}, 1e6},
+		{block.FamilySlots10, 3, []uint64{3, 6, 12}, 2e6},
 		{block.FamilySlots12, 4, []uint64{1}, 3e6},
 		{block.FamilySlots12, 4, []uint64{13}, 3e6},
 		{block.FamilySlots12, 4, []uint64{3, 6, 12}, 3e6},
 		{block.FamilySlots12, 2, []uint64{5}, 3e6},
 		{block.FamilySlots12, 7, []uint64{5}, 3e6},
 		{block.FamilySlots12, 255, []uint64{5}, 3e5},
+		{block.FamilySlots14, 2, []uint64{5}, 5e6},
 		{block.FamilySlots16, 4, []uint64{16}, 2e7},
 		{block.FamilySlots16, 4, []uint64{3, 3, 9}, 1e7},
 		{block.FamilySlots16, 64, []uint64{5}, 2e6},
+		{block.FamilySlots18, 3, []uint64{3, 6}, 2e7},
+		{block.FamilySlots20, 8, []uint64{5}, 2e7},
+		{block.FamilySlots24, 64, []uint64{5}, 1e7},
 	} {
 		t.Run(fmt.Sprintf("%v, bucket size %d, %d blocks", tt.family, tt.bucketSize, tt.blocks), func(t *testing.T) {
 			t.Parallel()

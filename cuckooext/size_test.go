@@ -102,7 +102,8 @@ var sized = []struct {
 	rate       float64
 	load       float64
 }{
-	{4, 0, 0.88}, {4, 0.12, 0.88}, {4, 5e-4, 0.88}, {4, 1e-8, 0.88}, {8, 0.01, 0.88}, {2, 0.001, 0.83},
+	{4, 0, 0.88}, {4, 0.12, 0.88}, {4, 5e-4, 0.88}, {4, 1e-8, 0.88}, {8, 0.01, 0.85}, {2, 0.001, 0.83},
+	{0, 0.01, 0.89}, {0, 1e-4, 0.88}, {0, 1e-6, 0.82},
 }
 
 // A filter made for its items takes all of them before it grows, and then nearly every slot is taken. With another

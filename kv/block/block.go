@@ -46,11 +46,21 @@ const (
 	FamilySlots4 Family = 4
 	// FamilySlots8 is the family of blocks of 8-bit slots, up to 8,192 of them.
 	FamilySlots8 Family = 8
-	// FamilySlots12 is the family of blocks of 12-bit slots, up to 5,461 of them. A slot may lie in two words, even in
-	// two lines. Up to 11 bits behind the last slot are never used.
+	// FamilySlots10 is the family of blocks of 10-bit slots, up to 6,553 of them. Slots of 10, 12, 14, 18, 20 and 24 bits
+	// may lie in two words, even in two lines, and the bits behind the last slot, fewer than a slot has, are never used.
+	FamilySlots10 Family = 10
+	// FamilySlots12 is the family of blocks of 12-bit slots, up to 5,461 of them.
 	FamilySlots12 Family = 12
+	// FamilySlots14 is the family of blocks of 14-bit slots, up to 4,681 of them.
+	FamilySlots14 Family = 14
 	// FamilySlots16 is the family of blocks of 16-bit slots, up to 4,096 of them.
 	FamilySlots16 Family = 16
+	// FamilySlots18 is the family of blocks of 18-bit slots, up to 3,640 of them.
+	FamilySlots18 Family = 18
+	// FamilySlots20 is the family of blocks of 20-bit slots, up to 3,276 of them.
+	FamilySlots20 Family = 20
+	// FamilySlots24 is the family of blocks of 24-bit slots, up to 2,730 of them.
+	FamilySlots24 Family = 24
 	// FamilySlots32 is the family of blocks of 32-bit slots, up to 2,048 of them.
 	FamilySlots32 Family = 32
 )
@@ -58,12 +68,11 @@ const (
 // Valid reports whether f is one of the families above.
 func (f Family) Valid() bool { return f == FamilyBits || f.hasSlots() }
 
-func (f Family) hasSlots() bool {
-	switch f {
-	case FamilySlots4, FamilySlots8, FamilySlots12, FamilySlots16, FamilySlots32:
-		return true
-	}
-	return false
+func (f Family) hasSlots() bool { return f > FamilyBits && familyOfCode[slotsCode(f)] == f }
+
+// slotFamilies are the families of slots.
+var slotFamilies = [...]Family{
+	FamilySlots4, FamilySlots8, FamilySlots10, FamilySlots12, FamilySlots14, FamilySlots16, FamilySlots18, FamilySlots20, FamilySlots24, FamilySlots32,
 }
 
 // Width returns the number of bits of a slot: 1 in the bits family.

@@ -13,7 +13,8 @@ import (
 )
 
 var slotFamilies = []block.Family{
-	block.FamilySlots4, block.FamilySlots8, block.FamilySlots12, block.FamilySlots16, block.FamilySlots32,
+	block.FamilySlots4, block.FamilySlots8, block.FamilySlots10, block.FamilySlots12, block.FamilySlots14, block.FamilySlots16,
+	block.FamilySlots18, block.FamilySlots20, block.FamilySlots24, block.FamilySlots32,
 }
 
 var families = append([]block.Family{block.FamilyBits}, slotFamilies...)
@@ -221,8 +222,13 @@ func TestFamily(t *testing.T) {
 		{block.FamilyBits, "bits", 65536, 512},
 		{block.FamilySlots4, "4-bit slots", 16384, 128},
 		{block.FamilySlots8, "8-bit slots", 8192, 64},
+		{block.FamilySlots10, "10-bit slots", 6553, 51},
 		{block.FamilySlots12, "12-bit slots", 5461, 42},
+		{block.FamilySlots14, "14-bit slots", 4681, 36},
 		{block.FamilySlots16, "16-bit slots", 4096, 32},
+		{block.FamilySlots18, "18-bit slots", 3640, 28},
+		{block.FamilySlots20, "20-bit slots", 3276, 25},
+		{block.FamilySlots24, "24-bit slots", 2730, 21},
 		{block.FamilySlots32, "32-bit slots", 2048, 16},
 	} {
 		if !c.family.Valid() || c.family.String() != c.name ||

@@ -105,7 +105,7 @@ var corrupt = []struct {
 	{"item behind the end", block.FamilyBits, "1304030101" + "00" + "ffffffffffffffff", "bit 2047 in a block of 1024"},
 	{"items in slots", block.FamilySlots4, "1302030101" + "00" + "0000000000000000", "bits in a block of 4-bit slots"},
 	{"slots of no width", block.FamilySlots4, "20", "unknown width"},
-	{"slots of 20 bits", block.FamilySlots4, "25", "unknown width"},
+	{"slots of 28 bits", block.FamilySlots4, "27", "unknown width"},
 	{"slots of 60 bits", block.FamilySlots4, "3f01", "unknown width"},
 	{"slots of another width", block.FamilySlots4, "220000", "8-bit slots in a block of 4-bit slots"},
 	{"slot behind the end", block.FamilySlots4, "218020", "bit 1027 in a block of 1024"},

@@ -7,7 +7,7 @@
 //     Bit p is bit p%64 of word p/64. An absent block is all zeros.
 //   - line: 512 bits, a cache line. A block is 1 to 128 lines long. All blocks of a layer are equally long.
 //   - family: what the bits mean. In the bits family each bit is set or not, and a set bit stays set. In a slots
-//     family the block is an array of slots of 4, 8, 12, 16 or 32 bits, and each slot has a value.
+//     family the block is an array of slots of 4, 8, 10, 12, 14, 16, 18, 20, 24 or 32 bits, and each slot has a value.
 //   - operand: a change to a block, "set these bits", "set the bits of these items" or "give these slots these
 //     values". A merged operand is the result of merging several operands.
 //   - value: any byte string stored under a block's key: a block, an operand, or kept inputs (below). The empty value

@@ -56,7 +56,7 @@ func AppendSlotsOperand(dst []byte, fam Family, slots []Slot) []byte {
 	if !fam.hasSlots() {
 		panic(fmt.Sprintf("block: slots operand of %v", fam))
 	}
-	dst = append(dst, kindSlots+byte(fam)/4)
+	dst = append(dst, kindSlots+slotsCode(fam))
 	prev := -1
 	for _, s := range slots {
 		dst = appendSlot(dst, fam.Width(), prev, s)

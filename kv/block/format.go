@@ -17,7 +17,7 @@ import (
 //
 //	size     field
 //	1        kind: 0x01 raw, 0x02 positions, 0x03 roaring
-//	1        family: 1 bits, else the width of a slot: 4, 8, 12, 16 or 32
+//	1        family: 1 bits, else the width of a slot: 4, 8, 10, 12, 14, 16, 18, 20, 24 or 32
 //	1        length in lines of 512 bits, 1 to 128
 //	uvarint  operands merged into the block since it was last folded, 32 bits;
 //	         an operand of items counts as one for each 8 items, rounded up
@@ -39,10 +39,11 @@ import (
 //	         line up to that of the last bit set
 //	0x13     one operand; items
 //
-// Operands of the slots families, "set these slots to"; w is the width:
+// Operands of the slots families, "set these slots to". For slots of 4, 8, 12, 16, 20, 24 and 32 bits, c is a quarter of
+// the bits; for slots of 10, 14 and 18 it is 0xa, 0xe and 0x9:
 //
-//	0x20+w/4 one operand; slots
-//	0x30+w/4 merged: uvarint operands as above; slots
+//	0x20+c   one operand; slots
+//	0x30+c   merged: uvarint operands as above; slots
 //
 // Kept inputs, which could not be merged, oldest first:
 //
@@ -219,8 +220,7 @@ func (v *value) parseBits(kind byte, r reader) error {
 }
 
 func (v *value) parseSlots(kind byte, r reader) error {
-	v.family = Family((kind & 0xf) * 4)
-	if !v.family.hasSlots() {
+	if v.family = familyOfCode[kind&0xf]; v.family == 0 {
 		return errors.New("unknown width")
 	}
 	if kind&0xf0 == kindSlotsMerged {
@@ -237,6 +237,25 @@ func (v *value) parseSlots(kind byte, r reader) error {
 	}
 	return nil
 }
+
+// slotsCode returns what the kinds of operands of a slots family have of the width.
+func slotsCode(f Family) byte {
+	switch f {
+	case FamilySlots10, FamilySlots14:
+		return byte(f)
+	case FamilySlots18:
+		return 9
+	}
+	return byte(f) / 4 % 16
+}
+
+// familyOfCode has the family of each code, 0 if there is none.
+var familyOfCode = func() (families [16]Family) {
+	for _, f := range slotFamilies {
+		families[slotsCode(f)] = f
+	}
+	return families
+}()
 
 var (
 	errHeader    = errors.New("header cut short or out of range")

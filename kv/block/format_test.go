@@ -134,16 +134,46 @@ var goldens = []golden{
 		block.FamilySlots8, holdingSlots(block.FamilySlots8, 128, slots(0, 255, 200, 1)), block.Info{Kind: block.KindOperands, Operands: 1},
 	},
 	{
+		"10-bit slots operand",
+		block.AppendSlotsOperand(nil, block.FamilySlots10, slots(5, 0x2ab, 6552, 1)),
+		"2a" + "17aa" + "c9cc0100",
+		block.FamilySlots10, holdingSlots(block.FamilySlots10, 128, slots(5, 0x2ab, 6552, 1)), block.Info{Kind: block.KindOperands, Operands: 1},
+	},
+	{
 		"12-bit slots operand",
 		block.AppendSlotsOperand(nil, block.FamilySlots12, slots(5, 0xabc, 5460, 0x123)),
 		"23" + "5cab" + "e3a90512",
 		block.FamilySlots12, holdingSlots(block.FamilySlots12, 128, slots(5, 0xabc, 5460, 0x123)), block.Info{Kind: block.KindOperands, Operands: 1},
 	},
 	{
+		"14-bit slots operand",
+		block.AppendSlotsOperand(nil, block.FamilySlots14, slots(1, 0x2abc, 4680, 0x3f)),
+		"2e" + "7caa" + "bfa31200",
+		block.FamilySlots14, holdingSlots(block.FamilySlots14, 128, slots(1, 0x2abc, 4680, 0x3f)), block.Info{Kind: block.KindOperands, Operands: 1},
+	},
+	{
 		"16-bit slots operand",
 		block.AppendSlotsOperand(nil, block.FamilySlots16, slots(4095, 0xabcd)),
 		"24" + "ff1f" + "cdab",
 		block.FamilySlots16, holdingSlots(block.FamilySlots16, 128, slots(4095, 0xabcd)), block.Info{Kind: block.KindOperands, Operands: 1},
+	},
+	{
+		"18-bit slots operand",
+		block.AppendSlotsOperand(nil, block.FamilySlots18, slots(3, 0x2abcd)),
+		"29" + "0df3aa",
+		block.FamilySlots18, holdingSlots(block.FamilySlots18, 128, slots(3, 0x2abcd)), block.Info{Kind: block.KindOperands, Operands: 1},
+	},
+	{
+		"20-bit slots operand",
+		block.AppendSlotsOperand(nil, block.FamilySlots20, slots(2, 0xabcde)),
+		"25" + "2ecdab",
+		block.FamilySlots20, holdingSlots(block.FamilySlots20, 128, slots(2, 0xabcde)), block.Info{Kind: block.KindOperands, Operands: 1},
+	},
+	{
+		"24-bit slots operand",
+		block.AppendSlotsOperand(nil, block.FamilySlots24, slots(2, 0x123456)),
+		"26" + "02563412",
+		block.FamilySlots24, holdingSlots(block.FamilySlots24, 128, slots(2, 0x123456)), block.Info{Kind: block.KindOperands, Operands: 1},
 	},
 	{
 		"32-bit slots operand",
@@ -326,7 +356,7 @@ func TestAppend_refusesBlocksThatCannotBeStored(t *testing.T) {
 		"no family":        func() { block.AppendBlock(nil, 0, blank(1)) },
 		"unknown family":   func() { block.AppendBlock(nil, 64, blank(1)) },
 		"slots of bits":    func() { block.AppendSlotsOperand(nil, block.FamilyBits, slots(0, 1)) },
-		"slots of 20 bits": func() { block.AppendSlotsOperand(nil, 20, slots(0, 1)) },
+		"slots of 28 bits": func() { block.AppendSlotsOperand(nil, 28, slots(0, 1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

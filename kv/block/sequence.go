@@ -185,12 +185,11 @@ func (s *sequence) line(i int) []uint64 {
 }
 
 func (s *sequence) appendSlots(dst []byte) []byte {
-	kind := byte(s.family) / 4
-	dst = binary.AppendUvarint(append(dst, kindSlotsMerged+kind), uint64(s.operands))
-	width, prev := s.family.Width(), -1
+	dst = binary.AppendUvarint(append(dst, kindSlotsMerged+slotsCode(s.family)), uint64(s.operands))
+	width, first, prev := s.family.Width(), firstBits[s.family], -1
 	for line := range s.touchedLines {
 		for k := line * LineWords; k < (line+1)*LineWords; k++ {
-			for m := s.mask[k] & firstBits[kind][k%3]; m != 0; m &= m - 1 {
+			for m := s.mask[k] & first[k%len(first)]; m != 0; m &= m - 1 {
 				i := (k<<6 + bits.TrailingZeros64(m)) / width
 				dst = appendSlot(dst, width, prev, Slot{uint16(i), slotAt(s.words[:], width, i)})
 				prev = i
@@ -200,15 +199,19 @@ func (s *sequence) appendSlots(dst []byte) []byte {
 	return dst
 }
 
-// firstBits has, for each width divided by 4, three masks for the words of a block. They select the first bit of each
-// slot. The masks repeat every three words when slots lie across words.
-var firstBits = func() (masks [9][3]uint64) {
-	for _, width := range []int{4, 8, 12, 16, 32} {
-		for p := 0; p < 3*64; p += width {
-			masks[width/4][p>>6] |= 1 << (p & 63)
+// firstBits has masks for the words of a block, by family. They select the first bit of each slot. They repeat every few
+// words: as many as it takes until a slot begins with a word again.
+var firstBits = func() map[Family][]uint64 {
+	all := make(map[Family][]uint64)
+	for _, f := range slotFamilies {
+		odd := f.Width() >> bits.TrailingZeros(uint(f.Width()))
+		masks := make([]uint64, odd)
+		for p := 0; p < 64*odd; p += f.Width() {
+			masks[p>>6] |= 1 << (p & 63)
 		}
+		all[f] = masks
 	}
-	return masks
+	return all
 }()
 
 // reset empties the sequence.

@@ -66,7 +66,7 @@ func bulkItems() []string {
 }
 
 func drawCuckooReserve(t *rapid.T, key, expansion string) []string {
-	words := []string{"CF.RESERVE", key, drawOne(t, "8", "100", "1500"), "ERROR", "1e-07", "EXPANSION", expansion}
+	words := []string{"CF.RESERVE", key, drawOne(t, "8", "100", "1500"), "ERROR", "1e-07", "BUCKETSIZE", "4", "EXPANSION", expansion}
 	if chance(t, 2) {
 		words = append(words, "MAXITERATIONS", drawOne(t, "20", "1", "500"))
 	}

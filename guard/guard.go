@@ -25,6 +25,10 @@ var (
 	// open, or no load was free within Options.LoadTimeout.
 	ErrUnavailable = errors.New("guard: source unavailable")
 
+	// ErrUnfiltered is returned if the filter is missing or cannot be read, and Options.RefuseUnfiltered says that lookups
+	// then fail. It says nothing of the id.
+	ErrUnfiltered = errors.New("guard: the filter cannot be read")
+
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("guard: closed")
 
@@ -61,6 +65,7 @@ type Guard struct {
 	warmed     atomic.Uint64 // ids that Warm is done with
 
 	counts       counts
+	passing      *passRate
 	filterFaults faults
 	readFaults   faults // of the cache
 	writeFaults  faults
@@ -88,7 +93,7 @@ func New(db *sievekv.DB, name string, o Options) (*Guard, error) {
 	g := &Guard{
 		db: db, store: db.Store(), name: name, opts: o, keys: keysOf(name),
 		atOnce: semaphore.NewWeighted(int64(o.MaxLoads)), rate: rate.NewLimiter(rate.Inf, 1),
-		ids: make(map[string]*idState), via: make(map[chan struct{}]struct{}),
+		ids: make(map[string]*idState), via: make(map[chan struct{}]struct{}), passing: newPassRate(o.ErrorRate),
 	}
 	g.filter = g.filterOf(db, g.keys.filter)
 	if o.LoadsPerSecond > 0 {
@@ -145,12 +150,12 @@ func (g *Guard) use() error {
 func (g *Guard) Get(ctx context.Context, id string) ([]byte, error) {
 	maybe, err := g.filter.MayContainString(id)
 	if !maybe {
-		g.counts.refused.Add(1)
+		g.refuse(id)
 		return nil, ErrNotFound
 	}
 	filtered := err == nil
 	if g.note(&g.filterFaults, "the filter", err); !filtered && g.opts.RefuseUnfiltered {
-		return nil, err
+		return nil, unfiltered(err)
 	}
 	e, is := g.read(ctx, id)
 	switch is {
@@ -163,7 +168,6 @@ func (g *Guard) Get(ctx context.Context, id string) ([]byte, error) {
 		return e.value, nil
 	case absent:
 		g.counts.nulls.Add(1)
-		g.falsePositive(filtered)
 		return nil, ErrNotFound
 	}
 	g.counts.misses.Add(1)
@@ -173,6 +177,15 @@ func (g *Guard) Get(ctx context.Context, id string) ([]byte, error) {
 		return nil, err
 	}
 	return g.await(ctx, l, since, filtered)
+}
+
+// unfiltered returns the error of a lookup without a filter. It must not look like an answer: that the filter is missing
+// does not say that the id is.
+func unfiltered(err error) error {
+	if errors.Is(err, sievekv.ErrNotFound) {
+		return fmt.Errorf("%w: it is missing, Rebuild makes it", ErrUnfiltered)
+	}
+	return fmt.Errorf("%w: %w", ErrUnfiltered, err)
 }
 
 // Result is what GetMany returns for an id: a value, or an error of Get.
@@ -192,9 +205,9 @@ func (g *Guard) GetMany(ctx context.Context, ids ...string) []Result {
 	for i := range ids {
 		switch {
 		case err != nil && g.opts.RefuseUnfiltered:
-			results[i].Err = err
+			results[i].Err = unfiltered(err)
 		case !maybe[i]:
-			g.counts.refused.Add(1)
+			g.refuse(ids[i])
 			results[i].Err = ErrNotFound
 		default:
 			rest = append(rest, i)
@@ -220,7 +233,6 @@ func (g *Guard) getMany(ctx context.Context, ids []string, which []int, results 
 			results[i].Value = e.value
 		case absent:
 			g.counts.nulls.Add(1)
-			g.falsePositive(filtered)
 			results[i].Err = ErrNotFound
 		default:
 			g.counts.misses.Add(1)

@@ -44,6 +44,8 @@ type load struct {
 	value []byte
 	stale bool // value is old
 	err   error
+
+	sawNone atomic.Bool // the source said that the id is absent, and no caller has counted it yet
 }
 
 // stateOf returns the state of an id, for a load or write, which calls leave later. The caller holds mu.
@@ -183,7 +185,9 @@ func (g *Guard) await(ctx context.Context, l *load, since int64, filtered bool) 
 	}
 	switch {
 	case errors.Is(l.err, ErrNotFound):
-		g.falsePositive(filtered)
+		if filtered && l.sawNone.Swap(false) {
+			g.falsePositive(l.id)
+		}
 		return nil, ErrNotFound
 	case l.err != nil:
 		return nil, l.err
@@ -358,6 +362,7 @@ func (g *Guard) callSource(ctx context.Context, loads []*load) (err error) {
 func (l *load) found(value []byte, there bool) {
 	if !there {
 		l.err = ErrNotFound
+		l.sawNone.Store(true)
 		return
 	}
 	l.value, l.err = bytes.Clone(value), nil // the source may go on using its slice

@@ -94,8 +94,8 @@ type Options struct {
 	// BreakerPause is how long the breaker stays open. Default 5 seconds.
 	BreakerPause time.Duration
 
-	// RefuseUnfiltered makes Get fail with the filter's error if the filter is missing or cannot be read. Default false:
-	// such lookups go on to the cache and the source.
+	// RefuseUnfiltered makes Get fail with ErrUnfiltered if the filter is missing or cannot be read. Default false: such
+	// lookups go on to the cache and the source.
 	RefuseUnfiltered bool
 
 	// FailedIsAbsent makes a load that fails count as one that found the id absent, also in the cache. Then Get may return

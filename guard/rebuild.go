@@ -85,7 +85,7 @@ func (g *Guard) rebuild(ctx context.Context, ordered bool, from func(after strin
 	if err != nil {
 		return g.dropNext(ctx, m.Next, err)
 	}
-	g.counts.beginRate()
+	g.passing.begin()
 	g.opts.Logger.Info("guard: rebuild ends", "guard", g.name, "taken", m.Taken)
 	return g.forgetRecords(ctx)
 }

@@ -142,7 +142,7 @@ func (g *Guard) use() error {
 
 // Get returns the value of an id; the caller may change the slice. If the filter says that the id is absent, it returns
 // ErrNotFound at once, itself, so that no error is made. A value past its soft TTL is returned at once, too, and is loaded
-// anew in the background.
+// anew in the background. So is a stale value that a call of GetMany is loading with others.
 //
 // Otherwise Get waits for a load. If the context ends before, Get returns the context's error, and the load goes on. If the
 // source fails, Get returns a stale value if there is one, or the error of Load, or ErrUnavailable. The error is
@@ -171,6 +171,10 @@ func (g *Guard) Get(ctx context.Context, id string) ([]byte, error) {
 		return nil, ErrNotFound
 	}
 	g.counts.misses.Add(1)
+	if is == stale && g.isLoadingMany(id) {
+		g.counts.stale.Add(1)
+		return e.value, nil
+	}
 	since := g.store.Now()
 	l, err := g.load(ctx, id)
 	if err != nil {
@@ -236,6 +240,11 @@ func (g *Guard) getMany(ctx context.Context, ids []string, which []int, results 
 			results[i].Err = ErrNotFound
 		default:
 			g.counts.misses.Add(1)
+			if is == stale && g.isLoadingMany(ids[i]) {
+				g.counts.stale.Add(1)
+				results[i].Value = e.value
+				continue
+			}
 			missed, at = append(missed, ids[i]), append(at, i)
 		}
 	}

@@ -56,12 +56,16 @@ func newPassRate(asked float64) *passRate {
 // refuse notes that the filter has refused an id.
 func (r *passRate) refuse(id string) { r.refused.add(maphash.String(r.seed, id)) }
 
-// pass notes that the filter has let an absent id through. It reports whether that shows, for the first time, that it is
-// above the rate, and the measured rate.
+// pass notes that the filter has let an absent id through. It reports whether that shows, for the first time, that the
+// filter is above the rate, and then the measured rate.
 func (r *passRate) pass(id string) (rate float64, alarm bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.passed[maphash.String(r.seed, id)] = struct{}{}
+	hash := maphash.String(r.seed, id)
+	if _, again := r.passed[hash]; again {
+		return 0, false
+	}
+	r.passed[hash] = struct{}{}
 	passed, all := r.window()
 	enough := -math.Log(falseAlarm)
 	switch ratio := passed*math.Ln2 - all*(1+sketchError)*r.asked; {

@@ -13,3 +13,15 @@ func (g *Guard) States() int {
 	defer g.mu.Unlock()
 	return len(g.ids)
 }
+
+// PassRate is the measure of a guard's rate of false positives.
+type PassRate struct{ r *passRate }
+
+func NewPassRate(asked float64) PassRate { return PassRate{newPassRate(asked)} }
+
+func (p PassRate) Refuse(id string) { p.r.refuse(id) }
+
+// Pass reports whether it is told that the filter is above the rate.
+func (p PassRate) Pass(id string) (told bool) { _, told = p.r.pass(id); return told }
+
+func (p PassRate) Read() (rate float64, above bool) { return p.r.read() }

@@ -281,7 +281,7 @@ func (g *Guard) addEverywhere(tx *sievekv.Tx, id string) (full, err error) {
 // tellFull tells that the filter in use was removed because it had no room.
 func (g *Guard) tellFull(err error) {
 	g.counts.full.Add(1)
-	g.counts.beginRate()
+	g.passing.begin()
 	g.opts.Logger.Warn("guard: the filter is full and was dropped, every lookup is let through; Rebuild with a larger Capacity",
 		"guard", g.name, "capacity", g.opts.Capacity, "error", err)
 }

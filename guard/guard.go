@@ -25,6 +25,10 @@ var (
 	// open, or no load was free within Options.LoadTimeout.
 	ErrUnavailable = errors.New("guard: source unavailable")
 
+	// ErrUnfiltered is returned if the filter is missing or cannot be read, and Options.RefuseUnfiltered says that lookups
+	// then fail. It says nothing of the id.
+	ErrUnfiltered = errors.New("guard: the filter cannot be read")
+
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("guard: closed")
 
@@ -61,6 +65,7 @@ type Guard struct {
 	warmed     atomic.Uint64 // ids that Warm is done with
 
 	counts       counts
+	passing      *passRate
 	filterFaults faults
 	readFaults   faults // of the cache
 	writeFaults  faults
@@ -88,7 +93,7 @@ func New(db *sievekv.DB, name string, o Options) (*Guard, error) {
 	g := &Guard{
 		db: db, store: db.Store(), name: name, opts: o, keys: keysOf(name),
 		atOnce: semaphore.NewWeighted(int64(o.MaxLoads)), rate: rate.NewLimiter(rate.Inf, 1),
-		ids: make(map[string]*idState), via: make(map[chan struct{}]struct{}),
+		ids: make(map[string]*idState), via: make(map[chan struct{}]struct{}), passing: newPassRate(o.ErrorRate),
 	}
 	g.filter = g.filterOf(db, g.keys.filter)
 	if o.LoadsPerSecond > 0 {
@@ -137,7 +142,7 @@ func (g *Guard) use() error {
 
 // Get returns the value of an id; the caller may change the slice. If the filter says that the id is absent, it returns
 // ErrNotFound at once, itself, so that no error is made. A value past its soft TTL is returned at once, too, and is loaded
-// anew in the background.
+// anew in the background. So is a stale value that a call of GetMany is loading with others.
 //
 // Otherwise Get waits for a load. If the context ends before, Get returns the context's error, and the load goes on. If the
 // source fails, Get returns a stale value if there is one, or the error of Load, or ErrUnavailable. The error is
@@ -145,12 +150,12 @@ func (g *Guard) use() error {
 func (g *Guard) Get(ctx context.Context, id string) ([]byte, error) {
 	maybe, err := g.filter.MayContainString(id)
 	if !maybe {
-		g.counts.refused.Add(1)
+		g.refuse(id)
 		return nil, ErrNotFound
 	}
 	filtered := err == nil
 	if g.note(&g.filterFaults, "the filter", err); !filtered && g.opts.RefuseUnfiltered {
-		return nil, err
+		return nil, unfiltered(err)
 	}
 	e, is := g.read(ctx, id)
 	switch is {
@@ -163,16 +168,28 @@ func (g *Guard) Get(ctx context.Context, id string) ([]byte, error) {
 		return e.value, nil
 	case absent:
 		g.counts.nulls.Add(1)
-		g.falsePositive(filtered)
 		return nil, ErrNotFound
 	}
 	g.counts.misses.Add(1)
+	if is == stale && g.isLoadingMany(id) {
+		g.counts.stale.Add(1)
+		return e.value, nil
+	}
 	since := g.store.Now()
 	l, err := g.load(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	return g.await(ctx, l, since, filtered)
+}
+
+// unfiltered returns the error of a lookup without a filter. It must not look like an answer: that the filter is missing
+// does not say that the id is.
+func unfiltered(err error) error {
+	if errors.Is(err, sievekv.ErrNotFound) {
+		return fmt.Errorf("%w: it is missing, Rebuild makes it", ErrUnfiltered)
+	}
+	return fmt.Errorf("%w: %w", ErrUnfiltered, err)
 }
 
 // Result is what GetMany returns for an id: a value, or an error of Get.
@@ -192,9 +209,9 @@ func (g *Guard) GetMany(ctx context.Context, ids ...string) []Result {
 	for i := range ids {
 		switch {
 		case err != nil && g.opts.RefuseUnfiltered:
-			results[i].Err = err
+			results[i].Err = unfiltered(err)
 		case !maybe[i]:
-			g.counts.refused.Add(1)
+			g.refuse(ids[i])
 			results[i].Err = ErrNotFound
 		default:
 			rest = append(rest, i)
@@ -220,10 +237,14 @@ func (g *Guard) getMany(ctx context.Context, ids []string, which []int, results 
 			results[i].Value = e.value
 		case absent:
 			g.counts.nulls.Add(1)
-			g.falsePositive(filtered)
 			results[i].Err = ErrNotFound
 		default:
 			g.counts.misses.Add(1)
+			if is == stale && g.isLoadingMany(ids[i]) {
+				g.counts.stale.Add(1)
+				results[i].Value = e.value
+				continue
+			}
 			missed, at = append(missed, ids[i]), append(at, i)
 		}
 	}

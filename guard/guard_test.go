@@ -166,10 +166,21 @@ func TestGet_unfiltered(t *testing.T) {
 	})
 	inWorld(t, &guard.Options{RefuseUnfiltered: true}, func(w *world) {
 		w.set("a", "1")
-		w.want("a", sievekv.ErrNotFound)
-		wantResult(t, "a", w.g.GetMany(w.Context(), "a")[0], sievekv.ErrNotFound)
+		refused := func(cause error) {
+			t.Helper()
+			_, err := w.g.Get(w.Context(), "a")
+			for _, err := range []error{err, w.g.GetMany(w.Context(), "a")[0].Err} {
+				if !errors.Is(err, guard.ErrUnfiltered) || errors.Is(err, guard.ErrNotFound) || errors.Is(err, sievekv.ErrNotFound) || !errors.Is(err, cause) {
+					t.Errorf("without a filter: %v", err)
+				}
+			}
+		}
+		refused(guard.ErrUnfiltered)
 		w.check(w.g.Rebuild(w.Context(), w.allRows()))
 		w.want("a", "1")
+		w.check(w.db.Set("guard:users:filter", []byte("no filter")))
+		refused(sievekv.ErrWrongType)
+		w.wantLoads("a", 1)
 	})
 }
 

@@ -13,7 +13,8 @@ import (
 // handler gets it as it is.
 //
 // Otherwise it answers itself: 404 if the id is absent, 503 with a Retry-After if the source is unavailable, 504 if the
-// request's time is over, 503 if the request was canceled, by the client or the server, and 502 for other errors.
+// request's time is over, 503 if the request was canceled, by the client or the server, or if there is no filter and
+// Options.RefuseUnfiltered is set, and 502 for other errors.
 func Middleware(g *Guard, id func(*http.Request) string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +35,7 @@ func Middleware(g *Guard, id func(*http.Request) string) func(http.Handler) http
 			case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
 				status = http.StatusServiceUnavailable
 				w.Header().Set("Retry-After", strconv.FormatInt(int64((g.opts.BreakerPause+time.Second-1)/time.Second), 10))
-			case r.Context().Err() != nil && errors.Is(err, context.Canceled):
+			case errors.Is(err, ErrUnfiltered), r.Context().Err() != nil && errors.Is(err, context.Canceled):
 				status = http.StatusServiceUnavailable
 			case errors.Is(err, context.DeadlineExceeded):
 				status = http.StatusGatewayTimeout

@@ -55,10 +55,14 @@ func TestMiddleware(t *testing.T) {
 			t.Errorf("Retry-After is %q", retry)
 		}
 		w.g.Close()
-		w.g = w.open("users", w.options(guard.Options{}))
+		w.g = w.open("users", w.options(guard.Options{RefuseUnfiltered: true}))
 		handler = guard.Middleware(w.g, func(r *http.Request) string { return r.URL.Query().Get("id") })(nil)
 		w.fail(context.Canceled) // of the source's own
 		ask(w.Context(), "b", 502, "Bad Gateway\n")
+		_, err := w.db.Delete("guard:users:filter")
+		w.check(err)
+		ask(w.Context(), "b", 503, "Service Unavailable\n") // not 404: nothing is known of b
+		w.g.Close()
 		if served != 2 {
 			t.Errorf("the handler was called %d times, want 2", served)
 		}

@@ -36,6 +36,7 @@ type load struct {
 	state  *idState
 	born   int64  // before the source is read, in Unix milliseconds: what it finds is no older, nor its entry
 	writes uint64 // of the id, when the load began
+	many   bool   // it may be one of a call of LoadMany
 	done   chan struct{}
 
 	old    entry // what the cache had when the load began
@@ -44,6 +45,8 @@ type load struct {
 	value []byte
 	stale bool // value is old
 	err   error
+
+	sawNone atomic.Bool // the source said that the id is absent, and no caller has counted it yet
 }
 
 // stateOf returns the state of an id, for a load or write, which calls leave later. The caller holds mu.
@@ -64,8 +67,8 @@ func (g *Guard) leave(id string, s *idState) {
 	}
 }
 
-// join returns the load of an id that is under way, or a new one. The caller runs a new one.
-func (g *Guard) join(id string) (l *load, isNew bool, err error) {
+// join returns the load of an id that is under way, or a new one, which is one of many or not. The caller runs a new one.
+func (g *Guard) join(id string, many bool) (l *load, isNew bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -76,16 +79,26 @@ func (g *Guard) join(id string) (l *load, isNew bool, err error) {
 	}
 	s := g.stateOf(id)
 	g.uses.Add(1)
-	s.load = &load{id: id, state: s, born: g.store.Now(), writes: s.writes.Load(), done: make(chan struct{})}
+	s.load = &load{id: id, state: s, born: g.store.Now(), writes: s.writes.Load(), many: many, done: make(chan struct{})}
 	return s.load, true, nil
 }
 
-// isLoading reports whether a load of an id is under way.
-func (g *Guard) isLoading(id string) bool {
+// isLoading reports whether a load of an id is under way, and whether that is one of many.
+func (g *Guard) isLoading(id string) (loading, many bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.ids[id]
-	return s != nil && s.load != nil
+	if s == nil || s.load == nil {
+		return false, false
+	}
+	return true, s.load.many
+}
+
+// isLoadingMany reports whether a load of an id is under way that is one of many. It may take as long as its slowest id,
+// and waits for its turn if one of them has no value: so who has a stale value does not wait for it.
+func (g *Guard) isLoadingMany(id string) bool {
+	_, many := g.isLoading(id)
+	return many
 }
 
 // finish ends loads, whatever has become of them.
@@ -109,7 +122,7 @@ func (g *Guard) load(ctx context.Context, id string) (*load, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	l, isNew, err := g.join(id)
+	l, isNew, err := g.join(id, false)
 	switch {
 	case err != nil:
 		return nil, err
@@ -126,14 +139,20 @@ func (g *Guard) loadMany(ctx context.Context, ids []string) ([]*load, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	all := make([]*load, len(ids))
-	var own []*load
-	var failed error
+	all, own, err := g.joinMany(ids)
+	g.runMany(ctx, own, false)
+	return all, err
+}
+
+// joinMany joins the loads of ids, and returns them and those of them that are new, which the caller runs. After an error
+// some are missing.
+func (g *Guard) joinMany(ids []string) (all, own []*load, err error) {
+	all = make([]*load, len(ids))
 	for i, id := range ids {
-		l, isNew, err := g.join(id)
+		l, isNew, jerr := g.join(id, g.opts.LoadMany != nil)
 		switch {
-		case err != nil:
-			failed = err
+		case jerr != nil:
+			err = jerr
 			continue
 		case isNew:
 			own = append(own, l)
@@ -142,23 +161,27 @@ func (g *Guard) loadMany(ctx context.Context, ids []string) ([]*load, error) {
 		}
 		all[i] = l
 	}
+	return all, own, err
+}
+
+// runMany runs loads, by one call of LoadMany if there is one. entered says that the caller has entered for that call.
+func (g *Guard) runMany(ctx context.Context, loads []*load, entered bool) {
 	ctx = context.WithoutCancel(ctx)
-	if g.opts.LoadMany != nil && len(own) > 0 {
-		go g.run(ctx, own, false)
-	} else {
-		for i := range own {
-			go g.run(ctx, own[i:i+1], false)
-		}
+	if g.opts.LoadMany != nil && len(loads) > 0 {
+		go g.run(ctx, loads, entered)
+		return
 	}
-	return all, failed
+	for i := range loads {
+		go g.run(ctx, loads[i:i+1], entered)
+	}
 }
 
 // refresh starts a load of an id whose value is soft, unless one is under way or the source cannot be asked now.
 func (g *Guard) refresh(ctx context.Context, id string) {
-	if g.isLoading(id) || g.isOpen() || !g.enterNow() { // a load under way must not cost one of LoadsPerSecond
+	if loading, _ := g.isLoading(id); loading || g.isOpen() || !g.enterNow() { // a load under way must not cost one of LoadsPerSecond
 		return
 	}
-	l, isNew, err := g.join(id)
+	l, isNew, err := g.join(id, false)
 	if err != nil || !isNew {
 		g.atOnce.Release(1)
 		return
@@ -183,7 +206,9 @@ func (g *Guard) await(ctx context.Context, l *load, since int64, filtered bool) 
 	}
 	switch {
 	case errors.Is(l.err, ErrNotFound):
-		g.falsePositive(filtered)
+		if filtered && l.sawNone.Swap(false) {
+			g.falsePositive(l.id)
+		}
 		return nil, ErrNotFound
 	case l.err != nil:
 		return nil, l.err
@@ -358,6 +383,7 @@ func (g *Guard) callSource(ctx context.Context, loads []*load) (err error) {
 func (l *load) found(value []byte, there bool) {
 	if !there {
 		l.err = ErrNotFound
+		l.sawNone.Store(true)
 		return
 	}
 	l.value, l.err = bytes.Clone(value), nil // the source may go on using its slice
@@ -374,14 +400,9 @@ func (g *Guard) enter(ctx context.Context, wait bool) error {
 	case !wait:
 		return fmt.Errorf("%w: too many loads", ErrUnavailable)
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.opts.LoadTimeout)
+	limited, cancel := context.WithTimeout(ctx, g.opts.LoadTimeout)
 	defer cancel()
-	err := g.atOnce.Acquire(ctx, 1)
-	if err == nil {
-		if err = g.rate.Wait(ctx); err != nil {
-			g.atOnce.Release(1)
-		}
-	}
+	err := g.turn(limited)
 	switch {
 	case err == nil:
 		return nil
@@ -389,6 +410,18 @@ func (g *Guard) enter(ctx context.Context, wait bool) error {
 		return ErrClosed
 	}
 	return fmt.Errorf("%w: no load was free within %v", ErrUnavailable, g.opts.LoadTimeout)
+}
+
+// turn waits until the limits allow a load, or the context is over, or sure to be over before.
+func (g *Guard) turn(ctx context.Context) error {
+	if err := g.atOnce.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	if err := g.rate.Wait(ctx); err != nil {
+		g.atOnce.Release(1)
+		return err
+	}
+	return nil
 }
 
 // enterNow is enter without waiting, and without the breaker. It reports whether the caller may load.

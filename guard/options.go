@@ -67,8 +67,8 @@ type Options struct {
 	// values are not refreshed before they expire. Default four fifths of TTL.
 	SoftTTL time.Duration
 
-	// MaxStale is for how long after TTL a value is served if the source fails, its breaker is open, or no load is free.
-	// Default TTL; negative means never.
+	// MaxStale is for how long after TTL a value is served if the source fails, its breaker is open, or no load is free, and
+	// while another call loads it with others by LoadMany. Default TTL; negative means never.
 	MaxStale time.Duration
 
 	// NullTTL is the longest time for which an id that the source does not have is remembered as absent. Default one
@@ -94,8 +94,8 @@ type Options struct {
 	// BreakerPause is how long the breaker stays open. Default 5 seconds.
 	BreakerPause time.Duration
 
-	// RefuseUnfiltered makes Get fail with the filter's error if the filter is missing or cannot be read. Default false:
-	// such lookups go on to the cache and the source.
+	// RefuseUnfiltered makes Get fail with ErrUnfiltered if the filter is missing or cannot be read. Default false: such
+	// lookups go on to the cache and the source.
 	RefuseUnfiltered bool
 
 	// FailedIsAbsent makes a load that fails count as one that found the id absent, also in the cache. Then Get may return

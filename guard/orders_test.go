@@ -640,3 +640,54 @@ func TestCache_fails(t *testing.T) {
 		w.want("b", "1")
 	})
 }
+
+// A stale value is served at once while a GetMany loads it with others, which takes as long as the slowest; and a caller
+// that has none waits for it.
+func TestLoad_staleInBatch(t *testing.T) {
+	loading := make(gate)
+	var calls int
+	load := func(_ context.Context, ids []string) (map[string][]byte, error) {
+		calls++
+		loading.arrive()
+		values := make(map[string][]byte)
+		for _, id := range ids {
+			values[id] = []byte("new")
+		}
+		return values, nil
+	}
+	o := &guard.Options{Empty: true, LoadMany: load, TTL: time.Minute, MaxStale: time.Hour, Jitter: -1, LoadTimeout: time.Hour}
+	inWorld(t, o, func(w *world) {
+		loading = make(gate)
+		w.put("stale", "old")
+		for _, id := range []string{"cold", "other"} {
+			w.check(w.g.Put(w.Context(), id, nil, nil))
+		}
+		time.Sleep(2 * time.Minute)
+		many := make(chan []guard.Result, 1)
+		go func() { many <- w.g.GetMany(w.Context(), "stale", "cold") }()
+		free := loading.next()
+		w.want("stale", "old")
+		wantResult(t, "stale", w.g.GetMany(w.Context(), "stale")[0], "old")
+		cold := w.get(w.Context(), "cold")
+		synctest.Wait()
+		free()
+		for i, r := range <-many {
+			wantResult(t, fmt.Sprint(i), r, "new")
+		}
+		wantResult(t, "cold", <-cold, "new")
+		w.want("stale", "new")
+		if s := w.g.Stats(); calls != 1 || s.Stale != 2 || s.Shared != 1 || s.Loads != 1 {
+			t.Errorf("%d calls, %+v", calls, s)
+		}
+		time.Sleep(2 * time.Minute) // one load for one caller is waited for
+		first, second := w.get(w.Context(), "stale"), w.get(w.Context(), "stale")
+		free = loading.next()
+		synctest.Wait()
+		free()
+		wantResult(t, "stale", <-first, "new")
+		wantResult(t, "stale", <-second, "new")
+		if s := w.g.Stats(); s.Stale != 2 || s.Shared != 2 {
+			t.Errorf("%+v", s)
+		}
+	})
+}

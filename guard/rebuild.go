@@ -85,7 +85,7 @@ func (g *Guard) rebuild(ctx context.Context, ordered bool, from func(after strin
 	if err != nil {
 		return g.dropNext(ctx, m.Next, err)
 	}
-	g.counts.beginRate()
+	g.passing.begin()
 	g.opts.Logger.Info("guard: rebuild ends", "guard", g.name, "taken", m.Taken)
 	return g.forgetRecords(ctx)
 }
@@ -302,8 +302,9 @@ func (g *Guard) Progress() (Progress, error) {
 const warmBatch = 100
 
 // Warm loads the values of ids, unless they are fresh, and returns how many it has loaded. Ids that are absent in the
-// source are remembered as such. The limits of loads hold. Warm ends at the first load that fails, and returns its error,
-// or the context's, or that which ids yields.
+// source are remembered as such. Warm keeps to the limits of loads, and waits for its turn as long as its context lasts.
+// It ends at the first load that fails, and returns its error, or the context's, or that which ids yields. If its turn
+// would come after the context's deadline, the error is context.DeadlineExceeded at once.
 //
 // To continue it, call it again with the same ids, or with those that are left: it skips values that are fresh and ids
 // remembered as absent, which costs one lookup each. Progress counts the ids that it is done with.
@@ -319,23 +320,83 @@ func (g *Guard) Warm(ctx context.Context, ids iter.Seq2[string, error]) (loaded 
 				cold = append(cold, id)
 			}
 		}
-		since := g.store.Now()
-		loads, err := g.loadMany(ctx, cold)
-		if err != nil {
-			return err
-		}
-		for _, l := range loads {
-			switch _, err := g.await(ctx, l, since, false); {
-			case err == nil && l.stale:
-				return fmt.Errorf("%w: %q has a stale value", ErrUnavailable, l.id)
-			case err == nil:
-				loaded++
-			case !errors.Is(err, ErrNotFound):
+		for len(cold) > 0 {
+			n, again, err := g.warm(ctx, cold)
+			if loaded += n; err != nil {
 				return err
 			}
+			cold = again
 		}
 		g.warmed.Add(uint64(len(batch)))
 		return nil
 	})
 	return loaded, err
+}
+
+// warm loads values of ids. It returns how many, and the ids whose loads other callers began, for which no load was free.
+func (g *Guard) warm(ctx context.Context, ids []string) (loaded int, again []string, err error) {
+	size := 1
+	if g.opts.LoadMany != nil {
+		size = len(ids)
+	}
+	since := g.store.Now()
+	var all, own []*load
+	for part := range slices.Chunk(ids, size) {
+		there, isNew, err := g.beginWarm(ctx, part)
+		if err != nil {
+			return 0, nil, err
+		}
+		all, own = append(all, there...), append(own, isNew...)
+	}
+	for _, l := range all {
+		_, err := g.await(ctx, l, since, false)
+		late := err == nil && l.stale || errors.Is(err, ErrUnavailable)
+		switch {
+		case late && !slices.Contains(own, l):
+			again = append(again, l.id)
+		case late && err == nil:
+			return loaded, nil, fmt.Errorf("%w: %q has a stale value", ErrUnavailable, l.id)
+		case err == nil:
+			loaded++
+		case !errors.Is(err, ErrNotFound):
+			return loaded, nil, err
+		}
+	}
+	return loaded, again, nil
+}
+
+// beginWarm joins or starts the loads of ids, which are one call of the source, when it is their turn. It returns them, and
+// those that it has started.
+func (g *Guard) beginWarm(ctx context.Context, ids []string) (all, own []*load, err error) {
+	enters := slices.ContainsFunc(ids, func(id string) bool { loading, _ := g.isLoading(id); return !loading })
+	if enters {
+		if err := g.awaitTurn(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	all, own, err = g.joinMany(ids)
+	if enters && len(own) == 0 {
+		g.atOnce.Release(1)
+	}
+	g.runMany(ctx, own, enters)
+	return all, own, err
+}
+
+// awaitTurn waits until the limits allow a load, however long that takes. The errors are those of Warm.
+func (g *Guard) awaitTurn(ctx context.Context) error {
+	if g.isOpen() {
+		return fmt.Errorf("%w: the breaker is open", ErrUnavailable)
+	}
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(g.ctx, cancel)()
+	switch err := g.turn(both); {
+	case err == nil:
+		return nil
+	case g.ctx.Err() != nil:
+		return ErrClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: the limits allow no load before it", context.DeadlineExceeded)
 }

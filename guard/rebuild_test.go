@@ -468,3 +468,96 @@ func TestWarm(t *testing.T) {
 		}
 	})
 }
+
+// Warm goes on at the pace of the limits, however slow that is, and so do values that others load meanwhile.
+func TestWarm_slow(t *testing.T) {
+	for name, o := range map[string]*guard.Options{
+		"a second": {LoadsPerSecond: 0.05}, "at once": {MaxLoads: 1},
+	} {
+		for _, many := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, many), func(t *testing.T) {
+				o := *o
+				o.LoadTimeout, o.TTL = 15*time.Second, time.Hour
+				var calls []time.Duration
+				var begin time.Time
+				query := func() { calls = append(calls, time.Since(begin)) }
+				if many {
+					o.LoadMany = func(_ context.Context, ids []string) (map[string][]byte, error) {
+						query()
+						time.Sleep(10 * time.Second)
+						values := make(map[string][]byte)
+						for _, id := range ids {
+							values[id] = []byte("row")
+						}
+						return values, nil
+					}
+				} else {
+					o.Load = func(context.Context, string) ([]byte, error) {
+						query()
+						time.Sleep(10 * time.Second)
+						return []byte("row"), nil
+					}
+				}
+				inWorld(t, &o, func(w *world) {
+					begin = time.Now()
+					first := w.get(w.Context(), "other")
+					synctest.Wait()
+					late := w.get(w.Context(), "b")
+					synctest.Wait()
+					if n, err := w.g.Warm(w.Context(), seqOf("a", "b", "c")); n != 3 || err != nil {
+						t.Errorf("Warm: %d, %v", n, err)
+					}
+					wantResult(t, "other", <-first, "row")
+					<-late // a Get does not wait for so long
+					pace := 10 * time.Second
+					if o.LoadsPerSecond > 0 {
+						pace = 20 * time.Second
+					}
+					for i := range calls {
+						if i > 0 && calls[i]-calls[i-1] < pace {
+							t.Errorf("calls of the source after %v", calls)
+						}
+					}
+					for _, id := range []string{"a", "b", "c"} {
+						w.want(id, "row")
+					}
+				})
+			})
+		}
+	}
+}
+
+// Warm ends with its context, with Close, and at once if its turn would come too late; and it leaves its place to others.
+func TestWarm_ended(t *testing.T) {
+	inWorld(t, &guard.Options{LoadsPerSecond: 1.0 / 60, MaxLoads: 1, TTL: time.Hour}, func(w *world) {
+		for _, id := range []string{"a", "b", "c"} {
+			w.set(id, "row")
+		}
+		w.want("a", "row")
+		warm := func(ctx context.Context, id string) <-chan error {
+			return done(func() error { _, err := w.g.Warm(ctx, seqOf(id)); return err })
+		}
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Second)
+		defer cancel()
+		if err := <-warm(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 0 {
+			t.Errorf("a turn after the deadline: %v after %v", err, time.Since(begin))
+		}
+		ctx, cancel = context.WithCancel(w.Context())
+		ended := warm(ctx, "b")
+		synctest.Wait()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a context that ends: %v", err)
+		}
+		if n, err := w.g.Warm(w.Context(), seqOf("b")); n != 1 || err != nil || time.Since(begin) > 3*time.Minute {
+			t.Errorf("Warm: %d, %v after %v", n, err, time.Since(begin))
+		}
+		ended = warm(w.Context(), "c")
+		synctest.Wait()
+		w.g.Close()
+		if err := <-ended; !errors.Is(err, guard.ErrClosed) {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}

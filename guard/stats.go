@@ -1,8 +1,6 @@
 package guard
 
 import (
-	"math"
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,13 +29,20 @@ type Stats struct {
 
 	FullFilters uint64 // filters that had no room for an id that was put, and were dropped: see Options.Capacity
 
-	// FalsePositives counts lookups of absent ids that the filter let through. FalsePositiveRate is their share of all
-	// lookups of absent ids, since New or since Rebuild made the filter in use. Ids that went away without a Remove, or from a Bloom filter, count until the next Rebuild.
-	FalsePositives    uint64
+	// FalsePositives counts absent ids that the filter let through, each when a load has found it absent, and not again
+	// while it is remembered as absent: see Nulls.
+	FalsePositives uint64
+
+	// FalsePositiveRate is the share of absent ids that the filter lets through, measured since New or since Rebuild made
+	// the filter in use. Ids that are asked for again and again count little more than once, whether they pass or are
+	// refused. Ids that went away without a Remove, or from a Bloom filter, count until the next Rebuild.
 	FalsePositiveRate float64
 
-	// AboveRate says that the last thousand such lookups of this filter, or more, had more false positives than
-	// Options.ErrorRate, and not by chance: for instance, as ids were removed, or the filter was made for another rate.
+	// AboveRate says that the filter in use lets through more than Options.ErrorRate, and not by chance: for instance, as
+	// ids were removed, or the filter was made for another rate. It stays so until Rebuild has made another filter. A
+	// filter with twice the rate is found after about 72/ErrorRate different absent ids, and nearly always by
+	// 250/ErrorRate, which is 25,000 at 0.01. A filter with the rate asked for is wrongly said to be above it with a
+	// probability of 1e-9 for each 51/ErrorRate different absent ids, at most. One id alone, or twenty, never suffice.
 	AboveRate bool
 }
 
@@ -51,7 +56,7 @@ func (g *Guard) Stats() Stats {
 		FalsePositives: c.falsePositives.Load(), FullFilters: c.full.Load(), Breaker: "none",
 	}
 	s.Asked = s.Refused + s.Hits + s.Soft + s.Nulls + s.Misses
-	s.FalsePositiveRate, s.AboveRate = g.rates()
+	s.FalsePositiveRate, s.AboveRate = g.passing.read()
 	if g.breaker != nil {
 		s.Breaker = g.breaker.State().String()
 	}
@@ -63,59 +68,21 @@ type counts struct {
 	refused, hits, soft, nulls, misses           atomic.Uint64
 	stale, shared, loads, failed, falsePositives atomic.Uint64
 	full                                         atomic.Uint64
-
-	window sync.Mutex // guards what follows
-	since  [2]uint64  // false positives and refusals when the filter in use came
-	from   [2]uint64  // the same when the window began
-	above  bool       // the last whole window had more false positives than the filter should have
 }
 
-// rateWindow is the number of lookups of absent ids over which the rate of false positives is compared with ErrorRate.
-const rateWindow = 1000
-
-// falsePositive notes a lookup of an absent id that the filter let through; filtered says that there was a filter.
-func (g *Guard) falsePositive(filtered bool) {
-	if !filtered {
-		return
-	}
+// falsePositive notes that a load has found an id absent that the filter let through.
+func (g *Guard) falsePositive(id string) {
 	g.counts.falsePositives.Add(1)
-	g.rates()
-}
-
-// beginRate begins the rate of false positives anew, as there is another filter.
-func (c *counts) beginRate() {
-	c.window.Lock()
-	defer c.window.Unlock()
-	c.since = [2]uint64{c.falsePositives.Load(), c.refused.Load()}
-	c.from, c.above = c.since, false
-}
-
-// rates returns the rate of false positives of the filter in use, and whether it is above ErrorRate in the last whole
-// window.
-func (g *Guard) rates() (rate float64, above bool) {
-	c := &g.counts
-	c.window.Lock()
-	defer c.window.Unlock()
-	now := [2]uint64{c.falsePositives.Load(), c.refused.Load()}
-	share := func(since [2]uint64) (found, asked float64) {
-		found = float64(now[0] - since[0])
-		return found, found + float64(now[1]-since[1])
-	}
-	if found, asked := share(c.since); asked > 0 {
-		rate = found / asked
-	}
-	found, asked := share(c.from)
-	if asked < rateWindow {
-		return rate, c.above
-	}
-	mean := asked * g.opts.ErrorRate
-	above = found > mean+5*math.Sqrt(mean) // five standard deviations: not by chance
-	if above && !c.above {
+	if rate, alarm := g.passing.pass(id); alarm {
 		g.opts.Logger.Warn("guard: the filter lets more absent ids through than asked for; Rebuild makes it anew",
-			"guard", g.name, "rate", found/asked, "asked", g.opts.ErrorRate)
+			"guard", g.name, "rate", rate, "asked", g.opts.ErrorRate)
 	}
-	c.from, c.above = now, above
-	return rate, above
+}
+
+// refuse notes that the filter has refused an id.
+func (g *Guard) refuse(id string) {
+	g.counts.refused.Add(1)
+	g.passing.refuse(id)
 }
 
 // faults counts failures of one kind, and tells the log of their beginning and end, not of each.
@@ -194,11 +161,11 @@ var metrics = []metric{
 	counter("filter_faults_total", "Lookups without a filter.", func(s *Stats) uint64 { return s.FilterFaults }),
 	counter("full_filters_total", "Filters that had no room for an id, and were dropped.", func(s *Stats) uint64 { return s.FullFilters }),
 	counter("cache_faults_total", "Reads and writes of the cache that failed.", func(s *Stats) uint64 { return s.CacheFaults }),
-	counter("false_positives_total", "Lookups of absent ids that the filter let through.", func(s *Stats) uint64 { return s.FalsePositives }),
-	gauge("false_positive_ratio", "Share of the lookups of absent ids that the filter let through.",
+	counter("false_positives_total", "Absent ids that the filter let through, counted when a load has found them absent.", func(s *Stats) uint64 { return s.FalsePositives }),
+	gauge("false_positive_ratio", "Share of absent ids that the filter in use lets through, as measured.",
 		func(s *Stats, _ *Options) float64 { return s.FalsePositiveRate }),
 	gauge("false_positive_ratio_asked", "The share that was asked for.", func(_ *Stats, o *Options) float64 { return o.ErrorRate }),
-	gauge("false_positives_above_asked", "1 if lately the share was above what was asked for, not by chance.",
+	gauge("false_positives_above_asked", "1 if the filter in use lets through more than was asked for, not by chance.",
 		func(s *Stats, _ *Options) float64 {
 			if s.AboveRate {
 				return 1

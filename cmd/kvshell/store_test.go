@@ -19,6 +19,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/kvtest"
+	"github.com/sievekv/sievekv/salvage"
 )
 
 func TestOpenError(t *testing.T) {
@@ -156,5 +157,14 @@ func TestNewerStore(t *testing.T) {
 	}
 	if len(entries) != 1 {
 		t.Errorf("there is %v, want the store alone", entries)
+	}
+}
+
+// salvage names filters that are half-loaded, and says why they are left out.
+func TestSalvageText_loading(t *testing.T) {
+	got := salvageText(&salvage.Report{Recovered: 2, Loading: []salvage.Key{{Key: "half", Type: "MBbloom--"}}})
+	want := "left out: \"half\" (MBbloom--): LOADCHUNK has not brought all of its bytes yet; load it anew\nkeys recovered: 2, left out: 1\n"
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -67,7 +67,7 @@ func (db *DB) checker() (*check.Checker, *storage.Snapshot) {
 	db.lockApply()
 	defer db.apply.Unlock()
 	snap, _ := db.store.Snapshot()
-	c := &check.Checker{Store: checked{db}, From: snap}
+	c := &check.Checker{Store: checked{db}, From: snap, Now: db.Now()}
 	for i := range db.groups {
 		c.Counts[i] = db.groups[i].Load()
 	}

@@ -5,7 +5,8 @@
 //
 // A key is recovered if all that is stored of it can be read, and nothing that cannot be read may be a newer version of
 // it: see package kv/storage/remains. All other keys are named, and left out. So a recovered string is the newest one,
-// and a recovered filter has every item that was added to it.
+// and a recovered filter has every item that was added to it. A filter of which LOADCHUNK has not brought all bytes yet
+// is not recovered: no lookup finds its key. Report.Loading has the names.
 //
 // With Options.Lossy the others are recovered too, as far as they can be read. Such a filter may miss items that were
 // added to it. It is marked: INFO and SIEVE.STATS say so, and copies and merged filters are marked too. Such a string
@@ -60,6 +61,7 @@ type Report struct {
 	Recovered uint64   // keys, those of Lossy included
 	Lossy     []Key    // recovered though they are not whole
 	Left      []Key    // left out
+	Loading   []Key    // left out too: LOADCHUNK had not brought all bytes of these filters, so their keys were not there yet
 	Missing   uint64   // so many keys may be lost with their names
 	Unknown   bool     // there may be more such keys: their number is lost too
 	Earlier   bool     // the end of the log is lost: the new store is an earlier state, and all filters are marked lossy
@@ -238,6 +240,11 @@ func recoverTo(ctx context.Context, from *left, part string, o kv.Options, opts 
 			continue // the copy gets a note of its own
 		}
 		r.damaged[k.Key] = k
+	}
+	for _, k := range checked.Loading {
+		if _, damaged := r.damaged[k.Key]; !damaged {
+			report.Loading = append(report.Loading, k)
+		}
 	}
 	if err := r.all(checked.Keys); err != nil {
 		return report, err

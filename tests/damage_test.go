@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,11 +22,15 @@ import (
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/check"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/kv/storage"
 	"github.com/sievekv/sievekv/kv/storage/remains"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/salvage"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 var damages = flag.Int("damages", 48, "how many stores TestDamage damages")
@@ -35,6 +40,7 @@ type damagedStore struct {
 	files   map[string][]byte
 	commits []damageCommit
 	filters []string // keys
+	loading []string // keys of filters that are half-loaded
 	sealed  bool     // all was compacted and closed: no log has a commit, and no table is obsolete
 
 	stored map[string][]byte // the key of the header of each key, where it has one
@@ -71,6 +77,65 @@ func damageFilterOf(db *kv.DB, key string) damageFilter {
 	return countingext.New(db, key)
 }
 
+// damageExpiry returns when a key expires: some do, in the year 2096.
+func damageExpiry(key string) int64 {
+	if strings.Contains(key, "expiring") || strings.HasPrefix(key, "key ") && strings.HasSuffix(key, "0") {
+		return 4e12
+	}
+	return 0
+}
+
+// makeFilters makes filters of every type and layout: of one block and of several, those that grow often, those whose
+// items are stored as operands of their own, those that expire, and those that are half-loaded.
+func (s *damagedStore) makeFilters(t *testing.T, db *kv.DB) {
+	t.Helper()
+	compatible := scalableext.LayoutCompatible
+	for i, size := range []uint64{10, 160, 2560} {
+		name := func(kind string) string { return fmt.Sprint(kind, " ", i) }
+		must(t, errors.Join(
+			bloomext.New(db, name("bloom")).Reserve(bloomext.Config{Capacity: size, ErrorRate: 0.001}),
+			cuckooext.New(db, name("cuckoo")).Reserve(cuckooext.Config{Capacity: size}),
+			countingext.New(db, name("counting")).Reserve(countingext.Config{Capacity: size, ErrorRate: 0.001}),
+			bloomext.New(db, name("bloom compatible")).Reserve(bloomext.Config{Capacity: size, ErrorRate: 0.001, Layout: compatible}),
+			cuckooext.New(db, name("cuckoo compatible")).Reserve(cuckooext.Config{Capacity: size, Layout: compatible}),
+		))
+		s.filters = append(s.filters, name("bloom"), name("cuckoo"), name("counting"), name("bloom compatible"), name("cuckoo compatible"), name("bitmap"))
+	}
+	must(t, errors.Join(
+		bloomext.New(db, "bloom grown").Reserve(bloomext.Config{Capacity: 2, ErrorRate: 0.001, Expansion: 1}),
+		countingext.New(db, "counting grown").Reserve(countingext.Config{Capacity: 2, ErrorRate: 0.001, Expansion: 1}),
+		bloomext.New(db, "bloom compatible grown").Reserve(bloomext.Config{Capacity: 2, ErrorRate: 0.001, Expansion: 1, Layout: compatible}),
+		cuckooext.New(db, "cuckoo compatible grown").Reserve(cuckooext.Config{Capacity: 4, Expansion: 1, Layout: compatible}),
+		bloomext.New(db, "bloom of items").Reserve(bloomext.Config{Capacity: 100_000, ErrorRate: 1e-6}),
+		bloomext.New(db, "bloom expiring").Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.001}),
+		cuckooext.New(db, "cuckoo expiring").Reserve(cuckooext.Config{Capacity: 100}),
+		countingext.New(db, "counting expiring").Reserve(countingext.Config{Capacity: 100, ErrorRate: 0.001}),
+	))
+	s.filters = append(s.filters, "bloom grown", "counting grown", "bloom compatible grown", "cuckoo compatible grown", "bloom of items",
+		"bloom expiring", "cuckoo expiring", "counting expiring", "bitmap expiring")
+	for _, key := range s.filters {
+		c := damageCommit{key: key, value: "first", filter: true}
+		_, err := damageFilterOf(db, key).AddString(c.value)
+		must(t, err)
+		s.commits = append(s.commits, c)
+		if at := damageExpiry(key); at != 0 {
+			done, err := db.Expire(kv.Always, []byte(key), at, kv.ExpireIf(0))
+			must(t, err)
+			if !done {
+				t.Fatalf("%q does not expire", key)
+			}
+		}
+	}
+	d := &dumping{t: t, db: db, session: module.NewSession(db)}
+	for family, key := range map[string]string{"BF": "bloom compatible 2", "CF": "cuckoo compatible 2"} {
+		chunks := d.dump(family, key, nil)
+		header, all := chunks[0], chunks[1]
+		half := all.data[:len(all.data)/2]
+		d.load(family, "loading "+family, []dumpedChunk{header, {strconv.Itoa(len(half) + 1), half}})
+		s.loading = append(s.loading, "loading "+family)
+	}
+}
+
 // newDamagedStore makes a store with tables in several levels, deletions that hide older versions, and commits that are
 // in the log alone.
 func newDamagedStore(t *testing.T, seed uint64) *damagedStore {
@@ -81,25 +146,7 @@ func newDamagedStore(t *testing.T, seed uint64) *damagedStore {
 	db, err := kv.Open(dir, &o)
 	must(t, err)
 	s := &damagedStore{}
-	for _, kind := range []string{"bloom", "cuckoo", "counting", "bitmap"} {
-		for i := range 3 {
-			key := fmt.Sprint(kind, " ", i)
-			s.filters = append(s.filters, key)
-			switch kind {
-			case "bloom":
-				must(t, bloomext.New(db, key).Reserve(bloomext.Config{Capacity: 10 << (4 * i), ErrorRate: 0.001}))
-			case "cuckoo":
-				must(t, cuckooext.New(db, key).Reserve(cuckooext.Config{Capacity: 10 << (4 * i)}))
-			case "counting":
-				must(t, countingext.New(db, key).Reserve(countingext.Config{Capacity: 10 << (4 * i), ErrorRate: 0.001}))
-			case "bitmap":
-				c := damageCommit{key: key, value: "first", filter: true}
-				_, err := damageFilterOf(db, key).AddString(c.value)
-				must(t, err)
-				s.commits = append(s.commits, c)
-			}
-		}
-	}
+	s.makeFilters(t, db)
 	must(t, db.Close()) // writes the sidecar, as a store that is some seconds old has it
 	db, err = kv.Open(dir, &o)
 	must(t, err)
@@ -117,7 +164,7 @@ func newDamagedStore(t *testing.T, seed uint64) *damagedStore {
 				must(t, err)
 			default:
 				c.value += strings.Repeat("x", rng.IntN(400))
-				_, err := db.Set(kv.Always, []byte(c.key), []byte(c.value), kv.SetOptions{})
+				_, err := db.Set(kv.Always, []byte(c.key), []byte(c.value), kv.SetOptions{Expiry: damageExpiry(c.key)})
 				must(t, err)
 			}
 			s.commits = append(s.commits, c)
@@ -165,8 +212,23 @@ func (s *damagedStore) places(t *testing.T, dir string) {
 		h, err := format.DecodeHeader(it.Value())
 		must(t, err)
 		s.stored[string(key)], s.ids[string(key)] = bytes.Clone(it.Key()), h.ID
+		if strings.HasSuffix(string(key), "grown") && len(h.Layers) < 2 || h.Hidden != strings.HasPrefix(string(key), "loading") {
+			t.Errorf("%q has %d layers, and is hidden: %t", key, len(h.Layers), h.Hidden)
+		}
 	}
 	must(t, it.Close())
+	it, err = snapshot.NewIterWithContext(t.Context(), &storage.IterOptions{LowerBound: []byte{format.TagObject}, UpperBound: []byte{format.TagObject + 1}})
+	must(t, err)
+	items, ofItems := 0, block.AppendItemsOperand(nil, &probe.Layout{Blocks: 1, Lines: 1, Hashes: 1, LinesPerItem: 1}, 0, nil)[0]
+	for ok := it.First(); ok; ok = it.Next() {
+		if v := it.Value(); len(v) > 0 && v[0] == ofItems {
+			items++
+		}
+	}
+	must(t, it.Close())
+	if items == 0 {
+		t.Error("no items are stored as operands of their own")
+	}
 	must(t, snapshot.Close())
 	store.End(func() bool { return false })
 	must(t, store.Close())
@@ -340,9 +402,9 @@ func (s *damagedStore) salvaged(t *testing.T, dir, class, what string) (share [2
 			return share, err
 		}
 		for _, key := range s.promised(t, dir, class, report.Guessed, report.Earlier) {
-			i := slices.IndexFunc(slices.Concat(report.Left, report.Lossy), func(k salvage.Key) bool { return k.Key == key })
-			if i >= 0 {
-				return share, fmt.Errorf("%q is left out, though all of it is there: %v", key, report.Left[i])
+			damaged := slices.Concat(report.Left, report.Lossy)
+			if i := slices.IndexFunc(damaged, func(k salvage.Key) bool { return k.Key == key }); i >= 0 {
+				return share, fmt.Errorf("%q is left out, though all of it is there: %v", key, damaged[i])
 			}
 		}
 	}
@@ -411,7 +473,7 @@ func (s *damagedStore) verify(t *testing.T, dir string, report *salvage.Report, 
 		return 0, fmt.Errorf("check of what was recovered: %w", err)
 	}
 	named := make(map[string]bool)
-	for _, k := range slices.Concat(report.Left, report.Lossy) {
+	for _, k := range slices.Concat(report.Left, report.Lossy, report.Loading) {
 		named[k.Key] = true
 	}
 	if report.Earlier || report.Unclosed {
@@ -419,7 +481,7 @@ func (s *damagedStore) verify(t *testing.T, dir string, report *salvage.Report, 
 		for n := len(s.commits); n >= 0; n-- {
 			values, items = s.state(n)
 			unnamed := 0
-			_, unnamed, err = compare(db, s.filters, values, items, named, report.Guessed, report.Earlier)
+			_, unnamed, err = s.compare(db, values, items, named, report.Guessed, report.Earlier)
 			if err == nil && uint64(unnamed) <= report.Missing {
 				err = s.changedAfter(n, report.Changed)
 				break
@@ -429,7 +491,7 @@ func (s *damagedStore) verify(t *testing.T, dir string, report *salvage.Report, 
 			return 0, fmt.Errorf("not an earlier state: %w", err)
 		}
 	}
-	right, unnamed, err := compare(db, s.filters, values, items, named, report.Guessed, report.Earlier)
+	right, unnamed, err := s.compare(db, values, items, named, report.Guessed, report.Earlier)
 	if err == nil && uint64(unnamed) > report.Missing && !report.Unknown {
 		err = fmt.Errorf("%d keys are missing without a word, %d with one", unnamed, report.Missing)
 	}
@@ -447,7 +509,7 @@ func (s *damagedStore) changedAfter(n int, keys []string) error {
 }
 
 // compare returns how many keys are right, and how many are missing and not named. Named keys may be wrong.
-func compare(db *kv.DB, filters []string, values map[string]string, items map[string][]string, named map[string]bool, guessed, earlier bool) (right, unnamed int, err error) {
+func (s *damagedStore) compare(db *kv.DB, values map[string]string, items map[string][]string, named map[string]bool, guessed, earlier bool) (right, unnamed int, err error) {
 	for i := range 150 {
 		key := fmt.Sprint("key ", i)
 		want, there := values[key]
@@ -458,6 +520,9 @@ func compare(db *kv.DB, filters []string, values map[string]string, items map[st
 			return 0, 0, err
 		case found && there && string(got) == want:
 			right++
+			if at, err := db.ExpiryOf([]byte(key)); err != nil || at != damageExpiry(key) {
+				return 0, 0, fmt.Errorf("key %q expires at %d, want %d: %v", key, at, damageExpiry(key), err)
+			}
 		case named[key], guessed:
 		case found:
 			return 0, 0, fmt.Errorf("key %q is %.20q, want %.20q", key, got, want)
@@ -465,7 +530,15 @@ func compare(db *kv.DB, filters []string, values map[string]string, items map[st
 			unnamed++
 		}
 	}
-	for _, key := range filters {
+	for _, key := range s.loading {
+		if kind, err := db.TypeOf([]byte(key)); err != nil || kind != "none" {
+			return 0, 0, fmt.Errorf("%q is a %s, though it was half-loaded: %v", key, kind, err)
+		}
+		if !named[key] && !guessed {
+			unnamed++
+		}
+	}
+	for _, key := range s.filters {
 		missing := 0
 		_, err := damageFilterOf(db, key).MayContainString("")
 		if errors.Is(err, kv.ErrNotFound) {
@@ -482,6 +555,9 @@ func compare(db *kv.DB, filters []string, values map[string]string, items map[st
 			if !found {
 				missing++
 			}
+		}
+		if at, err := db.ExpiryOf([]byte(key)); !named[key] && !guessed && (err != nil || at != damageExpiry(key)) {
+			return 0, 0, fmt.Errorf("filter %q expires at %d, want %d: %v", key, at, damageExpiry(key), err)
 		}
 		marked, err := lossy(db, key)
 		switch {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -20,7 +21,6 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/freeze"
 	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/salvage"
 	"github.com/sievekv/sievekv/tests/faultfs"
@@ -79,24 +79,36 @@ func (quiet) Infof(string, ...any)         {}
 func (quiet) Errorf(string, ...any)        {}
 func (quiet) Fatalf(f string, args ...any) { panic(fmt.Sprintf(f, args...)) }
 
+// valueMerger merges as a store does.
+type valueMerger struct{ *block.Merger }
+
+func (m valueMerger) MergeNewer(value []byte) error          { m.Merger.MergeNewer(value); return nil }
+func (m valueMerger) MergeOlder(value []byte) error          { m.Merger.MergeOlder(value); return nil }
+func (m valueMerger) Finish(bool) ([]byte, io.Closer, error) { return m.Merger.Finish(), nil, nil }
+
 // withPebble does something to the database in storeDir.
 func withPebble(t *testing.T, fs vfs.FS, merger string, do func(*pebbledb.DB) error) {
 	t.Helper()
 	opts := &pebbledb.Options{FS: fs, Logger: quiet{}}
 	if merger != "" {
-		opts.Merger = &pebbledb.Merger{Name: merger}
+		opts.Merger = &pebbledb.Merger{Name: merger, Merge: func(_, value []byte) (pebbledb.ValueMerger, error) {
+			return valueMerger{block.NewMerger(value)}, nil
+		}}
 	}
 	p, err := pebbledb.Open(storeDir, opts)
 	must(t, err)
 	must(t, errors.Join(do(p), p.Close()))
 }
 
+// A store of a newer version is refused by name, whatever is done with it, and stays as it is.
 func TestFault_newerStore(t *testing.T) {
+	fs := vfs.Default
 	tests := []struct {
 		name  string
-		newer func(t *testing.T, fs *kvtest.Disk)
+		newer func(t *testing.T)
+		says  string
 	}{
-		{"store", func(t *testing.T, fs *kvtest.Disk) {
+		{"store", func(t *testing.T) {
 			withPebble(t, fs, block.MergerName, func(p *pebbledb.DB) error {
 				key := []byte{1, 1}
 				value, closer, err := p.Get(key)
@@ -105,42 +117,81 @@ func TestFault_newerStore(t *testing.T) {
 				newer[len("SVKV")]++
 				return errors.Join(closer.Close(), p.Set(key, newer, pebbledb.Sync))
 			})
-		}},
-		{"seal", func(t *testing.T, fs *kvtest.Disk) { // which has the version of the store
-			seal := []byte(readFile(t, fs, fs.PathJoin(storeDir, freeze.SealName)))
-			seal[len(freeze.SealMagic)]++
-			writeFile(t, fs, fs.PathJoin(storeDir, freeze.SealName), seal)
-		}},
-		{"pebble", func(t *testing.T, fs *kvtest.Disk) {
+		}, "store has format 2, this program knows 1"},
+		{"seal", func(t *testing.T) { // which has the version of the store
+			must(t, kvtest.MakeNewer(storeDir))
+		}, "SEAL has format 2, this program knows 1"},
+		{"pebble", func(t *testing.T) {
 			marker := newest(t, fs, storeDir, "marker.format-version.", "")
 			at := strings.LastIndex(marker, ".")
 			must(t, fs.Rename(marker, fmt.Sprintf("%s.%03d", marker[:at], pebbledb.FormatNewest+1)))
-		}},
+		}, "format"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			fs := kvtest.NewDisk()
-			must(t, open(t, storeDir, tinyOptions(fs)).Close())
-			tt.newer(t, fs)
+			t.Chdir(t.TempDir())
+			fillForNewer(t)
+			tt.newer(t)
 			state := func() map[string]string { return files(t, fs, storeDir) }
-			if tt.name == "store" { // only Pebble knows what its files say, so it opens them; what is stored has to stay
+			if tt.name == "store" { // only Pebble knows what its files say, so a writer opens them; what is stored has to stay
 				state = func() map[string]string { return contents(t, fs) }
 			}
-			before := state()
+			before, written := state(), files(t, fs, storeDir)
+			reading := tinyOptions(fs)
+			reading.ReadOnly = true
 			for range 2 {
-				wantError(t, refused(t, storeDir, tinyOptions(fs)), kv.ErrUnsupportedVersion, storeDir)
+				wantError(t, refused(t, storeDir, reading), kv.ErrUnsupportedVersion, storeDir, tt.says)
 				_, err := salvage.Check(t.Context(), storeDir, *tinyOptions(fs), kv.CheckOptions{})
-				wantError(t, err, kv.ErrUnsupportedVersion, storeDir)
+				wantError(t, err, kv.ErrUnsupportedVersion, storeDir, tt.says)
+				_, err = salvage.Check(t.Context(), storeDir, *tinyOptions(fs), kv.CheckOptions{Deep: true, Repair: true})
+				wantError(t, err, kv.ErrUnsupportedVersion, storeDir, tt.says)
+				for _, lossy := range []bool{false, true} {
+					_, err = salvage.Recover(t.Context(), storeDir, "recovered", *tinyOptions(fs), salvage.Options{Lossy: lossy})
+					wantError(t, err, kv.ErrUnsupportedVersion, storeDir, tt.says)
+				}
+			}
+			if after := files(t, fs, storeDir); !maps.Equal(written, after) {
+				t.Errorf("reading has changed the files: there was %q, and is %q", slices.Sorted(maps.Keys(written)), slices.Sorted(maps.Keys(after)))
+			}
+			for range 2 {
+				wantError(t, refused(t, storeDir, tinyOptions(fs)), kv.ErrUnsupportedVersion, storeDir, tt.says)
 			}
 			if after := state(); !maps.Equal(before, after) {
 				t.Errorf("there was %q, and is %q", slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
+			}
+			names, err := fs.List(".")
+			must(t, err)
+			if len(names) != 1 {
+				t.Errorf("there is %q, want the store alone", names)
 			}
 		})
 	}
 }
 
+// fillForNewer makes a store with strings, with blocks in tables, and with operands in tables and in the log.
+func fillForNewer(t *testing.T) {
+	t.Helper()
+	db := open(t, storeDir, tinyOptions(vfs.Default))
+	add := func(round int) {
+		for i := range 200 {
+			_, err := bloomext.New(db, "filter").AddString(fmt.Sprint(round, " ", i))
+			must(t, err)
+			_, err = db.Set(kv.Always, fmt.Append(nil, "key ", i), fmt.Append(nil, round), kv.SetOptions{})
+			must(t, err)
+		}
+	}
+	must(t, bloomext.New(db, "filter").Reserve(bloomext.Config{Capacity: 1e6, ErrorRate: 0.001}))
+	add(0)
+	must(t, db.CompactTables(t.Context())) // blocks
+	add(1)
+	must(t, db.Close())
+	db = open(t, storeDir, tinyOptions(vfs.Default)) // operands in a table
+	add(2)
+	must(t, db.Close())
+}
+
 // contents returns all that Pebble has in the store's directory.
-func contents(t *testing.T, fs *kvtest.Disk) map[string]string {
+func contents(t *testing.T, fs vfs.FS) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	withPebble(t, fs, block.MergerName, func(p *pebbledb.DB) error {

@@ -32,7 +32,8 @@ func (sh *shell) salvageCommand() *cobra.Command {
 
 const salvageHelp = `salvage makes a store in NEWDIR, which must not exist, of all keys of the store in DIR that are whole, and names the
 others. DIR is not changed. A key is whole if all that is stored of it can be read, and nothing that cannot be read may be
-a newer version of it. So a filter with a lost block is left out: it would miss items that were added to it.
+a newer version of it. So a filter with a lost block is left out: it would miss items that were added to it. A filter
+that is being loaded by LOADCHUNK is left out too, and named; that is no loss, as its key is not there yet.
 
   kvshell salvage DIR NEWDIR            recovers what is whole
   kvshell salvage DIR NEWDIR --lossy    also what is not
@@ -92,6 +93,9 @@ func salvageText(r *salvage.Report) string {
 	for _, k := range r.Left {
 		text += "left out: " + (*damagedKey)(&k).text() + "\n"
 	}
+	for _, k := range r.Loading {
+		text += fmt.Sprintf("left out: %q (%s): LOADCHUNK has not brought all of its bytes yet; load it anew\n", k.Key, k.Type)
+	}
 	for _, k := range r.Lossy {
 		text += "lossy: " + (*damagedKey)(&k).text() + "\n"
 	}
@@ -113,5 +117,5 @@ func salvageText(r *salvage.Report) string {
 	if r.Unclosed {
 		text += "note: the store was not closed; whether the log has lost commits of its last seconds is not known\n"
 	}
-	return text + fmt.Sprintf("keys recovered: %d, left out: %d\n", r.Recovered, len(r.Left))
+	return text + fmt.Sprintf("keys recovered: %d, left out: %d\n", r.Recovered, len(r.Left)+len(r.Loading))
 }

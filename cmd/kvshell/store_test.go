@@ -1,17 +1,25 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/kvtest"
+	"github.com/sievekv/sievekv/salvage"
 )
 
 func TestOpenError(t *testing.T) {
@@ -92,4 +100,71 @@ func closedAtEnd(t *testing.T, db *kv.DB, err error) *kv.DB {
 		}
 	})
 	return db
+}
+
+// Whatever is asked of a store of a newer version, it is refused by name, and stays as it is.
+func TestNewerStore(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for i := range 20 {
+		if output, err := exec.Command("kvshell", "-d", "demo", "BF.ADD", "seen", strconv.Itoa(i)).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+	}
+	if err := kvtest.MakeNewer("demo"); err != nil {
+		t.Fatal(err)
+	}
+	state := func() map[string]string {
+		entries, err := os.ReadDir("demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := make(map[string]string)
+		for _, e := range entries {
+			b, err := os.ReadFile(filepath.Join("demo", e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[e.Name()] = string(b)
+		}
+		return files
+	}
+	before := state()
+	for _, args := range []string{
+		"-d demo PING", "-d demo BF.ADD seen x", "-d demo BF.EXISTS seen 1", "-d demo --read-only BF.EXISTS seen 1", "-d demo check",
+		"-d demo check --deep --json", "-d demo check --repair", "-d demo compact", "-d demo stats", "-d demo backup copy",
+		"-d demo backup -", "-d demo export seen seen.svkf", "-d demo dedup seen demo/SEAL", "-d demo serve --log-level error --addr 127.0.0.1:0",
+		"-d demo --read-only serve --log-level error --addr 127.0.0.1:0", "salvage demo new", "salvage demo new --lossy",
+	} {
+		cmd := exec.Command("kvshell", strings.Fields(args)...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		stdout, err := cmd.Output()
+		failed := (*exec.ExitError)(nil)
+		if !errors.As(err, &failed) || failed.ExitCode() != exit.Open {
+			t.Errorf("%s: %v, want exit code %d", args, err, exit.Open)
+		}
+		if got := stderr.String(); len(stdout) > 0 || strings.Count(got, "\n") != 1 || !strings.Contains(got, "demo") ||
+			!strings.HasSuffix(got, " unsupported format version: written by a newer program: SEAL has format 2, this program knows 1\n") {
+			t.Errorf("%s: %q, and on standard error %q", args, stdout, got)
+		}
+	}
+	if after := state(); !maps.Equal(before, after) {
+		t.Errorf("the store was changed: there was %q, and is %q", slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
+	}
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 {
+		t.Errorf("there is %v, want the store alone", entries)
+	}
+}
+
+// salvage names filters that are half-loaded, and says why they are left out.
+func TestSalvageText_loading(t *testing.T) {
+	got := salvageText(&salvage.Report{Recovered: 2, Loading: []salvage.Key{{Key: "half", Type: "MBbloom--"}}})
+	want := "left out: \"half\" (MBbloom--): LOADCHUNK has not brought all of its bytes yet; load it anew\nkeys recovered: 2, left out: 1\n"
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

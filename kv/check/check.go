@@ -30,6 +30,7 @@ type Report struct {
 	Problems []error  // what cannot be true of a sound store: corruption, or a mistake of this program
 	Notes    []string // what is unlikely, or could not be checked
 	Damaged  []Key    // the keys concerned
+	Loading  []Key    // hidden objects, which are not complete yet
 	Repaired []string // what was mended
 }
 
@@ -77,6 +78,9 @@ type Checker struct {
 	// Expiring is the number of keys with an expiry, as commits counted them. ExpiringKnown is false if they have not.
 	Expiring      uint64
 	ExpiringKnown bool
+
+	// Now is the time, in milliseconds since 1970.
+	Now int64
 
 	// Left is true if From has what is left of a damaged store: it can be read as a whole, but keys in the ranges of
 	// Damage may be older versions.
@@ -202,6 +206,9 @@ func (c *Checker) header(stored, value []byte) {
 			c.lostNotes = append(c.lostNotes, n)
 			c.problem(string(key), h.TypeName, LostNote, "%w: key %q expires at %d, which is not noted", errors.Join(format.ErrCorrupt, err), key, at)
 		}
+	}
+	if h.Hidden && h.Expiry > c.Now {
+		c.Report.Loading = append(c.Report.Loading, Key{Key: string(key), Type: h.TypeName})
 	}
 	if h.ID == 0 {
 		if err := c.Store.String(h); err != nil {

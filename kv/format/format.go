@@ -486,10 +486,13 @@ func DecodeCounters(b []byte) (c [NumCounters]uint64, err error) {
 //	5       16    store id
 //	21      8     durable + 1: the next sequence cannot be below it, little-endian
 //	29      4     CRC-32C of bytes 0 to 28, little-endian
+//
+// In every version the magic and the version come first, and the last 4 bytes are the CRC-32C of all before: so damage
+// is told from a newer version.
 const (
 	SidecarName    = "DURABLE"
 	sidecarVersion = 1
-	SidecarLen     = 33
+	sidecarLen     = 33
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -506,13 +509,17 @@ func AppendSidecar(dst []byte, id [16]byte, next uint64) []byte {
 
 // DecodeSidecar decodes what AppendSidecar wrote. The errors wrap ErrCorrupt or ErrUnsupportedVersion.
 func DecodeSidecar(b []byte) (id [16]byte, next uint64, err error) {
-	if len(b) < 5 || string(b[:4]) != "SVSC" {
+	if len(b) < 5+4 || string(b[:4]) != "SVSC" {
 		return id, 0, Corruptf("file %s: no magic", SidecarName)
+	}
+	end := len(b) - 4
+	if binary.LittleEndian.Uint32(b[end:]) != crc32.Checksum(b[:end], castagnoli) {
+		return id, 0, Corruptf("file %s: wrong length or checksum", SidecarName)
 	}
 	if b[4] != sidecarVersion {
 		return id, 0, fmt.Errorf("%w: file %s has format %d, this program knows %d", ErrUnsupportedVersion, SidecarName, b[4], sidecarVersion)
 	}
-	if len(b) != SidecarLen || binary.LittleEndian.Uint32(b[29:]) != crc32.Checksum(b[:29], castagnoli) {
+	if len(b) != sidecarLen {
 		return id, 0, Corruptf("file %s: wrong length or checksum", SidecarName)
 	}
 	copy(id[:], b[5:21])

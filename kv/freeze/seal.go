@@ -46,11 +46,15 @@ import (
 //	6       20n   of each, oldest first: its number, 8 bytes, how much of it is sealed, 8 bytes, and the CRC-32C of
 //	              that, 4 bytes; all little-endian
 //	6+20n   4     CRC-32C of all before, little-endian
+//
+// In every version the magic and the version come first, and the last 4 bytes are the CRC-32C of all before. So a
+// flipped bit in the version is not taken for a newer version: that would have kept everybody from reading a store
+// whose seal alone is damaged.
 const (
 	maxSealed    = 2
 	sealHeadLen  = 6
 	sealedLen    = 20
-	maxSealLen   = sealHeadLen + maxSealed*sealedLen + 4
+	maxSealLen   = 64 << 10 // also of a newer version
 	manifestName = "MANIFEST-"
 )
 
@@ -71,7 +75,7 @@ var (
 	ErrDamaged = errors.New("freeze: damaged file")
 
 	// ErrVersion means that the seal was written by a newer version of this package.
-	ErrVersion = errors.New("freeze: unsupported format version")
+	ErrVersion = errors.New("freeze: written by a newer program")
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -108,16 +112,18 @@ func appendSeal(dst []byte, list []sealed) []byte {
 }
 
 func decodeSeal(b []byte) ([]sealed, error) {
-	if len(b) < sealHeadLen || string(b[:4]) != SealMagic {
+	if len(b) < sealHeadLen+4 || string(b[:4]) != SealMagic {
 		return nil, fmt.Errorf("%w: %s: no magic", ErrDamaged, SealName)
+	}
+	end := len(b) - 4
+	if binary.LittleEndian.Uint32(b[end:]) != crc32.Checksum(b[:end], castagnoli) {
+		return nil, fmt.Errorf("%w: %s: wrong length or checksum", ErrDamaged, SealName)
 	}
 	if b[4] != SealVersion {
 		return nil, fmt.Errorf("%w: %s has format %d, this program knows %d", ErrVersion, SealName, b[4], SealVersion)
 	}
 	n := int(b[5])
-	end := sealHeadLen + n*sealedLen
-	if n < 1 || n > maxSealed || len(b) != end+4 ||
-		binary.LittleEndian.Uint32(b[end:]) != crc32.Checksum(b[:end], castagnoli) {
+	if n < 1 || n > maxSealed || end != sealHeadLen+n*sealedLen {
 		return nil, fmt.Errorf("%w: %s: wrong length or checksum", ErrDamaged, SealName)
 	}
 	list := make([]sealed, n)

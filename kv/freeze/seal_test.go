@@ -48,6 +48,11 @@ func sealOf(manifests ...string) string {
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(data)))
 		b = binary.LittleEndian.AppendUint32(b, crc32.Checksum([]byte(data), crc32.MakeTable(crc32.Castagnoli)))
 	}
+	return withSum(b)
+}
+
+// withSum appends the checksum of a seal.
+func withSum(b []byte) string {
 	return string(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))))
 }
 
@@ -80,7 +85,10 @@ func TestSeal_format(t *testing.T) {
 		{"too long", whole + "x", freeze.ErrDamaged},
 		{"too short", whole[:len(whole)-1], freeze.ErrDamaged},
 		{"empty", "", freeze.ErrDamaged},
-		{"newer", whole[:4] + "\x02" + whole[5:], freeze.ErrVersion},
+		{"newer", withSum([]byte(whole[:4] + "\x02" + whole[5:len(whole)-sum])), freeze.ErrVersion},
+		{"newer and longer", withSum([]byte("SVSL\x02" + strings.Repeat("x", 4096))), freeze.ErrVersion},
+		{"newer and shorter", withSum([]byte("SVSL\x02x")), freeze.ErrVersion},
+		{"of another version by a flipped bit", whole[:4] + "\x03" + whole[5:], freeze.ErrDamaged},
 	} {
 		disk := copyOf(r.disk)
 		writeFile(disk, sealFile, c.seal)

@@ -72,7 +72,7 @@ func (s *Store) checkSidecar(next uint64) error {
 	if err != nil {
 		return fmt.Errorf("kv: open %s: %w", path, err)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, format.SidecarLen+1))
+	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("kv: read %s: %w", path, err)
 	}

@@ -1,7 +1,10 @@
 package storage
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"strings"
 	"testing"
@@ -24,7 +27,7 @@ func TestSidecar_decode(t *testing.T) {
 	for bit := range 8 * len(whole) {
 		flipped := append([]byte{}, whole...)
 		flipped[bit/8] ^= 1 << (bit % 8)
-		if _, _, err := format.DecodeSidecar(flipped); !errors.Is(err, format.ErrCorrupt) && !errors.Is(err, format.ErrUnsupportedVersion) {
+		if _, _, err := format.DecodeSidecar(flipped); !errors.Is(err, format.ErrCorrupt) {
 			t.Errorf("with bit %d flipped: %v", bit, err)
 		}
 	}
@@ -33,11 +36,18 @@ func TestSidecar_decode(t *testing.T) {
 			t.Errorf("of %d bytes: %v, want ErrCorrupt", n, err)
 		}
 	}
-	if _, _, err := format.DecodeSidecar(append(whole, 0)); !errors.Is(err, format.ErrCorrupt) {
-		t.Errorf("with a byte too many: %v, want ErrCorrupt", err)
+	sum := func(b []byte) []byte {
+		b = bytes.Clone(b[:len(b)-4])
+		return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+	}
+	longer := append(bytes.Clone(whole), 0)
+	for _, longer := range [][]byte{longer, sum(longer)} {
+		if _, _, err := format.DecodeSidecar(longer); !errors.Is(err, format.ErrCorrupt) {
+			t.Errorf("with a byte too many: %v, want ErrCorrupt", err)
+		}
 	}
 	whole[4]++
-	if _, _, err := format.DecodeSidecar(whole); !errors.Is(err, format.ErrUnsupportedVersion) {
+	if _, _, err := format.DecodeSidecar(sum(whole)); !errors.Is(err, format.ErrUnsupportedVersion) {
 		t.Errorf("of another version: %v, want ErrUnsupportedVersion", err)
 	}
 }

@@ -172,7 +172,7 @@ func (e *examination) manifest() (*version, error) {
 	case errors.Is(err, freeze.ErrDamaged):
 		e.damage(freeze.SealName, "is damaged: "+plain(err))
 	case errors.Is(err, freeze.ErrVersion):
-		return nil, fmt.Errorf("%w: %s: %w", format.ErrUnsupportedVersion, e.dir, err)
+		return nil, fmt.Errorf("kv: open %s: %w: %w", e.dir, format.ErrUnsupportedVersion, err)
 	case err != nil:
 		return nil, err
 	case seals == nil:
@@ -376,8 +376,8 @@ func (e *examination) sidecar(next uint64) error {
 func (e *examination) refuseNewer() error {
 	value, _ := e.marker("format-version")
 	if n, err := strconv.ParseUint(value, 10, 64); err == nil && n > uint64(pebble.FormatNewest) {
-		return fmt.Errorf("%w: %s has tables of the format %d, this program knows formats up to %d",
-			format.ErrUnsupportedVersion, e.dir, n, uint64(pebble.FormatNewest))
+		return fmt.Errorf("kv: open %s: %w: tables have format %d, this program knows formats up to %d",
+			e.dir, format.ErrUnsupportedVersion, n, uint64(pebble.FormatNewest))
 	}
 	return nil
 }

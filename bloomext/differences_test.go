@@ -218,15 +218,6 @@ BF.CARD f => :1280
 BF.MADD f new i1 new i9 => [-ERR problem inserting into filter :0 -ERR problem inserting into filter :0]
   | [-ERR problem inserting into filter #f -ERR problem inserting into filter #f]`)
 	},
-	"compatible-merge": func(t *testing.T) {
-		newWorld(t, kv.Options{}).Script(`
-CONFIG SET bf-layout compatible => +OK
-BF.ADD f x => :1 | #t
-BF.ADD g y => :1 | #t
-BF.MERGE f g => -ERR filters differ, and cannot be merged: "f" has the compatible layout, in which filters cannot be merged
-BF.MERGE h f => -ERR filters differ, and cannot be merged: "f" has the compatible layout, in which filters cannot be merged
-EXISTS h => :0`)
-	},
 	"half-loaded": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
 		beginLoad(t, w)

@@ -148,11 +148,15 @@ CONFIG SET bf-layout native => +OK
 BF.ADD n x => :1 | #t
 BF.SCANDUMP n 0 => [:1 "\x89SVKD\r\n\x1a\x01..."]
 `},
-		{"MERGE refuses such filters, COPY takes them", `
+		{"MERGE and COPY", `
 CONFIG SET bf-layout compatible => +OK
 BF.MADD f a b => [:1 :1] | [#t #t]
-BF.MERGE g f
-  => -ERR filters differ, and cannot be merged: "f" has the compatible layout, in which filters cannot be merged
+BF.MADD h b c => [:1 :1] | [#t #t]
+CONFIG SET bf-layout native => +OK
+BF.MERGE week f h => +OK
+BF.MEXISTS week a b c d => [:1 :1 :1 :0] | [#t #t #t #f]
+BF.DEBUG week => ["size:3" "bytes:144 bits:1152 hashes:8 hashwidth:64 capacity:100 size:3 ratio:0.005"]
+BF.INFO week => [... "Number of items is estimated" :1] | {... "Number of items is estimated" :1}
 COPY f g => :1
 BF.MEXISTS g a b c => [:1 :1 :0] | [#t #t #f]
 BF.DEBUG g => ["size:2" "bytes:144 bits:1152 hashes:8 hashwidth:64 capacity:100 size:2 ratio:0.005"]

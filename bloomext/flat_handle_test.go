@@ -2,11 +2,12 @@ package bloomext_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -344,18 +345,93 @@ func TestCompatible_smallCache(t *testing.T) {
 	p.compare()
 }
 
-// Filters cannot be merged, but natives can beside them.
+// A union has the bits of its parts, layer by layer, and dumps as the model's. Filters that differ are refused, and unions
+// of more than they were made for.
 func TestCompatible_merge(t *testing.T) {
-	w := newWorld(t, kv.Options{})
-	f, g := bloomext.New(w.DB, "f"), bloomext.New(w.DB, "g")
-	for _, one := range []*bloomext.Filter{f, g} {
-		if err := one.Reserve(compatibleConfig); err != nil {
-			t.Fatal(err)
-		}
+	for _, tt := range []struct {
+		name                 string
+		capacity             uint64
+		expansion            uint32
+		from, from2, to, to2 int // items of both
+		refused              string
+	}{
+		{"halves of what fits", 2000, 2, 0, 1000, 1000, 2000, ""},
+		{"halves of what fits, no growth", 2000, 0, 0, 1000, 1000, 2000, ""},
+		{"of several blocks", 30_000, 0, 0, 15_000, 15_000, 30_000, ""},
+		{"one has more layers", 100, 2, 0, 0, 1500, 50, ""},
+		{"the other has more layers", 100, 2, 0, 0, 50, 1500, ""},
+		{"both are full", 2000, 0, 0, 2000, 2000, 4000, "layer 0 would have"},
+		{"a tenth too many", 2000, 0, 0, 1100, 1100, 2200, "layer 0 would have"},
+		{"equal", 2000, 0, 0, 0, 2000, 2000, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, kv.Options{})
+			c := compatibleConfig
+			c.Capacity, c.Expansion, c.NonScaling = tt.capacity, tt.expansion, tt.expansion == 0
+			var filters []*bloomext.Filter
+			var models []*redisbloom.Bloom
+			for i, items := range [][2]int{{tt.from, tt.to}, {tt.from2, tt.to2}} {
+				f := reserved(t, w.DB, string(rune('f'+i)), c)
+				model, err := redisbloom.NewBloom(c.Capacity, c.ErrorRate, 2, c.NonScaling)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := items[0]; i < items[1]; i++ {
+					item := strconv.Itoa(i)
+					want, err := model.Add([]byte(item))
+					if added, err2 := f.AddString(item); err != nil || err2 != nil || added != want {
+						t.Fatalf("item %d: %v, %v; the model: %v, %v", i, added, err2, want, err)
+					}
+				}
+				filters, models = append(filters, f), append(models, model)
+			}
+			before := (&pair{t: t, w: w}).dump()
+			err := filters[0].Merge(t.Context(), filters[1])
+			union, want := redisbloom.Unite(models...)
+			if tt.refused != "" {
+				if !errors.Is(err, bloomext.ErrRate) || !strings.Contains(err.Error(), tt.refused) || want == nil {
+					t.Errorf("Merge: %v, the model: %v", err, want)
+				}
+				if after := (&pair{t: t, w: w}).dump(); !reflect.DeepEqual(after, before) {
+					t.Error("a refused union changes the filter")
+				}
+				return
+			}
+			if err != nil || want != nil {
+				t.Fatalf("Merge: %v, the model: %v", err, want)
+			}
+			(&pair{t: t, w: w, model: union}).compareDumps()
+			for _, items := range [][2]int{{tt.from, tt.to}, {tt.from2, tt.to2}} {
+				for i := items[0]; i < items[1]; i++ {
+					if yes, err := filters[0].MayContainString(strconv.Itoa(i)); !yes || err != nil {
+						t.Fatalf("item %d: %v, %v", i, yes, err)
+					}
+				}
+			}
+		})
 	}
-	if err := f.Merge(context.Background(), g); !errors.Is(err, bloomext.ErrUnequal) || !strings.Contains(err.Error(), `"f" has the compatible layout`) {
-		t.Errorf("Merge: %v", err)
-	}
+}
+
+// Filters of other parameters are refused by name, and so are those of another layout.
+func TestCompatible_mergeUnequal(t *testing.T) {
+	newWorld(t, kv.Options{}).Script(`
+BF.RESERVE native 0.01 100 => +OK
+CONFIG SET bf-layout compatible => +OK
+BF.RESERVE f 0.01 100 => +OK
+BF.RESERVE capacity 0.01 200 => +OK
+BF.RESERVE rate 0.02 100 => +OK
+BF.RESERVE expansion 0.01 100 EXPANSION 4 => +OK
+BF.RESERVE n 0.01 100 NONSCALING => +OK
+BF.RESERVE zero 0.01 100 EXPANSION 0 => +OK
+BF.MERGE f native => -ERR filters differ, and cannot be merged: hash of "f" is murmur64a, of "native" keyed
+BF.MERGE native f => -ERR filters differ, and cannot be merged: hash of "native" is keyed, of "f" murmur64a
+BF.MERGE f capacity => -ERR filters differ, and cannot be merged: capacity of "f" is 100, of "capacity" 200
+BF.MERGE f rate => -ERR filters differ, and cannot be merged: error rate of "f" is 0.01, of "rate" 0.02
+BF.MERGE f expansion => -ERR filters differ, and cannot be merged: expansion of "f" is 2, of "expansion" 4
+BF.MERGE f n => -ERR filters differ, and cannot be merged: expansion of "f" is 2, of "n" 0
+BF.MERGE n zero
+  => -ERR filters differ, and cannot be merged: layout of layer 0 of "n" is 960 bits with 7 hashes, for 100 items at 0.01, expansion 2, options 13, of "zero" 960 bits with 7 hashes, for 100 items at 0.01, expansion 0, options 13
+`)
 }
 
 // A filter that was loaded from a dump and has more layers than a filter may have does not grow.

@@ -93,6 +93,11 @@ func (p *pair) compare() {
 	p.want(reply.Map(number("Capacity", i.Capacity), number("Size", i.Size), number("Number of filters", i.Filters),
 		number("Number of items inserted", i.Items), expansion), "BF.INFO", "f")
 	p.want(reply.Int(int64(i.Items)), "BF.CARD", "f")
+	p.compareDumps()
+}
+
+func (p *pair) compareDumps() {
+	p.t.Helper()
 	want := p.model.Dump()
 	got := p.dump()
 	if !slices.EqualFunc(got, want, func(a, b redisbloom.Chunk) bool { return a.Iter == b.Iter && string(a.Data) == string(b.Data) }) {

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -35,12 +35,17 @@ func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filt
 
 var merging = &scalableext.Merging[filter]{
 	Type: bloomType, Cells: cells, Unite: unite, Check: mergeable,
-	Layout: func(f *filter, i int) probe.Layout { return f.layer(i).layout },
+	Shape: func(f *filter, i int) any {
+		if l := f.layer(i).flat; l != nil {
+			return l.flatParams
+		}
+		return f.layer(i).layout
+	},
 }
 
-// mergeable refuses filters with another layout than the native one.
+// mergeable refuses filters with the foreign layout: their libraries do not agree on when a filter is full.
 func mergeable(f *filter) error {
-	if f.flat {
+	if f.layout() == scalableext.LayoutForeign {
 		return fmt.Errorf("%w: %q has the %v layout, in which filters cannot be merged", ErrUnequal, f.object.Key(), f.layout())
 	}
 	return nil
@@ -66,7 +71,7 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 			return err
 		}
 		// By chance a full layer may have more bits set than its rate allows.
-		rate := to.layout.SetRate(ones)
+		rate := to.setRate(ones)
 		if !same && ones > to.fullSet && rate > to.rate {
 			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrRate, i, rate, to.rate)
 		}
@@ -82,9 +87,10 @@ type part struct {
 
 // uniteLayer returns how many bits of the union are set, and whether the union equals one of its parts.
 func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (same bool, ones uint64, err error) {
-	words := make([]uint64, to.layout.BlockWords())
+	spec := to.table.Spec()
+	words := make([]uint64, spec.Lines*block.LineWords)
 	more := make([]uint64, len(words))
-	for blk := range to.layout.Blocks {
+	for blk := range spec.Blocks {
 		clear(words)
 		for _, p := range from {
 			if err := w.ReadBlock(p.f.object, p.l.table, blk, more); err != nil {
@@ -101,7 +107,7 @@ func uniteLayer(w *kv.Writer, b *kv.Builder, to *layer, from []part) (same bool,
 			return false, 0, err
 		}
 	}
-	items, flags := uint64(math.Round(to.layout.DistinctItems(ones))), uint64(flagEstimated)
+	items, flags := uint64(math.Round(to.distinctItems(ones))), uint64(flagEstimated)
 	// If a part has as many bits set as the union, it has all of them, and the other parts have no others.
 	for _, p := range from {
 		if same = w.Counter(p.l.table, onesCounter) == ones; same {

@@ -32,7 +32,7 @@ func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filt
 
 var merging = &scalableext.Merging[filter]{
 	Type: countingType, Cells: cells, Unite: unite,
-	Layout: func(f *filter, i int) probe.Layout { return f.layer(i).layout },
+	Shape: func(f *filter, i int) any { return f.layer(i).layout },
 }
 
 func handleIn(f *Filter) *handle { return f.h }

@@ -332,6 +332,26 @@ DBSIZE => :1
 @pass 3600s
 CF.LOADCHUNK f 17 xxxxxxxx => -ERR not found`)
 	},
+	"loaded-header": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		for _, h := range []struct {
+			buckets, layers uint64
+			expansion       uint16
+			want            string
+		}{
+			{2, 64, 1, "+OK"}, {2, 65, 1, refusedHeader}, {2, 1, 3, refusedHeader}, {2, 1, 32768, "+OK"}, {2, 1, 32769, refusedHeader},
+			{1 << 30, 1, 1, "+OK"}, {1 << 31, 1, 1, refusedHeader}, {1 << 29, 3, 2, refusedHeader},
+		} {
+			header := headerOf(func(b []byte) {
+				binary.LittleEndian.PutUint64(b[8:], h.buckets)
+				binary.LittleEndian.PutUint64(b[24:], h.layers)
+				binary.LittleEndian.PutUint16(b[36:], h.expansion)
+			})
+			if got := load(w, 1, header); got != h.want {
+				t.Errorf("%+v: %s", h, got)
+			}
+		}
+	},
 	"loaded-items": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
 		beginLoad(t, w) // the header says 5
@@ -444,3 +464,5 @@ func infoNumber(t *testing.T, db *kv.DB, name string) (n int) {
 	t.Fatalf("INFO has no %s", name)
 	return 0
 }
+
+const refusedHeader = "-Couldn't create filter!"

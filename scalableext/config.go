@@ -107,7 +107,12 @@ func (k *Cells) Spec(db *kv.DB, a Asked, cells uint64, hashes int, s kv.Spec) (k
 	})
 }
 
-func (k *Cells) text(l probe.Layout) string {
+// text returns the text of a shape: see Merging.
+func (k *Cells) text(shape any) string {
+	l, ok := shape.(probe.Layout)
+	if !ok {
+		return fmt.Sprint(shape)
+	}
 	return fmt.Sprintf("%d %s with %d hashes in %d lines", k.Count(&l), k.Name, l.Hashes, l.LinesPerItem)
 }
 

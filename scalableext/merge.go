@@ -7,14 +7,16 @@ import (
 	"slices"
 
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/probe"
 )
 
 // Merging says how filters of type F are merged.
 type Merging[F any] struct {
-	Type   *kv.Type
-	Cells  Cells
-	Layout func(f *F, layer int) probe.Layout // layer 0 is the oldest
+	Type  *kv.Type
+	Cells Cells
+
+	// Shape returns the shape of a layer; 0 is the oldest. Layers of equal shapes can be united: an item has the same
+	// places in them. It is comparable: a probe.Layout, or a value that has its text.
+	Shape func(f *F, layer int) any
 
 	// Check, if set, refuses filters that cannot be merged at all.
 	Check func(f *F) error
@@ -160,7 +162,7 @@ func (m *Merging[F]) unequal(a, b mergePart[F]) error {
 		return differ("growth rule", p.Growth, q.Growth)
 	}
 	for i := range min(len(a.object.Layers()), len(b.object.Layers())) {
-		if l, other := m.Layout(a.filter, i), m.Layout(b.filter, i); l != other {
+		if l, other := m.Shape(a.filter, i), m.Shape(b.filter, i); l != other {
 			return differ(fmt.Sprintf("layout of layer %d", i), m.Cells.text(l), m.Cells.text(other))
 		}
 	}

@@ -87,8 +87,10 @@ func (f bloomFamily) draw(t *rapid.T, m *model) [][]string {
 	return [][]string{f.look(t, m)}
 }
 
-func drawInsert(t *rapid.T) []string {
-	words := []string{"BF.INSERT", drawKey(t)}
+func drawInsert(t *rapid.T) []string { return drawInsertInto(t, drawKey(t)) }
+
+func drawInsertInto(t *rapid.T, key string) []string {
+	words := []string{"BF.INSERT", key}
 	for _, option := range []string{"CAPACITY", "ERROR", "EXPANSION", "NOCREATE", "NONSCALING"} {
 		if !chance(t, 3) {
 			continue
@@ -301,41 +303,45 @@ func (s *shadow) info(field []string) want {
 		reply.Field("Number of items inserted", reply.Int(int64(s.items()))),
 		reply.Field("Expansion rate", expansion),
 	}
-	if len(field) > 0 {
-		for i, name := range []string{"CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION"} {
-			if field[0] == name {
-				return exactly(reply.Either(reply.Array(pairs[i].Value), reply.Map(pairs[i])))
-			}
-		}
-		return fails("Invalid information value")
-	}
-	if estimated {
-		pairs = append(pairs, reply.Field("Number of items is estimated", reply.Int(1)))
-	}
-	return exactly(reply.Map(pairs...))
+	return infoFields(field, estimated, pairs)
 }
 
 func (m *model) merge(keys []string) want {
 	var names []string
-	var parts []*shadow
+	var parts []modelValue
+	var shadows []*shadow
 	var expiry int64
 	seen := make(map[string]bool)
 	for i, key := range keys {
-		f, ok := m.filter(key)
-		switch {
-		case !ok:
-			return fails(wrongType)
-		case f == nil && i > 0:
+		k := m.keys[key]
+		if k == nil && i > 0 {
 			return fails("ERR not found")
-		case f == nil || seen[key]:
+		}
+		if k == nil || seen[key] {
 			continue
-		case i == 0:
-			expiry = m.keys[key].expiry
+		}
+		switch v := k.value.(type) {
+		case *shadow:
+			shadows = append(shadows, v)
+		case compatibleBloom:
+		default:
+			return fails(wrongType)
+		}
+		if i == 0 {
+			expiry = k.expiry
 		}
 		seen[key] = true
-		names, parts = append(names, key), append(parts, f)
+		names, parts = append(names, key), append(parts, k.value)
 	}
-	union, answer := unite(names, parts)
+	var union modelValue
+	var answer reply.Reply
+	if len(shadows) < len(parts) {
+		union, answer = mergeCompatible(names, parts)
+	} else if u, a := unite(names, shadows); u != nil {
+		union, answer = u, a
+	} else {
+		answer = a
+	}
 	if union != nil {
 		m.set(keys[0], union, expiry)
 	}

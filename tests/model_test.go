@@ -26,6 +26,8 @@ type model struct {
 	gone     map[string]bool // keys that have expired and may still be stored, which DBSIZE counts
 	swept    map[string]bool // those of them that a sweep has removed, which a crash may bring back
 	versions map[string]int  // changes of each key so far, which WATCH looks at
+
+	settings map[string]string // that were set, see modelSettings
 }
 
 type modelKey struct {
@@ -54,7 +56,7 @@ type family interface {
 
 var families = map[string]family{
 	"strings": stringFamily{}, "bitmaps": bitmapFamily{}, "keys": keyFamily{},
-	"bloom": bloomFamily{}, "counting": countingFamily{}, "cuckoo": cuckooFamily{},
+	"bloom": bloomFamily{}, "counting": countingFamily{}, "cuckoo": cuckooFamily{}, "compatible": compatibleFamily{},
 }
 
 // modelKeys are few, so that commands meet.
@@ -141,7 +143,7 @@ func newModel() *model {
 
 func (m *model) clone() *model {
 	c := newModel()
-	c.now = m.now
+	c.now, c.settings = m.now, m.settings
 	for key, k := range m.keys {
 		c.keys[key] = &modelKey{k.value.clone(), k.expiry}
 	}
@@ -158,6 +160,9 @@ func (m *model) clone() *model {
 
 // answer does a command that is no part of MULTI.
 func (m *model) answer(words []string) want {
+	if w := (compatibleFamily{}).answer(m, words[0], words[1:]); w != nil {
+		return w // filters with the compatible layout
+	}
 	for _, f := range families {
 		if w := f.answer(m, words[0], words[1:]); w != nil {
 			return w
@@ -399,12 +404,16 @@ func TestModel(t *testing.T) {
 	})
 }
 
+// given reports whether the command line sets a flag.
+func given(name string) (is bool) {
+	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
+}
+
 // unlessGiven sets a flag for a test if the command line does not.
 func unlessGiven(t *testing.T, name, value string) {
 	t.Helper()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	if given {
+	if given(name) {
 		return
 	}
 	f := flag.Lookup(name)
@@ -413,9 +422,12 @@ func unlessGiven(t *testing.T, name, value string) {
 	t.Cleanup(func() { must(t, f.Value.Set(old)) })
 }
 
-// ask has a transaction of a store run a command.
+// ask has a transaction of a store run a command. CONFIG is no part of it.
 func (s *modelStore) ask(t *rapid.T, tx *kv.Transaction, words []string) reply.Reply {
 	cmd := s.commands[strings.ToUpper(words[0])]
+	if words[0] == "CONFIG" {
+		return s.outside.Do(t.Context(), wordsOf(words))
+	}
 	return s.outside.Run(t.Context(), tx, cmd, wordsOf(words[1:]))
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Errors of Bloom filters.
@@ -35,6 +36,8 @@ const (
 
 // Bloom is a Bloom filter: sub-filters from oldest to newest.
 type Bloom struct {
+	MaxFilters int // a filter of so many sub-filters does not grow; 0 for no limit, as in RedisBloom
+
 	items     uint64
 	options   uint32
 	expansion uint32
@@ -51,6 +54,8 @@ type bloomFilter struct {
 	capacity uint64
 	n2       uint8 // of old filters: bits is 2^n2
 	array    []byte
+
+	estimated bool // items is an estimate: see Unite
 }
 
 // NewBloom returns an empty filter, as BF.RESERVE makes it. A non-scaling filter keeps expansion, which is the default
@@ -69,8 +74,20 @@ func NewBloom(capacity uint64, rate float64, expansion uint32, nonscaling bool) 
 	return b, nil
 }
 
+// Clone returns a copy, which shares nothing.
+func (b *Bloom) Clone() *Bloom {
+	c := *b
+	c.filters = nil
+	for _, f := range b.filters {
+		own := *f
+		own.array = slices.Clone(f.array)
+		c.filters = append(c.filters, &own)
+	}
+	return &c
+}
+
 func (b *Bloom) append(capacity uint64, rate float64) error {
-	if capacity < 1 || rate <= 0 || rate >= 1 {
+	if capacity < 1 || rate <= 0 || rate >= 1 || b.MaxFilters > 0 && len(b.filters) == b.MaxFilters {
 		return ErrInserting
 	}
 	bpe := math.Abs(logarithm(rate) / ln2Squared)
@@ -148,6 +165,7 @@ func (b *Bloom) Add(item []byte) (bool, error) {
 type BloomInfo struct {
 	Capacity, Size, Filters, Items uint64
 	Expansion                      int64 // -1, which BF.INFO shows as nil, if the filter does not scale
+	Estimated                      bool  // Items is an estimate, in a union
 }
 
 // Info returns what BF.INFO answers.
@@ -156,6 +174,7 @@ func (b *Bloom) Info() BloomInfo {
 	for _, f := range b.filters {
 		info.Capacity += f.capacity
 		info.Size += 64 + uint64(len(f.array))
+		info.Estimated = info.Estimated || f.estimated
 	}
 	if b.options&optNonScaling != 0 {
 		info.Expansion = -1

@@ -2,6 +2,7 @@ package redisbloom
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 // Errors of cuckoo filters.
 const (
 	ErrCuckooFull    = Error("Filter is full")
+	ErrCuckooMemory  = Error("ERR Insufficient memory") // a further sub-filter cannot be made
 	ErrMaxExpansions = Error("Maximum expansions reached")
 	ErrHeader        = Error("Invalid header")
 	ErrCreate        = Error("Couldn't create filter!")
@@ -37,6 +39,7 @@ const (
 // Cuckoo is a cuckoo filter: sub-filters from oldest to newest.
 type Cuckoo struct {
 	MaxExpansions int // a command that finds so many sub-filters refuses to add; see MayAdd
+	MaxFilters    int // a filter of so many sub-filters does not grow; 0 for RedisBloom's limit
 
 	items, deletes uint64
 	buckets        uint64 // of the first sub-filter
@@ -74,6 +77,16 @@ func NewCuckoo(capacity uint64, bucketSize, maxIterations, expansion uint16) (*C
 	return c, nil
 }
 
+// Clone returns a copy, which shares nothing.
+func (c *Cuckoo) Clone() *Cuckoo {
+	own := *c
+	own.filters = nil
+	for _, f := range c.filters {
+		own.filters = append(own.filters, &cuckooFilter{f.buckets, f.size, slices.Clone(f.slots)})
+	}
+	return &own
+}
+
 // powerOfTwo returns the lowest power of two that is at least n.
 func powerOfTwo(n uint64) uint64 {
 	p := uint64(1)
@@ -92,7 +105,7 @@ func (c *Cuckoo) append() bool {
 			return false
 		}
 	}
-	if buckets*uint64(c.bucketSize) > maxBytes || len(c.filters) == maxSubFilters {
+	if buckets*uint64(c.bucketSize) > maxBytes || len(c.filters) == cmp.Or(c.MaxFilters, maxSubFilters) {
 		return false
 	}
 	c.filters = append(c.filters, &cuckooFilter{buckets, int(c.bucketSize), make([]byte, buckets*uint64(c.bucketSize))})
@@ -214,8 +227,11 @@ func (c *Cuckoo) insert(item []byte) error {
 			c.items++
 			return nil
 		}
-		if c.expansion == 0 || !c.append() {
+		if c.expansion == 0 {
 			return ErrCuckooFull
+		}
+		if !c.append() {
+			return ErrCuckooMemory
 		}
 	}
 }
@@ -401,7 +417,7 @@ func LoadCuckooHeader(h []byte) (*Cuckoo, error) {
 // LoadChunk answers CF.LOADCHUNK of a filter that exists. The data ends where its iter says.
 func (c *Cuckoo) LoadChunk(chunk Chunk) error {
 	length := int64(len(chunk.Data))
-	if chunk.Iter <= 0 {
+	if chunk.Iter == 0 {
 		return ErrPosition
 	}
 	slots, at, ok := locate(c.arrays(), chunk.Iter-length-1)

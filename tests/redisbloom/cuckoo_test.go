@@ -325,7 +325,7 @@ func TestCuckoo_badChunk(t *testing.T) {
 		want         error
 	}{
 		{0, 1, ErrPosition},
-		{-1, 1, ErrPosition},
+		{-1, 1, ErrChunk},
 		{1, 0, ErrChunk},
 		{1, 1, ErrChunk},
 		{8, 8, ErrChunk},

@@ -20,6 +20,10 @@ import (
 // package wire, in which different bytes are different text; ... stands for any text. Words in quotes are Go strings,
 // item{1..5} is five words, k*100 a hundred times k. "@store MemTableSize n" begins with an empty store of another
 // size. A paragraph "differs BF name" is about an entry of docs/DIFFERENCES.md.
+//
+// Each paragraph runs twice: with the settings as they are, and with bf-layout and cf-layout compatible. A line
+// "@compatible => reply" has the reply of the command before it with these, and "@native" begins a paragraph about filters
+// with the native layout alone.
 
 type paragraph struct {
 	title string
@@ -66,28 +70,45 @@ func TestConformance(t *testing.T) {
 					t.Fatal("no commands")
 				}
 				for _, protocol := range []int{2, 3} {
-					p.run(t, protocol)
+					p.run(t, protocol, false)
+					if p.lines[0] != "@native" {
+						p.run(t, protocol, true)
+					}
 				}
 			})
 		}
 	}
 }
 
-// run runs the commands in a protocol.
-func (p *paragraph) run(t *testing.T, protocol int) {
-	c := begin(t, protocol, kv.Options{})
-	for _, line := range p.lines {
+// run runs the commands in a protocol, with the compatible layout or the native one.
+func (p *paragraph) run(t *testing.T, protocol int, compatible bool) {
+	var c *wire.Conn
+	start := func(o kv.Options) {
+		if c = begin(t, protocol, o); compatible {
+			if got, err := c.Do("CONFIG", "SET", "bf-layout", "compatible", "cf-layout", "compatible"); err != nil || got != "+OK" {
+				t.Fatalf("CONFIG SET: %s, %v", got, err)
+			}
+		}
+	}
+	start(kv.Options{})
+	for i, line := range p.lines {
 		if size, ok := strings.CutPrefix(line, "@store MemTableSize "); ok {
 			n, err := strconv.Atoi(size)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c = begin(t, protocol, kv.Options{MemTableSize: n})
+			start(kv.Options{MemTableSize: n})
+			continue
+		}
+		if strings.HasPrefix(line, "@") {
 			continue
 		}
 		command, want, ok := strings.Cut(line, " => ")
 		if !ok {
 			t.Fatalf("%s: no =>", line)
+		}
+		if other, ok := strings.CutPrefix(p.after(i), "@compatible => "); ok && compatible {
+			want = other
 		}
 		if resp2, resp3, differ := strings.Cut(want, " | "); differ {
 			want = map[int]string{2: resp2, 3: resp3}[protocol]
@@ -97,9 +118,17 @@ func (p *paragraph) run(t *testing.T, protocol int) {
 			t.Fatalf("%s in RESP%d: %v", line, protocol, err)
 		}
 		if !like(got, want) {
-			t.Errorf("%s in RESP%d\n got %s\nwant %s", command, protocol, got, want)
+			t.Errorf("%s in RESP%d, compatible layout: %v\n got %s\nwant %s", command, protocol, compatible, got, want)
 		}
 	}
+}
+
+// after returns the line after another, or nothing.
+func (p *paragraph) after(i int) string {
+	if i+1 == len(p.lines) {
+		return ""
+	}
+	return p.lines[i+1]
 }
 
 // begin returns a client of a protocol, of a store of its own.

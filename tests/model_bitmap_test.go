@@ -308,7 +308,8 @@ func (m *model) bitField(key, s string, there bool, words []string) want {
 		now = new(big.Int).Mod(now, span)
 		digits := now.Text(2)
 		digits = strings.Repeat("0", int(f.width)-len(digits)) + digits
-		s, wrote = stringOfBits(bits[:f.offset] + digits + bits[f.offset+f.width:])[:len(s)], true
+		s = stringOfBits(bits[:f.offset] + digits + bits[f.offset+f.width:])[:len(s)]
+		wrote = wrote || now.Cmp(raw) != 0 // as in Redis, it is no change for WATCH if the field has that value
 		if f.op == "INCRBY" {
 			if now.Cmp(highest) > 0 {
 				now.Sub(now, span)

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -37,8 +38,8 @@ func defaultRuns() int {
 
 // Whatever happens to a guard, Get returns ErrNotFound only for an id that was absent during the call, and no value that is
 // older than it may be. Each run has other options, and does random things: rows are put, removed, and changed past the
-// guard, in the store or elsewhere; loads and rebuilds go on meanwhile; the source fails; time passes; the store crashes,
-// also in the middle of a write, and is opened again.
+// guard, in the store or elsewhere; loads, Warms and rebuilds go on meanwhile, and some are given up; the source fails; time
+// passes; the store crashes, also in the middle of a write, and is opened again.
 func TestGuardModel(t *testing.T) {
 	defer guard.SetRebuildBatch(3)()
 	var total guard.Stats
@@ -90,6 +91,7 @@ type version struct {
 	step  int
 	at    time.Time
 	value string
+	past  bool // it came past the guard where no row was: until a rebuild that begins later, the filter may refuse it
 }
 
 // asked is a Get or GetMany under way.
@@ -97,7 +99,9 @@ type asked struct {
 	ids    []string
 	step   int
 	at     time.Time
-	floors []int // for each id, the version when the last write before had ended
+	floors []int  // for each id, the version when the last write before had ended
+	unseen []bool // for each id, no rebuild had yet seen a row that came past the guard
+	giveUp context.CancelFunc
 	result chan []guard.Result
 }
 
@@ -123,10 +127,14 @@ type model struct {
 	floors  map[string]int // the version when the last write had ended
 	next    int            // number of the next value
 	now     int            // number of the step
+	closed  int            // the last step in which the guard was closed
 	pending []*asked
 	step1   chan struct{} // lets the rebuild take an id; nil if none runs
 	rebuilt chan error
-	crash   *kvtest.Disk // what a crash in the middle of the step leaves
+	end     context.CancelFunc // ends the rebuild
+	sees    int                // the rebuild sees the rows that came before this step; 0 if it does not see all of them
+	unseen  map[string]int     // the step in which a row came past the guard that no rebuild has seen
+	crash   *kvtest.Disk       // what a crash in the middle of the step leaves
 
 	log   []string
 	done  map[string]int
@@ -136,7 +144,7 @@ type model struct {
 func newModel(t *testing.T, seed uint64) *model {
 	m := &model{
 		T: t, rng: rand.New(rand.NewPCG(seed, 1)), disk: kvtest.NewDisk(), ids: make([]string, 24), done: make(map[string]int),
-		versions: make(map[string][]version), floors: make(map[string]int),
+		versions: make(map[string][]version), floors: make(map[string]int), unseen: make(map[string]int),
 	}
 	m.in = m.rng.IntN(2) == 0
 	m.lazy = !m.in && m.rng.IntN(2) == 0
@@ -154,6 +162,10 @@ func newModel(t *testing.T, seed uint64) *model {
 	if m.rng.IntN(3) == 0 {
 		o.TTL, o.MaxStale = time.Second, -1
 	}
+	o.SoftTTL = []time.Duration{0, o.TTL, o.TTL / 4}[m.rng.IntN(3)]
+	o.RefuseUnfiltered = m.rng.IntN(4) == 0
+	o.MaxLoads = []int{0, 0, 1, 3}[m.rng.IntN(4)]
+	o.LoadsPerSecond = []float64{0, 0, 0.3, 20}[m.rng.IntN(4)]
 	if m.rng.IntN(2) == 0 {
 		o.Jitter = -1
 	}
@@ -202,10 +214,12 @@ func (m *model) close() {
 		close(m.step1)
 	}
 	s := m.g.Stats()
+	m.closed = m.now
 	m.g.Close()
 	if m.step1 != nil {
 		<-m.rebuilt
 		m.step1 = nil
+		m.end()
 	}
 	m.total.Refused += s.Refused
 	m.total.Hits += s.Hits
@@ -233,7 +247,7 @@ func (m *model) row(id string) string {
 func (m *model) set(id, value string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.versions[id] = append(m.versions[id], version{m.now, time.Now(), value})
+	m.versions[id] = append(m.versions[id], version{step: m.now, at: time.Now(), value: value})
 }
 
 func (m *model) fresh() string { m.next++; return fmt.Sprint("v", m.next) }
@@ -285,9 +299,9 @@ func (m *model) step() {
 		name   string
 		do     func()
 	}{
-		{20, "put", m.put}, {6, "remove", m.remove}, {6, "past", m.past}, {40, "get", m.get}, {10, "time", m.time},
+		{20, "put", m.put}, {6, "remove", m.remove}, {8, "past", m.past}, {40, "get", m.get}, {10, "time", m.time},
 		{6, "fail", func() { m.turn("failing", &m.failing) }}, {6, "hold", func() { m.turn("hold", &m.hold) }}, {10, "let", m.let},
-		{20, "rebuild", m.rebuild}, {2, "crash", func() { m.crash = m.clone() }},
+		{20, "rebuild", m.rebuild}, {2, "give up", m.giveUp}, {2, "warm", m.warm}, {2, "crash", func() { m.crash = m.clone() }},
 		{1, "open", func() { m.note("open again"); m.close(); m.open() }},
 	}
 	sum := 0
@@ -411,17 +425,18 @@ func (m *model) remove() {
 		func(erase func(context.Context) error) error { return m.g.RemoveVia(m.Context(), id, erase) })
 }
 
-// past changes or removes a row that is there, and the guard does not know.
+// past changes, removes or makes a row, and the guard does not know.
 func (m *model) past() {
-	id := m.id()
-	if m.row(id) == "" {
-		return
-	}
-	to := ""
-	if m.rng.IntN(2) == 0 {
+	id, to := m.id(), ""
+	isNew := m.row(id) == ""
+	if isNew || m.rng.IntN(2) == 0 {
 		to = m.fresh()
 	}
 	m.set(id, to)
+	if isNew {
+		all := m.versions[id]
+		all[len(all)-1].past, m.unseen[id] = true, m.now
+	}
 	if m.in {
 		if err := m.store(m.db, id, to); err != nil {
 			m.Error(err)
@@ -448,10 +463,11 @@ func (m *model) get() {
 		}
 	}
 	for _, id := range a.ids {
-		a.floors = append(a.floors, m.floors[id])
+		a.floors, a.unseen = append(a.floors, m.floors[id]), append(a.unseen, m.unseen[id] != 0)
 	}
 	m.pending = append(m.pending, a)
-	ctx := m.Context()
+	ctx, cancel := context.WithCancel(m.Context())
+	a.giveUp = cancel
 	g := m.g
 	go func() {
 		if many {
@@ -460,6 +476,34 @@ func (m *model) get() {
 		}
 		value, err := g.Get(ctx, a.ids[0])
 		a.result <- []guard.Result{{Value: value, Err: err}}
+	}()
+}
+
+// giveUp has a caller give up.
+func (m *model) giveUp() {
+	if len(m.pending) > 0 {
+		a := m.pending[m.rng.IntN(len(m.pending))]
+		m.note("Get %s of step %d gives up", a.ids, a.step)
+		a.giveUp()
+	}
+}
+
+// warm warms some ids, for a few seconds.
+func (m *model) warm() {
+	ids := make([]string, 1+m.rng.IntN(5))
+	for i := range ids {
+		ids[i] = m.id()
+	}
+	ctx, cancel := context.WithTimeout(m.Context(), time.Duration(1+m.rng.IntN(10))*time.Second)
+	g := m.g
+	m.note("Warm %s", ids)
+	go func() {
+		defer cancel()
+		_, err := g.Warm(ctx, seqOf(ids...))
+		if err != nil && !slices.ContainsFunc([]error{errSource, guard.ErrUnavailable, guard.ErrClosed, context.DeadlineExceeded},
+			func(allowed error) bool { return errors.Is(err, allowed) }) {
+			m.Errorf("Warm: %v", err)
+		}
 	}()
 }
 
@@ -479,14 +523,24 @@ func (m *model) let() {
 // rebuild begins a rebuild, or lets it take an id.
 func (m *model) rebuild() {
 	if m.step1 != nil {
+		if m.rng.IntN(30) == 0 {
+			m.note("the rebuild is given up")
+			m.end()
+		}
 		select {
 		case m.step1 <- struct{}{}:
 		case err := <-m.rebuilt:
 			m.note("rebuilt: %v", err)
 			m.done["rebuilt"]++
 			m.step1 = nil
-			if err != nil {
+			m.end()
+			switch {
+			case err == nil:
+				maps.DeleteFunc(m.unseen, func(_ string, step int) bool { return step < m.sees })
+			case !errors.Is(err, errSource) && !errors.Is(err, context.Canceled):
 				m.Errorf("Rebuild: %v", err)
+			default:
+				m.done["ended"]++
 			}
 		}
 		return
@@ -520,19 +574,23 @@ func (m *model) rebuild() {
 			<-step
 		}
 	}
-	ordered, g, ctx := m.rng.IntN(2) == 0, m.g, m.Context()
-	m.note("rebuild: ordered %v, ended %v", ordered, ended)
+	ordered, g := m.rng.IntN(2) == 0, m.g
+	ctx, cancel := context.WithCancel(m.Context())
+	m.end, m.sees = cancel, m.now
+	p, err := g.Progress()
+	if err != nil {
+		m.Error(err)
+	}
+	if ordered && p.Rebuilding && p.After != "" { // it goes on behind rows that may have come since
+		m.sees = 0
+	}
+	m.note("rebuild: ordered %v, ended %v, sees the rows before step %d", ordered, ended, m.sees)
 	go func() {
-		var err error
 		if ordered {
-			err = g.RebuildFrom(ctx, from)
+			rebuilt <- g.RebuildFrom(ctx, from)
 		} else {
-			err = g.Rebuild(ctx, from(""))
+			rebuilt <- g.Rebuild(ctx, from(""))
 		}
-		if ended && errors.Is(err, errSource) || errors.Is(err, guard.ErrClosed) {
-			err = nil
-		}
-		rebuilt <- err
 	}()
 }
 
@@ -543,11 +601,12 @@ func (m *model) settle() {
 		case results := <-a.result:
 			for i, id := range a.ids {
 				m.note("Get %s of step %d: %s %v", id, a.step, results[i].Value, results[i].Err)
-				if wrong := m.wrong(a, id, a.floors[i], results[i]); wrong != "" {
+				if wrong := m.wrong(a, i, results[i]); wrong != "" {
 					m.Errorf("Get %s, begun in step %d, ended in %d: %q, %v: %s; versions %v, at least %d",
 						id, a.step, m.now, results[i].Value, results[i].Err, wrong, m.versions[id], a.floors[i])
 				}
 			}
+			a.giveUp()
 			return true
 		default:
 			return false
@@ -555,20 +614,32 @@ func (m *model) settle() {
 	})
 }
 
-// wrong tells what is wrong with a result.
-func (m *model) wrong(a *asked, id string, floor int, r guard.Result) string {
+// wrong tells what is wrong with a result, that of the id of a place.
+func (m *model) wrong(a *asked, place int, r guard.Result) string {
+	id, floor := a.ids[place], a.floors[place]
 	switch {
 	case errors.Is(r.Err, guard.ErrNotFound):
 		for i, v := range m.versions[id] {
-			if v.value == "" && m.until(id, i).step >= a.step {
+			until := m.until(id, i)
+			remembered := a.at.Sub(until.at) <= m.opts.NullTTL
+			if v.value == "" && (until.step >= a.step || until.past && floor <= i && (a.unseen[place] || remembered)) {
 				return ""
 			}
 		}
 		return "it was there all the time"
 	case errors.Is(r.Err, guard.ErrUnavailable):
-		if m.opts.BreakerFailures < 0 {
-			return "there is no breaker"
+		if m.opts.BreakerFailures < 0 && m.opts.MaxLoads == 0 && m.opts.LoadsPerSecond == 0 {
+			return "there is no breaker, and no limit"
 		}
+		return ""
+	case errors.Is(r.Err, sievekv.ErrNotFound):
+		return "it looks as if the id were not there"
+	case errors.Is(r.Err, guard.ErrUnfiltered):
+		if !m.opts.RefuseUnfiltered {
+			return "it should go on without a filter"
+		}
+		return ""
+	case errors.Is(r.Err, context.Canceled), errors.Is(r.Err, guard.ErrClosed) && m.closed >= a.step:
 		return ""
 	case errors.Is(r.Err, errSource), errors.Is(r.Err, context.DeadlineExceeded):
 		return ""

@@ -19,36 +19,30 @@ func jsonNumber(n int64) string { return strconv.FormatInt(n, 10) }
 // userID returns the id of a user. Those from the number of users on are not there.
 func userID(i int) string { return fmt.Sprintf("%07d", i) }
 
-// client asks a service over HTTP.
-type client struct {
-	server *http.Server
-	url    string
-	http   http.Client
-}
-
-// serve serves a service on a port of this machine, for so many connections at once.
-func serve(s *service, connections int) (*client, error) {
+// serve serves a service on a port of this machine, at the URL that it returns.
+func serve(s *service) (server *http.Server, url string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	c := &client{
-		server: &http.Server{Handler: s.handler(), ReadHeaderTimeout: time.Minute},
-		url:    "http://" + listener.Addr().String(),
-		http:   http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}},
-	}
-	go func() { _ = c.server.Serve(listener) }() // it returns when the server is closed
-	return c, nil
+	server = &http.Server{Handler: s.handler(), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // it returns when the server is closed
+	return server, "http://" + listener.Addr().String(), nil
 }
 
-func (c *client) close() error {
-	c.http.CloseIdleConnections()
-	return c.server.Close()
+// client asks a service over one connection, which it keeps. Each caller has its own.
+type client struct {
+	url  string
+	http http.Client
 }
 
-// get asks for a user. It returns the status.
-func (c *client) get(ctx context.Context, id string) (status int, err error) {
-	request, err := http.NewRequestWithContext(ctx, "GET", c.url+"/users/"+id, nil)
+func newClient(url string) *client {
+	return &client{url: url, http: http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}}
+}
+
+// get asks for a path. It returns the status.
+func (c *client) get(ctx context.Context, path string) (status int, err error) {
+	request, err := http.NewRequestWithContext(ctx, "GET", c.url+path, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -63,7 +57,7 @@ func (c *client) get(ctx context.Context, id string) (status int, err error) {
 // figures are what a load has found.
 type figures struct {
 	requests  int
-	failed    int // answered with neither 200 nor 404
+	failed    int // answered with another status than is right
 	queries   int64
 	took      time.Duration
 	latencies []time.Duration // sorted
@@ -80,44 +74,57 @@ func (f *figures) percentile(share float64) time.Duration {
 // perSecond returns the queries a second.
 func (f *figures) perSecond() float64 { return float64(f.queries) / f.took.Seconds() }
 
-// ask has workers ask for ids until next returns "". It measures each request.
-func ask(ctx context.Context, s *service, workers int, next func() string) (*figures, error) {
-	c, err := serve(s, workers)
+// ask has workers ask for ids until next returns "". The right answers have this status. All are connected before any asks,
+// and begin together. It measures each request.
+func ask(ctx context.Context, s *service, workers, status int, next func() string) (f *figures, err error) {
+	server, url, err := serve(s)
 	if err != nil {
 		return nil, err
 	}
-	var f figures
-	var mu sync.Mutex // guards f and err
-	var wg sync.WaitGroup
-	before, begin := s.db.queries.Load(), time.Now()
+	defer func() { err = errors.Join(err, server.Close()) }()
+	f = &figures{}
+	var mu sync.Mutex // guards f and failed
+	var failed error
+	var connected, ended sync.WaitGroup
+	begin := make(chan struct{})
+	connected.Add(workers)
 	for range workers {
-		wg.Go(func() {
-			var latencies []time.Duration
-			failed := 0
-			for id := next(); id != ""; id = next() {
-				from := time.Now()
-				status, gerr := c.get(ctx, id)
-				latencies = append(latencies, time.Since(from))
-				if gerr != nil {
-					mu.Lock()
-					err = errors.Join(err, gerr)
-					mu.Unlock()
-					return
-				}
-				if status != http.StatusOK && status != http.StatusNotFound {
-					failed++
-				}
-			}
+		ended.Go(func() {
+			c := newClient(url)
+			defer c.http.CloseIdleConnections()
+			_, cerr := c.get(ctx, "/") // nothing is there
+			connected.Done()
+			<-begin
+			part, perr := askAlone(ctx, c, status, next)
 			mu.Lock()
 			defer mu.Unlock()
-			f.latencies = append(f.latencies, latencies...)
-			f.failed += failed
+			failed = errors.Join(failed, cerr, perr)
+			f.latencies, f.failed = append(f.latencies, part.latencies...), f.failed+part.failed
 		})
 	}
-	wg.Wait()
-	f.took, f.queries, f.requests = time.Since(begin), s.db.queries.Load()-before, len(f.latencies)
+	connected.Wait()
+	before, from := s.db.queries.Load(), time.Now()
+	close(begin)
+	ended.Wait()
+	f.took, f.queries, f.requests = time.Since(from), s.db.queries.Load()-before, len(f.latencies)
 	slices.Sort(f.latencies)
-	return &f, errors.Join(err, c.close())
+	return f, failed
+}
+
+// askAlone asks for ids until next returns "", one after the other.
+func askAlone(ctx context.Context, c *client, status int, next func() string) (f figures, err error) {
+	for id := next(); id != ""; id = next() {
+		from := time.Now()
+		got, err := c.get(ctx, "/users/"+id)
+		if err != nil {
+			return f, err
+		}
+		f.latencies = append(f.latencies, time.Since(from))
+		if got != status {
+			f.failed++
+		}
+	}
+	return f, nil
 }
 
 // upTo returns a function that gives the numbers below n, made into ids, and then "".

@@ -56,7 +56,7 @@ func run(ctx context.Context, dir, addr string, quick, write bool) (err error) {
 	}
 	for _, r := range rows {
 		if !r.met() {
-			err = errors.Join(err, fmt.Errorf("%s: %s is %s, must be at most %.4g", r.scene, r.what, r.measured, r.atMost))
+			err = errors.Join(err, fmt.Errorf("%s: %s is %s, must be %s; %d requests failed, none may", r.scene, r.what, r.measured, r.asked(), r.on.failed))
 		}
 	}
 	return err

@@ -30,7 +30,21 @@ func TestScenes(t *testing.T) {
 	}
 	for i, r := range rows {
 		if i != 2 && !r.met() { // an avalanche takes its time
-			t.Errorf("%s: %s is %s, must be at most %v", r.scene, r.what, r.measured, r.atMost)
+			t.Errorf("%s: %s is %s, must be %s; %d requests failed", r.scene, r.what, r.measured, r.asked(), r.on.failed)
+		}
+	}
+
+	// Whatever another status than the right one is, it is no answer.
+	r := row{atLeast: 1, atMost: 1, figure: 1, on: &figures{}}
+	if !r.met() {
+		t.Error("what is asked of the guard is met, and said not to be")
+	}
+	for _, wrong := range []row{
+		{atLeast: 1, atMost: 1, on: &figures{}}, {atLeast: 1, atMost: 1, figure: 2, on: &figures{}},
+		{atLeast: 1, atMost: 1, figure: 1, on: &figures{failed: 1}},
+	} {
+		if wrong.met() {
+			t.Errorf("%+v is said to be met", wrong)
 		}
 	}
 
@@ -51,6 +65,31 @@ func TestScenes(t *testing.T) {
 	}
 	if drawn, err := os.ReadFile(filepath.Join(docs, "guard-avalanche.svg")); err != nil || !strings.HasPrefix(string(drawn), "<svg") {
 		t.Errorf("the plot: %v", err)
+	}
+}
+
+// An answer with another status than is right has failed, and connecting reaches no database.
+func TestAsk(t *testing.T) {
+	db, err := openDatabase(t.TempDir(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.close()
+	store, err := sievekv.Open("", &sievekv.Options{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	s, err := openService(store, db, nil, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ status, failed int }{{http.StatusOK, 1}, {http.StatusNotFound, 3}, {http.StatusBadGateway, 4}} {
+		ids := func(i int) string { return userID(7 + i) } // the last is not there
+		f, err := ask(t.Context(), s, 8, test.status, upTo(4, ids))
+		if err != nil || f.requests != 4 || f.failed != test.failed || f.queries > 4 || len(f.latencies) != 4 {
+			t.Errorf("status %d: %+v, %v, want %d failed", test.status, f, err, test.failed)
+		}
 	}
 }
 

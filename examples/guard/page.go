@@ -16,7 +16,7 @@ import (
 
 func count(n int) string { return humanize.Comma(int64(n)) }
 
-var columns = []string{"scene", "guard", "requests", "failed", "queries", "a second", "p50", "p99", "what is asked of the guard", "found", "at most", "met"}
+var columns = []string{"scene", "guard", "requests", "failed", "queries", "a second", "p50", "p99", "what is asked of the guard", "found", "must be", "met"}
 
 // cells returns two lines of the table for a row.
 func (r *row) cells() [][]string {
@@ -31,7 +31,7 @@ func (r *row) cells() [][]string {
 	if r.met() {
 		met = "met"
 	}
-	copy(on[8:], []string{r.what, r.measured, fmt.Sprintf("%.4g", r.atMost), met})
+	copy(on[8:], []string{r.what, r.measured, r.asked(), met})
 	return [][]string{line(r.scene, "off", r.off), on}
 }
 

@@ -142,6 +142,24 @@ var subjects = []subject{
 		fill(t, db.Counting(key), 20_000)
 		fill(t, db.Counting(key), 1_000)
 	}, sameFilter(counting)},
+	{"compatible bloom", func(t testing.TB, db *sievekv.DB, key string) {
+		must(t, db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 30_000, ErrorRate: 0.01, Layout: sievekv.LayoutCompatible}))
+		fill(t, db.Bloom(key), 20_000)
+	}, sameFilter(bloom)},
+	{"grown compatible bloom", func(t testing.TB, db *sievekv.DB, key string) {
+		must(t, db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01, Layout: sievekv.LayoutCompatible}))
+		fill(t, db.Bloom(key), 20_000)
+	}, sameFilter(bloom)},
+	{"compatible cuckoo", func(t testing.TB, db *sievekv.DB, key string) {
+		must(t, db.Cuckoo(key).Reserve(sievekv.CuckooConfig{Capacity: 40_000, Layout: sievekv.LayoutCompatible}))
+		fill(t, db.Cuckoo(key), 20_000)
+		_, err := db.Cuckoo(key).DeleteUint64(17)
+		must(t, err)
+	}, sameFilter(cuckoo)},
+	{"grown compatible cuckoo", func(t testing.TB, db *sievekv.DB, key string) {
+		must(t, db.Cuckoo(key).Reserve(sievekv.CuckooConfig{Capacity: 4_000, Expansion: 2, Layout: sievekv.LayoutCompatible}))
+		fill(t, db.Cuckoo(key), 20_000)
+	}, sameFilter(cuckoo)},
 	{"string", func(t testing.TB, db *sievekv.DB, key string) {
 		must(t, db.Set(key, []byte("a string")))
 	}, sameString},
@@ -332,6 +350,31 @@ func TestImport_merge(t *testing.T) {
 			sound(t, b, 3)
 		})
 	}
+}
+
+// Filters with the compatible layout have no secret: those of two stores can be merged if their parameters are the same.
+func TestImport_mergeCompatible(t *testing.T) {
+	merge := sievekv.ImportOptions{Merge: true}
+	a, b, other := open(t, 7), open(t, 8), open(t, 9)
+	for db, item := range map[*sievekv.DB]string{a: "of a", b: "of b", other: "of other"} {
+		capacity := uint64(10_000)
+		if db == other {
+			capacity = 20_000
+		}
+		must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: 0.01, Layout: sievekv.LayoutCompatible}))
+		_, err := db.Bloom("k").AddString(item)
+		must(t, err)
+	}
+	must(t, b.ImportWith(t.Context(), "k", bytes.NewReader(export(t, a, "k")), merge))
+	if err := b.ImportWith(t.Context(), "k", bytes.NewReader(export(t, other, "k")), merge); !errors.Is(err, sievekv.ErrUnequal) {
+		t.Errorf("Import = %v, want %v", err, sievekv.ErrUnequal)
+	}
+	for item, want := range map[string]bool{"of a": true, "of b": true, "of other": false} {
+		if present, err := b.Bloom("k").MayContainString(item); present != want || err != nil {
+			t.Errorf("MayContain(%q) = %t, %v", item, present, err)
+		}
+	}
+	sound(t, b, 1)
 }
 
 // Wherever a file is cut or damaged, it is refused with the place; there is nothing under the key then, and nothing is

@@ -1154,7 +1154,7 @@ var guards = []mutation{
 	{name: "a sidecar is read without its checksum", pkg: "./kv/storage", tests: "^TestSidecar_decode$", edits: []edit{
 		{"kv/format/format.go",
 			"	if binary.LittleEndian.Uint32(b[end:]) != crc32.Checksum(b[:end], castagnoli) {\n		return id, 0,",
-			"	if len(b) > 1<<20 {\n		return id, 0,"},
+			"	if end > 1<<20 {\n		return id, 0,"},
 	}},
 	{name: "a sidecar of any length is read", pkg: "./kv/storage", tests: "^TestSidecar_decode$", edits: []edit{
 		{"kv/format/format.go",

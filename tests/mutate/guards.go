@@ -9,8 +9,8 @@ var guards = []mutation{
 	}},
 	{name: "a sweep begins at the first note for ever", pkg: "./kv", tests: "^TestSweep_longKey$", edits: []edit{
 		{"kv/expiry/hint.go",
-			"\tfrom := h.from\n\th.from = End\n\treturn from",
-			"\tfrom := h.from\n\treturn from"},
+			"\t}\n\th.from = End\n\treturn from",
+			"\t}\n\treturn from"},
 	}},
 	{name: "a sweep does not lower the hint to what it leaves", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
 		{"kv/expiry.go",

@@ -94,7 +94,7 @@ var damage = []mutation{
 		"format.AppendExpiryKey(nil, db.Now()+1, nil)", "expiry.End"},
 		edit{"kv/metrics.go", "	\"github.com/sievekv/sievekv/kv/format\"\n", "	\"github.com/sievekv/sievekv/kv/expiry\"\n	\"github.com/sievekv/sievekv/kv/format\"\n"}),
 	inSalvage("the metrics count all removed objects", "./kv", "^TestReclaim_notes$", edit{"kv/metrics.go",
-		"ok && n < maxCounted;", "ok;"}),
+		"ok && n < 1000;", "ok;"}),
 	inSalvage("a store that is open read-only cannot be served", "./cmd/kvshell", "^TestServe_readOnly$", edit{"server/info.go",
 		"func (*registration) OnlyReads() {}", "func (*registration) OnlyReadsNot() {}"}),
 	inSalvage("filters of an earlier state are not marked", "./salvage", "^TestRecover_earlier$", edit{"salvage/salvage.go",

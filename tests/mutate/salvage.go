@@ -82,8 +82,6 @@ var damage = []mutation{
 		"	case errors.Is(err, freeze.ErrVersion):\n		e.damage(freeze.SealName, \"is damaged: \"+plain(err))\n"}),
 	inSalvage("a flipped bit in the version of a seal is taken for a newer version", "./kv/freeze", "^TestSeal_format$", edit{"kv/freeze/seal.go",
 		"	end := len(b) - 4\n", "	end := len(b) - 4\n	if b[4] > SealVersion {\n		return nil, ErrVersion\n	}\n"}),
-	inSalvage("the exit code of a store of a newer version is that of an error of the disk", "./cmd/kvshell", "^TestNewerStore$", edit{"cmd/kvshell/internal/exit/exit.go",
-		"	case isAny(err, kv.ErrNotExist, kv.ErrUnsupportedVersion):", "	case isAny(err, kv.ErrNotExist):"}),
 	inSalvage("filters that are half-loaded are left out and not named", "./tests", "^TestDamage$", edit{"kv/check/check.go",
 		"	if h.Hidden && h.Expiry > c.Now {", "	if false {"}),
 	inSalvage("a filter whose load was given up is named", "./salvage", "^TestRecover_loading$", edit{"kv/check/check.go",

@@ -102,6 +102,11 @@ func TestMake(t *testing.T) {
 			if err := backup.Make(t.Context(), db, dir, o); !errors.Is(err, fs.ErrExist) {
 				t.Errorf("a backup over another: %v", err)
 			}
+			copied := filepath.Join(top, "copied") // as by cp -r
+			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			wantFilled(t, copied)
 			wantFilled(t, dir)
 		})
 	}

@@ -246,6 +246,9 @@ func storeStats(db *kv.DB) reply.Reply {
 			reply.IntField("folds", m.Folds),
 			reply.IntField("fold_backlog", m.FoldBacklog),
 			reply.IntField("reclaimed", m.Reclaimed),
+			reply.IntField("reclaim_backlog", m.ReclaimBacklog),
+			reply.IntField("compaction_backlog", m.CompactBacklog),
+			reply.IntField("expiry_backlog", m.ExpiryBacklog),
 		)),
 	)
 }

@@ -63,8 +63,8 @@ SIEVE.STATS
   => ["directory" "memory" "keys" :5 "disk_bytes" :... "table_bytes" :... "log_bytes" :... "reserve_bytes" :0 "durability" "always" "commits" :... "syncs" :...
   "cache" ["used_bytes" :... "budget_bytes" :268435456 "evictions" :0 "blocks_read" :...]
   "pebble" ["memtable_bytes" :... "log_bytes_written" :... "flushes" :... "compactions" :... "read_amplification" :...]
-  "compaction" ["folds" :0 "fold_backlog" :0 "reclaimed" :0]]
-  | {"directory" "memory" ... "cache" {"used_bytes" ...} "pebble" {...} "compaction" {"folds" :0 "fold_backlog" :0 "reclaimed" :0}}
+  "compaction" ["folds" :0 "fold_backlog" :0 "reclaimed" :0 "reclaim_backlog" :0 "compaction_backlog" :0 "expiry_backlog" :0]]
+  | {"directory" "memory" ... "cache" {"used_bytes" ...} "pebble" {...} "compaction" {"folds" :0 "fold_backlog" :0 "reclaimed" :0 "reclaim_backlog" :0 "compaction_backlog" :0 "expiry_backlog" :0}}
 SIEVE.STATS LIMIT => [_]
 SIEVE.STATS LIMIT x => -ERR LIMIT is 'x', want an integer between 1 and 1000000
 SIEVE.STATS LIMIT 0 => -ERR LIMIT is '0', want an integer between 1 and 1000000

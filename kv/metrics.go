@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,9 @@ type Metrics struct {
 	ExpiredKeys         uint64
 	Compactions         uint64 // commits that made an object smaller
 	PutOff              uint64 // how often background work waited because compactions of tables were behind
+	CompactBacklog      int    // objects that wait to be made smaller
+	ReclaimBacklog      int    // removed objects whose blocks are still stored, counted up to 1000; those of a FLUSHALL are one
+	ExpiryBacklog       int    // keys that have expired and are still stored, counted up to 1000
 
 	DiskBytes        uint64 // of all files except the ballast
 	TableBytes       uint64
@@ -85,11 +89,26 @@ func (db *DB) Metrics() (Metrics, error) {
 		Syncs: p.Syncs - syncs, DurableSequence: p.DurableSequence, LastSequence: p.LastSequence,
 		Folds: db.stats.folds.Load(), FoldsDropped: db.stats.foldsDropped.Load(), FoldBacklog: db.FoldBacklog(),
 		Reclaimed: db.stats.reclaimed.Load(), ExpiredKeys: db.stats.expired.Load(), Compactions: db.stats.compactions.Load(),
-		PutOff:    db.stats.putOff.Load(),
-		DiskBytes: p.DiskBytes, TableBytes: p.TableBytes, LogBytes: p.LogBytes, ReserveBytes: uint64(db.store.Space.Ballast()),
+		PutOff: db.stats.putOff.Load(), CompactBacklog: db.CompactBacklog(),
+		ReclaimBacklog: db.countEntries([]byte{format.TagDropped}, []byte{format.TagDropped + 1}),
+		ExpiryBacklog:  db.countEntries(db.expiry.First(), format.AppendExpiryKey(nil, db.Now()+1, nil)),
+		DiskBytes:      p.DiskBytes, TableBytes: p.TableBytes, LogBytes: p.LogBytes, ReserveBytes: uint64(db.store.Space.Ballast()),
 		LogBytesIn: p.LogBytesIn, LogBytesWritten: p.LogBytesWritten, MemTableBytes: p.MemTableBytes, Flushes: p.Flushes,
 		TableCompactions: p.TableCompactions, CompactionDebt: p.CompactionDebt, ReadAmp: p.ReadAmp, Behind: p.Behind,
 	}, nil
+}
+
+// countEntries counts what is stored in a range, up to 1000, so that Metrics is fast. What cannot be read is not counted.
+func (db *DB) countEntries(low, high []byte) (n int) {
+	it, err := db.iterate(context.Background(), low, high)
+	if err != nil {
+		return 0
+	}
+	for ok := it.First(); ok && n < 1000; ok = it.Next() {
+		n++
+	}
+	_ = it.Close() // of reading, which has ended
+	return n
 }
 
 // About describes an open store.

@@ -47,6 +47,7 @@ func TestSweep_another(t *testing.T) {
 		swept <- err
 	}()
 	<-found.reached
+	s.wantExpiryBacklog(t, 1)
 	if more, err := s.Sweep(t.Context()); !more || err != nil {
 		t.Errorf("Sweep = %v, %v beside one that has removed nothing yet, want more", more, err)
 	}
@@ -71,14 +72,18 @@ func TestSweep_few(t *testing.T) {
 	for i := range keys {
 		s.set(t, fmt.Sprint("k", i), "v", kv.SetOptions{Expiry: s.Now() + 1})
 	}
+	s.wantExpiryBacklog(t, 0)
 	s.passed.Store(1)
+	s.wantExpiryBacklog(t, keys)
 	if more, err := s.Sweep(t.Context()); !more || err != nil {
 		t.Errorf("Sweep = %v, %v, want more", more, err)
 	}
 	if n := s.ExpiredKeys(); n != few {
 		t.Errorf("%d keys were removed in one commit, want %d", n, few)
 	}
+	s.wantExpiryBacklog(t, keys-few)
 	s.sweepAll(t)
+	s.wantExpiryBacklog(t, 0)
 	s.check(t)
 }
 
@@ -127,4 +132,13 @@ func TestExpire_now(t *testing.T) {
 		}
 	}
 	s.check(t)
+}
+
+// wantExpiryBacklog checks how many keys have expired and are still stored.
+func (s keyStore) wantExpiryBacklog(t *testing.T, want int) {
+	t.Helper()
+	m, err := s.Metrics()
+	if err != nil || m.ExpiryBacklog != want {
+		t.Errorf("%d expired keys are still stored (%v), want %d", m.ExpiryBacklog, err, want)
+	}
 }

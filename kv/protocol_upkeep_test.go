@@ -135,6 +135,9 @@ func TestCompact_oneFails(t *testing.T) {
 		}
 		return false, nil
 	}
+	if m, err := s.Metrics(); err != nil || m.CompactBacklog != keys {
+		t.Errorf("%d objects wait to be compacted, %v, want %d", m.CompactBacklog, err, keys)
+	}
 	if more, err := s.CompactQueued(t.Context(), 1<<10); !more || !errors.Is(err, errCompact) {
 		t.Errorf("CompactQueued = %t, %v, want more to do, and the type's error", more, err)
 	}
@@ -192,12 +195,22 @@ func TestReclaim_notes(t *testing.T) {
 		}
 		return n
 	}
+	backlog := func(want int) {
+		m, err := s.Metrics()
+		s.must(err)
+		if m.ReclaimBacklog != want {
+			t.Errorf("%d objects wait to be reclaimed, want %d", m.ReclaimBacklog, want)
+		}
+	}
+	backlog(1000) // or more
 	if n := reclaimed(); n != kv.MaxNotes {
 		t.Errorf("%d objects were reclaimed by one call, want %d", n, kv.MaxNotes)
 	}
+	backlog(more - 1)
 	if n := reclaimed(); n != kv.MaxNotes+more-1 {
 		t.Errorf("%d objects were reclaimed by two calls, want %d", n, kv.MaxNotes+more-1)
 	}
+	backlog(0)
 }
 
 // buildLarge builds an object of so many blocks that do not compress.

@@ -142,6 +142,24 @@ var subjects = []subject{
 		fill(t, db.Counting(key), 20_000)
 		fill(t, db.Counting(key), 1_000)
 	}, sameFilter(counting)},
+	{"compatible bloom", func(t testing.TB, db *sievekv.DB, key string) {
+		must(t, db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 30_000, ErrorRate: 0.01, Layout: sievekv.LayoutCompatible}))
+		fill(t, db.Bloom(key), 20_000)
+	}, sameFilter(bloom)},
+	{"grown compatible bloom", func(t testing.TB, db *sievekv.DB, key string) {
+		must(t, db.Bloom(key).Reserve(sievekv.BloomConfig{Capacity: 1000, ErrorRate: 0.01, Layout: sievekv.LayoutCompatible}))
+		fill(t, db.Bloom(key), 20_000)
+	}, sameFilter(bloom)},
+	{"compatible cuckoo", func(t testing.TB, db *sievekv.DB, key string) {
+		must(t, db.Cuckoo(key).Reserve(sievekv.CuckooConfig{Capacity: 40_000, Layout: sievekv.LayoutCompatible}))
+		fill(t, db.Cuckoo(key), 20_000)
+		_, err := db.Cuckoo(key).DeleteUint64(17)
+		must(t, err)
+	}, sameFilter(cuckoo)},
+	{"grown compatible cuckoo", func(t testing.TB, db *sievekv.DB, key string) {
+		must(t, db.Cuckoo(key).Reserve(sievekv.CuckooConfig{Capacity: 4_000, Expansion: 2, Layout: sievekv.LayoutCompatible}))
+		fill(t, db.Cuckoo(key), 20_000)
+	}, sameFilter(cuckoo)},
 	{"string", func(t testing.TB, db *sievekv.DB, key string) {
 		must(t, db.Set(key, []byte("a string")))
 	}, sameString},
@@ -332,6 +350,31 @@ func TestImport_merge(t *testing.T) {
 			sound(t, b, 3)
 		})
 	}
+}
+
+// Filters with the compatible layout cannot be merged. The one that was there stays as it is.
+func TestImport_mergeCompatible(t *testing.T) {
+	a, b := open(t, 7), open(t, 7)
+	for db, item := range map[*sievekv.DB]string{a: "of a", b: "of b"} {
+		must(t, db.Bloom("bloom").Reserve(sievekv.BloomConfig{Capacity: 10_000, ErrorRate: 0.01, Layout: sievekv.LayoutCompatible}))
+		must(t, db.Cuckoo("cuckoo").Reserve(sievekv.CuckooConfig{Capacity: 10_000, Layout: sievekv.LayoutCompatible}))
+		for _, f := range []sievekv.Filter{db.Bloom("bloom"), db.Cuckoo("cuckoo")} {
+			_, err := f.AddString(item)
+			must(t, err)
+		}
+	}
+	for key, f := range map[string]sievekv.Filter{"bloom": b.Bloom("bloom"), "cuckoo": b.Cuckoo("cuckoo")} {
+		err := b.ImportWith(t.Context(), key, bytes.NewReader(export(t, a, key)), sievekv.ImportOptions{Merge: true})
+		if !errors.Is(err, sievekv.ErrUnequal) && !errors.Is(err, sievekv.ErrWrongType) {
+			t.Errorf("Import of %s = %v, want %v or %v", key, err, sievekv.ErrUnequal, sievekv.ErrWrongType)
+		}
+		for item, want := range map[string]bool{"of a": false, "of b": true} {
+			if present, err := f.MayContainString(item); present != want || err != nil {
+				t.Errorf("%s: MayContain(%q) = %t, %v", key, item, present, err)
+			}
+		}
+	}
+	sound(t, b, 2)
 }
 
 // Wherever a file is cut or damaged, it is refused with the place; there is nothing under the key then, and nothing is

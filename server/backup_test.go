@@ -3,9 +3,16 @@ package server_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/sievekv/sievekv"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // Clients make backups in the directory that the operator chose, and nowhere else.
@@ -46,5 +53,36 @@ func TestBackup(t *testing.T) {
 	defer copied.Close()
 	if value, err := copied.Get("row"); string(value) != "value" {
 		t.Errorf("row = %q, %v", value, err)
+	}
+}
+
+// A client is told that the disk has no room for a backup. Nothing is left under its name, and the server goes on.
+func TestBackup_fullDisk(t *testing.T) {
+	var full atomic.Bool
+	mem := vfs.NewMem()
+	disk := &faultfs.FS{FS: mem, Before: func(s faultfs.Site, name string) error {
+		if full.Load() && s.Op == "write" && strings.Contains(name, "monday") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}}
+	w := serveStore(t, kv.Options{FS: disk, BallastSize: -1}, nil)
+	w.set("backup-dir", "/backups")
+	c := w.client()
+	full.Store(true)
+	c.answers(`
+		SET row value => +OK
+		SIEVE.BACKUP monday COPY => -...no space left on device...
+		GET row => "value"
+		SET row later => +OK`)
+	if names, err := mem.List("/backups"); err != nil || len(names) > 0 {
+		t.Errorf("%q is left, %v", names, err)
+	}
+	full.Store(false)
+	c.answers(`
+		SIEVE.BACKUP monday COPY CHECK => +OK
+		GET row => "later"`)
+	if names, err := mem.List("/backups"); err != nil || len(names) != 1 || names[0] != "monday" {
+		t.Errorf("%q is there, %v", names, err)
 	}
 }

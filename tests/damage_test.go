@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -186,7 +187,7 @@ func newDamagedStore(t *testing.T, seed uint64) *damagedStore {
 		must(t, err)
 	}
 	if seed%3 == 0 {
-		s.files = readDir(t, dir) // as after a kill
+		s.files = steadyDir(t, dir) // as after a kill
 	}
 	must(t, db.Close())
 	if s.files == nil {
@@ -264,15 +265,39 @@ func (s *damagedStore) promised(t *testing.T, dir, class string, guessed, earlie
 
 func readDir(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
+	files, err := tryReadDir(dir)
 	must(t, err)
+	return files
+}
+
+func tryReadDir(dir string) (map[string][]byte, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
 	files := make(map[string][]byte)
 	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		must(t, err)
-		files[e.Name()] = data
+		if files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+			return nil, err
+		}
 	}
-	return files
+	return files, nil
+}
+
+// steadyDir is readDir for the directory of an open store in which nobody works any more. Pebble may still be removing
+// files, so it is read until it is the same twice.
+func steadyDir(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	for {
+		files, err := tryReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		must(t, err)
+		if again, err := tryReadDir(dir); err == nil && maps.EqualFunc(files, again, bytes.Equal) {
+			return files
+		}
+	}
 }
 
 func hashesOf(files map[string][]byte) map[string][32]byte {

@@ -21,6 +21,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/kvtest"
 	"github.com/sievekv/sievekv/salvage"
 	"github.com/sievekv/sievekv/tests/faultfs"
@@ -117,10 +118,10 @@ func TestFault_newerStore(t *testing.T) {
 				newer[len("SVKV")]++
 				return errors.Join(closer.Close(), p.Set(key, newer, pebbledb.Sync))
 			})
-		}, "store has format 2, this program knows 1"},
+		}, fmt.Sprintf("store has format %d, this program knows %d", format.StoreVersion+1, format.StoreVersion)},
 		{"seal", func(t *testing.T) { // which has the version of the store
 			must(t, kvtest.MakeNewer(storeDir))
-		}, "SEAL has format 2, this program knows 1"},
+		}, fmt.Sprintf("SEAL has format 255, this program knows %d", format.StoreVersion)},
 		{"pebble", func(t *testing.T) {
 			marker := newest(t, fs, storeDir, "marker.format-version.", "")
 			at := strings.LastIndex(marker, ".")

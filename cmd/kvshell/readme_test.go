@@ -77,7 +77,7 @@ func TestReadme_sizes(t *testing.T) {
 
 // The sessions with kvshell in the documents give these replies. The sessions of a document have one directory.
 func TestReadme_session(t *testing.T) {
-	for file, want := range map[string]int{"README.md": 1, "docs/BITMAPS.md": 2, "docs/PORTABLE.md": 3} {
+	for file, want := range map[string]int{"README.md": 1, "docs/BITMAPS.md": 2, "docs/PORTABLE.md": 3, "docs/OPERATING.md": 2} {
 		sessions := regexp.MustCompile("(?s)```(\n\\$ .*?)```\n").FindAllStringSubmatch(readDoc(t, file), -1)
 		if len(sessions) != want {
 			t.Errorf("%s has %d sessions, want %d", file, len(sessions), want)

@@ -144,7 +144,7 @@ func TestNewerStore(t *testing.T) {
 			t.Errorf("%s: %v, want exit code %d", args, err, exit.Open)
 		}
 		if got := stderr.String(); len(stdout) > 0 || strings.Count(got, "\n") != 1 || !strings.Contains(got, "demo") ||
-			!strings.HasSuffix(got, " unsupported format version: written by a newer program: SEAL has format 2, this program knows 1\n") {
+			!strings.HasSuffix(got, " unsupported format version: written by a newer program: SEAL has format 255, this program knows 1\n") {
 			t.Errorf("%s: %q, and on standard error %q", args, stdout, got)
 		}
 	}

@@ -78,6 +78,8 @@ func TestTerminal(t *testing.T) {
 		{name: "bar", stderr: true, args: []string{"dedup", "urls", "-o", filepath.Join(dir, "out"), urlList},
 			shown: "..." + bar + "...", piped: "...new                  30072\n..."},
 		{name: "bar, lines in a pipe", stderr: true, args: []string{"dedup", "urls2", urlList}, shown: "..." + bar + "...", piped: "...http..."},
+		{name: "bar of a backup that copies", stderr: true, args: []string{"backup", filepath.Join(dir, "copy"), "--copy"},
+			shown: "..." + bar + "...", piped: "backup in ..."},
 		{name: "no bar among lines", stdout: true, stderr: true, args: []string{"dedup", "urls3", filepath.Join(dir, "out")}, shown: "..."},
 		{name: "no bar in a pipe", stdout: true, args: []string{"dedup", "urls4", "-o", filepath.Join(dir, "out4"), urlList}, shown: "lines read           59206\n...", piped: ""},
 	}

@@ -18,7 +18,22 @@ import (
 type Hint struct {
 	mu     sync.Mutex
 	from   []byte // guarded by mu
+	swept  []byte // what from was when the first sweep under way began; guarded by mu
 	sweeps int    // sweeps under way; guarded by mu
+}
+
+// First returns a key that is not after the first note, also during a sweep.
+func (h *Hint) First() []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := h.from
+	if h.sweeps > 0 && bytes.Compare(h.swept, first) < 0 {
+		first = h.swept
+	}
+	if len(first) == 0 {
+		return []byte{format.TagExpiry}
+	}
+	return first
 }
 
 // End is after every note.
@@ -28,8 +43,10 @@ var End = []byte{format.TagExpiry + 1}
 func (h *Hint) Raise() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.sweeps++
 	from := h.from
+	if h.sweeps++; h.sweeps == 1 || bytes.Compare(from, h.swept) < 0 {
+		h.swept = from
+	}
 	h.from = End
 	return from
 }

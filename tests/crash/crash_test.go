@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -52,12 +53,14 @@ func TestClones(t *testing.T) {
 	}
 }
 
+var kills = flag.Int("kills", 20, "how many processes TestKills kills")
+
 // TestKills kills processes with kill -9, which takes with it what Pebble had not yet given to the kernel.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	cycles := 20
+	cycles := *kills
 	if raceEnabled {
-		cycles = 5
+		cycles = min(cycles, 5)
 	}
 	seed := uint64(time.Now().UnixNano())
 	k, err := NewKills(rand.New(rand.NewPCG(seed, 0)), t.TempDir(), func() *exec.Cmd {
@@ -67,11 +70,16 @@ func TestKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer k.Close()
-	for k.Count() < cycles {
+	// A process may be killed before it has made a backup. That not one of so many makes one is a fault.
+	for k.Count() < cycles || k.Backups() == 0 && k.Count() < 50*cycles {
 		if err := k.Cycle(); err != nil {
 			t.Fatalf("seed %d, after %d kills: %v", seed, k.Count(), err)
 		}
 	}
+	if k.Backups() == 0 {
+		t.Errorf("no backup was verified after %d kills", k.Count())
+	}
+	t.Logf("%d kills, %d backups verified", k.Count(), k.Backups())
 }
 
 // TestFailures works on stores whose disks fail or fill.

@@ -9,8 +9,8 @@ var guards = []mutation{
 	}},
 	{name: "a sweep begins at the first note for ever", pkg: "./kv", tests: "^TestSweep_longKey$", edits: []edit{
 		{"kv/expiry/hint.go",
-			"\tfrom := h.from\n\th.from = End\n\treturn from",
-			"\tfrom := h.from\n\treturn from"},
+			"\t}\n\th.from = End\n\treturn from",
+			"\t}\n\treturn from"},
 	}},
 	{name: "a sweep does not lower the hint to what it leaves", pkg: "./kv", tests: "^TestExpiry$", edits: []edit{
 		{"kv/expiry.go",
@@ -1154,7 +1154,7 @@ var guards = []mutation{
 	{name: "a sidecar is read without its checksum", pkg: "./kv/storage", tests: "^TestSidecar_decode$", edits: []edit{
 		{"kv/format/format.go",
 			"	if binary.LittleEndian.Uint32(b[end:]) != crc32.Checksum(b[:end], castagnoli) {\n		return id, 0,",
-			"	if len(b) > 1<<20 {\n		return id, 0,"},
+			"	if end > 1<<20 {\n		return id, 0,"},
 	}},
 	{name: "a sidecar of any length is read", pkg: "./kv/storage", tests: "^TestSidecar_decode$", edits: []edit{
 		{"kv/format/format.go",

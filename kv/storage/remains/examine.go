@@ -170,7 +170,8 @@ func (e *examination) manifest() (*version, error) {
 	seals, err := freeze.ReadSeal(e.base, e.dir)
 	switch {
 	case errors.Is(err, freeze.ErrDamaged):
-		e.damage(freeze.SealName, "is damaged: "+plain(err))
+		_, why, _ := strings.Cut(plain(err), freeze.SealName+": ")
+		e.damage(freeze.SealName, "is damaged: "+why)
 	case errors.Is(err, freeze.ErrVersion):
 		return nil, fmt.Errorf("kv: open %s: %w: %w", e.dir, format.ErrUnsupportedVersion, err)
 	case err != nil:

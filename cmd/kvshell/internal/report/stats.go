@@ -61,9 +61,12 @@ type pebbleStats struct {
 }
 
 type compactionStats struct {
-	Folds       uint64 `json:"folds"`
-	FoldBacklog int    `json:"fold_backlog"`
-	Reclaimed   uint64 `json:"reclaimed"` // objects
+	Folds             uint64 `json:"folds"`
+	FoldBacklog       int    `json:"fold_backlog"`
+	Reclaimed         uint64 `json:"reclaimed"` // objects
+	ReclaimBacklog    int    `json:"reclaim_backlog"`
+	CompactionBacklog int    `json:"compaction_backlog"`
+	ExpiryBacklog     int    `json:"expiry_backlog"`
 }
 
 func (s *storeStats) Text() string {
@@ -83,7 +86,9 @@ func (s *storeStats) Text() string {
 		{"compactions", fmt.Sprint(s.Pebble.Compactions)},
 		{"read amplification", fmt.Sprint(s.Pebble.ReadAmplification)},
 		{"blocks folded", fmt.Sprintf("%d, %d waiting", s.Compaction.Folds, s.Compaction.FoldBacklog)},
-		{"objects reclaimed", fmt.Sprint(s.Compaction.Reclaimed)},
+		{"objects reclaimed", fmt.Sprintf("%d, %d waiting", s.Compaction.Reclaimed, s.Compaction.ReclaimBacklog)},
+		{"objects to compact", fmt.Sprint(s.Compaction.CompactionBacklog)},
+		{"expired keys", fmt.Sprintf("%d are still stored", s.Compaction.ExpiryBacklog)},
 	})
 }
 

@@ -52,7 +52,7 @@ var flatBloom = []mutation{
 	{name: "compatible layout: a batch takes more than a commit", pkg: "./bloomext", tests: "^TestCompatible_many", edits: []edit{{"bloomext/flat_many.go",
 		"		if i >= least && free < need {\n", "		if false {\n"}}},
 	{name: "compatible layout: a batch: each item is new", pkg: "./bloomext", tests: "^TestCompatible_model$", edits: []edit{{"bloomext/flat_many.go",
-		"isNew && !added[i] {", "!added[i] {"}}},
+		"isNew && !added[i] {", "(isNew || true) && !added[i] {"}}},
 	{name: "compatible layout: a batch: only the oldest layer is asked", pkg: "./bloomext", tests: "^TestCompatible_model$", edits: []edit{{"bloomext/flat_many.go",
 		"			if known {\n				break\n			}\n", ""}}},
 	{name: "compatible layout: a batch: the newest layer takes more than its capacity", pkg: "./bloomext", tests: "^TestCompatible_model$", edits: []edit{{"bloomext/flat_many.go",

@@ -159,9 +159,12 @@ type stager struct {
 	w *kv.Writer
 	c *filter // as the writer has left it
 
-	hashes []uint64 // memory for absent and addAll
+	hashes []uint64 // memory for absent, addAll and addPairs
 	found  []bool
 	added  []bool
+
+	pairs     []pair // memory for addPairs
+	positions []uint16
 
 	spent int // unless the layout is native, bytes of the commit, at most, of the bits that were set
 }

@@ -1,13 +1,16 @@
 package bloomext
 
 import (
+	"slices"
+
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// Many items of filters with the compatible or the foreign layout. An item is in several blocks, so the items are taken in
-// the order given, and not block by block.
+// Many items of filters with the compatible or the foreign layout. An item is in several blocks. While the newest layer has
+// room, the bits of many items are sorted and set block by block; of the items that have a bit that was not set, the first
+// one sets it, and is new. Otherwise items are taken in the order given, as that decides which have room.
 
 // sumPair returns the hashes of an item.
 func sumPair[T any](f *filter, item T, sum func(hash.Function, T) uint64) pair {
@@ -74,31 +77,110 @@ func stageFitting[T any](h *handle, w *kv.Writer, items []T, added []bool, least
 	// no other were in its blocks.
 	room := max(0, h.Room(w))
 	left := room
-	return stagePairs(h, s, items, added, sum, func(i int) bool {
+	return stagePairs(h, s, items, added, sum, func(i, most int) int {
 		need := max(s.c.mostPerItem(), room/32)
 		if left-s.spent-callerBytes*i < need {
 			left = h.Room(w) + s.spent
 		}
-		return i >= least && left-s.spent-callerBytes*i < need
+		free := left - s.spent - callerBytes*i
+		if i >= least && free < need {
+			return 0
+		}
+		return max(1, min(most, s.pairsFor(free-callerBytes*most)))
 	})
 }
 
-// stagePairs stages items in their order, until one fails or enough says so. It returns how many it staged.
+// stagePairs stages items in their order, until one fails or they do not fit into the commit. It returns how many it
+// staged. Fits, if set, returns how many of the next items, at most so many, surely fit when i are staged; or 0 for the end.
 func stagePairs[T any](
-	h *handle, s *stager, items []T, added []bool, sum func(hash.Function, T) uint64, enough func(i int) bool,
+	h *handle, s *stager, items []T, added []bool, sum func(hash.Function, T) uint64, fits func(i, most int) int,
 ) (n int, err error) {
-	for i, item := range items {
+	for i := 0; i < len(items); i += n {
 		if err := h.GivenUp(i); err != nil {
 			return i, err
 		}
-		if enough != nil && enough(i) {
-			return i, nil
+		n = min(len(items)-i, sortedItems, max(1, sortedPlaces/int(s.c.newest.flat.hashes)))
+		if fits != nil {
+			if n = fits(i, n); n == 0 {
+				return i, nil
+			}
 		}
-		if added[i], err = s.addPair(sumPair(s.c, item, sum)); err != nil {
+		if n = s.room(n); n < fewSorted {
+			n = 1
+			added[i], err = s.addPair(sumPair(s.c, items[i], sum))
+		} else {
+			s.pairs = s.pairs[:0]
+			for _, item := range items[i:][:n] {
+				s.pairs = append(s.pairs, sumPair(s.c, item, sum))
+			}
+			err = s.addPairs(added[i:])
+		}
+		if err != nil {
 			return i, err
 		}
 	}
 	return len(items), nil
+}
+
+const (
+	sortedBits   = 12
+	sortedItems  = 1 << sortedBits // the most items whose places are sorted at once
+	sortedPlaces = 1 << 16         // about the most places
+	fewSorted    = 4               // fewer items are staged one by one
+)
+
+// addPairs stages the items of s.pairs, for which the newest layer has room, block by block. It sets added[i] of those that
+// are new.
+func (s *stager) addPairs(added []bool) error {
+	newest := s.c.layers[0].flat
+	s.hashes = s.hashes[:0] // the places of the items that older layers do not have, each with the item's number
+	for i, p := range s.pairs {
+		known := false
+		for _, l := range s.c.layers[1:] {
+			var err error
+			if known, err = s.hasPair(l.flat, p); err != nil {
+				return err
+			}
+			if known {
+				break
+			}
+		}
+		for j := range uint64(newest.hashes) {
+			if !known {
+				s.hashes = append(s.hashes, newest.place(newest.number(p, j))<<sortedBits|uint64(i))
+			}
+		}
+	}
+	slices.Sort(s.hashes)
+	var newItems, newOnes uint64
+	defer func() { // also after an error: what is staged is counted
+		s.w.SetCounter(newest.table, itemsCounter, s.w.Counter(newest.table, itemsCounter)+newItems)
+		s.w.SetCounter(newest.table, onesCounter, s.w.Counter(newest.table, onesCounter)+newOnes)
+	}()
+	for rest := s.hashes; len(rest) > 0; {
+		blk := rest[0] >> (sortedBits + flatShift)
+		s.positions = s.positions[:0]
+		for n := 0; n < len(rest) && rest[n]>>(sortedBits+flatShift) == blk; n++ {
+			s.positions = append(s.positions, uint16(rest[n]>>sortedBits))
+		}
+		s.found = slices.Grow(s.found[:0], len(s.positions))[:len(s.positions)]
+		ones, err := s.w.SetNewBits(s.c.object, newest.table, blk, s.positions, s.found)
+		newOnes += uint64(ones)
+		if err != nil {
+			return err
+		}
+		if ones > 0 {
+			s.spent += blockBytes + bitBytes*ones
+		}
+		for j, isNew := range s.found {
+			if i := rest[j] % sortedItems; isNew && !added[i] {
+				added[i] = true
+				newItems++
+			}
+		}
+		rest = rest[len(s.positions):]
+	}
+	return nil
 }
 
 // askPairs answers items from resident blocks, and then the others.

@@ -25,6 +25,13 @@ type addedBit struct {
 // SetBits stages the setting of bits of one block, given as ascending positions without repeats, below 512 for each line
 // of the block. It returns how many of them were not set before, by an earlier commit or this writer.
 func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (changed int, err error) {
+	return w.SetNewBits(o, l, blk, positions, nil)
+}
+
+// SetNewBits is SetBits, and sets isNew[i] to whether positions[i] was not set. Of equal positions only the first is new.
+// It is fastest if the positions ascend. isNew may be nil.
+func (w *Writer) SetNewBits(o *Object, l *Layer, blk uint64, positions []uint16, isNew []bool) (changed int, err error) {
+	clear(isNew)
 	first, err := w.block(o, l, blk)
 	if err != nil {
 		return 0, err
@@ -33,7 +40,7 @@ func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (c
 	if staged >= 0 {
 		w.bits[staged].Expand(words)
 	}
-	for _, p := range positions {
+	for i, p := range positions {
 		if block.IsSet(words, p) {
 			continue
 		}
@@ -42,6 +49,9 @@ func (w *Writer) SetBits(o *Object, l *Layer, blk uint64, positions []uint16) (c
 		}
 		if w.bits[staged].Add(p) {
 			changed++
+			if isNew != nil {
+				isNew[i] = true
+			}
 			w.grow(4)
 			w.bitCount++
 			if w.savepoint.id != 0 {

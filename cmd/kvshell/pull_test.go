@@ -307,6 +307,26 @@ func TestPull_crash(t *testing.T) {
 	}
 }
 
+// TestPush_crash kills pushes at every kind of step. The next push completes, and leaves nothing behind.
+func TestPush_crash(t *testing.T) {
+	from, uri := serverOf(t, filled()...)
+	store := filepath.Join(t.TempDir(), "store")
+	mustRun(t, "-d", store, "pull", "--from", uri)
+	for _, at := range []string{"strings:1", "strings:3", "chunk:1", "chunk:3", "loaded:1", "filter:1"} {
+		to, back := serverOf(t)
+		if out, code := runs(t, []string{crashVariable + "=" + at}, "-d", store, "push", "--to", back); code == exit.OK {
+			t.Errorf("%s: not killed: %s", at, out)
+		}
+		mustRun(t, "-d", store, "push", "--to", back)
+		if got := mustRun(t, "-u", back, "DBSIZE"); got != "604\n" {
+			t.Errorf("%s: %s keys", at, got)
+		}
+		if got, want := dumps(t, to, ""), dumps(t, from, ""); got != want {
+			t.Errorf("%s: the dumps differ", at)
+		}
+	}
+}
+
 // What docs/MIGRATING.md shows works, with a server in place of the one that it names.
 func TestDocs_migrating(t *testing.T) {
 	_, uri := serverOf(t, filled()...)

@@ -555,9 +555,10 @@ func TestWarm_ended(t *testing.T) {
 		}
 		ended = warm(w.Context(), "c")
 		synctest.Wait()
+		begin = time.Now()
 		w.g.Close()
-		if err := <-ended; !errors.Is(err, guard.ErrClosed) {
-			t.Errorf("Close: %v", err)
+		if err := <-ended; !errors.Is(err, guard.ErrClosed) || time.Since(begin) != 0 {
+			t.Errorf("Close: %v after %v", err, time.Since(begin))
 		}
 	})
 }

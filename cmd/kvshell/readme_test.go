@@ -153,8 +153,20 @@ func TestReadme_program(t *testing.T) {
 	if len(programs) != 2 {
 		t.Errorf("README.md has %d programs, want 2", len(programs))
 	}
+	guards := 0
 	for _, program := range programs {
 		testProgram(t, program)
+		if !strings.Contains(program, "sievekv/guard\"") {
+			continue
+		}
+		guards++
+		source, _, _ := strings.Cut(program, "```")
+		if lines := 1 + len(regexp.MustCompile(`(?m)^.*\S.*$`).FindAllString(source, -1)); lines > 25 {
+			t.Errorf("the program with a guard has %d lines that are not empty, want at most 25", lines)
+		}
+	}
+	if guards != 1 {
+		t.Errorf("README.md has %d programs with a guard, want 1", guards)
 	}
 }
 

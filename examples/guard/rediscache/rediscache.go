@@ -1,4 +1,20 @@
 // Package rediscache keeps the entries of a guard in Redis, for guard.Options.Cache.
+//
+// # The contract of a cache
+//
+// It is an example of a [guard.Cache], and keeps what each must promise:
+//
+//   - Get returns what the last Set of the key has set, or nil. It never returns an older entry: not from a replica that
+//     lags behind, nor from a copy in this process. A missing key is nil without an error; an error means that nothing is
+//     known, and the guard then loads the value.
+//   - Set with a nil entry has removed the key when it returns without an error. Put and Remove rest on it: if they cannot
+//     remove the entry, they fail, and change nothing.
+//   - A Set that has returned an error has no effect later. Here that depends on Redis: a command that a connection had sent
+//     before it broke may run later. So an old value may come back, and be served until its TTL and MaxStale are over.
+//   - Both return soon after their context ends, and may be called by any number of goroutines. With go-redis set
+//     redis.Options.ContextTimeoutEnabled, or its timeouts alone bound a call.
+//   - Nobody else writes the keys, and two guards do not share a Prefix and a name. Entries may go away at any time: Redis
+//     may evict them, at their TTL and before.
 package rediscache
 
 import (

@@ -38,8 +38,11 @@ var merging = &scalableext.Merging[filter]{
 	Layout: func(f *filter, i int) probe.Layout { return f.layer(i).layout },
 }
 
-// mergeable refuses filters with another layout than the native one.
+// mergeable refuses filters with another layout than the native one, and filters that forget.
 func mergeable(f *filter) error {
+	if f.windowed {
+		return fmt.Errorf("%w: %q has a window, and such filters cannot be merged", ErrUnequal, f.object.Key())
+	}
 	if f.flat {
 		return fmt.Errorf("%w: %q has the %v layout, in which filters cannot be merged", ErrUnequal, f.object.Key(), f.layout())
 	}

@@ -53,7 +53,7 @@ func TestParams_refused(t *testing.T) {
 		{"cut", goldenParams.Append(nil)[:20], kv.ErrCorrupt},
 		{"longer", append(goldenParams.Append(nil), 0), kv.ErrCorrupt},
 		{"newer", change(0, 2), kv.ErrUnsupportedVersion},
-		{"growth rule", change(1, 2), kv.ErrUnsupportedVersion},
+		{"growth rule", change(1, 3), kv.ErrUnsupportedVersion},
 		{"hash function", change(2, 5), kv.ErrUnsupportedVersion},
 		{"other hash function", change(2, 1), kv.ErrCorrupt},
 		{"cut in the secret", goldenKeyed.Append(nil)[:34], kv.ErrCorrupt},

@@ -1,17 +1,14 @@
 package kv
 
 import (
-	"bytes"
 	"context"
-	"errors"
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
 )
 
-// A type may ask to be called at a time, see Type.Wake: a filter that forgets frees what has expired, also while nobody
-// uses it. The commit that changes an object's header writes a note with the time, and deletes the note of the header that
-// was there. Notes are sorted by time. They only say when to look: what Compact then does follows from the object.
+// A type may ask to be called at a time, see Type.Wake. The commit that changes an object's header writes a note with the
+// time, and deletes the one that was there. Notes only say when to look: what Compact then does follows from the object.
 
 // wakeOf returns when the object's type is to be called, 0 for never.
 func wakeOf(o *Object) int64 {
@@ -24,19 +21,13 @@ func wakeOf(o *Object) int64 {
 // stageWake stages the note of a key whose type is to be called, and removes the note of the object that was there.
 func (w *Writer) stageWake(key []byte, old, now *Object) {
 	was, is := wakeOf(old), wakeOf(now)
-	if was == is {
-		return
-	}
-	if was != 0 {
+	if was != 0 && was != is {
 		w.delete(format.AppendWakeKey(w.scratch[:0], was, key))
 	}
-	if is != 0 {
+	if is != 0 && was != is {
 		w.set(format.AppendWakeKey(w.scratch[:0], is, key), nil)
 	}
 }
-
-// wakeBatch is the most objects that one call of Wake looks at.
-const wakeBatch = 16
 
 // Wake, for services, calls Type.Compact of objects whose time has come, see Type.Wake, of at most 16 of them, each in a
 // commit of its own. It reports whether there may be more.
@@ -45,38 +36,25 @@ func (db *DB) Wake(ctx context.Context, budget int) (more bool, err error) {
 		return false, err
 	}
 	defer db.exit()
-	notes, err := db.dueWakes(ctx)
+	const wakeBatch = 16
+	due := format.AppendWakeKey(nil, db.Now()+1, nil)
+	notes, err := storage.FirstKeys(ctx, db.store, []byte{format.TagWake}, due, wakeBatch)
 	if err != nil {
-		return false, err
+		return false, storage.ReadError(err, "objects to be woken")
 	}
 	for _, note := range notes {
 		at, key, err := format.DecodeWakeKey(note)
+		if err == nil {
+			_, err = db.compact(key, budget)
+		}
+		if err == nil {
+			err = db.removeStale(note, at, key)
+		}
 		if err != nil {
-			return false, err
-		}
-		if _, err := db.compact(key, budget); err != nil {
-			return false, err
-		}
-		if err := db.removeStale(note, at, key); err != nil {
 			return false, err
 		}
 	}
 	return len(notes) == wakeBatch, nil
-}
-
-// dueWakes returns the first notes whose time has come.
-func (db *DB) dueWakes(ctx context.Context) (notes [][]byte, err error) {
-	it, err := db.iterate(ctx, []byte{format.TagWake}, format.AppendWakeKey(nil, db.Now()+1, nil))
-	if err != nil {
-		return nil, storage.ReadError(err, "objects to be woken")
-	}
-	for ok := it.First(); ok && len(notes) < wakeBatch; ok = it.Next() {
-		notes = append(notes, bytes.Clone(it.Key()))
-	}
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		return nil, storage.ReadError(err, "objects to be woken")
-	}
-	return notes, nil
 }
 
 // removeStale removes a note that is not of what is under its key now: a damaged object, or a program without the type,

@@ -18,7 +18,7 @@ import (
 	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
-var windowSteps = flag.Int("windowsteps", 30_000, "steps of each filter in TestModel_window")
+var windowSteps = flag.Int("windowsteps", 4000, "steps of each filter in TestModel_window")
 
 // windowModel is a filter that forgets, with a clock of its own, and what is known of its items.
 type windowModel struct {
@@ -146,7 +146,7 @@ func (m *windowModel) step() {
 			m.check("lookup of many", string(item), present[i])
 		}
 	case n < 970:
-		m.clock.Add(r.Int64N(m.turn/20 + 2))
+		m.clock.Add(r.Int64N(m.span / 100))
 	case n < 980:
 		m.clock.Add(r.Int64N(m.turn + 2))
 	case n < 982:

@@ -123,8 +123,8 @@ var guards = []mutation{
 			"	if was != 0 && is != 0 {\n		w.delete(format.AppendExpiryKey"},
 	}},
 	{name: "counting goes on when everything was removed", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
-		{"kv/expiring.go",
-			"\tif e.state != counting {\n\t\treturn false // meanwhile every key was removed\n\t}\n",
+		{"kv/expiry/count.go",
+			"\tif c.state != counting {\n\t\treturn false // meanwhile every key was removed\n\t}\n",
 			""},
 	}},
 	{name: "keys that expire are counted to the end while the store is closed", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{

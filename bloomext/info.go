@@ -11,6 +11,7 @@ import (
 
 // Info describes a filter.
 type Info struct {
+	Asked     uint64  // the capacity that it was made with
 	Capacity  uint64  // distinct items that the existing layers were made for
 	ErrorRate float64 // the highest false-positive rate asked for
 	Expansion uint32  // 0 for a filter that does not grow
@@ -80,7 +81,7 @@ func (f *Filter) Info() (Info, error) {
 // info is Info without the bytes on disk and in memory.
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
-	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(), Layout: f.layout(), Lossy: f.object.Lossy()}
+	info := Info{Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(), Layout: f.layout(), Lossy: f.object.Lossy()}
 	if f.flat {
 		info.Scheme = f.newest.flat.scheme.String()
 	}
@@ -145,7 +146,7 @@ func (c Config) plannedWindow(items uint64, err error) (Info, error) {
 	}
 	n := uint64(slices)
 	info := Info{
-		ErrorRate: params.ErrorRate, Expansion: params.Expansion, Window: params.Window.Span, Last: params.Window.Last,
+		Asked: params.Capacity, ErrorRate: params.ErrorRate, Expansion: params.Expansion, Window: params.Window.Span, Last: params.Window.Last,
 		Capacity: n * plan.Room, Bytes: n * plan.Bytes, Fill: float64(plan.Set) / float64(plan.Cells),
 	}
 	rates := make([]float64, slices)
@@ -192,7 +193,7 @@ func (c Config) Planned(items uint64) (Info, error) {
 		return Info{}, err
 	}
 	info := Info{
-		Capacity: p.Room, ErrorRate: p.ErrorRate, Expansion: p.Expansion, Items: items, Distinct: items, Bytes: p.Bytes,
+		Asked: p.Capacity, Capacity: p.Room, ErrorRate: p.ErrorRate, Expansion: p.Expansion, Items: items, Distinct: items, Bytes: p.Bytes,
 		ExpectedRate: p.ExpectedRate, Fill: float64(p.Set) / float64(p.Cells),
 	}
 	for _, l := range p.Layers {

@@ -90,7 +90,7 @@ func decodeParams(b []byte) (p Params, err error) {
 			return p, bad
 		}
 	}
-	if len(rest) != 0 || capacity == 0 || expansion > MaxExpansion || !(p.ErrorRate > 0 && p.ErrorRate < 1) {
+	if len(rest) != 0 || p.Window.Last != 0 && p.Window.Last != capacity || capacity == 0 || expansion > MaxExpansion || !(p.ErrorRate > 0 && p.ErrorRate < 1) {
 		return p, bad
 	}
 	p.Capacity, p.Expansion = capacity, uint32(expansion)

@@ -32,12 +32,11 @@ type windowModel struct {
 	db   *kv.DB
 	f    *bloomext.Filter
 
-	items  map[string]*windowItem
-	peak   int64 // the highest time of any commit: a slice may have begun then
-	gone   int   // lookups of items that had to be forgotten
-	wrong  int   // of these, those that were found
-	found  int   // lookups of items that had to be found
-	answer [2]int
+	items map[string]*windowItem
+	peak  int64 // the highest time of any commit: a slice may have begun then
+	gone  int   // lookups of items that had to be forgotten
+	wrong int   // of these, those that were found
+	found int   // lookups of items that had to be found
 }
 
 // windowItem is what is known of an item that was added.
@@ -116,11 +115,11 @@ func (m *windowModel) step() {
 		m.check("add", item, !isNew)
 		m.add(item)
 	case n < 330:
-		items, isNew := make([][]byte, 1+r.IntN(200)), []bool(nil)
+		items := make([][]byte, 1+r.IntN(200))
 		for i := range items {
 			items[i] = []byte(strconv.Itoa(r.IntN(3000)))
 		}
-		isNew = make([]bool, len(items))
+		isNew := make([]bool, len(items))
 		m.commits()
 		_, err := m.f.AddMany(items, isNew)
 		must(t, err)
@@ -149,10 +148,11 @@ func (m *windowModel) step() {
 		m.clock.Add(r.Int64N(m.span / 100))
 	case n < 980:
 		m.clock.Add(r.Int64N(m.turn + 2))
-	case n < 982:
+	case n < 981 && r.IntN(4) == 0:
 		m.clock.Add(r.Int64N(2 * m.span))
-	case n < 985:
+	case n < 983 && r.IntN(4) == 0:
 		m.clock.Add(-r.Int64N(m.span / 2))
+	case n < 985:
 	case n < 986:
 		must(t, m.db.Close())
 		m.open()
@@ -196,8 +196,8 @@ func TestModel_window(t *testing.T) {
 			if m.wrong > 0 { // at a rate of 1e-9
 				t.Errorf("%d items that had to be forgotten are found", m.wrong)
 			}
-			if most != slices+1 || m.found < *windowSteps/10 || m.gone < *windowSteps/100 {
-				t.Errorf("%d slices at once, want %d; %d and %d lookups that had to find and to miss", most, slices+1, m.found, m.gone)
+			if most > slices+1 || most < slices*3/4 || m.found < *windowSteps/10 || m.gone < *windowSteps/100 {
+				t.Errorf("%d slices at once, want at most %d; %d and %d lookups that had to find and to miss", most, slices+1, m.found, m.gone)
 			}
 			must(t, checkStore(m.db))
 			must(t, m.db.Close())

@@ -166,6 +166,9 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	if expansion >= 0 {
 		a.Expansion = uint32(expansion)
 	}
+	if a.Window.Last != 0 && expansion < 0 { // its slices do not grow
+		a.Expansion = 0
+	}
 	a.settle()
 	a.TTL = time.Duration(ttl) * time.Second
 	return reply.Nil, true

@@ -108,7 +108,7 @@ func (k *Cells) window(a Asked, v Window, f hash.Function) (p Params, first Plan
 	if err := a.CheckLife(k.Package); err != nil {
 		return p, first, err
 	}
-	if v.Last != 0 && (a.Expansion != 0 || a.NonScaling) {
+	if v.Last != 0 && a.Expansion != 0 {
 		return p, first, BadConfig(k.Package, "expansion is %d with last %d, want 0: its slices do not grow", a.Expansion, v.Last)
 	}
 	a.Window = Window{}

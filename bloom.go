@@ -26,10 +26,17 @@ type Bloom struct{ f bloomext.Filter }
 //   - Hash: HashKeyed or HashXXH64; 0 means HashKeyed;
 //   - Layout: LayoutNative or LayoutCompatible; 0 means LayoutNative;
 //   - TTL: the time to live from the filter's creation, at least a millisecond; 0 means for ever;
+//   - Window, 100 ms for each slice to 100 years: the filter forgets items that were not added for so long; Capacity is the
+//     number of items of one Window. Or Last, equal to Capacity: the filter forgets all but the last items;
+//   - Slices: into how many parts a Window, or the Last items, are divided, 2 to 32; 0 means 8;
 //   - Bits, 1 to 2^46, and Hashes, 1 to 64, set the filter's size directly. Such a filter does not grow, ErrorRate
 //     must be 0, and Capacity may be.
 //
 // A filter with LayoutCompatible is RedisBloom's, byte for byte. It grows as RedisBloom's does, see [bloomext.Config].
+//
+// A filter with a Window finds an item for at least Window after its last add, and for at most Window + Window/Slices. An
+// add of an item that it has keeps the item for another Window, and is not new. Such filters cannot be merged. See
+// docs/WINDOWS.md.
 //
 // Its method Planned tells, without a store, how large the filter is when it holds so many items. See [bloomext.Config].
 type BloomConfig = bloomext.Config

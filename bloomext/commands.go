@@ -22,8 +22,8 @@ func Module() module.Module {
 	m.Commands = scalableext.Commands("bloom", []module.Command{
 		{
 			Name: "BF.RESERVE", Arity: -4, Flags: write,
-			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64]",
-			Summary:    "Makes an empty Bloom filter.",
+			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64] [WINDOW seconds | LAST n] [SLICES n]",
+			Summary:    "Makes an empty Bloom filter. With WINDOW it forgets items that were not added for so long, with LAST all but the last n items.",
 			Complexity: "O(1), whatever the size", Example: "BF.RESERVE seen 0.01 1000000", Handler: reserve,
 		},
 		{
@@ -60,7 +60,7 @@ func Module() module.Module {
 			Complexity: "O(n) for n layers", Example: "BF.MADD seen a b\nBF.CARD seen", Handler: card,
 		},
 		{
-			Name: "BF.INFO", Arity: -2, Flags: read, Syntax: "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | HASH]",
+			Name: "BF.INFO", Arity: -2, Flags: read, Syntax: "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | HASH | WINDOW | LAST | SLICES]",
 			Summary:    "Answers facts about the filter, or one fact.",
 			Complexity: "O(n) for n layers", Example: "BF.MADD seen a b\nBF.INFO seen", Handler: info,
 		},
@@ -110,16 +110,22 @@ func configOf(db *kv.DB, a scalableext.Asked) Config {
 	return Config{
 		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash,
 		Layout: scalableext.LayoutOf(db, layoutSetting), unused: a.Unused + 1,
+		Window: a.Window.Span, Last: a.Window.Last, Slices: a.Window.Slices,
 	}
 }
 
 func reserve(c *module.Call) reply.Reply {
-	asked, failed, ok := scalableext.ParseReserve(c, defaults(c.DB))
+	words := defaults(c.DB)
+	words.Windows = true
+	asked, failed, ok := scalableext.ParseReserve(c, words)
 	if !ok {
 		return failed
 	}
 	config := configOf(c.DB, asked)
 	compatible := config.Layout == scalableext.LayoutCompatible
+	if compatible && config.Slices+int(config.Last)+int(config.Window) != 0 {
+		return reply.Errorf("ERR bad window: not with %s compatible, in which filters do not forget", layoutSetting)
+	}
 	if compatible && config.Hash != hash.Default {
 		return reply.Errorf("ERR bad hash: not with %s compatible, which has its own hash", layoutSetting)
 	}
@@ -197,8 +203,34 @@ func info(c *module.Call) reply.Reply {
 			facts = append(facts, scalableext.IntFact("", "Number of items is estimated", 1))
 		}
 		facts = append(facts, scalableext.LossyFact(c, i.Lossy)...)
+		facts = append(facts, windowReply(c, i)...)
 		return scalableext.Facts(c, append(facts, scalableext.HashFact(i.Hash)))
 	})
+}
+
+// windowReply returns the facts of a filter that forgets, nothing for others. Times are in milliseconds.
+func windowReply(c *module.Call, i Info) []scalableext.Fact {
+	if i.Window == 0 && i.Last == 0 {
+		return nil
+	}
+	now := c.DB.Now()
+	var slices []reply.Reply
+	for _, s := range i.Slices {
+		facts := []reply.Pair{
+			reply.Field("Items", reply.Int(int64(s.Items))), reply.Field("Capacity", reply.Int(int64(s.Capacity))),
+			reply.DoubleField("Fill", s.Fill),
+		}
+		if i.Window != 0 {
+			facts = append(facts, reply.Field("Age", reply.Int(max(0, now-s.Begun.UnixMilli()))),
+				reply.Field("Expires in", reply.Int(s.ExpiresAt.UnixMilli()-now)))
+		}
+		slices = append(slices, reply.Map(facts...))
+	}
+	window := scalableext.IntFact("WINDOW", "Window", uint64(i.Window.Milliseconds()))
+	if i.Last != 0 {
+		window = scalableext.IntFact("LAST", "Last", i.Last)
+	}
+	return []scalableext.Fact{window, {Word: "SLICES", Field: reply.Field("Slices", reply.Array(slices...))}}
 }
 
 func debug(c *module.Call) reply.Reply {

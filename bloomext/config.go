@@ -1,6 +1,8 @@
 package bloomext
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/sievekv/sievekv/kv"
@@ -39,6 +41,21 @@ type Config struct {
 	// can choose items that collide.
 	Layout scalableext.Layout
 
+	// Window makes a filter that forgets: an item is found for at least Window after its last add, and for at most
+	// Window + Window/Slices. An add of an item that is about to be forgotten keeps it, and reports that it is not new.
+	// Capacity is then the number of items that are added in one Window, and ErrorRate the rate of all that is found. A
+	// Window that gets more items grows; so NonScaling must not be set. Window is 100 ms for each slice to 100 years, in
+	// whole milliseconds. See scalableext.Window for how it works, and for what a clock does that is set back.
+	Window time.Duration
+
+	// Last makes a filter that finds at least the last Last items that differ, and at most Last + Last/Slices, Slices to
+	// 2^40. Capacity must be equal to Last. Window must then be 0.
+	Last uint64
+
+	// Slices is into how many parts a Window, or the Last items, are divided, 2 to 32; 0 means 8. More slices forget sooner,
+	// but make lookups of absent items slower, and each item larger.
+	Slices int
+
 	// TTL is the time to live from the filter's creation, at least a millisecond; 0 means for ever.
 	TTL time.Duration
 
@@ -61,11 +78,29 @@ var cells = scalableext.Cells{
 func (c Config) asked() scalableext.Asked {
 	return scalableext.Asked{
 		Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling, TTL: c.TTL, Hash: c.Hash,
+		Window: scalableext.Window{Span: c.Window, Last: c.Last, Slices: c.Slices},
 	}
+}
+
+// windowed reports whether the filter is to forget. The error is that of parameters that a filter with a window cannot have.
+func (c Config) windowed() (bool, error) {
+	if c.Window == 0 && c.Last == 0 && c.Slices == 0 {
+		return false, nil
+	}
+	switch {
+	case c.Layout != scalableext.LayoutNative:
+		return true, scalableext.BadConfig(cells.Package, "layout is %v with a window, want native", c.Layout)
+	case c.Bits != 0 || c.Hashes != 0:
+		return true, scalableext.BadConfig(cells.Package, "bits are %d and hashes %d with a window, want 0: they follow from the capacity", c.Bits, c.Hashes)
+	}
+	return true, nil
 }
 
 // spec returns what is stored for a new filter. Its error wraps ErrConfig if a value is out of range.
 func (c Config) spec(db *kv.DB) (kv.Spec, error) {
+	if windowed, err := c.windowed(); windowed || err != nil {
+		return c.windowedSpec(db, err)
+	}
 	switch c.Layout {
 	case scalableext.LayoutNative:
 	case scalableext.LayoutCompatible:
@@ -76,8 +111,34 @@ func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 	return cells.Spec(db, c.asked(), c.Bits, c.Hashes, kv.Spec{Type: bloomType, Family: block.FamilyBits})
 }
 
+func (c Config) windowedSpec(db *kv.DB, err error) (kv.Spec, error) {
+	s := kv.Spec{Type: bloomType, Family: block.FamilyBits}
+	if err != nil {
+		return s, err
+	}
+	if s, err = cells.WindowSpec(db, c.asked(), s); err != nil {
+		return s, err
+	}
+	// Later slices must have room: all of them are there at once.
+	if most, each := db.MaxFilterBytes(), s.Layers[0].Bytes(); each > most/uint64(c.slices()+1) {
+		return s, fmt.Errorf("%w: window of %d slices of %d bytes, at most %d (max-filter-bytes)", kv.ErrTooLarge, c.slices()+1, each, most)
+	}
+	return s, nil
+}
+
+func (c Config) slices() int { return cmp.Or(c.Slices, scalableext.DefaultSlices) }
+
 // mismatch returns an error if a filter differs from one made with the Config.
 func (c Config) mismatch(f *filter) error {
+	if windowed, err := c.windowed(); windowed && err == nil && f.windowed {
+		return cells.WindowMismatch(c.asked(), f.object.Key(), f.chain.Params)
+	} else if err != nil {
+		return err
+	} else if windowed != f.windowed {
+		var d scalableext.Differences
+		d.Add("window", f.window, c.asked().Window)
+		return d.Err(f.object.Key())
+	}
 	if c.Layout == scalableext.LayoutCompatible {
 		return c.compatibleMismatch(f)
 	}

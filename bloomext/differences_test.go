@@ -176,6 +176,53 @@ BF.EXISTS f x => :1 | #t
 BF.EXISTS f x => :0 | #f
 EXISTS f g => :0`)
 	},
+	"window": func(t *testing.T) {
+		newWorld(t, kv.Options{}).Script(`
+BF.RESERVE f 0.01 100 EXPANSION 2 WINDOW 8 SLICES 8 TTL 600 HASH keyed => +OK
+BF.INFO f SLICES => [[]] | {"Slices" []}
+BF.MADD f x y x => [:1 :1 :0] | [#t #t #f]
+BF.INFO f WINDOW => [:8000] | {"Window" :8000}
+@pass 999ms
+BF.ADD f z => :1 | #t
+@pass 1ms
+BF.ADD f x => :0 | #f
+BF.CARD f => :4
+@pass 7999ms
+BF.MEXISTS f x y z => [:1 :1 :1] | [#t #t #t]
+@pass 1ms
+BF.MEXISTS f x y z => [:1 :0 :0] | [#t #f #f]
+BF.CARD f => :1
+COPY f g => :1
+@pass 999ms
+BF.EXISTS g x => :1 | #t
+@pass 1ms
+BF.EXISTS g x => :0 | #f
+BF.INFO g SLICES => [[]] | {"Slices" []}
+BF.INFO g CAPACITY => [:0] | {"Capacity" :0}
+BF.ADD g x => :1 | #t
+BF.RESERVE l 0.01 10 LAST 10 SLICES 5 => +OK
+BF.MADD l 1 2 3 4 5 6 7 8 9 10 11 12 13 => [13*:1] | [13*#t]
+BF.MEXISTS l 4 13 => [:1 :1] | [#t #t]
+BF.EXISTS l 2 => :0 | #f
+BF.INFO l LAST => [:10] | {"Last" :10}
+BF.ADD p x => :1 | #t
+BF.MERGE p f => -ERR ... "f" has a window, and such filters cannot be merged
+BF.MERGE n f => -ERR ... "f" has a window, and such filters cannot be merged
+BF.RESERVE w 0.01 100 WINDOW => -ERR no window
+BF.RESERVE w 0.01 100 WINDOW x => -ERR bad window
+BF.RESERVE w 0.01 100 WINDOW 0 => -ERR window must be in the range [1, 3162240000]
+BF.RESERVE w 0.01 100 WINDOW 60 SLICES 33 => -ERR slices must be in the range [2, 32]
+BF.RESERVE w 0.01 100 SLICES 8 => -ERR slices without window or last
+BF.RESERVE w 0.01 100 WINDOW 60 LAST 100 => -ERR window and last: only one of them
+BF.RESERVE w 0.01 100 LAST 99 => -ERR ... capacity is 100 with last 99, want the same
+BF.RESERVE w 0.01 100 LAST 1 => -ERR last must be in the range [2, 1099511627776]
+BF.RESERVE w 0.01 100 WINDOW 60 NONSCALING => -ERR ... does not grow...
+BF.RESERVE w 0.01 100 WINDOW 60 SLICES 8 LAST 100 v x y z => -ERR wrong number of arguments for 'bf.reserve' command
+EXISTS w n => :0
+CONFIG SET bf-layout compatible => +OK
+BF.RESERVE w 0.01 100 WINDOW 60 => -ERR bad window: not with bf-layout compatible, in which filters do not forget
+EXISTS w => :0`)
+	},
 	"merge": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
 BF.ADD a x => :1 | #t

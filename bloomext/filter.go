@@ -15,7 +15,7 @@ import (
 )
 
 // bloomType is the stored type. Its name is RedisBloom's.
-var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify: verify, Describe: scalableext.Describe((*filter).describe)}
+var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify: verify, Describe: scalableext.Describe((*filter).describe), Compact: forget, Wake: wake}
 
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (
@@ -36,6 +36,12 @@ type filter struct {
 	chain  *scalableext.Chain[layer]
 
 	flat bool // its layout is compatible or foreign; in this file, resident, load, add, addAll and addFull are for the native one
+
+	// own is the number of layers, from the first on, that take adds: those of the newest slice if the filter is windowed,
+	// otherwise all.
+	own      int
+	windowed bool
+	window   scalableext.Window
 }
 
 // layer is one filter of fixed size.
@@ -45,6 +51,7 @@ type layer struct {
 	capacity uint64
 	rate     float64
 	fullSet  uint64 // the number of set bits that makes it full
+	start    int64  // of the layer's slice, see scalableext.Window; 0 unless the filter is windowed
 
 	flat *flat // nil if the filter's layout is native
 }
@@ -93,7 +100,13 @@ func openFilter(o *kv.Object) (any, error) {
 		return nil, fmt.Errorf("%w: Bloom filter of %v, want %v", kv.ErrCorrupt, o.Family(), block.FamilyBits)
 	}
 	f := &filter{object: o, hash: chain.Params.Hash, newest: *chain.Newest(), layers: chain.NewestFirst(), chain: chain}
-	f.flat = f.newest.flat != nil
+	f.flat, f.own = f.newest.flat != nil, len(f.layers)
+	if f.window = chain.Params.Window; f.window.Is() {
+		f.windowed = true
+		if err := f.openSlices(); err != nil {
+			return nil, err
+		}
+	}
 	for i := range f.layers {
 		l := f.layers[i].flat
 		if (l != nil) != f.flat {
@@ -118,7 +131,14 @@ func openLayer(chain scalableext.Params, l *kv.Layer) (layer, error) {
 	default:
 		return layer{}, fmt.Errorf("%w: Bloom layout %d", kv.ErrUnsupportedVersion, s.Layout)
 	}
-	p, err := decodeLayerParams(s.Params)
+	stored, start := s.Params, int64(0)
+	if chain.Window.Is() {
+		var err error
+		if start, stored, err = scalableext.DecodeStart(stored); err != nil {
+			return layer{}, err
+		}
+	}
+	p, err := decodeLayerParams(stored)
 	if err != nil {
 		return layer{}, err
 	}
@@ -126,13 +146,13 @@ func openLayer(chain scalableext.Params, l *kv.Layer) (layer, error) {
 	if err != nil {
 		return layer{}, fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
 	}
-	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate, fullSet: layout.FullSet(p.capacity)}, nil
+	return layer{layout: layout, table: l, capacity: p.capacity, rate: p.rate, fullSet: layout.FullSet(p.capacity), start: start}, nil
 }
 
-// resident answers from resident blocks alone. If they do not decide, known is false.
-func (f *filter) resident(h uint64) (present, known bool) {
+// resident answers for the first n layers, from resident blocks alone. If they do not decide, known is false.
+func (f *filter) resident(h uint64, n int) (present, known bool) {
 	known = true
-	for i := range f.layers {
+	for i := range f.layers[:n] {
 		l := &f.layers[i]
 		blk, rest := l.layout.Block(h)
 		switch first := l.table.Resident(blk); {
@@ -176,7 +196,7 @@ func (s *stager) add(h uint64) (bool, error) {
 	hashes, found := [1]uint64{h}, [1]bool{}
 	w, newest := s.w, &s.c.layers[0]
 	full := s.full(newest)
-	for i := range s.c.layers {
+	for i := range s.c.layers[:s.c.own] {
 		l := &s.c.layers[i]
 		if i == 0 && !full {
 			continue // it is found out below
@@ -339,7 +359,7 @@ func (s *stager) absent(items []scalableext.BatchItem, from int) ([]scalableext.
 	for _, item := range items {
 		s.hashes = append(s.hashes, item.Hash)
 	}
-	for i := from; i < len(s.c.layers); i++ {
+	for i := from; i < s.c.own; i++ {
 		l := &s.c.layers[i]
 		s.found = slices.Grow(s.found[:0], len(items))[:len(items)]
 		if err := s.w.HasItems(s.c.object, l.table, &l.layout, s.hashes, s.found); err != nil {
@@ -359,6 +379,9 @@ func (s *stager) absent(items []scalableext.BatchItem, from int) ([]scalableext.
 
 // grow stages another layer.
 func (s *stager) grow() error {
+	if s.c.windowed {
+		return s.growSlice()
+	}
 	if s.c.chain.Params.Expansion == 0 {
 		return ErrFull
 	}
@@ -383,9 +406,10 @@ func (s *stager) growBy(spec kv.LayerSpec) error {
 	return err
 }
 
-// items returns the number of items that were new when added.
+// items returns the number of items that were new when added; if the filter is windowed, the sum of those that are in each
+// slice that has not expired.
 func (f *filter) items(r kv.Reader) (n uint64) {
-	for i := range f.layers {
+	for i := range f.layers[:f.alive(r.Now())] {
 		n += r.Counter(f.layers[i].table, itemsCounter)
 	}
 	return n

@@ -98,7 +98,7 @@ func (c Config) plannedCompatible(items uint64) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, Layout: c.Layout, Hash: hash.Murmur64A, Items: items, Distinct: items}
+	info := Info{Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, Layout: c.Layout, Hash: hash.Murmur64A, Items: items, Distinct: items}
 	var rates []float64
 	var ones float64
 	for left := items; ; {

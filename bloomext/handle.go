@@ -68,6 +68,9 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 	if c.flat {
 		return mayContainPair(h, c, c.pair(item), item)
 	}
+	if c.windowed {
+		return mayContainRecent(h, c, item)
+	}
 	hash := c.hash.Sum(item)
 	if h.DB.Sampled(hash) {
 		c.touch(h.DB, hash)
@@ -83,7 +86,7 @@ func (f *Filter) MayContain(item []byte) (bool, error) {
 			return false, nil
 		}
 	}
-	if present, known := c.resident(hash); known {
+	if present, known := c.resident(hash, len(c.layers)); known {
 		return present, nil
 	}
 	return lookup(h, item)
@@ -99,6 +102,7 @@ func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 		return 0
 	}
 	var hashes [module.MaxSeries]uint64
+	layers := c.asked(h.DB, known)
 	if !c.flat {
 		for i := range calls.Len() {
 			hashes[i] = c.hash.Sum(calls.Args(i)[1])
@@ -110,7 +114,7 @@ func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 		if c.flat {
 			present, decided = c.seenPair(h.DB, c.pair(calls.Args(n)[1]))
 		} else {
-			present, decided = c.seen(h.DB, hashes[n])
+			present, decided = c.seen(h.DB, hashes[n], layers)
 		}
 		if !decided || known && !present {
 			return n
@@ -153,7 +157,7 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 		if c.flat {
 			present, known = c.seenPair(h.DB, c.pair(item))
 		} else {
-			present, known = c.seen(h.DB, c.hash.Sum(item))
+			present, known = c.seen(h.DB, c.hash.Sum(item), c.asked(h.DB, true))
 		}
 		if present {
 			return false, h.DB.Acknowledge(c.object, f.level)
@@ -166,11 +170,11 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 }
 
 // seen is resident, and counts the lookup for the cache.
-func (f *filter) seen(db *kv.DB, hash uint64) (present, known bool) {
+func (f *filter) seen(db *kv.DB, hash uint64, layers int) (present, known bool) {
 	if db.Sampled(hash) {
 		f.touch(db, hash)
 	}
-	return f.resident(hash)
+	return f.resident(hash, layers)
 }
 
 // seenPair is seen for the layouts other than the native one.
@@ -225,7 +229,7 @@ type loaded struct {
 // load answers from resident blocks where it can, and reads the others. kept, if not nil, has for each layer the
 // block of the previous item, so that load need not read it again even if the cache has dropped it.
 func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
-	for i := range f.layers {
+	for i := range f.layers[:f.alive(r.Now())] {
 		l := &f.layers[i]
 		blk, rest := l.layout.Block(hash)
 		var first *kv.Line
@@ -250,8 +254,11 @@ func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
 func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 	return f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (bool, error) {
 		s := stager{w: w, c: c}
-		if c.flat {
+		switch {
+		case c.flat:
 			return s.addPair(c.pair(item))
+		case c.windowed:
+			return s.addRecent(c.hash.Sum(item))
 		}
 		return s.add(c.hash.Sum(item))
 	})
@@ -332,6 +339,9 @@ func (f *Filter) BatchSize(w *kv.Writer) (int, error) {
 	room := max(0, f.h.Room(w))
 	perItem := w.ItemBytes(&newest.layout) + callerBytes
 	size := room / (blockBytes + bitBytes*probe.MaxHashes) // whatever block each item is in, and of what layer
+	if c.windowed {                                        // the newest layer may be another one when the items are staged
+		return min(size, maxBatch), nil
+	}
 	if blocks := blockBytes * newest.layout.Blocks; blocks < uint64(room) {
 		size = max(size, s.room(min(maxBatch, (room-int(blocks))/perItem)))
 	}
@@ -367,7 +377,7 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 	if s.c.flat {
 		return stageFitting(f.h, w, items, added, least, hash.Function.Sum)
 	}
-	if size = min(max(size, least), len(items)); size == len(items) || s.room(size) == size {
+	if size = min(max(size, least), len(items)); size == len(items) || s.c.windowed || s.room(size) == size {
 		return stageMany(f.h, w, items[:size], added[:size], hash.Function.Sum)
 	}
 	// The newest layer is almost full, and the filter may have most of the items. Half of the room is for these.
@@ -411,6 +421,14 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 		return stagePairs(h, &stager{w: w, c: c}, items, added, sum, nil)
 	}
 	s := stager{w: w, c: c}
+	if c.windowed {
+		return stageRecent(h, &s, items, added, sum)
+	}
+	return stageAll(h, &s, items, added, sum)
+}
+
+// stageAll is stageMany for a filter with the native layout.
+func stageAll[T any](h *handle, s *stager, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
 	for done, known := 0, few; done < len(items); {
 		if n := s.room(len(items) - done); n >= few || n == len(items)-done && n > 1 {
 			batch := scalableext.Sorted(items[done:][:n], s.c.hash, sum, s.c.block)
@@ -468,6 +486,7 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 	}
 	var cold []scalableext.BatchItem
 	var hashes [group]uint64
+	alive := c.alive(r.Now())
 	for start := 0; start < len(items); start += group {
 		if err := h.GivenUp(start); err != nil {
 			return err
@@ -486,7 +505,7 @@ func askMany[T any](h *handle, c *filter, r kv.Reader, items []T, present []bool
 			// Resident blocks lack what the transaction has staged.
 			answer, known := false, false
 			if h.Tx == nil {
-				answer, known = c.resident(hashes[i])
+				answer, known = c.resident(hashes[i], alive)
 			}
 			present[start+i] = answer
 			if !known && !answer {

@@ -11,6 +11,7 @@ import (
 
 // Info describes a filter.
 type Info struct {
+	Asked     uint64  // the capacity that it was made with
 	Capacity  uint64  // distinct items that the existing layers were made for
 	ErrorRate float64 // the highest false-positive rate asked for
 	Expansion uint32  // 0 for a filter that does not grow
@@ -37,6 +38,22 @@ type Info struct {
 	Hash      hash.Kind   // of the items: hash.Keyed, hash.XXH64, in the compatible layout hash.Murmur64A, in the foreign one hash.Murmur3 or hash.Highway
 	ExpiresAt time.Time   // to the millisecond; zero for never
 	Layers    []LayerInfo // oldest first
+
+	// Of a filter that forgets, see Config.Window. Then Capacity, Items, Distinct, ExpectedRate and Fill are of the slices
+	// that have not expired. An item that was added again counts in each slice that has it.
+	Window time.Duration
+	Last   uint64
+	Slices []SliceInfo // that have not expired, oldest first
+}
+
+// SliceInfo describes a slice of a filter that forgets, see Config.Window.
+type SliceInfo struct {
+	Begun     time.Time // zero with Last
+	ExpiresAt time.Time // zero with Last
+	Capacity  uint64
+	Items     uint64
+	Fill      float64 // share of its bits that are set, 0 to 1
+	Layers    int
 }
 
 // LayerInfo describes a layer of a filter.
@@ -64,13 +81,14 @@ func (f *Filter) Info() (Info, error) {
 // info is Info without the bytes on disk and in memory.
 func (f *filter) info(r kv.Reader) Info {
 	p := f.chain.Params
-	info := Info{ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(), Layout: f.layout(), Lossy: f.object.Lossy()}
+	info := Info{Asked: p.Capacity, ErrorRate: p.ErrorRate, Expansion: p.Expansion, ExpiresAt: scalableext.ExpiresAt(f.object), Hash: f.hash.Kind(), Layout: f.layout(), Lossy: f.object.Lossy()}
 	if f.flat {
 		info.Scheme = f.newest.flat.scheme.String()
 	}
+	info.Window, info.Last = f.window.Span, f.window.Last
 	var ones, bits, distinct float64
 	var rates []float64
-	for i := len(f.layers) - 1; i >= 0; i-- {
+	for i := f.alive(r.Now()) - 1; i >= 0; i-- {
 		l := &f.layers[i]
 		li := LayerInfo{
 			Capacity: l.capacity, ErrorRate: l.rate,
@@ -86,6 +104,12 @@ func (f *filter) info(r kv.Reader) Info {
 		rates = append(rates, l.setRate(li.Ones))
 		ones += float64(li.Ones)
 		distinct += l.distinctItems(li.Ones)
+		if f.windowed {
+			info.addSlice(f, i, li)
+		}
+	}
+	if bits == 0 { // all slices have expired
+		bits = 1
 	}
 	info.Distinct = uint64(math.Round(distinct))
 	info.ExpectedRate = scalableext.ChainRate(rates)
@@ -93,10 +117,70 @@ func (f *filter) info(r kv.Reader) Info {
 	return info
 }
 
+// addSlice adds layer i, the newest being 0, to its slice. Older layers come first.
+func (i *Info) addSlice(f *filter, at int, l LayerInfo) {
+	if start := f.layers[at].start; at+1 == len(f.layers) || len(i.Slices) == 0 || start != f.layers[at+1].start {
+		var s SliceInfo
+		if f.window.Span != 0 {
+			s.Begun, s.ExpiresAt = time.UnixMilli(start), time.UnixMilli(f.window.Ends(start))
+		}
+		i.Slices = append(i.Slices, s)
+	}
+	s := &i.Slices[len(i.Slices)-1]
+	bits := float64(l.Bits)
+	for j := range s.Layers {
+		bits += float64(i.Layers[len(i.Layers)-2-j].Bits)
+	}
+	s.Fill = (s.Fill*(bits-float64(l.Bits)) + float64(l.Ones)) / bits
+	s.Capacity, s.Items, s.Layers = s.Capacity+l.Capacity, s.Items+l.Items, s.Layers+1
+}
+
+// plannedWindow is Planned for a filter that forgets.
+func (c Config) plannedWindow(items uint64, err error) (Info, error) {
+	if err != nil {
+		return Info{}, err
+	}
+	params, plan, slices, err := cells.PlannedWindow(c.asked(), items)
+	if err != nil {
+		return Info{}, err
+	}
+	n := uint64(slices)
+	info := Info{
+		Asked: params.Capacity, ErrorRate: params.ErrorRate, Expansion: params.Expansion, Window: params.Window.Span, Last: params.Window.Last,
+		Capacity: n * plan.Room, Bytes: n * plan.Bytes, Fill: float64(plan.Set) / float64(plan.Cells),
+	}
+	rates := make([]float64, slices)
+	held := uint64(0)
+	for i := range rates {
+		rates[i] = plan.ExpectedRate
+		held = 0
+		for _, l := range plan.Layers {
+			info.Layers = append(info.Layers, plannedLayer(l))
+			held += l.Items
+		}
+		info.Slices = append(info.Slices, SliceInfo{Capacity: plan.Room, Items: held, Fill: info.Fill, Layers: len(plan.Layers)})
+	}
+	info.Items, info.Distinct, info.ExpectedRate = n*held, n*held, scalableext.ChainRate(rates)
+	return info, nil
+}
+
+func plannedLayer(l scalableext.PlannedLayer) LayerInfo {
+	return LayerInfo{
+		Capacity: l.Capacity, ErrorRate: l.Rate, Items: l.Items, Ones: l.Set,
+		Bits: l.Layout.Bits(), Hashes: int(l.Layout.Hashes), Lines: int(l.Layout.LinesPerItem),
+	}
+}
+
 // Planned returns what Info would say of a filter made with the Config that holds so many distinct items, if each
 // layer is filled before the next is added. Of the sizes it sets only Bytes. It needs no store, and ignores
 // Options.MaxFilterBytes. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
+//
+// A Config with a window is planned as one that is full: items is the number in one window, and the slices that are there
+// at the same time have an equal share each.
 func (c Config) Planned(items uint64) (Info, error) {
+	if windowed, err := c.windowed(); windowed || err != nil {
+		return c.plannedWindow(items, err)
+	}
 	switch c.Layout {
 	case scalableext.LayoutNative:
 	case scalableext.LayoutCompatible:
@@ -109,14 +193,11 @@ func (c Config) Planned(items uint64) (Info, error) {
 		return Info{}, err
 	}
 	info := Info{
-		Capacity: p.Room, ErrorRate: p.ErrorRate, Expansion: p.Expansion, Items: items, Distinct: items, Bytes: p.Bytes,
+		Asked: p.Capacity, Capacity: p.Room, ErrorRate: p.ErrorRate, Expansion: p.Expansion, Items: items, Distinct: items, Bytes: p.Bytes,
 		ExpectedRate: p.ExpectedRate, Fill: float64(p.Set) / float64(p.Cells),
 	}
 	for _, l := range p.Layers {
-		info.Layers = append(info.Layers, LayerInfo{
-			Capacity: l.Capacity, ErrorRate: l.Rate, Items: l.Items, Ones: l.Set,
-			Bits: l.Layout.Bits(), Hashes: int(l.Layout.Hashes), Lines: int(l.Layout.LinesPerItem),
-		})
+		info.Layers = append(info.Layers, plannedLayer(l))
 	}
 	return info, nil
 }
@@ -140,6 +221,9 @@ func (f *filter) describe(r kv.Reader) kv.Description {
 		kv.IntFact("expansion", info.Expansion), kv.NewFact("hash", info.Hash.String()),
 		kv.NewFact("layers", layers),
 	}
+	if f.windowed {
+		facts = append(facts, windowFacts(info, r.Now())...)
+	}
 	if f.flat {
 		facts = append(facts, kv.NewFact("layout", info.Layout.String()))
 	}
@@ -148,3 +232,27 @@ func (f *filter) describe(r kv.Reader) kv.Description {
 	}
 	return kv.Description{Bytes: info.Bytes, Facts: facts}
 }
+
+// windowFacts returns what SIEVE.STATS shows of a filter that forgets. Times are in seconds.
+func windowFacts(info Info, now int64) kv.FactList {
+	slices := make([]kv.FactList, len(info.Slices))
+	for i, s := range info.Slices {
+		slices[i] = kv.FactList{
+			kv.IntFact("items", s.Items), kv.IntFact("capacity", s.Capacity), kv.NewFact("fill", s.Fill), kv.IntFact("layers", s.Layers),
+		}
+		if info.Window != 0 {
+			slices[i] = append(slices[i], kv.NewFact("age", s.age(now)), kv.NewFact("ttl", s.left(now)))
+		}
+	}
+	fact := kv.NewFact("window", info.Window.Seconds())
+	if info.Last != 0 {
+		fact = kv.IntFact("last", info.Last)
+	}
+	return kv.FactList{fact, kv.NewFact("slices", slices)}
+}
+
+// age returns how long ago the slice began, in seconds, 0 if the clock was set back since.
+func (s SliceInfo) age(now int64) float64 { return float64(max(0, now-s.Begun.UnixMilli())) / 1000 }
+
+// left returns the seconds until the slice expires.
+func (s SliceInfo) left(now int64) float64 { return float64(s.ExpiresAt.UnixMilli()-now) / 1000 }

@@ -43,8 +43,12 @@ var merging = &scalableext.Merging[filter]{
 	},
 }
 
-// mergeable refuses filters with the foreign layout: their libraries do not agree on when a filter is full.
+// mergeable refuses filters that forget, and filters with the foreign layout: their libraries do not agree on when a filter
+// is full.
 func mergeable(f *filter) error {
+	if f.windowed {
+		return fmt.Errorf("%w: %q has a window, and such filters cannot be merged", ErrUnequal, f.object.Key())
+	}
 	if f.layout() == scalableext.LayoutForeign {
 		return fmt.Errorf("%w: %q has the %v layout, in which filters cannot be merged", ErrUnequal, f.object.Key(), f.layout())
 	}

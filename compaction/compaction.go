@@ -1,5 +1,6 @@
 // Package compaction is the service that maintains a store in the background. It folds blocks with many operands,
-// compacts objects whose types ask for it, removes expired keys, and reclaims the disk space of dropped objects.
+// compacts objects whose types ask for it, removes expired keys and what has expired in filters with a window, and reclaims
+// the disk space of dropped objects.
 //
 // The work is bounded. In a second the service folds at most FoldBytes of blocks, writes about CompactBytes for each
 // object it compacts, and reclaims one large dropped object or many small ones. It spends at most half of the time on
@@ -29,6 +30,7 @@ const (
 	compactEvery = 100 * time.Millisecond
 	sweepEvery   = 100 * time.Millisecond
 	reclaimEvery = time.Second
+	wakeEvery    = time.Second
 )
 
 // Module returns a module with the service. Stores that are open at the same time need a module each.
@@ -56,6 +58,7 @@ func (s *service) Start(db *kv.DB) error {
 	s.done.Go(func() { s.every(ctx, compactEvery, s.compact) })
 	s.done.Go(func() { s.every(ctx, sweepEvery, s.sweep) })
 	s.done.Go(func() { s.every(ctx, reclaimEvery, s.reclaim) })
+	s.done.Go(func() { s.every(ctx, wakeEvery, s.wake) })
 	return nil
 }
 
@@ -150,6 +153,15 @@ func (s *service) sweep(ctx context.Context) error {
 		case <-time.After(time.Since(begin)):
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+}
+
+// wake calls the types that asked for it, such as filters with a window, which free the slices that have expired.
+func (s *service) wake(ctx context.Context) error {
+	for {
+		if more, err := s.db.Wake(ctx, CompactBytes); err != nil || !more {
+			return err
 		}
 	}
 }

@@ -112,11 +112,11 @@ func (p *applier) applyToCache(b *storage.Batch) {
 			p.dropAll()
 		case key[0] == format.TagExpiry && kind == storage.KindSet:
 			p.db.expiry.Lower(key)
-			p.db.expiring.n.Add(1)
+			p.db.expiring.Add(1)
 		case key[0] == format.TagExpiry && kind == storage.KindDelete:
-			p.db.expiring.n.Add(-1)
+			p.db.expiring.Add(-1)
 		case key[0] == format.TagExpiry && kind == storage.KindRangeDelete:
-			p.db.expiring.none()
+			p.db.expiring.None()
 		case key[0] == format.TagMeta && key[1] == format.MetaKeys:
 			p.keyCount(key, value, kind)
 		}
@@ -242,6 +242,9 @@ func (p *applier) header(key string, value []byte) {
 	}
 	if old != nil {
 		p.take(old)
+		if gone := slices.DeleteFunc(slices.Clone(old.layers), func(l *Layer) bool { return slices.Contains(layers, l) }); len(gone) > 0 {
+			p.db.retire(&Object{header: old.header, layers: gone})
+		}
 	}
 	p.dropKey(key)
 	o, err := newObject(p.db, key, h, layers)

@@ -71,7 +71,7 @@ func (db *DB) checker() (*check.Checker, *storage.Snapshot) {
 	for i := range db.groups {
 		c.Counts[i] = db.groups[i].Load()
 	}
-	c.Expiring, c.ExpiringKnown = db.expiring.known()
+	c.Expiring, c.ExpiringKnown = db.expiring.Known()
 	return c, snap
 }
 
@@ -188,6 +188,6 @@ func (db *DB) commitRepair(w *Writer, c *check.Checker) error {
 		db.keys.Add(n)
 	}
 	db.expiry.Lower([]byte{format.TagExpiry})
-	db.expiring.mend(c.Expires())
+	db.expiring.Mend(c.Expires())
 	return nil
 }

@@ -78,17 +78,49 @@ func (w *Writer) Shrink(o *Object) (*Object, error) {
 	if last < 1 {
 		return nil, fmt.Errorf("kv: key %q: %d layers, the last cannot be removed", o.key, len(o.layers))
 	}
+	return w.keepLayers(o, 0, last, nil)
+}
+
+// Turn stages the removal of the n oldest layers of an object, and then, if spec is not nil, a new layer as Grow does. It
+// returns the object. The writer must not use the object as it was any more. At least one layer must be left.
+func (w *Writer) Turn(o *Object, n int, spec *LayerSpec) (*Object, error) {
+	if n > len(o.layers) || n == len(o.layers) && spec == nil {
+		return nil, fmt.Errorf("kv: key %q: %d layers, cannot remove %d", o.key, len(o.layers), n)
+	}
+	return w.keepLayers(o, n, len(o.layers), spec)
+}
+
+// keepLayers stages the removal of all layers of an object but those of a range, and adds a layer.
+func (w *Writer) keepLayers(o *Object, from, to int, spec *LayerSpec) (*Object, error) {
 	h := *o.header
-	h.Layers = slices.Clip(h.Layers[:last])
-	gone := o.layers[last]
-	left, err := newObject(w.db, o.key, &h, slices.Clip(o.layers[:last]))
+	h.Layers = slices.Clone(h.Layers[from:to])
+	layers := slices.Clone(o.layers[from:to])
+	if spec != nil {
+		next := *spec
+		if n := len(o.layers); n > 0 {
+			next.Number = o.header.Layers[n-1].Number + 1
+		}
+		h.Layers = append(h.Layers, next)
+		layers = append(layers, newLayer(&h, next))
+	}
+	if err := w.db.checkSpec(&h); err != nil {
+		return nil, err
+	}
+	kept, err := newObject(w.db, o.key, &h, layers)
 	if err != nil {
 		return nil, err
 	}
-	w.dropLayer(gone)
-	w.layerDrops = append(w.layerDrops, layerDrop{h.ID, gone.spec.Number})
-	w.setKey([]byte(o.key), left)
-	return left, nil
+	for i, gone := range o.layers {
+		if i < from || i >= to {
+			w.dropLayer(gone)
+			w.layerDrops = append(w.layerDrops, layerDrop{h.ID, gone.spec.Number})
+		}
+	}
+	if spec != nil {
+		w.makeFresh(kept, layers[to-from])
+	}
+	w.setKey([]byte(o.key), kept)
+	return kept, nil
 }
 
 // stageLayerDrops stages the removal of layers. A later layer may reuse the number of a removed one: its records come

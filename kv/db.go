@@ -60,7 +60,7 @@ type DB struct {
 	keys   atomic.Uint64
 
 	expiry   expiry.Hint
-	expiring expiringKeys
+	expiring expiry.Count
 
 	removed  atomic.Uint64 // keys removed while the disk was full whose space was not reclaimed
 	everySec atomic.Bool   // a commit asked for EverySec since the last sync
@@ -212,6 +212,9 @@ func (db *DB) Logger() *slog.Logger { return db.opts.Logger }
 
 // MaxCommit returns the limit of a commit's size in bytes: the size of its batch and 256 for each entry.
 func (db *DB) MaxCommit() int { return storage.MaxCommit(db.opts.MemTableSize) }
+
+// MaxFilterBytes returns Options.MaxFilterBytes.
+func (db *DB) MaxFilterBytes() uint64 { return db.opts.MaxFilterBytes }
 
 // Seed returns the seed for the XXH64 item hashes of new objects.
 func (db *DB) Seed() uint64 { return db.meta.Seed }

@@ -3,8 +3,6 @@ package kv
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv/expiry"
 	"github.com/sievekv/sievekv/kv/format"
@@ -14,70 +12,6 @@ import (
 // The number of keys with an expiry is the number of their notes. It is not stored. Commits count the notes that they
 // write and delete. The notes stored before are counted once, in the background, when the number is first asked for;
 // a store that is never asked does not read them.
-
-// expiringKeys is the number of keys with an expiry.
-type expiringKeys struct {
-	// n is changed by commits, which hold apply, and by the counting. While the counting goes on, n lacks the notes
-	// that are not counted yet, and is negative if commits delete some of them.
-	n atomic.Int64
-
-	mu    sync.Mutex
-	state countState // guarded by mu, like a change of n that no commit makes
-}
-
-type countState uint8
-
-const (
-	notCounted countState = iota // n is only what commits have changed
-	counting
-	counted
-)
-
-// none is called by a commit that removes every key: nothing is left to count.
-func (e *expiringKeys) none() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.n.Store(0)
-	e.state = counted
-}
-
-// mend is called by a commit that mends notes, of which there are n then, that many more than before.
-func (e *expiringKeys) mend(n uint64, more int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.state == counted {
-		e.n.Store(int64(n))
-	} else {
-		e.n.Add(more)
-	}
-}
-
-// known returns the number, and whether all notes are counted.
-func (e *expiringKeys) known() (n uint64, all bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return uint64(max(0, e.n.Load())), e.state == counted
-}
-
-// add adds counted notes, and reports whether the counting goes on.
-func (e *expiringKeys) add(notes int64) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.state != counting {
-		return false // meanwhile every key was removed
-	}
-	e.n.Add(notes)
-	return true
-}
-
-// end sets the state that the counting ends in, unless a commit removed every key meanwhile.
-func (e *expiringKeys) end(state countState) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.state == counting {
-		e.state = state
-	}
-}
 
 // ExpiringKeys returns the number of keys that have an expiry, including expired ones that are still stored. The
 // first call starts the counting and does not wait for it: until it has ended, ExpiringKeys returns what is counted
@@ -89,17 +23,13 @@ func (db *DB) ExpiringKeys() (uint64, error) {
 	if err := db.countExpiring(); err != nil {
 		return 0, err
 	}
-	n, _ := db.expiring.known()
+	n, _ := db.expiring.Known()
 	return n, nil
 }
 
 // countExpiring starts the counting, unless that was done.
 func (db *DB) countExpiring() error {
-	e := &db.expiring
-	e.mu.Lock()
-	begun := e.state != notCounted
-	e.mu.Unlock()
-	if begun {
+	if db.expiring.Begun() {
 		return nil
 	}
 	if err := db.enter(); err != nil {
@@ -109,19 +39,17 @@ func (db *DB) countExpiring() error {
 	// changes.
 	db.lockApply()
 	defer db.apply.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.state != notCounted {
+	var it *storage.Iterator
+	begun, err := db.expiring.Begin(func() (err error) {
+		if it, err = db.iterate(context.Background(), []byte{format.TagExpiry}, expiry.End); err != nil {
+			err = storage.ReadError(err, "keys that expire")
+		}
+		return err
+	})
+	if err != nil || !begun {
 		db.exit()
-		return nil
+		return err
 	}
-	it, err := db.iterate(context.Background(), []byte{format.TagExpiry}, expiry.End)
-	if err != nil {
-		db.exit()
-		return storage.ReadError(err, "keys that expire")
-	}
-	e.n.Store(0)
-	e.state = counting
 	go func() {
 		defer db.exit()
 		db.countNotes(it)
@@ -141,7 +69,7 @@ func (db *DB) countNotes(it *storage.Iterator) {
 			continue
 		}
 		db.pauseAt("expiring: counted some")
-		if db.closing.Load() || !e.add(notes) {
+		if db.closing.Load() || !e.Found(notes) {
 			_ = it.Close() // an error of what was read does not matter any more
 			return
 		}
@@ -150,9 +78,9 @@ func (db *DB) countNotes(it *storage.Iterator) {
 	if err := errors.Join(it.Error(), it.Close()); err != nil {
 		err = storage.ReadError(err, "keys that expire")
 		db.opts.Logger.Warn("sievekv: keys that expire cannot be counted", "dir", db.dir, "error", err.Error())
-		e.end(notCounted)
+		e.End(false)
 		return
 	}
-	e.add(notes)
-	e.end(counted)
+	e.Found(notes)
+	e.End(true)
 }

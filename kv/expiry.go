@@ -16,35 +16,23 @@ import (
 // commit that changes or removes the key deletes it. Notes are sorted by time, so a sweep reads only notes of keys
 // that have expired, from a hint on (package expiry).
 
-// ExpireIf says for which keys Expire sets a new time, judging by the time that they have. The conditions can be
-// combined as in Redis: ExpireIfSet with one of the last two.
-type ExpireIf uint8
+// ExpireIf says for which keys Expire sets a new time, see expiry.If.
+type ExpireIf = expiry.If
 
-// The conditions of Expire. A key without an expiry counts as expiring later than any other.
+// The conditions of Expire. They can be combined as in Redis: ExpireIfSet with one of the last two.
 const (
-	ExpireAlways  ExpireIf = 0
-	ExpireIfUnset ExpireIf = 1 << iota // the key does not expire
-	ExpireIfSet                        // the key expires
-	ExpireIfLater                      // the new time is later than the key's
-	ExpireIfSooner
+	ExpireAlways   = expiry.Always
+	ExpireIfUnset  = expiry.IfUnset // the key does not expire
+	ExpireIfSet    = expiry.IfSet   // the key expires
+	ExpireIfLater  = expiry.IfLater // the new time is later than the key's
+	ExpireIfSooner = expiry.IfSooner
 )
-
-func (c ExpireIf) holds(old, at int64) bool {
-	switch {
-	case c&ExpireIfUnset != 0 && old != 0,
-		c&ExpireIfSet != 0 && old == 0,
-		c&ExpireIfLater != 0 && (old == 0 || at <= old),
-		c&ExpireIfSooner != 0 && old != 0 && at >= old:
-		return false
-	}
-	return true
-}
 
 // Expire stages the time at which a key ceases to exist, in Unix milliseconds. It reports false if the key is
 // missing, or the condition does not hold. A time that has passed removes the key at once.
 func (w *Writer) Expire(key []byte, at int64, cond ExpireIf) (bool, error) {
 	o, err := w.Object(key)
-	if err != nil || o == nil || !cond.holds(o.header.Expiry, at) {
+	if err != nil || o == nil || !cond.Holds(o.header.Expiry, at) {
 		return false, err
 	}
 	if at <= w.Now() {

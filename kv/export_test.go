@@ -292,7 +292,7 @@ func (db *DB) AwaitExpiring() (uint64, error) {
 		if _, err := db.ExpiringKeys(); err != nil {
 			return 0, err
 		}
-		if n, all := db.expiring.known(); all {
+		if n, all := db.expiring.Known(); all {
 			return n, nil
 		}
 		runtime.Gosched()
@@ -301,7 +301,7 @@ func (db *DB) AwaitExpiring() (uint64, error) {
 
 // CountedExpiring returns the number of keys that expire, as far as they are counted.
 func (db *DB) CountedExpiring() uint64 {
-	n, _ := db.expiring.known()
+	n, _ := db.expiring.Known()
 	return n
 }
 

@@ -95,22 +95,7 @@ func (w *Writer) put(key []byte, o *Object) error {
 // without it any more. Grow chooses the number of the layer. The errors are ErrTooLarge (64 layers, or more bytes
 // than Options.MaxFilterBytes) and those of the type's Open.
 func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
-	h := *o.header
-	if n := len(h.Layers); n > 0 {
-		spec.Number = h.Layers[n-1].Number + 1
-	}
-	h.Layers = append(slices.Clip(h.Layers), spec)
-	if err := w.db.checkSpec(&h); err != nil {
-		return nil, err
-	}
-	layer := newLayer(&h, spec)
-	grown, err := newObject(w.db, o.key, &h, append(slices.Clip(o.layers), layer))
-	if err != nil {
-		return nil, err
-	}
-	w.makeFresh(grown, layer)
-	w.setKey([]byte(o.key), grown)
-	return grown, nil
+	return w.keepLayers(o, 0, len(o.layers), &spec)
 }
 
 func (db *DB) checkSpec(h *format.Header) error {
@@ -233,7 +218,7 @@ func (w *Writer) DeleteAll() error {
 func (w *Writer) stageDrops() {
 	if w.flush {
 		w.sequence = true
-		for _, tag := range []byte{format.TagHeader, format.TagDropped, format.TagExpiry} {
+		for _, tag := range []byte{format.TagHeader, format.TagDropped, format.TagExpiry, format.TagWake} {
 			must(w.batch.DeleteRange([]byte{tag}, []byte{tag + 1}, nil))
 		}
 		// Objects built since are written already, and stay.

@@ -184,6 +184,7 @@ func (w *Writer) stageKeys() {
 			w.delete(note)
 		}
 		w.stageExpiry(key, v.stored, v.object)
+		w.stageWake(key, v.stored, v.object)
 		switch {
 		case v.stored == nil:
 			w.count(key, 1)

@@ -51,6 +51,10 @@ type Type struct {
 	// given to DB.QueueCompact. Nil if the type has nothing to compact.
 	Compact func(w *Writer, o *Object, budget int) (more bool, err error)
 
+	// Wake returns when Compact is to be called next, in Unix milliseconds, 0 for never. It follows from the header alone.
+	// A service calls DB.Wake for that, soon after the time. Nil if the type needs no such call.
+	Wake func(o *Object) int64
+
 	// Describe returns what the type adds to the facts that SIEVE.STATS knows of every key. It must not read blocks.
 	// Nil if it adds nothing.
 	Describe func(r Reader, o *Object) (Description, error)

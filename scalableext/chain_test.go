@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
@@ -12,6 +13,8 @@ import (
 
 var (
 	goldenParams = Params{Capacity: 1000, ErrorRate: 0.5, Expansion: 2, Hash: hash.NewXXH64(7)}
+	goldenWindow = Params{Capacity: 1000, ErrorRate: 0.5, Expansion: 2, Growth: Windowed, Hash: hash.NewXXH64(7), Window: Window{Span: 7 * time.Second, Slices: 8}}
+	goldenLast   = Params{Capacity: 300, ErrorRate: 0.5, Growth: Windowed, Hash: hash.NewXXH64(7), Window: Window{Last: 300, Slices: 3}}
 	goldenKeyed  = Params{Capacity: 1000, ErrorRate: 0.5, Expansion: 2, Hash: hash.NewKeyed(hash.Secret{1, 31: 2})}
 )
 
@@ -22,6 +25,8 @@ func TestParams_golden(t *testing.T) {
 		want string
 	}{
 		{goldenParams, "010000" + "0700000000000000" + "000000000000e03f" + "e807" + "02"},
+		{goldenWindow, "010200" + "0700000000000000" + "000000000000e03f" + "e807" + "02" + "d836" + "00" + "08"},
+		{goldenLast, "010200" + "0700000000000000" + "000000000000e03f" + "ac02" + "00" + "00" + "ac02" + "03"},
 		{goldenKeyed, "010001" + "01" + strings.Repeat("00", 30) + "02" + "000000000000e03f" + "e807" + "02"},
 	}
 	for _, tt := range tests {
@@ -53,13 +58,21 @@ func TestParams_refused(t *testing.T) {
 		{"cut", goldenParams.Append(nil)[:20], kv.ErrCorrupt},
 		{"longer", append(goldenParams.Append(nil), 0), kv.ErrCorrupt},
 		{"newer", change(0, 2), kv.ErrUnsupportedVersion},
-		{"growth rule", change(1, 2), kv.ErrUnsupportedVersion},
+		{"growth rule", change(1, 3), kv.ErrUnsupportedVersion},
 		{"hash function", change(2, 5), kv.ErrUnsupportedVersion},
 		{"other hash function", change(2, 1), kv.ErrCorrupt},
 		{"cut in the secret", goldenKeyed.Append(nil)[:34], kv.ErrCorrupt},
 		{"cut behind the secret", goldenKeyed.Append(nil)[:35], kv.ErrCorrupt},
 		{"cut before the expansion", goldenKeyed.Append(nil)[:45], kv.ErrCorrupt},
 		{"error rate above 1", change(18, 0x7f), kv.ErrCorrupt},
+		{"window cut", goldenWindow.Append(nil)[:24], kv.ErrCorrupt},
+		{"window cut before the slices", goldenWindow.Append(nil)[:25], kv.ErrCorrupt},
+		{"window longer", append(goldenWindow.Append(nil), 8), kv.ErrCorrupt},
+		{"one slice", append(goldenWindow.Append(nil)[:25], 1), kv.ErrCorrupt},
+		{"33 slices", append(goldenWindow.Append(nil)[:25], 33), kv.ErrCorrupt},
+		{"window and last", append(goldenWindow.Append(nil)[:24], 8, 8), kv.ErrCorrupt},
+		{"neither window nor last", append(goldenWindow.Append(nil)[:22], 0, 0, 8), kv.ErrCorrupt},
+		{"last other than the capacity", append(goldenLast.Append(nil)[:23], 0xad, 2, 3), kv.ErrCorrupt},
 		{"no capacity", Params{ErrorRate: 0.5}.Append(nil), kv.ErrCorrupt},
 	}
 	for _, tt := range tests {
@@ -76,6 +89,8 @@ func TestParams_refused(t *testing.T) {
 func FuzzParams(f *testing.F) {
 	f.Add(goldenParams.Append(nil))
 	f.Add(goldenKeyed.Append(nil))
+	f.Add(goldenWindow.Append(nil))
+	f.Add(goldenLast.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := decodeParams(b)
 		if err != nil {

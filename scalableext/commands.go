@@ -14,8 +14,8 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// reserveWords is the most words of a RESERVE command with its name, but without TTL and HASH, which are two words
-// each.
+// reserveWords is the most words of a RESERVE command with its name, but without TTL, HASH and the options of windows, which
+// are two words each.
 const reserveWords = 7
 
 // MaxTTL is the longest time to live of a new filter, in seconds: 100 years.
@@ -75,13 +75,15 @@ func CheckOptions(args [][]byte, options map[string]int) (failed reply.Reply, ok
 // ParseReserve parses the words of BF.RESERVE and CBF.RESERVE:
 //
 //	key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH keyed|xxh64]
+//	[WINDOW seconds | LAST n] [SLICES n]
 //
+// The last line is for BF.RESERVE alone: it takes windows if defaults.Windows is set.
 // Options that are missing are as in defaults. If the words are wrong, it is not ok, and failed is the reply in
 // RedisBloom's words.
 func ParseReserve(c *module.Call, defaults Asked) (a Asked, failed reply.Reply, ok bool) {
 	bad := func(r reply.Reply) (Asked, reply.Reply, bool) { return Asked{}, r, false }
 	most := reserveWords
-	for _, option := range []string{"TTL", "HASH"} {
+	for _, option := range []string{"TTL", "HASH", "WINDOW", "LAST", "SLICES"} {
 		if len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return text.FoldCase(arg) == option }) {
 			most += 2
 		}
@@ -152,6 +154,9 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 			}
 		}
 	}
+	if failed, ok := a.parseWindow(args); !ok {
+		return failed, false
+	}
 	switch {
 	case expansion > 0 && a.NonScaling:
 		return bad("Nonscaling filters cannot expand")
@@ -161,8 +166,52 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	if expansion >= 0 {
 		a.Expansion = uint32(expansion)
 	}
+	if a.Window.Last != 0 && expansion < 0 { // its slices do not grow
+		a.Expansion = 0
+	}
 	a.settle()
 	a.TTL = time.Duration(ttl) * time.Second
+	return reply.Nil, true
+}
+
+// parseWindow parses the first occurrence of each option of a window.
+func (a *Asked) parseWindow(args [][]byte) (failed reply.Reply, ok bool) {
+	if !a.Windows {
+		return reply.Nil, true
+	}
+	span, last, slices := int64(0), int64(0), int64(0)
+	options := []struct {
+		word string
+		to   *int64
+		low  int64
+		high int64
+	}{{"WINDOW", &span, 1, MaxTTL}, {"LAST", &last, MinSlices, probe.MaxCapacity}, {"SLICES", &slices, MinSlices, MaxSlices}}
+	for i, arg := range args {
+		for _, o := range options {
+			if text.FoldCase(arg) != o.word || *o.to != 0 {
+				continue
+			}
+			name := strings.ToLower(o.word)
+			if i+1 == len(args) {
+				return reply.Errorf("ERR no %s", name), false
+			}
+			n, ok := text.ParseInt(args[i+1])
+			switch {
+			case !ok:
+				return reply.Errorf("ERR bad %s", name), false
+			case n < o.low || n > o.high:
+				return reply.Errorf("ERR %s must be in the range [%d, %d]", name, o.low, o.high), false
+			}
+			*o.to = n
+		}
+	}
+	switch {
+	case span != 0 && last != 0:
+		return reply.Error("ERR window and last: only one of them"), false
+	case slices != 0 && span == 0 && last == 0:
+		return reply.Error("ERR slices without window or last"), false
+	}
+	a.Window = Window{Span: time.Duration(span) * time.Second, Last: uint64(last), Slices: int(slices)}
 	return reply.Nil, true
 }
 

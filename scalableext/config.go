@@ -20,7 +20,9 @@ type Asked struct {
 	NonScaling bool
 	TTL        time.Duration
 	Hash       hash.Kind
+	Window     Window // none unless it has a Span or Last
 
+	Windows      bool   // words may ask for a window
 	MostCapacity uint64 // that commands take; 0 means probe.MaxCapacity
 	Unused       uint32 // the Expansion that words asked for together with NonScaling
 }

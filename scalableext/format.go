@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
@@ -14,12 +15,18 @@ import (
 //
 //	offset  size  field
 //	0       1     version, 1
-//	1       1     growth rule: 0 Native, 1 Halving
+//	1       1     growth rule: 0 Native, 1 Halving, 2 Windowed
 //	2       9, 33 hash of the items, see hash.Function.Append: 0 and a seed for
 //	              XXH64, 1 and a secret for a keyed hash
 //	..      8     error rate asked for, IEEE 754 bits, little-endian
 //	..      1-10  capacity asked for, uvarint
 //	..      1-5   expansion, uvarint; 0 means that the chain does not grow
+//
+// With the growth rule Windowed follow:
+//
+//	..      1-6   window in milliseconds, uvarint; 0 with last
+//	..      1-6   last, items, uvarint; 0 with a window of time
+//	..      1     slices
 //
 // There must be no further bytes. Unknown growth rules and hash functions are unsupported.
 type Params struct {
@@ -28,6 +35,7 @@ type Params struct {
 	Expansion uint32  // factor between the capacities of two layers; 0 for a chain that does not grow
 	Growth    Growth
 	Hash      hash.Function
+	Window    Window // with Windowed growth
 }
 
 const (
@@ -40,7 +48,12 @@ func (p Params) Append(dst []byte) []byte {
 	dst = p.Hash.Append(append(dst, paramsVersion, byte(p.Growth)))
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(p.ErrorRate))
 	dst = binary.AppendUvarint(dst, p.Capacity)
-	return binary.AppendUvarint(dst, uint64(p.Expansion))
+	dst = binary.AppendUvarint(dst, uint64(p.Expansion))
+	if p.Growth == Windowed {
+		dst = binary.AppendUvarint(dst, uint64(p.Window.Span.Milliseconds()))
+		dst = append(binary.AppendUvarint(dst, p.Window.Last), byte(p.Window.Slices))
+	}
+	return dst
 }
 
 // decodeParams decodes what Append appended. Its errors do not show the bytes, which may contain a secret.
@@ -68,12 +81,56 @@ func decodeParams(b []byte) (p Params, err error) {
 	if n > 0 {
 		expansion, m = binary.Uvarint(rest[n:])
 	}
-	if m <= 0 || n+m != len(rest) || capacity == 0 || expansion > MaxExpansion || !(p.ErrorRate > 0 && p.ErrorRate < 1) {
+	if m <= 0 {
+		return p, bad
+	}
+	rest = rest[n+m:]
+	if p.Growth == Windowed {
+		if p.Window, rest = decodeWindow(rest); !p.Window.Is() {
+			return p, bad
+		}
+	}
+	if len(rest) != 0 || p.Window.Last != 0 && p.Window.Last != capacity || capacity == 0 || expansion > MaxExpansion || !(p.ErrorRate > 0 && p.ErrorRate < 1) {
 		return p, bad
 	}
 	p.Capacity, p.Expansion = capacity, uint32(expansion)
 	return p, nil
 }
+
+// decodeWindow decodes the window at the start of b, and returns what follows. The window is the zero value if it is out of
+// range.
+func decodeWindow(b []byte) (v Window, rest []byte) {
+	span, n := binary.Uvarint(b)
+	if n <= 0 || span > uint64(MaxSpan/time.Millisecond) {
+		return v, b
+	}
+	last, m := binary.Uvarint(b[n:])
+	if m <= 0 || len(b) == n+m {
+		return v, b
+	}
+	v = Window{Span: time.Duration(span) * time.Millisecond, Last: last, Slices: int(b[n+m])}
+	checked, err := Asked{Window: v, Capacity: last}.CheckWindow("")
+	if err != nil || checked != v {
+		return Window{}, b
+	}
+	return v, b[n+m+1:]
+}
+
+// DecodeStart decodes when the slice of a layer began, in Unix milliseconds or, with Last, as its number. It is a uvarint
+// in front of the other parameters of the layer, which it returns.
+func DecodeStart(b []byte) (start int64, rest []byte, err error) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 || v > maxStart {
+		return 0, nil, fmt.Errorf("%w: start of a slice %x", kv.ErrCorrupt, b)
+	}
+	return int64(v), b[n:], nil
+}
+
+// maxStart is the highest start of a slice: a thousand centuries, so that times do not overflow.
+const maxStart = 1 << 52
+
+// AppendStart appends what DecodeStart decodes.
+func AppendStart(dst []byte, start int64) []byte { return binary.AppendUvarint(dst, uint64(start)) }
 
 // DecodeCapacity decodes a layer's capacity, 1 to probe.MaxCapacity. b must be its shortest uvarint, with no further
 // bytes.

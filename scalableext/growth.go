@@ -23,7 +23,10 @@ const (
 	// layers.
 	Halving Growth = 1
 
-	numGrowths = 2
+	// Windowed is the rule of a filter that forgets: see Window. A layer's capacity, rate and slice are stored with it.
+	Windowed Growth = 2
+
+	numGrowths = 3
 )
 
 const (
@@ -39,7 +42,7 @@ const (
 // MaxLayers returns the most layers the chain may have, 1 to MaxLayers.
 func (p Params) MaxLayers() int {
 	switch {
-	case p.Growth == Halving:
+	case p.Growth != Native:
 		return MaxLayers
 	case p.Expansion == 0:
 		return 1

@@ -109,6 +109,7 @@ var dumpCases = []struct {
 	{"Bloom of a block", "BF", []string{"0.01", "5000", "NONSCALING"}, 4000},
 	{"Bloom of many layers", "BF", []string{"0.001", "100"}, 20_000},
 	{"Bloom of many blocks", "BF", []string{"1e-6", "300000"}, 5000},
+	{"Bloom of the last items", "BF", []string{"0.01", "5000", "LAST", "5000"}, 4000},
 	{"Bloom without items", "BF", []string{"0.01", "1000"}, 0},
 	{"Bloom of more than a chunk", "BF", []string{"0.0001", "8000000"}, 100},
 	{"cuckoo of 8 bits", "CF", []string{"1000"}, 900},

@@ -171,6 +171,7 @@ func TestDedup_kill(t *testing.T) {
 		run  dedupRun
 	}{
 		{"always, from a file", dedupRun{input: urlList, flags: []string{"--seed=7", "--batch=64"}}},
+		{"always, with a window", dedupRun{input: urlList, flags: []string{"--seed=7", "--batch=64", "--window=7d"}}},
 		{"no, from standard input", dedupRun{input: input.Stdin, stdin: compressed, flags: []string{"--seed=7", "--batch=64", "--sync=no"}}},
 	}
 	for _, tt := range tests {

@@ -1,4 +1,4 @@
-// Package expiry knows where the notes of keys that expire begin.
+// Package expiry knows where the notes of keys that expire begin, and how many there are.
 package expiry
 
 import (

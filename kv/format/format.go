@@ -30,6 +30,8 @@ import (
 //	                                    one being built, not dropped yet
 //	0x05  expiry, user key              the key expires then; value empty for a
 //	                                    string, 0x01 for what has an object
+//	0x06  time, user key                the key's type is to be called then, see
+//	                                    kv.Type.Wake; value empty
 //
 // All of an object lies in one range, [0x03 object, 0x03 object+1). So one range deletion drops an object, whatever
 // its size. Object ids are never used twice. When the newest layer of an object is removed, the object's next layer
@@ -48,7 +50,8 @@ const (
 	TagObject  = 0x03
 	TagDropped = 0x04
 	TagExpiry  = 0x05
-	TagEnd     = 0x06
+	TagWake    = 0x06
+	TagEnd     = 0x07
 
 	PartCounters   = 0
 	PartAttributes = 1
@@ -159,12 +162,26 @@ func AppendExpiryKey(dst []byte, expiry int64, key []byte) []byte {
 
 // DecodeExpiryKey returns the time and the user key of an expiry key. key is part of b.
 func DecodeExpiryKey(b []byte) (expiry int64, key []byte, err error) {
-	if len(b) > 0 && b[0] == TagExpiry {
+	return decodeTimed(b, TagExpiry, "expiry")
+}
+
+// AppendWakeKey appends the key that notes when the type of a user key's object is to be called, in Unix milliseconds.
+func AppendWakeKey(dst []byte, at int64, key []byte) []byte {
+	return append(AppendOrdered(append(dst, TagWake), uint64(at)), key...)
+}
+
+// DecodeWakeKey returns the time and the user key of a wake key. key is part of b.
+func DecodeWakeKey(b []byte) (at int64, key []byte, err error) {
+	return decodeTimed(b, TagWake, "wake")
+}
+
+func decodeTimed(b []byte, tag byte, name string) (at int64, key []byte, err error) {
+	if len(b) > 0 && b[0] == tag {
 		if v, n := DecodeOrdered(b[1:]); n > 0 && v <= math.MaxInt64 {
 			return int64(v), b[1+n:], nil
 		}
 	}
-	return 0, nil, Corruptf("expiry key %x", b)
+	return 0, nil, Corruptf("%s key %x", name, b)
 }
 
 // AppendObjectKey appends the start of an object's range, with which all keys of the object begin.

@@ -68,6 +68,7 @@ func TestFormat_golden(t *testing.T) {
 		{"counters key", AppendCountersKey(nil, 5, 1), "03050001"},
 		{"attribute key", AppendAttributeKey(nil, 5, "a"), "03050161"},
 		{"dropped key", AppendDroppedKey(nil, 5), "0405"},
+		{"wake key", AppendWakeKey(nil, 1_700_000_000_000, []byte("k")), "06" + "fd018bcfe56800" + "6b"},
 		{"expiry key", AppendExpiryKey(nil, 1_700_000_000_000, []byte("k")), "05" + "fd018bcfe56800" + "6b"},
 		{"key count key", AppendKeyCountKey(nil, 200), "0103c8"},
 	}

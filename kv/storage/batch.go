@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
@@ -37,15 +38,20 @@ func DeleteAll(s *Store, b *Batch, from, to []byte) {
 
 // keysOf returns the keys of a range, if they are few and can be read.
 func (s *Store) keysOf(from, to []byte) (keys [][]byte, few bool) {
-	it, err := s.NewIterWithContext(context.Background(), &IterOptions{LowerBound: from, UpperBound: to})
+	keys, err := FirstKeys(context.Background(), s, from, to, fewKeys+1)
+	return keys, err == nil && len(keys) <= fewKeys
+}
+
+// FirstKeys returns the first n keys of a range, or all if there are fewer.
+func FirstKeys(ctx context.Context, s *Store, from, to []byte, n int) (keys [][]byte, err error) {
+	it, err := s.NewIterWithContext(ctx, &IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
-		return nil, false
+		return nil, err
 	}
-	few = true
-	for ok := it.First(); ok && few; ok = it.Next() {
-		keys, few = append(keys, bytes.Clone(it.Key())), len(keys) < fewKeys
+	for ok := it.First(); ok && len(keys) < n; ok = it.Next() {
+		keys = append(keys, bytes.Clone(it.Key()))
 	}
-	return keys, it.Close() == nil && few
+	return keys, errors.Join(it.Error(), it.Close())
 }
 
 // Kind says what one change of a batch does.

@@ -94,7 +94,7 @@ var guards = []mutation{
 	}},
 	{name: "EXPIRE does not look at its condition", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
 		{"kv/expiry.go",
-			"|| !cond.holds(o.header.Expiry, at) {",
+			"|| !cond.Holds(o.header.Expiry, at) {",
 			"|| false {"},
 	}},
 	{name: "a commit does not lower the hint of notes", pkg: "./kv", tests: "^TestSweep_earlierTimes$", edits: []edit{
@@ -104,17 +104,17 @@ var guards = []mutation{
 	}},
 	{name: "a commit does not count the notes it writes", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
 		{"kv/apply.go",
-			"\t\t\tp.db.expiring.n.Add(1)\n",
+			"\t\t\tp.db.expiring.Add(1)\n",
 			"\t\t\t_ = key\n"},
 	}},
 	{name: "a commit does not count the notes it takes away", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
 		{"kv/apply.go",
-			"\t\t\tp.db.expiring.n.Add(-1)\n",
+			"\t\t\tp.db.expiring.Add(-1)\n",
 			"\t\t\t_ = key\n"},
 	}},
 	{name: "removing everything leaves the count of notes", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
 		{"kv/apply.go",
-			"\t\t\tp.db.expiring.none()\n",
+			"\t\t\tp.db.expiring.None()\n",
 			"\t\t\t_ = key\n"},
 	}},
 	{name: "notes of keys that do not expire any more stay", pkg: "./kv", tests: "^TestExpire_now$", edits: []edit{
@@ -123,8 +123,8 @@ var guards = []mutation{
 			"	if was != 0 && is != 0 {\n		w.delete(format.AppendExpiryKey"},
 	}},
 	{name: "counting goes on when everything was removed", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
-		{"kv/expiring.go",
-			"\tif e.state != counting {\n\t\treturn false // meanwhile every key was removed\n\t}\n",
+		{"kv/expiry/count.go",
+			"\tif c.state != counting {\n\t\treturn false // meanwhile every key was removed\n\t}\n",
 			""},
 	}},
 	{name: "keys that expire are counted to the end while the store is closed", pkg: "./kv", tests: "^TestExpiringKeys_counting$", edits: []edit{
@@ -767,9 +767,9 @@ var guards = []mutation{
 			"\t\ttotal = l.Bytes()\n"},
 	}},
 	{name: "a filter grows beyond what one may be made with", pkg: "./kv", tests: "^TestCreate_limits$", edits: []edit{
-		{"kv/objects.go",
-			"	h.Layers = append(slices.Clip(h.Layers), spec)\n	if err := w.db.checkSpec(&h); err != nil {",
-			"	h.Layers = append(slices.Clip(h.Layers), spec)\n	if err := w.db.checkSpec(&format.Header{}); err != nil {"},
+		{"kv/compact.go",
+			"	if err := w.db.checkSpec(&h); err != nil {",
+			"	if err := w.db.checkSpec(&format.Header{}); err != nil {"},
 	}},
 	{name: "a commit may be of any size", pkg: "./kv", tests: "^TestCommit_tooLarge$", edits: []edit{
 		{"kv/storage/store.go",

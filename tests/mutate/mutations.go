@@ -62,6 +62,7 @@ var mutations = slices.Concat(
 	transfers,
 	damage,
 	bitmaps,
+	windows,
 	memory,
 	hash,
 	filters,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -46,5 +47,44 @@ func (b *Bytes) Set(text string) error {
 		return errors.New("must be a number of bytes, such as 64MiB")
 	}
 	*b = Bytes(n)
+	return nil
+}
+
+// Span is a flag that takes a time in whole seconds: a number with the unit s, m, h, d or w, or without one for seconds.
+type Span time.Duration
+
+// units are the units of a Span, the longest first.
+var units = []struct {
+	name string
+	long time.Duration
+}{{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+
+func (s *Span) String() string {
+	if *s == 0 {
+		return ""
+	}
+	for _, u := range units {
+		if time.Duration(*s)%u.long == 0 {
+			return strconv.FormatInt(int64(time.Duration(*s)/u.long), 10) + u.name
+		}
+	}
+	return time.Duration(*s).String()
+}
+
+func (s *Span) Type() string { return "TIME" }
+
+func (s *Span) Set(text string) error {
+	const most = 100 * 366 * 24 * time.Hour
+	number, long := text, time.Second
+	for _, u := range units {
+		if left, found := strings.CutSuffix(text, u.name); found {
+			number, long = left, u.long
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || n < 1 || n > uint64(most/long) {
+		return errors.New("must be a time of 1s to 36600d, such as 90s, 30m, 24h, 7d or 2w")
+	}
+	*s = Span(time.Duration(n) * long)
 	return nil
 }

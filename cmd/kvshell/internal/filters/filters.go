@@ -70,6 +70,8 @@ type Facts struct {
 	NonScaling bool
 	Hash       string // "keyed" or "xxh64"
 
+	Window time.Duration // after which it forgets lines, 0 for never
+
 	Items, Capacity uint64
 	Estimated       bool // Items is an estimate
 	Layers          int
@@ -128,9 +130,17 @@ func (l bloomLines) Facts() (Facts, error) {
 	return bloomFacts(info), nil
 }
 
+// forgets says when the filter forgets lines.
+func (f Facts) forgets() string {
+	if f.Window == 0 {
+		return "no --window"
+	}
+	return fmt.Sprintf("--window %v", f.Window)
+}
+
 func bloomFacts(info bloomext.Info) Facts {
 	return Facts{
-		Kind: Bloom, Asked: info.Layers[0].Capacity, Rate: info.ErrorRate, NonScaling: info.Expansion == 0, Hash: info.Hash.String(),
+		Kind: Bloom, Asked: info.Asked, Window: info.Window, Rate: info.ErrorRate, NonScaling: info.Expansion == 0, Hash: info.Hash.String(),
 		Items: info.Items, Capacity: info.Capacity, Estimated: info.ItemsEstimated, Layers: len(info.Layers),
 		Full: fmt.Sprintf("%.2f %% of its bits set (counted)", 100*info.Fill), ExpectedRate: info.ExpectedRate,
 	}

@@ -22,9 +22,10 @@ type Flags struct {
 	Rate       float64
 	Capacity   uint64
 	NonScaling bool
-	TTL        uint64 // seconds, 0 for none
-	Hash       string // "keyed" or "xxh64", "" for the default
-	MaxBytes   uint64 // the most bytes of a filter, 0 for the default; a flag of the program
+	TTL        uint64        // seconds, 0 for none
+	Hash       string        // "keyed" or "xxh64", "" for the default
+	Window     time.Duration // after which a filter forgets lines, 0 for never
+	MaxBytes   uint64        // the most bytes of a filter, 0 for the default; a flag of the program
 
 	KindGiven, RateGiven, CapacityGiven, NonScalingGiven, TTLGiven bool
 
@@ -61,6 +62,12 @@ func (f *Flags) Check() error {
 	if _, ok := hash.ParseKind(f.Hash); !ok && f.Hash != "" {
 		return exit.Usagef("--hash %s: must be keyed or xxh64", f.Hash)
 	}
+	switch {
+	case f.Window != 0 && f.Kind != Bloom:
+		return exit.Usagef("--window %v --type %s: only a Bloom filter forgets", f.Window, f.Kind)
+	case f.Window != 0 && f.NonScaling:
+		return exit.Usagef("--window %v --non-scaling: a filter that forgets has to grow", f.Window)
+	}
 	if f.Kind == Cuckoo && f.Rate == 0 {
 		return exit.Usagef("--capacity %d --error 0: the error rate must be above 0 and below 1", f.Capacity)
 	}
@@ -80,7 +87,9 @@ func (f *Flags) hashKind() hash.Kind {
 
 // bloomConfig returns the Config of a Bloom filter, without its TTL.
 func (f *Flags) bloomConfig() bloomext.Config {
-	return bloomext.Config{Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind()}
+	return bloomext.Config{
+		Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind(), Window: f.Window,
+	}
 }
 
 // cuckooConfig returns the Config of a cuckoo filter, without its TTL.
@@ -121,6 +130,9 @@ func (f *Flags) Fits(key []byte, made Facts) error {
 		f.NonScalingGiven && f.NonScaling != made.NonScaling {
 		return exit.Refusef("the filter %q was made with --capacity %d --error %g --non-scaling=%t, and keeps them: leave them out, or use another KEY",
 			key, made.Asked, made.Rate, made.NonScaling)
+	}
+	if f.Window != 0 && f.Window != made.Window {
+		return exit.Refusef("the filter %q was made with %s, and keeps it: leave out --window %v, or use another KEY", key, made.forgets(), f.Window)
 	}
 	if f.Hash != "" && f.Hash != made.Hash {
 		return exit.Refusef("the filter %q was made with --hash %s, and keeps it: leave it out, or use another KEY", key, made.Hash)

@@ -133,6 +133,19 @@ type filterStats struct {
 	Expansion      uint32       `json:"expansion"`
 	Scheme         string       `json:"scheme,omitempty"` // of a filter that was imported from another library
 	Layers         []layerStats `json:"layers"`           // oldest first
+	Window         float64      `json:"window,omitempty"` // seconds after which it forgets items
+	Last           uint64       `json:"last,omitempty"`   // items, of which it forgets all others
+	Slices         []sliceStats `json:"slices,omitempty"` // oldest first
+}
+
+// sliceStats is a slice of a filter that forgets. Age and TTL are seconds.
+type sliceStats struct {
+	Items    uint64  `json:"items"`
+	Capacity uint64  `json:"capacity"`
+	Fill     float64 `json:"fill"`
+	Layers   int     `json:"layers"`
+	Age      float64 `json:"age,omitempty"`
+	TTL      float64 `json:"ttl,omitempty"`
 }
 
 type layerStats struct {
@@ -265,6 +278,7 @@ func (s *keyStats) kindRows() (rows [][2]string) {
 		if f.Scheme != "" {
 			rows = append(rows, [2]string{"layout", "foreign: " + f.Scheme})
 		}
+		rows = append(rows, f.windowRows()...)
 	}
 	if s.cuckoo != nil {
 		rows = append(rows, s.cuckoo.rows()...)
@@ -349,6 +363,25 @@ func (s *countingStats) layerTable() string {
 		})
 	}
 	return columns(rows)
+}
+
+// windowRows returns what is told of a filter that forgets, nothing for others.
+func (s *filterStats) windowRows() (rows [][2]string) {
+	seconds := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)).Round(time.Second) }
+	switch {
+	case s.Window != 0:
+		rows = [][2]string{{"forgets", fmt.Sprintf("items that were not added for %v", seconds(s.Window))}}
+	case s.Last != 0:
+		rows = [][2]string{{"forgets", fmt.Sprintf("all but the last %d items", s.Last)}}
+	}
+	for i, l := range s.Slices {
+		row := fmt.Sprintf("%d items of %d, %.2f %% of the bits", l.Items, l.Capacity, 100*l.Fill)
+		if s.Window != 0 {
+			row += fmt.Sprintf(", began %v ago, expires in %v", seconds(l.Age), seconds(l.TTL))
+		}
+		rows = append(rows, [2]string{fmt.Sprint("slice ", i), row})
+	}
+	return rows
 }
 
 func (s *filterStats) layerTable() string {

@@ -1,0 +1,282 @@
+package bloomext
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// A windowed filter: see scalableext.Window for how it forgets. Its layers, newest first, are those of the newest slice, of
+// which there are filter.own, and then those of the older slices. As slices expire in their order, those that have not
+// expired are the first ones.
+
+// openSlices checks the slices, and sets own.
+func (f *filter) openSlices() error {
+	bad := func(why string) error {
+		return fmt.Errorf("%w: Bloom filter with a window: %s", kv.ErrCorrupt, why)
+	}
+	slices, least := 1, int64(1)
+	if f.window.Span != 0 {
+		least = f.window.Turn()
+	}
+	for i := range f.layers {
+		l := &f.layers[i]
+		if l.flat != nil {
+			return bad("its layout is not native")
+		}
+		if i == 0 || l.start == f.layers[i-1].start {
+			continue
+		}
+		if l.start == 0 || f.layers[i-1].start-l.start < least {
+			return bad(fmt.Sprintf("slices begin at %d and %d", l.start, f.layers[i-1].start))
+		}
+		if slices++; slices == 2 {
+			f.own = i
+		}
+	}
+	if slices > f.window.Slices+1 || f.window.Last != 0 && f.newest.start == 0 {
+		return bad(fmt.Sprintf("%d slices, want at most %d", slices, f.window.Slices+1))
+	}
+	return nil
+}
+
+// alive returns the number of layers that lookups ask, from the newest on, at a time in Unix milliseconds. It is all of
+// them unless the filter is windowed.
+func (f *filter) alive(now int64) int {
+	n := len(f.layers)
+	if f.window.Span == 0 {
+		return n
+	}
+	for n > 0 && f.window.Ends(f.layers[n-1].start) <= now {
+		n--
+	}
+	return n
+}
+
+// taking returns the number of layers that keep an item long enough if they have it: those of the newest slice, none if
+// the next add begins another slice.
+func (f *filter) taking(now int64) int {
+	if f.window.Span != 0 && !f.window.Takes(f.newest.start, now) {
+		return 0
+	}
+	return f.own
+}
+
+// asked returns the number of layers that decide an answer: alive, or taking if the answer is that of an add.
+func (f *filter) asked(db *kv.DB, add bool) int {
+	switch {
+	case !f.windowed:
+		return len(f.layers)
+	case add:
+		return f.taking(db.Now())
+	}
+	return f.alive(db.Now())
+}
+
+// mayContainRecent is MayContain for a windowed filter that was found.
+func mayContainRecent(h *handle, c *filter, item []byte) (bool, error) {
+	if present, known := c.seen(h.DB, c.hash.Sum(item), c.asked(h.DB, false)); known {
+		return present, nil
+	}
+	return lookup(h, item)
+}
+
+// addRecent is add for a windowed filter: an item that only older slices have is written to the newest one, and is not
+// new.
+func (s *stager) addRecent(h uint64) (bool, error) {
+	if err := s.begin(); err != nil {
+		return false, err
+	}
+	older := [1]bool{}
+	if err := s.olderHave([]uint64{h}, older[:]); err != nil {
+		return false, err
+	}
+	added, err := s.add(h)
+	return added && !older[0], err
+}
+
+// stageRecent is stageMany for a windowed filter. With a window of time no slice begins within the commit, so all items are
+// added to the newest slice first. Then the older slices are asked for those that it did not have.
+func stageRecent[T any](h *handle, s *stager, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
+	if s.c.window.Last != 0 {
+		for i, item := range items {
+			err := h.GivenUp(i)
+			if err == nil {
+				added[i], err = s.addRecent(sum(s.c.hash, item))
+			}
+			if err != nil {
+				return i, err
+			}
+		}
+		return len(items), nil
+	}
+	if err := s.begin(); err != nil {
+		return 0, err
+	}
+	n, err := stageAll(h, s, items, added, sum)
+	if err != nil && !scalableext.NoRoom(err) {
+		return n, err
+	}
+	batch := scalableext.Sorted(items[:n], s.c.hash, sum, s.c.block)
+	hashes, at := make([]uint64, 0, n), make([]int, 0, n)
+	for _, item := range batch {
+		if added[item.I] {
+			hashes, at = append(hashes, item.Hash), append(at, item.I)
+		}
+	}
+	older := make([]bool, len(hashes))
+	if oerr := s.olderHave(hashes, older); oerr != nil {
+		return 0, oerr
+	}
+	for i, found := range older {
+		added[at[i]] = !found
+	}
+	return n, err
+}
+
+// olderHave sets found[i] if a slice but the newest has the item with hash hashes[i], and has not expired.
+func (s *stager) olderHave(hashes []uint64, found []bool) error {
+	f := s.c
+	in := make([]bool, len(hashes))
+	for i := f.own; i < f.alive(s.w.Now()); i++ {
+		l := &f.layers[i]
+		if err := s.w.HasItems(f.object, l.table, &l.layout, hashes, in); err != nil {
+			return err
+		}
+		for j, yes := range in {
+			found[j] = found[j] || yes
+		}
+	}
+	return nil
+}
+
+// begin begins a slice if the newest one takes no more adds by the clock.
+func (s *stager) begin() error {
+	if s.c.window.Last != 0 || s.c.taking(s.w.Now()) > 0 {
+		return nil
+	}
+	return s.turn(max(1, s.w.Now()))
+}
+
+// turn stages a new slice, and the removal of those that have expired. start is when it begins, or its number.
+func (s *stager) turn(start int64) error {
+	f := s.c
+	held := uint64(0)
+	for i := range f.layers[:f.own] {
+		held += s.w.Counter(f.layers[i].table, itemsCounter)
+	}
+	gone := len(f.layers) - f.alive(s.w.Now())
+	if f.window.Last != 0 {
+		gone = f.beyond()
+	}
+	spec, err := sliceSpec(f.chain.Params, start, held)
+	if err != nil {
+		spec, err = sliceSpec(f.chain.Params, start, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
+	}
+	err = s.replace(gone, &spec)
+	if errors.Is(err, kv.ErrTooLarge) { // with the room of the slice before it; the layers of the others leave too little
+		if spec, err = sliceSpec(f.chain.Params, start, 0); err == nil {
+			err = s.replace(gone, &spec)
+		}
+	}
+	if errors.Is(err, kv.ErrTooLarge) {
+		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
+	}
+	return err
+}
+
+// beyond returns the number of layers, with Last, that are to be removed when another slice begins.
+func (f *filter) beyond() int {
+	left := f.window.Slices // besides the new one
+	for i := range f.layers {
+		if i > 0 && f.layers[i].start != f.layers[i-1].start {
+			if left--; left == 0 {
+				return len(f.layers) - i
+			}
+		}
+	}
+	return 0
+}
+
+// growSlice stages another layer for the newest slice or, with Last, another slice.
+func (s *stager) growSlice() error {
+	f := s.c
+	if f.window.Last != 0 {
+		return s.turn(f.newest.start + 1)
+	}
+	capacity, rate, err := f.chain.Params.Of(f.layers[f.own-1].capacity).Layer(f.own)
+	if err != nil {
+		return fmt.Errorf("key %q: %w", f.object.Key(), err)
+	}
+	spec, err := startedSpec(capacity, rate, f.newest.start)
+	if err == nil {
+		err = s.replace(0, &spec)
+	}
+	if errors.Is(err, kv.ErrTooLarge) || errors.Is(err, probe.ErrParams) {
+		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
+	}
+	return err
+}
+
+// replace stages the removal of the n oldest layers, and another layer.
+func (s *stager) replace(n int, spec *kv.LayerSpec) error {
+	o, err := s.w.Turn(s.c.object, n, spec)
+	if err != nil {
+		return err
+	}
+	s.c, err = kv.As[*filter]([]byte(o.Key()), o)
+	return err
+}
+
+// sliceSpec returns the first layer of a slice that follows one with so many items.
+func sliceSpec(p scalableext.Params, start int64, held uint64) (kv.LayerSpec, error) {
+	capacity, rate, err := p.Slice(held).Layer(0)
+	if err != nil {
+		return kv.LayerSpec{}, err
+	}
+	return startedSpec(capacity, rate, start)
+}
+
+// startedSpec returns a layer of a slice.
+func startedSpec(capacity uint64, rate float64, start int64) (kv.LayerSpec, error) {
+	spec, err := layerSpec(capacity, rate)
+	spec.Params = append(scalableext.AppendStart(nil, start), spec.Params...)
+	return spec, err
+}
+
+// wake is when the oldest slice expires, see kv.Type.Wake.
+func wake(o *kv.Object) int64 {
+	f, ok := o.Body().(*filter)
+	if !ok || f.window.Span == 0 {
+		return 0
+	}
+	return f.window.Ends(f.layers[len(f.layers)-1].start)
+}
+
+// forget stages the removal of the slices that have expired, see kv.Type.Compact. If all have, one that never began is left.
+func forget(w *kv.Writer, o *kv.Object, _ int) (more bool, err error) {
+	f, ok := o.Body().(*filter)
+	if !ok || f.window.Span == 0 || f.newest.start == 0 {
+		return false, nil
+	}
+	gone := len(f.layers) - f.alive(w.Now())
+	switch {
+	case gone == 0:
+		return false, nil
+	case gone < len(f.layers):
+		_, err = w.Turn(o, gone, nil)
+		return false, err
+	}
+	spec, err := sliceSpec(f.chain.Params, 0, 0)
+	if err == nil {
+		_, err = w.Turn(o, gone, &spec)
+	}
+	return false, err
+}

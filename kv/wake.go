@@ -2,6 +2,7 @@ package kv
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/storage"
@@ -43,22 +44,19 @@ func (db *DB) Wake(ctx context.Context, budget int) (more bool, err error) {
 		return false, storage.ReadError(err, "objects to be woken")
 	}
 	for _, note := range notes {
-		at, key, err := format.DecodeWakeKey(note)
-		if err == nil {
-			_, err = db.compact(key, budget)
+		at, key, nerr := format.DecodeWakeKey(note)
+		if nerr == nil {
+			_, nerr = db.compact(key, budget)
 		}
-		if err == nil {
-			err = db.removeStale(note, at, key)
+		if nerr == nil {
+			nerr = db.removeStale(note, at, key)
 		}
-		if err != nil {
-			return false, err
-		}
+		err = errors.Join(err, nerr) // the others can be woken all the same
 	}
-	return len(notes) == wakeBatch, nil
+	return err == nil && len(notes) == wakeBatch, err
 }
 
-// removeStale removes a note that is not of what is under its key now: a damaged object, or a program without the type,
-// left it.
+// removeStale removes a note that is not of what is under its key now.
 func (db *DB) removeStale(note []byte, at int64, key []byte) error {
 	return db.Write(NoSync, [][]byte{key}, func(w *Writer) error {
 		o, err := w.stored(key)

@@ -101,3 +101,21 @@ func FuzzParams(f *testing.F) {
 		}
 	})
 }
+
+func FuzzStart(f *testing.F) {
+	f.Add(AppendStart(nil, 1_700_000_000_000))
+	f.Add(AppendStart([]byte{}, 0))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		start, rest, err := DecodeStart(b)
+		if err != nil {
+			if !errors.Is(err, kv.ErrCorrupt) {
+				t.Fatalf("%x: %v is not corruption", b, err)
+			}
+			return
+		}
+		again, left, err := DecodeStart(append(AppendStart(nil, start), rest...))
+		if err != nil || again != start || start < 0 || len(left) != len(rest) {
+			t.Fatalf("%x decodes to %d, and again to %d, %v", b, start, again, err)
+		}
+	})
+}

@@ -15,7 +15,7 @@ import (
 var small = []guard.Options{
 	{Filter: guard.Bloom, Capacity: 1, ErrorRate: 1e-16},
 	{Filter: guard.Counting, Capacity: 1, ErrorRate: 1e-16},
-	{Filter: guard.Cuckoo, Capacity: 100, ErrorRate: 7e-9},
+	{Filter: guard.Cuckoo, Capacity: 100, ErrorRate: 3.4e-9},
 }
 
 // Ids that outgrow the filter are put all the same. The filter is dropped, and lookups are let through, until a Rebuild has

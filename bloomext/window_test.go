@@ -77,6 +77,7 @@ func TestWindow(t *testing.T) {
 	s.adds(f, true, "b") // the last moment at which it takes adds
 	s.pass(time.Millisecond)
 	s.adds(f, true, "c")  // the next slice
+	s.has(f, "b", true)   // from now on the handle answers from memory, but not for adds
 	s.adds(f, false, "b") // which has b from now on
 	s.pass(8*time.Second - time.Millisecond)
 	s.has(f, "a", true) // 9 s after its start less 1 ms

@@ -203,7 +203,7 @@ func (c Config) mismatch(f *filter) error {
 	d.Add("layout", f.layout(), c.Layout)
 	d.Add("error rate", have.ErrorRate, p.params.ErrorRate)
 	d.AddParams(c.asked(), have, p.params)
-	if c.BucketSize != 0 || c.ErrorRate == 0 {
+	if c.BucketSize != 0 || c.ErrorRate == 0 { // otherwise any that keeps the rate will do
 		d.Add("bucket size", uint32(f.layers[0].bucketSize), uint32(want.bucketSize))
 	}
 	d.Add("max iterations", f.layers[0].maxIterations, int(want.maxIterations))

@@ -165,7 +165,8 @@ const (
 // buckets have a lower rate, larger ones a higher load.
 var ratedBucketSizes = [...]int{2, 3, 4}
 
-// leastLoad is the least part of the load that a layer could have, to which it is filled for the sake of the rate.
+// leastLoad is the part of its possible load that a layer has at least. Shorter fingerprints that keep the rate only at a
+// lower load are not taken.
 const leastLoad = 0.5
 
 // families are the families that a filter may have, the smallest first.

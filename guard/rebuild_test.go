@@ -527,6 +527,29 @@ func TestWarm_slow(t *testing.T) {
 	}
 }
 
+// Warm loads itself what another caller began to load, if that found no load free.
+func TestWarm_joined(t *testing.T) {
+	inWorld(t, &guard.Options{MaxLoads: 1, LoadTimeout: 15 * time.Second, TTL: time.Hour}, func(w *world) {
+		w.set("b", "row")
+		let := w.holding("other")
+		other := w.get(w.Context(), "other")
+		free := let.next() // takes all
+		late := w.get(w.Context(), "b")
+		synctest.Wait()
+		var loaded int
+		warmed := done(func() (err error) { loaded, err = w.g.Warm(w.Context(), seqOf("b")); return err })
+		time.Sleep(16 * time.Second)
+		wantResult(t, "b", <-late, guard.ErrUnavailable)
+		free()
+		if err := <-warmed; err != nil || loaded != 1 {
+			t.Errorf("Warm: %d, %v", loaded, err)
+		}
+		wantResult(t, "other", <-other, guard.ErrNotFound)
+		w.want("b", "row")
+		w.wantLoads("b", 1)
+	})
+}
+
 // Warm ends with its context, with Close, and at once if its turn would come too late; and it leaves its place to others.
 func TestWarm_ended(t *testing.T) {
 	inWorld(t, &guard.Options{LoadsPerSecond: 1.0 / 60, MaxLoads: 1, TTL: time.Hour}, func(w *world) {

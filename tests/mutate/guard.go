@@ -289,7 +289,7 @@ var ofGuard = []mutation{
 		"	both, cancel := context.WithCancel(ctx)\n", "	both, cancel := context.WithTimeout(ctx, g.opts.LoadTimeout)\n"}),
 	inGuard("Warm loads without its turn", "^TestWarm_slow$|^TestWarm_ended$", edit{"guard/rebuild.go",
 		"	if enters {\n", "	if enters = false; enters {\n"}),
-	inGuard("Warm fails where a load of another caller found none free", "^TestWarm_slow$", edit{"guard/rebuild.go",
+	inGuard("Warm fails where a load of another caller found none free", "^TestWarm_joined$", edit{"guard/rebuild.go",
 		"		case late && !slices.Contains(own, l):\n", "		case false:\n"}),
 	inGuard("Warm does not end with Close", "^TestWarm_ended$", edit{"guard/rebuild.go",
 		"	defer context.AfterFunc(g.ctx, cancel)()\n", ""}),

@@ -68,18 +68,32 @@ func TestScenes(t *testing.T) {
 	}
 }
 
-// An answer with another status than is right has failed, and connecting reaches no database.
-func TestAsk(t *testing.T) {
-	db, err := openDatabase(t.TempDir(), 10)
+// openBoth opens a database with so many users, and an empty store, for the length of a test.
+func openBoth(t *testing.T, users int) (*database, *sievekv.DB) {
+	t.Helper()
+	db, err := openDatabase(t.TempDir(), users)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.close()
+	t.Cleanup(func() { check(t, db.close()) })
 	store, err := sievekv.Open("", &sievekv.Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	t.Cleanup(func() { check(t, store.Close()) })
+	return db, store
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// An answer with another status than is right has failed, and connecting reaches no database.
+func TestAsk(t *testing.T) {
+	db, store := openBoth(t, 10)
 	s, err := openService(store, db, nil, time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -94,16 +108,7 @@ func TestAsk(t *testing.T) {
 }
 
 func TestService(t *testing.T) {
-	db, err := openDatabase(t.TempDir(), 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.close()
-	store, err := sievekv.Open("", &sievekv.Options{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	db, store := openBoth(t, 100)
 	for _, guarded := range []bool{false, true} {
 		var o *guard.Options
 		if guarded {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/sievekv/sievekv/backup"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/tests/faultfs"
 )
 
 // event is what a process tells of its workload, before it is done or after: one of its fields is set.
@@ -26,6 +28,7 @@ type event struct {
 	Acked   *ackEvent
 	Backup  int    // about to be made; the first is 1
 	Made    int    // this backup was made
+	Held    bool   // the backup that was begun last goes no further
 	Now     int64  // the time is about to be this
 	Failure string // what went wrong
 }
@@ -48,6 +51,7 @@ type job struct {
 	Seeds [2]uint64
 	Start []contents
 	Now   int64
+	Hold  int64 // the call to the file system that backups make before which they stop; 0 for none
 }
 
 // Child works on a store until it is killed. What it is to do it reads from in, and what it does it tells to out. It
@@ -75,14 +79,20 @@ func Child(in io.Reader, out io.Writer) error {
 			panic(err) // nobody listens, so nothing this process does can be verified
 		}
 	}
+	disk := vfs.Default
+	var hold *holding
+	if j.Hold > 0 {
+		hold = &holding{left: j.Hold, tell: w.tell}
+		disk = &faultfs.FS{FS: vfs.Default, Before: hold.before}
+	}
 	for w.err() == nil {
-		if w.db, err = kv.Open(j.Dir, w.options(vfs.Default)); err != nil {
+		if w.db, err = kv.Open(j.Dir, w.options(disk)); err != nil {
 			w.fail(fmt.Errorf("%w: %w", ErrRefused, err))
 			break
 		}
 		w.use(w.db)
 		done, backups := make(chan struct{}), sync.WaitGroup{}
-		if rng.IntN(3) == 0 {
+		if hold != nil || rng.IntN(3) == 0 {
 			backups.Go(func() { w.backUp(j.Dir, done) })
 		}
 		w.run(1 + rng.IntN(actions))
@@ -114,38 +124,95 @@ func (w *workload) backUp(dir string, done <-chan struct{}) {
 	}
 }
 
-func backupDir(dir string, n int) string { return fmt.Sprintf("%s.backup-%d", dir, n) }
+// holding stops a backup in the middle, for ever, and tells of it.
+type holding struct {
+	left  int64 // calls that are let through; guarded by mu
+	begun bool  // the unfinished backup is there; guarded by mu
+	mu    sync.Mutex
+	tell  func(event)
+}
 
-// verifyBackups checks that each backup has what was acknowledged before, and a state that the store had, and that each
-// one that was made is there. It removes them, and returns how many there were.
-func (w *workload) verifyBackups(dir string, least [][]int, made int) (verified int, err error) {
+// before is called before each call to the file system. It counts those in a backup from when it has a directory until
+// it gets its name.
+func (h *holding) before(s faultfs.Site, name string) error {
+	if !strings.Contains(name, backupName) {
+		return nil
+	}
+	h.mu.Lock()
+	switch unfinished := strings.Contains(name, ".partial-"); {
+	case unfinished && s.Op == "mkdir":
+		h.begun = true
+	case h.begun:
+		if h.left--; h.left == 0 {
+			h.tell(event{Held: true})
+		}
+		if h.left <= 0 {
+			h.mu.Unlock()
+			select {}
+		}
+		h.begun = s.Op != "rename" || unfinished
+	}
+	h.mu.Unlock()
+	return nil
+}
+
+// backupName is between the name of a store's directory and the number of a backup.
+const backupName = ".backup-"
+
+func backupDir(dir string, n int) string { return fmt.Sprint(dir, backupName, n) }
+
+// verifyBackups checks that each backup has what was acknowledged before, and a state that the store had, that each one
+// that was made is there, and that one that was not finished does not open. It removes them, and counts them.
+func (w *workload) verifyBackups(dir string, least [][]int, made int) (verified, unfinished int, err error) {
 	var s span
 	for _, h := range w.histories() {
 		s.most = append(s.most, h.len())
 	}
 	for i := range least {
 		s.least = least[i]
-		of := backupDir(dir, i+1)
-		db, err := kv.Open(of, w.backupOptions())
+		name := backupDir(dir, i+1)
+		opened, err := w.verifyBackup(name, s)
 		switch {
-		case errors.Is(err, kv.ErrNotExist) && i >= made:
-			continue
-		case errors.Is(err, kv.ErrNotExist):
-			return verified, fmt.Errorf("%w: backup %d, which was made, is not there", ErrLost, i+1)
 		case err != nil:
-			return verified, fmt.Errorf("%w: backup %d: %w", ErrRefused, i+1, err)
+			return verified, unfinished, err
+		case opened:
+			verified++
+		case i < made:
+			return verified, unfinished, fmt.Errorf("%w: backup %d, which was made, is not there", ErrLost, i+1)
 		}
-		verified++
-		_, err = w.verify(db, s)
-		if err := errors.Join(err, db.Close()); err != nil {
-			return verified, fmt.Errorf("backup %d: %w", i+1, err)
+		parts, err := filepath.Glob(name + ".partial-*")
+		if err != nil {
+			return verified, unfinished, err
+		}
+		for _, part := range parts {
+			// If it opens, it only lacked its name. If not, it may have parts of a database.
+			if opened, err := w.verifyBackup(part, s); err != nil && (opened || !errors.Is(err, kv.ErrCorrupt)) {
+				return verified, unfinished, err
+			}
+			unfinished++
 		}
 	}
-	left, err := filepath.Glob(dir + ".backup-*")
+	left, err := filepath.Glob(dir + backupName + "*")
 	for _, name := range left {
 		err = errors.Join(err, os.RemoveAll(name))
 	}
-	return verified, err
+	return verified, unfinished, err
+}
+
+// verifyBackup checks the store in a directory, if it opens as one.
+func (w *workload) verifyBackup(dir string, s span) (opened bool, err error) {
+	db, err := kv.Open(dir, w.backupOptions())
+	switch {
+	case errors.Is(err, kv.ErrNotExist), errors.Is(err, kv.ErrUnfinished):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("%w: %s: %w", ErrRefused, filepath.Base(dir), err)
+	}
+	_, err = w.verify(db, s)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return true, fmt.Errorf("%s: %w", filepath.Base(dir), err)
+	}
+	return true, nil
 }
 
 func (w *workload) backupOptions() *kv.Options {
@@ -154,9 +221,9 @@ func (w *workload) backupOptions() *kv.Options {
 	return o
 }
 
-// replay makes of what a process told the histories it had. It calls told after each event. It returns how far each
+// replay makes of what a process told the histories it had. It calls told after each event, with its number. It returns how far each
 // history was acknowledged when each backup was begun, and how many backups were made.
-func (w *workload) replay(r io.Reader, told func(n int)) (backups [][]int, made int, err error) {
+func (w *workload) replay(r io.Reader, told func(n int, held bool)) (backups [][]int, made int, err error) {
 	dec := gob.NewDecoder(r)
 	commits := make(map[uint64]*commit)
 	histories := w.histories()
@@ -193,10 +260,11 @@ func (w *workload) replay(r io.Reader, told func(n int)) (backups [][]int, made 
 			backups = append(backups, least)
 		case e.Made > 0:
 			made = e.Made
+		case e.Held:
 		default:
 			w.now.Store(e.Now)
 		}
-		told(n)
+		told(n, e.Held)
 	}
 }
 
@@ -209,6 +277,7 @@ type Kills struct {
 	now     int64
 	cycles  int
 	backups int // that were there after a kill
+	cut     int // that were not finished then
 	age     int // of the store, in crashes
 }
 
@@ -227,6 +296,9 @@ func (k *Kills) Count() int { return k.cycles }
 
 // Backups returns how many backups were verified that those processes made.
 func (k *Kills) Backups() int { return k.backups }
+
+// Cut returns how many backups were unfinished when their process was killed.
+func (k *Kills) Cut() int { return k.cut }
 
 // Restart has the next cycle begin without a store, after one that was wrong.
 func (k *Kills) Restart() { k.age = 0 }
@@ -249,8 +321,9 @@ func (k *Kills) Cycle() error {
 	if err != nil {
 		return err
 	}
-	verified, err := w.verifyBackups(k.dir, backups, made)
-	if k.backups += verified; err != nil {
+	verified, unfinished, err := w.verifyBackups(k.dir, backups, made)
+	k.backups, k.cut = k.backups+verified, k.cut+unfinished
+	if err != nil {
 		return err
 	}
 	var s span
@@ -272,6 +345,9 @@ func (k *Kills) Cycle() error {
 	return nil
 }
 
+// backupCalls is about how many calls to the file system two backups make.
+const backupCalls = 250
+
 // kill runs a process, kills it at a random moment, and puts what it told into w. It returns what replay does.
 func (k *Kills) kill(w *workload) (backups [][]int, made int, err error) {
 	cmd := k.command()
@@ -287,19 +363,22 @@ func (k *Kills) kill(w *workload) (backups [][]int, made int, err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, 0, err
 	}
-	// One in four dies at a time, which may be while it opens the store; the others after some events.
+	// One in four dies at a time, which may be while it opens the store, one in a backup, the others after some events.
 	after := 1 + k.rng.IntN(1+k.rng.IntN(600))
-	if k.rng.IntN(4) == 0 {
+	j := job{Dir: k.dir, Seeds: [2]uint64{k.rng.Uint64(), k.rng.Uint64()}, Start: k.start, Now: k.now}
+	switch k.rng.IntN(4) {
+	case 0:
 		after = 0
 		timer := time.AfterFunc(time.Duration(k.rng.Int64N(int64(80*time.Millisecond))), func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
+	case 1:
+		after, j.Hold = 0, 1+k.rng.Int64N(backupCalls)
 	}
-	j := job{Dir: k.dir, Seeds: [2]uint64{k.rng.Uint64(), k.rng.Uint64()}, Start: k.start, Now: k.now}
 	// It may be dead before it has read this.
 	_ = gob.NewEncoder(in).Encode(j)
 	_ = in.Close()
-	backups, made, err = w.replay(out, func(n int) {
-		if n == after {
+	backups, made, err = w.replay(out, func(n int, held bool) {
+		if n == after || held {
 			_ = cmd.Process.Kill()
 		}
 	})

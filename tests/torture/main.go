@@ -72,7 +72,7 @@ func fastDir() string {
 // totals are the figures.
 type totals struct {
 	mu                                        sync.Mutex
-	clones, kills, backups                    int // guarded by mu, like all here
+	clones, kills, backups, cut               int // guarded by mu, like all here
 	disks, failed, filled                     int
 	lost, torn, falseNegatives, refused, more int
 }
@@ -109,10 +109,10 @@ func (t *totals) bad() bool {
 func (t *totals) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return fmt.Sprintf("other violations %d\ncrash clones %d\nkill -9 cycles %d, backups made meanwhile %d\n"+
+	return fmt.Sprintf("other violations %d\ncrash clones %d\nkill -9 cycles %d, backups made meanwhile %d, cut off %d\n"+
 		"disks that failed or filled %d, stores failed %d, full for a while %d\nacknowledged writes lost %d\n"+
 		"transactions torn %d\nfalse negatives %d\nreopens refused %d\n",
-		t.more, t.clones, t.kills, t.backups, t.disks, t.failed, t.filled, t.lost, t.torn, t.falseNegatives, t.refused)
+		t.more, t.clones, t.kills, t.backups, t.cut, t.disks, t.failed, t.filled, t.lost, t.torn, t.falseNegatives, t.refused)
 }
 
 // run works until the context ends.
@@ -188,7 +188,7 @@ func (t *totals) kill(ctx context.Context, seed uint64, dir string, command func
 	for ctx.Err() == nil {
 		err := k.Cycle()
 		t.mu.Lock()
-		t.kills, t.backups = k.Count(), k.Backups()
+		t.kills, t.backups, t.cut = k.Count(), k.Backups(), k.Cut()
 		t.mu.Unlock()
 		t.count("kill -9", seed, err)
 		if err != nil {

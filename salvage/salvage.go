@@ -41,7 +41,7 @@ import (
 )
 
 // ErrNotRecovered is returned if nothing can be recovered without Options.Lossy.
-var ErrNotRecovered = errors.New("salvage: no key is known to be whole")
+var ErrNotRecovered = errors.New("salvage: no store was made")
 
 // Options say what is recovered.
 type Options struct {
@@ -217,7 +217,7 @@ func recoverTo(ctx context.Context, from *left, part string, o kv.Options, opts 
 		report.Damage = append(report.Damage, d.String())
 	}
 	if from.Guessed && !opts.Lossy {
-		return report, fmt.Errorf("%w: the MANIFEST is lost, which says what tables belong to the store", ErrNotRecovered)
+		return report, fmt.Errorf("%w: the MANIFEST is lost, which says what tables belong to the store, so no key is known to be whole", ErrNotRecovered)
 	}
 	report.Unknown = from.Guessed || check.Overlaps(from.Lost, format.AppendMetaKey(nil, format.MetaKeys), format.AppendMetaKey(nil, format.MetaKeys+1))
 	sure := checked.Keys // keys that were there at the end

@@ -67,14 +67,19 @@ func (sh *shell) salvage(ctx context.Context, dir, newDir string, o salvage.Opti
 	options := sh.options(newDir, false)
 	options.ReadOnly = false
 	report, err := salvage.Recover(ctx, dir, newDir, *options, o)
+	refused := errors.Is(err, salvage.ErrNotRecovered)
 	if report != nil {
-		if werr := sh.write(salvageText(report)); werr != nil {
+		text := damageText(report)
+		if !refused {
+			text += recoveredText(report)
+		}
+		if werr := sh.write(text); werr != nil {
 			return werr
 		}
 	}
 	switch {
-	case errors.Is(err, salvage.ErrNotRecovered):
-		return exit.WithCode(exit.Corrupt, fmt.Errorf("%w: --lossy recovers all that there is", err))
+	case refused:
+		return exit.WithCode(exit.Corrupt, fmt.Errorf("%w; with --lossy all that is left is recovered", err))
 	case errors.Is(err, fs.ErrExist):
 		return exit.WithCode(exit.Local, err)
 	case err != nil:
@@ -85,11 +90,16 @@ func (sh *shell) salvage(ctx context.Context, dir, newDir string, o salvage.Opti
 	return nil
 }
 
-func salvageText(r *salvage.Report) string {
+func damageText(r *salvage.Report) string {
 	text := ""
 	for _, d := range r.Damage {
 		text += fmt.Sprintf("damage: %s\n", d)
 	}
+	return text
+}
+
+func recoveredText(r *salvage.Report) string {
+	text := ""
 	for _, k := range r.Left {
 		text += "left out: " + (*damagedKey)(&k).text() + "\n"
 	}

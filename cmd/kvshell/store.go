@@ -63,9 +63,12 @@ func (sh *shell) openExisting() (*kv.DB, error) {
 	return db, sh.openError(dir, err)
 }
 
-// openError is openError for the flags of this run.
+// openError is openError for the flags of this run. If the store is damaged, it names the words that open it all the same.
 func (sh *shell) openError(dir string, err error) error {
-	if err = openError(dir, err); sh.readOnly {
+	if err = openError(dir, err); errors.Is(err, kv.ErrCorrupt) {
+		return fmt.Errorf("%w; kvshell -d %s check tells what is damaged, kvshell salvage %s NEWDIR recovers what is whole", err, dir, dir)
+	}
+	if sh.readOnly {
 		return withoutWrites(err)
 	}
 	return err

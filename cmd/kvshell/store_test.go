@@ -162,7 +162,7 @@ func TestNewerStore(t *testing.T) {
 
 // salvage names filters that are half-loaded, and says why they are left out.
 func TestSalvageText_loading(t *testing.T) {
-	got := salvageText(&salvage.Report{Recovered: 2, Loading: []salvage.Key{{Key: "half", Type: "MBbloom--"}}})
+	got := recoveredText(&salvage.Report{Recovered: 2, Loading: []salvage.Key{{Key: "half", Type: "MBbloom--"}}})
 	want := "left out: \"half\" (MBbloom--): LOADCHUNK has not brought all of its bytes yet; load it anew\nkeys recovered: 2, left out: 1\n"
 	if got != want {
 		t.Errorf("%q, want %q", got, want)

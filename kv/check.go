@@ -21,7 +21,7 @@ type CheckOptions struct {
 	Deep bool
 
 	// Repair mends what needs no guessing: it removes objects that no key has, corrects the numbers of keys, and
-	// writes and removes notes of expiries. It mends nothing if a part of the store cannot be read. Writers wait while
+	// writes and removes notes of expiries and of Type.Wake. It mends nothing if a part of the store cannot be read. Writers wait while
 	// the store is checked.
 	Repair bool
 }
@@ -34,7 +34,7 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 // CheckWith reads every header, counter and block of the store as of one commit, decodes all of it, and has each type
 // verify its objects. It checks that everything decodes; that every block lies inside its layer and belongs to an
 // object that a key maps to; that no two keys share an object; that each key with an expiry is noted under that expiry,
-// and no other key is; and that the numbers of keys are right. Types check more; what is unlikely, but not impossible,
+// and no other key is; that it is noted when types are to be called, see Type.Wake; and that the numbers of keys are right. Types check more; what is unlikely, but not impossible,
 // is in the Notes. If a table has blocks that cannot be read, the check goes on behind them, and names the keys that
 // may have lost something.
 func (db *DB) CheckWith(ctx context.Context, o CheckOptions) (*CheckReport, error) {
@@ -125,6 +125,11 @@ func (c *checkedObject) layer(number uint64) *Layer {
 		}
 	}
 	panic(fmt.Sprintf("kv: check of layer %d, which %q does not have", number, c.o.key))
+}
+
+// Wake implements check.Object.
+func (c *checkedObject) Wake() (at int64, known bool) {
+	return wakeOf(c.o), c.o.typ != nil || c.o.header.Module == format.BuiltInModule
 }
 
 // Counters implements check.Object.

@@ -236,8 +236,8 @@ func recoverTo(ctx context.Context, from *left, part string, o kv.Options, opts 
 	defer func() { err = errors.Join(err, db.Close()) }()
 	r := &recovery{ctx: ctx, from: from, to: db, opts: opts, report: report, damaged: make(map[string]Key)}
 	for _, k := range checked.Damaged {
-		if slices.Equal(k.Lost, []string{check.LostNote}) {
-			continue // the copy gets a note of its own
+		if !slices.ContainsFunc(k.Lost, isLoss) {
+			continue // the copy gets notes of its own
 		}
 		r.damaged[k.Key] = k
 	}
@@ -257,6 +257,8 @@ func recoverTo(ctx context.Context, from *left, part string, o kv.Options, opts 
 	slices.Sort(report.Changed)
 	return report, db.Sync()
 }
+
+func isLoss(lost string) bool { return lost != check.LostNote && lost != check.LostWake }
 
 type recovery struct {
 	ctx     context.Context

@@ -146,3 +146,80 @@ func TestRepair_guess(t *testing.T) {
 		}
 	}
 }
+
+// A check finds notes of when filters forget that are lost, or that nothing needs, and mends them. Salvage does without them.
+func TestRepair_wake(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	o := damageOptions()
+	db, err := kv.Open(dir, &o)
+	must(t, err)
+	f := bloomext.New(db, "filter")
+	must(t, f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, Window: time.Hour}))
+	_, err = f.AddString("item")
+	must(t, errors.Join(err, db.Close()))
+	notes := func(db *pebbledb.DB) (notes [][]byte) {
+		it, err := db.NewIter(&pebbledb.IterOptions{LowerBound: []byte{format.TagWake}, UpperBound: []byte{format.TagWake + 1}})
+		must(t, err)
+		for ok := it.First(); ok; ok = it.Next() {
+			notes = append(notes, bytes.Clone(it.Key()))
+		}
+		must(t, it.Close())
+		return notes
+	}
+	var note []byte
+	forge(t, dir, func(db *pebbledb.DB) {
+		if all := notes(db); len(all) == 1 {
+			note = all[0]
+		}
+	})
+	at, key, err := format.DecodeWakeKey(note)
+	if must(t, err); string(key) != "filter" {
+		t.Fatalf("the note is of %q", key)
+	}
+	check := func(o kv.Options, with kv.CheckOptions) *kv.CheckReport {
+		t.Helper()
+		report, err := salvage.Check(t.Context(), dir, o, with)
+		must(t, err)
+		return report
+	}
+	sound := func() {
+		t.Helper()
+		if report := check(damageOptions(), kv.CheckOptions{Repair: true}); len(report.Problems)+len(report.Notes)+len(report.Repaired) > 0 {
+			t.Errorf("%+v", report)
+		}
+	}
+	sound()
+
+	forge(t, dir, func(db *pebbledb.DB) {
+		must(t, db.Delete(note, pebbledb.Sync))
+		must(t, db.Set(format.AppendWakeKey(nil, at+1, key), nil, pebbledb.Sync))
+		must(t, db.Set(format.AppendWakeKey(nil, at, []byte("absent")), nil, pebbledb.Sync))
+	})
+	report := check(damageOptions(), kv.CheckOptions{})
+	if len(report.Problems) != 1 || !strings.Contains(report.Problems[0].Error(), fmt.Sprintf(`"filter" is to be compacted at %d, which is not noted`, at)) ||
+		len(report.Notes) != 2 || len(report.Damaged) != 1 {
+		t.Errorf("%+v", report)
+	}
+	saved, err := salvage.Recover(t.Context(), dir, dir+"-new", damageOptions(), salvage.Options{})
+	if must(t, err); !saved.Whole() || saved.Recovered != 1 {
+		t.Errorf("%+v", saved)
+	}
+	text := strings.Join(check(damageOptions(), kv.CheckOptions{Repair: true}).Repaired, "\n")
+	if !strings.Contains(text, `key "filter": noted that it is to be compacted at`) || strings.Count(text, "which no key needs: removed") != 2 {
+		t.Errorf("repaired: %s", text)
+	}
+	sound()
+
+	// Who does not know the type does not know what notes it needs.
+	unknowing := damageOptions()
+	unknowing.Modules = nil
+	if report := check(unknowing, kv.CheckOptions{Repair: true}); len(report.Problems)+len(report.Repaired) > 0 || len(report.Notes) != 1 {
+		t.Errorf("without the module: %+v", report)
+	}
+	sound()
+	forge(t, dir, func(db *pebbledb.DB) {
+		if all := notes(db); len(all) != 1 || !bytes.Equal(all[0], note) {
+			t.Errorf("notes %q", all)
+		}
+	})
+}

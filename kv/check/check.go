@@ -44,6 +44,9 @@ type Key struct {
 // LostNote is in Key.Lost if the key expires, and the note of it is lost. That is no loss: its header says when.
 const LostNote = "the note of its expiry"
 
+// LostWake is in Key.Lost if the note of when the key's type is to be called is lost. Lookups do not need it.
+const LostWake = "the note of when it is to be compacted"
+
 // LostVersion is in Key.Lost if a newer header of the key, or its deletion, may be lost.
 const LostVersion = "its newest version, or its deletion"
 
@@ -62,6 +65,8 @@ type Store interface {
 
 // Object is an object that is checked. Its methods are called in the order in which they are here.
 type Object interface {
+	// Wake returns when its type is to be called, 0 for never, and whether that is known.
+	Wake() (at int64, known bool)
 	// Counters sets the counters of a layer.
 	Counters(layer uint64, counters [format.NumCounters]uint64)
 	// Block checks a stored block.
@@ -95,8 +100,11 @@ type Checker struct {
 	orphans   []uint64 // ids of objects that no key has
 	lostNotes []note
 	badNotes  [][]byte // keys of notes that no key needs
+	lostWakes [][]byte // keys of notes of when to call a type
+	badWakes  [][]byte
 
 	owners   map[uint64]string // by object id
+	wakes    map[string]int64  // when keys' types are to be called; -1 if that is not known
 	expiring uint64            // keys with an expiry
 	damaged  map[string]int    // indices in Report.Damaged
 	ranges   []remains.Range   // that cannot be read; nil if that is not known
@@ -155,7 +163,7 @@ func (c *Checker) look(ctx context.Context) error {
 
 // Run checks all. The error is one of reading that is no damage of the store.
 func (c *Checker) Run(ctx context.Context) error {
-	c.owners = make(map[uint64]string)
+	c.owners, c.wakes = make(map[uint64]string), make(map[string]int64)
 	err := c.each(ctx, []byte{format.TagHeader}, []byte{format.TagHeader + 1}, func(key, value []byte) {
 		c.Report.Keys++
 		c.header(key, value)
@@ -172,6 +180,9 @@ func (c *Checker) Run(ctx context.Context) error {
 		return err
 	}
 	if err := c.objects(ctx); err != nil {
+		return err
+	}
+	if err := c.wakeNotes(ctx); err != nil {
 		return err
 	}
 	c.inRanges()
@@ -279,6 +290,24 @@ func (c *Checker) noted(n note) (bool, error) {
 	}
 	same := bytes.Equal(value, n.value)
 	return same, closer.Close()
+}
+
+// wakeNotes finds notes of when to call a type that no key needs. They do no harm: when the time comes, they are removed.
+// One is left when a damaged key is deleted, or a key while its type's module is not registered.
+func (c *Checker) wakeNotes(ctx context.Context) error {
+	return c.each(ctx, []byte{format.TagWake}, []byte{format.TagWake + 1}, func(note, _ []byte) {
+		at, key, err := format.DecodeWakeKey(note)
+		if err != nil {
+			c.problem("", "", "", "%w", err)
+		}
+		if needed := c.wakes[string(key)]; err == nil && (needed == at || needed < 0) {
+			return
+		}
+		c.badWakes = append(c.badWakes, bytes.Clone(note))
+		if err == nil && c.Whole() {
+			c.Report.Notes = append(c.Report.Notes, fmt.Sprintf("key %q: a note that it is to be compacted at %d, which it does not need", key, at))
+		}
+	})
 }
 
 // objects checks the objects in the order in which they are stored.
@@ -397,17 +426,29 @@ func (c *Checker) inRanges() {
 		return
 	}
 	for _, n := range c.badNotes {
-		// The key may have been lost. A note in a range may be an older one.
-		if _, key, err := format.DecodeExpiryKey(n); err == nil && !Overlaps(c.ranges, n, append(bytes.Clone(n), 0)) {
-			if _, err := c.headerOf(string(key)); errors.Is(err, storage.ErrNotFound) {
-				c.Damage(string(key), "", "all but the note of its expiry")
-			}
+		if _, key, err := format.DecodeExpiryKey(n); err == nil {
+			c.onlyNoted(n, string(key), LostNote)
+		}
+	}
+	for _, n := range c.badWakes {
+		if _, key, err := format.DecodeWakeKey(n); err == nil {
+			c.onlyNoted(n, string(key), LostWake)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.owners)) {
 		if Overlaps(c.ranges, format.AppendObjectKey(nil, id), format.AppendObjectKey(nil, id+1)) {
 			c.Damage(c.owners[id], "", "blocks, counters, or their newest version")
 		}
+	}
+}
+
+// onlyNoted names a key that may have been lost, as there is a note of it. A note in a range may be an older one.
+func (c *Checker) onlyNoted(note []byte, key, what string) {
+	if Overlaps(c.ranges, note, append(bytes.Clone(note), 0)) {
+		return
+	}
+	if _, err := c.headerOf(key); errors.Is(err, storage.ErrNotFound) {
+		c.Damage(key, "", "all but "+what)
 	}
 }
 
@@ -447,14 +488,32 @@ func (c *Checker) object(id uint64) *object {
 	o.key, o.header = key, header
 	opened, note, err := c.Store.Object(key, header)
 	if err != nil {
+		c.wakes[key] = -1
 		o.problem("its parameters", "%w", err)
 		return o
 	}
 	o.opened = opened
+	o.wake()
 	if note != "" {
 		c.Report.Notes = append(c.Report.Notes, fmt.Sprintf("key %q: %s", key, note))
 	}
 	return o
+}
+
+// wake checks that it is noted when the object's type is to be called.
+func (o *object) wake() {
+	at, known := o.opened.Wake()
+	switch {
+	case !known:
+		o.c.wakes[o.key] = -1
+	case at != 0:
+		o.c.wakes[o.key] = at
+		n := note{key: format.AppendWakeKey(nil, at, []byte(o.key))}
+		if noted, err := o.c.noted(n); err != nil || !noted {
+			o.c.lostWakes = append(o.c.lostWakes, n.key)
+			o.problem(LostWake, "%w: key %q is to be compacted at %d, which is not noted", errors.Join(format.ErrCorrupt, err), o.key, at)
+		}
+	}
 }
 
 func (o *object) problem(lost, form string, args ...any) {

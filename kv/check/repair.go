@@ -30,6 +30,15 @@ func (c *Checker) Repair(b *storage.Batch) bool {
 		must(b.Delete(key, nil))
 		c.repaired("note %x of an expiry, which no key needs: removed", key)
 	}
+	for _, note := range c.lostWakes {
+		must(b.Set(note, nil, nil))
+		at, key, _ := format.DecodeWakeKey(note)
+		c.repaired("key %q: noted that it is to be compacted at %d", key, at)
+	}
+	for _, note := range c.badWakes {
+		must(b.Delete(note, nil))
+		c.repaired("note %x of when to compact a key, which no key needs: removed", note)
+	}
 	for i, n := range c.Found {
 		if n != c.Counts[i] {
 			must(b.Set(format.AppendKeyCountKey(nil, uint8(i)), binary.AppendUvarint(nil, n), nil))

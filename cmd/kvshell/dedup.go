@@ -43,7 +43,7 @@ happens at the filter's false-positive rate. A filter that gets more lines than 
 but takes more bits for each line: kvshell plan tells how many.
 
 With --window 7d, a line is new again if it did not come for 7 days: it is forgotten 7 days to 7 days and 21 hours after
-it came last, by the clock of this machine.
+it came last, by the clock of this machine. --slices 24 makes that 7 days to 7 days and 7 hours.
 
 FILE may be gzipped, with one member or several; xz, bzip2, zstd and zip are refused. Lines may have up to 512 MiB, and end
 in LF or CRLF, or with the file; they are printed with LF. An empty line is a line. Lines are compared byte by byte.

@@ -38,7 +38,7 @@ func (sh *shell) loadCommand() *cobra.Command {
 
 const loadHelp = `load adds the lines of FILE (of standard input for -) to the filter KEY. If the filter is missing, load makes it
 with the defaults of dedup: an error rate of 0.000001, and room for 1,000,000 lines before it grows. A filter that exists
-keeps what it was made with, and load refuses an --error, --capacity or --non-scaling that differs. A filter that is made
+keeps what it was made with, and load refuses an --error, --capacity, --non-scaling or --window that differs. A filter that is made
 for as many lines as it gets is smaller, and is filled faster, than one that has to grow. A filter with an unfinished
 run of dedup -o is refused: that run would take the lines of load for lines that it has written.
 
@@ -54,6 +54,9 @@ beginning of FILE, which must have them.
 
 With --type cuckoo or counting, a filter that is made is a cuckoo filter or a counting Bloom filter, from which items
 can be deleted again (CF.DEL, CBF.DEL). A line that comes several times is added to it once.
+
+With --window 7d, a filter that is made forgets lines that were not loaded for 7 days, up to 21 hours later, by the clock of the
+store's machine. --slices 24 makes that 7 hours.
 
 With --replace, load makes a new filter as the flags say, whatever the old one was made with, under the key
 KEY` + load.ReplaceSuffix + `. When it is complete, one commit renames it to KEY: readers see the old filter or the new one.

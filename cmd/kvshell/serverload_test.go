@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
@@ -94,6 +96,23 @@ func TestLoad_serverMany(t *testing.T) {
 	stats, _, _ := runAt(endpoint, "INFO", "commandstats")
 	if want := "cmdstat_bf.insert:calls=4,"; !strings.Contains(stats, want) { // of 59,206 lines, at most 16,384 each
 		t.Errorf("INFO lacks %s:\n%s", want, stats)
+	}
+}
+
+// A server makes a filter that forgets as the flags say.
+func TestLoad_serverWindow(t *testing.T) {
+	db, endpoint := servertest.ServeStore(t)
+	stdout, stderr, code := runAt(endpoint, "load", "weekly", writeLines(t, "a", "b"), "--window", "7d", "--slices", "24")
+	if code != 0 || !strings.Contains(stdout, "\nadded                2\n") {
+		t.Errorf("code %d, %s%s", code, stdout, stderr)
+	}
+	info, err := bloomext.New(db, "weekly").Info()
+	if err != nil || info.Window != 7*24*time.Hour || len(info.Slices) != 1 || info.Slices[0].ExpiresAt.Sub(info.Slices[0].Begun) != 7*25*time.Hour {
+		t.Errorf("%v, %+v, %v", info.Window, info.Slices, err)
+	}
+	_, stderr, code = runAt(endpoint, "load", "weekly", writeLines(t, "c"), "--window", "6d")
+	if code != 0 || !strings.HasPrefix(stderr, `note: the filter "weekly" is there already and keeps what it was made with`) {
+		t.Errorf("code %d, %s", code, stderr)
 	}
 }
 

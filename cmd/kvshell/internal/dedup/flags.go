@@ -38,7 +38,6 @@ func (f *Flags) Note(flags *pflag.FlagSet) {
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.out, "output", "o", "", "append the new lines to the file `OUT`, each exactly once")
 	f.Flags.Register(flags)
-	flags.Var((*cliflags.Span)(&f.Window), "window", "`TIME`, such as 24h or 7d, after which a filter that is made forgets lines that did not come again; --capacity is then for the lines of one TIME")
 	cliflags.CountVar(flags, &f.batch, "batch", maxBatchLines, fmt.Sprintf("`LINES` in one commit, at most %d; without -o %d if it is not given", maxBatchLines, printedLines))
 	flags.BoolVar(&f.restart, "restart", false, "forget an unfinished run and begin at the beginning of FILE")
 }

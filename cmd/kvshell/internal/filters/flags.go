@@ -25,9 +25,10 @@ type Flags struct {
 	TTL        uint64        // seconds, 0 for none
 	Hash       string        // "keyed" or "xxh64", "" for the default
 	Window     time.Duration // after which a filter forgets lines, 0 for never
+	Slices     int           // into which Window is divided, 0 for the default
 	MaxBytes   uint64        // the most bytes of a filter, 0 for the default; a flag of the program
 
-	KindGiven, RateGiven, CapacityGiven, NonScalingGiven, TTLGiven bool
+	KindGiven, RateGiven, CapacityGiven, NonScalingGiven, TTLGiven, SlicesGiven bool
 
 	asked float64 // the rate as it was given; Rate is lower if no filter has so high a rate
 
@@ -42,13 +43,16 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.NonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
 	cliflags.CountVar(flags, &f.TTL, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
 	flags.StringVar(&f.Hash, "hash", "", "hash of a filter that is made, `keyed|xxh64`; with xxh64 the filter can be built alike elsewhere, but lines can be chosen that collide (default keyed)")
+	flags.Var((*cliflags.Span)(&f.Window), "window", "`TIME`, such as 24h or 7d, after which a filter that is made forgets lines that did not come again; --capacity is then for the lines of one TIME")
+	flags.IntVar(&f.Slices, "slices", 0, fmt.Sprintf("`NUMBER` of slices of the --window, %d to %d: a line is forgotten at most TIME/NUMBER late (default %d)",
+		scalableext.MinSlices, scalableext.MaxSlices, scalableext.DefaultSlices))
 }
 
 // Note remembers which flags were given. Only these are compared with a filter that exists.
 func (f *Flags) Note(flags *pflag.FlagSet) {
 	f.KindGiven = flags.Changed("type")
 	f.RateGiven, f.CapacityGiven = flags.Changed("error"), flags.Changed("capacity")
-	f.NonScalingGiven, f.TTLGiven = flags.Changed("non-scaling"), flags.Changed("ttl")
+	f.NonScalingGiven, f.TTLGiven, f.SlicesGiven = flags.Changed("non-scaling"), flags.Changed("ttl"), flags.Changed("slices")
 }
 
 // Check returns a usage error if no filter can be made by the flags. It needs no store.
@@ -67,6 +71,10 @@ func (f *Flags) Check() error {
 		return exit.Usagef("--window %v --type %s: only a Bloom filter forgets", f.Window, f.Kind)
 	case f.Window != 0 && f.NonScaling:
 		return exit.Usagef("--window %v --non-scaling: a filter that forgets has to grow", f.Window)
+	case f.SlicesGiven && f.Window == 0:
+		return exit.Usagef("--slices %d: only a filter with a --window has slices", f.Slices)
+	case f.SlicesGiven && (f.Slices < scalableext.MinSlices || f.Slices > scalableext.MaxSlices):
+		return exit.Usagef("--slices %d: must be %d to %d", f.Slices, scalableext.MinSlices, scalableext.MaxSlices)
 	}
 	if f.Kind == Cuckoo && f.Rate == 0 {
 		return exit.Usagef("--capacity %d --error 0: the error rate must be above 0 and below 1", f.Capacity)
@@ -88,7 +96,7 @@ func (f *Flags) hashKind() hash.Kind {
 // bloomConfig returns the Config of a Bloom filter, without its TTL.
 func (f *Flags) bloomConfig() bloomext.Config {
 	return bloomext.Config{
-		Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind(), Window: f.Window,
+		Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind(), Window: f.Window, Slices: f.Slices,
 	}
 }
 
@@ -140,10 +148,13 @@ func (f *Flags) Fits(key []byte, made Facts) error {
 	return nil
 }
 
-// Tell notes that --ttl does not change a filter that exists.
+// Tell notes that --ttl and --slices do not change a filter that exists.
 func (f *Flags) Tell(notes io.Writer, key []byte) {
 	if f.TTLGiven {
 		fmt.Fprintf(notes, "note: the filter %q is there already and keeps its time to live: --ttl is for one that is made\n", key)
+	}
+	if f.SlicesGiven {
+		fmt.Fprintf(notes, "note: the filter %q is there already and keeps its slices: --slices is for one that is made\n", key)
 	}
 }
 

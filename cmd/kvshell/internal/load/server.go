@@ -114,9 +114,9 @@ func (l *ServerLoading) begin(ctx context.Context) error {
 // with, so that they cannot be compared.
 func (l *ServerLoading) tellKept() {
 	f := &l.flags
-	if f.RateGiven || f.CapacityGiven || f.NonScalingGiven || f.TTLGiven || f.Hash != "" {
+	if f.RateGiven || f.CapacityGiven || f.NonScalingGiven || f.TTLGiven || f.Hash != "" || f.Window != 0 {
 		fmt.Fprintf(l.Notes, "note: the filter %q is there already and keeps what it was made with: "+
-			"--error, --capacity, --non-scaling, --ttl and --hash are for one that is made\n", l.key)
+			"--error, --capacity, --non-scaling, --ttl, --hash, --window and --slices are for one that is made\n", l.key)
 	}
 }
 
@@ -139,6 +139,12 @@ func (l *ServerLoading) make(ctx context.Context) error {
 	}
 	if f.Hash != "" {
 		words = append(words, "HASH", f.Hash)
+	}
+	if f.Window != 0 {
+		words = append(words, "WINDOW", strconv.FormatInt(int64(f.Window/time.Second), 10))
+	}
+	if f.Slices != 0 {
+		words = append(words, "SLICES", strconv.Itoa(f.Slices))
 	}
 	if _, err := l.ask(ctx, cmdline.Words(words...)); err != nil {
 		return err

@@ -77,6 +77,14 @@ var memory = []mutation{
 		"	d.SetBits(*scratch)\n", ""}),
 	inStaged("items that are staged do not see items that were staged before", edit{"kv/block/bitset.go",
 		"		s.layout.Add(d, h)\n	}\n", "		_ = h\n	}\n"}),
+	inSetBits("bits that were new the last time are new", edit{"kv/bits.go",
+		"	clear(isNew)\n", ""}),
+	inSetBits("bits that are stored are new", edit{"kv/bits.go",
+		"		if block.IsSet(words, p) {\n			continue\n		}\n		if staged < 0 {", "		if staged < 0 {"}),
+	inSetBits("bits that the writer has staged are new", edit{"kv/bits.go",
+		"			if isNew != nil {\n				isNew[i] = true\n			}\n", "		}\n		if isNew != nil {\n			isNew[i] = true\n		}\n		if false {\n"}),
+	inSetBits("bits that a refused use has set are not new", edit{"kv/bits.go",
+		"		w.bits[bit.block].Remove(bit.position)\n", "		_ = bit\n"}),
 	inStaged("bits that are staged do not see items that were staged before", edit{"kv/bits.go",
 		"	for _, p := range positions {\n		if !block", "	if staged >= 0 {\n		w.bits[staged].Reset(0)\n	}\n	for _, p := range positions {\n		if !block"}),
 	inStaged("a transaction stages items, which it cannot take back", edit{"kv/bits.go",
@@ -182,4 +190,8 @@ var memory = []mutation{
 		"				w.index[v.key] = kept\n", ""}),
 	inAlone("a lookup in a transaction finds what was there before every key was removed", edit{"kv/source.go",
 		"	case w.flush:\n		return nil, nil\n", ""}),
+}
+
+func inSetBits(name string, edits ...edit) mutation {
+	return mutation{name: "SetNewBits: " + name, edits: edits, pkg: "./kv", tests: "^TestSetNewBits$"}
 }

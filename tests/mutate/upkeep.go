@@ -163,6 +163,16 @@ var upkeep = []mutation{
 		"s.db.CompactBacklog() == 0 || s.putOff()",
 		"s.db.CompactBacklog() == 0"}),
 
+	upkeepOf("keys that have not expired wait to be removed", "./kv", "^TestSweep_few$", edit{"kv/metrics.go",
+		"db.countEntries(db.expiry.First(), format.AppendExpiryKey(nil, db.Now()+1, nil))",
+		"db.countEntries(db.expiry.First(), format.AppendExpiryKey(nil, 1<<62, nil))"}),
+	upkeepOf("keys that a sweep has found wait no longer", "./kv", "^TestSweep_another$", edit{"kv/expiry/hint.go",
+		"	if h.sweeps > 0 && bytes",
+		"	if h.sweeps < 0 && bytes"}),
+	upkeepOf("removed objects do not wait to be reclaimed", "./kv", "^TestReclaim_notes$", edit{"kv/metrics.go",
+		"[]byte{format.TagDropped + 1})",
+		"[]byte{format.TagDropped})"}),
+
 	upkeepOf("EXEC goes on past a command that a full disk has stopped", "./kv", "^TestSpace_full$", edit{"txn/commands.go",
 		`strings.HasPrefix(string(r.Bytes()), "MISCONF ")`,
 		`strings.HasPrefix(string(r.Bytes()), "MISCONF never ")`}),

@@ -29,6 +29,7 @@ var topics = []topic{
 	{"cold", coldAbout, cold},
 	{"random", randomAbout, random},
 	{"server", serverAbout, servers},
+	{"layouts", layoutsAbout, layouts},
 	{"bitmaps", bitmapsAbout, bitmaps},
 	{"levels", levelsAbout, levels},
 	{"bytes", bytesAbout, logBytes},

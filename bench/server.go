@@ -215,21 +215,7 @@ func (p *process) fillKeys(b *bench) error {
 		return nil
 	}
 	b.progress("filling %s", p.name)
-	conn, err := net.Dial("tcp", p.addr)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }() // nothing is lost
-	line := pipelines{conn: conn, in: bufio.NewReader(conn)}
-	each := func(c command, count uint64) error {
-		for n := uint64(0); n < count; n += 1000 {
-			if err := line.send(c, 1000, n); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if err := each(command{"SET", 1, func(out []byte, n, _ uint64) []byte { return set.append(out, n, n) }}, keys); err != nil {
+	if err := p.fill(command{"SET", 1, func(out []byte, n, _ uint64) []byte { return set.append(out, n, n) }}, keys); err != nil {
 		return err
 	}
 	if p.name == "redis-server" {
@@ -238,7 +224,23 @@ func (p *process) fillKeys(b *bench) error {
 	if err := errors.Join(p.freshFilter("bf", million), p.freshFilter("bn", 50*million)); err != nil {
 		return err
 	}
-	return each(command{"BF.ADD", 1, func(out []byte, n, _ uint64) []byte { return addMillion.append(out, n, n) }}, million)
+	return p.fill(command{"BF.ADD", 1, func(out []byte, n, _ uint64) []byte { return addMillion.append(out, n, n) }}, million)
+}
+
+// fill sends a command so many times, for the numbers from 0.
+func (p *process) fill(c command, count uint64) error {
+	conn, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // nothing is lost
+	line := pipelines{conn: conn, in: bufio.NewReader(conn)}
+	for n := uint64(0); n < count; n += 1000 {
+		if err := line.send(c, 1000, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // freshFilter makes a filter anew.

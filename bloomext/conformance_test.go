@@ -18,8 +18,12 @@ import (
 
 func newWorld(t *testing.T, o kv.Options) *coretest.World {
 	t.Helper()
+	return coretest.NewWorld(t, worldOptions(o))
+}
+
+func worldOptions(o kv.Options) kv.Options {
 	o.Modules = coreext.With(bloomext.Module(), coretest.OtherModule())
-	return coretest.NewWorld(t, o)
+	return o
 }
 
 // Replies that depend only on what the script shows.

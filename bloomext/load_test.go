@@ -312,15 +312,17 @@ func FuzzLoadChunk(f *testing.F) {
 	f.Add(headerOf(2, 13, 2, small), int64(17), []byte("0123456789abcdef"), int64(9), []byte("x"))
 	large := with(func(l *layerHeader) { l.bytes, l.bits, l.n2 = 1<<30, 1<<33, 33 })
 	f.Add(headerOf(2, 5, 2, large), int64(1<<29), make([]byte, 9000), int64(1<<30), []byte("x"))
+	worlds := coretest.NewWorlds(f, worldOptions(kv.Options{Durability: kv.NoSync}))
 	f.Fuzz(func(t *testing.T, header []byte, iter int64, data []byte, iter2 int64, data2 []byte) {
-		w := newWorld(t, kv.Options{}) // which is checked at the end
-		load(w, 1, header)
-		load(w, iter, data)
-		load(w, iter2, data2)
-		w.Do("BF.MADD", "f", "x", "y", "")
-		w.Do("BF.SCANDUMP", "f", "0")
-		w.Do("BF.EXISTS", "f", "x")
-		w.Do("BF.DEBUG", "f")
+		worlds.With(t, func(w *coretest.World) {
+			load(w, 1, header)
+			load(w, iter, data)
+			load(w, iter2, data2)
+			w.Do("BF.MADD", "f", "x", "y", "")
+			w.Do("BF.SCANDUMP", "f", "0")
+			w.Do("BF.EXISTS", "f", "x")
+			w.Do("BF.DEBUG", "f")
+		})
 	})
 }
 

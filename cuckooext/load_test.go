@@ -257,15 +257,17 @@ func FuzzLoadChunk(f *testing.F) {
 	f.Add(headerOf(func([]byte) {}), int64(17), make([]byte, 16), int64(33), []byte("0123456789abcdef"))
 	f.Add(headerOf(func(h []byte) { h[24] = 1 }), int64(17), []byte("0123456789abcdef"), int64(9), []byte("x"))
 	f.Add(headerOf(func(h []byte) { binary.LittleEndian.PutUint64(h[8:], 1<<30); h[24] = 3 }), int64(1<<30), make([]byte, 9000), int64(1<<31), []byte("x"))
+	worlds := coretest.NewWorlds(f, worldOptions(kv.Options{Durability: kv.NoSync}))
 	f.Fuzz(func(t *testing.T, header []byte, iter int64, data []byte, iter2 int64, data2 []byte) {
-		w := newWorld(t, kv.Options{}) // which is checked at the end
-		load(w, 1, header)
-		load(w, iter, data)
-		load(w, iter2, data2)
-		w.Do("CF.ADD", "f", "x")
-		w.Do("CF.SCANDUMP", "f", "0")
-		w.Do("CF.DEL", "f", "x")
-		w.Do("CF.COMPACT", "f")
+		worlds.With(t, func(w *coretest.World) {
+			load(w, 1, header)
+			load(w, iter, data)
+			load(w, iter2, data2)
+			w.Do("CF.ADD", "f", "x")
+			w.Do("CF.SCANDUMP", "f", "0")
+			w.Do("CF.DEL", "f", "x")
+			w.Do("CF.COMPACT", "f")
+		})
 	})
 }
 

@@ -29,6 +29,16 @@ type World struct {
 // false positives are the same in every run. When the test ends, the store is checked and closed.
 func NewWorld(t *testing.T, o kv.Options) *World {
 	t.Helper()
+	w := openWorld(t, o)
+	t.Cleanup(func() {
+		w.check(t)
+		w.close(t)
+	})
+	return w
+}
+
+func openWorld(t *testing.T, o kv.Options) *World {
+	t.Helper()
 	w := &World{t: t}
 	o.InMemory, o.Modules = true, coreext.Add(o.Modules)
 	if o.Seed == 0 {
@@ -40,16 +50,64 @@ func NewWorld(t *testing.T, o kv.Options) *World {
 		t.Fatal(err)
 	}
 	w.session = module.NewSession(w.DB)
-	t.Cleanup(func() {
-		report, err := w.DB.Check(context.Background()) // the test's context has ended
-		if err != nil || len(report.Problems) > 0 {
-			t.Errorf("Check = %v, %v", report.Problems, err)
-		}
-		if err := w.DB.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return w
+}
+
+func (w *World) check(t testing.TB) {
+	t.Helper()
+	report, err := w.DB.Check(context.Background()) // the test's context may have ended
+	if err != nil || len(report.Problems) > 0 {
+		t.Errorf("Check = %v, %v", report.Problems, err)
+	}
+}
+
+func (w *World) close(t testing.TB) {
+	t.Helper()
+	if err := w.DB.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Worlds are for a fuzz test. Opening a store takes longer than most inputs, so many of them have the same one.
+type Worlds struct {
+	options kv.Options
+	w       *World // nil for none
+	left    int    // inputs that it is still for
+}
+
+// NewWorlds returns worlds that NewWorld would open with these options.
+func NewWorlds(f *testing.F, o kv.Options) *Worlds {
+	ws := &Worlds{options: o}
+	f.Cleanup(func() { ws.end(f) })
+	return ws
+}
+
+// With calls f with a world without keys for one input, and then checks its store.
+func (ws *Worlds) With(t *testing.T, f func(w *World)) {
+	t.Helper()
+	const inputs = 100
+	if ws.left == 0 {
+		ws.end(t)
+		ws.w, ws.left = openWorld(t, ws.options), inputs
+	}
+	left := ws.left - 1
+	ws.left = 0 // after a failure the next input has another one
+	ws.w.t = t
+	f(ws.w)
+	ws.w.check(t)
+	if r := ws.w.Do("FLUSHALL"); r.IsError() {
+		t.Errorf("FLUSHALL: %v", r)
+	}
+	if !t.Failed() {
+		ws.left = left
+	}
+}
+
+func (ws *Worlds) end(t testing.TB) {
+	if ws.w != nil {
+		ws.w.close(t)
+		ws.w = nil
+	}
 }
 
 // Do runs a command, given as its words.

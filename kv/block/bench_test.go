@@ -23,7 +23,7 @@ func addOperands(r *rand.Rand, n, items int) (operands [][]byte, size int) {
 }
 
 func BenchmarkAppendBlock(b *testing.B) {
-	for _, ones := range []int{6, 60, 128, 129, 1000, 4000, 32768} {
+	for _, ones := range []int{6, 60, 128, 129, 500, 1000, 2000, 4000, 32768} {
 		b.Run(fmt.Sprintf("ones=%d", ones), func(b *testing.B) {
 			words := scattered(block.MaxLines, ones)
 			var dst []byte

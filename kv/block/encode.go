@@ -103,19 +103,42 @@ func roaringSize(ones int) int { return 16 + 2*ones }
 // appendRoaring appends words, of which up to 4096 bits are set, as a roaring bitmap of one array, see format.go. The
 // library takes several times as long.
 func appendRoaring(dst []byte, words []uint64, ones int) []byte {
-	dst = slices.Grow(dst, roaringSize(ones))
+	const spare = 2 // appendPositions needs room for one position more
+	dst = slices.Grow(dst, roaringSize(ones)+spare)
 	dst = binary.LittleEndian.AppendUint32(dst, roaringCookie)
 	dst = binary.LittleEndian.AppendUint32(dst, 1)                      // containers
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(ones-1)<<16)     // the key, 0, and the number of positions
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(roaringSize(0))) // where the positions begin
 	n := len(dst)
-	dst = dst[:n+2*ones]
-	positions := dst[n:]
+	putPositions(dst[n:n+2*ones+spare], words)
+	return dst[:n+2*ones]
+}
+
+// putPositions writes the positions of the set bits, of two bytes each. dst must have room for one more. Branches that
+// the processor cannot foresee take most of the time when few bits are set. So the words with set bits are listed first,
+// and the second position of a word is written whether there is one or not: that takes 2 us for 512 bits, not 5 (2 cores
+// of an AMD EPYC, Go 1.26, 2026-11).
+func putPositions(dst []byte, words []uint64) {
+	var list [MaxWords]uint16
+	n := 0
 	for i, w := range words {
-		for ; w != 0; w &= w - 1 {
-			binary.LittleEndian.PutUint16(positions, uint16(i<<6|bits.TrailingZeros64(w)))
-			positions = positions[2:]
+		list[n] = uint16(i)
+		if w != 0 {
+			n++
 		}
 	}
-	return dst
+	for _, i := range list[:n] {
+		w, base := words[i], i<<6
+		binary.LittleEndian.PutUint16(dst, base|uint16(bits.TrailingZeros64(w)))
+		w &= w - 1
+		binary.LittleEndian.PutUint16(dst[2:], base|uint16(bits.TrailingZeros64(w)&63))
+		dst = dst[2:]
+		if w != 0 {
+			dst = dst[2:]
+		}
+		for w &= w - 1; w != 0; w &= w - 1 {
+			binary.LittleEndian.PutUint16(dst, base|uint16(bits.TrailingZeros64(w)))
+			dst = dst[2:]
+		}
+	}
 }

@@ -2,6 +2,7 @@ package kv
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/sievekv/sievekv/kv/block"
@@ -10,12 +11,13 @@ import (
 )
 
 // An object may be larger than a commit. Build writes its blocks ahead, in batches of their own, under an id that no
-// header has. The commit then writes the header, and so all of the object appears at once. Before the first block,
-// Build writes the note that a dropped object has; the commit removes the note. So if a crash or an error ends the
-// build, the reclaiming of dropped objects removes every block.
+// header has. The commit then writes the header, and so all of the object appears at once. With the first block, or when
+// it fails, Build writes the note that a dropped object has; the commit removes the note. So if a crash or an error ends
+// the build, the reclaiming of dropped objects removes every block.
 
-// buildBatch is about how many bytes Build writes in one batch.
-const buildBatch = 1 << 20
+// buildBatch is about how many bytes Build writes in one batch. Pebble keeps the memory of a batch of up to 1 MiB for the
+// next one.
+const buildBatch = 1<<20 - 16<<10
 
 // Builder takes the blocks of an object being built.
 type Builder struct {
@@ -23,6 +25,8 @@ type Builder struct {
 	w      *Writer
 	object *Object
 	batch  *storage.Batch
+	noted  bool // the note is in a batch
+	key    []byte
 	value  []byte
 }
 
@@ -56,9 +60,6 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 	id := o.header.ID
 	w.db.building.Store(id, struct{}{})
 	w.builds = append(w.builds, id)
-	if err := w.db.set(format.AppendDroppedKey(nil, id), []byte{format.DroppedUnwritten}); err != nil {
-		return err
-	}
 	for _, l := range o.layers {
 		switch {
 		case l.dir != nil:
@@ -70,10 +71,15 @@ func (w *Writer) writeBlocks(ctx context.Context, o *Object, fill func(*Builder)
 	}
 	b := &Builder{ctx: ctx, w: w, object: o, batch: w.db.store.NewBatch()}
 	defer func() { _ = b.batch.Close() }() // releases memory, cannot fail
-	if err := fill(b); err != nil {
-		return err
+	err := fill(b)
+	if err == nil {
+		err = b.flush()
 	}
-	return b.flush()
+	if err != nil { // counters that fill has staged may still be committed
+		note := w.db.set(format.AppendDroppedKey(nil, id), []byte{format.DroppedUnwritten})
+		return errors.Join(err, note)
+	}
+	return nil
 }
 
 // Object returns the object being built.
@@ -90,9 +96,13 @@ func (b *Builder) Put(l *Layer, blk uint64, words []uint64) error {
 	if !slices.ContainsFunc(words, func(w uint64) bool { return w != 0 }) {
 		return nil // as an absent block is
 	}
-	key := format.AppendBlockKey(nil, l.object, l.spec.Number, blk)
+	if !b.noted {
+		must(b.batch.Set(format.AppendDroppedKey(nil, l.object), []byte{format.DroppedUnwritten}, nil))
+		b.noted = true
+	}
+	b.key = format.AppendBlockKey(b.key[:0], l.object, l.spec.Number, blk)
 	b.value = block.AppendBlock(b.value[:0], b.object.header.Family, words)
-	must(b.batch.Set(key, b.value, nil))
+	must(b.batch.Set(b.key, b.value, nil))
 	if l.dir == nil && !l.closed.Load() {
 		first, own := l.newBlock()
 		copy(own, words)

@@ -30,3 +30,13 @@ func InBlocksBy(r *Loads, o *kv.Object) *String {
 	s.from = r
 	return s
 }
+
+// KnownLines returns how many lines of a block with set bits are known of a string in blocks, -1 if they are not.
+func KnownLines(s *String, blk uint64) int {
+	layer, n := place(blk)
+	known := s.object.Body().(*lineTable).of(blk)
+	if known.version != s.object.Layers()[layer].Version(n)|1 {
+		return -1
+	}
+	return known.lines.len()
+}

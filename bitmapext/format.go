@@ -89,7 +89,7 @@ func open(o *kv.Object) (any, error) {
 			return nil, format.Corruptf("string in blocks: layer %d is %+v, want %+v", i, s, want)
 		}
 	}
-	return nil, nil
+	return new(lineTable), nil
 }
 
 // value returns the bytes of a string in blocks.

@@ -63,10 +63,11 @@ func (op Op) check(n int) error {
 type combination struct {
 	op      Op
 	sources []*String
-	length  uint64 // of the result, in bytes
-	words   words  // the block that block made
-	more    words  // for block
-	spare   words  // for a block of a source that is in its header
+	length  uint64    // of the result, in bytes
+	words   words     // the block that block made
+	more    words     // for block
+	found   []*words  // for and: the blocks of the sources, nil for one that load has to load
+	spare   *[4]words // for blocks that have to be copied, nil while there were none
 }
 
 func combine(op Op, sources []*String) (*combination, error) {
@@ -80,50 +81,177 @@ func combine(op Op, sources []*String) (*combination, error) {
 	return c, nil
 }
 
-// block computes block blk of the result, and reports whether a bit of it is set. The result is in c.words.
+// block computes block blk of the result, and reports whether a bit of it is set. If so, the block is in c.words.
 func (c *combination) block(ctx context.Context, blk uint64) (some bool, err error) {
-	c.more = words{}
+	switch first, others := c.sources[0], c.sources[1:]; c.op {
+	case And:
+		return c.and(ctx, blk)
+	case Or, Xor, Diff:
+		return c.fold(ctx, c.op, &c.words, blk, c.sources, nil)
+	case Not:
+		w, err := c.load(first, blk, 0)
+		if err != nil {
+			return false, err
+		}
+		c.words = *w
+		c.words.flip(min(blockBytes, c.length-blk*blockBytes))
+		return c.words.some(), nil
+	case One:
+		c.words, c.more = words{}, words{} // more is what several have
+		for i, s := range c.sources {
+			if err := kv.GivenUp(ctx, i); err != nil {
+				return false, err
+			}
+			w, err := c.load(s, blk, 0)
+			if err != nil {
+				return false, err
+			}
+			c.words.orTwice(w, &c.more)
+		}
+		return c.words.andNot(&c.words, &c.more, &zeros, &zeros), nil
+	default:
+		if _, err := c.fold(ctx, Or, &c.more, blk, others, nil); err != nil {
+			return false, err
+		}
+		w, err := c.load(first, blk, 0)
+		switch {
+		case err != nil:
+			return false, err
+		case c.op == AndOr:
+			return c.words.and(w, &c.more, w, w), nil
+		}
+		return c.words.andNot(&c.more, w, &zeros, &zeros), nil // Diff1
+	}
+}
+
+// and is block for AND.
+func (c *combination) and(ctx context.Context, blk uint64) (some bool, err error) {
+	const (
+		mostScans = 2  // as many blocks as are read if the lines of none are known
+		fewLines  = 32 // so many are combined faster one by one
+	)
+	common, scans := everyLine, 0
+	c.found = c.found[:0]
 	for i, s := range c.sources {
 		if err := kv.GivenUp(ctx, i); err != nil {
 			return false, err
 		}
-		w, err := s.wordsOf(blk, &c.spare)
+		w, lines, scanned, err := s.lines(blk, scans < mostScans)
 		if err != nil {
 			return false, err
 		}
-		going := true
-		switch {
-		case i == 0:
-			c.words.set(w)
-		case c.op == And:
-			going = c.words.and(w)
-		case c.op == Diff:
-			going = c.words.andNot(w)
-		case c.op == Or:
-			c.words.or(w)
-		case c.op == Xor:
-			c.words.xor(w)
-		case c.op == One: // more is what several have
-			c.words.orTwice(w, &c.more)
-		default: // more is the union of the others
-			c.more.or(w)
+		if scanned {
+			scans++
 		}
-		if !going {
+		if common = common.and(lines); common.empty() {
 			return false, nil
 		}
+		c.found = append(c.found, w)
 	}
-	switch c.op {
-	case Not:
-		c.words.flip(min(blockBytes, c.length-blk*blockBytes))
-	case AndOr:
-		c.words.and(&c.more)
-	case One:
-		c.words.andNot(&c.more)
-	case Diff1:
-		c.more.andNot(&c.words)
-		c.words = c.more
+	if common.len() > fewLines {
+		return c.fold(ctx, And, &c.words, blk, c.sources, c.found)
+	}
+	c.words = words{}
+	for i, s := range c.sources {
+		w := c.found[i]
+		if w == nil {
+			if w, err = c.load(s, blk, 0); err != nil {
+				return false, err
+			}
+		}
+		for l := range common.all() {
+			to, from := c.words.line(l), w.line(l)
+			if i == 0 {
+				*to = *from
+				continue
+			}
+			for j := range to {
+				to[j] &= from[j]
+			}
+		}
 	}
 	return c.words.some(), nil
+}
+
+// fold makes a block that of AND, OR, XOR or DIFF of sources, and reports whether a bit of it is set. After AND and DIFF it
+// may be any block if none is. Found has the blocks of the sources that need not be loaded.
+func (c *combination) fold(ctx context.Context, op Op, into *words, blk uint64, sources []*String, found []*words) (some bool, err error) {
+	step, rest := into.or, &zeros
+	switch op {
+	case And:
+		step = into.and
+	case Xor:
+		step = into.xor
+	case Diff:
+		step = into.andNot
+	}
+	var blocks [4]*words
+	n := 0
+	for i, s := range sources {
+		if err := kv.GivenUp(ctx, i); err != nil {
+			return false, err
+		}
+		var w *words
+		if found != nil {
+			w = found[i]
+		}
+		if w == nil {
+			if w, err = c.load(s, blk, n); err != nil {
+				return false, err
+			}
+		}
+		if w == &zeros {
+			if op == And || op == Diff && i == 0 {
+				return false, nil
+			}
+			continue
+		}
+		blocks[n] = w
+		if n++; n == len(blocks) {
+			some = step(blocks[0], blocks[1], blocks[2], blocks[3])
+			if !some && (op == And || op == Diff) {
+				return false, nil
+			}
+			blocks[0], n = into, 1
+		}
+	}
+	if n == 1 && blocks[0] == into {
+		return some, nil
+	}
+	if op == And {
+		rest = blocks[n-1]
+	}
+	for ; n < len(blocks); n++ {
+		blocks[n] = rest
+	}
+	return step(blocks[0], blocks[1], blocks[2], blocks[3]), nil
+}
+
+// load returns block blk of a source, which no commit changes, and is &zeros if nothing is in it. If the block has to be
+// copied, it is then in a spare block.
+func (c *combination) load(s *String, blk uint64, spare int) (*words, error) {
+	reads := false
+	if s.object != nil {
+		_, reads = s.from.(kv.Reader)
+	}
+	if c.spare == nil && (reads || s.object == nil) {
+		c.spare = new([4]words)
+	}
+	var own *words
+	if c.spare != nil {
+		own = &c.spare[spare]
+	}
+	w, err := s.wordsOf(blk, own)
+	switch {
+	case err != nil:
+		return nil, err
+	case w == nil:
+		return &zeros, nil
+	case reads: // a commit may be changing it, if the reader is of a snapshot
+		own.set(w)
+		return own, nil
+	}
+	return w, nil
 }
 
 // next returns the first block from blk on, below end, that may have a set bit; end if there is none.
@@ -190,10 +318,15 @@ func store(ctx context.Context, w *kv.Writer, op Op, dst []byte, sources [][]byt
 		_, err := w.Delete(dst)
 		return 0, err
 	case c.length <= MaxInline:
-		if _, err := c.block(ctx, 0); err != nil {
+		some, err := c.block(ctx, 0)
+		if err != nil {
 			return 0, err
 		}
-		_, err := w.Set(dst, c.words.appendBytes(nil, c.length), kv.SetOptions{})
+		value := make([]byte, c.length)
+		if some {
+			value = c.words.appendBytes(value[:0], c.length)
+		}
+		_, err = w.Set(dst, value, kv.SetOptions{})
 		return c.length, err
 	}
 	var s String

@@ -272,8 +272,13 @@ var guards = []mutation{
 	}},
 	{name: "a build writes no note", pkg: "./kv", tests: "^TestReclaim_givenUp$", edits: []edit{
 		{"kv/build.go",
-			"	if err := w.db.set(format.AppendDroppedKey(nil, id), []byte{format.DroppedUnwritten}); err",
-			"	if err := error(nil); err"},
+			"		must(b.batch.Set(format.AppendDroppedKey(nil, l.object), []byte{format.DroppedUnwritten}, nil))\n",
+			""},
+	}},
+	{name: "a build that fails leaves no note", pkg: "./kv", tests: "^TestBuild_refused$", edits: []edit{
+		{"kv/build.go",
+			"\t\tnote := w.db.set(format.AppendDroppedKey(nil, id), []byte{format.DroppedUnwritten})\n",
+			"\t\tnote := error(nil)\n"},
 	}},
 	{name: "a build goes on while the disk is full", pkg: "./kv", tests: "^TestBuild_fullDisk$", edits: []edit{
 		{"kv/build.go",
@@ -282,8 +287,8 @@ var guards = []mutation{
 	}},
 	{name: "the end of a build is not written", pkg: "./kv", tests: "^TestBuild_fullDisk$", edits: []edit{
 		{"kv/build.go",
-			"\treturn b.flush()\n}\n\n// Object returns the object",
-			"\treturn nil\n}\n\n// Object returns the object"},
+			"\tif err == nil {\n\t\terr = b.flush()\n\t}\n\tif err != nil { //",
+			"\tif err != nil { //"},
 	}},
 	{name: "the one block of a layer that is built is not in memory", pkg: "./kv", tests: "^TestCopy$", edits: []edit{
 		{"kv/build.go",

@@ -65,5 +65,5 @@ var portables = []mutation{
 		"|| live.layers[i].changed.After(blk, v.last) {", "{"}, edit{"kv/snapshot.go",
 		"return b.layer.changed.After(b.blk, v.last) }), err", "return false }), err"}),
 	{name: "what a crash left of an import is a key's", pkg: "./tests", tests: "^TestCrash_import$", edits: []edit{{"kv/build.go",
-		"	if err := w.db.set(format.AppendDroppedKey(nil, id), []byte{format.DroppedUnwritten}); err != nil {\n		return err\n	}\n", ""}}},
+		"		must(b.batch.Set(format.AppendDroppedKey(nil, l.object), []byte{format.DroppedUnwritten}, nil))\n", ""}}},
 }

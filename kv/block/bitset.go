@@ -17,6 +17,9 @@ type BitSet struct {
 
 	items  []uint64 // instead of both, hashes of items that set the bits
 	layout *probe.Layout
+
+	run   []uint64 // instead of all, words of the block, see AddWord
+	first int      // number of the first of them
 }
 
 // MaxFew is the number of bits above which a whole block of bits, 8 KiB, takes hardly more memory than their positions
@@ -52,7 +55,7 @@ func (s *BitSet) AddTo(d *probe.Draft, scratch *[]uint16) {
 // layout. AddItems does nothing and returns false if the set has bits one by one, or if the items are so many that their
 // bits take less memory.
 func (s *BitSet) AddItems(layout *probe.Layout, hashes []uint64, added []bool, n, ones int) bool {
-	if s.count > 0 && !s.HasItems() {
+	if s.count > 0 && !s.HasItems() || len(s.run) > 0 {
 		return false
 	}
 	if items := len(s.items) + n; items >= int(layout.Lines) && !preferItems(layout, items, s.count+ones) {
@@ -104,6 +107,9 @@ func (s *BitSet) AppendOperand(dst []byte, blk uint64, scratch *[]uint16) []byte
 	if s.HasItems() {
 		return appendShorter(dst, s.layout, blk, s.items, s.count, scratch)
 	}
+	if len(s.run) > 0 {
+		return AppendRunOperand(dst, s.first, s.run)
+	}
 	*scratch = s.AppendTo((*scratch)[:0])
 	return AppendBitsOperand(dst, *scratch)
 }
@@ -126,12 +132,16 @@ func (s *BitSet) Patch(words []uint64) error {
 		}
 	}
 	patchBits(words, s.positions)
+	patchWords(words[s.first:], s.run)
 	patchWords(words, s.words[:min(len(s.words), len(words))])
 	return nil
 }
 
 // Has reports whether a bit is in the set.
 func (s *BitSet) Has(p uint16) bool {
+	if i := int(p>>6) - s.first; i >= 0 && i < len(s.run) {
+		return s.run[i]>>(p&63)&1 != 0
+	}
 	if s.words != nil {
 		return s.words[p>>6]>>(p&63)&1 != 0
 	}
@@ -141,6 +151,7 @@ func (s *BitSet) Has(p uint16) bool {
 
 // Add adds a bit and reports whether it was not in the set.
 func (s *BitSet) Add(p uint16) bool {
+	s.expandRun()
 	if s.words == nil {
 		i, found := slices.BinarySearch(s.positions, p)
 		if found {
@@ -170,6 +181,7 @@ func (s *BitSet) spread() {
 
 // Remove removes a bit that is in the set.
 func (s *BitSet) Remove(p uint16) {
+	s.expandRun()
 	s.count--
 	if s.words != nil {
 		s.words[p>>6] &^= 1 << (p & 63)
@@ -182,9 +194,14 @@ func (s *BitSet) Remove(p uint16) {
 // AppendTo appends the positions of the bits, ascending.
 func (s *BitSet) AppendTo(dst []uint16) []uint16 {
 	dst = append(dst, s.positions...)
-	for i, word := range s.words {
+	return AppendWordBits(AppendWordBits(dst, s.first, s.run), 0, s.words)
+}
+
+// AppendWordBits appends the positions of the bits of words, of which the first has the given number.
+func AppendWordBits(dst []uint16, first int, words []uint64) []uint16 {
+	for i, word := range words {
 		for ; word != 0; word &= word - 1 {
-			dst = append(dst, uint16(i<<6|bits.TrailingZeros64(word)))
+			dst = append(dst, uint16((first+i)<<6|bits.TrailingZeros64(word)))
 		}
 	}
 	return dst
@@ -196,6 +213,9 @@ func (s *BitSet) Set(words []uint64) {
 		s.layout.Set(words, h)
 	}
 	SetBits(words, s.positions)
+	for i, word := range s.run {
+		words[s.first+i] |= word
+	}
 	if s.words != nil {
 		for i := range words {
 			words[i] |= s.words[i]
@@ -205,8 +225,8 @@ func (s *BitSet) Set(words []uint64) {
 
 // Reset empties the set. It keeps memory for up to most positions, or as many items.
 func (s *BitSet) Reset(most int) {
-	s.count, s.words, s.positions, s.items, s.layout = 0, nil, s.positions[:0], s.items[:0], nil
-	if cap(s.positions)+cap(s.items) > most {
-		s.positions, s.items = nil, nil
+	s.count, s.words, s.positions, s.items, s.layout, s.run, s.first = 0, nil, s.positions[:0], s.items[:0], nil, s.run[:0], 0
+	if cap(s.positions)+cap(s.items)+cap(s.run) > most {
+		s.positions, s.items, s.run = nil, nil, nil
 	}
 }

@@ -122,6 +122,17 @@ func drawChange(t *rapid.T, fam block.Family, lines int, blocks bool) change {
 				}
 			}
 		}}
+	case fam == block.FamilyBits && rapid.IntRange(0, 3).Draw(t, "run") == 0:
+		first := r.IntN(lines * block.LineWords)
+		words := make([]uint64, 1+r.IntN(min(size+1, lines*block.LineWords-first)))
+		for i := range words {
+			words[i] = r.Uint64() & -r.Uint64N(2)
+		}
+		return change{block.AppendRunOperand(nil, first, words), 1, func(w []uint64) {
+			for i, word := range words {
+				w[first+i] |= word
+			}
+		}}
 	case fam == block.FamilyBits && rapid.Bool().Draw(t, "items"):
 		layout, blk, hashes := randomItems(r, lines, size/8)
 		return change{block.AppendItemsOperand(nil, layout, blk, hashes), uint32(max(1, (len(hashes)+7)/8)), func(w []uint64) {

@@ -117,6 +117,8 @@ func (v *value) fill(words []uint64) {
 		}
 	case layoutItems:
 		v.items.setBits(words)
+	case layoutRun:
+		orWords(words[v.first:], v.payload)
 	case layoutSlots:
 		r := readSlots(v.payload, v.family.Width())
 		for i, s, ok := r.next(); ok; i, s, ok = r.next() {
@@ -154,9 +156,9 @@ func Patch(words []uint64, fam Family, val []byte) error {
 	case v.layout == layoutItems:
 		v.patchItems(words)
 	case v.layout == layoutWords:
-		for i := 0; i < len(v.payload); i += 8 {
-			patchWord(&words[i/8], binary.LittleEndian.Uint64(v.payload[i:]))
-		}
+		patchPayload(words, v.payload)
+	case v.layout == layoutRun:
+		patchPayload(words[v.first:], v.payload)
 	default:
 		patchSlots(words, v.payload, v.family.Width())
 	}
@@ -168,6 +170,13 @@ func Patch(words []uint64, fam Family, val []byte) error {
 func patchWord(w *uint64, set uint64) {
 	if atomic.LoadUint64(w)&set != set {
 		atomic.OrUint64(w, set)
+	}
+}
+
+// patchPayload sets the bits of each word of a payload.
+func patchPayload(words []uint64, payload []byte) {
+	for i := 0; i < len(payload); i += 8 {
+		patchWord(&words[i/8], binary.LittleEndian.Uint64(payload[i:]))
 	}
 }
 

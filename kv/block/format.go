@@ -38,6 +38,8 @@ import (
 //	0x12     one or merged: uvarint operands as above; bitmap: 64 bytes for each
 //	         line up to that of the last bit set
 //	0x13     one operand; items
+//	0x14     one or merged: uvarint operands as above; 2 bytes: a number n below 1024;
+//	         8 bytes for each of the words n, n+1, ... of the block, one or more
 //
 // Operands of the slots families, "set these slots to". For slots of 4, 8, 12, 16, 20, 24 and 32 bits, c is a quarter of
 // the bits; for slots of 10, 14 and 18 it is 0xa, 0xe and 0x9:
@@ -71,6 +73,7 @@ const (
 	kindBitsMerged  = 0x11
 	kindBitmap      = 0x12
 	kindItems       = 0x13
+	kindRun         = 0x14
 	kindSlots       = 0x20
 	kindSlotsMerged = 0x30
 	kindKept        = 0x40
@@ -97,6 +100,7 @@ type value struct {
 	roaring   *roaring.Bitmap // the payload, in layoutRoaring
 	positions positionReader  // the payload, in layoutPositions
 	items     itemReader      // the payload, in layoutItems
+	first     int             // the number of the payload's first word, in layoutRun
 }
 
 // The layouts of a payload.
@@ -106,6 +110,7 @@ const (
 	layoutRoaring
 	layoutSlots
 	layoutItems
+	layoutRun
 )
 
 // parse takes b apart, which must not be empty. Kept inputs have no meaning, so they are an error, like everything
@@ -119,6 +124,8 @@ func (v *value) parse(b []byte) (err error) {
 		err = v.parseBits(kind, r)
 	case kind == kindItems:
 		err = v.parseItems(r)
+	case kind == kindRun:
+		err = v.parseRun(r)
 	case kind == kindRaw || kind == kindPositions || kind == kindRoaring:
 		err = v.parseBlock(kind, r)
 	case kind&0xf0 == kindSlots || kind&0xf0 == kindSlotsMerged:

@@ -104,6 +104,24 @@ var goldens = []golden{
 		block.FamilyBits, alternating(), block.Info{Kind: block.KindOperands, Operands: 1},
 	},
 	{
+		"run",
+		block.AppendRunOperand(nil, 6, []uint64{0, 1 << 63}),
+		"14" + "01" + "0600" + "0000000000000000" + "0000000000000080",
+		block.FamilyBits, holding(1, 511), block.Info{Kind: block.KindOperands, Operands: 1},
+	},
+	{
+		"runs merged",
+		merged(block.AppendRunOperand(nil, 6, []uint64{2}), block.AppendRunOperand(nil, 7, []uint64{1 << 63, 0})),
+		"14" + "02" + "0600" + "0200000000000000" + "0000000000000080",
+		block.FamilyBits, holding(1, 6*64+1, 511), block.Info{Kind: block.KindOperands, Operands: 2},
+	},
+	{
+		"run merged with bits",
+		merged(bitsOperand(1), block.AppendRunOperand(nil, 6, []uint64{2})),
+		"11" + "02" + "0100" + "ff02",
+		block.FamilyBits, holding(1, 1, 6*64+1), block.Info{Kind: block.KindOperands, Operands: 2},
+	},
+	{
 		"items operand, of a layer of one block",
 		block.AppendItemsOperand(nil, &oneBlock, 0, []uint64{0x8123456789abcdef, 0}),
 		"13" + "02" + "03" + "01" + "01" + "00" + "efcdab8967452381" + "0000000000000000",

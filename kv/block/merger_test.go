@@ -107,7 +107,7 @@ func drawValue(t *rapid.T, fam block.Family, lines int) []byte {
 	switch rapid.IntRange(0, 11).Draw(t, "what") {
 	case 0:
 		junk := rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "bytes")
-		kind := rapid.SampledFrom([]byte{0, 1, 2, 3, 0x10, 0x11, 0x12, 0x13, 0x21, 0x23, 0x28, 0x34, 0x40}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]byte{0, 1, 2, 3, 0x10, 0x11, 0x12, 0x13, 0x14, 0x21, 0x23, 0x28, 0x34, 0x40}).Draw(t, "kind")
 		return append([]byte{kind}, junk...)
 	case 1:
 		return drawChange(t, fam, drawLines(t), true).value

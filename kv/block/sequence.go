@@ -12,8 +12,9 @@ type sequence struct {
 	family   Family
 	inputs   int
 	operands uint32
-	lines    int // length of the blocks seen; 0 if there was none
-	end      int // the bit behind the last one changed, perhaps more, see lastEnd
+	lines    int  // length of the blocks seen; 0 if there was none
+	end      int  // the bit behind the last one changed, perhaps more, see lastEnd
+	mixed    bool // an input is not a run
 
 	// first is the first input. If it is the only one, it is also what the sequence is stored as. It belongs to the
 	// caller of add.
@@ -62,6 +63,7 @@ func (s *sequence) add(v *value, raw []byte) {
 		s.family, s.first = v.family, raw
 	}
 	s.inputs++
+	s.mixed = s.mixed || v.layout != layoutRun
 	s.operands = addOperands(s.operands, v.operands)
 	s.end = max(s.end, v.end)
 	switch {
@@ -72,6 +74,11 @@ func (s *sequence) add(v *value, raw []byte) {
 	case v.layout == layoutItems:
 		s.touch(int(v.items.layout.Lines))
 		v.items.setBits(s.words[:])
+	case v.layout == layoutRun:
+		for i := v.first; i < v.first+len(v.payload)/8; i++ {
+			s.touched[i/LineWords>>6] |= 1 << (i / LineWords & 63)
+		}
+		orWords(s.words[v.first:], v.payload)
 	case v.layout == layoutWords:
 		s.touch(len(v.payload) / lineBytes)
 		orWords(s.words[:], v.payload)
@@ -165,6 +172,9 @@ func (s *sequence) appendBits(dst []byte) []byte {
 	for line := range s.touchedLines {
 		ones += Count(s.line(line))
 	}
+	if !s.mixed {
+		return s.appendRun(dst)
+	}
 	if ones == 0 || ones <= maxPositions && ones < size {
 		dst = binary.AppendUvarint(append(dst, kindBitsMerged), uint64(s.operands))
 		payload, prev := len(dst), -1
@@ -178,6 +188,23 @@ func (s *sequence) appendBits(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(append(dst, kindBitmap), uint64(s.operands))
 	return appendWords(dst, s.words[:size/8])
+}
+
+// appendRun appends the words from the first to the last that is not zero. Inputs that are runs are those of a list that
+// grows at its end: there are hardly zeros between them.
+func (s *sequence) appendRun(dst []byte) []byte {
+	first, end := -1, (s.lastEnd()+63)/64
+	for line := range s.touchedLines {
+		for i, w := range s.line(line) {
+			if w != 0 && first < 0 {
+				first = line*LineWords + i
+			}
+		}
+	}
+	if first < 0 {
+		return appendRun(dst, s.operands, 0, s.words[:1])
+	}
+	return appendRun(dst, s.operands, first, s.words[first:end])
 }
 
 func (s *sequence) line(i int) []uint64 {
@@ -221,5 +248,5 @@ func (s *sequence) reset() {
 		clear(s.mask[line*LineWords : (line+1)*LineWords])
 	}
 	s.touched = [MaxLines / 64]uint64{}
-	s.family, s.inputs, s.operands, s.lines, s.end, s.first = 0, 0, 0, 0, 0, nil
+	s.family, s.inputs, s.operands, s.lines, s.end, s.first, s.mixed = 0, 0, 0, 0, 0, nil, false
 }

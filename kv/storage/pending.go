@@ -93,6 +93,7 @@ type group struct {
 	layers  []Layer         // the layers with bits; an index here is the layer's ordinal
 	blocks  []layerBlocks   // of each of them
 	items   itemIndex       // items that set bits
+	runs    runIndex        // words of lists
 	slots   slotIndex       // new values of slots
 	counts  []LayerCounters // the newest of each layer
 	records recordIndex
@@ -110,6 +111,7 @@ func (s *Store) Append(c *SmallCommit, changed *atomic.Uint64) (appended, full b
 	defer p.mu.Unlock()
 	to := &p.filling
 	size += to.newCounts(c) * (perSmall + format.NumCounters*binary.MaxVarintLen64)
+	size += to.runs.sizeOf(c)
 	itemsSize := to.items.sizeWith(c)
 	if to.commits >= MaxPending || to.size+size+(to.entries+c.blocks)*perSmall+itemsSize > most ||
 		c.bits > MaxSmallBits || len(to.bits)+c.bits > maxPendingBits || len(to.layers)+c.layers > maxPendingLayers ||
@@ -155,6 +157,10 @@ func (g *group) add(c *SmallCommit) (recorded int) {
 		b := &c.Blocks[i]
 		if b.Bits.HasItems() {
 			g.items.add(b)
+			continue
+		}
+		if first, words := b.runOf(); len(words) > 0 {
+			g.runs.add(b.Layer, first, words)
 			continue
 		}
 		n := g.ordinal(b.Layer)
@@ -238,11 +244,12 @@ func (g *group) ordinal(l Layer) int {
 func (g *group) reset() {
 	g.items.reset()
 	g.slots.reset()
+	g.runs.reset()
 	g.records.reset()
 	clear(g.last)
 	*g = group{
 		bits: g.bits[:0], before: g.before[:0], last: g.last, layers: g.layers[:0], blocks: g.blocks[:0],
-		items: g.items, slots: g.slots, counts: g.counts[:0], records: g.records,
+		items: g.items, runs: g.runs, slots: g.slots, counts: g.counts[:0], records: g.records,
 	}
 }
 
@@ -259,6 +266,7 @@ func (p *pending) changes(l Layer, blk uint64) (c BlockChanges) {
 	for _, from := range []*group{&p.flushing, &p.filling} { // the later one wins
 		c.Bits = from.items.appendBits(c.Bits, l, blk)
 		c.Bits = from.appendBits(c.Bits, l, blk)
+		c.Bits = from.runs.appendBits(c.Bits, l, blk)
 		c.Slots = from.slots.appendSlots(c.Slots, l, blk)
 	}
 	return c
@@ -365,6 +373,7 @@ func (s *flushScratch) build(batch *pebble.Batch, from *group) {
 		start = end
 	}
 	s.buildItems(batch, &from.items)
+	s.buildRuns(batch, &from.runs)
 	s.buildSlots(batch, &from.slots)
 	for i := range from.counts {
 		s.record = SetCounters(batch, s.record, from.counts[i])

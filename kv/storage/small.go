@@ -54,6 +54,9 @@ func (c *SmallCommit) measure() (size int) {
 	c.bits, c.blocks, c.items, c.layers, c.slots, c.slotLayers = 0, 0, 0, 0, 0, 0
 	for i := range c.Blocks {
 		c.items += c.Blocks[i].items()
+		if _, words := c.Blocks[i].runOf(); len(words) > 0 {
+			continue // see runIndex.sizeOf
+		}
 		if b := c.Blocks[i].Bits; !b.HasItems() {
 			c.bits += b.Len()
 			c.blocks++

@@ -2,9 +2,9 @@
 // compacts objects whose types ask for it, removes expired keys and what has expired in filters with a window, and reclaims
 // the disk space of dropped objects.
 //
-// The work is bounded. In a second the service folds at most FoldBytes of blocks, writes about CompactBytes for each
-// object it compacts, and reclaims one large dropped object or many small ones. It spends at most half of the time on
-// removing expired keys, 16 in each commit. While Pebble's compactions are behind, the service folds and compacts
+// The work is bounded. In a second the service folds at most FoldBytes of blocks, and reclaims one large dropped object or
+// many small ones. It spends at most half of the time on compacting objects, about CompactBytes in each commit, and at most
+// half on removing expired keys, 16 in each. While Pebble's compactions are behind, the service folds and compacts
 // nothing: commits would wait for what that writes. INFO shows what it has done and what is waiting.
 package compaction
 
@@ -23,8 +23,8 @@ const (
 	// FoldBytes is the most bytes of folded blocks that the service writes in a second.
 	FoldBytes = 8 << 20
 
-	// CompactBytes is roughly the most bytes that it writes in a second to compact an object.
-	CompactBytes = 1 << 20
+	// CompactBytes is roughly the most bytes of a commit that compacts an object.
+	CompactBytes = 100 << 10
 
 	foldEvery    = 100 * time.Millisecond
 	compactEvery = 100 * time.Millisecond
@@ -133,20 +133,25 @@ func (s *service) fold(ctx context.Context) error {
 }
 
 func (s *service) compact(ctx context.Context) error {
-	if s.db.CompactBacklog() == 0 || s.putOff() {
-		return nil
-	}
-	const perTick = CompactBytes * int(compactEvery) / int(time.Second)
-	_, err := s.db.CompactQueued(ctx, perTick)
-	return err
+	return resting(ctx, func() (more bool, err error) {
+		if s.db.CompactBacklog() == 0 || s.putOff() {
+			return false, nil
+		}
+		return s.db.CompactQueued(ctx, CompactBytes)
+	})
 }
 
-// sweep removes expired keys. After each commit it rests as long as the commit took, so that other goroutines get the
-// processor at once.
+// sweep removes expired keys.
 func (s *service) sweep(ctx context.Context) error {
+	return resting(ctx, func() (bool, error) { return s.db.Sweep(ctx) })
+}
+
+// resting works until there is no more to do. After each commit it rests as long as the commit took, so that other goroutines
+// get the processor at once.
+func resting(ctx context.Context, work func() (more bool, err error)) error {
 	for {
 		begin := time.Now()
-		if more, err := s.db.Sweep(ctx); err != nil || !more {
+		if more, err := work(); err != nil || !more {
 			return err
 		}
 		select {

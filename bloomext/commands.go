@@ -154,6 +154,7 @@ func addSeries(c *module.Call, calls *module.Series) {
 		}
 	}
 	if known < calls.Len() {
+		defer f.Added(calls.Len() - known)
 		f.h.AddSeries(f.level, defaultSpec, calls, known, f.AddStaged, func(item []byte) (bool, error) { return f.add(item, defaultSpec) })
 	}
 }
@@ -175,6 +176,7 @@ func insert(c *module.Call) reply.Reply {
 // an error.
 func addItems(c *module.Call, spec scalableext.Spec, items [][]byte) reply.Reply {
 	f := handleOf(c)
+	defer f.Added(len(items))
 	return f.h.AddItems(f.level, spec, items, f.AddStaged)
 }
 

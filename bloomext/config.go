@@ -9,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
+	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -108,7 +109,9 @@ func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 	default:
 		return kv.Spec{}, badLayout(c.Layout)
 	}
-	return cells.Spec(db, c.asked(), c.Bits, c.Hashes, kv.Spec{Type: bloomType, Family: block.FamilyBits})
+	asked := c.asked()
+	asked.GrowthLog = uint64(module.Of(db).SettingInt(growthLogSetting))
+	return cells.Spec(db, asked, c.Bits, c.Hashes, kv.Spec{Type: bloomType, Family: block.FamilyBits})
 }
 
 func (c Config) windowedSpec(db *kv.DB, err error) (kv.Spec, error) {

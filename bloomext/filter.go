@@ -15,7 +15,7 @@ import (
 )
 
 // bloomType is the stored type. Its name is RedisBloom's.
-var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify: verify, Describe: scalableext.Describe((*filter).describe), Compact: forget, Wake: wake}
+var bloomType = &kv.Type{Name: "MBbloom--", Version: 1, Open: openFilter, Verify: verify, Describe: scalableext.Describe((*filter).describe), Compact: compact, Wake: wake}
 
 // The errors of filters of all types, for errors.Is; see package scalableext.
 var (
@@ -42,6 +42,8 @@ type filter struct {
 	own      int
 	windowed bool
 	window   scalableext.Window
+
+	sure sure // with a log
 }
 
 // layer is one filter of fixed size.
@@ -107,6 +109,9 @@ func openFilter(o *kv.Object) (any, error) {
 			return nil, err
 		}
 	}
+	if filling := chain.Filling; f.grown() && (f.flat || filling != nil && filling.flat != nil) {
+		return nil, fmt.Errorf("%w: Bloom filter with a log, and another layout than the native one", kv.ErrCorrupt)
+	}
 	for i := range f.layers {
 		l := f.layers[i].flat
 		if (l != nil) != f.flat {
@@ -151,9 +156,13 @@ func openLayer(chain scalableext.Params, l *kv.Layer) (layer, error) {
 
 // resident answers for the first n layers, from resident blocks alone. If they do not decide, known is false.
 func (f *filter) resident(h uint64, n int) (present, known bool) {
+	return f.residentIn(h, f.layers[:n])
+}
+
+func (f *filter) residentIn(h uint64, layers []layer) (present, known bool) {
 	known = true
-	for i := range f.layers[:n] {
-		l := &f.layers[i]
+	for i := range layers {
+		l := &layers[i]
 		blk, rest := l.layout.Block(h)
 		switch first := l.table.Resident(blk); {
 		case first == nil:
@@ -185,6 +194,8 @@ type stager struct {
 
 	pairs     []pair // memory for addPairs
 	positions []uint16
+
+	begun bool // the log of the filter began after some items
 
 	spent int // unless the layout is native, bytes of the commit, at most, of the bits that were set
 }
@@ -243,18 +254,25 @@ func (s *stager) full(l *layer) bool {
 // room returns how many items, at most n, may be added without looking whether the newest layer is full.
 func (s *stager) room(n int) int {
 	l := &s.c.layers[0]
-	items, ones := s.w.Counter(l.table, itemsCounter), s.w.Counter(l.table, onesCounter)
-	switch {
-	case l.flat != nil && l.flat.scheme != schemeCompatible:
-		return n
-	case items >= l.capacity:
-		return 0
-	case l.flat != nil:
+	if items := s.w.Counter(l.table, itemsCounter); l.flat != nil {
+		switch {
+		case l.flat.scheme != schemeCompatible:
+			return n
+		case items >= l.capacity:
+			return 0
+		}
 		return int(min(uint64(n), l.capacity-items))
-	case ones >= l.fullSet:
+	}
+	return int(min(uint64(n), s.roomIn(l)))
+}
+
+// roomIn returns how many items may be added to a layer with the native layout without looking whether it is full.
+func (s *stager) roomIn(l *layer) uint64 {
+	items, ones := s.w.Counter(l.table, itemsCounter), s.w.Counter(l.table, onesCounter)
+	if items >= l.capacity || ones >= l.fullSet {
 		return 0
 	}
-	return int(min(uint64(n), l.capacity-items, (l.fullSet-ones)/uint64(l.layout.Hashes)))
+	return min(l.capacity-items, (l.fullSet-ones)/uint64(l.layout.Hashes))
 }
 
 // addAll stages items for which the newest layer has room, block by block. It sets answers[item.I] of each to whether
@@ -382,6 +400,9 @@ func (s *stager) grow() error {
 	if s.c.windowed {
 		return s.growSlice()
 	}
+	if s.c.grown() {
+		return s.growLogged()
+	}
 	if s.c.chain.Params.Expansion == 0 {
 		return ErrFull
 	}
@@ -427,10 +448,24 @@ func verify(o *kv.Object) kv.Verifier {
 }
 
 func (v *verifier) Block(l *kv.Layer, blk uint64, words []uint64) error {
+	if l == v.f.chain.Log {
+		return v.checkLog(blk, words)
+	}
 	v.ones[l] += uint64(block.Count(words))
 	for i := range v.f.layers {
 		if in := &v.f.layers[i]; in.table == l && in.flat != nil {
 			return in.flat.checkEnd(blk, words)
+		}
+	}
+	return nil
+}
+
+// checkLog checks that a block of the log has nothing behind its end.
+func (v *verifier) checkLog(blk uint64, words []uint64) error {
+	length := v.f.chain.Log.Counter(scalableext.LogLengthCounter)
+	for i, word := range words {
+		if at := blk*block.MaxWords + uint64(i); word != 0 && at >= length {
+			return fmt.Errorf("%w: hash %d of a log of %d", kv.ErrCorrupt, at, length)
 		}
 	}
 	return nil
@@ -441,8 +476,12 @@ func (v *verifier) Block(l *kv.Layer, blk uint64, words []uint64) error {
 // estimated. It also compares the share of set bits with what random items set; that check is statistical, and makes
 // a note at six standard deviations.
 func (v *verifier) Done() (note string, err error) {
-	for i := range v.f.layers {
-		l := &v.f.layers[i]
+	layers := v.f.layers
+	if c := v.f.chain; c.Filling != nil {
+		layers = append(slices.Clone(layers), *c.Filling)
+	}
+	for i := range layers {
+		l := &layers[i]
 		items, ones, counted := l.table.Counter(itemsCounter), v.ones[l.table], l.table.Counter(onesCounter)
 		number := l.table.Spec().Number
 		if ones != counted {

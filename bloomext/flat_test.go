@@ -156,7 +156,7 @@ func TestCompatible_damaged(t *testing.T) {
 		"another number of blocks":  {func(h *format.Header) { h.Layers[1].Blocks++ }, []flatParams{first, second}, kv.ErrCorrupt},
 		"a byte less":               {func(h *format.Header) { h.Layers[0].Params = h.Layers[0].Params[1:] }, []flatParams{first}, kv.ErrCorrupt},
 		"a native layer":            {func(h *format.Header) { native.Number = 1; h.Layers[1] = native }, []flatParams{first, second}, kv.ErrCorrupt},
-		"a layer of a later layout": {func(h *format.Header) { h.Layers[0].Layout = 3 }, []flatParams{first}, kv.ErrUnsupportedVersion},
+		"a layer of a later layout": {func(h *format.Header) { h.Layers[0].Layout = 4 }, []flatParams{first}, kv.ErrUnsupportedVersion},
 	} {
 		if _, err := detached(tt.change, tt.layers...); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)

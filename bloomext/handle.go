@@ -113,6 +113,8 @@ func (f *Filter) residentSeries(calls *module.Series, known bool) (n int) {
 		var present, decided bool
 		if c.flat {
 			present, decided = c.seenPair(h.DB, c.pair(calls.Args(n)[1]))
+		} else if known && c.grown() {
+			present, decided = c.noted(h.DB, hashes[n])
 		} else {
 			present, decided = c.seen(h.DB, hashes[n], layers)
 		}
@@ -156,6 +158,8 @@ func (f *Filter) add(item []byte, spec scalableext.Spec) (bool, error) {
 		var present, known bool
 		if c.flat {
 			present, known = c.seenPair(h.DB, c.pair(item))
+		} else if c.grown() {
+			present, known = c.noted(h.DB, c.hash.Sum(item))
 		} else {
 			present, known = c.seen(h.DB, c.hash.Sum(item), c.asked(h.DB, true))
 		}
@@ -252,23 +256,41 @@ func (f *filter) load(r kv.Reader, hash uint64, kept []loaded) (bool, error) {
 }
 
 func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
-	return f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (bool, error) {
+	var logged *filter
+	var hash uint64
+	added, err := f.h.Change(f.level, spec, func(w *kv.Writer, c *filter) (added bool, err error) {
 		s := stager{w: w, c: c}
-		switch {
-		case c.flat:
+		if c.flat {
 			return s.addPair(c.pair(item))
-		case c.windowed:
-			return s.addRecent(c.hash.Sum(item))
 		}
-		return s.add(c.hash.Sum(item))
+		hash = c.hash.Sum(item)
+		switch {
+		case c.windowed:
+			return s.addRecent(hash)
+		case !c.grown():
+			return s.add(hash)
+		}
+		if added, err = s.addLogged(hash); s.c == c && c.chain.Log != nil {
+			logged = c // the filter that other adds find: its log goes on
+		}
+		return added, err
 	})
+	if err == nil && !added && logged != nil && f.h.Tx == nil {
+		logged.sure.add(hash)
+	}
+	if added {
+		f.Added(1)
+	}
+	return added, err
 }
 
 // What items take of a commit at most: so much for each block that they change, and for each bit that they set.
 const (
 	blockBytes  = 256 + 32
 	bitBytes    = 2
-	callerBytes = 4 // for what the caller stages of an item
+	callerBytes = 4   // for what the caller stages of an item
+	logBytes    = 9   // for its hash in the log, with a part of the operand
+	logTxBytes  = 160 // in a transaction
 )
 
 // group is the number of lookups that wait for memory at the same time.
@@ -294,6 +316,7 @@ func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) 
 }
 
 func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
+	defer func() { f.Added(n) }()
 	return scalableext.ChangeMany(f.h, f.level, items, added, manyItems, func(w *kv.Writer, items []T, added []bool) (int, error) {
 		c, err := f.h.Staged(w)
 		if err != nil {
@@ -324,8 +347,12 @@ func (f *Filter) BatchSize(w *kv.Writer) (int, error) {
 	c, err := f.h.Staged(w)
 	if f.h.Tx != nil { // room is not measured at each change of a transaction
 		perItem := blockBytes + bitBytes*probe.MaxHashes
-		if err == nil && c.flat {
+		switch {
+		case err != nil:
+		case c.flat:
 			perItem = c.mostPerItem()
+		case c.grown():
+			perItem += logTxBytes
 		}
 		return f.h.BatchSize(perItem), nil
 	}
@@ -338,8 +365,12 @@ func (f *Filter) BatchSize(w *kv.Writer) (int, error) {
 	}
 	room := max(0, f.h.Room(w))
 	perItem := w.ItemBytes(&newest.layout) + callerBytes
-	size := room / (blockBytes + bitBytes*probe.MaxHashes) // whatever block each item is in, and of what layer
-	if c.windowed {                                        // the newest layer may be another one when the items are staged
+	mostPerItem := blockBytes + bitBytes*probe.MaxHashes
+	if c.grown() {
+		perItem, mostPerItem = perItem+logBytes, mostPerItem+logBytes
+	}
+	size := room / mostPerItem // whatever block each item is in, and of what layer
+	if c.windowed {            // the newest layer may be another one when the items are staged
 		return min(size, maxBatch), nil
 	}
 	if blocks := blockBytes * newest.layout.Blocks; blocks < uint64(room) {
@@ -377,7 +408,7 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 	if s.c.flat {
 		return stageFitting(f.h, w, items, added, least, hash.Function.Sum)
 	}
-	if size = min(max(size, least), len(items)); size == len(items) || s.c.windowed || s.room(size) == size {
+	if size = min(max(size, least), len(items)); size == len(items) || s.c.windowed || s.c.grown() || s.room(size) == size {
 		return stageMany(f.h, w, items[:size], added[:size], hash.Function.Sum)
 	}
 	// The newest layer is almost full, and the filter may have most of the items. Half of the room is for these.
@@ -423,6 +454,9 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 	s := stager{w: w, c: c}
 	if c.windowed {
 		return stageRecent(h, &s, items, added, sum)
+	}
+	if c.grown() {
+		return stageLogged(h, &s, items, added, sum)
 	}
 	return stageAll(h, &s, items, added, sum)
 }

@@ -44,6 +44,13 @@ type Info struct {
 	Window time.Duration
 	Last   uint64
 	Slices []SliceInfo // that have not expired, oldest first
+
+	// LogBytes is what the log of a filter takes on disk that gets larger without more layers, before it is compressed; it is
+	// no part of Bytes. Filling is the capacity of the layer that is filled from it, 0 if there is none, and Filled how much of
+	// the log it has, 0 to 1.
+	LogBytes uint64
+	Filling  uint64
+	Filled   float64
 }
 
 // SliceInfo describes a slice of a filter that forgets, see Config.Window.
@@ -106,6 +113,13 @@ func (f *filter) info(r kv.Reader) Info {
 		distinct += l.distinctItems(li.Ones)
 		if f.windowed {
 			info.addSlice(f, i, li)
+		}
+	}
+	if log, filling := f.chain.Log, f.chain.Filling; log != nil {
+		length := r.Counter(log, scalableext.LogLengthCounter)
+		if info.LogBytes = 8 * length; filling != nil {
+			info.Filling = filling.capacity
+			info.Filled = float64(r.Counter(filling.table, scalableext.FilledCounter)) / float64(max(1, length))
 		}
 	}
 	if bits == 0 { // all slices have expired
@@ -223,6 +237,12 @@ func (f *filter) describe(r kv.Reader) kv.Description {
 	}
 	if f.windowed {
 		facts = append(facts, windowFacts(info, r.Now())...)
+	}
+	if f.chain.Log != nil {
+		facts = append(facts, kv.IntFact("log_bytes", info.LogBytes))
+	}
+	if f.chain.Filling != nil {
+		facts = append(facts, kv.IntFact("filling", info.Filling), kv.NewFact("filled", info.Filled))
 	}
 	if f.flat {
 		facts = append(facts, kv.NewFact("layout", info.Layout.String()))

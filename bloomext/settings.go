@@ -19,6 +19,7 @@ const (
 	capacitySetting  = "bf-initial-size"
 	expansionSetting = "bf-expansion-factor"
 	layoutSetting    = "bf-layout"
+	growthLogSetting = "growth-log-bytes"
 )
 
 // maxInitialCapacity is the highest bf-initial-size.
@@ -35,6 +36,9 @@ func settings() []module.Setting {
 		Name: expansionSetting, Default: strconv.Itoa(scalableext.DefaultExpansion),
 		Check:   module.IntegerSetting(0, scalableext.MaxExpansion),
 		Summary: "Expansion of new filters if none is given; 0 for filters that do not grow.",
+	}, {
+		Name: growthLogSetting, Default: "0", Check: module.IntegerSetting(0, scalableext.MaxLogBytes),
+		Summary: "Most bytes of the log of a new Bloom filter that grows, from which it gets larger without more layers; 0 for none.",
 	}, scalableext.LayoutSetting(layoutSetting, "Bloom filters")}
 }
 

@@ -180,10 +180,10 @@ func (s *stager) turn(start int64) error {
 	if err != nil {
 		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
 	}
-	err = s.replace(gone, &spec)
+	err = s.replace(gone, spec)
 	if errors.Is(err, kv.ErrTooLarge) { // with the room of the slice before it; the layers of the others leave too little
 		if spec, err = sliceSpec(f.chain.Params, start, 0); err == nil {
-			err = s.replace(gone, &spec)
+			err = s.replace(gone, spec)
 		}
 	}
 	if errors.Is(err, kv.ErrTooLarge) {
@@ -217,7 +217,7 @@ func (s *stager) growSlice() error {
 	}
 	spec, err := startedSpec(capacity, rate, f.newest.start)
 	if err == nil {
-		err = s.replace(0, &spec)
+		err = s.replace(0, spec)
 	}
 	if errors.Is(err, kv.ErrTooLarge) || errors.Is(err, probe.ErrParams) {
 		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
@@ -226,7 +226,7 @@ func (s *stager) growSlice() error {
 }
 
 // replace stages the removal of the n oldest layers, and another layer.
-func (s *stager) replace(n int, spec *kv.LayerSpec) error {
+func (s *stager) replace(n int, spec kv.LayerSpec) error {
 	o, err := s.w.Turn(s.c.object, n, spec)
 	if err != nil {
 		return err
@@ -251,17 +251,29 @@ func startedSpec(capacity uint64, rate float64, start int64) (kv.LayerSpec, erro
 	return spec, err
 }
 
-// wake is when the oldest slice expires, see kv.Type.Wake.
+// wake is when the oldest slice expires, and at once if a layer is to be filled from the log, see kv.Type.Wake.
 func wake(o *kv.Object) int64 {
 	f, ok := o.Body().(*filter)
-	if !ok || f.window.Span == 0 {
+	switch {
+	case ok && f.chain.Filling != nil:
+		return 1 // at once
+	case !ok || f.window.Span == 0:
 		return 0
 	}
 	return f.window.Ends(f.layers[len(f.layers)-1].start)
 }
 
-// forget stages the removal of the slices that have expired, see kv.Type.Compact. If all have, one that never began is left.
-func forget(w *kv.Writer, o *kv.Object, _ int) (more bool, err error) {
+// compact is what kv.Type.Compact calls.
+func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
+	f, ok := o.Body().(*filter)
+	if ok && f.chain.Filling != nil {
+		return fill(w, o, f, budget)
+	}
+	return forget(w, o)
+}
+
+// forget stages the removal of the slices that have expired. If all have, one that never began is left.
+func forget(w *kv.Writer, o *kv.Object) (more bool, err error) {
 	f, ok := o.Body().(*filter)
 	if !ok || f.window.Span == 0 || f.newest.start == 0 {
 		return false, nil
@@ -271,12 +283,12 @@ func forget(w *kv.Writer, o *kv.Object, _ int) (more bool, err error) {
 	case gone == 0:
 		return false, nil
 	case gone < len(f.layers):
-		_, err = w.Turn(o, gone, nil)
+		_, err = w.Turn(o, gone)
 		return false, err
 	}
 	spec, err := sliceSpec(f.chain.Params, 0, 0)
 	if err == nil {
-		_, err = w.Turn(o, gone, &spec)
+		_, err = w.Turn(o, gone, spec)
 	}
 	return false, err
 }

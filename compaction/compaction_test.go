@@ -74,7 +74,7 @@ func TestService_folds(t *testing.T) {
 		}
 	}
 	check()
-	await(func() bool { folds, _, _ := db.MaintenanceStats(); return folds > 0 })
+	await(func() bool { m, err := db.Metrics(); return err == nil && m.Folds > 0 })
 	check()
 	report, err := db.Check(t.Context())
 	if err != nil || len(report.Problems)+len(report.Notes) > 0 {
@@ -119,7 +119,7 @@ func TestService_reclaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	db = open(t, dir)
-	await(func() bool { _, _, reclaimed := db.MaintenanceStats(); return reclaimed == filters })
+	await(func() bool { m, err := db.Metrics(); return err == nil && m.Reclaimed == filters })
 	await(func() bool {
 		now, err := db.DiskBytes()
 		if err != nil {

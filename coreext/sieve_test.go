@@ -168,8 +168,8 @@ BF.MEXISTS kept item:{1..1000} => [1000*:1] | [1000*#t]`)
 	if n := fieldsOf(w.Do("SIEVE.STATS", "kept").Elems()[0])["disk_bytes"].Int(); n == 0 {
 		t.Error("after SIEVE.COMPACT a filter takes nothing on disk")
 	}
-	if _, _, reclaimed := w.DB.MaintenanceStats(); reclaimed != 1 {
-		t.Errorf("%d objects reclaimed, want the one deleted", reclaimed)
+	if m, err := w.DB.Metrics(); err != nil || m.Reclaimed != 1 {
+		t.Errorf("%d objects reclaimed, want the one deleted: %v", m.Reclaimed, err)
 	}
 }
 

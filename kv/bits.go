@@ -147,6 +147,30 @@ func (w *Writer) SetItems(o *Object, l *Layer, layout *probe.Layout, blk uint64,
 	return items, ones, w.fits()
 }
 
+// AddWords stages words behind those of a list, see LayoutLog. The first is number i of the list.
+func (w *Writer) AddWords(o *Object, l *Layer, i uint64, words []uint64) (err error) {
+	for j, word := range words {
+		blk, at := (i+uint64(j))/block.MaxWords, int((i+uint64(j))%block.MaxWords)
+		if w.savepoint.id != 0 { // words cannot be taken back
+			_, err = w.SetBits(o, l, blk, block.AppendWordBits(nil, at, words[j:j+1]))
+		} else {
+			n := w.findBits(l, blk)
+			if n < 0 {
+				n = w.addBitBlock(l, blk)
+			}
+			w.bitCount -= w.bits[n].Len()
+			w.bits[n].AddWord(at, word)
+			w.bitCount += w.bits[n].Len()
+			w.grow(8)
+			err = w.fits()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ItemBytes returns how many bytes of the commit an item of SetItems takes at most, besides the block's operand.
 func (w *Writer) ItemBytes(layout *probe.Layout) int {
 	if w.savepoint.id != 0 || w.bitCount > 0 { // what is staged of the block may keep items from being stored as such

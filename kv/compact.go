@@ -29,7 +29,7 @@ func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err err
 	for i, key := range keys {
 		again, err := false, ctx.Err()
 		if err == nil {
-			again, err = db.compact([]byte(key), budget)
+			again, err = db.CompactKey([]byte(key), budget)
 		}
 		if err != nil {
 			for _, left := range keys[i+1:] { // an object that cannot be compacted holds up no other
@@ -45,7 +45,8 @@ func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err err
 	return more, nil
 }
 
-func (db *DB) compact(key []byte, budget int) (more bool, err error) {
+// CompactKey makes one commit as CompactQueued does, for the object under a key.
+func (db *DB) CompactKey(key []byte, budget int) (more bool, err error) {
 	if db.store.Space.Full() {
 		return false, db.noSpace()
 	}
@@ -54,11 +55,13 @@ func (db *DB) compact(key []byte, budget int) (more bool, err error) {
 		if err != nil || o == nil || o.typ == nil || o.typ.Compact == nil {
 			return err
 		}
-		// A lookup that sees the whole commit gets the same answers as before, so watches are not told.
-		w.sequence, w.unseen = true, true
+		// A lookup that sees the whole commit gets the same answers as before, so watches are not told. If no entries move,
+		// and the layers stay, it may see a part.
+		w.unseen = true
 		if more, err = o.typ.Compact(w, o, min(budget, db.MaxCommit()/2)); err != nil {
 			return fmt.Errorf("compact %q: %w", key, err)
 		}
+		w.sequence = w.sequence || w.changesSlots()
 		db.stats.compactions.Add(1)
 		return nil
 	})
@@ -78,49 +81,57 @@ func (w *Writer) Shrink(o *Object) (*Object, error) {
 	if last < 1 {
 		return nil, fmt.Errorf("kv: key %q: %d layers, the last cannot be removed", o.key, len(o.layers))
 	}
-	return w.keepLayers(o, 0, last, nil)
+	return w.Relayer(o, nil, func(i int) bool { return i < last })
 }
 
-// Turn stages the removal of the n oldest layers of an object, and then, if spec is not nil, a new layer as Grow does. It
-// returns the object. The writer must not use the object as it was any more. At least one layer must be left.
-func (w *Writer) Turn(o *Object, n int, spec *LayerSpec) (*Object, error) {
-	if n > len(o.layers) || n == len(o.layers) && spec == nil {
+// Turn stages the removal of the n oldest layers of an object, and then new layers as Grow does. It returns the object. The
+// writer must not use the object as it was any more. At least one layer must be left.
+func (w *Writer) Turn(o *Object, n int, added ...LayerSpec) (*Object, error) {
+	if n > len(o.layers) || n == len(o.layers) && len(added) == 0 {
 		return nil, fmt.Errorf("kv: key %q: %d layers, cannot remove %d", o.key, len(o.layers), n)
 	}
-	return w.keepLayers(o, n, len(o.layers), spec)
+	return w.Relayer(o, nil, func(i int) bool { return i >= n }, added...)
 }
 
-// keepLayers stages the removal of all layers of an object but those of a range, and adds a layer.
-func (w *Writer) keepLayers(o *Object, from, to int, spec *LayerSpec) (*Object, error) {
+// Relayer stages the removal of all layers of an object but those to be kept, 0 being the oldest, then new layers as Grow
+// does, and other parameters of the object unless params is nil. It returns the object, as Turn does.
+func (w *Writer) Relayer(o *Object, params []byte, keep func(i int) bool, added ...LayerSpec) (*Object, error) {
 	h := *o.header
-	h.Layers = slices.Clone(h.Layers[from:to])
-	layers := slices.Clone(o.layers[from:to])
-	if spec != nil {
-		next := *spec
-		if n := len(o.layers); n > 0 {
-			next.Number = o.header.Layers[n-1].Number + 1
+	h.Layers = nil
+	var layers, gone []*Layer
+	for i, l := range o.layers {
+		if !keep(i) {
+			gone = append(gone, l)
+			continue
 		}
-		h.Layers = append(h.Layers, next)
-		layers = append(layers, newLayer(&h, next))
+		h.Layers, layers = append(h.Layers, o.header.Layers[i]), append(layers, l)
+	}
+	kept := len(layers)
+	for i, next := range added {
+		if n := len(o.layers); n > 0 {
+			next.Number = o.header.Layers[n-1].Number + 1 + uint64(i)
+		}
+		h.Layers, layers = append(h.Layers, next), append(layers, newLayer(&h, next))
+	}
+	if params != nil {
+		h.Params = params
 	}
 	if err := w.db.checkSpec(&h); err != nil {
 		return nil, err
 	}
-	kept, err := newObject(w.db, o.key, &h, layers)
+	is, err := newObject(w.db, o.key, &h, layers)
 	if err != nil {
 		return nil, err
 	}
-	for i, gone := range o.layers {
-		if i < from || i >= to {
-			w.dropLayer(gone)
-			w.layerDrops = append(w.layerDrops, layerDrop{h.ID, gone.spec.Number})
-		}
+	for _, l := range gone {
+		w.dropLayer(l)
+		w.layerDrops = append(w.layerDrops, layerDrop{h.ID, l.spec.Number})
 	}
-	if spec != nil {
-		w.makeFresh(kept, layers[to-from])
+	for _, l := range layers[kept:] {
+		w.makeFresh(is, l)
 	}
-	w.setKey([]byte(o.key), kept)
-	return kept, nil
+	w.setKey([]byte(o.key), is)
+	return is, nil
 }
 
 // stageLayerDrops stages the removal of layers. A later layer may reuse the number of a removed one: its records come

@@ -419,3 +419,9 @@ func (db *DB) ForgetString(key []byte) {
 	db.strings.Begin(db.hash(key), key)
 	db.strings.End(db.hash(key), key, hot.Change{}, false)
 }
+
+// MaintenanceStats returns, as Metrics does, how many blocks were folded, how many fold requests were dropped because
+// the queue was full, and how many dropped objects were reclaimed.
+func (db *DB) MaintenanceStats() (folds, dropped, reclaimed uint64) {
+	return db.stats.folds.Load(), db.stats.foldsDropped.Load(), db.stats.reclaimed.Load()
+}

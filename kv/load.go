@@ -149,6 +149,9 @@ func (db *DB) install(o *Object, l *Layer, blk uint64, first *Line) bool {
 		}
 		return installed
 	}
+	if l.spec.Layout == LayoutLog {
+		return false
+	}
 	d := &l.dir[blk>>chunkBits]
 	c := d.Load()
 	if c == nil {

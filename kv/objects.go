@@ -95,7 +95,7 @@ func (w *Writer) put(key []byte, o *Object) error {
 // without it any more. Grow chooses the number of the layer. The errors are ErrTooLarge (64 layers, or more bytes
 // than Options.MaxFilterBytes) and those of the type's Open.
 func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
-	return w.keepLayers(o, 0, len(o.layers), &spec)
+	return w.Turn(o, 0, spec)
 }
 
 func (db *DB) checkSpec(h *format.Header) error {

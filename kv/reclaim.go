@@ -183,12 +183,6 @@ func (db *DB) dropUnwritten(object uint64) (bool, error) {
 	return true, db.failure()
 }
 
-// MaintenanceStats returns, as Metrics does, how many blocks were folded, how many fold requests were dropped because
-// the queue was full, and how many dropped objects were reclaimed.
-func (db *DB) MaintenanceStats() (folds, dropped, reclaimed uint64) {
-	return db.stats.folds.Load(), db.stats.foldsDropped.Load(), db.stats.reclaimed.Load()
-}
-
 // CompactTables makes Pebble compact all tables, and folds the queued blocks. It takes as long as reading and writing
 // all of the store.
 func (db *DB) CompactTables(ctx context.Context) error {

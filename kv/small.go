@@ -15,7 +15,7 @@ import (
 // small reports whether the commit is small.
 func (w *Writer) small() bool {
 	if w.level == Always || w.gate != gateShared || len(w.staged) != 1 || w.staged[0].object == nil || !w.batch.Empty() ||
-		w.sequence || w.unseen || w.flush || w.db.opts.flushAfter < 0 ||
+		w.sequence || w.flush || w.db.opts.flushAfter < 0 ||
 		len(w.builds)+len(w.built)+len(w.drops)+len(w.attributes)+len(w.layerDrops)+len(w.groups) > 0 {
 		return false
 	}

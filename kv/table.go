@@ -36,6 +36,7 @@ type LayerSpec = format.LayerSpec
 const (
 	LayoutNative     = format.LayoutNative
 	LayoutCompatible = format.LayoutCompatible
+	LayoutLog        = format.LayoutLog
 )
 
 // Layer is the block table of one layer of an open object. Blocks are loaded and evicted; a lookup finds a block
@@ -61,7 +62,7 @@ type Layer struct {
 }
 
 func newLayer(h *format.Header, spec LayerSpec) *Layer {
-	l := &Layer{object: h.ID, spec: spec, changed: lastchange.New(spec.Blocks)}
+	l := &Layer{object: h.ID, spec: spec, changed: lastchange.New(max(1, min(spec.Blocks, spec.Bytes())))}
 	if h.Family != block.FamilyBits {
 		l.versions = make([]atomic.Uint32, lastchange.Places(spec.Blocks, maxVersions))
 	}

@@ -52,7 +52,7 @@ func (r Reader) Stats(key []byte) (*KeyStats, error) {
 
 // StoredBytes returns the bytes of stored keys and values that belong to a key; false if the key is missing. In each
 // layer it measures as many blocks as samples says, all for 0, and takes them for the others: items are spread
-// evenly. Of what a transaction has staged it counts the header alone.
+// evenly. A log does not count. Of what a transaction has staged it counts the header alone.
 func (r Reader) StoredBytes(ctx context.Context, key []byte, samples int64) (total uint64, there bool, err error) {
 	o, err := r.find(key)
 	if err != nil || o == nil {
@@ -84,6 +84,9 @@ func (r Reader) storedBytes(ctx context.Context, o *Object, samples int64) (tota
 			return 0, err
 		}
 		from, to = to, format.AppendOrdered(format.AppendObjectKey(nil, h.ID), l.Number+format.PartLayers+1)
+		if l.Layout == LayoutLog {
+			continue
+		}
 		var n, blocks uint64
 		n, blocks, err = r.measure(ctx, o, from, to, samples)
 		if blocks != 0 {
@@ -99,26 +102,11 @@ func (r Reader) storedBytes(ctx context.Context, o *Object, samples int64) (tota
 func (r Reader) measure(ctx context.Context, o *Object, from, to []byte, most int64) (n, blocks uint64, err error) {
 	it, err := r.source.disk().NewIterWithContext(ctx, &storage.IterOptions{LowerBound: from, UpperBound: to})
 	if err == nil {
-		n, blocks, err = measureEntries(ctx, it, most)
+		n, blocks, err = storage.MeasureEntries(ctx, it, most)
 		err = errors.Join(err, it.Close())
 	}
 	if err != nil {
 		return 0, 0, storage.ReadError(err, "key %q: stored bytes", o.key)
 	}
 	return n, blocks, nil
-}
-
-func measureEntries(ctx context.Context, it *storage.Iterator, most int64) (n, blocks uint64, err error) {
-	for ok := it.First(); ok; ok = it.Next() {
-		value, err := it.ValueAndErr()
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			return 0, 0, err
-		}
-		n += uint64(len(it.Key()) + len(value))
-		if most--; most == 0 {
-			k, err := format.DecodeObjectKey(it.Key())
-			return n, k.Rest + 1, err
-		}
-	}
-	return n, 0, nil
 }

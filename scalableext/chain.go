@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
 )
 
 // Chain is an open chain of layers of type L. It never changes: growing makes another chain, which shares the layers.
@@ -14,6 +15,10 @@ type Chain[L any] struct {
 
 	// newestFirst is the order of lookups: most items are in the newest layer.
 	newestFirst []L
+
+	Log     *kv.Layer // nil unless the chain has a log, see type Log
+	Filling *L        // the layer that is being filled from the log, nil if there is none
+	Base    int       // so many of the oldest layers have items that the log does not have
 }
 
 // Open decodes the parameters of an object, and opens its layers with open. Its errors wrap kv.ErrCorrupt or
@@ -29,11 +34,29 @@ func Open[L any](o *kv.Object, open func(p Params, l *kv.Layer) (L, error)) (*Ch
 	}
 	c := &Chain[L]{Params: p, newestFirst: make([]L, 0, len(layers))}
 	for _, l := range slices.Backward(layers) {
+		s := l.Spec()
+		if s.Layout == kv.LayoutLog {
+			if c.Log != nil || p.Growth != Logged || s.Lines != block.MaxLines || s.Blocks < minLogBlocks || s.Blocks*block.Size < p.Log.Limit {
+				return nil, fmt.Errorf("%w: layer %d is a log of %d blocks of %d lines, with growth rule %d", kv.ErrCorrupt, s.Number, s.Blocks, s.Lines, p.Growth)
+			}
+			c.Log = l
+			continue
+		}
 		layer, err := open(p, l)
-		if err != nil {
-			return nil, fmt.Errorf("layer %d: %w", l.Spec().Number, err)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("layer %d: %w", s.Number, err)
+		case p.Log.Filling == s.Number+1:
+			c.Filling = &layer
+			continue
+		case c.Log != nil:
+			c.Base++
 		}
 		c.newestFirst = append(c.newestFirst, layer)
+	}
+	if len(c.newestFirst) == 0 || c.Log != nil && p.Log.Limit == 0 || p.Log.Filling != 0 && (c.Filling == nil || c.Log == nil || c.Log.Spec().Number >= p.Log.Filling) {
+		return nil, fmt.Errorf("%w: %d layers, a log of at most %d bytes (there: %t), from which layer %d is filled (there: %t)", kv.ErrCorrupt,
+			len(c.newestFirst), p.Log.Limit, c.Log != nil, p.Log.Filling, c.Filling != nil)
 	}
 	return c, nil
 }

@@ -15,6 +15,7 @@ var (
 	goldenParams = Params{Capacity: 1000, ErrorRate: 0.5, Expansion: 2, Hash: hash.NewXXH64(7)}
 	goldenWindow = Params{Capacity: 1000, ErrorRate: 0.5, Expansion: 2, Growth: Windowed, Hash: hash.NewXXH64(7), Window: Window{Span: 7 * time.Second, Slices: 8}}
 	goldenLast   = Params{Capacity: 300, ErrorRate: 0.5, Growth: Windowed, Hash: hash.NewXXH64(7), Window: Window{Last: 300, Slices: 3}}
+	goldenLogged = Params{Capacity: 1000, ErrorRate: 0.5, Expansion: 2, Growth: Logged, Hash: hash.NewXXH64(7), Log: Log{Limit: 64 << 20, Filling: 5}}
 	goldenKeyed  = Params{Capacity: 1000, ErrorRate: 0.5, Expansion: 2, Hash: hash.NewKeyed(hash.Secret{1, 31: 2})}
 )
 
@@ -27,6 +28,7 @@ func TestParams_golden(t *testing.T) {
 		{goldenParams, "010000" + "0700000000000000" + "000000000000e03f" + "e807" + "02"},
 		{goldenWindow, "010200" + "0700000000000000" + "000000000000e03f" + "e807" + "02" + "d836" + "00" + "08"},
 		{goldenLast, "010200" + "0700000000000000" + "000000000000e03f" + "ac02" + "00" + "00" + "ac02" + "03"},
+		{goldenLogged, "010300" + "0700000000000000" + "000000000000e03f" + "e807" + "02" + "80808020" + "05"},
 		{goldenKeyed, "010001" + "01" + strings.Repeat("00", 30) + "02" + "000000000000e03f" + "e807" + "02"},
 	}
 	for _, tt := range tests {
@@ -58,7 +60,7 @@ func TestParams_refused(t *testing.T) {
 		{"cut", goldenParams.Append(nil)[:20], kv.ErrCorrupt},
 		{"longer", append(goldenParams.Append(nil), 0), kv.ErrCorrupt},
 		{"newer", change(0, 2), kv.ErrUnsupportedVersion},
-		{"growth rule", change(1, 3), kv.ErrUnsupportedVersion},
+		{"growth rule", change(1, 4), kv.ErrUnsupportedVersion},
 		{"hash function", change(2, 5), kv.ErrUnsupportedVersion},
 		{"other hash function", change(2, 1), kv.ErrCorrupt},
 		{"cut in the secret", goldenKeyed.Append(nil)[:34], kv.ErrCorrupt},
@@ -73,6 +75,12 @@ func TestParams_refused(t *testing.T) {
 		{"window and last", append(goldenWindow.Append(nil)[:24], 8, 8), kv.ErrCorrupt},
 		{"neither window nor last", append(goldenWindow.Append(nil)[:22], 0, 0, 8), kv.ErrCorrupt},
 		{"last other than the capacity", append(goldenLast.Append(nil)[:23], 0xad, 2, 3), kv.ErrCorrupt},
+		{"log cut", goldenLogged.Append(nil)[:24], kv.ErrCorrupt},
+		{"log cut before what is filled", goldenLogged.Append(nil)[:26], kv.ErrCorrupt},
+		{"log longer", append(goldenLogged.Append(nil), 8), kv.ErrCorrupt},
+		{"filled from no log", append(goldenLogged.Append(nil)[:22], 0, 5), kv.ErrCorrupt},
+		{"log of 2^41 bytes", append(goldenLogged.Append(nil)[:22], 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0), kv.ErrCorrupt},
+		{"log of a filter that does not grow", append(goldenLogged.Append(nil)[:21], 0, 8, 0), kv.ErrCorrupt},
 		{"no capacity", Params{ErrorRate: 0.5}.Append(nil), kv.ErrCorrupt},
 	}
 	for _, tt := range tests {
@@ -91,6 +99,7 @@ func FuzzParams(f *testing.F) {
 	f.Add(goldenKeyed.Append(nil))
 	f.Add(goldenWindow.Append(nil))
 	f.Add(goldenLast.Append(nil))
+	f.Add(goldenLogged.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := decodeParams(b)
 		if err != nil {

@@ -22,6 +22,9 @@ type Asked struct {
 	Hash       hash.Kind
 	Window     Window // none unless it has a Span or Last
 
+	// GrowthLog is the most bytes of the log of a filter that grows, 0 for none, see Log.
+	GrowthLog uint64
+
 	Windows      bool   // words may ask for a window
 	MostCapacity uint64 // that commands take; 0 means probe.MaxCapacity
 	Unused       uint32 // the Expansion that words asked for together with NonScaling
@@ -104,7 +107,12 @@ func (k *Cells) Spec(db *kv.DB, a Asked, cells uint64, hashes int, s kv.Spec) (k
 			return s, err
 		}
 		capacity, rate, err := p.Layer(0)
-		s.Params, s.Layers = p.Append(nil), []kv.LayerSpec{k.Layer(layout, capacity, rate)}
+		s.Layers = []kv.LayerSpec{k.Layer(layout, capacity, rate)}
+		if a.GrowthLog != 0 && p.grows() {
+			p.Growth, p.Log.Limit = Logged, a.GrowthLog
+			s.Layers = p.withLog(s.Layers)
+		}
+		s.Params = p.Append(nil)
 		return s, err
 	})
 }

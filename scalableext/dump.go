@@ -51,6 +51,7 @@ func IsNativeDump(chunk []byte) bool {
 type Dump struct {
 	r      kv.Reader
 	object *kv.Object
+	layers []*kv.Layer
 	header []byte
 	mark   uint32
 }
@@ -58,19 +59,24 @@ type Dump struct {
 // NewDump begins to dump an object. Moves says that its entries move.
 func NewDump(r kv.Reader, o *kv.Object, moves bool) *Dump {
 	h := o.Header()
-	h.ID, h.Expiry, h.Hidden = 1, 0, false
+	h.ID, h.Expiry, h.Hidden, h.Layers = 1, 0, false, nil
+	var layers []*kv.Layer
+	layers, h.Params = Shown(o)
+	for _, l := range layers {
+		h.Layers = append(h.Layers, l.Spec())
+	}
 	stored := format.AppendHeader(nil, &h)
 	b := append([]byte(dumpMagic), dumpVersion)
 	b = append(binary.AppendUvarint(b, uint64(len(stored))), stored...)
 	fixed := len(b)
-	for _, l := range o.Layers() {
+	for _, l := range layers {
 		var counters [format.NumCounters]uint64
 		for i := range counters {
 			counters[i] = r.Counter(l, i)
 		}
 		b = appendCounters(b, counters)
 	}
-	d := &Dump{r: r, object: o, mark: dumpMark(b, fixed, moves)}
+	d := &Dump{r: r, object: o, layers: layers, mark: dumpMark(b, fixed, moves)}
 	d.header = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	return d
 }
@@ -114,7 +120,7 @@ func (d *Dump) Chunk(iter int64) (chunk []byte, next int64, err error) {
 	}
 	offset := uint64(iter - 1)
 	start := offset
-	for _, l := range d.object.Layers() {
+	for _, l := range d.layers {
 		n := LayerLen(l)
 		if start >= n {
 			start -= n
@@ -174,7 +180,7 @@ func decodeDumpHeader(b []byte, typ *kv.Type, moves bool) (d dumpedHeader, err e
 	}
 	rest = rest[uint64(size)+n:]
 	for i := range h.Layers {
-		if h.Layers[i].Layout == kv.LayoutCompatible { // whose dumps are others
+		if l := h.Layers[i].Layout; l == kv.LayoutCompatible || l == kv.LayoutLog { // whose dumps are others, or have none
 			return d, ErrBadData
 		}
 	}

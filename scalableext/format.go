@@ -15,7 +15,7 @@ import (
 //
 //	offset  size  field
 //	0       1     version, 1
-//	1       1     growth rule: 0 Native, 1 Halving, 2 Windowed
+//	1       1     growth rule: 0 Native, 1 Halving, 2 Windowed, 3 Logged
 //	2       9, 33 hash of the items, see hash.Function.Append: 0 and a seed for
 //	              XXH64, 1 and a secret for a keyed hash
 //	..      8     error rate asked for, IEEE 754 bits, little-endian
@@ -28,6 +28,11 @@ import (
 //	..      1-6   last, items, uvarint; 0 with a window of time
 //	..      1     slices
 //
+// With the growth rule Logged follow:
+//
+//	..      1-6   most bytes of the log, uvarint; 0 if there is none and will be none
+//	..      1-5   number of the layer that is being filled, plus 1, uvarint; 0 for none
+//
 // There must be no further bytes. Unknown growth rules and hash functions are unsupported.
 type Params struct {
 	Capacity  uint64  // of the first layer, at least 1
@@ -36,6 +41,7 @@ type Params struct {
 	Growth    Growth
 	Hash      hash.Function
 	Window    Window // with Windowed growth
+	Log       Log    // with Logged growth
 }
 
 const (
@@ -52,6 +58,9 @@ func (p Params) Append(dst []byte) []byte {
 	if p.Growth == Windowed {
 		dst = binary.AppendUvarint(dst, uint64(p.Window.Span.Milliseconds()))
 		dst = append(binary.AppendUvarint(dst, p.Window.Last), byte(p.Window.Slices))
+	}
+	if p.Growth == Logged {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, p.Log.Limit), p.Log.Filling)
 	}
 	return dst
 }
@@ -90,6 +99,11 @@ func decodeParams(b []byte) (p Params, err error) {
 			return p, bad
 		}
 	}
+	if p.Growth == Logged {
+		if p.Log, rest = decodeLog(rest); rest == nil || expansion == 0 {
+			return p, bad
+		}
+	}
 	if len(rest) != 0 || p.Window.Last != 0 && p.Window.Last != capacity || capacity == 0 || expansion > MaxExpansion || !(p.ErrorRate > 0 && p.ErrorRate < 1) {
 		return p, bad
 	}
@@ -114,6 +128,19 @@ func decodeWindow(b []byte) (v Window, rest []byte) {
 		return Window{}, b
 	}
 	return v, b[n+m+1:]
+}
+
+// decodeLog decodes the parameters of a log at the start of b, and returns what follows, nil if they are out of range.
+func decodeLog(b []byte) (l Log, rest []byte) {
+	limit, n := binary.Uvarint(b)
+	filling, m := uint64(0), 0
+	if n > 0 {
+		filling, m = binary.Uvarint(b[n:])
+	}
+	if m <= 0 || limit > MaxLogBytes || filling > math.MaxUint32 || limit == 0 && filling != 0 {
+		return l, nil
+	}
+	return Log{limit, filling}, b[n+m:]
 }
 
 // DecodeStart decodes when the slice of a layer began, in Unix milliseconds or, with Last, as its number. It is a uvarint

@@ -26,7 +26,11 @@ const (
 	// Windowed is the rule of a filter that forgets: see Window. A layer's capacity, rate and slice are stored with it.
 	Windowed Growth = 2
 
-	numGrowths = 3
+	// Logged is the rule of a filter that grows without more and more layers, see Log. A layer's capacity and rate are
+	// stored with it.
+	Logged Growth = 3
+
+	numGrowths = 4
 )
 
 const (

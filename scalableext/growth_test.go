@@ -3,6 +3,7 @@ package scalableext
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -91,6 +92,43 @@ func TestChainRate(t *testing.T) {
 		got := ChainRate(tt.layers)
 		if math.Abs(got-tt.want) > 1e-9*tt.want || math.Signbit(got) {
 			t.Errorf("ChainRate(%v) = %v, want %v", tt.layers, got, tt.want)
+		}
+	}
+}
+
+// However a chain grows from its log, and whenever the log ends, the rates of the layers that lookups ask sum to the filter's at
+// most, and leave something.
+func TestLog_rates(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		p := Params{Capacity: 100, ErrorRate: 0.01, Expansion: 2, Growth: Logged, Log: Log{Limit: 1 << 20}}
+		rates, base, largest, items := []float64{firstShare * p.ErrorRate}, 0, uint64(100), uint64(100)
+		for range 30 {
+			switch {
+			case p.Log.Limit != 0 && random.IntN(2) == 0 && len(rates) > base: // the layers that the log covers are replaced
+				capacity, rate := p.FilledLayer(rates[:base], items)
+				if capacity < items*5/4 {
+					t.Fatalf("a layer of %d for %d items", capacity, items)
+				}
+				rates, largest = append(rates[:base], rate), capacity
+			case random.IntN(40) == 0:
+				p.Log.Limit = 0
+			case random.IntN(40) == 0 && len(rates) < 5:
+				base = len(rates)
+			default:
+				capacity, rate, err := p.SmallLayer(rates, items, len(rates)-base, largest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				rates, items, largest = append(rates, rate), items+capacity, max(largest, capacity)
+			}
+			sum := 0.0
+			for _, rate := range rates {
+				sum += rate
+			}
+			if !(sum < p.ErrorRate) || rates[len(rates)-1] <= 0 {
+				t.Fatalf("rates %v sum to %v, asked for %v", rates, sum, p.ErrorRate)
+			}
 		}
 	}
 }

@@ -60,6 +60,8 @@ type mergePart[F any] struct {
 	object *kv.Object
 	filter *F
 	params Params
+	layers []*kv.Layer // those that lookups ask, see Shown
+	stored []byte
 }
 
 // stagedPart returns the filter under a key as a writer sees it.
@@ -71,6 +73,7 @@ func (h *Handle[F]) stagedPart(w *kv.Writer) (p mergePart[F], err error) {
 		return p, err
 	}
 	p.params, err = decodeParams(p.object.Params())
+	p.layers, p.stored = Shown(p.object)
 	return p, err
 }
 
@@ -103,7 +106,7 @@ func (h *Handle[F]) MergeStaged(ctx context.Context, w *kv.Writer, sources []*Ha
 	if len(parts) == 0 {
 		return fmt.Errorf("%w: %q", kv.ErrNotFound, h.Key)
 	}
-	longest, filters := parts[0].object, make([]*F, len(parts))
+	longest, filters := parts[0], make([]*F, len(parts))
 	for i, p := range parts {
 		if m.Check != nil {
 			if err := m.Check(p.filter); err != nil {
@@ -113,19 +116,19 @@ func (h *Handle[F]) MergeStaged(ctx context.Context, w *kv.Writer, sources []*Ha
 		if err := m.unequal(parts[0], p); err != nil {
 			return err
 		}
-		if len(p.object.Layers()) > len(longest.Layers()) {
-			longest = p.object
+		if len(p.layers) > len(longest.layers) {
+			longest = p
 		}
 		filters[i] = p.filter
 	}
-	spec := kv.Spec{Type: m.Type, Family: longest.Family(), Params: longest.Params()}
+	spec := kv.Spec{Type: m.Type, Family: longest.object.Family(), Params: longest.stored}
 	if !missing {
 		spec.Expiry = dest.object.Expiry()
 	}
 	for _, p := range parts {
 		spec.Lossy = spec.Lossy || p.object.Lossy()
 	}
-	for _, l := range longest.Layers() {
+	for _, l := range longest.layers {
 		spec.Layers = append(spec.Layers, l.Spec())
 	}
 	united, err := w.Build(ctx, h.Key, spec, func(b *kv.Builder) error {
@@ -161,7 +164,7 @@ func (m *Merging[F]) unequal(a, b mergePart[F]) error {
 	case p.Growth != q.Growth:
 		return differ("growth rule", p.Growth, q.Growth)
 	}
-	for i := range min(len(a.object.Layers()), len(b.object.Layers())) {
+	for i := range min(len(a.layers), len(b.layers)) {
 		if l, other := m.Shape(a.filter, i), m.Shape(b.filter, i); l != other {
 			return differ(fmt.Sprintf("layout of layer %d", i), m.Cells.text(l), m.Cells.text(other))
 		}

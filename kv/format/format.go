@@ -288,6 +288,11 @@ const (
 	// LayoutCompatible: the layer is one array, as RedisBloom has it, cut into blocks: bit i of the array is bit
 	// i%65536 of block i/65536. An item may lie in several blocks.
 	LayoutCompatible = 1
+
+	// LayoutLog: the layer is a list of hashes, 1,024 in each block of 128 lines, see Writer.AddWords of kv. It is read
+	// seldom: its blocks are not kept in memory, and are no part of what its object takes there. 2 is package
+	// scalableext's.
+	LayoutLog = 3
 )
 
 // LayerSpec is the stored description of one layer.
@@ -299,8 +304,13 @@ type LayerSpec struct {
 	Params []byte // the module's parameters of this layer
 }
 
-// Bytes returns the size, in bytes, of the layer's bit array.
-func (s LayerSpec) Bytes() uint64 { return s.Blocks * uint64(s.Lines) * (block.LineBits / 8) }
+// Bytes returns the size, in bytes, of the layer's bit array, 0 for a log.
+func (s LayerSpec) Bytes() uint64 {
+	if s.Layout == LayoutLog {
+		return 0
+	}
+	return s.Blocks * uint64(s.Lines) * (block.LineBits / 8)
+}
 
 // Header is what a user key maps to.
 //

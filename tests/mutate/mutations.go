@@ -63,6 +63,7 @@ var mutations = slices.Concat(
 	damage,
 	bitmaps,
 	windows,
+	ofGrowth,
 	memory,
 	hash,
 	filters,

@@ -294,6 +294,9 @@ func (l *Loading) addSome(taken []*input.Batch) error {
 	}
 	l.done.Lines += sum.Lines
 	l.done.New += sum.New
+	if f, ok := l.filter.(interface{ Added(n int) }); ok {
+		f.Added(int(sum.New))
+	}
 	return full
 }
 

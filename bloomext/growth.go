@@ -1,0 +1,352 @@
+package bloomext
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// A filter that grows from a log of its items: see scalableext.Log for how. Layers has neither the log nor the layer that is
+// being filled.
+
+// grown reports whether the filter grows so, or did until its log was dropped.
+func (f *filter) grown() bool { return f.chain.Params.Growth == scalableext.Logged }
+
+// covered returns the number of layers, newest first, that the log covers, 0 if there is none.
+func (f *filter) covered() int {
+	if f.chain.Log == nil {
+		return 0
+	}
+	return len(f.layers) - f.chain.Base
+}
+
+// sure has hashes that the log of a filter surely has: they were in it when the filter was opened, or added since. A hash
+// has one place in it.
+type sure struct {
+	hashes atomic.Pointer[[numSure]atomic.Uint64] // made when the first is added
+}
+
+const numSure = 256
+
+func (s *sure) has(h uint64) bool {
+	hashes := s.hashes.Load()
+	return hashes != nil && h != 0 && hashes[h%numSure].Load() == h
+}
+
+// add adds a hash. The commit that added it to the log must have been applied.
+func (s *sure) add(h uint64) {
+	hashes := s.hashes.Load()
+	if hashes == nil {
+		s.hashes.CompareAndSwap(nil, new([numSure]atomic.Uint64))
+		hashes = s.hashes.Load()
+	}
+	hashes[h%numSure].Store(h)
+}
+
+// noted is seen for an add: present is true if the filter has the item, and the log need not have it once more.
+func (f *filter) noted(db *kv.DB, h uint64) (present, known bool) {
+	n := f.covered()
+	if present, known = f.seen(db, h, len(f.layers)); !present || n == 0 || f.sure.has(h) {
+		return present, known
+	}
+	present, _ = f.residentIn(h, f.layers[n:])
+	return present, true
+}
+
+// addLogged is add for a filter that grows from a log.
+func (s *stager) addLogged(h uint64) (bool, error) {
+	added, err := s.add(h)
+	if err != nil {
+		return false, err
+	}
+	return added, s.log([]uint64{h}, []bool{added})
+}
+
+// stageLogged is stageMany for a filter that grows from a log. The log may begin or end while the items are staged: then
+// those before are in layers that it does not cover, or need no log.
+func stageLogged[T any](h *handle, s *stager, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
+	n, err := stageAll(h, s, items, added, sum)
+	if err != nil && !scalableext.NoRoom(err) {
+		return n, err
+	}
+	hashes := make([]uint64, n)
+	for i, item := range items[:n] {
+		hashes[i] = sum(s.c.hash, item)
+	}
+	if lerr := s.log(hashes, added[:n]); lerr != nil {
+		return 0, lerr
+	}
+	return n, err
+}
+
+// log appends the hashes of items that were staged to the log, those that were not new only if they may not be in it yet.
+func (s *stager) log(hashes []uint64, added []bool) error {
+	f := s.c
+	if f.chain.Log == nil {
+		return nil
+	}
+	missing, err := s.unlogged(hashes, added)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	length := s.w.Counter(f.chain.Log, scalableext.LogLengthCounter)
+	if !f.chain.Params.Log.LogRoom(length, uint64(len(missing)), s.items(f.covered())) {
+		return s.endLog()
+	}
+	s.w.SetCounter(f.chain.Log, scalableext.LogLengthCounter, length+uint64(len(missing)))
+	return s.w.AddWords(f.object, f.chain.Log, length, missing)
+}
+
+// unlogged returns the hashes that the log needs.
+func (s *stager) unlogged(hashes []uint64, added []bool) ([]uint64, error) {
+	f := s.c
+	missing := make([]uint64, 0, len(hashes))
+	var again map[uint64]bool // those that are not new
+	for i, h := range hashes {
+		if !added[i] || s.begun {
+			if f.sure.has(h) || again[h] {
+				continue
+			}
+			if again == nil {
+				again = make(map[uint64]bool)
+			}
+			again[h] = true
+			found, err := s.baseHas(h)
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				continue
+			}
+		}
+		missing = append(missing, h)
+	}
+	return missing, nil
+}
+
+// baseHas reports whether a layer that the log does not cover has an item.
+func (s *stager) baseHas(h uint64) (bool, error) {
+	found := [1]bool{}
+	for i := s.c.covered(); i < len(s.c.layers) && !found[0]; i++ {
+		l := &s.c.layers[i]
+		if err := s.w.HasItems(s.c.object, l.table, &l.layout, []uint64{h}, found[:]); err != nil {
+			return false, err
+		}
+	}
+	return found[0], nil
+}
+
+// items returns the number of items in the n newest layers, with what is staged.
+func (s *stager) items(n int) (sum uint64) {
+	for i := range s.c.layers[:n] {
+		sum += s.w.Counter(s.c.layers[i].table, itemsCounter)
+	}
+	return sum
+}
+
+// rates returns the rates of the layers that the log does not cover, or of all.
+func (f *filter) rates(all bool) (rates []float64) {
+	from := f.covered()
+	if all {
+		from = 0
+	}
+	for i := range f.layers[from:] {
+		rates = append(rates, f.layers[from+i].rate)
+	}
+	return rates
+}
+
+// growLogged stages a layer that takes adds, and if there is none another that is filled from the log.
+func (s *stager) growLogged() error {
+	f, p := s.c, s.c.chain.Params
+	var largest uint64
+	for i := range f.layers {
+		largest = max(largest, f.layers[i].capacity)
+	}
+	capacity, rate, err := p.SmallLayer(f.rates(true), s.items(len(f.layers)), f.covered(), largest)
+	if err != nil {
+		return fmt.Errorf("key %q: %w", f.object.Key(), err)
+	}
+	small, err := layerSpec(capacity, rate)
+	if err != nil {
+		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
+	}
+	added := []kv.LayerSpec{small}
+	switch {
+	case p.Log.Limit == 0 || f.chain.Filling != nil:
+	case f.chain.Log == nil:
+		s.begun, added = true, []kv.LayerSpec{p.LogSpec(), small}
+	default:
+		if err := s.beginFilling(s.items(f.covered()), nil, small); !errors.Is(err, kv.ErrTooLarge) {
+			return err
+		}
+	}
+	return s.relayer(p, all, added...)
+}
+
+// all keeps every layer.
+func all(*kv.Layer) bool { return true }
+
+// beginFilling stages a layer for so many items and more, which is to be filled from the log, and then others. The layer that
+// is being filled already is dropped.
+func (s *stager) beginFilling(items uint64, old *layer, others ...kv.LayerSpec) error {
+	f, p := s.c, s.c.chain.Params
+	capacity, rate := p.FilledLayer(f.rates(false), items)
+	spec, err := layerSpec(capacity, rate)
+	if err != nil { // its rate is too low: the filter grows without it
+		return kv.ErrTooLarge
+	}
+	layers := f.object.Layers()
+	p.Log.Filling = layers[len(layers)-1].Spec().Number + 2
+	keep := func(l *kv.Layer) bool { return old == nil || l != old.table }
+	if err := s.relayer(p, keep, append([]kv.LayerSpec{spec}, others...)...); err != nil {
+		return err
+	}
+	s.w.DB().QueueCompact([]byte(f.object.Key()))
+	return nil
+}
+
+// endLog stages the removal of the log, and of the layer that is being filled.
+func (s *stager) endLog() error {
+	f, p := s.c, s.c.chain.Params
+	p.Log = scalableext.Log{}
+	return s.relayer(p, func(l *kv.Layer) bool {
+		return l != f.chain.Log && (f.chain.Filling == nil || l != f.chain.Filling.table)
+	})
+}
+
+// relayer stages the layers to be kept, others, and the parameters.
+func (s *stager) relayer(p scalableext.Params, keep func(*kv.Layer) bool, added ...kv.LayerSpec) error {
+	o := s.c.object
+	layers := o.Layers()
+	o, err := s.w.Relayer(o, p.Append(nil), func(i int) bool { return keep(layers[i]) }, added...)
+	if errors.Is(err, kv.ErrTooLarge) {
+		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, s.c.object.Key(), err)
+	}
+	if err != nil {
+		return err
+	}
+	s.c, err = kv.As[*filter]([]byte(o.Key()), o)
+	return err
+}
+
+// The number of hashes that one commit of Compact puts into the layer that is filled: so many for its budget, in these bounds.
+const (
+	leastFilled = 64
+	mostFilled  = 1 << 14
+	filledBytes = 16 // of the commit for each
+)
+
+// What adds do to end a growth in time: calls that have added items put so many times as many hashes into the layer that is
+// filled, those of one item only if the small layer is half full. There are nine times as many hashes as it has room for items.
+const helpFactor = 24
+
+// Added is to be called after a commit of AddStaged or AddFitting that has added n items: if the filter is growing, Added does
+// some of the work. Without it, the growth may take until services have done it.
+func (f *Filter) Added(n int) {
+	if n == 0 || f.h.Tx != nil {
+		return
+	}
+	c := f.h.Current.Load()
+	if o := f.h.DB.Opened(f.h.Key); o != nil && n > 1 { // the commit may have made it grow
+		if now, ok := o.Body().(*filter); ok {
+			c = now
+		}
+	}
+	if c.chain == nil || c.chain.Filling == nil {
+		return
+	}
+	if n == 1 { // one that added an item helps seldom, and then for those before it
+		items, step := c.newest.table.Counter(itemsCounter), min(max(1, c.newest.capacity/16), 64)
+		if items < c.newest.capacity/2 || items%step != 0 {
+			return
+		}
+		n = int(step)
+	}
+	for hashes := n * helpFactor; hashes > 0; hashes -= mostFilled {
+		// An error concerns what comes next, not the items that were added.
+		more, err := f.h.DB.CompactKey(f.h.Key, min(hashes, mostFilled)*filledBytes)
+		if err != nil || !more {
+			return
+		}
+	}
+}
+
+// fill puts some hashes of the log into the layer that is being filled. When it has all, the layer takes the place of those
+// that the log covers. See kv.Type.Compact.
+func fill(w *kv.Writer, o *kv.Object, f *filter, budget int) (more bool, err error) {
+	s := stager{w: w, c: f}
+	to, from := f.chain.Filling, f.chain.Log
+	done, length := w.Counter(to.table, scalableext.FilledCounter), w.Counter(from, scalableext.LogLengthCounter)
+	defer func() {
+		if more && err == nil {
+			w.DB().QueueCompact([]byte(o.Key()))
+		}
+	}()
+	switch room := s.roomIn(to); {
+	case o.Lossy(): // the log may lack items, too
+		return false, s.endLog()
+	case done > length:
+		return false, fmt.Errorf("%w: key %q: %d hashes of a log of %d", kv.ErrCorrupt, o.Key(), done, length)
+	case done < length && room == 0:
+		err := s.beginFilling(max(to.capacity, s.items(f.covered())), to)
+		if errors.Is(err, kv.ErrTooLarge) {
+			return false, s.endLog()
+		}
+		return true, err
+	case done < length:
+		n := min(length-done, room, uint64(min(max(budget/filledBytes, leastFilled), mostFilled)))
+		if err := s.fillFrom(done, n); err != nil {
+			return false, err
+		}
+		if done += n; done < length {
+			return true, nil
+		}
+	}
+	p := f.chain.Params
+	p.Log.Filling = 0
+	return false, s.relayer(p, func(l *kv.Layer) bool { return l == to.table || l.Spec().Number <= from.Spec().Number })
+}
+
+// fillFrom puts n hashes of the log, from the given one on, into the layer that is being filled.
+func (s *stager) fillFrom(at, n uint64) error {
+	f := s.c
+	to, from := f.chain.Filling, f.chain.Log
+	hashes := make([]uint64, 0, n)
+	words := make([]uint64, block.MaxWords)
+	for i := at; i < at+n; {
+		if err := s.w.ReadBlock(f.object, from, i/block.MaxWords, words); err != nil {
+			return err
+		}
+		part := words[i%block.MaxWords:]
+		part = part[:min(uint64(len(part)), at+n-i)]
+		hashes = append(hashes, part...)
+		i += uint64(len(part))
+	}
+	block := func(h uint64) uint64 {
+		blk, _ := to.layout.Block(h)
+		return blk
+	}
+	for i, item := range scalableext.Sorted(hashes, f.hash, func(_ hash.Function, h uint64) uint64 { return h }, block) {
+		s.hashes = append(s.hashes[:i], item.Hash)
+	}
+	s.added = make([]bool, n)
+	var items, ones uint64
+	for rest := s.hashes; len(rest) > 0; {
+		blk, n := to.layout.SameBlock(rest)
+		more, set, err := s.w.SetItems(f.object, to.table, &to.layout, blk, rest[:n], s.added[:n])
+		if err != nil {
+			return err
+		}
+		items, ones, rest = items+uint64(more), ones+uint64(set), rest[n:]
+	}
+	s.w.SetCounter(to.table, itemsCounter, s.w.Counter(to.table, itemsCounter)+items)
+	s.w.SetCounter(to.table, onesCounter, s.w.Counter(to.table, onesCounter)+ones)
+	s.w.SetCounter(to.table, scalableext.FilledCounter, at+n)
+	return nil
+}

@@ -1,0 +1,587 @@
+package bloomext_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
+	"github.com/sievekv/sievekv/txn"
+)
+
+// logBytes sets the most bytes of the logs of filters that are made from now on.
+func logBytes(t testing.TB, db *kv.DB, n int) {
+	t.Helper()
+	if err := module.Of(db).SetSetting("growth-log-bytes", fmt.Sprint(n)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compacts makes commits of Compact until there is nothing to do, or so many.
+func compacts(t testing.TB, db *kv.DB, most int) {
+	t.Helper()
+	for range most {
+		more, err := db.CompactQueued(context.Background(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// finds fails the test unless all items below n are found, one by one or many at a time.
+func finds(t testing.TB, f *bloomext.Filter, n uint64) {
+	t.Helper()
+	items, present := make([]uint64, n), make([]bool, n)
+	for i := range items {
+		items[i] = uint64(i)
+	}
+	if err := f.MayContainManyUint64(items, present); err != nil {
+		t.Fatal(err)
+	}
+	for i, found := range present {
+		one, err := f.MayContainUint64(uint64(i))
+		if !found || !one || err != nil {
+			t.Fatalf("item %d of %d: found %t and %t: %v", i, n, found, one, err)
+		}
+	}
+}
+
+// A filter that grows from a log has all items at every moment, also those that seemed known when they were added, keeps its
+// rate, and has few layers.
+func TestGrowth(t *testing.T) {
+	for _, rate := range []float64{0.2, 0.01} {
+		for _, steps := range []int{1, 3, 1000} { // of filling between two batches
+			t.Run(fmt.Sprint(rate, " ", steps), func(t *testing.T) {
+				db := open(t, "", nil)
+				defer db.Close()
+				logBytes(t, db, 64<<20)
+				f := bloomext.New(db, "f").With(kv.NoSync)
+				if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: rate}); err != nil {
+					t.Fatal(err)
+				}
+				random := rand.New(rand.NewPCG(1, 2))
+				most, n := 0, uint64(0)
+				for next := uint64(100); n < 40_000; {
+					batch := make([]uint64, 1+random.IntN(1+int(n)/20))
+					for i := range batch {
+						batch[i] = n + uint64(i)
+					}
+					n += uint64(len(batch))
+					if random.IntN(2) == 0 {
+						if _, err := f.AddManyUint64(batch, nil); err != nil {
+							t.Fatal(err)
+						}
+					} else {
+						for _, item := range batch {
+							if _, err := f.AddUint64(item); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					for range len(batch) / 10 {
+						if _, err := f.AddUint64(random.Uint64N(n)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					compacts(t, db, steps)
+					if n < next {
+						continue
+					}
+					next += next / 10
+					finds(t, f, n)
+					info, err := f.Info()
+					if err != nil {
+						t.Fatal(err)
+					}
+					most = max(most, len(info.Layers))
+					if got := measuredRate(t, f, 20_000); got > rate*1.1+0.002 || info.ExpectedRate > rate {
+						t.Errorf("%d items: measured rate %v, expected %v, asked for %v", n, got, info.ExpectedRate, rate)
+					}
+				}
+				info, err := f.Info()
+				if err != nil {
+					t.Fatal(err)
+				}
+				compacts(t, db, 1000)
+				after, err := f.Info()
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d items: %d layers, at most %d, %d when filled; %.1f bits an item", n, len(info.Layers), most, len(after.Layers), float64(after.Bytes)*8/float64(n))
+				if len(after.Layers) > 2 || steps > 100 && most > 3 {
+					t.Errorf("%d layers, at most %d, want fewer", len(after.Layers), most)
+				}
+				finds(t, f, n)
+				report, err := db.Check(t.Context())
+				if err != nil || len(report.Problems) > 0 {
+					t.Errorf("check: %v, %v", report, err)
+				}
+			})
+		}
+	}
+}
+
+// growing is a filter with few items and a log, and an absent item that it seems to have.
+func growing(t *testing.T, db *kv.DB) (f *bloomext.Filter, seeming uint64) {
+	t.Helper()
+	logBytes(t, db, 1<<20)
+	f = bloomext.New(db, "f").With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.2}); err != nil {
+		t.Fatal(err)
+	}
+	addRange(t, f, 0, 100, 0.2)
+	return f, seems(t, f, 1<<40)
+}
+
+// seems returns an item, none below from, that was not added and seems to be there.
+func seems(t *testing.T, f *bloomext.Filter, from uint64) uint64 {
+	t.Helper()
+	for item := from; ; item++ {
+		if found, err := f.MayContainUint64(item); err != nil {
+			t.Fatal(err)
+		} else if found {
+			return item
+		}
+	}
+}
+
+// grows adds items until the layers that there are have been replaced.
+func grows(t *testing.T, db *kv.DB, f *bloomext.Filter, from int) {
+	t.Helper()
+	addRange(t, f, from, from+1000, 0.2)
+	compacts(t, db, 1000)
+	info, err := f.Info()
+	if err != nil || len(info.Layers) > 2 || info.LogBytes == 0 || info.Filling != 0 {
+		t.Fatalf("%d layers, a log of %d bytes, filling %d: %v", len(info.Layers), info.LogBytes, info.Filling, err)
+	}
+}
+
+func findsItem(t *testing.T, f *bloomext.Filter, item uint64) {
+	t.Helper()
+	if found, err := f.MayContainUint64(item); !found || err != nil {
+		t.Fatalf("item %d is found %t: %v", item, found, err)
+	}
+}
+
+// An item that seems to be known when it is added is there after the growth, however it is added.
+func TestGrowth_seeming(t *testing.T) {
+	for name, add := range map[string]func(*kv.DB, *bloomext.Filter, uint64) error{
+		"one": func(_ *kv.DB, f *bloomext.Filter, item uint64) error { _, err := f.AddUint64(item); return err },
+		"by a command that has no handle": func(db *kv.DB, _ *bloomext.Filter, item uint64) error {
+			b := scalableext.LittleEndian(item)
+			return module.NewSession(db).Do(context.Background(), [][]byte{[]byte("BF.ADD"), []byte("f"), b[:]}).Err()
+		},
+		"many": func(_ *kv.DB, f *bloomext.Filter, item uint64) error {
+			_, err := f.AddManyUint64([]uint64{1, item, 2}, nil)
+			return err
+		},
+		"series": func(db *kv.DB, _ *bloomext.Filter, item uint64) error { return addSeries(db, 1, item, 2) },
+		"fitting": func(db *kv.DB, f *bloomext.Filter, item uint64) error {
+			return db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+				known, b := scalableext.LittleEndian(1), scalableext.LittleEndian(item)
+				items := [][]byte{b[:]}
+				for range 1 << 17 { // more than have room in the commit if all were new
+					items = append(items, known[:])
+				}
+				_, err := f.AddFitting(w, items, make([]bool, len(items)), 1)
+				return err
+			})
+		},
+		"in a transaction": func(db *kv.DB, f *bloomext.Filter, item uint64) error {
+			return txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
+				_, err := f.In(tx).AddUint64(item)
+				return err
+			})
+		},
+		"in a transaction, and again": func(db *kv.DB, f *bloomext.Filter, item uint64) error {
+			undone := errors.New("undone")
+			if err := txn.Update(context.Background(), db, kv.NoSync, func(tx *txn.Tx) error {
+				if _, err := f.In(tx).AddUint64(item); err != nil {
+					return err
+				}
+				return undone
+			}); !errors.Is(err, undone) {
+				return err
+			}
+			_, err := f.AddUint64(item)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := open(t, "", nil)
+			defer db.Close()
+			f, item := growing(t, db)
+			for range 2 { // the second time the log surely has it
+				if err := add(db, f, item); err != nil {
+					t.Fatal(err)
+				}
+			}
+			grows(t, db, f, 100)
+			findsItem(t, f, item)
+			item = seems(t, f, item+1)
+			if err := add(db, f, item); err != nil {
+				t.Fatal(err)
+			}
+			grows(t, db, f, 1100)
+			findsItem(t, f, item)
+			finds(t, f, 2100)
+		})
+	}
+}
+
+// addSeries adds items by BF.ADDs that follow each other in a pipeline.
+func addSeries(db *kv.DB, items ...uint64) error {
+	session := module.NewSession(db)
+	for _, cmd := range module.Of(db).Commands() {
+		if cmd.Name != "BF.ADD" {
+			continue
+		}
+		var calls module.Series
+		for _, item := range items {
+			b := scalableext.LittleEndian(item)
+			calls.Add([][]byte{[]byte("BF.ADD"), []byte("f"), b[:]})
+		}
+		session.DoSeries(context.Background(), cmd, &calls)
+		for _, r := range calls.Replies {
+			if r.IsError() {
+				return r.Err()
+			}
+		}
+	}
+	return nil
+}
+
+// An item that comes again and again is in the log only a few times, and an item of a layer that the log does not cover
+// never.
+func TestGrowth_again(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	f, item := growing(t, db)
+	length := func() uint64 {
+		t.Helper()
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.LogBytes / 8
+	}
+	before := length()
+	for range 1000 {
+		if isNew, err := f.AddUint64(item); isNew || err != nil {
+			t.Fatal(isNew, err)
+		}
+	}
+	if n := length() - before; n != 1 {
+		t.Errorf("an item added 1000 times is in the log %d times, want once", n)
+	}
+	f = bloomext.New(db, "g").With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: 2000, ErrorRate: 0.01}); err != nil {
+		t.Fatal(err)
+	}
+	addRange(t, f, 0, 3000, 0.01)
+	before = length()
+	if before < 900 || before > 1100 {
+		t.Errorf("the log has %d items, want about 1000, those above 2000", before)
+	}
+	addAll := func(from, to uint64) {
+		items := make([]uint64, to-from)
+		for i := range items {
+			items[i] = from + uint64(i)
+		}
+		for range 2 {
+			if n, err := f.AddManyUint64(items, nil); n > 0 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		for _, item := range items {
+			if isNew, err := f.AddUint64(item); isNew || err != nil {
+				t.Fatal(isNew, err)
+			}
+		}
+	}
+	addAll(0, 1900)
+	if n := length(); n != before {
+		t.Errorf("the log grows by %d items that a layer has that it does not cover", n-before)
+	}
+	for range 10 { // a log that is much longer than the filter has items is of no use
+		addAll(2100, 3000)
+	}
+	if n := length(); n != 0 {
+		t.Errorf("after 30,000 adds of 900 items the log has %d, want none", n)
+	}
+	addRange(t, f, 3000, 9000, 0.01)
+	compacts(t, db, 1000)
+	finds(t, f, 9000)
+}
+
+// A layer with items that the log does not have stays, and what came later is built anew.
+func TestGrowth_base(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	logBytes(t, db, 1<<20)
+	f := bloomext.New(db, "f").With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: 2000, ErrorRate: 0.05}); err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for n := 0; n < 20_000; n += 100 {
+		addRange(t, f, n, n+100, 0.05)
+		compacts(t, db, 1000)
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n >= 2200 && info.LogBytes == 0 || n < 1900 && info.LogBytes > 0 || info.Layers[0].Capacity != 2000 || info.ExpectedRate > 0.05 {
+			t.Fatalf("%d items: a log of %d bytes, first layer for %d, rate %v", n, info.LogBytes, info.Layers[0].Capacity, info.ExpectedRate)
+		}
+		most = max(most, len(info.Layers))
+	}
+	finds(t, f, 20_000)
+	if most > 4 {
+		t.Errorf("%d layers, want 4 at most", most)
+	}
+}
+
+// When the log would become too long it is dropped, also while a layer is filled from it, and the filter grows by layers.
+func TestGrowth_limit(t *testing.T) {
+	for _, limit := range []int{1, 801, 5000, 40_000} {
+		for _, steps := range []int{0, 1, 1000} {
+			t.Run(fmt.Sprint(limit, " ", steps), func(t *testing.T) {
+				db := open(t, "", nil)
+				defer db.Close()
+				logBytes(t, db, limit)
+				f := bloomext.New(db, "f").With(kv.NoSync)
+				if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
+					t.Fatal(err)
+				}
+				dropped := false
+				for n := 0; n < 10_000; n += 50 {
+					addRange(t, f, n, n+50, 0.05)
+					compacts(t, db, steps)
+					info, err := f.Info()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if info.LogBytes > uint64(limit) || dropped && (info.LogBytes > 0 || info.Filling != 0) || info.ExpectedRate > 0.05 {
+						t.Fatalf("a log of %d bytes, filling %d, rate %v", info.LogBytes, info.Filling, info.ExpectedRate)
+					}
+					dropped = info.LogBytes == 0
+				}
+				finds(t, f, 10_000)
+				if got := measuredRate(t, f, 20_000); got > 0.055 || !dropped {
+					t.Errorf("measured rate %v, log dropped %t", got, dropped)
+				}
+				report, err := db.Check(t.Context())
+				if err != nil || len(report.Problems) > 0 {
+					t.Errorf("check: %v, %v", report, err)
+				}
+			})
+		}
+	}
+}
+
+// The log takes no memory, and the hashes of its items little of Pebble's log.
+func TestGrowth_costs(t *testing.T) {
+	const items = 100_000
+	written := make(map[int]uint64)
+	for _, limit := range []int{0, 1 << 20} {
+		for _, level := range []kv.Durability{kv.NoSync, kv.Always} {
+			db := open(t, t.TempDir(), &kv.Options{BallastSize: -1})
+			logBytes(t, db, limit)
+			f := bloomext.New(db, "f").With(level)
+			if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}); err != nil {
+				t.Fatal(err)
+			}
+			n := uint64(1000)
+			if level == kv.NoSync {
+				n = items
+			}
+			before, err := db.LogBytesWritten()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				if _, err := f.AddUint64(i); err != nil {
+					t.Fatal(err)
+				}
+				if i%1000 == 999 {
+					compacts(t, db, 1000)
+				}
+			}
+			after, err := db.LogBytesWritten()
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := f.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if level == kv.NoSync {
+				written[limit] = after - before
+			}
+			t.Logf("log of %d bytes, %v: %.1f bytes an add in Pebble's log, %d bytes of the filter on disk, %d in memory, of %d", info.LogBytes, level,
+				float64(after-before)/float64(n), info.DiskBytes, info.ResidentBytes, info.Bytes)
+			if info.ResidentBytes > info.Bytes {
+				t.Errorf("%d bytes are in memory, of a filter of %d", info.ResidentBytes, info.Bytes)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// What the log takes is told apart from what the filter takes.
+func TestGrowth_told(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	f, _ := growing(t, db)
+	grows(t, db, f, 100)
+	info, err := f.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(words ...string) reply.Reply {
+		t.Helper()
+		args := make([][]byte, len(words))
+		for i, word := range words {
+			args[i] = []byte(word)
+		}
+		r := module.NewSession(db).Do(t.Context(), args)
+		if r.IsError() {
+			t.Fatal(r.Err())
+		}
+		return r
+	}
+	if n := do("MEMORY", "USAGE", "f").Int(); n < int64(info.Bytes) || n > int64(info.Bytes)+1000 {
+		t.Errorf("MEMORY USAGE answers %d, want little more than %d", n, info.Bytes)
+	}
+	if n := len(do("BF.DEBUG", "f").Elems()) - 1; n != len(info.Layers) {
+		t.Errorf("BF.DEBUG answers %d layers, want %d", n, len(info.Layers))
+	}
+	if err := db.View(t.Context(), func(tx *kv.Transaction) error {
+		return tx.Read(func(r kv.Reader) error {
+			s, err := r.Stats([]byte("f"))
+			if err != nil || s.Bytes != info.Bytes {
+				t.Errorf("%d bytes, want %d: %v", s.Bytes, info.Bytes, err)
+			}
+			for _, fact := range s.Facts {
+				if fact.Name == "log_bytes" && fact.Value == info.LogBytes && info.LogBytes > 8*1000 {
+					return nil
+				}
+			}
+			t.Errorf("no log of %d bytes in %v", info.LogBytes, s.Facts)
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A dump of a filter while it grows has no log, and all items.
+func TestGrowth_dump(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	logBytes(t, db, 1<<20)
+	session := module.NewSession(db)
+	f, g := bloomext.New(db, "f").With(kv.NoSync), bloomext.New(db, "g").With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < 2000; n += 37 {
+		addRange(t, f, n, n+37, 0.05)
+		compacts(t, db, n%2)
+		if _, err := g.Drop(); err != nil {
+			t.Fatal(err)
+		}
+		for iter := int64(0); ; {
+			r := session.Do(t.Context(), [][]byte{[]byte("BF.SCANDUMP"), []byte("f"), fmt.Append(nil, iter)})
+			if r.IsError() {
+				t.Fatal(r.Err())
+			}
+			iter = r.Elems()[0].Int()
+			if iter == 0 {
+				break
+			}
+			if r := session.Do(t.Context(), [][]byte{[]byte("BF.LOADCHUNK"), []byte("g"), fmt.Append(nil, iter), r.Elems()[1].Bytes()}); r.IsError() {
+				t.Fatal(r.Err())
+			}
+		}
+		finds(t, g, uint64(n+37))
+		addRange(t, g, n+37, n+300, 0.05)
+		compacts(t, db, n%2)
+		finds(t, g, uint64(n+300))
+		info, err := g.Info()
+		if err != nil || info.LogBytes != 0 || info.Filling != 0 || info.ExpectedRate > 0.05 {
+			t.Fatalf("a log of %d bytes, filling %d, rate %v: %v", info.LogBytes, info.Filling, info.ExpectedRate, err)
+		}
+	}
+}
+
+// A filter that was salvaged without all of its blocks does not grow from its log, which may lack some, too.
+func TestGrowth_lossy(t *testing.T) {
+	for _, filling := range []bool{true, false} {
+		db := open(t, "", nil)
+		logBytes(t, db, 1<<20)
+		f := bloomext.New(db, "f").With(kv.NoSync)
+		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
+			t.Fatal(err)
+		}
+		addRange(t, f, 0, 99, 0.05)
+		if filling {
+			addRange(t, f, 99, 120, 0.05)
+		}
+		err := db.Write(kv.NoSync, [][]byte{[]byte("f"), []byte("g")}, func(w *kv.Writer) error {
+			o, err := w.Object([]byte("f"))
+			if err != nil {
+				return err
+			}
+			h := o.Header()
+			s := kv.Spec{Type: bloomext.Module().Types[0], Family: h.Family, Layers: h.Layers, Params: h.Params, Lossy: true}
+			_, err = w.Build(t.Context(), []byte("g"), s, func(b *kv.Builder) error {
+				for i, l := range b.Object().Layers() {
+					words := make([]uint64, int(l.Spec().Lines)*8)
+					for c := range 8 {
+						w.SetCounter(l, c, w.Counter(o.Layers()[i], c))
+					}
+					for blk := range l.Spec().Blocks {
+						if err := w.ReadBlock(o, o.Layers()[i], blk, words); err != nil {
+							return err
+						}
+						if l.Spec().Layout != kv.LayoutLog { // the log is lost
+							if err := b.Put(l, blk, words); err != nil {
+								return err
+							}
+						}
+					}
+				}
+				return nil
+			})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := bloomext.New(db, "g").With(kv.NoSync)
+		db.QueueCompact([]byte("g"))
+		compacts(t, db, 1000)
+		addRange(t, g, 120, 5000, 0.05)
+		compacts(t, db, 1000)
+		finds(t, g, 99)
+		if info, err := g.Info(); err != nil || info.LogBytes > 0 || !info.Lossy {
+			t.Errorf("a log of %d bytes, lossy %t: %v", info.LogBytes, info.Lossy, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

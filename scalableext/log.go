@@ -1,0 +1,154 @@
+package scalableext
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/probe"
+)
+
+// Log has the parameters of the log of a filter that grows without more and more layers.
+//
+// # The log
+//
+// The log is a layer of the filter: a list of the hashes of items, 8 bytes each, on disk (kv.LayoutLog). From the hashes of
+// all its items a filter can be built anew with any size.
+//
+// It has every item of the layers that are newer than it, which it is said to cover. An add appends the item's hash in the
+// commit that sets its bits. So does an add of an item that seems to be known, unless the log surely has it, or a layer
+// that the log does not cover has all its bits: such an item may never have been added before, and only by chance all its
+// bits are set. A layer built from a log without it would not have it, although its add was answered. That costs adds of
+// items that come again; when the log has become several times as long as the filter has items, it is dropped.
+//
+// # Growth
+//
+// When the newest layer is full, a small layer takes the adds. In the same commit another layer is made for all
+// items and a quarter more. It is hidden: lookups and adds do not ask it. Type.Compact fills it from the log, in small
+// commits that note how far they have come. Once it has the whole log, a commit drops all layers that the log covers, and
+// shows the filled one. It holds the lock of the key, so no add comes between. A crash leaves a prefix of these commits,
+// after any of which the filter has all of its items in the layers that are looked at, and filling can go on.
+//
+// If the small layer is full before, there is another, and then larger ones, so that no add waits. If the layer that is
+// filled becomes full itself, it is dropped, and filling begins again with a larger one.
+//
+// If the log would become longer than allowed, a commit drops it, and what is being filled. From then on the filter grows by
+// layers.
+//
+// # The error rate
+//
+// A layer that is filled gets seven tenths of what the layers that stay leave of the filter's rate. Every other layer gets
+// half of what is left beside the layers that are looked at. So their rates never sum to more than the filter's.
+type Log struct {
+	// Limit is the most bytes of the log. It is 0 if there is none and will be none.
+	Limit uint64
+
+	// Filling is the number of the layer that is being filled, plus 1, or 0.
+	Filling uint64
+}
+
+const (
+	// MaxLogBytes is the highest limit of a log.
+	MaxLogBytes = 1 << 40
+
+	// logFirst is the capacity up to which a new filter has a log from its first item on. Larger ones have been made for
+	// their items, and get a log with their second layer.
+	logFirst = 1024
+
+	minLogBlocks = 2 // a layer with one block keeps it in memory
+
+	// LogLengthCounter is the counter of the log that has the number of hashes.
+	LogLengthCounter = 0
+
+	// FilledCounter is the counter of a layer that says how many hashes of the log were put into it.
+	FilledCounter = 3
+
+	smallShare = 8  // a small layer has room for one in so many of the items
+	minSmall   = 16 // and at least for so many
+	manySmall  = 2  // from so many on that are there the next has room for as many items as there are
+)
+
+// Shown returns the layers of a chain's object that lookups ask, oldest first, and its parameters as those of a chain that has
+// these alone: its log has ended. A log is of use only with all of its layers as they are in one moment, so what copies a
+// filter in another way leaves it behind.
+func Shown(o *kv.Object) (layers []*kv.Layer, params []byte) {
+	p, err := decodeParams(o.Params())
+	if err != nil || p.Growth != Logged {
+		return o.Layers(), o.Params()
+	}
+	for _, l := range o.Layers() {
+		if s := l.Spec(); s.Layout != kv.LayoutLog && s.Number+1 != p.Log.Filling {
+			layers = append(layers, l)
+		}
+	}
+	p.Log = Log{}
+	return layers, p.Append(nil)
+}
+
+// grows reports whether a chain with Native growth can have another layer.
+func (p Params) grows() bool { return p.Expansion != 0 && p.MaxLayers() > 1 }
+
+// withLog puts a log before the layers of a new filter.
+func (p Params) withLog(layers []kv.LayerSpec) []kv.LayerSpec {
+	if p.Capacity > logFirst {
+		return layers
+	}
+	layers = append([]kv.LayerSpec{p.LogSpec()}, layers...)
+	for i := range layers {
+		layers[i].Number = uint64(i)
+	}
+	return layers
+}
+
+// LogSpec returns what is stored for a log.
+func (p Params) LogSpec() kv.LayerSpec {
+	blocks := (p.Log.Limit + block.Size - 1) / block.Size
+	return kv.LayerSpec{Layout: kv.LayoutLog, Blocks: max(minLogBlocks, blocks), Lines: block.MaxLines}
+}
+
+// LogRoom reports whether a log of so many hashes may have n more, in a filter of so many items.
+func (l Log) LogRoom(length, n, items uint64) bool {
+	const most, few = 4, 4096 // hashes for each item, and besides
+	return (length+n)*8 <= l.Limit && length+n <= most*items+few
+}
+
+// SmallLayer returns the capacity and the rate of a layer that takes adds when the newest one is full. Rates are those of the
+// layers that lookups ask, items the number that they have, and covered how many of them the log covers, 0 if there is no
+// log; largest is the capacity of the largest.
+func (p Params) SmallLayer(rates []float64, items uint64, covered int, largest uint64) (capacity uint64, rate float64, err error) {
+	switch {
+	case p.Log.Limit == 0:
+		factor := max(2, uint64(p.Expansion)) // with layers of one size the rate would be used up soon
+		if capacity = largest * factor; largest > probe.MaxCapacity/factor {
+			capacity = probe.MaxCapacity
+		}
+	case covered > manySmall:
+		capacity = items
+	default:
+		capacity = items / smallShare
+	}
+	return min(max(minSmall, capacity), probe.MaxCapacity), p.left(rates) / 2, p.checkLeft(rates, len(rates))
+}
+
+// FilledLayer returns the capacity and the rate of a layer that is to be filled from the log. Rates are those of the layers
+// that stay, items the number of items of the others.
+func (p Params) FilledLayer(rates []float64, items uint64) (capacity uint64, rate float64) {
+	return min(items+max(items/4, minSmall), probe.MaxCapacity), firstShare * p.left(rates)
+}
+
+// left returns what layers leave of the rate.
+func (p Params) left(rates []float64) float64 {
+	left := p.ErrorRate
+	for _, rate := range rates {
+		left -= rate
+	}
+	return left
+}
+
+func (p Params) checkLeft(rates []float64, layers int) error {
+	if left := p.left(rates); !(left > p.ErrorRate*math.Ldexp(1, -MaxLayers)) {
+		return fmt.Errorf("%w: %d layers leave %v of the error rate", ErrCannotGrow, layers, left)
+	}
+	return nil
+}

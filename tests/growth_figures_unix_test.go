@@ -1,0 +1,128 @@
+//go:build unix
+
+package tests_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/compaction"
+	"github.com/sievekv/sievekv/coreext"
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
+)
+
+var growthItems = flag.Uint64("growthitems", 100_000, "items of each filter in TestGrowth_figures")
+
+// TestGrowth_figures prints what a filter costs that was made for 100 items at 1 % and grows, by single adds and by batches,
+// with a log and without one. The figures of docs/GROWTH.md are those of
+//
+//	go test ./tests -run TestGrowth_figures -growthitems 1000000 -v
+func TestGrowth_figures(t *testing.T) {
+	for _, batch := range []uint64{1, 1000} {
+		for _, log := range []string{"0", "67108864"} {
+			t.Run(fmt.Sprintf("batches of %d, log of at most %s bytes", batch, log), func(t *testing.T) { growthFigures(t, batch, log) })
+		}
+	}
+}
+
+// cpuTime returns the time that the processors have worked for this process.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func growthFigures(t *testing.T, batch uint64, log string) {
+	const points, asked, rate = 100, 20_000, 0.01
+	o := &kv.Options{BallastSize: -1, MinFreeSpace: -1, Durability: kv.NoSync, CacheSize: 256 << 20, Modules: coreext.With(bloomext.Module(), compaction.Module())}
+	db := open(t, t.TempDir(), o)
+	must(t, module.Of(db).SetSetting("growth-log-bytes", log))
+	f := bloomext.New(db, "f")
+	must(t, f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: rate}))
+	items := *growthItems
+	var sum, resident, worst float64
+	var took []time.Duration
+	layers, all, worked := 0, time.Duration(0), time.Duration(0)
+	for n := uint64(0); n < items; {
+		to := min(items, n+items/points/batch*batch+batch)
+		cpu := cpuTime(t)
+		for n < to {
+			list := make([]uint64, batch)
+			for i := range list {
+				list[i] = n + uint64(i)
+			}
+			begin := time.Now()
+			var err error
+			if batch == 1 {
+				_, err = f.AddUint64(n)
+			} else {
+				_, err = f.AddManyUint64(list, nil)
+			}
+			must(t, err)
+			took = append(took, time.Since(begin))
+			all += took[len(took)-1]
+			n += batch
+		}
+		worked += cpuTime(t) - cpu
+		info, err := f.Info()
+		must(t, err)
+		sum += float64(info.Bytes) * 8 / float64(n) / points
+		resident += float64(info.ResidentBytes) * 8 / float64(n) / points
+		layers = max(layers, len(info.Layers))
+		absent, present := make([]uint64, asked), make([]bool, asked)
+		for i := range absent {
+			absent[i] = 1<<50 + uint64(i)
+		}
+		must(t, f.MayContainManyUint64(absent, present))
+		found := 0
+		for _, p := range present {
+			if p {
+				found++
+			}
+		}
+		worst = max(worst, float64(found)/asked)
+	}
+	before, err := db.LogBytesWritten()
+	must(t, err)
+	for {
+		info, err := f.Info()
+		must(t, err)
+		if info.Filling == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	after, err := f.Info()
+	must(t, err)
+	slices.Sort(took)
+	worked /= time.Duration(items)
+	room, cpu := after.Layers[len(after.Layers)-1], cpuTime(t)
+	still := uint64(0) // adds during which the filter does not grow
+	for ; still+1 < (room.Capacity-room.Items)/2; still++ {
+		_, err := f.AddUint64(items + still)
+		must(t, err)
+	}
+	calm := (cpuTime(t) - cpu) / time.Duration(still)
+	var x uint64 = 1
+	begin := time.Now()
+	const lookups = 1_000_000
+	for range lookups {
+		x = x*6364136223846793005 + 1442695040888963407
+		_, _ = f.MayContainUint64(x | 1<<60)
+	}
+	absent := time.Since(begin)
+	t.Logf("%d items: %.1f bits an item on average, %.1f in memory, %.1f at the end in %d layers, %d at most; highest measured rate %.4f of %v",
+		items, sum, resident, float64(after.Bytes)*8/float64(items), len(after.Layers), layers, worst, rate)
+	t.Logf("an add takes %v on average, p99.9 %v, %v of the processors, %v while the filter does not grow; %.1f bytes in Pebble's log; a log of %d bytes, the filter takes %d on disk; an absent item %v",
+		all/time.Duration(items), took[len(took)*999/1000], worked, calm, float64(before)/float64(items), after.LogBytes, after.DiskBytes, absent/lookups)
+	if worst > rate*1.3 {
+		t.Errorf("measured rate %v, asked for %v", worst, rate)
+	}
+}

@@ -2,6 +2,7 @@ package bitmapext_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -216,4 +217,47 @@ func TestStore_lines(t *testing.T) {
 	setBits(t, db, "a", false, 3, 700, 900, 1200, 60_000, far+5)
 	setBits(t, db, "b", true, 3)
 	want(0, -1, 0) // the result is known without b
+}
+
+// BITOP AND sees bits that its writer has set in lines that had none, and does not remember them: the writer may be given
+// up.
+func TestStore_staged(t *testing.T) {
+	db := open(t, vfs.NewMem())
+	keys := inBytes([]string{"a", "b", "c"})
+	for _, key := range []string{"a", "b"} {
+		setBits(t, db, key, true, 3, 60_000)
+		setBits(t, db, key, false, 60_000)
+	}
+	errGivenUp := errors.New("given up")
+	for _, staged := range []bool{false, true, false} {
+		want := uint64(1)
+		err := db.Write(kv.NoSync, keys, func(w *kv.Writer) error {
+			for i := 0; staged && i < 2; i++ {
+				if _, err := bitmapext.SetBit(t.Context(), w, keys[i], 700, true); err != nil {
+					return err
+				}
+				want = 2
+			}
+			if _, err := bitmapext.Store(t.Context(), w, bitmapext.And, keys[2], keys[0], keys[1]); err != nil {
+				return err
+			}
+			s, err := bitmapext.Staged(w, keys[2])
+			if err != nil {
+				return err
+			}
+			if n, err := s.Count(0, s.Len()); err != nil || n != want {
+				t.Errorf("staged %v: %d bits, %v, want %d", staged, n, err, want)
+			}
+			if staged {
+				return errGivenUp
+			}
+			if s, err = bitmapext.Staged(w, keys[0]); err == nil && bitmapext.KnownLines(s, 0) != 1 {
+				t.Errorf("%d lines are known to have set bits, want 1", bitmapext.KnownLines(s, 0))
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, errGivenUp) {
+			t.Fatal(err)
+		}
+	}
 }

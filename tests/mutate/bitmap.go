@@ -121,7 +121,7 @@ var bitmaps = []mutation{
 		"u&^y[j+3]&^z[j+3]\n", "u&^y[j+3]\n"}),
 	inBitmaps("BITOP AND remembers lines of a block that has changed", "^TestStore$", edit{"bitmapext/lines.go",
 		"	if known.version == version {\n", "	if known.version != 0 {\n"}),
-	inBitmaps("BITOP AND takes what a writer has staged for what is stored", "^TestStore$", edit{"bitmapext/lines.go",
+	inBitmaps("BITOP AND takes what a writer has staged for what is stored", "^TestStore_staged$", edit{"bitmapext/lines.go",
 		"	if first != l.Resident(n) {\n", "	if false {\n"}),
 	inBitmaps("BITOP AND finds no bits in the last word of a line", "^TestStore$", edit{"bitmapext/lines.go",
 		"|l[6]|l[7] != 0 {", "|l[6] != 0 {"}),

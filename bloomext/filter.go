@@ -416,7 +416,11 @@ func (s *stager) grow() error {
 
 // growBy stages a layer.
 func (s *stager) growBy(spec kv.LayerSpec) error {
-	o, err := s.w.Grow(s.c.object, spec)
+	return s.use(s.w.Grow(s.c.object, spec))
+}
+
+// use goes on with the object that staging other layers has returned.
+func (s *stager) use(o *kv.Object, err error) error {
 	if errors.Is(err, kv.ErrTooLarge) {
 		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, s.c.object.Key(), err)
 	}

@@ -222,17 +222,8 @@ func (s *stager) endLog() error {
 
 // relayer stages the layers to be kept, others, and the parameters.
 func (s *stager) relayer(p scalableext.Params, keep func(*kv.Layer) bool, added ...kv.LayerSpec) error {
-	o := s.c.object
-	layers := o.Layers()
-	o, err := s.w.Relayer(o, p.Append(nil), func(i int) bool { return keep(layers[i]) }, added...)
-	if errors.Is(err, kv.ErrTooLarge) {
-		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, s.c.object.Key(), err)
-	}
-	if err != nil {
-		return err
-	}
-	s.c, err = kv.As[*filter]([]byte(o.Key()), o)
-	return err
+	layers := s.c.object.Layers()
+	return s.use(s.w.Relayer(s.c.object, p.Append(nil), func(i int) bool { return keep(layers[i]) }, added...))
 }
 
 // The number of hashes that one commit of Compact puts into the layer that is filled: so many for its budget, in these bounds.

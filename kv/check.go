@@ -21,8 +21,8 @@ type CheckOptions struct {
 	Deep bool
 
 	// Repair mends what needs no guessing: it removes objects that no key has, corrects the numbers of keys, and
-	// writes and removes notes of expiries and of Type.Wake. It mends nothing if a part of the store cannot be read. Writers wait while
-	// the store is checked.
+	// writes and removes notes of expiries and of Type.Wake. It mends nothing if a part of the store cannot be read.
+	// Writers wait while the store is checked.
 	Repair bool
 }
 
@@ -34,8 +34,8 @@ func (db *DB) Check(ctx context.Context) (*CheckReport, error) {
 // CheckWith reads every header, counter and block of the store as of one commit, decodes all of it, and has each type
 // verify its objects. It checks that everything decodes; that every block lies inside its layer and belongs to an
 // object that a key maps to; that no two keys share an object; that each key with an expiry is noted under that expiry,
-// and no other key is; that it is noted when types are to be called, see Type.Wake; and that the numbers of keys are right. Types check more; what is unlikely, but not impossible,
-// is in the Notes. If a table has blocks that cannot be read, the check goes on behind them, and names the keys that
+// and no other key is; that it is noted when types are to be called, see Type.Wake; and that the numbers of keys are
+// right. Types check more; what is unlikely, but not impossible, is in the Notes. If a table has blocks that cannot be read, the check goes on behind them, and names the keys that
 // may have lost something.
 func (db *DB) CheckWith(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	if o.Repair {

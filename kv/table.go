@@ -62,7 +62,11 @@ type Layer struct {
 }
 
 func newLayer(h *format.Header, spec LayerSpec) *Layer {
-	l := &Layer{object: h.ID, spec: spec, changed: lastchange.New(max(1, min(spec.Blocks, spec.Bytes())))}
+	blocks := spec.Blocks
+	if spec.Layout == LayoutLog { // one number for all blocks: most are never written, and none is kept in memory
+		blocks = 1
+	}
+	l := &Layer{object: h.ID, spec: spec, changed: lastchange.New(blocks)}
 	if h.Family != block.FamilyBits {
 		l.versions = make([]atomic.Uint32, lastchange.Places(spec.Blocks, maxVersions))
 	}

@@ -164,16 +164,16 @@ func (s *sequence) appendTo(dst []byte) []byte {
 	return s.appendSlots(dst)
 }
 
-// appendBits chooses an encoding by the same rules as AppendBitsOperand.
+// appendBits appends runs as one, and chooses another encoding by the same rules as AppendBitsOperand.
 func (s *sequence) appendBits(dst []byte) []byte {
+	if !s.mixed {
+		return s.appendRun(dst)
+	}
 	start := len(dst)
 	size := bitmapSize(s.lastEnd() - 1)
 	ones := 0
 	for line := range s.touchedLines {
 		ones += Count(s.line(line))
-	}
-	if !s.mixed {
-		return s.appendRun(dst)
 	}
 	if ones == 0 || ones <= maxPositions && ones < size {
 		dst = binary.AppendUvarint(append(dst, kindBitsMerged), uint64(s.operands))

@@ -294,7 +294,7 @@ func (l *Loading) addSome(taken []*input.Batch) error {
 	}
 	l.done.Lines += sum.Lines
 	l.done.New += sum.New
-	if f, ok := l.filter.(interface{ Added(n int) }); ok {
+	if f, ok := l.filter.(interface{ Added(n int) }); ok { // a Bloom filter, which may have a log to grow from
 		f.Added(int(sum.New))
 	}
 	return full

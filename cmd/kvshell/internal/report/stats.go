@@ -131,11 +131,12 @@ type filterStats struct {
 	ExpectedRate   float64      `json:"expected_rate"`
 	ErrorRate      float64      `json:"error_rate"`
 	Expansion      uint32       `json:"expansion"`
-	Scheme         string       `json:"scheme,omitempty"` // of a filter that was imported from another library
-	Layers         []layerStats `json:"layers"`           // oldest first
-	Window         float64      `json:"window,omitempty"` // seconds after which it forgets items
-	Last           uint64       `json:"last,omitempty"`   // items, of which it forgets all others
-	Slices         []sliceStats `json:"slices,omitempty"` // oldest first
+	Scheme         string       `json:"scheme,omitempty"`    // of a filter that was imported from another library
+	Layers         []layerStats `json:"layers"`              // oldest first
+	Window         float64      `json:"window,omitempty"`    // seconds after which it forgets items
+	Last           uint64       `json:"last,omitempty"`      // items, of which it forgets all others
+	Slices         []sliceStats `json:"slices,omitempty"`    // oldest first
+	LogBytes       uint64       `json:"log_bytes,omitempty"` // of the log that it grows from
 }
 
 // sliceStats is a slice of a filter that forgets. Age and TTL are seconds.
@@ -263,6 +264,9 @@ func (s *keyStats) kindRows() (rows [][2]string) {
 		}
 		if f.Expansion != 0 {
 			growth = fmt.Sprintf("by layers for %d times the items of the one before", f.Expansion)
+		}
+		if f.LogBytes > 0 {
+			growth = fmt.Sprintf("from a log of %d bytes", f.LogBytes)
 		}
 		rate := fmt.Sprintf("%.3g expected now, at most %g asked for", f.ExpectedRate, f.ErrorRate)
 		if f.Scheme != "" { // nobody has asked

@@ -1,3 +1,7 @@
+//go:build !race
+
+// To compile go-redis with the race detector would take longer than the tests of this package.
+
 package server_test
 
 import (

@@ -188,12 +188,9 @@ type stager struct {
 	w *kv.Writer
 	c *filter // as the writer has left it
 
-	hashes []uint64 // memory for absent, addAll and addPairs
+	hashes []uint64 // memory for absent and addAll
 	found  []bool
 	added  []bool
-
-	pairs     []pair // memory for addPairs
-	positions []uint16
 
 	begun bool // the log of the filter began after some items
 

@@ -181,6 +181,79 @@ func TestCompatible_many(t *testing.T) {
 	}
 }
 
+// A batch writes one operand for each block that it changes, and the counters. A batch of items that the filter has writes
+// nothing.
+func TestCompatible_batchOperands(t *testing.T) {
+	const blocks, hashes = 169, 8 // of a filter for a million items at 0.005, the rate of the first layer
+	p := newPair(t, kv.Options{}, 1_000_000, 0.01, 2)
+	items := make([][]byte, 2000)
+	for i := range items {
+		items[i] = fmt.Append(nil, "item", i)
+	}
+	half := len(items) / 2
+	for _, level := range []kv.Durability{kv.Always, kv.NoSync} {
+		f := bloomext.New(p.w.DB, "f").With(level)
+		for _, step := range []struct {
+			name  string
+			items [][]byte
+			most  uint64 // operands
+			bytes uint64 // of an operand, besides its bits
+		}{
+			{"new items", items[:half], blocks, 40},
+			{"the same", items[:half], 0, 0},
+			{"one new item among others", items[:half+1], hashes, 40},
+			{"few new items", items[half+1:][:4], 4 * hashes, 40},
+			{"many new items", items, blocks, 40},
+			{"the same again", items, 0, 0},
+		} {
+			before, bytes := p.written()
+			want := uint64(0)
+			isNew := make([]bool, len(step.items))
+			if _, err := f.AddMany(step.items, isNew); err != nil {
+				t.Fatal(err)
+			}
+			for i, item := range step.items {
+				yes, err := p.model.Add(item)
+				if isNew[i] != yes || err != nil {
+					t.Fatalf("%v, %s: item %d: new %t, want %t, %v", level, step.name, i, isNew[i], yes, err)
+				}
+				if yes {
+					want++
+				}
+			}
+			after, now := p.written()
+			entries, most := after.LastSequence-before.LastSequence, step.most
+			if most > 0 {
+				most++ // counters
+			}
+			if commits := after.Commits - before.Commits; entries > most || commits != min(1, most) {
+				t.Errorf("%v, %s: %d entries in %d commits, want %d at most in %d", level, step.name, entries, commits, most, min(1, most))
+			}
+			if most := 100 + step.most*step.bytes + 2*want*hashes; step.most > 0 && now-bytes > most || step.most == 0 && now != bytes {
+				t.Errorf("%v, %s: %d bytes of log for %d new items, want %d at most", level, step.name, now-bytes, want, most)
+			}
+		}
+		for i := range items {
+			items[i] = append(items[i], "more"...)
+		}
+	}
+	p.compare()
+}
+
+// written returns the store's metrics, and the bytes of its log, with what was pending.
+func (p *pair) written() (kv.Metrics, uint64) {
+	p.t.Helper()
+	bytes, err := p.w.DB.LogBytesWritten()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	m, err := p.w.DB.Metrics()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return m, bytes
+}
+
 // Items of very many bits, of which few fit into a commit.
 func TestCompatible_manyBits(t *testing.T) {
 	p := newPair(t, kv.Options{MemTableSize: 1 << 20}, 50_000, 1e-100, 2)

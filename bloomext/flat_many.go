@@ -2,9 +2,12 @@ package bloomext
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/radix"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -95,6 +98,8 @@ func stageFitting[T any](h *handle, w *kv.Writer, items []T, added []bool, least
 func stagePairs[T any](
 	h *handle, s *stager, items []T, added []bool, sum func(hash.Function, T) uint64, fits func(i, most int) int,
 ) (n int, err error) {
+	m, _ := batchMemories.Get().(*batchMemory)
+	defer batchMemories.Put(m)
 	for i := 0; i < len(items); i += n {
 		if err := h.GivenUp(i); err != nil {
 			return i, err
@@ -109,11 +114,11 @@ func stagePairs[T any](
 			n = 1
 			added[i], err = s.addPair(sumPair(s.c, items[i], sum))
 		} else {
-			s.pairs = s.pairs[:0]
+			m.pairs = m.pairs[:0]
 			for _, item := range items[i:][:n] {
-				s.pairs = append(s.pairs, sumPair(s.c, item, sum))
+				m.pairs = append(m.pairs, sumPair(s.c, item, sum))
 			}
-			err = s.addPairs(added[i:])
+			err = s.addPairs(m, added[i:])
 		}
 		if err != nil {
 			return i, err
@@ -129,12 +134,23 @@ const (
 	fewSorted    = 4               // fewer items are staged one by one
 )
 
-// addPairs stages the items of s.pairs, for which the newest layer has room, block by block. It sets added[i] of those that
+// batchMemory is memory for many items.
+type batchMemory struct {
+	pairs     []pair
+	places    []uint64 // of the bits of items, each with the item's number
+	spare     []uint64 // for sorting
+	positions []uint16 // of the same bits in their blocks
+	isNew     []bool   // whether a bit was not set
+}
+
+var batchMemories = sync.Pool{New: func() any { return new(batchMemory) }}
+
+// addPairs stages the items of m.pairs, for which the newest layer has room, block by block. It sets added[i] of those that
 // are new.
-func (s *stager) addPairs(added []bool) error {
+func (s *stager) addPairs(m *batchMemory, added []bool) error {
 	newest := s.c.layers[0].flat
-	s.hashes = s.hashes[:0] // the places of the items that older layers do not have, each with the item's number
-	for i, p := range s.pairs {
+	m.places = slices.Grow(m.places[:0], len(m.pairs)*int(newest.hashes))
+	for i, p := range m.pairs {
 		known := false
 		for _, l := range s.c.layers[1:] {
 			var err error
@@ -147,24 +163,31 @@ func (s *stager) addPairs(added []bool) error {
 		}
 		for j := range uint64(newest.hashes) {
 			if !known {
-				s.hashes = append(s.hashes, newest.place(newest.number(p, j))<<sortedBits|uint64(i))
+				m.places = append(m.places, newest.place(newest.number(p, j))<<sortedBits|uint64(i))
 			}
 		}
 	}
-	slices.Sort(s.hashes)
+	m.places, m.spare = radix.Sort(newest.leaveOutSet(m.places), m.spare, sortedBits)
+	m.positions = slices.Grow(m.positions[:0], len(m.places))
+	for _, place := range m.places {
+		m.positions = append(m.positions, uint16(place>>sortedBits))
+	}
+	m.isNew = slices.Grow(m.isNew[:0], len(m.places))[:len(m.places)]
 	var newItems, newOnes uint64
 	defer func() { // also after an error: what is staged is counted
+		if newItems == 0 {
+			return
+		}
 		s.w.SetCounter(newest.table, itemsCounter, s.w.Counter(newest.table, itemsCounter)+newItems)
 		s.w.SetCounter(newest.table, onesCounter, s.w.Counter(newest.table, onesCounter)+newOnes)
 	}()
-	for rest := s.hashes; len(rest) > 0; {
-		blk := rest[0] >> (sortedBits + flatShift)
-		s.positions = s.positions[:0]
-		for n := 0; n < len(rest) && rest[n]>>(sortedBits+flatShift) == blk; n++ {
-			s.positions = append(s.positions, uint16(rest[n]>>sortedBits))
+	for start, end := 0, 0; start < len(m.places); start = end {
+		blk := m.places[start] >> (sortedBits + flatShift)
+		for end = start + 1; end < len(m.places) && m.places[end]>>(sortedBits+flatShift) == blk; {
+			end++
 		}
-		s.found = slices.Grow(s.found[:0], len(s.positions))[:len(s.positions)]
-		ones, err := s.w.SetNewBits(s.c.object, newest.table, blk, s.positions, s.found)
+		isNew := m.isNew[start:end]
+		ones, err := s.w.SetNewBits(s.c.object, newest.table, blk, m.positions[start:end], isNew)
 		newOnes += uint64(ones)
 		if err != nil {
 			return err
@@ -172,15 +195,30 @@ func (s *stager) addPairs(added []bool) error {
 		if ones > 0 {
 			s.spent += blockBytes + bitBytes*ones
 		}
-		for j, isNew := range s.found {
-			if i := rest[j] % sortedItems; isNew && !added[i] {
+		for j, set := range isNew {
+			if i := m.places[start+j] % sortedItems; set && !added[i] {
 				added[i] = true
 				newItems++
 			}
 		}
-		rest = rest[len(s.positions):]
 	}
 	return nil
+}
+
+// leaveOutSet returns the places, given with the numbers of items, whose bits are not set in blocks in memory. It does not
+// branch by them: so the processor does not wait for the memory of one bit before it asks for the next.
+func (l *flat) leaveOutSet(places []uint64) []uint64 {
+	n := 0
+	for _, place := range places {
+		places[n] = place
+		at := place >> sortedBits
+		unset := uint64(1)
+		if first := l.table.Resident(at >> flatShift); first != nil {
+			unset = ^atomic.LoadUint64(&l.table.Words(first)[at%flatBits/64]) >> (at & 63) & 1
+		}
+		n += int(unset)
+	}
+	return places[:n]
 }
 
 // askPairs answers items from resident blocks, and then the others.

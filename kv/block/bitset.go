@@ -153,6 +153,11 @@ func (s *BitSet) Has(p uint16) bool {
 func (s *BitSet) Add(p uint16) bool {
 	s.expandRun()
 	if s.words == nil {
+		if n := len(s.positions); s.count < MaxFew && (n == 0 || s.positions[n-1] < p) { // as when they are added in order
+			s.positions = append(s.positions, p)
+			s.count++
+			return true
+		}
 		i, found := slices.BinarySearch(s.positions, p)
 		if found {
 			return false

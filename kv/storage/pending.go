@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/radix"
 )
 
 // Group commit. A small commit changes one object: it sets bits, those of items or a few, or gives slots new values. Or
@@ -347,6 +348,7 @@ func (s *Store) write(from *group) error {
 // flushScratch is memory for making a batch, kept from one flush to the next.
 type flushScratch struct {
 	bits      []uint64
+	spare     []uint64 // for sorting bits
 	hashes    []uint64
 	positions []uint16
 	record    []byte
@@ -357,7 +359,7 @@ type flushScratch struct {
 // build adds a group to a batch: one operand for each block with bits, with items or with slots, and the counters.
 func (s *flushScratch) build(batch *pebble.Batch, from *group) {
 	s.bits = append(s.bits[:0], from.bits...)
-	slices.Sort(s.bits)
+	s.bits, s.spare = radix.Sort(s.bits, s.spare, 0)
 	for start := 0; start < len(s.bits); {
 		blk := s.bits[start] >> 16
 		end := start

@@ -106,7 +106,7 @@ func (l *Layer) Resident(blk uint64) *Line {
 // Words returns the whole block, given its first line as Resident and Load return it. The caller may only read it,
 // with atomic loads.
 func (l *Layer) Words(first *Line) []uint64 {
-	return unsafe.Slice(&first[0], int(l.spec.Lines)*block.LineWords)
+	return unsafe.Slice((*uint64)(unsafe.Pointer(first)), int(l.spec.Lines)*block.LineWords) // &first[0] would read memory
 }
 
 // newBlock returns a block of zeros.

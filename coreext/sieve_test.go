@@ -49,9 +49,9 @@ SIEVE.STATS seen
   | [{"key" "seen" ... "items" :4 "items_estimated" #f "distinct" :4 "capacity" :9 "fill" ,0... "error_rate" ,0.01 "expansion" :2 "hash" "keyed"
   "layers" [{"capacity" :3 "items" :3 ...} {"capacity" :6 "items" :1 ...}]}]
 SIEVE.STATS cart
-  => [["key" "cart" "type" "MBbloomCF" "bytes" :8190 "disk_bytes" :... "resident_bytes" :... "expires_at_ms" :0 "items" :2 "deletes" :1
-  "capacity" :4126 "load" "0.0004..." "expected_rate" "..." "error_rate" "0.001" "fingerprint_bits" :14 "bucket_size" :2 "max_iterations" :20
-  "expansion" :2 "max_layers" :4 "hash" "keyed" "layers" [["blocks" :1 "capacity" :4126 "items" :2 "load" "0.0004..."]]]]
+  => [["key" "cart" "type" "MBbloomCF" "bytes" :2047 "disk_bytes" :... "resident_bytes" :... "expires_at_ms" :0 "items" :2 "deletes" :1
+  "capacity" :1009 "load" "0.0017..." "expected_rate" "..." "error_rate" "0.001" "fingerprint_bits" :14 "bucket_size" :2 "max_iterations" :20
+  "expansion" :2 "max_layers" :4 "hash" "keyed" "layers" [["blocks" :1 "capacity" :1009 "items" :2 "load" "0.0017..."]]]]
   | [{"key" "cart" ... "layers" [{"blocks" :1 ...}]}]
 SIEVE.STATS online
   => [["key" "online" "type" "CBloom---" "bytes" :128 "disk_bytes" :... "resident_bytes" :... "expires_at_ms" :0 "items" :1 "deletes_kept" :0

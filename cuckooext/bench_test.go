@@ -3,6 +3,7 @@ package cuckooext
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv/block"
@@ -91,12 +92,16 @@ func BenchmarkDelete(b *testing.B) {
 	for _, family := range benchFamilies {
 		b.Run(fmt.Sprint(family.Width()), func(b *testing.B) {
 			full, key := benchTable(b, family)
-			filled := make([]blockWords, len(full.blocks))
-			copy(filled, full.blocks)
+			filled := make([][]uint64, len(full.blocks))
+			for i := range filled {
+				filled[i] = slices.Clone(full.blocks[i])
+			}
 			i := uint64(0)
 			for b.Loop() {
 				if i%benchItems == 0 {
-					copy(full.blocks, filled)
+					for i := range filled {
+						copy(full.blocks[i], filled[i])
+					}
 				}
 				if !full.remove(key.hash(i % benchItems)) {
 					b.Fatal("item is absent")

@@ -7,23 +7,24 @@ import (
 	"github.com/sievekv/sievekv/kv/block"
 )
 
-// blockWords is a block in memory. Slot s is the w bits from bit s*w on; bucket i is the b slots from slot i*b on;
-// bits after the last bucket are unused. A slice of the words of a whole block, which kv returns, can be converted to
-// a pointer to blockWords.
-type blockWords = [block.MaxWords]uint64
+// A block in memory is a slice of words. Slot s is the w bits from bit s*w on; bucket i is the b slots from slot i*b on;
+// bits after the last bucket are unused.
 
 // The functions that read load each word atomically, which costs nothing on 64-bit machines, and decide on the
 // copies. So they also work on a block that a commit is changing. Their answer may then mix the states before and
 // after several changes, and even the halves of a slot that lies in two words. A caller that must know compares the
 // block's version before and after.
 
-// load returns word k. The mask changes nothing, because k is in the block, but it saves the bounds check.
-func load(words *blockWords, k uint32) uint64 {
-	return atomic.LoadUint64(&words[k&(block.MaxWords-1)])
+// load returns word k of a block, or 0 after its end: reading the last group of a block may read one more word.
+func load(words []uint64, k uint32) uint64 {
+	if uint64(k) >= uint64(len(words)) {
+		return 0
+	}
+	return atomic.LoadUint64(&words[k])
 }
 
 // group returns the group that begins at bit p of the block. Any bits may follow above it.
-func (g *geometry) group(words *blockWords, p uint32) uint64 {
+func (g *geometry) group(words []uint64, p uint32) uint64 {
 	k, shift := p>>6, p&63
 	x := load(words, k) >> shift
 	if g.straddles {
@@ -54,7 +55,7 @@ func (g *geometry) laneOf(found uint64) uint32 {
 
 // mayContain reports whether the place's fingerprint is in one of its buckets. It reads both buckets before the first
 // branch: nobody can predict which bucket has the entry, and so both loads wait for memory at the same time.
-func (g *geometry) mayContain(words *blockWords, p place) bool {
+func (g *geometry) mayContain(words []uint64, p place) bool {
 	v := uint64(p.fp) * g.ones
 	switch g.shape {
 	case oneWord:
@@ -67,7 +68,7 @@ func (g *geometry) mayContain(words *blockWords, p place) bool {
 }
 
 // find returns the first slot with the place's fingerprint in its buckets, or -1.
-func (g *geometry) find(words *blockWords, p place) int {
+func (g *geometry) find(words []uint64, p place) int {
 	if g.shape == severalGroups {
 		if s := g.findIn(words, p.i1, p.fp); s >= 0 {
 			return s
@@ -89,7 +90,7 @@ func (g *geometry) find(words *blockWords, p place) int {
 // findEmpty returns the first empty slot of the emptier of the place's buckets, or -1 if both are full. Using the
 // emptier one leaves fewer full buckets to later items: at a load of 0.8 that saves half of the moves, at 0.9 a
 // quarter.
-func (g *geometry) findEmpty(words *blockWords, p place) int {
+func (g *geometry) findEmpty(words []uint64, p place) int {
 	if g.shape == severalGroups {
 		bucket, empty := p.i1, g.countIn(words, p.i1, 0)
 		if other := g.countIn(words, p.i2, 0); other > empty {
@@ -109,7 +110,7 @@ func (g *geometry) findEmpty(words *blockWords, p place) int {
 }
 
 // findIn returns the first slot of a bucket that holds fp, or -1. An fp of 0 means an empty slot.
-func (g *geometry) findIn(words *blockWords, bucket, fp uint32) int {
+func (g *geometry) findIn(words []uint64, bucket, fp uint32) int {
 	v := uint64(fp) * g.ones
 	slot := bucket * g.bucketSize
 	for end := slot + g.bucketSize; slot < end; slot += g.groupSlots {
@@ -122,7 +123,7 @@ func (g *geometry) findIn(words *blockWords, bucket, fp uint32) int {
 
 // count returns how many slots of the place's buckets hold its fingerprint. If both buckets are the same one, it
 // counts them once.
-func (g *geometry) count(words *blockWords, p place) int {
+func (g *geometry) count(words []uint64, p place) int {
 	n := g.countIn(words, p.i1, p.fp)
 	if p.i1 != p.i2 {
 		n += g.countIn(words, p.i2, p.fp)
@@ -138,13 +139,13 @@ func (g *geometry) most(p place) int {
 	return int(2 * g.bucketSize)
 }
 
-func (g *geometry) countIn(words *blockWords, bucket, fp uint32) int {
+func (g *geometry) countIn(words []uint64, bucket, fp uint32) int {
 	slot := bucket * g.bucketSize
 	return g.countSlots(words, slot, slot+g.bucketSize, fp)
 }
 
 // occupied returns the number of slots of the block that are not empty.
-func (g *geometry) occupied(words *blockWords) int {
+func (g *geometry) occupied(words []uint64) int {
 	slots := g.slots()
 	return slots - g.countSlots(words, 0, uint32(slots), 0)
 }
@@ -152,7 +153,7 @@ func (g *geometry) occupied(words *blockWords) int {
 // slots returns the number of slots of a block that belong to a bucket.
 func (g *geometry) slots() int { return int(g.buckets * g.bucketSize) }
 
-func (g *geometry) countSlots(words *blockWords, slot, end, fp uint32) (n int) {
+func (g *geometry) countSlots(words []uint64, slot, end, fp uint32) (n int) {
 	v := uint64(fp) * g.ones
 	for ; slot < end; slot += g.groupSlots {
 		n += bits.OnesCount64(g.zeros(g.group(words, slot*g.width)^v, end-slot))
@@ -161,12 +162,12 @@ func (g *geometry) countSlots(words *blockWords, slot, end, fp uint32) (n int) {
 }
 
 // slotAt returns the fingerprint in a slot, 0 if it is empty.
-func (g *geometry) slotAt(words *blockWords, slot uint32) uint32 {
+func (g *geometry) slotAt(words []uint64, slot uint32) uint32 {
 	return uint32(g.group(words, slot*g.width) & g.fingerprints)
 }
 
 // set changes a slot of a block that no other goroutine uses.
-func (g *geometry) set(words *blockWords, s block.Slot) {
+func (g *geometry) set(words []uint64, s block.Slot) {
 	p := uint32(s.Index) * g.width
 	k, shift := p>>6, p&63
 	words[k] = words[k]&^(g.fingerprints<<shift) | uint64(s.Value)<<shift

@@ -142,13 +142,16 @@ func (c *compacter) move(blk uint64, bucket, fp uint32) (bool, error) {
 			continue
 		}
 		p := place{blk: blk / (newest.blocks / l.blocks), i1: bucket, i2: f.g.partner(bucket, fp), fp: fp}
+		if l.g.buckets < l.g.whole {
+			p.i1, p.i2 = p.i1%l.g.buckets, p.i2%l.g.buckets
+		}
 		first, err := c.w.Load(f.object, l.table, p.blk)
 		if err != nil {
 			return false, err
 		}
-		free := f.g.findIn(l.words(first), p.i1, 0)
+		free := l.g.findIn(l.words(first), p.i1, 0)
 		if free < 0 {
-			free = f.g.findIn(l.words(first), p.i2, 0)
+			free = l.g.findIn(l.words(first), p.i2, 0)
 		}
 		if free < 0 {
 			continue

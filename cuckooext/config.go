@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sievekv/sievekv/kv"
-	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
@@ -100,7 +99,7 @@ func (c Config) plan(f hash.Function) (p plan, err error) {
 			rate = chainRate(p.g.rate(p.g.load(1)), unratedLayers)
 		}
 	} else {
-		p.g, err = ratedGeometry(rate, c.BucketSize, !c.NonScaling)
+		p.g, err = ratedGeometry(rate, c.Capacity, c.BucketSize, !c.NonScaling)
 	}
 	if err != nil {
 		return plan{}, err
@@ -117,7 +116,8 @@ func (c Config) plan(f hash.Function) (p plan, err error) {
 	default:
 		p.params.Expansion = 1 << bits.Len32(c.Expansion-1)
 	}
-	p.first = layerSpec(&p.g, blocks, iterations)
+	first := p.g.forCapacity(c.Capacity)
+	p.first = layerSpec(&first, blocks, iterations)
 	return p, nil
 }
 
@@ -163,7 +163,7 @@ func layerSpec(g *geometry, blocks uint64, iterations int) kv.LayerSpec {
 	p := layerParams{
 		bucketSize: uint8(g.bucketSize), maxIterations: uint16(iterations), capacity: min(g.capacity(blocks), probe.MaxCapacity),
 	}
-	return kv.LayerSpec{Layout: kv.LayoutNative, Blocks: blocks, Lines: block.MaxLines, Params: p.append(nil)}
+	return kv.LayerSpec{Layout: kv.LayoutNative, Blocks: blocks, Lines: uint32(g.lines()), Params: p.append(nil)}
 }
 
 func (c Config) asked() scalableext.Asked {

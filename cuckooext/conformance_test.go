@@ -102,10 +102,10 @@ CF.ADD a x => :1 | #t
 CF.ADDNX b x => :1 | #t
 CF.INSERT c ITEMS x => [:1] | [#t]
 CF.INSERTNX d ITEMS x => [:1]
-CF.DEBUG a => "bktsize:4 buckets:1365 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"
-CF.DEBUG b => "bktsize:4 buckets:1365 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"
-CF.DEBUG c => "bktsize:4 buckets:1365 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"
-CF.DEBUG d => "bktsize:4 buckets:1365 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"
+CF.DEBUG a => "bktsize:4 buckets:455 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"
+CF.DEBUG b => "bktsize:4 buckets:455 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"
+CF.DEBUG c => "bktsize:4 buckets:455 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"
+CF.DEBUG d => "bktsize:4 buckets:455 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"
 TYPE a => +MBbloomCF
 `},
 		{"ADD adds again, ADDNX does not; each has its form in RESP3", `
@@ -176,7 +176,7 @@ CF.INSERT c Nothing ITEMS x => -ERR not found
 CF.INSERTNX c nocreate CAPACITY 100 ITEMS x => -ERR not found
 CF.INSERT c CAPACITY 100 NOCREATE i x => -ERR not found
 CF.INSERT g ITEMS CAPACITY 5 NOCREATE ITEMS => [4*:1] | [4*#t]
-CF.INFO g => [... "Number of buckets" :1365 ...] | {... "Number of buckets" :1365 ...}
+CF.INFO g => [... "Number of buckets" :455 ...] | {... "Number of buckets" :455 ...}
 CF.INSERT h CAPACITY 10 CAPACITY 20000 ITEMS x => [:1] | [#t]
 CF.INFO h => [... "Number of buckets" :6825 ...] | {... "Number of buckets" :6825 ...}
 CF.INSERT z WHAT ITEMS x => -Unknown argument received
@@ -204,7 +204,7 @@ CF.INSERT other CAPACITY x ITEMS a => -Bad capacity
 CF.INSERT other NOCREATE ITEMS a => -WRONGTYPE Operation against a key holding the wrong kind of value
 CF.INSERT f CAPACITY 20000 ITEMS a => [:1] | [#t]
 CF.INSERT f NOCREATE CAPACITY 20000 ITEMS a => [:1] | [#t]
-CF.INFO f => [... "Number of buckets" :1365 ...] | {... "Number of buckets" :1365 ...}
+CF.INFO f => [... "Number of buckets" :455 ...] | {... "Number of buckets" :455 ...}
 CF.INSERT small CAPACITY 4 ITEMS a => [:1] | [#t]
 EXISTS missing => :0
 `},
@@ -266,11 +266,11 @@ CF.RESERVE f 1000 => +OK
 CF.INSERT f ITEMS a b c => [:1 :1 :1] | [#t #t #t]
 CF.DEL f b => :1 | #t
 CF.INFO f
-  => ["Size" :8246 "Number of buckets" :1365 "Number of filters" :1 "Number of items inserted" :2
+  => ["Size" :2786 "Number of buckets" :455 "Number of filters" :1 "Number of items inserted" :2
   "Number of items deleted" :1 "Bucket size" :4 "Expansion rate" :2 "Max iterations" :20]
-  | {"Size" :8246 "Number of buckets" :1365 "Number of filters" :1 "Number of items inserted" :2
+  | {"Size" :2786 "Number of buckets" :455 "Number of filters" :1 "Number of items inserted" :2
   "Number of items deleted" :1 "Bucket size" :4 "Expansion rate" :2 "Max iterations" :20}
-CF.DEBUG f => "bktsize:4 buckets:1365 items:2 deletes:1 filters:1 max_iterations:20 expansion:2"
+CF.DEBUG f => "bktsize:4 buckets:455 items:2 deletes:1 filters:1 max_iterations:20 expansion:2"
 `},
 	}
 	for _, tt := range tests {
@@ -329,15 +329,15 @@ func TestConformance_growth(t *testing.T) {
 CF.INSERT f CAPACITY 1000 ITEMS i{1..20000} => [20000*:1] | [20000*#t]
 CF.MEXISTS f i{1..20000} => [20000*:1] | [20000*#t]
 CF.INFO f
-  => ["Size" :57418 "Number of buckets" :1365 "Number of filters" :3 "Number of items inserted" :20000 ...]
-  | {"Size" :57418 "Number of buckets" :1365 "Number of filters" :3 "Number of items inserted" :20000 ...}`)
-	for i := range 19000 {
+  => ["Size" :60164 "Number of buckets" :455 "Number of filters" :4 "Number of items inserted" :20000 ...]
+  | {"Size" :60164 "Number of buckets" :455 "Number of filters" :4 "Number of items inserted" :20000 ...}`)
+	for i := range 19500 {
 		w.Script(fmt.Sprintf("CF.DEL f i%d => :1 | #t", i+1))
 	}
 	w.Script(`
 CF.COMPACT f => +OK
-CF.MEXISTS f i{19001..20000} => [1000*:1] | [1000*#t]
+CF.MEXISTS f i{19501..20000} => [500*:1] | [500*#t]
 CF.INFO f
-  => [... "Number of filters" :1 "Number of items inserted" :1000 "Number of items deleted" :0 ...]
-  | {... "Number of filters" :1 "Number of items inserted" :1000 "Number of items deleted" :0 ...}`)
+  => [... "Number of filters" :1 "Number of items inserted" :500 "Number of items deleted" :0 ...]
+  | {... "Number of filters" :1 "Number of items inserted" :500 "Number of items deleted" :0 ...}`)
 }

@@ -6,11 +6,12 @@
 //
 //   - fingerprint: 8 to 32 bits of an item's hash, never 0.
 //   - slot: room for one fingerprint; 0 means empty.
-//   - bucket: b slots, the bucket size; block: n buckets, 8 KiB, the unit stored and cached. Every block has its full size.
+//   - bucket: b slots, the bucket size; block: n buckets, 8 KiB, the unit stored and cached. A filter for few items begins
+//     with one short block, of so many buckets that n of a whole block is a multiple.
 //   - entry: a fingerprint in a slot. It may be in two buckets, which are partners: each follows from the other and the
 //     fingerprint.
 //   - layer: a fixed number of blocks; RedisBloom says sub-filter. A full filter grows by a layer with a multiple of the
-//     blocks.
+//     blocks, or by one of a whole block after that of a short one.
 //   - load: the share of the slots that are not empty.
 //
 // # How it works
@@ -22,7 +23,8 @@
 // (geometry.load).
 //
 // All layers of a filter divide their blocks in the same way, and the bucket and the fingerprint of an item are the
-// same in each layer. A newer layer has a whole multiple of the blocks of an older one. So items that look alike in a
+// same in each layer. A newer layer has a whole multiple of the blocks of an older one. (The buckets of an item in a short
+// block are those in a whole one modulo the number of buckets.) So items that look alike in a
 // layer also look alike in every older one (blockOf). This makes it safe to delete the newest entry that looks like
 // an item. To see this, give each copy of an item an entry that looks like it. Delete x, and let e be the newest
 // entry that looks like x. If e was given to y, then x's own entry is in the same or an older layer; there x and y

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
@@ -48,8 +49,8 @@ func (e *roomError) Unwrap() error { return e.kind }
 type filter struct {
 	object *kv.Object
 	hash   hash.Function
-	g      geometry
-	layers []layer // newest first
+	g      geometry // of whole blocks
+	layers []layer  // newest first
 	chain  *scalableext.Chain[layer]
 
 	compatible bool // it has the compatible layout, and of g only the rates count
@@ -58,6 +59,7 @@ type filter struct {
 // layer is one filter of fixed size.
 type layer struct {
 	table         *kv.Layer
+	g             *geometry // in the compatible layout nil
 	blocks        uint64
 	buckets       uint64 // in the compatible layout; otherwise 0
 	capacity      uint64 // in the compatible layout the number of slots
@@ -77,6 +79,11 @@ func openFilter(o *kv.Object) (any, error) {
 	if f.compatible = f.layers[0].buckets > 0; !f.compatible {
 		f.g = f.g.forParams(chain.Params)
 	}
+	if !f.compatible {
+		if err := f.setGeometries(); err != nil {
+			return nil, err
+		}
+	}
 	for i, l := range f.layers[1:] {
 		newer := f.layers[i]
 		if f.compatible {
@@ -94,6 +101,24 @@ func openFilter(o *kv.Object) (any, error) {
 	return f, nil
 }
 
+// setGeometries sets the geometry of each layer. Only the oldest may have a short block.
+func (f *filter) setGeometries() error {
+	for i := range f.layers {
+		l := &f.layers[i]
+		lines := int(l.table.Spec().Lines)
+		if l.g = &f.g; lines == block.MaxLines {
+			continue
+		}
+		g, ok := f.g.short(lines)
+		if !ok || l.blocks != 1 || i != len(f.layers)-1 {
+			return fmt.Errorf("%w: cuckoo layer %d with %d blocks of %d lines, fingerprints of %d bits and bucket size %d",
+				kv.ErrCorrupt, l.table.Spec().Number, l.blocks, lines, f.g.width, f.g.bucketSize)
+		}
+		l.g = &g
+	}
+	return nil
+}
+
 func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	s := l.Spec()
 	if s.Layout != kv.LayoutNative && s.Layout != kv.LayoutCompatible {
@@ -106,16 +131,13 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	if s.Layout == kv.LayoutCompatible {
 		return openCompatible(l, p)
 	}
-	if int(s.Lines) != block.MaxLines {
-		return layer{}, fmt.Errorf("%w: cuckoo blocks of %d lines, want %d", kv.ErrCorrupt, s.Lines, block.MaxLines)
-	}
 	return layer{
 		table: l, blocks: s.Blocks, capacity: p.capacity, bucketSize: int(p.bucketSize), maxIterations: int(p.maxIterations),
 	}, nil
 }
 
 // words returns a block in the form that operations on buckets need.
-func (l *layer) words(first *kv.Line) *blockWords { return (*blockWords)(l.table.Words(first)) }
+func (l *layer) words(first *kv.Line) []uint64 { return l.table.Words(first) }
 
 // An answer "present" is not checked: at worst it is one more false positive. A lookup that does not find the item
 // must have seen all blocks as they were at one moment: otherwise an entry may have moved within a block, or to
@@ -146,11 +168,11 @@ func (f *filter) Resident(h uint64) (present, known bool) {
 	before, known := f.versions(h)
 	for i := range f.layers {
 		l := &f.layers[i]
-		p := f.g.place(h, l.blocks)
+		p := l.g.place(h, l.blocks)
 		switch first := l.table.Resident(p.blk); {
 		case first == nil:
 			known = false
-		case f.g.mayContain(l.words(first), p):
+		case l.g.mayContain(l.words(first), p):
 			return true, true
 		}
 	}
@@ -199,12 +221,12 @@ func (f *filter) countIn(r kv.Reader, l *layer, h uint64) (int, error) {
 	if f.compatible {
 		return f.copiesIn(r, l, spotOf(h))
 	}
-	p := f.g.place(h, l.blocks)
+	p := l.g.place(h, l.blocks)
 	first, err := r.Load(f.object, l.table, p.blk)
 	if err != nil {
 		return 0, err
 	}
-	return f.g.count(l.words(first), p), nil
+	return l.g.count(l.words(first), p), nil
 }
 
 // layout returns the layout that a Config asks for.
@@ -247,7 +269,7 @@ type stager struct {
 }
 
 func newStager(w *kv.Writer, c *filter) *stager {
-	s := &stager{w: w, c: c, inserter: inserter{g: &c.g}}
+	s := &stager{w: w, c: c}
 	if c.compatible {
 		s.compatibleStager = &compatibleStager{room: -1}
 	}
@@ -266,12 +288,12 @@ func (s *stager) mayContainIn(layers []layer, h uint64) (bool, error) {
 			}
 			continue
 		}
-		p := s.c.g.place(h, l.blocks)
+		p := l.g.place(h, l.blocks)
 		first, err := s.w.Load(s.c.object, l.table, p.blk)
 		if err != nil {
 			return false, err
 		}
-		if s.c.g.mayContain(l.words(first), p) {
+		if l.g.mayContain(l.words(first), p) {
 			return true, nil
 		}
 	}
@@ -289,7 +311,8 @@ func (s *stager) add(h uint64) error {
 		case err == nil:
 			return nil
 		case i == 0 && errors.Is(err, errDuplicates):
-			key, most := s.c.object.Key(), s.c.g.most(s.c.g.place(h, s.c.layers[0].blocks))
+			g := s.c.layers[0].g
+			key, most := s.c.object.Key(), g.most(g.place(h, s.c.layers[0].blocks))
 			return &roomError{ErrFull, func() string {
 				return fmt.Sprintf("of an item of %q there are %d copies in a layer, as many as there can be", key, most)
 			}}
@@ -305,29 +328,30 @@ func (s *stager) add(h uint64) error {
 
 // addTo stages an entry in a layer. The errors are errFull, errDuplicates and those of reading.
 func (s *stager) addTo(l *layer, h uint64) error {
-	p := s.c.g.place(h, l.blocks)
+	p := l.g.place(h, l.blocks)
 	first, err := s.w.Load(s.c.object, l.table, p.blk)
 	if err != nil {
 		return err
 	}
 	words := l.words(first)
 	if s.entries(l) >= l.capacity {
-		n := s.c.g.count(words, p)
+		n := l.g.count(words, p)
 		s.met = s.met || n > 0
-		if n >= s.c.g.most(p) {
+		if n >= l.g.most(p) {
 			return errDuplicates
 		}
 		return errFull
 	}
-	s.met = s.met || s.c.g.mayContain(words, p)
-	if free := s.c.g.findEmpty(words, p); free >= 0 { // most adds end here, and need no copy of the block
+	s.met = s.met || l.g.mayContain(words, p)
+	if free := l.g.findEmpty(words, p); free >= 0 { // most adds end here, and need no copy of the block
 		s.slots = append(s.slots[:0], block.Slot{Index: uint16(free), Value: p.fp})
 	} else {
 		copied, err := s.w.Slots(s.c.object, l.table, p.blk)
 		if err != nil {
 			return err
 		}
-		if s.slots, err = s.inserter.insert((*blockWords)(copied), p, l.maxIterations, s.slots[:0]); err != nil {
+		s.inserter.g = l.g
+		if s.slots, err = s.inserter.insert(copied, p, l.maxIterations, s.slots[:0]); err != nil {
 			return err
 		}
 	}
@@ -353,7 +377,7 @@ func (s *stager) grow() error {
 				key, most, p.Capacity, p.Expansion, p.ErrorRate)
 		}}
 	}
-	blocks, err := nextBlocks(newest.blocks, p.Expansion)
+	blocks, err := newest.g.nextBlocks(newest.blocks, p.Expansion)
 	if err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrCannotGrow, key, err)
 	}
@@ -379,7 +403,6 @@ func (s *stager) growBy(spec kv.LayerSpec, tooLarge error) error {
 	if s.c, err = kv.As[*filter]([]byte(o.Key()), o); err != nil {
 		return err
 	}
-	s.inserter = inserter{g: &s.c.g}
 	return nil
 }
 
@@ -391,12 +414,12 @@ func (s *stager) remove(h uint64) (bool, error) {
 	}
 	for i := range s.c.layers {
 		l := &s.c.layers[i]
-		p := s.c.g.place(h, l.blocks)
+		p := l.g.place(h, l.blocks)
 		first, err := s.w.Load(s.c.object, l.table, p.blk)
 		if err != nil {
 			return false, err
 		}
-		slot := s.c.g.find(l.words(first), p)
+		slot := l.g.find(l.words(first), p)
 		if slot < 0 {
 			continue
 		}
@@ -424,6 +447,11 @@ func (s *stager) countDelete() {
 	}
 }
 
+// layerOf returns a layer, which must be of the filter.
+func (f *filter) layerOf(table *kv.Layer) *layer {
+	return &f.layers[slices.IndexFunc(f.layers, func(l layer) bool { return l.table == table })]
+}
+
 // verifier compares a filter's entries with its counters.
 type verifier struct {
 	f       *filter
@@ -441,7 +469,7 @@ func (v *verifier) Block(l *kv.Layer, blk uint64, words []uint64) error {
 		v.entries[l] += n
 		return err
 	}
-	v.entries[l] += uint64(v.f.g.occupied((*blockWords)(words)))
+	v.entries[l] += uint64(v.f.layerOf(l).g.occupied(words))
 	return nil
 }
 

@@ -244,9 +244,51 @@ func TestFilter_nested(t *testing.T) {
 	}
 }
 
+// Only the oldest layer may have a short block, and one of a length that there is.
+func TestOpen_shortBlock(t *testing.T) {
+	db := open(t, kv.Options{})
+	f := cuckooext.New(db, "f")
+	must(t, f.Reserve(cuckooext.Config{Capacity: 10}))
+	o, err := db.Lookup([]byte("f"))
+	must(t, err)
+	layer := func(number, blocks uint64, lines uint32) kv.LayerSpec {
+		l := o.Layers()[0].Spec()
+		l.Number, l.Blocks, l.Lines = number, blocks, lines
+		return l
+	}
+	for _, tt := range []struct {
+		layers []kv.LayerSpec
+		want   error
+	}{
+		{[]kv.LayerSpec{layer(0, 1, 2)}, nil},
+		{[]kv.LayerSpec{layer(0, 1, 2), layer(1, 1, 128)}, nil},
+		{[]kv.LayerSpec{layer(0, 1, 3)}, kv.ErrCorrupt},
+		{[]kv.LayerSpec{layer(0, 1, 127)}, kv.ErrCorrupt},
+		{[]kv.LayerSpec{layer(0, 2, 2)}, kv.ErrCorrupt},
+		{[]kv.LayerSpec{layer(0, 1, 2), layer(1, 1, 2)}, kv.ErrCorrupt},
+		{[]kv.LayerSpec{layer(0, 1, 128), layer(1, 1, 2)}, kv.ErrCorrupt},
+	} {
+		err := db.Write(kv.NoSync, [][]byte{[]byte("g")}, func(w *kv.Writer) error {
+			_, err := w.Create([]byte("g"), kv.Spec{
+				Type: cuckooext.Module().Types[0], Family: o.Family(), Params: o.Params(), Layers: tt.layers,
+			})
+			return err
+		})
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%+v: %v, want %v", tt.layers, err, tt.want)
+		}
+	}
+}
+
 // Deleting items that were added never removes others, in a chain with fingerprints so short that hundreds of items
 // are found in place of others, even after entries were moved to older layers.
 func TestFilter_deleteKeepsOthers(t *testing.T) {
+	for _, capacity := range []uint64{5000, 10} { // of 10 the first block is short
+		t.Run(fmt.Sprint(capacity), func(t *testing.T) { testDeleteKeepsOthers(t, capacity) })
+	}
+}
+
+func testDeleteKeepsOthers(t *testing.T, capacity uint64) {
 	const n = 40_000
 	items := make([][]byte, n)
 	for i := range items {
@@ -256,7 +298,7 @@ func TestFilter_deleteKeepsOthers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	db := open(t, kv.Options{Durability: kv.NoSync})
 	f := cuckooext.New(db, "f")
-	must(t, f.Reserve(cuckooext.Config{Capacity: 5000, ErrorRate: 0.2}))
+	must(t, f.Reserve(cuckooext.Config{Capacity: capacity, ErrorRate: 0.2}))
 	if added, err := addMany(f, items); added != n || err != nil {
 		t.Fatalf("AddMany = %d, %v", added, err)
 	}

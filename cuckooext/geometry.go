@@ -16,12 +16,14 @@ const (
 	maxBucketSize     = 255
 )
 
-// geometry says how a block is divided into buckets of slots. It is the same for all layers of a filter. Only
-// newGeometry makes valid geometries.
+// geometry says how a block is divided into buckets of slots. It is the same for all layers of a filter, but for the number
+// of buckets: the only block of the oldest layer may be short, see forCapacity. Only newGeometry, and its methods short and
+// within, make valid geometries.
 type geometry struct {
 	family     block.Family
 	bucketSize uint32 // b, slots of a bucket, 1 to 255
 	buckets    uint32 // n, buckets of a block, 8 to 8192
+	whole      uint32 // n of a whole block, a multiple of buckets
 
 	// ratedLoad is the load at which as many layers as there must be use up the error rate, see within; otherwise at
 	// least 1.
@@ -67,7 +69,7 @@ func newGeometry(family block.Family, bucketSize int) (geometry, error) {
 	b, w := uint32(bucketSize), uint32(family.Width())
 	n := uint32(family.Slots(block.MaxLines)) / b
 	g := geometry{
-		family: family, bucketSize: b, buckets: n, ratedLoad: 1,
+		family: family, bucketSize: b, buckets: n, whole: n, ratedLoad: 1,
 		width: w, bucketBits: b * w, fingerprints: 1<<w - 1,
 		xor: n&(n-1) == 0, steps: uint64(n),
 		groupSlots: min(b, 64/w), reciprocal: 65536/w + 1,
@@ -112,13 +114,17 @@ const mixer = 0x9E3779B97F4A7C15
 // 2^23.
 //
 // Bucket and fingerprint do not depend on the number of blocks. So items with the same place in a layer have the same
-// place in every older one; see blockOf.
+// place in every older one; see blockOf. In a short block the buckets are those of a whole one modulo n, so the same holds
+// for it.
 func (g *geometry) place(h, blocks uint64) place {
 	r := (h ^ h>>32) * mixer
 	p := place{
 		blk: blockOf(h, blocks),
-		i1:  uint32(r >> 32 * uint64(g.buckets) >> 32),
+		i1:  uint32(r >> 32 * uint64(g.whole) >> 32),
 		fp:  uint32(r&(1<<32-1)*g.fingerprints>>32) + 1,
+	}
+	if g.buckets < g.whole {
+		p.i1 %= g.buckets
 	}
 	p.i2 = g.partner(p.i1, p.fp)
 	return p
@@ -136,12 +142,17 @@ func blockOf(h, blocks uint64) uint64 {
 
 // partner returns the other bucket of an entry with fingerprint fp in bucket i. The partner of the partner is i
 // again. It is i ^ step if n is a power of two, otherwise (step - i) mod n. The step depends only on the fingerprint.
+// The partner in a short block is the partner in a whole block modulo n: as n divides that of a whole block, both formulas
+// may be taken modulo n at once.
 func (g *geometry) partner(i, fp uint32) uint32 {
 	// Consecutive fingerprints must not have consecutive steps, or moves would reach few buckets; hence two
 	// multiplications.
 	x := uint64(fp) * mixer
 	x = (x ^ x>>32) * 0xD6E8FEB86659FD93
 	step := g.stepBase + uint32(x>>32*g.steps>>32)
+	if g.buckets < g.whole {
+		step %= g.buckets
+	}
 	if g.xor {
 		return i ^ step
 	}
@@ -198,6 +209,12 @@ const (
 	// the most equal items (measured).
 	singleLoad = 0.25
 
+	// shortSlots is by how many slots a short block is full earlier than the normal distribution of firstFull says.
+	shortSlots = 4
+
+	// leastBuckets is the least number of buckets of a short block.
+	leastBuckets = 8
+
 	// earlyChance is the probability that a layer becomes full before its capacity.
 	earlyChance = 0.01
 )
@@ -222,7 +239,11 @@ func (g *geometry) load(blocks uint64) float64 {
 	// load = full.load - c*sqrt(load*a + b), solved for the root of load.
 	c, a, b := deviations/math.Sqrt(slots), 1-1/all, full.spread*full.spread
 	p := full.load + c*c*a/2
-	return min(highest, p-math.Sqrt(p*p-full.load*full.load+c*c*b))
+	possible := p - math.Sqrt(p*p-full.load*full.load+c*c*b)
+	if g.buckets < g.whole {
+		possible -= shortSlots / slots
+	}
+	return min(highest, possible)
 }
 
 // capacity returns how many items a layer of so many blocks is sized for.
@@ -230,8 +251,46 @@ func (g *geometry) capacity(blocks uint64) uint64 {
 	return uint64(float64(blocks) * float64(g.slots()) * g.load(blocks))
 }
 
-// blocksFor returns the number of blocks of a layer for a capacity, at least one. Every block has its full size. The
-// error wraps ErrConfig.
+// forCapacity returns the geometry of the first layer for a capacity: with the shortest block, if one block that is not
+// whole is enough. A short block has one n-th of the buckets of a whole one, so few items take few bytes.
+func (g *geometry) forCapacity(capacity uint64) geometry {
+	for s, parts := *g, g.whole/leastBuckets; parts > 1; parts-- {
+		if g.whole%parts != 0 {
+			continue
+		}
+		if s.buckets = g.whole / parts; s.capacity(1) >= capacity {
+			s, _ = g.short(s.lines())
+			return s
+		}
+	}
+	return *g
+}
+
+// short returns the geometry of the largest short block that fits into so many lines, and not into fewer. If there is none, ok
+// is false.
+func (g *geometry) short(lines int) (s geometry, ok bool) {
+	s = *g
+	for parts := uint32(2); g.whole/parts >= leastBuckets; parts++ {
+		if g.whole%parts != 0 {
+			continue
+		}
+		s.buckets = g.whole / parts
+		if n := s.lines(); n <= lines {
+			return s, n == lines
+		}
+	}
+	return geometry{}, false
+}
+
+// lines returns the lines that a block takes.
+func (g *geometry) lines() int {
+	if g.buckets == g.whole {
+		return block.MaxLines
+	}
+	return int(g.buckets*g.bucketBits+block.LineBits-1) / block.LineBits
+}
+
+// blocksFor returns the number of blocks of a layer for a capacity, at least one. The error wraps ErrConfig.
 func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 	if capacity < 1 || capacity > probe.MaxCapacity {
 		return 0, fmt.Errorf("cuckooext: %w: capacity is %d, want 1 to %d",
@@ -250,9 +309,12 @@ func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 	return blocks, nil
 }
 
-// nextBlocks returns the number of blocks of the next layer: a whole multiple, which deleting needs (blockOf). The
-// error wraps scalableext.ErrCannotGrow.
-func nextBlocks(blocks uint64, expansion uint32) (uint64, error) {
+// nextBlocks returns the number of blocks of the layer after one of this geometry: a whole multiple, which deleting needs
+// (blockOf), or one whole block after a short one. The error wraps scalableext.ErrCannotGrow.
+func (g *geometry) nextBlocks(blocks uint64, expansion uint32) (uint64, error) {
+	if g.buckets < g.whole && expansion > 0 {
+		return 1, nil
+	}
 	if expansion == 0 || blocks > maxBlocks/uint64(expansion) {
 		return 0, fmt.Errorf("%w: newest layer has %d blocks, expansion is %d, a layer has at most %d blocks",
 			scalableext.ErrCannotGrow, blocks, expansion, uint64(maxBlocks))
@@ -337,14 +399,14 @@ func neededLayers(grows bool) int {
 func (g *geometry) bitsPerItem() float64 { return float64(g.width) / g.load(1) }
 
 // ratedGeometry returns the geometry in which an item takes the fewest bits, if enough layers are to fit into the error
-// rate: ratedLayers, or one if the filter does not grow. A bucketSize of 0 stands for one of ratedBucketSizes. The error
-// wraps ErrConfig.
-func ratedGeometry(errorRate float64, bucketSize int, grows bool) (best geometry, err error) {
+// rate: ratedLayers, or one if the filter does not grow. If one block is enough for the capacity, that with the shortest block
+// comes first. A bucketSize of 0 stands for one of ratedBucketSizes. The error wraps ErrConfig.
+func ratedGeometry(errorRate float64, capacity uint64, bucketSize int, grows bool) (best geometry, err error) {
 	if !(errorRate > 0 && errorRate < 1) {
 		return geometry{}, fmt.Errorf("cuckooext: %w: error rate is %v, want above 0 and below 1",
 			probe.ErrParams, errorRate)
 	}
-	layers, lowest := neededLayers(grows), 1.0
+	layers, lowest, bestLines := neededLayers(grows), 1.0, 0
 	sizes := ratedBucketSizes[:]
 	if bucketSize != 0 {
 		sizes = []int{bucketSize}
@@ -360,8 +422,9 @@ func ratedGeometry(errorRate float64, bucketSize int, grows bool) (best geometry
 			if g = g.within(errorRate, layers); g.ratedLoad < least {
 				continue
 			}
-			if best.family == 0 || g.bitsPerItem() < best.bitsPerItem() {
-				best = g
+			first := g.forCapacity(capacity)
+			if lines := first.lines(); best.family == 0 || lines < bestLines || lines == bestLines && g.bitsPerItem() < best.bitsPerItem() {
+				best, bestLines = g, lines
 			}
 		}
 	}

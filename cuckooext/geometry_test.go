@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,16 @@ func eachGeometry(t *testing.T, test func(t *testing.T, g geometry)) {
 			})
 		}
 	}
+}
+
+// eachBlock is eachGeometry, and runs the test for short blocks, too.
+func eachBlock(t *testing.T, test func(t *testing.T, g geometry)) {
+	eachGeometry(t, func(t *testing.T, g geometry) {
+		test(t, g)
+		if short := shortGeometries(t, g.family, int(g.bucketSize)); len(short) > 0 {
+			t.Run("short", func(t *testing.T) { test(t, short[0]) })
+		}
+	})
 }
 
 // keys are the hashes of different keys.
@@ -345,7 +356,117 @@ func TestGeometry_blocksFor_refused(t *testing.T) {
 	}
 }
 
+// shortGeometries returns a geometry of every length of short blocks.
+func shortGeometries(t testing.TB, family block.Family, bucketSize int) (list []geometry) {
+	whole := mustGeometry(t, family, bucketSize)
+	for lines := range block.MaxLines {
+		if g, ok := whole.short(lines); ok {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// Lengths differ in lines, so that the stored number of lines tells the length.
+func TestGeometry_short(t *testing.T) {
+	for _, tt := range []struct {
+		family         block.Family
+		bucketSize     int
+		lines, buckets []int
+	}{
+		{block.FamilySlots32, 4, []int{2, 4, 8, 16, 32, 64}, []int{8, 16, 32, 64, 128, 256}},
+		{block.FamilySlots12, 4, []int{2, 4, 7, 9, 10, 19, 26, 43}, []int{21, 39, 65, 91, 105, 195, 273, 455}},
+		{block.FamilySlots18, 3, nil, nil}, // 1213 is a prime
+		{block.FamilySlots8, 255, []int{32, 64}, []int{8, 16}},
+		{block.FamilySlots32, 255, nil, nil},
+	} {
+		var lines, buckets []int
+		for _, g := range shortGeometries(t, tt.family, tt.bucketSize) {
+			lines, buckets = append(lines, g.lines()), append(buckets, int(g.buckets))
+		}
+		if !slices.Equal(lines, tt.lines) || !slices.Equal(buckets, tt.buckets) {
+			t.Errorf("%v, bucket size %d: %v lines with %v buckets, want %v with %v", tt.family, tt.bucketSize, lines, buckets, tt.lines, tt.buckets)
+		}
+	}
+	for _, family := range families {
+		for b := 1; b <= maxBucketSize; b++ {
+			for _, g := range shortGeometries(t, family, b) {
+				if g.buckets < leastBuckets || g.whole%g.buckets != 0 || uint32(g.lines()*block.LineBits) < g.buckets*g.bucketBits {
+					t.Errorf("%v, bucket size %d: %d of %d buckets in %d lines", family, b, g.buckets, g.whole, g.lines())
+				}
+			}
+		}
+	}
+}
+
+// The place of an item in a short block follows from each of the two that it may have in a whole one.
+func TestGeometry_shortPlace(t *testing.T) {
+	k := keys{seed: 5}
+	for _, family := range families {
+		for _, b := range []int{1, 2, 3, 4, 6} {
+			whole := mustGeometry(t, family, b)
+			for _, g := range shortGeometries(t, family, b) {
+				for range 100 {
+					h := k.next()
+					of, in := whole.place(h, 1000), g.place(h, 1)
+					if want := (place{0, of.i1 % g.buckets, of.i2 % g.buckets, of.fp}); in != want {
+						t.Fatalf("%v, bucket size %d, %d buckets of %d: place is %+v, want %+v", family, b, g.buckets, g.whole, in, want)
+					}
+					if back := g.partner(in.i2, in.fp); back != in.i1 {
+						t.Fatalf("%v, bucket size %d, %d buckets of %d: partner of %d is %d, want %d", family, b, g.buckets, g.whole, in.i2, back, in.i1)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Of short blocks, at most one in a hundred is full before its capacity. The seed is fixed.
+func TestGeometry_shortLoad(t *testing.T) {
+	blocks, early, k := 0, 0, keys{seed: 1}
+	for _, family := range families {
+		for _, b := range []int{2, 3, 4, 6, 8} {
+			for _, g := range shortGeometries(t, family, b) {
+				if g.lines() > block.MaxLines/4 {
+					continue // like those before
+				}
+				in := inserter{g: &g}
+				for range 50 {
+					blocks++
+					words := g.newBlock()
+					for range g.capacity(1) {
+						if _, err := in.insert(words, g.place(k.next(), 1), defaultIterations, nil); err != nil {
+							early++
+							break
+						}
+					}
+				}
+			}
+		}
+	}
+	if blocks < 5000 || early*100 > blocks {
+		t.Errorf("%d of %d blocks were full early, want one in a hundred of at least 5000", early, blocks)
+	}
+	t.Logf("%d of %d", early, blocks)
+}
+
+// The first layer has the shortest block that takes its capacity.
+func TestGeometry_forCapacity(t *testing.T) {
+	whole := mustGeometry(t, block.FamilySlots12, 4)
+	for _, tt := range []struct {
+		capacity uint64
+		lines    int
+	}{
+		{1, 2}, {10, 2}, {74, 2}, {75, 4}, {982, 26}, {983, 43}, {1638, 43}, {1639, block.MaxLines}, {1e6, block.MaxLines},
+	} {
+		if g := whole.forCapacity(tt.capacity); g.lines() != tt.lines || tt.lines < block.MaxLines && g.capacity(1) < tt.capacity {
+			t.Errorf("for %d items: %d lines with a capacity of %d, want %d lines", tt.capacity, g.lines(), g.capacity(1), tt.lines)
+		}
+	}
+}
+
 func TestNextBlocks(t *testing.T) {
+	g := mustGeometry(t, block.FamilySlots12, 4)
 	for _, tt := range []struct {
 		blocks    uint64
 		expansion uint32
@@ -354,10 +475,17 @@ func TestNextBlocks(t *testing.T) {
 		{1, 1, 1}, {1, 2, 2}, {5, 3, 15}, {maxBlocks, 1, maxBlocks}, {maxBlocks / 2, 2, maxBlocks},
 		{1, 0, 0}, {maxBlocks, 2, 0}, {maxBlocks/2 + 1, 2, 0}, {maxBlocks, math.MaxUint32, 0},
 	} {
-		got, err := nextBlocks(tt.blocks, tt.expansion)
+		got, err := g.nextBlocks(tt.blocks, tt.expansion)
 		if got != tt.want || (err != nil) != (tt.want == 0) || err != nil && !errors.Is(err, scalableext.ErrCannotGrow) {
 			t.Errorf("%d blocks, expansion %d: %d, %v, want %d", tt.blocks, tt.expansion, got, err, tt.want)
 		}
+	}
+	short := g.forCapacity(10)
+	if n, err := short.nextBlocks(1, 8); n != 1 || err != nil {
+		t.Errorf("after a short block: %d, %v, want a whole one", n, err)
+	}
+	if _, err := short.nextBlocks(1, 0); !errors.Is(err, scalableext.ErrCannotGrow) {
+		t.Errorf("a short block without an expansion: %v, want %v", err, scalableext.ErrCannotGrow)
 	}
 }
 
@@ -415,7 +543,7 @@ func TestRatedGeometry(t *testing.T) {
 		{1e-9, 4, true, 0, 0},
 		{1e-9, 1, false, block.FamilySlots32, 8},
 	} {
-		g, err := ratedGeometry(tt.rate, tt.bucketSize, tt.grows)
+		g, err := ratedGeometry(tt.rate, 1e6, tt.bucketSize, tt.grows)
 		if tt.want == 0 {
 			if !errors.Is(err, probe.ErrParams) {
 				t.Errorf("%+v: error is %v, want %v", tt, err, probe.ErrParams)
@@ -427,11 +555,11 @@ func TestRatedGeometry(t *testing.T) {
 		}
 	}
 	for _, rate := range []float64{0, 1, -0.1, 2, math.NaN(), math.Inf(1)} {
-		if _, err := ratedGeometry(rate, 4, true); !errors.Is(err, probe.ErrParams) {
+		if _, err := ratedGeometry(rate, 1e6, 4, true); !errors.Is(err, probe.ErrParams) {
 			t.Errorf("rate %v: error is %v, want %v", rate, err, probe.ErrParams)
 		}
 	}
-	if _, err := ratedGeometry(0.01, 256, true); !errors.Is(err, probe.ErrParams) {
+	if _, err := ratedGeometry(0.01, 1e6, 256, true); !errors.Is(err, probe.ErrParams) {
 		t.Errorf("bucket size 256: error is %v, want %v", err, probe.ErrParams)
 	}
 }
@@ -441,7 +569,7 @@ func TestRatedGeometry(t *testing.T) {
 func TestRatedGeometry_size(t *testing.T) {
 	for _, rate := range []float64{1e-2, 1e-3, 1e-4, 1e-5, 1e-6} {
 		for _, grows := range []bool{false, true} {
-			g, err := ratedGeometry(rate, 0, grows)
+			g, err := ratedGeometry(rate, 1e6, 0, grows)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -475,7 +603,7 @@ func TestGeometry_within(t *testing.T) {
 func TestRatedGeometry_lowest(t *testing.T) {
 	for _, bucketSize := range []int{1, 2, 4, 7, 100, 255} {
 		for _, grows := range []bool{false, true} {
-			_, err := ratedGeometry(1e-12, bucketSize, grows)
+			_, err := ratedGeometry(1e-12, 1e6, bucketSize, grows)
 			if err == nil {
 				t.Fatalf("bucket size %d: a rate of 1e-12 is not refused", bucketSize)
 			}
@@ -484,10 +612,10 @@ func TestRatedGeometry_lowest(t *testing.T) {
 			if _, err := fmt.Sscan(text, &lowest); err != nil {
 				t.Fatalf("%q: %v", text, err)
 			}
-			if _, err := ratedGeometry(lowest, bucketSize, grows); err != nil {
+			if _, err := ratedGeometry(lowest, 1e6, bucketSize, grows); err != nil {
 				t.Error(err)
 			}
-			if _, err := ratedGeometry(0.98*lowest, bucketSize, grows); err == nil {
+			if _, err := ratedGeometry(0.98*lowest, 1e6, bucketSize, grows); err == nil {
 				t.Errorf("bucket size %d: a rate of %v is not refused, though the lowest is %v", bucketSize, 0.98*lowest, lowest)
 			}
 		}

@@ -66,10 +66,12 @@ func (f *filter) info(r kv.Reader) Info {
 		MaxLayers:       f.g.layersOf(p),
 		Layout:          f.layout(),
 		FingerprintBits: f.g.family.Width(), BucketSize: int(f.g.bucketSize), MaxIterations: oldest.maxIterations,
-		Buckets: oldest.blocks * uint64(f.g.buckets), Deletes: r.Counter(oldest.table, deletesCounter),
+		Deletes: r.Counter(oldest.table, deletesCounter),
 	}
 	if f.compatible {
 		i.MaxLayers, i.Buckets = compatibleLayers(oldest.capacity, p.Expansion), oldest.buckets
+	} else {
+		i.Buckets = oldest.blocks * uint64(oldest.g.buckets)
 	}
 	if db := r.DB(); db != nil { // nil for a filter of no store
 		i.MaxLayers = int(min(int64(i.MaxLayers), maxLayers(db)))
@@ -77,9 +79,9 @@ func (f *filter) info(r kv.Reader) Info {
 	for n := len(f.layers) - 1; n >= 0; n-- {
 		l := &f.layers[n]
 		entries := r.Counter(l.table, entriesCounter)
-		load, size := f.g.loadOf(l.blocks, entries), f.g.bytes(l.blocks)
-		if f.compatible {
-			load, size = float64(entries)/float64(l.capacity), l.capacity
+		load, size := float64(entries)/float64(l.capacity), l.capacity
+		if !f.compatible {
+			load, size = l.g.loadOf(l.blocks, entries), l.g.bytes(l.blocks)
 		}
 		i.Layers = append(i.Layers, LayerInfo{Blocks: l.blocks, Capacity: l.capacity, Items: entries, Load: load})
 		i.Capacity += l.capacity
@@ -136,19 +138,20 @@ func (c Config) Planned(items uint64) (Info, error) {
 		Asked: c.Capacity, ErrorRate: p.params.ErrorRate, Expansion: p.params.Expansion, MaxLayers: p.g.layersOf(p.params), Items: items,
 		Layout:          c.Layout,
 		FingerprintBits: p.g.family.Width(), BucketSize: int(p.g.bucketSize), MaxIterations: int(first.maxIterations),
-		Buckets: p.first.Blocks * uint64(p.g.buckets),
 	}
 	if c.Layout == scalableext.LayoutCompatible {
 		return i.fillCompatible(&p.g, first.capacity)
 	}
+	g := p.g.forCapacity(c.Capacity)
+	i.Buckets = p.first.Blocks * uint64(g.buckets)
 	for blocks := p.first.Blocks; ; {
-		l := LayerInfo{Blocks: blocks, Capacity: min(p.g.capacity(blocks), probe.MaxCapacity)}
+		l := LayerInfo{Blocks: blocks, Capacity: min(g.capacity(blocks), probe.MaxCapacity)}
 		l.Items = min(items, l.Capacity)
-		l.Load = p.g.loadOf(blocks, l.Items)
+		l.Load = g.loadOf(blocks, l.Items)
 		items -= l.Items
 		i.Layers = append(i.Layers, l)
 		i.Capacity += l.Capacity
-		i.Bytes += p.g.bytes(blocks)
+		i.Bytes += g.bytes(blocks)
 		switch {
 		case items == 0:
 			i.ExpectedRate = p.g.expectedRate(i.Layers)
@@ -158,9 +161,10 @@ func (c Config) Planned(items uint64) (Info, error) {
 		case len(i.Layers) == i.MaxLayers:
 			return Info{}, ErrCannotGrow
 		}
-		if blocks, err = nextBlocks(blocks, i.Expansion); err != nil {
+		if blocks, err = g.nextBlocks(blocks, i.Expansion); err != nil {
 			return Info{}, ErrCannotGrow
 		}
+		g = p.g
 	}
 }
 

@@ -15,12 +15,11 @@ var (
 	errDuplicates = errors.New("cuckooext: buckets are full of the item's own fingerprint")
 )
 
-// inserter inserts into blocks of one geometry. It reuses the memory of its searches. One goroutine at a time may use
-// it.
+// inserter inserts into blocks. It reuses the memory of its searches. One goroutine at a time may use it.
 type inserter struct {
-	g       *geometry
-	seen    []uint64 // one bit for each bucket that was reached
-	reached []hop    // in the order in which they were reached, so by the number of moves
+	g       *geometry // of the block
+	seen    []uint64  // one bit for each bucket that was reached
+	reached []hop     // in the order in which they were reached, so by the number of moves
 }
 
 // hop is a bucket that a search has reached, and the slot, in a bucket reached before, whose entry can move into it.
@@ -38,7 +37,7 @@ type hop struct {
 // tell lookups.
 //
 // The error is errFull or errDuplicates; then nothing has changed.
-func (s *inserter) insert(words *blockWords, p place, maxMoves int, dst []block.Slot) ([]block.Slot, error) {
+func (s *inserter) insert(words []uint64, p place, maxMoves int, dst []block.Slot) ([]block.Slot, error) {
 	g := s.g
 	if free := g.findEmpty(words, p); free >= 0 {
 		return s.put(words, free, p.fp, dst), nil
@@ -60,7 +59,7 @@ func (s *inserter) insert(words *blockWords, p place, maxMoves int, dst []block.
 	}
 }
 
-func (s *inserter) put(words *blockWords, slot int, fp uint32, dst []block.Slot) []block.Slot {
+func (s *inserter) put(words []uint64, slot int, fp uint32, dst []block.Slot) []block.Slot {
 	change := block.Slot{Index: uint16(slot), Value: fp}
 	s.g.set(words, change)
 	return append(dst, change)
@@ -71,10 +70,10 @@ const noHop = 1<<16 - 1
 
 // search finds the nearest bucket with an empty slot. It returns that bucket and the slot, or -1. It ends because it
 // reaches each bucket only once.
-func (s *inserter) search(words *blockWords, p place, maxMoves int) (last hop, free int) {
+func (s *inserter) search(words []uint64, p place, maxMoves int) (last hop, free int) {
 	g := s.g
 	if s.seen == nil { // most inserts need no search
-		s.seen, s.reached = make([]uint64, (g.buckets+63)/64), make([]hop, 0, g.buckets)
+		s.seen, s.reached = make([]uint64, (g.whole+63)/64), make([]hop, 0, g.buckets)
 	}
 	clear(s.seen)
 	s.reached = s.reached[:0]

@@ -2,7 +2,6 @@ package cuckooext
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	"github.com/sievekv/sievekv/kv/block"
@@ -12,12 +11,16 @@ import (
 type table struct {
 	g      *geometry
 	in     *inserter
-	blocks []blockWords
+	blocks [][]uint64
 	buf    []block.Slot
 }
 
 func newTable(g *geometry, blocks uint64) *table {
-	return &table{g: g, in: &inserter{g: g}, blocks: make([]blockWords, blocks)}
+	t := &table{g: g, in: &inserter{g: g}, blocks: make([][]uint64, blocks)}
+	for i := range t.blocks {
+		t.blocks[i] = g.newBlock()
+	}
+	return t
 }
 
 func (t *table) place(h uint64) place { return t.g.place(h, uint64(len(t.blocks))) }
@@ -26,19 +29,19 @@ func (t *table) place(h uint64) place { return t.g.place(h, uint64(len(t.blocks)
 func (t *table) insert(h uint64) (int, error) {
 	p := t.place(h)
 	var err error
-	t.buf, err = t.in.insert(&t.blocks[p.blk], p, maxMoves, t.buf[:0])
+	t.buf, err = t.in.insert(t.blocks[p.blk], p, maxMoves, t.buf[:0])
 	return len(t.buf), err
 }
 
 func (t *table) remove(h uint64) bool {
 	p := t.place(h)
-	_, ok := t.g.remove(&t.blocks[p.blk], p)
+	_, ok := t.g.remove(t.blocks[p.blk], p)
 	return ok
 }
 
 func (t *table) mayContain(h uint64) bool {
 	p := t.place(h)
-	return t.g.mayContain(&t.blocks[p.blk], p)
+	return t.g.mayContain(t.blocks[p.blk], p)
 }
 
 const maxMoves = 20
@@ -135,9 +138,13 @@ func TestInserter_writes(t *testing.T) {
 // A block takes 2b copies of an item. For the next copy it reports that growing does not help, even if it is
 // otherwise empty.
 func TestInserter_duplicates(t *testing.T) {
-	eachGeometry(t, func(t *testing.T, g geometry) {
+	eachBlock(t, func(t *testing.T, g geometry) {
 		m := newModel(t, g)
-		p := g.place(math.MaxUint64/3, 1)
+		k := keys{seed: 1}
+		p := g.place(k.next(), 1)
+		for p.i1 == p.i2 {
+			p = g.place(k.next(), 1)
+		}
 		for range 2 * g.bucketSize {
 			if err := m.insert(p, maxMoves); err != nil {
 				t.Fatal(err)
@@ -153,8 +160,8 @@ func TestInserter_duplicates(t *testing.T) {
 			other.fp = other.fp%uint32(g.fingerprints) + 1
 			other.i2 = g.partner(other.i1, other.fp)
 		}
-		m.g.set(&m.words, block.Slot{Index: uint16(m.g.findIn(&m.words, p.i1, 0)), Value: other.fp})
-		m.shadow = m.words
+		m.g.set(m.words, block.Slot{Index: uint16(m.g.findIn(m.words, p.i1, 0)), Value: other.fp})
+		copy(m.shadow, m.words)
 		m.counts[other.entry()]++
 		m.total++
 		if err := m.insert(p, 0); err != errFull {
@@ -189,10 +196,10 @@ func TestInserter_allocations(t *testing.T) {
 	in := &inserter{g: &g}
 	buf := make([]block.Slot, 0, maxMoves+1)
 	k := keys{seed: 10}
-	var words blockWords
+	words := g.newBlock()
 	refused := 0
 	n := testing.AllocsPerRun(g.slots()+100, func() {
-		if _, err := in.insert(&words, g.place(k.next(), 1), maxMoves, buf[:0]); err != nil {
+		if _, err := in.insert(words, g.place(k.next(), 1), maxMoves, buf[:0]); err != nil {
 			refused++
 		}
 	})
@@ -203,7 +210,7 @@ func TestInserter_allocations(t *testing.T) {
 
 // remove removes one copy of the place's fingerprint from a block that no other goroutine uses. It returns the
 // emptied slot, or false if there is none.
-func (g *geometry) remove(words *blockWords, p place) (block.Slot, bool) {
+func (g *geometry) remove(words []uint64, p place) (block.Slot, bool) {
 	slot := g.find(words, p)
 	if slot < 0 {
 		return block.Slot{}, false

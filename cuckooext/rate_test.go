@@ -123,7 +123,7 @@ func TestGeometry_nestedDeletes(t *testing.T) {
 						t.Fatalf("item %d is not there to delete", i)
 					}
 					p := layers[n].place(added[i])
-					if _, ok := g.remove(&layers[n].blocks[p.blk], p); ok {
+					if _, ok := g.remove(layers[n].blocks[p.blk], p); ok {
 						if n > 0 && i < int(g.capacity(2)) {
 							elsewhere++
 						}

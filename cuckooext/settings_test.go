@@ -14,7 +14,7 @@ func TestSettings(t *testing.T) {
 CONFIG GET cf-* => ["cf-bucket-size" "4" "cf-expansion-factor" "2" "cf-initial-size" "1024" "cf-layout" "native" "cf-max-expansions" "32" "cf-max-iterations" "20"]
   | {"cf-bucket-size" "4" "cf-expansion-factor" "2" "cf-initial-size" "1024" "cf-layout" "native" "cf-max-expansions" "32" "cf-max-iterations" "20"}
 CF.ADD f x => :1 | #t
-CF.DEBUG f => "bktsize:4 buckets:1365 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"`,
+CF.DEBUG f => "bktsize:4 buckets:455 items:1 deletes:0 filters:1 max_iterations:20 expansion:2"`,
 		"bucket size": `
 CONFIG SET cf-bucket-size 8 => +OK
 CF.ADD a x => :1 | #t
@@ -54,7 +54,7 @@ CF.DEBUG a => "bktsize:4 buckets:6825 ..."
 CF.DEBUG b => "bktsize:4 buckets:6825 ..."
 CF.DEBUG c => "bktsize:4 buckets:6825 ..."
 CF.DEBUG d => "bktsize:4 buckets:6825 ..."
-CF.DEBUG e => "bktsize:4 buckets:1365 ..."`,
+CF.DEBUG e => "bktsize:4 buckets:455 ..."`,
 		"capacity out of range": `
 CONFIG SET cf-initial-size 1073741825
   => -ERR CONFIG SET failed (possibly related to argument 'cf-initial-size') - argument must be between 1 and 1073741824 inclusive

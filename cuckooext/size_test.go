@@ -67,7 +67,7 @@ func TestFilter_Add_oneItem(t *testing.T) {
 	for i := range hot {
 		hot[i] = []byte("hot")
 	}
-	others := numbered(0, 20_000) // two layers are full of them
+	others := numbered(0, 10_000) // two layers are full of them
 	added := 0
 	for done := 0; done < adds; done += len(hot) {
 		n, err := addMany(f, hot)

@@ -34,7 +34,7 @@ const (
 	cuckooBucketSize = 4
 	cuckooMostCopies = 2 * cuckooBucketSize // in a layer
 
-	// cuckooBulk is more than the 1,800 items of a layer of one block.
+	// cuckooBulk is more than the 1,800 items of a layer of one whole block.
 	cuckooBulk = 2000
 )
 
@@ -102,7 +102,7 @@ func (f cuckooFamily) draw(t *rapid.T, m *model) [][]string {
 		return lines
 	case 15, 16:
 		return one("CF.COMPACT", key)
-	case 17: // a filter of two layers
+	case 17: // a filter of two layers, or of three if the first has a short block
 		expansion := drawOne(t, "1", "2")
 		return [][]string{{"DEL", key}, drawCuckooReserve(t, key, expansion), insert("CF.INSERTNX", bulkItems()...)}
 	case 18: // of which deletions leave one

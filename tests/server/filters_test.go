@@ -113,7 +113,7 @@ func TestCuckoo(t *testing.T) {
 		fails(t, c.CFInsertNX(ctx, "missing", &redis.CFInsertOptions{NoCreate: true}, "a"), "ERR not found")
 
 		is(t, c.CFInfo(ctx, "f"), redis.CFInfo{
-			Size: 8246, NumBuckets: 1365, NumFilters: 1, NumItemsInserted: 2, NumItemsDeleted: 1, BucketSize: 4, ExpansionRate: 2, MaxIteration: 20,
+			Size: 2786, NumBuckets: 455, NumFilters: 1, NumItemsInserted: 2, NumItemsDeleted: 1, BucketSize: 4, ExpansionRate: 2, MaxIteration: 20,
 		})
 		args := result(t, c.CFInfo(ctx, "args"))
 		if args.BucketSize != 2 || args.MaxIteration != 50 || args.ExpansionRate != 4 {

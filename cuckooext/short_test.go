@@ -1,0 +1,128 @@
+package cuckooext_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// A filter of ten items takes at most 256 bytes of memory, at any error rate.
+func TestShort_memory(t *testing.T) {
+	for _, rate := range []float64{0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8} {
+		db := open(t, kv.Options{Durability: kv.NoSync, Seed: 1})
+		f := cuckooext.New(db, "f")
+		must(t, f.Reserve(cuckooext.Config{Capacity: 10, ErrorRate: rate}))
+		addAll(t, f, numbered(0, 10))
+		info := infoOf(t, f)
+		if len(info.Layers) != 1 || info.ResidentBytes < 1 || info.ResidentBytes > 256 || info.Bytes > info.ResidentBytes {
+			t.Errorf("rate %v: %d layers, %d bytes, %d resident, want one and at most 256", rate, len(info.Layers), info.Bytes, info.ResidentBytes)
+		}
+		planned, err := cuckooext.Config{Capacity: 10, ErrorRate: rate}.Planned(10)
+		if must(t, err); planned.Bytes != info.Bytes || planned.Buckets != info.Buckets || planned.Capacity != info.Capacity {
+			t.Errorf("rate %v: planned are %+v, made %+v", rate, planned, info)
+		}
+		check(t, db)
+	}
+}
+
+// A filter with a short block behaves like a multiset while it grows, shrinks, is compacted and opened again.
+func TestShort_multiset(t *testing.T) {
+	for _, tt := range []cuckooext.Config{
+		{Capacity: 10, ErrorRate: 1e-7},                // 32 bits, a power of two of buckets
+		{Capacity: 10, ErrorRate: 1e-5, BucketSize: 4}, // no power of two
+		{Capacity: 40, ErrorRate: 1e-5, Expansion: 1, BucketSize: 2},
+		{Capacity: 30, ErrorRate: 1e-6, BucketSize: 6},
+	} {
+		t.Run(fmt.Sprint(tt.Capacity, tt.ErrorRate, tt.BucketSize), func(t *testing.T) {
+			o := kv.Options{Durability: kv.NoSync, Seed: 1, FS: vfs.NewMem()}
+			db := open(t, o)
+			f := cuckooext.New(db, "f")
+			must(t, f.Reserve(tt))
+			if info := infoOf(t, f); info.Bytes > 1024 {
+				t.Fatalf("%d bytes, want a short block", info.Bytes)
+			}
+			r := rand.New(rand.NewPCG(tt.Capacity, 1))
+			counts := make(map[int]int)
+			checkCounts := func() {
+				t.Helper()
+				for i, want := range counts {
+					if n, err := f.Count(numbered(i, 1)[0]); err != nil || n < want {
+						t.Fatalf("Count of item %d = %d, %v, want at least %d", i, n, err, want)
+					}
+				}
+			}
+			layers := 0
+			for round := range 40 {
+				adds := []int{8, 5, 0}[r.IntN(3)] // of ten
+				for range []int{20, 3000}[round/4%2] / (1 + round%2) {
+					i := r.IntN(3000)
+					if r.IntN(10) < adds {
+						if _, err := f.Add(numbered(i, 1)[0]); err == nil {
+							counts[i]++
+						}
+					} else if counts[i] > 0 {
+						if ok, err := f.Delete(numbered(i, 1)[0]); err != nil || !ok {
+							t.Fatalf("Delete of item %d = %t, %v", i, ok, err)
+						}
+						counts[i]--
+					}
+				}
+				layers = max(layers, len(infoOf(t, f).Layers))
+				if round%3 == 0 {
+					must(t, f.Compact())
+				}
+				if round%5 == 0 {
+					check(t, db)
+					must(t, db.Close())
+					db = open(t, o)
+					f = cuckooext.New(db, "f")
+				}
+				checkCounts()
+			}
+			if layers < 2 {
+				t.Errorf("never more than %d layers", layers)
+			}
+			for i, n := range counts {
+				for range n {
+					if ok, err := f.Delete(numbered(i, 1)[0]); err != nil || !ok {
+						t.Fatalf("Delete of item %d = %t, %v", i, ok, err)
+					}
+				}
+				counts[i] = 0
+			}
+			must(t, f.Compact())
+			if info := infoOf(t, f); info.Items != 0 || len(info.Layers) != 1 || info.Bytes > 1024 {
+				t.Errorf("%d items in %d layers of %d bytes are left, want none in the short block", info.Items, len(info.Layers), info.Bytes)
+			}
+			check(t, db)
+		})
+	}
+}
+
+// The rate asked for is kept by a filter whose only block is short, at its capacity.
+func TestShort_rate(t *testing.T) {
+	for _, rate := range []float64{0.1, 0.01, 0.001} {
+		hits, expected, probes := 0, 0.0, 20_000
+		for seed := range 50 {
+			db := open(t, kv.Options{Durability: kv.NoSync, Seed: uint64(seed + 1)})
+			f := cuckooext.New(db, "f")
+			must(t, f.Reserve(cuckooext.Config{Capacity: 10, ErrorRate: rate, NonScaling: true}))
+			if _, err := addMany(f, numbered(0, int(infoOf(t, f).Capacity))); err != nil && !errors.Is(err, cuckooext.ErrFull) { // one in a hundred is full early
+				t.Fatal(err)
+			}
+			hits += falsePositives(t, f, probes)
+			expected += infoOf(t, f).ExpectedRate * float64(probes)
+		}
+		if most := rate * float64(50*probes); float64(hits) > most+4*math.Sqrt(most) {
+			t.Errorf("rate %v: %d of %d absent items are there, expected %.0f, at most %.0f", rate, hits, 50*probes, expected, most)
+		}
+		t.Logf("rate %v: %d of %d, %.0f expected", rate, hits, 50*probes, expected)
+	}
+}

@@ -161,7 +161,8 @@ func (g *geometry) compatibleRate(expansion uint32) float64 {
 // layerSpec returns a layer of so many blocks.
 func layerSpec(g *geometry, blocks uint64, iterations int) kv.LayerSpec {
 	p := layerParams{
-		bucketSize: uint8(g.bucketSize), maxIterations: uint16(iterations), capacity: min(g.capacity(blocks), probe.MaxCapacity),
+		bucketSize: uint8(g.bucketSize), maxIterations: uint16(iterations),
+		capacity: min(g.capacity(blocks), probe.MaxCapacity), short: g.buckets < g.whole,
 	}
 	return kv.LayerSpec{Layout: kv.LayoutNative, Blocks: blocks, Lines: uint32(g.lines()), Params: p.append(nil)}
 }

@@ -131,6 +131,9 @@ func openLayer(_ scalableext.Params, l *kv.Layer) (layer, error) {
 	if s.Layout == kv.LayoutCompatible {
 		return openCompatible(l, p)
 	}
+	if p.short != (s.Lines < block.MaxLines) {
+		return layer{}, fmt.Errorf("%w: cuckoo blocks of %d lines, short: %t", kv.ErrCorrupt, s.Lines, p.short)
+	}
 	return layer{
 		table: l, blocks: s.Blocks, capacity: p.capacity, bucketSize: int(p.bucketSize), maxIterations: int(p.maxIterations),
 	}, nil

@@ -1,6 +1,7 @@
 package cuckooext_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
 )
 
@@ -254,6 +256,14 @@ func TestOpen_shortBlock(t *testing.T) {
 	layer := func(number, blocks uint64, lines uint32) kv.LayerSpec {
 		l := o.Layers()[0].Spec()
 		l.Number, l.Blocks, l.Lines = number, blocks, lines
+		if l.Params = bytes.Clone(l.Params); lines == block.MaxLines {
+			l.Params[0] = 1 // of a layer of whole blocks
+		}
+		return l
+	}
+	mixed := func(lines uint32) kv.LayerSpec { // the parameters of the other length
+		l, other := layer(0, 1, lines), layer(0, 1, 2+block.MaxLines-lines)
+		l.Params = other.Params
 		return l
 	}
 	for _, tt := range []struct {
@@ -262,6 +272,8 @@ func TestOpen_shortBlock(t *testing.T) {
 	}{
 		{[]kv.LayerSpec{layer(0, 1, 2)}, nil},
 		{[]kv.LayerSpec{layer(0, 1, 2), layer(1, 1, 128)}, nil},
+		{[]kv.LayerSpec{mixed(2)}, kv.ErrCorrupt},
+		{[]kv.LayerSpec{mixed(128)}, kv.ErrCorrupt},
 		{[]kv.LayerSpec{layer(0, 1, 3)}, kv.ErrCorrupt},
 		{[]kv.LayerSpec{layer(0, 1, 127)}, kv.ErrCorrupt},
 		{[]kv.LayerSpec{layer(0, 2, 2)}, kv.ErrCorrupt},

@@ -212,7 +212,7 @@ const (
 	// shortSlots is by how many slots a short block is full earlier than the normal distribution of firstFull says.
 	shortSlots = 4
 
-	// leastBuckets is the least number of buckets of a short block.
+	// leastBuckets is the least number of buckets of a short block. Stored short blocks depend on it, see short.
 	leastBuckets = 8
 
 	// earlyChance is the probability that a layer becomes full before its capacity.
@@ -267,7 +267,7 @@ func (g *geometry) forCapacity(capacity uint64) geometry {
 }
 
 // short returns the geometry of the largest short block that fits into so many lines, and not into fewer. If there is none, ok
-// is false.
+// is false. Of a short block only the lines are stored, so this must not change.
 func (g *geometry) short(lines int) (s geometry, ok bool) {
 	s = *g
 	for parts := uint32(2); g.whole/parts >= leastBuckets; parts++ {
@@ -310,10 +310,12 @@ func (g *geometry) blocksFor(capacity uint64) (uint64, error) {
 }
 
 // nextBlocks returns the number of blocks of the layer after one of this geometry: a whole multiple, which deleting needs
-// (blockOf), or one whole block after a short one. The error wraps scalableext.ErrCannotGrow.
+// (blockOf). After a short block it is the fewest whole ones that have at least expansion times its buckets. The error wraps
+// scalableext.ErrCannotGrow.
 func (g *geometry) nextBlocks(blocks uint64, expansion uint32) (uint64, error) {
 	if g.buckets < g.whole && expansion > 0 {
-		return 1, nil
+		parts := uint64(g.whole / g.buckets)
+		return (uint64(expansion) + parts - 1) / parts, nil
 	}
 	if expansion == 0 || blocks > maxBlocks/uint64(expansion) {
 		return 0, fmt.Errorf("%w: newest layer has %d blocks, expansion is %d, a layer has at most %d blocks",

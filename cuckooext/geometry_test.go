@@ -388,14 +388,19 @@ func TestGeometry_short(t *testing.T) {
 			t.Errorf("%v, bucket size %d: %v lines with %v buckets, want %v with %v", tt.family, tt.bucketSize, lines, buckets, tt.lines, tt.buckets)
 		}
 	}
+	pinned := uint64(0) // what stored lines stand for, of all
 	for _, family := range families {
 		for b := 1; b <= maxBucketSize; b++ {
 			for _, g := range shortGeometries(t, family, b) {
+				pinned = pinned*31 + uint64(g.lines())<<16 + uint64(g.buckets)
 				if g.buckets < leastBuckets || g.whole%g.buckets != 0 || uint32(g.lines()*block.LineBits) < g.buckets*g.bucketBits {
 					t.Errorf("%v, bucket size %d: %d of %d buckets in %d lines", family, b, g.buckets, g.whole, g.lines())
 				}
 			}
 		}
+	}
+	if pinned != 0x43fe478fe8c15b31 {
+		t.Errorf("short blocks are others than ever: %#x", pinned)
 	}
 }
 
@@ -480,12 +485,30 @@ func TestNextBlocks(t *testing.T) {
 			t.Errorf("%d blocks, expansion %d: %d, %v, want %d", tt.blocks, tt.expansion, got, err, tt.want)
 		}
 	}
-	short := g.forCapacity(10)
-	if n, err := short.nextBlocks(1, 8); n != 1 || err != nil {
-		t.Errorf("after a short block: %d, %v, want a whole one", n, err)
+	short := g.forCapacity(983) // a third of a block
+	for expansion, want := range map[uint32]uint64{1: 1, 2: 1, 3: 1, 4: 2, 8: 3, 32768: 10923} {
+		if n, err := short.nextBlocks(1, expansion); n != want || err != nil {
+			t.Errorf("after a third of a block, expansion %d: %d, %v, want %d", expansion, n, err, want)
+		}
 	}
 	if _, err := short.nextBlocks(1, 0); !errors.Is(err, scalableext.ErrCannotGrow) {
 		t.Errorf("a short block without an expansion: %v, want %v", err, scalableext.ErrCannotGrow)
+	}
+}
+
+// A filter takes as many times its capacity as the layers that fit into its error rate promise, also one that begins with a
+// short block. More blocks have a lower load, by up to a tenth.
+func TestPlanned_growth(t *testing.T) {
+	for _, rate := range []float64{0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7} {
+		for _, capacity := range []uint64{1, 10, 100, 500, 1000, 1500, 3000} {
+			for _, e := range []uint64{1, 2, 4, 8, 32} {
+				items := capacity * (1 + e + e*e + e*e*e) * 9 / 10
+				c := Config{Capacity: capacity, ErrorRate: rate, Expansion: uint32(e)}
+				if i, err := c.Planned(items); err != nil || i.ExpectedRate > rate {
+					t.Errorf("%+v with %d items: %d layers with a rate of %v, %v", c, items, len(i.Layers), i.ExpectedRate, err)
+				}
+			}
+		}
 	}
 }
 

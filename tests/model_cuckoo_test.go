@@ -26,16 +26,20 @@ type multiset struct {
 }
 
 // An item that is hot, and only such a one, is added more often than a layer takes. In a
-// block of 512 buckets, with the seed that the stores have, it shares no bucket with any
-// of the items drawn otherwise, so that those keep their room.
+// block of 256 or 512 buckets, with the seed that the stores have, it has two buckets, as
+// have all of the items drawn otherwise, and shares them with few of those.
 var hotItems = []string{"hot51", "hot59"}
 
 const (
 	cuckooBucketSize = 4
 	cuckooMostCopies = 2 * cuckooBucketSize // in a layer
 
-	// cuckooBulk is more than the 1,800 items of a layer of one whole block.
-	cuckooBulk = 2000
+	// The capacity of a filter that begins with a short block, of half a whole one. It takes
+	// 901 items, one that begins with a whole block 1,802.
+	cuckooShort = 600
+	cuckooWhole = 1500
+
+	cuckooBulk = 2000 // is more than both
 )
 
 func (s *multiset) typeName() string { return "MBbloomCF" }
@@ -66,7 +70,7 @@ func bulkItems() []string {
 }
 
 func drawCuckooReserve(t *rapid.T, key, expansion string) []string {
-	words := []string{"CF.RESERVE", key, drawOne(t, "8", "100", "1500"), "ERROR", "1e-07", "BUCKETSIZE", "4", "EXPANSION", expansion}
+	words := []string{"CF.RESERVE", key, drawOne(t, strconv.Itoa(cuckooShort), strconv.Itoa(cuckooWhole)), "ERROR", "1e-07", "BUCKETSIZE", "4", "EXPANSION", expansion}
 	if chance(t, 2) {
 		words = append(words, "MAXITERATIONS", drawOne(t, "20", "1", "500"))
 	}
@@ -102,7 +106,7 @@ func (f cuckooFamily) draw(t *rapid.T, m *model) [][]string {
 		return lines
 	case 15, 16:
 		return one("CF.COMPACT", key)
-	case 17: // a filter of two layers, or of three if the first has a short block
+	case 17: // a filter of two layers
 		expansion := drawOne(t, "1", "2")
 		return [][]string{{"DEL", key}, drawCuckooReserve(t, key, expansion), insert("CF.INSERTNX", bulkItems()...)}
 	case 18: // of which deletions leave one
@@ -225,7 +229,7 @@ func (s *multiset) add(item string) bool {
 	}
 	s.copies[item]++
 	s.items++
-	s.chain = s.chain || s.items > 1500
+	s.chain = s.chain || s.items > s.capacity
 	return true
 }
 
@@ -291,17 +295,20 @@ func (m *model) deleteCuckoo(key, item string) want {
 
 // info wants what CF.INFO answers, but for what depends on whether a store has compacted the filter by itself.
 func (s *multiset) info() want {
+	buckets, next := int64(512), s.expansion // of the oldest layer, and blocks of the one after it
+	if s.capacity == cuckooShort {
+		buckets, next = 256, (s.expansion+1)/2
+	}
 	fields := map[string]int64{
-		"Number of buckets": 512, "Number of items inserted": s.items, "Bucket size": cuckooBucketSize,
+		"Number of buckets": buckets, "Number of items inserted": s.items, "Bucket size": cuckooBucketSize,
 		"Expansion rate": s.expansion, "Max iterations": s.iterations,
 	}
 	if !s.chain {
 		fields["Number of filters"] = 1
-		fields["Size"] = 40 + 16 + 8192
 	}
 	deletes := s.deletes
 	return func(got reply.Reply) error {
-		seen := 0
+		seen, filters, size := 0, int64(0), int64(0)
 		elems := got.Elems()
 		for i := 0; i+1 < len(elems); i += 2 {
 			name, n := string(elems[i].Bytes()), elems[i+1].Int()
@@ -311,12 +318,26 @@ func (s *multiset) info() want {
 					return fmt.Errorf("%s is %d, want %d", name, n, want)
 				}
 			}
+			switch name {
+			case "Size":
+				size = n
+			case "Number of filters":
+				filters = n
+			}
 			if name == "Number of items deleted" && (n < 0 || n > deletes) {
 				return fmt.Errorf("%s is %d, want at most %d", name, n, deletes)
 			}
 		}
 		if got.Kind() != reply.KindMap || len(elems) != 16 || seen != len(fields) {
 			return fmt.Errorf("want a map of 8 fields, among them %v", fields)
+		}
+		want, blocks := 40+16*filters+buckets*cuckooBucketSize*4, next
+		for range filters - 1 {
+			want += blocks * 8192
+			blocks *= s.expansion
+		}
+		if size != want || filters < 1 {
+			return fmt.Errorf("size is %d, want %d for %d filters", size, want, filters)
 		}
 		return nil
 	}

@@ -11,7 +11,7 @@
 //   - entry: a fingerprint in a slot. It may be in two buckets, which are partners: each follows from the other and the
 //     fingerprint.
 //   - layer: a fixed number of blocks; RedisBloom says sub-filter. A full filter grows by a layer with a multiple of the
-//     blocks, or by one of a whole block after that of a short one.
+//     blocks; after a short one, by the fewest whole blocks that have at least as many times its buckets.
 //   - load: the share of the slots that are not empty.
 //
 // # How it works

@@ -23,7 +23,7 @@ var filters = []mutation{
 	{name: "a layer with a short block may be any", pkg: "./cuckooext", tests: "^TestOpen_shortBlock$", edits: []edit{{"cuckooext/filter.go",
 		"if !ok || l.blocks != 1 || i != len(f.layers)-1 {", "if !ok {"}}},
 	{name: "a filter for few items has the fingerprints that are best for many", pkg: "./cuckooext", tests: "^TestShort_memory$", edits: []edit{{"cuckooext/geometry.go",
-		"best.family == 0 || lines < bestLines || lines == bestLines &&", "best.family == 0 ||"}}},
+		"best.family == 0 || lines < bestLines || lines == bestLines &&", "best.family == 0 || bestLines > 0 &&"}}},
 	{name: "after a short block a filter expands as after a whole one", pkg: "./cuckooext", tests: "^TestNextBlocks$", edits: []edit{{"cuckooext/geometry.go",
 		"	if g.buckets < g.whole && expansion > 0 {\n", "	if g.buckets < g.whole && expansion > 8 {\n"}}},
 	{name: "after a short block a filter expands by less than its expansion", pkg: "./cuckooext", tests: "^TestNextBlocks$", edits: []edit{{"cuckooext/geometry.go",

@@ -33,6 +33,10 @@ var small = map[string]func(t testing.TB, db *sievekv.DB){
 		fill(t, db.Cuckoo("k"), 20)
 		fill(t, db.Cuckoo("k"), 10)
 	},
+	"cuckoo-whole": func(t testing.TB, db *sievekv.DB) { // of more than a short block
+		must(t, db.Cuckoo("k").Reserve(sievekv.CuckooConfig{Capacity: 3000}))
+		fill(t, db.Cuckoo("k"), 20)
+	},
 	"counting": func(t testing.TB, db *sievekv.DB) {
 		must(t, db.Counting("k").Reserve(sievekv.CountingConfig{Capacity: 20, ErrorRate: 0.01}))
 		fill(t, db.Counting("k"), 50)

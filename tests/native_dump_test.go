@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 	"strconv"
@@ -364,9 +365,14 @@ func TestNativeDump_golden(t *testing.T) {
 			"68 bytes, de097a149053ffd6",
 		}, {
 			"CF", "CF.RESERVE f 1000 MAXITERATIONS 20",
+			"8953564b440d0a1a014d0100094d42626c6f6f6d43460263660101000c010000012b0602041400e60c010001bc3fa31983c687bb3fe3f1749ec7" +
+				"6aac8d6c132caa0f9cff7df29810490ddd85988511c3d303ac3fe80702010113823fd4",
+			"2756 bytes, 5cb9d4087804b282",
+		}, { // of a whole block
+			"CF", "CF.RESERVE f 2000 MAXITERATIONS 20",
 			"8953564b440d0a1a014d0100094d42626c6f6f6d43460263660101000c01000001800601041400b226010001bc3fa31983c687bb3fe3f1749ec7" +
-				"6aac8d6c132caa0f9cff7df29810490ddd85988511c3d303ac3fe8070201011210d740",
-			"8196 bytes, 7a9b97a9e999eb76",
+				"6aac8d6c132caa0f9cff7df29810490ddd85988511c3d303ac3fd00f020101e1ac7ee7",
+			"8196 bytes, 7945fe08aee71646",
 		},
 	} {
 		d.mustDo(strings.Fields(tt.reserve)...)
@@ -381,4 +387,10 @@ func TestNativeDump_golden(t *testing.T) {
 		}
 		d.mustDo("DEL", "f")
 	}
+
+	// Headers of filters for so few items were of whole blocks, and are taken.
+	old, err := hex.DecodeString("8953564b440d0a1a014d0100094d42626c6f6f6d43460263660101000c01000001800601041400b226010001bc3fa31983c687bb3fe3f1749ec7" +
+		"6aac8d6c132caa0f9cff7df29810490ddd85988511c3d303ac3fe8070201011210d740")
+	must(t, err)
+	d.mustDo("CF.LOADCHUNK", "f", "1", string(old))
 }

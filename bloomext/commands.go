@@ -12,18 +12,28 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
+// Options are what a program may choose for all filters that it makes in a store.
+type Options struct {
+	// GrowthLog is the setting growth-log-bytes of the store when it is opened, see Config.GrowthLog. 0, and below,
+	// mean that filters have no log. At most 2^40.
+	GrowthLog int64
+}
+
 // Module returns the extension, for module.New.
-func Module() module.Module {
+func Module() module.Module { return ModuleWith(Options{}) }
+
+// ModuleWith is Module with options. A program that opens its store with package sievekv has it in Options.Modules.
+func ModuleWith(o Options) module.Module {
 	const (
 		write = module.Write | module.DenyOOM | module.ModuleFlag
 		read  = module.ReadOnly | module.Fast | module.ModuleFlag
 	)
-	m := module.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings()}
+	m := module.Module{Name: "bf", Version: moduleVersion, Types: []*kv.Type{bloomType}, Settings: settings(o)}
 	m.Commands = scalableext.Commands("bloom", []module.Command{
 		{
 			Name: "BF.RESERVE", Arity: -4, Flags: write,
-			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64] [WINDOW seconds | LAST n] [SLICES n]",
-			Summary:    "Makes an empty Bloom filter. With WINDOW it forgets items that were not added for so long, with LAST all but the last n items.",
+			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64] [WINDOW seconds | LAST n] [SLICES n] [GROWTHLOG bytes]",
+			Summary:    "Makes an empty Bloom filter. With WINDOW it forgets items that were not added for so long, with LAST all but the last n items. GROWTHLOG is the most bytes of the log from which it grows, 0 for none.",
 			Complexity: "O(1), whatever the size", Example: "BF.RESERVE seen 0.01 1000000", Handler: reserve,
 		},
 		{
@@ -60,7 +70,7 @@ func Module() module.Module {
 			Complexity: "O(n) for n layers", Example: "BF.MADD seen a b\nBF.CARD seen", Handler: card,
 		},
 		{
-			Name: "BF.INFO", Arity: -2, Flags: read, Syntax: "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | HASH | WINDOW | LAST | SLICES]",
+			Name: "BF.INFO", Arity: -2, Flags: read, Syntax: "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | HASH | GROWTHLOG | WINDOW | LAST | SLICES]",
 			Summary:    "Answers facts about the filter, or one fact.",
 			Complexity: "O(n) for n layers", Example: "BF.MADD seen a b\nBF.INFO seen", Handler: info,
 		},
@@ -110,7 +120,7 @@ func configOf(db *kv.DB, a scalableext.Asked) Config {
 	return Config{
 		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash,
 		Layout: scalableext.LayoutOf(db, layoutSetting), unused: a.Unused + 1,
-		Window: a.Window.Span, Last: a.Window.Last, Slices: a.Window.Slices,
+		Window: a.Window.Span, Last: a.Window.Last, Slices: a.Window.Slices, GrowthLog: a.GrowthLog,
 	}
 }
 
@@ -125,6 +135,9 @@ func reserve(c *module.Call) reply.Reply {
 	compatible := config.Layout == scalableext.LayoutCompatible
 	if compatible && config.Slices+int(config.Last)+int(config.Window) != 0 {
 		return reply.Errorf("ERR bad window: not with %s compatible, in which filters do not forget", layoutSetting)
+	}
+	if compatible && config.GrowthLog != 0 {
+		return reply.Errorf("ERR bad growthlog: not with %s compatible, in which filters have no log", layoutSetting)
 	}
 	if compatible && config.Hash != hash.Default {
 		return reply.Errorf("ERR bad hash: not with %s compatible, which has its own hash", layoutSetting)
@@ -153,10 +166,17 @@ func addSeries(c *module.Call, calls *module.Series) {
 			known = 0
 		}
 	}
-	if known < calls.Len() {
-		defer f.Added(calls.Len() - known)
-		f.h.AddSeries(f.level, defaultSpec, calls, known, f.AddStaged, func(item []byte) (bool, error) { return f.add(item, defaultSpec) })
+	if known == calls.Len() {
+		return
 	}
+	before := f.logging()
+	f.h.AddSeries(f.level, defaultSpec, calls, known, f.AddStaged, func(item []byte) (bool, error) { return f.add(item, defaultSpec) })
+	for i := known; i < calls.Len() && before != nil; i++ {
+		if r := calls.Replies[i]; !r.IsError() && (r.Int() == 0 || before.sure.made()) {
+			f.remember(before, before.hash.Sum(calls.Args(i)[1]))
+		}
+	}
+	f.Added(calls.Len() - known)
 }
 
 func existsSeries(c *module.Call, calls *module.Series) {
@@ -206,7 +226,9 @@ func info(c *module.Call) reply.Reply {
 		}
 		facts = append(facts, scalableext.LossyFact(c, i.Lossy)...)
 		facts = append(facts, windowReply(c, i)...)
-		return scalableext.Facts(c, append(facts, scalableext.HashFact(i.Hash)))
+		log := scalableext.IntFact("GROWTHLOG", "Growth log", i.LogBytes)
+		log.Alone = true
+		return scalableext.Facts(c, append(facts, scalableext.HashFact(i.Hash), log))
 	})
 }
 

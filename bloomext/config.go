@@ -57,6 +57,13 @@ type Config struct {
 	// but make lookups of absent items slower, and each item larger.
 	Slices int
 
+	// GrowthLog is the most bytes of the log from which a filter that grows is built anew, so that it does not get more and
+	// more layers: 8 for each item, on disk, and never in memory. Then it grows by layers. 0 means the setting
+	// growth-log-bytes, which is 0 at first: none; below 0 none. See scalableext.Log for how it works. Filters that do not grow,
+	// that forget, or have another layout than the native one have no log, and ones that are made for more than 1,024 items
+	// none before they are full.
+	GrowthLog int64
+
 	// TTL is the time to live from the filter's creation, at least a millisecond; 0 means for ever.
 	TTL time.Duration
 
@@ -110,7 +117,9 @@ func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 		return kv.Spec{}, badLayout(c.Layout)
 	}
 	asked := c.asked()
-	asked.GrowthLog = uint64(module.Of(db).SettingInt(growthLogSetting))
+	if asked.GrowthLog = cmp.Or(c.GrowthLog, module.Of(db).SettingInt(growthLogSetting)); asked.GrowthLog > scalableext.MaxLogBytes {
+		return kv.Spec{}, scalableext.BadConfig(cells.Package, "growth log is %d bytes, want at most %d", c.GrowthLog, int64(scalableext.MaxLogBytes))
+	}
 	return cells.Spec(db, asked, c.Bits, c.Hashes, kv.Spec{Type: bloomType, Family: block.FamilyBits})
 }
 

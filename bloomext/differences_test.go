@@ -51,6 +51,7 @@ BF.RESERVE f 0.01 1099511627776
 	"sub-filters": func(t *testing.T) {
 		w := newWorld(t, kv.Options{MaxFilterBytes: 1 << 42})
 		w.Script(`
+CONFIG SET growth-log-bytes 0 => +OK
 BF.RESERVE f 0.0001 1 EXPANSION 1 => +OK
 BF.MADD f i{1..64} => [64*:1] | [64*#t]
 BF.INFO f FILTERS => [:64] | {"Number of filters" :64}
@@ -68,6 +69,7 @@ BF.INFO g
 	},
 	"one-commit": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
+		logBytes(t, w.DB, 0) // otherwise a batch that makes a filter grow helps to fill a layer, in commits of its own
 		before := infoNumber(t, w.DB, "commits")
 		w.Script(`
 BF.INSERT f CAPACITY 10 ERROR 0.0001 ITEMS i{1..300} => [300*:1] | [300*#t]
@@ -88,11 +90,19 @@ BF.MADD f i{1..100} => [100*:1] | [100*#t]`)
 	},
 	"known-items": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
-		w.Script("BF.MADD f a b => [:1 :1] | [#t #t]")
+		w.Script(`
+BF.RESERVE f 0.01 2000 => +OK
+BF.RESERVE g 0.01 100 GROWTHLOG 0 => +OK
+BF.MADD f a b => [:1 :1] | [#t #t]
+BF.MADD g a b => [:1 :1] | [#t #t]
+BF.ADD h a => :1 | #t
+BF.ADD h a => :0 | #f`)
 		before := infoNumber(t, w.DB, "commits")
 		w.Script(`
 BF.ADD f a => :0 | #f
 BF.MADD f a b => [:0 :0] | [#f #f]
+BF.MADD g a b => [:0 :0] | [#f #f]
+BF.ADD h a => :0 | #f
 BF.RESERVE f 0.01 100 => -ERR item exists`)
 		if n := infoNumber(t, w.DB, "commits") - before; n != 0 {
 			t.Errorf("commands that change nothing took %d commits, want none", n)
@@ -158,11 +168,51 @@ BF.MADD g a b c a => [:1 :1 -ERR problem inserting into filter :0] | [#t #t -ERR
 	},
 	"growth-budget": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
-		w.Script("BF.RESERVE f 0.01 100 => +OK")
+		w.Script("BF.RESERVE f 0.01 100 GROWTHLOG 0 => +OK")
 		w.Line("BF.MADD f item:{1..400}")
 		w.Script(`
 BF.DEBUG f => ["size:... capacity:100 size:100 ratio:0.007"
   ... capacity:200 size:200 ratio:9.09091e-05" ... ratio:9.09091e-05"]`)
+	},
+	"growth-log": func(t *testing.T) {
+		w := newWorld(t, kv.Options{})
+		w.Script(`
+CONFIG SET growth-log-bytes 67108864 => +OK
+BF.RESERVE a 0.01 100 GROWTHLOG 1000000 => +OK
+BF.RESERVE b 0.01 100 EXPANSION 2 TTL 60 GROWTHLOG 0 HASH keyed => +OK
+BF.RESERVE d 0.01 2000 => +OK
+BF.RESERVE e 0.01 100 GROWTHLOG => -ERR no growthlog
+BF.RESERVE e 0.01 100 GROWTHLOG x => -ERR bad growthlog
+BF.RESERVE e 0.01 100 GROWTHLOG -1 => -ERR growthlog must be in the range [0, 1099511627776]
+BF.RESERVE e 0.01 100 NONSCALING GROWTHLOG 100 => -ERR growthlog with window, last or nonscaling: such filters have no log
+BF.RESERVE e 0.01 100 WINDOW 60 GROWTHLOG 100 => -ERR growthlog with window, last or nonscaling: such filters have no log`)
+		for _, key := range []string{"a", "b", "c"} {
+			for i := range 30 {
+				w.Line(fmt.Sprintf("BF.MADD %s item:{%d..%d}", key, 50*i+1, 50*i+50))
+			}
+		}
+		w.Line("BF.MADD d item:{1..1500}")
+		compacts(t, w.DB, 1000)
+		for key, logged := range map[string]bool{"a": true, "b": false, "c": true} {
+			info, err := bloomext.New(w.DB, key).Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			layers, log := len(info.Layers), info.LogBytes
+			w.Script(fmt.Sprintf(`BF.INFO %s GROWTHLOG => [:%d] | {"Growth log" :%d}`, key, log, log))
+			if logged && (layers > 2 || log < 8*1450) || !logged && (layers < 4 || log != 0) {
+				t.Errorf("%s has %d layers, and a log of %d bytes", key, layers, log)
+			}
+		}
+		w.Script(`
+BF.INFO d GROWTHLOG => [:0] | {"Growth log" :0}
+CONFIG SET growth-log-bytes 0 => +OK
+BF.ADD g x => :1 | #t
+BF.INFO g GROWTHLOG => [:0] | {"Growth log" :0}
+CONFIG SET growth-log-bytes 100000 bf-layout compatible => +OK
+BF.RESERVE h 0.01 100 GROWTHLOG 100 => -ERR bad growthlog: not with bf-layout compatible, in which filters have no log
+BF.ADD h x => :1 | #t
+BF.INFO h GROWTHLOG => [:0] | {"Growth log" :0}`)
 	},
 	"ttl": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
@@ -232,6 +282,13 @@ BF.MEXISTS d x y z => [:1 :1 :0] | [#t #t #f]`)
 	},
 	"merge-info": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
+BF.RESERVE c 0.01 1000 GROWTHLOG 10000 => +OK
+BF.ADD c x => :1 | #t
+BF.RESERVE d 0.01 1000 GROWTHLOG 10000 => +OK
+BF.ADD d y => :1 | #t
+BF.MERGE c d => +OK
+BF.INFO c => ["Capacity" ... "Number of items inserted" :2 "Expansion rate" :2] | {"Capacity" ... "Number of items inserted" :2 "Expansion rate" :2}
+CONFIG SET growth-log-bytes 0 => +OK
 BF.ADD a x => :1 | #t
 BF.ADD b y => :1 | #t
 BF.MERGE a b => +OK

@@ -3,6 +3,7 @@ package bloomext_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 
@@ -168,7 +169,7 @@ func TestChain_cannotGrow(t *testing.T) {
 		db := open(t, "", nil)
 		defer closeDB(t, db)
 		f := bloomext.New(db, "f")
-		if err := f.Reserve(bloomext.Config{Capacity: 2, ErrorRate: 1e-6, Expansion: 1}); err != nil {
+		if err := f.Reserve(bloomext.Config{Capacity: 2, ErrorRate: 1e-6, Expansion: 1, GrowthLog: -1}); err != nil {
 			t.Fatal(err)
 		}
 		added := make([]bool, 200)
@@ -188,33 +189,36 @@ func TestChain_cannotGrow(t *testing.T) {
 		}
 		checkWhole(t, db)
 	})
-	t.Run("bytes", func(t *testing.T) {
-		db := open(t, "", &kv.Options{InMemory: true, MaxFilterBytes: 100_000})
-		defer closeDB(t, db)
-		f := bloomext.New(db, "f")
-		if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}); err != nil {
-			t.Fatal(err)
-		}
-		added := make([]bool, 4096)
-		items := make([]uint64, len(added))
-		n := 0
-		for start := uint64(0); ; start += uint64(len(items)) {
-			for i := range items {
-				items[i] = start + uint64(i)
-			}
-			m, err := f.AddManyUint64(items, added)
-			n += m
-			if errors.Is(err, bloomext.ErrCannotGrow) && errors.Is(err, kv.ErrTooLarge) {
-				break
-			}
-			if err != nil {
+	for _, log := range []int64{-1, 0} {
+		t.Run(fmt.Sprint("bytes ", log), func(t *testing.T) {
+			db := open(t, "", &kv.Options{InMemory: true, MaxFilterBytes: 100_000})
+			defer closeDB(t, db)
+			f := bloomext.New(db, "f")
+			if err := f.Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, GrowthLog: log}); err != nil {
 				t.Fatal(err)
 			}
-		}
-		info, err := f.Info()
-		if err != nil || info.Bytes > 100_000 || len(info.Layers) < 2 || info.Items > uint64(n) {
-			t.Errorf("Info = %+v, %v after %d items", info, err, n)
-		}
-		checkWhole(t, db)
-	})
+			added := make([]bool, 4096)
+			items := make([]uint64, len(added))
+			n := 0
+			for start := uint64(0); ; start += uint64(len(items)) {
+				for i := range items {
+					items[i] = start + uint64(i)
+				}
+				m, err := f.AddManyUint64(items, added)
+				n += m
+				if errors.Is(err, bloomext.ErrCannotGrow) && errors.Is(err, kv.ErrTooLarge) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			info, err := f.Info()
+			if err != nil || info.Bytes > 100_000 || log < 0 && (len(info.Layers) < 2 || info.Items > uint64(n)) || n < 10_000 {
+				t.Errorf("Info = %+v, %v after %d items", info, err, n)
+			}
+			finds(t, f, uint64(n))
+			checkWhole(t, db)
+		})
+	}
 }

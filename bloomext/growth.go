@@ -3,6 +3,7 @@ package bloomext
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
@@ -25,27 +26,64 @@ func (f *filter) covered() int {
 	return len(f.layers) - f.chain.Base
 }
 
-// sure has hashes that the log of a filter surely has: they were in it when the filter was opened, or added since. A hash
-// has one place in it.
+// sure has hashes that the log of a filter need not have once more: they were added to the log since the filter was opened,
+// or a layer has them that the log does not cover. A hash has one place in it.
 type sure struct {
-	hashes atomic.Pointer[[numSure]atomic.Uint64] // made when the first is added
+	hashes atomic.Pointer[[]atomic.Uint64] // made when the first is added; its length is a power of two
 }
 
-const numSure = 256
+// The number of hashes that a filter remembers: two for each item that it is made for, in these bounds.
+const (
+	leastSure = 64
+	mostSure  = 4096
+)
 
 func (s *sure) has(h uint64) bool {
 	hashes := s.hashes.Load()
-	return hashes != nil && h != 0 && hashes[h%numSure].Load() == h
+	return hashes != nil && h != 0 && (*hashes)[h&uint64(len(*hashes)-1)].Load() == h
 }
 
-// add adds a hash. The commit that added it to the log must have been applied.
-func (s *sure) add(h uint64) {
+// add adds a hash, in a filter for so many items. The commit that added it to the log must have been applied.
+func (s *sure) add(h, capacity uint64) {
 	hashes := s.hashes.Load()
 	if hashes == nil {
-		s.hashes.CompareAndSwap(nil, new([numSure]atomic.Uint64))
+		made := make([]atomic.Uint64, 1<<bits.Len64(min(max(2*capacity, leastSure), mostSure)-1))
+		s.hashes.CompareAndSwap(nil, &made)
 		hashes = s.hashes.Load()
 	}
-	hashes[h%numSure].Store(h)
+	(*hashes)[h&uint64(len(*hashes)-1)].Store(h)
+}
+
+// capacity returns the number of items that the layers were made for.
+func (f *filter) capacity() (sum uint64) {
+	for i := range f.layers {
+		sum += f.layers[i].capacity
+	}
+	return sum
+}
+
+// logging returns the filter that is open under the key if it has a log, otherwise nil.
+func (f *Filter) logging() *filter {
+	if f.h.Tx != nil {
+		return nil
+	}
+	if o := f.h.DB.Opened(f.h.Key); o != nil {
+		if c, ok := o.Body().(*filter); ok && c.chain.Log != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// made reports whether a hash was added. As long as no item comes again, hashes are not remembered.
+func (s *sure) made() bool { return s.hashes.Load() != nil }
+
+// remember notes that the log of a filter has a hash, or need not have it. Before is what logging returned before the commit:
+// if it still does, the hash was added to that filter, and to its log.
+func (f *Filter) remember(before *filter, h uint64) {
+	if before != nil && before == f.logging() {
+		before.sure.add(h, before.capacity())
+	}
 }
 
 // noted is seen for an add: present is true if the filter has the item, and the log need not have it once more.
@@ -97,6 +135,9 @@ func (s *stager) log(hashes []uint64, added []bool) error {
 	length := s.w.Counter(f.chain.Log, scalableext.LogLengthCounter)
 	if !f.chain.Params.Log.LogRoom(length, uint64(len(missing)), s.items(f.covered())) {
 		return s.endLog()
+	}
+	if f.chain.Filling == nil && f.chain.Params.Log.Long(length+uint64(len(missing)), s.items(f.covered())) {
+		s.w.DB().QueueCompact([]byte(f.object.Key()))
 	}
 	s.w.SetCounter(f.chain.Log, scalableext.LogLengthCounter, length+uint64(len(missing)))
 	return s.w.AddWords(f.object, f.chain.Log, length, missing)
@@ -164,11 +205,7 @@ func (f *filter) rates(all bool) (rates []float64) {
 // growLogged stages a layer that takes adds, and if there is none another that is filled from the log.
 func (s *stager) growLogged() error {
 	f, p := s.c, s.c.chain.Params
-	var largest uint64
-	for i := range f.layers {
-		largest = max(largest, f.layers[i].capacity)
-	}
-	capacity, rate, err := p.SmallLayer(f.rates(true), s.items(len(f.layers)), f.covered(), largest)
+	capacity, rate, err := p.SmallLayer(f.rates(true), s.items(len(f.layers)), f.covered())
 	if err != nil {
 		return fmt.Errorf("key %q: %w", f.object.Key(), err)
 	}

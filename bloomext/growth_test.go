@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
@@ -312,12 +313,19 @@ func TestGrowth_again(t *testing.T) {
 	if n := length(); n != before {
 		t.Errorf("the log grows by %d items that a layer has that it does not cover", n-before)
 	}
-	for range 10 { // a log that is much longer than the filter has items is of no use
-		addAll(2100, 3000)
+	again := make([]uint64, 900)
+	for i := range again {
+		again[i] = 2100 + uint64(i)
+	}
+	for range 12 { // a log that is much longer than the filter has items, and that nobody makes anew, is of no use
+		if n, err := f.AddManyUint64(again, nil); n > 0 || err != nil {
+			t.Fatal(n, err)
+		}
 	}
 	if n := length(); n != 0 {
-		t.Errorf("after 30,000 adds of 900 items the log has %d, want none", n)
+		t.Errorf("after 10,800 adds of 900 items the log has %d, want none", n)
 	}
+	addAll(2100, 3000)
 	addRange(t, f, 3000, 9000, 0.01)
 	compacts(t, db, 1000)
 	finds(t, f, 9000)
@@ -583,5 +591,214 @@ func TestGrowth_lossy(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A log that has many hashes several times is made anew, in one commit, and the filter with it: it loses no item, keeps the
+// layers that the log does not cover, its expiry, and what it does not know of.
+func TestGrowth_long(t *testing.T) {
+	for _, capacity := range []uint64{100, 2000} {
+		db := open(t, "", &kv.Options{InMemory: true, Seed: 4})
+		logBytes(t, db, 1<<20)
+		f := bloomext.New(db, "f").With(kv.NoSync)
+		if err := f.Reserve(bloomext.Config{Capacity: capacity, ErrorRate: 0.1, TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		const items = 3000
+		addRange(t, f, 0, items, 0.1)
+		compacts(t, db, 1000)
+		seeming := seems(t, f, 1<<40)
+		if _, err := f.AddUint64(seeming); err != nil {
+			t.Fatal(err)
+		}
+		all := make([]uint64, items)
+		for i := range all {
+			all[i] = uint64(i)
+		}
+		shorter, longest := 0, uint64(0)
+		for range 30 {
+			before, err := f.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.AddManyUint64(all, nil); err != nil {
+				t.Fatal(err)
+			}
+			compacts(t, db, 1000)
+			after, err := f.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after.LogBytes < before.LogBytes {
+				shorter++
+			}
+			longest = max(longest, after.LogBytes/8)
+			if after.LogBytes == 0 || after.ExpectedRate > 0.1 || after.ExpiresAt.IsZero() || after.Layers[0].Capacity != capacity && capacity == 2000 {
+				t.Fatalf("capacity %d: after adding all items again: %+v", capacity, after)
+			}
+			finds(t, f, items)
+			findsItem(t, f, seeming)
+		}
+		if shorter < 5 || longest > 3*items {
+			t.Errorf("capacity %d: the log got shorter %d times, and had at most %d hashes", capacity, shorter, longest)
+		}
+		grows(t, db, f, items)
+		findsItem(t, f, seeming)
+		finds(t, f, items+1000)
+		if got := measuredRate(t, f, 20_000); got > 0.11 {
+			t.Errorf("measured rate %v", got)
+		}
+		checkWhole(t, db)
+		closeDB(t, db)
+	}
+}
+
+// Items that seem to be known and are all different do not make a filter anew again and again: its log ends.
+func TestGrowth_longOfSeeming(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	f, _ := growing(t, db)
+	for next, n := uint64(1<<40), 0; n < 1000; n++ {
+		next = seems(t, f, next+1)
+		if _, err := f.AddUint64(next); err != nil {
+			t.Fatal(err)
+		}
+		compacts(t, db, 10)
+	}
+	if info, err := f.Info(); err != nil || info.LogBytes != 0 {
+		t.Errorf("a log of %d bytes: %v", info.LogBytes, err)
+	}
+	finds(t, f, 100)
+}
+
+// Filters that have grown differently are merged by their logs.
+func TestMerge_logs(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	logBytes(t, db, 1<<20)
+	make := func(key string, from, to int) *bloomext.Filter {
+		f := bloomext.New(db, key).With(kv.NoSync)
+		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
+			t.Fatal(err)
+		}
+		addRange(t, f, from, to, 0.05)
+		return f
+	}
+	a, b, c := make("a", 0, 150), make("b", 100, 5000), make("c", 5000, 5010) // a and b while they are filled, perhaps
+	seeming := seems(t, b, 1<<40)
+	if _, err := b.AddUint64(seeming); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Merge(t.Context(), b, c, a); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, a, 5010)
+	findsItem(t, a, seeming)
+	info, err := a.Info()
+	if err != nil || len(info.Layers) != 1 || info.Items < 4800 || info.Items > 5011 || info.LogBytes < 8*5000 || info.LogBytes > 8*5011 || info.ItemsEstimated {
+		t.Errorf("the union is %+v: %v", info, err)
+	}
+	if got := measuredRate(t, a, 20_000); got > 0.055 {
+		t.Errorf("measured rate %v", got)
+	}
+	grows(t, db, a, 5010)
+	finds(t, a, 6010)
+	findsItem(t, a, seeming)
+	checkWhole(t, db)
+
+	// In a transaction, with what it has added.
+	x, y := make("x", 0, 120), make("y", 200, 700)
+	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+		for i := range uint64(300) {
+			if _, err := y.In(tx).AddUint64(10_000 + i); err != nil {
+				return err
+			}
+		}
+		if _, err := x.In(tx).AddUint64(20_000); err != nil {
+			return err
+		}
+		return x.In(tx).Merge(t.Context(), y.In(tx))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	grows(t, db, x, 1000)
+	for item := range uint64(20_001) {
+		if item < 120 || item >= 200 && item < 700 || item >= 10_000 && item < 10_300 || item == 20_000 {
+			findsItem(t, x, item)
+		}
+	}
+
+	// The logs do not cover the first layers, which are full.
+	for i, key := range []string{"e", "g"} {
+		f := bloomext.New(db, key).With(kv.NoSync)
+		if err := f.Reserve(bloomext.Config{Capacity: 2000, ErrorRate: 0.05}); err != nil {
+			t.Fatal(err)
+		}
+		addRange(t, f, 2100*i, 2100*(i+1), 0.05)
+	}
+	if err := bloomext.New(db, "e").Merge(t.Context(), bloomext.New(db, "g")); err == nil {
+		finds(t, bloomext.New(db, "e"), 4200)
+	} else if !errors.Is(err, bloomext.ErrUnequal) && !errors.Is(err, bloomext.ErrRate) {
+		t.Error(err)
+	}
+
+	// One of them has no log: layers are united, if they are equal.
+	d := bloomext.New(db, "d").With(kv.NoSync)
+	logBytes(t, db, 0)
+	if err := d.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
+		t.Fatal(err)
+	}
+	addRange(t, d, 0, 50, 0.05)
+	if err := d.Merge(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, d, 50)
+	findsItem(t, d, 5005)
+	if err := d.Merge(t.Context(), b); !errors.Is(err, bloomext.ErrUnequal) {
+		t.Errorf("Merge = %v", err)
+	}
+}
+
+// What a pipeline adds is remembered for the filter to which it was added: not for another that was made under the key
+// meanwhile.
+func TestGrowth_remembered(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	f, item := growing(t, db)
+	before := bloomext.Logging(f)
+	if _, err := f.Drop(); err != nil {
+		t.Fatal(err)
+	}
+	f, _ = growing(t, db)
+	item = seems(t, f, item)
+	bloomext.Remember(f, before, item)
+	if _, err := f.AddUint64(item); err != nil {
+		t.Fatal(err)
+	}
+	grows(t, db, f, 100)
+	findsItem(t, f, item)
+}
+
+// Items that have the place of others in what is remembered are not taken for these.
+func TestGrowth_places(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	f, item := growing(t, db)
+	addRange(t, f, 0, 100, 0.2)
+	var seeming []uint64
+	for ; len(seeming) < 30; item = seems(t, f, item+1) {
+		for i := range uint64(100) { // one by one, so that they are remembered
+			if _, err := f.AddUint64(i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := f.AddUint64(item); err != nil {
+			t.Fatal(err)
+		}
+		seeming = append(seeming, item)
+	}
+	grows(t, db, f, 100)
+	for _, item := range seeming {
+		findsItem(t, f, item)
 	}
 }

@@ -275,8 +275,8 @@ func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 		}
 		return added, err
 	})
-	if err == nil && !added && logged != nil && f.h.Tx == nil {
-		logged.sure.add(hash)
+	if err == nil && logged != nil && f.h.Tx == nil && (!added || logged.sure.made()) {
+		logged.sure.add(hash, logged.capacity())
 	}
 	if added {
 		f.Added(1)
@@ -408,19 +408,26 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 	if s.c.flat {
 		return stageFitting(f.h, w, items, added, least, hash.Function.Sum)
 	}
-	if size = min(max(size, least), len(items)); size == len(items) || s.c.windowed || s.c.grown() || s.room(size) == size {
+	if size = min(max(size, least), len(items)); size == len(items) || s.c.windowed || s.room(size) == size {
 		return stageMany(f.h, w, items[:size], added[:size], hash.Function.Sum)
 	}
 	// The newest layer is almost full, and the filter may have most of the items. Half of the room is for these.
-	items = items[:min(max(least, size*blockBytes/(2*callerBytes)), len(items))]
+	known := callerBytes
+	if s.c.grown() {
+		known += logBytes
+	}
+	items = items[:min(max(least, size*blockBytes/(2*known)), len(items))]
 	absent, err := s.absent(scalableext.Sorted(items, s.c.hash, hash.Function.Sum, s.c.block), 0)
 	if err != nil {
 		return 0, err
 	}
 	slices.SortFunc(absent, func(a, b scalableext.BatchItem) int { return cmp.Compare(a.I, b.I) })
 	end := len(items)
-	if size = max(least, size-callerBytes*len(items)/blockBytes); size < len(absent) {
+	if size = max(least, size-known*len(items)/blockBytes); size < len(absent) {
 		absent, end = absent[:size], absent[size].I
+	}
+	if s.c.grown() { // the log may need known items, too
+		return stageMany(f.h, w, items[:end], added[:end], hash.Function.Sum)
 	}
 	part, answers := make([][]byte, len(absent)), make([]bool, len(absent))
 	for i, item := range absent {

@@ -1,6 +1,7 @@
 package bloomext
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -45,12 +46,14 @@ type Info struct {
 	Last   uint64
 	Slices []SliceInfo // that have not expired, oldest first
 
-	// LogBytes is what the log of a filter takes on disk that gets larger without more layers, before it is compressed; it is
+	// GrowthLog is the most bytes of the log that the filter grows from, 0 if it has none and will have none, see
+	// Config.GrowthLog. LogBytes is what the log of a filter takes on disk that gets larger without more layers, before it is compressed; it is
 	// no part of Bytes. Filling is the capacity of the layer that is filled from it, 0 if there is none, and Filled how much of
 	// the log it has, 0 to 1.
-	LogBytes uint64
-	Filling  uint64
-	Filled   float64
+	GrowthLog uint64
+	LogBytes  uint64
+	Filling   uint64
+	Filled    float64
 }
 
 // SliceInfo describes a slice of a filter that forgets, see Config.Window.
@@ -92,7 +95,7 @@ func (f *filter) info(r kv.Reader) Info {
 	if f.flat {
 		info.Scheme = f.newest.flat.scheme.String()
 	}
-	info.Window, info.Last = f.window.Span, f.window.Last
+	info.Window, info.Last, info.GrowthLog = f.window.Span, f.window.Last, p.Log.Limit
 	var ones, bits, distinct float64
 	var rates []float64
 	for i := f.alive(r.Now()) - 1; i >= 0; i-- {
@@ -187,7 +190,8 @@ func plannedLayer(l scalableext.PlannedLayer) LayerInfo {
 
 // Planned returns what Info would say of a filter made with the Config that holds so many distinct items, if each
 // layer is filled before the next is added. Of the sizes it sets only Bytes. It needs no store, and ignores
-// Options.MaxFilterBytes. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
+// Options.MaxFilterBytes. A filter that grows from a log, see Config.GrowthLog, is planned as it is once a growth has ended:
+// meanwhile a small layer more takes adds, and another as large as this one is filled. The errors are ErrConfig, and ErrFull or ErrCannotGrow if the filter cannot hold so many.
 //
 // A Config with a window is planned as one that is full: items is the number in one window, and the slices that are there
 // at the same time have an equal share each.
@@ -202,13 +206,15 @@ func (c Config) Planned(items uint64) (Info, error) {
 	default:
 		return Info{}, badLayout(c.Layout)
 	}
-	p, err := cells.Planned(c.asked(), c.Bits, c.Hashes, items)
+	asked := c.asked()
+	asked.GrowthLog = cmp.Or(c.GrowthLog, scalableext.DefaultGrowthLog)
+	p, err := cells.Planned(asked, c.Bits, c.Hashes, items)
 	if err != nil {
 		return Info{}, err
 	}
 	info := Info{
 		Asked: p.Capacity, Capacity: p.Room, ErrorRate: p.ErrorRate, Expansion: p.Expansion, Items: items, Distinct: items, Bytes: p.Bytes,
-		ExpectedRate: p.ExpectedRate, Fill: float64(p.Set) / float64(p.Cells),
+		ExpectedRate: p.ExpectedRate, Fill: float64(p.Set) / float64(p.Cells), GrowthLog: p.Log.Limit, LogBytes: p.LogBytes,
 	}
 	for _, l := range p.Layers {
 		info.Layers = append(info.Layers, plannedLayer(l))

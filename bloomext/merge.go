@@ -16,7 +16,10 @@ import (
 // may be one of the sources, if it exists. All filters must be in one store and have equal parameters, including the
 // hash; otherwise the error is ErrUnequal.
 //
-// No layer of the union may be fuller than it was made to be; otherwise the error is ErrRate, because no error rate
+// If all have logs from which they grow, of all of their items (see Config.GrowthLog), and one log has room for all, the union
+// is made from these, in the size that it needs, however the filters have grown; its number of items is counted anew.
+//
+// Otherwise layers of the same number must have equal sizes, and the union has no log. No layer of the union may be fuller than it was made to be; otherwise the error is ErrRate, because no error rate
 // would be left for further layers. Filters with as many items together as they were made for may by chance have a
 // few more bits than average: five standard deviations are allowed, which corresponds to 12 % too many items for 100
 // at 0.01, and to 1.2 % for 10,000. A union that equals one of the filters is always allowed.
@@ -34,7 +37,7 @@ func (f *Filter) MergeStaged(ctx context.Context, w *kv.Writer, sources ...*Filt
 }
 
 var merging = &scalableext.Merging[filter]{
-	Type: bloomType, Cells: cells, Unite: unite, Check: mergeable,
+	Type: bloomType, Cells: cells, Unite: unite, Check: mergeable, Logs: uniteLogs,
 	Shape: func(f *filter, i int) any {
 		if l := f.layer(i).flat; l != nil {
 			return l.flatParams

@@ -255,6 +255,7 @@ func TestMerge_changesNothing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			db := mergeStore(t, nil)
+			logBytes(t, db, 0)
 			empty := reserved(t, db, "empty", tt.config)
 			part := reserved(t, db, "part", tt.config)
 			for i := range 60 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
 )
 
 // A filter that is planned is the one that is made, however far it has grown.
@@ -15,7 +16,7 @@ func TestConfig_Planned(t *testing.T) {
 	const items = 5000
 	for _, c := range []bloomext.Config{
 		{Capacity: items, ErrorRate: 0.01},
-		{Capacity: 1000, ErrorRate: 0.9, Expansion: 3},
+		{Capacity: 1000, ErrorRate: 0.9, Expansion: 3, GrowthLog: -1},
 		{Bits: 1 << 17, Hashes: 5},
 	} {
 		planned, err := c.Planned(items)
@@ -59,7 +60,7 @@ func TestConfig_Planned_errors(t *testing.T) {
 	for want, c := range map[error]bloomext.Config{
 		bloomext.ErrConfig:     {Capacity: 10, ErrorRate: 1},
 		bloomext.ErrFull:       {Capacity: 10, ErrorRate: 0.1, NonScaling: true},
-		bloomext.ErrCannotGrow: {Capacity: 10, ErrorRate: 0.1, Expansion: 1},
+		bloomext.ErrCannotGrow: {Capacity: 10, ErrorRate: 0.1, Expansion: 1, GrowthLog: -1},
 	} {
 		if _, err := c.Planned(1e6); !errors.Is(err, want) {
 			t.Errorf("%+v: %v, want %v", c, err, want)
@@ -80,7 +81,7 @@ func TestConfig_lowestRate(t *testing.T) {
 		{bloomext.Config{Capacity: 1, Expansion: 1}, 3, 2},
 	} {
 		c := tt.config
-		c.ErrorRate = 1e-30
+		c.ErrorRate, c.GrowthLog = 1e-30, -1
 		_, err := c.Planned(tt.items)
 		found := 0
 		for ; err != nil && found < 10; found++ {
@@ -99,5 +100,44 @@ func TestConfig_lowestRate(t *testing.T) {
 		if found != tt.errors {
 			t.Errorf("%+v: %d errors, want %d", tt.config, found, tt.errors)
 		}
+	}
+}
+
+// A filter with a log is planned about as it is when what is filled has been, and when its log has ended.
+func TestConfig_Planned_logged(t *testing.T) {
+	for _, c := range []bloomext.Config{
+		{Capacity: 100, ErrorRate: 0.01, GrowthLog: 64 << 20},
+		{Capacity: 100, ErrorRate: 0.2, GrowthLog: 16_000},
+		{Capacity: 2000, ErrorRate: 0.01, GrowthLog: 64 << 20},
+		{Capacity: 2000, ErrorRate: 0.01, GrowthLog: 100},
+	} {
+		db := open(t, "", nil)
+		f := bloomext.New(db, "f").With(kv.NoSync)
+		if err := f.Reserve(c); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, items := range []int{100, 300, 2000, 2100, 10_000, 40_000} {
+			addRange(t, f, n, items, c.ErrorRate)
+			n = items
+			compacts(t, db, 1000)
+			planned, err := c.Planned(uint64(items))
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, err := f.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			most := 1.35 // steps of the one and of the other
+			if made.GrowthLog == 0 {
+				most = 2.5
+			}
+			if ratio := float64(planned.Bytes) / float64(made.Bytes); ratio > most || ratio < 1/most || planned.ExpectedRate > c.ErrorRate ||
+				planned.GrowthLog != made.GrowthLog || made.LogBytes == 0 && planned.LogBytes > 1000 || float64(planned.LogBytes) < 0.9*float64(made.LogBytes)-1000 {
+				t.Errorf("%+v, %d items: planned\n%+v, made\n%+v", c, items, planned, made)
+			}
+		}
+		closeDB(t, db)
 	}
 }

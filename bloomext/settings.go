@@ -1,6 +1,7 @@
 package bloomext
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/sievekv/sievekv/kv"
@@ -25,7 +26,8 @@ const (
 // maxInitialCapacity is the highest bf-initial-size.
 const maxInitialCapacity = 1 << 30
 
-func settings() []module.Setting {
+func settings(o Options) []module.Setting {
+	growthLog := max(0, cmp.Or(o.GrowthLog, scalableext.DefaultGrowthLog))
 	return []module.Setting{{
 		Name: errorRateSetting, Default: "0.01", Check: module.FloatSetting(0, 1, scalableext.MaxRate),
 		Summary: "Error rate of filters that BF.ADD, BF.MADD and BF.INSERT make if none is given.",
@@ -37,7 +39,7 @@ func settings() []module.Setting {
 		Check:   module.IntegerSetting(0, scalableext.MaxExpansion),
 		Summary: "Expansion of new filters if none is given; 0 for filters that do not grow.",
 	}, {
-		Name: growthLogSetting, Default: "0", Check: module.IntegerSetting(0, scalableext.MaxLogBytes),
+		Name: growthLogSetting, Default: strconv.FormatInt(growthLog, 10), Check: module.IntegerSetting(0, scalableext.MaxLogBytes),
 		Summary: "Most bytes of the log of a new Bloom filter that grows, from which it gets larger without more layers; 0 for none.",
 	}, scalableext.LayoutSetting(layoutSetting, "Bloom filters")}
 }

@@ -1,10 +1,43 @@
 package bloomext_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
+
+// A program chooses the log of the filters of a store when it opens it.
+func TestModuleWith(t *testing.T) {
+	for asked, want := range map[int64]uint64{0: scalableext.DefaultGrowthLog, -1: 0, 1000: 1000} {
+		db := open(t, "", &kv.Options{InMemory: true, Modules: coreext.With(bloomext.ModuleWith(bloomext.Options{GrowthLog: asked}))})
+		for _, own := range []int64{0, -1, 5000} {
+			c := bloomext.Config{Capacity: 100, ErrorRate: 0.01, GrowthLog: own}
+			f := bloomext.New(db, fmt.Sprint(own))
+			if err := f.Reserve(c); err != nil {
+				t.Fatal(err)
+			}
+			should := want
+			if own != 0 {
+				should = uint64(max(0, own))
+			}
+			if info, err := f.Info(); err != nil || info.GrowthLog != should {
+				t.Errorf("store with %d, filter with %d: a log of %d bytes, want %d: %v", asked, own, info.GrowthLog, should, err)
+			}
+		}
+		closeDB(t, db)
+	}
+	c := bloomext.Config{Capacity: 100, ErrorRate: 0.01, GrowthLog: scalableext.MaxLogBytes + 1}
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	if err := bloomext.New(db, "f").Reserve(c); !errors.Is(err, bloomext.ErrConfig) {
+		t.Errorf("Reserve = %v", err)
+	}
+}
 
 // Filters that a command makes have the settings' parameters, unless the command gives others.
 func TestSettings(t *testing.T) {

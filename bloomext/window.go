@@ -266,8 +266,11 @@ func wake(o *kv.Object) int64 {
 // compact is what kv.Type.Compact calls.
 func compact(w *kv.Writer, o *kv.Object, budget int) (more bool, err error) {
 	f, ok := o.Body().(*filter)
-	if ok && f.chain.Filling != nil {
+	switch {
+	case ok && f.chain.Filling != nil:
 		return fill(w, o, f, budget)
+	case ok && f.chain.Log != nil:
+		return false, shorten(w, o, f)
 	}
 	return forget(w, o)
 }

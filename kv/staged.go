@@ -269,12 +269,10 @@ func (w *Writer) forgetGone() {
 func (w *Writer) changedObjects() map[uint64]bool {
 	ids := make(map[uint64]bool)
 	for i := range w.layers {
-		if s := &w.layers[i]; s.counted {
+		// No lookup looks into a log.
+		if s := &w.layers[i]; (s.counted || s.bits > 0) && s.layer.spec.Layout != LayoutLog {
 			ids[s.layer.object] = true
 		}
-	}
-	for i := range w.bits {
-		ids[w.layers[w.bits[i].ordinal].layer.object] = true
 	}
 	for _, b := range w.slots {
 		if len(b.log) > 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/sievekv/sievekv/module/reply"
 )
 
-// reserveWords is the most words of a RESERVE command with its name, but without TTL, HASH and the options of windows, which
-// are two words each.
+// reserveWords is the most words of a RESERVE command with its name, but without TTL, HASH, GROWTHLOG and the options of
+// windows, which are two words each.
 const reserveWords = 7
 
 // MaxTTL is the longest time to live of a new filter, in seconds: 100 years.
@@ -75,15 +75,15 @@ func CheckOptions(args [][]byte, options map[string]int) (failed reply.Reply, ok
 // ParseReserve parses the words of BF.RESERVE and CBF.RESERVE:
 //
 //	key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH keyed|xxh64]
-//	[WINDOW seconds | LAST n] [SLICES n]
+//	[WINDOW seconds | LAST n] [SLICES n] [GROWTHLOG bytes]
 //
-// The last line is for BF.RESERVE alone: it takes windows if defaults.Windows is set.
+// The last line is for BF.RESERVE alone: it is taken if defaults.Windows is set.
 // Options that are missing are as in defaults. If the words are wrong, it is not ok, and failed is the reply in
 // RedisBloom's words.
 func ParseReserve(c *module.Call, defaults Asked) (a Asked, failed reply.Reply, ok bool) {
 	bad := func(r reply.Reply) (Asked, reply.Reply, bool) { return Asked{}, r, false }
 	most := reserveWords
-	for _, option := range []string{"TTL", "HASH", "WINDOW", "LAST", "SLICES"} {
+	for _, option := range []string{"TTL", "HASH", "WINDOW", "LAST", "SLICES", "GROWTHLOG"} {
 		if len(c.Args) > 3 && slices.ContainsFunc(c.Args[3:], func(arg []byte) bool { return text.FoldCase(arg) == option }) {
 			most += 2
 		}
@@ -174,21 +174,25 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	return reply.Nil, true
 }
 
-// parseWindow parses the first occurrence of each option of a window.
+// parseWindow parses the first occurrence of each option of a window, and of a log.
 func (a *Asked) parseWindow(args [][]byte) (failed reply.Reply, ok bool) {
 	if !a.Windows {
 		return reply.Nil, true
 	}
-	span, last, slices := int64(0), int64(0), int64(0)
+	span, last, slices, log := int64(0), int64(0), int64(0), int64(-1)
 	options := []struct {
-		word string
-		to   *int64
-		low  int64
-		high int64
-	}{{"WINDOW", &span, 1, MaxTTL}, {"LAST", &last, MinSlices, probe.MaxCapacity}, {"SLICES", &slices, MinSlices, MaxSlices}}
+		word  string
+		to    *int64
+		unset int64
+		low   int64
+		high  int64
+	}{
+		{"WINDOW", &span, 0, 1, MaxTTL}, {"LAST", &last, 0, MinSlices, probe.MaxCapacity},
+		{"SLICES", &slices, 0, MinSlices, MaxSlices}, {"GROWTHLOG", &log, -1, 0, MaxLogBytes},
+	}
 	for i, arg := range args {
 		for _, o := range options {
-			if text.FoldCase(arg) != o.word || *o.to != 0 {
+			if text.FoldCase(arg) != o.word || *o.to != o.unset {
 				continue
 			}
 			name := strings.ToLower(o.word)
@@ -205,11 +209,15 @@ func (a *Asked) parseWindow(args [][]byte) (failed reply.Reply, ok bool) {
 			*o.to = n
 		}
 	}
-	switch {
+	switch windowed := span != 0 || last != 0; {
 	case span != 0 && last != 0:
 		return reply.Error("ERR window and last: only one of them"), false
-	case slices != 0 && span == 0 && last == 0:
+	case slices != 0 && !windowed:
 		return reply.Error("ERR slices without window or last"), false
+	case log >= 0 && (windowed || a.NonScaling):
+		return reply.Error("ERR growthlog with window, last or nonscaling: such filters have no log"), false
+	case log >= 0:
+		a.GrowthLog = cmp.Or(log, -1)
 	}
 	a.Window = Window{Span: time.Duration(span) * time.Second, Last: uint64(last), Slices: int(slices)}
 	return reply.Nil, true

@@ -22,10 +22,11 @@ type Asked struct {
 	Hash       hash.Kind
 	Window     Window // none unless it has a Span or Last
 
-	// GrowthLog is the most bytes of the log of a filter that grows, 0 for none, see Log.
-	GrowthLog uint64
+	// GrowthLog is the most bytes of the log of a filter that grows, see Log: below 0 for none. 0 means that none was asked for;
+	// a filter then has none, unless its type knows better.
+	GrowthLog int64
 
-	Windows      bool   // words may ask for a window
+	Windows      bool   // words may ask for a window, or for a log
 	MostCapacity uint64 // that commands take; 0 means probe.MaxCapacity
 	Unused       uint32 // the Expansion that words asked for together with NonScaling
 }
@@ -33,6 +34,9 @@ type Asked struct {
 const (
 	// DefaultExpansion is the expansion of a filter that asks for none.
 	DefaultExpansion = 2
+
+	// DefaultGrowthLog is the most bytes of the log of a Bloom filter that asks for nothing.
+	DefaultGrowthLog = 0
 
 	// MaxRate is the highest error rate of a filter of bits or counters. Higher rates are lowered to it.
 	MaxRate = 0.25
@@ -108,8 +112,8 @@ func (k *Cells) Spec(db *kv.DB, a Asked, cells uint64, hashes int, s kv.Spec) (k
 		}
 		capacity, rate, err := p.Layer(0)
 		s.Layers = []kv.LayerSpec{k.Layer(layout, capacity, rate)}
-		if a.GrowthLog != 0 && p.grows() {
-			p.Growth, p.Log.Limit = Logged, a.GrowthLog
+		if a.GrowthLog > 0 && p.grows() {
+			p.Growth, p.Log.Limit = Logged, uint64(a.GrowthLog)
 			s.Layers = p.withLog(s.Layers)
 		}
 		s.Params = p.Append(nil)
@@ -149,6 +153,7 @@ type Plan struct {
 	Room         uint64 // items that all layers have room for
 	Bytes        uint64 // of the cells of all layers
 	Set, Cells   uint64 // cells that are set, as expected, and all cells
+	LogBytes     uint64 // of the log that it grows from, on disk
 	ExpectedRate float64
 }
 
@@ -167,6 +172,13 @@ func (k *Cells) Planned(a Asked, cells uint64, hashes int, items uint64) (*Plan,
 	if err != nil {
 		return nil, err
 	}
+	if a.GrowthLog > 0 && params.grows() {
+		params.Growth, params.Log.Limit = Logged, uint64(a.GrowthLog)
+		if p, err := k.plannedLogged(params, layout, items); err == nil {
+			return p, nil
+		} // otherwise a rate is too low: it grows by layers
+		params.Growth, params.Log = Native, Log{}
+	}
 	p := &Plan{Params: params}
 	var rates []float64
 	for {
@@ -182,19 +194,79 @@ func (k *Cells) Planned(a Asked, cells uint64, hashes int, items uint64) (*Plan,
 			}
 		}
 		held := min(items, capacity)
-		set, _ := layout.ExpectedSet(float64(held))
-		l := PlannedLayer{layout, capacity, rate, held, uint64(math.Round(set))}
-		p.Layers = append(p.Layers, l)
-		p.Room += capacity
-		p.Bytes += layout.Bits() / 8
-		p.Set += l.Set
-		p.Cells += layout.Cells()
-		rates = append(rates, layout.ExpectedRate(held))
+		rates = append(rates, p.add(layout, capacity, rate, held))
 		if items -= held; items == 0 {
 			p.ExpectedRate = ChainRate(rates)
 			return p, nil
 		}
 	}
+}
+
+// add adds a layer that holds so many items, and returns its rate then.
+func (p *Plan) add(layout probe.Layout, capacity uint64, rate float64, held uint64) float64 {
+	set, _ := layout.ExpectedSet(float64(held))
+	l := PlannedLayer{layout, capacity, rate, held, uint64(math.Round(set))}
+	p.Layers = append(p.Layers, l)
+	p.Room += capacity
+	p.Bytes += layout.Bits() / 8
+	p.Set += l.Set
+	p.Cells += layout.Cells()
+	return layout.ExpectedRate(held)
+}
+
+// plannedLogged is Planned for a filter that may have a log, once what is filled has been.
+func (k *Cells) plannedLogged(params Params, first probe.Layout, items uint64) (*Plan, error) {
+	p := &Plan{Params: params}
+	capacity, rate := params.Capacity, firstShare*params.ErrorRate
+	var made, rates []float64 // of the layers, and as expected
+	add := func(layout probe.Layout) {
+		held := min(items, capacity)
+		rates, made, items = append(rates, p.add(layout, capacity, rate, held)), append(made, rate), items-held
+	}
+	next := func() error {
+		layout, err := k.Size(capacity, rate)
+		if err == nil {
+			add(layout)
+		}
+		return err
+	}
+	layout := first
+	if capacity > logFirst { // it stays
+		if add(layout); items == 0 {
+			p.ExpectedRate = ChainRate(rates)
+			return p, nil
+		}
+		capacity, rate = max(minSmall, capacity/smallShare), params.left(made)/2
+		var err error
+		if layout, err = k.Size(capacity, rate); err != nil {
+			return nil, err
+		}
+	}
+	logged := min(items, params.Log.Limit/8)
+	if p.LogBytes = 8 * logged; logged < items {
+		p.LogBytes, p.Log.Limit = 0, 0 // it has ended
+	}
+	if capacity >= logged {
+		add(layout)
+	} else {
+		for capacity < logged {
+			capacity, rate = params.FilledLayer(made, capacity)
+		}
+		if err := next(); err != nil {
+			return nil, err
+		}
+	}
+	for items > 0 {
+		var err error
+		if capacity, rate, err = p.SmallLayer(made, p.Room, 0); err != nil {
+			return nil, err
+		}
+		if err := next(); err != nil {
+			return nil, err
+		}
+	}
+	p.ExpectedRate = ChainRate(rates)
+	return p, nil
 }
 
 func (k *Cells) planRate(a Asked) (p Params, first probe.Layout, err error) {

@@ -102,7 +102,7 @@ func TestLog_rates(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
 		p := Params{Capacity: 100, ErrorRate: 0.01, Expansion: 2, Growth: Logged, Log: Log{Limit: 1 << 20}}
-		rates, base, largest, items := []float64{firstShare * p.ErrorRate}, 0, uint64(100), uint64(100)
+		rates, base, items := []float64{firstShare * p.ErrorRate}, 0, uint64(100)
 		for range 30 {
 			switch {
 			case p.Log.Limit != 0 && random.IntN(2) == 0 && len(rates) > base: // the layers that the log covers are replaced
@@ -110,17 +110,17 @@ func TestLog_rates(t *testing.T) {
 				if capacity < items*5/4 {
 					t.Fatalf("a layer of %d for %d items", capacity, items)
 				}
-				rates, largest = append(rates[:base], rate), capacity
+				rates = append(rates[:base], rate)
 			case random.IntN(40) == 0:
 				p.Log.Limit = 0
 			case random.IntN(40) == 0 && len(rates) < 5:
 				base = len(rates)
 			default:
-				capacity, rate, err := p.SmallLayer(rates, items, len(rates)-base, largest)
+				capacity, rate, err := p.SmallLayer(rates, items, len(rates)-base)
 				if err != nil {
 					t.Fatal(err)
 				}
-				rates, items, largest = append(rates, rate), items+capacity, max(largest, capacity)
+				rates, items = append(rates, rate), items+capacity
 			}
 			sum := 0.0
 			for _, rate := range rates {
@@ -129,6 +129,25 @@ func TestLog_rates(t *testing.T) {
 			if !(sum < p.ErrorRate) || rates[len(rates)-1] <= 0 {
 				t.Fatalf("rates %v sum to %v, asked for %v", rates, sum, p.ErrorRate)
 			}
+		}
+	}
+}
+
+// A log is long when half of its hashes are there several times, or a fifth if it may not get much longer.
+func TestLog_Long(t *testing.T) {
+	for _, tt := range []struct {
+		limit, length, items uint64
+		want                 bool
+	}{
+		{1 << 20, 0, 0, false},
+		{1 << 20, 2256, 1000, false},
+		{1 << 20, 2257, 1000, true},
+		{1 << 20, 110_000, 100_000, false},
+		{1 << 20, 120_000, 95_000, true},
+		{1 << 20, 120_000, 96_000, false},
+	} {
+		if got := (Log{Limit: tt.limit}).Long(tt.length, tt.items); got != tt.want {
+			t.Errorf("a log of %d hashes, at most %d bytes, of %d items is long: %t", tt.length, tt.limit, tt.items, got)
 		}
 	}
 }

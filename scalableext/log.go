@@ -19,8 +19,13 @@ import (
 // It has every item of the layers that are newer than it, which it is said to cover. An add appends the item's hash in the
 // commit that sets its bits. So does an add of an item that seems to be known, unless the log surely has it, or a layer
 // that the log does not cover has all its bits: such an item may never have been added before, and only by chance all its
-// bits are set. A layer built from a log without it would not have it, although its add was answered. That costs adds of
-// items that come again; when the log has become several times as long as the filter has items, it is dropped.
+// bits are set. A layer built from a log without it would not have it, although its add was answered. So an add of an item
+// that comes again is a write like that of a new one, unless the item came a moment ago: each open filter remembers some
+// hashes that its log surely has.
+//
+// When the log has twice as many hashes as the filter has items, Type.Compact makes the filter anew in one commit, with a
+// log that has each hash once, and one layer with all of them (kv.Writer.Build). If that does not make the log shorter, it is
+// dropped.
 //
 // # Growth
 //
@@ -113,16 +118,20 @@ func (l Log) LogRoom(length, n, items uint64) bool {
 	return (length+n)*8 <= l.Limit && length+n <= most*items+few
 }
 
+// Long reports whether a log of so many hashes, in a filter of so many items, has so many of them several times that it is
+// to be made anew: as many as there are items, or fewer if it could become too long before.
+func (l Log) Long(length, items uint64) bool {
+	const few = 256
+	return length > 2*items+few || length*8 > l.Limit-l.Limit/8 && length > items+items/4+few
+}
+
 // SmallLayer returns the capacity and the rate of a layer that takes adds when the newest one is full. Rates are those of the
 // layers that lookups ask, items the number that they have, and covered how many of them the log covers, 0 if there is no
-// log; largest is the capacity of the largest.
-func (p Params) SmallLayer(rates []float64, items uint64, covered int, largest uint64) (capacity uint64, rate float64, err error) {
+// log.
+func (p Params) SmallLayer(rates []float64, items uint64, covered int) (capacity uint64, rate float64, err error) {
 	switch {
 	case p.Log.Limit == 0:
-		factor := max(2, uint64(p.Expansion)) // with layers of one size the rate would be used up soon
-		if capacity = largest * factor; largest > probe.MaxCapacity/factor {
-			capacity = probe.MaxCapacity
-		}
+		capacity = items * (max(2, uint64(p.Expansion)) - 1) // fewer, and the rate would be used up soon
 	case covered > manySmall:
 		capacity = items
 	default:

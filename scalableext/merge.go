@@ -21,6 +21,9 @@ type Merging[F any] struct {
 	// Check, if set, refuses filters that cannot be merged at all.
 	Check func(f *F) error
 
+	// Logs, if set, makes the union from the logs of all parts, whatever their layers, and returns nil if it cannot.
+	Logs func(ctx context.Context, w *kv.Writer, key []byte, parts []*F, expiry int64) (*kv.Object, error)
+
 	// Unite fills the union, which is being built, with the contents of all parts.
 	Unite func(w *kv.Writer, b *kv.Builder, union *F, parts []*F) error
 }
@@ -106,67 +109,94 @@ func (h *Handle[F]) MergeStaged(ctx context.Context, w *kv.Writer, sources []*Ha
 	if len(parts) == 0 {
 		return fmt.Errorf("%w: %q", kv.ErrNotFound, h.Key)
 	}
-	longest, filters := parts[0], make([]*F, len(parts))
-	for i, p := range parts {
-		if m.Check != nil {
-			if err := m.Check(p.filter); err != nil {
-				return err
-			}
-		}
-		if err := m.unequal(parts[0], p); err != nil {
-			return err
-		}
-		if len(p.layers) > len(longest.layers) {
-			longest = p
-		}
-		filters[i] = p.filter
-	}
-	spec := kv.Spec{Type: m.Type, Family: longest.object.Family(), Params: longest.stored}
+	var expiry int64
 	if !missing {
-		spec.Expiry = dest.object.Expiry()
+		expiry = dest.object.Expiry()
 	}
-	for _, p := range parts {
-		spec.Lossy = spec.Lossy || p.object.Lossy()
-	}
-	for _, l := range longest.layers {
-		spec.Layers = append(spec.Layers, l.Spec())
-	}
-	united, err := w.Build(ctx, h.Key, spec, func(b *kv.Builder) error {
-		union, err := kv.As[*F](h.Key, b.Object())
-		if err != nil {
-			return err
-		}
-		return m.Unite(w, b, union, filters)
-	})
+	united, err := m.union(ctx, w, h.Key, parts, expiry)
 	if err != nil || missing {
 		return err
 	}
 	return w.KeepAttributes(dest.object, united)
 }
 
-// unequal returns an error if two filters differ too much to be merged. If they do not, their layers of the same
-// number have the same shape.
+// union makes the union of filters under a key.
+func (m *Merging[F]) union(ctx context.Context, w *kv.Writer, key []byte, parts []mergePart[F], expiry int64) (*kv.Object, error) {
+	filters := make([]*F, len(parts))
+	for i, p := range parts {
+		if m.Check != nil {
+			if err := m.Check(p.filter); err != nil {
+				return nil, err
+			}
+		}
+		if err := m.unequal(parts[0], p); err != nil {
+			return nil, err
+		}
+		filters[i] = p.filter
+	}
+	if m.Logs != nil {
+		if o, err := m.Logs(ctx, w, key, filters, expiry); o != nil || err != nil {
+			return o, err
+		}
+	}
+	longest, lossy := parts[0], false
+	for _, p := range parts {
+		if err := m.unequalLayers(parts[0], p); err != nil {
+			return nil, err
+		}
+		if len(p.layers) > len(longest.layers) {
+			longest = p
+		}
+		lossy = lossy || p.object.Lossy()
+	}
+	spec := kv.Spec{Type: m.Type, Family: longest.object.Family(), Params: longest.stored, Expiry: expiry, Lossy: lossy}
+	for _, l := range longest.layers {
+		spec.Layers = append(spec.Layers, l.Spec())
+	}
+	return w.Build(ctx, key, spec, func(b *kv.Builder) error {
+		union, err := kv.As[*F](key, b.Object())
+		if err != nil {
+			return err
+		}
+		return m.Unite(w, b, union, filters)
+	})
+}
+
+// differ returns the error of two filters that differ.
+func differ[F any](a, b mergePart[F], name string, have, other any) error {
+	return fmt.Errorf("%w: %s of %q is %v, of %q %v", ErrUnequal, name, a.object.Key(), have, b.object.Key(), other)
+}
+
+// unequal returns an error if two filters differ too much to be merged, whatever their layers.
 func (m *Merging[F]) unequal(a, b mergePart[F]) error {
 	p, q := a.params, b.params
-	differ := func(name string, have, other any) error {
-		return fmt.Errorf("%w: %s of %q is %v, of %q %v", ErrUnequal, name, a.object.Key(), have, b.object.Key(), other)
-	}
 	if why := p.UnequalHash(a.object.Key(), q, b.object.Key()); why != "" {
 		return fmt.Errorf("%w: %s", ErrUnequal, why)
 	}
+	rule := func(p Params) Growth { // the first layers are the same with a log and without
+		if p.Growth == Logged {
+			return Native
+		}
+		return p.Growth
+	}
 	switch {
 	case p.Capacity != q.Capacity:
-		return differ("capacity", p.Capacity, q.Capacity)
+		return differ(a, b, "capacity", p.Capacity, q.Capacity)
 	case p.ErrorRate != q.ErrorRate:
-		return differ("error rate", p.ErrorRate, q.ErrorRate)
+		return differ(a, b, "error rate", p.ErrorRate, q.ErrorRate)
 	case p.Expansion != q.Expansion:
-		return differ("expansion", p.Expansion, q.Expansion)
-	case p.Growth != q.Growth:
-		return differ("growth rule", p.Growth, q.Growth)
+		return differ(a, b, "expansion", p.Expansion, q.Expansion)
+	case rule(p) != rule(q):
+		return differ(a, b, "growth rule", p.Growth, q.Growth)
 	}
+	return nil
+}
+
+// unequalLayers returns an error if layers of two filters that have the same number do not have the same shape.
+func (m *Merging[F]) unequalLayers(a, b mergePart[F]) error {
 	for i := range min(len(a.layers), len(b.layers)) {
 		if l, other := m.Shape(a.filter, i), m.Shape(b.filter, i); l != other {
-			return differ(fmt.Sprintf("layout of layer %d", i), m.Cells.text(l), m.Cells.text(other))
+			return differ(a, b, fmt.Sprintf("layout of layer %d", i), m.Cells.text(l), m.Cells.text(other))
 		}
 	}
 	return nil

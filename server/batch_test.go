@@ -115,7 +115,7 @@ func (w *world) syncs() uint64 {
 func TestPipeline_oneSync(t *testing.T) {
 	w := serve(t, nil)
 	c := w.client()
-	c.answers("SET warm up => +OK\nBF.ADD f known => :1")
+	c.answers("SET warm up => +OK\nBF.ADD f known => :1\nBF.ADD f known => :0")
 	tests := []struct {
 		name  string
 		lines []string
@@ -277,7 +277,7 @@ func TestFailingSync(t *testing.T) {
 		fs, broken := failing()
 		w := serveStore(t, onDisk(fs), nil)
 		c := w.client()
-		c.answers("SET k v => +OK\nBF.ADD f a => :1")
+		c.answers("SET k v => +OK\nBF.ADD f a => :1\nBF.ADD f a => :0")
 		broken.Store(true)
 		// This answer rests on nothing that must be synced.
 		want := "-MISCONF store has failed, ..."

@@ -21,6 +21,7 @@ func (c *client) commits() (n int) {
 // Commands of one key that follow each other make one commit, up to 64 of them, and each is counted.
 func TestSeries_oneCommit(t *testing.T) {
 	c := serve(t, nil).client()
+	c.answers("CONFIG SET growth-log-bytes 0 => +OK") // what fills a layer from a log are commits of their own
 	add := pipeline(numbered("BF.ADD f %d", 100)...)
 	before := c.commits()
 	c.send(add)
@@ -64,7 +65,7 @@ func TestSeries_oneByOne(t *testing.T) {
 		{"a missing key", "BF.EXISTS f 1\nBF.EXISTS f 2\nBF.ADD f 1\nBF.ADD f 2"},
 		{"a key too long", "BF.ADD " + long + " 1\nBF.ADD " + long + " 2\nBF.EXISTS " + long + " 1\nBF.EXISTS " + long + " 2"},
 		{"a filter that gets full", "BF.RESERVE f 0.01 10 NONSCALING\n" + several("BF.ADD f %d", 14) + "\n" + several("BF.ADD f %d", 16) + "\n" + several("BF.EXISTS f %d", 16)},
-		{"a filter that grows", "BF.RESERVE f 0.01 10\n" + several("BF.ADD f %d", 150) + "\n" + several("BF.EXISTS f %d", 200)},
+		{"a filter that grows", "BF.RESERVE f 0.01 10 GROWTHLOG 0\n" + several("BF.ADD f %d", 150) + "\n" + several("BF.EXISTS f %d", 200)},
 		{"RedisBloom's layout", "CONFIG SET bf-layout redisbloom\n" + several("BF.ADD f %d", 70) + "\n" + several("BF.ADD f %d", 80) + "\n" + several("BF.EXISTS f %d", 100)},
 		{"a transaction", "BF.ADD f 1\nBF.ADD f 2\nMULTI\nBF.ADD f 3\nBF.ADD f 4\nBF.EXISTS f 3\nBF.EXISTS f 9\nEXEC\nBF.ADD f 4\nBF.ADD f 5\nMULTI\nBF.ADD f 6\nBF.ADD f 7\nDISCARD\nBF.EXISTS f 6\nBF.EXISTS f 5"},
 		{"a transaction that is refused", "MULTI\nBF.ADD f 1\nBF.ADD f 2\nBF.ADD f\nEXEC\nBF.EXISTS f 1"},
@@ -132,6 +133,21 @@ func TestSeries_watched(t *testing.T) {
 	c.send(pipeline("BF.ADD f 0", "BF.ADD f 1", "BF.ADD f 2"))
 	c.want(":0", ":1", ":1")
 	other.answers("MULTI => +OK\nBF.ADD f y => +QUEUED\nEXEC => *-1\nBF.EXISTS f y => :0")
+}
+
+// A watch is not told of an add of a known item, though a log gets its hash.
+func TestWatch_growthLog(t *testing.T) {
+	w := serve(t, nil)
+	c, other := w.client(), w.client()
+	other.answers("BF.RESERVE f 0.01 100 GROWTHLOG 10000 => +OK\nBF.ADD f 0 => :1\nWATCH f => +OK")
+	before := c.commits()
+	c.answers("BF.ADD f 0 => :0")
+	if n := c.commits() - before; n != 1 {
+		t.Errorf("%d commits, want 1", n)
+	}
+	other.answers("MULTI => +OK\nBF.ADD f x => +QUEUED\nEXEC => [:1]\nWATCH f => +OK")
+	c.answers("BF.ADD f 1 => :1")
+	other.answers("MULTI => +OK\nBF.ADD f y => +QUEUED\nEXEC => *-1")
 }
 
 // Each command needs the user's permission.

@@ -42,7 +42,7 @@ func costFilters(t *testing.T, db *sievekv.DB, layers int) map[string]sievekv.Fi
 	}
 	bloom, cuckoo, counting := db.Bloom("bloom"), db.Cuckoo("cuckoo"), db.Counting("counting")
 	must(t, errors.Join(
-		bloom.Reserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: 1e-6}),
+		bloom.Reserve(sievekv.BloomConfig{Capacity: capacity, ErrorRate: 1e-6, GrowthLog: -1}),
 		cuckoo.Reserve(sievekv.CuckooConfig{Capacity: capacity, ErrorRate: 1e-6}),
 		counting.Reserve(sievekv.CountingConfig{Capacity: capacity, ErrorRate: 1e-6}),
 	))

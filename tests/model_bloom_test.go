@@ -182,7 +182,7 @@ func TestModel_bloom(t *testing.T) {
 		}
 	}
 	for range sessions {
-		opts.Modules = coreext.With(bloomext.Module(), compaction.Module())
+		opts.Modules = coreext.With(bloomext.ModuleWith(bloomext.Options{GrowthLog: -1}), compaction.Module())
 		db := open(t, storeDir, opts)
 		errs := make([]error, goroutines)
 		var wg sync.WaitGroup

@@ -90,7 +90,8 @@ func newModelRun(t *rapid.T) *modelRun {
 func (s *modelStore) open(t *rapid.T) {
 	opts := s.options
 	opts.BallastSize, opts.MinFreeSpace, opts.Seed, opts.Logger = -1, -1, modelSeed, slog.New(slog.DiscardHandler)
-	opts.Modules = coreext.With(bloomext.Module(), countingext.Module(), cuckooext.Module(), txn.Module())
+	// The model of Bloom filters grows by layers; TestModel_growth has logs.
+	opts.Modules = coreext.With(bloomext.ModuleWith(bloomext.Options{GrowthLog: -1}), countingext.Module(), cuckooext.Module(), txn.Module())
 	if s.service {
 		opts.Modules = coreext.Add(opts.Modules, compaction.Module())
 	}

@@ -16,6 +16,7 @@ import (
 type planFlags struct {
 	kind   string
 	config bloomext.Config
+	log    uint64
 	table  bool
 	json   bool
 
@@ -47,19 +48,24 @@ func (sh *shell) planCommand() *cobra.Command {
 	flags.StringVar(&f.kind, "type", filters.Bloom, "type of the filter, `bloom|cuckoo|counting`")
 	cliflags.CountVar(flags, &f.config.Expansion, "expansion", 2, "the `FACTOR` between the capacities of a layer and the next")
 	flags.BoolVar(&f.config.NonScaling, "non-scaling", false, "plan a filter that does not grow")
+	cliflags.CountVar(flags, &f.log, "growth-log", scalableext.DefaultGrowthLog,
+		"the most `BYTES` of the log from which a Bloom filter grows without more layers; 0 for none")
 	flags.BoolVar(&f.table, "table", false, "print sizes for many capacities and rates, beside those of others")
 	flags.BoolVar(&f.json, "json", false, "print it as JSON, on one line")
 	return cmd
 }
 
 func (f *planFlags) check(flags *pflag.FlagSet) error {
-	for _, name := range []string{"capacity", "error", "type", "expansion", "non-scaling"} {
+	for _, name := range []string{"capacity", "error", "type", "expansion", "non-scaling", "growth-log"} {
 		if err := cliflags.Exclusive(flags, "table", name); err != nil {
 			return err
 		}
 	}
 	if err := cliflags.Exclusive(flags, "expansion", "non-scaling"); err != nil {
 		return err
+	}
+	if f.config.GrowthLog = int64(f.log); f.log == 0 {
+		f.config.GrowthLog = -1
 	}
 	if !f.table && !(flags.Changed("capacity") && flags.Changed("error")) {
 		return exit.Usagef("plan needs both --capacity N and --error P, or --table")
@@ -71,6 +77,8 @@ func (f *planFlags) check(flags *pflag.FlagSet) error {
 	case f.expansionGiven && f.config.Expansion == 0:
 		return exit.Usagef("--expansion 0: must be 1 to %d; --non-scaling plans a filter that does not grow",
 			scalableext.MaxExpansion)
+	case f.log > scalableext.MaxLogBytes:
+		return exit.Usagef("--growth-log %d: must be 0 to %d", f.log, int64(scalableext.MaxLogBytes))
 	case !f.expansionGiven:
 		f.config.Expansion = 0 // the default of the type; with --non-scaling it must be 0
 	}

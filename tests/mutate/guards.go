@@ -422,8 +422,7 @@ var guards = []mutation{
 	}},
 	{name: "a watch is not told of bits alone", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
 		{"kv/staged.go",
-			"\t\tids[w.layers[w.bits[i].ordinal].layer.object] = true\n",
-			"\t\t_ = i\n"},
+			"(s.counted || s.bits > 0) && s.layer", "s.counted && s.layer"},
 	}},
 	{name: "a watch is not told of slots alone", pkg: "./kv", tests: "^TestWatch_changes$", edits: []edit{
 		{"kv/staged.go",

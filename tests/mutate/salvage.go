@@ -39,7 +39,7 @@ var damage = []mutation{
 	inSalvage("a filter that was recovered with losses is not marked", "./salvage", "^TestRecover_mark$", edit{"salvage/copy.go",
 		"Lossy: h.Lossy || c.lossy ||", "Lossy: h.Lossy ||"}),
 	inSalvage("a filter that is merged from a lossy one is not marked", "./salvage", "^TestRecover_mark$", edit{"scalableext/merge.go",
-		"		spec.Lossy = spec.Lossy || p.object.Lossy()\n", "		_ = p\n"}),
+		"		lossy = lossy || p.object.Lossy()\n", ""}),
 	inSalvage("everything is recovered though the MANIFEST is lost", "./salvage", "^TestCheck_manifest$", edit{"salvage/salvage.go",
 		"if from.Guessed && !opts.Lossy {", "if false {"}),
 	inSalvage("an object that no key has stays after a repair", "./tests", "^TestRepair$", edit{"kv/check/repair.go",

@@ -456,6 +456,7 @@ func (p *Pass) toOut(b *input.Batch) error {
 		return exit.WithCode(exit.Local, err)
 	}
 	crashpoint.Reached("written")
+	p.added(newLines)
 	b.Pass(n)
 	return full
 }
@@ -481,8 +482,16 @@ func (p *Pass) toStdout(b *input.Batch) error {
 	}
 	p.unconfirmed = 0
 	p.advance(n, newLines)
+	p.added(newLines)
 	b.Pass(n)
 	return full
+}
+
+// added lets a Bloom filter that grows from a log do some of it, now that a commit has added new lines.
+func (p *Pass) added(newLines int) {
+	if f, ok := p.filter.(interface{ Added(n int) }); ok {
+		f.Added(newLines)
+	}
 }
 
 // finish removes the record and the claim, now that all of OUT is on stable storage.

@@ -43,6 +43,7 @@ type filterPlan struct {
 	ErrorRate float64 `json:"error_rate"`
 	layerPlan
 	MaxLayers int        `json:"max_layers"`
+	GrowthLog uint64     `json:"growth_log,omitempty"` // the most bytes of the log that it grows from; 0: it grows by layers
 	Grown     *grownPlan `json:"grown,omitempty"`
 
 	asked float64 // the rate asked for; ErrorRate is lower if no filter has so high a rate
@@ -70,6 +71,7 @@ type grownPlan struct {
 	Bytes        uint64      `json:"bytes"`
 	BitsPerItem  float64     `json:"bits_per_item"`
 	ExpectedRate float64     `json:"expected_rate"`
+	LogBytes     uint64      `json:"log_bytes,omitempty"` // of the log that it grows from, on disk
 	Layers       []layerPlan `json:"layers"`
 }
 
@@ -79,6 +81,8 @@ type planned struct {
 	expansion uint32
 	bytes     uint64
 	expected  float64 // rate
+	log       uint64  // the most bytes of its log
+	logBytes  uint64
 	layers    []plannedLayer
 }
 
@@ -90,7 +94,10 @@ type plannedLayer struct {
 // planBloom describes the filter of a Config.
 func planBloom(c bloomext.Config, maxBytes uint64) (*filterPlan, error) {
 	of := func(info bloomext.Info) planned {
-		p := planned{rate: info.ErrorRate, expansion: info.Expansion, bytes: info.Bytes, expected: info.ExpectedRate}
+		p := planned{
+			rate: info.ErrorRate, expansion: info.Expansion, bytes: info.Bytes, expected: info.ExpectedRate,
+			log: info.GrowthLog, logBytes: info.LogBytes,
+		}
 		for _, l := range info.Layers {
 			p.layers = append(p.layers, plannedLayer{l.Capacity, l.ErrorRate})
 		}
@@ -134,7 +141,7 @@ func planFilter(p *filterPlan, size sizeLayer, first planned, maxBytes uint64, g
 	if p.layerPlan, err = planLayer(size, first.layers[0]); err != nil {
 		return nil, err
 	}
-	p.ErrorRate, p.Expansion = first.rate, first.expansion
+	p.ErrorRate, p.Expansion, p.GrowthLog = first.rate, first.expansion, first.log
 	p.MaxLayers = scalableext.Params{Capacity: p.Capacity, Expansion: p.Expansion}.MaxLayers()
 	if p.Expansion == 0 {
 		return p, nil
@@ -148,6 +155,7 @@ func planFilter(p *filterPlan, size sizeLayer, first planned, maxBytes uint64, g
 	default:
 		p.Grown = &grownPlan{
 			Items: items, Bytes: grown.bytes, BitsPerItem: 8 * float64(grown.bytes) / float64(items), ExpectedRate: grown.expected,
+			LogBytes: grown.logBytes,
 		}
 		for _, l := range grown.layers {
 			one, err := planLayer(size, l)
@@ -213,6 +221,9 @@ func (p *filterPlan) Text() string {
 	}
 	layers := fmt.Sprintf("1, growing to at most %d, each for %d times the items of the one before",
 		p.MaxLayers, p.Expansion)
+	if p.GrowthLog != 0 {
+		layers = fmt.Sprintf("1, built anew for more items from a log of at most %d bytes, then growing", p.GrowthLog)
+	}
 	switch {
 	case p.Expansion == 0:
 		line("layers", "1, and no more")
@@ -223,8 +234,12 @@ func (p *filterPlan) Text() string {
 	}
 	line("layers", "%s", layers)
 	g := p.Grown
-	fmt.Fprintf(&b, "\ngrown to %d items: %d bytes, %.2f bits per item, rate %.3g\n",
-		g.Items, g.Bytes, g.BitsPerItem, g.ExpectedRate)
+	log := ""
+	if g.LogBytes != 0 {
+		log = fmt.Sprintf(", and a log of %d bytes on disk", g.LogBytes)
+	}
+	fmt.Fprintf(&b, "\ngrown to %d items: %d bytes, %.2f bits per item, rate %.3g%s\n",
+		g.Items, g.Bytes, g.BitsPerItem, g.ExpectedRate, log)
 	rows := [][]string{
 		{"layer", "capacity", "bytes", "bits per item", "hashes", "lines per item", "blocks", "rate at capacity"},
 	}
@@ -257,11 +272,16 @@ type sizeTable struct {
 // smallest is the capacity of the filters that grow in the second table. A filter that BF.ADD makes has it.
 const smallest = 100
 
+// tableLog is the most bytes of the logs of the filters in the second table that have one.
+const tableLog = 64 << 20
+
 // sizeRow is a line of the table. 0 and "" stand for unknown.
 type sizeRow struct {
 	Items                uint64  `json:"items"`
 	ErrorRate            float64 `json:"error_rate"`
 	Growing              uint64  `json:"growing"`
+	Log                  uint64  `json:"growth_log,omitempty"` // bytes on disk of the log that it grows from
+	Layered              uint64  `json:"layered,omitempty"`    // growing without a log
 	NonScaling           uint64  `json:"non_scaling,omitempty"`
 	RedisBloom           uint64  `json:"redisbloom"`
 	RedisBloomNonScaling uint64  `json:"redisbloom_non_scaling,omitempty"`
@@ -303,12 +323,16 @@ func Sizes() (Result, error) {
 		}
 	}
 	for _, items := range tableItems {
-		grown, err := bloomext.Config{Capacity: smallest, ErrorRate: tairRate}.Planned(items)
+		grown, err := bloomext.Config{Capacity: smallest, ErrorRate: tairRate, GrowthLog: tableLog}.Planned(items)
+		if err != nil {
+			return nil, err
+		}
+		layered, err := bloomext.Config{Capacity: smallest, ErrorRate: tairRate, GrowthLog: -1}.Planned(items)
 		if err != nil {
 			return nil, err
 		}
 		t.Grown = append(t.Grown, sizeRow{
-			Items: items, ErrorRate: tairRate, Growing: grown.Bytes,
+			Items: items, ErrorRate: tairRate, Growing: grown.Bytes, Log: grown.LogBytes, Layered: layered.Bytes,
 			RedisBloom: redisBloomGrown(smallest, items, tairRate), TairBloom: tairGrown[items],
 		})
 	}
@@ -348,10 +372,10 @@ func (t *sizeTable) Text() string {
 			fmt.Sprint(r.Growing), fmt.Sprint(r.NonScaling), fmt.Sprint(r.RedisBloom), fmt.Sprint(r.RedisBloomNonScaling), known(r.TairBloom),
 		})
 	}
-	grown := [][]string{{"items", "growing", "RedisBloom", "TairBloom"}}
+	grown := [][]string{{"items", "growing", "its log", "by layers", "RedisBloom", "TairBloom"}}
 	for _, r := range t.Grown {
 		grown = append(grown, []string{
-			fmt.Sprint(r.Items), fmt.Sprint(r.Growing), fmt.Sprint(r.RedisBloom), known(r.TairBloom),
+			fmt.Sprint(r.Items), fmt.Sprint(r.Growing), fmt.Sprint(r.Log), fmt.Sprint(r.Layered), fmt.Sprint(r.RedisBloom), known(r.TairBloom),
 		})
 	}
 	const sizedTitle = "bytes of filters made for their items\n"

@@ -1,0 +1,192 @@
+package bloomext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/scalableext"
+)
+
+// A filter is made anew from logs in one commit when its log has many hashes several times, and when filters are merged: see
+// scalableext.Log. The writer has the lock of the key meanwhile.
+
+// appendLog appends the hashes of a filter's log.
+func appendLog(w *kv.Writer, f *filter, hashes []uint64) ([]uint64, error) {
+	length, words := w.Counter(f.chain.Log, scalableext.LogLengthCounter), make([]uint64, block.MaxWords)
+	hashes = slices.Grow(hashes, int(length))
+	for at := uint64(0); at < length; at += block.MaxWords {
+		if err := w.ReadBlock(f.object, f.chain.Log, at/block.MaxWords, words); err != nil {
+			return nil, err
+		}
+		hashes = append(hashes, words[:min(block.MaxWords, length-at)]...)
+	}
+	return hashes, nil
+}
+
+// sorted sorts hashes, and leaves each once.
+func sorted(hashes []uint64) []uint64 {
+	slices.Sort(hashes)
+	return slices.Compact(hashes)
+}
+
+// shorten makes a filter anew whose log has hashes several times. If that leaves a log that is still too long, or cannot be
+// done, the log ends.
+func shorten(w *kv.Writer, o *kv.Object, f *filter) error {
+	s := stager{w: w, c: f}
+	p := f.chain.Params
+	if length := w.Counter(f.chain.Log, scalableext.LogLengthCounter); !p.Log.Long(length, s.items(f.covered())) {
+		return nil
+	}
+	if o.Lossy() { // the log may lack items
+		return s.endLog()
+	}
+	hashes, err := appendLog(w, f, nil)
+	if err != nil {
+		return err
+	}
+	hashes = sorted(hashes)
+	if n := uint64(len(hashes)); p.Log.Long(n+n/4, s.items(f.covered())) {
+		return s.endLog()
+	}
+	built, err := rebuild(context.Background(), w, []byte(o.Key()), f, hashes, o.Expiry())
+	if errors.Is(err, kv.ErrTooLarge) {
+		return s.endLog()
+	}
+	if err != nil {
+		return err
+	}
+	w.TogetherOnly()
+	return w.KeepAttributes(o, built)
+}
+
+// rebuild stages a filter under a key with the layers of f that its log does not cover, a log of these hashes, and one layer
+// that has all of them. Hashes are sorted, each once.
+func rebuild(ctx context.Context, w *kv.Writer, key []byte, f *filter, hashes []uint64, expiry int64) (*kv.Object, error) {
+	p := f.chain.Params
+	p.Log.Filling = 0
+	base, items := f.layers[f.covered():], uint64(len(hashes)) // newest first
+	if len(base) == 0 {
+		items = max(items, p.Capacity-p.Capacity/5) // room for as many as were asked for
+	}
+	capacity, rate := p.FilledLayer(f.rates(false), items)
+	top, err := layerSpec(capacity, rate)
+	if err != nil { // its rate is too low
+		return nil, fmt.Errorf("%w: %w", kv.ErrTooLarge, err)
+	}
+	typ := &kv.Type{Name: f.object.TypeName(), Version: f.object.Header().TypeVersion}
+	spec := kv.Spec{Type: typ, Family: block.FamilyBits, Params: p.Append(nil), Expiry: expiry}
+	for _, l := range slices.Backward(base) {
+		spec.Layers = append(spec.Layers, l.table.Spec())
+	}
+	spec.Layers = append(spec.Layers, p.LogSpec(), top)
+	for i := range spec.Layers {
+		spec.Layers[i].Number = uint64(i)
+	}
+	return w.Build(ctx, key, spec, func(b *kv.Builder) error {
+		union, err := kv.As[*filter](key, b.Object())
+		if err != nil {
+			return err
+		}
+		for i := range base {
+			if err := copyLayer(w, b, f.object, base[i].table, union.layers[1+i].table); err != nil {
+				return err
+			}
+		}
+		if err := putLog(w, b, union.chain.Log, hashes); err != nil {
+			return err
+		}
+		return putItems(w, b, &union.layers[0], hashes)
+	})
+}
+
+// uniteLogs makes a filter under a key of the hashes in the logs of others. It returns nil unless all have logs that cover all of
+// their layers, and one log has room for what they have.
+func uniteLogs(ctx context.Context, w *kv.Writer, key []byte, parts []*filter, expiry int64) (o *kv.Object, err error) {
+	var hashes []uint64
+	for _, f := range parts {
+		if f.chain.Log == nil || f.chain.Base > 0 || f.object.Lossy() {
+			return nil, nil
+		}
+		if hashes, err = appendLog(w, f, hashes); err != nil {
+			return nil, err
+		}
+	}
+	if hashes = sorted(hashes); !parts[0].chain.Params.Log.LogRoom(0, uint64(len(hashes)), uint64(len(hashes))) {
+		return nil, nil
+	}
+	if o, err = rebuild(ctx, w, key, parts[0], hashes, expiry); errors.Is(err, kv.ErrTooLarge) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// copyLayer puts the blocks and counters of a layer into another.
+func copyLayer(w *kv.Writer, b *kv.Builder, o *kv.Object, from, to *kv.Layer) error {
+	for i := range format.NumCounters {
+		if n := w.Counter(from, i); n != 0 {
+			w.SetCounter(to, i, n)
+		}
+	}
+	words := make([]uint64, from.Spec().Lines*block.LineWords)
+	for blk := range from.Spec().Blocks {
+		if err := w.ReadBlock(o, from, blk, words); err != nil {
+			return err
+		}
+		if err := b.Put(to, blk, words); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putLog fills a log.
+func putLog(w *kv.Writer, b *kv.Builder, log *kv.Layer, hashes []uint64) error {
+	w.SetCounter(log, scalableext.LogLengthCounter, uint64(len(hashes)))
+	words := make([]uint64, block.MaxWords)
+	for blk := uint64(0); len(hashes) > 0; blk++ {
+		n := copy(words, hashes)
+		clear(words[n:])
+		if err := b.Put(log, blk, words); err != nil {
+			return err
+		}
+		hashes = hashes[n:]
+	}
+	return nil
+}
+
+// putItems fills a layer with the items of sorted hashes, which are those of one block after those of another.
+func putItems(w *kv.Writer, b *kv.Builder, to *layer, hashes []uint64) error {
+	words, positions := make([]uint64, to.layout.BlockWords()), []uint16(nil)
+	var items, ones uint64
+	for len(hashes) > 0 {
+		clear(words)
+		blk, n := to.layout.SameBlock(hashes)
+		for _, h := range hashes[:n] {
+			positions = to.layout.AppendPositions(positions[:0], h)
+			isNew := uint64(0)
+			for _, p := range positions {
+				if bit := uint64(1) << (p % 64); words[p/64]&bit == 0 {
+					words[p/64] |= bit
+					isNew = 1
+				}
+			}
+			items += isNew
+		}
+		for _, word := range words {
+			ones += uint64(bits.OnesCount64(word))
+		}
+		if err := b.Put(to.table, blk, words); err != nil {
+			return err
+		}
+		hashes = hashes[n:]
+	}
+	w.SetCounter(to.table, itemsCounter, items)
+	w.SetCounter(to.table, onesCounter, ones)
+	return nil
+}

@@ -784,7 +784,6 @@ func TestGrowth_places(t *testing.T) {
 	db := open(t, "", nil)
 	defer db.Close()
 	f, item := growing(t, db)
-	addRange(t, f, 0, 100, 0.2)
 	var seeming []uint64
 	for ; len(seeming) < 30; item = seems(t, f, item+1) {
 		for i := range uint64(100) { // one by one, so that they are remembered

@@ -507,7 +507,7 @@ func (s *damagedStore) verify(t *testing.T, dir string, report *salvage.Report, 
 			values, items = s.state(n)
 			unnamed := 0
 			_, unnamed, err = s.compare(db, values, items, named, report.Guessed, report.Earlier)
-			if err == nil && uint64(unnamed) <= report.Missing {
+			if err == nil && (uint64(unnamed) <= report.Missing || report.Unknown) {
 				err = s.changedAfter(n, report.Changed)
 				break
 			}

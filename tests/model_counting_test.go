@@ -211,13 +211,17 @@ func (s *countingShadow) remove(item string) bool {
 	return true
 }
 
-// inOrder returns the numbers of items in the order of their hashes, that of their blocks.
-func inOrder(items []string) []int {
+// inOrder returns the numbers of items in the order of their blocks. Items of one block keep their order.
+func (s *countingShadow) inOrder(items []string) []int {
 	list := make([]int, len(items))
 	for i := range list {
 		list[i] = i
 	}
-	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(hashOf(items[a]), hashOf(items[b])) })
+	block := func(i int) uint64 {
+		blk, _ := s.newest().layout.Block(hashOf(items[i]))
+		return blk
+	}
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(block(a), block(b)) })
 	return list
 }
 
@@ -226,7 +230,7 @@ func inOrder(items []string) []int {
 func (s *countingShadow) addAll(items []string) reply.Reply {
 	if !s.newest().full(uint64(len(items))) {
 		list := make([]reply.Reply, len(items))
-		for _, i := range inOrder(items) {
+		for _, i := range s.inOrder(items) {
 			list[i] = s.add(items[i])
 		}
 		return reply.Array(list...)
@@ -247,7 +251,7 @@ func (s *countingShadow) addAll(items []string) reply.Reply {
 
 func (s *countingShadow) removeAll(items []string) (deleted []bool) {
 	deleted = make([]bool, len(items))
-	for _, i := range inOrder(items) {
+	for _, i := range s.inOrder(items) {
 		deleted[i] = s.remove(items[i])
 	}
 	return deleted

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -415,7 +416,8 @@ func TestSweep_lookups(t *testing.T) {
 		if n := s.sweep(); n != 0 {
 			t.Errorf("%d keys are left after a sweep", n)
 		}
-		if len(ready) != 1 || ready[0] == filters {
+		// A key whose lock is taken for a moment, by a commit that is being applied, is left to the next commit.
+		if len(ready) == 0 || slices.Contains(ready, filters) {
 			t.Errorf("filters %t: lookups go on during the commits of a sweep: %v", filters, ready)
 		}
 		s.wantConsistent()

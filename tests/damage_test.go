@@ -2,6 +2,7 @@ package tests_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -503,6 +504,7 @@ func (s *damagedStore) verify(t *testing.T, dir string, report *salvage.Report, 
 	}
 	if report.Earlier || report.Unclosed {
 		// It has to be what the store was after some commit.
+		var last error
 		for n := len(s.commits); n >= 0; n-- {
 			values, items = s.state(n)
 			unnamed := 0
@@ -511,9 +513,11 @@ func (s *damagedStore) verify(t *testing.T, dir string, report *salvage.Report, 
 				err = s.changedAfter(n, report.Changed)
 				break
 			}
+			err = cmp.Or(err, fmt.Errorf("%d keys are missing without a word, %d with one", unnamed, report.Missing))
+			last = cmp.Or(last, err)
 		}
 		if err != nil {
-			return 0, fmt.Errorf("not an earlier state: %w", err)
+			return 0, fmt.Errorf("not an earlier state: %w; it is not the last because %w", err, last)
 		}
 	}
 	right, unnamed, err := s.compare(db, values, items, named, report.Guessed, report.Earlier)

@@ -770,13 +770,19 @@ func TestGrowth_remembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, _ = growing(t, db)
-	item = seems(t, f, item)
-	bloomext.Remember(f, before, item)
-	if _, err := f.AddUint64(item); err != nil {
-		t.Fatal(err)
+	var seeming []uint64
+	for ; len(seeming) < 30; item++ {
+		item = seems(t, f, item)
+		bloomext.Remember(f, before, item)
+		if _, err := f.AddUint64(item); err != nil {
+			t.Fatal(err)
+		}
+		seeming = append(seeming, item)
 	}
 	grows(t, db, f, 100)
-	findsItem(t, f, item)
+	for _, item := range seeming {
+		findsItem(t, f, item)
+	}
 }
 
 // Items that have the place of others in what is remembered are not taken for these.

@@ -759,6 +759,15 @@ func TestMerge_logs(t *testing.T) {
 	}
 }
 
+// growsAndFinds has a filter grow, which must keep items that seemed to be known when they were added.
+func growsAndFinds(t *testing.T, db *kv.DB, f *bloomext.Filter, items []uint64) {
+	t.Helper()
+	grows(t, db, f, 100)
+	for _, item := range items {
+		findsItem(t, f, item)
+	}
+}
+
 // What a pipeline adds is remembered for the filter to which it was added: not for another that was made under the key
 // meanwhile.
 func TestGrowth_remembered(t *testing.T) {
@@ -779,10 +788,7 @@ func TestGrowth_remembered(t *testing.T) {
 		}
 		seeming = append(seeming, item)
 	}
-	grows(t, db, f, 100)
-	for _, item := range seeming {
-		findsItem(t, f, item)
-	}
+	growsAndFinds(t, db, f, seeming)
 }
 
 // Items that have the place of others in what is remembered are not taken for these.
@@ -802,8 +808,5 @@ func TestGrowth_places(t *testing.T) {
 		}
 		seeming = append(seeming, item)
 	}
-	grows(t, db, f, 100)
-	for _, item := range seeming {
-		findsItem(t, f, item)
-	}
+	growsAndFinds(t, db, f, seeming)
 }

@@ -78,8 +78,6 @@ func openFilter(o *kv.Object) (any, error) {
 	}
 	if f.compatible = f.layers[0].buckets > 0; !f.compatible {
 		f.g = f.g.forParams(chain.Params)
-	}
-	if !f.compatible {
 		if err := f.setGeometries(); err != nil {
 			return nil, err
 		}

@@ -61,8 +61,10 @@ func (f *planFlags) check(flags *pflag.FlagSet) error {
 			return err
 		}
 	}
-	if err := cliflags.Exclusive(flags, "expansion", "non-scaling"); err != nil {
-		return err
+	for _, name := range []string{"expansion", "growth-log"} {
+		if err := cliflags.Exclusive(flags, name, "non-scaling"); err != nil {
+			return err
+		}
 	}
 	if f.config.GrowthLog = int64(f.log); f.log == 0 {
 		f.config.GrowthLog = -1
@@ -77,6 +79,8 @@ func (f *planFlags) check(flags *pflag.FlagSet) error {
 	case f.expansionGiven && f.config.Expansion == 0:
 		return exit.Usagef("--expansion 0: must be 1 to %d; --non-scaling plans a filter that does not grow",
 			scalableext.MaxExpansion)
+	case f.log > 0 && f.kind != filters.Bloom:
+		return exit.Usagef("--growth-log %d: is for --type %s, not %s", f.log, filters.Bloom, f.kind)
 	case f.log > scalableext.MaxLogBytes:
 		return exit.Usagef("--growth-log %d: must be 0 to %d", f.log, int64(scalableext.MaxLogBytes))
 	case !f.expansionGiven:

@@ -76,7 +76,7 @@ func (p *cuckooPlan) Text() string {
 	if p.rateAsked == 0 {
 		rate = fmt.Sprintf("%.3g expected at capacity, at most %.3g when grown", p.ExpectedRate, p.ErrorRate)
 	}
-	layers := fmt.Sprintf("1, growing to at most %d, each of %d times the blocks of the one before", p.MaxLayers, p.Expansion)
+	layers := fmt.Sprintf("1, growing to at most %d, each of at least %d times the size of the one before", p.MaxLayers, p.Expansion)
 	switch {
 	case p.Expansion == 0:
 		layers = "1, and no more"

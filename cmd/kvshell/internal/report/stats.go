@@ -315,7 +315,7 @@ func (s *keyStats) layers() string {
 func (s *cuckooStats) rows() [][2]string {
 	growth := "no further layer"
 	if s.Expansion != 0 {
-		growth = fmt.Sprintf("by layers of %d times the blocks of the one before, %d at most", s.Expansion, s.MaxLayers)
+		growth = fmt.Sprintf("by layers of at least %d times the size of the one before, %d at most", s.Expansion, s.MaxLayers)
 	}
 	return [][2]string{
 		{"items", fmt.Sprintf("%d of %d", s.Items, s.Capacity)},

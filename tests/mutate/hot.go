@@ -60,7 +60,7 @@ var hot = []mutation{
 	{name: "GET reads a string in memory while several keys change", pkg: "./kv", tests: "^TestStrings_inMemory$", edits: []edit{{"kv/strings.go",
 		"	if !db.Ready() || len(key) > MaxKeyLen {\n", "	if len(key) > MaxKeyLen {\n"}}},
 	{name: "GET finds an expired string in memory", pkg: "./kv", tests: "^TestStrings_inMemory$", edits: []edit{{"kv/strings.go",
-		"	case found == hot.Nothing, expiry != 0 && expiry <= db.Now():\n", "	case found == hot.Nothing:\n"}}},
+		"	case found == hot.Nothing, expiry != 0 && expiry <= db.Now():\n", "	case found == hot.Nothing, expiry != 0 && expiry <= 0:\n"}}},
 	{name: "GET in MULTI does not see what the transaction has set", pkg: "./server", tests: "^TestPipeline_strings$", edits: []edit{{"coreext/strings.go",
 		"	if c.Transaction == nil {\n		if value, known", "	if true {\n		if value, known"}}},
 	{name: "FLUSHALL leaves strings in memory", pkg: "./kv", tests: "^TestStrings_", edits: []edit{{"kv/commit.go",

@@ -26,7 +26,7 @@ var storage = []mutation{
 		"f.Close()"}),
 	inFreeze("records found behind the seal are not sealed", edit{"kv/freeze/seal.go",
 		"	if whole != known {\n		return fs.sealFound",
-		"	if i < 0 {\n		return fs.sealFound"}),
+		"	if known.length == 0 {\n		return fs.sealFound"}),
 	inFreeze("the checksum of what is sealed is not compared", edit{"kv/freeze/seal.go",
 		"part == beginning && whole != known",
 		"part == beginning && whole.length != known.length"}),

@@ -120,7 +120,7 @@ var upkeep = []mutation{
 		"	f.blocks = f.wanted + 0*ahead"}),
 	upkeepOf("a log gets no blocks ahead", "./kv/freeze", "^TestFS_log_blocks$", edit{"kv/freeze/file.go",
 		"	f.blocks = min(need+ahead, f.wanted)",
-		"	f.blocks = min(f.written, f.wanted) + 0*ahead"}),
+		"	f.blocks = min(f.written.Load(), f.wanted) + 0*ahead"}),
 	upkeepOf("the ballast of a small store is a large one", "./kv", "^TestDisk_smallStore$", edit{"kv/storage/open.go",
 		"	s.ballast.Store(minBallast)",
 		"	s.ballast.Store(s.opts.BallastSize)"}),

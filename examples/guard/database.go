@@ -109,7 +109,7 @@ func (d *database) idsAfter(ctx context.Context) func(after string) iter.Seq2[st
 			defer func() { _ = rows.Close() }() // rows.Err has its error
 			for rows.Next() {
 				var id string
-				if err := rows.Scan(&id); err != nil || !yield(id, err) {
+				if err := rows.Scan(&id); !yield(id, err) || err != nil { // a Rebuild must hear of it: it lacks ids
 					return
 				}
 			}

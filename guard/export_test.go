@@ -24,4 +24,7 @@ func (p PassRate) Refuse(id string) { p.r.refuse(id) }
 // Pass reports whether it is told that the filter is above the rate.
 func (p PassRate) Pass(id string) (told bool) { _, told = p.r.pass(id); return told }
 
+// Kept returns the number of hashes in memory.
+func (p PassRate) Kept() int { return len(p.r.passed) }
+
 func (p PassRate) Read() (rate float64, above bool) { return p.r.read() }

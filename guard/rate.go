@@ -45,6 +45,10 @@ const (
 	// rate is just that asked for has a window for each 51/p different absent ids.
 	falseAlarm = 1e-9
 
+	// maxPassed is the most hashes kept: another window begins then. The ratio of a filter that is above the rate goes on
+	// growing, and so would its window. Other filters end theirs at some fifty.
+	maxPassed = 1 << 14
+
 	// sketchError is by how much the sketch may count too few: six standard deviations.
 	sketchError = 0.1
 )
@@ -72,6 +76,9 @@ func (r *passRate) pass(id string) (rate float64, alarm bool) {
 	case ratio >= enough:
 		alarm, r.above = !r.above, true
 	case ratio <= -enough:
+		r.endWindow()
+	}
+	if len(r.passed) == maxPassed {
 		r.endWindow()
 	}
 	return r.rate(), alarm

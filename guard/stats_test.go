@@ -178,6 +178,21 @@ func TestPassRate_again(t *testing.T) {
 	}
 }
 
+// However many absent ids a filter lets through, few are in memory, and they are told of once.
+func TestPassRate_memory(t *testing.T) {
+	const ids = 40_000
+	p, told, most := guard.NewPassRate(0.01), 0, 0
+	for i := range ids {
+		if p.Pass(fmt.Sprint(i)) {
+			told++
+		}
+		most = max(most, p.Kept())
+	}
+	if rate, above := p.Read(); most > ids/2 || told != 1 || rate != 1 || !above {
+		t.Errorf("%d hashes are in memory, told %d times, rate %v, above %v", most, told, rate, above)
+	}
+}
+
 // The different ids that are refused are counted within a tenth.
 func TestPassRate_count(t *testing.T) {
 	p, asked := guard.NewPassRate(1), 0

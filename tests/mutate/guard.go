@@ -257,6 +257,8 @@ var ofGuard = []mutation{
 		"passed*math.Ln2 - all*(1+sketchError)*r.asked", "passed*math.Ln2 - all*(1+sketchError)*r.asked*1.4"}),
 	inGuard("a long time without false positives hides that a filter becomes worse", "^TestPassRate$", edit{"guard/rate.go",
 		"	case ratio <= -enough:\n", "	case false:\n"}),
+	inGuard("all ids that pass a bad filter stay in memory", "^TestPassRate_memory$", edit{"guard/rate.go",
+		"	if len(r.passed) == maxPassed {\n", "	if false {\n"}),
 	inGuard("an id that passes is counted each time", "^TestPassRate_again$|^TestStats_onceForEachID$", edit{"guard/rate.go",
 		"	hash := maphash.String(r.seed, id)\n	if _", "	hash := maphash.String(maphash.MakeSeed(), id)\n	if _"}),
 	inGuard("an id that is refused is counted each time", "^TestPassRate_again$", edit{"guard/rate.go",

@@ -58,6 +58,7 @@ type Guard struct {
 	mu     sync.Mutex // taken for a few instructions
 	closed bool       // guarded by mu
 	uses   sync.WaitGroup
+	begun  atomic.Uint64              // loads that have begun; written with mu held
 	ids    map[string]*idState        // those with a load or a write under way; guarded by mu
 	via    map[chan struct{}]struct{} // calls of PutVia under way, each closes its channel; guarded by mu
 
@@ -175,10 +176,13 @@ func (g *Guard) Get(ctx context.Context, id string) ([]byte, error) {
 		g.counts.stale.Add(1)
 		return e.value, nil
 	}
-	since := g.store.Now()
-	l, err := g.load(ctx, id)
+	since := g.moment()
+	l, isNew, err := g.load(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	if !isNew {
+		g.counts.shared.Add(1)
 	}
 	return g.await(ctx, l, since, filtered)
 }
@@ -248,7 +252,7 @@ func (g *Guard) getMany(ctx context.Context, ids []string, which []int, results 
 			missed, at = append(missed, ids[i]), append(at, i)
 		}
 	}
-	since := g.store.Now()
+	since := g.moment()
 	loads, err := g.loadMany(ctx, missed)
 	for j, i := range at {
 		if err != nil {

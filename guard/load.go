@@ -19,13 +19,16 @@ import (
 //     writes its entry, with idState.writing held, which a Put holds from before its first step to its end.
 //   - A Get that begins after a Put has ended must not join a load that began before. So the end of a Put takes the load
 //     off the id, and later Gets start another.
+//   - A Get that begins while a Put goes on may join a load that read the source before the Put's row was there. If such a
+//     load finds the id absent, the Get loads again: its row may have been there during the whole call.
 //
 // All of this is in memory: only this process writes through the guard, and a crash ends every load.
 
 // idState is what is known of an id while a load or a write of it is under way.
 type idState struct {
 	writing chan struct{} // of capacity 1; full while somebody changes the id's entry
-	writes  atomic.Uint64 // Puts and Removes of the id that have ended
+	begun   atomic.Uint64 // Puts and Removes of the id that have begun
+	writes  atomic.Uint64 // those that have ended
 	refs    int           // loads and writes that use it; guarded by Guard.mu
 	load    *load         // what a Get joins, nil for none; guarded by Guard.mu
 }
@@ -34,8 +37,9 @@ type idState struct {
 type load struct {
 	id     string
 	state  *idState
+	number uint64 // loads are numbered as they begin
 	born   int64  // before the source is read, in Unix milliseconds: what it finds is no older, nor its entry
-	writes uint64 // of the id, when the load began
+	writes uint64 // of the id that had ended when the load began
 	many   bool   // it may be one of a call of LoadMany
 	done   chan struct{}
 
@@ -79,9 +83,19 @@ func (g *Guard) join(id string, many bool) (l *load, isNew bool, err error) {
 	}
 	s := g.stateOf(id)
 	g.uses.Add(1)
-	s.load = &load{id: id, state: s, born: g.store.Now(), writes: s.writes.Load(), many: many, done: make(chan struct{})}
+	s.load = &load{
+		id: id, state: s, number: g.begun.Add(1), born: g.store.Now(), writes: s.writes.Load(), many: many, done: make(chan struct{}),
+	}
 	return s.load, true, nil
 }
+
+// moment is when a caller came.
+type moment struct {
+	at    int64  // in Unix milliseconds
+	begun uint64 // the number of loads that had begun
+}
+
+func (g *Guard) moment() moment { return moment{at: g.store.Now(), begun: g.begun.Load()} }
 
 // isLoading reports whether a load of an id is under way, and whether that is one of many.
 func (g *Guard) isLoading(id string) (loading, many bool) {
@@ -118,20 +132,14 @@ func (g *Guard) finish(loads []*load) {
 }
 
 // load joins or starts the load of an id.
-func (g *Guard) load(ctx context.Context, id string) (*load, error) {
+func (g *Guard) load(ctx context.Context, id string) (l *load, isNew bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	l, isNew, err := g.join(id, false)
-	switch {
-	case err != nil:
-		return nil, err
-	case isNew:
+	if l, isNew, err = g.join(id, false); isNew {
 		go g.run(context.WithoutCancel(ctx), []*load{l}, false)
-	default:
-		g.counts.shared.Add(1)
 	}
-	return l, nil
+	return l, isNew, err
 }
 
 // loadMany joins or starts the loads of ids. Those that are new are one call of LoadMany, if there is one.
@@ -140,6 +148,9 @@ func (g *Guard) loadMany(ctx context.Context, ids []string) ([]*load, error) {
 		return nil, err
 	}
 	all, own, err := g.joinMany(ids)
+	if err == nil {
+		g.counts.shared.Add(uint64(len(all) - len(own)))
+	}
 	g.runMany(ctx, own, false)
 	return all, err
 }
@@ -156,8 +167,6 @@ func (g *Guard) joinMany(ids []string) (all, own []*load, err error) {
 			continue
 		case isNew:
 			own = append(own, l)
-		default:
-			g.counts.shared.Add(1)
 		}
 		all[i] = l
 	}
@@ -189,20 +198,29 @@ func (g *Guard) refresh(ctx context.Context, id string) {
 	go g.run(context.WithoutCancel(ctx), []*load{l}, true)
 }
 
-// await returns the result of a load, or the context's error if that ends before. A load that had read the source too long
-// before the caller came, which is the moment since, is made again.
-func (g *Guard) await(ctx context.Context, l *load, since int64, filtered bool) ([]byte, error) {
+// wait waits for a load, or returns the context's error if that ends before. A load that had read the source too long
+// before the caller came, which is the moment since, is made again; wait returns the one whose result counts.
+func (g *Guard) wait(ctx context.Context, l *load, since moment) (*load, error) {
 	select {
 	case <-l.done:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if l.tooOld(since, &g.opts) {
-		again, err := g.load(ctx, l.id)
-		if err != nil {
-			return nil, err
-		}
-		return g.await(ctx, again, since, filtered)
+	if !l.tooOld(since.at, &g.opts) && !l.mayMissPut(since) {
+		return l, nil
+	}
+	again, _, err := g.load(ctx, l.id)
+	if err != nil {
+		return nil, err
+	}
+	return g.wait(ctx, again, since)
+}
+
+// await returns the result of a load that a caller of Get or GetMany has waited for. See wait.
+func (g *Guard) await(ctx context.Context, l *load, since moment, filtered bool) ([]byte, error) {
+	l, err := g.wait(ctx, l, since)
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case errors.Is(l.err, ErrNotFound):
@@ -216,6 +234,15 @@ func (g *Guard) await(ctx context.Context, l *load, since int64, filtered bool) 
 		g.counts.stale.Add(1)
 	}
 	return append(make([]byte, 0, len(l.value)), l.value...), nil // several callers may share the load
+}
+
+// mayMissPut reports whether a load that is done found the id absent, had begun before a caller came, and had a write of the
+// id beside it. Then the row may have come before the caller did. A load that begins after the caller came sees it.
+func (l *load) mayMissPut(since moment) bool {
+	if l.number > since.begun || !errors.Is(l.err, ErrNotFound) {
+		return false
+	}
+	return l.state.begun.Load() != l.writes
 }
 
 // tooOld reports whether what a load has found out was too old for a caller that came at a moment.

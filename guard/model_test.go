@@ -105,6 +105,14 @@ type asked struct {
 	result chan []guard.Result
 }
 
+// putting is a PutVia that has written its row and goes on.
+type putting struct {
+	id      string
+	version int
+	let     chan struct{} // closed when it may end
+	ended   chan error
+}
+
 type model struct {
 	*testing.T
 	rng  *rand.Rand
@@ -125,6 +133,7 @@ type model struct {
 	held     []chan struct{}
 
 	floors  map[string]int // the version when the last write had ended
+	putting *putting       // nil if none is under way
 	next    int            // number of the next value
 	now     int            // number of the step
 	closed  int            // the last step in which the guard was closed
@@ -208,6 +217,7 @@ func (m *model) close() {
 	}
 	m.held = nil
 	m.mu.Unlock()
+	m.endPut()
 	synctest.Wait()
 	m.settle()
 	if m.step1 != nil {
@@ -252,7 +262,14 @@ func (m *model) set(id, value string) {
 
 func (m *model) fresh() string { m.next++; return fmt.Sprint("v", m.next) }
 
-func (m *model) id() string { return m.ids[m.rng.IntN(len(m.ids))] }
+// id returns an id that no PutVia writes.
+func (m *model) id() string {
+	for {
+		if id := m.ids[m.rng.IntN(len(m.ids))]; m.putting == nil || id != m.putting.id {
+			return id
+		}
+	}
+}
 
 // load is the source.
 func (m *model) load(ctx context.Context, id string) ([]byte, error) {
@@ -301,7 +318,7 @@ func (m *model) step() {
 	}{
 		{20, "put", m.put}, {6, "remove", m.remove}, {8, "past", m.past}, {40, "get", m.get}, {10, "time", m.time},
 		{6, "fail", func() { m.turn("failing", &m.failing) }}, {6, "hold", func() { m.turn("hold", &m.hold) }}, {10, "let", m.let},
-		{20, "rebuild", m.rebuild}, {2, "give up", m.giveUp}, {2, "warm", m.warm}, {2, "crash", func() { m.crash = m.clone() }},
+		{6, "end a put", m.endPut}, {20, "rebuild", m.rebuild}, {2, "give up", m.giveUp}, {2, "warm", m.warm}, {2, "crash", func() { m.crash = m.clone() }},
 		{1, "open", func() { m.note("open again"); m.close(); m.open() }},
 	}
 	sum := 0
@@ -413,9 +430,48 @@ func (m *model) put() {
 	if m.rng.IntN(5) == 0 {
 		value = nil
 	}
+	if !m.in && m.putting == nil && m.rng.IntN(4) == 0 {
+		if n := len(m.pending); n > 0 { // a load of it may have seen no row
+			id = m.pending[m.rng.IntN(n)].ids[0]
+		}
+		m.beginPut(id, to, value)
+		return
+	}
 	m.write("put", id, to,
 		func(row func(*sievekv.Tx) error) error { return m.g.Put(m.Context(), id, value, row) },
 		func(write func(context.Context) error) error { return m.g.PutVia(m.Context(), id, value, write) })
+}
+
+// beginPut begins a PutVia that goes on when its row is there.
+func (m *model) beginPut(id, to string, value []byte) {
+	p := &putting{id: id, version: len(m.versions[id]), let: make(chan struct{}), ended: make(chan error, 1)}
+	m.putting = p
+	m.note("begin to put %s %s", id, to)
+	g := m.g
+	go func() {
+		p.ended <- g.PutVia(m.Context(), id, value, func(context.Context) error {
+			m.set(id, to)
+			<-p.let
+			return nil
+		})
+	}()
+}
+
+// endPut lets a PutVia end.
+func (m *model) endPut() {
+	p := m.putting
+	if p == nil {
+		return
+	}
+	close(p.let)
+	err := <-p.ended
+	m.putting = nil
+	if m.note("end to put %s: %v", p.id, err); err != nil {
+		m.Error(err)
+	}
+	if m.crash == nil {
+		m.floors[p.id] = p.version
+	}
 }
 
 func (m *model) remove() {
@@ -454,12 +510,20 @@ func (m *model) time() {
 	time.Sleep(d)
 }
 
+// asks returns an id to ask for, often one that a PutVia writes.
+func (m *model) asks() string {
+	if m.putting != nil && m.rng.IntN(2) == 0 {
+		return m.putting.id
+	}
+	return m.id()
+}
+
 func (m *model) get() {
-	a := &asked{ids: []string{m.id()}, step: m.now, at: time.Now(), result: make(chan []guard.Result, 1)}
+	a := &asked{ids: []string{m.asks()}, step: m.now, at: time.Now(), result: make(chan []guard.Result, 1)}
 	many := m.rng.IntN(4) == 0
 	if many {
 		for range m.rng.IntN(5) {
-			a.ids = append(a.ids, m.id())
+			a.ids = append(a.ids, m.asks())
 		}
 	}
 	for _, id := range a.ids {
@@ -542,6 +606,7 @@ func (m *model) rebuild() {
 			default:
 				m.done["ended"]++
 			}
+		default: // it waits for a PutVia
 		}
 		return
 	}

@@ -144,6 +144,46 @@ func TestLoad_long(t *testing.T) {
 	}
 }
 
+// A Get that begins when the row is there finds it, also if the PutVia that wrote it goes on, and a load that saw no row is
+// under way.
+func TestLoad_rowBeforePutEnds(t *testing.T) {
+	for _, endsFirst := range []bool{false, true} {
+		inWorld(t, nil, func(w *world) {
+			let, writing := w.holding("a"), make(gate)
+			before := w.get(w.Context(), "a")
+			free := let.next() // it has seen no row
+			w.free("a")
+			written := done(func() error {
+				return w.g.PutVia(w.Context(), "a", nil, func(context.Context) error {
+					w.set("a", "1")
+					writing.arrive()
+					return nil
+				})
+			})
+			end := writing.next() // the row is there
+			late, many := w.get(w.Context(), "a"), make(chan guard.Result, 1)
+			go func() { many <- w.g.GetMany(w.Context(), "a")[0] }()
+			synctest.Wait() // both have joined the load
+			if endsFirst {
+				end()
+				w.check(<-written)
+			}
+			free()
+			wantResult(t, "a", <-before, guard.ErrNotFound) // it began before
+			wantResult(t, "a", <-late, "1")
+			wantResult(t, "a", <-many, "1")
+			if !endsFirst {
+				end()
+				w.check(<-written)
+			}
+			w.want("a", "1")
+			if s := w.g.Stats(); s.Shared != 2 { // each caller once, though both have loaded again
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
 // A load of an old value does not hide a newer one.
 func TestLoad_oldThenPut(t *testing.T) {
 	writesOf(t, func(w *world, write func(id, row string)) {

@@ -107,6 +107,7 @@ func (g *Guard) change(ctx context.Context, id string, write func() error) error
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	s.begun.Add(1)
 	defer func() { // also after an error, whose outcome may be unknown, and a panic
 		s.writes.Add(1)
 		g.mu.Lock()

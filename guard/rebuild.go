@@ -316,7 +316,7 @@ func (g *Guard) Warm(ctx context.Context, ids iter.Seq2[string, error]) (loaded 
 	err = g.batches(ctx, ids, warmBatch, func(batch []string) error {
 		var cold []string
 		for _, id := range batch {
-			if _, is := g.read(ctx, id); is != fresh && is != absent {
+			if _, is := g.read(ctx, id); is != fresh && is != absent && !slices.Contains(cold, id) {
 				cold = append(cold, id)
 			}
 		}
@@ -339,7 +339,7 @@ func (g *Guard) warm(ctx context.Context, ids []string) (loaded int, again []str
 	if g.opts.LoadMany != nil {
 		size = len(ids)
 	}
-	since := g.store.Now()
+	since := g.moment()
 	var all, own []*load
 	for part := range slices.Chunk(ids, size) {
 		there, isNew, err := g.beginWarm(ctx, part)
@@ -349,8 +349,11 @@ func (g *Guard) warm(ctx context.Context, ids []string) (loaded int, again []str
 		all, own = append(all, there...), append(own, isNew...)
 	}
 	for _, l := range all {
-		_, err := g.await(ctx, l, since, false)
-		late := err == nil && l.stale || errors.Is(err, ErrUnavailable)
+		ended, err := g.wait(ctx, l, since)
+		if err == nil {
+			err = ended.err
+		}
+		late := err == nil && ended.stale || errors.Is(err, ErrUnavailable)
 		switch {
 		case late && !slices.Contains(own, l):
 			again = append(again, l.id)

@@ -18,7 +18,8 @@
 //
 // # Terminology
 //
-//   - id: the name of a row of the source: any bytes.
+//   - id: the name of a row of the source: any bytes. Ids above about 65,000 bytes are loaded each time, as no key of the
+//     store can be so long, and Put returns sievekv.ErrTooLarge for them.
 //   - row: what the source has under an id. value: what Load makes of it, and what Get returns.
 //   - source: where Load reads. It is right by definition.
 //   - entry: what the cache has for an id: a value, or that the id is absent.

@@ -84,8 +84,8 @@ type opened struct {
 // "guard:" and the name, which has 1 to 200 bytes and no colon. Writes have the level of durability of db, except that
 // PutVia, RemoveVia and Rebuild always reach stable storage.
 //
-// The errors are sievekv.ErrOptions, which lists every option out of range, sievekv.ErrConfig for a Capacity or ErrorRate
-// out of range, ErrOpen, and those of sievekv.DB.Update.
+// The errors are sievekv.ErrOptions, which lists every option out of range, and is sievekv.ErrConfig too if Capacity or
+// ErrorRate is, ErrOpen, and those of sievekv.DB.Update.
 func New(db *sievekv.DB, name string, o Options) (*Guard, error) {
 	o, err := o.withDefaults(name)
 	if err != nil {
@@ -263,8 +263,16 @@ func (g *Guard) getMany(ctx context.Context, ids []string, which []int, results 
 	}
 }
 
+// isTooLong reports whether an id is too long for an entry in the store. Then it has none, which is no fault of the cache.
+func (g *Guard) isTooLong(id string) bool {
+	return g.opts.Cache == nil && len(g.keys.value)+len(id) > kv.MaxKeyLen
+}
+
 // read looks an id up in the cache. A cache that cannot be read has nothing.
 func (g *Guard) read(ctx context.Context, id string) (entry, state) {
+	if g.isTooLong(id) {
+		return entry{}, missing
+	}
 	var stored []byte
 	var now int64
 	var err error
@@ -311,7 +319,7 @@ func (l *lookup) read(r kv.Reader) (err error) {
 // write puts an entry into the cache. One that is good for nothing takes away the entry that is there.
 func (g *Guard) write(ctx context.Context, id string, e *entry, there bool) {
 	ttl := e.lifetime(&g.opts)
-	if ttl < msec && !there {
+	if ttl < msec && !there || g.isTooLong(id) {
 		return
 	}
 	key := g.keys.value + id

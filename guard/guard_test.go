@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/guard"
+	"github.com/sievekv/sievekv/kv"
 )
 
 func TestGet(t *testing.T) {
@@ -213,6 +215,26 @@ func TestGet_lostMeta(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An id that is too long for a key of the store is loaded each time, and is no fault of the cache.
+func TestGet_longID(t *testing.T) {
+	id := strings.Repeat("x", kv.MaxKeyLen)
+	inWorld(t, nil, func(w *world) {
+		w.set(id, "1")
+		w.want(id, "1")
+		wantResult(t, "long id", w.g.GetMany(w.Context(), id)[0], "1")
+		w.check(w.g.Rebuild(w.Context(), seqOf(id)))
+		w.want(id, "1")
+		w.wantLoads(id, 3)
+		if s := w.g.Stats(); s.CacheFaults != 0 {
+			t.Errorf("%+v", s)
+		}
+		err := w.g.PutVia(w.Context(), id, []byte("2"), func(context.Context) error { t.Error("the row was written"); return nil })
+		if !errors.Is(err, sievekv.ErrTooLarge) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestGetMany(t *testing.T) {
@@ -457,9 +479,20 @@ func TestNew_errors(t *testing.T) {
 				t.Errorf("name %q: %v", name, err)
 			}
 		}
-		o := guard.Options{Load: load, Empty: true, ErrorRate: 2, Logger: quiet}
-		if _, err := guard.New(w.db, "other", o); !errors.Is(err, sievekv.ErrConfig) {
-			t.Error(err)
+		for _, filter := range filters {
+			for name, o := range map[string]guard.Options{
+				"error rate is 2":           {ErrorRate: 2},
+				"error rate is -1":          {ErrorRate: -1},
+				"error rate is NaN":         {ErrorRate: math.NaN()},
+				"capacity is 1099511627777": {Capacity: 1<<40 + 1},
+			} {
+				o.Load, o.Filter, o.Logger = load, filter, quiet
+				for _, o.Empty = range []bool{false, true} {
+					if _, err := guard.New(w.db, "other", o); !errors.Is(err, sievekv.ErrConfig) || !errors.Is(err, sievekv.ErrOptions) || !strings.Contains(err.Error(), name) {
+						t.Errorf("%s, %s: %v", filter, name, err)
+					}
+				}
+			}
 		}
 		if _, err := guard.New(w.db, "users", guard.Options{Load: load}); !errors.Is(err, guard.ErrOpen) {
 			t.Error(err)

@@ -13,7 +13,7 @@ import (
 // handler gets it as it is.
 //
 // Otherwise it answers itself: 404 if the id is absent, 503 with a Retry-After if the source is unavailable, 504 if the
-// request's time is over, 503 if the request was canceled, by the client or the server, or if there is no filter and
+// time of the request or of the load is over, 503 if the request was canceled, by the client or the server, or if there is no filter and
 // Options.RefuseUnfiltered is set, and 502 for other errors.
 func Middleware(g *Guard, id func(*http.Request) string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {

@@ -109,7 +109,7 @@ func (g *Guard) isLoading(id string) (loading, many bool) {
 }
 
 // isLoadingMany reports whether a load of an id is under way that is one of many. It may take as long as its slowest id,
-// and waits for its turn if one of them has no value: so who has a stale value does not wait for it.
+// and waits for its turn if one of them has no value. So a caller that has a stale value does not wait for it.
 func (g *Guard) isLoadingMany(id string) bool {
 	_, many := g.isLoading(id)
 	return many

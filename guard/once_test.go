@@ -58,6 +58,11 @@ func TestOnce(t *testing.T) {
 		if _, err := guard.Once(ctx, w.db, "d", time.Minute, counting(&runs)); !errors.Is(err, context.Canceled) || runs != 5 {
 			t.Errorf("%v after %d runs", err, runs)
 		}
+		for range 2 { // the answer nil is an answer
+			if r, err := guard.Once(w.Context(), w.db, "nil", time.Minute, func(context.Context) (*receipt, error) { return nil, nil }); r != nil || err != nil {
+				t.Errorf("an answer nil: %+v, %v", r, err)
+			}
+		}
 		for range 2 { // for ever
 			if r, err := guard.Once(w.Context(), w.db, "d", 0, counting(&runs)); r.Number != 6 || err != nil {
 				t.Errorf("without a ttl: %+v, %v", r, err)

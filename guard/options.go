@@ -25,8 +25,8 @@ const (
 // Options configure a Guard. Times are rounded down to milliseconds, and are at least one, unless a field says otherwise.
 type Options struct {
 	// Load returns the value of an id from the source, or an error that is ErrNotFound if the id is absent there. Any
-	// other error, a panic, and runtime.Goexit are failures of the source. A nil value without an error is an empty value.
-	// Load must return soon after its context ends.
+	// other error, a panic, and runtime.Goexit are failures of the source, also sievekv.ErrNotFound and sql.ErrNoRows. A
+	// nil value without an error is an empty value. Load must return soon after its context ends.
 	Load func(ctx context.Context, id string) ([]byte, error)
 
 	// LoadMany returns the values of several different ids, up to those of one GetMany. An id that is not in the map is
@@ -113,7 +113,8 @@ type Options struct {
 // Remove first take the entry away, and fail if that fails, then change row and filter, and then set the new entry. After
 // a crash between these steps the entry is missing. The guard's guarantees hold if nobody else writes the guard's keys, and
 // if a Set that has returned an error has no effect later; otherwise an old value may be served until its TTL and MaxStale
-// are over. An implementation may drop entries at any time.
+// are over. An implementation may drop entries at any time. If rows are in the store, and its level of durability lets a
+// crash take commits back, the cache may have what they wrote: clear it after such a crash, or write at sievekv.Always.
 type Cache interface {
 	// Get returns what was set under a key, nil if there is nothing. The guard does not change the slice.
 	Get(ctx context.Context, key string) ([]byte, error)
@@ -166,8 +167,24 @@ func (o *Options) validate(name string) error {
 	check(o.Jitter <= 1, "Jitter is %v: 0 to 1", o.Jitter)
 	check(o.MaxLoads > 0, "MaxLoads is %d: at least 1", o.MaxLoads)
 	check(o.LoadsPerSecond >= 0, "LoadsPerSecond is %v: above 0, or 0 for no limit", o.LoadsPerSecond)
+	if err := o.checkFilter(); err != nil {
+		errs = append(errs, err)
+	}
 	if len(errs) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: guard: %w", sievekv.ErrOptions, errors.Join(errs...))
+}
+
+// checkFilter returns an error if there can be no filter of Capacity and ErrorRate. Without it only Rebuild would find out.
+func (o *Options) checkFilter() (err error) {
+	switch o.Filter {
+	case Bloom:
+		_, err = sievekv.BloomConfig{Capacity: o.Capacity, ErrorRate: o.ErrorRate}.Planned(1)
+	case Cuckoo:
+		_, err = sievekv.CuckooConfig{Capacity: o.Capacity, ErrorRate: o.ErrorRate}.Planned(1)
+	case Counting:
+		_, err = sievekv.CountingConfig{Capacity: o.Capacity, ErrorRate: o.ErrorRate}.Planned(1)
+	}
+	return err
 }

@@ -9,7 +9,7 @@ import (
 
 // Stats are counts since New, and present states.
 type Stats struct {
-	// What became of the ids that were asked for. Asked is the sum of the next five.
+	// What became of the ids that were asked for. Asked is the sum of the next five. Ids that got ErrUnfiltered are in none.
 	Asked   uint64
 	Refused uint64 // the filter refused them
 	Hits    uint64 // a fresh value was in the cache
@@ -22,7 +22,7 @@ type Stats struct {
 	Loads  uint64 // calls of the source, refreshes included
 	Failed uint64 // calls of the source that failed
 
-	FilterFaults uint64 // lookups for which there was no filter, or none that could be read
+	FilterFaults uint64 // lookups for which there was no filter, or none that could be read; a GetMany is one
 	CacheFaults  uint64 // reads and writes of the cache that failed
 
 	Breaker string // "closed", "half-open" or "open"; "none" if there is no breaker

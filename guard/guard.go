@@ -49,6 +49,7 @@ type Guard struct {
 	filter sievekv.Filter // in use
 
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}] // nil for none
+	changes breakerChanges                             // of the breaker
 	atOnce  *semaphore.Weighted
 	rate    *rate.Limiter
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -352,7 +353,9 @@ func (g *Guard) ask(ctx context.Context, loads []*load, entered, wait bool) erro
 	tell := func(error) {}
 	if g.breaker != nil {
 		var err error
-		if tell, err = g.breaker.Allow(); err != nil {
+		tell, err = g.breaker.Allow()
+		g.tellBreaker()
+		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
@@ -365,6 +368,7 @@ func (g *Guard) ask(ctx context.Context, loads []*load, entered, wait bool) erro
 			g.counts.failed.Add(1)
 		}
 		tell(err)
+		g.tellBreaker()
 	}()
 	if err = g.callSource(ctx, loads); err != nil && g.ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
@@ -465,17 +469,57 @@ func (g *Guard) enterNow() bool {
 
 // isOpen reports whether the breaker is open.
 func (g *Guard) isOpen() bool {
-	return g.breaker != nil && g.breaker.State() == gobreaker.StateOpen
+	return g.breaker != nil && g.breakerState() == gobreaker.StateOpen
+}
+
+// breakerState returns the state of the breaker, which may change as it is asked for.
+func (g *Guard) breakerState() gobreaker.State {
+	defer g.tellBreaker()
+	return g.breaker.State()
+}
+
+// breakerChanges has the changes of the breaker that the log does not have yet. The breaker tells of a change while it is
+// locked, when a handler of the log that calls Stats would wait for ever.
+type breakerChanges struct {
+	any  atomic.Bool // there are some
+	mu   sync.Mutex  // taken for a few instructions
+	list []breakerChange
+}
+
+type breakerChange struct{ from, to gobreaker.State }
+
+func (c *breakerChanges) note(_ string, from, to gobreaker.State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, breakerChange{from, to})
+	c.any.Store(true)
+}
+
+// take returns the changes so far, and forgets them.
+func (c *breakerChanges) take() (list []breakerChange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list, c.list = c.list, nil
+	c.any.Store(false)
+	return list
+}
+
+// tellBreaker tells the log of changes of the breaker. It is called after each call of the breaker.
+func (g *Guard) tellBreaker() {
+	if !g.changes.any.Load() {
+		return
+	}
+	for _, change := range g.changes.take() {
+		g.opts.Logger.Warn("guard: breaker", "guard", g.name, "from", change.from.String(), "to", change.to.String())
+	}
 }
 
 func (g *Guard) breakerSettings() gobreaker.Settings {
 	return gobreaker.Settings{
 		Name: g.name, Timeout: g.opts.BreakerPause,
-		ReadyToTrip: func(c gobreaker.Counts) bool { return int64(c.ConsecutiveFailures) >= int64(g.opts.BreakerFailures) },
-		IsExcluded:  func(err error) bool { return errors.Is(err, ErrClosed) },
-		OnStateChange: func(_ string, from, to gobreaker.State) {
-			g.opts.Logger.Warn("guard: breaker", "guard", g.name, "from", from.String(), "to", to.String())
-		},
+		ReadyToTrip:   func(c gobreaker.Counts) bool { return int64(c.ConsecutiveFailures) >= int64(g.opts.BreakerFailures) },
+		IsExcluded:    func(err error) bool { return errors.Is(err, ErrClosed) },
+		OnStateChange: g.changes.note,
 	}
 }
 

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"strings"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,7 +59,7 @@ func (g *Guard) Stats() Stats {
 	s.Asked = s.Refused + s.Hits + s.Soft + s.Nulls + s.Misses
 	s.FalsePositiveRate, s.AboveRate = g.passing.read()
 	if g.breaker != nil {
-		s.Breaker = g.breaker.State().String()
+		s.Breaker = g.breakerState().String()
 	}
 	return s
 }
@@ -105,44 +106,61 @@ func (g *Guard) note(f *faults, what string, err error) {
 }
 
 // NewCollector returns a Prometheus collector of guards, whose metrics begin with "sievekv_guard_" and have the label
-// "guard". It reads them when Prometheus asks. The metrics of the store are those of sievekv.NewCollector.
-func NewCollector(guards ...*Guard) prometheus.Collector { return collector(guards) }
+// "guard". It reads them when Prometheus asks. A registry may have several collectors, but each guard once. For guards
+// of two stores that have the same name, use prometheus.WrapRegistererWith. The metrics of the store are those of
+// sievekv.NewCollector.
+func NewCollector(guards ...*Guard) prometheus.Collector {
+	c := make(collector, len(guards))
+	for i, g := range guards {
+		c[i].guard = g
+		label := prometheus.Labels{"guard": strings.ToValidUTF8(g.name, "\ufffd")} // a name may be any bytes
+		for _, m := range metrics {
+			c[i].descs = append(c[i].descs, prometheus.NewDesc("sievekv_guard_"+m.name, m.help, nil, label))
+		}
+	}
+	return c
+}
 
-type collector []*Guard
+type collector []collected
+
+// collected is a guard with the description of each metric. The guard's name is in the description: so collectors of
+// different guards have different descriptions, as a registry wants.
+type collected struct {
+	guard *Guard
+	descs []*prometheus.Desc
+}
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for i := range metrics {
-		out <- metrics[i].desc
+	for _, of := range c {
+		for _, desc := range of.descs {
+			out <- desc
+		}
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	for _, g := range c {
-		s := g.Stats()
-		for _, m := range metrics {
-			out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&s, &g.opts), g.name)
+	for _, of := range c {
+		s := of.guard.Stats()
+		for i, m := range metrics {
+			out <- prometheus.MustNewConstMetric(of.descs[i], m.kind, m.value(&s, &of.guard.opts))
 		}
 	}
 }
 
 type metric struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(*Stats, *Options) float64
-}
-
-func describe(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("sievekv_guard_"+name, help, []string{"guard"}, nil)
+	name, help string
+	kind       prometheus.ValueType
+	value      func(*Stats, *Options) float64
 }
 
 func counter(name, help string, value func(*Stats) uint64) metric {
-	return metric{describe(name, help), prometheus.CounterValue, func(s *Stats, _ *Options) float64 { return float64(value(s)) }}
+	return metric{name, help, prometheus.CounterValue, func(s *Stats, _ *Options) float64 { return float64(value(s)) }}
 }
 
 func gauge(name, help string, value func(*Stats, *Options) float64) metric {
-	return metric{describe(name, help), prometheus.GaugeValue, value}
+	return metric{name, help, prometheus.GaugeValue, value}
 }
 
 var breakerStates = map[string]float64{gobreaker.StateHalfOpen.String(): 0.5, gobreaker.StateOpen.String(): 1}

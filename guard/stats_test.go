@@ -1,11 +1,14 @@
 package guard_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -210,6 +213,30 @@ func TestPassRate_count(t *testing.T) {
 	}
 }
 
+// What Warm does is no miss, and so neither a shared one nor one that got a stale value.
+func TestStats_warm(t *testing.T) {
+	inWorld(t, &guard.Options{TTL: time.Second, Jitter: -1}, func(w *world) {
+		w.set("a", "1")
+		let := w.holding("a")
+		first := w.get(w.Context(), "a")
+		free := let.next()
+		warmed := done(func() error { _, err := w.g.Warm(w.Context(), seqOf("a")); return err })
+		synctest.Wait() // it shares the load
+		free()
+		wantResult(t, "a", <-first, "1")
+		w.check(<-warmed)
+		time.Sleep(time.Second)
+		w.free("a")
+		w.fail(errSource)
+		if _, err := w.g.Warm(w.Context(), seqOf("a")); !errors.Is(err, guard.ErrUnavailable) {
+			t.Error(err)
+		}
+		if s := w.g.Stats(); s.Misses != 1 || s.Shared != 0 || s.Stale != 0 || s.Loads != 2 || s.Failed != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // Without a filter nothing is a false positive.
 func TestStats_unfiltered(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
@@ -269,6 +296,62 @@ func TestLog(t *testing.T) {
 		w.fail(nil)
 		w.want("a", "1")
 		told("to=half-open", "to=closed")
+	})
+}
+
+// asking is a handler of a log that asks the guard before it handles a record.
+type asking struct {
+	slog.Handler
+	ask func()
+}
+
+func (h asking) Handle(ctx context.Context, r slog.Record) error {
+	h.ask()
+	return h.Handler.Handle(ctx, r)
+}
+
+// A handler of the log may ask for the guard's Stats, also when the breaker changes.
+func TestLog_asks(t *testing.T) {
+	var g *guard.Guard
+	var states []string
+	ask := func() {
+		if g != nil {
+			states = append(states, g.Stats().Breaker)
+		}
+	}
+	o := &guard.Options{Empty: true, BreakerFailures: 1, BreakerPause: time.Second, Logger: slog.New(asking{quiet.Handler(), ask})}
+	inWorld(t, o, func(w *world) {
+		w.check(w.g.Put(w.Context(), "a", nil, nil))
+		g = w.g
+		w.fail(errSource)
+		w.want("a", errSource)
+		time.Sleep(time.Second + 1)
+		w.fail(nil)
+		w.want("a", guard.ErrNotFound)
+		if want := []string{"open", "half-open", "closed"}; !slices.Equal(states, want) {
+			t.Errorf("the breaker was %q, want %q", states, want)
+		}
+	})
+}
+
+// A registry takes several collectors, of guards of any names, but no guard twice.
+func TestCollector_several(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		other := w.open("other\xff", w.options(guard.Options{}))
+		defer other.Close()
+		r := prometheus.NewPedanticRegistry()
+		w.check(r.Register(guard.NewCollector(w.g)))
+		w.check(r.Register(guard.NewCollector(other)))
+		if err := r.Register(guard.NewCollector(w.g)); err == nil {
+			t.Error("a guard was registered twice")
+		}
+		families, err := r.Gather()
+		w.check(err)
+		for _, f := range families {
+			if len(f.Metric) != 2 {
+				t.Errorf("%s has %d guards, want 2", f.GetName(), len(f.Metric))
+			}
+		}
 	})
 }
 

@@ -270,12 +270,12 @@ const (
 	filledBytes = 16 // of the commit for each
 )
 
-// What adds do to end a growth in time: calls that have added items put so many times as many hashes into the layer that is
-// filled, those of one item only if the small layer is half full. There are nine times as many hashes as it has room for items.
-const helpFactor = 24
+// An add helps a growth that services have not ended in time, when the newest layer has less room left than one in so many
+// of its items.
+const helpAt = 4
 
-// Added is to be called after a commit of AddStaged or AddFitting that has added n items: if the filter is growing, Added does
-// some of the work. Without it, the growth may take until services have done it.
+// Added is to be called after a commit of AddStaged or AddFitting that has added n items: if the filter is growing, and the
+// layer that takes adds is nearly full, Added ends the growth. Without it, the growth takes until services have done it.
 func (f *Filter) Added(n int) {
 	if n == 0 || f.h.Tx != nil {
 		return
@@ -289,18 +289,14 @@ func (f *Filter) Added(n int) {
 	if c.chain == nil || c.chain.Filling == nil {
 		return
 	}
-	if n == 1 { // one that added an item helps seldom, and then for those before it
-		items, step := c.newest.table.Counter(itemsCounter), min(max(1, c.newest.capacity/16), 64)
-		if items < c.newest.capacity/2 || items%step != 0 {
-			return
-		}
-		n = int(step)
+	if items := c.newest.table.Counter(itemsCounter); items < c.newest.capacity-c.newest.capacity/helpAt {
+		return
 	}
-	for hashes := n * helpFactor; hashes > 0; hashes -= mostFilled {
-		// An error concerns what comes next, not the items that were added.
-		more, err := f.h.DB.CompactKey(f.h.Key, min(hashes, mostFilled)*filledBytes)
-		if err != nil || !more {
-			return
+	wait := c.covered() > scalableext.ManySmall // the next layer would be a large one
+	for more := true; more; {
+		var err error
+		if more, err = f.h.DB.CompactKey(f.h.Key, mostFilled*filledBytes, wait); err != nil {
+			return // it concerns what comes next, not the items that were added
 		}
 	}
 }
@@ -321,6 +317,8 @@ func fill(w *kv.Writer, o *kv.Object, f *filter, budget int) (more bool, err err
 		return false, s.endLog()
 	case done > length:
 		return false, fmt.Errorf("%w: key %q: %d hashes of a log of %d", kv.ErrCorrupt, o.Key(), done, length)
+	case done == 0 && w.Counter(to.table, onesCounter) == 0 && filledAhead(to, length) > 0:
+		return true, nil // prepare does it
 	case done < length && room == 0:
 		err := s.beginFilling(max(to.capacity, s.items(f.covered())), to)
 		if errors.Is(err, kv.ErrTooLarge) {

@@ -122,7 +122,8 @@ func (f *filter) info(r kv.Reader) Info {
 		length := r.Counter(log, scalableext.LogLengthCounter)
 		if info.LogBytes = 8 * length; filling != nil {
 			info.Filling = filling.capacity
-			info.Filled = float64(r.Counter(filling.table, scalableext.FilledCounter)) / float64(max(1, length))
+			filled := max(r.Counter(filling.table, scalableext.FilledCounter), min(length, r.Counter(filling.table, itemsCounter)))
+			info.Filled = float64(filled) / float64(max(1, length))
 		}
 	}
 	if bits == 0 { // all slices have expired

@@ -29,7 +29,7 @@ func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err err
 	for i, key := range keys {
 		again, err := false, ctx.Err()
 		if err == nil {
-			again, err = db.CompactKey([]byte(key), budget)
+			again, err = db.CompactKey([]byte(key), budget, true)
 		}
 		if err != nil {
 			for _, left := range keys[i+1:] { // an object that cannot be compacted holds up no other
@@ -45,11 +45,56 @@ func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err err
 	return more, nil
 }
 
-// CompactKey makes one commit as CompactQueued does, for the object under a key.
-func (db *DB) CompactKey(key []byte, budget int) (more bool, err error) {
+// CompactKey makes one commit as CompactQueued does, for the object under a key. While another goroutine compacts an object,
+// CompactKey waits, or does nothing if wait is false.
+func (db *DB) CompactKey(key []byte, budget int, wait bool) (more bool, err error) {
+	if wait {
+		db.compacting.Lock()
+	} else if !db.compacting.TryLock() {
+		return false, nil
+	}
+	defer db.compacting.Unlock()
 	if db.store.Space.Full() {
 		return false, db.noSpace()
 	}
+	budget = min(budget, db.MaxCommit()/2)
+	if db.prepared.step == nil {
+		if err := db.prepare(key, budget); err != nil {
+			return false, err
+		}
+	}
+	if p := &db.prepared; p.step != nil { // it may be of another key, which comes first
+		more, err := db.compact([]byte(p.key), p.step)
+		if !more {
+			*p = prepared{}
+		}
+		return err == nil, err
+	}
+	return db.compact(key, func(w *Writer, o *Object) (bool, error) { return o.typ.Compact(w, o, budget) })
+}
+
+// prepared is what is left to do of what Type.Prepare has prepared for a key, nothing if step is nil.
+type prepared struct {
+	key  string
+	step func(w *Writer, o *Object) (more bool, err error)
+}
+
+func (db *DB) prepare(key []byte, budget int) error {
+	var o *Object
+	err := db.Read(func(r Reader) (err error) { o, err = r.Lookup(key); return err })
+	if err != nil || o == nil || o.typ == nil || o.typ.Prepare == nil {
+		return err
+	}
+	step, err := o.typ.Prepare(db, o, budget)
+	if err != nil {
+		return fmt.Errorf("compact %q: %w", key, err)
+	}
+	db.prepared = prepared{string(key), step}
+	return nil
+}
+
+// compact makes one commit of what change stages for the object under a key.
+func (db *DB) compact(key []byte, change func(*Writer, *Object) (more bool, err error)) (more bool, err error) {
 	err = db.Write(NoSync, [][]byte{key}, func(w *Writer) error {
 		o, err := w.Object(key)
 		if err != nil || o == nil || o.typ == nil || o.typ.Compact == nil {
@@ -58,7 +103,7 @@ func (db *DB) CompactKey(key []byte, budget int) (more bool, err error) {
 		// A lookup that sees the whole commit gets the same answers as before, so watches are not told. If no entries move,
 		// and the layers stay, it may see a part.
 		w.unseen = true
-		if more, err = o.typ.Compact(w, o, min(budget, db.MaxCommit()/2)); err != nil {
+		if more, err = change(w, o); err != nil {
 			return fmt.Errorf("compact %q: %w", key, err)
 		}
 		w.sequence = w.sequence || w.changesSlots()

@@ -78,8 +78,11 @@ type DB struct {
 
 	folds    queue.Queue[foldRequest]
 	compacts queue.Queue[compactRequest]
-	stats    stats
-	closing  atomic.Bool
+
+	compacting sync.Mutex // held during a commit that compacts an object, and while one is prepared
+	prepared   prepared   // guarded by compacting
+	stats      stats
+	closing    atomic.Bool
 
 	stopKeeper chan struct{}
 	keeperDone chan struct{}

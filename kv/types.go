@@ -51,6 +51,13 @@ type Type struct {
 	// given to DB.QueueCompact. Nil if the type has nothing to compact.
 	Compact func(w *Writer, o *Object, budget int) (more bool, err error)
 
+	// Prepare does what Compact needs and takes long, without the lock of the key, before Compact is called for an object.
+	// It returns what is left to do with the lock, nil if nothing: step stages changes for a commit as
+	// Compact does, and is called as long as it reports that there is more. The object may have changed by then, and the
+	// key may have another one, so Prepare reads by DB.ReadWith, and step is given the object as it is. Of all objects of
+	// a store one at a time is prepared. Nil if the type has nothing to prepare.
+	Prepare func(db *DB, o *Object, budget int) (step func(w *Writer, o *Object) (more bool, err error), err error)
+
 	// Wake returns when Compact is to be called next, in Unix milliseconds, 0 for never. It follows from the header alone.
 	// A service calls DB.Wake for that, soon after the time. Nil if the type needs no such call.
 	Wake func(o *Object) int64

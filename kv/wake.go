@@ -46,7 +46,7 @@ func (db *DB) Wake(ctx context.Context, budget int) (more bool, err error) {
 	for _, note := range notes {
 		at, key, nerr := format.DecodeWakeKey(note)
 		if nerr == nil {
-			_, nerr = db.CompactKey(key, budget)
+			_, nerr = db.CompactKey(key, budget, true)
 		}
 		if nerr == nil {
 			nerr = db.removeStale(note, at, key)

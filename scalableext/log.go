@@ -30,10 +30,12 @@ import (
 // # Growth
 //
 // When the newest layer is full, a small layer takes the adds. In the same commit another layer is made for all
-// items and a quarter more. It is hidden: lookups and adds do not ask it. Type.Compact fills it from the log, in small
-// commits that note how far they have come. Once it has the whole log, a commit drops all layers that the log covers, and
-// shows the filled one. It holds the lock of the key, so no add comes between. A crash leaves a prefix of these commits,
-// after any of which the filter has all of its items in the layers that are looked at, and filling can go on.
+// items and a quarter more. It is hidden: lookups and adds do not ask it. Type.Prepare makes what the log has into a layer in
+// memory, beside adds, and stores its blocks, some in each commit. Type.Compact puts in what the log has got meanwhile,
+// in small commits that note how far they have come. Once the hidden layer has the whole log, a commit drops all layers that the
+// log covers, and shows it. That commit holds the lock of the key, so no add comes between. A crash leaves a prefix of these
+// commits, after any of which the filter has all of its items in the layers that are looked at. After a crash Type.Compact
+// puts in the rest, or the whole log if not all blocks were stored: those that were have items of the log alone.
 //
 // If the small layer is full before, there is another, and then larger ones, so that no add waits. If the layer that is
 // filled becomes full itself, it is dropped, and filling begins again with a larger one.
@@ -71,7 +73,10 @@ const (
 
 	smallShare = 8  // a small layer has room for one in so many of the items
 	minSmall   = 16 // and at least for so many
-	manySmall  = 2  // from so many on that are there the next has room for as many items as there are
+
+	// ManySmall is the number of layers that a log covers from which on the next small layer has room for as many items as
+	// there are: what is to be filled is not filled in time.
+	ManySmall = 2
 )
 
 // Shown returns the layers of a chain's object that lookups ask, oldest first, and its parameters as those of a chain that has
@@ -132,7 +137,7 @@ func (p Params) SmallLayer(rates []float64, items uint64, covered int) (capacity
 	switch {
 	case p.Log.Limit == 0:
 		capacity = items * (max(2, uint64(p.Expansion)) - 1) // fewer, and the rate would be used up soon
-	case covered > manySmall:
+	case covered > ManySmall:
 		capacity = items
 	default:
 		capacity = items / smallShare

@@ -16,8 +16,24 @@ import (
 // A crash after any commit of a growth, or in the middle of one, loses no item that was on stable storage. The growth goes on
 // after opening, without an add: at its end there is one layer, with all items.
 func TestCrash_growth(t *testing.T) {
+	for name, c := range map[string]crashGrowth{
+		"item by item":    {adds: 700, batch: 1, rate: 0.2, during: 50},
+		"blocks in a row": {adds: 80, batch: 150, rate: 0.0001, during: 8}, // layers of several blocks are made in memory first
+	} {
+		t.Run(name, c.run)
+	}
+}
+
+// crashGrowth is a growth to adds batches of items, during which at least so many crashes are to happen while a layer is
+// filled.
+type crashGrowth struct {
+	adds, batch int
+	rate        float64
+	during      int
+}
+
+func (c crashGrowth) run(t *testing.T) {
 	t.Parallel()
-	const adds = 700
 	type shot struct {
 		disk    *kvtest.Disk
 		durable int // items on stable storage
@@ -29,7 +45,7 @@ func TestCrash_growth(t *testing.T) {
 	db := open(t, storeDir, tinyOptions(disk))
 	must(t, module.Of(db).SetSetting("growth-log-bytes", "100000"))
 	f := bloomext.New(db, "f")
-	must(t, f.Reserve(bloomext.Config{Capacity: 10, ErrorRate: 0.2}))
+	must(t, f.Reserve(bloomext.Config{Capacity: 10, ErrorRate: c.rate}))
 	var shots []shot
 	durable, n, filling := 0, 0, 0
 	take := func() {
@@ -40,12 +56,16 @@ func TestCrash_growth(t *testing.T) {
 		}
 		shots = append(shots, shot{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng}), durable})
 	}
-	for n < adds {
+	for n < c.adds*c.batch {
 		level := []kv.Durability{kv.Always, kv.NoSync}[drawn.IntN(2)]
 		if drawn.IntN(3) > 0 {
-			_, err := f.With(level).Add(item(n))
+			items := make([][]byte, c.batch)
+			for i := range items {
+				items[i] = item(n + i)
+			}
+			_, err := f.With(level).AddMany(items, nil)
 			must(t, err)
-			if n++; level == kv.Always {
+			if n += c.batch; level == kv.Always {
 				must(t, db.Sync()) // the items before it, too
 				durable = n
 			}
@@ -55,7 +75,7 @@ func TestCrash_growth(t *testing.T) {
 		}
 		take()
 	}
-	if filling < 50 {
+	if filling < c.during {
 		t.Errorf("a layer was filled at %d of %d crashes, want more", filling, len(shots))
 	}
 	for i, s := range shots {
@@ -83,8 +103,8 @@ func TestCrash_growth(t *testing.T) {
 		look("opened", s.durable)
 		must(t, checkStore(db))
 		if i%2 == 0 { // what was lost is added again, and more
-			for j := s.durable; j < s.durable+40; j++ {
-				_, err := f.Add(item(j))
+			for j := range 40 {
+				_, err := f.Add(item(s.durable + j))
 				must(t, err)
 			}
 			s.durable += 40

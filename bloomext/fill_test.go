@@ -1,0 +1,248 @@
+package bloomext_test
+
+import (
+	"testing"
+
+	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/kv"
+)
+
+// ahead is a filter that is being filled with a layer of several blocks, which is made in memory first. N is the number of
+// its items, from 0 on.
+func ahead(t *testing.T, db *kv.DB, key string, limit int64) (f *bloomext.Filter, n int) {
+	t.Helper()
+	f = bloomext.New(db, key).With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.0001, GrowthLog: limit}); err != nil {
+		t.Fatal(err)
+	}
+	for n = 0; n < 8000; n += 250 {
+		addRange(t, f, n, n+250, 0.001)
+	}
+	for ; filling(t, f) == 0; n++ {
+		if n == 20_000 {
+			t.Fatal("no layer is filled")
+		}
+		if _, err := f.AddUint64(uint64(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f, n
+}
+
+func filling(t *testing.T, f *bloomext.Filter) uint64 {
+	t.Helper()
+	info, err := f.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Filling
+}
+
+// step makes one commit of CompactQueued, and reports whether there is more to do.
+func step(t *testing.T, db *kv.DB) bool {
+	t.Helper()
+	more, err := db.CompactQueued(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return more
+}
+
+func isSound(t *testing.T, db *kv.DB) {
+	t.Helper()
+	report, err := db.Check(t.Context())
+	if err != nil || len(report.Problems) > 0 || len(report.Notes) > 0 {
+		t.Fatalf("check: %v, %v", report, err)
+	}
+}
+
+// While the blocks of a layer that was made in memory are stored, one in each commit, the store is sound after each of them,
+// the filter has all items, and those added meanwhile are in the layer at the end.
+func TestFill(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	f, n := ahead(t, db, "f", 1<<20)
+	steps, part := 0, 0
+	for more := true; more; steps++ {
+		more = step(t, db)
+		addRange(t, f, n, n+20, 0.001)
+		n += 20
+		isSound(t, db)
+		info, err := f.Info()
+		if err != nil || info.Filled > 1 {
+			t.Fatal(info.Filled, err)
+		}
+		if info.Filled > 0.1 && info.Filled < 0.9 {
+			part++
+		}
+	}
+	if part < 2 || steps < 5 {
+		t.Errorf("%d commits, after %d of them some blocks were stored, want more", steps, part)
+	}
+	compacts(t, db, 1000)
+	isSound(t, db)
+	finds(t, f, uint64(n))
+	info, err := f.Info()
+	if err != nil || info.Filling > 0 || len(info.Layers) > 2 {
+		t.Fatalf("%d layers, one for %d items is filled: %v", len(info.Layers), info.Filling, err)
+	}
+	if got := info.Layers[0].Items; got < uint64(n)*9/10 {
+		t.Errorf("the layer that was filled has %d of %d items", got, n)
+	}
+}
+
+// What happens to the filter while blocks of a layer that was made in memory are stored harms neither it nor another one.
+func TestFill_meanwhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		room      int64 // that the log has for more hashes
+		meanwhile func(t *testing.T, db *kv.DB, f *bloomext.Filter, n int) (*bloomext.Filter, int)
+	}{
+		"the log ends": {100, func(t *testing.T, db *kv.DB, f *bloomext.Filter, n int) (*bloomext.Filter, int) {
+			addRange(t, f, n, n+1000, 0.001)
+			if info, err := f.Info(); err != nil || info.LogBytes > 0 {
+				t.Fatalf("a log of %d bytes: %v", info.LogBytes, err)
+			}
+			return f, n + 1000
+		}},
+		"the filter is replaced": {100_000, func(t *testing.T, db *kv.DB, f *bloomext.Filter, _ int) (*bloomext.Filter, int) {
+			if _, err := f.Drop(); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.0001}); err != nil {
+				t.Fatal(err)
+			}
+			return f, 0
+		}},
+		"the filter gets another name": {100_000, func(t *testing.T, db *kv.DB, f *bloomext.Filter, n int) (*bloomext.Filter, int) {
+			err := db.Write(kv.NoSync, [][]byte{[]byte("f"), []byte("g")}, func(w *kv.Writer) error {
+				return w.Rename([]byte("f"), []byte("g"))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return bloomext.New(db, "g").With(kv.NoSync), n
+		}},
+		"another is filled": {100_000, func(t *testing.T, db *kv.DB, f *bloomext.Filter, n int) (*bloomext.Filter, int) {
+			g, n2 := ahead(t, db, "g", 1<<20)
+			compacts(t, db, 1000)
+			finds(t, g, uint64(n2))
+			if filling(t, g) > 0 {
+				t.Error("the other filter is still being filled")
+			}
+			return f, n
+		}},
+		"the filter gets so many items that the layer is too small": {100_000, func(t *testing.T, db *kv.DB, f *bloomext.Filter, n int) (*bloomext.Filter, int) {
+			for range 20 { // the log is longer than the layer has room for
+				if _, err := f.AddUint64(uint64(n)); err != nil {
+					t.Fatal(err)
+				}
+				n++
+			}
+			return f, n
+		}},
+	} {
+		for steps := 1; steps <= 3; steps++ {
+			t.Run(name, func(t *testing.T) {
+				db := open(t, "", nil)
+				defer db.Close()
+				other := open(t, "", nil)
+				_, n := ahead(t, other, "f", 1<<20)
+				if err := other.Close(); err != nil {
+					t.Fatal(err)
+				}
+				f, n := ahead(t, db, "f", 8*(int64(n)+c.room))
+				for range steps {
+					step(t, db)
+				}
+				if filling(t, f) == 0 {
+					t.Fatal("no layer is filled any more")
+				}
+				f, n = c.meanwhile(t, db, f, n)
+				isSound(t, db)
+				db.QueueCompact([]byte("f"))
+				db.QueueCompact([]byte("g"))
+				compacts(t, db, 1000)
+				isSound(t, db)
+				finds(t, f, uint64(n))
+				addRange(t, f, n, n+3000, 0.001)
+				compacts(t, db, 1000)
+				isSound(t, db)
+				finds(t, f, uint64(n)+3000)
+			})
+		}
+	}
+}
+
+// Blocks that were made for a filter are not stored in another one that has taken its key, and whose layers have the same
+// numbers, nor when some of its blocks are stored already.
+func TestFill_other(t *testing.T) {
+	for _, stored := range []int{0, 2} {
+		db := open(t, "", nil)
+		_, _ = ahead(t, db, "f", 1<<20)
+		f, n := ahead(t, db, "g", 1<<20)
+		steps, err := bloomext.Module().Types[0].Prepare(db, db.Opened([]byte("f")), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		take := func(key string) (more bool) {
+			t.Helper()
+			err := db.Write(kv.NoSync, [][]byte{[]byte(key)}, func(w *kv.Writer) error {
+				o, err := w.Object([]byte(key))
+				if err == nil {
+					more, err = steps(w, o)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return more
+		}
+		for range stored {
+			take("f")
+		}
+		if stored > 0 { // another time, of the same layer
+			if again, err := bloomext.Module().Types[0].Prepare(db, db.Opened([]byte("f")), 1); again != nil || err != nil {
+				t.Errorf("a layer with %d blocks is made again: %v", stored, err)
+			}
+		}
+		for range 20 {
+			if take("g") {
+				t.Error("another filter takes the blocks")
+			}
+		}
+		isSound(t, db)
+		db.QueueCompact([]byte("g"))
+		compacts(t, db, 1000)
+		finds(t, f, uint64(n))
+		isSound(t, db)
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Without services adds end a growth before the layer that takes them is full.
+func TestFill_helped(t *testing.T) {
+	for name, batch := range map[string]int{"one by one": 1, "many": 40} {
+		t.Run(name, func(t *testing.T) {
+			db := open(t, "", nil)
+			defer db.Close()
+			f, n := ahead(t, db, "f", 1<<20)
+			most := 0
+			for end := n + 8000; n < end; n += batch {
+				addRange(t, f, n, n+batch, 0.001)
+				info, err := f.Info()
+				if err != nil {
+					t.Fatal(err)
+				}
+				most = max(most, len(info.Layers))
+			}
+			if most > 2 {
+				t.Errorf("%d layers, want 2 at most", most)
+			}
+			finds(t, f, uint64(n))
+			isSound(t, db)
+		})
+	}
+}

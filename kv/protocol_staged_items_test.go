@@ -29,13 +29,14 @@ func itemsOf(rng *rand.Rand, l *kv.Layer, blk uint64, n int) (*probe.Layout, []u
 	return &layout, hashes
 }
 
-// A few items may come after many of the same block.
+// A few items may come after many of the same block, whose bits take the place of the items before. What is stored is in
+// memory and on the disk.
 func TestStaged_fewItemsAfterMany(t *testing.T) {
 	s := openStore(t, inMemory())
 	s.create("k")
 	rng := rand.New(rand.NewPCG(7, 8))
 	spec := s.layer("k").Spec()
-	layout, err := probe.NewLayout(spec.Blocks, uint64(spec.Lines), 6, 1)
+	layout, err := probe.NewLayout(spec.Blocks, uint64(spec.Lines), 3, 1) // three positions are shorter than an item
 	s.must(err)
 	var hashes []uint64
 	for len(hashes) < 601 {
@@ -59,6 +60,13 @@ func TestStaged_fewItemsAfterMany(t *testing.T) {
 		}
 		return nil
 	}))
+	want := make([]uint64, int(spec.Lines)*block.LineWords)
+	for _, h := range hashes {
+		layout.Set(want, h)
+	}
+	if !slices.Equal(s.storedBits("k", 0), want) {
+		t.Error("the block is stored with other bits than those of its items")
+	}
 }
 
 // SetItems stages what SetBits stages of the items one after the other, and answers the same, on top of what is

@@ -121,7 +121,7 @@ var upkeep = []mutation{
 	upkeepOf("a log gets no blocks ahead", "./kv/freeze", "^TestFS_log_blocks$", edit{"kv/freeze/file.go",
 		"	f.blocks = min(need+ahead, f.wanted)",
 		"	f.blocks = min(f.written.Load(), f.wanted) + 0*ahead"}),
-	upkeepOf("the ballast of a small store is a large one", "./kv", "^TestDisk_smallStore$", edit{"kv/storage/open.go",
+	upkeepOf("the ballast of a small store is a large one", "./kv/storage", "^TestOpen_ballast$", edit{"kv/storage/open.go",
 		"	s.ballast.Store(minBallast)",
 		"	s.ballast.Store(s.opts.BallastSize)"}),
 	upkeepOf("a ballast does not grow", "./kv/freeze", "^TestSpace_ballast_grows$", edit{"kv/freeze/ballast.go",

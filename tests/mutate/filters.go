@@ -55,7 +55,7 @@ var filters = []mutation{
 	{name: "a Bloom layer is full by its items alone", pkg: "./bloomext", tests: "^TestFilter_fullRate$", edits: []edit{{"bloomext/filter.go",
 		">= l.capacity || s.w.Counter(l.table, onesCounter) >= l.fullSet",
 		">= l.capacity"}}},
-	{name: "a batch that fills a Bloom layer by its bits is added in another order", pkg: "./bloomext", tests: "^TestFilter_fullRate$", edits: []edit{{"bloomext/filter.go",
+	{name: "a batch that fills a Bloom layer by its bits is added in another order", pkg: "./bloomext", tests: "^TestAddMany_asAdd$", edits: []edit{{"bloomext/filter.go",
 		"min(l.capacity-items, (l.fullSet-ones)/uint64(l.layout.Hashes))", "l.capacity-items"}}},
 	{name: "a batch that fills a Bloom layer by its items is added in another order", pkg: "./bloomext", tests: "^TestAddMany", edits: []edit{{"bloomext/filter.go",
 		"min(l.capacity-items, (l.fullSet-ones)/uint64(l.layout.Hashes))", "(l.fullSet-ones)/uint64(l.layout.Hashes)"}}},

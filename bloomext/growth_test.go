@@ -131,6 +131,50 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// A layer is not filled with more items than it is made for, also if many are added before it is filled and there is time for
+// all of them at once: a larger one is filled in its place.
+func TestGrowth_outgrown(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	logBytes(t, db, 1<<20)
+	f := bloomext.New(db, "f").With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
+		t.Fatal(err)
+	}
+	n := 3000
+	err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error { // nobody calls Added, which would fill a part
+		items := make([][]byte, n)
+		for i := range items {
+			b := scalableext.LittleEndian(uint64(i))
+			items[i] = b[:]
+		}
+		_, err := f.AddStaged(w, items, make([]bool, n))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Info()
+	if err != nil || info.Filling == 0 || info.Filling > uint64(n)/2 {
+		t.Fatalf("a layer for %d of %d items is filled: %v", info.Filling, n, err)
+	}
+	for more := true; more; {
+		if more, err = db.CompactQueued(t.Context(), 1<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finds(t, f, uint64(n))
+	info, err = f.Info()
+	if err != nil || info.Filling > 0 || len(info.Layers) > 2 || info.ExpectedRate > 0.01 {
+		t.Errorf("%d layers, one for %d items is filled, the rate is %v: %v", len(info.Layers), info.Filling, info.ExpectedRate, err)
+	}
+	for _, l := range info.Layers {
+		if l.Items > l.Capacity {
+			t.Errorf("a layer for %d items has %d", l.Capacity, l.Items)
+		}
+	}
+}
+
 // growing is a filter with few items and a log, and an absent item that it seems to have.
 func growing(t *testing.T, db *kv.DB) (f *bloomext.Filter, seeming uint64) {
 	t.Helper()

@@ -63,7 +63,7 @@ var ofGrowth = []mutation{
 		"l == to.table || l.Spec().Number <= from.Spec().Number })", "l == to.table || l == from })"),
 	inGrowth("the layers that were replaced stay", "^TestGrowth$", "bloomext/growth.go",
 		"return l == to.table || l.Spec().Number <= from.Spec().Number })", "return true })"),
-	inGrowth("a layer is filled beyond its capacity", "^TestGrowth$", "bloomext/growth.go",
+	inGrowth("a layer is filled beyond its capacity", "^TestGrowth_outgrown$", "bloomext/growth.go",
 		"		n := min(length-done, room, ", "		n := min(length-done, room|1<<40, "),
 	inGrowth("a layer that became full is filled on", "^TestGrowth$", "bloomext/growth.go",
 		"	case done < length && room == 0:\n", "	case done < length && room == 0 && to == nil:\n"),

@@ -101,6 +101,46 @@ func TestRepair(t *testing.T) {
 	}
 }
 
+// A store whose numbers of keys were repaired goes on with the right ones, before it is opened again.
+func TestRepair_counts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	o := damageOptions()
+	db := open(t, dir, &o)
+	set := func(key string) {
+		t.Helper()
+		_, err := db.Set(kv.Always, []byte(key), []byte("x"), kv.SetOptions{})
+		must(t, err)
+	}
+	set("a")
+	must(t, db.Close())
+	forge(t, dir, func(db *pebbledb.DB) {
+		for group := range 256 {
+			must(t, db.Set(format.AppendKeyCountKey(nil, uint8(group)), binary.AppendUvarint(nil, 3), pebbledb.Sync))
+		}
+	})
+	db = open(t, dir, &o)
+	report, err := db.CheckWith(t.Context(), kv.CheckOptions{Repair: true})
+	must(t, err)
+	if len(report.Repaired) != 256 {
+		t.Fatalf("%+v", report)
+	}
+	for _, key := range []string{"", "b", "c"} {
+		want := uint64(1)
+		if key != "" {
+			set(key)
+			want = report.Keys + 1
+		}
+		report, err = db.Check(t.Context())
+		must(t, err)
+		size, err := db.Size()
+		must(t, err)
+		if report.Keys != want || uint64(size) != want || len(report.Problems) > 0 {
+			t.Errorf("%d keys, want %d: %+v", size, want, report)
+		}
+	}
+	must(t, db.Close())
+}
+
 // TestRepair_guess has a key that says nothing certain: a repair must not take its object for one that no key has, nor count it.
 func TestRepair_guess(t *testing.T) {
 	stay := func(key []byte) []byte { return key }

@@ -16,11 +16,14 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/format"
+	"github.com/sievekv/sievekv/kv/freeze"
+	"github.com/sievekv/sievekv/kv/storage/remains"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
 	"github.com/sievekv/sievekv/portable"
@@ -310,6 +313,42 @@ func TestCheck_manifest(t *testing.T) {
 	check(t, err)
 	if !recovered.Guessed || recovered.Recovered != 3 || len(recovered.Lossy) != 3 {
 		t.Errorf("%+v", recovered)
+	}
+}
+
+// A MANIFEST that is cut, or in which a bit was flipped, is believed nowhere, also if it ends with a whole record.
+func TestCheck_manifestCut(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db := open(t, dir)
+	for i := range 3 {
+		check(t, db.Set(fmt.Sprint("key ", i), []byte("value")), db.Store().CompactTables(t.Context()))
+	}
+	check(t, db.Close())
+	seals, err := freeze.ReadSeal(vfs.Default, dir)
+	check(t, err)
+	sealed := seals[len(seals)-1]
+	name := filepath.Join(dir, fmt.Sprintf("MANIFEST-%06d", sealed.Number))
+	whole, err := os.ReadFile(name)
+	check(t, err)
+	guessed := func(data []byte) bool {
+		t.Helper()
+		check(t, os.WriteFile(name, data, 0o600))
+		left, err := remains.Examine(t.Context(), vfs.Default, dir, true)
+		check(t, err)
+		return left.Guessed
+	}
+	if guessed(whole) {
+		t.Fatal("a whole MANIFEST is not believed")
+	}
+	for n := range sealed.Length {
+		if !guessed(whole[:n]) {
+			t.Errorf("a MANIFEST that is cut to %d of %d bytes is believed", n, len(whole))
+		}
+		flipped := bytes.Clone(whole)
+		flipped[n] ^= 1
+		if !guessed(flipped) {
+			t.Errorf("a MANIFEST with another byte %d of %d is believed", n, len(whole))
+		}
 	}
 }
 

@@ -423,6 +423,9 @@ func (s *damagedStore) salvaged(t *testing.T, dir, class, what string) (share [2
 	if len(checked.Problems) == 0 && (!harmless[class] && !isOld(class, what) && class != ".log" || !report.Whole()) {
 		return share, errors.New("the check has not found the damage")
 	}
+	if len(report.Lossy) > 0 {
+		return share, fmt.Errorf("keys that are not whole were recovered: %v", report.Lossy)
+	}
 	if !refused {
 		if share[0], err = s.verify(t, to, report, strings, items); err != nil {
 			return share, err

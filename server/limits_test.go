@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"slices"
@@ -330,17 +331,45 @@ func TestMemory_watchFails(t *testing.T) {
 	}
 }
 
+// A client that is refused gets the reason though it has sent what nobody wants to read: the server reads that before it
+// closes the connection, since the system would reset it otherwise.
 func TestMaxClients_unread(t *testing.T) {
 	w := serve(t, server.Options{}.WithTimes(long, long, long).WithLinger(long))
-	l := listenTCP(t)
-	w.listen(l)
 	w.set("maxclients", "1")
 	w.client().answers("PING => +PONG")
+	l := listenTCP(t)
 	c := dialEither(t, l, false)
-	if _, err := io.WriteString(c, strings.Repeat("x", 100<<10)); err != nil {
-		t.Error(err)
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const sent = 100 << 10
+	wrote := make(chan error)
+	go func() {
+		_, err := io.WriteString(c, strings.Repeat("x", sent))
+		wrote <- errors.Join(err, c.(*net.TCPConn).CloseWrite())
+	}()
+	counted := &readConn{TCPConn: accepted.(*net.TCPConn)}
+	w.server.ServeConn(counted)
+	if err := <-wrote; err != nil || counted.read != sent {
+		t.Errorf("%d of %d bytes were read before the connection was closed: %v", counted.read, sent, err)
 	}
 	wantsAll(t, c, "-ERR max number of clients reached\r\n")
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// readConn counts the bytes that are read.
+type readConn struct {
+	*net.TCPConn
+	read int
+}
+
+func (c *readConn) Read(b []byte) (n int, err error) {
+	n, err = c.TCPConn.Read(b)
+	c.read += n
+	return n, err
 }
 
 func dialEither(t *testing.T, l net.Listener, secret bool) (c net.Conn) {

@@ -97,12 +97,12 @@ func TestFill_meanwhile(t *testing.T) {
 		room      int64 // that the log has for more hashes
 		meanwhile func(t *testing.T, db *kv.DB, f *bloomext.Filter, n int) (*bloomext.Filter, int)
 	}{
-		"the log ends": {100, func(t *testing.T, db *kv.DB, f *bloomext.Filter, n int) (*bloomext.Filter, int) {
-			addRange(t, f, n, n+1000, 0.001)
+		"the log ends": {2000, func(t *testing.T, db *kv.DB, f *bloomext.Filter, n int) (*bloomext.Filter, int) {
+			addRange(t, f, n, n+3000, 0.001)
 			if info, err := f.Info(); err != nil || info.LogBytes > 0 {
 				t.Fatalf("a log of %d bytes: %v", info.LogBytes, err)
 			}
-			return f, n + 1000
+			return f, n + 3000
 		}},
 		"the filter is replaced": {100_000, func(t *testing.T, db *kv.DB, f *bloomext.Filter, _ int) (*bloomext.Filter, int) {
 			if _, err := f.Drop(); err != nil {
@@ -245,4 +245,44 @@ func TestFill_helped(t *testing.T) {
 			isSound(t, db)
 		})
 	}
+}
+
+// A growth that a log has no room for is not begun. Then the filter grows by two small layers, and by large ones.
+func TestFill_logEnds(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	const limit = 8 * 4600
+	f := bloomext.New(db, "f").With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.001, GrowthLog: limit}); err != nil {
+		t.Fatal(err)
+	}
+	ended, n, filled := 0, 0, uint64(0)
+	var base uint64 // capacity of the layer that was there when the log ended
+	for ; n < 13_000; n++ {
+		if _, err := f.AddUint64(uint64(n)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.LogBytes > 0 {
+			if info.LogBytes > limit*8/9 && info.Filling > filled {
+				t.Fatalf("a layer is to be filled from a log of %d bytes", info.LogBytes)
+			}
+			filled = info.Filling
+			continue
+		}
+		if ended == 0 {
+			ended, base = n, info.Layers[0].Capacity
+		}
+		if len(info.Layers) > 1 && uint64(n) < base*6/5 && info.Capacity > base*5/4 || len(info.Layers) > 4 {
+			t.Fatalf("%d items: %d layers for %d, the first for %d", n, len(info.Layers), info.Capacity, base)
+		}
+	}
+	if ended < 4000 || ended > 4600 {
+		t.Errorf("the log ended after %d items, want about 4400", ended)
+	}
+	finds(t, f, uint64(n))
+	isSound(t, db)
 }

@@ -205,6 +205,11 @@ func (f *filter) rates(all bool) (rates []float64) {
 // growLogged stages a layer that takes adds, and if there is none another that is filled from the log.
 func (s *stager) growLogged() error {
 	f, p := s.c, s.c.chain.Params
+	keep := all
+	if log := f.chain.Log; log != nil && f.chain.Filling == nil && !p.Log.LastsFor(s.w.Counter(log, scalableext.LogLengthCounter), s.items(f.covered())) {
+		p.Log = scalableext.Log{}
+		keep = func(l *kv.Layer) bool { return l != log }
+	}
 	capacity, rate, err := p.SmallLayer(f.rates(true), s.items(len(f.layers)), f.covered())
 	if err != nil {
 		return fmt.Errorf("key %q: %w", f.object.Key(), err)
@@ -223,7 +228,7 @@ func (s *stager) growLogged() error {
 			return err
 		}
 	}
-	return s.relayer(p, all, added...)
+	return s.relayer(p, keep, added...)
 }
 
 // all keeps every layer.

@@ -40,8 +40,10 @@ import (
 // If the small layer is full before, there is another, and then larger ones, so that no add waits. If the layer that is
 // filled becomes full itself, it is dropped, and filling begins again with a larger one.
 //
-// If the log would become longer than allowed, a commit drops it, and what is being filled. From then on the filter grows by
-// layers.
+// If the log would become longer than allowed, a commit drops it, and what is being filled. So does the commit that would begin
+// a growth, if the log has no room for what is added meanwhile. From then on the filter grows by layers: two for a quarter of
+// the items, so that a filter with few more items than the log had room for stays small, and then for as many as there
+// are.
 //
 // # The error rate
 //
@@ -73,6 +75,7 @@ const (
 
 	smallShare = 8  // a small layer has room for one in so many of the items
 	minSmall   = 16 // and at least for so many
+	fewLayers  = 2  // up to so many of them a filter whose log has ended grows by a quarter
 
 	// ManySmall is the number of layers that a log covers from which on the next small layer has room for as many items as
 	// there are: what is to be filled is not filled in time.
@@ -123,6 +126,10 @@ func (l Log) LogRoom(length, n, items uint64) bool {
 	return (length+n)*8 <= l.Limit && length+n <= most*items+few
 }
 
+// LastsFor reports whether a log of so many hashes, in a filter of so many items, has room for those that are added while a
+// layer is filled.
+func (l Log) LastsFor(length, items uint64) bool { return l.LogRoom(length, items/smallShare, items) }
+
 // Long reports whether a log of so many hashes, in a filter of so many items, has so many of them several times that it is
 // to be made anew: as many as there are items, or fewer if it could become too long before.
 func (l Log) Long(length, items uint64) bool {
@@ -135,6 +142,8 @@ func (l Log) Long(length, items uint64) bool {
 // log.
 func (p Params) SmallLayer(rates []float64, items uint64, covered int) (capacity uint64, rate float64, err error) {
 	switch {
+	case p.Log.Limit == 0 && len(rates) <= fewLayers:
+		capacity = items / 4
 	case p.Log.Limit == 0:
 		capacity = items * (max(2, uint64(p.Expansion)) - 1) // fewer, and the rate would be used up soon
 	case covered > ManySmall:

@@ -14,7 +14,7 @@ thousand adds.`
 
 // growing are the filters that growth compares, by how they grow.
 var growing = map[string]sievekv.BloomConfig{
-	"log":     {Capacity: 100, GrowthLog: 64 << 20},
+	"log":     {Capacity: 100},
 	"layers":  {Capacity: 100, GrowthLog: -1},
 	"fitting": {GrowthLog: -1},
 }

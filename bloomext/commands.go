@@ -1,6 +1,7 @@
 package bloomext
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,8 +15,8 @@ import (
 
 // Options are what a program may choose for all filters that it makes in a store.
 type Options struct {
-	// GrowthLog is the setting growth-log-bytes of the store when it is opened, see Config.GrowthLog. 0, and below,
-	// mean that filters have no log. At most 2^40.
+	// GrowthLog is the setting growth-log-bytes of the store when it is opened, see Config.GrowthLog. 0 means 64 MiB, below
+	// 0 that filters have no log. At most 2^40.
 	GrowthLog int64
 }
 
@@ -33,7 +34,7 @@ func ModuleWith(o Options) module.Module {
 		{
 			Name: "BF.RESERVE", Arity: -4, Flags: write,
 			Syntax:     "key error_rate capacity [EXPANSION e] [NONSCALING] [TTL seconds] [HASH KEYED|XXH64] [WINDOW seconds | LAST n] [SLICES n] [GROWTHLOG bytes]",
-			Summary:    "Makes an empty Bloom filter. With WINDOW it forgets items that were not added for so long, with LAST all but the last n items. GROWTHLOG is the most bytes of the log from which it grows, 0 for none.",
+			Summary:    "Makes an empty Bloom filter. With WINDOW it forgets items that were not added for so long, with LAST all but the last n items. GROWTHLOG is the most bytes of the log from which it grows, 0 for none, as with EXPANSION alone.",
 			Complexity: "O(1), whatever the size", Example: "BF.RESERVE seen 0.01 1000000", Handler: reserve,
 		},
 		{
@@ -117,11 +118,15 @@ func recalled(c *module.Call) *Filter {
 
 // configOf returns the Config for the words of a command.
 func configOf(db *kv.DB, a scalableext.Asked) Config {
-	return Config{
+	c := Config{
 		Capacity: a.Capacity, ErrorRate: a.ErrorRate, Expansion: a.Expansion, NonScaling: a.NonScaling, TTL: a.TTL, Hash: a.Hash,
 		Layout: scalableext.LayoutOf(db, layoutSetting), unused: a.Unused + 1,
 		Window: a.Window.Span, Last: a.Window.Last, Slices: a.Window.Slices, GrowthLog: a.GrowthLog,
 	}
+	if c.GrowthLog == 0 && !a.Layers && c.Layout == scalableext.LayoutNative && a.Window == (scalableext.Window{}) {
+		c.GrowthLog = cmp.Or(module.Of(db).SettingInt(growthLogSetting), -1)
+	}
+	return c
 }
 
 func reserve(c *module.Call) reply.Reply {

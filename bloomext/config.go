@@ -59,7 +59,7 @@ type Config struct {
 
 	// GrowthLog is the most bytes of the log from which a filter that grows is built anew, so that it does not get more and
 	// more layers: 8 for each item, on disk, and never in memory. Then it grows by layers. 0 means the setting
-	// growth-log-bytes, which is 0 at first: none; below 0 none. See scalableext.Log for how it works. Filters that do not grow,
+	// growth-log-bytes, which is 64 MiB at first, unless Expansion is given; below 0 none. See scalableext.Log for how it works. Filters that do not grow,
 	// that forget, or have another layout than the native one have no log, and ones that are made for more than 1,024 items
 	// none before they are full.
 	GrowthLog int64
@@ -90,6 +90,14 @@ func (c Config) asked() scalableext.Asked {
 	}
 }
 
+// growthLog returns the most bytes of the filter's log, that of the setting if it asks for nothing.
+func (c Config) growthLog(setting int64) int64 {
+	if c.GrowthLog == 0 && c.Expansion != 0 {
+		return -1
+	}
+	return cmp.Or(c.GrowthLog, setting)
+}
+
 // windowed reports whether the filter is to forget. The error is that of parameters that a filter with a window cannot have.
 func (c Config) windowed() (bool, error) {
 	if c.Window == 0 && c.Last == 0 && c.Slices == 0 {
@@ -117,7 +125,7 @@ func (c Config) spec(db *kv.DB) (kv.Spec, error) {
 		return kv.Spec{}, badLayout(c.Layout)
 	}
 	asked := c.asked()
-	if asked.GrowthLog = cmp.Or(c.GrowthLog, module.Of(db).SettingInt(growthLogSetting)); asked.GrowthLog > scalableext.MaxLogBytes {
+	if asked.GrowthLog = c.growthLog(module.Of(db).SettingInt(growthLogSetting)); asked.GrowthLog > scalableext.MaxLogBytes {
 		return kv.Spec{}, scalableext.BadConfig(cells.Package, "growth log is %d bytes, want at most %d", c.GrowthLog, int64(scalableext.MaxLogBytes))
 	}
 	return cells.Spec(db, asked, c.Bits, c.Hashes, kv.Spec{Type: bloomType, Family: block.FamilyBits})

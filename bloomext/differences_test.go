@@ -177,10 +177,19 @@ BF.DEBUG f => ["size:... capacity:100 size:100 ratio:0.007"
 	"growth-log": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
 		w.Script(`
-CONFIG SET growth-log-bytes 67108864 => +OK
+CONFIG GET growth-log-bytes => ["growth-log-bytes" "67108864"] | {"growth-log-bytes" "67108864"}
 BF.RESERVE a 0.01 100 GROWTHLOG 1000000 => +OK
 BF.RESERVE b 0.01 100 EXPANSION 2 TTL 60 GROWTHLOG 0 HASH keyed => +OK
 BF.RESERVE d 0.01 2000 => +OK
+BF.RESERVE x 0.01 100 EXPANSION 2 => +OK
+BF.INFO x GROWTHLOG => [:0] | {"Growth log" :0}
+BF.INSERT y EXPANSION 2 ITEMS a => [:1] | [#t]
+BF.INFO y GROWTHLOG => [:0] | {"Growth log" :0}
+BF.RESERVE z 0.01 100 GROWTHLOG 1000000 EXPANSION 2 => +OK
+BF.ADD z a => :1 | #t
+BF.INFO z GROWTHLOG => [:8] | {"Growth log" :8}
+BF.INSERT v ITEMS a => [:1] | [#t]
+BF.INFO v GROWTHLOG => [:8] | {"Growth log" :8}
 BF.RESERVE e 0.01 100 GROWTHLOG => -ERR no growthlog
 BF.RESERVE e 0.01 100 GROWTHLOG x => -ERR bad growthlog
 BF.RESERVE e 0.01 100 GROWTHLOG -1 => -ERR growthlog must be in the range [0, 1099511627776]
@@ -282,9 +291,9 @@ BF.MEXISTS d x y z => [:1 :1 :0] | [#t #t #f]`)
 	},
 	"merge-info": func(t *testing.T) {
 		newWorld(t, kv.Options{}).Script(`
-BF.RESERVE c 0.01 1000 GROWTHLOG 10000 => +OK
+BF.RESERVE c 0.01 1000 => +OK
 BF.ADD c x => :1 | #t
-BF.RESERVE d 0.01 1000 GROWTHLOG 10000 => +OK
+BF.RESERVE d 0.01 1000 => +OK
 BF.ADD d y => :1 | #t
 BF.MERGE c d => +OK
 BF.INFO c => ["Capacity" ... "Number of items inserted" :2 "Expansion rate" :2] | {"Capacity" ... "Number of items inserted" :2 "Expansion rate" :2}

@@ -1,7 +1,6 @@
 package bloomext
 
 import (
-	"cmp"
 	"math"
 	"time"
 
@@ -208,7 +207,7 @@ func (c Config) Planned(items uint64) (Info, error) {
 		return Info{}, badLayout(c.Layout)
 	}
 	asked := c.asked()
-	asked.GrowthLog = cmp.Or(c.GrowthLog, scalableext.DefaultGrowthLog)
+	asked.GrowthLog = c.growthLog(scalableext.DefaultGrowthLog)
 	p, err := cells.Planned(asked, c.Bits, c.Hashes, items)
 	if err != nil {
 		return Info{}, err

@@ -106,9 +106,9 @@ func TestConfig_lowestRate(t *testing.T) {
 // A filter with a log is planned about as it is when what is filled has been, and when its log has ended.
 func TestConfig_Planned_logged(t *testing.T) {
 	for _, c := range []bloomext.Config{
-		{Capacity: 100, ErrorRate: 0.01, GrowthLog: 64 << 20},
+		{Capacity: 100, ErrorRate: 0.01},
 		{Capacity: 100, ErrorRate: 0.2, GrowthLog: 16_000},
-		{Capacity: 2000, ErrorRate: 0.01, GrowthLog: 64 << 20},
+		{Capacity: 2000, ErrorRate: 0.01},
 		{Capacity: 2000, ErrorRate: 0.01, GrowthLog: 100},
 	} {
 		db := open(t, "", nil)

@@ -13,7 +13,7 @@ import (
 
 // A program chooses the log of the filters of a store when it opens it.
 func TestModuleWith(t *testing.T) {
-	for asked, want := range map[int64]uint64{0: scalableext.DefaultGrowthLog, -1: 0, 1000: 1000} {
+	for asked, want := range map[int64]uint64{0: 64 << 20, -1: 0, 1000: 1000} {
 		db := open(t, "", &kv.Options{InMemory: true, Modules: coreext.With(bloomext.ModuleWith(bloomext.Options{GrowthLog: asked}))})
 		for _, own := range []int64{0, -1, 5000} {
 			c := bloomext.Config{Capacity: 100, ErrorRate: 0.01, GrowthLog: own}
@@ -28,6 +28,13 @@ func TestModuleWith(t *testing.T) {
 			if info, err := f.Info(); err != nil || info.GrowthLog != should {
 				t.Errorf("store with %d, filter with %d: a log of %d bytes, want %d: %v", asked, own, info.GrowthLog, should, err)
 			}
+		}
+		layered := bloomext.New(db, "layered")
+		if err := layered.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, Expansion: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := layered.Info(); err != nil || info.GrowthLog != 0 {
+			t.Errorf("a filter with an expansion has a log of %d bytes: %v", info.GrowthLog, err)
 		}
 		closeDB(t, db)
 	}

@@ -29,7 +29,7 @@ func TestSieveStats(t *testing.T) {
 	w.Script(`
 SET text hello EX 60 => +OK
 OTHER.NEW other => +OK
-BF.RESERVE seen 0.01 3 => +OK
+BF.RESERVE seen 0.01 3 GROWTHLOG 0 => +OK
 BF.MADD seen a b c d => [4*:1] | [4*#t]
 CF.RESERVE cart 1000 ERROR 0.001 => +OK
 CF.INSERT cart ITEMS a b b => [:1 :1 :1] | [#t #t #t]
@@ -117,7 +117,7 @@ SIEVE.CHECK => ["keys" :0 "blocks" :0 "bytes" :0 "notes" [] "problems" []] | {"k
 BF.RESERVE f 0.01 100 => +OK
 BF.ADD f a => :1 | #t
 SET k v => +OK
-SIEVE.CHECK => ["keys" :2 "blocks" :1 "bytes" :... "notes" [] "problems" []] | {"keys" :2 "blocks" :1 ...}
+SIEVE.CHECK => ["keys" :2 "blocks" :2 "bytes" :... "notes" [] "problems" []] | {"keys" :2 "blocks" :2 ...}
 MULTI => +OK
 SIEVE.CHECK => -ERR Command not allowed inside a transaction
 EXEC => -EXECABORT Transaction discarded because of previous errors.`)

@@ -21,11 +21,11 @@ var update = flag.Bool("update", false, "write the golden files")
 // small are keys whose files are short.
 var small = map[string]func(t testing.TB, db *sievekv.DB){
 	"bloom": func(t testing.TB, db *sievekv.DB) {
-		must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01}))
+		must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 100, ErrorRate: 0.01, GrowthLog: -1}))
 		fill(t, db.Bloom("k"), 20)
 	},
 	"bloom-grown": func(t testing.TB, db *sievekv.DB) {
-		must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 20, ErrorRate: 0.01, Hash: sievekv.HashXXH64}))
+		must(t, db.Bloom("k").Reserve(sievekv.BloomConfig{Capacity: 20, ErrorRate: 0.01, Hash: sievekv.HashXXH64, GrowthLog: -1}))
 		fill(t, db.Bloom("k"), 50)
 	},
 	"cuckoo": func(t testing.TB, db *sievekv.DB) {

@@ -164,7 +164,7 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 		return reply.Errorf("ERR expansion must be in the range [0, %d]", MaxExpansion), false
 	}
 	if expansion >= 0 {
-		a.Expansion = uint32(expansion)
+		a.Expansion, a.Layers = uint32(expansion), true
 	}
 	if a.Window.Last != 0 && expansion < 0 { // its slices do not grow
 		a.Expansion = 0
@@ -296,7 +296,7 @@ func (a *Asked) set(word string, value []byte) (bad string) {
 		if !ok || n < 0 || n > MaxExpansion {
 			return "Bad expansion"
 		}
-		a.Expansion, a.NonScaling = uint32(n), a.NonScaling || n == 0
+		a.Expansion, a.NonScaling, a.Layers = uint32(n), a.NonScaling || n == 0, true
 	}
 	return ""
 }

@@ -26,6 +26,7 @@ type Asked struct {
 	// a filter then has none, unless its type knows better.
 	GrowthLog int64
 
+	Layers       bool   // words gave the expansion, so the filter is to grow by layers unless they ask for a log
 	Windows      bool   // words may ask for a window, or for a log
 	MostCapacity uint64 // that commands take; 0 means probe.MaxCapacity
 	Unused       uint32 // the Expansion that words asked for together with NonScaling
@@ -35,8 +36,8 @@ const (
 	// DefaultExpansion is the expansion of a filter that asks for none.
 	DefaultExpansion = 2
 
-	// DefaultGrowthLog is the most bytes of the log of a Bloom filter that asks for nothing.
-	DefaultGrowthLog = 0
+	// DefaultGrowthLog is the most bytes of the log of a Bloom filter that asks for none.
+	DefaultGrowthLog = 64 << 20
 
 	// MaxRate is the highest error rate of a filter of bits or counters. Higher rates are lowered to it.
 	MaxRate = 0.25

@@ -163,8 +163,8 @@ func TestMerge_refused(t *testing.T) {
 	err := bloomext.New(db, "dest").Merge(canceled, bloomext.New(db, "src"))
 	wantError(t, err, context.Canceled)
 
-	must(t, bloomext.New(db, "full").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}))
-	must(t, bloomext.New(db, "other").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01}))
+	must(t, bloomext.New(db, "full").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, GrowthLog: -1}))
+	must(t, bloomext.New(db, "other").Reserve(bloomext.Config{Capacity: 1000, ErrorRate: 0.01, GrowthLog: -1}))
 	for _, key := range []string{"full", "other"} {
 		_, err := bloomext.New(db, key).AddMany(ownItems(key, 1000), make([]bool, 1000))
 		must(t, err)

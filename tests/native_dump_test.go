@@ -242,7 +242,7 @@ func TestNativeDump_damaged(t *testing.T) {
 // A chunk is taken at its own place only.
 func TestNativeDump_place(t *testing.T) {
 	from, to := openDumping(t, 1), openDumping(t, 2)
-	from.mustDo("BF.RESERVE", "f", "1e-9", "100", "EXPANSION", "1")
+	from.mustDo("BF.RESERVE", "f", "1e-9", "100", "EXPANSION", "1", "GROWTHLOG", "0")
 	for i := range 800 {
 		from.mustDo("BF.ADD", "f", dumpItem(i))
 	}

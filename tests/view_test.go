@@ -36,6 +36,7 @@ type viewedFilter struct {
 func newViewedFilter(t *testing.T, db *kv.DB, key string, c bloomext.Config, expansion uint32) *viewedFilter {
 	t.Helper()
 	v := &viewedFilter{key: key, f: bloomext.New(db, key)}
+	c.GrowthLog = -1 // the shadow grows by layers
 	must(t, v.f.Reserve(c))
 	shadow := newShadow(c.Capacity, c.ErrorRate, expansion)
 	for i := range 1000 {

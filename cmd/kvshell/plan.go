@@ -66,7 +66,7 @@ func (f *planFlags) check(flags *pflag.FlagSet) error {
 			return err
 		}
 	}
-	if f.config.GrowthLog = int64(f.log); f.log == 0 {
+	if f.config.GrowthLog = int64(f.log); f.log == 0 || f.expansionGiven && !flags.Changed("growth-log") {
 		f.config.GrowthLog = -1
 	}
 	if !f.table && !(flags.Changed("capacity") && flags.Changed("error")) {
@@ -79,7 +79,7 @@ func (f *planFlags) check(flags *pflag.FlagSet) error {
 	case f.expansionGiven && f.config.Expansion == 0:
 		return exit.Usagef("--expansion 0: must be 1 to %d; --non-scaling plans a filter that does not grow",
 			scalableext.MaxExpansion)
-	case f.log > 0 && f.kind != filters.Bloom:
+	case f.log > 0 && f.kind != filters.Bloom && flags.Changed("growth-log"):
 		return exit.Usagef("--growth-log %d: is for --type %s, not %s", f.log, filters.Bloom, f.kind)
 	case f.log > scalableext.MaxLogBytes:
 		return exit.Usagef("--growth-log %d: must be 0 to %d", f.log, int64(scalableext.MaxLogBytes))

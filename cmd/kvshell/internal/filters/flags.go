@@ -95,9 +95,13 @@ func (f *Flags) hashKind() hash.Kind {
 
 // bloomConfig returns the Config of a Bloom filter, without its TTL.
 func (f *Flags) bloomConfig() bloomext.Config {
-	return bloomext.Config{
+	c := bloomext.Config{
 		Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind(), Window: f.Window, Slices: f.Slices,
 	}
+	if !f.CapacityGiven { // many lines grow a filter with layers several times as fast as one with a log
+		c.GrowthLog = -1
+	}
+	return c
 }
 
 // cuckooConfig returns the Config of a cuckoo filter, without its TTL.

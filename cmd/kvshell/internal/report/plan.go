@@ -272,9 +272,6 @@ type sizeTable struct {
 // smallest is the capacity of the filters that grow in the second table. A filter that BF.ADD makes has it.
 const smallest = 100
 
-// tableLog is the most bytes of the logs of the filters in the second table that have one.
-const tableLog = 64 << 20
-
 // sizeRow is a line of the table. 0 and "" stand for unknown.
 type sizeRow struct {
 	Items                uint64  `json:"items"`
@@ -323,7 +320,7 @@ func Sizes() (Result, error) {
 		}
 	}
 	for _, items := range tableItems {
-		grown, err := bloomext.Config{Capacity: smallest, ErrorRate: tairRate, GrowthLog: tableLog}.Planned(items)
+		grown, err := bloomext.Config{Capacity: smallest, ErrorRate: tairRate}.Planned(items)
 		if err != nil {
 			return nil, err
 		}

@@ -38,8 +38,8 @@ func closedAtTheEnd(t *testing.T, db *kv.DB, err error) *kv.DB {
 func TestPlanBloom(t *testing.T) {
 	db := inMemory(t)
 	configs := []bloomext.Config{
-		{Capacity: 1, ErrorRate: 0.01},
-		{Capacity: 100, ErrorRate: 0.01},
+		{Capacity: 1, ErrorRate: 0.01, GrowthLog: -1},
+		{Capacity: 100, ErrorRate: 0.01, GrowthLog: -1},
 		{Capacity: 100, ErrorRate: 0.9, Expansion: 3},
 		{Capacity: 1000, ErrorRate: 1e-7, Expansion: 1},
 		{Capacity: 3000, ErrorRate: 0.001, Expansion: 4},

@@ -85,7 +85,7 @@ func checkNumbers(t *testing.T, path string, object map[string]any) {
 func TestKeyStats(t *testing.T) {
 	db := statsStore(t)
 	f := bloomext.New(db, "seen")
-	if err := f.Reserve(bloomext.Config{Capacity: 10, ErrorRate: 0.01}); err != nil {
+	if err := f.Reserve(bloomext.Config{Capacity: 10, ErrorRate: 0.01, GrowthLog: -1}); err != nil {
 		t.Fatal(err)
 	}
 	items := make([]string, 100)

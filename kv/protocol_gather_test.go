@@ -435,8 +435,8 @@ func TestGather_check(t *testing.T) {
 	s.wantGathered(10)
 	report, err := s.Check(t.Context())
 	s.must(err)
-	if len(report.Problems) > 0 || report.Blocks != 1 {
-		t.Errorf("check of what is gathered: %+v, want one block and no problem", report)
+	if len(report.Problems) > 0 || report.Blocks != 2 {
+		t.Errorf("check of what is gathered: %+v, want two blocks, one of the log, and no problem", report)
 	}
 }
 

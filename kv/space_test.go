@@ -49,6 +49,7 @@ func TestSpace_full(t *testing.T) {
 	}
 	open(1 << 40)
 	d.run(`MSET a v b v c v d v e v f v => "OK"
+		BF.RESERVE bloom 0.01 100 GROWTHLOG 0 => "OK"
 		BF.ADD bloom x => true
 		BF.ADD other x => true
 		CF.ADD cuckoo x => true`)

@@ -228,7 +228,8 @@ var ofGuard = []mutation{
 	inGuard("a load keeps its place after its end", "^TestLimits_|^TestGet", edit{"guard/load.go",
 		"	defer g.atOnce.Release(1)\n", ""}),
 	inGuard("a refresh that is not needed keeps its place", "^TestLimits_refreshed$", edit{"guard/load.go",
-		"		g.atOnce.Release(1)\n		return\n	}\n	go", "		return\n	}\n	go"}),
+		"		g.atOnce.Release(1)\n		return\n	}\n	go", "		return\n	}\n	go"}, // as if the load had begun just now
+		edit{"guard/load.go", "loading || g.isOpen() ||", "loading && g.isOpen() || g.isOpen() ||"}),
 	inGuard("a load that finds a new value keeps its place", "^TestLimits_refreshed$", edit{"guard/load.go",
 		"		if entered {\n			g.atOnce.Release(1)\n		}\n", ""}),
 	inGuard("a load with a stale value waits for its turn", "^TestLimits_stale$", edit{"guard/load.go",

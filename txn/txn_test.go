@@ -148,7 +148,10 @@ func TestTx_errorInside(t *testing.T) {
 	db := open(t, kv.Options{MemTableSize: 1 << 20})
 	full := bloomext.New(db, "full")
 	must(t, full.Reserve(bloomext.Config{Capacity: 2, ErrorRate: 1e-6, NonScaling: true}))
-	a, b := reserve(t, db, "a", 100), reserve(t, db, "b", 100)
+	a, b := bloomext.New(db, "a"), bloomext.New(db, "b")
+	for _, f := range []*bloomext.Filter{a, b} {
+		must(t, f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 1e-6, GrowthLog: -1}))
+	}
 	for i := range uint64(90) {
 		if _, err := b.AddUint64(i); err != nil {
 			t.Fatal(err)

@@ -39,7 +39,6 @@ func growth(b *bench) error {
 		}
 		return f, f.Reserve(c)
 	}
-	const about = " of " // items
 	repeat := pick(b, 1, 3, 5)
 	batches := func(key string) side {
 		return side{key, func() (float64, error) {
@@ -79,7 +78,7 @@ func growth(b *bench) error {
 		if err != nil {
 			return err
 		}
-		what := c.what + about + format(float64(c.n)) + " items"
+		what := c.what + " of " + format(float64(c.n)) + " items"
 		b.row(row{what: what, unit: "ns", ours: figures[0], peer: "by layers", theirs: figures[1], must: c.must, reduced: c.n < million})
 		b.row(row{what: what, unit: "ns", ours: figures[0], peer: "filter that fits", theirs: figures[2]})
 	}

@@ -59,9 +59,9 @@ type Config struct {
 
 	// GrowthLog is the most bytes of the log from which a filter that grows is built anew, so that it does not get more and
 	// more layers: 8 for each item, on disk, and never in memory. Then it grows by layers. 0 means the setting
-	// growth-log-bytes, which is 64 MiB at first, unless Expansion is given; below 0 none. See scalableext.Log for how it works. Filters that do not grow,
-	// that forget, or have another layout than the native one have no log, and ones that are made for more than 1,024 items
-	// none before they are full.
+	// growth-log-bytes, which is 64 MiB at first, unless Expansion is given: then, and below 0, there is
+	// none. See scalableext.Log for how it works. Filters that do not grow, that forget, or have another layout than the
+	// native one have no log, and ones that are made for more than 1,024 items none before they are full.
 	GrowthLog int64
 
 	// TTL is the time to live from the filter's creation, at least a millisecond; 0 means for ever.

@@ -8,13 +8,19 @@ import (
 	"github.com/sievekv/sievekv/scalableext"
 )
 
-// A layer that is to be filled from a long log is first made in memory, where an item takes a tenth of the time that it takes
-// in a commit. Then it is stored, some blocks in each commit. Nothing looks at it before, so all of this is done beside adds. The
+// A layer that is to be filled from a long log is first made in memory, where an item takes a small part of the time that it
+// takes in a commit. Then it is stored, some blocks in each commit. Nothing looks at it before, so all of this is done beside adds. The
 // hashes that they append to the log meanwhile are put in by fill. If the store is closed before all blocks are stored,
 // fill puts the whole log in: what is stored already is a part of that.
 
-// fewFilled is the number of hashes up to which a log is short: filling takes one commit or few.
-const fewFilled = 1024
+const (
+	// fewFilled is the number of hashes up to which a log is short: filling takes one commit or few.
+	fewFilled = 1024
+
+	// mostAhead is the most bytes of a layer that is made in memory. Larger ones are filled by commits alone. A log of the
+	// default length needs less, unless the error rate is below 1e-10.
+	mostAhead = 64 << 20
+)
 
 // ahead is a layer made in memory of the first n hashes of a log.
 type ahead struct {
@@ -29,7 +35,7 @@ type ahead struct {
 // filledAhead returns how many hashes of a log of so many are put into a layer in memory.
 func filledAhead(to *layer, length uint64) uint64 {
 	n := min(length, to.capacity)
-	if n <= fewFilled {
+	if n <= fewFilled || to.layout.Bits()/8 > mostAhead {
 		return 0
 	}
 	return n
@@ -37,7 +43,7 @@ func filledAhead(to *layer, length uint64) uint64 {
 
 // prepare is what kv.Type.Prepare calls.
 func prepare(db *kv.DB, o *kv.Object, budget int) (step func(*kv.Writer, *kv.Object) (bool, error), err error) {
-	if f, ok := o.Body().(*filter); !ok || f.chain == nil || f.chain.Filling == nil || f.chain.Filling.table.Counter(onesCounter) > 0 {
+	if f, ok := o.Body().(*filter); !ok || f.chain.Filling == nil || f.chain.Filling.table.Counter(onesCounter) > 0 {
 		return nil, nil
 	}
 	err = db.ReadWith(kv.ReadOptions{Long: true}, func(r kv.Reader) error {

@@ -286,3 +286,15 @@ func TestFill_logEnds(t *testing.T) {
 	finds(t, f, uint64(n))
 	isSound(t, db)
 }
+
+// A short log is put in by one commit, and a layer is made in memory only if it takes little of it.
+func TestFill_large(t *testing.T) {
+	for _, c := range []struct{ capacity, length, want uint64 }{
+		{2000, 1024, 0}, {2000, 1025, 1025}, {2000, 3000, 2000}, {10_500_000, 8_388_608, 8_388_608},
+		{40_000_000, 32_000_000, 32_000_000}, {80_000_000, 64_000_000, 0}, {1 << 36, 1 << 36, 0},
+	} {
+		if n, err := bloomext.FilledAhead(c.capacity, 0.01, c.length); n != c.want || err != nil {
+			t.Errorf("of a log of %d for a layer of %d: %d, want %d: %v", c.length, c.capacity, n, c.want, err)
+		}
+	}
+}

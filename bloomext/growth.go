@@ -275,12 +275,15 @@ const (
 	filledBytes = 16 // of the commit for each
 )
 
-// An add helps a growth that services have not ended in time, when the newest layer has less room left than one in so many
-// of its items.
-const helpAt = 4
+// An add helps a growth that services have not ended in time.
+const (
+	helpAt   = 4  // when the newest layer has room left for fewer than one in so many of its items
+	helpMost = 64 // commits of one call
+)
 
 // Added is to be called after a commit of AddStaged or AddFitting that has added n items: if the filter is growing, and the
-// layer that takes adds is nearly full, Added ends the growth. Without it, the growth takes until services have done it.
+// layer that takes adds is nearly full, Added does a part of the filling, which is mostly all of it. Without it, the growth
+// takes until services have done it.
 func (f *Filter) Added(n int) {
 	if n == 0 || f.h.Tx != nil {
 		return
@@ -298,10 +301,10 @@ func (f *Filter) Added(n int) {
 		return
 	}
 	wait := c.covered() > scalableext.ManySmall // the next layer would be a large one
-	for more := true; more; {
-		var err error
-		if more, err = f.h.DB.CompactKey(f.h.Key, mostFilled*filledBytes, wait); err != nil {
-			return // it concerns what comes next, not the items that were added
+	for range helpMost {
+		more, err := f.h.DB.CompactKey(f.h.Key, mostFilled*filledBytes, wait)
+		if !more || err != nil { // an error concerns what comes next, not the items that were added
+			return
 		}
 	}
 }

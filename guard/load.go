@@ -482,7 +482,7 @@ func (g *Guard) breakerState() gobreaker.State {
 // locked, when a handler of the log that calls Stats would wait for ever.
 type breakerChanges struct {
 	any  atomic.Bool // there are some
-	mu   sync.Mutex  // taken for a few instructions
+	mu   sync.Mutex  // guards list; taken for a few instructions
 	list []breakerChange
 }
 

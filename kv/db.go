@@ -79,8 +79,8 @@ type DB struct {
 	folds    queue.Queue[foldRequest]
 	compacts queue.Queue[compactRequest]
 
-	compacting sync.Mutex // held during a commit that compacts an object, and while one is prepared
-	prepared   prepared   // guarded by compacting
+	compacting sync.Mutex // held while an object is prepared or compacted, one at a time; guards prepared
+	prepared   prepared
 	stats      stats
 	closing    atomic.Bool
 

@@ -52,10 +52,10 @@ type Type struct {
 	Compact func(w *Writer, o *Object, budget int) (more bool, err error)
 
 	// Prepare does what Compact needs and takes long, without the lock of the key, before Compact is called for an object.
-	// It returns what is left to do with the lock, nil if nothing: step stages changes for a commit as
-	// Compact does, and is called as long as it reports that there is more. The object may have changed by then, and the
-	// key may have another one, so Prepare reads by DB.ReadWith, and step is given the object as it is. Of all objects of
-	// a store one at a time is prepared. Nil if the type has nothing to prepare.
+	// It returns what is left to do with the lock, nil if nothing: step stages changes for a commit as Compact does, and is
+	// called again as long as it reports that there is more. Prepare reads by DB.ReadWith. By the time of a step the object
+	// may have changed, and the key may have another one: step is given the object that is there. A store prepares one
+	// object at a time. Nil if the type has nothing to prepare.
 	Prepare func(db *DB, o *Object, budget int) (step func(w *Writer, o *Object) (more bool, err error), err error)
 
 	// Wake returns when Compact is to be called next, in Unix milliseconds, 0 for never. It follows from the header alone.

@@ -36,7 +36,7 @@ const (
 	// DefaultExpansion is the expansion of a filter that asks for none.
 	DefaultExpansion = 2
 
-	// DefaultGrowthLog is the most bytes of the log of a Bloom filter that asks for none.
+	// DefaultGrowthLog is the most bytes of the log of a Bloom filter that does not say.
 	DefaultGrowthLog = 64 << 20
 
 	// MaxRate is the highest error rate of a filter of bits or counters. Higher rates are lowered to it.

@@ -37,8 +37,9 @@ import (
 // commits, after any of which the filter has all of its items in the layers that are looked at. After a crash Type.Compact
 // puts in the rest, or the whole log if not all blocks were stored: those that were have items of the log alone.
 //
-// If the small layer is full before, there is another, and then larger ones, so that no add waits. If the layer that is
-// filled becomes full itself, it is dropped, and filling begins again with a larger one.
+// If the small layer is full before, there is another, and then larger ones: no add needs the end of a growth. But an add that
+// finds the small layer nearly full does a part of the filling itself. If the layer that is filled becomes full, it is
+// dropped, and filling begins again with a larger one.
 //
 // If the log would become longer than allowed, a commit drops it, and what is being filled. So does the commit that would begin
 // a growth, if the log has no room for what is added meanwhile. From then on the filter grows by layers: two for a quarter of

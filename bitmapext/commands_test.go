@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -214,6 +215,46 @@ func TestBitOp(t *testing.T) {
 		BITOP NOT d sparse => :2097152
 		BITCOUNT d => :16777215
 		BITPOS d 0 => :16777215`)
+}
+
+// Combinations take a bitmap that has expired for a missing one, from that moment on, and what they store does not expire,
+// whatever form the bitmaps have and whether or not the result is one of them.
+func TestBitOp_expiry(t *testing.T) {
+	for form, bit := range map[string]int{"header": 100, "blocks": 100_000} {
+		t.Run(form, func(t *testing.T) {
+			w := newWorld(t)
+			w.Script(strings.NewReplacer("<bit>", strconv.Itoa(bit), "<length>", strconv.Itoa(bit/8+1)).Replace(`
+				SETBIT lasting <bit> 1 => :0
+				SETBIT lasting 3 1 => :0
+				SETBIT passing <bit> 1 => :0
+				SETBIT passing 7 1 => :0
+				SETBIT dst 5 1 => :0
+				PEXPIRE passing 1000 => :1
+				PEXPIRE dst 1000 => :1
+				@pass 999ms
+				BITOP AND dst lasting passing => :<length>
+				BITCOUNT dst => :1
+				PTTL dst => :-1
+				BITOP DIFF dst passing lasting => :<length>
+				BITCOUNT dst => :1
+				SIEVE.BITCOUNTOP OR lasting passing => :3
+				PTTL passing => :1
+				@pass 1ms
+				SIEVE.BITCOUNTOP OR lasting passing => :2
+				BITOP OR dst passing lasting => :<length>
+				BITCOUNT dst => :2
+				BITOP AND dst lasting passing => :<length>
+				BITCOUNT dst => :0
+				BITOP NOT dst passing => :0
+				EXISTS dst => :0
+				PEXPIRE lasting 1000 => :1
+				BITOP OR lasting lasting passing => :<length>
+				PTTL lasting => :-1
+				SETBIT passing 7 1 => :0
+				STRLEN passing => :1
+				SIEVE.BITCOUNTOP OR lasting passing => :3`))
+		})
+	}
 }
 
 // SIEVE.BITCOUNTOP and BITOP count the memory that they take for each key, and give it back.

@@ -105,21 +105,21 @@ func (s *stager) addLogged(h uint64) (bool, error) {
 	return added, s.log([]uint64{h}, []bool{added})
 }
 
-// stageLogged is stageMany for a filter that grows from a log. The log may begin or end while the items are staged: then
-// those before are in layers that it does not cover, or need no log.
-func stageLogged[T any](h *handle, s *stager, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
-	n, err := stageAll(h, s, items, added, sum)
-	if err != nil && !scalableext.NoRoom(err) {
-		return n, err
+// logStaged appends the hashes of items to the log, if there is one. They are the first of those that were staged with an
+// error, which is returned: as many as have had room. The log may have begun or ended while they were staged: then those before
+// are in layers that it does not cover, or need no log.
+func logStaged[T any](s *stager, items []T, added []bool, staged error, sum func(hash.Function, T) uint64) (int, error) {
+	if s.c.chain.Log == nil || staged != nil && !scalableext.NoRoom(staged) {
+		return len(items), staged
 	}
-	hashes := make([]uint64, n)
-	for i, item := range items[:n] {
+	hashes := make([]uint64, len(items))
+	for i, item := range items {
 		hashes[i] = sum(s.c.hash, item)
 	}
-	if lerr := s.log(hashes, added[:n]); lerr != nil {
-		return 0, lerr
+	if err := s.log(hashes, added); err != nil {
+		return 0, err
 	}
-	return n, err
+	return len(items), staged
 }
 
 // log appends the hashes of items that were staged to the log, those that were not new only if they may not be in it yet.

@@ -413,7 +413,7 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 	}
 	// The newest layer is almost full, and the filter may have most of the items. Half of the room is for these.
 	known := callerBytes
-	if s.c.grown() {
+	if s.c.chain.Log != nil { // which may need known items, too
 		known += logBytes
 	}
 	items = items[:min(max(least, size*blockBytes/(2*known)), len(items))]
@@ -426,21 +426,18 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 	if size = max(least, size-known*len(items)/blockBytes); size < len(absent) {
 		absent, end = absent[:size], absent[size].I
 	}
-	if s.c.grown() { // the log may need known items, too
-		return stageMany(f.h, w, items[:end], added[:end], hash.Function.Sum)
-	}
 	part, answers := make([][]byte, len(absent)), make([]bool, len(absent))
 	for i, item := range absent {
 		part[i] = items[item.I]
 	}
-	n, err = stageMany(f.h, w, part, answers, hash.Function.Sum)
+	n, err = stageAll(f.h, &s, part, answers, hash.Function.Sum)
 	for i, item := range absent {
 		added[item.I] = answers[i]
 	}
 	if n < len(absent) {
 		end = absent[n].I
 	}
-	return end, err
+	return logStaged(&s, items[:end], added[:end], err, hash.Function.Sum)
 }
 
 // few is the number of items below which it is not worth sorting them.
@@ -462,13 +459,11 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 	if c.windowed {
 		return stageRecent(h, &s, items, added, sum)
 	}
-	if c.grown() {
-		return stageLogged(h, &s, items, added, sum)
-	}
-	return stageAll(h, &s, items, added, sum)
+	n, err := stageAll(h, &s, items, added, sum)
+	return logStaged(&s, items[:n], added[:n], err, sum)
 }
 
-// stageAll is stageMany for a filter with the native layout.
+// stageAll is stageMany for a filter with the native layout, without its log.
 func stageAll[T any](h *handle, s *stager, items []T, added []bool, sum func(hash.Function, T) uint64) (int, error) {
 	for done, known := 0, few; done < len(items); {
 		if n := s.room(len(items) - done); n >= few || n == len(items)-done && n > 1 {

@@ -238,7 +238,7 @@ func all(*kv.Layer) bool { return true }
 // is being filled already is dropped.
 func (s *stager) beginFilling(items uint64, old *layer, others ...kv.LayerSpec) error {
 	f, p := s.c, s.c.chain.Params
-	capacity, rate := p.FilledLayer(f.rates(false), items)
+	capacity, rate := p.FilledLayer(f.rates(false), s.items(len(f.layers))-s.items(f.covered()), items)
 	spec, err := layerSpec(capacity, rate)
 	if err != nil { // its rate is too low: the filter grows without it
 		return kv.ErrTooLarge

@@ -385,6 +385,7 @@ func TestGrowth_base(t *testing.T) {
 		t.Fatal(err)
 	}
 	most := 0
+	filled := map[uint64]bool{} // capacities of layers that were filled
 	for n := 0; n < 20_000; n += 100 {
 		addRange(t, f, n, n+100, 0.05)
 		compacts(t, db, 1000)
@@ -396,11 +397,31 @@ func TestGrowth_base(t *testing.T) {
 			t.Fatalf("%d items: a log of %d bytes, first layer for %d, rate %v", n, info.LogBytes, info.Layers[0].Capacity, info.ExpectedRate)
 		}
 		most = max(most, len(info.Layers))
+		if len(info.Layers) == 2 {
+			filled[info.Layers[1].Capacity] = true
+		}
 	}
 	finds(t, f, 20_000)
-	if most > 4 {
-		t.Errorf("%d layers, want 4 at most", most)
+	if most > 4 || len(filled) > 13 {
+		t.Errorf("%d layers, %d of them filled one after the other, want 4 and 13 at most", most, len(filled))
 	}
+	for again := true; again; { // until the log has been made anew
+		before, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		addRange(t, f, 2000, 20_000, 1)
+		compacts(t, db, 1000)
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again = info.LogBytes > before.LogBytes
+		if covered := info.LogBytes / 8; !again && (len(info.Layers) != 2 || info.Layers[1].Capacity < covered+(2000+covered)/4-10) {
+			t.Errorf("made anew of %d hashes: %d layers, the second for %d", covered, len(info.Layers), info.Layers[1].Capacity)
+		}
+	}
+	finds(t, f, 20_000)
 }
 
 // When the log would become too long it is dropped, also while a layer is filled from it, and the filter grows by layers.

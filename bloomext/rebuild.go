@@ -74,7 +74,11 @@ func rebuild(ctx context.Context, w *kv.Writer, key []byte, f *filter, hashes []
 	if len(base) == 0 {
 		items = max(items, p.Capacity-p.Capacity/5) // room for as many as were asked for
 	}
-	capacity, rate := p.FilledLayer(f.rates(false), items)
+	stay := uint64(0)
+	for i := range base {
+		stay += w.Counter(base[i].table, itemsCounter)
+	}
+	capacity, rate := p.FilledLayer(f.rates(false), stay, items)
 	top, err := layerSpec(capacity, rate)
 	if err != nil { // its rate is too low
 		return nil, fmt.Errorf("%w: %w", kv.ErrTooLarge, err)

@@ -247,11 +247,11 @@ func (k *Cells) plannedLogged(params Params, first probe.Layout, items uint64) (
 	if p.LogBytes = 8 * logged; logged < items {
 		p.LogBytes, p.Log.Limit = 0, 0 // it has ended
 	}
-	if capacity >= logged {
+	if stay := p.Room; capacity >= logged {
 		add(layout)
 	} else {
 		for capacity < logged {
-			capacity, rate = params.FilledLayer(made, capacity)
+			capacity, rate = params.FilledLayer(made, stay, capacity)
 		}
 		if err := next(); err != nil {
 			return nil, err

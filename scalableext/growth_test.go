@@ -106,9 +106,10 @@ func TestLog_rates(t *testing.T) {
 		for range 30 {
 			switch {
 			case p.Log.Limit != 0 && random.IntN(2) == 0 && len(rates) > base: // the layers that the log covers are replaced
-				capacity, rate := p.FilledLayer(rates[:base], items)
-				if capacity < items*5/4 {
-					t.Fatalf("a layer of %d for %d items", capacity, items)
+				stay := random.Uint64N(1000) * uint64(base)
+				capacity, rate := p.FilledLayer(rates[:base], stay, items)
+				if capacity != items+max(16, (stay+items)/4) {
+					t.Fatalf("a layer of %d for %d items beside %d", capacity, items, stay)
 				}
 				rates = append(rates[:base], rate)
 			case random.IntN(40) == 0:

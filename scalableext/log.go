@@ -30,7 +30,7 @@ import (
 // # Growth
 //
 // When the newest layer is full, a small layer takes the adds. In the same commit another layer is made for all
-// items and a quarter more. It is hidden: lookups and adds do not ask it. Type.Prepare makes what the log has into a layer in
+// items that the log covers, and a quarter of the filter's more. It is hidden: lookups and adds do not ask it. Type.Prepare makes what the log has into a layer in
 // memory, beside adds, and stores its blocks, some in each commit. Type.Compact puts in what the log has got meanwhile,
 // in small commits that note how far they have come. Once the hidden layer has the whole log, a commit drops all layers that the
 // log covers, and shows it. That commit holds the lock of the key, so no add comes between. A crash leaves a prefix of these
@@ -156,9 +156,9 @@ func (p Params) SmallLayer(rates []float64, items uint64, covered int) (capacity
 }
 
 // FilledLayer returns the capacity and the rate of a layer that is to be filled from the log. Rates are those of the layers
-// that stay, items the number of items of the others.
-func (p Params) FilledLayer(rates []float64, items uint64) (capacity uint64, rate float64) {
-	return min(items+max(items/4, minSmall), probe.MaxCapacity), firstShare * p.left(rates)
+// that stay, which have so many items, and covered is the number of items of the layers that it replaces.
+func (p Params) FilledLayer(rates []float64, stay, covered uint64) (capacity uint64, rate float64) {
+	return min(covered+max((stay+covered)/4, minSmall), probe.MaxCapacity), firstShare * p.left(rates)
 }
 
 // left returns what layers leave of the rate.

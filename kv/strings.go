@@ -77,6 +77,18 @@ func (r Reader) Get(key []byte) ([]byte, error) {
 	return value, err
 }
 
+// copied is Get for a caller that keeps the string.
+func (r Reader) copied(key []byte) ([]byte, error) {
+	value, o, err := r.String(key)
+	switch {
+	case o != nil:
+		return o.typ.Value(r, o)
+	case err != nil || value == nil:
+		return nil, err
+	}
+	return append([]byte{}, value...), nil
+}
+
 // StringInMemory appends the string under a key to dst and returns it, nil if the key is missing. If memory does not
 // tell, or the store must not be read now, known is false. It takes part in no transaction.
 //

@@ -65,7 +65,8 @@ type Type struct {
 	// Describe returns what the type adds to the facts that SIEVE.STATS knows of every key. It must not read blocks.
 	// Nil if it adds nothing.
 	Describe func(r Reader, o *Object) (Description, error)
-	// Value returns the bytes of an object whose type is "string": a string that is stored in blocks. Nil for other types.
+	// Value returns a copy of the bytes of an object whose type is "string": a string that is stored in blocks. Nil for other
+	// types.
 	Value func(r Reader, o *Object) ([]byte, error)
 }
 

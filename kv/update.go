@@ -23,11 +23,10 @@ func write[T any](db *DB, level Durability, keys [][]byte, change func(*Writer) 
 // Get returns the string under a key. The errors are ErrNotFound and ErrWrongType.
 func (db *DB) Get(key []byte) (value []byte, err error) {
 	err = db.Read(func(r Reader) error {
-		stored, err := r.Get(key)
-		if err == nil && stored == nil {
+		value, err = r.copied(key)
+		if err == nil && value == nil {
 			err = notFound(key)
 		}
-		value = append([]byte{}, stored...)
 		return err
 	})
 	return value, err
@@ -38,14 +37,11 @@ func (db *DB) MGet(keys ...[]byte) (values [][]byte, err error) {
 	values = make([][]byte, len(keys))
 	err = db.ReadWith(ReadOptions{Keys: true}, func(r Reader) error {
 		for i, key := range keys {
-			stored, err := r.Get(key)
+			value, err := r.copied(key)
 			if err != nil && !errors.Is(err, ErrWrongType) {
 				return err
 			}
-			values[i] = nil
-			if stored != nil {
-				values[i] = append([]byte{}, stored...)
-			}
+			values[i] = value
 		}
 		return nil
 	})

@@ -163,7 +163,8 @@ func TestDedup_list(t *testing.T) {
 // A run that is killed 20 times at random moments, and started again each time, leaves the same OUT as a run that is
 // not killed. With --sync no, a kill also takes back the last commits.
 func TestDedup_kill(t *testing.T) {
-	const kills = 20
+	t.Parallel() // it mostly waits for syncs
+	const kills = 12
 	compressed, text := readList(t)
 	want := firstOccurrences(text)
 	tests := []struct {
@@ -176,6 +177,7 @@ func TestDedup_kill(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			alone := tt.run
 			alone.dir = t.TempDir()
 			alone.finish(t)

@@ -160,7 +160,7 @@ func TestDedup_list(t *testing.T) {
 	}
 }
 
-// A run that is killed 20 times at random moments, and started again each time, leaves the same OUT as a run that is
+// A run that is killed several times at random moments, and started again each time, leaves the same OUT as a run that is
 // not killed. With --sync no, a kill also takes back the last commits.
 func TestDedup_kill(t *testing.T) {
 	t.Parallel() // it mostly waits for syncs

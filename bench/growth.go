@@ -83,7 +83,7 @@ func growth(b *bench) error {
 		b.row(row{what: what, unit: "ns", ours: figures[0], peer: "filter that fits", theirs: figures[2]})
 	}
 	b.row(row{what: "one add, p99.9", unit: "µs", ours: slowest["log"], peer: "by layers", theirs: slowest["layers"], must: ratioAtMost(2), reduced: ones < million})
-	return b.grown(s, n, made)
+	return b.grown(s, pick(b, n, 10*million, 10*million), made)
 }
 
 // addSingly adds n items one by one. It returns the time, in microseconds, that 999 of 1000 adds do not exceed.
@@ -142,13 +142,14 @@ func (b *bench) grown(s *store, n uint64, made func(key string, n uint64) (*siev
 		if err != nil {
 			return err
 		}
-		what := "lookup of " + kind.what
+		what := format(float64(n)) + " items, lookup of " + kind.what
 		b.row(row{what: what, unit: "ns", ours: figures[0], peer: "by layers", theirs: figures[1]})
 		b.row(row{what: what, unit: "ns", ours: figures[0], peer: "filter that fits", theirs: figures[2], must: kind.must})
 	}
+	what := format(float64(n)) + " items, size"
 	bits := func(key string) series { return series{float64(infos[key].Bytes) * 8 / float64(n)} }
-	b.row(row{what: "size", unit: "bits/item", ours: bits("log"), peer: "by layers", theirs: bits("layers"), must: figureAtMost(14)})
-	b.row(row{what: "size", unit: "bits/item", ours: bits("log"), peer: "filter that fits", theirs: bits("fitting")})
+	b.row(row{what: what, unit: "bits/item", ours: bits("log"), peer: "by layers", theirs: bits("layers"), must: figureAtMost(14)})
+	b.row(row{what: what, unit: "bits/item", ours: bits("log"), peer: "filter that fits", theirs: bits("fitting")})
 	b.note("The filter that grew from a log has %d layers, the one that grew by layers %d.", len(infos["log"].Layers), len(infos["layers"].Layers))
 	return nil
 }

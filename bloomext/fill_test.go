@@ -258,7 +258,7 @@ func TestFill_logEnds(t *testing.T) {
 	}
 	ended, n, filled := 0, 0, uint64(0)
 	var base uint64 // capacity of the layer that was there when the log ended
-	for ; n < 13_000; n++ {
+	for ; n < 11_500; n++ {
 		if _, err := f.AddUint64(uint64(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestFill_logEnds(t *testing.T) {
 		if ended == 0 {
 			ended, base = n, info.Layers[0].Capacity
 		}
-		if len(info.Layers) > 1 && uint64(n) < base*6/5 && info.Capacity > base*5/4 || len(info.Layers) > 4 {
+		if len(info.Layers) > 1 && uint64(n) < base*8/7 && info.Capacity > base*6/5 || len(info.Layers) > 4 {
 			t.Fatalf("%d items: %d layers for %d, the first for %d", n, len(info.Layers), info.Capacity, base)
 		}
 	}

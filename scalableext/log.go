@@ -42,7 +42,7 @@ import (
 // dropped, and filling begins again with a larger one.
 //
 // If the log would become longer than allowed, a commit drops it, and what is being filled. So does the commit that would begin
-// a growth, if the log has no room for what is added meanwhile. From then on the filter grows by layers: two for a quarter of
+// a growth, if the log has no room for what is added meanwhile. From then on the filter grows by layers: two for a sixth of
 // the items, so that a filter with few more items than the log had room for stays small, and then for as many as there
 // are.
 //
@@ -76,7 +76,10 @@ const (
 
 	smallShare = 8  // a small layer has room for one in so many of the items
 	minSmall   = 16 // and at least for so many
-	fewLayers  = 2  // up to so many of them a filter whose log has ended grows by a quarter
+
+	// Up to fewLayers layers a filter whose log has ended grows by one for a sixth of its items: with a quarter, a filter at 1 %
+	// could take 15 bits for an item, not 14.
+	fewLayers = 2
 
 	// ManySmall is the number of layers that a log covers from which on the next small layer has room for as many items as
 	// there are: what is to be filled is not filled in time.
@@ -144,7 +147,7 @@ func (l Log) Long(length, items uint64) bool {
 func (p Params) SmallLayer(rates []float64, items uint64, covered int) (capacity uint64, rate float64, err error) {
 	switch {
 	case p.Log.Limit == 0 && len(rates) <= fewLayers:
-		capacity = items / 4
+		capacity = items / 6
 	case p.Log.Limit == 0:
 		capacity = items * (max(2, uint64(p.Expansion)) - 1) // fewer, and the rate would be used up soon
 	case covered > ManySmall:

@@ -111,6 +111,8 @@ var ofGrowth = []mutation{
 		"		if !more {\n			*p = prepared{}\n", "		if !more && err != nil {\n			*p = prepared{}\n"),
 	inGrowth("a growth is begun that the log has no room for", "^TestFill_logEnds$", "bloomext/growth.go",
 		"f.chain.Filling == nil && !p.Log.LastsFor(", "f.chain.Filling == nil && p.Expansion > 99 && !p.Log.LastsFor("),
+	inGrowth("a filter whose log has ended is much larger than its items need", "^TestFill_logEnds$", "scalableext/log.go",
+		"capacity = items / 6", "capacity = items / 4"),
 	inGrowth("a filter whose log ends doubles at once", "^TestFill_logEnds$", "scalableext/log.go",
 		"len(rates) <= fewLayers:", "len(rates) < 0:"),
 	inGrowth("a filter whose EXPANSION is given has a log", "^TestDifferences$", "bloomext/commands.go",

@@ -15,6 +15,8 @@ var ports = []mutation{
 		"	signal.Notify(s.hangups, syscall.SIGHUP)", "	time.AfterFunc(time.Second, func() { signal.Notify(s.hangups, syscall.SIGHUP) })"}),
 	inShell("SIGHUP ends a server that ends", "^TestServe_draining$", edit{"cmd/kvshell/internal/serve/serve.go",
 		"	removeAddress(db.Dir())\n	return", "	signal.Stop(s.hangups)\n	removeAddress(db.Dir())\n	return"}),
+	{name: "SIGHUP ends a server that has closed its store", pkg: "./cmd/kvshell/internal/serve", tests: "^TestService_hangupAfterClose$", edits: []edit{{"cmd/kvshell/internal/serve/serve.go",
+		"	s.last.stop()\n}", "	s.last.stop()\n	signal.Stop(s.hangups)\n}"}}},
 	inShell("files that are read again are not used", "^TestServe_certificatesReload$", edit{"cmd/kvshell/internal/serve/tls.go",
 		"	f.current.Store(config)\n", "	f.current.CompareAndSwap(nil, config)\n"}),
 	inShell("a new certificate is used beside an old client CA", "^TestServe_certificatesReload$", edit{"cmd/kvshell/internal/serve/tls.go",

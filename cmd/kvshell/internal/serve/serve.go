@@ -47,7 +47,7 @@ type Service struct {
 // New checks the flags, and reads the files that they name. The table is that of the store that is to be served. From
 // when ctx ends until Close is called, the process has DrainTime and a little more to end; then it ends itself.
 //
-// From here until Close SIGHUP does not end the process.
+// From here on SIGHUP does not end the process, also after Close.
 func New(ctx context.Context, f *Flags, table *module.Table, log *slog.Logger) (*Service, error) {
 	s := &Service{flags: f, log: log, hangups: make(chan os.Signal, 1)}
 	signal.Notify(s.hangups, syscall.SIGHUP)
@@ -60,12 +60,11 @@ func New(ctx context.Context, f *Flags, table *module.Table, log *slog.Logger) (
 	return s, nil
 }
 
-// Close ends listening, and the watch for signals. It is called after the store was closed.
+// Close ends listening. It is called after the store was closed.
 func (s *Service) Close() {
 	s.at.close()
 	s.unwatch()
 	s.last.stop()
-	signal.Stop(s.hangups)
 }
 
 func (s *Service) prepare(table *module.Table) (err error) {

@@ -87,6 +87,8 @@ var ofGrowth = []mutation{
 		"p.FilledLayer(f.rates(false), s", "p.FilledLayer(nil, s"),
 	inGrowth("a lossy filter is filled from its log", "^TestGrowth_lossy$", "bloomext/growth.go",
 		"	case o.Lossy(): // the log", "	case false: // the log"),
+	inGrowth("a lossy filter whose log is longer than counted is damaged", "^TestGrowth_lossy$", "bloomext/filter.go",
+		"	if v.f.object.Lossy() {\n		return nil\n	}\n", ""),
 	inGrowth("a dump has the log", "^TestGrowth_dump$", "scalableext/log.go",
 		"		if s := l.Spec(); s.Layout != kv.LayoutLog && s.Number+1 != p.Log.Filling {", "		if s := l.Spec(); s.Number+1 != p.Log.Filling {"),
 	inGrowth("a dump has the layer that is filled", "^TestGrowth_dump$", "scalableext/log.go",

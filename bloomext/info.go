@@ -259,14 +259,18 @@ func (f *filter) describe(r kv.Reader) kv.Description {
 	return kv.Description{Bytes: info.Bytes, Facts: facts}
 }
 
-// windowFacts returns what SIEVE.STATS shows of a filter that forgets. Times are in seconds.
+// windowFacts returns what SIEVE.STATS shows of a filter that forgets. Times are in seconds. Of a filter in a file, where it is
+// always time 0, it returns when slices began and expire, in Unix time, in place of how long ago and how soon that is.
 func windowFacts(info Info, now int64) kv.FactList {
 	slices := make([]kv.FactList, len(info.Slices))
 	for i, s := range info.Slices {
 		slices[i] = kv.FactList{
 			kv.IntFact("items", s.Items), kv.IntFact("capacity", s.Capacity), kv.NewFact("fill", s.Fill), kv.IntFact("layers", s.Layers),
 		}
-		if info.Window != 0 {
+		switch {
+		case info.Window != 0 && now == 0:
+			slices[i] = append(slices[i], kv.NewFact("begun", unixSeconds(s.Begun)), kv.NewFact("expires_at", unixSeconds(s.ExpiresAt)))
+		case info.Window != 0:
 			slices[i] = append(slices[i], kv.NewFact("age", s.age(now)), kv.NewFact("ttl", s.left(now)))
 		}
 	}
@@ -276,6 +280,8 @@ func windowFacts(info Info, now int64) kv.FactList {
 	}
 	return kv.FactList{fact, kv.NewFact("slices", slices)}
 }
+
+func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // age returns how long ago the slice began, in seconds, 0 if the clock was set back since.
 func (s SliceInfo) age(now int64) float64 { return float64(max(0, now-s.Begun.UnixMilli())) / 1000 }

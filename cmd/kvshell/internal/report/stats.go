@@ -139,7 +139,8 @@ type filterStats struct {
 	LogBytes       uint64       `json:"log_bytes,omitempty"` // of the log that it grows from
 }
 
-// sliceStats is a slice of a filter that forgets. Age and TTL are seconds.
+// sliceStats is a slice of a filter that forgets. Age and TTL are seconds. Of a filter in a file, Begun and ExpiresAt are there in
+// their place, in Unix seconds.
 type sliceStats struct {
 	Items    uint64  `json:"items"`
 	Capacity uint64  `json:"capacity"`
@@ -147,6 +148,9 @@ type sliceStats struct {
 	Layers   int     `json:"layers"`
 	Age      float64 `json:"age,omitempty"`
 	TTL      float64 `json:"ttl,omitempty"`
+
+	Begun     float64 `json:"begun,omitempty"`
+	ExpiresAt float64 `json:"expires_at,omitempty"`
 }
 
 type layerStats struct {
@@ -380,7 +384,11 @@ func (s *filterStats) windowRows() (rows [][2]string) {
 	}
 	for i, l := range s.Slices {
 		row := fmt.Sprintf("%d items of %d, %.2f %% of the bits", l.Items, l.Capacity, 100*l.Fill)
-		if s.Window != 0 {
+		at := func(n float64) string { return time.UnixMilli(int64(n * 1000)).UTC().Format(time.RFC3339) }
+		switch {
+		case l.ExpiresAt != 0:
+			row += fmt.Sprintf(", began %s, expires %s", at(l.Begun), at(l.ExpiresAt))
+		case s.Window != 0:
 			row += fmt.Sprintf(", began %v ago, expires in %v", seconds(l.Age), seconds(l.TTL))
 		}
 		rows = append(rows, [2]string{fmt.Sprint("slice ", i), row})

@@ -213,3 +213,20 @@ func TestReadOnly_missing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadOnly_reserve has the metrics of a reader tell of the reserve that the writer has left.
+func TestReadOnly_reserve(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db, err := sievekv.Open(dir, &sievekv.Options{BallastSize: 1 << 20, MinFreeSpace: -1})
+	noError(t, err)
+	noError(t, db.Set("name", []byte("alice")), db.Close())
+	info, err := os.Stat(filepath.Join(dir, "BALLAST"))
+	noError(t, err)
+	reader, err := sievekv.Open(dir, &sievekv.Options{ReadOnly: true})
+	noError(t, err)
+	m, err := reader.Store().Metrics()
+	if got := m.ReserveBytes; err != nil || got != uint64(info.Size()) || got == 0 {
+		t.Errorf("reserve of %d bytes, the file has %d: %v", got, info.Size(), err)
+	}
+	noError(t, reader.Close())
+}

@@ -122,6 +122,13 @@ func (s *Space) Start() {
 	s.watcher.Go(s.watch)
 }
 
+// Measure takes the place of Start in a process that only reads: it finds out how large the ballast is.
+func (s *Space) Measure() {
+	if info, err := s.base.Stat(s.ballast.path); err == nil {
+		s.ballast.size.Store(info.Size())
+	}
+}
+
 // Full reports whether the disk is so full that writes should be refused. It is one atomic load.
 func (s *Space) Full() bool { return s.full.Load() }
 

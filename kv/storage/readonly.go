@@ -42,6 +42,7 @@ func (s *Store) openReadOnly() (err error) {
 	}
 	s.unlock = unlock
 	s.Space = freeze.NewSpace(fsys, s.Dir, freeze.Options{})
+	s.Space.Measure()
 	s.Files = freeze.New(fsys, s.Dir, s.frozen)
 	s.guardDescriptors()
 	defer func() {

@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,8 +77,8 @@ func (r *Report) Whole() bool {
 }
 
 // Check checks the store in dir without a change, also one that kv.Open refuses. Only the FS, the Modules, the cache
-// sizes, the Clock and the Logger of the options count. With CheckOptions.Repair the store is then opened for writing,
-// unless some of it is lost or that is refused: then nothing is repaired.
+// sizes, the Clock and the Logger of the options count. With CheckOptions.Repair the store is then opened with all of the
+// options, unless some of it is lost or that is refused: then nothing is repaired.
 func Check(ctx context.Context, dir string, o kv.Options, c kv.CheckOptions) (report *kv.CheckReport, err error) {
 	if !c.Repair {
 		report, _, err := look(ctx, dir, o, c.Deep)
@@ -107,15 +108,16 @@ func Check(ctx context.Context, dir string, o kv.Options, c kv.CheckOptions) (re
 // look checks the store without a change, and reports whether no part of it is lost.
 func look(ctx context.Context, dir string, o kv.Options, deep bool) (report *kv.CheckReport, whole bool, err error) {
 	left, err := open(ctx, dir, o, remains.Deep(deep))
+	if !deep && errors.Is(err, kv.ErrCorrupt) { // what opening reads is in a damaged block: all tables have to be read
+		left, err = open(ctx, dir, o, true)
+	}
 	if err != nil {
 		return nil, false, err
 	}
 	defer func() { err = errors.Join(err, left.close()) }()
 	report, err = left.db.CheckWith(ctx, kv.CheckOptions{Deep: deep})
 	if err == nil {
-		for _, name := range left.Archives {
-			report.Notes = append(report.Notes, name+" was left by an archive that was not finished: opening the store for writing removes it")
-		}
+		err = left.tell(ctx, report)
 	}
 	return report, len(left.Lost) == 0 && !left.Tail && !left.Guessed, err
 }
@@ -126,6 +128,84 @@ type left struct {
 	db       *kv.DB
 	Archives []string // directories that unfinished archives have left
 	unlock   func() error
+}
+
+// lostChanges is in Key.Lost if commits have changed the key that are lost.
+const lostChanges = "changes by commits that are lost"
+
+// tell adds to a report what a check of the keys does not see.
+func (l *left) tell(ctx context.Context, report *kv.CheckReport) error {
+	for _, name := range l.Archives {
+		report.Notes = append(report.Notes, name+" was left by an archive that was not finished: opening the store for writing removes it")
+	}
+	if l.Guessed {
+		report.Notes = append(report.Notes, "the MANIFEST is lost, so no key is known to be whole: each may be an older version, and some may have been deleted")
+	}
+	if l.NoSidecar {
+		report.Notes = append(report.Notes, format.SidecarName+" is missing: whether the log has lost its end is not known (a store that is a few seconds old has none)")
+	}
+	changed, err := l.changed(ctx)
+	for _, k := range changed {
+		if i := slices.IndexFunc(report.Damaged, func(d Key) bool { return d.Key == k.Key }); i >= 0 {
+			report.Damaged[i].Lost = append(report.Damaged[i].Lost, lostChanges)
+			continue
+		}
+		report.Damaged = append(report.Damaged, k)
+	}
+	return err
+}
+
+// changed returns the keys that lost commits have changed, as far as these and the keys can be read, in order.
+func (l *left) changed(ctx context.Context) (keys []Key, err error) {
+	if len(l.Later.Keys)+len(l.Later.Objects) == 0 {
+		return nil, nil
+	}
+	types := make(map[string]string) // by key, "" if that is not known
+	for key := range l.Later.Keys {
+		types[key] = ""
+	}
+	err = eachKey(ctx, l.db, func(key string) error {
+		return l.db.Read(func(r kv.Reader) error {
+			o, err := r.Lookup([]byte(key))
+			if err != nil || o == nil {
+				return nil // a header that is damaged is reported by the check
+			}
+			if l.Later.Keys[key] || l.Later.Objects[o.ID()] {
+				types[key] = o.TypeName()
+			}
+			return nil
+		})
+	})
+	if errors.Is(err, kv.ErrCorrupt) { // the check has reported it
+		err = nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(types)) {
+		keys = append(keys, Key{Key: key, Type: types[key], Lost: []string{lostChanges}})
+	}
+	return keys, err
+}
+
+// eachKey calls f with each key.
+func eachKey(ctx context.Context, db *kv.DB, f func(key string) error) error {
+	const batch = 1000
+	for cursor := uint64(0); ; {
+		var keys []string
+		err := db.Read(func(read kv.Reader) (err error) {
+			keys, cursor, err = read.ScanFrom(ctx, cursor, batch, kv.ScanOptions{})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if err := f(key); err != nil {
+				return err
+			}
+		}
+		if cursor == 0 {
+			return nil
+		}
+	}
 }
 
 func (l *left) close() error { return errors.Join(l.db.Close(), l.unlock()) }
@@ -249,12 +329,13 @@ func recoverTo(ctx context.Context, from *left, part string, o kv.Options, opts 
 	if err := r.all(checked.Keys); err != nil {
 		return report, err
 	}
-	for key := range from.Later.Keys {
-		if !slices.Contains(report.Changed, key) {
-			report.Changed = append(report.Changed, key)
-		}
+	changed, err := from.changed(ctx)
+	if err != nil {
+		return report, err
 	}
-	slices.Sort(report.Changed)
+	for _, k := range changed {
+		report.Changed = append(report.Changed, k.Key)
+	}
 	return report, db.Sync()
 }
 
@@ -271,28 +352,18 @@ type recovery struct {
 
 // all copies the keys.
 func (r *recovery) all(total uint64) error {
-	const batch = 1000
 	done := uint64(0)
-	for cursor := uint64(0); ; {
-		var keys []string
-		err := r.from.db.Read(func(read kv.Reader) (err error) {
-			keys, cursor, err = read.ScanFrom(r.ctx, cursor, batch, kv.ScanOptions{})
-			return err
-		})
-		if err != nil {
+	err := eachKey(r.ctx, r.from.db, func(key string) error {
+		if err := r.key(key); err != nil {
 			return err
 		}
-		for _, key := range keys {
-			if err := r.key(key); err != nil {
-				return err
-			}
-			if done++; r.opts.Progress != nil {
-				r.opts.Progress(min(done, total), total)
-			}
+		if done++; r.opts.Progress != nil {
+			r.opts.Progress(min(done, total), total)
 		}
-		if cursor == 0 {
-			break
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, k := range r.damaged { // that have no header
 		r.report.Left = append(r.report.Left, k)
@@ -315,9 +386,6 @@ func (r *recovery) key(key string) error {
 	err := r.to.Write(kv.NoSync, [][]byte{[]byte(key)}, func(w *kv.Writer) (err error) {
 		c := &copying{ctx: r.ctx, from: r.from.db, key: []byte(key), lossy: lossy, marked: r.from.Tail}
 		there, err = c.to(w)
-		if c.object != nil && r.from.Later.Objects[c.object.ID()] {
-			r.report.Changed = append(r.report.Changed, key)
-		}
 		return err
 	})
 	switch {

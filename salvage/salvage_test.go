@@ -302,7 +302,7 @@ func TestCheck_manifest(t *testing.T) {
 	}
 	report, err := salvage.Check(t.Context(), dir, options(), kv.CheckOptions{})
 	check(t, err)
-	if len(report.Problems) == 0 || !strings.Contains(report.Problems[0].Error(), "MANIFEST-") {
+	if len(report.Problems) == 0 || !strings.Contains(report.Problems[0].Error(), "MANIFEST-") || !notes(report, "no key is known to be whole") {
 		t.Errorf("%+v", report)
 	}
 	_, err = salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
@@ -418,8 +418,13 @@ func TestRecover_earlier(t *testing.T) {
 	report, err := salvage.Recover(t.Context(), dir, dir+".new", options(), salvage.Options{})
 	check(t, err)
 	if !report.Earlier || report.Whole() || report.Recovered != 1 || !slices.Contains(report.Changed, "bloom") ||
-		!slices.Contains(report.Changed, "key 99") || slices.Contains(report.Changed, "key 0") {
+		!slices.Contains(report.Changed, "key 1") || !slices.Contains(report.Changed, "key 99") || slices.Contains(report.Changed, "key 0") {
 		t.Errorf("%+v", report)
+	}
+	checked, err := salvage.Check(t.Context(), dir, options(), kv.CheckOptions{})
+	check(t, err)
+	if got := fmt.Sprint(checked.Damaged); len(checked.Problems) == 0 || !strings.HasPrefix(got, "[{bloom MBbloom-- [changes by commits that are lost]} {key 1  [") || len(checked.Damaged) != len(report.Changed) {
+		t.Errorf("%v, damaged %s", checked.Problems, got)
 	}
 	db := open(t, dir+".new")
 	defer db.Close()
@@ -532,5 +537,68 @@ func TestCheck_unmarked(t *testing.T) {
 	check(t, err)
 	if !report.Whole() || report.Recovered != 1 {
 		t.Errorf("%+v", report)
+	}
+}
+
+// notes reports whether one of the notes has a text.
+func notes(r *kv.CheckReport, text string) bool {
+	return slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, text) })
+}
+
+// TestCheck_sidecar checks a store whose file DURABLE was removed. It may never have been written.
+func TestCheck_sidecar(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db := open(t, dir)
+	check(t, db.Set("name", []byte("alice")), db.Close())
+	for _, missing := range []bool{false, true} {
+		if missing {
+			check(t, os.Remove(filepath.Join(dir, "DURABLE")))
+		}
+		report, err := salvage.Check(t.Context(), dir, options(), kv.CheckOptions{})
+		check(t, err)
+		if len(report.Problems) > 0 || notes(report, "DURABLE is missing") != missing {
+			t.Errorf("missing %t: %+v", missing, report)
+		}
+	}
+}
+
+// TestCheck_readOnly has a repair refused that is given options of a store that nothing may change.
+func TestCheck_readOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	check(t, open(t, dir).Close())
+	o := options()
+	o.ReadOnly = true
+	if _, err := salvage.Check(t.Context(), dir, o, kv.CheckOptions{Repair: true}); !errors.Is(err, kv.ErrReadOnly) {
+		t.Error(err)
+	}
+	report, err := salvage.Check(t.Context(), dir, o, kv.CheckOptions{})
+	if err != nil || len(report.Problems) > 0 {
+		t.Error(report, err)
+	}
+}
+
+// TestCheck_metadata has a store that does not open because a block of a table is damaged that opening reads. A check that does
+// not read all tables finds it all the same.
+func TestCheck_metadata(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db := open(t, dir)
+	check(t, db.Set("name", []byte("alice")), db.Store().CompactTables(t.Context()), db.Close())
+	names, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	check(t, err)
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		check(t, err)
+		b[20] ^= 1
+		check(t, os.WriteFile(name, b, 0o600))
+	}
+	if _, err := sievekv.Open(dir, &sievekv.Options{BallastSize: -1, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, kv.ErrCorrupt) {
+		t.Fatal(err)
+	}
+	for _, repair := range []bool{false, true} {
+		report, err := salvage.Check(t.Context(), dir, options(), kv.CheckOptions{Repair: repair})
+		check(t, err)
+		if len(report.Problems) == 0 || !strings.Contains(report.Problems[0].Error(), "wrong checksum") {
+			t.Errorf("%+v", report)
+		}
 	}
 }

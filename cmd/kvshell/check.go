@@ -82,15 +82,17 @@ func (sh *shell) check(ctx context.Context, o kv.CheckOptions, asJSON bool) erro
 // error reply would tell too little for the exit code.
 func (sh *shell) checkStore(ctx context.Context, o kv.CheckOptions) (report checkReport, err error) {
 	dir, err := sh.dir()
-	if err != nil {
+	switch {
+	case err != nil:
 		return report, err
+	case o.Repair && sh.readOnly:
+		return report, exit.Usagef("check: --repair changes the store, and --read-only excludes that")
 	}
 	var found *kv.CheckReport
 	if sh.lent != nil {
 		found, err = sh.lent.CheckWith(ctx, o)
 	} else {
 		options := sh.options(dir, true)
-		options.ReadOnly = false // only a repair writes
 		if found, err = salvage.Check(ctx, dir, *options, o); err != nil {
 			err = withoutWrites(openError(dir, err))
 		}

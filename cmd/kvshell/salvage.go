@@ -70,7 +70,7 @@ func (sh *shell) salvage(ctx context.Context, dir, newDir string, o salvage.Opti
 	refused := errors.Is(err, salvage.ErrNotRecovered)
 	if report != nil {
 		text := damageText(report)
-		if !refused {
+		if err == nil {
 			text += recoveredText(report)
 		}
 		if werr := sh.write(text); werr != nil {

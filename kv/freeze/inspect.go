@@ -30,6 +30,37 @@ func ReadSeal(base vfs.FS, dir string) (list []Sealed, err error) {
 // CheckLog returns ErrDamaged if a log is damaged in a way that Pebble would take for its end.
 func CheckLog(f vfs.File, number uint64) error { return checkLog(f, uint32(number)) }
 
+// EachRecord calls f with each record of a log that is whole, also with those behind broken chunks, if it is known where the next
+// chunk begins. F may keep the record.
+func EachRecord(log []byte, number uint64, f func(record []byte)) {
+	var record []byte // its chunks up to here, nil if one of them is broken
+	for ; len(log) > 0; log = log[min(logBlock, len(log)):] {
+		for rest := log[:min(logBlock, len(log))]; len(rest) >= chunkHeadLen; {
+			length := chunkLen(rest, uint32(number))
+			if length == 0 {
+				record = nil
+				break
+			}
+			chunk := rest[:length]
+			rest = rest[length:]
+			if kind := chunk[6]; kind <= firstKind+1 { // a record begins
+				record = []byte{}
+			}
+			if !isWhole(chunk) {
+				record = nil
+			}
+			if record == nil {
+				continue
+			}
+			record = append(record, chunk[chunkHeadLen:]...)
+			if kind := chunk[6]; kind == firstKind || kind == lastKind { // and ends
+				f(record)
+				record = nil
+			}
+		}
+	}
+}
+
 // VerifyReadOnly is Verify for a process that only reads: it changes nothing.
 func (fs *FS) VerifyReadOnly() error {
 	s := &fs.seal

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"io"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/sievekv/sievekv/kv/freeze"
@@ -326,4 +328,64 @@ func TestLog_ends(t *testing.T) {
 	check(t, openLog(t, name, slices.Repeat([]byte{0}, 100<<10)))
 	check(t, openLog(t, "db/000777.log", []byte(data))) // another's
 	check(t, openLog(t, "db/x.log", []byte(data)))
+}
+
+// EachRecord finds the records that Pebble finds, and behind a broken chunk all records but the one that has it. If a header is
+// broken it may miss some, but finds nothing that is no record.
+func TestEachRecord(t *testing.T) {
+	_, number, data := killedLog(t)
+	recordsOf := func(data []byte) (list []string) {
+		freeze.EachRecord(data, uint64(number), func(record []byte) { list = append(list, string(record)) })
+		return list
+	}
+	want := []string(nil)
+	r := newRecordReader(record.NewReader, strings.NewReader(data), number)
+	for {
+		rec, err := r.Next()
+		if err != nil {
+			break
+		}
+		want = append(want, string(must(io.ReadAll(rec))))
+	}
+	if got := recordsOf([]byte(data)); len(want) < 100 || !slices.Equal(got, want) {
+		t.Fatalf("%d records, Pebble has %d", len(got), len(want))
+	}
+	at, inTwo := -1, 0 // the record of a chunk
+	for _, c := range chunksOf(data, number) {
+		kind := (data[c.at+6] - 9) % 4 // 0 whole, 1 first, 2 middle, 3 last
+		if kind <= 1 {
+			at++
+		} else {
+			inTwo++
+		}
+		for _, place := range []int{c.at, c.at + chunkHeadLen, c.end - 1} {
+			b := []byte(data)
+			b[place] ^= 4
+			if got := recordsOf(b); !slices.Equal(got, slices.Delete(slices.Clone(want), at, at+1)) {
+				t.Errorf("record %d is broken at %d: %d records of %d", at, place, len(got), len(want))
+			}
+		}
+		for _, place := range []int{c.at + 4, c.at + 6, c.at + 7} { // length, kind, number
+			for bit := range 8 {
+				b := []byte(data)
+				b[place] ^= 1 << bit
+				rest := want
+				for _, got := range recordsOf(b) {
+					i := slices.Index(rest, got)
+					if i < 0 {
+						t.Fatalf("the header at %d is broken: no record, or one that comes too late: %.20q", c.at, got)
+					}
+					rest = rest[i+1:]
+				}
+			}
+		}
+	}
+	if inTwo == 0 {
+		t.Error("no record has several chunks")
+	}
+}
+
+// newRecordReader calls record.NewReader, one of whose types cannot be named here.
+func newRecordReader[N ~uint64](open func(io.Reader, N) *record.Reader, log io.Reader, number uint32) *record.Reader {
+	return open(log, N(number))
 }

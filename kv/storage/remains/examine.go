@@ -35,7 +35,10 @@ type Remains struct {
 	Later   Changes // if Tail: what lost commits have changed, of those that can still be read
 	// Unclosed means that the store was not closed. Then the end of the log may be lost and nothing tells of it.
 	Unclosed bool
-	FS       *FS
+	// NoSidecar means that the sidecar is missing, as it is in a store that is a few seconds old: nothing tells whether the log
+	// has lost its end.
+	NoSidecar bool
+	FS        *FS
 }
 
 // Deep is how much Examine reads.
@@ -61,7 +64,7 @@ func Examine(ctx context.Context, base vfs.FS, dir string, deep Deep) (*Remains,
 		return nil, err
 	}
 	e.fs.lost, e.fs.damages, e.fs.deep = Merged(e.lost), e.damages, e.deep
-	return &Remains{Damage: e.damages, Lost: e.fs.lost, Guessed: e.guessed, Tail: e.tail, Later: e.later, Unclosed: e.unclosed, FS: e.fs}, nil
+	return &Remains{Damage: e.damages, Lost: e.fs.lost, Guessed: e.guessed, Tail: e.tail, Later: e.later, Unclosed: e.unclosed, NoSidecar: e.noSidecar, FS: e.fs}, nil
 }
 
 type examination struct {
@@ -82,7 +85,8 @@ type examination struct {
 	tabled  uint64 // see version
 	flushed bool   // everything that the sidecar knows of is in tables
 
-	unclosed bool
+	unclosed  bool
+	noSidecar bool
 }
 
 func (e *examination) damage(file, what string) { e.damages = append(e.damages, Damage{file, what}) }
@@ -348,7 +352,8 @@ func (e *examination) sidecar(next uint64) error {
 	data, err := e.read(format.SidecarName)
 	e.unclosed = true
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a store that is some seconds old has none
+		e.noSidecar = true
+		return nil
 	}
 	if err != nil {
 		return err

@@ -96,30 +96,14 @@ func (e *examination) changedLater(logs []uint64, from uint64) error {
 		if err != nil {
 			return err
 		}
-		// A log consists of blocks. Behind damage, reading can begin again with the next block.
-		for start := int64(0); start < int64(len(data)); {
-			r := newReader(record.NewReader, data[start:], n)
-			for {
-				rec, err := r.Next()
-				var batch []byte
-				if err == nil {
-					batch, err = io.ReadAll(rec)
-				}
-				if err != nil {
-					break
-				}
-				if len(batch) >= batchHead && binary.LittleEndian.Uint64(batch) >= from {
-					e.later.add(batch)
-				}
+		freeze.EachRecord(data, n, func(batch []byte) {
+			if len(batch) >= batchHead && binary.LittleEndian.Uint64(batch) >= from {
+				e.later.add(batch)
 			}
-			start = (start+r.Offset())/logBlock*logBlock + logBlock
-		}
+		})
 	}
 	return nil
 }
-
-// logBlock is the size of the blocks of a log.
-const logBlock = 32 << 10
 
 // Changes are what commits have changed.
 type Changes struct {

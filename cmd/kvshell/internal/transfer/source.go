@@ -165,7 +165,7 @@ func (f *serverFilter) scan(ctx context.Context, iter int64) (c rdb.Chunk, err e
 	}
 	elems := got.Elems()
 	if len(elems) != 2 {
-		return c, &filterError{f.name + ".SCANDUMP: the reply is not a number and bytes"}
+		return c, &itemError{f.name + ".SCANDUMP: the reply is not a number and bytes"}
 	}
 	return rdb.Chunk{Iter: elems[0].Int(), Data: elems[1].Bytes()}, nil
 }
@@ -190,7 +190,7 @@ func (f *serverFilter) chunks(ctx context.Context, give func(rdb.Chunk) error) e
 			return err
 		}
 		if next.Iter != 0 && next.Iter <= c.Iter {
-			return &filterError{f.name + ".SCANDUMP goes in circles"}
+			return &itemError{f.name + ".SCANDUMP goes in circles"}
 		}
 		c = next
 	}
@@ -216,7 +216,7 @@ func (f *serverFilter) dumped(ctx context.Context, refused error, give func(rdb.
 		parsed, err = r.Filter()
 	}
 	if err != nil {
-		return &filterError{"DUMP: " + err.Error()}
+		return &itemError{"DUMP: " + err.Error()}
 	}
 	return (&fileFilter{parsed, bytes.NewReader(f.dump)}).chunks(ctx, give)
 }
@@ -235,7 +235,7 @@ func (f *serverFilter) empty(ctx context.Context, give func(rdb.Chunk) error) er
 	buckets, filters := info["Number of buckets"], info["Number of filters"]
 	size, expansion := info["Bucket size"], info["Expansion rate"]
 	if f.name != "CF" || buckets == 0 || size == 0 || filters == 0 {
-		return &filterError{f.name + ".SCANDUMP has nothing"}
+		return &itemError{f.name + ".SCANDUMP has nothing"}
 	}
 	le := binary.LittleEndian
 	var h []byte

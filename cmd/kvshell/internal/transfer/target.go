@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,12 +43,16 @@ func (r *run) putStrings(ctx context.Context, items []item) error {
 		return err
 	}
 	for n, answer := range replies {
-		if err := replyError(sets[n], answer); err != nil {
-			return err
-		}
-		if !isNone(answer) {
+		err := replyError(sets[n], answer)
+		switch {
+		case isTooLarge(err):
+			err = r.failing(ctx, left[n], r.putLong(ctx, left[n]))
+		case err == nil && isNone(answer):
+			err = r.existing(ctx, left[n])
+		case err == nil:
 			r.report.Strings++
-		} else if err := r.existing(ctx, left[n]); err != nil {
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -93,11 +98,57 @@ func (r *run) existing(ctx context.Context, i item) error {
 		r.report.Expired++
 		return nil
 	}
-	if _, err := do(ctx, r.to, words); err != nil {
+	if _, err := do(ctx, r.to, words); isTooLarge(err) {
+		return r.failing(ctx, i, r.inPieces(ctx, i, false))
+	} else if err != nil {
 		return err
 	}
 	r.report.Strings++
 	return nil
+}
+
+// pieceSize is how many bytes of a long string become one commit of a store, however little memory that has.
+const pieceSize = 32 << 10
+
+// putLong copies a string that the target does not take by a SET.
+func (r *run) putLong(ctx context.Context, i item) error {
+	got, err := do(ctx, r.to, command("TYPE", r.target(i.key)))
+	switch {
+	case err != nil:
+		return err
+	case string(got.Bytes()) != "none":
+		return r.existing(ctx, i)
+	}
+	return r.inPieces(ctx, i, true)
+}
+
+// inPieces writes a string piece by piece under another key, as a filter is loaded, and renames it.
+func (r *run) inPieces(ctx context.Context, i item, missing bool) error {
+	beside := append(r.target(i.key), Suffix...)
+	if _, err := do(ctx, r.to, command("DEL", beside)); err != nil {
+		return err
+	}
+	length := 0
+	for pieces := range slices.Chunk(slices.Collect(slices.Chunk(i.value, pieceSize)), most/pieceSize) {
+		var appends [][][]byte
+		for _, piece := range pieces {
+			appends = append(appends, command("APPEND", beside, piece))
+		}
+		replies, err := doAll(ctx, r.to, appends)
+		if err != nil {
+			return err
+		}
+		for n, answer := range replies {
+			if err := replyError(appends[n], answer); err != nil {
+				return err
+			}
+			if length += len(pieces[n]); answer.Int() != int64(length) {
+				return &itemError{"what the target has is not what was sent"}
+			}
+		}
+		r.Step("piece")
+	}
+	return r.finish(ctx, i, beside, missing)
 }
 
 // conflict reports whether the value at the target is to be replaced.
@@ -140,25 +191,32 @@ func (r *run) expire(ctx context.Context, key []byte, life time.Duration) error 
 	return err
 }
 
-// putFilter copies a filter. What concerns this filter alone is no error, but is reported.
+// putFilter copies a filter.
 func (r *run) putFilter(ctx context.Context, i item) error {
-	err := r.tryFilter(ctx, i)
-	var failed *filterError
+	return r.failing(ctx, i, r.tryFilter(ctx, i))
+}
+
+// failing reports an error that concerns a key alone, and returns any other.
+func (r *run) failing(ctx context.Context, i item, err error) error {
+	var failed *itemError
 	if isRefusal(err) {
-		failed = &filterError{err.Error()}
+		failed = &itemError{err.Error()}
 	}
 	if failed == nil && !errors.As(err, &failed) {
 		return err
 	}
 	r.report.Failed = append(r.report.Failed, cmdline.Quoted(i.key)+": "+failed.text)
 	_, err = do(ctx, r.to, command("DEL", r.target(append(bytes.Clone(i.key), Suffix...))))
+	if isTooLarge(err) { // the key is too long, so there is nothing to remove
+		return nil
+	}
 	return err
 }
 
-// filterError is why a filter is not copied.
-type filterError struct{ text string }
+// itemError is why a key is not copied.
+type itemError struct{ text string }
 
-func (e *filterError) Error() string { return e.text }
+func (e *itemError) Error() string { return e.text }
 
 func (r *run) tryFilter(ctx context.Context, i item) error {
 	if _, ok := r.life(i); !ok {
@@ -193,7 +251,7 @@ func (r *run) tryFilter(ctx context.Context, i item) error {
 	return r.finish(ctx, i, beside, missing)
 }
 
-// finish renames a filter that was loaded.
+// finish renames a filter that was loaded, or a long string.
 func (r *run) finish(ctx context.Context, i item, beside []byte, missing bool) error {
 	life, ok := r.life(i)
 	if !ok {
@@ -215,7 +273,12 @@ func (r *run) finish(ctx context.Context, i item, beside []byte, missing bool) e
 		return err
 	}
 	if name == "RENAMENX" && got.Int() == 0 { // somebody made the key meanwhile
-		return &filterError{"the key was made meanwhile"}
+		return &itemError{"the key was made meanwhile"}
+	}
+	if i.filter == nil {
+		r.report.Strings++
+		r.Step("long string")
+		return nil
 	}
 	r.report.Filters++
 	r.Step("filter")
@@ -253,14 +316,14 @@ func (r *run) load(ctx context.Context, i item, beside []byte) error {
 			return err
 		}
 		if !bytes.Equal(got.sum(), sent.sum()) {
-			return &filterError{"what the target has is not what was sent"}
+			return &itemError{"what the target has is not what was sent"}
 		}
 		if from, ok := i.filter.(*serverFilter); ok {
 			return sameInfo(ctx, from, loaded)
 		}
 		return nil
 	}
-	return &filterError{fmt.Sprintf("it changed %d times while it was copied", attempts)}
+	return &itemError{fmt.Sprintf("it changed %d times while it was copied", attempts)}
 }
 
 // equal reports whether the target has the same filter already.
@@ -327,7 +390,7 @@ func sameInfo(ctx context.Context, a, b *serverFilter) error {
 	for name, value := range infos[0] {
 		other, ok := infos[1][name]
 		if ok && name != "Size" && value.String() != other.String() {
-			return &filterError{fmt.Sprintf("%s.INFO tells %s of %s, and of the copy %s", a.name, name, value, other)}
+			return &itemError{fmt.Sprintf("%s.INFO tells %s of %s, and of the copy %s", a.name, name, value, other)}
 		}
 	}
 	return nil

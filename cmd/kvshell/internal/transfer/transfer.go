@@ -2,8 +2,8 @@
 //
 // # How a key is copied
 //
-// A string is one SET. A filter is loaded by LOADCHUNK under another key, its own with Suffix. Its dump is read back
-// and compared with what was sent. Then it gets its time to live, and is renamed. So under a key that was missing
+// A string is one SET; if the target does not take so long a one, several APPENDs. A filter is loaded by LOADCHUNK under another key, its own with Suffix. Its dump is read back
+// and compared with what was sent. Then it gets its time to live, and is renamed, as a long string is. So under a key that was missing
 // there is nothing, or all of the value; and under one that existed the old value, or the new one. A run that ends
 // early is run again: it passes over what is equal already.
 //
@@ -82,7 +82,7 @@ type Report struct {
 	Expired           int
 	OfOtherDatabases  int
 	Others            map[string]int // values that are neither, by type
-	Failed            []string       // filters that could not be copied, and why
+	Failed            []string       // keys that could not be copied, and why
 	BytesRead         int64          // of the file
 	wouldBe, seenKeys int
 }
@@ -118,10 +118,10 @@ func (r *Report) Text(dry bool) string {
 	return b.String()
 }
 
-// Err returns an error if filters could not be copied.
+// Err returns an error if keys could not be copied.
 func (r *Report) Err() error {
 	if len(r.Failed) > 0 {
-		return exit.Refusef("%d filters could not be copied", len(r.Failed))
+		return exit.Refusef("%d keys could not be copied", len(r.Failed))
 	}
 	return nil
 }
@@ -224,6 +224,12 @@ func replyError(words [][]byte, r reply.Reply) error {
 func isRefusal(err error) bool {
 	own, ok := errors.AsType[*refusal](err)
 	return ok && !strings.HasPrefix(own.text, "MISCONF ") && !strings.HasPrefix(own.text, "OOM ") && !strings.HasPrefix(own.text, "CORRUPT ")
+}
+
+// isTooLarge reports whether a store has refused a value, or a key, for its length.
+func isTooLarge(err error) bool {
+	own, ok := errors.AsType[*refusal](err)
+	return ok && strings.HasPrefix(own.text, "ERR too large: ")
 }
 
 // sender is a server, which takes several commands at a time.

@@ -33,6 +33,8 @@ type value struct {
 type fake struct {
 	keys    map[string]*value
 	refused string // the commands of this name are refused
+	longest int    // if not 0, SET takes no longer string
+	most    int    // if not 0, no key is longer
 	before  func(words []string)
 	log     []string
 }
@@ -59,6 +61,9 @@ func (f *fake) answer(w []string) reply.Reply {
 	if len(w) > 1 {
 		v = f.keys[w[1]]
 	}
+	if f.most > 0 && len(w) > 1 && len(w[1]) > f.most {
+		return reply.Error(fmt.Sprintf("ERR too large: key of %d bytes, at most %d", len(w[1]), f.most))
+	}
 	switch w[0] {
 	case "SCAN":
 		var keys []reply.Reply
@@ -75,11 +80,21 @@ func (f *fake) answer(w []string) reply.Reply {
 		if v != nil && w[len(w)-1] == "NX" {
 			return reply.Nil
 		}
+		if f.longest > 0 && len(w[2]) > f.longest {
+			return reply.Error(fmt.Sprintf("ERR too large: value of %d bytes under key %q, at most %d", len(w[2]), w[1], f.longest))
+		}
 		f.keys[w[1]] = &value{text: w[2]}
 		if len(w) > 4 {
 			f.keys[w[1]].life = millis(w[4])
 		}
 		return reply.Status("OK")
+	case "APPEND":
+		if v == nil {
+			v = &value{}
+			f.keys[w[1]] = v
+		}
+		v.text += w[2]
+		return reply.Int(int64(len(v.text)))
 	case "DEL":
 		delete(f.keys, w[1])
 		return reply.Int(1)
@@ -452,12 +467,78 @@ func TestCopy_refused(t *testing.T) {
 	}
 }
 
+// long returns a string that no SET of the tests takes, as bitmaps may be.
+func long() string { return strings.Repeat("0123456789abcdef", pieceSize/8) + "end" }
+
+// TestCopy_long copies strings that the target takes in pieces alone, to keys that are missing and to those that are not.
+func TestCopy_long(t *testing.T) {
+	from := newFake()
+	from.keys["long"], from.keys["lives"] = &value{text: long()}, &value{text: long(), life: time.Hour}
+	from.keys["short"] = &value{text: "x"}
+	for _, other := range []*value{nil, {text: "other"}, {bloom: bloomOf(t, 1)}} {
+		to := newFake()
+		to.longest = 100
+		want := maps.Clone(from.keys)
+		o := options()
+		o.OnConflict = Replace
+		if other != nil {
+			to.keys["long"] = other
+			for what, code := range map[Conflict]int{Fail: exit.Refused, Skip: exit.OK} {
+				o.OnConflict = what
+				if _, err := Copy(t.Context(), from, to, o); exit.Code(err) != code || !reflect.DeepEqual(to.keys["long"], other) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			o.OnConflict = Replace
+		}
+		if report, err := Copy(t.Context(), from, to, o); err != nil || report.Err() != nil || other == nil && report.Strings != 3 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		same(t, to.keys, want)
+		to.log = nil
+		if report, err := Copy(t.Context(), from, to, o); err != nil || report.Unchanged != 3 || slices.Contains(to.log, "APPEND") {
+			t.Errorf("again: %+v, %v", report, err)
+		}
+	}
+}
+
+// TestCopy_tooLong copies what fits when a key, or a string in pieces, is refused.
+func TestCopy_tooLong(t *testing.T) {
+	from, to := newFake(), newFake()
+	from.keys["long"], from.keys["short"] = &value{text: long()}, &value{text: "x"}
+	from.keys[strings.Repeat("k", 100)], from.keys[strings.Repeat("b", 100)] = &value{text: "x"}, &value{bloom: bloomOf(t, 1)}
+	from.keys[strings.Repeat("c", 95)] = &value{bloom: bloomOf(t, 1)} // has no room for the key beside
+	to.longest, to.most, to.refused = 100, 99, "APPEND"
+	report, err := Copy(t.Context(), from, to, options())
+	if err != nil || len(report.Failed) != 4 || exit.Code(report.Err()) != exit.Refused {
+		t.Errorf("%+v, %v", report, err)
+	}
+	same(t, to.keys, map[string]*value{"short": from.keys["short"]})
+}
+
+// TestCopy_damagedLong loses a piece of a string.
+func TestCopy_damagedLong(t *testing.T) {
+	from, to := newFake(), newFake()
+	from.keys["long"] = &value{text: long()}
+	to.longest = 100
+	to.before = func(words []string) {
+		if words[0] == "APPEND" && strings.HasSuffix(words[2], "end") {
+			words[2] = ""
+		}
+	}
+	report, err := Copy(t.Context(), from, to, options())
+	if err != nil || len(report.Failed) != 1 || len(to.keys) != 0 {
+		t.Errorf("%+v, %v, %d keys", report, err, len(to.keys))
+	}
+}
+
 // TestCopy_interrupted ends a run between any two steps. After each, every key is missing or whole; a second run
 // completes.
 func TestCopy_interrupted(t *testing.T) {
 	type crash struct{}
 	for at := 1; ; at++ {
 		from, to := source(t), newFake()
+		from.keys["long"], to.longest = &value{text: long()}, 100
 		step := 0
 		o := options()
 		o.Step = func(string) {

@@ -62,14 +62,15 @@ func registerCopy(cmd *cobra.Command, o *transfer.Options) {
 
 const pullHelp = `pull copies strings, and RedisBloom's Bloom and cuckoo filters, from a running server to the store, or to the server that -h
 names. Filters keep their bits: they answer as before, also with the same false positives, and have RedisBloom's layout. Times to
-live are kept. Values of other types are left out, and counted. Filters that the store cannot take are named, and the exit code
-is 1.
+live are kept. Values of other types are left out, and counted. Keys and filters that the store cannot take are named, and the
+exit code is 1.
 
   kvshell -d DIR pull --from redis://127.0.0.1:6379
   kvshell -d DIR pull --from redis://127.0.0.1:6379/2 --match 'seen:*' --prefix old:
 
 A key appears as a whole or not at all. A filter is loaded under its key with ` + transfer.Suffix + ` behind it, read back and
-compared with what was sent, and then renamed; a filter that changes meanwhile is copied again, up to three times. Run a pull
+compared with what was sent, and then renamed; a filter that changes meanwhile is copied again, up to three times. A string that
+is too long for one SET comes piece by piece in the same way. Run a pull
 that was interrupted again: it passes over what is equal already. The password is best in $REDISCLI_AUTH.
 
 pull reads by SCAN, TYPE, PTTL, STRLEN, GET, and BF.SCANDUMP, CF.SCANDUMP and the INFO of filters; where SCANDUMP is not allowed,
@@ -234,8 +235,11 @@ func (sh *shell) reporting(o transfer.Options, size int64, copyAll func(transfer
 		if errors.Is(err, context.Canceled) {
 			err = errors.New("interrupted")
 		}
-		return exit.WithCode(code, fmt.Errorf("%w; %d strings and %d filters were copied: the same command again copies the rest",
-			err, report.Strings, report.Filters))
+		err = fmt.Errorf("%w; %d strings and %d filters were copied", err, report.Strings, report.Filters)
+		if code != exit.Refused {
+			err = fmt.Errorf("%w: the same command again copies the rest", err)
+		}
+		return exit.WithCode(code, err)
 	}
 	if err := sh.write(report.Text(o.DryRun)); err != nil {
 		return err

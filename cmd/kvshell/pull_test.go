@@ -194,6 +194,10 @@ func TestPull(t *testing.T) {
 	if got := mustRun(t, "-u", back, "CF.INFO", "empty"); !strings.Contains(got, "Bucket size\n2\n") {
 		t.Errorf("%s", got)
 	}
+	mustRun(t, "-d", store, "SET", "lives", "other")
+	if out, code := runs(t, nil, "-d", store, "pull", "--from", uri); code != exit.Refused || strings.Contains(out, "again") {
+		t.Errorf("another value: code %d, %s", code, out)
+	}
 	if out, code := runs(t, nil, "-d", store, "pull", "--from", "redis://127.0.0.1:1"); code != exit.Open {
 		t.Errorf("no server: code %d, %s", code, out)
 	}
@@ -238,6 +242,30 @@ func TestPull_bloom(t *testing.T) {
 	}
 	if got := mustRun(t, "-d", store, "import-rdb", name); !strings.Contains(got, "equal already        2\n") {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestPull_long pulls and pushes a bitmap that is longer than what SET takes.
+func TestPull_long(t *testing.T) {
+	const last = "134217727" // of 16 MiB
+	from, uri := serverOf(t, []string{"SETBIT", "long", last, "1"}, []string{"SETBIT", "long", "1000", "1"}, []string{"SET", "short", "x"})
+	to, back := serverOf(t)
+	store := filepath.Join(t.TempDir(), "store")
+	const all = "strings copied       2\nfilters copied       0\nequal already        0\n"
+	if got := mustRun(t, "-d", store, "pull", "--from", uri); !strings.HasSuffix(got, all) {
+		t.Errorf("%s", got)
+	}
+	if got := mustRun(t, "-d", store, "push", "--to", back); got != all {
+		t.Errorf("%s", got)
+	}
+	get := func(s *servertest.Server) []byte {
+		return module.NewSession(s.DB).Do(t.Context(), [][]byte{[]byte("GET"), []byte("long")}).Bytes()
+	}
+	if len(get(from)) != 16<<20 || !bytes.Equal(get(to), get(from)) {
+		t.Error("the bitmaps differ")
+	}
+	if got := mustRun(t, "-u", back, "DBSIZE"); got != "2\n" {
+		t.Errorf("%s keys", got)
 	}
 }
 

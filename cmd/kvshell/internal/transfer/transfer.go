@@ -115,7 +115,7 @@ func (r *Report) Text(dry bool) string {
 	for _, failed := range r.Failed {
 		fmt.Fprintf(&b, "%-20s %s\n", "not copied", failed)
 	}
-	return b.String()
+	return reply.Printable(b.String()) // servers say what is in it
 }
 
 // Err returns an error if keys could not be copied.

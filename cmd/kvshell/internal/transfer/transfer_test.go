@@ -478,6 +478,11 @@ func TestCopy_long(t *testing.T) {
 	for _, other := range []*value{nil, {text: "other"}, {bloom: bloomOf(t, 1)}} {
 		to := newFake()
 		to.longest = 100
+		to.before = func(words []string) {
+			if words[0] == "APPEND" && !isCopy([]byte(words[1])) {
+				t.Errorf("a piece of %q under its own key", words[1])
+			}
+		}
 		want := maps.Clone(from.keys)
 		o := options()
 		o.OnConflict = Replace
@@ -618,6 +623,14 @@ left out             1 of type list
 	o.Database, o.DryRun, o.List = 1, true, &list
 	if _, err := Import(t.Context(), bytes.NewReader(file), nil, o); err != nil || list.String() != "string \"plain\" 19 bytes\n" {
 		t.Errorf("%q, %v", list.String(), err)
+	}
+}
+
+// What a server says cannot move the cursor of a terminal.
+func TestReport_printable(t *testing.T) {
+	r := Report{Others: map[string]int{"\x1b[2J": 1}, Failed: []string{"k: ERR \x01"}}
+	if got := r.Text(false); !strings.Contains(got, `1 of type \x1b[2J`+"\n") || !strings.Contains(got, `k: ERR \x01`+"\n") {
+		t.Errorf("%q", got)
 	}
 }
 

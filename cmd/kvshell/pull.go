@@ -127,28 +127,35 @@ func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options)
 		}
 		defer func() { err = exit.JoinLocal(err, in.Close()) }()
 	}
-	if in, err = seekable(in); err != nil {
-		return exit.WithCode(exit.Local, err)
+	file, err := seekable(in)
+	if err != nil {
+		return exit.WithCode(exit.Local, fmt.Errorf("%s: %w", name, err))
 	}
-	if in != sh.stdin && name == "-" {
-		defer func() { err = exit.JoinLocal(err, errors.Join(in.Close(), os.Remove(in.Name()))) }()
+	if file != in {
+		defer func() { err = exit.JoinLocal(err, errors.Join(file.Close(), os.Remove(file.Name()))) }()
 	}
-	if err := transfer.Check(ctx, in); err != nil {
+	if err := transfer.Check(ctx, file); err != nil {
 		return err
 	}
-	info, err := in.Stat()
+	info, err := file.Stat()
 	if err != nil {
 		return exit.WithCode(exit.Local, err)
 	}
 	return sh.copying(o, info.Size(), func(to transfer.Doer, o transfer.Options) (transfer.Report, error) {
-		return transfer.Import(ctx, in, to, o)
+		return transfer.Import(ctx, file, to, o)
 	})
 }
 
 // seekable returns a file with the bytes of another that can be read anywhere: a copy in the directory for temporary
 // files if need be.
 func seekable(in *os.File) (_ *os.File, err error) {
-	if info, err := in.Stat(); err == nil && info.Mode().IsRegular() {
+	info, err := in.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, errors.New("is a directory")
+	case info.Mode().IsRegular():
 		return in, nil
 	}
 	file, err := os.CreateTemp("", "kvshell-import-")

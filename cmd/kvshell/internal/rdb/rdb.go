@@ -254,20 +254,23 @@ func (r *Reader) part(op byte) (err error) {
 	panic("part: no opcode")
 }
 
-// end checks the checksum.
+// end checks the checksum, and that nothing follows.
 func (r *Reader) end() error {
-	if r.version < firstSummed {
-		return io.EOF
+	if r.version >= firstSummed {
+		sum := r.sum
+		var b [8]byte
+		if err := r.read(b[:]); err != nil {
+			return err
+		}
+		if stored := binary.LittleEndian.Uint64(b[:]); stored != 0 && stored != sum { // 0: the server had checksums off
+			return damaged("its checksum is wrong")
+		}
 	}
-	sum := r.sum
-	var b [8]byte
-	if err := r.read(b[:]); err != nil {
-		return err
+	_, err := r.in.Peek(1)
+	if err == nil {
+		return fmt.Errorf("%w: more follows its end, as in an append-only file, whose commands are not read: let the server SAVE", ErrUnsupported)
 	}
-	if stored := binary.LittleEndian.Uint64(b[:]); stored != 0 && stored != sum { // 0: the server had checksums off
-		return damaged("its checksum is wrong")
-	}
-	return io.EOF
+	return err // io.EOF, if all is well
 }
 
 // String returns the value of a key of the type string.

@@ -233,6 +233,8 @@ func TestReader_bad(t *testing.T) {
 		{[]byte("REDIS0000\xff"), rdb.ErrDamaged},
 		{[]byte("REDIS-001\xff"), rdb.ErrDamaged},
 		{[]byte("MySQLdump\xff"), rdb.ErrDamaged},
+		{append(rdbtest.New(9).Set("k", "v").Bytes(), "*2\r\n$3\r\nDEL\r\n"...), rdb.ErrUnsupported}, // an append-only file
+		{append(rdbtest.New(4).Set("k", "v").Bytes(), 0), rdb.ErrUnsupported},
 		{rdbtest.New(9).Key(6, "k").Bytes(), rdb.ErrUnsupported},
 		{rdbtest.New(9).Key(26, "k").Bytes(), rdb.ErrUnsupported},
 		{rdbtest.New(9).Raw(246).Bytes(), rdb.ErrUnsupported},

@@ -77,11 +77,11 @@ func (f *fake) answer(w []string) reply.Reply {
 		}
 		return reply.Array(reply.BulkString(strconv.Itoa(next%len(all))), reply.Array(keys...))
 	case "SET":
-		if v != nil && w[len(w)-1] == "NX" {
-			return reply.Nil
-		}
 		if f.longest > 0 && len(w[2]) > f.longest {
 			return reply.Error(fmt.Sprintf("ERR too large: value of %d bytes under key %q, at most %d", len(w[2]), w[1], f.longest))
+		}
+		if v != nil && w[len(w)-1] == "NX" {
+			return reply.Nil
 		}
 		f.keys[w[1]] = &value{text: w[2]}
 		if len(w) > 4 {

@@ -416,7 +416,11 @@ func (p *flatParams) distinctItems(ones uint64, length uint64) float64 {
 
 // String describes the layer in an error.
 func (p flatParams) String() string {
-	return fmt.Sprintf("%d bits with %d hashes, for %d items at %g, expansion %d, options %d", p.bits, p.hashes, p.capacity, p.rate, p.expansion, p.options)
+	s := fmt.Sprintf("%d bits with %d hashes, for %d items at %g, expansion %d, options %d", p.bits, p.hashes, p.capacity, p.rate, p.expansion, p.options)
+	if p.n2 > 0 {
+		s += fmt.Sprintf(", n2 %d", p.n2)
+	}
+	return s
 }
 
 // fullSet returns how many bits a union may have set without being too full: five standard deviations more than the items

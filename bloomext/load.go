@@ -42,7 +42,9 @@ func decodeDump(b []byte) (d dumped, ok bool) {
 			return d, false
 		}
 		d.layers, d.items = append(d.layers, p), append(d.items, wide(16))
-		sum += wide(16)
+		if sum += wide(16); sum < wide(16) {
+			return d, false
+		}
 	}
 	return d, sum == items
 }

@@ -165,6 +165,10 @@ func TestLoadChunk_errors(t *testing.T) {
 		{"more layers than bytes", func() []byte { h := slices.Clone(good); h[11] = 255; return h }()},
 		{"65 layers", headerOf(130, 5, 2, slices.Repeat([]layerHeader{small}, 65)...)},
 		{"another sum of items", headerOf(5, 5, 2, small, small)},
+		{"a sum of items beyond 64 bits", func() []byte {
+			half := with(func(l *layerHeader) { l.items = 1 << 63 })
+			return headerOf(0, 5, 2, half, half)
+		}()},
 		{"an unknown option", headerOf(4, 21, 2, small, small)},
 		{"hashes of 32 bits", headerOf(4, 1, 2, small, small)},
 		{"expansion 32769", headerOf(4, 5, 32769, small, small)},
@@ -217,6 +221,8 @@ BF.LOADCHUNK n 17 y => -ERR received bad data`)
 	}{
 		{0, 0, bad},
 		{-1, 1, bad},
+		{math.MinInt64, 1, bad},
+		{math.MinInt64 + 1, 16, bad},
 		{2, 3, bad},
 		{2, 2, noLink},  // begins before the first byte
 		{18, 2, tooBig}, // of both layers
@@ -280,7 +286,17 @@ func TestLoadChunk_old(t *testing.T) {
 	}
 	p.w.Script(`
 BF.MADD f i{1..100} => [...]
-BF.SCANDUMP f 9 => [:17 "\x00\x00\x00\x00\x00\x00\x00\x00"]`)
+BF.SCANDUMP f 9 => [:17 "\x00\x00\x00\x00\x00\x00\x00\x00"]
+RENAME f old => +OK`)
+
+	// An error about such a filter says what is different about it.
+	header = headerOf(2, 5, 3, with(func(l *layerHeader) { l.capacity = 100 }))
+	if got := load(p.w, 1, header) + load(p.w, 17, make([]byte, 16)); got != "+OK+OK" {
+		t.Fatal(got)
+	}
+	p.w.Script(`
+BF.MERGE f old
+  => -ERR filters differ, and cannot be merged: layout of layer 0 of "f" is 128 bits with 2 hashes, for 100 items at 0.25, expansion 3, options 5, of "old" 128 bits with 2 hashes, for 100 items at 0.25, expansion 3, options 5, n2 6`)
 }
 
 // Data that sets more bits of a place where some have come is taken, and other data is refused.

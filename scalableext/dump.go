@@ -244,8 +244,11 @@ func (m *Loading[F]) endNative(h *Handle[F], w *kv.Writer, o *kv.Object) error {
 // compared with what is there.
 func (m *Loading[F]) payload(h *Handle[F], w *kv.Writer, iter int64, data []byte) (payload []byte, from int64, err error) {
 	_, o, f, err := m.target(h, w)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, 0, err
+	case iter <= 0:
+		return nil, 0, ErrBadData
 	}
 	if m.Native == nil || !m.Native(f) {
 		return data, iter - 1 - int64(len(data)), nil

@@ -107,6 +107,12 @@ var flatBloom = []mutation{
 		"itemsCounter, items)", "itemsCounter, 0)"),
 	inLoadingBloom("the sum of the items is not checked", "bloomext/load.go",
 		"	return d, sum == items\n", "	return d, sum == items || sum > 0\n"),
+	inLoadingBloom("the sum of the items may be beyond 64 bits", "bloomext/load.go",
+		"		if sum += wide(16); sum < wide(16) {", "		if sum += wide(16); false {"),
+	inLoadingBloom("an iterator may be as low as numbers go", "scalableext/dump.go",
+		"	case iter <= 0:", "	case iter == 0:"),
+	inLoadingBloom("an old filter looks like another in an error", "bloomext/flat.go",
+		"	if p.n2 > 0 {\n		s +=", "	if p.n2 > 64 {\n		s +="),
 	inLoadingBloom("the number of layers is not checked", "bloomext/load.go",
 		"|| layers > scalableext.MaxLayers ||", "||"),
 }

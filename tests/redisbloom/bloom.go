@@ -279,7 +279,9 @@ func LoadBloomHeader(h []byte) (*Bloom, error) {
 		}
 		f.array = make([]byte, length)
 		b.filters = append(b.filters, f)
-		items += f.items
+		if items += f.items; items < f.items {
+			return nil, ErrBadData
+		}
 	}
 	if items != b.items {
 		return nil, ErrBadData

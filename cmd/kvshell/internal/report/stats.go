@@ -11,6 +11,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/countingext"
 	"github.com/sievekv/sievekv/cuckooext"
+	"github.com/sievekv/sievekv/kv/hash"
 	"github.com/sievekv/sievekv/module/reply"
 )
 
@@ -298,7 +299,11 @@ func (s *keyStats) kindRows() (rows [][2]string) {
 		rows = append(rows, [2]string{"lossy", "salvaged without all of its blocks: it may miss items"})
 	}
 	if s.Hash != "" {
-		rows = append(rows, [2]string{"hash", s.Hash})
+		text := s.Hash
+		if text == hash.Murmur64A.String() {
+			text += ", public as RedisBloom's: items that collide can be chosen; docs/MIGRATING.md says how to leave it"
+		}
+		rows = append(rows, [2]string{"hash", text})
 	}
 	return rows
 }

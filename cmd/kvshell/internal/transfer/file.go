@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
 )
@@ -87,6 +88,8 @@ func (f *fileRun) copyKey(ctx context.Context, r *rdb.Reader, key rdb.Key) error
 		f.report.OfOtherDatabases++
 	case !lives:
 		f.report.Expired++
+	case words(key.Type) != "" && f.filter == nil:
+		f.report.Failed = append(f.report.Failed, cmdline.Quoted(key.Name)+": a "+key.Type+" in a form of another version of RedisBloom, which is not read")
 	case key.Type != "string" && f.filter == nil:
 		f.report.Others[key.Type]++
 	case f.DryRun && f.filter != nil:

@@ -634,6 +634,17 @@ func TestReport_printable(t *testing.T) {
 	}
 }
 
+// A filter of a version that is not known is named, and the rest is copied.
+func TestImport_oldFilter(t *testing.T) {
+	file := rdbtest.New(9).Key(7, "old").Module("MBbloom--", 3).Raw(2, 2).Raw(0).Set("k", "v").Bytes()
+	to := newFake()
+	report, err := Import(t.Context(), bytes.NewReader(file), to, options())
+	if err != nil || report.Strings != 1 || len(report.Failed) != 1 || exit.Code(report.Err()) != exit.Refused {
+		t.Errorf("%+v, %v", report, err)
+	}
+	same(t, to.keys, map[string]*value{"k": {text: "v"}})
+}
+
 func TestCheck(t *testing.T) {
 	file := rdbtest.New(11).Set("k", "v").Filter("bloom", rdb.Bloom, bloomOf(t, 5).Dump()).Bytes()
 	file[len(file)-1] ^= 1

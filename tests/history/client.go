@@ -25,6 +25,7 @@ type client struct {
 	clock   *atomic.Int64 // counts the moments
 	random  *rand.Rand
 	session *module.Session
+	types   []Type
 	handles map[string]Handle // by type and key: they live as long as the client
 	history []*Operation
 }
@@ -32,7 +33,7 @@ type client struct {
 func newClient(n int, db *kv.DB, clock *atomic.Int64, seed uint64) *client {
 	return &client{
 		n: n, db: db, clock: clock, random: rand.New(rand.NewPCG(seed, uint64(n))),
-		session: module.NewSession(db), handles: make(map[string]Handle),
+		session: module.NewSession(db), types: typesOf(db), handles: make(map[string]Handle),
 	}
 }
 
@@ -102,9 +103,9 @@ func (c *client) write() Command {
 // filterOrRow returns a type, that of filters more often.
 func (c *client) filterOrRow() Type {
 	if c.random.IntN(4) == 0 {
-		return Types[len(Types)-1]
+		return c.types[len(c.types)-1]
 	}
-	return Types[c.random.IntN(len(Types)-1)]
+	return c.types[c.random.IntN(len(c.types)-1)]
 }
 
 // commands returns reads and writes.
@@ -200,7 +201,7 @@ var errRollback = errors.New("history: rolled back")
 func (c *client) update(ctx context.Context, group int, kind Kind) error {
 	commands := c.commands(1 + c.random.IntN(3))
 	if c.random.IntN(2) == 0 {
-		filter := Types[c.random.IntN(len(Types)-1)]
+		filter := c.types[c.random.IntN(len(c.types)-1)]
 		row := Command{Type: text{}, Name: "SET", Keys: []int{2}, Args: []string{"v" + strconv.Itoa(c.random.IntN(1000))}}
 		count := Command{Type: text{}, Name: "INCRBY", Keys: []int{4}, Args: []string{"1"}}
 		commands = []Command{filter.Write(c.random), filter.Write(c.random), row, count}
@@ -258,7 +259,7 @@ func (c *client) view(ctx context.Context, group int) error {
 
 // optimistic watches keys, reads them, and writes by what was read.
 func (c *client) optimistic(ctx context.Context, group int) error {
-	filter := Types[c.random.IntN(len(Types)-1)].Read(c.random)
+	filter := c.types[c.random.IntN(len(c.types)-1)].Read(c.random)
 	number := Command{Type: text{}, Name: "GET", Keys: []int{4}}
 	watched := Command{Name: "WATCH", Keys: []int{filter.Keys[0], number.Keys[0]}}
 	err := c.record(group, Watch, []Command{watched}, func(op *Operation) error {

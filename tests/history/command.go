@@ -2,11 +2,13 @@ package history
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Command is a command on keys of a group, given by their numbers.
@@ -66,6 +68,13 @@ type Handle interface {
 
 // Types are the types in use, those of filters first.
 var Types = []Type{bloom{}, counting{}, cuckoo{}, text{}}
+
+// typesOf returns Types for a store, whose settings say which layout new filters have.
+func typesOf(db *kv.DB) []Type {
+	types := slices.Clone(Types)
+	types[slices.Index(types, Type(cuckoo{}))] = cuckoo{compatible: scalableext.LayoutOf(db, "cf-layout") == scalableext.LayoutCompatible}
+	return types
+}
 
 const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 

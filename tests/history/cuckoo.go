@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // cuckoo is the cuckoo filter: as a value how many copies of each item it has. Its error
@@ -17,14 +18,28 @@ import (
 //
 // Some filters are filled with items that nobody looks for, and so have several layers. A command that adds, outside
 // of a transaction, is seen item by item; a lookup of several items sees changes to a part of them.
-type cuckoo struct{}
+//
+// With the compatible layout everybody can tell which items collide, and the items of a history do not. An item of which
+// there are more than 4 copies has the filter grow.
+type cuckoo struct{ compatible bool }
 
 const (
 	cuckooRate  = 1e-7
 	cuckooItems = 24
-	mostCopies  = 8    // of an item in a layer; the few items of a history never fill a block in another way
-	filling     = 2000 // items, of which a layer of one block has room for 1,800
+	mostCopies  = 8 // of an item in a layer; the few items of a history never fill a block in another way
+
+	// compatibleCapacity makes layers of 16 blocks, in which the items of a history do not collide.
+	compatibleCapacity = 100_000
 )
+
+// filling returns how many items fill a filter: a layer of one block has room for 1,800. With the compatible layout there
+// are as many as fit into a commit, as each changes a block.
+func (t cuckoo) filling() int {
+	if t.compatible {
+		return 200
+	}
+	return 2000
+}
 
 func (cuckoo) Name() string { return "MBbloomCF" }
 func (cuckoo) Keys() []int  { return []int{0, 1} }
@@ -130,7 +145,7 @@ func (t cuckoo) Apply(v Value, c Command) (Value, string, bool) {
 			has[number(c.Args[0])]--
 		}
 	case fillCommand:
-		reply, changed = filled(has[cuckooItems] == 0), has[cuckooItems] == 0
+		reply, changed = t.filled(has[cuckooItems] == 0), has[cuckooItems] == 0
 		has[cuckooItems] = 1
 	default:
 		answers := make([]string, len(c.Args))
@@ -139,7 +154,7 @@ func (t cuckoo) Apply(v Value, c Command) (Value, string, bool) {
 			switch {
 			case c.Name == "CF.INSERTNX" && found[i]:
 				answers[i] = "0"
-			case *n == mostCopies:
+			case *n == mostCopies && !t.compatible:
 				answers[i] = "-1"
 			default:
 				*n++
@@ -152,8 +167,8 @@ func (t cuckoo) Apply(v Value, c Command) (Value, string, bool) {
 }
 
 // filled is the reply to fillCommand.
-func filled(isNew bool) string {
-	return list(slices.Repeat([]string{digit(isNew)}, filling))
+func (t cuckoo) filled(isNew bool) string {
+	return list(slices.Repeat([]string{digit(isNew)}, t.filling()))
 }
 
 // Split returns the parts of changes, also those of one: they may come in the middle of lookups of several items.
@@ -168,7 +183,7 @@ func (t cuckoo) Split(c Command, reply string) (parts []Part) {
 			part(answers[i], "CF.EXISTS", item)
 		}
 	case c.Name == "CF.DEL" && reply == "1", c.Name == "CF.COMPACT" && reply == ok,
-		c.Name == fillCommand && reply == filled(true):
+		c.Name == fillCommand && reply == t.filled(true):
 		part(reply, c.Name, c.Args...)
 	case strings.HasPrefix(c.Name, "CF.INSERT") && slices.Contains(answers, "1"):
 		for i, item := range c.Args {
@@ -192,12 +207,15 @@ func (t cuckoo) Describe(v Value) string {
 func (t cuckoo) Words(c Command, key string) []string {
 	switch c.Name {
 	case "CF.RESERVE":
+		if t.compatible {
+			return []string{c.Name, key, strconv.Itoa(compatibleCapacity)}
+		}
 		return []string{c.Name, key, c.Args[0], "ERROR", "1e-7"}
 	case "CF.INSERT", "CF.INSERTNX":
 		return append([]string{c.Name, key, "NOCREATE", "ITEMS"}, c.Args...)
 	case fillCommand:
 		words := []string{"CF.INSERTNX", key, "NOCREATE", "ITEMS"}
-		for i := range filling {
+		for i := range t.filling() {
 			words = append(words, "filling "+strconv.Itoa(i))
 		}
 		return words
@@ -205,16 +223,19 @@ func (t cuckoo) Words(c Command, key string) []string {
 	return append([]string{c.Name, key}, c.Args...)
 }
 
-func (t cuckoo) Handle(db *kv.DB, key string) Handle { return cuckooHandle{cuckooext.New(db, key)} }
+func (t cuckoo) Handle(db *kv.DB, key string) Handle { return cuckooHandle{t, cuckooext.New(db, key)} }
 
-type cuckooHandle struct{ f *cuckooext.Filter }
+type cuckooHandle struct {
+	t cuckoo
+	f *cuckooext.Filter
+}
 
 func (h cuckooHandle) Do(c Command, level kv.Durability, scope kv.Scope) (string, bool) {
 	f := h.f.With(level)
 	if scope != nil {
 		f = f.In(scope)
 	}
-	r, err := cuckooDo(f, c)
+	r, err := h.t.do(f, c)
 	absent := errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrWrongType)
 	switch {
 	case err == nil:
@@ -225,7 +246,7 @@ func (h cuckooHandle) Do(c Command, level kv.Durability, scope kv.Scope) (string
 		return "ERR item exists", true
 	case absent && !strings.HasPrefix(c.Name, "CF.INSERT"):
 		// As the commands answer: a filter that is not there.
-		_, r, _ = cuckoo{}.Apply(Value{}, c)
+		_, r, _ = h.t.Apply(Value{}, c)
 		return r, true
 	case errors.Is(err, kv.ErrNotFound):
 		return "ERR not found", true
@@ -237,8 +258,8 @@ func (h cuckooHandle) Do(c Command, level kv.Durability, scope kv.Scope) (string
 	return errorText(err), true
 }
 
-// cuckooDo returns no reply if there is no call for the command.
-func cuckooDo(f *cuckooext.Filter, c Command) (string, error) {
+// do returns no reply if there is no call for the command.
+func (t cuckoo) do(f *cuckooext.Filter, c Command) (string, error) {
 	switch {
 	case c.Name == "CF.EXISTS":
 		found, err := f.MayContainString(c.Args[0])
@@ -253,6 +274,8 @@ func cuckooDo(f *cuckooext.Filter, c Command) (string, error) {
 	case c.Name == "CF.COUNT":
 		n, err := f.CountString(c.Args[0])
 		return decimal(int64(n)), err
+	case c.Name == "CF.RESERVE" && t.compatible:
+		return ok, f.Reserve(cuckooext.Config{Capacity: compatibleCapacity, Layout: scalableext.LayoutCompatible})
 	case c.Name == "CF.RESERVE":
 		capacity, err := strconv.ParseUint(c.Args[0], 10, 64)
 		if err != nil {

@@ -46,7 +46,7 @@ var caches = []int64{16 << 10, 80 << 10, 4 << 20}
 // stringCaches are the sizes of the caches of strings: none, one that a large string empties, and one that keeps all.
 var stringCaches = []int64{-1, 4 << 10, 1 << 20}
 
-// Open opens a store in memory, with the smallest memtable, some of several caches, and one of two layouts of the Bloom
+// Open opens a store in memory, with the smallest memtable, some of several caches, and one of two layouts of the
 // filters that commands make, by seed.
 func Open(seed uint64) (*kv.DB, error) {
 	db, err := kv.Open("store", &kv.Options{
@@ -59,7 +59,8 @@ func Open(seed uint64) (*kv.DB, error) {
 		),
 	})
 	if err == nil && seed/uint64(len(caches)*len(stringCaches))%2 == 1 {
-		err = module.Of(db).SetSetting("bf-layout", scalableext.LayoutCompatible.String())
+		layout := scalableext.LayoutCompatible.String()
+		err = errors.Join(module.Of(db).SetSetting("bf-layout", layout), module.Of(db).SetSetting("cf-layout", layout))
 	}
 	return db, err
 }

@@ -10,7 +10,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sievekv/sievekv/cuckooext"
 	"github.com/sievekv/sievekv/kv"
+	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 // Every store a test opens it closes: no goroutine may be left.
@@ -52,6 +55,40 @@ func TestHistories(t *testing.T) {
 			}
 		}
 		seed += uint64(histories)
+	}
+}
+
+// Half of the stores have the compatible layout: there, cuckoo filters have it that commands make, and those that handles
+// make, and more copies of an item than fit into a layer make another.
+func TestOpen_layouts(t *testing.T) {
+	for seed, want := range map[uint64]scalableext.Layout{0: scalableext.LayoutNative, 9: scalableext.LayoutCompatible} {
+		db := openStore(t, seed)
+		typ := typesOf(db)[2]
+		c := Command{Type: typ, Name: "CF.RESERVE", Args: []string{"4"}}
+		if r, _ := typ.Handle(db, "a").Do(c, kv.NoSync, nil); r != ok {
+			t.Fatal(r)
+		}
+		s := module.NewSession(db)
+		do := func(words ...string) string {
+			var line [][]byte
+			for _, word := range words {
+				line = append(line, []byte(word))
+			}
+			return textOf(s.Do(t.Context(), line))
+		}
+		if r := do(typ.Words(c, "b")...); r != ok {
+			t.Fatal(r)
+		}
+		for _, key := range []string{"a", "b"} {
+			for range mostCopies {
+				do("CF.ADD", key, "x")
+			}
+			layers := map[scalableext.Layout]int{scalableext.LayoutNative: 1, scalableext.LayoutCompatible: 2}[want]
+			info, err := cuckooext.New(db, key).Info()
+			if err != nil || info.Layout != want || len(info.Layers) != layers {
+				t.Errorf("seed %d, %s: %+v, %v", seed, key, info, err)
+			}
+		}
 	}
 }
 

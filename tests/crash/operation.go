@@ -120,6 +120,9 @@ func (w *worker) size(t *filterType) (to data, capacity uint64, expansion uint32
 		// A smaller one finds some items that were not added, however low its rate: so few are the pairs of positions.
 		return data{Type: t.name, Capacity: 20_000}, 20_000, 0
 	}
+	if t.name == "cuckoo" && w.layout == scalableext.LayoutCompatible {
+		return data{Type: t.name, Capacity: compatibleCuckoo}, compatibleCuckoo, 0
+	}
 	if w.rng.IntN(2) == 0 {
 		// 64 layers of 20 take all items.
 		return data{Type: t.name, Capacity: math.MaxInt}, 20 + w.rng.Uint64N(40), 1 + w.rng.Uint32N(4)

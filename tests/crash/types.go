@@ -97,6 +97,9 @@ var types = map[string]*filterType{
 		},
 		reserveWords: func(key string, capacity uint64, expansion uint32) []string {
 			c := cuckooConfig(capacity, expansion)
+			if c.Layout == scalableext.LayoutCompatible {
+				return []string{"CF.RESERVE", key, fmt.Sprint(capacity)}
+			}
 			return []string{
 				"CF.RESERVE", key, fmt.Sprint(capacity), "BUCKETSIZE", fmt.Sprint(c.BucketSize),
 				"EXPANSION", fmt.Sprint(expansion), "ERROR", fmt.Sprint(c.ErrorRate),
@@ -162,8 +165,18 @@ func bloomConfig(db *kv.DB, capacity uint64, expansion uint32) bloomext.Config {
 	}
 }
 
-// cuckooConfig returns one of blocks for some 500 items if it grows, and 1,800 if not.
+// A cuckoo filter of the compatible layout has this capacity, which no other has, and so many buckets. Its fingerprints have 8
+// bits: that no item is found by chance is because of newItems.
+const (
+	compatibleCuckoo  = 200_000
+	compatibleBuckets = 1 << 17
+)
+
+// cuckooConfig returns one of blocks for some 500 items if it grows, and 1,800 if not, or one of the compatible layout.
 func cuckooConfig(capacity uint64, expansion uint32) cuckooext.Config {
+	if capacity == compatibleCuckoo {
+		return cuckooext.Config{Capacity: capacity, Layout: scalableext.LayoutCompatible}
+	}
 	c := cuckooext.Config{
 		Capacity: capacity, Expansion: expansion, NonScaling: expansion == 0, ErrorRate: wideRate, BucketSize: 4,
 	}

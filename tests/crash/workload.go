@@ -23,6 +23,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/scalableext"
+	"github.com/sievekv/sievekv/tests/redisbloom"
 	"github.com/sievekv/sievekv/txn"
 )
 
@@ -53,7 +54,10 @@ type workload struct {
 
 	backups int // that were begun
 
-	layout scalableext.Layout // of Bloom filters
+	alike  map[uint64]bool // redisbloom.Alike of all items; guarded by itemMu
+	itemMu sync.Mutex
+
+	layout scalableext.Layout // of new Bloom and cuckoo filters
 	roomy  bool               // a commit may be large
 
 	// tell is told of everything before it is done, if not nil.
@@ -80,7 +84,14 @@ func newWorkload(rng *rand.Rand, workers int, start []contents, now int64) *work
 	if start == nil {
 		start = make([]contents, workers+1)
 	}
-	w := &workload{shared: newHistory(start[workers], sharedKey)}
+	w := &workload{shared: newHistory(start[workers], sharedKey), alike: make(map[uint64]bool)}
+	for _, c := range start {
+		for _, d := range c {
+			for _, item := range slices.Concat(d.Items, d.Deleted) {
+				w.alike[redisbloom.Alike(item, compatibleBuckets)] = true
+			}
+		}
+	}
 	if rng.IntN(3) == 0 {
 		w.layout = scalableext.LayoutCompatible
 	}
@@ -120,8 +131,10 @@ func (w *workload) options(fs vfs.FS) *kv.Options {
 // use has the workload go on in a store.
 func (w *workload) use(db *kv.DB) {
 	w.db = db
-	if err := module.Of(db).SetSetting("bf-layout", w.layout.String()); err != nil {
-		w.fail(err)
+	for _, name := range []string{"bf-layout", "cf-layout"} {
+		if err := module.Of(db).SetSetting(name, w.layout.String()); err != nil {
+			w.fail(err)
+		}
 	}
 }
 
@@ -235,12 +248,17 @@ func (w *worker) level() kv.Durability {
 	}
 }
 
-// newItems returns n items nobody else adds.
-func (w *worker) newItems(n int) [][]byte {
-	items := make([][]byte, n)
-	for i := range items {
-		items[i] = fmt.Appendf(nil, "%d-%d-%x", w.id, w.named, w.rng.Uint64())
+// newItems returns n items nobody else adds, which no cuckoo filter of the compatible layout takes for others.
+func (w *worker) newItems(n int) (items [][]byte) {
+	w.itemMu.Lock()
+	defer w.itemMu.Unlock()
+	for len(items) < n {
+		item := fmt.Appendf(nil, "%d-%d-%x", w.id, w.named, w.rng.Uint64())
 		w.named++
+		if alike := redisbloom.Alike(item, compatibleBuckets); !w.alike[alike] {
+			w.alike[alike] = true
+			items = append(items, item)
+		}
 	}
 	return items
 }

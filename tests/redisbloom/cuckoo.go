@@ -123,6 +123,12 @@ func alternate(fingerprint byte, h uint64) uint64 {
 	return h ^ uint64(fingerprint)*alternateFactor
 }
 
+// Alike returns a number that two items have in common if, and only if, no sub-filter of so many buckets can tell them apart.
+func Alike(item []byte, buckets uint64) uint64 {
+	fingerprint, h := hash(item)
+	return min(h%buckets, alternate(fingerprint, h)%buckets)<<8 | uint64(fingerprint)
+}
+
 // bucket returns the slots of the bucket of a hash.
 func (f *cuckooFilter) bucket(h uint64) []byte {
 	at := int(h%f.buckets) * f.size

@@ -3,6 +3,7 @@ package redisbloom
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -338,5 +339,27 @@ func TestCuckoo_badChunk(t *testing.T) {
 		if err := c.LoadChunk(Chunk{int64(tt.iter), make([]byte, tt.length)}); !errors.Is(err, tt.want) {
 			t.Errorf("iter %d, %d bytes: %v, want %v", tt.iter, tt.length, err, tt.want)
 		}
+	}
+}
+
+// An item is found in place of another one if, and only if, Alike is the same for both.
+func TestAlike(t *testing.T) {
+	alike := 0
+	for i := range 100_000 {
+		c := mustCuckoo(t, 8, 2, 20, 1) // of 4 buckets
+		a, b := fmt.Append(nil, "a", i), fmt.Append(nil, "b", i)
+		if err := c.Add(a); err != nil {
+			t.Fatal(err)
+		}
+		want := Alike(a, 4) == Alike(b, 4)
+		if c.Exists(b) != want {
+			t.Fatalf("%s is found in place of %s: %t, want %t", b, a, !want, want)
+		}
+		if want {
+			alike++
+		}
+	}
+	if alike < 100 {
+		t.Errorf("%d of 100,000 pairs are alike", alike)
 	}
 }

@@ -105,9 +105,9 @@ func (s *stager) addLogged(h uint64) (bool, error) {
 	return added, s.log([]uint64{h}, []bool{added})
 }
 
-// logStaged appends the hashes of items to the log, if there is one. They are the first of those that were staged with an
-// error, which is returned: as many as have had room. The log may have begun or ended while they were staged: then those before
-// are in layers that it does not cover, or need no log.
+// logStaged appends the hashes of items that were staged to the log, if there is one. It returns their number, and the error of
+// staging: an item behind them may have had no room. The log may have begun or ended while they were staged: then those before are
+// in layers that it does not cover, or need no log.
 func logStaged[T any](s *stager, items []T, added []bool, staged error, sum func(hash.Function, T) uint64) (int, error) {
 	if s.c.chain.Log == nil || staged != nil && !scalableext.NoRoom(staged) {
 		return len(items), staged

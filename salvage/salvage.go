@@ -145,8 +145,12 @@ func (l *left) tell(ctx context.Context, report *kv.CheckReport) error {
 		report.Notes = append(report.Notes, format.SidecarName+" is missing: whether the log has lost its end is not known (a store that is a few seconds old has none)")
 	}
 	changed, err := l.changed(ctx)
+	damaged := make(map[string]int, len(report.Damaged)) // where a key is
+	for i, k := range report.Damaged {
+		damaged[k.Key] = i
+	}
 	for _, k := range changed {
-		if i := slices.IndexFunc(report.Damaged, func(d Key) bool { return d.Key == k.Key }); i >= 0 {
+		if i, ok := damaged[k.Key]; ok {
 			report.Damaged[i].Lost = append(report.Damaged[i].Lost, lostChanges)
 			continue
 		}

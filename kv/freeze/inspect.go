@@ -43,7 +43,7 @@ func EachRecord(log []byte, number uint64, f func(record []byte)) {
 			}
 			chunk := rest[:length]
 			rest = rest[length:]
-			if kind := chunk[6]; kind <= firstKind+1 { // a record begins
+			if kind := chunk[6]; kind <= firstKind+1 { // a whole record, or the first part of one
 				record = []byte{}
 			}
 			if !isWhole(chunk) {
@@ -53,7 +53,7 @@ func EachRecord(log []byte, number uint64, f func(record []byte)) {
 				continue
 			}
 			record = append(record, chunk[chunkHeadLen:]...)
-			if kind := chunk[6]; kind == firstKind || kind == lastKind { // and ends
+			if kind := chunk[6]; kind == firstKind || kind == lastKind { // a whole one, or the last part
 				f(record)
 				record = nil
 			}

@@ -2,8 +2,9 @@
 //
 // # How a key is copied
 //
-// A string is one SET; if the target does not take so long a one, several APPENDs. A filter is loaded by LOADCHUNK under another key, its own with Suffix. Its dump is read back
-// and compared with what was sent. Then it gets its time to live, and is renamed, as a long string is. So under a key that was missing
+// A string is one SET. A filter is loaded by LOADCHUNK under another key, its own with Suffix. Its dump is read back
+// and compared with what was sent. Then it gets its time to live, and is renamed. A string that the target does not take
+// by one SET is written in the same way, by several APPENDs. So under a key that was missing
 // there is nothing, or all of the value; and under one that existed the old value, or the new one. A run that ends
 // early is run again: it passes over what is equal already.
 //

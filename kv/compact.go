@@ -25,6 +25,8 @@ func (db *DB) QueueCompact(key []byte) { db.compacts.Add(compactRequest(key)) }
 // CompactQueued, for services, makes one commit, of at most about budget bytes, for each object that was queued when
 // CompactQueued was called. It reports whether there is more to do.
 func (db *DB) CompactQueued(ctx context.Context, budget int) (more bool, err error) {
+	db.compactingQueued.Lock() // Compact waits for what another call has taken, and does what that call leaves
+	defer db.compactingQueued.Unlock()
 	keys := slices.Collect(maps.Keys(db.compacts.TakeAll()))
 	for i, key := range keys {
 		again, err := false, ctx.Err()

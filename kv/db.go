@@ -79,10 +79,12 @@ type DB struct {
 	folds    queue.Queue[foldRequest]
 	compacts queue.Queue[compactRequest]
 
-	compacting sync.Mutex // held while an object is prepared or compacted, one at a time; guards prepared
-	prepared   prepared
-	stats      stats
-	closing    atomic.Bool
+	compactingQueued sync.Mutex // held by CompactQueued; taken before compacting
+	compacting       sync.Mutex // held while an object is prepared or compacted, one at a time; guards prepared
+	prepared         prepared
+
+	stats   stats
+	closing atomic.Bool
 
 	stopKeeper chan struct{}
 	keeperDone chan struct{}

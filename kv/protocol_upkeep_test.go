@@ -165,6 +165,37 @@ func TestCompact_budget(t *testing.T) {
 	}
 }
 
+// Compact ends what a service is in the middle of.
+func TestCompact_besideService(t *testing.T) {
+	s, c := openCompactions(t, 1)
+	const steps = 3
+	var made atomic.Int32
+	begun, done := make(chan struct{}), make(chan struct{})
+	c.compact = func(*kv.Writer, *kv.Object, int) (bool, error) {
+		if made.Load() == 0 {
+			close(begun)
+			select {
+			case <-done:
+				t.Error("Compact returned while a service was compacting an object")
+			case <-time.After(100 * time.Millisecond): // a Compact that does not wait is done by then, mostly
+			}
+		}
+		return made.Add(1) < steps, nil
+	}
+	service := make(chan error, 1)
+	go func() {
+		_, err := s.CompactQueued(t.Context(), 1<<10)
+		service <- err
+	}()
+	<-begun
+	s.must(s.Compact(t.Context()))
+	close(done)
+	s.must(<-service)
+	if n := made.Load(); n != steps {
+		t.Errorf("Compact returned after %d of %d commits", n, steps)
+	}
+}
+
 // Nothing is compacted where the context has ended.
 func TestCompact_canceled(t *testing.T) {
 	s, c := openCompactions(t, 3)

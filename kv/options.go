@@ -76,7 +76,8 @@ type Options struct {
 	CacheSize int64
 
 	// TableCacheSize is the budget, in bytes, for what was read from tables: keys, strings, and blocks on their way
-	// into memory (blocks in memory are CacheSize's). 1 MiB to 1 TiB. Default an eighth of CacheSize, at least 8 MiB.
+	// into memory (blocks in memory are CacheSize's). 1 MiB to 1 TiB. Default half of CacheSize, at least 8 MiB and at
+	// most 32; an eighth of CacheSize where that is more.
 	TableCacheSize int64
 
 	// StringCacheSize is the budget, in bytes, for strings kept in memory with their keys, besides CacheSize. The
@@ -163,7 +164,7 @@ func (o *Options) withDefaults() (Options, error) {
 		opts.FS = vfs.Default
 	}
 	opts.CacheSize = cmp.Or(opts.CacheSize, 256<<20)
-	opts.TableCacheSize = cmp.Or(opts.TableCacheSize, max(8<<20, opts.CacheSize/8))
+	opts.TableCacheSize = cmp.Or(opts.TableCacheSize, max(opts.CacheSize/8, min(max(opts.CacheSize/2, 8<<20), 32<<20)))
 	opts.StringCacheSize = cmp.Or(opts.StringCacheSize, opts.CacheSize/4)
 	opts.MemTableSize = cmp.Or(opts.MemTableSize, 32<<20)
 	opts.Durability = cmp.Or(opts.Durability, Always)

@@ -89,6 +89,13 @@ func TestOptions_ranges(t *testing.T) {
 			t.Errorf("%s: a value out of range is taken", c.name)
 		}
 	}
+	for cache, want := range map[int64]int64{
+		0: 32 * mib, minCacheSize: 8 * mib, 16 * mib: 8 * mib, 40 * mib: 20 * mib, 64 * mib: 32 * mib, 256 * mib: 32 * mib, 512 * mib: 64 * mib,
+	} {
+		if o, err := (&Options{CacheSize: cache}).withDefaults(); err != nil || o.TableCacheSize != want {
+			t.Errorf("with CacheSize %d, TableCacheSize is %d, %v, want %d", cache, o.TableCacheSize, err, want)
+		}
+	}
 	for budget, want := range map[int64]int64{
 		minCacheSize: 1024, 256 * mib: 10 * 32 * kib, 100 * gib: 10 * 100 * gib / (8 * kib), maxCacheSize: 1 << 27, math.MaxInt64: 1 << 27,
 	} {

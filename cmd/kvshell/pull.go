@@ -74,7 +74,8 @@ is too long for one SET comes piece by piece in the same way. Run a pull
 that was interrupted again: it passes over what is equal already. The password is best in $REDISCLI_AUTH.
 
 pull reads by SCAN, TYPE, PTTL, STRLEN, GET, and BF.SCANDUMP, CF.SCANDUMP and the INFO of filters; where SCANDUMP is not allowed,
-by DUMP. It changes nothing on the server. Writes that the server gets meanwhile may be missed: see docs/MIGRATING.md.
+by DUMP. It changes nothing on the server. Writes that the server gets meanwhile may be missed: see docs/MIGRATING.md. A pull
+from a server into the same server needs a --match that the keys with --prefix do not match; otherwise copies are copied again.
 `
 
 const pushHelp = `push copies strings, and filters that have RedisBloom's layout, from the store, or from the server that -h names, to a running

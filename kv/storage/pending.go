@@ -54,8 +54,8 @@ const (
 	// to. When manyPendingItems items are pending, the commit that added the last of them asks for a flush;
 	// maxPendingItems is the most.
 	MaxSmallBits     = block.MaxFew
-	maxPendingBits   = 1 << 17
-	manyPendingBits  = 1 << 16
+	maxPendingBits   = 1 << 18
+	manyPendingBits  = 1 << 17
 	maxPendingLayers = 32
 	manyPendingItems = 1 << 17
 	maxPendingItems  = 1 << 18

@@ -332,7 +332,7 @@ func TestGather_many(t *testing.T) {
 	o := inMemory()
 	o.MemTableSize = 256 << 10
 	s := openGathering(t, o, newStops())
-	const filters, items = 50, 200
+	const filters, items = 50, 100
 	most := uint64(0)
 	for i := range filters {
 		newFilter(t, s.DB, fmt.Sprint("f", i))
@@ -405,7 +405,8 @@ func TestGather_held(t *testing.T) {
 // The commit that completes a gathering finds nothing to do if somebody was faster.
 func TestGather_drainedMeanwhile(t *testing.T) {
 	s := openGathered(t)
-	f := newFilter(t, s.DB, "f").With(kv.NoSync)
+	f := bloomext.New(s.DB, "f").With(kv.NoSync)
+	s.must(f.Reserve(bloomext.Config{Capacity: 1e5, ErrorRate: 0.01}))
 	for i := uint64(0); s.Gathered() < kv.ManyGathered-1; i++ {
 		_, err := f.AddString(fmt.Sprint("item ", i)) // one that seems known is no commit: the next one is
 		s.must(err)

@@ -2,6 +2,7 @@ package tests_test
 
 import (
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -165,18 +166,22 @@ func bitPosition(s string, there bool, bit string, limits []string) int64 {
 	case 1:
 		limits = []string{limits[0], "-1"}
 	}
+	scale := int64(8)
+	if len(limits) == 3 && limits[2] == "BIT" {
+		scale = 1
+	}
+	// Limits before the beginning are the beginning, also if the first is behind the second. BITCOUNT counts nothing then.
+	limits = slices.Clone(limits)
+	for i, limit := range limits[:2] {
+		if n, _ := integer(limit); n < 0 {
+			limits[i] = strconv.FormatInt(max(0, n+int64(len(all))/scale), 10)
+		}
+	}
 	bits := limited(s, limits)
 	if bits == "" {
 		return -1
 	}
 	start, _ := integer(limits[0])
-	scale := int64(8)
-	if len(limits) == 3 && limits[2] == "BIT" {
-		scale = 1
-	}
-	if start < 0 {
-		start = max(0, start+int64(len(all))/scale)
-	}
 	at := strings.Index(bits, bit)
 	switch {
 	case at >= 0:

@@ -281,11 +281,12 @@ const (
 	helpMost = 64 // commits of one call
 )
 
-// Added is to be called after a commit of AddStaged or AddFitting that has added n items: if the filter is growing, and the
-// layer that takes adds is nearly full, Added does a part of the filling, which is mostly all of it. Without it, the growth
-// takes until services have done it.
+// Added is to be called after a commit of AddStaged or AddFitting, with the number of items that it has added. It does what
+// services should have done by now. If the filter is growing, and the layer that takes adds is nearly full, Added does a
+// part of the filling, which is mostly all of it. If the log has nearly no room left because items came again, Added makes
+// the filter anew.
 func (f *Filter) Added(n int) {
-	if n == 0 || f.h.Tx != nil {
+	if f.h.Tx != nil {
 		return
 	}
 	c := f.h.Current.Load()
@@ -294,7 +295,19 @@ func (f *Filter) Added(n int) {
 			c = now
 		}
 	}
-	if c.chain == nil || c.chain.Filling == nil {
+	switch {
+	case c.chain == nil || c.chain.Log == nil:
+		return
+	case c.chain.Filling == nil:
+		length, items := c.chain.Log.Counter(scalableext.LogLengthCounter), uint64(0)
+		for i := range c.layers[:c.covered()] {
+			items += c.layers[i].table.Counter(itemsCounter)
+		}
+		if c.chain.Params.Log.Overdue(length, items) {
+			_, _ = f.h.DB.CompactKey(f.h.Key, mostFilled*filledBytes, true) // an error concerns what comes next
+		}
+		return
+	case n == 0:
 		return
 	}
 	if items := c.newest.table.Counter(itemsCounter); items < c.newest.capacity-c.newest.capacity/helpAt {

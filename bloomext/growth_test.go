@@ -727,6 +727,47 @@ func TestGrowth_long(t *testing.T) {
 	}
 }
 
+// Where no service makes a log anew in time, adds do: known items that come again never end it.
+func TestGrowth_longAlone(t *testing.T) {
+	for _, c := range []struct {
+		limit        int
+		items, batch uint64
+	}{{1 << 20, 90, 90}, {16 << 10, 1000, 50}} {
+		db := open(t, "", &kv.Options{InMemory: true, Seed: 4})
+		logBytes(t, db, c.limit)
+		f := bloomext.New(db, "f").With(kv.NoSync)
+		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
+			t.Fatal(err)
+		}
+		addRange(t, f, 0, int(c.items), 0.01)
+		compacts(t, db, 1000)
+		longest := uint64(0)
+		for at := range 20_000 / c.batch {
+			again := make([]uint64, c.batch)
+			for i := range again {
+				again[i] = (at*c.batch + uint64(i)) % c.items
+			}
+			if _, err := f.AddManyUint64(again, nil); err != nil {
+				t.Fatal(err)
+			}
+			info, err := f.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.LogBytes == 0 {
+				t.Fatalf("%+v: the log has ended", c)
+			}
+			longest = max(longest, info.LogBytes/8)
+		}
+		if most := min(3*c.items+2048+c.batch, uint64(c.limit)/8); longest > most || longest < c.items {
+			t.Errorf("%+v: the log had up to %d hashes, want %d at most", c, longest, most)
+		}
+		finds(t, f, c.items)
+		checkWhole(t, db)
+		closeDB(t, db)
+	}
+}
+
 // Items that seem to be known and are all different do not make a filter anew again and again: its log ends.
 func TestGrowth_longOfSeeming(t *testing.T) {
 	db := open(t, "", nil)

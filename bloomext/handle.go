@@ -278,7 +278,7 @@ func (f *Filter) stage(item []byte, spec scalableext.Spec) (bool, error) {
 	if err == nil && logged != nil && f.h.Tx == nil && (!added || logged.sure.made()) {
 		logged.sure.add(hash, logged.capacity())
 	}
-	if added {
+	if added || logged != nil {
 		f.Added(1)
 	}
 	return added, err

@@ -141,6 +141,12 @@ func (l Log) Long(length, items uint64) bool {
 	return length > 2*items+few || length*8 > l.Limit-l.Limit/8 && length > items+items/4+few
 }
 
+// Overdue reports whether a log that is too long has nearly no room left, so that an add makes it anew if services have not.
+func (l Log) Overdue(length, items uint64) bool {
+	const few = 2048
+	return l.Long(length, items) && (length > 3*items+few || length*8 > l.Limit-l.Limit/16)
+}
+
 // SmallLayer returns the capacity and the rate of a layer that takes adds when the newest one is full. Rates are those of the
 // layers that lookups ask, items the number that they have, and covered how many of them the log covers, 0 if there is no
 // log.

@@ -49,8 +49,8 @@ type Config struct {
 	// whole milliseconds. See scalableext.Window for how it works, and for what a clock does that is set back.
 	Window time.Duration
 
-	// Last makes a filter that finds at least the last Last items that differ, and at most Last + Last/Slices, Slices to
-	// 2^40. Capacity must be equal to Last. Window must then be 0.
+	// Last makes a filter that finds at least the last Last items that were written to it, and at most Last + Last/Slices,
+	// Slices to 2^40. An item that comes again soon is not written again. Capacity must be equal to Last. Window must then be 0.
 	Last uint64
 
 	// Slices is into how many parts a Window, or the Last items, are divided, 2 to 32; 0 means 8. More slices forget sooner,

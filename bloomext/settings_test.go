@@ -131,7 +131,15 @@ BF.INFO c EXPANSION => [_] | {"Expansion rate" _}
 BF.INFO d EXPANSION => [:3] | {"Expansion rate" :3}
 BF.INFO e EXPANSION => [_] | {"Expansion rate" _}
 BF.INFO g EXPANSION => [:3] | {"Expansion rate" :3}
-BF.INFO h EXPANSION => [_] | {"Expansion rate" _}`,
+BF.INFO h EXPANSION => [_] | {"Expansion rate" _}
+BF.RESERVE i 0.01 100 GROWTHLOG 1000 => +OK
+BF.RESERVE j 0.01 100 WINDOW 60 => +OK
+BF.RESERVE k 0.01 100 LAST 100 => +OK
+BF.RESERVE l 0.01 100 GROWTHLOG 0 => +OK
+BF.INFO i EXPANSION => [:2] | {"Expansion rate" :2}
+BF.INFO j EXPANSION => [:2] | {"Expansion rate" :2}
+BF.INFO k EXPANSION => [_] | {"Expansion rate" _}
+BF.INFO l EXPANSION => [_] | {"Expansion rate" _}`,
 		"expansion out of range": `
 CONFIG SET bf-expansion-factor -1
   => -ERR CONFIG SET failed (possibly related to argument 'bf-expansion-factor') - argument must be between 0 and 32768 inclusive

@@ -237,7 +237,7 @@ func (s *stager) replace(n int, spec kv.LayerSpec) error {
 
 // sliceSpec returns the first layer of a slice that follows one with so many items.
 func sliceSpec(p scalableext.Params, start int64, held uint64) (kv.LayerSpec, error) {
-	capacity, rate, err := p.Slice(held).Layer(0)
+	capacity, rate, err := p.Slice(start, held).Layer(0)
 	if err != nil {
 		return kv.LayerSpec{}, err
 	}

@@ -382,6 +382,39 @@ func TestWindow_last(t *testing.T) {
 	}
 }
 
+// The bounds of Last hold also if slices cannot have equal shares, after each add.
+func TestWindow_lastShares(t *testing.T) {
+	s := openTimed(t, kv.Options{})
+	for _, c := range []struct{ last, slices int }{{2, 2}, {3, 2}, {8, 8}, {9, 8}, {15, 8}, {33, 32}, {63, 32}, {100, 8}, {100, 7}, {101, 32}} {
+		key := fmt.Sprint(c)
+		f := bloomext.New(s.DB, key)
+		if err := f.Reserve(bloomext.Config{Capacity: uint64(c.last), ErrorRate: 1e-9, Last: uint64(c.last), Slices: c.slices}); err != nil {
+			t.Fatal(err)
+		}
+		least, most := c.last, 0
+		for i := range 4 * c.last {
+			if added, err := f.AddUint64(uint64(i)); err != nil || !added {
+				t.Fatalf("%v: item %d: added %t, %v", c, i, added, err)
+			}
+			found := 0
+			for found <= i {
+				if there, err := f.MayContainUint64(uint64(i - found)); err != nil {
+					t.Fatal(err)
+				} else if !there {
+					break
+				}
+				found++
+			}
+			if most = max(most, found); i+1 >= c.last {
+				least = min(least, found)
+			}
+		}
+		if least < c.last || most > c.last+c.last/c.slices {
+			t.Errorf("%v: the last %d to %d items are found, want %d to %d", c, least, most, c.last, c.last+c.last/c.slices)
+		}
+	}
+}
+
 // The rate is kept when all slices are full: Slices+1 of them, each with its share of the capacity.
 func TestWindow_rate(t *testing.T) {
 	for _, slices := range []int{2, 8, 32} {

@@ -166,8 +166,12 @@ func (a *Asked) parseOptions(args [][]byte) (failed reply.Reply, ok bool) {
 	if expansion >= 0 {
 		a.Expansion, a.Layers = uint32(expansion), true
 	}
-	if a.Window.Last != 0 && expansion < 0 { // its slices do not grow
+	switch {
+	case expansion >= 0:
+	case a.Window.Last != 0: // its slices do not grow
 		a.Expansion = 0
+	case a.Expansion == 0 && (a.Window.Span != 0 || a.GrowthLog > 0): // these filters grow, whatever the setting says
+		a.Expansion = DefaultExpansion
 	}
 	a.settle()
 	a.TTL = time.Duration(ttl) * time.Second

@@ -31,9 +31,9 @@ import (
 // Items are then kept longer, by as much as the clock was set back. The time of an add is the time of its commit: in a
 // transaction, the time by which keys have expired for it.
 //
-// With Last, a slice takes Last/Slices items and then the next one begins. All but the newest Slices+1 slices are
-// removed. Only items that are written to a slice count, so the slices hold at least the last Last items that differ,
-// and at most Last + Last/Slices.
+// With Last, a slice takes its Share of the items, about Last/Slices, and then the next one begins. All but the newest Slices+1 slices
+// are removed. Only items that are written to a slice count: the slices hold at least the last Last of them, and at most Last +
+// Last/Slices.
 //
 // A filter that was never used, or whose items have all expired, has one slice that never began, with start 0. Lookups
 // find nothing in it, and the first add begins a slice.
@@ -87,15 +87,21 @@ func (v Window) Ends(start int64) int64 {
 	return start + v.Turn() + v.Span.Milliseconds()
 }
 
-// SliceLast returns how many items a slice takes, with Last.
-func (v Window) SliceLast() uint64 { return (v.Last + uint64(v.Slices) - 1) / uint64(v.Slices) }
+// Share returns how many items a slice takes, with Last. Slices are numbered from 1. The slice before the newest and the
+// Slices-1 before that take Last-1 items together, if these can be shared out, and the newest has one at least.
+func (v Window) Share(number int64) uint64 {
+	n, of := v.Last-1, uint64(v.Slices)
+	upTo := func(k uint64) uint64 { return (k*n + of - 1) / of }
+	k := uint64(number-1) % of
+	return max(1, upTo(k+1)-upTo(k))
+}
 
 // Slice returns the parameters of one slice, as of a chain of its own. Held is the number of items in the slice before
 // it.
-func (p Params) Slice(held uint64) Params {
+func (p Params) Slice(number int64, held uint64) Params {
 	s := Params{ErrorRate: p.ErrorRate / float64(p.Window.Slices+1), Expansion: p.Expansion, Hash: p.Hash}
 	if p.Window.Last != 0 {
-		s.Capacity, s.Expansion = p.Window.SliceLast(), 0
+		s.Capacity, s.Expansion = p.Window.Share(number), 0
 		return s
 	}
 	nominal := max(float64(held), float64(p.Capacity)/float64(p.Window.Slices))
@@ -119,7 +125,7 @@ func (k *Cells) window(a Asked, v Window, f hash.Function) (p Params, first Plan
 	if v.Last != 0 {
 		p.Expansion = 0
 	}
-	capacity, rate, err := p.Slice(0).Layer(0)
+	capacity, rate, err := p.Slice(1, 0).Layer(0)
 	if err != nil {
 		return p, first, err
 	}
@@ -167,9 +173,13 @@ func (k *Cells) PlannedWindow(a Asked, items uint64) (Params, *Plan, int, error)
 	if err != nil {
 		return Params{}, nil, 0, err
 	}
-	slice := p.Slice(0)
+	slice := p.Slice(1, 0)
 	each := Asked{Capacity: first.Capacity, ErrorRate: slice.ErrorRate, Expansion: slice.Expansion, NonScaling: slice.Expansion == 0}
-	plan, err := k.Planned(each, 0, 0, (items+uint64(v.Slices)-1)/uint64(v.Slices))
+	share := (items + uint64(v.Slices) - 1) / uint64(v.Slices)
+	if v.Last != 0 {
+		share = min(share, first.Capacity)
+	}
+	plan, err := k.Planned(each, 0, 0, share)
 	return p, plan, v.Slices + 1, err
 }
 
@@ -192,7 +202,7 @@ func (k *Cells) WindowMismatch(a Asked, key string, have Params) error {
 
 // Of returns the parameters of a slice whose first layer has a capacity.
 func (p Params) Of(capacity uint64) Params {
-	s := p.Slice(0)
+	s := p.Slice(1, 0)
 	s.Capacity = capacity
 	return s
 }

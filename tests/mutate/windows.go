@@ -9,6 +9,14 @@ func inWindows(name, tests, file, old, mutated string) mutation {
 var windows = []mutation{
 	{name: "a file tells how long ago slices began by a clock that it does not have", pkg: "./cmd/kvshell", tests: "^TestScript/export$", edits: []edit{{
 		"bloomext/info.go", "		case info.Window != 0 && now == 0:\n", "		case info.Window != 0 && now < 0:\n"}}},
+	inWindows("all slices take as many items as the first", "^TestWindow_lastShares$", "bloomext/window.go",
+		"p.Slice(start, held)", "p.Slice(1, held)"),
+	inWindows("slices that a newest one follows take all of the last items", "^TestWindow_lastShares$", "scalableext/window.go",
+		"	n, of := v.Last-1, uint64(v.Slices)", "	n, of := v.Last, uint64(v.Slices)"),
+	inWindows("the setting of the expansion makes filters with a log that do not grow", "^TestSettings$", "scalableext/commands.go",
+		"(a.Window.Span != 0 || a.GrowthLog > 0)", "(a.Window.Span != 0)"),
+	inWindows("the setting of the expansion keeps filters from having a window", "^TestSettings$", "scalableext/commands.go",
+		"(a.Window.Span != 0 || a.GrowthLog > 0)", "(a.GrowthLog > 0)"),
 	inWindows("an item is found for ever", "^TestWindow$", "bloomext/window.go",
 		"f.window.Ends(f.layers[n-1].start) <= now {", "false {"),
 	inWindows("a slice expires when the window has passed since its start", "^TestWindow$", "scalableext/window.go",

@@ -201,14 +201,14 @@ func (a *Asked) parseWindow(args [][]byte) (failed reply.Reply, ok bool) {
 			}
 			name := strings.ToLower(o.word)
 			if i+1 == len(args) {
-				return reply.Errorf("ERR no %s", name), false
+				return reply.Errorf("ERR no %s: want a whole number in the range [%d, %d]", name, o.low, o.high), false
 			}
 			n, ok := text.ParseInt(args[i+1])
 			switch {
 			case !ok:
-				return reply.Errorf("ERR bad %s", name), false
+				return reply.Errorf("ERR bad %s '%.128s': must be a whole number in the range [%d, %d]", name, args[i+1], o.low, o.high), false
 			case n < o.low || n > o.high:
-				return reply.Errorf("ERR %s must be in the range [%d, %d]", name, o.low, o.high), false
+				return reply.Errorf("ERR %s must be in the range [%d, %d], not %d", name, o.low, o.high, n), false
 			}
 			*o.to = n
 		}

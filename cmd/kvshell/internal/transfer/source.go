@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cmdline"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/rdb"
 	"github.com/sievekv/sievekv/module/reply"
@@ -61,8 +63,14 @@ func about(ctx context.Context, from Doer, name string, keys [][]byte) ([]reply.
 	}
 	replies, err := doAll(ctx, from, commands)
 	for i, r := range replies {
-		if err == nil && name != "GET" && name != "STRLEN" { // these fail if another value has come meanwhile
-			err = replyError(commands[i], r)
+		if err != nil {
+			break
+		}
+		if isWrongType(r) { // a string was replaced meanwhile
+			continue
+		}
+		if err = replyError(commands[i], r); err != nil {
+			err = fmt.Errorf("%s: %w", cmdline.Quoted(keys[i]), err)
 		}
 	}
 	return replies, err
@@ -133,7 +141,7 @@ func (r *run) copyStrings(ctx context.Context, from Doer, items []item) error {
 		}
 		var part []item
 		for n, value := range values {
-			if !value.IsError() && !isNone(value) {
+			if !value.IsError() && !isNone(value) { // otherwise it was replaced, or removed
 				items[begin+n].value = value.Bytes()
 				part = append(part, items[begin+n])
 			}

@@ -279,6 +279,11 @@ func doAll(ctx context.Context, d Doer, commands [][][]byte) (replies []reply.Re
 	return replies, nil
 }
 
+// isWrongType reports whether a command was answered that the value is of another type.
+func isWrongType(r reply.Reply) bool {
+	return r.IsError() && bytes.HasPrefix(r.Bytes(), []byte("WRONGTYPE "))
+}
+
 // isNone reports whether a reply says that there is no value.
 func isNone(r reply.Reply) bool { return r.Kind() == reply.KindNil }
 

@@ -117,6 +117,9 @@ func (f *fake) answer(w []string) reply.Reply {
 		}
 		return reply.BulkString(v.text)
 	case "STRLEN":
+		if v.typeName() != "string" {
+			return reply.Error("WRONGTYPE Operation against a key holding the wrong kind of value")
+		}
 		return reply.Int(int64(len(v.text)))
 	case "PTTL":
 		if v.life == 0 {
@@ -459,11 +462,45 @@ func TestCopy_refused(t *testing.T) {
 	if err != nil || len(report.Failed) != 1 || !strings.Contains(report.Failed[0], "BF.LOADCHUNK: NOPERM") || report.Strings != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
-	from.refused = "STRLEN"
 	from.keys = map[string]*value{"s": {text: "x"}}
 	to.refused = "SET"
 	if _, err := Copy(t.Context(), from, to, options()); exit.Code(err) != exit.Refused {
 		t.Error(err)
+	}
+}
+
+// TestCopy_refusedStrings copies from a server that refuses a command which strings need.
+func TestCopy_refusedStrings(t *testing.T) {
+	for _, command := range []string{"TYPE", "PTTL", "STRLEN", "GET"} {
+		from, to := newFake(), newFake()
+		from.keys["a key"] = &value{text: "x"}
+		from.refused = command
+		_, err := Copy(t.Context(), from, to, options())
+		if exit.Code(err) != exit.Refused || !strings.Contains(fmt.Sprint(err), `"a key": `+command+": NOPERM") {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+}
+
+// TestCopy_replacedMeanwhile replaces or removes a string when its type is known.
+func TestCopy_replacedMeanwhile(t *testing.T) {
+	for _, command := range []string{"STRLEN", "GET"} {
+		for _, other := range []*value{nil, {list: true}} {
+			from, to := newFake(), newFake()
+			from.keys["k"], from.keys["s"] = &value{text: "x"}, &value{text: "y"}
+			from.before = func(words []string) {
+				if words[0] != command {
+					return
+				}
+				if from.keys["k"] = other; other == nil {
+					delete(from.keys, "k")
+				}
+			}
+			if report, err := Copy(t.Context(), from, to, options()); err != nil || report.Strings != 1 || report.Err() != nil {
+				t.Errorf("%s: %+v, %v", command, report, err)
+			}
+			same(t, to.keys, map[string]*value{"s": from.keys["s"]})
+		}
 	}
 }
 

@@ -51,6 +51,8 @@ var transfers = []mutation{
 		"	return reply.Printable(b.String())", "	return b.String()"}),
 	{name: "a copy of an RDB file from a pipe is left behind", pkg: "./cmd/kvshell", tests: "^TestImportRDB_pipe$", edits: []edit{{"cmd/kvshell/pull.go",
 		"	if file != in {", "	if file != in && name == \"-\" {"}}},
+	{name: "the base of an append-only file is taken for all of it", pkg: "./cmd/kvshell/internal/rdb", tests: "^TestReader_bad$",
+		edits: []edit{{"cmd/kvshell/internal/rdb/rdb.go", "string(name) == \"aof-base\"", "false"}}},
 	inTransfer("filters in a form that is not read are counted with lists", "^TestImport_oldFilter$", edit{"cmd/kvshell/internal/transfer/file.go",
 		"	case words(key.Type) != \"\" && f.filter == nil:", "	case false:"}),
 	inTransfer("keys of an RDB file that have expired are copied", "^TestImport$", edit{"cmd/kvshell/internal/transfer/file.go",

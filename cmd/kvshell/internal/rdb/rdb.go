@@ -34,7 +34,7 @@ import (
 // ErrDamaged is in the error about a file that is no RDB file, is cut, or was changed.
 var ErrDamaged = errors.New("damaged RDB")
 
-// ErrUnsupported is in the error about a file that a newer server has written.
+// ErrUnsupported is in the error about a file that a newer server has written, or that is part of an append-only file.
 var ErrUnsupported = errors.New("unsupported RDB")
 
 func damaged(format string, args ...any) error {
@@ -240,7 +240,7 @@ func (r *Reader) part(op byte) (err error) {
 	case opSlotInfo:
 		return r.lengths(3)
 	case opAux:
-		return r.strings(2)
+		return r.aux()
 	case opFunction:
 		return r.strings(1)
 	case opModuleAux:
@@ -252,6 +252,20 @@ func (r *Reader) part(op byte) (err error) {
 		return fmt.Errorf("%w: the file has functions as a release candidate of Redis 7.0 wrote them", ErrUnsupported)
 	}
 	panic("part: no opcode")
+}
+
+// aux reads a name and a value that a server has written about the file.
+func (r *Reader) aux() error {
+	name, err := r.string()
+	if err != nil {
+		return err
+	}
+	value, err := r.string()
+	if err == nil && string(name) == "aof-base" && string(value) != "0" {
+		return fmt.Errorf("%w: the file is the base of an append-only file: what was written later is in the other files of its "+
+			"directory; import what the server makes by SAVE or BGSAVE, or pull from the server", ErrUnsupported)
+	}
+	return err
 }
 
 // end checks the checksum, and that nothing follows.

@@ -234,6 +234,9 @@ func TestReader_bad(t *testing.T) {
 		{[]byte("REDIS-001\xff"), rdb.ErrDamaged},
 		{[]byte("MySQLdump\xff"), rdb.ErrDamaged},
 		{append(rdbtest.New(9).Set("k", "v").Bytes(), "*2\r\n$3\r\nDEL\r\n"...), rdb.ErrUnsupported}, // an append-only file
+		{rdbtest.New(9).Aux("aof-base", "1").Set("k", "v").Bytes(), rdb.ErrUnsupported},
+		{rdbtest.New(9).Raw(250).Text("aof-base").Raw(0xc0, 1).Set("k", "v").Bytes(), rdb.ErrUnsupported}, // as Redis writes it
+		{rdbtest.New(9).Raw(250).Text("aof-base").Raw(0xc0, 0).Set("k", "v").Bytes(), nil},
 		{append(rdbtest.New(4).Set("k", "v").Bytes(), 0), rdb.ErrUnsupported},
 		{rdbtest.New(9).Key(6, "k").Bytes(), rdb.ErrUnsupported},
 		{rdbtest.New(9).Key(26, "k").Bytes(), rdb.ErrUnsupported},

@@ -71,7 +71,8 @@ exit code is 1.
 A key appears as a whole or not at all. A filter is loaded under its key with ` + transfer.Suffix + ` behind it, read back and
 compared with what was sent, and then renamed; a filter that changes meanwhile is copied again, up to three times. A string that
 is too long for one SET comes piece by piece in the same way. Run a pull
-that was interrupted again: it passes over what is equal already. The password is best in $REDISCLI_AUTH.
+that was interrupted again: it passes over what is equal already, but for the time to live, which becomes that of the
+source. --on-conflict skip changes nothing of a key that exists. The password is best in $REDISCLI_AUTH.
 
 pull reads by SCAN, TYPE, PTTL, STRLEN, GET, and BF.SCANDUMP, CF.SCANDUMP and the INFO of filters; where SCANDUMP is not allowed,
 by DUMP. It changes nothing on the server. Writes that the server gets meanwhile may be missed: see docs/MIGRATING.md. A pull
@@ -112,7 +113,7 @@ and counted.
 
 All of FILE is checked first, also its checksum. It may be of RDB versions 1 to 12, which are those of Redis up to 8.2 and of
 Valkey up to 8. A key appears as a whole or not at all. Run an import that was interrupted again: it passes over what is
-equal already.
+equal already, but for the time to live, which becomes that of the file. --on-conflict skip changes nothing of a key that exists.
 `
 
 func (sh *shell) importRDB(ctx context.Context, name string, o transfer.Options) (err error) {

@@ -23,6 +23,8 @@ var transfers = []mutation{
 		"		if err := r.expire(ctx, beside, life); err != nil {", "		if err := error(nil); err != nil {"}),
 	inTransfer("the time to live of an equal value is not taken over", "^TestCopy_expiry$", edit{"cmd/kvshell/internal/transfer/target.go",
 		"	return r.expire(ctx, r.target(i.key), life)\n", "	return nil\n"}),
+	inTransfer("the time to live of a key that is to be left alone changes", "^TestCopy_expiry$", edit{"cmd/kvshell/internal/transfer/target.go",
+		"	if r.OnConflict == Skip {\n		return nil\n	}\n", ""}),
 	inTransfer("what an interrupted run left is in the way of the next", "^TestCopy_interrupted$", edit{"cmd/kvshell/internal/transfer/target.go",
 		"		if _, err := do(ctx, r.to, command(\"DEL\", beside)); err != nil {\n			return err\n		}\n", ""}),
 	inTransfer("strings that the source refuses to give are passed over", "^TestCopy_refusedStrings$", edit{"cmd/kvshell/internal/transfer/source.go",

@@ -164,9 +164,12 @@ func (r *run) conflict(i item) (replace bool, err error) {
 		cmdline.Quoted(r.target(i.key)))
 }
 
-// unchanged sees to the expiry of a key whose value is equal already.
+// unchanged sees to the expiry of a key whose value is equal already, unless existing keys are left alone.
 func (r *run) unchanged(ctx context.Context, i item) error {
 	r.report.Unchanged++
+	if r.OnConflict == Skip {
+		return nil
+	}
 	got, err := do(ctx, r.to, command("PTTL", r.target(i.key)))
 	if err != nil {
 		return err

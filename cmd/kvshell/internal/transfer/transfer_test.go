@@ -399,15 +399,25 @@ func TestCopy_sameHeader(t *testing.T) {
 }
 
 func TestCopy_expiry(t *testing.T) {
-	from, to := newFake(), newFake()
-	for key, lives := range map[string][2]time.Duration{"longer": {3 * time.Hour, time.Hour}, "for ever": {0, time.Hour}, "not for ever": {time.Hour, 0}} {
-		from.keys[key], to.keys[key] = &value{text: "x", life: lives[0]}, &value{text: "x", life: lives[1]}
-		from.keys["b"+key], to.keys["b"+key] = &value{bloom: bloomOf(t, 3), life: lives[0]}, &value{bloom: bloomOf(t, 3), life: lives[1]}
+	for _, what := range []Conflict{Fail, Skip, Replace} {
+		from, to, before := newFake(), newFake(), newFake()
+		for key, lives := range map[string][2]time.Duration{"longer": {3 * time.Hour, time.Hour}, "for ever": {0, time.Hour}, "not for ever": {time.Hour, 0}} {
+			from.keys[key], from.keys["b"+key] = &value{text: "x", life: lives[0]}, &value{bloom: bloomOf(t, 3), life: lives[0]}
+			for _, f := range []*fake{to, before} {
+				f.keys[key], f.keys["b"+key] = &value{text: "x", life: lives[1]}, &value{bloom: bloomOf(t, 3), life: lives[1]}
+			}
+		}
+		o := options()
+		o.OnConflict = what
+		if report, err := Copy(t.Context(), from, to, o); err != nil || report.Unchanged != 6 {
+			t.Errorf("%s: %+v, %v", what, report, err)
+		}
+		want := from
+		if what == Skip {
+			want = before
+		}
+		same(t, to.keys, want.keys)
 	}
-	if report, err := Copy(t.Context(), from, to, options()); err != nil || report.Unchanged != 6 {
-		t.Errorf("%+v, %v", report, err)
-	}
-	same(t, to.keys, from.keys)
 }
 
 // TestCopy_changing adds an item to a filter while it is copied.

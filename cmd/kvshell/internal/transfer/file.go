@@ -86,6 +86,8 @@ func (f *fileRun) copyKey(ctx context.Context, r *rdb.Reader, key rdb.Key) error
 	switch {
 	case key.Database != f.Database:
 		f.report.OfOtherDatabases++
+	case isCopy(key.Name):
+		f.report.Copies++
 	case !lives:
 		f.report.Expired++
 	case words(key.Type) != "" && f.filter == nil:

@@ -38,9 +38,11 @@ func Copy(ctx context.Context, from, to Doer, o Options) (Report, error) {
 		}
 		var keys [][]byte
 		for _, key := range elems[1].Elems() {
-			if !isCopy(key.Bytes()) {
-				keys = append(keys, key.Bytes())
+			if isCopy(key.Bytes()) {
+				r.report.Copies++
+				continue
 			}
+			keys = append(keys, key.Bytes())
 		}
 		if err := r.copyKeys(ctx, from, keys); err != nil {
 			return r.report, err

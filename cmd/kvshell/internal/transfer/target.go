@@ -117,6 +117,9 @@ func (r *run) putLong(ctx context.Context, i item) error {
 	case err != nil:
 		return err
 	case string(got.Bytes()) != "none":
+		if err := r.removeCopy(ctx, i); err != nil {
+			return err
+		}
 		return r.existing(ctx, i)
 	}
 	return r.inPieces(ctx, i, true)
@@ -209,7 +212,12 @@ func (r *run) failing(ctx context.Context, i item, err error) error {
 		return err
 	}
 	r.report.Failed = append(r.report.Failed, cmdline.Quoted(i.key)+": "+failed.text)
-	_, err = do(ctx, r.to, command("DEL", r.target(append(bytes.Clone(i.key), Suffix...))))
+	return r.removeCopy(ctx, i)
+}
+
+// removeCopy removes what a run has left that did not finish.
+func (r *run) removeCopy(ctx context.Context, i item) error {
+	_, err := do(ctx, r.to, command("DEL", append(r.target(i.key), Suffix...)))
 	if isTooLarge(err) { // the key is too long, so there is nothing to remove
 		return nil
 	}
@@ -233,6 +241,9 @@ func (r *run) tryFilter(ctx context.Context, i item) error {
 	}
 	missing := string(got.Bytes()) == "none"
 	if !missing {
+		if err := r.removeCopy(ctx, i); err != nil { // load does so for others
+			return err
+		}
 		equal := false
 		if words(string(got.Bytes())) == i.filter.words() {
 			if equal, err = r.equal(ctx, i); err != nil {

@@ -82,6 +82,7 @@ type Report struct {
 	Skipped           int // hold another value
 	Expired           int
 	OfOtherDatabases  int
+	Copies            int            // keys with Suffix
 	Others            map[string]int // values that are neither, by type
 	Failed            []string       // keys that could not be copied, and why
 	BytesRead         int64          // of the file
@@ -112,6 +113,9 @@ func (r *Report) Text(dry bool) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Others)) {
 		fmt.Fprintf(&b, "%-20s %d of type %s\n", "left out", r.Others[name], name)
+	}
+	if r.Copies > 0 {
+		fmt.Fprintf(&b, "%-20s %d with %s behind the key, which another run has not finished\n", "left out", r.Copies, Suffix)
 	}
 	for _, failed := range r.Failed {
 		fmt.Fprintf(&b, "%-20s %s\n", "not copied", failed)

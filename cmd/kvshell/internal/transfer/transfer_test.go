@@ -308,8 +308,12 @@ func TestCopy(t *testing.T) {
 			t.Fatal(err, report.Failed)
 		}
 		same(t, to.keys, want)
-		if report.Strings != 40 || report.Filters != len(want)-40 || report.Others["list"] != 1 || report.Unchanged != 0 {
+		if report.Strings != 40 || report.Filters != len(want)-40 || report.Others["list"] != 1 || report.Unchanged != 0 || report.Copies != 1 {
 			t.Errorf("%+v", report)
+		}
+		const left = "left out             1 with #kvshell-copy behind the key, which another run has not finished\n"
+		if text := report.Text(false); !strings.HasSuffix(text, left) {
+			t.Errorf("%s", text)
 		}
 		to.log = nil
 		report, err = Copy(t.Context(), from, to, options())
@@ -554,6 +558,19 @@ func TestCopy_long(t *testing.T) {
 	}
 }
 
+// TestCopy_left finds what a run left at the target that another one has not needed.
+func TestCopy_left(t *testing.T) {
+	from, to := newFake(), newFake()
+	to.longest = 100
+	for key, v := range map[string]*value{"bloom": {bloom: bloomOf(t, 50)}, "long": {text: long()}} {
+		from.keys[key], to.keys[key], to.keys[key+Suffix] = v, v, &value{text: "x"}
+	}
+	if report, err := Copy(t.Context(), from, to, options()); err != nil || report.Unchanged != 2 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	same(t, to.keys, from.keys)
+}
+
 // TestCopy_tooLong copies what fits when a key, or a string in pieces, is refused.
 func TestCopy_tooLong(t *testing.T) {
 	from, to := newFake(), newFake()
@@ -640,6 +657,7 @@ func TestImport(t *testing.T) {
 		Filter("bloom", rdb.Bloom, bloom.Dump()).
 		ExpireAt(hour).Filter("cuckoo", rdb.Cuckoo, cuckoo.Dump()).
 		ExpireAt(now.Add(-1).UnixMilli()).Filter("expired filter", rdb.Cuckoo, cuckoo.Dump()).
+		Set("long"+Suffix, "half").
 		Select(1).Set("plain", "of another database").
 		Bytes()
 	want := map[string]*value{
@@ -658,6 +676,7 @@ equal already        0
 expired              2
 of other databases   1
 left out             1 of type list
+left out             1 with #kvshell-copy behind the key, which another run has not finished
 `
 	if got := report.Text(false); got != text {
 		t.Errorf("%s", got)

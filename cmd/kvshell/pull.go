@@ -57,31 +57,32 @@ func (sh *shell) betweenServers(word, flag, short, long string) *cobra.Command {
 
 func registerCopy(cmd *cobra.Command, o *transfer.Options) {
 	cmd.Flags().Var(&o.OnConflict, "on-conflict", "what to do about a key that holds another value: fail, skip or replace")
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "list what would be copied, and copy nothing")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "list what would be copied, and copy nothing; the target is not looked at")
 }
 
-const pullHelp = `pull copies strings, and RedisBloom's Bloom and cuckoo filters, from a running server to the store, or to the server that -h
-names. Filters keep their bits: they answer as before, also with the same false positives, and have RedisBloom's layout. Times to
-live are kept. Values of other types are left out, and counted. Keys and filters that the store cannot take are named, and the
-exit code is 1.
+const pullHelp = `pull copies strings, Bloom filters and cuckoo filters from a running server, a Redis with RedisBloom or one of sievekv, to the
+store, or to the server that -h names. Filters keep their bits: they answer as before, also with the same false positives, and
+keep the layout: RedisBloom's, or the native one of a server of sievekv. The log that lets a filter grow without layers stays
+behind. Times to live are kept. Values of other types, also counting filters, are left out, and counted. Keys and filters that
+the store cannot take are named, and the exit code is 1.
 
   kvshell -d DIR pull --from redis://127.0.0.1:6379
   kvshell -d DIR pull --from redis://127.0.0.1:6379/2 --match 'seen:*' --prefix old:
 
-A key appears as a whole or not at all. A filter is loaded under its key with ` + transfer.Suffix + ` behind it, read back and
-compared with what was sent, and then renamed; a filter that changes meanwhile is copied again, up to three times. A string that
-is too long for one SET comes piece by piece in the same way. Run a pull
-that was interrupted again: it passes over what is equal already, but for the time to live, which becomes that of the
-source. --on-conflict skip changes nothing of a key that exists. The password is best in $REDISCLI_AUTH.
+A key appears as a whole or not at all. A filter is loaded under its key with ` + transfer.Suffix + ` behind it, read back and compared
+with what was sent, and then renamed; a filter that changes meanwhile is copied again, up to three times. A string that is too
+long for one SET comes piece by piece in the same way. Run a pull that was interrupted again: it passes over what is equal
+already, but for the time to live, which becomes that of the source. --on-conflict skip changes nothing of a key that exists.
+The password is best in $REDISCLI_AUTH, and its user in redis://user:@HOST. In redis://word@HOST the word is a password.
 
 pull reads by SCAN, TYPE, PTTL, STRLEN, GET, and BF.SCANDUMP, CF.SCANDUMP and the INFO of filters; where SCANDUMP is not allowed,
 by DUMP. It changes nothing on the server. Writes that the server gets meanwhile may be missed: see docs/MIGRATING.md. A pull
 from a server into the same server needs a --match that the keys with --prefix do not match; otherwise copies are copied again.
 `
 
-const pushHelp = `push copies strings, and filters that have RedisBloom's layout, from the store, or from the server that -h names, to a running
-server. It is the way back from pull, and works as that does. Filters with the native layout are not copied: no other server
-knows their bits. They are named, and the exit code is 1.
+const pushHelp = `push copies strings, Bloom filters and cuckoo filters from the store, or from the server that -h names, to a running server. It
+is the way back from pull, and works as that does. A server of sievekv takes filters with the native layout as they are. No other
+server knows their bits: there they are named, and the exit code is 1.
 
   kvshell -d DIR push --to redis://127.0.0.1:6379
 `

@@ -281,7 +281,11 @@ func (f *Flags) tlsConfig(host string) (*tls.Config, error) {
 // ShowsPassword reports whether the command line has a password. Other users of the machine can see it there.
 func (f *Flags) ShowsPassword() bool {
 	u, err := url.Parse(f.uri)
-	return f.password != "" || err == nil && u.User != nil
+	if f.password != "" || err != nil || u.User == nil {
+		return f.password != ""
+	}
+	password, both := u.User.Password()
+	return !both || password != ""
 }
 
 // port is a flag that takes the number of a port.

@@ -1,4 +1,4 @@
-// Package transfer copies strings and RedisBloom's filters, from an RDB file or a server, to a store or a server.
+// Package transfer copies strings, and Bloom and cuckoo filters, from an RDB file or a server, to a store or a server.
 //
 // # How a key is copied
 //

@@ -29,6 +29,7 @@ import (
 	"hash/crc64"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // ErrDamaged is in the error about a file that is no RDB file, is cut, or was changed.
@@ -48,7 +49,8 @@ const (
 	minVersion  = 1
 	MaxVersion  = 12 // of Redis 7.4 to 8.2
 	firstSummed = 5  // files from this version on end in a checksum
-	dumpFooter  = 2 + 8
+	sumLength   = 8
+	dumpFooter  = 2 + sumLength
 )
 
 // MaxString is the length of the longest string that String and Next return. A Redis has no longer ones.
@@ -84,6 +86,7 @@ type Reader struct {
 	sum      uint64
 	database uint64
 	key      Key
+	ended    bool // the checksum was read
 	unread   bool // nothing was read yet of the value of key
 }
 
@@ -158,6 +161,14 @@ func (r *Reader) Offset() int64 { return r.offset }
 // Next returns the next key. What was not read of the last one's value is passed over. The error is io.EOF at the end
 // of the file, when the checksum was right.
 func (r *Reader) Next() (Key, error) {
+	key, err := r.next()
+	if errors.Is(err, ErrUnsupported) && !r.ended {
+		err = r.verify(err)
+	}
+	return key, err
+}
+
+func (r *Reader) next() (Key, error) {
 	if err := r.pass(); err != nil {
 		return Key{}, err
 	}
@@ -270,21 +281,57 @@ func (r *Reader) aux() error {
 
 // end checks the checksum, and that nothing follows.
 func (r *Reader) end() error {
-	if r.version >= firstSummed {
-		sum := r.sum
-		var b [8]byte
-		if err := r.read(b[:]); err != nil {
-			return err
-		}
-		if stored := binary.LittleEndian.Uint64(b[:]); stored != 0 && stored != sum { // 0: the server had checksums off
-			return damaged("its checksum is wrong")
-		}
+	if err := r.checksum(); err != nil {
+		return err
 	}
+	r.ended = true
 	_, err := r.in.Peek(1)
 	if err == nil {
 		return fmt.Errorf("%w: more follows its end, as in an append-only file, whose commands are not read: let the server SAVE", ErrUnsupported)
 	}
 	return err // io.EOF, if all is well
+}
+
+var errChecksum = damaged("its checksum is wrong")
+
+// checksum reads the checksum, which ends a file, and checks it.
+func (r *Reader) checksum() error {
+	if r.version < firstSummed {
+		return nil
+	}
+	sum := r.sum
+	var b [sumLength]byte
+	if err := r.read(b[:]); err != nil {
+		return err
+	}
+	if stored := binary.LittleEndian.Uint64(b[:]); stored != 0 && stored != sum { // 0: the server had checksums off
+		return errChecksum
+	}
+	return nil
+}
+
+// verify reads all that is left of a file that seems to be unsupported, and returns an error if it is rather damaged.
+func (r *Reader) verify(unsupported error) error {
+	for more := true; more; {
+		p, err := r.in.Peek(r.in.Size())
+		if err != nil && err != io.EOF {
+			return err
+		}
+		more = err == nil
+		n := max(0, len(p)-sumLength)
+		r.took(p[:n])
+		if _, err := r.in.Discard(n); err != nil {
+			return err
+		}
+	}
+	switch err := r.checksum(); {
+	case err == errChecksum:
+		text, _ := strings.CutPrefix(unsupported.Error(), ErrUnsupported.Error()+": ")
+		return fmt.Errorf("%w; %s", err, text)
+	case err != nil:
+		return err
+	}
+	return unsupported
 }
 
 // String returns the value of a key of the type string.

@@ -209,8 +209,9 @@ func TestReader_damaged(t *testing.T) {
 	for at := range file {
 		changed := bytes.Clone(file)
 		changed[at] ^= 0x10
-		if _, err := read(changed); err == nil {
-			t.Fatalf("byte %d changed: no error", at)
+		_, err := read(changed)
+		if want := at >= len("REDIS0012"); err == nil || want && !errors.Is(err, rdb.ErrDamaged) {
+			t.Fatalf("byte %d changed: %v", at, err)
 		}
 	}
 }
@@ -256,6 +257,30 @@ func TestReader_bad(t *testing.T) {
 	} {
 		if _, err := read(tt.file); !errors.Is(err, tt.want) {
 			t.Errorf("%q: %v, want %v", tt.file, err, tt.want)
+		}
+	}
+}
+
+// TestReader_unsupported reads files with a value of a type that is not known, which may be what damage looks like.
+func TestReader_unsupported(t *testing.T) {
+	for _, long := range []int{0, 1 << 10, 1 << 16, 1<<16 + 20, 1 << 18} {
+		file := rdbtest.New(12).Set("k", "v").Key(88, "x").Text(strings.Repeat("y", long)).Bytes()
+		if _, err := read(file); !errors.Is(err, rdb.ErrUnsupported) {
+			t.Errorf("%d: %v", long, err)
+		}
+		for _, at := range []int{10, len(file) - 10, len(file) - 9, len(file) - 8, len(file) - 1} {
+			changed := bytes.Clone(file)
+			changed[at] ^= 1
+			if _, err := read(changed); !errors.Is(err, rdb.ErrDamaged) || errors.Is(err, rdb.ErrUnsupported) {
+				t.Errorf("%d, byte %d changed: %v", long, at, err)
+			}
+		}
+		if _, err := read(file[:len(file)-1]); !errors.Is(err, rdb.ErrDamaged) {
+			t.Errorf("%d, cut: %v", long, err)
+		}
+		copy(file[len(file)-8:], make([]byte, 8)) // as a server with checksums off writes
+		if _, err := read(file); !errors.Is(err, rdb.ErrUnsupported) {
+			t.Errorf("%d, no checksum: %v", long, err)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func (sh *shell) dedupCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Note(cmd.Flags())
-			f.MaxBytes = sh.maxBytes()
+			f.MaxBytes, f.Layouts = sh.maxBytes(), sh.layouts()
 			if err := f.Check(args[0]); err != nil {
 				return err
 			}
@@ -36,7 +36,7 @@ func (sh *shell) dedupCommand() *cobra.Command {
 const dedupHelp = `dedup prints, in order, the lines of FILE (of standard input for -) that it has not seen before: neither in
 FILE nor in any earlier run with the same KEY. KEY names the filter that holds the lines seen. It is made if it is missing:
 a Bloom filter or, with --type cuckoo or counting, a filter from which lines can be deleted again (CF.DEL, CBF.DEL), so
-that they are new once more.
+that they are new once more. With --bf-layout compatible, a Bloom filter that is made is RedisBloom's.
 
 A line that was seen is never printed again. A new line is not printed if the filter takes it for a seen one, which
 happens at the filter's false-positive rate. A filter that gets more lines than it was made for grows at the same rate,

@@ -24,7 +24,7 @@ func (sh *shell) loadCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Note(cmd.Flags())
-			f.MaxBytes = sh.maxBytes()
+			f.MaxBytes, f.Layouts = sh.maxBytes(), sh.layouts()
 			if err := f.Check(args[0]); err != nil {
 				return err
 			}
@@ -54,6 +54,8 @@ beginning of FILE, which must have them.
 
 With --type cuckoo or counting, a filter that is made is a cuckoo filter or a counting Bloom filter, from which items
 can be deleted again (CF.DEL, CBF.DEL). A line that comes several times is added to it once.
+
+With --bf-layout compatible, a Bloom filter that is made is RedisBloom's; --hash and --window do not go with it.
 
 With --window 7d, a filter that is made forgets lines that were not loaded for 7 days, up to 21 hours later, by the clock of the
 store's machine. --slices 24 makes that 7 hours.

@@ -34,7 +34,7 @@ func (sh *shell) planCommand() *cobra.Command {
 		Annotations:           storeless,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.expansionGiven = cmd.Flags().Changed("expansion")
-			if err := f.check(cmd.Flags()); err != nil {
+			if err := f.check(cmd.Flags(), sh.layouts()); err != nil {
 				return err
 			}
 			return sh.plan(f)
@@ -55,8 +55,9 @@ func (sh *shell) planCommand() *cobra.Command {
 	return cmd
 }
 
-func (f *planFlags) check(flags *pflag.FlagSet) error {
-	for _, name := range []string{"capacity", "error", "type", "expansion", "non-scaling", "growth-log"} {
+// check completes the flags, and returns a usage error if they make no plan.
+func (f *planFlags) check(flags *pflag.FlagSet, layouts filters.Layouts) error {
+	for _, name := range []string{"capacity", "error", "type", "expansion", "non-scaling", "growth-log", filters.BloomLayoutFlag, filters.CuckooLayoutFlag} {
 		if err := cliflags.Exclusive(flags, "table", name); err != nil {
 			return err
 		}
@@ -75,12 +76,21 @@ func (f *planFlags) check(flags *pflag.FlagSet) error {
 	if err := filters.CheckKind(f.kind); err != nil {
 		return err
 	}
+	if err := layouts.Check(f.kind); err != nil {
+		return err
+	}
+	if f.kind == filters.Bloom {
+		f.config.Layout = layouts.Bloom
+	}
 	switch {
 	case f.expansionGiven && f.config.Expansion == 0:
 		return exit.Usagef("--expansion 0: must be 1 to %d; --non-scaling plans a filter that does not grow",
 			scalableext.MaxExpansion)
 	case f.log > 0 && f.kind != filters.Bloom && flags.Changed("growth-log"):
 		return exit.Usagef("--growth-log %d: is for --type %s, not %s", f.log, filters.Bloom, f.kind)
+	case f.config.Layout == scalableext.LayoutCompatible && flags.Changed("growth-log"):
+		return exit.Usagef("--growth-log %d --%s %v: filters with that layout have no log; leave out --growth-log, or the layout must be native",
+			f.log, filters.BloomLayoutFlag, f.config.Layout)
 	case f.log > scalableext.MaxLogBytes:
 		return exit.Usagef("--growth-log %d: must be 0 to %d", f.log, int64(scalableext.MaxLogBytes))
 	case !f.expansionGiven:
@@ -110,6 +120,9 @@ ten times the items. It needs no store.
 A block is what one lookup reads; a line is 512 bits of it. With --type counting, a counting Bloom filter, a line is 128
 counters of 4 bits. With --type cuckoo, a cuckoo filter, --error 0 plans one that is made without an error rate. A cuckoo
 filter has whole blocks only, so that it may have room for more than ITEMS.
+
+With --bf-layout compatible it plans a Bloom filter that is RedisBloom's. A lookup reads each of its bits from a block of
+its own, and it grows by layers of half of the rate each.
 
 With --table it prints the sizes for many capacities and rates, beside those of RedisBloom (by its formula, without its
 bookkeeping) and of TairBloom (as published).

@@ -16,6 +16,7 @@ import (
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/text"
@@ -124,8 +125,8 @@ func (sh *shell) rootCommand() *cobra.Command {
 	flags.Var(&sh.memtable, "memtable", "memory for what was written last, at least 256KiB (default 32MiB); a string can have a quarter of it")
 	flags.Var(&sh.ballast, "ballast", "the most `BYTES` of the reserve on the disk (default 64MiB)")
 	flags.Var(&sh.maxFilterBytes, "max-filter-bytes", "the most `BYTES` of one filter, such as 1TiB (default 64GiB)")
-	flags.Var(&sh.bloomLayout, bloomLayoutFlag, "layout of Bloom filters that commands make: native or compatible, which is RedisBloom's")
-	flags.Var(&sh.cuckooLayout, cuckooLayoutFlag, "layout of cuckoo filters that commands make: native or compatible, which is RedisBloom's")
+	flags.Var(&sh.bloomLayout, filters.BloomLayoutFlag, "layout of Bloom filters that commands make: native or compatible, which is RedisBloom's")
+	flags.Var(&sh.cuckooLayout, filters.CuckooLayoutFlag, "layout of cuckoo filters that commands make: native or compatible, which is RedisBloom's")
 	flags.Uint64Var(&sh.seed, "seed", 0, "hash seed `N` of filters made by this run, for reproducible ones (default the store's own, random)")
 	flags.BoolVar(&sh.readOnly, "read-only", false, "change nothing in DIR, beside other readers; writes are refused")
 	flags.BoolP("help", "?", false, "this help")
@@ -180,7 +181,7 @@ func (sh *shell) checkTarget(flags *pflag.FlagSet) (err error) {
 	if flags.Changed("dir") {
 		return exit.Usagef("-d %s and %s exclude each other: a store is in a directory, or behind a server", sh.directory, given)
 	}
-	for _, name := range []string{"sync", "cache", "string-cache", "memtable", "ballast", "max-filter-bytes", bloomLayoutFlag, cuckooLayoutFlag, "seed", "read-only"} {
+	for _, name := range []string{"sync", "cache", "string-cache", "memtable", "ballast", "max-filter-bytes", filters.BloomLayoutFlag, filters.CuckooLayoutFlag, "seed", "read-only"} {
 		if flags.Changed(name) {
 			return exit.Usagef("--%s and %s exclude each other: it is for a store in a directory, a server has its own", name, given)
 		}
@@ -234,12 +235,6 @@ func exactArgs(n int) cobra.PositionalArgs {
 	}
 }
 
-// The names of flags, which are those of their settings.
-const (
-	bloomLayoutFlag  = "bf-layout"
-	cuckooLayoutFlag = "cf-layout"
-)
-
 // layout is the flag for a setting of the layout of filters.
 type layout scalableext.Layout
 
@@ -254,6 +249,16 @@ func (l *layout) Set(word string) error {
 	}
 	*l = layout(parsed)
 	return nil
+}
+
+// layouts returns the layouts of filters that own words make: those of the store that the prompt has open, or of the flags.
+func (sh *shell) layouts() filters.Layouts {
+	if sh.lent == nil {
+		return filters.Layouts{Bloom: scalableext.Layout(sh.bloomLayout), Cuckoo: scalableext.Layout(sh.cuckooLayout)}
+	}
+	return filters.Layouts{
+		Bloom: scalableext.LayoutOf(sh.lent, filters.BloomLayoutFlag), Cuckoo: scalableext.LayoutOf(sh.lent, filters.CuckooLayoutFlag),
+	}
 }
 
 // durability is the flag --sync.

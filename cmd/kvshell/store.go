@@ -14,6 +14,7 @@ import (
 	"github.com/sievekv/sievekv"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/client"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/filters"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/serve"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/system"
 	"github.com/sievekv/sievekv/kv"
@@ -165,7 +166,7 @@ func (sh *shell) openChanged(dir string, mustExist bool, change func(*kv.Options
 	if err != nil {
 		return nil, err
 	}
-	for name, l := range map[string]layout{bloomLayoutFlag: sh.bloomLayout, cuckooLayoutFlag: sh.cuckooLayout} {
+	for name, l := range map[string]layout{filters.BloomLayoutFlag: sh.bloomLayout, filters.CuckooLayoutFlag: sh.cuckooLayout} {
 		if l == 0 {
 			continue
 		}

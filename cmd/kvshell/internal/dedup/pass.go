@@ -240,7 +240,7 @@ func (p *Pass) begin() error {
 		if err := p.flags.Fits(p.key, facts); err != nil {
 			return err
 		}
-		p.flags.Tell(p.notes, p.key)
+		p.flags.Tell(p.notes, p.key, facts)
 		p.capacity = facts.Capacity
 	}
 	r, claimed, err := p.stored()

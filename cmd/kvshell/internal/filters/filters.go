@@ -70,7 +70,8 @@ type Facts struct {
 	NonScaling bool
 	Hash       string // "keyed" or "xxh64"
 
-	Window time.Duration // after which it forgets lines, 0 for never
+	Window time.Duration      // after which it forgets lines, 0 for never
+	Layout scalableext.Layout // of a Bloom filter
 
 	Items, Capacity uint64
 	Estimated       bool // Items is an estimate
@@ -140,7 +141,7 @@ func (f Facts) forgets() string {
 
 func bloomFacts(info bloomext.Info) Facts {
 	return Facts{
-		Kind: Bloom, Asked: info.Asked, Window: info.Window, Rate: info.ErrorRate, NonScaling: info.Expansion == 0, Hash: info.Hash.String(),
+		Kind: Bloom, Layout: info.Layout, Asked: info.Asked, Window: info.Window, Rate: info.ErrorRate, NonScaling: info.Expansion == 0, Hash: info.Hash.String(),
 		Items: info.Items, Capacity: info.Capacity, Estimated: info.ItemsEstimated, Layers: len(info.Layers),
 		Full: fmt.Sprintf("%.2f %% of its bits set (counted)", 100*info.Fill), ExpectedRate: info.ExpectedRate,
 	}

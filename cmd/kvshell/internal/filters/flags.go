@@ -27,12 +27,35 @@ type Flags struct {
 	Window     time.Duration // after which a filter forgets lines, 0 for never
 	Slices     int           // into which Window is divided, 0 for the default
 	MaxBytes   uint64        // the most bytes of a filter, 0 for the default; a flag of the program
+	Layouts    Layouts       // flags of the program
 
 	KindGiven, RateGiven, CapacityGiven, NonScalingGiven, TTLGiven, SlicesGiven bool
 
 	asked float64 // the rate as it was given; Rate is lower if no filter has so high a rate
 
 	Room uint64 // how many lines a new filter takes before it grows or is full; 0 before Check
+}
+
+// The flags of the program for the layouts of filters that are made, which have the names of the settings.
+const (
+	BloomLayoutFlag  = "bf-layout"
+	CuckooLayoutFlag = "cf-layout"
+)
+
+// Layouts are the layouts of Bloom and cuckoo filters that are made.
+type Layouts struct{ Bloom, Cuckoo scalableext.Layout }
+
+// Check returns a usage error for the layout of cuckoo filters without an error rate, if that is the type.
+func (l Layouts) Check(kind string) error {
+	if kind == Cuckoo && l.Cuckoo != scalableext.LayoutNative {
+		return exit.Usagef("--%s %v --type %s: must be native, the layout of the cuckoo filters of load, dedup and plan", CuckooLayoutFlag, l.Cuckoo, kind)
+	}
+	return nil
+}
+
+// compatible reports whether the flags make a Bloom filter with the compatible layout.
+func (f *Flags) compatible() bool {
+	return f.Kind == Bloom && f.Layouts.Bloom == scalableext.LayoutCompatible
 }
 
 // Register adds the flags to those of a command.
@@ -66,7 +89,14 @@ func (f *Flags) Check() error {
 	if _, ok := hash.ParseKind(f.Hash); !ok && f.Hash != "" {
 		return exit.Usagef("--hash %s: must be keyed or xxh64", f.Hash)
 	}
+	if err := f.Layouts.Check(f.Kind); err != nil {
+		return err
+	}
 	switch {
+	case f.compatible() && f.Hash != "":
+		return exit.Usagef("--hash %s --%s compatible: that layout has a hash of its own; the layout must be native", f.Hash, BloomLayoutFlag)
+	case f.compatible() && f.Window != 0:
+		return exit.Usagef("--window %v --%s compatible: a filter that forgets must have the native layout", f.Window, BloomLayoutFlag)
 	case f.Window != 0 && f.Kind != Bloom:
 		return exit.Usagef("--window %v --type %s: only a Bloom filter forgets", f.Window, f.Kind)
 	case f.Window != 0 && f.NonScaling:
@@ -97,6 +127,7 @@ func (f *Flags) hashKind() hash.Kind {
 func (f *Flags) bloomConfig() bloomext.Config {
 	c := bloomext.Config{
 		Capacity: f.Capacity, ErrorRate: f.Rate, NonScaling: f.NonScaling, Hash: f.hashKind(), Window: f.Window, Slices: f.Slices,
+		Layout: f.Layouts.Bloom,
 	}
 	if !f.CapacityGiven { // many lines grow a filter with layers several times as fast as one with a log
 		c.GrowthLog = -1
@@ -152,8 +183,11 @@ func (f *Flags) Fits(key []byte, made Facts) error {
 	return nil
 }
 
-// Tell notes that --ttl and --slices do not change a filter that exists.
-func (f *Flags) Tell(notes io.Writer, key []byte) {
+// Tell notes that --ttl, --slices and --bf-layout do not change a filter that exists.
+func (f *Flags) Tell(notes io.Writer, key []byte, made Facts) {
+	if f.Layouts.Bloom == scalableext.LayoutCompatible && made.Kind == Bloom && made.Layout != f.Layouts.Bloom {
+		fmt.Fprintf(notes, "note: the filter %q is there already and keeps the layout %v: --%s is for one that is made\n", key, made.Layout, BloomLayoutFlag)
+	}
 	if f.TTLGiven {
 		fmt.Fprintf(notes, "note: the filter %q is there already and keeps its time to live: --ttl is for one that is made\n", key)
 	}

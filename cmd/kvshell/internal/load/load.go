@@ -169,7 +169,7 @@ func (l *Loading) begin() error {
 		return err // also if the key holds another type, which load never replaces
 	default:
 		l.capacity = facts.Capacity
-		l.flags.Tell(l.Notes, l.key)
+		l.flags.Tell(l.Notes, l.key, facts)
 		return l.flags.Fits(l.key, facts)
 	}
 	l.missing = true

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -39,7 +40,8 @@ func Plan(kind string, c bloomext.Config, maxBytes uint64) (Result, error) {
 // filterPlan is what plan prints about a Bloom filter, counting or not, when it is new and when it has grown.
 type filterPlan struct {
 	Type      string  `json:"type"`
-	Expansion uint32  `json:"expansion"` // 0: does not grow
+	Layout    string  `json:"layout,omitempty"` // if it is not the native one
+	Expansion uint32  `json:"expansion"`        // 0: does not grow
 	ErrorRate float64 `json:"error_rate"`
 	layerPlan
 	MaxLayers int        `json:"max_layers"`
@@ -57,9 +59,9 @@ type layerPlan struct {
 	Bytes        uint64  `json:"bytes"`
 	BitsPerItem  float64 `json:"bits_per_item"` // at its capacity
 	Hashes       int     `json:"hashes"`
-	LinesPerItem int     `json:"lines_per_item"`
-	Blocks       uint64  `json:"blocks"`
-	BlockBits    uint64  `json:"block_bits"`
+	LinesPerItem int     `json:"lines_per_item,omitempty"` // 0, as the next two, with the compatible layout
+	Blocks       uint64  `json:"blocks,omitempty"`
+	BlockBits    uint64  `json:"block_bits,omitempty"`
 	ExpectedRate float64 `json:"expected_rate"` // at its capacity
 
 	layout probe.Layout
@@ -89,6 +91,8 @@ type planned struct {
 type plannedLayer struct {
 	capacity uint64
 	rate     float64
+	bits     uint64 // with the compatible layout, as the hashes
+	hashes   int
 }
 
 // planBloom describes the filter of a Config.
@@ -99,7 +103,11 @@ func planBloom(c bloomext.Config, maxBytes uint64) (*filterPlan, error) {
 			log: info.GrowthLog, logBytes: info.LogBytes,
 		}
 		for _, l := range info.Layers {
-			p.layers = append(p.layers, plannedLayer{l.Capacity, l.ErrorRate})
+			one := plannedLayer{capacity: l.Capacity, rate: l.ErrorRate}
+			if c.Layout == scalableext.LayoutCompatible {
+				one.bits, one.hashes = l.Bits, l.Hashes
+			}
+			p.layers = append(p.layers, one)
 		}
 		return p
 	}
@@ -107,10 +115,30 @@ func planBloom(c bloomext.Config, maxBytes uint64) (*filterPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return planFilter(&filterPlan{Type: filters.Bloom, asked: c.ErrorRate}, probe.Size, of(info), maxBytes, func(items uint64) (planned, error) {
+	p := &filterPlan{Type: filters.Bloom, asked: c.ErrorRate}
+	if c.Layout != scalableext.LayoutNative {
+		p.Layout = c.Layout.String()
+		p.MaxLayers = mostLayers(c)
+	}
+	return planFilter(p, probe.Size, of(info), maxBytes, func(items uint64) (planned, error) {
 		info, err := c.Planned(items)
 		return of(info), err
 	})
+}
+
+// mostLayers returns how many layers a filter with the compatible layout has at most.
+func mostLayers(c bloomext.Config) int {
+	most, items := 1, c.Capacity
+	for layer := c.Capacity; ; most++ {
+		info, err := c.Planned(items + 1) // one item in the next layer
+		if err != nil {
+			return most
+		}
+		layer = info.Layers[most].Capacity
+		if items += layer; items < layer {
+			return most + 1
+		}
+	}
 }
 
 // planCounting is planBloom for a counting Bloom filter.
@@ -118,7 +146,7 @@ func planCounting(c countingext.Config, maxBytes uint64) (*filterPlan, error) {
 	of := func(info countingext.Info) planned {
 		p := planned{rate: info.ErrorRate, expansion: info.Expansion, bytes: info.Bytes, expected: info.ExpectedRate}
 		for _, l := range info.Layers {
-			p.layers = append(p.layers, plannedLayer{l.Capacity, l.ErrorRate})
+			p.layers = append(p.layers, plannedLayer{capacity: l.Capacity, rate: l.ErrorRate})
 		}
 		return p
 	}
@@ -142,7 +170,9 @@ func planFilter(p *filterPlan, size sizeLayer, first planned, maxBytes uint64, g
 		return nil, err
 	}
 	p.ErrorRate, p.Expansion, p.GrowthLog = first.rate, first.expansion, first.log
-	p.MaxLayers = scalableext.Params{Capacity: p.Capacity, Expansion: p.Expansion}.MaxLayers()
+	if p.MaxLayers == 0 {
+		p.MaxLayers = scalableext.Params{Capacity: p.Capacity, Expansion: p.Expansion}.MaxLayers()
+	}
 	if p.Expansion == 0 {
 		return p, nil
 	}
@@ -174,6 +204,13 @@ func growsNoFurther(bytes, maxBytes uint64, err error) bool {
 }
 
 func planLayer(size sizeLayer, l plannedLayer) (layerPlan, error) {
+	if l.bits != 0 {
+		hashes := float64(l.hashes)
+		return layerPlan{
+			Capacity: l.capacity, Bits: l.bits, Bytes: l.bits / 8, BitsPerItem: float64(l.bits) / float64(l.capacity), Hashes: l.hashes,
+			ExpectedRate: math.Pow(-math.Expm1(hashes*float64(l.capacity)*math.Log1p(-1/float64(l.bits))), hashes),
+		}, nil
+	}
 	layout, err := size(l.capacity, l.rate)
 	if err != nil {
 		return layerPlan{}, err
@@ -203,6 +240,9 @@ func (p *filterPlan) Text() string {
 		fmt.Fprintf(&b, "%-14s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("type", "%s", p.Type)
+	if p.Layout != "" {
+		line("layout", "%s", p.Layout)
+	}
 	line("capacity", "%d items", p.Capacity)
 	line("error rate", "%s, %.3g expected at capacity", askedRate(p.asked, p.ErrorRate), p.ExpectedRate)
 	if p.Counters != 0 {
@@ -213,10 +253,13 @@ func (p *filterPlan) Text() string {
 	line("bytes", "%d", p.Bytes)
 	line("bits per item", "%.2f", p.BitsPerItem)
 	line("hashes", "%d", p.Hashes)
-	line("lines per item", "%d", p.LinesPerItem)
-	if p.Counters != 0 {
+	switch {
+	case p.Blocks == 0:
+	case p.Counters != 0:
+		line("lines per item", "%d", p.LinesPerItem)
 		line("blocks", "%d of %d counters", p.Blocks, p.Counters/p.Blocks)
-	} else {
+	default:
+		line("lines per item", "%d", p.LinesPerItem)
 		line("blocks", "%d of %d bits", p.Blocks, p.BlockBits)
 	}
 	layers := fmt.Sprintf("1, growing to at most %d, each for %d times the items of the one before",
@@ -243,11 +286,18 @@ func (p *filterPlan) Text() string {
 	rows := [][]string{
 		{"layer", "capacity", "bytes", "bits per item", "hashes", "lines per item", "blocks", "rate at capacity"},
 	}
+	if p.Blocks == 0 {
+		rows[0] = slices.Delete(rows[0], 5, 7)
+	}
 	for i, l := range g.Layers {
-		rows = append(rows, []string{
+		row := []string{
 			fmt.Sprint(i), fmt.Sprint(l.Capacity), fmt.Sprint(l.Bytes), fmt.Sprintf("%.2f", l.BitsPerItem),
 			fmt.Sprint(l.Hashes), fmt.Sprint(l.LinesPerItem), fmt.Sprint(l.Blocks), fmt.Sprintf("%.3g", l.ExpectedRate),
-		})
+		}
+		if p.Blocks == 0 {
+			row = slices.Delete(row, 5, 7)
+		}
+		rows = append(rows, row)
 	}
 	return b.String() + columns(rows)
 }

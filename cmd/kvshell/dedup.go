@@ -38,9 +38,9 @@ FILE nor in any earlier run with the same KEY. KEY names the filter that holds t
 a Bloom filter or, with --type cuckoo or counting, a filter from which lines can be deleted again (CF.DEL, CBF.DEL), so
 that they are new once more. With --bf-layout compatible, a Bloom filter that is made is RedisBloom's.
 
-A line that was seen is never printed again. A new line is not printed if the filter takes it for a seen one, which
-happens at the filter's false-positive rate. A filter that gets more lines than it was made for grows at the same rate,
-but takes more bits for each line: kvshell plan tells how many.
+A line that was seen is never printed again; with --window, not before it is forgotten. A new line is not printed if the
+filter takes it for a seen one, which happens at the filter's false-positive rate. A filter that gets more lines than it
+was made for grows at the same rate, but takes more bits for each line: kvshell plan tells how many.
 
 With --window 7d, a line is new again if it did not come for 7 days: it is forgotten 7 days to 7 days and 21 hours after
 it came last, by the clock of this machine. --slices 24 makes that 7 days to 7 days and 7 hours.

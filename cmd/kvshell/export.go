@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sievekv/sievekv/bloomext"
+	"github.com/sievekv/sievekv/cmd/kvshell/internal/cliflags"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/exit"
 	"github.com/sievekv/sievekv/cmd/kvshell/internal/tty"
 	"github.com/sievekv/sievekv/kv"
@@ -142,8 +143,8 @@ func (sh *shell) importCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.Replace, "replace", false, "replace what is under KEY")
 	cmd.Flags().BoolVar(&o.Merge, "merge", false, "add it to the filter under KEY, which must have been made alike")
 	cmd.Flags().Var(&o.from, "from", "the `LIBRARY` that has written FILE: guava, bits-and-blooms or redisson")
-	cmd.Flags().Uint64Var(&o.bits, "bits", 0, "for --from redisson: the `NUMBER` that its config has as size")
-	cmd.Flags().IntVar(&o.hashes, "hashes", 0, "for --from redisson: the `NUMBER` that its config has as hashIterations")
+	cliflags.RangeVar(cmd.Flags(), &o.bits, "bits", 1, 1<<32, "for --from redisson: the `NUMBER` that its config has as size")
+	cliflags.RangeVar(cmd.Flags(), &o.hashes, "hashes", 1, 1100, "for --from redisson: the `NUMBER` that its config has as hashIterations")
 	return cmd
 }
 

@@ -49,6 +49,35 @@ func (c countValue[T]) Set(text string) error {
 	return nil
 }
 
+// rangeValue is a flag that takes a whole number of a range.
+type rangeValue[T int | uint64] struct {
+	n           *T
+	least, most T
+}
+
+// RangeVar makes a flag that takes a whole number of a range. It is 0 if it is not given.
+func RangeVar[T int | uint64](flags *pflag.FlagSet, n *T, name string, least, most T, usage string) {
+	flags.Var(rangeValue[T]{n, least, most}, name, usage)
+}
+
+func (r rangeValue[T]) String() string {
+	if r.n == nil { // pflag makes a zero value, to compare defaults with
+		return "0"
+	}
+	return fmt.Sprint(*r.n)
+}
+
+func (r rangeValue[T]) Type() string { return "NUMBER" }
+
+func (r rangeValue[T]) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || n < uint64(r.least) || n > uint64(r.most) {
+		return fmt.Errorf("must be a whole number, %d to %d", r.least, r.most)
+	}
+	*r.n = T(n)
+	return nil
+}
+
 // countForm is what a count looks like.
 var countForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?)([kKmMgGtT]?)$`)
 
@@ -129,7 +158,7 @@ func invalidFlag(err *pflag.InvalidValueError) error {
 	if number := (*strconv.NumError)(nil); errors.As(cause, &number) {
 		cause = errors.New(map[string]string{
 			"uint": "must be a whole number, 0 or more", "uint64": "must be a whole number, 0 to 18446744073709551615",
-			"int64": "must be a whole number", "float64": "must be a number, such as 0.01", "bool": "must be true or false",
+			"int": "must be a whole number", "int64": "must be a whole number", "float64": "must be a number, such as 0.01", "bool": "must be true or false",
 		}[flag.Value.Type()])
 	}
 	name := dashed(flag.Name)

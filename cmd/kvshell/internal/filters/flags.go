@@ -66,7 +66,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.NonScaling, "non-scaling", false, "make a filter that never grows: when it is full, the run ends")
 	cliflags.CountVar(flags, &f.TTL, "ttl", 0, "`SECONDS` that a filter that is made lives, from its making (default for ever)")
 	flags.StringVar(&f.Hash, "hash", "", "hash of a filter that is made, `keyed|xxh64`; with xxh64 the filter can be built alike elsewhere, but lines can be chosen that collide (default keyed)")
-	flags.Var((*cliflags.Span)(&f.Window), "window", "`TIME`, such as 24h or 7d, after which a filter that is made forgets lines that did not come again; --capacity is then for the lines of one TIME")
+	flags.Var((*cliflags.Span)(&f.Window), "window", "`TIME`, such as 24h or 7d, or in seconds without a unit, after which a filter that is made forgets lines that did not come again; --capacity is then for the lines of one TIME")
 	flags.IntVar(&f.Slices, "slices", 0, fmt.Sprintf("`NUMBER` of slices of the --window, %d to %d: a line is forgotten at most TIME/NUMBER late (default %d)",
 		scalableext.MinSlices, scalableext.MaxSlices, scalableext.DefaultSlices))
 }

@@ -157,6 +157,14 @@ func TestPrompt_scratch(t *testing.T) {
 	p.sees("\nitems       2 of ")
 	p.types("DBSIZE" + enter) // the words have left the store open
 	p.sees("(integer) 3\n")
+	p.types("CONFIG SET bf-layout compatible" + enter) // which own words heed
+	p.sees("OK\n")
+	p.types("load like " + urls + enter)
+	p.sees("added                2\n")
+	p.types("stats like" + enter)
+	p.sees("\nhash        murmur64a")
+	p.types("plan --capacity 1000 --error 0.01" + enter)
+	p.sees("\nlayout         compatible\n")
 	p.types("exit now" + enter)
 	p.sees("usage: exit\n")
 	p.types("exit" + enter)

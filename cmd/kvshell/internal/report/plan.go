@@ -129,15 +129,12 @@ func planBloom(c bloomext.Config, maxBytes uint64) (*filterPlan, error) {
 // mostLayers returns how many layers a filter with the compatible layout has at most.
 func mostLayers(c bloomext.Config) int {
 	most, items := 1, c.Capacity
-	for layer := c.Capacity; ; most++ {
-		info, err := c.Planned(items + 1) // one item in the next layer
+	for ; ; most++ {
+		info, err := c.Planned(items + 1) // one item in the next layer, which is too large before items overflows
 		if err != nil {
 			return most
 		}
-		layer = info.Layers[most].Capacity
-		if items += layer; items < layer {
-			return most + 1
-		}
+		items += info.Layers[most].Capacity
 	}
 }
 

@@ -66,11 +66,25 @@ func (f *Flags) check() error {
 	return nil
 }
 
+// oldNames are the names that settings had as arguments of RedisBloom's module, before version 2.8.
+var oldNames = map[string]string{
+	"ERROR_RATE": "bf-error-rate", "INITIAL_SIZE": "bf-initial-size", "CF_MAX_EXPANSIONS": "cf-max-expansions",
+}
+
+// setting returns the name and the value of a setting NAME=VALUE.
+func setting(text string) (name, value string, ok bool) {
+	name, value, ok = strings.Cut(text, "=")
+	if now, old := oldNames[strings.ToUpper(name)]; old {
+		name = now
+	}
+	return name, value, ok
+}
+
 // checkSettings returns an error for a setting that a store with this table will not take.
 func (f *Flags) checkSettings(table *module.Table) error {
 	pairs := make([][2]string, len(f.settings))
 	for i, text := range f.settings {
-		name, value, ok := strings.Cut(text, "=")
+		name, value, ok := setting(text)
 		if !ok {
 			return exit.Usagef("serve: --set %s: must be NAME=VALUE", text)
 		}
@@ -86,7 +100,7 @@ func (f *Flags) checkSettings(table *module.Table) error {
 // set changes the settings of a store. They have passed checkSettings.
 func (f *Flags) set(db *kv.DB) error {
 	for _, text := range f.settings {
-		name, value, _ := strings.Cut(text, "=")
+		name, value, _ := setting(text)
 		if err := module.Of(db).SetSetting(name, value); err != nil {
 			return exit.WithCode(exit.Usage, fmt.Errorf("serve: --set %s: %w", text, err))
 		}

@@ -79,7 +79,7 @@ type DB struct {
 	folds    queue.Queue[foldRequest]
 	compacts queue.Queue[compactRequest]
 
-	compactingQueued sync.Mutex // held by CompactQueued; taken before compacting
+	compactingQueued sync.Mutex // held while CompactQueued works on what it has taken from compacts; taken before compacting
 	compacting       sync.Mutex // held while an object is prepared or compacted, one at a time; guards prepared
 	prepared         prepared
 

@@ -31,11 +31,12 @@ import (
 //
 // When the newest layer is full, a small layer takes the adds. In the same commit another layer is made, with room for all
 // items that the log covers and for a quarter of the filter's items besides. It is hidden: lookups and adds do not ask it.
-// Type.Prepare makes what the log has into a layer in memory, beside adds, and stores its blocks, some in each commit. Type.Compact puts in what the log has got meanwhile,
-// in small commits that note how far they have come. Once the hidden layer has the whole log, a commit drops all layers that the
-// log covers, and shows it. That commit holds the lock of the key, so no add comes between. A crash leaves a prefix of these
-// commits, after any of which the filter has all of its items in the layers that are looked at. After a crash Type.Compact
-// puts in the rest, or the whole log if not all blocks were stored: those that were have items of the log alone.
+// Type.Prepare makes what the log has into a layer in memory, beside adds, and stores its blocks, some in each commit.
+// Type.Compact puts in what the log has got meanwhile, in small commits that note how far they have come. Once the hidden
+// layer has the whole log, a commit drops all layers that the log covers, and shows it. That commit holds the lock of the
+// key, so no add comes between. A crash leaves a prefix of these commits, after any of which the filter has all of its items
+// in the layers that are looked at. After a crash Type.Compact puts in the rest, or the whole log if not all blocks were
+// stored: those that were have items of the log alone.
 //
 // If the small layer is full before, there is another, and then larger ones: no add needs the end of a growth. But an add that
 // finds the small layer nearly full does a part of the filling itself. If the layer that is filled becomes full, it is

@@ -31,9 +31,9 @@ import (
 // Items are then kept longer, by as much as the clock was set back. The time of an add is the time of its commit: in a
 // transaction, the time by which keys have expired for it.
 //
-// With Last, a slice takes its Share of the items, about Last/Slices, and then the next one begins. All but the newest Slices+1 slices
-// are removed. Only items that are written to a slice count: the slices hold at least the last Last of them, and at most Last +
-// Last/Slices.
+// With Last, a slice takes its Share of the items, about Last/Slices, and then the next one begins. All but the newest
+// Slices+1 slices are removed. Only items that are written to a slice count: the slices hold at least the last Last of them,
+// and at most Last + Last/Slices.
 //
 // A filter that was never used, or whose items have all expired, has one slice that never began, with start 0. Lookups
 // find nothing in it, and the first add begins a slice.
@@ -87,8 +87,8 @@ func (v Window) Ends(start int64) int64 {
 	return start + v.Turn() + v.Span.Milliseconds()
 }
 
-// Share returns how many items a slice takes, with Last. Slices are numbered from 1. The slice before the newest and the
-// Slices-1 before that take Last-1 items together, if these can be shared out, and the newest has one at least.
+// Share returns how many items a slice takes, with Last. Slices are numbered from 1. Slices slices in a row take Last-1 items
+// together, or Last if Last-1 are too few for one each. With the first item of the slice behind them they hold the last Last.
 func (v Window) Share(number int64) uint64 {
 	n, of := v.Last-1, uint64(v.Slices)
 	upTo := func(k uint64) uint64 { return (k*n + of - 1) / of }

@@ -66,7 +66,7 @@ func (f *Flags) check() error {
 	return nil
 }
 
-// oldNames are the names that settings had as arguments of RedisBloom's module, before version 2.8.
+// oldNames are old names of arguments of RedisBloom's module, and the settings that these are.
 var oldNames = map[string]string{
 	"ERROR_RATE": "bf-error-rate", "INITIAL_SIZE": "bf-initial-size", "CF_MAX_EXPANSIONS": "cf-max-expansions",
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"github.com/sievekv/sievekv/kv"
@@ -202,15 +203,26 @@ func (f *filter) rates(all bool) (rates []float64) {
 	return rates
 }
 
-// growLogged stages a layer that takes adds, and if there is none another that is filled from the log.
+// growLogged stages a layer that takes adds, and if there is none another that is filled from the log. They have room for all that
+// addFull will add, unless the filter would be too large then.
 func (s *stager) growLogged() error {
+	ahead := s.newAhead()
+	err := s.growFor(ahead)
+	if ahead > 0 && errors.Is(err, kv.ErrTooLarge) {
+		return s.growFor(0)
+	}
+	return err
+}
+
+// growFor is growLogged for so many items of the same commit.
+func (s *stager) growFor(ahead uint64) error {
 	f, p := s.c, s.c.chain.Params
 	keep := all
 	if log := f.chain.Log; log != nil && f.chain.Filling == nil && !p.Log.LastsFor(s.w.Counter(log, scalableext.LogLengthCounter), s.items(f.covered())) {
 		p.Log = scalableext.Log{}
 		keep = func(l *kv.Layer) bool { return l != log }
 	}
-	capacity, rate, err := p.SmallLayer(f.rates(true), s.items(len(f.layers)), f.covered())
+	capacity, rate, err := p.SmallLayer(f.rates(true), s.items(len(f.layers)), ahead, f.covered())
 	if err != nil {
 		return fmt.Errorf("key %q: %w", f.object.Key(), err)
 	}
@@ -224,11 +236,21 @@ func (s *stager) growLogged() error {
 	case f.chain.Log == nil:
 		s.begun, added = true, []kv.LayerSpec{p.LogSpec(), small}
 	default:
-		if err := s.beginFilling(s.items(f.covered()), nil, small); !errors.Is(err, kv.ErrTooLarge) {
+		if err := s.beginFilling(s.items(f.covered())+ahead, nil, small); !errors.Is(err, kv.ErrTooLarge) {
 			return err
 		}
 	}
 	return s.relayer(p, keep, added...)
+}
+
+// newAhead returns how many different items addFull will add.
+func (s *stager) newAhead() uint64 {
+	s.hashes = s.hashes[:0]
+	for _, item := range s.ahead {
+		s.hashes = append(s.hashes, item.Hash)
+	}
+	slices.Sort(s.hashes)
+	return uint64(len(slices.Compact(s.hashes)))
 }
 
 // all keeps every layer.
@@ -277,7 +299,7 @@ const (
 
 // An add helps a growth that services have not ended in time.
 const (
-	helpAt   = 4  // when the newest layer has room left for fewer than one in so many of its items
+	helpAt   = 4  // when the newest layer has room left for fewer than one in so many of its items, or than the add has added
 	helpMost = 64 // commits of one call
 )
 
@@ -310,7 +332,7 @@ func (f *Filter) Added(n int) {
 	case n == 0:
 		return
 	}
-	if items := c.newest.table.Counter(itemsCounter); items < c.newest.capacity-c.newest.capacity/helpAt {
+	if items := c.newest.table.Counter(itemsCounter) + max(c.newest.capacity/helpAt, uint64(n)); items < c.newest.capacity {
 		return
 	}
 	wait := c.covered() > scalableext.ManySmall // the next layer would be a large one

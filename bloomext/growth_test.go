@@ -141,15 +141,15 @@ func TestGrowth_outgrown(t *testing.T) {
 	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
 		t.Fatal(err)
 	}
-	n := 3000
+	const n = 3000
 	err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error { // nobody calls Added, which would fill a part
-		items := make([][]byte, n)
-		for i := range items {
-			b := scalableext.LittleEndian(uint64(i))
-			items[i] = b[:]
+		for i := range uint64(n) { // one by one: nothing is known of those that follow
+			item := scalableext.LittleEndian(i)
+			if _, err := f.AddStaged(w, [][]byte{item[:]}, make([]bool, 1)); err != nil {
+				return err
+			}
 		}
-		_, err := f.AddStaged(w, items, make([]bool, n))
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -172,6 +172,121 @@ func TestGrowth_outgrown(t *testing.T) {
 		if l.Items > l.Capacity {
 			t.Errorf("a layer for %d items has %d", l.Capacity, l.Items)
 		}
+	}
+}
+
+// However many items one commit adds at once, the filter has one layer more then, with room for those that are new, and so has the
+// layer that is filled. If that would be too much for MaxFilterBytes, the layers are smaller.
+func TestGrowth_ahead(t *testing.T) {
+	for _, limit := range []int{1 << 20, 1000} { // of the log: the last one ends it
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			db := open(t, "", nil)
+			defer db.Close()
+			logBytes(t, db, limit)
+			f := bloomext.New(db, "f").With(kv.NoSync)
+			if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
+				t.Fatal(err)
+			}
+			addRange(t, f, 0, 100, 0.01)
+			const n = 20_000
+			items := make([][]byte, 0, 3*n)
+			for i := range uint64(n) {
+				for _, item := range []uint64{i, n - 1 - i, i} {
+					b := scalableext.LittleEndian(item)
+					items = append(items, b[:])
+				}
+			}
+			if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error { // nobody calls Added
+				_, err := f.AddStaged(w, items, make([]bool, len(items)))
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			info, err := f.Info()
+			if err != nil || len(info.Layers) != 2 || info.Layers[1].Capacity > n || info.Filling > n+n/4+100 || limit == 1<<20 && info.Filling < n {
+				t.Errorf("%d layers, the last one for %d items, one for %d is filled: %v", len(info.Layers), info.Layers[len(info.Layers)-1].Capacity, info.Filling, err)
+			}
+			compacts(t, db, 1000)
+			finds(t, f, n)
+			if got := measuredRate(t, f, 20_000); got > 0.0125 {
+				t.Errorf("measured rate %v", got)
+			}
+		})
+	}
+	db := open(t, "", &kv.Options{InMemory: true, MaxFilterBytes: 20_000})
+	defer db.Close()
+	f := bloomext.New(db, "f").With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
+		t.Fatal(err)
+	}
+	items := make([]uint64, 40_000)
+	for i := range items {
+		items[i] = uint64(i)
+	}
+	n, err := f.AddManyUint64(items, nil)
+	if !errors.Is(err, kv.ErrTooLarge) || n < 4000 {
+		t.Errorf("%d items were added to at most 20,000 bytes: %v", n, err)
+	}
+	finds(t, f, uint64(n))
+}
+
+// Batches of any size, with nobody else who fills layers, leave at most a large layer and two small ones, each of which is within
+// its rate.
+func TestGrowth_layers(t *testing.T) {
+	for _, size := range []int{7, 100, 1000, 5000} {
+		db := open(t, "", nil)
+		defer db.Close()
+		logBytes(t, db, 1<<20)
+		f := bloomext.New(db, "f").With(kv.NoSync)
+		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for n < 30_000 {
+			items := make([]uint64, size)
+			for i := range items {
+				items[i] = uint64(n + i)
+			}
+			if _, err := f.AddManyUint64(items, nil); err != nil {
+				t.Fatal(err)
+			}
+			n += size
+			info, err := f.Info()
+			if err != nil || len(info.Layers) > 3 || info.ExpectedRate > 0.01 {
+				t.Fatalf("%d items by %d: %d layers, rate %v: %v", n, size, len(info.Layers), info.ExpectedRate, err)
+			}
+		}
+		finds(t, f, uint64(n))
+	}
+}
+
+// A filter whose log ends early grows by layers that leave each other enough of the rate.
+func TestGrowth_shortLog(t *testing.T) {
+	db := open(t, "", nil)
+	defer db.Close()
+	bits := make(map[int64]float64)
+	for _, log := range []int64{-1, 1000} {
+		f := bloomext.New(db, fmt.Sprint("f", log)).With(kv.NoSync)
+		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01, GrowthLog: log}); err != nil {
+			t.Fatal(err)
+		}
+		const n = 200_000
+		for i := 0; i < n; i += 20 {
+			addRange(t, f, i, i+20, 0.01)
+		}
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		room := uint64(0)
+		for _, l := range info.Layers {
+			room += l.Capacity
+		}
+		bits[log] = float64(info.Bytes) * 8 / float64(room)
+	}
+	t.Logf("bits of an item of the room: %.1f with a log of 1000 bytes, %.1f without one", bits[1000], bits[-1])
+	if bits[1000] > bits[-1]*1.3 {
+		t.Errorf("%.1f bits an item of the room with a log of 1000 bytes, %.1f without one", bits[1000], bits[-1])
 	}
 }
 
@@ -361,13 +476,26 @@ func TestGrowth_again(t *testing.T) {
 	for i := range again {
 		again[i] = 2100 + uint64(i)
 	}
-	for range 12 { // a log that is much longer than the filter has items, and that nobody makes anew, is of no use
+	for range 12 { // a log that is much longer than the filter has items is made anew
 		if n, err := f.AddManyUint64(again, nil); n > 0 || err != nil {
 			t.Fatal(n, err)
 		}
 	}
+	if n := length(); n < before || n > 3*before+3000 {
+		t.Errorf("after 10,800 adds of 900 items the log has %d, want %d to %d", n, before, 3*before+3000)
+	}
+	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error { // in which it cannot be
+		for range 12 {
+			if n, err := f.In(tx).AddManyUint64(again, nil); n > 0 || err != nil {
+				t.Error(n, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if n := length(); n != 0 {
-		t.Errorf("after 10,800 adds of 900 items the log has %d, want none", n)
+		t.Errorf("after 10,800 adds of 900 items in a transaction the log has %d, want none", n)
 	}
 	addAll(2100, 3000)
 	addRange(t, f, 3000, 9000, 0.01)

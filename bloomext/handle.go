@@ -475,6 +475,9 @@ func stageAll[T any](h *handle, s *stager, items []T, added []bool, sum func(has
 			continue
 		}
 		n := min(known, len(items)-done)
+		if s.c.grown() { // the layer that is added has room for all that are new
+			n = len(items) - done
+		}
 		batch := scalableext.Sorted(items[done:][:n], s.c.hash, sum, s.c.block)
 		n, err := s.addFull(h, batch, added[done:])
 		if done += n; err != nil {

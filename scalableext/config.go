@@ -259,7 +259,7 @@ func (k *Cells) plannedLogged(params Params, first probe.Layout, items uint64) (
 	}
 	for items > 0 {
 		var err error
-		if capacity, rate, err = p.SmallLayer(made, p.Room, 0); err != nil {
+		if capacity, rate, err = p.SmallLayer(made, p.Room, 0, 0); err != nil {
 			return nil, err
 		}
 		if err := next(); err != nil {

@@ -117,7 +117,7 @@ func TestLog_rates(t *testing.T) {
 			case random.IntN(40) == 0 && len(rates) < 5:
 				base = len(rates)
 			default:
-				capacity, rate, err := p.SmallLayer(rates, items, len(rates)-base)
+				capacity, rate, err := p.SmallLayer(rates, items, 0, len(rates)-base)
 				if err != nil {
 					t.Fatal(err)
 				}

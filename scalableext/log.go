@@ -29,7 +29,8 @@ import (
 //
 // # Growth
 //
-// When the newest layer is full, a small layer takes the adds. In the same commit another layer is made, with room for all
+// When the newest layer is full, a small layer takes the adds: it has room for an eighth of the items, and for all that the commit
+// is known to add. In the same commit another layer is made, with room for all
 // items that the log covers and for a quarter of the filter's items besides. It is hidden: lookups and adds do not ask it.
 // Type.Prepare makes what the log has into a layer in memory, beside adds, and stores its blocks, some in each commit.
 // Type.Compact puts in what the log has got meanwhile, in small commits that note how far they have come. Once the hidden
@@ -39,7 +40,7 @@ import (
 // stored: those that were have items of the log alone.
 //
 // If the small layer is full before, there is another, and then larger ones: no add needs the end of a growth. But an add that
-// finds the small layer nearly full does a part of the filling itself. If the layer that is filled becomes full, it is
+// leaves the small layer nearly full, or without room for as many items again, does a part of the filling itself. If the layer that is filled becomes full, it is
 // dropped, and filling begins again with a larger one.
 //
 // If the log would become longer than allowed, a commit drops it, and what is being filled. So does the commit that would begin
@@ -50,7 +51,8 @@ import (
 // # The error rate
 //
 // A layer that is filled gets seven tenths of what the layers that stay leave of the filter's rate. Every other layer gets
-// half of what is left beside the layers that are looked at. So their rates never sum to more than the filter's.
+// half of what is left beside the layers that are looked at, or a quarter if it has room for as many items as there are: after
+// the end of the log there may be many of these. So the rates never sum to more than the filter's.
 type Log struct {
 	// Limit is the most bytes of the log. It is 0 if there is none and will be none.
 	Limit uint64
@@ -150,19 +152,21 @@ func (l Log) Overdue(length, items uint64) bool {
 
 // SmallLayer returns the capacity and the rate of a layer that takes adds when the newest one is full. Rates are those of the
 // layers that lookups ask, items the number that they have, and covered how many of them the log covers, 0 if there is no
-// log.
-func (p Params) SmallLayer(rates []float64, items uint64, covered int) (capacity uint64, rate float64, err error) {
+// log. Ahead is the number of items that the same commit is known to add to the layer, perhaps 0.
+func (p Params) SmallLayer(rates []float64, items, ahead uint64, covered int) (capacity uint64, rate float64, err error) {
+	share := 0.5
 	switch {
 	case p.Log.Limit == 0 && len(rates) <= fewLayers:
 		capacity = items / 6
 	case p.Log.Limit == 0:
 		capacity = items * (max(2, uint64(p.Expansion)) - 1) // fewer, and the rate would be used up soon
+		share = 0.25                                         // of what is left: layers like this one may follow
 	case covered > ManySmall:
 		capacity = items
 	default:
 		capacity = items / smallShare
 	}
-	return min(max(minSmall, capacity), probe.MaxCapacity), p.left(rates) / 2, p.checkLeft(rates, len(rates))
+	return min(max(minSmall, capacity, ahead), probe.MaxCapacity), share * p.left(rates), p.checkLeft(rates, len(rates))
 }
 
 // FilledLayer returns the capacity and the rate of a layer that is to be filled from the log. Rates are those of the layers

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -50,6 +52,11 @@ func (sh *shell) planCommand() *cobra.Command {
 	flags.BoolVar(&f.config.NonScaling, "non-scaling", false, "plan a filter that does not grow")
 	cliflags.CountVar(flags, &f.log, "growth-log", scalableext.DefaultGrowthLog,
 		"the most `BYTES` of the log from which a Bloom filter grows without more layers; 0 for none")
+	flags.Var((*cliflags.Span)(&f.config.Window), "window",
+		"plan a Bloom filter that forgets items that did not come for a `TIME`, such as 24h or 7d; --capacity is then for the items of one TIME")
+	cliflags.CountVar(flags, &f.config.Last, "last", 0, "plan a Bloom filter that forgets all but the last `ITEMS`, in place of --capacity")
+	flags.IntVar(&f.config.Slices, "slices", scalableext.DefaultSlices,
+		fmt.Sprintf("`NUMBER` of slices of the --window or --last, %d to %d: an item is forgotten late by a slice at most", scalableext.MinSlices, scalableext.MaxSlices))
 	flags.BoolVar(&f.table, "table", false, "print sizes for many capacities and rates, beside those of others")
 	flags.BoolVar(&f.json, "json", false, "print it as JSON, on one line")
 	return cmd
@@ -57,20 +64,26 @@ func (sh *shell) planCommand() *cobra.Command {
 
 // check completes the flags, and returns a usage error if they make no plan.
 func (f *planFlags) check(flags *pflag.FlagSet, layouts filters.Layouts) error {
-	for _, name := range []string{"capacity", "error", "type", "expansion", "non-scaling", "growth-log", filters.BloomLayoutFlag, filters.CuckooLayoutFlag} {
+	for _, name := range []string{"capacity", "error", "type", "expansion", "non-scaling", "growth-log", "window", "last", "slices", filters.BloomLayoutFlag, filters.CuckooLayoutFlag} {
 		if err := cliflags.Exclusive(flags, "table", name); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"expansion", "growth-log"} {
-		if err := cliflags.Exclusive(flags, name, "non-scaling"); err != nil {
+	for _, pair := range [][2]string{
+		{"expansion", "non-scaling"}, {"growth-log", "non-scaling"}, {"window", "last"}, {"capacity", "last"}, {"window", "non-scaling"},
+		{"window", "growth-log"}, {"last", "growth-log"}, {"last", "expansion"},
+	} {
+		if err := cliflags.Exclusive(flags, pair[0], pair[1]); err != nil {
 			return err
 		}
+	}
+	if err := f.checkWindow(flags, layouts); err != nil {
+		return err
 	}
 	if f.config.GrowthLog = int64(f.log); f.log == 0 || f.expansionGiven && !flags.Changed("growth-log") {
 		f.config.GrowthLog = -1
 	}
-	if !f.table && !(flags.Changed("capacity") && flags.Changed("error")) {
+	if !f.table && !((flags.Changed("capacity") || flags.Changed("last")) && flags.Changed("error")) {
 		return exit.Usagef("plan needs both --capacity N and --error P, or --table")
 	}
 	if err := filters.CheckKind(f.kind); err != nil {
@@ -99,6 +112,35 @@ func (f *planFlags) check(flags *pflag.FlagSet, layouts filters.Layouts) error {
 	return nil
 }
 
+// checkWindow completes the parameters of a filter that forgets.
+func (f *planFlags) checkWindow(flags *pflag.FlagSet, layouts filters.Layouts) error {
+	name := "window"
+	if flags.Changed("last") {
+		name = "last"
+	}
+	value := flags.Lookup(name).Value
+	switch {
+	case !flags.Changed(name):
+		if flags.Changed("slices") {
+			return exit.Usagef("--slices %d: only a filter with a --window, or with --last, has slices", f.config.Slices)
+		}
+		f.config.Slices = 0
+		return nil
+	case f.kind != filters.Bloom:
+		return exit.Usagef("--%s %v --type %s: only a Bloom filter forgets", name, value, f.kind)
+	case layouts.Bloom == scalableext.LayoutCompatible:
+		return exit.Usagef("--%s %v --%s compatible: a filter that forgets must have the native layout", name, value, filters.BloomLayoutFlag)
+	case f.config.Slices == 0: // which a Config would take for the default
+		return exit.Usagef("--slices 0: must be %d to %d", scalableext.MinSlices, scalableext.MaxSlices)
+	case name == "last":
+		f.config.Capacity = f.config.Last
+	}
+	if name == "last" && f.config.Last == 0 {
+		return exit.Usagef("--last 0: must be above 0")
+	}
+	return nil
+}
+
 // plan prints a plan, or the table of sizes.
 func (sh *shell) plan(f planFlags) (err error) {
 	var result report.Result
@@ -123,6 +165,8 @@ filter has whole blocks only, so that it may have room for more than ITEMS.
 
 With --bf-layout compatible it plans a Bloom filter that is RedisBloom's. A lookup reads each of its bits from a block of
 its own, and it grows by layers of half of the rate each.
+
+With --window or --last it plans a Bloom filter that forgets, with all of its slices.
 
 With --table it prints the sizes for many capacities and rates, beside those of RedisBloom (by its formula, without its
 bookkeeping) and of TairBloom (as published).

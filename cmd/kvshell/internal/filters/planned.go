@@ -20,13 +20,20 @@ import (
 // one that making the filter in a store would return, with the names of the flags.
 func PlannedBloom(c bloomext.Config, maxBytes uint64) (bloomext.Info, error) {
 	info, err := c.Planned(c.Capacity)
-	return info, planError(c.Capacity, c.ErrorRate, info.Bytes, maxBytes, err)
+	flags := sizeFlags(c.Capacity, c.ErrorRate)
+	switch {
+	case c.Last != 0:
+		flags = fmt.Sprintf("--last %d --error %g", c.Last, c.ErrorRate)
+	case c.Window != 0:
+		flags += fmt.Sprintf(" --window %v", c.Window)
+	}
+	return info, planError(flags, info.Bytes, maxBytes, err)
 }
 
 // PlannedCounting is PlannedBloom for a counting Bloom filter.
 func PlannedCounting(c countingext.Config, maxBytes uint64) (countingext.Info, error) {
 	info, err := c.Planned(c.Capacity)
-	return info, planError(c.Capacity, c.ErrorRate, info.Bytes, maxBytes, err)
+	return info, planError(sizeFlags(c.Capacity, c.ErrorRate), info.Bytes, maxBytes, err)
 }
 
 // PlannedCuckoo is PlannedBloom for a cuckoo filter.
@@ -36,7 +43,7 @@ func PlannedCuckoo(c cuckooext.Config, maxBytes uint64) (cuckooext.Info, error) 
 	for _, l := range info.Layers {
 		bytes += l.Blocks * block.MaxLines * block.LineBits / 8
 	}
-	return info, planError(c.Capacity, c.ErrorRate, bytes, maxBytes, err)
+	return info, planError(sizeFlags(c.Capacity, c.ErrorRate), bytes, maxBytes, err)
 }
 
 // IsTooLarge reports whether a filter is larger than maxBytes, or if that is 0, than the default allows.
@@ -44,8 +51,12 @@ func IsTooLarge(bytes, maxBytes uint64) bool {
 	return bytes > cmp.Or(maxBytes, kv.DefaultMaxFilterBytes)
 }
 
+func sizeFlags(capacity uint64, rate float64) string {
+	return fmt.Sprintf("--capacity %d --error %g", capacity, rate)
+}
+
 // planError adds the flags to the error of a plan. A filter that is larger than a store allows is an error, too.
-func planError(capacity uint64, rate float64, bytes, maxBytes uint64, err error) error {
+func planError(flags string, bytes, maxBytes uint64, err error) error {
 	if err == nil && IsTooLarge(bytes, maxBytes) {
 		err = fmt.Errorf("%w: filter of %d bytes, at most %d (--max-filter-bytes)", kv.ErrTooLarge, bytes, cmp.Or(maxBytes, kv.DefaultMaxFilterBytes))
 	}
@@ -54,7 +65,7 @@ func planError(capacity uint64, rate float64, bytes, maxBytes uint64, err error)
 		return nil
 	case errors.Is(err, probe.ErrParams):
 		_, what, _ := strings.Cut(err.Error(), probe.ErrParams.Error()+": ")
-		return exit.Usagef("--capacity %d --error %g: %s", capacity, rate, what)
+		return exit.Usagef("%s: %s", flags, what)
 	}
-	return fmt.Errorf("--capacity %d --error %g: %w", capacity, rate, err)
+	return fmt.Errorf("%s: %w", flags, err)
 }

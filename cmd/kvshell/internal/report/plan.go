@@ -34,6 +34,9 @@ func Plan(kind string, c bloomext.Config, maxBytes uint64) (Result, error) {
 			Capacity: c.Capacity, ErrorRate: c.ErrorRate, Expansion: c.Expansion, NonScaling: c.NonScaling,
 		}, maxBytes)
 	}
+	if c.Window != 0 || c.Last != 0 || c.Slices != 0 {
+		return planWindow(c, maxBytes)
+	}
 	return planBloom(c, maxBytes)
 }
 

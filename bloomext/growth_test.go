@@ -629,6 +629,10 @@ func TestGrowth_costs(t *testing.T) {
 			if level == kv.NoSync {
 				written[limit] = after - before
 			}
+			m, err := db.Metrics()
+			if want := info.LogBytes; err != nil || m.GrowthLogBytes != want {
+				t.Errorf("%d bytes were logged in a log of %d: %v", m.GrowthLogBytes, want, err)
+			}
 			t.Logf("log of %d bytes, %v: %.1f bytes an add in Pebble's log, %d bytes of the filter on disk, %d in memory, of %d", info.LogBytes, level,
 				float64(after-before)/float64(n), info.DiskBytes, info.ResidentBytes, info.Bytes)
 			if info.ResidentBytes > info.Bytes {

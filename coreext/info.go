@@ -116,6 +116,7 @@ func storeSections(db *kv.DB, about kv.About) ([]infoSection, error) {
 			{Name: "durable_sequence", Value: m.DurableSequence},
 			{Name: "commits", Value: m.Commits},
 			{Name: "commit_bytes", Value: m.CommitBytes},
+			{Name: "growth_log_bytes", Value: m.GrowthLogBytes},
 			{Name: "syncs", Value: m.Syncs},
 		}},
 		{"Pebble", []module.InfoField{

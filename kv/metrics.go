@@ -15,6 +15,7 @@ import (
 type stats struct {
 	commits      atomic.Uint64
 	commitBytes  atomic.Uint64 // of batches, before the log's framing
+	loggedBytes  atomic.Uint64 // see Metrics
 	blocksRead   atomic.Uint64 // from Pebble, absent ones not counted
 	folds        atomic.Uint64
 	foldsDropped atomic.Uint64
@@ -40,6 +41,7 @@ type Metrics struct {
 
 	Commits         uint64
 	CommitBytes     uint64
+	GrowthLogBytes  uint64 // of the logs from which filters grow, a part of CommitBytes; those of commits that failed are counted, too
 	Syncs           uint64 // of the log
 	LastSequence    uint64
 	DurableSequence uint64
@@ -86,7 +88,7 @@ func (db *DB) Metrics() (Metrics, error) {
 		CacheBudget: cache.MaxCost(), CacheUsed: cache.MaxCost() - cache.RemainingCost(),
 		CacheEvictions: db.residency.evicted.Load(), BlocksRead: db.stats.blocksRead.Load(), Strings: db.strings.Stats(),
 		Commits: db.stats.commits.Load(), CommitBytes: db.stats.commitBytes.Load() + p.FlushedBytes - flushed,
-		Syncs: p.Syncs - syncs, DurableSequence: p.DurableSequence, LastSequence: p.LastSequence,
+		GrowthLogBytes: db.stats.loggedBytes.Load(), Syncs: p.Syncs - syncs, DurableSequence: p.DurableSequence, LastSequence: p.LastSequence,
 		Folds: db.stats.folds.Load(), FoldsDropped: db.stats.foldsDropped.Load(), FoldBacklog: db.FoldBacklog(),
 		Reclaimed: db.stats.reclaimed.Load(), ExpiredKeys: db.stats.expired.Load(), Compactions: db.stats.compactions.Load(),
 		PutOff: db.stats.putOff.Load(), CompactBacklog: db.CompactBacklog(),
@@ -148,7 +150,7 @@ func (db *DB) ResetStats() {
 	db.strings.Reset()
 	s := &db.stats
 	for _, n := range []interface{ Store(uint64) }{
-		&s.commits, &s.commitBytes, &s.blocksRead, &s.folds, &s.foldsDropped, &s.reclaimed, &s.expired,
+		&s.commits, &s.commitBytes, &s.loggedBytes, &s.blocksRead, &s.folds, &s.foldsDropped, &s.reclaimed, &s.expired,
 		&s.compactions, &s.putOff, &db.residency.evicted,
 	} {
 		n.Store(0)

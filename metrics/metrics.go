@@ -101,6 +101,8 @@ var singles = []single{
 	counter("blocks_read_total", "Blocks read from tables.", func(m *kv.Metrics) float64 { return float64(m.BlocksRead) }),
 	counter("commits_total", "Commits.", func(m *kv.Metrics) float64 { return float64(m.Commits) }),
 	counter("commit_bytes_total", "Bytes of commits.", func(m *kv.Metrics) float64 { return float64(m.CommitBytes) }),
+	counter("growth_log_bytes_total", "Bytes of commits for the logs from which filters grow.",
+		func(m *kv.Metrics) float64 { return float64(m.GrowthLogBytes) }),
 	counter("log_syncs_total", "Syncs of the log.", func(m *kv.Metrics) float64 { return float64(m.Syncs) }),
 	gauge("watermark_lag", "Operations applied and not known to be on stable storage.",
 		func(m *kv.Metrics) float64 {

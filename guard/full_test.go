@@ -21,6 +21,7 @@ var small = []guard.Options{
 // Ids that outgrow the filter are put all the same. The filter is dropped, and lookups are let through, until a Rebuild has
 // made a larger one. A Rebuild for which there is no room drops what it has made, and tells why.
 func TestFull(t *testing.T) {
+	defer guard.SetRebuildBatch(16)() // for more a filter makes one layer
 	for _, o := range small {
 		if raceEnabled && o.Filter == guard.Cuckoo {
 			continue // one goroutine puts 9,000 ids

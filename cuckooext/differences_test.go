@@ -280,15 +280,17 @@ CF.RESERVE f 100 TTL 5 => +OK`)
 	"compatible-layers": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
 		w.Script(`
-CONFIG SET cf-layout compatible cf-max-expansions 100 => +OK
+CONFIG SET cf-layout compatible cf-max-expansions 2000 => +OK
 CF.RESERVE f 4 => +OK`)
-		all := w.Do(append(strings.Fields("CF.INSERT f ITEMS"), slices.Repeat([]string{"x"}, 260)...)...)
-		if got := coretest.Wire(all, reply.Reply.RESP2); got != "[256*:1 4*:-1]" {
-			t.Errorf("260 times the same item, 4 to a sub-filter: %s", got)
+		for _, want := range []string{"[2050*:1]", "[2046*:1 4*:-1]"} {
+			all := w.Do(append(strings.Fields("CF.INSERT f ITEMS"), slices.Repeat([]string{"x"}, 2050)...)...)
+			if got := coretest.Wire(all, reply.Reply.RESP2); got != want {
+				t.Errorf("2050 times the same item, 4 to a sub-filter: %s, want %s", got, want)
+			}
 		}
 		w.Script(`
 CF.ADD f x => -ERR Insufficient memory
-CF.INFO f => [... "Number of filters" :64 ...] | {... "Number of filters" :64 ...}
+CF.INFO f => [... "Number of filters" :1024 ...] | {... "Number of filters" :1024 ...}
 CF.RESERVE g 4 EXPANSION 32768 => +OK
 CF.INSERT g ITEMS x x x x x x x x x => [8*:1 :-1] | [8*#t #f]
 CF.INFO g => ["Size" :131148 ... "Number of filters" :2 ...] | {"Size" :131148 ... "Number of filters" :2 ...}`)
@@ -342,7 +344,7 @@ CF.LOADCHUNK f 17 xxxxxxxx => -ERR not found`)
 			expansion       uint16
 			want            string
 		}{
-			{2, 64, 1, "+OK"}, {2, 65, 1, refusedHeader}, {2, 1, 3, refusedHeader}, {2, 1, 32768, "+OK"}, {2, 1, 32769, refusedHeader},
+			{2, 1024, 1, "+OK"}, {2, 1025, 1, refusedHeader}, {2, 1, 3, refusedHeader}, {2, 1, 32768, "+OK"}, {2, 1, 32769, refusedHeader},
 			{1 << 30, 1, 1, "+OK"}, {1 << 31, 1, 1, refusedHeader}, {1 << 29, 3, 2, refusedHeader},
 		} {
 			header := headerOf(func(b []byte) {

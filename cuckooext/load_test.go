@@ -160,7 +160,7 @@ func TestLoadChunk_errors(t *testing.T) {
 		{"4 GiB", headerOf(func(h []byte) { le.PutUint64(h[8:], 1<<31) }), cannot},
 		{"more than MaxFilterBytes", headerOf(func(h []byte) { le.PutUint64(h[8:], 1<<19) }), cannot},
 		{"no layer", headerOf(func(h []byte) { h[24] = 0 }), cannot},
-		{"65 layers", headerOf(func(h []byte) { h[24] = 65 }), cannot},
+		{"1025 layers", headerOf(func(h []byte) { h[24], h[25] = 1, 4 }), cannot},
 		{"2^56 layers", headerOf(func(h []byte) { h[31] = 1 }), cannot},
 		{"bucket size 0", headerOf(func(h []byte) { h[32] = 0 }), cannot},
 		{"bucket size 256", headerOf(func(h []byte) { le.PutUint16(h[32:], 256) }), cannot},

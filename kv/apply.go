@@ -51,6 +51,9 @@ func (c *blockChange) apply(words []uint64) error {
 // largeCommit is the number of entries from which on a commit is large: two goroutines then save more than they cost.
 const largeCommit = 512
 
+// manyLayers is the number of layers above which a commit looks for one in a map.
+const manyLayers = 64
+
 // target is a layer with an object that has it.
 type target struct {
 	o    *Object
@@ -79,7 +82,7 @@ func (p *applier) addLayer(x target) {
 	switch {
 	case p.index != nil:
 		p.index[x.l.id()] = x
-	case len(p.layers) > format.MaxLayers: // of more than one object
+	case len(p.layers) > manyLayers:
 		p.index = make(map[layerID]target)
 		for _, x := range p.layers {
 			p.index[x.l.id()] = x

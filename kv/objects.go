@@ -92,7 +92,7 @@ func (w *Writer) put(key []byte, o *Object) error {
 }
 
 // Grow stages one more layer for an object, and returns the object with it. The writer must not use the object
-// without it any more. Grow chooses the number of the layer. The errors are ErrTooLarge (64 layers, or more bytes
+// without it any more. Grow chooses the number of the layer. The errors are ErrTooLarge (format.MaxLayers layers, or more bytes
 // than Options.MaxFilterBytes) and those of the type's Open.
 func (w *Writer) Grow(o *Object, spec LayerSpec) (*Object, error) {
 	return w.Turn(o, 0, spec)

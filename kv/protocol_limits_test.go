@@ -9,6 +9,7 @@ import (
 	"github.com/sievekv/sievekv/bloomext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // A key above the limit is refused before anything is staged for it, however it is written, also where everything else is
@@ -79,7 +80,7 @@ func TestCommit_tooLarge(t *testing.T) {
 
 // The number of layers and the bytes of an object are limited when it is made, and when it grows.
 func TestCreate_limits(t *testing.T) {
-	const layers = 64
+	const layers = format.MaxLayers
 	o := inMemory()
 	o.MaxFilterBytes = 10 << 20
 	s := openStore(t, o)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
 )
 
 // Chain is an open chain of layers of type L. It never changes: growing makes another chain, which shares the layers.
@@ -29,8 +30,12 @@ func Open[L any](o *kv.Object, open func(p Params, l *kv.Layer) (L, error)) (*Ch
 		return nil, err
 	}
 	layers := o.Layers()
-	if len(layers) < 1 || len(layers) > p.MaxLayers() {
-		return nil, fmt.Errorf("%w: %d layers, want 1 to %d for capacity %d and expansion %d", kv.ErrCorrupt, len(layers), p.MaxLayers(), p.Capacity, p.Expansion)
+	most := p.MaxLayers()
+	if len(layers) > 0 && layers[0].Spec().Layout == kv.LayoutCompatible { // its layers do not share an error rate
+		most = format.MaxLayers
+	}
+	if len(layers) < 1 || len(layers) > most {
+		return nil, fmt.Errorf("%w: %d layers, want 1 to %d for capacity %d and expansion %d", kv.ErrCorrupt, len(layers), most, p.Capacity, p.Expansion)
 	}
 	c := &Chain[L]{Params: p, newestFirst: make([]L, 0, len(layers))}
 	for _, l := range slices.Backward(layers) {

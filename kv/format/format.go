@@ -83,8 +83,8 @@ func ExpiryNoteValue(h *Header) []byte {
 // MaxKeyLen is the longest user key, in bytes.
 const MaxKeyLen = 64 << 10
 
-// MaxLayers bounds the layers of one object.
-const MaxLayers = 64
+// MaxLayers bounds the layers of one object. Types have lower bounds of their own.
+const MaxLayers = 1024
 
 // StoreVersion is the format version of the whole store. It is raised for every new form of what is stored that programs
 // before it cannot read, such as a new kind of value of a block; and freeze.SealVersion with it.

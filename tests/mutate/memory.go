@@ -25,7 +25,7 @@ var memory = []mutation{
 	inStaged("a block of slots is looked for among all that are staged", edit{"kv/slots.go",
 		"	case len(w.slots) > fewStaged:", "	case len(w.slots) > 1<<30:"}),
 	inStaged("a commit looks for a layer among all", edit{"kv/apply.go",
-		"	case len(p.layers) > format.MaxLayers:", "	case len(p.layers) > 1<<30:"}),
+		"	case len(p.layers) > manyLayers:", "	case len(p.layers) > 1<<30:"}),
 
 	inStaged("a use that is refused leaves bits", edit{"kv/bits.go",
 		"		w.bits[bit.block].Remove(bit.position)\n", "		_ = bit\n"}),

@@ -82,7 +82,7 @@ func TestCommit_tooLarge(t *testing.T) {
 func TestCreate_limits(t *testing.T) {
 	const layers = format.MaxLayers
 	o := inMemory()
-	o.MaxFilterBytes = 10 << 20
+	o.MaxFilterBytes = 30 << 20
 	s := openStore(t, o)
 	small := kv.LayerSpec{Blocks: 1, Lines: 128}
 	large := kv.LayerSpec{Blocks: o.MaxFilterBytes/small.Bytes() - layers, Lines: 128}

@@ -304,7 +304,7 @@ const (
 )
 
 // Added is to be called after a commit of AddStaged or AddFitting, with the number of items that it has added. It does what
-// services should have done by now. If the filter is growing, and the layer that takes adds is nearly full, Added does a
+// services should have done by now. If the filter is growing, and the layer that takes adds is nearly full, or the log, Added does a
 // part of the filling, which is mostly all of it. If the log has nearly no room left because items came again, Added makes
 // the filter anew.
 func (f *Filter) Added(n int) {
@@ -332,10 +332,11 @@ func (f *Filter) Added(n int) {
 	case n == 0:
 		return
 	}
-	if items := c.newest.table.Counter(itemsCounter) + max(c.newest.capacity/helpAt, uint64(n)); items < c.newest.capacity {
+	ending := c.chain.Params.Log.Ending(c.chain.Log.Counter(scalableext.LogLengthCounter), uint64(n))
+	if items := c.newest.table.Counter(itemsCounter) + max(c.newest.capacity/helpAt, uint64(n)); items < c.newest.capacity && !ending {
 		return
 	}
-	wait := c.covered() > scalableext.ManySmall // the next layer would be a large one
+	wait := ending || c.covered() > scalableext.ManySmall // otherwise what is filled would be in vain, or the next layer a large one
 	for range helpMost {
 		more, err := f.h.DB.CompactKey(f.h.Key, mostFilled*filledBytes, wait)
 		if !more || err != nil { // an error concerns what comes next, not the items that were added

@@ -43,7 +43,7 @@ import (
 // leaves the small layer nearly full, or without room for as many items again, does a part of the filling itself. If the layer that is filled becomes full, it is
 // dropped, and filling begins again with a larger one.
 //
-// If the log would become longer than allowed, a commit drops it, and what is being filled. So does the commit that would begin
+// If the log would become longer than allowed, a commit drops it, and what is being filled: adds end the filling a little before. So does the commit that would begin
 // a growth, if the log has no room for what is added meanwhile. From then on the filter grows by layers: two for a sixth of
 // the items, so that a filter with few more items than the log had room for stays small, and then for as many as there
 // are.
@@ -143,6 +143,9 @@ func (l Log) Long(length, items uint64) bool {
 	const few = 256
 	return length > 2*items+few || length*8 > l.Limit-l.Limit/8 && length > items+items/4+few
 }
+
+// Ending reports whether a log of so many hashes has little room left besides that for n: what is filled from it must be filled now.
+func (l Log) Ending(length, n uint64) bool { return (length+2*n)*8 > l.Limit-l.Limit/32 }
 
 // Overdue reports whether a log that is too long has nearly no room left, so that an add makes it anew if services have not.
 func (l Log) Overdue(length, items uint64) bool {

@@ -260,6 +260,31 @@ func TestGrowth_layers(t *testing.T) {
 	}
 }
 
+// A growth is ended before the log is, so that when the log has ended nearly all items that it had are in one layer.
+func TestGrowth_ending(t *testing.T) {
+	for _, size := range []int{7, 100, 600} {
+		for _, limit := range []int{7000, 8000, 9000, 10_000, 11_000} { // hashes in the log
+			db := open(t, "", nil)
+			logBytes(t, db, 8*limit)
+			f := bloomext.New(db, "f").With(kv.NoSync)
+			if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
+				t.Fatal(err)
+			}
+			for n, ended := 0, false; !ended; n += size {
+				addRange(t, f, n, n+size, 0.01)
+				info, err := f.Info()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ended = info.LogBytes == 0; ended && info.Layers[0].Capacity < uint64(limit)*85/100 {
+					t.Errorf("a log for %d items, batches of %d: at its end the filter has %d items, and %d layers, the first for %d", limit, size, info.Items, len(info.Layers), info.Layers[0].Capacity)
+				}
+			}
+			closeDB(t, db)
+		}
+	}
+}
+
 // A filter whose log ends early grows by layers that leave each other enough of the rate.
 func TestGrowth_shortLog(t *testing.T) {
 	db := open(t, "", nil)

@@ -97,6 +97,8 @@ var ofGrowth = []mutation{
 		"s.beginFilling(s.items(f.covered())+ahead, nil, small)", "s.beginFilling(s.items(f.covered()), nil, small)"),
 	inGrowth("a batch that would make a filter too large is refused as a whole", "^TestGrowth_ahead$", "bloomext/growth.go",
 		"	if ahead > 0 && errors.Is(err, kv.ErrTooLarge) {", "	if ahead == 0 && errors.Is(err, kv.ErrTooLarge) {"),
+	inGrowth("what is filled is in vain because the log ends before", "^TestGrowth_ending$", "bloomext/growth.go",
+		"items < c.newest.capacity && !ending {", "items < c.newest.capacity {"),
 	inGrowth("bytes of layers that are filled are counted as those of logs", "^TestGrowth_costs$", "kv/bits.go",
 		"	if l.spec.Layout == LayoutLog {\n		w.db.stats", "	if l != nil {\n		w.db.stats"),
 	inGrowth("batches leave it to the next one to find no room", "^TestGrowth_layers$", "bloomext/growth.go",

@@ -84,7 +84,7 @@ func number(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 // existing deals with a string whose key exists at the target.
 func (r *run) existing(ctx context.Context, i item) error {
 	got, err := do(ctx, r.to, command("GET", r.target(i.key)))
-	if err != nil && !isRefusal(err) {
+	if err != nil && (!isRefusal(err) || isDenied(err)) {
 		return err
 	}
 	if err == nil && !isNone(got) && bytes.Equal(got.Bytes(), i.value) {

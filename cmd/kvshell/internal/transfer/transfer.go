@@ -231,6 +231,12 @@ func isRefusal(err error) bool {
 	return ok && !strings.HasPrefix(own.text, "MISCONF ") && !strings.HasPrefix(own.text, "OOM ") && !strings.HasPrefix(own.text, "CORRUPT ")
 }
 
+// isDenied reports whether a server does not let this user run a command.
+func isDenied(err error) bool {
+	own, ok := errors.AsType[*refusal](err)
+	return ok && strings.HasPrefix(own.text, "NOPERM ")
+}
+
 // isTooLarge reports whether a store has refused a value, or a key, for its length.
 func isTooLarge(err error) bool {
 	own, ok := errors.AsType[*refusal](err)

@@ -481,6 +481,10 @@ func TestCopy_refused(t *testing.T) {
 	if _, err := Copy(t.Context(), from, to, options()); exit.Code(err) != exit.Refused {
 		t.Error(err)
 	}
+	to.keys["s"], to.refused = &value{text: "x"}, "GET"
+	if _, err := Copy(t.Context(), from, to, options()); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("a target that does not tell what it has: %v", err)
+	}
 }
 
 // TestCopy_refusedStrings copies from a server that refuses a command which strings need.

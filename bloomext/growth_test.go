@@ -1000,19 +1000,46 @@ func TestMerge_logs(t *testing.T) {
 		}
 	}
 
-	// The logs do not cover the first layers, which are full.
-	for i, key := range []string{"e", "g"} {
+	// The logs do not cover the first layers, which are united. The union goes on with a log.
+	large := func(key string, from, to int) *bloomext.Filter {
 		f := bloomext.New(db, key).With(kv.NoSync)
 		if err := f.Reserve(bloomext.Config{Capacity: 2000, ErrorRate: 0.05}); err != nil {
 			t.Fatal(err)
 		}
-		addRange(t, f, 2100*i, 2100*(i+1), 0.05)
+		addRange(t, f, from, to, 0.05)
+		return f
 	}
-	if err := bloomext.New(db, "e").Merge(t.Context(), bloomext.New(db, "g")); err == nil {
-		finds(t, bloomext.New(db, "e"), 4200)
-	} else if !errors.Is(err, bloomext.ErrUnequal) && !errors.Is(err, bloomext.ErrRate) {
-		t.Error(err)
+	for _, tt := range []struct {
+		name          string
+		a, b          [2]int // ranges of items
+		items, logged int    // of the union, and those in its log, about
+		layers        int
+	}{
+		{"h", [2]int{0, 900}, [2]int{500, 1500}, 1500, 0, 1},
+		{"i", [2]int{0, 1200}, [2]int{0, 2700}, 2700, 700, 2},
+		{"j", [2]int{0, 3000}, [2]int{0, 2500}, 3000, 1000, 2},
+	} {
+		u, other := large(tt.name, tt.a[0], tt.a[1]), large(tt.name+"2", tt.b[0], tt.b[1])
+		if err := u.Merge(t.Context(), other); err != nil {
+			t.Fatal(tt.name, err)
+		}
+		finds(t, u, uint64(tt.items))
+		info, err := u.Info()
+		if err != nil || len(info.Layers) != tt.layers || info.GrowthLog == 0 || int(info.LogBytes) < 8*(tt.logged-100) || int(info.LogBytes) > 8*tt.logged+800 {
+			t.Errorf("%s: %+v, %v", tt.name, info, err)
+		}
+		if got := measuredRate(t, u, 20_000); got > 0.055 {
+			t.Errorf("%s: measured rate %v", tt.name, got)
+		}
+		grows(t, db, u, tt.items)
+		grows(t, db, u, tt.items+1000)
+		finds(t, u, uint64(tt.items)+2000)
 	}
+	// Both have filled theirs with other items.
+	if err := large("e", 0, 2100).Merge(t.Context(), large("g", 2100, 4200)); !errors.Is(err, bloomext.ErrRate) {
+		t.Errorf("Merge = %v, want ErrRate", err)
+	}
+	checkWhole(t, db)
 
 	// One of them has no log: layers are united, if they are equal.
 	d := bloomext.New(db, "d").With(kv.NoSync)

@@ -16,10 +16,11 @@ import (
 // may be one of the sources, if it exists. All filters must be in one store and have equal parameters, including the
 // hash; otherwise the error is ErrUnequal.
 //
-// If all have logs from which they grow, of all of their items (see Config.GrowthLog), and one log has room for all, the union
-// is made from these, in the size that it needs, however the filters have grown; its number of items is counted anew.
+// If all have logs from which they grow (see Config.GrowthLog), and one log has room for all, the union has one, too, and what the logs
+// cover is made from these, in the size that it needs, however the filters have grown; its number of items is counted anew. What
+// they do not cover, the first layer of a filter that was made for more than 1,024 items, is united layer by layer.
 //
-// Otherwise layers of the same number must have equal sizes, and the union has no log. No layer of the union may be fuller than it was made to be; otherwise the error is ErrRate, because no error rate
+// If not, the union has no log. Layers that are united must have equal sizes. No layer of the union may be fuller than it was made to be; otherwise the error is ErrRate, because no error rate
 // would be left for further layers. Filters with as many items together as they were made for may by chance have a
 // few more bits than average: five standard deviations are allowed, which corresponds to 12 % too many items for 100
 // at 0.01, and to 1.2 % for 10,000. A union that equals one of the filters is always allowed.
@@ -73,15 +74,22 @@ func unite(w *kv.Writer, b *kv.Builder, union *filter, parts []*filter) error {
 				from = append(from, part{f, f.layer(i)})
 			}
 		}
-		same, ones, err := uniteLayer(w, b, to, from)
-		if err != nil {
+		if err := putUnion(w, b, to, from); err != nil {
 			return err
 		}
-		// By chance a full layer may have more bits set than its rate allows.
-		rate := to.setRate(ones)
-		if !same && ones > to.fullSet && rate > to.rate {
-			return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrRate, i, rate, to.rate)
-		}
+	}
+	return nil
+}
+
+// putUnion fills a layer with the union of others.
+func putUnion(w *kv.Writer, b *kv.Builder, to *layer, from []part) error {
+	same, ones, err := uniteLayer(w, b, to, from)
+	if err != nil {
+		return err
+	}
+	// By chance a full layer may have more bits set than its rate allows.
+	if rate := to.setRate(ones); !same && ones > to.fullSet && rate > to.rate {
+		return fmt.Errorf("%w: layer %d would have %.3g, is made for %.3g", ErrRate, to.table.Spec().Number, rate, to.rate)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
-	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -54,7 +53,7 @@ func shorten(w *kv.Writer, o *kv.Object, f *filter) error {
 	if n := uint64(len(hashes)); p.Log.Long(n+n/4, s.items(f.covered())) {
 		return s.endLog()
 	}
-	built, err := rebuild(context.Background(), w, []byte(o.Key()), f, hashes, o.Expiry())
+	built, err := rebuild(context.Background(), w, []byte(o.Key()), []*filter{f}, hashes, o.Expiry())
 	if errors.Is(err, kv.ErrTooLarge) {
 		return s.endLog()
 	}
@@ -65,30 +64,33 @@ func shorten(w *kv.Writer, o *kv.Object, f *filter) error {
 	return w.KeepAttributes(o, built)
 }
 
-// rebuild stages a filter under a key with the layers of f that its log does not cover, a log of these hashes, and one layer
-// that has all of them. Hashes are sorted, each once.
-func rebuild(ctx context.Context, w *kv.Writer, key []byte, f *filter, hashes []uint64, expiry int64) (*kv.Object, error) {
+// rebuild stages a filter under a key with the layers of the parts that their logs do not cover, united, a log of these hashes, and
+// one layer that has all of them. Hashes are sorted, each once. The parts have equal parameters, and equal such layers. If none has a
+// log yet, neither has the result.
+func rebuild(ctx context.Context, w *kv.Writer, key []byte, parts []*filter, hashes []uint64, expiry int64) (*kv.Object, error) {
+	f := parts[0]
 	p := f.chain.Params
 	p.Log.Filling = 0
-	base, items := f.layers[f.covered():], uint64(len(hashes)) // newest first
-	if len(base) == 0 {
-		items = max(items, p.Capacity-p.Capacity/5) // room for as many as were asked for
-	}
-	stay := uint64(0)
-	for i := range base {
-		stay += w.Counter(base[i].table, itemsCounter)
-	}
-	capacity, rate := p.FilledLayer(f.rates(false), stay, items)
-	top, err := layerSpec(capacity, rate)
-	if err != nil { // its rate is too low
-		return nil, fmt.Errorf("%w: %w", kv.ErrTooLarge, err)
-	}
 	typ := &kv.Type{Name: f.object.TypeName(), Version: f.object.Header().TypeVersion}
 	spec := kv.Spec{Type: typ, Family: block.FamilyBits, Params: p.Append(nil), Expiry: expiry}
-	for _, l := range slices.Backward(base) {
-		spec.Layers = append(spec.Layers, l.table.Spec())
+	base, stay := f.base(), uint64(0) // newest first
+	for i := range slices.Backward(base) {
+		spec.Layers = append(spec.Layers, base[i].table.Spec())
+		stay += w.Counter(base[i].table, itemsCounter)
 	}
-	spec.Layers = append(spec.Layers, p.LogSpec(), top)
+	logged := slices.ContainsFunc(parts, func(f *filter) bool { return f.chain.Log != nil })
+	if logged {
+		items := uint64(len(hashes))
+		if len(base) == 0 {
+			items = max(items, p.Capacity-p.Capacity/5) // room for as many as were asked for
+		}
+		capacity, rate := p.FilledLayer(f.rates(false), stay, items)
+		top, err := layerSpec(capacity, rate)
+		if err != nil { // its rate is too low
+			return nil, fmt.Errorf("%w: %w", kv.ErrTooLarge, err)
+		}
+		spec.Layers = append(spec.Layers, p.LogSpec(), top)
+	}
 	for i := range spec.Layers {
 		spec.Layers[i].Number = uint64(i)
 	}
@@ -97,10 +99,17 @@ func rebuild(ctx context.Context, w *kv.Writer, key []byte, f *filter, hashes []
 		if err != nil {
 			return err
 		}
-		for i := range base {
-			if err := copyLayer(w, b, f.object, base[i].table, union.layers[1+i].table); err != nil {
+		for i, to := range union.base() {
+			var from []part
+			for _, f := range parts {
+				from = append(from, part{f, &f.base()[i]})
+			}
+			if err := putUnion(w, b, &to, from); err != nil {
 				return err
 			}
+		}
+		if !logged {
+			return nil
 		}
 		if err := putLog(w, b, union.chain.Log, hashes); err != nil {
 			return err
@@ -109,44 +118,31 @@ func rebuild(ctx context.Context, w *kv.Writer, key []byte, f *filter, hashes []
 	})
 }
 
-// uniteLogs makes a filter under a key of the hashes in the logs of others. It returns nil unless all have logs that cover all of
-// their layers, and one log has room for what they have.
+// base returns the layers that the log does not cover, newest first: all of a filter that has no log yet.
+func (f *filter) base() []layer { return f.layers[f.covered():] }
+
+// uniteLogs makes a filter under a key of others that have logs, or will have. It returns nil unless they have equal layers that their
+// logs do not cover, perhaps none, and one log has room for what the others have.
 func uniteLogs(ctx context.Context, w *kv.Writer, key []byte, parts []*filter, expiry int64) (o *kv.Object, err error) {
 	var hashes []uint64
 	for _, f := range parts {
-		if f.chain.Log == nil || f.chain.Base > 0 || f.object.Lossy() {
+		equal := slices.EqualFunc(f.base(), parts[0].base(), func(a, b layer) bool { return a.layout == b.layout && a.capacity == b.capacity })
+		if f.chain.Params.Log.Limit == 0 || f.object.Lossy() || !equal {
 			return nil, nil
 		}
-		if hashes, err = appendLog(w, f, hashes); err != nil {
-			return nil, err
+		if f.chain.Log != nil {
+			if hashes, err = appendLog(w, f, hashes); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if hashes = sorted(hashes); !parts[0].chain.Params.Log.LogRoom(0, uint64(len(hashes)), uint64(len(hashes))) {
 		return nil, nil
 	}
-	if o, err = rebuild(ctx, w, key, parts[0], hashes, expiry); errors.Is(err, kv.ErrTooLarge) {
+	if o, err = rebuild(ctx, w, key, parts, hashes, expiry); errors.Is(err, kv.ErrTooLarge) {
 		return nil, nil
 	}
 	return o, err
-}
-
-// copyLayer puts the blocks and counters of a layer into another.
-func copyLayer(w *kv.Writer, b *kv.Builder, o *kv.Object, from, to *kv.Layer) error {
-	for i := range format.NumCounters {
-		if n := w.Counter(from, i); n != 0 {
-			w.SetCounter(to, i, n)
-		}
-	}
-	words := make([]uint64, from.Spec().Lines*block.LineWords)
-	for blk := range from.Spec().Blocks {
-		if err := w.ReadBlock(o, from, blk, words); err != nil {
-			return err
-		}
-		if err := b.Put(to, blk, words); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // putLog fills a log.

@@ -24,6 +24,17 @@ func logBytes(t testing.TB, db *kv.DB, n int) {
 	}
 }
 
+// reserveLogged makes the filter f, with a log of at most so many bytes.
+func reserveLogged(t testing.TB, db *kv.DB, limit int, capacity uint64, rate float64) *bloomext.Filter {
+	t.Helper()
+	logBytes(t, db, limit)
+	f := bloomext.New(db, "f").With(kv.NoSync)
+	if err := f.Reserve(bloomext.Config{Capacity: capacity, ErrorRate: rate}); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // compacts makes commits of Compact until there is nothing to do, or so many.
 func compacts(t testing.TB, db *kv.DB, most int) {
 	t.Helper()
@@ -64,11 +75,7 @@ func TestGrowth(t *testing.T) {
 			t.Run(fmt.Sprint(rate, " ", steps), func(t *testing.T) {
 				db := open(t, "", nil)
 				defer db.Close()
-				logBytes(t, db, 64<<20)
-				f := bloomext.New(db, "f").With(kv.NoSync)
-				if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: rate}); err != nil {
-					t.Fatal(err)
-				}
+				f := reserveLogged(t, db, 64<<20, 100, rate)
 				random := rand.New(rand.NewPCG(1, 2))
 				most, n := 0, uint64(0)
 				for next := uint64(100); n < 40_000; {
@@ -136,11 +143,7 @@ func TestGrowth(t *testing.T) {
 func TestGrowth_outgrown(t *testing.T) {
 	db := open(t, "", nil)
 	defer db.Close()
-	logBytes(t, db, 1<<20)
-	f := bloomext.New(db, "f").With(kv.NoSync)
-	if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
-		t.Fatal(err)
-	}
+	f := reserveLogged(t, db, 1<<20, 100, 0.01)
 	const n = 3000
 	err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error { // nobody calls Added, which would fill a part
 		for i := range uint64(n) { // one by one: nothing is known of those that follow
@@ -182,11 +185,7 @@ func TestGrowth_ahead(t *testing.T) {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			db := open(t, "", nil)
 			defer db.Close()
-			logBytes(t, db, limit)
-			f := bloomext.New(db, "f").With(kv.NoSync)
-			if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
-				t.Fatal(err)
-			}
+			f := reserveLogged(t, db, limit, 100, 0.01)
 			addRange(t, f, 0, 100, 0.01)
 			const n = 20_000
 			items := make([][]byte, 0, 3*n)
@@ -236,11 +235,7 @@ func TestGrowth_layers(t *testing.T) {
 	for _, size := range []int{7, 100, 1000, 5000} {
 		db := open(t, "", nil)
 		defer db.Close()
-		logBytes(t, db, 1<<20)
-		f := bloomext.New(db, "f").With(kv.NoSync)
-		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
-			t.Fatal(err)
-		}
+		f := reserveLogged(t, db, 1<<20, 100, 0.01)
 		n := 0
 		for n < 30_000 {
 			items := make([]uint64, size)
@@ -265,11 +260,7 @@ func TestGrowth_ending(t *testing.T) {
 	for _, size := range []int{7, 100, 600} {
 		for _, limit := range []int{7000, 8000, 9000, 10_000, 11_000} { // hashes in the log
 			db := open(t, "", nil)
-			logBytes(t, db, 8*limit)
-			f := bloomext.New(db, "f").With(kv.NoSync)
-			if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
-				t.Fatal(err)
-			}
+			f := reserveLogged(t, db, 8*limit, 100, 0.01)
 			for n, ended := 0, false; !ended; n += size {
 				addRange(t, f, n, n+size, 0.01)
 				info, err := f.Info()
@@ -532,11 +523,7 @@ func TestGrowth_again(t *testing.T) {
 func TestGrowth_base(t *testing.T) {
 	db := open(t, "", nil)
 	defer db.Close()
-	logBytes(t, db, 1<<20)
-	f := bloomext.New(db, "f").With(kv.NoSync)
-	if err := f.Reserve(bloomext.Config{Capacity: 2000, ErrorRate: 0.05}); err != nil {
-		t.Fatal(err)
-	}
+	f := reserveLogged(t, db, 1<<20, 2000, 0.05)
 	most := 0
 	filled := map[uint64]bool{} // capacities of layers that were filled
 	for n := 0; n < 20_000; n += 100 {
@@ -584,11 +571,7 @@ func TestGrowth_limit(t *testing.T) {
 			t.Run(fmt.Sprint(limit, " ", steps), func(t *testing.T) {
 				db := open(t, "", nil)
 				defer db.Close()
-				logBytes(t, db, limit)
-				f := bloomext.New(db, "f").With(kv.NoSync)
-				if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
-					t.Fatal(err)
-				}
+				f := reserveLogged(t, db, limit, 100, 0.05)
 				dropped := false
 				for n := 0; n < 10_000; n += 50 {
 					addRange(t, f, n, n+50, 0.05)
@@ -762,11 +745,7 @@ func TestGrowth_dump(t *testing.T) {
 func TestGrowth_lossy(t *testing.T) {
 	for _, c := range []struct{ filling, older bool }{{true, false}, {false, false}, {false, true}} {
 		db := open(t, "", nil)
-		logBytes(t, db, 1<<20)
-		f := bloomext.New(db, "f").With(kv.NoSync)
-		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.05}); err != nil {
-			t.Fatal(err)
-		}
+		f := reserveLogged(t, db, 1<<20, 100, 0.05)
 		addRange(t, f, 0, 99, 0.05)
 		if c.filling || c.older {
 			addRange(t, f, 99, 120, 0.05)
@@ -891,11 +870,7 @@ func TestGrowth_longAlone(t *testing.T) {
 		items, batch uint64
 	}{{1 << 20, 90, 90}, {16 << 10, 1000, 50}} {
 		db := open(t, "", &kv.Options{InMemory: true, Seed: 4})
-		logBytes(t, db, c.limit)
-		f := bloomext.New(db, "f").With(kv.NoSync)
-		if err := f.Reserve(bloomext.Config{Capacity: 100, ErrorRate: 0.01}); err != nil {
-			t.Fatal(err)
-		}
+		f := reserveLogged(t, db, c.limit, 100, 0.01)
 		addRange(t, f, 0, int(c.items), 0.01)
 		compacts(t, db, 1000)
 		longest := uint64(0)

@@ -20,7 +20,8 @@ import (
 // cover is made from these, in the size that it needs, however the filters have grown; its number of items is counted anew. What
 // they do not cover, the first layer of a filter that was made for more than 1,024 items, is united layer by layer.
 //
-// If not, the union has no log. Layers that are united must have equal sizes. No layer of the union may be fuller than it was made to be; otherwise the error is ErrRate, because no error rate
+// If not, the union has no log. Layers that are united must have equal sizes, and no layer of the union may be fuller than it
+// was made to be; otherwise the error is ErrRate, because no error rate
 // would be left for further layers. Filters with as many items together as they were made for may by chance have a
 // few more bits than average: five standard deviations are allowed, which corresponds to 12 % too many items for 100
 // at 0.01, and to 1.2 % for 10,000. A union that equals one of the filters is always allowed.

@@ -30,8 +30,7 @@ import (
 // # Growth
 //
 // When the newest layer is full, a small layer takes the adds: it has room for an eighth of the items, and for all that the commit
-// is known to add. In the same commit another layer is made, with room for all
-// items that the log covers and for a quarter of the filter's items besides. It is hidden: lookups and adds do not ask it.
+// is known to add. In the same commit another layer is made, with room for all items that the log covers and for a quarter of the filter's items besides. It is hidden: lookups and adds do not ask it.
 // Type.Prepare makes what the log has into a layer in memory, beside adds, and stores its blocks, some in each commit.
 // Type.Compact puts in what the log has got meanwhile, in small commits that note how far they have come. Once the hidden
 // layer has the whole log, a commit drops all layers that the log covers, and shows it. That commit holds the lock of the
@@ -40,13 +39,13 @@ import (
 // stored: those that were have items of the log alone.
 //
 // If the small layer is full before, there is another, and then larger ones: no add needs the end of a growth. But an add that
-// leaves the small layer nearly full, or without room for as many items again, does a part of the filling itself. If the layer that is filled becomes full, it is
-// dropped, and filling begins again with a larger one.
+// leaves the small layer nearly full, or without room for as many items again, does a part of the filling itself. If the layer
+// that is filled becomes full, it is dropped, and filling begins again with a larger one.
 //
-// If the log would become longer than allowed, a commit drops it, and what is being filled: adds end the filling a little before. So does the commit that would begin
-// a growth, if the log has no room for what is added meanwhile. From then on the filter grows by layers: two for a sixth of
-// the items, so that a filter with few more items than the log had room for stays small, and then for as many as there
-// are.
+// Adds end a filling a little before the log would become longer than allowed. The commit that would make it longer drops the
+// log, and what is being filled. So does the commit that would begin a growth, if the log has no room for what is added
+// meanwhile. From then on the filter grows by layers: two for a sixth of the items, so that a filter with few more items than
+// the log had room for stays small, and then for as many as there are.
 //
 // # The error rate
 //

@@ -18,7 +18,7 @@ import (
 // lookup finds every item whose add was acknowledged before: through one handle or several, one by one or many at a time, in
 // a view, and from a cache in which few blocks have room.
 func TestGrowth_together(t *testing.T) {
-	const adders, each = 3, 2500
+	const first, adders, each = 10, 3, 2500
 	disk := kvtest.NewDisk()
 	must(t, faultfs.MakeDir(disk))
 	o := tinyOptions(disk)
@@ -26,7 +26,7 @@ func TestGrowth_together(t *testing.T) {
 	db := open(t, storeDir, o)
 	must(t, module.Of(db).SetSetting("growth-log-bytes", "10000000"))
 	shared := bloomext.New(db, "f")
-	must(t, shared.Reserve(bloomext.Config{Capacity: 10, ErrorRate: 0.2}))
+	must(t, shared.Reserve(bloomext.Config{Capacity: first, ErrorRate: 0.2}))
 	var acknowledged [adders]atomic.Int64
 	name := func(adder, n int) []byte { return item(adder*each + n) }
 	var adding, others sync.WaitGroup
@@ -131,15 +131,19 @@ func TestGrowth_together(t *testing.T) {
 			}
 		}
 	}
+	info, err := shared.Info()
+	must(t, err)
+	if info.Layers[0].Capacity == first { // adds end growths if need be
+		t.Errorf("the first layer, for %d items, was not replaced while others added", first)
+	}
 	for more := true; more; {
-		var err error
 		if more, err = db.CompactQueued(t.Context(), 1<<20); err != nil {
 			t.Fatal(err)
 		}
 	}
-	info, err := shared.Info()
+	info, err = shared.Info()
 	must(t, err)
-	if len(info.Layers) > 3 || info.Layers[0].Capacity < adders*each/2 { // the first one of 10 items was replaced, and others
+	if len(info.Layers) > 3 || info.Layers[0].Capacity < adders*each/2 {
 		t.Errorf("%d layers, the first for %d items, want at most 3, and half of %d", len(info.Layers), info.Layers[0].Capacity, adders*each)
 	}
 	must(t, checkStore(db))

@@ -132,11 +132,10 @@ func (f *planFlags) checkWindow(flags *pflag.FlagSet, layouts filters.Layouts) e
 		return exit.Usagef("--%s %v --%s compatible: a filter that forgets must have the native layout", name, value, filters.BloomLayoutFlag)
 	case f.config.Slices == 0: // which a Config would take for the default
 		return exit.Usagef("--slices 0: must be %d to %d", scalableext.MinSlices, scalableext.MaxSlices)
+	case name == "last" && f.config.Last == 0:
+		return exit.Usagef("--last 0: must be above 0")
 	case name == "last":
 		f.config.Capacity = f.config.Last
-	}
-	if name == "last" && f.config.Last == 0 {
-		return exit.Usagef("--last 0: must be above 0")
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ func IsTooLarge(bytes, maxBytes uint64) bool {
 	return bytes > cmp.Or(maxBytes, kv.DefaultMaxFilterBytes)
 }
 
+// sizeFlags returns the flags that a size was asked for with.
 func sizeFlags(capacity uint64, rate float64) string {
 	return fmt.Sprintf("--capacity %d --error %g", capacity, rate)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
 	"github.com/sievekv/sievekv/kv/hash"
+	"github.com/sievekv/sievekv/kv/probe"
 	"github.com/sievekv/sievekv/scalableext"
 )
 
@@ -99,6 +100,9 @@ func (f *filter) noted(db *kv.DB, h uint64) (present, known bool) {
 
 // addLogged is add for a filter that grows from a log.
 func (s *stager) addLogged(h uint64) (bool, error) {
+	if err := s.widen(1); err != nil {
+		return false, err
+	}
 	added, err := s.add(h)
 	if err != nil {
 		return false, err
@@ -243,6 +247,49 @@ func (s *stager) growFor(ahead uint64) error {
 	return s.relayer(p, keep, added...)
 }
 
+// widen makes room for n items in a small layer that the writer has made itself: a larger layer takes its place. So what a
+// transaction adds, or many commands in one commit, is in one small layer. All that was staged before must be in the log.
+func (s *stager) widen(n int) error {
+	f, log := s.c, s.c.chain.Log
+	if log == nil || len(f.layers) == 1 || s.room(n) == n || !s.w.Made(f.newest.table) {
+		return nil
+	}
+	spec, err := layerSpec(min(2*f.newest.capacity+uint64(n), probe.MaxCapacity), f.newest.rate)
+	if err != nil || !s.widens(spec, n) {
+		return nil // the filter grows by another layer
+	}
+	// The writer has appended the items of its layer to the log, behind what the log had before. Some are in older layers.
+	from := log.Counter(scalableext.LogLengthCounter)
+	hashes, err := s.appendLog(nil, from, s.w.Counter(log, scalableext.LogLengthCounter)-from)
+	if err != nil {
+		return err
+	}
+	if _, err := s.absent(byBlock(hashes, &f.newest), 1); err != nil {
+		return err
+	}
+	err = kv.ErrTooLarge
+	if items := s.items(f.covered()); f.chain.Filling == nil && f.chain.Params.Log.LastsFor(from+uint64(len(hashes)), items) {
+		err = s.beginFilling(items+uint64(n), &f.newest, spec)
+	}
+	if errors.Is(err, kv.ErrTooLarge) {
+		err = s.relayer(f.chain.Params, func(l *kv.Layer) bool { return l != f.newest.table }, spec)
+	}
+	switch {
+	case errors.Is(err, kv.ErrTooLarge):
+		return nil
+	case err != nil:
+		return err
+	}
+	return s.addTo(&s.c.layers[0], s.hashes)
+}
+
+// widens reports whether a layer that takes the place of the newest one, and n items more, surely fit into the commit.
+func (s *stager) widens(spec kv.LayerSpec, n int) bool {
+	p, err := decodeLayerParams(spec.Params)
+	inLayer := spec.Blocks*blockBytes + (s.c.newest.capacity+uint64(n))*(bitBytes*uint64(p.hashes)+callerBytes)
+	return err == nil && inLayer+uint64(n)*logTxBytes <= uint64(max(0, s.w.Room()))
+}
+
 // newAhead returns how many different items addFull will add.
 func (s *stager) newAhead() uint64 {
 	s.hashes = s.hashes[:0]
@@ -257,7 +304,7 @@ func (s *stager) newAhead() uint64 {
 func all(*kv.Layer) bool { return true }
 
 // beginFilling stages a layer for so many items and more, which is to be filled from the log, and then others. The layer that
-// is being filled already is dropped.
+// is being filled already, or another one, is dropped.
 func (s *stager) beginFilling(items uint64, old *layer, others ...kv.LayerSpec) error {
 	f, p := s.c, s.c.chain.Params
 	capacity, rate := p.FilledLayer(f.rates(false), s.items(len(f.layers))-s.items(f.covered()), items)
@@ -385,38 +432,55 @@ func fill(w *kv.Writer, o *kv.Object, f *filter, budget int) (more bool, err err
 
 // fillFrom puts n hashes of the log, from the given one on, into the layer that is being filled.
 func (s *stager) fillFrom(at, n uint64) error {
-	f := s.c
-	to, from := f.chain.Filling, f.chain.Log
-	hashes := make([]uint64, 0, n)
-	words := make([]uint64, block.MaxWords)
-	for i := at; i < at+n; {
-		if err := s.w.ReadBlock(f.object, from, i/block.MaxWords, words); err != nil {
-			return err
-		}
-		part := words[i%block.MaxWords:]
-		part = part[:min(uint64(len(part)), at+n-i)]
-		hashes = append(hashes, part...)
-		i += uint64(len(part))
+	to := s.c.chain.Filling
+	hashes, err := s.appendLog(make([]uint64, 0, n), at, n)
+	if err != nil {
+		return err
 	}
-	block := func(h uint64) uint64 {
-		blk, _ := to.layout.Block(h)
-		return blk
-	}
-	for i, item := range scalableext.Sorted(hashes, f.hash, func(_ hash.Function, h uint64) uint64 { return h }, block) {
+	for i, item := range byBlock(hashes, to) {
 		s.hashes = append(s.hashes[:i], item.Hash)
 	}
-	s.added = make([]bool, n)
-	var items, ones uint64
-	for rest := s.hashes; len(rest) > 0; {
-		blk, n := to.layout.SameBlock(rest)
-		more, set, err := s.w.SetItems(f.object, to.table, &to.layout, blk, rest[:n], s.added[:n])
+	if err := s.addTo(to, s.hashes); err != nil {
+		return err
+	}
+	s.w.SetCounter(to.table, scalableext.FilledCounter, at+n)
+	return nil
+}
+
+// appendLog appends n hashes of the log, from the given one on.
+func (s *stager) appendLog(hashes []uint64, at, n uint64) ([]uint64, error) {
+	words := make([]uint64, block.MaxWords)
+	for end := at + n; at < end; {
+		if err := s.w.ReadBlock(s.c.object, s.c.chain.Log, at/block.MaxWords, words); err != nil {
+			return nil, err
+		}
+		part := words[at%block.MaxWords:]
+		part = part[:min(uint64(len(part)), end-at)]
+		hashes = append(hashes, part...)
+		at += uint64(len(part))
+	}
+	return hashes, nil
+}
+
+// byBlock returns items in the order of their blocks in a layer.
+func byBlock(hashes []uint64, l *layer) []scalableext.BatchItem {
+	is := func(_ hash.Function, h uint64) uint64 { return h }
+	return scalableext.Sorted(hashes, hash.Function{}, is, func(h uint64) uint64 { blk, _ := l.layout.Block(h); return blk })
+}
+
+// addTo stages hashes, in the order of their blocks, in a layer, which must have room for them.
+func (s *stager) addTo(to *layer, hashes []uint64) error {
+	s.added = make([]bool, len(hashes))
+	items, ones := s.w.Counter(to.table, itemsCounter), s.w.Counter(to.table, onesCounter)
+	for len(hashes) > 0 {
+		blk, n := to.layout.SameBlock(hashes)
+		more, set, err := s.w.SetItems(s.c.object, to.table, &to.layout, blk, hashes[:n], s.added[:n])
 		if err != nil {
 			return err
 		}
-		items, ones, rest = items+uint64(more), ones+uint64(set), rest[n:]
+		items, ones, hashes = items+uint64(more), ones+uint64(set), hashes[n:]
 	}
-	s.w.SetCounter(to.table, itemsCounter, s.w.Counter(to.table, itemsCounter)+items)
-	s.w.SetCounter(to.table, onesCounter, s.w.Counter(to.table, onesCounter)+ones)
-	s.w.SetCounter(to.table, scalableext.FilledCounter, at+n)
+	s.w.SetCounter(to.table, itemsCounter, items)
+	s.w.SetCounter(to.table, onesCounter, ones)
 	return nil
 }

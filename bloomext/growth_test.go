@@ -255,6 +255,139 @@ func TestGrowth_layers(t *testing.T) {
 	}
 }
 
+// What one transaction adds, or one commit of many commands, is in one small layer: until it is committed, and after it.
+func TestGrowth_transaction(t *testing.T) {
+	const items = 8000
+	add := func(f *bloomext.Filter, from, batch int) error {
+		list := make([]uint64, batch)
+		for i := range list {
+			list[i] = uint64(from + i)
+		}
+		if batch == 1 {
+			_, err := f.AddUint64(list[0])
+			return err
+		}
+		_, err := f.AddManyUint64(list, nil)
+		return err
+	}
+	for _, c := range []struct{ capacity, before, batch int }{
+		{100, 0, 1}, {100, 0, 50}, {100, 0, 3000}, {100, 137, 1}, {100, 137, 50}, {100, 5000, 100}, {2000, 1990, 50}, {2000, 2000, 1},
+	} {
+		db := open(t, "", nil)
+		f := reserveLogged(t, db, 1<<20, uint64(c.capacity), 0.01)
+		addRange(t, f, 0, c.before, 0.01)
+		var seeming []uint64
+		if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+			in := f.In(tx)
+			for n := c.before; n < items; n += c.batch {
+				if err := add(in, n, c.batch); err != nil {
+					return err
+				}
+				if n%200 >= c.batch {
+					continue
+				}
+				if n > 500 {
+					seeming = append(seeming, seems(t, in, uint64(n+1)<<40))
+					if err := add(in, int(seeming[len(seeming)-1]), 1); err != nil {
+						return err
+					}
+				}
+				info, err := in.Info()
+				if err != nil || len(info.Layers) > 3 || info.ExpectedRate > 0.01 || int(info.Items) > n+c.batch+len(seeming) {
+					t.Fatalf("%+v: %d items, %d layers, %d items, rate %v: %v", c, n, len(info.Layers), info.Items, info.ExpectedRate, err)
+				}
+			}
+			finds(t, in, items)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for step := range 2 {
+			finds(t, f, items)
+			for _, item := range seeming {
+				findsItem(t, f, item)
+			}
+			if got := measuredRate(t, f, 20_000); got > 0.0125 {
+				t.Errorf("%+v: measured rate %v", c, got)
+			}
+			info, err := f.Info()
+			if err != nil || len(info.Layers) > 3-step || int(info.Items) < items-items/50 || step == 0 != (info.Filling > 0) {
+				t.Errorf("%+v: %d layers, %d items, filling %d: %v", c, len(info.Layers), info.Items, info.Filling, err)
+			}
+			compacts(t, db, 1000)
+		}
+		checkWhole(t, db)
+		closeDB(t, db)
+	}
+
+	// Many commands in one commit, of which some are undone if it is a transaction's.
+	undone := errors.New("undone")
+	for _, inTx := range []bool{true, false} {
+		db := open(t, "", nil)
+		f := reserveLogged(t, db, 1<<20, 100, 0.01)
+		addRange(t, f, 0, 100, 0.01)
+		var added []uint64
+		command := func(w *kv.Writer, f *bloomext.Filter, from int, result error) error {
+			list := make([][]byte, 100)
+			for i := range list {
+				b := scalableext.LittleEndian(uint64(from + i))
+				list[i] = b[:]
+				if result == nil {
+					added = append(added, uint64(from+i))
+				}
+			}
+			if _, err := f.AddStaged(w, list, make([]bool, len(list))); err != nil {
+				return err
+			}
+			return result
+		}
+		err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error { return command(w, f, 500, nil) }) // nobody calls Added
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inTx {
+			err = txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+				for n := 1000; n < 10_000; n += 100 {
+					result := error(nil)
+					if n%300 == 0 {
+						result = undone
+					}
+					if err := tx.Write(func(w *kv.Writer) error { return command(w, f.In(tx), n, result) }); !errors.Is(err, result) {
+						return err
+					}
+				}
+				return nil
+			})
+		} else {
+			err = db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+				for n := 1000; n < 10_000; n += 100 {
+					if err := command(w, f, n, nil); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		finds(t, f, 100)
+		for _, item := range added {
+			findsItem(t, f, item)
+		}
+		info, err := f.Info()
+		if err != nil || len(info.Layers) > 3 || int(info.Items) < len(added)*49/50 || int(info.Items) > len(added)+100 {
+			t.Errorf("in a transaction %t: %d layers, %d items of %d: %v", inTx, len(info.Layers), info.Items, len(added)+100, err)
+		}
+		compacts(t, db, 1000)
+		for _, item := range added {
+			findsItem(t, f, item)
+		}
+		checkWhole(t, db)
+		closeDB(t, db)
+	}
+}
+
 // A growth is ended before the log is, so that when the log has ended nearly all items that it had are in one layer.
 func TestGrowth_ending(t *testing.T) {
 	for _, size := range []int{7, 100, 600} {

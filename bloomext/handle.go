@@ -408,7 +408,11 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 	if s.c.flat {
 		return stageFitting(f.h, w, items, added, least, hash.Function.Sum)
 	}
-	if size = min(max(size, least), len(items)); size == len(items) || s.c.windowed || s.room(size) == size {
+	size = min(max(size, least), len(items))
+	if err := s.widen(size); err != nil {
+		return 0, err
+	}
+	if size == len(items) || s.c.windowed || s.room(size) == size {
 		return stageMany(f.h, w, items[:size], added[:size], hash.Function.Sum)
 	}
 	// The newest layer is almost full, and the filter may have most of the items. Half of the room is for these.
@@ -458,6 +462,9 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 	s := stager{w: w, c: c}
 	if c.windowed {
 		return stageRecent(h, &s, items, added, sum)
+	}
+	if err := s.widen(len(items)); err != nil {
+		return 0, err
 	}
 	n, err := stageAll(h, &s, items, added, sum)
 	return logStaged(&s, items[:n], added[:n], err, sum)

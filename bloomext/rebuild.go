@@ -15,17 +15,10 @@ import (
 // A filter is made anew from logs in one commit when its log has many hashes several times, and when filters are merged: see
 // scalableext.Log. The writer has the lock of the key meanwhile.
 
-// appendLog appends the hashes of a filter's log.
-func appendLog(w *kv.Writer, f *filter, hashes []uint64) ([]uint64, error) {
-	length, words := w.Counter(f.chain.Log, scalableext.LogLengthCounter), make([]uint64, block.MaxWords)
-	hashes = slices.Grow(hashes, int(length))
-	for at := uint64(0); at < length; at += block.MaxWords {
-		if err := w.ReadBlock(f.object, f.chain.Log, at/block.MaxWords, words); err != nil {
-			return nil, err
-		}
-		hashes = append(hashes, words[:min(block.MaxWords, length-at)]...)
-	}
-	return hashes, nil
+// appendWholeLog appends the hashes of a filter's log.
+func appendWholeLog(w *kv.Writer, f *filter, hashes []uint64) ([]uint64, error) {
+	length, s := w.Counter(f.chain.Log, scalableext.LogLengthCounter), stager{w: w, c: f}
+	return s.appendLog(slices.Grow(hashes, int(length)), 0, length)
 }
 
 // sorted sorts hashes, and leaves each once.
@@ -45,7 +38,7 @@ func shorten(w *kv.Writer, o *kv.Object, f *filter) error {
 	if o.Lossy() { // the log may lack items
 		return s.endLog()
 	}
-	hashes, err := appendLog(w, f, nil)
+	hashes, err := appendWholeLog(w, f, nil)
 	if err != nil {
 		return err
 	}
@@ -131,7 +124,7 @@ func uniteLogs(ctx context.Context, w *kv.Writer, key []byte, parts []*filter, e
 			return nil, nil
 		}
 		if f.chain.Log != nil {
-			if hashes, err = appendLog(w, f, hashes); err != nil {
+			if hashes, err = appendWholeLog(w, f, hashes); err != nil {
 				return nil, err
 			}
 		}

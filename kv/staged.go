@@ -137,6 +137,9 @@ func (w *Writer) truncateLayers(n int) {
 	w.layers = w.layers[:n]
 }
 
+// Made reports whether this writer has made a layer, which nobody else has seen.
+func (w *Writer) Made(l *Layer) bool { s := w.stagedLayer(l); return s != nil && s.madeFor != nil }
+
 // Counter returns counter i of a layer with this writer's changes.
 func (w *Writer) Counter(l *Layer, i int) uint64 {
 	if s := w.stagedLayer(l); s != nil && s.counted {

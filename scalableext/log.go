@@ -38,7 +38,8 @@ import (
 // in the layers that are looked at. After a crash Type.Compact puts in the rest, or the whole log if not all blocks were
 // stored: those that were have items of the log alone.
 //
-// If the small layer is full before, there is another, and then larger ones: no add needs the end of a growth. But an add that
+// If the small layer is full before, there is another, and then larger ones: no add needs the end of a growth. A small layer
+// that the same commit has made, which may be a transaction's, is replaced by a larger one with its items. And an add that
 // leaves the small layer nearly full, or without room for as many items again, does a part of the filling itself. If the layer
 // that is filled becomes full, it is dropped, and filling begins again with a larger one.
 //

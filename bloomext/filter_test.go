@@ -30,7 +30,8 @@ func measuredRate(t *testing.T, f *bloomext.Filter, asked int) float64 {
 	return float64(n) / float64(asked)
 }
 
-// addRange adds the items from to to-1, and fails the test unless all but a share of at most rate are new.
+// addRange adds the items from to to-1, and fails the test unless all but a share of at most rate are new. It allows for chance:
+// of few items, several may seem known once in many thousand times.
 func addRange(t *testing.T, f *bloomext.Filter, from, to int, rate float64) {
 	t.Helper()
 	items, added := make([]uint64, to-from), make([]bool, to-from)
@@ -47,7 +48,7 @@ func addRange(t *testing.T, f *bloomext.Filter, from, to int, rate float64) {
 		}
 	}
 	n := float64(len(items))
-	if most := n*rate + 5*math.Sqrt(n*rate) + 1; float64(known) > most {
+	if most := n*rate + 5*math.Sqrt(n*rate) + 4; float64(known) > most {
 		t.Errorf("%d of %d new items seemed known, want at most %.0f", known, len(items), most)
 	}
 }

@@ -3,6 +3,7 @@ package bloomext
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"sync/atomic"
@@ -230,17 +231,25 @@ func (s *stager) growFor(ahead uint64) error {
 	if err != nil {
 		return fmt.Errorf("key %q: %w", f.object.Key(), err)
 	}
+	old, tooSmall := f.chain.Filling, false
+	if old != nil { // what the next layer takes must have room in it
+		room := old.capacity - min(old.capacity, s.items(f.covered()))
+		room -= room / 16 // it gets what seemed known when it was added, too
+		if tooSmall = room < max(ahead, capacity/2); !tooSmall {
+			capacity = min(capacity, room)
+		}
+	}
 	small, err := layerSpec(capacity, rate)
 	if err != nil {
 		return fmt.Errorf("%w: key %q: %w", ErrCannotGrow, f.object.Key(), err)
 	}
 	added := []kv.LayerSpec{small}
 	switch {
-	case p.Log.Limit == 0 || f.chain.Filling != nil:
+	case p.Log.Limit == 0 || old != nil && !tooSmall:
 	case f.chain.Log == nil:
 		s.begun, added = true, []kv.LayerSpec{p.LogSpec(), small}
 	default:
-		if err := s.beginFilling(s.items(f.covered())+ahead, nil, small); !errors.Is(err, kv.ErrTooLarge) {
+		if err := s.beginFilling(s.items(f.covered())+ahead, old, small); !errors.Is(err, kv.ErrTooLarge) {
 			return err
 		}
 	}
@@ -347,7 +356,7 @@ const (
 // An add helps a growth that services have not ended in time.
 const (
 	helpAt   = 4  // when the newest layer has room left for fewer than one in so many of its items, or than the add has added
-	helpMost = 64 // commits of one call
+	helpMost = 64 // commits of one call, unless the next add would make a large layer
 )
 
 // Added is to be called after a commit of AddStaged or AddFitting, with the number of items that it has added. It does what
@@ -380,11 +389,19 @@ func (f *Filter) Added(n int) {
 		return
 	}
 	ending := c.chain.Params.Log.Ending(c.chain.Log.Counter(scalableext.LogLengthCounter), uint64(n))
-	if items := c.newest.table.Counter(itemsCounter) + max(c.newest.capacity/helpAt, uint64(n)); items < c.newest.capacity && !ending {
+	capacity := c.newest.capacity
+	room := capacity - min(capacity, c.newest.table.Counter(itemsCounter))
+	if room > max(capacity/helpAt, uint64(n)) && !ending {
 		return
 	}
-	wait := ending || c.covered() > scalableext.ManySmall // otherwise what is filled would be in vain, or the next layer a large one
-	for range helpMost {
+	steps, wait := helpMost, ending
+	if c.covered() > scalableext.ManySmall { // otherwise what is filled would be in vain, or the next layer a large one
+		wait = true
+		if room < uint64(n) {
+			steps = math.MaxInt
+		}
+	}
+	for range steps {
 		more, err := f.h.DB.CompactKey(f.h.Key, mostFilled*filledBytes, wait)
 		if !more || err != nil { // an error concerns what comes next, not the items that were added
 			return

@@ -255,6 +255,53 @@ func TestGrowth_layers(t *testing.T) {
 	}
 }
 
+// What is filled has room for what two small layers take meanwhile, and is made anew at once if a batch is larger.
+func TestGrowth_room(t *testing.T) {
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	f := reserveLogged(t, db, 1<<20, 1000, 0.01)
+	n := uint64(0)
+	stage := func(items int) bloomext.Info { // nobody calls Added
+		list := make([][]byte, items)
+		for i := range list {
+			b := scalableext.LittleEndian(n)
+			list[i], n = b[:], n+1
+		}
+		if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+			_, err := f.AddStaged(w, list, make([]bool, items))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	info := stage(1000)
+	for len(info.Layers) < 3 || info.Layers[2].Items < info.Layers[2].Capacity {
+		info = stage(1)
+	}
+	capacity := info.Filling
+	compacts(t, db, 1000)
+	if info = stage(1); len(info.Layers) != 1 || info.Layers[0].Capacity != capacity || capacity > 1300 {
+		t.Errorf("%d layers of which one is for %d items, want one for %d", len(info.Layers), info.Layers[0].Capacity, capacity)
+	}
+	for info.Filling == 0 {
+		info = stage(1)
+	}
+	if info = stage(3000); info.Filling < n || len(info.Layers) > 3 {
+		t.Errorf("after a batch of 3000: %d layers, one for %d items is filled, want one for %d at least", len(info.Layers), info.Filling, n)
+	}
+	capacity = info.Filling
+	compacts(t, db, 1000)
+	if info = stage(1); len(info.Layers) != 1 || info.Layers[0].Capacity != capacity {
+		t.Errorf("%d layers of which one is for %d items, want one for %d", len(info.Layers), info.Layers[0].Capacity, capacity)
+	}
+	finds(t, f, n)
+}
+
 // What one transaction adds, or one commit of many commands, is in one small layer: until it is committed, and after it.
 func TestGrowth_transaction(t *testing.T) {
 	const items = 8000
@@ -406,6 +453,36 @@ func TestGrowth_ending(t *testing.T) {
 			}
 			closeDB(t, db)
 		}
+	}
+
+	// A transaction leaves a small layer with much room.
+	db := open(t, "", nil)
+	defer closeDB(t, db)
+	f := reserveLogged(t, db, 8*7300, 100, 0.01)
+	addRange(t, f, 0, 5000, 0.01)
+	compacts(t, db, 1000)
+	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+		for i := range uint64(2200) {
+			if _, err := f.In(tx).AddUint64(5000 + i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for n := 7200; ; n++ {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.LogBytes == 0 {
+			if l := info.Layers[0]; l.Capacity < 7200 {
+				t.Errorf("a log for 7300 items: at its end the filter has %d layers, the first for %d", len(info.Layers), l.Capacity)
+			}
+			break
+		}
+		addRange(t, f, n, n+1, 0.01)
 	}
 }
 

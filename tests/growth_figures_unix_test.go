@@ -15,20 +15,75 @@ import (
 	"github.com/sievekv/sievekv/coreext"
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/module"
+	"github.com/sievekv/sievekv/scalableext"
 )
 
 var growthItems = flag.Uint64("growthitems", 100_000, "items of each filter in TestGrowth_figures")
 
-// TestGrowth_figures prints what a filter costs that was made for 100 items at 1 % and grows, by single adds and by batches,
-// with a log and without one, and fails if that is more than is promised. The figures of docs/GROWTH.md are those of
+// TestGrowth_figures prints what a filter costs that was made for 100 items at 1 % and grows, by single adds, by batches and as
+// kvshell load adds lines, with a log and without one, and fails if that is more than is promised. The figures of
+// docs/GROWTH.md are those of
 //
 //	go test ./tests -run TestGrowth_figures -growthitems 1000000 -v
 func TestGrowth_figures(t *testing.T) {
-	for _, batch := range []uint64{1, 1000} {
+	for _, way := range []growthWay{{"single adds", 1, addOne}, {"batches of 1000", 1000, addBatch}, {"load", loadLines, loadCommit}} {
 		for _, log := range []string{"0", "67108864"} {
-			t.Run(fmt.Sprintf("batches of %d, log of at most %s bytes", batch, log), func(t *testing.T) { growthFigures(t, batch, log) })
+			t.Run(fmt.Sprintf("%s, log of at most %s bytes", way.name, log), func(t *testing.T) { growthFigures(t, way, log) })
 		}
 	}
+}
+
+// growthWay is a way of adding items, so many at a time at most.
+type growthWay struct {
+	name string
+	most uint64
+	add  func(f *bloomext.Filter, db *kv.DB, from, to uint64) error
+}
+
+func addOne(f *bloomext.Filter, _ *kv.DB, from, _ uint64) error {
+	_, err := f.AddUint64(from)
+	return err
+}
+
+func addBatch(f *bloomext.Filter, _ *kv.DB, from, to uint64) error {
+	list := make([]uint64, to-from)
+	for i := range list {
+		list[i] = from + uint64(i)
+	}
+	_, err := f.AddManyUint64(list, nil)
+	return err
+}
+
+// loadLines is how many lines kvshell load reads before it makes a commit, and loadPart of how many it stages at a time.
+const (
+	loadLines = 1 << 18
+	loadPart  = 1 << 14
+)
+
+func loadCommit(f *bloomext.Filter, db *kv.DB, from, to uint64) error {
+	for from < to {
+		sum := 0
+		if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+			for n := loadPart; n == loadPart && from < to; {
+				part := make([][]byte, min(loadPart, to-from))
+				for i := range part {
+					b := scalableext.LittleEndian(from + uint64(i))
+					part[i] = b[:]
+				}
+				added := make([]bool, len(part))
+				var err error
+				if n, err = f.AddFitting(w, part, added, 1); err != nil {
+					return err
+				}
+				from, sum = from+uint64(n), sum+n
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		f.Added(sum)
+	}
+	return nil
 }
 
 // cpuTime returns the time that the processors have worked for this process.
@@ -39,7 +94,7 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func growthFigures(t *testing.T, batch uint64, log string) {
+func growthFigures(t *testing.T, way growthWay, log string) {
 	const points, asked, rate = 100, 20_000, 0.01
 	o := &kv.Options{BallastSize: -1, MinFreeSpace: -1, Durability: kv.NoSync, CacheSize: 256 << 20, Modules: coreext.With(bloomext.Module(), compaction.Module())}
 	db := open(t, t.TempDir(), o)
@@ -51,24 +106,15 @@ func growthFigures(t *testing.T, batch uint64, log string) {
 	var took []time.Duration
 	layers, all, worked := 0, time.Duration(0), time.Duration(0)
 	for n := uint64(0); n < items; {
-		to := min(items, n+items/points/batch*batch+batch)
+		to := min(items, n+items/points)
 		cpu := cpuTime(t)
 		for n < to {
-			list := make([]uint64, batch)
-			for i := range list {
-				list[i] = n + uint64(i)
-			}
+			next := min(to, n+way.most)
 			begin := time.Now()
-			var err error
-			if batch == 1 {
-				_, err = f.AddUint64(n)
-			} else {
-				_, err = f.AddManyUint64(list, nil)
-			}
-			must(t, err)
+			must(t, way.add(f, db, n, next))
 			took = append(took, time.Since(begin))
 			all += took[len(took)-1]
-			n += batch
+			n = next
 		}
 		worked += cpuTime(t) - cpu
 		info, err := f.Info()

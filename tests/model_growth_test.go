@@ -220,9 +220,12 @@ func (m *growthModel) transaction(level kv.Durability) {
 	}
 	var changes []change
 	copied := [2]string{}
-	undone := r.IntN(4) == 0
+	undone, most := r.IntN(4) == 0, 4
+	if r.IntN(5) == 0 {
+		most = 30 // the layer that the transaction makes is replaced
+	}
 	err := txn.Update(t.Context(), m.db, level, func(tx *txn.Tx) error {
-		for range 1 + r.IntN(4) {
+		for range 1 + r.IntN(most) {
 			key := m.key()
 			if m.items[key] == nil {
 				continue

@@ -321,16 +321,6 @@ BF.RESERVE f 0.01 100 HASH xxh64 => -ERR bad hash: not with bf-layout compatible
 BF.RESERVE f 0.01 100 TTL 5 => +OK
 TTL f => :5`)
 	},
-	"compatible-layers": func(t *testing.T) {
-		newWorld(t, kv.Options{}).Script(`
-CONFIG SET bf-layout compatible => +OK
-BF.RESERVE f 1e-9 20 EXPANSION 1 => +OK
-BF.MADD f i{1..1400} => [...]
-BF.INFO f FILTERS => [:64] | {"Number of filters" :64}
-BF.CARD f => :1280
-BF.MADD f new i1 new i9 => [-ERR problem inserting into filter :0 -ERR problem inserting into filter :0]
-  | [-ERR problem inserting into filter #f -ERR problem inserting into filter #f]`)
-	},
 	"half-loaded": func(t *testing.T) {
 		w := newWorld(t, kv.Options{})
 		beginLoad(t, w)

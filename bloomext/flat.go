@@ -373,9 +373,6 @@ func (s *stager) growFlat() error {
 		return ErrFull
 	}
 	key := s.c.object.Key()
-	if n := len(s.c.layers); n == scalableext.MaxLayers {
-		return fmt.Errorf("%w: key %q: %d layers, the most of any filter", ErrCannotGrow, key, n)
-	}
 	high, capacity := bits.Mul64(newest.capacity, uint64(params.Expansion))
 	rate := newest.rate / 2
 	if high > 0 || rate == 0 {

@@ -118,7 +118,7 @@ func (c Config) plannedCompatible(items uint64) (Info, error) {
 			return Info{}, ErrFull
 		}
 		high, capacity := bits.Mul64(l.capacity, uint64(p.Expansion))
-		ok := high == 0 && l.rate/2 > 0 && len(info.Layers) < scalableext.MaxLayers
+		ok := high == 0 && l.rate/2 > 0
 		if ok {
 			l, ok = newFlat(capacity, l.rate/2, l.options, l.expansion)
 		}

@@ -68,8 +68,11 @@ func TestCompatible_planned(t *testing.T) {
 		t.Errorf("%+v, %v", info, err)
 	}
 	c.Expansion = 1
-	if _, err := c.Planned(6401); !errors.Is(err, bloomext.ErrCannotGrow) {
-		t.Errorf("65 layers: %v", err)
+	if info, err := c.Planned(106_700); err != nil || len(info.Layers) != 1067 { // 0.01*0.5^1067 is about the least float64
+		t.Errorf("%d layers of 100: %v", len(info.Layers), err)
+	}
+	if _, err := c.Planned(106_701); !errors.Is(err, bloomext.ErrCannotGrow) {
+		t.Errorf("1068 layers: %v", err)
 	}
 }
 
@@ -507,25 +510,29 @@ BF.MERGE n zero
 `)
 }
 
-// A filter that was loaded from a dump and has more layers than a filter may have does not grow.
-func TestCompatible_mostLayers(t *testing.T) {
+// A filter that was loaded from a dump of very many layers answers and grows as RedisBloom's does.
+func TestCompatible_manyLayers(t *testing.T) {
 	model, err := redisbloom.NewBloom(1, 0.25, 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &pair{t: t, w: newWorld(t, kv.Options{}), model: model}
 	i := 0
-	for ; model.Info().Filters < 64; i++ {
+	for ; model.Info().Filters < 300; i++ {
 		if _, err := model.Add(fmt.Append(nil, i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	loadAll(t, p.w, model.Dump(), 1000)
 	p.compare()
-	for model.Exists(fmt.Append(nil, i)) {
-		i++
+	for n := range 50 {
+		p.do("BF.ADD", fmt.Sprint(i+n))
+		p.do("BF.EXISTS", fmt.Sprint(i+n))
+		p.do("BF.EXISTS", fmt.Sprint(n))
 	}
-	p.w.Script(fmt.Sprintf(`BF.ADD f %d => -ERR problem inserting into filter`, i))
+	if layers := model.Info().Filters; layers < 310 {
+		t.Errorf("%d layers", layers)
+	}
 	p.compare()
 }
 

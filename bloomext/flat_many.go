@@ -43,19 +43,32 @@ func (l *flat) commitBytes() int {
 	return blockBytes*int(min(uint64(l.hashes), l.table.Spec().Blocks)) + bitBytes*int(l.hashes)
 }
 
-// mostPerItem is commitBytes for any layer that the filter may get: each has one hash more than the one before.
+// moreLayers is the number of layers for which there is room in a commit, besides those that a filter has. Each takes as many
+// items as the newest one, or more.
+const moreLayers = 64
+
+// mostPerItem is commitBytes for any layer that the filter may get in a commit of fewItems: each has a hash more than the one
+// before.
 func (f *filter) mostPerItem() int {
 	hashes := int(f.newest.flat.hashes)
 	if f.chain.Params.Expansion > 0 {
-		hashes += scalableext.MaxLayers - len(f.layers)
+		hashes += moreLayers
 	}
 	return (blockBytes + bitBytes) * hashes
+}
+
+// fewItems returns a number of items, at most n, that take at most moreLayers layers more.
+func (f *filter) fewItems(n int) int {
+	if c := f.newest.capacity; c < uint64(n)/moreLayers {
+		return moreLayers * int(c)
+	}
+	return n
 }
 
 // pairsFor returns how many items surely fit into so many bytes of a commit.
 func (s *stager) pairsFor(room int) int {
 	newest := s.c.layers[0].flat
-	size := room / s.c.mostPerItem() // whatever layer each item is in
+	size := s.c.fewItems(room / s.c.mostPerItem()) // whatever layer each item is in
 	size = max(size, s.room(min(maxBatch, room/newest.commitBytes())))
 	if blocks := blockBytes * newest.table.Spec().Blocks; blocks < uint64(room) {
 		size = max(size, s.room(min(maxBatch, (room-int(blocks))/(bitBytes*(int(newest.hashes)+2)))))
@@ -73,7 +86,7 @@ func stageFitting[T any](h *handle, w *kv.Writer, items []T, added []bool, least
 	s := &stager{w: w, c: c}
 	clear(added)
 	if h.Tx != nil {
-		n := min(max(least, h.BatchSize(c.mostPerItem())), len(items))
+		n := min(max(least, c.fewItems(h.BatchSize(c.mostPerItem()))), len(items))
 		return stagePairs(h, s, items[:n], added, sum, nil)
 	}
 	// What the bits take is known exactly only from the writer, which takes some time. At first each item is counted as if

@@ -165,7 +165,8 @@ func TestCompatible_model(t *testing.T) {
 		expansion uint32
 		items     int
 	}{
-		{1, 0.25, 1, 20},            // 64 layers, and then no more
+		{1, 0.25, 1, 150},           // as many layers
+		{20, 1e-9, 1, 1400},         // 70 layers
 		{1, 0.9, 2, 3000},           // a rate that is lowered
 		{10, 1e-6, 2, 5000},         //
 		{100, 0.01, 2, 30_000},      // the defaults

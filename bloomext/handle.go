@@ -350,7 +350,7 @@ func (f *Filter) BatchSize(w *kv.Writer) (int, error) {
 		switch {
 		case err != nil:
 		case c.flat:
-			perItem = c.mostPerItem()
+			return c.fewItems(f.h.BatchSize(c.mostPerItem())), nil
 		case c.grown():
 			perItem += logTxBytes
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievekv/sievekv/kv"
 	"github.com/sievekv/sievekv/kv/block"
+	"github.com/sievekv/sievekv/kv/format"
 	"github.com/sievekv/sievekv/kv/text"
 	"github.com/sievekv/sievekv/module"
 	"github.com/sievekv/sievekv/module/reply"
@@ -20,7 +21,7 @@ type dumped struct {
 }
 
 // decodeDump decodes the header of a dump, which may be anything. It takes what RedisBloom takes, except filters of more
-// than 64 layers, and parameters that no filter of RedisBloom has: see flatParams.valid.
+// than format.MaxLayers layers, and parameters that no filter of RedisBloom has: see flatParams.valid.
 func decodeDump(b []byte) (d dumped, ok bool) {
 	if len(b) < dumpHeaderLen {
 		return d, false
@@ -28,7 +29,7 @@ func decodeDump(b []byte) (d dumped, ok bool) {
 	items, layers := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:])
 	options, expansion := binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint32(b[16:])
 	b = b[dumpHeaderLen:]
-	if layers < 1 || layers > scalableext.MaxLayers || len(b) != int(layers)*dumpLayerLen {
+	if layers < 1 || layers > format.MaxLayers || len(b) != int(layers)*dumpLayerLen {
 		return d, false
 	}
 	var sum uint64

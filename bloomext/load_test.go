@@ -163,7 +163,7 @@ func TestLoadChunk_errors(t *testing.T) {
 		{"long", append(slices.Clone(good), 0)},
 		{"no layer", headerOf(0, 5, 2)},
 		{"more layers than bytes", func() []byte { h := slices.Clone(good); h[11] = 255; return h }()},
-		{"65 layers", headerOf(130, 5, 2, slices.Repeat([]layerHeader{small}, 65)...)},
+		{"65536 layers", headerOf(2<<16, 5, 2, slices.Repeat([]layerHeader{small}, 1<<16)...)},
 		{"another sum of items", headerOf(5, 5, 2, small, small)},
 		{"a sum of items beyond 64 bits", func() []byte {
 			half := with(func(l *layerHeader) { l.items = 1 << 63 })

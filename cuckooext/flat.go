@@ -403,9 +403,6 @@ func (s *stager) growCompatible() error {
 			return fmt.Sprintf("%q has %d slots, none that the item may use, and does not grow", key, newest.capacity)
 		}}
 	}
-	if n := len(s.c.layers); n == format.MaxLayers {
-		return &roomError{errNoMemory, func() string { return fmt.Sprintf("%q has %d layers, the most of any filter", key, n) }}
-	}
 	if newest.capacity*uint64(expansion) >= slotsLimit {
 		return &roomError{errNoMemory, func() string {
 			return fmt.Sprintf("%q: the next layer would have %d bytes, want less than %d", key, newest.capacity*uint64(expansion), uint64(slotsLimit))

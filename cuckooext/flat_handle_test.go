@@ -49,7 +49,7 @@ func TestCompatible_planned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Bytes != 3<<20 || info.Buckets != 1<<19 || len(info.Layers) != 3 || info.Expansion != 1 || info.MaxLayers != 1024 {
+	if info.Bytes != 3<<20 || info.Buckets != 1<<19 || len(info.Layers) != 3 || info.Expansion != 1 || info.MaxLayers != 65535 {
 		t.Errorf("%+v", info)
 	}
 	c := compatibleConfig

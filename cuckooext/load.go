@@ -28,13 +28,17 @@ func decodeDumpHeader(b []byte) dumpHeader {
 
 var errDumpHeader = errors.New("cuckooext: header of a dump is out of range")
 
-// spec returns what is stored for the filter of a dump.
-func (h dumpHeader) spec() (kv.Spec, error) {
+// fewLayers is the number of layers that a dump may always have. More take much more memory than the 40 bytes of a header, so
+// a dump may have more only if the operator allows filters so many.
+const fewLayers = 1024
+
+// spec returns what is stored for the filter of a dump, in a store whose filters may have so many layers.
+func (h dumpHeader) spec(most int64) (kv.Spec, error) {
 	none := kv.Spec{}
 	pow2 := func(n uint64) bool { return n&(n-1) == 0 }
 	switch {
 	case h.bucketSize < 1 || h.bucketSize > maxBucketSize, h.maxIterations < 1,
-		h.buckets < 1 || !pow2(h.buckets), h.layers < 1 || h.layers > format.MaxLayers,
+		h.buckets < 1 || !pow2(h.buckets), h.layers < 1 || h.layers > uint64(min(max(fewLayers, most), format.MaxLayers)),
 		h.expansion > scalableext.MaxExpansion || !pow2(uint64(h.expansion)), h.expansion == 0 && h.layers > 1:
 		return none, errDumpHeader
 	}
@@ -209,12 +213,12 @@ func (f *Filter) beginLoad(header []byte) error {
 		return loading.BeginNative(f.h, f.level, header, cuckooType, true)
 	}
 	var h dumpHeader
-	spec := func(*kv.DB) (kv.Spec, error) {
+	spec := func(db *kv.DB) (kv.Spec, error) {
 		if len(header) != dumpHeaderLen {
 			return kv.Spec{}, errHeaderLength
 		}
 		h = decodeDumpHeader(header)
-		return h.spec()
+		return h.spec(maxLayers(db))
 	}
 	return f.h.BeginLoad(f.level, spec, func(w *kv.Writer, c *filter) error {
 		w.SetCounter(c.layers[len(c.layers)-1].table, deletesCounter, h.deletes)

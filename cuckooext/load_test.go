@@ -1,6 +1,7 @@
 package cuckooext_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -454,6 +455,44 @@ func TestLoadChunk_gaps(t *testing.T) {
 		t.Errorf("all: %s", got)
 	}
 	w.Script(`CF.DEBUG f => "bktsize:2 buckets:4096 items:0 ..."`)
+}
+
+// A filter may have as many layers as the operator allows: a dump of more than 1024, which 40 bytes ask for, too.
+func TestLoadChunk_layers(t *testing.T) {
+	const cannot = "-Couldn't create filter!"
+	w := newWorld(t, kv.Options{})
+	header := func(layers int) []byte {
+		return headerOf(func(h []byte) { binary.LittleEndian.PutUint64(h[24:], uint64(layers)); h[8] = 2 })
+	}
+	for _, c := range []struct {
+		setting       string
+		least, beyond int // layers
+	}{{"32", 1024, 1025}, {"2000", 2000, 2001}, {"65536", 65535, 65536}} {
+		w.Do("CONFIG", "SET", "cf-max-expansions", c.setting)
+		if got := load(w, 1, header(c.beyond)); got != cannot {
+			t.Errorf("%d layers of at most %s: %s", c.beyond, c.setting, got)
+		}
+		if got := load(w, 1, header(c.least)); got != "+OK" {
+			t.Errorf("%d layers of at most %s: %s", c.least, c.setting, got)
+		}
+	}
+	const layers = 1100
+	w.Do("CONFIG", "SET", "cf-max-expansions", fmt.Sprint(layers+1))
+	if got := load(w, 1, header(layers)); got != "+OK" {
+		t.Fatal(got)
+	}
+	full := bytes.Repeat([]byte{255}, 4)
+	for i := range int64(layers) {
+		if got := load(w, 1+4*(i+1), full); got != "+OK" {
+			t.Fatal(got)
+		}
+	}
+	w.Script(fmt.Sprintf(`
+CF.SCANDUMP f %d => [:%d "\xff\xff\xff\xff"]
+CF.ADD f new => :1 | #t
+CF.EXISTS f new => :1 | #t
+CF.DEBUG f => "... filters:%d ..."
+CF.ADD f more => -Maximum expansions reached`, 1+4*(layers-1), 1+4*layers, layers+1))
 }
 
 // Layers of 4 GiB are refused even where filters may be as large.

@@ -84,8 +84,8 @@ func TestCreate_limits(t *testing.T) {
 	o := inMemory()
 	o.MaxFilterBytes = 30 << 20
 	s := openStore(t, o)
-	small := kv.LayerSpec{Blocks: 1, Lines: 128}
-	large := kv.LayerSpec{Blocks: o.MaxFilterBytes/small.Bytes() - layers, Lines: 128}
+	small := kv.LayerSpec{Blocks: 1, Lines: 1}
+	large := kv.LayerSpec{Blocks: o.MaxFilterBytes/block.Size - 1, Lines: block.MaxLines}
 	create := func(key string, list ...kv.LayerSpec) error {
 		for i := range list {
 			list[i].Number = uint64(i)

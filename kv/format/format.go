@@ -84,7 +84,7 @@ func ExpiryNoteValue(h *Header) []byte {
 const MaxKeyLen = 64 << 10
 
 // MaxLayers bounds the layers of one object. Types have lower bounds of their own.
-const MaxLayers = 1024
+const MaxLayers = 1<<16 - 1
 
 // StoreVersion is the format version of the whole store. It is raised for every new form of what is stored that programs
 // before it cannot read, such as a new kind of value of a block; and freeze.SealVersion with it.
@@ -349,6 +349,15 @@ type Header struct {
 
 	// Hidden means that every lookup finds the key missing: the object is not complete. It has an expiry.
 	Hidden bool
+}
+
+// LeastSize returns a lower bound of the bytes of the header as it is stored.
+func (h *Header) LeastSize() int {
+	n := len(h.Params)
+	for i := range h.Layers {
+		n += 4 + len(h.Layers[i].Params)
+	}
+	return n
 }
 
 const (

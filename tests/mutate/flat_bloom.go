@@ -114,7 +114,7 @@ var flatBloom = []mutation{
 	inLoadingBloom("an old filter looks like another in an error", "bloomext/flat.go",
 		"	if p.n2 > 0 {\n		s +=", "	if p.n2 > 64 {\n		s +="),
 	inLoadingBloom("the number of layers is not checked", "bloomext/load.go",
-		"|| layers > scalableext.MaxLayers ||", "||"),
+		"|| layers > format.MaxLayers ||", "||"),
 }
 
 // inFlatBloom is a mutation of bloomext/flat.go.

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -121,7 +123,7 @@ func planBloom(c bloomext.Config, maxBytes uint64) (*filterPlan, error) {
 	p := &filterPlan{Type: filters.Bloom, asked: c.ErrorRate}
 	if c.Layout != scalableext.LayoutNative {
 		p.Layout = c.Layout.String()
-		p.MaxLayers = mostLayers(c)
+		p.MaxLayers = mostLayers(c, info.Expansion)
 	}
 	return planFilter(p, probe.Size, of(info), maxBytes, func(items uint64) (planned, error) {
 		info, err := c.Planned(items)
@@ -129,16 +131,23 @@ func planBloom(c bloomext.Config, maxBytes uint64) (*filterPlan, error) {
 	})
 }
 
-// mostLayers returns how many layers a filter with the compatible layout has at most.
-func mostLayers(c bloomext.Config) int {
-	most, items := 1, c.Capacity
-	for ; ; most++ {
-		info, err := c.Planned(items + 1) // one item in the next layer, which is too large before items overflows
-		if err != nil {
-			return most
+// mostLayers returns how many layers a filter with the compatible layout and so much expansion has at most. Each layer has a rate of half of that of the
+// one before, so there are fewer than tooMany.
+func mostLayers(c bloomext.Config, expansion uint32) int {
+	const tooMany = 1100
+	return sort.Search(tooMany, func(n int) bool {
+		items, capacity := uint64(1), c.Capacity // one item in the layer behind n layers, which is too large before items overflows
+		for range n {
+			items += capacity
+			high, low := bits.Mul64(capacity, uint64(max(1, expansion)))
+			if high > 0 || items > math.MaxUint64/2 {
+				return true
+			}
+			capacity = low
 		}
-		items += info.Layers[most].Capacity
-	}
+		_, err := c.Planned(items)
+		return err != nil
+	})
 }
 
 // planCounting is planBloom for a counting Bloom filter.

@@ -40,8 +40,9 @@ import (
 //
 // If the small layer is full before, there is another, and then larger ones: no add needs the end of a growth. A small layer
 // that the same commit has made, which may be a transaction's, is replaced by a larger one with its items. And an add that
-// leaves the small layer nearly full, or without room for as many items again, does a part of the filling itself. If the layer
-// that is filled becomes full, it is dropped, and filling begins again with a larger one.
+// leaves the small layer nearly full, or without room for as many items again, does a part of the filling itself, and all of it if the
+// next small layer would be as large as the filter. The second small layer takes no more than the layer that is filled has room
+// for. If a batch needs more, or that layer becomes full, it is dropped, and filling begins again with a larger one.
 //
 // Adds end a filling a little before the log would become longer than allowed. The commit that would make it longer drops the
 // log, and what is being filled. So does the commit that would begin a growth, if the log has no room for what is added

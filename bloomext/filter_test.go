@@ -31,7 +31,7 @@ func measuredRate(t *testing.T, f *bloomext.Filter, asked int) float64 {
 }
 
 // addRange adds the items from to to-1, and fails the test unless all but a share of at most rate are new. It allows for chance:
-// of few items, several may seem known once in many thousand times.
+// in one of many thousand runs several of few items seem known.
 func addRange(t *testing.T, f *bloomext.Filter, from, to int, rate float64) {
 	t.Helper()
 	items, added := make([]uint64, to-from), make([]bool, to-from)

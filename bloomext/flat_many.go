@@ -43,8 +43,8 @@ func (l *flat) commitBytes() int {
 	return blockBytes*int(min(uint64(l.hashes), l.table.Spec().Blocks)) + bitBytes*int(l.hashes)
 }
 
-// moreLayers is the number of layers for which there is room in a commit, besides those that a filter has. Each takes as many
-// items as the newest one, or more.
+// moreLayers is how many layers a filter may get in one commit. Each new one has room for as many items as the newest one, or
+// for more.
 const moreLayers = 64
 
 // mostPerItem is commitBytes for any layer that the filter may get in a commit of fewItems: each has a hash more than the one
@@ -59,8 +59,8 @@ func (f *filter) mostPerItem() int {
 
 // fewItems returns a number of items, at most n, that take at most moreLayers layers more.
 func (f *filter) fewItems(n int) int {
-	if c := f.newest.capacity; c < uint64(n)/moreLayers {
-		return moreLayers * int(c)
+	if c := f.newest.capacity; c < uint64(n) {
+		return int(min(uint64(n), moreLayers*c))
 	}
 	return n
 }

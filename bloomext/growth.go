@@ -101,7 +101,7 @@ func (f *filter) noted(db *kv.DB, h uint64) (present, known bool) {
 
 // addLogged is add for a filter that grows from a log.
 func (s *stager) addLogged(h uint64) (bool, error) {
-	if err := s.widen(1); err != nil {
+	if err := widen(s, []uint64{h}, itself); err != nil {
 		return false, err
 	}
 	added, err := s.add(h)
@@ -232,9 +232,9 @@ func (s *stager) growFor(ahead uint64) error {
 		return fmt.Errorf("key %q: %w", f.object.Key(), err)
 	}
 	old, tooSmall := f.chain.Filling, false
-	if old != nil { // what the next layer takes must have room in it
+	if old != nil { // it must have room for what the next layer takes
 		room := old.capacity - min(old.capacity, s.items(f.covered()))
-		room -= room / 16 // it gets what seemed known when it was added, too
+		room -= room / 16 // for items that seem known, which are filled in, too
 		if tooSmall = room < max(ahead, capacity/2); !tooSmall {
 			capacity = min(capacity, room)
 		}
@@ -249,36 +249,68 @@ func (s *stager) growFor(ahead uint64) error {
 	case f.chain.Log == nil:
 		s.begun, added = true, []kv.LayerSpec{p.LogSpec(), small}
 	default:
-		if err := s.beginFilling(s.items(f.covered())+ahead, old, small); !errors.Is(err, kv.ErrTooLarge) {
+		var gone []*kv.Layer
+		if old != nil {
+			gone = append(gone, old.table)
+		}
+		if err := s.beginFilling(s.items(f.covered())+ahead, gone, small); !errors.Is(err, kv.ErrTooLarge) {
 			return err
 		}
 	}
 	return s.relayer(p, keep, added...)
 }
 
-// widen makes room for n items in a small layer that the writer has made itself: a larger layer takes its place. So what a
-// transaction adds, or many commands in one commit, is in one small layer. All that was staged before must be in the log.
-func (s *stager) widen(n int) error {
-	f, log := s.c, s.c.chain.Log
-	if log == nil || len(f.layers) == 1 || s.room(n) == n || !s.w.Made(f.newest.table) {
+// widen makes room for items in a small layer that the writer has made itself: a larger layer takes its place, if the commit has
+// room for it. So what a transaction adds, or many commands in one commit, is in one small layer. The log must have all items that
+// were staged before.
+func widen[T any](s *stager, items []T, sum func(hash.Function, T) uint64) error {
+	f := s.c
+	if f.chain.Log == nil || len(f.layers) == 1 || s.room(len(items)) == len(items) || !s.w.Made(f.newest.table) {
 		return nil
 	}
-	spec, err := layerSpec(min(2*f.newest.capacity+uint64(n), probe.MaxCapacity), f.newest.rate)
-	if err != nil || !s.widens(spec, n) {
-		return nil // the filter grows by another layer
+	absent, err := s.absent(scalableext.Sorted(items, f.hash, sum, f.block), 0)
+	if n := len(absent); err == nil && s.room(n) < n {
+		err = s.replaceNewest(uint64(n))
 	}
-	// The writer has appended the items of its layer to the log, behind what the log had before. Some are in older layers.
+	return err
+}
+
+// replaceNewest stages a larger layer in place of the newest one, which the writer has made, with room for n items more. It does
+// nothing if that is too much for the commit or the filter: then the filter grows by another layer.
+func (s *stager) replaceNewest(n uint64) error {
+	f, log := s.c, s.c.chain.Log
+	// The writer has appended the items of its layer to the log, behind what the log had before. Some are in older layers, and some
+	// only seemed known in this one.
 	from := log.Counter(scalableext.LogLengthCounter)
 	hashes, err := s.appendLog(nil, from, s.w.Counter(log, scalableext.LogLengthCounter)-from)
 	if err != nil {
 		return err
 	}
-	if _, err := s.absent(byBlock(hashes, &f.newest), 1); err != nil {
+	if _, err := s.absent(byBlock(sorted(hashes), &f.newest), 1); err != nil {
 		return err
 	}
+	slices.Sort(s.hashes) // in the order of the blocks of any layer
+	items := uint64(len(s.hashes)) + n
+	spec, err := layerSpec(min(max(2*f.newest.capacity, items+items/2), probe.MaxCapacity), f.newest.rate)
+	if err != nil {
+		return nil
+	}
+	p, err := decodeLayerParams(spec.Params)
+	if err != nil {
+		return err
+	}
+	perItem := bitBytes*uint64(p.hashes) + callerBytes
+	if spec.Blocks*blockBytes+items*perItem+n*logTxBytes+s.ownBytes() > uint64(max(0, s.w.Room())) {
+		return nil
+	}
+	gone, more := []*kv.Layer{f.newest.table}, p.capacity-f.newest.capacity // more items may come until the layer is full
+	covered, filling := s.items(f.covered()), f.chain.Filling
 	err = kv.ErrTooLarge
-	if items := s.items(f.covered()); f.chain.Filling == nil && f.chain.Params.Log.LastsFor(from+uint64(len(hashes)), items) {
-		err = s.beginFilling(items+uint64(n), &f.newest, spec)
+	switch {
+	case filling != nil && filling.capacity < covered+more:
+		err = s.beginFilling(covered+more, append(gone, filling.table), spec)
+	case filling == nil:
+		err = s.beginFilling(covered+more, gone, spec)
 	}
 	if errors.Is(err, kv.ErrTooLarge) {
 		err = s.relayer(f.chain.Params, func(l *kv.Layer) bool { return l != f.newest.table }, spec)
@@ -292,11 +324,9 @@ func (s *stager) widen(n int) error {
 	return s.addTo(&s.c.layers[0], s.hashes)
 }
 
-// widens reports whether a layer that takes the place of the newest one, and n items more, surely fit into the commit.
-func (s *stager) widens(spec kv.LayerSpec, n int) bool {
-	p, err := decodeLayerParams(spec.Params)
-	inLayer := spec.Blocks*blockBytes + (s.c.newest.capacity+uint64(n))*(bitBytes*uint64(p.hashes)+callerBytes)
-	return err == nil && inLayer+uint64(n)*logTxBytes <= uint64(max(0, s.w.Room()))
+// ownBytes returns how much of the commit the filter takes besides its items.
+func (s *stager) ownBytes() uint64 {
+	return uint64(s.c.object.Header().LayersSize() + len(s.c.object.Key()) + 2048)
 }
 
 // newAhead returns how many different items addFull will add.
@@ -312,9 +342,9 @@ func (s *stager) newAhead() uint64 {
 // all keeps every layer.
 func all(*kv.Layer) bool { return true }
 
-// beginFilling stages a layer for so many items and more, which is to be filled from the log, and then others. The layer that
-// is being filled already, or another one, is dropped.
-func (s *stager) beginFilling(items uint64, old *layer, others ...kv.LayerSpec) error {
+// beginFilling stages a layer for so many items and more, which is to be filled from the log, and then others. Layers in gone are
+// dropped.
+func (s *stager) beginFilling(items uint64, gone []*kv.Layer, others ...kv.LayerSpec) error {
 	f, p := s.c, s.c.chain.Params
 	capacity, rate := p.FilledLayer(f.rates(false), s.items(len(f.layers))-s.items(f.covered()), items)
 	spec, err := layerSpec(capacity, rate)
@@ -323,7 +353,7 @@ func (s *stager) beginFilling(items uint64, old *layer, others ...kv.LayerSpec) 
 	}
 	layers := f.object.Layers()
 	p.Log.Filling = layers[len(layers)-1].Spec().Number + 2
-	keep := func(l *kv.Layer) bool { return old == nil || l != old.table }
+	keep := func(l *kv.Layer) bool { return !slices.Contains(gone, l) }
 	if err := s.relayer(p, keep, append([]kv.LayerSpec{spec}, others...)...); err != nil {
 		return err
 	}
@@ -356,7 +386,7 @@ const (
 // An add helps a growth that services have not ended in time.
 const (
 	helpAt   = 4  // when the newest layer has room left for fewer than one in so many of its items, or than the add has added
-	helpMost = 64 // commits of one call, unless the next add would make a large layer
+	helpMost = 64 // commits of one call, unless the next one would make a large layer
 )
 
 // Added is to be called after a commit of AddStaged or AddFitting, with the number of items that it has added. It does what
@@ -394,8 +424,10 @@ func (f *Filter) Added(n int) {
 	if room > max(capacity/helpAt, uint64(n)) && !ending {
 		return
 	}
+	// The next layer would be a large one. It is not made unless others add meanwhile: if there is no room for as many items again, the
+	// whole layer is filled now.
 	steps, wait := helpMost, ending
-	if c.covered() > scalableext.ManySmall { // otherwise what is filled would be in vain, or the next layer a large one
+	if c.covered() > scalableext.ManySmall {
 		wait = true
 		if room < uint64(n) {
 			steps = math.MaxInt
@@ -428,7 +460,7 @@ func fill(w *kv.Writer, o *kv.Object, f *filter, budget int) (more bool, err err
 	case done == 0 && w.Counter(to.table, onesCounter) == 0 && filledAhead(to, length) > 0:
 		return true, nil // prepare does it
 	case done < length && room == 0:
-		err := s.beginFilling(max(to.capacity, s.items(f.covered())), to)
+		err := s.beginFilling(max(to.capacity, s.items(f.covered())), []*kv.Layer{to.table})
 		if errors.Is(err, kv.ErrTooLarge) {
 			return false, s.endLog()
 		}
@@ -479,10 +511,12 @@ func (s *stager) appendLog(hashes []uint64, at, n uint64) ([]uint64, error) {
 	return hashes, nil
 }
 
+// itself returns a hash.
+func itself(_ hash.Function, h uint64) uint64 { return h }
+
 // byBlock returns items in the order of their blocks in a layer.
 func byBlock(hashes []uint64, l *layer) []scalableext.BatchItem {
-	is := func(_ hash.Function, h uint64) uint64 { return h }
-	return scalableext.Sorted(hashes, hash.Function{}, is, func(h uint64) uint64 { blk, _ := l.layout.Block(h); return blk })
+	return scalableext.Sorted(hashes, hash.Function{}, itself, func(h uint64) uint64 { blk, _ := l.layout.Block(h); return blk })
 }
 
 // addTo stages hashes, in the order of their blocks, in a layer, which must have room for them.

@@ -138,44 +138,57 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// A layer is not filled with more items than it is made for, also if many are added before it is filled and there is time for
-// all of them at once: a larger one is filled in its place.
+// A layer is not filled with more items than it is made for, also if there is time for all of them at once: a larger one is filled
+// in its place. The log may have many more items than are counted: those that seemed known when they were added.
 func TestGrowth_outgrown(t *testing.T) {
 	db := open(t, "", nil)
-	defer db.Close()
-	f := reserveLogged(t, db, 1<<20, 100, 0.01)
-	const n = 3000
-	err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error { // nobody calls Added, which would fill a part
-		for i := range uint64(n) { // one by one: nothing is known of those that follow
-			item := scalableext.LittleEndian(i)
-			if _, err := f.AddStaged(w, [][]byte{item[:]}, make([]bool, 1)); err != nil {
-				return err
-			}
+	defer closeDB(t, db)
+	f := reserveLogged(t, db, 1<<20, 1000, 0.05)
+	stage := func(item uint64) bloomext.Info { // nobody calls Added, which would fill a part
+		b := scalableext.LittleEndian(item)
+		if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+			_, err := f.AddStaged(w, [][]byte{b[:]}, make([]bool, 1))
+			return err
+		}); err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
 	}
-	info, err := f.Info()
-	if err != nil || info.Filling == 0 || info.Filling > uint64(n)/2 {
-		t.Fatalf("a layer for %d of %d items is filled: %v", info.Filling, n, err)
+	n, first := uint64(0), uint64(0)
+	for ; first == 0; n++ {
+		first = stage(n).Filling
+	}
+	items := make([]uint64, 0, 400)
+	for next := uint64(1 << 40); len(items) < cap(items); next++ {
+		next = seems(t, f, next)
+		if items = append(items, next); stage(next).Filling != first {
+			t.Fatal("another layer is filled")
+		}
 	}
 	for more := true; more; {
+		var err error
 		if more, err = db.CompactQueued(t.Context(), 1<<20); err != nil {
 			t.Fatal(err)
 		}
 	}
-	finds(t, f, uint64(n))
-	info, err = f.Info()
-	if err != nil || info.Filling > 0 || len(info.Layers) > 2 || info.ExpectedRate > 0.01 {
-		t.Errorf("%d layers, one for %d items is filled, the rate is %v: %v", len(info.Layers), info.Filling, info.ExpectedRate, err)
+	finds(t, f, n)
+	for _, item := range items {
+		findsItem(t, f, item)
+	}
+	info, err := f.Info()
+	if err != nil || info.Filling > 0 || len(info.Layers) > 2 || info.ExpectedRate > 0.05 || info.Layers[0].Capacity <= first {
+		t.Errorf("%d layers, the first for %d items, one for %d is filled, the rate is %v: %v", len(info.Layers), info.Layers[0].Capacity, info.Filling, info.ExpectedRate, err)
 	}
 	for _, l := range info.Layers {
 		if l.Items > l.Capacity {
 			t.Errorf("a layer for %d items has %d", l.Capacity, l.Items)
 		}
 	}
+	checkWhole(t, db)
 }
 
 // However many items one commit adds at once, the filter has one layer more then, with room for those that are new, and so has the
@@ -284,7 +297,17 @@ func TestGrowth_room(t *testing.T) {
 		info = stage(1)
 	}
 	capacity := info.Filling
+	var seeming []uint64
+	for range 5 { // they are filled in, too
+		seeming = append(seeming, seems(t, f, uint64(1+len(seeming))<<40))
+		if _, err := f.AddUint64(seeming[len(seeming)-1]); err != nil {
+			t.Fatal(err)
+		}
+	}
 	compacts(t, db, 1000)
+	for _, item := range seeming {
+		findsItem(t, f, item)
+	}
 	if info = stage(1); len(info.Layers) != 1 || info.Layers[0].Capacity != capacity || capacity > 1300 {
 		t.Errorf("%d layers of which one is for %d items, want one for %d", len(info.Layers), info.Layers[0].Capacity, capacity)
 	}
@@ -367,6 +390,49 @@ func TestGrowth_transaction(t *testing.T) {
 		closeDB(t, db)
 	}
 
+	// The layer that takes the place of another has room for what only seemed known in that one, and what is filled for both.
+	db := open(t, "", &kv.Options{InMemory: true, MemTableSize: 256 << 10})
+	defer closeDB(t, db)
+	f := reserveLogged(t, db, 1<<20, 1000, 0.05)
+	addRange(t, f, 0, 1000, 0.05)
+	if err := txn.Update(t.Context(), db, kv.NoSync, func(tx *txn.Tx) error {
+		in := f.In(tx)
+		for n := range 120 {
+			if err := add(in, 1000+n, 1); err != nil {
+				return err
+			}
+		}
+		for next, n := uint64(1<<40), 0; n < 500; n++ {
+			next = seems(t, in, next+1)
+			if err := add(in, int(next), 1); err != nil {
+				return err
+			}
+		}
+		for n := range 200 {
+			if err := add(in, 2000+n, 1); err != nil {
+				return err
+			}
+		}
+		info, err := in.Info()
+		if last := info.Layers[len(info.Layers)-1]; err != nil || last.Items > last.Capacity || len(info.Layers) > 3 || info.Filling < info.Items+200 {
+			t.Errorf("%d layers, the last one with %d items of %d, one for %d items is filled: %v", len(info.Layers), last.Items, last.Capacity, info.Filling, err)
+		}
+		// A commit that has no room left for another layer has a further layer.
+		for n := 10_000; ; n += 10 {
+			most := 0
+			err := tx.Write(func(w *kv.Writer) (err error) { most, err = in.BatchSize(w); return err })
+			if err != nil || most < 10 || n > 11_000 {
+				return err
+			}
+			if err := add(in, n, 10); err != nil {
+				return err
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	checkWhole(t, db)
+
 	// Many commands in one commit, of which some are undone if it is a transaction's.
 	undone := errors.New("undone")
 	for _, inTx := range []bool{true, false} {
@@ -383,7 +449,13 @@ func TestGrowth_transaction(t *testing.T) {
 					added = append(added, uint64(from+i))
 				}
 			}
-			if _, err := f.AddStaged(w, list, make([]bool, len(list))); err != nil {
+			var err error
+			if from%200 == 0 {
+				_, err = f.AddStaged(w, list, make([]bool, len(list)))
+			} else {
+				_, err = f.AddFitting(w, list, make([]bool, len(list)), len(list))
+			}
+			if err != nil {
 				return err
 			}
 			return result

@@ -316,7 +316,11 @@ func (f *Filter) AddManyUint64(items []uint64, added []bool) (n int, err error) 
 }
 
 func addMany[T any](f *Filter, items []T, added []bool, sum func(hash.Function, T) uint64) (n int, err error) {
-	defer func() { f.Added(n) }()
+	defer func() {
+		if n > 0 || err == nil { // otherwise this may be part of another commit, and nothing may wait here
+			f.Added(n)
+		}
+	}()
 	return scalableext.ChangeMany(f.h, f.level, items, added, manyItems, func(w *kv.Writer, items []T, added []bool) (int, error) {
 		c, err := f.h.Staged(w)
 		if err != nil {
@@ -409,7 +413,7 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 		return stageFitting(f.h, w, items, added, least, hash.Function.Sum)
 	}
 	size = min(max(size, least), len(items))
-	if err := s.widen(size); err != nil {
+	if err := widen(&s, items[:size], hash.Function.Sum); err != nil {
 		return 0, err
 	}
 	if size == len(items) || s.c.windowed || s.room(size) == size {
@@ -463,7 +467,7 @@ func stageMany[T any](h *handle, w *kv.Writer, items []T, added []bool, sum func
 	if c.windowed {
 		return stageRecent(h, &s, items, added, sum)
 	}
-	if err := s.widen(len(items)); err != nil {
+	if err := widen(&s, items, sum); err != nil {
 		return 0, err
 	}
 	n, err := stageAll(h, &s, items, added, sum)

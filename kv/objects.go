@@ -15,7 +15,7 @@ import (
 type Spec struct {
 	Type   *Type
 	Family block.Family
-	Layers []LayerSpec // at most 64
+	Layers []LayerSpec // at most format.MaxLayers
 	Params []byte
 	// Expiry is when the object ceases to exist, in Unix milliseconds; 0 means never.
 	Expiry int64

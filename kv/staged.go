@@ -332,7 +332,7 @@ func (w *Writer) leastSize() (n int) {
 		if v := &w.staged[i]; v.changed && (v.object != nil || v.stored != nil) {
 			n += storage.PerEntry + len(v.key)
 			if v.object != nil {
-				n += v.object.header.LeastSize()
+				n += len(v.object.header.Params)
 			}
 		}
 	}

@@ -173,11 +173,20 @@ const (
 // BatchSize returns how many items, 1 to 4096, may be added in one commit if each takes at most itemBytes of it, see
 // kv.DB.MaxCommit.
 func (h *Handle[F]) BatchSize(itemBytes int) int {
-	return max(1, min(maxBatch, (h.DB.MaxCommit()-chainBytes-len(h.Key))/itemBytes))
+	return max(1, min(maxBatch, (h.DB.MaxCommit()-h.ownBytes())/itemBytes))
+}
+
+// ownBytes returns how many bytes of a commit the filter takes besides its items, and the layers that it may get.
+func (h *Handle[F]) ownBytes() int {
+	n := chainBytes + len(h.Key)
+	if o := h.DB.Opened(h.Key); o != nil {
+		n += o.Header().LayersSize()
+	}
+	return n
 }
 
 // Room returns how many bytes of w's commit are left for items.
-func (h *Handle[F]) Room(w *kv.Writer) int { return w.Room() - chainBytes - len(h.Key) }
+func (h *Handle[F]) Room(w *kv.Writer) int { return w.Room() - h.ownBytes() }
 
 // Look resolves the key, and calls look with the filter. It repeats look if it returns ErrMoved, see readSteady.
 func (h *Handle[F]) Look(look func(kv.Reader, *F) error) error {

@@ -38,8 +38,8 @@ import (
 // in the layers that are looked at. After a crash Type.Compact puts in the rest, or the whole log if not all blocks were
 // stored: those that were have items of the log alone.
 //
-// If the small layer is full before, there is another, and then larger ones: no add needs the end of a growth. A small layer
-// that the same commit has made, which may be a transaction's, is replaced by a larger one with its items. And an add that
+// If the small layer is full before, there is another, and then larger ones. If the commit, or the transaction, has made the small
+// layer itself, a larger one with its items takes its place, if the commit has room for that. An add that
 // leaves the small layer nearly full, or without room for as many items again, does a part of the filling itself, and all of it if the
 // next small layer would be as large as the filter. The second small layer takes no more than the layer that is filled has room
 // for. If a batch needs more, or that layer becomes full, it is dropped, and filling begins again with a larger one.

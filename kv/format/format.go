@@ -321,7 +321,7 @@ func (s LayerSpec) Bytes() uint64 {
 //	uvarint   object id
 //	uvarint   expiry, Unix milliseconds; 0 means none
 //	u8        block family, package block; 0 if there are no layers
-//	uvarint   number of layers, at most 64; each, oldest first:
+//	uvarint   number of layers, at most MaxLayers; each, oldest first:
 //	  uvarint   layer number, ascending
 //	  u8        layout
 //	  uvarint   blocks, at least 1
@@ -351,11 +351,11 @@ type Header struct {
 	Hidden bool
 }
 
-// LeastSize returns a lower bound of the bytes of the header as it is stored.
-func (h *Header) LeastSize() int {
-	n := len(h.Params)
+// LayersSize returns an upper bound of the bytes that the layers take in the header as it is stored.
+func (h Header) LayersSize() (n int) {
+	const most = 3*binary.MaxVarintLen64 + 2 // of a layer, besides its parameters
 	for i := range h.Layers {
-		n += 4 + len(h.Layers[i].Params)
+		n += most + len(h.Layers[i].Params)
 	}
 	return n
 }

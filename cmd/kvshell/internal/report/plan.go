@@ -131,8 +131,8 @@ func planBloom(c bloomext.Config, maxBytes uint64) (*filterPlan, error) {
 	})
 }
 
-// mostLayers returns how many layers a filter with the compatible layout and so much expansion has at most. Each layer has a rate of half of that of the
-// one before, so there are fewer than tooMany.
+// mostLayers returns how many layers a filter with the compatible layout and so much expansion has at most. Each layer has half the
+// rate of the one before, so there are fewer than tooMany.
 func mostLayers(c bloomext.Config, expansion uint32) int {
 	const tooMany = 1100
 	return sort.Search(tooMany, func(n int) bool {

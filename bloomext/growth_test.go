@@ -417,21 +417,40 @@ func TestGrowth_transaction(t *testing.T) {
 		if last := info.Layers[len(info.Layers)-1]; err != nil || last.Items > last.Capacity || len(info.Layers) > 3 || info.Filling < info.Items+200 {
 			t.Errorf("%d layers, the last one with %d items of %d, one for %d items is filled: %v", len(info.Layers), last.Items, last.Capacity, info.Filling, err)
 		}
-		// A commit that has no room left for another layer has a further layer.
-		for n := 10_000; ; n += 10 {
-			most := 0
-			err := tx.Write(func(w *kv.Writer) (err error) { most, err = in.BatchSize(w); return err })
-			if err != nil || most < 10 || n > 11_000 {
-				return err
-			}
-			if err := add(in, n, 10); err != nil {
-				return err
-			}
-		}
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	checkWhole(t, db)
+
+	// As many items as BatchSize says fit into a commit, though layers take the place of others.
+	for _, size := range []int{7, 50, 200} {
+		if _, err := f.Drop(); err != nil {
+			t.Fatal(err)
+		}
+		f = reserveLogged(t, db, 1<<20, 1000, 0.05)
+		addRange(t, f, 0, 1000, 0.05)
+		n := uint64(1000)
+		if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
+			for {
+				most, err := f.BatchSize(w)
+				if err != nil || most == 0 {
+					return err
+				}
+				list := make([][]byte, min(most, size))
+				for i := range list {
+					b := scalableext.LittleEndian(n)
+					list[i], n = b[:], n+1
+				}
+				if _, err := f.AddStaged(w, list, make([]bool, len(list))); err != nil {
+					return err
+				}
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		finds(t, f, n)
+	}
 
 	// Many commands in one commit, of which some are undone if it is a transaction's.
 	undone := errors.New("undone")

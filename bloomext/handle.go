@@ -412,11 +412,7 @@ func (f *Filter) AddFitting(w *kv.Writer, items [][]byte, added []bool, least in
 	if s.c.flat {
 		return stageFitting(f.h, w, items, added, least, hash.Function.Sum)
 	}
-	size = min(max(size, least), len(items))
-	if err := widen(&s, items[:size], hash.Function.Sum); err != nil {
-		return 0, err
-	}
-	if size == len(items) || s.c.windowed || s.room(size) == size {
+	if size = min(max(size, least), len(items)); size == len(items) || s.c.windowed || s.room(size) == size {
 		return stageMany(f.h, w, items[:size], added[:size], hash.Function.Sum)
 	}
 	// The newest layer is almost full, and the filter may have most of the items. Half of the room is for these.

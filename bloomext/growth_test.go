@@ -423,34 +423,21 @@ func TestGrowth_transaction(t *testing.T) {
 	}
 	checkWhole(t, db)
 
-	// As many items as BatchSize says fit into a commit, though layers take the place of others.
-	for _, size := range []int{7, 50, 200} {
-		if _, err := f.Drop(); err != nil {
-			t.Fatal(err)
-		}
-		f = reserveLogged(t, db, 1<<20, 1000, 0.05)
-		addRange(t, f, 0, 1000, 0.05)
-		n := uint64(1000)
-		if err := db.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) error {
-			for {
-				most, err := f.BatchSize(w)
-				if err != nil || most == 0 {
-					return err
-				}
-				list := make([][]byte, min(most, size))
-				for i := range list {
-					b := scalableext.LittleEndian(n)
-					list[i], n = b[:], n+1
-				}
-				if _, err := f.AddStaged(w, list, make([]bool, len(list))); err != nil {
-					return err
-				}
+	// Towards the end of a commit no layer takes the place of another: that could be too much.
+	near := open(t, "", &kv.Options{InMemory: true, MemTableSize: 256 << 10, Seed: 4})
+	defer closeDB(t, near)
+	f = reserveLogged(t, near, 1<<20, 100, 0.01)
+	if err := txn.Update(t.Context(), near, kv.NoSync, func(tx *txn.Tx) error {
+		for n := 0; n < 5400; n += 100 {
+			if err := add(f.In(tx), n, 100); err != nil {
+				return err
 			}
-		}); err != nil {
-			t.Fatal(err)
 		}
-		finds(t, f, n)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
+	finds(t, f, 5400)
 
 	// Many commands in one commit, of which some are undone if it is a transaction's.
 	undone := errors.New("undone")

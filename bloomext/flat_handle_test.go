@@ -19,6 +19,7 @@ import (
 	"github.com/sievekv/sievekv/portable"
 	"github.com/sievekv/sievekv/scalableext"
 	"github.com/sievekv/sievekv/tests/redisbloom"
+	"github.com/sievekv/sievekv/txn"
 )
 
 var compatibleConfig = bloomext.Config{Capacity: 1000, ErrorRate: 0.01, Layout: scalableext.LayoutCompatible}
@@ -567,6 +568,38 @@ func TestCompatible_batchSize(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// A batch makes a filter grow by 64 layers at most.
+func TestCompatible_batchLayers(t *testing.T) {
+	w := newWorld(t, kv.Options{})
+	size := func(f *bloomext.Filter) (sizes [2]int) {
+		if err := w.DB.Write(kv.NoSync, [][]byte{[]byte("f")}, func(w *kv.Writer) (err error) { sizes[0], err = f.BatchSize(w); return err }); err != nil {
+			t.Fatal(err)
+		}
+		if err := txn.Update(t.Context(), w.DB, kv.NoSync, func(tx *txn.Tx) error {
+			return tx.Write(func(w *kv.Writer) (err error) { sizes[1], err = f.In(tx).BatchSize(w); return err })
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return sizes
+	}
+	f := bloomext.New(w.DB, "f")
+	for _, capacity := range []uint64{1, 100} {
+		if _, err := f.Drop(); err != nil {
+			t.Fatal(err)
+		}
+		c := compatibleConfig
+		c.Capacity, c.Expansion = capacity, 1
+		if err := f.Reserve(c); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range size(f) {
+			if n < 10 || n > 64*int(capacity) {
+				t.Errorf("capacity %d: batches of %d", capacity, n)
+			}
 		}
 	}
 }

@@ -231,3 +231,17 @@ func TestFormat_secret(t *testing.T) {
 		t.Errorf("%d changed headers were refused, want some", refused)
 	}
 }
+
+// LayersSize is not below what layers take, and hardly above it if their numbers are large.
+func TestHeader_LayersSize(t *testing.T) {
+	for _, number := range []uint64{0, 1, 1<<64 - 1 - 500} {
+		h := Header{TypeName: "MBbloom--", Module: "bf"}
+		none := len(AppendHeader(nil, &h))
+		for i := range uint64(500) {
+			h.Layers = append(h.Layers, LayerSpec{Number: number + i, Blocks: 1 + number, Lines: 1, Params: make([]byte, i%50)})
+		}
+		if got, want := h.LayersSize(), len(AppendHeader(nil, &h))-none; got < want-2 || number > 1 && got > want+20*500 {
+			t.Errorf("layers from %d on: %d bytes, of %d", number, got, want)
+		}
+	}
+}

@@ -113,6 +113,10 @@ var flatBloom = []mutation{
 		"	case iter <= 0:", "	case iter == 0:"),
 	inLoadingBloom("an old filter looks like another in an error", "bloomext/flat.go",
 		"	if p.n2 > 0 {\n		s +=", "	if p.n2 > 64 {\n		s +="),
+	{name: "a batch may make a filter grow by any number of layers", pkg: "./bloomext", tests: "^TestCompatible_batchLayers$", edits: []edit{{"bloomext/flat_many.go",
+		"		return int(min(uint64(n), moreLayers*c))\n", "		return n\n"}}},
+	{name: "a cuckoo filter has more layers than the operator allows", pkg: "./cuckooext", tests: "^TestLoadChunk_layers$", edits: []edit{{"cuckooext/load.go",
+		"h.layers > uint64(min(max(fewLayers, most), format.MaxLayers)),", "h.layers > format.MaxLayers,"}}},
 	inLoadingBloom("the number of layers is not checked", "bloomext/load.go",
 		"|| layers > format.MaxLayers ||", "||"),
 }
